@@ -1,0 +1,68 @@
+/* plot.h - charts for people: SVG, PNG, PDF and the terminal, drawn by gnuplot through a pipe.
+ *
+ * A chart is data: panels of series with points. The module knows nothing of what the numbers mean; commands and tools
+ * fill the struct. Colours are a colour-blind safe cycle, fixed per series name where `plot_color` knows the name, so
+ * that one policy has one colour in every chart. When gnuplot is missing: EBB_EUNSUPPORTED with the command that installs it. */
+#ifndef EBB_PLOT_PLOT_H
+#define EBB_PLOT_PLOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+#include "base/str.h"
+
+enum plot_style {
+    PLOT_LINE,
+    PLOT_STEP,   /* holds its value to the right ("post") */
+    PLOT_POINTS,
+    PLOT_LINE_POINTS,
+    PLOT_AREA,   /* filled to zero; series stack in order when the panel says so */
+    PLOT_BAND,   /* between y and y2 */
+    PLOT_BARS,
+    PLOT_CELLS,  /* x, y, value in y2: a heat map */
+};
+
+struct plot_series {
+    const char *name; /* legend; NULL = none */
+    enum plot_style style;
+    const double *x, *y, *y2; /* borrowed for the call; NaN breaks a line; y2 may be NULL */
+    size_t count;
+    const char *color; /* "#rrggbb" or NULL = by name, else by order */
+    bool is_dashed;
+};
+
+struct plot_mark { /* a straight line across the panel */
+    double at;
+    bool is_vertical, is_dashed;
+    const char *label; /* may be NULL */
+    const char *color; /* may be NULL = grey */
+};
+
+struct plot_panel {
+    const char *title, *x_label, *y_label;
+    const struct plot_series *series;
+    size_t series_count;
+    const struct plot_mark *marks;
+    size_t mark_count;
+    bool log_x, log_y, is_stacked;
+    double x_min, x_max, y_min, y_max;    /* NaN = automatic */
+    const char *const *x_ticks;           /* category names for BARS, or NULL */
+    size_t x_tick_count;
+};
+
+struct plot_chart {
+    const char *title, *subtitle; /* subtitle: how to repeat it, machine, date; may be NULL */
+    const struct plot_panel *panels;
+    size_t panel_count, columns; /* grid; columns 0 = automatic */
+    bool shared_legend;          /* one legend for all panels, below */
+};
+
+/* Format by suffix: .svg, .png, .pdf. Written atomically. */
+enum ebb_status plot_write(const struct plot_chart *chart, const char *path, struct ebb_error *err);
+/* Text for a terminal of the given size, appended to out. */
+enum ebb_status plot_terminal(const struct plot_chart *chart, int columns, int rows,
+                              struct ebb_str *out, struct ebb_error *err);
+const char *plot_color(const char *name, size_t order);
+
+#endif
