@@ -1,0 +1,163 @@
+/* json_write.c - the writer of JSON (declared in json.h). What it writes is always valid: malformed
+ * UTF-8 becomes U+FFFD, numbers that JSON lacks become null. */
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+void ebb_jsonw_init(struct ebb_json_writer *w, struct ebb_str *out, int indent)
+{
+    *w = (struct ebb_json_writer){.out = out, .indent = indent};
+}
+
+static void jsonw_newline(struct ebb_json_writer *w)
+{
+    static const char blanks[] = "                                ";
+    if (w->indent <= 0)
+        return;
+    ebb_str_addc(w->out, '\n');
+    for (size_t n = (size_t)w->indent * (size_t)w->depth; n > 0;) {
+        size_t part = n < sizeof blanks - 1 ? n : sizeof blanks - 1;
+        ebb_str_addn(w->out, blanks, part);
+        n -= part;
+    }
+}
+
+/* What stands before a value or key: nothing behind a key or at top level, else comma and break. */
+static void jsonw_before(struct ebb_json_writer *w)
+{
+    if (w->after_key || w->depth == 0) {
+        w->after_key = false;
+        w->need_comma = true;
+        return;
+    }
+    if (w->need_comma) {
+        ebb_str_addc(w->out, ',');
+        if (w->indent <= 0)
+            ebb_str_addc(w->out, ' ');
+    }
+    jsonw_newline(w);
+    w->need_comma = true;
+}
+
+static void jsonw_open(struct ebb_json_writer *w, char bracket)
+{
+    jsonw_before(w);
+    ebb_str_addc(w->out, bracket);
+    w->depth++;
+    w->need_comma = false;
+}
+
+static void jsonw_close(struct ebb_json_writer *w, char bracket)
+{
+    bool is_empty = !w->need_comma;
+    w->depth--;
+    if (!is_empty)
+        jsonw_newline(w);
+    ebb_str_addc(w->out, bracket);
+    w->need_comma = true;
+}
+
+void ebb_jsonw_object(struct ebb_json_writer *w)
+{
+    jsonw_open(w, '{');
+}
+
+void ebb_jsonw_object_end(struct ebb_json_writer *w)
+{
+    jsonw_close(w, '}');
+}
+
+void ebb_jsonw_array(struct ebb_json_writer *w)
+{
+    jsonw_open(w, '[');
+}
+
+void ebb_jsonw_array_end(struct ebb_json_writer *w)
+{
+    jsonw_close(w, ']');
+}
+
+static void jsonw_quoted(struct ebb_str *out, const char *text, size_t n)
+{
+    const char *end = text + n, *plain = text;
+    ebb_str_addc(out, '"');
+    for (const char *p = text; p < end;) {
+        unsigned char c = (unsigned char)*p;
+        size_t length = c < 0x80 ? 1 : ebb_utf8_length(p, end);
+        if (length > 0 && c >= 0x20 && c != '"' && c != '\\') {
+            p += length;
+            continue;
+        }
+        ebb_str_addn(out, plain, (size_t)(p - plain));
+        plain = ++p;
+        if (length == 0)
+            ebb_str_add(out, "\\ufffd");
+        else if (c == '"' || c == '\\')
+            ebb_str_addn(out, (const char[]){'\\', (char)c}, 2);
+        else if (c == '\n')
+            ebb_str_add(out, "\\n");
+        else if (c == '\t')
+            ebb_str_add(out, "\\t");
+        else
+            ebb_str_printf(out, "\\u%04x", c);
+    }
+    ebb_str_addn(out, plain, (size_t)(end - plain));
+    ebb_str_addc(out, '"');
+}
+
+void ebb_jsonw_key(struct ebb_json_writer *w, const char *key)
+{
+    jsonw_before(w);
+    jsonw_quoted(w->out, key, strlen(key));
+    ebb_str_add(w->out, ": ");
+    w->after_key = true;
+}
+
+void ebb_jsonw_stringn(struct ebb_json_writer *w, const char *text, size_t n)
+{
+    jsonw_before(w);
+    jsonw_quoted(w->out, text, n);
+}
+
+void ebb_jsonw_string(struct ebb_json_writer *w, const char *text)
+{
+    if (text)
+        ebb_jsonw_stringn(w, text, strlen(text));
+    else
+        ebb_jsonw_null(w);
+}
+
+void ebb_jsonw_int(struct ebb_json_writer *w, int64_t value)
+{
+    jsonw_before(w);
+    ebb_str_printf(w->out, "%" PRId64, value);
+}
+
+void ebb_jsonw_uint(struct ebb_json_writer *w, uint64_t value)
+{
+    jsonw_before(w);
+    ebb_str_printf(w->out, "%" PRIu64, value);
+}
+
+void ebb_jsonw_double(struct ebb_json_writer *w, double value)
+{
+    char text[40];
+    jsonw_before(w);
+    ebb_str_add(w->out, isfinite(value) ? ebb_format_double(value, text, sizeof text) : "null");
+}
+
+void ebb_jsonw_bool(struct ebb_json_writer *w, bool value)
+{
+    jsonw_before(w);
+    ebb_str_add(w->out, value ? "true" : "false");
+}
+
+void ebb_jsonw_null(struct ebb_json_writer *w)
+{
+    jsonw_before(w);
+    ebb_str_add(w->out, "null");
+}
