@@ -1,0 +1,285 @@
+/* cmd_doctor.c - ebb doctor: what this machine has, what is missing and the command that installs
+ * it, what this build cannot run yet. Looks only; changes nothing, starts nothing. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/machine.h"
+
+/* Programs that ebb starts, or that its users' files need. */
+static const struct tool {
+    const char *name, *purpose, *package;
+} tools[] = {
+    {"gnuplot", "charts (SVG, PNG, PDF)", "gnuplot-nox"},
+    {"git", "ebb experiment create --git", "git"},
+    {"python3", "trials written in Python", "python3"},
+};
+#define TOOL_COUNT (sizeof tools / sizeof tools[0])
+
+/* Libraries chosen when ebb was built. */
+static const struct library {
+    const char *name, *purpose, *package;
+    bool is_built_in;
+} libraries[] = {
+#ifdef EBB_HAVE_CBC
+    {"cbc", "exact planner (ilp) and its bounds", "coinor-libcbc-dev", true},
+#else
+    {"cbc", "exact planner (ilp) and its bounds", "coinor-libcbc-dev", false},
+#endif
+};
+#define LIBRARY_COUNT (sizeof libraries / sizeof libraries[0])
+
+struct finding {
+    struct cli_machine machine;
+    char tool_path[TOOL_COUNT][512]; /* "" = missing */
+    char state[512];                 /* state directory; "" = neither $EBB_STATE nor $HOME */
+    uint64_t state_free_bytes;       /* 0 = not known */
+};
+
+/* $EBB_STATE, else ${XDG_STATE_HOME:-~/.local/state}/ebb. Free space: of the nearest folder that
+ * exists. */
+static void find_state(struct finding *f)
+{
+    const char *state = getenv("EBB_STATE"), *xdg = getenv("XDG_STATE_HOME"),
+               *home = getenv("HOME");
+    if (state != NULL && state[0] != '\0')
+        snprintf(f->state, sizeof f->state, "%s", state);
+    else if (xdg != NULL && xdg[0] != '\0')
+        snprintf(f->state, sizeof f->state, "%s/ebb", xdg);
+    else if (home != NULL && home[0] != '\0')
+        snprintf(f->state, sizeof f->state, "%s/.local/state/ebb", home);
+    char folder[sizeof f->state];
+    snprintf(folder, sizeof folder, "%s", f->state);
+    while (folder[0] != '\0') {
+        struct statvfs fs;
+        if (statvfs(folder, &fs) == 0) {
+            f->state_free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+            return;
+        }
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL)
+            return;
+        slash[slash == folder && slash[1] != '\0'] = '\0';
+    }
+}
+
+static void look(struct finding *f)
+{
+    memset(f, 0, sizeof *f);
+    cli_machine_probe(&f->machine, "");
+    for (size_t i = 0; i < TOOL_COUNT; i++)
+        cli_machine_which(tools[i].name, getenv("PATH"), f->tool_path[i], sizeof f->tool_path[i]);
+    find_state(f);
+}
+
+/* ---- for people --------------------------------------------------------------------------- */
+
+static const char *or_unknown(const char *text)
+{
+    return text[0] != '\0' ? text : "unknown";
+}
+
+static void print_machine(const struct cli_machine *m)
+{
+    char a[32], b[32];
+    printf("Machine\n");
+    printf("  system     %s, Linux %s\n", or_unknown(m->system), or_unknown(m->kernel));
+    printf("  processor  %s%s%s%s\n", or_unknown(m->cpu), m->cpu_features[0] != '\0' ? " (" : "",
+           m->cpu_features, m->cpu_features[0] != '\0' ? ")" : "");
+    printf("  cores      %d usable of %d online", m->cpus_usable, m->cpus_online);
+    if (m->cpu_quota > 0)
+        printf(", cgroup limit %.3g", m->cpu_quota);
+    printf("\n  memory     %s, %s available", ebb_format_bytes(m->memory_bytes, a, sizeof a),
+           ebb_format_bytes(m->memory_available_bytes, b, sizeof b));
+    if (m->memory_limit_bytes > 0)
+        printf(", cgroup limit %s", ebb_format_bytes(m->memory_limit_bytes, a, sizeof a));
+    putchar('\n');
+    if (m->gpu_driver[0] == '\0' && m->gpu_count == 0)
+        printf("  GPU        no NVIDIA driver\n");
+    else if (m->gpu_count == 0)
+        printf("  GPU        driver %s, no device\n", m->gpu_driver);
+    for (size_t i = 0; i < m->gpu_count; i++) {
+        printf("  GPU %-2zu     %s", i, m->gpus[i].name);
+        if (m->gpus[i].memory_bytes > 0)
+            printf(", %s", ebb_format_bytes(m->gpus[i].memory_bytes, a, sizeof a));
+        printf(", driver %s\n", or_unknown(m->gpu_driver));
+    }
+}
+
+static void print_state(const struct finding *f)
+{
+    char a[32];
+    if (f->state[0] == '\0') {
+        printf("  state      no folder: neither EBB_STATE nor HOME is set\n");
+        return;
+    }
+    printf("  state      %s", f->state);
+    if (f->state_free_bytes > 0)
+        printf(", %s free", ebb_format_bytes(f->state_free_bytes, a, sizeof a));
+    putchar('\n');
+}
+
+static void print_tools(const struct finding *f)
+{
+    size_t missing = 0;
+    printf("\nTools and libraries\n");
+    for (size_t i = 0; i < TOOL_COUNT; i++) {
+        bool has = f->tool_path[i][0] != '\0';
+        printf("  %-9s  %-8s  %s\n", tools[i].name, has ? "found" : "missing", tools[i].purpose);
+        missing += !has;
+    }
+    for (size_t i = 0; i < LIBRARY_COUNT; i++) {
+        printf("  %-9s  %-8s  %s\n", libraries[i].name,
+               libraries[i].is_built_in ? "built in" : "missing", libraries[i].purpose);
+        missing += !libraries[i].is_built_in;
+    }
+    if (missing == 0) {
+        printf("  Nothing is missing.\n");
+        return;
+    }
+    bool rebuild = false;
+    printf("  To get what is missing:\n      apt-get install");
+    for (size_t i = 0; i < TOOL_COUNT; i++)
+        if (f->tool_path[i][0] == '\0')
+            printf(" %s", tools[i].package);
+    for (size_t i = 0; i < LIBRARY_COUNT; i++)
+        if (!libraries[i].is_built_in) {
+            printf(" %s", libraries[i].package);
+            rebuild = true;
+        }
+    printf("%s\n", rebuild ? "   # then build ebb again" : "");
+}
+
+/* ---- for programs --------------------------------------------------------------------------- */
+
+static void key_string(struct ebb_json_writer *w, const char *key, const char *text)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_string(w, text[0] != '\0' ? text : NULL);
+}
+
+static void key_uint(struct ebb_json_writer *w, const char *key, uint64_t value)
+{
+    ebb_jsonw_key(w, key);
+    if (value > 0)
+        ebb_jsonw_uint(w, value);
+    else
+        ebb_jsonw_null(w);
+}
+
+static void json_machine(struct ebb_json_writer *w, const struct cli_machine *m)
+{
+    ebb_jsonw_key(w, "machine");
+    ebb_jsonw_object(w);
+    key_string(w, "system", m->system);
+    key_string(w, "kernel", m->kernel);
+    key_string(w, "cpu", m->cpu);
+    key_string(w, "cpu_features", m->cpu_features);
+    key_uint(w, "cpus_usable", (uint64_t)m->cpus_usable);
+    key_uint(w, "cpus_online", (uint64_t)m->cpus_online);
+    ebb_jsonw_key(w, "cpu_quota");
+    if (m->cpu_quota > 0)
+        ebb_jsonw_double(w, m->cpu_quota);
+    else
+        ebb_jsonw_null(w);
+    key_uint(w, "memory_bytes", m->memory_bytes);
+    key_uint(w, "memory_available_bytes", m->memory_available_bytes);
+    key_uint(w, "memory_limit_bytes", m->memory_limit_bytes);
+    key_string(w, "gpu_driver", m->gpu_driver);
+    ebb_jsonw_key(w, "gpus");
+    ebb_jsonw_array(w);
+    for (size_t i = 0; i < m->gpu_count; i++) {
+        ebb_jsonw_object(w);
+        key_string(w, "name", m->gpus[i].name);
+        key_uint(w, "memory_bytes", m->gpus[i].memory_bytes);
+        ebb_jsonw_object_end(w);
+    }
+    ebb_jsonw_array_end(w);
+    ebb_jsonw_object_end(w);
+}
+
+static void json_part(struct ebb_json_writer *w, const char *name, const char *kind, bool is_found,
+                      const char *path, const char *package)
+{
+    ebb_jsonw_object(w);
+    key_string(w, "name", name);
+    key_string(w, "kind", kind);
+    ebb_jsonw_key(w, "is_found");
+    ebb_jsonw_bool(w, is_found);
+    key_string(w, "path", path);
+    key_string(w, "package", package);
+    ebb_jsonw_object_end(w);
+}
+
+static int print_json(const struct finding *f)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    struct ebb_error err;
+    int code = 0;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    key_string(&w, "version", EBB_VERSION);
+    json_machine(&w, &f->machine);
+    key_string(&w, "state", f->state);
+    key_uint(&w, "state_free_bytes", f->state_free_bytes);
+    ebb_jsonw_key(&w, "tools");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < TOOL_COUNT; i++)
+        json_part(&w, tools[i].name, "program", f->tool_path[i][0] != '\0', f->tool_path[i],
+                  tools[i].package);
+    for (size_t i = 0; i < LIBRARY_COUNT; i++)
+        json_part(&w, libraries[i].name, "library", libraries[i].is_built_in, "",
+                  libraries[i].package);
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    if (ebb_str_status(&out, &err) == EBB_OK)
+        puts(ebb_str_c(&out));
+    else
+        code = cli_report(&err);
+    ebb_str_fini(&out);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    bool as_json = false;
+    const struct cli_option options[] = {
+        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb doctor [--json]",
+        .description = "Says what this machine has (processor, memory and its limits, GPU), which "
+                       "optional tools are\n"
+                       "missing together with the Debian command that installs them, and what this "
+                       "build of ebb\n"
+                       "cannot run yet. Changes nothing.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+    };
+    struct cli_args args;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    cli_args_fini(&args);
+
+    struct finding f;
+    look(&f);
+    if (as_json)
+        return print_json(&f);
+    print_machine(&f.machine);
+    print_state(&f);
+    print_tools(&f);
+    return 0;
+}
+
+const struct cli_command cli_cmd_doctor = {
+    .name = "doctor",
+    .summary = "what this machine has, what is missing and how to install it",
+    .run = run,
+};

@@ -1,0 +1,152 @@
+/* main.c - the table of commands, and what `ebb` says before one is chosen.
+ *
+ * To add a command: cmd_<name>.c with cli_cmd_<name>, one declaration and one row below (cli.h
+ * tells the rest). */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/str.h"
+
+extern const struct cli_command cli_cmd_doctor;
+
+/* In the order of the help page: what a newcomer needs first. */
+static const struct cli_command *const commands[] = {
+    &cli_cmd_doctor,
+};
+#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
+
+/* Determined's short nouns. A row here counts only while its command is in the table. */
+static const struct {
+    const char *alias, *name;
+} aliases[] = {
+    {"e", "experiment"},
+    {"exp", "experiment"},
+    {"t", "trial"},
+    {"c", "checkpoint"},
+};
+
+static const char about[] = "ebb trains neural networks in the memory you have: give it a budget "
+                            "in bytes and it keeps that\n"
+                            "number, evicting and recomputing tensors at the least time it can "
+                            "find, with bit-identical results.\n"
+                            "Around that it simulates and plans memory for recorded traces, and "
+                            "runs experiments: hyperparameter\n"
+                            "search, scheduling, checkpoints, charts.\n";
+
+static const struct cli_command *find_command(const char *word)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++)
+        if (strcmp(aliases[i].alias, word) == 0)
+            word = aliases[i].name;
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(commands[i]->name, word) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static void print_commands(FILE *out, bool with_hidden)
+{
+    int width = 4;
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        int n = (int)strlen(commands[i]->name);
+        width = n > width && (with_hidden || !commands[i]->is_hidden) ? n : width;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (with_hidden || !commands[i]->is_hidden)
+            fprintf(out, "  %-*s  %s\n", width, commands[i]->name, commands[i]->summary);
+}
+
+/* A first step is shown only when this build has its command, so that no newcomer is sent into an
+ * error. */
+static const struct {
+    const char *command, *line, *what;
+} first_steps[] = {
+    {"doctor", "ebb doctor", "what this machine has, and what is missing"},
+    {"trace", "ebb trace make --help", "make a trace to play with"},
+    {"sim", "ebb sim --help", "run a trace under a budget, without the hardware"},
+    {"plan", "ebb plan --help", "find the cheapest plan that fits a budget"},
+    {"experiment", "ebb experiment create --help", "search hyperparameters"},
+};
+
+static void print_help(FILE *out, bool with_hidden)
+{
+    fprintf(out, "Usage: ebb COMMAND [ARGUMENT...]\n\n%s\nCommands:\n", about);
+    print_commands(out, with_hidden);
+    fprintf(out, "\nFirst steps:\n");
+    for (size_t i = 0; i < sizeof first_steps / sizeof first_steps[0]; i++)
+        if (find_command(first_steps[i].command) != NULL)
+            fprintf(out, "  %-30s  %s\n", first_steps[i].line, first_steps[i].what);
+    fprintf(
+        out,
+        "\n'ebb COMMAND --help' explains one command; 'ebb help --all' also lists those for "
+        "developers.\n"
+        "Every command takes --json. Exit codes: 0 success, 1 failure or negative result, 2 usage\n"
+        "or invalid input file.\n");
+}
+
+static int unknown_command(const char *word)
+{
+    const char *names[COMMAND_COUNT + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (!commands[i]->is_hidden)
+            names[count++] = commands[i]->name;
+    names[count++] = "help";
+    const char *near = ebb_nearest(word, names, count);
+    const char *what = word[0] == '-' ? "option" : "command";
+    if (near != NULL && word[0] != '-')
+        cli_usage_error("unknown %s '%s'; did you mean '%s'?", what, word, near);
+    else
+        cli_usage_error("unknown %s '%s'", what, word);
+    fputs("Try 'ebb --help'.\n", stderr);
+    return 2;
+}
+
+/* ebb help [--all] [COMMAND [VERB]] */
+static int run_help(int argc, char **argv)
+{
+    bool with_hidden = argc >= 2 && strcmp(argv[1], "--all") == 0;
+    if (argc == 1 || with_hidden || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_help(stdout, with_hidden);
+        return 0;
+    }
+    const struct cli_command *command = find_command(argv[1]);
+    if (command == NULL)
+        return unknown_command(argv[1]);
+    char dash_help[] = "--help";
+    char *help_argv[] = {argv[1], argc >= 3 ? argv[2] : dash_help, dash_help, NULL};
+    return command->run(argc >= 3 ? 3 : 2, help_argv);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr, false);
+        return 2;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        puts("ebb " EBB_VERSION);
+        return 0;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return run_help(1, argv + 1);
+    if (strcmp(word, "help") == 0)
+        return run_help(argc - 1, argv + 1);
+    const struct cli_command *command = find_command(word);
+    return command != NULL ? command->run(argc - 1, argv + 1) : unknown_command(word);
+}
+
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+    /* A full disk must not look like success. */
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
+        fprintf(stderr, "ebb: error: cannot write to standard output: %s\n", strerror(errno));
+        code = 1;
+    }
+    return code;
+}

@@ -1,0 +1,180 @@
+/* table.c - aligned text tables. Widths count code points, so UTF-8 cells line up; control
+ * characters, which could move a terminal's cursor, are printed as '?'. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/str.h"
+
+#define GAP 2
+
+struct cli_table {
+    size_t columns;
+    char **cells; /* owned, row by row, headers first */
+    size_t count, capacity;
+    bool failed; /* memory ran out: said when printing */
+};
+
+static void clean(char *text)
+{
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = *c == '\n' || *c == '\t' ? ' ' : '?';
+}
+
+static size_t width_of(const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        n += ((unsigned char)*text & 0xc0u) != 0x80u;
+    return n;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* "12", "-1.5e-3", "34.5%", "1.20x", "1.50 MiB", "2 min 05 s". Not "3fa9", "2024-01-02", "10 - 20".
+ */
+static bool is_number(const char *c)
+{
+    c += *c == '-' || *c == '+';
+    if (!is_digit(*c) && !(*c == '.' && is_digit(c[1])))
+        return false;
+    while (is_digit(*c) || *c == '.' || *c == ',')
+        c++;
+    if ((*c == 'e' || *c == 'E') &&
+        (is_digit(c[1]) || ((c[1] == '-' || c[1] == '+') && is_digit(c[2]))))
+        for (c += 2; is_digit(*c);)
+            c++;
+    c += *c == '%' || *c == 'x';
+    while (*c == ' ') { /* units, each of at most eight letters, or further numbers with units */
+        c++;
+        size_t n = 0;
+        while (is_digit(*c) || *c == '.')
+            c++, n++;
+        if (n > 0)
+            continue;
+        while ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '/')
+            c++, n++;
+        if (n == 0 || n > 8)
+            return false;
+    }
+    return *c == '\0';
+}
+
+static bool is_blank(const char *cell)
+{
+    return cell[0] == '\0' || strcmp(cell, "-") == 0;
+}
+
+static void add(struct cli_table *table, char *take_text)
+{
+    if (take_text == NULL || table->failed ||
+        ebb_grow(&table->cells, &table->capacity, table->count + 1, sizeof *table->cells, NULL) !=
+            EBB_OK) {
+        ebb_free(take_text);
+        table->failed = true;
+        return;
+    }
+    clean(take_text);
+    table->cells[table->count++] = take_text;
+}
+
+struct cli_table *cli_table_create(const char *const *headers, size_t columns)
+{
+    struct cli_table *table = ebb_calloc(1, sizeof *table);
+    if (table == NULL)
+        return NULL;
+    table->columns = columns;
+    for (size_t i = 0; i < columns; i++)
+        add(table, ebb_strdup(headers[i]));
+    return table;
+}
+
+void cli_table_cell(struct cli_table *table, const char *fmt, ...)
+{
+    if (table == NULL)
+        return;
+    struct ebb_str text;
+    va_list list;
+    ebb_str_init(&text);
+    va_start(list, fmt);
+    ebb_str_vprintf(&text, fmt, list);
+    va_end(list);
+    if (text.failed)
+        add(table, NULL);
+    else
+        add(table, ebb_strdup(ebb_str_c(&text)));
+    ebb_str_fini(&text);
+}
+
+static bool right_aligned(const struct cli_table *table, size_t column)
+{
+    bool any = false;
+    for (size_t i = table->columns + column; i < table->count; i += table->columns) {
+        if (is_blank(table->cells[i]))
+            continue;
+        if (!is_number(table->cells[i]))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+struct column {
+    size_t width;
+    bool is_right;
+};
+
+static void print_row(const struct cli_table *table, size_t first, const struct column *columns,
+                      FILE *stream)
+{
+    size_t pad = 0; /* owed blanks: never printed at the end of a line */
+    for (size_t c = 0; c < table->columns && first + c < table->count; c++) {
+        const char *cell = table->cells[first + c];
+        size_t width = width_of(cell), room = columns[c].width - width;
+        if (columns[c].is_right)
+            pad += room;
+        if (width > 0) {
+            fprintf(stream, "%*s%s", (int)pad, "", cell);
+            pad = 0;
+        }
+        pad += GAP + (columns[c].is_right ? 0 : room);
+    }
+    fputc('\n', stream);
+}
+
+void cli_table_print(struct cli_table *table, FILE *stream)
+{
+    struct column *columns = NULL;
+    if (table != NULL && !table->failed && table->columns > 0)
+        columns = ebb_calloc(table->columns, sizeof *columns);
+    if (columns == NULL) {
+        fputs("(no memory for this table)\n", stream);
+        return;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        size_t n = width_of(table->cells[i]);
+        if (n > columns[i % table->columns].width)
+            columns[i % table->columns].width = n;
+    }
+    for (size_t c = 0; c < table->columns; c++)
+        columns[c].is_right = right_aligned(table, c);
+    for (size_t i = 0; i < table->count; i += table->columns)
+        print_row(table, i, columns, stream);
+    ebb_free(columns);
+}
+
+void cli_table_destroy(struct cli_table *table)
+{
+    if (table == NULL)
+        return;
+    for (size_t i = 0; i < table->count; i++)
+        ebb_free(table->cells[i]);
+    ebb_free(table->cells);
+    ebb_free(table);
+}
