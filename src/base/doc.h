@@ -39,6 +39,10 @@ struct ebb_doc_node {
     size_t count;      /* LIST, MAP */
     const struct ebb_doc_node *const *items; /* LIST and MAP values, file order */
     const struct ebb_doc_node *const *keys;  /* MAP: STRING nodes, same order as items */
+    /* Private to doc.c: who may grow items and keys in place. A copied node is not the owner, so
+     * changing the copy leaves the original alone. */
+    const struct ebb_doc_node *owner;
+    size_t capacity;
 };
 
 /* `name` is used in messages ("name:line:column: ..."). bytes are borrowed for the call only. */

@@ -84,6 +84,7 @@ void ebb_jsonw_object_end(struct ebb_json_writer *w);
 void ebb_jsonw_array(struct ebb_json_writer *w);
 void ebb_jsonw_array_end(struct ebb_json_writer *w);
 void ebb_jsonw_key(struct ebb_json_writer *w, const char *key);
+void ebb_jsonw_keyn(struct ebb_json_writer *w, const char *key, size_t n);
 void ebb_jsonw_string(struct ebb_json_writer *w, const char *text); /* NULL = null */
 void ebb_jsonw_stringn(struct ebb_json_writer *w, const char *text, size_t n);
 void ebb_jsonw_int(struct ebb_json_writer *w, int64_t value);

@@ -111,8 +111,13 @@ static void jsonw_quoted(struct ebb_str *out, const char *text, size_t n)
 
 void ebb_jsonw_key(struct ebb_json_writer *w, const char *key)
 {
+    ebb_jsonw_keyn(w, key, strlen(key));
+}
+
+void ebb_jsonw_keyn(struct ebb_json_writer *w, const char *key, size_t n)
+{
     jsonw_before(w);
-    jsonw_quoted(w->out, key, strlen(key));
+    jsonw_quoted(w->out, key, n);
     ebb_str_add(w->out, ": ");
     w->after_key = true;
 }
