@@ -1,0 +1,195 @@
+/* check.c - the proof of a plan: a pure integer walk that accepts or says where and why not.
+ *
+ * Addresses: either every residence (and every nonempty workspace) has one or none has. With
+ * addresses the residents are kept sorted by offset, so that each new block is compared with its
+ * two neighbours only. */
+#include "plan/walk.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+struct block {
+    uint64_t begin, end;
+    uint32_t storage;
+};
+
+struct layout {
+    struct block *blocks; /* sorted by begin, disjoint; empty storages are left out */
+    size_t count, capacity;
+    uint64_t height;
+    bool has_offsets, has_gaps; /* some residence has an address; some has none */
+};
+
+/* Index of the first block that begins at or after `begin`. */
+static size_t layout_find(const struct layout *layout, uint64_t begin)
+{
+    size_t low = 0, high = layout->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (layout->blocks[middle].begin < begin)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Check a block of `bytes` at `offset` against the others and the budget; insert it when `storage`
+ * is one. */
+static enum ebb_status layout_put(struct layout *layout, const struct plan *plan, size_t at,
+                                  uint64_t offset, uint64_t bytes, uint32_t storage,
+                                  uint64_t budget, struct ebb_error *err)
+{
+    if (bytes == 0)
+        return EBB_OK;
+    if (offset == PLAN_NOWHERE) {
+        layout->has_gaps = true;
+        return EBB_OK;
+    }
+    layout->has_offsets = true;
+    uint64_t end;
+    if ((!plan->exact_bytes && offset % PLAN_UNIT != 0) ||
+        __builtin_add_overflow(offset, bytes, &end))
+        return ebb_fail(err, EBB_EINPUT, "plan: step %zu: offset %" PRIu64 " is not usable", at,
+                        offset);
+    size_t i = layout_find(layout, offset);
+    const struct block *hit = NULL;
+    if (i < layout->count && layout->blocks[i].begin < end)
+        hit = &layout->blocks[i];
+    else if (i > 0 && layout->blocks[i - 1].end > offset)
+        hit = &layout->blocks[i - 1];
+    if (hit)
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan: step %zu: bytes %" PRIu64 "..%" PRIu64 " overlap storage %" PRIu32
+                        " at %" PRIu64 "..%" PRIu64,
+                        at, offset, end, hit->storage, hit->begin, hit->end);
+    if (end > budget)
+        return ebb_fail(err, EBB_EBUDGET,
+                        "plan: step %zu reaches byte %" PRIu64 ", budget %" PRIu64, at, end,
+                        budget);
+    if (end > layout->height)
+        layout->height = end;
+    if (storage == TRACE_NONE)
+        return EBB_OK;
+    EBB_TRY(ebb_grow(&layout->blocks, &layout->capacity, layout->count + 1, sizeof *layout->blocks,
+                     err));
+    memmove(&layout->blocks[i + 1], &layout->blocks[i],
+            (layout->count - i) * sizeof *layout->blocks);
+    layout->blocks[i] = (struct block){.begin = offset, .end = end, .storage = storage};
+    layout->count++;
+    return EBB_OK;
+}
+
+static void layout_remove(struct layout *layout, uint64_t offset, uint32_t storage)
+{
+    size_t i = layout_find(layout, offset);
+    if (i < layout->count && layout->blocks[i].storage == storage) {
+        memmove(&layout->blocks[i], &layout->blocks[i + 1],
+                (layout->count - i - 1) * sizeof *layout->blocks);
+        layout->count--;
+    }
+}
+
+/* Book what the step just walked did: sums, tiers, traffic. */
+static enum ebb_status account(const struct plan_walk *walk, size_t at,
+                               const struct plan_limits *limits, struct plan_report *report,
+                               struct ebb_error *err)
+{
+    const struct plan_step *step = &walk->plan->steps[at];
+    uint64_t bytes = step->act == PLAN_RUN ? 0 : walk->trace->storages[step->index].bytes;
+    uint64_t now = walk->resident_bytes + walk->extra_bytes;
+    if (now > limits->budget_bytes[0])
+        return ebb_fail(err, EBB_EBUDGET, "plan: step %zu needs %" PRIu64 " bytes, budget %" PRIu64,
+                        at, now, limits->budget_bytes[0]);
+    if (now > report->peak_bytes) {
+        report->peak_bytes = now;
+        report->peak_step = at;
+    }
+    if (step->act == PLAN_RUN) {
+        report->run_count++;
+        report->rerun_count += walk->run_counts[step->index] > 1;
+        if (__builtin_add_overflow(report->cost_ns, walk->trace->ops[step->index].cost_ns,
+                                   &report->cost_ns))
+            return ebb_fail(err, EBB_EINPUT, "plan: step %zu: the cost overflows", at);
+    }
+    if (step->act == PLAN_SEND)
+        report->sent_bytes += bytes;
+    if (step->act == PLAN_FETCH)
+        report->fetched_bytes += bytes;
+    for (int tier = 1; tier < PLAN_TIERS; tier++) {
+        if (walk->tier_bytes[tier] > limits->budget_bytes[tier])
+            return ebb_fail(err, EBB_EBUDGET,
+                            "plan: step %zu needs %" PRIu64 " bytes of tier %d, budget %" PRIu64,
+                            at, walk->tier_bytes[tier], tier, limits->budget_bytes[tier]);
+        if (walk->tier_bytes[tier] > report->tier_peak_bytes[tier])
+            report->tier_peak_bytes[tier] = walk->tier_bytes[tier];
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status check_step(struct plan_walk *walk, struct layout *layout, uint64_t *offsets,
+                                  size_t at, uint64_t budget, struct ebb_error *err)
+{
+    const struct plan *plan = walk->plan;
+    const struct plan_step *step = &plan->steps[at];
+    EBB_TRY(plan_walk_step(walk, at, err));
+    if (step->act == PLAN_DROP)
+        layout_remove(layout, offsets[step->index], step->index);
+    if (step->act == PLAN_RUN)
+        return layout_put(layout, plan, at, step->offset, walk->extra_bytes, TRACE_NONE, budget,
+                          err);
+    if (step->act == PLAN_PLACE) {
+        offsets[step->index] = step->offset;
+        return layout_put(layout, plan, at, step->offset,
+                          plan_size(plan, walk->trace->storages[step->index].bytes), step->index,
+                          budget, err);
+    }
+    return EBB_OK;
+}
+
+enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
+                           const struct plan_limits *limits, struct plan_report *report,
+                           struct ebb_error *err)
+{
+    if (plan->signature.low != trace->signature.low ||
+        plan->signature.high != trace->signature.high)
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan: made for another trace (signature %016" PRIx64 "%016" PRIx64
+                        ", this one has %016" PRIx64 "%016" PRIx64 ")",
+                        plan->signature.high, plan->signature.low, trace->signature.high,
+                        trace->signature.low);
+    struct plan_walk walk;
+    EBB_TRY(plan_walk_init(&walk, trace, plan, err));
+    struct layout layout = {0};
+    struct plan_report found = {0};
+    enum ebb_status status = EBB_OK;
+    uint64_t *offsets = ebb_calloc(trace->storage_count, sizeof *offsets);
+    if (!offsets) {
+        status = ebb_no_memory(err, trace->storage_count * sizeof *offsets);
+        goto out;
+    }
+    for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
+        status = check_step(&walk, &layout, offsets, at, limits->budget_bytes[0], err);
+        if (status == EBB_OK)
+            status = account(&walk, at, limits, &found, err);
+        if (status == EBB_OK && layout.has_offsets && layout.has_gaps)
+            status = ebb_fail(err, EBB_EINPUT,
+                              "plan: step %zu: some residences have an offset, some have none", at);
+    }
+    if (status == EBB_OK)
+        status = plan_walk_end(&walk, err);
+    if (status != EBB_OK)
+        goto out;
+    for (uint32_t op = 0; op < trace->op_count; op++)
+        if (!plan_is_view_op(trace, op))
+            found.base_ns += trace->ops[op].cost_ns;
+    found.height_bytes = layout.height;
+    *report = found;
+out:
+    ebb_free(layout.blocks);
+    ebb_free(offsets);
+    plan_walk_fini(&walk);
+    return status;
+}

@@ -1,0 +1,328 @@
+/* offsets.c - an address for every residence and workspace: rectangles (steps x bytes) packed into
+ * a strip.
+ *
+ * Each rectangle goes to the lowest address that is free over its whole life; what matters is the
+ * order in which they are taken. Several orders are tried (large first, long first, those alive at
+ * the peak first, program order), then the best one is improved by taking the rectangles that stick
+ * out earlier. The byte-sum peak is a lower bound, so a packing that reaches it ends the search.
+ * Everything is counted in visits, not in time: the same plan always gets the same addresses. */
+#include "plan/walk.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/rng.h"
+
+#define VISIT_LIMIT UINT64_C(12000000) /* overlap visits in all: about 100 ms */
+
+struct rect {
+    uint64_t bytes, offset;
+    uint64_t begin,
+        end; /* [begin, end): a residence from 2*place to 2*drop, a workspace 2*run .. 2*run+1 */
+    size_t step; /* that gets the offset */
+    bool at_peak;
+};
+
+struct packer {
+    struct rect *rects; /* in order of begin */
+    size_t count, capacity;
+    size_t leaves;  /* power of two >= count */
+    uint64_t *tree; /* segment tree over rects: latest end of those packed so far */
+    uint32_t *hits; /* packed rectangles that overlap in time, sorted by offset */
+    uint64_t visits, height, peak;
+};
+
+struct ranked { /* sort key: larger first, then lower index */
+    double key, second;
+    uint32_t index;
+};
+
+static int compare_ranked(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key > y->key ? -1 : 1;
+    if (x->second != y->second)
+        return x->second > y->second ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static void tree_set(struct packer *p, size_t index, uint64_t end)
+{
+    size_t node = p->leaves + index;
+    p->tree[node] = end;
+    for (node /= 2; node >= 1; node /= 2) {
+        uint64_t a = p->tree[2 * node], b = p->tree[2 * node + 1];
+        p->tree[node] = a > b ? a : b;
+    }
+}
+
+/* Collect packed rectangles with index < limit whose end lies after `begin`. */
+static size_t tree_collect(struct packer *p, size_t node, size_t low, size_t width, size_t limit,
+                           uint64_t begin, size_t n)
+{
+    if (low >= limit || p->tree[node] <= begin)
+        return n;
+    p->visits++;
+    if (width == 1) {
+        p->hits[n] = (uint32_t)low;
+        return n + 1;
+    }
+    n = tree_collect(p, 2 * node, low, width / 2, limit, begin, n);
+    return tree_collect(p, 2 * node + 1, low + width / 2, width / 2, limit, begin, n);
+}
+
+/* Rectangles with begin < end form a prefix of the array. */
+static size_t first_at_or_after(const struct packer *p, uint64_t time)
+{
+    size_t low = 0, high = p->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->rects[middle].begin < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void sort_hits(struct packer *p, size_t n)
+{
+    for (size_t gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
+        for (size_t i = gap; i < n; i++) {
+            uint32_t moving = p->hits[i];
+            uint64_t key = p->rects[moving].offset;
+            size_t j = i;
+            for (; j >= gap && p->rects[p->hits[j - gap]].offset > key; j -= gap)
+                p->hits[j] = p->hits[j - gap];
+            p->hits[j] = moving;
+        }
+    }
+}
+
+/* Pack in the given order; false when the height passes `limit` (the packing is then useless). */
+static bool pack(struct packer *p, const uint32_t *order, uint64_t limit)
+{
+    memset(p->tree, 0, 2 * p->leaves * sizeof *p->tree);
+    p->height = 0;
+    for (size_t i = 0; i < p->count; i++) {
+        struct rect *r = &p->rects[order[i]];
+        size_t n = tree_collect(p, 1, 0, p->leaves, first_at_or_after(p, r->end), r->begin, 0);
+        sort_hits(p, n);
+        uint64_t at = 0;
+        for (size_t k = 0; k < n; k++) {
+            const struct rect *other = &p->rects[p->hits[k]];
+            if (other->offset >= at + r->bytes)
+                break;
+            if (other->offset + other->bytes > at)
+                at = other->offset + other->bytes;
+        }
+        r->offset = at;
+        if (at + r->bytes > p->height)
+            p->height = at + r->bytes;
+        if (p->height > limit)
+            return false;
+        tree_set(p, order[i], r->end);
+    }
+    return true;
+}
+
+enum order { BY_BYTES, BY_AREA, BY_LENGTH, BY_PEAK_END, BY_PEAK_BYTES, BY_BEGIN, ORDER_COUNT };
+
+static void make_order(const struct packer *p, enum order kind, struct ranked *keys,
+                       uint32_t *order)
+{
+    uint64_t last = p->count ? p->rects[p->count - 1].begin : 0;
+    for (size_t i = 0; i < p->count; i++) {
+        const struct rect *r = &p->rects[i];
+        double bytes = (double)r->bytes, length = (double)(r->end - r->begin);
+        bool is_whole = r->begin == p->rects[0].begin && r->end > last;
+        double key = bytes, second = length;
+        switch (kind) {
+        case BY_AREA:
+            key = bytes * length;
+            break;
+        case BY_LENGTH:
+            key = length;
+            second = bytes;
+            break;
+        case BY_PEAK_END: /* nested lives stack like brackets: the longest at the bottom */
+            key = r->at_peak ? 1e30 + length : bytes;
+            break;
+        case BY_PEAK_BYTES:
+            key = r->at_peak ? 1e30 + bytes : length;
+            break;
+        case BY_BEGIN:
+            key = -(double)r->begin;
+            second = bytes;
+            break;
+        default:
+            break;
+        }
+        keys[i] =
+            (struct ranked){.key = is_whole ? 1e38 : key, .second = second, .index = (uint32_t)i};
+    }
+    qsort(keys, p->count, sizeof *keys, compare_ranked);
+    for (size_t i = 0; i < p->count; i++)
+        order[i] = keys[i].index;
+}
+
+static void save(const struct packer *p, uint64_t *offsets)
+{
+    for (size_t i = 0; i < p->count; i++)
+        offsets[i] = p->rects[i].offset;
+}
+
+/* Take a rectangle that sticks out earlier, keep the order when the packing does not get worse. */
+static void improve(struct packer *p, uint32_t *order, uint64_t *best, uint64_t *best_height,
+                    uint64_t goal)
+{
+    uint64_t random = 0x9e3779b97f4a7c15u;
+    while (*best_height > goal && p->visits < VISIT_LIMIT) {
+        size_t at = p->count, seen = 0;
+        for (size_t i = 0; i < p->count; i++) {
+            const struct rect *r = &p->rects[order[i]];
+            if (best[order[i]] + r->bytes == *best_height && ebb_splitmix64(&random) % ++seen == 0)
+                at = i;
+        }
+        if (at == p->count || at == 0)
+            return;
+        size_t to = ebb_splitmix64(&random) % at;
+        uint32_t moved = order[at];
+        memmove(&order[to + 1], &order[to], (at - to) * sizeof *order);
+        order[to] = moved;
+        if (pack(p, order, *best_height)) {
+            *best_height = p->height;
+            save(p, best);
+        } else {
+            memmove(&order[to], &order[to + 1], (at - to) * sizeof *order);
+            order[at] = moved;
+        }
+        p->visits += p->count;
+    }
+}
+
+static enum ebb_status add_rect(struct packer *p, uint64_t bytes, size_t step, uint64_t length,
+                                struct ebb_error *err)
+{
+    EBB_TRY(ebb_grow(&p->rects, &p->capacity, p->count + 1, sizeof *p->rects, err));
+    p->rects[p->count++] = (struct rect){.bytes = bytes,
+                                         .begin = 2 * (uint64_t)step,
+                                         .end = 2 * (uint64_t)step + length,
+                                         .step = step};
+    return EBB_OK;
+}
+
+/* Replay the plan into rectangles. `open` maps a storage to its residence. */
+static enum ebb_status collect(const struct trace *trace, const struct plan *plan, size_t *open,
+                               struct packer *p, struct ebb_error *err)
+{
+    struct plan_walk walk;
+    size_t peak_step = 0;
+    EBB_TRY(plan_walk_init(&walk, trace, plan, err));
+    enum ebb_status status = EBB_OK;
+    for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
+        const struct plan_step *step = &plan->steps[at];
+        status = plan_walk_step(&walk, at, err);
+        if (status != EBB_OK)
+            break;
+        if (walk.resident_bytes + walk.extra_bytes > p->peak) {
+            p->peak = walk.resident_bytes + walk.extra_bytes;
+            peak_step = at;
+        }
+        if (step->act == PLAN_PLACE) {
+            open[step->index] = p->count;
+            status = add_rect(p, plan_size(plan, trace->storages[step->index].bytes), at,
+                              2 * (plan->step_count - at) + 2, err);
+        } else if (step->act == PLAN_DROP) {
+            p->rects[open[step->index]].end = 2 * (uint64_t)at;
+        } else if (step->act == PLAN_RUN && walk.extra_bytes > 0) {
+            status = add_rect(p, walk.extra_bytes, at, 1, err);
+        }
+    }
+    for (size_t i = 0; i < p->count; i++)
+        p->rects[i].at_peak = p->rects[i].begin <= 2 * (uint64_t)peak_step &&
+                              p->rects[i].end > 2 * (uint64_t)peak_step;
+    plan_walk_fini(&walk);
+    return status;
+}
+
+static enum ebb_status search(struct packer *p, uint64_t budget, uint64_t *best,
+                              uint64_t *best_height, struct ebb_error *err)
+{
+    uint64_t goal = p->peak;
+    if (budget != UINT64_MAX && budget > goal)
+        goal = budget;
+    struct ranked *keys = ebb_calloc(p->count + 1, sizeof *keys);
+    uint32_t *order = ebb_calloc(p->count + 1, sizeof *order);
+    uint32_t *best_order = ebb_calloc(p->count + 1, sizeof *best_order);
+    enum ebb_status status = EBB_OK;
+    if (!keys || !order || !best_order) {
+        status = ebb_no_memory(err, p->count * sizeof *keys);
+        goto out;
+    }
+    for (int kind = 0; kind<ORDER_COUNT && * best_height> goal; kind++) {
+        if (kind > 0 && p->visits > VISIT_LIMIT)
+            break;
+        make_order(p, (enum order)kind, keys, order);
+        if (pack(p, order, *best_height - 1)) {
+            *best_height = p->height;
+            save(p, best);
+            memcpy(best_order, order, p->count * sizeof *order);
+        }
+    }
+    improve(p, best_order, best, best_height, goal);
+out:
+    ebb_free(keys);
+    ebb_free(order);
+    ebb_free(best_order);
+    return status;
+}
+
+enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan, uint64_t budget,
+                                    uint64_t *height, struct ebb_error *err)
+{
+    struct packer p = {0};
+    uint64_t *best = NULL, best_height = UINT64_MAX;
+    enum ebb_status status;
+    size_t *open = ebb_calloc(trace->storage_count, sizeof *open);
+    if (!open)
+        return ebb_no_memory(err, trace->storage_count * sizeof *open);
+    status = collect(trace, plan, open, &p, err);
+    if (status != EBB_OK)
+        goto out;
+    for (p.leaves = 1; p.leaves < p.count; p.leaves *= 2)
+        ;
+    p.tree = ebb_calloc(2 * p.leaves, sizeof *p.tree);
+    p.hits = ebb_calloc(p.count + 1, sizeof *p.hits);
+    best = ebb_calloc(p.count + 1, sizeof *best);
+    if (!p.tree || !p.hits || !best) {
+        status = ebb_no_memory(err, p.leaves * 2 * sizeof *p.tree);
+        goto out;
+    }
+    status = search(&p, budget, best, &best_height, err);
+    if (status != EBB_OK)
+        goto out;
+    if (best_height > budget) {
+        status = ebb_fail(err, EBB_EBUDGET,
+                          "plan: packed height %" PRIu64 " bytes (byte sum %" PRIu64
+                          "), budget %" PRIu64,
+                          best_height, p.peak, budget);
+        goto out;
+    }
+    for (size_t at = 0; at < plan->step_count; at++)
+        plan->steps[at].offset = 0;
+    for (size_t i = 0; i < p.count; i++)
+        plan->steps[p.rects[i].step].offset = best[i];
+    if (height)
+        *height = best_height;
+out:
+    ebb_free(open);
+    ebb_free(p.rects);
+    ebb_free(p.tree);
+    ebb_free(p.hits);
+    ebb_free(best);
+    return status;
+}

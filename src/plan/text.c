@@ -1,0 +1,265 @@
+/* text.c - plan files: one step per line (docs/formats/plan.md).
+ *
+ * The reader refuses whatever it does not know, with file:line. It proves nothing about the plan
+ * beyond its syntax: that is plan_check's business, which needs the trace. */
+#include "plan/plan.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/str.h"
+
+#define MAGIC "ebb-plan 1"
+#define MAX_FILE_BYTES (UINT64_C(1) << 31)
+
+static const struct {
+    const char *name;
+    bool has_tier, has_offset;
+} acts[] = {
+    [PLAN_PLACE] = {"place", false, true}, [PLAN_RUN] = {"run", false, true},
+    [PLAN_DROP] = {"drop", false, false},  [PLAN_SEND] = {"send", true, false},
+    [PLAN_FETCH] = {"fetch", true, false}, [PLAN_FORGET] = {"forget", true, false},
+};
+#define ACT_COUNT (sizeof acts / sizeof acts[0])
+
+/* ---- writing
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static void write_step(struct ebb_str *out, const struct plan_step *step)
+{
+    ebb_str_printf(out, "%s %" PRIu32, acts[step->act].name, step->index);
+    if (acts[step->act].has_tier)
+        ebb_str_printf(out, " %u", (unsigned)step->tier);
+    if (acts[step->act].has_offset && step->offset != PLAN_NOWHERE)
+        ebb_str_printf(out, " @%" PRIu64, step->offset);
+    ebb_str_addc(out, '\n');
+}
+
+enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb_error *err)
+{
+    for (const char *c = plan->planner; *c; c++)
+        if (*c <= ' ' || *c == 0x7f)
+            return ebb_fail(err, EBB_EINPUT, "plan: planner name '%s' has a blank", plan->planner);
+    struct ebb_str out;
+    ebb_str_init(&out);
+    ebb_str_printf(&out, MAGIC "\nsignature %016" PRIx64 "%016" PRIx64 "\nplanner %s\n",
+                   plan->signature.high, plan->signature.low,
+                   plan->planner[0] ? plan->planner : "-");
+    ebb_str_printf(&out, "budget %" PRIu64 "\nbytes %s\nsteps %zu\n", plan->budget_bytes,
+                   plan->exact_bytes ? "exact" : "rounded", plan->step_count);
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++) {
+        if (plan->steps[i].act >= ACT_COUNT)
+            status = ebb_fail(err, EBB_EINPUT, "plan: step %zu: unknown act %u", i,
+                              (unsigned)plan->steps[i].act);
+        else
+            write_step(&out, &plan->steps[i]);
+    }
+    ebb_str_add(&out, "end\n");
+    if (status == EBB_OK)
+        status = ebb_str_status(&out, err);
+    if (status == EBB_OK)
+        status = ebb_file_write_atomic(path, ebb_str_c(&out), out.length, err);
+    ebb_str_fini(&out);
+    return status;
+}
+
+/* ---- reading
+ * --------------------------------------------------------------------------------------------------
+ */
+
+struct reader {
+    const char *name, *at, *end;
+    size_t line;
+    const char *text; /* current line, without its newline */
+    size_t length, used;
+};
+
+static enum ebb_status refuse(const struct reader *r, struct ebb_error *err, const char *what)
+{
+    return ebb_fail(err, EBB_EINPUT, "%s:%zu: %s", r->name, r->line, what);
+}
+
+static enum ebb_status next_line(struct reader *r, struct ebb_error *err)
+{
+    r->line++;
+    const char *newline = r->at == r->end ? NULL : memchr(r->at, '\n', (size_t)(r->end - r->at));
+    if (!newline)
+        return refuse(r, err,
+                      "the file ends early (every line ends with a newline, the last is 'end')");
+    r->text = r->at;
+    r->length = (size_t)(newline - r->at);
+    r->used = 0;
+    r->at = newline + 1;
+    return EBB_OK;
+}
+
+/* The next word of the line; length 0 at its end. Words are separated by exactly one blank. */
+static size_t next_word(struct reader *r, const char **word)
+{
+    if (r->used > 0) {
+        if (r->used == r->length || r->text[r->used] != ' ')
+            return 0;
+        r->used++;
+    }
+    *word = r->text + r->used;
+    size_t n = 0;
+    while (r->used + n < r->length && (*word)[n] > ' ' && (*word)[n] != 0x7f)
+        n++;
+    r->used += n;
+    return n;
+}
+
+static bool at_line_end(const struct reader *r)
+{
+    return r->used == r->length;
+}
+
+static bool is_word(const char *word, size_t n, const char *expected)
+{
+    return n == strlen(expected) && memcmp(word, expected, n) == 0;
+}
+
+static bool parse_number(const char *word, size_t n, uint64_t *value)
+{
+    char digits[24];
+    if (n == 0 || n >= sizeof digits || (n > 1 && word[0] == '0'))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (word[i] < '0' || word[i] > '9')
+            return false;
+    memcpy(digits, word, n);
+    digits[n] = '\0';
+    return ebb_parse_u64(digits, value);
+}
+
+/* "key value" alone on a line. */
+static enum ebb_status read_field(struct reader *r, const char *key, const char **value,
+                                  size_t *length, struct ebb_error *err)
+{
+    const char *word = NULL;
+    EBB_TRY(next_line(r, err));
+    size_t n = next_word(r, &word);
+    *length = is_word(word, n, key) ? next_word(r, value) : 0;
+    if (*length == 0 || !at_line_end(r))
+        return ebb_fail(err, EBB_EINPUT, "%s:%zu: expected '%s VALUE'", r->name, r->line, key);
+    return EBB_OK;
+}
+
+static enum ebb_status read_number(struct reader *r, const char *key, uint64_t *value,
+                                   struct ebb_error *err)
+{
+    const char *word;
+    size_t n;
+    EBB_TRY(read_field(r, key, &word, &n, err));
+    if (!parse_number(word, n, value))
+        return ebb_fail(err, EBB_EINPUT, "%s:%zu: '%s' needs a number below 2^64", r->name, r->line,
+                        key);
+    return EBB_OK;
+}
+
+static bool parse_hash(const char *word, size_t n, struct ebb_hash128 *hash)
+{
+    uint64_t parts[2] = {0, 0};
+    if (n != 32)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const char *hex = "0123456789abcdef";
+        const char *digit = memchr(hex, word[i], 16);
+        if (!digit)
+            return false;
+        parts[i / 16] = parts[i / 16] << 4 | (uint64_t)(digit - hex);
+    }
+    *hash = (struct ebb_hash128){.high = parts[0], .low = parts[1]};
+    return true;
+}
+
+static enum ebb_status read_head(struct reader *r, struct plan *plan, uint64_t *steps,
+                                 struct ebb_error *err)
+{
+    const char *word;
+    size_t n;
+    EBB_TRY(next_line(r, err));
+    if (!is_word(r->text, r->length, MAGIC))
+        return refuse(r, err, "not a plan file: the first line must be '" MAGIC "'");
+    EBB_TRY(read_field(r, "signature", &word, &n, err));
+    if (!parse_hash(word, n, &plan->signature))
+        return refuse(r, err, "the signature must be 32 hexadecimal digits");
+    EBB_TRY(read_field(r, "planner", &word, &n, err));
+    if (n >= sizeof plan->planner)
+        return refuse(r, err, "the planner's name is too long (31 characters at most)");
+    if (!is_word(word, n, "-"))
+        memcpy(plan->planner, word, n);
+    EBB_TRY(read_number(r, "budget", &plan->budget_bytes, err));
+    EBB_TRY(read_field(r, "bytes", &word, &n, err));
+    plan->exact_bytes = is_word(word, n, "exact");
+    if (!plan->exact_bytes && !is_word(word, n, "rounded"))
+        return refuse(r, err, "bytes are 'exact' or 'rounded'");
+    return read_number(r, "steps", steps, err);
+}
+
+static enum ebb_status read_step(struct reader *r, struct plan *plan, struct ebb_error *err)
+{
+    const char *word = NULL;
+    uint64_t index, tier = 0, offset = 0;
+    EBB_TRY(next_line(r, err));
+    size_t n = next_word(r, &word);
+    size_t act = 0;
+    while (act < ACT_COUNT && !is_word(word, n, acts[act].name))
+        act++;
+    if (act == ACT_COUNT)
+        return refuse(r, err, "expected place, run, drop, send, fetch or forget");
+    n = next_word(r, &word);
+    if (!parse_number(word, n, &index) || index >= UINT32_MAX)
+        return refuse(r, err, "expected the number of an op or storage");
+    if (acts[act].has_tier) {
+        n = next_word(r, &word);
+        if (!parse_number(word, n, &tier) || tier < 1 || tier >= PLAN_TIERS)
+            return refuse(r, err, "expected a tier: 1 or 2");
+    }
+    if (acts[act].has_offset) {
+        offset = PLAN_NOWHERE;
+        n = next_word(r, &word);
+        if (n > 0 &&
+            (word[0] != '@' || !parse_number(word + 1, n - 1, &offset) || offset == PLAN_NOWHERE))
+            return refuse(r, err, "expected '@OFFSET' or the end of the line");
+    }
+    if (!at_line_end(r))
+        return refuse(r, err, "the line goes on after its last word");
+    return plan_add(plan, (enum plan_act)act, (uint32_t)index, offset, (uint8_t)tier, err);
+}
+
+enum ebb_status plan_read(const char *name, const char *bytes, size_t length, struct plan *plan,
+                          struct ebb_error *err)
+{
+    struct reader r = {.name = name, .at = bytes, .end = bytes + length};
+    struct plan read;
+    uint64_t steps = 0;
+    plan_init(&read);
+    enum ebb_status status = read_head(&r, &read, &steps, err);
+    for (uint64_t i = 0; i < steps && status == EBB_OK; i++)
+        status = read_step(&r, &read, err);
+    if (status == EBB_OK)
+        status = next_line(&r, err);
+    if (status == EBB_OK && !is_word(r.text, r.length, "end"))
+        status = refuse(&r, err, "expected 'end' after the last step");
+    if (status == EBB_OK && r.at != r.end)
+        status = refuse(&r, err, "text after 'end'");
+    if (status != EBB_OK) {
+        plan_fini(&read);
+        return status;
+    }
+    *plan = read;
+    return EBB_OK;
+}
+
+enum ebb_status plan_load(const char *path, struct plan *plan, struct ebb_error *err)
+{
+    struct ebb_file_view view;
+    EBB_TRY(ebb_file_view_open(&view, path, MAX_FILE_BYTES, err));
+    enum ebb_status status = plan_read(path, view.data, view.length, plan, err);
+    ebb_file_view_close(&view);
+    return status;
+}

@@ -1,0 +1,197 @@
+/* walk.c - what each step of a plan does (rules P1-P8 of README.md). */
+#include "plan/walk.h"
+
+#include <inttypes.h>
+
+#include "base/heap.h"
+
+bool plan_is_view_op(const struct trace *trace, uint32_t op)
+{
+    const struct trace_op *o = &trace->ops[op];
+    for (uint32_t i = 0; i < o->output_count; i++)
+        if (trace->tensors[o->output_first + i].alias != TRACE_VIEW)
+            return false;
+    return o->output_count > 0;
+}
+
+enum ebb_status plan_walk_init(struct plan_walk *walk, const struct trace *trace,
+                               const struct plan *plan, struct ebb_error *err)
+{
+    *walk = (struct plan_walk){.trace = trace, .plan = plan};
+    walk->storages = ebb_calloc(trace->storage_count, sizeof *walk->storages);
+    walk->run_counts = ebb_calloc(trace->op_count, sizeof *walk->run_counts);
+    if (!walk->storages || !walk->run_counts) {
+        plan_walk_fini(walk);
+        return ebb_no_memory(err, trace->storage_count * sizeof *walk->storages);
+    }
+    return EBB_OK;
+}
+
+void plan_walk_fini(struct plan_walk *walk)
+{
+    ebb_free(walk->storages);
+    ebb_free(walk->run_counts);
+    walk->storages = NULL;
+    walk->run_counts = NULL;
+}
+
+static enum ebb_status bad(struct ebb_error *err, size_t at, const char *what, uint32_t index)
+{
+    return ebb_fail(err, EBB_EINPUT, "plan: step %zu: %s %" PRIu32, at, what, index);
+}
+
+static const char *op_name(const struct plan_walk *walk, uint32_t op)
+{
+    const struct trace_op *o = &walk->trace->ops[op];
+    const char *label = o->label ? walk->trace->text + o->label : "";
+    return *label ? label : o->kind->name;
+}
+
+static enum ebb_status walk_place(struct plan_walk *walk, size_t at, uint32_t s, bool is_place,
+                                  struct ebb_error *err)
+{
+    struct plan_residence *r = &walk->storages[s];
+    uint64_t bytes = plan_size(walk->plan, walk->trace->storages[s].bytes);
+    if (r->is_placed == is_place)
+        return bad(err, at, is_place ? "place of resident storage" : "drop of absent storage", s);
+    r->is_placed = is_place;
+    r->is_filled = false;
+    if (is_place)
+        walk->resident_bytes += bytes;
+    else
+        walk->resident_bytes -= bytes;
+    return EBB_OK;
+}
+
+static enum ebb_status walk_copy(struct plan_walk *walk, size_t at, const struct plan_step *step,
+                                 struct ebb_error *err)
+{
+    struct plan_residence *r = &walk->storages[step->index];
+    uint64_t bytes = plan_size(walk->plan, walk->trace->storages[step->index].bytes);
+    if (step->tier < 1 || step->tier >= PLAN_TIERS)
+        return bad(err, at, "no such tier:", step->tier);
+    uint32_t *copy = &r->copy[step->tier];
+    switch (step->act) {
+    case PLAN_SEND:
+        if (!r->is_filled)
+            return bad(err, at, "send of empty storage", step->index);
+        if (*copy == 0)
+            walk->tier_bytes[step->tier] += bytes;
+        *copy = r->version + 1;
+        return EBB_OK;
+    case PLAN_FETCH:
+        if (*copy == 0)
+            return bad(err, at, "fetch without a copy of storage", step->index);
+        if (!r->is_placed || r->is_filled)
+            return bad(err, at,
+                       r->is_filled ? "fetch over contents of storage"
+                                    : "fetch into absent storage",
+                       step->index);
+        r->is_filled = true;
+        r->version = *copy - 1;
+        return EBB_OK;
+    default: /* PLAN_FORGET */
+        if (*copy == 0)
+            return bad(err, at, "forget without a copy of storage", step->index);
+        *copy = 0;
+        walk->tier_bytes[step->tier] -= bytes;
+        return EBB_OK;
+    }
+}
+
+static enum ebb_status check_inputs(const struct plan_walk *walk, size_t at, uint32_t op,
+                                    struct ebb_error *err)
+{
+    const struct trace *trace = walk->trace;
+    const struct trace_op *o = &trace->ops[op];
+    for (uint32_t i = 0; i < o->input_count; i++) {
+        const struct trace_tensor *t = &trace->tensors[trace->inputs[o->input_first + i]];
+        const struct plan_residence *r = &walk->storages[t->storage];
+        if (!r->is_filled)
+            return ebb_fail(err, EBB_EINPUT,
+                            "plan: step %zu: op %" PRIu32 " (%s) reads storage %" PRIu32
+                            ", which is not resident",
+                            at, op, op_name(walk, op), t->storage);
+        if (r->version != t->version)
+            return ebb_fail(err, EBB_EINPUT,
+                            "plan: step %zu: op %" PRIu32 " (%s) reads version %" PRIu32
+                            " of storage %" PRIu32 ", version %" PRIu32 " is resident",
+                            at, op, op_name(walk, op), t->version, t->storage, r->version);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
+                                struct ebb_error *err)
+{
+    const struct trace *trace = walk->trace;
+    const struct trace_op *o = &trace->ops[op];
+    if (plan_is_view_op(trace, op))
+        return bad(err, at, "run of view op", op);
+    if (walk->run_counts[op] > 0 && (o->is_leaf || o->kind->purity == TRACE_ONCE))
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan: step %zu: second run of op %" PRIu32 " (%s), which may run once", at,
+                        op, op_name(walk, op));
+    EBB_TRY(check_inputs(walk, at, op, err));
+    walk->run_counts[op]++;
+    uint64_t extra = plan_size(walk->plan, o->workspace_bytes);
+    for (uint32_t i = 0; i < o->output_count; i++) {
+        const struct trace_tensor *t = &trace->tensors[o->output_first + i];
+        struct plan_residence *r = &walk->storages[t->storage];
+        if (t->alias == TRACE_MUTATE) {
+            r->version = t->version;
+        } else if (t->alias == TRACE_FRESH && r->is_placed && !r->is_filled) {
+            r->is_filled = true;
+            r->version = 0;
+        } else if (t->alias == TRACE_FRESH && !o->kind->can_skip_outputs) {
+            extra += plan_size(walk->plan, trace->storages[t->storage].bytes);
+        }
+    }
+    walk->extra_bytes = extra;
+    return EBB_OK;
+}
+
+enum ebb_status plan_walk_step(struct plan_walk *walk, size_t at, struct ebb_error *err)
+{
+    const struct plan_step *step = &walk->plan->steps[at];
+    uint32_t limit = step->act == PLAN_RUN ? walk->trace->op_count : walk->trace->storage_count;
+    walk->extra_bytes = 0;
+    if (step->index >= limit)
+        return bad(err, at,
+                   step->act == PLAN_RUN ? "no such op:" : "no such storage:", step->index);
+    switch (step->act) {
+    case PLAN_PLACE:
+    case PLAN_DROP:
+        return walk_place(walk, at, step->index, step->act == PLAN_PLACE, err);
+    case PLAN_RUN:
+        return walk_run(walk, at, step->index, err);
+    case PLAN_SEND:
+    case PLAN_FETCH:
+    case PLAN_FORGET:
+        return walk_copy(walk, at, step, err);
+    default:
+        return bad(err, at, "unknown act", step->act);
+    }
+}
+
+enum ebb_status plan_walk_end(const struct plan_walk *walk, struct ebb_error *err)
+{
+    const struct trace *trace = walk->trace;
+    for (uint32_t op = 0; op < trace->op_count; op++)
+        if (walk->run_counts[op] == 0 && !plan_is_view_op(trace, op))
+            return ebb_fail(err, EBB_EINPUT, "plan: op %" PRIu32 " (%s) is never run", op,
+                            op_name(walk, op));
+    for (uint32_t c = trace->command_count; c-- > 0 && trace->commands[c].kind != TRACE_RUN;) {
+        if (trace->commands[c].kind != TRACE_PIN)
+            continue;
+        const struct trace_tensor *t = &trace->tensors[trace->commands[c].index];
+        const struct plan_residence *r = &walk->storages[t->storage];
+        if (!r->is_filled || r->version != t->version)
+            return ebb_fail(err, EBB_EINPUT,
+                            "plan: storage %" PRIu32 " must be resident at the end with version "
+                            "%" PRIu32 ", but %s",
+                            t->storage, t->version,
+                            r->is_filled ? "holds another version" : "is not");
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,283 @@
+/* Plans by hand over a four-op trace: what the checker accepts, and each thing it must refuse.
+ *
+ *   op 0 x: leaf, 100 B     op 1 a = f(x): 1000 B
+ *   op 2 b = g(a): 500 B, workspace 300 B      op 3 c = h(a, b): 256 B, pinned at the end      */
+#include "test.h"
+
+#include "base/heap.h"
+#include "plan/plan.h"
+
+static struct trace *make_trace(enum trace_purity purity_of_a)
+{
+    struct trace_builder *builder;
+    struct trace *trace = NULL;
+    struct ebb_error err;
+    uint32_t x, a, b, c;
+    CHECK_OK(trace_builder_create(&builder, &err), &err);
+    struct trace_output out = {.bytes = 100};
+    struct trace_op_desc op = {.kind_name = "x",
+                               .outputs = &out,
+                               .output_count = 1,
+                               .partner = TRACE_NONE,
+                               .is_leaf = true};
+    CHECK_OK(trace_builder_op(builder, &op, &x, &err), &err);
+    out.bytes = 1000;
+    op = (struct trace_op_desc){.kind_name = "f",
+                                .cost_ns = 7,
+                                .inputs = &x,
+                                .input_count = 1,
+                                .outputs = &out,
+                                .output_count = 1,
+                                .partner = TRACE_NONE,
+                                .purity = purity_of_a};
+    CHECK_OK(trace_builder_op(builder, &op, &a, &err), &err);
+    out.bytes = 500;
+    op.kind_name = "g";
+    op.inputs = &a;
+    op.cost_ns = 11;
+    op.workspace_bytes = 300;
+    op.purity = TRACE_PURE;
+    CHECK_OK(trace_builder_op(builder, &op, &b, &err), &err);
+    out.bytes = 256;
+    op.kind_name = "h";
+    const uint32_t both[] = {a, b};
+    op.inputs = both;
+    op.input_count = 2;
+    op.workspace_bytes = 0;
+    op.cost_ns = 13;
+    CHECK_OK(trace_builder_op(builder, &op, &c, &err), &err);
+    CHECK_OK(trace_builder_command(builder, TRACE_RELEASE, a, &err), &err);
+    CHECK_OK(trace_builder_command(builder, TRACE_PIN, c, &err), &err);
+    CHECK_OK(trace_builder_finish(builder, "four", &trace, &err), &err);
+    trace_builder_destroy(builder);
+    return trace;
+}
+
+static void make_plan(struct plan *plan, const struct trace *trace, const struct plan_step *steps,
+                      size_t count)
+{
+    struct ebb_error err;
+    plan_init(plan);
+    plan->signature = trace->signature;
+    for (size_t i = 0; i < count; i++)
+        CHECK_OK(plan_add(plan, (enum plan_act)steps[i].act, steps[i].index, steps[i].offset,
+                          steps[i].tier, &err),
+                 &err);
+}
+
+#define STEP_PLACE(s)                                                                              \
+    {                                                                                              \
+        .act = PLAN_PLACE, .index = (s), .offset = PLAN_NOWHERE                                    \
+    }
+#define STEP_RUN(o)                                                                                \
+    {                                                                                              \
+        .act = PLAN_RUN, .index = (o), .offset = PLAN_NOWHERE                                      \
+    }
+#define STEP_DROP(s)                                                                               \
+    {                                                                                              \
+        .act = PLAN_DROP, .index = (s)                                                             \
+    }
+#define STEP_COPY(a, s, t)                                                                         \
+    {                                                                                              \
+        .act = (a), .index = (s), .tier = (t)                                                      \
+    }
+
+/* a is dropped after g and made again for h. */
+static const struct plan_step recompute[] = {
+    STEP_PLACE(0), STEP_RUN(0),  STEP_PLACE(1), STEP_RUN(1),  STEP_PLACE(2),
+    STEP_RUN(2),   STEP_DROP(1), STEP_PLACE(1), STEP_RUN(1),  STEP_PLACE(3),
+    STEP_RUN(3),   STEP_DROP(1), STEP_DROP(2),  STEP_DROP(0),
+};
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+static const struct plan_limits unlimited = {{UINT64_MAX, UINT64_MAX, UINT64_MAX}};
+
+static enum ebb_status check(const struct plan_step *steps, size_t count,
+                             const struct plan_limits *limits, enum trace_purity purity,
+                             struct plan_report *report, struct ebb_error *err)
+{
+    struct trace *trace = make_trace(purity);
+    struct plan plan;
+    make_plan(&plan, trace, steps, count);
+    enum ebb_status status = plan_check(trace, &plan, limits, report, err);
+    plan_fini(&plan);
+    trace_destroy(trace);
+    return status;
+}
+
+TEST(check__counts_cost_peak_and_reruns)
+{
+    TEST_UNUSED;
+    struct plan_report report;
+    struct ebb_error err;
+    CHECK_OK(check(recompute, COUNT(recompute), &unlimited, TRACE_PURE, &report, &err), &err);
+    CHECK_EQ(report.cost_ns, 7 + 11 + 7 + 13);
+    CHECK_EQ(report.base_ns, 7 + 11 + 13);
+    CHECK_EQ(report.rerun_count, 1);
+    CHECK_EQ(report.run_count, 5);
+    /* at g: x 256 + a 1024 + b 512 + workspace 512 */
+    CHECK_EQ(report.peak_bytes, 256 + 1024 + 512 + 512);
+    CHECK_EQ(report.peak_step, 5);
+    CHECK_EQ(report.height_bytes, 0);
+}
+
+TEST(check__budget_is_exact)
+{
+    TEST_UNUSED;
+    struct plan_report report;
+    struct ebb_error err;
+    struct plan_limits limits = {{2304, 0, 0}};
+    CHECK_OK(check(recompute, COUNT(recompute), &limits, TRACE_PURE, &report, &err), &err);
+    limits.budget_bytes[0] = 2303;
+    CHECK_EQ(check(recompute, COUNT(recompute), &limits, TRACE_PURE, &report, &err), EBB_EBUDGET);
+    CHECK(strstr(err.message, "step 5 needs 2304 bytes, budget 2303") != NULL);
+}
+
+TEST(check__once_op_may_not_run_again)
+{
+    TEST_UNUSED;
+    struct plan_report report;
+    struct ebb_error err;
+    CHECK_EQ(check(recompute, COUNT(recompute), &unlimited, TRACE_ONCE, &report, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "may run once") != NULL);
+}
+
+static void refuses(const struct plan_step *steps, size_t count, const char *text)
+{
+    struct plan_report report;
+    struct ebb_error err;
+    CHECK_EQ(check(steps, count, &unlimited, TRACE_PURE, &report, &err), EBB_EINPUT);
+    if (!strstr(err.message, text))
+        fail_msg("'%s' lacks '%s'", err.message, text);
+}
+
+TEST(check__refuses_what_cannot_run)
+{
+    TEST_UNUSED;
+    const struct plan_step missing[] = {STEP_PLACE(1), STEP_RUN(1)};
+    refuses(missing, COUNT(missing), "reads storage 0, which is not resident");
+    const struct plan_step unfilled[] = {STEP_PLACE(0), STEP_PLACE(1), STEP_RUN(1)};
+    refuses(unfilled, COUNT(unfilled), "not resident");
+    const struct plan_step twice[] = {STEP_PLACE(0), STEP_PLACE(0)};
+    refuses(twice, COUNT(twice), "place of resident storage 0");
+    const struct plan_step absent[] = {STEP_DROP(2)};
+    refuses(absent, COUNT(absent), "drop of absent storage 2");
+    const struct plan_step range[] = {STEP_RUN(4)};
+    refuses(range, COUNT(range), "no such op: 4");
+    const struct plan_step leaf[] = {STEP_PLACE(0), STEP_RUN(0), STEP_DROP(0), STEP_PLACE(0),
+                                     STEP_RUN(0)};
+    refuses(leaf, COUNT(leaf), "may run once");
+    const struct plan_step act[] = {{.act = 17, .index = 0}};
+    refuses(act, COUNT(act), "unknown act");
+    const struct plan_step fetch[] = {STEP_PLACE(0), STEP_COPY(PLAN_FETCH, 0, 1)};
+    refuses(fetch, COUNT(fetch), "fetch without a copy");
+    const struct plan_step tier[] = {STEP_PLACE(0), STEP_RUN(0), STEP_COPY(PLAN_SEND, 0, 3)};
+    refuses(tier, COUNT(tier), "no such tier");
+    refuses(recompute, 6, "op 3 (h) is never run");
+    struct plan_step lost[COUNT(recompute)];
+    memcpy(lost, recompute, sizeof lost);
+    lost[12].index = 3;
+    refuses(lost, COUNT(lost), "storage 3 must be resident at the end");
+}
+
+TEST(check__offload_counts_tiers)
+{
+    TEST_UNUSED;
+    const struct plan_step offload[] = {
+        STEP_PLACE(0),
+        STEP_RUN(0),
+        STEP_PLACE(1),
+        STEP_RUN(1),
+        STEP_COPY(PLAN_SEND, 0, 1),
+        STEP_DROP(0),
+        STEP_PLACE(2),
+        STEP_RUN(2),
+        STEP_PLACE(3),
+        STEP_RUN(3),
+        STEP_DROP(1),
+        STEP_PLACE(0),
+        STEP_COPY(PLAN_FETCH, 0, 1),
+        STEP_COPY(PLAN_FORGET, 0, 1),
+    };
+    struct plan_report report;
+    struct ebb_error err;
+    struct plan_limits limits = {{UINT64_MAX, 256, 0}};
+    CHECK_OK(check(offload, COUNT(offload), &limits, TRACE_PURE, &report, &err), &err);
+    CHECK_EQ(report.tier_peak_bytes[1], 256);
+    CHECK_EQ(report.sent_bytes, 100);
+    CHECK_EQ(report.fetched_bytes, 100);
+    limits.budget_bytes[1] = 255;
+    CHECK_EQ(check(offload, COUNT(offload), &limits, TRACE_PURE, &report, &err), EBB_EBUDGET);
+}
+
+TEST(check__refuses_another_trace)
+{
+    TEST_UNUSED;
+    struct trace *trace = make_trace(TRACE_PURE);
+    struct plan plan;
+    struct plan_report report;
+    struct ebb_error err;
+    make_plan(&plan, trace, recompute, COUNT(recompute));
+    plan.signature.low ^= 1;
+    CHECK_EQ(plan_check(trace, &plan, &unlimited, &report, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "another trace") != NULL);
+    plan_fini(&plan);
+    trace_destroy(trace);
+}
+
+TEST(offsets__are_disjoint_and_tight)
+{
+    TEST_UNUSED;
+    struct trace *trace = make_trace(TRACE_PURE);
+    struct plan plan;
+    struct plan_report report;
+    struct ebb_error err;
+    uint64_t height = 0;
+    make_plan(&plan, trace, recompute, COUNT(recompute));
+    CHECK_EQ(plan_assign_offsets(trace, &plan, 2303, &height, &err), EBB_EBUDGET);
+    CHECK_EQ(plan.steps[0].offset, PLAN_NOWHERE);
+    CHECK_OK(plan_assign_offsets(trace, &plan, 2304, &height, &err), &err);
+    CHECK_EQ(height, 2304);
+    CHECK_OK(plan_check(trace, &plan, &unlimited, &report, &err), &err);
+    CHECK_EQ(report.height_bytes, 2304);
+    plan.steps[4].offset = plan.steps[2].offset; /* b over a */
+    CHECK_EQ(plan_check(trace, &plan, &unlimited, &report, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "overlap storage 1") != NULL);
+    plan.steps[4].offset = PLAN_NOWHERE;
+    CHECK_EQ(plan_check(trace, &plan, &unlimited, &report, &err), EBB_EINPUT);
+    plan.steps[4].offset = 5000 + 24;
+    CHECK_EQ(plan_check(trace, &plan, &unlimited, &report, &err), EBB_EINPUT);
+    plan_fini(&plan);
+    trace_destroy(trace);
+}
+
+TEST(check__survives_every_failed_allocation)
+{
+    TEST_UNUSED;
+    struct trace *trace = make_trace(TRACE_PURE);
+    struct plan plan;
+    struct plan_report report;
+    struct ebb_error err;
+    uint64_t height;
+    make_plan(&plan, trace, recompute, COUNT(recompute));
+    uint64_t live = ebb_heap_live();
+    for (uint64_t n = 1;; n++) {
+        ebb_heap_fail_at(n);
+        enum ebb_status status = plan_assign_offsets(trace, &plan, UINT64_MAX, &height, &err);
+        if (status == EBB_OK)
+            status = plan_check(trace, &plan, &unlimited, &report, &err);
+        ebb_heap_fail_at(0);
+        CHECK_EQ(ebb_heap_live(), live);
+        if (status == EBB_OK)
+            break;
+        CHECK_EQ(status, EBB_ENOMEM);
+        CHECK(n < 100);
+    }
+    plan_fini(&plan);
+    trace_destroy(trace);
+}
+
+TEST_MAIN(RUN(check__counts_cost_peak_and_reruns), RUN(check__budget_is_exact),
+          RUN(check__once_op_may_not_run_again), RUN(check__refuses_what_cannot_run),
+          RUN(check__offload_counts_tiers), RUN(check__refuses_another_trace),
+          RUN(offsets__are_disjoint_and_tight), RUN(check__survives_every_failed_allocation))
