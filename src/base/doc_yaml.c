@@ -20,6 +20,7 @@
 #include "base/int128.h"
 #include "base/map.h"
 #include "base/utf8.h"
+#include "base/yaml_scan.h"
 
 enum {
     YAML_MAX_BYTES = 256 << 10,
@@ -27,6 +28,9 @@ enum {
     YAML_MAX_DEPTH = 32,
     YAML_MAX_NODES = 20000
 };
+
+static const char yaml_too_deep[] = "nested deeper than 32 levels";
+static const char yaml_too_many[] = "more than 20000 values after expanding aliases";
 
 struct yaml_anchor {
     const struct ebb_doc_node *node; /* NULL while the node is still open */
@@ -66,9 +70,9 @@ static enum ebb_status yaml_count(struct yaml *y, size_t nodes, size_t levels,
                                   struct ebb_error *err)
 {
     if (y->depth + levels > YAML_MAX_DEPTH)
-        return yaml_limit(y, err, "nested deeper than 32 levels");
+        return yaml_limit(y, err, yaml_too_deep);
     if (nodes > YAML_MAX_NODES - y->nodes)
-        return yaml_limit(y, err, "more than 20000 values after expanding aliases");
+        return yaml_limit(y, err, yaml_too_many);
     y->nodes += nodes;
     if (y->depth > 0) {
         struct yaml_frame *f = &y->frames[y->depth - 1];
@@ -338,6 +342,12 @@ static enum ebb_status yaml_close(struct yaml *y, struct ebb_error *err)
     return EBB_OK;
 }
 
+static bool yaml_is_quoted(struct fy_token *token)
+{
+    enum fy_scalar_style style = fy_token_scalar_style(token);
+    return style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED;
+}
+
 static enum ebb_status yaml_event(struct yaml *y, struct fy_event *event, struct ebb_error *err)
 {
     const struct fy_mark *mark = fy_event_start_mark(event);
@@ -358,6 +368,8 @@ static enum ebb_status yaml_event(struct yaml *y, struct fy_event *event, struct
     case FYET_SEQUENCE_END:
         return yaml_close(y, err);
     case FYET_SCALAR:
+        if (mark && event->scalar.value && yaml_is_quoted(event->scalar.value) && mark->column > 0)
+            y->column--; /* libfyaml points behind the quote */
         return yaml_scalar(y, event, err);
     case FYET_ALIAS:
         return yaml_alias(y, event, err);
@@ -423,11 +435,26 @@ static enum ebb_status yaml_check_bytes(struct yaml *y, const char *bytes, size_
     return EBB_OK;
 }
 
+/* Y3 and Y4 for flow collections, which libfyaml reads to the end before the first event. The scan
+ * may err on plain scalars of several lines, hence twice the depth. */
+static enum ebb_status yaml_check_flow(struct yaml *y, const char *bytes, size_t length,
+                                       struct ebb_error *err)
+{
+    struct ebb_yaml_scan scan;
+    ebb_yaml_scan(&scan, bytes, length, (size_t)2 * YAML_MAX_DEPTH, YAML_MAX_NODES);
+    if (scan.depth <= (size_t)2 * YAML_MAX_DEPTH && scan.values <= YAML_MAX_NODES)
+        return EBB_OK;
+    y->line = scan.line;
+    y->column = scan.column;
+    return yaml_limit(y, err, scan.depth > YAML_MAX_DEPTH ? yaml_too_deep : yaml_too_many);
+}
+
 static enum ebb_status yaml_parse(struct yaml *y, const char *bytes, size_t length,
                                   struct ebb_error *err)
 {
     struct fy_diag_cfg diag_cfg;
     EBB_TRY(yaml_check_bytes(y, bytes, length, err));
+    EBB_TRY(yaml_check_flow(y, bytes, length, err));
     fy_diag_cfg_default(&diag_cfg);
     diag_cfg.fp = NULL;
     struct fy_diag *diag = fy_diag_create(&diag_cfg);
