@@ -1,0 +1,115 @@
+/* exec.h - the one interpreter: runs a trace on a device under a budget, by a policy or by a plan.
+ *
+ * exec_program is a trace made ready to run many times (adjacency, lifetimes, recipes; immutable,
+ * shared by threads). exec_run runs it once. The simulator is exec_run on the null device.
+ * Decisions never look at a wall clock: time is the sum of the frozen op costs.
+ *
+ * Rules (enum exec_rules):
+ *   EXEC_EBB    the default. Storages have addresses in one slab of `budget_bytes`; views cost
+ * nothing; an op's outputs and workspace are reserved before it runs; what has no further use is
+ * freed at once, recomputed intermediates included; outputs that are resident are never made twice;
+ * inputs are brought back in an order that needs least memory, and stay evictable until the op that
+ * waits for them is about to run; the keep set is pinned when final. See src/mem/README.md for the
+ * states and the numbered rules. EXEC_SIMRD  the published simulator (spec/dtr.md 2-4), decision
+ * for decision: bytes are counted, not placed.
+ *
+ * A run ends ok, oom (nothing left to evict), thrashed (recomputation above the limit) or refused
+ * (budget below the floor, checked only when a floor is given). All four are results, not errors.
+ */
+#ifndef EBB_EXEC_EXEC_H
+#define EBB_EXEC_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "device/device.h"
+#include "mem/mem.h"
+#include "plan/plan.h"
+#include "trace/trace.h"
+
+enum exec_rules { EXEC_EBB, EXEC_SIMRD };
+enum exec_dealloc {
+    EXEC_EAGER,  /* free when the last handle (simrd) or the last use (ebb) is gone */
+    EXEC_BANISH, /* simrd only: the published V1 runtime */
+    EXEC_IGNORE, /* releases are ignored: what is dead stays until chosen */
+};
+enum exec_result { EXEC_OK, EXEC_OOM, EXEC_THRASHED, EXEC_REFUSED };
+
+const char *exec_result_text(enum exec_result result);
+
+struct exec_program;
+
+enum ebb_status exec_program_create(struct exec_program **program, const struct trace *trace,
+                                    enum exec_rules rules, struct ebb_error *err);
+void exec_program_destroy(struct exec_program *program);
+
+/* What happened, in order; a real run and a simulated one must give equal logs. */
+enum exec_event_kind {
+    EXEC_EV_RUN,   /* index = op, first execution */
+    EXEC_EV_RERUN, /* index = op */
+    EXEC_EV_PLACE, /* index = storage, offset */
+    EXEC_EV_DROP,  /* pressure victim, bytes given back */
+    EXEC_EV_FREE,  /* dead: bytes given back */
+    EXEC_EV_SEND,  /* index = storage, to tier */
+    EXEC_EV_FETCH, /* index = storage, from tier */
+    EXEC_EV_MOVE,  /* index = storage, new offset (compaction) */
+    EXEC_EV_WORK,  /* index = op, offset of its workspace; before RUN or RERUN */
+};
+
+struct exec_event {
+    uint8_t kind, tier;
+    uint32_t index;
+    uint64_t offset;
+    uint64_t clock_ns;
+};
+
+struct exec_log { /* owned by the caller; exec_log_fini */
+    struct exec_event *events;
+    size_t count, capacity;
+};
+void exec_log_fini(struct exec_log *log);
+
+struct exec_options {
+    const struct mem_policy *policy; /* NULL or "none": never evict */
+    const struct plan *plan;         /* run this instead of a policy (rules ebb) */
+    enum exec_dealloc dealloc;
+    uint64_t budget_bytes;
+    double limit;        /* overhead limit: recompute <= (limit - 1) x base; <= 0: none */
+    uint64_t limit_ns;   /* when not 0: absolute limit on recomputation instead */
+    uint64_t seed;       /* policies that draw */
+    bool sampling;       /* rules ebb: score about 2 sqrt(n) candidates only */
+    bool ignore_small;   /* rules ebb: storages below 1 % of the running average size are not
+                            candidates */
+    bool reference_scan; /* choose victims by a plain scan instead of the index: for tests */
+    unsigned ways;       /* OR of mem_way; 0 = drop only */
+    uint64_t tier_bytes[DEVICE_TIERS]; /* [1] host, [2] file: room for swapped storages */
+    struct device *device;             /* NULL: a null device of its own */
+    struct exec_log *log;              /* NULL: none */
+};
+
+struct exec_report {
+    enum exec_result result;
+    uint64_t budget_bytes;
+    uint64_t base_ns, clock_ns, remat_ns;
+    uint64_t device_ns;  /* rules ebb: time on the device's compute stream, stalls included */
+    uint64_t peak_bytes; /* highest address (ebb), byte sum (simrd) */
+    uint64_t sum_bytes;  /* highest byte sum */
+    uint64_t evictions_pressure, evictions_release, remat_ops, remat_collateral;
+    uint64_t swapped_bytes;
+    uint64_t moved_bytes;
+    uint64_t ops_done, eval_count, banished;
+    uint64_t evict_hash; /* FNV-1a 64 over the root tensor ids of pressure victims */
+    char why[160];       /* for oom, thrashed, refused: where and with which numbers */
+};
+
+static inline double exec_overhead(const struct exec_report *r)
+{
+    return r->base_ns ? (double)r->clock_ns / (double)r->base_ns : 1.0;
+}
+
+enum ebb_status exec_run(const struct exec_program *program, const struct exec_options *options,
+                         struct exec_report *report, struct ebb_error *err);
+
+#endif

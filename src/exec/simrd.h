@@ -1,0 +1,98 @@
+/* simrd.h - private: state shared by the interpreter of rules simrd and its victim choice. */
+#ifndef EBB_EXEC_SIMRD_H
+#define EBB_EXEC_SIMRD_H
+
+#include "base/int128.h"
+#include "base/rng.h"
+#include "exec/internal.h"
+
+struct simrd_op {
+    uint64_t cost, total_bytes;
+    uint32_t in_first, in_count;   /* into in_storage and trace->inputs */
+    uint32_t out_first, out_count; /* tensors */
+    bool has_view;
+};
+
+enum { CODE_RUN, CODE_DIE, CODE_PIN };
+
+/* Commands with the handle counts worked out once: GETs vanish, a RELEASE stays only where it
+ * brings the count of an unpinned storage to zero (CODE_DIE). */
+struct simrd_code {
+    uint32_t kind : 2;
+    uint32_t index : 30; /* op, storage, tensor */
+};
+
+struct simrd_program {
+    const struct trace *trace;
+    struct mem_graph graph;
+    struct simrd_op *ops;
+    uint32_t *in_storage;
+    uint32_t *tensor_storage;
+    uint64_t *bytes;
+    double *first_cost;   /* c of a storage when it is created: cost of its root op */
+    double *weight[2][2]; /* [by_size][by_cost]: (bytes or 1) / (c or 1) */
+    struct simrd_code *code;
+    size_t code_count;
+    uint64_t base_ns, leaf_count;
+};
+
+#define SIMRD_NO_NODE UINT32_MAX
+
+struct simrd_node {
+    uint32_t parent, mark;
+    int64_t value; /* of the class, at its root; signed: drifts as published */
+};
+
+struct simrd_frame { /* one pending materialization */
+    uint32_t tensor;
+    uint32_t missing_first; /* into run->missing: what it still waits for begins here */
+    uint32_t missing_next;
+    bool is_remat;
+};
+
+struct simrd_run {
+    const struct simrd_program *p;
+    const struct exec_options *o;
+    struct exec_report *r;
+    uint64_t clock, memory, budget, limit_ns, model_ns;
+    uint32_t op;      /* calls started so far - 1: edges born later do not exist yet */
+    uint32_t created; /* storages that exist: ids below this */
+    uint32_t stamp;   /* pool order: larger = inserted later */
+    uint32_t pool_count;
+    /* per storage */
+    uint8_t *material, *in_pool;
+    uint32_t *locks, *epoch, *stamps, *node_of, *mark, *candidates;
+    double *last;   /* last access; clocks stay below 2^53, so doubles are exact */
+    int64_t *cost;  /* c */
+    double *weight; /* by_size bytes / by_cost c: optimistic, neighbourhood left out */
+    double *live;   /* weight while in the pool, else 0 */
+    double *guess;  /* weight with the neighbourhood as last evaluated */
+    double *merit;  /* scratch of a choice */
+    /* per tensor: epoch of its storage at which it was defined */
+    uint32_t *defined;
+    /* classes: a union-find forest, one node per eviction */
+    struct simrd_node *nodes;
+    size_t node_count, node_capacity;
+    uint32_t negative_count;
+    uint32_t visit;
+    uint32_t *walk; /* stack of a region walk; storage_count */
+    /* explicit recomputation stack */
+    struct simrd_frame *frames;
+    size_t frame_count, frame_capacity;
+    uint32_t *missing; /* tensors that frames wait for */
+    size_t missing_count, missing_capacity;
+    struct ebb_mt19937 rng;
+    void *block; /* one allocation for all per-storage arrays */
+    bool needs_classes;
+};
+
+/* Pool storage to evict; UINT32_MAX when the pool is empty. */
+enum ebb_status exec_simrd_choose(struct simrd_run *run, uint32_t *victim, struct ebb_error *err);
+/* Class bookkeeping on eviction and on becoming material. */
+enum ebb_status exec_simrd_class_evict(struct simrd_run *run, uint32_t storage,
+                                       struct ebb_error *err);
+void exec_simrd_class_material(struct simrd_run *run, uint32_t storage);
+/* Correctly rounded n / d. */
+double exec_quotient(int64_t n, ebb_u128 d);
+
+#endif

@@ -1,0 +1,141 @@
+/* graph.c - storage-level adjacency of a trace, sorted by birth. */
+#include "mem/mem.h"
+
+#include <string.h>
+
+#include "base/heap.h"
+
+struct edge_list { /* every (from, to, birth) in op order, duplicates included */
+    uint32_t *from, *to, *birth;
+    size_t count;
+};
+
+static bool is_view_only(const struct trace *trace, const struct trace_op *op)
+{
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        if (trace->tensors[op->output_first + k].alias != TRACE_VIEW)
+            return false;
+    }
+    return op->output_count > 0;
+}
+
+static void edges_fini(struct edge_list *list)
+{
+    ebb_free(list->from);
+    ebb_free(list->to);
+    ebb_free(list->birth);
+}
+
+static enum ebb_status edges_collect(struct edge_list *list, const struct trace *trace,
+                                     bool with_views, struct ebb_error *err)
+{
+    size_t bound = 0;
+    for (uint32_t o = 0; o < trace->op_count; o++)
+        bound += (size_t)trace->ops[o].input_count * trace->ops[o].output_count;
+    list->count = 0;
+    list->from = ebb_calloc(bound + 1, sizeof *list->from);
+    list->to = ebb_calloc(bound + 1, sizeof *list->to);
+    list->birth = ebb_calloc(bound + 1, sizeof *list->birth);
+    if (!list->from || !list->to || !list->birth)
+        return ebb_no_memory(err, bound * 12);
+    for (uint32_t o = 0; o < trace->op_count; o++) {
+        const struct trace_op *op = &trace->ops[o];
+        if (!with_views && is_view_only(trace, op))
+            continue;
+        for (uint32_t k = 0; k < op->output_count; k++) {
+            uint32_t to = trace->tensors[op->output_first + k].storage;
+            for (uint32_t i = 0; i < op->input_count; i++) {
+                uint32_t from = trace->tensors[trace->inputs[op->input_first + i]].storage;
+                if (from == to)
+                    continue;
+                list->from[list->count] = from;
+                list->to[list->count] = to;
+                list->birth[list->count++] = o;
+            }
+        }
+    }
+    return EBB_OK;
+}
+
+enum direction { PARENTS, CHILDREN, NEIGHBOURS };
+
+/* Bucket the edges by owner (stable, so births stay sorted), then drop later duplicates. */
+static enum ebb_status bucket(const struct edge_list *list, enum direction direction,
+                              uint32_t storages, uint32_t **first_out, struct mem_edge **edges_out,
+                              struct ebb_error *err)
+{
+    size_t total = list->count * (direction == NEIGHBOURS ? 2 : 1);
+    uint32_t *first = ebb_calloc((size_t)storages + 2, sizeof *first);
+    struct mem_edge *edges = ebb_calloc(total + 1, sizeof *edges);
+    uint32_t *seen = ebb_alloc(((size_t)storages + 1) * sizeof *seen);
+    if (!first || !edges || !seen) {
+        ebb_free(first);
+        ebb_free(edges);
+        ebb_free(seen);
+        return ebb_no_memory(err, total * sizeof *edges);
+    }
+    for (size_t e = 0; e < list->count; e++) {
+        if (direction != PARENTS)
+            first[list->from[e] + 2]++;
+        if (direction != CHILDREN)
+            first[list->to[e] + 2]++;
+    }
+    for (size_t s = 2; s < (size_t)storages + 2; s++)
+        first[s] += first[s - 1];
+    for (size_t e = 0; e < list->count; e++) { /* first[s + 1] is the fill position of s */
+        if (direction != PARENTS)
+            edges[first[list->from[e] + 1]++] = (struct mem_edge){list->to[e], list->birth[e]};
+        if (direction != CHILDREN)
+            edges[first[list->to[e] + 1]++] = (struct mem_edge){list->from[e], list->birth[e]};
+    }
+    memset(seen, 0xff, ((size_t)storages + 1) * sizeof *seen);
+    uint32_t write = 0, begin = 0;
+    for (uint32_t s = 0; s < storages; s++) {
+        uint32_t end = first[s + 1];
+        first[s] = write;
+        for (uint32_t e = begin; e < end; e++) {
+            if (seen[edges[e].storage] == s)
+                continue;
+            seen[edges[e].storage] = s;
+            edges[write++] = edges[e];
+        }
+        begin = end;
+    }
+    first[storages] = write;
+    ebb_free(seen);
+    *first_out = first;
+    *edges_out = edges;
+    return EBB_OK;
+}
+
+enum ebb_status mem_graph_init(struct mem_graph *graph, const struct trace *trace, bool with_views,
+                               struct ebb_error *err)
+{
+    struct edge_list list = {0};
+    struct mem_graph g = {.storage_count = trace->storage_count};
+    enum ebb_status status = edges_collect(&list, trace, with_views, err);
+    if (status == EBB_OK)
+        status = bucket(&list, PARENTS, g.storage_count, &g.parent_first, &g.parents, err);
+    if (status == EBB_OK)
+        status = bucket(&list, CHILDREN, g.storage_count, &g.child_first, &g.children, err);
+    if (status == EBB_OK)
+        status = bucket(&list, NEIGHBOURS, g.storage_count, &g.neighbour_first, &g.neighbours, err);
+    edges_fini(&list);
+    if (status != EBB_OK) {
+        mem_graph_fini(&g);
+        return status;
+    }
+    *graph = g;
+    return EBB_OK;
+}
+
+void mem_graph_fini(struct mem_graph *graph)
+{
+    ebb_free(graph->parent_first);
+    ebb_free(graph->child_first);
+    ebb_free(graph->neighbour_first);
+    ebb_free(graph->parents);
+    ebb_free(graph->children);
+    ebb_free(graph->neighbours);
+    memset(graph, 0, sizeof *graph);
+}
