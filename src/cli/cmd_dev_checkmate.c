@@ -1,0 +1,307 @@
+/* cmd_dev_checkmate.c - run a folder of reference cases for the planners: `ebb dev checkmate DIR`.
+ *
+ * DIR/graphs/NAME.json are the graphs. DIR/strategies: every row equal in cost and peak.
+ * DIR/optimum: exact mode reaches every proven optimum, proves infeasibility where that is known,
+ * and no bound passes a known cost. DIR/bounds: large graphs, never above the best schedule known.
+ * A row of an unknown kind fails. */
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/doc.h"
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "cli/cli.h"
+#include "planner/planner.h"
+#include "trace/trace.h"
+
+int cli_dev_checkmate(int argc, char **argv);
+
+struct row { /* one case */
+    const char *kind, *graph;
+    const struct ebb_doc_node *head, *row;
+    const struct trace *trace;
+    bool is_failed, is_skipped;
+    double seconds;
+    char text[320]; /* what was computed, or what is wrong */
+    char json[512]; /* fields for --dump */
+};
+
+struct suite {
+    struct ebb_arena arena;
+    const char *dir;
+    struct row *rows;
+    size_t count, capacity;
+    struct trace **traces;
+    size_t trace_count, trace_capacity;
+    double time_limit, gap;
+};
+
+static void row_fail(struct row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void row_fail(struct row *r, const char *fmt, ...)
+{
+    va_list args;
+    if (r->is_failed)
+        return; /* the first reason is the useful one */
+    r->is_failed = true;
+    va_start(args, fmt);
+    vsnprintf(r->text, sizeof r->text, fmt, args);
+    va_end(args);
+}
+
+/* ---- strategies
+ * -----------------------------------------------------------------------------------------------
+ */
+
+#define MAX_ORDER 4096
+
+static size_t read_order(const struct ebb_doc_node *head, const char *key, uint32_t *order)
+{
+    const struct ebb_doc_node *list = ebb_doc_get(head, key);
+    size_t n = 0;
+    for (size_t i = 0; list && list->kind == EBB_DOC_LIST && i < list->count && n < MAX_ORDER; i++)
+        order[n++] = (uint32_t)list->items[i]->integer;
+    return n;
+}
+
+static void check_strategy_once(struct row *r, const struct planner *planner,
+                                const struct planner_request *request)
+{
+    struct planner_result result;
+    struct ebb_error err;
+    if (planner_run(planner, r->trace, request, &result, &err) != EBB_OK) {
+        row_fail(r, "%s", err.message);
+        return;
+    }
+    uint64_t cost = (uint64_t)ebb_doc_int(r->row, "cost", -1);
+    uint64_t peak = (uint64_t)ebb_doc_int(r->row, "activation_peak", -1);
+    if (result.status != PLANNER_OK)
+        row_fail(r, "%s: %s", planner_status_text(result.status), result.note);
+    else if (result.cost != cost || result.peak_bytes != peak)
+        row_fail(r, "cost %" PRIu64 " peak %" PRIu64 ", expected cost %" PRIu64 " peak %" PRIu64,
+                 result.cost, result.peak_bytes, cost, peak);
+    snprintf(r->json, sizeof r->json, ",\"cost\":%" PRIu64 ",\"peak_bytes\":%" PRIu64, result.cost,
+             result.peak_bytes);
+    planner_result_fini(&result);
+}
+
+static void check_strategy(const struct suite *suite, struct row *r)
+{
+    (void)suite;
+    const char *name = ebb_doc_string(r->row, "strategy", "");
+    const struct planner *planner = planner_find(name);
+    struct planner_request request;
+    uint32_t *order = ebb_calloc(2 * MAX_ORDER, sizeof *order);
+    if (!order) {
+        row_fail(r, "out of memory");
+        return;
+    }
+    planner_request_init(&request);
+    bool only_ap = strstr(name, "NOAP") == NULL;
+    request.params.order = order;
+    request.params.order_count = read_order(
+        r->head, only_ap ? "checkpoint_set_iteration_order" : "checkpoint_set_all_iteration_order",
+        order);
+    request.params.forward_order = order + MAX_ORDER;
+    request.params.forward_order_count =
+        read_order(r->head, "topological_order_fwd", order + MAX_ORDER);
+    request.params.slots = (int32_t)ebb_doc_int(r->row, "slots", -1);
+    if (!planner) {
+        row_fail(r, "unknown strategy '%s'", name);
+    } else if (strncmp(name, "CHEN_GREEDY", 11) == 0) { /* both ends of the range of thresholds */
+        request.params.segment_bytes = ebb_doc_double(r->row, "b_min", NAN);
+        check_strategy_once(r, planner, &request);
+        request.params.segment_bytes = ebb_doc_double(r->row, "b_max", NAN);
+        check_strategy_once(r, planner, &request);
+    } else {
+        check_strategy_once(r, planner, &request);
+    }
+    ebb_free(order);
+}
+
+/* ---- the folder
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *folder, *list;
+    void (*check)(const struct suite *suite, struct row *r);
+} kinds[] = {
+    {"strategies", "strategies", check_strategy},
+};
+#define KIND_COUNT (sizeof kinds / sizeof kinds[0])
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static enum ebb_status load_file(struct suite *suite, const char *folder, const char *list,
+                                 const char *file, struct ebb_error *err)
+{
+    const struct ebb_doc_node *head;
+    struct trace *trace = NULL;
+    char *path = ebb_arena_printf(&suite->arena, "%s/%s/%s", suite->dir, folder, file);
+    char *graph_path = ebb_arena_printf(&suite->arena, "%s/graphs/%s", suite->dir, file);
+    char *name = ebb_arena_printf(&suite->arena, "%.*s", (int)(strlen(file) - 5), file);
+    if (!path || !graph_path || !name)
+        return ebb_no_memory(err, 64);
+    EBB_TRY(ebb_doc_load(&suite->arena, path, &head, err));
+    EBB_TRY(trace_load(graph_path, TRACE_FORMAT_GRAPH, &trace, err));
+    enum ebb_status status = ebb_grow(&suite->traces, &suite->trace_capacity,
+                                      suite->trace_count + 1, sizeof *suite->traces, err);
+    if (status != EBB_OK) {
+        trace_destroy(trace);
+        return status;
+    }
+    suite->traces[suite->trace_count++] = trace;
+    const struct ebb_doc_node *rows = ebb_doc_get(head, list);
+    if (!rows || rows->kind != EBB_DOC_LIST)
+        return ebb_fail(err, EBB_EINPUT, "%s: no list '%s'", path, list);
+    for (size_t i = 0; i < rows->count; i++) {
+        EBB_TRY(
+            ebb_grow(&suite->rows, &suite->capacity, suite->count + 1, sizeof *suite->rows, err));
+        suite->rows[suite->count++] = (struct row){
+            .kind = folder, .graph = name, .head = head, .row = rows->items[i], .trace = trace};
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status load_folder(struct suite *suite, const char *folder, const char *list,
+                                   const char *only, struct ebb_error *err)
+{
+    char *path = ebb_arena_printf(&suite->arena, "%s/%s", suite->dir, folder);
+    DIR *dir = path ? opendir(path) : NULL;
+    if (!dir)
+        return ebb_fail(err, EBB_EIO, "%s/%s: cannot be opened", suite->dir, folder);
+    const char **names = NULL;
+    size_t count = 0, capacity = 0;
+    enum ebb_status status = EBB_OK;
+    for (const struct dirent *entry; status == EBB_OK && (entry = readdir(dir));) {
+        size_t n = strlen(entry->d_name);
+        if (n <= 5 || strcmp(entry->d_name + n - 5, ".json") != 0 ||
+            (only && !strstr(entry->d_name, only)))
+            continue;
+        status = ebb_grow(&names, &capacity, count + 1, sizeof *names, err);
+        if (status == EBB_OK)
+            names[count++] = ebb_arena_strndup(&suite->arena, entry->d_name, n);
+    }
+    closedir(dir);
+    if (count > 0)
+        qsort(names, count, sizeof *names, compare_names);
+    for (size_t i = 0; i < count && status == EBB_OK; i++)
+        status = load_file(suite, folder, list, names[i], err);
+    ebb_free(names);
+    return status;
+}
+
+static void run_row(void *context, size_t i)
+{
+    struct suite *suite = context;
+    struct row *r = &suite->rows[i];
+    uint64_t start = ebb_clock_ns();
+    for (size_t k = 0; k < KIND_COUNT; k++)
+        if (strcmp(kinds[k].folder, r->kind) == 0)
+            kinds[k].check(suite, r);
+    r->seconds = (double)(ebb_clock_ns() - start) * 1e-9;
+}
+
+static enum ebb_status dump(const struct suite *suite, const char *path, struct ebb_error *err)
+{
+    struct ebb_file_out out;
+    EBB_TRY(ebb_file_out_open(&out, path, err));
+    for (size_t i = 0; i < suite->count; i++) {
+        const struct row *r = &suite->rows[i];
+        fprintf(out.stream, "{\"kind\":\"%s\",\"graph\":\"%s\",\"row\":%zu,\"verdict\":\"%s\"",
+                r->kind, r->graph, i,
+                r->is_skipped  ? "skipped"
+                : r->is_failed ? "failed"
+                               : "passed");
+        fprintf(out.stream, ",\"line\":%" PRIu32 ",\"seconds\":%.3f%s}\n", r->row->line, r->seconds,
+                r->json);
+    }
+    return ebb_file_out_commit(&out, err);
+}
+
+static int report(const struct suite *suite, bool is_verbose)
+{
+    size_t passed = 0, failed = 0, skipped = 0;
+    for (size_t i = 0; i < suite->count; i++) {
+        const struct row *r = &suite->rows[i];
+        passed += !r->is_failed && !r->is_skipped;
+        failed += r->is_failed;
+        skipped += r->is_skipped;
+        const char *name = ebb_doc_string(r->row, "strategy", r->kind);
+        if (r->is_failed || is_verbose)
+            printf("%s %s/%s line %" PRIu32 " (%s): %s [%.2f s]\n", r->is_failed ? "FAIL" : "ok",
+                   r->kind, r->graph, r->row->line, name, r->text, r->seconds);
+    }
+    printf("%zu passed, %zu failed, %zu skipped\n", passed, failed, skipped);
+    return failed > 0 || passed == 0;
+}
+
+int cli_dev_checkmate(int argc, char **argv)
+{
+    const char *dump_path = NULL, *only = NULL;
+    struct cli_list wanted = {0};
+    struct suite suite = {.time_limit = 120};
+    int64_t threads = ebb_cpu_count();
+    bool is_verbose = false, is_json = false;
+    const struct cli_option options[] = {
+        {"dump", 0, CLI_STRING, &dump_path, "FILE",
+         "write what was computed, one JSON object per case"},
+        {"only", 0, CLI_STRING, &only, "TEXT", "only graphs whose file name contains TEXT"},
+        {"kind", 0, CLI_LIST, &wanted, "K[,K...]", "strategies, optimum, bounds (default: all)"},
+        {"time-limit", 0, CLI_DOUBLE, &suite.time_limit, "S",
+         "seconds per case of optimum (default 120)"},
+        {"threads", 0, CLI_INT, &threads, "N", "cases at a time (default: all cores)"},
+        {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print passed cases too"},
+        {"json", 0, CLI_FLAG, &is_json, NULL, "only the last line, as one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb dev checkmate DIR [--kind K[,K...]] [--only TEXT] [--dump FILE]",
+        .description = "Run the planners on a folder of reference cases.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    struct ebb_error err;
+    enum ebb_status status = EBB_OK;
+    ebb_arena_init(&suite.arena);
+    suite.dir = args.positional[0];
+    for (size_t k = 0; k < KIND_COUNT && status == EBB_OK; k++) {
+        bool is_wanted = wanted.count == 0;
+        for (size_t w = 0; w < wanted.count; w++)
+            is_wanted |= strcmp(wanted.items[w], kinds[k].folder) == 0;
+        if (is_wanted)
+            status = load_folder(&suite, kinds[k].folder, kinds[k].list, only, &err);
+    }
+    if (status == EBB_OK)
+        status = ebb_parallel((int)threads, suite.count, run_row, &suite, &err);
+    if (status == EBB_OK && dump_path)
+        status = dump(&suite, dump_path, &err);
+    if (status == EBB_OK)
+        code = report(&suite, is_verbose && !is_json);
+    else
+        code = cli_report(&err);
+    for (size_t i = 0; i < suite.trace_count; i++)
+        trace_destroy(suite.traces[i]);
+    ebb_free(suite.traces);
+    ebb_free(suite.rows);
+    ebb_arena_fini(&suite.arena);
+    cli_args_fini(&args);
+    return code;
+}

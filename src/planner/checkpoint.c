@@ -1,0 +1,342 @@
+/* checkpoint.c - the strategies that fix a set of checkpoints: all, all_ap, last, Chen's sqrt(n)
+ * and greedy (spec 5).
+ *
+ * On a Checkmate graph the rows are built by the published rules, bit for bit, waste included
+ * (checkpoints stay to the end). On any other trace the same idea is expressed with the lifetimes
+ * of the trace: checkpoints, gradients and updates live as long as they are read; the rest of a
+ * segment lives through the forward pass of its segment, and again from the first to the last
+ * backward op that reads anything of it. */
+#include "planner/job.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+/* ---- published rules (mirrored graphs)
+ * ------------------------------------------------------------------------ */
+
+static void keep_range(struct planner_sched *s, uint32_t item, uint32_t first, uint32_t last)
+{
+    for (uint32_t t = first; t <= last; t++)
+        planner_keep(s, t, item);
+}
+
+/* One segment [a, e) of forward nodes: ladder, forward block, backward block (5.1 rule 4). */
+static void mirrored_segment(struct planner_sched *s, uint32_t a, uint32_t e)
+{
+    uint32_t total = s->stages, n = s->graph->forward_count;
+    for (uint32_t x = a; x < e && x < total; x++) {
+        uint32_t t = total - 1 - x;
+        for (uint32_t i = a; i < e && i < t; i++)
+            planner_keep(s, t, i);
+    }
+    for (uint32_t t = a; t <= e && t < total; t++)
+        for (uint32_t i = a; i < e && i < t; i++)
+            planner_keep(s, t, i);
+    for (uint32_t x = a; x <= e && x < total; x++) {
+        uint32_t t = total - 1 - x;
+        for (uint32_t i = a; i < e && i < n; i++)
+            if (total - 1 - i < t)
+                planner_keep(s, t, total - 1 - i);
+    }
+}
+
+static void mirrored_rows(struct planner_sched *s, const bool *is_checkpoint)
+{
+    const struct planner_graph *g = s->graph;
+    uint32_t total = s->stages, n = g->forward_count;
+    for (uint32_t v = 0; v < total; v++)
+        for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
+            uint32_t u = g->ins[g->nodes[v].in_first + k];
+            if (u >= n && v >= n)
+                keep_range(s, u, u + 1, v);
+            planner_keep(s, v, u);
+        }
+    uint32_t begin = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        if (!is_checkpoint[k])
+            continue;
+        if (k + 1 < total)
+            keep_range(s, k, k + 1, total - 1);
+        mirrored_segment(s, begin, k);
+        begin = k;
+    }
+    mirrored_segment(s, begin, n + 1);
+}
+
+/* ---- any trace
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void keep_to(struct planner_sched *s, uint32_t item, uint32_t last)
+{
+    if (last > s->graph->items[item].node)
+        keep_range(s, item, s->graph->items[item].node + 1, last);
+}
+
+static void trace_rows(struct planner_sched *s, const bool *is_checkpoint)
+{
+    const struct planner_graph *g = s->graph;
+    uint32_t n = g->forward_count;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        const struct planner_item *item = &g->items[i];
+        const uint32_t *uses = &g->uses[item->use_first];
+        uint32_t last = item->use_count ? uses[item->use_count - 1] : item->node;
+        if (item->is_kept)
+            last = s->stages - 1;
+        uint32_t forward_last = item->node;
+        for (uint32_t u = 0; u < item->use_count && uses[u] < n; u++)
+            forward_last = uses[u];
+        bool is_whole =
+            item->node >= n || is_checkpoint[item->node] || item->is_fixed || item->is_kept;
+        keep_to(s, i, is_whole ? last : forward_last);
+    }
+    for (uint32_t begin = 0; begin < n;) {
+        uint32_t end = begin + 1;
+        while (end < n && !is_checkpoint[end])
+            end++;
+        uint32_t first = s->stages; /* first backward op that reads anything of the segment */
+        for (uint32_t pass = 0; pass < 2; pass++)
+            for (uint32_t v = begin; v < end; v++)
+                for (uint32_t o = 0; o < g->nodes[v].out_count; o++) {
+                    const struct planner_item *item = &g->items[g->nodes[v].out_first + o];
+                    for (uint32_t u = 0; u < item->use_count; u++) {
+                        uint32_t t = g->uses[item->use_first + u];
+                        if (t < n)
+                            continue;
+                        if (pass == 0 && t < first)
+                            first = t;
+                        if (pass == 1 && t > first)
+                            keep_range(s, g->nodes[v].out_first + o, first + 1, t);
+                    }
+                }
+        begin = end;
+    }
+}
+
+static void set_rows(struct planner_job *job, const bool *is_checkpoint)
+{
+    struct planner_sched *s = &job->trial;
+    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+    if (job->graph->is_mirrored) {
+        mirrored_rows(s, is_checkpoint);
+    } else {
+        trace_rows(s, is_checkpoint);
+        planner_sched_close(&job->ev, s);
+        planner_sched_trim(&job->ev, s);
+    }
+}
+
+static bool lacks_forward(struct planner_job *job)
+{
+    if (job->graph->forward_count > 0 && job->graph->forward_count < job->graph->node_count)
+        return false;
+    planner_job_not_applicable(job, "the trace does not say where the backward pass begins");
+    return true;
+}
+
+/* ---- constant sets
+ * -------------------------------------------------------------------------------------------- */
+
+static enum ebb_status solve_set(struct planner_job *job, bool only_ap, const char *name,
+                                 struct ebb_error *err)
+{
+    if (lacks_forward(job))
+        return EBB_OK;
+    bool *set = ebb_calloc(job->graph->node_count, sizeof *set);
+    if (!set)
+        return ebb_no_memory(err, job->graph->node_count);
+    enum ebb_status status = EBB_OK;
+    if (only_ap)
+        status = planner_graph_articulation(job->graph, set, err);
+    else
+        for (uint32_t v = 0; v < job->graph->forward_count; v++)
+            set[v] = true;
+    if (status == EBB_OK) {
+        set_rows(job, set);
+        planner_job_offer(job, name);
+    }
+    ebb_free(set);
+    return status;
+}
+
+enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err)
+{
+    return solve_set(job, false, "all", err);
+}
+
+enum ebb_status planner_solve_all_ap(struct planner_job *job, struct ebb_error *err)
+{
+    return solve_set(job, true, "all_ap", err);
+}
+
+enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *err)
+{
+    (void)err;
+    struct planner_sched *s = &job->trial;
+    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+    for (uint32_t t = 1; t < s->stages; t++)
+        for (uint32_t o = 0; o < job->graph->nodes[t - 1].out_count; o++)
+            planner_keep(s, t, job->graph->nodes[t - 1].out_first + o);
+    if (!job->graph->is_mirrored)
+        planner_sched_close(&job->ev, s);
+    planner_job_offer(job, "last");
+    return EBB_OK;
+}
+
+/* ---- Chen et al.
+ * ---------------------------------------------------------------------------------------------- */
+
+struct candidates {
+    uint32_t *order; /* owned: candidate nodes in iteration order */
+    size_t count;
+    bool *is_member; /* owned, per node */
+    bool *chosen;    /* owned, per node */
+};
+
+static void candidates_fini(struct candidates *c)
+{
+    ebb_free(c->order);
+    ebb_free(c->is_member);
+    ebb_free(c->chosen);
+}
+
+static enum ebb_status candidates_init(struct planner_job *job, bool only_ap, struct candidates *c,
+                                       struct ebb_error *err)
+{
+    const struct planner_graph *g = job->graph;
+    const struct planner_params *params = &job->request->params;
+    *c = (struct candidates){.order = ebb_calloc(g->node_count, sizeof *c->order),
+                             .is_member = ebb_calloc(g->node_count, sizeof *c->is_member),
+                             .chosen = ebb_calloc(g->node_count, sizeof *c->chosen)};
+    enum ebb_status status = EBB_OK;
+    if (!c->order || !c->is_member || !c->chosen)
+        status = ebb_no_memory(err, g->node_count * sizeof *c->order);
+    else if (only_ap)
+        status = planner_graph_articulation(g, c->is_member, err);
+    if (status != EBB_OK) {
+        candidates_fini(c);
+        return status;
+    }
+    for (uint32_t v = 0; v < g->forward_count && !only_ap; v++)
+        c->is_member[v] = planner_graph_has_forward_edge(g, v);
+    for (uint32_t v = 0; v < g->node_count && !params->order; v++)
+        if (c->is_member[v])
+            c->order[c->count++] = v;
+    for (size_t k = 0; k < params->order_count && params->order; k++)
+        if (params->order[k] < g->forward_count && c->is_member[params->order[k]])
+            c->order[c->count++] = params->order[k];
+    return EBB_OK;
+}
+
+static enum ebb_status solve_sqrtn(struct planner_job *job, bool only_ap, struct ebb_error *err)
+{
+    struct candidates c;
+    if (lacks_forward(job))
+        return EBB_OK;
+    EBB_TRY(candidates_init(job, only_ap, &c, err));
+    size_t k = (size_t)sqrt((double)c.count);
+    if (k == 0) {
+        planner_job_not_applicable(job, "no forward op can be a checkpoint");
+    } else {
+        for (size_t i = k; i <= c.count; i += k)
+            c.chosen[c.order[i - 1]] = true;
+        set_rows(job, c.chosen);
+        planner_job_offer(job, only_ap ? "chen_sqrtn" : "chen_sqrtn_noap");
+    }
+    candidates_fini(&c);
+    return EBB_OK;
+}
+
+enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err)
+{
+    return solve_sqrtn(job, true, err);
+}
+
+enum ebb_status planner_solve_chen_sqrtn_noap(struct planner_job *job, struct ebb_error *err)
+{
+    return solve_sqrtn(job, false, err);
+}
+
+static uint64_t node_bytes(const struct planner_graph *g, uint32_t v)
+{
+    uint64_t bytes = 0;
+    for (uint32_t o = 0; o < g->nodes[v].out_count; o++)
+        bytes += g->items[g->nodes[v].out_first + o].bytes;
+    return bytes;
+}
+
+/* Walk the forward nodes; a candidate that ends a segment larger than b becomes a checkpoint. */
+static void greedy_set(struct planner_job *job, struct candidates *c, double b)
+{
+    const struct planner_graph *g = job->graph;
+    const struct planner_params *params = &job->request->params;
+    uint64_t segment = 0;
+    memset(c->chosen, 0, g->node_count * sizeof *c->chosen);
+    size_t n = params->forward_order ? params->forward_order_count : g->forward_count;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v = params->forward_order ? params->forward_order[i] : (uint32_t)i;
+        if (v >= g->forward_count || g->nodes[v].is_fixed)
+            continue;
+        segment += node_bytes(g, v);
+        if (c->is_member[v] && (double)segment > b) {
+            c->chosen[v] = true;
+            segment = 0;
+        }
+    }
+}
+
+/* b = A (1 + x), x from -1 in steps of 3/points, A = peak of sqrt(n) over all forward nodes
+ * (spec 5.2). */
+static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *c, const char *name,
+                                    struct ebb_error *err)
+{
+    struct candidates all;
+    EBB_TRY(candidates_init(job, false, &all, err));
+    size_t k = (size_t)sqrt((double)all.count);
+    for (size_t i = k; k > 0 && i <= all.count; i += k)
+        all.chosen[all.order[i - 1]] = true;
+    set_rows(job, all.chosen);
+    candidates_fini(&all);
+    if (!planner_sched_eval(&job->ev, &job->trial, NULL))
+        return EBB_OK;
+    double reference = (double)job->trial.peak;
+    uint32_t points = job->request->params.sweep_points ? job->request->params.sweep_points : 300;
+    for (uint32_t p = 0; p < points; p++) {
+        greedy_set(job, c, reference * (3.0 * p / points));
+        set_rows(job, c->chosen);
+        planner_job_offer(job, name);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status solve_greedy(struct planner_job *job, bool only_ap, struct ebb_error *err)
+{
+    struct candidates c;
+    const char *name = only_ap ? "chen_greedy" : "chen_greedy_noap";
+    double b = job->request->params.segment_bytes;
+    if (lacks_forward(job))
+        return EBB_OK;
+    EBB_TRY(candidates_init(job, only_ap, &c, err));
+    enum ebb_status status = EBB_OK;
+    if (isnan(b)) {
+        status = greedy_sweep(job, &c, name, err);
+    } else {
+        greedy_set(job, &c, b);
+        set_rows(job, c.chosen);
+        planner_job_offer(job, name);
+    }
+    candidates_fini(&c);
+    return status;
+}
+
+enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err)
+{
+    return solve_greedy(job, true, err);
+}
+
+enum ebb_status planner_solve_chen_greedy_noap(struct planner_job *job, struct ebb_error *err)
+{
+    return solve_greedy(job, false, err);
+}

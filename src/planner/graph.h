@@ -1,0 +1,74 @@
+/* graph.h - the planner's view of a trace (private to planner).
+ *
+ * A *node* is an op that runs (views are gone), in op order. An *item* is a storage: what a node's
+ * outputs occupy. A node with one output has one item; a Checkmate graph has item i = node i. Node
+ * t runs for the first time in stage t; stage t may run earlier nodes again before it.
+ *
+ * What cannot run again (leaves, `once`, mutating ops, ops whose output is mutated later) is
+ * *fixed*: its items live from their creation until the last use anybody can make of them. A node
+ * that reads a version which op m overwrites can run again up to stage m (its deadline). Items of
+ * the keep set live to the end. */
+#ifndef EBB_PLANNER_GRAPH_H
+#define EBB_PLANNER_GRAPH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "trace/trace.h"
+
+struct planner_node {
+    uint64_t cost, workspace_bytes;
+    uint32_t op;
+    uint32_t in_first, in_count;   /* into graph.ins: items read, ascending, each once */
+    uint32_t out_first, out_count; /* items made: consecutive */
+    uint32_t deadline;             /* last stage in which it may run; = its own number when fixed */
+    uint32_t partner;              /* forward node, or TRACE_NONE */
+    uint8_t phase;                 /* enum trace_phase */
+    bool is_fixed;
+    bool needs_scratch; /* several outputs, none can be skipped: those not produced are written into
+                           scratch */
+};
+
+struct planner_item {
+    uint64_t bytes;
+    uint32_t node, storage;
+    uint32_t use_first, use_count; /* into graph.uses: nodes that read it, ascending */
+    bool is_kept;                  /* resident at the end */
+    bool is_fixed;                 /* never dropped before its last use */
+    uint32_t
+        last_stage; /* last stage in which any schedule without waste has a use for it; kept: T */
+};
+
+struct planner_graph {
+    struct ebb_arena arena; /* owns all below */
+    const struct trace *trace;
+    struct planner_node *nodes;
+    struct planner_item *items;
+    uint32_t *ins, *uses;
+    uint32_t node_count, item_count;
+    size_t edge_count;
+    uint32_t forward_count; /* nodes 0.. before the first one of another phase */
+    bool is_mirrored; /* Checkmate's shape: n forward, loss, n backward; bwd(i) = T-1-i; item i =
+                         node i */
+    bool exact_bytes;
+    uint64_t base_cost;      /* every node once */
+    uint64_t fixed_bytes;    /* outside the budget (graph files) */
+    uint64_t no_remat_peak;  /* least peak in this order without running anything twice */
+    uint64_t max_in_out;     /* largest working set of one node: lower limit of any budget */
+    uint64_t max_degree_ram; /* the published one: forward nodes only */
+};
+
+enum ebb_status planner_graph_create(const struct trace *trace, struct planner_graph **graph,
+                                     struct ebb_error *err);
+void planner_graph_destroy(struct planner_graph *graph);
+
+/* Forward nodes whose removal disconnects the forward graph (spec 1; source on node 0, sink on the
+ * largest node); is_ap has node_count entries. Nodes without a forward edge are none. */
+enum ebb_status planner_graph_articulation(const struct planner_graph *graph, bool *is_ap,
+                                           struct ebb_error *err);
+/* Has the node a neighbour among the forward nodes? */
+bool planner_graph_has_forward_edge(const struct planner_graph *graph, uint32_t node);
+
+#endif

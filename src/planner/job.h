@@ -1,0 +1,47 @@
+/* job.h - what one planner call works on (private to planner). */
+#ifndef EBB_PLANNER_JOB_H
+#define EBB_PLANNER_JOB_H
+
+#include "planner/planner.h"
+#include "planner/sched.h"
+
+struct planner_job {
+    const struct planner_graph *graph;
+    const struct planner_request *request;
+    struct planner_eval ev;
+    uint64_t budget; /* what byte sums must not pass: the request's, or less after a packing that
+                        did not fit */
+    struct planner_sched best; /* cheapest schedule within the budget so far */
+    bool has_best;
+    struct planner_sched trial; /* scratch for the next candidate */
+    double lower_bound;
+    enum planner_bound bound_class;
+    bool is_proven_infeasible, is_timeout, is_not_applicable;
+    uint64_t start_ns;
+    char winner[32];
+    char note[160];
+    struct plan made; /* a planner that makes its plan itself (joint, floor) fills this; has_made */
+    bool has_made;
+};
+
+/* Evaluate job->trial; keep it when it fits and is cheaper (ties: lower peak). True when it became
+ * the best. */
+bool planner_job_offer(struct planner_job *job, const char *winner);
+void planner_job_not_applicable(struct planner_job *job, const char *why);
+double planner_job_seconds(const struct planner_job *job);
+bool planner_job_out_of_time(const struct planner_job *job);
+/* cost <= (1 + gap) x bound? */
+bool planner_job_is_close(const struct planner_job *job);
+void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class);
+
+/* The planners. */
+enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_all_ap(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_chen_sqrtn_noap(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_chen_greedy_noap(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err);
+
+#endif

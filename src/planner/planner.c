@@ -1,0 +1,309 @@
+/* planner.c - the table, the job, and the proof of every answer. */
+#include "planner/planner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "planner/job.h"
+
+#define ALIASES(...)                                                                               \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+
+const struct planner planner_table[] = {
+    {"all", ALIASES("CHECKPOINT_ALL"), "every forward output is a checkpoint", planner_solve_all},
+    {"all_ap", ALIASES("CHECKPOINT_ALL_AP"), "every articulation point is a checkpoint",
+     planner_solve_all_ap},
+    {"last", ALIASES("CHECKPOINT_LAST_NODE"), "keep the newest output only: least memory",
+     planner_solve_last},
+    {"chen_sqrtn", ALIASES("CHEN_SQRTN"), "Chen et al.: every sqrt(n)-th articulation point",
+     planner_solve_chen_sqrtn},
+    {"chen_sqrtn_noap", ALIASES("CHEN_SQRTN_NOAP"), "the same over all forward outputs",
+     planner_solve_chen_sqrtn_noap},
+    {"chen_greedy", ALIASES("CHEN_GREEDY"), "Chen et al.: segments of equal bytes, swept",
+     planner_solve_chen_greedy},
+    {"chen_greedy_noap", ALIASES("CHEN_GREEDY_NOAP"), "the same over all forward outputs",
+     planner_solve_chen_greedy_noap},
+    {"griewank", ALIASES("GRIEWANK_LOGN"), "Griewank and Walther: binomial checkpointing",
+     planner_solve_griewank},
+};
+const size_t planner_count = sizeof planner_table / sizeof planner_table[0];
+
+const struct planner *planner_find(const char *name)
+{
+    for (size_t i = 0; i < planner_count; i++) {
+        if (strcmp(planner_table[i].name, name) == 0)
+            return &planner_table[i];
+        for (const char *const *a = planner_table[i].aliases; a && *a; a++)
+            if (strcmp(*a, name) == 0)
+                return &planner_table[i];
+    }
+    return NULL;
+}
+
+const char *planner_status_text(enum planner_status status)
+{
+    static const char *const text[] = {"ok", "infeasible", "timeout", "not_applicable"};
+    return text[status];
+}
+
+const char *planner_bound_text(enum planner_bound bound)
+{
+    static const char *const text[] = {NULL, "merged", "flow", "joint"};
+    return text[bound];
+}
+
+void planner_request_init(struct planner_request *request)
+{
+    *request = (struct planner_request){
+        .budget_bytes = UINT64_MAX,
+        .gap = 0.005,
+        .effort = 1,
+        .time_limit_s = 60,
+        .threads = 1,
+        .cost_cap = UINT64_MAX,
+        .params = {.segment_bytes = NAN, .slots = -1, .lp_threshold = NAN}};
+}
+
+void planner_result_init(struct planner_result *result)
+{
+    *result = (struct planner_result){.gap = NAN};
+    plan_init(&result->plan);
+}
+
+void planner_result_fini(struct planner_result *result)
+{
+    plan_fini(&result->plan);
+}
+
+/* ---- the job
+ * --------------------------------------------------------------------------------------------------
+ */
+
+bool planner_job_offer(struct planner_job *job, const char *winner)
+{
+    struct planner_sched *s = &job->trial;
+    if (!planner_sched_eval(&job->ev, s, NULL) || s->peak > job->budget)
+        return false;
+    if (job->has_best &&
+        (s->cost > job->best.cost || (s->cost == job->best.cost && s->peak >= job->best.peak)))
+        return false;
+    planner_sched_copy(&job->best, s);
+    job->has_best = true;
+    snprintf(job->winner, sizeof job->winner, "%s", winner);
+    return true;
+}
+
+void planner_job_not_applicable(struct planner_job *job, const char *why)
+{
+    job->is_not_applicable = true;
+    snprintf(job->note, sizeof job->note, "%s", why);
+}
+
+double planner_job_seconds(const struct planner_job *job)
+{
+    return (double)(ebb_clock_ns() - job->start_ns) * 1e-9;
+}
+
+bool planner_job_out_of_time(const struct planner_job *job)
+{
+    return planner_job_seconds(job) >= job->request->time_limit_s;
+}
+
+bool planner_job_is_close(const struct planner_job *job)
+{
+    return job->has_best && job->lower_bound > 0 &&
+           (double)job->best.cost <= (1 + job->request->gap) * job->lower_bound * (1 + 1e-9);
+}
+
+void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class)
+{
+    if (job->bound_class != bound_class || bound > job->lower_bound) {
+        job->lower_bound = bound;
+        job->bound_class = bound_class;
+    }
+}
+
+static enum ebb_status job_init(struct planner_job *job, const struct planner_graph *graph,
+                                const struct planner_request *request, struct ebb_error *err)
+{
+    *job =
+        (struct planner_job){.graph = graph, .request = request, .budget = request->budget_bytes};
+    plan_init(&job->made);
+    job->start_ns = ebb_clock_ns();
+    EBB_TRY(planner_eval_init(&job->ev, graph, err));
+    EBB_TRY(planner_sched_init(&job->best, graph, err));
+    return planner_sched_init(&job->trial, graph, err);
+}
+
+static void job_fini(struct planner_job *job)
+{
+    planner_eval_fini(&job->ev);
+    planner_sched_fini(&job->best);
+    planner_sched_fini(&job->trial);
+    plan_fini(&job->made);
+}
+
+/* ---- from schedule to proven plan
+ * ----------------------------------------------------------------------------- */
+
+static enum ebb_status make_plan(struct planner_job *job, const char *name, struct plan *plan,
+                                 struct ebb_error *err)
+{
+    const struct trace *trace = job->graph->trace;
+    plan_init(plan);
+    if (job->has_made) {
+        *plan = job->made;
+        plan_init(&job->made);
+    } else {
+        enum ebb_status status = planner_sched_emit(&job->ev, &job->best, plan, err);
+        if (status != EBB_OK) {
+            plan_fini(plan);
+            return status;
+        }
+    }
+    plan->signature = trace->signature;
+    plan->budget_bytes = job->request->budget_bytes;
+    plan->exact_bytes = job->graph->exact_bytes;
+    snprintf(plan->planner, sizeof plan->planner, "%s", name);
+    return EBB_OK;
+}
+
+/* Pack, prove and fill the result. *excess > 0: the byte sum fits but the packing is this much too
+ * high. */
+static enum ebb_status prove(struct planner_job *job, struct plan *plan,
+                             struct planner_result *result, uint64_t *excess, struct ebb_error *err)
+{
+    const struct planner_graph *g = job->graph;
+    uint64_t budget = job->request->budget_bytes, height = 0;
+    *excess = 0;
+    EBB_TRY(
+        plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, &height, err));
+    struct plan_limits limits = {
+        .budget_bytes = {g->exact_bytes ? UINT64_MAX : budget, job->request->link.host_bytes, 0}};
+    struct plan_report report;
+    EBB_TRY(plan_check(g->trace, plan, &limits, &report, err));
+    if (report.peak_bytes > budget)
+        return ebb_fail(err, EBB_EINTERNAL, "planner: plan needs %llu bytes, budget %llu",
+                        (unsigned long long)report.peak_bytes, (unsigned long long)budget);
+    if (!job->has_made && (report.cost_ns != job->best.cost || report.peak_bytes != job->best.peak))
+        return ebb_fail(err, EBB_EINTERNAL,
+                        "planner: evaluator says cost %llu peak %llu, checker %llu, %llu",
+                        (unsigned long long)job->best.cost, (unsigned long long)job->best.peak,
+                        (unsigned long long)report.cost_ns, (unsigned long long)report.peak_bytes);
+    result->cost = report.cost_ns;
+    result->peak_bytes = report.peak_bytes;
+    result->height_bytes = report.height_bytes;
+    return EBB_OK;
+}
+
+static void fill_result(const struct planner_job *job, struct planner_result *result)
+{
+    result->base_cost = job->graph->base_cost;
+    result->fixed_bytes = job->graph->fixed_bytes;
+    result->lower_bound = job->lower_bound;
+    result->bound_class = job->bound_class;
+    result->gap = NAN;
+    if (result->status == PLANNER_OK && job->lower_bound > 0) {
+        result->gap = (double)result->cost / job->lower_bound - 1;
+        if (result->gap < 0)
+            result->gap = 0; /* rounding of the solver */
+        result->optimal = result->gap < 1e-9 && (job->bound_class == PLANNER_BOUND_FLOW ||
+                                                 job->bound_class == PLANNER_BOUND_JOINT);
+    }
+    snprintf(result->winner, sizeof result->winner, "%s", job->winner);
+    snprintf(result->note, sizeof result->note, "%s", job->note);
+}
+
+/* Solve; when a packing does not fit, again with that much less room. */
+static enum ebb_status run_job(const struct planner *planner, struct planner_job *job,
+                               struct planner_result *result, struct ebb_error *err)
+{
+    for (int attempt = 0;; attempt++) {
+        job->has_best = false;
+        EBB_TRY(planner->solve(job, err));
+        if (job->is_not_applicable) {
+            result->status = PLANNER_NOT_APPLICABLE;
+            return EBB_OK;
+        }
+        if (!job->has_best && !job->has_made) {
+            result->status = job->is_timeout ? PLANNER_TIMEOUT : PLANNER_INFEASIBLE;
+            return EBB_OK;
+        }
+        struct plan plan;
+        uint64_t excess = 0;
+        EBB_TRY(make_plan(job, planner->name, &plan, err));
+        enum ebb_status status = prove(job, &plan, result, &excess, err);
+        if (status == EBB_OK) {
+            result->status = PLANNER_OK;
+            result->plan = plan;
+            return EBB_OK;
+        }
+        plan_fini(&plan);
+        if (status != EBB_EBUDGET)
+            return status;
+        /* The packing was too high although the sum fits: ask for 0.5 % less, then 1 %, 2 %, ... */
+        uint64_t less = (job->request->budget_bytes >> 8) << attempt;
+        if (attempt == 6 || less >= job->request->budget_bytes) {
+            result->status = PLANNER_INFEASIBLE;
+            snprintf(job->note, sizeof job->note, "%s", "no schedule found that can be packed");
+            return EBB_OK;
+        }
+        job->budget = job->request->budget_bytes - less;
+    }
+}
+
+enum ebb_status planner_run(const struct planner *planner, const struct trace *trace,
+                            const struct planner_request *request, struct planner_result *result,
+                            struct ebb_error *err)
+{
+    struct planner_graph *graph = NULL;
+    struct planner_job job;
+    EBB_TRY(planner_graph_create(trace, &graph, err));
+    planner_result_init(result);
+    enum ebb_status status = job_init(&job, graph, request, err);
+    if (status == EBB_OK)
+        status = run_job(planner, &job, result, err);
+    if (status == EBB_OK)
+        fill_result(&job, result);
+    result->seconds = planner_job_seconds(&job);
+    job_fini(&job);
+    planner_graph_destroy(graph);
+    if (status != EBB_OK)
+        planner_result_fini(result);
+    return status;
+}
+
+enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_facts *facts,
+                                      struct ebb_error *err)
+{
+    struct planner_graph *g = NULL;
+    EBB_TRY(planner_graph_create(trace, &g, err));
+    bool *is_ap = ebb_calloc(g->node_count, sizeof *is_ap);
+    enum ebb_status status =
+        is_ap ? planner_graph_articulation(g, is_ap, err) : ebb_no_memory(err, g->node_count);
+    if (status == EBB_OK) {
+        *facts = (struct planner_facts){.node_count = g->node_count,
+                                        .forward_count = g->forward_count,
+                                        .edge_count = g->edge_count,
+                                        .base_cost = g->base_cost,
+                                        .no_remat_peak = g->no_remat_peak,
+                                        .max_in_out = g->max_in_out,
+                                        .max_degree_ram = g->max_degree_ram,
+                                        .fixed_bytes = g->fixed_bytes,
+                                        .is_mirrored = g->is_mirrored,
+                                        .is_chain = true};
+        for (uint32_t v = 0; v < g->forward_count; v++) {
+            facts->forward_cost += g->nodes[v].cost;
+            facts->is_chain &= is_ap[v];
+        }
+    }
+    ebb_free(is_ap);
+    planner_graph_destroy(g);
+    return status;
+}

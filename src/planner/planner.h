@@ -1,0 +1,128 @@
+/* planner.h - trace + budget -> checked plan: one table of planners.
+ *
+ * A planner decides offline what is kept and what is run again. Every answer passes plan_check
+ * before it is handed out; peak, height and cost in the result are the checker's. For graph files
+ * the budget counts bytes as they are and the peak is a byte sum; for other traces sizes are
+ * rounded to 256 bytes and a plan counts only if its packed height fits the budget.
+ *
+ * Decisions depend on trace, request and table only. `time_limit_s` and `effort` bound the search;
+ * with a time limit that strikes, two machines may answer differently (both answers are checked
+ * plans). */
+#ifndef EBB_PLANNER_PLANNER_H
+#define EBB_PLANNER_PLANNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "plan/plan.h"
+#include "trace/trace.h"
+
+enum planner_status {
+    PLANNER_OK,
+    PLANNER_INFEASIBLE,     /* proved, or this planner has no schedule within the budget */
+    PLANNER_TIMEOUT,        /* nothing found in the time given, nothing proved */
+    PLANNER_NOT_APPLICABLE, /* the trace lacks what the planner needs (reason in `note`) */
+};
+
+enum planner_bound { /* what a lower bound is valid for */
+                     PLANNER_BOUND_NONE,
+                     PLANNER_BOUND_MERGED, /* schedules that run nothing again during the forward
+                                              pass */
+                     PLANNER_BOUND_FLOW,   /* every schedule of the published model */
+                     PLANNER_BOUND_JOINT,  /* the same with copies to the host */
+};
+
+/* Parameters of single strategies; zero / NULL = their own default or sweep. */
+struct planner_params {
+    const uint32_t *order; /* chen_*: iteration order of the candidate set; borrowed */
+    size_t order_count;
+    const uint32_t *forward_order; /* chen_greedy: order of the walk; borrowed */
+    size_t forward_order_count;
+    double segment_bytes;   /* chen_greedy: threshold; NaN = sweep, best within the budget */
+    uint32_t sweep_points;  /* chen_greedy sweep; 0 = 300 */
+    int32_t slots;          /* griewank: snapshots; -1 = sweep */
+    double lp_threshold;    /* lp_round: NaN = sweep 0.1 .. 0.9 */
+    uint32_t random_rounds; /* lp_round: > 0 = randomized rounding, that many draws, best within the
+                               budget */
+    bool imposed_cover_all, imposed_cover_last; /* ilp: looser stage rules of the gap study */
+};
+
+struct planner_link { /* joint: the way to the host; bandwidth 0 = no offload */
+    double out_bytes_per_ns, in_bytes_per_ns;
+    uint64_t latency_ns, host_bytes;
+};
+
+struct planner_request {
+    uint64_t budget_bytes; /* UINT64_MAX = unlimited */
+    double gap;            /* stop when cost <= (1 + gap) x bound; default 0.005; 0 = prove */
+    int effort;            /* 0 seeds only, 1 default, 2 and 3: more neighbourhoods */
+    double time_limit_s;   /* per call; default 60 */
+    int threads;           /* solver children at a time; default 1 */
+    uint64_t cost_cap;     /* largest cost of interest; default UINT64_MAX */
+    uint64_t seed;
+    struct planner_params params;
+    struct planner_link link;
+    const struct plan *warm; /* a plan for a larger budget, used as a seed; borrowed; may be NULL */
+    const char *write_lp; /* write the model to this file instead of solving (ilp, best, joint) */
+};
+
+void planner_request_init(struct planner_request *request);
+
+struct planner_result {
+    enum planner_status status;
+    uint64_t cost, base_cost; /* of the plan; of every op once (offload time included in cost) */
+    uint64_t peak_bytes, height_bytes;
+    uint64_t fixed_bytes; /* graph files: outside the budget */
+    double lower_bound;   /* on the cost of any plan within the budget; 0 = none */
+    enum planner_bound bound_class;
+    bool optimal; /* proved, against a flow or joint bound */
+    double gap;   /* cost / lower_bound - 1; NaN without a bound */
+    double seconds;
+    char winner[32];  /* which part of a portfolio made it */
+    char note[160];   /* why not, or a warning */
+    struct plan plan; /* steps empty unless status is PLANNER_OK */
+};
+
+void planner_result_init(struct planner_result *result);
+void planner_result_fini(struct planner_result *result);
+
+struct planner_job;
+
+struct planner {
+    const char *name;
+    const char *const *aliases; /* published names; NULL-terminated; may be NULL */
+    const char *help;
+    enum ebb_status (*solve)(struct planner_job *job, struct ebb_error *err);
+};
+
+extern const struct planner planner_table[];
+extern const size_t planner_count;
+const struct planner *planner_find(const char *name); /* by name or alias; NULL = unknown */
+const char *planner_status_text(enum planner_status status);
+const char *planner_bound_text(enum planner_bound bound); /* NULL for none */
+
+/* Plan. EBB_OK with any status in the result; errors are for memory, files and bugs only. */
+enum ebb_status planner_run(const struct planner *planner, const struct trace *trace,
+                            const struct planner_request *request, struct planner_result *result,
+                            struct ebb_error *err);
+
+/* Facts about a trace that commands print and sweep over. */
+struct planner_facts {
+    uint32_t node_count, forward_count;
+    size_t edge_count;
+    uint64_t base_cost, forward_cost, no_remat_peak, max_in_out, max_degree_ram, fixed_bytes;
+    bool is_mirrored, is_chain;
+};
+enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_facts *facts,
+                                      struct ebb_error *err);
+
+/* LP relaxation bounds (overheads are bound / base_cost); EBB_EINFEASIBLE when the relaxation has
+ * no point. */
+enum planner_model { PLANNER_MODEL_PUBLISHED, PLANNER_MODEL_FLOW, PLANNER_MODEL_MERGED };
+enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_bytes,
+                                 enum planner_model model, double time_limit_s, double *bound,
+                                 double *seconds, struct ebb_error *err);
+
+#endif

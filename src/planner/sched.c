@@ -1,0 +1,318 @@
+/* sched.c - the exact evaluator of spec 3 and 4, in integers.
+ *
+ * Stage t: (1) node t runs; so does the maker of every item that row t+1 keeps and row t does not;
+ * so does the maker of every input of these that row t does not keep. (2) In node order: outputs
+ * are allocated, the node runs, and every item whose last use this was and that row t+1 does not
+ * keep is released. Items kept by row t for nothing go first. */
+#include "planner/sched.h"
+
+#include <string.h>
+
+#include "base/heap.h"
+
+enum ebb_status planner_sched_init(struct planner_sched *s, const struct planner_graph *graph,
+                                   struct ebb_error *err)
+{
+    *s = (struct planner_sched){.graph = graph, .stages = graph->node_count};
+    s->words = (graph->item_count + 63) / 64;
+    s->keep = ebb_calloc((size_t)s->stages + 1, s->words * sizeof *s->keep);
+    if (!s->keep)
+        return ebb_no_memory(err, (s->stages + 1) * s->words * sizeof *s->keep);
+    for (uint32_t i = 0; i < graph->item_count; i++)
+        if (graph->items[i].is_kept)
+            planner_keep(s, s->stages, i);
+    return EBB_OK;
+}
+
+void planner_sched_fini(struct planner_sched *s)
+{
+    ebb_free(s->keep);
+    s->keep = NULL;
+}
+
+void planner_sched_copy(struct planner_sched *to, const struct planner_sched *from)
+{
+    uint64_t *keep = to->keep;
+    memcpy(keep, from->keep, ((size_t)from->stages + 1) * from->words * sizeof *keep);
+    *to = *from;
+    to->keep = keep;
+}
+
+enum ebb_status planner_eval_init(struct planner_eval *ev, const struct planner_graph *graph,
+                                  struct ebb_error *err)
+{
+    *ev = (struct planner_eval){.graph = graph, .run_words = (graph->node_count + 63) / 64};
+    ev->last_use = ebb_calloc(graph->item_count + 1, sizeof *ev->last_use);
+    ev->stamp = ebb_calloc(graph->item_count + 1, sizeof *ev->stamp);
+    ev->run = ebb_calloc(ev->run_words + 1, sizeof *ev->run);
+    if (ev->last_use && ev->stamp && ev->run)
+        return EBB_OK;
+    planner_eval_fini(ev);
+    return ebb_no_memory(err, graph->item_count * sizeof *ev->last_use);
+}
+
+void planner_eval_fini(struct planner_eval *ev)
+{
+    ebb_free(ev->last_use);
+    ebb_free(ev->stamp);
+    ebb_free(ev->run);
+    *ev = (struct planner_eval){0};
+}
+
+/* Begin a stage: which nodes do rows in -> out ask for by themselves? */
+static void stage_begin(struct planner_eval *ev, uint32_t t, const uint64_t *in,
+                        const uint64_t *out)
+{
+    const struct planner_graph *g = ev->graph;
+    uint32_t words = (g->item_count + 63) / 64;
+    ev->now++;
+    memset(ev->run, 0, (t / 64 + 1) * sizeof *ev->run);
+    planner_bit_set(ev->run, t);
+    for (uint32_t w = 0; w < words; w++)
+        for (uint64_t fresh = out[w] & ~in[w]; fresh; fresh &= fresh - 1)
+            planner_bit_set(ev->run, g->items[w * 64 + (uint32_t)__builtin_ctzll(fresh)].node);
+}
+
+/* Inputs of v: note the last use; ask for the makers of those absent. Walking v downwards, the
+ * first reader met is the last to run. */
+static void stage_need(struct planner_eval *ev, uint32_t v, const uint64_t *in)
+{
+    const struct planner_graph *g = ev->graph;
+    const uint32_t *list = &g->ins[g->nodes[v].in_first];
+    for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
+        uint32_t i = list[k];
+        if (ev->stamp[i] != ev->now) {
+            ev->stamp[i] = ev->now;
+            ev->last_use[i] = v;
+            if (!planner_bit(in, i))
+                planner_bit_set(ev->run, g->items[i].node);
+        }
+    }
+}
+
+static bool stage_close_runs(struct planner_eval *ev, uint32_t t, const uint64_t *in)
+{
+    const struct planner_graph *g = ev->graph;
+    for (uint32_t w = t / 64 + 1; w-- > 0;) {
+        uint64_t todo = ev->run[w];
+        while (todo) {
+            uint32_t bit = 63 - (uint32_t)__builtin_clzll(todo);
+            uint32_t v = w * 64 + bit;
+            if (v != t && g->nodes[v].deadline < t)
+                return false;
+            stage_need(ev, v, in);
+            todo = ev->run[w] & ((UINT64_C(1) << bit) - 1);
+        }
+    }
+    return true;
+}
+
+static bool is_used(const struct planner_eval *ev, uint32_t i)
+{
+    return ev->stamp[i] == ev->now;
+}
+
+/* Bytes at the start of the stage, after what is kept for nothing has gone. */
+static uint64_t stage_start_bytes(const struct planner_eval *ev, const uint64_t *in,
+                                  const uint64_t *out)
+{
+    const struct planner_graph *g = ev->graph;
+    uint32_t words = (g->item_count + 63) / 64;
+    uint64_t bytes = 0;
+    for (uint32_t w = 0; w < words; w++)
+        for (uint64_t left = in[w]; left; left &= left - 1) {
+            uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(left);
+            if (is_used(ev, i) || planner_bit(out, i))
+                bytes += g->items[i].bytes;
+        }
+    return bytes;
+}
+
+struct slot { /* effect of one run */
+    uint64_t made, transient, freed;
+};
+
+static struct slot stage_slot(const struct planner_eval *ev, uint32_t t, uint32_t v,
+                              const uint64_t *in, const uint64_t *out)
+{
+    const struct planner_graph *g = ev->graph;
+    const struct planner_node *node = &g->nodes[v];
+    struct slot slot = {.transient = node->workspace_bytes};
+    for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++) {
+        if (planner_bit(in, o)) {
+            if (node->needs_scratch)
+                slot.transient += g->items[o].bytes;
+        } else if (is_used(ev, o) || planner_bit(out, o)) {
+            slot.made += g->items[o].bytes;
+        } else if (v == t || node->out_count == 1 || node->needs_scratch) {
+            slot.transient += g->items[o].bytes;
+        }
+    }
+    for (uint32_t k = 0; k < node->in_count; k++) {
+        uint32_t i = g->ins[node->in_first + k];
+        if (ev->last_use[i] == v && !planner_bit(out, i))
+            slot.freed += g->items[i].bytes;
+    }
+    return slot;
+}
+
+bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
+                        const uint64_t *out, struct planner_stage *stage)
+{
+    const struct planner_graph *g = ev->graph;
+    *stage = (struct planner_stage){.peak_node = t};
+    stage_begin(ev, t, in, out);
+    if (!stage_close_runs(ev, t, in))
+        return false;
+    uint64_t bytes = stage_start_bytes(ev, in, out);
+    for (uint32_t w = 0; w <= t / 64; w++)
+        for (uint64_t left = ev->run[w]; left; left &= left - 1) {
+            uint32_t v = w * 64 + (uint32_t)__builtin_ctzll(left);
+            struct slot slot = stage_slot(ev, t, v, in, out);
+            stage->cost += g->nodes[v].cost;
+            bytes += slot.made;
+            if (bytes + slot.transient > stage->peak) {
+                stage->peak = bytes + slot.transient;
+                stage->peak_node = v;
+            }
+            bytes -= slot.freed;
+        }
+    return true;
+}
+
+bool planner_sched_eval(struct planner_eval *ev, struct planner_sched *s,
+                        struct planner_stage *stages)
+{
+    uint64_t cost = 0, peak = 0;
+    uint32_t peak_stage = 0;
+    for (uint32_t t = 0; t < s->stages; t++) {
+        struct planner_stage stage;
+        if (!planner_stage_eval(ev, t, planner_row(s, t), planner_row(s, t + 1), &stage))
+            return false;
+        cost += stage.cost;
+        if (stage.peak > peak) {
+            peak = stage.peak;
+            peak_stage = t;
+        }
+        if (stages)
+            stages[t] = stage;
+    }
+    s->cost = cost;
+    s->peak = peak;
+    s->peak_stage = peak_stage;
+    return true;
+}
+
+/* Keep what is needed in stage t but cannot be made there. Going down the stages, the keeping
+ * reaches back to a stage where it can: at the latest the node's own. */
+static void close_stage(struct planner_eval *ev, struct planner_sched *s, uint32_t t)
+{
+    const struct planner_graph *g = ev->graph;
+    uint64_t *in = planner_row(s, t);
+    const uint64_t *out = planner_row(s, t + 1);
+    for (uint32_t w = 0; w < s->words; w++) /* nothing exists before its own stage */
+        for (uint64_t left = in[w]; left; left &= left - 1) {
+            uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(left);
+            if (g->items[i].node >= t)
+                planner_bit_clear(in, i);
+        }
+    for (uint32_t w = 0; w < s->words; w++)
+        for (uint64_t fresh = out[w] & ~in[w]; fresh; fresh &= fresh - 1) {
+            uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(fresh);
+            if (g->items[i].node != t && g->nodes[g->items[i].node].deadline < t)
+                planner_bit_set(in, i);
+        }
+    stage_begin(ev, t, in, out);
+    for (uint32_t w = t / 64 + 1; w-- > 0;) {
+        uint64_t todo = ev->run[w];
+        while (todo) {
+            uint32_t bit = 63 - (uint32_t)__builtin_clzll(todo);
+            uint32_t v = w * 64 + bit;
+            for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
+                uint32_t i = g->ins[g->nodes[v].in_first + k];
+                uint32_t maker = g->items[i].node;
+                if (maker != t && g->nodes[maker].deadline < t)
+                    planner_bit_set(in, i);
+            }
+            stage_need(ev, v, in);
+            todo = ev->run[w] & ((UINT64_C(1) << bit) - 1);
+        }
+    }
+}
+
+void planner_sched_close(struct planner_eval *ev, struct planner_sched *s)
+{
+    for (uint32_t t = s->stages; t-- > 0;)
+        close_stage(ev, s, t);
+}
+
+void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s)
+{
+    for (uint32_t t = s->stages; t-- > 0;) {
+        uint64_t *in = planner_row(s, t);
+        const uint64_t *out = planner_row(s, t + 1);
+        stage_begin(ev, t, in, out);
+        if (!stage_close_runs(ev, t, in))
+            return;
+        for (uint32_t w = 0; w < s->words; w++)
+            for (uint64_t left = in[w] & ~out[w]; left; left &= left - 1) {
+                uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(left);
+                if (!is_used(ev, i))
+                    planner_bit_clear(in, i);
+            }
+    }
+}
+
+/* ---- plan steps
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static enum ebb_status emit_drop(const struct planner_graph *g, uint32_t item, struct plan *plan,
+                                 struct ebb_error *err)
+{
+    return plan_add(plan, PLAN_DROP, g->items[item].storage, 0, 0, err);
+}
+
+static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v, const uint64_t *in,
+                                const uint64_t *out, struct plan *plan, struct ebb_error *err)
+{
+    const struct planner_graph *g = ev->graph;
+    const struct planner_node *node = &g->nodes[v];
+    bool is_first = v == t || node->out_count == 1;
+    for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
+        if (!planner_bit(in, o) && (is_first || is_used(ev, o) || planner_bit(out, o)))
+            EBB_TRY(plan_add(plan, PLAN_PLACE, g->items[o].storage, PLAN_NOWHERE, 0, err));
+    EBB_TRY(plan_add(plan, PLAN_RUN, node->op, PLAN_NOWHERE, 0, err));
+    for (uint32_t k = 0; k < node->in_count; k++) {
+        uint32_t i = g->ins[node->in_first + k];
+        if (ev->last_use[i] == v && !planner_bit(out, i))
+            EBB_TRY(emit_drop(g, i, plan, err));
+    }
+    for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
+        if (is_first && !planner_bit(in, o) && !is_used(ev, o) && !planner_bit(out, o))
+            EBB_TRY(emit_drop(g, o, plan, err));
+    return EBB_OK;
+}
+
+enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner_sched *s,
+                                   struct plan *plan, struct ebb_error *err)
+{
+    const struct planner_graph *g = s->graph;
+    for (uint32_t t = 0; t < s->stages; t++) {
+        const uint64_t *in = planner_row(s, t), *out = planner_row(s, t + 1);
+        stage_begin(ev, t, in, out);
+        if (!stage_close_runs(ev, t, in))
+            return ebb_fail(err, EBB_EINTERNAL, "planner: stage %u needs an op that cannot run", t);
+        for (uint32_t w = 0; w < s->words; w++)
+            for (uint64_t left = in[w] & ~out[w]; left; left &= left - 1) {
+                uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(left);
+                if (!is_used(ev, i))
+                    EBB_TRY(emit_drop(g, i, plan, err));
+            }
+        for (uint32_t w = 0; w <= t / 64; w++)
+            for (uint64_t left = ev->run[w]; left; left &= left - 1)
+                EBB_TRY(
+                    emit_run(ev, t, w * 64 + (uint32_t)__builtin_ctzll(left), in, out, plan, err));
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,91 @@
+/* sched.h - a schedule as rows of bits, and its exact integer evaluation (private to planner).
+ *
+ * Row t of `keep` says which items lie in memory when stage t begins (S of the published model);
+ * row T is the keep set. What runs in stage t follows from rows t and t+1 alone (spec 3), so a
+ * change of some rows is evaluated by those stages. */
+#ifndef EBB_PLANNER_SCHED_H
+#define EBB_PLANNER_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "plan/plan.h"
+#include "planner/graph.h"
+
+struct planner_sched {
+    const struct planner_graph *graph;
+    uint64_t *keep; /* owned: (stages + 1) rows of `words` */
+    uint32_t stages, words;
+    uint64_t cost, peak; /* of the last evaluation */
+    uint32_t peak_stage;
+};
+
+static inline uint64_t *planner_row(const struct planner_sched *s, uint32_t t)
+{
+    return s->keep + (size_t)t * s->words;
+}
+
+static inline bool planner_bit(const uint64_t *row, uint32_t i)
+{
+    return row[i / 64] >> (i % 64) & 1;
+}
+
+static inline void planner_bit_set(uint64_t *row, uint32_t i)
+{
+    row[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static inline void planner_bit_clear(uint64_t *row, uint32_t i)
+{
+    row[i / 64] &= ~(UINT64_C(1) << (i % 64));
+}
+
+static inline void planner_keep(struct planner_sched *s, uint32_t t, uint32_t i)
+{
+    planner_bit_set(planner_row(s, t), i);
+}
+
+enum ebb_status planner_sched_init(struct planner_sched *s, const struct planner_graph *graph,
+                                   struct ebb_error *err); /* nothing kept but the keep set */
+void planner_sched_fini(struct planner_sched *s);
+void planner_sched_copy(struct planner_sched *to, const struct planner_sched *from);
+
+/* Scratch of the evaluation; one per thread. */
+struct planner_eval {
+    const struct planner_graph *graph;
+    uint32_t *last_use; /* item -> node that reads it last in this stage */
+    uint32_t *stamp;    /* item -> stage number for which last_use holds */
+    uint64_t *run;      /* nodes that run in this stage */
+    uint32_t run_words, now;
+};
+
+enum ebb_status planner_eval_init(struct planner_eval *ev, const struct planner_graph *graph,
+                                  struct ebb_error *err);
+void planner_eval_fini(struct planner_eval *ev);
+
+struct planner_stage {
+    uint64_t cost, peak;
+    uint32_t peak_node;
+};
+
+/* What stage t costs and needs, given the rows before and after it. Leaves the nodes that run in
+ * ev->run. False when a node is needed that cannot run any more. */
+bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
+                        const uint64_t *out, struct planner_stage *stage);
+
+/* Whole schedule: sets cost, peak, peak_stage. False when invalid. `stages` (T entries) may be
+ * NULL. */
+bool planner_sched_eval(struct planner_eval *ev, struct planner_sched *s,
+                        struct planner_stage *stages);
+
+/* Make any rows valid: what cannot run again is kept from where it can be had; then drop what is
+ * kept for nothing. */
+void planner_sched_close(struct planner_eval *ev, struct planner_sched *s);
+void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s);
+
+/* The register program as plan steps, without offsets. */
+enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner_sched *s,
+                                   struct plan *plan, struct ebb_error *err);
+
+#endif
