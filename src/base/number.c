@@ -97,8 +97,11 @@ enum ebb_status ebb_parse_bytes(const char *text, uint64_t *bytes, struct ebb_er
         if (p == first)
             return bytes_refuse(text, "no digit behind the point", err);
     }
+    const char *number_end = p;
     while (*p == ' ')
         p++;
+    if (!*p)
+        p = number_end; /* blanks stand only before a unit */
     for (size_t i = 0; i < sizeof byte_units / sizeof byte_units[0]; i++) {
         uint64_t unit = byte_units[i].bytes;
         if (strcmp(p, byte_units[i].text) != 0)
