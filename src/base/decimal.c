@@ -6,7 +6,6 @@
  * zero" and becomes one sticky digit. */
 #include "base/decimal.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,8 +112,6 @@ bool ebb_decimal_parse(const char *text, size_t length, double *value)
                            : (double)d.mantissa * decimal_powers[d.exponent];
     else
         v = decimal_slow(&d);
-    if (isinf(v))
-        return false;
     *value = d.is_negative ? -v : v;
     return true;
 }

@@ -5,8 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* `text` matches [-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)? - checked, false
- * otherwise. A value beyond the range of double is false as well; one too small is 0. */
+/* `text` must match [-+]? (digits [. digits?] | . digits) ([eE] [-+]? digits)?, else false. A
+ * number beyond the range of double is true and infinite: the caller decides. One too small is 0.
+ */
 bool ebb_decimal_parse(const char *text, size_t length, double *value);
 
 #endif

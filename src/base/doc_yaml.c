@@ -12,6 +12,7 @@
  * An alias shares the node of its anchor, so counting costs nothing: each anchor remembers how many
  * nodes and levels it stands for. */
 #include <libfyaml.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/decimal.h"
@@ -191,13 +192,15 @@ static enum ebb_status yaml_plain(struct yaml *y, struct ebb_doc_node *node, str
             node->number = (double)node->integer;
         else if (n > 2 && (text[1] == 'o' || text[1] == 'x'))
             node->number = yaml_big_integer(text, n);
-        else if (!ebb_decimal_parse(text, n, &node->number))
-            return yaml_fail(y, err, "number beyond the range of a double");
+        else
+            (void)ebb_decimal_parse(text, n, &node->number);
     } else if (ebb_decimal_parse(text, n, &node->number)) {
         node->kind = EBB_DOC_DOUBLE;
     } else if (yaml_is_one_of(text, n, infinite)) {
         return yaml_fail(y, err, "infinite numbers and .nan are not allowed");
     }
+    if (node->kind == EBB_DOC_DOUBLE && isinf(node->number))
+        return yaml_fail(y, err, "number beyond the range of a double");
     return EBB_OK;
 }
 

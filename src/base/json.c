@@ -6,6 +6,7 @@
  * J4 after an error only fini may follow. */
 #include "base/json.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/decimal.h"
@@ -302,7 +303,7 @@ static enum ebb_status json_number(struct ebb_json *r, struct ebb_json_event *e,
         e->number = is_negative ? -(double)magnitude : (double)magnitude;
     } else {
         e->kind = EBB_JSON_NUMBER;
-        if (!ebb_decimal_parse(e->text, e->length, &e->number))
+        if (!ebb_decimal_parse(e->text, e->length, &e->number) || isinf(e->number))
             return json_fail(r, r->at, err, "number beyond the range of a double");
     }
     r->at = p;

@@ -45,7 +45,11 @@ bool ebb_parse_i64(const char *text, int64_t *value)
 
 bool ebb_parse_double(const char *text, double *value)
 {
-    return ebb_decimal_parse(text, strlen(text), value);
+    double parsed;
+    if (!ebb_decimal_parse(text, strlen(text), &parsed) || !isfinite(parsed))
+        return false;
+    *value = parsed;
+    return true;
 }
 
 static const struct {
