@@ -35,6 +35,7 @@ enum exp_finding_kind {
 
 struct exp_finding {
     enum exp_finding_kind kind;
+    uint32_t layer;        /* which file: 0 site defaults, 1 template, 2 the file itself */
     const char *file;      /* borrowed from the options; NULL: the message names its place itself */
     uint32_t line, column; /* 1-based; 0 = none */
     const char *path;    /* "searcher.max_steps", "bind_mounts[0].host_path"; "" = the whole file */
@@ -105,9 +106,9 @@ enum ebb_status exp_config_load(struct ebb_arena *arena, const char *path,
                                 struct exp_report *report, struct ebb_error *err);
 
 /* Read the two sections alone, as the search vectors give them: same rules as in a whole file,
- * except that global_batch_size is not required. `hparams` may be NULL to read only the searcher;
- * the grid rules (every range has a count, at most 2000 points) need both. Messages carry every
- * violation, one per line. */
+ * except that global_batch_size is not required. `searcher` or `hparams` may be NULL to read
+ * only the other; the grid rules (every range has a count, at most 2000 points) need both. Messages
+ * carry every violation, one per line. */
 enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_node *searcher_node,
                                  const struct ebb_doc_node *hparams_node,
                                  struct exp_searcher *searcher, struct exp_hparams *hparams,

@@ -100,12 +100,12 @@ const char *exp_searcher_name(enum exp_searcher_kind kind);
 
 /* ---- the other sections ---- */
 
-enum exp_storage_kind { /* NONE: no layer named one; the master decides */
-                        EXP_STORAGE_NONE,
-                        EXP_STORAGE_SHARED_FS,
-                        EXP_STORAGE_S3,
-                        EXP_STORAGE_GCS,
-                        EXP_STORAGE_HDFS,
+enum exp_storage_kind {
+    EXP_STORAGE_SHARED_FS,
+    EXP_STORAGE_S3,
+    EXP_STORAGE_GCS,
+    EXP_STORAGE_HDFS,
+    EXP_STORAGE_NONE, /* no layer named one: the master decides */
 };
 
 struct exp_storage {
@@ -165,6 +165,7 @@ struct exp_environment {
     bool force_pull_image;
     bool has_registry_auth;
     const char *registry_username, *registry_password, *registry_server, *registry_email;
+    const char *registry_serveraddress; /* other spelling of server; folded into registry_server */
     struct exp_strings variables_cpu,
         variables_gpu; /* NAME=VALUE, one per name, the last one given */
 };

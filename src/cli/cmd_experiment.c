@@ -1,0 +1,262 @@
+/* cmd_experiment.c - ebb experiment: what is done with experiment files. Verbs that need a master
+ * join the table below when they are there. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "exp/exp.h"
+
+/* ---- validate ---------------------------------------------------------------------------- */
+
+struct validate_options {
+    const char *template_path;
+    bool is_json;
+};
+
+static const char *plural(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* "3 errors, 1 warning"; nothing for what there is none of. */
+static void say_counts(const struct exp_report *r, struct ebb_str *out)
+{
+    const struct {
+        size_t count;
+        const char *noun;
+    } parts[] = {{r->errors, "error"}, {r->warnings, "warning"}, {r->notes, "note"}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].count == 0)
+            continue;
+        ebb_str_printf(out, "%s%zu %s%s", out->length ? ", " : "", parts[i].count, parts[i].noun,
+                       plural(parts[i].count));
+    }
+}
+
+static void print_text(const char *path, const struct exp_report *r)
+{
+    struct ebb_str line, counts;
+    ebb_str_init(&line);
+    ebb_str_init(&counts);
+    for (size_t i = 0; i < r->count; i++) {
+        ebb_str_clear(&line);
+        exp_finding_format(&r->items[i], &line);
+        puts(ebb_str_c(&line));
+    }
+    size_t more = r->errors + r->warnings + r->notes - r->count;
+    if (more > 0)
+        printf("... and %zu more\n", more);
+    say_counts(r, &counts);
+    if (r->errors > 0)
+        printf("%s: invalid: %s\n", path, ebb_str_c(&counts));
+    else if (counts.length > 0)
+        printf("%s: valid, with %s\n", path, ebb_str_c(&counts));
+    else
+        printf("%s: valid\n", path);
+    ebb_str_fini(&line);
+    ebb_str_fini(&counts);
+}
+
+static void write_finding(const struct exp_finding *f, struct ebb_json_writer *w)
+{
+    static const char *const kinds[] = {
+        [EXP_FINDING_ERROR] = "error",
+        [EXP_FINDING_WARNING] = "warning",
+        [EXP_FINDING_NOTE] = "note",
+    };
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "kind");
+    ebb_jsonw_string(w, kinds[f->kind]);
+    ebb_jsonw_key(w, "file");
+    ebb_jsonw_string(w, f->file);
+    ebb_jsonw_key(w, "line");
+    ebb_jsonw_uint(w, f->line);
+    ebb_jsonw_key(w, "column");
+    ebb_jsonw_uint(w, f->column);
+    ebb_jsonw_key(w, "path");
+    ebb_jsonw_string(w, f->path);
+    ebb_jsonw_key(w, "also");
+    ebb_jsonw_string(w, f->also);
+    ebb_jsonw_key(w, "message");
+    ebb_jsonw_string(w, f->message);
+    ebb_jsonw_object_end(w);
+}
+
+static void write_counts(const struct exp_report *r, struct ebb_json_writer *w)
+{
+    ebb_jsonw_key(w, "errors");
+    ebb_jsonw_uint(w, r->errors);
+    ebb_jsonw_key(w, "warnings");
+    ebb_jsonw_uint(w, r->warnings);
+    ebb_jsonw_key(w, "notes");
+    ebb_jsonw_uint(w, r->notes);
+}
+
+/* One object on one line. `normalized` is NULL for an invalid file. */
+static enum ebb_status print_json(const char *path, const struct exp_report *r,
+                                  const struct ebb_doc_node *normalized, struct ebb_error *err)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "file");
+    ebb_jsonw_string(&w, path);
+    ebb_jsonw_key(&w, "valid");
+    ebb_jsonw_bool(&w, r->errors == 0);
+    write_counts(r, &w);
+    ebb_jsonw_key(&w, "findings");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < r->count; i++)
+        write_finding(&r->items[i], &w);
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_key(&w, "normalized");
+    if (normalized)
+        ebb_doc_write_json(normalized, &w);
+    else
+        ebb_jsonw_null(&w);
+    ebb_jsonw_object_end(&w);
+    enum ebb_status status = ebb_str_status(&out, err);
+    if (status == EBB_OK)
+        puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+    return status;
+}
+
+static int validate(struct ebb_arena *arena, const char *path, const struct validate_options *o)
+{
+    struct ebb_error err = {0};
+    struct exp_config config = {0};
+    struct exp_report report = {0};
+    struct exp_config_options options = {
+        .file_name = path, .template_name = o->template_path, .default_seed = -1};
+    if (o->template_path &&
+        ebb_doc_load(arena, o->template_path, &options.template_root, &err) != EBB_OK)
+        return cli_report(&err);
+    enum ebb_status status = exp_config_load(arena, path, &options, &config, &report, &err);
+    if (report.errors == 0 && status != EBB_OK)
+        return cli_report(&err); /* no finding says it: memory, or a file that cannot be read */
+    if (status == EBB_EIO)
+        return cli_report(&err);
+    const struct ebb_doc_node *normalized =
+        status == EBB_OK ? exp_config_masked(arena, config.normalized) : NULL;
+    if (!o->is_json)
+        print_text(path, &report);
+    else if (print_json(path, &report, normalized, &err) != EBB_OK)
+        return cli_report(&err);
+    return status == EBB_OK ? 0 : 2;
+}
+
+static int run_validate(int argc, char **argv)
+{
+    struct validate_options o = {0};
+    const struct cli_option options[] = {
+        {"template", 't', CLI_STRING, &o.template_path, "FILE",
+         "lay FILE over a template, which need not be complete"},
+        {"json", 0, CLI_FLAG, &o.is_json, NULL,
+         "one JSON object: valid, findings, and the normalised form"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment validate FILE [--template FILE] [--json]",
+        .description =
+            "Check an experiment file and start nothing. Every error is reported at once, in the\n"
+            "order of the file, with what was found, what is allowed and the nearest known name.\n"
+            "Warnings are about keys without effect or probably not meant; notes are about parts\n"
+            "that are valid but that this build cannot run yet. '-' reads standard input.\n"
+            "'ebb experiment schema' prints the reference of all keys.\n"
+            "\n"
+            "Exit code 0: valid; 2: not valid.\n"
+            "\n"
+            "Example:\n"
+            "  ebb experiment validate exp.yaml --json | jq .normalized\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    struct ebb_arena arena;
+    ebb_arena_init(&arena);
+    code = validate(&arena, args.positional[0], &o);
+    ebb_arena_fini(&arena);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- schema ------------------------------------------------------------------------------ */
+
+static int run_schema(int argc, char **argv)
+{
+    bool is_json = false;
+    const struct cli_option options[] = {
+        {"json", 0, CLI_FLAG, &is_json, NULL, "the same as one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment schema [--json]",
+        .description =
+            "Print the reference of the experiment file: every key with its type, limits and\n"
+            "default, and what this build cannot run yet. This is docs/experiment-file.md.\n"
+            "\n"
+            "Example:\n"
+            "  ebb experiment schema | less\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    cli_args_fini(&args);
+    if (code >= 0)
+        return code;
+    struct ebb_str out;
+    struct ebb_error err = {0};
+    ebb_str_init(&out);
+    if (is_json) {
+        struct ebb_json_writer w;
+        ebb_jsonw_init(&w, &out, 0);
+        exp_config_reference_json(&w);
+        ebb_str_addc(&out, '\n');
+    } else {
+        exp_config_reference_markdown(&out);
+    }
+    code = ebb_str_status(&out, &err) == EBB_OK ? 0 : cli_report(&err);
+    if (code == 0)
+        fputs(ebb_str_c(&out), stdout);
+    ebb_str_fini(&out);
+    return code;
+}
+
+/* ---- the noun ---------------------------------------------------------------------------- */
+
+static const struct cli_command cmd_validate = {
+    .name = "experiment validate",
+    .summary = "check an experiment file, start nothing",
+    .run = run_validate,
+};
+
+static const struct cli_command cmd_schema = {
+    .name = "experiment schema",
+    .summary = "print the reference of the experiment file",
+    .run = run_schema,
+};
+
+static const struct cli_command *const verbs[] = {&cmd_validate, &cmd_schema};
+
+static int run_experiment(int argc, char **argv)
+{
+    return cli_dispatch("experiment", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
+}
+
+extern const struct cli_command cli_cmd_experiment;
+const struct cli_command cli_cmd_experiment = {
+    .name = "experiment",
+    .summary = "check experiment files",
+    .run = run_experiment,
+};

@@ -1,0 +1,34 @@
+/* forms.h - texts with a form of their own: paths, UUIDs, addresses, variables, built-in tasks.
+ *
+ * Pure functions on one text. Private to exp/config. */
+#ifndef EBB_EXP_CONFIG_FORMS_H
+#define EBB_EXP_CONFIG_FORMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+
+/* Tasks of an `ebb:` entrypoint. */
+#define EXP_TASKS "image_classification segmentation language_model regression gan"
+#define EXP_TASKS_TEXT                                                                             \
+    "`image_classification`, `segmentation`, `language_model`, `regression`, `gan`"
+
+bool exp_form_nonempty(const char *text);
+bool exp_form_absolute(const char *text);
+bool exp_form_uuid(const char *text);         /* 8-4-4-4-12 hexadecimal digits, either case */
+bool exp_form_hdfs_url(const char *text);     /* scheme://host:port[;scheme://host:port]... */
+bool exp_form_mount_target(const char *text); /* a path that is not the working directory itself */
+bool exp_form_variable(const char *text);     /* NAME=VALUE with a C identifier as name */
+
+/* Lexical normal form: no ".", no "..", no doubled or trailing slash; ".." at the root is dropped,
+ * leading
+ * ".." of a relative path are kept; an empty result is "." (relative) or "/". NULL when memory is
+ * out. */
+char *exp_path_normalize(struct ebb_arena *arena, const char *path);
+/* normalize(base/path), or normalize(path) when path is absolute. */
+char *exp_path_join(struct ebb_arena *arena, const char *base, const char *path);
+/* Is normalised `path` equal to normalised `root` or below it, component by component? */
+bool exp_path_inside(const char *root, const char *path);
+
+#endif

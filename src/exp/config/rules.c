@@ -1,0 +1,142 @@
+/* rules.c - rules between fields of one section or of several. Each looks only at fields that are
+ * good by themselves, so one mistake is reported once. */
+#include <string.h>
+
+#include "exp/config/forms.h"
+#include "exp/config/reader.h"
+
+const struct ebb_doc_node *exp_place(const struct ebb_doc_node *root, const char *path)
+{
+    const struct ebb_doc_node *node = root;
+    while (*path) {
+        size_t n = strcspn(path, ".");
+        const struct ebb_doc_node *next = NULL;
+        for (size_t i = 0; node->kind == EBB_DOC_MAP && i < node->count && !next; i++)
+            if (node->keys[i]->length == n && memcmp(node->keys[i]->text, path, n) == 0)
+                next = node->items[i];
+        if (!next)
+            return node;
+        node = next;
+        path += n;
+        path += *path == '.';
+    }
+    return node;
+}
+
+/* ---- storage ---- */
+
+/* The key that names the directory below host_path, or NULL. */
+static const char *directory_key(const struct exp_storage *s, const char **value)
+{
+    *value = s->storage_path;
+    if (*value)
+        return "storage_path";
+    *value = s->tensorboard_path;
+    if (*value)
+        return "tensorboard_path";
+    *value = s->checkpoint_path;
+    return *value ? "checkpoint_path" : NULL;
+}
+
+static void check_directory(struct exp_config_reader *reader, const struct exp_path *section,
+                            const struct ebb_doc_node *node, struct exp_storage *s)
+{
+    const char *relative = NULL;
+    const char *key = directory_key(s, &relative);
+    char *host = exp_path_normalize(reader->arena, s->host_path);
+    char *directory = key ? exp_path_join(reader->arena, s->host_path, relative) : host;
+    if (!host || !directory) {
+        reader->failed = true;
+        return;
+    }
+    s->directory = directory;
+    if (!key || exp_path_inside(host, directory))
+        return;
+    struct exp_path at = {.up = section, .key = key, .length = strlen(key)};
+    struct ebb_str found, allowed;
+    ebb_str_init(&found);
+    ebb_str_init(&allowed);
+    exp_say_quoted(directory, strlen(directory), &found);
+    exp_say_quoted(host, strlen(host), &allowed);
+    if (found.failed || allowed.failed)
+        reader->failed = true;
+    else
+        exp_report_error(reader, &at, exp_place(node, key),
+                         "found the directory \"%s\", allowed: host_path \"%s\" or below it",
+                         ebb_str_c(&found), ebb_str_c(&allowed));
+    exp_report_also(reader, "checkpoint_storage.host_path");
+    ebb_str_fini(&found);
+    ebb_str_fini(&allowed);
+}
+
+static void check_storage(struct exp_config_reader *reader, const char *section,
+                          const struct ebb_doc_node *root, struct exp_storage *s)
+{
+    const struct ebb_doc_node *node = ebb_doc_get(root, section);
+    struct exp_path path = {.key = section, .length = strlen(section)};
+    if (!node || !exp_is_good(reader, s))
+        return;
+    bool has_paths = exp_is_good(reader, &s->host_path) && exp_is_good(reader, &s->storage_path) &&
+                     exp_is_good(reader, &s->tensorboard_path) &&
+                     exp_is_good(reader, &s->checkpoint_path);
+    if (s->kind == EXP_STORAGE_SHARED_FS && has_paths)
+        check_directory(reader, &path, node, s);
+    bool has_keys = exp_is_good(reader, &s->access_key) && exp_is_good(reader, &s->secret_key);
+    if (s->kind == EXP_STORAGE_S3 && has_keys && !s->access_key != !s->secret_key) {
+        const char *missing = s->access_key ? "secret_key" : "access_key";
+        const char *given = s->access_key ? "access_key" : "secret_key";
+        struct exp_path at = {.up = &path, .key = missing, .length = strlen(missing)};
+        exp_report_error(reader, &at, exp_place(node, given),
+                         "missing beside %s, allowed: both keys or neither", given);
+        exp_report_also(reader, s->access_key ? "checkpoint_storage.access_key"
+                                              : "checkpoint_storage.secret_key");
+    }
+}
+
+/* ---- the rest ---- */
+
+static void check_slots(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                        const struct exp_resources *r)
+{
+    if (!exp_is_good(reader, &r->max_slots) || !exp_is_good(reader, &r->slots_per_trial) ||
+        r->max_slots == 0 || r->max_slots >= r->slots_per_trial)
+        return;
+    exp_config_error(reader, exp_place(root, "resources.max_slots"), "resources.max_slots",
+                     "found %lld, allowed: at least slots_per_trial, which is %lld",
+                     (long long)r->max_slots, (long long)r->slots_per_trial);
+    exp_report_also(reader, "resources.slots_per_trial");
+}
+
+static void fold_registry(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                          struct exp_environment *e)
+{
+    static const char other[] = "environment.registry_auth.serveraddress";
+    e->has_registry_auth = e->registry_username != NULL;
+    if (!e->registry_serveraddress)
+        return;
+    if (e->registry_server && strcmp(e->registry_server, e->registry_serveraddress) != 0) {
+        exp_config_error(reader, exp_place(root, other), other,
+                         "found beside a different server, allowed: one of the two spellings");
+        exp_report_also(reader, "environment.registry_auth.server");
+    }
+    e->registry_server = e->registry_serveraddress;
+}
+
+void exp_rules_config(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                      struct exp_config *config)
+{
+    config->has_tensorboard_storage = exp_given(root, "tensorboard_storage") != NULL;
+    check_storage(reader, "checkpoint_storage", root, &config->checkpoint_storage);
+    if (config->has_tensorboard_storage)
+        check_storage(reader, "tensorboard_storage", root, &config->tensorboard_storage);
+    exp_rules_searcher(reader, root, &config->searcher);
+    if (exp_is_good(reader, &config->hyperparameters))
+        exp_rules_grid(reader, root, &config->searcher, &config->hyperparameters);
+    check_slots(reader, root, &config->resources);
+    exp_rules_batch_size(reader, root, config);
+    fold_registry(reader, root, &config->environment);
+    if (exp_hparams_find(&config->hyperparameters, "batch_size"))
+        exp_config_warning(reader, exp_place(root, "hyperparameters.batch_size"),
+                           "hyperparameters.batch_size",
+                           "the batch of a trial is global_batch_size; this one is only passed on");
+}

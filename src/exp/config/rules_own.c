@@ -1,0 +1,144 @@
+/* rules_own.c - ebb's own sections: where they may stand, what ${name} may name, who checks their
+ * keys. */
+#include <string.h>
+
+#include "exp/config/reader.h"
+
+static const char *const own_sections[] = {"model", "opt", "lr_schedule", "loss", "memory"};
+#define OWN_COUNT (sizeof own_sections / sizeof own_sections[0])
+
+/* The hyperparameter nearest to a name that is none. */
+static const char *nearest_hparam(struct exp_config_reader *reader,
+                                  const struct exp_hparams *hparams, const char *name, size_t n)
+{
+    struct ebb_str names;
+    ebb_str_init(&names);
+    for (size_t i = 0; i < hparams->count && i < 64; i++) {
+        if (i > 0)
+            ebb_str_addc(&names, ' ');
+        ebb_str_add(&names, hparams->items[i].name);
+    }
+    const char *nearest = exp_nearest_word(reader, ebb_str_c(&names), name, n);
+    ebb_str_fini(&names);
+    return nearest;
+}
+
+static void report_reference(struct exp_config_reader *reader, const struct exp_path *path,
+                             const struct ebb_doc_node *node, const struct exp_hparams *hparams,
+                             const char *name, size_t n)
+{
+    struct ebb_str found;
+    ebb_str_init(&found);
+    exp_say_quoted(name, n, &found);
+    const char *nearest = nearest_hparam(reader, hparams, name, n);
+    if (found.failed)
+        reader->failed = true;
+    else
+        exp_report_error(
+            reader, path, node,
+            "found ${%s}, allowed: the name of a hyperparameter ($${ for a plain ${)%s%s",
+            ebb_str_c(&found), nearest ? "; nearest: " : "", nearest ? nearest : "");
+    ebb_str_fini(&found);
+}
+
+/* Every ${name} of a text must name a hyperparameter. "$${" is a plain "${". */
+static void check_text(struct exp_config_reader *reader, const struct exp_path *path,
+                       const struct ebb_doc_node *node, const struct exp_hparams *hparams)
+{
+    const char *at = node->text, *end = node->text + node->length;
+    while (at < end) {
+        size_t left = (size_t)(end - at);
+        if (left >= 3 && memcmp(at, "$${", 3) == 0) {
+            at += 3;
+            continue;
+        }
+        if (left < 2 || memcmp(at, "${", 2) != 0) {
+            at++;
+            continue;
+        }
+        at += 2;
+        const char *close = memchr(at, '}', (size_t)(end - at));
+        if (!close) {
+            exp_report_error(reader, path, node,
+                             "found ${ without }, allowed: ${name}, or $${ for a plain ${");
+            return;
+        }
+        size_t n = (size_t)(close - at);
+        char *name = ebb_arena_strndup(reader->arena, at, n);
+        if (!name) {
+            reader->failed = true;
+            return;
+        }
+        if (strlen(name) != n || !exp_hparams_find(hparams, name))
+            report_reference(reader, path, node, hparams, at, n);
+        at = close + 1;
+    }
+}
+
+static void check_references(struct exp_config_reader *reader, const struct exp_path *path,
+                             const struct ebb_doc_node *node, const struct exp_hparams *hparams)
+{
+    if (reader->failed)
+        return;
+    if (node->kind == EBB_DOC_STRING)
+        check_text(reader, path, node, hparams);
+    for (size_t i = 0; i < node->count; i++) {
+        struct exp_path at = {.up = path, .index = i};
+        if (node->kind == EBB_DOC_MAP) {
+            at.key = node->keys[i]->text;
+            at.length = node->keys[i]->length;
+        }
+        check_references(reader, &at, node->items[i], hparams);
+    }
+}
+
+static void check_section(struct exp_config_reader *reader, const char *section,
+                          const struct ebb_doc_node *value, const struct exp_config *config)
+{
+    struct exp_path path = {.key = section, .length = strlen(section)};
+    if (!value || value->kind != EBB_DOC_MAP)
+        return;
+    if (exp_is_good(reader, &config->hyperparameters))
+        check_references(reader, &path, value, &config->hyperparameters);
+    if (reader->options->check_section && !reader->failed)
+        reader->options->check_section(reader->options->check_context, reader, section, value,
+                                       config);
+}
+
+/* Half precision is asked for in one place. */
+static void check_precision(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                            const struct exp_config *config)
+{
+    const struct ebb_doc_node *precision = exp_given(config->memory, "precision");
+    const struct ebb_doc_node *mixed =
+        exp_given(ebb_doc_get(root, "optimizations"), "mixed_precision");
+    if (!precision || !mixed)
+        return;
+    exp_config_error(
+        reader, precision, "memory.precision",
+        "found together with optimizations.mixed_precision, allowed: only one of them");
+    exp_report_also(reader, "optimizations.mixed_precision");
+}
+
+void exp_rules_own(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                   const struct exp_config *config)
+{
+    if (!exp_is_good(reader, &config->entrypoint))
+        return;
+    enum exp_entry_kind kind = config->entrypoint.kind;
+    bool is_own = kind == EXP_ENTRY_BUILTIN || kind == EXP_ENTRY_ONNX;
+    if (is_own) {
+        check_section(reader, "data", exp_given(root, "data"), config);
+        check_precision(reader, root, config);
+    }
+    for (size_t i = 0; i < OWN_COUNT; i++) {
+        const struct ebb_doc_node *value = exp_given(root, own_sections[i]);
+        if (is_own)
+            check_section(reader, own_sections[i], value, config);
+        else if (value)
+            exp_config_error(
+                reader, value, own_sections[i],
+                "found with an entrypoint of another kind, allowed: only with ebb:<task> "
+                "or onnx:<path>");
+    }
+}

@@ -1,0 +1,264 @@
+/* rules_search.c - rules between the fields of searcher and search space. */
+#include <math.h>
+#include <string.h>
+
+#include "exp/config/reader.h"
+
+#define GRID_POINTS_MAX 2000
+#define TWO_63 9223372036854775808.0
+
+/* ---- searcher ---- */
+
+/* start[0] of a halving bracket of `rungs` rungs sized from `budget` steps: 0 means that it runs
+ * nothing. Same arithmetic as the searcher; exact where it matters, because small sums are exact in
+ * doubles. */
+static bool bracket_is_empty(const struct exp_searcher *s, int64_t rungs, int64_t budget)
+{
+    double expected = 0, below = 0, first = 0;
+    for (int64_t r = 0; r < rungs; r++) {
+        double c = pow(s->divisor, (double)(rungs - 1 - r));
+        double steps = fmax(trunc((double)s->target_trial_steps / c), 1);
+        double n = fmax(trunc(c), 1);
+        expected += (steps - below) * n;
+        below = steps;
+        if (r == 0)
+            first = n;
+    }
+    return trunc((double)budget / expected * first) < 1;
+}
+
+/* Rung counts follow from mode and max_rungs, from the smallest bracket to the largest. */
+static int64_t smallest_bracket(const struct exp_searcher *s)
+{
+    if (s->mode == EXP_MODE_AGGRESSIVE)
+        return s->max_rungs;
+    return s->mode == EXP_MODE_STANDARD ? (s->max_rungs - 1) / 2 + 1 : 1;
+}
+
+static bool all_brackets_empty(const struct exp_searcher *s)
+{
+    if (s->bracket_rungs_count > 0) {
+        int64_t budget = s->step_budget / (int64_t)s->bracket_rungs_count;
+        for (size_t i = 0; i < s->bracket_rungs_count; i++)
+            if (!bracket_is_empty(s, s->bracket_rungs[i], budget))
+                return false;
+        return true;
+    }
+    int64_t low = smallest_bracket(s), count = s->max_rungs - low + 1;
+    for (int64_t rungs = s->max_rungs; rungs >= low; rungs--)
+        if (!bracket_is_empty(s, rungs, s->step_budget / count))
+            return false;
+    return true;
+}
+
+static int64_t most_rungs(const struct exp_searcher *s)
+{
+    int64_t most = s->bracket_rungs_count > 0 ? 0 : s->max_rungs;
+    for (size_t i = 0; i < s->bracket_rungs_count; i++)
+        if (s->bracket_rungs[i] > most)
+            most = s->bracket_rungs[i];
+    return most;
+}
+
+static void check_adaptive(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                           const struct exp_searcher *s)
+{
+    if (!exp_is_good(reader, &s->step_budget) || !exp_is_good(reader, &s->target_trial_steps))
+        return;
+    const struct ebb_doc_node *budget = exp_place(root, "searcher.step_budget");
+    if (s->step_budget <= s->target_trial_steps) {
+        exp_config_error(reader, budget, "searcher.step_budget",
+                         "found %lld, allowed: more than target_trial_steps, which is %lld",
+                         (long long)s->step_budget, (long long)s->target_trial_steps);
+        exp_report_also(reader, "searcher.target_trial_steps");
+        return;
+    }
+    if (!exp_is_good(reader, &s->mode) || !exp_is_good(reader, &s->divisor) ||
+        !exp_is_good(reader, &s->max_rungs) || !exp_is_good(reader, &s->bracket_rungs))
+        return;
+    bool is_explicit = s->bracket_rungs_count > 0;
+    if (pow(s->divisor, (double)(most_rungs(s) - 1)) >= TWO_63) {
+        const char *path = is_explicit ? "searcher.bracket_rungs" : "searcher.max_rungs";
+        exp_config_error(reader, exp_place(root, path), path,
+                         "found %lld rungs, allowed: divisor^(rungs-1) below 2^63",
+                         (long long)most_rungs(s));
+        exp_report_also(reader, "searcher.divisor");
+    } else if (all_brackets_empty(s)) {
+        exp_config_error(reader, budget, "searcher.step_budget",
+                         "found %lld, allowed: enough that one bracket can start one trial",
+                         (long long)s->step_budget);
+    }
+}
+
+/* Checkpoint directories are lower case; the file may say it either way. */
+static void lower_uuid(struct exp_config_reader *reader, struct exp_searcher *s)
+{
+    char *copy = ebb_arena_strndup(reader->arena, s->source_checkpoint_uuid,
+                                   strlen(s->source_checkpoint_uuid));
+    if (!copy) {
+        reader->failed = true;
+        return;
+    }
+    for (char *c = copy; *c; c++)
+        if (*c >= 'A' && *c <= 'F')
+            *c = (char)(*c - 'A' + 'a');
+    s->source_checkpoint_uuid = copy;
+}
+
+void exp_rules_searcher(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                        struct exp_searcher *s)
+{
+    if (s->source_checkpoint_uuid)
+        lower_uuid(reader, s);
+    if (s->source_trial_id && s->source_checkpoint_uuid) {
+        exp_config_error(reader, exp_place(root, "searcher.source_trial_id"),
+                         "searcher.source_trial_id",
+                         "found together with source_checkpoint_uuid, allowed: only one of them");
+        exp_report_also(reader, "searcher.source_checkpoint_uuid");
+    }
+    if (exp_is_good(reader, &s->kind) && s->kind == EXP_SEARCHER_ADAPTIVE)
+        check_adaptive(reader, root, s);
+}
+
+/* ---- grid ---- */
+
+/* Values of one hyperparameter on a grid; 0: no count. Saturates, since only "too many" matters. */
+static uint64_t grid_factor(const struct exp_hparam *h)
+{
+    if (h->kind == EXP_HPARAM_CONST)
+        return 1;
+    if (h->kind == EXP_HPARAM_CATEGORICAL)
+        return h->value_count;
+    uint64_t count = (uint64_t)h->count;
+    if (h->kind == EXP_HPARAM_INT && count > 0) {
+        uint64_t width = (uint64_t)h->int_max - (uint64_t)h->int_min + 1;
+        if (width < count)
+            count = width;
+    }
+    return count;
+}
+
+void exp_rules_grid(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                    const struct exp_searcher *searcher, const struct exp_hparams *hparams)
+{
+    if (!exp_is_good(reader, &searcher->kind) || searcher->kind != EXP_SEARCHER_GRID)
+        return;
+    const struct ebb_doc_node *section = ebb_doc_get(root, "hyperparameters");
+    struct exp_path top = {.key = "hyperparameters", .length = strlen("hyperparameters")};
+    uint64_t points = 1;
+    bool is_complete = true;
+    for (size_t i = 0; i < hparams->count; i++) {
+        const struct exp_hparam *h = &hparams->items[i];
+        if (!exp_is_good(reader, &h->kind) || !exp_is_good(reader, &h->count)) {
+            is_complete = false;
+            continue;
+        }
+        uint64_t factor = grid_factor(h);
+        if (factor == 0) {
+            struct exp_path name = {.up = &top, .key = h->name, .length = strlen(h->name)};
+            struct exp_path count = {.up = &name, .key = "count", .length = 5};
+            exp_report_error(reader, &count, ebb_doc_get(section, h->name),
+                             "required by searcher grid but missing, allowed: an integer > 0");
+            is_complete = false;
+        }
+        if (__builtin_mul_overflow(points, factor, &points))
+            points = UINT64_MAX / 2;
+    }
+    if (is_complete && points > GRID_POINTS_MAX)
+        exp_report_error(reader, &top, section, "found %s%llu grid points, allowed: at most %d",
+                         points >= UINT64_MAX / 2 ? "at least " : "", (unsigned long long)points,
+                         GRID_POINTS_MAX);
+}
+
+/* ---- global_batch_size ---- */
+
+/* Is the node a whole number? */
+static bool whole(const struct ebb_doc_node *node, int64_t *value)
+{
+    if (node->kind == EBB_DOC_INT)
+        *value = node->integer;
+    else if (node->kind == EBB_DOC_DOUBLE && node->number == floor(node->number) &&
+             fabs(node->number) < 9e15)
+        *value = (int64_t)node->number;
+    else
+        return false;
+    return true;
+}
+
+/* Smallest value it can take; false when one of them is no integer. */
+static bool smallest_batch(const struct exp_hparam *h, int64_t *smallest)
+{
+    if (h->kind == EXP_HPARAM_CONST)
+        return whole(h->value, smallest);
+    if (h->kind == EXP_HPARAM_INT) {
+        *smallest = h->int_min;
+        return true;
+    }
+    if (h->kind != EXP_HPARAM_CATEGORICAL)
+        return false;
+    *smallest = INT64_MAX;
+    for (size_t i = 0; i < h->value_count; i++) {
+        int64_t value = 0;
+        if (!whole(h->values[i], &value))
+            return false;
+        if (value < *smallest)
+            *smallest = value;
+    }
+    return true;
+}
+
+static void warn_uneven(struct exp_config_reader *reader, const struct ebb_doc_node *node,
+                        int64_t batch, int64_t slots)
+{
+    if (batch % slots != 0)
+        exp_config_warning(
+            reader, node, "hyperparameters.global_batch_size",
+            "%lld is not a multiple of slots_per_trial %lld: batches of %lld are used",
+            (long long)batch, (long long)slots, (long long)(batch / slots * slots));
+}
+
+void exp_rules_batch_size(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+                          const struct exp_config *config)
+{
+    static const char path[] = "hyperparameters.global_batch_size";
+    const struct exp_resources *r = &config->resources;
+    if (!exp_is_good(reader, &config->hyperparameters))
+        return;
+    const struct exp_hparam *h = exp_hparams_find(&config->hyperparameters, "global_batch_size");
+    const struct ebb_doc_node *node = exp_place(root, path);
+    int64_t smallest = 0;
+    if (!h) {
+        exp_config_error(reader, node, path, "required but missing, allowed: positive integers");
+        return;
+    }
+    if (!exp_is_good(reader, &h->kind) || !exp_is_good(reader, &h->int_min) ||
+        !exp_is_good(reader, &h->values) || !exp_is_good(reader, &h->value))
+        return;
+    bool has_slots = exp_is_good(reader, &r->slots_per_trial) && !r->native_parallel;
+    struct ebb_str found;
+    ebb_str_init(&found);
+    exp_say_found(node, &found);
+    if (!smallest_batch(h, &smallest)) {
+        exp_config_error(reader, node, path,
+                         "found %s, allowed: positive integers only (const, int or categorical)",
+                         ebb_str_c(&found));
+    } else if (smallest <= 0) {
+        exp_config_error(reader, node, path, "found the value %lld, allowed: positive integers",
+                         (long long)smallest);
+    } else if (has_slots && smallest < r->slots_per_trial) {
+        exp_config_error(
+            reader, node, path,
+            "found the value %lld, allowed: at least resources.slots_per_trial, which is %lld",
+            (long long)smallest, (long long)r->slots_per_trial);
+        exp_report_also(reader, "resources.slots_per_trial");
+    } else if (has_slots && h->kind == EXP_HPARAM_CONST) {
+        warn_uneven(reader, node, smallest, r->slots_per_trial);
+    } else if (has_slots && h->kind == EXP_HPARAM_CATEGORICAL) {
+        for (size_t i = 0; i < h->value_count; i++)
+            if (whole(h->values[i], &smallest))
+                warn_uneven(reader, h->values[i], smallest, r->slots_per_trial);
+    }
+    if (found.failed)
+        reader->failed = true;
+    ebb_str_fini(&found);
+}
