@@ -273,8 +273,7 @@ static enum ebb_status read_arrays(struct native *n, struct trace *t)
     p = n->data + n->offset[NATIVE_COMMANDS];
     for (uint32_t i = 0; i < t->command_count; i++, p += 4) {
         uint32_t word = trace_get_u32(p), kind = word >> 30;
-        t->commands[i] =
-            (struct trace_command){.kind = kind & 3u, .index = word & TRACE_MAX_INDEX};
+        t->commands[i] = (struct trace_command){.kind = kind & 3u, .index = word & TRACE_MAX_INDEX};
     }
     memcpy(t->text, n->data + n->offset[NATIVE_TEXT], t->text_bytes);
     memcpy(t->attrs, n->data + n->offset[NATIVE_ATTRS], t->attr_bytes);

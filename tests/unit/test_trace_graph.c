@@ -101,7 +101,7 @@ TEST(errors__name_file_line_and_column)
     refuse("\"kind\": \"loss\"", "\"kind\": \"fwd\"", "must be \"loss\"");
     refuse("\"id\": 1", "\"id\": 2", "nodes stand in order of id");
     refuse("\"name\": \"a\"", "\"name\": 4", "\"name\" of node 0 must be text");
-    refuse("\"nodes\":[", "\"nodes\":7}//", "needs a list \"nodes\"");
+    refuse("\"nodes\":[", "\"nodez\":[", "needs a list \"nodes\"");
     refuse("{\"name\"", "[{\"name\"", "g:");
 }
 
