@@ -120,9 +120,9 @@ enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_
 
 /* LP relaxation bounds (overheads are bound / base_cost); EBB_EINFEASIBLE when the relaxation has
  * no point. */
-enum planner_model { PLANNER_MODEL_PUBLISHED, PLANNER_MODEL_FLOW, PLANNER_MODEL_MERGED };
+enum planner_model_kind { PLANNER_MODEL_PUBLISHED, PLANNER_MODEL_FLOW, PLANNER_MODEL_MERGED };
 enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_bytes,
-                                 enum planner_model model, double time_limit_s, double *bound,
+                                 enum planner_model_kind kind, double time_limit_s, double *bound,
                                  double *seconds, struct ebb_error *err);
 
 #endif

@@ -1,0 +1,72 @@
+/* groups.c - which nodes share a stage of the model, and which may run again. */
+#include "planner/model.h"
+
+#include "base/heap.h"
+
+void planner_groups_fini(struct planner_groups *groups)
+{
+    ebb_free(groups->begin);
+    ebb_free(groups->of);
+    ebb_free(groups->can_rerun);
+    *groups = (struct planner_groups){0};
+}
+
+/* Nodes of the one forward group: the forward pass, and the loss of a mirrored graph. */
+static uint32_t forward_end(const struct planner_graph *g)
+{
+    uint32_t end = g->forward_count + (g->is_mirrored ? 1 : 0);
+    return end < g->node_count ? end : g->node_count;
+}
+
+static bool has_late_reader(const struct planner_graph *g, uint32_t v)
+{
+    for (uint32_t o = 0; o < g->nodes[v].out_count; o++) {
+        const struct planner_item *item = &g->items[g->nodes[v].out_first + o];
+        if (item->use_count > 0 && g->uses[item->use_first + item->use_count - 1] > v + 1)
+            return true;
+    }
+    return false;
+}
+
+static void allow_reruns(struct planner_groups *groups, const struct planner_graph *g,
+                         enum planner_level level)
+{
+    uint32_t n = forward_end(g);
+    for (uint32_t v = 0; v < g->node_count; v++)
+        groups->can_rerun[v] =
+            !g->nodes[v].is_fixed && (v < g->forward_count || level >= PLANNER_LEVEL_BACK);
+    if (level != PLANNER_LEVEL_PLUS)
+        return;
+    for (uint32_t v = n; v < g->node_count; v++) {
+        if (g->nodes[v].is_fixed || !has_late_reader(g, v))
+            continue;
+        groups->can_rerun[v] = true;
+        for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
+            uint32_t maker = g->items[g->ins[g->nodes[v].in_first + k]].node;
+            groups->can_rerun[maker] = !g->nodes[maker].is_fixed;
+        }
+    }
+}
+
+enum ebb_status planner_groups_make(struct planner_groups *groups, const struct planner_graph *g,
+                                    enum planner_level level, struct ebb_error *err)
+{
+    *groups = (struct planner_groups){0};
+    groups->begin = ebb_calloc((size_t)g->node_count + 2, sizeof *groups->begin);
+    groups->of = ebb_calloc((size_t)g->node_count + 1, sizeof *groups->of);
+    groups->can_rerun = ebb_calloc((size_t)g->node_count + 1, sizeof *groups->can_rerun);
+    if (!groups->begin || !groups->of || !groups->can_rerun) {
+        planner_groups_fini(groups);
+        return ebb_no_memory(err, g->node_count * sizeof *groups->begin);
+    }
+    uint32_t joined = level == PLANNER_LEVEL_FULL ? 0 : forward_end(g);
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        if (v == 0 || v >= joined)
+            groups->begin[groups->count++] = v;
+        groups->of[v] = groups->count - 1;
+    }
+    groups->begin[groups->count] = g->node_count;
+    groups->is_flow = level == PLANNER_LEVEL_FULL;
+    allow_reruns(groups, g, level);
+    return EBB_OK;
+}

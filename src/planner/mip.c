@@ -1,0 +1,243 @@
+/* mip.c - building a program, writing it, and solving it in a child process. */
+#include "planner/mip.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/heap.h"
+
+void planner_mip_init(struct planner_mip *mip)
+{
+    *mip = (struct planner_mip){0};
+}
+
+void planner_mip_fini(struct planner_mip *mip)
+{
+    ebb_free(mip->col_lower);
+    ebb_free(mip->col_upper);
+    ebb_free(mip->objective);
+    ebb_free(mip->is_integer);
+    ebb_free(mip->row_lower);
+    ebb_free(mip->row_upper);
+    ebb_free(mip->row_start);
+    ebb_free(mip->coefs);
+    ebb_free(mip->cols);
+    planner_mip_init(mip);
+}
+
+enum ebb_status planner_mip_col(struct planner_mip *mip, double lower, double upper, double cost,
+                                bool is_integer, int *col, struct ebb_error *err)
+{
+    size_t n = mip->col_count;
+    EBB_TRY(ebb_grow(&mip->col_lower, &mip->col_capacity[0], n + 1, sizeof(double), err));
+    EBB_TRY(ebb_grow(&mip->col_upper, &mip->col_capacity[1], n + 1, sizeof(double), err));
+    EBB_TRY(ebb_grow(&mip->objective, &mip->col_capacity[2], n + 1, sizeof(double), err));
+    EBB_TRY(ebb_grow(&mip->is_integer, &mip->col_capacity[3], n + 1, sizeof(bool), err));
+    mip->col_lower[n] = lower;
+    mip->col_upper[n] = upper;
+    mip->objective[n] = cost;
+    mip->is_integer[n] = is_integer;
+    mip->col_count++;
+    *col = (int)n;
+    return EBB_OK;
+}
+
+enum ebb_status planner_mip_row(struct planner_mip *mip, double lower, double upper,
+                                struct ebb_error *err)
+{
+    size_t n = mip->row_count;
+    EBB_TRY(ebb_grow(&mip->row_lower, &mip->row_capacity[0], n + 1, sizeof(double), err));
+    EBB_TRY(ebb_grow(&mip->row_upper, &mip->row_capacity[1], n + 1, sizeof(double), err));
+    EBB_TRY(ebb_grow(&mip->row_start, &mip->row_capacity[2], n + 1, sizeof(size_t), err));
+    mip->row_lower[n] = lower;
+    mip->row_upper[n] = upper;
+    mip->row_start[n] = mip->coef_count;
+    mip->row_count++;
+    return EBB_OK;
+}
+
+enum ebb_status planner_mip_term(struct planner_mip *mip, int col, double coef,
+                                 struct ebb_error *err)
+{
+    size_t n = mip->coef_count;
+    EBB_TRY(ebb_grow(&mip->coefs, &mip->coef_capacity[0], n + 1, sizeof(double), err));
+    EBB_TRY(ebb_grow(&mip->cols, &mip->coef_capacity[1], n + 1, sizeof(int), err));
+    mip->coefs[n] = coef;
+    mip->cols[n] = col;
+    mip->coef_count++;
+    return EBB_OK;
+}
+
+static void write_rows(const struct planner_mip *mip, FILE *f)
+{
+    for (size_t r = 0; r < mip->row_count; r++) {
+        size_t end = r + 1 < mip->row_count ? mip->row_start[r + 1] : mip->coef_count;
+        for (int side = 0; side < 2; side++) {
+            double limit = side ? mip->row_upper[r] : mip->row_lower[r];
+            bool is_equal = mip->row_lower[r] == mip->row_upper[r];
+            if (limit <= -PLANNER_INF || limit >= PLANNER_INF || (side && is_equal) ||
+                end == mip->row_start[r])
+                continue;
+            fprintf(f, " r%zu%s:", r, side ? "u" : "l");
+            for (size_t k = mip->row_start[r]; k < end; k++)
+                fprintf(f, " %+.17g x%d%s", mip->coefs[k], mip->cols[k], k % 8 == 7 ? "\n" : "");
+            fprintf(f, " %s %.17g\n", is_equal ? "=" : side ? "<=" : ">=", limit);
+        }
+    }
+}
+
+enum ebb_status planner_mip_write_lp(const struct planner_mip *mip, const char *path,
+                                     const char *comment, struct ebb_error *err)
+{
+    struct ebb_file_out out;
+    EBB_TRY(ebb_file_out_open(&out, path, err));
+    FILE *f = out.stream;
+    fprintf(f, "\\ %s\n\\ constant of the objective: %.17g\nMinimize\n obj:", comment, mip->offset);
+    for (size_t c = 0; c < mip->col_count; c++)
+        if (mip->objective[c] != 0)
+            fprintf(f, " %+.17g x%zu%s", mip->objective[c], c, c % 8 == 7 ? "\n" : "");
+    fprintf(f, "\nSubject To\n");
+    write_rows(mip, f);
+    fprintf(f, "Bounds\n");
+    for (size_t c = 0; c < mip->col_count; c++)
+        fprintf(f, " %.17g <= x%zu <= %.17g\n", mip->col_lower[c], c, mip->col_upper[c]);
+    fprintf(f, "Generals\n");
+    for (size_t c = 0; c < mip->col_count; c++)
+        if (mip->is_integer[c])
+            fprintf(f, " x%zu%s", c, c % 16 == 15 ? "\n" : "");
+    fprintf(f, "\nEnd\n");
+    return ebb_file_out_commit(&out, err);
+}
+
+/* ---- the child
+ * ------------------------------------------------------------------------------------------------
+ */
+
+void planner_mip_result_init(struct planner_mip_result *result)
+{
+    *result = (struct planner_mip_result){.status = PLANNER_MIP_FAILED, .bound = -PLANNER_INF};
+}
+
+void planner_mip_result_fini(struct planner_mip_result *result)
+{
+    ebb_free(result->x);
+    planner_mip_result_init(result);
+}
+
+static bool write_all(int fd, const void *data, size_t n)
+{
+    const char *p = data;
+    while (n > 0) {
+        ssize_t done = write(fd, p, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        p += done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+/* Read until n bytes or the deadline; false when either the time or the child is over first. */
+static bool read_all(int fd, void *data, size_t n, uint64_t deadline_ns)
+{
+    char *p = data;
+    while (n > 0) {
+        uint64_t now = ebb_clock_ns();
+        if (now >= deadline_ns)
+            return false;
+        uint64_t wait_ms = (deadline_ns - now) / 1000000 + 1;
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        int ready = poll(&poll_fd, 1, wait_ms > 1000000 ? 1000000 : (int)wait_ms);
+        if (ready < 0 && errno != EINTR)
+            return false;
+        if (ready <= 0)
+            continue;
+        ssize_t got = read(fd, p, n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        p += got;
+        n -= (size_t)got;
+    }
+    return true;
+}
+
+_Noreturn static void child(const struct planner_mip *mip,
+                            const struct planner_mip_options *options,
+                            struct planner_mip_result *result, int fd)
+{
+    int null = open("/dev/null", O_RDWR); /* the solver likes to talk */
+    if (null >= 0) {
+        dup2(null, 0);
+        dup2(null, 1);
+        dup2(null, 2);
+    }
+    signal(SIGINT, SIG_IGN); /* the parent decides when to stop */
+    planner_mip_solve_here(mip, options, result);
+    double *x = result->x;
+    result->x = NULL;
+    bool ok = write_all(fd, result, sizeof *result) &&
+              (!result->has_x || write_all(fd, x, mip->col_count * sizeof *x));
+    _exit(ok ? 0 : 1);
+}
+
+enum ebb_status planner_mip_solve(const struct planner_mip *mip,
+                                  const struct planner_mip_options *options,
+                                  struct planner_mip_result *result, struct ebb_error *err)
+{
+    struct planner_mip_result answer;
+    planner_mip_result_init(&answer);
+    if (!planner_mip_has_solver()) {
+        result->status = PLANNER_MIP_ABSENT;
+        return EBB_OK;
+    }
+    double *x = ebb_calloc(mip->col_count + 1, sizeof *x);
+    if (!x)
+        return ebb_no_memory(err, mip->col_count * sizeof *x);
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        ebb_free(x);
+        return ebb_fail(err, EBB_EIO, "planner: no pipe for the solver: %s", strerror(errno));
+    }
+    uint64_t start = ebb_clock_ns();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(fds[0]);
+        answer.x = x;
+        child(mip, options, &answer, fds[1]);
+    }
+    close(fds[1]);
+    if (pid < 0) {
+        close(fds[0]);
+        ebb_free(x);
+        return ebb_fail(err, EBB_EIO, "planner: no process for the solver: %s", strerror(errno));
+    }
+    /* The solver keeps its own limit; half as much again and two seconds later it is killed. */
+    uint64_t deadline = start + (uint64_t)((options->seconds * 1.5 + 2) * 1e9);
+    bool ok = read_all(fds[0], &answer, sizeof answer, deadline) &&
+              (!answer.has_x || read_all(fds[0], x, mip->col_count * sizeof *x, deadline));
+    close(fds[0]);
+    if (!ok)
+        kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (!ok)
+        planner_mip_result_init(&answer);
+    planner_mip_result_fini(result);
+    *result = answer;
+    result->x = x;
+    result->seconds = (double)(ebb_clock_ns() - start) * 1e-9;
+    return EBB_OK;
+}

@@ -1,0 +1,78 @@
+/* mip.h - a mixed-integer program and whoever solves it (private to planner).
+ *
+ * The only place where the planners meet a solver. Solving happens in a child process: the time
+ * limit is kept by force, the solver's threads and crashes stay there. Without a solver in the
+ * build planner_mip_solve answers PLANNER_MIP_ABSENT. */
+#ifndef EBB_PLANNER_MIP_H
+#define EBB_PLANNER_MIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct planner_mip {
+    double *col_lower, *col_upper, *objective; /* owned, as all below */
+    bool *is_integer;
+    size_t col_count, col_capacity[4];
+    double *row_lower, *row_upper, *coefs;
+    int *cols; /* of the row's coefficients */
+    size_t *row_start;
+    size_t row_count, row_capacity[3], coef_count, coef_capacity[2];
+    double offset; /* constant of the objective */
+};
+
+void planner_mip_init(struct planner_mip *mip);
+void planner_mip_fini(struct planner_mip *mip);
+enum ebb_status planner_mip_col(struct planner_mip *mip, double lower, double upper, double cost,
+                                bool is_integer, int *col, struct ebb_error *err);
+/* A row is begun, gets its terms, and is closed by the next begin. */
+enum ebb_status planner_mip_row(struct planner_mip *mip, double lower, double upper,
+                                struct ebb_error *err);
+enum ebb_status planner_mip_term(struct planner_mip *mip, int col, double coef,
+                                 struct ebb_error *err);
+/* CPLEX LP text, columns x0, x1, ... */
+enum ebb_status planner_mip_write_lp(const struct planner_mip *mip, const char *path,
+                                     const char *comment, struct ebb_error *err);
+
+#define PLANNER_INF 1e30
+
+enum planner_mip_status {
+    PLANNER_MIP_OPTIMAL,
+    PLANNER_MIP_INFEASIBLE, /* proven; with a cutoff: nothing better than it */
+    PLANNER_MIP_LIMIT,      /* stopped; has_x says whether something was found */
+    PLANNER_MIP_FAILED,     /* the solver died or was killed */
+    PLANNER_MIP_ABSENT,
+};
+
+struct planner_mip_options {
+    double seconds;
+    double ratio_gap;
+    double cutoff;       /* only solutions below it are of interest; PLANNER_INF = none */
+    const double *start; /* values of all columns, or NULL */
+    bool is_relaxed;     /* solve the LP only */
+    bool use_barrier;    /* LP by interior point */
+};
+
+struct planner_mip_result {
+    enum planner_mip_status status;
+    bool has_x;
+    double objective, bound; /* offset included */
+    double *x;               /* owned by the caller's init/fini; col_count values */
+    double seconds;
+};
+
+void planner_mip_result_init(struct planner_mip_result *result);
+void planner_mip_result_fini(struct planner_mip_result *result);
+enum ebb_status planner_mip_solve(const struct planner_mip *mip,
+                                  const struct planner_mip_options *options,
+                                  struct planner_mip_result *result, struct ebb_error *err);
+
+/* What the child runs: cbc.c or absent.c. x has room for col_count values. */
+void planner_mip_solve_here(const struct planner_mip *mip,
+                            const struct planner_mip_options *options,
+                            struct planner_mip_result *result);
+bool planner_mip_has_solver(void);
+
+#endif
