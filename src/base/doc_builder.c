@@ -183,6 +183,8 @@ static enum ebb_status doc_finish_map(struct ebb_doc_builder *b, size_t first,
 {
     size_t count = b->pair_count - first;
     bool has_merge = false;
+    if (count == 0)
+        return EBB_OK;
     for (size_t i = first; i < b->pair_count; i++)
         has_merge |= b->pairs[i].is_merge;
     if (!has_merge && count <= DOC_FEW_KEYS)

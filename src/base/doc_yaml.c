@@ -52,6 +52,8 @@ struct yaml {
     struct ebb_strmap names;
     struct yaml_anchor *anchors;
     size_t anchor_count, anchor_capacity;
+    struct fy_token_iter *pieces; /* both for the text of the scalar at hand */
+    struct ebb_str scratch;
     uint32_t line, column; /* of the event at hand */
     unsigned documents;
 };
@@ -84,7 +86,7 @@ static enum ebb_status yaml_count(struct yaml *y, size_t nodes, size_t levels,
     return EBB_OK;
 }
 
-/* Text of a token; "" when it has none. */
+/* Text of an anchor or tag; "" when it has none. */
 static const char *yaml_text(struct fy_token *token, size_t *length)
 {
     const char *text = NULL;
@@ -94,6 +96,25 @@ static const char *yaml_text(struct fy_token *token, size_t *length)
     if (!text)
         *length = 0;
     return text ? text : "";
+}
+
+/* Content of a scalar into y->scratch. Piece by piece, because fy_token_get_text of 0.7.12 loses 4
+ * KiB for every scalar of many pieces (escapes, lines). */
+static enum ebb_status yaml_scalar_text(struct yaml *y, struct fy_token *token,
+                                        struct ebb_error *err)
+{
+    const struct fy_iter_chunk *piece = NULL;
+    int failure = 0;
+    ebb_str_clear(&y->scratch);
+    if (!token)
+        return EBB_OK;
+    fy_token_iter_start(token, y->pieces);
+    while ((piece = fy_token_iter_chunk_next(y->pieces, piece, &failure)))
+        ebb_str_addn(&y->scratch, piece->str, piece->len);
+    fy_token_iter_finish(y->pieces);
+    if (failure)
+        return yaml_fail(y, err, "malformed text");
+    return ebb_str_status(&y->scratch, err);
 }
 
 /* Register an anchor: index + 1 in *anchor, 0 when the event has none. */
@@ -277,12 +298,13 @@ static enum ebb_status yaml_scalar(struct yaml *y, struct fy_event *event, struc
 {
     struct fy_token *token = event->scalar.value;
     const char *tag;
-    size_t length, anchor;
+    size_t anchor;
     EBB_TRY(yaml_count(y, 1, 0, err));
     EBB_TRY(yaml_tag(y, event, &tag, err));
-    const char *text = yaml_text(token, &length);
-    struct ebb_doc_node *node =
-        ebb_doc_builder_scalar(&y->builder, EBB_DOC_STRING, y->line, y->column, text, length);
+    EBB_TRY(yaml_scalar_text(y, token, err));
+    size_t length = y->scratch.length;
+    struct ebb_doc_node *node = ebb_doc_builder_scalar(&y->builder, EBB_DOC_STRING, y->line,
+                                                       y->column, ebb_str_c(&y->scratch), length);
     if (!node)
         return ebb_no_memory(err, length);
     bool is_plain = !token || fy_token_scalar_style(token) == FYSS_PLAIN;
@@ -470,10 +492,12 @@ static enum ebb_status yaml_parse(struct yaml *y, const char *bytes, size_t leng
     };
     enum ebb_status status;
     struct fy_parser *parser = fy_parser_create(&cfg);
-    if (!parser || fy_parser_set_string(parser, bytes, length) != 0)
+    y->pieces = fy_token_iter_create(NULL);
+    if (!parser || !y->pieces || fy_parser_set_string(parser, bytes, length) != 0)
         status = ebb_no_memory(err, 0);
     else
         status = yaml_pump(y, parser, diag, err);
+    fy_token_iter_destroy(y->pieces);
     fy_parser_destroy(parser);
     fy_diag_destroy(diag);
     return status;
@@ -486,6 +510,7 @@ enum ebb_status ebb_doc_parse_yaml(struct ebb_arena *arena, const char *name, co
     struct yaml y = {.name = name, .line = 1, .column = 1};
     ebb_doc_builder_init(&y.builder, arena, name, YAML_MAX_KEYS);
     ebb_strmap_init(&y.names);
+    ebb_str_init(&y.scratch);
     enum ebb_status status = yaml_parse(&y, bytes, length, err);
     const struct ebb_doc_node *made = y.builder.root;
     if (status == EBB_OK && !made) { /* an empty file is null */
@@ -497,6 +522,7 @@ enum ebb_status ebb_doc_parse_yaml(struct ebb_arena *arena, const char *name, co
         *root = made;
     ebb_doc_builder_fini(&y.builder);
     ebb_strmap_fini(&y.names);
+    ebb_str_fini(&y.scratch);
     ebb_free(y.anchors);
     return status;
 }

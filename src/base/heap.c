@@ -43,11 +43,10 @@ void *ebb_alloc(size_t bytes)
 
 void *ebb_calloc(size_t count, size_t bytes)
 {
-    if (heap_call_fails())
+    size_t total;
+    if (heap_call_fails() || !ebb_mul_size(count, bytes, &total))
         return NULL;
-    if (count == 0 || bytes == 0)
-        count = bytes = 1;
-    return heap_count_block(calloc(count, bytes));
+    return heap_count_block(calloc(total ? total : 1, 1));
 }
 
 void *ebb_realloc(void *p, size_t count, size_t bytes)
