@@ -1,0 +1,61 @@
+# The front door. CMake and Ninja do the work; each target here is one or two commands.
+#
+#   make          build/ebb                         make asan|tsan  all tests under sanitizers
+#   make demo     install, build, show it           make fuzz       every fuzz target, FUZZ_SECONDS each
+#   make test     install, build, run every test    make bench      measure the hot paths
+#   make check    what a commit must pass           make golden     rewrite golden files: review the diff
+#   make format   clang-format in place             make clean      remove build folders
+
+FUZZ_SECONDS ?= 5
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+CMAKE = cmake -G Ninja -S .
+QUIET = >/dev/null
+MARGS = --no-print-directory
+
+.PHONY: all demo test check format asan tsan fuzz bench golden size clean
+.DEFAULT_GOAL := all
+
+all:
+	@tools/setup --check run
+	@$(CMAKE) -B build $(QUIET)
+	@ninja -C build $$(tools/targets build ebb)
+
+demo:
+	@tools/setup run
+	@$(MAKE) $(MARGS) all
+	@if [ -x tools/demo ]; then tools/demo build/ebb; else echo "no demo in this tree yet"; fi
+
+test:
+	@tools/setup
+	@tools/test
+
+check:
+	@tools/setup --check
+	@tools/check
+
+format:
+	@tools/sources | xargs clang-format -i
+
+asan:
+	@tools/sanitize address,undefined build-asan gcc
+
+tsan:
+	@tools/sanitize thread build-tsan clang
+
+fuzz:
+	@tools/fuzz $(FUZZ_SECONDS)
+
+bench:
+	@tools/setup --check run
+	@$(CMAKE) -B build $(QUIET)
+	@tools/bench build
+
+golden: all
+	@tools/golden build
+
+size:
+	@tools/size
+
+clean:
+	@rm -rf build build-asan build-tsan build-fuzz build-clang
