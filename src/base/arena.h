@@ -1,7 +1,7 @@
 /* arena.h - memory that dies together: a trace, a plan, a config, a request.
  *
- * Name arenas for their lifetime (step_arena, doc_arena). Not thread-safe; one owner. Blocks come from
- * heap.h, so fault injection covers arenas as well. */
+ * Name arenas for their lifetime (step_arena, doc_arena). Not thread-safe; one owner. Blocks come
+ * from heap.h, so fault injection covers arenas as well. */
 #ifndef EBB_BASE_ARENA_H
 #define EBB_BASE_ARENA_H
 

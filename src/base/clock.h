@@ -1,5 +1,5 @@
-/* clock.h - wall and CPU time for measuring. No decision ever reads it (design: the decision clock is the
- * sum of frozen op costs). */
+/* clock.h - wall and CPU time for measuring. No decision ever reads it (design: the decision clock
+ * is the sum of frozen op costs). */
 #ifndef EBB_BASE_CLOCK_H
 #define EBB_BASE_CLOCK_H
 

@@ -1,12 +1,13 @@
 /* doc.h - a document: the tree of a JSON or YAML file, every value with its line and column.
  *
- * One shape for both languages, so that config code is written once. Nodes live in the arena given to
- * the loader and are immutable afterwards. Duplicate keys are refused by the loaders.
+ * One shape for both languages, so that config code is written once. Nodes live in the arena given
+ * to the loader and are immutable afterwards. Duplicate keys are refused by the loaders.
  *
  * YAML (libfyaml, core schema of 1.2: `yes` is a string, `~` and empty are null, 0x10 and 0o17 are
- * integers) is guarded BEFORE the tree is built, on the event stream: at most 256 KiB, 1,000 keys per
- * mapping, depth 32, 20,000 nodes after alias expansion; a bomb is refused in under 20 ms. Anchors,
- * aliases and `<<` merges are resolved; a merged value keeps the position of its anchor. */
+ * integers) is guarded BEFORE the tree is built, on the event stream: at most 256 KiB, 1,000 keys
+ * per mapping, depth 32, 20,000 nodes after alias expansion; a bomb is refused in under 20 ms.
+ * Anchors, aliases and `<<` merges are resolved; a merged value keeps the position of its anchor.
+ */
 #ifndef EBB_BASE_DOC_H
 #define EBB_BASE_DOC_H
 
@@ -32,11 +33,12 @@ struct ebb_doc_node {
     enum ebb_doc_kind kind;
     uint32_t line, column; /* of the value; 1-based */
     bool boolean;
-    int64_t integer;   /* INT */
-    double number;     /* INT and DOUBLE */
-    const char *text;  /* STRING: terminated, may hold NUL inside (length says); numbers: the spelling */
-    size_t length;     /* STRING */
-    size_t count;      /* LIST, MAP */
+    int64_t integer; /* INT */
+    double number;   /* INT and DOUBLE */
+    const char
+        *text; /* STRING: terminated, may hold NUL inside (length says); numbers: the spelling */
+    size_t length;                           /* STRING */
+    size_t count;                            /* LIST, MAP */
     const struct ebb_doc_node *const *items; /* LIST and MAP values, file order */
     const struct ebb_doc_node *const *keys;  /* MAP: STRING nodes, same order as items */
     /* Private to doc.c: who may grow items and keys in place. A copied node is not the owner, so
@@ -71,7 +73,8 @@ struct ebb_doc_node *ebb_doc_new_string(struct ebb_arena *arena, const char *tex
 struct ebb_doc_node *ebb_doc_new_int(struct ebb_arena *arena, int64_t value);
 struct ebb_doc_node *ebb_doc_new_double(struct ebb_arena *arena, double value);
 struct ebb_doc_node *ebb_doc_new_bool(struct ebb_arena *arena, bool value);
-/* Append (LIST) or set (MAP; replaces an existing key). NULL-safe on out of memory: returns false. */
+/* Append (LIST) or set (MAP; replaces an existing key). NULL-safe on out of memory: returns false.
+ */
 bool ebb_doc_append(struct ebb_arena *arena, struct ebb_doc_node *list,
                     const struct ebb_doc_node *item);
 bool ebb_doc_set(struct ebb_arena *arena, struct ebb_doc_node *map, const char *key,

@@ -1,7 +1,7 @@
 /* file.h - whole files in, whole files out, nothing half-written.
  *
- * Writing goes to a temporary beside the target, fsync, rename, fsync of the directory: a reader sees the
- * old file or the new one. Messages name the path and the system's reason. */
+ * Writing goes to a temporary beside the target, fsync, rename, fsync of the directory: a reader
+ * sees the old file or the new one. Messages name the path and the system's reason. */
 #ifndef EBB_BASE_FILE_H
 #define EBB_BASE_FILE_H
 
@@ -12,7 +12,8 @@
 
 #include "base/status.h"
 
-/* Read-only view of a file: mapped when it is a regular file, read otherwise (pipes, "-" = stdin). */
+/* Read-only view of a file: mapped when it is a regular file, read otherwise (pipes, "-" = stdin).
+ */
 struct ebb_file_view {
     const char *data; /* borrowed until close; not terminated; "" when empty */
     size_t length;
@@ -32,10 +33,12 @@ struct ebb_file_out {
     char *path, *temporary; /* owned */
 };
 
-enum ebb_status ebb_file_out_open(struct ebb_file_out *out, const char *path, struct ebb_error *err);
+enum ebb_status ebb_file_out_open(struct ebb_file_out *out, const char *path,
+                                  struct ebb_error *err);
 enum ebb_status ebb_file_out_commit(struct ebb_file_out *out, struct ebb_error *err);
 void ebb_file_out_abort(struct ebb_file_out *out);
 
-enum ebb_status ebb_file_mkdirs(const char *path, struct ebb_error *err); /* like mkdir -p, 0777 & umask */
+enum ebb_status ebb_file_mkdirs(const char *path,
+                                struct ebb_error *err); /* like mkdir -p, 0777 & umask */
 
 #endif

@@ -1,9 +1,10 @@
 /* heap.h - long-lived host memory, with fault injection.
  *
  * Raw malloc is banned outside this file's implementation. Every function returns NULL when memory
- * is out (or when a test asked this very call to fail); sizes of arrays are multiplied with overflow
- * check. Tests: ebb_heap_fail_at(n) makes the n-th following allocation fail (1 = the next one,
- * 0 = off); ebb_heap_live() counts blocks not yet freed, so a test can prove that nothing leaks. */
+ * is out (or when a test asked this very call to fail); sizes of arrays are multiplied with
+ * overflow check. Tests: ebb_heap_fail_at(n) makes the n-th following allocation fail (1 = the next
+ * one, 0 = off); ebb_heap_live() counts blocks not yet freed, so a test can prove that nothing
+ * leaks. */
 #ifndef EBB_BASE_HEAP_H
 #define EBB_BASE_HEAP_H
 
@@ -12,8 +13,8 @@
 
 #include "base/status.h"
 
-void *ebb_alloc(size_t bytes);                   /* uninitialised; bytes 0 gives a unique pointer */
-void *ebb_calloc(size_t count, size_t bytes);    /* zeroed */
+void *ebb_alloc(size_t bytes);                /* uninitialised; bytes 0 gives a unique pointer */
+void *ebb_calloc(size_t count, size_t bytes); /* zeroed */
 void *ebb_realloc(void *p, size_t count, size_t bytes); /* p stays valid on failure */
 void *ebb_alloc_aligned(size_t alignment, size_t bytes);
 void ebb_free(void *p); /* NULL is fine */

@@ -1,17 +1,18 @@
 /* json.h - JSON read by pulling events, written by calls.
  *
- * Reader: works on bytes in memory (borrowed for its lifetime), needs no heap except for long escaped
- * strings, keeps line and column (1-based, columns in bytes) of every value, accepts // comments and
- * CRLF, refuses everything else that RFC 8259 refuses, NaN, trailing commas and duplicate keys left to
- * the caller (doc.h refuses them). Depth limit 64. Errors: EBB_EINPUT with "name:line:column: ...".
+ * Reader: works on bytes in memory (borrowed for its lifetime), needs no heap except for long
+ * escaped strings, keeps line and column (1-based, columns in bytes) of every value, accepts //
+ * comments and CRLF, refuses everything else that RFC 8259 refuses, NaN, trailing commas and
+ * duplicate keys left to the caller (doc.h refuses them). Depth limit 64. Errors: EBB_EINPUT with
+ * "name:line:column: ...".
  *
  *     struct ebb_json r;
  *     ebb_json_init(&r, "file.json", bytes, length);
  *     while ((status = ebb_json_next(&r, &ev, err)) == EBB_OK && ev.kind != EBB_JSON_END) ...
  *     ebb_json_fini(&r);
  *
- * For streams of one object per line (DTR logs) use EBB_JSON_MANY: after a top-level value the next one
- * is read, EBB_JSON_END comes at the end of the bytes. */
+ * For streams of one object per line (DTR logs) use EBB_JSON_MANY: after a top-level value the next
+ * one is read, EBB_JSON_END comes at the end of the bytes. */
 #ifndef EBB_BASE_JSON_H
 #define EBB_BASE_JSON_H
 

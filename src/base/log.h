@@ -1,7 +1,7 @@
 /* log.h - diagnostics of long-running parts: one line each, to a sink that is passed in.
  *
- * Library code logs only what a person who runs the program would want to read later; errors go upward as
- * values. A NULL log is silent. Thread-safe: one line is one write. */
+ * Library code logs only what a person who runs the program would want to read later; errors go
+ * upward as values. A NULL log is silent. Thread-safe: one line is one write. */
 #ifndef EBB_BASE_LOG_H
 #define EBB_BASE_LOG_H
 

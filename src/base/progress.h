@@ -1,7 +1,7 @@
 /* progress.h - one line on a terminal that says how far long work is; silent in a pipe.
  *
- * Redrawn at most ten times a second, with rate and time left; cleared at the end so that results stand
- * alone. Updates may come from several threads. */
+ * Redrawn at most ten times a second, with rate and time left; cleared at the end so that results
+ * stand alone. Updates may come from several threads. */
 #ifndef EBB_BASE_PROGRESS_H
 #define EBB_BASE_PROGRESS_H
 

@@ -2,7 +2,8 @@
  *
  * A function that can fail returns enum ebb_status and takes struct ebb_error *err last (may be
  * NULL: then only the code is returned). The message says what was attempted, on what, with which
- * numbers. On failure outputs are untouched and nothing leaks. Library code never prints or exits. */
+ * numbers. On failure outputs are untouched and nothing leaks. Library code never prints or exits.
+ */
 #ifndef EBB_BASE_STATUS_H
 #define EBB_BASE_STATUS_H
 
@@ -11,17 +12,17 @@
 
 #define EBB_STATUS_LIST(X)                                                                         \
     X(OK, "ok")                                                                                    \
-    X(EINPUT, "invalid input")              /* a file, option or value the user gave is wrong */   \
-    X(ENOMEM, "out of memory")              /* host memory of the process itself */                \
-    X(EBUDGET, "does not fit the budget")   /* a normal result */                                  \
-    X(EINFEASIBLE, "infeasible")            /* proved or decided: no answer exists */              \
-    X(ELIMIT, "limit exceeded")             /* a stated guard: size, depth, thrash, time */        \
+    X(EINPUT, "invalid input")            /* a file, option or value the user gave is wrong */     \
+    X(ENOMEM, "out of memory")            /* host memory of the process itself */                  \
+    X(EBUDGET, "does not fit the budget") /* a normal result */                                    \
+    X(EINFEASIBLE, "infeasible")          /* proved or decided: no answer exists */                \
+    X(ELIMIT, "limit exceeded")           /* a stated guard: size, depth, thrash, time */          \
     X(EIO, "input/output error")                                                                   \
-    X(ECORRUPT, "corrupt data")             /* checksum, magic or invariant of a file */           \
+    X(ECORRUPT, "corrupt data") /* checksum, magic or invariant of a file */                       \
     X(EUNSUPPORTED, "not supported by this build")                                                 \
     X(ECANCELED, "canceled")                                                                       \
     X(EDEVICE, "device failure")                                                                   \
-    X(EINTERNAL, "internal error")          /* our own bug, reported instead of undefined */
+    X(EINTERNAL, "internal error") /* our own bug, reported instead of undefined */
 
 enum ebb_status {
 #define X(name, text) EBB_##name,
@@ -36,7 +37,8 @@ struct ebb_error {
 
 const char *ebb_status_text(enum ebb_status status);
 
-/* Fill err (if not NULL) and return status, so that `return ebb_fail(err, EBB_EIO, "...", ...)` works. */
+/* Fill err (if not NULL) and return status, so that `return ebb_fail(err, EBB_EIO, "...", ...)`
+ * works. */
 enum ebb_status ebb_fail(struct ebb_error *err, enum ebb_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -1,4 +1,5 @@
-/* str.h - growing text, and what is done to text everywhere: sizes with units, nearest name, slices.
+/* str.h - growing text, and what is done to text everywhere: sizes with units, nearest name,
+ * slices.
  *
  * struct ebb_str never fails loudly in the middle: after running out of memory it stays empty and
  * `failed` is set; check once at the end with ebb_str_status. */
@@ -30,8 +31,8 @@ const char *ebb_str_c(const struct ebb_str *s); /* "" when empty */
 enum ebb_status ebb_str_status(const struct ebb_str *s, struct ebb_error *err);
 char *ebb_str_take(struct ebb_str *s); /* caller owns (ebb_free); s becomes empty */
 
-/* Bytes with a unit: "48MiB", "1.5GiB", "2GB", "1024", "100kB", "7 KiB". Exact integers; EBB_EINPUT says
- * what is allowed. A fraction must give a whole number of bytes after rounding down. */
+/* Bytes with a unit: "48MiB", "1.5GiB", "2GB", "1024", "100kB", "7 KiB". Exact integers; EBB_EINPUT
+ * says what is allowed. A fraction must give a whole number of bytes after rounding down. */
 enum ebb_status ebb_parse_bytes(const char *text, uint64_t *bytes, struct ebb_error *err);
 
 /* "512 B", "1.50 MiB": three significant digits, binary units. Returns buf. */
@@ -42,12 +43,14 @@ const char *ebb_format_ns(uint64_t ns, char *buf, size_t size);
 /* Strict number parsing: whole text, no blanks, range checked. */
 bool ebb_parse_u64(const char *text, uint64_t *value);
 bool ebb_parse_i64(const char *text, int64_t *value);
-bool ebb_parse_double(const char *text, double *value); /* finite, '.' decimal point in any locale */
+bool ebb_parse_double(const char *text,
+                      double *value); /* finite, '.' decimal point in any locale */
 
 /* Shortest text that reads back to the same double ("0.1", "1e-05", "nan" never: JSON null). */
 const char *ebb_format_double(double value, char *buf, size_t size); /* size >= 32 */
 
-/* Nearest of `count` names to `text` by edit distance, or NULL if none is near (distance > len/3+1). */
+/* Nearest of `count` names to `text` by edit distance, or NULL if none is near (distance >
+ * len/3+1). */
 const char *ebb_nearest(const char *text, const char *const *names, size_t count);
 
 #endif
