@@ -17,12 +17,12 @@ enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_byte
     bool is_published = kind == PLANNER_MODEL_PUBLISHED;
     enum ebb_status status;
     if (is_published) {
-        status = planner_published_build(&published, graph, budget_bytes, PLANNER_IMPOSED_FULL, err);
+        status =
+            planner_published_build(&published, graph, budget_bytes, PLANNER_IMPOSED_FULL, err);
     } else {
-        status = planner_groups_make(&groups, graph,
-                                     kind == PLANNER_MODEL_FLOW ? PLANNER_LEVEL_FULL
-                                                                : PLANNER_LEVEL_MERGED,
-                                     err);
+        status = planner_groups_make(
+            &groups, graph, kind == PLANNER_MODEL_FLOW ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED,
+            err);
         if (status == EBB_OK)
             status = planner_model_build(&model, graph, &groups, budget_bytes, err);
     }
@@ -38,8 +38,9 @@ enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_byte
     else if (result.status == PLANNER_MIP_INFEASIBLE)
         status = ebb_fail(err, EBB_EINFEASIBLE, "planner: the relaxation has no point");
     else if (result.status == PLANNER_MIP_ABSENT)
-        status = ebb_fail(err, EBB_EUNSUPPORTED, "planner: this build has no solver (install "
-                                                 "coinor-libcbc-dev and build again)");
+        status = ebb_fail(err, EBB_EUNSUPPORTED,
+                          "planner: this build has no solver (install "
+                          "coinor-libcbc-dev and build again)");
     else
         status = ebb_fail(err, EBB_ELIMIT, "planner: no bound in %.1f s", time_limit_s);
 out:

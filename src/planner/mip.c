@@ -192,52 +192,87 @@ _Noreturn static void child(const struct planner_mip *mip,
     _exit(ok ? 0 : 1);
 }
 
-enum ebb_status planner_mip_solve(const struct planner_mip *mip,
+enum ebb_status planner_mip_begin(const struct planner_mip *mip,
                                   const struct planner_mip_options *options,
-                                  struct planner_mip_result *result, struct ebb_error *err)
+                                  struct planner_mip_child *c, struct ebb_error *err)
 {
-    struct planner_mip_result answer;
-    planner_mip_result_init(&answer);
-    if (!planner_mip_has_solver()) {
-        result->status = PLANNER_MIP_ABSENT;
-        return EBB_OK;
-    }
+    int fds[2];
+    *c = (struct planner_mip_child){.col_count = mip->col_count, .start_ns = ebb_clock_ns()};
     double *x = ebb_calloc(mip->col_count + 1, sizeof *x);
     if (!x)
         return ebb_no_memory(err, mip->col_count * sizeof *x);
-    int fds[2];
     if (pipe2(fds, O_CLOEXEC) != 0) {
         ebb_free(x);
         return ebb_fail(err, EBB_EIO, "planner: no pipe for the solver: %s", strerror(errno));
     }
-    uint64_t start = ebb_clock_ns();
-    fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        close(fds[0]);
+        struct planner_mip_result answer;
+        planner_mip_result_init(&answer);
         answer.x = x;
+        close(fds[0]);
         child(mip, options, &answer, fds[1]);
     }
+    ebb_free(x);
     close(fds[1]);
     if (pid < 0) {
         close(fds[0]);
-        ebb_free(x);
         return ebb_fail(err, EBB_EIO, "planner: no process for the solver: %s", strerror(errno));
     }
-    /* The solver keeps its own limit; half as much again and two seconds later it is killed. */
-    uint64_t deadline = start + (uint64_t)((options->seconds * 1.5 + 2) * 1e9);
-    bool ok = read_all(fds[0], &answer, sizeof answer, deadline) &&
-              (!answer.has_x || read_all(fds[0], x, mip->col_count * sizeof *x, deadline));
-    close(fds[0]);
-    if (!ok)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    if (!ok)
-        planner_mip_result_init(&answer);
-    planner_mip_result_fini(result);
-    *result = answer;
-    result->x = x;
-    result->seconds = (double)(ebb_clock_ns() - start) * 1e-9;
+    c->pid = pid;
+    c->fd = fds[0];
+    /* The solver keeps its own limit; a quarter as much again and a second later it is killed. */
+    c->deadline_ns = c->start_ns + (uint64_t)((options->seconds * 1.25 + 1) * 1e9);
     return EBB_OK;
+}
+
+bool planner_mip_is_ready(const struct planner_mip_child *c)
+{
+    struct pollfd poll_fd = {.fd = c->fd, .events = POLLIN};
+    return c->pid == 0 || poll(&poll_fd, 1, 0) != 0 || ebb_clock_ns() >= c->deadline_ns;
+}
+
+void planner_mip_abort(struct planner_mip_child *c)
+{
+    if (c->pid == 0)
+        return;
+    close(c->fd);
+    kill(c->pid, SIGKILL);
+    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    c->pid = 0;
+}
+
+enum ebb_status planner_mip_end(struct planner_mip_child *c, struct planner_mip_result *result,
+                                struct ebb_error *err)
+{
+    struct planner_mip_result answer;
+    planner_mip_result_fini(result);
+    double *x = ebb_calloc(c->col_count + 1, sizeof *x);
+    if (!x) {
+        planner_mip_abort(c);
+        return ebb_no_memory(err, c->col_count * sizeof *x);
+    }
+    bool ok = read_all(c->fd, &answer, sizeof answer, c->deadline_ns) &&
+              (!answer.has_x || read_all(c->fd, x, c->col_count * sizeof *x, c->deadline_ns));
+    planner_mip_abort(c); /* it has said all it had to say */
+    if (ok)
+        *result = answer;
+    result->x = x;
+    result->seconds = (double)(ebb_clock_ns() - c->start_ns) * 1e-9;
+    return EBB_OK;
+}
+
+enum ebb_status planner_mip_solve(const struct planner_mip *mip,
+                                  const struct planner_mip_options *options,
+                                  struct planner_mip_result *result, struct ebb_error *err)
+{
+    struct planner_mip_child c;
+    if (!planner_mip_has_solver()) {
+        planner_mip_result_fini(result);
+        result->status = PLANNER_MIP_ABSENT;
+        return EBB_OK;
+    }
+    EBB_TRY(planner_mip_begin(mip, options, &c, err));
+    return planner_mip_end(&c, result, err);
 }

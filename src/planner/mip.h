@@ -50,7 +50,7 @@ struct planner_mip_options {
     double seconds;
     double ratio_gap;
     double cutoff;       /* only solutions below it are of interest; PLANNER_INF = none */
-    const double *start; /* values of all columns, or NULL */
+    const double *start; /* values of all columns, NaN = not given; or NULL */
     bool is_relaxed;     /* solve the LP only */
     bool use_barrier;    /* LP by interior point */
 };
@@ -68,6 +68,21 @@ void planner_mip_result_fini(struct planner_mip_result *result);
 enum ebb_status planner_mip_solve(const struct planner_mip *mip,
                                   const struct planner_mip_options *options,
                                   struct planner_mip_result *result, struct ebb_error *err);
+
+/* The same in two halves, so that the caller can work meanwhile. A child not ended must be aborted.
+ */
+struct planner_mip_child {
+    int pid, fd; /* pid 0: none */
+    size_t col_count;
+    uint64_t start_ns, deadline_ns;
+};
+enum ebb_status planner_mip_begin(const struct planner_mip *mip,
+                                  const struct planner_mip_options *options,
+                                  struct planner_mip_child *child, struct ebb_error *err);
+bool planner_mip_is_ready(const struct planner_mip_child *child);
+enum ebb_status planner_mip_end(struct planner_mip_child *child, struct planner_mip_result *result,
+                                struct ebb_error *err);
+void planner_mip_abort(struct planner_mip_child *child);
 
 /* What the child runs: cbc.c or absent.c. x has room for col_count values. */
 void planner_mip_solve_here(const struct planner_mip *mip,

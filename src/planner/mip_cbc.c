@@ -6,6 +6,7 @@
 #ifdef EBB_HAVE_CBC
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h> /* setenv */
 #include <string.h>
@@ -97,12 +98,17 @@ static void solve_lp(const struct planner_mip *mip, const struct columns *c,
 
 static void set_start(Cbc_Model *cbc, const struct planner_mip *mip, const double *start)
 {
-    int *index = ebb_calloc(mip->col_count, sizeof *index);
-    for (size_t i = 0; index && i < mip->col_count; i++)
-        index[i] = (int)i;
-    if (index)
-        Cbc_setMIPStartI(cbc, (int)mip->col_count, index, start);
+    int *index = ebb_calloc(mip->col_count, sizeof *index), count = 0;
+    double *value = ebb_calloc(mip->col_count, sizeof *value);
+    for (size_t i = 0; index && value && i < mip->col_count; i++)
+        if (!isnan(start[i])) {
+            index[count] = (int)i;
+            value[count++] = start[i];
+        }
+    if (count > 0)
+        Cbc_setMIPStartI(cbc, count, index, value);
     ebb_free(index);
+    ebb_free(value);
 }
 
 static void solve_mip(const struct planner_mip *mip, const struct columns *c,

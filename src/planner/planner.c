@@ -16,6 +16,8 @@
     }
 
 const struct planner planner_table[] = {
+    {"best", ALIASES("OPTIMAL_ILP_GC"), "portfolio: seeds, search and exact models, with a bound",
+     planner_solve_best},
     {"all", ALIASES("CHECKPOINT_ALL"), "every forward output is a checkpoint", planner_solve_all},
     {"all_ap", ALIASES("CHECKPOINT_ALL_AP"), "every articulation point is a checkpoint",
      planner_solve_all_ap},

@@ -1,4 +1,5 @@
-/* published.c - columns and rows of the published ILP, constraint by constraint (numbers as in spec 6). */
+/* published.c - columns and rows of the published ILP, constraint by constraint (numbers as in spec
+ * 6). */
 #include "planner/published.h"
 
 #include <string.h>
@@ -48,7 +49,8 @@ static enum ebb_status add_cells(struct pub *b)
             EBB_TRY(planner_mip_col(&b->p->mip, 0, s_high, 0, true, &b->p->s[(size_t)t * n + i],
                                     b->err));
         }
-    for (uint32_t i = 0; i < n && !is_full; i++) { /* every column, or only the last, runs at least once */
+    for (uint32_t i = 0; i < n && !is_full;
+         i++) { /* every column, or only the last, runs at least once */
         if (b->p->imposed == PLANNER_IMPOSED_LAST && i + 1 < n)
             continue;
         EBB_TRY(planner_mip_row(&b->p->mip, 1, PLANNER_INF, b->err));
@@ -102,8 +104,8 @@ static enum ebb_status hazard_rows(struct pub *b, uint32_t t)
     for (uint32_t i = 0; i < g->item_count; i++)
         for (uint32_t use = 0; use < g->items[i].use_count; use++) {
             int *f = &b->free_col[g->items[i].use_first + use];
-            double most = (double)(g->items[i].use_count - 1 - use) +
-                          (t + 1 < g->node_count ? 2.0 : 1.0);
+            double most =
+                (double)(g->items[i].use_count - 1 - use) + (t + 1 < g->node_count ? 2.0 : 1.0);
             EBB_TRY(planner_mip_col(mip, 0, 1, 0, true, f, b->err));
             EBB_TRY(planner_mip_row(mip, 0, PLANNER_INF, b->err));
             EBB_TRY(planner_mip_term(mip, *f, 1, b->err));
@@ -136,7 +138,8 @@ static enum ebb_status memory_rows(struct pub *b, uint32_t t)
         EBB_TRY(planner_mip_col(mip, 0, b->budget, 0, false, &u, b->err));
         EBB_TRY(planner_mip_row(mip, 0, 0, b->err));
         EBB_TRY(planner_mip_term(mip, u, 1, b->err));
-        EBB_TRY(planner_mip_term(mip, r_at(b, t, k), -(double)g->items[k].bytes * b->scale, b->err));
+        EBB_TRY(
+            planner_mip_term(mip, r_at(b, t, k), -(double)g->items[k].bytes * b->scale, b->err));
         for (uint32_t i = 0; i < g->item_count && k == 0; i++)
             EBB_TRY(planner_mip_term(mip, s_at(b, t, i), -(double)g->items[i].bytes * b->scale,
                                      b->err));

@@ -1,7 +1,7 @@
 /* published.h - the published ILP (spec 6), kept for comparison (private to planner).
  *
- * R, S, FREE over all T x T stages, hazards two-sided. Needs item i = node i (one output per node); workspace counts at
- * the slot. */
+ * R, S, FREE over all T x T stages, hazards two-sided. Needs item i = node i (one output per node);
+ * workspace counts at the slot. */
 #ifndef EBB_PLANNER_PUBLISHED_H
 #define EBB_PLANNER_PUBLISHED_H
 

@@ -1,0 +1,402 @@
+/* search.c - retention-interval flips: repair, annealing, filling. */
+#include "planner/search.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/rng.h"
+
+void planner_search_fini(struct planner_search *s)
+{
+    planner_sched_fini(&s->sched);
+    planner_sched_fini(&s->best);
+    ebb_free(s->stages);
+    ebb_free(s->used);
+    ebb_free(s->run);
+    ebb_free(s->saved);
+    ebb_free(s->movable);
+    *s = (struct planner_search){0};
+}
+
+enum ebb_status planner_search_init(struct planner_search *s, struct planner_eval *ev,
+                                    uint64_t budget, uint64_t seed, struct ebb_error *err)
+{
+    const struct planner_graph *g = ev->graph;
+    *s = (struct planner_search){.graph = g, .ev = ev, .budget = budget};
+    s->random = seed * 0x9e3779b97f4a7c15u + 1;
+    s->run_words = (g->node_count + 63) / 64;
+    enum ebb_status status = planner_sched_init(&s->sched, g, err);
+    if (status == EBB_OK)
+        status = planner_sched_init(&s->best, g, err);
+    size_t item_words = (g->item_count + 63) / 64;
+    s->stages = ebb_calloc(g->node_count + 1, sizeof *s->stages);
+    s->used = ebb_calloc(g->node_count + 1, item_words * sizeof *s->used);
+    s->run = ebb_calloc(g->node_count + 1, s->run_words * sizeof *s->run);
+    s->saved = ebb_calloc(2, (item_words + s->run_words) * sizeof *s->saved);
+    s->movable = ebb_calloc(g->item_count + 1, sizeof *s->movable);
+    if (status == EBB_OK && (!s->stages || !s->used || !s->run || !s->saved || !s->movable))
+        status = ebb_no_memory(err, g->node_count * item_words * sizeof *s->used);
+    if (status != EBB_OK) {
+        planner_search_fini(s);
+        return status;
+    }
+    for (uint32_t i = 0; i < g->item_count; i++)
+        if (!g->items[i].is_fixed && g->items[i].last_stage > g->items[i].node + 1 &&
+            g->items[i].bytes > 0)
+            s->movable[s->movable_count++] = i;
+    return EBB_OK;
+}
+
+static uint64_t *used_row(const struct planner_search *s, uint32_t t)
+{
+    return s->used + (size_t)t * s->sched.words;
+}
+
+static uint64_t *run_row(const struct planner_search *s, uint32_t t)
+{
+    return s->run + (size_t)t * s->run_words;
+}
+
+static uint64_t over(const struct planner_search *s, uint64_t peak)
+{
+    return peak > s->budget ? peak - s->budget : 0;
+}
+
+/* Evaluate stage t and store what it runs and uses. */
+static bool refresh(struct planner_search *s, uint32_t t)
+{
+    const struct planner_graph *g = s->graph;
+    struct planner_stage stage;
+    if (!planner_stage_eval(s->ev, t, planner_row(&s->sched, t), planner_row(&s->sched, t + 1),
+                            &stage))
+        return false;
+    uint64_t *used = used_row(s, t), *run = run_row(s, t);
+    memset(used, 0, s->sched.words * sizeof *used);
+    memset(run, 0, s->run_words * sizeof *run);
+    memcpy(run, s->ev->run, (t / 64 + 1) * sizeof *run);
+    for (uint32_t w = 0; w <= t / 64; w++)
+        for (uint64_t left = run[w]; left; left &= left - 1) {
+            const struct planner_node *node = &g->nodes[w * 64 + (uint32_t)__builtin_ctzll(left)];
+            for (uint32_t k = 0; k < node->in_count; k++)
+                planner_bit_set(used, g->ins[node->in_first + k]);
+        }
+    s->stages[t] = stage;
+    return true;
+}
+
+static void note_best(struct planner_search *s)
+{
+    if (s->excess > 0 || (s->has_best && s->cost >= s->best.cost))
+        return;
+    planner_sched_copy(&s->best, &s->sched);
+    s->best.cost = s->cost;
+    s->has_best = true;
+}
+
+bool planner_search_from(struct planner_search *s, const struct planner_sched *from)
+{
+    const struct planner_graph *g = s->graph;
+    planner_sched_copy(&s->sched, from);
+    for (uint32_t i = 0; i < g->item_count; i++) /* reruns may read what cannot be made again */
+        for (uint32_t t = g->items[i].node + 1;
+             g->items[i].is_fixed && t < s->sched.stages && t <= g->items[i].last_stage; t++)
+            planner_keep(&s->sched, t, i);
+    planner_sched_close(s->ev, &s->sched);
+    s->cost = s->excess = 0;
+    for (uint32_t t = 0; t < s->sched.stages; t++) {
+        if (!refresh(s, t))
+            return false;
+        s->cost += s->stages[t].cost;
+        s->excess += over(s, s->stages[t].peak);
+    }
+    note_best(s);
+    return true;
+}
+
+/* ---- one flip
+ * -------------------------------------------------------------------------------------------------
+ */
+
+struct flip {
+    uint32_t item, first, last; /* rows first..last change; stages first-1 and last are evaluated */
+    bool is_keep;
+    int64_t cost;    /* change */
+    uint64_t excess; /* afterwards */
+    struct planner_stage old[2];
+};
+
+/* The gap of item i around row t; false when a flip there means nothing. */
+static bool find_gap(const struct planner_search *s, uint32_t i, uint32_t t, struct flip *f)
+{
+    const struct planner_item *item = &s->graph->items[i];
+    uint32_t limit = item->last_stage < s->sched.stages ? item->last_stage : s->sched.stages - 1;
+    if (t <= item->node || t > limit)
+        return false;
+    f->item = i;
+    f->is_keep = !planner_bit(planner_row(&s->sched, t), i);
+    uint32_t a = t, b = t;
+    if (f->is_keep) {
+        while (!planner_bit(run_row(s, a - 1), item->node)) { /* made there, or present there */
+            if (planner_bit(planner_row(&s->sched, a - 1), i))
+                break;
+            a--;
+        }
+        while (b < limit && !planner_bit(used_row(s, b), i) &&
+               !planner_bit(planner_row(&s->sched, b + 1), i))
+            b++;
+        if (!planner_bit(used_row(s, b), i) && !planner_bit(planner_row(&s->sched, b + 1), i))
+            return false; /* nobody wants it */
+    } else {
+        while (a - 1 > item->node && planner_bit(planner_row(&s->sched, a - 1), i) &&
+               !planner_bit(used_row(s, a - 1), i))
+            a--;
+        while (b < s->sched.stages - 1 && !planner_bit(used_row(s, b), i) &&
+               planner_bit(planner_row(&s->sched, b + 1), i))
+            b++;
+    }
+    f->first = a;
+    f->last = b;
+    return true;
+}
+
+static void set_rows(struct planner_search *s, const struct flip *f, bool is_keep)
+{
+    for (uint32_t t = f->first; t <= f->last; t++) {
+        uint64_t *row = planner_row(&s->sched, t);
+        if (is_keep)
+            planner_bit_set(row, f->item);
+        else
+            planner_bit_clear(row, f->item);
+    }
+}
+
+/* Inner stages: only the bytes of the item come or go. */
+static void shift_inner(struct planner_search *s, const struct flip *f, bool is_keep)
+{
+    uint64_t bytes = s->graph->items[f->item].bytes;
+    for (uint32_t t = f->first; t < f->last; t++) {
+        uint64_t *peak = &s->stages[t].peak;
+        s->excess -= over(s, *peak);
+        *peak = is_keep ? *peak + bytes : *peak - bytes;
+        s->excess += over(s, *peak);
+    }
+}
+
+static void save_stage(struct planner_search *s, struct flip *f, int end, uint32_t t)
+{
+    uint64_t *to = s->saved + (size_t)end * (s->sched.words + s->run_words);
+    f->old[end] = s->stages[t];
+    memcpy(to, used_row(s, t), s->sched.words * sizeof *to);
+    memcpy(to + s->sched.words, run_row(s, t), s->run_words * sizeof *to);
+}
+
+static void restore_stage(struct planner_search *s, const struct flip *f, int end, uint32_t t)
+{
+    const uint64_t *from = s->saved + (size_t)end * (s->sched.words + s->run_words);
+    s->stages[t] = f->old[end];
+    memcpy(used_row(s, t), from, s->sched.words * sizeof *from);
+    memcpy(run_row(s, t), from + s->sched.words, s->run_words * sizeof *from);
+}
+
+/* An output of several: its maker may run in the gap for another output, so inner stages are
+ * evaluated, too. */
+static bool is_plain(const struct planner_search *s, const struct flip *f)
+{
+    return s->graph->nodes[s->graph->items[f->item].node].out_count == 1;
+}
+
+static void undo_flip(struct planner_search *s, const struct flip *f, uint64_t excess)
+{
+    set_rows(s, f, !f->is_keep);
+    if (is_plain(s, f))
+        shift_inner(s, f, !f->is_keep);
+    else
+        for (uint32_t t = f->first; t < f->last; t++)
+            (void)refresh(s, t); /* was valid before */
+    restore_stage(s, f, 0, f->first - 1);
+    restore_stage(s, f, 1, f->last);
+    s->excess = excess;
+    s->cost = (uint64_t)((int64_t)s->cost - f->cost);
+}
+
+static bool refresh_inner(struct planner_search *s, struct flip *f)
+{
+    for (uint32_t t = f->first; t < f->last; t++) {
+        uint64_t cost = s->stages[t].cost;
+        s->excess -= over(s, s->stages[t].peak);
+        if (!refresh(s, t))
+            return false;
+        s->excess += over(s, s->stages[t].peak);
+        f->cost += (int64_t)s->stages[t].cost - (int64_t)cost;
+    }
+    return true;
+}
+
+/* Apply; false (and nothing changed) when the schedule would become invalid. */
+static bool try_flip(struct planner_search *s, struct flip *f)
+{
+    uint64_t excess = s->excess;
+    uint32_t ends[2] = {f->first - 1, f->last};
+    f->cost = 0;
+    save_stage(s, f, 0, ends[0]);
+    save_stage(s, f, 1, ends[1]);
+    set_rows(s, f, f->is_keep);
+    bool is_valid = true;
+    if (is_plain(s, f))
+        shift_inner(s, f, f->is_keep);
+    else
+        is_valid = refresh_inner(s, f);
+    for (int e = 0; e < 2; e++) {
+        uint32_t t = ends[e];
+        s->excess -= over(s, s->stages[t].peak);
+        if (!is_valid || !refresh(s, t)) {
+            f->cost = 0; /* not booked yet */
+            undo_flip(s, f, excess);
+            return false;
+        }
+        s->excess += over(s, s->stages[t].peak);
+        f->cost += (int64_t)s->stages[t].cost - (int64_t)f->old[e].cost;
+    }
+    s->cost = (uint64_t)((int64_t)s->cost + f->cost);
+    f->excess = s->excess;
+    return true;
+}
+
+/* ---- repair
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static uint32_t worst_stage(const struct planner_search *s)
+{
+    uint32_t worst = 0;
+    for (uint32_t t = 1; t < s->sched.stages; t++)
+        if (s->stages[t].peak > s->stages[worst].peak)
+            worst = t;
+    return worst;
+}
+
+/* The drop at row t that buys most excess per cost; false when none helps. */
+static bool best_drop(struct planner_search *s, uint32_t t, struct flip *best)
+{
+    double best_score = INFINITY;
+    uint64_t before = s->excess;
+    for (uint32_t m = 0; m < s->movable_count; m++) {
+        struct flip f;
+        uint32_t i = s->movable[m];
+        for (uint32_t row = t; row <= t + 1 && row < s->sched.stages; row++) {
+            if (!planner_bit(planner_row(&s->sched, row), i) || !find_gap(s, i, row, &f) ||
+                f.is_keep || !try_flip(s, &f))
+                continue;
+            double gain = (double)before - (double)f.excess;
+            double price = f.cost > 0 ? (double)f.cost : 1e-3;
+            uint64_t after = f.excess;
+            undo_flip(s, &f, before);
+            if (after < before && price / gain < best_score) {
+                best_score = price / gain;
+                *best = f;
+            }
+        }
+    }
+    return isfinite(best_score);
+}
+
+bool planner_search_repair(struct planner_search *s, const struct planner_job *job)
+{
+    uint32_t banned = 0;
+    while (s->excess > 0) {
+        struct flip f;
+        if (planner_job_out_of_time(job))
+            return false;
+        uint32_t t = worst_stage(s);
+        if (!best_drop(s, t, &f)) {
+            /* the worst stage is stuck: look at any other that is too high */
+            bool is_found = false;
+            for (uint32_t other = 0; other < s->sched.stages && !is_found; other++)
+                is_found =
+                    s->stages[other].peak > s->budget && other != t && best_drop(s, other, &f);
+            if (!is_found || ++banned > s->sched.stages)
+                return false;
+        }
+        if (!find_gap(s, f.item, f.first, &f) || f.is_keep || !try_flip(s, &f))
+            return false;
+    }
+    note_best(s);
+    return true;
+}
+
+/* ---- annealing
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static double uniform(struct planner_search *s)
+{
+    return (double)(ebb_splitmix64(&s->random) >> 11) * 0x1p-53;
+}
+
+void planner_search_anneal(struct planner_search *s, uint64_t flips, double heat_factor,
+                           const struct planner_job *job)
+{
+    const struct planner_graph *g = s->graph;
+    if (s->movable_count == 0 || flips == 0)
+        return;
+    double node_cost = (double)g->base_cost / g->node_count;
+    double hot = node_cost * heat_factor, cold = hot * 1e-3;
+    /* price of a byte above the budget for one stage, adapted so that the walk hugs the budget */
+    double price = (double)g->base_cost / (double)s->budget * 0.05;
+    uint64_t fitting = 0, window = 0;
+    for (uint64_t n = 0; n < flips; n++) {
+        double heat = hot * pow(cold / hot, (double)n / (double)flips);
+        struct flip f;
+        uint32_t i = s->movable[ebb_splitmix64(&s->random) % s->movable_count];
+        const struct planner_item *item = &g->items[i];
+        uint32_t span =
+            (item->last_stage < s->sched.stages ? item->last_stage : s->sched.stages - 1) -
+            item->node;
+        uint32_t t = item->node + 1 + (uint32_t)(ebb_splitmix64(&s->random) % span);
+        uint64_t before = s->excess;
+        if (find_gap(s, i, t, &f) && try_flip(s, &f)) {
+            double delta = (double)f.cost + price * ((double)f.excess - (double)before);
+            if (delta > 0 && uniform(s) >= exp(-delta / heat))
+                undo_flip(s, &f, before);
+            else
+                note_best(s);
+        }
+        fitting += s->excess == 0;
+        if (++window == 1024) {
+            price *= fitting > 512 ? 0.9 : fitting < 256 ? 1.15 : 1.0;
+            fitting = window = 0;
+            if (planner_job_out_of_time(job))
+                break;
+        }
+    }
+    if (s->has_best) {
+        planner_search_from(s, &s->best);
+        planner_search_fill(s, job);
+    }
+}
+
+/* Keep whatever fits and saves: every gap of every item, until nothing changes. */
+void planner_search_fill(struct planner_search *s, const struct planner_job *job)
+{
+    bool is_changed = s->excess == 0;
+    while (is_changed && !planner_job_out_of_time(job)) {
+        is_changed = false;
+        for (uint32_t m = 0; m < s->movable_count; m++) {
+            uint32_t i = s->movable[m];
+            for (uint32_t t = s->graph->items[i].node + 1; t < s->sched.stages; t++) {
+                struct flip f;
+                if (!find_gap(s, i, t, &f))
+                    continue;
+                if (f.is_keep && try_flip(s, &f)) {
+                    if (f.excess > 0 || f.cost >= 0)
+                        undo_flip(s, &f, 0);
+                    else
+                        is_changed = true;
+                }
+                t = f.last;
+            }
+        }
+    }
+    note_best(s);
+}

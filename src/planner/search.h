@@ -1,0 +1,42 @@
+/* search.h - improving a schedule by flipping retention intervals (private to planner).
+ *
+ * A flip keeps an item over the gap between two moments at which it is present or used, or stops
+ * keeping it there. Inside the gap only the peaks change, by exactly the item's bytes; the two ends
+ * are evaluated exactly. So a flip costs two stage evaluations plus one addition per stage of the
+ * gap. */
+#ifndef EBB_PLANNER_SEARCH_H
+#define EBB_PLANNER_SEARCH_H
+
+#include "planner/job.h"
+
+struct planner_search {
+    const struct planner_graph *graph;
+    struct planner_eval *ev;    /* borrowed */
+    struct planner_sched sched; /* owned: current schedule */
+    struct planner_sched best;  /* owned: cheapest within the budget */
+    bool has_best;
+    struct planner_stage *stages; /* owned: T */
+    uint64_t *used, *run;         /* owned: rows of items used and nodes run per stage */
+    uint64_t *saved;              /* owned: rows of the ends of the flip under trial */
+    uint32_t run_words;
+    uint64_t budget, cost;
+    uint64_t excess;   /* sum over stages of bytes above the budget */
+    uint32_t *movable; /* owned: items that can be flipped */
+    uint32_t movable_count;
+    uint64_t random;
+};
+
+enum ebb_status planner_search_init(struct planner_search *s, struct planner_eval *ev,
+                                    uint64_t budget, uint64_t seed, struct ebb_error *err);
+void planner_search_fini(struct planner_search *s);
+/* Begin from a schedule (copied, made valid). False when it cannot be. */
+bool planner_search_from(struct planner_search *s, const struct planner_sched *from);
+/* Drop intervals, cheapest per byte first, until every stage fits; false when stuck. */
+bool planner_search_repair(struct planner_search *s, const struct planner_job *job);
+/* Anneal for `flips` trials, beginning at heat_factor x the mean cost of a node; then fill what
+ * slack is left. */
+void planner_search_anneal(struct planner_search *s, uint64_t flips, double heat_factor,
+                           const struct planner_job *job);
+void planner_search_fill(struct planner_search *s, const struct planner_job *job);
+
+#endif
