@@ -221,6 +221,18 @@ struct trace_synth { /* options of `ebb trace make`; unused ones are ignored by 
     uint64_t seed;
     double spread;        /* 0: all equal; 1: sizes and costs vary over two orders of magnitude */
     bool has_views, has_mutation, has_multi_output; /* random */
+    bool has_workspace, has_once;                   /* random */
+}; /* a number that is 0 means the shape's own default */
+
+enum trace_synth_use { /* which options a shape reads */
+    TRACE_USES_LAYERS = 1u << 0,
+    TRACE_USES_BYTES = 1u << 1,
+    TRACE_USES_WEIGHT_BYTES = 1u << 2,
+    TRACE_USES_COST = 1u << 3,
+    TRACE_USES_OPS = 1u << 4,
+    TRACE_USES_SEED = 1u << 5,
+    TRACE_USES_SPREAD = 1u << 6,
+    TRACE_USES_FEATURES = 1u << 7, /* the has_ flags */
 };
 
 struct trace_shape {
@@ -228,6 +240,7 @@ struct trace_shape {
     const char *help;
     enum ebb_status (*make)(const struct trace_synth *synth, struct trace **trace,
                             struct ebb_error *err);
+    unsigned uses; /* OR of trace_synth_use */
 };
 
 extern const struct trace_shape trace_shapes[];
