@@ -6,5 +6,10 @@
 #define EBB_EXP_EXP_H
 
 #include "exp/config/config.h"
+#include "exp/retention/retention.h"
+#include "exp/sched/sched.h"
+#include "exp/search/search.h"
+#include "exp/sequence/sequence.h"
+#include "exp/vectors.h"
 
 #endif

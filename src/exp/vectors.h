@@ -2,8 +2,8 @@
  *
  * A folder holds JSON files, each a list of cases with inputs and `expected`. For every case the
  * same thing is computed with this program's own code, in the shape of `expected`, and compared:
- * integers, text and counts exactly, hyperparameter values to 1e-12 relative (pow differs in the last
- * bit between C libraries). A file or case nobody knows is failed, never skipped. */
+ * integers, text and counts exactly, hyperparameter values to 1e-12 relative (pow differs in the
+ * last bit between C libraries). A file or case nobody knows is failed, never skipped. */
 #ifndef EBB_EXP_VECTORS_H
 #define EBB_EXP_VECTORS_H
 
@@ -25,20 +25,20 @@ struct exp_vectors_report {
 void exp_vectors_init(struct exp_vectors_report *report);
 void exp_vectors_fini(struct exp_vectors_report *report);
 
-/* Count one case. `name` may be NULL (then the index names it); `computed` (what this program came to,
- * in the shape of `expected`) may be NULL when there was nothing to compute. */
+/* Count one case. `name` may be NULL (then the index names it); `computed` (what this program came
+ * to, in the shape of `expected`) may be NULL when there was nothing to compute. */
 void exp_vectors_pass(struct exp_vectors_report *report, size_t index, const char *name,
                       const struct ebb_doc_node *computed);
 void exp_vectors_fail(struct exp_vectors_report *report, size_t index, const char *name,
                       const struct ebb_doc_node *computed, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Every file of one kind is a list of cases; a runner judges them all. config_validation.json is judged
- * by exp/config. */
+/* Every file of one kind is a list of cases; a runner judges them all. config_validation.json is
+ * judged by exp/config. */
 void exp_vectors_config(const struct ebb_doc_node *root, struct exp_vectors_report *report);
 
-/* One file by its name (path's last part decides the kind), or every *.json file of a folder in byte order
- * of the names. The status is about reading; a failed case is no error. */
+/* One file by its name (path's last part decides the kind), or every *.json file of a folder in
+ * byte order of the names. The status is about reading; a failed case is no error. */
 enum ebb_status exp_vectors_run_file(const char *path, struct exp_vectors_report *report,
                                      struct ebb_error *err);
 enum ebb_status exp_vectors_run_folder(const char *folder, struct exp_vectors_report *report,
