@@ -1,8 +1,9 @@
-/* plot.h - charts for people: SVG, PNG, PDF and the terminal, drawn by gnuplot through a pipe.
+/* plot.h - charts for people: SVG, PNG and PDF drawn by gnuplot, and text for the terminal, drawn here.
  *
  * A chart is data: panels of series with points. The module knows nothing of what the numbers mean; commands and tools
  * fill the struct. Colours are a colour-blind safe cycle, fixed per series name where `plot_color` knows the name, so
- * that one policy has one colour in every chart. When gnuplot is missing: EBB_EUNSUPPORTED with the command that installs it. */
+ * that one policy has one colour in every chart. The same chart gives the same SVG, byte for byte, with the same gnuplot.
+ * When gnuplot is missing: EBB_EUNSUPPORTED with the command that installs it; the terminal does not need it. */
 #ifndef EBB_PLOT_PLOT_H
 #define EBB_PLOT_PLOT_H
 
@@ -26,7 +27,7 @@ enum plot_style {
 struct plot_series {
     const char *name; /* legend; NULL = none */
     enum plot_style style;
-    const double *x, *y, *y2; /* borrowed for the call; NaN breaks a line; y2 may be NULL */
+    const double *x, *y, *y2; /* borrowed for the call; NaN breaks a line; x NULL = 0, 1, 2 ...; y2 may be NULL */
     size_t count;
     const char *color; /* "#rrggbb" or NULL = by name, else by order */
     bool is_dashed;
@@ -45,8 +46,9 @@ struct plot_panel {
     size_t series_count;
     const struct plot_mark *marks;
     size_t mark_count;
-    bool log_x, log_y, is_stacked;
-    double x_min, x_max, y_min, y_max;    /* NaN = automatic */
+    bool log_x, log_y;
+    bool is_stacked; /* AREA and BARS; their series must share x; a gap counts as 0 */
+    double x_min, x_max, y_min, y_max;    /* NaN, or both 0 = automatic */
     const char *const *x_ticks;           /* category names for BARS, or NULL */
     size_t x_tick_count;
 };
