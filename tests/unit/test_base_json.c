@@ -198,6 +198,7 @@ TEST(reader__refuses_what_the_rfc_refuses)
         {"\"\\ud800\"", "1:4"},
         {"\"\\udc00\"", "1:4"},
         {"\"\\ud800\\u0041\"", "1:4"},
+        {"\"\\udc00\\udc00\"", "1:4"},
         {"\"\\ud800\\n\"", "1:4"},
         {"\"a\nb\"", "1:3"},
         {"\"a\tb\"", "1:3"},
@@ -227,6 +228,29 @@ TEST(reader__refuses_what_the_rfc_refuses)
             fail_msg("%s: wanted %s, message: %s", bad[i].text, prefix, err.message);
     }
     ebb_str_fini(&out);
+}
+
+/* Every byte at every place of a string longer than the scanner's step of eight. */
+TEST(reader__strings_byte_by_byte)
+{
+    TEST_UNUSED;
+    for (size_t at = 0; at < 20; at++) {
+        for (int c = 1; c < 256; c++) {
+            char text[24] = "\"abcdefghijklmnopqrst\"";
+            struct ebb_json r;
+            struct ebb_json_event e;
+            text[1 + at] = (char)c;
+            ebb_json_init(&r, "t", text, 22, EBB_JSON_ONE);
+            enum ebb_status status = ebb_json_next(&r, &e, NULL);
+            if (c == '"')
+                CHECK(status == EBB_OK && e.length == at);
+            else if (c == '\\') /* some letters behind it make an escape */
+                CHECK((status == EBB_OK) == (strchr("bfnrt\"", text[2 + at]) && at < 19));
+            else
+                CHECK_EQ(status, c < 0x20 || c >= 0x80 ? EBB_EINPUT : EBB_OK);
+            ebb_json_fini(&r);
+        }
+    }
 }
 
 TEST(reader__limits_depth)
@@ -373,6 +397,7 @@ TEST(writer__strings_survive_the_round_trip)
 TEST_MAIN(RUN(reader__gives_events_with_positions), RUN(reader__many_values),
           RUN(reader__decodes_escapes), RUN(reader__plain_strings_are_slices_without_heap),
           RUN(reader__integers_keep_64_bits), RUN(reader__refuses_what_the_rfc_refuses),
-          RUN(reader__limits_depth), RUN(skip__passes_whole_values),
-          RUN(reader__out_of_memory_in_escapes), RUN(writer__one_line_and_indented),
-          RUN(writer__values_one_after_another), RUN(writer__strings_survive_the_round_trip))
+          RUN(reader__strings_byte_by_byte), RUN(reader__limits_depth),
+          RUN(skip__passes_whole_values), RUN(reader__out_of_memory_in_escapes),
+          RUN(writer__one_line_and_indented), RUN(writer__values_one_after_another),
+          RUN(writer__strings_survive_the_round_trip))
