@@ -15,50 +15,6 @@ struct validate_options {
     bool is_json;
 };
 
-static const char *plural(size_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
-/* "3 errors, 1 warning"; nothing for what there is none of. */
-static void say_counts(const struct exp_report *r, struct ebb_str *out)
-{
-    const struct {
-        size_t count;
-        const char *noun;
-    } parts[] = {{r->errors, "error"}, {r->warnings, "warning"}, {r->notes, "note"}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (parts[i].count == 0)
-            continue;
-        ebb_str_printf(out, "%s%zu %s%s", out->length ? ", " : "", parts[i].count, parts[i].noun,
-                       plural(parts[i].count));
-    }
-}
-
-static void print_text(const char *path, const struct exp_report *r)
-{
-    struct ebb_str line, counts;
-    ebb_str_init(&line);
-    ebb_str_init(&counts);
-    for (size_t i = 0; i < r->count; i++) {
-        ebb_str_clear(&line);
-        exp_finding_format(&r->items[i], &line);
-        puts(ebb_str_c(&line));
-    }
-    size_t more = r->errors + r->warnings + r->notes - r->count;
-    if (more > 0)
-        printf("... and %zu more\n", more);
-    say_counts(r, &counts);
-    if (r->errors > 0)
-        printf("%s: invalid: %s\n", path, ebb_str_c(&counts));
-    else if (counts.length > 0)
-        printf("%s: valid, with %s\n", path, ebb_str_c(&counts));
-    else
-        printf("%s: valid\n", path);
-    ebb_str_fini(&line);
-    ebb_str_fini(&counts);
-}
-
 static void write_finding(const struct exp_finding *f, struct ebb_json_writer *w)
 {
     static const char *const kinds[] = {
@@ -143,10 +99,15 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
         return cli_report(&err);
     const struct ebb_doc_node *normalized =
         status == EBB_OK ? exp_config_masked(arena, config.normalized) : NULL;
-    if (!o->is_json)
-        print_text(path, &report);
-    else if (print_json(path, &report, normalized, &err) != EBB_OK)
+    if (!o->is_json) {
+        struct ebb_str text;
+        ebb_str_init(&text);
+        exp_report_format(&report, path, &text);
+        fputs(ebb_str_c(&text), stdout);
+        ebb_str_fini(&text);
+    } else if (print_json(path, &report, normalized, &err) != EBB_OK) {
         return cli_report(&err);
+    }
     return status == EBB_OK ? 0 : 2;
 }
 

@@ -302,7 +302,8 @@ const struct ebb_doc_node *exp_read_mounts(struct exp_config_reader *reader,
                                            const struct ebb_doc_node *node,
                                            const struct exp_bind_mount **mounts, size_t *count)
 {
-    static const struct exp_row element = {.type = EXP_T_MAP};
+    static const struct exp_row element = {
+        .type = EXP_T_MAP, .allowed = "a mapping with host_path and container_path"};
     struct exp_bind_mount *items = exp_alloc(reader, node->count, sizeof *items);
     struct ebb_doc_node *out = exp_node(reader, EBB_DOC_LIST, node);
     size_t errors = reader->report->errors;

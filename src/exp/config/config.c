@@ -123,8 +123,10 @@ enum ebb_status exp_config_read(struct ebb_arena *arena, const struct ebb_doc_no
     const struct ebb_doc_node *merged = merged_layers(&reader, root);
     if (merged) {
         draft.normalized = exp_section_read(&reader, "", NULL, merged, merged, &draft);
-        exp_rules_config(&reader, merged, &draft);
-        exp_rules_own(&reader, merged, &draft);
+        if (!reader.failed)
+            exp_rules_config(&reader, merged, &draft);
+        if (!reader.failed)
+            exp_rules_own(&reader, merged, &draft);
         if (report->errors == 0 && !reader.failed)
             add_notes(&reader, merged, &draft);
     }
@@ -236,8 +238,12 @@ enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_n
         read_alone(&reader, "hyperparameters", hparams_node, root, &draft);
     if (searcher && !reader.failed)
         exp_rules_searcher(&reader, root, &draft.searcher);
-    if (searcher && hparams && !reader.failed)
+    if (searcher && hparams && !reader.failed) {
         exp_rules_grid(&reader, root, &draft.searcher, &draft.hyperparameters);
+        if (draft.searcher.kind == EXP_SEARCHER_GRID && hparams_node && hparams_node->count == 0)
+            exp_config_error(&reader, hparams_node, "hyperparameters",
+                             "found none, allowed with searcher grid: at least one");
+    }
     enum ebb_status status = finish(&reader, err);
     if (status == EBB_EINPUT)
         return refuse_all(&report, err);

@@ -56,6 +56,10 @@ struct exp_report {
 /* "file:line:column: path: message", warnings and notes marked as such; one line, no newline. */
 void exp_finding_format(const struct exp_finding *finding, struct ebb_str *out);
 
+/* All findings, one per line, and a last line that says "FILE: valid" or "FILE: invalid: 3 errors".
+ */
+void exp_report_format(const struct exp_report *report, const char *file_name, struct ebb_str *out);
+
 struct exp_config_reader; /* one reading: what a section checker needs to report */
 
 /* Add an error at `node`, a value or key of the tree being read (NULL = the whole file). */

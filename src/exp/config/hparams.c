@@ -57,9 +57,11 @@ static void check_real_range(struct exp_config_reader *reader, const struct exp_
                          low, high);
 }
 
+/* A range that is wrong as a whole makes the parameter bad, not one of its fields. */
 static void check_range(struct exp_config_reader *reader, const struct exp_path *path,
                         const struct ebb_doc_node *node, const struct exp_hparam *h)
 {
+    size_t errors = reader->report->errors;
     if (!exp_is_good(reader, &h->kind))
         return;
     if (h->kind == EXP_HPARAM_INT && exp_is_good(reader, &h->int_min) &&
@@ -68,6 +70,8 @@ static void check_range(struct exp_config_reader *reader, const struct exp_path 
     bool is_real = h->kind == EXP_HPARAM_DOUBLE || h->kind == EXP_HPARAM_LOG;
     if (is_real && exp_is_good(reader, &h->min) && exp_is_good(reader, &h->max))
         check_real_range(reader, path, node, h);
+    if (reader->report->errors > errors)
+        exp_mark_bad(reader, &h->kind);
 }
 
 /* ---- reading ---- */
@@ -147,8 +151,10 @@ const struct ebb_doc_node *exp_read_hparams(struct exp_config_reader *reader,
         items[i].name = name;
         exp_set(reader, out, name, read_one(reader, &at, node->items[names[i].index], &items[i]));
     }
+    if (reader->failed)
+        return NULL;
     /* Stored even when one is bad: rules look at the others. */
     hparams->items = items;
     hparams->count = node->count;
-    return reader->failed ? NULL : out;
+    return out;
 }

@@ -47,6 +47,9 @@ void exp_report_warning(struct exp_config_reader *reader, const struct exp_path 
 void exp_report_note(struct exp_config_reader *reader, const char *path,
                      const struct ebb_doc_node *node, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* No room for another finding: counts one more error and answers true, so that its words need not
+ * be made. */
+bool exp_report_is_full(struct exp_config_reader *reader);
 /* Name the second field of the error just reported. */
 void exp_report_also(struct exp_config_reader *reader, const char *also);
 void exp_report_sort(struct exp_report *report);
@@ -79,6 +82,8 @@ const struct ebb_doc_node *exp_layers_merge(struct exp_config_reader *reader,
 struct ebb_doc_node *exp_section_read(struct exp_config_reader *reader, const char *section,
                                       const struct exp_path *path, const struct ebb_doc_node *node,
                                       const struct ebb_doc_node *where, void *record);
+/* Mark the field of a refused or missing row; of a mapping, every field below it as well. */
+void exp_section_mark_bad(struct exp_config_reader *reader, const struct exp_row *row, void *field);
 /* Report the keys of a single layer that no alternative knows. */
 void exp_section_check_keys(struct exp_config_reader *reader, const struct ebb_doc_node *root);
 

@@ -54,14 +54,26 @@ static void say_cell(const char *text, struct ebb_str *out)
     }
 }
 
+/* The alternatives a row exists in; a row below a mapping has those of the mapping. */
+static const char *alternatives(const struct exp_row *row)
+{
+    size_t n = (size_t)(exp_row_key(row) - row->path);
+    for (size_t i = 0; !row->when && n > 0 && i < exp_schema_count; i++)
+        if (strlen(exp_schema[i].path) == n - 1 &&
+            memcmp(exp_schema[i].path, row->path, n - 1) == 0)
+            return exp_schema[i].when;
+    return row->when;
+}
+
 static void add_row(const struct exp_row *row, bool has_tag, struct ebb_str *out)
 {
     struct ebb_str text;
     ebb_str_init(&text);
     ebb_str_printf(out, "| `%s` | ", key_below(row));
     if (has_tag) {
-        exp_say_words(row->when ? row->when : "", &text);
-        ebb_str_printf(out, "%s | ", row->when ? ebb_str_c(&text) : "all");
+        const char *when = alternatives(row);
+        exp_say_words(when ? when : "all", &text);
+        ebb_str_printf(out, "%s | ", ebb_str_c(&text));
         ebb_str_clear(&text);
     }
     exp_say_allowed(row, &text);
@@ -206,7 +218,7 @@ static void add_json_row(const struct exp_row *row, struct ebb_json_writer *w)
     ebb_jsonw_key(w, "path");
     ebb_jsonw_string(w, row->path);
     ebb_jsonw_key(w, "of");
-    ebb_jsonw_string(w, row->when);
+    ebb_jsonw_string(w, alternatives(row));
     ebb_jsonw_key(w, "allowed");
     ebb_jsonw_string(w, ebb_str_c(&allowed));
     ebb_jsonw_key(w, "required");
@@ -216,7 +228,7 @@ static void add_json_row(const struct exp_row *row, struct ebb_json_writer *w)
     ebb_jsonw_key(w, "origin");
     ebb_jsonw_string(w, row->flags & EXP_OLD      ? "old files"
                         : row->flags & EXP_BEYOND ? "ebb"
-                                                  : "contract");
+                                                  : "standard");
     ebb_jsonw_key(w, "help");
     ebb_jsonw_string(w, row->help);
     ebb_jsonw_object_end(w);

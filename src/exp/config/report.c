@@ -216,6 +216,14 @@ static void report_count(struct exp_report *report, enum exp_finding_kind kind)
         report->notes++;
 }
 
+bool exp_report_is_full(struct exp_config_reader *reader)
+{
+    if (reader->report->count < EXP_FINDINGS_MAX)
+        return false;
+    report_count(reader->report, EXP_FINDING_ERROR);
+    return true;
+}
+
 static void report_add(struct exp_config_reader *reader, enum exp_finding_kind kind,
                        const char *path, const struct ebb_doc_node *node, const char *fmt,
                        va_list args)
@@ -382,4 +390,37 @@ void exp_finding_format(const struct exp_finding *finding, struct ebb_str *out)
     if (finding->path[0])
         ebb_str_printf(out, "%s: ", finding->path);
     ebb_str_add(out, finding->message);
+}
+
+/* "3 errors, 1 warning"; nothing for what there is none of. */
+static void say_counts(const struct exp_report *r, struct ebb_str *out)
+{
+    const struct {
+        size_t count;
+        const char *noun;
+    } parts[] = {{r->errors, "error"}, {r->warnings, "warning"}, {r->notes, "note"}};
+    const char *between = "";
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        if (parts[i].count == 0)
+            continue;
+        ebb_str_printf(out, "%s%zu %s%s", between, parts[i].count, parts[i].noun,
+                       parts[i].count == 1 ? "" : "s");
+        between = ", ";
+    }
+}
+
+void exp_report_format(const struct exp_report *report, const char *file_name, struct ebb_str *out)
+{
+    size_t found = report->errors + report->warnings + report->notes;
+    for (size_t i = 0; i < report->count; i++) {
+        exp_finding_format(&report->items[i], out);
+        ebb_str_addc(out, '\n');
+    }
+    if (found > report->count)
+        ebb_str_printf(out, "... and %zu more\n", found - report->count);
+    ebb_str_printf(out, "%s: %s", file_name, report->errors > 0 ? "invalid: " : "valid");
+    if (report->errors == 0 && found > 0)
+        ebb_str_add(out, ", with ");
+    say_counts(report, out);
+    ebb_str_addc(out, '\n');
 }

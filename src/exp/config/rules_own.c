@@ -27,6 +27,8 @@ static void report_reference(struct exp_config_reader *reader, const struct exp_
                              const struct ebb_doc_node *node, const struct exp_hparams *hparams,
                              const char *name, size_t n)
 {
+    if (exp_report_is_full(reader))
+        return;
     struct ebb_str found;
     ebb_str_init(&found);
     exp_say_quoted(name, n, &found);

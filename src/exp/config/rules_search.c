@@ -85,7 +85,7 @@ static void check_adaptive(struct exp_config_reader *reader, const struct ebb_do
         exp_report_also(reader, "searcher.divisor");
     } else if (all_brackets_empty(s)) {
         exp_config_error(reader, budget, "searcher.step_budget",
-                         "found %lld, allowed: enough that one bracket can start one trial",
+                         "found %lld, allowed: enough steps for one trial in one bracket",
                          (long long)s->step_budget);
     }
 }
@@ -185,26 +185,46 @@ static bool whole(const struct ebb_doc_node *node, int64_t *value)
     return true;
 }
 
-/* Smallest value it can take; false when one of them is no integer. */
-static bool smallest_batch(const struct exp_hparam *h, int64_t *smallest)
+/* Smallest value it can take; NULL when all of them are integers, else the one that is not (of a
+ * range: the parameter itself). */
+static const struct ebb_doc_node *smallest_batch(const struct exp_hparam *h,
+                                                 const struct ebb_doc_node *node, int64_t *smallest)
 {
     if (h->kind == EXP_HPARAM_CONST)
-        return whole(h->value, smallest);
+        return whole(h->value, smallest) ? NULL : h->value;
     if (h->kind == EXP_HPARAM_INT) {
         *smallest = h->int_min;
-        return true;
+        return NULL;
     }
     if (h->kind != EXP_HPARAM_CATEGORICAL)
-        return false;
+        return node;
     *smallest = INT64_MAX;
     for (size_t i = 0; i < h->value_count; i++) {
         int64_t value = 0;
         if (!whole(h->values[i], &value))
-            return false;
+            return h->values[i];
         if (value < *smallest)
             *smallest = value;
     }
-    return true;
+    return NULL;
+}
+
+static void report_batch(struct exp_config_reader *reader, const struct exp_hparam *h,
+                         const struct ebb_doc_node *bad)
+{
+    struct ebb_str found;
+    ebb_str_init(&found);
+    if (h->kind == EXP_HPARAM_DOUBLE || h->kind == EXP_HPARAM_LOG)
+        ebb_str_printf(&found, "type %s", h->kind == EXP_HPARAM_LOG ? "log" : "double");
+    else
+        exp_say_found(bad, &found);
+    if (found.failed)
+        reader->failed = true;
+    else
+        exp_config_error(reader, bad, "hyperparameters.global_batch_size",
+                         "found %s, allowed: positive integers (a value, type int or categorical)",
+                         ebb_str_c(&found));
+    ebb_str_fini(&found);
 }
 
 static void warn_uneven(struct exp_config_reader *reader, const struct ebb_doc_node *node,
@@ -235,13 +255,9 @@ void exp_rules_batch_size(struct exp_config_reader *reader, const struct ebb_doc
         !exp_is_good(reader, &h->values) || !exp_is_good(reader, &h->value))
         return;
     bool has_slots = exp_is_good(reader, &r->slots_per_trial) && !r->native_parallel;
-    struct ebb_str found;
-    ebb_str_init(&found);
-    exp_say_found(node, &found);
-    if (!smallest_batch(h, &smallest)) {
-        exp_config_error(reader, node, path,
-                         "found %s, allowed: positive integers only (const, int or categorical)",
-                         ebb_str_c(&found));
+    const struct ebb_doc_node *bad = smallest_batch(h, node, &smallest);
+    if (bad) {
+        report_batch(reader, h, bad);
     } else if (smallest <= 0) {
         exp_config_error(reader, node, path, "found the value %lld, allowed: positive integers",
                          (long long)smallest);
@@ -258,7 +274,4 @@ void exp_rules_batch_size(struct exp_config_reader *reader, const struct ebb_doc
             if (whole(h->values[i], &smallest))
                 warn_uneven(reader, h->values[i], smallest, r->slots_per_trial);
     }
-    if (found.failed)
-        reader->failed = true;
-    ebb_str_fini(&found);
 }

@@ -50,7 +50,7 @@ const struct exp_row exp_schema[] = {
      .help = "Take a checkpoint at least every so many steps."},
     {.path = "hyperparameters", .type = EXP_T_HPARAMS, AT(hyperparameters),
      .help = "Name to value or range. `global_batch_size` is required; each of its values must be a positive integer, at least `resources.slots_per_trial`. Any value that is not a mapping means `{type: const, val: <value>}`."},
-    {.path = "searcher", .type = EXP_T_MAP, .flags = EXP_REQUIRED, AT(searcher),
+    {.path = "searcher", .type = EXP_T_MAP, .flags = EXP_REQUIRED, .allowed = "a mapping with name, metric and the keys of that method", AT(searcher),
      .help = "Which trials are run, and for how long."},
     {.path = "resources", .type = EXP_T_MAP, AT(resources), .help = "What a trial and the experiment may use."},
     {.path = "batches_per_step", .type = EXP_T_INT, .preset = "100", .bounds = "> 0", AT(batches_per_step),
@@ -133,7 +133,7 @@ const struct exp_row exp_schema[] = {
 
     /* ---- searcher ---- */
     {.path = "searcher.name", .type = EXP_T_ENUM, .flags = EXP_TAG | EXP_REQUIRED, .names = SEARCHERS, IN_SEARCHER(kind),
-     .help = "Search method. The last four are not in the contract."},
+     .help = "Search method. The last four are additions of ebb."},
     {.path = "searcher.metric", .type = EXP_T_STRING, .flags = EXP_REQUIRED, NONEMPTY, IN_SEARCHER(metric),
      .help = "Name of the validation metric that decides."},
     {.path = "searcher.smaller_is_better", .type = EXP_T_BOOL, .preset = "true", IN_SEARCHER(smaller_is_better),
@@ -176,11 +176,11 @@ const struct exp_row exp_schema[] = {
      .help = "Rounds of training, replacing and exploring."},
     {.path = "searcher.steps_per_round", .when = "pbt", .type = EXP_T_INT, .flags = EXP_REQUIRED, .bounds = "> 0", IN_SEARCHER(steps_per_round),
      .help = "Steps of a trial in a round."},
-    {.path = "searcher.replace_function", .when = "pbt", .type = EXP_T_MAP, .flags = EXP_REQUIRED, .at = 0,
+    {.path = "searcher.replace_function", .when = "pbt", .type = EXP_T_MAP, .flags = EXP_REQUIRED, .allowed = "a mapping with truncate_fraction", .at = 0,
      .help = "Which trials are replaced."},
     {.path = "searcher.replace_function.truncate_fraction", .type = EXP_T_DOUBLE, .flags = EXP_REQUIRED, .bounds = ">= 0, <= 0.5", IN_SEARCHER(truncate_fraction),
      .help = "The worst trials, this fraction of all, end; copies of the best take their place."},
-    {.path = "searcher.explore_function", .when = "pbt", .type = EXP_T_MAP, .flags = EXP_REQUIRED, .at = 0,
+    {.path = "searcher.explore_function", .when = "pbt", .type = EXP_T_MAP, .flags = EXP_REQUIRED, .allowed = "a mapping with resample_probability and perturb_factor", .at = 0,
      .help = "How the hyperparameters of a copy change."},
     {.path = "searcher.explore_function.resample_probability", .type = EXP_T_DOUBLE, .flags = EXP_REQUIRED, .bounds = ">= 0, <= 1", IN_SEARCHER(resample_probability),
      .help = "Probability that a hyperparameter is drawn anew."},
@@ -224,7 +224,7 @@ const struct exp_row exp_schema[] = {
      .help = "Container image. A string counts for trials on CPU and GPU alike; in a mapping a missing side has no image. Default: the site's."},
     {.path = "environment.force_pull_image", .type = EXP_T_BOOL, .preset = "false", IN_ENVIRONMENT(force_pull_image),
      .help = "Fetch the image even if it is there."},
-    {.path = "environment.registry_auth", .type = EXP_T_MAP, .flags = EXP_OPTIONAL | EXP_QUIET | EXP_SECRET, .at = 0,
+    {.path = "environment.registry_auth", .type = EXP_T_MAP, .flags = EXP_OPTIONAL | EXP_QUIET | EXP_SECRET, .allowed = "a mapping with username and password", .at = 0,
      .help = "Credentials for the image's registry. Never shown: it reads `********`."},
     {.path = "environment.registry_auth.username", .type = EXP_T_STRING, .flags = EXP_REQUIRED, NONEMPTY, IN_ENVIRONMENT(registry_username),
      .help = "User name."},
@@ -275,9 +275,11 @@ const char *exp_row_key(const struct exp_row *row)
 
 bool exp_row_in(const struct exp_row *row, const char *prefix)
 {
-    size_t n = strlen(prefix);
-    if (n == 0)
+    if (prefix[0] == '\0')
         return strchr(row->path, '.') == NULL;
+    if (row->path[0] != prefix[0])
+        return false; /* most rows, and every mapping asks all of them */
+    size_t n = strlen(prefix);
     return strncmp(row->path, prefix, n) == 0 && row->path[n] == '.' &&
            strchr(row->path + n + 1, '.') == NULL;
 }
@@ -307,6 +309,14 @@ const char *exp_words_at(const char *words, size_t index, size_t *length)
         at += strspn(at, " ");
     }
     return NULL;
+}
+
+size_t exp_words_count(const char *words)
+{
+    size_t n = 0, count = 0;
+    while (exp_words_at(words, count, &n))
+        count++;
+    return count;
 }
 
 bool exp_row_applies(const struct exp_row *row, const char *tag)

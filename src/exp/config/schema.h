@@ -74,6 +74,7 @@ bool exp_row_applies(const struct exp_row *row, const char *tag);
 bool exp_words_find(const char *words, const char *word, size_t length, size_t *index);
 /* Word number `index`; its length in *length. NULL past the end. */
 const char *exp_words_at(const char *words, size_t index, size_t *length);
+size_t exp_words_count(const char *words);
 
 /* Row of section `prefix` with this key under `tag`; the row of some other alternative when none
  * applies

@@ -7,6 +7,8 @@
 
 #include "exp/config/reader.h"
 
+#define LIST_MAX 12 /* beside a likely guess, a longer list of keys is noise */
+
 /* The alternative that `node` selects. */
 struct choice {
     const struct exp_row *row; /* the TAG row; NULL: the section has no alternatives */
@@ -71,6 +73,8 @@ static void report_unknown(struct exp_config_reader *reader, const char *section
                            const struct choice *choice, const struct exp_path *path,
                            const struct ebb_doc_node *key, const char *section_path)
 {
+    if (exp_report_is_full(reader))
+        return;
     struct ebb_str keys, allowed;
     ebb_str_init(&keys);
     ebb_str_init(&allowed);
@@ -78,8 +82,12 @@ static void report_unknown(struct exp_config_reader *reader, const char *section
         say_all_keys(section, &keys);
     else
         say_keys(section, choice->tag, section_path, &keys);
-    exp_say_words(ebb_str_c(&keys), &allowed);
+    size_t count = exp_words_count(ebb_str_c(&keys));
     const char *nearest = exp_nearest_word(reader, ebb_str_c(&keys), key->text, key->length);
+    if (nearest && count > LIST_MAX)
+        ebb_str_printf(&allowed, "any of %zu keys, see ebb experiment schema", count);
+    else
+        exp_say_words(ebb_str_c(&keys), &allowed);
     struct exp_path at = {.up = path, .key = key->text, .length = key->length};
     if (keys.failed || allowed.failed)
         reader->failed = true;
@@ -97,6 +105,8 @@ static void report_foreign(struct exp_config_reader *reader, const char *section
                            const struct choice *choice, const struct exp_path *path,
                            const struct ebb_doc_node *key, const char *section_path)
 {
+    if (exp_report_is_full(reader))
+        return;
     struct ebb_str owners, keys, allowed;
     ebb_str_init(&owners);
     ebb_str_init(&keys);
@@ -118,8 +128,8 @@ static void report_foreign(struct exp_config_reader *reader, const char *section
         reader->failed = true;
     else
         exp_report_error(reader, &at, key, "unknown key for %s %s (it belongs to %s), allowed: %s",
-                         exp_row_key(choice->row), choice->tag, ebb_str_c(&owners),
-                         ebb_str_c(&allowed));
+                         section_path[0] ? section_path : exp_row_key(choice->row), choice->tag,
+                         ebb_str_c(&owners), ebb_str_c(&allowed));
     ebb_str_fini(&owners);
     ebb_str_fini(&keys);
     ebb_str_fini(&allowed);
@@ -193,6 +203,8 @@ void exp_section_check_keys(struct exp_config_reader *reader, const struct ebb_d
 static void report_missing(struct exp_config_reader *reader, const struct exp_row *row,
                            const struct exp_path *path, const struct ebb_doc_node *where)
 {
+    if (exp_report_is_full(reader))
+        return;
     struct ebb_str allowed;
     ebb_str_init(&allowed);
     exp_say_allowed(row, &allowed);
@@ -217,6 +229,18 @@ static bool needs_choice(const char *section, const struct ebb_doc_node *node)
     return false;
 }
 
+void exp_section_mark_bad(struct exp_config_reader *reader, const struct exp_row *row, void *field)
+{
+    if (!field)
+        return;
+    exp_mark_bad(reader, field);
+    for (size_t i = 0; row->type == EXP_T_MAP && i < exp_schema_count; i++) {
+        const struct exp_row *below = &exp_schema[i];
+        if (exp_row_in(below, exp_row_section(row)) && below->at != SIZE_MAX)
+            exp_section_mark_bad(reader, below, (char *)field + below->at);
+    }
+}
+
 /* A section being read. */
 struct place {
     const char *section;
@@ -236,7 +260,7 @@ static const struct ebb_doc_node *absent_row(struct exp_config_reader *reader,
     if ((row->flags & EXP_REQUIRED) ||
         ((row->flags & EXP_TAG) && needs_choice(in->section, in->node))) {
         report_missing(reader, row, path, where);
-        exp_mark_bad(reader, field);
+        exp_section_mark_bad(reader, row, field);
         return NULL;
     }
     if (row->type == EXP_T_MAP) {

@@ -23,22 +23,29 @@ static const char *nearest_name(struct exp_config_reader *reader, const struct e
     return exp_nearest_word(reader, row->names, node->text, node->length);
 }
 
+/* What was meant as text and read as a number or boolean needs quotes. */
+static void say_quotes(const struct ebb_doc_node *node, const struct ebb_str *found,
+                       struct ebb_str *allowed)
+{
+    if (node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE || node->kind == EBB_DOC_BOOL)
+        ebb_str_printf(allowed, " (quoted: \"%s\")", ebb_str_c(found));
+}
+
 void exp_value_refuse(struct exp_config_reader *reader, const struct exp_row *row,
                       const struct exp_path *path, const struct ebb_doc_node *node)
 {
+    if (exp_report_is_full(reader))
+        return;
     struct ebb_str found, allowed;
     ebb_str_init(&found);
     ebb_str_init(&allowed);
     if (row->flags & EXP_SECRET)
-        ebb_str_add(&found, "something else");
+        ebb_str_printf(&found, "%s (not shown)", ebb_doc_kind_text(node->kind));
     else
         exp_say_found(node, &found);
     exp_say_allowed(row, &allowed);
-    bool is_bare =
-        node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE || node->kind == EBB_DOC_BOOL;
-    if (row->type == EXP_T_STRING && is_bare && !row->names && !row->check &&
-        !(row->flags & EXP_SECRET))
-        ebb_str_printf(&allowed, " (quoted: \"%s\")", ebb_str_c(&found));
+    if (row->type == EXP_T_STRING && !row->names && !row->check && !(row->flags & EXP_SECRET))
+        say_quotes(node, &found, &allowed);
     const char *nearest = nearest_name(reader, row, node);
     if (found.failed || allowed.failed)
         reader->failed = true;
@@ -142,14 +149,21 @@ const char *exp_value_text(struct exp_config_reader *reader, const struct exp_pa
 {
     if (is_plain_text(node))
         return node->text;
-    struct ebb_str found;
+    if (exp_report_is_full(reader))
+        return NULL;
+    struct ebb_str found, text;
     ebb_str_init(&found);
+    ebb_str_init(&text);
     exp_say_found(node, &found);
-    if (found.failed)
+    ebb_str_add(&text, allowed);
+    say_quotes(node, &found, &text);
+    if (found.failed || text.failed)
         reader->failed = true;
     else
-        exp_report_error(reader, path, node, "found %s, allowed: %s", ebb_str_c(&found), allowed);
+        exp_report_error(reader, path, node, "found %s, allowed: %s", ebb_str_c(&found),
+                         ebb_str_c(&text));
     ebb_str_fini(&found);
+    ebb_str_fini(&text);
     return NULL;
 }
 
@@ -374,8 +388,7 @@ const struct ebb_doc_node *exp_value_read(struct exp_config_reader *reader,
         return result;
     if (!is_reported)
         exp_value_refuse(reader, row, path, node);
-    if (field)
-        exp_mark_bad(reader, field);
+    exp_section_mark_bad(reader, row, field);
     return NULL;
 }
 

@@ -117,10 +117,24 @@ static void run_case(struct ebb_arena *arena, const struct ebb_doc_node *item, s
     memcpy(out->problem, err.message, sizeof out->problem);
 }
 
+/* A text that is no YAML at all (a key twice) has no paths; its message quotes the key. */
+static bool quotes_key(const char *message, const char *field)
+{
+    const char *dot = strrchr(field, '.');
+    const char *key = dot ? dot + 1 : field;
+    size_t n = strlen(key);
+    for (const char *at = message; (at = strstr(at, key)) != NULL; at++)
+        if (at > message && at[-1] == '\'' && at[n] == '\'')
+            return true;
+    return false;
+}
+
 static bool names_field(const struct exp_report *report, const char *field)
 {
     for (size_t i = 0; i < report->count; i++) {
         const struct exp_finding *f = &report->items[i];
+        if (f->kind == EXP_FINDING_ERROR && !f->path[0] && quotes_key(f->message, field))
+            return true;
         if (f->kind == EXP_FINDING_ERROR &&
             (strcmp(f->path, field) == 0 || (f->also && strcmp(f->also, field) == 0)))
             return true;
