@@ -90,8 +90,10 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
     struct exp_config_options options = {
         .file_name = path, .template_name = o->template_path, .default_seed = -1};
     if (o->template_path &&
-        ebb_doc_load(arena, o->template_path, &options.template_root, &err) != EBB_OK)
-        return cli_report(&err);
+        ebb_doc_load(arena, o->template_path, &options.template_root, &err) != EBB_OK) {
+        int code = cli_report(&err);
+        return err.status == EBB_ELIMIT ? 2 : code; /* a bomb is an invalid file */
+    }
     enum ebb_status status = exp_config_load(arena, path, &options, &config, &report, &err);
     if (report.errors == 0 && status != EBB_OK)
         return cli_report(&err); /* no finding says it: memory, or a file that cannot be read */
@@ -116,7 +118,7 @@ static int run_validate(int argc, char **argv)
     struct validate_options o = {0};
     const struct cli_option options[] = {
         {"template", 't', CLI_STRING, &o.template_path, "FILE",
-         "lay FILE over a template, which need not be complete"},
+         "template under the file; need not be complete"},
         {"json", 0, CLI_FLAG, &o.is_json, NULL,
          "one JSON object: valid, findings, and the normalised form"},
     };

@@ -143,7 +143,7 @@ const struct exp_row exp_schema[] = {
     {.path = "searcher.source_checkpoint_uuid", .type = EXP_T_STRING, .flags = EXP_NULLABLE, .check = exp_form_uuid, .allowed = "a UUID", IN_SEARCHER(source_checkpoint_uuid),
      .help = "Start every trial from this checkpoint."},
     {.path = "searcher.max_concurrent_trials", .type = EXP_T_INT, .flags = EXP_QUIET | EXP_BEYOND, .preset = "0", .bounds = ">= 0", IN_SEARCHER(max_concurrent_trials),
-     .help = "How many trials run at a time; 0: no limit (`adaptive_asha`: chosen from the brackets)."},
+     .help = "How many trials run at a time; 0: no limit (`adaptive_asha`: chosen from the brackets; `tpe`: 10)."},
     {.path = "searcher.max_steps", .when = "single random grid adaptive_simple tpe", .type = EXP_T_INT, .flags = EXP_REQUIRED, .bounds = "> 0", IN_SEARCHER(max_steps),
      .help = "Steps of a trial (`adaptive_simple`: of the longest)."},
     {.path = "searcher.max_trials", .when = "random tpe adaptive_asha async_halving", .type = EXP_T_INT, .flags = EXP_REQUIRED, .bounds = "> 0, <= 1000000", IN_SEARCHER(max_trials),

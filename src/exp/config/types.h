@@ -66,7 +66,7 @@ struct exp_searcher {
     bool smaller_is_better;
     int64_t source_trial_id;            /* 0 = none */
     const char *source_checkpoint_uuid; /* lower case; NULL = none */
-    int64_t max_concurrent_trials;      /* 0 = no limit (adaptive_asha: automatic) */
+    int64_t max_concurrent_trials;      /* 0 = no limit (adaptive_asha, tpe: automatic) */
 
     int64_t max_steps;          /* single random grid adaptive_simple tpe */
     int64_t max_trials;         /* random adaptive_simple adaptive_asha async_halving tpe */

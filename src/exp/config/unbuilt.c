@@ -78,14 +78,6 @@ static bool uses_custom(const struct exp_config *c)
     return c->searcher.kind == EXP_SEARCHER_CUSTOM;
 }
 
-/* adaptive_asha and async_halving keep to it themselves. */
-static bool uses_concurrency(const struct exp_config *c)
-{
-    return c->searcher.max_concurrent_trials > 0 &&
-           c->searcher.kind != EXP_SEARCHER_ADAPTIVE_ASHA &&
-           c->searcher.kind != EXP_SEARCHER_ASYNC_HALVING;
-}
-
 const struct exp_unbuilt exp_unbuilt_table[] = {
     {"entrypoint", "onnx:<path>", "ONNX models are not read", uses_onnx},
     {"checkpoint_storage.type", "s3", "checkpoints are kept on shared_fs only", uses_s3},
@@ -94,8 +86,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"tensorboard_storage", "", "event files are written beside the checkpoints only",
      uses_tensorboard},
     {"searcher.name", "custom", "external search programs are not started", uses_custom},
-    {"searcher.max_concurrent_trials", "> 0", "only adaptive_asha and async_halving keep to it",
-     uses_concurrency},
     {"resources.slots_per_trial", "> 1", "a trial trains on one slot", uses_slots},
     {"resources.agent_label", "", "there is one agent, this machine, without label",
      uses_agent_label},
