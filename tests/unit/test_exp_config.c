@@ -474,6 +474,7 @@ TEST(resources__limits)
     expect_refused("resources.max_slots", "resources: {max_slots: 1, slots_per_trial: 2}");
     expect_refused("resources.max_slots", "resources: {max_slots: 0}");
     expect_accepted("resources: {max_slots: null, slots_per_trial: 8}");
+    expect_accepted("resources: {max_slots: 8, slots_per_trial: 8}");
     expect_refused("resources.weight", "resources: {weight: 0}");
     expect_refused("resources.slots_per_trial", "resources: {slots_per_trial: 0}");
     expect_refused("resources.shm_size", "resources: {shm_size: -1}");

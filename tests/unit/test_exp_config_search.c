@@ -82,6 +82,8 @@ TEST(hparam__rules)
         expect_refused(path, line);
     }
     expect_accepted(SPACE "a: {type: int, minval: 0, maxval: 9223372036854775806}}");
+    expect_refused("hyperparameters.a",
+                   SPACE "a: {type: int, minval: 0, maxval: 9223372036854775807}}");
     expect_refused("hyperparameters.", SPACE "'': 1}");
 }
 
@@ -126,6 +128,8 @@ TEST(batch_size__feeds_every_slot)
     expect_refused("hyperparameters.global_batch_size", text);
     snprintf(text, sizeof text, "%s{slots_per_trial: 4, native_parallel: true}", line);
     expect_accepted(text);
+    expect_refused("hyperparameters.global_batch_size",
+                   "hyperparameters: {global_batch_size: 0}\nresources: {native_parallel: true}");
     reading_open(&r, "hyperparameters: {global_batch_size: 10}\nresources: {slots_per_trial: 4}");
     CHECK_OK(r.status, &r.err);
     const struct exp_finding *f =

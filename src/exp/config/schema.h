@@ -3,7 +3,8 @@
  * A row is one key. Rows of a section stand together, in the order of the reference page and of the
  * normalised form. A key that differs between alternatives of a tagged section (searcher, storage,
  * hyperparameter) has one row per difference, told apart by `when`. To add a key: one row here, one
- * field in types.h, `make golden` for the page; a rule between several keys goes to rules.c. */
+ * field in types.h; `EBB_GOLDEN_UPDATE=1 test_exp_config_golden` rewrites the page. A rule between
+ * several keys goes to rules.c. */
 #ifndef EBB_EXP_CONFIG_SCHEMA_H
 #define EBB_EXP_CONFIG_SCHEMA_H
 
