@@ -68,8 +68,7 @@ static struct loss count(const struct trace_dtr_writer *w)
             continue;
         const struct trace_op *op = &t->ops[cmd->index];
         /* as the reader will label it */
-        is_backward |= at >= t->backward_command;
-        is_backward |= !op->is_leaf && strstr(op->kind->name, "backward") != NULL;
+        is_backward |= at >= w->mark;
         l.phases += op->phase != (is_backward ? TRACE_BACKWARD : TRACE_FORWARD);
         count_op(&l, t, op);
         if (op->is_leaf)

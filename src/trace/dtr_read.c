@@ -27,7 +27,8 @@ struct reader {
     uint32_t *handles; /* by tensor */
     size_t handle_capacity;
     struct ebb_strmap kinds; /* operator name -> const struct trace_kind * */
-    bool is_backward;
+    enum { FORWARD, BACKWARD_BY_NAME, BACKWARD } pass;
+    size_t backward_op; /* first op of the backward pass by name */
     /* the op under construction */
     enum waiting waiting;
     const struct trace_kind *kind;
@@ -139,18 +140,32 @@ static enum ebb_status kind_find(struct reader *r, const struct trace_dtr_text *
     return ebb_strmap_put(&r->kinds, t->text, t->length, (uint64_t)(uintptr_t)r->kind, r->err);
 }
 
+/* An operator with "backward" in its name begins the backward pass, unless the log says itself
+ * where it begins: the logger calls some forward operators so (max_pool2d_backward). */
+static void begin_backward_by_name(struct reader *r)
+{
+    if (r->pass != FORWARD || strstr(r->kind->name, "backward") == NULL)
+        return;
+    r->pass = BACKWARD_BY_NAME;
+    r->backward_op = r->builder->op_count;
+    trace_builder_mark_backward(r->builder);
+}
+
 static void begin_backward(struct reader *r)
 {
-    if (!r->is_backward)
-        trace_builder_mark_backward(r->builder);
-    r->is_backward = true;
+    if (r->pass == BACKWARD)
+        return;
+    for (size_t i = r->backward_op; r->pass == BACKWARD_BY_NAME && i < r->builder->op_count; i++)
+        r->builder->ops[i].phase = TRACE_FORWARD;
+    r->pass = BACKWARD;
+    trace_builder_mark_backward(r->builder);
 }
 
 /* Appends the op under construction; its outputs get one handle each. */
 static enum ebb_status emit(struct reader *r, bool is_leaf, uint32_t *first)
 {
-    if (!is_leaf && strstr(r->kind->name, "backward") != NULL)
-        begin_backward(r);
+    if (!is_leaf)
+        begin_backward_by_name(r);
     struct trace_op_desc desc = {
         .kind = r->kind,
         .cost_ns = r->cost_ns,
@@ -159,7 +174,7 @@ static enum ebb_status emit(struct reader *r, bool is_leaf, uint32_t *first)
         .outputs = r->outputs,
         .output_count = r->output_count,
         .partner = TRACE_NONE,
-        .phase = r->is_backward ? TRACE_BACKWARD : TRACE_FORWARD,
+        .phase = r->pass == FORWARD ? TRACE_FORWARD : TRACE_BACKWARD,
         .is_leaf = is_leaf,
     };
     enum ebb_status status = trace_builder_op(r->builder, &desc, first, r->err);

@@ -347,7 +347,8 @@ static uint32_t write_command(struct trace_dtr_writer *w, uint32_t at)
     return 1;
 }
 
-/* The reader takes the first operator with "backward" in its name for the beginning of the pass. */
+/* Without an annotation the reader takes the first operator with "backward" in its name for the
+ * beginning. */
 static bool starts_backward(const struct trace *t, uint32_t at)
 {
     const struct trace_op *op = &t->ops[t->commands[at].index];
@@ -368,9 +369,9 @@ static enum ebb_status walk(struct trace_dtr_writer *w, struct ebb_error *err)
         if (!is_marked && at >= t->backward_command) {
             put_text(w, "{\"ANNOTATION\":\"BACKWARD\",\"INSTRUCTION\":\"ANNOTATE\"}\n");
             is_marked = true;
-            w->mark = w->mark == TRACE_NONE ? at : w->mark;
+            w->mark = at;
         }
-        if (w->out != NULL && w->mark == TRACE_NONE && starts_backward(t, at))
+        if (w->out != NULL && is_marked && w->mark == TRACE_NONE && starts_backward(t, at))
             w->mark = at;
         at += write_command(w, at);
         if (w->out != NULL && w->out->length >= 1 << 16) {

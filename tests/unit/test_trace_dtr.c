@@ -170,6 +170,14 @@ TEST(backward__is_set_by_annotation_or_by_name)
     CHECK_EQ(t->ops[2].phase, TRACE_BACKWARD); /* the label stays */
     CHECK_EQ(t->backward_command, 2);
     trace_destroy(t);
+    /* the logger calls some forward operators backward: what it says itself counts */
+    t = read_log(CONSTANT("x1", "8") CALL("\"x1\"", "max_pool2d_backward", "\"x2\"", "1")
+                     RESULT("x2", "8", "-1") ANNOTATE("BACKWARD") CALL("\"x1\"", "f", "\"x3\"", "1")
+                         RESULT("x3", "8", "-1"));
+    CHECK_EQ(t->ops[1].phase, TRACE_FORWARD);
+    CHECK_EQ(t->ops[2].phase, TRACE_BACKWARD);
+    CHECK_EQ(t->backward_command, 3);
+    trace_destroy(t);
 }
 
 TEST(lines__may_be_spelled_freely)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "test.h"
 
+#include "base/doc.h"
 #include "base/heap.h"
 #include "trace/trace.h"
 
@@ -152,7 +153,46 @@ TEST(golden_graphs__are_read_whole)
     CHECK(count >= 30);
 }
 
+/* The least peak without recomputation, and the largest inputs + output of one node, as another
+ * program found them. */
+TEST(golden_optima__agree_on_peak_and_working_set)
+{
+    TEST_UNUSED;
+    static const char *const folders[] = {EBB_SOURCE_DIR "/tests/golden/checkmate/optimum/",
+                                          EBB_SOURCE_DIR "/../shared/data/checkmate/optimum/"};
+    const char *folder = access(folders[0], R_OK) == 0 ? folders[0] : folders[1];
+    DIR *dir = opendir(folder);
+    if (dir == NULL) {
+        print_message("SKIPPED: %s is absent\n", folder);
+        skip();
+    }
+    int count = 0;
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (strstr(entry->d_name, ".json") == NULL)
+            continue;
+        char optimum[600], graph[600];
+        struct ebb_error err;
+        struct ebb_arena arena;
+        struct trace *t = NULL;
+        struct trace_stats s;
+        const struct ebb_doc_node *golden = NULL;
+        snprintf(optimum, sizeof optimum, "%s%s", folder, entry->d_name);
+        snprintf(graph, sizeof graph, GRAPHS "%s", entry->d_name);
+        ebb_arena_init(&arena);
+        CHECK_OK(ebb_doc_load(&arena, optimum, &golden, &err), &err);
+        CHECK_OK(trace_load(graph, TRACE_FORMAT_GRAPH, &t, &err), &err);
+        CHECK_OK(trace_stats_compute(t, &s, &err), &err);
+        CHECK_EQ(s.baseline_bytes, ebb_doc_int(golden, "no_recompute_peak", -1));
+        CHECK_EQ(s.working_bytes, ebb_doc_int(golden, "max_in_out_bytes", -1));
+        trace_destroy(t);
+        ebb_arena_fini(&arena);
+        count++;
+    }
+    closedir(dir);
+    CHECK(count >= 15);
+}
+
 TEST_MAIN(RUN(graph__becomes_one_op_per_node),
           RUN(graph__releases_each_output_after_its_last_reader),
           RUN(errors__name_file_line_and_column), RUN(graph__survives_every_failing_allocation),
-          RUN(golden_graphs__are_read_whole))
+          RUN(golden_graphs__are_read_whole), RUN(golden_optima__agree_on_peak_and_working_set))

@@ -1,0 +1,31 @@
+/* cmd_trace.h - what the verbs of `ebb trace` share. */
+#ifndef EBB_CLI_CMD_TRACE_H
+#define EBB_CLI_CMD_TRACE_H
+
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "trace/trace.h"
+
+extern const struct cli_command cli_cmd_trace, cli_cmd_trace_show, cli_cmd_trace_stat;
+extern const char *const cli_trace_phases[]; /* by enum trace_phase */
+
+/* Life of a storage, in ops; TRACE_NONE where there is none. */
+struct cli_trace_life {
+    uint32_t born;      /* op that made it */
+    uint32_t last_read; /* last op that reads it */
+    uint32_t freed;     /* op after which its last handle goes; TRACE_NONE: lives on */
+    bool is_kept;       /* pinned behind the last op */
+};
+
+/* One per storage; owned by the caller (ebb_free). */
+enum ebb_status cli_trace_lives(const struct trace *trace, struct cli_trace_life **lives,
+                                struct ebb_error *err);
+
+void cli_trace_json_string(struct ebb_json_writer *w, const char *key, const char *text);
+void cli_trace_json_uint(struct ebb_json_writer *w, const char *key, uint64_t value);
+void cli_trace_json_index(struct ebb_json_writer *w, const char *key, uint32_t value);
+/* Prints the text as one line and frees it; the exit code. */
+int cli_trace_print_json(struct ebb_str *out);
+
+#endif

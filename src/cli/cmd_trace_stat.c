@@ -1,0 +1,335 @@
+/* cmd_trace_stat.c - ebb trace stat: the figures of a trace, its kinds of op, its largest storages.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/map.h"
+#include "cli/cmd_trace.h"
+
+struct kind_total {
+    const char *name;
+    uint64_t count, cost_ns, bytes;
+};
+
+struct report {
+    const char *file;
+    const struct trace *t;
+    struct trace_stats s;
+    struct kind_total *kinds; /* dearest first */
+    size_t kind_count, kind_capacity;
+    uint32_t *largest; /* storages, largest first */
+    size_t largest_count;
+    struct cli_trace_life *lives;
+};
+
+static int by_cost(const void *a, const void *b)
+{
+    const struct kind_total *x = a, *y = b;
+    if (x->cost_ns != y->cost_ns)
+        return x->cost_ns > y->cost_ns ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+/* Kinds of the same name count together, whatever their purity. */
+static enum ebb_status count_kinds(struct report *r, struct ebb_error *err)
+{
+    const struct trace *t = r->t;
+    struct ebb_strmap index;
+    enum ebb_status status = EBB_OK;
+    ebb_strmap_init(&index);
+    for (uint32_t i = 0; i < t->op_count && status == EBB_OK; i++) {
+        const struct trace_op *op = &t->ops[i];
+        uint64_t at = r->kind_count;
+        size_t length = strlen(op->kind->name);
+        if (!ebb_strmap_get(&index, op->kind->name, length, &at)) {
+            status =
+                ebb_grow(&r->kinds, &r->kind_capacity, r->kind_count + 1, sizeof *r->kinds, err);
+            if (status == EBB_OK)
+                status = ebb_strmap_put(&index, op->kind->name, length, at, err);
+            if (status != EBB_OK)
+                break;
+            r->kinds[r->kind_count++] = (struct kind_total){.name = op->kind->name};
+        }
+        r->kinds[at].count++;
+        r->kinds[at].cost_ns += op->cost_ns;
+        for (uint32_t k = 0; k < op->output_count; k++)
+            if (t->tensors[op->output_first + k].alias == TRACE_FRESH)
+                r->kinds[at].bytes += t->storages[t->tensors[op->output_first + k].storage].bytes;
+    }
+    ebb_strmap_fini(&index);
+    if (status == EBB_OK && r->kind_count > 0)
+        qsort(r->kinds, r->kind_count, sizeof *r->kinds, by_cost);
+    return status;
+}
+
+/* The `top` largest, by insertion: top is small. Equal sizes by lower id. */
+static enum ebb_status find_largest(struct report *r, size_t top, struct ebb_error *err)
+{
+    const struct trace *t = r->t;
+    r->largest = ebb_calloc(top + 1, sizeof *r->largest);
+    if (r->largest == NULL)
+        return ebb_no_memory(err, (top + 1) * sizeof *r->largest);
+    for (uint32_t s = 0; s < t->storage_count && top > 0; s++) {
+        size_t at = r->largest_count;
+        while (at > 0 && t->storages[r->largest[at - 1]].bytes < t->storages[s].bytes)
+            at--;
+        if (at == top)
+            continue;
+        if (r->largest_count < top)
+            r->largest_count++;
+        memmove(r->largest + at + 1, r->largest + at,
+                (r->largest_count - 1 - at) * sizeof *r->largest);
+        r->largest[at] = s;
+    }
+    return EBB_OK;
+}
+
+/* ---- for people
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static void line_bytes(const char *name, uint64_t bytes, const struct trace_stats *s,
+                       const char *what)
+{
+    char a[32];
+    printf("  %-12s %10s %6.1f %%  %s\n", name, ebb_format_bytes(bytes, a, sizeof a),
+           s->baseline_bytes > 0 ? 100.0 * (double)bytes / (double)s->baseline_bytes : 0.0, what);
+}
+
+static void print_figures(const struct report *r)
+{
+    const struct trace *t = r->t;
+    const struct trace_stats *s = &r->s;
+    char a[32];
+    if (strcmp(r->file, t->name) == 0)
+        printf("%s\n", r->file);
+    else
+        printf("%s (%s)\n", r->file, t->name);
+    printf("  %-12s %u: %u forward, %u backward, %u leaves among them\n", "ops", t->op_count,
+           s->forward_count, s->backward_count, s->leaf_count);
+    printf("  %-12s %u on %u storages, %u views\n", "tensors", t->tensor_count, t->storage_count,
+           s->view_count);
+    printf("  %-12s %u: %u get, %u release, %u pin\n", "commands", t->command_count, s->get_count,
+           s->release_count, s->pin_count);
+    printf("  %-12s %s\n", "compute", ebb_format_ns(s->base_ns, a, sizeof a));
+    printf("  %-12s %016llx%016llx\n\n", "signature", (unsigned long long)t->signature.high,
+           (unsigned long long)t->signature.low);
+    line_bytes("peak", s->baseline_bytes, s, "without a limit: what ratios are ratios of");
+    line_bytes("leaves", s->leaf_bytes, s, "weights and inputs: cannot be recomputed");
+    line_bytes("kept", s->keep_bytes, s, "must be there at the end");
+    line_bytes("working set", s->working_bytes, s, "largest of one op, workspace included");
+    if (s->working_op != TRACE_NONE)
+        printf("  %-31s  op %u: %s %s\n", "", s->working_op, t->ops[s->working_op].kind->name,
+               trace_label(t, &t->ops[s->working_op]));
+    line_bytes("bottleneck", s->bottleneck_bytes, s, "the same as the DTR paper counts it");
+    line_bytes("total", s->total_bytes, s, "all storages together");
+    if (t->is_graph)
+        line_bytes("fixed", t->graph_fixed_bytes, s, "outside the budget of a graph");
+}
+
+static void print_kinds(const struct report *r, size_t top)
+{
+    static const char *const columns[] = {"kind", "ops", "time", "share", "output bytes"};
+    struct cli_table *table = cli_table_create(columns, 5);
+    size_t shown = r->kind_count < top ? r->kind_count : top;
+    char a[32], b[32];
+    for (size_t i = 0; table != NULL && i < shown; i++) {
+        const struct kind_total *k = &r->kinds[i];
+        cli_table_cell(table, "%s", k->name);
+        cli_table_cell(table, "%llu", (unsigned long long)k->count);
+        cli_table_cell(table, "%s", ebb_format_ns(k->cost_ns, a, sizeof a));
+        cli_table_cell(table, "%.1f%%",
+                       r->s.base_ns > 0 ? 100.0 * (double)k->cost_ns / (double)r->s.base_ns : 0.0);
+        cli_table_cell(table, "%s", ebb_format_bytes(k->bytes, b, sizeof b));
+    }
+    if (table == NULL || shown == 0) {
+        cli_table_destroy(table);
+        return;
+    }
+    printf("\nWhere the time goes\n");
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+    if (shown < r->kind_count)
+        printf("... %zu more kinds; --top N shows more\n", r->kind_count - shown);
+}
+
+static void print_largest(const struct report *r)
+{
+    static const char *const columns[] = {"storage", "bytes",     "kind", "label",
+                                          "op",      "last read", "freed"};
+    struct cli_table *table = cli_table_create(columns, 7);
+    const struct trace *t = r->t;
+    char a[32];
+    for (size_t i = 0; table != NULL && i < r->largest_count; i++) {
+        uint32_t s = r->largest[i];
+        const struct cli_trace_life *life = &r->lives[s];
+        cli_table_cell(table, "%u", s);
+        cli_table_cell(table, "%s", ebb_format_bytes(t->storages[s].bytes, a, sizeof a));
+        cli_table_cell(table, "%s", t->ops[life->born].kind->name);
+        cli_table_cell(table, "%s", trace_label(t, &t->ops[life->born]));
+        cli_table_cell(table, "%u", life->born);
+        if (life->last_read == TRACE_NONE)
+            cli_table_cell(table, "-");
+        else
+            cli_table_cell(table, "%u", life->last_read);
+        if (life->is_kept || life->freed == TRACE_NONE)
+            cli_table_cell(table, "%s", life->is_kept ? "kept" : "-");
+        else
+            cli_table_cell(table, "%u", life->freed);
+    }
+    if (table == NULL || r->largest_count == 0) {
+        cli_table_destroy(table);
+        return;
+    }
+    printf("\nLargest storages\n");
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+/* ---- for programs
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static void json_head(struct ebb_json_writer *w, const struct report *r)
+{
+    const struct trace *t = r->t;
+    const struct trace_stats *s = &r->s;
+    char signature[40];
+    snprintf(signature, sizeof signature, "%016llx%016llx", (unsigned long long)t->signature.high,
+             (unsigned long long)t->signature.low);
+    cli_trace_json_string(w, "file", r->file);
+    cli_trace_json_string(w, "name", t->name);
+    cli_trace_json_string(w, "signature", signature);
+    cli_trace_json_uint(w, "ops", t->op_count);
+    cli_trace_json_uint(w, "tensors", t->tensor_count);
+    cli_trace_json_uint(w, "storages", t->storage_count);
+    cli_trace_json_uint(w, "commands", t->command_count);
+    cli_trace_json_uint(w, "leaves", s->leaf_count);
+    cli_trace_json_uint(w, "views", s->view_count);
+    cli_trace_json_uint(w, "gets", s->get_count);
+    cli_trace_json_uint(w, "releases", s->release_count);
+    cli_trace_json_uint(w, "pins", s->pin_count);
+    cli_trace_json_uint(w, "forward_ops", s->forward_count);
+    cli_trace_json_uint(w, "backward_ops", s->backward_count);
+    cli_trace_json_uint(w, "base_ns", s->base_ns);
+    cli_trace_json_uint(w, "baseline_bytes", s->baseline_bytes);
+    cli_trace_json_uint(w, "leaf_bytes", s->leaf_bytes);
+    cli_trace_json_uint(w, "keep_bytes", s->keep_bytes);
+    cli_trace_json_uint(w, "working_bytes", s->working_bytes);
+    cli_trace_json_index(w, "working_op", s->working_op);
+    cli_trace_json_uint(w, "bottleneck_bytes", s->bottleneck_bytes);
+    cli_trace_json_uint(w, "total_bytes", s->total_bytes);
+    ebb_jsonw_key(w, "is_graph");
+    ebb_jsonw_bool(w, t->is_graph);
+    cli_trace_json_uint(w, "graph_fixed_bytes", t->graph_fixed_bytes);
+}
+
+static int print_json(const struct report *r, size_t top)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    json_head(&w, r);
+    ebb_jsonw_key(&w, "kinds");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < r->kind_count && i < top; i++) {
+        ebb_jsonw_object(&w);
+        cli_trace_json_string(&w, "kind", r->kinds[i].name);
+        cli_trace_json_uint(&w, "ops", r->kinds[i].count);
+        cli_trace_json_uint(&w, "ns", r->kinds[i].cost_ns);
+        cli_trace_json_uint(&w, "output_bytes", r->kinds[i].bytes);
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_key(&w, "largest");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < r->largest_count; i++) {
+        ebb_jsonw_object(&w);
+        cli_trace_json_uint(&w, "storage", r->largest[i]);
+        cli_trace_json_uint(&w, "bytes", r->t->storages[r->largest[i]].bytes);
+        cli_trace_json_uint(&w, "op", r->lives[r->largest[i]].born);
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    return cli_trace_print_json(&out);
+}
+
+/* ---- the command
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+static int stat_file(const char *file, size_t top, bool as_json)
+{
+    struct ebb_error err;
+    struct trace *trace = NULL;
+    struct report r = {.file = file};
+    int code = 0;
+    if (trace_load(file, TRACE_FORMAT_AUTO, &trace, &err) != EBB_OK)
+        return cli_report(&err);
+    r.t = trace;
+    if (trace_stats_compute(trace, &r.s, &err) != EBB_OK || count_kinds(&r, &err) != EBB_OK ||
+        find_largest(&r, top, &err) != EBB_OK || cli_trace_lives(trace, &r.lives, &err) != EBB_OK) {
+        code = cli_report(&err);
+    } else if (as_json) {
+        code = print_json(&r, top);
+    } else {
+        print_figures(&r);
+        print_kinds(&r, top);
+        print_largest(&r);
+    }
+    ebb_free(r.kinds);
+    ebb_free(r.largest);
+    ebb_free(r.lives);
+    trace_destroy(trace);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    int64_t top = 10;
+    bool as_json = false;
+    const struct cli_option options[] = {
+        {"top", 0, CLI_INT, &top, "N", "kinds and largest storages to list (default 10)"},
+        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per file"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb trace stat FILE... [--top N] [--json]",
+        .description = "Says how much memory and time a trace needs on a machine without limits, "
+                       "and where they go. 'peak' is\n"
+                       "what --ratio of 'ebb sim' and 'ebb plan' is a ratio of; no budget below "
+                       "'leaves' or below the largest\n"
+                       "working set can work without moving data elsewhere.\n\n"
+                       "FILE may be a native trace, a DTR log or a graph file.\n\n"
+                       "Examples:\n"
+                       "  ebb trace stat resnet32.log\n"
+                       "  ebb trace stat *.log --json | jq '[.name, .baseline_bytes]'",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = SIZE_MAX,
+    };
+    struct cli_args args;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    code = 0;
+    if (top < 0 || top > 1000)
+        code = cli_usage_error("option --top: %lld, must be from 0 to 1000", (long long)top);
+    for (size_t i = 0; code == 0 && i < args.positional_count; i++) {
+        if (i > 0 && !as_json)
+            putchar('\n');
+        code = stat_file(args.positional[i], (size_t)top, as_json);
+    }
+    cli_args_fini(&args);
+    return code;
+}
+
+const struct cli_command cli_cmd_trace_stat = {
+    .name = "trace stat",
+    .summary = "memory and time a trace needs, by kind of op and largest storages",
+    .run = run,
+};
