@@ -474,6 +474,16 @@ static enum ebb_status yaml_check_flow(struct yaml *y, const char *bytes, size_t
     return yaml_limit(y, err, scan.depth > YAML_MAX_DEPTH ? yaml_too_deep : yaml_too_many);
 }
 
+/* Length without the blanks of an unfinished last line. They mean nothing, but behind an empty
+ * block scalar libfyaml 0.7.12 reads an uninitialised value for them. */
+static size_t yaml_trim(const char *bytes, size_t length)
+{
+    size_t n = length;
+    while (n > 0 && bytes[n - 1] == ' ')
+        n--;
+    return n == 0 || bytes[n - 1] == '\n' || bytes[n - 1] == '\r' ? n : length;
+}
+
 static enum ebb_status yaml_parse(struct yaml *y, const char *bytes, size_t length,
                                   struct ebb_error *err)
 {
@@ -493,7 +503,7 @@ static enum ebb_status yaml_parse(struct yaml *y, const char *bytes, size_t leng
     enum ebb_status status;
     struct fy_parser *parser = fy_parser_create(&cfg);
     y->pieces = fy_token_iter_create(NULL);
-    if (!parser || !y->pieces || fy_parser_set_string(parser, bytes, length) != 0)
+    if (!parser || !y->pieces || fy_parser_set_string(parser, bytes, yaml_trim(bytes, length)) != 0)
         status = ebb_no_memory(err, 0);
     else
         status = yaml_pump(y, parser, diag, err);

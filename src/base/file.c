@@ -123,7 +123,7 @@ void ebb_file_view_close(struct ebb_file_view *view)
 enum ebb_status ebb_file_write_atomic(const char *path, const void *data, size_t length,
                                       struct ebb_error *err)
 {
-    struct ebb_file_out out;
+    struct ebb_file_out out = {0};
     EBB_TRY(ebb_file_out_open(&out, path, err));
     if (length > 0)
         (void)!fwrite(data, 1, length, out.stream); /* commit asks ferror */

@@ -28,9 +28,9 @@ enum { JSON_IN_OBJECT, JSON_IN_ARRAY }; /* entries of the stack */
 enum { CLASS_PLAIN = 1, CLASS_BLANK = 2, CLASS_DIGIT = 4, CLASS_DELIMITER = 8 };
 
 #define P CLASS_PLAIN
-#define B CLASS_BLANK | CLASS_DELIMITER
-#define D CLASS_DIGIT | CLASS_PLAIN
-#define S CLASS_DELIMITER | CLASS_PLAIN
+#define B (CLASS_BLANK | CLASS_DELIMITER)
+#define D (CLASS_DIGIT | CLASS_PLAIN)
+#define S (CLASS_DELIMITER | CLASS_PLAIN)
 /* clang-format off */
 static const uint8_t json_class[256] = {
     0, 0, 0, 0, 0, 0, 0, 0, 0, B, B, 0, 0, B, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,

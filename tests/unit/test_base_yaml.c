@@ -73,7 +73,11 @@ TEST(scalars__follow_the_core_schema)
                "[\"1\", \"true\", \"a\\tb\xc3\xa9\", \"it's\"]");
     check_yaml("a: |\n  one\n  two\nb: >-\n  one\n  two\n",
                "{\"a\": \"one\\ntwo\\n\", \"b\": \"one two\"}");
+    check_yaml("a: |\n ", "{\"a\": \"\"}");
+    check_yaml(">\r ", "\"\"");
+    check_yaml("a: |\n  x\n ", "{\"a\": \"x\\n\"}");
     check_yaml("", "null");
+    check_yaml("   ", "null");
     check_yaml("# nothing\n", "null");
     check_yaml("---\na: 1\n...\n", "{\"a\": 1}");
     check_yaml("%YAML 1.2\n---\na: yes", "{\"a\": \"yes\"}");
