@@ -9,14 +9,14 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/machine.h"
+#include "exp/exp.h"
 
-/* Programs that ebb starts, or that its users' files need. */
+/* Programs that ebb starts. */
 static const struct tool {
     const char *name, *purpose, *package;
 } tools[] = {
-    {"gnuplot", "charts (SVG, PNG, PDF)", "gnuplot-nox"},
-    {"git", "ebb experiment create --git", "git"},
-    {"python3", "trials written in Python", "python3"},
+    {"gnuplot", "charts as SVG, PNG and PDF", "gnuplot-nox"},
+    {"fc-list", "words beyond Latin, Greek and Cyrillic in PNG and PDF charts", "fontconfig"},
 };
 #define TOOL_COUNT (sizeof tools / sizeof tools[0])
 
@@ -154,6 +154,17 @@ static void print_tools(const struct finding *f)
     printf("%s\n", rebuild ? "   # then build ebb again" : "");
 }
 
+static void print_unbuilt(void)
+{
+    printf("\nValid in experiment files, but not yet runnable by this build\n");
+    if (exp_unbuilt_count == 0)
+        printf("  Nothing: all of it runs.\n");
+    for (size_t i = 0; i < exp_unbuilt_count; i++) {
+        const struct exp_unbuilt *u = &exp_unbuilt_table[i];
+        printf("  %s%s%s: %s\n", u->path, u->value[0] != '\0' ? " " : "", u->value, u->reason);
+    }
+}
+
 /* ---- for programs --------------------------------------------------------------------------- */
 
 static void key_string(struct ebb_json_writer *w, const char *key, const char *text)
@@ -237,6 +248,16 @@ static int print_json(const struct finding *f)
         json_part(&w, libraries[i].name, "library", libraries[i].is_built_in, "",
                   libraries[i].package);
     ebb_jsonw_array_end(&w);
+    ebb_jsonw_key(&w, "not_runnable_yet");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < exp_unbuilt_count; i++) {
+        ebb_jsonw_object(&w);
+        key_string(&w, "path", exp_unbuilt_table[i].path);
+        key_string(&w, "value", exp_unbuilt_table[i].value);
+        key_string(&w, "reason", exp_unbuilt_table[i].reason);
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
     ebb_jsonw_object_end(&w);
     if (ebb_str_status(&out, &err) == EBB_OK)
         puts(ebb_str_c(&out));
@@ -275,6 +296,7 @@ static int run(int argc, char **argv)
     print_machine(&f.machine);
     print_state(&f);
     print_tools(&f);
+    print_unbuilt();
     return 0;
 }
 

@@ -320,7 +320,7 @@ bool cli_machine_which(const char *program, const char *path, char *buf, size_t 
     while (path != NULL && *path != '\0') {
         size_t n = strcspn(path, ":");
         struct stat st;
-        int length = snprintf(buf, size, "%.*s/%s", (int)n, n > 0 ? path : ".", program);
+        int length = snprintf(buf, size, "%.*s/%s", (int)n, path, program);
         if (n > 0 && length > 0 && (size_t)length < size && access(buf, X_OK) == 0 &&
             stat(buf, &st) == 0 && S_ISREG(st.st_mode))
             return true;

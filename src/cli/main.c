@@ -11,9 +11,11 @@
 #include "base/str.h"
 
 extern const struct cli_command cli_cmd_doctor;
+extern const struct cli_command cli_cmd_experiment;
 
 /* In the order of the help page: what a newcomer needs first. */
 static const struct cli_command *const commands[] = {
+    &cli_cmd_experiment,
     &cli_cmd_doctor,
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
@@ -68,7 +70,7 @@ static const struct {
     {"trace", "ebb trace make --help", "make a trace to play with"},
     {"sim", "ebb sim --help", "run a trace under a budget, without the hardware"},
     {"plan", "ebb plan --help", "find the cheapest plan that fits a budget"},
-    {"experiment", "ebb experiment create --help", "search hyperparameters"},
+    {"experiment", "ebb experiment validate FILE", "check an experiment file"},
 };
 
 static void print_help(FILE *out, bool with_hidden)
