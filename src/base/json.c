@@ -102,9 +102,7 @@ static void json_skip_blanks(struct ebb_json *r)
 {
     const char *p = r->at, *end = r->end;
     while (p < end) {
-        if (*p == ' ') {
-            p++;
-        } else if (*p == '\n') {
+        if (*p == '\n') {
             p++;
             r->line++;
             r->line_start = p;
