@@ -12,9 +12,11 @@
 
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
+extern const struct cli_command cli_cmd_trace;
 
 /* In the order of the help page: what a newcomer needs first. */
 static const struct cli_command *const commands[] = {
+    &cli_cmd_trace,
     &cli_cmd_experiment,
     &cli_cmd_doctor,
 };
@@ -67,9 +69,11 @@ static const struct {
     const char *command, *line, *what;
 } first_steps[] = {
     {"doctor", "ebb doctor", "what this machine has, and what is missing"},
-    {"trace", "ebb trace make --help", "make a trace to play with"},
-    {"sim", "ebb sim --help", "run a trace under a budget, without the hardware"},
-    {"plan", "ebb plan --help", "find the cheapest plan that fits a budget"},
+    {"trace", "ebb trace make transformer -o gpt.trace", "make a trace to play with"},
+    {"trace", "ebb trace stat gpt.trace", "see where its memory goes"},
+    {"sim", "ebb sim gpt.trace --policy dtr --ratio 0.5",
+     "run it in half the memory, without the hardware"},
+    {"plan", "ebb plan gpt.trace --planner best --ratio 0.5", "find the cheapest plan that fits"},
     {"experiment", "ebb experiment validate FILE", "check an experiment file"},
 };
 
@@ -80,7 +84,7 @@ static void print_help(FILE *out, bool with_hidden)
     fprintf(out, "\nFirst steps:\n");
     for (size_t i = 0; i < sizeof first_steps / sizeof first_steps[0]; i++)
         if (find_command(first_steps[i].command) != NULL)
-            fprintf(out, "  %-30s  %s\n", first_steps[i].line, first_steps[i].what);
+            fprintf(out, "  %-46s  %s\n", first_steps[i].line, first_steps[i].what);
     fprintf(
         out,
         "\n'ebb COMMAND --help' explains one command; 'ebb help --all' also lists those for "
