@@ -8,7 +8,6 @@ struct show {
     const struct trace *t;
     const struct cli_trace_life *lives; /* per storage */
     uint32_t from, end;
-    bool as_json;
 };
 
 enum ebb_status cli_trace_lives(const struct trace *trace, struct cli_trace_life **lives,
@@ -300,7 +299,7 @@ static int run(int argc, char **argv)
         code = cli_report(&err);
     } else {
         uint32_t total = storages ? trace->storage_count : trace->op_count;
-        struct show s = {.t = trace, .lives = lives, .as_json = as_json};
+        struct show s = {.t = trace, .lives = lives};
         s.from = from < total ? (uint32_t)from : total;
         s.end = first == 0 || first > total - s.from ? total : s.from + (uint32_t)first;
         code = as_json ? show_json(&s, storages) : show_table(&s, storages);

@@ -101,6 +101,8 @@ TEST(logger_lines__take_the_fast_path)
     struct trace_dtr_record record = {.has = 0};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         CHECK(trace_dtr_scan_fast(&record, lines[i], strlen(lines[i])));
+    static const char twice[] = "{\"NAME\":\"x1\",\"NAME\":\"x2\"}";
+    CHECK(!trace_dtr_scan_fast(&record, twice, sizeof twice - 1));
     trace_dtr_record_fini(&record);
 }
 

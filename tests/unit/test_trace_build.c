@@ -426,4 +426,5 @@ TEST_MAIN(
     RUN(check__T7_refuses_a_mutating_kind_without_a_mutated_output),
     RUN(check__finds_every_broken_field), RUN(signature__depends_on_the_work_and_not_on_its_price),
     RUN(signature__is_the_same_on_every_machine), RUN(builder__survives_every_failing_allocation),
-    RUN(linear__has_the_commands_of_the_paper), RUN(stats__count_by_plain_reference_counting))
+    RUN(linear__has_the_commands_of_the_paper), RUN(stats__count_by_plain_reference_counting),
+    RUN(stats__count_views_and_repeated_inputs_as_the_paper_does))

@@ -114,6 +114,45 @@ TEST(log__admits_what_it_loses)
     trace_destroy(t);
 }
 
+TEST(log__copies_what_is_written_in_place)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct trace_builder *b = NULL;
+    struct trace *t = NULL, *back = NULL;
+    uint32_t w = 0, v = 0;
+    char lost[2000];
+    struct trace_output fresh = {.bytes = 64}, written = {.alias = TRACE_MUTATE};
+    struct trace_op_desc leaf = {.kind_name = "constant",
+                                 .outputs = &fresh,
+                                 .output_count = 1,
+                                 .partner = TRACE_NONE,
+                                 .is_leaf = true};
+    struct trace_op_desc step = {.kind_name = "step",
+                                 .cost_ns = 3,
+                                 .inputs = &w,
+                                 .input_count = 1,
+                                 .outputs = &written,
+                                 .output_count = 1,
+                                 .partner = TRACE_NONE};
+    CHECK_OK(trace_builder_create(&b, &err), &err);
+    CHECK_OK(trace_builder_op(b, &leaf, &w, &err), &err);
+    CHECK_OK(trace_builder_command(b, TRACE_PIN, w, &err), &err);
+    CHECK_OK(trace_builder_op(b, &step, &v, &err), &err);
+    CHECK_OK(trace_builder_command(b, TRACE_RELEASE, w, &err), &err);
+    CHECK_OK(trace_builder_command(b, TRACE_PIN, v, &err), &err);
+    CHECK_OK(trace_builder_finish(b, "in place", &t, &err), &err);
+    trace_builder_destroy(b);
+    CHECK_OK(trace_write_dtr(t, path, lost, sizeof lost, &err), &err);
+    CHECK_STR(lost, "1 ops write in place; in the log they make a copy.\n");
+    CHECK_OK(trace_load(path, TRACE_FORMAT_DTR, &back, &err), &err);
+    CHECK_EQ(back->storage_count, 2);
+    CHECK_EQ(back->storages[1].bytes, 64);
+    CHECK_EQ(back->command_count, t->command_count);
+    trace_destroy(back);
+    trace_destroy(t);
+}
+
 TEST(log__survives_every_failing_allocation)
 {
     TEST_UNUSED;
@@ -156,8 +195,11 @@ TEST(recorded_logs__read_back_the_same)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RUN(log__reads_back_as_the_same_program), RUN(log__finds_where_a_name_was_rebound),
-        RUN(log__admits_what_it_loses),           RUN(log__survives_every_failing_allocation),
+        RUN(log__reads_back_as_the_same_program),
+        RUN(log__finds_where_a_name_was_rebound),
+        RUN(log__admits_what_it_loses),
+        RUN(log__copies_what_is_written_in_place),
+        RUN(log__survives_every_failing_allocation),
         RUN(recorded_logs__read_back_the_same),
     };
     return cmocka_run_group_tests(tests, make_path, drop_path);

@@ -69,6 +69,21 @@ TEST(graph__releases_each_output_after_its_last_reader)
     trace_destroy(t);
 }
 
+TEST(graph__releases_once_what_is_listed_twice)
+{
+    TEST_UNUSED;
+    char text[2000];
+    const char *find = "\"deps\": [1, 2]", *at = strstr(five, find);
+    int n = snprintf(text, sizeof text, "%.*s\"deps\": [1, 2, 1]%s", (int)(at - five), five,
+                     at + strlen(find));
+    struct ebb_error err;
+    struct trace *t = NULL;
+    CHECK_OK(trace_read_graph("g", text, (size_t)n, &t, &err), &err);
+    CHECK_EQ(t->ops[3].input_count, 3);
+    CHECK_EQ(t->command_count, 10);
+    trace_destroy(t);
+}
+
 static void refuse(const char *find, const char *replace, const char *message)
 {
     char text[2000];
@@ -194,5 +209,6 @@ TEST(golden_optima__agree_on_peak_and_working_set)
 
 TEST_MAIN(RUN(graph__becomes_one_op_per_node),
           RUN(graph__releases_each_output_after_its_last_reader),
-          RUN(errors__name_file_line_and_column), RUN(graph__survives_every_failing_allocation),
-          RUN(golden_graphs__are_read_whole), RUN(golden_optima__agree_on_peak_and_working_set))
+          RUN(graph__releases_once_what_is_listed_twice), RUN(errors__name_file_line_and_column),
+          RUN(graph__survives_every_failing_allocation), RUN(golden_graphs__are_read_whole),
+          RUN(golden_optima__agree_on_peak_and_working_set))

@@ -32,6 +32,25 @@ static struct trace_stats stats_of(const struct trace *t)
     return s;
 }
 
+/* What is kept at the end still has its handle, and nothing else has one. */
+static void check_handles(const struct trace *t)
+{
+    uint32_t *handles = ebb_calloc(t->tensor_count + 1u, sizeof *handles);
+    bool *is_kept = ebb_calloc(t->tensor_count + 1u, sizeof *is_kept);
+    CHECK(handles != NULL && is_kept != NULL);
+    for (uint32_t i = 0; i < t->tensor_count; i++)
+        handles[i] = 1;
+    for (uint32_t i = 0; i < t->command_count; i++)
+        handles[t->commands[i].index] -= t->commands[i].kind == TRACE_RELEASE;
+    for (uint32_t i = t->command_count; i > 0 && t->commands[i - 1].kind == TRACE_PIN; i--)
+        is_kept[t->commands[i - 1].index] = true;
+    for (uint32_t i = 0; i < t->tensor_count; i++)
+        if (handles[i] != is_kept[i])
+            fail_msg("%s: tensor %u has %u handles, kept %d", t->name, i, handles[i], is_kept[i]);
+    ebb_free(handles);
+    ebb_free(is_kept);
+}
+
 TEST(every_shape__makes_the_same_training_step_again)
 {
     TEST_UNUSED;
@@ -46,6 +65,8 @@ TEST(every_shape__makes_the_same_training_step_again)
         struct trace_stats s = stats_of(a);
         CHECK(s.forward_count > 0 && s.backward_count > 0);
         CHECK(a->backward_command != TRACE_NONE);
+        if (strcmp(trace_shapes[i].name, "linear") != 0)
+            check_handles(a);
         CHECK_EQ(s.keep_bytes > 0, strcmp(trace_shapes[i].name, "linear") != 0);
         trace_destroy(a);
         trace_destroy(b);
