@@ -414,6 +414,31 @@ TEST(stats__count_by_plain_reference_counting)
     trace_destroy(t);
 }
 
+TEST(stats__count_views_and_repeated_inputs_as_the_paper_does)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct trace_builder *b = builder();
+    uint32_t w = add(b, "weight", NULL, 0, 100, 0), v = 0;
+    struct trace_output view = {.alias = TRACE_VIEW};
+    struct trace_op_desc desc = {.kind_name = "view",
+                                 .inputs = &w,
+                                 .input_count = 1,
+                                 .outputs = &view,
+                                 .output_count = 1,
+                                 .partner = TRACE_NONE};
+    CHECK_OK(trace_builder_op(b, &desc, &v, &err), &err);
+    uint32_t inputs[] = {w, w, v, v};
+    add(b, "f", inputs, 4, 7, 1);
+    struct trace *t = finish(b);
+    struct trace_stats s;
+    CHECK_OK(trace_stats_compute(t, &s, &err), &err);
+    CHECK_EQ(s.bottleneck_bytes, 207); /* w twice, its view not at all */
+    CHECK_EQ(s.working_bytes, 107);    /* each storage once */
+    CHECK_EQ(s.view_count, 1);
+    trace_destroy(t);
+}
+
 TEST_MAIN(
     RUN(builder__packs_ops_tensors_storages_and_commands),
     RUN(builder__keeps_labels_and_attributes), RUN(builder__refuses_an_input_that_does_not_exist),
