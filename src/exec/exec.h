@@ -85,8 +85,10 @@ struct exec_options {
     bool reference_scan; /* choose victims by a plain scan instead of the index: for tests */
     unsigned ways;       /* OR of mem_way; 0 = drop only */
     uint64_t tier_bytes[DEVICE_TIERS]; /* [1] host, [2] file: room for swapped storages */
-    struct device *device;             /* NULL: a null device of its own */
-    struct exec_log *log;              /* NULL: none */
+    struct device_config
+        links;             /* frozen transfer costs that decisions use (and the own null device) */
+    struct device *device; /* NULL: a null device of its own */
+    struct exec_log *log;  /* NULL: none */
 };
 
 struct exec_report {

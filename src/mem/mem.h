@@ -66,4 +66,119 @@ enum ebb_status mem_graph_init(struct mem_graph *graph, const struct trace *trac
                                struct ebb_error *err);
 void mem_graph_fini(struct mem_graph *graph);
 
+#define MEM_NONE UINT32_MAX
+
+/* ---- the slab: one tier's bytes
+ * --------------------------------------------------------------------------------- */
+
+struct mem_segment {
+    uint64_t offset, bytes;
+    uint32_t owner;              /* caller's id, MEM_NONE = free */
+    uint32_t prev, next;         /* address order */
+    uint32_t bin_prev, bin_next; /* free segments of about this size */
+};
+
+#define MEM_SLAB_BINS (64 * 8)
+
+struct mem_slab {
+    struct mem_segment *segments;
+    size_t segment_count, segment_capacity;
+    uint32_t head, tail, spare;
+    uint32_t bins[MEM_SLAB_BINS];
+    uint64_t bin_used[MEM_SLAB_BINS / 64];
+    uint64_t bytes, free_bytes;
+    uint64_t peak_bytes; /* highest end address ever taken */
+};
+
+enum ebb_status mem_slab_init(struct mem_slab *slab, uint64_t bytes, struct ebb_error *err);
+void mem_slab_fini(struct mem_slab *slab);
+/* A free segment of at least `bytes` (a positive multiple of PLAN_UNIT), about the smallest;
+ * MEM_NONE when there is none. */
+uint32_t mem_slab_find(const struct mem_slab *slab, uint64_t bytes, bool is_high);
+/* Take `bytes` of the free segment `hole`, from its high or low end. */
+enum ebb_status mem_slab_take(struct mem_slab *slab, uint32_t hole, uint64_t bytes, bool is_high,
+                              uint32_t owner, uint32_t *segment, struct ebb_error *err);
+void mem_slab_give(struct mem_slab *slab, uint32_t segment);
+
+/* Slide the used segments of the window first..last together (it holds at least one free one); the
+ * free bytes become one segment. `moved` is told of every segment that changes its offset, in
+ * address order. */
+typedef enum ebb_status (*mem_slab_moved)(void *context, uint32_t owner, uint64_t from, uint64_t to,
+                                          uint64_t bytes, struct ebb_error *err);
+enum ebb_status mem_slab_slide(struct mem_slab *slab, uint32_t first, uint32_t last,
+                               mem_slab_moved moved, void *context, struct ebb_error *err);
+/* Smallest free segment of at least `bytes` that does not touch [low, high). */
+uint32_t mem_slab_find_outside(const struct mem_slab *slab, uint64_t bytes, uint64_t low,
+                               uint64_t high);
+
+/* ---- the index: best merit under a moving clock
+ * ------------------------------------------------------------------ */
+
+/* merit(id) = weight * (now - last), or weight alone when not by_stale. The best id (largest merit;
+ * ties: smaller last, then smaller id) is found without looking at every entry: a 64-way tournament
+ * whose nodes know until when their winner cannot be overtaken (merits are straight lines in time)
+ * and are recomputed only when changed or expired. */
+struct mem_index;
+
+enum ebb_status mem_index_create(struct mem_index **index, uint32_t capacity, bool by_stale,
+                                 struct ebb_error *err);
+void mem_index_destroy(struct mem_index *index);
+void mem_index_clear(struct mem_index *index);
+void mem_index_set(struct mem_index *index, uint32_t id, double weight,
+                   double last); /* weight > 0 */
+void mem_index_remove(struct mem_index *index, uint32_t id);
+bool mem_index_has(const struct mem_index *index, uint32_t id);
+uint32_t mem_index_count(const struct mem_index *index);
+uint32_t mem_index_top(struct mem_index *index,
+                       double now); /* MEM_NONE when empty; now never goes back */
+/* The same answer by looking at every entry: the reference for tests. */
+uint32_t mem_index_scan(const struct mem_index *index, double now);
+
+/* ---- neighbourhoods with lower bounds
+ * ----------------------------------------------------------------------------- */
+
+/* What evicting a storage would cost beyond its own op (rules ebb). `bound` never exceeds the exact
+ * numerator: evictions only raise numerators, so bounds stay valid without work; a storage coming
+ * back lowers some, and those are listed. The caller keys its index by bounds and asks for the
+ * exact value of the winner only.
+ *
+ * Unlike the published classes, a member takes out exactly what it put in, so values are never
+ * negative; and a class that half of its members have left is split into its connected components,
+ * so phantom connections do not pile up. */
+struct mem_neigh {
+    const struct mem_graph *graph; /* borrowed */
+    const uint8_t *
+        is_resident; /* borrowed, per storage: kept by the caller, changed before the calls below */
+    const uint8_t *is_candidate; /* borrowed: storages that may ever be in the pool (no leaves) */
+    const int64_t *cost;         /* borrowed: own recompute cost */
+    enum mem_numerator numerator;
+    uint32_t now_op; /* edges born later do not exist; set by the caller */
+    int64_t *bound;
+    uint32_t *lowered; /* storages whose bound fell in the last call */
+    size_t lowered_count;
+    /* private */
+    struct mem_class *classes;
+    size_t class_count, class_capacity;
+    struct mem_class_link *links;
+    size_t link_count, link_capacity;
+    uint32_t spare_link;
+    uint8_t *state;
+    uint32_t *class_of;
+    int64_t *contributed;
+    uint32_t *mark, *walk, *walk_more, *next_member, *prev_member;
+    uint32_t visit;
+};
+
+enum ebb_status mem_neigh_init(struct mem_neigh *neigh, const struct mem_graph *graph,
+                               enum mem_numerator numerator, struct ebb_error *err);
+void mem_neigh_fini(struct mem_neigh *neigh);
+/* is_needed: it will be used again, or lies on the way back to something that will. What is not
+ * needed counts for its descendants (they would be rebuilt through it), not for its ancestors. */
+enum ebb_status mem_neigh_evicted(struct mem_neigh *neigh, uint32_t storage, bool is_needed,
+                                  struct ebb_error *err);
+enum ebb_status mem_neigh_returned(struct mem_neigh *neigh, uint32_t storage,
+                                   struct ebb_error *err);
+int64_t mem_neigh_exact(struct mem_neigh *neigh,
+                        uint32_t storage); /* numerator now, own cost included */
+
 #endif

@@ -1,0 +1,179 @@
+/* null.c - the device without memory or kernels: every stream is a clock.
+ *
+ * Launches add their expected nanoseconds to the compute stream, copies occupy the link of their
+ * direction and tier. Events are points on those clocks, so overlap, contention and stalls are
+ * simulated exactly and repeatably. */
+#include "device/device.h"
+
+#include <string.h>
+
+#include "base/heap.h"
+
+struct null_device {
+    struct device base; /* first: device_table comes from here */
+    struct device_config config;
+    uint64_t now[DEVICE_STREAMS];
+    uint64_t stall_ns;
+    uint64_t slab_bytes[DEVICE_TIERS];
+    uint64_t *events; /* time at which event id - 1 is done */
+    size_t event_count, event_capacity;
+};
+
+static struct null_device *self(struct device *device)
+{
+    return (struct null_device *)device;
+}
+
+static enum ebb_status null_create(struct device **device, const struct device_config *config,
+                                   struct ebb_error *err)
+{
+    struct null_device *d = ebb_calloc(1, sizeof *d);
+    if (!d)
+        return ebb_no_memory(err, sizeof *d);
+    d->base.table = &device_null;
+    if (config)
+        d->config = *config;
+    *device = &d->base;
+    return EBB_OK;
+}
+
+static void null_destroy(struct device *device)
+{
+    if (!device)
+        return;
+    ebb_free(self(device)->events);
+    ebb_free(device);
+}
+
+static enum ebb_status null_reserve(struct device *device, enum device_tier tier, uint64_t bytes,
+                                    struct ebb_error *err)
+{
+    struct null_device *d = self(device);
+    if (d->slab_bytes[tier])
+        return ebb_fail(err, EBB_EINTERNAL, "null device: tier %d is reserved already", (int)tier);
+    d->slab_bytes[tier] = bytes;
+    return EBB_OK;
+}
+
+static void *null_address(struct device *device, uint64_t offset)
+{
+    (void)device;
+    (void)offset;
+    return NULL;
+}
+
+static enum ebb_status null_launch(struct device *device, device_work work, void *argument,
+                                   uint64_t cost_ns, struct ebb_error *err)
+{
+    (void)work;
+    (void)argument;
+    (void)err;
+    self(device)->now[DEVICE_COMPUTE] += cost_ns;
+    return EBB_OK;
+}
+
+static uint64_t link_ns(const struct device_link *link, uint64_t bytes)
+{
+    if (link->bytes_per_ns <= 0)
+        return link->latency_ns;
+    return link->latency_ns + (uint64_t)((double)bytes / link->bytes_per_ns);
+}
+
+static enum ebb_status null_copy(struct device *device, enum device_stream stream,
+                                 enum device_tier to, uint64_t to_offset, enum device_tier from,
+                                 uint64_t from_offset, uint64_t bytes, struct ebb_error *err)
+{
+    struct null_device *d = self(device);
+    if (to_offset + bytes > d->slab_bytes[to] || from_offset + bytes > d->slab_bytes[from])
+        return ebb_fail(
+            err, EBB_EDEVICE,
+            "null device: copy of %llu bytes from tier %d offset %llu to tier %d offset "
+            "%llu leaves the slab",
+            (unsigned long long)bytes, (int)from, (unsigned long long)from_offset, (int)to,
+            (unsigned long long)to_offset);
+    const struct device_link *link = from == DEVICE_T0 ? &d->config.out[to] : &d->config.in[from];
+    d->now[stream] += link_ns(link, bytes);
+    return EBB_OK;
+}
+
+static enum ebb_status null_record(struct device *device, enum device_stream stream,
+                                   device_event *event, struct ebb_error *err)
+{
+    struct null_device *d = self(device);
+    EBB_TRY(ebb_grow(&d->events, &d->event_capacity, d->event_count + 1, sizeof *d->events, err));
+    d->events[d->event_count++] = d->now[stream];
+    *event = d->event_count;
+    return EBB_OK;
+}
+
+static uint64_t done_at(const struct null_device *d, device_event event)
+{
+    return event == 0 || event > d->event_count ? 0 : d->events[event - 1];
+}
+
+static enum ebb_status null_stream_wait(struct device *device, enum device_stream stream,
+                                        device_event event, struct ebb_error *err)
+{
+    struct null_device *d = self(device);
+    (void)err;
+    uint64_t at = done_at(d, event);
+    if (at > d->now[stream]) {
+        if (stream == DEVICE_COMPUTE)
+            d->stall_ns += at - d->now[stream];
+        d->now[stream] = at;
+    }
+    return EBB_OK;
+}
+
+static bool null_event_done(struct device *device, device_event event)
+{
+    struct null_device *d = self(device);
+    return done_at(d, event) <= d->now[DEVICE_COMPUTE];
+}
+
+static enum ebb_status null_event_wait(struct device *device, device_event event,
+                                       struct ebb_error *err)
+{
+    return null_stream_wait(device, DEVICE_COMPUTE, event, err);
+}
+
+static enum ebb_status null_sync(struct device *device, struct ebb_error *err)
+{
+    struct null_device *d = self(device);
+    (void)err;
+    uint64_t latest = 0;
+    for (int s = 0; s < DEVICE_STREAMS; s++)
+        latest = d->now[s] > latest ? d->now[s] : latest;
+    for (int s = 0; s < DEVICE_STREAMS; s++)
+        d->now[s] = latest;
+    return EBB_OK;
+}
+
+static uint64_t null_now(struct device *device, enum device_stream stream)
+{
+    return self(device)->now[stream];
+}
+
+static uint64_t null_stall(struct device *device)
+{
+    return self(device)->stall_ns;
+}
+
+const struct device_table device_null = {
+    .name = "null",
+    .create = null_create,
+    .destroy = null_destroy,
+    .reserve = null_reserve,
+    .address = null_address,
+    .launch = null_launch,
+    .copy = null_copy,
+    .record = null_record,
+    .stream_wait = null_stream_wait,
+    .event_done = null_event_done,
+    .event_wait = null_event_wait,
+    .sync = null_sync,
+    .now_ns = null_now,
+    .stall_ns = null_stall,
+};
+
+const struct device_table *const device_tables[] = {&device_null, NULL};

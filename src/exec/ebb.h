@@ -1,0 +1,132 @@
+/* ebb.h - private: the compiled trace and the state of one run under rules ebb. */
+#ifndef EBB_EXEC_EBB_H
+#define EBB_EXEC_EBB_H
+
+#include "base/rng.h"
+#include "exec/internal.h"
+
+#define EXEC_NEVER UINT32_MAX
+
+struct ebb_op {
+    uint64_t cost;
+    uint64_t workspace; /* rounded */
+    uint32_t in_first,
+        in_count; /* distinct storages read, views resolved: in_storage, in_version */
+    uint32_t out_first,
+        out_count; /* distinct storages written: out_storage, out_version (0 = fresh) */
+    uint32_t restore_first, restore_count; /* storages whose way back ends when this op runs */
+    uint32_t end_first, end_count;         /* anchors that nothing can need after this op */
+    bool is_skipped;                       /* only views: nothing happens, nothing is paid */
+    bool can_skip_outputs;
+    bool is_once;
+};
+
+struct ebb_program {
+    const struct trace *trace;
+    struct mem_graph graph;
+    uint32_t op_count, storage_count;
+    struct ebb_op *ops;
+    uint32_t *in_storage, *in_version, *out_storage, *out_version;
+    uint32_t *restore, *ends;
+    /* per storage */
+    uint64_t *bytes; /* rounded; 0 stays 0: such storages need no room */
+    uint32_t *root_op, *final_version;
+    uint32_t *use_count, *last_use;
+    uint32_t *need_until; /* last op for which it may be needed, recomputations included */
+    uint8_t *is_leaf, *is_keep, *is_candidate;
+    uint32_t *version_first; /* storage_count + 1: into expire and mutator */
+    uint32_t *expire;        /* per (storage, version): first op after which it can no longer be
+                                recomputed;        0: never could be */
+    uint32_t *mutator; /* per (storage, version): op that makes this version (root op for 0) */
+    uint64_t base_ns;
+    uint64_t keep_peak;     /* byte sum at the peak when nothing is ever evicted */
+    struct exec_easy *easy; /* plan for budgets that need no eviction, made on first demand */
+};
+
+enum slot_state { SLOT_ABSENT, SLOT_RESIDENT };
+
+struct ebb_slot {         /* a storage's place in the tiers */
+    uint32_t segment;     /* in the slab of tier 0 (policy) */
+    uint64_t offset;      /* in tier 0 (plan) */
+    uint32_t version;     /* of the newest value, wherever it is */
+    uint32_t uses_left;   /* program uses still to come */
+    uint16_t pins, waits; /* hard: op about to run; soft: frames that wait with it as input */
+    uint8_t state;        /* enum slot_state */
+    uint8_t is_held;      /* its way back is gone: may not be dropped */
+    uint8_t is_small;     /* below the small-tensor rule: no candidate */
+    uint8_t has_copy;     /* bit per tier: a copy of the newest version */
+    uint32_t copy_segment[DEVICE_TIERS]; /* in the slab of that tier */
+    device_event ready;                  /* copy in: readers wait for it */
+};
+
+struct ebb_frame {
+    uint32_t op;
+    uint32_t target; /* storage wanted by the frame below; EXEC_NEVER for a model op */
+    uint32_t tries;
+    bool is_remat;
+};
+
+struct ebb_run {
+    const struct ebb_program *p;
+    const struct exec_options *o;
+    struct exec_report *r;
+    struct device *device;
+    struct mem_slab slab[DEVICE_TIERS];
+    struct ebb_slot *slots;
+    uint8_t *is_resident;
+    int64_t *cost;
+    double *last, *price;
+    struct mem_index *index;
+    uint32_t *pool, *pool_at; /* the same members, dense: for policies that draw */
+    uint32_t pool_count;
+    struct mem_neigh neigh;
+    uint64_t clock, limit_ns, sum_bytes;
+    uint32_t op;   /* model op being served */
+    uint32_t done; /* model ops finished */
+    struct ebb_frame *frames;
+    size_t frame_count, frame_capacity;
+    uint32_t *mark, *walk; /* scratch of estimates */
+    uint32_t visit;
+    uint64_t seen_bytes, seen_count; /* running average of storage sizes (small-tensor rule) */
+    struct ebb_mt19937 rng;
+    unsigned ways;
+    bool is_planned;
+};
+
+/* ebb_room.c: pool, victims, addresses */
+void exec_room_pool(struct ebb_run *run,
+                    uint32_t storage); /* put in or take out of the pool as its state demands */
+void exec_room_touch(struct ebb_run *run, uint32_t storage);
+/* Tier-0 room for `bytes` (rounded, > 0); EBB_EBUDGET when nothing more may leave. */
+enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high, uint32_t owner,
+                               uint32_t *segment, struct ebb_error *err);
+enum ebb_status exec_room_release(struct ebb_run *run, uint32_t storage, enum exec_event_kind kind,
+                                  struct ebb_error *err); /* storage leaves tier 0 */
+enum ebb_status exec_room_arrive(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
+enum ebb_status exec_room_fetch(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
+void exec_room_forget(struct ebb_run *run, uint32_t storage); /* copies in lower tiers */
+enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
+                              uint64_t offset, uint8_t tier, struct ebb_error *err);
+bool exec_room_is_short_lived(const struct ebb_run *run, uint32_t storage);
+
+/* ebb_plan.c: a plan instead of decisions */
+enum ebb_status exec_plan_run(struct ebb_run *run, const struct plan *plan, struct ebb_error *err);
+/* When everything fits without eviction: the plan that never evicts, offsets assigned; NULL when it
+ * does not fit. Thread-safe; the plan belongs to the program. */
+enum ebb_status exec_easy_create(struct exec_easy **easy, struct ebb_error *err);
+void exec_easy_destroy(struct exec_easy *easy);
+enum ebb_status exec_easy_plan(const struct ebb_program *p, uint64_t budget,
+                               const struct plan **plan, struct ebb_error *err);
+uint64_t exec_keep_peak(const struct ebb_program *p);
+
+/* ebb_run.c: one launch, arguments gathered from the slots */
+enum ebb_status exec_launch(struct ebb_run *run, uint32_t op, const uint8_t *is_produced,
+                            uint64_t work_offset, struct ebb_error *err);
+/* Copies between tiers, by offsets; the streams are ordered behind each other as device.h demands.
+ */
+enum ebb_status exec_room_copy_out(struct ebb_run *run, uint32_t s, uint8_t tier, uint64_t from,
+                                   struct ebb_error *err);
+enum ebb_status exec_room_copy_in(struct ebb_run *run, uint32_t s, uint8_t tier, uint64_t to,
+                                  struct ebb_error *err);
+
+#endif
