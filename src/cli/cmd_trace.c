@@ -12,9 +12,7 @@
 
 const char *const cli_trace_phases[] = {"forward", "backward", "update"};
 
-/* ---- writing
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* By name, else by the suffix of the file: .log is a DTR log, anything else native. */
 static enum ebb_status pick_format(const char *name, const char *path, enum trace_format *format,
@@ -122,9 +120,7 @@ void cli_trace_json_index(struct ebb_json_writer *w, const char *key, uint32_t v
         ebb_jsonw_uint(w, value);
 }
 
-/* ---- make
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- make ------------------------------------------------------------------------------------ */
 
 /* Options as given; what was not given keeps its mark, so that an option the shape ignores can be
  * refused. */
@@ -298,9 +294,7 @@ static int run_make(int argc, char **argv)
     return code;
 }
 
-/* ---- convert
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- convert --------------------------------------------------------------------------------- */
 
 static int run_convert(int argc, char **argv)
 {
@@ -348,9 +342,7 @@ static int run_convert(int argc, char **argv)
     return code;
 }
 
-/* ---- verbs
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- verbs ----------------------------------------------------------------------------------- */
 
 static const struct cli_command cmd_make = {
     .name = "trace make",

@@ -49,9 +49,7 @@ enum ebb_status cli_trace_lives(const struct trace *trace, struct cli_trace_life
     return EBB_OK;
 }
 
-/* ---- ops
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 static void json_op(struct ebb_json_writer *w, const struct show *s, uint32_t o)
 {
@@ -163,9 +161,7 @@ static void row_op(struct cli_table *table, const struct show *s, uint32_t o)
         cell_index(table, life->freed);
 }
 
-/* ---- storages
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- storages -------------------------------------------------------------------------------- */
 
 static void json_storage(struct ebb_json_writer *w, const struct show *s, uint32_t id)
 {
@@ -205,9 +201,7 @@ static void row_storage(struct cli_table *table, const struct show *s, uint32_t 
         cell_index(table, life->freed);
 }
 
-/* ---- the command
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int show_json(const struct show *s, bool storages)
 {

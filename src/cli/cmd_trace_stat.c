@@ -85,9 +85,7 @@ static enum ebb_status find_largest(struct report *r, size_t top, struct ebb_err
     return EBB_OK;
 }
 
-/* ---- for people
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static void line_bytes(const char *name, uint64_t bytes, const struct trace_stats *s,
                        const char *what)
@@ -187,9 +185,7 @@ static void print_largest(const struct report *r)
     cli_table_destroy(table);
 }
 
-/* ---- for programs
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static void json_head(struct ebb_json_writer *w, const struct report *r)
 {
@@ -258,9 +254,7 @@ static int print_json(const struct report *r, size_t top)
     return cli_trace_print_json(&out);
 }
 
-/* ---- the command
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int stat_file(const char *file, size_t top, bool as_json)
 {

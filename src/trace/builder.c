@@ -86,9 +86,7 @@ enum ebb_status trace_builder_kind(struct trace_builder *builder, const char *na
     return EBB_OK;
 }
 
-/* ---- one op
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- one op ---------------------------------------------------------------------------------- */
 
 static const char *desc_name(const struct trace_op_desc *desc)
 {
@@ -271,8 +269,7 @@ void trace_builder_mark_backward(struct trace_builder *builder)
     builder->backward_command = builder->command_count;
 }
 
-/* ---- the finished trace
- * ---------------------------------------------------------------------------------------- */
+/* ---- the finished trace ---------------------------------------------------------------------- */
 
 /* A copy in the arena of a growing array, which is freed. NULL: memory is out, the array stays. */
 static void *pack(struct ebb_arena *arena, void *array, size_t count, size_t bytes)

@@ -9,9 +9,7 @@
 #include "base/map.h"
 #include "base/status.h"
 
-/* ---- one line
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- one line -------------------------------------------------------------------------------- */
 
 enum trace_dtr_key {
     DTR_ALIAS,
@@ -62,9 +60,7 @@ enum ebb_status trace_dtr_scan_json(struct trace_dtr_record *record, const char 
 bool trace_dtr_scan_fast(struct trace_dtr_record *record, const char *bytes, size_t length);
 void trace_dtr_record_fini(struct trace_dtr_record *record);
 
-/* ---- names
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 /* Name -> number in order of insertion. The logger's names are x<counter>, so most are found by
  * index: numbers from `base` on, as long as the table stays dense; others through maps. */

@@ -88,8 +88,7 @@ static enum ebb_status number_of(struct reader *r, enum trace_dtr_key key, uint6
     return EBB_OK;
 }
 
-/* ---- names, tensors, commands
- * ---------------------------------------------------------------------------------- */
+/* ---- names, tensors, commands ---------------------------------------------------------------- */
 
 static enum ebb_status name_find(struct reader *r, const struct trace_dtr_text *t, uint32_t *number)
 {
@@ -212,8 +211,7 @@ static enum ebb_status begin_op(struct reader *r)
     return EBB_OK;
 }
 
-/* ---- instructions
- * ---------------------------------------------------------------------------------------------- */
+/* ---- instructions ---------------------------------------------------------------------------- */
 
 #define BIT(key) (1u << (key))
 
@@ -413,9 +411,7 @@ static enum ebb_status read_line(struct reader *r, const char *line, size_t leng
     return instruction->run(r);
 }
 
-/* ---- the file
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static size_t line_length(const char *at, const char *end)
 {

@@ -72,9 +72,7 @@ void trace_dtr_record_fini(struct trace_dtr_record *record)
     *record = (struct trace_dtr_record){.has = 0};
 }
 
-/* ---- fast path
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- fast path ------------------------------------------------------------------------------- */
 
 struct cursor {
     const char *begin, *at, *end;
@@ -164,9 +162,7 @@ bool trace_dtr_scan_fast(struct trace_dtr_record *record, const char *bytes, siz
     }
 }
 
-/* ---- slow path
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- slow path ------------------------------------------------------------------------------- */
 
 struct slow {
     struct ebb_json json;

@@ -19,9 +19,7 @@
 #define SEARCH_STEPS                                                                               \
     UINT64_C(200000000) /* commands walked at most while looking for better choices */
 
-/* ---- names
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static void names_reset(struct trace_dtr_writer *w)
 {
@@ -104,9 +102,7 @@ static bool can_rebind(const struct trace_dtr_writer *w, uint32_t tensor, uint32
                                   w->last_use[tensor] <= at);
 }
 
-/* ---- text
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 static void put_text(struct trace_dtr_writer *w, const char *text)
 {
@@ -174,9 +170,7 @@ static void put_copy(struct trace_dtr_writer *w, const char *instruction, uint32
     put_text(w, "}\n");
 }
 
-/* ---- commands
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static uint64_t tensor_bytes(const struct trace *t, uint32_t tensor)
 {
@@ -386,9 +380,7 @@ static enum ebb_status walk(struct trace_dtr_writer *w, struct ebb_error *err)
     return EBB_OK;
 }
 
-/* ---- choices
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- choices --------------------------------------------------------------------------------- */
 
 /* First pin that the reader will make differently, or SIZE_MAX when all agree. *theirs = the tensor
  * it will pin there, or TRACE_NONE. */

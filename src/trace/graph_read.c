@@ -50,9 +50,7 @@ static enum ebb_status number(struct reader *r, const struct ebb_doc_node *map, 
     return EBB_OK;
 }
 
-/* ---- head
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- head ------------------------------------------------------------------------------------ */
 
 static enum ebb_status read_head(struct reader *r)
 {
@@ -81,9 +79,7 @@ static enum ebb_status read_head(struct reader *r)
     return EBB_OK;
 }
 
-/* ---- nodes
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static enum ebb_status check_node(struct reader *r, uint32_t v)
 {

@@ -37,8 +37,7 @@ static uint32_t header_u32(const struct native *n, int at)
     return trace_get_u32(n->data + at);
 }
 
-/* ---- header and sections
- * ----------------------------------------------------------------------------------------- */
+/* ---- header and sections --------------------------------------------------------------------- */
 
 static enum ebb_status read_header(struct native *n)
 {
@@ -126,9 +125,7 @@ static enum ebb_status check_counts(struct native *n)
     return EBB_OK;
 }
 
-/* ---- contents
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 static enum ebb_status read_kinds(struct native *n, struct trace *t)
 {

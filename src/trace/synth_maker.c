@@ -10,9 +10,7 @@
 
 #define FEW_INPUTS 64 /* of one op of a synthetic shape */
 
-/* ---- numbers
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 uint64_t trace_maker_random(struct trace_maker *m, uint64_t below)
 {
@@ -45,9 +43,7 @@ void trace_maker_label(struct trace_maker *m, const char *fmt, ...)
     va_end(args);
 }
 
-/* ---- one op
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- one op ---------------------------------------------------------------------------------- */
 
 static void add_tensors(struct trace_maker *m, const struct trace_op_desc *desc)
 {
@@ -120,9 +116,7 @@ void trace_maker_keep(struct trace_maker *m, uint32_t tensor)
         m->tensors[tensor].is_kept = true;
 }
 
-/* ---- forward
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 static void record(struct trace_maker *m, const struct trace_maker_op *op, uint32_t output)
 {
@@ -171,9 +165,7 @@ uint32_t trace_maker_forward(struct trace_maker *m, const struct trace_maker_op 
     return made;
 }
 
-/* ---- backward
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- backward -------------------------------------------------------------------------------- */
 
 static void accumulate(struct trace_maker *m, uint32_t tensor, uint32_t gradient)
 {
@@ -283,9 +275,7 @@ void trace_maker_backward(struct trace_maker *m, uint32_t loss)
             trace_maker_keep(m, m->tensors[i].gradient);
 }
 
-/* ---- both passes
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- both passes ----------------------------------------------------------------------------- */
 
 static void begin_pass(struct trace_maker *m)
 {

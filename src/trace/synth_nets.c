@@ -91,9 +91,7 @@ static void finish(struct trace_maker *m, uint32_t x)
     trace_maker_backward(m, loss);
 }
 
-/* ---- chain
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- chain ----------------------------------------------------------------------------------- */
 
 static void chain(struct trace_maker *m)
 {
@@ -119,9 +117,7 @@ static void chain(struct trace_maker *m)
     finish(m, x);
 }
 
-/* ---- tree and lstm
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- tree and lstm --------------------------------------------------------------------------- */
 
 struct cell {
     uint32_t wx, wf, u, uf; /* weights: input and state to gates, input and state to forget gate */
@@ -206,8 +202,7 @@ static void tree(struct trace_maker *m)
     finish(m, stack[0].c);
 }
 
-/* ---- resnet and unet
- * --------------------------------------------------------------------------------------------- */
+/* ---- resnet and unet ------------------------------------------------------------------------- */
 
 /* 3 x 3 convolution to `bytes`; `channels` of the input. */
 static uint32_t conv(struct trace_maker *m, uint32_t x, uint64_t channels, uint64_t out_channels,
@@ -305,9 +300,7 @@ static void unet(struct trace_maker *m)
     finish(m, conv(m, x, channels, 1, bytes / (channels > 0 ? channels : 1) + 4));
 }
 
-/* ---- transformer
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- transformer ----------------------------------------------------------------------------- */
 
 struct block {
     uint64_t bytes, width, tokens, sequence, scores; /* scores: bytes of all attention weights */
@@ -367,9 +360,7 @@ static void transformer(struct trace_maker *m)
     finish(m, matmul(m, x, weight(m, b.width * 4 * 8192), b.width, b.tokens * 8192 * 4));
 }
 
-/* ---- entry points
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- entry points ---------------------------------------------------------------------------- */
 
 /* Bounds keep every product below within 62 bits; trace_check proves the sum. */
 static enum ebb_status run(trace_maker_shape shape, const char *name, uint32_t max_layers,

@@ -1,30 +1,38 @@
-/* trace.h - the record of one segment of work: ops, tensors, storages, commands. Immutable once finished.
+/* trace.h - the record of one segment of work: ops, tensors, storages, commands. Immutable once
+ * finished.
  *
- * Nouns. A *storage* is bytes that live and die together. A *tensor* is a value on a storage: what one op
- * output denotes. An *op* reads tensors and makes tensors. A *command* says what the program does in order:
- * run an op, take or drop a handle, pin. Everything that ebb does to memory is running a trace under a budget.
+ * Nouns. A *storage* is bytes that live and die together. A *tensor* is a value on a storage: what
+ * one op output denotes. An *op* reads tensors and makes tensors. A *command* says what the program
+ * does in order: run an op, take or drop a handle, pin. Everything that ebb does to memory is
+ * running a trace under a budget.
  *
  * Kinds of output (enum trace_alias):
  *   FRESH   a new storage; the tensor is its root (version 0).
- *   VIEW    the same storage and version as input `alias_input`; no bytes of its own. Only file traces have view ops
- *           (DTR logs); the lazy builder keeps views out of the trace.
- *   MUTATE  input `alias_input`'s storage written in place: version + 1. Older versions are gone for good.
+ *   VIEW    the same storage and version as input `alias_input`; no bytes of its own. Only file
+ *           traces have view ops (DTR logs); the lazy builder keeps views out of the trace.
+ *   MUTATE  input `alias_input`'s storage written in place: version + 1. Older versions are gone
+ *           for good.
  *
  * Rules of a legal trace (trace_check proves them; every reader calls it):
- *   T1 tensor ids are dense in creation order; outputs of an op are consecutive; ops are in creation order.
+ *   T1 tensor ids are dense in creation order; outputs of an op are consecutive, at least one; ops
+ *      are in creation order.
  *   T2 inputs of an op are tensors made by earlier ops.
- *   T3 an op reads the newest version of each storage it reads (never a stale one), and a MUTATE output's input
- *      is the newest version of its storage.
+ *   T3 an op reads the newest version of each storage it reads (never a stale one), a MUTATE
+ *      output's input is the newest version of its storage, and so is what PIN names.
  *   T4 each op is run by exactly one TRACE_RUN command, in op order.
- *   T5 handle counts never go below zero: a tensor starts with one handle when its op has run, GET adds, RELEASE drops.
- *      (Ops may read a tensor that has no handle any more, as logs can; it is then recomputed if need be.)
- *   T6 a VIEW has bytes 0 of its own; sizes sum without overflow in 63 bits.
- *   T7 kinds are consistent: purity MUTATING iff the op has a MUTATE output; a leaf op has no inputs and cost 0.
+ *   T5 handle counts never go below zero: a tensor starts with one handle when its op has run, GET
+ *      adds, RELEASE drops. (Ops may read a tensor that has no handle any more, as logs can; it is
+ *      then recomputed if need be.)
+ *   T6 a VIEW has bytes 0 of its own; sizes, and costs, sum to at most 2^62.
+ *   T7 kinds are consistent: purity MUTATING iff the op has a MUTATE output; a leaf op has no
+ *      inputs and cost 0.
  *
- * A *leaf* op ("constant" in DTR logs: weights, inputs, step scalars) has no recipe: its storage can never be
- * recomputed. The *keep set*: tensors pinned by commands after the last RUN; they must be resident at the end.
+ * A *leaf* op ("constant" in DTR logs: weights, inputs, step scalars) has no recipe: its storage
+ * can never be recomputed. The *keep set*: tensors pinned by commands after the last RUN; they must
+ * be resident at the end.
  *
- * File formats: native (lossless, docs/formats/trace.md), DTR log (read and written; lossy), Checkmate graph JSON (read). */
+ * File formats: native (lossless, docs/formats/trace.md), DTR log (read and written; lossy),
+ * Checkmate graph JSON (read). */
 #ifndef EBB_TRACE_TRACE_H
 #define EBB_TRACE_TRACE_H
 
@@ -51,24 +59,25 @@ enum trace_phase { TRACE_FORWARD, TRACE_BACKWARD, TRACE_UPDATE };
 
 struct trace_call;
 
-/* What an op is. Owned by `ops` (static tables) or, for file traces, by the trace itself with run == NULL: then
- * only the clock advances. Nothing below `ops` names an op. */
+/* What an op is. Owned by `ops` (static tables) or, for file traces, by the trace itself with run
+ * == NULL: then only the clock advances. Nothing below `ops` names an op. */
 struct trace_kind {
     const char *name;
     enum trace_purity purity;
-    bool can_skip_outputs; /* kernel contract: out[i] == NULL = do not produce (else scratch is charged) */
+    bool can_skip_outputs; /* out[i] == NULL = do not produce (else scratch is charged) */
     enum ebb_status (*run)(const struct trace_call *call, struct ebb_error *err);
 };
 
 /* Arguments of one kernel launch; pointers are in tier 0 and valid for the call only. */
 struct trace_call {
     const void *const *in; /* one per op input, in op order */
-    void *const *out;      /* one per op output; NULL = do not produce; MUTATE outputs equal their input */
+    void *const *out;      /* one per op output; NULL = do not produce; MUTATE: equals its input */
     void *workspace;       /* workspace_bytes of the op, 256-byte aligned; NULL when 0 */
     const void *attr;      /* attribute blob of the op, as given to the builder */
     size_t attr_bytes;
     void *stream;  /* of the device that runs it */
-    void *context; /* what the kernel table needs (thread count, primitives cache): set by whoever filled run */
+    void *context; /* what the kernel table needs (thread count, primitives cache): set by whoever
+                      filled run */
 };
 
 struct trace_storage {
@@ -91,9 +100,9 @@ struct trace_op {
     uint32_t input_first, input_count;   /* into trace.inputs */
     uint32_t output_first, output_count; /* tensor ids */
     uint32_t attr_first, attr_bytes;     /* into trace.attrs */
-    uint32_t partner;                    /* forward op whose gradient rule emitted this one, or TRACE_NONE */
-    uint32_t label;                      /* offset into trace.text: layer or node name; 0 = "" */
-    uint8_t phase;                       /* enum trace_phase */
+    uint32_t partner; /* forward op whose gradient rule emitted this one, or TRACE_NONE */
+    uint32_t label;   /* offset into trace.text: layer or node name; 0 = "" */
+    uint8_t phase;    /* enum trace_phase */
     uint8_t is_leaf;
 };
 
@@ -124,7 +133,7 @@ struct trace {
     bool is_graph;
 };
 
-/* ---- building ------------------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 struct trace_builder; /* appends; copies everything it is given */
 
@@ -135,7 +144,7 @@ struct trace_output {
 };
 
 struct trace_op_desc {
-    const struct trace_kind *kind; /* borrowed for the life of the trace, or NULL: made from kind_name */
+    const struct trace_kind *kind; /* borrowed for the trace's life, or NULL: made from kind_name */
     const char *kind_name;         /* used when kind is NULL; purity follows the outputs */
     uint64_t cost_ns, workspace_bytes;
     const uint32_t *inputs;
@@ -159,17 +168,19 @@ enum ebb_status trace_builder_op(struct trace_builder *builder, const struct tra
 enum ebb_status trace_builder_command(struct trace_builder *builder, enum trace_command_kind kind,
                                       uint32_t tensor, struct ebb_error *err);
 void trace_builder_mark_backward(struct trace_builder *builder); /* the next command begins it */
-/* Checks the rules, computes the signature, hands over the trace; the builder is empty afterwards. */
+/* Checks the rules, computes the signature, hands over the trace; the builder is empty afterwards,
+ * also on failure. */
 enum ebb_status trace_builder_finish(struct trace_builder *builder, const char *name,
                                      struct trace **trace, struct ebb_error *err);
 void trace_destroy(struct trace *trace);
 
-/* ---- files ---------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 enum trace_format { TRACE_FORMAT_AUTO, TRACE_FORMAT_NATIVE, TRACE_FORMAT_DTR, TRACE_FORMAT_GRAPH };
 
-/* Reads a file of any format (AUTO looks at the content). Errors carry file:line:column or file and byte offset.
- * A DTR log: everything up to and including the first ANNOTATE START is dropped when there is one. */
+/* Reads a file of any format (AUTO looks at the content). Errors carry file:line:column or file and
+ * byte offset. A DTR log: everything up to and including the first ANNOTATE START is dropped when
+ * there is one. */
 enum ebb_status trace_load(const char *path, enum trace_format format, struct trace **trace,
                            struct ebb_error *err);
 /* The readers behind it, on bytes (for fuzzers and tests). */
@@ -179,19 +190,22 @@ enum ebb_status trace_read_dtr(const char *name, const char *bytes, size_t lengt
                                struct trace **trace, struct ebb_error *err);
 enum ebb_status trace_read_graph(const char *name, const char *bytes, size_t length,
                                  struct trace **trace, struct ebb_error *err);
-enum ebb_status trace_write_native(const struct trace *trace, const char *path, struct ebb_error *err);
-/* *lost (may be NULL) gets one sentence per thing a DTR log cannot say that this trace says; "" when nothing. */
+enum ebb_status trace_write_native(const struct trace *trace, const char *path,
+                                   struct ebb_error *err);
+/* *lost (may be NULL) gets one sentence per thing a DTR log cannot say that this trace says; ""
+ * when nothing. */
 enum ebb_status trace_write_dtr(const struct trace *trace, const char *path, char *lost,
                                 size_t lost_size, struct ebb_error *err);
 
-/* ---- looking -------------------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 enum ebb_status trace_check(const struct trace *trace, struct ebb_error *err);
 struct ebb_hash128 trace_signature(const struct trace *trace);
 const char *trace_label(const struct trace *trace, const struct trace_op *op);
 
-/* Denominators and limits (spec/dtr.md 7.1), by plain reference counting: every storage, leaves included, is freed the
- * moment its last handle goes. */
+/* Denominators and limits (spec/dtr.md 7.1), by plain reference counting: every storage, leaves
+ * included, is freed the moment its last handle goes. Workspace (none in logs) counts while its op
+ * runs. */
 struct trace_stats {
     uint64_t base_ns;          /* sum of op costs = baseline_compute */
     uint64_t baseline_bytes;   /* peak = baseline_memory */
@@ -199,32 +213,37 @@ struct trace_stats {
     uint64_t bottleneck_bytes; /* baseline_bottleneck */
     uint64_t keep_bytes;       /* keep set, each storage once */
     uint64_t total_bytes;      /* sum over storages */
-    uint64_t working_bytes;    /* largest inputs + outputs + workspace of one op, storages once, views by base */
+    uint64_t working_bytes; /* largest inputs + outputs + workspace of one op, storages once, views
+                               by base */
     uint32_t working_op;
-    uint32_t leaf_count, view_count, get_count, pin_count, release_count, forward_count, backward_count;
+    uint32_t leaf_count, view_count, get_count, pin_count, release_count, forward_count,
+        backward_count;
 };
 
 enum ebb_status trace_stats_compute(const struct trace *trace, struct trace_stats *stats,
                                     struct ebb_error *err);
 
-/* ---- synthetic traces ----------------------------------------------------------------------------------------- */
+/* ---- synthetic traces ------------------------------------------------------------------------ */
 
 /* The unit chain of spec/dtr.md 7.6 (no pins at the end). */
 enum ebb_status trace_make_linear(uint32_t n, struct trace **trace, struct ebb_error *err);
 
-struct trace_synth { /* options of `ebb trace make`; unused ones are ignored by a shape and refused by the command */
-    uint32_t layers;      /* chain, unet, resnet...: depth; tree: depth of the perfect binary tree */
-    uint64_t bytes;       /* of a typical activation */
+/* Options of `ebb trace make`; unused ones are ignored by a shape and refused by the command. A
+ * number that is 0 means the shape's own default. */
+struct trace_synth {
+    uint32_t layers; /* chain, unet, resnet...: depth; tree: depth of the perfect binary tree */
+    uint64_t bytes;  /* of a typical activation */
     uint64_t weight_bytes;
     uint64_t cost_ns;
-    uint32_t ops;         /* random: number of ops */
+    uint32_t ops; /* random: number of ops */
     uint64_t seed;
-    double spread;        /* 0: all equal; 1: sizes and costs vary over two orders of magnitude */
+    double spread; /* 0: all equal; 1: sizes and costs vary over two orders of magnitude */
     bool has_views, has_mutation, has_multi_output; /* random */
     bool has_workspace, has_once;                   /* random */
-}; /* a number that is 0 means the shape's own default */
+};
 
-enum trace_synth_use { /* which options a shape reads */
+/* Which options a shape reads. */
+enum trace_synth_use {
     TRACE_USES_LAYERS = 1u << 0,
     TRACE_USES_BYTES = 1u << 1,
     TRACE_USES_WEIGHT_BYTES = 1u << 2,
