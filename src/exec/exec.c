@@ -66,8 +66,6 @@ enum ebb_status exec_run(const struct exec_program *program, const struct exec_o
             return ebb_fail(err, EBB_EINPUT,
                             "rules simrd know no plans, swapping, sampling or small-tensor rule; "
                             "use rules ebb");
-        if (options->dealloc == EXEC_BANISH)
-            return exec_banish_run(program->simrd, options, report, err);
         return exec_simrd_run(program->simrd, options, report, err);
     }
     if (options->dealloc == EXEC_BANISH)

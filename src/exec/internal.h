@@ -21,11 +21,6 @@ void exec_simrd_destroy(struct simrd_program *program);
 enum ebb_status exec_simrd_run(const struct simrd_program *program,
                                const struct exec_options *options, struct exec_report *report,
                                struct ebb_error *err);
-/* The published V1 runtime (banishing); always plain scans. */
-enum ebb_status exec_banish_run(const struct simrd_program *program,
-                                const struct exec_options *options, struct exec_report *report,
-                                struct ebb_error *err);
-
 enum ebb_status exec_ebb_compile(struct ebb_program **program, const struct trace *trace,
                                  struct ebb_error *err);
 void exec_ebb_destroy(struct ebb_program *program);

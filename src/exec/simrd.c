@@ -27,11 +27,9 @@ static enum ebb_status compile_code(struct simrd_program *p, struct ebb_error *e
 {
     const struct trace *t = p->trace;
     uint32_t *refs = ebb_calloc((size_t)t->storage_count + 1, sizeof *refs);
-    uint8_t *pinned = ebb_calloc((size_t)t->storage_count + 1, 1);
     p->code = ebb_calloc((size_t)t->command_count + 1, sizeof *p->code);
-    if (!refs || !pinned || !p->code) {
+    if (!refs || !p->code) {
         ebb_free(refs);
-        ebb_free(pinned);
         return ebb_no_memory(err, t->command_count * sizeof *p->code);
     }
     for (uint32_t c = 0; c < t->command_count; c++) {
@@ -47,18 +45,16 @@ static enum ebb_status compile_code(struct simrd_program *p, struct ebb_error *e
             break;
         case TRACE_RELEASE: {
             uint32_t s = t->tensors[index].storage;
-            if (--refs[s] == 0 && !pinned[s])
+            if (--refs[s] == 0)
                 p->code[p->code_count++] = (struct simrd_code){CODE_DIE, s & TRACE_MAX_INDEX};
             break;
         }
         case TRACE_PIN:
-            pinned[t->tensors[index].storage] = 1;
             p->code[p->code_count++] = (struct simrd_code){CODE_PIN, index & TRACE_MAX_INDEX};
             break;
         }
     }
     ebb_free(refs);
-    ebb_free(pinned);
     return EBB_OK;
 }
 
@@ -182,7 +178,7 @@ static enum ebb_status run_init(struct simrd_run *run, const struct simrd_progra
                               .clock = 1,
                               .budget = o->budget_bytes,
                               .limit_ns = exec_limit_ns(o, p->base_ns)};
-    size_t bytes = n * (2 + 7 * 4 + 6 * 8) + tensors * 4 + 17 * 64;
+    size_t bytes = n * (3 + 7 * 4 + 6 * 8) + tensors * 4 + 18 * 64;
     char *at = run->block = ebb_alloc_aligned(64, (bytes + 63) & ~(size_t)63);
     if (!at)
         return ebb_no_memory(err, bytes);
@@ -190,6 +186,7 @@ static enum ebb_status run_init(struct simrd_run *run, const struct simrd_progra
     char *zero = at;
     run->material = carve(&at, n);
     run->in_pool = carve(&at, n);
+    run->pinned = carve(&at, n);
     run->locks = carve(&at, n * 4);
     run->epoch = carve(&at, n * 4);
     run->stamps = carve(&at, n * 4);
@@ -231,6 +228,7 @@ static void run_fini(struct simrd_run *run)
     ebb_free(run->nodes);
     ebb_free(run->frames);
     ebb_free(run->missing);
+    exec_banish_destroy(run->banish);
 }
 
 /* ---- primitives
@@ -275,6 +273,8 @@ static enum ebb_status evict(struct simrd_run *run, uint32_t s, struct ebb_error
     run->epoch[s]++;
     run->memory -= run->p->bytes[s];
     pool_remove(run, s);
+    if (run->banish)
+        exec_banish_evicted(run, s);
     return run->needs_classes ? exec_simrd_class_evict(run, s, err) : EBB_OK;
 }
 
@@ -340,6 +340,8 @@ static void execute(struct simrd_run *run, uint32_t tensor, bool is_remat)
         }
         run->r->remat_collateral += is_remat && t != tensor;
         run->defined[t] = run->epoch[s];
+        if (run->banish)
+            exec_banish_defined(run, t);
         if (!run->material[s])
             become_material(run, s);
     }
@@ -359,8 +361,11 @@ static enum ebb_status frame_push(struct simrd_run *run, uint32_t tensor, bool i
                      sizeof *run->missing, err));
     uint32_t first = (uint32_t)run->missing_count;
     run->frames[run->frame_count++] = (struct simrd_frame){tensor, first, first, is_remat};
-    for (uint32_t i = 0; i < op->in_count; i++)
-        run->last[p->in_storage[op->in_first + i]] = (double)run->clock;
+    for (uint32_t i = 0; i < op->in_count; i++) {
+        uint32_t s = p->in_storage[op->in_first + i];
+        if (!run->banish || !exec_banish_is_dead(run, s))
+            run->last[s] = (double)run->clock;
+    }
     for (uint32_t i = 0; i < op->in_count; i++) {
         uint32_t parent = p->trace->inputs[op->in_first + i];
         if (is_defined(run, parent))
@@ -394,6 +399,8 @@ static enum ebb_status materialize(struct simrd_run *run, uint32_t tensor, bool 
         execute(run, frame->tensor, frame->is_remat);
         for (uint32_t i = 0; i < op->in_count; i++)
             unlock(run, p->in_storage[op->in_first + i]);
+        if (run->banish)
+            exec_banish_after(run, p->trace->tensors[frame->tensor].op);
         if (run->r->remat_ns > run->limit_ns) {
             run->r->result = EXEC_THRASHED;
             snprintf(run->r->why, sizeof run->r->why,
@@ -477,7 +484,9 @@ static enum ebb_status compute(struct simrd_run *run, uint32_t index, struct ebb
     run->op = index;
     run->r->ops_done++;
     attach_outputs(run, op);
-    if (try_fast(run, op))
+    if (run->banish)
+        exec_banish_created(run, index);
+    else if (try_fast(run, op))
         return EBB_OK;
     EBB_TRY(materialize(run, op->out_first, false, err));
     for (uint32_t k = 0; k < op->out_count; k++)
@@ -485,14 +494,38 @@ static enum ebb_status compute(struct simrd_run *run, uint32_t index, struct ebb
     return EBB_OK;
 }
 
+void exec_simrd_pin(struct simrd_run *run, uint32_t s)
+{
+    if (run->pinned[s])
+        return;
+    run->pinned[s] = 1;
+    lock(run, s);
+}
+
+void exec_simrd_unpool(struct simrd_run *run, uint32_t s)
+{
+    if (run->in_pool[s])
+        pool_remove(run, s);
+}
+
 static enum ebb_status pin(struct simrd_run *run, uint32_t tensor, struct ebb_error *err)
 {
     if (!is_defined(run, tensor))
         EBB_TRY(materialize(run, tensor, true, err));
-    uint32_t s = run->p->tensor_storage[tensor];
-    if (run->locks[s] == 0)
-        lock(run, s);
+    exec_simrd_pin(run, run->p->tensor_storage[tensor]);
     return EBB_OK;
+}
+
+static enum ebb_status die(struct simrd_run *run, uint32_t s, struct ebb_error *err)
+{
+    if (run->banish) {
+        exec_banish_died(run, s);
+        return EBB_OK;
+    }
+    if (run->o->dealloc != EXEC_EAGER || !run->material[s] || run->pinned[s])
+        return EBB_OK;
+    run->r->evictions_release++;
+    return evict(run, s, err);
 }
 
 enum ebb_status exec_simrd_run(const struct simrd_program *p, const struct exec_options *o,
@@ -500,8 +533,7 @@ enum ebb_status exec_simrd_run(const struct simrd_program *p, const struct exec_
 {
     struct simrd_run run;
     EBB_TRY(run_init(&run, p, o, report, err));
-    enum ebb_status status = EBB_OK;
-    bool is_eager = o->dealloc == EXEC_EAGER;
+    enum ebb_status status = o->dealloc == EXEC_BANISH ? exec_banish_create(&run, err) : EBB_OK;
     for (size_t c = 0; c < p->code_count && status == EBB_OK; c++) {
         uint32_t index = p->code[c].index;
         switch (p->code[c].kind) {
@@ -509,10 +541,7 @@ enum ebb_status exec_simrd_run(const struct simrd_program *p, const struct exec_
             status = compute(&run, index, err);
             break;
         case CODE_DIE:
-            if (is_eager && run.material[index]) {
-                report->evictions_release++;
-                status = evict(&run, index, err);
-            }
+            status = die(&run, index, err);
             break;
         case CODE_PIN:
             status = pin(&run, index, err);

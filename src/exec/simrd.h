@@ -60,7 +60,7 @@ struct simrd_run {
     uint32_t stamp;   /* pool order: larger = inserted later */
     uint32_t pool_count;
     /* per storage */
-    uint8_t *material, *in_pool;
+    uint8_t *material, *in_pool, *pinned;
     uint32_t *locks, *epoch, *stamps, *node_of, *mark, *candidates;
     double *last;   /* last access; clocks stay below 2^53, so doubles are exact */
     int64_t *cost;  /* c */
@@ -82,7 +82,8 @@ struct simrd_run {
     uint32_t *missing; /* tensors that frames wait for */
     size_t missing_count, missing_capacity;
     struct ebb_mt19937 rng;
-    void *block; /* one allocation for all per-storage arrays */
+    struct simrd_banish *banish; /* the V1 runtime's extra state, or NULL */
+    void *block;                 /* one allocation for all per-storage arrays */
     bool needs_classes;
 };
 
@@ -92,6 +93,19 @@ enum ebb_status exec_simrd_choose(struct simrd_run *run, uint32_t *victim, struc
 enum ebb_status exec_simrd_class_evict(struct simrd_run *run, uint32_t storage,
                                        struct ebb_error *err);
 void exec_simrd_class_material(struct simrd_run *run, uint32_t storage);
+/* banish.c: hooks of the published V1 runtime; run->banish is set. */
+enum ebb_status exec_banish_create(struct simrd_run *run, struct ebb_error *err);
+void exec_banish_destroy(struct simrd_banish *banish);
+void exec_banish_created(struct simrd_run *run, uint32_t op); /* outputs exist, not computed yet */
+void exec_banish_defined(struct simrd_run *run, uint32_t tensor);
+void exec_banish_evicted(struct simrd_run *run, uint32_t storage);
+void exec_banish_died(struct simrd_run *run,
+                      uint32_t storage); /* last handle gone: banish if possible */
+void exec_banish_after(struct simrd_run *run, uint32_t op); /* materialized: try each parent */
+bool exec_banish_is_dead(const struct simrd_run *run, uint32_t storage);
+/* simrd.c */
+void exec_simrd_pin(struct simrd_run *run, uint32_t storage);
+void exec_simrd_unpool(struct simrd_run *run, uint32_t storage);
 /* Correctly rounded n / d. */
 double exec_quotient(int64_t n, ebb_u128 d);
 
