@@ -311,7 +311,7 @@ static int run_convert(int argc, char **argv)
         .description = "Reads a trace of any format (native, DTR log, graph file; the content says "
                        "which) and writes it\n"
                        "as a native trace or as a DTR log. Native files keep everything and load "
-                       "ten times faster than\n"
+                       "four times faster than\n"
                        "logs. A DTR log cannot say everything: what it leaves out is listed.\n\n"
                        "Examples:\n"
                        "  ebb trace convert resnet32.log -o resnet32.trace\n"
