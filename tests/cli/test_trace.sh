@@ -1,7 +1,7 @@
 #!/bin/bash
 # ebb trace make|show|stat|convert, as a user types them. $1: the program, $2: the source folder.
 set -u
-ebb=$1 source=$2
+ebb=$(realpath "$1") source=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
