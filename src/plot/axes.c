@@ -62,8 +62,8 @@ static void write_names(struct plot_pen *pen, const struct plot_pane *pane,
     const struct plot_box *b = &place->plot;
     for (size_t i = 0; i < pane->panel->x_tick_count; i++) {
         double part = plot_scale_place(&pane->x, (double)i);
-        if (part < 0 || part > 1)
-            continue; /* the caller's limits leave it out */
+        if (!(part >= 0 && part <= 1))
+            continue; /* the caller's limits leave it out, or a log axis has no 0 */
         double x = b->x + part * b->width;
         if (place->ticks_slanted)
             tick_words(pen, pane->panel->x_ticks[i], x + 5, b->y + b->height + 9, "right", 35);

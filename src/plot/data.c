@@ -109,8 +109,7 @@ static bool walk_next(struct walk *w, size_t *index)
 
 static bool is_drawn(const struct plot_pane *pane, double x, double y)
 {
-    return isfinite(x) && isfinite(y) && !(pane->panel->log_x && x <= 0) &&
-           !(pane->panel->log_y && y <= 0);
+    return isfinite(plot_scale_place(&pane->x, x)) && isfinite(plot_scale_place(&pane->y, y));
 }
 
 static void line_block(struct ebb_str *out, const struct plot_pane *pane,
@@ -123,7 +122,7 @@ static void line_block(struct ebb_str *out, const struct plot_pane *pane,
     size_t i;
     walk_init(&w, &pane->x, layer->x, s->y, s->count, pixels);
     while (walk_next(&w, &i)) {
-        bool has_x = isfinite(layer->x[i]) && !(pane->panel->log_x && layer->x[i] <= 0);
+        bool has_x = isfinite(plot_scale_place(&pane->x, layer->x[i]));
         if (s->style == PLOT_STEP && is_open && has_x)
             row(out, (const double[]){layer->x[i], y}, 2);
         if (is_drawn(pane, layer->x[i], s->y[i])) {

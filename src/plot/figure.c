@@ -408,7 +408,8 @@ size_t plot_pane_ticks(const struct plot_pane *pane, bool is_y, size_t target,
             size_t at = 0;
             while (at < count && ticks[at].at < v)
                 at++;
-            if (!isfinite(v) || (at < count && ticks[at].at == v))
+            if (!isfinite(plot_scale_place(is_y ? &pane->y : &pane->x, v)) ||
+                (at < count && ticks[at].at == v))
                 continue;
             is_small = count < CELL_TICKS_MAX && count < 2 * target;
             if (!is_small)

@@ -5,9 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Beyond these, differences and ratios leave the range of double; no chart needs them. */
+#define HUGEST 1e150
+#define TINIEST 1e-150 /* on a log axis */
+
+static bool is_usable(double value, bool is_log)
+{
+    return fabs(value) <= HUGEST && (!is_log || value >= TINIEST); /* false for NaN */
+}
+
 void plot_extent_add(struct plot_extent *e, double value, bool is_log)
 {
-    if (!isfinite(value) || (is_log && value <= 0))
+    if (!is_usable(value, is_log))
         return;
     if (e->count == 0 || value < e->min)
         e->min = value;
@@ -32,9 +41,9 @@ static struct plot_scale log_range(const struct plot_extent *e, double low, doub
         s.min = e->min / air;
         s.max = e->max * air;
     }
-    if (isfinite(low) && low > 0)
+    if (is_usable(low, true))
         s.min = low;
-    if (isfinite(high) && high > 0)
+    if (is_usable(high, true))
         s.max = high;
     if (!(s.min < s.max) || s.min <= 0 || !isfinite(s.max)) {
         s.min = s.max > 0 && isfinite(s.max) ? s.max / 10 : 1;
@@ -82,22 +91,23 @@ struct plot_scale plot_scale_make(const struct plot_extent *e, bool is_log, bool
     if (is_log)
         return log_range(e, low, high);
     struct plot_scale s = linear_range(e, wants_zero, is_snug);
-    if (isfinite(low))
+    if (is_usable(low, false))
         s.min = low;
-    if (isfinite(high))
+    if (is_usable(high, false))
         s.max = high;
     if (!(s.min < s.max)) { /* the caller's limit lies beyond the data */
+        double some = fabs(s.min) > 1 ? fabs(s.min) : 1;
         if (isfinite(high) && !isfinite(low))
-            s.min = s.max - 1;
+            s.min = s.max - some;
         else
-            s.max = s.min + 1;
+            s.max = s.min + some;
     }
     return s;
 }
 
 double plot_scale_place(const struct plot_scale *s, double value)
 {
-    if (!isfinite(value) || (s->is_log && value <= 0))
+    if (!is_usable(value, s->is_log))
         return NAN;
     if (s->is_log)
         return log(value / s->min) / log(s->max / s->min);
@@ -111,10 +121,9 @@ static const char *const suffixes[] = {"", "k", "M", "G", "T", "P"};
 /* Thousands power for an axis whose largest number is `top`: 0 below ten thousand. */
 static int thousands(double top)
 {
-    if (top < 1e4)
+    if (!(top >= 1e4))
         return 0;
-    int k = (int)floor(log10(top) / 3 + 1e-9);
-    return k > 5 ? 5 : k;
+    return top >= 1e15 ? 5 : (int)floor(log10(top) / 3 + 1e-9);
 }
 
 static void label(double value, double step, int k, char *buf, size_t size)

@@ -11,7 +11,7 @@ struct plot_scale {
     bool is_log;
 };
 
-/* Collects finite values (positive ones for a log axis); count 0 = nothing seen. */
+/* Collects finite values (positive ones for a log axis) below 1e150; count 0 = nothing seen. */
 struct plot_extent {
     double min, max;
     size_t count;

@@ -45,6 +45,12 @@ static uint32_t sign_of(const struct plot_layer *layer, size_t index)
     return is_filled(layer->series->style) ? shades[order % SHADES] : marker_of(order);
 }
 
+/* Rounded down to a place on the canvas; what is nowhere near it becomes a place outside. */
+static int whole(double v)
+{
+    return v > -1e6 && v < 1e6 ? (int)floor(v) : -1000000;
+}
+
 /* ---- curves and filled shapes
  * -------------------------------------------------------------------- */
 
@@ -80,8 +86,8 @@ static void area_line(const struct area *a, double x0, double y0, double x1, dou
         double t = (double)i / steps, x = x0 + t * (x1 - x0), y = y0 + t * (y1 - y0);
         if (!is_inside(a, x, y))
             continue;
-        plot_canvas_dot(a->canvas, (int)floor(x), (int)floor(y));
-        plot_canvas_uncover(a->canvas, (int)floor(x / 2), (int)floor(y / 4), shades, SHADES);
+        plot_canvas_dot(a->canvas, whole(x), whole(y));
+        plot_canvas_uncover(a->canvas, whole(x / 2), whole(y / 4), shades, SHADES);
     }
 }
 
@@ -116,7 +122,7 @@ static void draw_markers(const struct area *a, const struct plot_pane *pane,
         double x = dot_x(a, pane, layer->x[i]), y = dot_y(a, pane, s->y[i]);
         if (!isfinite(x) || !isfinite(y) || !is_inside(a, x, y) || fabs(x / 2 - last) < apart)
             continue;
-        plot_canvas_glyph(a->canvas, (int)floor(x / 2), (int)floor(y / 4), sign);
+        plot_canvas_glyph(a->canvas, whole(x / 2), whole(y / 4), sign);
         last = x / 2;
     }
 }
@@ -181,10 +187,9 @@ static void draw_cells(const struct area *a, const struct plot_pane *pane,
             plot_scale_place(&pane->y, pane->y.is_log ? pow(10, ty - half_h) : ty - half_h);
         double high =
             plot_scale_place(&pane->y, pane->y.is_log ? pow(10, ty + half_h) : ty + half_h);
-        int c0 = (int)floor(left * a->width + 0.5), c1 = (int)floor(right * a->width + 0.5);
-        int r0 = (int)floor((1 - high) * a->height + 0.5),
-            r1 = (int)floor((1 - low) * a->height + 0.5);
-        int step = (int)floor(level * 4.999);
+        int c0 = whole(left * a->width + 0.5), c1 = whole(right * a->width + 0.5);
+        int r0 = whole((1 - high) * a->height + 0.5), r1 = whole((1 - low) * a->height + 0.5);
+        int step = whole(level * 4.999);
         for (int r = r0 < 0 ? 0 : r0; r < (r1 > r0 ? r1 : r0 + 1) && r < a->height; r++)
             for (int c = c0 < 0 ? 0 : c0; c < (c1 > c0 ? c1 : c0 + 1) && c < a->width; c++)
                 plot_canvas_glyph(a->canvas, a->left + c, a->top + r,
@@ -201,10 +206,10 @@ static void draw_marks(const struct area *a, const struct plot_pane *pane)
         double x = dot_x(a, pane, m->at), y = dot_y(a, pane, m->at);
         if (m->is_vertical)
             for (int r = 0; r < a->height && isfinite(x) && is_inside(a, x, 4.0 * a->top); r++)
-                plot_canvas_glyph(a->canvas, (int)floor(x / 2), a->top + r, 0x250a);
+                plot_canvas_glyph(a->canvas, whole(x / 2), a->top + r, 0x250a);
         else
             for (int c = 0; c < a->width && isfinite(y) && is_inside(a, 2.0 * a->left, y); c++)
-                plot_canvas_glyph(a->canvas, a->left + c, (int)floor(y / 4), 0x2508);
+                plot_canvas_glyph(a->canvas, a->left + c, whole(y / 4), 0x2508);
     }
 }
 
@@ -229,7 +234,7 @@ static void draw_x_axis(const struct area *a, const struct plot_pane *pane)
         count = plot_pane_ticks(pane, false, (size_t)(a->width / 12), ticks);
     }
     for (size_t i = 0; i < count; i++) {
-        int c = (int)floor(dot_x(a, pane, ticks[i].at) / 2);
+        int c = whole(dot_x(a, pane, ticks[i].at) / 2);
         if (c < a->left || c >= a->left + a->width || ticks[i].text[0] == '\0')
             continue;
         int length = (int)plot_text_columns(ticks[i].text), from = c - length / 2;
@@ -249,7 +254,7 @@ static void draw_y_axis(const struct area *a, const struct plot_pane *pane)
     for (int r = 0; r < a->height; r++)
         plot_canvas_glyph(a->canvas, a->left - 1, a->top + r, 0x2502);
     for (size_t i = 0; i < count; i++) {
-        int r = (int)floor(dot_y(a, pane, ticks[i].at) / 4);
+        int r = whole(dot_y(a, pane, ticks[i].at) / 4);
         if (r < a->top || r >= a->top + a->height || r == last || ticks[i].text[0] == '\0')
             continue;
         int length = (int)plot_text_columns(ticks[i].text);
@@ -356,13 +361,13 @@ static void bar_name(const struct plot_panel *panel, double x, char *buf, size_t
 /* One row of a bar: `eighths` of a character long, in the series' shade. */
 static int bar_run(struct plot_canvas *c, int x, int y, double length, uint32_t sign)
 {
-    int whole = (int)floor(length + (sign == 0x2588 ? 0 : 0.5));
-    for (int i = 0; i < whole; i++)
+    int run = whole(length + (sign == 0x2588 ? 0 : 0.5));
+    for (int i = 0; i < run; i++)
         plot_canvas_glyph(c, x + i, y, sign);
-    int eighths = (int)floor((length - whole) * 8);
+    int eighths = whole((length - run) * 8);
     if (sign == 0x2588 && eighths > 0) /* only the full block has fractions */
-        plot_canvas_glyph(c, x + whole++, y, 0x2590u - (uint32_t)eighths);
-    return x + whole;
+        plot_canvas_glyph(c, x + run++, y, 0x2590u - (uint32_t)eighths);
+    return x + run;
 }
 
 static void draw_bar_rows(struct plot_canvas *canvas, const struct plot_pane *pane)

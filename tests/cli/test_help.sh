@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Every command and verb explains itself: --help exits 0, names each option of its source file and each option its own
-# usage line shows; a typo exits 2 and names the nearest. $1 = ebb, $2 = source folder.
+# usage line shows, and stands word for word in docs/cli/<command>.md; a typo exits 2 and names the nearest.
+# $1 = ebb, $2 = source folder.
 set -u
 ebb=$1
 source_dir=$2
@@ -71,6 +72,18 @@ page_of() {
     done
 }
 
+# The page repeats the help text. Hidden commands need none.
+documented() {
+    local doc=$source_dir/docs/cli/$1.md
+    checks=$((checks + 1))
+    if [ ! -f "$doc" ]; then
+        fail "docs/cli/$1.md is missing"
+    elif [[ $(<"$doc") != *"$2"* ]]; then
+        fail "docs/cli/$1.md does not repeat the text that begins '${2%%$'\n'*}'"
+    fi
+}
+
+shown=$(list_under Commands <<<"$top")
 all=$("$ebb" help --all | list_under Commands)
 [ -n "$all" ] || fail "no commands found in ebb help --all"
 for command in $all; do
@@ -78,10 +91,13 @@ for command in $all; do
     page_of "$command"
     page=$out
     pages=$page
+    is_shown=no
+    grep -qx -- "$command" <<<"$shown" && is_shown=yes
     verbs=$(list_under Verbs <<<"$page")
     for verb in $verbs; do
         page_of "$command" "$verb"
         pages+=$'\n'$out
+        [ $is_shown = no ] || documented "$command" "$out"
         [[ $out == *--json* ]] || fail "'$command $verb' does not offer --json"
         expect 2 "$ebb" "$command" "$verb" --no-such-option-anywhere
         expect 0 "$ebb" help "$command" "$verb"
@@ -91,6 +107,7 @@ for command in $all; do
         [[ $err == *"did you mean"* ]] || fail "'$command ${verb}x' names no nearest verb"
     else
         [[ $page == *--json* ]] || fail "'$command' does not offer --json"
+        [ $is_shown = no ] || documented "$command" "$page"
         expect 2 "$ebb" "$command" --no-such-option-anywhere
         [[ $err == *"--help"* ]] || fail "'$command' does not say where to read more"
     fi
