@@ -51,7 +51,8 @@ enum ebb_status plot_figure_init(struct plot_figure *figure, const struct plot_c
                                  struct ebb_error *err);
 void plot_figure_fini(struct plot_figure *figure);
 
-/* Ticks of one axis of a pane, about `target`; those of a small heat map stand at the middle of its cells. */
+/* Ticks of one axis of a pane, about `target`; those of a small heat map stand at the middle of its
+ * cells. */
 size_t plot_pane_ticks(const struct plot_pane *pane, bool is_y, size_t target,
                        struct plot_tick ticks[PLOT_TICKS]);
 

@@ -1,9 +1,11 @@
-/* plot.h - charts for people: SVG, PNG and PDF drawn by gnuplot, and text for the terminal, drawn here.
+/* plot.h - charts for people: SVG, PNG and PDF drawn by gnuplot, and text for the terminal, drawn
+ * here.
  *
- * A chart is data: panels of series with points. The module knows nothing of what the numbers mean; commands and tools
- * fill the struct. Colours are a colour-blind safe cycle, fixed per series name where `plot_color` knows the name, so
- * that one policy has one colour in every chart. The same chart gives the same SVG, byte for byte, with the same gnuplot.
- * When gnuplot is missing: EBB_EUNSUPPORTED with the command that installs it; the terminal does not need it. */
+ * A chart is data: panels of series with points. The module knows nothing of what the numbers mean;
+ * commands and tools fill the struct. Colours are a colour-blind safe cycle, fixed per series name
+ * where `plot_color` knows the name, so that one policy has one colour in every chart. The same
+ * chart gives the same SVG, byte for byte, with the same gnuplot. When gnuplot is missing:
+ * EBB_EUNSUPPORTED with the command that installs it; the terminal does not need it. */
 #ifndef EBB_PLOT_PLOT_H
 #define EBB_PLOT_PLOT_H
 
@@ -15,19 +17,20 @@
 
 enum plot_style {
     PLOT_LINE,
-    PLOT_STEP,   /* holds its value to the right ("post") */
+    PLOT_STEP, /* holds its value to the right ("post") */
     PLOT_POINTS,
     PLOT_LINE_POINTS,
-    PLOT_AREA,   /* filled to zero; series stack in order when the panel says so */
-    PLOT_BAND,   /* between y and y2 */
+    PLOT_AREA, /* filled to zero; series stack in order when the panel says so */
+    PLOT_BAND, /* between y and y2 */
     PLOT_BARS,
-    PLOT_CELLS,  /* x, y, value in y2: a heat map */
+    PLOT_CELLS, /* x, y, value in y2: a heat map */
 };
 
 struct plot_series {
     const char *name; /* legend; NULL = none */
     enum plot_style style;
-    const double *x, *y, *y2; /* borrowed for the call; NaN breaks a line; x NULL = 0, 1, 2 ...; y2 may be NULL */
+    const double *x, *y,
+        *y2; /* borrowed for the call; NaN breaks a line; x NULL = 0, 1, 2 ...; y2 may be NULL */
     size_t count;
     const char *color; /* "#rrggbb" or NULL = by name, else by order */
     bool is_dashed;
@@ -48,8 +51,8 @@ struct plot_panel {
     size_t mark_count;
     bool log_x, log_y;
     bool is_stacked; /* AREA and BARS; their series must share x; a gap counts as 0 */
-    double x_min, x_max, y_min, y_max;    /* NaN, or both 0 = automatic */
-    const char *const *x_ticks;           /* category names for BARS, or NULL */
+    double x_min, x_max, y_min, y_max; /* NaN, or both 0 = automatic */
+    const char *const *x_ticks;        /* category names for BARS, or NULL */
     size_t x_tick_count;
 };
 
