@@ -10,15 +10,19 @@
 #include "base/heap.h"
 #include "base/str.h"
 
+extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
+extern const struct cli_command cli_cmd_sim;
 extern const struct cli_command cli_cmd_trace;
 
 /* In the order of the help page: what a newcomer needs first. */
 static const struct cli_command *const commands[] = {
     &cli_cmd_trace,
+    &cli_cmd_sim,
     &cli_cmd_experiment,
     &cli_cmd_doctor,
+    &cli_cmd_dev,
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 

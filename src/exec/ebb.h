@@ -104,7 +104,9 @@ enum ebb_status exec_room_release(struct ebb_run *run, uint32_t storage, enum ex
                                   struct ebb_error *err); /* storage leaves tier 0 */
 enum ebb_status exec_room_arrive(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
 enum ebb_status exec_room_fetch(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
-void exec_room_forget(struct ebb_run *run, uint32_t storage); /* copies in lower tiers */
+enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t storage,
+                                 struct ebb_error *err); /* copies in lower tiers */
+uint64_t exec_room_move_ns(const struct ebb_run *run, uint64_t bytes);
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
                               uint64_t offset, uint8_t tier, struct ebb_error *err);
 bool exec_room_is_short_lived(const struct ebb_run *run, uint32_t storage);

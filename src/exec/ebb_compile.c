@@ -32,7 +32,7 @@ static void compile_op(struct ebb_program *p, uint32_t o, uint32_t *ins, uint32_
                          .in_first = *ins,
                          .out_first = *outs,
                          .is_skipped = is_view_only(t, op),
-                         .can_skip_outputs = !op->kind->run || op->kind->can_skip_outputs,
+                         .can_skip_outputs = plan_can_skip(op->kind),
                          .is_once = op->kind->purity == TRACE_ONCE};
     if (e->is_skipped)
         return;

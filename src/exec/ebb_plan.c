@@ -54,8 +54,8 @@ static enum ebb_status run_op(struct ebb_run *run, const struct plan_step *step,
         struct ebb_slot *slot = &run->slots[out->storage];
         if (is_produced[k])
             slot->state = SLOT_RESIDENT;
-        if (out->alias == TRACE_MUTATE)
-            exec_room_forget(run, out->storage);
+        if (status == EBB_OK && out->alias == TRACE_MUTATE)
+            status = exec_room_forget(run, out->storage, err);
         if (is_produced[k] || out->alias == TRACE_MUTATE)
             slot->version = out->version;
     }
@@ -101,8 +101,16 @@ static enum ebb_status run_step(struct ebb_run *run, const struct plan_step *ste
         slot->state = SLOT_RESIDENT;
         return exec_room_copy_in(run, s, step->tier, slot->offset, err);
     case PLAN_FORGET:
-        exec_room_forget(run, s);
-        return EBB_OK;
+        return exec_room_forget(run, s, err);
+    case PLAN_MOVE:
+        EBB_TRY(run->device->table->copy(run->device, DEVICE_COMPUTE, DEVICE_T0, step->offset,
+                                         DEVICE_T0, slot->offset, run->p->bytes[s], err));
+        slot->offset = step->offset;
+        run->r->moved_bytes += run->p->bytes[s];
+        run->clock += exec_room_move_ns(run, run->p->bytes[s]);
+        if (step->offset + run->p->bytes[s] > run->r->peak_bytes)
+            run->r->peak_bytes = step->offset + run->p->bytes[s];
+        return exec_room_log(run, EXEC_EV_MOVE, s, step->offset, 0, err);
     }
     return ebb_fail(err, EBB_EINTERNAL, "plan: unknown step %d", step->act);
 }
@@ -138,6 +146,49 @@ out:
     ebb_free(is_placed);
     ebb_free(places_left);
     return status;
+}
+
+/* ---- a run as a plan
+ * ---------------------------------------------------------------------------------------------- */
+
+enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace *trace,
+                                 struct plan *plan, struct ebb_error *err)
+{
+    uint64_t work = 0;
+    plan->signature = trace->signature;
+    for (size_t i = 0; i < log->count; i++) {
+        const struct exec_event *e = &log->events[i];
+        switch ((enum exec_event_kind)e->kind) {
+        case EXEC_EV_WORK:
+            work = e->offset;
+            break;
+        case EXEC_EV_RUN:
+        case EXEC_EV_RERUN:
+            EBB_TRY(plan_add(plan, PLAN_RUN, e->index, work, 0, err));
+            work = 0;
+            break;
+        case EXEC_EV_PLACE:
+            EBB_TRY(plan_add(plan, PLAN_PLACE, e->index, e->offset, 0, err));
+            break;
+        case EXEC_EV_DROP:
+        case EXEC_EV_FREE:
+            EBB_TRY(plan_add(plan, PLAN_DROP, e->index, 0, 0, err));
+            break;
+        case EXEC_EV_SEND:
+            EBB_TRY(plan_add(plan, PLAN_SEND, e->index, 0, e->tier, err));
+            break;
+        case EXEC_EV_FETCH:
+            EBB_TRY(plan_add(plan, PLAN_FETCH, e->index, 0, e->tier, err));
+            break;
+        case EXEC_EV_FORGET:
+            EBB_TRY(plan_add(plan, PLAN_FORGET, e->index, 0, e->tier, err));
+            break;
+        case EXEC_EV_MOVE:
+            EBB_TRY(plan_add(plan, PLAN_MOVE, e->index, e->offset, 0, err));
+            break;
+        }
+    }
+    return EBB_OK;
 }
 
 /* ---- the plan without evictions

@@ -246,14 +246,22 @@ enum ebb_status exec_room_arrive(struct ebb_run *run, uint32_t s, struct ebb_err
     return EBB_OK;
 }
 
-void exec_room_forget(struct ebb_run *run, uint32_t s)
+enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t s, struct ebb_error *err)
 {
     struct ebb_slot *slot = &run->slots[s];
     for (uint8_t k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
-        if (slot->has_copy >> k & 1)
+        if (slot->has_copy >> k & 1) {
             mem_slab_give(&run->slab[k], slot->copy_segment[k]);
+            EBB_TRY(exec_room_log(run, EXEC_EV_FORGET, s, 0, k, err));
+        }
     }
     slot->has_copy = 0;
+    return EBB_OK;
+}
+
+uint64_t exec_room_move_ns(const struct ebb_run *run, uint64_t bytes)
+{
+    return (uint64_t)link_ns(&run->o->links.in[DEVICE_T0], bytes);
 }
 
 static uint64_t offset_of(const struct ebb_run *run, int tier, uint32_t segment)

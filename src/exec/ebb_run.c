@@ -283,7 +283,7 @@ static enum ebb_status free_if_dead(struct ebb_run *run, uint32_t s, struct ebb_
         return EBB_OK;
     if (slot->state == SLOT_RESIDENT && !is_anchor && run->index && is_stepping_stone(run, s))
         return EBB_OK;
-    exec_room_forget(run, s);
+    EBB_TRY(exec_room_forget(run, s, err));
     if (slot->state != SLOT_RESIDENT)
         return EBB_OK;
     run->r->evictions_release++;
@@ -399,7 +399,8 @@ static enum ebb_status run_frame(struct ebb_run *run, struct ebb_error *err)
             uint32_t s = p->out_storage[op->out_first + k], v = p->out_version[op->out_first + k];
             struct ebb_slot *slot = &run->slots[s];
             if (v > 0) {
-                exec_room_forget(run, s); /* copies of the version before are stale */
+                if (status == EBB_OK) /* copies of the version before are stale */
+                    status = exec_room_forget(run, s, err);
                 slot->version = v;
                 run->cost[s] += (int64_t)op->cost;
             }

@@ -47,15 +47,16 @@ void exec_program_destroy(struct exec_program *program);
 
 /* What happened, in order; a real run and a simulated one must give equal logs. */
 enum exec_event_kind {
-    EXEC_EV_RUN,   /* index = op, first execution */
-    EXEC_EV_RERUN, /* index = op */
-    EXEC_EV_PLACE, /* index = storage, offset */
-    EXEC_EV_DROP,  /* pressure victim, bytes given back */
-    EXEC_EV_FREE,  /* dead: bytes given back */
-    EXEC_EV_SEND,  /* index = storage, to tier */
-    EXEC_EV_FETCH, /* index = storage, from tier */
-    EXEC_EV_MOVE,  /* index = storage, new offset (compaction) */
-    EXEC_EV_WORK,  /* index = op, offset of its workspace; before RUN or RERUN */
+    EXEC_EV_RUN,    /* index = op, first execution */
+    EXEC_EV_RERUN,  /* index = op */
+    EXEC_EV_PLACE,  /* index = storage, offset */
+    EXEC_EV_DROP,   /* pressure victim, bytes given back */
+    EXEC_EV_FREE,   /* dead: bytes given back */
+    EXEC_EV_SEND,   /* index = storage, to tier */
+    EXEC_EV_FETCH,  /* index = storage, from tier */
+    EXEC_EV_FORGET, /* index = storage: its copy in the tier is given up */
+    EXEC_EV_MOVE,   /* index = storage, new offset (compaction) */
+    EXEC_EV_WORK,   /* index = op, offset of its workspace; before RUN or RERUN */
 };
 
 struct exec_event {
@@ -70,6 +71,10 @@ struct exec_log { /* owned by the caller; exec_log_fini */
     size_t count, capacity;
 };
 void exec_log_fini(struct exec_log *log);
+/* The run as a plan with addresses (appended to an initialised plan): what exec did, the checker
+ * can prove. */
+enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace *trace,
+                                 struct plan *plan, struct ebb_error *err);
 
 struct exec_options {
     const struct mem_policy *policy; /* NULL or "none": never evict */

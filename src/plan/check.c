@@ -116,6 +116,8 @@ static enum ebb_status account(const struct plan_walk *walk, size_t at,
     }
     if (step->act == PLAN_SEND)
         report->sent_bytes += bytes;
+    if (step->act == PLAN_MOVE)
+        report->moved_bytes += bytes;
     if (step->act == PLAN_FETCH)
         report->fetched_bytes += bytes;
     for (int tier = 1; tier < PLAN_TIERS; tier++) {
@@ -135,12 +137,12 @@ static enum ebb_status check_step(struct plan_walk *walk, struct layout *layout,
     const struct plan *plan = walk->plan;
     const struct plan_step *step = &plan->steps[at];
     EBB_TRY(plan_walk_step(walk, at, err));
-    if (step->act == PLAN_DROP)
+    if (step->act == PLAN_DROP || step->act == PLAN_MOVE)
         layout_remove(layout, offsets[step->index], step->index);
     if (step->act == PLAN_RUN)
         return layout_put(layout, plan, at, step->offset, walk->extra_bytes, TRACE_NONE, budget,
                           err);
-    if (step->act == PLAN_PLACE) {
+    if (step->act == PLAN_PLACE || step->act == PLAN_MOVE) {
         offsets[step->index] = step->offset;
         return layout_put(layout, plan, at, step->offset,
                           plan_size(plan, walk->trace->storages[step->index].bytes), step->index,

@@ -236,6 +236,9 @@ static enum ebb_status collect(const struct trace *trace, const struct plan *pla
             open[step->index] = p->count;
             status = add_rect(p, plan_size(plan, trace->storages[step->index].bytes), at,
                               2 * (plan->step_count - at) + 2, err);
+        } else if (step->act == PLAN_MOVE) {
+            status = ebb_fail(err, EBB_EINPUT,
+                              "plan: step %zu is a move: the plan has addresses already", at);
         } else if (step->act == PLAN_DROP) {
             p->rects[open[step->index]].end = 2 * (uint64_t)at;
         } else if (step->act == PLAN_RUN && walk.extra_bytes > 0) {

@@ -14,6 +14,8 @@
  *   FETCH  copy `tier` -> tier 0 into a PLACEd storage; it is resident at once for the checker, exec waits for the copy
  *          before the first reader.
  *   FORGET drop the copy in `tier`.
+ *   MOVE   copy a placed storage to `offset` inside tier 0 (the ranges may overlap); its old bytes are free. Only plans
+ *          with addresses have moves: they are records of runs that gathered scattered free bytes.
  * Leaves become resident by the RUN of their leaf op. Views cost nothing: a plan never runs a view op; reading a view
  * reads its base storage.
  *
@@ -35,13 +37,13 @@
 #define PLAN_NOWHERE UINT64_MAX
 #define PLAN_TIERS 3 /* 0 device, 1 host, 2 file */
 
-enum plan_act { PLAN_PLACE, PLAN_RUN, PLAN_DROP, PLAN_SEND, PLAN_FETCH, PLAN_FORGET };
+enum plan_act { PLAN_PLACE, PLAN_RUN, PLAN_DROP, PLAN_SEND, PLAN_FETCH, PLAN_FORGET, PLAN_MOVE };
 
 struct plan_step {
     uint8_t act;  /* enum plan_act */
     uint8_t tier; /* SEND, FETCH, FORGET: 1 or 2 */
     uint32_t index;
-    uint64_t offset; /* PLACE: where; RUN: workspace; else 0 */
+    uint64_t offset; /* PLACE, MOVE: where to; RUN: workspace; else 0 */
 };
 
 struct plan {
@@ -58,6 +60,12 @@ static inline uint64_t plan_round(uint64_t bytes)
     return (bytes + (PLAN_UNIT - 1)) & ~(uint64_t)(PLAN_UNIT - 1);
 }
 
+/* May an output be left out? Kernels say so themselves; ops of files have none, so nothing need be produced. */
+static inline bool plan_can_skip(const struct trace_kind *kind)
+{
+    return !kind->run || kind->can_skip_outputs;
+}
+
 void plan_init(struct plan *plan);
 void plan_fini(struct plan *plan);
 enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, uint64_t offset,
@@ -69,7 +77,7 @@ struct plan_report {
     uint64_t base_ns;      /* each op once */
     uint64_t peak_bytes;   /* highest sum of (rounded) bytes at any instant, workspace included */
     uint64_t height_bytes; /* highest end address; 0 when offsets are not assigned */
-    uint64_t sent_bytes, fetched_bytes, tier_peak_bytes[PLAN_TIERS];
+    uint64_t sent_bytes, fetched_bytes, moved_bytes, tier_peak_bytes[PLAN_TIERS];
     uint64_t run_count, rerun_count;
     size_t peak_step; /* step index of the peak */
 };

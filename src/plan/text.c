@@ -20,12 +20,11 @@ static const struct {
     [PLAN_PLACE] = {"place", false, true}, [PLAN_RUN] = {"run", false, true},
     [PLAN_DROP] = {"drop", false, false},  [PLAN_SEND] = {"send", true, false},
     [PLAN_FETCH] = {"fetch", true, false}, [PLAN_FORGET] = {"forget", true, false},
+    [PLAN_MOVE] = {"move", false, true},
 };
 #define ACT_COUNT (sizeof acts / sizeof acts[0])
 
-/* ---- writing
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- writing -------------------------------------------------------------------------------- */
 
 static void write_step(struct ebb_str *out, const struct plan_step *step)
 {
@@ -66,9 +65,7 @@ enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb
     return status;
 }
 
-/* ---- reading
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 struct reader {
     const char *name, *at, *end;

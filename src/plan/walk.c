@@ -143,7 +143,7 @@ static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
         } else if (t->alias == TRACE_FRESH && r->is_placed && !r->is_filled) {
             r->is_filled = true;
             r->version = 0;
-        } else if (t->alias == TRACE_FRESH && !o->kind->can_skip_outputs) {
+        } else if (t->alias == TRACE_FRESH && !plan_can_skip(o->kind)) {
             extra += plan_size(walk->plan, trace->storages[t->storage].bytes);
         }
     }
@@ -169,6 +169,10 @@ enum ebb_status plan_walk_step(struct plan_walk *walk, size_t at, struct ebb_err
     case PLAN_FETCH:
     case PLAN_FORGET:
         return walk_copy(walk, at, step, err);
+    case PLAN_MOVE:
+        if (!walk->storages[step->index].is_placed)
+            return bad(err, at, "move of absent storage", step->index);
+        return EBB_OK;
     default:
         return bad(err, at, "unknown act", step->act);
     }

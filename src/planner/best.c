@@ -29,7 +29,7 @@ struct best {
     double *lp; /* owned: solution of the relaxation of `model` */
     struct planner_groups groups;
     struct planner_model model; /* merged or full: the one neighbourhoods are cut from */
-    bool has_model;
+    bool has_model, is_merged_infeasible;
     uint64_t cost_unit; /* gcd of costs */
     uint64_t random;
 };
@@ -68,8 +68,7 @@ static bool is_done(const struct best *b)
     return planner_job_is_close(b->job) || time_left(b) <= 0;
 }
 
-/* ---- seeds and annealing
- * -------------------------------------------------------------------------------------- */
+/* ---- seeds and annealing -------------------------------------------------------------------- */
 
 /* Hand the search's best to the job, and the job's best to the search. */
 static void exchange(struct best *b, const char *name)
@@ -107,6 +106,8 @@ static enum ebb_status seeds(struct best *b, struct ebb_error *err)
     planner_sched_close(&job->ev, &job->trial);
     if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
         planner_search_fill(&b->search, job);
+    if (job->graph->node_count <= 600)
+        planner_search_polish(&b->search, job);
     exchange(b, "repair");
     if (!job->has_best) {
         EBB_TRY(thrifty_seeds(b, err));
@@ -117,18 +118,39 @@ static enum ebb_status seeds(struct best *b, struct ebb_error *err)
     return EBB_OK;
 }
 
-/* Annealing round `round`: from the best (or wherever repair got stuck), with changing heat. */
+/* Annealing round `round`: different heats, and different places to begin (the incumbent, nothing
+ * kept, everything kept): each leads into other basins. */
 static void anneal(struct best *b, uint32_t round, uint64_t flips)
 {
-    static const double heats[] = {1, 0.1, 10, 0.01};
-    b->search.random ^= (uint64_t)round * 0xd1b54a32d192ed03u;
-    planner_search_anneal(&b->search, flips, heats[round % 4], b->job);
+    static const struct {
+        double heat;
+        enum { FROM_BEST, FROM_LITTLE, FROM_ALL } from;
+    } plans[] = {{1, FROM_BEST},    {1, FROM_LITTLE}, {0.1, FROM_LITTLE}, {10, FROM_ALL},
+                 {0.1, FROM_BEST},  {1, FROM_LITTLE}, {10, FROM_BEST},    {0.1, FROM_LITTLE},
+                 {0.01, FROM_BEST}, {1, FROM_LITTLE}};
+    const struct planner_graph *g = b->job->graph;
+    struct planner_sched *trial = &b->job->trial;
+    uint32_t k = round % (sizeof plans / sizeof plans[0]);
+    if (plans[k].from == FROM_LITTLE) {
+        memset(trial->keep, 0, (size_t)trial->stages * trial->words * sizeof *trial->keep);
+        for (uint32_t t = 1; t < trial->stages; t++)
+            for (uint32_t o = 0; o < g->nodes[t - 1].out_count; o++)
+                planner_keep(trial, t, g->nodes[t - 1].out_first + o);
+        planner_search_from(&b->search, trial);
+    } else if (plans[k].from == FROM_ALL) {
+        planner_sched_keep_all(trial);
+        planner_search_from(&b->search, trial);
+    } else if (b->job->has_best) {
+        planner_search_from(&b->search, &b->job->best);
+    }
+    planner_search_anneal(&b->search, flips, plans[k].heat, b->job);
+    planner_search_polish(&b->search, b->job);
     exchange(b, "anneal");
+    planner_search_iterate(&b->search, 20 + 40000 / (g->node_count + 1), b->job);
+    exchange(b, "shake");
 }
 
-/* ---- programs
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- programs ------------------------------------------------------------------------------- */
 
 /* Only costs below this are of interest: by the requested gap, or by one unit of cost. */
 static double cutoff_cost(const struct best *b, double gap)
@@ -182,6 +204,8 @@ static enum ebb_status relax(struct best *b, const struct planner_model *model, 
         note_bound(b, model, planner_model_cost(model, result->bound));
     if (result->status == PLANNER_MIP_INFEASIBLE && model->groups->is_flow && !b->job->has_best)
         b->job->is_proven_infeasible = true;
+    if (result->status == PLANNER_MIP_INFEASIBLE && !model->groups->is_flow)
+        b->is_merged_infeasible = true;
     return EBB_OK;
 }
 
@@ -317,8 +341,7 @@ out:
     return status;
 }
 
-/* ---- the portfolio
- * -------------------------------------------------------------------------------------------- */
+/* ---- the portfolio -------------------------------------------------------------------------- */
 
 static enum ebb_status bounds(struct best *b, struct ebb_error *err)
 {
@@ -348,6 +371,23 @@ static enum ebb_status improve(struct best *b, uint64_t flips, struct ebb_error 
     return EBB_OK;
 }
 
+/* Branch and cut where the models are small: the merged one finds, the full one proves. */
+static enum ebb_status exact(struct best *b, struct ebb_error *err)
+{
+    bool is_exact = b->job->request->gap <= 0;
+    if (!planner_mip_has_solver() || b->job->graph->node_count > LP_NODES)
+        return EBB_OK;
+    if (!b->is_merged_infeasible)
+        EBB_TRY(exact_level(b, PLANNER_LEVEL_MERGED, time_left(b) * 0.3,
+                            EXACT_BINARIES * (is_exact ? 2 : 1), err));
+    else
+        EBB_TRY(exact_level(b, PLANNER_LEVEL_BACK, time_left(b) * 0.3, EXACT_BINARIES, err));
+    if (is_done(b))
+        return EBB_OK;
+    return exact_level(b, PLANNER_LEVEL_FULL, time_left(b) * (is_exact ? 1 : 0.5), FULL_BINARIES,
+                       err);
+}
+
 static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
@@ -355,24 +395,17 @@ static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
     EBB_TRY(seeds(b, err));
     if (job->request->effort <= 0 && job->has_best)
         return EBB_OK;
-    for (uint32_t round = 0; round < 4 && time_left(b) > 0; round++)
+    for (uint32_t round = 0; round < 2 && time_left(b) > 0; round++)
         anneal(b, round, flips);
     if (job->request->effort <= 0)
         return EBB_OK;
     EBB_TRY(bounds(b, err));
     if (is_done(b) || job->is_proven_infeasible)
         return EBB_OK;
-    for (uint32_t round = 4; round < 8 && !is_done(b); round++)
-        anneal(b, round, flips * 4);
-    if (planner_mip_has_solver() && job->graph->node_count <= LP_NODES) {
-        bool is_exact = job->request->gap <= 0;
-        double share = time_left(b) * 0.3;
-        EBB_TRY(
-            exact_level(b, PLANNER_LEVEL_PLUS, share, EXACT_BINARIES * (is_exact ? 2 : 1), err));
-        if (!is_done(b))
-            EBB_TRY(exact_level(b, PLANNER_LEVEL_FULL, is_exact ? time_left(b) : share,
-                                FULL_BINARIES, err));
-    }
+    for (uint32_t round = 2; round < 10 && !is_done(b); round++)
+        anneal(b, round, flips * 2);
+    if (!is_done(b))
+        EBB_TRY(exact(b, err));
     if (job->is_proven_infeasible)
         return EBB_OK;
     return improve(b, flips * 4, err);

@@ -13,8 +13,7 @@
 
 #include "base/heap.h"
 
-/* ---- published rules (mirrored graphs)
- * ------------------------------------------------------------------------ */
+/* ---- published rules (mirrored graphs) ------------------------------------------------------ */
 
 static void keep_range(struct planner_sched *s, uint32_t item, uint32_t first, uint32_t last)
 {
@@ -65,9 +64,7 @@ static void mirrored_rows(struct planner_sched *s, const bool *is_checkpoint)
     mirrored_segment(s, begin, n + 1);
 }
 
-/* ---- any trace
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- any trace ------------------------------------------------------------------------------ */
 
 static void keep_to(struct planner_sched *s, uint32_t item, uint32_t last)
 {
@@ -136,8 +133,7 @@ static bool lacks_forward(struct planner_job *job)
     return true;
 }
 
-/* ---- constant sets
- * -------------------------------------------------------------------------------------------- */
+/* ---- constant sets -------------------------------------------------------------------------- */
 
 static enum ebb_status solve_set(struct planner_job *job, bool only_ap, const char *name,
                                  struct ebb_error *err)
@@ -185,8 +181,7 @@ enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *er
     return EBB_OK;
 }
 
-/* ---- Chen et al.
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Chen et al. ---------------------------------------------------------------------------- */
 
 struct candidates {
     uint32_t *order; /* owned: candidate nodes in iteration order */

@@ -60,7 +60,7 @@ static void add_nodes(struct maker *m)
                 .bytes = size_of(g, s->bytes), .node = g->node_count, .storage = t->storage};
             node->out_count++;
         }
-        node->needs_scratch = node->out_count > 1 && !op->kind->can_skip_outputs;
+        node->needs_scratch = node->out_count > 1 && !plan_can_skip(op->kind);
         if (op->partner != TRACE_NONE)
             node->partner = m->node_of[op->partner];
         m->node_of[o] = g->node_count++;
@@ -254,8 +254,7 @@ void planner_graph_destroy(struct planner_graph *graph)
     ebb_free(graph);
 }
 
-/* ---- the forward graph
- * ---------------------------------------------------------------------------------------- */
+/* ---- the forward graph ---------------------------------------------------------------------- */
 
 static bool is_forward_edge(const struct planner_graph *g, uint32_t item, uint32_t reader)
 {

@@ -44,6 +44,8 @@ enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_er
 enum ebb_status planner_solve_chen_greedy_noap(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err);
 
+enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *err);
+
 void planner_sched_keep_all(struct planner_sched *s);
 enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *err);
 

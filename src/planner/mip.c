@@ -117,9 +117,7 @@ enum ebb_status planner_mip_write_lp(const struct planner_mip *mip, const char *
     return ebb_file_out_commit(&out, err);
 }
 
-/* ---- the child
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the child ------------------------------------------------------------------------------ */
 
 void planner_mip_result_init(struct planner_mip_result *result)
 {

@@ -421,8 +421,7 @@ void planner_model_fini(struct planner_model *model)
     model->s_col = model->r_col = NULL;
 }
 
-/* ---- between columns and schedules
- * ---------------------------------------------------------------------------- */
+/* ---- between columns and schedules ---------------------------------------------------------- */
 
 static bool is_kept_into(const struct planner_model *m, const double *x, uint32_t group,
                          uint32_t item)

@@ -18,6 +18,7 @@
 const struct planner planner_table[] = {
     {"best", ALIASES("OPTIMAL_ILP_GC"), "portfolio: seeds, search and exact models, with a bound",
      planner_solve_best},
+    {"floor", NULL, "least memory: the plan for the smallest budget that works", planner_solve_floor},
     {"all", ALIASES("CHECKPOINT_ALL"), "every forward output is a checkpoint", planner_solve_all},
     {"all_ap", ALIASES("CHECKPOINT_ALL_AP"), "every articulation point is a checkpoint",
      planner_solve_all_ap},
@@ -83,9 +84,7 @@ void planner_result_fini(struct planner_result *result)
     plan_fini(&result->plan);
 }
 
-/* ---- the job
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- the job -------------------------------------------------------------------------------- */
 
 bool planner_job_offer(struct planner_job *job, const char *winner)
 {
@@ -151,8 +150,7 @@ static void job_fini(struct planner_job *job)
     plan_fini(&job->made);
 }
 
-/* ---- from schedule to proven plan
- * ----------------------------------------------------------------------------- */
+/* ---- from schedule to proven plan ----------------------------------------------------------- */
 
 static enum ebb_status make_plan(struct planner_job *job, const char *name, struct plan *plan,
                                  struct ebb_error *err)

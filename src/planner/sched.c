@@ -263,9 +263,7 @@ void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s)
     }
 }
 
-/* ---- plan steps
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- plan steps ----------------------------------------------------------------------------- */
 
 static enum ebb_status emit_drop(const struct planner_graph *g, uint32_t item, struct plan *plan,
                                  struct ebb_error *err)

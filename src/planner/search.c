@@ -24,7 +24,8 @@ enum ebb_status planner_search_init(struct planner_search *s, struct planner_eva
 {
     const struct planner_graph *g = ev->graph;
     *s = (struct planner_search){.graph = g, .ev = ev, .budget = budget};
-    s->random = seed * 0x9e3779b97f4a7c15u + 1;
+    uint64_t mix = ~seed; /* neighbouring seeds must not give shifted copies of one stream */
+    s->random = ebb_splitmix64(&mix) ^ (seed << 32);
     s->run_words = (g->node_count + 63) / 64;
     enum ebb_status status = planner_sched_init(&s->sched, g, err);
     if (status == EBB_OK)
@@ -114,9 +115,7 @@ bool planner_search_from(struct planner_search *s, const struct planner_sched *f
     return true;
 }
 
-/* ---- one flip
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- one flip ------------------------------------------------------------------------------- */
 
 struct flip {
     uint32_t item, first, last; /* rows first..last change; stages first-1 and last are evaluated */
@@ -158,6 +157,15 @@ static bool find_gap(const struct planner_search *s, uint32_t i, uint32_t t, str
     f->first = a;
     f->last = b;
     return true;
+}
+
+/* Only a part of the gap: keep from row t on (it is then made in the stage before), or drop up to or from row t. */
+static void cut_gap(uint32_t t, uint64_t choice, struct flip *f)
+{
+    if (f->is_keep || choice % 2 == 0)
+        f->first = t;
+    else
+        f->last = t;
 }
 
 static void set_rows(struct planner_search *s, const struct flip *f, bool is_keep)
@@ -263,9 +271,7 @@ static bool try_flip(struct planner_search *s, struct flip *f)
     return true;
 }
 
-/* ---- repair
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- repair --------------------------------------------------------------------------------- */
 
 static uint32_t worst_stage(const struct planner_search *s)
 {
@@ -276,58 +282,176 @@ static uint32_t worst_stage(const struct planner_search *s)
     return worst;
 }
 
-/* The drop at row t that buys most excess per cost; false when none helps. */
-static bool best_drop(struct planner_search *s, uint32_t t, struct flip *best)
+/* Try one drop; remember it when it buys excess more cheaply than the best so far. */
+static void consider_drop(struct planner_search *s, struct flip *f, struct flip *best,
+                          double *best_score)
+{
+    uint64_t before = s->excess;
+    if (!try_flip(s, f))
+        return;
+    double gain = (double)before - (double)f->excess;
+    double price = f->cost > 0 ? (double)f->cost : 1e-3;
+    bool is_gain = f->excess < before;
+    undo_flip(s, f, before);
+    if (is_gain && price / gain < *best_score) {
+        *best_score = price / gain;
+        *best = *f;
+    }
+}
+
+/* The drop around stage t that buys most excess per cost, parts of gaps included; false when none helps. Items of `spared`
+ * are left alone. */
+static bool best_drop(struct planner_search *s, uint32_t t, uint32_t spared, struct flip *best)
 {
     double best_score = INFINITY;
-    uint64_t before = s->excess;
     for (uint32_t m = 0; m < s->movable_count; m++) {
-        struct flip f;
         uint32_t i = s->movable[m];
+        if (i == spared)
+            continue;
         for (uint32_t row = t; row <= t + 1 && row < s->sched.stages; row++) {
+            struct flip f, part;
             if (!planner_bit(planner_row(&s->sched, row), i) || !find_gap(s, i, row, &f) ||
-                f.is_keep || !try_flip(s, &f))
+                f.is_keep)
                 continue;
-            double gain = (double)before - (double)f.excess;
-            double price = f.cost > 0 ? (double)f.cost : 1e-3;
-            uint64_t after = f.excess;
-            undo_flip(s, &f, before);
-            if (after < before && price / gain < best_score) {
-                best_score = price / gain;
-                *best = f;
-            }
+            consider_drop(s, &f, best, &best_score);
+            part = f;
+            part.last = row; /* made anew in this stage, kept from then on */
+            if (part.last < f.last)
+                consider_drop(s, &part, best, &best_score);
+            part = f;
+            part.first = row;
+            if (part.first > f.first)
+                consider_drop(s, &part, best, &best_score);
         }
     }
     return isfinite(best_score);
 }
 
-bool planner_search_repair(struct planner_search *s, const struct planner_job *job)
+/* Drop until everything fits; false when stuck or when the cost reaches `limit`. */
+static bool drop_until_fit(struct planner_search *s, uint32_t spared, uint64_t limit,
+                           const struct planner_job *job)
 {
-    uint32_t banned = 0;
+    uint32_t stuck = 0;
     while (s->excess > 0) {
         struct flip f;
-        if (planner_job_out_of_time(job))
+        if (s->cost >= limit || planner_job_out_of_time(job))
             return false;
         uint32_t t = worst_stage(s);
-        if (!best_drop(s, t, &f)) {
+        if (!best_drop(s, t, spared, &f)) {
             /* the worst stage is stuck: look at any other that is too high */
             bool is_found = false;
             for (uint32_t other = 0; other < s->sched.stages && !is_found; other++)
-                is_found =
-                    s->stages[other].peak > s->budget && other != t && best_drop(s, other, &f);
-            if (!is_found || ++banned > s->sched.stages)
+                is_found = s->stages[other].peak > s->budget && other != t &&
+                           best_drop(s, other, spared, &f);
+            if (!is_found || ++stuck > s->sched.stages)
                 return false;
         }
-        if (!find_gap(s, f.item, f.first, &f) || f.is_keep || !try_flip(s, &f))
+        if (!try_flip(s, &f))
             return false;
     }
-    note_best(s);
-    return true;
+    return s->cost < limit;
 }
 
-/* ---- annealing
- * ------------------------------------------------------------------------------------------------
- */
+bool planner_search_repair(struct planner_search *s, const struct planner_job *job)
+{
+    bool is_fit = drop_until_fit(s, UINT32_MAX, UINT64_MAX, job);
+    note_best(s);
+    return is_fit;
+}
+
+/* Keep one gap that does not fit, pay by dropping others: an exchange that no single flip reaches. True when the schedule
+ * got cheaper; otherwise it is as before. */
+static bool try_exchange(struct planner_search *s, struct flip *f, const struct planner_job *job)
+{
+    uint64_t before = s->cost;
+    if (!try_flip(s, f))
+        return false;
+    if (f->cost >= 0 || f->excess == 0) {
+        if (f->cost < 0)
+            return true;
+        undo_flip(s, f, 0);
+        return false;
+    }
+    if (drop_until_fit(s, f->item, before, job)) {
+        note_best(s);
+        return true;
+    }
+    planner_search_from(s, &s->best);
+    return false;
+}
+
+/* All exchanges of one item; true when one paid. */
+static bool exchange_item(struct planner_search *s, uint32_t i, const struct planner_job *job)
+{
+    bool is_changed = false;
+    for (uint32_t t = s->graph->items[i].node + 1; t < s->sched.stages; t++) {
+        struct flip f;
+        if (planner_job_out_of_time(job))
+            return false;
+        if (!find_gap(s, i, t, &f))
+            continue;
+        t = f.last;
+        if (f.is_keep)
+            is_changed |= try_exchange(s, &f, job);
+    }
+    return is_changed;
+}
+
+void planner_search_polish(struct planner_search *s, const struct planner_job *job)
+{
+    bool is_changed = s->has_best && planner_search_from(s, &s->best);
+    while (is_changed) {
+        is_changed = false;
+        for (uint32_t m = 0; m < s->movable_count; m++)
+            is_changed |= exchange_item(s, s->movable[m], job);
+        planner_search_fill(s, job);
+    }
+}
+
+static uint32_t below(struct planner_search *s, uint32_t n)
+{
+    return (uint32_t)((ebb_splitmix64(&s->random) >> 16) % n);
+}
+
+/* A few flips whatever they cost, near one stage. */
+static void shake(struct planner_search *s)
+{
+    uint32_t centre = below(s, s->sched.stages), wanted = 1 + below(s, 4);
+    for (uint32_t tries = 0; tries < 64 && wanted > 0; tries++) {
+        struct flip f;
+        uint32_t i = s->movable[below(s, s->movable_count)];
+        uint32_t t = centre + below(s, 8);
+        if (t >= s->sched.stages || !find_gap(s, i, t, &f))
+            continue;
+        if (below(s, 2) == 0)
+            cut_gap(t, below(s, 2), &f);
+        wanted -= try_flip(s, &f);
+    }
+}
+
+void planner_search_iterate(struct planner_search *s, uint32_t iterations,
+                            const struct planner_job *job)
+{
+    if (!s->has_best || s->movable_count == 0)
+        return;
+    uint32_t exchanges = s->movable_count < 24 ? s->movable_count : 24;
+    for (uint32_t n = 0; n < iterations && !planner_job_out_of_time(job); n++) {
+        planner_search_from(s, &s->best);
+        shake(s);
+        if (!drop_until_fit(s, UINT32_MAX, s->best.cost + s->best.cost / 50, job))
+            continue;
+        planner_search_fill(s, job);
+        /* exchanges compare with the best schedule, so they only help once it is near */
+        if (s->cost > s->best.cost)
+            continue;
+        uint32_t begin = below(s, s->movable_count);
+        for (uint32_t k = 0; k < exchanges; k++)
+            exchange_item(s, s->movable[(begin + k) % s->movable_count], job);
+    }
+    planner_search_polish(s, job);
+}
+
+/* ---- annealing ------------------------------------------------------------------------------ */
 
 static double uniform(struct planner_search *s)
 {
@@ -354,8 +478,12 @@ void planner_search_anneal(struct planner_search *s, uint64_t flips, double heat
             (item->last_stage < s->sched.stages ? item->last_stage : s->sched.stages - 1) -
             item->node;
         uint32_t t = item->node + 1 + (uint32_t)(ebb_splitmix64(&s->random) % span);
-        uint64_t before = s->excess;
-        if (find_gap(s, i, t, &f) && try_flip(s, &f)) {
+        uint64_t before = s->excess, choice = ebb_splitmix64(&s->random) >> 20;
+        if (!find_gap(s, i, t, &f))
+            continue;
+        if (choice % 4 == 0)
+            cut_gap(t, choice / 4, &f);
+        if (try_flip(s, &f)) {
             double delta = (double)f.cost + price * ((double)f.excess - (double)before);
             if (delta > 0 && uniform(s) >= exp(-delta / heat))
                 undo_flip(s, &f, before);

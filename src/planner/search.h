@@ -37,6 +37,11 @@ bool planner_search_repair(struct planner_search *s, const struct planner_job *j
  * slack is left. */
 void planner_search_anneal(struct planner_search *s, uint64_t flips, double heat_factor,
                            const struct planner_job *job);
+/* Exchanges of one kept gap against dropped ones, from the best schedule, until none pays. */
+void planner_search_polish(struct planner_search *s, const struct planner_job *job);
+/* Shake the best schedule, repair, fill; keep what is cheaper; polish at the end. */
+void planner_search_iterate(struct planner_search *s, uint32_t iterations,
+                            const struct planner_job *job);
 void planner_search_fill(struct planner_search *s, const struct planner_job *job);
 
 #endif
