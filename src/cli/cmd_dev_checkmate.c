@@ -57,9 +57,7 @@ static void row_fail(struct row *r, const char *fmt, ...)
     va_end(args);
 }
 
-/* ---- strategies
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- strategies ----------------------------------------------------------------------------- */
 
 #define MAX_ORDER 4096
 
@@ -127,15 +125,122 @@ static void check_strategy(const struct suite *suite, struct row *r)
     ebb_free(order);
 }
 
-/* ---- the folder
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- optimum and bounds --------------------------------------------------------------------- */
+
+/* Plan at the row's budget and check what holds for any row. */
+static bool plan_row(struct row *r, double gap, double time_limit, struct planner_result *result)
+{
+    struct planner_request request;
+    struct ebb_error err;
+    planner_request_init(&request);
+    request.budget_bytes = (uint64_t)ebb_doc_int(r->row, "budget", 0);
+    request.gap = gap;
+    request.time_limit_s = time_limit;
+    if (planner_run(planner_find("best"), r->trace, &request, result, &err) != EBB_OK) {
+        row_fail(r, "%s", err.message);
+        return false;
+    }
+    double base = (double)result->base_cost;
+    const char *bound = planner_bound_text(result->bound_class);
+    snprintf(r->json, sizeof r->json,
+             ",\"budget_bytes\":%" PRIu64 ",\"status\":\"%s\",\"cost\":%" PRIu64
+             ",\"overhead\":%.9f,\"peak_bytes\":%" PRIu64
+             ",\"lower_bound\":%.17g,\"bound_class\":\"%s\",\"optimal\":%s",
+             request.budget_bytes, planner_status_text(result->status), result->cost,
+             (double)result->cost / base, result->peak_bytes, result->lower_bound,
+             bound ? bound : "none", result->optimal ? "true" : "false");
+    snprintf(r->text, sizeof r->text, "budget %.2f: %s overhead %.6f bound %.6f (%s)%s by %s",
+             ebb_doc_double(r->row, "frac_of_no_recompute_peak", NAN),
+             planner_status_text(result->status), (double)result->cost / base,
+             result->lower_bound / base, bound ? bound : "none", result->optimal ? " optimal" : "",
+             result->winner);
+    if (result->status == PLANNER_OK && result->peak_bytes > request.budget_bytes)
+        row_fail(r, "peak %" PRIu64 " above the budget", result->peak_bytes);
+    if (result->status == PLANNER_OK && result->lower_bound > (double)result->cost * (1 + 1e-9))
+        row_fail(r, "bound %.9g above the cost %" PRIu64, result->lower_bound, result->cost);
+    return true;
+}
+
+static void check_lp(struct row *r, enum planner_model_kind kind, const char *name, double want)
+{
+    struct planner_facts facts;
+    struct ebb_error err;
+    double bound = 0, seconds;
+    if (isnan(want))
+        return;
+    if (planner_facts_compute(r->trace, &facts, &err) != EBB_OK ||
+        planner_lp_bound(r->trace, (uint64_t)ebb_doc_int(r->row, "budget", 0), kind, 60, &bound,
+                         &seconds, &err) != EBB_OK)
+        row_fail(r, "%s: %s", name, err.message);
+    else if (fabs(bound / (double)facts.base_cost - want) > 5e-6 * want)
+        row_fail(r, "%s: %.7f, expected %.7f", name, bound / (double)facts.base_cost, want);
+}
+
+/* Any schedule known at this budget refutes a bound above it. */
+static void check_refuted(struct row *r, const struct planner_result *result, int64_t known)
+{
+    if (known > 0 && result->lower_bound > (double)known * (1 + 1e-9))
+        row_fail(r, "bound %.9g above a known cost %" PRId64, result->lower_bound, known);
+}
+
+static void check_optimum(const struct suite *suite, struct row *r)
+{
+    struct planner_result result;
+    const struct ebb_doc_node *merged = ebb_doc_get(r->row, "merged");
+    const struct ebb_doc_node *full = ebb_doc_get(r->row, "full");
+    const char *full_status = ebb_doc_string(full, "status", "not_run");
+    int64_t full_cost = ebb_doc_int(full, "cost", -1);
+    int64_t merged_cost = ebb_doc_int(merged, "cost", -1);
+    if (!plan_row(r, 0, suite->time_limit, &result))
+        return;
+    bool is_ok = result.status == PLANNER_OK;
+    const char *found = planner_status_text(result.status);
+    if (strcmp(full_status, "infeasible") == 0) {
+        if (result.status != PLANNER_INFEASIBLE)
+            row_fail(r, "%s, expected infeasible", found);
+    } else if (strcmp(full_status, "optimal") == 0) {
+        if (!is_ok || result.cost != (uint64_t)full_cost)
+            row_fail(r, "%s cost %" PRIu64 ", optimum %" PRId64, found, result.cost, full_cost);
+    } else if (strcmp(ebb_doc_string(merged, "status", "not_run"), "optimal") == 0) {
+        if (!is_ok || result.cost > (uint64_t)merged_cost)
+            row_fail(r, "%s cost %" PRIu64 ", merged optimum %" PRId64, found, result.cost,
+                     merged_cost);
+    }
+    if (result.bound_class == PLANNER_BOUND_FLOW)
+        check_refuted(r, &result, full_cost);
+    check_refuted(r, &result, merged_cost);
+    check_lp(r, PLANNER_MODEL_MERGED, "merged LP", ebb_doc_double(merged, "lp_root", NAN));
+    check_lp(r, PLANNER_MODEL_FLOW, "flow LP", ebb_doc_double(full, "lp_root", NAN));
+    check_lp(r, PLANNER_MODEL_PUBLISHED, "published LP",
+             ebb_doc_double(r->row, "published_lp_overhead", NAN));
+    planner_result_fini(&result);
+}
+
+static void check_bounds(const struct suite *suite, struct row *r)
+{
+    struct planner_result result;
+    if (!plan_row(r, 0.005, suite->time_limit, &result))
+        return;
+    double base = (double)result.base_cost;
+    double known = ebb_doc_double(r->row, "best_known_overhead", NAN);
+    /* six digits are given */
+    if (!isnan(known) && (result.status != PLANNER_OK || (double)result.cost / base > known + 6e-7))
+        row_fail(r, "%s overhead %.7f, best known %.6f", planner_status_text(result.status),
+                 (double)result.cost / base, known);
+    check_lp(r, PLANNER_MODEL_MERGED, "merged LP",
+             ebb_doc_double(r->row, "merged_lp_lower_bound_overhead", NAN));
+    planner_result_fini(&result);
+}
+
+/* ---- the folder ----------------------------------------------------------------------------- */
 
 static const struct {
     const char *folder, *list;
     void (*check)(const struct suite *suite, struct row *r);
 } kinds[] = {
     {"strategies", "strategies", check_strategy},
+    {"optimum", "results", check_optimum},
+    {"bounds", "results", check_bounds},
 };
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
@@ -252,7 +357,7 @@ int cli_dev_checkmate(int argc, char **argv)
 {
     const char *dump_path = NULL, *only = NULL;
     struct cli_list wanted = {0};
-    struct suite suite = {.time_limit = 120};
+    struct suite suite = {.time_limit = 20};
     int64_t threads = ebb_cpu_count();
     bool is_verbose = false, is_json = false;
     const struct cli_option options[] = {
@@ -261,7 +366,7 @@ int cli_dev_checkmate(int argc, char **argv)
         {"only", 0, CLI_STRING, &only, "TEXT", "only graphs whose file name contains TEXT"},
         {"kind", 0, CLI_LIST, &wanted, "K[,K...]", "strategies, optimum, bounds (default: all)"},
         {"time-limit", 0, CLI_DOUBLE, &suite.time_limit, "S",
-         "seconds per case of optimum (default 120)"},
+         "seconds per case of optimum and bounds (default 20)"},
         {"threads", 0, CLI_INT, &threads, "N", "cases at a time (default: all cores)"},
         {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print passed cases too"},
         {"json", 0, CLI_FLAG, &is_json, NULL, "only the last line, as one JSON object"},
