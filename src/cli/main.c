@@ -13,17 +13,22 @@
 extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
+extern const struct cli_command cli_cmd_preview_search;
 extern const struct cli_command cli_cmd_sim;
 extern const struct cli_command cli_cmd_trace;
 
-/* In the order of the help page: what a newcomer needs first. */
+/* In the order of the help page: what a newcomer needs first. One row a line, so that additions
+ * merge. */
+/* clang-format off */
 static const struct cli_command *const commands[] = {
     &cli_cmd_trace,
     &cli_cmd_sim,
     &cli_cmd_experiment,
+    &cli_cmd_preview_search,
     &cli_cmd_doctor,
     &cli_cmd_dev,
 };
+/* clang-format on */
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
 /* Determined's short nouns. A row here counts only while its command is in the table. */
