@@ -44,6 +44,10 @@ enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_er
 enum ebb_status planner_solve_chen_greedy_noap(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err);
 
+enum ebb_status planner_solve_ilp(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_lp_round(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *err);
 
 void planner_sched_keep_all(struct planner_sched *s);

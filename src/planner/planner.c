@@ -16,9 +16,9 @@
     }
 
 const struct planner planner_table[] = {
-    {"best", ALIASES("OPTIMAL_ILP_GC"), "portfolio: seeds, search and exact models, with a bound",
-     planner_solve_best},
-    {"floor", NULL, "least memory: the plan for the smallest budget that works", planner_solve_floor},
+    {"best", NULL, "portfolio: seeds, search and exact models, with a bound", planner_solve_best},
+    {"floor", NULL, "least memory: the plan for the smallest budget that works",
+     planner_solve_floor},
     {"all", ALIASES("CHECKPOINT_ALL"), "every forward output is a checkpoint", planner_solve_all},
     {"all_ap", ALIASES("CHECKPOINT_ALL_AP"), "every articulation point is a checkpoint",
      planner_solve_all_ap},
@@ -34,6 +34,13 @@ const struct planner planner_table[] = {
      planner_solve_chen_greedy_noap},
     {"griewank", ALIASES("GRIEWANK_LOGN"), "Griewank and Walther: binomial checkpointing",
      planner_solve_griewank},
+    {"rotor", NULL, "Beaumont et al.: exact program for chains with persistent checkpoints",
+     planner_solve_rotor},
+    {"knapsack", NULL, "PyTorch's activation memory budget: 0/1 knapsack, then repair",
+     planner_solve_knapsack},
+    {"ilp", ALIASES("OPTIMAL_ILP_GC"), "Checkmate's published ILP", planner_solve_ilp},
+    {"lp_round", ALIASES("APPROX_DET_ROUND_LP_SWEEP"), "its LP relaxation, rounded at thresholds",
+     planner_solve_lp_round},
 };
 const size_t planner_count = sizeof planner_table / sizeof planner_table[0];
 
@@ -182,8 +189,9 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan,
     const struct planner_graph *g = job->graph;
     uint64_t budget = job->request->budget_bytes, height = 0;
     *excess = 0;
-    EBB_TRY(
-        plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, &height, err));
+    if (!job->has_made) /* a plan made elsewhere has its addresses */
+        EBB_TRY(plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, &height,
+                                    err));
     struct plan_limits limits = {
         .budget_bytes = {g->exact_bytes ? UINT64_MAX : budget, job->request->link.host_bytes, 0}};
     struct plan_report report;

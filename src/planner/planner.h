@@ -108,7 +108,8 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
                             const struct planner_request *request, struct planner_result *result,
                             struct ebb_error *err);
 
-/* The smallest height planner `floor` has a plan for, and (when plan is not NULL) that plan, proved. */
+/* The smallest height planner `floor` has a plan for, and (when plan is not NULL) that plan,
+ * proved. */
 enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
                               struct ebb_error *err);
 

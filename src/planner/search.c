@@ -159,7 +159,8 @@ static bool find_gap(const struct planner_search *s, uint32_t i, uint32_t t, str
     return true;
 }
 
-/* Only a part of the gap: keep from row t on (it is then made in the stage before), or drop up to or from row t. */
+/* Only a part of the gap: keep from row t on (it is then made in the stage before), or drop up to
+ * or from row t. */
 static void cut_gap(uint32_t t, uint64_t choice, struct flip *f)
 {
     if (f->is_keep || choice % 2 == 0)
@@ -299,8 +300,8 @@ static void consider_drop(struct planner_search *s, struct flip *f, struct flip 
     }
 }
 
-/* The drop around stage t that buys most excess per cost, parts of gaps included; false when none helps. Items of `spared`
- * are left alone. */
+/* The drop around stage t that buys most excess per cost, parts of gaps included; false when none
+ * helps. Items of `spared` are left alone. */
 static bool best_drop(struct planner_search *s, uint32_t t, uint32_t spared, struct flip *best)
 {
     double best_score = INFINITY;
@@ -359,8 +360,8 @@ bool planner_search_repair(struct planner_search *s, const struct planner_job *j
     return is_fit;
 }
 
-/* Keep one gap that does not fit, pay by dropping others: an exchange that no single flip reaches. True when the schedule
- * got cheaper; otherwise it is as before. */
+/* Keep one gap that does not fit, pay by dropping others: an exchange that no single flip reaches.
+ * True when the schedule got cheaper; otherwise it is as before. */
 static bool try_exchange(struct planner_search *s, struct flip *f, const struct planner_job *job)
 {
     uint64_t before = s->cost;

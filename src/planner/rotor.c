@@ -1,0 +1,254 @@
+/* rotor.c - the exact dynamic program of Beaumont et al. for chains with persistent checkpoints
+ * (spec 12.2), on chains and on the chain of articulation points.
+ *
+ * Block l = the forward nodes after articulation point l-1 up to point l; the loss is block L.
+ * Sizes in slots of budget/500. opt(m, a, b): least time to run blocks a..b forward and backward
+ * with m slots free, the input of a stored and not counted. The rows of the schedule follow from
+ * the decisions; transient bytes of the graph are not exactly the chain's, so several budgets are
+ * tried and the exact evaluator chooses. */
+#include "planner/job.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+#define SLOTS 500
+#define MOST_BLOCKS 220
+
+struct rotor {
+    struct planner_job *job;
+    uint32_t blocks;      /* L; block L is the loss */
+    uint32_t *first, *ap; /* first node and articulation point of each block */
+    double *fw, *bw;      /* time of the keeping forward (= plain forward) and of the backward */
+    uint32_t *cw, *cbw; /* slots: input of block l; everything block l - 1 keeps for its backward */
+    float *opt;         /* [(b * (L + 1) + a) * (SLOTS + 1) + m] */
+    int16_t *pick;      /* 0: now; j > a: checkpoint the input of j; -1: impossible */
+    double *prefix;     /* forward time of blocks 0..l-1 */
+};
+
+static size_t at(const struct rotor *r, uint32_t m, uint32_t a, uint32_t b)
+{
+    return ((size_t)b * (r->blocks + 1) + a) * (SLOTS + 1) + m;
+}
+
+static void solve_cell(struct rotor *r, uint32_t m, uint32_t a, uint32_t b)
+{
+    double best = INFINITY;
+    int16_t pick = -1;
+    uint32_t out = b < r->blocks ? r->cw[b + 1] : 0;
+    if (a == b) {
+        if (m >= r->cw[a] + r->cbw[a + 1]) {
+            best = r->fw[a] + r->bw[a];
+            pick = 0;
+        }
+    } else {
+        uint32_t least = out + r->cw[a + 1];
+        for (uint32_t j = a + 1; j < b; j++)
+            if (out + r->cw[j] + r->cw[j + 1] > least)
+                least = out + r->cw[j] + r->cw[j + 1];
+        if (m >= least) {
+            for (uint32_t j = a + 1; j <= b; j++) {
+                if (m < r->cw[j])
+                    continue;
+                double cost = r->prefix[j] - r->prefix[a] +
+                              (double)r->opt[at(r, m - r->cw[j], j, b)] +
+                              (double)r->opt[at(r, m, a, j - 1)];
+                if (cost < best) {
+                    best = cost;
+                    pick = (int16_t)j;
+                }
+            }
+        }
+        uint32_t now = r->cw[a + 1] > r->cw[a] ? r->cw[a + 1] : r->cw[a];
+        if (m >= now + r->cbw[a + 1]) {
+            double cost = r->fw[a] + r->bw[a] + (double)r->opt[at(r, m - r->cbw[a + 1], a + 1, b)];
+            if (cost < best) {
+                best = cost;
+                pick = 0;
+            }
+        }
+    }
+    r->opt[at(r, m, a, b)] = (float)best;
+    r->pick[at(r, m, a, b)] = pick;
+}
+
+static uint32_t backward_end(const struct rotor *r, uint32_t block)
+{
+    uint32_t total = r->job->graph->node_count;
+    return block < r->blocks ? total - 1 - r->first[block] : r->job->graph->forward_count;
+}
+
+/* In the Keras convention the backward node of a layer reads its consumers' outputs, too: one block further. */
+static uint32_t last_reader(const struct rotor *r, uint32_t node)
+{
+    const struct planner_item *item = &r->job->graph->items[node];
+    return item->use_count ? r->job->graph->uses[item->use_first + item->use_count - 1] : node;
+}
+
+/* Node i lies in memory after stage `created` (TRACE_NONE: its own) until stage `end`. */
+static void keep_node(struct rotor *r, uint32_t node, uint32_t created, uint32_t end)
+{
+    for (uint32_t t = (created == TRACE_NONE ? node : created) + 1; t <= end; t++)
+        planner_keep(&r->job->trial, t, node);
+}
+
+static void follow(struct rotor *r, uint32_t m, uint32_t a, uint32_t b, uint32_t created)
+{
+    for (;;) {
+        int16_t pick = r->pick[at(r, m, a, b)];
+        if (pick < 0)
+            return;
+        if (pick == 0) {
+            for (uint32_t i = r->first[a]; a < r->blocks && i <= r->ap[a]; i++)
+                keep_node(r, i, created, last_reader(r, i));
+            if (a == b)
+                return;
+            m -= r->cbw[a + 1];
+            a++;
+            continue;
+        }
+        uint32_t j = (uint32_t)pick;
+        keep_node(r, r->ap[j - 1], created, backward_end(r, j));
+        follow(r, m - r->cw[j], j, b, created);
+        created =
+            backward_end(r, j) + 1; /* the next stage is the first backward one of block j-1 */
+        b = j - 1;
+    }
+}
+
+static void offer(struct rotor *r, uint32_t m)
+{
+    struct planner_sched *s = &r->job->trial;
+    const struct planner_graph *g = r->job->graph;
+    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+    for (uint32_t v = g->forward_count; v < g->node_count; v++)
+        for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
+            uint32_t u = g->ins[g->nodes[v].in_first + k];
+            for (uint32_t t = u + 1; u >= g->forward_count && t <= v; t++)
+                planner_keep(s, t, u);
+        }
+    for (uint32_t v = 0; v < g->forward_count; v++) /* the forward pass runs once */
+        for (uint32_t k = 0; k < g->nodes[v].in_count; k++)
+            keep_node(r, g->ins[g->nodes[v].in_first + k], TRACE_NONE, v);
+    keep_node(r, g->forward_count - 1, TRACE_NONE, g->forward_count);
+    follow(r, m, 0, r->blocks, TRACE_NONE);
+    planner_sched_close(&r->job->ev, s);
+    planner_sched_trim(&r->job->ev, s);
+    planner_job_offer(r->job, "rotor");
+}
+
+static uint32_t slots_up(uint64_t bytes, uint64_t slot)
+{
+    uint64_t n = (bytes + slot - 1) / slot;
+    return n > SLOTS ? SLOTS + 1 : (uint32_t)n;
+}
+
+static void set_sizes(struct rotor *r, uint64_t slot)
+{
+    const struct planner_graph *g = r->job->graph;
+    r->prefix[0] = 0;
+    r->cw[0] = 0;
+    for (uint32_t l = 0; l <= r->blocks; l++) {
+        uint64_t kept = 0;
+        r->fw[l] = r->bw[l] = 0;
+        for (uint32_t i = r->first[l]; l < r->blocks && i <= r->ap[l]; i++) {
+            kept += g->items[i].bytes;
+            r->fw[l] += (double)g->nodes[i].cost;
+            r->bw[l] += (double)g->nodes[g->node_count - 1 - i].cost;
+        }
+        if (l == r->blocks) {
+            r->bw[l] = (double)g->nodes[g->forward_count].cost;
+            kept = g->items[g->forward_count].bytes;
+        }
+        r->cw[l + 1] = l < r->blocks ? slots_up(g->items[r->ap[l]].bytes, slot) : 0;
+        r->cbw[l + 1] = slots_up(kept, slot);
+        r->prefix[l + 1] = r->prefix[l] + r->fw[l];
+    }
+}
+
+static void solve_budget(struct rotor *r, uint64_t budget)
+{
+    uint64_t slot = budget / SLOTS + 1;
+    set_sizes(r, slot);
+    for (uint32_t b = 0; b <= r->blocks; b++)
+        for (uint32_t a = b + 1; a-- > 0;)
+            for (uint32_t m = 0; m <= SLOTS; m++)
+                solve_cell(r, m, a, b);
+    uint32_t all = (uint32_t)(budget / slot);
+    if (r->pick[at(r, all, 0, r->blocks)] >= 0)
+        offer(r, all);
+}
+
+static enum ebb_status make_blocks(struct rotor *r, struct ebb_error *err)
+{
+    const struct planner_graph *g = r->job->graph;
+    bool *is_ap = ebb_calloc(g->node_count, sizeof *is_ap);
+    if (!is_ap)
+        return ebb_no_memory(err, g->node_count);
+    enum ebb_status status = planner_graph_articulation(g, is_ap, err);
+    uint32_t begin = 0;
+    for (uint32_t v = 0; v < g->forward_count && status == EBB_OK; v++)
+        if (is_ap[v] || v + 1 == g->forward_count) {
+            r->first[r->blocks] = begin;
+            r->ap[r->blocks++] = v;
+            begin = v + 1;
+        }
+    r->first[r->blocks] = r->ap[r->blocks] = g->forward_count;
+    ebb_free(is_ap);
+    return status;
+}
+
+enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err)
+{
+    const struct planner_graph *g = job->graph;
+    struct rotor r = {.job = job};
+    if (!g->is_mirrored || g->forward_count == 0) {
+        planner_job_not_applicable(job,
+                                   "needs a graph whose backward pass mirrors the forward pass");
+        return EBB_OK;
+    }
+    size_t n = (size_t)g->forward_count + 3;
+    enum ebb_status status = EBB_OK;
+    r.first = ebb_calloc(n, sizeof *r.first);
+    r.ap = ebb_calloc(n, sizeof *r.ap);
+    r.fw = ebb_calloc(n, sizeof *r.fw);
+    r.bw = ebb_calloc(n, sizeof *r.bw);
+    r.cw = ebb_calloc(n, sizeof *r.cw);
+    r.cbw = ebb_calloc(n, sizeof *r.cbw);
+    r.prefix = ebb_calloc(n, sizeof *r.prefix);
+    if (!r.first || !r.ap || !r.fw || !r.bw || !r.cw || !r.cbw || !r.prefix) {
+        status = ebb_no_memory(err, n * sizeof *r.fw);
+        goto out;
+    }
+    status = make_blocks(&r, err);
+    if (status != EBB_OK)
+        goto out;
+    if (r.blocks > MOST_BLOCKS) {
+        planner_job_not_applicable(job, "the chain is longer than 220 blocks");
+        goto out;
+    }
+    size_t cells = (size_t)(r.blocks + 1) * (r.blocks + 1) * (SLOTS + 1);
+    r.opt = ebb_calloc(cells, sizeof *r.opt);
+    r.pick = ebb_calloc(cells, sizeof *r.pick);
+    if (!r.opt || !r.pick) {
+        status = ebb_no_memory(err, cells * sizeof *r.opt);
+        goto out;
+    }
+    uint64_t budget = job->budget < 2 * g->no_remat_peak ? job->budget : 2 * g->no_remat_peak;
+    for (int k = 0; k < 6 && !planner_job_out_of_time(job); k++)
+        solve_budget(&r, (uint64_t)((double)budget * (1.12 - 0.06 * k)));
+out:
+    ebb_free(r.first);
+    ebb_free(r.ap);
+    ebb_free(r.fw);
+    ebb_free(r.bw);
+    ebb_free(r.cw);
+    ebb_free(r.cbw);
+    ebb_free(r.prefix);
+    ebb_free(r.opt);
+    ebb_free(r.pick);
+    return status;
+}
