@@ -115,7 +115,7 @@ static void measure(const struct plot_figure *figure, const struct plot_pane *pa
     if (pane->cell_width > 0)
         place->value_tick_count = plot_ticks(&pane->value, 5, place->value_ticks);
 
-    rim->top = has_text(panel->title) ? 27 : 8;
+    rim->top = has_text(panel->title) ? 30 : 8;
     rim->left = widest_tick(place->y_ticks, place->y_tick_count) + 12;
     rim->left += has_text(panel->y_label) ? 24 : 0;
     rim->right = pane->cell_width > 0 ? COLOR_BAR_ROOM : 16;
@@ -152,7 +152,7 @@ static void place_panel(const struct plot_pane *pane, struct plot_place *place,
 {
     place->plot.x = x + rim->left;
     place->plot.y = y + rim->top;
-    place->title_y = y + rim->top - 14;
+    place->title_y = y + rim->top - 18;
     double bottom = place->plot.y + place->plot.height;
     place->x_label_y = bottom + place->x_tick_y + 16;
     place->y_label_x = x + 9;
