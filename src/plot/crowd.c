@@ -78,7 +78,7 @@ static int cost(const struct plot_pane *pane, const struct plot_box *plot, size_
         double part = plot_scale_place(m->is_vertical ? &pane->x : &pane->y, m->at);
         double x = plot->x + part * plot->width, y = plot->y + (1 - part) * plot->height;
         double air =
-            i == mark ? 0 : 4; /* words belong to the line beside them, not to the next one */
+            i == mark ? 0 : 3; /* words belong to the line beside them, not to the next one */
         if (m->is_vertical ? x > words->x - air && x < words->x + words->width + air
                            : y > words->y - air && y < words->y + words->height + air)
             sum += COST_LINE;
