@@ -2,9 +2,10 @@
  *
  * A pass is a pure function of the lists it is given: it changes nothing, reads no clock, and
  * answers with one decision for each task. Applying the decisions and running it again gives no
- * further ones, except that tasks told to stop keep their slots until they are gone. The order of
- * the lists is the order of registration; everything older-first and latest-first means that order.
- */
+ * further ones while the tasks of each group need the same slots, as the trials of an experiment
+ * do. (In a group of different sizes the starved-group rule looks at the smallest pending task, and
+ * starting that one changes it; the rule is kept as published.) The order of the lists is the order
+ * of registration; everything older-first and latest-first means that order. */
 #ifndef EBB_EXP_SCHED_SCHED_H
 #define EBB_EXP_SCHED_SCHED_H
 

@@ -86,10 +86,10 @@ enum ebb_status exp_brackets_replace(struct exp_search *s, uint32_t trial, bool 
     return exp_brackets_add(s, member.bracket, err);
 }
 
-void exp_brackets_worked(struct exp_search *s, uint32_t trial)
+void exp_brackets_worked(struct exp_search *s, uint32_t trial, int64_t workloads)
 {
     struct exp_brackets *a = exp_brackets_of(s);
-    a->items[a->members[trial].bracket].workloads++;
+    a->items[a->members[trial].bracket].workloads += (uint64_t)workloads;
 }
 
 size_t exp_brackets_bracket(const struct exp_search *s, uint32_t trial)
@@ -108,7 +108,7 @@ static void save_bracket(const struct exp_bracket *bracket, size_t rung_count,
     ebb_jsonw_key(w, "closed");
     ebb_jsonw_int(w, bracket->closed);
     ebb_jsonw_key(w, "workloads");
-    ebb_jsonw_int(w, bracket->workloads);
+    ebb_jsonw_uint(w, bracket->workloads);
     ebb_jsonw_key(w, "rungs");
     ebb_jsonw_array(w);
     for (size_t r = 0; r < rung_count; r++) {
@@ -189,10 +189,11 @@ static enum ebb_status load_bracket(struct exp_search *s, size_t b, const struct
     struct exp_brackets *a = exp_brackets_of(s);
     struct exp_bracket *bracket = &a->items[b];
     const struct ebb_doc_node *rungs;
-    int64_t trials = (int64_t)s->trial_count;
+    int64_t trials = (int64_t)s->trial_count, workloads;
     EBB_TRY(exp_load_member(node, "created", 0, trials, &bracket->created, err));
     EBB_TRY(exp_load_member(node, "closed", 0, trials, &bracket->closed, err));
-    EBB_TRY(exp_load_member(node, "workloads", 0, INT64_MAX / 2, &bracket->workloads, err));
+    EBB_TRY(exp_load_member(node, "workloads", 0, INT64_MAX, &workloads, err));
+    bracket->workloads = (uint64_t)workloads;
     EBB_TRY(exp_load_list(node, "rungs", &rungs, err));
     if (rungs->count != a->shape.brackets[b].rung_count)
         return ebb_fail(err, EBB_EINPUT, "rungs: %zu, expected %zu", rungs->count,

@@ -13,9 +13,9 @@ struct exp_rung {
 
 struct exp_bracket {
     struct exp_rung *rungs;
-    int64_t created;   /* trials that count in the bracket's size */
-    int64_t closed;    /* of those: told to close, or gone */
-    int64_t workloads; /* completed */
+    int64_t created;    /* trials that count in the bracket's size */
+    int64_t closed;     /* of those: told to close, or gone */
+    uint64_t workloads; /* completed */
 };
 
 struct exp_member {
@@ -48,7 +48,7 @@ enum ebb_status exp_brackets_close(struct exp_search *s, uint32_t trial, struct 
 enum ebb_status exp_brackets_replace(struct exp_search *s, uint32_t trial, bool has_work,
                                      struct ebb_error *err);
 
-void exp_brackets_worked(struct exp_search *s, uint32_t trial);
+void exp_brackets_worked(struct exp_search *s, uint32_t trial, int64_t workloads);
 size_t exp_brackets_bracket(const struct exp_search *s, uint32_t trial);
 void exp_brackets_save(const struct exp_search *s, struct ebb_json_writer *w);
 enum ebb_status exp_brackets_load(struct exp_state_reader *reader, const struct ebb_doc_node *node,

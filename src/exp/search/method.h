@@ -43,9 +43,8 @@ struct exp_search_method {
     /* has_work: something was asked for and will never be done. */
     enum ebb_status (*exited)(struct exp_search *s, uint32_t trial, enum exp_exit_reason reason,
                               bool has_work, struct ebb_error *err);
-    /* One more workload of this trial is done (before trained/validated/checkpointed). NULL = fine.
-     */
-    void (*worked)(struct exp_search *s, uint32_t trial);
+    /* Workloads of this trial are done (before trained/validated/checkpointed). NULL = fine. */
+    void (*worked)(struct exp_search *s, uint32_t trial, int64_t workloads);
     double (*progress)(const struct exp_search *s);                /* unclamped */
     size_t (*bracket)(const struct exp_search *s, uint32_t trial); /* NULL = 0 */
 

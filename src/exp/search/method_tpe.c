@@ -18,7 +18,7 @@
 #include "base/heap.h"
 
 #define GOOD_MAX 25
-#define OTHER_MAX 64
+#define OTHER_MAX 40
 #define AT_ONCE 10 /* trials running when max_concurrent_trials is 0 */
 
 struct tpe {
@@ -42,7 +42,7 @@ static void tpe_fini(struct exp_search *s)
 /* ---- densities ---- */
 
 struct kernel {
-    double mean, width;
+    double mean, width, height; /* height: of its peak */
 };
 
 /* A mixture over [low, high]: `count` normal kernels cut off at the ends, and the uniform prior. */
@@ -70,6 +70,7 @@ static void set_widths(struct density *d)
         double right = i + 1 < d->count ? d->kernels[i + 1].mean : d->high;
         double width = fmax(d->kernels[i].mean - left, right - d->kernels[i].mean);
         d->kernels[i].width = fmin(fmax(width, least), range);
+        d->kernels[i].height = 0.3989422804014327 / d->kernels[i].width; /* 1 / sqrt(2 pi) */
     }
 }
 
@@ -78,7 +79,8 @@ static double log_density(const struct density *d, double x)
     double sum = 1.0 / (d->high - d->low); /* the prior */
     for (size_t i = 0; i < d->count; i++) {
         double z = (x - d->kernels[i].mean) / d->kernels[i].width;
-        sum += 0.3989422804014327 / d->kernels[i].width * exp(-0.5 * z * z);
+        if (fabs(z) < 6) /* beyond, it is 1e-8 of its peak: nothing beside the prior */
+            sum += d->kernels[i].height * exp(-0.5 * z * z);
     }
     return log(sum / (double)(d->count + 1));
 }
@@ -116,10 +118,17 @@ static void split(const struct exp_search *s, struct chosen *good, struct chosen
     size_t rest = ranks->count - border;
     good->count = border;
     other->count = rest < OTHER_MAX ? rest : OTHER_MAX;
-    for (size_t i = 0; i < border; i++)
-        good->trials[i] = exp_ranks_at(ranks, i).trial;
-    for (size_t i = 0; i < other->count; i++)
-        other->trials[i] = exp_ranks_at(ranks, border + i * rest / other->count).trial;
+    struct exp_rank_walk walk = exp_ranks_from(ranks, 0);
+    struct exp_rank entry = {0};
+    for (size_t i = 0; i < border && exp_ranks_next(&walk, &entry); i++)
+        good->trials[i] = entry.trial;
+    for (size_t i = 0, next = 0; i < other->count; i++) {
+        size_t at = i * rest / other->count;
+        exp_ranks_skip(&walk, at - next);
+        exp_ranks_next(&walk, &entry);
+        other->trials[i] = entry.trial;
+        next = at + 1;
+    }
 }
 
 static const struct exp_value *value_of(const struct exp_search *s, uint32_t trial, size_t param)

@@ -106,11 +106,18 @@ enum ebb_status exp_ranks_insert(struct exp_ranks *ranks, struct exp_rank entry,
     return EBB_OK;
 }
 
+void exp_ranks_skip(struct exp_rank_walk *walk, size_t n)
+{
+    const struct exp_ranks *ranks = walk->ranks;
+    walk->at += n;
+    while (walk->chunk < ranks->chunk_count && walk->at >= ranks->chunks[walk->chunk].count)
+        walk->at -= ranks->chunks[walk->chunk++].count;
+}
+
 struct exp_rank_walk exp_ranks_from(const struct exp_ranks *ranks, size_t index)
 {
-    struct exp_rank_walk walk = {.ranks = ranks, .at = index};
-    while (walk.chunk < ranks->chunk_count && walk.at >= ranks->chunks[walk.chunk].count)
-        walk.at -= ranks->chunks[walk.chunk++].count;
+    struct exp_rank_walk walk = {.ranks = ranks};
+    exp_ranks_skip(&walk, index);
     return walk;
 }
 

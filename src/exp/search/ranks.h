@@ -49,5 +49,7 @@ struct exp_rank_walk {
 
 struct exp_rank_walk exp_ranks_from(const struct exp_ranks *ranks, size_t index);
 bool exp_ranks_next(struct exp_rank_walk *walk, struct exp_rank *entry);
+/* Leave out the next n entries. */
+void exp_ranks_skip(struct exp_rank_walk *walk, size_t n);
 
 #endif

@@ -191,8 +191,13 @@ enum ebb_status exp_search_ask_create(struct exp_search *s, const struct exp_new
                                       uint32_t *index, struct ebb_error *err)
 {
     const struct exp_request_id id = new_trial->identity.id;
+    char text[EXP_REQUEST_TEXT];
+    uint32_t known;
     if (s->trial_count >= EXP_NO_TRIAL)
         return ebb_fail(err, EBB_ELIMIT, "search: more than %u trials", EXP_NO_TRIAL - 1);
+    if (exp_search_find(s, id, &known)) /* a generator that repeats itself: a tampered state */
+        return ebb_fail(err, EBB_EINTERNAL, "search: request id %s was drawn twice",
+                        exp_request_format(id, text));
     EBB_TRY(ebb_grow(&s->trials, &s->trial_capacity, s->trial_count + 1, sizeof *s->trials, err));
     EBB_TRY(ebb_strmap_put(&s->ids, (const char *)id.bytes, sizeof id.bytes, s->trial_count, err));
     uint32_t trial = (uint32_t)s->trial_count++;
@@ -312,17 +317,17 @@ static enum ebb_status release(struct exp_search *s, struct ebb_error *err)
 
 /* ---- forwarding ---- */
 
-static void count_work(struct exp_search *s, uint32_t trial)
+static void count_work(struct exp_search *s, uint32_t trial, int64_t workloads)
 {
-    s->workloads++;
+    s->workloads += (uint64_t)workloads;
     if (s->method->worked != NULL)
-        s->method->worked(s, trial);
+        s->method->worked(s, trial, workloads);
 }
 
 static enum ebb_status forward_checkpoint(struct exp_search *s, uint32_t trial, int64_t step,
                                           struct ebb_error *err)
 {
-    count_work(s, trial);
+    count_work(s, trial, 1);
     return s->method->checkpointed != NULL ? s->method->checkpointed(s, trial, step, err) : EBB_OK;
 }
 
@@ -343,9 +348,10 @@ static enum ebb_status on_trained(struct exp_search *s, uint32_t trial,
     if (event->step <= t->trained)
         return EBB_OK; /* done again after a crash (S2) */
     bool was_busy = is_busy(t);
+    int64_t steps = event->step - t->trained;
     t->trained = event->step;
     recount(s, t, was_busy);
-    count_work(s, trial);
+    count_work(s, trial, steps);
     return s->method->trained != NULL ? s->method->trained(s, trial, event->step, err) : EBB_OK;
 }
 
@@ -358,7 +364,7 @@ static enum ebb_status on_validated(struct exp_search *s, uint32_t trial,
         return EBB_OK; /* not asked for, or done again (S1, S2) */
     recount(s, t, was_busy);
     s->invalid_row = 0;
-    count_work(s, trial);
+    count_work(s, trial, 1);
     return s->method->validated(
         s, trial, event->step, exp_metric_signed(event->metric, s->config->smaller_is_better), err);
 }
@@ -465,12 +471,10 @@ static enum ebb_status check_event(const struct exp_search *s, const struct exp_
         return ebb_fail(err, EBB_EINPUT, "search: %s for the unknown trial %s",
                         exp_event_name(event->kind), exp_request_format(event->request, text));
     const struct exp_trial *t = &s->trials[*trial];
-    if (event->kind == EXP_EVENT_TRAINED && !t->is_closed && event->step > t->trained &&
-        (event->step > t->requested || event->step != t->trained + 1))
-        return ebb_fail(err, EBB_EINPUT,
-                        "search: trial %s completed step %lld after step %lld of %lld asked for",
+    if (event->kind == EXP_EVENT_TRAINED && !t->is_closed && event->step > t->requested)
+        return ebb_fail(err, EBB_EINPUT, "search: trial %s completed step %lld of %lld asked for",
                         exp_request_format(event->request, text), (long long)event->step,
-                        (long long)t->trained, (long long)t->requested);
+                        (long long)t->requested);
     return EBB_OK;
 }
 

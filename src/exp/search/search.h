@@ -20,7 +20,7 @@
 #include "base/json.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "exp/config/types.h"
+#include "exp/config/config.h"
 
 /* ---- names of trials ---- */
 
@@ -125,7 +125,7 @@ void exp_op_write(const struct exp_ops *ops, const struct exp_op *op,
 
 enum exp_event_kind {
     EXP_EVENT_CREATED,      /* request, trial_id */
-    EXP_EVENT_TRAINED,      /* step */
+    EXP_EVENT_TRAINED,      /* step; completions may be batched: all steps up to it are done */
     EXP_EVENT_VALIDATED,    /* step, metric as reported (NaN allowed) */
     EXP_EVENT_CHECKPOINTED, /* step */
     EXP_EVENT_CLOSED,
@@ -274,7 +274,7 @@ struct exp_sim_options {
     enum ebb_status (*after_event)(void *context, struct exp_search **search,
                                    struct ebb_error *err);
     bool wants_hparams, wants_progress;
-    int64_t max_workloads; /* EBB_ELIMIT beyond; 0 = 10^9 */
+    int64_t max_workloads; /* EBB_ELIMIT beyond; 0 = no limit */
 };
 
 /* Run a search to its end with a single first-in first-out queue of operations, each completing at

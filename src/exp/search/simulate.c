@@ -39,12 +39,12 @@ static void end_run(struct tally *tally)
     tally->run = 0;
 }
 
-static void count(struct tally *tally, char kind)
+static void count(struct tally *tally, char kind, int64_t workloads)
 {
     if (tally->kind != kind)
         end_run(tally);
     tally->kind = kind;
-    tally->run++;
+    tally->run += workloads;
 }
 
 /* Move the answers to the end of the queue; forget the done part when it is the larger one. */
@@ -75,15 +75,16 @@ static enum ebb_status tell(struct run *run, const struct exp_event *event, stru
     return enqueue(run, err);
 }
 
-static enum ebb_status workload(struct run *run, const struct exp_event *event,
+/* `workloads` of one trial are done with this event. */
+static enum ebb_status workload(struct run *run, const struct exp_event *event, int64_t workloads,
                                 struct ebb_error *err)
 {
-    int64_t limit = run->options->max_workloads > 0 ? run->options->max_workloads : 1000000000;
-    if ((int64_t)run->sim.workload_count >= limit)
+    int64_t limit = run->options->max_workloads > 0 ? run->options->max_workloads : INT64_MAX / 4;
+    if (workloads > limit - (int64_t)run->sim.workload_count)
         return ebb_fail(err, EBB_ELIMIT, "search simulation: more than %lld workloads",
                         (long long)limit);
     EBB_TRY(tell(run, event, err));
-    run->sim.workload_count++;
+    run->sim.workload_count += (size_t)workloads;
     if (!run->options->wants_progress)
         return EBB_OK;
     EBB_TRY(ebb_grow(&run->progress, &run->progress_capacity, run->sim.workload_count,
@@ -122,14 +123,18 @@ static enum ebb_status create(struct run *run, const struct exp_op *op, struct e
     return tell(run, &event, err);
 }
 
+/* Step by step only when somebody looks in between. */
 static enum ebb_status train(struct run *run, const struct exp_op *op, struct ebb_error *err)
 {
-    for (int64_t step = op->first_step; step <= op->last_step; step++) {
-        struct exp_event event = {.kind = EXP_EVENT_TRAINED, .request = op->request, .step = step};
-        count(&run->tallies[op->trial], 'S');
-        run->sim.trials[op->trial].steps++;
-        run->sim.total_steps++;
-        EBB_TRY(workload(run, &event, err));
+    int64_t all = op->last_step - op->first_step + 1;
+    int64_t stride = run->options->wants_progress || run->options->after_event != NULL ? 1 : all;
+    count(&run->tallies[op->trial], 'S', all);
+    run->sim.trials[op->trial].steps += all;
+    run->sim.total_steps += all;
+    for (int64_t done = stride; done <= all; done += stride) {
+        struct exp_event event = {
+            .kind = EXP_EVENT_TRAINED, .request = op->request, .step = op->first_step - 1 + done};
+        EBB_TRY(workload(run, &event, stride, err));
     }
     return EBB_OK;
 }
@@ -142,11 +147,11 @@ static enum ebb_status validate(struct run *run, const struct exp_op *op, struct
                               .step = op->last_step,
                               .metric = run->options->metric(
                                   run->options->context, (int64_t)op->trial + 1, op->last_step)};
-    count(tally, 'V');
+    count(tally, 'V', 1);
     ebb_str_printf(&tally->validated_at, "%s%lld", tally->validated_at.length > 0 ? " " : "",
                    (long long)op->last_step);
     run->sim.total_validations++;
-    return workload(run, &event, err);
+    return workload(run, &event, 1, err);
 }
 
 static enum ebb_status perform(struct run *run, const struct exp_op *op, struct ebb_error *err)
@@ -161,9 +166,9 @@ static enum ebb_status perform(struct run *run, const struct exp_op *op, struct 
         return validate(run, op, err);
     case EXP_OP_CHECKPOINT:
         event.kind = EXP_EVENT_CHECKPOINTED;
-        count(&run->tallies[op->trial], 'C');
+        count(&run->tallies[op->trial], 'C', 1);
         run->sim.total_checkpoints++;
-        return workload(run, &event, err);
+        return workload(run, &event, 1, err);
     case EXP_OP_CLOSE:
         event.kind = EXP_EVENT_CLOSED;
         run->sim.trials[op->trial].is_closed = true;
@@ -205,10 +210,14 @@ static enum ebb_status hand_over(struct run *run, struct exp_sim *sim, struct eb
 {
     struct exp_sim result = run->sim;
     result.trials = ebb_arena_calloc(run->arena, result.trial_count + 1, sizeof *result.trials);
+    size_t points = run->options->wants_progress ? result.workload_count : 0;
     result.progress =
-        ebb_arena_calloc(run->arena, result.workload_count + 1, sizeof *result.progress);
-    if (result.trials == NULL || result.progress == NULL)
-        return ebb_no_memory(err, result.trial_count * sizeof *result.trials);
+        points > 0 ? ebb_arena_calloc(run->arena, points, sizeof *result.progress) : NULL;
+    if (result.trials == NULL || (points > 0 && result.progress == NULL))
+        return ebb_no_memory(err, result.trial_count * sizeof *result.trials +
+                                      points * sizeof *result.progress);
+    if (points > 0)
+        memcpy(result.progress, run->progress, points * sizeof *result.progress);
     for (size_t i = 0; i < result.trial_count; i++) {
         struct tally *tally = &run->tallies[i];
         end_run(tally);
@@ -222,10 +231,6 @@ static enum ebb_status hand_over(struct run *run, struct exp_sim *sim, struct eb
         if (result.trials[i].workloads == NULL || result.trials[i].validated_at == NULL)
             return ebb_no_memory(err, tally->workloads.length);
     }
-    if (run->progress != NULL && result.workload_count > 0)
-        memcpy(result.progress, run->progress, result.workload_count * sizeof *result.progress);
-    else
-        result.progress = NULL;
     *sim = result;
     return EBB_OK;
 }

@@ -84,16 +84,20 @@ static enum ebb_status load_value(const struct exp_hparam *param, const struct e
         *value = (struct exp_value){.kind = EXP_VALUE_NODE, .node = param->values[integer]};
         return EBB_OK;
     case EXP_HPARAM_INT:
-        EBB_TRY(exp_load_int(node, param->name, INT64_MIN, INT64_MAX, &integer, err));
+        EBB_TRY(exp_load_int(node, param->name, param->int_min, param->int_max, &integer, err));
         *value = (struct exp_value){.kind = EXP_VALUE_INT, .integer = integer};
         return EBB_OK;
     case EXP_HPARAM_DOUBLE:
     case EXP_HPARAM_LOG:
         break;
     }
-    *value = (struct exp_value){.kind = EXP_VALUE_DOUBLE};
-    if (!exp_load_double(node, &value->number))
+    double number;
+    bool is_log = param->kind == EXP_HPARAM_LOG;
+    if (!exp_load_double(node, &number))
         return ebb_fail(err, EBB_EINPUT, "%s: no number", param->name);
+    if (!isfinite(number) || (is_log ? number < 0 : number < param->min || number > param->max))
+        return ebb_fail(err, EBB_EINPUT, "%s: %g is not in its range", param->name, number);
+    *value = (struct exp_value){.kind = EXP_VALUE_DOUBLE, .number = number};
     return EBB_OK;
 }
 
@@ -544,6 +548,9 @@ static enum ebb_status load_all(struct exp_search *s, const struct ebb_doc_node 
     EBB_TRY(load_head(s, root, err));
     EBB_TRY(load_trials(s, root, err));
     EBB_TRY(load_held(s, root, err));
+    if (!s->is_started && s->trial_count > 0)
+        return ebb_fail(err, EBB_EINPUT, "started: false, but there are %zu trials",
+                        s->trial_count);
     for (size_t i = 0; i < s->trial_count; i++) {
         const struct exp_trial *t = &s->trials[i];
         s->busy_count += t->held_ops == 0 && !t->is_closed &&

@@ -17,7 +17,7 @@
 #include "base/doc.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "exp/config/types.h"
+#include "exp/config/config.h"
 #include "exp/search/search.h"
 
 enum exp_workload_kind {

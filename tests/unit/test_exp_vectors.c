@@ -1,0 +1,247 @@
+/* The case runner itself: every reference case passes, every altered value is noticed, nothing is
+ * skipped. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/rng.h"
+#include "exp/exp.h"
+
+#define GOLDEN EBB_SOURCE_DIR "/tests/golden/search"
+
+TEST(folder__every_case_passes)
+{
+    TEST_UNUSED;
+    struct exp_vectors_report report;
+    struct ebb_error err;
+    uint64_t live = ebb_heap_live();
+    exp_vectors_init(&report);
+    CHECK_OK(exp_vectors_run_folder(GOLDEN, &report, &err), &err);
+    if (report.failed > 0)
+        fail_msg("%s", ebb_str_c(&report.log));
+    CHECK_EQ(report.passed, 233);
+    CHECK_EQ(report.skipped, 0);
+    exp_vectors_fini(&report);
+    CHECK_EQ(ebb_heap_live(), live);
+}
+
+/* ---- altering one value of an `expected` ---- */
+
+struct alter {
+    struct ebb_json_writer w;
+    size_t at;     /* the leaf to change, counted from 0 */
+    size_t leaves; /* seen so far */
+};
+
+static void write_changed(struct alter *a, const struct ebb_doc_node *node)
+{
+    switch (node->kind) {
+    case EBB_DOC_BOOL:
+        ebb_jsonw_bool(&a->w, !node->boolean);
+        break;
+    case EBB_DOC_INT:
+        ebb_jsonw_int(&a->w, node->integer + 1);
+        break;
+    case EBB_DOC_DOUBLE:
+        ebb_jsonw_double(&a->w, node->number * (1 + 1e-9));
+        break;
+    case EBB_DOC_STRING:
+        ebb_jsonw_string(&a->w, "altered");
+        break;
+    default:
+        ebb_jsonw_string(&a->w, "no longer null");
+        break;
+    }
+}
+
+static void write_altered(struct alter *a, const struct ebb_doc_node *node)
+{
+    if (node->kind == EBB_DOC_MAP) {
+        ebb_jsonw_object(&a->w);
+        for (size_t i = 0; i < node->count; i++) {
+            ebb_jsonw_key(&a->w, node->keys[i]->text);
+            write_altered(a, node->items[i]);
+        }
+        ebb_jsonw_object_end(&a->w);
+    } else if (node->kind == EBB_DOC_LIST) {
+        ebb_jsonw_array(&a->w);
+        for (size_t i = 0; i < node->count; i++)
+            write_altered(a, node->items[i]);
+        ebb_jsonw_array_end(&a->w);
+    } else if (a->leaves++ == a->at) {
+        write_changed(a, node);
+    } else {
+        ebb_doc_write_json(node, &a->w);
+    }
+}
+
+static size_t count_leaves(const struct ebb_doc_node *node)
+{
+    size_t n = node->kind != EBB_DOC_LIST && node->kind != EBB_DOC_MAP;
+    for (size_t i = 0; (node->kind == EBB_DOC_LIST || node->kind == EBB_DOC_MAP) && i < node->count;
+         i++)
+        n += count_leaves(node->items[i]);
+    return n;
+}
+
+/* A file with only case i of `root`, leaf `at` of its `expected` changed. */
+static void write_case(const char *path, const struct ebb_doc_node *root, size_t i, size_t at)
+{
+    struct ebb_str text;
+    struct ebb_error err;
+    struct alter a = {.at = at};
+    const struct ebb_doc_node *input = root->items[i];
+    ebb_str_init(&text);
+    ebb_jsonw_init(&a.w, &text, 0);
+    ebb_jsonw_array(&a.w);
+    ebb_jsonw_object(&a.w);
+    for (size_t k = 0; k < input->count; k++) {
+        ebb_jsonw_key(&a.w, input->keys[k]->text);
+        if (strcmp(input->keys[k]->text, "expected") == 0)
+            write_altered(&a, input->items[k]);
+        else
+            ebb_doc_write_json(input->items[k], &a.w);
+    }
+    ebb_jsonw_object_end(&a.w);
+    ebb_jsonw_array_end(&a.w);
+    CHECK_OK(ebb_file_write_atomic(path, ebb_str_c(&text), text.length, &err), &err);
+    ebb_str_fini(&text);
+}
+
+static const char *const files[] = {"rng_mt19937.json",       "sampling.json",
+                                    "grid_values.json",       "grid_product.json",
+                                    "pbt_explore.json",       "searcher_single.json",
+                                    "searcher_random.json",   "searcher_grid.json",
+                                    "searcher_adaptive.json", "searcher_adaptive_simple.json",
+                                    "searcher_pbt.json",      "beyond_adaptive_asha.json",
+                                    "trial_sequencer.json",   "scheduler.json",
+                                    "checkpoint_gc.json"};
+
+TEST(altered_value__fails_exactly_that_case)
+{
+    TEST_UNUSED;
+    char folder[] = "/tmp/ebb_vectors_XXXXXX";
+    uint64_t rng = 4;
+    CHECK(mkdtemp(folder) != NULL);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        struct ebb_arena arena;
+        struct ebb_error err;
+        const struct ebb_doc_node *root;
+        char path[512];
+        ebb_arena_init(&arena);
+        snprintf(path, sizeof path, "%s/%s", GOLDEN, files[f]);
+        CHECK_OK(ebb_doc_load(&arena, path, &root, &err), &err);
+        snprintf(path, sizeof path, "%s/%s", folder, files[f]);
+        for (int n = 0; n < 12; n++) {
+            size_t i = ebb_splitmix64(&rng) % root->count;
+            size_t leaves = count_leaves(ebb_doc_get(root->items[i], "expected"));
+            if (leaves == 0)
+                continue;
+            size_t at = ebb_splitmix64(&rng) % leaves;
+            struct exp_vectors_report report;
+            exp_vectors_init(&report);
+            write_case(path, root, i, at);
+            CHECK_OK(exp_vectors_run_folder(folder, &report, &err), &err);
+            if (report.failed != 1 || report.passed != 0)
+                fail_msg("%s: case %zu, leaf %zu of %zu: altered, but not noticed", files[f], i, at,
+                         leaves);
+            exp_vectors_fini(&report);
+        }
+        unlink(path);
+        ebb_arena_fini(&arena);
+    }
+    rmdir(folder);
+}
+
+/* ---- files that are not cases ---- */
+
+static void run_text(const char *name, const char *text, struct exp_vectors_report *report)
+{
+    char folder[] = "/tmp/ebb_vectors_XXXXXX", path[512];
+    struct ebb_error err;
+    CHECK(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    CHECK_OK(ebb_file_write_atomic(path, text, strlen(text), &err), &err);
+    exp_vectors_init(report);
+    CHECK_OK(exp_vectors_run_folder(folder, report, &err), &err);
+    unlink(path);
+    rmdir(folder);
+}
+
+TEST(unknown__files_and_cases_are_failed_never_skipped)
+{
+    TEST_UNUSED;
+    static const struct {
+        const char *name, *text;
+        size_t failed;
+    } rows[] = {
+        {"novel.json", "[]", 1},
+        {"scheduler.json", "{}", 1},
+        {"scheduler.json", "[", 1},
+        {"scheduler.json", "[]", 0},
+        {"scheduler.json", "[{}, 3, null]", 3},
+        {"scheduler.json", "[{\"scheduler\": \"random\", \"fit\": \"best\"}]", 1},
+        {"searcher_random.json", "[{\"seed\": 1, \"metric_fn\": \"sine\"}]", 1},
+        {"searcher_random.json",
+         "[{\"seed\": 1, \"metric_fn\": \"hash\", \"searcher\": {\"name\": \"random\", \"metric\": "
+         "\"m\", \"max_steps\": 1, \"max_trials\": 1}, \"hyperparameters\": {}}]",
+         1}, /* no expected */
+        {"trial_sequencer.json", "[{\"max_steps\": 1}]", 1},
+        {"checkpoint_gc.json", "[{\"checkpoints\": 3}]", 1},
+        {"rng_mt19937.json", "[{\"seed\": -1, \"n\": 3, \"expected\": {}}]", 1},
+        {"grid_values.json", "[{\"param\": {\"type\": \"int\"}, \"expected\": []}]", 1},
+        {"readme.txt", "hello", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct exp_vectors_report report;
+        run_text(rows[i].name, rows[i].text, &report);
+        if (report.failed != rows[i].failed || report.passed != 0 || report.skipped != 0)
+            fail_msg("%s: %zu failed, %zu passed", rows[i].text, report.failed, report.passed);
+        exp_vectors_fini(&report);
+    }
+}
+
+TEST(folder__that_is_not_there_is_an_error)
+{
+    TEST_UNUSED;
+    struct exp_vectors_report report;
+    struct ebb_error err;
+    exp_vectors_init(&report);
+    CHECK_EQ(exp_vectors_run_folder("/nonexistent/ebb", &report, &err), EBB_EIO);
+    exp_vectors_fini(&report);
+}
+
+TEST(dump__has_one_line_for_each_case_in_the_shape_of_expected)
+{
+    TEST_UNUSED;
+    struct exp_vectors_report report;
+    struct ebb_error err;
+    struct ebb_arena arena;
+    size_t lines = 0;
+    exp_vectors_init(&report);
+    report.wants_dump = true;
+    CHECK_OK(exp_vectors_run_file(GOLDEN "/checkpoint_gc.json", &report, &err), &err);
+    ebb_arena_init(&arena);
+    for (const char *at = ebb_str_c(&report.dump); *at != '\0'; lines++) {
+        size_t length = strcspn(at, "\n");
+        const struct ebb_doc_node *row;
+        CHECK_OK(ebb_doc_parse_json(&arena, "dump", at, length, &row, &err), &err);
+        CHECK_EQ(ebb_doc_int(row, "index", -1), lines);
+        CHECK_STR(ebb_doc_string(row, "file", ""), "checkpoint_gc.json");
+        CHECK(ebb_doc_get(ebb_doc_get(row, "computed"), "delete") != NULL);
+        at += length + 1;
+    }
+    CHECK_EQ(lines, report.passed);
+    ebb_arena_fini(&arena);
+    exp_vectors_fini(&report);
+}
+
+TEST_MAIN(RUN(folder__every_case_passes), RUN(altered_value__fails_exactly_that_case),
+          RUN(unknown__files_and_cases_are_failed_never_skipped),
+          RUN(folder__that_is_not_there_is_an_error),
+          RUN(dump__has_one_line_for_each_case_in_the_shape_of_expected))
