@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "base/thread.h"
 #include "cli/cli.h"
+#include "cli/cmd_dev_checkmate.h"
 #include "planner/planner.h"
 #include "trace/trace.h"
 
@@ -91,10 +92,36 @@ static void check_strategy_once(struct row *r, const struct planner *planner,
     planner_result_fini(&result);
 }
 
+static void check_simrd(struct row *r)
+{
+    struct exec_report report;
+    struct ebb_error err;
+    if (cli_checkmate_simrd(r->trace, ebb_doc_string(r->row, "heuristic", ""),
+                            (uint64_t)ebb_doc_int(r->row, "budget", 0), &report, &err) != EBB_OK) {
+        row_fail(r, "%s", err.message);
+        return;
+    }
+    bool is_feasible = report.result == EXEC_OK, want = ebb_doc_bool(r->row, "feasible", true);
+    uint64_t cost = report.clock_ns - 1; /* that clock starts at 1 */
+    snprintf(r->json, sizeof r->json, ",\"cost\":%" PRIu64 ",\"peak_bytes\":%" PRIu64, cost,
+             report.peak_bytes);
+    if (is_feasible != want)
+        row_fail(r, "%s, expected %s", exec_result_text(report.result), want ? "ok" : "infeasible");
+    else if (want && (cost != (uint64_t)ebb_doc_int(r->row, "cost", -1) ||
+                      report.peak_bytes != (uint64_t)ebb_doc_int(r->row, "activation_peak", -1)))
+        row_fail(r, "cost %" PRIu64 " peak %" PRIu64 ", expected cost %" PRId64 " peak %" PRId64,
+                 cost, report.peak_bytes, ebb_doc_int(r->row, "cost", -1),
+                 ebb_doc_int(r->row, "activation_peak", -1));
+}
+
 static void check_strategy(const struct suite *suite, struct row *r)
 {
     (void)suite;
     const char *name = ebb_doc_string(r->row, "strategy", "");
+    if (strcmp(name, "SIMRD") == 0) {
+        check_simrd(r);
+        return;
+    }
     const struct planner *planner = planner_find(name);
     struct planner_request request;
     uint32_t *order = ebb_calloc(2 * MAX_ORDER, sizeof *order);

@@ -19,6 +19,8 @@
 double exec_quotient(int64_t n, ebb_u128 d)
 {
     uint64_t un = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+    if (un == 0) /* the loop below looks for a first bit */
+        return 0;
     if (un < (UINT64_C(1) << 53) && d < ((ebb_u128)1 << 53)) {
         double q = (double)un / (double)(uint64_t)d;
         return n < 0 ? -q : q;
