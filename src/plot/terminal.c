@@ -23,6 +23,7 @@
 static const uint32_t markers[PLOT_MARKERS] = {0x25cf, 0x25a0, 0x25b2, 0x25c6, 0x25bc,
                                                0x25cb, 0x25a1, 0x25b3, 0x25c7, 0x25bd};
 static const uint32_t shades[] = {0x2588, 0x2593, 0x2592, 0x2591, '#', '+', ':', '='};
+static const uint32_t mark_lines[] = {0x2508, 0x250a}; /* level, upright */
 #define SHADES (sizeof shades / sizeof shades[0])
 
 /* Markers by order of appearance: without colours, no two series of a chart may share one. */
@@ -88,6 +89,7 @@ static void area_line(const struct area *a, double x0, double y0, double x1, dou
             continue;
         plot_canvas_dot(a->canvas, whole(x), whole(y));
         plot_canvas_uncover(a->canvas, whole(x / 2), whole(y / 4), shades, SHADES);
+        plot_canvas_uncover(a->canvas, whole(x / 2), whole(y / 4), mark_lines, 2);
     }
 }
 
@@ -206,10 +208,10 @@ static void draw_marks(const struct area *a, const struct plot_pane *pane)
         double x = dot_x(a, pane, m->at), y = dot_y(a, pane, m->at);
         if (m->is_vertical)
             for (int r = 0; r < a->height && isfinite(x) && is_inside(a, x, 4.0 * a->top); r++)
-                plot_canvas_glyph(a->canvas, whole(x / 2), a->top + r, 0x250a);
+                plot_canvas_glyph(a->canvas, whole(x / 2), a->top + r, mark_lines[1]);
         else
             for (int c = 0; c < a->width && isfinite(y) && is_inside(a, 2.0 * a->left, y); c++)
-                plot_canvas_glyph(a->canvas, a->left + c, whole(y / 4), 0x2508);
+                plot_canvas_glyph(a->canvas, a->left + c, whole(y / 4), mark_lines[0]);
     }
 }
 
@@ -501,7 +503,7 @@ static void write_legend(const struct plot_figure *f, int columns, struct ebb_st
                 continue;
             plot_number(m->at, number, sizeof number);
             snprintf(text, sizeof text, "%.100s (%s)", m->label, number);
-            legend_item(&l, m->is_vertical ? 0x250a : 0x2508, text);
+            legend_item(&l, mark_lines[m->is_vertical], text);
         }
     }
     if (l.at > 0)
