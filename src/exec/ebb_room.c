@@ -12,7 +12,11 @@
 #include "base/hash.h"
 #include "base/heap.h"
 
-#define MAX_ROUNDS 64  /* of gathering per request, then victims by policy alone */
+#define MAX_ROUNDS 64 /* of gathering per request, then victims by policy alone */
+/* Measured on 12 synthetic and 4 recorded traces x 6 policies: mean time against taking the first
+ * always, 0.995. */
+#define NEXT_BEST 8
+#define NEARLY_AS_GOOD 0.7
 #define SHORT_LIVED 16 /* ops: what ends sooner is placed at the high end, away from what stays */
 
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
@@ -534,6 +538,46 @@ static enum ebb_status gather(struct ebb_run *run, uint64_t bytes, bool *is_done
     return EBB_OK;
 }
 
+/* Bytes of the hole that would be there if `s` left. */
+static uint64_t hole_after(const struct ebb_run *run, uint32_t s)
+{
+    const struct mem_segment *seg = run->slab[0].segments, *at = &seg[run->slots[s].segment];
+    uint64_t bytes = at->bytes;
+    if (at->prev != MEM_NONE && seg[at->prev].owner == MEM_NONE)
+        bytes += seg[at->prev].bytes;
+    if (at->next != MEM_NONE && seg[at->next].owner == MEM_NONE)
+        bytes += seg[at->next].bytes;
+    return bytes;
+}
+
+/* The policy's choice, unless one of the next few is nearly as good and would make the hole that is
+ * needed. */
+static uint32_t choose_fitting(struct ebb_run *run, uint64_t bytes)
+{
+    uint32_t top[NEXT_BEST], count = 0, found = MEM_NONE;
+    uint32_t first = choose(run);
+    if (first == MEM_NONE || run->o->policy->numerator == MEM_RANDOM || run->o->sampling ||
+        hole_after(run, first) >= bytes)
+        return first;
+    double least = merit_now(run, first) * NEARLY_AS_GOOD;
+    top[count++] = first;
+    mem_index_remove(run->index, first);
+    while (count < NEXT_BEST && found == MEM_NONE) {
+        uint32_t s = choose(run);
+        if (s == MEM_NONE || merit_now(run, s) < least)
+            break;
+        if (hole_after(run, s) >= bytes) {
+            found = s;
+        } else {
+            top[count++] = s;
+            mem_index_remove(run->index, s);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++)
+        mem_index_set(run->index, top[i], weight_of(run, top[i]), run->last[top[i]]);
+    return found == MEM_NONE ? first : found;
+}
+
 enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high, uint32_t owner,
                                uint32_t *segment, struct ebb_error *err)
 {
@@ -547,7 +591,7 @@ enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high
             if (is_done)
                 continue;
         }
-        uint32_t victim = run->o->policy ? choose(run) : MEM_NONE;
+        uint32_t victim = run->o->policy ? choose_fitting(run, bytes) : MEM_NONE;
         if (victim == MEM_NONE && run->o->policy)
             victim = waiting_victim(run);
         if (victim == MEM_NONE) {
