@@ -1,0 +1,385 @@
+/* cmd_plan.c - `ebb plan`: schedules with recomputation for a budget, proved, with a bound. */
+#include "cli/cmd_plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "base/thread.h"
+
+#define MAX_ROWS 4096
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+enum ebb_status cli_plan_load(struct plan_graph *graph, const char *path, struct ebb_error *err)
+{
+    struct trace_stats stats;
+    *graph = (struct plan_graph){.path = path};
+    EBB_TRY(trace_load(path, TRACE_FORMAT_AUTO, &graph->trace, err));
+    enum ebb_status status = planner_facts_compute(graph->trace, &graph->facts, err);
+    if (status == EBB_OK)
+        status = trace_stats_compute(graph->trace, &stats, err);
+    if (status != EBB_OK) {
+        cli_plan_unload(graph);
+        return status;
+    }
+    graph->ratio_base = graph->trace->is_graph ? graph->facts.no_remat_peak : stats.baseline_bytes;
+    return EBB_OK;
+}
+
+void cli_plan_unload(struct plan_graph *graph)
+{
+    trace_destroy(graph->trace);
+    graph->trace = NULL;
+}
+
+struct batch {
+    struct plan_row *rows;
+    struct ebb_progress *progress;
+};
+
+static void run_row(void *context, size_t i)
+{
+    struct batch *batch = context;
+    struct plan_row *row = &batch->rows[i];
+    if (cli_interrupted())
+        return;
+    row->status =
+        planner_run(row->planner, row->graph->trace, &row->request, &row->result, &row->err);
+    row->is_done = row->status == EBB_OK;
+    ebb_progress_add(batch->progress, 1);
+}
+
+enum ebb_status cli_plan_run_rows(struct plan_row *rows, size_t count, int jobs,
+                                  struct ebb_error *err)
+{
+    struct batch batch = {.rows = rows, .progress = ebb_progress_create("planning", count)};
+    cli_catch_interrupts();
+    enum ebb_status status = ebb_parallel(jobs, count, run_row, &batch, err);
+    ebb_progress_destroy(batch.progress);
+    for (size_t i = 0; i < count && status == EBB_OK; i++)
+        if (rows[i].status != EBB_OK) {
+            if (err)
+                *err = rows[i].err;
+            status = rows[i].status;
+        }
+    return status;
+}
+
+void cli_plan_rows_fini(struct plan_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].is_done)
+            planner_result_fini(&rows[i].result);
+    ebb_free(rows);
+}
+
+double cli_plan_overhead(const struct plan_row *row)
+{
+    if (!row->is_done || row->result.status != PLANNER_OK || row->result.base_cost == 0)
+        return NAN;
+    return (double)row->result.cost / (double)row->result.base_cost;
+}
+
+void cli_plan_print_json(const struct plan_row *row)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    const struct planner_result *r = &row->result;
+    bool is_ok = r->status == PLANNER_OK;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "graph");
+    ebb_jsonw_string(&w, row->graph->path);
+    ebb_jsonw_key(&w, "planner");
+    ebb_jsonw_string(&w, row->label ? row->label : row->planner->name);
+    ebb_jsonw_key(&w, "ratio");
+    ebb_jsonw_double(&w, row->ratio);
+    ebb_jsonw_key(&w, "budget_bytes");
+    ebb_jsonw_uint(&w, row->request.budget_bytes);
+    ebb_jsonw_key(&w, "status");
+    ebb_jsonw_string(&w, planner_status_text(r->status));
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {{"cost", r->cost},
+                   {"peak_bytes", r->peak_bytes},
+                   {"height_bytes", r->height_bytes},
+                   {"base_cost", r->base_cost}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        ebb_jsonw_key(&w, numbers[i].key);
+        if (is_ok)
+            ebb_jsonw_uint(&w, numbers[i].value);
+        else
+            ebb_jsonw_null(&w);
+    }
+    ebb_jsonw_key(&w, "overhead");
+    ebb_jsonw_double(&w, cli_plan_overhead(row));
+    ebb_jsonw_key(&w, "lower_bound");
+    ebb_jsonw_double(&w, r->lower_bound > 0 ? r->lower_bound : NAN);
+    ebb_jsonw_key(&w, "bound_class");
+    ebb_jsonw_string(&w, planner_bound_text(r->bound_class));
+    ebb_jsonw_key(&w, "optimal");
+    ebb_jsonw_bool(&w, r->optimal);
+    ebb_jsonw_key(&w, "gap");
+    ebb_jsonw_double(&w, r->gap);
+    ebb_jsonw_key(&w, "winner");
+    ebb_jsonw_string(&w, r->winner[0] ? r->winner : NULL);
+    ebb_jsonw_key(&w, "note");
+    ebb_jsonw_string(&w, r->note[0] ? r->note : NULL);
+    ebb_jsonw_key(&w, "seconds");
+    ebb_jsonw_double(&w, r->seconds);
+    ebb_jsonw_object_end(&w);
+    puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+}
+
+void cli_plan_print_table(const struct plan_row *rows, size_t count)
+{
+    static const char *const headers[] = {"graph",    "planner", "budget",  "status",
+                                          "overhead", "bound",   "gap %",   "peak",
+                                          "height",   "seconds", "found by"};
+    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof *headers);
+    char text[3][32];
+    for (size_t i = 0; i < count && table; i++) {
+        const struct plan_row *row = &rows[i];
+        const struct planner_result *r = &row->result;
+        if (!row->is_done)
+            continue;
+        const char *name = strrchr(row->graph->path, '/');
+        double base = (double)r->base_cost;
+        cli_table_cell(table, "%s", name ? name + 1 : row->graph->path);
+        cli_table_cell(table, "%s", row->label ? row->label : row->planner->name);
+        cli_table_cell(table, "%s",
+                       row->request.budget_bytes == UINT64_MAX
+                           ? "unlimited"
+                           : ebb_format_bytes(row->request.budget_bytes, text[0], 32));
+        cli_table_cell(table, "%s%s", planner_status_text(r->status), r->optimal ? " *" : "");
+        if (r->status == PLANNER_OK)
+            cli_table_cell(table, "%.6f", (double)r->cost / base);
+        else
+            cli_table_cell(table, "-");
+        if (r->lower_bound > 0)
+            cli_table_cell(table, "%.6f", r->lower_bound / base);
+        else
+            cli_table_cell(table, "-");
+        if (isnan(r->gap))
+            cli_table_cell(table, "-");
+        else
+            cli_table_cell(table, "%.3f", 100 * r->gap);
+        cli_table_cell(table, "%s",
+                       r->status == PLANNER_OK ? ebb_format_bytes(r->peak_bytes, text[1], 32)
+                                               : "-");
+        cli_table_cell(table, "%s",
+                       r->status == PLANNER_OK ? ebb_format_bytes(r->height_bytes, text[2], 32)
+                                               : "-");
+        cli_table_cell(table, "%.2f", r->seconds);
+        cli_table_cell(table, "%s", r->status == PLANNER_OK ? r->winner : r->note);
+    }
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+struct settings {
+    struct cli_list planners, ratios, budgets;
+    const char *output, *write_lp, *warm;
+    double gap, time_limit, in_rate, out_rate;
+    int64_t effort, jobs, seed;
+    uint64_t host_bytes;
+    bool is_json;
+};
+
+static int unknown_planner(const char *name)
+{
+    const char *names[64];
+    size_t count = 0;
+    for (size_t i = 0; i < planner_count && count < 64; i++)
+        names[count++] = planner_table[i].name;
+    const char *near = ebb_nearest(name, names, count);
+    struct ebb_str list;
+    ebb_str_init(&list);
+    for (size_t i = 0; i < count; i++)
+        ebb_str_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    int code = near ? cli_usage_error("--planner: unknown planner '%s'; did you mean '%s'? (%s)",
+                                      name, near, ebb_str_c(&list))
+                    : cli_usage_error("--planner: unknown planner '%s'; known: %s", name,
+                                      ebb_str_c(&list));
+    ebb_str_fini(&list);
+    return code;
+}
+
+static int fill_request(const struct settings *set, struct plan_row *row)
+{
+    planner_request_init(&row->request);
+    row->request.gap = set->gap;
+    row->request.effort = (int)set->effort;
+    row->request.time_limit_s = set->time_limit;
+    row->request.seed = (uint64_t)set->seed;
+    row->request.write_lp = set->write_lp;
+    row->request.link = (struct planner_link){.out_bytes_per_ns = set->out_rate,
+                                              .in_bytes_per_ns = set->in_rate,
+                                              .host_bytes = set->host_bytes};
+    return -1;
+}
+
+/* Graph-major, then planner, then budget. Returns -1, or the exit code of a usage error. */
+static int make_rows(const struct settings *set, const struct plan_graph *graphs,
+                     size_t graph_count, struct plan_row *rows, size_t *count)
+{
+    size_t points = set->ratios.count + set->budgets.count;
+    size_t planners = set->planners.count ? set->planners.count : 1;
+    if (points == 0)
+        return cli_usage_error(
+            "say how much memory there is: --ratio R[,R...] or --budget B[,B...]");
+    if (graph_count * planners * points > MAX_ROWS)
+        return cli_usage_error("%zu rows asked for, at most %d", graph_count * planners * points,
+                               MAX_ROWS);
+    for (size_t g = 0; g < graph_count; g++)
+        for (size_t p = 0; p < planners; p++)
+            for (size_t k = 0; k < points; k++) {
+                const char *name = set->planners.count ? set->planners.items[p] : "best";
+                struct plan_row *row = &rows[(*count)++];
+                *row = (struct plan_row){
+                    .graph = &graphs[g], .planner = planner_find(name), .ratio = NAN};
+                if (!row->planner)
+                    return unknown_planner(name);
+                (void)fill_request(set, row);
+                if (k < set->ratios.count) {
+                    if (!ebb_parse_double(set->ratios.items[k], &row->ratio) || row->ratio <= 0 ||
+                        row->ratio > 1e6)
+                        return cli_usage_error("--ratio: found '%s', allowed: a number above 0",
+                                               set->ratios.items[k]);
+                    row->request.budget_bytes =
+                        (uint64_t)((double)graphs[g].ratio_base * row->ratio);
+                    continue;
+                }
+                const char *text = set->budgets.items[k - set->ratios.count];
+                struct ebb_error err;
+                if (strcmp(text, "unlimited") == 0)
+                    row->request.budget_bytes = UINT64_MAX;
+                else if (ebb_parse_bytes(text, &row->request.budget_bytes, &err) != EBB_OK)
+                    return cli_usage_error("--budget: %s", err.message);
+            }
+    return -1;
+}
+
+static int finish(const struct settings *set, struct plan_row *rows, size_t count)
+{
+    struct ebb_error err;
+    size_t ok = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].is_done && set->is_json)
+            cli_plan_print_json(&rows[i]);
+        ok += rows[i].is_done && rows[i].result.status == PLANNER_OK;
+    }
+    if (!set->is_json)
+        cli_plan_print_table(rows, count);
+    if (set->output && ok > 0 && plan_write(&rows[0].result.plan, set->output, &err) != EBB_OK)
+        return cli_report(&err);
+    return ok > 0 ? 0 : 1;
+}
+
+static int run_plan(int argc, char **argv)
+{
+    struct settings set = {.gap = 0.005, .time_limit = 60, .effort = 1, .jobs = ebb_cpu_count()};
+    const struct cli_option options[] = {
+        {"planner", 'p', CLI_LIST, &set.planners, "P[,P...]",
+         "best (default), floor, all, all_ap, last, chen_sqrtn, chen_sqrtn_noap,\n"
+         "chen_greedy, chen_greedy_noap, griewank, rotor, knapsack, ilp, lp_round, joint"},
+        {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]",
+         "budgets as fractions of the least peak without recomputation"},
+        {"budget", 'b', CLI_LIST, &set.budgets, "B[,B...]", "budgets in bytes: 48MiB, unlimited"},
+        {"gap", 0, CLI_DOUBLE, &set.gap, "G",
+         "stop within this fraction of the bound (default 0.005; 0 = prove)"},
+        {"effort", 0, CLI_INT, &set.effort, "N",
+         "0: first good plan, 1: default, 2 and 3: search longer"},
+        {"time-limit", 0, CLI_DOUBLE, &set.time_limit, "S", "seconds per row (default 60)"},
+        {"jobs", 'j', CLI_INT, &set.jobs, "N", "rows at a time (default: all cores)"},
+        {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
+        {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B", "joint: room on the host for offload"},
+        {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "joint: rate to the host"},
+        {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "joint: rate from the host"},
+        {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
+        {"write-lp", 0, CLI_STRING, &set.write_lp, "FILE",
+         "ilp, best, joint: write the model for another solver, too"},
+        {"json", 0, CLI_FLAG, &set.is_json, NULL, "one object per row"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb plan FILE... [--planner P[,P...]] (--ratio R[,R...] | --budget B[,B...])",
+        .description =
+            "Plan a training step under a memory budget: what is kept, what is run again. FILE is "
+            "a\n"
+            "Checkmate graph, a DTR log or a trace. Every plan printed has been proved by a "
+            "checker.\n"
+            "A star marks a proven optimum. For graphs budgets count activation bytes.\n\n"
+            "Studies: ebb plan sweep|approx|gap|solve-time|maxbatch, and ebb plan show.\n\n"
+            "Examples:\n"
+            "  ebb plan vgg16.json --ratio 0.9,0.8,0.7\n"
+            "  ebb plan unet.json --planner best,chen_sqrtn,griewank --budget 4GiB\n"
+            "  ebb plan step.trace --budget 48MiB -o step.plan",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 64,
+    };
+    struct cli_args args;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    struct plan_graph *graphs = ebb_calloc(args.positional_count, sizeof *graphs);
+    struct plan_row *rows = ebb_calloc(MAX_ROWS, sizeof *rows);
+    size_t loaded = 0, count = 0;
+    struct ebb_error err;
+    enum ebb_status status = graphs && rows ? EBB_OK : ebb_no_memory(&err, sizeof *rows);
+    for (; status == EBB_OK && loaded < args.positional_count; loaded++)
+        status = cli_plan_load(&graphs[loaded], args.positional[loaded], &err);
+    if (status == EBB_OK)
+        code = make_rows(&set, graphs, loaded, rows, &count);
+    if (status == EBB_OK && code < 0 && (set.output || set.write_lp) && count != 1)
+        code =
+            cli_usage_error("--output and --write-lp need exactly one row, there are %zu", count);
+    if (status == EBB_OK && code < 0) {
+        status = cli_plan_run_rows(rows, count, set.write_lp ? 1 : (int)set.jobs, &err);
+        if (status == EBB_OK)
+            code = finish(&set, rows, count);
+    }
+    if (status != EBB_OK)
+        code = cli_report(&err);
+    if (rows)
+        cli_plan_rows_fini(rows, count);
+    for (size_t g = 0; graphs && g < args.positional_count; g++)
+        cli_plan_unload(&graphs[g]);
+    ebb_free(graphs);
+    cli_args_fini(&args);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } verbs[] = {{"show", cli_plan_show},
+                 {"sweep", cli_plan_sweep},
+                 {"approx", cli_plan_approx},
+                 {"gap", cli_plan_gap},
+                 {"solve-time", cli_plan_solve_time},
+                 {"maxbatch", cli_plan_maxbatch}};
+    for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    return run_plan(argc, argv);
+}
+
+const struct cli_command cli_cmd_plan = {
+    .name = "plan",
+    .summary = "plan a training step under a memory budget, with proofs",
+    .run = run};
