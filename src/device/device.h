@@ -39,8 +39,8 @@ struct device_link {
 };
 
 struct device_config {
-    struct device_link out[DEVICE_TIERS]; /* T0 -> tier; [0] = copies inside T0 */
-    struct device_link in[DEVICE_TIERS];  /* tier -> T0 */
+    struct device_link out[DEVICE_TIERS]; /* T0 -> tier; [0] is not used */
+    struct device_link in[DEVICE_TIERS];  /* tier -> T0; [0] = copies inside T0 */
     const char *file_path;                /* T2 backing file, or NULL: a temporary one */
     int threads;                          /* cpu */
 };

@@ -91,7 +91,8 @@ static enum ebb_status null_copy(struct device *device, enum device_stream strea
             "%llu leaves the slab",
             (unsigned long long)bytes, (int)from, (unsigned long long)from_offset, (int)to,
             (unsigned long long)to_offset);
-    const struct device_link *link = from == DEVICE_T0 ? &d->config.out[to] : &d->config.in[from];
+    bool is_out = from == DEVICE_T0 && to != DEVICE_T0;
+    const struct device_link *link = is_out ? &d->config.out[to] : &d->config.in[from];
     d->now[stream] += link_ns(link, bytes);
     return EBB_OK;
 }

@@ -53,6 +53,7 @@ struct ebb_slot {         /* a storage's place in the tiers */
     uint16_t pins, waits; /* hard: op about to run; soft: frames that wait with it as input */
     uint8_t state;        /* enum slot_state */
     uint8_t is_held;      /* its way back is gone: may not be dropped */
+    uint8_t is_droppable; /* as last noted: see swap of the run */
     uint8_t is_small;     /* below the small-tensor rule: no candidate */
     uint8_t has_copy;     /* bit per tier: a copy of the newest version */
     uint32_t copy_segment[DEVICE_TIERS]; /* in the slab of that tier */
@@ -76,6 +77,7 @@ struct ebb_run {
     uint8_t *is_resident;
     int64_t *cost;
     double *last, *price;
+    double *swap; /* per storage: cost of leaving by a copy as last noted, INFINITY = no way */
     struct mem_index *index;
     uint32_t *pool, *pool_at; /* the same members, dense: for policies that draw */
     uint32_t pool_count;
@@ -91,6 +93,7 @@ struct ebb_run {
     struct ebb_mt19937 rng;
     unsigned ways;
     bool is_planned;
+    bool has_tier_room; /* copies were forgotten since the pool was last looked over */
 };
 
 /* ebb_room.c: pool, victims, addresses */
@@ -124,6 +127,9 @@ uint64_t exec_keep_peak(const struct ebb_program *p);
 /* ebb_run.c: one launch, arguments gathered from the slots */
 enum ebb_status exec_launch(struct ebb_run *run, uint32_t op, const uint8_t *is_produced,
                             uint64_t work_offset, struct ebb_error *err);
+/* The compute stream goes on only behind the copy that still fills the storage (D4): before its
+ * bytes are read, moved or given back. */
+enum ebb_status exec_room_await(struct ebb_run *run, uint32_t s, struct ebb_error *err);
 /* Copies between tiers, by offsets; the streams are ordered behind each other as device.h demands.
  */
 enum ebb_status exec_room_copy_out(struct ebb_run *run, uint32_t s, uint8_t tier, uint64_t from,

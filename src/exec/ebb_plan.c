@@ -88,6 +88,7 @@ static enum ebb_status run_step(struct ebb_run *run, const struct plan_step *ste
         return run_op(run, step, has_run, is_placed, err);
     case PLAN_DROP: {
         bool comes_back = places_left[s] > 0;
+        EBB_TRY(exec_room_await(run, s, err));
         is_placed[s] = 0;
         slot->state = SLOT_ABSENT;
         run->sum_bytes -= run->p->bytes[s];
@@ -103,6 +104,7 @@ static enum ebb_status run_step(struct ebb_run *run, const struct plan_step *ste
     case PLAN_FORGET:
         return exec_room_forget(run, s, err);
     case PLAN_MOVE:
+        EBB_TRY(exec_room_await(run, s, err));
         EBB_TRY(run->device->table->copy(run->device, DEVICE_COMPUTE, DEVICE_T0, step->offset,
                                          DEVICE_T0, slot->offset, run->p->bytes[s], err));
         slot->offset = step->offset;
@@ -141,6 +143,8 @@ enum ebb_status exec_plan_run(struct ebb_run *run, const struct plan *plan, stru
         status = run_step(run, &plan->steps[i], has_run, is_placed, places_left, err);
     if (status == EBB_OK)
         status = run->device->table->sync(run->device, err);
+    if (status == EBB_OK)
+        run->r->ops_done = t->op_count; /* views, which cost nothing, are done too */
 out:
     ebb_free(has_run);
     ebb_free(is_placed);
@@ -197,8 +201,7 @@ enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace 
 struct exec_easy {
     pthread_mutex_t lock; /* guards the rest */
     struct plan plan;
-    uint64_t height;    /* 0: not packed yet */
-    uint64_t too_small; /* largest budget for which packing failed */
+    uint64_t height; /* 0: not packed yet; a function of the trace, not of the first budget */
 };
 
 enum ebb_status exec_easy_create(struct exec_easy **easy, struct ebb_error *err)
@@ -288,29 +291,25 @@ enum ebb_status exec_easy_plan(const struct ebb_program *p, uint64_t budget,
     enum ebb_status status = EBB_OK;
     *plan = NULL;
     pthread_mutex_lock(&easy->lock);
-    if (easy->height == 0 && budget > easy->too_small) {
+    if (easy->height == 0) {
         struct plan made;
         uint64_t height = 0;
         plan_init(&made);
         made.signature = p->trace->signature;
         snprintf(made.planner, sizeof made.planner, "keep_all");
-        made.budget_bytes = budget;
         status = build(p, &made, err);
         if (status == EBB_OK)
-            status = plan_assign_offsets(p->trace, &made, budget, &height, err);
+            status = plan_assign_offsets(p->trace, &made, UINT64_MAX, &height, err);
         if (status == EBB_OK) {
+            made.budget_bytes = height;
             plan_fini(&easy->plan);
             easy->plan = made;
             easy->height = height ? height : 1;
         } else {
             plan_fini(&made);
-            if (status == EBB_EBUDGET) { /* does not pack: the policy decides */
-                easy->too_small = budget;
-                status = EBB_OK;
-            }
         }
     }
-    if (status == EBB_OK && easy->height && easy->height <= budget)
+    if (status == EBB_OK && easy->height <= budget) /* else the policy decides */
         *plan = &easy->plan;
     pthread_mutex_unlock(&easy->lock);
     return status;

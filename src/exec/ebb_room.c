@@ -38,6 +38,8 @@ static bool can_drop(const struct ebb_run *run, uint32_t s)
 {
     const struct ebb_program *p = run->p;
     const struct ebb_slot *slot = &run->slots[s];
+    if (slot->uses_left == 0 && !p->is_keep[s] && p->need_until[s] < run->op)
+        return true; /* dead: no way back is needed */
     if (!(run->ways & MEM_DROP) || slot->is_held)
         return false;
     uint32_t expire = p->expire[p->version_first[s] + slot->version];
@@ -73,6 +75,12 @@ static double swap_ns(const struct ebb_run *run, uint32_t s, uint8_t *tier)
     return best;
 }
 
+static bool has_way(const struct ebb_run *run, uint32_t s)
+{
+    uint8_t tier;
+    return can_drop(run, s) || swap_ns(run, s, &tier) >= 0;
+}
+
 /* ---- the pool
  * -----------------------------------------------------------------------------------------------------
  */
@@ -89,17 +97,23 @@ static void pool_remove(struct ebb_run *run, uint32_t s)
     mem_index_remove(run->index, s);
 }
 
+/* What leaving would cost by other ways than recomputation is noted when a storage enters the pool
+ * or is used, not when somebody happens to look: so the order of looking decides nothing. */
+static void note_ways(struct ebb_run *run, uint32_t s)
+{
+    uint8_t tier;
+    double swap = (run->ways & ~(unsigned)MEM_DROP) ? swap_ns(run, s, &tier) : -1;
+    run->slots[s].is_droppable = can_drop(run, s);
+    run->swap[s] = swap >= 0 ? swap : INFINITY;
+}
+
 static double weight_of(const struct ebb_run *run, uint32_t s)
 {
     const struct mem_policy *policy = run->o->policy;
-    uint8_t tier;
-    double n = can_drop(run, s) ? (double)run->neigh.bound[s] : INFINITY;
+    double n = run->slots[s].is_droppable ? (double)run->neigh.bound[s] : INFINITY;
     if (policy->numerator == MEM_ONE || policy->numerator == MEM_RANDOM)
         n = 1;
-    if (run->ways & ~(unsigned)MEM_DROP) {
-        double swap = swap_ns(run, s, &tier);
-        n = swap >= 0 && swap < n ? swap : n;
-    }
+    n = run->swap[s] < n ? run->swap[s] : n;
     double scale = policy->by_size ? (double)run->p->bytes[s] : 1.0;
     return scale / (n >= 1 ? n : 1);
 }
@@ -108,13 +122,11 @@ void exec_room_pool(struct ebb_run *run, uint32_t s)
 {
     const struct ebb_program *p = run->p;
     const struct ebb_slot *slot = &run->slots[s];
-    uint8_t tier;
     if (!run->index)
         return;
     bool is_in = slot->state == SLOT_RESIDENT && slot->pins == 0 && slot->waits == 0 &&
                  p->bytes[s] > 0 && !slot->is_small &&
-                 !(p->is_keep[s] && slot->version == p->final_version[s]) &&
-                 (can_drop(run, s) || swap_ns(run, s, &tier) >= 0);
+                 !(p->is_keep[s] && slot->version == p->final_version[s]) && has_way(run, s);
     if (!is_in) {
         pool_remove(run, s);
         return;
@@ -123,14 +135,17 @@ void exec_room_pool(struct ebb_run *run, uint32_t s)
         run->pool_at[s] = run->pool_count;
         run->pool[run->pool_count++] = s;
     }
+    note_ways(run, s);
     mem_index_set(run->index, s, weight_of(run, s), run->last[s]);
 }
 
 void exec_room_touch(struct ebb_run *run, uint32_t s)
 {
     run->last[s] = (double)run->clock;
-    if (run->index && run->pool_at[s] != MEM_NONE)
+    if (run->index && run->pool_at[s] != MEM_NONE) {
+        note_ways(run, s);
         mem_index_set(run->index, s, weight_of(run, s), run->last[s]);
+    }
 }
 
 /* ---- choosing
@@ -204,13 +219,42 @@ static uint32_t choose(struct ebb_run *run)
     }
 }
 
+/* Ways close without the pool being told: a tier fills up, a recipe expires. Some open again when a
+ * tier gets room. */
+static uint32_t choose_open(struct ebb_run *run)
+{
+    for (;;) {
+        uint32_t s = choose(run);
+        if (s != MEM_NONE && has_way(run, s))
+            return s;
+        if (s != MEM_NONE) {
+            pool_remove(run, s);
+            continue;
+        }
+        if (!run->index || !run->has_tier_room)
+            return MEM_NONE;
+        run->has_tier_room = false;
+        for (uint32_t k = 0; k < run->p->storage_count; k++)
+            exec_room_pool(run, k);
+    }
+}
+
 /* ---- leaving and coming
  * ------------------------------------------------------------------------------------------- */
+
+enum ebb_status exec_room_await(struct ebb_run *run, uint32_t s, struct ebb_error *err)
+{
+    device_event ready = run->slots[s].ready;
+    run->slots[s].ready = 0;
+    return ready ? run->device->table->stream_wait(run->device, DEVICE_COMPUTE, ready, err)
+                 : EBB_OK;
+}
 
 enum ebb_status exec_room_release(struct ebb_run *run, uint32_t s, enum exec_event_kind kind,
                                   struct ebb_error *err)
 {
     struct ebb_slot *slot = &run->slots[s];
+    EBB_TRY(exec_room_await(run, s, err));
     EBB_TRY(exec_room_log(run, kind, s, 0, 0, err));
     if (run->p->bytes[s])
         mem_slab_give(&run->slab[0], slot->segment);
@@ -237,6 +281,8 @@ enum ebb_status exec_room_arrive(struct ebb_run *run, uint32_t s, struct ebb_err
     slot->state = SLOT_RESIDENT;
     run->is_resident[s] = 1;
     run->sum_bytes += run->p->bytes[s];
+    if (run->sum_bytes > run->r->sum_bytes)
+        run->r->sum_bytes = run->sum_bytes;
     if (run->o->ignore_small) {
         run->seen_bytes += run->p->bytes[s];
         run->seen_count++;
@@ -256,6 +302,7 @@ enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t s, struct ebb_err
     for (uint8_t k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
         if (slot->has_copy >> k & 1) {
             mem_slab_give(&run->slab[k], slot->copy_segment[k]);
+            run->has_tier_room = true;
             EBB_TRY(exec_room_log(run, EXEC_EV_FORGET, s, 0, k, err));
         }
     }
@@ -283,6 +330,7 @@ enum ebb_status exec_room_copy_out(struct ebb_run *run, uint32_t s, uint8_t tier
     uint64_t bytes = run->p->bytes[s];
     if (slot->has_copy >> tier & 1)
         return EBB_OK;
+    EBB_TRY(exec_room_await(run, s, err));
     uint32_t hole = mem_slab_find(&run->slab[tier], bytes, false);
     if (hole == MEM_NONE)
         return ebb_fail(err, EBB_EBUDGET, "tier %d has no room for storage %u (%llu bytes)", tier,
@@ -476,6 +524,7 @@ static enum ebb_status told_of_move(void *context, uint32_t owner, uint64_t from
                                     uint64_t bytes, struct ebb_error *err)
 {
     struct ebb_run *run = context;
+    EBB_TRY(exec_room_await(run, owner, err));
     run->r->moved_bytes += bytes;
     run->clock += (uint64_t)move_ns(run, bytes);
     EBB_TRY(run->device->table->copy(run->device, DEVICE_COMPUTE, DEVICE_T0, to, DEVICE_T0, from,
@@ -517,7 +566,7 @@ static enum ebb_status clear_window(struct ebb_run *run, struct window w, struct
             hole = mem_slab_find_outside(slab, run->p->bytes[s], low, high);
         if (hole != MEM_NONE)
             EBB_TRY(relocate(run, s, hole, err));
-        else if (run->pool_at[s] != MEM_NONE)
+        else if (run->pool_at[s] != MEM_NONE && has_way(run, s))
             EBB_TRY(evict(run, s, err));
         /* else: it stays, and the next round finds another window */
     }
@@ -555,7 +604,7 @@ static uint64_t hole_after(const struct ebb_run *run, uint32_t s)
 static uint32_t choose_fitting(struct ebb_run *run, uint64_t bytes)
 {
     uint32_t top[NEXT_BEST], count = 0, found = MEM_NONE;
-    uint32_t first = choose(run);
+    uint32_t first = choose_open(run);
     if (first == MEM_NONE || run->o->policy->numerator == MEM_RANDOM || run->o->sampling ||
         hole_after(run, first) >= bytes)
         return first;
@@ -566,6 +615,10 @@ static uint32_t choose_fitting(struct ebb_run *run, uint64_t bytes)
         uint32_t s = choose(run);
         if (s == MEM_NONE || merit_now(run, s) < least)
             break;
+        if (!has_way(run, s)) {
+            pool_remove(run, s);
+            continue;
+        }
         if (hole_after(run, s) >= bytes) {
             found = s;
         } else {

@@ -37,10 +37,11 @@ static enum ebb_status run_init(struct ebb_run *run, const struct ebb_program *p
     run->cost = ebb_calloc(n, sizeof *run->cost);
     run->last = ebb_calloc(n, sizeof *run->last);
     run->price = ebb_calloc(n, sizeof *run->price);
+    run->swap = ebb_calloc(n, sizeof *run->swap);
     run->mark = ebb_calloc(n, sizeof *run->mark);
     run->walk = ebb_calloc(n, sizeof *run->walk);
-    if (!run->slots || !run->is_resident || !run->cost || !run->last || !run->price || !run->mark ||
-        !run->walk)
+    if (!run->slots || !run->is_resident || !run->cost || !run->last || !run->price || !run->swap ||
+        !run->mark || !run->walk)
         return ebb_no_memory(err, n * sizeof *run->slots);
     for (uint32_t s = 0; s < p->storage_count; s++) {
         run->slots[s].uses_left = p->use_count[s];
@@ -85,6 +86,7 @@ static void run_fini(struct ebb_run *run)
     ebb_free(run->cost);
     ebb_free(run->last);
     ebb_free(run->price);
+    ebb_free(run->swap);
     ebb_free(run->mark);
     ebb_free(run->walk);
     ebb_free(run->pool);
@@ -124,10 +126,7 @@ enum ebb_status exec_launch(struct ebb_run *run, uint32_t op, const uint8_t *is_
     const struct ebb_op *e = &run->p->ops[op];
     const struct device_table *d = run->device->table;
     for (uint32_t i = 0; i < e->in_count; i++) { /* arrivals that may still be under way */
-        struct ebb_slot *slot = &run->slots[run->p->in_storage[e->in_first + i]];
-        if (slot->ready)
-            EBB_TRY(d->stream_wait(run->device, DEVICE_COMPUTE, slot->ready, err));
-        slot->ready = 0;
+        EBB_TRY(exec_room_await(run, run->p->in_storage[e->in_first + i], err));
     }
     if (!top->kind->run)
         return d->launch(run->device, NULL, NULL, top->cost_ns, err);
@@ -279,7 +278,7 @@ static enum ebb_status free_if_dead(struct ebb_run *run, uint32_t s, struct ebb_
         run->o->dealloc == EXEC_IGNORE)
         return EBB_OK;
     bool is_anchor = p->expire[p->version_first[s] + slot->version] == 0;
-    if (is_anchor && p->need_until[s] > run->op)
+    if (is_anchor && p->need_until[s] >= run->done) /* the op in service may need it again */
         return EBB_OK;
     if (slot->state == SLOT_RESIDENT && !is_anchor && run->index && is_stepping_stone(run, s))
         return EBB_OK;
@@ -316,10 +315,11 @@ static bool wants_output(const struct ebb_run *run, const struct ebb_frame *fram
         return false; /* never rewritten */
     if (!frame->is_remat)
         return true;
-    if (s == frame->target || run->slots[s].waits)
+    if (s == frame->target || (run->slots[s].waits && !run->slots[s].has_copy))
         return true;
-    /* a sibling that will be used again is welcome if it costs nobody his place */
-    return run->slots[s].uses_left && run->p->bytes[s] &&
+    /* a sibling that will be used again is welcome if it costs nobody his place; not one that was
+     * written in place since: version 0 would hide the newer one, and its copy */
+    return run->slots[s].uses_left && run->slots[s].version == 0 && run->p->bytes[s] &&
            mem_slab_find(&run->slab[0], run->p->bytes[s], true) != MEM_NONE;
 }
 
@@ -335,6 +335,8 @@ static enum ebb_status place(struct ebb_run *run, uint32_t s, struct ebb_error *
                           err));
     slot->pins++; /* not to be taken by what the same op still needs */
     slot->version = 0;
+    /* its in-place ops run again; until now others counted them in their neighbourhood */
+    run->cost[s] = (int64_t)run->p->ops[run->p->root_op[s]].cost;
     return exec_room_arrive(run, s, err);
 }
 
@@ -457,8 +459,6 @@ static enum ebb_status bring(struct ebb_run *run, uint32_t s, struct ebb_error *
     if (slot->state != SLOT_RESIDENT && slot->has_copy)
         return exec_room_fetch(run, s, err);
     uint32_t next = slot->state == SLOT_RESIDENT ? slot->version + 1 : 0;
-    if (next == 0)
-        run->cost[s] = (int64_t)run->p->ops[run->p->root_op[s]].cost;
     return frame_push(run, run->p->mutator[run->p->version_first[s] + next], s, true, err);
 }
 
@@ -517,6 +517,7 @@ static enum ebb_status run_model_op(struct ebb_run *run, uint32_t o, struct ebb_
     const struct ebb_op *op = &run->p->ops[o];
     run->op = o;
     run->r->ops_done++;
+    run->done = o;
     if (op->is_skipped)
         return EBB_OK;
     for (uint32_t i = 0; i < op->restore_count; i++) { /* E3 */
@@ -528,6 +529,7 @@ static enum ebb_status run_model_op(struct ebb_run *run, uint32_t o, struct ebb_
     }
     EBB_TRY(frame_push(run, o, EXEC_NEVER, false, err));
     EBB_TRY(serve(run, 0, err));
+    run->done = o + 1;
     for (uint32_t i = 0; i < op->end_count; i++)
         EBB_TRY(free_if_dead(run, run->p->ends[op->end_first + i], err));
     return EBB_OK;

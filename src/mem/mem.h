@@ -166,6 +166,9 @@ struct mem_neigh {
     uint32_t *class_of;
     int64_t *contributed;
     uint32_t *mark, *walk, *walk_more, *next_member, *prev_member;
+    uint32_t *far; /* storages whose bound counts more than its neighbours (classes) */
+    size_t far_count;
+    uint8_t *is_far;
     uint32_t visit;
 };
 

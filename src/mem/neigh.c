@@ -38,9 +38,11 @@ enum ebb_status mem_neigh_init(struct mem_neigh *n, const struct mem_graph *grap
     n->walk_more = ebb_calloc(count, sizeof *n->walk_more);
     n->next_member = ebb_calloc(count, sizeof *n->next_member);
     n->prev_member = ebb_calloc(count, sizeof *n->prev_member);
+    n->far = ebb_calloc(count, sizeof *n->far);
+    n->is_far = ebb_calloc(count, 1);
     n->visit = 1;
     if (!n->bound || !n->state || !n->lowered || !n->class_of || !n->contributed || !n->mark ||
-        !n->walk || !n->walk_more || !n->next_member || !n->prev_member) {
+        !n->walk || !n->walk_more || !n->next_member || !n->prev_member || !n->far || !n->is_far) {
         mem_neigh_fini(n);
         return ebb_no_memory(err, count * 36);
     }
@@ -60,6 +62,8 @@ void mem_neigh_fini(struct mem_neigh *n)
     ebb_free(n->walk_more);
     ebb_free(n->next_member);
     ebb_free(n->prev_member);
+    ebb_free(n->far);
+    ebb_free(n->is_far);
     ebb_free(n->classes);
     ebb_free(n->links);
     *n = (struct mem_neigh){0};
@@ -298,19 +302,52 @@ static enum ebb_status class_returned(struct mem_neigh *n, uint32_t storage, str
             at = next;
         }
     }
-    /* its neighbours may lose the whole class; it joins the links of the classes around it */
+    /* its neighbours may lose the whole class */
     for (uint32_t e = g->neighbour_first[storage]; e < g->neighbour_first[storage + 1]; e++) {
         if (g->neighbours[e].birth > n->now_op)
             break;
         uint32_t other = g->neighbours[e].storage;
-        if (n->class_of[other] != MEM_NONE) {
-            if (n->is_candidate[storage])
-                EBB_TRY(link_add(n, find(n->classes, n->class_of[other]), storage, err));
-        } else if (n->is_candidate[other] && n->is_resident[other]) {
+        if (n->class_of[other] == MEM_NONE && n->is_candidate[other] && n->is_resident[other])
             lower(n, other, 0); /* may be listed twice: the caller does not mind */
-        }
     }
     return EBB_OK;
+}
+
+/* It joins the links of the classes around it: also what was away with a copy, and so never in a
+ * class itself. */
+static enum ebb_status class_join_links(struct mem_neigh *n, uint32_t storage,
+                                        struct ebb_error *err)
+{
+    const struct mem_graph *g = n->graph;
+    if (!n->is_candidate[storage])
+        return EBB_OK;
+    for (uint32_t e = g->neighbour_first[storage]; e < g->neighbour_first[storage + 1]; e++) {
+        if (g->neighbours[e].birth > n->now_op)
+            break;
+        uint32_t other = g->neighbours[e].storage;
+        if (n->class_of[other] != MEM_NONE)
+            EBB_TRY(link_add(n, find(n->classes, n->class_of[other]), storage, err));
+    }
+    return EBB_OK;
+}
+
+/* Its value hangs on storages that do not know it as a neighbour: whatever returns may lower it. */
+static void note_far(struct mem_neigh *n, uint32_t storage)
+{
+    if (n->is_far[storage])
+        return;
+    n->is_far[storage] = 1;
+    n->far[n->far_count++] = storage;
+}
+
+static void lower_far(struct mem_neigh *n)
+{
+    while (n->far_count > 0) { /* paid for by the evaluations that noted them */
+        uint32_t storage = n->far[--n->far_count];
+        n->is_far[storage] = 0;
+        if (n->is_resident[storage])
+            lower(n, storage, 0);
+    }
 }
 
 /* Own cost, the classes around it, and the chain of gone ancestors that would have to be rebuilt
@@ -334,6 +371,7 @@ static int64_t class_sum(struct mem_neigh *n, uint32_t storage)
                 break;
             uint32_t other = edges[e].storage;
             if (n->state[other] == GONE && other < at && n->mark[other] != visit) {
+                note_far(n, storage);
                 n->mark[other] = visit;
                 sum += n->cost[other];
                 n->walk[depth++] = other;
@@ -379,8 +417,8 @@ static int64_t walk_region(struct mem_neigh *n, uint32_t storage, bool is_backwa
             uint32_t other = edges[e].storage;
             if (n->mark[other] == visit)
                 continue;
-            if (n->state[other] == GONE && !is_backward)
-                continue; /* nobody will rebuild it */
+            if (n->state[other] == GONE && !is_backward && !lists_rim)
+                continue; /* nobody will rebuild it; but who lies behind it counts what returns */
             if (n->state[other] == HERE) {
                 if (lists_rim && n->is_candidate[other] && n->is_resident[other])
                     lower(n, other, 0);
@@ -433,29 +471,22 @@ enum ebb_status mem_neigh_evicted(struct mem_neigh *n, uint32_t storage, bool is
 
 enum ebb_status mem_neigh_returned(struct mem_neigh *n, uint32_t storage, struct ebb_error *err)
 {
-    const struct mem_graph *g = n->graph;
     uint8_t was = n->state[storage];
     n->lowered_count = 0;
     n->bound[storage] = n->cost[storage];
     n->state[storage] = HERE;
-    if (was == HERE)
-        return EBB_OK; /* first time: nobody counted it */
+    if (was == HERE) /* first time, or back from another tier: nobody counted it */
+        return has_classes(n) ? class_join_links(n, storage, err) : EBB_OK;
     if (has_regions(n)) {
         walk_region(n, storage, true, ++n->visit, true);
         walk_region(n, storage, false, ++n->visit, true);
     }
     if (!has_classes(n))
         return EBB_OK;
+    lower_far(n);
     if (was == NEEDED)
-        return class_returned(n, storage, err);
-    for (uint32_t e = g->child_first[storage]; e < g->child_first[storage + 1]; e++) {
-        uint32_t other = g->children[e].storage; /* their chain of gone ancestors is shorter now */
-        if (g->children[e].birth > n->now_op)
-            break;
-        if (n->is_candidate[other] && n->is_resident[other])
-            lower(n, other, 0);
-    }
-    return EBB_OK;
+        EBB_TRY(class_returned(n, storage, err));
+    return class_join_links(n, storage, err);
 }
 
 int64_t mem_neigh_exact(struct mem_neigh *n, uint32_t storage)

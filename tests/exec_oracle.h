@@ -1,0 +1,474 @@
+/* exec_oracle.h - judges a run by its event log alone: no code of exec, mem or plan is used.
+ *
+ * Memory is a map of 256-byte units with an owner each, so two ranges that overlap, or leave the
+ * budget, are seen. Contents are hashes: an op's output is a hash of the op and of what its inputs
+ * hold at that moment; the reference values come from executing the trace once without a limit. So
+ * an op that reads something stale, half restored or fetched from an old copy gives itself away at
+ * once. Three clocks (compute, out, in) follow the copies: what is read, moved or given back while
+ * a copy into it is under way must wait for it.
+ *
+ *     char why[ORACLE_WHY];
+ *     CHECK(oracle_judge(&(struct oracle_case){...}, why)); */
+#ifndef EBB_TESTS_EXEC_ORACLE_H
+#define EBB_TESTS_EXEC_ORACLE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "exec/exec.h"
+
+#define ORACLE_WHY 240
+#define ORACLE_UNIT 256u
+#define ORACLE_NOBODY UINT32_MAX
+#define ORACLE_WORKSPACE (UINT32_MAX - 1)
+
+struct oracle_case {
+    const struct trace *trace;
+    const struct exec_options *options; /* its log is judged */
+    const struct exec_report *report;
+    bool is_planned; /* a plan was followed: pressure and release are told apart otherwise */
+};
+
+struct oracle_slot {
+    uint64_t offset, value, copy[DEVICE_TIERS], copy_at[DEVICE_TIERS];
+    uint64_t ready; /* when a copy into it is complete */
+    bool is_placed, is_filled, has_copy[DEVICE_TIERS];
+};
+
+struct oracle {
+    const struct oracle_case *c;
+    const struct trace *t;
+    struct oracle_slot *slots;
+    uint64_t *reference, *version_first; /* per (storage, version) */
+    uint32_t *runs;                      /* per op */
+    uint32_t *map[DEVICE_TIERS];         /* owner per unit */
+    uint64_t units[DEVICE_TIERS];
+    uint32_t work_op, next_op; /* op whose workspace lies at work_offset; next first run */
+    uint64_t work_offset;
+    uint64_t clock, sum, peak_sum, peak_address, remat_ns, remat_ops, drops, frees, swapped, moved;
+    uint64_t hash, compute, out, in, moved_ns;
+    char *why;
+};
+
+static inline uint64_t oracle_round(uint64_t bytes)
+{
+    return (bytes + ORACLE_UNIT - 1) / ORACLE_UNIT * ORACLE_UNIT;
+}
+
+static inline uint64_t oracle_bytes(const struct oracle *o, uint32_t s)
+{
+    return oracle_round(o->t->storages[s].bytes);
+}
+
+#define ORACLE_NO(...) (snprintf(o->why, ORACLE_WHY, __VA_ARGS__), false)
+
+/* ---- values
+ * ------------------------------------------------------------------------------------------ */
+
+static inline uint64_t oracle_mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xbf58476d1ce4e5b9u;
+    return x ^ (x >> 29);
+}
+
+static inline bool oracle_is_view_op(const struct trace *t, uint32_t op)
+{
+    for (uint32_t k = 0; k < t->ops[op].output_count; k++)
+        if (t->tensors[t->ops[op].output_first + k].alias != TRACE_VIEW)
+            return false;
+    return true;
+}
+
+static inline uint64_t *oracle_value(const struct oracle *o, uint32_t tensor)
+{
+    const struct trace_tensor *x = &o->t->tensors[tensor];
+    return &o->reference[o->version_first[x->storage] + x->version];
+}
+
+/* What every version of every storage holds when the program runs without a limit. */
+static inline void oracle_reference(struct oracle *o)
+{
+    const struct trace *t = o->t;
+    uint64_t at = 0;
+    for (uint32_t s = 0; s < t->storage_count; s++) {
+        o->version_first[s] = at;
+        at += t->storages[s].version_count;
+    }
+    for (uint32_t p = 0; p < t->op_count; p++) {
+        const struct trace_op *op = &t->ops[p];
+        uint64_t h = oracle_mix(p + 1, op->input_count);
+        for (uint32_t i = 0; i < op->input_count; i++)
+            h = oracle_mix(h, *oracle_value(o, t->inputs[op->input_first + i]));
+        for (uint32_t k = 0; k < op->output_count; k++)
+            if (t->tensors[op->output_first + k].alias != TRACE_VIEW)
+                *oracle_value(o, op->output_first + k) = oracle_mix(h, k);
+    }
+}
+
+/* ---- bytes
+ * ------------------------------------------------------------------------------------------- */
+
+static inline bool oracle_paint(struct oracle *o, int tier, uint64_t offset, uint64_t bytes,
+                                uint32_t from, uint32_t to)
+{
+    if (bytes == 0)
+        return true;
+    if (offset % ORACLE_UNIT || offset / ORACLE_UNIT + bytes / ORACLE_UNIT > o->units[tier])
+        return ORACLE_NO("tier %d: bytes %llu + %llu leave its %llu units", tier,
+                         (unsigned long long)offset, (unsigned long long)bytes,
+                         (unsigned long long)o->units[tier]);
+    for (uint64_t u = offset / ORACLE_UNIT; u < (offset + bytes) / ORACLE_UNIT; u++) {
+        if (o->map[tier][u] != from)
+            return ORACLE_NO("tier %d: unit %llu belongs to %u, not to %u, when %u takes it", tier,
+                             (unsigned long long)u, o->map[tier][u], from, to);
+        o->map[tier][u] = to;
+    }
+    if (tier == 0 && to != ORACLE_NOBODY && offset + bytes > o->peak_address)
+        o->peak_address = offset + bytes;
+    return true;
+}
+
+static inline void oracle_sum(struct oracle *o, uint64_t extra)
+{
+    if (o->sum + extra > o->peak_sum)
+        o->peak_sum = o->sum + extra;
+}
+
+/* As the null device counts. */
+static inline uint64_t oracle_link(const struct device_link *link, uint64_t bytes)
+{
+    return link->latency_ns +
+           (link->bytes_per_ns > 0 ? (uint64_t)((double)bytes / link->bytes_per_ns) : 0);
+}
+
+static inline void oracle_wait(uint64_t *stream, uint64_t moment)
+{
+    *stream = moment > *stream ? moment : *stream;
+}
+
+/* ---- events
+ * ------------------------------------------------------------------------------------------ */
+
+static inline bool oracle_place(struct oracle *o, const struct exec_event *e)
+{
+    struct oracle_slot *slot = &o->slots[e->index];
+    if (slot->is_placed)
+        return ORACLE_NO("storage %u is placed twice", e->index);
+    if (!oracle_paint(o, 0, e->offset, oracle_bytes(o, e->index), ORACLE_NOBODY, e->index))
+        return false;
+    slot->is_placed = true;
+    slot->is_filled = false;
+    slot->offset = e->offset;
+    slot->ready = 0;
+    o->sum += oracle_bytes(o, e->index);
+    oracle_sum(o, 0);
+    return true;
+}
+
+static inline bool oracle_leave(struct oracle *o, const struct exec_event *e)
+{
+    struct oracle_slot *slot = &o->slots[e->index];
+    if (!slot->is_placed || !slot->is_filled)
+        return ORACLE_NO("storage %u leaves, but is %s", e->index,
+                         slot->is_placed ? "not written yet" : "not there");
+    if (!oracle_paint(o, 0, slot->offset, oracle_bytes(o, e->index), e->index, ORACLE_NOBODY))
+        return false;
+    oracle_wait(&o->compute, slot->ready); /* a copy that still writes there must end first */
+    slot->is_placed = slot->is_filled = false;
+    o->sum -= oracle_bytes(o, e->index);
+    if (e->kind == EXEC_EV_DROP) {
+        o->drops++;
+        o->hash = ebb_fnv1a_u32(o->hash, o->t->storages[e->index].root);
+    } else {
+        o->frees++;
+    }
+    return true;
+}
+
+static inline bool oracle_move(struct oracle *o, const struct exec_event *e)
+{
+    struct oracle_slot *slot = &o->slots[e->index];
+    uint64_t bytes = oracle_bytes(o, e->index);
+    if (!slot->is_filled)
+        return ORACLE_NO("storage %u moves, but holds nothing", e->index);
+    if (!oracle_paint(o, 0, slot->offset, bytes, e->index, ORACLE_NOBODY) ||
+        !oracle_paint(o, 0, e->offset, bytes, ORACLE_NOBODY, e->index))
+        return false;
+    slot->offset = e->offset;
+    o->moved += bytes;
+    oracle_wait(&o->compute, slot->ready);
+    o->compute += oracle_link(&o->c->options->links.in[DEVICE_T0], bytes);
+    return true;
+}
+
+static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
+{
+    struct oracle_slot *slot = &o->slots[e->index];
+    uint64_t bytes = oracle_bytes(o, e->index);
+    if (e->tier < DEVICE_HOST || e->tier >= DEVICE_TIERS)
+        return ORACLE_NO("storage %u: there is no tier %u", e->index, e->tier);
+    if (e->kind == EXEC_EV_FORGET) {
+        if (!slot->has_copy[e->tier])
+            return ORACLE_NO("storage %u has no copy to forget in tier %u", e->index, e->tier);
+        slot->has_copy[e->tier] = false;
+        return oracle_paint(o, e->tier, slot->copy_at[e->tier], bytes, e->index, ORACLE_NOBODY);
+    }
+    o->swapped += bytes;
+    if (e->kind == EXEC_EV_SEND) {
+        if (!slot->is_filled || slot->has_copy[e->tier])
+            return ORACLE_NO("storage %u is sent to tier %u, but %s", e->index, e->tier,
+                             slot->is_filled ? "has a copy there" : "holds nothing");
+        slot->has_copy[e->tier] = true;
+        slot->copy[e->tier] = slot->value;
+        slot->copy_at[e->tier] = e->offset;
+        oracle_wait(&o->compute, slot->ready);
+        slot->ready = 0;
+        oracle_wait(&o->out, o->compute);
+        o->out += oracle_link(&o->c->options->links.out[e->tier], bytes);
+        oracle_wait(&o->compute, o->out);
+        return oracle_paint(o, e->tier, e->offset, bytes, ORACLE_NOBODY, e->index);
+    }
+    if (!slot->is_placed || slot->is_filled || !slot->has_copy[e->tier])
+        return ORACLE_NO("storage %u is fetched from tier %u, but %s", e->index, e->tier,
+                         !slot->is_placed  ? "has no place"
+                         : slot->is_filled ? "is there already"
+                                           : "has no copy there");
+    slot->is_filled = true;
+    slot->value = slot->copy[e->tier];
+    oracle_wait(&o->in, o->compute);
+    o->in += oracle_link(&o->c->options->links.in[e->tier], bytes);
+    slot->ready = o->in;
+    return true;
+}
+
+static inline bool oracle_inputs(struct oracle *o, uint32_t p, uint64_t *hash)
+{
+    const struct trace *t = o->t;
+    const struct trace_op *op = &t->ops[p];
+    *hash = oracle_mix(p + 1, op->input_count);
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        uint32_t tensor = t->inputs[op->input_first + i];
+        struct oracle_slot *slot = &o->slots[t->tensors[tensor].storage];
+        if (!slot->is_filled)
+            return ORACLE_NO("op %u reads storage %u, which is not there", p,
+                             t->tensors[tensor].storage);
+        if (slot->value != *oracle_value(o, tensor))
+            return ORACLE_NO("op %u reads storage %u, which does not hold version %u", p,
+                             t->tensors[tensor].storage, t->tensors[tensor].version);
+        *hash = oracle_mix(*hash, slot->value);
+        oracle_wait(&o->compute, slot->ready);
+        slot->ready = 0;
+    }
+    return true;
+}
+
+static inline bool oracle_outputs(struct oracle *o, uint32_t p, uint64_t hash, uint64_t *extra)
+{
+    const struct trace *t = o->t;
+    const struct trace_op *op = &t->ops[p];
+    *extra = oracle_round(op->workspace_bytes);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        const struct trace_tensor *x = &t->tensors[op->output_first + k];
+        struct oracle_slot *slot = &o->slots[x->storage];
+        if (x->alias == TRACE_MUTATE) {
+            if (!slot->is_filled)
+                return ORACLE_NO("op %u writes storage %u, which is not there", p, x->storage);
+            slot->value = oracle_mix(hash, k);
+        } else if (x->alias == TRACE_FRESH && slot->is_placed && !slot->is_filled) {
+            slot->is_filled = true;
+            slot->value = oracle_mix(hash, k);
+        } else if (x->alias == TRACE_FRESH && o->runs[p] == 0) {
+            return ORACLE_NO("op %u runs first without making storage %u", p, x->storage);
+        } else if (x->alias == TRACE_FRESH && op->kind->run && !op->kind->can_skip_outputs) {
+            *extra += oracle_bytes(o, x->storage);
+        }
+    }
+    return true;
+}
+
+static inline bool oracle_run(struct oracle *o, const struct exec_event *e)
+{
+    uint32_t p = e->index;
+    const struct trace_op *op = &o->t->ops[p];
+    uint64_t hash, extra;
+    bool is_rerun = e->kind == EXEC_EV_RERUN;
+    if (oracle_is_view_op(o->t, p))
+        return ORACLE_NO("view op %u is run", p);
+    if (is_rerun != (o->runs[p] > 0))
+        return ORACLE_NO("op %u: %s, but it ran %u times", p, is_rerun ? "rerun" : "run",
+                         o->runs[p]);
+    if (is_rerun && (op->is_leaf || op->kind->purity == TRACE_ONCE))
+        return ORACLE_NO("op %u may run once only", p);
+    if (!is_rerun) {
+        while (o->next_op < p && oracle_is_view_op(o->t, o->next_op))
+            o->next_op++;
+        if (o->next_op != p)
+            return ORACLE_NO("op %u runs first before op %u", p, o->next_op);
+        o->next_op++;
+    }
+    if (!oracle_inputs(o, p, &hash) || !oracle_outputs(o, p, hash, &extra))
+        return false;
+    if (extra && o->work_op != p)
+        return ORACLE_NO("op %u needs %llu bytes of workspace and has none", p,
+                         (unsigned long long)extra);
+    if (extra && (!oracle_paint(o, 0, o->work_offset, extra, ORACLE_NOBODY, ORACLE_WORKSPACE) ||
+                  !oracle_paint(o, 0, o->work_offset, extra, ORACLE_WORKSPACE, ORACLE_NOBODY)))
+        return false;
+    o->work_op = ORACLE_NOBODY;
+    oracle_sum(o, extra);
+    o->runs[p]++;
+    o->clock += op->cost_ns;
+    o->compute += op->cost_ns;
+    o->remat_ns += is_rerun ? op->cost_ns : 0;
+    o->remat_ops += is_rerun;
+    return true;
+}
+
+static inline bool oracle_event(struct oracle *o, const struct exec_event *e)
+{
+    bool is_op = e->kind == EXEC_EV_RUN || e->kind == EXEC_EV_RERUN || e->kind == EXEC_EV_WORK;
+    if (e->index >= (is_op ? o->t->op_count : o->t->storage_count))
+        return ORACLE_NO("there is no %s %u", is_op ? "op" : "storage", e->index);
+    if (e->kind == EXEC_EV_MOVE) {
+        uint64_t ns = oracle_link(&o->c->options->links.in[DEVICE_T0], oracle_bytes(o, e->index));
+        o->clock += ns;
+        o->moved_ns += ns;
+    }
+    if (e->clock_ns != o->clock)
+        return ORACLE_NO("the clock says %llu, the events %llu", (unsigned long long)e->clock_ns,
+                         (unsigned long long)o->clock);
+    switch ((enum exec_event_kind)e->kind) {
+    case EXEC_EV_RUN:
+    case EXEC_EV_RERUN:
+        return oracle_run(o, e);
+    case EXEC_EV_PLACE:
+        return oracle_place(o, e);
+    case EXEC_EV_DROP:
+    case EXEC_EV_FREE:
+        return oracle_leave(o, e);
+    case EXEC_EV_SEND:
+    case EXEC_EV_FETCH:
+    case EXEC_EV_FORGET:
+        return oracle_copy(o, e);
+    case EXEC_EV_MOVE:
+        return oracle_move(o, e);
+    case EXEC_EV_WORK:
+        o->work_op = e->index;
+        o->work_offset = e->offset;
+        return true;
+    }
+    return ORACLE_NO("unknown event %u", e->kind);
+}
+
+/* ---- the verdict
+ * ------------------------------------------------------------------------------------- */
+
+static inline bool oracle_same(struct oracle *o, const char *what, uint64_t reported,
+                               uint64_t implied)
+{
+    if (reported == implied)
+        return true;
+    return ORACLE_NO("%s: reported %llu, the log says %llu", what, (unsigned long long)reported,
+                     (unsigned long long)implied);
+}
+
+static inline bool oracle_counters(struct oracle *o)
+{
+    const struct exec_report *r = o->c->report;
+    uint64_t base = 0;
+    for (uint32_t p = 0; p < o->t->op_count; p++)
+        base += oracle_is_view_op(o->t, p) ? 0 : o->t->ops[p].cost_ns;
+    if (!oracle_same(o, "base_ns", r->base_ns, base) ||
+        !oracle_same(o, "clock_ns", r->clock_ns, o->clock) ||
+        !oracle_same(o, "remat_ns", r->remat_ns, o->remat_ns) ||
+        !oracle_same(o, "remat_ops", r->remat_ops, o->remat_ops) ||
+        !oracle_same(o, "moved_bytes", r->moved_bytes, o->moved) ||
+        !oracle_same(o, "swapped_bytes", r->swapped_bytes, o->swapped) ||
+        !oracle_same(o, "evictions", r->evictions_pressure + r->evictions_release,
+                     o->drops + o->frees))
+        return false;
+    if (!o->c->is_planned &&
+        (!oracle_same(o, "evictions_pressure", r->evictions_pressure, o->drops) ||
+         !oracle_same(o, "evict_hash", r->evict_hash, o->hash)))
+        return false;
+    if (r->result != EXEC_OK) /* the last request failed half-way: its bytes are not in the log */
+        return r->peak_bytes >= o->peak_address || ORACLE_NO("peak below the log's");
+    oracle_wait(&o->compute, o->out); /* everything has come to an end */
+    oracle_wait(&o->compute, o->in);
+    return oracle_same(o, "ops_done", r->ops_done, o->t->op_count) &&
+           oracle_same(o, "clock = base + remat + moves", o->clock,
+                       base + o->remat_ns + o->moved_ns) &&
+           oracle_same(o, "peak_bytes", r->peak_bytes, o->peak_address) &&
+           oracle_same(o, "sum_bytes", r->sum_bytes, o->peak_sum) &&
+           oracle_same(o, "device_ns", r->device_ns, o->compute);
+}
+
+static inline bool oracle_end(struct oracle *o)
+{
+    const struct trace *t = o->t;
+    for (uint32_t p = 0; p < t->op_count; p++)
+        if (o->runs[p] == 0 && !oracle_is_view_op(t, p))
+            return ORACLE_NO("op %u never ran", p);
+    for (uint32_t c = t->command_count; c-- > 0 && t->commands[c].kind != TRACE_RUN;) {
+        uint32_t tensor = t->commands[c].index;
+        const struct oracle_slot *slot = &o->slots[t->tensors[tensor].storage];
+        if (t->commands[c].kind == TRACE_PIN &&
+            (!slot->is_filled || slot->value != *oracle_value(o, tensor)))
+            return ORACLE_NO("kept tensor %u (storage %u) is %s at the end", tensor,
+                             t->tensors[tensor].storage,
+                             slot->is_filled ? "of another version" : "away");
+    }
+    return true;
+}
+
+static inline bool oracle_walk(struct oracle *o)
+{
+    const struct exec_log *log = o->c->options->log;
+    char inner[ORACLE_WHY];
+    for (size_t i = 0; i < log->count; i++) {
+        if (!oracle_event(o, &log->events[i])) {
+            memcpy(inner, o->why, sizeof inner);
+            return ORACLE_NO("event %zu of %zu: %.160s", i, log->count, inner);
+        }
+    }
+    if (o->c->report->result == EXEC_OK && !oracle_end(o))
+        return false;
+    return oracle_counters(o);
+}
+
+static inline bool oracle_judge(const struct oracle_case *c, char why[ORACLE_WHY])
+{
+    const struct trace *t = c->trace;
+    struct oracle o = {
+        .c = c, .t = t, .work_op = ORACLE_NOBODY, .hash = EBB_FNV1A_INIT, .why = why};
+    uint64_t budget = c->options->budget_bytes;
+    /* a budget without end: what the report claims as the highest address bounds the map */
+    o.units[0] = (budget < c->report->peak_bytes ? budget : c->report->peak_bytes) / ORACLE_UNIT;
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
+        o.units[k] = c->options->tier_bytes[k] / ORACLE_UNIT;
+    uint64_t versions = 0;
+    for (uint32_t s = 0; s < t->storage_count; s++)
+        versions += t->storages[s].version_count;
+    o.slots = calloc(t->storage_count + 1, sizeof *o.slots);
+    o.reference = calloc(versions + 1, sizeof *o.reference);
+    o.version_first = calloc(t->storage_count + 1, sizeof *o.version_first);
+    o.runs = calloc(t->op_count + 1, sizeof *o.runs);
+    for (int k = 0; k < DEVICE_TIERS; k++) {
+        o.map[k] = malloc((o.units[k] + 1) * sizeof *o.map[k]);
+        memset(o.map[k], 0xff, (o.units[k] + 1) * sizeof *o.map[k]);
+    }
+    oracle_reference(&o);
+    bool is_good = oracle_walk(&o);
+    free(o.slots);
+    free(o.reference);
+    free(o.version_first);
+    free(o.runs);
+    for (int k = 0; k < DEVICE_TIERS; k++)
+        free(o.map[k]);
+    return is_good;
+}
+
+#endif
