@@ -10,7 +10,7 @@
 static enum ebb_status read_seed(const struct ebb_doc_node *input, uint32_t *seed,
                                  struct ebb_error *err)
 {
-    const struct ebb_doc_node *node;
+    const struct ebb_doc_node *node = NULL;
     EBB_TRY(exp_case_member(input, "seed", EBB_DOC_INT, &node, err));
     if (node->integer < 0 || node->integer > UINT32_MAX)
         return ebb_fail(err, EBB_EINPUT, "seed: %lld", (long long)node->integer);
@@ -21,7 +21,7 @@ static enum ebb_status read_seed(const struct ebb_doc_node *input, uint32_t *see
 static enum ebb_status read_count(const struct ebb_doc_node *input, const char *key, int64_t *count,
                                   struct ebb_error *err)
 {
-    const struct ebb_doc_node *node;
+    const struct ebb_doc_node *node = NULL;
     EBB_TRY(exp_case_member(input, key, EBB_DOC_INT, &node, err));
     if (node->integer < 0 || node->integer > 1000000)
         return ebb_fail(err, EBB_EINPUT, "%s: %lld", key, (long long)node->integer);
@@ -56,8 +56,8 @@ enum ebb_status exp_case_rng(struct exp_case_builder *b, const struct ebb_doc_no
                              struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct ebb_mt19937 rng;
-    uint32_t seed;
-    int64_t n;
+    uint32_t seed = 0;
+    int64_t n = 0;
     uint8_t bytes[16];
     char hex[33];
     EBB_TRY(read_seed(input, &seed, err));
@@ -94,11 +94,11 @@ enum ebb_status exp_case_rng(struct exp_case_builder *b, const struct ebb_doc_no
 enum ebb_status exp_case_sampling(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                   struct ebb_doc_node **computed, struct ebb_error *err)
 {
-    struct exp_hparams space;
-    struct exp_value *sample;
+    struct exp_hparams space = {0};
+    struct exp_value *sample = NULL;
     struct ebb_mt19937 rng;
-    uint32_t seed;
-    int64_t n;
+    uint32_t seed = 0;
+    int64_t n = 0;
     EBB_TRY(read_seed(input, &seed, err));
     EBB_TRY(read_count(input, "n", &n, err));
     EBB_TRY(read_space(b, ebb_doc_get(input, "hyperparameters"), &space, err));
@@ -115,7 +115,7 @@ enum ebb_status exp_case_sampling(struct exp_case_builder *b, const struct ebb_d
 enum ebb_status exp_case_grid_values(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                      struct ebb_doc_node **computed, struct ebb_error *err)
 {
-    struct exp_hparams space;
+    struct exp_hparams space = {0};
     const struct ebb_doc_node *param = ebb_doc_get(input, "param");
     struct ebb_doc_node *map = exp_case_map(b);
     if (param == NULL)
@@ -137,8 +137,8 @@ enum ebb_status exp_case_grid_values(struct exp_case_builder *b, const struct eb
 enum ebb_status exp_case_grid_product(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                       struct ebb_doc_node **computed, struct ebb_error *err)
 {
-    struct exp_hparams space;
-    struct exp_value *sample;
+    struct exp_hparams space = {0};
+    struct exp_value *sample = NULL;
     EBB_TRY(read_space(b, ebb_doc_get(input, "hyperparameters"), &space, err));
     EBB_TRY(new_sample(b, &space, &sample, err));
     *computed = exp_case_list(b);
@@ -171,11 +171,11 @@ static enum ebb_status read_value(const struct exp_hparam *param, const struct e
 enum ebb_status exp_case_explore(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                  struct ebb_doc_node **computed, struct ebb_error *err)
 {
-    struct exp_hparams space;
-    struct exp_searcher pbt;
-    struct exp_value *sample;
+    struct exp_hparams space = {0};
+    struct exp_searcher pbt = {0};
+    struct exp_value *sample = NULL;
     struct ebb_mt19937 rng;
-    uint32_t seed;
+    uint32_t seed = 0;
     EBB_TRY(read_seed(input, &seed, err));
     EBB_TRY(exp_search_parse(b->arena, ebb_doc_get(input, "searcher"),
                              ebb_doc_get(input, "hyperparameters"), &pbt, &space, err));
@@ -254,8 +254,8 @@ static enum ebb_status run_search(struct exp_case_builder *b, const struct ebb_d
                                   struct search_case *c, struct ebb_error *err)
 {
     const char *metric = ebb_doc_string(input, "metric_fn", "");
-    struct exp_search *search;
-    uint32_t seed;
+    struct exp_search *search = NULL;
+    uint32_t seed = 0;
     c->metric = NULL;
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
         if (strcmp(metric, metrics[i].name) == 0)
@@ -364,7 +364,7 @@ static struct ebb_doc_node *trial_node(struct exp_case_builder *b, const struct 
 enum ebb_status exp_case_search(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                 struct ebb_doc_node **computed, struct ebb_error *err)
 {
-    struct search_case c;
+    struct search_case c = {0};
     EBB_TRY(run_search(b, input, &c, err));
     struct ebb_doc_node *map = exp_case_map(b), *trials = exp_case_list(b);
     add_totals(b, &c.sim, map);
@@ -386,7 +386,7 @@ enum ebb_status exp_case_search(struct exp_case_builder *b, const struct ebb_doc
 enum ebb_status exp_case_asha(struct exp_case_builder *b, const struct ebb_doc_node *input,
                               struct ebb_doc_node **computed, struct ebb_error *err)
 {
-    struct search_case c;
+    struct search_case c = {0};
     bool all_closed = true;
     EBB_TRY(run_search(b, input, &c, err));
     struct ebb_doc_node *map = exp_case_map(b), *shape = exp_case_list(b),

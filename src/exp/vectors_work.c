@@ -92,7 +92,7 @@ static enum ebb_status run_trial(struct trial_case *c, const char **state, struc
 {
     *state = "COMPLETED";
     while (exp_sequence_has_work(&c->sequence)) {
-        enum exp_sequence_exit exit;
+        enum exp_sequence_exit exit = EXP_SEQUENCE_UNCHANGED;
         if (c->started > 1000000)
             return ebb_fail(err, EBB_ELIMIT, "the trial does not end");
         EBB_TRY(run_process(c, &exit, err));
@@ -128,9 +128,9 @@ enum ebb_status exp_case_sequencer(struct exp_case_builder *b, const struct ebb_
         .max_restarts = ebb_doc_int(input, "max_restarts", 5)};
     struct trial_case c = {.input = input,
                            .smaller_is_better = ebb_doc_bool(input, "smaller_is_better", true)};
-    const struct ebb_doc_node *steps;
-    const char *state;
-    void *list;
+    const struct ebb_doc_node *steps = NULL;
+    const char *state = "";
+    void *list = NULL;
     EBB_TRY(exp_case_member(input, "max_steps", EBB_DOC_INT, &steps, err));
     EBB_TRY(exp_case_member(input, "validation_metrics", EBB_DOC_LIST, &c.metrics, err));
     EBB_TRY(read_policy(input, &rules.checkpoint_policy, err));
@@ -169,8 +169,8 @@ struct sched_case {
 static enum ebb_status read_agents(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                    struct sched_case *c, struct ebb_error *err)
 {
-    const struct ebb_doc_node *list;
-    void *array;
+    const struct ebb_doc_node *list = NULL;
+    void *array = NULL;
     EBB_TRY(exp_case_member(input, "agents", EBB_DOC_LIST, &list, err));
     EBB_TRY(new_array(b, list->count, sizeof *c->agents, &array, err));
     c->agents = array;
@@ -187,8 +187,8 @@ static enum ebb_status read_agents(struct exp_case_builder *b, const struct ebb_
 static enum ebb_status read_groups(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                    struct sched_case *c, struct ebb_error *err)
 {
-    const struct ebb_doc_node *list;
-    void *array;
+    const struct ebb_doc_node *list = NULL;
+    void *array = NULL;
     EBB_TRY(exp_case_member(input, "groups", EBB_DOC_LIST, &list, err));
     EBB_TRY(new_array(b, list->count, sizeof *c->groups, &array, err));
     c->groups = array;
@@ -206,7 +206,7 @@ static enum ebb_status read_placements(struct exp_case_builder *b, const struct 
                                        const struct ebb_doc_node *node, struct exp_sched_task *task,
                                        struct ebb_error *err)
 {
-    void *array;
+    void *array = NULL;
     if (node == NULL || node->kind != EBB_DOC_MAP)
         return EBB_OK;
     EBB_TRY(new_array(b, node->count, sizeof *task->placements, &array, err));
@@ -229,8 +229,8 @@ static enum ebb_status read_placements(struct exp_case_builder *b, const struct 
 static enum ebb_status read_tasks(struct exp_case_builder *b, const struct ebb_doc_node *input,
                                   struct sched_case *c, struct ebb_error *err)
 {
-    const struct ebb_doc_node *list;
-    void *array;
+    const struct ebb_doc_node *list = NULL;
+    void *array = NULL;
     EBB_TRY(exp_case_member(input, "tasks", EBB_DOC_LIST, &list, err));
     EBB_TRY(new_array(b, list->count, sizeof *c->tasks, &array, err));
     c->tasks = array;
@@ -295,7 +295,7 @@ enum ebb_status exp_case_scheduler(struct exp_case_builder *b, const struct ebb_
                                    struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct sched_case c;
-    struct exp_sched_output output;
+    struct exp_sched_output output = {0};
     EBB_TRY(read_sched(b, input, &c, err));
     EBB_TRY(exp_sched_pass(&c.input, b->arena, &output, err));
     struct ebb_doc_node *map = exp_case_map(b), *demand = exp_case_map(b),
@@ -327,8 +327,8 @@ enum ebb_status exp_case_retention(struct exp_case_builder *b, const struct ebb_
         .save_trial_best = ebb_doc_int(input, "save_trial_best", 1),
         .save_trial_latest = ebb_doc_int(input, "save_trial_latest", 1),
         .smaller_is_better = ebb_doc_bool(input, "smaller_is_better", true)};
-    const struct ebb_doc_node *list;
-    void *array, *flags;
+    const struct ebb_doc_node *list = NULL;
+    void *array = NULL, *flags = NULL;
     EBB_TRY(exp_case_member(input, "checkpoints", EBB_DOC_LIST, &list, err));
     EBB_TRY(new_array(b, list->count, sizeof(struct exp_checkpoint), &array, err));
     EBB_TRY(new_array(b, list->count, sizeof(bool), &flags, err));

@@ -199,17 +199,16 @@ TEST(event__reads_back)
 TEST(event__broken_ones_say_what_is_wrong)
 {
     TEST_UNUSED;
+#define ID "\"request_id\":\"00112233-4455-6677-8899-aabbccddeeff\""
     static const char *const broken[] = {
         "{}",
         "{\"type\":\"x\"}",
         "{\"type\":\"trial_closed\"}",
         "{\"type\":\"trial_closed\",\"request_id\":\"abc\"}",
-        "{\"type\":\"step_completed\",\"request_id\":\"00112233-4455-6677-8899-aabbccddeeff\"}",
-        "{\"type\":\"validation_completed\",\"request_id\":\"00112233-4455-6677-8899-"
-        "aabbccddeeff\","
-        "\"step\":1,\"metric\":null}",
-        "{\"type\":\"trial_exited_early\",\"request_id\":\"00112233-4455-6677-8899-aabbccddeeff\","
-        "\"reason\":\"BORED\"}"};
+        "{\"type\":\"step_completed\"," ID "}",
+        "{\"type\":\"validation_completed\"," ID ",\"step\":1,\"metric\":null}",
+        "{\"type\":\"trial_exited_early\"," ID ",\"reason\":\"BORED\"}",
+    };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         struct ebb_arena arena;
         struct ebb_error err;
@@ -263,6 +262,7 @@ TEST(completions__done_again_after_a_crash_count_once) /* S2 */
     kit_result(&k, 0, 3, 0.5);
     CHECK_EQ(exp_search_workloads(k.search), 4);
     CHECK_STR(kit_trained(&k, 0, 2), "");
+    CHECK_EQ(exp_search_workloads(k.search), 4);
     CHECK_STR(kit_trained(&k, 0, 3), "");
     CHECK_STR(kit_validated(&k, 0, 3, 0.5), "");
     CHECK_EQ(exp_search_workloads(k.search), 4);
@@ -376,6 +376,25 @@ TEST(invalid_sample__is_replaced_but_not_for_ever) /* S9 */
     kit_close(&k);
 }
 
+TEST(invalid_sample__a_validation_between_starts_the_count_anew)
+{
+    TEST_UNUSED;
+    static struct kit k;
+    kit_open(&k, RANDOM2, "{x: 1}");
+    kit_start(&k);
+    uint32_t last = 0;
+    for (int i = 0; i < 80; i++) {
+        CHECK(strstr(kit_exited(&k, last, EXP_EXIT_INVALID_HP), "C") != NULL);
+        last = (uint32_t)exp_search_trial_count(k.search) - 1;
+    }
+    kit_result(&k, 1, 3, 0.5);
+    for (int i = 0; i < 80; i++) {
+        CHECK(strstr(kit_exited(&k, last, EXP_EXIT_INVALID_HP), "C") != NULL);
+        last = (uint32_t)exp_search_trial_count(k.search) - 1;
+    }
+    kit_close(&k);
+}
+
 TEST(invalid_point__of_a_grid_has_no_replacement)
 {
     TEST_UNUSED;
@@ -405,4 +424,5 @@ TEST_MAIN(RUN(int__is_drawn_from_both_ends_inclusive),
           RUN(failure__continue_fails_if_none_completed),
           RUN(user_cancel__is_a_normal_close_under_either_policy),
           RUN(invalid_sample__is_replaced_but_not_for_ever),
+          RUN(invalid_sample__a_validation_between_starts_the_count_anew),
           RUN(invalid_point__of_a_grid_has_no_replacement))

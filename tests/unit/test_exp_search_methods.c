@@ -134,6 +134,21 @@ TEST(halving__an_invalid_sample_is_taken_out_of_every_rung_and_replaced)
     kit_close(&k);
 }
 
+TEST(halving__an_invalid_result_that_waits_is_taken_out)
+{
+    TEST_UNUSED;
+    static struct kit k;
+    kit_open(&k, HALVING4, X);
+    kit_start(&k);
+    kit_result(&k, 0, 1, 0.1);
+    CHECK_STR(kit_exited(&k, 0, EXP_EXIT_INVALID_HP), "C4 T4:1-1 V4:1");
+    kit_result(&k, 1, 1, 0.2);
+    CHECK_STR(kit_result(&k, 2, 1, 0.3), ""); /* two results of four: nobody is certain */
+    CHECK_STR(kit_result(&k, 3, 1, 0.4), "T1:2-2 V1:2");
+    CHECK_STR(kit_result(&k, 4, 1, 0.5), "T2:2-2 V2:2 X3 X4");
+    kit_close(&k);
+}
+
 TEST(empty_bracket__counts_as_done_and_all_empty_is_refused)
 {
     TEST_UNUSED;
@@ -285,6 +300,24 @@ TEST(pbt__an_invalid_sample_is_replaced_in_its_place)
     kit_close(&k);
 }
 
+TEST(pbt__closes_in_the_order_of_request_ids)
+{
+    TEST_UNUSED;
+    static struct kit k;
+    kit_open(&k, PBT("16", "1", "0.5"), X);
+    kit_start(&k);
+    for (uint32_t i = 0; i < 15; i++)
+        CHECK_STR(kit_result(&k, i, 2, i), "");
+    kit_trained(&k, 15, 2);
+    struct exp_event last = {
+        .kind = EXP_EVENT_VALIDATED, .request = k.ids[15], .step = 2, .metric = -1};
+    CHECK_OK(exp_search_event(k.search, &last, &k.ops, &k.err), &k.err);
+    CHECK_EQ(k.ops.count, 16);
+    for (size_t i = 1; i < k.ops.count; i++)
+        CHECK(memcmp(&k.ops.items[i - 1].request, &k.ops.items[i].request, 16) < 0);
+    kit_close(&k);
+}
+
 TEST(pbt__without_exchange_trains_everybody)
 {
     TEST_UNUSED;
@@ -347,6 +380,41 @@ TEST(async_halving__exits_do_not_stop_it)
     CHECK_STR(kit_exited(&k, 0, EXP_EXIT_ERRORED), "C1 T1:1-2 V1:2");
     CHECK_STR(kit_exited(&k, 1, EXP_EXIT_INVALID_HP), "C2 T2:1-2 V2:2");
     CHECK_STR(kit_exited(&k, 2, EXP_EXIT_ERRORED), "FAIL"); /* 0 moved up and reported */
+    kit_close(&k);
+}
+
+/* Trials on their way to a rung's result, as the saved state tells. */
+static int64_t outstanding(struct kit *k, size_t rung)
+{
+    const struct ebb_doc_node *root;
+    kit_saved(k->search, &k->text);
+    CHECK_OK(
+        ebb_doc_parse_json(&k->arena, "s", ebb_str_c(&k->text), k->text.length, &root, &k->err),
+        &k->err);
+    const struct ebb_doc_node *brackets = ebb_doc_get(ebb_doc_get(root, "method"), "brackets");
+    return ebb_doc_int(ebb_doc_get(brackets->items[0], "rungs")->items[rung], "outstanding", -1);
+}
+
+TEST(async_halving__a_waiting_trial_that_exits_was_not_outstanding)
+{
+    TEST_UNUSED;
+    static struct kit k;
+    kit_open(&k,
+             "{name: async_halving, metric: m, max_length: 4, max_trials: 4, num_rungs: 3, divisor:"
+             " 2, max_concurrent_trials: 4}",
+             X);
+    kit_start(&k);
+    kit_result(&k, 0, 1, 0.1);
+    CHECK_STR(kit_result(&k, 1, 1, 0.2), "T0:2-2 V0:2");
+    kit_result(&k, 2, 1, 0.3);
+    CHECK_STR(kit_result(&k, 3, 1, 0.4), "T1:2-2 V1:2 X2 X3");
+    CHECK_STR(kit_result(&k, 0, 2, 0.1), "");
+    CHECK_EQ(outstanding(&k, 1), 1);
+    CHECK_STR(kit_exited(&k, 0, EXP_EXIT_INVALID_HP), "C4 T4:1-1 V4:1");
+    CHECK_EQ(outstanding(&k, 1), 1);
+    CHECK_EQ(outstanding(&k, 0), 1);
+    CHECK_STR(kit_result(&k, 4, 1, 0.9), "X4");
+    CHECK_STR(kit_result(&k, 1, 2, 0.2), "X1");
     kit_close(&k);
 }
 
@@ -461,6 +529,7 @@ TEST_MAIN(RUN(halving__promotes_as_soon_as_it_is_certain),
           RUN(halving__ends_when_every_trial_exits),
           RUN(halving__a_waiting_trial_that_exits_has_reported_already),
           RUN(halving__an_invalid_sample_is_taken_out_of_every_rung_and_replaced),
+          RUN(halving__an_invalid_result_that_waits_is_taken_out),
           RUN(empty_bracket__counts_as_done_and_all_empty_is_refused),
           RUN(brackets__of_absurd_settings_stay_finite), RUN(pbt__clones_wait_for_the_checkpoint),
           RUN(pbt__a_checkpoint_that_happened_on_its_own_is_not_asked_for_again),
@@ -469,7 +538,9 @@ TEST_MAIN(RUN(halving__promotes_as_soon_as_it_is_certain),
           RUN(pbt__all_exits_end_the_search_at_once),
           RUN(pbt__a_parent_that_exits_releases_its_clone),
           RUN(pbt__an_invalid_sample_is_replaced_in_its_place),
-          RUN(pbt__without_exchange_trains_everybody), RUN(async_halving__promotes_and_closes_out),
-          RUN(async_halving__stop_once_never_pauses), RUN(async_halving__exits_do_not_stop_it),
+          RUN(pbt__closes_in_the_order_of_request_ids), RUN(pbt__without_exchange_trains_everybody),
+          RUN(async_halving__promotes_and_closes_out), RUN(async_halving__stop_once_never_pauses),
+          RUN(async_halving__exits_do_not_stop_it),
+          RUN(async_halving__a_waiting_trial_that_exits_was_not_outstanding),
           RUN(asha__log_of_243_truncates_to_four), RUN(tpe__beats_random_on_a_bowl),
           RUN(tpe__goes_on_after_exits))

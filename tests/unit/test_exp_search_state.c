@@ -334,6 +334,27 @@ TEST(any_order__with_exits_ends_and_survives_reloads)
             drive_one(methods[m], 1000 + seed, true);
 }
 
+TEST(saved__metrics_are_exact)
+{
+    TEST_UNUSED;
+    static struct kit k;
+    static const double metrics[] = {0.1, -0.0, 5e-324, 1.7976931348623157e308,
+                                     0.30000000000000004};
+    kit_open(&k, "{name: adaptive_simple, metric: m, max_steps: 4, max_trials: 40}", SPACE);
+    kit_start(&k);
+    for (uint32_t i = 0; i < 5; i++)
+        kit_validated(&k, i, 1, metrics[i]);
+    kit_validated(&k, 5, 1, (double)INFINITY), kit_validated(&k, 6, 1, -(double)INFINITY);
+    struct ebb_str text;
+    ebb_str_init(&text);
+    kit_saved(k.search, &text);
+    CHECK(strstr(ebb_str_c(&text),
+                 "[\"-Infinity\", 6, \"-0\", 1, 5e-324, 2, 0.1, 0, 0.30000000000000004, 4, "
+                 "1.7976931348623157e+308, 3, \"Infinity\", 5]") != NULL);
+    ebb_str_fini(&text);
+    kit_close(&k);
+}
+
 /* ---- broken states ---- */
 
 struct broken {
@@ -485,6 +506,6 @@ TEST(torture__every_allocation_may_fail_without_leak_or_damage)
 
 TEST_MAIN(RUN(reload__at_every_event_of_every_case_changes_nothing),
           RUN(any_order__ends_and_survives_reloads),
-          RUN(any_order__with_exits_ends_and_survives_reloads),
+          RUN(any_order__with_exits_ends_and_survives_reloads), RUN(saved__metrics_are_exact),
           RUN(broken_state__says_what_is_wrong_where),
           RUN(torture__every_allocation_may_fail_without_leak_or_damage))

@@ -166,8 +166,8 @@ enum ebb_status exp_sched_place(struct exp_sched_cluster *cluster, size_t task,
 {
     const struct exp_sched_input *input = cluster->input;
     const struct exp_sched_task *t = &input->tasks[task];
-    struct candidate *list;
-    size_t count;
+    struct candidate *list = NULL;
+    size_t count = 0;
     *is_placed = true;
     if (t->slots >= 2) {
         int64_t n = gang_size(input, t->label, t->slots);

@@ -414,7 +414,6 @@ static enum ebb_status on_exited(struct exp_search *s, uint32_t trial, enum exp_
     bool was_busy = is_busy(t), had_work = has_work(t);
     t->is_closed = t->is_exited = true;
     recount(s, t, was_busy);
-    t->requested = t->trained;
     while (t->wanted != EXP_NO_TRIAL)
         unwant(s, t, s->wanted[t->wanted].step, s->wanted[t->wanted].is_checkpoint);
     s->closed_count++;
@@ -513,7 +512,7 @@ enum ebb_status exp_search_start(struct exp_search *s, struct exp_ops *ops, stru
 enum ebb_status exp_search_event(struct exp_search *s, const struct exp_event *event,
                                  struct exp_ops *ops, struct ebb_error *err)
 {
-    uint32_t trial;
+    uint32_t trial = EXP_NO_TRIAL;
     EBB_TRY(check_event(s, event, &trial, err));
     if (s->is_shut_down)
         return EBB_OK;

@@ -212,7 +212,7 @@ struct exp_rung_shape {
 };
 
 struct exp_bracket_shape {
-    const struct exp_rung_shape *rungs;
+    struct exp_rung_shape *rungs; /* in the arena */
     size_t rung_count;
     int64_t expected_workloads;         /* synchronous only */
     int64_t max_trials, initial_trials; /* synchronous: both the first rung's start */

@@ -151,28 +151,23 @@ static enum ebb_status make_brackets(const int64_t *rungs, size_t count, struct 
     return EBB_OK;
 }
 
-static struct exp_rung_shape *rungs_of(struct exp_bracket_shape *bracket)
-{
-    return (struct exp_rung_shape *)(uintptr_t)bracket->rungs; /* ours, still being made */
-}
-
 static enum ebb_status shape_synchronous(const struct exp_searcher *config, struct ebb_arena *arena,
                                          struct exp_shape *shape, struct ebb_error *err)
 {
     bool by_budget = config->kind == EXP_SEARCHER_ADAPTIVE;
-    int64_t *rungs;
-    size_t count;
-    struct exp_bracket_shape *brackets;
+    int64_t *rungs = NULL;
+    size_t count = 0;
+    struct exp_bracket_shape *brackets = NULL;
     EBB_TRY(choose_brackets(config, config->max_rungs, arena, &rungs, &count, err));
     EBB_TRY(make_brackets(rungs, count, arena, &brackets, err));
     int64_t k = (int64_t)count, all = 0;
     for (size_t b = 0; b < count; b++) {
         if (by_budget)
-            size_by_budget(rungs_of(&brackets[b]), brackets[b].rung_count, config->divisor,
+            size_by_budget(brackets[b].rungs, brackets[b].rung_count, config->divisor,
                            config->target_trial_steps, config->step_budget / k);
         else
             size_by_trials(
-                rungs_of(&brackets[b]), brackets[b].rung_count, config->divisor, config->max_steps,
+                brackets[b].rungs, brackets[b].rung_count, config->divisor, config->max_steps,
                 max_of(config->max_trials / k + ((int64_t)b < config->max_trials % k), 1));
         finish_synchronous(&brackets[b]);
         all += brackets[b].max_trials;
@@ -239,9 +234,9 @@ static enum ebb_status shape_asynchronous(const struct exp_searcher *config,
                                           struct ebb_arena *arena, struct exp_shape *shape,
                                           struct ebb_error *err)
 {
-    int64_t *rungs;
-    size_t count;
-    struct exp_bracket_shape *brackets;
+    int64_t *rungs = NULL;
+    size_t count = 0;
+    struct exp_bracket_shape *brackets = NULL;
     if (config->kind == EXP_SEARCHER_ASYNC_HALVING) {
         struct exp_searcher one = {.bracket_rungs = &config->num_rungs, .bracket_rungs_count = 1};
         EBB_TRY(choose_brackets(&one, 1, arena, &rungs, &count, err));
@@ -251,7 +246,7 @@ static enum ebb_status shape_asynchronous(const struct exp_searcher *config,
     EBB_TRY(make_brackets(rungs, count, arena, &brackets, err));
     share_trials(config, brackets, count);
     for (size_t b = 0; b < count; b++) {
-        struct exp_rung_shape *list = rungs_of(&brackets[b]);
+        struct exp_rung_shape *list = brackets[b].rungs;
         for (size_t r = 0; r < brackets[b].rung_count; r++)
             list[r].steps =
                 rung_steps(config->max_length, config->divisor, brackets[b].rung_count, r);

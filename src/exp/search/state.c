@@ -74,7 +74,7 @@ void exp_save_sample(const struct exp_search *s, const struct exp_value *sample,
 static enum ebb_status load_value(const struct exp_hparam *param, const struct ebb_doc_node *node,
                                   struct exp_value *value, struct ebb_error *err)
 {
-    int64_t integer;
+    int64_t integer = 0;
     switch (param->kind) {
     case EXP_HPARAM_CONST:
         *value = (struct exp_value){.kind = EXP_VALUE_NODE, .node = param->value};
@@ -178,7 +178,7 @@ enum ebb_status exp_load_member(const struct ebb_doc_node *map, const char *key,
 enum ebb_status exp_load_trial(const struct exp_search *s, const struct ebb_doc_node *node,
                                const char *what, uint32_t *trial, struct ebb_error *err)
 {
-    int64_t index;
+    int64_t index = 0;
     EBB_TRY(exp_load_int(node, what, 0, (int64_t)s->trial_count - 1, &index, err));
     *trial = (uint32_t)index;
     return EBB_OK;
@@ -224,9 +224,9 @@ static enum ebb_status load_rng(const struct ebb_doc_node *node, struct ebb_mt19
                                 struct ebb_error *err)
 {
     const struct ebb_doc_node *words = ebb_doc_get(node, "words");
-    int64_t position;
+    int64_t position = 0;
     EBB_TRY(exp_load_member(node, "position", 0, 624, &position, err));
-    if (words == NULL || words->kind != EBB_DOC_STRING || words->length != 624 * 8)
+    if (words == NULL || words->kind != EBB_DOC_STRING || words->length != (size_t)624 * 8)
         return ebb_fail(err, EBB_EINPUT, "rng: words: not 624 hexadecimal words");
     for (size_t i = 0; i < 624; i++) {
         uint32_t word = 0;
@@ -339,7 +339,7 @@ static enum ebb_status load_trial(struct exp_search *s, const struct ebb_doc_nod
 static enum ebb_status load_trials(struct exp_search *s, const struct ebb_doc_node *root,
                                    struct ebb_error *err)
 {
-    const struct ebb_doc_node *list;
+    const struct ebb_doc_node *list = NULL;
     EBB_TRY(exp_load_list(root, "trials", &list, err));
     EBB_TRY(ebb_grow(&s->trials, &s->trial_capacity, list->count + 1, sizeof *s->trials, err));
     for (size_t i = 0; i < list->count; i++) {
@@ -396,7 +396,7 @@ static enum ebb_status load_held_create(struct exp_search *s, const struct ebb_d
 {
     struct exp_ops *held = &s->held;
     struct exp_create create = {.values = held->value_count};
-    int64_t seed;
+    int64_t seed = 0;
     if (node->count != 4 && node->count != 6)
         return ebb_fail(err, EBB_EINPUT, "a creation of %zu values", node->count);
     EBB_TRY(exp_load_int(node->items[2], "seed", 0, INT32_MAX, &seed, err));
@@ -413,7 +413,7 @@ static enum ebb_status load_held_create(struct exp_search *s, const struct ebb_d
         held->value_count += s->space->count;
     }
     if (node->count == 6) {
-        uint32_t parent;
+        uint32_t parent = 0;
         EBB_TRY(exp_load_trial(s, node->items[4], "parent", &parent, err));
         EBB_TRY(exp_load_int(node->items[5], "step", 0, INT64_MAX / 2, &create.source_step, err));
         create.has_source = true;
@@ -466,7 +466,7 @@ static enum ebb_status load_held_op(struct exp_search *s, const struct ebb_doc_n
 static enum ebb_status load_held(struct exp_search *s, const struct ebb_doc_node *root,
                                  struct ebb_error *err)
 {
-    const struct ebb_doc_node *list;
+    const struct ebb_doc_node *list = NULL;
     EBB_TRY(exp_load_list(root, "held", &list, err));
     for (size_t i = 0; i < list->count; i++) {
         enum ebb_status status = load_held_op(s, list->items[i], err);
@@ -515,7 +515,7 @@ void exp_search_save(const struct exp_search *s, struct ebb_json_writer *w)
 static enum ebb_status load_head(struct exp_search *s, const struct ebb_doc_node *root,
                                  struct ebb_error *err)
 {
-    int64_t version, parameters, workloads, completed;
+    int64_t version = 0, parameters = 0, workloads = 0, completed = 0;
     const char *name = ebb_doc_string(root, "searcher", "");
     if (root->kind != EBB_DOC_MAP)
         return ebb_fail(err, EBB_EINPUT, "%s, expected a mapping", ebb_doc_kind_text(root->kind));
