@@ -178,7 +178,7 @@ static enum ebb_status run_init(struct simrd_run *run, const struct simrd_progra
                               .clock = 1,
                               .budget = o->budget_bytes,
                               .limit_ns = exec_limit_ns(o, p->base_ns)};
-    size_t bytes = n * (3 + 7 * 4 + 6 * 8) + tensors * 4 + 18 * 64;
+    size_t bytes = n * (3 + 7 * 4 + 7 * 8) + tensors * 4 + 19 * 64;
     char *at = run->block = ebb_alloc_aligned(64, (bytes + 63) & ~(size_t)63);
     if (!at)
         return ebb_no_memory(err, bytes);
@@ -193,6 +193,7 @@ static enum ebb_status run_init(struct simrd_run *run, const struct simrd_progra
     run->mark = carve(&at, n * 4);
     run->last = carve(&at, n * 8);
     run->live = carve(&at, n * 8);
+    run->live_guess = carve(&at, n * 8);
     run->defined = carve(&at, tensors * 4);
     memset(zero, 0, (size_t)(at - zero));
     run->candidates = carve(&at, n * 4);
@@ -218,7 +219,8 @@ static enum ebb_status run_init(struct simrd_run *run, const struct simrd_progra
         run->cost[s] = (int64_t)p->first_cost[s];
     if (run->needs_classes)
         memset(run->node_of, 0xff, n * 4);
-    ebb_mt_seed(&run->rng, (uint32_t)o->seed);
+    if (o->policy && o->policy->numerator == MEM_RANDOM)
+        ebb_mt_seed(&run->rng, (uint32_t)o->seed);
     return EBB_OK;
 }
 
@@ -244,6 +246,7 @@ static void pool_add(struct simrd_run *run, uint32_t s)
 {
     run->in_pool[s] = 1;
     run->live[s] = run->weight[s];
+    run->live_guess[s] = run->guess[s];
     run->stamps[s] = ++run->stamp;
     run->pool_count++;
 }
@@ -252,6 +255,7 @@ static void pool_remove(struct simrd_run *run, uint32_t s)
 {
     run->in_pool[s] = 0;
     run->live[s] = 0;
+    run->live_guess[s] = 0;
     run->pool_count--;
 }
 

@@ -62,18 +62,19 @@ struct simrd_run {
     /* per storage */
     uint8_t *material, *in_pool, *pinned;
     uint32_t *locks, *epoch, *stamps, *node_of, *mark, *candidates;
-    double *last;   /* last access; clocks stay below 2^53, so doubles are exact */
-    int64_t *cost;  /* c */
-    double *weight; /* by_size bytes / by_cost c: optimistic, neighbourhood left out */
-    double *live;   /* weight while in the pool, else 0 */
-    double *guess;  /* weight with the neighbourhood as last evaluated */
-    double *merit;  /* scratch of a choice */
+    double *last;       /* last access; clocks stay below 2^53, so doubles are exact */
+    int64_t *cost;      /* c */
+    double *weight;     /* by_size bytes / by_cost c: optimistic, neighbourhood left out */
+    double *live;       /* weight while in the pool, else 0 */
+    double *guess;      /* weight with the neighbourhood as last evaluated */
+    double *live_guess; /* guess while in the pool, else 0 */
+    double *merit;      /* scratch of a choice */
     /* per tensor: epoch of its storage at which it was defined */
     uint32_t *defined;
     /* classes: a union-find forest, one node per eviction */
     struct simrd_node *nodes;
     size_t node_count, node_capacity;
-    uint32_t negative_count;
+    int64_t negative_sum; /* of the classes whose value drifted below zero */
     uint32_t visit;
     uint32_t *walk; /* stack of a region walk; storage_count */
     /* explicit recomputation stack */

@@ -58,7 +58,8 @@ static uint32_t find(struct simrd_node *nodes, uint32_t node)
 
 static void set_value(struct simrd_run *run, uint32_t root, int64_t value)
 {
-    run->negative_count += (uint32_t)(value < 0) - (uint32_t)(run->nodes[root].value < 0);
+    int64_t before = run->nodes[root].value;
+    run->negative_sum += (value < 0 ? value : 0) - (before < 0 ? before : 0);
     run->nodes[root].value = value;
 }
 
@@ -93,7 +94,7 @@ enum ebb_status exec_simrd_class_evict(struct simrd_run *run, uint32_t storage,
         if (theirs == root)
             continue;
         int64_t value = run->nodes[theirs].value;
-        set_value(run, theirs, 0); /* no root any more: leaves the count of negatives */
+        set_value(run, theirs, 0); /* no root any more: leaves the sum of negatives */
         run->nodes[theirs].parent = root;
         set_value(run, root, run->nodes[root].value + value);
     }
@@ -128,7 +129,7 @@ static int64_t add_classes(struct simrd_run *run, uint32_t storage, int64_t sum,
             continue;
         run->nodes[root].mark = visit;
         sum += run->nodes[root].value;
-        if ((double)sum > most)
+        if ((double)(sum + run->negative_sum) > most) /* the rest cannot take off more than that */
             break;
     }
     return sum;
@@ -270,6 +271,22 @@ fill_merits(double *restrict merit, const double *restrict weight, const double 
     return top[0];
 }
 
+/* First index from `at` on whose merit is at least `least`; `count` when there is none. */
+__attribute__((target_clones("default", "avx2", "avx512f"))) static uint32_t
+next_at_least(const double *merit, uint32_t at, uint32_t count, double least)
+{
+    for (; at + 8 <= count; at += 8) {
+        int any = 0;
+        for (uint32_t k = 0; k < 8; k++)
+            any |= merit[at + k] >= least;
+        if (any)
+            break;
+    }
+    while (at < count && !(merit[at] >= least))
+        at++;
+    return at;
+}
+
 static double fill(struct simrd_run *run, const double *weight)
 {
     if (run->o->policy->by_stale)
@@ -290,8 +307,10 @@ static double full_merit(struct simrd_run *run, uint32_t storage, double floor_m
     double scale = policy->by_size ? (double)run->p->bytes[storage] : 1.0;
     double stale = policy->by_stale ? (double)run->clock - run->last[storage] : 1.0;
     double most = floor_merit > 0 ? scale * stale / floor_merit * (1 + SLACK) : INFINITY;
-    int64_t n = numerator(run, storage, most, NULL);
-    run->guess[storage] = scale / (double)n;
+    int64_t n = run->cost[storage] + run->negative_sum; /* no numerator is smaller */
+    if (!((double)n > most))
+        n = numerator(run, storage, most, NULL);
+    run->guess[storage] = run->live_guess[storage] = scale / (double)n;
     return run->guess[storage] * stale;
 }
 
@@ -341,10 +360,9 @@ static void choose_local(struct simrd_run *run, double top, uint32_t *victim)
     uint32_t *candidates = run->walk;
     size_t count = 0;
     double least = top * (1 - SLACK);
-    for (uint32_t s = 0; s < run->created; s++) {
-        if (run->merit[s] >= least)
-            candidates[count++] = s;
-    }
+    for (uint32_t s = 0; (s = next_at_least(run->merit, s, run->created, least)) < run->created;
+         s++)
+        candidates[count++] = s;
     *victim = settle(run, candidates, count);
 }
 
@@ -352,19 +370,9 @@ static void choose_local(struct simrd_run *run, double top, uint32_t *victim)
  */
 static uint32_t incumbent(struct simrd_run *run)
 {
-    bool by_stale = run->o->policy->by_stale;
-    double top = -1;
-    uint32_t best = 0;
-    for (uint32_t s = 0; s < run->created; s++) {
-        if (!(run->merit[s] > 0))
-            continue;
-        double m = run->guess[s] * (by_stale ? (double)run->clock - run->last[s] : 1.0);
-        if (m > top) {
-            top = m;
-            best = s;
-        }
-    }
-    return best;
+    double top = fill(run, run->live_guess);
+    uint32_t best = next_at_least(run->merit, 0, run->created, top);
+    return best < run->created ? best : 0;
 }
 
 /* False when a numerator is not positive: drifting classes can do that, and the literal scan knows
@@ -372,7 +380,7 @@ static uint32_t incumbent(struct simrd_run *run)
  * or stopped early. */
 static bool choose_neighbourly(struct simrd_run *run, uint32_t *victim)
 {
-    bool is_monotone = run->negative_count == 0;
+    bool is_monotone = run->negative_sum == 0;
     uint32_t first = incumbent(run);
     double best = full_merit(run, first, 0);
     uint32_t *candidates = run->candidates;
@@ -380,11 +388,15 @@ static bool choose_neighbourly(struct simrd_run *run, uint32_t *victim)
     if (!(best > 0 && best < INFINITY))
         return false;
     candidates[count++] = first;
-    for (uint32_t s = 0; s < run->created; s++) {
-        if (s == first || !(run->merit[s] > 0) ||
-            (is_monotone && run->merit[s] < best * (1 - SLACK)))
+    fill(run, run->live);
+    for (uint32_t s = 0;; s++) {
+        s = next_at_least(run->merit, s, run->created,
+                          is_monotone ? best * (1 - SLACK) : 0x1p-1000);
+        if (s >= run->created)
+            break;
+        if (s == first)
             continue;
-        double m = full_merit(run, s, is_monotone ? best : 0);
+        double m = full_merit(run, s, best);
         if (!(m > 0 && m < INFINITY))
             return false;
         if (m < best * (1 - SLACK))
