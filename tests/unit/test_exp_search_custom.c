@@ -202,9 +202,51 @@ TEST(custom__other_searches_have_no_program)
     kit_close(&k);
 }
 
+TEST(custom__every_allocation_may_fail)
+{
+    TEST_UNUSED;
+    static struct kit k;
+    static const char line[] =
+        "{\"type\":\"OPERATIONS\",\"last_event\":1,\"operations\":["
+        "{\"type\":\"create\",\"request_id\":\"" A "\",\"hparams\":{\"a\":[1]}},"
+        "{\"type\":\"train_until\",\"request_id\":\"" A "\",\"step\":2},"
+        "{\"type\":\"create\",\"request_id\":\"" B "\",\"hparams\":{}}]}";
+    kit_parse(&k, "{name: custom, metric: m, command: [prog], max_concurrent_trials: 1}", "{x: 1}");
+    uint64_t live = ebb_heap_live();
+    enum ebb_status status = EBB_ENOMEM;
+    for (uint64_t n = 1; status != EBB_OK; n++) {
+        struct exp_search *search = NULL;
+        struct exp_ops ops;
+        struct ebb_str lines;
+        struct exp_event event = {.kind = EXP_EVENT_TRAINED, .step = 1};
+        CHECK(exp_request_parse(A, 36, &event.request));
+        exp_ops_init(&ops);
+        ebb_str_init(&lines);
+        ebb_heap_fail_at(n);
+        status = exp_search_create(&k.searcher, &k.space, k.failure, 1, &search, &k.err);
+        if (status == EBB_OK)
+            status = exp_search_start(search, &ops, &k.err);
+        if (status == EBB_OK)
+            status = exp_custom_answer(search, line, sizeof line - 1, &ops, &k.err);
+        if (status != EBB_OK)
+            CHECK_EQ(ops.count, 0);
+        if (status == EBB_OK)
+            status = exp_search_event(search, &event, &ops, &k.err);
+        if (status == EBB_OK)
+            status = exp_custom_events(search, 0, &lines, &k.err);
+        ebb_heap_fail_at(0);
+        CHECK(status == EBB_OK || status == EBB_ENOMEM);
+        exp_search_destroy(search);
+        exp_ops_fini(&ops);
+        ebb_str_fini(&lines);
+        CHECK_EQ(ebb_heap_live(), live);
+    }
+    kit_close(&k);
+}
+
 TEST_MAIN(RUN(custom__runs_a_whole_search), RUN(custom__the_sample_is_what_the_program_said),
           RUN(custom__events_wait_until_they_are_answered),
           RUN(custom__larger_is_better_reports_the_metric_as_it_was),
           RUN(custom__a_bad_answer_changes_nothing),
           RUN(custom__limit_holds_further_work_with_the_creation),
-          RUN(custom__other_searches_have_no_program))
+          RUN(custom__every_allocation_may_fail), RUN(custom__other_searches_have_no_program))
