@@ -86,11 +86,12 @@ void mem_slab_fini(struct mem_slab *slab)
 }
 
 /* Best of a bin: smallest that fits; among equals the one nearest to the wanted end. */
-static uint32_t best_in_bin(const struct mem_slab *slab, unsigned bin, uint64_t bytes, bool is_high)
+static uint32_t best_in_bin(const struct mem_slab *slab, unsigned bin, uint64_t bytes, bool is_high,
+                            size_t look)
 {
     uint32_t best = MEM_NONE;
-    int looked = 0;
-    for (uint32_t at = slab->bins[bin]; at != MEM_NONE && looked < LOOK;
+    size_t looked = 0;
+    for (uint32_t at = slab->bins[bin]; at != MEM_NONE && looked < look;
          at = slab->segments[at].bin_next, looked++) {
         const struct mem_segment *seg = &slab->segments[at];
         if (seg->bytes < bytes)
@@ -105,7 +106,8 @@ static uint32_t best_in_bin(const struct mem_slab *slab, unsigned bin, uint64_t 
 
 uint32_t mem_slab_find(const struct mem_slab *slab, uint64_t bytes, bool is_high)
 {
-    unsigned bin = bin_of(bytes / PLAN_UNIT);
+    const unsigned own = bin_of(bytes / PLAN_UNIT);
+    unsigned bin = own;
     while (bin < MEM_SLAB_BINS) {
         uint64_t rest = slab->bin_used[bin / 64] >> (bin % 64);
         if (rest == 0) {
@@ -113,12 +115,12 @@ uint32_t mem_slab_find(const struct mem_slab *slab, uint64_t bytes, bool is_high
             continue;
         }
         bin += (unsigned)__builtin_ctzll(rest);
-        uint32_t at = best_in_bin(slab, bin, bytes, is_high);
+        uint32_t at = best_in_bin(slab, bin, bytes, is_high, LOOK);
         if (at != MEM_NONE)
             return at;
         bin++;
     }
-    return MEM_NONE;
+    return best_in_bin(slab, own, bytes, is_high, SIZE_MAX); /* rare: behind many too small */
 }
 
 enum ebb_status mem_slab_take(struct mem_slab *slab, uint32_t hole, uint64_t bytes, bool is_high,
