@@ -562,8 +562,6 @@ enum ebb_status exec_ebb_run(const struct ebb_program *p, const struct exec_opti
         report->peak_bytes = run.slab[0].peak_bytes;
     if (run.device)
         report->device_ns = run.device->table->now_ns(run.device, DEVICE_COMPUTE);
-    if (!o->device && report->device_ns > report->clock_ns)
-        report->clock_ns = report->device_ns; /* simulated: what the step takes, stalls included */
     run_fini(&run);
     if (report->result != EXEC_OK && (status == EBB_EBUDGET || status == EBB_ELIMIT))
         status = EBB_OK; /* a result, told in the report */
