@@ -79,12 +79,18 @@ static uint64_t link_ns(const struct device_link *link, uint64_t bytes)
     return link->latency_ns + (uint64_t)((double)bytes / link->bytes_per_ns);
 }
 
+static bool is_inside(const struct null_device *d, enum device_tier tier, uint64_t offset,
+                      uint64_t bytes)
+{
+    return bytes <= d->slab_bytes[tier] && offset <= d->slab_bytes[tier] - bytes;
+}
+
 static enum ebb_status null_copy(struct device *device, enum device_stream stream,
                                  enum device_tier to, uint64_t to_offset, enum device_tier from,
                                  uint64_t from_offset, uint64_t bytes, struct ebb_error *err)
 {
     struct null_device *d = self(device);
-    if (to_offset + bytes > d->slab_bytes[to] || from_offset + bytes > d->slab_bytes[from])
+    if (!is_inside(d, to, to_offset, bytes) || !is_inside(d, from, from_offset, bytes))
         return ebb_fail(
             err, EBB_EDEVICE,
             "null device: copy of %llu bytes from tier %d offset %llu to tier %d offset "

@@ -1,0 +1,193 @@
+/* The null device: clocks, links, events, overlap, stalls. Every number can be checked by hand. */
+#include "test.h"
+
+#include "base/heap.h"
+#include "device/device.h"
+
+static const struct device_config links = {
+    .out = {[DEVICE_HOST] = {.latency_ns = 10, .bytes_per_ns = 2},
+            [DEVICE_FILE] = {.latency_ns = 100, .bytes_per_ns = 0.5}},
+    .in = {[DEVICE_T0] = {.latency_ns = 1, .bytes_per_ns = 100},
+           [DEVICE_HOST] = {.latency_ns = 20, .bytes_per_ns = 4},
+           [DEVICE_FILE] = {.latency_ns = 200, .bytes_per_ns = 1}},
+};
+
+static struct device *d;
+static struct ebb_error err;
+
+static int open_device(void **state)
+{
+    (void)state;
+    if (device_null.create(&d, &links, &err) != EBB_OK)
+        return -1;
+    for (int k = 0; k < DEVICE_TIERS; k++)
+        if (device_null.reserve(d, (enum device_tier)k, 1000, &err) != EBB_OK)
+            return -1;
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    device_null.destroy(d);
+    return 0;
+}
+
+static uint64_t now(enum device_stream stream)
+{
+    return device_null.now_ns(d, stream);
+}
+
+static void copy(enum device_stream stream, enum device_tier to, enum device_tier from,
+                 uint64_t bytes)
+{
+    CHECK_OK(device_null.copy(d, stream, to, 0, from, 0, bytes, &err), &err);
+}
+
+static void launch(uint64_t ns)
+{
+    CHECK_OK(device_null.launch(d, NULL, NULL, ns, &err), &err);
+}
+
+static device_event record(enum device_stream stream)
+{
+    device_event event = 0;
+    CHECK_OK(device_null.record(d, stream, &event, &err), &err);
+    CHECK(event != 0);
+    return event;
+}
+
+TEST(table__has_the_null_device)
+{
+    TEST_UNUSED;
+    CHECK(device_tables[0] == &device_null && device_tables[1] == NULL);
+    CHECK_STR(device_null.name, "null");
+    CHECK(device_null.address(d, 0) == NULL);
+}
+
+TEST(copies__take_latency_and_bytes_over_bandwidth)
+{
+    TEST_UNUSED;
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 500);
+    CHECK_EQ(now(DEVICE_OUT), 10 + 250);
+    copy(DEVICE_OUT, DEVICE_FILE, DEVICE_T0, 500);
+    CHECK_EQ(now(DEVICE_OUT), 260 + 100 + 1000);
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 500);
+    CHECK_EQ(now(DEVICE_IN), 20 + 125);
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_FILE, 500);
+    CHECK_EQ(now(DEVICE_IN), 145 + 200 + 500);
+    CHECK_EQ(now(DEVICE_COMPUTE), 0);
+}
+
+TEST(moves__inside_tier_0_use_their_own_link)
+{
+    TEST_UNUSED;
+    copy(DEVICE_COMPUTE, DEVICE_T0, DEVICE_T0, 500);
+    CHECK_EQ(now(DEVICE_COMPUTE), 1 + 5);
+}
+
+TEST(links__without_bandwidth_cost_their_latency)
+{
+    TEST_UNUSED;
+    struct device *fast = NULL;
+    struct device_config config = {.out[DEVICE_HOST] = {.latency_ns = 7}};
+    CHECK_OK(device_null.create(&fast, &config, &err), &err);
+    CHECK_OK(device_null.reserve(fast, DEVICE_T0, 64, &err), &err);
+    CHECK_OK(device_null.reserve(fast, DEVICE_HOST, 64, &err), &err);
+    CHECK_OK(device_null.copy(fast, DEVICE_OUT, DEVICE_HOST, 0, DEVICE_T0, 0, 64, &err), &err);
+    CHECK_OK(device_null.copy(fast, DEVICE_IN, DEVICE_T0, 0, DEVICE_HOST, 0, 64, &err), &err);
+    CHECK_EQ(device_null.now_ns(fast, DEVICE_OUT), 7);
+    CHECK_EQ(device_null.now_ns(fast, DEVICE_IN), 0);
+    device_null.destroy(fast);
+    CHECK_OK(device_null.create(&fast, NULL, &err), &err); /* no links at all */
+    device_null.destroy(fast);
+    device_null.destroy(NULL);
+}
+
+TEST(streams__overlap_until_an_event_orders_them)
+{
+    TEST_UNUSED;
+    launch(300);
+    device_event made = record(DEVICE_COMPUTE);
+    CHECK(device_null.event_done(d, made));
+    CHECK_OK(device_null.stream_wait(d, DEVICE_OUT, made, &err), &err);
+    CHECK_EQ(now(DEVICE_OUT), 300);
+    copy(DEVICE_OUT, DEVICE_HOST, DEVICE_T0, 200); /* 300 .. 410 */
+    device_event gone = record(DEVICE_OUT);
+    launch(50); /* meanwhile: 300 .. 350 */
+    CHECK_EQ(now(DEVICE_COMPUTE), 350);
+    CHECK(!device_null.event_done(d, gone));
+    CHECK_EQ(device_null.stall_ns(d), 0);
+    CHECK_OK(device_null.stream_wait(d, DEVICE_COMPUTE, gone, &err), &err);
+    CHECK_EQ(now(DEVICE_COMPUTE), 410);
+    CHECK_EQ(device_null.stall_ns(d), 60);
+    CHECK(device_null.event_done(d, gone));
+    CHECK_OK(device_null.event_wait(d, gone, &err), &err); /* over: costs nothing */
+    CHECK_EQ(device_null.stall_ns(d), 60);
+}
+
+TEST(events__keep_their_moment)
+{
+    TEST_UNUSED;
+    launch(10);
+    device_event first = record(DEVICE_COMPUTE);
+    launch(10);
+    device_event second = record(DEVICE_COMPUTE);
+    CHECK(first != second);
+    CHECK_OK(device_null.stream_wait(d, DEVICE_IN, first, &err), &err);
+    CHECK_EQ(now(DEVICE_IN), 10);
+    CHECK_OK(device_null.stream_wait(d, DEVICE_IN, 0, &err), &err); /* 0: always done */
+    CHECK_EQ(now(DEVICE_IN), 10);
+    CHECK(device_null.event_done(d, 0));
+    CHECK_EQ(device_null.stall_ns(d), 0); /* copy streams wait for free */
+}
+
+TEST(sync__brings_all_streams_to_the_latest)
+{
+    TEST_UNUSED;
+    launch(5);
+    copy(DEVICE_IN, DEVICE_T0, DEVICE_HOST, 400);
+    CHECK_OK(device_null.sync(d, &err), &err);
+    for (int s = 0; s < DEVICE_STREAMS; s++)
+        CHECK_EQ(now((enum device_stream)s), 120);
+}
+
+TEST(slabs__are_taken_once_and_not_left)
+{
+    TEST_UNUSED;
+    CHECK_EQ(device_null.reserve(d, DEVICE_HOST, 5, &err), EBB_EINTERNAL);
+    CHECK_EQ(device_null.copy(d, DEVICE_OUT, DEVICE_HOST, 600, DEVICE_T0, 0, 500, &err),
+             EBB_EDEVICE);
+    CHECK_EQ(device_null.copy(d, DEVICE_OUT, DEVICE_HOST, 0, DEVICE_T0, 501, 500, &err),
+             EBB_EDEVICE);
+    CHECK(strstr(err.message, "501") != NULL);
+    CHECK_EQ(device_null.copy(d, DEVICE_OUT, DEVICE_HOST, 8, DEVICE_T0, UINT64_MAX - 3, 8, &err),
+             EBB_EDEVICE);
+    CHECK_EQ(now(DEVICE_OUT), 0);
+}
+
+TEST(allocations__that_fail_are_told)
+{
+    TEST_UNUSED;
+    uint64_t blocks = ebb_heap_live();
+    struct device *other = NULL;
+    device_event event;
+    ebb_heap_fail_at(1);
+    CHECK_EQ(device_null.create(&other, &links, &err), EBB_ENOMEM);
+    CHECK_OK(device_null.create(&other, &links, &err), &err);
+    ebb_heap_fail_at(1);
+    CHECK_EQ(device_null.record(other, DEVICE_COMPUTE, &event, &err), EBB_ENOMEM);
+    ebb_heap_fail_at(0);
+    CHECK_OK(device_null.record(other, DEVICE_COMPUTE, &event, &err), &err);
+    device_null.destroy(other);
+    CHECK_EQ(ebb_heap_live(), blocks);
+}
+
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
+
+TEST_MAIN(FRESH(table__has_the_null_device), FRESH(copies__take_latency_and_bytes_over_bandwidth),
+          FRESH(moves__inside_tier_0_use_their_own_link),
+          FRESH(links__without_bandwidth_cost_their_latency),
+          FRESH(streams__overlap_until_an_event_orders_them), FRESH(events__keep_their_moment),
+          FRESH(sync__brings_all_streams_to_the_latest), FRESH(slabs__are_taken_once_and_not_left),
+          FRESH(allocations__that_fail_are_told))
