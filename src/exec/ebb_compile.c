@@ -34,9 +34,9 @@ static void compile_op(struct ebb_program *p, uint32_t o, uint32_t *ins, uint32_
                          .is_skipped = is_view_only(t, op),
                          .can_skip_outputs = plan_can_skip(op->kind),
                          .is_once = op->kind->purity == TRACE_ONCE};
+    p->base_ns += op->cost_ns; /* views too: the baseline is a figure of the trace, whatever the rules */
     if (e->is_skipped)
         return;
-    p->base_ns += op->cost_ns;
     for (uint32_t i = 0; i < op->input_count; i++) {
         const struct trace_tensor *in = &t->tensors[t->inputs[op->input_first + i]];
         if (seen[in->storage] == o + 1)

@@ -100,8 +100,7 @@ struct exec_report {
     enum exec_result result;
     uint64_t budget_bytes;
     uint64_t base_ns, remat_ns;
-    uint64_t
-        clock_ns; /* the decision clock; on a null device of its own, stalls for copies included */
+    uint64_t clock_ns;   /* the decision clock: ops and moves */
     uint64_t device_ns;  /* rules ebb: time on the device's compute stream, stalls included */
     uint64_t peak_bytes; /* highest address (ebb), byte sum (simrd) */
     uint64_t sum_bytes;  /* highest byte sum */
