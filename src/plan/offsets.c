@@ -15,7 +15,7 @@
 #include "base/heap.h"
 #include "base/rng.h"
 
-#define VISIT_LIMIT UINT64_C(12000000) /* overlap visits in all: about 100 ms */
+#define VISIT_LIMIT UINT64_C(60000000) /* visits in all: about 100 ms */
 
 struct rect {
     uint64_t bytes, offset;
@@ -28,9 +28,10 @@ struct rect {
 struct packer {
     struct rect *rects; /* in order of begin */
     size_t count, capacity;
-    size_t leaves;  /* power of two >= count */
-    uint64_t *tree; /* segment tree over rects: latest end of those packed so far */
-    uint32_t *hits; /* packed rectangles that overlap in time, sorted by offset */
+    size_t leaves;    /* power of two >= count */
+    uint64_t *tree;   /* segment tree over rects: latest end of those packed so far */
+    uint32_t *hits;   /* packed rectangles that overlap in time, sorted by offset */
+    uint32_t *sorted; /* all packed rectangles by offset */
     uint64_t visits, height, peak;
 };
 
@@ -102,29 +103,72 @@ static void sort_hits(struct packer *p, size_t n)
     }
 }
 
+/* Lowest address for r among the packed blocks that live at the same time, by walking all blocks in
+ * address order. */
+static uint64_t lowest_by_walk(struct packer *p, const struct rect *r, size_t packed)
+{
+    uint64_t at = 0;
+    for (size_t k = 0; k < packed; k++) {
+        const struct rect *other = &p->rects[p->sorted[k]];
+        p->visits++;
+        if (other->offset >= at + r->bytes)
+            break;
+        if (other->begin < r->end && other->end > r->begin && other->offset + other->bytes > at)
+            at = other->offset + other->bytes;
+    }
+    return at;
+}
+
+/* The same through the segment tree: worth its sorting only when there are very many blocks. */
+static uint64_t lowest_by_tree(struct packer *p, const struct rect *r)
+{
+    uint64_t at = 0;
+    size_t n = tree_collect(p, 1, 0, p->leaves, first_at_or_after(p, r->end), r->begin, 0);
+    sort_hits(p, n);
+    for (size_t k = 0; k < n; k++) {
+        const struct rect *other = &p->rects[p->hits[k]];
+        if (other->offset >= at + r->bytes)
+            break;
+        if (other->offset + other->bytes > at)
+            at = other->offset + other->bytes;
+    }
+    return at;
+}
+
+static void insert_sorted(struct packer *p, uint32_t index, size_t packed)
+{
+    size_t low = 0, high = packed;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (p->rects[p->sorted[middle]].offset <= p->rects[index].offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    memmove(&p->sorted[low + 1], &p->sorted[low], (packed - low) * sizeof *p->sorted);
+    p->sorted[low] = index;
+}
+
+#define WALK_RECTS 12000
+
 /* Pack in the given order; false when the height passes `limit` (the packing is then useless). */
 static bool pack(struct packer *p, const uint32_t *order, uint64_t limit)
 {
-    memset(p->tree, 0, 2 * p->leaves * sizeof *p->tree);
+    bool is_walk = p->count <= WALK_RECTS;
+    if (!is_walk)
+        memset(p->tree, 0, 2 * p->leaves * sizeof *p->tree);
     p->height = 0;
     for (size_t i = 0; i < p->count; i++) {
         struct rect *r = &p->rects[order[i]];
-        size_t n = tree_collect(p, 1, 0, p->leaves, first_at_or_after(p, r->end), r->begin, 0);
-        sort_hits(p, n);
-        uint64_t at = 0;
-        for (size_t k = 0; k < n; k++) {
-            const struct rect *other = &p->rects[p->hits[k]];
-            if (other->offset >= at + r->bytes)
-                break;
-            if (other->offset + other->bytes > at)
-                at = other->offset + other->bytes;
-        }
-        r->offset = at;
-        if (at + r->bytes > p->height)
-            p->height = at + r->bytes;
+        r->offset = is_walk ? lowest_by_walk(p, r, i) : lowest_by_tree(p, r);
+        if (r->offset + r->bytes > p->height)
+            p->height = r->offset + r->bytes;
         if (p->height > limit)
             return false;
-        tree_set(p, order[i], r->end);
+        if (is_walk)
+            insert_sorted(p, order[i], i);
+        else
+            tree_set(p, order[i], r->end);
     }
     return true;
 }
@@ -300,8 +344,9 @@ enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan
         ;
     p.tree = ebb_calloc(2 * p.leaves, sizeof *p.tree);
     p.hits = ebb_calloc(p.count + 1, sizeof *p.hits);
+    p.sorted = ebb_calloc(p.count + 1, sizeof *p.sorted);
     best = ebb_calloc(p.count + 1, sizeof *best);
-    if (!p.tree || !p.hits || !best) {
+    if (!p.tree || !p.hits || !p.sorted || !best) {
         status = ebb_no_memory(err, p.leaves * 2 * sizeof *p.tree);
         goto out;
     }
@@ -326,6 +371,7 @@ out:
     ebb_free(p.rects);
     ebb_free(p.tree);
     ebb_free(p.hits);
+    ebb_free(p.sorted);
     ebb_free(best);
     return status;
 }

@@ -16,6 +16,7 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
+#include "exec/exec.h"
 #include "planner/model.h"
 
 #define LP_NODES 420   /* merged LP beyond: no bound */
@@ -60,7 +61,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 
 static double time_left(const struct best *b)
 {
-    return b->job->request->time_limit_s - planner_job_seconds(b->job);
+    return planner_job_time_left(b->job);
 }
 
 static bool is_done(const struct best *b)
@@ -99,6 +100,49 @@ static enum ebb_status thrifty_seeds(struct best *b, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* A schedule given as a plan: made to fit, then filled. */
+static enum ebb_status plan_seed(struct best *b, const struct plan *plan, const char *name,
+                                 struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    EBB_TRY(planner_sched_from_plan(&job->trial, plan, err));
+    planner_sched_close(&job->ev, &job->trial);
+    if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
+        planner_search_fill(&b->search, job);
+    exchange(b, name);
+    return EBB_OK;
+}
+
+/* What the online policies do at this budget and a little below, recorded. */
+static enum ebb_status online_seeds(struct best *b, struct ebb_error *err)
+{
+    static const char *const policies[] = {"dtr_eq", "dtr", "msps"};
+    const struct trace *trace = b->job->graph->trace;
+    struct exec_program *program = NULL;
+    EBB_TRY(exec_program_create(&program, trace, EXEC_EBB, err));
+    enum ebb_status status = EBB_OK;
+    for (int k = 0; k < 6 && status == EBB_OK && time_left(b) > 0; k++) {
+        struct exec_log log = {0};
+        struct exec_report report;
+        struct plan plan;
+        struct exec_options options = {.policy = mem_policy_find(policies[k % 3]),
+                                       .budget_bytes =
+                                           b->job->budget - (k < 3 ? 0 : b->job->budget / 20),
+                                       .limit = 10,
+                                       .log = &log};
+        plan_init(&plan);
+        status = exec_run(program, &options, &report, err);
+        if (status == EBB_OK && report.result == EXEC_OK)
+            status = exec_log_to_plan(&log, trace, &plan, err);
+        if (status == EBB_OK && plan.step_count > 0)
+            status = plan_seed(b, &plan, policies[k % 3], err);
+        plan_fini(&plan);
+        exec_log_fini(&log);
+    }
+    exec_program_destroy(program);
+    return status;
+}
+
 static enum ebb_status seeds(struct best *b, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
@@ -106,7 +150,7 @@ static enum ebb_status seeds(struct best *b, struct ebb_error *err)
     planner_sched_close(&job->ev, &job->trial);
     if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
         planner_search_fill(&b->search, job);
-    if (job->graph->node_count <= 600)
+    if (job->graph->node_count <= (job->request->effort > 0 ? 600 : 200))
         planner_search_polish(&b->search, job);
     exchange(b, "repair");
     if (!job->has_best) {
@@ -115,6 +159,11 @@ static enum ebb_status seeds(struct best *b, struct ebb_error *err)
             planner_search_fill(&b->search, job);
     }
     exchange(b, "fill");
+    if (job->request->warm)
+        EBB_TRY(plan_seed(b, job->request->warm, "warm", err));
+    if (!job->graph->trace->is_graph && (!job->has_best || job->request->effort > 0) &&
+        job->graph->node_count <= 20000)
+        EBB_TRY(online_seeds(b, err));
     return EBB_OK;
 }
 
@@ -388,9 +437,43 @@ static enum ebb_status exact(struct best *b, struct ebb_error *err)
                        err);
 }
 
+/* The last schedule fits in bytes but not in addresses: make it smaller, quickly. */
+static void shrink(struct best *b)
+{
+    planner_sched_copy(&b->job->trial, &b->job->best);
+    if (planner_search_from(&b->search, &b->job->trial) &&
+        planner_search_repair(&b->search, b->job))
+        planner_search_fill(&b->search, b->job);
+    exchange(b, "shrink");
+}
+
+/* The model for another solver: full where it is not too large, else merged. */
+static enum ebb_status write_model(const struct planner_job *job, struct ebb_error *err)
+{
+    struct planner_groups groups;
+    struct planner_model model = {0};
+    bool is_full = job->graph->node_count <= 200;
+    EBB_TRY(planner_groups_make(&groups, job->graph,
+                                is_full ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED, err));
+    enum ebb_status status = planner_model_build(&model, job->graph, &groups, job->budget, err);
+    if (status == EBB_OK)
+        status = planner_mip_write_lp(&model.mip, job->request->write_lp,
+                                      is_full ? "flow model, cost x 1e4 / base cost"
+                                              : "merged model, cost x 1e4 / base cost",
+                                      err);
+    planner_model_fini(&model);
+    planner_groups_fini(&groups);
+    return status;
+}
+
 static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
+    if (job->is_retry) {
+        shrink(b);
+        if (job->has_best)
+            return EBB_OK;
+    }
     uint64_t flips = 100000 + 200 * (uint64_t)job->graph->node_count;
     EBB_TRY(seeds(b, err));
     if (job->request->effort <= 0 && job->has_best)
@@ -411,9 +494,20 @@ static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
     return improve(b, flips * 4, err);
 }
 
+static enum ebb_status finish(struct best *b, enum ebb_status status)
+{
+    planner_search_fini(&b->search);
+    planner_model_fini(&b->model);
+    planner_groups_fini(&b->groups);
+    ebb_free(b->lp);
+    return status;
+}
+
 enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *err)
 {
     struct best b = {.job = job, .random = job->request->seed + 17};
+    if (job->request->write_lp && !job->is_retry)
+        EBB_TRY(write_model(job, err));
     planner_sched_keep_all(&job->trial);
     planner_sched_close(&job->ev, &job->trial);
     if (planner_job_offer(job, "keep")) {
@@ -428,10 +522,12 @@ enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *er
         b.cost_unit = gcd(b.cost_unit, job->graph->nodes[v].cost);
     EBB_TRY(planner_search_init(&b.search, &job->ev, job->budget, job->request->seed, err));
     enum ebb_status status = run_portfolio(&b, err);
+    if (status == EBB_OK && !job->has_best && !job->is_proven_infeasible &&
+        !job->graph->trace->is_graph) {
+        status = planner_solve_floor(job, err); /* the online run may still have a plan */
+        if (job->has_made)
+            return finish(&b, status);
+    }
     job->is_timeout = !job->has_best && !job->is_proven_infeasible;
-    planner_search_fini(&b.search);
-    planner_model_fini(&b.model);
-    planner_groups_fini(&b.groups);
-    ebb_free(b.lp);
-    return status;
+    return finish(&b, status);
 }

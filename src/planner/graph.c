@@ -164,6 +164,47 @@ static void find_last_stages(struct planner_graph *g)
     }
 }
 
+/* Bytes of what must lie in memory while v runs: what cannot be made again and is needed later,
+ * besides its own. At the last node the whole keep set counts. */
+static uint64_t held_at(const struct planner_graph *g, uint32_t v, uint64_t held)
+{
+    const struct planner_node *node = &g->nodes[v];
+    uint64_t bytes = held;
+    for (uint32_t k = 0; k < node->in_count + node->out_count; k++) {
+        uint32_t i =
+            k < node->in_count ? g->ins[node->in_first + k] : node->out_first + k - node->in_count;
+        const struct planner_item *item = &g->items[i];
+        bool is_held = item->is_fixed && item->node < v;
+        if (!is_held && !(item->is_kept && v + 1 == g->node_count))
+            bytes += item->bytes;
+    }
+    for (uint32_t i = 0; i < g->item_count && v + 1 == g->node_count; i++)
+        if (g->items[i].is_kept && !(g->items[i].is_fixed && g->items[i].node < v))
+            bytes += g->items[i].bytes;
+    return bytes + node->workspace_bytes;
+}
+
+/* The largest of these is a lower limit of any budget. */
+static void find_least_budget(struct planner_graph *g)
+{
+    uint64_t held = 0; /* fixed items made before v that v or a later first run reads */
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        const struct planner_node *node = &g->nodes[v];
+        uint64_t bytes = held_at(g, v, held);
+        if (bytes > g->max_in_out)
+            g->max_in_out = bytes;
+        for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
+            if (g->items[o].is_fixed && (g->items[o].use_count > 0 || g->items[o].is_kept))
+                held += g->items[o].bytes;
+        for (uint32_t k = 0; k < node->in_count; k++) {
+            const struct planner_item *item = &g->items[g->ins[node->in_first + k]];
+            if (item->is_fixed && !item->is_kept &&
+                g->uses[item->use_first + item->use_count - 1] == v)
+                held -= item->bytes;
+        }
+    }
+}
+
 static void measure(struct planner_graph *g)
 {
     uint64_t now = 0;
@@ -179,8 +220,6 @@ static void measure(struct planner_graph *g)
         uint64_t extra = node->workspace_bytes;
         if (now + extra > g->no_remat_peak)
             g->no_remat_peak = now + extra;
-        if (made + read + extra > g->max_in_out)
-            g->max_in_out = made + read + extra;
         if (v < g->forward_count && made + read > g->max_degree_ram)
             g->max_degree_ram = made + read;
         for (uint32_t i = 0; i < node->in_count + node->out_count; i++) {
@@ -241,6 +280,7 @@ enum ebb_status planner_graph_create(const struct trace *trace, struct planner_g
     find_shape(g);
     find_last_stages(g);
     measure(g);
+    find_least_budget(g);
     *graph = g;
     return EBB_OK;
 }

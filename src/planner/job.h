@@ -18,6 +18,8 @@ struct planner_job {
     enum planner_bound bound_class;
     bool is_proven_infeasible, is_timeout, is_not_applicable;
     uint64_t start_ns;
+    bool is_retry; /* the last answer could not be packed: `best` holds it, a quick one with less
+                      room is wanted */
     char winner[32];
     char note[160];
     struct plan made; /* a planner that makes its plan itself (joint, floor) fills this; has_made */
@@ -30,6 +32,7 @@ bool planner_job_offer(struct planner_job *job, const char *winner);
 void planner_job_not_applicable(struct planner_job *job, const char *why);
 double planner_job_seconds(const struct planner_job *job);
 bool planner_job_out_of_time(const struct planner_job *job);
+double planner_job_time_left(const struct planner_job *job); /* seconds, may be negative */
 /* cost <= (1 + gap) x bound? */
 bool planner_job_is_close(const struct planner_job *job);
 void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class);

@@ -75,8 +75,6 @@ void planner_request_init(struct planner_request *request)
         .gap = 0.005,
         .effort = 1,
         .time_limit_s = 60,
-        .threads = 1,
-        .cost_cap = UINT64_MAX,
         .params = {.segment_bytes = NAN, .slots = -1, .lp_threshold = NAN}};
 }
 
@@ -113,6 +111,13 @@ void planner_job_not_applicable(struct planner_job *job, const char *why)
     snprintf(job->note, sizeof job->note, "%s", why);
 }
 
+/* What of the limit the search may use: packing and its retries come after it. */
+static double search_limit(const struct planner_job *job)
+{
+    double limit = job->request->time_limit_s;
+    return job->graph->exact_bytes ? limit : job->is_retry ? 1.5 * limit + 1 : 0.85 * limit;
+}
+
 double planner_job_seconds(const struct planner_job *job)
 {
     return (double)(ebb_clock_ns() - job->start_ns) * 1e-9;
@@ -120,7 +125,12 @@ double planner_job_seconds(const struct planner_job *job)
 
 bool planner_job_out_of_time(const struct planner_job *job)
 {
-    return planner_job_seconds(job) >= job->request->time_limit_s;
+    return planner_job_seconds(job) >= search_limit(job);
+}
+
+double planner_job_time_left(const struct planner_job *job)
+{
+    return search_limit(job) - planner_job_seconds(job);
 }
 
 bool planner_job_is_close(const struct planner_job *job)
@@ -233,7 +243,6 @@ static enum ebb_status run_job(const struct planner *planner, struct planner_job
                                struct planner_result *result, struct ebb_error *err)
 {
     for (int attempt = 0;; attempt++) {
-        job->has_best = false;
         EBB_TRY(planner->solve(job, err));
         if (job->is_not_applicable) {
             result->status = PLANNER_NOT_APPLICABLE;
@@ -263,6 +272,8 @@ static enum ebb_status run_job(const struct planner *planner, struct planner_job
             return EBB_OK;
         }
         job->budget = job->request->budget_bytes - less;
+        job->is_retry = true;
+        job->has_best = false;
     }
 }
 

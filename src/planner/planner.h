@@ -59,12 +59,11 @@ struct planner_request {
     double gap;            /* stop when cost <= (1 + gap) x bound; default 0.005; 0 = prove */
     int effort;            /* 0 seeds only, 1 default, 2 and 3: more neighbourhoods */
     double time_limit_s;   /* per call; default 60 */
-    int threads;           /* solver children at a time; default 1 */
-    uint64_t cost_cap;     /* largest cost of interest; default UINT64_MAX */
     uint64_t seed;
     struct planner_params params;
     struct planner_link link;
-    const struct plan *warm; /* a plan for a larger budget, used as a seed; borrowed; may be NULL */
+    const struct plan
+        *warm; /* best: a plan for another budget, used as a seed; borrowed; may be NULL */
     const char *write_lp; /* write the model to this file instead of solving (ilp, best, joint) */
 };
 

@@ -81,7 +81,8 @@ static uint32_t backward_end(const struct rotor *r, uint32_t block)
     return block < r->blocks ? total - 1 - r->first[block] : r->job->graph->forward_count;
 }
 
-/* In the Keras convention the backward node of a layer reads its consumers' outputs, too: one block further. */
+/* In the Keras convention the backward node of a layer reads its consumers' outputs, too: one block
+ * further. */
 static uint32_t last_reader(const struct rotor *r, uint32_t node)
 {
     const struct planner_item *item = &r->job->graph->items[node];

@@ -314,3 +314,50 @@ enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner
     }
     return EBB_OK;
 }
+
+/* Storages and ops of the trace -> items and nodes, by search: both lists ascend. */
+static uint32_t item_of(const struct planner_graph *g, uint32_t storage)
+{
+    for (uint32_t low = 0, high = g->item_count; low < high;) {
+        uint32_t middle = low + (high - low) / 2;
+        if (g->items[middle].storage == storage)
+            return middle;
+        if (g->items[middle].storage < storage)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return TRACE_NONE;
+}
+
+enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct plan *plan,
+                                        struct ebb_error *err)
+{
+    const struct planner_graph *g = s->graph;
+    uint32_t next = 0;        /* node whose first run comes next */
+    bool is_just_run = false; /* only drops since the last first run: they belong to its stage */
+    uint64_t *resident = ebb_calloc(s->words + 1, sizeof *resident);
+    if (!resident)
+        return ebb_no_memory(err, s->words * sizeof *resident);
+    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+    for (size_t k = 0; k < plan->step_count; k++) {
+        const struct plan_step *step = &plan->steps[k];
+        bool is_place = step->act == PLAN_PLACE, is_drop = step->act == PLAN_DROP;
+        uint32_t item = is_place || is_drop ? item_of(g, step->index) : TRACE_NONE;
+        is_just_run &= is_drop;
+        if (is_place && item != TRACE_NONE)
+            planner_bit_set(resident, item);
+        if (is_drop && item != TRACE_NONE) {
+            planner_bit_clear(resident, item);
+            if (is_just_run)
+                planner_bit_clear(planner_row(s, next), item);
+        }
+        if (step->act != PLAN_RUN || next + 1 >= s->stages || step->index != g->nodes[next].op)
+            continue;
+        next++;
+        memcpy(planner_row(s, next), resident, s->words * sizeof *resident);
+        is_just_run = true;
+    }
+    ebb_free(resident);
+    return EBB_OK;
+}

@@ -84,6 +84,11 @@ bool planner_sched_eval(struct planner_eval *ev, struct planner_sched *s,
 void planner_sched_close(struct planner_eval *ev, struct planner_sched *s);
 void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s);
 
+/* Rows from a plan of the same trace: what is resident after each first run. Copies are not looked
+ * at. */
+enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct plan *plan,
+                                        struct ebb_error *err);
+
 /* The register program as plan steps, without offsets. */
 enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner_sched *s,
                                    struct plan *plan, struct ebb_error *err);

@@ -2,6 +2,7 @@
 #include "planner/search.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
@@ -119,7 +120,7 @@ bool planner_search_from(struct planner_search *s, const struct planner_sched *f
 
 struct flip {
     uint32_t item, first, last; /* rows first..last change; stages first-1 and last are evaluated */
-    bool is_keep;
+    bool is_keep, is_plain;
     int64_t cost;    /* change */
     uint64_t excess; /* afterwards */
     struct planner_stage old[2];
@@ -208,17 +209,23 @@ static void restore_stage(struct planner_search *s, const struct flip *f, int en
     memcpy(run_row(s, t), from + s->sched.words, s->run_words * sizeof *from);
 }
 
-/* An output of several: its maker may run in the gap for another output, so inner stages are
+/* One of several outputs: if its maker runs inside the gap for another output, inner stages are
  * evaluated, too. */
 static bool is_plain(const struct planner_search *s, const struct flip *f)
 {
-    return s->graph->nodes[s->graph->items[f->item].node].out_count == 1;
+    uint32_t maker = s->graph->items[f->item].node;
+    if (s->graph->nodes[maker].out_count == 1)
+        return true;
+    for (uint32_t t = f->first; t < f->last; t++)
+        if (planner_bit(run_row(s, t), maker))
+            return false;
+    return true;
 }
 
 static void undo_flip(struct planner_search *s, const struct flip *f, uint64_t excess)
 {
     set_rows(s, f, !f->is_keep);
-    if (is_plain(s, f))
+    if (f->is_plain)
         shift_inner(s, f, !f->is_keep);
     else
         for (uint32_t t = f->first; t < f->last; t++)
@@ -248,11 +255,12 @@ static bool try_flip(struct planner_search *s, struct flip *f)
     uint64_t excess = s->excess;
     uint32_t ends[2] = {f->first - 1, f->last};
     f->cost = 0;
+    f->is_plain = is_plain(s, f);
     save_stage(s, f, 0, ends[0]);
     save_stage(s, f, 1, ends[1]);
     set_rows(s, f, f->is_keep);
     bool is_valid = true;
-    if (is_plain(s, f))
+    if (f->is_plain)
         shift_inner(s, f, f->is_keep);
     else
         is_valid = refresh_inner(s, f);
@@ -353,8 +361,95 @@ static bool drop_until_fit(struct planner_search *s, uint32_t spared, uint64_t l
     return s->cost < limit;
 }
 
+/* ---- quick repair: estimates choose, exact flips act ---------------------------------------- */
+
+struct guess {
+    double score;
+    uint32_t item;
+};
+
+static int compare_guesses(const void *a, const void *b)
+{
+    const struct guess *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score < y->score ? -1 : 1;
+    return x->item < y->item ? -1 : x->item > y->item;
+}
+
+/* About what it costs to have item i in stage t when row t does not keep it. */
+static double remake_cost(const struct planner_search *s, uint32_t i, uint32_t t, int depth)
+{
+    const struct planner_graph *g = s->graph;
+    const struct planner_node *node = &g->nodes[g->items[i].node];
+    double cost = (double)node->cost + 1e-3;
+    if (node->deadline < t || depth == 0)
+        return INFINITY;
+    if (planner_bit(run_row(s, t), g->items[i].node))
+        return 1e-3; /* runs there anyway */
+    for (uint32_t k = 0; k < node->in_count; k++) {
+        uint32_t u = g->ins[node->in_first + k];
+        if (!planner_bit(planner_row(&s->sched, t), u))
+            cost += remake_cost(s, u, t, depth - 1);
+    }
+    return cost;
+}
+
+/* Items kept out of stage t that it does not need, cheapest per byte and crowded stage first. */
+static size_t guess_drops(const struct planner_search *s, uint32_t t, const uint32_t *crowded,
+                          struct guess *guesses)
+{
+    size_t n = 0;
+    for (uint32_t m = 0; m < s->movable_count; m++) {
+        struct flip f;
+        uint32_t i = s->movable[m];
+        if (!planner_bit(planner_row(&s->sched, t + 1), i) || !find_gap(s, i, t + 1, &f))
+            continue;
+        uint32_t stages = crowded[f.last] - crowded[f.first - 1];
+        double gain = (double)s->graph->items[i].bytes * (stages + 1);
+        guesses[n++] = (struct guess){remake_cost(s, i, f.last, 6) / gain, i};
+    }
+    qsort(guesses, n, sizeof *guesses, compare_guesses);
+    return n;
+}
+
+/* Large schedules: stage by stage from the worst, drop by estimate until it fits. False when some
+ * stage stays too high; the exact repair then goes on from there. */
+static bool repair_quickly(struct planner_search *s, const struct planner_job *job)
+{
+    uint32_t stages = s->sched.stages;
+    uint32_t *crowded = ebb_calloc(stages + 1, sizeof *crowded);
+    struct guess *guesses = ebb_calloc(s->movable_count + 1, sizeof *guesses);
+    bool is_stuck = !crowded || !guesses;
+    while (!is_stuck && s->excess > 0 && !planner_job_out_of_time(job)) {
+        uint32_t t = worst_stage(s), count = 0;
+        uint64_t before = s->excess;
+        if (t + 1 >= stages)
+            break;
+        for (uint32_t k = 0; k < stages; k++)
+            crowded[k] = count += s->stages[k].peak > s->budget;
+        size_t n = guess_drops(s, t, crowded, guesses);
+        for (size_t k = 0; k < n && s->stages[t].peak > s->budget; k++) {
+            struct flip f;
+            uint64_t excess = s->excess;
+            if (isfinite(guesses[k].score) && find_gap(s, guesses[k].item, t + 1, &f) &&
+                !f.is_keep && try_flip(s, &f) && f.excess >= excess)
+                undo_flip(s, &f, excess);
+        }
+        is_stuck = s->excess >= before;
+    }
+    ebb_free(crowded);
+    ebb_free(guesses);
+    return s->excess == 0;
+}
+
+#define QUICK_NODES 400 /* beyond, exact choices cost more than they bring */
+
 bool planner_search_repair(struct planner_search *s, const struct planner_job *job)
 {
+    if (s->graph->node_count > QUICK_NODES && repair_quickly(s, job)) {
+        note_best(s);
+        return true;
+    }
     bool is_fit = drop_until_fit(s, UINT32_MAX, UINT64_MAX, job);
     note_best(s);
     return is_fit;
@@ -381,19 +476,26 @@ static bool try_exchange(struct planner_search *s, struct flip *f, const struct 
     return false;
 }
 
-/* All exchanges of one item; true when one paid. */
-static bool exchange_item(struct planner_search *s, uint32_t i, const struct planner_job *job)
+/* Call `act` for the gap before every rerun of stage t: keeping the item over it would save the
+ * rerun. */
+static bool for_reruns(struct planner_search *s, uint32_t t, const struct planner_job *job,
+                       bool (*act)(struct planner_search *, struct flip *,
+                                   const struct planner_job *))
 {
+    const struct planner_graph *g = s->graph;
     bool is_changed = false;
-    for (uint32_t t = s->graph->items[i].node + 1; t < s->sched.stages; t++) {
-        struct flip f;
-        if (planner_job_out_of_time(job))
-            return false;
-        if (!find_gap(s, i, t, &f))
-            continue;
-        t = f.last;
-        if (f.is_keep)
-            is_changed |= try_exchange(s, &f, job);
+    for (uint32_t w = 0; w <= t / 64; w++) {
+        uint64_t left = run_row(s, t)[w];
+        if (w == t / 64)
+            left &= ~(UINT64_C(1) << (t % 64));
+        for (; left; left &= left - 1) {
+            const struct planner_node *node = &g->nodes[w * 64 + (uint32_t)__builtin_ctzll(left)];
+            for (uint32_t i = node->out_first; i < node->out_first + node->out_count; i++) {
+                struct flip f;
+                if (!planner_bit(planner_row(&s->sched, t), i) && find_gap(s, i, t, &f))
+                    is_changed |= act(s, &f, job);
+            }
+        }
     }
     return is_changed;
 }
@@ -403,8 +505,8 @@ void planner_search_polish(struct planner_search *s, const struct planner_job *j
     bool is_changed = s->has_best && planner_search_from(s, &s->best);
     while (is_changed) {
         is_changed = false;
-        for (uint32_t m = 0; m < s->movable_count; m++)
-            is_changed |= exchange_item(s, s->movable[m], job);
+        for (uint32_t t = 0; t < s->sched.stages && !planner_job_out_of_time(job); t++)
+            is_changed |= for_reruns(s, t, job, try_exchange);
         planner_search_fill(s, job);
     }
 }
@@ -435,7 +537,6 @@ void planner_search_iterate(struct planner_search *s, uint32_t iterations,
 {
     if (!s->has_best || s->movable_count == 0)
         return;
-    uint32_t exchanges = s->movable_count < 24 ? s->movable_count : 24;
     for (uint32_t n = 0; n < iterations && !planner_job_out_of_time(job); n++) {
         planner_search_from(s, &s->best);
         shake(s);
@@ -445,9 +546,9 @@ void planner_search_iterate(struct planner_search *s, uint32_t iterations,
         /* exchanges compare with the best schedule, so they only help once it is near */
         if (s->cost > s->best.cost)
             continue;
-        uint32_t begin = below(s, s->movable_count);
-        for (uint32_t k = 0; k < exchanges; k++)
-            exchange_item(s, s->movable[(begin + k) % s->movable_count], job);
+        uint32_t begin = below(s, s->sched.stages);
+        for (uint32_t k = 0; k < 24; k++)
+            for_reruns(s, (begin + k) % s->sched.stages, job, try_exchange);
     }
     planner_search_polish(s, job);
 }
@@ -505,27 +606,25 @@ void planner_search_anneal(struct planner_search *s, uint64_t flips, double heat
     }
 }
 
-/* Keep whatever fits and saves: every gap of every item, until nothing changes. */
+static bool try_keep(struct planner_search *s, struct flip *f, const struct planner_job *job)
+{
+    (void)job;
+    if (!try_flip(s, f))
+        return false;
+    if (f->excess == 0 && f->cost < 0)
+        return true;
+    undo_flip(s, f, 0);
+    return false;
+}
+
+/* Keep whatever fits and saves, until nothing changes. */
 void planner_search_fill(struct planner_search *s, const struct planner_job *job)
 {
     bool is_changed = s->excess == 0;
     while (is_changed && !planner_job_out_of_time(job)) {
         is_changed = false;
-        for (uint32_t m = 0; m < s->movable_count; m++) {
-            uint32_t i = s->movable[m];
-            for (uint32_t t = s->graph->items[i].node + 1; t < s->sched.stages; t++) {
-                struct flip f;
-                if (!find_gap(s, i, t, &f))
-                    continue;
-                if (f.is_keep && try_flip(s, &f)) {
-                    if (f.excess > 0 || f.cost >= 0)
-                        undo_flip(s, &f, 0);
-                    else
-                        is_changed = true;
-                }
-                t = f.last;
-            }
-        }
+        for (uint32_t t = s->sched.stages; t-- > 0;)
+            is_changed |= for_reruns(s, t, job, try_keep);
     }
     note_best(s);
 }
