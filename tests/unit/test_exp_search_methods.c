@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "exp/search/brackets.h"
+
 #define X "{x: {type: double, minval: 0, maxval: 1}}"
 
 /* One bracket: 4 trials to step 1, 2 to step 4, 1 to step 16 (divisor 2 would differ). */
@@ -383,16 +385,9 @@ TEST(async_halving__exits_do_not_stop_it)
     kit_close(&k);
 }
 
-/* Trials on their way to a rung's result, as the saved state tells. */
-static int64_t outstanding(struct kit *k, size_t rung)
+static size_t outstanding(const struct kit *k, size_t rung)
 {
-    const struct ebb_doc_node *root;
-    kit_saved(k->search, &k->text);
-    CHECK_OK(
-        ebb_doc_parse_json(&k->arena, "s", ebb_str_c(&k->text), k->text.length, &root, &k->err),
-        &k->err);
-    const struct ebb_doc_node *brackets = ebb_doc_get(ebb_doc_get(root, "method"), "brackets");
-    return ebb_doc_int(ebb_doc_get(brackets->items[0], "rungs")->items[rung], "outstanding", -1);
+    return exp_brackets_of(k->search)->items[0].rungs[rung].outstanding;
 }
 
 TEST(async_halving__a_waiting_trial_that_exits_was_not_outstanding)

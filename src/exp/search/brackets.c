@@ -82,7 +82,8 @@ enum ebb_status exp_brackets_replace(struct exp_search *s, uint32_t trial, bool 
     rung->outstanding -= has_work && rung->outstanding > 0;
     for (size_t r = 0; r <= member.rung; r++)
         exp_ranks_remove(&bracket->rungs[r].ranks, trial);
-    bracket->created -= bracket->created > 0; /* the replacement counts instead */
+    s->trials[trial].is_replaced = true;
+    bracket->created--;
     return exp_brackets_add(s, member.bracket, err);
 }
 
@@ -103,22 +104,12 @@ static void save_bracket(const struct exp_bracket *bracket, size_t rung_count,
                          struct ebb_json_writer *w)
 {
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "created");
-    ebb_jsonw_int(w, bracket->created);
-    ebb_jsonw_key(w, "closed");
-    ebb_jsonw_int(w, bracket->closed);
     ebb_jsonw_key(w, "workloads");
     ebb_jsonw_uint(w, bracket->workloads);
     ebb_jsonw_key(w, "rungs");
     ebb_jsonw_array(w);
-    for (size_t r = 0; r < rung_count; r++) {
-        ebb_jsonw_object(w);
-        ebb_jsonw_key(w, "outstanding");
-        ebb_jsonw_uint(w, bracket->rungs[r].outstanding);
-        ebb_jsonw_key(w, "results");
+    for (size_t r = 0; r < rung_count; r++)
         exp_save_ranks(&bracket->rungs[r].ranks, w);
-        ebb_jsonw_object_end(w);
-    }
     ebb_jsonw_array_end(w);
     ebb_jsonw_object_end(w);
 }
@@ -144,7 +135,7 @@ static enum ebb_status load_members(struct exp_search *s, const struct ebb_doc_n
                                     struct ebb_error *err)
 {
     struct exp_brackets *a = exp_brackets_of(s);
-    const struct ebb_doc_node *list;
+    const struct ebb_doc_node *list = NULL;
     EBB_TRY(exp_load_list(node, "members", &list, err));
     if (list->count != 2 * s->trial_count)
         return ebb_fail(err, EBB_EINPUT,
@@ -153,7 +144,7 @@ static enum ebb_status load_members(struct exp_search *s, const struct ebb_doc_n
     EBB_TRY(
         ebb_grow(&a->members, &a->member_capacity, s->trial_count + 1, sizeof *a->members, err));
     for (size_t t = 0; t < s->trial_count; t++) {
-        int64_t bracket, rung;
+        int64_t bracket = 0, rung = 0;
         EBB_TRY(exp_load_int(list->items[2 * t], "members: bracket", 0, (int64_t)a->shape.count - 1,
                              &bracket, err));
         EBB_TRY(exp_load_int(list->items[2 * t + 1], "members: rung", 0,
@@ -167,14 +158,9 @@ static enum ebb_status load_rung(struct exp_search *s, size_t b, size_t r,
                                  const struct ebb_doc_node *node, struct ebb_error *err)
 {
     struct exp_brackets *a = exp_brackets_of(s);
-    struct exp_rung *rung = &a->items[b].rungs[r];
-    const struct ebb_doc_node *results;
-    int64_t outstanding;
-    EBB_TRY(exp_load_member(node, "outstanding", 0, (int64_t)s->trial_count, &outstanding, err));
-    EBB_TRY(exp_load_list(node, "results", &results, err));
-    EBB_TRY(exp_load_ranks(s, results, &rung->ranks, err));
-    rung->outstanding = (size_t)outstanding;
-    struct exp_rank_walk walk = exp_ranks_from(&rung->ranks, 0);
+    struct exp_ranks *ranks = &a->items[b].rungs[r].ranks;
+    EBB_TRY(exp_load_ranks(s, node, ranks, err));
+    struct exp_rank_walk walk = exp_ranks_from(ranks, 0);
     struct exp_rank entry;
     while (exp_ranks_next(&walk, &entry))
         if (a->members[entry.trial].bracket != b || a->members[entry.trial].rung < r)
@@ -187,13 +173,10 @@ static enum ebb_status load_bracket(struct exp_search *s, size_t b, const struct
                                     struct ebb_error *err)
 {
     struct exp_brackets *a = exp_brackets_of(s);
-    struct exp_bracket *bracket = &a->items[b];
-    const struct ebb_doc_node *rungs;
-    int64_t trials = (int64_t)s->trial_count, workloads;
-    EBB_TRY(exp_load_member(node, "created", 0, trials, &bracket->created, err));
-    EBB_TRY(exp_load_member(node, "closed", 0, trials, &bracket->closed, err));
+    const struct ebb_doc_node *rungs = NULL;
+    int64_t workloads = 0;
     EBB_TRY(exp_load_member(node, "workloads", 0, INT64_MAX, &workloads, err));
-    bracket->workloads = (uint64_t)workloads;
+    a->items[b].workloads = (uint64_t)workloads;
     EBB_TRY(exp_load_list(node, "rungs", &rungs, err));
     if (rungs->count != a->shape.brackets[b].rung_count)
         return ebb_fail(err, EBB_EINPUT, "rungs: %zu, expected %zu", rungs->count,
@@ -206,11 +189,24 @@ static enum ebb_status load_bracket(struct exp_search *s, size_t b, const struct
     return EBB_OK;
 }
 
+/* What a running search counts as it goes. */
+static void count_members(struct exp_search *s)
+{
+    struct exp_brackets *a = exp_brackets_of(s);
+    for (size_t t = 0; t < s->trial_count; t++) {
+        const struct exp_trial *trial = &s->trials[t];
+        struct exp_bracket *bracket = &a->items[a->members[t].bracket];
+        bracket->rungs[a->members[t].rung].outstanding += trial->wanted != EXP_NO_TRIAL;
+        bracket->created += !trial->is_replaced;
+        bracket->closed += !trial->is_replaced && (trial->is_close_asked || trial->is_exited);
+    }
+}
+
 enum ebb_status exp_brackets_load(struct exp_state_reader *reader, const struct ebb_doc_node *node,
                                   struct ebb_error *err)
 {
     struct exp_search *s = reader->search;
-    const struct ebb_doc_node *brackets;
+    const struct ebb_doc_node *brackets = NULL;
     EBB_TRY(load_members(s, node, err));
     EBB_TRY(exp_load_list(node, "brackets", &brackets, err));
     if (brackets->count != exp_brackets_of(s)->shape.count)
@@ -221,5 +217,6 @@ enum ebb_status exp_brackets_load(struct exp_state_reader *reader, const struct 
         if (status != EBB_OK)
             return ebb_context(err, status, "brackets[%zu]", b);
     }
+    count_members(s);
     return EBB_OK;
 }

@@ -85,6 +85,8 @@ struct exp_trial {
     uint32_t held_ops;          /* S6: operations that wait with its creation; 0 = it is out */
     bool is_created;            /* heard of */
     bool is_close_asked, is_closed, is_exited;
+    bool is_completed; /* closed without having failed */
+    bool is_replaced;  /* exited, and another one counts instead of it */
 };
 
 struct exp_ready {
@@ -108,9 +110,9 @@ struct exp_search {
     uint32_t wanted_free;
 
     uint64_t workloads;
-    size_t closed_count, completed_count; /* completed: closed without having failed */
-    size_t busy_count;                    /* trials with something asked for and not done */
-    int64_t invalid_row;                  /* INVALID_HP exits since the last validation (S9) */
+    size_t closed_count, completed_count;
+    size_t busy_count;   /* trials with something asked for and not done */
+    int64_t invalid_row; /* INVALID_HP exits since the last validation (S9) */
     bool is_started, is_shut_down, is_broken;
 
     struct exp_ops held;     /* S6: operations of trials whose creation waits */

@@ -392,6 +392,8 @@ static enum ebb_status load_place(struct exp_search *s, const struct ebb_doc_nod
     EBB_TRY(exp_load_trial(s, trial_node, "trial", &trial, err));
     if (place_of(p, trial) != NO_PLACE)
         return ebb_fail(err, EBB_EINPUT, "trial: %u has two places", trial);
+    if (s->trials[trial].requested < 1) /* a clone of it would start from a checkpoint of step 0 */
+        return ebb_fail(err, EBB_EINPUT, "trial: %u was never asked to train", trial);
     return seat(s, i, trial, err);
 }
 

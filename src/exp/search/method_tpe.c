@@ -296,7 +296,8 @@ static enum ebb_status tpe_exited(struct exp_search *s, uint32_t trial, enum exp
     if (!has_work)
         return EBB_OK; /* it had reported */
     if (reason == EXP_EXIT_INVALID_HP) {
-        state_of(s)->created--; /* the replacement counts instead */
+        s->trials[trial].is_replaced = true;
+        state_of(s)->created--;
         return add_trial(s, err);
     }
     return tpe_validated(s, trial, 0, DBL_MAX, err);
@@ -308,13 +309,11 @@ static double tpe_progress(const struct exp_search *s)
            (((double)s->config->max_steps + 1) * (double)s->config->max_trials);
 }
 
-/* ---- saved form: created, results: [metric, trial, ...], samples: [[...], ...] by trial ---- */
+/* ---- saved form: results: [metric, trial, ...], samples: [[...], ...] by trial ---- */
 
 static void tpe_save(const struct exp_search *s, struct ebb_json_writer *w)
 {
     const struct tpe *t = state_of(s);
-    ebb_jsonw_key(w, "created");
-    ebb_jsonw_int(w, t->created);
     ebb_jsonw_key(w, "results");
     exp_save_ranks(&t->ranks, w);
     ebb_jsonw_key(w, "samples");
@@ -330,7 +329,8 @@ static enum ebb_status tpe_load(struct exp_state_reader *reader, const struct eb
     struct exp_search *s = reader->search;
     struct tpe *t = state_of(s);
     const struct ebb_doc_node *results, *samples;
-    EBB_TRY(exp_load_member(node, "created", 0, (int64_t)s->trial_count, &t->created, err));
+    for (size_t i = 0; i < s->trial_count; i++)
+        t->created += !s->trials[i].is_replaced;
     EBB_TRY(exp_load_list(node, "results", &results, err));
     EBB_TRY(exp_load_ranks(s, results, &t->ranks, err));
     EBB_TRY(exp_load_list(node, "samples", &samples, err));

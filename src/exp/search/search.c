@@ -400,6 +400,7 @@ static enum ebb_status on_closed(struct exp_search *s, uint32_t trial, struct eb
     recount(s, t, was_busy);
     s->closed_count++;
     s->completed_count++;
+    t->is_completed = true;
     if (s->method->closed != NULL)
         EBB_TRY(s->method->closed(s, trial, err));
     return end_if_all_closed(s, err);
@@ -417,8 +418,8 @@ static enum ebb_status on_exited(struct exp_search *s, uint32_t trial, enum exp_
     while (t->wanted != EXP_NO_TRIAL)
         unwant(s, t, s->wanted[t->wanted].step, s->wanted[t->wanted].is_checkpoint);
     s->closed_count++;
-    if (reason == EXP_EXIT_USER_CANCELED)
-        s->completed_count++;
+    t->is_completed = reason == EXP_EXIT_USER_CANCELED;
+    s->completed_count += t->is_completed;
     if (reason == EXP_EXIT_INVALID_HP) {
         s->invalid_row++;
         if (!exp_search_may_replace(s))

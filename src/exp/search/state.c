@@ -255,7 +255,7 @@ static void save_trial(const struct exp_search *s, const struct exp_trial *t,
     if (t->is_close_asked)
         flags[n++] = 'a';
     if (t->is_closed)
-        flags[n++] = t->is_exited ? 'x' : 'd';
+        flags[n++] = !t->is_exited ? 'd' : t->is_replaced ? 'r' : t->is_completed ? 'u' : 'x';
     ebb_jsonw_array(w);
     ebb_jsonw_string(w, exp_request_format(t->id, text));
     ebb_jsonw_int(w, t->requested);
@@ -282,7 +282,7 @@ static enum ebb_status load_wanted(struct exp_search *s, struct exp_trial *t,
     for (size_t i = list->count; i > 0; i -= 2) {
         const struct ebb_doc_node *kind = list->items[i - 1];
         int64_t step;
-        EBB_TRY(exp_load_int(list->items[i - 2], "step", 1, INT64_MAX / 2, &step, err));
+        EBB_TRY(exp_load_int(list->items[i - 2], "step", 1, t->requested, &step, err));
         bool is_checkpoint = kind->kind == EBB_DOC_STRING && strcmp(kind->text, "C") == 0;
         if (!is_checkpoint && (kind->kind != EBB_DOC_STRING || strcmp(kind->text, "V") != 0))
             return ebb_fail(err, EBB_EINPUT, "kind is neither V nor C");
@@ -304,12 +304,15 @@ static enum ebb_status load_flags(struct exp_search *s, struct exp_trial *t,
         char c = flags->text[i];
         t->is_created |= c == 'c';
         t->is_close_asked |= c == 'a';
-        t->is_closed |= c == 'd' || c == 'x';
-        t->is_exited |= c == 'x';
-        if (c == '\0' || strchr("cadx", c) == NULL)
+        t->is_closed |= c != 'c' && c != 'a';
+        t->is_exited |= c == 'x' || c == 'u' || c == 'r';
+        t->is_replaced |= c == 'r';
+        t->is_completed |= c == 'd' || c == 'u';
+        if (c == '\0' || strchr("cadxur", c) == NULL)
             return ebb_fail(err, EBB_EINPUT, "flags: unknown letter");
     }
     s->closed_count += t->is_closed;
+    s->completed_count += t->is_completed;
     return EBB_OK;
 }
 
@@ -490,8 +493,6 @@ void exp_search_save(const struct exp_search *s, struct ebb_json_writer *w)
     save_rng(&s->rng, w);
     ebb_jsonw_key(w, "workloads");
     ebb_jsonw_uint(w, s->workloads);
-    ebb_jsonw_key(w, "completed");
-    ebb_jsonw_uint(w, s->completed_count);
     ebb_jsonw_key(w, "invalid_row");
     ebb_jsonw_int(w, s->invalid_row);
     ebb_jsonw_key(w, "started");
@@ -515,7 +516,7 @@ void exp_search_save(const struct exp_search *s, struct ebb_json_writer *w)
 static enum ebb_status load_head(struct exp_search *s, const struct ebb_doc_node *root,
                                  struct ebb_error *err)
 {
-    int64_t version = 0, parameters = 0, workloads = 0, completed = 0;
+    int64_t version = 0, parameters = 0, workloads = 0;
     const char *name = ebb_doc_string(root, "searcher", "");
     if (root->kind != EBB_DOC_MAP)
         return ebb_fail(err, EBB_EINPUT, "%s, expected a mapping", ebb_doc_kind_text(root->kind));
@@ -533,12 +534,10 @@ static enum ebb_status load_head(struct exp_search *s, const struct ebb_doc_node
                         (long long)parameters, s->space->count);
     EBB_TRY(load_rng(ebb_doc_get(root, "rng"), &s->rng, err));
     EBB_TRY(exp_load_member(root, "workloads", 0, INT64_MAX / 2, &workloads, err));
-    EBB_TRY(exp_load_member(root, "completed", 0, UINT32_MAX, &completed, err));
     EBB_TRY(exp_load_member(root, "invalid_row", 0, INT64_MAX / 2, &s->invalid_row, err));
     EBB_TRY(load_bool(root, "started", &s->is_started, err));
     EBB_TRY(load_bool(root, "shut_down", &s->is_shut_down, err));
     s->workloads = (uint64_t)workloads;
-    s->completed_count = (size_t)completed;
     return EBB_OK;
 }
 
