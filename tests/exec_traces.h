@@ -52,7 +52,6 @@ static inline struct trace *exec_traces_random(uint64_t seed, bool has_mutation)
 
 struct exec_traces_value {
     uint32_t tensor[4], count; /* tensors of the newest version; at least one */
-    bool is_leaf;
 };
 
 struct exec_traces_nasty {
@@ -60,7 +59,8 @@ struct exec_traces_nasty {
     struct trace_builder *builder;
     struct exec_traces_value values[EXEC_TRACES_MAX]; /* per storage */
     uint32_t storage_of[4 * EXEC_TRACES_MAX];         /* per tensor */
-    uint32_t storages, ops;
+    bool is_released[4 * EXEC_TRACES_MAX];
+    uint32_t storages, tensors, ops;
 };
 
 static inline enum ebb_status exec_traces_never(const struct trace_call *call,
@@ -101,13 +101,24 @@ static inline void exec_traces_note(struct exec_traces_nasty *n, const struct tr
         if (out->alias != TRACE_FRESH)
             s = n->storage_of[desc->inputs[out->alias_input]];
         else
-            n->values[n->storages++] = (struct exec_traces_value){.is_leaf = desc->is_leaf};
+            n->storages++;
         struct exec_traces_value *v = &n->values[s];
         if (out->alias == TRACE_MUTATE)
             v->count = 0; /* tensors of the old version are stale */
         if (v->count < 4)
             v->tensor[v->count++] = first + k;
         n->storage_of[first + k] = s;
+        n->tensors = first + k + 1;
+    }
+}
+
+static inline void exec_traces_command(struct exec_traces_nasty *n, enum trace_command_kind kind,
+                                       uint32_t tensor)
+{
+    struct ebb_error err;
+    if (trace_builder_command(n->builder, kind, tensor, &err) != EBB_OK) {
+        fprintf(stderr, "nasty: %s\n", err.message);
+        abort();
     }
 }
 
@@ -158,15 +169,18 @@ static inline void exec_traces_op(struct exec_traces_nasty *n, bool has_mutation
     }
     exec_traces_note(n, &desc, first);
     n->ops++;
-}
-
-static inline void exec_traces_command(struct exec_traces_nasty *n, enum trace_command_kind kind,
-                                       uint32_t tensor)
-{
-    struct ebb_error err;
-    if (trace_builder_command(n->builder, kind, tensor, &err) != EBB_OK) {
-        fprintf(stderr, "nasty: %s\n", err.message);
-        abort();
+    if (is_leaf) /* as logs do */
+        exec_traces_command(n, TRACE_PIN, first);
+    for (uint32_t k = exec_traces_draw(n, 3); k > 0;
+         k--) { /* what is read later may lose its handle */
+        uint32_t tensor = exec_traces_draw(n, n->tensors);
+        if (!n->is_released[tensor])
+            exec_traces_command(n, TRACE_RELEASE, tensor);
+        n->is_released[tensor] = true;
+    }
+    if (exec_traces_draw(n, 10) == 0 && !n->is_released[first]) { /* a second handle for a while */
+        exec_traces_command(n, TRACE_GET, first);
+        exec_traces_command(n, TRACE_RELEASE, first);
     }
 }
 
@@ -183,12 +197,10 @@ static inline struct trace *exec_traces_nasty(uint64_t seed, bool has_mutation)
     uint32_t ops = 4 + exec_traces_draw(&n, 70);
     while (n.ops < ops)
         exec_traces_op(&n, has_mutation);
-    for (uint32_t s = 0; s < n.storages; s++) { /* keep set; what is not kept gives its handle up */
+    for (uint32_t s = 0; s < n.storages; s++) { /* the keep set */
         const struct exec_traces_value *v = &n.values[s];
         if (exec_traces_draw(&n, 6) == 0)
             exec_traces_command(&n, TRACE_PIN, v->tensor[v->count - 1]);
-        else if (!v->is_leaf)
-            exec_traces_command(&n, TRACE_RELEASE, v->tensor[v->count - 1]);
     }
     snprintf(name, sizeof name, "nasty_%llu", (unsigned long long)seed);
     if (trace_builder_finish(n.builder, name, &trace, &err) != EBB_OK) {
