@@ -437,21 +437,19 @@ static double move_ns(const struct ebb_run *run, uint64_t bytes)
     return link_ns(&run->o->links.in[DEVICE_T0], bytes);
 }
 
-/* Price of getting `owner` out of a window; *moves tells by which way. */
-static double leave_ns(struct ebb_run *run, uint32_t owner, bool *moves)
+/* What the return of an evicted `owner` would cost; infinite when it may not leave. */
+static double return_ns(struct ebb_run *run, uint32_t owner)
 {
-    double move = move_ns(run, run->p->bytes[owner]), back = INFINITY;
+    double back = INFINITY;
     uint8_t tier;
-    if (run->pool_at[owner] != MEM_NONE) {
-        if (can_drop(run, owner)) {
-            settle(run, owner);
-            back = (double)run->neigh.bound[owner];
-        }
-        double swap = (run->ways & ~(unsigned)MEM_DROP) ? swap_ns(run, owner, &tier) : -1;
-        back = swap >= 0 && swap < back ? swap : back;
+    if (run->pool_at[owner] == MEM_NONE)
+        return back;
+    if (can_drop(run, owner)) {
+        settle(run, owner);
+        back = (double)run->neigh.bound[owner];
     }
-    *moves = move <= back;
-    return *moves ? move : back;
+    double swap = (run->ways & ~(unsigned)MEM_DROP) ? swap_ns(run, owner, &tier) : -1;
+    return swap >= 0 && swap < back ? swap : back;
 }
 
 static struct window best_clearing(struct ebb_run *run, uint64_t bytes)
@@ -462,7 +460,6 @@ static struct window best_clearing(struct ebb_run *run, uint64_t bytes)
     double sum = 0;
     uint64_t length = 0;
     uint32_t begin = slab->head;
-    bool moves;
     for (uint32_t at = slab->head; at != MEM_NONE; at = seg[at].next) {
         uint32_t owner = seg[at].owner;
         if (owner != MEM_NONE && !may_move(run, owner)) {
@@ -472,7 +469,8 @@ static struct window best_clearing(struct ebb_run *run, uint64_t bytes)
             continue;
         }
         if (owner != MEM_NONE)
-            sum += run->price[owner] = leave_ns(run, owner, &moves);
+            sum += run->price[owner] =
+                fmin(move_ns(run, run->p->bytes[owner]), return_ns(run, owner));
         length += seg[at].bytes;
         while (begin != at && length - seg[begin].bytes >= bytes) {
             length -= seg[begin].bytes;
@@ -545,12 +543,15 @@ static enum ebb_status relocate(struct ebb_run *run, uint32_t s, uint32_t hole,
     return EBB_OK;
 }
 
-static enum ebb_status clear_window(struct ebb_run *run, struct window w, struct ebb_error *err)
+/* Moves first. Those that found no hole after all are evicted too, unless that would cost more than
+ * `most_ns`: then nothing is evicted and *is_cleared stays false. */
+static enum ebb_status clear_window(struct ebb_run *run, struct window w, double most_ns,
+                                    bool *is_cleared, struct ebb_error *err)
 {
     struct mem_slab *slab = &run->slab[0];
     uint64_t low = slab->segments[w.first].offset;
     uint64_t high = slab->segments[w.last].offset + slab->segments[w.last].bytes;
-    uint32_t count = 0;
+    uint32_t count = 0, staying = 0;
     for (uint32_t at = w.first;;
          at = slab->segments[at].next) { /* segments change below: note the owners */
         if (slab->segments[at].owner != MEM_NONE)
@@ -558,17 +559,24 @@ static enum ebb_status clear_window(struct ebb_run *run, struct window w, struct
         if (at == w.last)
             break;
     }
+    double stuck_ns = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t s = run->walk[i], hole = MEM_NONE;
-        bool moves;
-        leave_ns(run, s, &moves);
-        if (moves || run->pool_at[s] == MEM_NONE)
+        double back = return_ns(run, s);
+        bool moves = move_ns(run, run->p->bytes[s]) <= back;
+        if (moves)
             hole = mem_slab_find_outside(slab, run->p->bytes[s], low, high);
         if (hole != MEM_NONE)
             EBB_TRY(relocate(run, s, hole, err));
-        else if (run->pool_at[s] != MEM_NONE && has_way(run, s))
+        else
+            run->walk[staying++] = s;
+        stuck_ns += moves && hole == MEM_NONE ? back : 0;
+    }
+    *is_cleared = stuck_ns <= most_ns;
+    for (uint32_t i = 0; i < staying && *is_cleared; i++) {
+        uint32_t s = run->walk[i];
+        if (run->pool_at[s] != MEM_NONE && has_way(run, s))
             EBB_TRY(evict(run, s, err));
-        /* else: it stays, and the next round finds another window */
     }
     return EBB_OK;
 }
@@ -579,10 +587,14 @@ static enum ebb_status gather(struct ebb_run *run, uint64_t bytes, bool *is_done
 {
     struct window clear = best_clearing(run, bytes), slide = best_sliding(run, bytes);
     uint64_t before = run->r->moved_bytes + run->r->evictions_pressure;
+    bool is_cleared = false;
     if (clear.ns < slide.ns)
-        EBB_TRY(clear_window(run, clear, err));
-    if (run->r->moved_bytes + run->r->evictions_pressure == before && slide.ns < INFINITY)
-        EBB_TRY(mem_slab_slide(&run->slab[0], slide.first, slide.last, told_of_move, run, err));
+        EBB_TRY(clear_window(run, clear, slide.ns, &is_cleared, err));
+    if (!is_cleared) {
+        slide = best_sliding(run, bytes); /* moves may have changed the picture */
+        if (slide.ns < INFINITY)
+            EBB_TRY(mem_slab_slide(&run->slab[0], slide.first, slide.last, told_of_move, run, err));
+    }
     *is_done = run->r->moved_bytes + run->r->evictions_pressure != before;
     return EBB_OK;
 }
