@@ -43,6 +43,17 @@ bool exec_banish_is_dead(const struct simrd_run *run, uint32_t storage)
     return run->banish->is_dead[storage];
 }
 
+enum ebb_status exec_banish_check(const struct simrd_run *run, uint32_t storage,
+                                  struct ebb_error *err)
+{
+    if (!run->banish->is_banished[storage])
+        return EBB_OK;
+    return ebb_fail(err, EBB_EINPUT,
+                    "%s: op %u uses storage %u after its last handle was given up; banishing (the "
+                    "V1 runtime) has lost it for good",
+                    run->p->trace->name, run->op, storage);
+}
+
 /* Add `by` to the count of each distinct parent storage of the tensor, its own aside. */
 static void count(struct simrd_run *run, uint32_t tensor, bool is_waiting)
 {

@@ -367,6 +367,8 @@ static enum ebb_status frame_push(struct simrd_run *run, uint32_t tensor, bool i
     run->frames[run->frame_count++] = (struct simrd_frame){tensor, first, first, is_remat};
     for (uint32_t i = 0; i < op->in_count; i++) {
         uint32_t s = p->in_storage[op->in_first + i];
+        if (run->banish)
+            EBB_TRY(exec_banish_check(run, s, err));
         if (!run->banish || !exec_banish_is_dead(run, s))
             run->last[s] = (double)run->clock;
     }
@@ -514,6 +516,8 @@ void exec_simrd_unpool(struct simrd_run *run, uint32_t s)
 
 static enum ebb_status pin(struct simrd_run *run, uint32_t tensor, struct ebb_error *err)
 {
+    if (run->banish)
+        EBB_TRY(exec_banish_check(run, run->p->tensor_storage[tensor], err));
     if (!is_defined(run, tensor))
         EBB_TRY(materialize(run, tensor, true, err));
     exec_simrd_pin(run, run->p->tensor_storage[tensor]);

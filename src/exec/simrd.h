@@ -104,6 +104,9 @@ void exec_banish_died(struct simrd_run *run,
                       uint32_t storage); /* last handle gone: banish if possible */
 void exec_banish_after(struct simrd_run *run, uint32_t op); /* materialized: try each parent */
 bool exec_banish_is_dead(const struct simrd_run *run, uint32_t storage);
+/* EBB_EINPUT when the storage is gone for good: programs that read what they gave up. */
+enum ebb_status exec_banish_check(const struct simrd_run *run, uint32_t storage,
+                                  struct ebb_error *err);
 /* simrd.c */
 void exec_simrd_pin(struct simrd_run *run, uint32_t storage);
 void exec_simrd_unpool(struct simrd_run *run, uint32_t storage);

@@ -418,6 +418,38 @@ TEST(training_graphs__run_as_described)
     }
 }
 
+/* Random programs use what they gave up: banishing says so, and is otherwise sound. */
+TEST(banishing__runs_or_names_what_is_lost)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    size_t good = 0, bad = 0;
+    for (uint64_t seed = 1; seed <= 150; seed++) {
+        struct trace *t =
+            seed % 2 ? exec_traces_nasty(seed, false) : exec_traces_random(seed, false);
+        struct exec_program *program = NULL;
+        struct trace_stats stats;
+        CHECK_OK(exec_program_create(&program, t, EXEC_SIMRD, &err), &err);
+        CHECK_OK(trace_stats_compute(t, &stats, &err), &err);
+        for (uint64_t part = 3; part <= 8; part++) {
+            struct exec_options o = {.policy = &mem_policies[seed % mem_policy_count],
+                                     .budget_bytes = stats.baseline_bytes * part / 6,
+                                     .dealloc = EXEC_BANISH,
+                                     .limit = 4};
+            struct exec_report r;
+            enum ebb_status status = exec_run(program, &o, &r, &err);
+            CHECK(status == EBB_OK || status == EBB_EINPUT);
+            CHECK(status == EBB_OK || strstr(err.message, "given up") != NULL);
+            good += status == EBB_OK;
+            bad += status != EBB_OK;
+            CHECK(r.peak_bytes <= o.budget_bytes);
+        }
+        exec_program_destroy(program);
+        trace_destroy(t);
+    }
+    CHECK(good > 100 && bad > 100);
+}
+
 TEST(every_policy__runs_as_described_on_chain_and_tree)
 {
     TEST_UNUSED;
@@ -434,5 +466,6 @@ TEST(every_policy__runs_as_described_on_chain_and_tree)
     trace_destroy(t);
 }
 
-TEST_MAIN(RUN(nasty_graphs__run_as_described), RUN(training_graphs__run_as_described),
+TEST_MAIN(RUN(nasty_graphs__run_as_described), RUN(banishing__runs_or_names_what_is_lost),
+          RUN(training_graphs__run_as_described),
           RUN(every_policy__runs_as_described_on_chain_and_tree))
