@@ -1,0 +1,201 @@
+/* attention.c - softmax(q k^T) v without the score matrix.
+ *
+ * One row (a head of a batch element) is one piece of work; it walks blocks of BLOCK queries
+ * against all keys. Per thread: k (and v for the gradient) transposed, and one or two blocks of
+ * scores. The gradient remakes the scores from the saved log of the row sums. */
+#include <omp.h>
+
+#include "kernel/internal.h"
+
+#define BLOCK 32
+#define TILE_M 4
+#define TILE_N 32
+
+/* c[m][n] (+)= sum_k a[m*am + k*ak] * b[k*ldb + n], tiles kept in registers. */
+KERNEL_CLONES static void product(int64_t m, int64_t n, int64_t k, const float *a, int64_t am,
+                                  int64_t ak, const float *restrict b, int64_t ldb,
+                                  float *restrict c, int64_t ldc, float scale, bool add)
+{
+    for (int64_t i0 = 0; i0 < m; i0 += TILE_M)
+        for (int64_t j0 = 0; j0 < n; j0 += TILE_N) {
+            int64_t mm = m - i0 < TILE_M ? m - i0 : TILE_M, nn = n - j0 < TILE_N ? n - j0 : TILE_N;
+            float acc[TILE_M][TILE_N] = {{0}};
+            if (mm == TILE_M && nn == TILE_N) {
+                for (int64_t p = 0; p < k; p++) {
+                    const float *restrict row = b + p * ldb + j0;
+                    for (int i = 0; i < TILE_M; i++) {
+                        const float v = a[(i0 + i) * am + p * ak];
+                        for (int j = 0; j < TILE_N; j++)
+                            acc[i][j] += v * row[j];
+                    }
+                }
+            } else {
+                for (int64_t p = 0; p < k; p++)
+                    for (int64_t i = 0; i < mm; i++)
+                        for (int64_t j = 0; j < nn; j++)
+                            acc[i][j] += a[(i0 + i) * am + p * ak] * b[p * ldb + j0 + j];
+            }
+            for (int64_t i = 0; i < mm; i++)
+                for (int64_t j = 0; j < nn; j++) {
+                    float *to = c + (i0 + i) * ldc + j0 + j;
+                    *to = (add ? *to : 0.0f) + scale * acc[i][j];
+                }
+        }
+}
+
+static void transpose(int64_t rows, int64_t columns, const float *x, float *y)
+{
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            y[j * rows + i] = x[i * columns + j];
+}
+
+struct attention_job {
+    const struct kernel_attention *a;
+    const float *q, *k, *v, *mask, *o, *lse_in, *d_o;
+    float *out, *lse, *dq, *dk, *dv;
+    float *workspace;
+    int64_t workspace_floats; /* per thread */
+};
+
+static int64_t thread_floats(const struct kernel_attention *a)
+{
+    return (a->d + a->dv + 2 * BLOCK) * a->tk;
+}
+
+size_t kernel_attention_workspace(const struct kernel_context *c, const struct kernel_attention *a)
+{
+    return (size_t)kernel_context_threads(c) * (size_t)thread_floats(a) * sizeof(float);
+}
+
+/* Scores of queries i0.. of one row, masked with minus infinity. */
+static void scores(const struct attention_job *j, int64_t row, int64_t i0, int64_t count,
+                   const float *kt, float *s)
+{
+    const struct kernel_attention *a = j->a;
+    product(count, a->tk, a->d, j->q + (row * a->tq + i0) * a->d, a->d, 1, kt, a->tk, s, a->tk,
+            a->scale, false);
+    const float *mask = NULL;
+    if (a->mask_rows)
+        mask = j->mask + row / a->mask_period % a->mask_rows * a->tq * a->tk;
+    for (int64_t i = 0; i < count; i++) {
+        if (a->is_causal)
+            for (int64_t p = kernel_max(0, i0 + i + 1 + a->tk - a->tq); p < a->tk; p++)
+                s[i * a->tk + p] = -INFINITY;
+        for (int64_t p = 0; mask && p < a->tk; p++)
+            s[i * a->tk + p] += mask[(i0 + i) * a->tk + p];
+    }
+}
+
+KERNEL_CLONES static void exp_row(int64_t n, float *x, float shift)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = kernel_expf(x[i] - shift);
+}
+
+static float *thread_space(const struct attention_job *j)
+{
+    return j->workspace + omp_get_thread_num() * j->workspace_floats;
+}
+
+static void forward_body(void *argument, int64_t first, int64_t last)
+{
+    const struct attention_job *j = argument;
+    const struct kernel_attention *a = j->a;
+    float *kt = thread_space(j), *s = kt + (a->d + a->dv) * a->tk;
+    for (int64_t row = first; row < last; row++) {
+        transpose(a->tk, a->d, j->k + row * a->tk * a->d, kt);
+        for (int64_t i0 = 0; i0 < a->tq; i0 += BLOCK) {
+            int64_t count = kernel_min(BLOCK, a->tq - i0);
+            scores(j, row, i0, count, kt, s);
+            for (int64_t i = 0; i < count; i++) {
+                float *p = s + i * a->tk, m = -INFINITY;
+                for (int64_t e = 0; e < a->tk; e++)
+                    m = p[e] > m ? p[e] : m;
+                exp_row(a->tk, p, m == -INFINITY ? 0.0f : m);
+                double sum = kernel_sum_row(a->tk, p);
+                float scale = (float)(1.0 / sum);
+                for (int64_t e = 0; e < a->tk; e++)
+                    p[e] *= scale;
+                if (j->lse)
+                    j->lse[row * a->tq + i0 + i] = m + (float)log(sum);
+            }
+            if (j->out)
+                product(count, a->dv, a->tk, s, a->tk, 1, j->v + row * a->tk * a->dv, a->dv,
+                        j->out + (row * a->tq + i0) * a->dv, a->dv, 1.0f, false);
+        }
+    }
+}
+
+void kernel_attention(const struct kernel_context *c, const struct kernel_attention *a,
+                      const float *q, const float *k, const float *v, const float *mask, float *o,
+                      float *lse, void *workspace)
+{
+    struct attention_job job = {.a = a,
+                                .q = q,
+                                .k = k,
+                                .v = v,
+                                .mask = mask,
+                                .out = o,
+                                .lse = lse,
+                                .workspace = workspace,
+                                .workspace_floats = thread_floats(a)};
+    kernel_parallel(c, a->rows, 1, forward_body, &job);
+}
+
+static void backward_block(const struct attention_job *j, int64_t row, int64_t i0, const float *kt,
+                           const float *vt, float *p, float *ds)
+{
+    const struct kernel_attention *a = j->a;
+    int64_t count = kernel_min(BLOCK, a->tq - i0), at = row * a->tq + i0;
+    scores(j, row, i0, count, kt, p);
+    for (int64_t i = 0; i < count; i++)
+        exp_row(a->tk, p + i * a->tk, j->lse_in[at + i]);
+    product(a->tk, a->dv, count, p, 1, a->tk, j->d_o + at * a->dv, a->dv,
+            j->dv + row * a->tk * a->dv, a->dv, 1.0f, i0 > 0);
+    product(count, a->tk, a->dv, j->d_o + at * a->dv, a->dv, 1, vt, a->tk, ds, a->tk, 1.0f, false);
+    for (int64_t i = 0; i < count; i++) {
+        float dot =
+            (float)kernel_dot_row(a->dv, j->d_o + (at + i) * a->dv, j->o + (at + i) * a->dv);
+        for (int64_t e = 0; e < a->tk; e++)
+            ds[i * a->tk + e] = p[i * a->tk + e] * (ds[i * a->tk + e] - dot);
+    }
+    product(count, a->d, a->tk, ds, a->tk, 1, j->k + row * a->tk * a->d, a->d, j->dq + at * a->d,
+            a->d, a->scale, false);
+    product(a->tk, a->d, count, ds, 1, a->tk, j->q + at * a->d, a->d, j->dk + row * a->tk * a->d,
+            a->d, a->scale, i0 > 0);
+}
+
+static void backward_body(void *argument, int64_t first, int64_t last)
+{
+    const struct attention_job *j = argument;
+    const struct kernel_attention *a = j->a;
+    float *kt = thread_space(j), *vt = kt + a->d * a->tk, *p = vt + a->dv * a->tk;
+    for (int64_t row = first; row < last; row++) {
+        transpose(a->tk, a->d, j->k + row * a->tk * a->d, kt);
+        transpose(a->tk, a->dv, j->v + row * a->tk * a->dv, vt);
+        for (int64_t i0 = 0; i0 < a->tq; i0 += BLOCK)
+            backward_block(j, row, i0, kt, vt, p, p + BLOCK * a->tk);
+    }
+}
+
+void kernel_attention_grad(const struct kernel_context *c, const struct kernel_attention *a,
+                           const float *q, const float *k, const float *v, const float *mask,
+                           const float *o, const float *lse, const float *d_o, float *dq, float *dk,
+                           float *dv, void *workspace)
+{
+    struct attention_job job = {.a = a,
+                                .q = q,
+                                .k = k,
+                                .v = v,
+                                .mask = mask,
+                                .o = o,
+                                .lse_in = lse,
+                                .d_o = d_o,
+                                .dq = dq,
+                                .dk = dk,
+                                .dv = dv,
+                                .workspace = workspace,
+                                .workspace_floats = thread_floats(a)};
+    kernel_parallel(c, a->rows, 1, backward_body, &job);
+}

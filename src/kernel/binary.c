@@ -1,0 +1,232 @@
+/* binary.c - element-wise work on several tensors with broadcasting: an index space is walked row
+ * by row, neighbouring dimensions that every operand crosses evenly are merged first. */
+#include "kernel/internal.h"
+
+#define OPERANDS 4
+
+struct walk {
+    struct kernel_nd nd; /* merged; the last dimension is the row */
+    int operands;
+    int64_t rows, row_length, pieces_per_row, piece;
+    void (*row)(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride);
+    enum kernel_binary f;
+    float *y;
+    const float *a, *b;
+    const uint8_t *m;
+    bool invert;
+    float scale, fill;
+    size_t element_bytes;
+    unsigned char *to;
+    const unsigned char *from;
+};
+
+/* Drop dimensions of size 1, merge d into d-1 where every operand steps evenly. */
+static void merge(const struct kernel_nd *in, int operands, struct kernel_nd *out)
+{
+    out->rank = 0;
+    for (int d = 0; d < in->rank; d++) {
+        if (in->dims[d] == 1)
+            continue;
+        int last = out->rank - 1;
+        bool even = last >= 0;
+        for (int k = 0; even && k < operands; k++)
+            even = out->stride[k][last] == in->stride[k][d] * in->dims[d];
+        if (even) {
+            out->dims[last] *= in->dims[d];
+        } else {
+            last = out->rank++;
+            out->dims[last] = in->dims[d];
+        }
+        for (int k = 0; k < operands; k++)
+            out->stride[k][last] = in->stride[k][d];
+    }
+    if (out->rank == 0) {
+        out->rank = 1;
+        out->dims[0] = 1;
+        for (int k = 0; k < operands; k++)
+            out->stride[k][0] = 0;
+    }
+}
+
+static void walk_body(void *argument, int64_t first, int64_t last)
+{
+    const struct walk *w = argument;
+    const struct kernel_nd *nd = &w->nd;
+    int row_dim = nd->rank - 1;
+    int64_t stride[OPERANDS] = {0};
+    for (int k = 0; k < w->operands; k++)
+        stride[k] = nd->stride[k][row_dim];
+    for (int64_t i = first; i < last; i++) {
+        int64_t row = i / w->pieces_per_row, begin = i % w->pieces_per_row * w->piece;
+        int64_t offset[OPERANDS] = {0};
+        for (int d = row_dim - 1; d >= 0; d--) {
+            int64_t at = row % nd->dims[d];
+            row /= nd->dims[d];
+            for (int k = 0; k < w->operands; k++)
+                offset[k] += at * nd->stride[k][d];
+        }
+        for (int k = 0; k < w->operands; k++)
+            offset[k] += begin * stride[k];
+        w->row(w, kernel_min(w->piece, w->row_length - begin), offset, stride);
+    }
+}
+
+static void walk_run(const struct kernel_context *c, struct walk *w, const struct kernel_nd *nd,
+                     int operands)
+{
+    int64_t total = 1;
+    merge(nd, operands, &w->nd);
+    w->operands = operands;
+    for (int d = 0; d < w->nd.rank; d++)
+        total *= w->nd.dims[d];
+    if (total == 0)
+        return;
+    w->row_length = w->nd.dims[w->nd.rank - 1];
+    w->rows = total / w->row_length;
+    w->piece = kernel_min(w->row_length, KERNEL_GRAIN);
+    w->pieces_per_row = (w->row_length + w->piece - 1) / w->piece;
+    kernel_parallel(c, w->rows * w->pieces_per_row, kernel_piece(w->piece), walk_body, w);
+}
+
+/* ---- arithmetic ----------------------------------------------------------------------------- */
+
+#define BINARY_TABLE(X)                                                                            \
+    X(ADD, p + q)                                                                                  \
+    X(SUB, p - q)                                                                                  \
+    X(MUL, p *q)                                                                                   \
+    X(DIV, p / q)                                                                                  \
+    X(MAXIMUM, p > q || p != p ? p : q)                                                            \
+    X(MINIMUM, p < q || p != p ? p : q)                                                            \
+    X(GREATER_HALF, p > q ? 1.0f : p == q ? 0.5f : 0.0f)                                           \
+    X(EQUAL, p == q ? 1.0f : 0.0f)
+
+#define X(name, value)                                                                             \
+    KERNEL_CLONES static void row_##name(const struct walk *w, int64_t n, const int64_t *offset,   \
+                                         const int64_t *stride)                                    \
+    {                                                                                              \
+        float *restrict y = w->y + offset[0];                                                      \
+        const float *restrict a = w->a + offset[1], *restrict b = w->b + offset[2];                \
+        const int64_t sy = stride[0], sa = stride[1], sb = stride[2];                              \
+        if (sy == 1 && sa == 1 && sb == 1) {                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const float p = a[i], q = b[i];                                                    \
+                y[i] = value;                                                                      \
+            }                                                                                      \
+        } else if (sy == 1 && sa == 1 && sb == 0) {                                                \
+            const float q = b[0];                                                                  \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const float p = a[i];                                                              \
+                y[i] = value;                                                                      \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                const float p = a[i * sa], q = b[i * sb];                                          \
+                y[i * sy] = value;                                                                 \
+            }                                                                                      \
+        }                                                                                          \
+    }
+BINARY_TABLE(X)
+#undef X
+
+void kernel_binary(const struct kernel_context *c, enum kernel_binary f, const struct kernel_nd *nd,
+                   float *y, const float *a, const float *b)
+{
+    static void (*const rows[KERNEL_BINARY_COUNT])(const struct walk *, int64_t, const int64_t *,
+                                                   const int64_t *) = {
+#define X(name, value) [KERNEL_##name] = row_##name,
+        BINARY_TABLE(X)
+#undef X
+    };
+    struct walk w = {.row = rows[f], .y = y, .a = a, .b = b};
+    walk_run(c, &w, nd, 3);
+}
+
+/* ---- masks ---------------------------------------------------------------------------------- */
+
+static void row_mask(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
+{
+    float *y = w->y + offset[0];
+    const float *x = w->a + offset[1];
+    const uint8_t *m = w->m + offset[2];
+    for (int64_t i = 0; i < n; i++) {
+        bool on = (m[i * stride[2]] != 0) != w->invert;
+        y[i * stride[0]] = on ? x[i * stride[1]] * w->scale : w->fill;
+    }
+}
+
+void kernel_mask(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
+                 const float *x, const uint8_t *m, bool invert, float scale, float fill)
+{
+    struct walk w = {
+        .row = row_mask, .y = y, .a = x, .m = m, .invert = invert, .scale = scale, .fill = fill};
+    walk_run(c, &w, nd, 3);
+}
+
+static void row_where(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
+{
+    float *y = w->y + offset[0];
+    const uint8_t *m = w->m + offset[1];
+    const float *a = w->a + offset[2], *b = w->b + offset[3];
+    for (int64_t i = 0; i < n; i++)
+        y[i * stride[0]] = m[i * stride[1]] ? a[i * stride[2]] : b[i * stride[3]];
+}
+
+void kernel_where(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
+                  const uint8_t *m, const float *a, const float *b)
+{
+    struct walk w = {.row = row_where, .y = y, .m = m, .a = a, .b = b};
+    walk_run(c, &w, nd, 4);
+}
+
+/* ---- copies --------------------------------------------------------------------------------- */
+
+static void row_copy4(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
+{
+    uint32_t *restrict to = (uint32_t *)(void *)w->to + offset[0];
+    const uint32_t *restrict from = (const uint32_t *)(const void *)w->from + offset[1];
+    const int64_t st = stride[0], sf = stride[1];
+    for (int64_t i = 0; i < n; i++)
+        to[i * st] = from[i * sf];
+}
+
+static void row_copy(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
+{
+    const int64_t e = (int64_t)w->element_bytes;
+    unsigned char *to = w->to + offset[0] * e;
+    const unsigned char *from = w->from + offset[1] * e;
+    if (stride[0] == 1 && stride[1] == 1) {
+        memcpy(to, from, (size_t)(n * e));
+        return;
+    }
+    if (e == 4) {
+        row_copy4(w, n, offset, stride);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        memcpy(to + i * stride[0] * e, from + i * stride[1] * e, (size_t)e);
+}
+
+void kernel_copy(const struct kernel_context *c, const struct kernel_nd *nd, size_t element_bytes,
+                 void *to, const void *from)
+{
+    struct walk w = {.row = row_copy, .element_bytes = element_bytes, .to = to, .from = from};
+    walk_run(c, &w, nd, 2);
+}
+
+struct fill_job {
+    float *y;
+    float value;
+};
+
+static void fill_body(void *argument, int64_t first, int64_t last)
+{
+    const struct fill_job *j = argument;
+    for (int64_t i = first; i < last; i++)
+        j->y[i] = j->value;
+}
+
+void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value)
+{
+    struct fill_job job = {y, value};
+    kernel_parallel(c, n, KERNEL_GRAIN, fill_body, &job);
+}

@@ -1,0 +1,107 @@
+/* context.c - threads, ranges, and sums that do not depend on them. */
+#include "kernel/context.h"
+
+#include <omp.h>
+
+#include "base/heap.h"
+#include "kernel/internal.h"
+
+enum ebb_status kernel_context_create(struct kernel_context **context, int threads,
+                                      struct ebb_error *err)
+{
+    if (threads < 1 || threads > 1024)
+        return ebb_fail(err, EBB_EINPUT, "kernel: %d threads, allowed are 1 to 1024", threads);
+    struct kernel_context *c = ebb_calloc(1, sizeof *c);
+    if (!c)
+        return ebb_no_memory(err, sizeof *c);
+    c->threads = threads;
+    enum ebb_status status = kernel_dnnl_open(c, err);
+    if (status != EBB_OK) {
+        ebb_free(c);
+        return status;
+    }
+    *context = c;
+    return EBB_OK;
+}
+
+void kernel_context_destroy(struct kernel_context *context)
+{
+    if (!context)
+        return;
+    kernel_dnnl_close(context);
+    ebb_free(context);
+}
+
+int kernel_context_threads(const struct kernel_context *context)
+{
+    return context->threads;
+}
+
+size_t kernel_context_primitives(const struct kernel_context *context)
+{
+    return context->count;
+}
+
+void kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece, kernel_body body,
+                     void *argument)
+{
+    int64_t pieces = (count + piece - 1) / piece;
+    if (c->threads <= 1 || pieces <= 1) {
+        for (int64_t i = 0; i < pieces; i++)
+            body(argument, i * piece, kernel_min(count, (i + 1) * piece));
+        return;
+    }
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < pieces; i++)
+        body(argument, i * piece, kernel_min(count, (i + 1) * piece));
+}
+
+#define LANES 16
+
+KERNEL_CLONES static float sum_block(int64_t n, const float *x)
+{
+    float lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += x[i + j];
+    for (int j = 0; i < n; i++, j++)
+        lane[j] += x[i];
+    for (int step = LANES / 2; step > 0; step /= 2)
+        for (int j = 0; j < step; j++)
+            lane[j] += lane[j + step];
+    return lane[0];
+}
+
+KERNEL_CLONES static float dot_block(int64_t n, const float *x, const float *y)
+{
+    float lane[LANES] = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += x[i + j] * y[i + j];
+    for (int j = 0; i < n; i++, j++)
+        lane[j] += x[i] * y[i];
+    for (int step = LANES / 2; step > 0; step /= 2)
+        for (int j = 0; j < step; j++)
+            lane[j] += lane[j + step];
+    return lane[0];
+}
+
+#define BLOCK 1024
+
+double kernel_sum_row(int64_t n, const float *x)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += BLOCK)
+        sum += (double)sum_block(kernel_min(BLOCK, n - i), x + i);
+    return sum;
+}
+
+double kernel_dot_row(int64_t n, const float *x, const float *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i += BLOCK)
+        sum += (double)dot_block(kernel_min(BLOCK, n - i), x + i, y + i);
+    return sum;
+}

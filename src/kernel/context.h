@@ -1,0 +1,65 @@
+/* context.h - private: the oneDNN engine and the cache of primitives behind a kernel context. */
+#ifndef EBB_KERNEL_CONTEXT_H
+#define EBB_KERNEL_CONTEXT_H
+
+#include <dnnl.h>
+
+#include "kernel/kernel.h"
+
+/* A primitive with the reorders around it: operand i is copied into the layout the primitive wants
+ * (buffer at a fixed workspace offset) when that differs from the plain one. */
+#define KERNEL_OPERANDS 4
+
+struct kernel_operand {
+    int argument;        /* DNNL_ARG_*; 0 = unused */
+    dnnl_memory_t plain; /* handle set per run */
+    dnnl_memory_t inner; /* == plain when the layouts agree */
+    dnnl_primitive_t reorder;
+    size_t offset; /* of the inner buffer in the workspace */
+    int is_output;
+};
+
+struct kernel_primitive {
+    unsigned char *key; /* owned */
+    size_t key_bytes;
+    dnnl_primitive_t primitive;
+    struct kernel_operand operand[KERNEL_OPERANDS];
+    dnnl_memory_t scratchpad;
+    size_t scratchpad_offset;
+    size_t workspace_bytes;
+};
+
+struct kernel_context {
+    int threads;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct kernel_primitive **items; /* owned */
+    size_t count, capacity;
+};
+
+enum ebb_status kernel_dnnl_open(struct kernel_context *c, struct ebb_error *err);
+void kernel_dnnl_close(struct kernel_context *c);
+enum ebb_status kernel_dnnl_check(dnnl_status_t status, const char *what, struct ebb_error *err);
+
+/* The cached primitive of this key, or NULL. Keys start with a kind, so kinds cannot meet. */
+struct kernel_primitive *kernel_dnnl_find(const struct kernel_context *c, const void *key,
+                                          size_t key_bytes);
+/* Builds an entry from a descriptor: queries the layouts, makes reorders where `plain` differs,
+ * lays out the workspace, stores it. attr is consumed by the caller. plain[i] describes operand i
+ * (argument 0: none). */
+struct kernel_plain {
+    int argument;
+    dnnl_query_t query; /* which md of the primitive it meets */
+    int query_index;
+    dnnl_memory_desc_t md;
+    int is_output;
+};
+enum ebb_status kernel_dnnl_add(struct kernel_context *c, const void *key, size_t key_bytes,
+                                const_dnnl_primitive_desc_t pd, const struct kernel_plain *plain,
+                                size_t plain_count, struct kernel_primitive **out,
+                                struct ebb_error *err);
+/* pointer[i] belongs to operand i. */
+enum ebb_status kernel_dnnl_run(struct kernel_context *c, struct kernel_primitive *p,
+                                void *const *pointer, void *workspace, struct ebb_error *err);
+
+#endif

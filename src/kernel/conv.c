@@ -1,0 +1,208 @@
+/* conv.c - convolutions through oneDNN, algorithm direct, layouts chosen by the library from the
+ * shape.
+ *
+ * Operands come and go channel-first; where the primitive wants another layout, the copy is part of
+ * this kernel and lives in its workspace. */
+#include <omp.h>
+#include <string.h>
+
+#include "kernel/context.h"
+#include "kernel/internal.h"
+
+struct conv_key {
+    char kind[8];
+    int64_t threads, pass;
+    struct kernel_conv conv;
+};
+
+struct shapes {
+    int rank, weights_rank;
+    dnnl_dims_t x, w, y, bias, stride, dilation, pad, pad_after;
+};
+
+static void make_key(const struct kernel_context *c, const struct kernel_conv *conv,
+                     enum kernel_conv_pass pass, struct conv_key *key)
+{
+    memset(key, 0, sizeof *key);
+    memcpy(key->kind, "conv", 4);
+    key->threads = c->threads;
+    key->pass = (int64_t)pass;
+    key->conv.nd = conv->nd;
+    key->conv.has_bias = conv->has_bias;
+    key->conv.n = conv->n;
+    key->conv.ci = conv->ci;
+    key->conv.co = conv->co;
+    key->conv.groups = conv->groups;
+    for (int i = 0; i < conv->nd; i++) {
+        key->conv.in[i] = conv->in[i];
+        key->conv.out[i] = conv->out[i];
+        key->conv.k[i] = conv->k[i];
+        key->conv.stride[i] = conv->stride[i];
+        key->conv.dilation[i] = conv->dilation[i];
+        key->conv.pad[i] = conv->pad[i];
+    }
+}
+
+static void make_shapes(const struct kernel_conv *conv, struct shapes *s)
+{
+    int w = 0;
+    memset(s, 0, sizeof *s);
+    s->rank = conv->nd + 2;
+    s->x[0] = s->y[0] = conv->n;
+    s->x[1] = conv->ci;
+    s->y[1] = conv->co;
+    if (conv->groups > 1) {
+        s->w[w++] = conv->groups;
+        s->w[w++] = conv->co / conv->groups;
+        s->w[w++] = conv->ci / conv->groups;
+    } else {
+        s->w[w++] = conv->co;
+        s->w[w++] = conv->ci;
+    }
+    for (int i = 0; i < conv->nd; i++) {
+        s->x[i + 2] = conv->in[i];
+        s->y[i + 2] = conv->out[i];
+        s->w[w++] = conv->k[i];
+        s->stride[i] = conv->stride[i];
+        s->dilation[i] = conv->dilation[i] - 1;
+        s->pad[i] = conv->pad[i];
+        /* what is needed on the right so that oneDNN's own formula gives `out`; may be negative */
+        s->pad_after[i] = (conv->out[i] - 1) * conv->stride[i] +
+                          conv->dilation[i] * (conv->k[i] - 1) + 1 - conv->in[i] - conv->pad[i];
+    }
+    s->weights_rank = w;
+    s->bias[0] = conv->co;
+}
+
+static void plain_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims)
+{
+    dnnl_dims_t strides = {0};
+    dnnl_dim_t total = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = total;
+        total *= dims[i] ? dims[i] : 1;
+    }
+    dnnl_memory_desc_init_by_strides(md, rank, dims, dnnl_f32, strides);
+}
+
+/* For a backward primitive oneDNN wants a forward one as a hint. */
+static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s, bool has_bias,
+                               enum kernel_conv_pass pass, dnnl_primitive_desc_t *pd)
+{
+    dnnl_memory_desc_t x, w, y, b;
+    dnnl_convolution_desc_t desc, hint_desc;
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_memory_desc_init_by_tag(&x, s->rank, s->x, dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&w, s->weights_rank, s->w, dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&y, s->rank, s->y, dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&b, 1, s->bias, dnnl_f32, dnnl_a);
+    dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
+        &hint_desc, dnnl_forward_training, dnnl_convolution_direct, &x, &w, has_bias ? &b : NULL,
+        &y, s->stride, s->dilation, s->pad, s->pad_after);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_create(&attr);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    omp_set_num_threads(c->threads);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(&hint, &hint_desc, attr, c->engine, NULL);
+    if (status == dnnl_success && pass == KERNEL_CONV_FORWARD) {
+        *pd = hint;
+        hint = NULL;
+    } else if (status == dnnl_success) {
+        status = pass == KERNEL_CONV_DATA ? dnnl_dilated_convolution_backward_data_desc_init(
+                                                &desc, dnnl_convolution_direct, &x, &w, &y,
+                                                s->stride, s->dilation, s->pad, s->pad_after)
+                                          : dnnl_dilated_convolution_backward_weights_desc_init(
+                                                &desc, dnnl_convolution_direct, &x, &w, NULL, &y,
+                                                s->stride, s->dilation, s->pad, s->pad_after);
+        if (status == dnnl_success)
+            status = dnnl_primitive_desc_create(pd, &desc, attr, c->engine, hint);
+    }
+    if (hint)
+        dnnl_primitive_desc_destroy(hint);
+    if (attr)
+        dnnl_primitive_attr_destroy(attr);
+    return status;
+}
+
+static enum ebb_status create(struct kernel_context *c, const struct kernel_conv *conv,
+                              enum kernel_conv_pass pass, const struct conv_key *key,
+                              struct kernel_primitive **p, struct ebb_error *err)
+{
+    static const struct kernel_plain roles[3][2] = {
+        {{.argument = DNNL_ARG_SRC, .query = dnnl_query_src_md},
+         {.argument = DNNL_ARG_WEIGHTS, .query = dnnl_query_weights_md}},
+        {{.argument = DNNL_ARG_DIFF_DST, .query = dnnl_query_diff_dst_md},
+         {.argument = DNNL_ARG_WEIGHTS, .query = dnnl_query_weights_md}},
+        {{.argument = DNNL_ARG_SRC, .query = dnnl_query_src_md},
+         {.argument = DNNL_ARG_DIFF_DST, .query = dnnl_query_diff_dst_md}},
+    };
+    static const struct kernel_plain results[3] = {
+        {.argument = DNNL_ARG_DST, .query = dnnl_query_dst_md, .is_output = 1},
+        {.argument = DNNL_ARG_DIFF_SRC, .query = dnnl_query_diff_src_md, .is_output = 1},
+        {.argument = DNNL_ARG_DIFF_WEIGHTS, .query = dnnl_query_diff_weights_md, .is_output = 1},
+    };
+    struct shapes s;
+    struct kernel_plain plain[4];
+    dnnl_primitive_desc_t pd;
+    make_shapes(conv, &s);
+    memset(plain, 0, sizeof plain);
+    plain[0] = roles[pass][0];
+    plain[1] = roles[pass][1];
+    plain[3] = results[pass];
+    bool has_bias = conv->has_bias && pass == KERNEL_CONV_FORWARD;
+    if (has_bias)
+        plain[2] = (struct kernel_plain){
+            .argument = DNNL_ARG_BIAS, .query = dnnl_query_weights_md, .query_index = 1};
+    plain_md(&plain[0].md, s.rank, pass == KERNEL_CONV_DATA ? s.y : s.x);
+    if (pass == KERNEL_CONV_WEIGHTS)
+        plain_md(&plain[1].md, s.rank, s.y);
+    else
+        plain_md(&plain[1].md, s.weights_rank, s.w);
+    plain_md(&plain[2].md, 1, s.bias);
+    if (pass == KERNEL_CONV_WEIGHTS)
+        plain_md(&plain[3].md, s.weights_rank, s.w);
+    else
+        plain_md(&plain[3].md, s.rank, pass == KERNEL_CONV_FORWARD ? s.y : s.x);
+    EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, pass, &pd), "convolution", err));
+    enum ebb_status status = kernel_dnnl_add(c, key, sizeof *key, pd, plain, 4, p, err);
+    dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+static enum ebb_status get(struct kernel_context *c, const struct kernel_conv *conv,
+                           enum kernel_conv_pass pass, struct kernel_primitive **p,
+                           struct ebb_error *err)
+{
+    struct conv_key key;
+    make_key(c, conv, pass, &key);
+    *p = kernel_dnnl_find(c, &key, sizeof key);
+    return *p ? EBB_OK : create(c, conv, pass, &key, p, err);
+}
+
+enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kernel_conv *conv,
+                                    enum kernel_conv_pass pass, size_t *workspace_bytes,
+                                    struct ebb_error *err)
+{
+    struct kernel_primitive *p;
+    EBB_TRY(get(c, conv, pass, &p, err));
+    *workspace_bytes = p->workspace_bytes;
+    return EBB_OK;
+}
+
+enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_conv *conv,
+                                enum kernel_conv_pass pass, const float *a, const float *b,
+                                const float *bias, float *out, void *workspace,
+                                struct ebb_error *err)
+{
+    struct kernel_primitive *p;
+    void *pointer[4];
+    EBB_TRY(get(c, conv, pass, &p, err));
+    memcpy(&pointer[0], &a, sizeof a);
+    memcpy(&pointer[1], &b, sizeof b);
+    memcpy(&pointer[2], &bias, sizeof bias);
+    pointer[3] = out;
+    return kernel_dnnl_run(c, p, pointer, workspace, err);
+}

@@ -1,0 +1,116 @@
+/* internal.h - shared by the kernels: clones per instruction set, parallel ranges, vector-friendly
+ * math. */
+#ifndef EBB_KERNEL_INTERNAL_H
+#define EBB_KERNEL_INTERNAL_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+
+/* One body, compiled for three instruction sets, chosen when the program is loaded. The arithmetic
+ * is the same in all (no contraction), so are the bits. Sanitizers cannot instrument the chooser.
+ */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define KERNEL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define KERNEL_CLONES
+#endif
+
+#define KERNEL_GRAIN 16384 /* elements worth a thread */
+
+struct kernel_range {
+    int64_t first, last;
+};
+
+/* Runs body(argument, first, last) over a partition of 0..count into pieces of `piece` elements.
+ * The pieces depend on shapes alone, so results cannot depend on the thread count. */
+typedef void (*kernel_body)(void *argument, int64_t first, int64_t last);
+void kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece, kernel_body body,
+                     void *argument);
+
+static inline int64_t kernel_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t kernel_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Piece size so that each piece has about KERNEL_GRAIN elements of work. */
+static inline int64_t kernel_piece(int64_t work_per_item)
+{
+    return kernel_max(1, KERNEL_GRAIN / kernel_max(1, work_per_item));
+}
+
+/* ---- math that vectorises (relative error below 3e-7 unless said) -----------------------------
+ */
+
+static inline float kernel_bits_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+static inline uint32_t kernel_float_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* e^x: x = n ln2 + r, |r| <= ln2/2, polynomial of degree 6; 2^n applied in two halves so that
+ * subnormals and infinity come out right. NaN stays NaN. */
+static inline float kernel_expf(float x)
+{
+    float c = x < -104.0f ? -104.0f : x;
+    c = c > 89.0f ? 89.0f : c;
+    float shifted = c * 1.44269504f + 12582912.0f;
+    float n = shifted - 12582912.0f;
+    float r = c - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    int32_t k = (int32_t)n;
+    int32_t half = k >> 1;
+    float s1 = kernel_bits_float((uint32_t)(half + 127) << 23);
+    float s2 = kernel_bits_float((uint32_t)(k - half + 127) << 23);
+    float y = p * s1 * s2;
+    return x != x ? x : y;
+}
+
+static inline float kernel_sigmoidf(float x)
+{
+    return 1.0f / (1.0f + kernel_expf(-x));
+}
+
+static inline float kernel_tanhf(float x)
+{
+    float a = fabsf(x);
+    float z = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    float small = p * z * x + x;
+    float e = 1.0f - 2.0f / (kernel_expf(2.0f * a) + 1.0f);
+    float large = x < 0.0f ? -e : e;
+    return a < 0.625f ? small : large;
+}
+
+/* Sum of n floats: 16 lanes of float over blocks of 4096, blocks in double. */
+double kernel_sum_row(int64_t n, const float *x);
+double kernel_dot_row(int64_t n, const float *x, const float *y);
+
+#endif

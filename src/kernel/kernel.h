@@ -1,0 +1,406 @@
+/* kernel.h - the arithmetic: pure functions on pointers, sizes and a context.
+ *
+ * A kernel reads its inputs, writes its outputs, and uses nothing but the workspace it was given:
+ * no allocation at run time, no global, no clock. Tensors are contiguous, row-major, channel-first
+ * unless a stride is passed. Float means float32; sums are accumulated in double or in short float
+ * blocks.
+ *
+ * Rules.  K1 same input, same context, same instruction set: same bits, at any thread count for the
+ * own kernels (partitions depend on shapes alone), at a fixed thread count for oneDNN's. K2 an
+ * output pointer that is NULL is not produced (where the comment says "may be NULL"). K3 *_prepare
+ * is called when the op is recorded: it builds and caches oneDNN primitives and answers the
+ * workspace; *_run with an equal description finds them again.
+ *
+ * The context owns the oneDNN engine and the primitive cache. One thread uses a context at a time.
+ */
+#ifndef EBB_KERNEL_KERNEL_H
+#define EBB_KERNEL_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#define KERNEL_RANK 8
+
+enum kernel_dtype { KERNEL_F32, KERNEL_BF16, KERNEL_F16 };
+
+struct kernel_context;
+
+enum ebb_status kernel_context_create(struct kernel_context **context, int threads,
+                                      struct ebb_error *err);
+void kernel_context_destroy(struct kernel_context *context);
+int kernel_context_threads(const struct kernel_context *context);
+size_t kernel_context_primitives(const struct kernel_context *context); /* cached so far */
+
+/* ---- element-wise (unary.c, binary.c)
+ * ------------------------------------------------------------ */
+
+/* name, saves y (1) or x (0) for the gradient */
+#define KERNEL_UNARY_LIST(X)                                                                       \
+    X(NEG, neg, 0)                                                                                 \
+    X(ABS, abs, 0)                                                                                 \
+    X(EXP, exp, 1)                                                                                 \
+    X(LOG, log, 0)                                                                                 \
+    X(SQRT, sqrt, 1)                                                                               \
+    X(RSQRT, rsqrt, 1)                                                                             \
+    X(SQUARE, square, 0)                                                                           \
+    X(RECIPROCAL, reciprocal, 1)                                                                   \
+    X(ERF, erf, 0)                                                                                 \
+    X(SIN, sin, 0)                                                                                 \
+    X(COS, cos, 0)                                                                                 \
+    X(RELU, relu, 1)                                                                               \
+    X(RELU6, relu6, 0)                                                                             \
+    X(LEAKY_RELU, leaky_relu, 0)                                                                   \
+    X(ELU, elu, 0)                                                                                 \
+    X(SIGMOID, sigmoid, 1)                                                                         \
+    X(TANH, tanh, 1)                                                                               \
+    X(GELU, gelu, 0)                                                                               \
+    X(GELU_TANH, gelu_tanh, 0)                                                                     \
+    X(SILU, silu, 0)                                                                               \
+    X(SOFTPLUS, softplus, 0)                                                                       \
+    X(HARDSWISH, hardswish, 0)                                                                     \
+    X(HARDSIGMOID, hardsigmoid, 0)                                                                 \
+    X(CLAMP, clamp, 0)                                                                             \
+    X(POW, pow_scalar, 0)                                                                          \
+    X(ADD_SCALAR, add_scalar, 0)                                                                   \
+    X(MUL_SCALAR, mul_scalar, 0)
+
+enum kernel_unary {
+#define X(name, text, saves_y) KERNEL_##name,
+    KERNEL_UNARY_LIST(X)
+#undef X
+        KERNEL_UNARY_COUNT
+};
+
+bool kernel_unary_saves_y(enum kernel_unary f);
+/* y = f(x); a and b are the function's parameters (slope, alpha, bounds, exponent, value). */
+void kernel_unary(const struct kernel_context *c, enum kernel_unary f, int64_t n, const float *x,
+                  float *y, float a, float b);
+/* dx = dy * f'(.), from the saved tensor s (x or y, see the list). */
+void kernel_unary_grad(const struct kernel_context *c, enum kernel_unary f, int64_t n,
+                       const float *dy, const float *s, float *dx, float a, float b);
+
+enum kernel_binary {
+    KERNEL_ADD,
+    KERNEL_SUB,
+    KERNEL_MUL,
+    KERNEL_DIV,
+    KERNEL_MAXIMUM,
+    KERNEL_MINIMUM,
+    KERNEL_GREATER_HALF, /* 1 where a > b, 1/2 where equal, else 0: share of a in a maximum */
+    KERNEL_EQUAL,        /* 1 where a == b, else 0 */
+    KERNEL_BINARY_COUNT
+};
+
+/* An index space and the strides (in elements) of up to four operands in it; operand 0 is written.
+ */
+struct kernel_nd {
+    int rank;
+    int64_t dims[KERNEL_RANK];
+    int64_t stride[4][KERNEL_RANK];
+};
+
+void kernel_binary(const struct kernel_context *c, enum kernel_binary f, const struct kernel_nd *nd,
+                   float *y, const float *a, const float *b);
+/* y = (m != 0) != invert ? x * scale : fill.  Operands: 0 y, 1 x, 2 m. */
+void kernel_mask(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
+                 const float *x, const uint8_t *m, bool invert, float scale, float fill);
+/* y = m ? a : b.  Operands: 0 y, 1 m, 2 a, 3 b. */
+void kernel_where(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
+                  const uint8_t *m, const float *a, const float *b);
+/* Copy elements of 1, 2, 4 or 8 bytes.  Operands: 0 to, 1 from. */
+void kernel_copy(const struct kernel_context *c, const struct kernel_nd *nd, size_t element_bytes,
+                 void *to, const void *from);
+void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value);
+
+/* ---- reductions (reduce.c)
+ * ----------------------------------------------------------------------- */
+
+enum kernel_reduce { KERNEL_SUM, KERNEL_MEAN, KERNEL_AMAX, KERNEL_SUM_SQUARES };
+
+/* x is contiguous with nd->dims; dimensions with is_reduced are folded; y has the kept ones in
+ * order. */
+void kernel_reduce(const struct kernel_context *c, enum kernel_reduce f, int rank,
+                   const int64_t *dims, const bool *is_reduced, const float *x, float *y);
+/* Over the middle of [outer, n, inner]. */
+void kernel_argmax(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
+                   const float *x, int64_t *y);
+void kernel_cumsum(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
+                   bool reverse, const float *x, float *y);
+
+enum kernel_softmax { KERNEL_SOFTMAX, KERNEL_LOG_SOFTMAX };
+void kernel_softmax(const struct kernel_context *c, enum kernel_softmax f, int64_t outer, int64_t n,
+                    int64_t inner, const float *x, float *y);
+void kernel_softmax_grad(const struct kernel_context *c, enum kernel_softmax f, int64_t outer,
+                         int64_t n, int64_t inner, const float *dy, const float *y, float *dx);
+void kernel_logsumexp(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
+                      const float *x, float *y);
+
+/* ---- products (matmul.c, conv.c: oneDNN)
+ * --------------------------------------------------------- */
+
+/* C = A B (+ bias over the last dimension). Batch dimensions are equal or 1 (broadcast). Strides in
+ * elements; one of the last two strides of A and of B is 1; C is contiguous. */
+struct kernel_matmul {
+    enum kernel_dtype dtype;     /* of A and B */
+    enum kernel_dtype out_dtype; /* of C: dtype or F32 */
+    int rank;                    /* >= 2 */
+    bool has_bias;               /* float32 [N] */
+    int64_t a_dims[KERNEL_RANK], a_strides[KERNEL_RANK];
+    int64_t b_dims[KERNEL_RANK], b_strides[KERNEL_RANK];
+    int64_t c_dims[KERNEL_RANK];
+};
+
+enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct kernel_matmul *m,
+                                      size_t *workspace_bytes, struct ebb_error *err);
+enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
+                                  const void *a, const void *b, const void *bias, void *out,
+                                  void *workspace, struct ebb_error *err);
+
+/* Cross-correlation, weights [co, ci/groups, k...]. in and out are linked by the caller:
+ * out = (in + pad + pad_after - dilation (k-1) - 1) / stride + 1, exactly or rounded down. */
+struct kernel_conv {
+    int32_t nd; /* 1..3 spatial dimensions */
+    int32_t has_bias;
+    int64_t n, ci, co, groups;
+    int64_t in[3], out[3], k[3], stride[3], dilation[3], pad[3];
+};
+
+enum kernel_conv_pass { KERNEL_CONV_FORWARD, KERNEL_CONV_DATA, KERNEL_CONV_WEIGHTS };
+
+enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kernel_conv *conv,
+                                    enum kernel_conv_pass pass, size_t *workspace_bytes,
+                                    struct ebb_error *err);
+/* FORWARD: a = x, b = weights -> y. DATA: a = dy, b = weights -> dx. WEIGHTS: a = x, b = dy -> dw.
+ */
+enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_conv *conv,
+                                enum kernel_conv_pass pass, const float *a, const float *b,
+                                const float *bias, float *out, void *workspace,
+                                struct ebb_error *err);
+
+/* softmax(q k^T scale + mask) v for [rows = batch*heads, T, d], scores never stored: the forward
+ * pass keeps one block of rows, the backward pass one block of rows and columns. */
+struct kernel_attention {
+    int64_t rows, tq, tk, d, dv;
+    float scale;
+    int32_t is_causal;
+    int32_t mask_rows;   /* 0: none; else mask is [mask_rows, tq, tk] with rows % mask_rows == 0 */
+    int64_t mask_period; /* mask row of r = (r / mask_period) % mask_rows */
+};
+
+size_t kernel_attention_workspace(const struct kernel_context *c, const struct kernel_attention *a);
+void kernel_attention(const struct kernel_context *c, const struct kernel_attention *a,
+                      const float *q, const float *k, const float *v, const float *mask, float *o,
+                      float *lse, void *workspace);
+void kernel_attention_grad(const struct kernel_context *c, const struct kernel_attention *a,
+                           const float *q, const float *k, const float *v, const float *mask,
+                           const float *o, const float *lse, const float *d_o, float *dq, float *dk,
+                           float *dv, void *workspace);
+
+/* ---- normalisation (norm.c)
+ * ---------------------------------------------------------------------- */
+
+/* [n, channels, spatial]: y, mean and biased variance (each may be NULL). */
+void kernel_batch_norm(const struct kernel_context *c, int64_t n, int64_t channels, int64_t spatial,
+                       float eps, const float *x, const float *w, const float *b, float *y,
+                       float *mean, float *var);
+/* With given statistics. */
+void kernel_batch_norm_apply(const struct kernel_context *c, int64_t n, int64_t channels,
+                             int64_t spatial, float eps, const float *x, const float *w,
+                             const float *b, const float *mean, const float *var, float *y);
+/* dx, dw, db may be NULL. */
+void kernel_batch_norm_grad(const struct kernel_context *c, int64_t n, int64_t channels,
+                            int64_t spatial, float eps, const float *dy, const float *x,
+                            const float *w, const float *mean, const float *var, float *dx,
+                            float *dw, float *db);
+
+/* Rows of n elements; w and b may be NULL; mean is NULL for root-mean-square norm. */
+void kernel_layer_norm(const struct kernel_context *c, int64_t rows, int64_t n, float eps,
+                       const float *x, const float *w, const float *b, float *y, float *mean,
+                       float *rstd);
+size_t kernel_layer_norm_grad_workspace(int64_t rows, int64_t n);
+void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_t n,
+                            const float *dy, const float *x, const float *w, const float *mean,
+                            const float *rstd, float *dx, float *dw, float *db, void *workspace);
+
+/* ---- pooling and resampling (pool.c, resample.c)
+ * ------------------------------------------------- */
+
+struct kernel_pool { /* planes = batch * channels; three spatial dimensions, unused ones 1 */
+    int64_t planes;
+    int64_t in[3], out[3], k[3], stride[3], pad[3], dilation[3];
+    int32_t count_include_pad;
+};
+
+void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
+                     float *y, int64_t *index);
+void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
+                          const float *dy, const int64_t *index, float *dx);
+void kernel_avg_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
+                     float *y);
+void kernel_avg_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
+                          const float *dy, float *dx);
+void kernel_adaptive_pool(const struct kernel_context *c, const struct kernel_pool *p,
+                          const float *x, float *y);
+void kernel_adaptive_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
+                               const float *dy, float *dx);
+/* y[plane][index] = x, zero elsewhere; and its gradient. in_size, out_size: elements of one plane.
+ */
+enum ebb_status kernel_unpool(const struct kernel_context *c, int64_t planes, int64_t in_size,
+                              int64_t out_size, const float *x, const int64_t *index, float *y,
+                              struct ebb_error *err);
+enum ebb_status kernel_unpool_grad(const struct kernel_context *c, int64_t planes, int64_t in_size,
+                                   int64_t out_size, const float *dy, const int64_t *index,
+                                   float *dx, struct ebb_error *err);
+
+struct kernel_resample { /* planes of in[0] x in[1] to out[0] x out[1] */
+    int64_t planes, in[2], out[2];
+    double scale[2]; /* source step per target pixel */
+    int32_t is_bilinear, align_corners;
+};
+void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r,
+                     const float *x, float *y);
+void kernel_resample_grad(const struct kernel_context *c, const struct kernel_resample *r,
+                          const float *dy, float *dx);
+/* y[o, c, i] = sum over channels c - before .. c + after of x (zero outside). */
+void kernel_channel_window(const struct kernel_context *c, int64_t outer, int64_t channels,
+                           int64_t inner, int64_t before, int64_t after, const float *x, float *y);
+
+/* ---- indexing (index.c)
+ * -------------------------------------------------------------------------- */
+
+/* y[o, j, i] = x[o, index[j], i] for x [outer, n, inner]; an index outside 0..n-1 is an error. */
+enum ebb_status kernel_index_select(const struct kernel_context *c, int64_t outer, int64_t n,
+                                    int64_t inner, int64_t count, const float *x,
+                                    const int64_t *index, float *y, struct ebb_error *err);
+/* x[o, index[j], i] += dy[o, j, i], in order of j; rows with index == skip get nothing. */
+enum ebb_status kernel_index_add(const struct kernel_context *c, int64_t outer, int64_t n,
+                                 int64_t inner, int64_t count, int64_t skip, const float *dy,
+                                 const int64_t *index, float *dx, struct ebb_error *err);
+/* y[o, j, i] = x[o, index[o, j, i], i]; x has n, y has count in the middle. */
+enum ebb_status kernel_gather(const struct kernel_context *c, int64_t outer, int64_t n,
+                              int64_t inner, int64_t count, const float *x, const int64_t *index,
+                              float *y, struct ebb_error *err);
+enum ebb_status kernel_scatter_add(const struct kernel_context *c, int64_t outer, int64_t n,
+                                   int64_t inner, int64_t count, const float *dy,
+                                   const int64_t *index, float *dx, struct ebb_error *err);
+
+/* ---- losses (loss.c)
+ * ----------------------------------------------------------------------------- */
+
+enum kernel_reduction {
+    KERNEL_REDUCE_MEAN,
+    KERNEL_REDUCE_SUM,
+    KERNEL_REDUCE_NONE,
+    KERNEL_REDUCE_BATCHMEAN
+};
+enum kernel_loss {
+    KERNEL_MSE,
+    KERNEL_L1,
+    KERNEL_SMOOTH_L1,
+    KERNEL_BCE,
+    KERNEL_BCE_LOGITS,
+    KERNEL_KL
+};
+
+/* Element-wise losses; batch is the divisor of batchmean. y has n elements (none) or one. */
+void kernel_loss(const struct kernel_context *c, enum kernel_loss f, enum kernel_reduction r,
+                 int64_t n, int64_t batch, float beta, const float *x, const float *t, float *y);
+void kernel_loss_grad(const struct kernel_context *c, enum kernel_loss f, enum kernel_reduction r,
+                      int64_t n, int64_t batch, float beta, const float *dy, const float *x,
+                      const float *t, float *dx);
+
+struct kernel_cross_entropy { /* logits [n, classes, inner], targets [n, inner] */
+    int64_t n, classes, inner, ignore_index;
+    enum kernel_reduction reduction;
+    float smoothing;
+    int32_t is_log_prob; /* nll_loss: x are log-probabilities already */
+};
+/* weight may be NULL. A target outside 0..classes-1 that is not ignore_index is an error. */
+enum ebb_status kernel_cross_entropy(const struct kernel_context *c,
+                                     const struct kernel_cross_entropy *e, const float *x,
+                                     const int64_t *target, const float *weight, float *y,
+                                     struct ebb_error *err);
+enum ebb_status kernel_cross_entropy_grad(const struct kernel_context *c,
+                                          const struct kernel_cross_entropy *e, const float *dy,
+                                          const float *x, const int64_t *target,
+                                          const float *weight, float *dx, struct ebb_error *err);
+
+/* ---- recurrent gates (rnn.c)
+ * --------------------------------------------------------------------- */
+
+/* Gates a + b [rows, 4h] in order i,f,g,o; act (may be NULL) gets the activated gates. */
+void kernel_lstm_gates(const struct kernel_context *c, int64_t rows, int64_t h, const float *a,
+                       const float *b, const float *c0, float *h1, float *c1, float *act);
+/* dh, dc1 may be NULL (zero). */
+void kernel_lstm_gates_grad(const struct kernel_context *c, int64_t rows, int64_t h,
+                            const float *act, const float *c0, const float *c1, const float *dh,
+                            const float *dc1, float *dgates, float *dc0);
+/* a = Wx + bi, b = Uh + bh, both [rows, 3h] in order r,z,n; act [rows, 3h]. */
+void kernel_gru_gates(const struct kernel_context *c, int64_t rows, int64_t h, const float *a,
+                      const float *b, const float *h0, float *h1, float *act);
+void kernel_gru_gates_grad(const struct kernel_context *c, int64_t rows, int64_t h,
+                           const float *act, const float *b, const float *h0, const float *dh1,
+                           float *da, float *db, float *dh0);
+
+/* ---- numbers (convert.c, random.c)
+ * --------------------------------------------------------------- */
+
+uint16_t kernel_bf16_from_float(float x);
+float kernel_float_from_bf16(uint16_t x);
+uint16_t kernel_f16_from_float(float x);
+float kernel_float_from_f16(uint16_t x);
+void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,
+                    const void *x, enum kernel_dtype to, void *y);
+
+/* Philox coordinates of a tensor: element e is word e % 4 of block first/4 + e/4. */
+struct kernel_random {
+    uint64_t seed;
+    uint32_t instance, step, stream;
+};
+void kernel_random_uniform(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
+                           float low, float high, float *y);
+void kernel_random_normal(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
+                          float mean, float deviation, float *y);
+/* y = uniform >= p ? x / (1 - p) : 0; the same function is its own gradient. */
+void kernel_dropout(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
+                    float p, const float *x, float *y);
+
+/* ---- optimizer updates (update.c)
+ * ---------------------------------------------------------------- */
+
+enum kernel_update {
+    KERNEL_UPDATE_SGD,
+    KERNEL_UPDATE_ADAM,
+    KERNEL_UPDATE_RMSPROP,
+    KERNEL_UPDATE_ADAGRAD,
+    KERNEL_UPDATE_ADADELTA,
+    KERNEL_UPDATE_ADAMAX,
+    KERNEL_UPDATE_NADAM,
+    KERNEL_UPDATE_RADAM,
+    KERNEL_UPDATE_LARS,
+    KERNEL_UPDATE_LAMB,
+    KERNEL_UPDATE_COUNT
+};
+
+#define KERNEL_UPDATE_SCALARS 12
+#define KERNEL_UPDATE_STATES 3
+
+enum kernel_update_flags { /* constant over steps */
+                           KERNEL_UPDATE_MOMENTUM = 1,
+                           KERNEL_UPDATE_NESTEROV = 2,
+                           KERNEL_UPDATE_AMSGRAD = 4,
+                           KERNEL_UPDATE_CENTERED = 8,
+                           KERNEL_UPDATE_NO_TRUST = 16, /* LARS, LAMB: ratio 1 */
+};
+
+int kernel_update_states(enum kernel_update f, unsigned flags);
+/* w and states in place; scalars[] as optim fills them (update.c names them); workspace of n floats
+ * only for LAMB. */
+void kernel_update_run(const struct kernel_context *c, enum kernel_update f, unsigned flags,
+                       int64_t n, const float *scalars, const float *g, float *w,
+                       float *const *states, float *workspace);
+
+#endif

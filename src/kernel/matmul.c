@@ -1,0 +1,146 @@
+/* matmul.c - batched matrix products through oneDNN. Transposition is a matter of strides. */
+#include <omp.h>
+#include <string.h>
+
+#include "kernel/context.h"
+#include "kernel/internal.h"
+
+struct matmul_key {
+    char kind[8];
+    int64_t threads;
+    struct kernel_matmul m;
+};
+
+static dnnl_data_type_t data_type(enum kernel_dtype dtype)
+{
+    return dtype == KERNEL_BF16 ? dnnl_bf16 : dtype == KERNEL_F16 ? dnnl_f16 : dnnl_f32;
+}
+
+static void make_key(const struct kernel_context *c, const struct kernel_matmul *m,
+                     struct matmul_key *key)
+{
+    memset(key, 0, sizeof *key); /* padding and unused dimensions count as zero */
+    memcpy(key->kind, "matmul", 6);
+    key->threads = c->threads;
+    key->m.dtype = m->dtype;
+    key->m.out_dtype = m->out_dtype;
+    key->m.rank = m->rank;
+    key->m.has_bias = m->has_bias;
+    for (int i = 0; i < m->rank; i++) {
+        key->m.a_dims[i] = m->a_dims[i];
+        key->m.a_strides[i] = m->a_strides[i];
+        key->m.b_dims[i] = m->b_dims[i];
+        key->m.b_strides[i] = m->b_strides[i];
+        key->m.c_dims[i] = m->c_dims[i];
+    }
+}
+
+static bool is_empty(const struct kernel_matmul *m)
+{
+    for (int i = 0; i < m->rank; i++)
+        if (m->c_dims[i] == 0 || m->a_dims[i] == 0 || m->b_dims[i] == 0)
+            return true;
+    return false;
+}
+
+static enum ebb_status create(struct kernel_context *c, const struct kernel_matmul *m,
+                              const struct matmul_key *key, struct kernel_primitive **p,
+                              struct ebb_error *err)
+{
+    dnnl_dims_t strides, one, bias_dims, a_dims, a_strides, b_dims, b_strides, c_dims;
+    int64_t total = 1;
+    for (int i = m->rank - 1; i >= 0; i--) {
+        strides[i] = total;
+        total *= m->c_dims[i];
+        bias_dims[i] = i == m->rank - 1 ? m->c_dims[i] : 1;
+        one[i] = i == m->rank - 1 ? 1 : m->c_dims[m->rank - 1];
+        a_dims[i] = m->a_dims[i];
+        a_strides[i] = m->a_strides[i];
+        b_dims[i] = m->b_dims[i];
+        b_strides[i] = m->b_strides[i];
+        c_dims[i] = m->c_dims[i];
+    }
+    struct kernel_plain plain[4] = {
+        {.argument = DNNL_ARG_SRC, .query = dnnl_query_src_md},
+        {.argument = DNNL_ARG_WEIGHTS, .query = dnnl_query_weights_md},
+        {.argument = m->has_bias ? DNNL_ARG_BIAS : 0,
+         .query = dnnl_query_weights_md,
+         .query_index = 1},
+        {.argument = DNNL_ARG_DST, .query = dnnl_query_dst_md, .is_output = 1},
+    };
+    dnnl_data_type_t in = data_type(m->dtype), out = data_type(m->out_dtype);
+    dnnl_memory_desc_init_by_strides(&plain[0].md, m->rank, a_dims, in, a_strides);
+    dnnl_memory_desc_init_by_strides(&plain[1].md, m->rank, b_dims, in, b_strides);
+    dnnl_memory_desc_init_by_strides(&plain[2].md, m->rank, bias_dims, dnnl_f32, one);
+    dnnl_memory_desc_init_by_strides(&plain[3].md, m->rank, c_dims, out, strides);
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_attr_t attr;
+    dnnl_primitive_desc_t pd;
+    EBB_TRY(
+        kernel_dnnl_check(dnnl_matmul_desc_init(&desc, &plain[0].md, &plain[1].md,
+                                                m->has_bias ? &plain[2].md : NULL, &plain[3].md),
+                          "matmul", err));
+    EBB_TRY(kernel_dnnl_check(dnnl_primitive_attr_create(&attr), "attributes", err));
+    dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    omp_set_num_threads(c->threads);
+    dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL);
+    dnnl_primitive_attr_destroy(attr);
+    EBB_TRY(kernel_dnnl_check(status, "matmul", err));
+    enum ebb_status result = kernel_dnnl_add(c, key, sizeof *key, pd, plain, 4, p, err);
+    dnnl_primitive_desc_destroy(pd);
+    return result;
+}
+
+static enum ebb_status get(struct kernel_context *c, const struct kernel_matmul *m,
+                           struct kernel_primitive **p, struct ebb_error *err)
+{
+    struct matmul_key key;
+    make_key(c, m, &key);
+    *p = kernel_dnnl_find(c, &key, sizeof key);
+    return *p ? EBB_OK : create(c, m, &key, p, err);
+}
+
+enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct kernel_matmul *m,
+                                      size_t *workspace_bytes, struct ebb_error *err)
+{
+    struct kernel_primitive *p;
+    *workspace_bytes = 0;
+    if (is_empty(m))
+        return EBB_OK;
+    EBB_TRY(get(c, m, &p, err));
+    *workspace_bytes = p->workspace_bytes;
+    return EBB_OK;
+}
+
+/* Nothing to multiply: zeros, or the bias. */
+static void run_empty(const struct kernel_matmul *m, const float *bias, void *out)
+{
+    int64_t n = 1, last = m->c_dims[m->rank - 1];
+    for (int i = 0; i < m->rank; i++)
+        n *= m->c_dims[i];
+    if (m->out_dtype != KERNEL_F32) {
+        memset(out, 0, (size_t)n * 2);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        ((float *)out)[i] = bias ? bias[i % last] : 0.0f;
+}
+
+enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
+                                  const void *a, const void *b, const void *bias, void *out,
+                                  void *workspace, struct ebb_error *err)
+{
+    struct kernel_primitive *p;
+    if (is_empty(m)) {
+        run_empty(m, bias, out);
+        return EBB_OK;
+    }
+    EBB_TRY(get(c, m, &p, err));
+    /* oneDNN takes inputs through the same non-const handle type; it does not write them. */
+    void *pointer[4];
+    memcpy(&pointer[0], &a, sizeof a);
+    memcpy(&pointer[1], &b, sizeof b);
+    memcpy(&pointer[2], &bias, sizeof bias);
+    pointer[3] = out;
+    return kernel_dnnl_run(c, p, pointer, workspace, err);
+}

@@ -1,0 +1,230 @@
+/* pool.c - pooling windows over up to three spatial dimensions. One plane is one piece of work, so
+ * the scatter of the gradients has one order. */
+#include "kernel/internal.h"
+
+struct pool_job {
+    const struct kernel_pool *p;
+    int64_t in_size, out_size;
+    const float *x;
+    const int64_t *index_in;
+    float *y;
+    int64_t *index;
+};
+
+struct window {
+    int64_t from[3], to[3]; /* in input coordinates, clipped; for dilation 1 */
+};
+
+static void locate(const struct kernel_pool *p, int64_t o, int64_t *at)
+{
+    at[2] = o % p->out[2];
+    at[1] = o / p->out[2] % p->out[1];
+    at[0] = o / p->out[2] / p->out[1];
+}
+
+static void max_body(void *argument, int64_t first, int64_t last)
+{
+    const struct pool_job *j = argument;
+    const struct kernel_pool *p = j->p;
+    for (int64_t plane = first; plane < last; plane++) {
+        const float *x = j->x + plane * j->in_size;
+        for (int64_t o = 0; o < j->out_size; o++) {
+            int64_t at[3], best = -1;
+            float value = -INFINITY;
+            locate(p, o, at);
+            for (int64_t a = 0; a < p->k[0]; a++) {
+                int64_t z = at[0] * p->stride[0] - p->pad[0] + a * p->dilation[0];
+                if (z < 0 || z >= p->in[0])
+                    continue;
+                for (int64_t b = 0; b < p->k[1]; b++) {
+                    int64_t h = at[1] * p->stride[1] - p->pad[1] + b * p->dilation[1];
+                    if (h < 0 || h >= p->in[1])
+                        continue;
+                    for (int64_t c = 0; c < p->k[2]; c++) {
+                        int64_t w = at[2] * p->stride[2] - p->pad[2] + c * p->dilation[2];
+                        if (w < 0 || w >= p->in[2])
+                            continue;
+                        int64_t i = (z * p->in[1] + h) * p->in[2] + w;
+                        if (best < 0 || x[i] > value || x[i] != x[i]) {
+                            best = i;
+                            value = x[i];
+                        }
+                    }
+                }
+            }
+            if (j->y)
+                j->y[plane * j->out_size + o] = value;
+            if (j->index)
+                j->index[plane * j->out_size + o] = best;
+        }
+    }
+}
+
+static struct pool_job make_job(const struct kernel_pool *p)
+{
+    return (struct pool_job){.p = p,
+                             .in_size = p->in[0] * p->in[1] * p->in[2],
+                             .out_size = p->out[0] * p->out[1] * p->out[2]};
+}
+
+void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
+                     float *y, int64_t *index)
+{
+    struct pool_job job = make_job(p);
+    job.x = x;
+    job.y = y;
+    job.index = index;
+    kernel_parallel(c, p->planes, kernel_piece(job.in_size), max_body, &job);
+}
+
+static void max_grad_body(void *argument, int64_t first, int64_t last)
+{
+    const struct pool_job *j = argument;
+    for (int64_t plane = first; plane < last; plane++) {
+        float *dx = j->y + plane * j->in_size;
+        memset(dx, 0, (size_t)j->in_size * sizeof *dx);
+        for (int64_t o = plane * j->out_size; o < (plane + 1) * j->out_size; o++)
+            if (j->index_in[o] >= 0)
+                dx[j->index_in[o]] += j->x[o];
+    }
+}
+
+void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
+                          const float *dy, const int64_t *index, float *dx)
+{
+    struct pool_job job = make_job(p);
+    job.x = dy;
+    job.index_in = index;
+    job.y = dx;
+    kernel_parallel(c, p->planes, kernel_piece(job.in_size), max_grad_body, &job);
+}
+
+/* The window of output o, and its divisor: the window clipped to the padded input, or what it has
+ * of real elements. */
+static double average_window(const struct kernel_pool *p, int64_t o, struct window *w)
+{
+    int64_t at[3];
+    double padded = 1, real = 1;
+    locate(p, o, at);
+    for (int d = 0; d < 3; d++) {
+        int64_t from = at[d] * p->stride[d] - p->pad[d];
+        int64_t to = kernel_min(from + p->k[d], p->in[d] + p->pad[d]);
+        padded *= (double)(to - from);
+        w->from[d] = kernel_max(from, 0);
+        w->to[d] = kernel_min(to, p->in[d]);
+        real *= (double)(w->to[d] - w->from[d]);
+    }
+    return p->count_include_pad ? padded : real;
+}
+
+/* Bin i covers floor(i in / out) .. ceil((i + 1) in / out). */
+static double adaptive_window(const struct kernel_pool *p, int64_t o, struct window *w)
+{
+    int64_t at[3];
+    double count = 1;
+    locate(p, o, at);
+    for (int d = 0; d < 3; d++) {
+        w->from[d] = at[d] * p->in[d] / p->out[d];
+        w->to[d] = ((at[d] + 1) * p->in[d] + p->out[d] - 1) / p->out[d];
+        count *= (double)(w->to[d] - w->from[d]);
+    }
+    return count;
+}
+
+static float window_sum(const struct kernel_pool *p, const struct window *w, const float *x,
+                        double divisor)
+{
+    double sum = 0;
+    for (int64_t z = w->from[0]; z < w->to[0]; z++)
+        for (int64_t h = w->from[1]; h < w->to[1]; h++)
+            for (int64_t i = w->from[2]; i < w->to[2]; i++)
+                sum += (double)x[(z * p->in[1] + h) * p->in[2] + i];
+    return (float)(sum / divisor);
+}
+
+static void window_add(const struct kernel_pool *p, const struct window *w, float *dx, float value)
+{
+    for (int64_t z = w->from[0]; z < w->to[0]; z++)
+        for (int64_t h = w->from[1]; h < w->to[1]; h++)
+            for (int64_t i = w->from[2]; i < w->to[2]; i++)
+                dx[(z * p->in[1] + h) * p->in[2] + i] += value;
+}
+
+typedef double (*window_rule)(const struct kernel_pool *p, int64_t o, struct window *w);
+
+static void average(const struct pool_job *j, int64_t first, int64_t last, window_rule rule)
+{
+    struct window w;
+    for (int64_t plane = first; plane < last; plane++)
+        for (int64_t o = 0; o < j->out_size; o++) {
+            double divisor = rule(j->p, o, &w);
+            j->y[plane * j->out_size + o] =
+                window_sum(j->p, &w, j->x + plane * j->in_size, divisor);
+        }
+}
+
+static void average_grad(const struct pool_job *j, int64_t first, int64_t last, window_rule rule)
+{
+    struct window w;
+    for (int64_t plane = first; plane < last; plane++) {
+        float *dx = j->y + plane * j->in_size;
+        memset(dx, 0, (size_t)j->in_size * sizeof *dx);
+        for (int64_t o = 0; o < j->out_size; o++) {
+            double divisor = rule(j->p, o, &w);
+            window_add(j->p, &w, dx, (float)((double)j->x[plane * j->out_size + o] / divisor));
+        }
+    }
+}
+
+static void avg_body(void *argument, int64_t first, int64_t last)
+{
+    average(argument, first, last, average_window);
+}
+
+static void avg_grad_body(void *argument, int64_t first, int64_t last)
+{
+    average_grad(argument, first, last, average_window);
+}
+
+static void adaptive_body(void *argument, int64_t first, int64_t last)
+{
+    average(argument, first, last, adaptive_window);
+}
+
+static void adaptive_grad_body(void *argument, int64_t first, int64_t last)
+{
+    average_grad(argument, first, last, adaptive_window);
+}
+
+static void run(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
+                float *y, kernel_body body)
+{
+    struct pool_job job = make_job(p);
+    job.x = x;
+    job.y = y;
+    kernel_parallel(c, p->planes, kernel_piece(job.in_size), body, &job);
+}
+
+void kernel_avg_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
+                     float *y)
+{
+    run(c, p, x, y, avg_body);
+}
+
+void kernel_avg_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
+                          const float *dy, float *dx)
+{
+    run(c, p, dy, dx, avg_grad_body);
+}
+
+void kernel_adaptive_pool(const struct kernel_context *c, const struct kernel_pool *p,
+                          const float *x, float *y)
+{
+    run(c, p, x, y, adaptive_body);
+}
+
+void kernel_adaptive_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
+                               const float *dy, float *dx)
+{
+    run(c, p, dy, dx, adaptive_grad_body);
+}

@@ -1,0 +1,151 @@
+/* resample.c - upsampling, unpooling, windows over channels. One plane is one piece of work. */
+#include "kernel/internal.h"
+
+struct resample_job {
+    const struct kernel_resample *r;
+    const float *x;
+    float *y;
+};
+
+struct tap { /* two source positions and their weights */
+    int64_t i0, i1;
+    float w0, w1;
+};
+
+static struct tap locate(const struct kernel_resample *r, int d, int64_t o)
+{
+    double at = r->scale[d] * (double)o;
+    if (!r->is_bilinear) {
+        int64_t i = kernel_min((int64_t)floor(at), r->in[d] - 1);
+        return (struct tap){i, i, 1.0f, 0.0f};
+    }
+    if (!r->align_corners)
+        at = fmax(0.0, r->scale[d] * ((double)o + 0.5) - 0.5);
+    int64_t i = kernel_min((int64_t)at, r->in[d] - 1);
+    float f = (float)(at - (double)i);
+    return (struct tap){i, kernel_min(i + 1, r->in[d] - 1), 1.0f - f, f};
+}
+
+static void forward(void *argument, int64_t first, int64_t last)
+{
+    const struct resample_job *j = argument;
+    const struct kernel_resample *r = j->r;
+    for (int64_t plane = first; plane < last; plane++) {
+        const float *x = j->x + plane * r->in[0] * r->in[1];
+        float *y = j->y + plane * r->out[0] * r->out[1];
+        for (int64_t h = 0; h < r->out[0]; h++) {
+            struct tap a = locate(r, 0, h);
+            const float *x0 = x + a.i0 * r->in[1], *x1 = x + a.i1 * r->in[1];
+            for (int64_t w = 0; w < r->out[1]; w++) {
+                struct tap b = locate(r, 1, w);
+                y[h * r->out[1] + w] = a.w0 * (b.w0 * x0[b.i0] + b.w1 * x0[b.i1]) +
+                                       a.w1 * (b.w0 * x1[b.i0] + b.w1 * x1[b.i1]);
+            }
+        }
+    }
+}
+
+static void backward(void *argument, int64_t first, int64_t last)
+{
+    const struct resample_job *j = argument;
+    const struct kernel_resample *r = j->r;
+    for (int64_t plane = first; plane < last; plane++) {
+        float *dx = j->y + plane * r->in[0] * r->in[1];
+        const float *dy = j->x + plane * r->out[0] * r->out[1];
+        memset(dx, 0, (size_t)(r->in[0] * r->in[1]) * sizeof *dx);
+        for (int64_t h = 0; h < r->out[0]; h++) {
+            struct tap a = locate(r, 0, h);
+            for (int64_t w = 0; w < r->out[1]; w++) {
+                struct tap b = locate(r, 1, w);
+                float g = dy[h * r->out[1] + w];
+                dx[a.i0 * r->in[1] + b.i0] += a.w0 * b.w0 * g;
+                dx[a.i0 * r->in[1] + b.i1] += a.w0 * b.w1 * g;
+                dx[a.i1 * r->in[1] + b.i0] += a.w1 * b.w0 * g;
+                dx[a.i1 * r->in[1] + b.i1] += a.w1 * b.w1 * g;
+            }
+        }
+    }
+}
+
+void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r,
+                     const float *x, float *y)
+{
+    struct resample_job job = {r, x, y};
+    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * 4), forward, &job);
+}
+
+void kernel_resample_grad(const struct kernel_context *c, const struct kernel_resample *r,
+                          const float *dy, float *dx)
+{
+    struct resample_job job = {r, dy, dx};
+    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * 4), backward, &job);
+}
+
+/* ---- unpooling ------------------------------------------------------------------------------ */
+
+static enum ebb_status check_indices(int64_t count, int64_t limit, const int64_t *index,
+                                     struct ebb_error *err)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (index[i] < 0 || index[i] >= limit)
+            return ebb_fail(err, EBB_EINPUT,
+                            "max_unpool: index %lld at element %lld, a plane has %lld",
+                            (long long)index[i], (long long)i, (long long)limit);
+    return EBB_OK;
+}
+
+enum ebb_status kernel_unpool(const struct kernel_context *c, int64_t planes, int64_t in_size,
+                              int64_t out_size, const float *x, const int64_t *index, float *y,
+                              struct ebb_error *err)
+{
+    EBB_TRY(check_indices(planes * in_size, out_size, index, err));
+    kernel_fill(c, planes * out_size, y, 0.0f);
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t i = p * in_size; i < (p + 1) * in_size; i++)
+            y[p * out_size + index[i]] = x[i];
+    return EBB_OK;
+}
+
+enum ebb_status kernel_unpool_grad(const struct kernel_context *c, int64_t planes, int64_t in_size,
+                                   int64_t out_size, const float *dy, const int64_t *index,
+                                   float *dx, struct ebb_error *err)
+{
+    (void)c;
+    EBB_TRY(check_indices(planes * in_size, out_size, index, err));
+    for (int64_t p = 0; p < planes; p++)
+        for (int64_t i = p * in_size; i < (p + 1) * in_size; i++)
+            dx[i] = dy[p * out_size + index[i]];
+    return EBB_OK;
+}
+
+/* ---- channel windows ------------------------------------------------------------------------ */
+
+struct window_job {
+    int64_t channels, inner, before, after;
+    const float *x;
+    float *y;
+};
+
+static void window_body(void *argument, int64_t first, int64_t last)
+{
+    const struct window_job *j = argument;
+    for (int64_t i = first; i < last; i++) {
+        int64_t o = i / j->channels, ch = i % j->channels;
+        float *y = j->y + i * j->inner;
+        memset(y, 0, (size_t)j->inner * sizeof *y);
+        int64_t end = kernel_min(j->channels - 1, ch + j->after);
+        for (int64_t k = kernel_max(0, ch - j->before); k <= end; k++) {
+            const float *x = j->x + (o * j->channels + k) * j->inner;
+            for (int64_t e = 0; e < j->inner; e++)
+                y[e] += x[e];
+        }
+    }
+}
+
+void kernel_channel_window(const struct kernel_context *c, int64_t outer, int64_t channels,
+                           int64_t inner, int64_t before, int64_t after, const float *x, float *y)
+{
+    struct window_job job = {channels, inner, before, after, x, y};
+    kernel_parallel(c, outer * channels, kernel_piece(inner * (before + after + 1)), window_body,
+                    &job);
+}

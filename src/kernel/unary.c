@@ -1,0 +1,140 @@
+/* unary.c - element-wise functions of one tensor and their gradients.
+ *
+ * One row per function: the value from (v, a, b) and the derivative from the saved tensor s. */
+#include "kernel/internal.h"
+
+#define SQRT_1_2 0.70710678118654752f
+#define GELU_C 0.79788456080286536f /* sqrt(2/pi) */
+#define GELU_K 0.044715f
+
+static inline float gelu_tanh_grad(float x)
+{
+    float t = kernel_tanhf(GELU_C * (x + GELU_K * x * x * x));
+    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * GELU_C * (1.0f + 3.0f * GELU_K * x * x);
+}
+
+static inline float gelu_grad(float x)
+{
+    float phi = 0.3989422804014327f * kernel_expf(-0.5f * x * x);
+    return 0.5f * (1.0f + erff(x * SQRT_1_2)) + x * phi;
+}
+
+static inline float silu_grad(float x)
+{
+    float s = kernel_sigmoidf(x);
+    return s * (1.0f + x * (1.0f - s));
+}
+
+static inline float pow_fast(float x, float e)
+{
+    return e == 2.0f ? x * x : e == 3.0f ? x * x * x : e == 1.0f ? x : powf(x, e);
+}
+
+/* NaN is kept by relu and clamp, as comparisons with it are false. Derivatives that would be
+ * infinite at a boundary (sqrt at 0) are 0 there: dead units would make everything NaN otherwise.
+ */
+#define UNARY_TABLE(X)                                                                             \
+    X(neg, -v, -1.0f)                                                                              \
+    X(abs, fabsf(v), s > 0.0f ? 1.0f : s < 0.0f ? -1.0f : 0.0f)                                    \
+    X(exp, kernel_expf(v), s)                                                                      \
+    X(log, logf(v), 1.0f / s)                                                                      \
+    X(sqrt, sqrtf(v), s == 0.0f ? 0.0f : 0.5f / s)                                                 \
+    X(rsqrt, 1.0f / sqrtf(v), -0.5f * s * s * s)                                                   \
+    X(square, v *v, 2.0f * s)                                                                      \
+    X(reciprocal, 1.0f / v, -s * s)                                                                \
+    X(erf, erff(v), 1.1283791670955126f * kernel_expf(-s * s))                                     \
+    X(sin, sinf(v), cosf(s))                                                                       \
+    X(cos, cosf(v), -sinf(s))                                                                      \
+    X(relu, v<0.0f ? 0.0f : v, s> 0.0f ? 1.0f : 0.0f)                                              \
+    X(relu6, v<0.0f ? 0.0f : v> 6.0f ? 6.0f : v, s > 0.0f && s < 6.0f ? 1.0f : 0.0f)               \
+    X(leaky_relu, v > 0.0f ? v : a * v, s > 0.0f ? 1.0f : a)                                       \
+    X(elu, v > 0.0f ? v : a * expm1f(v), s > 0.0f ? 1.0f : a * kernel_expf(s))                     \
+    X(sigmoid, kernel_sigmoidf(v), s *(1.0f - s))                                                  \
+    X(tanh, kernel_tanhf(v), 1.0f - s * s)                                                         \
+    X(gelu, 0.5f * v * (1.0f + erff(v * SQRT_1_2)), gelu_grad(s))                                  \
+    X(gelu_tanh, 0.5f * v * (1.0f + kernel_tanhf(GELU_C * (v + GELU_K * v * v * v))),              \
+      gelu_tanh_grad(s))                                                                           \
+    X(silu, v *kernel_sigmoidf(v), silu_grad(s))                                                   \
+    X(softplus, a *v > b ? v : log1pf(kernel_expf(a * v)) / a,                                     \
+      a * s > b ? 1.0f : kernel_sigmoidf(a * s))                                                   \
+    X(hardswish,                                                                                   \
+      v *(v < -3.0f  ? 0.0f                                                                        \
+          : v > 3.0f ? 6.0f                                                                        \
+                     : v + 3.0f) /                                                                 \
+          6.0f,                                                                                    \
+      s < -3.0f  ? 0.0f                                                                            \
+      : s > 3.0f ? 1.0f                                                                            \
+                 : s / 3.0f + 0.5f)                                                                \
+    X(hardsigmoid,                                                                                 \
+      (v < -3.0f  ? 0.0f                                                                           \
+       : v > 3.0f ? 6.0f                                                                           \
+                  : v + 3.0f) /                                                                    \
+          6.0f,                                                                                    \
+      s > -3.0f && s < 3.0f ? 1.0f / 6.0f : 0.0f)                                                  \
+    X(clamp, v<a ? a : v> b ? b : v, s >= a && s <= b ? 1.0f : 0.0f)                               \
+    X(pow_scalar, pow_fast(v, a), a *pow_fast(s, a - 1.0f))                                        \
+    X(add_scalar, v + a, 1.0f)                                                                     \
+    X(mul_scalar, v *a, a)
+
+struct unary_job {
+    const float *x, *s;
+    float *y;
+    float a, b;
+};
+
+#define X(name, value, slope)                                                                      \
+    KERNEL_CLONES static void forward_##name(void *argument, int64_t first, int64_t last)          \
+    {                                                                                              \
+        const struct unary_job *j = argument;                                                      \
+        const float *restrict x = j->x;                                                            \
+        float *restrict y = j->y;                                                                  \
+        const float a = j->a, b = j->b;                                                            \
+        (void)a, (void)b;                                                                          \
+        for (int64_t i = first; i < last; i++) {                                                   \
+            const float v = x[i];                                                                  \
+            y[i] = value;                                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    KERNEL_CLONES static void backward_##name(void *argument, int64_t first, int64_t last)         \
+    {                                                                                              \
+        const struct unary_job *j = argument;                                                      \
+        const float *restrict dy = j->x, *restrict saved = j->s;                                   \
+        float *restrict dx = j->y;                                                                 \
+        const float a = j->a, b = j->b;                                                            \
+        (void)a, (void)b;                                                                          \
+        for (int64_t i = first; i < last; i++) {                                                   \
+            const float s = saved[i];                                                              \
+            (void)s;                                                                               \
+            dx[i] = dy[i] * (slope);                                                               \
+        }                                                                                          \
+    }
+UNARY_TABLE(X)
+#undef X
+
+static const struct {
+    kernel_body forward, backward;
+    bool saves_y;
+} table[KERNEL_UNARY_COUNT] = {
+#define X(name, text, saves) [KERNEL_##name] = {forward_##text, backward_##text, saves},
+    KERNEL_UNARY_LIST(X)
+#undef X
+};
+
+bool kernel_unary_saves_y(enum kernel_unary f)
+{
+    return table[f].saves_y;
+}
+
+void kernel_unary(const struct kernel_context *c, enum kernel_unary f, int64_t n, const float *x,
+                  float *y, float a, float b)
+{
+    struct unary_job job = {.x = x, .y = y, .a = a, .b = b};
+    kernel_parallel(c, n, KERNEL_GRAIN, table[f].forward, &job);
+}
+
+void kernel_unary_grad(const struct kernel_context *c, enum kernel_unary f, int64_t n,
+                       const float *dy, const float *s, float *dx, float a, float b)
+{
+    struct unary_job job = {.x = dy, .s = s, .y = dx, .a = a, .b = b};
+    kernel_parallel(c, n, KERNEL_GRAIN, table[f].backward, &job);
+}

@@ -1,0 +1,524 @@
+/* elementwise.c - functions of one element or of a few, with broadcasting. */
+#include "ops/internal.h"
+
+struct scalars {
+    float a, b;
+};
+
+enum { /* rows of the table: functions, their gradients, then the rest */
+       UNARY_GRAD = KERNEL_UNARY_COUNT,
+       ROW_MASK = UNARY_GRAD + KERNEL_UNARY_COUNT,
+       ROW_WHERE,
+       ROW_BINARY,
+       ROW_GELU = ROW_BINARY + KERNEL_BINARY_COUNT,
+       ROW_MASKED_FILL,
+       ROW_DROPOUT_MASK,
+       ROW_COUNT
+};
+
+static const struct ops_def rows[ROW_COUNT];
+static const struct ops_def *binary_row(enum kernel_binary f);
+
+/* ---- unary ---------------------------------------------------------------------------------- */
+
+static enum ebb_status infer_same(struct ops_infer *i, struct ebb_error *err)
+{
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    for (size_t k = 1; k < i->in_count; k++)
+        if (!tensor_same_shape(i->in[0], i->in[k]))
+            return ops_wrong(i, err, "shapes differ");
+    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    i->flops = 8.0 * (double)tensor_count(i->in[0]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_unary_as(const struct trace_call *call, enum kernel_unary f,
+                                    struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct scalars *a = c.attr;
+    kernel_unary(ops_context(&c), f, tensor_count(c.in), tensor_call_in(&c, 0),
+                 tensor_call_out(&c, 0), a->a, a->b);
+    return EBB_OK;
+}
+
+static enum ebb_status run_grad_as(const struct trace_call *call, enum kernel_unary f,
+                                   struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct scalars *a = c.attr;
+    kernel_unary_grad(ops_context(&c), f, tensor_count(c.in), tensor_call_in(&c, 0),
+                      tensor_call_in(&c, 1), tensor_call_out(&c, 0), a->a, a->b);
+    return EBB_OK;
+}
+
+/* A trace kind has no room for a number, so each function has its two entry points. */
+#define X(name, text, saves)                                                                       \
+    static enum ebb_status run_##text(const struct trace_call *call, struct ebb_error *err)        \
+    {                                                                                              \
+        return run_unary_as(call, KERNEL_##name, err);                                             \
+    }                                                                                              \
+    static enum ebb_status run_##text##_grad(const struct trace_call *call, struct ebb_error *err) \
+    {                                                                                              \
+        return run_grad_as(call, KERNEL_##name, err);                                              \
+    }
+KERNEL_UNARY_LIST(X)
+#undef X
+
+static const struct ops_def *unary_row(enum kernel_unary f)
+{
+    return &rows[f];
+}
+
+static const struct ops_def *unary_grad_row(enum kernel_unary f)
+{
+    return &rows[UNARY_GRAD + (int)f];
+}
+
+tensor_id ops_unary(struct tensor_session *s, enum kernel_unary f, tensor_id x, float a, float b)
+{
+    struct scalars attr = {a, b};
+    return ops_emit(s, unary_row(f), &attr, 1, &x);
+}
+
+static tensor_id unary_grad(struct tensor_session *s, enum kernel_unary f, tensor_id dy,
+                            tensor_id saved, const struct scalars *attr)
+{
+    return ops_emit(s, unary_grad_row(f), attr, 2, (tensor_id[]){dy, saved});
+}
+
+static void grad_unary(struct ops_backward *b)
+{
+    enum kernel_unary f = (enum kernel_unary)b->def->variant;
+    const struct scalars *a = b->attr;
+    if (f == KERNEL_NEG)
+        b->gin[0] = ops_neg(b->session, b->gout[0]);
+    else if (f == KERNEL_ADD_SCALAR)
+        b->gin[0] = b->gout[0];
+    else if (f == KERNEL_MUL_SCALAR)
+        b->gin[0] = ops_mul_scalar(b->session, b->gout[0], a->a);
+    else
+        b->gin[0] = unary_grad(b->session, f, b->gout[0],
+                               kernel_unary_saves_y(f) ? b->out[0] : b->in[0], a);
+}
+
+/* Derivative of dx = dy * h(s) towards s, times the incoming gradient: t h'(s), t = g dy. */
+static tensor_id second(struct ops_backward *b, enum kernel_unary f, tensor_id t)
+{
+    struct tensor_session *s = b->session;
+    const struct scalars *a = b->attr;
+    tensor_id v = b->in[1], h;
+    switch (f) {
+    case KERNEL_EXP:
+        return t;
+    case KERNEL_SQRT: /* h = 1/(2s), 0 at 0: h' = -2 h h */
+        h = unary_grad(s, f, unary_grad(s, f, t, v, a), v, a);
+        return ops_mul_scalar(s, h, -2.0f);
+    case KERNEL_LOG:
+        return ops_neg(s, unary_grad(s, f, unary_grad(s, f, t, v, a), v, a));
+    case KERNEL_RSQRT:
+        return ops_mul_scalar(s, ops_mul(s, t, ops_unary(s, KERNEL_SQUARE, v, 0, 0)), -1.5f);
+    case KERNEL_RECIPROCAL:
+        return ops_mul_scalar(s, ops_mul(s, t, v), -2.0f);
+    case KERNEL_SQUARE:
+        return ops_mul_scalar(s, t, 2.0f);
+    case KERNEL_SIGMOID:
+        return ops_mul(s, t, ops_add_scalar(s, ops_mul_scalar(s, v, -2.0f), 1.0f));
+    case KERNEL_TANH:
+        return ops_mul_scalar(s, ops_mul(s, t, v), -2.0f);
+    case KERNEL_SIN:
+        return ops_neg(s, ops_mul(s, t, ops_unary(s, KERNEL_SIN, v, 0, 0)));
+    case KERNEL_COS:
+        return ops_neg(s, ops_mul(s, t, ops_unary(s, KERNEL_COS, v, 0, 0)));
+    case KERNEL_ERF:
+        return ops_mul_scalar(s, ops_mul(s, unary_grad(s, f, t, v, a), v), -2.0f);
+    case KERNEL_POW:
+        return ops_mul(
+            s, t,
+            ops_mul_scalar(s, ops_unary(s, KERNEL_POW, v, a->a - 2.0f, 0), a->a * (a->a - 1.0f)));
+    case KERNEL_SILU: { /* q(1-q)(2 + x(1-2q)), q = sigmoid(x) */
+        tensor_id q = ops_unary(s, KERNEL_SIGMOID, v, 0, 0);
+        tensor_id one = ops_add_scalar(s, ops_mul_scalar(s, q, -2.0f), 1.0f);
+        tensor_id slope = unary_grad(s, KERNEL_SIGMOID, t, q, a);
+        return ops_mul(s, slope, ops_add_scalar(s, ops_mul(s, v, one), 2.0f));
+    }
+    case KERNEL_ABS:
+    case KERNEL_RELU:
+    case KERNEL_RELU6:
+    case KERNEL_LEAKY_RELU:
+    case KERNEL_HARDSIGMOID:
+    case KERNEL_CLAMP:
+        return TENSOR_NONE; /* piecewise linear: zero */
+    default:
+        return tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no second derivative", b->def->name);
+    }
+}
+
+static void grad_unary_grad(struct ops_backward *b)
+{
+    enum kernel_unary f = (enum kernel_unary)b->def->variant;
+    if (b->needs[0])
+        b->gin[0] = unary_grad(b->session, f, b->gout[0], b->in[1], b->attr);
+    if (b->needs[1])
+        b->gin[1] = second(b, f, ops_mul(b->session, b->gout[0], b->in[0]));
+}
+
+tensor_id ops_neg(struct tensor_session *s, tensor_id x)
+{
+    return ops_unary(s, KERNEL_NEG, x, 0, 0);
+}
+
+tensor_id ops_sqrt(struct tensor_session *s, tensor_id x)
+{
+    return ops_unary(s, KERNEL_SQRT, x, 0, 0);
+}
+
+tensor_id ops_reciprocal(struct tensor_session *s, tensor_id x)
+{
+    return ops_unary(s, KERNEL_RECIPROCAL, x, 0, 0);
+}
+
+tensor_id ops_clamp(struct tensor_session *s, tensor_id x, float low, float high)
+{
+    return ops_unary(s, KERNEL_CLAMP, x, low, high);
+}
+
+tensor_id ops_add_scalar(struct tensor_session *s, tensor_id x, float value)
+{
+    return ops_unary(s, KERNEL_ADD_SCALAR, x, value, 0);
+}
+
+tensor_id ops_mul_scalar(struct tensor_session *s, tensor_id x, float value)
+{
+    return ops_unary(s, KERNEL_MUL_SCALAR, x, value, 0);
+}
+
+static void build_gelu(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const int32_t *is_tanh = attr;
+    (void)def, (void)in_count;
+    out[0] = ops_unary(s, *is_tanh ? KERNEL_GELU_TANH : KERNEL_GELU, in[0], 0, 0);
+    *out_count = 1;
+}
+
+/* ---- binary --------------------------------------------------------------------------------- */
+
+static enum ebb_status infer_binary(struct ops_infer *i, struct ebb_error *err)
+{
+    int rank;
+    int64_t dims[TENSOR_RANK];
+    EBB_TRY(ops_want_f32(i, 3, err));
+    EBB_TRY(ops_broadcast(i, i->in[0], i->in[1], &rank, dims, err));
+    ops_out(i, TENSOR_F32, rank, dims);
+    i->flops = (double)tensor_count(&i->out[0]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_binary_as(const struct trace_call *call, enum kernel_binary f,
+                                     struct ebb_error *err)
+{
+    struct tensor_call c;
+    struct kernel_nd nd;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    ops_nd_shape(&nd, &c.out[0]);
+    ops_nd_operand(&nd, 0, &c.out[0]);
+    ops_nd_operand(&nd, 1, &c.in[0]);
+    ops_nd_operand(&nd, 2, &c.in[1]);
+    kernel_binary(ops_context(&c), f, &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
+                  tensor_call_in(&c, 1));
+    return EBB_OK;
+}
+
+#define BINARY_LIST(X)                                                                             \
+    X(ADD, add)                                                                                    \
+    X(SUB, sub)                                                                                    \
+    X(MUL, mul)                                                                                    \
+    X(DIV, div)                                                                                    \
+    X(MAXIMUM, maximum)                                                                            \
+    X(MINIMUM, minimum)                                                                            \
+    X(GREATER_HALF, greater_half)                                                                  \
+    X(EQUAL, equal)
+
+#define X(name, text)                                                                              \
+    static enum ebb_status run_##text(const struct trace_call *call, struct ebb_error *err)        \
+    {                                                                                              \
+        return run_binary_as(call, KERNEL_##name, err);                                            \
+    }
+BINARY_LIST(X)
+#undef X
+
+static void grad_binary(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    tensor_id g = b->gout[0], p = b->in[0], q = b->in[1], gp = g, gq = g;
+    switch ((enum kernel_binary)b->def->variant) {
+    case KERNEL_ADD:
+        break;
+    case KERNEL_SUB:
+        gq = b->needs[1] ? ops_neg(s, g) : g;
+        break;
+    case KERNEL_MUL:
+        gp = b->needs[0] ? ops_mul(s, g, q) : g;
+        gq = b->needs[1] ? ops_mul(s, g, p) : g;
+        break;
+    case KERNEL_DIV: /* d/dq = -g y / q */
+        gp = ops_div(s, g, q);
+        gq = b->needs[1] ? ops_neg(s, ops_mul(s, gp, b->out[0])) : g;
+        break;
+    case KERNEL_MAXIMUM:
+        gp = b->needs[0] ? ops_mul(s, g, ops_binary(s, KERNEL_GREATER_HALF, p, q)) : g;
+        gq = b->needs[1] ? ops_mul(s, g, ops_binary(s, KERNEL_GREATER_HALF, q, p)) : g;
+        break;
+    case KERNEL_MINIMUM:
+        gp = b->needs[0] ? ops_mul(s, g, ops_binary(s, KERNEL_GREATER_HALF, q, p)) : g;
+        gq = b->needs[1] ? ops_mul(s, g, ops_binary(s, KERNEL_GREATER_HALF, p, q)) : g;
+        break;
+    default:
+        return; /* comparisons: zero */
+    }
+    if (b->needs[0])
+        b->gin[0] = ops_reduce_to(s, gp, tensor_view_of(s, p));
+    if (b->needs[1])
+        b->gin[1] = ops_reduce_to(s, gq, tensor_view_of(s, q));
+}
+
+tensor_id ops_binary(struct tensor_session *s, enum kernel_binary f, tensor_id a, tensor_id b)
+{
+    return ops_emit(s, binary_row(f), NULL, 2, (tensor_id[]){a, b});
+}
+
+tensor_id ops_add(struct tensor_session *s, tensor_id a, tensor_id b)
+{
+    return ops_binary(s, KERNEL_ADD, a, b);
+}
+
+tensor_id ops_sub(struct tensor_session *s, tensor_id a, tensor_id b)
+{
+    return ops_binary(s, KERNEL_SUB, a, b);
+}
+
+tensor_id ops_mul(struct tensor_session *s, tensor_id a, tensor_id b)
+{
+    return ops_binary(s, KERNEL_MUL, a, b);
+}
+
+tensor_id ops_div(struct tensor_session *s, tensor_id a, tensor_id b)
+{
+    return ops_binary(s, KERNEL_DIV, a, b);
+}
+
+/* ---- masks ---------------------------------------------------------------------------------- */
+
+struct mask_attr { /* y = (m != 0) != invert ? x * scale : fill */
+    int32_t invert;
+    float scale, fill, zero;
+};
+
+static bool is_mask(const struct tensor_view *v)
+{
+    return v->dtype == TENSOR_U8 || v->dtype == TENSOR_BOOL;
+}
+
+static enum ebb_status infer_mask(struct ops_infer *i, struct ebb_error *err)
+{
+    int rank;
+    int64_t dims[TENSOR_RANK];
+    if (i->in[0]->dtype != TENSOR_F32 || !is_mask(i->in[1]))
+        return ops_wrong(i, err, "inputs must be F32 and a mask (U8 or BOOL)");
+    EBB_TRY(ops_broadcast(i, i->in[0], i->in[1], &rank, dims, err));
+    ops_out(i, TENSOR_F32, rank, dims);
+    return EBB_OK;
+}
+
+static enum ebb_status run_mask(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    struct kernel_nd nd;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct mask_attr *a = c.attr;
+    ops_nd_shape(&nd, &c.out[0]);
+    ops_nd_operand(&nd, 0, &c.out[0]);
+    ops_nd_operand(&nd, 1, &c.in[0]);
+    ops_nd_operand(&nd, 2, &c.in[1]);
+    kernel_mask(ops_context(&c), &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
+                tensor_call_in(&c, 1), a->invert, a->scale, a->fill);
+    return EBB_OK;
+}
+
+static tensor_id mask(struct tensor_session *s, tensor_id x, tensor_id m, bool invert, float scale,
+                      float fill)
+{
+    struct mask_attr attr = {invert, scale, fill, 0.0f};
+    return ops_emit(s, &rows[ROW_MASK], &attr, 2, (tensor_id[]){x, m});
+}
+
+static void grad_mask(struct ops_backward *b)
+{
+    const struct mask_attr *a = b->attr;
+    if (b->needs[0])
+        b->gin[0] = ops_reduce_to(b->session,
+                                  mask(b->session, b->gout[0], b->in[1], a->invert, a->scale, 0.0f),
+                                  tensor_view_of(b->session, b->in[0]));
+}
+
+static void build_masked_fill(struct tensor_session *s, const struct ops_def *def,
+                              const tensor_id *in, size_t in_count, const void *attr,
+                              tensor_id *out, size_t *out_count)
+{
+    const struct scalars *a = attr;
+    (void)def, (void)in_count;
+    out[0] = mask(s, in[0], in[1], true, 1.0f, a->a);
+    *out_count = 1;
+}
+
+static void build_dropout_mask(struct tensor_session *s, const struct ops_def *def,
+                               const tensor_id *in, size_t in_count, const void *attr,
+                               tensor_id *out, size_t *out_count)
+{
+    const struct scalars *a = attr;
+    (void)def, (void)in_count;
+    out[0] = mask(s, in[0], in[1], false, (float)(1.0 / (1.0 - (double)a->a)), 0.0f);
+    *out_count = 1;
+}
+
+static enum ebb_status infer_where(struct ops_infer *i, struct ebb_error *err)
+{
+    int rank;
+    int64_t dims[TENSOR_RANK];
+    struct tensor_view both;
+    if (!is_mask(i->in[0]))
+        return ops_wrong(i, err, "input 0 must be a mask (U8 or BOOL)");
+    EBB_TRY(ops_want_f32(i, 6, err));
+    EBB_TRY(ops_broadcast(i, i->in[1], i->in[2], &rank, dims, err));
+    tensor_view_init(&both, TENSOR_F32, rank, dims);
+    EBB_TRY(ops_broadcast(i, &both, i->in[0], &rank, dims, err));
+    ops_out(i, TENSOR_F32, rank, dims);
+    return EBB_OK;
+}
+
+static enum ebb_status run_where(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    struct kernel_nd nd;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    ops_nd_shape(&nd, &c.out[0]);
+    ops_nd_operand(&nd, 0, &c.out[0]);
+    for (int k = 0; k < 3; k++)
+        ops_nd_operand(&nd, k + 1, &c.in[k]);
+    kernel_where(ops_context(&c), &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
+                 tensor_call_in(&c, 1), tensor_call_in(&c, 2));
+    return EBB_OK;
+}
+
+static void grad_where(struct ops_backward *b)
+{
+    for (int k = 1; k < 3; k++)
+        if (b->needs[k])
+            b->gin[k] = ops_reduce_to(b->session,
+                                      mask(b->session, b->gout[0], b->in[0], k == 2, 1.0f, 0.0f),
+                                      tensor_view_of(b->session, b->in[k]));
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+#define F(text, member)                                                                            \
+    {                                                                                              \
+        text, OPS_FLOAT, offsetof(struct scalars, member), NULL, false                             \
+    }
+#define R(text, member)                                                                            \
+    {                                                                                              \
+        text, OPS_FLOAT, offsetof(struct scalars, member), NULL, true                              \
+    }
+static const struct ops_field field_slope[] = {F("negative_slope", a), {0}};
+static const struct ops_field field_alpha[] = {F("alpha", a), {0}};
+static const struct ops_field field_softplus[] = {F("beta", a), F("threshold", b), {0}};
+static const struct ops_field field_clamp[] = {F("min", a), F("max", b), {0}};
+static const struct ops_field field_exponent[] = {R("exponent", a), {0}};
+static const struct ops_field field_value[] = {R("value", a), {0}};
+static const struct ops_field field_p[] = {R("p", a), {0}};
+static const char *const gelu_names[] = {"none", "tanh", NULL};
+static const struct ops_field field_gelu[] = {{"approximate", OPS_NAME, 0, gelu_names, false}, {0}};
+static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0},
+                            softplus_default = {1.0f, 20.0f}, clamp_default = {-INFINITY, INFINITY};
+
+#define U(id, text, run_, f, d, internal)                                                          \
+    [KERNEL_##id] = {OPS_PRIMITIVE(text, 1, 1, infer_same, run_, grad_unary),                      \
+                     .variant = KERNEL_##id,                                                       \
+                     .attr_bytes = sizeof(struct scalars),                                         \
+                     .fields = f,                                                                  \
+                     .defaults = d,                                                                \
+                     .is_internal = internal}
+
+static const struct ops_def rows[ROW_COUNT] = {
+    U(NEG, "neg", run_neg, NULL, NULL, false),
+    U(ABS, "abs", run_abs, NULL, NULL, false),
+    U(EXP, "exp", run_exp, NULL, NULL, false),
+    U(LOG, "log", run_log, NULL, NULL, false),
+    U(SQRT, "sqrt", run_sqrt, NULL, NULL, false),
+    U(RSQRT, "rsqrt", run_rsqrt, NULL, NULL, false),
+    U(SQUARE, "square", run_square, NULL, NULL, false),
+    U(RECIPROCAL, "reciprocal", run_reciprocal, NULL, NULL, false),
+    U(ERF, "erf", run_erf, NULL, NULL, false),
+    U(SIN, "sin", run_sin, NULL, NULL, false),
+    U(COS, "cos", run_cos, NULL, NULL, false),
+    U(RELU, "relu", run_relu, NULL, NULL, false),
+    U(RELU6, "relu6", run_relu6, NULL, NULL, false),
+    U(LEAKY_RELU, "leaky_relu", run_leaky_relu, field_slope, &slope_default, false),
+    U(ELU, "elu", run_elu, field_alpha, &alpha_default, false),
+    U(SIGMOID, "sigmoid", run_sigmoid, NULL, NULL, false),
+    U(TANH, "tanh", run_tanh, NULL, NULL, false),
+    U(GELU, "gelu_erf", run_gelu, NULL, NULL, true),
+    U(GELU_TANH, "gelu_tanh", run_gelu_tanh, NULL, NULL, true),
+    U(SILU, "silu", run_silu, NULL, NULL, false),
+    U(SOFTPLUS, "softplus", run_softplus, field_softplus, &softplus_default, false),
+    U(HARDSWISH, "hardswish", run_hardswish, NULL, NULL, false),
+    U(HARDSIGMOID, "hardsigmoid", run_hardsigmoid, NULL, NULL, false),
+    U(CLAMP, "clamp", run_clamp, field_clamp, &clamp_default, false),
+    U(POW, "pow_scalar", run_pow_scalar, field_exponent, NULL, false),
+    U(ADD_SCALAR, "add_scalar", run_add_scalar, field_value, NULL, false),
+    U(MUL_SCALAR, "mul_scalar", run_mul_scalar, field_value, NULL, false),
+#define X(name_, text, saves)                                                                      \
+    [UNARY_GRAD + KERNEL_##name_] = {                                                              \
+        OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, run_##text##_grad, grad_unary_grad),        \
+        .variant = KERNEL_##name_, .attr_bytes = sizeof(struct scalars), .is_internal = true},
+    KERNEL_UNARY_LIST(X)
+#undef X
+        [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, run_mask, grad_mask), .strided = 3,
+                      .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
+    [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, run_where, grad_where), .strided = 7},
+#define X(name_, text)                                                                             \
+    [ROW_BINARY + KERNEL_##                                                                        \
+        name_] = {OPS_PRIMITIVE(#text, 2, 2, infer_binary, run_##text, grad_binary),               \
+                  .variant = KERNEL_##name_, .strided = 3,                                         \
+                  .is_internal = KERNEL_##name_ >= KERNEL_GREATER_HALF},
+    BINARY_LIST(X)
+#undef X
+        [ROW_GELU] = {.name = "gelu",
+                      .min_in = 1,
+                      .max_in = 1,
+                      .build = build_gelu,
+                      .attr_bytes = sizeof(int32_t),
+                      .fields = field_gelu},
+    [ROW_MASKED_FILL] = {.name = "masked_fill",
+                         .min_in = 2,
+                         .max_in = 2,
+                         .build = build_masked_fill,
+                         .attr_bytes = sizeof(struct scalars),
+                         .fields = field_value},
+    [ROW_DROPOUT_MASK] = {.name = "dropout_mask",
+                          .min_in = 2,
+                          .max_in = 2,
+                          .build = build_dropout_mask,
+                          .attr_bytes = sizeof(struct scalars),
+                          .fields = field_p},
+};
+
+static const struct ops_def *binary_row(enum kernel_binary f)
+{
+    return &rows[ROW_BINARY + (int)f];
+}
+
+const struct ops_family ops_elementwise_family = {rows, ROW_COUNT};

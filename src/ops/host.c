@@ -1,0 +1,106 @@
+/* host.c - runs a trace on host memory, op after op, nothing freed: what exec's results are
+ * compared with. */
+#include <string.h>
+
+#include "base/heap.h"
+#include "ops/ops.h"
+
+#define GUARD 64
+#define GUARD_BYTE 0xA5
+
+enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace, void *context,
+                                struct ebb_error *err)
+{
+    struct ops_host h = {.trace = trace, .context = context};
+    h.pointers = ebb_calloc(trace->storage_count + 1, sizeof *h.pointers);
+    if (!h.pointers)
+        return ebb_no_memory(err, trace->storage_count * sizeof *h.pointers);
+    for (uint32_t i = 0; i < trace->storage_count; i++) {
+        size_t bytes = (size_t)trace->storages[i].bytes;
+        h.pointers[i] = ebb_alloc_aligned(256, bytes + GUARD);
+        if (!h.pointers[i]) {
+            ops_host_destroy(&h);
+            return ebb_no_memory(err, bytes);
+        }
+        /* what no op has written is NaN: reading it shows */
+        memset(h.pointers[i], 0xFF, bytes);
+        memset((unsigned char *)h.pointers[i] + bytes, GUARD_BYTE, GUARD);
+        h.bytes += bytes;
+    }
+    *host = h;
+    return EBB_OK;
+}
+
+void ops_host_destroy(struct ops_host *host)
+{
+    for (uint32_t i = 0; host->pointers && i < host->trace->storage_count; i++)
+        ebb_free(host->pointers[i]);
+    ebb_free(host->pointers);
+    host->pointers = NULL;
+}
+
+void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor)
+{
+    return host->pointers[host->trace->tensors[trace_tensor].storage];
+}
+
+static bool is_guarded(const unsigned char *p)
+{
+    for (int i = 0; i < GUARD; i++)
+        if (p[i] != GUARD_BYTE)
+            return false;
+    return true;
+}
+
+static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, struct ebb_error *err)
+{
+    const struct trace *t = h->trace;
+    const void *in[TENSOR_PORTS];
+    void *out[TENSOR_PORTS];
+    if (op->input_count > TENSOR_PORTS || op->output_count > TENSOR_PORTS)
+        return ebb_fail(err, EBB_EINTERNAL, "op %s: too many inputs or outputs", op->kind->name);
+    for (uint32_t k = 0; k < op->input_count; k++)
+        in[k] = ops_host_tensor(h, t->inputs[op->input_first + k]);
+    for (uint32_t k = 0; k < op->output_count; k++)
+        out[k] = ops_host_tensor(h, op->output_first + k);
+    size_t bytes = (size_t)op->workspace_bytes;
+    unsigned char *workspace = bytes ? ebb_alloc_aligned(256, bytes + GUARD) : NULL;
+    if (bytes && !workspace)
+        return ebb_no_memory(err, bytes);
+    if (bytes)
+        memset(workspace + bytes, GUARD_BYTE, GUARD);
+    struct trace_call call = {.in = in,
+                              .out = out,
+                              .workspace = workspace,
+                              .attr = t->attrs + op->attr_first,
+                              .attr_bytes = op->attr_bytes,
+                              .context = h->context};
+    enum ebb_status status = op->kind->run(&call, err);
+    bool is_clean = !bytes || is_guarded(workspace + bytes);
+    ebb_free(workspace);
+    for (uint32_t k = 0; is_clean && k < op->output_count; k++) {
+        uint32_t storage = t->tensors[op->output_first + k].storage;
+        is_clean =
+            is_guarded((const unsigned char *)h->pointers[storage] + t->storages[storage].bytes);
+    }
+    if (status == EBB_OK && !is_clean)
+        return ebb_fail(err, EBB_EINTERNAL, "op %s: wrote behind its output or workspace",
+                        op->kind->name);
+    return status;
+}
+
+enum ebb_status ops_host_run(struct ops_host *host, struct ebb_error *err)
+{
+    const struct trace *t = host->trace;
+    for (uint32_t i = 0; i < t->op_count; i++) {
+        const struct trace_op *op = &t->ops[i];
+        if (op->is_leaf)
+            continue;
+        if (!op->kind->run)
+            return ebb_fail(err, EBB_EUNSUPPORTED, "op %s: has no kernel", op->kind->name);
+        enum ebb_status status = run_op(host, op, err);
+        if (status != EBB_OK)
+            return ebb_context(err, status, "op %u (%s)", i, op->kind->name);
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,141 @@
+/* internal.h - private: rows of the op table and what the families share. */
+#ifndef EBB_OPS_INTERNAL_H
+#define EBB_OPS_INTERNAL_H
+
+#include <math.h>
+#include <string.h>
+
+#include "kernel/kernel.h"
+#include "ops/ops.h"
+
+struct ops_ints {
+    int64_t v[TENSOR_RANK];
+    int32_t count;
+    int32_t is_scalar; /* given as one number */
+};
+
+enum ops_field_kind {
+    OPS_FLOAT,  /* float */
+    OPS_INT,    /* int64_t */
+    OPS_BOOL,   /* int32_t */
+    OPS_INTS,   /* struct ops_ints: a number or a list */
+    OPS_FLOATS, /* struct ops_floats */
+    OPS_NAME,   /* int32_t: index into names */
+    OPS_RANGES, /* struct ops_ranges: [[dim, begin, end, step], ...] */
+};
+
+struct ops_floats {
+    double v[4];
+    int32_t count, is_scalar;
+};
+
+struct ops_ranges {
+    int64_t v[TENSOR_RANK][4];
+    int64_t count;
+};
+
+struct ops_field {
+    const char *name;
+    enum ops_field_kind kind;
+    size_t offset;
+    const char *const *names; /* OPS_NAME: NULL-terminated */
+    bool is_required;
+};
+
+struct ops_infer {
+    struct tensor_session *session;
+    const struct ops_def *def;
+    const struct tensor_view *in[TENSOR_PORTS];
+    size_t in_count;
+    const void *attr;
+    struct tensor_view out[TENSOR_PORTS];
+    uint8_t mutates[TENSOR_PORTS];
+    size_t out_count;
+    size_t workspace_bytes;
+    double flops;
+};
+
+struct ops_def {
+    const char *name;
+    int variant; /* which member of a family */
+    uint8_t min_in, max_in;
+    bool is_internal;
+    bool is_view;
+    uint64_t strided; /* bit i: input i may be strided */
+    size_t attr_bytes;
+    const struct ops_field *fields; /* ends with name NULL; NULL: no attributes */
+    const void *defaults;           /* attr_bytes; NULL: zero */
+    struct trace_kind kind;         /* primitives */
+    enum ebb_status (*infer)(struct ops_infer *i, struct ebb_error *err); /* primitives and views */
+    void (*build)(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                  size_t in_count, const void *attr, tensor_id *out, size_t *out_count);
+    void (*grad)(struct ops_backward *b);
+};
+
+/* Head of a primitive row. */
+#define OPS_PRIMITIVE(text, low, high, infer_, run_, grad_)                                        \
+    .name = (text), .min_in = (low), .max_in = (high), .infer = (infer_), .grad = (grad_),         \
+    .kind = {.name = (text), .purity = TRACE_PURE, .run = (run_)}
+
+struct ops_family {
+    const struct ops_def *rows;
+    size_t count;
+};
+extern const struct ops_family ops_elementwise_family, ops_reduce_family, ops_product_family,
+    ops_recurrent_family, ops_conv_family, ops_pool_family, ops_norm_family, ops_shape_family,
+    ops_index_family, ops_loss_family, ops_update_family;
+
+/* Appends a primitive or view; strided inputs are copied where the row wants it. Returns output 0.
+ */
+tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const void *attr,
+                   size_t in_count, const tensor_id *in);
+static inline tensor_id ops_output(tensor_id first, uint32_t i)
+{
+    return first.v ? (tensor_id){first.v + i} : TENSOR_NONE;
+}
+
+/* Inside run: decoded call, kernel context. */
+static inline struct kernel_context *ops_context(const struct tensor_call *c)
+{
+    return c->call->context;
+}
+
+/* Inside infer. */
+void ops_out(struct ops_infer *i, enum tensor_dtype dtype, int rank, const int64_t *dims);
+enum ebb_status ops_wrong(const struct ops_infer *i, struct ebb_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+enum ebb_status ops_want_f32(const struct ops_infer *i, uint64_t mask, struct ebb_error *err);
+/* -1 for the last dimension and so on; EBB_EINPUT when outside. */
+enum ebb_status ops_dim(const struct ops_infer *i, int64_t dim, int rank, int *out,
+                        struct ebb_error *err);
+/* numpy broadcasting of input views a and b. */
+enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_view *a,
+                              const struct tensor_view *b, int *rank, int64_t *dims,
+                              struct ebb_error *err);
+/* Strides of `view` in an index space of rank/dims (0 where broadcast). */
+void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view);
+void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape);
+
+/* Sum g down to the shape of `like` (undo broadcasting). */
+tensor_id ops_reduce_to(struct tensor_session *s, tensor_id g, const struct tensor_view *like);
+tensor_id ops_expand_to(struct tensor_session *s, tensor_id x, const struct tensor_view *like);
+tensor_id ops_permute(struct tensor_session *s, tensor_id x, const int64_t *dims);
+tensor_id ops_transpose(struct tensor_session *s, tensor_id x, int a, int b);
+tensor_id ops_slice_dim(struct tensor_session *s, tensor_id x, int dim, int64_t begin, int64_t end,
+                        int64_t step);
+tensor_id ops_cat(struct tensor_session *s, const tensor_id *in, size_t count, int dim);
+/* Sum over the dimensions with their bit set; kept as size 1 when keepdim. */
+tensor_id ops_reduce_dims(struct tensor_session *s, const char *name, tensor_id x, uint64_t mask,
+                          bool keepdim);
+tensor_id ops_unary(struct tensor_session *s, enum kernel_unary f, tensor_id x, float a, float b);
+tensor_id ops_binary(struct tensor_session *s, enum kernel_binary f, tensor_id a, tensor_id b);
+tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id bias);
+tensor_id ops_layer_norm(struct tensor_session *s, tensor_id x, int64_t n, float eps);
+
+/* [outer, n, inner] around a dimension. */
+struct ops_lines {
+    int64_t outer, n, inner;
+};
+struct ops_lines ops_lines_of(const struct tensor_view *view, int dim);
+
+#endif

@@ -1,0 +1,323 @@
+/* loss.c - losses with torch's reductions. */
+#include "ops/internal.h"
+
+enum {
+    ROW_MSE,
+    ROW_L1,
+    ROW_SMOOTH_L1,
+    ROW_BCE,
+    ROW_BCE_LOGITS,
+    ROW_KL,
+    ROW_LOSS_GRAD,
+    ROW_CROSS_ENTROPY = ROW_LOSS_GRAD + 6,
+    ROW_NLL,
+    ROW_CROSS_ENTROPY_GRAD,
+    ROW_NLL_GRAD,
+    ROW_COUNT
+};
+
+static const struct ops_def rows[ROW_COUNT];
+
+struct loss_attr {
+    int32_t reduction;
+    float beta;
+};
+
+struct entropy_attr {
+    int64_t ignore_index;
+    int32_t reduction;
+    float label_smoothing;
+};
+
+/* ---- element-wise --------------------------------------------------------------------------- */
+
+static enum ebb_status infer_loss(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct loss_attr *a = i->attr;
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    if (!tensor_same_shape(i->in[0], i->in[1]))
+        return ops_wrong(i, err, "input and target must have the same shape");
+    if (a->reduction == KERNEL_REDUCE_NONE)
+        ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    else
+        ops_out(i, TENSOR_F32, 0, NULL);
+    i->flops = 10.0 * (double)tensor_count(i->in[0]);
+    return EBB_OK;
+}
+
+static int64_t batch_of(const struct tensor_view *x)
+{
+    return x->rank ? x->dims[0] : 1;
+}
+
+static enum ebb_status run_loss_as(const struct trace_call *call, enum kernel_loss f,
+                                   struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct loss_attr *a = c.attr;
+    kernel_loss(ops_context(&c), f, (enum kernel_reduction)a->reduction, tensor_count(&c.in[0]),
+                batch_of(&c.in[0]), a->beta, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+/* dy, x, t -> dx */
+static enum ebb_status infer_loss_grad(struct ops_infer *i, struct ebb_error *err)
+{
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    ops_out(i, TENSOR_F32, i->in[1]->rank, i->in[1]->dims);
+    i->flops = 10.0 * (double)tensor_count(i->in[1]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_grad_as(const struct trace_call *call, enum kernel_loss f,
+                                   struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct loss_attr *a = c.attr;
+    kernel_loss_grad(ops_context(&c), f, (enum kernel_reduction)a->reduction,
+                     tensor_count(&c.in[1]), batch_of(&c.in[1]), a->beta, tensor_call_in(&c, 0),
+                     tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+#define LOSS_LIST(X)                                                                               \
+    X(MSE, mse_loss)                                                                               \
+    X(L1, l1_loss)                                                                                 \
+    X(SMOOTH_L1, smooth_l1_loss)                                                                   \
+    X(BCE, bce_loss)                                                                               \
+    X(BCE_LOGITS, bce_with_logits_loss)                                                            \
+    X(KL, kl_div_loss)
+
+#define X(name, text)                                                                              \
+    static enum ebb_status run_##text(const struct trace_call *call, struct ebb_error *err)        \
+    {                                                                                              \
+        return run_loss_as(call, KERNEL_##name, err);                                              \
+    }                                                                                              \
+    static enum ebb_status run_##text##_grad(const struct trace_call *call, struct ebb_error *err) \
+    {                                                                                              \
+        return run_grad_as(call, KERNEL_##name, err);                                              \
+    }
+LOSS_LIST(X)
+#undef X
+
+static void grad_loss(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    enum kernel_loss f = (enum kernel_loss)b->def->variant;
+    tensor_id g = ops_emit(s, &rows[ROW_LOSS_GRAD + (int)f], b->attr, 3,
+                           (tensor_id[]){b->gout[0], b->in[0], b->in[1]});
+    if (b->needs[0])
+        b->gin[0] = g;
+    if (b->needs[1]) {
+        if (f == KERNEL_MSE || f == KERNEL_L1 || f == KERNEL_SMOOTH_L1)
+            b->gin[1] = ops_neg(s, g);
+        else
+            tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no gradient for its target", b->def->name);
+    }
+}
+
+/* Second derivatives of mse and bce. The first is dx = dy c s(x), c = 1/n or 1. */
+static void grad_loss_grad(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    const struct loss_attr *a = b->attr;
+    enum kernel_loss f = (enum kernel_loss)b->def->variant;
+    tensor_id g = b->gout[0], dy = b->in[0], x = b->in[1], t = b->in[2], slope, curve;
+    const struct tensor_view v = *tensor_view_of(s, x), dv = *tensor_view_of(s, dy);
+    double c = 1;
+    if (a->reduction == KERNEL_REDUCE_MEAN)
+        c = 1.0 / (double)tensor_count(&v);
+    else if (a->reduction == KERNEL_REDUCE_BATCHMEAN)
+        c = 1.0 / (double)batch_of(&v);
+    if (f == KERNEL_MSE) {
+        slope = ops_mul_scalar(s, ops_sub(s, x, t), 2.0f);
+        curve = ops_full(s, v.rank, v.dims, 2.0f);
+    } else if (f == KERNEL_BCE) { /* s = (x-t)/q, q = x(1-x): s' = (1 - s (1-2x)) / q */
+        tensor_id q =
+            ops_clamp(s, ops_mul(s, x, ops_add_scalar(s, ops_neg(s, x), 1.0f)), 1e-12f, INFINITY);
+        slope = ops_div(s, ops_sub(s, x, t), q);
+        tensor_id skew = ops_mul(s, slope, ops_add_scalar(s, ops_mul_scalar(s, x, -2.0f), 1.0f));
+        curve = ops_div(s, ops_add_scalar(s, ops_neg(s, skew), 1.0f), q);
+    } else {
+        tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no second derivative", b->def->name);
+        return;
+    }
+    if (b->needs[2]) {
+        tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no second derivative for its target",
+                    b->def->name);
+        return;
+    }
+    if (b->needs[0])
+        b->gin[0] = ops_reduce_to(s, ops_mul_scalar(s, ops_mul(s, g, slope), (float)c), &dv);
+    if (b->needs[1])
+        b->gin[1] = ops_mul_scalar(s, ops_mul(s, ops_mul(s, g, curve), dy), (float)c);
+}
+
+/* ---- cross entropy -------------------------------------------------------------------------- */
+
+static enum ebb_status want_targets(const struct ops_infer *i, const struct tensor_view *x,
+                                    const struct tensor_view *t, const struct tensor_view *w,
+                                    struct ebb_error *err)
+{
+    bool fits =
+        x->dtype == TENSOR_F32 && t->dtype == TENSOR_I64 && x->rank >= 1 && t->rank == x->rank - 1;
+    for (int d = 0; fits && d < t->rank; d++)
+        fits = t->dims[d] == x->dims[x->rank == 1 || d == 0 ? d : d + 1];
+    if (!fits || x->rank < 2)
+        return ops_wrong(i, err, "logits must be F32 [n, classes, ...], targets I64 [n, ...]");
+    if (w && (w->dtype != TENSOR_F32 || w->rank != 1 || w->dims[0] != x->dims[1]))
+        return ops_wrong(i, err, "weights must be F32, one per class");
+    return EBB_OK;
+}
+
+static enum ebb_status infer_entropy(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct entropy_attr *a = i->attr;
+    EBB_TRY(want_targets(i, i->in[0], i->in[1], i->in_count > 2 ? i->in[2] : NULL, err));
+    if (a->reduction == KERNEL_REDUCE_NONE)
+        ops_out(i, TENSOR_F32, i->in[1]->rank, i->in[1]->dims);
+    else
+        ops_out(i, TENSOR_F32, 0, NULL);
+    i->flops = 12.0 * (double)tensor_count(i->in[0]);
+    return EBB_OK;
+}
+
+/* dy, x, t [, w] -> dx */
+static enum ebb_status infer_entropy_grad(struct ops_infer *i, struct ebb_error *err)
+{
+    EBB_TRY(want_targets(i, i->in[1], i->in[2], i->in_count > 3 ? i->in[3] : NULL, err));
+    ops_out(i, TENSOR_F32, i->in[1]->rank, i->in[1]->dims);
+    i->flops = 16.0 * (double)tensor_count(i->in[1]);
+    return EBB_OK;
+}
+
+static struct kernel_cross_entropy describe(const struct tensor_call *c,
+                                            const struct tensor_view *x, bool is_log_prob)
+{
+    const struct entropy_attr *a = c->attr;
+    struct ops_lines l = ops_lines_of(x, 1);
+    return (struct kernel_cross_entropy){.n = l.outer,
+                                         .classes = l.n,
+                                         .inner = l.inner,
+                                         .ignore_index = a->ignore_index,
+                                         .reduction = (enum kernel_reduction)a->reduction,
+                                         .smoothing = a->label_smoothing,
+                                         .is_log_prob = is_log_prob};
+}
+
+static enum ebb_status run_entropy_as(const struct trace_call *call, bool is_log_prob,
+                                      struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    struct kernel_cross_entropy e = describe(&c, &c.in[0], is_log_prob);
+    return kernel_cross_entropy(ops_context(&c), &e, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                                c.input_count > 2 ? tensor_call_in(&c, 2) : NULL,
+                                tensor_call_out(&c, 0), err);
+}
+
+static enum ebb_status run_entropy_grad_as(const struct trace_call *call, bool is_log_prob,
+                                           struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    struct kernel_cross_entropy e = describe(&c, &c.in[1], is_log_prob);
+    return kernel_cross_entropy_grad(
+        ops_context(&c), &e, tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_in(&c, 2),
+        c.input_count > 3 ? tensor_call_in(&c, 3) : NULL, tensor_call_out(&c, 0), err);
+}
+
+static enum ebb_status run_entropy(const struct trace_call *call, struct ebb_error *err)
+{
+    return run_entropy_as(call, false, err);
+}
+
+static enum ebb_status run_nll(const struct trace_call *call, struct ebb_error *err)
+{
+    return run_entropy_as(call, true, err);
+}
+
+static enum ebb_status run_entropy_grad(const struct trace_call *call, struct ebb_error *err)
+{
+    return run_entropy_grad_as(call, false, err);
+}
+
+static enum ebb_status run_nll_grad(const struct trace_call *call, struct ebb_error *err)
+{
+    return run_entropy_grad_as(call, true, err);
+}
+
+static void grad_entropy(struct ops_backward *b)
+{
+    int row = b->def->variant == ROW_NLL ? ROW_NLL_GRAD : ROW_CROSS_ENTROPY_GRAD;
+    tensor_id in[4] = {b->gout[0], b->in[0], b->in[1]};
+    if (b->in_count > 2)
+        in[3] = b->in[2];
+    if (b->in_count > 2 && b->needs[2])
+        tensor_fail(b->session, EBB_EUNSUPPORTED, "%s: has no gradient for its weights",
+                    b->def->name);
+    else
+        b->gin[0] = ops_emit(b->session, &rows[row], b->attr, b->in_count + 1, in);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static const char *const reductions[] = {"mean", "sum", "none", NULL};
+static const char *const kl_reductions[] = {"mean", "sum", "none", "batchmean", NULL};
+#define REDUCTION(type, names)                                                                     \
+    {                                                                                              \
+        "reduction", OPS_NAME, offsetof(struct type, reduction), names, false                      \
+    }
+static const struct ops_field loss_fields[] = {REDUCTION(loss_attr, reductions), {0}};
+static const struct ops_field kl_fields[] = {REDUCTION(loss_attr, kl_reductions), {0}};
+static const struct ops_field smooth_fields[] = {
+    REDUCTION(loss_attr, reductions),
+    {"beta", OPS_FLOAT, offsetof(struct loss_attr, beta), NULL, false},
+    {0}};
+static const struct ops_field nll_fields[] = {
+    REDUCTION(entropy_attr, reductions),
+    {"ignore_index", OPS_INT, offsetof(struct entropy_attr, ignore_index), NULL, false},
+    {0}};
+static const struct ops_field entropy_fields[] = {
+    REDUCTION(entropy_attr, reductions),
+    {"ignore_index", OPS_INT, offsetof(struct entropy_attr, ignore_index), NULL, false},
+    {"label_smoothing", OPS_FLOAT, offsetof(struct entropy_attr, label_smoothing), NULL, false},
+    {0}};
+static const struct loss_attr loss_default = {.beta = 1.0f};
+static const struct entropy_attr entropy_default = {.ignore_index = -100};
+
+#define LOSS(id, text, fields_)                                                                    \
+    [ROW_##id] = {OPS_PRIMITIVE(#text, 2, 2, infer_loss, run_##text, grad_loss),                   \
+                  .variant = KERNEL_##id, .attr_bytes = sizeof(struct loss_attr),                  \
+                  .fields = fields_, .defaults = &loss_default},                                   \
+    [ROW_LOSS_GRAD + KERNEL_##id] = {                                                              \
+        OPS_PRIMITIVE(#text "_grad", 3, 3, infer_loss_grad, run_##text##_grad, grad_loss_grad),    \
+        .variant = KERNEL_##id, .attr_bytes = sizeof(struct loss_attr), .is_internal = true}
+#define ENTROPY(id, text, low, high, infer_, run_, grad_, fields_, internal)                       \
+    [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct entropy_attr),                                             \
+            .fields = fields_,                                                                     \
+            .defaults = &entropy_default,                                                          \
+            .is_internal = internal}
+
+static const struct ops_def rows[ROW_COUNT] = {
+    LOSS(MSE, mse_loss, loss_fields),
+    LOSS(L1, l1_loss, loss_fields),
+    LOSS(SMOOTH_L1, smooth_l1_loss, smooth_fields),
+    LOSS(BCE, bce_loss, loss_fields),
+    LOSS(BCE_LOGITS, bce_with_logits_loss, loss_fields),
+    LOSS(KL, kl_div_loss, kl_fields),
+    ENTROPY(ROW_CROSS_ENTROPY, "cross_entropy", 2, 3, infer_entropy, run_entropy, grad_entropy,
+            entropy_fields, false),
+    ENTROPY(ROW_NLL, "nll_loss", 2, 3, infer_entropy, run_nll, grad_entropy, nll_fields, false),
+    ENTROPY(ROW_CROSS_ENTROPY_GRAD, "cross_entropy_grad", 3, 4, infer_entropy_grad,
+            run_entropy_grad, NULL, NULL, true),
+    ENTROPY(ROW_NLL_GRAD, "nll_loss_grad", 3, 4, infer_entropy_grad, run_nll_grad, NULL, NULL,
+            true),
+};
+
+const struct ops_family ops_loss_family = {rows, ROW_COUNT};

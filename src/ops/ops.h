@@ -1,0 +1,133 @@
+/* ops.h - the op table: for every op its name, attributes, shape rule, workspace, cost, purity,
+ * gradient rule and kernel, in one row.
+ *
+ * Three sorts of rows. A *primitive* becomes one op of the trace. A *view* becomes none. A
+ * *composite* is written with other ops, so its gradient follows from theirs. Gradient rules are
+ * written with ops as well: the backward pass is part of the same trace, and second derivatives
+ * need nothing new. A rule that is missing is an error that names the op, never a silent zero.
+ *
+ * To add an op: write the row in the file of its family (elementwise, reduce, product, conv, norm,
+ * shape, loss, update), with the kernel in src/kernel; the golden runner and the finite-difference
+ * test read the table. Names and attributes are those of torch. */
+#ifndef EBB_OPS_OPS_H
+#define EBB_OPS_OPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/doc.h"
+#include "base/status.h"
+#include "tensor/tensor.h"
+
+struct ops_def;
+
+/* ---- the table ---------------------------------------------------------------------------------
+ */
+
+const struct ops_def *ops_find(const char *name); /* NULL: unknown */
+size_t ops_count(void);
+const struct ops_def *ops_at(size_t index);
+const char *ops_name(const struct ops_def *def);
+bool ops_is_internal(const struct ops_def *def); /* emitted by rules, not meant for files */
+bool ops_has_gradient(const struct ops_def *def);
+
+#define OPS_ATTR_BYTES 512
+
+/* Reads a mapping of attributes (may be NULL: all defaults) into attr. Errors name the attribute
+ * and the allowed ones. */
+enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *map, void *attr,
+                          struct ebb_error *err);
+/* Appends the op; *out_count outputs are written to out[TENSOR_PORTS]. Failures go to the session.
+ */
+void ops_call(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+              size_t in_count, const void *attr, tensor_id *out, size_t *out_count);
+
+struct ops_backward { /* one node, seen by its gradient rule */
+    struct tensor_session *session;
+    const struct ops_def *def;
+    const tensor_id *in, *out;
+    size_t in_count, out_count;
+    const tensor_id *gout; /* per output; TENSOR_NONE = zero */
+    const bool *needs;     /* per input */
+    tensor_id *gin;        /* result; TENSOR_NONE = zero */
+    const void *attr;
+};
+void ops_backward(struct ops_backward *b);
+
+/* ---- by hand: what models, grad and optim call -------------------------------------------------
+ */
+
+tensor_id ops_add(struct tensor_session *s, tensor_id a, tensor_id b);
+tensor_id ops_sub(struct tensor_session *s, tensor_id a, tensor_id b);
+tensor_id ops_mul(struct tensor_session *s, tensor_id a, tensor_id b);
+tensor_id ops_div(struct tensor_session *s, tensor_id a, tensor_id b);
+tensor_id ops_neg(struct tensor_session *s, tensor_id x);
+tensor_id ops_sqrt(struct tensor_session *s, tensor_id x);
+tensor_id ops_reciprocal(struct tensor_session *s, tensor_id x);
+tensor_id ops_clamp(struct tensor_session *s, tensor_id x, float low, float high);
+tensor_id ops_add_scalar(struct tensor_session *s, tensor_id x, float value);
+tensor_id ops_mul_scalar(struct tensor_session *s, tensor_id x, float value);
+tensor_id ops_sum(struct tensor_session *s, tensor_id x); /* of everything */
+tensor_id ops_sum_squares(struct tensor_session *s, tensor_id x);
+tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, float value);
+tensor_id ops_reshape(struct tensor_session *s, tensor_id x, int rank, const int64_t *dims);
+tensor_id ops_contiguous(struct tensor_session *s, tensor_id x); /* itself when it is */
+tensor_id ops_matmul(struct tensor_session *s, tensor_id a, tensor_id b, bool ta, bool tb);
+tensor_id ops_cast(struct tensor_session *s, tensor_id x, enum tensor_dtype dtype);
+/* Dropout with Philox coordinates (seed, instance, *step): step is an I64 tensor of one element. */
+tensor_id ops_dropout(struct tensor_session *s, tensor_id x, tensor_id step, float p, uint64_t seed,
+                      uint32_t instance);
+
+/* One optimizer update in place: out[0] = new w, then the new states. Which scalar means what:
+ * kernel/update.c. */
+#define OPS_UPDATE_SCALARS 12
+#define OPS_UPDATE_STATES 3
+enum ops_update_kind {
+    OPS_SGD,
+    OPS_ADAM,
+    OPS_RMSPROP,
+    OPS_ADAGRAD,
+    OPS_ADADELTA,
+    OPS_ADAMAX,
+    OPS_NADAM,
+    OPS_RADAM,
+    OPS_LARS,
+    OPS_LAMB,
+};
+enum ops_update_flags {
+    OPS_MOMENTUM = 1,
+    OPS_NESTEROV = 2,
+    OPS_AMSGRAD = 4,
+    OPS_CENTERED = 8,
+    OPS_NO_TRUST = 16, /* LARS, LAMB: trust ratio 1 */
+};
+void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
+                tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
+                size_t state_count, tensor_id *out);
+
+/* ---- running without a memory manager ----------------------------------------------------------
+ */
+
+/* The reference for exec: every op once, in order, everything kept, each storage a block of its own
+ * with guard bytes behind it that are checked after every op. pointers[storage] is allocated where
+ * it is NULL (leaf contents are the caller's business: set them first, or fill after
+ * ops_host_create). */
+struct ops_host {
+    const struct trace *trace;
+    void **pointers; /* per storage */
+    void *context;   /* kernel context, given to every call */
+    uint64_t bytes;  /* allocated */
+};
+enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace, void *context,
+                                struct ebb_error *err);
+enum ebb_status ops_host_run(struct ops_host *host, struct ebb_error *err);
+void ops_host_destroy(struct ops_host *host);
+/* Bytes of a tensor of the trace. */
+void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor);
+
+/* The kernel context as an opaque backend, for layers that may not see kernels. */
+enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error *err);
+void ops_backend_destroy(void *backend);
+
+#endif

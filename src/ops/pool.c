@@ -1,0 +1,540 @@
+/* pool.c - pooling, resampling, unpooling, response normalisation. */
+#include <inttypes.h>
+
+#include "ops/internal.h"
+
+enum {
+    ROW_MAX,
+    ROW_MAX_GRAD,
+    ROW_AVG,
+    ROW_AVG_GRAD,
+    ROW_ADAPTIVE,
+    ROW_ADAPTIVE_GRAD,
+    ROW_RESAMPLE,
+    ROW_RESAMPLE_GRAD,
+    ROW_UNPOOL,
+    ROW_UNPOOL_GRAD,
+    ROW_WINDOW,
+    ROW_MAX1D,
+    ROW_MAX2D,
+    ROW_MAX3D,
+    ROW_AVG1D,
+    ROW_AVG2D,
+    ROW_AVG3D,
+    ROW_ADAPTIVE2D,
+    ROW_NEAREST2D,
+    ROW_BILINEAR2D,
+    ROW_MAX_UNPOOL2D,
+    ROW_LRN,
+    ROW_COUNT
+};
+
+static const struct ops_def rows[ROW_COUNT];
+
+struct pool_attr {
+    struct ops_ints kernel, stride, padding, dilation;
+    int32_t ceil_mode, count_include_pad;
+};
+
+/* Attribute of the primitives: the kernel's description and the shapes around it. */
+struct pool_shape {
+    struct kernel_pool pool;
+    int64_t rank;
+    int64_t in[TENSOR_RANK], out[TENSOR_RANK];
+};
+
+/* ---- primitives ----------------------------------------------------------------------------- */
+
+static bool has_shape(const struct tensor_view *v, int64_t rank, const int64_t *dims)
+{
+    return v->rank == rank && memcmp(v->dims, dims, (size_t)rank * sizeof *dims) == 0;
+}
+
+static enum ebb_status infer_pool(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct pool_shape *p = i->attr;
+    int row = i->def->variant;
+    bool is_grad = row == ROW_MAX_GRAD || row == ROW_AVG_GRAD || row == ROW_ADAPTIVE_GRAD;
+    EBB_TRY(ops_want_f32(i, 1, err));
+    if (!has_shape(i->in[0], p->rank, is_grad ? p->out : p->in))
+        return ops_wrong(i, err, "the shape does not fit the pooling");
+    if (row == ROW_MAX_GRAD &&
+        (i->in[1]->dtype != TENSOR_I64 || !has_shape(i->in[1], p->rank, p->out)))
+        return ops_wrong(i, err, "input 1 must be the indices of the pooling");
+    ops_out(i, TENSOR_F32, (int)p->rank, is_grad ? p->in : p->out);
+    if (row == ROW_MAX)
+        ops_out(i, TENSOR_I64, (int)p->rank, p->out);
+    i->flops = (double)tensor_count(i->in[0]) * 4.0;
+    return EBB_OK;
+}
+
+static enum ebb_status run_pool_as(const struct trace_call *call, int row, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct pool_shape *p = c.attr;
+    const struct kernel_context *k = ops_context(&c);
+    const float *x = tensor_call_in(&c, 0);
+    float *y = tensor_call_out(&c, 0);
+    switch (row) {
+    case ROW_MAX:
+        kernel_max_pool(k, &p->pool, x, y, tensor_call_out(&c, 1));
+        break;
+    case ROW_MAX_GRAD:
+        kernel_max_pool_grad(k, &p->pool, x, tensor_call_in(&c, 1), y);
+        break;
+    case ROW_AVG:
+        kernel_avg_pool(k, &p->pool, x, y);
+        break;
+    case ROW_AVG_GRAD:
+        kernel_avg_pool_grad(k, &p->pool, x, y);
+        break;
+    case ROW_ADAPTIVE:
+        kernel_adaptive_pool(k, &p->pool, x, y);
+        break;
+    default:
+        kernel_adaptive_pool_grad(k, &p->pool, x, y);
+    }
+    return EBB_OK;
+}
+
+#define RUN(name, row)                                                                             \
+    static enum ebb_status name(const struct trace_call *call, struct ebb_error *err)              \
+    {                                                                                              \
+        return run_pool_as(call, row, err);                                                        \
+    }
+RUN(run_max, ROW_MAX)
+RUN(run_max_grad, ROW_MAX_GRAD)
+RUN(run_avg, ROW_AVG)
+RUN(run_avg_grad, ROW_AVG_GRAD)
+RUN(run_adaptive, ROW_ADAPTIVE)
+RUN(run_adaptive_grad, ROW_ADAPTIVE_GRAD)
+
+static void grad_pool(struct ops_backward *b)
+{
+    int row = b->def->variant;
+    tensor_id in[2] = {b->gout[0], b->out_count > 1 ? b->out[1] : TENSOR_NONE};
+    if (b->gout[0].v) /* X and X_grad are neighbours: linear maps, each the other's transpose */
+        b->gin[0] = ops_emit(b->session, &rows[row % 2 ? row - 1 : row + 1], b->attr,
+                             row == ROW_MAX ? 2 : 1, in);
+}
+
+/* ---- from torch's arguments ----------------------------------------------------------------- */
+
+static bool spread(const struct ops_ints *v, int nd, const int64_t *fallback, int64_t least,
+                   int64_t *out)
+{
+    for (int d = 0; d < nd; d++) {
+        out[3 - nd + d] = v->count == 0 ? fallback[3 - nd + d] : v->v[v->count == 1 ? 0 : d];
+        if (out[3 - nd + d] < least || out[3 - nd + d] > INT32_MAX)
+            return false;
+    }
+    return v->count <= 1 || v->count == nd;
+}
+
+/* Shapes and planes of x with nd trailing spatial dimensions. */
+static bool start(struct tensor_session *s, const struct ops_def *def, tensor_id x, int nd,
+                  struct pool_shape *p)
+{
+    const struct tensor_view *v = tensor_view_of(s, x);
+    memset(p, 0, sizeof *p);
+    if (v->rank < nd + 1 || v->rank > nd + 2) {
+        tensor_fail(s, EBB_EINPUT, "%s: input of rank %d, %d is needed", def->name, v->rank,
+                    nd + 2);
+        return false;
+    }
+    p->rank = v->rank;
+    memcpy(p->in, v->dims, sizeof v->dims);
+    memcpy(p->out, v->dims, sizeof v->dims);
+    p->pool.planes = 1;
+    for (int d = 0; d < v->rank - nd; d++)
+        p->pool.planes *= v->dims[d];
+    for (int d = 0; d < 3; d++) {
+        p->pool.in[d] = p->pool.out[d] = p->pool.k[d] = p->pool.stride[d] = p->pool.dilation[d] = 1;
+        if (d >= 3 - nd)
+            p->pool.in[d] = v->dims[v->rank - 3 + d];
+    }
+    return true;
+}
+
+static int64_t pooled(const struct kernel_pool *p, int d, bool is_ceil)
+{
+    int64_t span = p->in[d] + 2 * p->pad[d] - p->dilation[d] * (p->k[d] - 1) - 1;
+    if (span < 0 && !is_ceil)
+        return 0;
+    int64_t n = (span + (is_ceil ? p->stride[d] - 1 : 0)) / p->stride[d] + 1;
+    if (is_ceil && (n - 1) * p->stride[d] >= p->in[d] + p->pad[d])
+        n--; /* a window must start in the input or the left padding */
+    return n;
+}
+
+static void build_pool(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct pool_attr *a = attr;
+    bool is_max = def->variant < 10;
+    int nd = def->variant % 10;
+    struct pool_shape p;
+    const int64_t ones[3] = {1, 1, 1}, zeros[3] = {0};
+    (void)in_count;
+    if (!start(s, def, in[0], nd, &p))
+        return;
+    p.pool.count_include_pad = a->count_include_pad;
+    bool ok = a->kernel.count && spread(&a->kernel, nd, ones, 1, p.pool.k) &&
+              spread(&a->stride, nd, p.pool.k, 1, p.pool.stride) &&
+              spread(&a->padding, nd, zeros, 0, p.pool.pad) &&
+              spread(&a->dilation, nd, ones, 1, p.pool.dilation);
+    for (int d = 3 - nd; ok && d < 3; d++) {
+        p.pool.out[d] = pooled(&p.pool, d, a->ceil_mode);
+        p.out[p.rank - 3 + d] = p.pool.out[d];
+        ok = p.pool.out[d] > 0 && 2 * p.pool.pad[d] <= p.pool.k[d];
+    }
+    if (!ok) {
+        tensor_fail(s, EBB_EINPUT, "%s: kernel, stride, padding or dilation out of range",
+                    def->name);
+        return;
+    }
+    out[0] = ops_emit(s, &rows[is_max ? ROW_MAX : ROW_AVG], &p, 1, in);
+    out[1] = ops_output(out[0], 1);
+    *out_count = is_max ? 2 : 1;
+}
+
+static void build_adaptive(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                           size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct ops_ints *size = attr;
+    struct pool_shape p;
+    (void)in_count;
+    if (!start(s, def, in[0], 2, &p))
+        return;
+    if (!spread(size, 2, p.pool.in, 1, p.pool.out)) {
+        tensor_fail(s, EBB_EINPUT, "%s: output_size out of range", def->name);
+        return;
+    }
+    p.out[p.rank - 2] = p.pool.out[1];
+    p.out[p.rank - 1] = p.pool.out[2];
+    out[0] = ops_emit(s, &rows[ROW_ADAPTIVE], &p, 1, in);
+    *out_count = 1;
+}
+
+/* ---- resampling ----------------------------------------------------------------------------- */
+
+struct resample_shape {
+    struct kernel_resample r;
+    int64_t rank;
+    int64_t in[TENSOR_RANK], out[TENSOR_RANK];
+};
+
+struct resample_attr {
+    struct ops_floats scale;
+    struct ops_ints size;
+    int32_t align_corners, zero;
+};
+
+static enum ebb_status infer_resample(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct resample_shape *p = i->attr;
+    bool is_grad = i->def->variant == ROW_RESAMPLE_GRAD;
+    EBB_TRY(ops_want_f32(i, 1, err));
+    if (!has_shape(i->in[0], p->rank, is_grad ? p->out : p->in))
+        return ops_wrong(i, err, "the shape does not fit the resampling");
+    ops_out(i, TENSOR_F32, (int)p->rank, is_grad ? p->in : p->out);
+    i->flops = 10.0 * (double)(p->r.planes * p->r.out[0] * p->r.out[1]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_resample(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct resample_shape *p = c.attr;
+    kernel_resample(ops_context(&c), &p->r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+static enum ebb_status run_resample_grad(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct resample_shape *p = c.attr;
+    kernel_resample_grad(ops_context(&c), &p->r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+static void build_resample(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                           size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct resample_attr *a = attr;
+    const struct tensor_view v = *tensor_view_of(s, in[0]);
+    struct resample_shape p;
+    (void)in_count;
+    memset(&p, 0, sizeof p);
+    if (v.rank != 4 || !a->scale.count == !a->size.count || a->scale.count > 2 ||
+        a->size.count > 2) {
+        tensor_fail(s, EBB_EINPUT, "%s: input of rank 4 and one of scale, size are needed",
+                    def->name);
+        return;
+    }
+    p.r.planes = v.dims[0] * v.dims[1];
+    p.r.is_bilinear = def->variant == ROW_BILINEAR2D;
+    p.r.align_corners = a->align_corners && p.r.is_bilinear;
+    p.rank = 4;
+    memcpy(p.in, v.dims, sizeof v.dims);
+    memcpy(p.out, v.dims, sizeof v.dims);
+    for (int d = 0; d < 2; d++) {
+        int64_t n = v.dims[2 + d], m;
+        double scale = a->scale.count ? a->scale.v[a->scale.count == 1 ? 0 : d] : 0;
+        m = a->scale.count ? (int64_t)floor((double)n * scale)
+                           : a->size.v[a->size.count == 1 ? 0 : d];
+        if (m < 1 || m > INT32_MAX || n < 1) {
+            tensor_fail(s, EBB_EINPUT, "%s: output of %" PRId64, def->name, m);
+            return;
+        }
+        p.r.in[d] = n;
+        p.r.out[d] = p.out[2 + d] = m;
+        if (p.r.align_corners)
+            p.r.scale[d] = m > 1 ? (double)(n - 1) / (double)(m - 1) : 0;
+        else
+            p.r.scale[d] = a->scale.count ? 1.0 / scale : (double)n / (double)m;
+    }
+    out[0] = ops_emit(s, &rows[ROW_RESAMPLE], &p, 1, in);
+    *out_count = 1;
+}
+
+/* ---- unpooling ------------------------------------------------------------------------------ */
+
+struct unpool_attr {
+    struct ops_ints kernel, stride, padding, output_size;
+};
+
+struct plane { /* attribute of the primitives: spatial size on the large side */
+    int64_t h, w;
+};
+
+static enum ebb_status infer_unpool(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct plane *p = i->attr;
+    const struct tensor_view *index = i->in[1];
+    bool is_grad = i->def->variant == ROW_UNPOOL_GRAD;
+    EBB_TRY(ops_want_f32(i, 1, err));
+    if (index->dtype != TENSOR_I64 || index->rank < 3 ||
+        (!is_grad && !tensor_same_shape(i->in[0], index)))
+        return ops_wrong(i, err, "indices must be I64 in the shape of the pooled tensor");
+    struct tensor_view big = *index;
+    big.dims[big.rank - 2] = p->h;
+    big.dims[big.rank - 1] = p->w;
+    if (is_grad && !has_shape(i->in[0], big.rank, big.dims))
+        return ops_wrong(i, err, "the gradient has the wrong shape");
+    ops_out(i, TENSOR_F32, big.rank, is_grad ? index->dims : big.dims);
+    return EBB_OK;
+}
+
+static enum ebb_status run_unpool_as(const struct trace_call *call, bool is_grad,
+                                     struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct plane *p = c.attr;
+    const struct tensor_view *v = &c.in[1];
+    int64_t small = v->dims[v->rank - 2] * v->dims[v->rank - 1];
+    int64_t planes = small ? tensor_count(v) / small : 0;
+    if (is_grad)
+        return kernel_unpool_grad(ops_context(&c), planes, small, p->h * p->w,
+                                  tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                                  tensor_call_out(&c, 0), err);
+    return kernel_unpool(ops_context(&c), planes, small, p->h * p->w, tensor_call_in(&c, 0),
+                         tensor_call_in(&c, 1), tensor_call_out(&c, 0), err);
+}
+
+static enum ebb_status run_unpool(const struct trace_call *call, struct ebb_error *err)
+{
+    return run_unpool_as(call, false, err);
+}
+
+static enum ebb_status run_unpool_grad(const struct trace_call *call, struct ebb_error *err)
+{
+    return run_unpool_as(call, true, err);
+}
+
+static void grad_unpool(struct ops_backward *b)
+{
+    int row = b->def->variant == ROW_UNPOOL ? ROW_UNPOOL_GRAD : ROW_UNPOOL;
+    if (b->needs[0])
+        b->gin[0] =
+            ops_emit(b->session, &rows[row], b->attr, 2, (tensor_id[]){b->gout[0], b->in[1]});
+}
+
+static void build_unpool(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct unpool_attr *a = attr;
+    const struct tensor_view *v = tensor_view_of(s, in[0]);
+    int64_t size[2];
+    (void)in_count;
+    for (int d = 0; d < 2 && v->rank >= 3; d++) {
+        const struct ops_ints *t = a->stride.count ? &a->stride : &a->kernel;
+        int64_t k = a->kernel.v[a->kernel.count == 1 ? 0 : d], stride = t->v[t->count == 1 ? 0 : d];
+        int64_t pad = a->padding.v[a->padding.count <= 1 ? 0 : d];
+        size[d] = (v->dims[v->rank - 2 + d] - 1) * stride - 2 * pad + k;
+        if (a->output_size.count >= 2)
+            size[d] = a->output_size.v[a->output_size.count - 2 + d];
+    }
+    if (v->rank < 3 || a->kernel.count > 2 || a->stride.count > 2 || a->padding.count > 2 ||
+        a->output_size.count == 1 || size[0] < 1 || size[1] < 1) {
+        tensor_fail(s, EBB_EINPUT, "%s: kernel, stride, padding or output_size out of range",
+                    def->name);
+        return;
+    }
+    struct plane p = {size[0], size[1]};
+    out[0] = ops_emit(s, &rows[ROW_UNPOOL], &p, 2, in);
+    *out_count = 1;
+}
+
+/* ---- local response normalisation ----------------------------------------------------------- */
+
+struct window_attr {
+    int64_t before, after;
+};
+
+static enum ebb_status infer_window(struct ops_infer *i, struct ebb_error *err)
+{
+    EBB_TRY(ops_want_f32(i, 1, err));
+    if (i->in[0]->rank < 2)
+        return ops_wrong(i, err, "rank 2 or more is needed");
+    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    return EBB_OK;
+}
+
+static enum ebb_status run_window(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct window_attr *a = c.attr;
+    struct ops_lines l = ops_lines_of(&c.in[0], 1);
+    kernel_channel_window(ops_context(&c), l.outer, l.n, l.inner, a->before, a->after,
+                          tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+static void grad_window(struct ops_backward *b)
+{
+    const struct window_attr *a = b->attr;
+    struct window_attr mirror = {a->after, a->before};
+    b->gin[0] = ops_emit(b->session, b->def, &mirror, 1, b->gout);
+}
+
+struct lrn_attr {
+    int64_t size;
+    float alpha, beta, k, zero;
+};
+
+static void build_lrn(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                      size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct lrn_attr *a = attr;
+    struct window_attr window = {a->size / 2, (a->size - 1) / 2};
+    (void)def, (void)in_count;
+    if (a->size < 1) {
+        tensor_fail(s, EBB_EINPUT, "lrn: size %" PRId64, a->size);
+        return;
+    }
+    tensor_id square = ops_unary(s, KERNEL_SQUARE, in[0], 0, 0);
+    tensor_id sum = ops_emit(s, &rows[ROW_WINDOW], &window, 1, &square);
+    tensor_id d = ops_add_scalar(
+        s, ops_mul_scalar(s, sum, (float)((double)a->alpha / (double)a->size)), a->k);
+    out[0] = ops_mul(s, in[0], ops_unary(s, KERNEL_POW, d, -a->beta, 0));
+    *out_count = 1;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+#define INTS(type, text, required)                                                                 \
+    {                                                                                              \
+#text, OPS_INTS, offsetof(struct type, text), NULL, required                               \
+    }
+#define BOOL(type, text)                                                                           \
+    {                                                                                              \
+#text, OPS_BOOL, offsetof(struct type, text), NULL, false                                  \
+    }
+static const struct ops_field max_fields[] = {
+    INTS(pool_attr, kernel, true),   INTS(pool_attr, stride, false),
+    INTS(pool_attr, padding, false), INTS(pool_attr, dilation, false),
+    BOOL(pool_attr, ceil_mode),      {0}};
+static const struct ops_field avg_fields[] = {
+    INTS(pool_attr, kernel, true),      INTS(pool_attr, stride, false),
+    INTS(pool_attr, padding, false),    BOOL(pool_attr, ceil_mode),
+    BOOL(pool_attr, count_include_pad), {0}};
+static const struct pool_attr pool_default = {.count_include_pad = 1};
+static const struct ops_field adaptive_fields[] = {{"output_size", OPS_INTS, 0, NULL, true}, {0}};
+static const struct ops_field nearest_fields[] = {
+    {"scale", OPS_FLOATS, offsetof(struct resample_attr, scale), NULL, false},
+    INTS(resample_attr, size, false),
+    {0}};
+static const struct ops_field bilinear_fields[] = {
+    {"scale", OPS_FLOATS, offsetof(struct resample_attr, scale), NULL, false},
+    INTS(resample_attr, size, false),
+    BOOL(resample_attr, align_corners),
+    {0}};
+static const struct ops_field unpool_fields[] = {INTS(unpool_attr, kernel, true),
+                                                 INTS(unpool_attr, stride, false),
+                                                 INTS(unpool_attr, padding, false),
+                                                 INTS(unpool_attr, output_size, false),
+                                                 {0}};
+static const struct ops_field lrn_fields[] = {
+    {"size", OPS_INT, offsetof(struct lrn_attr, size), NULL, true},
+    {"alpha", OPS_FLOAT, offsetof(struct lrn_attr, alpha), NULL, false},
+    {"beta", OPS_FLOAT, offsetof(struct lrn_attr, beta), NULL, false},
+    {"k", OPS_FLOAT, offsetof(struct lrn_attr, k), NULL, false},
+    {0}};
+static const struct lrn_attr lrn_default = {.alpha = 1e-4f, .beta = 0.75f, .k = 1.0f};
+
+#define POOL(id, text, ins, run_, grad_)                                                           \
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, run_, grad_), .variant = id,                 \
+            .attr_bytes = sizeof(struct pool_shape), .is_internal = true}
+#define RESAMPLE(id, text, run_)                                                                   \
+    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, run_, grad_pool), .variant = id,             \
+            .attr_bytes = sizeof(struct resample_shape), .is_internal = true}
+#define UNPOOL(id, text, run_)                                                                     \
+    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, run_, grad_unpool), .variant = id,             \
+            .attr_bytes = sizeof(struct plane), .is_internal = true}
+#define TORCH(id, text, n, kind, build_, type, fields_, defaults_)                                 \
+    [id] = {.name = text,                                                                          \
+            .min_in = n,                                                                           \
+            .max_in = n,                                                                           \
+            .variant = kind,                                                                       \
+            .build = build_,                                                                       \
+            .attr_bytes = sizeof(type),                                                            \
+            .fields = fields_,                                                                     \
+            .defaults = defaults_}
+
+static const struct ops_def rows[ROW_COUNT] = {
+    POOL(ROW_MAX, "max_pool", 1, run_max, grad_pool),
+    POOL(ROW_MAX_GRAD, "max_pool_grad", 2, run_max_grad, NULL),
+    POOL(ROW_AVG, "avg_pool", 1, run_avg, grad_pool),
+    POOL(ROW_AVG_GRAD, "avg_pool_grad", 1, run_avg_grad, grad_pool),
+    POOL(ROW_ADAPTIVE, "adaptive_pool", 1, run_adaptive, grad_pool),
+    POOL(ROW_ADAPTIVE_GRAD, "adaptive_pool_grad", 1, run_adaptive_grad, grad_pool),
+    RESAMPLE(ROW_RESAMPLE, "resample", run_resample),
+    RESAMPLE(ROW_RESAMPLE_GRAD, "resample_grad", run_resample_grad),
+    UNPOOL(ROW_UNPOOL, "unpool", run_unpool),
+    UNPOOL(ROW_UNPOOL_GRAD, "unpool_grad", run_unpool_grad),
+    [ROW_WINDOW] = {OPS_PRIMITIVE("channel_window", 1, 1, infer_window, run_window, grad_window),
+                    .attr_bytes = sizeof(struct window_attr), .is_internal = true},
+    TORCH(ROW_MAX1D, "max_pool1d", 1, 1, build_pool, struct pool_attr, max_fields, &pool_default),
+    TORCH(ROW_MAX2D, "max_pool2d", 1, 2, build_pool, struct pool_attr, max_fields, &pool_default),
+    TORCH(ROW_MAX3D, "max_pool3d", 1, 3, build_pool, struct pool_attr, max_fields, &pool_default),
+    TORCH(ROW_AVG1D, "avg_pool1d", 1, 11, build_pool, struct pool_attr, avg_fields, &pool_default),
+    TORCH(ROW_AVG2D, "avg_pool2d", 1, 12, build_pool, struct pool_attr, avg_fields, &pool_default),
+    TORCH(ROW_AVG3D, "avg_pool3d", 1, 13, build_pool, struct pool_attr, avg_fields, &pool_default),
+    TORCH(ROW_ADAPTIVE2D, "adaptive_avg_pool2d", 1, 0, build_adaptive, struct ops_ints,
+          adaptive_fields, NULL),
+    TORCH(ROW_NEAREST2D, "upsample_nearest2d", 1, ROW_NEAREST2D, build_resample,
+          struct resample_attr, nearest_fields, NULL),
+    TORCH(ROW_BILINEAR2D, "upsample_bilinear2d", 1, ROW_BILINEAR2D, build_resample,
+          struct resample_attr, bilinear_fields, NULL),
+    TORCH(ROW_MAX_UNPOOL2D, "max_unpool2d", 2, 0, build_unpool, struct unpool_attr, unpool_fields,
+          NULL),
+    TORCH(ROW_LRN, "lrn", 1, 0, build_lrn, struct lrn_attr, lrn_fields, &lrn_default),
+};
+
+const struct ops_family ops_pool_family = {rows, ROW_COUNT};

@@ -1,0 +1,406 @@
+/* product.c - matrix products, linear layers, attention. */
+#include <inttypes.h>
+
+#include "ops/internal.h"
+
+enum {
+    ROW_MATMUL,
+    ROW_LINEAR2,
+    ROW_LINEAR,
+    ROW_ATTENTION_ROWS,
+    ROW_ATTENTION_GRAD,
+    ROW_ATTENTION,
+    ROW_COUNT
+};
+
+static const struct ops_def rows[ROW_COUNT];
+
+/* ---- matmul --------------------------------------------------------------------------------- */
+
+struct matmul_attr {
+    int32_t ta, tb;
+};
+
+static int kernel_type(uint8_t dtype)
+{
+    return dtype == TENSOR_F32 ? (int)KERNEL_F32 : dtype == TENSOR_BF16 ? (int)KERNEL_BF16 : -1;
+}
+
+/* dims and strides of an operand in rank `rank`, transposed where asked. A dimension of size 1 gets
+ * a stride beyond all others: oneDNN refuses strides that seem to overlap. */
+static void operand(const struct tensor_view *v, int rank, bool transpose, int64_t *dims,
+                    int64_t *strides)
+{
+    int shift = rank - v->rank;
+    int64_t beyond = 1;
+    for (int d = 0; d < rank; d++) {
+        int from = d - shift;
+        if (transpose && d >= rank - 2)
+            from = from == v->rank - 1 ? v->rank - 2 : v->rank - 1;
+        dims[d] = from < 0 ? 1 : v->dims[from];
+        strides[d] = from < 0 ? 0 : v->strides[from];
+        if (dims[d] > 1 && strides[d] * dims[d] > beyond)
+            beyond = strides[d] * dims[d];
+    }
+    for (int d = 0; d < rank; d++)
+        if (dims[d] == 1)
+            strides[d] = beyond;
+    if (dims[rank - 1] == 1 && dims[rank - 2] == 1)
+        strides[rank - 1] = 1;
+    else if (dims[rank - 1] == 1 && strides[rank - 2] != 1)
+        strides[rank - 1] = 1;
+    else if (dims[rank - 2] == 1 && strides[rank - 1] != 1)
+        strides[rank - 2] = 1;
+}
+
+static void describe(const struct tensor_view *a, const struct tensor_view *b,
+                     const struct tensor_view *c, const struct matmul_attr *attr, bool has_bias,
+                     struct kernel_matmul *m)
+{
+    memset(m, 0, sizeof *m);
+    m->dtype = (enum kernel_dtype)kernel_type(a->dtype);
+    m->out_dtype = (enum kernel_dtype)kernel_type(c->dtype);
+    m->rank = c->rank;
+    m->has_bias = has_bias;
+    operand(a, c->rank, attr->ta, m->a_dims, m->a_strides);
+    operand(b, c->rank, attr->tb, m->b_dims, m->b_strides);
+    memcpy(m->c_dims, c->dims, sizeof c->dims);
+}
+
+static enum ebb_status infer_product(struct ops_infer *i, const struct matmul_attr *attr,
+                                     bool has_bias, struct ebb_error *err)
+{
+    const struct tensor_view *a = i->in[0], *b = i->in[1];
+    int64_t dims[TENSOR_RANK];
+    int rank = a->rank > b->rank ? a->rank : b->rank;
+    if (a->rank < 2 || b->rank < 2)
+        return ops_wrong(i, err, "matrices have rank 2 or more");
+    if (kernel_type(a->dtype) < 0 || a->dtype != b->dtype)
+        return ops_wrong(i, err, "matrices must both be F32 or both BF16");
+    int64_t m = a->dims[a->rank - (attr->ta ? 1 : 2)], k = a->dims[a->rank - (attr->ta ? 2 : 1)];
+    int64_t k2 = b->dims[b->rank - (attr->tb ? 1 : 2)], n = b->dims[b->rank - (attr->tb ? 2 : 1)];
+    if (k != k2)
+        return ops_wrong(i, err, "inner sizes %" PRId64 " and %" PRId64 " differ", k, k2);
+    for (int d = 0; d < rank - 2; d++) {
+        int da = d - (rank - a->rank), db = d - (rank - b->rank);
+        int64_t p = da < 0 ? 1 : a->dims[da], q = db < 0 ? 1 : b->dims[db];
+        if (p != q && p != 1 && q != 1)
+            return ops_wrong(i, err, "batch dimensions do not broadcast");
+        dims[d] = p == 1 ? q : p;
+    }
+    dims[rank - 2] = m;
+    dims[rank - 1] = n;
+    ops_out(i, a->dtype, rank, dims);
+    i->flops = 2.0 * (double)tensor_count(&i->out[0]) * (double)k;
+    struct kernel_matmul desc;
+    describe(a, b, &i->out[0], attr, has_bias, &desc);
+    return kernel_matmul_prepare(tensor_backend(i->session), &desc, &i->workspace_bytes, err);
+}
+
+static enum ebb_status infer_matmul(struct ops_infer *i, struct ebb_error *err)
+{
+    return infer_product(i, i->attr, false, err);
+}
+
+static enum ebb_status run_matmul(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    struct kernel_matmul m;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    describe(&c.in[0], &c.in[1], &c.out[0], c.attr, false, &m);
+    return kernel_matmul_run(ops_context(&c), &m, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                             NULL, tensor_call_out(&c, 0), call->workspace, err);
+}
+
+/* Strides that oneDNN takes: one of the last two is 1, nothing is repeated by stride 0. */
+static tensor_id fit(struct tensor_session *s, tensor_id x)
+{
+    const struct tensor_view *v = tensor_view_of(s, x);
+    if (v->rank < 2)
+        return x;
+    bool fits = v->strides[v->rank - 1] == 1 || v->strides[v->rank - 2] == 1;
+    for (int d = 0; d < v->rank; d++)
+        fits = fits && (v->strides[d] > 0 || v->dims[d] == 1);
+    /* the other of the last two must step over the first, batches over matrices */
+    int64_t extent = 1;
+    for (int d = v->rank - 2; fits && d < v->rank; d++)
+        extent += (v->dims[d] - 1) * v->strides[d];
+    for (int d = 0; fits && d < v->rank - 2; d++)
+        fits = v->dims[d] == 1 || v->strides[d] >= extent;
+    int64_t p = v->strides[v->rank - 1], q = v->strides[v->rank - 2];
+    int64_t np = v->dims[v->rank - 1], nq = v->dims[v->rank - 2];
+    fits = fits && (p == 1 ? q >= np || nq == 1 : p >= nq || np == 1);
+    return fits ? x : ops_contiguous(s, x);
+}
+
+tensor_id ops_matmul(struct tensor_session *s, tensor_id a, tensor_id b, bool ta, bool tb)
+{
+    struct matmul_attr attr = {ta, tb};
+    return ops_emit(s, &rows[ROW_MATMUL], &attr, 2, (tensor_id[]){fit(s, a), fit(s, b)});
+}
+
+static void grad_matmul(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    const struct matmul_attr *t = b->attr;
+    tensor_id g = b->gout[0], p = b->in[0], q = b->in[1], r;
+    if (b->needs[0]) {
+        r = t->ta ? ops_matmul(s, q, g, t->tb, true) : ops_matmul(s, g, q, false, !t->tb);
+        b->gin[0] = ops_reduce_to(s, r, tensor_view_of(s, p));
+    }
+    if (b->needs[1]) {
+        r = t->tb ? ops_matmul(s, g, p, true, t->ta) : ops_matmul(s, p, g, !t->ta, false);
+        b->gin[1] = ops_reduce_to(s, r, tensor_view_of(s, q));
+    }
+}
+
+static void build_matmul(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count);
+
+/* ---- linear --------------------------------------------------------------------------------- */
+
+static const struct matmul_attr linear_attr = {0, 1};
+
+static enum ebb_status infer_linear2(struct ops_infer *i, struct ebb_error *err)
+{
+    if (i->in_count > 2 && (i->in[2]->dtype != TENSOR_F32 || i->in[2]->rank != 1 ||
+                            i->in[1]->rank != 2 || i->in[2]->dims[0] != i->in[1]->dims[0]))
+        return ops_wrong(i, err, "the bias has one F32 number per row of the weights");
+    return infer_product(i, &linear_attr, i->in_count > 2, err);
+}
+
+static enum ebb_status run_linear2(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    struct kernel_matmul m;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    bool has_bias = c.input_count > 2;
+    describe(&c.in[0], &c.in[1], &c.out[0], &linear_attr, has_bias, &m);
+    return kernel_matmul_run(ops_context(&c), &m, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                             has_bias ? tensor_call_in(&c, 2) : NULL, tensor_call_out(&c, 0),
+                             call->workspace, err);
+}
+
+static void grad_linear2(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    if (b->needs[0])
+        b->gin[0] = ops_matmul(s, b->gout[0], b->in[1], false, false);
+    if (b->needs[1])
+        b->gin[1] = ops_matmul(s, b->gout[0], b->in[0], true, false);
+    if (b->in_count > 2 && b->needs[2])
+        b->gin[2] = ops_reduce_dims(s, "sum", b->gout[0], 1, false);
+}
+
+tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id bias)
+{
+    struct tensor_view v = *tensor_view_of(s, x);
+    const struct tensor_view *wv = tensor_view_of(s, w);
+    if (v.rank < 1 || wv->rank != 2)
+        return tensor_fail(s, EBB_EINPUT, "linear: weights must have rank 2, the input at least 1");
+    int64_t n = wv->dims[0], k = v.dims[v.rank - 1];
+    if (k != wv->dims[1])
+        return tensor_fail(s, EBB_EINPUT,
+                           "linear: input has %" PRId64 " features, weights %" PRId64, k,
+                           wv->dims[1]);
+    int64_t flat[2] = {k ? tensor_count(&v) / k : 0, k};
+    tensor_id x2 = fit(s, ops_reshape(s, x, 2, flat));
+    tensor_id y =
+        ops_emit(s, &rows[ROW_LINEAR2], NULL, bias.v ? 3 : 2, (tensor_id[]){x2, fit(s, w), bias});
+    v.dims[v.rank - 1] = n;
+    return ops_reshape(s, y, v.rank, v.dims);
+}
+
+static void build_linear(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    (void)def, (void)attr;
+    out[0] = ops_linear(s, in[0], in[1], in_count > 2 ? in[2] : TENSOR_NONE);
+    *out_count = 1;
+}
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+struct attention_attr {
+    float scale; /* NaN: 1/sqrt(d) */
+    int32_t causal;
+};
+
+/* q, k, v [rows, T, d] and the mask [mask_rows, Tq, Tk]; attr of the primitives is the kernel's
+ * own. */
+static enum ebb_status infer_attention(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct kernel_attention *a = i->attr;
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    ops_out(i, TENSOR_F32, 3, (int64_t[]){a->rows, a->tq, a->dv});
+    ops_out(i, TENSOR_F32, 2, (int64_t[]){a->rows, a->tq});
+    i->workspace_bytes = kernel_attention_workspace(tensor_backend(i->session), a);
+    i->flops = 2.0 * (double)a->rows * (double)a->tq * (double)a->tk * (double)(a->d + a->dv);
+    return EBB_OK;
+}
+
+static enum ebb_status run_attention(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    kernel_attention(ops_context(&c), c.attr, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                     tensor_call_in(&c, 2), c.input_count > 3 ? tensor_call_in(&c, 3) : NULL,
+                     tensor_call_out(&c, 0), tensor_call_out(&c, 1), call->workspace);
+    return EBB_OK;
+}
+
+/* q, k, v, o, lse, dO [, mask] -> dq, dk, dv */
+static enum ebb_status infer_attention_grad(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct kernel_attention *a = i->attr;
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    for (int k = 0; k < 3; k++)
+        ops_out(i, TENSOR_F32, 3, i->in[k]->dims);
+    i->workspace_bytes = kernel_attention_workspace(tensor_backend(i->session), a);
+    i->flops = 5.0 * (double)a->rows * (double)a->tq * (double)a->tk * (double)(a->d + a->dv);
+    return EBB_OK;
+}
+
+static enum ebb_status run_attention_grad(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    kernel_attention_grad(ops_context(&c), c.attr, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                          tensor_call_in(&c, 2), c.input_count > 6 ? tensor_call_in(&c, 6) : NULL,
+                          tensor_call_in(&c, 3), tensor_call_in(&c, 4), tensor_call_in(&c, 5),
+                          tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2),
+                          call->workspace);
+    return EBB_OK;
+}
+
+static void grad_attention(struct ops_backward *b)
+{
+    tensor_id in[7] = {b->in[0], b->in[1], b->in[2], b->out[0], b->out[1], b->gout[0]};
+    if (!b->gout[0].v)
+        return;
+    if (b->gout[1].v || (b->in_count > 3 && b->needs[3])) {
+        tensor_fail(b->session, EBB_EUNSUPPORTED, "attention: has no gradient for its mask");
+        return;
+    }
+    if (b->in_count > 3)
+        in[6] = b->in[3];
+    tensor_id first =
+        ops_emit(b->session, &rows[ROW_ATTENTION_GRAD], b->attr, b->in_count > 3 ? 7 : 6, in);
+    for (uint32_t k = 0; k < 3; k++)
+        b->gin[k] = ops_output(first, k);
+}
+
+/* Reshapes leading dimensions to rows; a mask that repeats over trailing leading dimensions stays
+ * small. */
+static tensor_id flat_mask(struct tensor_session *s, tensor_id mask, const struct tensor_view *q,
+                           struct kernel_attention *a)
+{
+    struct tensor_view v = *tensor_view_of(s, mask), full = *q;
+    int lead = q->rank - 2, shift = q->rank - v.rank, split = lead;
+    full.dims[q->rank - 2] = a->tq;
+    full.dims[q->rank - 1] = a->tk;
+    if (v.rank < 2 || v.dims[v.rank - 2] != a->tq || v.dims[v.rank - 1] != a->tk || shift < 0)
+        mask = ops_expand_to(s, mask, &full), v = *tensor_view_of(s, mask), shift = 0;
+    while (split > 0 && (split - 1 < shift || v.dims[split - 1 - shift] == 1))
+        split--;
+    bool is_prefix = true;
+    for (int d = 0; d < split; d++)
+        is_prefix = is_prefix && d >= shift && v.dims[d - shift] == q->dims[d];
+    if (!is_prefix)
+        mask = ops_expand_to(s, mask, &full), split = lead;
+    a->mask_rows = 1;
+    a->mask_period = 1;
+    for (int d = 0; d < lead; d++)
+        if (d < split)
+            a->mask_rows = (int32_t)(a->mask_rows * q->dims[d]);
+        else
+            a->mask_period *= q->dims[d];
+    return ops_reshape(s, mask, 3, (int64_t[]){a->mask_rows, a->tq, a->tk});
+}
+
+static bool same_lead(const struct tensor_view *a, const struct tensor_view *b)
+{
+    return a->rank == b->rank && a->rank >= 2 &&
+           memcmp(a->dims, b->dims, (size_t)(a->rank - 2) * sizeof *a->dims) == 0;
+}
+
+static void build_attention(struct tensor_session *s, const struct ops_def *def,
+                            const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
+                            size_t *out_count)
+{
+    const struct attention_attr *t = attr;
+    struct tensor_view q = *tensor_view_of(s, in[0]);
+    const struct tensor_view *k = tensor_view_of(s, in[1]), *v = tensor_view_of(s, in[2]);
+    struct kernel_attention a;
+    (void)def;
+    if (!same_lead(&q, k) || !same_lead(k, v) || q.dims[q.rank - 1] != k->dims[k->rank - 1] ||
+        k->dims[k->rank - 2] != v->dims[v->rank - 2]) {
+        tensor_fail(s, EBB_EINPUT, "attention: shapes of q, k and v do not fit");
+        return;
+    }
+    memset(&a, 0, sizeof a);
+    a.rows = 1;
+    for (int d = 0; d < q.rank - 2; d++)
+        a.rows *= q.dims[d];
+    a.tq = q.dims[q.rank - 2];
+    a.d = q.dims[q.rank - 1];
+    a.tk = k->dims[k->rank - 2];
+    a.dv = v->dims[v->rank - 1];
+    a.scale = isnan(t->scale) ? (float)(1.0 / sqrt((double)a.d)) : t->scale;
+    a.is_causal = t->causal;
+    tensor_id parts[4] = {ops_reshape(s, in[0], 3, (int64_t[]){a.rows, a.tq, a.d}),
+                          ops_reshape(s, in[1], 3, (int64_t[]){a.rows, a.tk, a.d}),
+                          ops_reshape(s, in[2], 3, (int64_t[]){a.rows, a.tk, a.dv})};
+    if (in_count > 3)
+        parts[3] = flat_mask(s, in[3], &q, &a);
+    q.dims[q.rank - 1] = a.dv;
+    out[0] =
+        ops_reshape(s, ops_emit(s, &rows[ROW_ATTENTION_ROWS], &a, in_count, parts), q.rank, q.dims);
+    *out_count = 1;
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static const struct ops_field matmul_fields[] = {
+    {"ta", OPS_BOOL, offsetof(struct matmul_attr, ta), NULL, false},
+    {"tb", OPS_BOOL, offsetof(struct matmul_attr, tb), NULL, false},
+    {0}};
+static const struct ops_field attention_fields[] = {
+    {"causal", OPS_BOOL, offsetof(struct attention_attr, causal), NULL, false},
+    {"scale", OPS_FLOAT, offsetof(struct attention_attr, scale), NULL, false},
+    {0}};
+static const struct attention_attr attention_default = {.scale = NAN};
+
+static const struct ops_def rows[ROW_COUNT] = {
+    [ROW_MATMUL] = {OPS_PRIMITIVE("matmul", 2, 2, infer_matmul, run_matmul, grad_matmul),
+                    .attr_bytes = sizeof(struct matmul_attr), .fields = matmul_fields, .strided = 3,
+                    .build = build_matmul},
+    [ROW_LINEAR2] = {OPS_PRIMITIVE("linear2", 2, 3, infer_linear2, run_linear2, grad_linear2),
+                     .strided = 3, .is_internal = true},
+    [ROW_LINEAR] = {.name = "linear", .min_in = 2, .max_in = 3, .build = build_linear},
+    [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 3, 4, infer_attention, run_attention,
+                                          grad_attention),
+                            .attr_bytes = sizeof(struct kernel_attention), .is_internal = true},
+    [ROW_ATTENTION_GRAD] = {OPS_PRIMITIVE("attention_grad", 6, 7, infer_attention_grad,
+                                          run_attention_grad, NULL),
+                            .attr_bytes = sizeof(struct kernel_attention), .is_internal = true},
+    [ROW_ATTENTION] = {.name = "attention",
+                       .min_in = 3,
+                       .max_in = 4,
+                       .build = build_attention,
+                       .attr_bytes = sizeof(struct attention_attr),
+                       .fields = attention_fields,
+                       .defaults = &attention_default},
+};
+
+/* From a file: strides fitted first, then the primitive of the same row. */
+static void build_matmul(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct matmul_attr *a = attr;
+    (void)def, (void)in_count;
+    out[0] = ops_matmul(s, in[0], in[1], a->ta, a->tb);
+    *out_count = 1;
+}
+
+const struct ops_family ops_product_family = {rows, ROW_COUNT};

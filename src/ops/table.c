@@ -1,0 +1,399 @@
+/* table.c - looking up, attributes from files, appending ops. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/heap.h"
+#include "base/str.h"
+#include "ops/internal.h"
+
+static const struct ops_family *const families[] = {
+    &ops_elementwise_family, &ops_reduce_family, &ops_product_family, &ops_recurrent_family,
+    &ops_conv_family,        &ops_pool_family,   &ops_norm_family,    &ops_shape_family,
+    &ops_index_family,       &ops_loss_family,   &ops_update_family,
+};
+#define FAMILIES (sizeof families / sizeof *families)
+
+size_t ops_count(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < FAMILIES; i++)
+        n += families[i]->count;
+    return n;
+}
+
+const struct ops_def *ops_at(size_t index)
+{
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (index < families[i]->count)
+            return &families[i]->rows[index];
+        index -= families[i]->count;
+    }
+    return NULL;
+}
+
+const struct ops_def *ops_find(const char *name)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        for (size_t k = 0; k < families[i]->count; k++)
+            if (strcmp(families[i]->rows[k].name, name) == 0)
+                return &families[i]->rows[k];
+    return NULL;
+}
+
+const char *ops_name(const struct ops_def *def)
+{
+    return def->name;
+}
+
+bool ops_is_internal(const struct ops_def *def)
+{
+    return def->is_internal;
+}
+
+bool ops_has_gradient(const struct ops_def *def)
+{
+    return def->grad || def->build;
+}
+
+/* ---- attributes ----------------------------------------------------------------------------- */
+
+static enum ebb_status bad_value(const struct ops_def *def, const struct ops_field *f,
+                                 const struct ebb_doc_node *node, const char *want,
+                                 struct ebb_error *err)
+{
+    return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: attribute '%s' must be %s, found %s", node->line,
+                    node->column, def->name, f->name, want, ebb_doc_kind_text(node->kind));
+}
+
+static bool is_number(const struct ebb_doc_node *n)
+{
+    return n->kind == EBB_DOC_INT || n->kind == EBB_DOC_DOUBLE;
+}
+
+static enum ebb_status parse_ints(const struct ops_def *def, const struct ops_field *f,
+                                  const struct ebb_doc_node *n, struct ops_ints *out,
+                                  struct ebb_error *err)
+{
+    struct ops_ints v = {.count = 0};
+    if (n->kind == EBB_DOC_INT) {
+        v.v[0] = n->integer;
+        v.count = v.is_scalar = 1;
+    } else if (n->kind == EBB_DOC_LIST && n->count <= TENSOR_RANK) {
+        for (size_t i = 0; i < n->count; i++) {
+            if (n->items[i]->kind != EBB_DOC_INT)
+                return bad_value(def, f, n->items[i], "integers", err);
+            v.v[v.count++] = n->items[i]->integer;
+        }
+    } else {
+        return bad_value(def, f, n, "an integer or a list of at most 8", err);
+    }
+    *out = v;
+    return EBB_OK;
+}
+
+static enum ebb_status parse_floats(const struct ops_def *def, const struct ops_field *f,
+                                    const struct ebb_doc_node *n, struct ops_floats *out,
+                                    struct ebb_error *err)
+{
+    struct ops_floats v = {.count = 0};
+    if (is_number(n)) {
+        v.v[0] = n->number;
+        v.count = v.is_scalar = 1;
+    } else if (n->kind == EBB_DOC_LIST && n->count <= 4) {
+        for (size_t i = 0; i < n->count; i++) {
+            if (!is_number(n->items[i]))
+                return bad_value(def, f, n->items[i], "numbers", err);
+            v.v[v.count++] = n->items[i]->number;
+        }
+    } else {
+        return bad_value(def, f, n, "a number or a list of at most 4", err);
+    }
+    *out = v;
+    return EBB_OK;
+}
+
+static enum ebb_status parse_ranges(const struct ops_def *def, const struct ops_field *f,
+                                    const struct ebb_doc_node *n, struct ops_ranges *out,
+                                    struct ebb_error *err)
+{
+    if (n->kind != EBB_DOC_LIST || n->count > TENSOR_RANK)
+        return bad_value(def, f, n, "a list of at most 8 [dim, begin, end, step]", err);
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < n->count; i++) {
+        const struct ebb_doc_node *r = n->items[i];
+        if (r->kind != EBB_DOC_LIST || r->count != 4)
+            return bad_value(def, f, r, "[dim, begin, end, step]", err);
+        for (size_t k = 0; k < 4; k++) {
+            if (r->items[k]->kind != EBB_DOC_INT)
+                return bad_value(def, f, r->items[k], "an integer", err);
+            out->v[i][k] = r->items[k]->integer;
+        }
+    }
+    out->count = (int64_t)n->count;
+    return EBB_OK;
+}
+
+static enum ebb_status parse_name(const struct ops_def *def, const struct ops_field *f,
+                                  const struct ebb_doc_node *n, int32_t *out, struct ebb_error *err)
+{
+    char text[256] = "one of";
+    for (int i = 0; f->names[i]; i++) {
+        if (n->kind == EBB_DOC_STRING && strcmp(f->names[i], n->text) == 0) {
+            *out = i;
+            return EBB_OK;
+        }
+        size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, " %s", f->names[i]);
+    }
+    return bad_value(def, f, n, text, err);
+}
+
+static enum ebb_status parse_field(const struct ops_def *def, const struct ops_field *f,
+                                   const struct ebb_doc_node *n, unsigned char *attr,
+                                   struct ebb_error *err)
+{
+    void *at = attr + f->offset;
+    switch (f->kind) {
+    case OPS_FLOAT:
+        if (!is_number(n))
+            return bad_value(def, f, n, "a number", err);
+        memcpy(at, &(float){(float)n->number}, sizeof(float));
+        return EBB_OK;
+    case OPS_INT:
+        if (n->kind != EBB_DOC_INT)
+            return bad_value(def, f, n, "an integer", err);
+        memcpy(at, &n->integer, sizeof n->integer);
+        return EBB_OK;
+    case OPS_BOOL:
+        if (n->kind != EBB_DOC_BOOL)
+            return bad_value(def, f, n, "true or false", err);
+        memcpy(at, &(int32_t){n->boolean}, sizeof(int32_t));
+        return EBB_OK;
+    case OPS_INTS:
+        return parse_ints(def, f, n, at, err);
+    case OPS_FLOATS:
+        return parse_floats(def, f, n, at, err);
+    case OPS_RANGES:
+        return parse_ranges(def, f, n, at, err);
+    case OPS_NAME:
+        return parse_name(def, f, n, at, err);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status unknown_attribute(const struct ops_def *def, const struct ebb_doc_node *key,
+                                         struct ebb_error *err)
+{
+    char text[512] = "";
+    for (const struct ops_field *f = def->fields; f && f->name; f++) {
+        size_t at = strlen(text);
+        snprintf(text + at, sizeof text - at, "%s%s", at ? ", " : "", f->name);
+    }
+    return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: unknown attribute '%s'; allowed: %s", key->line,
+                    key->column, def->name, key->text, *text ? text : "none");
+}
+
+enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *map, void *attr,
+                          struct ebb_error *err)
+{
+    if (def->attr_bytes)
+        memset(attr, 0, def->attr_bytes);
+    if (def->defaults)
+        memcpy(attr, def->defaults, def->attr_bytes);
+    for (size_t i = 0; map && i < map->count; i++) {
+        const struct ops_field *f = def->fields;
+        while (f && f->name && strcmp(f->name, map->keys[i]->text) != 0)
+            f++;
+        if (!f || !f->name)
+            return unknown_attribute(def, map->keys[i], err);
+        if (map->items[i]->kind != EBB_DOC_NULL) /* null = the default */
+            EBB_TRY(parse_field(def, f, map->items[i], attr, err));
+    }
+    for (const struct ops_field *f = def->fields; f && f->name; f++)
+        if (f->is_required && !ebb_doc_get(map, f->name))
+            return ebb_fail(err, EBB_EINPUT, "%s: attribute '%s' is required", def->name, f->name);
+    return EBB_OK;
+}
+
+/* ---- appending ------------------------------------------------------------------------------ */
+
+/* Frozen estimate, in nanoseconds: arithmetic at 100 GFLOP/s per thread, bytes at 10 GB/s, 1 us per
+ * launch. */
+static uint64_t estimate(const struct ops_infer *i, int threads)
+{
+    double bytes = 0;
+    for (size_t k = 0; k < i->in_count; k++)
+        bytes += (double)tensor_count(i->in[k]) * (double)tensor_dtype_bytes(i->in[k]->dtype);
+    for (size_t k = 0; k < i->out_count; k++)
+        bytes += (double)tensor_count(&i->out[k]) * (double)tensor_dtype_bytes(i->out[k].dtype);
+    return 1000 + (uint64_t)(bytes / 10.0 + i->flops / (100.0 * threads));
+}
+
+tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const void *attr,
+                   size_t in_count, const tensor_id *in)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    struct ops_infer i;
+    tensor_id inputs[TENSOR_PORTS];
+    if (tensor_status(s, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    if (in_count < def->min_in || in_count > def->max_in)
+        return tensor_fail(s, EBB_EINPUT, "%s: %zu inputs, allowed are %d to %d", def->name,
+                           in_count, def->min_in, def->max_in);
+    memset(&i, 0, offsetof(struct ops_infer, out));
+    memset(i.mutates, 0, sizeof i.mutates);
+    i.out_count = i.workspace_bytes = 0;
+    i.flops = 0;
+    i.session = s;
+    i.def = def;
+    i.in_count = in_count;
+    i.attr = attr;
+    for (size_t k = 0; k < in_count; k++) {
+        if (!in[k].v)
+            return tensor_fail(s, EBB_EINPUT, "%s: input %zu is missing", def->name, k);
+        inputs[k] = def->strided >> k & 1 ? in[k] : ops_contiguous(s, in[k]);
+    }
+    for (size_t k = 0; k < in_count; k++)
+        i.in[k] = tensor_view_of(s, inputs[k]);
+    if (def->infer(&i, &err) != EBB_OK)
+        return tensor_fail(s, err.status, "%s", err.message);
+    struct tensor_node_desc desc = {
+        .def = def,
+        .kind = def->is_view ? NULL : &def->kind,
+        .inputs = inputs,
+        .input_count = in_count,
+        .outputs = i.out,
+        .mutates = i.mutates,
+        .output_count = i.out_count,
+        .attr = attr,
+        .attr_bytes = def->attr_bytes,
+        .workspace_bytes = i.workspace_bytes,
+        .cost_ns = def->is_view ? 0 : estimate(&i, kernel_context_threads(tensor_backend(s)))};
+    return tensor_append(s, &desc);
+}
+
+void ops_call(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+              size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    *out_count = 0;
+    if (tensor_status(s, NULL) != EBB_OK)
+        return;
+    if (in_count < def->min_in || in_count > def->max_in) {
+        tensor_fail(s, EBB_EINPUT, "%s: %zu inputs, allowed are %d to %d", def->name, in_count,
+                    def->min_in, def->max_in);
+        return;
+    }
+    if (def->build) {
+        def->build(s, def, in, in_count, attr, out, out_count);
+        return;
+    }
+    tensor_id first = ops_emit(s, def, attr, in_count, in);
+    if (!first.v)
+        return;
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, first));
+    for (*out_count = 0; *out_count < n.output_count; ++*out_count)
+        out[*out_count] = ops_output(first, (uint32_t)*out_count);
+}
+
+void ops_backward(struct ops_backward *b)
+{
+    if (b->def->grad)
+        b->def->grad(b);
+    else
+        tensor_fail(b->session, EBB_EUNSUPPORTED, "%s: has no gradient rule", b->def->name);
+}
+
+/* ---- shared by the families ----------------------------------------------------------------- */
+
+void ops_out(struct ops_infer *i, enum tensor_dtype dtype, int rank, const int64_t *dims)
+{
+    tensor_view_init(&i->out[i->out_count++], dtype, rank, dims);
+}
+
+enum ebb_status ops_wrong(const struct ops_infer *i, struct ebb_error *err, const char *fmt, ...)
+{
+    char text[512], shapes[384] = "", one[128];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    for (size_t k = 0; k < i->in_count && k < 6; k++) {
+        size_t at = strlen(shapes);
+        snprintf(shapes + at, sizeof shapes - at, "%s%s %s", k ? ", " : "",
+                 tensor_dtype_name(i->in[k]->dtype), tensor_shape_text(i->in[k], one, sizeof one));
+    }
+    return ebb_fail(err, EBB_EINPUT, "%s: %s; inputs: %s", i->def->name, text, shapes);
+}
+
+enum ebb_status ops_want_f32(const struct ops_infer *i, uint64_t mask, struct ebb_error *err)
+{
+    for (size_t k = 0; k < i->in_count; k++)
+        if ((mask >> k & 1) && i->in[k]->dtype != TENSOR_F32)
+            return ops_wrong(i, err, "input %zu must be F32", k);
+    return EBB_OK;
+}
+
+enum ebb_status ops_dim(const struct ops_infer *i, int64_t dim, int rank, int *out,
+                        struct ebb_error *err)
+{
+    if (dim < -rank || dim >= rank)
+        return ops_wrong(i, err, "dimension %" PRId64 " of a tensor of rank %d", dim, rank);
+    *out = (int)(dim < 0 ? dim + rank : dim);
+    return EBB_OK;
+}
+
+enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_view *a,
+                              const struct tensor_view *b, int *rank, int64_t *dims,
+                              struct ebb_error *err)
+{
+    int n = a->rank > b->rank ? a->rank : b->rank;
+    for (int d = 0; d < n; d++) {
+        int da = d - (n - a->rank), db = d - (n - b->rank);
+        int64_t p = da < 0 ? 1 : a->dims[da], q = db < 0 ? 1 : b->dims[db];
+        if (p != q && p != 1 && q != 1)
+            return ops_wrong(i, err, "shapes do not broadcast");
+        dims[d] = p == 1 ? q : p;
+    }
+    *rank = n;
+    return EBB_OK;
+}
+
+void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape)
+{
+    memset(nd, 0, sizeof *nd);
+    nd->rank = shape->rank;
+    memcpy(nd->dims, shape->dims, sizeof shape->dims);
+}
+
+void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view)
+{
+    int shift = nd->rank - view->rank;
+    for (int d = 0; d < nd->rank; d++)
+        nd->stride[operand][d] = d < shift || (view->dims[d - shift] == 1 && nd->dims[d] != 1)
+                                     ? 0
+                                     : view->strides[d - shift];
+}
+
+struct ops_lines ops_lines_of(const struct tensor_view *view, int dim)
+{
+    struct ops_lines l = {1, view->dims[dim], 1};
+    for (int d = 0; d < dim; d++)
+        l.outer *= view->dims[d];
+    for (int d = dim + 1; d < view->rank; d++)
+        l.inner *= view->dims[d];
+    return l;
+}
+
+enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error *err)
+{
+    struct kernel_context *c;
+    EBB_TRY(kernel_context_create(&c, threads, err));
+    *backend = c;
+    return EBB_OK;
+}
+
+void ops_backend_destroy(void *backend)
+{
+    kernel_context_destroy(backend);
+}

@@ -1,0 +1,136 @@
+/* update.c - ops that depend on the step: optimizer updates in place, dropout by coordinates. */
+#include "ops/internal.h"
+
+enum { ROW_UPDATE, ROW_DROPOUT, ROW_COUNT };
+
+static const struct ops_def rows[ROW_COUNT];
+
+_Static_assert(OPS_UPDATE_SCALARS == KERNEL_UPDATE_SCALARS, "one size for both layers");
+_Static_assert(OPS_UPDATE_STATES == KERNEL_UPDATE_STATES, "one size for both layers");
+_Static_assert((int)OPS_LAMB == (int)KERNEL_UPDATE_LAMB &&
+                   (int)OPS_RADAM == (int)KERNEL_UPDATE_RADAM &&
+                   (int)OPS_ADADELTA == (int)KERNEL_UPDATE_ADADELTA,
+               "one order for both layers");
+_Static_assert((int)OPS_NO_TRUST == (int)KERNEL_UPDATE_NO_TRUST &&
+                   (int)OPS_CENTERED == (int)KERNEL_UPDATE_CENTERED,
+               "the same flags for both layers");
+
+struct update_attr {
+    int32_t kind;
+    uint32_t flags;
+};
+
+/* scalars, g, w, states... -> w, states..., all in place */
+static enum ebb_status infer_update(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct update_attr *a = i->attr;
+    int states = kernel_update_states((enum kernel_update)a->kind, a->flags);
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    if (tensor_count(i->in[0]) != KERNEL_UPDATE_SCALARS || i->in_count != (size_t)(3 + states))
+        return ops_wrong(i, err, "%d scalars and %d states are needed", KERNEL_UPDATE_SCALARS,
+                         states);
+    for (size_t k = 2; k < i->in_count; k++) {
+        if (!tensor_same_shape(i->in[1], i->in[k]))
+            return ops_wrong(i, err, "gradient, weights and states must have the same shape");
+        ops_out(i, TENSOR_F32, i->in[k]->rank, i->in[k]->dims);
+        i->mutates[k - 2] = (uint8_t)(k + 1);
+    }
+    if (a->kind == KERNEL_UPDATE_LAMB)
+        i->workspace_bytes = (size_t)tensor_count(i->in[2]) * sizeof(float);
+    i->flops = 12.0 * (double)tensor_count(i->in[1]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_update(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    float *states[KERNEL_UPDATE_STATES] = {NULL};
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct update_attr *a = c.attr;
+    for (uint32_t k = 1; k < c.output_count; k++)
+        states[k - 1] = tensor_call_out(&c, k);
+    kernel_update_run(ops_context(&c), (enum kernel_update)a->kind, a->flags,
+                      tensor_count(&c.in[1]), tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                      tensor_call_out(&c, 0), states, call->workspace);
+    return EBB_OK;
+}
+
+void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
+                tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
+                size_t state_count, tensor_id *out)
+{
+    struct update_attr attr = {(int32_t)kind, flags};
+    tensor_id in[3 + KERNEL_UPDATE_STATES] = {scalars, g, w};
+    if (state_count > KERNEL_UPDATE_STATES) {
+        tensor_fail(s, EBB_EINTERNAL, "update: %zu states", state_count);
+        return;
+    }
+    for (size_t k = 0; k < state_count; k++)
+        in[3 + k] = states[k];
+    tensor_id first = ops_emit(s, &rows[ROW_UPDATE], &attr, 3 + state_count, in);
+    for (uint32_t k = 0; k <= state_count; k++)
+        out[k] = ops_output(first, k);
+}
+
+/* ---- dropout -------------------------------------------------------------------------------- */
+
+struct dropout_attr {
+    uint64_t seed;
+    uint32_t instance;
+    float p;
+};
+
+static enum ebb_status infer_dropout(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct dropout_attr *a = i->attr;
+    if (i->in[0]->dtype != TENSOR_F32 || i->in[1]->dtype != TENSOR_I64 ||
+        tensor_count(i->in[1]) != 1)
+        return ops_wrong(i, err, "inputs must be F32 and one I64 step number");
+    if (!(a->p >= 0.0f && a->p <= 1.0f))
+        return ops_wrong(i, err, "p = %g is no probability", (double)a->p);
+    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    i->flops = 20.0 * (double)tensor_count(i->in[0]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_dropout(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct dropout_attr *a = c.attr;
+    const int64_t *step = tensor_call_in(&c, 1);
+    struct kernel_random r = {.seed = a->seed,
+                              .instance = a->instance,
+                              .step = (uint32_t)*step,
+                              .stream = (uint32_t)((uint64_t)*step >> 32)};
+    kernel_dropout(ops_context(&c), &r, tensor_count(&c.in[0]), a->p, tensor_call_in(&c, 0),
+                   tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+tensor_id ops_dropout(struct tensor_session *s, tensor_id x, tensor_id step, float p, uint64_t seed,
+                      uint32_t instance)
+{
+    struct dropout_attr attr = {seed, instance, p};
+    return ops_emit(s, &rows[ROW_DROPOUT], &attr, 2, (tensor_id[]){x, step});
+}
+
+static void grad_dropout(struct ops_backward *b)
+{
+    if (b->needs[0])
+        b->gin[0] = ops_emit(b->session, b->def, b->attr, 2, (tensor_id[]){b->gout[0], b->in[1]});
+}
+
+static const struct ops_def rows[ROW_COUNT] = {
+    [ROW_UPDATE] = {.name = "update",
+                    .min_in = 3,
+                    .max_in = 3 + KERNEL_UPDATE_STATES,
+                    .infer = infer_update,
+                    .attr_bytes = sizeof(struct update_attr),
+                    .kind = {.name = "update", .purity = TRACE_MUTATING, .run = run_update},
+                    .is_internal = true},
+    [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, run_dropout, grad_dropout),
+                     .attr_bytes = sizeof(struct dropout_attr), .is_internal = true},
+};
+
+const struct ops_family ops_update_family = {rows, ROW_COUNT};

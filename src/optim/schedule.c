@@ -1,0 +1,648 @@
+/* schedule.c - learning rates as functions of the number of steps taken.
+ *
+ * One row per schedule: name, arguments, rate. `b` is the base rate, t counts from 0 (the schedule
+ * whose own count starts at 1 adds it). */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/str.h"
+#include "optim/args.h"
+#include "optim/optim.h"
+
+#define MAX_PARTS 8
+#define MAX_POINTS 64
+
+struct args {
+    double gamma, eta_min, start_factor, end_factor, factor, power, max_lr, pct_start,
+        base_momentum, max_momentum, div_factor, final_div_factor, base_lr, threshold, min_lr, eps,
+        decay_rate, lr_warmup_factor, end_lr, degree, lr, final_frac;
+    int64_t step_size, T_max, T_0, T_mult, total_iters, total_steps, epochs, steps_per_epoch,
+        step_size_up, step_size_down, patience, cooldown, n_warmup_epochs, lr_warmup_steps, t_max,
+        milestone, start_warmup_steps, warmup_steps, warmup, total, global_batch_size,
+        base_batch_size;
+    bool cycle_momentum, three_phase;
+    const char *anneal_strategy, *mode, *threshold_mode, *scaling;
+    const struct ebb_doc_node *milestones, *schedulers, *decay_schedule;
+};
+
+struct optim_schedule {
+    const struct row *row;
+    double base;
+    struct args a;
+    double points[MAX_POINTS], values[MAX_POINTS]; /* milestones, or decay steps and factors */
+    size_t point_count;
+    struct optim_schedule *parts[MAX_PARTS]; /* owned */
+    size_t part_count;
+    bool is_linear, is_max, is_absolute; /* what the texts say */
+    int scale_rule, cycle_rule;
+    double rate, best; /* plateau */
+    int64_t bad, cooling;
+};
+
+struct row {
+    const char *name;
+    const struct optim_arg *args;
+    enum ebb_status (*prepare)(struct optim_schedule *s, struct ebb_error *err);
+    double (*rate)(const struct optim_schedule *s, double t);
+    double (*momentum)(const struct optim_schedule *s, double t);
+};
+
+static double cosine(double low, double high, double part)
+{
+    return low + (high - low) * (1 + cos(M_PI * part)) / 2;
+}
+
+/* ---- torch's closed forms ------------------------------------------------------------------- */
+
+static double step_rate(const struct optim_schedule *s, double t)
+{
+    return s->base * pow(s->a.gamma, floor(t / (double)s->a.step_size));
+}
+
+static double multistep_rate(const struct optim_schedule *s, double t)
+{
+    double n = 0;
+    for (size_t i = 0; i < s->point_count; i++)
+        n += s->points[i] <= t;
+    return s->base * pow(s->a.gamma, n);
+}
+
+static double exponential_rate(const struct optim_schedule *s, double t)
+{
+    return s->base * pow(s->a.gamma, t);
+}
+
+static double cosine_rate(const struct optim_schedule *s, double t)
+{
+    return cosine(s->a.eta_min, s->base, t / (double)s->a.T_max);
+}
+
+static double restarts_rate(const struct optim_schedule *s, double t)
+{
+    double period = (double)s->a.T_0;
+    if (s->a.T_mult == 1) {
+        t = fmod(t, period);
+    } else {
+        while (t >= period) {
+            t -= period;
+            period *= (double)s->a.T_mult;
+        }
+    }
+    return cosine(s->a.eta_min, s->base, t / period);
+}
+
+static double linear_rate(const struct optim_schedule *s, double t)
+{
+    double n = (double)s->a.total_iters, part = n > 0 ? fmin(t, n) / n : 1;
+    return s->base * (s->a.start_factor + (s->a.end_factor - s->a.start_factor) * part);
+}
+
+static double constant_rate(const struct optim_schedule *s, double t)
+{
+    return t < (double)s->a.total_iters ? s->base * s->a.factor : s->base;
+}
+
+static double polynomial_rate(const struct optim_schedule *s, double t)
+{
+    double n = (double)s->a.total_iters;
+    return s->base * pow(n > 0 ? 1 - fmin(t, n) / n : 0, s->a.power);
+}
+
+/* ---- one cycle ------------------------------------------------------------------------------ */
+
+static enum ebb_status onecycle_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    struct args *a = &s->a;
+    if (a->total_steps == 0)
+        a->total_steps = a->epochs * a->steps_per_epoch;
+    if (a->total_steps < 1)
+        return ebb_fail(err, EBB_EINPUT,
+                        "OneCycleLR: total_steps, or epochs and steps_per_epoch, are required");
+    if (strcmp(a->anneal_strategy, "cos") != 0 && strcmp(a->anneal_strategy, "linear") != 0)
+        return ebb_fail(err, EBB_EINPUT, "OneCycleLR: anneal_strategy '%s', allowed: cos, linear",
+                        a->anneal_strategy);
+    s->is_linear = strcmp(a->anneal_strategy, "linear") == 0;
+    return EBB_OK;
+}
+
+/* Piecewise from v[k] to v[k+1], phases ending at end[k]. */
+static double phases(const struct optim_schedule *s, double t, const double *end, const double *v,
+                     int count)
+{
+    double start = 0;
+    int k = 0;
+    while (k < count - 1 && t > end[k])
+        start = end[k++];
+    double part = end[k] > start ? (t - start) / (end[k] - start) : 1;
+    if (s->is_linear)
+        return (v[k + 1] - v[k]) * part + v[k];
+    return v[k + 1] + (v[k] - v[k + 1]) / 2 * (1 + cos(M_PI * part));
+}
+
+static double onecycle(const struct optim_schedule *s, double t, double from, double peak,
+                       double middle, double last)
+{
+    double n = (double)s->a.total_steps, first = s->a.pct_start * n - 1;
+    if (s->a.three_phase) {
+        double end[3] = {first, 2 * s->a.pct_start * n - 2, n - 1};
+        double v[4] = {from, peak, middle, last};
+        return phases(s, t, end, v, 3);
+    }
+    double end[2] = {first, n - 1}, v[3] = {from, peak, last};
+    return phases(s, t, end, v, 2);
+}
+
+static double onecycle_rate(const struct optim_schedule *s, double t)
+{
+    double initial = s->a.max_lr / s->a.div_factor;
+    return onecycle(s, t, initial, s->a.max_lr, initial, initial / s->a.final_div_factor);
+}
+
+static double onecycle_momentum(const struct optim_schedule *s, double t)
+{
+    double high = s->a.max_momentum, low = s->a.base_momentum;
+    return s->a.cycle_momentum ? onecycle(s, t, high, low, high, high) : NAN;
+}
+
+/* ---- cyclic --------------------------------------------------------------------------------- */
+
+static enum ebb_status cyclic_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    static const char *const modes[] = {"triangular", "triangular2", "exp_range"};
+    s->cycle_rule = optim_args_choose("mode of CyclicLR", s->a.mode, modes, 3, err);
+    if (s->a.step_size_down == 0)
+        s->a.step_size_down = s->a.step_size_up;
+    return s->cycle_rule < 0 ? EBB_EINPUT : EBB_OK;
+}
+
+static double cyclic_scale(const struct optim_schedule *s, double t)
+{
+    double up = (double)s->a.step_size_up, length = up + (double)s->a.step_size_down;
+    double cycle = floor(1 + t / length), x = 1 + t / length - cycle, r = up / length;
+    double scale = x <= r ? x / r : (x - 1) / (r - 1);
+    double k = s->cycle_rule == 0   ? 1
+               : s->cycle_rule == 1 ? pow(2, -(cycle - 1))
+                                    : pow(s->a.gamma, t);
+    return scale * k;
+}
+
+static double cyclic_rate(const struct optim_schedule *s, double t)
+{
+    return s->a.base_lr + (s->a.max_lr - s->a.base_lr) * cyclic_scale(s, t);
+}
+
+static double cyclic_momentum(const struct optim_schedule *s, double t)
+{
+    if (!s->a.cycle_momentum)
+        return NAN;
+    return s->a.max_momentum - (s->a.max_momentum - s->a.base_momentum) * cyclic_scale(s, t);
+}
+
+/* ---- plateau -------------------------------------------------------------------------------- */
+
+static enum ebb_status plateau_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    static const char *const modes[] = {"min", "max"}, *const kinds[] = {"rel", "abs"};
+    int mode = optim_args_choose("mode of ReduceLROnPlateau", s->a.mode, modes, 2, err);
+    if (mode < 0)
+        return EBB_EINPUT;
+    int kind = optim_args_choose("threshold_mode of ReduceLROnPlateau", s->a.threshold_mode, kinds,
+                                 2, err);
+    if (kind < 0)
+        return EBB_EINPUT;
+    s->is_max = mode;
+    s->is_absolute = kind;
+    s->rate = s->base;
+    s->best = mode ? -INFINITY : INFINITY;
+    return EBB_OK;
+}
+
+static double plateau_rate(const struct optim_schedule *s, double t)
+{
+    (void)t;
+    return s->rate;
+}
+
+static bool is_better(const struct optim_schedule *s, double metric)
+{
+    double th = s->a.threshold;
+    if (s->is_max)
+        return metric > (s->is_absolute ? s->best + th : s->best * (1 + th));
+    return metric < (s->is_absolute ? s->best - th : s->best * (1 - th));
+}
+
+void optim_schedule_metric(struct optim_schedule *s, double metric)
+{
+    if (s->row->rate != plateau_rate)
+        return;
+    if (is_better(s, metric) || isinf(s->best)) {
+        s->best = metric;
+        s->bad = 0;
+    } else {
+        s->bad++;
+    }
+    if (s->cooling > 0) {
+        s->cooling--;
+        s->bad = 0;
+    }
+    if (s->bad > s->a.patience) {
+        double next = fmax(s->rate * s->a.factor, s->a.min_lr);
+        if (s->rate - next > s->a.eps)
+            s->rate = next;
+        s->cooling = s->a.cooldown;
+        s->bad = 0;
+    }
+}
+
+/* ---- composition ---------------------------------------------------------------------------- */
+
+static double sequential_rate(const struct optim_schedule *s, double t)
+{
+    size_t k = 0;
+    while (k < s->point_count && t >= s->points[k])
+        k++;
+    return s->parts[k]->row->rate(s->parts[k], k ? t - s->points[k - 1] : t);
+}
+
+static double chained_rate(const struct optim_schedule *s, double t)
+{
+    double rate = s->base;
+    for (size_t i = 0; i < s->part_count; i++)
+        rate *= s->parts[i]->row->rate(s->parts[i], t) / s->base;
+    return rate;
+}
+
+static enum ebb_status read_points(struct optim_schedule *s, const struct ebb_doc_node *list,
+                                   struct ebb_error *err)
+{
+    bool is_one = list->kind == EBB_DOC_INT;
+    if ((!is_one && list->kind != EBB_DOC_LIST) || list->count > MAX_POINTS)
+        return ebb_fail(err, EBB_EINPUT, "%s: milestones must be a list of at most %d integers",
+                        s->row->name, MAX_POINTS);
+    s->point_count = is_one ? 1 : list->count;
+    for (size_t i = 0; i < s->point_count; i++) {
+        const struct ebb_doc_node *n = is_one ? list : list->items[i];
+        if (n->kind != EBB_DOC_INT)
+            return ebb_fail(err, EBB_EINPUT, "%s: milestones must be integers", s->row->name);
+        s->points[i] = n->number;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status multistep_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    return read_points(s, s->a.milestones, err);
+}
+
+static enum ebb_status parts_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    const struct ebb_doc_node *list = s->a.schedulers;
+    if (list->kind != EBB_DOC_LIST || list->count == 0 || list->count > MAX_PARTS)
+        return ebb_fail(err, EBB_EINPUT, "%s: schedulers must be a list of 1 to %d", s->row->name,
+                        MAX_PARTS);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct ebb_doc_node *p = list->items[i];
+        const char *name = ebb_doc_string(p, "scheduler", ebb_doc_string(p, "name", NULL));
+        if (!name)
+            return ebb_fail(err, EBB_EINPUT, "%s: schedule %zu has no name", s->row->name, i);
+        EBB_TRY(optim_schedule_create(&s->parts[i], name, ebb_doc_get(p, "args"), s->base, err));
+        s->part_count++;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status sequential_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    EBB_TRY(parts_prepare(s, err));
+    EBB_TRY(read_points(s, s->a.milestones, err));
+    if (s->point_count + 1 != s->part_count)
+        return ebb_fail(err, EBB_EINPUT,
+                        "SequentialLR: %zu schedules need %zu milestones, found %zu", s->part_count,
+                        s->part_count - 1, s->point_count);
+    return EBB_OK;
+}
+
+/* ---- benchmark schedules -------------------------------------------------------------------- */
+
+static enum ebb_status cosmo_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    const struct ebb_doc_node *map = s->a.decay_schedule;
+    s->base = s->a.base_lr;
+    s->scale_rule = strcmp(s->a.scaling, "linear") == 0 ? 1
+                    : strcmp(s->a.scaling, "sqrt") == 0 ? 2
+                                                        : 0;
+    if (map && (map->kind != EBB_DOC_MAP || map->count > MAX_POINTS))
+        return ebb_fail(err, EBB_EINPUT,
+                        "CosmoFlow: decay_schedule must be a mapping of epoch to factor");
+    for (size_t i = 0; map && i < map->count; i++) {
+        if (!ebb_parse_double(map->keys[i]->text, &s->points[i]) ||
+            (map->items[i]->kind != EBB_DOC_INT && map->items[i]->kind != EBB_DOC_DOUBLE))
+            return ebb_fail(err, EBB_EINPUT, "CosmoFlow: decay_schedule: '%s' must be an epoch",
+                            map->keys[i]->text);
+        s->values[i] = map->items[i]->number;
+        s->point_count++;
+    }
+    return EBB_OK;
+}
+
+static double cosmo_rate(const struct optim_schedule *s, double t)
+{
+    double ratio = (double)s->a.global_batch_size / (double)s->a.base_batch_size;
+    double peak = s->base * (s->scale_rule == 1 ? ratio : s->scale_rule == 2 ? sqrt(ratio) : 1);
+    double warm = (double)s->a.n_warmup_epochs, best = -1, factor = 1;
+    if (t < warm)
+        return s->base + t * (peak - s->base) / warm;
+    for (size_t i = 0; i < s->point_count; i++)
+        if (s->points[i] < t && s->points[i] > best) {
+            best = s->points[i];
+            factor = s->values[i];
+        }
+    return peak * factor;
+}
+
+static double deepcam_warm(const struct optim_schedule *s, double t)
+{
+    double w = (double)s->a.lr_warmup_steps, f = s->a.lr_warmup_factor;
+    return s->a.base_lr * (f == 1 ? t / w : (f - 1) * t / w + 1);
+}
+
+/* The ramp never reaches its end: its last value carries on. */
+static double deepcam_plateau(const struct optim_schedule *s)
+{
+    double w = (double)s->a.lr_warmup_steps;
+    return w > 0 ? deepcam_warm(s, w - 1) : s->a.base_lr;
+}
+
+static double deepcam_cosine_rate(const struct optim_schedule *s, double t)
+{
+    double w = (double)s->a.lr_warmup_steps;
+    if (t < w)
+        return deepcam_warm(s, t);
+    return cosine(s->a.eta_min, deepcam_plateau(s), (t - w) / (double)s->a.t_max);
+}
+
+static double deepcam_multistep_rate(const struct optim_schedule *s, double t)
+{
+    double w = (double)s->a.lr_warmup_steps;
+    if (t < w)
+        return deepcam_warm(s, t);
+    return deepcam_plateau(s) * (t >= (double)s->a.milestone + w + 1 ? s->a.decay_rate : 1);
+}
+
+static double bert_rate(const struct optim_schedule *s, double t0)
+{
+    double t = t0 + 1, start = (double)s->a.start_warmup_steps, off = start == 0 ? 1 : 0;
+    double m = t - off - start, w = (double)s->a.warmup_steps;
+    if (m < w)
+        return s->a.base_lr * fmax(m, 0) / (w + 1e-6);
+    double p = fmin((t - off) / (double)s->a.total_steps, 1);
+    return (s->a.base_lr - s->a.end_lr) * pow(1 - p, s->a.degree) + s->a.end_lr;
+}
+
+static double gpt_part(const struct optim_schedule *s, double t)
+{
+    double w = (double)s->a.warmup;
+    return fmin((t - w) / ((double)s->a.total - w), 1);
+}
+
+static double gpt_cosine_rate(const struct optim_schedule *s, double t)
+{
+    double low = s->a.lr * s->a.final_frac;
+    if (t < (double)s->a.warmup)
+        return s->a.lr * (t + 1) / (double)s->a.warmup;
+    return cosine(low, s->a.lr, gpt_part(s, t));
+}
+
+static double gpt_linear_rate(const struct optim_schedule *s, double t)
+{
+    double low = s->a.lr * s->a.final_frac;
+    if (t < (double)s->a.warmup)
+        return s->a.lr * (t + 1) / (double)s->a.warmup;
+    return s->a.lr - gpt_part(s, t) * (s->a.lr - low);
+}
+
+static double gpt_wsd_rate(const struct optim_schedule *s, double t)
+{
+    double low = s->a.lr * s->a.final_frac, total = (double)s->a.total, begin = 0.8 * total;
+    if (t < (double)s->a.warmup)
+        return s->a.lr * (t + 1) / (double)s->a.warmup;
+    if (t < begin)
+        return s->a.lr;
+    return low + (1 - sqrt(fmin((t - begin) / (total - begin), 1))) * (s->a.lr - low);
+}
+
+static enum ebb_status gpt_prepare(struct optim_schedule *s, struct ebb_error *err)
+{
+    if (s->a.total <= s->a.warmup)
+        return ebb_fail(err, EBB_EINPUT, "%s: total %" PRId64 " must be above warmup %" PRId64,
+                        s->row->name, s->a.total, s->a.warmup);
+    return EBB_OK;
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+#define AT(member) offsetof(struct args, member)
+#define NUM(text)                                                                                  \
+    {                                                                                              \
+#text, OPTIM_DOUBLE, AT(text), false, -INFINITY, INFINITY                                  \
+    }
+#define MUST_NUM(text)                                                                             \
+    {                                                                                              \
+#text, OPTIM_DOUBLE, AT(text), true, -INFINITY, INFINITY                                   \
+    }
+#define POS(text)                                                                                  \
+    {                                                                                              \
+#text, OPTIM_INT, AT(text), false, 1, 1e15                                                 \
+    }
+#define MUST_POS(text)                                                                             \
+    {                                                                                              \
+#text, OPTIM_INT, AT(text), true, 1, 1e15                                                  \
+    }
+#define NAT(text)                                                                                  \
+    {                                                                                              \
+#text, OPTIM_INT, AT(text), false, 0, 1e15                                                 \
+    }
+#define YES(text)                                                                                  \
+    {                                                                                              \
+#text, OPTIM_BOOL, AT(text), false, 1, 0                                                   \
+    }
+#define TEXT(text)                                                                                 \
+    {                                                                                              \
+#text, OPTIM_TEXT, AT(text), false, 1, 0                                                   \
+    }
+#define NODE(text, required)                                                                       \
+    {                                                                                              \
+#text, OPTIM_NODE, AT(text), required, 1, 0                                                \
+    }
+#define ROW(name, ...) static const struct optim_arg name[] = {__VA_ARGS__, {0}}
+
+ROW(step_args, MUST_POS(step_size), NUM(gamma));
+ROW(multistep_args, NODE(milestones, true), NUM(gamma));
+ROW(exponential_args, MUST_NUM(gamma));
+ROW(cosine_args, MUST_POS(T_max), NUM(eta_min));
+ROW(restarts_args, MUST_POS(T_0), POS(T_mult), NUM(eta_min));
+ROW(linear_args, NUM(start_factor), NUM(end_factor), NAT(total_iters));
+ROW(constant_args, NUM(factor), NAT(total_iters));
+ROW(polynomial_args, NAT(total_iters), NUM(power));
+ROW(onecycle_args, MUST_NUM(max_lr), POS(total_steps), POS(epochs), POS(steps_per_epoch),
+    NUM(pct_start), TEXT(anneal_strategy), YES(cycle_momentum), NUM(base_momentum),
+    NUM(max_momentum), NUM(div_factor), NUM(final_div_factor), YES(three_phase));
+ROW(cyclic_args, MUST_NUM(base_lr), MUST_NUM(max_lr), POS(step_size_up), POS(step_size_down),
+    TEXT(mode), NUM(gamma), YES(cycle_momentum), NUM(base_momentum), NUM(max_momentum));
+ROW(plateau_args, TEXT(mode), NUM(factor), NAT(patience), NUM(threshold), TEXT(threshold_mode),
+    NAT(cooldown), NUM(min_lr), NUM(eps));
+ROW(sequential_args, NODE(schedulers, true), NODE(milestones, true));
+ROW(chained_args, NODE(schedulers, true));
+ROW(cosmo_args, MUST_NUM(base_lr), TEXT(scaling), MUST_POS(global_batch_size),
+    MUST_POS(base_batch_size), NAT(n_warmup_epochs), NODE(decay_schedule, false));
+ROW(deepcam_cosine_args, MUST_NUM(base_lr), NAT(lr_warmup_steps), NUM(lr_warmup_factor),
+    MUST_POS(t_max), NUM(eta_min));
+static const struct optim_arg deepcam_multi_args[] = {
+    MUST_NUM(base_lr),     NAT(lr_warmup_steps),
+    NUM(lr_warmup_factor), {"milestones", OPTIM_INT, AT(milestone), true, 0, 1e15},
+    NUM(decay_rate),       {0}};
+ROW(bert_args, MUST_NUM(base_lr), NAT(start_warmup_steps), NAT(warmup_steps), MUST_POS(total_steps),
+    NUM(end_lr), NUM(degree));
+ROW(gpt_args, MUST_NUM(lr), POS(warmup), MUST_POS(total), NUM(final_frac));
+
+static const struct row table[] = {
+    {"StepLR", step_args, NULL, step_rate, NULL},
+    {"MultiStepLR", multistep_args, multistep_prepare, multistep_rate, NULL},
+    {"ExponentialLR", exponential_args, NULL, exponential_rate, NULL},
+    {"CosineAnnealingLR", cosine_args, NULL, cosine_rate, NULL},
+    {"CosineAnnealingWarmRestarts", restarts_args, NULL, restarts_rate, NULL},
+    {"LinearLR", linear_args, NULL, linear_rate, NULL},
+    {"ConstantLR", constant_args, NULL, constant_rate, NULL},
+    {"PolynomialLR", polynomial_args, NULL, polynomial_rate, NULL},
+    {"OneCycleLR", onecycle_args, onecycle_prepare, onecycle_rate, onecycle_momentum},
+    {"CyclicLR", cyclic_args, cyclic_prepare, cyclic_rate, cyclic_momentum},
+    {"ReduceLROnPlateau", plateau_args, plateau_prepare, plateau_rate, NULL},
+    {"SequentialLR", sequential_args, sequential_prepare, sequential_rate, NULL},
+    {"ChainedScheduler", chained_args, parts_prepare, chained_rate, NULL},
+    {"CosmoFlow", cosmo_args, cosmo_prepare, cosmo_rate, NULL},
+    {"DeepCAMCosine", deepcam_cosine_args, NULL, deepcam_cosine_rate, NULL},
+    {"DeepCAMMultiStep", deepcam_multi_args, NULL, deepcam_multistep_rate, NULL},
+    {"LinearWarmupPolyDecay", bert_args, NULL, bert_rate, NULL},
+    {"GPTCosine", gpt_args, gpt_prepare, gpt_cosine_rate, NULL},
+    {"GPTLinear", gpt_args, gpt_prepare, gpt_linear_rate, NULL},
+    {"GPTWSD", gpt_args, gpt_prepare, gpt_wsd_rate, NULL},
+};
+#define COUNT (sizeof table / sizeof *table)
+
+static const char *const names[COUNT] = {"StepLR",
+                                         "MultiStepLR",
+                                         "ExponentialLR",
+                                         "CosineAnnealingLR",
+                                         "CosineAnnealingWarmRestarts",
+                                         "LinearLR",
+                                         "ConstantLR",
+                                         "PolynomialLR",
+                                         "OneCycleLR",
+                                         "CyclicLR",
+                                         "ReduceLROnPlateau",
+                                         "SequentialLR",
+                                         "ChainedScheduler",
+                                         "CosmoFlow",
+                                         "DeepCAMCosine",
+                                         "DeepCAMMultiStep",
+                                         "LinearWarmupPolyDecay",
+                                         "GPTCosine",
+                                         "GPTLinear",
+                                         "GPTWSD"};
+
+size_t optim_schedule_names(const char *const **list)
+{
+    *list = names;
+    return COUNT;
+}
+
+/* Defaults differ by schedule where torch's do. */
+static void set_defaults(struct args *a, const char *name)
+{
+    bool is_cyclic = strcmp(name, "CyclicLR") == 0;
+    bool is_plateau = strcmp(name, "ReduceLROnPlateau") == 0;
+    *a = (struct args){.gamma = is_cyclic ? 1 : 0.1,
+                       .start_factor = 1.0 / 3,
+                       .end_factor = 1,
+                       .factor = is_plateau ? 0.1 : 1.0 / 3,
+                       .power = 1,
+                       .pct_start = 0.3,
+                       .base_momentum = is_cyclic ? 0.8 : 0.85,
+                       .max_momentum = is_cyclic ? 0.9 : 0.95,
+                       .div_factor = 25,
+                       .final_div_factor = 1e4,
+                       .threshold = 1e-4,
+                       .eps = 1e-8,
+                       .decay_rate = 0.1,
+                       .lr_warmup_factor = 1,
+                       .degree = 1,
+                       .final_frac = 0.1,
+                       .T_mult = 1,
+                       .total_iters = 5,
+                       .step_size_up = 2000,
+                       .patience = 10,
+                       .warmup = 1,
+                       .cycle_momentum = true,
+                       .anneal_strategy = "cos",
+                       .mode = is_plateau ? "min" : "triangular",
+                       .threshold_mode = "rel",
+                       .scaling = "none"};
+}
+
+enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const char *name,
+                                      const struct ebb_doc_node *args, double base_lr,
+                                      struct ebb_error *err)
+{
+    int i = optim_args_choose("schedule", name, names, COUNT, err);
+    if (i < 0)
+        return EBB_EINPUT;
+    struct optim_schedule *s = ebb_calloc(1, sizeof *s);
+    if (!s)
+        return ebb_no_memory(err, sizeof *s);
+    s->row = &table[i];
+    s->base = base_lr;
+    set_defaults(&s->a, names[i]);
+    enum ebb_status status = optim_args_read(names[i], table[i].args, args, &s->a, err);
+    if (status == EBB_OK && table[i].prepare)
+        status = table[i].prepare(s, err);
+    if (status != EBB_OK) {
+        optim_schedule_destroy(s);
+        return status;
+    }
+    s->a.milestones = s->a.schedulers = s->a.decay_schedule = NULL; /* the document may go */
+    s->a.anneal_strategy = s->a.mode = s->a.threshold_mode = s->a.scaling = NULL;
+    *schedule = s;
+    return EBB_OK;
+}
+
+void optim_schedule_destroy(struct optim_schedule *schedule)
+{
+    if (!schedule)
+        return;
+    for (size_t i = 0; i < schedule->part_count; i++)
+        optim_schedule_destroy(schedule->parts[i]);
+    ebb_free(schedule);
+}
+
+enum ebb_status optim_schedule_rate(const struct optim_schedule *schedule, int64_t t, double *lr,
+                                    struct ebb_error *err)
+{
+    if (t < 0 || (schedule->row->rate == onecycle_rate && t >= schedule->a.total_steps))
+        return ebb_fail(err, EBB_EINPUT, "%s: step %" PRId64 " of %" PRId64, schedule->row->name, t,
+                        schedule->a.total_steps);
+    *lr = schedule->row->rate(schedule, (double)t);
+    return EBB_OK;
+}
+
+bool optim_schedule_momentum(const struct optim_schedule *schedule, int64_t t, double *momentum)
+{
+    if (!schedule->row->momentum)
+        return false;
+    double m = schedule->row->momentum(schedule, (double)t);
+    if (isnan(m))
+        return false;
+    *momentum = m;
+    return true;
+}

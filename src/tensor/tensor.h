@@ -1,0 +1,183 @@
+/* tensor.h - dtype, shape, views, and the lazy builder.
+ *
+ * Calling an op computes nothing: it appends a node to a session and returns handles. A node is a
+ * trace op, or a view: (storage, offset, shape, strides) of its first input, which is no op and
+ * owns no bytes. The nodes are the tape that `grad` walks; tensor_finish turns them into a trace,
+ * without what nothing kept depends on.
+ *
+ * Errors are sticky: after the first failure every call returns TENSOR_NONE and does nothing;
+ * tensor_status tells. So models and gradient rules need no check per line.
+ *
+ * Rules.  V1 ids are dense, in creation order; the outputs of a node are consecutive.
+ *         V2 strides and offset are in elements; an element is reached without leaving its storage.
+ *         V3 an op that mutates input i returns a handle to the new version; older handles are
+ * stale. V4 what an op depends on but its inputs' bytes (shapes, dtypes, attributes) is in the
+ * attribute blob of the trace op, so the trace's signature sees it. */
+#ifndef EBB_TENSOR_TENSOR_H
+#define EBB_TENSOR_TENSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/status.h"
+#include "trace/trace.h"
+
+#define TENSOR_RANK 8
+#define TENSOR_PORTS 64 /* inputs or outputs of one op */
+
+#define TENSOR_DTYPE_LIST(X)                                                                       \
+    X(F32, 4)                                                                                      \
+    X(BF16, 2)                                                                                     \
+    X(F16, 2)                                                                                      \
+    X(F64, 8)                                                                                      \
+    X(I64, 8)                                                                                      \
+    X(I32, 4)                                                                                      \
+    X(I16, 2)                                                                                      \
+    X(U8, 1)                                                                                       \
+    X(BOOL, 1)
+
+enum tensor_dtype {
+#define X(name, bytes) TENSOR_##name,
+    TENSOR_DTYPE_LIST(X)
+#undef X
+        TENSOR_DTYPE_COUNT
+};
+
+size_t tensor_dtype_bytes(enum tensor_dtype dtype);
+const char *tensor_dtype_name(enum tensor_dtype dtype); /* "F32", as in safetensors */
+
+struct tensor_view {
+    uint8_t dtype; /* enum tensor_dtype */
+    uint8_t rank;
+    uint8_t zero[6];
+    int64_t offset;
+    int64_t dims[TENSOR_RANK], strides[TENSOR_RANK];
+};
+
+/* Row-major strides, offset 0; unused dimensions zero. */
+void tensor_view_init(struct tensor_view *view, enum tensor_dtype dtype, int rank,
+                      const int64_t *dims);
+int64_t tensor_count(const struct tensor_view *view); /* elements */
+bool tensor_is_contiguous(const struct tensor_view *view);
+bool tensor_same_shape(const struct tensor_view *a, const struct tensor_view *b);
+/* "[2, 3, 4]" */
+const char *tensor_shape_text(const struct tensor_view *view, char *buf, size_t size);
+
+typedef struct {
+    uint32_t v;
+} tensor_id;
+#define TENSOR_NONE ((tensor_id){0})
+
+struct tensor_session;
+
+/* backend: what the op table needs to choose workspaces (kernel context); borrowed. */
+enum ebb_status tensor_session_create(struct tensor_session **session, void *backend,
+                                      struct ebb_error *err);
+void tensor_session_destroy(struct tensor_session *session);
+void *tensor_backend(const struct tensor_session *session);
+enum ebb_status tensor_status(const struct tensor_session *session, struct ebb_error *err);
+/* Record a failure; returns TENSOR_NONE. The first one stays. */
+tensor_id tensor_fail(struct tensor_session *session, enum ebb_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A weight, an input, the step scalars. The name is copied and becomes the label. */
+tensor_id tensor_leaf(struct tensor_session *session, enum tensor_dtype dtype, int rank,
+                      const int64_t *dims, const char *name);
+
+struct tensor_node_desc {
+    const void *def;               /* row of the op table, for grad; borrowed */
+    const struct trace_kind *kind; /* NULL: the outputs are views of input 0 */
+    const tensor_id *inputs;
+    size_t input_count;
+    const struct tensor_view *outputs; /* ops: contiguous; views: as they are */
+    const uint8_t *mutates; /* per output: 1 + index of the input it overwrites, or 0; or NULL */
+    size_t output_count;
+    const void *attr; /* typed by the op; padding zeroed */
+    size_t attr_bytes;
+    uint64_t workspace_bytes, cost_ns;
+};
+
+/* First output; the others follow. */
+tensor_id tensor_append(struct tensor_session *session, const struct tensor_node_desc *desc);
+
+const struct tensor_view *tensor_view_of(const struct tensor_session *session, tensor_id id);
+/* Label for the nodes that follow, until changed; copied; NULL = none. */
+void tensor_label(struct tensor_session *session, const char *label);
+void tensor_set_phase(struct tensor_session *session, enum trace_phase phase);
+/* The forward node whose gradient rule emits what follows; UINT32_MAX = none. */
+void tensor_set_partner(struct tensor_session *session, uint32_t node);
+/* Must exist when the trace ends. */
+void tensor_keep(struct tensor_session *session, tensor_id id);
+
+/* The tape. */
+struct tensor_node {
+    const void *def;
+    const tensor_id *inputs;
+    uint32_t input_count;
+    tensor_id first_output;
+    uint32_t output_count;
+    const void *attr;
+};
+uint32_t tensor_node_count(const struct tensor_session *session);
+struct tensor_node tensor_node_at(const struct tensor_session *session, uint32_t index);
+uint32_t tensor_producer(const struct tensor_session *session, tensor_id id); /* node */
+
+/* The trace of everything that kept tensors and mutating ops need: releases after the last use,
+ * pins for what is kept. The session keeps its tape and may be finished again after more ops. */
+enum ebb_status tensor_finish(struct tensor_session *session, const char *name,
+                              struct trace **trace, struct ebb_error *err);
+/* Trace tensor that holds this handle's bytes in the last finished trace; TRACE_NONE if it was not
+ * needed. */
+uint32_t tensor_trace_id(const struct tensor_session *session, tensor_id id);
+
+/* Inside a kernel: what the blob of a trace op says. */
+struct tensor_call {
+    const struct trace_call *call;
+    uint32_t input_count, output_count;
+    const struct tensor_view *in, *out;
+    const void *attr;
+    size_t attr_bytes;
+};
+enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_call *out,
+                                   struct ebb_error *err);
+const void *tensor_call_in(const struct tensor_call *c, uint32_t i); /* offset applied */
+void *tensor_call_out(const struct tensor_call *c, uint32_t i);      /* NULL = do not produce */
+
+/* ---- safetensors (safetensors.c) ---------------------------------------------------------------
+ */
+
+struct tensor_entry {
+    const char *name; /* in the arena of the file, terminated */
+    struct tensor_view view;
+    const void *data; /* borrowed from the bytes given to the reader; may be unaligned */
+    size_t bytes;
+};
+
+struct tensor_file {
+    struct ebb_arena arena;
+    struct tensor_entry *entries; /* in file order */
+    size_t count;
+    struct ebb_strmap index; /* name -> position */
+};
+
+/* The bytes are borrowed for the life of the file. Refuses what the format refuses: a header that
+ * is no JSON object, unknown dtypes, shapes whose size is not that of the range, ranges that
+ * overlap, leave holes or leave the file. */
+enum ebb_status tensor_file_read(struct tensor_file *file, const char *name, const void *bytes,
+                                 size_t length, struct ebb_error *err);
+void tensor_file_fini(struct tensor_file *file);
+const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name);
+
+struct tensor_to_write {
+    const char *name;
+    struct tensor_view view; /* contiguous */
+    const void *data;
+};
+/* Atomic; names are written sorted. */
+enum ebb_status tensor_file_write(const char *path, const struct tensor_to_write *items,
+                                  size_t count, struct ebb_error *err);
+
+#endif

@@ -1,0 +1,78 @@
+/* view.c - dtypes, shapes, strides. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[TENSOR_DTYPE_COUNT] = {
+#define X(name, bytes) {#name, bytes},
+    TENSOR_DTYPE_LIST(X)
+#undef X
+};
+
+size_t tensor_dtype_bytes(enum tensor_dtype dtype)
+{
+    return dtypes[dtype].bytes;
+}
+
+const char *tensor_dtype_name(enum tensor_dtype dtype)
+{
+    return dtypes[dtype].name;
+}
+
+void tensor_view_init(struct tensor_view *view, enum tensor_dtype dtype, int rank,
+                      const int64_t *dims)
+{
+    int64_t total = 1;
+    memset(view, 0, sizeof *view);
+    view->dtype = (uint8_t)dtype;
+    view->rank = (uint8_t)rank;
+    for (int i = rank - 1; i >= 0; i--) {
+        view->dims[i] = dims[i];
+        view->strides[i] = total;
+        total *= dims[i] ? dims[i] : 1;
+    }
+}
+
+int64_t tensor_count(const struct tensor_view *view)
+{
+    int64_t total = 1;
+    for (int i = 0; i < view->rank; i++)
+        total *= view->dims[i];
+    return total;
+}
+
+bool tensor_is_contiguous(const struct tensor_view *view)
+{
+    int64_t total = 1;
+    for (int i = view->rank - 1; i >= 0; i--) {
+        if (view->dims[i] != 1 && view->strides[i] != total)
+            return false;
+        total *= view->dims[i] ? view->dims[i] : 1;
+    }
+    return true;
+}
+
+bool tensor_same_shape(const struct tensor_view *a, const struct tensor_view *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+const char *tensor_shape_text(const struct tensor_view *view, char *buf, size_t size)
+{
+    size_t at = 0;
+    if (size == 0)
+        return buf;
+    buf[0] = '\0';
+    for (int i = 0; i < view->rank && at < size; i++) {
+        int n = snprintf(buf + at, size - at, "%s%" PRId64, i ? ", " : "[", view->dims[i]);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    if (at < size)
+        snprintf(buf + at, size - at, view->rank ? "]" : "[]");
+    return buf;
+}
