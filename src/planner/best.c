@@ -268,7 +268,7 @@ static enum ebb_status bound_level(struct best *b, enum planner_level level, boo
     planner_mip_result_init(&result);
     EBB_TRY(planner_groups_make(&groups, b->job->graph, level, err));
     enum ebb_status status =
-        planner_model_build(&model, b->job->graph, &groups, b->job->budget, err);
+        planner_model_build(&model, b->job->graph, &groups, b->job->budget, NULL, err);
     if (status == EBB_OK)
         status = relax(b, &model, time_left(b), &result, err);
     if (status == EBB_OK && keep_it && result.status == PLANNER_MIP_OPTIMAL) {
@@ -299,7 +299,8 @@ static enum ebb_status exact_level(struct best *b, enum planner_level level, dou
     struct planner_mip_result result;
     planner_mip_result_init(&result);
     EBB_TRY(planner_groups_make(&groups, job->graph, level, err));
-    enum ebb_status status = planner_model_build(&model, job->graph, &groups, job->budget, err);
+    enum ebb_status status =
+        planner_model_build(&model, job->graph, &groups, job->budget, NULL, err);
     double stop = planner_job_seconds(job) + seconds;
     bool is_first = true;
     while (status == EBB_OK && model.binary_count <= most_binaries && !is_done(b) &&
@@ -426,6 +427,10 @@ static enum ebb_status exact(struct best *b, struct ebb_error *err)
     bool is_exact = b->job->request->gap <= 0;
     if (!planner_mip_has_solver() || b->job->graph->node_count > LP_NODES)
         return EBB_OK;
+    if (!b->job->has_best && b->is_merged_infeasible) /* is there anything at all? */
+        EBB_TRY(exact_level(b, PLANNER_LEVEL_FULL, time_left(b) * 0.8, FULL_BINARIES, err));
+    if (b->job->is_proven_infeasible || is_done(b))
+        return EBB_OK;
     if (!b->is_merged_infeasible)
         EBB_TRY(exact_level(b, PLANNER_LEVEL_MERGED, time_left(b) * 0.3,
                             EXACT_BINARIES * (is_exact ? 2 : 1), err));
@@ -455,7 +460,8 @@ static enum ebb_status write_model(const struct planner_job *job, struct ebb_err
     bool is_full = job->graph->node_count <= 200;
     EBB_TRY(planner_groups_make(&groups, job->graph,
                                 is_full ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED, err));
-    enum ebb_status status = planner_model_build(&model, job->graph, &groups, job->budget, err);
+    enum ebb_status status =
+        planner_model_build(&model, job->graph, &groups, job->budget, NULL, err);
     if (status == EBB_OK)
         status = planner_mip_write_lp(&model.mip, job->request->write_lp,
                                       is_full ? "flow model, cost x 1e4 / base cost"
@@ -485,7 +491,7 @@ static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
     EBB_TRY(bounds(b, err));
     if (is_done(b) || job->is_proven_infeasible)
         return EBB_OK;
-    for (uint32_t round = 2; round < 10 && !is_done(b); round++)
+    for (uint32_t round = 2; round < (job->has_best ? 10u : 4u) && !is_done(b); round++)
         anneal(b, round, flips * 2);
     if (!is_done(b))
         EBB_TRY(exact(b, err));

@@ -24,6 +24,7 @@ struct planner_job {
     char note[160];
     struct plan made; /* a planner that makes its plan itself (joint, floor) fills this; has_made */
     bool has_made;
+    uint64_t made_cost; /* of `made`, when it is more than its compute (transfers); 0 otherwise */
 };
 
 /* Evaluate job->trial; keep it when it fits and is cheaper (ties: lower peak). True when it became
@@ -51,6 +52,7 @@ enum ebb_status planner_solve_ilp(struct planner_job *job, struct ebb_error *err
 enum ebb_status planner_solve_lp_round(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error *err);
+enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *err);
 
 void planner_sched_keep_all(struct planner_sched *s);

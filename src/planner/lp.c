@@ -24,7 +24,7 @@ enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_byte
             &groups, graph, kind == PLANNER_MODEL_FLOW ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED,
             err);
         if (status == EBB_OK)
-            status = planner_model_build(&model, graph, &groups, budget_bytes, err);
+            status = planner_model_build(&model, graph, &groups, budget_bytes, NULL, err);
     }
     if (status != EBB_OK)
         goto out;

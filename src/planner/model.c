@@ -133,8 +133,8 @@ static enum ebb_status add_cells(struct build *b)
                 is_useful |= b->last_group[g->nodes[v].out_first + o] >= group;
             if (v >= begin || !is_useful || !b->gr->can_rerun[v] || g->nodes[v].deadline < begin)
                 continue;
-            EBB_TRY(planner_mip_col(&m->mip, 0, 1, (double)g->nodes[v].cost * m->cost_scale, false,
-                                    &r[v], b->err));
+            double cost = m->link ? 0 : (double)g->nodes[v].cost * m->cost_scale;
+            EBB_TRY(planner_mip_col(&m->mip, 0, 1, cost, false, &r[v], b->err));
         }
     }
     return EBB_OK;
@@ -153,7 +153,7 @@ static enum ebb_status add_release(struct build *b, uint32_t node, int col, doub
 /* Presence of an item in a group: constant + S + N. */
 struct presence {
     double constant;
-    int s, n; /* columns or -1 */
+    int s, n, in; /* columns or -1 */
 };
 
 /* Begin the row  lower <= P - sum of f[0..count) - (other) ; the caller adds `other`. */
@@ -167,6 +167,8 @@ static enum ebb_status presence_row(struct build *b, const struct presence *p, c
         EBB_TRY(planner_mip_term(mip, p->s, 1, b->err));
     if (p->n >= 0)
         EBB_TRY(planner_mip_term(mip, p->n, 1, b->err));
+    if (p->in >= 0)
+        EBB_TRY(planner_mip_term(mip, p->in, 1, b->err));
     for (size_t l = 0; l < count; l++)
         EBB_TRY(planner_mip_term(mip, f[l], -1, b->err));
     return EBB_OK;
@@ -182,6 +184,8 @@ static enum ebb_status release_rest(struct build *b, uint32_t at, const struct p
         EBB_TRY(add_release(b, at, p->s, size));
     if (p->n >= 0)
         EBB_TRY(add_release(b, at, p->n, size));
+    if (p->in >= 0)
+        EBB_TRY(add_release(b, at, p->in, size));
     for (size_t l = 0; l < count; l++)
         EBB_TRY(add_release(b, at, f[l], -size));
     if (out >= 0)
@@ -196,8 +200,8 @@ static enum ebb_status release_rest(struct build *b, uint32_t at, const struct p
 static enum ebb_status certain_rows(struct build *b, uint32_t i, const struct presence *p,
                                     uint32_t at, int out)
 {
-    const struct presence one = {.constant = 1, .s = -1, .n = -1};
-    if (p->s >= 0 || p->n >= 0)
+    const struct presence one = {.constant = 1, .s = -1, .n = -1, .in = -1};
+    if (p->s >= 0 || p->n >= 0 || p->in >= 0)
         EBB_TRY(presence_row(b, p, NULL, 0, 1, 1));
     return release_rest(b, at, &one, NULL, 0, out, units(b, b->g->items[i].bytes));
 }
@@ -212,12 +216,12 @@ static enum ebb_status item_rows(struct build *b, uint32_t group, uint32_t i,
     int out = cell(b, group + 1, i), f[MAX_USES];
     double size = units(b, b->g->items[i].bytes);
     size_t f_count = 0;
-    bool is_constant = p->s < 0 && p->n < 0;
+    bool is_constant = p->s < 0 && p->n < 0 && p->in < 0;
     if (n == 0 && maker >= begin)
         return certain_rows(b, i, p, maker, out);
     if ((n > 0 && k[n - 1] >= begin) || out == PLANNER_CELL_ONE)
         return certain_rows(b, i, p, n > 0 ? k[n - 1] : maker, out);
-    if (p->s >= 0 && p->n >= 0)
+    if ((p->s >= 0) + (p->n >= 0) + (p->in >= 0) > 1)
         EBB_TRY(presence_row(b, p, NULL, 0, -PLANNER_INF, 1));
     for (size_t j = 0; j < n; j++) {
         if (!is_constant || f_count > 0) {
@@ -238,6 +242,95 @@ static enum ebb_status item_rows(struct build *b, uint32_t group, uint32_t i,
     return release_rest(b, n > 0 ? k[n - 1] : maker, p, f, f_count, out, size);
 }
 
+static int joint(const struct build *b, const int *cols, uint32_t group, uint32_t item)
+{
+    return group < b->gr->count ? cols[(size_t)group * b->g->item_count + item] : -1;
+}
+
+/* Host copies: H[g+1] <= H[g] + OUT[g]; IN[g] <= H[g]; OUT[g] <= S[g], or made here. */
+static enum ebb_status link_rows(struct build *b, uint32_t group, uint32_t i,
+                                 const struct presence *p)
+{
+    struct planner_mip *mip = &b->m->mip;
+    if (!b->m->link)
+        return EBB_OK;
+    int h = joint(b, b->m->h_col, group, i), out = joint(b, b->m->out_col, group, i);
+    int next = joint(b, b->m->h_col, group + 1, i);
+    if (next >= 0) {
+        EBB_TRY(planner_mip_row(mip, -PLANNER_INF, 0, b->err));
+        EBB_TRY(planner_mip_term(mip, next, 1, b->err));
+        if (h >= 0)
+            EBB_TRY(planner_mip_term(mip, h, -1, b->err));
+        if (out >= 0)
+            EBB_TRY(planner_mip_term(mip, out, -1, b->err));
+    }
+    if (h >= 0) {
+        EBB_TRY(planner_mip_row(mip, -PLANNER_INF, 0, b->err));
+        EBB_TRY(planner_mip_term(mip, joint(b, b->m->in_col, group, i), 1, b->err));
+        EBB_TRY(planner_mip_term(mip, h, -1, b->err));
+    }
+    if (out >=
+        0) { /* what is made anew only to be sent is no use: kept or made here for the first time */
+        const struct presence lasting = {p->constant, p->s, -1, -1};
+        EBB_TRY(presence_row(b, &lasting, NULL, 0, 0, PLANNER_INF));
+        EBB_TRY(planner_mip_term(mip, out, -1, b->err));
+    }
+    return EBB_OK;
+}
+
+/* Columns of the host's side, and the time of each group: at least its compute, its bytes in and
+ * its bytes out. */
+static enum ebb_status add_link(struct build *b)
+{
+    struct planner_model *m = b->m;
+    const struct planner_graph *g = b->g;
+    const struct planner_link *link = m->link;
+    for (uint32_t group = 0; group < b->gr->count; group++) {
+        for (uint32_t i = 0; i < g->item_count; i++) {
+            size_t at = (size_t)group * g->item_count + i;
+            m->h_col[at] = m->in_col[at] = m->out_col[at] = -1;
+            if (m->s_col[at] >= 0) {
+                EBB_TRY(planner_mip_col(&m->mip, 0, 1, 0, true, &m->h_col[at], b->err));
+                EBB_TRY(planner_mip_col(&m->mip, 0, 1, 0, true, &m->in_col[at], b->err));
+            }
+            if (group + 1 < b->gr->count && g->items[i].node < b->gr->begin[group + 1] &&
+                m->s_col[at + g->item_count] >= 0)
+                EBB_TRY(planner_mip_col(&m->mip, 0, 1, 0, true, &m->out_col[at], b->err));
+        }
+        int time;
+        double own = 0;
+        for (uint32_t v = b->gr->begin[group]; v < b->gr->begin[group + 1]; v++)
+            own += (double)g->nodes[v].cost;
+        EBB_TRY(
+            planner_mip_col(&m->mip, own * m->cost_scale, PLANNER_INF, 1, false, &time, b->err));
+        EBB_TRY(planner_mip_row(&m->mip, own * m->cost_scale, PLANNER_INF, b->err));
+        EBB_TRY(planner_mip_term(&m->mip, time, 1, b->err));
+        for (uint32_t v = 0; v < g->node_count; v++)
+            if (rerun(b, group, v) >= 0)
+                EBB_TRY(planner_mip_term(&m->mip, rerun(b, group, v),
+                                         -(double)g->nodes[v].cost * m->cost_scale, b->err));
+        for (int way = 0; way < 2; way++) {
+            const int *cols = way ? m->out_col : m->in_col;
+            double rate = way ? link->out_bytes_per_ns : link->in_bytes_per_ns;
+            EBB_TRY(planner_mip_row(&m->mip, 0, PLANNER_INF, b->err));
+            EBB_TRY(planner_mip_term(&m->mip, time, 1, b->err));
+            for (uint32_t i = 0; i < g->item_count; i++)
+                if (joint(b, cols, group, i) >= 0)
+                    EBB_TRY(planner_mip_term(
+                        &m->mip, joint(b, cols, group, i),
+                        -((double)g->items[i].bytes / rate + (double)link->latency_ns) *
+                            m->cost_scale,
+                        b->err));
+        }
+        EBB_TRY(planner_mip_row(&m->mip, -PLANNER_INF, units(b, link->host_bytes), b->err));
+        for (uint32_t i = 0; i < g->item_count; i++)
+            if (joint(b, m->h_col, group, i) >= 0)
+                EBB_TRY(planner_mip_term(&m->mip, joint(b, m->h_col, group, i),
+                                         units(b, g->items[i].bytes), b->err));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status add_item(struct build *b, uint32_t group, uint32_t i)
 {
     const struct planner_graph *g = b->g;
@@ -245,7 +338,7 @@ static enum ebb_status add_item(struct build *b, uint32_t group, uint32_t i)
     uint32_t begin = b->gr->begin[group], end = b->gr->begin[group + 1], k[MAX_USES];
     size_t n = 0;
     int s = item->node < begin ? cell(b, group, i) : PLANNER_CELL_ZERO;
-    struct presence p = {.s = s, .n = -1};
+    struct presence p = {.s = s, .n = -1, .in = -1};
     b->n_col[i] = -1;
     if (item->node >= begin) {
         p.constant = 1;
@@ -262,7 +355,9 @@ static enum ebb_status add_item(struct build *b, uint32_t group, uint32_t i)
             EBB_TRY(planner_mip_term(&b->m->mip, r, 1, b->err));
             EBB_TRY(planner_mip_term(&b->m->mip, p.n, -1, b->err));
         }
-        if (s < 0 && r < 0)
+        if (b->m->link)
+            p.in = b->m->in_col[(size_t)group * g->item_count + i];
+        if (s < 0 && r < 0 && p.in < 0)
             return EBB_OK; /* never present, nobody can need it */
     }
     b->n_col[i] = p.n;
@@ -274,7 +369,8 @@ static enum ebb_status add_item(struct build *b, uint32_t group, uint32_t i)
     if (item->use_count > MAX_USES && n == MAX_USES)
         return ebb_fail(b->err, EBB_ELIMIT, "planner: a storage with more than %d readers",
                         MAX_USES);
-    if (p.s < 0 && p.n < 0 && cell(b, group + 1, i) == PLANNER_CELL_ONE)
+    EBB_TRY(link_rows(b, group, i, &p));
+    if (p.s < 0 && p.n < 0 && p.in < 0 && cell(b, group + 1, i) == PLANNER_CELL_ONE)
         return EBB_OK; /* there from begin to end */
     return item_rows(b, group, i, &p, k, n);
 }
@@ -347,10 +443,13 @@ static enum ebb_status memory_rows(struct build *b, uint32_t group)
                 }
             }
         } else {
-            for (uint32_t i = 0; i < g->item_count; i++)
+            for (uint32_t i = 0; i < g->item_count; i++) {
+                double size = -units(b, g->items[i].bytes);
                 if (g->items[i].node < begin && cell(b, group, i) >= 0)
-                    EBB_TRY(planner_mip_term(mip, cell(b, group, i), -units(b, g->items[i].bytes),
-                                             b->err));
+                    EBB_TRY(planner_mip_term(mip, cell(b, group, i), size, b->err));
+                if (b->m->link && joint(b, b->m->in_col, group, i) >= 0)
+                    EBB_TRY(planner_mip_term(mip, joint(b, b->m->in_col, group, i), size, b->err));
+            }
         }
         EBB_TRY(made_terms(b, v < begin ? v : TRACE_NONE));
         EBB_TRY(transient_row(b, v < begin ? v : TRACE_NONE, u, r));
@@ -376,9 +475,9 @@ static enum ebb_status add_group(struct build *b, uint32_t group)
 
 enum ebb_status planner_model_build(struct planner_model *model, const struct planner_graph *graph,
                                     const struct planner_groups *groups, uint64_t budget,
-                                    struct ebb_error *err)
+                                    const struct planner_link *link, struct ebb_error *err)
 {
-    *model = (struct planner_model){.graph = graph, .groups = groups};
+    *model = (struct planner_model){.graph = graph, .groups = groups, .link = link};
     planner_mip_init(&model->mip);
     struct build b = {.m = model, .g = graph, .gr = groups, .err = err};
     size_t items = graph->item_count, nodes = graph->node_count;
@@ -390,15 +489,22 @@ enum ebb_status planner_model_build(struct planner_model *model, const struct pl
     b.head = ebb_calloc(nodes + 1, sizeof *b.head);
     b.n_col = ebb_calloc(items + 1, sizeof *b.n_col);
     b.made_const = ebb_calloc(nodes + 1, sizeof *b.made_const);
-    if (!model->s_col || !model->r_col || !b.last_const || !b.last_group || !b.head || !b.n_col ||
-        !b.made_const) {
+    if (link) {
+        model->h_col = ebb_calloc(groups->count * items + 1, sizeof *model->h_col);
+        model->in_col = ebb_calloc(groups->count * items + 1, sizeof *model->in_col);
+        model->out_col = ebb_calloc(groups->count * items + 1, sizeof *model->out_col);
+    }
+    if ((link && (!model->h_col || !model->in_col || !model->out_col)) || !model->s_col ||
+        !model->r_col || !b.last_const || !b.last_group || !b.head || !b.n_col || !b.made_const) {
         status = ebb_no_memory(err, groups->count * items * sizeof *model->s_col);
         goto out;
     }
     set_scales(&b, budget);
-    model->mip.offset = (double)graph->base_cost * model->cost_scale;
+    model->mip.offset = link ? 0 : (double)graph->base_cost * model->cost_scale;
     find_last_groups(&b);
     status = add_cells(&b);
+    if (status == EBB_OK && link)
+        status = add_link(&b);
     for (uint32_t group = 0; group < groups->count && status == EBB_OK; group++)
         status = add_group(&b, group);
 out:
@@ -418,7 +524,10 @@ void planner_model_fini(struct planner_model *model)
     planner_mip_fini(&model->mip);
     ebb_free(model->s_col);
     ebb_free(model->r_col);
-    model->s_col = model->r_col = NULL;
+    ebb_free(model->h_col);
+    ebb_free(model->in_col);
+    ebb_free(model->out_col);
+    model->s_col = model->r_col = model->h_col = model->in_col = model->out_col = NULL;
 }
 
 /* ---- between columns and schedules ---------------------------------------------------------- */

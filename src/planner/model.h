@@ -16,6 +16,7 @@
 
 #include "planner/graph.h"
 #include "planner/mip.h"
+#include "planner/planner.h"
 #include "planner/sched.h"
 
 struct planner_groups {
@@ -46,13 +47,20 @@ struct planner_model {
     double mem_scale; /* bytes x scale = units of the model */
     double cost_scale;
     size_t binary_count;
+    /* Joint recomputation and offload only (NULL otherwise), indexed as s_col: a copy lies on the
+     * host when the group begins; it is fetched then (counted from the group's start); it is sent
+     * during the group. */
+    int *h_col, *in_col, *out_col;
+    const struct planner_link *link;
 };
 #define PLANNER_CELL_ZERO (-1)
 #define PLANNER_CELL_ONE (-2)
 
+/* With a link: time of a group = max(compute, bytes in, bytes out) and the objective is their sum.
+ */
 enum ebb_status planner_model_build(struct planner_model *model, const struct planner_graph *graph,
                                     const struct planner_groups *groups, uint64_t budget,
-                                    struct ebb_error *err);
+                                    const struct planner_link *link, struct ebb_error *err);
 void planner_model_fini(struct planner_model *model);
 
 /* Columns to schedule (S rounded at 0.5), not yet evaluated. */

@@ -39,6 +39,8 @@ const struct planner planner_table[] = {
     {"knapsack", NULL, "PyTorch's activation memory budget: 0/1 knapsack, then repair",
      planner_solve_knapsack},
     {"ilp", ALIASES("OPTIMAL_ILP_GC"), "Checkmate's published ILP", planner_solve_ilp},
+    {"joint", ALIASES("POET"), "recomputation and offload to the host together, by branch and cut",
+     planner_solve_joint},
     {"lp_round", ALIASES("APPROX_DET_ROUND_LP_SWEEP"), "its LP relaxation, rounded at thresholds",
      planner_solve_lp_round},
 };
@@ -178,7 +180,7 @@ static enum ebb_status make_plan(struct planner_job *job, const char *name, stru
         *plan = job->made;
         plan_init(&job->made);
     } else {
-        enum ebb_status status = planner_sched_emit(&job->ev, &job->best, plan, err);
+        enum ebb_status status = planner_sched_emit(&job->ev, &job->best, NULL, plan, err);
         if (status != EBB_OK) {
             plan_fini(plan);
             return status;
@@ -199,7 +201,7 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan,
     const struct planner_graph *g = job->graph;
     uint64_t budget = job->request->budget_bytes, height = 0;
     *excess = 0;
-    if (!job->has_made) /* a plan made elsewhere has its addresses */
+    if (!job->has_made || job->made_cost) /* a recorded plan has its addresses */
         EBB_TRY(plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, &height,
                                     err));
     struct plan_limits limits = {
@@ -214,7 +216,7 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan,
                         "planner: evaluator says cost %llu peak %llu, checker %llu, %llu",
                         (unsigned long long)job->best.cost, (unsigned long long)job->best.peak,
                         (unsigned long long)report.cost_ns, (unsigned long long)report.peak_bytes);
-    result->cost = report.cost_ns;
+    result->cost = job->made_cost ? job->made_cost : report.cost_ns;
     result->peak_bytes = report.peak_bytes;
     result->height_bytes = report.height_bytes;
     return EBB_OK;

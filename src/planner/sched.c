@@ -272,7 +272,8 @@ static enum ebb_status emit_drop(const struct planner_graph *g, uint32_t item, s
 }
 
 static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v, const uint64_t *in,
-                                const uint64_t *out, struct plan *plan, struct ebb_error *err)
+                                const uint64_t *out, const uint64_t *send, struct plan *plan,
+                                struct ebb_error *err)
 {
     const struct planner_graph *g = ev->graph;
     const struct planner_node *node = &g->nodes[v];
@@ -281,6 +282,9 @@ static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v,
         if (!planner_bit(in, o) && (is_first || is_used(ev, o) || planner_bit(out, o)))
             EBB_TRY(plan_add(plan, PLAN_PLACE, g->items[o].storage, PLAN_NOWHERE, 0, err));
     EBB_TRY(plan_add(plan, PLAN_RUN, node->op, PLAN_NOWHERE, 0, err));
+    for (uint32_t o = node->out_first; send && o < node->out_first + node->out_count; o++)
+        if (planner_bit(send, o) && !planner_bit(in, o))
+            EBB_TRY(plan_add(plan, PLAN_SEND, g->items[o].storage, 0, 1, err));
     for (uint32_t k = 0; k < node->in_count; k++) {
         uint32_t i = g->ins[node->in_first + k];
         if (ev->last_use[i] == v && !planner_bit(out, i))
@@ -292,12 +296,44 @@ static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v,
     return EBB_OK;
 }
 
+/* What comes back when stage t begins, and what leaves that is there already. */
+static enum ebb_status emit_transfers(const struct planner_sched *s,
+                                      const struct planner_transfers *transfers, uint32_t t,
+                                      struct plan *plan, struct ebb_error *err)
+{
+    const struct planner_graph *g = s->graph;
+    const uint64_t *fetch = transfers->fetch + (size_t)t * s->words;
+    const uint64_t *send = transfers->send + (size_t)t * s->words;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        if (planner_bit(fetch, i)) {
+            bool is_last = true;
+            for (uint32_t k = t + 1; k < s->stages && is_last; k++)
+                is_last = !planner_bit(transfers->fetch + (size_t)k * s->words, i);
+            EBB_TRY(plan_add(plan, PLAN_PLACE, g->items[i].storage, PLAN_NOWHERE, 0, err));
+            EBB_TRY(plan_add(plan, PLAN_FETCH, g->items[i].storage, 0, 1, err));
+            if (is_last)
+                EBB_TRY(plan_add(plan, PLAN_FORGET, g->items[i].storage, 0, 1, err));
+        } else if (planner_bit(send, i) && planner_bit(planner_row(s, t), i)) {
+            EBB_TRY(plan_add(plan, PLAN_SEND, g->items[i].storage, 0, 1, err));
+        }
+    }
+    return EBB_OK;
+}
+
 enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner_sched *s,
-                                   struct plan *plan, struct ebb_error *err)
+                                   const struct planner_transfers *transfers, struct plan *plan,
+                                   struct ebb_error *err)
 {
     const struct planner_graph *g = s->graph;
     for (uint32_t t = 0; t < s->stages; t++) {
-        const uint64_t *in = planner_row(s, t), *out = planner_row(s, t + 1);
+        const uint64_t *in = planner_row(s, t), *out = planner_row(s, t + 1), *send = NULL;
+        if (transfers) {
+            for (uint32_t w = 0; w < s->words; w++)
+                transfers->row[w] = in[w] | transfers->fetch[(size_t)t * s->words + w];
+            EBB_TRY(emit_transfers(s, transfers, t, plan, err));
+            in = transfers->row;
+            send = transfers->send + (size_t)t * s->words;
+        }
         stage_begin(ev, t, in, out);
         if (!stage_close_runs(ev, t, in))
             return ebb_fail(err, EBB_EINTERNAL, "planner: stage %u needs an op that cannot run", t);
@@ -309,8 +345,8 @@ enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner
             }
         for (uint32_t w = 0; w <= t / 64; w++)
             for (uint64_t left = ev->run[w]; left; left &= left - 1)
-                EBB_TRY(
-                    emit_run(ev, t, w * 64 + (uint32_t)__builtin_ctzll(left), in, out, plan, err));
+                EBB_TRY(emit_run(ev, t, w * 64 + (uint32_t)__builtin_ctzll(left), in, out, send,
+                                 plan, err));
     }
     return EBB_OK;
 }

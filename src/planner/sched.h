@@ -89,8 +89,16 @@ void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s);
 enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct plan *plan,
                                         struct ebb_error *err);
 
-/* The register program as plan steps, without offsets. */
+/* Copies to the host beside a schedule: bit rows as `keep` has. An item of fetch row t comes back
+ * when stage t begins; one of send row t is sent in stage t, as soon as it is there. */
+struct planner_transfers {
+    const uint64_t *fetch, *send;
+    uint64_t *row; /* scratch of one row */
+};
+
+/* The register program as plan steps, without offsets. `transfers` may be NULL. */
 enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner_sched *s,
-                                   struct plan *plan, struct ebb_error *err);
+                                   const struct planner_transfers *transfers, struct plan *plan,
+                                   struct ebb_error *err);
 
 #endif

@@ -1,0 +1,187 @@
+/* joint.c - recomputation and offload together (POET's problem, spec 12.5) on the conservation
+ * model.
+ *
+ * A second commodity "on host" per item: sent in the stage that has it, fetched at the start of the
+ * stage that needs it and counted there from its start. Time of a stage = max(compute, bytes in,
+ * bytes out); the cost of the result is the sum, re-computed in integers from the solution. Small
+ * graphs only: the model has four binaries per cell. The best schedule without offload is the
+ * incumbent. */
+#include "planner/job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "planner/model.h"
+
+#define MOST_BINARIES 9000
+
+struct joint {
+    struct planner_job *job;
+    struct planner_groups groups;
+    struct planner_model model;
+    uint64_t *fetch, *send, *row; /* owned bit rows */
+};
+
+static bool is_one(const double *x, int col)
+{
+    return col >= 0 && x[col] > 0.5;
+}
+
+/* Bits of the solution; a send lands in the stage that has the item (its own when made in the
+ * group). */
+static void read_solution(struct joint *j, const double *x)
+{
+    struct planner_sched *s = &j->job->trial;
+    const struct planner_graph *g = j->job->graph;
+    size_t rows = (size_t)s->stages * s->words;
+    planner_model_extract(&j->model, x, s);
+    memset(j->fetch, 0, rows * sizeof *j->fetch);
+    memset(j->send, 0, rows * sizeof *j->send);
+    for (uint32_t group = 0; group < j->groups.count; group++)
+        for (uint32_t i = 0; i < g->item_count; i++) {
+            size_t at = (size_t)group * g->item_count + i;
+            uint32_t stage = j->groups.begin[group];
+            if (is_one(x, j->model.in_col[at]))
+                planner_bit_set(j->fetch + (size_t)stage * s->words, i);
+            if (is_one(x, j->model.out_col[at])) {
+                uint32_t when = g->items[i].node > stage ? g->items[i].node : stage;
+                planner_bit_set(j->send + (size_t)when * s->words, i);
+            }
+        }
+}
+
+static uint64_t transfer_ns(const struct joint *j, const uint64_t *row, double rate)
+{
+    const struct planner_graph *g = j->job->graph;
+    double ns = 0;
+    for (uint32_t i = 0; i < g->item_count; i++)
+        if (planner_bit(row, i))
+            ns += (double)g->items[i].bytes / rate + (double)j->job->request->link.latency_ns;
+    return (uint64_t)ceil(ns);
+}
+
+/* Exact time of the rows; UINT64_MAX when a stage does not fit or cannot run. */
+static uint64_t evaluate(struct joint *j)
+{
+    struct planner_sched *s = &j->job->trial;
+    const struct planner_link *link = &j->job->request->link;
+    uint64_t total = 0;
+    for (uint32_t group = 0; group < j->groups.count; group++) {
+        uint64_t compute = 0, in = 0, out = 0;
+        for (uint32_t t = j->groups.begin[group]; t < j->groups.begin[group + 1]; t++) {
+            struct planner_stage stage;
+            const uint64_t *fetch = j->fetch + (size_t)t * s->words;
+            for (uint32_t w = 0; w < s->words; w++)
+                j->row[w] = planner_row(s, t)[w] | fetch[w];
+            if (!planner_stage_eval(&j->job->ev, t, j->row, planner_row(s, t + 1), &stage) ||
+                stage.peak > j->job->budget)
+                return UINT64_MAX;
+            compute += stage.cost;
+            in += transfer_ns(j, fetch, link->in_bytes_per_ns);
+            out += transfer_ns(j, j->send + (size_t)t * s->words, link->out_bytes_per_ns);
+        }
+        uint64_t most = compute > in ? compute : in;
+        total += most > out ? most : out;
+    }
+    return total;
+}
+
+static enum ebb_status solve(struct joint *j, struct ebb_error *err)
+{
+    struct planner_job *job = j->job;
+    struct planner_mip_result result;
+    double scale = j->model.cost_scale;
+    planner_mip_result_init(&result);
+    struct planner_mip_options options = {
+        .seconds = planner_job_time_left(job),
+        .ratio_gap = job->request->gap,
+        .cutoff = job->has_best ? (double)job->best.cost * scale * (1 - 1e-7) : PLANNER_INF};
+    EBB_TRY(planner_mip_solve(&j->model.mip, &options, &result, err));
+    enum ebb_status status = EBB_OK;
+    if (result.has_x) {
+        read_solution(j, result.x);
+        uint64_t cost = evaluate(j);
+        if (cost != UINT64_MAX && (!job->has_best || cost < job->best.cost)) {
+            struct planner_transfers transfers = {j->fetch, j->send, j->row};
+            plan_fini(&job->made);
+            plan_init(&job->made);
+            status = planner_sched_emit(&job->ev, &job->trial, &transfers, &job->made, err);
+            job->has_made = status == EBB_OK;
+            job->made_cost = cost;
+            snprintf(job->winner, sizeof job->winner, "joint");
+        }
+    }
+    if (result.status == PLANNER_MIP_INFEASIBLE && job->has_best)
+        planner_job_bound(job, (double)job->best.cost * (1 - 1e-7), PLANNER_BOUND_JOINT);
+    else if (result.status == PLANNER_MIP_INFEASIBLE)
+        job->is_proven_infeasible = true;
+    else if (result.bound > 0 && result.bound < 1e20)
+        planner_job_bound(job, result.bound / scale * (1 - 1e-7), PLANNER_BOUND_JOINT);
+    planner_mip_result_fini(&result);
+    return status;
+}
+
+static enum ebb_status joint_init(struct joint *j, struct ebb_error *err)
+{
+    const struct planner_graph *g = j->job->graph;
+    const struct planner_sched *s = &j->job->trial;
+    size_t rows = (size_t)s->stages * s->words;
+    j->fetch = ebb_calloc(rows + 1, sizeof *j->fetch);
+    j->send = ebb_calloc(rows + 1, sizeof *j->send);
+    j->row = ebb_calloc(s->words + 1, sizeof *j->row);
+    if (!j->fetch || !j->send || !j->row)
+        return ebb_no_memory(err, rows * sizeof *j->fetch);
+    EBB_TRY(planner_groups_make(
+        &j->groups, g, g->node_count <= 40 ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED, err));
+    return planner_model_build(&j->model, g, &j->groups, j->job->budget, &j->job->request->link,
+                               err);
+}
+
+enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err)
+{
+    const struct planner_link *link = &job->request->link;
+    struct joint j = {.job = job};
+    if (link->host_bytes == 0 || link->in_bytes_per_ns <= 0 || link->out_bytes_per_ns <= 0) {
+        planner_job_not_applicable(job, "needs a host: --host-bytes, --host-in, --host-out");
+        return EBB_OK;
+    }
+    if (!planner_mip_has_solver()) {
+        planner_job_not_applicable(job, "this build has no solver (coinor-libcbc-dev)");
+        return EBB_OK;
+    }
+    struct planner_request quick =
+        *job->request; /* the incumbent: the same budget without a host */
+    const struct planner_request *asked = job->request;
+    quick.effort = 0;
+    quick.write_lp = NULL;
+    job->request = &quick;
+    enum ebb_status status = planner_solve_best(job, err);
+    job->request = asked;
+    bool is_free = job->has_best && job->best.cost == job->graph->base_cost;
+    job->is_proven_infeasible = job->is_timeout = false; /* offload may still help */
+    if (job->bound_class != PLANNER_BOUND_NONE && !is_free) {
+        job->bound_class = PLANNER_BOUND_NONE; /* bounds without a host do not hold with one */
+        job->lower_bound = 0;
+    } else if (is_free) {
+        job->bound_class = PLANNER_BOUND_JOINT;
+    }
+    if (status == EBB_OK && !is_free && job->budget >= job->graph->max_in_out && !job->has_made) {
+        status = joint_init(&j, err);
+        if (status == EBB_OK && asked->write_lp)
+            status = planner_mip_write_lp(&j.model.mip, asked->write_lp, "joint model", err);
+        if (status == EBB_OK && j.model.binary_count * 4 <= MOST_BINARIES)
+            status = solve(&j, err);
+        else if (status == EBB_OK)
+            snprintf(job->note, sizeof job->note, "too large for the joint model");
+    }
+    job->is_proven_infeasible |= job->budget < job->graph->max_in_out;
+    job->is_timeout = !job->has_best && !job->has_made && !job->is_proven_infeasible;
+    planner_model_fini(&j.model);
+    planner_groups_fini(&j.groups);
+    ebb_free(j.fetch);
+    ebb_free(j.send);
+    ebb_free(j.row);
+    return status;
+}
