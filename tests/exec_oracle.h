@@ -218,9 +218,13 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
     }
     o->swapped += bytes;
     if (e->kind == EXEC_EV_SEND) {
-        if (!slot->is_filled || slot->has_copy[e->tier])
+        bool is_stale = slot->has_copy[e->tier] && slot->copy[e->tier] != slot->value;
+        if (!slot->is_filled || (slot->has_copy[e->tier] && !is_stale))
             return ORACLE_NO("storage %u is sent to tier %u, but %s", e->index, e->tier,
-                             slot->is_filled ? "has a copy there" : "holds nothing");
+                             slot->is_filled ? "has a clean copy there" : "holds nothing");
+        if (is_stale && !oracle_paint(o, e->tier, slot->copy_at[e->tier], bytes, e->index,
+                                      ORACLE_NOBODY)) /* written over */
+            return false;
         slot->has_copy[e->tier] = true;
         slot->copy[e->tier] = slot->value;
         slot->copy_at[e->tier] = e->offset;

@@ -39,6 +39,7 @@ struct ebb_program {
                                 recomputed;        0: never could be */
     uint32_t *mutator; /* per (storage, version): op that makes this version (root op for 0) */
     uint64_t base_ns;
+    uint64_t average_bytes; /* of a storage */
     uint64_t keep_peak;     /* byte sum at the peak when nothing is ever evicted */
     struct exec_easy *easy; /* plan for budgets that need no eviction, made on first demand */
 };
@@ -55,9 +56,10 @@ struct ebb_slot {         /* a storage's place in the tiers */
     uint8_t is_held;      /* its way back is gone: may not be dropped */
     uint8_t is_droppable; /* as last noted: see swap of the run */
     uint8_t is_small;     /* below the small-tensor rule: no candidate */
-    uint8_t has_copy;     /* bit per tier: a copy of the newest version */
+    uint8_t has_copy;     /* bit per tier: a copy (policy: of the newest version) */
     uint32_t copy_segment[DEVICE_TIERS]; /* in the slab of that tier */
-    device_event ready;                  /* copy in: readers wait for it */
+    uint32_t copy_version[DEVICE_TIERS];
+    device_event ready; /* copy in: readers wait for it */
 };
 
 struct ebb_frame {
@@ -107,8 +109,10 @@ enum ebb_status exec_room_release(struct ebb_run *run, uint32_t storage, enum ex
                                   struct ebb_error *err); /* storage leaves tier 0 */
 enum ebb_status exec_room_arrive(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
 enum ebb_status exec_room_fetch(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
+enum ebb_status exec_room_forget_in(struct ebb_run *run, uint32_t storage, uint8_t tier,
+                                    struct ebb_error *err); /* the copy in a lower tier, if any */
 enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t storage,
-                                 struct ebb_error *err); /* copies in lower tiers */
+                                 struct ebb_error *err); /* all of them */
 uint64_t exec_room_move_ns(const struct ebb_run *run, uint64_t bytes);
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
                               uint64_t offset, uint8_t tier, struct ebb_error *err);

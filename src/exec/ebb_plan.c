@@ -54,8 +54,6 @@ static enum ebb_status run_op(struct ebb_run *run, const struct plan_step *step,
         struct ebb_slot *slot = &run->slots[out->storage];
         if (is_produced[k])
             slot->state = SLOT_RESIDENT;
-        if (status == EBB_OK && out->alias == TRACE_MUTATE)
-            status = exec_room_forget(run, out->storage, err);
         if (is_produced[k] || out->alias == TRACE_MUTATE)
             slot->version = out->version;
     }
@@ -100,9 +98,10 @@ static enum ebb_status run_step(struct ebb_run *run, const struct plan_step *ste
         return exec_room_copy_out(run, s, step->tier, slot->offset, err);
     case PLAN_FETCH:
         slot->state = SLOT_RESIDENT;
+        slot->version = slot->copy_version[step->tier];
         return exec_room_copy_in(run, s, step->tier, slot->offset, err);
     case PLAN_FORGET:
-        return exec_room_forget(run, s, err);
+        return exec_room_forget_in(run, s, step->tier, err);
     case PLAN_MOVE:
         EBB_TRY(exec_room_await(run, s, err));
         EBB_TRY(run->device->table->copy(run->device, DEVICE_COMPUTE, DEVICE_T0, step->offset,
@@ -137,8 +136,10 @@ enum ebb_status exec_plan_run(struct ebb_run *run, const struct plan *plan, stru
         status = ebb_no_memory(err, t->op_count);
         goto out;
     }
-    for (size_t i = 0; i < plan->step_count; i++)
-        places_left[plan->steps[i].index] += plan->steps[i].act == PLAN_PLACE;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        if (plan->steps[i].act == PLAN_PLACE) /* the index of a RUN is an op */
+            places_left[plan->steps[i].index]++;
+    }
     for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++)
         status = run_step(run, &plan->steps[i], has_run, is_placed, places_left, err);
     if (status == EBB_OK)

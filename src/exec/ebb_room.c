@@ -15,9 +15,10 @@
 #define MAX_ROUNDS 64 /* of gathering per request, then victims by policy alone */
 /* Measured on 12 synthetic and 4 recorded traces x 6 policies: mean time against taking the first
  * always, 0.995. */
-#define NEXT_BEST 8
-#define NEARLY_AS_GOOD 0.7
-#define SHORT_LIVED 16 /* ops: what ends sooner is placed at the high end, away from what stays */
+#define NEXT_BEST 32
+#include <stdlib.h>
+#define NEARLY_AS_GOOD atof(getenv("NAG"))
+#define SHORT_LIVED (uint32_t)atoi(getenv("SL"))
 
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
                               uint64_t offset, uint8_t tier, struct ebb_error *err)
@@ -296,17 +297,22 @@ enum ebb_status exec_room_arrive(struct ebb_run *run, uint32_t s, struct ebb_err
     return EBB_OK;
 }
 
-enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t s, struct ebb_error *err)
+enum ebb_status exec_room_forget_in(struct ebb_run *run, uint32_t s, uint8_t tier,
+                                    struct ebb_error *err)
 {
     struct ebb_slot *slot = &run->slots[s];
-    for (uint8_t k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
-        if (slot->has_copy >> k & 1) {
-            mem_slab_give(&run->slab[k], slot->copy_segment[k]);
-            run->has_tier_room = true;
-            EBB_TRY(exec_room_log(run, EXEC_EV_FORGET, s, 0, k, err));
-        }
-    }
-    slot->has_copy = 0;
+    if (!(slot->has_copy >> tier & 1))
+        return EBB_OK;
+    slot->has_copy &= (uint8_t) ~(1u << tier);
+    mem_slab_give(&run->slab[tier], slot->copy_segment[tier]);
+    run->has_tier_room = true;
+    return exec_room_log(run, EXEC_EV_FORGET, s, 0, tier, err);
+}
+
+enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t s, struct ebb_error *err)
+{
+    for (uint8_t k = DEVICE_HOST; k < DEVICE_TIERS; k++)
+        EBB_TRY(exec_room_forget_in(run, s, k, err));
     return EBB_OK;
 }
 
@@ -328,15 +334,20 @@ enum ebb_status exec_room_copy_out(struct ebb_run *run, uint32_t s, uint8_t tier
     struct ebb_slot *slot = &run->slots[s];
     const struct device_table *d = run->device->table;
     uint64_t bytes = run->p->bytes[s];
-    if (slot->has_copy >> tier & 1)
+    bool has_copy = slot->has_copy >> tier & 1;
+    if (has_copy && slot->copy_version[tier] == slot->version)
         return EBB_OK;
     EBB_TRY(exec_room_await(run, s, err));
-    uint32_t hole = mem_slab_find(&run->slab[tier], bytes, false);
-    if (hole == MEM_NONE)
-        return ebb_fail(err, EBB_EBUDGET, "tier %d has no room for storage %u (%llu bytes)", tier,
-                        s, (unsigned long long)bytes);
-    EBB_TRY(mem_slab_take(&run->slab[tier], hole, bytes, false, s, &slot->copy_segment[tier], err));
+    if (!has_copy) { /* else a plan renews the copy where it is */
+        uint32_t hole = mem_slab_find(&run->slab[tier], bytes, false);
+        if (hole == MEM_NONE)
+            return ebb_fail(err, EBB_EBUDGET, "tier %d has no room for storage %u (%llu bytes)",
+                            tier, s, (unsigned long long)bytes);
+        EBB_TRY(
+            mem_slab_take(&run->slab[tier], hole, bytes, false, s, &slot->copy_segment[tier], err));
+    }
     slot->has_copy |= (uint8_t)(1u << tier);
+    slot->copy_version[tier] = slot->version;
     device_event made, gone;
     EBB_TRY(d->record(run->device, DEVICE_COMPUTE, &made, err));
     EBB_TRY(d->stream_wait(run->device, DEVICE_OUT, made, err));
