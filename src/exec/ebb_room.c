@@ -15,10 +15,9 @@
 #define MAX_ROUNDS 64 /* of gathering per request, then victims by policy alone */
 /* Measured on 12 synthetic and 4 recorded traces x 6 policies: mean time against taking the first
  * always, 0.995. */
-#define NEXT_BEST 32
-#include <stdlib.h>
-#define NEARLY_AS_GOOD atof(getenv("NAG"))
-#define SHORT_LIVED (uint32_t)atoi(getenv("SL"))
+#define NEXT_BEST 8
+#define NEARLY_AS_GOOD 0.7
+#define SHORT_LIVED 16 /* ops: what ends sooner is placed at the high end, away from what stays */
 
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
                               uint64_t offset, uint8_t tier, struct ebb_error *err)
