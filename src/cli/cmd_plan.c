@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/heap.h"
 #include "base/json.h"
@@ -190,7 +191,7 @@ void cli_plan_print_table(const struct plan_row *rows, size_t count)
 
 struct settings {
     struct cli_list planners, ratios, budgets;
-    const char *output, *write_lp, *warm;
+    const char *output, *write_lp;
     double gap, time_limit, in_rate, out_rate;
     int64_t effort, jobs, seed;
     uint64_t host_bytes;
@@ -216,7 +217,7 @@ static int unknown_planner(const char *name)
     return code;
 }
 
-static int fill_request(const struct settings *set, struct plan_row *row)
+static void fill_request(const struct settings *set, struct plan_row *row)
 {
     planner_request_init(&row->request);
     row->request.gap = set->gap;
@@ -227,7 +228,6 @@ static int fill_request(const struct settings *set, struct plan_row *row)
     row->request.link = (struct planner_link){.out_bytes_per_ns = set->out_rate,
                                               .in_bytes_per_ns = set->in_rate,
                                               .host_bytes = set->host_bytes};
-    return -1;
 }
 
 /* Graph-major, then planner, then budget. Returns -1, or the exit code of a usage error. */
@@ -251,7 +251,7 @@ static int make_rows(const struct settings *set, const struct plan_graph *graphs
                     .graph = &graphs[g], .planner = planner_find(name), .ratio = NAN};
                 if (!row->planner)
                     return unknown_planner(name);
-                (void)fill_request(set, row);
+                fill_request(set, row);
                 if (k < set->ratios.count) {
                     if (!ebb_parse_double(set->ratios.items[k], &row->ratio) || row->ratio <= 0 ||
                         row->ratio > 1e6)
@@ -320,7 +320,13 @@ static int run_plan(int argc, char **argv)
             "Checkmate graph, a DTR log or a trace. Every plan printed has been proved by a "
             "checker.\n"
             "A star marks a proven optimum. For graphs budgets count activation bytes.\n\n"
-            "Studies: ebb plan sweep|approx|gap|solve-time|maxbatch, and ebb plan show.\n\n"
+            "Verbs:\n"
+            "  show        print a plan file step by step\n"
+            "  sweep       overhead versus memory, all methods: CSV and chart\n"
+            "  approx      how far approximations are from the best plan\n"
+            "  gap         the integrality gap of the models\n"
+            "  solve-time  seconds to a plan, method by method\n"
+            "  maxbatch    the largest batch that fits\n\n"
             "Examples:\n"
             "  ebb plan vgg16.json --ratio 0.9,0.8,0.7\n"
             "  ebb plan unet.json --planner best,chen_sqrtn,griewank --budget 4GiB\n"
@@ -362,20 +368,28 @@ static int run_plan(int argc, char **argv)
     return code;
 }
 
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} verbs[] = {
+    {"show", cli_plan_show}, {"sweep", cli_plan_sweep},           {"approx", cli_plan_approx},
+    {"gap", cli_plan_gap},   {"solve-time", cli_plan_solve_time}, {"maxbatch", cli_plan_maxbatch}};
+#define VERB_COUNT (sizeof verbs / sizeof *verbs)
+
 static int run(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-    } verbs[] = {{"show", cli_plan_show},
-                 {"sweep", cli_plan_sweep},
-                 {"approx", cli_plan_approx},
-                 {"gap", cli_plan_gap},
-                 {"solve-time", cli_plan_solve_time},
-                 {"maxbatch", cli_plan_maxbatch}};
-    for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(argv[1], verbs[i].name) == 0)
+    const char *names[VERB_COUNT];
+    for (size_t i = 0; i < VERB_COUNT; i++) {
+        names[i] = verbs[i].name;
+        if (argc > 1 && strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);
+    }
+    /* Neither an option nor a file that is there: perhaps a verb was meant. */
+    if (argc > 1 && argv[1][0] != '-' && access(argv[1], F_OK) != 0) {
+        const char *near = ebb_nearest(argv[1], names, VERB_COUNT);
+        if (near)
+            return cli_usage_error("no file '%s'; did you mean 'ebb plan %s'?", argv[1], near);
+    }
     return run_plan(argc, argv);
 }
 

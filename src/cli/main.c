@@ -13,6 +13,7 @@
 extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
+extern const struct cli_command cli_cmd_plan;
 extern const struct cli_command cli_cmd_preview_search;
 extern const struct cli_command cli_cmd_sim;
 extern const struct cli_command cli_cmd_trace;
@@ -23,6 +24,7 @@ extern const struct cli_command cli_cmd_trace;
 static const struct cli_command *const commands[] = {
     &cli_cmd_trace,
     &cli_cmd_sim,
+    &cli_cmd_plan,
     &cli_cmd_experiment,
     &cli_cmd_preview_search,
     &cli_cmd_doctor,

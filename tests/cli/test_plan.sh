@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# ebb plan: rows, proofs, files, exit codes. $1 = ebb, $2 = source folder.
+set -u
+ebb=$1
+graphs=$2/tests/golden/checkmate/graphs
+failures=0
+
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# A proven optimum, every field of the row, and the plan as a file.
+row=$("$ebb" plan "$graphs/unit_linear_8.json" --ratio 0.5 --gap 0 --json -o "$dir/p.plan") || fail "plan exits $?"
+for field in graph planner ratio budget_bytes status cost overhead peak_bytes height_bytes lower_bound bound_class \
+    optimal gap seconds; do
+    [[ $row == *"\"$field\""* ]] || fail "no field $field in $row"
+done
+[[ $row == *'"cost": 22'* && $row == *'"optimal": true'* && $row == *'"bound_class": "flow"'* ]] || fail "row: $row"
+shown=$("$ebb" plan show "$dir/p.plan" --trace "$graphs/unit_linear_8.json") || fail "show exits $?"
+[[ $shown == *"overhead 1.294118"* && $shown == *"5 again"* ]] || fail "show: ${shown##*$'\n'}"
+"$ebb" plan show "$dir/p.plan" --trace "$graphs/unit_linear_4.json" >/dev/null 2>"$dir/err"
+[ $? = 2 ] || fail "a plan for another trace is accepted"
+
+# Nothing fits: exit 1. Several planners and budgets: one row each.
+"$ebb" plan "$graphs/unit_linear_8.json" --budget 2 >/dev/null
+[ $? = 1 ] || fail "an impossible budget does not exit 1"
+count=$("$ebb" plan "$graphs/unet2_b8_flops.json" -p all,last,chen_sqrtn,griewank -r 1.2,0.8 --json | wc -l)
+[ "$count" = 8 ] || fail "$count rows instead of 8"
+"$ebb" plan "$graphs/unit_linear_8.json" -r 0.5 -p bset 2>"$dir/err"
+[ $? = 2 ] || fail "an unknown planner does not exit 2"
+[[ $(<"$dir/err") == *"did you mean 'best'"* ]] || fail "no nearest planner"
+"$ebb" plan "$graphs/unit_linear_8.json" 2>/dev/null
+[ $? = 2 ] || fail "no budget does not exit 2"
+
+# A model for other solvers, offload, a small sweep.
+"$ebb" plan "$graphs/unit_linear_4.json" -r 0.5 --write-lp "$dir/m.lp" >/dev/null || fail "write-lp"
+grep -q "^Minimize" "$dir/m.lp" || fail "no LP file"
+row=$("$ebb" plan "$graphs/unit_linear_4.json" -b 3 -p joint --host-bytes 64 --host-in 1 --host-out 1 --json)
+[[ $row == *'"cost": 9'* && $row == *'"bound_class": "joint"'* ]] || fail "joint: $row"
+"$ebb" plan sweep "$graphs/unit_linear_4.json" -n 3 --segments 10 -o "$dir/s.csv" >/dev/null || fail "sweep"
+grep -q "^best," "$dir/s.csv" && grep -q "^dtr_eq," "$dir/s.csv" || fail "rows missing in the sweep"
+
+[ "$failures" = 0 ]
