@@ -362,7 +362,7 @@ static int run(int argc, char **argv)
                            .file_rate = 2,
                            .latency_ns = 10000};
     const struct cli_option options[] = {
-        {"policy", 'p', CLI_LIST, &set.policies, "P[,P...]", "policies to run (list below)"},
+        {"policy", 'p', CLI_LIST, &set.policies, "P[,P...]", "policies to run (list above)"},
         {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]", "budgets as parts of the baseline peak"},
         {"budget", 'b', CLI_LIST, &set.budgets, "B[,B...]",
          "budgets in bytes: 2GiB, 512MiB, 1000000"},
