@@ -39,6 +39,7 @@ struct ebb_program {
                                 recomputed;        0: never could be */
     uint32_t *mutator; /* per (storage, version): op that makes this version (root op for 0) */
     uint64_t base_ns;
+    uint64_t average_bytes; /* of a storage */
     uint64_t keep_peak;     /* byte sum at the peak when nothing is ever evicted */
     struct exec_easy *easy; /* plan for budgets that need no eviction, made on first demand */
 };

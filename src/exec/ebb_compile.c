@@ -34,7 +34,8 @@ static void compile_op(struct ebb_program *p, uint32_t o, uint32_t *ins, uint32_
                          .is_skipped = is_view_only(t, op),
                          .can_skip_outputs = plan_can_skip(op->kind),
                          .is_once = op->kind->purity == TRACE_ONCE};
-    p->base_ns += op->cost_ns; /* views too: the baseline is a figure of the trace, whatever the rules */
+    p->base_ns +=
+        op->cost_ns; /* views too: the baseline is a figure of the trace, whatever the rules */
     if (e->is_skipped)
         return;
     for (uint32_t i = 0; i < op->input_count; i++) {
@@ -266,6 +267,10 @@ enum ebb_status exec_ebb_compile(struct ebb_program **program, const struct trac
         status = exec_easy_create(&p->easy, err);
     if (status == EBB_OK)
         p->keep_peak = exec_keep_peak(p);
+    uint64_t total = 0;
+    for (uint32_t s = 0; s < t->storage_count; s++)
+        total += p->bytes[s];
+    p->average_bytes = t->storage_count ? total / t->storage_count : 0;
     ebb_free(seen);
     if (status != EBB_OK) {
         exec_ebb_destroy(p);

@@ -13,10 +13,10 @@
 #include "base/heap.h"
 
 #define MAX_ROUNDS 64 /* of gathering per request, then victims by policy alone */
-/* Measured on 12 synthetic and 4 recorded traces x 6 policies: mean time against taking the first
- * always, 0.995. */
-#define NEXT_BEST 8
-#define NEARLY_AS_GOOD 0.7
+/* How far a victim may stand behind the best when it makes the hole that is needed. Values from 0.5
+ * to 0.8 and 8 to 32 differ by less than 0.3 % in the mean on the recorded steps. */
+#define NEXT_BEST 32
+#define NEARLY_AS_GOOD 0.5
 #define SHORT_LIVED 16 /* ops: what ends sooner is placed at the high end, away from what stays */
 
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,

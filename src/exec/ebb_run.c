@@ -269,6 +269,14 @@ static bool is_stepping_stone(struct ebb_run *run, uint32_t s)
     return false;
 }
 
+/* Dead, but so small that keeping it in the pool costs nothing, and something made from it may
+ * still have to be rebuilt. Long chains of such storages (optimizer arithmetic on biases) otherwise
+ * turn one eviction into thousands of recomputations. */
+static bool is_small_change(const struct ebb_run *run, uint32_t s)
+{
+    return run->p->need_until[s] > run->op && run->p->bytes[s] < run->p->average_bytes / 100;
+}
+
 /* E4. Anchors wait for the last op that may need them. */
 static enum ebb_status free_if_dead(struct ebb_run *run, uint32_t s, struct ebb_error *err)
 {
@@ -280,7 +288,8 @@ static enum ebb_status free_if_dead(struct ebb_run *run, uint32_t s, struct ebb_
     bool is_anchor = p->expire[p->version_first[s] + slot->version] == 0;
     if (is_anchor && p->need_until[s] >= run->done) /* the op in service may need it again */
         return EBB_OK;
-    if (slot->state == SLOT_RESIDENT && !is_anchor && run->index && is_stepping_stone(run, s))
+    if (slot->state == SLOT_RESIDENT && !is_anchor && run->index &&
+        (is_small_change(run, s) || is_stepping_stone(run, s)))
         return EBB_OK;
     EBB_TRY(exec_room_forget(run, s, err));
     if (slot->state != SLOT_RESIDENT)
