@@ -73,6 +73,7 @@ tensor_id ops_sum_squares(struct tensor_session *s, tensor_id x);
 tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, float value);
 tensor_id ops_reshape(struct tensor_session *s, tensor_id x, int rank, const int64_t *dims);
 tensor_id ops_contiguous(struct tensor_session *s, tensor_id x); /* itself when it is */
+tensor_id ops_detach(struct tensor_session *s, tensor_id x);     /* the same bytes, no gradient */
 tensor_id ops_matmul(struct tensor_session *s, tensor_id a, tensor_id b, bool ta, bool tb);
 tensor_id ops_cast(struct tensor_session *s, tensor_id x, enum tensor_dtype dtype);
 /* Dropout with Philox coordinates (seed, instance, *step): step is an I64 tensor of one element. */

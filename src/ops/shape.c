@@ -22,6 +22,7 @@ enum {
     ROW_TILE,
     ROW_SHUFFLE,
     ROW_CAST,
+    ROW_DETACH,
     ROW_COUNT
 };
 
@@ -656,6 +657,18 @@ static void build_shuffle(struct tensor_session *s, const struct ops_def *def, c
     *out_count = 1;
 }
 
+static enum ebb_status infer_detach(struct ops_infer *i, struct ebb_error *err)
+{
+    (void)err;
+    same_view(i);
+    return EBB_OK;
+}
+
+tensor_id ops_detach(struct tensor_session *s, tensor_id x)
+{
+    return ops_emit(s, &rows[ROW_DETACH], NULL, 1, &x);
+}
+
 static int kernel_type(uint8_t dtype)
 {
     return dtype == TENSOR_F32    ? (int)KERNEL_F32
@@ -773,6 +786,7 @@ static const struct ops_def rows[ROW_COUNT] = {
                      .build = build_shuffle,
                      .attr_bytes = sizeof(int64_t),
                      .fields = group_fields},
+    VIEW(ROW_DETACH, "detach", infer_detach, grad_none, 0, NULL),
     [ROW_CAST] = {OPS_PRIMITIVE("cast", 1, 1, infer_cast, run_cast, grad_cast),
                   .attr_bytes = sizeof(int64_t), .is_internal = true},
 };

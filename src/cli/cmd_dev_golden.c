@@ -1,0 +1,288 @@
+/* cmd_dev_golden.c - run a folder of reference vectors through the engine: `ebb dev golden DIR`.
+ *
+ * Prints one line per failed case (every case with --verbose) and last "N passed, N failed, N
+ * skipped". A case or op that is not known fails; nothing passed is a failure. --dump FILE writes
+ * what was computed as safetensors. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "cli/cli.h"
+#include "cli/golden.h"
+
+int cli_dev_golden(int argc, char **argv);
+
+const struct golden_limit golden_op_limit = {.rtol = 2e-5, .atol_max = 2e-6};
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static char *path_of(struct golden *g, const char *name)
+{
+    return ebb_arena_printf(&g->arena, "%s/%s", g->dir, name);
+}
+
+bool golden_has(const struct golden *g, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", g->dir, name);
+    return access(path, R_OK) == 0;
+}
+
+const struct ebb_doc_node *golden_json(struct golden *g, const char *name, struct ebb_error *err)
+{
+    const struct ebb_doc_node *root = NULL;
+    char *path = path_of(g, name);
+    if (!path)
+        ebb_no_memory(err, strlen(name));
+    else if (ebb_doc_load(&g->arena, path, &root, err) != EBB_OK)
+        root = NULL;
+    return root;
+}
+
+enum ebb_status golden_tensors_open(struct golden *g, const char *name, struct golden_tensors *t,
+                                    struct ebb_error *err)
+{
+    char *path = path_of(g, name);
+    if (!path)
+        return ebb_no_memory(err, strlen(name));
+    memset(t, 0, sizeof *t);
+    EBB_TRY(ebb_file_view_open(&t->view, path, SIZE_MAX, err));
+    enum ebb_status status = tensor_file_read(&t->file, path, t->view.data, t->view.length, err);
+    if (status != EBB_OK)
+        ebb_file_view_close(&t->view);
+    t->is_open = status == EBB_OK;
+    return status;
+}
+
+void golden_tensors_close(struct golden_tensors *t)
+{
+    if (!t->is_open)
+        return;
+    tensor_file_fini(&t->file);
+    ebb_file_view_close(&t->view);
+    t->is_open = false;
+}
+
+const struct tensor_entry *golden_find(const struct golden_tensors *t, const char *fmt, ...)
+{
+    char name[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(name, sizeof name, fmt, args);
+    va_end(args);
+    return tensor_file_find(&t->file, name);
+}
+
+static double element(enum tensor_dtype dtype, const void *data, int64_t i)
+{
+    const unsigned char *p = (const unsigned char *)data + (size_t)i * tensor_dtype_bytes(dtype);
+    union {
+        float f;
+        double d;
+        int64_t l;
+        int32_t w;
+        int16_t h;
+        uint8_t b;
+    } u;
+    memcpy(&u, p, tensor_dtype_bytes(dtype));
+    switch (dtype) {
+    case TENSOR_F32:
+        return (double)u.f;
+    case TENSOR_F64:
+        return u.d;
+    case TENSOR_I64:
+        return (double)u.l;
+    case TENSOR_I32:
+        return (double)u.w;
+    case TENSOR_I16:
+        return (double)u.h;
+    default:
+        return (double)u.b;
+    }
+}
+
+double golden_value(const struct tensor_entry *e, int64_t i)
+{
+    return element(e->view.dtype, e->data, i);
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+void golden_begin(struct golden *g, const char *group, const char *name)
+{
+    g->group = group;
+    g->name = name;
+    g->is_failed = false;
+}
+
+void golden_fail(struct golden *g, const char *fmt, ...)
+{
+    va_list args;
+    if (g->is_failed)
+        return;
+    g->is_failed = true;
+    printf("FAIL %s/%s: ", g->group, g->name);
+    va_start(args, fmt);
+    vprintf(fmt, args);
+    va_end(args);
+    putchar('\n');
+}
+
+void golden_end(struct golden *g)
+{
+    if (g->is_failed)
+        g->failed++;
+    else
+        g->passed++;
+    if (!g->is_failed && g->is_verbose)
+        printf("ok   %s/%s\n", g->group, g->name);
+}
+
+void golden_keep(struct golden *g, const char *part, const struct tensor_view *view,
+                 const void *data)
+{
+    size_t bytes = (size_t)tensor_count(view) * tensor_dtype_bytes(view->dtype);
+    struct ebb_error err;
+    if (!g->is_dumping)
+        return;
+    char *name = ebb_arena_printf(&g->arena, "%s/%s/%s", g->group, g->name, part);
+    void *copy = ebb_arena_alloc(&g->arena, bytes + 1);
+    if (!name || !copy ||
+        ebb_grow(&g->dump, &g->dump_capacity, g->dump_count + 1, sizeof *g->dump, &err) != EBB_OK) {
+        golden_fail(g, "out of memory");
+        return;
+    }
+    if (data)
+        memcpy(copy, data, bytes);
+    else
+        memset(copy, 0, bytes);
+    struct tensor_view plain;
+    tensor_view_init(&plain, view->dtype, view->rank, view->dims);
+    g->dump[g->dump_count++] = (struct tensor_to_write){.name = name, .view = plain, .data = copy};
+}
+
+void golden_compare(struct golden *g, const char *part, const struct tensor_view *view,
+                    const void *data, const struct tensor_entry *want, struct golden_limit limit)
+{
+    char a[128], b[128];
+    double largest = 0;
+    golden_keep(g, part, view, data);
+    if (!tensor_same_shape(view, &want->view)) {
+        golden_fail(g, "%s: shape %s, expected %s", part, tensor_shape_text(view, a, sizeof a),
+                    tensor_shape_text(&want->view, b, sizeof b));
+        return;
+    }
+    int64_t n = tensor_count(view);
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(golden_value(want, i)))
+            largest = fmax(largest, fabs(golden_value(want, i)));
+    for (int64_t i = 0; i < n; i++) {
+        double x = data ? element(view->dtype, data, i) : 0, ref = golden_value(want, i);
+        double room =
+            limit.is_exact ? 0 : limit.atol + limit.atol_max * largest + limit.rtol * fabs(ref);
+        bool ok = isnan(ref) ? isnan(x) : x == ref || fabs(x - ref) <= room;
+        if (!ok) {
+            golden_fail(g, "%s: element %" PRId64 " is %.9g, expected %.9g, off by %.3g of %.3g",
+                        part, i, x, ref, fabs(x - ref), room);
+            return;
+        }
+    }
+}
+
+void golden_compare_number(struct golden *g, const char *part, double got, double want, double rtol,
+                           double atol)
+{
+    struct tensor_view view;
+    tensor_view_init(&view, TENSOR_F64, 0, NULL);
+    golden_keep(g, part, &view, &got);
+    if (!(fabs(got - want) <= atol + rtol * fabs(want)))
+        golden_fail(g, "%s is %.17g, expected %.17g, off by %.3g", part, got, want,
+                    fabs(got - want));
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+const void *golden_read(const struct tensor_session *s, const struct ops_host *host, tensor_id id,
+                        struct tensor_view *view)
+{
+    *view = *tensor_view_of(s, id);
+    uint32_t t = tensor_trace_id(s, id);
+    if (t == TRACE_NONE)
+        return NULL;
+    const unsigned char *base = ops_host_tensor(host, t);
+    return base + (size_t)view->offset * tensor_dtype_bytes(view->dtype);
+}
+
+tensor_id golden_leaf(struct tensor_session *s, const struct tensor_entry *e, const char *name)
+{
+    return tensor_leaf(s, e->view.dtype, e->view.rank, e->view.dims, name);
+}
+
+void golden_fill(const struct tensor_session *s, const struct ops_host *host, tensor_id leaf,
+                 const void *data, size_t bytes)
+{
+    uint32_t t = tensor_trace_id(s, leaf);
+    if (t != TRACE_NONE) /* else nothing depends on it */
+        memcpy(ops_host_tensor(host, t), data, bytes);
+}
+
+/* ---- command -------------------------------------------------------------------------------- */
+
+static enum ebb_status run_groups(struct golden *g, struct ebb_error *err)
+{
+    EBB_TRY(golden_ops(g, err));
+    EBB_TRY(golden_optim(g, err));
+    EBB_TRY(golden_lr(g, err));
+    EBB_TRY(golden_amp(g, err));
+    EBB_TRY(golden_rng(g, err));
+    return golden_e2e(g, err);
+}
+
+int cli_dev_golden(int argc, char **argv)
+{
+    const char *dump = NULL;
+    int64_t threads = 1;
+    bool is_verbose = false;
+    const struct cli_option options[] = {
+        {"dump", 0, CLI_STRING, &dump, "FILE", "write what was computed as safetensors"},
+        {"threads", 0, CLI_INT, &threads, "N", "threads of the kernels (default 1)"},
+        {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print every case"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb dev golden DIR [--dump FILE] [--threads N] [--verbose]",
+        .description =
+            "Run the reference vectors in DIR through the engine: ops with their gradients, "
+            "optimizers, rates, reduced precision, random numbers, small trainings.",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1};
+    struct cli_args args;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    struct golden g = {.dir = args.positional[0], .is_verbose = is_verbose, .is_dumping = dump};
+    struct ebb_error err = {.status = EBB_OK};
+    ebb_arena_init(&g.arena);
+    enum ebb_status status = ops_backend_create(&g.backend, (int)threads, &err);
+    if (status == EBB_OK)
+        status = run_groups(&g, &err);
+    if (status == EBB_OK && dump)
+        status = tensor_file_write(dump, g.dump, g.dump_count, &err);
+    if (status != EBB_OK)
+        code = cli_report(&err);
+    else
+        code = g.failed || !g.passed ? 1 : 0;
+    printf("%zu passed, %zu failed, %zu skipped\n", g.passed, g.failed, g.skipped);
+    ops_backend_destroy(g.backend);
+    ebb_free(g.dump);
+    ebb_arena_fini(&g.arena);
+    cli_args_fini(&args);
+    return code;
+}

@@ -1,0 +1,80 @@
+/* The engine on the reference vectors of tests/golden/engine: ops forward, backward and twice
+ * backward, optimizers, rates, 16-bit floats, random numbers, small trainings. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+int cli_dev_golden(int argc, char **argv);
+
+static int run(const char *dir, const char *threads)
+{
+    char *argv[] = {"golden", (char *)(uintptr_t)dir, "--threads", (char *)(uintptr_t)threads,
+                    NULL};
+    return cli_dev_golden(4, argv);
+}
+
+TEST(vectors__pass_on_one_thread)
+{
+    TEST_UNUSED;
+    CHECK_EQ(run(EBB_SOURCE_DIR "/tests/golden/engine", "1"), 0);
+}
+
+TEST(vectors__pass_on_two_threads)
+{
+    TEST_UNUSED;
+    CHECK_EQ(run(EBB_SOURCE_DIR "/tests/golden/engine", "2"), 0);
+}
+
+static void write_text(const char *dir, const char *name, const void *text, size_t length)
+{
+    char path[256];
+    struct ebb_error err;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    CHECK_OK(ebb_file_write_atomic(path, text, length, &err), &err);
+}
+
+static void remove_all(const char *dir)
+{
+    static const char *const names[] = {"ops.json", "ops.safetensors"};
+    char path[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
+TEST(an_empty_folder__is_a_failure)
+{
+    TEST_UNUSED;
+    char dir[] = "/tmp/ebb-golden-XXXXXX";
+    CHECK(mkdtemp(dir) != NULL);
+    CHECK_EQ(run(dir, "1"), 1);
+    remove_all(dir);
+}
+
+TEST(an_unknown_op__fails)
+{
+    TEST_UNUSED;
+    static const char json[] =
+        "{\"cases\": [{\"name\": \"a\", \"op\": \"relu\", \"attrs\": {}, \"inputs\": [\"x\"],"
+        " \"outputs\": [{\"index\": 0}], \"grads\": []},"
+        " {\"name\": \"b\", \"op\": \"no_such_op\", \"attrs\": {}, \"inputs\": []}]}";
+    static const char header[] =
+        "{\"a/in_x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    unsigned char file[8 + sizeof header - 1 + 4] = {sizeof header - 1};
+    char dir[] = "/tmp/ebb-golden-XXXXXX";
+    memcpy(file + 8, header, sizeof header - 1);
+    CHECK(mkdtemp(dir) != NULL);
+    write_text(dir, "ops.json", json, sizeof json - 1);
+    write_text(dir, "ops.safetensors", file, sizeof file);
+    CHECK_EQ(run(dir, "1"), 1);
+    remove_all(dir);
+}
+
+TEST_MAIN(RUN(vectors__pass_on_one_thread), RUN(vectors__pass_on_two_threads),
+          RUN(an_empty_folder__is_a_failure), RUN(an_unknown_op__fails))
