@@ -1,0 +1,42 @@
+/* fuzz_safetensors.c - the tensor file reader on any bytes.
+ *
+ * Checked beyond not crashing: an accepted file's tensors lie inside it, fill it, and are found by
+ * name; nothing stays allocated. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/heap.h"
+#include "tensor/tensor.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct tensor_file file;
+    struct ebb_error err = {0};
+    uint64_t live = ebb_heap_live();
+    if (tensor_file_read(&file, "fuzz", data, size, &err) == EBB_OK) {
+        size_t total = 0;
+        for (size_t i = 0; i < file.count; i++) {
+            const struct tensor_entry *e = &file.entries[i];
+            const uint8_t *p = e->data;
+            require(p >= data && p + e->bytes <= data + size);
+            require((uint64_t)tensor_count(&e->view) * tensor_dtype_bytes(e->view.dtype) ==
+                    e->bytes);
+            require(tensor_file_find(&file, e->name) == e);
+            total += e->bytes;
+        }
+        require(total <= size);
+        tensor_file_fini(&file);
+    } else {
+        require(err.message[0] != '\0');
+    }
+    require(ebb_heap_live() == live);
+    return 0;
+}

@@ -1,0 +1,355 @@
+/* Gradients of every op in the table against finite differences.
+ *
+ * One row per case: op, attributes, inputs as "2x3x4" with a letter for the kind: n normal
+ * (default), p positive, u in (0, 1), iN integers below N, m mask, . scalar; '!' behind an input:
+ * not differentiated. The check is a directional derivative per input in random directions, sums in
+ * double over float32 results. Every op of the table that has a gradient must have a row. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/doc.h"
+#include "base/heap.h"
+#include "base/rng.h"
+#include "grad/grad.h"
+#include "ops/ops.h"
+
+struct row {
+    const char *op, *attrs, *inputs;
+};
+
+static const struct row rows[] = {
+    {"neg", "", "3x5"},
+    {"abs", "", "3x5"},
+    {"exp", "", "3x5"},
+    {"log", "", "3x5p"},
+    {"sqrt", "", "3x5p"},
+    {"rsqrt", "", "3x5p"},
+    {"square", "", "3x5"},
+    {"reciprocal", "", "3x5p"},
+    {"erf", "", "3x5"},
+    {"sin", "", "3x5"},
+    {"cos", "", "3x5"},
+    {"relu", "", "3x5"},
+    {"relu6", "", "3x5"},
+    {"leaky_relu", "{\"negative_slope\": 0.2}", "3x5"},
+    {"elu", "{\"alpha\": 1.3}", "3x5"},
+    {"sigmoid", "", "3x5"},
+    {"tanh", "", "3x5"},
+    {"gelu", "", "3x5"},
+    {"gelu", "{\"approximate\": \"tanh\"}", "3x5"},
+    {"silu", "", "3x5"},
+    {"softplus", "{\"beta\": 2.0}", "3x5"},
+    {"hardswish", "", "3x5"},
+    {"hardsigmoid", "", "3x5"},
+    {"clamp", "{\"min\": -0.4}", "3x5"},
+    {"pow_scalar", "{\"exponent\": 2.5}", "3x5p"},
+    {"pow_scalar", "{\"exponent\": 3}", "3x5"},
+    {"add_scalar", "{\"value\": 2}", "3x5"},
+    {"mul_scalar", "{\"value\": -3}", "3x5"},
+    {"add", "", "2x3x4 3x1"},
+    {"sub", "", "3x4 2x3x1"},
+    {"mul", "", "2x1x4 3x1"},
+    {"div", "", "2x3x4 4p"},
+    {"maximum", "", "3x4 2x3x4"},
+    {"minimum", "", "3x4 4"},
+    {"where", "", "3x4m 3x1 4"},
+    {"masked_fill", "{\"value\": 2}", "2x3x4 3x4m"},
+    {"dropout_mask", "{\"p\": 0.3}", "3x4 3x4m"},
+    {"sum", "{\"dims\": [0, -1]}", "3x4x5"},
+    {"sum", "", "3x4"},
+    {"mean", "{\"dims\": [1], \"keepdim\": true}", "3x4x5"},
+    {"amax", "{\"dims\": [0, 2]}", "3x4x5"},
+    {"sum_squares", "{\"dims\": [1]}", "3x4"},
+    {"var", "{\"dims\": [0, 2], \"unbiased\": false}", "3x4x5"},
+    {"norm2", "", "3x4"},
+    {"cumsum", "{\"dim\": 1}", "3x4x2"},
+    {"softmax", "{\"dim\": 0}", "4x3"},
+    {"log_softmax", "{\"dim\": 1}", "2x5x3"},
+    {"logsumexp", "{\"dim\": -1}", "3x5"},
+    {"matmul", "{\"ta\": true, \"tb\": true}", "2x4x3 5x4"},
+    {"matmul", "", "1x3x4x2 5x1x2x6"},
+    {"linear", "", "2x3x4 5x4 5"},
+    {"attention", "{\"causal\": true}", "2x3x4 2x5x4 2x5x3"},
+    {"attention", "{\"scale\": 0.7}", "2x2x3x4 2x2x3x4 2x2x3x4 2x1x3x3!"},
+    {"conv1d", "{\"stride\": 2, \"padding\": 2, \"dilation\": 2}", "2x3x9 4x3x3 4"},
+    {"conv2d", "{\"groups\": 2, \"padding\": [1, 0]}", "2x4x5x6 6x2x3x2"},
+    {"conv3d", "{\"padding\": 1}", "1x2x3x4x3 2x2x3x3x3 2"},
+    {"conv_transpose1d", "{\"stride\": 3}", "2x3x4 3x2x2 2"},
+    {"conv_transpose2d", "{\"stride\": 2, \"groups\": 2, \"dilation\": 2}", "1x4x3x3 4x2x2x3 4"},
+    {"conv_transpose3d", "{\"stride\": 2, \"output_padding\": 1, \"padding\": 1}",
+     "1x2x2x3x2 2x2x3x3x3"},
+    {"max_pool1d", "{\"kernel\": 3, \"stride\": 1, \"padding\": 1}", "2x3x7"},
+    {"max_pool2d", "{\"kernel\": 3, \"stride\": 2, \"ceil_mode\": true, \"dilation\": 2}",
+     "1x2x9x8"},
+    {"max_pool3d", "{\"kernel\": 2}", "1x2x4x4x4"},
+    {"avg_pool1d", "{\"kernel\": 2}", "2x3x6"},
+    {"avg_pool2d", "{\"kernel\": [3, 2], \"stride\": 2, \"padding\": [1, 0], \"ceil_mode\": true}",
+     "1x2x6x7"},
+    {"avg_pool3d", "{\"kernel\": 2, \"count_include_pad\": false, \"padding\": 1}", "1x2x3x4x3"},
+    {"adaptive_avg_pool2d", "{\"output_size\": [2, 3]}", "1x2x5x7"},
+    {"upsample_nearest2d", "{\"size\": [5, 7]}", "1x2x3x4"},
+    {"upsample_bilinear2d", "{\"scale\": 1.5}", "1x2x4x6"},
+    {"upsample_bilinear2d", "{\"size\": [5, 1], \"align_corners\": true}", "1x2x3x4"},
+    {"max_unpool2d", "{\"kernel\": 2}", "1x2x2x2 1x2x2x2i16"},
+    {"lrn", "{\"size\": 4, \"alpha\": 0.5}", "2x6x3"},
+    {"batch_norm", "{}", "4x3x5 3p 3 3! 3p!"},
+    {"batch_norm", "{\"training\": false}", "4x3x2x2 3p 3 3! 3p!"},
+    {"layer_norm", "{\"shape\": [3, 4]}", "5x3x4 3x4p 3x4"},
+    {"group_norm", "{\"groups\": 3}", "2x6x4 6p 6"},
+    {"instance_norm", "", "2x3x7 3p 3"},
+    {"rms_norm", "", "5x6 6p"},
+    {"index_select", "{\"dim\": 1}", "3x4x2 5i4"},
+    {"gather", "{\"dim\": 0}", "3x4 2x4i3"},
+    {"embedding", "", "2x3i5 5x4"},
+    {"copy", "", "3x4"},
+    {"reshape", "{\"shape\": [4, -1]}", "2x6"},
+    {"permute", "{\"dims\": [2, 0, 1]}", "2x3x4"},
+    {"transpose", "{\"dims\": [0, -1]}", "2x3x4"},
+    {"expand", "{\"shape\": [5, 3, 4]}", "3x1"},
+    {"squeeze", "{\"dim\": 1}", "3x1x4"},
+    {"unsqueeze", "{\"dim\": -1}", "3x4"},
+    {"slice", "{\"ranges\": [[0, 1, 4, 2], [1, -3, 1073741824, 1]]}", "5x4"},
+    {"split", "{\"sizes\": 2, \"dim\": 1}", "3x5"},
+    {"cat", "{\"dim\": -1}", "3x2 3x4"},
+    {"stack", "{\"dim\": 1}", "3x2 3x2"},
+    {"pad", "{\"pad\": [2, 1, 0, 3], \"value\": 1}", "2x3x4"},
+    {"tile", "{\"reps\": [2, 1, 3]}", "2x3"},
+    {"channel_shuffle", "{\"groups\": 3}", "2x6x2"},
+    {"mse_loss", "{\"reduction\": \"sum\"}", "3x4 3x4"},
+    {"l1_loss", "{\"reduction\": \"none\"}", "3x4 3x4"},
+    {"smooth_l1_loss", "{\"beta\": 0.5}", "3x4 3x4"},
+    {"bce_loss", "{\"reduction\": \"none\"}", "3x4u 3x4u!"},
+    {"bce_with_logits_loss", "", "3x4 3x4u!"},
+    {"kl_div_loss", "{\"reduction\": \"batchmean\"}", "3x4 3x4u!"},
+    {"cross_entropy", "{\"label_smoothing\": 0.2, \"reduction\": \"sum\"}", "3x5x2 3x2i5 5p!"},
+    {"nll_loss", "{\"reduction\": \"none\"}", "3x5 3i5 5p!"},
+    {"lstm_cell", "", "3x4 3x5 3x5 20x4 20x5"},
+    {"gru_cell", "", "3x4 3x5 15x4 15x5 15 15"},
+    {"lstm", "", "4x2x3 1x2x3 1x2x3 12x3 12x3 12 12"},
+    {"gru", "", "4x2x3 1x2x3 9x3 9x3"},
+};
+
+#define INPUTS 8
+
+struct check {
+    struct tensor_session *s;
+    struct ops_host host;
+    tensor_id in[INPUTS], out[TENSOR_PORTS], gout[TENSOR_PORTS], gin[INPUTS];
+    bool is_diff[INPUTS];
+    float *value[INPUTS], *direction[INPUTS];
+    size_t in_count, out_count;
+    uint64_t random;
+};
+
+static double unit(uint64_t *state)
+{
+    return (double)(ebb_splitmix64(state) >> 11) * 0x1p-53;
+}
+
+static double normal(uint64_t *state)
+{
+    double u = 1 - unit(state), v = unit(state);
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* Parses one input, makes its leaf and its values. */
+static const char *add_input(struct check *c, const char *text)
+{
+    int64_t dims[TENSOR_RANK], limit = 0;
+    int rank = 0;
+    char *end;
+    do {
+        dims[rank++] = strtoll(text, &end, 10);
+        text = end + (*end == 'x');
+    } while (*end == 'x');
+    char kind = *text && *text != ' ' && *text != '!' ? *text++ : 'n';
+    if (kind == 'i')
+        limit = strtoll(text, &end, 10), text = end;
+    enum tensor_dtype dtype = kind == 'i' ? TENSOR_I64 : kind == 'm' ? TENSOR_U8 : TENSOR_F32;
+    size_t i = c->in_count++;
+    c->in[i] = tensor_leaf(c->s, dtype, rank, dims, NULL);
+    c->is_diff[i] = dtype == TENSOR_F32 && *text != '!';
+    text += *text == '!';
+    int64_t n = tensor_count(tensor_view_of(c->s, c->in[i]));
+    c->value[i] = ebb_calloc((size_t)n, 8);
+    c->direction[i] = ebb_calloc((size_t)n, 8);
+    for (int64_t k = 0; k < n; k++) {
+        double r = kind == 'n' ? normal(&c->random) : unit(&c->random);
+        if (kind == 'i')
+            ((int64_t *)(void *)c->value[i])[k] = (int64_t)(r * (double)limit);
+        else if (kind == 'm')
+            ((uint8_t *)(void *)c->value[i])[k] = r < 0.6;
+        else
+            c->value[i][k] = (float)(kind == 'p' ? 0.3 + r : kind == 'u' ? 0.1 + 0.8 * r : r);
+        c->direction[i][k] = (float)normal(&c->random);
+    }
+    return *text == ' ' ? text + 1 : text;
+}
+
+static void fill(struct check *c, tensor_id id, const void *data)
+{
+    const struct tensor_view *v = tensor_view_of(c->s, id);
+    uint32_t t = tensor_trace_id(c->s, id);
+    if (t != TRACE_NONE)
+        memcpy(ops_host_tensor(&c->host, t), data,
+               (size_t)tensor_count(v) * tensor_dtype_bytes(v->dtype));
+}
+
+/* sum of outputs times cotangents with input `moved` shifted by h times its direction */
+static double objective(struct check *c, size_t moved, double h)
+{
+    struct ebb_error err;
+    double sum = 0;
+    for (size_t i = 0; i < c->in_count; i++) {
+        int64_t n = tensor_count(tensor_view_of(c->s, c->in[i]));
+        if (i != moved) {
+            fill(c, c->in[i], c->value[i]);
+            continue;
+        }
+        float *shifted = ebb_calloc((size_t)n, sizeof *shifted);
+        for (int64_t k = 0; k < n; k++)
+            shifted[k] = c->value[i][k] + (float)h * c->direction[i][k];
+        fill(c, c->in[i], shifted);
+        ebb_free(shifted);
+    }
+    CHECK_OK(ops_host_run(&c->host, &err), &err);
+    for (size_t j = 0; j < c->out_count; j++) {
+        const struct tensor_view *v = tensor_view_of(c->s, c->out[j]);
+        if (!c->gout[j].v)
+            continue;
+        const float *y = ops_host_tensor(&c->host, tensor_trace_id(c->s, c->out[j]));
+        const float *g = ops_host_tensor(&c->host, tensor_trace_id(c->s, c->gout[j]));
+        for (int64_t k = 0; k < tensor_count(v); k++)
+            sum += (double)y[v->offset + k] * (double)g[k];
+    }
+    return sum;
+}
+
+static void compare(struct check *c, const struct row *row)
+{
+    for (size_t i = 0; i < c->in_count; i++) {
+        if (!c->is_diff[i])
+            continue;
+        const struct tensor_view *v = tensor_view_of(c->s, c->gin[i]);
+        double want = (objective(c, i, 2e-3) - objective(c, i, -2e-3)) / 4e-3, got = 0, size = 0;
+        objective(c, SIZE_MAX, 0);
+        const float *g = ops_host_tensor(&c->host, tensor_trace_id(c->s, c->gin[i]));
+        for (int64_t k = 0; k < tensor_count(v); k++) {
+            got += (double)g[v->offset + k] * (double)c->direction[i][k];
+            size += fabs((double)g[v->offset + k] * (double)c->direction[i][k]);
+        }
+        if (!(fabs(got - want) <= 4e-3 * (size + 0.1)))
+            fail_msg("%s %s: input %zu: gradient %.6g, finite difference %.6g", row->op, row->attrs,
+                     i, got, want);
+    }
+}
+
+static void build(struct check *c, const struct row *row, const void *attr)
+{
+    struct ebb_error err = {0};
+    tensor_id diff[INPUTS], gin[INPUTS], outs[TENSOR_PORTS], gouts[TENSOR_PORTS];
+    size_t n = 0, m = 0;
+    ops_call(c->s, ops_find(row->op), c->in, c->in_count, attr, c->out, &c->out_count);
+    CHECK_OK(tensor_status(c->s, &err), &err);
+    for (size_t j = 0; j < c->out_count; j++) {
+        const struct tensor_view v = *tensor_view_of(c->s, c->out[j]);
+        bool is_statistic = strcmp(row->op, "batch_norm") == 0 && j > 0;
+        c->gout[j] = TENSOR_NONE;
+        if (v.dtype != TENSOR_F32 || is_statistic)
+            continue;
+        c->gout[j] = tensor_leaf(c->s, TENSOR_F32, v.rank, v.dims, NULL);
+        outs[m] = c->out[j];
+        gouts[m++] = c->gout[j];
+    }
+    for (size_t i = 0; i < c->in_count; i++)
+        if (c->is_diff[i])
+            diff[n++] = c->in[i];
+    CHECK_OK(grad_backward(c->s, outs, gouts, m, diff, n, gin, &err), &err);
+    for (size_t i = 0, k = 0; i < c->in_count; i++)
+        if (c->is_diff[i]) {
+            c->gin[i] = ops_contiguous(c->s, gin[k++]);
+            CHECK(c->gin[i].v != 0);
+            tensor_keep(c->s, c->gin[i]);
+        }
+    for (size_t j = 0; j < c->out_count; j++) {
+        c->out[j] = ops_contiguous(c->s, c->out[j]);
+        tensor_keep(c->s, c->out[j]);
+        if (c->gout[j].v)
+            tensor_keep(c->s, c->gout[j]);
+    }
+}
+
+static void run_row(const struct row *row, void *backend, uint64_t seed)
+{
+    struct check c = {.random = seed};
+    struct ebb_error err = {0};
+    struct ebb_arena arena;
+    const struct ebb_doc_node *map = NULL;
+    struct trace *trace;
+    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
+    ebb_arena_init(&arena);
+    CHECK(ops_find(row->op) != NULL);
+    CHECK_OK(tensor_session_create(&c.s, backend, &err), &err);
+    for (const char *text = row->inputs; *text;)
+        text = add_input(&c, text);
+    if (*row->attrs)
+        CHECK_OK(ebb_doc_parse_json(&arena, row->op, row->attrs, strlen(row->attrs), &map, &err),
+                 &err);
+    CHECK_OK(ops_parse(ops_find(row->op), map, attr, &err), &err);
+    build(&c, row, attr);
+    CHECK_OK(tensor_finish(c.s, row->op, &trace, &err), &err);
+    CHECK_OK(ops_host_create(&c.host, trace, backend, &err), &err);
+    for (size_t j = 0; j < c.out_count; j++) {
+        int64_t n = c.gout[j].v ? tensor_count(tensor_view_of(c.s, c.gout[j])) : 0;
+        float *g = n ? ops_host_tensor(&c.host, tensor_trace_id(c.s, c.gout[j])) : NULL;
+        for (int64_t k = 0; k < n; k++)
+            g[k] = (float)normal(&c.random);
+    }
+    compare(&c, row);
+    for (size_t i = 0; i < c.in_count; i++) {
+        ebb_free(c.value[i]);
+        ebb_free(c.direction[i]);
+    }
+    ops_host_destroy(&c.host);
+    trace_destroy(trace);
+    tensor_session_destroy(c.s);
+    ebb_arena_fini(&arena);
+}
+
+TEST(every_op__agrees_with_finite_differences)
+{
+    TEST_UNUSED;
+    void *backend;
+    struct ebb_error err;
+    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        run_row(&rows[i], backend, 1000 + i);
+    ops_backend_destroy(backend);
+}
+
+TEST(every_op_with_a_gradient__has_a_row)
+{
+    TEST_UNUSED;
+    for (size_t i = 0; i < ops_count(); i++) {
+        const struct ops_def *def = ops_at(i);
+        bool has_row = ops_is_internal(def) || !ops_has_gradient(def) ||
+                       strcmp(ops_name(def), "full") == 0 || strcmp(ops_name(def), "detach") == 0;
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            has_row |= strcmp(rows[k].op, ops_name(def)) == 0;
+        if (!has_row)
+            fail_msg("%s has a gradient rule and no row here", ops_name(def));
+    }
+}
+
+TEST(names__are_unique)
+{
+    TEST_UNUSED;
+    for (size_t i = 0; i < ops_count(); i++)
+        CHECK(ops_find(ops_name(ops_at(i))) == ops_at(i));
+}
+
+TEST_MAIN(RUN(every_op__agrees_with_finite_differences), RUN(every_op_with_a_gradient__has_a_row),
+          RUN(names__are_unique))

@@ -1,0 +1,195 @@
+/* Optimizers and rates: arguments by torch's names, the rules that the reference vectors do not
+ * reach. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/heap.h"
+#include "optim/optim.h"
+
+static struct ebb_arena arena;
+
+static const struct ebb_doc_node *json(const char *text)
+{
+    const struct ebb_doc_node *root;
+    struct ebb_error err;
+    CHECK_OK(ebb_doc_parse_json(&arena, "t", text, strlen(text), &root, &err), &err);
+    return root;
+}
+
+static double rate(const char *name, const char *args, double base, int64_t t)
+{
+    struct optim_schedule *s;
+    struct ebb_error err;
+    double lr;
+    CHECK_OK(optim_schedule_create(&s, name, json(args), base, &err), &err);
+    CHECK_OK(optim_schedule_rate(s, t, &lr, &err), &err);
+    optim_schedule_destroy(s);
+    return lr;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-12 * fabs(b) + 1e-15;
+}
+
+TEST(an_unknown_argument__names_the_valid_ones)
+{
+    TEST_UNUSED;
+    struct optim_config c;
+    struct ebb_error err;
+    CHECK_EQ(optim_parse("sgd", json("{\"lr\": 1, \"momentun\": 2}"), &c, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "momentun") && strstr(err.message, "did you mean 'momentum'"));
+    CHECK(strstr(err.message, "dampening") && strstr(err.message, "nesterov"));
+    CHECK_EQ(optim_parse("Adam", json("{\"betas\": [0.9, 1.5]}"), &c, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "betas"));
+    CHECK_EQ(optim_parse("Addam", NULL, &c, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "'Adam'") && strstr(err.message, "LAMB"));
+}
+
+TEST(requirements__are_checked)
+{
+    TEST_UNUSED;
+    struct optim_config c;
+    struct ebb_error err;
+    CHECK_EQ(optim_parse("SGD", NULL, &c, &err), EBB_EINPUT); /* lr has no default */
+    CHECK(strstr(err.message, "'lr' is required"));
+    CHECK_EQ(optim_parse("SGD", json("{\"lr\": 1, \"nesterov\": true}"), &c, &err), EBB_EINPUT);
+    CHECK_EQ(optim_parse("SGD", json("{\"lr\": -1}"), &c, &err), EBB_EINPUT);
+}
+
+TEST(names__in_any_case_with_torch_defaults)
+{
+    TEST_UNUSED;
+    struct optim_config c;
+    struct ebb_error err;
+    CHECK_OK(optim_parse("ADAM", NULL, &c, &err), &err);
+    CHECK_STR(c.name, "Adam");
+    CHECK(c.lr == 1e-3 && c.beta2 == 0.999 && c.eps == 1e-8);
+    CHECK_OK(optim_parse("Lamb", json("{\"weight_decay\": \"1e-2\"}"), &c, &err), &err);
+    CHECK(c.weight_decay == 0.01 && c.eps == 1e-6 && c.bias_correction);
+    CHECK_EQ(optim_state_count(&c), 2);
+    CHECK_OK(optim_parse("RMSprop", json("{\"centered\": true}"), &c, &err), &err);
+    CHECK_EQ(optim_state_count(&c), 2);
+    CHECK_STR(optim_state_name(&c, 1), "grad_avg");
+}
+
+TEST(maximize__turns_the_sign)
+{
+    TEST_UNUSED;
+    struct optim_config c;
+    struct optim_count count = {0};
+    struct ebb_error err;
+    float k[OPS_UPDATE_SCALARS];
+    CHECK_OK(optim_parse("SGD", json("{\"lr\": 0.5, \"maximize\": true}"), &c, &err), &err);
+    optim_step(&c, &count, 0.25, k);
+    CHECK(k[11] == -1.0f && k[0] == 0.25f);
+    CHECK_EQ(count.steps, 1);
+}
+
+TEST(rates__beyond_the_vectors)
+{
+    TEST_UNUSED;
+    const char *wsd = "{\"lr\": 1, \"warmup\": 10, \"total\": 100, \"final_frac\": 0}";
+    CHECK(near(rate("GPTWSD", wsd, 0, 79), 1) && near(rate("GPTWSD", wsd, 0, 85), 0.5));
+    CHECK(near(rate("GPTLinear", wsd, 0, 55), 0.5));
+    CHECK(near(rate("CosineAnnealingWarmRestarts", "{\"T_0\": 4}", 2, 9), 1 + cos(M_PI / 4)));
+    CHECK(
+        near(rate("CyclicLR",
+                  "{\"base_lr\": 1, \"max_lr\": 3, \"step_size_up\": 2, \"mode\": \"triangular2\"}",
+                  0, 6),
+             2));
+    CHECK(near(rate("OneCycleLR",
+                    "{\"max_lr\": 1, \"total_steps\": 100, \"three_phase\": true, "
+                    "\"anneal_strategy\": \"linear\"}",
+                    0, 58),
+               1.0 / 25));
+    CHECK(near(
+        rate("ChainedScheduler",
+             "{\"schedulers\": [{\"name\": \"ConstantLR\", \"args\": {\"factor\": 0.5, "
+             "\"total_iters\": 3}}, {\"name\": \"ExponentialLR\", \"args\": {\"gamma\": 0.1}}]}",
+             2, 2),
+        2 * 0.5 * 0.01));
+}
+
+TEST(one_cycle__ends)
+{
+    TEST_UNUSED;
+    struct optim_schedule *s;
+    struct ebb_error err;
+    double lr;
+    CHECK_OK(optim_schedule_create(&s, "onecyclelr", json("{\"max_lr\": 1, \"total_steps\": 5}"), 0,
+                                   &err),
+             &err);
+    CHECK_OK(optim_schedule_rate(s, 4, &lr, &err), &err);
+    CHECK_EQ(optim_schedule_rate(s, 5, &lr, &err), EBB_EINPUT);
+    optim_schedule_destroy(s);
+    CHECK_EQ(optim_schedule_create(&s, "OneCycleLR", json("{\"max_lr\": 1}"), 0, &err), EBB_EINPUT);
+    CHECK_EQ(optim_schedule_create(&s, "StepLR", json("{\"stepsize\": 1}"), 0, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "step_size"));
+    CHECK_EQ(optim_schedule_create(
+                 &s, "SequentialLR",
+                 json("{\"schedulers\": [{\"name\": \"ConstantLR\"}], \"milestones\": [1]}"), 1,
+                 &err),
+             EBB_EINPUT);
+}
+
+TEST(plateau__waits_cools_and_stops)
+{
+    TEST_UNUSED;
+    struct optim_schedule *s;
+    struct ebb_error err;
+    double lr;
+    CHECK_OK(optim_schedule_create(&s, "ReduceLROnPlateau",
+                                   json("{\"mode\": \"max\", \"patience\": 0, \"cooldown\": 1, "
+                                        "\"factor\": 0.5, \"min_lr\": 0.3}"),
+                                   1, &err),
+             &err);
+    static const double metrics[] = {1, 1, 1, 1, 1, 1, 1};
+    static const double want[] = {1, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3};
+    for (int i = 0; i < 7; i++) {
+        optim_schedule_metric(s, metrics[i]);
+        CHECK_OK(optim_schedule_rate(s, i, &lr, &err), &err);
+        CHECK(near(lr, want[i]));
+    }
+    optim_schedule_destroy(s);
+}
+
+TEST(scaler__skips_and_recovers)
+{
+    TEST_UNUSED;
+    struct optim_scaler s;
+    optim_scaler_grad(&s);
+    CHECK(optim_scaler_update(&s, true) && s.scale == 32768);
+    for (int i = 0; i < 2000; i++)
+        CHECK(!optim_scaler_update(&s, false));
+    CHECK(s.scale == 65536);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    ebb_arena_init(&arena);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    ebb_arena_fini(&arena);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {RUN(an_unknown_argument__names_the_valid_ones),
+                                       RUN(requirements__are_checked),
+                                       RUN(names__in_any_case_with_torch_defaults),
+                                       RUN(maximize__turns_the_sign),
+                                       RUN(rates__beyond_the_vectors),
+                                       RUN(one_cycle__ends),
+                                       RUN(plateau__waits_cools_and_stops),
+                                       RUN(scaler__skips_and_recovers)};
+    return cmocka_run_group_tests(tests, start, stop);
+}
