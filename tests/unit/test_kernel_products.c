@@ -1,0 +1,287 @@
+/* Matrix products, convolutions, pooling and attention against plain loops in double; bits that
+ * must not depend on the thread count. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/heap.h"
+#include "base/rng.h"
+#include "kernel/kernel.h"
+
+static uint64_t state = 42;
+
+static float *random_floats(int64_t n)
+{
+    float *x = ebb_alloc((size_t)(n ? n : 1) * sizeof *x);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)((double)(ebb_splitmix64(&state) >> 11) * 0x1p-52 - 1.0);
+    return x;
+}
+
+static struct kernel_context *context(int threads)
+{
+    struct kernel_context *c;
+    struct ebb_error err;
+    CHECK_OK(kernel_context_create(&c, threads, &err), &err);
+    return c;
+}
+
+static void check_near(const float *got, const double *want, int64_t n, const char *what)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, fabs(want[i]));
+    for (int64_t i = 0; i < n; i++)
+        if (!(fabs((double)got[i] - want[i]) <= 2e-5 * fabs(want[i]) + 2e-6 * largest))
+            fail_msg("%s: element %lld is %.9g, expected %.9g", what, (long long)i, (double)got[i],
+                     want[i]);
+}
+
+/* ---- matmul --------------------------------------------------------------------------------- */
+
+static void matmul_case(struct kernel_context *c, int64_t batch_a, int64_t batch_b, int64_t m,
+                        int64_t n, int64_t k, bool ta, bool tb, bool has_bias)
+{
+    int64_t batch = batch_a > batch_b ? batch_a : batch_b;
+    struct kernel_matmul d = {.rank = 3,
+                              .has_bias = has_bias,
+                              .a_dims = {batch_a, m, k},
+                              .b_dims = {batch_b, k, n},
+                              .c_dims = {batch, m, n}};
+    d.a_strides[0] = m * k, d.a_strides[1] = ta ? 1 : k, d.a_strides[2] = ta ? m : 1;
+    d.b_strides[0] = k * n, d.b_strides[1] = tb ? 1 : n, d.b_strides[2] = tb ? k : 1;
+    float *a = random_floats(batch_a * m * k), *b = random_floats(batch_b * k * n);
+    float *bias = random_floats(n), *out = random_floats(batch * m * n);
+    double *want = ebb_calloc((size_t)(batch * m * n), sizeof *want);
+    size_t bytes;
+    struct ebb_error err;
+    for (int64_t z = 0; z < batch; z++)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++) {
+                double sum = has_bias ? (double)bias[j] : 0;
+                for (int64_t p = 0; p < k; p++)
+                    sum +=
+                        (double)a[z % batch_a * m * k + i * d.a_strides[1] + p * d.a_strides[2]] *
+                        (double)b[z % batch_b * k * n + p * d.b_strides[1] + j * d.b_strides[2]];
+                want[(z * m + i) * n + j] = sum;
+            }
+    CHECK_OK(kernel_matmul_prepare(c, &d, &bytes, &err), &err);
+    void *workspace = ebb_alloc_aligned(256, bytes + 1);
+    size_t cached = kernel_context_primitives(c);
+    CHECK_OK(kernel_matmul_run(c, &d, a, b, has_bias ? bias : NULL, out, workspace, &err), &err);
+    CHECK_EQ(kernel_context_primitives(c), cached); /* found again */
+    check_near(out, want, batch * m * n, "matmul");
+    ebb_free(a), ebb_free(b), ebb_free(bias), ebb_free(out), ebb_free(want), ebb_free(workspace);
+}
+
+TEST(matmul__as_plain_loops)
+{
+    TEST_UNUSED;
+    for (int threads = 1; threads <= 2; threads++) {
+        struct kernel_context *c = context(threads);
+        for (int t = 0; t < 4; t++) {
+            matmul_case(c, 1, 1, 7, 5, 3, t & 1, t & 2, false);
+            matmul_case(c, 3, 3, 17, 33, 20, t & 1, t & 2, true);
+            matmul_case(c, 2, 1, 64, 16, 1, t & 1, t & 2, false);
+            matmul_case(c, 1, 4, 9, 31, 70, t & 1, t & 2, true);
+        }
+        kernel_context_destroy(c);
+    }
+}
+
+TEST(matmul__without_terms_is_the_bias)
+{
+    TEST_UNUSED;
+    struct kernel_context *c = context(1);
+    matmul_case(c, 1, 1, 3, 2, 0, false, false, true);
+    kernel_context_destroy(c);
+}
+
+/* ---- convolution ---------------------------------------------------------------------------- */
+
+/* Adds x * w * y over the index space of one convolution; which of the three is written says
+ * `pass`. */
+static void conv_loops(const struct kernel_conv *v, enum kernel_conv_pass pass, const float *a,
+                       const float *b, double *out)
+{
+    int64_t gi = v->ci / v->groups, go = v->co / v->groups;
+    for (int64_t n = 0; n < v->n; n++)
+        for (int64_t o = 0; o < v->co; o++)
+            for (int64_t i = 0; i < gi; i++)
+                for (int64_t y = 0; y < v->out[0] * v->out[1]; y++)
+                    for (int64_t k = 0; k < v->k[0] * v->k[1]; k++) {
+                        int64_t oh = y / v->out[1], ow = y % v->out[1];
+                        int64_t h = oh * v->stride[0] - v->pad[0] + k / v->k[1] * v->dilation[0];
+                        int64_t w = ow * v->stride[1] - v->pad[1] + k % v->k[1] * v->dilation[1];
+                        if (h < 0 || h >= v->in[0] || w < 0 || w >= v->in[1])
+                            continue;
+                        int64_t ci = o / go * gi + i;
+                        int64_t ix = ((n * v->ci + ci) * v->in[0] + h) * v->in[1] + w;
+                        int64_t iw = (o * gi + i) * v->k[0] * v->k[1] + k;
+                        int64_t iy = (n * v->co + o) * v->out[0] * v->out[1] + y;
+                        if (pass == KERNEL_CONV_FORWARD)
+                            out[iy] += (double)a[ix] * (double)b[iw];
+                        else if (pass == KERNEL_CONV_DATA)
+                            out[ix] += (double)a[iy] * (double)b[iw];
+                        else
+                            out[iw] += (double)a[ix] * (double)b[iy];
+                    }
+}
+
+static void conv_case(struct kernel_context *c, struct kernel_conv v)
+{
+    int64_t nx = v.n * v.ci * v.in[0] * v.in[1], nw = v.co * v.ci / v.groups * v.k[0] * v.k[1];
+    for (int d = 0; d < 2; d++)
+        v.out[d] = (v.in[d] + 2 * v.pad[d] - v.dilation[d] * (v.k[d] - 1) - 1) / v.stride[d] + 1;
+    int64_t ny = v.n * v.co * v.out[0] * v.out[1];
+    v.nd = 2;
+    float *x = random_floats(nx), *w = random_floats(nw), *y = random_floats(ny);
+    for (int pass = 0; pass < 3; pass++) {
+        int64_t n = pass == 0 ? ny : pass == 1 ? nx : nw;
+        double *want = ebb_calloc((size_t)n, sizeof *want);
+        float *out = random_floats(n);
+        const float *a = pass == 1 ? y : x, *b = pass == 2 ? y : w;
+        size_t bytes;
+        struct ebb_error err;
+        conv_loops(&v, (enum kernel_conv_pass)pass, a, b, want);
+        CHECK_OK(kernel_conv_prepare(c, &v, (enum kernel_conv_pass)pass, &bytes, &err), &err);
+        void *workspace = ebb_alloc_aligned(256, bytes + 1);
+        CHECK_OK(
+            kernel_conv_run(c, &v, (enum kernel_conv_pass)pass, a, b, NULL, out, workspace, &err),
+            &err);
+        check_near(out, want, n, pass == 0 ? "conv" : pass == 1 ? "conv data" : "conv weights");
+        ebb_free(want), ebb_free(out), ebb_free(workspace);
+    }
+    ebb_free(x), ebb_free(w), ebb_free(y);
+}
+
+TEST(convolution__as_plain_loops)
+{
+    TEST_UNUSED;
+#define CONV(N, CI, CO, G, H, W, K, S, P, D)                                                       \
+    (struct kernel_conv)                                                                           \
+    {                                                                                              \
+        .n = N, .ci = CI, .co = CO, .groups = G, .in = {H, W}, .k = {K, K}, .stride = {S, S},      \
+        .pad = {P, P}, .dilation = {                                                               \
+            D,                                                                                     \
+            D                                                                                      \
+        }                                                                                          \
+    }
+    for (int threads = 1; threads <= 2; threads++) {
+        struct kernel_context *c = context(threads);
+        conv_case(c, CONV(2, 3, 16, 1, 9, 11, 3, 1, 1, 1));
+        conv_case(c, CONV(1, 16, 32, 1, 14, 14, 3, 2, 1, 1));
+        conv_case(c, CONV(2, 32, 32, 32, 8, 7, 3, 1, 1, 1)); /* depthwise */
+        conv_case(c, CONV(1, 8, 16, 8, 9, 9, 3, 2, 1, 1));   /* depthwise multiplier */
+        conv_case(c, CONV(1, 16, 24, 4, 8, 8, 1, 1, 0, 1));
+        conv_case(c, CONV(1, 16, 16, 1, 20, 20, 3, 1, 6, 6)); /* dilated */
+        conv_case(c, CONV(1, 3, 8, 1, 23, 17, 7, 2, 3, 1));
+        conv_case(c, CONV(1, 4, 4, 1, 19, 19, 11, 4, 2, 1));
+        conv_case(c, CONV(1, 3, 5, 1, 24, 24, 16, 8, 4, 1));
+        conv_case(c, CONV(3, 64, 64, 1, 7, 7, 3, 1, 1, 1));
+        kernel_context_destroy(c);
+    }
+}
+
+/* ---- attention ------------------------------------------------------------------------------ */
+
+TEST(attention__as_plain_loops)
+{
+    TEST_UNUSED;
+    struct kernel_context *c = context(2);
+    struct kernel_attention a = {
+        .rows = 3, .tq = 70, .tk = 75, .d = 16, .dv = 40, .scale = 0.3f, .is_causal = 1};
+    float *q = random_floats(a.rows * a.tq * a.d), *k = random_floats(a.rows * a.tk * a.d);
+    float *v = random_floats(a.rows * a.tk * a.dv), *o = random_floats(a.rows * a.tq * a.dv);
+    float *lse = random_floats(a.rows * a.tq);
+    double *want = ebb_calloc((size_t)(a.rows * a.tq * a.dv), sizeof *want);
+    for (int64_t r = 0; r < a.rows * a.tq; r++) {
+        double p[75], sum = 0;
+        for (int64_t j = 0; j < a.tk; j++) {
+            double s = 0;
+            for (int64_t e = 0; e < a.d; e++)
+                s += (double)q[r * a.d + e] * (double)k[(r / a.tq * a.tk + j) * a.d + e];
+            p[j] = j > r % a.tq + a.tk - a.tq ? 0 : exp(s * (double)a.scale);
+            sum += p[j];
+        }
+        for (int64_t j = 0; j < a.tk; j++)
+            for (int64_t e = 0; e < a.dv; e++)
+                want[r * a.dv + e] += p[j] / sum * (double)v[(r / a.tq * a.tk + j) * a.dv + e];
+    }
+    void *workspace = ebb_alloc_aligned(256, kernel_attention_workspace(c, &a));
+    kernel_attention(c, &a, q, k, v, NULL, o, lse, workspace);
+    check_near(o, want, a.rows * a.tq * a.dv, "attention");
+    ebb_free(q), ebb_free(k), ebb_free(v), ebb_free(o), ebb_free(lse), ebb_free(want);
+    ebb_free(workspace);
+    kernel_context_destroy(c);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+#define N 100000
+
+static void own_kernels(const struct kernel_context *c, const float *x, const float *y, float *out)
+{
+    const int64_t dims[2] = {400, 250};
+    bool rows[2] = {false, true}, columns[2] = {true, false}, all[2] = {true, true};
+    kernel_unary(c, KERNEL_GELU_TANH, N, x, out, 0, 0);
+    kernel_softmax(c, KERNEL_SOFTMAX, 400, 250, 1, x, out + N);
+    kernel_reduce(c, KERNEL_SUM, 2, dims, rows, x, out + 2 * N);
+    kernel_reduce(c, KERNEL_SUM, 2, dims, columns, x, out + 2 * N + 400);
+    kernel_reduce(c, KERNEL_SUM_SQUARES, 2, dims, all, x, out + 2 * N + 650);
+    kernel_batch_norm(c, 40, 25, 100, 1e-5f, x, NULL, NULL, out + 3 * N, out + 2 * N + 700,
+                      out + 2 * N + 800);
+    void *workspace = ebb_alloc_aligned(256, kernel_layer_norm_grad_workspace(400, 250));
+    kernel_layer_norm(c, 400, 250, 1e-5f, x, NULL, NULL, out + 4 * N, out + 2 * N + 900,
+                      out + 2 * N + 1400);
+    kernel_layer_norm_grad(c, 400, 250, y, x, NULL, out + 2 * N + 900, out + 2 * N + 1400,
+                           out + 5 * N, out + 2 * N + 2000, out + 2 * N + 2300, workspace);
+    ebb_free(workspace);
+    struct kernel_random r = {.seed = 5, .instance = 3, .step = 9};
+    kernel_dropout(c, &r, N, 0.3f, x, out + 6 * N);
+    kernel_random_normal(c, &r, N, 0, 1, out + 7 * N);
+}
+
+TEST(own_kernels__give_the_same_bits_at_any_thread_count)
+{
+    TEST_UNUSED;
+    float *x = random_floats(N), *y = random_floats(N);
+    float *a = ebb_calloc(8 * N, sizeof *a), *b = ebb_calloc(8 * N, sizeof *b);
+    for (int threads = 1; threads <= 5; threads++) {
+        struct kernel_context *c = context(threads);
+        own_kernels(c, x, y, threads == 1 ? a : b);
+        kernel_context_destroy(c);
+        if (threads > 1)
+            CHECK(memcmp(a, b, 8 * N * sizeof *a) == 0);
+    }
+    ebb_free(x), ebb_free(y), ebb_free(a), ebb_free(b);
+}
+
+TEST(exp_and_tanh__are_accurate_everywhere)
+{
+    TEST_UNUSED;
+    struct kernel_context *c = context(1);
+    float x[4001], e[4001], t[4001];
+    for (int i = 0; i <= 4000; i++)
+        x[i] = (float)(i - 2000) * 0.05f;
+    kernel_unary(c, KERNEL_EXP, 4001, x, e, 0, 0);
+    kernel_unary(c, KERNEL_TANH, 4001, x, t, 0, 0);
+    for (int i = 0; i <= 4000; i++) {
+        double want = exp((double)x[i]);
+        if (want < 3e38 && want > 1.2e-38)
+            CHECK(fabs((double)e[i] / want - 1) < 3e-7);
+        else
+            CHECK(want > 3.41e38 ? isinf(e[i]) : want > 1 || (double)e[i] <= 1.2e-38);
+        CHECK(fabs((double)t[i] - tanh((double)x[i])) <= 3e-7 * fabs(tanh((double)x[i])));
+    }
+    float special[3] = {NAN, INFINITY, -INFINITY}, out[3];
+    kernel_unary(c, KERNEL_EXP, 3, special, out, 0, 0);
+    CHECK(isnan(out[0]) && isinf(out[1]) && out[2] == 0);
+    kernel_context_destroy(c);
+}
+
+TEST_MAIN(RUN(matmul__as_plain_loops), RUN(matmul__without_terms_is_the_bias),
+          RUN(convolution__as_plain_loops), RUN(attention__as_plain_loops),
+          RUN(own_kernels__give_the_same_bits_at_any_thread_count),
+          RUN(exp_and_tanh__are_accurate_everywhere))

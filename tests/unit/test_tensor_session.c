@@ -1,0 +1,191 @@
+/* The lazy builder: views are no ops, what nothing needs is left out, releases and pins, sticky
+ * errors. */
+#include "test.h"
+
+#include "base/heap.h"
+#include "grad/grad.h"
+#include "ops/ops.h"
+
+struct kit {
+    void *backend;
+    struct tensor_session *s;
+};
+
+static struct kit open_kit(void)
+{
+    struct kit k;
+    struct ebb_error err;
+    CHECK_OK(ops_backend_create(&k.backend, 1, &err), &err);
+    CHECK_OK(tensor_session_create(&k.s, k.backend, &err), &err);
+    return k;
+}
+
+static void close_kit(struct kit *k)
+{
+    tensor_session_destroy(k->s);
+    ops_backend_destroy(k->backend);
+}
+
+static uint32_t count_kind(const struct trace *t, const char *name)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->op_count; i++)
+        n += strcmp(t->ops[i].kind->name, name) == 0;
+    return n;
+}
+
+TEST(views__are_no_ops)
+{
+    TEST_UNUSED;
+    struct kit k = open_kit();
+    struct ebb_error err;
+    struct trace *t;
+    tensor_id x = tensor_leaf(k.s, TENSOR_F32, 2, (int64_t[]){4, 6}, "x");
+    tensor_id y = ops_reshape(k.s, ops_reshape(k.s, x, 1, (int64_t[]){24}), 2, (int64_t[]){3, 8});
+    tensor_keep(k.s, ops_neg(k.s, y));
+    CHECK_OK(tensor_finish(k.s, "t", &t, &err), &err);
+    CHECK_EQ(t->op_count, 2);
+    CHECK_EQ(t->storage_count, 2);
+    trace_destroy(t);
+    close_kit(&k);
+}
+
+TEST(what_nothing_needs__is_left_out)
+{
+    TEST_UNUSED;
+    struct kit k = open_kit();
+    struct ebb_error err;
+    struct trace *t;
+    tensor_id x = tensor_leaf(k.s, TENSOR_F32, 1, (int64_t[]){8}, "x");
+    tensor_id y = ops_sqrt(k.s, x), dead = ops_neg(k.s, ops_reciprocal(k.s, x));
+    tensor_keep(k.s, y);
+    CHECK_OK(tensor_finish(k.s, "t", &t, &err), &err);
+    CHECK_EQ(t->op_count, 2);
+    CHECK_EQ(tensor_trace_id(k.s, dead), TRACE_NONE);
+    trace_destroy(t);
+    tensor_keep(k.s, dead); /* a session may be finished again */
+    CHECK_OK(tensor_finish(k.s, "t", &t, &err), &err);
+    CHECK_EQ(t->op_count, 4);
+    trace_destroy(t);
+    close_kit(&k);
+}
+
+TEST(mutation__makes_a_version)
+{
+    TEST_UNUSED;
+    struct kit k = open_kit();
+    struct ebb_error err;
+    struct trace *t;
+    tensor_id scalars = tensor_leaf(k.s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, "s");
+    tensor_id w = tensor_leaf(k.s, TENSOR_F32, 1, (int64_t[]){8}, "w"), g = ops_neg(k.s, w), out[1];
+    ops_update(k.s, OPS_SGD, 0, scalars, g, w, NULL, 0, out);
+    CHECK_OK(tensor_finish(k.s, "t", &t, &err), &err);
+    CHECK_EQ(count_kind(t, "update"), 1); /* kept without being asked */
+    uint32_t old = tensor_trace_id(k.s, w), new = tensor_trace_id(k.s, out[0]);
+    CHECK_EQ(t->tensors[old].storage, t->tensors[new].storage);
+    CHECK_EQ(t->tensors[new].version, 1);
+    trace_destroy(t);
+    tensor_keep(k.s, ops_neg(k.s, w)); /* the old version is gone */
+    CHECK(tensor_finish(k.s, "t", &t, &err) != EBB_OK);
+    close_kit(&k);
+}
+
+TEST(equal_models__have_equal_signatures)
+{
+    TEST_UNUSED;
+    struct ebb_hash128 hash[3];
+    for (int i = 0; i < 3; i++) {
+        struct kit k = open_kit();
+        struct ebb_error err;
+        struct trace *t;
+        tensor_id x = tensor_leaf(k.s, TENSOR_F32, 2, (int64_t[]){i == 2 ? 8 : 4, 6}, "x");
+        tensor_id l = ops_sum(k.s, ops_mul_scalar(k.s, x, 2)), g;
+        CHECK_OK(grad_backward(k.s, &l, NULL, 1, &x, 1, &g, &err), &err);
+        tensor_keep(k.s, l);
+        tensor_keep(k.s, g);
+        CHECK_OK(tensor_finish(k.s, "t", &t, &err), &err);
+        hash[i] = t->signature;
+        trace_destroy(t);
+        close_kit(&k);
+    }
+    CHECK(memcmp(&hash[0], &hash[1], sizeof hash[0]) == 0);
+    CHECK(memcmp(&hash[0], &hash[2], sizeof hash[0]) != 0);
+}
+
+TEST(errors__stay_and_name_the_shapes)
+{
+    TEST_UNUSED;
+    struct kit k = open_kit();
+    struct ebb_error err;
+    tensor_id a = tensor_leaf(k.s, TENSOR_F32, 2, (int64_t[]){2, 3}, "a");
+    tensor_id b = tensor_leaf(k.s, TENSOR_F32, 2, (int64_t[]){4, 3}, "b");
+    CHECK_EQ(ops_add(k.s, a, b).v, 0);
+    CHECK_EQ(ops_neg(k.s, a).v, 0); /* nothing happens any more */
+    CHECK_EQ(tensor_status(k.s, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "add") && strstr(err.message, "[2, 3]") &&
+          strstr(err.message, "[4, 3]"));
+    close_kit(&k);
+}
+
+TEST(a_missing_rule__is_an_error)
+{
+    TEST_UNUSED;
+    struct kit k = open_kit();
+    struct ebb_error err;
+    tensor_id x = tensor_leaf(k.s, TENSOR_F32, 1, (int64_t[]){4}, "x"), y, g, gg;
+    size_t n;
+    float attr[2] = {0};
+    ops_call(k.s, ops_find("hardswish"), &x, 1, attr, &y, &n);
+    tensor_id l = ops_sum(k.s, y);
+    CHECK_OK(grad_backward(k.s, &l, NULL, 1, &x, 1, &g, &err), &err);
+    tensor_id s = ops_sum(k.s, g);
+    CHECK_EQ(grad_backward(k.s, &s, NULL, 1, &x, 1, &gg, &err), EBB_EUNSUPPORTED);
+    CHECK(strstr(err.message, "hardswish"));
+    close_kit(&k);
+}
+
+static void step(struct tensor_session *s, struct trace **t, enum ebb_status *status,
+                 struct ebb_error *err)
+{
+    tensor_id x = tensor_leaf(s, TENSOR_F32, 2, (int64_t[]){4, 6}, "x");
+    tensor_id w = tensor_leaf(s, TENSOR_F32, 2, (int64_t[]){5, 6}, "w"), g;
+    tensor_id l = ops_sum(s, ops_matmul(s, x, w, false, true));
+    *status = grad_backward(s, &l, NULL, 1, &w, 1, &g, err);
+    tensor_keep(s, g);
+    if (*status == EBB_OK)
+        *status = tensor_finish(s, "t", t, err);
+}
+
+TEST(memory__may_run_out_anywhere)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    void *backend;
+    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    uint64_t live = ebb_heap_live(), cached = 0;
+    for (uint64_t nth = 1; nth < 2000; nth++) {
+        struct tensor_session *s = NULL;
+        struct trace *t = NULL;
+        ebb_heap_fail_at(nth);
+        enum ebb_status status = tensor_session_create(&s, backend, &err);
+        if (status == EBB_OK)
+            step(s, &t, &status, &err);
+        ebb_heap_fail_at(0);
+        trace_destroy(t);
+        tensor_session_destroy(s);
+        if (status == EBB_OK) {
+            CHECK(nth > 5);
+            ops_backend_destroy(backend);
+            return;
+        }
+        CHECK_EQ(status, EBB_ENOMEM);
+        cached = ebb_heap_live() - live; /* primitives stay in the backend */
+        CHECK(cached < 64);
+    }
+    fail_msg("never succeeded");
+}
+
+TEST_MAIN(RUN(views__are_no_ops), RUN(what_nothing_needs__is_left_out),
+          RUN(mutation__makes_a_version), RUN(equal_models__have_equal_signatures),
+          RUN(errors__stay_and_name_the_shapes), RUN(a_missing_rule__is_an_error),
+          RUN(memory__may_run_out_anywhere))
