@@ -95,6 +95,41 @@ static enum ebb_status add_points(struct sweep *s, double start, double stop, bo
     return EBB_OK;
 }
 
+/* A plan for less memory fits more: where a smaller budget was planned more cheaply, plan again
+ * from there. */
+static enum ebb_status refine(struct sweep *s, struct ebb_error *err)
+{
+    for (size_t i = s->global_from; i < s->count; i++) {
+        struct plan_row *row = &s->rows[i], *better = NULL;
+        for (size_t k = s->global_from; k < s->count; k++) {
+            struct plan_row *other = &s->rows[k];
+            if (is_ok(other) && other->result.peak_bytes <= row->request.budget_bytes &&
+                (!is_ok(row) || other->result.cost < row->result.cost) &&
+                (!better || other->result.cost < better->result.cost))
+                better = other;
+        }
+        if (!better || !row->is_done || cli_interrupted())
+            continue;
+        struct planner_result result;
+        row->request.warm = &better->result.plan;
+        row->request.effort = 0;
+        EBB_TRY(planner_run(row->planner, s->graph.trace, &row->request, &result, err));
+        row->request.warm = NULL;
+        if (result.status != PLANNER_OK || (is_ok(row) && result.cost >= row->result.cost)) {
+            planner_result_fini(&result);
+            continue;
+        }
+        result.lower_bound =
+            row->result.lower_bound; /* the bound is about the budget, not the plan */
+        result.bound_class = row->result.bound_class;
+        result.gap = result.lower_bound > 0 ? (double)result.cost / result.lower_bound - 1 : NAN;
+        result.seconds += row->result.seconds;
+        planner_result_fini(&row->result);
+        row->result = result;
+    }
+    return EBB_OK;
+}
+
 /* Stage 2: from the largest working set to the cheapest strategy's peak; stage 3: around the least
  * peak reached. */
 static enum ebb_status planned_points(struct sweep *s, struct ebb_error *err)
@@ -122,7 +157,8 @@ static enum ebb_status planned_points(struct sweep *s, struct ebb_error *err)
             least = (double)s->rows[i].result.peak_bytes;
     s->local_from = s->count;
     EBB_TRY(add_points(s, 0.5 * least, 1.5 * least, true, err));
-    return run_from(s, s->local_from, err);
+    EBB_TRY(run_from(s, s->local_from, err));
+    return refine(s, err);
 }
 
 /* The online policies at the points of stages 2 and 3, by the published simulator's rules. */
