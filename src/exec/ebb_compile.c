@@ -265,12 +265,13 @@ enum ebb_status exec_ebb_compile(struct ebb_program **program, const struct trac
         status = mem_graph_init(&p->graph, t, false, err);
     if (status == EBB_OK)
         status = exec_easy_create(&p->easy, err);
-    if (status == EBB_OK)
+    if (status == EBB_OK) {
+        uint64_t total = 0;
+        for (uint32_t s = 0; s < t->storage_count; s++)
+            total += p->bytes[s];
+        p->average_bytes = t->storage_count ? total / t->storage_count : 0;
         p->keep_peak = exec_keep_peak(p);
-    uint64_t total = 0;
-    for (uint32_t s = 0; s < t->storage_count; s++)
-        total += p->bytes[s];
-    p->average_bytes = t->storage_count ? total / t->storage_count : 0;
+    }
     ebb_free(seen);
     if (status != EBB_OK) {
         exec_ebb_destroy(p);
