@@ -22,6 +22,7 @@ struct kernel_operand {
 struct kernel_primitive {
     unsigned char *key; /* owned */
     size_t key_bytes;
+    uint64_t hash; /* of the key: looked at first */
     dnnl_primitive_t primitive;
     struct kernel_operand operand[KERNEL_OPERANDS];
     dnnl_memory_t scratchpad;

@@ -4,6 +4,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/heap.h"
 #include "kernel/context.h"
 
@@ -60,8 +61,10 @@ void kernel_dnnl_close(struct kernel_context *c)
 struct kernel_primitive *kernel_dnnl_find(const struct kernel_context *c, const void *key,
                                           size_t key_bytes)
 {
+    uint64_t hash = ebb_hash64(key, key_bytes);
     for (size_t i = 0; i < c->count; i++)
-        if (c->items[i]->key_bytes == key_bytes && memcmp(c->items[i]->key, key, key_bytes) == 0)
+        if (c->items[i]->hash == hash && c->items[i]->key_bytes == key_bytes &&
+            memcmp(c->items[i]->key, key, key_bytes) == 0)
             return c->items[i];
     return NULL;
 }
@@ -144,6 +147,7 @@ enum ebb_status kernel_dnnl_add(struct kernel_context *c, const void *key, size_
     }
     memcpy(p->key, key, key_bytes);
     p->key_bytes = key_bytes;
+    p->hash = ebb_hash64(key, key_bytes);
     c->items[c->count++] = p;
     *out = p;
     return EBB_OK;

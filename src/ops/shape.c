@@ -105,11 +105,15 @@ tensor_id ops_reshape(struct tensor_session *s, tensor_id x, int rank, const int
     const struct tensor_view *v = tensor_view_of(s, x);
     if (rank > TENSOR_RANK)
         return tensor_fail(s, EBB_EINPUT, "reshape: rank %d", rank);
-    if (v->rank == rank && memcmp(v->dims, dims, (size_t)rank * sizeof *dims) == 0)
-        return x;
+    bool is_same = v->rank == rank;
     memset(&attr, 0, sizeof attr);
     attr.ints.count = rank;
-    memcpy(attr.ints.v, dims, (size_t)rank * sizeof *dims);
+    for (int d = 0; d < rank; d++) { /* dims may be NULL for a scalar */
+        attr.ints.v[d] = dims[d];
+        is_same = is_same && dims[d] == v->dims[d];
+    }
+    if (is_same)
+        return x;
     return ops_emit(s, &rows[ROW_RESHAPE], &attr, 1, &x);
 }
 
@@ -592,7 +596,8 @@ tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, floa
     struct full_attr attr;
     memset(&attr, 0, sizeof attr);
     attr.shape.count = rank;
-    memcpy(attr.shape.v, dims, (size_t)rank * sizeof *dims);
+    for (int d = 0; d < rank; d++)
+        attr.shape.v[d] = dims[d];
     attr.value = value;
     return ops_emit(s, &rows[ROW_FULL], &attr, 0, NULL);
 }
