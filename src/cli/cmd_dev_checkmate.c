@@ -210,32 +210,47 @@ static void check_refuted(struct row *r, const struct planner_result *result, in
         row_fail(r, "bound %.9g above a known cost %" PRId64, result->lower_bound, known);
 }
 
+/* What a row of optima asks for; NULL when the result gives it. */
+static const char *optimum_missed(const struct row *r, const struct planner_result *result)
+{
+    const struct ebb_doc_node *merged = ebb_doc_get(r->row, "merged");
+    const struct ebb_doc_node *full = ebb_doc_get(r->row, "full");
+    const char *status = ebb_doc_string(full, "status", "not_run");
+    bool is_ok = result->status == PLANNER_OK;
+    if (strcmp(status, "infeasible") == 0)
+        return result->status == PLANNER_INFEASIBLE ? NULL : "infeasible";
+    if (strcmp(status, "optimal") == 0)
+        return is_ok && result->cost == (uint64_t)ebb_doc_int(full, "cost", -1)
+                   ? NULL
+                   : "the proven optimum";
+    if (strcmp(ebb_doc_string(merged, "status", "not_run"), "optimal") == 0)
+        return is_ok && result->cost <= (uint64_t)ebb_doc_int(merged, "cost", -1)
+                   ? NULL
+                   : "at most the merged optimum";
+    return NULL;
+}
+
 static void check_optimum(const struct suite *suite, struct row *r)
 {
     struct planner_result result;
     const struct ebb_doc_node *merged = ebb_doc_get(r->row, "merged");
     const struct ebb_doc_node *full = ebb_doc_get(r->row, "full");
-    const char *full_status = ebb_doc_string(full, "status", "not_run");
-    int64_t full_cost = ebb_doc_int(full, "cost", -1);
-    int64_t merged_cost = ebb_doc_int(merged, "cost", -1);
     if (!plan_row(r, 0, suite->time_limit, &result))
         return;
-    bool is_ok = result.status == PLANNER_OK;
-    const char *found = planner_status_text(result.status);
-    if (strcmp(full_status, "infeasible") == 0) {
-        if (result.status != PLANNER_INFEASIBLE)
-            row_fail(r, "%s, expected infeasible", found);
-    } else if (strcmp(full_status, "optimal") == 0) {
-        if (!is_ok || result.cost != (uint64_t)full_cost)
-            row_fail(r, "%s cost %" PRIu64 ", optimum %" PRId64, found, result.cost, full_cost);
-    } else if (strcmp(ebb_doc_string(merged, "status", "not_run"), "optimal") == 0) {
-        if (!is_ok || result.cost > (uint64_t)merged_cost)
-            row_fail(r, "%s cost %" PRIu64 ", merged optimum %" PRId64, found, result.cost,
-                     merged_cost);
+    /* the limit is wall time: on a busy machine a miss gets four times as long, once */
+    if (optimum_missed(r, &result)) {
+        planner_result_fini(&result);
+        if (!plan_row(r, 0, 4 * suite->time_limit, &result))
+            return;
     }
+    const char *missed = optimum_missed(r, &result);
+    if (missed)
+        row_fail(r, "%s cost %" PRIu64 ", expected %s (full %" PRId64 ", merged %" PRId64 ")",
+                 planner_status_text(result.status), result.cost, missed,
+                 ebb_doc_int(full, "cost", -1), ebb_doc_int(merged, "cost", -1));
     if (result.bound_class == PLANNER_BOUND_FLOW)
-        check_refuted(r, &result, full_cost);
-    check_refuted(r, &result, merged_cost);
+        check_refuted(r, &result, ebb_doc_int(full, "cost", -1));
+    check_refuted(r, &result, ebb_doc_int(merged, "cost", -1));
     check_lp(r, PLANNER_MODEL_MERGED, "merged LP", ebb_doc_double(merged, "lp_root", NAN));
     check_lp(r, PLANNER_MODEL_FLOW, "flow LP", ebb_doc_double(full, "lp_root", NAN));
     check_lp(r, PLANNER_MODEL_PUBLISHED, "published LP",
@@ -384,7 +399,7 @@ int cli_dev_checkmate(int argc, char **argv)
 {
     const char *dump_path = NULL, *only = NULL;
     struct cli_list wanted = {0};
-    struct suite suite = {.time_limit = 20};
+    struct suite suite = {.time_limit = 16};
     int64_t threads = ebb_cpu_count();
     bool is_verbose = false, is_json = false;
     const struct cli_option options[] = {
@@ -393,7 +408,7 @@ int cli_dev_checkmate(int argc, char **argv)
         {"only", 0, CLI_STRING, &only, "TEXT", "only graphs whose file name contains TEXT"},
         {"kind", 0, CLI_LIST, &wanted, "K[,K...]", "strategies, optimum, bounds (default: all)"},
         {"time-limit", 0, CLI_DOUBLE, &suite.time_limit, "S",
-         "seconds per case of optimum and bounds (default 20)"},
+         "seconds per case of optimum and bounds (default 16)"},
         {"threads", 0, CLI_INT, &threads, "N", "cases at a time (default: all cores)"},
         {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print passed cases too"},
         {"json", 0, CLI_FLAG, &is_json, NULL, "only the last line, as one JSON object"},
