@@ -112,5 +112,8 @@ static inline float kernel_tanhf(float x)
 /* Sum of n floats: 16 lanes of float over blocks of 4096, blocks in double. */
 double kernel_sum_row(int64_t n, const float *x);
 double kernel_dot_row(int64_t n, const float *x, const float *y);
+/* Largest of n floats and m (NaN wins), and the sum of exp(x - m). */
+float kernel_max_row(int64_t n, const float *x, float m);
+double kernel_exp_row_sum(int64_t n, const float *x, float m);
 
 #endif

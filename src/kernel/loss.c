@@ -114,6 +114,10 @@ static double log_sum(const struct kernel_cross_entropy *e, const float *x)
 {
     float m = -INFINITY;
     double sum = 0;
+    if (e->inner == 1) {
+        m = kernel_max_row(e->classes, x, m);
+        return (double)m + log(kernel_exp_row_sum(e->classes, x, m));
+    }
     for (int64_t k = 0; k < e->classes; k++)
         m = fmaxf(m, x[k * e->inner]);
     for (int64_t k = 0; k < e->classes; k++)
@@ -176,6 +180,13 @@ struct entropy_job {
     float *dx;
 };
 
+KERNEL_CLONES static void softmax_scaled(int64_t n, const float *restrict x, float lse, float share,
+                                         float *restrict dx)
+{
+    for (int64_t k = 0; k < n; k++)
+        dx[k] = kernel_expf(x[k] - lse) * share;
+}
+
 static void entropy_grad_position(const struct entropy_job *j, int64_t i)
 {
     const struct kernel_cross_entropy *e = j->e;
@@ -188,7 +199,10 @@ static void entropy_grad_position(const struct entropy_job *j, int64_t i)
     double smooth = (double)e->smoothing / (double)e->classes;
     float lse = is_ignored || e->is_log_prob ? 0.0f : (float)log_sum(e, x);
     float share = (float)(g * ((1.0 - (double)e->smoothing) * wt + smooth * j->weight_sum));
-    for (int64_t k = 0; k < e->classes; k++) {
+    bool is_plain = e->inner == 1 && !is_ignored && !e->is_log_prob && e->smoothing == 0.0f;
+    if (is_plain)
+        softmax_scaled(e->classes, x, lse, share, dx);
+    for (int64_t k = 0; !is_plain && k < e->classes; k++) {
         float v = 0.0f;
         if (!is_ignored && !e->is_log_prob)
             v = kernel_expf(x[k * e->inner] - lse) * share;

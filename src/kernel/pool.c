@@ -22,42 +22,51 @@ static void locate(const struct kernel_pool *p, int64_t o, int64_t *at)
     at[0] = o / p->out[2] / p->out[1];
 }
 
+/* Window positions k with 0 <= at + k dilation < in: from *first to before *last. */
+static void clip(const struct kernel_pool *p, int d, int64_t at, int64_t *first, int64_t *last)
+{
+    int64_t step = p->dilation[d];
+    *first = at < 0 ? (-at + step - 1) / step : 0;
+    *last = kernel_min(p->k[d], at < p->in[d] ? (p->in[d] - at + step - 1) / step : 0);
+}
+
+/* First maximum in row-major order of one window; NaN wins. -1 when the window is all padding. */
+static int64_t window_max(const struct kernel_pool *p, const float *x, int64_t o, float *value)
+{
+    int64_t at[3], first[3], last[3], best = -1;
+    float m = -INFINITY;
+    locate(p, o, at);
+    for (int d = 0; d < 3; d++) {
+        at[d] = at[d] * p->stride[d] - p->pad[d];
+        clip(p, d, at[d], &first[d], &last[d]);
+    }
+    for (int64_t a = first[0]; a < last[0]; a++)
+        for (int64_t b = first[1]; b < last[1]; b++) {
+            int64_t row = (at[0] + a * p->dilation[0]) * p->in[1] + at[1] + b * p->dilation[1];
+            for (int64_t c = first[2]; c < last[2]; c++) {
+                int64_t i = row * p->in[2] + at[2] + c * p->dilation[2];
+                if (x[i] > m || best < 0 || x[i] != x[i]) {
+                    best = i;
+                    m = x[i];
+                }
+            }
+        }
+    *value = m;
+    return best;
+}
+
 static void max_body(void *argument, int64_t first, int64_t last)
 {
     const struct pool_job *j = argument;
-    const struct kernel_pool *p = j->p;
-    for (int64_t plane = first; plane < last; plane++) {
-        const float *x = j->x + plane * j->in_size;
+    for (int64_t plane = first; plane < last; plane++)
         for (int64_t o = 0; o < j->out_size; o++) {
-            int64_t at[3], best = -1;
-            float value = -INFINITY;
-            locate(p, o, at);
-            for (int64_t a = 0; a < p->k[0]; a++) {
-                int64_t z = at[0] * p->stride[0] - p->pad[0] + a * p->dilation[0];
-                if (z < 0 || z >= p->in[0])
-                    continue;
-                for (int64_t b = 0; b < p->k[1]; b++) {
-                    int64_t h = at[1] * p->stride[1] - p->pad[1] + b * p->dilation[1];
-                    if (h < 0 || h >= p->in[1])
-                        continue;
-                    for (int64_t c = 0; c < p->k[2]; c++) {
-                        int64_t w = at[2] * p->stride[2] - p->pad[2] + c * p->dilation[2];
-                        if (w < 0 || w >= p->in[2])
-                            continue;
-                        int64_t i = (z * p->in[1] + h) * p->in[2] + w;
-                        if (best < 0 || x[i] > value || x[i] != x[i]) {
-                            best = i;
-                            value = x[i];
-                        }
-                    }
-                }
-            }
+            float value;
+            int64_t best = window_max(j->p, j->x + plane * j->in_size, o, &value);
             if (j->y)
                 j->y[plane * j->out_size + o] = value;
             if (j->index)
                 j->index[plane * j->out_size + o] = best;
         }
-    }
 }
 
 static struct pool_job make_job(const struct kernel_pool *p)

@@ -36,11 +36,36 @@ static int64_t locate(const struct dim *dims, int count, int64_t index)
     return offset;
 }
 
-static float max_row(int64_t n, const float *x, float m)
+#define LANES 16
+
+/* Maxima by lane, so that the loop vectorises; a maximum does not depend on the order. */
+KERNEL_CLONES static float max_lanes(int64_t n, const float *x, float m)
 {
-    for (int64_t i = 0; i < n; i++)
-        m = x[i] > m || x[i] != x[i] ? x[i] : m;
-    return m;
+    float lane[LANES], nan = 0.0f;
+    int64_t i = 0;
+    for (int j = 0; j < LANES; j++)
+        lane[j] = m;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            lane[j] = x[i + j] > lane[j] ? x[i + j] : lane[j];
+            nan += x[i + j] * 0.0f; /* NaN or infinity leave a mark */
+        }
+    for (; i < n; i++) {
+        lane[0] = x[i] > lane[0] ? x[i] : lane[0];
+        nan += x[i] * 0.0f;
+    }
+    for (int j = 1; j < LANES; j++)
+        lane[0] = lane[j] > lane[0] ? lane[j] : lane[0];
+    if (nan != nan)
+        for (i = 0; i < n; i++)
+            if (x[i] != x[i])
+                return x[i];
+    return lane[0];
+}
+
+float kernel_max_row(int64_t n, const float *x, float m)
+{
+    return m != m ? m : max_lanes(n, x, m);
 }
 
 /* The innermost dimension is folded: rows are contiguous. */
@@ -56,7 +81,7 @@ static void fold_rows(void *argument, int64_t first, int64_t last)
         for (int64_t r = 0; r < rows; r++) {
             const float *p = x + locate(j->reduced, j->reduced_count - 1, r);
             if (j->f == KERNEL_AMAX)
-                m = max_row(row, p, m);
+                m = kernel_max_row(row, p, m);
             else
                 sum +=
                     j->f == KERNEL_SUM_SQUARES ? kernel_dot_row(row, p, p) : kernel_sum_row(row, p);
@@ -208,8 +233,7 @@ KERNEL_CLONES static void exp_shifted(int64_t n, const float *restrict x, float 
         y[i] = kernel_expf(x[i] - shift);
 }
 
-/* Sum of exp(x - m) without storing it. */
-static double sum_exp(int64_t n, const float *x, float m)
+double kernel_exp_row_sum(int64_t n, const float *x, float m)
 {
     float block[256];
     double sum = 0;
@@ -223,14 +247,14 @@ static double sum_exp(int64_t n, const float *x, float m)
 
 static void softmax_row(int64_t n, const float *x, float *y, int mode)
 {
-    float m = max_row(n, x, -INFINITY);
+    float m = kernel_max_row(n, x, -INFINITY);
     if (mode == KERNEL_SOFTMAX) {
         exp_shifted(n, x, m, y);
         float scale = (float)(1.0 / kernel_sum_row(n, y));
         for (int64_t i = 0; i < n; i++)
             y[i] *= scale;
     } else {
-        float lse = m + (float)log(sum_exp(n, x, m));
+        float lse = m + (float)log(kernel_exp_row_sum(n, x, m));
         for (int64_t i = 0; i < n; i++)
             y[i] = x[i] - lse;
     }
@@ -303,7 +327,7 @@ static void logsumexp_body(void *argument, int64_t first, int64_t last)
         for (int64_t k = 0; k < j->n; k++)
             m = fmaxf(m, x[k * j->inner]);
         if (j->inner == 1)
-            sum = sum_exp(j->n, x, m);
+            sum = kernel_exp_row_sum(j->n, x, m);
         else
             for (int64_t k = 0; k < j->n; k++)
                 sum += (double)kernel_expf(x[k * j->inner] - m);

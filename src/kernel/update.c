@@ -49,7 +49,8 @@ int kernel_update_states(enum kernel_update f, unsigned flags)
         const float *restrict gradient = j->g;                                                     \
         float *restrict w = j->w, *restrict s0 = j->s0, *restrict s1 = j->s1,                      \
                         *restrict s2 = j->s2;                                                      \
-        const float *restrict k = j->k;                                                            \
+        float k[KERNEL_UPDATE_SCALARS];                                                            \
+        memcpy(k, j->k, sizeof k);                                                                 \
         const unsigned flags = j->flags;                                                           \
         (void)s0, (void)s1, (void)s2, (void)flags;                                                 \
         for (int64_t i = first; i < last; i++) {                                                   \
@@ -67,10 +68,13 @@ UPDATE(sgd_momentum, {
 UPDATE(adam, {
     s0[i] = k[2] * s0[i] + k[3] * g;
     s1[i] = k[4] * s1[i] + k[5] * (g * g);
-    float v = s1[i];
-    if (flags & KERNEL_UPDATE_AMSGRAD)
-        v = s2[i] = s2[i] > v ? s2[i] : v;
-    w[i] = w[i] * k[8] - k[0] * s0[i] / (sqrtf(v) / k[6] + k[7]);
+    w[i] = w[i] * k[8] - k[0] * s0[i] / (sqrtf(s1[i]) / k[6] + k[7]);
+})
+UPDATE(adam_amsgrad, {
+    s0[i] = k[2] * s0[i] + k[3] * g;
+    s1[i] = k[4] * s1[i] + k[5] * (g * g);
+    s2[i] = s2[i] > s1[i] ? s2[i] : s1[i];
+    w[i] = w[i] * k[8] - k[0] * s0[i] / (sqrtf(s2[i]) / k[6] + k[7]);
 })
 UPDATE(rmsprop, {
     s0[i] = k[2] * s0[i] + k[3] * (g * g);
@@ -213,6 +217,8 @@ void kernel_update_run(const struct kernel_context *c, enum kernel_update f, uns
         run_lamb(c, &job);
     else if (f == KERNEL_UPDATE_SGD && (flags & KERNEL_UPDATE_MOMENTUM))
         kernel_parallel(c, n, KERNEL_GRAIN, sgd_momentum, &job);
+    else if (f == KERNEL_UPDATE_ADAM && (flags & KERNEL_UPDATE_AMSGRAD))
+        kernel_parallel(c, n, KERNEL_GRAIN, adam_amsgrad, &job);
     else
         kernel_parallel(c, n, KERNEL_GRAIN, bodies[f], &job);
 }
