@@ -206,10 +206,71 @@ static void row_copy(const struct walk *w, int64_t n, const int64_t *offset, con
         memcpy(to + i * stride[0] * e, from + i * stride[1] * e, (size_t)e);
 }
 
+#define TILE 32
+
+struct tiles { /* source runs along dimension `fast`, target along the last: copied in squares */
+    struct kernel_nd nd;
+    int fast;
+    int64_t strips; /* of TILE along `fast` */
+    uint32_t *to;
+    const uint32_t *from;
+};
+
+static void tile_body(void *argument, int64_t first, int64_t last)
+{
+    const struct tiles *t = argument;
+    const struct kernel_nd *nd = &t->nd;
+    int inner = nd->rank - 1;
+    int64_t width = nd->dims[inner], source = nd->stride[1][inner];
+    int64_t target = nd->stride[0][t->fast], height = nd->dims[t->fast];
+    for (int64_t i = first; i < last; i++) {
+        int64_t index = i / t->strips, row = i % t->strips * TILE, to = 0, from = 0;
+        for (int d = inner - 1; d >= 0; d--) {
+            if (d == t->fast)
+                continue;
+            to += index % nd->dims[d] * nd->stride[0][d];
+            from += index % nd->dims[d] * nd->stride[1][d];
+            index /= nd->dims[d];
+        }
+        int64_t end = kernel_min(height, row + TILE);
+        for (int64_t column = 0; column < width; column += TILE)
+            for (int64_t r = row; r < end; r++)
+                for (int64_t k = column; k < kernel_min(width, column + TILE); k++)
+                    t->to[to + r * target + k] = t->from[from + k * source + r];
+    }
+}
+
+/* True when it was a transposition of 4-byte elements, and is done. */
+static bool copy_tiles(const struct kernel_context *c, const struct kernel_nd *nd, void *to,
+                       const void *from)
+{
+    struct tiles t = {.fast = -1, .to = to, .from = from};
+    int64_t total = 1;
+    merge(nd, 2, &t.nd);
+    int inner = t.nd.rank - 1;
+    if (t.nd.stride[0][inner] != 1 || t.nd.stride[1][inner] <= 1)
+        return false;
+    for (int d = 0; d < inner; d++)
+        if (t.nd.stride[1][d] == 1)
+            t.fast = d;
+    if (t.fast < 0)
+        return false;
+    for (int d = 0; d < t.nd.rank; d++)
+        total *= t.nd.dims[d];
+    if (total == 0)
+        return true;
+    t.strips = (t.nd.dims[t.fast] + TILE - 1) / TILE;
+    int64_t rest = total / (t.nd.dims[inner] * t.nd.dims[t.fast]);
+    kernel_parallel(c, rest * t.strips, kernel_piece(t.nd.dims[inner] * TILE), tile_body, &t);
+    return true;
+}
+
 void kernel_copy(const struct kernel_context *c, const struct kernel_nd *nd, size_t element_bytes,
                  void *to, const void *from)
 {
     struct walk w = {.row = row_copy, .element_bytes = element_bytes, .to = to, .from = from};
+    if (element_bytes == 4 && copy_tiles(c, nd, to, from))
+        return;
     walk_run(c, &w, nd, 2);
 }
 

@@ -219,6 +219,36 @@ TEST(attention__as_plain_loops)
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
+/* ---- copies --------------------------------------------------------------------------------- */
+
+TEST(permuted_copies__move_every_element)
+{
+    TEST_UNUSED;
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    const int64_t dims[3] = {5, 67, 70}, strides[3] = {67 * 70, 70, 1};
+    float *x = random_floats(5 * 67 * 70), *y = random_floats(5 * 67 * 70);
+    struct kernel_context *c = context(2);
+    for (int o = 0; o < 6; o++) {
+        struct kernel_nd nd = {.rank = 3};
+        int64_t total = 1;
+        for (int d = 2; d >= 0; d--) {
+            nd.dims[d] = dims[orders[o][d]];
+            nd.stride[1][d] = strides[orders[o][d]];
+            nd.stride[0][d] = total;
+            total *= nd.dims[d];
+        }
+        kernel_copy(c, &nd, sizeof *x, y, x);
+        for (int64_t i = 0; i < total; i++) {
+            int64_t a = i / nd.stride[0][0], b = i / nd.stride[0][1] % nd.dims[1],
+                    e = i % nd.dims[2];
+            CHECK(y[i] == x[a * nd.stride[1][0] + b * nd.stride[1][1] + e * nd.stride[1][2]]);
+        }
+    }
+    kernel_context_destroy(c);
+    ebb_free(x), ebb_free(y);
+}
+
 #define N 100000
 
 static void own_kernels(const struct kernel_context *c, const float *x, const float *y, float *out)
@@ -281,7 +311,7 @@ TEST(exp_and_tanh__are_accurate_everywhere)
     kernel_context_destroy(c);
 }
 
-TEST_MAIN(RUN(matmul__as_plain_loops), RUN(matmul__without_terms_is_the_bias),
-          RUN(convolution__as_plain_loops), RUN(attention__as_plain_loops),
-          RUN(own_kernels__give_the_same_bits_at_any_thread_count),
+TEST_MAIN(RUN(permuted_copies__move_every_element), RUN(matmul__as_plain_loops),
+          RUN(matmul__without_terms_is_the_bias), RUN(convolution__as_plain_loops),
+          RUN(attention__as_plain_loops), RUN(own_kernels__give_the_same_bits_at_any_thread_count),
           RUN(exp_and_tanh__are_accurate_everywhere))
