@@ -234,10 +234,16 @@ struct kernel_pool { /* planes = batch * channels; three spatial dimensions, unu
     int32_t count_include_pad;
 };
 
+/* winner: position of the maximum in its window, row-major; one byte each, so windows have at most
+ * 255 elements; 255 = the window is all padding. */
+#define KERNEL_POOL_WINDOW 255
 void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
-                     float *y, int64_t *index);
+                     float *y, uint8_t *winner);
 void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
-                          const float *dy, const int64_t *index, float *dx);
+                          const float *dy, const uint8_t *winner, float *dx);
+/* Winners as flat indices into their plane, as torch returns them. */
+void kernel_max_pool_index(const struct kernel_context *c, const struct kernel_pool *p,
+                           const uint8_t *winner, int64_t *index);
 void kernel_avg_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
                      float *y);
 void kernel_avg_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,

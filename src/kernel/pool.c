@@ -6,8 +6,9 @@ struct pool_job {
     const struct kernel_pool *p;
     int64_t in_size, out_size;
     const float *x;
-    const int64_t *index_in;
+    const uint8_t *winner_in;
     float *y;
+    uint8_t *winner;
     int64_t *index;
 };
 
@@ -30,10 +31,10 @@ static void clip(const struct kernel_pool *p, int d, int64_t at, int64_t *first,
     *last = kernel_min(p->k[d], at < p->in[d] ? (p->in[d] - at + step - 1) / step : 0);
 }
 
-/* First maximum in row-major order of one window; NaN wins. -1 when the window is all padding. */
-static int64_t window_max(const struct kernel_pool *p, const float *x, int64_t o, float *value)
+/* First maximum in row-major order of one window; NaN wins. */
+static uint8_t window_max(const struct kernel_pool *p, const float *x, int64_t o, float *value)
 {
-    int64_t at[3], first[3], last[3], best = -1;
+    int64_t at[3], first[3], last[3], best = KERNEL_POOL_WINDOW;
     float m = -INFINITY;
     locate(p, o, at);
     for (int d = 0; d < 3; d++) {
@@ -44,15 +45,28 @@ static int64_t window_max(const struct kernel_pool *p, const float *x, int64_t o
         for (int64_t b = first[1]; b < last[1]; b++) {
             int64_t row = (at[0] + a * p->dilation[0]) * p->in[1] + at[1] + b * p->dilation[1];
             for (int64_t c = first[2]; c < last[2]; c++) {
-                int64_t i = row * p->in[2] + at[2] + c * p->dilation[2];
-                if (x[i] > m || best < 0 || x[i] != x[i]) {
-                    best = i;
-                    m = x[i];
+                float v = x[row * p->in[2] + at[2] + c * p->dilation[2]];
+                if (v > m || best == KERNEL_POOL_WINDOW || v != v) {
+                    best = (a * p->k[1] + b) * p->k[2] + c;
+                    m = v;
                 }
             }
         }
     *value = m;
-    return best;
+    return (uint8_t)best;
+}
+
+/* Flat index of a winner in its plane, or -1. */
+static int64_t winner_index(const struct kernel_pool *p, int64_t o, uint8_t winner)
+{
+    int64_t at[3];
+    if (winner == KERNEL_POOL_WINDOW)
+        return -1;
+    locate(p, o, at);
+    int64_t k[3] = {winner / p->k[2] / p->k[1], winner / p->k[2] % p->k[1], winner % p->k[2]};
+    for (int d = 0; d < 3; d++)
+        at[d] = at[d] * p->stride[d] - p->pad[d] + k[d] * p->dilation[d];
+    return (at[0] * p->in[1] + at[1]) * p->in[2] + at[2];
 }
 
 static void max_body(void *argument, int64_t first, int64_t last)
@@ -61,11 +75,11 @@ static void max_body(void *argument, int64_t first, int64_t last)
     for (int64_t plane = first; plane < last; plane++)
         for (int64_t o = 0; o < j->out_size; o++) {
             float value;
-            int64_t best = window_max(j->p, j->x + plane * j->in_size, o, &value);
+            uint8_t best = window_max(j->p, j->x + plane * j->in_size, o, &value);
             if (j->y)
                 j->y[plane * j->out_size + o] = value;
-            if (j->index)
-                j->index[plane * j->out_size + o] = best;
+            if (j->winner)
+                j->winner[plane * j->out_size + o] = best;
         }
 }
 
@@ -77,12 +91,12 @@ static struct pool_job make_job(const struct kernel_pool *p)
 }
 
 void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
-                     float *y, int64_t *index)
+                     float *y, uint8_t *winner)
 {
     struct pool_job job = make_job(p);
     job.x = x;
     job.y = y;
-    job.index = index;
+    job.winner = winner;
     kernel_parallel(c, p->planes, kernel_piece(job.in_size), max_body, &job);
 }
 
@@ -92,20 +106,38 @@ static void max_grad_body(void *argument, int64_t first, int64_t last)
     for (int64_t plane = first; plane < last; plane++) {
         float *dx = j->y + plane * j->in_size;
         memset(dx, 0, (size_t)j->in_size * sizeof *dx);
-        for (int64_t o = plane * j->out_size; o < (plane + 1) * j->out_size; o++)
-            if (j->index_in[o] >= 0)
-                dx[j->index_in[o]] += j->x[o];
+        for (int64_t o = 0; o < j->out_size; o++) {
+            int64_t i = winner_index(j->p, o, j->winner_in[plane * j->out_size + o]);
+            if (i >= 0)
+                dx[i] += j->x[plane * j->out_size + o];
+        }
     }
 }
 
 void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
-                          const float *dy, const int64_t *index, float *dx)
+                          const float *dy, const uint8_t *winner, float *dx)
 {
     struct pool_job job = make_job(p);
     job.x = dy;
-    job.index_in = index;
+    job.winner_in = winner;
     job.y = dx;
     kernel_parallel(c, p->planes, kernel_piece(job.in_size), max_grad_body, &job);
+}
+
+static void index_body(void *argument, int64_t first, int64_t last)
+{
+    const struct pool_job *j = argument;
+    for (int64_t i = first; i < last; i++)
+        j->index[i] = winner_index(j->p, i % j->out_size, j->winner_in[i]);
+}
+
+void kernel_max_pool_index(const struct kernel_context *c, const struct kernel_pool *p,
+                           const uint8_t *winner, int64_t *index)
+{
+    struct pool_job job = make_job(p);
+    job.winner_in = winner;
+    job.index = index;
+    kernel_parallel(c, p->planes * job.out_size, KERNEL_GRAIN, index_body, &job);
 }
 
 /* The window of output o, and its divisor: the window clipped to the padded input, or what it has

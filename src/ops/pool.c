@@ -15,6 +15,7 @@ enum {
     ROW_UNPOOL,
     ROW_UNPOOL_GRAD,
     ROW_WINDOW,
+    ROW_MAX_INDEX,
     ROW_MAX1D,
     ROW_MAX2D,
     ROW_MAX3D,
@@ -59,11 +60,11 @@ static enum ebb_status infer_pool(struct ops_infer *i, struct ebb_error *err)
     if (!has_shape(i->in[0], p->rank, is_grad ? p->out : p->in))
         return ops_wrong(i, err, "the shape does not fit the pooling");
     if (row == ROW_MAX_GRAD &&
-        (i->in[1]->dtype != TENSOR_I64 || !has_shape(i->in[1], p->rank, p->out)))
-        return ops_wrong(i, err, "input 1 must be the indices of the pooling");
+        (i->in[1]->dtype != TENSOR_U8 || !has_shape(i->in[1], p->rank, p->out)))
+        return ops_wrong(i, err, "input 1 must be the winners of the pooling");
     ops_out(i, TENSOR_F32, (int)p->rank, is_grad ? p->in : p->out);
     if (row == ROW_MAX)
-        ops_out(i, TENSOR_I64, (int)p->rank, p->out);
+        ops_out(i, TENSOR_U8, (int)p->rank, p->out);
     i->flops = (double)tensor_count(i->in[0]) * 4.0;
     return EBB_OK;
 }
@@ -95,6 +96,25 @@ static enum ebb_status run_pool_as(const struct trace_call *call, int row, struc
     default:
         kernel_adaptive_pool_grad(k, &p->pool, x, y);
     }
+    return EBB_OK;
+}
+
+/* winners -> indices: only where somebody asks for them */
+static enum ebb_status infer_index(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct pool_shape *p = i->attr;
+    if (i->in[0]->dtype != TENSOR_U8 || !has_shape(i->in[0], p->rank, p->out))
+        return ops_wrong(i, err, "input must be the winners of the pooling");
+    ops_out(i, TENSOR_I64, (int)p->rank, p->out);
+    return EBB_OK;
+}
+
+static enum ebb_status run_index(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct pool_shape *p = c.attr;
+    kernel_max_pool_index(ops_context(&c), &p->pool, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
     return EBB_OK;
 }
 
@@ -194,9 +214,18 @@ static void build_pool(struct tensor_session *s, const struct ops_def *def, cons
                     def->name);
         return;
     }
+    double volume = (double)p.pool.k[0] * (double)p.pool.k[1] * (double)p.pool.k[2];
+    if (is_max && volume > KERNEL_POOL_WINDOW) {
+        tensor_fail(s, EBB_EUNSUPPORTED, "%s: windows have at most %d elements", def->name,
+                    KERNEL_POOL_WINDOW);
+        return;
+    }
     out[0] = ops_emit(s, &rows[is_max ? ROW_MAX : ROW_AVG], &p, 1, in);
-    out[1] = ops_output(out[0], 1);
-    *out_count = is_max ? 2 : 1;
+    *out_count = 1;
+    if (is_max) {
+        tensor_id winner = ops_output(out[0], 1);
+        out[(*out_count)++] = ops_emit(s, &rows[ROW_MAX_INDEX], &p, 1, &winner);
+    }
 }
 
 static void build_adaptive(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
@@ -520,6 +549,8 @@ static const struct ops_def rows[ROW_COUNT] = {
     UNPOOL(ROW_UNPOOL_GRAD, "unpool_grad", run_unpool_grad),
     [ROW_WINDOW] = {OPS_PRIMITIVE("channel_window", 1, 1, infer_window, run_window, grad_window),
                     .attr_bytes = sizeof(struct window_attr), .is_internal = true},
+    [ROW_MAX_INDEX] = {OPS_PRIMITIVE("max_pool_index", 1, 1, infer_index, run_index, NULL),
+                       .attr_bytes = sizeof(struct pool_shape), .is_internal = true},
     TORCH(ROW_MAX1D, "max_pool1d", 1, 1, build_pool, struct pool_attr, max_fields, &pool_default),
     TORCH(ROW_MAX2D, "max_pool2d", 1, 2, build_pool, struct pool_attr, max_fields, &pool_default),
     TORCH(ROW_MAX3D, "max_pool3d", 1, 3, build_pool, struct pool_attr, max_fields, &pool_default),

@@ -218,6 +218,22 @@ enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *
 
 /* ---- appending ------------------------------------------------------------------------------ */
 
+/* Elements of every output, and their bytes, must be countable: shapes may come from files. */
+static bool is_countable(const struct ops_infer *i)
+{
+    for (size_t k = 0; k < i->out_count; k++) {
+        uint64_t bytes = tensor_dtype_bytes(i->out[k].dtype);
+        for (int d = 0; d < i->out[k].rank; d++)
+            if (i->out[k].dims[d] < 0 ||
+                (i->out[k].dims[d] &&
+                 __builtin_mul_overflow(bytes, (uint64_t)i->out[k].dims[d], &bytes)))
+                return false;
+        if (bytes >= TRACE_MAX_BYTES)
+            return false;
+    }
+    return true;
+}
+
 /* Frozen estimate, in nanoseconds: arithmetic at 100 GFLOP/s per thread, bytes at 10 GB/s, 1 us per
  * launch. */
 static uint64_t estimate(const struct ops_infer *i, int threads)
@@ -258,6 +274,8 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
         i.in[k] = tensor_view_of(s, inputs[k]);
     if (def->infer(&i, &err) != EBB_OK)
         return tensor_fail(s, err.status, "%s", err.message);
+    if (!is_countable(&i))
+        return tensor_fail(s, EBB_EINPUT, "%s: the result is too large", def->name);
     struct tensor_node_desc desc = {
         .def = def,
         .kind = def->is_view ? NULL : &def->kind,

@@ -144,6 +144,17 @@ TEST(a_missing_rule__is_an_error)
     close_kit(&k);
 }
 
+TEST(shapes_beyond_counting__are_refused)
+{
+    TEST_UNUSED;
+    struct kit k = open_kit();
+    struct ebb_error err;
+    CHECK_EQ(ops_full(k.s, 3, (int64_t[]){1 << 30, 1 << 30, 1 << 30}, 0).v, 0);
+    CHECK_EQ(tensor_status(k.s, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "too large"));
+    close_kit(&k);
+}
+
 static void step(struct tensor_session *s, struct trace **t, enum ebb_status *status,
                  struct ebb_error *err)
 {
@@ -188,4 +199,4 @@ TEST(memory__may_run_out_anywhere)
 TEST_MAIN(RUN(views__are_no_ops), RUN(what_nothing_needs__is_left_out),
           RUN(mutation__makes_a_version), RUN(equal_models__have_equal_signatures),
           RUN(errors__stay_and_name_the_shapes), RUN(a_missing_rule__is_an_error),
-          RUN(memory__may_run_out_anywhere))
+          RUN(shapes_beyond_counting__are_refused), RUN(memory__may_run_out_anywhere))
