@@ -24,6 +24,13 @@ const char *tensor_dtype_name(enum tensor_dtype dtype)
     return dtypes[dtype].name;
 }
 
+/* Wraps instead of being undefined: shapes that cannot be counted are refused where an op is
+ * appended, after their view was made. */
+static int64_t multiply(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+
 void tensor_view_init(struct tensor_view *view, enum tensor_dtype dtype, int rank,
                       const int64_t *dims)
 {
@@ -34,7 +41,7 @@ void tensor_view_init(struct tensor_view *view, enum tensor_dtype dtype, int ran
     for (int i = rank - 1; i >= 0; i--) {
         view->dims[i] = dims[i];
         view->strides[i] = total;
-        total *= dims[i] ? dims[i] : 1;
+        total = multiply(total, dims[i] ? dims[i] : 1);
     }
 }
 
@@ -42,7 +49,7 @@ int64_t tensor_count(const struct tensor_view *view)
 {
     int64_t total = 1;
     for (int i = 0; i < view->rank; i++)
-        total *= view->dims[i];
+        total = multiply(total, view->dims[i]);
     return total;
 }
 
@@ -52,7 +59,7 @@ bool tensor_is_contiguous(const struct tensor_view *view)
     for (int i = view->rank - 1; i >= 0; i--) {
         if (view->dims[i] != 1 && view->strides[i] != total)
             return false;
-        total *= view->dims[i] ? view->dims[i] : 1;
+        total = multiply(total, view->dims[i] ? view->dims[i] : 1);
     }
     return true;
 }
