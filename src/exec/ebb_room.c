@@ -12,6 +12,14 @@
 #include "base/hash.h"
 #include "base/heap.h"
 
+/* Windows are looked for everywhere in a slab of few segments, else around so many holes and so
+ * many victims, so many segments to either side. Chains and random graphs of 10,000 ops with spread
+ * sizes, five policies: the mean overhead is 1.003 of that of looking everywhere. A chain of
+ * 100,000 ops takes 0.4 s instead of 8. */
+#define FEW_SEGMENTS 4096
+#define PLACES 4
+#define CLEAR_REACH 32
+#define SLIDE_REACH 256
 #define MAX_ROUNDS 64 /* of gathering per request, then victims by policy alone */
 /* How far a victim may stand behind the best when it makes the hole that is needed. Values from 0.5
  * to 0.8 and 8 to 32 differ by less than 0.3 % in the mean on the recorded steps. */
@@ -462,15 +470,19 @@ static double return_ns(struct ebb_run *run, uint32_t owner)
     return swap >= 0 && swap < back ? swap : back;
 }
 
-static struct window best_clearing(struct ebb_run *run, uint64_t bytes)
+/* Some segments in address order, among which windows are looked for. */
+struct stretch {
+    uint32_t first, count;
+};
+
+static void best_clearing(struct ebb_run *run, uint64_t bytes, struct stretch in,
+                          struct window *best)
 {
-    const struct mem_slab *slab = &run->slab[0];
-    const struct mem_segment *seg = slab->segments;
-    struct window best = {MEM_NONE, MEM_NONE, INFINITY};
+    const struct mem_segment *seg = run->slab[0].segments;
     double sum = 0;
     uint64_t length = 0;
-    uint32_t begin = slab->head;
-    for (uint32_t at = slab->head; at != MEM_NONE; at = seg[at].next) {
+    uint32_t begin = in.first;
+    for (uint32_t at = in.first; at != MEM_NONE && in.count-- > 0; at = seg[at].next) {
         uint32_t owner = seg[at].owner;
         if (owner != MEM_NONE && !may_move(run, owner)) {
             begin = seg[at].next;
@@ -487,21 +499,19 @@ static struct window best_clearing(struct ebb_run *run, uint64_t bytes)
             sum -= seg[begin].owner == MEM_NONE ? 0 : run->price[seg[begin].owner];
             begin = seg[begin].next;
         }
-        if (length >= bytes && sum < best.ns)
-            best = (struct window){begin, at, sum};
+        if (length >= bytes && sum < best->ns)
+            *best = (struct window){begin, at, sum};
     }
-    return best;
 }
 
-static struct window best_sliding(struct ebb_run *run, uint64_t bytes)
+static void best_sliding(struct ebb_run *run, uint64_t bytes, struct stretch in,
+                         struct window *best)
 {
-    const struct mem_slab *slab = &run->slab[0];
-    const struct mem_segment *seg = slab->segments;
-    struct window best = {MEM_NONE, MEM_NONE, INFINITY};
+    const struct mem_segment *seg = run->slab[0].segments;
     uint64_t free_bytes = 0;
     double sum = 0;
-    uint32_t begin = slab->head;
-    for (uint32_t at = slab->head; at != MEM_NONE; at = seg[at].next) {
+    uint32_t begin = in.first;
+    for (uint32_t at = in.first; at != MEM_NONE && in.count-- > 0; at = seg[at].next) {
         if (seg[at].owner == MEM_NONE) {
             free_bytes += seg[at].bytes;
         } else if (may_move(run, seg[at].owner)) {
@@ -521,9 +531,49 @@ static struct window best_sliding(struct ebb_run *run, uint64_t bytes)
                 free_bytes -= seg[begin].bytes;
             begin = seg[begin].next;
         }
-        if (free_bytes >= bytes && sum < best.ns)
-            best = (struct window){begin, at, sum};
+        if (free_bytes >= bytes && sum < best->ns)
+            *best = (struct window){begin, at, sum};
     }
+}
+
+/* Where to look in a large slab, so that the work does not grow with it: at the largest holes, and
+ * at the victims that the policy would choose next. */
+static uint32_t places_to_look(struct ebb_run *run, uint32_t segments[2 * PLACES])
+{
+    uint32_t victims[PLACES], count = 0;
+    uint32_t holes = mem_slab_largest(&run->slab[0], segments, PLACES);
+    while (count < PLACES && run->o->policy->numerator != MEM_RANDOM && !run->o->sampling) {
+        uint32_t s = choose(run);
+        if (s == MEM_NONE)
+            break;
+        mem_index_remove(run->index, s);
+        victims[count++] = s;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t s = victims[i];
+        mem_index_set(run->index, s, weight_of(run, s), run->last[s]);
+        segments[holes + i] = run->slots[s].segment;
+    }
+    return holes + count;
+}
+
+typedef void (*window_search)(struct ebb_run *run, uint64_t bytes, struct stretch in,
+                              struct window *best);
+
+/* Up to `reach` segments to either side of each place; everywhere when there is none. */
+static struct window best_window(struct ebb_run *run, uint64_t bytes, window_search search,
+                                 const uint32_t *places, uint32_t count, uint32_t reach)
+{
+    const struct mem_slab *slab = &run->slab[0];
+    struct window best = {MEM_NONE, MEM_NONE, INFINITY};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = places[i];
+        for (uint32_t k = 0; k < reach && slab->segments[first].prev != MEM_NONE; k++)
+            first = slab->segments[first].prev;
+        search(run, bytes, (struct stretch){first, 2 * reach + 1}, &best);
+    }
+    if (count == 0)
+        search(run, bytes, (struct stretch){slab->head, UINT32_MAX}, &best);
     return best;
 }
 
@@ -595,13 +645,24 @@ static enum ebb_status clear_window(struct ebb_run *run, struct window w, double
 static enum ebb_status gather(struct ebb_run *run, uint64_t bytes, bool *is_done,
                               struct ebb_error *err)
 {
-    struct window clear = best_clearing(run, bytes), slide = best_sliding(run, bytes);
-    uint64_t before = run->r->moved_bytes + run->r->evictions_pressure;
+    uint32_t places[2 * PLACES], count = 0;
+    if (run->slab[0].segment_count > FEW_SEGMENTS)
+        count = places_to_look(run, places);
+    struct window clear = best_window(run, bytes, best_clearing, places, count, CLEAR_REACH);
+    struct window slide = best_window(run, bytes, best_sliding, places, count, SLIDE_REACH);
+    if (count && clear.first == MEM_NONE && slide.first == MEM_NONE) { /* too large for a place */
+        count = 0;
+        clear = best_window(run, bytes, best_clearing, places, count, 0);
+        slide = best_window(run, bytes, best_sliding, places, count, 0);
+    }
+    uint64_t moved = run->r->moved_bytes, before = moved + run->r->evictions_pressure;
     bool is_cleared = false;
     if (clear.ns < slide.ns)
         EBB_TRY(clear_window(run, clear, slide.ns, &is_cleared, err));
     if (!is_cleared) {
-        slide = best_sliding(run, bytes); /* moves may have changed the picture */
+        if (count && run->r->moved_bytes != moved) /* the places are not what they were */
+            count = places_to_look(run, places);
+        slide = best_window(run, bytes, best_sliding, places, count, SLIDE_REACH);
         if (slide.ns < INFINITY)
             EBB_TRY(mem_slab_slide(&run->slab[0], slide.first, slide.last, told_of_move, run, err));
     }
@@ -656,12 +717,14 @@ static uint32_t choose_fitting(struct ebb_run *run, uint64_t bytes)
 enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high, uint32_t owner,
                                uint32_t *segment, struct ebb_error *err)
 {
-    for (uint32_t rounds = 0;; rounds++) {
+    bool is_last = false;
+    for (uint32_t rounds = 0;;) {
         uint32_t hole = mem_slab_find(&run->slab[0], bytes, is_high);
         if (hole != MEM_NONE)
             return mem_slab_take(&run->slab[0], hole, bytes, is_high, owner, segment, err);
         if (run->o->policy && run->slab[0].free_bytes >= bytes && rounds < MAX_ROUNDS) {
             bool is_done;
+            rounds++; /* of gathering: victims may take many more */
             EBB_TRY(gather(run, bytes, &is_done, err));
             if (is_done)
                 continue;
@@ -669,6 +732,11 @@ enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high
         uint32_t victim = run->o->policy ? choose_fitting(run, bytes) : MEM_NONE;
         if (victim == MEM_NONE && run->o->policy)
             victim = waiting_victim(run);
+        if (victim == MEM_NONE && rounds >= MAX_ROUNDS && !is_last && run->o->policy) {
+            is_last = true; /* nobody is left to leave: gather once more */
+            rounds = MAX_ROUNDS - 1;
+            continue;
+        }
         if (victim == MEM_NONE) {
             run->r->result = EXEC_OOM;
             snprintf(

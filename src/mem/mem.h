@@ -107,6 +107,8 @@ typedef enum ebb_status (*mem_slab_moved)(void *context, uint32_t owner, uint64_
                                           uint64_t bytes, struct ebb_error *err);
 enum ebb_status mem_slab_slide(struct mem_slab *slab, uint32_t first, uint32_t last,
                                mem_slab_moved moved, void *context, struct ebb_error *err);
+/* Up to `most` free segments, large ones first (by bin: sizes an eighth apart); how many. */
+uint32_t mem_slab_largest(const struct mem_slab *slab, uint32_t *segments, uint32_t most);
 /* Smallest free segment of at least `bytes` that does not touch [low, high). */
 uint32_t mem_slab_find_outside(const struct mem_slab *slab, uint64_t bytes, uint64_t low,
                                uint64_t high);

@@ -261,6 +261,21 @@ enum ebb_status mem_slab_slide(struct mem_slab *slab, uint32_t first, uint32_t l
     return EBB_OK;
 }
 
+uint32_t mem_slab_largest(const struct mem_slab *slab, uint32_t *segments, uint32_t most)
+{
+    uint32_t count = 0;
+    for (unsigned word = MEM_SLAB_BINS / 64; word-- > 0;) {
+        for (uint64_t rest = slab->bin_used[word]; rest != 0 && count < most;) {
+            unsigned bit = 63u - (unsigned)__builtin_clzll(rest);
+            rest &= ~(UINT64_C(1) << bit);
+            for (uint32_t at = slab->bins[word * 64 + bit]; at != MEM_NONE && count < most;
+                 at = slab->segments[at].bin_next)
+                segments[count++] = at;
+        }
+    }
+    return count;
+}
+
 uint32_t mem_slab_find_outside(const struct mem_slab *slab, uint64_t bytes, uint64_t low,
                                uint64_t high)
 {

@@ -185,6 +185,28 @@ TEST(fit__is_found_behind_many_too_small)
     mem_slab_fini(&slab);
 }
 
+TEST(largest__lists_holes_by_size)
+{
+    TEST_UNUSED;
+    begin(40);
+    uint32_t holes[4], found[8];
+    static const uint32_t sizes[] = {4, 16, 1, 9};
+    for (uint32_t i = 0; i < 4; i++) {
+        holes[i] = take(sizes[i], false, i);
+        take(1, false, 10 + i);
+    }
+    take(6, false, 20);
+    for (uint32_t i = 0; i < 4; i++)
+        give(holes[i]);
+    CHECK_EQ(mem_slab_largest(&slab, found, 8), 4);
+    static const uint32_t order[] = {16, 9, 4, 1};
+    for (uint32_t i = 0; i < 4; i++)
+        CHECK_EQ(slab.segments[found[i]].bytes, order[i] * PLAN_UNIT);
+    CHECK_EQ(mem_slab_largest(&slab, found, 2), 2);
+    CHECK_EQ(slab.segments[found[1]].bytes, 9 * PLAN_UNIT);
+    mem_slab_fini(&slab);
+}
+
 TEST(slide__gathers_the_window_and_no_more)
 {
     TEST_UNUSED;
@@ -305,6 +327,6 @@ TEST(failed_allocation__leaves_the_slab_as_it_was)
 
 TEST_MAIN(RUN(ends__are_taken_low_and_high), RUN(neighbours__coalesce_on_both_sides),
           RUN(fit__is_the_smallest_that_fits), RUN(fit__is_found_behind_many_too_small),
-          RUN(slide__gathers_the_window_and_no_more), RUN(empty_slab__has_no_room),
-          RUN(random_operations__agree_with_the_map),
+          RUN(largest__lists_holes_by_size), RUN(slide__gathers_the_window_and_no_more),
+          RUN(empty_slab__has_no_room), RUN(random_operations__agree_with_the_map),
           RUN(failed_allocation__leaves_the_slab_as_it_was))
