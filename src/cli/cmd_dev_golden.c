@@ -275,11 +275,12 @@ int cli_dev_golden(int argc, char **argv)
 {
     const char *dump = NULL;
     int64_t threads = 1;
-    bool is_verbose = false;
+    bool is_verbose = false, is_json = false;
     const struct cli_option options[] = {
         {"dump", 0, CLI_STRING, &dump, "FILE", "write what was computed as safetensors"},
         {"threads", 0, CLI_INT, &threads, "N", "threads of the kernels (default 1)"},
         {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print every case"},
+        {"json", 0, CLI_FLAG, &is_json, NULL, "print the counts as JSON"},
     };
     const struct cli_spec spec = {
         .usage = "ebb dev golden DIR [--dump FILE] [--threads N] [--verbose]",
@@ -306,7 +307,9 @@ int cli_dev_golden(int argc, char **argv)
         code = cli_report(&err);
     else
         code = g.failed || !g.passed ? 1 : 0;
-    printf("%zu passed, %zu failed, %zu skipped\n", g.passed, g.failed, g.skipped);
+    printf(is_json ? "{\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu}\n"
+                   : "%zu passed, %zu failed, %zu skipped\n",
+           g.passed, g.failed, g.skipped);
     ops_backend_destroy(g.backend);
     ebb_free(g.dump);
     ebb_arena_fini(&g.arena);
