@@ -225,7 +225,7 @@ TEST(training_graphs__obey_the_oracle)
 {
     TEST_UNUSED;
     uint64_t blocks = ebb_heap_live();
-    for (uint64_t seed = 1; seed <= 120; seed++) {
+    for (uint64_t seed = 1; seed <= 90; seed++) {
         struct trace *t = exec_traces_random(seed, true);
         sweep(t, seed, 3, WITH_PLAN | WITH_REPEAT);
         trace_destroy(t);
@@ -237,7 +237,7 @@ TEST(nasty_graphs__obey_the_oracle)
 {
     TEST_UNUSED;
     uint64_t blocks = ebb_heap_live();
-    for (uint64_t seed = 1; seed <= 240; seed++) {
+    for (uint64_t seed = 1; seed <= 160; seed++) {
         struct trace *t = exec_traces_nasty(seed, true);
         sweep(t, seed, 3, WITH_PLAN | WITH_REPEAT);
         trace_destroy(t);
