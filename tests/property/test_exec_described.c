@@ -399,7 +399,7 @@ static void sweep(const struct trace *t, uint64_t seed, size_t policies)
 TEST(nasty_graphs__run_as_described)
 {
     TEST_UNUSED;
-    for (uint64_t seed = 1; seed <= 120; seed++) {
+    for (uint64_t seed = 1; seed <= 80; seed++) {
         struct trace *t = exec_traces_nasty(seed, false);
         sweep(t, seed, 5);
         trace_destroy(t);
@@ -411,7 +411,7 @@ TEST(nasty_graphs__run_as_described)
 TEST(training_graphs__run_as_described)
 {
     TEST_UNUSED;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 45; seed++) {
         struct trace *t = exec_traces_random(seed, false);
         sweep(t, seed, 4);
         trace_destroy(t);

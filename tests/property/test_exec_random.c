@@ -237,7 +237,7 @@ TEST(nasty_graphs__obey_the_oracle)
 {
     TEST_UNUSED;
     uint64_t blocks = ebb_heap_live();
-    for (uint64_t seed = 1; seed <= 160; seed++) {
+    for (uint64_t seed = 1; seed <= 120; seed++) {
         struct trace *t = exec_traces_nasty(seed, true);
         sweep(t, seed, 3, WITH_PLAN | WITH_REPEAT);
         trace_destroy(t);
