@@ -122,7 +122,7 @@ static enum ebb_status draw(const struct curve *curves, const char *path, struct
                                         .series_count = 2 * DRAWN_COUNT,
                                         .x_min = 0,
                                         .x_max = 1.02,
-                                        .y_min = 0.98,
+                                        .y_min = 0.95,
                                         .y_max = 2};
     }
     struct plot_chart chart = {.title = "Rules ebb (solid) and simrd (dashed)",

@@ -13,8 +13,9 @@
 #include "base/thread.h"
 #include "planner/planner.h"
 
-#define FLOOR_OPS 20000 /* the floor of longer traces is found only on demand: it takes many runs  \
-                         */
+#define FLOOR_OPS                                                                                  \
+    20000 /* the floor of longer traces is found only on demand: it takes many runs                \
+           */
 
 struct settings { /* what the command line says */
     struct cli_list policies, ratios, budgets;
@@ -315,7 +316,11 @@ static int run_command(struct sim_job *job, const struct settings *set, const st
     }
     for (size_t i = 0; i < args->positional_count && status == EBB_OK; i++)
         status = load_log(job, args->positional[i], &err);
-    bool wants_floor = job->rules == EXEC_EBB && !set->no_floor;
+    /* the floor known here is that of tier 0 alone */
+    bool has_tiers = set->host_bytes || set->file_bytes;
+    bool wants_floor = job->rules == EXEC_EBB && !set->no_floor && !has_tiers;
+    if (set->wants_floor && has_tiers)
+        return cli_usage_error("--floor looks at tier 0 alone: leave out --host and --file");
     for (size_t i = 0; i < job->log_count && status == EBB_OK && wants_floor; i++) {
         struct sim_log *log = &job->logs[i];
         if (set->wants_floor || (log->trace->op_count <= FLOOR_OPS && !log->trace->is_graph))
