@@ -1,13 +1,14 @@
 /* cli.h - the command line: one file per command, one table.
  *
- * To add a command: write src/cli/cmd_<name>.c with a `const struct cli_command cli_cmd_<name>`, add one line
- * to the table in main.c (tests/cli checks that every row has --help that names each of its options, and that
- * docs/cli/<name>.md repeats it). Only this folder may print and exit.
+ * To add a command: write src/cli/cmd_<name>.c with a `const struct cli_command cli_cmd_<name>`,
+ * add one line to the table in main.c (tests/cli checks that every row has --help that names each
+ * of its options, and that docs/cli/<name>.md repeats it). Only this folder may print and exit.
  *
  * Exit codes: 0 success, 1 failure or negative result, 2 usage or invalid input file.
  *
- * Options are rows, parsed by cli_parse: "--name VALUE", "--name=VALUE", flags, repeatable positionals. An unknown
- * option is an error that names the nearest one. --help and --json exist for every command. */
+ * Options are rows, parsed by cli_parse: "--name VALUE", "--name=VALUE", flags, repeatable
+ * positionals. An unknown option is an error that names the nearest one. --help and --json exist
+ * for every command. */
 #ifndef EBB_CLI_CLI_H
 #define EBB_CLI_CLI_H
 
@@ -33,8 +34,8 @@ struct cli_list {
 };
 
 struct cli_option {
-    const char *name;  /* "policy" for --policy */
-    char letter;       /* 'o' for -o, 0 for none */
+    const char *name; /* "policy" for --policy */
+    char letter;      /* 'o' for -o, 0 for none */
     enum cli_option_kind kind;
     void *target;
     const char *value; /* name of the value in help: "P[,P...]"; NULL for flags */
@@ -42,10 +43,11 @@ struct cli_option {
 };
 
 struct cli_command {
-    const char *name;     /* "sim", or two words: "trace make" */
-    const char *summary;  /* one line for `ebb --help` */
+    const char *name;    /* "sim", or two words: "trace make" */
+    const char *summary; /* one line for `ebb --help` */
     bool is_hidden;
-    /* argv[0] is the command name; returns the exit code. Text meant for programs goes to stdout. */
+    /* argv[0] is the command name; returns the exit code. Text meant for programs goes to stdout.
+     */
     int (*run)(int argc, char **argv);
 };
 
@@ -57,30 +59,36 @@ struct cli_args {
 };
 
 struct cli_spec {
-    const char *usage;       /* "ebb sim LOG... --policy P[,P...] (--ratio R[,R...] | --budget B[,B...])" */
+    const char
+        *usage; /* "ebb sim LOG... --policy P[,P...] (--ratio R[,R...] | --budget B[,B...])" */
     const char *description; /* paragraphs that teach; examples last */
     const struct cli_option *options;
     size_t option_count;
     size_t min_positional, max_positional;
 };
 
-/* Parse argv[1..]. Returns -1 to go on, else the exit code to return at once (0 after --help, 2 after an error). */
+/* Parse argv[1..]. Returns -1 to go on, else the exit code to return at once (0 after --help, 2
+ * after an error). */
 int cli_parse(const struct cli_spec *spec, int argc, char **argv, struct cli_args *args);
 void cli_args_fini(struct cli_args *args);
 
-/* Commands with verbs ("trace make|show|..."): dispatch argv[1] over a table; prints help or the nearest verb. */
+/* Commands with verbs ("trace make|show|..."): dispatch argv[1] over a table; prints help or the
+ * nearest verb. */
 int cli_dispatch(const char *prefix, const struct cli_command *const *verbs, size_t count, int argc,
                  char **argv);
 
-/* Print "ebb: error: message" to stderr; the exit code for a status (EBB_EINPUT, EBB_ECORRUPT... -> 2, else 1). */
+/* Print "ebb: error: message" to stderr; the exit code for a status (EBB_EINPUT, EBB_ECORRUPT... ->
+ * 2, else 1). */
 int cli_report(const struct ebb_error *err);
 int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* returns 2 */
 
-/* Set by Ctrl-C or SIGTERM once cli_catch_interrupts was called; long work polls it and ends cleanly. */
+/* Set by Ctrl-C or SIGTERM once cli_catch_interrupts was called; long work polls it and ends
+ * cleanly. */
 void cli_catch_interrupts(void);
 bool cli_interrupted(void);
 
-/* Aligned text table on a stream: cells are copied; numbers right-aligned when every cell of a column is one. */
+/* Aligned text table on a stream: cells are copied; numbers right-aligned when every cell of a
+ * column is one. */
 struct cli_table;
 struct cli_table *cli_table_create(const char *const *headers, size_t columns);
 void cli_table_cell(struct cli_table *table, const char *fmt, ...)

@@ -1,27 +1,28 @@
 /* plan.h - a schedule as data: what runs, what is placed where, what leaves, in order.
  *
- * A plan is a straight-line program over a trace. It is proved before use: plan_check is a pure integer walk that
- * rejects it if any instant exceeds the budget, two residents overlap, an input is missing or of the wrong version,
- * or the keep set is not resident at the end. exec runs exactly what the checker accepted.
+ * A plan is a straight-line program over a trace. It is proved before use: plan_check is a pure
+ * integer walk that rejects it if any instant exceeds the budget, two residents overlap, an input
+ * is missing or of the wrong version, or the keep set is not resident at the end. exec runs exactly
+ * what the checker accepted.
  *
  * Steps (enum plan_act), index is a storage unless said otherwise:
- *   PLACE  reserve tier-0 bytes for the storage at `offset`. Contents undefined until a RUN or FETCH fills it.
- *   RUN    index is an op. Inputs must be resident with the version the op reads; FRESH outputs that were PLACEd and are
- *          not yet filled are produced; outputs not placed are skipped (kind->can_skip_outputs, else `scratch` covers
- *          them); resident outputs are never rewritten. The op's workspace (+ scratch) lies at `offset` for this step.
- *   DROP   give the tier-0 bytes back.
- *   SEND   copy tier 0 -> `tier` (asynchronous; the tier-0 bytes stay until DROP, which waits for the copy).
- *   FETCH  copy `tier` -> tier 0 into a PLACEd storage; it is resident at once for the checker, exec waits for the copy
- *          before the first reader.
- *   FORGET drop the copy in `tier`.
- *   MOVE   copy a placed storage to `offset` inside tier 0 (the ranges may overlap); its old bytes are free. Only plans
- *          with addresses have moves: they are records of runs that gathered scattered free bytes.
- * Leaves become resident by the RUN of their leaf op. Views cost nothing: a plan never runs a view op; reading a view
- * reads its base storage.
+ *   PLACE  reserve tier-0 bytes for the storage at `offset`. Contents undefined until a RUN or
+ * FETCH fills it. RUN    index is an op. Inputs must be resident with the version the op reads;
+ * FRESH outputs that were PLACEd and are not yet filled are produced; outputs not placed are
+ * skipped (kind->can_skip_outputs, else `scratch` covers them); resident outputs are never
+ * rewritten. The op's workspace (+ scratch) lies at `offset` for this step. DROP   give the tier-0
+ * bytes back. SEND   copy tier 0 -> `tier` (asynchronous; the tier-0 bytes stay until DROP, which
+ * waits for the copy). FETCH  copy `tier` -> tier 0 into a PLACEd storage; it is resident at once
+ * for the checker, exec waits for the copy before the first reader. FORGET drop the copy in `tier`.
+ *   MOVE   copy a placed storage to `offset` inside tier 0 (the ranges may overlap); its old bytes
+ * are free. Only plans with addresses have moves: they are records of runs that gathered scattered
+ * free bytes. Leaves become resident by the RUN of their leaf op. Views cost nothing: a plan never
+ * runs a view op; reading a view reads its base storage.
  *
- * Offsets: multiples of PLAN_UNIT. PLAN_NOWHERE = not assigned yet (byte-sum mode): the checker then counts rounded
- * bytes instead of addresses; plan_assign_offsets gives every residence an address. Sizes are rounded up to PLAN_UNIT
- * everywhere, except in exact-bytes mode (graph files: golden data count bytes). */
+ * Offsets: multiples of PLAN_UNIT. PLAN_NOWHERE = not assigned yet (byte-sum mode): the checker
+ * then counts rounded bytes instead of addresses; plan_assign_offsets gives every residence an
+ * address. Sizes are rounded up to PLAN_UNIT everywhere, except in exact-bytes mode (graph files:
+ * golden data count bytes). */
 #ifndef EBB_PLAN_PLAN_H
 #define EBB_PLAN_PLAN_H
 
@@ -60,7 +61,8 @@ static inline uint64_t plan_round(uint64_t bytes)
     return (bytes + (PLAN_UNIT - 1)) & ~(uint64_t)(PLAN_UNIT - 1);
 }
 
-/* May an output be left out? Kernels say so themselves; ops of files have none, so nothing need be produced. */
+/* May an output be left out? Kernels say so themselves; ops of files have none, so nothing need be
+ * produced. */
 static inline bool plan_can_skip(const struct trace_kind *kind)
 {
     return !kind->run || kind->can_skip_outputs;
@@ -86,19 +88,21 @@ struct plan_limits {
     uint64_t budget_bytes[PLAN_TIERS]; /* UINT64_MAX = unlimited; 0 = tier absent */
 };
 
-/* EBB_OK and the report, or EBB_EINPUT / EBB_EBUDGET with the step, the op and the numbers. Purity `once` may run once;
- * a MUTATE op must find its input at the version it consumes. Works with assigned and unassigned offsets. */
+/* EBB_OK and the report, or EBB_EINPUT / EBB_EBUDGET with the step, the op and the numbers. Purity
+ * `once` may run once; a MUTATE op must find its input at the version it consumes. Works with
+ * assigned and unassigned offsets. */
 enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
                            const struct plan_limits *limits, struct plan_report *report,
                            struct ebb_error *err);
 
-/* Give every residence (PLACE..DROP) and workspace an address so that none overlap; deterministic. Fails with EBB_EBUDGET
- * when the packed height exceeds `budget` (UINT64_MAX = do not care). Quality: height <= 1.03 x peak is the aim. */
+/* Give every residence (PLACE..DROP) and workspace an address so that none overlap; deterministic.
+ * Fails with EBB_EBUDGET when the packed height exceeds `budget` (UINT64_MAX = do not care).
+ * Quality: height <= 1.03 x peak is the aim. */
 enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan, uint64_t budget,
                                     uint64_t *height, struct ebb_error *err);
 
-/* Files: text, versioned, one step per line (docs/formats/plan.md). The reader refuses anything it does not know, with
- * file:line. */
+/* Files: text, versioned, one step per line (docs/formats/plan.md). The reader refuses anything it
+ * does not know, with file:line. */
 enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb_error *err);
 enum ebb_status plan_load(const char *path, struct plan *plan, struct ebb_error *err);
 enum ebb_status plan_read(const char *name, const char *bytes, size_t length, struct plan *plan,
