@@ -12,15 +12,6 @@
 
 #include "base/heap.h"
 
-static bool is_view_only(const struct trace *t, const struct trace_op *op)
-{
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        if (t->tensors[op->output_first + k].alias != TRACE_VIEW)
-            return false;
-    }
-    return op->output_count > 0;
-}
-
 static void compile_op(struct ebb_program *p, uint32_t o, uint32_t *ins, uint32_t *outs,
                        uint32_t *seen)
 {
@@ -31,7 +22,7 @@ static void compile_op(struct ebb_program *p, uint32_t o, uint32_t *ins, uint32_
                          .workspace = plan_round(op->workspace_bytes),
                          .in_first = *ins,
                          .out_first = *outs,
-                         .is_skipped = is_view_only(t, op),
+                         .is_skipped = plan_is_view_op(t, o),
                          .can_skip_outputs = plan_can_skip(op->kind),
                          .is_once = op->kind->purity == TRACE_ONCE};
     p->base_ns +=

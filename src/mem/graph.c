@@ -4,20 +4,12 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "plan/plan.h"
 
 struct edge_list { /* every (from, to, birth) in op order, duplicates included */
     uint32_t *from, *to, *birth;
     size_t count;
 };
-
-static bool is_view_only(const struct trace *trace, const struct trace_op *op)
-{
-    for (uint32_t k = 0; k < op->output_count; k++) {
-        if (trace->tensors[op->output_first + k].alias != TRACE_VIEW)
-            return false;
-    }
-    return op->output_count > 0;
-}
 
 static void edges_fini(struct edge_list *list)
 {
@@ -40,7 +32,7 @@ static enum ebb_status edges_collect(struct edge_list *list, const struct trace 
         return ebb_no_memory(err, bound * 12);
     for (uint32_t o = 0; o < trace->op_count; o++) {
         const struct trace_op *op = &trace->ops[o];
-        if (!with_views && is_view_only(trace, op))
+        if (!with_views && plan_is_view_op(trace, o))
             continue;
         for (uint32_t k = 0; k < op->output_count; k++) {
             uint32_t to = trace->tensors[op->output_first + k].storage;

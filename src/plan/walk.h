@@ -39,7 +39,4 @@ static inline uint64_t plan_size(const struct plan *plan, uint64_t bytes)
     return plan->exact_bytes ? bytes : plan_round(bytes);
 }
 
-/* A view op makes nothing but views: it is never run. */
-bool plan_is_view_op(const struct trace *trace, uint32_t op);
-
 #endif
