@@ -688,7 +688,8 @@ static uint32_t choose_fitting(struct ebb_run *run, uint64_t bytes)
 {
     uint32_t top[NEXT_BEST], count = 0, found = MEM_NONE;
     uint32_t first = choose_open(run);
-    if (first == MEM_NONE || run->o->policy->numerator == MEM_RANDOM || run->o->sampling ||
+    /* without staleness merits are costs: the first is taken as it is */
+    if (first == MEM_NONE || !run->o->policy->by_stale || run->o->sampling ||
         hole_after(run, first) >= bytes)
         return first;
     double least = merit_now(run, first) * NEARLY_AS_GOOD;
