@@ -1,0 +1,91 @@
+/* engine.h - private to train: one device, one budget, and the programs that run in it.
+ *
+ * A *program* is a trace made ready to run many times: a training update, a micro-batch, an
+ * evaluation batch. All programs of an engine share their *persistent* storages: leaves that are
+ * kept at the end of the trace (weights, buffers, optimizer state). They lie at the bottom of the
+ * slab, in order of creation, at the same addresses in every program, and survive from run to run.
+ * So every program must declare the same persistent leaves in the same order (train_engine_add
+ * checks names and sizes); one that does not need some of them declares and keeps them all the
+ * same.
+ *
+ * How a program runs is decided when it is added, never while it runs: a policy's decisions are a
+ * function of the trace, so they are taken once on the null device, written down as a plan, proved
+ * by plan_check, and bound to the slab. A policy that fails at a budget above the floor falls back
+ * to planner `floor`; a budget below the floor is refused, naming it. Equal signatures share a
+ * plan.
+ *
+ * Step inputs (leaves that are not kept: a batch, step scalars) are filled by a callback straight
+ * into the slab; kept results that are no leaves (loss, metrics) are handed to a callback when the
+ * run is done. Nothing else of a step outlives it. */
+#ifndef EBB_TRAIN_ENGINE_H
+#define EBB_TRAIN_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "exec/exec.h"
+#include "trace/trace.h"
+
+struct train_engine;
+struct train_program;
+
+struct train_engine_options {
+    uint64_t budget_bytes; /* tier 0; UINT64_MAX = unlimited: what the programs need */
+    uint64_t host_bytes, file_bytes;
+    const char *file_path; /* folder for the file tier; NULL: the system's temporary folder */
+    const char *policy;    /* name of a policy or planner; NULL: none when unlimited, else dtr_eq */
+    int threads;           /* of kernels; 0: all cores this process may use */
+    uint64_t seed;         /* policies that draw */
+    bool is_dry;           /* null device: plans and reports only, no memory, no kernels */
+    bool is_online;        /* decide while running instead of by a plan made before (for tests) */
+};
+
+enum ebb_status train_engine_create(struct train_engine **engine,
+                                    const struct train_engine_options *options,
+                                    struct ebb_error *err);
+void train_engine_destroy(struct train_engine *engine);
+/* For tensor_session_create: kernels choose workspaces with it. */
+void *train_engine_backend(const struct train_engine *engine);
+int train_engine_threads(const struct train_engine *engine);
+
+struct train_program_info {
+    uint64_t persistent_bytes,
+        floor_bytes;           /* floor: 0 until asked for (train_engine_floor) or needed */
+    uint64_t unlimited_bytes;  /* packed height when nothing is ever evicted */
+    uint64_t peak_bytes;       /* of the plan: highest address */
+    double overhead;           /* predicted: time over time without limit */
+    char how[32];              /* policy or planner that made the plan */
+    bool is_fallback;          /* the one asked for failed in its dry run */
+    struct exec_report report; /* of the dry run */
+};
+
+/* Takes over the trace. EBB_EBUDGET: refused; the message names the floor. */
+enum ebb_status train_engine_add(struct train_engine *engine, struct trace *trace,
+                                 struct train_program **program, struct ebb_error *err);
+const struct train_program_info *train_program_info(const struct train_program *program);
+const struct trace *train_program_trace(const struct train_program *program);
+enum ebb_status train_engine_floor(struct train_engine *engine, struct train_program *program,
+                                   uint64_t *floor_bytes, struct ebb_error *err);
+
+struct train_io {
+    void *context;
+    /* Called when the leaf's turn comes; `tensor` is the id in the program's trace. */
+    enum ebb_status (*fill)(void *context, uint32_t tensor, void *bytes, uint64_t count,
+                            struct ebb_error *err);
+    /* Called for every kept tensor that is no leaf, after everything is done. */
+    enum ebb_status (*read)(void *context, uint32_t tensor, const void *bytes, uint64_t count,
+                            struct ebb_error *err);
+    struct exec_log *log; /* NULL: none */
+};
+
+/* Persistent storages are zero before they are written the first time. */
+enum ebb_status train_engine_run(struct train_engine *engine, struct train_program *program,
+                                 const struct train_io *io, struct exec_report *report,
+                                 struct ebb_error *err);
+
+/* Bytes of a persistent leaf between runs: load initial weights, save checkpoints, hash. */
+void *train_engine_persistent(struct train_engine *engine, const struct train_program *program,
+                              uint32_t tensor, uint64_t *bytes);
+
+#endif
