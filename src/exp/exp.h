@@ -6,6 +6,7 @@
 #define EBB_EXP_EXP_H
 
 #include "exp/config/config.h"
+#include "exp/master/master.h"
 #include "exp/retention/retention.h"
 #include "exp/sched/sched.h"
 #include "exp/search/search.h"

@@ -1,0 +1,84 @@
+/* http.h - HTTP/1.1 messages as values, their reader and writer.
+ *
+ * The same structs are handed to the master in process (exp_master_request) and travel over its
+ * socket, so a caller writes its requests once. The reader takes any bytes: it wants more, has a
+ * whole message, or says with which status the peer is to be refused. */
+#ifndef EBB_EXP_MASTER_HTTP_H
+#define EBB_EXP_MASTER_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/str.h"
+
+#define EXP_HTTP_HEAD_MAX ((size_t)16 << 10)  /* request line and header fields */
+#define EXP_HTTP_BODY_MAX ((size_t)160 << 20) /* 95 MiB of model definition, in base64, and more   \
+                                               */
+
+struct exp_http_request {
+    const char *method; /* "GET", "POST", "PATCH", "DELETE" */
+    const char *target; /* path and query: "/api/v1/experiments?limit=10"; the prefix may be left
+                           out */
+    const char *body;   /* JSON, or NULL */
+    size_t body_length;
+    const char *user; /* owner of what it creates; NULL = the user of the process */
+};
+
+struct exp_http_response {
+    int status;               /* 200, 201, 204, 400, 404, 409, ... */
+    const char *content_type; /* borrowed, constant */
+    struct ebb_str body;      /* owned */
+    char location[64];        /* Location of a 201, else "" */
+    char disposition[160];    /* Content-Disposition, else "" */
+};
+
+void exp_http_response_init(struct exp_http_response *response);
+void exp_http_response_fini(struct exp_http_response *response);
+
+/* ---- reading ---- */
+
+enum exp_http_result {
+    EXP_HTTP_MORE, /* not complete yet */
+    EXP_HTTP_DONE, /* message filled; `used` bytes belong to it */
+    EXP_HTTP_BAD,  /* refuse with `status` */
+};
+
+struct exp_http_message { /* pointers into the bytes given, or NULL */
+    const char *method, *target;
+    size_t method_length, target_length;
+    int status; /* of a response; of the refusal when BAD */
+    const char *body;
+    size_t body_length;
+    size_t used;
+    bool is_chunked; /* responses only; `body` is then raw: see exp_http_unchunk */
+    bool wants_close;
+    bool wants_stream; /* Accept: text/event-stream */
+};
+
+enum exp_http_result exp_http_read_request(const char *bytes, size_t length,
+                                           struct exp_http_message *message);
+/* is_end: the peer closed, so a body without length is complete. */
+enum exp_http_result exp_http_read_response(const char *bytes, size_t length, bool is_end,
+                                            struct exp_http_message *message);
+/* Decode a chunked body; EBB_EINPUT when it is none. */
+enum ebb_status exp_http_unchunk(const char *bytes, size_t length, struct ebb_str *out,
+                                 struct ebb_error *err);
+
+/* ---- writing ---- */
+
+void exp_http_write_request(const struct exp_http_request *request, const char *host,
+                            struct ebb_str *out);
+void exp_http_write_response(const struct exp_http_response *response, bool is_close,
+                             struct ebb_str *out);
+const char *exp_http_reason(int status);
+
+/* ---- targets ---- */
+
+/* Value of a query parameter, decoded; NULL = absent. Owned by the caller (ebb_free). */
+char *exp_http_query(const char *target, const char *name);
+/* Append `text` percent-encoded as one path segment or query value. */
+void exp_http_escape(struct ebb_str *out, const char *text);
+
+#endif

@@ -1,0 +1,111 @@
+/* master.h - the experiment master: one event loop over one state directory.
+ *
+ * It owns the database, the checkpoint store, the schedule and the trial processes. Everything it
+ * decides comes from the state machines of exp (search, sequence, sched, retention); it feeds them
+ * with events that are durable before they act:
+ *
+ *  M1  A turn reads what has arrived, changes memory and one database transaction, commits, and
+ * only then acts: sends, starts, kills. Killed at any instant, the next master goes on from the
+ * last commit and nothing that anybody was told is lost. M2  When the database cannot be written
+ * (disk full, input/output error), memory is thrown away and read again from the last commit, as
+ * after a crash; trials keep running and send again what was not acknowledged. Requests are
+ * answered 503 meanwhile. M3  A trial may do anything: what it sends or fails to send ends at worst
+ * its own process, with a message in its log. M4  Files go before rows: whatever exists on disk is
+ * named by a row until it is gone.
+ *
+ * State directory (mode 0700): ebb.db, lock (flock, held by the one master), master.sock,
+ * checkpoints/, trials/<id>/{work,log,config.json}, tmp/. docs/formats/state.md has the tables.
+ *
+ * Socket: master.sock speaks HTTP/1.1 (docs/rest.md) and, to trials, the line protocol of
+ * docs/formats/trial-protocol.md; the first byte of a connection tells which ('{' = trial). Trials
+ * get its path as EBB_SOCKET.
+ *
+ * One thread owns a master. The library installs no signal handler and changes no signal mask; the
+ * caller's process becomes the "child subreaper", so that what trials leave behind is found. */
+#ifndef EBB_EXP_MASTER_MASTER_H
+#define EBB_EXP_MASTER_MASTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "exp/config/config.h"
+#include "exp/master/client.h"
+#include "exp/master/http.h"
+#include "exp/sched/sched.h"
+
+struct exp_master;
+
+struct exp_master_faults { /* for tests: all zero = none */
+    int64_t commit_fail_from,
+        commit_fail_count;   /* the n-th commit (1, ...) and the next ones fail */
+    int64_t commit_sleep_ms; /* slow disk */
+    int64_t die_at;          /* SIGKILL to itself at the n-th point of interest */
+};
+
+struct exp_master_options {
+    const char *state_dir; /* required; created with mode 0700 */
+    int64_t slots;         /* 0 = one for each CPU set of `threads_per_slot` CPUs */
+    int threads_per_slot;  /* 0 = usable CPUs / slots, at least 1 */
+    bool pin_cpus;         /* each slot has CPUs of its own */
+    const char *const
+        *gpu_ids; /* CUDA_VISIBLE_DEVICES of each slot, slots of them; NULL = CPU slots */
+    uint64_t slot_memory_bytes; /* limit of a trial's process group for each slot; 0 = none */
+    bool is_socket_off;         /* no master.sock: then trials cannot connect; for reading only */
+    bool is_reading_only; /* take the lock, answer requests, start nothing (CLI without master) */
+    const char *ebb_path; /* the program that has the command `worker`; NULL = /proc/self/exe */
+    const char *python;   /* NULL = "python3" */
+    const char *site_defaults; /* YAML text with the site's checkpoint_storage, or NULL:
+                                  <state>/checkpoints */
+    enum exp_sched_kind sched_kind;
+    enum exp_sched_fit sched_fit;
+    exp_section_check check_section; /* ruling 17: keys of ebb's own sections */
+    void *check_context;
+    int64_t log_bytes_max; /* of a trial's output that is kept; 0 = 64 MiB */
+    int64_t heartbeat_ms;  /* without a sign for this long during a workload: dead; 0 = 60 s */
+    int64_t adopt_ms; /* how long trials of an earlier master may take to come back; 0 = 60 s */
+    bool keeps_search_log;     /* keep searcher_events of ended experiments (tests) */
+    const struct ebb_log *log; /* NULL = silent */
+    /* Something changed that a follower may want to show: called after each commit that did. May be
+     * NULL. */
+    void (*on_change)(void *context, struct exp_master *master);
+    void *on_change_context;
+    struct exp_master_faults faults;
+};
+
+/* Take the lock, bring the database up to date, resume every experiment. EBB_ELIMIT: another master
+ * holds the lock (err says which process): go through its socket. */
+enum ebb_status exp_master_open(const struct exp_master_options *options,
+                                struct exp_master **master, struct ebb_error *err);
+
+/* One turn: wait at most timeout_ms (0 = not at all, < 0 = until something happens), handle it,
+ * commit, act. Failures of trials, requests and of writing are handled inside; EBB_OK unless the
+ * master cannot go on at all. */
+enum ebb_status exp_master_turn(struct exp_master *master, int timeout_ms, struct ebb_error *err);
+
+/* A descriptor that is readable (poll) when a turn has something to do. Owned by the master.
+ * Timers are not seen: make a turn at least every exp_master_wait_ms. */
+int exp_master_fd(const struct exp_master *master);
+int exp_master_wait_ms(const struct exp_master *master);
+
+/* Handle one request of docs/rest.md now, as if it had come over the socket; durable when this
+ * returns. The answer (also an error) is in response, which the caller has initialised.
+ * `wait` and `follow` do not wait here: what is there is returned; make a turn and ask again. */
+void exp_master_request(struct exp_master *master, const struct exp_http_request *request,
+                        struct exp_http_response *response);
+
+/* True when no experiment is ACTIVE or stopping and no process, removal or collection is left. */
+bool exp_master_is_idle(const struct exp_master *master);
+
+enum exp_master_close {
+    EXP_CLOSE_PREEMPT, /* tell all trials to checkpoint, wait at most grace_ms, then kill */
+    EXP_CLOSE_KILL,    /* kill all trials; they resume from their last checkpoint */
+    EXP_CLOSE_LEAVE,   /* leave them running: a next master within 60 s adopts them */
+};
+/* Commit, stop or leave trials, release the lock. master may be NULL. Experiments stay in their
+ * states: the next master resumes them. */
+void exp_master_close(struct exp_master *master, enum exp_master_close how, int grace_ms);
+
+#endif
