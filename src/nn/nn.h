@@ -1,9 +1,29 @@
-/* nn.h - layers and models; for now the random numbers that initialise them.
+/* nn.h - layers, initial values, and the model zoo.
  *
- * nn_torch_rng reproduces torch's CPU generator draw for draw (option `rng: torch`): MT19937,
- * floats of 24 bits, normals by Box-Muller, singly in double below 16 elements and in blocks of 16
- * floats from there on. The generator of ebb itself is Philox (kernel_random_*, ops_dropout): it
- * needs no state. */
+ * A *model* is a row of a table: name, aliases, options, inputs, build function. Building appends
+ * the forward pass to a tensor session through a *builder*; nothing is computed and no weight needs
+ * memory, so a model of any size can be traced, counted and planned. The builder knows what one
+ * trace needs (mode, seed, precision) and owns the list of *items*: parameters and buffers, named
+ * as torch's state_dict names them.
+ *
+ *     struct nn_config config;
+ *     struct nn_builder b;
+ *     nn_config_parse(model_section, NULL, NULL, &config, err);
+ *     nn_builder_init(&b, session, &(struct nn_mode){.is_training = true, .step = step});
+ *     nn_leaves(&b, &config, batch, inputs, err);           // or handles of your own
+ *     nn_build(&b, &config, inputs, outputs, &count, err);
+ *     ... loss, grad_backward over nn_item_at(&b, i)->id, updates ...
+ *     tensor_finish(session, ...); nn_builder_fini(&b);
+ *
+ * Rules.  N1 the list of items (names, shapes, order) depends on the config alone: not on batch,
+ *            mode, precision or seed. The order is that of torch's state_dict.
+ *         N2 a name asked for again gives the same handle: building twice with one builder (several
+ *            micro-batches in a trace) shares the weights, and each build has dropout masks of its
+ *            own.
+ *         N3 buffers (batch-norm statistics) are written by mutating ops when training; item->id is
+ *            the newest handle. In evaluation they are only read.
+ *         N4 initial values are a function of (config, seed, generator), item by item in any order.
+ */
 #ifndef EBB_NN_NN_H
 #define EBB_NN_NN_H
 
@@ -11,8 +31,346 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/doc.h"
+#include "base/map.h"
 #include "base/rng.h"
+#include "base/status.h"
+#include "tensor/tensor.h"
 
+/* ---- the builder --------------------------------------------------------------------------------
+ */
+
+enum nn_precision { NN_FP32, NN_BF16, NN_FP16 };
+
+enum nn_role {
+    NN_WEIGHT,    /* of a product or convolution */
+    NN_BIAS,      /* added */
+    NN_NORM,      /* weight or bias of a normalisation */
+    NN_EMBEDDING, /* table of rows */
+    NN_BUFFER,    /* no parameter: running statistics, moments the model keeps itself */
+};
+
+enum nn_init_kind { NN_CONSTANT, NN_UNIFORM, NN_NORMAL };
+
+struct nn_init {
+    enum nn_init_kind kind;
+    float a, b;       /* constant: value a; uniform: [a, b); normal: mean a, deviation b */
+    int64_t zero_row; /* 1 + row of zeros (padding); 0: none */
+    /* What torch's constructor draws before the model's own rule overwrites it: counts only for
+     * `rng: torch`, whose stream it advances. NN_CONSTANT: nothing. */
+    enum nn_init_kind constructor;
+};
+
+struct nn_item {
+    const char *name;        /* "layer1.0.conv1.weight"; owned by the builder */
+    struct tensor_view view; /* F32, contiguous; counters are I64 */
+    tensor_id leaf;          /* as the trace begins */
+    tensor_id id;            /* newest version: differs from leaf for buffers that were written */
+    enum nn_role role;
+    bool is_trained; /* the optimizer's business: false for buffers, and for parameters that the
+                        model updates itself (the discriminator of the unrolled GAN) */
+    bool has_decay;  /* decay group: matrices, kernels and tables; not biases and norms */
+    struct nn_init init;
+};
+
+struct nn_mode {
+    bool is_training;
+    enum nn_precision precision;
+    uint64_t seed;  /* of dropout */
+    tensor_id step; /* I64, one element: counts dropout masks; TENSOR_NONE: a leaf "step" is made on
+                       first use */
+};
+
+struct nn_layer { /* for tables: what one layer function appended */
+    const char *name, *kind;
+    tensor_id out;
+    uint32_t first_node, end_node, first_item, end_item;
+};
+
+struct nn_builder {
+    struct tensor_session *session; /* borrowed */
+    struct nn_mode mode;
+    /* the rest is private: read it through the functions below */
+    struct ebb_arena arena;
+    struct ebb_strmap index;
+    struct nn_item *items;
+    size_t item_count, item_capacity;
+    tensor_id *low; /* per item: its cast, or none */
+    size_t low_capacity;
+    struct nn_layer *layers;
+    size_t layer_count, layer_capacity;
+    uint32_t dropouts;
+    char prefix[256];
+    size_t prefix_length;
+};
+
+void nn_builder_init(struct nn_builder *b, struct tensor_session *session,
+                     const struct nn_mode *mode);
+void nn_builder_fini(struct nn_builder *b);
+
+/* Names that follow get "text." before them, until the matching pop. */
+void nn_push(struct nn_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void nn_pop(struct nn_builder *b);
+
+/* The leaf of this name: made on first use, with another shape a failure. Failures go to the
+ * session. Counters are I64, everything else F32. */
+tensor_id nn_parameter(struct nn_builder *b, const char *name, enum nn_role role, int rank,
+                       const int64_t *dims, struct nn_init init);
+tensor_id nn_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dtype, int rank,
+                    const int64_t *dims, float value);
+/* A mutating op made a new version of this buffer (or of a parameter the model updates itself). */
+void nn_replace(struct nn_builder *b, const char *name, tensor_id id);
+/* The parameters made since item `first` are updated by the model, not by the optimizer. */
+void nn_own(struct nn_builder *b, size_t first);
+
+size_t nn_item_count(const struct nn_builder *b);
+const struct nn_item *nn_item_at(const struct nn_builder *b, size_t i);
+const struct nn_item *nn_item_find(const struct nn_builder *b, const char *name); /* or NULL */
+size_t nn_layer_count(const struct nn_builder *b);
+const struct nn_layer *nn_layer_at(const struct nn_builder *b, size_t i);
+
+/* ---- initial values -----------------------------------------------------------------------------
+ */
+
+struct nn_init nn_init_constant(float value);
+struct nn_init nn_init_uniform(float bound);     /* [-bound, bound) */
+struct nn_init nn_init_default(int64_t fan_in);  /* torch: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) */
+struct nn_init nn_init_normal(double deviation); /* mean 0 */
+struct nn_init nn_init_kaiming(int64_t fan);     /* N(0, sqrt(2/fan)) */
+struct nn_init nn_init_xavier(int64_t fan_in, int64_t fan_out); /* uniform */
+
+enum nn_generator { NN_PHILOX, NN_TORCH };
+
+/* Fills items of the builder, which must outlive it. Philox: key = seed, counter = (block, item, 0,
+ * 1). Torch: one MT19937 stream over all items in order, first what the constructors draw, then
+ * what the models draw again; its position at every item is kept. */
+struct nn_initializer;
+enum ebb_status nn_initializer_create(struct nn_initializer **initializer,
+                                      const struct nn_builder *b, enum nn_generator generator,
+                                      uint64_t seed, struct ebb_error *err);
+void nn_initializer_destroy(struct nn_initializer *initializer);
+/* Writes the bytes of item i. */
+void nn_initialize(const struct nn_initializer *initializer, size_t i, void *dst);
+
+/* ---- models -------------------------------------------------------------------------------------
+ */
+
+#define NN_PORTS 8
+#define NN_LIST 64 /* entries of a list option */
+#define NN_CONFIG_BYTES 1024
+
+enum nn_task {
+    NN_IMAGE_CLASSIFICATION,
+    NN_SEGMENTATION,
+    NN_LANGUAGE_MODEL,
+    NN_REGRESSION,
+    NN_SEQUENCE, /* recurrent and tree models whose loss is their own */
+    NN_GAN,
+    NN_TASK_COUNT
+};
+const char *nn_task_name(enum nn_task task); /* "image_classification", ... */
+
+enum nn_port_kind {
+    NN_IMAGES,  /* F32 [batch, channels, height, width], or volumes [batch, channels, d, h, w] */
+    NN_TOKENS,  /* I64 [batch, length] */
+    NN_MASK,    /* I64 [batch, length]: 1 = real, 0 = padding */
+    NN_FLOATS,  /* F32, as the dims say */
+    NN_STATE,   /* F32: zeros at first; an output NN_NEXT of the same name may be carried over */
+    NN_SCALARS, /* F32: depends on the update's number alone */
+    NN_CLASSES, /* I64: targets of cross entropy */
+};
+
+struct nn_port {
+    const char *name;
+    enum nn_port_kind kind;
+    bool is_generated; /* nn_generate fills it; otherwise it comes from the data set */
+    struct tensor_view view;
+};
+
+enum nn_output_kind {
+    NN_LOGITS, /* class dimension 1; language models: [batch * length, vocabulary] */
+    NN_VALUES, /* regression */
+    NN_LOSS,   /* scalar: the model defines its loss; minimise it over the trained items */
+    NN_METRIC, /* scalar, to report */
+    NN_NEXT,   /* new value of the NN_STATE input of the same name */
+};
+
+struct nn_output {
+    const char *name;
+    enum nn_output_kind kind;
+    tensor_id id;
+    const char *loss; /* op that is this model's loss on this output ("cross_entropy"), or NULL */
+    struct nn_port target; /* what that loss compares with; view.rank etc. only when loss */
+};
+
+enum nn_option_kind { NN_INT, NN_FLOAT, NN_BOOL, NN_NAME, NN_INTS };
+
+struct nn_ints {
+    int64_t v[NN_LIST];
+    int64_t count;
+};
+
+struct nn_option {
+    const char *name;
+    enum nn_option_kind kind; /* int64_t, double, bool, int (index into names), struct nn_ints */
+    size_t offset;
+    double low, high;         /* allowed, for each number; both 0: any */
+    const char *const *names; /* NN_NAME: ends with NULL */
+    const char *help;
+};
+
+struct nn_model;
+
+struct nn_config {
+    const struct nn_model *model;
+    uint64_t given;                                    /* bit i: option i was set by the user */
+    enum nn_generator generator;                       /* key `rng`: ebb or torch */
+    _Alignas(16) unsigned char bytes[NN_CONFIG_BYTES]; /* typed by the family */
+};
+
+struct nn_model {
+    const char *name;
+    const char *const *aliases; /* ends with NULL; may be NULL */
+    enum nn_task task;
+    const char *summary;
+    const struct nn_option *options;
+    size_t option_count;
+    const void *defaults; /* config_bytes */
+    size_t config_bytes;
+    /* Everything that one option alone does not tell; NULL: nothing to check. */
+    enum ebb_status (*check)(const struct nn_config *config, struct ebb_error *err);
+    size_t (*inputs)(const struct nn_config *config, int64_t batch, struct nn_port *ports);
+    /* Failures go to the session. Returns the number of outputs. */
+    size_t (*build)(struct nn_builder *b, const struct nn_config *config, const tensor_id *inputs,
+                    struct nn_output *outputs);
+    /* Generated inputs; NULL: none. */
+    void (*generate)(const struct nn_config *config, const struct nn_port *port, uint64_t seed,
+                     int64_t update, void *dst);
+};
+
+size_t nn_model_count(void);
+const struct nn_model *nn_model_at(size_t i);
+const struct nn_model *nn_model_find(const char *name); /* or alias, any case; NULL: unknown */
+
+/* Called for every problem of a section; key is the path below `model`. */
+typedef void (*nn_report)(void *context, const struct ebb_doc_node *where, const char *key,
+                          const char *message);
+
+/* Reads a `model:` mapping: `name`, `rng`, and the model's options. Every problem goes to report
+ * (may be NULL); err gets the first, with key, found, allowed and nearest. */
+enum ebb_status nn_config_parse(const struct ebb_doc_node *map, nn_report report, void *context,
+                                struct nn_config *config, struct ebb_error *err);
+/* Defaults of a model. */
+enum ebb_status nn_config_init(struct nn_config *config, const char *name, struct ebb_error *err);
+/* "key", "value" from a command line; lists as "1,2,3". */
+enum ebb_status nn_config_set(struct nn_config *config, const char *key, const char *value,
+                              struct ebb_error *err);
+/* What the data set says (channels, height, width, classes, vocabulary, length): taken unless the
+ * user gave the option. False when the model has no such option. */
+bool nn_config_adapt(struct nn_config *config, const char *key, int64_t value);
+/* Value of an integer option, or fallback when there is none of that name. */
+int64_t nn_config_int(const struct nn_config *config, const char *key, int64_t fallback);
+enum ebb_status nn_config_check(const struct nn_config *config, struct ebb_error *err);
+
+/* Inputs at a batch, in the order nn_build takes them; returns their number. */
+size_t nn_inputs(const struct nn_config *config, int64_t batch, struct nn_port ports[NN_PORTS]);
+/* Leaves for all of them, named as the ports. */
+enum ebb_status nn_leaves(struct nn_builder *b, const struct nn_config *config, int64_t batch,
+                          tensor_id inputs[NN_PORTS], struct ebb_error *err);
+/* Content of a generated input for update 0, 1, ...: a function of its arguments. */
+void nn_generate(const struct nn_config *config, const struct nn_port *port, uint64_t seed,
+                 int64_t update, void *dst);
+enum ebb_status nn_build(struct nn_builder *b, const struct nn_config *config,
+                         const tensor_id *inputs, struct nn_output outputs[NN_PORTS], size_t *count,
+                         struct ebb_error *err);
+/* The model's own loss: the sum of the losses its outputs name, with a leaf made for each target
+ * (targets[i] belongs to output i; TENSOR_NONE without a loss) where it is TENSOR_NONE. */
+tensor_id nn_loss(struct nn_builder *b, const struct nn_output *outputs, size_t count,
+                  tensor_id *targets);
+
+struct nn_stats {
+    uint64_t parameters, trained_parameters; /* elements */
+    uint64_t parameter_bytes, buffer_bytes, input_bytes;
+    double forward_flops, backward_flops; /* products and convolutions, 2 per multiply-add */
+    uint64_t saved_bytes;                 /* made by the forward pass and read by the backward */
+    uint64_t forward_bytes;               /* everything the forward pass makes */
+    uint64_t ops;                         /* of the whole step, without views */
+};
+/* From the trace of one step (forward, loss, backward) alone: takes no memory for weights. backend:
+ * as for tensor_session_create. */
+enum ebb_status nn_model_stats(const struct nn_config *config, int64_t batch,
+                               enum nn_precision precision, void *backend, struct nn_stats *stats,
+                               struct ebb_error *err);
+/* Products and convolutions of one node of the tape; 0 for the rest. */
+double nn_node_flops(const struct tensor_session *s, uint32_t node);
+
+/* ---- layers: weights by name, then ops ----------------------------------------------------------
+ */
+
+/* Any op of the table: attributes as JSON text made by fmt, e.g. "{\"dim\": %d}"; NULL: defaults.
+ * Returns output 0, the others follow in out (may be NULL). */
+tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
+                tensor_id *out, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+
+enum nn_act {
+    NN_IDENTITY,
+    NN_RELU,
+    NN_RELU6,
+    NN_LEAKY,     /* slope 0.3 */
+    NN_GELU,      /* erf */
+    NN_GELU_TANH, /* GPT-2's */
+    NN_SILU,
+    NN_SIGMOID,
+    NN_TANH,
+};
+tensor_id nn_activate(struct nn_builder *b, enum nn_act act, tensor_id x);
+/* Dropout, only when training and p > 0. */
+tensor_id nn_dropout(struct nn_builder *b, tensor_id x, double p);
+
+struct nn_conv { /* zero: kernel 1, stride 1, pad 0, dilation 1, groups 1, no bias, torch's init */
+    int64_t out;
+    int nd; /* 0 means 2 */
+    int64_t k[3], stride[3], pad[3], dilation[3];
+    int64_t groups, output_padding;
+    bool is_transposed, has_bias;
+    struct nn_init init, bias_init; /* init.b == 0 and a == 0: torch's default */
+};
+tensor_id nn_convolution(struct nn_builder *b, const char *name, tensor_id x,
+                         const struct nn_conv *conv);
+/* y = x W^T + b on the last dimension; init as in nn_conv. */
+struct nn_dense {
+    int64_t out;
+    bool has_no_bias;
+    struct nn_init init, bias_init;
+};
+tensor_id nn_linear(struct nn_builder *b, const char *name, tensor_id x,
+                    const struct nn_dense *dense);
+/* eps 0 means 1e-5; momentum 0 means 0.1. */
+tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, double eps,
+                        double momentum);
+tensor_id nn_layer_norm(struct nn_builder *b, const char *name, tensor_id x, double eps);
+tensor_id nn_embedding(struct nn_builder *b, const char *name, tensor_id ids, int64_t rows,
+                       int64_t width, struct nn_init init);
+tensor_id nn_max_pool(struct nn_builder *b, tensor_id x, int64_t k, int64_t stride, int64_t pad);
+tensor_id nn_avg_pool(struct nn_builder *b, tensor_id x, int64_t k, int64_t stride, int64_t pad,
+                      bool counts_pad);
+tensor_id nn_global_pool(struct nn_builder *b, tensor_id x); /* [n, c, h, w] -> [n, c] */
+tensor_id nn_flatten(struct nn_builder *b, tensor_id x);     /* [n, ...] -> [n, all] */
+tensor_id nn_cat(struct nn_builder *b, size_t count, const tensor_id *in, int dim);
+/* q, k, v: [batch, heads, length, width]; mask (may be none) is added to the scores. */
+tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id v, tensor_id mask,
+                       bool is_causal, double dropout);
+/* Casts to the low precision of the mode, or back to F32; nothing in fp32. */
+tensor_id nn_low(struct nn_builder *b, tensor_id x);
+tensor_id nn_full(struct nn_builder *b, tensor_id x);
+
+/* ---- torch's CPU generator ----------------------------------------------------------------------
+ */
+
+/* nn_torch_rng reproduces it draw for draw (option `rng: torch`): MT19937, floats of 24 bits,
+ * normals by Box-Muller, singly in double below 16 elements and in blocks of 16 floats from there
+ * on. */
 struct nn_torch_rng {
     struct ebb_mt19937 mt;
     double cached; /* second normal of a pair */
