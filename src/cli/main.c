@@ -17,6 +17,7 @@ extern const struct cli_command cli_cmd_plan;
 extern const struct cli_command cli_cmd_preview_search;
 extern const struct cli_command cli_cmd_sim;
 extern const struct cli_command cli_cmd_trace;
+extern const struct cli_command cli_cmd_worker;
 
 /* In the order of the help page: what a newcomer needs first. One row a line, so that additions
  * merge. */
@@ -29,6 +30,7 @@ static const struct cli_command *const commands[] = {
     &cli_cmd_preview_search,
     &cli_cmd_doctor,
     &cli_cmd_dev,
+    &cli_cmd_worker,
 };
 /* clang-format on */
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

@@ -29,7 +29,10 @@
 /* ---- what a trial is told ---- */
 
 /* Everything a trial may want to know about itself. Borrowed: lives as long as the trial. */
+struct worker_trial;
+
 struct worker_job {
+    const struct worker_trial *trial; /* the table whose create is called */
     int64_t experiment_id, trial_id;
     uint32_t seed;             /* 0 ... 2^31-1: seeds every generator of the trial */
     int64_t batches_per_step;  /* a RUN_STEP has this many batches */
@@ -97,8 +100,8 @@ struct worker_trial {
     /* Run over the validation set: fill `metrics` (empty at entry), *records = records seen. */
     enum ebb_status (*validate)(void *self, struct worker_run *run, struct worker_metrics *metrics,
                                 int64_t *records, struct ebb_error *err);
-    /* Write files into `dir` (exists, empty, on the same file system as the store). Need not sync
-     * or rename: that is done here. metadata.json is written here as well. */
+    /* Write files into `dir` (exists, holds only metadata.json, lies on the file system of the
+     * store). Need not sync or rename: that is done here. */
     enum ebb_status (*save)(void *self, const char *dir, struct ebb_error *err);
     void (*destroy)(void *self); /* NULL is fine */
 };

@@ -1,0 +1,87 @@
+/* cmd_worker.c - ebb worker: the process of one trial, started by a master.
+ *
+ * The built-in tasks join the table below when the training program fills theirs. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+#include "worker/worker.h"
+
+/* Tasks of `ebb:<task>`. NULL-terminated. */
+static const struct worker_trial *const builtin[] = {
+    NULL,
+};
+
+static const struct worker_trial *find_builtin(const char *task)
+{
+    for (size_t i = 0; builtin[i] != NULL; i++)
+        if (strcmp(builtin[i]->name, task) == 0)
+            return builtin[i];
+    return NULL;
+}
+
+static int run_trial(const struct worker_trial *trial, const char *entrypoint)
+{
+    struct ebb_error err = {0};
+    int exit_code = 1;
+    if (worker_run(trial, entrypoint, &exit_code, &err) != EBB_OK)
+        fprintf(stderr, "ebb worker: %s\n", err.message);
+    return exit_code;
+}
+
+static int run_library(const char *entrypoint)
+{
+    struct ebb_error err = {0};
+    struct worker_library *library = NULL;
+    const struct worker_trial *trial = NULL;
+    if (worker_library_open(entrypoint, &library, &trial, &err) != EBB_OK) {
+        cli_report(&err);
+        return 1;
+    }
+    int code = run_trial(trial, entrypoint);
+    worker_library_close(library);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    bool is_json = false;
+    const struct cli_option options[] = {
+        {"json", 0, CLI_FLAG, &is_json, NULL, "accepted; the protocol is JSON anyway"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb worker ENTRYPOINT [--json]",
+        .description =
+            "The process of one trial. A master starts it with EBB_SOCKET, EBB_CONFIG and\n"
+            "EBB_ALLOCATION_ID in its environment (docs/trial-protocol.md); it is of no use by\n"
+            "hand. ENTRYPOINT is that of the experiment file: ebb:TASK for a built-in model, or\n"
+            "FILE.so:SYMBOL for a shared object (include/ebb.h).\n"
+            "\n"
+            "Exit code 0: told to terminate; 75: the master is gone; 1: the trial failed.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    const char *entrypoint = args.positional[0];
+    if (strncmp(entrypoint, "ebb:", 4) != 0) {
+        code = run_library(entrypoint);
+    } else {
+        const struct worker_trial *trial = find_builtin(entrypoint + 4);
+        code = trial != NULL ? run_trial(trial, entrypoint)
+                             : (cli_usage_error("%s: this build cannot train it", entrypoint), 1);
+    }
+    cli_args_fini(&args);
+    return code;
+}
+
+const struct cli_command cli_cmd_worker = {
+    .name = "worker",
+    .summary = "the process of one trial (started by a master)",
+    .is_hidden = true,
+    .run = run,
+};

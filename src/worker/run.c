@@ -1,0 +1,319 @@
+/* run.c - the life of a trial process: connect, build, restore, then one workload after another. */
+#include "worker/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/heap.h"
+#include "base/str.h"
+#include "worker/internal.h"
+
+#define PATIENCE_S 60.0
+#define HEARTBEAT_S 10.0
+
+struct worker_run {
+    const struct worker_trial *trial;
+    struct worker_setup *setup;
+    struct worker_link *link;
+    void *self;
+    int64_t step;         /* completed steps */
+    int64_t batches_done; /* since the trial began */
+    int64_t records;      /* of the workload in progress */
+    int64_t batches;      /* reported in the workload in progress */
+    struct ebb_str batch_text;
+    struct ebb_json_writer batch_writer;
+    struct worker_metrics sums; /* of each metric; `counts` beside them */
+    int64_t *counts;
+    size_t count_capacity;
+    int64_t answers;       /* sent so far: the number of the next one when RUN has none */
+    int64_t last_seq;      /* of the last answer */
+    struct ebb_str answer; /* the last one */
+};
+
+static double wall_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* ---- called by the trial ---- */
+
+static enum ebb_status add_to_sums(struct worker_run *run, const struct worker_metrics *metrics,
+                                   struct ebb_error *err)
+{
+    for (size_t i = 0; i < metrics->count; i++) {
+        const struct worker_metric *m = &metrics->items[i];
+        struct worker_metric *sum = worker_metrics_find(&run->sums, m->name);
+        if (sum == NULL) {
+            size_t at = run->sums.count;
+            EBB_TRY(ebb_grow(&run->counts, &run->count_capacity, at + 1, sizeof *run->counts, err));
+            EBB_TRY(worker_metrics_set(&run->sums, m->name, 0, err));
+            run->counts[at] = 0;
+            sum = &run->sums.items[at];
+        }
+        sum->value += m->value;
+        run->counts[sum - run->sums.items]++;
+    }
+    return EBB_OK;
+}
+
+enum ebb_status worker_batch_done(struct worker_run *run, const struct worker_metrics *metrics,
+                                  int64_t records, struct ebb_error *err)
+{
+    if (worker_metrics_find(metrics, "loss") == NULL)
+        return ebb_fail(err, EBB_EINPUT, "training metrics have no 'loss'");
+    worker_metrics_write(metrics, &run->batch_writer);
+    EBB_TRY(add_to_sums(run, metrics, err));
+    run->records += records;
+    run->batches++;
+    run->batches_done++;
+    return worker_link_batch(run->link, run->batches_done, err);
+}
+
+enum ebb_status worker_check(struct worker_run *run, struct ebb_error *err)
+{
+    return worker_link_batch(run->link, run->batches_done, err);
+}
+
+bool worker_should_stop(const struct worker_run *run)
+{
+    return worker_link_should_stop(run->link);
+}
+
+/* ---- workloads ---- */
+
+static enum ebb_status do_step(struct worker_run *run, const struct ebb_doc_node *work,
+                               struct ebb_json_writer *w, struct ebb_error *err)
+{
+    int64_t batches = ebb_doc_int(work, "num_batches", run->setup->job.batches_per_step);
+    int64_t step = ebb_doc_int(work, "step_id", 0);
+    if (step != run->step + 1 || batches < 1)
+        return ebb_fail(err, EBB_EINTERNAL,
+                        "protocol: step %lld of %lld batches was asked for after step %lld",
+                        (long long)step, (long long)batches, (long long)run->step);
+    ebb_str_clear(&run->batch_text);
+    ebb_jsonw_init(&run->batch_writer, &run->batch_text, 0);
+    ebb_jsonw_array(&run->batch_writer);
+    worker_metrics_clear(&run->sums);
+    run->records = run->batches = 0;
+    EBB_TRY(run->trial->train(run->self, batches, run, err));
+    ebb_jsonw_array_end(&run->batch_writer);
+    if (run->batches != batches)
+        return ebb_fail(err, EBB_EINTERNAL, "the trial reported %lld batches of %lld",
+                        (long long)run->batches, (long long)batches);
+    for (size_t i = 0; i < run->sums.count; i++)
+        run->sums.items[i].value /= (double)run->counts[i];
+    run->step = step;
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "num_inputs");
+    ebb_jsonw_int(w, run->records);
+    ebb_jsonw_key(w, "avg_metrics");
+    worker_metrics_write(&run->sums, w);
+    /* The list is already JSON: it goes in as it is. */
+    EBB_TRY(ebb_str_status(&run->batch_text, err));
+    ebb_str_add(w->out, ", \"batch_metrics\": ");
+    ebb_str_add(w->out, ebb_str_c(&run->batch_text));
+    ebb_jsonw_object_end(w);
+    return EBB_OK;
+}
+
+static enum ebb_status do_validation(struct worker_run *run, struct ebb_json_writer *w,
+                                     struct ebb_error *err)
+{
+    struct worker_metrics metrics;
+    int64_t records = 0;
+    worker_metrics_init(&metrics);
+    enum ebb_status status = run->trial->validate(run->self, run, &metrics, &records, err);
+    if (status == EBB_OK) {
+        ebb_jsonw_object(w);
+        ebb_jsonw_key(w, "num_inputs");
+        ebb_jsonw_int(w, records);
+        ebb_jsonw_key(w, "validation_metrics");
+        worker_metrics_write(&metrics, w);
+        ebb_jsonw_object_end(w);
+    }
+    worker_metrics_fini(&metrics);
+    return status;
+}
+
+static enum ebb_status do_checkpoint(struct worker_run *run, const struct ebb_doc_node *work,
+                                     struct ebb_json_writer *w, struct ebb_error *err)
+{
+    struct worker_checkpoint c = {
+        .uuid = ebb_doc_string(work, "uuid", NULL),
+        .path = ebb_doc_string(work, "path", NULL),
+        .step = run->step,
+    };
+    if (c.uuid == NULL || c.path == NULL)
+        return ebb_fail(err, EBB_EINTERNAL, "protocol: CHECKPOINT_MODEL without uuid or path");
+    return worker_checkpoint_save(&c, run->trial, run->self, &run->setup->job, w, err);
+}
+
+static enum ebb_status do_workload(struct worker_run *run, const char *kind,
+                                   const struct ebb_doc_node *work, struct ebb_json_writer *w,
+                                   struct ebb_error *err)
+{
+    if (strcmp(kind, "RUN_STEP") == 0)
+        return do_step(run, work, w, err);
+    if (strcmp(kind, "COMPUTE_VALIDATION_METRICS") == 0)
+        return do_validation(run, w, err);
+    if (strcmp(kind, "CHECKPOINT_MODEL") == 0)
+        return do_checkpoint(run, work, w, err);
+    return ebb_fail(err, EBB_EINTERNAL, "protocol: unknown workload '%s'", kind);
+}
+
+static const char *failure_kind(enum ebb_status status)
+{
+    switch (status) {
+    case EBB_EINFEASIBLE:
+    case EBB_EBUDGET:
+        return "INVALID_HP";
+    case EBB_ECANCELED:
+        return "USER_CANCELED";
+    default:
+        return "ERRORED";
+    }
+}
+
+static void begin_answer(struct ebb_json_writer *w, struct ebb_str *text, const char *type,
+                         int64_t seq, const struct ebb_doc_node *work)
+{
+    ebb_str_clear(text);
+    ebb_jsonw_init(w, text, 0);
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "type");
+    ebb_jsonw_string(w, type);
+    ebb_jsonw_key(w, "seq");
+    ebb_jsonw_int(w, seq);
+    if (work != NULL) {
+        ebb_jsonw_key(w, "workload");
+        ebb_doc_write_json(work, w);
+    }
+}
+
+static void report_failure(struct worker_run *run, int64_t seq, const struct ebb_doc_node *work,
+                           enum ebb_status status, const struct ebb_error *why)
+{
+    struct ebb_json_writer w;
+    struct ebb_error ignored;
+    begin_answer(&w, &run->answer, "FAILED", seq, work);
+    ebb_jsonw_key(&w, "reason");
+    ebb_jsonw_string(&w, why->message);
+    ebb_jsonw_key(&w, "kind");
+    ebb_jsonw_string(&w, failure_kind(status));
+    ebb_jsonw_object_end(&w);
+    worker_link_answer(run->link, seq, ebb_str_c(&run->answer), &ignored);
+}
+
+/* One RUN message. *is_end: it was TERMINATE. */
+static enum ebb_status serve(struct worker_run *run, const char *line, bool *is_end,
+                             struct ebb_error *err)
+{
+    struct ebb_arena arena; /* of this message */
+    const struct ebb_doc_node *root = NULL;
+    ebb_arena_init(&arena);
+    enum ebb_status status = ebb_doc_parse_json(&arena, "master", line, strlen(line), &root, err);
+    const struct ebb_doc_node *work = ebb_doc_get(root, "workload");
+    const char *kind = ebb_doc_string(work, "kind", "");
+    int64_t seq = ebb_doc_int(root, "seq", run->answers + 1);
+    *is_end = status == EBB_OK && strcmp(kind, "TERMINATE") == 0;
+    if (status != EBB_OK || *is_end)
+        goto out;
+    if (run->answers > 0 && seq == run->last_seq) { /* asked again: W1 */
+        status = worker_link_answer(run->link, seq, ebb_str_c(&run->answer), err);
+        goto out;
+    }
+    struct ebb_json_writer w;
+    double start = wall_seconds();
+    begin_answer(&w, &run->answer, "DONE", seq, work);
+    ebb_jsonw_key(&w, "metrics");
+    status = do_workload(run, kind, work, &w, err);
+    if (status == EBB_OK) {
+        ebb_jsonw_key(&w, "start");
+        ebb_jsonw_double(&w, start);
+        ebb_jsonw_key(&w, "end");
+        ebb_jsonw_double(&w, wall_seconds());
+        ebb_jsonw_object_end(&w);
+        status = ebb_str_status(&run->answer, err);
+    }
+    if (status == EBB_OK)
+        status = worker_link_answer(run->link, seq, ebb_str_c(&run->answer), err);
+    else if (status != EBB_ECANCELED || !worker_link_is_lost(run->link))
+        report_failure(run, seq, work, status, err);
+    run->last_seq = seq;
+    run->answers++;
+out:
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+static enum ebb_status prepare(struct worker_run *run, struct ebb_error *err)
+{
+    struct worker_setup *s = run->setup;
+    s->job.trial = run->trial;
+    EBB_TRY(run->trial->create(&s->job, &run->self, err));
+    if (s->checkpoint_path == NULL)
+        return EBB_OK;
+    run->step = s->checkpoint_step;
+    run->batches_done = run->step * s->job.batches_per_step;
+    enum ebb_status status =
+        run->trial->load(run->self, s->checkpoint_path, s->checkpoint_kind, run->batches_done, err);
+    return status == EBB_OK
+               ? EBB_OK
+               : ebb_context(err, status, "cannot load checkpoint %s", s->checkpoint_path);
+}
+
+static enum ebb_status live(struct worker_run *run, int *exit_code, struct ebb_error *err)
+{
+    enum ebb_status status = prepare(run, err);
+    if (status != EBB_OK) { /* the first workload is answered with why */
+        report_failure(run, 1, NULL, status, err);
+        return status;
+    }
+    for (bool is_end = false; status == EBB_OK && !is_end;) {
+        char *line = NULL;
+        status = worker_link_next(run->link, &line, err);
+        if (status == EBB_OK)
+            status = serve(run, line, &is_end, err);
+        ebb_free(line);
+    }
+    if (status == EBB_ECANCELED && worker_link_is_lost(run->link))
+        *exit_code = WORKER_EXIT_LOST;
+    else if (status == EBB_OK)
+        *exit_code = 0;
+    return status;
+}
+
+enum ebb_status worker_run(const struct worker_trial *trial, const char *entrypoint, int *exit_code,
+                           struct ebb_error *err)
+{
+    struct worker_setup setup;
+    struct worker_run run = {.trial = trial, .setup = &setup};
+    *exit_code = 1;
+    EBB_TRY(worker_setup_read(&setup, entrypoint, err));
+    struct worker_link_options options = {.path = setup.socket_path,
+                                          .allocation = setup.allocation,
+                                          .trial_id = setup.job.trial_id,
+                                          .patience_s = PATIENCE_S,
+                                          .heartbeat_s = HEARTBEAT_S};
+    const char *patience = getenv("EBB_PATIENCE_S"); /* tests wait for less than a minute */
+    if (patience != NULL)
+        ebb_parse_double(patience, &options.patience_s);
+    enum ebb_status status = worker_link_open(&run.link, &options, err);
+    if (status == EBB_OK) {
+        ebb_str_init(&run.batch_text);
+        ebb_str_init(&run.answer);
+        status = live(&run, exit_code, err);
+        if (run.self != NULL)
+            trial->destroy(run.self);
+        worker_link_close(run.link);
+        worker_metrics_fini(&run.sums);
+        ebb_free(run.counts);
+        ebb_str_fini(&run.batch_text);
+        ebb_str_fini(&run.answer);
+    }
+    worker_setup_fini(&setup);
+    return status;
+}
