@@ -35,6 +35,7 @@ struct oracle_case {
 struct oracle_slot {
     uint64_t offset, value, copy[DEVICE_TIERS], copy_at[DEVICE_TIERS];
     uint64_t ready; /* when a copy into it is complete */
+    uint64_t gone;  /* when a copy out of it is */
     bool is_placed, is_filled, has_copy[DEVICE_TIERS];
 };
 
@@ -177,6 +178,7 @@ static inline bool oracle_leave(struct oracle *o, const struct exec_event *e)
     if (!oracle_paint(o, 0, slot->offset, oracle_bytes(o, e->index), e->index, ORACLE_NOBODY))
         return false;
     oracle_wait(&o->compute, slot->ready); /* a copy that still writes there must end first */
+    oracle_wait(&o->compute, slot->gone);
     slot->is_placed = slot->is_filled = false;
     o->sum -= oracle_bytes(o, e->index);
     if (e->kind == EXEC_EV_DROP) {
@@ -200,6 +202,7 @@ static inline bool oracle_move(struct oracle *o, const struct exec_event *e)
     slot->offset = e->offset;
     o->moved += bytes;
     oracle_wait(&o->compute, slot->ready);
+    oracle_wait(&o->compute, slot->gone);
     o->compute += oracle_link(&o->c->options->links.in[DEVICE_T0], bytes);
     return true;
 }
@@ -214,6 +217,7 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
         if (!slot->has_copy[e->tier])
             return ORACLE_NO("storage %u has no copy to forget in tier %u", e->index, e->tier);
         slot->has_copy[e->tier] = false;
+        oracle_wait(&o->out, slot->ready); /* nobody writes there while it is read */
         return oracle_paint(o, e->tier, slot->copy_at[e->tier], bytes, e->index, ORACLE_NOBODY);
     }
     o->swapped += bytes;
@@ -232,7 +236,7 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
         slot->ready = 0;
         oracle_wait(&o->out, o->compute);
         o->out += oracle_link(&o->c->options->links.out[e->tier], bytes);
-        oracle_wait(&o->compute, o->out);
+        slot->gone = o->out; /* waited for when its bytes are given back, moved or written */
         return oracle_paint(o, e->tier, e->offset, bytes, ORACLE_NOBODY, e->index);
     }
     if (!slot->is_placed || slot->is_filled || !slot->has_copy[e->tier])
@@ -280,6 +284,7 @@ static inline bool oracle_outputs(struct oracle *o, uint32_t p, uint64_t hash, u
         if (x->alias == TRACE_MUTATE) {
             if (!slot->is_filled)
                 return ORACLE_NO("op %u writes storage %u, which is not there", p, x->storage);
+            oracle_wait(&o->compute, slot->gone);
             slot->value = oracle_mix(hash, k);
         } else if (x->alias == TRACE_FRESH && slot->is_placed && !slot->is_filled) {
             slot->is_filled = true;

@@ -41,8 +41,8 @@ struct device_link {
 struct device_config {
     struct device_link out[DEVICE_TIERS]; /* T0 -> tier; [0] is not used */
     struct device_link in[DEVICE_TIERS];  /* tier -> T0; [0] = copies inside T0 */
-    const char *file_path;                /* T2 backing file, or NULL: a temporary one */
-    int threads;                          /* cpu */
+    const char *file_path; /* folder of the T2 file; NULL: the system's temporary one */
+    int threads;           /* cpu */
 };
 
 typedef enum ebb_status (*device_work)(void *argument, struct ebb_error *err);
@@ -78,6 +78,7 @@ struct device {
 };
 
 extern const struct device_table device_null;
+extern const struct device_table device_cpu;
 
 extern const struct device_table *const device_tables[]; /* built in, NULL-terminated */
 

@@ -183,4 +183,4 @@ const struct device_table device_null = {
     .stall_ns = null_stall,
 };
 
-const struct device_table *const device_tables[] = {&device_null, NULL};
+const struct device_table *const device_tables[] = {&device_null, &device_cpu, NULL};

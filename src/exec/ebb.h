@@ -34,10 +34,12 @@ struct ebb_program {
     uint32_t *use_count, *last_use;
     uint32_t *need_until; /* last op for which it may be needed, recomputations included */
     uint8_t *is_leaf, *is_keep, *is_candidate;
+    uint64_t *base;          /* where a persistent storage lies for good, else PLAN_NOWHERE */
     uint32_t *version_first; /* storage_count + 1: into expire and mutator */
     uint32_t *expire;        /* per (storage, version): first op after which it can no longer be
                                 recomputed;        0: never could be */
     uint32_t *mutator; /* per (storage, version): op that makes this version (root op for 0) */
+    uint32_t ports;    /* most inputs and outputs of one op */
     uint64_t base_ns;
     uint64_t average_bytes; /* of a storage */
     uint64_t keep_peak;     /* byte sum at the peak when nothing is ever evicted */
@@ -47,8 +49,7 @@ struct ebb_program {
 enum slot_state { SLOT_ABSENT, SLOT_RESIDENT };
 
 struct ebb_slot {         /* a storage's place in the tiers */
-    uint32_t segment;     /* in the slab of tier 0 (policy) */
-    uint64_t offset;      /* in tier 0 (plan) */
+    uint32_t segment;     /* in the slab of tier 0 */
     uint32_t version;     /* of the newest value, wherever it is */
     uint32_t uses_left;   /* program uses still to come */
     uint16_t pins, waits; /* hard: op about to run; soft: frames that wait with it as input */
@@ -94,7 +95,7 @@ struct ebb_run {
     uint64_t seen_bytes, seen_count; /* running average of storage sizes (small-tensor rule) */
     struct ebb_mt19937 rng;
     unsigned ways;
-    bool is_planned;
+    void **pointers;    /* of one launch: as many as the widest op has inputs and outputs */
     bool has_tier_room; /* copies were forgotten since the pool was last looked over */
 };
 
@@ -112,14 +113,30 @@ enum ebb_status exec_room_fetch(struct ebb_run *run, uint32_t storage, struct eb
 enum ebb_status exec_room_forget_in(struct ebb_run *run, uint32_t storage, uint8_t tier,
                                     struct ebb_error *err); /* the copy in a lower tier, if any */
 enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t storage,
-                                 struct ebb_error *err); /* all of them */
-uint64_t exec_room_move_ns(const struct ebb_run *run, uint64_t bytes);
+                                 struct ebb_error *err);             /* all of them */
+uint64_t exec_move_ns(const struct exec_options *o, uint64_t bytes); /* inside tier 0 */
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
                               uint64_t offset, uint8_t tier, struct ebb_error *err);
 bool exec_room_is_short_lived(const struct ebb_run *run, uint32_t storage);
 
-/* ebb_plan.c: a plan instead of decisions */
-enum ebb_status exec_plan_run(struct ebb_run *run, const struct plan *plan, struct ebb_error *err);
+/* image.c: a plan proved and laid out in memory; exec_image_* are public. */
+enum ebb_status exec_image_bind(struct exec_image **image, const struct ebb_program *program,
+                                const struct plan *plan, const struct exec_options *options,
+                                struct ebb_error *err);
+
+/* launch.c: one op, with addresses */
+enum ebb_status exec_launch_op(const struct ebb_program *p, const struct exec_options *o,
+                               struct device *device, uint32_t op, const struct trace_call *call,
+                               struct ebb_error *err);
+/* Output k's scratch lies behind the workspace, in output order (rule P4 of plan): its distance
+ * from the workspace; *bytes grows by it. */
+uint64_t exec_scratch(const struct ebb_program *p, uint32_t storage, uint64_t *bytes);
+/* Kept results that are no leaves go to the caller. */
+enum ebb_status exec_hand_over(const struct ebb_program *p, const struct exec_options *o,
+                               void *(*address)(void *context, uint32_t storage), void *context,
+                               struct ebb_error *err);
+
+/* easy.c */
 /* When everything fits without eviction: the plan that never evicts, offsets assigned; NULL when it
  * does not fit. Thread-safe; the plan belongs to the program. */
 enum ebb_status exec_easy_create(struct exec_easy **easy, struct ebb_error *err);
@@ -128,9 +145,6 @@ enum ebb_status exec_easy_plan(const struct ebb_program *p, uint64_t budget,
                                const struct plan **plan, struct ebb_error *err);
 uint64_t exec_keep_peak(const struct ebb_program *p);
 
-/* ebb_run.c: one launch, arguments gathered from the slots */
-enum ebb_status exec_launch(struct ebb_run *run, uint32_t op, const uint8_t *is_produced,
-                            uint64_t work_offset, struct ebb_error *err);
 /* The compute stream goes on only behind the copy that still fills the storage (D4): before its
  * bytes are read, moved or given back. */
 enum ebb_status exec_room_await(struct ebb_run *run, uint32_t s, struct ebb_error *err);

@@ -25,6 +25,8 @@ static void compile_op(struct ebb_program *p, uint32_t o, uint32_t *ins, uint32_
                          .is_skipped = plan_is_view_op(t, o),
                          .can_skip_outputs = plan_can_skip(op->kind),
                          .is_once = op->kind->purity == TRACE_ONCE};
+    uint32_t ports = op->input_count + op->output_count;
+    p->ports = ports > p->ports ? ports : p->ports;
     p->base_ns +=
         op->cost_ns; /* views too: the baseline is a figure of the trace, whatever the rules */
     if (e->is_skipped)
@@ -210,7 +212,7 @@ static bool allocate(struct ebb_program *p, const struct trace *t)
            (p->need_until = ebb_calloc(s, 4)) && (p->is_leaf = ebb_calloc(s, 1)) &&
            (p->is_keep = ebb_calloc(s, 1)) && (p->is_candidate = ebb_calloc(s, 1)) &&
            (p->version_first = ebb_calloc(s + 1, 4)) && (p->expire = ebb_calloc(versions, 4)) &&
-           (p->mutator = ebb_calloc(versions, 4));
+           (p->mutator = ebb_calloc(versions, 4)) && (p->base = ebb_calloc(s, 8));
 }
 
 enum ebb_status exec_ebb_compile(struct ebb_program **program, const struct trace *t,
@@ -243,6 +245,9 @@ enum ebb_status exec_ebb_compile(struct ebb_program **program, const struct trac
             if (t->commands[c].kind == TRACE_PIN)
                 p->is_keep[t->tensors[t->commands[c].index].storage] = 1;
         }
+        status = plan_base_layout(t, p->base, NULL, err);
+    }
+    if (status == EBB_OK) {
         uint32_t ins = 0, outs = 0;
         for (uint32_t o = 0; o < t->op_count; o++)
             compile_op(p, o, &ins, &outs, seen);
@@ -295,6 +300,7 @@ void exec_ebb_destroy(struct ebb_program *p)
     ebb_free(p->version_first);
     ebb_free(p->expire);
     ebb_free(p->mutator);
+    ebb_free(p->base);
     mem_graph_fini(&p->graph);
     exec_easy_destroy(p->easy);
     ebb_free(p);

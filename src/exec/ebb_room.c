@@ -3,7 +3,8 @@
  *   R1 bytes are taken from the slab before anything is written there, and the slab is exactly the
  * budget. R2 in the pool <=> resident, no pins, no waits, bytes > 0, and some way back is open. R3
  * a storage whose way back has expired is dropped by nobody until it is dead. R4 the keep set
- * leaves no more once its final version is resident. */
+ * leaves no more once its final version is resident. R5 persistent storages have their bytes from
+ * the beginning, at the bottom, and neither move nor leave. */
 #include "exec/ebb.h"
 
 #include <math.h>
@@ -133,7 +134,7 @@ void exec_room_pool(struct ebb_run *run, uint32_t s)
     if (!run->index)
         return;
     bool is_in = slot->state == SLOT_RESIDENT && slot->pins == 0 && slot->waits == 0 &&
-                 p->bytes[s] > 0 && !slot->is_small &&
+                 p->bytes[s] > 0 && !slot->is_small && p->base[s] == PLAN_NOWHERE &&
                  !(p->is_keep[s] && slot->version == p->final_version[s]) && has_way(run, s);
     if (!is_in) {
         pool_remove(run, s);
@@ -310,6 +311,8 @@ enum ebb_status exec_room_forget_in(struct ebb_run *run, uint32_t s, uint8_t tie
     struct ebb_slot *slot = &run->slots[s];
     if (!(slot->has_copy >> tier & 1))
         return EBB_OK;
+    if (slot->ready) /* nobody writes over a copy that is still being read (D4) */
+        EBB_TRY(run->device->table->stream_wait(run->device, DEVICE_OUT, slot->ready, err));
     slot->has_copy &= (uint8_t) ~(1u << tier);
     mem_slab_give(&run->slab[tier], slot->copy_segment[tier]);
     run->has_tier_room = true;
@@ -323,9 +326,9 @@ enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t s, struct ebb_err
     return EBB_OK;
 }
 
-uint64_t exec_room_move_ns(const struct ebb_run *run, uint64_t bytes)
+uint64_t exec_move_ns(const struct exec_options *o, uint64_t bytes)
 {
-    return (uint64_t)link_ns(&run->o->links.in[DEVICE_T0], bytes);
+    return (uint64_t)link_ns(&o->links.in[DEVICE_T0], bytes);
 }
 
 static uint64_t offset_of(const struct ebb_run *run, int tier, uint32_t segment)
@@ -414,6 +417,7 @@ static uint32_t waiting_victim(struct ebb_run *run)
             const struct ebb_slot *slot = &run->slots[s];
             uint8_t tier;
             if (slot->state != SLOT_RESIDENT || slot->pins || run->p->bytes[s] == 0 ||
+                run->p->base[s] != PLAN_NOWHERE ||
                 (run->p->is_keep[s] && slot->version == run->p->final_version[s]) ||
                 !(can_drop(run, s) || swap_ns(run, s, &tier) >= 0))
                 continue;
@@ -447,7 +451,8 @@ struct window {
 
 static bool may_move(const struct ebb_run *run, uint32_t owner)
 {
-    return owner < run->p->storage_count && run->slots[owner].pins == 0;
+    return owner < run->p->storage_count && run->slots[owner].pins == 0 &&
+           run->p->base[owner] == PLAN_NOWHERE;
 }
 
 static double move_ns(const struct ebb_run *run, uint64_t bytes)

@@ -20,9 +20,32 @@
  * ---------------------------------------------------------------------------------------------------
  */
 
+/* R5: persistent storages have their bytes before anybody else asks. */
+static enum ebb_status take_base(struct ebb_run *run, struct ebb_error *err)
+{
+    const struct ebb_program *p = run->p;
+    for (uint32_t s = 0; s < p->storage_count; s++) {
+        if (p->base[s] == PLAN_NOWHERE || p->bytes[s] == 0)
+            continue;
+        uint32_t hole = mem_slab_find(&run->slab[0], p->bytes[s], false);
+        if (hole == MEM_NONE) {
+            run->r->result = EXEC_OOM;
+            snprintf(run->r->why, sizeof run->r->why,
+                     "weights and other persistent storages do not fit: %llu of %llu bytes free, "
+                     "storage %u needs %llu",
+                     (unsigned long long)run->slab[0].free_bytes,
+                     (unsigned long long)run->slab[0].bytes, s, (unsigned long long)p->bytes[s]);
+            return EBB_EBUDGET;
+        }
+        EBB_TRY(
+            mem_slab_take(&run->slab[0], hole, p->bytes[s], false, s, &run->slots[s].segment, err));
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status run_init(struct ebb_run *run, const struct ebb_program *p,
-                                const struct exec_options *o, bool is_planned,
-                                struct exec_report *r, struct ebb_error *err)
+                                const struct exec_options *o, struct exec_report *r,
+                                struct ebb_error *err)
 {
     size_t n = (size_t)p->storage_count + 1;
     *run = (struct ebb_run){.p = p,
@@ -30,8 +53,7 @@ static enum ebb_status run_init(struct ebb_run *run, const struct ebb_program *p
                             .r = r,
                             .device = o->device,
                             .limit_ns = exec_limit_ns(o, p->base_ns),
-                            .ways = o->ways ? o->ways : MEM_DROP,
-                            .is_planned = is_planned};
+                            .ways = o->ways ? o->ways : MEM_DROP};
     run->slots = ebb_calloc(n, sizeof *run->slots);
     run->is_resident = ebb_calloc(n, 1);
     run->cost = ebb_calloc(n, sizeof *run->cost);
@@ -43,22 +65,19 @@ static enum ebb_status run_init(struct ebb_run *run, const struct ebb_program *p
     if (!run->slots || !run->is_resident || !run->cost || !run->last || !run->price || !run->swap ||
         !run->mark || !run->walk)
         return ebb_no_memory(err, n * sizeof *run->slots);
+    run->pointers = ebb_calloc((size_t)p->ports + 1, sizeof *run->pointers);
+    if (!run->pointers)
+        return ebb_no_memory(err, p->ports * sizeof *run->pointers);
     for (uint32_t s = 0; s < p->storage_count; s++) {
         run->slots[s].uses_left = p->use_count[s];
         run->cost[s] = (int64_t)p->ops[p->root_op[s]].cost;
     }
-    if (!run->device)
-        EBB_TRY(device_null.create(&run->device, &o->links, err));
     uint64_t budget = o->budget_bytes < TRACE_MAX_BYTES ? o->budget_bytes : TRACE_MAX_BYTES;
     EBB_TRY(mem_slab_init(&run->slab[0], budget, err));
-    EBB_TRY(run->device->table->reserve(run->device, DEVICE_T0, run->slab[0].bytes, err));
-    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
         EBB_TRY(mem_slab_init(&run->slab[k], o->tier_bytes[k], err));
-        if (run->slab[k].bytes)
-            EBB_TRY(run->device->table->reserve(run->device, (enum device_tier)k,
-                                                run->slab[k].bytes, err));
-    }
-    if (!o->policy || run->is_planned)
+    EBB_TRY(take_base(run, err));
+    if (!o->policy)
         return EBB_OK;
     run->pool = ebb_calloc(n, sizeof *run->pool);
     run->pool_at = ebb_alloc(n * sizeof *run->pool_at);
@@ -75,8 +94,6 @@ static enum ebb_status run_init(struct ebb_run *run, const struct ebb_program *p
 
 static void run_fini(struct ebb_run *run)
 {
-    if (run->device && !run->o->device)
-        run->device->table->destroy(run->device);
     for (int k = 0; k < DEVICE_TIERS; k++)
         mem_slab_fini(&run->slab[k]);
     mem_index_destroy(run->index);
@@ -92,64 +109,54 @@ static void run_fini(struct ebb_run *run)
     ebb_free(run->pool);
     ebb_free(run->pool_at);
     ebb_free(run->frames);
+    ebb_free(run->pointers);
 }
 
 /* ---- launching
  * ----------------------------------------------------------------------------------------------------
  */
 
-struct launch {
-    const struct trace_kind *kind;
-    struct trace_call call;
-};
-
-static enum ebb_status launch_work(void *argument, struct ebb_error *err)
+static void *address_of(void *context, uint32_t storage)
 {
-    const struct launch *l = argument;
-    return l->kind->run(&l->call, err);
-}
-
-static void *address_of(struct ebb_run *run, uint32_t storage)
-{
+    struct ebb_run *run = context;
     if (run->p->bytes[storage] == 0)
         return NULL;
-    const struct ebb_slot *slot = &run->slots[storage];
-    return run->device->table->address(
-        run->device, run->is_planned ? slot->offset : run->slab[0].segments[slot->segment].offset);
+    return run->device->table->address(run->device,
+                                       run->slab[0].segments[run->slots[storage].segment].offset);
 }
 
-enum ebb_status exec_launch(struct ebb_run *run, uint32_t op, const uint8_t *is_produced,
-                            uint64_t work_offset, struct ebb_error *err)
+/* Arguments gathered from the slots. */
+static enum ebb_status launch(struct ebb_run *run, uint32_t op, const uint8_t *is_produced,
+                              uint32_t work, struct ebb_error *err)
 {
     const struct trace *t = run->p->trace;
     const struct trace_op *top = &t->ops[op];
     const struct ebb_op *e = &run->p->ops[op];
-    const struct device_table *d = run->device->table;
-    for (uint32_t i = 0; i < e->in_count; i++) { /* arrivals that may still be under way */
+    for (uint32_t i = 0; i < e->in_count; i++) /* arrivals that may still be under way */
         EBB_TRY(exec_room_await(run, run->p->in_storage[e->in_first + i], err));
-    }
-    if (!top->kind->run)
-        return d->launch(run->device, NULL, NULL, top->cost_ns, err);
-    struct launch l = {.kind = top->kind,
-                       .call = {.attr = t->attrs + top->attr_first, .attr_bytes = top->attr_bytes}};
-    size_t count = (size_t)top->input_count + top->output_count;
-    void **pointers = ebb_calloc(count + 1, sizeof *pointers);
-    if (!pointers)
-        return ebb_no_memory(err, count * sizeof *pointers);
+    struct trace_call call = {.in = (const void *const *)run->pointers,
+                              .out = run->pointers + top->input_count,
+                              .attr = t->attrs + top->attr_first,
+                              .attr_bytes = top->attr_bytes,
+                              .context = run->o->context};
+    uint64_t extra = e->workspace, work_offset = 0;
+    if (work != MEM_NONE)
+        work_offset = run->slab[0].segments[work].offset;
+    if (e->workspace)
+        call.workspace = run->device->table->address(run->device, work_offset);
     for (uint32_t i = 0; i < top->input_count; i++)
-        pointers[i] = address_of(run, t->tensors[t->inputs[top->input_first + i]].storage);
+        run->pointers[i] = address_of(run, t->tensors[t->inputs[top->input_first + i]].storage);
     for (uint32_t k = 0; k < top->output_count; k++) {
-        uint32_t s = t->tensors[top->output_first + k].storage;
-        if (t->tensors[top->output_first + k].alias != TRACE_FRESH || is_produced[k])
-            pointers[top->input_count + k] = address_of(run, s);
+        const struct trace_tensor *out = &t->tensors[top->output_first + k];
+        void **pointer = &run->pointers[top->input_count + k];
+        *pointer = NULL;
+        if (out->alias == TRACE_MUTATE || is_produced[k])
+            *pointer = address_of(run, out->storage);
+        else if (out->alias == TRACE_FRESH && !e->can_skip_outputs && run->p->bytes[out->storage])
+            *pointer = run->device->table->address(
+                run->device, work_offset + exec_scratch(run->p, out->storage, &extra));
     }
-    l.call.in = (const void *const *)pointers;
-    l.call.out = pointers + top->input_count;
-    if (work_offset != PLAN_NOWHERE)
-        l.call.workspace = d->address(run->device, work_offset);
-    enum ebb_status status = d->launch(run->device, launch_work, &l, top->cost_ns, err);
-    ebb_free(pointers);
-    return status;
+    return exec_launch_op(run->p, run->o, run->device, op, &call, err);
 }
 
 /* ---- what an op needs
@@ -335,7 +342,7 @@ static bool wants_output(const struct ebb_run *run, const struct ebb_frame *fram
 static enum ebb_status place(struct ebb_run *run, uint32_t s, struct ebb_error *err)
 {
     struct ebb_slot *slot = &run->slots[s];
-    if (run->p->bytes[s]) {
+    if (run->p->bytes[s] && run->p->base[s] == PLAN_NOWHERE) {
         EBB_TRY(exec_room_take(run, run->p->bytes[s], exec_room_is_short_lived(run, s), s,
                                &slot->segment, err));
     }
@@ -395,9 +402,7 @@ static enum ebb_status run_frame(struct ebb_run *run, struct ebb_error *err)
             exec_room_log(run, frame.is_remat ? EXEC_EV_RERUN : EXEC_EV_RUN, frame.op, 0, 0, err);
     }
     if (status == EBB_OK)
-        status =
-            exec_launch(run, frame.op, is_produced,
-                        work == MEM_NONE ? PLAN_NOWHERE : run->slab[0].segments[work].offset, err);
+        status = launch(run, frame.op, is_produced, work, err);
     if (work != MEM_NONE)
         mem_slab_give(&run->slab[0], work);
     if (status == EBB_OK) {
@@ -552,26 +557,64 @@ static enum ebb_status run_policy(struct ebb_run *run, struct ebb_error *err)
         if (run->p->is_keep[s] && run->slots[s].state != SLOT_RESIDENT)
             EBB_TRY(restore(run, s, err));
     }
-    return run->device->table->sync(run->device, err);
+    EBB_TRY(run->device->table->sync(run->device, err));
+    return exec_hand_over(run->p, run->o, address_of, run, err);
 }
 
-enum ebb_status exec_ebb_run(const struct ebb_program *p, const struct exec_options *o,
-                             struct exec_report *report, struct ebb_error *err)
+static enum ebb_status run_by_plan(const struct ebb_program *p, const struct plan *plan,
+                                   const struct exec_options *o, struct exec_report *report,
+                                   struct ebb_error *err)
+{
+    struct exec_image *image = NULL;
+    EBB_TRY(exec_image_bind(&image, p, plan, o, err));
+    enum ebb_status status = exec_image_run(image, o->io, o->log, report, err);
+    exec_image_destroy(image);
+    return status;
+}
+
+static enum ebb_status run_by_policy(const struct ebb_program *p, const struct exec_options *o,
+                                     struct exec_report *report, struct ebb_error *err)
 {
     struct ebb_run run;
-    const struct plan *plan = o->plan;
-    if (!plan && o->budget_bytes >= p->keep_peak && o->dealloc == EXEC_EAGER)
-        EBB_TRY(exec_easy_plan(p, o->budget_bytes, &plan, err));
-    enum ebb_status status = run_init(&run, p, o, plan != NULL, report, err);
+    uint64_t begin = o->device->table->now_ns(o->device, DEVICE_COMPUTE);
+    enum ebb_status status = run_init(&run, p, o, report, err);
     if (status == EBB_OK)
-        status = plan ? exec_plan_run(&run, plan, err) : run_policy(&run, err);
+        status = run_policy(&run, err);
     report->clock_ns = run.clock;
     report->base_ns = p->base_ns;
-    if (!plan)
-        report->peak_bytes = run.slab[0].peak_bytes;
-    if (run.device)
-        report->device_ns = run.device->table->now_ns(run.device, DEVICE_COMPUTE);
+    report->peak_bytes = run.slab[0].peak_bytes;
+    report->device_ns = o->device->table->now_ns(o->device, DEVICE_COMPUTE) - begin;
     run_fini(&run);
+    return status;
+}
+
+static enum ebb_status own_device(struct exec_options *o, struct ebb_error *err)
+{
+    EBB_TRY(device_null.create(&o->device, &o->links, err));
+    enum ebb_status status = EBB_OK;
+    for (int k = 0; k < DEVICE_TIERS && status == EBB_OK; k++) {
+        uint64_t bytes = k ? o->tier_bytes[k] : o->budget_bytes;
+        if (bytes)
+            status = device_null.reserve(o->device, (enum device_tier)k, bytes, err);
+    }
+    if (status != EBB_OK)
+        device_null.destroy(o->device);
+    return status;
+}
+
+enum ebb_status exec_ebb_run(const struct ebb_program *p, const struct exec_options *options,
+                             struct exec_report *report, struct ebb_error *err)
+{
+    struct exec_options o = *options;
+    const struct plan *plan = o.plan;
+    if (!plan && o.budget_bytes >= p->keep_peak && o.dealloc == EXEC_EAGER)
+        EBB_TRY(exec_easy_plan(p, o.budget_bytes, &plan, err));
+    if (!options->device)
+        EBB_TRY(own_device(&o, err));
+    enum ebb_status status =
+        plan ? run_by_plan(p, plan, &o, report, err) : run_by_policy(p, &o, report, err);
+    if (!options->device)
+        device_null.destroy(o.device);
     if (report->result != EXEC_OK && (status == EBB_EBUDGET || status == EBB_ELIMIT))
         status = EBB_OK; /* a result, told in the report */
     return status;

@@ -1,5 +1,5 @@
 /* exec.c - the face of exec: programs, and running one under either rule set. */
-#include "exec/internal.h"
+#include "exec/ebb.h"
 
 #include <string.h>
 
@@ -72,4 +72,21 @@ enum ebb_status exec_run(const struct exec_program *program, const struct exec_o
         return ebb_fail(err, EBB_EINPUT,
                         "banishing belongs to the published V1 runtime: use rules simrd");
     return exec_ebb_run(program->ebb, options, report, err);
+}
+
+enum ebb_status exec_image_create(struct exec_image **image, const struct exec_program *program,
+                                  const struct plan *plan, const struct exec_options *options,
+                                  struct ebb_error *err)
+{
+    if (program->rules != EXEC_EBB)
+        return ebb_fail(err, EBB_EINPUT, "rules simrd know no plans: use rules ebb");
+    return exec_image_bind(image, program->ebb, plan, options, err);
+}
+
+enum ebb_status exec_keep_all(const struct exec_program *program, uint64_t budget,
+                              const struct plan **plan, struct ebb_error *err)
+{
+    if (program->rules != EXEC_EBB)
+        return ebb_fail(err, EBB_EINPUT, "rules simrd know no plans: use rules ebb");
+    return exec_easy_plan(program->ebb, budget, plan, err);
 }

@@ -76,6 +76,18 @@ void exec_log_fini(struct exec_log *log);
 enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace *trace,
                                  struct plan *plan, struct ebb_error *err);
 
+/* Where a real run's bytes come from and go to. Not called on the null device. */
+struct exec_io {
+    void *context;
+    /* A leaf's turn has come; `tensor` is its id in the trace. Persistent leaves (plan.h) are not
+     * asked for: they hold what the run before left. NULL: nothing is filled. */
+    enum ebb_status (*fill)(void *context, uint32_t tensor, void *bytes, uint64_t count,
+                            struct ebb_error *err);
+    /* Everything is done: every kept tensor that is no leaf. May be NULL. */
+    enum ebb_status (*read)(void *context, uint32_t tensor, const void *bytes, uint64_t count,
+                            struct ebb_error *err);
+};
+
 struct exec_options {
     const struct mem_policy *policy; /* NULL or "none": never evict */
     const struct plan *plan;         /* run this instead of a policy (rules ebb) */
@@ -92,8 +104,11 @@ struct exec_options {
     uint64_t tier_bytes[DEVICE_TIERS]; /* [1] host, [2] file: room for swapped storages */
     struct device_config
         links;             /* frozen transfer costs that decisions use (and the own null device) */
-    struct device *device; /* NULL: a null device of its own */
-    struct exec_log *log;  /* NULL: none */
+    struct device *device; /* NULL: a null device of its own; else its owner has reserved
+                              budget_bytes in tier 0 and tier_bytes in the others */
+    void *context;         /* of kernels: trace_call.context */
+    const struct exec_io *io;
+    struct exec_log *log; /* NULL: none */
 };
 
 struct exec_report {
@@ -121,5 +136,24 @@ static inline double exec_overhead(const struct exec_report *r)
 
 enum ebb_status exec_run(const struct exec_program *program, const struct exec_options *options,
                          struct exec_report *report, struct ebb_error *err);
+
+/* A plan proved once and bound to the memory of options->device (required), to run many times with
+ * nothing left to decide. Fails as plan_check does, or when copies do not find room in a lower
+ * tier. The plan may go afterwards; program and device stay. */
+struct exec_image;
+
+enum ebb_status exec_image_create(struct exec_image **image, const struct exec_program *program,
+                                  const struct plan *plan, const struct exec_options *options,
+                                  struct ebb_error *err);
+void exec_image_destroy(struct exec_image *image);
+enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *io,
+                               struct exec_log *log, struct exec_report *report,
+                               struct ebb_error *err);
+const struct exec_report *exec_image_report(const struct exec_image *image); /* without device_ns */
+
+/* The plan that never evicts, packed; NULL when it is higher than `budget`. Belongs to the program.
+ */
+enum ebb_status exec_keep_all(const struct exec_program *program, uint64_t budget,
+                              const struct plan **plan, struct ebb_error *err);
 
 #endif

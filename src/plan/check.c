@@ -20,6 +20,8 @@ struct layout {
     size_t count, capacity;
     uint64_t height;
     bool has_offsets, has_gaps; /* some residence has an address; some has none */
+    uint64_t *base;             /* per storage: where a persistent one lies, else PLAN_NOWHERE */
+    uint64_t base_bytes;
 };
 
 /* Index of the first block that begins at or after `begin`. */
@@ -54,6 +56,14 @@ static enum ebb_status layout_put(struct layout *layout, const struct plan *plan
         __builtin_add_overflow(offset, bytes, &end))
         return ebb_fail(err, EBB_EINPUT, "plan: step %zu: offset %" PRIu64 " is not usable", at,
                         offset);
+    bool is_base = storage != TRACE_NONE && layout->base[storage] != PLAN_NOWHERE;
+    if (is_base ? offset != layout->base[storage] : offset < layout->base_bytes)
+        return ebb_fail(err, EBB_EINPUT,
+                        is_base ? "plan: step %zu: persistent storage at %" PRIu64
+                                  ", its place is %" PRIu64
+                                : "plan: step %zu: offset %" PRIu64 " is below %" PRIu64
+                                  ", where persistent storages lie",
+                        at, offset, is_base ? layout->base[storage] : layout->base_bytes);
     size_t i = layout_find(layout, offset);
     const struct block *hit = NULL;
     if (i < layout->count && layout->blocks[i].begin < end)
@@ -137,6 +147,11 @@ static enum ebb_status check_step(struct plan_walk *walk, struct layout *layout,
     const struct plan *plan = walk->plan;
     const struct plan_step *step = &plan->steps[at];
     EBB_TRY(plan_walk_step(walk, at, err));
+    if ((step->act == PLAN_DROP || step->act == PLAN_MOVE) && layout->has_offsets &&
+        layout->base[step->index] != PLAN_NOWHERE)
+        return ebb_fail(err, EBB_EINPUT,
+                        "plan: step %zu: storage %" PRIu32 " is persistent, it may not be %s", at,
+                        step->index, step->act == PLAN_DROP ? "dropped" : "moved");
     if (step->act == PLAN_DROP || step->act == PLAN_MOVE)
         layout_remove(layout, offsets[step->index], step->index);
     if (step->act == PLAN_RUN)
@@ -167,10 +182,16 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     struct layout layout = {0};
     struct plan_report found = {0};
     enum ebb_status status = EBB_OK;
-    uint64_t *offsets = ebb_calloc(trace->storage_count, sizeof *offsets);
-    if (!offsets) {
+    uint64_t *offsets = ebb_calloc((size_t)trace->storage_count + 1, sizeof *offsets);
+    layout.base = ebb_alloc(((size_t)trace->storage_count + 1) * sizeof *layout.base);
+    if (!offsets || !layout.base) {
         status = ebb_no_memory(err, trace->storage_count * sizeof *offsets);
         goto out;
+    }
+    status = plan_base_layout(trace, layout.base, &layout.base_bytes, err);
+    if (status == EBB_OK && plan->exact_bytes) { /* graphs have none */
+        memset(layout.base, 0xff, trace->storage_count * sizeof *layout.base);
+        layout.base_bytes = 0;
     }
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         status = check_step(&walk, &layout, offsets, at, limits->budget_bytes[0], err);
@@ -191,6 +212,7 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     *report = found;
 out:
     ebb_free(layout.blocks);
+    ebb_free(layout.base);
     ebb_free(offsets);
     plan_walk_fini(&walk);
     return status;

@@ -23,11 +23,12 @@ struct rect {
         end; /* [begin, end): a residence from 2*place to 2*drop, a workspace 2*run .. 2*run+1 */
     size_t step; /* that gets the offset */
     bool at_peak;
+    bool is_base; /* persistent: packed first, in order, so that each lies where it must */
 };
 
 struct packer {
-    struct rect *rects; /* in order of begin */
-    size_t count, capacity;
+    struct rect *rects; /* in order of begin; persistent storages first */
+    size_t count, capacity, base_count;
     size_t leaves;    /* power of two >= count */
     uint64_t *tree;   /* segment tree over rects: latest end of those packed so far */
     uint32_t *hits;   /* packed rectangles that overlap in time, sorted by offset */
@@ -205,8 +206,10 @@ static void make_order(const struct packer *p, enum order kind, struct ranked *k
         default:
             break;
         }
+        if (r->is_base || is_whole)
+            key = r->is_base ? 1e39 : 1e38;
         keys[i] =
-            (struct ranked){.key = is_whole ? 1e38 : key, .second = second, .index = (uint32_t)i};
+            (struct ranked){.key = key, .second = r->is_base ? 0 : second, .index = (uint32_t)i};
     }
     qsort(keys, p->count, sizeof *keys, compare_ranked);
     for (size_t i = 0; i < p->count; i++)
@@ -231,9 +234,9 @@ static void improve(struct packer *p, uint32_t *order, uint64_t *best, uint64_t 
             if (best[order[i]] + r->bytes == *best_height && ebb_splitmix64(&random) % ++seen == 0)
                 at = i;
         }
-        if (at == p->count || at == 0)
+        if (at == p->count || at <= p->base_count)
             return;
-        size_t to = ebb_splitmix64(&random) % at;
+        size_t to = p->base_count + ebb_splitmix64(&random) % (at - p->base_count);
         uint32_t moved = order[at];
         memmove(&order[to + 1], &order[to], (at - to) * sizeof *order);
         order[to] = moved;
@@ -259,12 +262,35 @@ static enum ebb_status add_rect(struct packer *p, uint64_t bytes, size_t step, u
     return EBB_OK;
 }
 
+/* Persistent storages take their places for good before anything else. */
+static enum ebb_status collect_base(const struct trace *trace, size_t step_count, size_t *open,
+                                    struct packer *p, struct ebb_error *err)
+{
+    uint64_t *base = ebb_alloc(((size_t)trace->storage_count + 1) * sizeof *base);
+    if (!base)
+        return ebb_no_memory(err, trace->storage_count * sizeof *base);
+    enum ebb_status status = plan_base_layout(trace, base, NULL, err);
+    for (uint32_t s = 0; s < trace->storage_count && status == EBB_OK; s++) {
+        if (base[s] == PLAN_NOWHERE || trace->storages[s].bytes == 0)
+            continue;
+        open[s] = p->count;
+        status = add_rect(p, plan_round(trace->storages[s].bytes), 0, 2 * step_count + 2, err);
+        if (status == EBB_OK)
+            p->rects[p->count - 1].is_base = true;
+    }
+    p->base_count = p->count;
+    ebb_free(base);
+    return status;
+}
+
 /* Replay the plan into rectangles. `open` maps a storage to its residence. */
 static enum ebb_status collect(const struct trace *trace, const struct plan *plan, size_t *open,
                                struct packer *p, struct ebb_error *err)
 {
     struct plan_walk walk;
     size_t peak_step = 0;
+    if (!plan->exact_bytes)
+        EBB_TRY(collect_base(trace, plan->step_count, open, p, err));
     EBB_TRY(plan_walk_init(&walk, trace, plan, err));
     enum ebb_status status = EBB_OK;
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
@@ -275,6 +301,16 @@ static enum ebb_status collect(const struct trace *trace, const struct plan *pla
         if (walk.resident_bytes + walk.extra_bytes > p->peak) {
             p->peak = walk.resident_bytes + walk.extra_bytes;
             peak_step = at;
+        }
+        size_t base = step->act == PLAN_RUN ? SIZE_MAX : open[step->index];
+        if (base < p->base_count) {
+            if (step->act == PLAN_DROP || step->act == PLAN_MOVE)
+                status = ebb_fail(err, EBB_EINPUT,
+                                  "plan: step %zu: storage %" PRIu32 " is persistent: it stays", at,
+                                  step->index);
+            if (step->act == PLAN_PLACE)
+                p->rects[base].step = at;
+            continue;
         }
         if (step->act == PLAN_PLACE) {
             open[step->index] = p->count;
@@ -334,9 +370,10 @@ enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan
     struct packer p = {0};
     uint64_t *best = NULL, best_height = UINT64_MAX;
     enum ebb_status status;
-    size_t *open = ebb_calloc(trace->storage_count, sizeof *open);
+    size_t *open = ebb_alloc(((size_t)trace->storage_count + 1) * sizeof *open);
     if (!open)
         return ebb_no_memory(err, trace->storage_count * sizeof *open);
+    memset(open, 0xff, trace->storage_count * sizeof *open);
     status = collect(trace, plan, open, &p, err);
     if (status != EBB_OK)
         goto out;

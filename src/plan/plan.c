@@ -1,4 +1,4 @@
-/* plan.c - the list of steps. */
+/* plan.c - the list of steps, and where persistent storages lie. */
 #include "plan/plan.h"
 
 #include "base/heap.h"
@@ -21,5 +21,31 @@ enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, u
                      err));
     plan->steps[plan->step_count++] =
         (struct plan_step){.act = (uint8_t)act, .tier = tier, .index = index, .offset = offset};
+    return EBB_OK;
+}
+
+enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, uint64_t *bytes,
+                                 struct ebb_error *err)
+{
+    uint8_t *is_kept = ebb_calloc((size_t)trace->storage_count + 1, 1);
+    if (!is_kept)
+        return ebb_no_memory(err, trace->storage_count);
+    for (uint32_t c = trace->command_count; c-- > 0 && trace->commands[c].kind != TRACE_RUN;) {
+        if (trace->commands[c].kind == TRACE_PIN)
+            is_kept[trace->tensors[trace->commands[c].index].storage] = 1;
+    }
+    uint64_t end = 0;
+    for (uint32_t s = 0; s < trace->storage_count; s++)
+        offsets[s] = PLAN_NOWHERE;
+    for (uint32_t o = 0; o < trace->op_count && trace->ops[o].is_leaf; o++) {
+        uint32_t s = trace->tensors[trace->ops[o].output_first].storage;
+        if (!is_kept[s])
+            continue;
+        offsets[s] = end;
+        end += plan_round(trace->storages[s].bytes); /* sizes sum to at most 2^62 */
+    }
+    if (bytes)
+        *bytes = end;
+    ebb_free(is_kept);
     return EBB_OK;
 }

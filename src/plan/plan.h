@@ -68,6 +68,14 @@ static inline bool plan_can_skip(const struct trace_kind *kind)
     return !kind->run || kind->can_skip_outputs;
 }
 
+/* Where persistent storages lie. Persistent: a leaf that is made before every op that is none, and
+ * that is kept at the end (weights, buffers, optimizer state). What one run leaves there the next
+ * one finds, so a plan with addresses has them from byte 0 upwards in order of storage id, never
+ * moves or drops them, and puts nothing else there, not even before their PLACE. offsets: per
+ * storage, PLAN_NOWHERE for all others; *bytes (may be NULL): end of the last one. */
+enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, uint64_t *bytes,
+                                 struct ebb_error *err);
+
 /* All outputs are views: nothing runs, nothing is paid. */
 bool plan_is_view_op(const struct trace *trace, uint32_t op);
 

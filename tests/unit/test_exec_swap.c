@@ -135,7 +135,7 @@ TEST(stalls__count_on_the_device_not_on_the_clock)
     trace_destroy(t);
 }
 
-/* The caller's own device: its slabs are reserved by the run, its clock is read at the end. */
+/* The caller's own device: its slabs are the caller's, its clock is read at the end. */
 TEST(given_device__is_used_and_left_to_its_owner)
 {
     TEST_UNUSED;
@@ -144,6 +144,8 @@ TEST(given_device__is_used_and_left_to_its_owner)
     struct device *device = NULL;
     struct exec_options o = tiers(2048, MEM_DROP | MEM_HOST, 4096, 0);
     CHECK_OK(device_null.create(&device, &o.links, &err), &err);
+    CHECK_OK(device_null.reserve(device, DEVICE_T0, 2048, &err), &err);
+    CHECK_OK(device_null.reserve(device, DEVICE_HOST, 4096, &err), &err);
     o.device = device;
     struct exec_report r = run(t, &o, &log);
     CHECK_EQ(r.device_ns, device_null.now_ns(device, DEVICE_COMPUTE));
