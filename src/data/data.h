@@ -192,6 +192,12 @@ struct data_loader_options {
 };
 #define DATA_BUFFER_BYTES (UINT64_C(64) << 20)
 
+/* What the section says (order, drop_last, workers, prefetch, buffer) and the dataset's own rules:
+ * training splits as spec 6.4; validation in order, every sample once, one epoch. The caller sets
+ * batch, seed, world, rank and epochs. */
+void data_loader_options_of(const struct data_set *set, enum data_split split,
+                            struct data_loader_options *options);
+
 enum ebb_status data_loader_create(const struct data_set *set,
                                    const struct data_loader_options *options,
                                    struct data_loader **loader, struct ebb_error *err);

@@ -1,0 +1,204 @@
+/* file.c - outside bytes at offsets, paths, folders. */
+#include "data/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+
+/* Thread-safe and the same in every locale. */
+static const char *data_errno_text(int code)
+{
+    const char *text = strerrordesc_np(code);
+    return text ? text : "unknown error";
+}
+
+enum ebb_status data_file_open(struct data_file *file, const char *path, struct ebb_error *err)
+{
+    struct stat about;
+    *file = DATA_FILE_NONE;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return ebb_fail(err, errno == ENOENT ? EBB_EINPUT : EBB_EIO, "cannot open %s: %s", path,
+                        data_errno_text(errno));
+    if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
+        close(fd);
+        return ebb_fail(err, EBB_EINPUT, "%s: not a regular file", path);
+    }
+    file->path = ebb_strdup(path);
+    if (!file->path) {
+        close(fd);
+        return ebb_no_memory(err, strlen(path) + 1);
+    }
+    file->fd = fd;
+    file->length = (uint64_t)about.st_size;
+    return EBB_OK;
+}
+
+enum ebb_status data_file_memory(struct data_file *file, const char *name, const void *bytes,
+                                 size_t length, struct ebb_error *err)
+{
+    *file = DATA_FILE_NONE;
+    file->path = ebb_strdup(name);
+    if (!file->path)
+        return ebb_no_memory(err, strlen(name) + 1);
+    file->memory = bytes;
+    file->length = length;
+    return EBB_OK;
+}
+
+void data_file_close(struct data_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    ebb_free(file->path);
+    ebb_free(file->owned);
+    *file = DATA_FILE_NONE;
+}
+
+enum ebb_status data_corrupt(struct ebb_error *err, const struct data_file *file, uint64_t offset,
+                             const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return ebb_fail(err, EBB_ECORRUPT, "%s: byte %llu: %s", file->path, (unsigned long long)offset,
+                    text);
+}
+
+enum ebb_status data_file_read(const struct data_file *file, uint64_t offset, void *out, size_t n,
+                               struct ebb_error *err)
+{
+    if (offset > file->length || n > file->length - offset)
+        return data_corrupt(err, file, offset, "%zu bytes wanted, the file ends at %llu", n,
+                            (unsigned long long)file->length);
+    if (n == 0)
+        return EBB_OK;
+    if (file->fd < 0) {
+        memcpy(out, file->memory + offset, n);
+        return EBB_OK;
+    }
+    for (uint8_t *at = out; n > 0;) {
+        ssize_t got = pread(file->fd, at, n, (off_t)offset);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return ebb_fail(err, EBB_EIO, "%s: byte %llu: %s", file->path,
+                            (unsigned long long)offset, data_errno_text(errno));
+        if (got == 0)
+            return data_corrupt(err, file, offset, "the file shrank while it was read");
+        at += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return EBB_OK;
+}
+
+bool data_file_is_gzip(const struct data_file *file)
+{
+    uint8_t magic[2];
+    return file->length >= 18 && data_file_read(file, 0, magic, 2, NULL) == EBB_OK &&
+           magic[0] == 0x1f && magic[1] == 0x8b;
+}
+
+char *data_path(const char *directory, const char *name)
+{
+    if (name[0] == '/' || !directory || !directory[0])
+        return ebb_strdup(name);
+    struct ebb_str s;
+    ebb_str_init(&s);
+    ebb_str_add(&s, directory);
+    if (directory[strlen(directory) - 1] != '/')
+        ebb_str_addc(&s, '/');
+    ebb_str_add(&s, name);
+    if (s.failed) {
+        ebb_str_fini(&s);
+        return NULL;
+    }
+    return ebb_str_take(&s);
+}
+
+bool data_path_exists(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0;
+}
+
+enum ebb_status data_names_add(struct data_names *names, const char *name, struct ebb_error *err)
+{
+    EBB_TRY(ebb_grow(&names->names, &names->capacity, names->count + 1, sizeof *names->names, err));
+    char *copy = ebb_strdup(name);
+    if (!copy)
+        return ebb_no_memory(err, strlen(name) + 1);
+    names->names[names->count++] = copy;
+    names->bytes += strlen(name) + 1 + 16 + sizeof(char *);
+    return EBB_OK;
+}
+
+void data_names_fini(struct data_names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        ebb_free(names->names[i]);
+    ebb_free(names->names);
+    *names = (struct data_names){0};
+}
+
+static int names_compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool name_ends(const char *name, const char *const *suffixes)
+{
+    if (!suffixes)
+        return true;
+    size_t length = strlen(name);
+    for (size_t i = 0; suffixes[i]; i++) {
+        size_t n = strlen(suffixes[i]);
+        if (length > n && strcasecmp(name + length - n, suffixes[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The entry is of the wanted sort: a folder, or something else. Links are followed. */
+static bool name_fits(DIR *dir, const struct dirent *entry, bool directories)
+{
+    struct stat about;
+    if (entry->d_type == DT_DIR || entry->d_type == DT_REG)
+        return (entry->d_type == DT_DIR) == directories;
+    if (fstatat(dirfd(dir), entry->d_name, &about, 0) != 0)
+        return false;
+    return directories ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode);
+}
+
+enum ebb_status data_names_list(struct data_names *names, const char *directory,
+                                const char *const *suffixes, bool directories,
+                                struct ebb_error *err)
+{
+    enum ebb_status status = EBB_OK;
+    DIR *dir = opendir(directory);
+    if (!dir)
+        return ebb_fail(err, errno == ENOENT ? EBB_EINPUT : EBB_EIO, "cannot open folder %s: %s",
+                        directory, data_errno_text(errno));
+    size_t first = names->count;
+    for (struct dirent *entry; status == EBB_OK && (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.' || !name_ends(entry->d_name, suffixes) ||
+            !name_fits(dir, entry, directories))
+            continue;
+        status = data_names_add(names, entry->d_name, err);
+    }
+    closedir(dir);
+    if (status == EBB_OK && names->count > first)
+        qsort(names->names + first, names->count - first, sizeof *names->names, names_compare);
+    return status;
+}

@@ -1,0 +1,244 @@
+/* internal.h - shared by the files of data: outside bytes, worker scratch, the table of datasets.
+ * Private. */
+#ifndef EBB_DATA_INTERNAL_H
+#define EBB_DATA_INTERNAL_H
+
+#include "data/data.h"
+
+/* ---- file.c: bytes outside ---- */
+
+/* A file read at offsets by any number of threads, or memory that looks like one. pread, not a
+ * mapping: a file that shrinks while it is read is an error, not a signal. */
+struct data_file {
+    char *path;            /* owned: for messages */
+    int fd;                /* -1: memory */
+    uint64_t length;       /* when opened */
+    const uint8_t *memory; /* borrowed or == owned */
+    uint8_t *owned;
+};
+
+#define DATA_FILE_NONE                                                                             \
+    (struct data_file)                                                                             \
+    {                                                                                              \
+        .fd = -1                                                                                   \
+    }
+
+enum ebb_status data_file_open(struct data_file *file, const char *path, struct ebb_error *err);
+/* Bytes are borrowed until close. */
+enum ebb_status data_file_memory(struct data_file *file, const char *name, const void *bytes,
+                                 size_t length, struct ebb_error *err);
+void data_file_close(struct data_file *file); /* closed or DATA_FILE_NONE is fine */
+/* All n bytes or an error with file and offset (rule D3). */
+enum ebb_status data_file_read(const struct data_file *file, uint64_t offset, void *out, size_t n,
+                               struct ebb_error *err);
+/* "path: byte offset: ..." with EBB_ECORRUPT. */
+enum ebb_status data_corrupt(struct ebb_error *err, const struct data_file *file, uint64_t offset,
+                             const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool data_file_is_gzip(const struct data_file *file);
+
+/* Join directory and name; absolute names stay. Caller frees. NULL when memory is out. */
+char *data_path(const char *directory, const char *name);
+bool data_path_exists(const char *path);
+
+/* Sorted names of a folder's entries that end with `suffix` (or any of `suffixes`, NULL at the
+ * end; NULL: all); hidden ones are left out. */
+struct data_names {
+    char **names; /* owned */
+    size_t count, capacity;
+    uint64_t bytes; /* held, about */
+};
+enum ebb_status data_names_list(struct data_names *names, const char *directory,
+                                const char *const *suffixes, bool directories,
+                                struct ebb_error *err);
+enum ebb_status data_names_add(struct data_names *names, const char *name, struct ebb_error *err);
+void data_names_fini(struct data_names *names);
+
+/* ---- inflate.c: gzip, zlib and plain files as one stream ---- */
+
+struct data_stream {
+    const struct data_file *file; /* borrowed */
+    void *state;                  /* NULL: plain */
+    uint64_t in_offset, in_end;   /* of the next compressed byte; where to stop */
+    uint64_t out_offset;          /* bytes given out */
+    bool is_end;
+    uint8_t *buffer; /* owned: compressed input */
+    size_t buffered, taken;
+};
+
+enum data_wrap {
+    DATA_WRAP_AUTO /* gzip by its magic, else plain */,
+    DATA_WRAP_RAW,
+    DATA_WRAP_ZLIB
+};
+
+enum ebb_status data_stream_open(struct data_stream *s, const struct data_file *file,
+                                 enum data_wrap wrap, uint64_t offset, uint64_t bytes,
+                                 struct ebb_error *err);
+void data_stream_close(struct data_stream *s);
+/* Up to n bytes; *got < n only at the end. */
+enum ebb_status data_stream_read(struct data_stream *s, void *out, size_t n, size_t *got,
+                                 struct ebb_error *err);
+/* Exactly n bytes. */
+enum ebb_status data_stream_take(struct data_stream *s, void *out, size_t n, struct ebb_error *err);
+/* Most bytes that the stream can still give: what an allocation may be justified by (D3). */
+uint64_t data_stream_limit(const struct data_stream *s);
+enum { DATA_STREAM_BYTES = 16384 + 65536 }; /* memory of one open stream: buffer and window */
+
+/* ---- scratch.c ---- */
+
+/* Memory of one worker, carved anew for every sample. */
+struct data_scratch {
+    uint8_t *memory;
+    size_t bytes, used;
+};
+/* 16-byte aligned; NULL with EBB_ELIMIT in err when the set's scratch_bytes do not suffice. */
+void *data_scratch_take(struct data_scratch *scratch, size_t bytes, struct ebb_error *err);
+/* What is left, for a decoder that wants memory of its own. */
+size_t data_scratch_left(const struct data_scratch *scratch);
+
+/* ---- section.c: the keys of the section ---- */
+
+enum { DATA_MAX_LIST = 16 };
+
+struct data_numbers {
+    double v[DATA_MAX_LIST];
+    size_t count;
+};
+
+struct data_texts {
+    const char *v[DATA_MAX_LIST]; /* borrowed from the section */
+    size_t count;
+};
+
+/* Every key any dataset knows, with its value or its default. Texts are borrowed. */
+struct data_values {
+    const char *name, *data_dir;
+    bool is_synthetic; /* data_dir: synthetic[:seed] */
+    uint64_t synthetic_seed;
+    int64_t train_subset, val_subset;
+    /* loader */
+    bool shuffle, drop_last_batch;
+    int64_t prefetch, workers;
+    uint64_t buffer;
+    const char *rng;
+    /* images */
+    int64_t size, height, width, channels, resize, crop, classes;
+    const char *normalize, *image_dtype;
+    struct data_numbers mean, std;
+    uint64_t decode_bytes;
+    bool flip, random_resized_crop;
+    int64_t crop_pad;
+    struct data_numbers scale, ratio;
+    /* files */
+    const char *train_images, *train_labels, *val_images, *val_labels;
+    struct data_texts train_files, val_files, fields;
+    const char *token_dtype;
+    /* language */
+    int64_t sequence_length, stride, vocabulary;
+    double validation_fraction;
+    const char *tokenizer, *merges;
+    /* benchmarks */
+    bool h5, apply_log;
+    const char *compression, *h5_normalize;
+    /* generated */
+    int64_t samples, val_samples, depth, noise, components;
+};
+
+struct data_row;
+
+/* Read `section` for the dataset it names. Mistakes go to report; EBB_EINPUT when there was one. */
+enum ebb_status data_section_read(const struct ebb_doc_node *section, const struct data_env *env,
+                                  data_report_fn report, void *context, struct data_values *values,
+                                  const struct data_row **row, struct ebb_error *err);
+
+/* ---- the table: open.c ---- */
+
+struct data_request {
+    enum data_split split;
+    uint64_t index; /* of the full split */
+    uint64_t seed, epoch;
+};
+
+struct data_row {
+    const char *name, *aliases; /* aliases: blank-separated */
+    const char *keys;           /* blank-separated, besides those of every set */
+    const char *required;       /* keys that must be given; alternatives joined by | */
+    bool can_synthesize, is_always_synthetic;
+    enum data_kind kind;
+    /* May change defaults before the section is read. */
+    void (*defaults)(struct data_values *values);
+    /* Rules between keys, beyond the table. Returns a message or NULL; *key is where. */
+    const char *(*check)(const struct data_values *values, const char **key);
+    /* Fill set->info (fields, counts) and set->state. On failure data_set close is called. */
+    enum ebb_status (*open)(struct data_set *set, const struct data_values *values,
+                            struct ebb_error *err);
+    enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
+                            void *const *fields, struct data_scratch *scratch,
+                            struct ebb_error *err);
+    void (*close)(struct data_set *set);
+};
+
+struct data_tokenizer;
+
+struct data_set {
+    struct data_info info;
+    const struct data_row *row;
+    enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
+                            void *const *fields, struct data_scratch *scratch,
+                            struct ebb_error *err);
+    void (*close)(struct data_set *set); /* of state */
+    void *state;                         /* the format's own */
+    uint32_t *subset[DATA_SPLITS];       /* NULL = all */
+    char *directory, *cache;             /* owned: of the environment */
+    uint64_t seed;                       /* of the run, or synthetic:<seed> */
+    bool is_first_subset;                /* subsets are the first k, not k at random */
+    struct data_loader_options loader;   /* what the section says */
+    bool is_block_validation;            /* validation shards are blocks */
+    struct data_tokenizer *tokenizer;    /* of text; owned */
+    const char *make_formats;            /* formats data_make knows for this set, first = default */
+};
+
+extern const struct data_row data_row_fashion_mnist, data_row_idx, data_row_cifar10,
+    data_row_cifar100, data_row_imagefolder, data_row_tokens, data_row_text, data_row_npy,
+    data_row_npz, data_row_hdf5, data_row_tfrecord, data_row_deepcam, data_row_cosmoflow,
+    data_row_bert, data_row_language, data_row_trees, data_row_gan, data_row_unet;
+
+const struct data_row *data_row_find(const char *name); /* name or alias; NULL */
+const struct data_row *data_row_at(size_t i);           /* NULL at the end */
+const char *data_row_nearest(const char *name);
+
+/* Describe a field; dims in the variable part, `rank` of them as int64_t. */
+void data_add_field(struct data_info *info, const char *name, enum data_dtype dtype, int rank,
+                    const int64_t *dims);
+
+/* Read raw index -> sample; `index` is after the subset. Scratch has info.scratch_bytes. */
+enum ebb_status data_read_with(const struct data_set *set, enum data_split split, uint64_t index,
+                               uint64_t seed, uint64_t epoch, void *const *fields,
+                               struct data_scratch *scratch, struct ebb_error *err);
+
+/* ---- random.c: Philox by coordinates ---- */
+
+enum data_stream_id { /* last counter word: what the numbers are for */
+                      DATA_STREAM_ORDER = 1,
+                      DATA_STREAM_SUBSET = 2,
+                      DATA_STREAM_AUGMENT = 3,
+                      DATA_STREAM_SYNTHETIC = 4,
+};
+
+/* A short run of draws at fixed coordinates: (seed; a, b, stream). */
+struct data_random {
+    uint32_t key[2], counter[4], words[4];
+    unsigned used;
+};
+void data_random_init(struct data_random *r, uint64_t seed, uint64_t a, uint32_t b,
+                      uint32_t stream);
+uint32_t data_random_u32(struct data_random *r);
+double data_random_unit(struct data_random *r); /* [0, 1), 24 bits */
+double data_random_between(struct data_random *r, double low, double high);
+uint64_t data_random_below(struct data_random *r, uint64_t n); /* n > 0 */
+double data_random_normal(struct data_random *r);
+
+/* Permute list[0..n) with the ebb order (Philox Fisher-Yates) of (seed, epoch). */
+void data_permute(uint32_t *list, uint64_t n, uint64_t seed, uint64_t epoch, uint32_t stream);
+
+#endif

@@ -1,0 +1,289 @@
+/* open.c - the table of datasets; opening, subsets, reading one sample. */
+#include "data/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+static const struct data_row *const rows[] = {
+    &data_row_fashion_mnist,
+    &data_row_idx,
+    &data_row_cifar10,
+    &data_row_cifar100,
+};
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+const struct data_row *data_row_at(size_t i)
+{
+    return i < ROW_COUNT ? rows[i] : NULL;
+}
+
+const char *data_name(size_t i)
+{
+    return i < ROW_COUNT ? rows[i]->name : NULL;
+}
+
+const struct data_row *data_row_find(const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (strcmp(rows[i]->name, name) == 0)
+            return rows[i];
+        for (const char *at = rows[i]->aliases; at && *at;) {
+            size_t length = strcspn(at, " ");
+            if (length == n && memcmp(at, name, n) == 0)
+                return rows[i];
+            at += length;
+            at += *at == ' ';
+        }
+    }
+    return NULL;
+}
+
+const char *data_row_nearest(const char *name)
+{
+    const char *names[ROW_COUNT];
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        names[i] = rows[i]->name;
+    return ebb_nearest(name, names, ROW_COUNT);
+}
+
+size_t data_dtype_bytes(enum data_dtype dtype)
+{
+    static const uint8_t bytes[] = {4, 8, 1, 2, 4, 8};
+    return bytes[dtype];
+}
+
+const char *data_dtype_text(enum data_dtype dtype)
+{
+    static const char *const text[] = {"f32", "f64", "u8", "i16", "i32", "i64"};
+    return text[dtype];
+}
+
+const char *data_kind_text(enum data_kind kind)
+{
+    static const char *const text[] = {"classes", "masks", "numbers", "language",
+                                       "masked",  "trees", "gan",     "arrays"};
+    return text[kind];
+}
+
+void data_add_field(struct data_info *info, const char *name, enum data_dtype dtype, int rank,
+                    const int64_t *dims)
+{
+    struct data_field *f = &info->fields[info->field_count++];
+    *f = (struct data_field){.name = name, .dtype = dtype, .rank = rank};
+    size_t bytes = data_dtype_bytes(dtype);
+    for (int i = 0; i < rank; i++) {
+        f->dims[i] = dims[i];
+        if (!ebb_mul_size(bytes, (size_t)dims[i], &bytes))
+            bytes = SIZE_MAX / 16; /* refused by set_check: no sample is that large */
+    }
+    f->bytes = bytes;
+    info->sample_bytes += bytes;
+}
+
+/* ---- opening ---- */
+
+static int compare_u32(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* k distinct samples, the same on all ranks (spec 1.4); in file order, for the disk's sake. */
+static enum ebb_status take_subset(struct data_set *set, enum data_split split, uint64_t k,
+                                   struct ebb_error *err)
+{
+    static const char *const words[] = {"train_subset", "val_subset"};
+    uint64_t n = set->info.full_count[split];
+    if (k == 0)
+        return EBB_OK;
+    if (k > n)
+        return ebb_fail(err, EBB_EINPUT, "data.%s: %llu samples wanted, %s has %llu", words[split],
+                        (unsigned long long)k, set->info.name, (unsigned long long)n);
+    set->info.count[split] = k;
+    if (set->is_first_subset || k == n)
+        return EBB_OK;
+    uint32_t *all = ebb_alloc(n * sizeof *all);
+    if (!all)
+        return ebb_no_memory(err, n * sizeof *all);
+    struct data_random r;
+    data_random_init(&r, set->seed, split, 0, DATA_STREAM_SUBSET);
+    for (uint64_t i = 0; i < n; i++)
+        all[i] = (uint32_t)i;
+    for (uint64_t i = 0; i < k; i++) {
+        uint64_t j = i + data_random_below(&r, n - i);
+        uint32_t t = all[i];
+        all[i] = all[j];
+        all[j] = t;
+    }
+    qsort(all, k, sizeof *all, compare_u32);
+    uint32_t *kept = ebb_realloc(all, k, sizeof *all);
+    set->subset[split] = kept ? kept : all;
+    set->info.resident_bytes += k * sizeof *all;
+    return EBB_OK;
+}
+
+static enum ebb_status set_check(struct data_set *set, struct ebb_error *err)
+{
+    struct data_info *info = &set->info;
+    for (size_t f = 0; f < info->field_count; f++) {
+        if (info->fields[f].bytes > (size_t)1 << 40)
+            return ebb_fail(err, EBB_ELIMIT, "%s: a sample's %s would have more than 1 TiB",
+                            info->name, info->fields[f].name);
+    }
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        if (info->full_count[s] > UINT32_MAX)
+            return ebb_fail(err, EBB_ELIMIT, "%s: %llu samples; at most 4294967295 are supported",
+                            info->name, (unsigned long long)info->full_count[s]);
+        info->count[s] = info->full_count[s];
+    }
+    if (info->full_count[DATA_TRAIN] == 0)
+        return ebb_fail(err, EBB_EINPUT, "%s: no training sample", info->name);
+    return EBB_OK;
+}
+
+static void loader_defaults(struct data_set *set, const struct data_values *v)
+{
+    bool is_torch = strcmp(v->rng, "torch") == 0;
+    set->loader = (struct data_loader_options){
+        .order = !v->shuffle ? DATA_SEQUENTIAL
+                 : is_torch  ? DATA_SHUFFLE_TORCH
+                             : DATA_SHUFFLE,
+        .drop_last = v->drop_last_batch,
+        .sampler_drop_last = set->loader.sampler_drop_last,
+        .workers = (int)v->workers,
+        .prefetch = (size_t)v->prefetch,
+        .buffer_bytes = v->buffer,
+    };
+}
+
+void data_loader_options_of(const struct data_set *set, enum data_split split,
+                            struct data_loader_options *options)
+{
+    *options = set->loader;
+    options->split = split;
+    if (split == DATA_VALIDATION) {
+        options->order = DATA_SEQUENTIAL;
+        options->drop_last = false;
+        options->epochs = 1;
+        options->sampler_drop_last = false;
+        options->shard = DATA_SHARD_BLOCK; /* every sample once, whatever the number of ranks */
+    }
+}
+
+enum ebb_status data_check(const struct ebb_doc_node *section, const struct data_env *env,
+                           data_report_fn report, void *context, struct ebb_error *err)
+{
+    struct data_values values;
+    const struct data_row *row;
+    return data_section_read(section, env, report, context, &values, &row, err);
+}
+
+enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_env *env,
+                          data_report_fn report, void *context, struct data_set **out,
+                          struct ebb_error *err)
+{
+    struct data_values values;
+    const struct data_row *row;
+    enum ebb_status status = data_section_read(section, env, report, context, &values, &row, err);
+    if (status != EBB_OK)
+        return status;
+    struct data_set *set = ebb_calloc(1, sizeof *set);
+    if (!set)
+        return ebb_no_memory(err, sizeof *set);
+    set->row = row;
+    set->read = row->read;
+    set->close = row->close;
+    set->info.name = row->name;
+    set->info.kind = row->kind;
+    set->info.is_synthetic = values.is_synthetic;
+    set->seed = env ? env->seed : 0;
+    set->directory = ebb_strdup(env && env->directory ? env->directory : "");
+    set->cache = env && env->cache ? ebb_strdup(env->cache) : NULL;
+    if (!set->directory || (env && env->cache && !set->cache))
+        status = ebb_no_memory(err, 256);
+    if (status == EBB_OK)
+        status = row->open(set, &values, err);
+    if (status == EBB_OK)
+        status = set_check(set, err);
+    if (status == EBB_OK)
+        status = take_subset(set, DATA_TRAIN, (uint64_t)values.train_subset, err);
+    if (status == EBB_OK)
+        status = take_subset(set, DATA_VALIDATION, (uint64_t)values.val_subset, err);
+    if (status != EBB_OK) {
+        data_close(set);
+        return ebb_context(err, status, "data");
+    }
+    loader_defaults(set, &values);
+    *out = set;
+    return EBB_OK;
+}
+
+void data_close(struct data_set *set)
+{
+    if (!set)
+        return;
+    if (set->close)
+        set->close(set);
+    for (int s = 0; s < DATA_SPLITS; s++)
+        ebb_free(set->subset[s]);
+    ebb_free(set->directory);
+    ebb_free(set->cache);
+    ebb_free(set);
+}
+
+const struct data_info *data_describe(const struct data_set *set)
+{
+    return &set->info;
+}
+
+/* ---- reading ---- */
+
+void *data_scratch_take(struct data_scratch *scratch, size_t bytes, struct ebb_error *err)
+{
+    size_t start = (scratch->used + 15) & ~(size_t)15;
+    if (start > scratch->bytes || bytes > scratch->bytes - start) {
+        ebb_fail(err, EBB_ELIMIT,
+                 "decoding needs %zu bytes more, %zu of the worker's %zu are taken", bytes,
+                 scratch->used, scratch->bytes);
+        return NULL;
+    }
+    scratch->used = start + bytes;
+    return scratch->memory + start;
+}
+
+size_t data_scratch_left(const struct data_scratch *scratch)
+{
+    return scratch->bytes - scratch->used;
+}
+
+enum ebb_status data_read_with(const struct data_set *set, enum data_split split, uint64_t index,
+                               uint64_t seed, uint64_t epoch, void *const *fields,
+                               struct data_scratch *scratch, struct ebb_error *err)
+{
+    if (index >= set->info.count[split])
+        return ebb_fail(err, EBB_EINPUT, "%s: sample %llu wanted, there are %llu", set->info.name,
+                        (unsigned long long)index, (unsigned long long)set->info.count[split]);
+    struct data_request request = {
+        .split = split,
+        .index = set->subset[split] ? set->subset[split][index] : index,
+        .seed = seed,
+        .epoch = epoch,
+    };
+    scratch->used = 0;
+    return set->read(set, &request, fields, scratch, err);
+}
+
+enum ebb_status data_read(const struct data_set *set, enum data_split split, uint64_t index,
+                          uint64_t seed, uint64_t epoch, void *const *fields, struct ebb_error *err)
+{
+    struct data_scratch scratch = {.bytes = set->info.scratch_bytes};
+    scratch.memory = ebb_alloc(scratch.bytes);
+    if (!scratch.memory)
+        return ebb_no_memory(err, scratch.bytes);
+    enum ebb_status status = data_read_with(set, split, index, seed, epoch, fields, &scratch, err);
+    ebb_free(scratch.memory);
+    return status;
+}

@@ -1,0 +1,99 @@
+/* pixels.c - bytes of an image to numbers; padding, cropping and flipping of small images. */
+#include "data/pixels.h"
+
+#include <string.h>
+
+void data_pixels_init(struct data_pixels *p, const struct data_values *v, int64_t channels,
+                      const struct data_norm *standard)
+{
+    *p = (struct data_pixels){.channels = channels, .is_u8 = strcmp(v->image_dtype, "u8") == 0};
+    for (int64_t c = 0; c < channels && c < DATA_PIXEL_CHANNELS; c++) {
+        double mean = 0, std = 1;
+        if (v->mean.count) {
+            mean = v->mean.v[v->mean.count == 1 ? 0 : c];
+            std = v->std.v[v->std.count == 1 ? 0 : c];
+        } else if (strcmp(v->normalize, "standard") == 0) {
+            mean = standard->mean[c];
+            std = standard->std[c];
+        }
+        bool is_raw = strcmp(v->normalize, "none") == 0 && !v->mean.count;
+        float m = (float)mean, s = (float)std;
+        for (int b = 0; b < 256; b++)
+            p->table[c][b] = is_raw ? (float)b : ((float)b / 255.0f - m) / s;
+    }
+}
+
+const char *data_pixels_check(const struct data_values *v, int64_t channels, const char **key)
+{
+    *key = "mean";
+    if (v->mean.count > 1 && (int64_t)v->mean.count != channels)
+        return "mean and std need one number, or one for each channel";
+    if (v->mean.count && strcmp(v->image_dtype, "u8") == 0)
+        return "bytes (image_dtype: u8) are not normalised: leave mean and std out";
+    return NULL;
+}
+
+struct place { /* which stored pixel a made one is */
+    int64_t dy, dx;
+    bool is_flipped;
+};
+
+static struct place small_place(const struct data_small *s, const struct data_request *request)
+{
+    struct place at = {.dy = -(s->size_y - s->height) / 2, .dx = -(s->size_x - s->width) / 2};
+    if (request->split != DATA_TRAIN || (!s->crop_pad && !s->flip))
+        return at;
+    struct data_random r;
+    data_random_init(&r, request->seed, request->index, (uint32_t)request->epoch,
+                     DATA_STREAM_AUGMENT);
+    uint64_t span = (uint64_t)(2 * s->crop_pad + 1);
+    int64_t y = (int64_t)data_random_below(&r, span), x = (int64_t)data_random_below(&r, span);
+    at.dy += y - s->crop_pad;
+    at.dx += x - s->crop_pad;
+    at.is_flipped = s->flip && (data_random_u32(&r) & 1);
+    return at;
+}
+
+/* One row: bytes in, black outside. */
+static void small_row(const struct data_small *s, const uint8_t *plane, int64_t y, struct place at,
+                      uint8_t *row)
+{
+    int64_t from = y + at.dy;
+    memset(row, 0, (size_t)s->size_x);
+    if (from < 0 || from >= s->height)
+        return;
+    const uint8_t *source = plane + from * s->width;
+    int64_t first = at.dx < 0 ? -at.dx : 0;
+    int64_t last = s->width - at.dx < s->size_x ? s->width - at.dx : s->size_x;
+    if (last > first)
+        memcpy(row + first, source + first + at.dx, (size_t)(last - first));
+    if (!at.is_flipped)
+        return;
+    for (int64_t i = 0, j = s->size_x - 1; i < j; i++, j--) {
+        uint8_t t = row[i];
+        row[i] = row[j];
+        row[j] = t;
+    }
+}
+
+void data_small_make(const struct data_small *s, const uint8_t *planes,
+                     const struct data_request *request, void *out)
+{
+    uint8_t row[4096]; /* size_x is checked when the set is opened */
+    struct place at = small_place(s, request);
+    uint8_t *bytes = out;
+    float *numbers = out;
+    for (int64_t c = 0; c < s->channels; c++) {
+        const uint8_t *plane = planes + (s->in_channels == 1 ? 0 : c) * s->height * s->width;
+        for (int64_t y = 0; y < s->size_y; y++) {
+            int64_t to = (c * s->size_y + y) * s->size_x;
+            small_row(s, plane, y, at, row);
+            if (s->pixels.is_u8) {
+                memcpy(bytes + to, row, (size_t)s->size_x);
+                continue;
+            }
+            for (int64_t x = 0; x < s->size_x; x++)
+                numbers[to + x] = s->pixels.table[c][row[x]];
+        }
+    }
+}
