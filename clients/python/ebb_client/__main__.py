@@ -1,0 +1,5 @@
+import sys
+
+from .trial import main
+
+sys.exit(main(sys.argv))

@@ -1,0 +1,212 @@
+"""Answering workloads: the loop a training script drives itself."""
+
+import math
+import os
+import shutil
+import sys
+import time
+
+from .job import Job
+from .link import Link, MasterLost
+from .store import publish, temporary_of, write_metadata
+
+EXIT_LOST = 75
+
+
+class Failed(Exception):
+    """Ends the trial with a reason; it is restarted from its last checkpoint."""
+
+    kind = "ERRORED"
+
+
+class InvalidHP(Failed):
+    """This sample of hyperparameters makes no sense; do not try it again."""
+
+    kind = "INVALID_HP"
+
+
+class UserCanceled(Failed):
+    """The user ended it."""
+
+    kind = "USER_CANCELED"
+
+
+def _number(value):
+    """A metric as it travels; None stays null."""
+    if value is None:
+        return None
+    value = float(value)  # numpy and torch scalars, too
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _metrics(metrics):
+    return {str(name): _number(value) for name, value in metrics.items()}
+
+
+def _average(rows):
+    sums, counts = {}, {}
+    for row in rows:
+        for name, value in row.items():
+            if value is not None:
+                sums[name] = sums.get(name, 0.0) + float(value)
+                counts[name] = counts.get(name, 0) + 1
+    return {name: _number(total / counts[name]) for name, total in sums.items()}
+
+
+class Workload:
+    """One job: ``kind`` is RUN_STEP, COMPUTE_VALIDATION_METRICS or CHECKPOINT_MODEL."""
+
+    def __init__(self, session, message):
+        self._session = session
+        self._rows = []
+        self._inputs = 0
+        self.message = message["workload"]
+        self.kind = self.message["kind"]
+        self.step = int(self.message.get("step_id") or 0)
+        self.batch_count = int(self.message.get("num_batches") or session.job.batches_per_step)
+        self.is_train = self.kind == "RUN_STEP"
+        self.is_validation = self.kind == "COMPUTE_VALIDATION_METRICS"
+        self.is_checkpoint = self.kind == "CHECKPOINT_MODEL"
+        self.directory = None  # of a checkpoint: write files here
+
+    def batches(self):
+        """Numbers of the batches to train, counted from 0 over the whole trial."""
+        first = (self.step - 1) * self._session.job.batches_per_step
+        for i in range(self.batch_count):
+            self._session.link.batch = first + i
+            yield first + i
+            self._session.link.check()
+
+    def report(self, metrics=None, num_inputs=None, **more):
+        """Metrics of one batch (a train step), or of the validation set."""
+        row = dict(metrics or {}, **more)
+        if self.is_train and "loss" not in row:
+            raise Failed("training metrics have no 'loss'")
+        if num_inputs is None:
+            num_inputs = self._session.job.global_batch_size if self.is_train else 0
+        self._inputs += int(num_inputs)
+        self._rows.append({name: value for name, value in row.items()})
+
+    def result(self):
+        if self.is_train:
+            if len(self._rows) != self.batch_count:
+                raise Failed("%d batches were reported, %d asked for" % (len(self._rows), self.batch_count))
+            return {
+                "num_inputs": self._inputs,
+                "batch_metrics": [_metrics(row) for row in self._rows],
+                "avg_metrics": _average(self._rows),
+            }
+        if self.is_validation:
+            if len(self._rows) != 1:
+                raise Failed("a validation must be reported once, not %d times" % len(self._rows))
+            return {"num_inputs": self._inputs, "validation_metrics": _metrics(self._rows[0])}
+        return publish(self.directory, self.message["path"], self.message["uuid"])
+
+
+class Session:
+    """The trial's side of one connection. Use it as a context manager: see :func:`connect`."""
+
+    def __init__(self, job=None):
+        self.job = job or Job()
+        self.hparams = self.job.hparams
+        self.config = self.job.config
+        self.data = self.job.data
+        self.seed = self.job.seed
+        self.checkpoint = self.job.checkpoint
+        self.link = Link(self.job)
+        self._step = self.checkpoint.step if self.checkpoint else 0
+        self._count = 0
+        self._current = None  # (seq, Workload, start)
+        self._last = None  # (seq, message) of the last answer
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, _traceback):
+        """An exception is reported before the process dies of it; a lost master is exit code 75."""
+        if isinstance(error, MasterLost):
+            self.link.close()
+            sys.stdout.flush()
+            os._exit(EXIT_LOST)
+        if isinstance(error, Exception):
+            self.fail(error)
+        self.link.close()
+        return False
+
+    @property
+    def should_stop(self):
+        """The master would like the slots back soon; finishing the step is fine."""
+        return self.link.should_stop
+
+    def hparam(self, name):
+        return self.job.hparam(name)
+
+    def workloads(self):
+        """Yields workloads until the trial is told to terminate; each is answered when the next is asked for."""
+        while True:
+            message = self.link.next()
+            work = message.get("workload") or {}
+            if work.get("kind") == "TERMINATE":
+                return
+            seq = message.get("seq")
+            if seq is None:
+                seq = self._count + 1
+            if self._last is not None and self._last[0] == seq:
+                self.link.answer(*self._last)
+                continue
+            yield self._begin(seq, message)
+            self._finish()
+
+    def _begin(self, seq, message):
+        work = Workload(self, message)
+        self._current = (seq, work, time.time())
+        if work.is_train and work.step != self._step + 1:
+            raise Failed("protocol: step %d was asked for after step %d" % (work.step, self._step))
+        if work.is_checkpoint:
+            work.directory = temporary_of(work.message["path"])
+            write_metadata(work.directory, self.job, work)
+        return work
+
+    def _finish(self):
+        seq, work, start = self._current
+        answer = {
+            "type": "DONE",
+            "seq": seq,
+            "workload": work.message,
+            "start": start,
+            "metrics": work.result(),
+            "end": time.time(),
+        }
+        self._current = None
+        if work.is_train:
+            self._step = work.step
+        self._send(seq, answer)
+
+    def _send(self, seq, answer):
+        self._count += 1
+        self._last = (seq, answer)
+        self.link.answer(seq, answer)
+
+    def fail(self, error):
+        """Report a failure of the workload in progress."""
+        seq, work, _ = self._current or (self._count + 1, None, 0)
+        if work is not None and work.directory and os.path.isdir(work.directory):
+            shutil.rmtree(work.directory, ignore_errors=True)
+        message = {
+            "type": "FAILED",
+            "seq": seq,
+            "workload": work.message if work else None,
+            "reason": "%s: %s" % (type(error).__name__, error),
+            "kind": getattr(error, "kind", "ERRORED"),
+        }
+        self._current = None
+        self._send(seq, message)
+
+
+def connect():
+    """Connect to the master that started this process."""
+    return Session()
