@@ -1,0 +1,466 @@
+/* checkpoint.c - a trial as files, and back (docs/formats/checkpoint.md).
+ *
+ *   state/weights.safetensors    weights and buffers, named as torch's state_dict names them
+ *   state/optimizer.safetensors  "<weight>.<state>", and "<weight>.grad" inside an accumulation
+ *   state/train.json             counters, position in the data, loss scale, threads, versions
+ *   manifest.json                path, bytes and SHA-256 of the others; written last
+ *
+ * Reading believes nothing that the manifest does not prove, and changes the trial only when
+ * everything was proved to fit. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/str.h"
+#include "train/sha256.h"
+#include "train/trial.h"
+
+enum { PATH_BYTES = 4096, FILES = 3, VERSION = 1 };
+
+static const char *const files[FILES] = {"state/weights.safetensors", "state/optimizer.safetensors",
+                                         "state/train.json"};
+
+/* ---- saving --------------------------------------------------------------------------------- */
+
+static bool is_partial(const struct train_trial *t)
+{
+    return t->has_gradients && t->batches % t->config.accumulate != 0;
+}
+
+static bool belongs(const struct train_trial *t, const struct train_slot *slot, bool is_weights)
+{
+    if (slot->kind == TRAIN_ITEM)
+        return is_weights;
+    return !is_weights && (slot->kind == TRAIN_STATE || is_partial(t));
+}
+
+static enum ebb_status save_tensors(struct train_trial *t, const char *path, bool is_weights,
+                                    struct ebb_error *err)
+{
+    size_t count = 0;
+    struct tensor_to_write *items = ebb_calloc(t->main.slot_count + 1, sizeof *items);
+    if (!items)
+        return ebb_no_memory(err, t->main.slot_count * sizeof *items);
+    for (size_t i = 0; i < t->main.slot_count; i++)
+        if (belongs(t, &t->main.slots[i], is_weights))
+            items[count++] = (struct tensor_to_write){.name = t->main.slots[i].name,
+                                                      .view = t->main.slots[i].view,
+                                                      .data = train_slot_bytes(t, i)};
+    enum ebb_status status = tensor_file_write(path, items, count, err);
+    ebb_free(items);
+    return status;
+}
+
+static const char *instruction_set(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512f") ? "x86_64 avx512f"
+           : __builtin_cpu_supports("avx2")  ? "x86_64 avx2"
+                                             : "x86_64";
+#else
+    return "other";
+#endif
+}
+
+static void put_int(struct ebb_json_writer *w, const char *key, int64_t value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_int(w, value);
+}
+
+static void put_text(struct ebb_json_writer *w, const char *key, const char *value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_string(w, value);
+}
+
+static void put_double(struct ebb_json_writer *w, const char *key, double value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_double(w, value);
+}
+
+static void write_scaler(const struct optim_scaler *s, struct ebb_json_writer *w)
+{
+    ebb_jsonw_key(w, "loss_scale");
+    ebb_jsonw_object(w);
+    put_double(w, "scale", s->scale);
+    put_int(w, "streak", s->streak);
+    put_int(w, "iteration", s->iteration);
+    put_int(w, "last_overflow", s->last_overflow);
+    put_int(w, "hysteresis", s->hysteresis);
+    ebb_jsonw_object_end(w);
+}
+
+static void write_state(struct train_trial *t, struct ebb_json_writer *w)
+{
+    struct data_position position;
+    ebb_jsonw_object(w);
+    put_text(w, "format", "ebb training state");
+    put_int(w, "version", VERSION);
+    put_text(w, "task", train_task_name(t->config.task));
+    put_text(w, "model", t->net.model->name);
+    put_int(w, "updates", t->updates);
+    put_int(w, "batches", t->batches);
+    put_int(w, "epoch", t->epoch);
+    put_int(w, "skipped", t->skipped);
+    put_int(w, "optimizer_steps", t->count.steps);
+    put_double(w, "optimizer_mu_product", t->count.mu_product);
+    put_text(w, "optimizer", t->config.optim.name);
+    put_int(w, "accumulate", t->config.accumulate);
+    put_int(w, "batch_size", t->config.batch_size);
+    ebb_jsonw_key(w, "rng_key"); /* all random numbers are functions of it and the counters */
+    ebb_jsonw_uint(w, t->config.seed);
+    write_scaler(&t->scaler, w);
+    put_int(w, "threads", train_engine_threads(t->engine));
+    put_text(w, "instruction_set", instruction_set());
+    put_text(w, "ebb", EBB_VERSION);
+    ebb_jsonw_key(w, "metrics"); /* told to the schedule, in order */
+    ebb_jsonw_array(w);
+    for (size_t i = 0; i < t->history_count; i++)
+        ebb_jsonw_double(w, t->history[i]);
+    ebb_jsonw_array_end(w);
+    ebb_jsonw_key(w, "data");
+    if (t->loader) {
+        data_loader_save(t->loader, &position);
+        data_position_write(&position, w);
+    } else {
+        ebb_jsonw_null(w);
+    }
+    ebb_jsonw_object_end(w);
+}
+
+static enum ebb_status save_state(struct train_trial *t, const char *path, struct ebb_error *err)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 2);
+    write_state(t, &w);
+    ebb_str_addc(&out, '\n');
+    enum ebb_status status = ebb_str_status(&out, err);
+    if (status == EBB_OK)
+        status = ebb_file_write_atomic(path, out.data, out.length, err);
+    ebb_str_fini(&out);
+    return status;
+}
+
+static enum ebb_status hash_file(const char *path, char text[TRAIN_SHA256_TEXT], uint64_t *bytes,
+                                 struct ebb_error *err)
+{
+    struct ebb_file_view view;
+    struct train_sha256 h;
+    EBB_TRY(ebb_file_view_open(&view, path, SIZE_MAX, err));
+    train_sha256_init(&h);
+    train_sha256_add(&h, view.data, view.length);
+    train_sha256_text(&h, text);
+    *bytes = view.length;
+    ebb_file_view_close(&view);
+    return EBB_OK;
+}
+
+static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    char path[PATH_BYTES], hash[TRAIN_SHA256_TEXT];
+    enum ebb_status status = EBB_OK;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 2);
+    ebb_jsonw_object(&w);
+    put_text(&w, "format", "ebb checkpoint");
+    put_int(&w, "version", VERSION);
+    ebb_jsonw_key(&w, "files");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < FILES && status == EBB_OK; i++) {
+        uint64_t bytes;
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        status = hash_file(path, hash, &bytes, err);
+        if (status != EBB_OK)
+            break;
+        ebb_jsonw_object(&w);
+        put_text(&w, "path", files[i]);
+        ebb_jsonw_key(&w, "bytes");
+        ebb_jsonw_uint(&w, bytes);
+        put_text(&w, "sha256", hash);
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    ebb_str_addc(&out, '\n');
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    if (status == EBB_OK)
+        status = ebb_str_status(&out, err);
+    if (status == EBB_OK)
+        status = ebb_file_write_atomic(path, out.data, out.length, err);
+    ebb_str_fini(&out);
+    return status;
+}
+
+enum ebb_status train_trial_save(struct train_trial *t, const char *dir, struct ebb_error *err)
+{
+    char path[PATH_BYTES];
+    if (strlen(dir) > PATH_BYTES - 64)
+        return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoint is too long");
+    snprintf(path, sizeof path, "%s/state", dir);
+    EBB_TRY(ebb_file_mkdirs(path, err));
+    snprintf(path, sizeof path, "%s/%s", dir, files[0]);
+    EBB_TRY(save_tensors(t, path, true, err));
+    snprintf(path, sizeof path, "%s/%s", dir, files[1]);
+    EBB_TRY(save_tensors(t, path, false, err));
+    snprintf(path, sizeof path, "%s/%s", dir, files[2]);
+    EBB_TRY(save_state(t, path, err));
+    return save_manifest(dir, err);
+}
+
+/* ---- proving -------------------------------------------------------------------------------- */
+
+static enum ebb_status prove_file(const char *dir, const struct ebb_doc_node *entry,
+                                  struct ebb_error *err)
+{
+    char path[PATH_BYTES], hash[TRAIN_SHA256_TEXT];
+    const char *name = ebb_doc_string(entry, "path", "");
+    const char *want = ebb_doc_string(entry, "sha256", "");
+    int64_t length = ebb_doc_int(entry, "bytes", -1);
+    uint64_t bytes;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    enum ebb_status status = hash_file(path, hash, &bytes, err);
+    if (status == EBB_ENOMEM)
+        return status;
+    if (status != EBB_OK)
+        return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s: %s is missing", dir, name);
+    if (length < 0 || bytes != (uint64_t)length)
+        return ebb_fail(err, EBB_ECORRUPT,
+                        "checkpoint %s: %s has %" PRIu64 " bytes, the manifest says %" PRId64, dir,
+                        name, bytes, length);
+    if (strcmp(hash, want) != 0)
+        return ebb_fail(err, EBB_ECORRUPT,
+                        "checkpoint %s: %s was changed: its SHA-256 is not the manifest's", dir,
+                        name);
+    return EBB_OK;
+}
+
+enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
+                                       struct ebb_error *err)
+{
+    char path[PATH_BYTES];
+    const struct ebb_doc_node *root;
+    struct ebb_error why = {0};
+    if (strlen(dir) > PATH_BYTES - 64)
+        return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoint is too long");
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    enum ebb_status status = ebb_doc_load(arena, path, &root, &why);
+    if (status == EBB_ENOMEM)
+        return ebb_fail(err, status, "%s", why.message);
+    if (status != EBB_OK)
+        return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s has no manifest: %s", dir, why.message);
+    const struct ebb_doc_node *list = ebb_doc_get(root, "files");
+    if (strcmp(ebb_doc_string(root, "format", ""), "ebb checkpoint") != 0 ||
+        ebb_doc_int(root, "version", 0) != VERSION || !list || list->kind != EBB_DOC_LIST)
+        return ebb_fail(err, EBB_ECORRUPT, "%s is no manifest of version %d", path, VERSION);
+    for (size_t f = 0; f < FILES; f++) { /* only the files we read: no path of its own choice */
+        size_t i = 0;
+        while (i < list->count && strcmp(ebb_doc_string(list->items[i], "path", ""), files[f]) != 0)
+            i++;
+        if (i == list->count)
+            return ebb_fail(err, EBB_ECORRUPT, "%s does not name %s", path, files[f]);
+        EBB_TRY(prove_file(dir, list->items[i], err));
+    }
+    return EBB_OK;
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+struct opened {
+    struct ebb_file_view view;
+    struct tensor_file file;
+    bool is_open;
+};
+
+static enum ebb_status open_tensors(struct opened *o, const char *path, struct ebb_error *err)
+{
+    EBB_TRY(ebb_file_view_open(&o->view, path, SIZE_MAX, err));
+    enum ebb_status status = tensor_file_read(&o->file, path, o->view.data, o->view.length, err);
+    if (status != EBB_OK)
+        ebb_file_view_close(&o->view);
+    o->is_open = status == EBB_OK;
+    return status;
+}
+
+static void close_tensors(struct opened *o)
+{
+    if (!o->is_open)
+        return;
+    tensor_file_fini(&o->file);
+    ebb_file_view_close(&o->view);
+    o->is_open = false;
+}
+
+/* Every slot that should be in the file is there with its shape and dtype. */
+static enum ebb_status check_tensors(const struct train_trial *t, const struct opened *o,
+                                     const char *path, bool is_weights, bool is_inside,
+                                     struct ebb_error *err)
+{
+    char want[96], found[96];
+    for (size_t i = 0; i < t->main.slot_count; i++) {
+        const struct train_slot *slot = &t->main.slots[i];
+        bool is_here = slot->kind == TRAIN_ITEM    ? is_weights
+                       : slot->kind == TRAIN_STATE ? !is_weights
+                                                   : !is_weights && is_inside;
+        const struct tensor_entry *e = is_here ? tensor_file_find(&o->file, slot->name) : NULL;
+        if (!is_here)
+            continue;
+        if (!e)
+            return ebb_fail(err, EBB_EINPUT, "%s has no '%s'", path, slot->name);
+        if (!tensor_same_shape(&e->view, &slot->view) || e->view.dtype != slot->view.dtype)
+            return ebb_fail(err, EBB_EINPUT, "%s: '%s' is %s %s, the model has %s %s", path,
+                            slot->name, tensor_dtype_name((enum tensor_dtype)e->view.dtype),
+                            tensor_shape_text(&e->view, found, sizeof found),
+                            tensor_dtype_name((enum tensor_dtype)slot->view.dtype),
+                            tensor_shape_text(&slot->view, want, sizeof want));
+    }
+    return EBB_OK;
+}
+
+static void copy_tensors(struct train_trial *t, const struct opened *o, enum train_slot_kind kind)
+{
+    for (size_t i = 0; i < t->main.slot_count; i++) {
+        const struct train_slot *slot = &t->main.slots[i];
+        const struct tensor_entry *e =
+            slot->kind == kind ? tensor_file_find(&o->file, slot->name) : NULL;
+        if (e)
+            memcpy(train_slot_bytes(t, i), e->data, slot->bytes);
+    }
+}
+
+static enum ebb_status differs(struct ebb_error *err, const char *path, const char *what,
+                               const char *was, const char *is)
+{
+    return ebb_fail(err, EBB_EINPUT, "%s: the checkpoint was made with %s %s, this run has %s",
+                    path, what, was, is);
+}
+
+static enum ebb_status check_state(const struct train_trial *t, const struct ebb_doc_node *root,
+                                   const char *path, struct ebb_error *err)
+{
+    const char *model = ebb_doc_string(root, "model", "?");
+    const char *optimizer = ebb_doc_string(root, "optimizer", "?");
+    int64_t threads = ebb_doc_int(root, "threads", 0);
+    int now = train_engine_threads(t->engine);
+    char was[32], is[32];
+    if (ebb_doc_int(root, "version", 0) != VERSION)
+        return ebb_fail(err, EBB_EINPUT, "%s: version %" PRId64 ", this program reads %d", path,
+                        ebb_doc_int(root, "version", 0), VERSION);
+    if (strcmp(model, t->net.model->name) != 0)
+        return differs(err, path, "model", model, t->net.model->name);
+    if (strcmp(optimizer, t->config.optim.name) != 0)
+        return differs(err, path, "optimizer", optimizer, t->config.optim.name);
+    snprintf(was, sizeof was, "%" PRId64, ebb_doc_int(root, "accumulate", 0));
+    snprintf(is, sizeof is, "%" PRId64, t->config.accumulate);
+    if (strcmp(was, is) != 0)
+        return differs(err, path, "aggregation_frequency", was, is);
+    if (threads != now && !t->options.any_threads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: the checkpoint was made with %" PRId64
+                        " threads, this run has %d: results would differ in their last bits (use "
+                        "--threads %" PRId64 ", or --any-threads to go on all the same)",
+                        path, threads, now, threads);
+    return EBB_OK;
+}
+
+static void take_state(struct train_trial *t, const struct ebb_doc_node *root)
+{
+    const struct ebb_doc_node *scale = ebb_doc_get(root, "loss_scale");
+    t->updates = ebb_doc_int(root, "updates", 0);
+    t->batches = ebb_doc_int(root, "batches", 0);
+    t->epoch = ebb_doc_int(root, "epoch", 0);
+    t->skipped = ebb_doc_int(root, "skipped", 0);
+    t->count.steps = ebb_doc_int(root, "optimizer_steps", 0);
+    t->count.mu_product = ebb_doc_double(root, "optimizer_mu_product", 0);
+    t->scaler.scale = ebb_doc_double(scale, "scale", t->scaler.scale);
+    t->scaler.streak = ebb_doc_int(scale, "streak", 0);
+    t->scaler.iteration = ebb_doc_int(scale, "iteration", 0);
+    t->scaler.last_overflow = ebb_doc_int(scale, "last_overflow", -1);
+    t->scaler.hysteresis = ebb_doc_int(scale, "hysteresis", t->scaler.hysteresis);
+}
+
+/* The schedule is told again what it was told before. */
+static enum ebb_status replay(struct train_trial *t, const struct ebb_doc_node *root,
+                              struct ebb_error *err)
+{
+    const struct ebb_doc_node *list = ebb_doc_get(root, "metrics");
+    t->history_count = 0;
+    for (size_t i = 0; list && list->kind == EBB_DOC_LIST && i < list->count; i++)
+        EBB_TRY(train_tell_metric(
+            t, list->items[i]->kind == EBB_DOC_NULL ? NAN : list->items[i]->number, err));
+    return EBB_OK;
+}
+
+static enum ebb_status resume(struct train_trial *t, struct ebb_arena *arena, const char *dir,
+                              struct opened *weights, struct opened *optimizer,
+                              struct ebb_error *err)
+{
+    char path[PATH_BYTES];
+    const struct ebb_doc_node *root;
+    struct data_position position;
+    snprintf(path, sizeof path, "%s/%s", dir, files[2]);
+    EBB_TRY(ebb_doc_load(arena, path, &root, err));
+    EBB_TRY(check_state(t, root, path, err));
+    int64_t batches = ebb_doc_int(root, "batches", 0);
+    bool is_inside = t->has_gradients && batches % t->config.accumulate != 0;
+    snprintf(path, sizeof path, "%s/%s", dir, files[1]);
+    EBB_TRY(open_tensors(optimizer, path, err));
+    EBB_TRY(check_tensors(t, optimizer, path, false, is_inside, err));
+    if (t->loader) {
+        EBB_TRY(data_position_read(ebb_doc_get(root, "data"), &position, err));
+        EBB_TRY(data_loader_restore(t->loader, &position, err));
+    }
+    copy_tensors(t, weights, TRAIN_ITEM);
+    copy_tensors(t, optimizer, TRAIN_STATE);
+    if (is_inside)
+        copy_tensors(t, optimizer, TRAIN_GRADIENT);
+    take_state(t, root);
+    return replay(t, root, err);
+}
+
+enum ebb_status train_trial_load(struct train_trial *t, const char *dir, enum train_load kind,
+                                 struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    struct opened weights = {0}, optimizer = {0};
+    char path[PATH_BYTES];
+    ebb_arena_init(&arena);
+    enum ebb_status status = train_checkpoint_prove(&arena, dir, err);
+    snprintf(path, sizeof path, "%s/%s", dir, files[0]);
+    if (status == EBB_OK)
+        status = open_tensors(&weights, path, err);
+    if (status == EBB_OK)
+        status = check_tensors(t, &weights, path, true, false, err);
+    if (status == EBB_OK && kind == TRAIN_RESUME)
+        status = resume(t, &arena, dir, &weights, &optimizer, err);
+    else if (status == EBB_OK)
+        copy_tensors(t, &weights, TRAIN_ITEM);
+    close_tensors(&weights);
+    close_tensors(&optimizer);
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+enum ebb_status train_trial_import(struct train_trial *t, const char *path, struct ebb_error *err)
+{
+    struct opened weights = {0};
+    EBB_TRY(open_tensors(&weights, path, err));
+    enum ebb_status status = check_tensors(t, &weights, path, true, false, err);
+    if (status == EBB_OK)
+        copy_tensors(t, &weights, TRAIN_ITEM);
+    close_tensors(&weights);
+    return status;
+}
+
+enum ebb_status train_trial_export(struct train_trial *t, const char *path, struct ebb_error *err)
+{
+    return save_tensors(t, path, true, err);
+}

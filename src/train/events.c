@@ -1,0 +1,157 @@
+/* events.c - TensorBoard event files: TFRecord frames around protobuf messages.
+ *
+ * A frame is: length (u64), masked crc32c of the length, bytes, masked crc32c of the bytes, little
+ * endian. Event: 1 wall_time (double), 2 step (int64), 3 file_version (string), 5 summary; Summary:
+ * 1 value (repeated); Value: 1 tag, 2 simple_value (float). */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/str.h"
+#include "train/train.h"
+
+struct train_events {
+    FILE *stream;
+    char *path;
+};
+
+static uint32_t crc32c(const unsigned char *p, size_t n)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    return ~crc;
+}
+
+static void put_u32(unsigned char *p, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(v >> (8 * i));
+}
+
+static uint32_t masked(const unsigned char *p, size_t n)
+{
+    uint32_t crc = crc32c(p, n);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static void put_varint(struct ebb_str *s, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        ebb_str_addc(s, (char)(unsigned char)(v | 0x80));
+    ebb_str_addc(s, (char)(unsigned char)v);
+}
+
+static void put_bytes(struct ebb_str *s, unsigned field, const char *bytes, size_t n)
+{
+    put_varint(s, field << 3 | 2);
+    put_varint(s, n);
+    ebb_str_addn(s, bytes, n);
+}
+
+static void put_time(struct ebb_str *event)
+{
+    struct timespec now;
+    double wall;
+    char bytes[sizeof wall];
+    clock_gettime(CLOCK_REALTIME, &now);
+    wall = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    memcpy(bytes, &wall, sizeof wall);
+    put_varint(event, 1 << 3 | 1);
+    ebb_str_addn(event, bytes, sizeof bytes);
+}
+
+static enum ebb_status write_frame(struct train_events *e, struct ebb_str *event,
+                                   struct ebb_error *err)
+{
+    unsigned char head[12], foot[4];
+    enum ebb_status status = ebb_str_status(event, err);
+    if (status == EBB_OK) {
+        size_t n = event->length;
+        put_u32(head, (uint32_t)n);
+        put_u32(head + 4, (uint32_t)((uint64_t)n >> 32));
+        put_u32(head + 8, masked(head, 8));
+        put_u32(foot, masked((const unsigned char *)event->data, n));
+        if (fwrite(head, 1, sizeof head, e->stream) != sizeof head ||
+            fwrite(event->data, 1, n, e->stream) != n ||
+            fwrite(foot, 1, sizeof foot, e->stream) != sizeof foot)
+            status = ebb_fail(err, EBB_EIO, "cannot write %s", e->path);
+    }
+    ebb_str_fini(event);
+    return status;
+}
+
+enum ebb_status train_events_open(struct train_events **events, const char *folder,
+                                  struct ebb_error *err)
+{
+    char host[64] = "localhost", path[4096];
+    EBB_TRY(ebb_file_mkdirs(folder, err));
+    gethostname(host, sizeof host - 1);
+    snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%s.%d", folder, (long long)time(NULL),
+             host, (int)getpid());
+    struct train_events *e = ebb_calloc(1, sizeof *e);
+    if (!e || !(e->path = ebb_strdup(path))) {
+        ebb_free(e);
+        return ebb_no_memory(err, sizeof *e);
+    }
+    e->stream = fopen(path, "wbe");
+    if (!e->stream) {
+        train_events_close(e, NULL);
+        return ebb_fail(err, EBB_EIO, "cannot write %s", path);
+    }
+    static const char version[] = "brain.Event:2";
+    struct ebb_str event;
+    ebb_str_init(&event);
+    put_time(&event);
+    put_bytes(&event, 3, version, sizeof version - 1);
+    enum ebb_status status = write_frame(e, &event, err);
+    if (status != EBB_OK)
+        train_events_close(e, NULL);
+    else
+        *events = e;
+    return status;
+}
+
+enum ebb_status train_events_scalar(struct train_events *e, const char *tag, int64_t step,
+                                    double value, struct ebb_error *err)
+{
+    struct ebb_str one, summary, event;
+    float simple = (float)value;
+    char bytes[sizeof simple];
+    ebb_str_init(&one);
+    ebb_str_init(&summary);
+    ebb_str_init(&event);
+    memcpy(bytes, &simple, sizeof simple);
+    put_bytes(&one, 1, tag, strlen(tag));
+    put_varint(&one, 2 << 3 | 5);
+    ebb_str_addn(&one, bytes, sizeof bytes);
+    put_bytes(&summary, 1, ebb_str_c(&one), one.length);
+    put_time(&event);
+    put_varint(&event, 2 << 3 | 0);
+    put_varint(&event, (uint64_t)step);
+    put_bytes(&event, 5, ebb_str_c(&summary), summary.length);
+    if (one.failed || summary.failed)
+        event.failed = true;
+    ebb_str_fini(&one);
+    ebb_str_fini(&summary);
+    return write_frame(e, &event, err);
+}
+
+enum ebb_status train_events_close(struct train_events *e, struct ebb_error *err)
+{
+    enum ebb_status status = EBB_OK;
+    if (!e)
+        return EBB_OK;
+    if (e->stream && fclose(e->stream) != 0)
+        status = ebb_fail(err, EBB_EIO, "cannot write %s", e->path);
+    ebb_free(e->path);
+    ebb_free(e);
+    return status;
+}

@@ -1,0 +1,147 @@
+/* expand.c - ${name} in sections, and single values set from the command line. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "train/train.h"
+
+/* Value of the name [text, text+n) among the hyperparameters; NULL: unknown. */
+static const struct ebb_doc_node *find(const struct ebb_doc_node *hparams, const char *text,
+                                       size_t n)
+{
+    for (size_t i = 0; hparams && hparams->kind == EBB_DOC_MAP && i < hparams->count; i++)
+        if (hparams->keys[i]->length == n && memcmp(hparams->keys[i]->text, text, n) == 0)
+            return hparams->items[i];
+    return NULL;
+}
+
+static void add_value(struct ebb_str *out, const struct ebb_doc_node *value)
+{
+    if (value->kind == EBB_DOC_STRING) {
+        ebb_str_addn(out, value->text, value->length);
+        return;
+    }
+    struct ebb_json_writer w;
+    ebb_jsonw_init(&w, out, 0);
+    ebb_doc_write_json(value, &w);
+}
+
+/* A copy of `value` that stands where `at` stands. */
+static const struct ebb_doc_node *put(struct ebb_arena *arena, const struct ebb_doc_node *value,
+                                      const struct ebb_doc_node *at)
+{
+    struct ebb_doc_node *copy = ebb_doc_new(arena, value->kind);
+    if (!copy)
+        return NULL;
+    *copy = *value;
+    copy->line = at->line;
+    copy->column = at->column;
+    return copy;
+}
+
+static const struct ebb_doc_node *expand_text(struct ebb_arena *arena,
+                                              const struct ebb_doc_node *node,
+                                              const struct ebb_doc_node *hparams)
+{
+    const char *at = node->text, *end = at + node->length;
+    if (!memchr(at, '$', node->length))
+        return node;
+    if (node->length > 3 && memcmp(at, "${", 2) == 0 && end[-1] == '}') {
+        const struct ebb_doc_node *value = find(hparams, at + 2, node->length - 3);
+        if (value)
+            return put(arena, value, node);
+    }
+    struct ebb_str out;
+    ebb_str_init(&out);
+    while (at < end) {
+        size_t left = (size_t)(end - at);
+        const char *close = left >= 2 && memcmp(at, "${", 2) == 0 ? memchr(at, '}', left) : NULL;
+        const struct ebb_doc_node *value =
+            close ? find(hparams, at + 2, (size_t)(close - at) - 2) : NULL;
+        if (left >= 3 && memcmp(at, "$${", 3) == 0) {
+            ebb_str_add(&out, "${");
+            at += 3;
+        } else if (value) {
+            add_value(&out, value);
+            at = close + 1;
+        } else {
+            ebb_str_addc(&out, *at++);
+        }
+    }
+    struct ebb_doc_node *text = out.failed ? NULL : ebb_doc_new_string(arena, ebb_str_c(&out));
+    ebb_str_fini(&out);
+    return text ? put(arena, text, node) : NULL;
+}
+
+const struct ebb_doc_node *train_expand(struct ebb_arena *arena, const struct ebb_doc_node *node,
+                                        const struct ebb_doc_node *hparams)
+{
+    if (!node)
+        return NULL;
+    if (node->kind == EBB_DOC_STRING)
+        return expand_text(arena, node, hparams);
+    if (node->kind != EBB_DOC_LIST && node->kind != EBB_DOC_MAP)
+        return node;
+    struct ebb_doc_node *copy = ebb_doc_new(arena, node->kind);
+    const struct ebb_doc_node **items = ebb_arena_calloc(arena, node->count + 1, sizeof *items);
+    if (!copy || !items)
+        return NULL;
+    for (size_t i = 0; i < node->count; i++)
+        if (!(items[i] = train_expand(arena, node->items[i], hparams)))
+            return NULL;
+    *copy = *node;
+    copy->items = items;
+    copy->owner = NULL;
+    return copy;
+}
+
+/* ---- --set ---------------------------------------------------------------------------------- */
+
+/* The mapping under `key`, as a copy that may be changed; made when absent. */
+static struct ebb_doc_node *open_map(struct ebb_arena *arena, struct ebb_doc_node *map,
+                                     const char *key, struct ebb_error *err)
+{
+    const struct ebb_doc_node *old = ebb_doc_get(map, key);
+    struct ebb_doc_node *copy = ebb_doc_new(arena, EBB_DOC_MAP);
+    if (old && old->kind != EBB_DOC_MAP && old->kind != EBB_DOC_NULL) {
+        ebb_fail(err, EBB_EINPUT, "'%s' is %s in the file, not a mapping", key,
+                 ebb_doc_kind_text(old->kind));
+        return NULL;
+    }
+    if (copy && old && old->kind == EBB_DOC_MAP) {
+        *copy = *old;
+        copy->owner = NULL;
+    }
+    if (!copy || !ebb_doc_set(arena, map, key, copy)) {
+        ebb_no_memory(err, sizeof *copy);
+        return NULL;
+    }
+    return copy;
+}
+
+enum ebb_status train_set(struct ebb_arena *arena, struct ebb_doc_node *root, const char *text,
+                          struct ebb_error *err)
+{
+    const char *equals = strchr(text, '=');
+    const struct ebb_doc_node *value;
+    if (!equals || equals == text)
+        return ebb_fail(err, EBB_EINPUT, "--set %s: must be key=value, as in opt.lr=0.1", text);
+    char *path = ebb_arena_strndup(arena, text, (size_t)(equals - text));
+    if (!path)
+        return ebb_no_memory(err, strlen(text));
+    enum ebb_status status =
+        ebb_doc_parse_yaml(arena, "--set", equals + 1, strlen(equals + 1), &value, err);
+    if (status != EBB_OK)
+        return ebb_context(err, status, "--set %s", text);
+    struct ebb_doc_node *map = root;
+    for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        *dot = '\0';
+        if (!(map = open_map(arena, map, path, err)))
+            return ebb_context(err, err ? err->status : EBB_EINPUT, "--set %s", text);
+    }
+    if (*path == '\0')
+        return ebb_fail(err, EBB_EINPUT, "--set %s: the key is empty", text);
+    if (!value && !(value = ebb_doc_new(arena, EBB_DOC_NULL)))
+        return ebb_no_memory(err, sizeof *value);
+    return ebb_doc_set(arena, map, path, value) ? EBB_OK : ebb_no_memory(err, sizeof *value);
+}

@@ -1,0 +1,231 @@
+/* run.c - one batch after another: inputs in, programs run, losses out. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "train/ports.h"
+#include "train/trial.h"
+
+/* ---- inputs and results of one run ---------------------------------------------------------- */
+
+static void fill_port(struct train_pass *p, const struct nn_port *port, int field, void *bytes,
+                      uint64_t count)
+{
+    struct train_trial *t = p->trial;
+    if (field >= 0)
+        train_port_fill(port, &t->info->fields[field], t->fields[field], bytes, count);
+    else if (port->is_generated)
+        nn_generate(&t->net, port, t->config.seed, p->number, bytes);
+    else
+        memset(bytes, 0, count); /* states that are not carried over */
+}
+
+static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_t count,
+                            struct ebb_error *err)
+{
+    struct train_pass *p = context;
+    const struct train_step *st = p->step;
+    for (size_t i = 0; i < st->input_count; i++)
+        if (st->input_ids[i] == tensor) {
+            fill_port(p, &st->inputs[i], p->trial->input_fields[i], bytes, count);
+            return EBB_OK;
+        }
+    for (size_t i = 0; i < st->target_count; i++)
+        if (st->target_ids[i] == tensor) {
+            fill_port(p, &st->targets[i], p->trial->target_fields[i], bytes, count);
+            return EBB_OK;
+        }
+    if (tensor == st->scalars_id && count == sizeof p->scalars)
+        memcpy(bytes, p->scalars, count);
+    else if (tensor == st->step_id && count == sizeof p->number)
+        memcpy(bytes, &p->number, count);
+    else if (tensor == st->scale_id && count == sizeof p->scale)
+        memcpy(bytes, &p->scale, count);
+    else if (tensor == st->weights_id && count <= sizeof p->trial->class_weights)
+        memcpy(bytes, p->trial->class_weights, count);
+    else
+        return ebb_fail(err, EBB_EINTERNAL, "input %u of the step, %" PRIu64 " bytes, is unknown",
+                        tensor, count);
+    return EBB_OK;
+}
+
+static enum ebb_status take(void *context, uint32_t tensor, const void *bytes, uint64_t count,
+                            struct ebb_error *err)
+{
+    struct train_pass *p = context;
+    const struct train_step *st = p->step;
+    float value = 0;
+    (void)err;
+    if (tensor == st->answer_id && p->answer)
+        p->answer(p->answer_context, st, bytes);
+    if (count < sizeof value)
+        return EBB_OK;
+    memcpy(&value, bytes, sizeof value);
+    if (tensor == st->loss_id)
+        p->loss = (double)value;
+    if (tensor == st->part_id)
+        p->part = (double)value;
+    if (tensor == st->norm_id)
+        p->norm = (double)value;
+    for (size_t i = 0; i < st->metric_count; i++)
+        if (tensor == st->metric_ids[i])
+            p->metrics[i] = (double)value;
+    return EBB_OK;
+}
+
+enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
+                               struct ebb_error *err)
+{
+    struct train_io io = {.context = pass, .fill = fill, .read = take};
+    pass->loss = pass->part = pass->norm = NAN;
+    return train_engine_run(pass->trial->engine, pass->step->program, &io, report, err);
+}
+
+/* ---- rates ---------------------------------------------------------------------------------- */
+
+enum ebb_status train_rate(const struct train_trial *t, double *rate, struct ebb_error *err)
+{
+    *rate = t->config.optim.lr;
+    if (!t->schedule)
+        return EBB_OK;
+    return optim_schedule_rate(
+        t->schedule, t->config.interval == TRAIN_PER_EPOCH ? t->epoch : t->updates, rate, err);
+}
+
+enum ebb_status train_tell_metric(struct train_trial *t, double metric, struct ebb_error *err)
+{
+    if (!t->schedule)
+        return EBB_OK;
+    EBB_TRY(
+        ebb_grow(&t->history, &t->history_capacity, t->history_count + 1, sizeof *t->history, err));
+    t->history[t->history_count++] = metric;
+    optim_schedule_metric(t->schedule, metric);
+    return EBB_OK;
+}
+
+/* Scalars of the next update. Counts it. */
+static enum ebb_status begin_update(struct train_trial *t, struct train_pass *pass, double *rate,
+                                    struct ebb_error *err)
+{
+    struct optim_config optim = t->config.optim;
+    double momentum;
+    EBB_TRY(train_rate(t, rate, err));
+    if (t->schedule &&
+        optim_schedule_momentum(
+            t->schedule, t->config.interval == TRAIN_PER_EPOCH ? t->epoch : t->updates, &momentum))
+        optim_set_momentum(&optim, momentum);
+    optim_step(&optim, &t->count, *rate, pass->scalars);
+    return EBB_OK;
+}
+
+/* ---- a batch -------------------------------------------------------------------------------- */
+
+static void add_report(struct train_trial *t, const struct exec_report *r)
+{
+    t->total.evictions_pressure += r->evictions_pressure;
+    t->total.remat_ops += r->remat_ops;
+    t->total.swapped_bytes += r->swapped_bytes;
+    if (r->peak_bytes > t->total.peak_bytes)
+        t->total.peak_bytes = r->peak_bytes;
+}
+
+static enum ebb_status load_batch(struct train_trial *t, struct train_batch *batch,
+                                  struct ebb_error *err)
+{
+    struct data_batch b;
+    uint64_t start = ebb_clock_ns();
+    batch->records = t->config.batch_size;
+    if (!t->loader)
+        return EBB_OK;
+    EBB_TRY(data_loader_next(t->loader, t->fields, &b, err));
+    if (b.count != (size_t)t->config.batch_size)
+        return ebb_fail(err, EBB_EINTERNAL, "the loader gave %zu samples instead of %" PRId64,
+                        b.count, t->config.batch_size);
+    batch->is_epoch_end = b.is_last;
+    batch->wait_ns = ebb_clock_ns() - start;
+    return EBB_OK;
+}
+
+/* Kept gradients begin at zero. */
+static void clear_gradients(struct train_trial *t)
+{
+    for (size_t i = 0; i < t->main.slot_count; i++)
+        if (t->main.slots[i].kind == TRAIN_GRADIENT)
+            memset(train_slot_bytes(t, i), 0, t->main.slots[i].bytes);
+}
+
+static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
+                             struct train_batch *batch, struct ebb_error *err)
+{
+    struct train_pass pass = {.trial = t, .step = &t->apply, .number = t->batches};
+    struct exec_report report = {0};
+    if (t->is_scaled && optim_scaler_update(&t->scaler, !isfinite(micro->norm))) {
+        t->skipped++;
+        batch->is_skipped = true;
+        clear_gradients(t);
+        return EBB_OK;
+    }
+    pass.scale = micro->scale > 0 ? 1.0f / micro->scale : 1.0f;
+    EBB_TRY(begin_update(t, &pass, &batch->rate, err));
+    EBB_TRY(train_pass_run(&pass, &report, err));
+    add_report(t, &report);
+    batch->norm = pass.norm;
+    clear_gradients(t);
+    return EBB_OK;
+}
+
+static enum ebb_status run_micro(struct train_trial *t, struct train_batch *batch,
+                                 struct ebb_error *err)
+{
+    struct train_pass pass = {.trial = t, .step = &t->main, .number = t->batches};
+    struct exec_report report = {0};
+    pass.scalars[0] = -1; /* adds: w - (-1) g */
+    pass.scalars[3] = 1;
+    pass.scalars[11] = 1;
+    pass.scale = (float)t->scaler.scale;
+    EBB_TRY(train_rate(t, &batch->rate, err));
+    EBB_TRY(train_pass_run(&pass, &report, err));
+    add_report(t, &report);
+    batch->loss = pass.loss;
+    batch->is_update = (t->batches + 1) % t->config.accumulate == 0;
+    return batch->is_update ? apply(t, &pass, batch, err) : EBB_OK;
+}
+
+static enum ebb_status run_step(struct train_trial *t, struct train_batch *batch,
+                                struct ebb_error *err)
+{
+    struct train_pass pass = {.trial = t, .step = &t->main, .number = t->batches};
+    struct exec_report report = {0};
+    EBB_TRY(begin_update(t, &pass, &batch->rate, err));
+    EBB_TRY(train_pass_run(&pass, &report, err));
+    add_report(t, &report);
+    batch->loss = pass.loss;
+    batch->norm = pass.norm;
+    batch->is_update = true;
+    return EBB_OK;
+}
+
+enum ebb_status train_trial_batch(struct train_trial *t, struct train_batch *batch,
+                                  struct ebb_error *err)
+{
+    uint64_t start = ebb_clock_ns();
+    *batch = (struct train_batch){.norm = NAN};
+    EBB_TRY(load_batch(t, batch, err));
+    EBB_TRY(t->has_gradients ? run_micro(t, batch, err) : run_step(t, batch, err));
+    t->batches++;
+    if (batch->is_update && !batch->is_skipped)
+        t->updates++;
+    if (batch->is_epoch_end)
+        t->epoch++;
+    batch->ns = ebb_clock_ns() - start;
+    t->busy_ns += batch->ns;
+    t->wait_ns += batch->wait_ns;
+    t->update_ns += batch->ns;
+    if (batch->is_update) {
+        t->times[t->time_count++ % TRAIN_TIMES] = t->update_ns;
+        t->update_ns = 0;
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,441 @@
+/* step.c - traces one program: forward, loss, backward, accumulation, clipping, update. */
+#include "train/step.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "grad/grad.h"
+#include "ops/ops.h"
+
+struct build { /* one tracing */
+    const struct train_step_options *o;
+    struct train_step *step;
+    struct ebb_arena *arena;
+    struct tensor_session *s;
+    struct nn_builder b;
+    tensor_id inputs[NN_PORTS], targets[NN_PORTS];
+    struct nn_output outputs[NN_PORTS];
+    size_t output_count;
+    tensor_id scalars, counter, weights, scale; /* step inputs */
+    tensor_id loss, part, norm, answer;
+    tensor_id *handles; /* per slot: newest version */
+    tensor_id *leaves;  /* per slot */
+    size_t *trained;    /* items that the optimizer updates */
+    size_t trained_count;
+    tensor_id *gradients; /* per trained item */
+};
+
+static bool is_trained(const struct nn_item *item)
+{
+    return item->is_trained;
+}
+
+/* ---- leaves --------------------------------------------------------------------------------- */
+
+static uint64_t view_bytes(const struct tensor_view *view)
+{
+    return (uint64_t)tensor_count(view) * tensor_dtype_bytes((enum tensor_dtype)view->dtype);
+}
+
+static tensor_id add_slot(struct build *x, enum train_slot_kind kind, size_t item, size_t state,
+                          const char *name)
+{
+    const struct nn_item *i = nn_item_at(&x->b, item);
+    size_t at = x->step->slot_count++;
+    struct train_slot *slot = &x->step->slots[at];
+    *slot = (struct train_slot){.name = name,
+                                .kind = kind,
+                                .item = item,
+                                .state = state,
+                                .is_buffer = i->role == NN_BUFFER,
+                                .view = i->view,
+                                .bytes = view_bytes(&i->view)};
+    if (kind == TRAIN_STATE)
+        slot->initial = optim_state_initial(&x->o->config->optim, state);
+    x->leaves[at] = kind == TRAIN_ITEM
+                        ? i->leaf
+                        : tensor_leaf(x->s, TENSOR_F32, i->view.rank, i->view.dims, name);
+    x->handles[at] = x->leaves[at];
+    return x->leaves[at];
+}
+
+/* The persistent leaves, in the order every program has. Items were made by the model. */
+static enum ebb_status declare(struct build *x, struct ebb_error *err)
+{
+    const struct optim_config *optim = &x->o->config->optim;
+    size_t items = nn_item_count(&x->b), states = optim_state_count(optim);
+    size_t most = items * (2 + states) + 1;
+    x->step->slots = ebb_arena_calloc(x->arena, most, sizeof *x->step->slots);
+    x->leaves = ebb_arena_calloc(x->arena, most, sizeof *x->leaves);
+    x->handles = ebb_arena_calloc(x->arena, most, sizeof *x->handles);
+    x->trained = ebb_arena_calloc(x->arena, items + 1, sizeof *x->trained);
+    x->gradients = ebb_arena_calloc(x->arena, items + 1, sizeof *x->gradients);
+    if (!x->step->slots || !x->leaves || !x->handles || !x->trained || !x->gradients)
+        return ebb_no_memory(err, most * sizeof *x->step->slots);
+    for (size_t i = 0; i < items; i++) {
+        const struct nn_item *item = nn_item_at(&x->b, i);
+        char *name = ebb_arena_printf(x->arena, "%s", item->name);
+        if (!name)
+            return ebb_no_memory(err, strlen(item->name));
+        add_slot(x, TRAIN_ITEM, i, 0, name);
+        if (item->role != NN_BUFFER)
+            x->step->parameters += (uint64_t)tensor_count(&item->view);
+        if (is_trained(item))
+            x->trained[x->trained_count++] = i;
+    }
+    tensor_label(x->s, NULL);
+    for (size_t k = 0; k < x->trained_count * states; k++) {
+        size_t item = x->trained[k / states];
+        char *name = ebb_arena_printf(x->arena, "%s.%s", nn_item_at(&x->b, item)->name,
+                                      optim_state_name(optim, k % states));
+        if (!name)
+            return ebb_no_memory(err, 64);
+        add_slot(x, TRAIN_STATE, item, k % states, name);
+    }
+    for (size_t k = 0; x->o->has_gradients && k < x->trained_count; k++) {
+        char *name = ebb_arena_printf(x->arena, "%s.grad", nn_item_at(&x->b, x->trained[k])->name);
+        if (!name)
+            return ebb_no_memory(err, 64);
+        add_slot(x, TRAIN_GRADIENT, x->trained[k], 0, name);
+    }
+    return tensor_status(x->s, err);
+}
+
+/* Places in the list of slots: of an item, of state k or the kept gradient of trained item i. */
+static size_t item_slot(const struct build *x, size_t i)
+{
+    return x->trained[i];
+}
+
+static size_t state_slot(const struct build *x, size_t i, size_t k)
+{
+    return nn_item_count(&x->b) + i * optim_state_count(&x->o->config->optim) + k;
+}
+
+static size_t gradient_slot(const struct build *x, size_t i)
+{
+    return state_slot(x, x->trained_count, 0) + i;
+}
+
+/* ---- forward and loss ----------------------------------------------------------------------- */
+
+static tensor_id port_leaf(struct build *x, const struct nn_port *port)
+{
+    return tensor_leaf(x->s, (enum tensor_dtype)port->view.dtype, port->view.rank, port->view.dims,
+                       port->name);
+}
+
+static enum ebb_status forward(struct build *x, struct ebb_error *err)
+{
+    struct train_step *st = x->step;
+    tensor_set_phase(x->s, TRACE_FORWARD);
+    st->input_count = nn_inputs(x->o->net, x->o->batch, st->inputs);
+    EBB_TRY(nn_leaves(&x->b, x->o->net, x->o->batch, x->inputs, err));
+    EBB_TRY(nn_build(&x->b, x->o->net, x->inputs, x->outputs, &x->output_count, err));
+    return tensor_status(x->s, err);
+}
+
+/* The target of output i; leaves are named after it. */
+static tensor_id target(struct build *x, size_t i)
+{
+    struct train_step *st = x->step;
+    struct nn_port *port = &st->targets[st->target_count];
+    *port = x->outputs[i].target;
+    if (!port->name)
+        port->name = "target";
+    x->targets[st->target_count++] = port_leaf(x, port);
+    return x->targets[st->target_count - 1];
+}
+
+/* The loss of output i: by the section for the first, by the model for the others. */
+static tensor_id output_loss(struct build *x, size_t i, bool is_first)
+{
+    const struct train_config *c = x->o->config;
+    const struct nn_output *out = &x->outputs[i];
+    if (out->kind == NN_LOSS)
+        return out->id;
+    if (out->kind != NN_LOGITS && out->kind != NN_VALUES)
+        return TENSOR_NONE;
+    if (!out->loss)
+        return TENSOR_NONE;
+    tensor_id goal = target(x, i);
+    if (!is_first || !c->loss)
+        return nn_op(&x->b, out->loss, 2, (tensor_id[]){out->id, goal}, NULL, NULL);
+    float values[TRAIN_MAX_WEIGHTS];
+    int64_t count = (int64_t)train_loss_weights(c->loss, values, TRAIN_MAX_WEIGHTS);
+    if (count > TRAIN_MAX_WEIGHTS)
+        return tensor_fail(x->s, EBB_EINPUT, "loss.weight: more than %d weights",
+                           TRAIN_MAX_WEIGHTS);
+    if (count)
+        x->weights = tensor_leaf(x->s, TENSOR_F32, 1, &count, "class_weights");
+    return train_loss(&x->b, c->loss, out->id, goal, x->weights);
+}
+
+static enum ebb_status losses(struct build *x, struct ebb_error *err)
+{
+    tensor_label(x->s, "loss");
+    for (size_t i = 0; i < x->output_count; i++) {
+        tensor_id loss = output_loss(x, i, !x->part.v);
+        if (!loss.v)
+            continue;
+        if (!x->part.v)
+            x->part = loss;
+        x->loss = x->loss.v ? ops_add(x->s, x->loss, loss) : loss;
+    }
+    EBB_TRY(tensor_status(x->s, err));
+    if (!x->loss.v)
+        return ebb_fail(err, EBB_EINPUT, "model %s has no loss: it cannot be trained",
+                        x->o->net->model->name);
+    return EBB_OK;
+}
+
+/* What metrics are computed from. */
+static void answers(struct build *x)
+{
+    const struct nn_output *out = &x->outputs[0];
+    struct train_step *st = x->step;
+    if (!x->output_count || !st->target_count)
+        return;
+    if (x->o->net->model->task == NN_LANGUAGE_MODEL)
+        return; /* the loss tells everything */
+    if (out->kind == NN_LOGITS && st->targets[0].kind == NN_CLASSES) {
+        st->answer = TRAIN_CLASS;
+        x->answer = nn_op(&x->b, "argmax", 1, &out->id, NULL, "{\"dim\": 1}");
+    } else {
+        st->answer = out->kind == NN_LOGITS ? TRAIN_LOGIT : TRAIN_VALUE;
+        x->answer = ops_contiguous(x->s, out->id);
+    }
+}
+
+/* ---- backward and update -------------------------------------------------------------------- */
+
+static enum ebb_status backward(struct build *x, struct ebb_error *err)
+{
+    const struct train_config *c = x->o->config;
+    tensor_id loss = x->loss;
+    tensor_id *wanted = ebb_arena_calloc(x->arena, x->trained_count + 1, sizeof *wanted);
+    if (!wanted)
+        return ebb_no_memory(err, x->trained_count * sizeof *wanted);
+    if (c->accumulate > 1 && c->average)
+        loss = ops_mul_scalar(x->s, loss, (float)(1.0 / (double)c->accumulate));
+    if (x->o->is_scaled)
+        loss = ops_mul(x->s, loss, ops_reshape(x->s, x->scale, 0, NULL));
+    for (size_t i = 0; i < x->trained_count; i++)
+        wanted[i] = nn_item_at(&x->b, x->trained[i])->id;
+    EBB_TRY(grad_backward(x->s, &loss, NULL, 1, wanted, x->trained_count, x->gradients, err));
+    tensor_set_phase(x->s, TRACE_UPDATE);
+    return tensor_status(x->s, err);
+}
+
+/* kept += gradient: the plain update with rate -1, exactly w - (-1) g. */
+static enum ebb_status accumulate(struct build *x, struct ebb_error *err)
+{
+    for (size_t i = 0; i < x->trained_count; i++) {
+        size_t at = gradient_slot(x, i);
+        tensor_id out[1 + OPS_UPDATE_STATES];
+        if (!x->gradients[i].v)
+            continue;
+        tensor_label(x->s, nn_item_at(&x->b, x->trained[i])->name);
+        tensor_id g = ops_contiguous(x->s, x->gradients[i]);
+        ops_update(x->s, OPS_SGD, 0, x->scalars, g, x->leaves[at], NULL, 0, out);
+        x->handles[at] = out[0];
+    }
+    if (x->o->is_scaled) { /* is any of them infinite? */
+        tensor_id sum = TENSOR_NONE;
+        for (size_t i = 0; i < x->trained_count; i++) {
+            size_t at = gradient_slot(x, i);
+            tensor_id q = ops_sum_squares(x->s, x->handles[at]);
+            sum = sum.v ? ops_add(x->s, sum, q) : q;
+        }
+        x->norm = sum;
+    }
+    return tensor_status(x->s, err);
+}
+
+static void clip(struct build *x)
+{
+    const struct train_config *c = x->o->config;
+    tensor_id *given = x->gradients;
+    size_t count = 0;
+    tensor_label(x->s, "clip");
+    if (x->o->is_scaled) /* scale: 1 / loss scale here */
+        for (size_t i = 0; i < x->trained_count; i++)
+            if (given[i].v)
+                given[i] = ops_mul(x->s, given[i], ops_reshape(x->s, x->scale, 0, NULL));
+    if (c->clip_value > 0)
+        for (size_t i = 0; i < x->trained_count; i++)
+            if (given[i].v)
+                given[i] = ops_clamp(x->s, given[i], (float)-c->clip_value, (float)c->clip_value);
+    if (!(c->clip_norm > 0))
+        return;
+    tensor_id *dense = ebb_arena_calloc(x->arena, x->trained_count + 1, sizeof *dense);
+    if (!dense)
+        return;
+    for (size_t i = 0; i < x->trained_count; i++)
+        if (given[i].v)
+            dense[count++] = given[i];
+    optim_clip(x->s, dense, count, c->clip_norm, &x->norm);
+    count = 0;
+    for (size_t i = 0; i < x->trained_count; i++)
+        if (given[i].v)
+            given[i] = dense[count++];
+}
+
+/* Newest gradients first: the backward pass ends with the first layers, and an update may follow
+ * its gradient at once. */
+static enum ebb_status update(struct build *x, struct ebb_error *err)
+{
+    const struct optim_config *optim = &x->o->config->optim;
+    size_t states = optim_state_count(optim);
+    clip(x);
+    for (size_t i = x->trained_count; i-- > 0;) {
+        size_t item = x->trained[i], at = item_slot(x, i);
+        tensor_id old[OPS_UPDATE_STATES] = {0}, out[1 + OPS_UPDATE_STATES];
+        if (!x->gradients[i].v)
+            continue;
+        for (size_t k = 0; k < states; k++)
+            old[k] = x->leaves[state_slot(x, i, k)];
+        tensor_label(x->s, nn_item_at(&x->b, item)->name);
+        tensor_id g = ops_contiguous(x->s, x->gradients[i]);
+        ops_update(x->s, optim->kind, optim_flags(optim), x->scalars, g, x->leaves[at], old, states,
+                   out);
+        x->handles[at] = out[0];
+        for (size_t k = 0; k < states; k++)
+            x->handles[state_slot(x, i, k)] = out[1 + k];
+    }
+    tensor_label(x->s, NULL);
+    return tensor_status(x->s, err);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static void keep(struct build *x)
+{
+    struct train_step *st = x->step;
+    for (size_t i = 0; i < st->slot_count; i++) {
+        const struct train_slot *slot = &st->slots[i];
+        /* A buffer, or a weight that the model updates itself, has a newer handle than its leaf. */
+        if (slot->kind == TRAIN_ITEM && x->handles[i].v == x->leaves[i].v)
+            x->handles[i] = nn_item_at(&x->b, slot->item)->id;
+        tensor_keep(x->s, x->handles[i]);
+    }
+    tensor_id results[] = {x->loss, x->part, x->norm, x->answer};
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+        if (results[i].v)
+            tensor_keep(x->s, results[i]);
+    for (size_t i = 0; i < x->output_count && st->kind != TRAIN_APPLY; i++)
+        if (x->outputs[i].kind == NN_METRIC)
+            tensor_keep(x->s, x->outputs[i].id);
+}
+
+static uint32_t place(const struct build *x, const uint32_t *map, tensor_id id)
+{
+    uint32_t at = id.v ? tensor_trace_id(x->s, id) : TRACE_NONE;
+    return at == TRACE_NONE ? at : map[at];
+}
+
+static void find_places(struct build *x, const uint32_t *map)
+{
+    struct train_step *st = x->step;
+    for (size_t i = 0; i < st->slot_count; i++)
+        st->slots[i].tensor = place(x, map, x->leaves[i]);
+    for (size_t i = 0; i < st->input_count; i++)
+        st->input_ids[i] = place(x, map, x->inputs[i]);
+    for (size_t i = 0; i < st->target_count; i++)
+        st->target_ids[i] = place(x, map, x->targets[i]);
+    st->scalars_id = place(x, map, x->scalars);
+    st->step_id = place(x, map, x->counter);
+    st->weights_id = place(x, map, x->weights);
+    st->scale_id = place(x, map, x->scale);
+    st->loss_id = place(x, map, x->loss);
+    st->part_id = place(x, map, x->part);
+    st->norm_id = place(x, map, x->norm);
+    st->answer_id = place(x, map, x->answer);
+    if (x->answer.v)
+        st->answer_view = *tensor_view_of(x->s, x->answer);
+    for (size_t i = 0; i < x->output_count && st->kind != TRAIN_APPLY; i++)
+        if (x->outputs[i].kind == NN_METRIC) {
+            st->metric_names[st->metric_count] =
+                ebb_arena_printf(x->arena, "%s", x->outputs[i].name);
+            st->metric_ids[st->metric_count++] = place(x, map, x->outputs[i].id);
+        }
+}
+
+static const char *const kind_names[] = {"step", "micro", "apply", "eval"};
+
+static enum ebb_status finish(struct build *x, struct ebb_error *err)
+{
+    struct trace *plain = NULL, *trace = NULL;
+    char name[128];
+    keep(x);
+    snprintf(name, sizeof name, "%s %s, batch %lld", x->o->net->model->name, kind_names[x->o->kind],
+             (long long)x->o->batch);
+    EBB_TRY(tensor_finish(x->s, name, &plain, err));
+    uint32_t *map = ebb_calloc((size_t)plain->tensor_count + 1, sizeof *map);
+    enum ebb_status status = map ? train_hoist(plain, &trace, map, err)
+                                 : ebb_no_memory(err, plain->tensor_count * sizeof *map);
+    if (status == EBB_OK) {
+        find_places(x, map);
+        x->step->trace = trace;
+    }
+    trace_destroy(plain);
+    ebb_free(map);
+    return status;
+}
+
+/* Only the update: the model is built for its items, and nothing keeps its forward pass. */
+static enum ebb_status build_apply(struct build *x, struct ebb_error *err)
+{
+    tensor_set_phase(x->s, TRACE_UPDATE);
+    for (size_t i = 0; i < x->trained_count; i++)
+        x->gradients[i] = x->leaves[gradient_slot(x, i)];
+    return update(x, err);
+}
+
+static enum ebb_status build(struct build *x, struct ebb_error *err)
+{
+    enum train_program_kind kind = x->o->kind;
+    EBB_TRY(forward(x, err));
+    if (kind != TRAIN_APPLY)
+        EBB_TRY(losses(x, err));
+    EBB_TRY(declare(x, err));
+    if (kind == TRAIN_EVAL)
+        answers(x);
+    else if (kind == TRAIN_APPLY)
+        EBB_TRY(build_apply(x, err));
+    else {
+        EBB_TRY(backward(x, err));
+        EBB_TRY(kind == TRAIN_MICRO ? accumulate(x, err) : update(x, err));
+    }
+    EBB_TRY(tensor_status(x->s, err));
+    return finish(x, err);
+}
+
+enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_step_options *options,
+                                 struct train_step *step, struct ebb_error *err)
+{
+    static const enum nn_precision precisions[] = {
+        [TRAIN_FP32] = NN_FP32, [TRAIN_BF16] = NN_BF16, [TRAIN_FP16] = NN_FP16};
+    struct train_step out = {.kind = options->kind, .batch = options->batch};
+    struct build x = {.o = options, .step = &out, .arena = arena};
+    const int64_t one = 1, many = OPS_UPDATE_SCALARS;
+    EBB_TRY(tensor_session_create(&x.s, options->backend, err));
+    x.counter = tensor_leaf(x.s, TENSOR_I64, 1, &one, "step");
+    x.scalars = tensor_leaf(x.s, TENSOR_F32, 1, &many, "step_scalars");
+    if (options->is_scaled)
+        x.scale = tensor_leaf(x.s, TENSOR_F32, 1, &one, "loss_scale");
+    struct nn_mode mode = {.is_training =
+                               options->kind == TRAIN_STEP || options->kind == TRAIN_MICRO,
+                           .precision = precisions[options->config->precision],
+                           .seed = options->config->seed,
+                           .step = x.counter};
+    nn_builder_init(&x.b, x.s, &mode);
+    enum ebb_status status = build(&x, err);
+    nn_builder_fini(&x.b);
+    tensor_session_destroy(x.s);
+    if (status == EBB_OK)
+        *step = out;
+    return status;
+}

@@ -1,0 +1,86 @@
+/* step.h - private to train: one traced program with the places of everything it reads and makes.
+ *
+ * Kinds of programs:
+ *   TRAIN_STEP   forward, loss, backward, clipping, update: a whole update of one batch
+ *   TRAIN_MICRO  forward, loss x 1/A, backward, added to the kept gradients
+ *   TRAIN_APPLY  clipping and update from the kept gradients
+ *   TRAIN_EVAL   forward in evaluation mode, loss, answers
+ * All declare the same persistent leaves in the same order: items of the model, states of the
+ * optimizer, kept gradients (when there are any). */
+#ifndef EBB_TRAIN_STEP_H
+#define EBB_TRAIN_STEP_H
+
+#include "train/engine.h"
+#include "train/internal.h"
+
+enum train_program_kind { TRAIN_STEP, TRAIN_MICRO, TRAIN_APPLY, TRAIN_EVAL };
+
+enum train_slot_kind { TRAIN_ITEM, TRAIN_STATE, TRAIN_GRADIENT };
+
+struct train_slot { /* a persistent leaf */
+    const char
+        *name; /* weights as torch names them; states "name.exp_avg"; gradients "name.grad" */
+    enum train_slot_kind kind;
+    size_t item;    /* of the model */
+    size_t state;   /* TRAIN_STATE: which */
+    float initial;  /* TRAIN_STATE */
+    bool is_buffer; /* an item that is no parameter */
+    struct tensor_view view;
+    uint64_t bytes;
+    uint32_t tensor; /* leaf in the trace of the program it was described with */
+};
+
+enum train_answer { TRAIN_NO_ANSWER, TRAIN_CLASS, TRAIN_LOGIT, TRAIN_VALUE };
+
+struct train_step {
+    enum train_program_kind kind;
+    int64_t batch;
+    struct nn_port inputs[NN_PORTS], targets[NN_PORTS];
+    uint32_t input_ids[NN_PORTS], target_ids[NN_PORTS];
+    size_t input_count, target_count;
+    uint32_t scalars_id, step_id, weights_id, scale_id; /* step inputs; TRACE_NONE: not read */
+    uint32_t loss_id, part_id, norm_id;                 /* kept scalars; part: of output 0 alone */
+    uint32_t answer_id;
+    enum train_answer answer;
+    struct tensor_view answer_view;
+    const char *metric_names[NN_PORTS];
+    uint32_t metric_ids[NN_PORTS];
+    size_t metric_count;
+    uint64_t parameters;
+    struct train_slot *slots; /* in the arena */
+    size_t slot_count;
+    struct trace *trace;           /* owned until an engine takes it */
+    struct train_program *program; /* the engine's */
+};
+
+struct train_step_options {
+    enum train_program_kind kind;
+    int64_t batch;
+    const struct train_config *config;
+    const struct nn_config *net; /* adapted to the data */
+    void *backend;
+    bool has_gradients; /* kept gradients are among the persistent leaves */
+    bool is_scaled;     /* losses times a scale, read from a step input */
+};
+
+/* Traces one program. Names, ports and slots live in the arena. */
+enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_step_options *options,
+                                 struct train_step *step, struct ebb_error *err);
+
+/* ---- losses (loss.c) ---- */
+
+enum { TRAIN_MAX_WEIGHTS = 4096 };
+/* Weights of classes in the section; returns their number. */
+size_t train_loss_weights(const struct ebb_doc_node *map, float *weights, size_t most);
+tensor_id train_loss(struct nn_builder *b, const struct ebb_doc_node *map, tensor_id answer,
+                     tensor_id target, tensor_id weights);
+
+/* ---- hoist.c ---- */
+
+/* The same trace with every op of the update as early as it can be: right after the gradient it
+ * reads is complete and nothing needs the old weights any more. So gradients need not all live at
+ * once. map[old tensor] = new tensor. */
+enum ebb_status train_hoist(const struct trace *trace, struct trace **hoisted, uint32_t *map,
+                            struct ebb_error *err);
+
+#endif

@@ -1,0 +1,190 @@
+/* store.c - a folder of checkpoints: written whole or not at all, the newest whole one is used. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "train/trial.h"
+
+enum { PATH_BYTES = 4096, KEPT = 2, DIGITS = 12 };
+
+struct names {
+    char **items; /* owned, "update-000000000012", ascending */
+    size_t count, capacity;
+};
+
+static void names_fini(struct names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        ebb_free(n->items[i]);
+    ebb_free(n->items);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_checkpoint(const char *name)
+{
+    size_t n = strlen(name);
+    return n == 7 + DIGITS && strncmp(name, "update-", 7) == 0 &&
+           strspn(name + 7, "0123456789") == DIGITS;
+}
+
+/* A folder that is not there has no checkpoints. */
+static enum ebb_status list(const char *folder, struct names *names, struct ebb_error *err)
+{
+    DIR *dir = opendir(folder);
+    if (!dir)
+        return errno == ENOENT
+                   ? EBB_OK
+                   : ebb_fail(err, EBB_EIO, "cannot read %s: %s", folder, strerror(errno));
+    enum ebb_status status = EBB_OK;
+    for (struct dirent *d; status == EBB_OK && (d = readdir(dir));) {
+        if (!is_checkpoint(d->d_name))
+            continue;
+        status =
+            ebb_grow(&names->items, &names->capacity, names->count + 1, sizeof *names->items, err);
+        char *copy = status == EBB_OK ? ebb_strdup(d->d_name) : NULL;
+        if (status == EBB_OK && !copy)
+            status = ebb_no_memory(err, strlen(d->d_name));
+        if (copy)
+            names->items[names->count++] = copy;
+    }
+    closedir(dir);
+    if (names->count)
+        qsort(names->items, names->count, sizeof *names->items, by_name);
+    return status;
+}
+
+/* Files of a checkpoint (ours only), then its folders. A half-removed one is no checkpoint: the
+ * manifest goes first. */
+static void remove_checkpoint(const char *dir)
+{
+    static const char *const parts[] = {"manifest.json", "state/weights.safetensors",
+                                        "state/optimizer.safetensors", "state/train.json"};
+    char path[PATH_BYTES + 64];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, parts[i]);
+        (void)unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/state", dir);
+    DIR *left = opendir(path); /* temporaries of a writer that was killed */
+    for (struct dirent *d; left && (d = readdir(left));)
+        if (d->d_name[0] == '.' || strstr(d->d_name, ".tmp") || strstr(d->d_name, "safetensors") ||
+            strstr(d->d_name, "train.json"))
+            (void)unlinkat(dirfd(left), d->d_name, 0);
+    if (left)
+        closedir(left);
+    (void)rmdir(path);
+    (void)rmdir(dir);
+}
+
+static enum ebb_status sync_folder(const char *path, struct ebb_error *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) != 0) {
+        int reason = errno;
+        if (fd >= 0)
+            close(fd);
+        return ebb_fail(err, EBB_EIO, "cannot sync %s: %s", path, strerror(reason));
+    }
+    close(fd);
+    return EBB_OK;
+}
+
+static enum ebb_status write_whole(struct train_trial *t, const char *folder, const char *name,
+                                   struct ebb_error *err)
+{
+    char part[PATH_BYTES], whole[PATH_BYTES], state[PATH_BYTES + 8];
+    snprintf(part, sizeof part, "%s/.%s.part", folder, name);
+    snprintf(whole, sizeof whole, "%s/%s", folder, name);
+    remove_checkpoint(part); /* of a run that was killed while writing */
+    EBB_TRY(ebb_file_mkdirs(part, err));
+    EBB_TRY(train_trial_save(t, part, err));
+    snprintf(state, sizeof state, "%s/state", part);
+    EBB_TRY(sync_folder(state, err));
+    EBB_TRY(sync_folder(part, err));
+    remove_checkpoint(whole); /* the same update, saved before */
+    if (rename(part, whole) != 0)
+        return ebb_fail(err, EBB_EIO, "cannot rename %s to %s: %s", part, whole, strerror(errno));
+    return sync_folder(folder, err);
+}
+
+enum ebb_status train_store_save(struct train_trial *t, const char *folder, struct ebb_error *err)
+{
+    struct names names = {0};
+    char name[32], path[PATH_BYTES];
+    if (strlen(folder) > PATH_BYTES - 128)
+        return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoints is too long");
+    EBB_TRY(ebb_file_mkdirs(folder, err));
+    /* Batches, not updates, tell two checkpoints inside one accumulation apart. */
+    snprintf(name, sizeof name, "update-%0*" PRId64, DIGITS, t->batches);
+    EBB_TRY(write_whole(t, folder, name, err));
+    enum ebb_status status = list(folder, &names, err);
+    for (size_t i = 0; status == EBB_OK && names.count > KEPT && i < names.count - KEPT; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
+        remove_checkpoint(path);
+    }
+    names_fini(&names);
+    return status;
+}
+
+enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool *found,
+                                 struct ebb_str *note, struct ebb_error *err)
+{
+    struct names names = {0};
+    char path[PATH_BYTES];
+    *found = false;
+    if (strlen(folder) > PATH_BYTES - 128)
+        return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoints is too long");
+    enum ebb_status status = list(folder, &names, err);
+    for (size_t i = names.count; status == EBB_OK && i-- > 0 && !*found;) {
+        struct ebb_error why = {0};
+        snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
+        status = train_trial_load(t, path, TRAIN_RESUME, &why);
+        *found = status == EBB_OK;
+        if (status == EBB_ECORRUPT) { /* the one before, then */
+            if (note)
+                ebb_str_printf(note, "%s; using the one before\n", why.message);
+            status = EBB_OK;
+        } else if (status != EBB_OK && err) {
+            *err = why;
+        }
+    }
+    if (status == EBB_OK && !*found && names.count > 0)
+        status = ebb_fail(err, EBB_ECORRUPT, "%s: none of %zu checkpoints is whole", folder,
+                          names.count);
+    names_fini(&names);
+    return status;
+}
+
+int train_store_threads(const char *folder)
+{
+    struct names names = {0};
+    struct ebb_arena arena;
+    char path[PATH_BYTES + 64];
+    int threads = 0;
+    ebb_arena_init(&arena);
+    if (strlen(folder) < PATH_BYTES - 128 && list(folder, &names, NULL) == EBB_OK)
+        for (size_t i = names.count; i-- > 0 && threads == 0;) {
+            const struct ebb_doc_node *root;
+            snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
+            if (train_checkpoint_prove(&arena, path, NULL) != EBB_OK)
+                continue;
+            snprintf(path, sizeof path, "%s/%s/state/train.json", folder, names.items[i]);
+            if (ebb_doc_load(&arena, path, &root, NULL) == EBB_OK)
+                threads = (int)ebb_doc_int(root, "threads", 0);
+        }
+    names_fini(&names);
+    ebb_arena_fini(&arena);
+    return threads;
+}

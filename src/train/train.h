@@ -1,0 +1,224 @@
+/* train.h - training: what a file asks for, one trial that does it, checkpoints, what memory goes
+ * where.
+ *
+ *     sections of a file --train_config_read--> train_config
+ *     train_config --train_trial_create--> trial: batches, updates, validation, save, load
+ *
+ * A trial is one model in training in one engine (engine.h): its programs are traced once per shape
+ * of batch and run under the budget. What changes by update (rates, counters) is read from a small
+ * input, so the programs stay the same. Given (configuration, seed, threads, instruction set,
+ * library versions) the weights after n updates are a function of n alone: not of the budget, the
+ * policy, the host's speed, or of how often the trial was saved and loaded.
+ *
+ * Nothing here prints or exits; docs/training.md is the user's page. */
+#ifndef EBB_TRAIN_TRAIN_H
+#define EBB_TRAIN_TRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/doc.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "data/data.h"
+#include "optim/optim.h"
+#include "trace/trace.h"
+#include "worker/worker.h"
+
+/* ---- configuration ---------------------------------------------------------------------------
+ */
+
+/* One call per mistake; as data_report_fn. */
+typedef void (*train_report_fn)(void *context, const struct ebb_doc_node *node, const char *path,
+                                const char *message);
+
+enum train_precision { TRAIN_FP32, TRAIN_BF16, TRAIN_FP16 };
+enum train_interval { TRAIN_PER_UPDATE, TRAIN_PER_EPOCH };
+
+struct nn_config;
+struct train_task;                                          /* a row of the table of tasks */
+const struct train_task *train_task_find(const char *name); /* NULL: unknown */
+const char *train_task_name(const struct train_task *task);
+const char *train_task_at(size_t i); /* names; NULL at the end */
+
+/* Everything is in the arena given to the reader. */
+struct train_config {
+    const char *file;      /* for messages */
+    const char *directory; /* relative paths of data start here; NULL: working folder */
+    const struct train_task *task;
+    const struct ebb_doc_node *data, *loss, *schedule; /* ${name} expanded; NULL: not given */
+    const struct nn_config *net;                       /* the model, before data adapts it */
+    const char *schedule_name;                         /* NULL = constant rate */
+    enum train_interval interval;
+    struct optim_config optim;
+    double clip_norm, clip_value; /* 0 = none */
+    int64_t batch_size;           /* samples of a batch */
+    int64_t accumulate;           /* batches of an update */
+    bool average;                 /* loss of a batch times 1/accumulate */
+    uint64_t seed;
+    uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
+    const char *policy, *file_path;                /* NULL = default */
+    enum train_precision precision;
+    int threads; /* 0 = all */
+};
+
+/* Sections of an experiment file. `root` is the whole mapping; `hparams` maps every hyperparameter
+ * to its value in this trial; `entrypoint` is "ebb:<task>". */
+struct train_source {
+    const char *file, *directory, *entrypoint;
+    const struct ebb_doc_node *root, *hparams;
+    uint64_t seed;
+};
+
+/* A copy with every ${name} replaced (ruling: a scalar that is exactly ${name} takes the typed
+ * value, inside a longer string it is text, $${ is a plain ${). Positions stay. Unknown names are
+ * left as they are. NULL when memory is out. */
+const struct ebb_doc_node *train_expand(struct ebb_arena *arena, const struct ebb_doc_node *node,
+                                        const struct ebb_doc_node *hparams);
+/* Put "section.key=value" (the value is YAML) into a mapping; maps on the way are made. */
+enum ebb_status train_set(struct ebb_arena *arena, struct ebb_doc_node *root, const char *text,
+                          struct ebb_error *err);
+
+/* Check one section (data model opt lr_schedule loss memory), ${name} expanded; `task` may be NULL
+ * when unknown. Reports every mistake; returns their number. Touches no data file. */
+size_t train_check_section(struct ebb_arena *arena, const char *section,
+                           const struct ebb_doc_node *value, const char *entrypoint,
+                           train_report_fn report, void *context);
+
+/* Check everything, then fill. EBB_EINPUT: mistakes were reported (report may be NULL: err names
+ * the first and counts the rest). */
+enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_source *source,
+                                  struct train_config *config, train_report_fn report,
+                                  void *context, struct ebb_error *err);
+
+/* ---- a trial ---------------------------------------------------------------------------------
+ */
+
+struct train_trial; /* one owner thread */
+
+struct train_options {
+    bool is_dry;      /* no memory, no kernels, no data files: programs and their reports only */
+    bool is_online;   /* policies decide while running (tests) */
+    int workers;      /* loader threads; -1 = default */
+    bool any_threads; /* resume with another number of threads all the same */
+};
+
+enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,
+                                   const struct train_options *options, struct ebb_error *err);
+void train_trial_destroy(struct train_trial *trial); /* NULL is fine */
+
+struct train_batch {
+    double loss;     /* of this batch, before 1/accumulate */
+    double rate;     /* of the update it belongs to */
+    double norm;     /* of the gradients of the update, before clipping; NaN: not measured */
+    bool is_update;  /* it ended an update */
+    bool is_skipped; /* the update had infinite gradients: weights as before */
+    bool is_epoch_end;
+    int64_t records;
+    uint64_t ns, wait_ns; /* wall time; of it waiting for data */
+};
+enum ebb_status train_trial_batch(struct train_trial *trial, struct train_batch *batch,
+                                  struct ebb_error *err);
+
+struct train_metric {
+    const char *name; /* static */
+    double value;
+};
+enum { TRAIN_METRICS = 6 };
+struct train_metrics {
+    struct train_metric items[TRAIN_METRICS];
+    size_t count;
+    int64_t records;
+};
+/* The whole validation split; `poll` (may be NULL) is asked between batches and may cancel.
+ * EBB_EINPUT when there is no validation data. */
+typedef enum ebb_status (*train_poll_fn)(void *context, struct ebb_error *err);
+enum ebb_status train_trial_validate(struct train_trial *trial, train_poll_fn poll, void *context,
+                                     struct train_metrics *metrics, struct ebb_error *err);
+bool train_trial_has_validation(const struct train_trial *trial);
+
+struct train_state { /* where a trial stands, and what it cost so far */
+    int64_t updates, batches, epoch, batches_per_epoch;
+    uint64_t budget_bytes, floor_bytes, peak_bytes, unlimited_bytes, persistent_bytes;
+    uint64_t evictions, remat_ops, swapped_bytes; /* of all updates */
+    double overhead;                              /* predicted */
+    const char *how;                              /* policy or planner that decides */
+    bool is_fallback;
+    int threads;
+    int64_t parameters;
+    uint64_t update_ns;        /* median of the updates so far (at most the last 64) */
+    uint64_t wait_ns, busy_ns; /* training: waiting for data, and everything */
+    uint64_t reserve_bytes;    /* anonymous memory of the process beyond the slab; 0 = unknown */
+    uint64_t buffer_bytes;     /* of the loader */
+    int64_t skipped;
+    double loss_scale;
+};
+void train_trial_state(const struct train_trial *trial, struct train_state *state);
+/* The floor of the training programs (computed when first asked for). */
+enum ebb_status train_trial_floor(struct train_trial *trial, uint64_t *floor_bytes,
+                                  struct ebb_error *err);
+/* SHA-256 over all weights and buffers in the order of their names (bytes of strcmp): for each the
+ * name, a zero byte, the number of bytes as 8 little-endian bytes, the bytes. 64 hex digits. */
+enum ebb_status train_trial_hash(struct train_trial *trial, char text[65], struct ebb_error *err);
+/* The main training program; borrowed until the trial is destroyed. */
+const struct trace *train_trial_trace(const struct train_trial *trial);
+
+/* ---- checkpoints -----------------------------------------------------------------------------
+ */
+
+enum train_load {
+    TRAIN_RESUME,  /* everything: goes on as if never interrupted */
+    TRAIN_WEIGHTS, /* weights and buffers only */
+};
+/* Files into `dir` (exists): state/weights.safetensors, state/optimizer.safetensors,
+ * state/train.json, and last manifest.json with bytes and SHA-256 of each. */
+enum ebb_status train_trial_save(struct train_trial *trial, const char *dir, struct ebb_error *err);
+/* EBB_ECORRUPT when a file is missing, torn or changed; EBB_EINPUT when it belongs to another
+ * model or, with TRAIN_RESUME, to another thread count. The trial is untouched then. */
+enum ebb_status train_trial_load(struct train_trial *trial, const char *dir, enum train_load kind,
+                                 struct ebb_error *err);
+/* Weights by name from a safetensors file; every weight must be there with its shape. */
+enum ebb_status train_trial_import(struct train_trial *trial, const char *path,
+                                   struct ebb_error *err);
+
+/* All weights and buffers as one safetensors file. */
+enum ebb_status train_trial_export(struct train_trial *trial, const char *path,
+                                   struct ebb_error *err);
+
+/* A folder of checkpoints "update-<batches>", newest last. Saving is atomic and keeps the newest
+ * two. */
+enum ebb_status train_store_save(struct train_trial *trial, const char *folder,
+                                 struct ebb_error *err);
+/* Load the newest one that is whole. *note (may be empty) tells about those passed over. When there
+ * is none: EBB_OK and *found false. */
+enum ebb_status train_store_load(struct train_trial *trial, const char *folder, bool *found,
+                                 struct ebb_str *note, struct ebb_error *err);
+/* Threads recorded in the newest whole checkpoint, 0 when there is none. */
+int train_store_threads(const char *folder);
+
+/* ---- what memory goes where ------------------------------------------------------------------
+ */
+
+/* The training step of a file as a trace, without data files, memory or kernels. */
+enum ebb_status train_trace_from_config(const struct train_config *config, struct trace **trace,
+                                        struct ebb_error *err);
+
+/* ---- metrics in files ------------------------------------------------------------------------
+ */
+
+struct train_events; /* a TensorBoard event file */
+enum ebb_status train_events_open(struct train_events **events, const char *folder,
+                                  struct ebb_error *err);
+enum ebb_status train_events_scalar(struct train_events *events, const char *tag, int64_t step,
+                                    double value, struct ebb_error *err);
+enum ebb_status train_events_close(struct train_events *events, struct ebb_error *err);
+
+/* ---- worker ----------------------------------------------------------------------------------
+ */
+
+/* Trials for `ebb worker`, one per task; NULL: unknown task. */
+const struct worker_trial *train_worker(const char *task);
+
+#endif

@@ -1,0 +1,447 @@
+/* trial.c - a trial is made, looked at and ended. Running is in run.c, validation in validate.c,
+ * checkpoints in checkpoint.c. */
+#include "train/trial.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "train/ports.h"
+#include "train/sha256.h"
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+static void adapt(struct train_trial *t)
+{
+    const struct data_info *d = t->info;
+    const struct {
+        const char *key;
+        int64_t value;
+    } facts[] = {{"channels", d->channels}, {"height", d->height},         {"width", d->width},
+                 {"classes", d->classes},   {"vocabulary", d->vocabulary}, {"length", d->sequence}};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (facts[i].value > 0)
+            nn_config_adapt(&t->net, facts[i].key, facts[i].value);
+}
+
+static enum ebb_status open_data(struct train_trial *t, struct ebb_error *err)
+{
+    struct data_env env = {.directory = t->config.directory, .seed = t->config.seed};
+    if (!t->config.data)
+        return EBB_OK;
+    struct ebb_error why = {0};
+    enum ebb_status status = data_open(t->config.data, &env, NULL, NULL, &t->set, &why);
+    if (status != EBB_OK && t->options.is_dry && status != EBB_EINPUT && status != EBB_ENOMEM) {
+        t->set = NULL; /* shapes of the model's own defaults, then */
+        return EBB_OK;
+    }
+    if (status != EBB_OK) {
+        if (err)
+            *err = why;
+        return status;
+    }
+    t->info = data_describe(t->set);
+    t->validation_count = t->info->count[DATA_VALIDATION];
+    adapt(t);
+    return EBB_OK;
+}
+
+static enum ebb_status open_loader(struct train_trial *t, struct ebb_error *err)
+{
+    struct data_loader_options o = {.split = DATA_TRAIN,
+                                    .batch = (size_t)t->config.batch_size,
+                                    .order = DATA_SHUFFLE,
+                                    .seed = t->config.seed,
+                                    .drop_last = true,
+                                    .workers = t->options.workers < 0 ? 1 : t->options.workers};
+    if (t->info->count[DATA_TRAIN] < (uint64_t)t->config.batch_size)
+        return ebb_fail(err, EBB_EINPUT,
+                        "data %s has %" PRIu64 " training samples, less than one batch of %" PRId64,
+                        t->info->name, t->info->count[DATA_TRAIN], t->config.batch_size);
+    EBB_TRY(data_loader_create(t->set, &o, &t->loader, err));
+    t->epoch_batches = (int64_t)data_loader_batches(t->loader);
+    return EBB_OK;
+}
+
+static enum ebb_status stage(struct train_trial *t, struct ebb_error *err)
+{
+    for (size_t f = 0; f < t->info->field_count; f++) {
+        bool is_used = false;
+        for (size_t i = 0; i < NN_PORTS; i++)
+            is_used |= (i < t->main.input_count && t->input_fields[i] == (int)f) ||
+                       (i < t->main.target_count && t->target_fields[i] == (int)f);
+        size_t bytes;
+        if (!is_used)
+            continue;
+        if (!ebb_mul_size(t->info->fields[f].bytes, (size_t)t->config.batch_size, &bytes))
+            return ebb_fail(err, EBB_ELIMIT, "a batch of %" PRId64 " samples is too large",
+                            t->config.batch_size);
+        t->fields[f] = ebb_alloc_aligned(64, bytes);
+        if (!t->fields[f])
+            return ebb_no_memory(err, bytes);
+        t->staging_bytes += bytes;
+    }
+    return EBB_OK;
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+static enum ebb_status build_step(struct train_trial *t, enum train_program_kind kind,
+                                  int64_t batch, struct train_step *step, struct ebb_error *err)
+{
+    struct train_step_options o = {.kind = kind,
+                                   .batch = batch,
+                                   .config = &t->config,
+                                   .net = &t->net,
+                                   .backend = train_engine_backend(t->engine),
+                                   .has_gradients = t->has_gradients,
+                                   .is_scaled = t->is_scaled && kind != TRAIN_EVAL};
+    return train_step_build(&t->arena, &o, step, err);
+}
+
+static enum ebb_status add_step(struct train_trial *t, struct train_step *step,
+                                struct ebb_error *err)
+{
+    struct trace *trace = step->trace;
+    step->trace = NULL; /* the engine's from here on, whatever happens */
+    return train_engine_add(t->engine, trace, &step->program, err);
+}
+
+static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *err)
+{
+    int64_t batch = t->config.batch_size;
+    EBB_TRY(build_step(t, t->has_gradients ? TRAIN_MICRO : TRAIN_STEP, batch, &t->main, err));
+    bool wants = train_ports_want_data(&t->main);
+    if (wants && t->set)
+        EBB_TRY(train_ports_match(&t->main, t->info, t->input_fields, t->target_fields, err));
+    else if (wants && !t->options.is_dry)
+        return ebb_fail(err, EBB_EINPUT, "model %s needs data: the section 'data' is missing",
+                        t->net.model->name);
+    else if (!wants && t->set)
+        return ebb_fail(err, EBB_EINPUT,
+                        "model %s makes its own inputs: the section 'data' has no use",
+                        t->net.model->name);
+    EBB_TRY(add_step(t, &t->main, err));
+    if (t->has_gradients) {
+        EBB_TRY(build_step(t, TRAIN_APPLY, 1, &t->apply, err));
+        EBB_TRY(add_step(t, &t->apply, err));
+        t->has_apply = true;
+    }
+    if (t->options.is_dry || (t->set && t->validation_count == 0))
+        return EBB_OK;
+    if (t->set && t->validation_count < (uint64_t)batch)
+        batch = (int64_t)t->validation_count;
+    EBB_TRY(build_step(t, TRAIN_EVAL, batch, &t->eval, err));
+    EBB_TRY(add_step(t, &t->eval, err));
+    t->has_eval = true;
+    int64_t rest = t->set ? (int64_t)(t->validation_count % (uint64_t)batch) : 0;
+    if (rest == 0)
+        return EBB_OK;
+    EBB_TRY(build_step(t, TRAIN_EVAL, rest, &t->rest, err));
+    EBB_TRY(add_step(t, &t->rest, err));
+    t->has_rest = true;
+    return EBB_OK;
+}
+
+void *train_slot_bytes(struct train_trial *t, size_t slot)
+{
+    uint64_t bytes;
+    return train_engine_persistent(t->engine, t->main.program, t->main.slots[slot].tensor, &bytes);
+}
+
+/* Weights as the model begins; states at their initial values. */
+static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
+{
+    struct tensor_session *s = NULL;
+    struct nn_builder b;
+    struct nn_initializer *init = NULL;
+    struct nn_output outputs[NN_PORTS];
+    tensor_id inputs[NN_PORTS];
+    size_t count;
+    EBB_TRY(tensor_session_create(&s, train_engine_backend(t->engine), err));
+    nn_builder_init(&b, s, &(struct nn_mode){.is_training = false});
+    enum ebb_status status = nn_leaves(&b, &t->net, 1, inputs, err);
+    if (status == EBB_OK)
+        status = nn_build(&b, &t->net, inputs, outputs, &count, err);
+    if (status == EBB_OK)
+        status = nn_initializer_create(&init, &b, t->net.generator, t->config.seed, err);
+    for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++) {
+        const struct train_slot *slot = &t->main.slots[i];
+        float *bytes = train_slot_bytes(t, i);
+        if (!bytes)
+            status = ebb_fail(err, EBB_EINTERNAL, "no place for '%s'", slot->name);
+        else if (slot->kind == TRAIN_ITEM)
+            nn_initialize(init, slot->item, bytes);
+        else
+            for (uint64_t k = 0; k < slot->bytes / sizeof *bytes; k++)
+                bytes[k] = slot->initial;
+    }
+    nn_initializer_destroy(init);
+    nn_builder_fini(&b);
+    tensor_session_destroy(s);
+    return status;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static enum ebb_status make_schedule(struct train_trial *t, struct ebb_error *err)
+{
+    const struct ebb_doc_node *args = t->config.schedule;
+    if (!t->config.schedule_name)
+        return EBB_OK;
+    if (strcasecmp(t->config.schedule_name, "CyclicLR") == 0) {
+        struct ebb_doc_node *copy = train_without(&t->arena, args, (const char *const[]){NULL});
+        struct ebb_doc_node *base = ebb_doc_new_double(&t->arena, t->config.optim.lr);
+        if (!copy || !base || !ebb_doc_set(&t->arena, copy, "base_lr", base))
+            return ebb_no_memory(err, sizeof *copy);
+        args = copy;
+    }
+    return optim_schedule_create(&t->schedule, t->config.schedule_name, args, t->config.optim.lr,
+                                 err);
+}
+
+static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
+{
+    const struct train_config *c = &t->config;
+    struct train_engine_options o = {.budget_bytes = c->budget_bytes,
+                                     .host_bytes = c->host_bytes,
+                                     .file_bytes = c->file_bytes,
+                                     .file_path = c->file_path,
+                                     .policy = c->policy,
+                                     .threads = c->threads,
+                                     .seed = c->seed,
+                                     .is_dry = t->options.is_dry,
+                                     .is_online = t->options.is_online};
+    t->is_scaled = c->precision == TRAIN_FP16;
+    t->has_gradients = c->accumulate > 1 || t->is_scaled;
+    optim_scaler_grad(&t->scaler);
+    train_loss_weights(c->loss, t->class_weights, TRAIN_MAX_WEIGHTS);
+    EBB_TRY(make_schedule(t, err));
+    EBB_TRY(open_data(t, err));
+    EBB_TRY(nn_config_check(&t->net, err));
+    EBB_TRY(train_engine_create(&t->engine, &o, err));
+    EBB_TRY(make_programs(t, err));
+    if (t->options.is_dry)
+        return EBB_OK;
+    if (t->set) {
+        EBB_TRY(open_loader(t, err));
+        EBB_TRY(stage(t, err));
+    }
+    return initialize(t, err);
+}
+
+enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,
+                                   const struct train_options *options, struct ebb_error *err)
+{
+    struct train_trial *t = ebb_calloc(1, sizeof *t);
+    if (!t)
+        return ebb_no_memory(err, sizeof *t);
+    ebb_arena_init(&t->arena);
+    t->config = *config;
+    t->net = *config->net;
+    if (options)
+        t->options = *options;
+    else
+        t->options.workers = -1;
+    for (size_t i = 0; i < NN_PORTS; i++)
+        t->input_fields[i] = t->target_fields[i] = -1;
+    enum ebb_status status = make(t, err);
+    if (status != EBB_OK) {
+        train_trial_destroy(t);
+        return status;
+    }
+    *trial = t;
+    return EBB_OK;
+}
+
+void train_trial_destroy(struct train_trial *t)
+{
+    if (!t)
+        return;
+    data_loader_destroy(t->loader);
+    data_close(t->set);
+    for (size_t f = 0; f < DATA_MAX_FIELDS; f++)
+        ebb_free(t->fields[f]);
+    trace_destroy(t->main.trace);
+    trace_destroy(t->apply.trace);
+    trace_destroy(t->eval.trace);
+    trace_destroy(t->rest.trace);
+    train_engine_destroy(t->engine);
+    optim_schedule_destroy(t->schedule);
+    ebb_free(t->history);
+    ebb_arena_fini(&t->arena);
+    ebb_free(t);
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+bool train_trial_has_validation(const struct train_trial *t)
+{
+    return t->has_eval;
+}
+
+const struct trace *train_trial_trace(const struct train_trial *t)
+{
+    return train_program_trace(t->main.program);
+}
+
+uint64_t train_anonymous_bytes(void)
+{
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "RssAnon: %llu kB", &kib) == 1)
+            break;
+    fclose(file);
+    return (uint64_t)kib * 1024;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static uint64_t median(const struct train_trial *t)
+{
+    uint64_t sorted[TRAIN_TIMES];
+    size_t n = t->time_count < TRAIN_TIMES ? t->time_count : TRAIN_TIMES;
+    if (n == 0)
+        return 0;
+    memcpy(sorted, t->times, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, by_number);
+    return sorted[n / 2];
+}
+
+void train_trial_state(const struct train_trial *t, struct train_state *state)
+{
+    const struct train_program_info *main = train_program_info(t->main.program);
+    const struct train_step *steps[] = {&t->main, &t->apply, &t->eval, &t->rest};
+    struct data_stats stats = {0};
+    memset(state, 0, sizeof *state);
+    state->updates = t->updates;
+    state->batches = t->batches;
+    state->epoch = t->epoch;
+    state->batches_per_epoch = t->epoch_batches;
+    state->budget_bytes = t->config.budget_bytes;
+    state->floor_bytes = t->floor_bytes ? t->floor_bytes : main->floor_bytes;
+    state->persistent_bytes = main->persistent_bytes;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const struct train_program_info *info =
+            steps[i]->program ? train_program_info(steps[i]->program) : NULL;
+        if (info && info->unlimited_bytes > state->unlimited_bytes)
+            state->unlimited_bytes = info->unlimited_bytes;
+        if (info && info->peak_bytes > state->peak_bytes)
+            state->peak_bytes = info->peak_bytes;
+    }
+    if (t->total.peak_bytes > state->peak_bytes)
+        state->peak_bytes = t->total.peak_bytes;
+    state->evictions = t->total.evictions_pressure;
+    state->remat_ops = t->total.remat_ops;
+    state->swapped_bytes = t->total.swapped_bytes;
+    state->overhead = main->overhead;
+    state->how = main->how;
+    state->is_fallback = main->is_fallback;
+    state->threads = train_engine_threads(t->engine);
+    state->parameters = (int64_t)t->main.parameters;
+    state->update_ns = median(t);
+    state->wait_ns = t->wait_ns;
+    state->busy_ns = t->busy_ns;
+    state->skipped = t->skipped;
+    state->loss_scale = t->is_scaled ? t->scaler.scale : 1;
+    if (t->loader)
+        data_loader_stats(t->loader, &stats);
+    state->buffer_bytes = stats.private_bytes + t->staging_bytes;
+    uint64_t anonymous = train_anonymous_bytes();
+    state->reserve_bytes = anonymous > state->peak_bytes ? anonymous - state->peak_bytes : 0;
+}
+
+enum ebb_status train_trial_floor(struct train_trial *t, uint64_t *floor_bytes,
+                                  struct ebb_error *err)
+{
+    struct train_step *steps[] = {&t->main, &t->apply, &t->eval, &t->rest};
+    uint64_t most = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps && !t->floor_bytes; i++) {
+        uint64_t bytes = 0;
+        if (!steps[i]->program)
+            continue;
+        EBB_TRY(train_engine_floor(t->engine, steps[i]->program, &bytes, err));
+        if (bytes > most)
+            most = bytes;
+    }
+    if (!t->floor_bytes)
+        t->floor_bytes = most;
+    *floor_bytes = t->floor_bytes;
+    return EBB_OK;
+}
+
+/* ---- the hash of the weights ---------------------------------------------------------------- */
+
+struct named {
+    const char *name;
+    size_t slot;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+}
+
+enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct ebb_error *err)
+{
+    struct train_sha256 h;
+    size_t count = 0;
+    struct named *names = ebb_calloc(t->main.slot_count + 1, sizeof *names);
+    if (!names)
+        return ebb_no_memory(err, t->main.slot_count * sizeof *names);
+    for (size_t i = 0; i < t->main.slot_count; i++)
+        if (t->main.slots[i].kind == TRAIN_ITEM)
+            names[count++] = (struct named){t->main.slots[i].name, i};
+    qsort(names, count, sizeof *names, by_name);
+    train_sha256_init(&h);
+    for (size_t i = 0; i < count; i++) {
+        const struct train_slot *slot = &t->main.slots[names[i].slot];
+        unsigned char length[8];
+        for (int k = 0; k < 8; k++)
+            length[k] = (unsigned char)(slot->bytes >> (8 * k));
+        train_sha256_add(&h, slot->name, strlen(slot->name) + 1);
+        train_sha256_add(&h, length, sizeof length);
+        train_sha256_add(&h, train_slot_bytes(t, names[i].slot), slot->bytes);
+    }
+    train_sha256_text(&h, text);
+    ebb_free(names);
+    return EBB_OK;
+}
+
+/* ---- only the trace ------------------------------------------------------------------------- */
+
+enum ebb_status train_trace_from_config(const struct train_config *config, struct trace **trace,
+                                        struct ebb_error *err)
+{
+    struct train_trial t = {.config = *config, .net = *config->net, .options = {.is_dry = true}};
+    struct train_engine_options o = {
+        .budget_bytes = UINT64_MAX, .threads = config->threads, .is_dry = true};
+    ebb_arena_init(&t.arena);
+    t.is_scaled = config->precision == TRAIN_FP16;
+    t.has_gradients = config->accumulate > 1 || t.is_scaled;
+    enum ebb_status status = open_data(&t, err);
+    if (status == EBB_OK)
+        status = nn_config_check(&t.net, err);
+    if (status == EBB_OK)
+        status = train_engine_create(&t.engine, &o, err);
+    if (status == EBB_OK)
+        status = build_step(&t, t.has_gradients ? TRAIN_MICRO : TRAIN_STEP, config->batch_size,
+                            &t.main, err);
+    if (status == EBB_OK)
+        *trace = t.main.trace;
+    data_close(t.set);
+    train_engine_destroy(t.engine);
+    ebb_arena_fini(&t.arena);
+    return status;
+}

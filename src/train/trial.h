@@ -1,0 +1,72 @@
+/* trial.h - private to train: the inside of a trial. */
+#ifndef EBB_TRAIN_TRIAL_H
+#define EBB_TRAIN_TRIAL_H
+
+#include "train/step.h"
+
+enum {
+    TRAIN_TIMES = 64,    /* updates whose time is remembered */
+    TRAIN_MADE_CHECK = 8 /* validation batches of models that generate their inputs */
+};
+/* Number of the first generated batch of the validation: far from those of training. */
+#define TRAIN_MADE_FIRST (INT64_C(1) << 40)
+
+struct train_trial {
+    struct ebb_arena arena;
+    struct train_config config; /* its pointers live in the caller's arena */
+    struct train_options options;
+    struct nn_config net; /* adapted */
+    struct data_set *set; /* NULL: everything is generated */
+    struct data_loader *loader;
+    const struct data_info *info;
+    void *fields[DATA_MAX_FIELDS]; /* staging of one batch; NULL: field is not used */
+    uint64_t staging_bytes;
+    int input_fields[NN_PORTS], target_fields[NN_PORTS]; /* -1: generated, or zeros */
+    struct train_engine *engine;
+    struct train_step main, apply; /* STEP, or MICRO and APPLY */
+    struct train_step eval, rest;  /* whole validation batches, and the last one */
+    bool has_apply, has_eval, has_rest;
+    bool has_gradients, is_scaled;
+    float class_weights[TRAIN_MAX_WEIGHTS];
+    struct optim_schedule *schedule; /* NULL: constant */
+    struct optim_count count;
+    struct optim_scaler scaler;
+    int64_t updates, batches, epoch, epoch_batches, skipped;
+    uint64_t validation_count;
+    /* schedules that look at metrics: what they were told, for checkpoints */
+    double *history;
+    size_t history_count, history_capacity;
+    /* reports */
+    struct exec_report total;
+    uint64_t times[TRAIN_TIMES], update_ns;
+    size_t time_count;
+    uint64_t wait_ns, busy_ns;
+    uint64_t floor_bytes;
+};
+
+/* What fill and read work on during one run. */
+struct train_pass {
+    struct train_trial *trial;
+    const struct train_step *step;
+    int64_t number; /* of the batch: dropout masks, generated inputs */
+    float scalars[OPS_UPDATE_SCALARS];
+    float scale;
+    double loss, part, norm;
+    double metrics[NN_PORTS];
+    void (*answer)(void *context, const struct train_step *step, const void *bytes);
+    void *answer_context;
+};
+enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
+                               struct ebb_error *err);
+/* Bytes of a slot; slots of all programs are the same list. */
+void *train_slot_bytes(struct train_trial *trial, size_t slot);
+/* The rate of the next update. */
+enum ebb_status train_rate(const struct train_trial *trial, double *rate, struct ebb_error *err);
+enum ebb_status train_tell_metric(struct train_trial *trial, double metric, struct ebb_error *err);
+/* Files, sizes and hashes are those of the manifest; EBB_ECORRUPT otherwise. */
+enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
+                                       struct ebb_error *err);
+/* Anonymous memory of this process; 0: unknown. */
+uint64_t train_anonymous_bytes(void);
+
+#endif
