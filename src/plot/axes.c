@@ -92,13 +92,16 @@ void plot_axes_add(struct plot_pen *pen, const struct plot_pane *pane,
                        b->x + plot_scale_place(&pane->x, place->x_ticks[i].at) * b->width,
                        b->y + b->height + 16, "center", 0);
     }
-    write_tick_list(pen, "y", place->y_ticks, place->y_tick_count);
+    if (pane->panel->has_no_y_axis)
+        ebb_str_add(pen->out, "set border 0\nunset ytics\n");
+    else
+        write_tick_list(pen, "y", place->y_ticks, place->y_tick_count);
     for (size_t i = 0; i < place->y_tick_count; i++)
         tick_words(pen, place->y_ticks[i].text, b->x - 9,
                    b->y + (1 - plot_scale_place(&pane->y, place->y_ticks[i].at)) * b->height,
                    "right", 0);
     ebb_str_add(pen->out, "unset grid\n");
-    if (pane->cell_width <= 0)
+    if (pane->cell_width <= 0 && !pane->panel->has_no_y_axis)
         ebb_str_printf(
             pen->out,
             "set grid %s ytics back linetype 1 linewidth 1 dashtype solid linecolor rgb '" GRID

@@ -72,6 +72,19 @@ const char *plot_color(const char *name, size_t order)
     return cycle[order % CYCLE_COUNT];
 }
 
+const char *plot_scale_color(double part)
+{
+    /* Viridis without its bright end, which vanishes on white. */
+    static const char *const shades[] = {
+        "#addc30", "#95d63f", "#7dd04e", "#65cb5e", "#52c369", "#42bb72", "#31b37b", "#27aa82",
+        "#25a185", "#239989", "#21908c", "#25868d", "#287d8d", "#2c738e", "#306a8d", "#34608c",
+        "#39568b", "#3d4c88", "#414083", "#44357e", "#472978", "#461c6c", "#450e60", "#440154"};
+    const size_t last = sizeof shades / sizeof shades[0] - 1;
+    if (!(part > 0))
+        return shades[0];
+    return shades[part >= 1 ? last : (size_t)(part * (double)last + 0.5)];
+}
+
 bool plot_known(const char *name, const char **color, int *marker)
 {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)

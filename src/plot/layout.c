@@ -104,8 +104,9 @@ static void measure(const struct plot_figure *figure, const struct plot_pane *pa
                     struct plot_place *place, struct rim *rim)
 {
     const struct plot_panel *panel = pane->panel;
-    place->y_tick_count =
-        plot_pane_ticks(pane, true, (size_t)(place->plot.height / 60), place->y_ticks);
+    if (!panel->has_no_y_axis)
+        place->y_tick_count =
+            plot_pane_ticks(pane, true, (size_t)(place->plot.height / 60), place->y_ticks);
     place->x_tick_y = 18;
     if (panel->x_ticks != NULL && panel->x_tick_count > 0)
         name_ticks(panel, place, place->plot.width);

@@ -220,3 +220,28 @@ void plot_marks_add(struct plot_pen *pen, const struct plot_pane *pane,
         plot_pen_words(pen, &w);
     }
 }
+
+void plot_notes_add(struct plot_pen *pen, const struct plot_pane *pane,
+                    const struct plot_place *place)
+{
+    const struct plot_box *b = &place->plot;
+    if (pane->panel->note_count > 0)
+        ebb_str_add(pen->out, "set style textbox opaque margins 0.3,0.2 fillcolor rgb 'white' "
+                              "noborder\n");
+    for (size_t i = 0; i < pane->panel->note_count; i++) {
+        const struct plot_note *n = &pane->panel->notes[i];
+        double x = plot_scale_place(&pane->x, n->x), y = plot_scale_place(&pane->y, n->y);
+        if (!(x >= 0 && x <= 1 && y >= 0 && y <= 1))
+            continue;
+        plot_pen_words(pen, &(struct plot_words){.text = n->text,
+                                                 .length = strlen(n->text),
+                                                 .columns = PLOT_TICK_COLUMNS,
+                                                 .x = b->x + x * b->width,
+                                                 .y = b->y + (1 - y) * b->height,
+                                                 .size = PLOT_FONT_SMALL - 1.5,
+                                                 .align = n->align,
+                                                 .color = PLOT_INK,
+                                                 .is_front = true,
+                                                 .is_boxed = true});
+    }
+}

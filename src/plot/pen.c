@@ -23,6 +23,8 @@ void plot_pen_words(struct plot_pen *pen, const struct plot_words *w)
                    w->is_bold ? "sans-serif:Bold" : "", w->size * pen->font_scale, w->color);
     if (w->angle != 0)
         ebb_str_printf(pen->out, " rotate by %g", w->angle);
+    if (w->is_boxed)
+        ebb_str_add(pen->out, " boxed");
     ebb_str_add(pen->out, w->is_front ? " front\n" : "\n");
     pen->out->failed = pen->out->failed || part.failed;
     ebb_str_fini(&part);

@@ -23,7 +23,7 @@ struct plot_words {
     size_t length, columns; /* bytes; code points shown at most */
     double x, y, size;      /* y: middle of the line */
     const char *align, *color;
-    bool is_bold, is_front;
+    bool is_bold, is_front, is_boxed; /* boxed: on a white ground, readable across curves */
     double angle;
 };
 
@@ -43,6 +43,8 @@ void plot_head_add(struct plot_pen *pen);
 void plot_panel_words_add(struct plot_pen *pen, const struct plot_pane *pane,
                           const struct plot_place *place);
 void plot_marks_add(struct plot_pen *pen, const struct plot_pane *pane,
+                    const struct plot_place *place);
+void plot_notes_add(struct plot_pen *pen, const struct plot_pane *pane,
                     const struct plot_place *place);
 void plot_legend_add(struct plot_pen *pen, const struct plot_legend *legend,
                      const struct plot_pane *pane);

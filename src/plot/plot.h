@@ -43,6 +43,11 @@ struct plot_mark { /* a straight line across the panel */
     const char *color; /* may be NULL = grey */
 };
 
+struct plot_note { /* words at a place of the data */
+    double x, y;
+    const char *text, *align; /* align: "left", "center" or "right" of the place */
+};
+
 struct plot_panel {
     const char *title, *x_label, *y_label;
     const struct plot_series *series;
@@ -54,6 +59,9 @@ struct plot_panel {
     double x_min, x_max, y_min, y_max; /* NaN, or both 0 = automatic */
     const char *const *x_ticks;        /* category names for BARS, or NULL */
     size_t x_tick_count;
+    const struct plot_note *notes; /* drawn in front, small */
+    size_t note_count;
+    bool has_no_y_axis; /* heights mean nothing by themselves: no ticks, grid or line */
 };
 
 struct plot_chart {
@@ -69,5 +77,30 @@ enum ebb_status plot_write(const struct plot_chart *chart, const char *path, str
 enum ebb_status plot_terminal(const struct plot_chart *chart, int columns, int rows,
                               struct ebb_str *out, struct ebb_error *err);
 const char *plot_color(const char *name, size_t order);
+/* From 0 (light) to 1 (dark): colours of a quantity, readable in grey. Static. */
+const char *plot_scale_color(double part);
+
+/* ---- parallel coordinates: one upright axis per quantity, one line per row ---- */
+
+struct plot_axis {
+    const char *name;
+    bool is_log;                   /* all values > 0 */
+    const char *const *categories; /* values are indexes into it; NULL = numbers */
+    size_t category_count;
+};
+
+struct plot_parallel {
+    const char *title, *subtitle;
+    const struct plot_axis *axes;
+    size_t axis_count; /* 2 or more */
+    const double *values;
+    size_t stride; /* row i has its values at values[i * stride + axis]; NaN = the line is broken */
+    size_t line_count;
+    size_t color_axis; /* lines are coloured by their place there: the best are dark and on top */
+    bool is_low_best;
+};
+
+enum ebb_status plot_parallel_write(const struct plot_parallel *chart, const char *path,
+                                    struct ebb_error *err);
 
 #endif

@@ -15,12 +15,15 @@ static void write_panel(struct plot_pen *pen, size_t p)
     plot_axes_add(pen, pane, place);
     plot_panel_words_add(pen, pane, place);
     plot_marks_add(pen, pane, place);
+    plot_notes_add(pen, pane, place);
     plot_legend_add(pen, &place->legend, pane);
     if (pane->cell_width > 0)
         plot_color_bar_add(pen, pane, place);
     ebb_str_add(pen->out, "plot ");
     plot_parts_add(pen, pane, p, &place->plot);
     ebb_str_add(pen->out, "NaN notitle\n"); /* keeps an empty panel legal */
+    if (pane->panel->has_no_y_axis)
+        ebb_str_add(pen->out, "set border 3\n"); /* for the panels after it */
 }
 
 static void write_terminal(struct plot_pen *pen, enum plot_format format)
