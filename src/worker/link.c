@@ -78,17 +78,37 @@ static void drop_connection(struct worker_link *l)
     pthread_mutex_unlock(&l->lock);
 }
 
+/* Socket addresses hold about 100 bytes; a longer path is reached through its directory. */
+static bool make_address(const char *path, struct sockaddr_un *address, int *directory)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(address->sun_path, sizeof address->sun_path, "%s", path);
+    if (n < (int)sizeof address->sun_path)
+        return true;
+    const char *slash = strrchr(path, '/');
+    char *folder = slash != NULL ? ebb_strndup(path, (size_t)(slash - path)) : NULL;
+    if (folder == NULL)
+        return false;
+    *directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    ebb_free(folder);
+    n = snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d%s", *directory,
+                 slash);
+    return *directory >= 0 && n < (int)sizeof address->sun_path;
+}
+
 static bool try_connect(struct worker_link *l)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(l->options.path) >= sizeof address.sun_path)
+    struct sockaddr_un address;
+    int directory = -1;
+    if (!make_address(l->options.path, &address, &directory))
         return false;
-    memcpy(address.sun_path, l->options.path, strlen(l->options.path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return false;
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        close(fd);
+    int result = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&address, sizeof address);
+    if (directory >= 0)
+        close(directory);
+    if (result != 0) {
+        if (fd >= 0)
+            close(fd);
         return false;
     }
     l->socket = fd;

@@ -114,12 +114,24 @@ class Link:
     def _connect(self):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            sock.connect(self._job.socket_path)
+            self._connect_to(sock, self._job.socket_path)
             sock.setblocking(False)
             return sock
         except OSError:
             sock.close()
             return None
+
+    @staticmethod
+    def _connect_to(sock, path):
+        if len(os.fsencode(path)) < 108:
+            sock.connect(path)
+            return
+        # Socket addresses are short; a longer path is reached through its directory.
+        folder = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            sock.connect("/proc/self/fd/%d/%s" % (folder, os.path.basename(path)))
+        finally:
+            os.close(folder)
 
     def _pause(self, seconds):
         select.select([self._wake_r], [], [], seconds)
