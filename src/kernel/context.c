@@ -15,6 +15,7 @@ enum ebb_status kernel_context_create(struct kernel_context **context, int threa
     if (!c)
         return ebb_no_memory(err, sizeof *c);
     c->threads = threads;
+    c->options = KERNEL_DEFAULTS;
     enum ebb_status status = kernel_dnnl_open(c, err);
     if (status != EBB_OK) {
         ebb_free(c);
@@ -34,7 +35,17 @@ void kernel_context_destroy(struct kernel_context *context)
 
 int kernel_context_threads(const struct kernel_context *context)
 {
-    return context->threads;
+    return context ? context->threads : 1;
+}
+
+unsigned kernel_context_options(const struct kernel_context *context)
+{
+    return context ? context->options : KERNEL_DEFAULTS;
+}
+
+void kernel_context_set_options(struct kernel_context *context, unsigned options)
+{
+    context->options = options;
 }
 
 size_t kernel_context_primitives(const struct kernel_context *context)

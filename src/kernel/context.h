@@ -23,6 +23,7 @@ struct kernel_primitive {
     unsigned char *key; /* owned */
     size_t key_bytes;
     uint64_t hash; /* of the key: looked at first */
+    int layout[2]; /* entries without a primitive: a convolution's choice of blocks */
     dnnl_primitive_t primitive;
     struct kernel_operand operand[KERNEL_OPERANDS];
     dnnl_memory_t scratchpad;
@@ -34,7 +35,8 @@ struct kernel_context {
     int threads;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    struct kernel_primitive **items; /* owned */
+    unsigned options;
+    struct kernel_primitive **items; /* owned; open addressing by hash, capacity a power of two */
     size_t count, capacity;
 };
 
@@ -48,6 +50,8 @@ struct kernel_primitive *kernel_dnnl_find(const struct kernel_context *c, const 
 /* Builds an entry from a descriptor: queries the layouts, makes reorders where `plain` differs,
  * lays out the workspace, stores it. attr is consumed by the caller. plain[i] describes operand i
  * (argument 0: none). */
+enum ebb_status kernel_dnnl_add_layout(struct kernel_context *c, const void *key, size_t key_bytes,
+                                       const int layout[2], struct ebb_error *err);
 struct kernel_plain {
     int argument;
     dnnl_query_t query; /* which md of the primitive it meets */

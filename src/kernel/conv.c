@@ -33,6 +33,8 @@ static void make_key(const struct kernel_context *c, const struct kernel_conv *c
     key->conv.ci = conv->ci;
     key->conv.co = conv->co;
     key->conv.groups = conv->groups;
+    key->conv.x_block = conv->x_block;
+    key->conv.y_block = conv->y_block;
     for (int i = 0; i < conv->nd; i++) {
         key->conv.in[i] = conv->in[i];
         key->conv.out[i] = conv->out[i];
@@ -83,6 +85,31 @@ static void plain_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims)
         total *= dims[i] ? dims[i] : 1;
     }
     dnnl_memory_desc_init_by_strides(md, rank, dims, dnnl_f32, strides);
+}
+
+/* Activations: plain, or channels in blocks. */
+static void activation_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims, int block)
+{
+    static const dnnl_format_tag_t tags[2][3] = {{dnnl_nCw8c, dnnl_nChw8c, dnnl_nCdhw8c},
+                                                 {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c}};
+    if (block)
+        dnnl_memory_desc_init_by_tag(md, rank, dims, dnnl_f32, tags[block == 16][rank - 3]);
+    else
+        plain_md(md, rank, dims);
+}
+
+/* The block a memory descriptor amounts to: 0 when it is something else. */
+static int block_of(const dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims)
+{
+    for (int block = 16; block >= 8; block -= 8) {
+        dnnl_memory_desc_t want;
+        if (dims[1] % block)
+            continue;
+        activation_md(&want, rank, dims, block);
+        if (dnnl_memory_desc_equal(md, &want))
+            return block;
+    }
+    return 0;
 }
 
 /* For a backward primitive oneDNN wants a forward one as a hint. */
@@ -156,16 +183,18 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_conv
     if (has_bias)
         plain[2] = (struct kernel_plain){
             .argument = DNNL_ARG_BIAS, .query = dnnl_query_weights_md, .query_index = 1};
-    plain_md(&plain[0].md, s.rank, pass == KERNEL_CONV_DATA ? s.y : s.x);
+    activation_md(&plain[0].md, s.rank, pass == KERNEL_CONV_DATA ? s.y : s.x,
+                  pass == KERNEL_CONV_DATA ? conv->y_block : conv->x_block);
     if (pass == KERNEL_CONV_WEIGHTS)
-        plain_md(&plain[1].md, s.rank, s.y);
+        activation_md(&plain[1].md, s.rank, s.y, conv->y_block);
     else
         plain_md(&plain[1].md, s.weights_rank, s.w);
     plain_md(&plain[2].md, 1, s.bias);
     if (pass == KERNEL_CONV_WEIGHTS)
         plain_md(&plain[3].md, s.weights_rank, s.w);
     else
-        plain_md(&plain[3].md, s.rank, pass == KERNEL_CONV_FORWARD ? s.y : s.x);
+        activation_md(&plain[3].md, s.rank, pass == KERNEL_CONV_FORWARD ? s.y : s.x,
+                      pass == KERNEL_CONV_FORWARD ? conv->y_block : conv->x_block);
     EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, pass, &pd), "convolution", err));
     enum ebb_status status = kernel_dnnl_add(c, key, sizeof *key, pd, plain, 4, p, err);
     dnnl_primitive_desc_destroy(pd);
@@ -182,11 +211,47 @@ static enum ebb_status get(struct kernel_context *c, const struct kernel_conv *c
     return *p ? EBB_OK : create(c, conv, pass, &key, p, err);
 }
 
+enum ebb_status kernel_conv_layout(struct kernel_context *c, struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, struct ebb_error *err)
+{
+    static const dnnl_query_t queries[3][2] = {
+        {dnnl_query_src_md, dnnl_query_dst_md},
+        {dnnl_query_diff_src_md, dnnl_query_diff_dst_md},
+        {dnnl_query_src_md, dnnl_query_diff_dst_md},
+    };
+    struct conv_key key;
+    struct shapes s;
+    dnnl_primitive_desc_t pd;
+    conv->x_block = conv->y_block = 0;
+    if (!c)
+        return EBB_OK;
+    make_key(c, conv, pass, &key);
+    memcpy(key.kind, "layout", 6);
+    const struct kernel_primitive *p = kernel_dnnl_find(c, &key, sizeof key);
+    if (!p) {
+        make_shapes(conv, &s);
+        bool has_bias = conv->has_bias && pass == KERNEL_CONV_FORWARD;
+        EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, pass, &pd), "convolution", err));
+        int layout[2] = {
+            block_of(dnnl_primitive_desc_query_md(pd, queries[pass][0], 0), s.rank, s.x),
+            block_of(dnnl_primitive_desc_query_md(pd, queries[pass][1], 0), s.rank, s.y)};
+        dnnl_primitive_desc_destroy(pd);
+        EBB_TRY(kernel_dnnl_add_layout(c, &key, sizeof key, layout, err));
+        p = kernel_dnnl_find(c, &key, sizeof key);
+    }
+    conv->x_block = p->layout[0];
+    conv->y_block = p->layout[1];
+    return EBB_OK;
+}
+
 enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kernel_conv *conv,
                                     enum kernel_conv_pass pass, size_t *workspace_bytes,
                                     struct ebb_error *err)
 {
     struct kernel_primitive *p;
+    *workspace_bytes = 0;
+    if (!c) /* a trace without kernels */
+        return EBB_OK;
     EBB_TRY(get(c, conv, pass, &p, err));
     *workspace_bytes = p->workspace_bytes;
     return EBB_OK;

@@ -51,8 +51,9 @@ static void primitive_destroy(struct kernel_primitive *p)
 
 void kernel_dnnl_close(struct kernel_context *c)
 {
-    for (size_t i = 0; i < c->count; i++)
-        primitive_destroy(c->items[i]);
+    for (size_t i = 0; i < c->capacity; i++)
+        if (c->items[i])
+            primitive_destroy(c->items[i]);
     ebb_free(c->items);
     dnnl_stream_destroy(c->stream);
     dnnl_engine_destroy(c->engine);
@@ -62,11 +63,40 @@ struct kernel_primitive *kernel_dnnl_find(const struct kernel_context *c, const 
                                           size_t key_bytes)
 {
     uint64_t hash = ebb_hash64(key, key_bytes);
-    for (size_t i = 0; i < c->count; i++)
-        if (c->items[i]->hash == hash && c->items[i]->key_bytes == key_bytes &&
-            memcmp(c->items[i]->key, key, key_bytes) == 0)
-            return c->items[i];
+    for (size_t i = (size_t)hash; c->capacity; i++) {
+        struct kernel_primitive *p = c->items[i & (c->capacity - 1)];
+        if (!p)
+            return NULL;
+        if (p->hash == hash && p->key_bytes == key_bytes && memcmp(p->key, key, key_bytes) == 0)
+            return p;
+    }
     return NULL;
+}
+
+static void place(struct kernel_primitive **items, size_t capacity, struct kernel_primitive *p)
+{
+    size_t i = (size_t)p->hash;
+    while (items[i & (capacity - 1)])
+        i++;
+    items[i & (capacity - 1)] = p;
+}
+
+/* Room for one more, at most half full. */
+static enum ebb_status reserve(struct kernel_context *c, struct ebb_error *err)
+{
+    if (2 * (c->count + 1) <= c->capacity)
+        return EBB_OK;
+    size_t capacity = c->capacity ? 2 * c->capacity : 256;
+    struct kernel_primitive **items = ebb_calloc(capacity, sizeof *items);
+    if (!items)
+        return ebb_no_memory(err, capacity * sizeof *items);
+    for (size_t i = 0; i < c->capacity; i++)
+        if (c->items[i])
+            place(items, capacity, c->items[i]);
+    ebb_free(c->items);
+    c->items = items;
+    c->capacity = capacity;
+    return EBB_OK;
 }
 
 static size_t take(size_t *at, size_t bytes)
@@ -134,13 +164,14 @@ enum ebb_status kernel_dnnl_add(struct kernel_context *c, const void *key, size_
                                 size_t plain_count, struct kernel_primitive **out,
                                 struct ebb_error *err)
 {
-    EBB_TRY(ebb_grow(&c->items, &c->capacity, c->count + 1, sizeof *c->items, err));
+    EBB_TRY(reserve(c, err));
     struct kernel_primitive *p = ebb_calloc(1, sizeof *p);
     if (!p)
         return ebb_no_memory(err, sizeof *p);
     p->key = ebb_alloc(key_bytes);
-    enum ebb_status status =
-        p->key ? build(c, p, pd, plain, plain_count, err) : ebb_no_memory(err, key_bytes);
+    enum ebb_status status = p->key ? EBB_OK : ebb_no_memory(err, key_bytes);
+    if (status == EBB_OK && pd)
+        status = build(c, p, pd, plain, plain_count, err);
     if (status != EBB_OK) {
         primitive_destroy(p);
         return status;
@@ -148,8 +179,19 @@ enum ebb_status kernel_dnnl_add(struct kernel_context *c, const void *key, size_
     memcpy(p->key, key, key_bytes);
     p->key_bytes = key_bytes;
     p->hash = ebb_hash64(key, key_bytes);
-    c->items[c->count++] = p;
+    place(c->items, c->capacity, p);
+    c->count++;
     *out = p;
+    return EBB_OK;
+}
+
+enum ebb_status kernel_dnnl_add_layout(struct kernel_context *c, const void *key, size_t key_bytes,
+                                       const int layout[2], struct ebb_error *err)
+{
+    struct kernel_primitive *p;
+    EBB_TRY(kernel_dnnl_add(c, key, key_bytes, NULL, NULL, 0, &p, err));
+    p->layout[0] = layout[0];
+    p->layout[1] = layout[1];
     return EBB_OK;
 }
 

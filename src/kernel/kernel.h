@@ -31,7 +31,11 @@ struct kernel_context;
 enum ebb_status kernel_context_create(struct kernel_context **context, int threads,
                                       struct ebb_error *err);
 void kernel_context_destroy(struct kernel_context *context);
-int kernel_context_threads(const struct kernel_context *context);
+int kernel_context_threads(const struct kernel_context *context); /* NULL: 1 */
+/* Bits whose meaning the layer above defines (rewrites that are on); all on at the start. */
+#define KERNEL_DEFAULTS (~0u)
+unsigned kernel_context_options(const struct kernel_context *context); /* NULL: the defaults */
+void kernel_context_set_options(struct kernel_context *context, unsigned options);
 size_t kernel_context_primitives(const struct kernel_context *context); /* cached so far */
 
 /* ---- element-wise (unary.c, binary.c)
@@ -164,12 +168,17 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
 struct kernel_conv {
     int32_t nd; /* 1..3 spatial dimensions */
     int32_t has_bias;
+    int32_t x_block, y_block; /* layouts of x and y: channels in blocks of that many, 0 = plain */
     int64_t n, ci, co, groups;
     int64_t in[3], out[3], k[3], stride[3], dilation[3], pad[3];
 };
 
 enum kernel_conv_pass { KERNEL_CONV_FORWARD, KERNEL_CONV_DATA, KERNEL_CONV_WEIGHTS };
 
+/* Sets x_block and y_block to what the library likes best for this pass (0 where it likes what a
+ * tensor cannot have). c may be NULL: plain. */
+enum ebb_status kernel_conv_layout(struct kernel_context *c, struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, struct ebb_error *err);
 enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kernel_conv *conv,
                                     enum kernel_conv_pass pass, size_t *workspace_bytes,
                                     struct ebb_error *err);
@@ -202,24 +211,33 @@ void kernel_attention_grad(const struct kernel_context *c, const struct kernel_a
 /* ---- normalisation (norm.c)
  * ---------------------------------------------------------------------- */
 
-/* [n, channels, spatial]: y, mean and biased variance (each may be NULL). */
-void kernel_batch_norm(const struct kernel_context *c, int64_t n, int64_t channels, int64_t spatial,
-                       float eps, const float *x, const float *w, const float *b, float *y,
-                       float *mean, float *var);
-/* With given statistics. */
-void kernel_batch_norm_apply(const struct kernel_context *c, int64_t n, int64_t channels,
-                             int64_t spatial, float eps, const float *x, const float *w,
-                             const float *b, const float *mean, const float *var, float *y);
-/* dx, dw, db may be NULL. */
-void kernel_batch_norm_grad(const struct kernel_context *c, int64_t n, int64_t channels,
-                            int64_t spatial, float eps, const float *dy, const float *x,
-                            const float *w, const float *mean, const float *var, float *dx,
-                            float *dw, float *db);
+/* Batch norm of [n, channels, spatial], or [n, channels / block, spatial, block]. */
+struct kernel_batch_norm {
+    int64_t n, channels, spatial;
+    int32_t block;    /* 0: plain */
+    int32_t has_relu; /* y = max(0, norm(x) + r) */
+    int32_t has_add;  /* r is given */
+    float eps;
+};
 
-/* Rows of n elements; w and b may be NULL; mean is NULL for root-mean-square norm. */
-void kernel_layer_norm(const struct kernel_context *c, int64_t rows, int64_t n, float eps,
-                       const float *x, const float *w, const float *b, float *y, float *mean,
-                       float *rstd);
+/* Mean and biased variance (each may be NULL). */
+void kernel_batch_norm_stats(const struct kernel_context *c, const struct kernel_batch_norm *p,
+                             const float *x, float *mean, float *var);
+/* r: only with has_add. */
+void kernel_batch_norm(const struct kernel_context *c, const struct kernel_batch_norm *p,
+                       const float *x, const float *w, const float *b, const float *mean,
+                       const float *var, const float *r, float *y);
+/* Through the statistics as well. y: only with has_add and has_relu. dx, dw, db, dr may be NULL. */
+void kernel_batch_norm_grad(const struct kernel_context *c, const struct kernel_batch_norm *p,
+                            const float *dy, const float *x, const float *w, const float *b,
+                            const float *mean, const float *var, const float *y, float *dx,
+                            float *dw, float *db, float *dr);
+
+/* Rows of n elements; w and b may be NULL, so may y, mean and rstd. Root-mean-square norm takes no
+ * mean away. */
+void kernel_layer_norm(const struct kernel_context *c, bool is_rms, int64_t rows, int64_t n,
+                       float eps, const float *x, const float *w, const float *b, float *y,
+                       float *mean, float *rstd);
 size_t kernel_layer_norm_grad_workspace(int64_t rows, int64_t n);
 void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_t n,
                             const float *dy, const float *x, const float *w, const float *mean,
@@ -228,8 +246,10 @@ void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_
 /* ---- pooling and resampling (pool.c, resample.c)
  * ------------------------------------------------- */
 
-struct kernel_pool { /* planes = batch * channels; three spatial dimensions, unused ones 1 */
-    int64_t planes;
+/* planes = batch * channels / lanes; three spatial dimensions, unused ones 1. lanes: 1, or the
+ * block of a blocked layout: so many channels lie behind each other at every place. */
+struct kernel_pool {
+    int64_t planes, lanes;
     int64_t in[3], out[3], k[3], stride[3], pad[3], dilation[3];
     int32_t count_include_pad;
 };
@@ -261,8 +281,8 @@ enum ebb_status kernel_unpool_grad(const struct kernel_context *c, int64_t plane
                                    int64_t out_size, const float *dy, const int64_t *index,
                                    float *dx, struct ebb_error *err);
 
-struct kernel_resample { /* planes of in[0] x in[1] to out[0] x out[1] */
-    int64_t planes, in[2], out[2];
+struct kernel_resample { /* planes of in[0] x in[1] to out[0] x out[1], `lanes` wide */
+    int64_t planes, lanes, in[2], out[2];
     double scale[2]; /* source step per target pixel */
     int32_t is_bilinear, align_corners;
 };

@@ -105,7 +105,7 @@ enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct ker
 {
     struct kernel_primitive *p;
     *workspace_bytes = 0;
-    if (is_empty(m))
+    if (!c || is_empty(m)) /* no context: a trace without kernels */
         return EBB_OK;
     EBB_TRY(get(c, m, &p, err));
     *workspace_bytes = p->workspace_bytes;

@@ -1,158 +1,6 @@
-/* norm.c - batch, layer and root-mean-square normalisation. Statistics in double. */
+/* norm.c - layer and root-mean-square normalisation. */
 #include "base/heap.h"
 #include "kernel/internal.h"
-
-struct batch_job {
-    int64_t n, channels, spatial;
-    float eps;
-    const float *dy, *x, *w, *b, *mean_in, *var_in;
-    float *y, *mean, *var, *dx, *dw, *db;
-};
-
-static void moments(const struct batch_job *j, int64_t ch, double *mean, double *var)
-{
-    double sum = 0, squares = 0, count = (double)(j->n * j->spatial);
-    for (int64_t i = 0; i < j->n; i++)
-        sum += kernel_sum_row(j->spatial, j->x + (i * j->channels + ch) * j->spatial);
-    float center = (float)(sum / count);
-    double shift = 0;
-    for (int64_t i = 0; i < j->n; i++) { /* around the rounded mean, corrected by what it missed */
-        const float *x = j->x + (i * j->channels + ch) * j->spatial;
-        for (int64_t k = 0; k < j->spatial; k++) {
-            double d = (double)x[k] - (double)center;
-            shift += d;
-            squares += d * d;
-        }
-    }
-    shift /= count;
-    *mean = sum / count;
-    *var = squares / count - shift * shift;
-}
-
-KERNEL_CLONES static void scale_row(int64_t n, const float *restrict x, float *restrict y,
-                                    float mean, float scale, float shift)
-{
-    for (int64_t i = 0; i < n; i++)
-        y[i] = (x[i] - mean) * scale + shift;
-}
-
-static void batch_body(void *argument, int64_t first, int64_t last)
-{
-    const struct batch_job *j = argument;
-    for (int64_t ch = first; ch < last; ch++) {
-        double mean, var;
-        if (j->mean_in) {
-            mean = (double)j->mean_in[ch];
-            var = (double)j->var_in[ch];
-        } else {
-            moments(j, ch, &mean, &var);
-            /* y uses the rounded statistics, so that remaking y from them gives the same bits */
-            mean = (double)(float)mean;
-            var = (double)(float)var;
-        }
-        if (j->mean)
-            j->mean[ch] = (float)mean;
-        if (j->var)
-            j->var[ch] = (float)var;
-        if (!j->y)
-            continue;
-        float scale = (float)(1.0 / sqrt(var + (double)j->eps)) * (j->w ? j->w[ch] : 1.0f);
-        for (int64_t i = 0; i < j->n; i++) {
-            int64_t at = (i * j->channels + ch) * j->spatial;
-            scale_row(j->spatial, j->x + at, j->y + at, (float)mean, scale, j->b ? j->b[ch] : 0.0f);
-        }
-    }
-}
-
-void kernel_batch_norm(const struct kernel_context *c, int64_t n, int64_t channels, int64_t spatial,
-                       float eps, const float *x, const float *w, const float *b, float *y,
-                       float *mean, float *var)
-{
-    struct batch_job job = {.n = n,
-                            .channels = channels,
-                            .spatial = spatial,
-                            .eps = eps,
-                            .x = x,
-                            .w = w,
-                            .b = b,
-                            .y = y,
-                            .mean = mean,
-                            .var = var};
-    kernel_parallel(c, channels, kernel_piece(n * spatial), batch_body, &job);
-}
-
-void kernel_batch_norm_apply(const struct kernel_context *c, int64_t n, int64_t channels,
-                             int64_t spatial, float eps, const float *x, const float *w,
-                             const float *b, const float *mean, const float *var, float *y)
-{
-    struct batch_job job = {.n = n,
-                            .channels = channels,
-                            .spatial = spatial,
-                            .eps = eps,
-                            .x = x,
-                            .w = w,
-                            .b = b,
-                            .y = y,
-                            .mean_in = mean,
-                            .var_in = var};
-    kernel_parallel(c, channels, kernel_piece(n * spatial), batch_body, &job);
-}
-
-KERNEL_CLONES static void batch_dx_row(int64_t n, const float *restrict dy, const float *restrict x,
-                                       float *restrict dx, float mean, float a, float b, float d)
-{
-    for (int64_t i = 0; i < n; i++)
-        dx[i] = a * (dy[i] - b - (x[i] - mean) * d);
-}
-
-static void batch_grad_body(void *argument, int64_t first, int64_t last)
-{
-    const struct batch_job *j = argument;
-    double count = (double)(j->n * j->spatial);
-    for (int64_t ch = first; ch < last; ch++) {
-        double sum = 0, dot = 0, mean = (double)j->mean_in[ch];
-        double invstd = 1.0 / sqrt((double)j->var_in[ch] + (double)j->eps);
-        for (int64_t i = 0; i < j->n; i++) {
-            int64_t at = (i * j->channels + ch) * j->spatial;
-            for (int64_t k = 0; k < j->spatial; k++) {
-                sum += (double)j->dy[at + k];
-                dot += (double)j->dy[at + k] * ((double)j->x[at + k] - mean);
-            }
-        }
-        if (j->dw)
-            j->dw[ch] = (float)(dot * invstd);
-        if (j->db)
-            j->db[ch] = (float)sum;
-        if (!j->dx)
-            continue;
-        float a = (float)(invstd * (j->w ? (double)j->w[ch] : 1.0));
-        for (int64_t i = 0; i < j->n; i++) {
-            int64_t at = (i * j->channels + ch) * j->spatial;
-            batch_dx_row(j->spatial, j->dy + at, j->x + at, j->dx + at, (float)mean, a,
-                         (float)(sum / count), (float)(dot * invstd * invstd / count));
-        }
-    }
-}
-
-void kernel_batch_norm_grad(const struct kernel_context *c, int64_t n, int64_t channels,
-                            int64_t spatial, float eps, const float *dy, const float *x,
-                            const float *w, const float *mean, const float *var, float *dx,
-                            float *dw, float *db)
-{
-    struct batch_job job = {.n = n,
-                            .channels = channels,
-                            .spatial = spatial,
-                            .eps = eps,
-                            .dy = dy,
-                            .x = x,
-                            .w = w,
-                            .mean_in = mean,
-                            .var_in = var,
-                            .dx = dx,
-                            .dw = dw,
-                            .db = db};
-    kernel_parallel(c, channels, kernel_piece(n * spatial), batch_grad_body, &job);
-}
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
@@ -217,9 +65,9 @@ static void layer_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_layer_norm(const struct kernel_context *c, int64_t rows, int64_t n, float eps,
-                       const float *x, const float *w, const float *b, float *y, float *mean,
-                       float *rstd)
+void kernel_layer_norm(const struct kernel_context *c, bool is_rms, int64_t rows, int64_t n,
+                       float eps, const float *x, const float *w, const float *b, float *y,
+                       float *mean, float *rstd)
 {
     struct layer_job job = {.rows = rows,
                             .n = n,
@@ -230,7 +78,7 @@ void kernel_layer_norm(const struct kernel_context *c, int64_t rows, int64_t n, 
                             .y = y,
                             .mean = mean,
                             .rstd = rstd,
-                            .is_rms = !mean};
+                            .is_rms = is_rms};
     kernel_parallel(c, rows, kernel_piece(n), layer_body, &job);
 }
 

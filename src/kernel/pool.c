@@ -69,6 +69,64 @@ static int64_t winner_index(const struct kernel_pool *p, int64_t o, uint8_t winn
     return (at[0] * p->in[1] + at[1]) * p->in[2] + at[2];
 }
 
+#define LANES 16 /* at most */
+
+/* The same for LANES channels side by side. */
+static inline __attribute__((always_inline)) void
+window_max_lanes(const struct kernel_pool *p, const float *restrict x, int64_t o, const int L,
+                 float *restrict y, uint8_t *restrict winner)
+{
+    int64_t at[3], first[3], last[3];
+    float m[LANES];
+    int32_t best[LANES];
+    bool is_first = true;
+    locate(p, o, at);
+    for (int d = 0; d < 3; d++) {
+        at[d] = at[d] * p->stride[d] - p->pad[d];
+        clip(p, d, at[d], &first[d], &last[d]);
+    }
+    for (int l = 0; l < L; l++) {
+        m[l] = -INFINITY;
+        best[l] = KERNEL_POOL_WINDOW;
+    }
+    for (int64_t a = first[0]; a < last[0]; a++)
+        for (int64_t b = first[1]; b < last[1]; b++) {
+            int64_t row = (at[0] + a * p->dilation[0]) * p->in[1] + at[1] + b * p->dilation[1];
+            for (int64_t c = first[2]; c < last[2]; c++) {
+                const float *v = x + (row * p->in[2] + at[2] + c * p->dilation[2]) * L;
+                int32_t k = (int32_t)((a * p->k[1] + b) * p->k[2] + c);
+                for (int l = 0; l < L; l++) {
+                    bool is_more = (v[l] > m[l]) | (v[l] != v[l]) | is_first;
+                    m[l] = is_more ? v[l] : m[l];
+                    best[l] = is_more ? k : best[l];
+                }
+                is_first = false;
+            }
+        }
+    for (int l = 0; l < L; l++) {
+        if (y)
+            y[l] = m[l];
+        if (winner)
+            winner[l] = (uint8_t)best[l];
+    }
+}
+
+KERNEL_CLONES static void max_lanes_body(void *argument, int64_t first, int64_t last)
+{
+    const struct pool_job *j = argument;
+    const int64_t L = j->p->lanes;
+    for (int64_t plane = first; plane < last; plane++)
+        for (int64_t o = 0; o < j->out_size; o++) {
+            int64_t at = (plane * j->out_size + o) * L;
+            float *y = j->y ? j->y + at : NULL;
+            uint8_t *winner = j->winner ? j->winner + at : NULL;
+            if (L == 16)
+                window_max_lanes(j->p, j->x + plane * j->in_size * 16, o, 16, y, winner);
+            else
+                window_max_lanes(j->p, j->x + plane * j->in_size * 8, o, 8, y, winner);
+        }
+}
+
 static void max_body(void *argument, int64_t first, int64_t last)
 {
     const struct pool_job *j = argument;
@@ -97,7 +155,51 @@ void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p
     job.x = x;
     job.y = y;
     job.winner = winner;
-    kernel_parallel(c, p->planes, kernel_piece(job.in_size), max_body, &job);
+    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes),
+                    p->lanes > 1 ? max_lanes_body : max_body, &job);
+}
+
+/* dx += dy at every place of the window that won; L lanes. */
+static inline __attribute__((always_inline)) void
+window_give_lanes(const struct kernel_pool *p, const float *restrict dy,
+                  const uint8_t *restrict winner, int64_t o, const int L, float *restrict dx)
+{
+    int64_t at[3], first[3], last[3];
+    int32_t won[LANES];
+    locate(p, o, at);
+    for (int d = 0; d < 3; d++) {
+        at[d] = at[d] * p->stride[d] - p->pad[d];
+        clip(p, d, at[d], &first[d], &last[d]);
+    }
+    for (int l = 0; l < L; l++)
+        won[l] = winner[l];
+    for (int64_t a = first[0]; a < last[0]; a++)
+        for (int64_t b = first[1]; b < last[1]; b++) {
+            int64_t row = (at[0] + a * p->dilation[0]) * p->in[1] + at[1] + b * p->dilation[1];
+            for (int64_t c = first[2]; c < last[2]; c++) {
+                float *to = dx + (row * p->in[2] + at[2] + c * p->dilation[2]) * L;
+                int32_t k = (int32_t)((a * p->k[1] + b) * p->k[2] + c);
+                for (int l = 0; l < L; l++)
+                    to[l] += won[l] == k ? dy[l] : 0.0f;
+            }
+        }
+}
+
+KERNEL_CLONES static void max_grad_lanes_body(void *argument, int64_t first, int64_t last)
+{
+    const struct pool_job *j = argument;
+    const int64_t L = j->p->lanes;
+    for (int64_t plane = first; plane < last; plane++) {
+        float *dx = j->y + plane * j->in_size * L;
+        memset(dx, 0, (size_t)(j->in_size * L) * sizeof *dx);
+        for (int64_t o = 0; o < j->out_size; o++) {
+            int64_t at = (plane * j->out_size + o) * L;
+            if (L == 16)
+                window_give_lanes(j->p, j->x + at, j->winner_in + at, o, 16, dx);
+            else
+                window_give_lanes(j->p, j->x + at, j->winner_in + at, o, 8, dx);
+        }
+    }
 }
 
 static void max_grad_body(void *argument, int64_t first, int64_t last)
@@ -121,7 +223,8 @@ void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_po
     job.x = dy;
     job.winner_in = winner;
     job.y = dx;
-    kernel_parallel(c, p->planes, kernel_piece(job.in_size), max_grad_body, &job);
+    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes),
+                    p->lanes > 1 ? max_grad_lanes_body : max_grad_body, &job);
 }
 
 static void index_body(void *argument, int64_t first, int64_t last)
@@ -172,23 +275,32 @@ static double adaptive_window(const struct kernel_pool *p, int64_t o, struct win
     return count;
 }
 
-static float window_sum(const struct kernel_pool *p, const struct window *w, const float *x,
-                        double divisor)
+KERNEL_CLONES static void window_sum(const struct kernel_pool *p, const struct window *w,
+                                     const float *x, double divisor, float *y)
 {
-    double sum = 0;
+    double sum[LANES] = {0};
+    const int64_t L = p->lanes;
     for (int64_t z = w->from[0]; z < w->to[0]; z++)
         for (int64_t h = w->from[1]; h < w->to[1]; h++)
             for (int64_t i = w->from[2]; i < w->to[2]; i++)
-                sum += (double)x[(z * p->in[1] + h) * p->in[2] + i];
-    return (float)(sum / divisor);
+                for (int64_t l = 0; l < L; l++)
+                    sum[l] += (double)x[((z * p->in[1] + h) * p->in[2] + i) * L + l];
+    for (int64_t l = 0; l < L; l++)
+        y[l] = (float)(sum[l] / divisor);
 }
 
-static void window_add(const struct kernel_pool *p, const struct window *w, float *dx, float value)
+KERNEL_CLONES static void window_add(const struct kernel_pool *p, const struct window *w,
+                                     float *restrict dx, const float *restrict dy, double divisor)
 {
+    float value[LANES];
+    const int64_t L = p->lanes;
+    for (int64_t l = 0; l < L; l++)
+        value[l] = (float)((double)dy[l] / divisor);
     for (int64_t z = w->from[0]; z < w->to[0]; z++)
         for (int64_t h = w->from[1]; h < w->to[1]; h++)
             for (int64_t i = w->from[2]; i < w->to[2]; i++)
-                dx[(z * p->in[1] + h) * p->in[2] + i] += value;
+                for (int64_t l = 0; l < L; l++)
+                    dx[((z * p->in[1] + h) * p->in[2] + i) * L + l] += value[l];
 }
 
 typedef double (*window_rule)(const struct kernel_pool *p, int64_t o, struct window *w);
@@ -199,8 +311,8 @@ static void average(const struct pool_job *j, int64_t first, int64_t last, windo
     for (int64_t plane = first; plane < last; plane++)
         for (int64_t o = 0; o < j->out_size; o++) {
             double divisor = rule(j->p, o, &w);
-            j->y[plane * j->out_size + o] =
-                window_sum(j->p, &w, j->x + plane * j->in_size, divisor);
+            window_sum(j->p, &w, j->x + plane * j->in_size * j->p->lanes, divisor,
+                       j->y + (plane * j->out_size + o) * j->p->lanes);
         }
 }
 
@@ -208,11 +320,12 @@ static void average_grad(const struct pool_job *j, int64_t first, int64_t last, 
 {
     struct window w;
     for (int64_t plane = first; plane < last; plane++) {
-        float *dx = j->y + plane * j->in_size;
-        memset(dx, 0, (size_t)j->in_size * sizeof *dx);
+        const int64_t L = j->p->lanes;
+        float *dx = j->y + plane * j->in_size * L;
+        memset(dx, 0, (size_t)(j->in_size * L) * sizeof *dx);
         for (int64_t o = 0; o < j->out_size; o++) {
             double divisor = rule(j->p, o, &w);
-            window_add(j->p, &w, dx, (float)((double)j->x[plane * j->out_size + o] / divisor));
+            window_add(j->p, &w, dx, j->x + (plane * j->out_size + o) * L, divisor);
         }
     }
 }
@@ -243,7 +356,7 @@ static void run(const struct kernel_context *c, const struct kernel_pool *p, con
     struct pool_job job = make_job(p);
     job.x = x;
     job.y = y;
-    kernel_parallel(c, p->planes, kernel_piece(job.in_size), body, &job);
+    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes), body, &job);
 }
 
 void kernel_avg_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,

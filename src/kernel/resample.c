@@ -26,44 +26,73 @@ static struct tap locate(const struct kernel_resample *r, int d, int64_t o)
     return (struct tap){i, kernel_min(i + 1, r->in[d] - 1), 1.0f - f, f};
 }
 
-static void forward(void *argument, int64_t first, int64_t last)
+static inline __attribute__((always_inline)) void forward_plane(const struct kernel_resample *r,
+                                                                const float *restrict x,
+                                                                float *restrict y, const int64_t L)
 {
-    const struct resample_job *j = argument;
-    const struct kernel_resample *r = j->r;
-    for (int64_t plane = first; plane < last; plane++) {
-        const float *x = j->x + plane * r->in[0] * r->in[1];
-        float *y = j->y + plane * r->out[0] * r->out[1];
-        for (int64_t h = 0; h < r->out[0]; h++) {
-            struct tap a = locate(r, 0, h);
-            const float *x0 = x + a.i0 * r->in[1], *x1 = x + a.i1 * r->in[1];
-            for (int64_t w = 0; w < r->out[1]; w++) {
-                struct tap b = locate(r, 1, w);
-                y[h * r->out[1] + w] = a.w0 * (b.w0 * x0[b.i0] + b.w1 * x0[b.i1]) +
-                                       a.w1 * (b.w0 * x1[b.i0] + b.w1 * x1[b.i1]);
-            }
+    for (int64_t h = 0; h < r->out[0]; h++) {
+        const struct tap a = locate(r, 0, h);
+        const float *x0 = x + a.i0 * r->in[1] * L, *x1 = x + a.i1 * r->in[1] * L;
+        for (int64_t w = 0; w < r->out[1]; w++) {
+            const struct tap b = locate(r, 1, w);
+            const float *p0 = x0 + b.i0 * L, *p1 = x0 + b.i1 * L, *q0 = x1 + b.i0 * L,
+                        *q1 = x1 + b.i1 * L;
+            float *to = y + (h * r->out[1] + w) * L;
+            for (int64_t l = 0; l < L; l++)
+                to[l] = a.w0 * (b.w0 * p0[l] + b.w1 * p1[l]) + a.w1 * (b.w0 * q0[l] + b.w1 * q1[l]);
         }
     }
 }
 
-static void backward(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void forward(void *argument, int64_t first, int64_t last)
 {
     const struct resample_job *j = argument;
     const struct kernel_resample *r = j->r;
     for (int64_t plane = first; plane < last; plane++) {
-        float *dx = j->y + plane * r->in[0] * r->in[1];
-        const float *dy = j->x + plane * r->out[0] * r->out[1];
-        memset(dx, 0, (size_t)(r->in[0] * r->in[1]) * sizeof *dx);
-        for (int64_t h = 0; h < r->out[0]; h++) {
-            struct tap a = locate(r, 0, h);
-            for (int64_t w = 0; w < r->out[1]; w++) {
-                struct tap b = locate(r, 1, w);
-                float g = dy[h * r->out[1] + w];
-                dx[a.i0 * r->in[1] + b.i0] += a.w0 * b.w0 * g;
-                dx[a.i0 * r->in[1] + b.i1] += a.w0 * b.w1 * g;
-                dx[a.i1 * r->in[1] + b.i0] += a.w1 * b.w0 * g;
-                dx[a.i1 * r->in[1] + b.i1] += a.w1 * b.w1 * g;
-            }
+        const float *x = j->x + plane * r->in[0] * r->in[1] * r->lanes;
+        float *y = j->y + plane * r->out[0] * r->out[1] * r->lanes;
+        if (r->lanes == 16)
+            forward_plane(r, x, y, 16);
+        else
+            forward_plane(r, x, y, r->lanes);
+    }
+}
+
+static inline __attribute__((always_inline)) void backward_plane(const struct kernel_resample *r,
+                                                                 const float *restrict dy,
+                                                                 float *restrict dx,
+                                                                 const int64_t L)
+{
+    for (int64_t h = 0; h < r->out[0]; h++) {
+        const struct tap a = locate(r, 0, h);
+        float *x0 = dx + a.i0 * r->in[1] * L, *x1 = dx + a.i1 * r->in[1] * L;
+        for (int64_t w = 0; w < r->out[1]; w++) {
+            const struct tap b = locate(r, 1, w);
+            const float *g = dy + (h * r->out[1] + w) * L;
+            for (int64_t l = 0; l < L; l++)
+                x0[b.i0 * L + l] += a.w0 * b.w0 * g[l];
+            for (int64_t l = 0; l < L; l++)
+                x0[b.i1 * L + l] += a.w0 * b.w1 * g[l];
+            for (int64_t l = 0; l < L; l++)
+                x1[b.i0 * L + l] += a.w1 * b.w0 * g[l];
+            for (int64_t l = 0; l < L; l++)
+                x1[b.i1 * L + l] += a.w1 * b.w1 * g[l];
         }
+    }
+}
+
+KERNEL_CLONES static void backward(void *argument, int64_t first, int64_t last)
+{
+    const struct resample_job *j = argument;
+    const struct kernel_resample *r = j->r;
+    for (int64_t plane = first; plane < last; plane++) {
+        float *dx = j->y + plane * r->in[0] * r->in[1] * r->lanes;
+        const float *dy = j->x + plane * r->out[0] * r->out[1] * r->lanes;
+        memset(dx, 0, (size_t)(r->in[0] * r->in[1] * r->lanes) * sizeof *dx);
+        if (r->lanes == 16)
+            backward_plane(r, dy, dx, 16);
+        else
+            backward_plane(r, dy, dx, r->lanes);
     }
 }
 
@@ -71,14 +100,16 @@ void kernel_resample(const struct kernel_context *c, const struct kernel_resampl
                      const float *x, float *y)
 {
     struct resample_job job = {r, x, y};
-    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * 4), forward, &job);
+    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * r->lanes * 4), forward,
+                    &job);
 }
 
 void kernel_resample_grad(const struct kernel_context *c, const struct kernel_resample *r,
                           const float *dy, float *dx)
 {
     struct resample_job job = {r, dy, dx};
-    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * 4), backward, &job);
+    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * r->lanes * 4), backward,
+                    &job);
 }
 
 /* ---- unpooling ------------------------------------------------------------------------------ */

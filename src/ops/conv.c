@@ -65,7 +65,13 @@ static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
         return ops_wrong(i, err, "shapes do not fit the convolution");
     if (i->in_count > 2 && (i->in[2]->rank != 1 || i->in[2]->dims[0] != c->co))
         return ops_wrong(i, err, "the bias must have %" PRId64 " elements", c->co);
+    int first_block = pass == KERNEL_CONV_DATA ? c->y_block : c->x_block;
+    int second_block = pass == KERNEL_CONV_WEIGHTS ? c->y_block : 0;
+    if (i->in[0]->block != first_block || i->in[1]->block != second_block)
+        return ops_wrong(i, err, "layouts do not fit the convolution");
     ops_out(i, TENSOR_F32, c->nd + 2, result);
+    if (pass != KERNEL_CONV_WEIGHTS)
+        tensor_view_block(&i->out[0], pass == KERNEL_CONV_DATA ? c->x_block : c->y_block);
     i->flops = 2.0 * (double)(c->n * c->co * (c->ci / c->groups));
     for (int d = 0; d < c->nd; d++)
         i->flops *= (double)(c->out[d] * c->k[d]);
@@ -77,6 +83,8 @@ static enum ebb_status run_as(const struct trace_call *call, enum kernel_conv_pa
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     return kernel_conv_run(ops_context(&c), c.attr, pass, tensor_call_in(&c, 0),
                            tensor_call_in(&c, 1), c.input_count > 2 ? tensor_call_in(&c, 2) : NULL,
                            tensor_call_out(&c, 0), call->workspace, err);
@@ -97,12 +105,24 @@ static enum ebb_status run_weights(const struct trace_call *call, struct ebb_err
     return run_as(call, KERNEL_CONV_WEIGHTS, err);
 }
 
+/* Operands are brought into the layout that the library likes for this shape and pass. */
 static tensor_id emit(struct tensor_session *s, int row, const struct kernel_conv *conv,
-                      tensor_id a, tensor_id b)
+                      tensor_id a, tensor_id b, tensor_id bias)
 {
     struct kernel_conv c = *conv;
-    c.has_bias = 0;
-    return ops_emit(s, &rows[row], &c, 2, (tensor_id[]){a, b});
+    enum kernel_conv_pass pass = (enum kernel_conv_pass)rows[row].variant;
+    struct ebb_error err = {.status = EBB_OK};
+    c.has_bias = bias.v != 0;
+    c.x_block = c.y_block = 0;
+    if (tensor_status(s, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    if (ops_has_pass(s, OPS_PASS_LAYOUT) &&
+        kernel_conv_layout(tensor_backend(s), &c, pass, &err) != EBB_OK)
+        return tensor_fail(s, err.status, "%s: %s", rows[row].name, err.message);
+    a = ops_in_layout(s, a, pass == KERNEL_CONV_DATA ? c.y_block : c.x_block);
+    b = ops_in_layout(s, b, pass == KERNEL_CONV_WEIGHTS ? c.y_block : 0);
+    bias = ops_in_layout(s, bias, 0);
+    return ops_emit(s, &rows[row], &c, bias.v ? 3 : 2, (tensor_id[]){a, b, bias});
 }
 
 static void grad_conv(struct ops_backward *b)
@@ -110,9 +130,9 @@ static void grad_conv(struct ops_backward *b)
     struct tensor_session *s = b->session;
     tensor_id g = b->gout[0];
     if (b->needs[0])
-        b->gin[0] = emit(s, ROW_CONV_DATA, b->attr, g, b->in[1]);
+        b->gin[0] = emit(s, ROW_CONV_DATA, b->attr, g, b->in[1], TENSOR_NONE);
     if (b->needs[1])
-        b->gin[1] = emit(s, ROW_CONV_WEIGHTS, b->attr, b->in[0], g);
+        b->gin[1] = emit(s, ROW_CONV_WEIGHTS, b->attr, b->in[0], g, TENSOR_NONE);
     if (b->in_count > 2 && b->needs[2])
         b->gin[2] = ops_reduce_dims(s, "sum", g, ~UINT64_C(2), false);
 }
@@ -121,17 +141,17 @@ static void grad_conv(struct ops_backward *b)
 static void grad_data(struct ops_backward *b)
 {
     if (b->needs[0])
-        b->gin[0] = emit(b->session, ROW_CONV, b->attr, b->gout[0], b->in[1]);
+        b->gin[0] = emit(b->session, ROW_CONV, b->attr, b->gout[0], b->in[1], TENSOR_NONE);
     if (b->needs[1])
-        b->gin[1] = emit(b->session, ROW_CONV_WEIGHTS, b->attr, b->gout[0], b->in[0]);
+        b->gin[1] = emit(b->session, ROW_CONV_WEIGHTS, b->attr, b->gout[0], b->in[0], TENSOR_NONE);
 }
 
 static void grad_weights(struct ops_backward *b)
 {
     if (b->needs[0])
-        b->gin[0] = emit(b->session, ROW_CONV_DATA, b->attr, b->in[1], b->gout[0]);
+        b->gin[0] = emit(b->session, ROW_CONV_DATA, b->attr, b->in[1], b->gout[0], TENSOR_NONE);
     if (b->needs[1])
-        b->gin[1] = emit(b->session, ROW_CONV, b->attr, b->in[0], b->gout[0]);
+        b->gin[1] = emit(b->session, ROW_CONV, b->attr, b->in[0], b->gout[0], TENSOR_NONE);
 }
 
 /* ---- from torch's arguments ----------------------------------------------------------------- */
@@ -201,7 +221,7 @@ static void build_conv(struct tensor_session *s, const struct ops_def *def, cons
         }
         c.out[d] = span / c.stride[d] + 1;
     }
-    out[0] = ops_emit(s, &rows[ROW_CONV], &c, in_count, in);
+    out[0] = emit(s, ROW_CONV, &c, in[0], in[1], in_count > 2 ? in[2] : TENSOR_NONE);
 }
 
 static tensor_id add_channels(struct tensor_session *s, tensor_id y, tensor_id bias)
@@ -239,7 +259,7 @@ static void build_transposed(struct tensor_session *s, const struct ops_def *def
             return;
         }
     }
-    out[0] = emit(s, ROW_CONV_DATA, &c, in[0], in[1]);
+    out[0] = emit(s, ROW_CONV_DATA, &c, in[0], in[1], TENSOR_NONE);
     if (in_count > 2)
         out[0] = add_channels(s, out[0], in[2]);
 }
@@ -260,7 +280,7 @@ static const struct conv_attr conv_default = {.groups = 1};
 
 #define PRIMITIVE(id, text, high, pass, run_, grad_)                                               \
     [id] = {OPS_PRIMITIVE(text, 2, high, infer_conv, run_, grad_), .variant = pass,                \
-            .attr_bytes = sizeof(struct kernel_conv), .is_internal = true}
+            .attr_bytes = sizeof(struct kernel_conv), .is_internal = true, .is_layout_own = true}
 #define TORCH(id, text, nd, build_, fields_)                                                       \
     [id] = {.name = text,                                                                          \
             .min_in = 2,                                                                           \

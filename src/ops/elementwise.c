@@ -37,6 +37,8 @@ static enum ebb_status run_unary_as(const struct trace_call *call, enum kernel_u
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct scalars *a = c.attr;
     kernel_unary(ops_context(&c), f, tensor_count(c.in), tensor_call_in(&c, 0),
                  tensor_call_out(&c, 0), a->a, a->b);
@@ -48,6 +50,8 @@ static enum ebb_status run_grad_as(const struct trace_call *call, enum kernel_un
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct scalars *a = c.attr;
     kernel_unary_grad(ops_context(&c), f, tensor_count(c.in), tensor_call_in(&c, 0),
                       tensor_call_in(&c, 1), tensor_call_out(&c, 0), a->a, a->b);
@@ -195,6 +199,20 @@ tensor_id ops_mul_scalar(struct tensor_session *s, tensor_id x, float value)
     return ops_unary(s, KERNEL_MUL_SCALAR, x, value, 0);
 }
 
+tensor_id ops_relu(struct tensor_session *s, tensor_id x)
+{
+    tensor_id fused = ops_has_pass(s, OPS_PASS_NORM) ? ops_norm_relu(s, x) : TENSOR_NONE;
+    return fused.v ? fused : ops_unary(s, KERNEL_RELU, x, 0, 0);
+}
+
+static void build_relu(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    (void)def, (void)in_count, (void)attr;
+    out[0] = ops_relu(s, in[0]);
+    *out_count = 1;
+}
+
 static void build_gelu(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
 {
@@ -223,10 +241,12 @@ static enum ebb_status run_binary_as(const struct trace_call *call, enum kernel_
     struct tensor_call c;
     struct kernel_nd nd;
     EBB_TRY(tensor_call_decode(call, &c, err));
-    ops_nd_shape(&nd, &c.out[0]);
-    ops_nd_operand(&nd, 0, &c.out[0]);
-    ops_nd_operand(&nd, 1, &c.in[0]);
-    ops_nd_operand(&nd, 2, &c.in[1]);
+    if (!c.wanted)
+        return EBB_OK;
+    ops_nd_shape(&nd, &c.out[0], c.out[0].block);
+    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
+    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
+    ops_nd_operand(&nd, 2, &c.in[1], c.out[0].block);
     kernel_binary(ops_context(&c), f, &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
                   tensor_call_in(&c, 1));
     return EBB_OK;
@@ -338,11 +358,13 @@ static enum ebb_status run_mask(const struct trace_call *call, struct ebb_error 
     struct tensor_call c;
     struct kernel_nd nd;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct mask_attr *a = c.attr;
-    ops_nd_shape(&nd, &c.out[0]);
-    ops_nd_operand(&nd, 0, &c.out[0]);
-    ops_nd_operand(&nd, 1, &c.in[0]);
-    ops_nd_operand(&nd, 2, &c.in[1]);
+    ops_nd_shape(&nd, &c.out[0], c.out[0].block);
+    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
+    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
+    ops_nd_operand(&nd, 2, &c.in[1], c.out[0].block);
     kernel_mask(ops_context(&c), &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
                 tensor_call_in(&c, 1), a->invert, a->scale, a->fill);
     return EBB_OK;
@@ -404,10 +426,12 @@ static enum ebb_status run_where(const struct trace_call *call, struct ebb_error
     struct tensor_call c;
     struct kernel_nd nd;
     EBB_TRY(tensor_call_decode(call, &c, err));
-    ops_nd_shape(&nd, &c.out[0]);
-    ops_nd_operand(&nd, 0, &c.out[0]);
+    if (!c.wanted)
+        return EBB_OK;
+    ops_nd_shape(&nd, &c.out[0], c.out[0].block);
+    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
     for (int k = 0; k < 3; k++)
-        ops_nd_operand(&nd, k + 1, &c.in[k]);
+        ops_nd_operand(&nd, k + 1, &c.in[k], c.out[0].block);
     kernel_where(ops_context(&c), &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
                  tensor_call_in(&c, 1), tensor_call_in(&c, 2));
     return EBB_OK;
@@ -450,7 +474,9 @@ static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0
                      .attr_bytes = sizeof(struct scalars),                                         \
                      .fields = f,                                                                  \
                      .defaults = d,                                                                \
-                     .is_internal = internal}
+                     .is_internal = internal,                                                      \
+                     .blocked = 1,                                                                 \
+                     .blocked_out = 1}
 
 static const struct ops_def rows[ROW_COUNT] = {
     U(NEG, "neg", run_neg, NULL, NULL, false),
@@ -464,7 +490,9 @@ static const struct ops_def rows[ROW_COUNT] = {
     U(ERF, "erf", run_erf, NULL, NULL, false),
     U(SIN, "sin", run_sin, NULL, NULL, false),
     U(COS, "cos", run_cos, NULL, NULL, false),
-    U(RELU, "relu", run_relu, NULL, NULL, false),
+    [KERNEL_RELU] = {OPS_PRIMITIVE("relu", 1, 1, infer_same, run_relu, grad_unary),
+                     .variant = KERNEL_RELU, .attr_bytes = sizeof(struct scalars), .blocked = 1,
+                     .blocked_out = 1, .build = build_relu},
     U(RELU6, "relu6", run_relu6, NULL, NULL, false),
     U(LEAKY_RELU, "leaky_relu", run_leaky_relu, field_slope, &slope_default, false),
     U(ELU, "elu", run_elu, field_alpha, &alpha_default, false),
@@ -483,7 +511,11 @@ static const struct ops_def rows[ROW_COUNT] = {
 #define X(name_, text, saves)                                                                      \
     [UNARY_GRAD + KERNEL_##name_] = {                                                              \
         OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, run_##text##_grad, grad_unary_grad),        \
-        .variant = KERNEL_##name_, .attr_bytes = sizeof(struct scalars), .is_internal = true},
+        .variant = KERNEL_##name_,                                                                 \
+        .attr_bytes = sizeof(struct scalars),                                                      \
+        .is_internal = true,                                                                       \
+        .blocked = 3,                                                                              \
+        .blocked_out = 1},
     KERNEL_UNARY_LIST(X)
 #undef X
         [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, run_mask, grad_mask), .strided = 3,
@@ -492,7 +524,11 @@ static const struct ops_def rows[ROW_COUNT] = {
 #define X(name_, text)                                                                             \
     [ROW_BINARY + KERNEL_##                                                                        \
         name_] = {OPS_PRIMITIVE(#text, 2, 2, infer_binary, run_##text, grad_binary),               \
-                  .variant = KERNEL_##name_, .strided = 3,                                         \
+                  .variant = KERNEL_##name_,                                                       \
+                  .strided = 3,                                                                    \
+                  .blocked = 3,                                                                    \
+                  .blocked_out = 1,                                                                \
+                  .can_broadcast = true,                                                           \
                   .is_internal = KERNEL_##name_ >= KERNEL_GREATER_HALF},
     BINARY_LIST(X)
 #undef X

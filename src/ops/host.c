@@ -12,6 +12,10 @@ enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace
                                 struct ebb_error *err)
 {
     struct ops_host h = {.trace = trace, .context = context};
+    size_t most = 0;
+    for (uint32_t i = 0; i < trace->op_count; i++)
+        if (trace->ops[i].workspace_bytes > most)
+            most = (size_t)trace->ops[i].workspace_bytes;
     h.pointers = ebb_calloc(trace->storage_count + 1, sizeof *h.pointers);
     if (!h.pointers)
         return ebb_no_memory(err, trace->storage_count * sizeof *h.pointers);
@@ -27,6 +31,11 @@ enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace
         memset((unsigned char *)h.pointers[i] + bytes, GUARD_BYTE, GUARD);
         h.bytes += bytes;
     }
+    h.workspace = ebb_alloc_aligned(256, most + GUARD);
+    if (!h.workspace) {
+        ops_host_destroy(&h);
+        return ebb_no_memory(err, most);
+    }
     *host = h;
     return EBB_OK;
 }
@@ -36,7 +45,9 @@ void ops_host_destroy(struct ops_host *host)
     for (uint32_t i = 0; host->pointers && i < host->trace->storage_count; i++)
         ebb_free(host->pointers[i]);
     ebb_free(host->pointers);
+    ebb_free(host->workspace);
     host->pointers = NULL;
+    host->workspace = NULL;
 }
 
 void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor)
@@ -64,9 +75,7 @@ static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, str
     for (uint32_t k = 0; k < op->output_count; k++)
         out[k] = ops_host_tensor(h, op->output_first + k);
     size_t bytes = (size_t)op->workspace_bytes;
-    unsigned char *workspace = bytes ? ebb_alloc_aligned(256, bytes + GUARD) : NULL;
-    if (bytes && !workspace)
-        return ebb_no_memory(err, bytes);
+    unsigned char *workspace = bytes ? h->workspace : NULL;
     if (bytes)
         memset(workspace + bytes, GUARD_BYTE, GUARD);
     struct trace_call call = {.in = in,
@@ -77,7 +86,6 @@ static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, str
                               .context = h->context};
     enum ebb_status status = op->kind->run(&call, err);
     bool is_clean = !bytes || is_guarded(workspace + bytes);
-    ebb_free(workspace);
     for (uint32_t k = 0; is_clean && k < op->output_count; k++) {
         uint32_t storage = t->tensors[op->output_first + k].storage;
         is_clean =
@@ -89,18 +97,20 @@ static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, str
     return status;
 }
 
+enum ebb_status ops_host_run_op(struct ops_host *host, uint32_t op, struct ebb_error *err)
+{
+    const struct trace_op *o = &host->trace->ops[op];
+    if (o->is_leaf)
+        return EBB_OK;
+    if (!o->kind->run)
+        return ebb_fail(err, EBB_EUNSUPPORTED, "op %s: has no kernel", o->kind->name);
+    enum ebb_status status = run_op(host, o, err);
+    return status == EBB_OK ? status : ebb_context(err, status, "op %u (%s)", op, o->kind->name);
+}
+
 enum ebb_status ops_host_run(struct ops_host *host, struct ebb_error *err)
 {
-    const struct trace *t = host->trace;
-    for (uint32_t i = 0; i < t->op_count; i++) {
-        const struct trace_op *op = &t->ops[i];
-        if (op->is_leaf)
-            continue;
-        if (!op->kind->run)
-            return ebb_fail(err, EBB_EUNSUPPORTED, "op %s: has no kernel", op->kind->name);
-        enum ebb_status status = run_op(host, op, err);
-        if (status != EBB_OK)
-            return ebb_context(err, status, "op %u (%s)", i, op->kind->name);
-    }
+    for (uint32_t i = 0; i < host->trace->op_count; i++)
+        EBB_TRY(ops_host_run_op(host, i, err));
     return EBB_OK;
 }

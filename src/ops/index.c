@@ -40,6 +40,8 @@ static enum ebb_status run_select(const struct trace_call *call, struct ebb_erro
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct index_attr *a = c.attr;
     struct ops_lines l = ops_lines_of(&c.in[0], (int)(a->dim < 0 ? a->dim + c.in[0].rank : a->dim));
     return kernel_index_select(ops_context(&c), l.outer, l.n, l.inner, tensor_count(&c.in[1]),
@@ -70,6 +72,8 @@ static enum ebb_status run_add(const struct trace_call *call, struct ebb_error *
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct index_attr *a = c.attr;
     struct ops_lines l = ops_lines_of(&c.out[0], (int)a->dim);
     return kernel_index_add(ops_context(&c), l.outer, l.n, l.inner, tensor_count(&c.in[1]), a->skip,
@@ -135,6 +139,8 @@ static enum ebb_status run_gather(const struct trace_call *call, struct ebb_erro
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct index_attr *a = c.attr;
     int dim = (int)(a->dim < 0 ? a->dim + c.in[0].rank : a->dim);
     struct ops_lines l = ops_lines_of(&c.in[0], dim);
@@ -146,6 +152,8 @@ static enum ebb_status run_scatter(const struct trace_call *call, struct ebb_err
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct index_attr *a = c.attr;
     int dim = (int)(a->dim < 0 ? a->dim + c.in[0].rank : a->dim);
     struct ops_lines l = ops_lines_of(&c.out[0], dim);

@@ -62,6 +62,14 @@ struct ops_def {
     bool is_internal;
     bool is_view;
     uint64_t strided; /* bit i: input i may be strided */
+    /* Bit i: input i may be blocked (tensor_view.block). All such inputs of a call have one layout:
+     * the others of the same shape are brought into it. Outputs with a bit in blocked_out get it.
+     */
+    uint64_t blocked, blocked_out;
+    bool is_layout_own; /* the caller of ops_emit has chosen the layouts, infer sets them */
+    bool can_broadcast; /* a plain input of another shape may stand beside blocked ones */
+    /* Whether this call, as its attributes are, can work on blocks; NULL: always. */
+    bool (*takes_block)(const struct ops_infer *i, int block);
     size_t attr_bytes;
     const struct ops_field *fields; /* ends with name NULL; NULL: no attributes */
     const void *defaults;           /* attr_bytes; NULL: zero */
@@ -75,7 +83,7 @@ struct ops_def {
 /* Head of a primitive row. */
 #define OPS_PRIMITIVE(text, low, high, infer_, run_, grad_)                                        \
     .name = (text), .min_in = (low), .max_in = (high), .infer = (infer_), .grad = (grad_),         \
-    .kind = {.name = (text), .purity = TRACE_PURE, .run = (run_)}
+    .kind = {.name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = (run_)}
 
 struct ops_family {
     const struct ops_def *rows;
@@ -100,6 +108,17 @@ static inline struct kernel_context *ops_context(const struct tensor_call *c)
     return c->call->context;
 }
 
+static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)
+{
+    return (kernel_context_options(tensor_backend(s)) & pass) != 0;
+}
+
+/* x in blocks of that many channels, dense; 0: plain. Made once per tensor. */
+tensor_id ops_in_layout(struct tensor_session *s, tensor_id x, int block);
+tensor_id ops_relu(struct tensor_session *s, tensor_id x);
+/* relu of the result of a batch norm (and an addition), in one op; TENSOR_NONE: is none. */
+tensor_id ops_norm_relu(struct tensor_session *s, tensor_id x);
+
 /* Inside infer. */
 void ops_out(struct ops_infer *i, enum tensor_dtype dtype, int rank, const int64_t *dims);
 enum ebb_status ops_wrong(const struct ops_infer *i, struct ebb_error *err, const char *fmt, ...)
@@ -113,8 +132,9 @@ enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_vie
                               const struct tensor_view *b, int *rank, int64_t *dims,
                               struct ebb_error *err);
 /* Strides of `view` in an index space of rank/dims (0 where broadcast). */
-void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view);
-void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape);
+void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view, int block);
+/* block not 0: the index space has channels split in two, as tensor_view_split. */
+void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block);
 
 /* Sum g down to the shape of `like` (undo broadcasting). */
 tensor_id ops_reduce_to(struct tensor_session *s, tensor_id g, const struct tensor_view *like);

@@ -55,6 +55,8 @@ static enum ebb_status run_loss_as(const struct trace_call *call, enum kernel_lo
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct loss_attr *a = c.attr;
     kernel_loss(ops_context(&c), f, (enum kernel_reduction)a->reduction, tensor_count(&c.in[0]),
                 batch_of(&c.in[0]), a->beta, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
@@ -76,6 +78,8 @@ static enum ebb_status run_grad_as(const struct trace_call *call, enum kernel_lo
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct loss_attr *a = c.attr;
     kernel_loss_grad(ops_context(&c), f, (enum kernel_reduction)a->reduction,
                      tensor_count(&c.in[1]), batch_of(&c.in[1]), a->beta, tensor_call_in(&c, 0),
@@ -213,6 +217,8 @@ static enum ebb_status run_entropy_as(const struct trace_call *call, bool is_log
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     struct kernel_cross_entropy e = describe(&c, &c.in[0], is_log_prob);
     return kernel_cross_entropy(ops_context(&c), &e, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
                                 c.input_count > 2 ? tensor_call_in(&c, 2) : NULL,
@@ -224,6 +230,8 @@ static enum ebb_status run_entropy_grad_as(const struct trace_call *call, bool i
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     struct kernel_cross_entropy e = describe(&c, &c.in[1], is_log_prob);
     return kernel_cross_entropy_grad(
         ops_context(&c), &e, tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_in(&c, 2),

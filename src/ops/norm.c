@@ -4,9 +4,11 @@
 #include "ops/internal.h"
 
 enum {
-    ROW_BN_TRAIN,
+    ROW_BN_STATS,
+    ROW_BN_NORM,
     ROW_BN_GRAD,
     ROW_BN_APPLY,
+    ROW_BN_UPDATE,
     ROW_LN,
     ROW_LN_GRAD,
     ROW_RMS,
@@ -30,52 +32,105 @@ struct norm_attr {
 
 /* ---- batch norm ----------------------------------------------------------------------------- */
 
+/* Statistics, normalisation and the update of the running statistics are three ops: the first two
+ * are pure, and remaking y from the kept statistics gives the same bits; the third is done once. */
+
+struct bn_attr { /* of the primitives */
+    float eps, momentum;
+    int32_t has_relu, has_add;
+    double unbias; /* n / (n - 1) */
+};
+
 static enum ebb_status want_channels(const struct ops_infer *i, const struct tensor_view *x,
-                                     size_t first, struct ebb_error *err)
+                                     size_t first, size_t last, struct ebb_error *err)
 {
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
     if (x->rank < 2)
         return ops_wrong(i, err, "rank 2 or more is needed");
-    for (size_t k = first; k < i->in_count; k++)
+    for (size_t k = first; k < last; k++)
         if (i->in[k]->rank != 1 || i->in[k]->dims[0] != x->dims[1])
             return ops_wrong(i, err, "input %zu must have one number per channel", k);
     return EBB_OK;
 }
 
-/* x, w, b -> y, mean, biased variance */
-static enum ebb_status infer_bn_train(struct ops_infer *i, struct ebb_error *err)
+static struct kernel_batch_norm describe(const struct tensor_view *x, const struct bn_attr *a)
+{
+    struct ops_lines l = ops_lines_of(x, 1);
+    return (struct kernel_batch_norm){.n = l.outer,
+                                      .channels = l.n,
+                                      .spatial = l.inner,
+                                      .block = x->block,
+                                      .has_relu = a->has_relu,
+                                      .has_add = a->has_add,
+                                      .eps = a->eps};
+}
+
+/* x -> mean, biased variance */
+static enum ebb_status infer_bn_stats(struct ops_infer *i, struct ebb_error *err)
 {
     const struct tensor_view *x = i->in[0];
-    EBB_TRY(want_channels(i, x, 1, err));
+    EBB_TRY(want_channels(i, x, 1, 1, err));
     if (tensor_count(x) <= x->dims[1])
         return ops_wrong(i, err, "more than one value per channel is needed when training");
-    ops_out(i, TENSOR_F32, x->rank, x->dims);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
-    i->flops = 8.0 * (double)tensor_count(x);
+    i->flops = 4.0 * (double)tensor_count(x);
     return EBB_OK;
 }
 
-static enum ebb_status run_bn_train(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_bn_stats(const struct trace_call *call, struct ebb_error *err)
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
-    const struct norm_attr *a = c.attr;
-    struct ops_lines l = ops_lines_of(&c.in[0], 1);
-    kernel_batch_norm(ops_context(&c), l.outer, l.n, l.inner, a->eps, tensor_call_in(&c, 0),
-                      tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_out(&c, 0),
-                      tensor_call_out(&c, 1), tensor_call_out(&c, 2));
+    if (!c.wanted)
+        return EBB_OK;
+    struct kernel_batch_norm p = describe(&c.in[0], c.attr);
+    kernel_batch_norm_stats(ops_context(&c), &p, tensor_call_in(&c, 0), tensor_call_out(&c, 0),
+                            tensor_call_out(&c, 1));
     return EBB_OK;
 }
 
-/* dy, x, w, mean, var -> dx, dw, db */
+static void grad_bn_stats(struct ops_backward *b)
+{
+    tensor_fail(b->session, EBB_EUNSUPPORTED, "batch_norm: has no gradient through statistics");
+}
+
+/* x, w, b, mean, var [, r] -> y */
+static enum ebb_status infer_bn_norm(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct bn_attr *a = i->attr;
+    EBB_TRY(want_channels(i, i->in[0], 1, 5, err));
+    if ((i->in_count > 5) != a->has_add || (a->has_add && !tensor_same_shape(i->in[0], i->in[5])))
+        return ops_wrong(i, err, "what is added must have the shape of the input");
+    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    i->flops = 4.0 * (double)tensor_count(i->in[0]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_bn_norm(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
+    struct kernel_batch_norm p = describe(&c.in[0], c.attr);
+    kernel_batch_norm(ops_context(&c), &p, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                      tensor_call_in(&c, 2), tensor_call_in(&c, 3), tensor_call_in(&c, 4),
+                      p.has_add ? tensor_call_in(&c, 5) : NULL, tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+/* dy, x, w, b, mean, var [, y] -> dx, dw, db [, dr] */
 static enum ebb_status infer_bn_grad(struct ops_infer *i, struct ebb_error *err)
 {
+    const struct bn_attr *a = i->attr;
     const struct tensor_view *x = i->in[1];
-    EBB_TRY(want_channels(i, x, 2, err));
+    EBB_TRY(want_channels(i, x, 2, 6, err));
     ops_out(i, TENSOR_F32, x->rank, x->dims);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
+    if (a->has_add)
+        ops_out(i, TENSOR_F32, x->rank, x->dims);
     i->flops = 12.0 * (double)tensor_count(x);
     return EBB_OK;
 }
@@ -84,46 +139,27 @@ static enum ebb_status run_bn_grad(const struct trace_call *call, struct ebb_err
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
-    const struct norm_attr *a = c.attr;
-    struct ops_lines l = ops_lines_of(&c.in[1], 1);
-    kernel_batch_norm_grad(ops_context(&c), l.outer, l.n, l.inner, a->eps, tensor_call_in(&c, 0),
-                           tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
-                           tensor_call_in(&c, 4), tensor_call_out(&c, 0), tensor_call_out(&c, 1),
-                           tensor_call_out(&c, 2));
+    if (!c.wanted)
+        return EBB_OK;
+    struct kernel_batch_norm p = describe(&c.in[1], c.attr);
+    kernel_batch_norm_grad(ops_context(&c), &p, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
+                           tensor_call_in(&c, 2), tensor_call_in(&c, 3), tensor_call_in(&c, 4),
+                           tensor_call_in(&c, 5), c.input_count > 6 ? tensor_call_in(&c, 6) : NULL,
+                           tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2),
+                           p.has_add ? tensor_call_out(&c, 3) : NULL);
     return EBB_OK;
 }
 
-static void grad_bn_train(struct ops_backward *b)
+/* The gradient goes through mean and variance as well: to them alone there is none. */
+static void grad_bn_norm(struct ops_backward *b)
 {
-    if (b->gout[1].v || b->gout[2].v) {
-        tensor_fail(b->session, EBB_EUNSUPPORTED, "batch_norm: has no gradient through statistics");
-        return;
-    }
-    tensor_id first = ops_emit(b->session, &rows[ROW_BN_GRAD], b->attr, 5,
-                               (tensor_id[]){b->gout[0], b->in[0], b->in[1], b->out[1], b->out[2]});
+    const struct bn_attr *a = b->attr;
+    tensor_id in[7] = {b->gout[0], b->in[0], b->in[1], b->in[2], b->in[3], b->in[4], b->out[0]};
+    tensor_id first = ops_emit(b->session, &rows[ROW_BN_GRAD], a, a->has_add ? 7 : 6, in);
     for (uint32_t k = 0; k < 3; k++)
         b->gin[k] = ops_output(first, k);
-}
-
-/* x, w, b, mean, var -> y */
-static enum ebb_status infer_bn_apply(struct ops_infer *i, struct ebb_error *err)
-{
-    EBB_TRY(want_channels(i, i->in[0], 1, err));
-    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
-    i->flops = 3.0 * (double)tensor_count(i->in[0]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_bn_apply(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    const struct norm_attr *a = c.attr;
-    struct ops_lines l = ops_lines_of(&c.in[0], 1);
-    kernel_batch_norm_apply(ops_context(&c), l.outer, l.n, l.inner, a->eps, tensor_call_in(&c, 0),
-                            tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
-                            tensor_call_in(&c, 4), tensor_call_out(&c, 0));
-    return EBB_OK;
+    if (a->has_add)
+        b->gin[5] = ops_output(first, 3);
 }
 
 static tensor_id channels(struct tensor_session *s, tensor_id v, int rank)
@@ -132,10 +168,11 @@ static tensor_id channels(struct tensor_session *s, tensor_id v, int rank)
     return ops_reshape(s, v, rank, dims);
 }
 
+/* Statistics are constants here. */
 static void grad_bn_apply(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
-    const struct norm_attr *a = b->attr;
+    const struct bn_attr *a = b->attr;
     tensor_id g = b->gout[0];
     int rank = tensor_view_of(s, g)->rank;
     tensor_id r = ops_unary(s, KERNEL_RSQRT, ops_add_scalar(s, b->in[4], a->eps), 0, 0);
@@ -153,31 +190,138 @@ static void grad_bn_apply(struct ops_backward *b)
         b->gin[2] = ops_reduce_dims(s, "sum", g, ~UINT64_C(2), false);
 }
 
+/* running mean, running variance, mean, variance [, batches] -> the running ones, in place */
+static enum ebb_status infer_bn_update(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct tensor_view *v = i->in[0];
+    EBB_TRY(ops_want_f32(i, 15, err));
+    for (size_t k = 0; k < 4; k++)
+        if (i->in[k]->rank != 1 || i->in[k]->dims[0] != v->dims[0])
+            return ops_wrong(i, err, "input %zu must have one number per channel", k);
+    if (i->in_count > 4 && (i->in[4]->dtype != TENSOR_I64 || tensor_count(i->in[4]) != 1))
+        return ops_wrong(i, err, "the number of batches must be one I64");
+    ops_out(i, TENSOR_F32, 1, v->dims);
+    ops_out(i, TENSOR_F32, 1, v->dims);
+    i->mutates[0] = 1;
+    i->mutates[1] = 2;
+    if (i->in_count > 4) {
+        ops_out(i, TENSOR_I64, i->in[4]->rank, i->in[4]->dims);
+        i->mutates[2] = 5;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status run_bn_update(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct bn_attr *a = c.attr;
+    float *mean = tensor_call_out(&c, 0), *var = tensor_call_out(&c, 1);
+    const float *new_mean = tensor_call_in(&c, 2), *new_var = tensor_call_in(&c, 3);
+    const float keep = (float)(1.0 - (double)a->momentum), take = a->momentum;
+    const float take_var = (float)((double)a->momentum * a->unbias);
+    for (int64_t k = 0; k < c.in[0].dims[0]; k++) {
+        mean[k] = keep * mean[k] + take * new_mean[k];
+        var[k] = keep * var[k] + take_var * new_var[k];
+    }
+    if (c.output_count > 2)
+        ++*(int64_t *)tensor_call_out(&c, 2);
+    return EBB_OK;
+}
+
 /* new = (1 - m) old + m stat */
-static tensor_id running(struct tensor_session *s, tensor_id old, tensor_id stat, double momentum,
-                         double factor)
+static tensor_id running_value(struct tensor_session *s, tensor_id old, tensor_id stat,
+                               double momentum, double factor)
 {
     return ops_add(s, ops_mul_scalar(s, old, (float)(1.0 - momentum)),
                    ops_mul_scalar(s, stat, (float)(momentum * factor)));
+}
+
+/* Emits statistics and normalisation; *stats = mean, the variance behind it. */
+static tensor_id normalise(struct tensor_session *s, const tensor_id *in, struct bn_attr *a,
+                           tensor_id *stats)
+{
+    const struct tensor_view *x = tensor_view_of(s, in[0]);
+    double n = x->rank > 1 && x->dims[1] ? (double)(tensor_count(x) / x->dims[1]) : 0;
+    a->unbias = n / (n - 1.0);
+    *stats = ops_emit(s, &rows[ROW_BN_STATS], a, 1, in);
+    return ops_emit(s, &rows[ROW_BN_NORM], a, 5,
+                    (tensor_id[]){in[0], in[1], in[2], *stats, ops_output(*stats, 1)});
+}
+
+tensor_id ops_batch_norm_train(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id b,
+                               tensor_id running[3], float momentum, float eps)
+{
+    struct bn_attr a;
+    tensor_id stats;
+    memset(&a, 0, sizeof a);
+    a.eps = eps;
+    a.momentum = momentum;
+    tensor_id y = normalise(s, (tensor_id[]){x, w, b}, &a, &stats);
+    tensor_id in[5] = {running[0], running[1], stats, ops_output(stats, 1), running[2]};
+    tensor_id first = ops_emit(s, &rows[ROW_BN_UPDATE], &a, running[2].v ? 5 : 4, in);
+    for (uint32_t k = 0; k < 3; k++)
+        if (running[k].v)
+            running[k] = ops_output(first, k);
+    return y;
 }
 
 static void build_batch_norm(struct tensor_session *s, const struct ops_def *def,
                              const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
                              size_t *out_count)
 {
-    const struct norm_attr *a = attr;
-    const struct tensor_view *x = tensor_view_of(s, in[0]);
+    const struct norm_attr *t = attr;
+    struct bn_attr a;
+    tensor_id stats;
     (void)def, (void)in_count;
-    if (!a->training) {
-        out[0] = ops_emit(s, &rows[ROW_BN_APPLY], a, 5, in);
-        *out_count = 1;
+    memset(&a, 0, sizeof a);
+    a.eps = t->eps;
+    a.momentum = t->momentum;
+    *out_count = 1;
+    if (!t->training) {
+        out[0] = ops_emit(s, &rows[ROW_BN_APPLY], &a, 5, in);
         return;
     }
-    double n = x->rank > 1 && x->dims[1] ? (double)(tensor_count(x) / x->dims[1]) : 0;
-    out[0] = ops_emit(s, &rows[ROW_BN_TRAIN], a, 3, in);
-    out[1] = running(s, in[3], ops_output(out[0], 1), (double)a->momentum, 1.0);
-    out[2] = running(s, in[4], ops_output(out[0], 2), (double)a->momentum, n / (n - 1.0));
+    out[0] = normalise(s, in, &a, &stats);
+    out[1] = running_value(s, in[3], stats, (double)a.momentum, 1.0);
+    out[2] = running_value(s, in[4], ops_output(stats, 1), (double)a.momentum, a.unbias);
     *out_count = 3;
+}
+
+/* The node of the training normalisation that made x, without relu or addition yet. */
+static bool is_bare_norm(const struct tensor_session *s, tensor_id x, struct tensor_node *n)
+{
+    *n = tensor_node_at(s, tensor_producer(s, x));
+    const struct bn_attr *a = n->attr;
+    return n->def == &rows[ROW_BN_NORM] && !a->has_relu && !a->has_add;
+}
+
+tensor_id ops_norm_relu(struct tensor_session *s, tensor_id x)
+{
+    struct tensor_node n, m;
+    tensor_id in[6];
+    if (!x.v || tensor_status(s, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    if (is_bare_norm(s, x, &n)) {
+        struct bn_attr a = *(const struct bn_attr *)n.attr;
+        a.has_relu = 1;
+        return ops_emit(s, &rows[ROW_BN_NORM], &a, 5, n.inputs);
+    }
+    if (!n.def || strcmp(((const struct ops_def *)n.def)->name, "add") != 0)
+        return TENSOR_NONE;
+    for (int k = 0; k < 2; k++) {
+        tensor_id other = n.inputs[1 - k];
+        if (!tensor_same_shape(tensor_view_of(s, x), tensor_view_of(s, other)) ||
+            !tensor_same_shape(tensor_view_of(s, x), tensor_view_of(s, n.inputs[k])) ||
+            !is_bare_norm(s, n.inputs[k], &m))
+            continue;
+        struct bn_attr a = *(const struct bn_attr *)m.attr;
+        a.has_relu = a.has_add = 1;
+        memcpy(in, m.inputs, 5 * sizeof *in);
+        in[5] = other;
+        return ops_emit(s, &rows[ROW_BN_NORM], &a, 6, in);
+    }
+    return TENSOR_NONE;
 }
 
 /* ---- layer norm ----------------------------------------------------------------------------- */
@@ -206,9 +350,10 @@ static enum ebb_status run_ln_as(const struct trace_call *call, bool is_rms, str
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct norm_attr *a = c.attr;
-    /* the kernel tells the two by the mean pointer: layer norm must always produce it */
-    kernel_layer_norm(ops_context(&c), tensor_count(&c.in[0]) / a->n, a->n, a->eps,
+    kernel_layer_norm(ops_context(&c), is_rms, tensor_count(&c.in[0]) / a->n, a->n, a->eps,
                       tensor_call_in(&c, 0), c.input_count > 1 ? tensor_call_in(&c, 1) : NULL,
                       c.input_count > 2 ? tensor_call_in(&c, 2) : NULL, tensor_call_out(&c, 0),
                       is_rms ? NULL : tensor_call_out(&c, 1), tensor_call_out(&c, is_rms ? 1 : 2));
@@ -245,6 +390,8 @@ static enum ebb_status run_ln_grad_as(const struct trace_call *call, bool is_rms
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct norm_attr *a = c.attr;
     uint32_t rstd = is_rms ? 2 : 3;
     kernel_layer_norm_grad(
@@ -361,6 +508,13 @@ static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .t
 #define PRIMITIVE(id, text, low, high, infer_, run_, grad_)                                        \
     [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_), .variant = id,                    \
             .attr_bytes = sizeof(struct norm_attr), .is_internal = true}
+#define BATCH(id, text, low, high, infer_, run_, grad_, blocks, blocks_out)                        \
+    [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct bn_attr),                                                  \
+            .is_internal = true,                                                                   \
+            .blocked = blocks,                                                                     \
+            .blocked_out = blocks_out}
 #define TORCH(id, text, low, high, build_, fields_)                                                \
     [id] = {.name = text,                                                                          \
             .min_in = low,                                                                         \
@@ -372,9 +526,20 @@ static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .t
             .defaults = &norm_default}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    PRIMITIVE(ROW_BN_TRAIN, "batch_norm_train", 3, 3, infer_bn_train, run_bn_train, grad_bn_train),
-    PRIMITIVE(ROW_BN_GRAD, "batch_norm_grad", 5, 5, infer_bn_grad, run_bn_grad, NULL),
-    PRIMITIVE(ROW_BN_APPLY, "batch_norm_apply", 5, 5, infer_bn_apply, run_bn_apply, grad_bn_apply),
+    BATCH(ROW_BN_STATS, "batch_norm_stats", 1, 1, infer_bn_stats, run_bn_stats, grad_bn_stats, 1,
+          0),
+    BATCH(ROW_BN_NORM, "batch_norm_rows", 5, 6, infer_bn_norm, run_bn_norm, grad_bn_norm, 33, 1),
+    BATCH(ROW_BN_GRAD, "batch_norm_grad", 6, 7, infer_bn_grad, run_bn_grad, NULL, 67, 9),
+    BATCH(ROW_BN_APPLY, "batch_norm_apply", 5, 5, infer_bn_norm, run_bn_norm, grad_bn_apply, 1, 1),
+    [ROW_BN_UPDATE] = {.name = "batch_norm_update",
+                       .min_in = 4,
+                       .max_in = 5,
+                       .infer = infer_bn_update,
+                       .attr_bytes = sizeof(struct bn_attr),
+                       .kind = {.name = "batch_norm_update",
+                                .purity = TRACE_MUTATING,
+                                .run = run_bn_update},
+                       .is_internal = true},
     PRIMITIVE(ROW_LN, "layer_norm_rows", 1, 3, infer_ln, run_ln, grad_ln),
     PRIMITIVE(ROW_LN_GRAD, "layer_norm_grad", 4, 5, infer_ln_grad, run_ln_grad, NULL),
     PRIMITIVE(ROW_RMS, "rms_norm_rows", 1, 2, infer_ln, run_rms, grad_ln),

@@ -72,13 +72,21 @@ tensor_id ops_sum(struct tensor_session *s, tensor_id x); /* of everything */
 tensor_id ops_sum_squares(struct tensor_session *s, tensor_id x);
 tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, float value);
 tensor_id ops_reshape(struct tensor_session *s, tensor_id x, int rank, const int64_t *dims);
-tensor_id ops_contiguous(struct tensor_session *s, tensor_id x); /* itself when it is */
-tensor_id ops_detach(struct tensor_session *s, tensor_id x);     /* the same bytes, no gradient */
+/* Row-major, plain layout; itself when it is. Results of convolutions and what follows them may be
+ * in blocks of channels (tensor_view.block): what is kept and read outside goes through this. */
+tensor_id ops_contiguous(struct tensor_session *s, tensor_id x);
+tensor_id ops_detach(struct tensor_session *s, tensor_id x); /* the same bytes, no gradient */
 tensor_id ops_matmul(struct tensor_session *s, tensor_id a, tensor_id b, bool ta, bool tb);
 tensor_id ops_cast(struct tensor_session *s, tensor_id x, enum tensor_dtype dtype);
 /* Dropout with Philox coordinates (seed, instance, *step): step is an I64 tensor of one element. */
 tensor_id ops_dropout(struct tensor_session *s, tensor_id x, tensor_id step, float p, uint64_t seed,
                       uint32_t instance);
+
+/* Batch norm of a training step. running = {mean, variance: F32 [C]; number of batches: I64 scalar
+ * or TENSOR_NONE} is updated in place by an op of its own, which is never run twice; the handles
+ * are replaced by the new versions. The normalisation is pure. */
+tensor_id ops_batch_norm_train(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id b,
+                               tensor_id running[3], float momentum, float eps);
 
 /* One optimizer update in place: out[0] = new w, then the new states. Which scalar means what:
  * kernel/update.c. */
@@ -116,13 +124,15 @@ void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned fl
  * ops_host_create). */
 struct ops_host {
     const struct trace *trace;
-    void **pointers; /* per storage */
-    void *context;   /* kernel context, given to every call */
-    uint64_t bytes;  /* allocated */
+    void **pointers;          /* per storage */
+    unsigned char *workspace; /* of the op that needs most */
+    void *context;            /* kernel context, given to every call */
+    uint64_t bytes;           /* allocated */
 };
 enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace, void *context,
                                 struct ebb_error *err);
 enum ebb_status ops_host_run(struct ops_host *host, struct ebb_error *err);
+enum ebb_status ops_host_run_op(struct ops_host *host, uint32_t op, struct ebb_error *err);
 void ops_host_destroy(struct ops_host *host);
 /* Bytes of a tensor of the trace. */
 void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor);
@@ -130,5 +140,14 @@ void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor);
 /* The kernel context as an opaque backend, for layers that may not see kernels. */
 enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error *err);
 void ops_backend_destroy(void *backend);
+int ops_backend_threads(const void *backend);
+
+/* Rewrites while ops are appended; all on at the start. Off: for tests and comparisons. Part of the
+ * trace, so set them before the first op of a session. */
+enum ops_pass {
+    OPS_PASS_LAYOUT = 1, /* convolutions choose layouts, neighbours follow; sums in other order */
+    OPS_PASS_NORM = 2,   /* batch norm (+ addition) + relu in one op; the same bits */
+};
+void ops_backend_set_passes(void *backend, unsigned passes);
 
 #endif

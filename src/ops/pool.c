@@ -51,6 +51,15 @@ static bool has_shape(const struct tensor_view *v, int64_t rank, const int64_t *
     return v->rank == rank && memcmp(v->dims, dims, (size_t)rank * sizeof *dims) == 0;
 }
 
+/* With a batch dimension: else the channels are dimension 0. */
+static bool pool_takes_block(const struct ops_infer *i, int block)
+{
+    const struct pool_shape *p = i->attr;
+    int64_t spatial = p->pool.in[0] * p->pool.in[1] * p->pool.in[2];
+    (void)block;
+    return p->pool.planes == p->in[0] * p->in[1] && spatial > 0;
+}
+
 static enum ebb_status infer_pool(struct ops_infer *i, struct ebb_error *err)
 {
     const struct pool_shape *p = i->attr;
@@ -69,32 +78,44 @@ static enum ebb_status infer_pool(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* The description for the layout of a call. */
+static struct kernel_pool in_lanes(const struct kernel_pool *p, const struct tensor_view *x)
+{
+    struct kernel_pool q = *p;
+    q.lanes = x->block ? x->block : 1;
+    q.planes = p->planes / q.lanes;
+    return q;
+}
+
 static enum ebb_status run_pool_as(const struct trace_call *call, int row, struct ebb_error *err)
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
-    const struct pool_shape *p = c.attr;
+    if (!c.wanted)
+        return EBB_OK;
+    const struct pool_shape *shape = c.attr;
+    const struct kernel_pool pool = in_lanes(&shape->pool, &c.in[0]), *p = &pool;
     const struct kernel_context *k = ops_context(&c);
     const float *x = tensor_call_in(&c, 0);
     float *y = tensor_call_out(&c, 0);
     switch (row) {
     case ROW_MAX:
-        kernel_max_pool(k, &p->pool, x, y, tensor_call_out(&c, 1));
+        kernel_max_pool(k, p, x, y, tensor_call_out(&c, 1));
         break;
     case ROW_MAX_GRAD:
-        kernel_max_pool_grad(k, &p->pool, x, tensor_call_in(&c, 1), y);
+        kernel_max_pool_grad(k, p, x, tensor_call_in(&c, 1), y);
         break;
     case ROW_AVG:
-        kernel_avg_pool(k, &p->pool, x, y);
+        kernel_avg_pool(k, p, x, y);
         break;
     case ROW_AVG_GRAD:
-        kernel_avg_pool_grad(k, &p->pool, x, y);
+        kernel_avg_pool_grad(k, p, x, y);
         break;
     case ROW_ADAPTIVE:
-        kernel_adaptive_pool(k, &p->pool, x, y);
+        kernel_adaptive_pool(k, p, x, y);
         break;
     default:
-        kernel_adaptive_pool_grad(k, &p->pool, x, y);
+        kernel_adaptive_pool_grad(k, p, x, y);
     }
     return EBB_OK;
 }
@@ -113,8 +134,11 @@ static enum ebb_status run_index(const struct trace_call *call, struct ebb_error
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct pool_shape *p = c.attr;
-    kernel_max_pool_index(ops_context(&c), &p->pool, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    struct kernel_pool pool = in_lanes(&p->pool, &c.in[0]);
+    kernel_max_pool_index(ops_context(&c), &pool, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
     return EBB_OK;
 }
 
@@ -134,6 +158,10 @@ static void grad_pool(struct ops_backward *b)
 {
     int row = b->def->variant;
     tensor_id in[2] = {b->gout[0], b->out_count > 1 ? b->out[1] : TENSOR_NONE};
+    /* a gradient of few elements takes the layout of the many */
+    int block = tensor_view_of(b->session, b->in[0])->block;
+    if (block && in[0].v)
+        in[0] = ops_in_layout(b->session, in[0], block);
     if (b->gout[0].v) /* X and X_grad are neighbours: linear maps, each the other's transpose */
         b->gin[0] = ops_emit(b->session, &rows[row % 2 ? row - 1 : row + 1], b->attr,
                              row == ROW_MAX ? 2 : 1, in);
@@ -276,8 +304,13 @@ static enum ebb_status run_resample(const struct trace_call *call, struct ebb_er
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct resample_shape *p = c.attr;
-    kernel_resample(ops_context(&c), &p->r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    struct kernel_resample r = p->r;
+    r.lanes = c.in[0].block ? c.in[0].block : 1;
+    r.planes /= r.lanes;
+    kernel_resample(ops_context(&c), &r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
     return EBB_OK;
 }
 
@@ -285,8 +318,13 @@ static enum ebb_status run_resample_grad(const struct trace_call *call, struct e
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct resample_shape *p = c.attr;
-    kernel_resample_grad(ops_context(&c), &p->r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    struct kernel_resample r = p->r;
+    r.lanes = c.in[0].block ? c.in[0].block : 1;
+    r.planes /= r.lanes;
+    kernel_resample_grad(ops_context(&c), &r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
     return EBB_OK;
 }
 
@@ -363,6 +401,8 @@ static enum ebb_status run_unpool_as(const struct trace_call *call, bool is_grad
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct plane *p = c.attr;
     const struct tensor_view *v = &c.in[1];
     int64_t small = v->dims[v->rank - 2] * v->dims[v->rank - 1];
@@ -438,6 +478,8 @@ static enum ebb_status run_window(const struct trace_call *call, struct ebb_erro
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct window_attr *a = c.attr;
     struct ops_lines l = ops_lines_of(&c.in[0], 1);
     kernel_channel_window(ops_context(&c), l.outer, l.n, l.inner, a->before, a->after,
@@ -518,11 +560,20 @@ static const struct ops_field lrn_fields[] = {
 static const struct lrn_attr lrn_default = {.alpha = 1e-4f, .beta = 0.75f, .k = 1.0f};
 
 #define POOL(id, text, ins, run_, grad_)                                                           \
-    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, run_, grad_), .variant = id,                 \
-            .attr_bytes = sizeof(struct pool_shape), .is_internal = true}
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, run_, grad_),                                \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct pool_shape),                                               \
+            .is_internal = true,                                                                   \
+            .blocked = 3,                                                                          \
+            .blocked_out = 3,                                                                      \
+            .takes_block = pool_takes_block}
 #define RESAMPLE(id, text, run_)                                                                   \
-    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, run_, grad_pool), .variant = id,             \
-            .attr_bytes = sizeof(struct resample_shape), .is_internal = true}
+    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, run_, grad_pool),                            \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct resample_shape),                                           \
+            .is_internal = true,                                                                   \
+            .blocked = 1,                                                                          \
+            .blocked_out = 1}
 #define UNPOOL(id, text, run_)                                                                     \
     [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, run_, grad_unpool), .variant = id,             \
             .attr_bytes = sizeof(struct plane), .is_internal = true}

@@ -107,6 +107,8 @@ static enum ebb_status run_matmul(const struct trace_call *call, struct ebb_erro
     struct tensor_call c;
     struct kernel_matmul m;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     describe(&c.in[0], &c.in[1], &c.out[0], c.attr, false, &m);
     return kernel_matmul_run(ops_context(&c), &m, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
                              NULL, tensor_call_out(&c, 0), call->workspace, err);
@@ -174,6 +176,8 @@ static enum ebb_status run_linear2(const struct trace_call *call, struct ebb_err
     struct tensor_call c;
     struct kernel_matmul m;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     bool has_bias = c.input_count > 2;
     describe(&c.in[0], &c.in[1], &c.out[0], &linear_attr, has_bias, &m);
     return kernel_matmul_run(ops_context(&c), &m, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
@@ -243,6 +247,8 @@ static enum ebb_status run_attention(const struct trace_call *call, struct ebb_e
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     kernel_attention(ops_context(&c), c.attr, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
                      tensor_call_in(&c, 2), c.input_count > 3 ? tensor_call_in(&c, 3) : NULL,
                      tensor_call_out(&c, 0), tensor_call_out(&c, 1), call->workspace);
@@ -265,6 +271,8 @@ static enum ebb_status run_attention_grad(const struct trace_call *call, struct 
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     kernel_attention_grad(ops_context(&c), c.attr, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
                           tensor_call_in(&c, 2), c.input_count > 6 ? tensor_call_in(&c, 6) : NULL,
                           tensor_call_in(&c, 3), tensor_call_in(&c, 4), tensor_call_in(&c, 5),

@@ -37,6 +37,8 @@ static enum ebb_status run_lstm(const struct trace_call *call, struct ebb_error 
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     kernel_lstm_gates(ops_context(&c), c.in[2].dims[0], c.in[2].dims[1], tensor_call_in(&c, 0),
                       tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_out(&c, 0),
                       tensor_call_out(&c, 1), tensor_call_out(&c, 2));
@@ -57,6 +59,8 @@ static enum ebb_status run_lstm_grad(const struct trace_call *call, struct ebb_e
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     kernel_lstm_gates_grad(ops_context(&c), c.in[1].dims[0], c.in[1].dims[1], tensor_call_in(&c, 0),
                            tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
                            tensor_call_in(&c, 4), tensor_call_out(&c, 0), tensor_call_out(&c, 1));
@@ -98,6 +102,8 @@ static enum ebb_status run_gru(const struct trace_call *call, struct ebb_error *
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     kernel_gru_gates(ops_context(&c), c.in[2].dims[0], c.in[2].dims[1], tensor_call_in(&c, 0),
                      tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_out(&c, 0),
                      tensor_call_out(&c, 1));
@@ -119,6 +125,8 @@ static enum ebb_status run_gru_grad(const struct trace_call *call, struct ebb_er
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     kernel_gru_gates_grad(ops_context(&c), c.in[2].dims[0], c.in[2].dims[1], tensor_call_in(&c, 0),
                           tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
                           tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2));

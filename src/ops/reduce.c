@@ -70,16 +70,29 @@ static enum ebb_status infer_reduce(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* Everything but the channels is folded: then the result is in their order. */
+static bool reduce_takes_block(const struct ops_infer *i, int block)
+{
+    uint64_t all = (UINT64_C(1) << i->in[0]->rank) - 1;
+    (void)block;
+    return (mask_of(i->attr, i->in[0]->rank) & all) == (all & ~UINT64_C(2));
+}
+
 static enum ebb_status run_reduce_as(const struct trace_call *call, enum kernel_reduce f,
                                      struct ebb_error *err)
 {
     struct tensor_call c;
     bool is_reduced[TENSOR_RANK];
     EBB_TRY(tensor_call_decode(call, &c, err));
-    uint64_t mask = mask_of(c.attr, c.in[0].rank);
-    for (int d = 0; d < c.in[0].rank; d++)
-        is_reduced[d] = mask >> d & 1;
-    kernel_reduce(ops_context(&c), f, c.in[0].rank, c.in[0].dims, is_reduced, tensor_call_in(&c, 0),
+    if (!c.wanted)
+        return EBB_OK;
+    struct tensor_view x = c.in[0];
+    uint64_t mask = mask_of(c.attr, x.rank);
+    if (x.block) /* the place inside a block is kept like the channels */
+        tensor_view_split(&c.in[0], x.block, &x);
+    for (int d = 0; d < x.rank; d++)
+        is_reduced[d] = mask >> d & 1 && d < c.in[0].rank;
+    kernel_reduce(ops_context(&c), f, x.rank, x.dims, is_reduced, tensor_call_in(&c, 0),
                   tensor_call_out(&c, 0));
     return EBB_OK;
 }
@@ -370,8 +383,12 @@ static const struct ops_field dim_fields[] = {
     {"dim", OPS_INT, offsetof(struct dim_attr, dim), NULL, true}, {0}};
 
 #define REDUCE(id, text, run_)                                                                     \
-    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_reduce, run_, grad_reduce), .variant = id,             \
-            .attr_bytes = sizeof(struct reduce_attr), .fields = reduce_fields}
+    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_reduce, run_, grad_reduce),                            \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct reduce_attr),                                              \
+            .fields = reduce_fields,                                                               \
+            .blocked = 1,                                                                          \
+            .takes_block = reduce_takes_block}
 #define LINES(id, text, ins, run_, grad_, internal)                                                \
     [id] = {OPS_PRIMITIVE(text, ins, ins, infer_lines, run_, grad_), .variant = id,                \
             .attr_bytes = sizeof(struct dim_attr), .fields = dim_fields, .is_internal = internal}

@@ -6,6 +6,7 @@
 
 enum {
     ROW_COPY,
+    ROW_RELABEL,
     ROW_RESHAPE,
     ROW_PERMUTE,
     ROW_TRANSPOSE,
@@ -34,10 +35,14 @@ struct shape_attr {
 
 /* ---- copy ----------------------------------------------------------------------------------- */
 
+/* attr: the block of the result */
 static enum ebb_status infer_copy(struct ops_infer *i, struct ebb_error *err)
 {
+    const int64_t *block = i->attr;
     (void)err;
     ops_out(i, i->in[0]->dtype, i->in[0]->rank, i->in[0]->dims);
+    if (*block)
+        tensor_view_block(&i->out[0], (int)*block);
     return EBB_OK;
 }
 
@@ -46,9 +51,12 @@ static enum ebb_status run_copy(const struct trace_call *call, struct ebb_error 
     struct tensor_call c;
     struct kernel_nd nd;
     EBB_TRY(tensor_call_decode(call, &c, err));
-    ops_nd_shape(&nd, &c.out[0]);
-    ops_nd_operand(&nd, 0, &c.out[0]);
-    ops_nd_operand(&nd, 1, &c.in[0]);
+    if (!c.wanted)
+        return EBB_OK;
+    int block = c.out[0].block ? c.out[0].block : c.in[0].block;
+    ops_nd_shape(&nd, &c.out[0], block);
+    ops_nd_operand(&nd, 0, &c.out[0], block);
+    ops_nd_operand(&nd, 1, &c.in[0], block);
     kernel_copy(ops_context(&c), &nd, tensor_dtype_bytes(c.in[0].dtype), tensor_call_out(&c, 0),
                 tensor_call_in(&c, 0));
     return EBB_OK;
@@ -59,11 +67,48 @@ static void grad_copy(struct ops_backward *b)
     b->gin[0] = b->gout[0];
 }
 
+/* One value per channel: the bytes are the same in both layouts. */
+static bool is_flat(const struct tensor_view *v)
+{
+    for (int d = 2; d < v->rank; d++)
+        if (v->dims[d] != 1)
+            return false;
+    return tensor_is_dense(v);
+}
+
+tensor_id ops_in_layout(struct tensor_session *s, tensor_id x, int block)
+{
+    const struct tensor_view *v = tensor_view_of(s, x);
+    int64_t attr = block, from = v->block;
+    if (!x.v || (v->block == block && tensor_is_dense(v)))
+        return x;
+    tensor_id twin = tensor_twin(s, x);
+    if (twin.v && tensor_view_of(s, twin)->block == block)
+        return twin;
+    if (from && block && from != block) /* two sizes of blocks meet in the plain layout */
+        return ops_in_layout(s, ops_in_layout(s, x, 0), block);
+    bool is_same = from != block && is_flat(v);
+    tensor_id y = ops_emit(s, &rows[is_same ? ROW_RELABEL : ROW_COPY], &attr, 1, &x);
+    if (from != block) {
+        tensor_set_twin(s, x, y);
+        tensor_set_twin(s, y, x);
+    }
+    return y;
+}
+
 tensor_id ops_contiguous(struct tensor_session *s, tensor_id x)
 {
-    if (!x.v || tensor_is_contiguous(tensor_view_of(s, x)))
-        return x;
-    return ops_emit(s, &rows[ROW_COPY], NULL, 1, &x);
+    return ops_in_layout(s, x, 0);
+}
+
+static enum ebb_status infer_relabel(struct ops_infer *i, struct ebb_error *err)
+{
+    const int64_t *block = i->attr;
+    (void)err;
+    i->out[0] = *i->in[0];
+    i->out_count = 1;
+    tensor_view_block(&i->out[0], (int)*block);
+    return EBB_OK;
 }
 
 /* ---- views ---------------------------------------------------------------------------------- */
@@ -312,11 +357,27 @@ static enum ebb_status make_cut(const struct ops_infer *i, const struct ops_rang
     return EBB_OK;
 }
 
+/* Whole blocks of channels. */
+static bool is_in_blocks(const struct cut *cut, int block)
+{
+    return cut->begin[1] % block == 0 && cut->count[1] % block == 0 && cut->count[1] > 0 &&
+           cut->step[1] == 1;
+}
+
+static bool slice_takes_block(const struct ops_infer *i, int block)
+{
+    struct cut cut;
+    struct ebb_error err;
+    return make_cut(i, i->attr, i->in[0], &cut, &err) == EBB_OK && is_in_blocks(&cut, block);
+}
+
 static enum ebb_status infer_slice(struct ops_infer *i, struct ebb_error *err)
 {
     struct cut cut;
     struct tensor_view *y = same_view(i);
     EBB_TRY(make_cut(i, i->attr, i->in[0], &cut, err));
+    if (y->block)
+        cut.begin[1] /= y->block; /* strides count blocks */
     for (int d = 0; d < y->rank; d++) {
         y->offset += cut.count[d] ? cut.begin[d] * y->strides[d] : 0;
         y->dims[d] = cut.count[d];
@@ -357,6 +418,17 @@ static enum ebb_status infer_unslice(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+static bool unslice_takes_block(const struct ops_infer *i, int block)
+{
+    const struct unslice_attr *a = i->attr;
+    struct tensor_view full;
+    struct cut cut;
+    struct ebb_error err;
+    tensor_view_init(&full, i->in[0]->dtype, a->shape.count, a->shape.v);
+    return full.rank == i->in[0]->rank && full.dims[1] % block == 0 &&
+           make_cut(i, &a->ranges, &full, &cut, &err) == EBB_OK && is_in_blocks(&cut, block);
+}
+
 static enum ebb_status run_unslice(const struct trace_call *call, struct ebb_error *err)
 {
     struct tensor_call c;
@@ -364,6 +436,8 @@ static enum ebb_status run_unslice(const struct trace_call *call, struct ebb_err
     struct cut cut;
     struct ops_infer i = {.def = &rows[ROW_UNSLICE]};
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct unslice_attr *a = c.attr;
     unsigned char *to = tensor_call_out(&c, 0);
     size_t element = tensor_dtype_bytes(c.out[0].dtype);
@@ -371,9 +445,12 @@ static enum ebb_status run_unslice(const struct trace_call *call, struct ebb_err
     memset(to, 0, (size_t)tensor_count(&c.out[0]) * element);
     if (tensor_count(&c.in[0]) == 0)
         return EBB_OK;
-    ops_nd_shape(&nd, &c.in[0]);
-    ops_nd_operand(&nd, 1, &c.in[0]);
-    for (int d = 0; d < nd.rank; d++) {
+    ops_nd_shape(&nd, &c.in[0], c.out[0].block);
+    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
+    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
+    if (c.out[0].block)
+        cut.begin[1] /= c.out[0].block;
+    for (int d = 0; d < c.in[0].rank; d++) {
         nd.stride[0][d] = c.out[0].strides[d] * cut.step[d];
         to += (size_t)(cut.begin[d] * c.out[0].strides[d]) * element;
     }
@@ -405,6 +482,17 @@ struct split_attr {
     int64_t dim;
 };
 
+static bool split_takes_block(const struct ops_infer *i, int block)
+{
+    const struct split_attr *a = i->attr;
+    if (a->dim != 1 && a->dim + i->in[0]->rank != 1)
+        return true;
+    for (int k = 0; k < a->sizes.count; k++)
+        if (a->sizes.v[k] % block || a->sizes.v[k] < 1)
+            return false;
+    return true;
+}
+
 static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
 {
     const struct split_attr *a = i->attr;
@@ -419,7 +507,7 @@ static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
         if (size < a->sizes.is_scalar || size > x->dims[dim] - at || k == TENSOR_PORTS)
             return ops_wrong(i, err, "piece %d has size %" PRId64, k, size);
         i->out[k] = *x;
-        i->out[k].offset += at * x->strides[dim];
+        i->out[k].offset += (x->block && dim == 1 ? at / x->block : at) * x->strides[dim];
         i->out[k].dims[dim] = size;
         i->out_count++;
         at += size;
@@ -461,21 +549,34 @@ static enum ebb_status infer_cat(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+static bool cat_takes_block(const struct ops_infer *i, int block)
+{
+    for (size_t k = 0; k < i->in_count; k++)
+        if (i->in[k]->rank < 3 || i->in[k]->dims[1] % block || !i->in[k]->dims[1])
+            return false;
+    return true;
+}
+
 static enum ebb_status run_cat(const struct trace_call *call, struct ebb_error *err)
 {
     struct tensor_call c;
     struct kernel_nd nd;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const int64_t *attr = c.attr;
     int dim = (int)(*attr < 0 ? *attr + c.out[0].rank : *attr);
     size_t element = tensor_dtype_bytes(c.out[0].dtype);
     unsigned char *to = tensor_call_out(&c, 0);
     for (uint32_t k = 0; k < c.input_count; k++) {
-        ops_nd_shape(&nd, &c.in[k]);
-        ops_nd_operand(&nd, 1, &c.in[k]);
-        memcpy(nd.stride[0], c.out[0].strides, sizeof nd.stride[0]);
+        ops_nd_shape(&nd, &c.in[k], c.out[0].block);
+        ops_nd_operand(&nd, 1, &c.in[k], c.out[0].block);
+        ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
+        for (int d = 0; d < c.in[k].rank; d++)
+            nd.stride[0][d] = c.out[0].strides[d];
         kernel_copy(ops_context(&c), &nd, element, to, tensor_call_in(&c, k));
-        to += (size_t)(c.in[k].dims[dim] * c.out[0].strides[dim]) * element;
+        int64_t n = c.in[k].dims[dim] / (c.out[0].block && dim == 1 ? c.out[0].block : 1);
+        to += (size_t)(n * c.out[0].strides[dim]) * element;
     }
     return EBB_OK;
 }
@@ -535,19 +636,32 @@ static enum ebb_status infer_pad(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* Channels are not padded. */
+static bool pad_takes_block(const struct ops_infer *i, int block)
+{
+    const struct pad_attr *a = i->attr;
+    int channel = 2 * (i->in[0]->rank - 2);
+    (void)block;
+    return a->pad.count <= channel || (a->pad.v[channel] == 0 && a->pad.v[channel + 1] == 0);
+}
+
 static enum ebb_status run_pad(const struct trace_call *call, struct ebb_error *err)
 {
     struct tensor_call c;
     struct kernel_nd nd;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct pad_attr *a = c.attr;
     float *to = tensor_call_out(&c, 0);
     kernel_fill(ops_context(&c), tensor_count(&c.out[0]), to, a->value);
     for (int k = 0; k < a->pad.count; k += 2)
         to += a->pad.v[k] * c.out[0].strides[c.out[0].rank - 1 - k / 2];
-    ops_nd_shape(&nd, &c.in[0]);
-    ops_nd_operand(&nd, 1, &c.in[0]);
-    memcpy(nd.stride[0], c.out[0].strides, sizeof nd.stride[0]);
+    ops_nd_shape(&nd, &c.in[0], c.out[0].block);
+    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
+    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
+    for (int d = 0; d < c.in[0].rank; d++)
+        nd.stride[0][d] = c.out[0].strides[d];
     kernel_copy(ops_context(&c), &nd, sizeof(float), to, tensor_call_in(&c, 0));
     return EBB_OK;
 }
@@ -586,6 +700,8 @@ static enum ebb_status run_full(const struct trace_call *call, struct ebb_error 
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct full_attr *a = c.attr;
     kernel_fill(ops_context(&c), tensor_count(&c.out[0]), tensor_call_out(&c, 0), a->value);
     return EBB_OK;
@@ -696,6 +812,8 @@ static enum ebb_status run_cast(const struct trace_call *call, struct ebb_error 
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     kernel_convert(ops_context(&c), tensor_count(&c.in[0]),
                    (enum kernel_dtype)kernel_type(c.in[0].dtype), tensor_call_in(&c, 0),
                    (enum kernel_dtype)kernel_type(c.out[0].dtype), tensor_call_out(&c, 0));
@@ -749,7 +867,17 @@ static const struct ops_field full_fields[] = {
 #define INTS sizeof(struct shape_attr)
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_COPY] = {OPS_PRIMITIVE("copy", 1, 1, infer_copy, run_copy, grad_copy), .strided = 1},
+    [ROW_COPY] = {OPS_PRIMITIVE("copy", 1, 1, infer_copy, run_copy, grad_copy), .strided = 1,
+                  .attr_bytes = sizeof(int64_t), .is_layout_own = true},
+    [ROW_RELABEL] = {.name = "relabel",
+                     .min_in = 1,
+                     .max_in = 1,
+                     .is_view = true,
+                     .is_internal = true,
+                     .infer = infer_relabel,
+                     .grad = grad_copy,
+                     .attr_bytes = sizeof(int64_t),
+                     .is_layout_own = true},
     [ROW_RESHAPE] = {.name = "reshape",
                      .min_in = 1,
                      .max_in = 1,
@@ -763,12 +891,34 @@ static const struct ops_def rows[ROW_COUNT] = {
     VIEW(ROW_EXPAND, "expand", infer_expand, grad_expand, INTS, shape_fields),
     VIEW(ROW_SQUEEZE, "squeeze", infer_squeeze, grad_reshape, sizeof(int64_t), dim_fields),
     VIEW(ROW_UNSQUEEZE, "unsqueeze", infer_unsqueeze, grad_reshape, sizeof(int64_t), dim_fields),
-    VIEW(ROW_SLICE, "slice", infer_slice, grad_slice, sizeof(struct ops_ranges), range_fields),
+    [ROW_SLICE] = {.name = "slice",
+                   .min_in = 1,
+                   .max_in = 1,
+                   .is_view = true,
+                   .infer = infer_slice,
+                   .grad = grad_slice,
+                   .attr_bytes = sizeof(struct ops_ranges),
+                   .fields = range_fields,
+                   .strided = 1,
+                   .blocked = 1,
+                   .takes_block = slice_takes_block},
     [ROW_UNSLICE] = {OPS_PRIMITIVE("unslice", 1, 1, infer_unslice, run_unslice, grad_unslice),
-                     .attr_bytes = sizeof(struct unslice_attr), .strided = 1, .is_internal = true},
-    VIEW(ROW_SPLIT, "split", infer_split, grad_split, sizeof(struct split_attr), split_fields),
+                     .attr_bytes = sizeof(struct unslice_attr), .strided = 1, .is_internal = true,
+                     .blocked = 1, .blocked_out = 1, .takes_block = unslice_takes_block},
+    [ROW_SPLIT] = {.name = "split",
+                   .min_in = 1,
+                   .max_in = 1,
+                   .is_view = true,
+                   .infer = infer_split,
+                   .grad = grad_split,
+                   .attr_bytes = sizeof(struct split_attr),
+                   .fields = split_fields,
+                   .strided = 1,
+                   .blocked = 1,
+                   .takes_block = split_takes_block},
     [ROW_CAT] = {OPS_PRIMITIVE("cat", 1, TENSOR_PORTS, infer_cat, run_cat, grad_cat),
-                 .attr_bytes = sizeof(int64_t), .fields = dim_fields, .strided = ~UINT64_C(0)},
+                 .attr_bytes = sizeof(int64_t), .fields = dim_fields, .strided = ~UINT64_C(0),
+                 .blocked = ~UINT64_C(0), .blocked_out = 1, .takes_block = cat_takes_block},
     [ROW_STACK] = {.name = "stack",
                    .min_in = 1,
                    .max_in = TENSOR_PORTS,
@@ -776,7 +926,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                    .attr_bytes = sizeof(int64_t),
                    .fields = dim_fields},
     [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, run_pad, grad_pad),
-                 .attr_bytes = sizeof(struct pad_attr), .fields = pad_fields, .strided = 1},
+                 .attr_bytes = sizeof(struct pad_attr), .fields = pad_fields, .strided = 1,
+                 .blocked = 1, .blocked_out = 1, .takes_block = pad_takes_block},
     [ROW_FULL] = {OPS_PRIMITIVE("full", 0, 0, infer_full, run_full, grad_none),
                   .attr_bytes = sizeof(struct full_attr), .fields = full_fields},
     [ROW_TILE] = {.name = "tile",
@@ -791,7 +942,14 @@ static const struct ops_def rows[ROW_COUNT] = {
                      .build = build_shuffle,
                      .attr_bytes = sizeof(int64_t),
                      .fields = group_fields},
-    VIEW(ROW_DETACH, "detach", infer_detach, grad_none, 0, NULL),
+    [ROW_DETACH] = {.name = "detach",
+                    .min_in = 1,
+                    .max_in = 1,
+                    .is_view = true,
+                    .infer = infer_detach,
+                    .grad = grad_none,
+                    .strided = 1,
+                    .blocked = 1},
     [ROW_CAST] = {OPS_PRIMITIVE("cast", 1, 1, infer_cast, run_cast, grad_cast),
                   .attr_bytes = sizeof(int64_t), .is_internal = true},
 };

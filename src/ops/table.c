@@ -246,6 +246,72 @@ static uint64_t estimate(const struct ops_infer *i, int threads)
     return 1000 + (uint64_t)(bytes / 10.0 + i->flops / (100.0 * threads));
 }
 
+static bool is_blockable(const struct tensor_view *v, int block)
+{
+    return v->rank >= 3 && v->rank < TENSOR_RANK && v->dims[1] % block == 0 && v->dims[1] > 0;
+}
+
+/* Whether a plain view can stand beside blocked ones of shape `like`. */
+static bool can_stand(const struct tensor_view *v, const struct tensor_view *like)
+{
+    int channel = 1 - (like->rank - v->rank);
+    return v->rank <= like->rank &&
+           (channel < 0 || v->dims[channel] == 1 || v->dims[channel] == like->dims[1]);
+}
+
+/* The layout this call works in: that of its first blocked input, or 0. */
+static int common_block(const struct ops_infer *i)
+{
+    const struct ops_def *def = i->def;
+    const struct tensor_view *like = NULL;
+    for (size_t k = 0; k < i->in_count && !like; k++)
+        if ((def->blocked >> k & 1) && i->in[k]->block)
+            like = i->in[k];
+    if (!like || (def->takes_block && !def->takes_block(i, like->block)))
+        return 0;
+    for (size_t k = 0; k < i->in_count; k++) {
+        const struct tensor_view *v = i->in[k];
+        if (!(def->blocked >> k & 1) || v->block == like->block)
+            continue;
+        bool fits =
+            is_blockable(v, like->block) && (tensor_same_shape(v, like) || !def->can_broadcast);
+        if (!fits && !(def->can_broadcast && !v->block && can_stand(v, like)))
+            return 0;
+    }
+    return like->block;
+}
+
+/* Inputs in the layouts and strides that the row takes. */
+static int settle(struct ops_infer *i, const tensor_id *in, tensor_id *out)
+{
+    struct tensor_session *s = i->session;
+    const struct ops_def *def = i->def;
+    for (size_t k = 0; k < i->in_count; k++) {
+        i->in[k] = tensor_view_of(s, in[k]);
+        out[k] = in[k];
+    }
+    if (def->is_layout_own)
+        return 0;
+    int block = def->blocked ? common_block(i) : 0;
+    bool has_shape = false; /* of the blocked input, for rows that broadcast */
+    struct tensor_view like;
+    for (size_t k = 0; block && k < i->in_count && !has_shape; k++)
+        if ((def->blocked >> k & 1) && i->in[k]->block) {
+            like = *i->in[k];
+            has_shape = true;
+        }
+    for (size_t k = 0; k < i->in_count; k++) {
+        const struct tensor_view *v = tensor_view_of(s, in[k]);
+        bool is_strided = def->strided >> k & 1;
+        int want = block && (def->blocked >> k & 1) ? block : 0;
+        if (want && !v->block && def->can_broadcast && !tensor_same_shape(v, &like))
+            want = 0;
+        if (v->block != want || (!is_strided && !tensor_is_dense(v)))
+            out[k] = ops_in_layout(s, in[k], want);
+    }
+    return block;
+}
+
 tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const void *attr,
                    size_t in_count, const tensor_id *in)
 {
@@ -268,12 +334,15 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
     for (size_t k = 0; k < in_count; k++) {
         if (!in[k].v)
             return tensor_fail(s, EBB_EINPUT, "%s: input %zu is missing", def->name, k);
-        inputs[k] = def->strided >> k & 1 ? in[k] : ops_contiguous(s, in[k]);
     }
+    int block = settle(&i, in, inputs);
     for (size_t k = 0; k < in_count; k++)
         i.in[k] = tensor_view_of(s, inputs[k]);
     if (def->infer(&i, &err) != EBB_OK)
         return tensor_fail(s, err.status, "%s", err.message);
+    for (size_t k = 0; block && !def->is_view && k < i.out_count; k++)
+        if (def->blocked_out >> k & 1)
+            tensor_view_block(&i.out[k], block);
     if (!is_countable(&i))
         return tensor_fail(s, EBB_EINPUT, "%s: the result is too large", def->name);
     struct tensor_node_desc desc = {
@@ -377,15 +446,32 @@ enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_vie
     return EBB_OK;
 }
 
-void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape)
+void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block)
 {
+    struct tensor_view split;
+    if (block) {
+        tensor_view_split(shape, block, &split);
+        shape = &split;
+    }
     memset(nd, 0, sizeof *nd);
     nd->rank = shape->rank;
     memcpy(nd->dims, shape->dims, sizeof shape->dims);
 }
 
-void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view)
+void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view, int block)
 {
+    struct tensor_view full, split;
+    if (block) { /* leading dimensions first, so that channels are dimension 1 */
+        int lead = nd->rank - 1 - view->rank;
+        full = *view;
+        full.rank = (uint8_t)(nd->rank - 1);
+        for (int d = 0; d < full.rank; d++) {
+            full.dims[d] = d < lead ? 1 : view->dims[d - lead];
+            full.strides[d] = d < lead ? 0 : view->strides[d - lead];
+        }
+        tensor_view_split(&full, block, &split);
+        view = &split;
+    }
     int shift = nd->rank - view->rank;
     for (int d = 0; d < nd->rank; d++)
         nd->stride[operand][d] = d < shift || (view->dims[d - shift] == 1 && nd->dims[d] != 1)
@@ -414,4 +500,14 @@ enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error
 void ops_backend_destroy(void *backend)
 {
     kernel_context_destroy(backend);
+}
+
+int ops_backend_threads(const void *backend)
+{
+    return kernel_context_threads(backend);
+}
+
+void ops_backend_set_passes(void *backend, unsigned passes)
+{
+    kernel_context_set_options(backend, passes);
 }

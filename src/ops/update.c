@@ -46,6 +46,8 @@ static enum ebb_status run_update(const struct trace_call *call, struct ebb_erro
     struct tensor_call c;
     float *states[KERNEL_UPDATE_STATES] = {NULL};
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct update_attr *a = c.attr;
     for (uint32_t k = 1; k < c.output_count; k++)
         states[k - 1] = tensor_call_out(&c, k);
@@ -97,6 +99,8 @@ static enum ebb_status run_dropout(const struct trace_call *call, struct ebb_err
 {
     struct tensor_call c;
     EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
     const struct dropout_attr *a = c.attr;
     const int64_t *step = tensor_call_in(&c, 1);
     struct kernel_random r = {.seed = a->seed,

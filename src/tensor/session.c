@@ -14,6 +14,7 @@ struct info { /* of one tensor id */
         root; /* first tensor id on the same bytes at the same version: itself, or a view's base */
     uint32_t mutates; /* root that this version overwrote, or 0 */
     uint32_t trace_id;
+    uint32_t twin; /* the same values in another layout, or 0 */
     bool is_kept, is_pinned;
 };
 
@@ -30,6 +31,7 @@ struct node {
     uint32_t op;      /* in the last finished trace */
     uint8_t phase;
     bool is_leaf, is_needed;
+    bool is_lasting; /* a leaf of which some version is kept */
 };
 
 struct tensor_session {
@@ -136,6 +138,17 @@ void tensor_keep(struct tensor_session *session, tensor_id id)
 {
     if (id.v && id.v < session->info_count)
         session->infos[id.v].is_kept = true;
+}
+
+tensor_id tensor_twin(const struct tensor_session *session, tensor_id id)
+{
+    return (tensor_id){id.v < session->info_count ? session->infos[id.v].twin : 0};
+}
+
+void tensor_set_twin(struct tensor_session *session, tensor_id id, tensor_id twin)
+{
+    if (id.v && id.v < session->info_count && twin.v)
+        session->infos[id.v].twin = twin.v;
 }
 
 /* ---- appending ------------------------------------------------------------------------------ */
@@ -351,6 +364,23 @@ static enum ebb_status emit_releases(struct tensor_session *s, struct trace_buil
     return EBB_OK;
 }
 
+/* Leaves of which some version is kept outlive the step: they come first (plan.h, persistent
+ * storages). */
+static void mark_lasting(struct tensor_session *s)
+{
+    for (size_t i = 0; i < s->node_count; i++)
+        s->nodes[i].is_lasting = false;
+    for (size_t i = 1; i < s->info_count; i++) {
+        if (!s->infos[i].is_kept)
+            continue;
+        uint32_t root = s->infos[i].root;
+        while (s->infos[root].mutates) /* the version before */
+            root = s->infos[root].mutates;
+        struct node *n = &s->nodes[s->infos[root].node];
+        n->is_lasting = n->is_leaf;
+    }
+}
+
 static enum ebb_status emit(struct tensor_session *s, struct trace_builder *b, const uint32_t *last,
                             struct ebb_error *err)
 {
@@ -360,9 +390,16 @@ static enum ebb_status emit(struct tensor_session *s, struct trace_builder *b, c
         s->nodes[i].op = TRACE_NONE;
     for (size_t i = 1; i < s->info_count; i++)
         s->infos[i].trace_id = TRACE_NONE;
+    mark_lasting(s);
+    for (size_t i = 0; i < s->node_count; i++) {
+        if (!s->nodes[i].is_lasting)
+            continue;
+        EBB_TRY(emit_op(s, b, &s->nodes[i], &ops, err));
+        EBB_TRY(emit_releases(s, b, (uint32_t)i, last, err));
+    }
     for (size_t i = 0; i < s->node_count; i++) {
         struct node *n = &s->nodes[i];
-        if (!n->is_needed || !n->kind)
+        if (!n->is_needed || !n->kind || n->is_lasting)
             continue;
         if (!is_backward && n->phase == TRACE_BACKWARD) {
             trace_builder_mark_backward(b);
@@ -426,6 +463,8 @@ enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_
                                 .out = view + head.input_count,
                                 .attr = at + sizeof head + views,
                                 .attr_bytes = head.attr_bytes};
+    for (uint32_t i = 0; i < head.output_count; i++)
+        out->wanted += call->out[i] != NULL;
     return EBB_OK;
 }
 

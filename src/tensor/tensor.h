@@ -49,10 +49,15 @@ enum tensor_dtype {
 size_t tensor_dtype_bytes(enum tensor_dtype dtype);
 const char *tensor_dtype_name(enum tensor_dtype dtype); /* "F32", as in safetensors */
 
+/* Element (i0, i1, ...) lies at offset + sum of i_d * strides[d]. When block is not 0, dimension 1
+ * (channels) is stored in blocks: its stride counts whole blocks, and the place inside the block is
+ * the innermost dimension of all: ... + (i1 / block) * strides[1] + i1 % block + ... . Convolutions
+ * like that layout; dims stay the logical ones, and dims[1] is a multiple of block. */
 struct tensor_view {
     uint8_t dtype; /* enum tensor_dtype */
     uint8_t rank;
-    uint8_t zero[6];
+    uint8_t block; /* 0: plain */
+    uint8_t zero[5];
     int64_t offset;
     int64_t dims[TENSOR_RANK], strides[TENSOR_RANK];
 };
@@ -61,7 +66,15 @@ struct tensor_view {
 void tensor_view_init(struct tensor_view *view, enum tensor_dtype dtype, int rank,
                       const int64_t *dims);
 int64_t tensor_count(const struct tensor_view *view); /* elements */
+/* Row-major, nothing skipped, not blocked. */
 bool tensor_is_contiguous(const struct tensor_view *view);
+/* The same without looking at the layout: dense in its own order. */
+bool tensor_is_dense(const struct tensor_view *view);
+/* Makes a plain view the dense view of the same shape in blocks (0: plain). */
+void tensor_view_block(struct tensor_view *view, int block);
+/* The view with channels split in two, [.., C/block, .., block]: rank + 1, plain strides. Works for
+ * plain views too, when dims[1] is 1 or a multiple of block. */
+void tensor_view_split(const struct tensor_view *view, int block, struct tensor_view *out);
 bool tensor_same_shape(const struct tensor_view *a, const struct tensor_view *b);
 /* "[2, 3, 4]" */
 const char *tensor_shape_text(const struct tensor_view *view, char *buf, size_t size);
@@ -111,6 +124,9 @@ void tensor_set_phase(struct tensor_session *session, enum trace_phase phase);
 void tensor_set_partner(struct tensor_session *session, uint32_t node);
 /* Must exist when the trace ends. */
 void tensor_keep(struct tensor_session *session, tensor_id id);
+/* The same values in another layout, so that nobody makes them twice; TENSOR_NONE when unknown. */
+tensor_id tensor_twin(const struct tensor_session *session, tensor_id id);
+void tensor_set_twin(struct tensor_session *session, tensor_id id, tensor_id twin);
 
 /* The tape. */
 struct tensor_node {
@@ -125,8 +141,9 @@ uint32_t tensor_node_count(const struct tensor_session *session);
 struct tensor_node tensor_node_at(const struct tensor_session *session, uint32_t index);
 uint32_t tensor_producer(const struct tensor_session *session, tensor_id id); /* node */
 
-/* The trace of everything that kept tensors and mutating ops need: releases after the last use,
- * pins for what is kept. The session keeps its tape and may be finished again after more ops. */
+/* The trace of everything that kept tensors and mutating ops need: leaves that are kept (in any
+ * version) first, in order of creation; releases after the last use, pins for what is kept. The
+ * session keeps its tape and may be finished again after more ops. */
 enum ebb_status tensor_finish(struct tensor_session *session, const char *name,
                               struct trace **trace, struct ebb_error *err);
 /* Trace tensor that holds this handle's bytes in the last finished trace; TRACE_NONE if it was not
@@ -140,6 +157,7 @@ struct tensor_call {
     const struct tensor_view *in, *out;
     const void *attr;
     size_t attr_bytes;
+    uint32_t wanted; /* outputs that are to be produced */
 };
 enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_call *out,
                                    struct ebb_error *err);

@@ -55,11 +55,42 @@ int64_t tensor_count(const struct tensor_view *view)
 
 bool tensor_is_contiguous(const struct tensor_view *view)
 {
-    int64_t total = 1;
+    return !view->block && tensor_is_dense(view);
+}
+
+void tensor_view_block(struct tensor_view *view, int block)
+{
+    int64_t total = block ? block : 1;
+    view->block = (uint8_t)block;
     for (int i = view->rank - 1; i >= 0; i--) {
-        if (view->dims[i] != 1 && view->strides[i] != total)
+        int64_t n = block && i == 1 ? view->dims[i] / block : view->dims[i];
+        view->strides[i] = total;
+        total = multiply(total, n ? n : 1);
+    }
+}
+
+void tensor_view_split(const struct tensor_view *view, int block, struct tensor_view *out)
+{
+    *out = *view;
+    int last = out->rank++;
+    bool is_one = view->dims[1] == 1 && block != 1;
+    out->block = 0;
+    out->dims[last] = is_one ? 1 : block;
+    out->strides[last] = view->block ? 1 : view->strides[1];
+    if (!is_one) {
+        out->dims[1] = view->dims[1] / block;
+        out->strides[1] = view->strides[1] * (view->block ? 1 : block);
+    }
+}
+
+bool tensor_is_dense(const struct tensor_view *view)
+{
+    int64_t total = view->block ? view->block : 1;
+    for (int i = view->rank - 1; i >= 0; i--) {
+        int64_t n = view->block && i == 1 ? view->dims[i] / view->block : view->dims[i];
+        if (n != 1 && view->strides[i] != total)
             return false;
-        total = multiply(total, view->dims[i] ? view->dims[i] : 1);
+        total = multiply(total, n ? n : 1);
     }
     return true;
 }

@@ -260,10 +260,12 @@ static void own_kernels(const struct kernel_context *c, const float *x, const fl
     kernel_reduce(c, KERNEL_SUM, 2, dims, rows, x, out + 2 * N);
     kernel_reduce(c, KERNEL_SUM, 2, dims, columns, x, out + 2 * N + 400);
     kernel_reduce(c, KERNEL_SUM_SQUARES, 2, dims, all, x, out + 2 * N + 650);
-    kernel_batch_norm(c, 40, 25, 100, 1e-5f, x, NULL, NULL, out + 3 * N, out + 2 * N + 700,
-                      out + 2 * N + 800);
+    const struct kernel_batch_norm bn = {.n = 40, .channels = 25, .spatial = 100, .eps = 1e-5f};
+    float *mean = out + 2 * N + 700, *var = out + 2 * N + 800;
+    kernel_batch_norm_stats(c, &bn, x, mean, var);
+    kernel_batch_norm(c, &bn, x, NULL, NULL, mean, var, NULL, out + 3 * N);
     void *workspace = ebb_alloc_aligned(256, kernel_layer_norm_grad_workspace(400, 250));
-    kernel_layer_norm(c, 400, 250, 1e-5f, x, NULL, NULL, out + 4 * N, out + 2 * N + 900,
+    kernel_layer_norm(c, false, 400, 250, 1e-5f, x, NULL, NULL, out + 4 * N, out + 2 * N + 900,
                       out + 2 * N + 1400);
     kernel_layer_norm_grad(c, 400, 250, y, x, NULL, out + 2 * N + 900, out + 2 * N + 1400,
                            out + 5 * N, out + 2 * N + 2000, out + 2 * N + 2300, workspace);

@@ -1,0 +1,369 @@
+/* batch_norm.c - batch normalisation with what often follows it: adding a residual, relu.
+ *
+ * Sums go through 64 floats at a time into doubles, around a value near the mean. One block of
+ * channels (blocked layout) or one channel (plain) is one piece of work, so the order is fixed by
+ * the shape. Bytes moved: statistics read x; forward reads x (and r), writes y; backward reads dy
+ * and x (and y) twice, writes dx (and dr). */
+#include "kernel/internal.h"
+
+#define LANES 16
+#define RUN 64 /* places summed in float */
+
+struct job {
+    struct kernel_batch_norm p;
+    const float *dy, *x, *w, *b, *mean_in, *var_in, *r, *y_in;
+    float *mean, *var, *y, *dx, *dw, *db, *dr;
+};
+
+struct channel { /* constants of L channels */
+    float mean[LANES], scale[LANES], shift[LANES];
+};
+
+static float scale_of(const struct job *j, int64_t ch)
+{
+    float r = (float)(1.0 / sqrt((double)j->var_in[ch] + (double)j->p.eps));
+    return r * (j->w ? j->w[ch] : 1.0f);
+}
+
+static void constants(const struct job *j, int64_t first, int64_t count, struct channel *k)
+{
+    for (int64_t l = 0; l < count; l++) {
+        k->mean[l] = j->mean_in[first + l];
+        k->scale[l] = scale_of(j, first + l);
+        k->shift[l] = j->b ? j->b[first + l] : 0.0f;
+    }
+}
+
+/* ---- sums ----------------------------------------------------------------------------------- */
+
+/* Adds to sum[l], second[l] over `count` places of L lanes: of d = x - at and d^2, or (with dy) of
+ * g and g d, g = dy where the forward result was positive. */
+static inline __attribute__((always_inline)) void
+sums(int64_t count, const int L, const float *restrict x, const float *restrict dy,
+     const float *restrict y, const struct channel *k, bool has_relu, double *sum, double *second)
+{
+    for (int64_t s0 = 0; s0 < count; s0 += RUN) {
+        int64_t n = kernel_min(RUN, count - s0);
+        float a[2][LANES] = {{0}}, b[2][LANES] = {{0}};
+        for (int64_t s = 0; s < n; s++)
+            for (int l = 0; l < L; l++) {
+                int64_t at = (s0 + s) * L + l;
+                float d = x[at] - k->mean[l], g = d;
+                if (dy) {
+                    g = dy[at];
+                    if (has_relu && y)
+                        g = y[at] > 0.0f ? g : 0.0f;
+                    else if (has_relu)
+                        g = d * k->scale[l] + k->shift[l] > 0.0f ? g : 0.0f;
+                }
+                a[s & 1][l] += g;
+                b[s & 1][l] += g * d;
+            }
+        for (int l = 0; l < L; l++) {
+            sum[l] += (double)(a[0][l] + a[1][l]);
+            second[l] += (double)(b[0][l] + b[1][l]);
+        }
+    }
+}
+
+/* Places of one channel as 16 lanes; the rest behind them singly. */
+static inline __attribute__((always_inline)) void sums_plain(int64_t count, const float *x,
+                                                             const float *dy, const float *y,
+                                                             const struct channel *k, bool has_relu,
+                                                             double *sum, double *second)
+{
+    double lane[2][LANES] = {{0}};
+    int64_t whole = count / LANES;
+    struct channel wide;
+    for (int l = 0; l < LANES; l++) {
+        wide.mean[l] = k->mean[0];
+        wide.scale[l] = k->scale[0];
+        wide.shift[l] = k->shift[0];
+    }
+    sums(whole, LANES, x, dy, y, &wide, has_relu, lane[0], lane[1]);
+    for (int l = 0; l < LANES; l++) {
+        *sum += lane[0][l];
+        *second += lane[1][l];
+    }
+    whole *= LANES;
+    sums(count - whole, 1, x + whole, dy ? dy + whole : NULL, y ? y + whole : NULL, k, has_relu,
+         sum, second);
+}
+
+/* All places of channels first .. first + L - 1; L = 1 is the plain layout. */
+static inline __attribute__((always_inline)) void all_sums(const struct job *j, int64_t first,
+                                                           const int L, const struct channel *k,
+                                                           double *sum, double *second)
+{
+    const int64_t step = j->p.channels * j->p.spatial;
+    const float *x = j->x + first * j->p.spatial, *dy = j->dy, *y = j->y_in;
+    const bool has_relu = j->p.has_relu;
+    for (int64_t i = 0; i < j->p.n; i++) {
+        const float *gi = dy ? dy + first * j->p.spatial + i * step : NULL;
+        const float *yi = y ? y + first * j->p.spatial + i * step : NULL;
+        const float *xi = x + i * step;
+        if (L == 1)
+            sums_plain(j->p.spatial, xi, gi, yi, k, has_relu, sum, second);
+        else if (!gi)
+            sums(j->p.spatial, L, xi, NULL, NULL, k, false, sum, second);
+        else if (!has_relu)
+            sums(j->p.spatial, L, xi, gi, NULL, k, false, sum, second);
+        else if (yi)
+            sums(j->p.spatial, L, xi, gi, yi, k, true, sum, second);
+        else
+            sums(j->p.spatial, L, xi, gi, NULL, k, true, sum, second);
+    }
+}
+
+static inline __attribute__((always_inline)) void stats(const struct job *j, int64_t first,
+                                                        const int L)
+{
+    struct channel k = {.mean = {0}};
+    double sum[LANES] = {0}, second[LANES] = {0}, count = (double)(j->p.n * j->p.spatial);
+    const float *x = j->x + first * j->p.spatial;
+    int64_t sample = kernel_min(RUN, j->p.spatial);
+    for (int64_t s = 0; s < sample; s++)
+        for (int l = 0; l < L; l++)
+            k.mean[l] += x[s * L + l];
+    for (int l = 0; l < L; l++)
+        k.mean[l] /= (float)sample;
+    all_sums(j, first, L, &k, sum, second);
+    for (int l = 0; l < L; l++) {
+        double mean = sum[l] / count;
+        if (j->mean)
+            j->mean[first + l] = (float)((double)k.mean[l] + mean);
+        if (j->var)
+            j->var[first + l] = (float)fmax(0.0, second[l] / count - mean * mean);
+    }
+}
+
+KERNEL_CLONES static void stats_body(void *argument, int64_t first, int64_t last)
+{
+    const struct job *j = argument;
+    for (int64_t i = first; i < last; i++)
+        if (j->p.block == 16)
+            stats(j, i * 16, 16);
+        else if (j->p.block == 8)
+            stats(j, i * 8, 8);
+        else
+            stats(j, i, 1);
+}
+
+static int64_t pieces(const struct kernel_batch_norm *p)
+{
+    return p->block ? p->channels / p->block : p->channels;
+}
+
+static int64_t work(const struct kernel_batch_norm *p)
+{
+    return p->n * p->spatial * (p->block ? p->block : 1);
+}
+
+void kernel_batch_norm_stats(const struct kernel_context *c, const struct kernel_batch_norm *p,
+                             const float *x, float *mean, float *var)
+{
+    struct job job = {.p = *p, .x = x, .mean = mean, .var = var};
+    kernel_parallel(c, pieces(p), kernel_piece(work(p)), stats_body, &job);
+}
+
+/* ---- forward -------------------------------------------------------------------------------- */
+
+static inline __attribute__((always_inline)) void apply(int64_t count, const int L, const float *x,
+                                                        const float *r, const struct channel *k,
+                                                        bool has_relu, float *y)
+{
+    float mean[LANES], scale[LANES], shift[LANES];
+    for (int l = 0; l < L; l++) {
+        mean[l] = k->mean[l];
+        scale[l] = k->scale[l];
+        shift[l] = k->shift[l];
+    }
+    for (int64_t s = 0; s < count; s++)
+        for (int l = 0; l < L; l++) {
+            float t = (x[s * L + l] - mean[l]) * scale[l] + shift[l];
+            if (r)
+                t = t + r[s * L + l];
+            if (has_relu)
+                t = t < 0.0f ? 0.0f : t;
+            y[s * L + l] = t;
+        }
+}
+
+/* L lanes with their own constants, or (is_plain) all with those of one channel. */
+static inline __attribute__((always_inline)) void apply_row(const struct job *j, int64_t row,
+                                                            const int L, bool is_plain)
+{
+    struct channel k;
+    int64_t at = row * j->p.spatial * (is_plain ? 1 : L), n = j->p.spatial;
+    const float *r = j->r ? j->r + at : NULL;
+    constants(j, row % pieces(&j->p) * (is_plain ? 1 : L), is_plain ? 1 : L, &k);
+    for (int l = 1; is_plain && l < LANES; l++) {
+        k.mean[l] = k.mean[0];
+        k.scale[l] = k.scale[0];
+        k.shift[l] = k.shift[0];
+    }
+    int64_t whole = is_plain ? n / LANES : n;
+    const int width = is_plain ? LANES : L;
+    if (j->p.has_relu && r)
+        apply(whole, width, j->x + at, r, &k, true, j->y + at);
+    else if (j->p.has_relu)
+        apply(whole, width, j->x + at, NULL, &k, true, j->y + at);
+    else if (r)
+        apply(whole, width, j->x + at, r, &k, false, j->y + at);
+    else
+        apply(whole, width, j->x + at, NULL, &k, false, j->y + at);
+    whole *= LANES;
+    if (is_plain && whole < n)
+        apply(n - whole, 1, j->x + at + whole, r ? r + whole : NULL, &k, j->p.has_relu,
+              j->y + at + whole);
+}
+
+KERNEL_CLONES static void apply_body(void *argument, int64_t first, int64_t last)
+{
+    const struct job *j = argument;
+    for (int64_t row = first; row < last; row++)
+        if (j->p.block == 16)
+            apply_row(j, row, 16, false);
+        else if (j->p.block == 8)
+            apply_row(j, row, 8, false);
+        else
+            apply_row(j, row, 1, true);
+}
+
+void kernel_batch_norm(const struct kernel_context *c, const struct kernel_batch_norm *p,
+                       const float *x, const float *w, const float *b, const float *mean,
+                       const float *var, const float *r, float *y)
+{
+    struct job job = {.p = *p,
+                      .x = x,
+                      .w = w,
+                      .b = b,
+                      .mean_in = mean,
+                      .var_in = var,
+                      .r = p->has_add ? r : NULL,
+                      .y = y};
+    kernel_parallel(c, p->n * pieces(p), kernel_piece(work(p) / kernel_max(1, p->n)), apply_body,
+                    &job);
+}
+
+/* ---- backward ------------------------------------------------------------------------------- */
+
+struct slopes { /* dx = a (g - b - (x - mean) d) */
+    float a[LANES], b[LANES], d[LANES];
+};
+
+static inline __attribute__((always_inline)) void
+grad_places(int64_t count, const int L, const float *restrict x, const float *restrict dy,
+            const float *restrict y, const struct channel *k, const struct slopes *t, bool has_relu,
+            float *restrict dx, float *restrict dr)
+{
+    float mean[LANES], scale[LANES], shift[LANES], a[LANES], b[LANES], d[LANES];
+    for (int l = 0; l < L; l++) {
+        mean[l] = k->mean[l];
+        scale[l] = k->scale[l];
+        shift[l] = k->shift[l];
+        a[l] = t->a[l];
+        b[l] = t->b[l];
+        d[l] = t->d[l];
+    }
+    for (int64_t s = 0; s < count; s++)
+        for (int l = 0; l < L; l++) {
+            float v = x[s * L + l] - mean[l], g = dy[s * L + l];
+            if (has_relu && y)
+                g = y[s * L + l] > 0.0f ? g : 0.0f;
+            else if (has_relu)
+                g = v * scale[l] + shift[l] > 0.0f ? g : 0.0f;
+            if (dx)
+                dx[s * L + l] = a[l] * (g - b[l] - v * d[l]);
+            if (dr)
+                dr[s * L + l] = g;
+        }
+}
+
+static inline __attribute__((always_inline)) void grad_row(const struct job *j, int64_t at,
+                                                           int64_t count, const int L,
+                                                           const struct channel *k,
+                                                           const struct slopes *t)
+{
+    const float *y = j->y_in ? j->y_in + at : NULL, *x = j->x + at, *dy = j->dy + at;
+    float *dx = j->dx ? j->dx + at : NULL, *dr = j->dr ? j->dr + at : NULL;
+    if (dx && !dr && !j->p.has_relu)
+        grad_places(count, L, x, dy, NULL, k, t, false, dx, NULL);
+    else if (dx && !dr && !y)
+        grad_places(count, L, x, dy, NULL, k, t, true, dx, NULL);
+    else if (dx && dr && y)
+        grad_places(count, L, x, dy, y, k, t, true, dx, dr);
+    else
+        grad_places(count, L, x, dy, y, k, t, j->p.has_relu, dx, dr);
+}
+
+static inline __attribute__((always_inline)) void grad(const struct job *j, int64_t first,
+                                                       const int L)
+{
+    struct channel k;
+    struct slopes t;
+    double sum[LANES] = {0}, second[LANES] = {0}, count = (double)(j->p.n * j->p.spatial);
+    constants(j, first, L, &k);
+    if (j->dx || j->dw || j->db)
+        all_sums(j, first, L, &k, sum, second);
+    for (int l = 0; l < L; l++) {
+        double invstd = 1.0 / sqrt((double)j->var_in[first + l] + (double)j->p.eps);
+        if (j->dw)
+            j->dw[first + l] = (float)(second[l] * invstd);
+        if (j->db)
+            j->db[first + l] = (float)sum[l];
+        t.a[l] = k.scale[l];
+        t.b[l] = (float)(sum[l] / count);
+        t.d[l] = (float)(second[l] * invstd * invstd / count);
+    }
+    if (!j->dx && !j->dr)
+        return;
+    for (int l = 1; L == 1 && l < LANES; l++) {
+        k.mean[l] = k.mean[0];
+        k.scale[l] = k.scale[0];
+        k.shift[l] = k.shift[0];
+        t.a[l] = t.a[0];
+        t.b[l] = t.b[0];
+        t.d[l] = t.d[0];
+    }
+    for (int64_t i = 0; i < j->p.n; i++) {
+        int64_t at = (i * j->p.channels + first) * j->p.spatial;
+        int64_t whole = L == 1 ? j->p.spatial / LANES : j->p.spatial;
+        grad_row(j, at, whole, L == 1 ? LANES : L, &k, &t);
+        whole *= LANES;
+        if (L == 1 && whole < j->p.spatial)
+            grad_row(j, at + whole, j->p.spatial - whole, 1, &k, &t);
+    }
+}
+
+KERNEL_CLONES static void grad_body(void *argument, int64_t first, int64_t last)
+{
+    const struct job *j = argument;
+    for (int64_t i = first; i < last; i++)
+        if (j->p.block == 16)
+            grad(j, i * 16, 16);
+        else if (j->p.block == 8)
+            grad(j, i * 8, 8);
+        else
+            grad(j, i, 1);
+}
+
+void kernel_batch_norm_grad(const struct kernel_context *c, const struct kernel_batch_norm *p,
+                            const float *dy, const float *x, const float *w, const float *b,
+                            const float *mean, const float *var, const float *y, float *dx,
+                            float *dw, float *db, float *dr)
+{
+    struct job job = {.p = *p,
+                      .dy = dy,
+                      .x = x,
+                      .w = w,
+                      .b = b,
+                      .mean_in = mean,
+                      .var_in = var,
+                      .y_in = p->has_relu && p->has_add ? y : NULL,
+                      .dx = dx,
+                      .dw = dw,
+                      .db = db,
+                      .dr = dr};
+    kernel_parallel(c, pieces(p), kernel_piece(work(p)), grad_body, &job);
+}
