@@ -15,7 +15,8 @@
 #include "base/heap.h"
 #include "base/rng.h"
 
-#define VISIT_LIMIT UINT64_C(60000000) /* visits in all: about 100 ms */
+#define VISIT_LIMIT UINT64_C(60000000)  /* visits in all: about 100 ms */
+#define VISITS_PER_RECT UINT64_C(10000) /* when no budget has to be met */
 
 struct rect {
     uint64_t bytes, offset;
@@ -33,7 +34,7 @@ struct packer {
     uint64_t *tree;   /* segment tree over rects: latest end of those packed so far */
     uint32_t *hits;   /* packed rectangles that overlap in time, sorted by offset */
     uint32_t *sorted; /* all packed rectangles by offset */
-    uint64_t visits, height, peak;
+    uint64_t visits, visit_limit, height, peak;
 };
 
 struct ranked { /* sort key: larger first, then lower index */
@@ -227,7 +228,7 @@ static void improve(struct packer *p, uint32_t *order, uint64_t *best, uint64_t 
                     uint64_t goal)
 {
     uint64_t random = 0x9e3779b97f4a7c15u;
-    while (*best_height > goal && p->visits < VISIT_LIMIT) {
+    while (*best_height > goal && p->visits < p->visit_limit) {
         size_t at = p->count, seen = 0;
         for (size_t i = 0; i < p->count; i++) {
             const struct rect *r = &p->rects[order[i]];
@@ -336,6 +337,9 @@ static enum ebb_status search(struct packer *p, uint64_t budget, uint64_t *best,
                               uint64_t *best_height, struct ebb_error *err)
 {
     uint64_t goal = p->peak;
+    p->visit_limit = VISIT_LIMIT;
+    if (budget == UINT64_MAX && p->count < VISIT_LIMIT / VISITS_PER_RECT)
+        p->visit_limit = VISITS_PER_RECT * p->count;
     if (budget != UINT64_MAX && budget > goal)
         goal = budget;
     struct ranked *keys = ebb_calloc(p->count + 1, sizeof *keys);
@@ -347,7 +351,7 @@ static enum ebb_status search(struct packer *p, uint64_t budget, uint64_t *best,
         goto out;
     }
     for (int kind = 0; kind<ORDER_COUNT && * best_height> goal; kind++) {
-        if (kind > 0 && p->visits > VISIT_LIMIT)
+        if (kind > 0 && p->visits > p->visit_limit)
             break;
         make_order(p, (enum order)kind, keys, order);
         if (pack(p, order, *best_height - 1)) {
