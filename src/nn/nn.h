@@ -16,13 +16,12 @@
  *     tensor_finish(session, ...); nn_builder_fini(&b);
  *
  * Rules.  N1 the list of items (names, shapes, order) depends on the config alone: not on batch,
- *            mode, precision or seed. The order is that of torch's state_dict.
- *         N2 a name asked for again gives the same handle: building twice with one builder (several
- *            micro-batches in a trace) shares the weights, and each build has dropout masks of its
- *            own.
- *         N3 buffers (batch-norm statistics) are written by mutating ops when training; item->id is
- *            the newest handle. In evaluation they are only read.
- *         N4 initial values are a function of (config, seed, generator), item by item in any order.
+ *            mode, precision or seed. The order is that of first use, which is that of torch's
+ * state_dict but for norms inside torch's own transformer layers. N2 a name asked for again gives
+ * the same handle: building twice with one builder (several micro-batches in a trace) shares the
+ * weights, and each build has dropout masks of its own. N3 buffers (batch-norm statistics) are
+ * written by mutating ops when training; item->id is the newest handle. In evaluation they are only
+ * read. N4 initial values are a function of (config, seed, generator), item by item in any order.
  */
 #ifndef EBB_NN_NN_H
 #define EBB_NN_NN_H
@@ -54,11 +53,13 @@ enum nn_role {
 enum nn_init_kind { NN_CONSTANT, NN_UNIFORM, NN_NORMAL };
 
 struct nn_init {
+    bool is_given; /* false in a zeroed struct: the layer's default */
     enum nn_init_kind kind;
     float a, b;       /* constant: value a; uniform: [a, b); normal: mean a, deviation b */
     int64_t zero_row; /* 1 + row of zeros (padding); 0: none */
-    /* What torch's constructor draws before the model's own rule overwrites it: counts only for
-     * `rng: torch`, whose stream it advances. NN_CONSTANT: nothing. */
+    /* `rng: torch` only: the model draws again what torch's constructor drew by `constructor`
+     * (whose draws count, though nothing is left of them). */
+    bool is_redrawn;
     enum nn_init_kind constructor;
 };
 
@@ -88,6 +89,8 @@ struct nn_layer { /* for tables: what one layer function appended */
     uint32_t first_node, end_node, first_item, end_item;
 };
 
+#define NN_DEPTH 16 /* scopes inside each other */
+
 struct nn_builder {
     struct tensor_session *session; /* borrowed */
     struct nn_mode mode;
@@ -101,8 +104,9 @@ struct nn_builder {
     struct nn_layer *layers;
     size_t layer_count, layer_capacity;
     uint32_t dropouts;
+    tensor_id causal; /* mask of the last attention that needed one by hand */
     char prefix[256];
-    size_t prefix_length;
+    size_t prefix_length, marks[NN_DEPTH], depth;
 };
 
 void nn_builder_init(struct nn_builder *b, struct tensor_session *session,
@@ -158,7 +162,7 @@ void nn_initialize(const struct nn_initializer *initializer, size_t i, void *dst
 
 #define NN_PORTS 8
 #define NN_LIST 64 /* entries of a list option */
-#define NN_CONFIG_BYTES 1024
+#define NN_CONFIG_BYTES 2048
 
 enum nn_task {
     NN_IMAGE_CLASSIFICATION,
@@ -334,7 +338,7 @@ struct nn_conv { /* zero: kernel 1, stride 1, pad 0, dilation 1, groups 1, no bi
     int64_t k[3], stride[3], pad[3], dilation[3];
     int64_t groups, output_padding;
     bool is_transposed, has_bias;
-    struct nn_init init, bias_init; /* init.b == 0 and a == 0: torch's default */
+    struct nn_init init, bias_init;
 };
 tensor_id nn_convolution(struct nn_builder *b, const char *name, tensor_id x,
                          const struct nn_conv *conv);

@@ -1,0 +1,329 @@
+/* builder.c - items by name, scopes, ops by name. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "nn/internal.h"
+
+void nn_builder_init(struct nn_builder *b, struct tensor_session *session,
+                     const struct nn_mode *mode)
+{
+    memset(b, 0, sizeof *b);
+    b->session = session;
+    if (mode)
+        b->mode = *mode;
+    ebb_arena_init(&b->arena);
+    ebb_strmap_init(&b->index);
+}
+
+void nn_builder_fini(struct nn_builder *b)
+{
+    ebb_arena_fini(&b->arena);
+    ebb_strmap_fini(&b->index);
+    ebb_free(b->items);
+    ebb_free(b->low);
+    ebb_free(b->layers);
+    memset(b, 0, sizeof *b);
+}
+
+static void fail(struct nn_builder *b, const struct ebb_error *err)
+{
+    tensor_fail(b->session, err->status, "%s", err->message);
+}
+
+/* ---- scopes --------------------------------------------------------------------------------- */
+
+static void label_scope(struct nn_builder *b)
+{
+    char text[sizeof b->prefix];
+    size_t n = b->prefix_length ? b->prefix_length - 1 : 0; /* without the dot */
+    memcpy(text, b->prefix, n);
+    text[n] = 0;
+    tensor_label(b->session, n ? text : NULL);
+}
+
+void nn_push(struct nn_builder *b, const char *fmt, ...)
+{
+    va_list args;
+    size_t room = sizeof b->prefix - b->prefix_length;
+    va_start(args, fmt);
+    int n = vsnprintf(b->prefix + b->prefix_length, room, fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n + 2 > room) {
+        tensor_fail(b->session, EBB_ELIMIT, "a layer's name is longer than %zu bytes",
+                    sizeof b->prefix);
+        n = 0;
+    }
+    if (b->depth == NN_DEPTH) {
+        tensor_fail(b->session, EBB_ELIMIT, "layers are nested deeper than %d", NN_DEPTH);
+        return;
+    }
+    b->marks[b->depth++] = b->prefix_length;
+    b->prefix_length += (size_t)n;
+    b->prefix[b->prefix_length++] = '.';
+    b->prefix[b->prefix_length] = 0;
+    label_scope(b);
+}
+
+void nn_pop(struct nn_builder *b)
+{
+    if (b->depth)
+        b->prefix_length = b->marks[--b->depth];
+    b->prefix[b->prefix_length] = 0;
+    label_scope(b);
+}
+
+const char *nn_full_name(const struct nn_builder *b, const char *name, char *buf, size_t size)
+{
+    snprintf(buf, size, "%s%s", b->prefix, name);
+    return buf;
+}
+
+/* ---- items ---------------------------------------------------------------------------------- */
+
+size_t nn_item_count(const struct nn_builder *b)
+{
+    return b->item_count;
+}
+
+const struct nn_item *nn_item_at(const struct nn_builder *b, size_t i)
+{
+    return i < b->item_count ? &b->items[i] : NULL;
+}
+
+const struct nn_item *nn_item_find(const struct nn_builder *b, const char *name)
+{
+    uint64_t at;
+    return ebb_strmap_get(&b->index, name, strlen(name), &at) ? &b->items[at] : NULL;
+}
+
+static struct nn_item *find_here(struct nn_builder *b, const char *name)
+{
+    char full[512];
+    uint64_t at;
+    nn_full_name(b, name, full, sizeof full);
+    return ebb_strmap_get(&b->index, full, strlen(full), &at) ? &b->items[at] : NULL;
+}
+
+static struct nn_item *add_item(struct nn_builder *b, const char *name, enum tensor_dtype dtype,
+                                int rank, const int64_t *dims)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    char full[512];
+    nn_full_name(b, name, full, sizeof full);
+    if (ebb_grow(&b->items, &b->item_capacity, b->item_count + 1, sizeof *b->items, &err) !=
+            EBB_OK ||
+        ebb_grow(&b->low, &b->low_capacity, b->item_count + 1, sizeof *b->low, &err) != EBB_OK ||
+        ebb_strmap_put(&b->index, full, strlen(full), b->item_count, &err) != EBB_OK) {
+        fail(b, &err);
+        return NULL;
+    }
+    struct nn_item *item = &b->items[b->item_count];
+    memset(item, 0, sizeof *item);
+    item->name = ebb_arena_strndup(&b->arena, full, strlen(full));
+    if (!item->name) {
+        tensor_fail(b->session, EBB_ENOMEM, "out of memory");
+        return NULL;
+    }
+    tensor_view_init(&item->view, dtype, rank, dims);
+    item->leaf = item->id = tensor_leaf(b->session, dtype, rank, dims, item->name);
+    b->low[b->item_count] = TENSOR_NONE;
+    b->item_count++;
+    return item;
+}
+
+/* The item of this name if it fits, made where it is new; NULL after a failure. */
+static struct nn_item *get_item(struct nn_builder *b, const char *name, enum tensor_dtype dtype,
+                                int rank, const int64_t *dims, bool *is_new)
+{
+    *is_new = false;
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return NULL;
+    struct nn_item *item = find_here(b, name);
+    if (!item) {
+        *is_new = true;
+        return add_item(b, name, dtype, rank, dims);
+    }
+    struct tensor_view want;
+    char have_text[128], want_text[128];
+    tensor_view_init(&want, dtype, rank, dims);
+    if (tensor_same_shape(&want, &item->view) && want.dtype == item->view.dtype)
+        return item;
+    tensor_fail(b->session, EBB_EINPUT, "%s: asked for as %s, but it is %s", item->name,
+                tensor_shape_text(&want, want_text, sizeof want_text),
+                tensor_shape_text(&item->view, have_text, sizeof have_text));
+    return NULL;
+}
+
+tensor_id nn_parameter(struct nn_builder *b, const char *name, enum nn_role role, int rank,
+                       const int64_t *dims, struct nn_init init)
+{
+    bool is_new;
+    struct nn_item *item = get_item(b, name, TENSOR_F32, rank, dims, &is_new);
+    if (!item)
+        return TENSOR_NONE;
+    if (is_new) {
+        item->role = role;
+        item->is_trained = true;
+        item->has_decay = role == NN_WEIGHT || role == NN_EMBEDDING;
+        item->init = init;
+    }
+    return item->id;
+}
+
+tensor_id nn_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dtype, int rank,
+                    const int64_t *dims, float value)
+{
+    bool is_new;
+    struct nn_item *item = get_item(b, name, dtype, rank, dims, &is_new);
+    if (!item)
+        return TENSOR_NONE;
+    if (is_new) {
+        item->role = NN_BUFFER;
+        item->init = nn_init_constant(value);
+    }
+    return item->id;
+}
+
+void nn_replace(struct nn_builder *b, const char *name, tensor_id id)
+{
+    struct nn_item *item = find_here(b, name);
+    if (item && id.v) {
+        item->id = id;
+        b->low[item - b->items] = TENSOR_NONE;
+    }
+}
+
+void nn_own(struct nn_builder *b, size_t first)
+{
+    for (size_t i = first; i < b->item_count; i++)
+        b->items[i].is_trained = false;
+}
+
+size_t nn_layer_count(const struct nn_builder *b)
+{
+    return b->layer_count;
+}
+
+const struct nn_layer *nn_layer_at(const struct nn_builder *b, size_t i)
+{
+    return i < b->layer_count ? &b->layers[i] : NULL;
+}
+
+/* ---- ops by name ---------------------------------------------------------------------------- */
+
+static enum tensor_dtype low_dtype(const struct nn_builder *b)
+{
+    return b->mode.precision == NN_BF16   ? TENSOR_BF16
+           : b->mode.precision == NN_FP16 ? TENSOR_F16
+                                          : TENSOR_F32;
+}
+
+static bool is_float(const struct nn_builder *b, tensor_id x)
+{
+    uint8_t d = tensor_view_of(b->session, x)->dtype;
+    return d == TENSOR_F32 || d == TENSOR_BF16 || d == TENSOR_F16;
+}
+
+/* Casts of parameters are made once per trace. */
+tensor_id nn_low(struct nn_builder *b, tensor_id x)
+{
+    enum tensor_dtype to = low_dtype(b);
+    if (!x.v || to == TENSOR_F32 || !is_float(b, x))
+        return x;
+    for (size_t i = b->item_count; i-- > 0;)
+        if (b->items[i].id.v == x.v) {
+            if (!b->low[i].v)
+                b->low[i] = ops_cast(b->session, x, to);
+            return b->low[i];
+        }
+    return ops_cast(b->session, x, to);
+}
+
+tensor_id nn_full(struct nn_builder *b, tensor_id x)
+{
+    return x.v && is_float(b, x) ? ops_cast(b->session, x, TENSOR_F32) : x;
+}
+
+/* What an op does with low precision: products take and give it, moves pass it on, the rest is done
+ * in F32. */
+enum low_rule { RULE_FULL, RULE_PRODUCT, RULE_MOVE };
+
+static enum low_rule low_rule(const char *op)
+{
+    static const char *const products[] = {"linear", "matmul"};
+    static const char *const moves[] = {"reshape", "permute", "transpose", "slice",
+                                        "split",   "expand",  "unsqueeze", "squeeze"};
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+        if (strcmp(op, products[i]) == 0)
+            return RULE_PRODUCT;
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (strcmp(op, moves[i]) == 0)
+            return RULE_MOVE;
+    return RULE_FULL;
+}
+
+static void cast_inputs(struct nn_builder *b, const char *op, size_t count, const tensor_id *in,
+                        tensor_id *to)
+{
+    enum low_rule rule = b->mode.precision == NN_FP32 ? RULE_MOVE : low_rule(op);
+    for (size_t i = 0; i < count; i++)
+        to[i] = rule == RULE_FULL               ? nn_full(b, in[i])
+                : rule == RULE_PRODUCT && i < 2 ? nn_low(b, in[i]) /* the bias stays */
+                                                : in[i];
+}
+
+static bool parse_attr(struct nn_builder *b, const struct ops_def *def, const char *text,
+                       void *attr)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    struct ebb_arena arena;
+    const struct ebb_doc_node *map = NULL;
+    ebb_arena_init(&arena);
+    enum ebb_status status =
+        text ? ebb_doc_parse_json(&arena, ops_name(def), text, strlen(text), &map, &err) : EBB_OK;
+    if (status == EBB_OK)
+        status = ops_parse(def, map, attr, &err);
+    ebb_arena_fini(&arena);
+    if (status != EBB_OK)
+        fail(b, &err);
+    return status == EBB_OK;
+}
+
+tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
+                tensor_id *out, const char *fmt, ...)
+{
+    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
+    tensor_id outputs[TENSOR_PORTS], inputs[TENSOR_PORTS];
+    char text[1024];
+    size_t count = 0;
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    const struct ops_def *def = ops_find(op);
+    if (!def || in_count > TENSOR_PORTS)
+        return tensor_fail(b->session, EBB_EUNSUPPORTED, "%s: no such op, or %zu inputs", op,
+                           in_count);
+    if (fmt) {
+        va_list args;
+        va_start(args, fmt);
+        vsnprintf(text, sizeof text, fmt, args);
+        va_end(args);
+    }
+    if (!parse_attr(b, def, fmt ? text : NULL, attr))
+        return TENSOR_NONE;
+    cast_inputs(b, op, in_count, in, inputs);
+    ops_call(b->session, def, inputs, in_count, attr, outputs, &count);
+    if (tensor_status(b->session, NULL) != EBB_OK || !count)
+        return TENSOR_NONE;
+    if (out)
+        memcpy(out, outputs, count * sizeof *out);
+    return outputs[0];
+}
+
+int64_t nn_dim(const struct nn_builder *b, tensor_id x, int d)
+{
+    const struct tensor_view *v = tensor_view_of(b->session, x);
+    return d < v->rank ? v->dims[d] : 0;
+}

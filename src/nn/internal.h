@@ -1,0 +1,120 @@
+/* internal.h - private: what the families of the zoo share. */
+#ifndef EBB_NN_INTERNAL_H
+#define EBB_NN_INTERNAL_H
+
+#include <stddef.h>
+
+#include "nn/nn.h"
+#include "ops/ops.h"
+
+struct nn_family {
+    const struct nn_model *rows;
+    size_t count;
+};
+extern const struct nn_family nn_resnet_family, nn_densenet_family, nn_vgg_family, nn_mobile_family,
+    nn_inception_family, nn_unet_family, nn_segment_family, nn_deepcam_family, nn_cosmoflow_family,
+    nn_recurrent_family, nn_tree_family, nn_transformer_family, nn_gpt_family, nn_bert_family,
+    nn_sizes_family, nn_gan_family, nn_chain_family;
+
+/* Options: `type` is the family's config struct. */
+#define NN_OPTION_INT(type, field, least, most, text)                                              \
+    {                                                                                              \
+        .name = #field, .kind = NN_INT, .offset = offsetof(struct type, field), .low = (least),    \
+        .high = (most), .help = (text)                                                             \
+    }
+#define NN_OPTION_FLOAT(type, field, least, most, text)                                            \
+    {                                                                                              \
+        .name = #field, .kind = NN_FLOAT, .offset = offsetof(struct type, field), .low = (least),  \
+        .high = (most), .help = (text)                                                             \
+    }
+#define NN_OPTION_BOOL(type, field, text)                                                          \
+    {                                                                                              \
+        .name = #field, .kind = NN_BOOL, .offset = offsetof(struct type, field), .help = (text)    \
+    }
+#define NN_OPTION_NAME(type, field, list, text)                                                    \
+    {                                                                                              \
+        .name = #field, .kind = NN_NAME, .offset = offsetof(struct type, field), .names = (list),  \
+        .help = (text)                                                                             \
+    }
+#define NN_OPTION_INTS(type, field, least, most, text)                                             \
+    {                                                                                              \
+        .name = #field, .kind = NN_INTS, .offset = offsetof(struct type, field), .low = (least),   \
+        .high = (most), .help = (text)                                                             \
+    }
+/* A row of the table; the aliases come last and end with NULL. Defaults stand in parentheses. */
+#define NN_MODEL(text, task_, about, list, type, inputs_, build_, defaults_, ...)                  \
+    {                                                                                              \
+        .name = (text), .task = (task_), .summary = (about), .options = (list),                    \
+        .option_count = sizeof(list) / sizeof *(list), .config_bytes = sizeof(struct type),        \
+        .inputs = (inputs_), .build = (build_), .defaults = (defaults_),                           \
+        .aliases = (const char *const[])                                                           \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
+/* Vision configs begin with this. */
+struct nn_image {
+    int64_t channels, height, width, classes;
+};
+#define NN_IMAGE_OPTION(type, field, most, text)                                                   \
+    {                                                                                              \
+        .name = #field, .kind = NN_INT, .offset = offsetof(struct type, image.field), .low = 1,    \
+        .high = (most), .help = (text)                                                             \
+    }
+#define NN_IMAGE_OPTIONS(type)                                                                     \
+    NN_IMAGE_OPTION(type, channels, 65536, "channels of an image"),                                \
+        NN_IMAGE_OPTION(type, height, 65536, "rows of an image"),                                  \
+        NN_IMAGE_OPTION(type, width, 65536, "columns of an image"),                                \
+        NN_IMAGE_OPTION(type, classes, 1048576, "classes, or channels of the result")
+
+size_t nn_image_inputs(const struct nn_config *config, int64_t batch, struct nn_port *ports);
+void nn_port_set(struct nn_port *port, const char *name, enum nn_port_kind kind, bool is_generated,
+                 int rank, const int64_t *dims);
+
+/* Outputs with their loss. logits: class dimension 1. */
+size_t nn_classes(struct nn_builder *b, struct nn_output *out, const char *name, tensor_id logits,
+                  const char *loss);
+
+/* Sizes of a handle; 0 beyond its rank. */
+int64_t nn_dim(const struct nn_builder *b, tensor_id x, int d);
+
+tensor_id nn_add(struct nn_builder *b, tensor_id x, tensor_id y);
+tensor_id nn_mul(struct nn_builder *b, tensor_id x, tensor_id y);
+tensor_id nn_reshape(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims);
+tensor_id nn_permute(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims);
+tensor_id nn_slice(struct nn_builder *b, tensor_id x, int dim, int64_t begin, int64_t end);
+/* x * scale with the same rounding everywhere. */
+tensor_id nn_scale(struct nn_builder *b, tensor_id x, double value);
+
+/* [n, t, c] to [n, heads, t, c / heads], and back. */
+tensor_id nn_heads(struct nn_builder *b, tensor_id x, int64_t heads);
+tensor_id nn_merge(struct nn_builder *b, tensor_id x);
+
+/* Language models of the GPT and BERT kinds. */
+struct nn_lm {
+    int64_t vocabulary, positions, length, width, layers, heads, labels;
+    double dropout;
+    int type, head;
+    bool is_separate; /* q, k, v as three layers, SiLU: GPT-3 */
+};
+enum { NN_LM_GPT, NN_LM_BERT };
+enum { NN_LM_TOKENS, NN_LM_CLASSIFIER, NN_LM_PRETRAINING };
+
+enum ebb_status nn_lm_check(const struct nn_config *config, struct ebb_error *err);
+size_t nn_gpt_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
+                    struct nn_output *out);
+size_t nn_bert_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
+                     struct nn_output *out);
+size_t nn_bert_inputs(const struct nn_lm *m, int64_t batch, struct nn_port *ports);
+
+/* "name" below the prefix; into buf. */
+const char *nn_full_name(const struct nn_builder *b, const char *name, char *buf, size_t size);
+
+/* Philox as the kernels draw it: element e of (seed, instance, step, stream). */
+void nn_philox_uniform(uint64_t seed, uint32_t instance, uint32_t step, uint32_t stream, size_t n,
+                       float *y);
+void nn_philox_normal(uint64_t seed, uint32_t instance, uint32_t step, uint32_t stream, size_t n,
+                      float *y);
+
+#endif

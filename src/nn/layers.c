@@ -1,0 +1,368 @@
+/* layers.c - layers: weights by name, then ops. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "nn/internal.h"
+
+/* ---- records -------------------------------------------------------------------------------- */
+
+struct mark {
+    uint32_t node, item;
+};
+
+static struct mark layer_begin(struct nn_builder *b, const char *name)
+{
+    char full[512];
+    if (tensor_status(b->session, NULL) == EBB_OK && *name)
+        tensor_label(b->session, nn_full_name(b, name, full, sizeof full));
+    return (struct mark){tensor_node_count(b->session), (uint32_t)b->item_count};
+}
+
+static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name, const char *kind,
+                           tensor_id out)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    char full[512], *copy;
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    nn_full_name(b, name, full, sizeof full);
+    size_t n = strlen(full);
+    while (n && full[n - 1] == '.')
+        full[--n] = 0;
+    copy = ebb_arena_strndup(&b->arena, full, n);
+    if (!copy || ebb_grow(&b->layers, &b->layer_capacity, b->layer_count + 1, sizeof *b->layers,
+                          &err) != EBB_OK)
+        return tensor_fail(b->session, EBB_ENOMEM, "out of memory");
+    b->layers[b->layer_count++] = (struct nn_layer){.name = copy,
+                                                    .kind = kind,
+                                                    .out = out,
+                                                    .first_node = m.node,
+                                                    .end_node = tensor_node_count(b->session),
+                                                    .first_item = m.item,
+                                                    .end_item = (uint32_t)b->item_count};
+    if (*name) { /* back to the label of the scope */
+        n = b->prefix_length ? b->prefix_length - 1 : 0;
+        memcpy(full, b->prefix, n);
+        full[n] = 0;
+        tensor_label(b->session, n ? full : NULL);
+    }
+    return out;
+}
+
+/* ---- convolution, linear -------------------------------------------------------------------- */
+
+/* The model's rule over what torch's constructor would have drawn. */
+static struct nn_init chosen(const struct nn_init *given, struct nn_init standard)
+{
+    if (!given->is_given)
+        return standard;
+    struct nn_init init = *given;
+    init.is_redrawn = true;
+    init.constructor = standard.kind;
+    return init;
+}
+
+static int64_t or_one(int64_t v)
+{
+    return v ? v : 1;
+}
+
+static struct nn_conv with_defaults(const struct nn_conv *given)
+{
+    struct nn_conv c = *given;
+    c.nd = c.nd ? c.nd : 2;
+    for (int d = 0; d < c.nd; d++) { /* one number counts for all dimensions */
+        c.k[d] = or_one(d && !c.k[d] ? c.k[0] : c.k[d]);
+        c.stride[d] = or_one(d && !c.stride[d] ? c.stride[0] : c.stride[d]);
+        c.dilation[d] = or_one(d && !c.dilation[d] ? c.dilation[0] : c.dilation[d]);
+    }
+    c.groups = or_one(c.groups);
+    return c;
+}
+
+static void list_text(const int64_t *v, int n, char *buf, size_t size)
+{
+    size_t at = (size_t)snprintf(buf, size, "[");
+    for (int d = 0; d < n && at < size; d++)
+        at += (size_t)snprintf(buf + at, size - at, "%s%" PRId64, d ? "," : "", v[d]);
+    if (at < size)
+        snprintf(buf + at, size - at, "]");
+}
+
+tensor_id nn_convolution(struct nn_builder *b, const char *name, tensor_id x,
+                         const struct nn_conv *conv)
+{
+    struct nn_conv c = with_defaults(conv);
+    struct mark m = layer_begin(b, name);
+    int64_t in = nn_dim(b, x, 1), dims[5], area = 1;
+    char op[32], stride[96], pad[96], dilation[96];
+    if (in % c.groups || c.out % c.groups)
+        return tensor_fail(b->session, EBB_EINPUT,
+                           "%s%s: %" PRId64 " to %" PRId64 " channels in %" PRId64 " groups",
+                           b->prefix, name, in, c.out, c.groups);
+    dims[0] = c.is_transposed ? in : c.out;
+    dims[1] = (c.is_transposed ? c.out : in) / c.groups;
+    for (int d = 0; d < c.nd; d++)
+        area *= dims[d + 2] = c.k[d];
+    /* torch takes dimension 1 of the weights for the fan, of transposed ones as well */
+    struct nn_init standard = nn_init_default(dims[1] * area);
+    nn_push(b, "%s", name);
+    tensor_id parts[3] = {
+        x, nn_parameter(b, "weight", NN_WEIGHT, c.nd + 2, dims, chosen(&c.init, standard))};
+    if (c.has_bias)
+        parts[2] = nn_parameter(b, "bias", NN_BIAS, 1, &c.out, chosen(&c.bias_init, standard));
+    list_text(c.stride, c.nd, stride, sizeof stride);
+    list_text(c.pad, c.nd, pad, sizeof pad);
+    list_text(c.dilation, c.nd, dilation, sizeof dilation);
+    snprintf(op, sizeof op, "conv%s%dd", c.is_transposed ? "_transpose" : "", c.nd);
+    tensor_id y;
+    if (c.is_transposed)
+        y = nn_op(b, op, c.has_bias ? 3 : 2, parts, NULL,
+                  "{\"stride\":%s,\"padding\":%s,\"output_padding\":%" PRId64 ",\"groups\":%" PRId64
+                  "}",
+                  stride, pad, c.output_padding, c.groups);
+    else
+        y = nn_op(b, op, c.has_bias ? 3 : 2, parts, NULL,
+                  "{\"stride\":%s,\"padding\":%s,\"dilation\":%s,\"groups\":%" PRId64 "}", stride,
+                  pad, dilation, c.groups);
+    nn_pop(b);
+    return layer_end(b, m, name, c.is_transposed ? "transposed conv" : "conv", y);
+}
+
+tensor_id nn_linear(struct nn_builder *b, const char *name, tensor_id x,
+                    const struct nn_dense *dense)
+{
+    struct mark m = layer_begin(b, name);
+    int64_t in = nn_dim(b, x, tensor_view_of(b->session, x)->rank - 1);
+    int64_t dims[2] = {dense->out, in};
+    struct nn_init standard = nn_init_default(in);
+    nn_push(b, "%s", name);
+    tensor_id parts[3] = {
+        x, nn_parameter(b, "weight", NN_WEIGHT, 2, dims, chosen(&dense->init, standard))};
+    if (!dense->has_no_bias)
+        parts[2] = nn_parameter(b, "bias", NN_BIAS, 1, dims, chosen(&dense->bias_init, standard));
+    tensor_id y = nn_op(b, "linear", dense->has_no_bias ? 2 : 3, parts, NULL, NULL);
+    nn_pop(b);
+    return layer_end(b, m, name, "linear", y);
+}
+
+tensor_id nn_embedding(struct nn_builder *b, const char *name, tensor_id ids, int64_t rows,
+                       int64_t width, struct nn_init init)
+{
+    struct mark m = layer_begin(b, name);
+    nn_push(b, "%s", name);
+    tensor_id table = nn_parameter(b, "weight", NN_EMBEDDING, 2, (int64_t[]){rows, width}, init);
+    tensor_id y = nn_op(b, "embedding", 2, (tensor_id[]){ids, table}, NULL, NULL);
+    nn_pop(b);
+    return layer_end(b, m, name, "embedding", y);
+}
+
+/* ---- normalisation -------------------------------------------------------------------------- */
+
+tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, double eps,
+                        double momentum)
+{
+    struct mark m = layer_begin(b, name);
+    int64_t c = nn_dim(b, x, 1);
+    eps = eps > 0 ? eps : 1e-5;
+    momentum = momentum > 0 ? momentum : 0.1;
+    nn_push(b, "%s", name);
+    tensor_id in[5] = {nn_full(b, x),
+                       nn_parameter(b, "weight", NN_NORM, 1, &c, nn_init_constant(1.0f)),
+                       nn_parameter(b, "bias", NN_NORM, 1, &c, nn_init_constant(0.0f)),
+                       nn_buffer(b, "running_mean", TENSOR_F32, 1, &c, 0.0f),
+                       nn_buffer(b, "running_var", TENSOR_F32, 1, &c, 1.0f)};
+    tensor_id running[3] = {in[3], in[4],
+                            nn_buffer(b, "num_batches_tracked", TENSOR_I64, 0, NULL, 0.0f)};
+    tensor_id y;
+    if (!b->mode.is_training) {
+        y = nn_op(b, "batch_norm", 5, in, NULL, "{\"training\":false,\"eps\":%.9g}", eps);
+    } else if (tensor_status(b->session, NULL) == EBB_OK) {
+        y = ops_batch_norm_train(b->session, in[0], in[1], in[2], running, (float)momentum,
+                                 (float)eps);
+        nn_replace(b, "running_mean", running[0]);
+        nn_replace(b, "running_var", running[1]);
+        nn_replace(b, "num_batches_tracked", running[2]);
+    } else {
+        y = TENSOR_NONE;
+    }
+    nn_pop(b);
+    return layer_end(b, m, name, "batch norm", y);
+}
+
+tensor_id nn_layer_norm(struct nn_builder *b, const char *name, tensor_id x, double eps)
+{
+    struct mark m = layer_begin(b, name);
+    int64_t n = nn_dim(b, x, tensor_view_of(b->session, x)->rank - 1);
+    nn_push(b, "%s", name);
+    tensor_id in[3] = {x, nn_parameter(b, "weight", NN_NORM, 1, &n, nn_init_constant(1.0f)),
+                       nn_parameter(b, "bias", NN_NORM, 1, &n, nn_init_constant(0.0f))};
+    tensor_id y = nn_op(b, "layer_norm", 3, in, NULL, "{\"shape\":[%" PRId64 "],\"eps\":%.9g}", n,
+                        eps > 0 ? eps : 1e-5);
+    nn_pop(b);
+    return layer_end(b, m, name, "layer norm", y);
+}
+
+/* ---- without weights ------------------------------------------------------------------------ */
+
+tensor_id nn_activate(struct nn_builder *b, enum nn_act act, tensor_id x)
+{
+    static const struct {
+        const char *op, *attr;
+    } rows[] = {
+        [NN_RELU] = {"relu", NULL},
+        [NN_RELU6] = {"relu6", NULL},
+        [NN_LEAKY] = {"leaky_relu", "{\"negative_slope\":0.3}"},
+        [NN_GELU] = {"gelu", "{\"approximate\":\"none\"}"},
+        [NN_GELU_TANH] = {"gelu", "{\"approximate\":\"tanh\"}"},
+        [NN_SILU] = {"silu", NULL},
+        [NN_SIGMOID] = {"sigmoid", NULL},
+        [NN_TANH] = {"tanh", NULL},
+    };
+    if (act == NN_IDENTITY)
+        return x;
+    struct mark m = layer_begin(b, "");
+    tensor_id y = rows[act].attr ? nn_op(b, rows[act].op, 1, &x, NULL, "%s", rows[act].attr)
+                                 : nn_op(b, rows[act].op, 1, &x, NULL, NULL);
+    return layer_end(b, m, "", rows[act].op, y);
+}
+
+tensor_id nn_dropout(struct nn_builder *b, tensor_id x, double p)
+{
+    if (!b->mode.is_training || !(p > 0) || tensor_status(b->session, NULL) != EBB_OK)
+        return x;
+    if (!b->mode.step.v)
+        b->mode.step = tensor_leaf(b->session, TENSOR_I64, 1, (int64_t[]){1}, "step");
+    struct mark m = layer_begin(b, "");
+    tensor_id y =
+        ops_dropout(b->session, nn_full(b, x), b->mode.step, (float)p, b->mode.seed, b->dropouts++);
+    return layer_end(b, m, "", "dropout", y);
+}
+
+static tensor_id pool(struct nn_builder *b, const char *op, tensor_id x, int64_t k, int64_t stride,
+                      int64_t pad, const char *rest)
+{
+    struct mark m = layer_begin(b, "");
+    int nd = tensor_view_of(b->session, x)->rank - 2;
+    char name[32];
+    snprintf(name, sizeof name, "%s%dd", op, nd);
+    tensor_id y = nn_op(b, name, 1, &x, NULL,
+                        "{\"kernel\":%" PRId64 ",\"stride\":%" PRId64 ",\"padding\":%" PRId64 "%s}",
+                        k, stride, pad, rest);
+    return layer_end(b, m, "", op, y);
+}
+
+tensor_id nn_max_pool(struct nn_builder *b, tensor_id x, int64_t k, int64_t stride, int64_t pad)
+{
+    return pool(b, "max_pool", x, k, stride, pad, "");
+}
+
+tensor_id nn_avg_pool(struct nn_builder *b, tensor_id x, int64_t k, int64_t stride, int64_t pad,
+                      bool counts_pad)
+{
+    return pool(b, "avg_pool", x, k, stride, pad,
+                counts_pad ? ",\"count_include_pad\":true" : ",\"count_include_pad\":false");
+}
+
+tensor_id nn_global_pool(struct nn_builder *b, tensor_id x)
+{
+    struct mark m = layer_begin(b, "");
+    int64_t flat[2] = {nn_dim(b, x, 0), nn_dim(b, x, 1)};
+    tensor_id y = nn_op(b, "adaptive_avg_pool2d", 1, &x, NULL, "{\"output_size\":[1,1]}");
+    return layer_end(b, m, "", "global pool", nn_reshape(b, y, 2, flat));
+}
+
+tensor_id nn_flatten(struct nn_builder *b, tensor_id x)
+{
+    int64_t rows = nn_dim(b, x, 0), count = tensor_count(tensor_view_of(b->session, x));
+    return nn_reshape(b, x, 2, (int64_t[]){rows, rows ? count / rows : 0});
+}
+
+tensor_id nn_cat(struct nn_builder *b, size_t count, const tensor_id *in, int dim)
+{
+    struct mark m = layer_begin(b, "");
+    return layer_end(b, m, "", "cat", nn_op(b, "cat", count, in, NULL, "{\"dim\":%d}", dim));
+}
+
+tensor_id nn_add(struct nn_builder *b, tensor_id x, tensor_id y)
+{
+    struct mark m = layer_begin(b, "");
+    return layer_end(b, m, "", "add", nn_op(b, "add", 2, (tensor_id[]){x, y}, NULL, NULL));
+}
+
+tensor_id nn_mul(struct nn_builder *b, tensor_id x, tensor_id y)
+{
+    struct mark m = layer_begin(b, "");
+    return layer_end(b, m, "", "mul", nn_op(b, "mul", 2, (tensor_id[]){x, y}, NULL, NULL));
+}
+
+tensor_id nn_scale(struct nn_builder *b, tensor_id x, double value)
+{
+    return tensor_status(b->session, NULL) == EBB_OK
+               ? ops_mul_scalar(b->session, nn_full(b, x), (float)value)
+               : TENSOR_NONE;
+}
+
+tensor_id nn_reshape(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims)
+{
+    return tensor_status(b->session, NULL) == EBB_OK ? ops_reshape(b->session, x, rank, dims)
+                                                     : TENSOR_NONE;
+}
+
+tensor_id nn_permute(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims)
+{
+    char text[96];
+    list_text(dims, rank, text, sizeof text);
+    return nn_op(b, "permute", 1, &x, NULL, "{\"dims\":%s}", text);
+}
+
+tensor_id nn_slice(struct nn_builder *b, tensor_id x, int dim, int64_t begin, int64_t end)
+{
+    return nn_op(b, "slice", 1, &x, NULL, "{\"ranges\":[[%d,%" PRId64 ",%" PRId64 ",1]]}", dim,
+                 begin, end);
+}
+
+/* [tq, tk]: 0 where a query sees a key, -inf where the key is later. */
+static tensor_id causal_mask(struct nn_builder *b, int64_t tq, int64_t tk)
+{
+    struct tensor_session *s = b->session;
+    if (tensor_status(s, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    if (b->causal.v && nn_dim(b, b->causal, 0) == tq && nn_dim(b, b->causal, 1) == tk)
+        return b->causal;
+    tensor_id row = ops_full(s, 2, (int64_t[]){tq, 1}, 1.0f);
+    tensor_id column = ops_full(s, 2, (int64_t[]){1, tk}, 1.0f);
+    row = nn_op(b, "cumsum", 1, &row, NULL, "{\"dim\":0}");
+    column = nn_op(b, "cumsum", 1, &column, NULL, "{\"dim\":1}");
+    tensor_id late = ops_add_scalar(s, ops_sub(s, column, row), (float)(tq - tk));
+    tensor_id seen = ops_add_scalar(s, ops_neg(s, ops_clamp(s, late, 0.0f, 1.0f)), 1.0f);
+    b->causal = nn_op(b, "log", 1, &seen, NULL, NULL);
+    return b->causal;
+}
+
+/* With dropout on the probabilities the fused op cannot be used: products and softmax by hand. */
+tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id v, tensor_id mask,
+                       bool is_causal, double dropout)
+{
+    struct mark m = layer_begin(b, "");
+    if (!b->mode.is_training || !(dropout > 0)) {
+        tensor_id y = nn_op(b, "attention", mask.v ? 4 : 3, (tensor_id[]){q, k, v, mask}, NULL,
+                            "{\"causal\":%s}", is_causal ? "true" : "false");
+        return layer_end(b, m, "", "attention", y);
+    }
+    int rank = tensor_view_of(b->session, q)->rank;
+    tensor_id s = nn_op(b, "matmul", 2, (tensor_id[]){q, k}, NULL, "{\"tb\":true}");
+    s = nn_scale(b, s, 1.0 / sqrt((double)nn_dim(b, q, rank - 1)));
+    if (mask.v)
+        s = nn_op(b, "add", 2, (tensor_id[]){s, mask}, NULL, NULL);
+    if (is_causal)
+        s = nn_op(b, "add", 2,
+                  (tensor_id[]){s, causal_mask(b, nn_dim(b, q, rank - 2), nn_dim(b, k, rank - 2))},
+                  NULL, NULL);
+    tensor_id p = nn_op(b, "softmax", 1, &s, NULL, "{\"dim\":-1}");
+    p = nn_dropout(b, p, dropout);
+    return layer_end(b, m, "", "attention", nn_op(b, "matmul", 2, (tensor_id[]){p, v}, NULL, NULL));
+}

@@ -1,0 +1,112 @@
+/* recurrent.c - word language models: LSTM and GRU. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "nn/internal.h"
+
+struct words {
+    int64_t vocabulary, length, embedding, hidden, layers;
+    double dropout;
+    bool is_gru;
+};
+
+static size_t inputs(const struct nn_config *config, int64_t batch, struct nn_port *ports)
+{
+    const struct words *m = (const void *)config->bytes;
+    int64_t state[3] = {m->layers, batch, m->hidden};
+    nn_port_set(&ports[0], "tokens", NN_TOKENS, false, 2, (int64_t[]){batch, m->length});
+    nn_port_set(&ports[1], "hidden", NN_STATE, true, 3, state);
+    if (m->is_gru)
+        return 2;
+    nn_port_set(&ports[2], "cell", NN_STATE, true, 3, state);
+    return 3;
+}
+
+/* x [T, batch, in] through one layer; state[0], state[1] are [1, batch, h] and become the new ones.
+ */
+static tensor_id layer(struct nn_builder *b, const struct words *m, int64_t index, tensor_id x,
+                       tensor_id *state)
+{
+    static const char *const parts[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
+    int64_t gates = (m->is_gru ? 3 : 4) * m->hidden, in_width = nn_dim(b, x, 2);
+    struct nn_init init = nn_init_default(m->hidden);
+    tensor_id in[7], out[TENSOR_PORTS] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
+    size_t n = 0;
+    char name[32];
+    in[n++] = x;
+    in[n++] = state[0];
+    if (!m->is_gru)
+        in[n++] = state[1];
+    for (int k = 0; k < 4; k++) {
+        int64_t dims[2] = {gates, k ? m->hidden : in_width};
+        snprintf(name, sizeof name, "%s_l%" PRId64, parts[k], index);
+        in[n++] = nn_parameter(b, name, k < 2 ? NN_WEIGHT : NN_BIAS, k < 2 ? 2 : 1, dims, init);
+    }
+    x = nn_op(b, m->is_gru ? "gru" : "lstm", n, in, out, NULL);
+    state[0] = out[1];
+    state[1] = out[2];
+    return x;
+}
+
+static size_t build(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,
+                    struct nn_output *out)
+{
+    const struct words *m = (const void *)config->bytes;
+    int64_t batch = nn_dim(b, in[0], 0), length = nn_dim(b, in[0], 1);
+    int kinds = m->is_gru ? 1 : 2;
+    tensor_id next[2][64];
+    struct nn_init init = nn_init_uniform(0.1f);
+    init.is_redrawn = true;
+    init.constructor = NN_NORMAL;
+    tensor_id x = nn_embedding(b, "encoder", in[0], m->vocabulary, m->embedding, init);
+    x = nn_dropout(b, nn_permute(b, x, 3, (int64_t[]){1, 0, 2}), m->dropout);
+    nn_push(b, "rnn");
+    for (int64_t i = 0; i < m->layers; i++) {
+        tensor_id state[2];
+        for (int k = 0; k < kinds; k++)
+            state[k] = nn_slice(b, in[1 + k], 0, i, i + 1);
+        x = layer(b, m, i, x, state);
+        x = nn_dropout(b, x, m->dropout); /* between the layers, and before the decoder */
+        next[0][i] = state[0];
+        next[1][i] = state[1];
+    }
+    nn_pop(b);
+    x = nn_permute(b, x, 3, (int64_t[]){1, 0, 2});
+    x = nn_linear(b, "decoder", nn_reshape(b, x, 2, (int64_t[]){batch * length, m->hidden}),
+                  &(struct nn_dense){.out = m->vocabulary,
+                                     .init = nn_init_uniform(0.1f),
+                                     .bias_init = nn_init_constant(0)});
+    size_t n = nn_classes(b, out, "logits", x, "cross_entropy");
+    for (int k = 0; k < kinds; k++, n++)
+        out[n] = (struct nn_output){.name = k ? "cell" : "hidden",
+                                    .kind = NN_NEXT,
+                                    .id = m->layers > 1 ? nn_cat(b, (size_t)m->layers, next[k], 0)
+                                                        : next[k][0]};
+    return n;
+}
+
+static const struct nn_option options[] = {
+    NN_OPTION_INT(words, vocabulary, 1, 1 << 24, "different tokens"),
+    NN_OPTION_INT(words, length, 1, 4096, "tokens of a sequence"),
+    NN_OPTION_INT(words, embedding, 1, 65536, "width of a token"),
+    NN_OPTION_INT(words, hidden, 1, 65536, "width of the state"),
+    NN_OPTION_INT(words, layers, 1, 64, "recurrent layers"),
+    NN_OPTION_FLOAT(words, dropout, 0, 0.999, "share of units left out in training"),
+};
+#define ROW(text, about, gru, ...)                                                                 \
+    NN_MODEL(text, NN_LANGUAGE_MODEL, about, options, words, inputs, build,                        \
+             (&(const struct words){.vocabulary = 33278,                                           \
+                                    .length = 35,                                                  \
+                                    .embedding = 200,                                              \
+                                    .hidden = 200,                                                 \
+                                    .layers = 2,                                                   \
+                                    .dropout = 0.2,                                                \
+                                    .is_gru = gru}),                                               \
+             __VA_ARGS__)
+
+static const struct nn_model rows[] = {
+    ROW("wlm_lstm", "word language model, two LSTM layers", false, "lstm_encoder", NULL),
+    ROW("wlm_gru", "word language model, two GRU layers", true, "gru_encoder", NULL),
+};
+
+const struct nn_family nn_recurrent_family = {rows, sizeof rows / sizeof *rows};

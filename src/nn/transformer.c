@@ -1,0 +1,269 @@
+/* transformer.c - torch's own transformer layers: a word language model, and encoder-decoder. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "nn/internal.h"
+
+struct transformer {
+    int64_t vocabulary, length, target_length, width, hidden, heads, encoder_layers, decoder_layers;
+    double dropout;
+    bool is_words;
+};
+
+tensor_id nn_heads(struct nn_builder *b, tensor_id x, int64_t heads)
+{
+    int64_t dims[4] = {nn_dim(b, x, 0), nn_dim(b, x, 1), heads, nn_dim(b, x, 2) / heads};
+    return nn_permute(b, nn_reshape(b, x, 4, dims), 4, (int64_t[]){0, 2, 1, 3});
+}
+
+tensor_id nn_merge(struct nn_builder *b, tensor_id x)
+{
+    int64_t dims[3] = {nn_dim(b, x, 0), nn_dim(b, x, 2), nn_dim(b, x, 1) * nn_dim(b, x, 3)};
+    return nn_reshape(b, nn_permute(b, x, 4, (int64_t[]){0, 2, 1, 3}), 3, dims);
+}
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+/* nn.Transformer draws every matrix again (Xavier); its layers are copies of one that was drawn. */
+static struct nn_init matrix(const struct transformer *m, int64_t in, int64_t out, bool is_first)
+{
+    struct nn_init init = nn_init_xavier(in, out);
+    if (m->is_words)
+        return (struct nn_init){.is_given = false};
+    init.is_redrawn = true;
+    init.constructor = is_first ? NN_UNIFORM : NN_CONSTANT;
+    return init;
+}
+
+static tensor_id linear(struct nn_builder *b, const struct transformer *m, const char *name,
+                        tensor_id x, int64_t out, bool is_first)
+{
+    struct nn_dense d = {.out = out, .init = matrix(m, nn_dim(b, x, 2), out, is_first)};
+    return nn_linear(b, name, x, &d);
+}
+
+static tensor_id project(struct nn_builder *b, tensor_id x, tensor_id w, tensor_id bias,
+                         int64_t first, int64_t end)
+{
+    tensor_id in[3] = {x, nn_slice(b, w, 0, first, end), nn_slice(b, bias, 0, first, end)};
+    return nn_op(b, "linear", 3, in, NULL, NULL);
+}
+
+static tensor_id attention(struct nn_builder *b, const struct transformer *m, const char *name,
+                           tensor_id x, tensor_id memory, bool is_causal, bool is_first)
+{
+    int64_t c = m->width, dims[2] = {3 * c, c};
+    struct nn_init init = nn_init_xavier(c, 3 * c);
+    if (!m->is_words) {
+        init.is_redrawn = true;
+        init.constructor = is_first ? NN_UNIFORM : NN_CONSTANT;
+    }
+    nn_push(b, "%s", name);
+    tensor_id w = nn_parameter(b, "in_proj_weight", NN_WEIGHT, 2, dims, init);
+    tensor_id bias = nn_parameter(b, "in_proj_bias", NN_BIAS, 1, dims, nn_init_constant(0));
+    tensor_id q = project(b, x, w, bias, 0, c), k = project(b, memory, w, bias, c, 2 * c),
+              v = project(b, memory, w, bias, 2 * c, 3 * c);
+    tensor_id y = nn_attention(b, nn_heads(b, q, m->heads), nn_heads(b, k, m->heads),
+                               nn_heads(b, v, m->heads), TENSOR_NONE, is_causal, m->dropout);
+    struct nn_dense d = {
+        .out = c, .init = matrix(m, c, c, is_first), .bias_init = nn_init_constant(0)};
+    y = nn_linear(b, "out_proj", nn_merge(b, y), &d);
+    nn_pop(b);
+    return nn_dropout(b, y, m->dropout);
+}
+
+static tensor_id feed_forward(struct nn_builder *b, const struct transformer *m, tensor_id x,
+                              bool is_first)
+{
+    x = nn_activate(b, NN_RELU, linear(b, m, "linear1", x, m->hidden, is_first));
+    x = linear(b, m, "linear2", nn_dropout(b, x, m->dropout), m->width, is_first);
+    return nn_dropout(b, x, m->dropout);
+}
+
+static tensor_id encoder_layer(struct nn_builder *b, const struct transformer *m, tensor_id x,
+                               bool is_first)
+{
+    tensor_id y = attention(b, m, "self_attn", x, x, m->is_words, is_first);
+    x = nn_layer_norm(b, "norm1", nn_add(b, x, y), 0);
+    y = feed_forward(b, m, x, is_first);
+    return nn_layer_norm(b, "norm2", nn_add(b, x, y), 0);
+}
+
+static tensor_id decoder_layer(struct nn_builder *b, const struct transformer *m, tensor_id x,
+                               tensor_id memory, bool is_first)
+{
+    tensor_id y = attention(b, m, "self_attn", x, x, false, is_first);
+    x = nn_layer_norm(b, "norm1", nn_add(b, x, y), 0);
+    y = attention(b, m, "multihead_attn", x, memory, false, is_first);
+    x = nn_layer_norm(b, "norm2", nn_add(b, x, y), 0);
+    y = feed_forward(b, m, x, is_first);
+    return nn_layer_norm(b, "norm3", nn_add(b, x, y), 0);
+}
+
+static tensor_id stack(struct nn_builder *b, const struct transformer *m, const char *name,
+                       tensor_id x, tensor_id memory, int64_t layers)
+{
+    nn_push(b, "%s", name);
+    for (int64_t i = 0; i < layers; i++) {
+        nn_push(b, "layers");
+        nn_push(b, "%" PRId64, i);
+        x = memory.v ? decoder_layer(b, m, x, memory, i == 0) : encoder_layer(b, m, x, i == 0);
+        nn_pop(b);
+        nn_pop(b);
+    }
+    if (!m->is_words)
+        x = nn_layer_norm(b, "norm", x, 0);
+    nn_pop(b);
+    return x;
+}
+
+static enum ebb_status check(const struct nn_config *config, struct ebb_error *err)
+{
+    const struct transformer *m = (const void *)config->bytes;
+    if (m->width % m->heads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "model.heads: found %" PRId64 ", allowed are divisors of width %" PRId64,
+                        m->heads, m->width);
+    return EBB_OK;
+}
+
+/* ---- word language model -------------------------------------------------------------------- */
+
+static size_t word_inputs(const struct nn_config *config, int64_t batch, struct nn_port *ports)
+{
+    const struct transformer *m = (const void *)config->bytes;
+    nn_port_set(&ports[0], "tokens", NN_TOKENS, false, 2, (int64_t[]){batch, m->length});
+    nn_port_set(&ports[1], "positions", NN_FLOATS, true, 2, (int64_t[]){m->length, m->width});
+    return 2;
+}
+
+static size_t build_words(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,
+                          struct nn_output *out)
+{
+    const struct transformer *m = (const void *)config->bytes;
+    int64_t rows = nn_dim(b, in[0], 0) * m->length;
+    struct nn_init init = nn_init_uniform(0.1f);
+    init.is_redrawn = true;
+    init.constructor = NN_NORMAL;
+    tensor_id x = nn_embedding(b, "encoder", in[0], m->vocabulary, m->width, init);
+    x = nn_add(b, nn_scale(b, x, sqrt((double)m->width)), in[1]);
+    x = nn_dropout(b, x, m->dropout);
+    x = stack(b, m, "transformer_encoder", x, TENSOR_NONE, m->encoder_layers);
+    x = nn_linear(b, "decoder", nn_reshape(b, x, 2, (int64_t[]){rows, m->width}),
+                  &(struct nn_dense){.out = m->vocabulary,
+                                     .init = nn_init_uniform(0.1f),
+                                     .bias_init = nn_init_constant(0)});
+    x = nn_op(b, "log_softmax", 1, &x, NULL, "{\"dim\":1}");
+    return nn_classes(b, out, "logits", x, "nll_loss");
+}
+
+/* ---- encoder and decoder -------------------------------------------------------------------- */
+
+static size_t pair_inputs(const struct nn_config *config, int64_t batch, struct nn_port *ports)
+{
+    const struct transformer *m = (const void *)config->bytes;
+    nn_port_set(&ports[0], "source", NN_FLOATS, true, 3, (int64_t[]){m->length, batch, m->width});
+    nn_port_set(&ports[1], "target", NN_FLOATS, true, 3,
+                (int64_t[]){m->target_length, batch, m->width});
+    return 2;
+}
+
+static size_t build_pair(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,
+                         struct nn_output *out)
+{
+    const struct transformer *m = (const void *)config->bytes;
+    static const int64_t batch_first[3] = {1, 0, 2};
+    tensor_id source = nn_permute(b, in[0], 3, batch_first);
+    tensor_id target = nn_permute(b, in[1], 3, batch_first);
+    tensor_id memory = stack(b, m, "encoder", source, TENSOR_NONE, m->encoder_layers);
+    tensor_id x = stack(b, m, "decoder", target, memory, m->decoder_layers);
+    x = nn_reshape(b, x, 2, (int64_t[]){nn_dim(b, in[1], 1) * m->target_length, m->width});
+    return nn_classes(b, out, "logits", x, "nll_loss");
+}
+
+static void generate(const struct nn_config *config, const struct nn_port *port, uint64_t seed,
+                     int64_t update, void *dst)
+{
+    const struct transformer *m = (const void *)config->bytes;
+    float *y = dst;
+    if (!m->is_words) {
+        nn_philox_uniform(seed, strcmp(port->name, "target") == 0, (uint32_t)update, 2,
+                          (size_t)tensor_count(&port->view), y);
+        return;
+    }
+    for (int64_t t = 0; t < m->length; t++)
+        for (int64_t i = 0; i < m->width; i++) {
+            double rate = exp(-log(10000.0) * (double)(i / 2 * 2) / (double)m->width);
+            double angle = (double)t * rate;
+            y[t * m->width + i] = (float)(i % 2 ? cos(angle) : sin(angle));
+        }
+}
+
+static const struct nn_option word_options[] = {
+    NN_OPTION_INT(transformer, vocabulary, 1, 1 << 24, "different tokens"),
+    NN_OPTION_INT(transformer, length, 1, 65536, "tokens of a sequence"),
+    NN_OPTION_INT(transformer, width, 1, 65536, "width of a token"),
+    NN_OPTION_INT(transformer, hidden, 1, 262144, "width inside the feed-forward part"),
+    NN_OPTION_INT(transformer, heads, 1, 1024, "attention heads"),
+    {.name = "layers",
+     .kind = NN_INT,
+     .offset = offsetof(struct transformer, encoder_layers),
+     .low = 1,
+     .high = 1024,
+     .help = "transformer layers"},
+    NN_OPTION_FLOAT(transformer, dropout, 0, 0.999, "share of units left out in training"),
+};
+static const struct nn_option pair_options[] = {
+    NN_OPTION_INT(transformer, length, 1, 65536, "length of the source"),
+    NN_OPTION_INT(transformer, target_length, 1, 65536, "length of the target"),
+    NN_OPTION_INT(transformer, width, 1, 65536, "width of an element"),
+    NN_OPTION_INT(transformer, hidden, 1, 262144, "width inside the feed-forward part"),
+    NN_OPTION_INT(transformer, heads, 1, 1024, "attention heads"),
+    NN_OPTION_INT(transformer, encoder_layers, 1, 1024, "layers of the encoder"),
+    NN_OPTION_INT(transformer, decoder_layers, 1, 1024, "layers of the decoder"),
+    NN_OPTION_FLOAT(transformer, dropout, 0, 0.999, "share of units left out in training"),
+};
+
+static const struct nn_model rows[] = {
+    {.name = "wlm_transformer",
+     .aliases = (const char *const[]){"transformer_encoder", NULL},
+     .task = NN_LANGUAGE_MODEL,
+     .summary = "word language model, two transformer layers",
+     .options = word_options,
+     .option_count = sizeof word_options / sizeof *word_options,
+     .config_bytes = sizeof(struct transformer),
+     .defaults = &(const struct transformer){.vocabulary = 33278,
+                                             .length = 35,
+                                             .width = 200,
+                                             .hidden = 200,
+                                             .heads = 2,
+                                             .encoder_layers = 2,
+                                             .dropout = 0.2,
+                                             .is_words = true},
+     .check = check,
+     .inputs = word_inputs,
+     .build = build_words,
+     .generate = generate},
+    {.name = "transformer_12_6",
+     .aliases = (const char *const[]){"transformer", NULL},
+     .task = NN_SEQUENCE,
+     .summary = "torch's transformer: 12 encoder and 6 decoder layers on random numbers",
+     .options = pair_options,
+     .option_count = sizeof pair_options / sizeof *pair_options,
+     .config_bytes = sizeof(struct transformer),
+     .defaults = &(const struct transformer){.length = 512,
+                                             .target_length = 20,
+                                             .width = 512,
+                                             .hidden = 2048,
+                                             .heads = 16,
+                                             .encoder_layers = 12,
+                                             .decoder_layers = 6,
+                                             .dropout = 0.1},
+     .check = check,
+     .inputs = pair_inputs,
+     .build = build_pair,
+     .generate = generate},
+};
+
+const struct nn_family nn_transformer_family = {rows, sizeof rows / sizeof *rows};
