@@ -142,6 +142,7 @@ struct data_values {
     const char *compression, *h5_normalize;
     /* generated */
     int64_t samples, val_samples, depth, noise, components;
+    bool full;
 };
 
 struct data_row;

@@ -7,10 +7,9 @@
 #include "base/heap.h"
 
 static const struct data_row *const rows[] = {
-    &data_row_fashion_mnist,
-    &data_row_idx,
-    &data_row_cifar10,
-    &data_row_cifar100,
+    &data_row_fashion_mnist, &data_row_idx,  &data_row_cifar10, &data_row_cifar100,
+    &data_row_imagefolder,   &data_row_text, &data_row_tokens,  &data_row_language,
+    &data_row_trees,         &data_row_gan,  &data_row_unet,
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 

@@ -80,6 +80,7 @@ static const struct key keys[] = {
     {"samples", KEY_INT, AT(samples), 1, 4e9, NULL},
     {"val_samples", KEY_INT, AT(val_samples), 0, 4e9, NULL},
     {"depth", KEY_INT, AT(depth), 0, 16, NULL},
+    {"full", KEY_BOOL, AT(full), 0, 0, NULL},
     {"noise", KEY_INT, AT(noise), 1, 1 << 20, NULL},
     {"components", KEY_INT, AT(components), 1, 1 << 20, NULL},
 };

@@ -1,0 +1,407 @@
+/* imagefolder.c - the dataset `imagefolder`: train/CLASS/FILE, val/CLASS/FILE, PNG and JPEG.
+ *
+ * Transform (spec 2.1): shorter side to `resize`, centre crop `crop`, numbers by table. With
+ * augmentation the training split gets a random resized crop and flips, drawn from (seed, epoch,
+ * index) alone. */
+#include "data/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "data/image.h"
+#include "data/pixels.h"
+#include "data/synthetic.h"
+
+struct file_list { /* paths below the split's folder, one after the other */
+    struct ebb_str text;
+    uint64_t *offsets; /* [count] of the paths in text */
+    uint32_t *classes; /* [count] */
+    size_t count, capacity;
+};
+
+struct folder_state {
+    char *folders[DATA_SPLITS];
+    struct file_list lists[DATA_SPLITS];
+    int64_t resize, crop;
+    bool is_random, flip;
+    double scale[2], ratio[2];
+    struct data_pixels pixels;
+    uint64_t seed; /* of generated pictures */
+    int64_t classes;
+};
+
+static void folder_close(struct data_set *set)
+{
+    struct folder_state *state = set->state;
+    if (!state)
+        return;
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        ebb_free(state->folders[s]);
+        ebb_str_fini(&state->lists[s].text);
+        ebb_free(state->lists[s].offsets);
+        ebb_free(state->lists[s].classes);
+    }
+    ebb_free(state);
+}
+
+/* ---- listing ---- */
+
+static enum ebb_status list_add(struct file_list *list, const char *class_name, const char *name,
+                                uint32_t class, struct ebb_error *err)
+{
+    size_t capacity = list->capacity;
+    EBB_TRY(ebb_grow(&list->offsets, &capacity, list->count + 1, sizeof *list->offsets, err));
+    if (capacity != list->capacity) {
+        uint32_t *grown = ebb_realloc(list->classes, capacity, sizeof *grown);
+        if (!grown)
+            return ebb_no_memory(err, capacity * sizeof *grown);
+        list->classes = grown;
+        list->capacity = capacity;
+    }
+    list->offsets[list->count] = list->text.length;
+    list->classes[list->count] = class;
+    ebb_str_printf(&list->text, "%s/%s", class_name, name);
+    ebb_str_addc(&list->text, '\0');
+    EBB_TRY(ebb_str_status(&list->text, err));
+    list->count++;
+    return EBB_OK;
+}
+
+static enum ebb_status list_class(struct file_list *list, const char *folder,
+                                  const char *class_name, uint32_t class, struct ebb_error *err)
+{
+    static const char *const suffixes[] = {".jpg", ".jpeg", ".png", NULL};
+    struct data_names files = {0};
+    char *path = data_path(folder, class_name);
+    if (!path)
+        return ebb_no_memory(err, 256);
+    enum ebb_status status = data_names_list(&files, path, suffixes, false, err);
+    for (size_t i = 0; i < files.count && status == EBB_OK; i++)
+        status = list_add(list, class_name, files.names[i], class, err);
+    data_names_fini(&files);
+    ebb_free(path);
+    return status;
+}
+
+/* Place of a class name among the sorted names of the training split. */
+static enum ebb_status class_of(const struct data_names *classes, const char *name, uint32_t *class,
+                                const char *folder, struct ebb_error *err)
+{
+    size_t low = 0, high = classes->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(classes->names[middle], name);
+        if (order == 0) {
+            *class = (uint32_t)middle;
+            return EBB_OK;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return ebb_fail(err, EBB_EINPUT, "%s: class %s is not among the training classes", folder,
+                    name);
+}
+
+static enum ebb_status list_split(struct data_set *set, enum data_split split,
+                                  struct data_names *classes, struct ebb_error *err)
+{
+    struct folder_state *state = set->state;
+    struct data_names found = {0};
+    const char *folder = state->folders[split];
+    struct data_names *names = split == DATA_TRAIN ? classes : &found;
+    enum ebb_status status = data_names_list(names, folder, NULL, true, err);
+    for (size_t i = 0; i < names->count && status == EBB_OK; i++) {
+        uint32_t class = (uint32_t)i;
+        if (split != DATA_TRAIN)
+            status = class_of(classes, names->names[i], &class, folder, err);
+        if (status == EBB_OK)
+            status = list_class(&state->lists[split], folder, names->names[i], class, err);
+    }
+    data_names_fini(&found);
+    const struct file_list *list = &state->lists[split];
+    set->info.full_count[split] = list->count;
+    set->info.resident_bytes +=
+        list->text.capacity + list->capacity * (sizeof *list->offsets + sizeof *list->classes);
+    return status;
+}
+
+static enum ebb_status list_all(struct data_set *set, const struct data_values *v,
+                                struct ebb_error *err)
+{
+    struct folder_state *state = set->state;
+    struct data_names classes = {0};
+    char *root = data_path(set->directory, v->data_dir);
+    if (!root)
+        return ebb_no_memory(err, 256);
+    state->folders[DATA_TRAIN] = data_path(root, "train");
+    state->folders[DATA_VALIDATION] = data_path(root, "val");
+    ebb_free(root);
+    if (!state->folders[DATA_TRAIN] || !state->folders[DATA_VALIDATION])
+        return ebb_no_memory(err, 256);
+    enum ebb_status status = list_split(set, DATA_TRAIN, &classes, err);
+    if (status == EBB_OK && data_path_exists(state->folders[DATA_VALIDATION]))
+        status = list_split(set, DATA_VALIDATION, &classes, err);
+    if (status == EBB_OK && set->info.full_count[DATA_TRAIN] == 0)
+        status = ebb_fail(err, EBB_EINPUT, "%s: no class folder with .jpg, .jpeg or .png files",
+                          state->folders[DATA_TRAIN]);
+    set->info.classes = v->classes ? v->classes : (int64_t)classes.count;
+    if (status == EBB_OK && set->info.classes < (int64_t)classes.count)
+        status = ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, %zu class folders found",
+                          (long long)v->classes, classes.count);
+    data_names_fini(&classes);
+    return status;
+}
+
+/* ---- one picture ---- */
+
+struct picture {
+    const struct folder_state *state;
+    const struct data_request *request;
+    struct data_scratch *scratch;
+    struct data_resampler resampler;
+    bool is_flipped;
+    void *out;
+};
+
+/* Shorter side to `resize`, then the middle (spec 2.1). */
+static struct data_resample_plan middle_plan(const struct folder_state *s, int64_t width,
+                                             int64_t height)
+{
+    struct data_resample_plan p = {
+        .width = width, .height = height, .keep_w = s->crop, .keep_h = s->crop};
+    if (width < height) {
+        p.out_width = s->resize;
+        p.out_height = (int64_t)((double)(s->resize * height) / (double)width);
+    } else {
+        p.out_height = s->resize;
+        p.out_width = (int64_t)((double)(s->resize * width) / (double)height);
+    }
+    p.left = (int64_t)rint((double)(p.out_width - s->crop) / 2.0); /* half to even */
+    p.top = (int64_t)rint((double)(p.out_height - s->crop) / 2.0);
+    return p;
+}
+
+/* torchvision's RandomResizedCrop: ten tries, then the largest middle part of a fitting ratio. */
+static struct data_resample_plan random_plan(const struct folder_state *s, int64_t width,
+                                             int64_t height, struct data_random *r)
+{
+    struct data_resample_plan p = {
+        .out_width = s->crop, .out_height = s->crop, .keep_w = s->crop, .keep_h = s->crop};
+    double area = (double)width * (double)height;
+    for (int i = 0; i < 10; i++) {
+        double target = area * data_random_between(r, s->scale[0], s->scale[1]);
+        double ratio = exp(data_random_between(r, log(s->ratio[0]), log(s->ratio[1])));
+        p.width = (int64_t)rint(sqrt(target * ratio));
+        p.height = (int64_t)rint(sqrt(target / ratio));
+        if (p.width > 0 && p.width <= width && p.height > 0 && p.height <= height) {
+            p.y = (int64_t)data_random_below(r, (uint64_t)(height - p.height + 1));
+            p.x = (int64_t)data_random_below(r, (uint64_t)(width - p.width + 1));
+            return p;
+        }
+    }
+    double shape = (double)width / (double)height;
+    p.width = width;
+    p.height = height;
+    if (shape < s->ratio[0])
+        p.height = (int64_t)rint((double)width / s->ratio[0]);
+    else if (shape > s->ratio[1])
+        p.width = (int64_t)rint((double)height * s->ratio[1]);
+    p.height = p.height < 1 ? 1 : p.height > height ? height : p.height;
+    p.width = p.width < 1 ? 1 : p.width > width ? width : p.width;
+    p.y = (height - p.height) / 2;
+    p.x = (width - p.width) / 2;
+    return p;
+}
+
+static enum ebb_status picture_begin(void *context, int64_t width, int64_t height,
+                                     struct ebb_error *err)
+{
+    struct picture *p = context;
+    const struct folder_state *s = p->state;
+    struct data_random r;
+    data_random_init(&r, p->request->seed, p->request->index, (uint32_t)p->request->epoch,
+                     DATA_STREAM_AUGMENT);
+    bool is_train = p->request->split == DATA_TRAIN;
+    struct data_resample_plan plan = is_train && s->is_random ? random_plan(s, width, height, &r)
+                                                              : middle_plan(s, width, height);
+    p->is_flipped = is_train && s->flip && (data_random_u32(&r) & 1);
+    return data_resampler_init(&p->resampler, &plan, p->scratch, err);
+}
+
+static enum ebb_status picture_row(void *context, int64_t y, const uint8_t *rgb,
+                                   struct ebb_error *err)
+{
+    struct picture *p = context;
+    const struct data_resample_plan *plan = &p->resampler.plan;
+    (void)err;
+    if (y < plan->y)
+        return EBB_OK;
+    bool is_done = y >= plan->y + plan->height || data_resampler_row(&p->resampler, y, rgb);
+    return is_done ? EBB_ECANCELED : EBB_OK;
+}
+
+/* A finished row of bytes to the three planes of numbers. */
+static void picture_emit(void *context, int64_t y, const uint8_t *rgb)
+{
+    struct picture *p = context;
+    const struct data_pixels *pixels = &p->state->pixels;
+    int64_t n = p->state->crop;
+    for (int64_t c = 0; c < 3; c++) {
+        int64_t at = (c * n + y) * n;
+        for (int64_t x = 0; x < n; x++) {
+            uint8_t b = rgb[3 * (p->is_flipped ? n - 1 - x : x) + c];
+            if (pixels->is_u8)
+                ((uint8_t *)p->out)[at + x] = b;
+            else
+                ((float *)p->out)[at + x] = pixels->table[c][b];
+        }
+    }
+}
+
+enum ebb_status data_image_decode(const struct data_file *file, struct data_scratch *scratch,
+                                  const struct data_row_sink *sink, struct ebb_error *err)
+{
+    uint8_t magic[8] = {0};
+    EBB_TRY(data_file_read(file, 0, magic, file->length < 8 ? (size_t)file->length : 8, err));
+    if (memcmp(magic, "\x89PNG\r\n\x1a\n", 8) == 0)
+        return data_png_decode(file, scratch, sink, err);
+    if (magic[0] == 0xff && magic[1] == 0xd8)
+        return data_jpeg_decode(file, scratch, sink, err);
+    return data_corrupt(err, file, 0, "neither PNG nor JPEG: it starts with %02x %02x %02x %02x",
+                        magic[0], magic[1], magic[2], magic[3]);
+}
+
+static enum ebb_status generate_rows(struct picture *p, const struct data_row_sink *sink,
+                                     struct ebb_error *err)
+{
+    const struct data_request *q = p->request;
+    struct data_waves *waves = data_scratch_take(p->scratch, sizeof *waves, err);
+    uint8_t *row = data_scratch_take(p->scratch, DATA_PICTURE * 3, err);
+    if (!waves || !row)
+        return EBB_ELIMIT;
+    int64_t class = (int64_t)(q->index % (uint64_t)p->state->classes);
+    data_waves_init(waves, p->state->seed, q->split, q->index, class);
+    EBB_TRY(sink->begin(sink->context, DATA_PICTURE, DATA_PICTURE, err));
+    for (int64_t y = 0; y < DATA_PICTURE; y++) {
+        data_waves_row(waves, y, row);
+        enum ebb_status status = sink->row(sink->context, y, row, err);
+        if (status != EBB_OK)
+            return status == EBB_ECANCELED ? EBB_OK : status;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status decode_rows(struct picture *p, const struct data_row_sink *sink,
+                                   struct ebb_error *err)
+{
+    const struct folder_state *state = p->state;
+    const struct file_list *list = &state->lists[p->request->split];
+    struct data_file file = DATA_FILE_NONE;
+    char *path = data_path(state->folders[p->request->split],
+                           list->text.data + list->offsets[p->request->index]);
+    enum ebb_status status = path ? data_file_open(&file, path, err) : ebb_no_memory(err, 256);
+    ebb_free(path);
+    if (status == EBB_OK)
+        status = data_image_decode(&file, p->scratch, sink, err);
+    if (status == EBB_ELIMIT)
+        ebb_context(err, status, "%s (data.decode_bytes may be raised)", file.path);
+    if (status == EBB_OK && p->resampler.next_row != state->crop)
+        status = data_corrupt(err, &file, file.length, "the picture has too few rows");
+    data_file_close(&file);
+    return status;
+}
+
+static enum ebb_status folder_read(const struct data_set *set, const struct data_request *request,
+                                   void *const *fields, struct data_scratch *scratch,
+                                   struct ebb_error *err)
+{
+    const struct folder_state *state = set->state;
+    bool is_synthetic = set->info.is_synthetic;
+    if (fields[1])
+        *(int64_t *)fields[1] = is_synthetic ? (int64_t)(request->index % (uint64_t)state->classes)
+                                             : state->lists[request->split].classes[request->index];
+    if (!fields[0])
+        return EBB_OK;
+    struct picture *p = data_scratch_take(scratch, sizeof *p, err);
+    if (!p)
+        return EBB_ELIMIT;
+    *p = (struct picture){.state = state, .request = request, .scratch = scratch, .out = fields[0]};
+    p->resampler.context = p;
+    p->resampler.emit = picture_emit;
+    struct data_row_sink sink = {p, picture_begin, picture_row};
+    return is_synthetic ? generate_rows(p, &sink, err) : decode_rows(p, &sink, err);
+}
+/* ---- the dataset ---- */
+
+static enum ebb_status folder_open(struct data_set *set, const struct data_values *v,
+                                   struct ebb_error *err)
+{
+    static const struct data_norm imagenet = {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+    struct data_info *info = &set->info;
+    info->channels = 3;
+    info->height = info->width = v->crop;
+    info->is_augmented = v->random_resized_crop || v->flip;
+    data_add_field(info, "image", strcmp(v->image_dtype, "u8") == 0 ? DATA_U8 : DATA_F32, 3,
+                   (int64_t[]){3, v->crop, v->crop});
+    data_add_field(info, "label", DATA_I64, 0, NULL);
+    set->make_formats = "jpeg png";
+    struct folder_state *state = ebb_calloc(1, sizeof *state);
+    if (!state)
+        return ebb_no_memory(err, sizeof *state);
+    set->state = state;
+    state->resize = v->resize;
+    state->crop = v->crop;
+    state->is_random = v->random_resized_crop;
+    state->flip = v->flip;
+    for (int i = 0; i < 2; i++) {
+        state->scale[i] = v->scale.v[i];
+        state->ratio[i] = v->ratio.v[i];
+    }
+    data_pixels_init(&state->pixels, v, 3, &imagenet);
+    info->scratch_bytes = v->decode_bytes;
+    if (!v->is_synthetic)
+        return list_all(set, v, err);
+    state->seed = v->synthetic_seed;
+    state->classes = info->classes = v->classes ? v->classes : 1000;
+    info->scratch_bytes = (size_t)1 << 20; /* taps and rows of a picture of known size */
+    data_synthetic_counts(set, v, 1281167, 50000);
+    return EBB_OK;
+}
+
+static void folder_defaults(struct data_values *v)
+{
+    v->resize = 256;
+    v->crop = 224;
+}
+
+static const char *folder_check(const struct data_values *v, const char **key)
+{
+    *key = "crop";
+    if (v->crop > v->resize)
+        return "the crop must not be larger than resize";
+    *key = "augment";
+    if (v->crop_pad)
+        return "crop_pad is for idx and cifar; here random_resized_crop, flip, scale, ratio";
+    *key = "classes";
+    if (v->is_synthetic && v->classes > 65536)
+        return "at most 65536 synthetic classes";
+    return data_pixels_check(v, 3, key);
+}
+
+const struct data_row data_row_imagefolder = {
+    .name = "imagefolder",
+    .aliases = "imagenet",
+    .keys = "data_dir resize crop classes normalize mean std image_dtype augment decode_bytes "
+            "samples val_samples",
+    .required = "data_dir",
+    .can_synthesize = true,
+    .kind = DATA_CLASSES,
+    .defaults = folder_defaults,
+    .check = folder_check,
+    .open = folder_open,
+    .read = folder_read,
+    .close = folder_close,
+};

@@ -1,0 +1,252 @@
+/* tokens.c - token files, windows of them, the dataset `tokens`. */
+#include "data/tokens.h"
+
+#include <string.h>
+
+#include "base/heap.h"
+#include "data/synthetic.h"
+
+enum { HEADER_BYTES = 1024, HEADER_MAGIC = 20240520 };
+
+void data_tokens_fini(struct data_tokens *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        data_file_close(&t->files[i]);
+    ebb_free(t->files);
+    ebb_free(t->starts);
+    ebb_free(t->first);
+    *t = (struct data_tokens){0};
+}
+
+static enum ebb_status tokens_header(const struct data_tokens *t, const struct data_file *file,
+                                     uint64_t *start, uint64_t *count, struct ebb_error *err)
+{
+    uint8_t head[12];
+    uint32_t words[3];
+    *start = 0;
+    *count = file->length / (uint64_t)t->width;
+    if (t->width == 1 || file->length < HEADER_BYTES)
+        goto plain;
+    EBB_TRY(data_file_read(file, 0, head, sizeof head, err));
+    memcpy(words, head, sizeof words);
+    if (words[0] != HEADER_MAGIC)
+        goto plain;
+    if (words[1] != 1 || t->width != 2)
+        return data_corrupt(err, file, 4, "token file of version %u; 1 (u16) is supported",
+                            words[1]);
+    *start = HEADER_BYTES;
+    *count = words[2];
+    if (*count > (file->length - HEADER_BYTES) / 2)
+        return data_corrupt(err, file, 8, "the header promises %u tokens, the file has %llu",
+                            words[2], (unsigned long long)((file->length - HEADER_BYTES) / 2));
+    return EBB_OK;
+plain:
+    if (file->length % (uint64_t)t->width)
+        return data_corrupt(err, file, file->length, "no whole number of %d-byte tokens", t->width);
+    return EBB_OK;
+}
+
+enum ebb_status data_tokens_add(struct data_tokens *t, struct data_file *take_file,
+                                struct ebb_error *err)
+{
+    struct data_file file = *take_file;
+    uint64_t start = 0, count = 0;
+    *take_file = DATA_FILE_NONE;
+    enum ebb_status status = tokens_header(t, &file, &start, &count, err);
+    size_t need = t->count + 1, capacity = t->capacity;
+    if (status == EBB_OK)
+        status = ebb_grow(&t->files, &capacity, need, sizeof *t->files, err);
+    if (status == EBB_OK && capacity != t->capacity) { /* the three grow together */
+        uint64_t *starts = ebb_realloc(t->starts, capacity, sizeof *starts);
+        t->starts = starts ? starts : t->starts;
+        uint64_t *first = ebb_realloc(t->first, capacity + 1, sizeof *first);
+        t->first = first ? first : t->first;
+        if (!starts || !first)
+            status = ebb_no_memory(err, capacity * sizeof *starts);
+        else
+            t->capacity = capacity;
+    }
+    if (status != EBB_OK) {
+        data_file_close(&file);
+        return status;
+    }
+    if (t->count == 0)
+        t->first[0] = 0;
+    t->files[t->count] = file;
+    t->starts[t->count] = start;
+    t->first[t->count + 1] = t->first[t->count] + count;
+    t->count++;
+    return EBB_OK;
+}
+
+uint64_t data_tokens_total(const struct data_tokens *t)
+{
+    return t->count ? t->first[t->count] : 0;
+}
+
+/* Widen n tokens of `width` bytes that lie at the end of out's own memory. */
+static void tokens_widen(int64_t *out, size_t n, int width)
+{
+    const uint8_t *from = (const uint8_t *)(out + n) - n * (size_t)width;
+    for (size_t i = 0; i < n; i++, from += width) {
+        uint64_t value = 0;
+        memcpy(&value, from, (size_t)width); /* little endian, as the files */
+        memcpy(&out[i], &value, sizeof value);
+    }
+}
+
+enum ebb_status data_tokens_read(const struct data_tokens *t, uint64_t start, size_t n,
+                                 int64_t vocabulary, int64_t *out, struct ebb_error *err)
+{
+    size_t low = 0, high = t->count; /* the file that holds `start` */
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (t->first[middle] <= start)
+            low = middle;
+        else
+            high = middle;
+    }
+    for (size_t i = low; n > 0 && i < t->count; i++) {
+        uint64_t left = t->first[i + 1] - start;
+        size_t now = n < left ? n : (size_t)left;
+        uint64_t offset = t->starts[i] + (start - t->first[i]) * (uint64_t)t->width;
+        uint8_t *at = (uint8_t *)(out + now) - now * (size_t)t->width;
+        EBB_TRY(data_file_read(&t->files[i], offset, at, now * (size_t)t->width, err));
+        tokens_widen(out, now, t->width);
+        for (size_t k = 0; k < now; k++) {
+            if (out[k] < 0 || out[k] >= vocabulary)
+                return data_corrupt(err, &t->files[i], offset + k * (uint64_t)t->width,
+                                    "token %lld, the vocabulary has %lld", (long long)out[k],
+                                    (long long)vocabulary);
+        }
+        out += now;
+        start += now;
+        n -= now;
+    }
+    if (n > 0)
+        return ebb_fail(err, EBB_EINTERNAL, "tokens: %zu beyond the end of the stream", n);
+    return EBB_OK;
+}
+
+/* ---- windows ---- */
+
+enum ebb_status data_windows_describe(struct data_set *set, struct data_windows *w,
+                                      struct ebb_error *err)
+{
+    struct data_info *info = &set->info;
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        uint64_t tokens = w->end[s] - w->begin[s], need = (uint64_t)w->sequence + 1;
+        info->full_count[s] = tokens < need ? 0 : (tokens - need) / (uint64_t)w->stride + 1;
+    }
+    if (info->full_count[DATA_TRAIN] == 0)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: %llu training tokens do not make one sequence of %lld and its target",
+                        info->name, (unsigned long long)(w->end[DATA_TRAIN] - w->begin[DATA_TRAIN]),
+                        (long long)w->sequence);
+    info->vocabulary = w->vocabulary;
+    info->sequence = w->sequence;
+    data_add_field(info, "tokens", DATA_I64, 1, &w->sequence);
+    data_add_field(info, "targets", DATA_I64, 1, &w->sequence);
+    return EBB_OK;
+}
+
+enum ebb_status data_windows_read(const struct data_set *set, const struct data_request *request,
+                                  void *const *fields, struct data_scratch *scratch,
+                                  struct ebb_error *err)
+{
+    (void)scratch;
+    const struct data_windows *w = set->state;
+    int s = request->split;
+    const struct data_tokens *t = &w->tokens[w->tokens[s].count ? s : DATA_TRAIN];
+    uint64_t start = w->begin[s] + request->index * (uint64_t)w->stride;
+    for (size_t f = 0; f < 2; f++) {
+        if (fields[f])
+            EBB_TRY(
+                data_tokens_read(t, start + f, (size_t)w->sequence, w->vocabulary, fields[f], err));
+    }
+    return EBB_OK;
+}
+
+void data_windows_close(struct data_set *set)
+{
+    struct data_windows *w = set->state;
+    if (!w)
+        return;
+    for (int s = 0; s < DATA_SPLITS; s++)
+        data_tokens_fini(&w->tokens[s]);
+    ebb_free(w);
+}
+
+/* ---- the dataset ---- */
+
+static int token_width(const char *dtype)
+{
+    if (strcmp(dtype, "u16") == 0)
+        return 2;
+    return strcmp(dtype, "i64") == 0 ? 8 : 4;
+}
+
+static enum ebb_status tokens_open_files(struct data_set *set, const struct data_values *v,
+                                         const struct data_texts *names, struct data_tokens *t,
+                                         struct ebb_error *err)
+{
+    char *folder = data_path(set->directory, v->data_dir ? v->data_dir : "");
+    enum ebb_status status = folder ? EBB_OK : ebb_no_memory(err, 256);
+    t->width = token_width(v->token_dtype);
+    for (size_t i = 0; i < names->count && status == EBB_OK; i++) {
+        struct data_file file = DATA_FILE_NONE;
+        char *path = data_path(folder, names->v[i]);
+        status = path ? data_file_open(&file, path, err) : ebb_no_memory(err, 256);
+        ebb_free(path);
+        if (status == EBB_OK)
+            status = data_tokens_add(t, &file, err);
+    }
+    ebb_free(folder);
+    return status;
+}
+
+static enum ebb_status tokens_open(struct data_set *set, const struct data_values *v,
+                                   struct ebb_error *err)
+{
+    if (v->is_synthetic)
+        return data_synthetic_language(set, v, err);
+    struct data_windows *w = ebb_calloc(1, sizeof *w);
+    if (!w)
+        return ebb_no_memory(err, sizeof *w);
+    set->state = w;
+    w->sequence = v->sequence_length;
+    w->stride = v->stride ? v->stride : v->sequence_length;
+    w->vocabulary = v->vocabulary;
+    EBB_TRY(tokens_open_files(set, v, &v->train_files, &w->tokens[DATA_TRAIN], err));
+    EBB_TRY(tokens_open_files(set, v, &v->val_files, &w->tokens[DATA_VALIDATION], err));
+    uint64_t total = data_tokens_total(&w->tokens[DATA_TRAIN]);
+    w->end[DATA_TRAIN] = total;
+    w->end[DATA_VALIDATION] = data_tokens_total(&w->tokens[DATA_VALIDATION]);
+    if (!v->val_files.count) { /* the tail of the training stream */
+        w->begin[DATA_VALIDATION] = w->end[DATA_TRAIN] =
+            total - (uint64_t)((double)total * v->validation_fraction);
+        w->end[DATA_VALIDATION] = total;
+    }
+    return data_windows_describe(set, w, err);
+}
+
+static const char *tokens_check(const struct data_values *v, const char **key)
+{
+    *key = "vocabulary";
+    if (!v->is_synthetic && !v->vocabulary)
+        return "missing: the number of different tokens";
+    return NULL;
+}
+
+const struct data_row data_row_tokens = {
+    .name = "tokens",
+    .keys = "data_dir train_files val_files token_dtype vocabulary sequence_length stride "
+            "validation_fraction samples val_samples",
+    .required = "train_files vocabulary",
+    .can_synthesize = true,
+    .kind = DATA_LANGUAGE,
+    .check = tokens_check,
+    .open = tokens_open,
+    .read = data_windows_read,
+    .close = data_windows_close,
+};

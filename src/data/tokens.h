@@ -1,0 +1,41 @@
+/* tokens.h - streams of tokens in files, cut into windows. Private. */
+#ifndef EBB_DATA_TOKENS_H
+#define EBB_DATA_TOKENS_H
+
+#include "data/internal.h"
+
+/* Files one after the other, little-endian integers of one width. A file that starts with the magic
+ * number 20240520 has a header of 1024 bytes (version 1, count), as llm.c writes them. */
+struct data_tokens {
+    struct data_file *files; /* owned */
+    uint64_t *starts;        /* owned: byte of the first token of file i */
+    uint64_t *first;         /* owned: tokens before file i; one more than files */
+    size_t count, capacity;
+    int width; /* 1, 2, 4, 8 bytes */
+};
+
+void data_tokens_fini(struct data_tokens *t);
+/* Takes the file over, also on failure. */
+enum ebb_status data_tokens_add(struct data_tokens *t, struct data_file *take_file,
+                                struct ebb_error *err);
+uint64_t data_tokens_total(const struct data_tokens *t);
+/* Tokens [start, start + n) as 64-bit integers; each must be in [0, vocabulary). */
+enum ebb_status data_tokens_read(const struct data_tokens *t, uint64_t start, size_t n,
+                                 int64_t vocabulary, int64_t *out, struct ebb_error *err);
+
+/* State of a set of windows, used by tokens and text. */
+struct data_windows {
+    struct data_tokens tokens[DATA_SPLITS];
+    uint64_t begin[DATA_SPLITS], end[DATA_SPLITS]; /* tokens of each split */
+    int64_t sequence, stride, vocabulary;
+};
+
+/* Fill info (fields, counts) from ranges and lengths. */
+enum ebb_status data_windows_describe(struct data_set *set, struct data_windows *w,
+                                      struct ebb_error *err);
+enum ebb_status data_windows_read(const struct data_set *set, const struct data_request *request,
+                                  void *const *fields, struct data_scratch *scratch,
+                                  struct ebb_error *err);
+void data_windows_close(struct data_set *set); /* state is a struct data_windows */
+
+#endif
