@@ -26,7 +26,7 @@ enum ebb_status worker_setup_read(struct worker_setup *setup, const char *entryp
                                   struct ebb_error *err);
 void worker_setup_fini(struct worker_setup *setup);
 
-/* ---- store.c: a checkpoint directory, complete or absent (W4) ---- */
+/* ---- store.c: a checkpoint directory ---- */
 struct worker_checkpoint {
     const char *uuid, *path; /* borrowed from the workload */
     int64_t step;
@@ -35,8 +35,7 @@ struct worker_checkpoint {
 /* Save `self` under checkpoint->path and append {"uuid":..., "resources":...} to w. */
 enum ebb_status worker_checkpoint_save(const struct worker_checkpoint *checkpoint,
                                        const struct worker_trial *trial, void *self,
-                                       const struct worker_job *job, struct ebb_json_writer *w,
-                                       struct ebb_error *err);
+                                       struct ebb_json_writer *w, struct ebb_error *err);
 
 /* ---- library_state.c: default save and load of shared-object trials ---- */
 struct ebb_model;

@@ -1,8 +1,10 @@
 /* job.c - what the master tells a trial before it starts: environment and EBB_CONFIG. */
 #include "worker/internal.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -34,7 +36,8 @@ static enum ebb_status read_checkpoint(struct worker_setup *s, const struct ebb_
     s->checkpoint_path = ebb_doc_string(node, "path", NULL);
     if (s->checkpoint_path == NULL)
         return ebb_fail(err, EBB_EINPUT, "EBB_CONFIG: latest_checkpoint has no path");
-    bool is_own = ebb_doc_int(node, "trial_id", -1) == s->job.trial_id;
+    bool is_own =
+        !ebb_doc_bool(node, "is_warm_start", ebb_doc_int(node, "trial_id", -1) != s->job.trial_id);
     s->checkpoint_kind = is_own ? WORKER_RESUME : WORKER_WARM_START;
     s->checkpoint_step = is_own ? ebb_doc_int(node, "step_id", 0) : 0;
     return EBB_OK;
@@ -62,6 +65,18 @@ static enum ebb_status read_root(struct worker_setup *s, const struct ebb_doc_no
     return read_checkpoint(s, root, err);
 }
 
+/* The trial may change its working directory and must still find the master. */
+static enum ebb_status make_absolute(struct worker_setup *s, struct ebb_error *err)
+{
+    char here[4096];
+    if (s->socket_path[0] == '/')
+        return EBB_OK;
+    if (getcwd(here, sizeof here) == NULL)
+        return ebb_fail(err, EBB_EIO, "no working directory: %s", strerror(errno));
+    s->socket_path = ebb_arena_printf(&s->arena, "%s/%s", here, s->socket_path);
+    return s->socket_path != NULL ? EBB_OK : ebb_no_memory(err, sizeof here);
+}
+
 enum ebb_status worker_setup_read(struct worker_setup *setup, const char *entrypoint,
                                   struct ebb_error *err)
 {
@@ -84,6 +99,8 @@ enum ebb_status worker_setup_read(struct worker_setup *setup, const char *entryp
     ebb_file_view_close(&view);
     if (status == EBB_OK)
         status = read_root(&s, root, err);
+    if (status == EBB_OK)
+        status = make_absolute(&s, err);
     if (status == EBB_OK)
         *setup = s;
     else

@@ -27,8 +27,8 @@
 #define CLOSE_NS 2000000000u
 
 struct answer {
-    int64_t seq;
-    char *line; /* owned, ends in newline */
+    int64_t seq; /* 0: no acknowledgement comes */
+    char *line;  /* owned, ends in newline */
 };
 
 enum link_state { LINK_DOWN, LINK_GREETING, LINK_UP };
@@ -176,6 +176,8 @@ static void receive(struct worker_link *l, const char *line, size_t length)
         return;
     }
     const char *type = ebb_doc_string(root, "type", "");
+    if (strcmp(type, "REFUSED") == 0)
+        fprintf(stderr, "ebb worker: refused: %s\n", ebb_doc_string(root, "reason", ""));
     pthread_mutex_lock(&l->lock);
     if (strcmp(type, "RENDEZVOUS") == 0)
         l->state = LINK_UP;
@@ -185,6 +187,8 @@ static void receive(struct worker_link *l, const char *line, size_t length)
         acknowledge(l, ebb_doc_int(root, "seq", 0));
     else if (strcmp(type, "PREEMPT") == 0)
         l->should_stop = true;
+    else if (strcmp(type, "REFUSED") == 0)
+        l->is_lost = true; /* this process is no longer wanted */
     else
         fprintf(stderr, "ebb worker: skipped a message of type '%s'\n", type);
     pthread_cond_broadcast(&l->changed);
@@ -244,6 +248,8 @@ static void fill_out(struct worker_link *l, uint64_t now)
     bool is_up = l->state == LINK_UP;
     while (is_up && l->outbox_sent < l->outbox_count)
         ebb_str_add(&l->out, l->outbox[l->outbox_sent++].line);
+    if (is_up)
+        acknowledge(l, 0);
     int64_t batch = l->batch;
     if (l->state == LINK_DOWN)
         l->state = LINK_GREETING;
@@ -269,7 +275,7 @@ static bool is_finished(struct worker_link *l, uint64_t now, uint64_t *closing_s
 {
     pthread_mutex_lock(&l->lock);
     bool is_closing = l->is_closing;
-    bool is_idle = l->outbox_count == 0 || l->is_lost;
+    bool is_idle = (l->outbox_count == 0 && l->out.length == 0) || l->is_lost;
     pthread_mutex_unlock(&l->lock);
     if (!is_closing)
         return false;

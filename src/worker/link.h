@@ -33,7 +33,8 @@ void worker_link_close(struct worker_link *link);
  * is lost, or SIGTERM came. */
 enum ebb_status worker_link_next(struct worker_link *link, char **line, struct ebb_error *err);
 
-/* Hand over an answer (one JSON object without newline) to workload number seq. */
+/* Hand over an answer (one JSON object without newline) to workload number seq; 0: a message that
+ * is not acknowledged. */
 enum ebb_status worker_link_answer(struct worker_link *link, int64_t seq, const char *line,
                                    struct ebb_error *err);
 

@@ -26,9 +26,9 @@ struct worker_run {
     struct worker_metrics sums; /* of each metric; `counts` beside them */
     int64_t *counts;
     size_t count_capacity;
-    int64_t answers;       /* sent so far: the number of the next one when RUN has none */
-    int64_t last_seq;      /* of the last answer */
-    struct ebb_str answer; /* the last one */
+    int64_t answers;       /* sent so far; their numbers are 1, 2, 3 ... */
+    struct ebb_str answer; /* the last one, to ... */
+    struct ebb_str work;   /* ... this workload, as text */
 };
 
 static double wall_seconds(void)
@@ -148,7 +148,7 @@ static enum ebb_status do_checkpoint(struct worker_run *run, const struct ebb_do
     };
     if (c.uuid == NULL || c.path == NULL)
         return ebb_fail(err, EBB_EINTERNAL, "protocol: CHECKPOINT_MODEL without uuid or path");
-    return worker_checkpoint_save(&c, run->trial, run->self, &run->setup->job, w, err);
+    return worker_checkpoint_save(&c, run->trial, run->self, w, err);
 }
 
 static enum ebb_status do_workload(struct worker_run *run, const char *kind,
@@ -204,7 +204,21 @@ static void report_failure(struct worker_run *run, int64_t seq, const struct ebb
     ebb_jsonw_key(&w, "kind");
     ebb_jsonw_string(&w, failure_kind(status));
     ebb_jsonw_object_end(&w);
-    worker_link_answer(run->link, seq, ebb_str_c(&run->answer), &ignored);
+    worker_link_answer(run->link, 0, ebb_str_c(&run->answer), &ignored);
+}
+
+/* True when this workload is the one answered last; otherwise it is remembered. */
+static bool is_repeated(struct worker_run *run, const struct ebb_doc_node *work)
+{
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    ebb_str_init(&text);
+    ebb_jsonw_init(&w, &text, 0);
+    ebb_doc_write_json(work, &w);
+    bool is_same = run->answers > 0 && strcmp(ebb_str_c(&text), ebb_str_c(&run->work)) == 0;
+    ebb_str_fini(&run->work);
+    run->work = text;
+    return is_same;
 }
 
 /* One RUN message. *is_end: it was TERMINATE. */
@@ -217,12 +231,14 @@ static enum ebb_status serve(struct worker_run *run, const char *line, bool *is_
     enum ebb_status status = ebb_doc_parse_json(&arena, "master", line, strlen(line), &root, err);
     const struct ebb_doc_node *work = ebb_doc_get(root, "workload");
     const char *kind = ebb_doc_string(work, "kind", "");
-    int64_t seq = ebb_doc_int(root, "seq", run->answers + 1);
+    if (status == EBB_OK && (work == NULL || work->kind != EBB_DOC_MAP))
+        status = ebb_fail(err, EBB_EINTERNAL, "protocol: RUN without a workload");
+    int64_t seq = run->answers + 1;
     *is_end = status == EBB_OK && strcmp(kind, "TERMINATE") == 0;
     if (status != EBB_OK || *is_end)
         goto out;
-    if (run->answers > 0 && seq == run->last_seq) { /* asked again: W1 */
-        status = worker_link_answer(run->link, seq, ebb_str_c(&run->answer), err);
+    if (is_repeated(run, work)) { /* asked again after a reconnect: W1 */
+        status = worker_link_answer(run->link, run->answers, ebb_str_c(&run->answer), err);
         goto out;
     }
     struct ebb_json_writer w;
@@ -242,7 +258,6 @@ static enum ebb_status serve(struct worker_run *run, const char *line, bool *is_
         status = worker_link_answer(run->link, seq, ebb_str_c(&run->answer), err);
     else if (status != EBB_ECANCELED || !worker_link_is_lost(run->link))
         report_failure(run, seq, work, status, err);
-    run->last_seq = seq;
     run->answers++;
 out:
     ebb_arena_fini(&arena);
@@ -305,6 +320,7 @@ enum ebb_status worker_run(const struct worker_trial *trial, const char *entrypo
     if (status == EBB_OK) {
         ebb_str_init(&run.batch_text);
         ebb_str_init(&run.answer);
+        ebb_str_init(&run.work);
         status = live(&run, exit_code, err);
         if (run.self != NULL)
             trial->destroy(run.self);
@@ -313,6 +329,7 @@ enum ebb_status worker_run(const struct worker_trial *trial, const char *entrypo
         ebb_free(run.counts);
         ebb_str_fini(&run.batch_text);
         ebb_str_fini(&run.answer);
+        ebb_str_fini(&run.work);
     }
     worker_setup_fini(&setup);
     return status;

@@ -12,7 +12,8 @@
  *      the master to come back, then it leaves with WORKER_EXIT_LOST. Nothing is lost: the master
  *      starts it again from its last checkpoint, and does not count that as a failure.
  *  W3  The functions of a trial are called from one thread, the one that called worker_run.
- *  W4  A checkpoint directory appears under its name complete or not at all. */
+ *  W4  A checkpoint is written into a staging directory; the master publishes it, complete or not
+ *      at all, when it has heard that the trial is done with it. */
 #ifndef EBB_WORKER_WORKER_H
 #define EBB_WORKER_WORKER_H
 
@@ -100,8 +101,8 @@ struct worker_trial {
     /* Run over the validation set: fill `metrics` (empty at entry), *records = records seen. */
     enum ebb_status (*validate)(void *self, struct worker_run *run, struct worker_metrics *metrics,
                                 int64_t *records, struct ebb_error *err);
-    /* Write files into `dir` (exists, holds only metadata.json, lies on the file system of the
-     * store). Need not sync or rename: that is done here. */
+    /* Write files into `dir` (exists, empty, on the file system of the store). Need not sync or
+     * rename; metadata.json is the master's. */
     enum ebb_status (*save)(void *self, const char *dir, struct ebb_error *err);
     void (*destroy)(void *self); /* NULL is fine */
 };

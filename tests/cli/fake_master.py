@@ -6,10 +6,11 @@ WORK is a string of letters: S step, V validation, C checkpoint, T terminate. Pr
 per answer, and at the end {"exit": code, "hellos": n, "duplicates": n}. Faults:
   drop     close the connection after the first RUN, accept again half a second later
   noack    never acknowledge the first answer until the trial connected again
-  twice    send each RUN twice, with the same number
+  twice    send each RUN twice
   garbage  say nonsense before each RUN
   gone     after the first RUN close everything and never come back
   term     send SIGTERM after the first RUN
+  refused  say that the allocation is unknown
 """
 
 import argparse
@@ -101,11 +102,14 @@ class Master:
         if message["type"] == "HELLO":
             assert message["protocol"] == 1 and message["allocation"] == "alloc-1", message
             self.hellos += 1
+            if self.args.fault == "refused":
+                self.send({"type": "REFUSED", "reason": "no such allocation"})
+                return False
             self.send({"type": "RENDEZVOUS", "rank": 0, "size": 1, "peers": []})
             return False
         if message["type"] == "HEARTBEAT":
             return False
-        if not is_ack_off:
+        if not is_ack_off and message["type"] == "DONE":
             self.send({"type": "ACK", "seq": message["seq"]})
         if message["seq"] in self.answered:
             self.duplicates += 1
@@ -127,7 +131,7 @@ class Master:
         if fault == "garbage":
             self.peer.sendall(b'}}not json\n{"type":"SURPRISE"}\n[1,2]\n\n')
         for _ in range(2 if fault == "twice" and letter != "T" else 1):
-            self.send({"type": "RUN", "seq": seq, "workload": work})
+            self.send({"type": "RUN", "workload": work})
         if letter == "T":
             return True
         if fault == "drop" and seq == 1:
@@ -161,10 +165,10 @@ class Master:
         message = self.line(deadline)
         while message is not None and message["type"] != "FAILED" and self.hellos == 0:
             self.handle(message, 0, False)
-        for seq, letter in enumerate(self.args.work, 1):
+        for seq, letter in enumerate("" if self.args.fault == "refused" else self.args.work, 1):
             if message is None or not self.run_one(seq, letter, deadline):
                 break
-        while self.args.fault not in ("gone", "term") and (self.line(deadline) or None) is not None:
+        while self.args.fault not in ("gone", "term", "refused") and (self.line(deadline) or None) is not None:
             pass
         code = self.process.wait(timeout=max(1.0, deadline - time.monotonic()))
         print(json.dumps({"exit": code, "hellos": self.hellos, "duplicates": self.duplicates}))

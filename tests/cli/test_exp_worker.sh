@@ -49,7 +49,7 @@ for name in c class loop; do
         [ "$(last exit)" = 0 ] || fail "$name with fault '$fault' leaves with $(last exit)"
         [ "$(grep -c '"DONE"' out.txt)" = 4 ] || fail "$name with fault '$fault': not four answers"
         [ "$(ls -A store)" = 00000000-0000-4000-8000-000000000004 ] || fail "$name with fault '$fault': store holds $(ls -A store)"
-        [ -f store/*/metadata.json ] || fail "$name: no metadata.json"
+        grep -q '"resources"' out.txt || fail "$name: the contents of the checkpoint are not told"
     done
 
     # Two steps more from its own checkpoint give the loss of an uninterrupted run.
@@ -72,6 +72,8 @@ for name in c class loop; do
     [ "$(last exit)" = 1 ] || fail "$name: missing checkpoint leaves with $(last exit)"
     grep -q FAILED out.txt && grep -q nowhere out.txt || fail "$name: the failure does not name the checkpoint"
 
+    serve SVSCT refused $name
+    [ "$(last exit)" = 75 ] || fail "$name: refused, leaves with $(last exit)"
     serve SVSCT term $name
     [ "$(last exit)" = 75 ] || fail "$name: SIGTERM leaves with $(last exit)"
     EBB_PATIENCE_S=0.5 serve SVSCT gone $name

@@ -35,7 +35,8 @@ class Job:
             )
         with open(environ["EBB_CONFIG"], encoding="utf-8") as f:
             root = json.load(f)
-        self.socket_path = environ["EBB_SOCKET"]
+        # Absolute: the script may change its working directory and must still find the master.
+        self.socket_path = os.path.abspath(environ["EBB_SOCKET"])
         self.allocation = environ["EBB_ALLOCATION_ID"]
         self.patience = float(environ.get("EBB_PATIENCE_S") or 60.0)
         self.config = root["config"]
@@ -55,7 +56,7 @@ class Job:
             self.checkpoint = Checkpoint(
                 latest.get("uuid"),
                 latest["path"],
-                int(latest.get("trial_id") or 0) == self.trial_id,
+                not latest.get("is_warm_start", int(latest.get("trial_id") or 0) != self.trial_id),
                 int(latest.get("step_id") or 0),
             )
 

@@ -156,10 +156,12 @@ class Link:
                 is_up = self._is_up
                 if is_up:
                     out += b"".join(data for _, data in self._outbox[self._sent :])
+                    # seq 0: no acknowledgement comes
+                    self._outbox = [(s, d) for s, d in self._outbox if s != 0]
                     self._sent = len(self._outbox)
                 if self._is_closing:
                     closing_since = closing_since or now
-                    if not self._outbox or now - closing_since > CLOSE_S:
+                    if not (self._outbox or out) or now - closing_since > CLOSE_S:
                         return
             if self._is_lost:
                 return
@@ -213,6 +215,9 @@ class Link:
                 self._outbox = [(s, d) for s, d in self._outbox if s != seq]
             elif kind == "PREEMPT":
                 self.should_stop = True
+            elif kind == "REFUSED":  # this process is no longer wanted
+                print("ebb_client: refused: %s" % message.get("reason"), flush=True)
+                self._is_lost = True
             else:
                 print("ebb_client: skipped a message of type %r" % (kind,), flush=True)
             self._changed.notify_all()

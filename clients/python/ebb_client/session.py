@@ -8,7 +8,7 @@ import time
 
 from .job import Job
 from .link import Link, MasterLost
-from .store import publish, temporary_of, write_metadata
+from .store import make_directory, resources_of
 
 EXIT_LOST = 75
 
@@ -104,7 +104,7 @@ class Workload:
             if len(self._rows) != 1:
                 raise Failed("a validation must be reported once, not %d times" % len(self._rows))
             return {"num_inputs": self._inputs, "validation_metrics": _metrics(self._rows[0])}
-        return publish(self.directory, self.message["path"], self.message["uuid"])
+        return {"uuid": self.message["uuid"], "resources": resources_of(self.directory)}
 
 
 class Session:
@@ -120,8 +120,8 @@ class Session:
         self.link = Link(self.job)
         self._step = self.checkpoint.step if self.checkpoint else 0
         self._count = 0
-        self._current = None  # (seq, Workload, start)
-        self._last = None  # (seq, message) of the last answer
+        self._current = None  # (Workload, start)
+        self._last = None  # the last DONE
 
     def __enter__(self):
         return self
@@ -152,30 +152,26 @@ class Session:
             work = message.get("workload") or {}
             if work.get("kind") == "TERMINATE":
                 return
-            seq = message.get("seq")
-            if seq is None:
-                seq = self._count + 1
-            if self._last is not None and self._last[0] == seq:
-                self.link.answer(*self._last)
+            if self._last is not None and self._last["workload"] == work:
+                self.link.answer(self._last["seq"], self._last)  # asked again after a reconnect
                 continue
-            yield self._begin(seq, message)
+            yield self._begin(message)
             self._finish()
 
-    def _begin(self, seq, message):
+    def _begin(self, message):
         work = Workload(self, message)
-        self._current = (seq, work, time.time())
+        self._current = (work, time.time())
         if work.is_train and work.step != self._step + 1:
             raise Failed("protocol: step %d was asked for after step %d" % (work.step, self._step))
         if work.is_checkpoint:
-            work.directory = temporary_of(work.message["path"])
-            write_metadata(work.directory, self.job, work)
+            work.directory = make_directory(work.message["path"])
         return work
 
     def _finish(self):
-        seq, work, start = self._current
+        work, start = self._current
         answer = {
             "type": "DONE",
-            "seq": seq,
+            "seq": self._count + 1,
             "workload": work.message,
             "start": start,
             "metrics": work.result(),
@@ -184,27 +180,24 @@ class Session:
         self._current = None
         if work.is_train:
             self._step = work.step
-        self._send(seq, answer)
-
-    def _send(self, seq, answer):
         self._count += 1
-        self._last = (seq, answer)
-        self.link.answer(seq, answer)
+        self._last = answer
+        self.link.answer(answer["seq"], answer)
 
     def fail(self, error):
-        """Report a failure of the workload in progress."""
-        seq, work, _ = self._current or (self._count + 1, None, 0)
-        if work is not None and work.directory and os.path.isdir(work.directory):
+        """Report a failure of the workload in progress; the process should end then."""
+        work = self._current[0] if self._current else None
+        if work is not None and work.directory:
             shutil.rmtree(work.directory, ignore_errors=True)
         message = {
             "type": "FAILED",
-            "seq": seq,
+            "seq": self._count + 1,
             "workload": work.message if work else None,
             "reason": "%s: %s" % (type(error).__name__, error),
             "kind": getattr(error, "kind", "ERRORED"),
         }
         self._current = None
-        self._send(seq, message)
+        self.link.answer(0, message)
 
 
 def connect():
