@@ -151,8 +151,11 @@ static void backward_block(const struct attention_job *j, int64_t row, int64_t i
     scores(j, row, i0, count, kt, p);
     for (int64_t i = 0; i < count; i++)
         exp_row(a->tk, p + i * a->tk, j->lse_in[at + i]);
-    product(a->tk, a->dv, count, p, 1, a->tk, j->d_o + at * a->dv, a->dv,
-            j->dv + row * a->tk * a->dv, a->dv, 1.0f, i0 > 0);
+    if (j->dv)
+        product(a->tk, a->dv, count, p, 1, a->tk, j->d_o + at * a->dv, a->dv,
+                j->dv + row * a->tk * a->dv, a->dv, 1.0f, i0 > 0);
+    if (!j->dq && !j->dk)
+        return;
     product(count, a->tk, a->dv, j->d_o + at * a->dv, a->dv, 1, vt, a->tk, ds, a->tk, 1.0f, false);
     for (int64_t i = 0; i < count; i++) {
         float dot =
@@ -160,10 +163,12 @@ static void backward_block(const struct attention_job *j, int64_t row, int64_t i
         for (int64_t e = 0; e < a->tk; e++)
             ds[i * a->tk + e] = p[i * a->tk + e] * (ds[i * a->tk + e] - dot);
     }
-    product(count, a->d, a->tk, ds, a->tk, 1, j->k + row * a->tk * a->d, a->d, j->dq + at * a->d,
-            a->d, a->scale, false);
-    product(a->tk, a->d, count, ds, 1, a->tk, j->q + at * a->d, a->d, j->dk + row * a->tk * a->d,
-            a->d, a->scale, i0 > 0);
+    if (j->dq)
+        product(count, a->d, a->tk, ds, a->tk, 1, j->k + row * a->tk * a->d, a->d,
+                j->dq + at * a->d, a->d, a->scale, false);
+    if (j->dk)
+        product(a->tk, a->d, count, ds, 1, a->tk, j->q + at * a->d, a->d,
+                j->dk + row * a->tk * a->d, a->d, a->scale, i0 > 0);
 }
 
 static void backward_body(void *argument, int64_t first, int64_t last)

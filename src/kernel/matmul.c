@@ -1,4 +1,8 @@
-/* matmul.c - batched matrix products through oneDNN. Transposition is a matter of strides. */
+/* matmul.c - batched matrix products through oneDNN. Transposition is a matter of strides.
+ *
+ * oneDNN's blocked kernels keep to the scratchpad they are given. Its other implementation packs
+ * into memory of its own; it is left to large products that nothing else covers, small ones are
+ * done here. */
 #include <omp.h>
 #include <string.h>
 
@@ -43,6 +47,83 @@ static bool is_empty(const struct kernel_matmul *m)
     return false;
 }
 
+/* ---- small ones -------------------------------------------------------------------------------
+ */
+
+#define OWN_FLOPS 4e6 /* beyond this a loop of our own is not worth it */
+#define COLUMNS 64
+
+struct own_job {
+    const struct kernel_matmul *m;
+    const float *a, *b, *bias;
+    float *out;
+};
+
+KERNEL_CLONES static void own_columns(int64_t k, int64_t n, const float *a, int64_t sa,
+                                      const float *b, int64_t sk, int64_t sn, const float *bias,
+                                      float *out)
+{
+    double sum[COLUMNS];
+    for (int64_t j = 0; j < n; j++)
+        sum[j] = bias ? (double)bias[j] : 0.0;
+    for (int64_t p = 0; p < k; p++) {
+        const double v = (double)a[p * sa];
+        const float *row = b + p * sk;
+        for (int64_t j = 0; j < n; j++)
+            sum[j] += v * (double)row[j * sn];
+    }
+    for (int64_t j = 0; j < n; j++)
+        out[j] = (float)sum[j];
+}
+
+/* One row of the result is one piece of work. */
+static void own_body(void *argument, int64_t first, int64_t last)
+{
+    const struct own_job *j = argument;
+    const struct kernel_matmul *m = j->m;
+    const int r = m->rank;
+    const int64_t n = m->c_dims[r - 1], k = m->a_dims[r - 1];
+    for (int64_t i = first; i < last; i++) {
+        int64_t index = i, a = 0, b = 0;
+        for (int d = r - 2; d >= 0; d--) {
+            int64_t at = index % m->c_dims[d];
+            index /= m->c_dims[d];
+            a += m->a_dims[d] == 1 ? 0 : at * m->a_strides[d];
+            if (d < r - 2)
+                b += m->b_dims[d] == 1 ? 0 : at * m->b_strides[d];
+        }
+        for (int64_t c = 0; c < n; c += COLUMNS)
+            own_columns(k, kernel_min(COLUMNS, n - c), j->a + a, m->a_strides[r - 1],
+                        j->b + b + c * m->b_strides[r - 1], m->b_strides[r - 2],
+                        m->b_strides[r - 1], j->bias ? j->bias + c : NULL, j->out + i * n + c);
+    }
+}
+
+static void run_own(const struct kernel_context *c, const struct kernel_matmul *m, const float *a,
+                    const float *b, const float *bias, float *out)
+{
+    struct own_job job = {m, a, b, m->has_bias ? bias : NULL, out};
+    int64_t rows = 1;
+    for (int d = 0; d < m->rank - 1; d++)
+        rows *= m->c_dims[d];
+    kernel_parallel(c, rows, kernel_piece(m->c_dims[m->rank - 1] * m->a_dims[m->rank - 1]),
+                    own_body, &job);
+}
+
+static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd)
+{
+    const char *name = "";
+    double flops = 2.0 * (double)m->a_dims[m->rank - 1];
+    for (int d = 0; d < m->rank; d++)
+        flops *= (double)m->c_dims[d];
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return m->dtype == KERNEL_F32 && m->out_dtype == KERNEL_F32 && flops <= OWN_FLOPS &&
+           strncmp(name, "brg", 3) != 0;
+}
+
+/* ---- oneDNN's ---------------------------------------------------------------------------------
+ */
+
 static enum ebb_status create(struct kernel_context *c, const struct kernel_matmul *m,
                               const struct matmul_key *key, struct kernel_primitive **p,
                               struct ebb_error *err)
@@ -86,7 +167,8 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
     dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
     EBB_TRY(kernel_dnnl_check(status, "matmul", err));
-    enum ebb_status result = kernel_dnnl_add(c, key, sizeof *key, pd, plain, 4, p, err);
+    enum ebb_status result =
+        kernel_dnnl_add(c, key, sizeof *key, is_own(m, pd) ? NULL : pd, plain, 4, p, err);
     dnnl_primitive_desc_destroy(pd);
     return result;
 }
@@ -136,6 +218,10 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
         return EBB_OK;
     }
     EBB_TRY(get(c, m, &p, err));
+    if (!p->primitive) {
+        run_own(c, m, a, b, bias, out);
+        return EBB_OK;
+    }
     /* oneDNN takes inputs through the same non-const handle type; it does not write them. */
     void *pointer[4];
     memcpy(&pointer[0], &a, sizeof a);

@@ -39,7 +39,7 @@ void kernel_lstm_gates(const struct kernel_context *c, int64_t rows, int64_t h, 
     kernel_parallel(c, rows, kernel_piece(h * 8), lstm_body, &job);
 }
 
-static void lstm_grad_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void lstm_grad_body(void *argument, int64_t first, int64_t last)
 {
     const struct gates *j = argument;
     const int64_t h = j->h;
@@ -50,10 +50,12 @@ static void lstm_grad_body(void *argument, int64_t first, int64_t last)
             float o = j->act_in[g + 3 * h], t = kernel_tanhf(j->c1[at]);
             float dh = j->dh ? j->dh[at] : 0.0f;
             float dc = (j->dc1 ? j->dc1[at] : 0.0f) + dh * o * (1.0f - t * t);
-            j->da[g] = dc * u * i * (1.0f - i);
-            j->da[g + h] = dc * j->state[at] * f * (1.0f - f);
-            j->da[g + 2 * h] = dc * i * (1.0f - u * u);
-            j->da[g + 3 * h] = dh * t * o * (1.0f - o);
+            if (j->da) {
+                j->da[g] = dc * u * i * (1.0f - i);
+                j->da[g + h] = dc * j->state[at] * f * (1.0f - f);
+                j->da[g + 2 * h] = dc * i * (1.0f - u * u);
+                j->da[g + 3 * h] = dh * t * o * (1.0f - o);
+            }
             if (j->dstate)
                 j->dstate[at] = dc * f;
         }
@@ -74,7 +76,7 @@ void kernel_lstm_gates_grad(const struct kernel_context *c, int64_t rows, int64_
     kernel_parallel(c, rows, kernel_piece(h * 8), lstm_grad_body, &job);
 }
 
-static void gru_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void gru_body(void *argument, int64_t first, int64_t last)
 {
     const struct gates *j = argument;
     const int64_t h = j->h;
@@ -101,7 +103,7 @@ void kernel_gru_gates(const struct kernel_context *c, int64_t rows, int64_t h, c
     kernel_parallel(c, rows, kernel_piece(h * 6), gru_body, &job);
 }
 
-static void gru_grad_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void gru_grad_body(void *argument, int64_t first, int64_t last)
 {
     const struct gates *j = argument;
     const int64_t h = j->h;

@@ -240,6 +240,8 @@ static enum ebb_status decode_lines(const struct trace_call *call, struct tensor
     const struct dim_attr *a = c->attr;
     const struct tensor_view *x = &c->in[c->input_count - 1];
     *l = ops_lines_of(x, (int)(a->dim < 0 ? a->dim + x->rank : a->dim));
+    if (!c->wanted)
+        l->outer = 0; /* no lines, nothing is done */
     return EBB_OK;
 }
 

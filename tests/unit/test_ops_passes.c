@@ -1,0 +1,235 @@
+/* Rewrites change nothing: a small network with every op that follows a convolution, trained for
+ * two steps with all rewrites, with some, with none. */
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/doc.h"
+#include "base/heap.h"
+#include "base/rng.h"
+#include "grad/grad.h"
+#include "ops/ops.h"
+
+#define PARAMS 32
+#define STEPS 2
+
+struct net {
+    struct tensor_session *s;
+    tensor_id params[PARAMS], grads[PARAMS], running[PARAMS];
+    size_t count, running_count;
+    tensor_id x, target, scalars, loss;
+};
+
+struct result {
+    float loss[STEPS];
+    float *values; /* gradients of the last step, then running statistics */
+    size_t count;
+    int64_t batches;
+    uint32_t copies, ops;
+};
+
+static tensor_id param(struct net *n, int rank, const int64_t *dims)
+{
+    CHECK(n->count < PARAMS);
+    return n->params[n->count++] = tensor_leaf(n->s, TENSOR_F32, rank, dims, "w");
+}
+
+static tensor_id call(struct net *n, const char *name, const char *json, const tensor_id *in,
+                      size_t count)
+{
+    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
+    struct ebb_arena arena;
+    const struct ebb_doc_node *map = NULL;
+    struct ebb_error err = {0};
+    tensor_id out[TENSOR_PORTS] = {TENSOR_NONE};
+    size_t out_count;
+    ebb_arena_init(&arena);
+    if (json)
+        CHECK_OK(ebb_doc_parse_json(&arena, name, json, strlen(json), &map, &err), &err);
+    CHECK_OK(ops_parse(ops_find(name), map, attr, &err), &err);
+    ops_call(n->s, ops_find(name), in, count, attr, out, &out_count);
+    CHECK_OK(tensor_status(n->s, &err), &err);
+    ebb_arena_fini(&arena);
+    return out[0];
+}
+
+static tensor_id conv(struct net *n, tensor_id x, int64_t co, int64_t k, const char *json)
+{
+    int64_t dims[4] = {co, tensor_view_of(n->s, x)->dims[1], k, k};
+    tensor_id w = param(n, 4, dims), b = param(n, 1, &co);
+    return call(n, "conv2d", json, (tensor_id[]){x, w, b}, 3);
+}
+
+static tensor_id norm(struct net *n, tensor_id x)
+{
+    int64_t c = tensor_view_of(n->s, x)->dims[1], one = 1;
+    tensor_id w = param(n, 1, &c), b = param(n, 1, &c), *r = n->running + n->running_count;
+    r[0] = tensor_leaf(n->s, TENSOR_F32, 1, &c, "mean");
+    r[1] = tensor_leaf(n->s, TENSOR_F32, 1, &c, "var");
+    r[2] = tensor_leaf(n->s, TENSOR_I64, 1, &one, "batches");
+    n->running_count += 3;
+    x = ops_batch_norm_train(n->s, x, w, b, r, 0.1f, 1e-5f);
+    for (int i = 0; i < 3; i++)
+        tensor_keep(n->s, r[i]);
+    return x;
+}
+
+/* Residual block, pooling, upsampling with padding, concatenation, slices of channels. */
+static void build(struct net *n)
+{
+    static const char pad1[] = "{\"padding\": 1}";
+    n->x = tensor_leaf(n->s, TENSOR_F32, 4, (int64_t[]){2, 3, 13, 10}, "x");
+    n->scalars = tensor_leaf(n->s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, "scalars");
+    tensor_id a = conv(n, n->x, 32, 3, pad1);
+    a = call(n, "relu", NULL, (tensor_id[]){norm(n, a)}, 1);
+    tensor_id y = norm(n, conv(n, a, 32, 3, pad1));
+    y = call(n, "relu", NULL, (tensor_id[]){ops_add(n->s, y, a)}, 1);
+    tensor_id down = call(n, "max_pool2d", "{\"kernel\": 3, \"stride\": 2, \"padding\": 1}", &y, 1);
+    down = conv(n, down, 48, 1, NULL);
+    down = call(n, "leaky_relu", NULL, &down, 1);
+    tensor_id up =
+        call(n, "upsample_bilinear2d", "{\"size\": [11, 10], \"align_corners\": true}", &down, 1);
+    up = call(n, "pad", "{\"pad\": [0, 0, 1, 1]}", &up, 1);
+    tensor_id joined = call(n, "cat", "{\"dim\": 1}", (tensor_id[]){y, up}, 2);
+    tensor_id cut = call(n, "slice", "{\"ranges\": [[1, 16, 64, 1], [2, 0, 12, 1]]}", &joined, 1);
+    tensor_id z = conv(n, cut, 16, 3, "{\"stride\": 2}");
+    z = call(n, "avg_pool2d", "{\"kernel\": 2}", &z, 1);
+    tensor_id odd =
+        call(n, "slice", "{\"ranges\": [[1, 3, 10, 1]]}", &z, 1); /* leaves the blocks */
+    z = ops_add(n->s, call(n, "adaptive_avg_pool2d", "{\"output_size\": 1}", &z, 1),
+                call(n, "mean", NULL, &odd, 1));
+    z = ops_reshape(n->s, z, 2, (int64_t[]){2, 16});
+    n->target = tensor_leaf(n->s, TENSOR_I64, 1, (int64_t[]){2}, "target");
+    n->loss = call(n, "cross_entropy", NULL, (tensor_id[]){z, n->target}, 2);
+}
+
+static void fill(const struct net *n, const struct ops_host *h, tensor_id id, uint64_t seed)
+{
+    const struct tensor_view *v = tensor_view_of(n->s, id);
+    float *p = ops_host_tensor(h, tensor_trace_id(n->s, id));
+    double scale = v->rank == 4 ? sqrt(2.0 / (double)(v->dims[1] * v->dims[2])) : 1.0;
+    for (int64_t i = 0; i < tensor_count(v); i++)
+        p[i] = (float)(((double)(ebb_splitmix64(&seed) >> 11) * 0x1p-53 - 0.4) * scale);
+}
+
+static struct result train(unsigned passes)
+{
+    struct net n = {0};
+    struct result r = {0};
+    struct ebb_error err = {0};
+    struct trace *trace;
+    struct ops_host host;
+    void *backend;
+    tensor_id out[1];
+    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_EQ(ops_backend_threads(backend), 2);
+    ops_backend_set_passes(backend, passes);
+    CHECK_OK(tensor_session_create(&n.s, backend, &err), &err);
+    build(&n);
+    CHECK_OK(grad_backward(n.s, &n.loss, NULL, 1, n.params, n.count, n.grads, &err), &err);
+    for (size_t i = 0; i < n.count; i++) {
+        n.grads[i] = ops_contiguous(n.s, n.grads[i]);
+        tensor_keep(n.s, n.grads[i]);
+        ops_update(n.s, OPS_SGD, 0, n.scalars, n.grads[i], n.params[i], NULL, 0, out);
+        tensor_keep(n.s, out[0]);
+    }
+    tensor_keep(n.s, n.loss);
+    CHECK_OK(tensor_finish(n.s, "net", &trace, &err), &err);
+    CHECK_OK(ops_host_create(&host, trace, backend, &err), &err);
+    for (uint32_t i = 0; i < trace->op_count; i++) {
+        const struct trace_storage *t =
+            &trace->storages[trace->tensors[trace->ops[i].output_first].storage];
+        if (trace->ops[i].is_leaf)
+            memset(ops_host_tensor(&host, trace->ops[i].output_first), 0, (size_t)t->bytes);
+        r.copies += strcmp(trace->ops[i].kind->name, "copy") == 0;
+    }
+    r.ops = trace->op_count;
+    for (size_t i = 0; i < n.count; i++)
+        fill(&n, &host, n.params[i], 100 + i);
+    fill(&n, &host, n.x, 7);
+    float *scalars = ops_host_tensor(&host, tensor_trace_id(n.s, n.scalars));
+    scalars[0] = 0.05f;
+    scalars[11] = 1.0f;
+    for (int k = 0; k < STEPS; k++) {
+        CHECK_OK(ops_host_run(&host, &err), &err);
+        r.loss[k] = *(float *)ops_host_tensor(&host, tensor_trace_id(n.s, n.loss));
+    }
+    r.values = ebb_calloc(200000, sizeof *r.values);
+    for (size_t i = 0; i < n.count + n.running_count; i++) {
+        tensor_id id = i < n.count ? n.grads[i] : n.running[i - n.count];
+        const struct tensor_view *v = tensor_view_of(n.s, id);
+        const void *data = ops_host_tensor(&host, tensor_trace_id(n.s, id));
+        if (v->dtype == TENSOR_I64)
+            r.batches = *(const int64_t *)data;
+        for (int64_t e = 0; v->dtype == TENSOR_F32 && e < tensor_count(v); e++)
+            r.values[r.count++] = ((const float *)data)[e];
+    }
+    ops_host_destroy(&host);
+    trace_destroy(trace);
+    tensor_session_destroy(n.s);
+    ops_backend_destroy(backend);
+    return r;
+}
+
+static double difference(const struct result *a, const struct result *b)
+{
+    double most = 0, size = 0;
+    CHECK_EQ(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        most = fmax(most, fabs((double)a->values[i] - (double)b->values[i]));
+        size = fmax(size, fabs((double)a->values[i]));
+    }
+    CHECK(size > 0.01 && isfinite(size));
+    return most / size;
+}
+
+TEST(rewrites__change_nothing)
+{
+    TEST_UNUSED;
+    struct result none = train(0), layout = train(OPS_PASS_LAYOUT), norms = train(OPS_PASS_NORM),
+                  all = train(~0u);
+    CHECK(memcmp(none.values, norms.values, none.count * sizeof(float)) == 0);
+    CHECK(memcmp(layout.values, all.values, all.count * sizeof(float)) == 0);
+    CHECK(memcmp(layout.loss, all.loss, sizeof all.loss) == 0);
+    CHECK(difference(&none, &all) < 2e-5);
+    for (int k = 0; k < STEPS; k++)
+        CHECK(fabsf(none.loss[k] - all.loss[k]) <= 1e-5f * fabsf(none.loss[k]));
+    CHECK(norms.ops < none.ops && all.ops < layout.ops);
+    CHECK_EQ(all.batches, STEPS);
+    CHECK_EQ(none.batches, STEPS);
+    ebb_free(none.values);
+    ebb_free(layout.values);
+    ebb_free(norms.values);
+    ebb_free(all.values);
+}
+
+TEST(the_same_steps__give_the_same_bits)
+{
+    TEST_UNUSED;
+    struct result a = train(~0u), b = train(~0u);
+    CHECK(memcmp(a.values, b.values, a.count * sizeof(float)) == 0);
+    ebb_free(a.values);
+    ebb_free(b.values);
+}
+
+/* A trace for looking at needs no kernels. */
+TEST(without_a_backend__ops_can_be_recorded)
+{
+    TEST_UNUSED;
+    struct net n = {0};
+    struct ebb_error err = {0};
+    struct trace *trace;
+    CHECK_OK(tensor_session_create(&n.s, NULL, &err), &err);
+    build(&n);
+    CHECK_OK(grad_backward(n.s, &n.loss, NULL, 1, n.params, n.count, n.grads, &err), &err);
+    for (size_t i = 0; i < n.count; i++)
+        tensor_keep(n.s, n.grads[i]);
+    CHECK_OK(tensor_finish(n.s, "net", &trace, &err), &err);
+    CHECK(trace->op_count > 50);
+    trace_destroy(trace);
+    tensor_session_destroy(n.s);
+}
+
+TEST_MAIN(RUN(rewrites__change_nothing), RUN(the_same_steps__give_the_same_bits),
+          RUN(without_a_backend__ops_can_be_recorded))
