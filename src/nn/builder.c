@@ -313,10 +313,15 @@ tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const ten
     }
     if (!parse_attr(b, def, fmt ? text : NULL, attr))
         return TENSOR_NONE;
+    /* in low precision the bias of a linear layer is added in F32 */
+    bool is_apart = b->mode.precision != NN_FP32 && in_count == 3 && strcmp(op, "linear") == 0;
+    in_count -= is_apart;
     cast_inputs(b, op, in_count, in, inputs);
     ops_call(b->session, def, inputs, in_count, attr, outputs, &count);
     if (tensor_status(b->session, NULL) != EBB_OK || !count)
         return TENSOR_NONE;
+    if (is_apart)
+        outputs[0] = ops_add(b->session, nn_full(b, outputs[0]), in[2]);
     if (out)
         memcpy(out, outputs, count * sizeof *out);
     return outputs[0];
