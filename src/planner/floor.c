@@ -1,149 +1,237 @@
 /* floor.c - the least memory: the smallest budget this planner has a plan for, and that plan.
  *
- * The executor itself is run on the null device at smaller and smaller budgets; each run that ends
- * is a plan with addresses, which the checker proves. The smallest height found is the floor of the
- * trace. The same plan answers every larger budget, so what the floor accepts is monotone by
- * construction. */
-#include "planner/job.h"
+ * One game (floor_sweep.c) is played at smaller and smaller budgets; the smallest one won within
+ * the time limit gives the plan. The same plan answers every larger budget, unless a game at that
+ * budget is cheaper, so what the floor accepts is monotone by construction. Every play is a
+ * function of the trace and the budget. */
+#include "planner/floor.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/heap.h"
-#include "exec/exec.h"
+#include "planner/job.h"
 
-#define MOST_OVERHEAD 20.0 /* a floor that takes longer than this is of no use to anybody */
-#define COPY_BYTES_PER_NS 300.0
+#define MOST_OVERHEAD 20 /* a floor that takes longer than this is of no use to anybody */
+#define MOST_RUNS 100000 /* plans stay short: so many, or a few for each op when there are more */
+#define MANY_NODES 1500  /* from here on fewer variants and less patience */
 
-static const char *const frugal[] = {"dtr_eq", "dtr",
-                                     "msps"}; /* policies tried at each budget, in this order */
-
-struct probe {
-    const struct exec_program *program;
-    const struct mem_policy *policy; /* that succeeded last */
-    uint64_t height;
+struct search {
+    struct floor_graph *graph;
+    struct floor_game best; /* least peak so far */
+    uint64_t low;           /* no plan is below it */
 };
 
-static enum ebb_status try_budget(struct probe *probe, uint64_t budget, bool *fits,
+static struct floor_rules rules_for(const struct floor_graph *g, uint64_t budget, int variant)
+{
+    uint64_t nodes = g->node_count, most = nodes * MOST_OVERHEAD + 1000;
+    uint64_t few = MOST_RUNS > nodes * 4 ? MOST_RUNS : nodes * 4;
+    return (struct floor_rules){.budget_bytes = budget,
+                                .cost_limit = g->base_cost * MOST_OVERHEAD,
+                                .run_limit = most < few ? most : few,
+                                .stage_limit = nodes < MANY_NODES ? 4 : 2,
+                                .variant = variant};
+}
+
+static int variants_for(const struct floor_graph *g)
+{
+    return g->node_count < MANY_NODES ? FLOOR_VARIANTS : FLOOR_VARIANTS - 1;
+}
+
+/* Play at a budget; a game won with a lower peak becomes the best. */
+static enum ebb_status try_budget(struct search *s, uint64_t budget, bool *is_won,
                                   struct ebb_error *err)
 {
-    *fits = false;
-    for (size_t i = 0; i < sizeof frugal / sizeof *frugal && !*fits; i++) {
-        struct exec_options options = {.policy = mem_policy_find(frugal[i]),
-                                       .budget_bytes = budget,
-                                       .limit = MOST_OVERHEAD,
-                                       .links.in[0].bytes_per_ns = COPY_BYTES_PER_NS};
-        struct exec_report report;
-        EBB_TRY(exec_run(probe->program, &options, &report, err));
-        if (report.result == EXEC_OK) {
-            *fits = true;
-            probe->policy = options.policy;
-            probe->height = report.peak_bytes;
+    *is_won = false;
+    for (int variant = 0; variant < variants_for(s->graph) && !*is_won; variant++) {
+        struct floor_game game;
+        struct floor_rules rules = rules_for(s->graph, budget, variant);
+        EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
+        *is_won = game.is_won;
+        if (game.is_won && (!s->best.is_won || game.peak_bytes < s->best.peak_bytes)) {
+            struct floor_game last = s->best;
+            s->best = game;
+            game = last;
         }
+        planner_floor_game_fini(&game);
     }
     return EBB_OK;
 }
 
-static enum ebb_status search(struct probe *probe, uint64_t low, struct ebb_error *err)
+/* Halve the distance between the best and `low` until it is a `grain`-th of the best. */
+static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, struct ebb_error *err)
 {
-    bool fits;
-    EBB_TRY(try_budget(probe, TRACE_MAX_BYTES, &fits, err));
-    if (!fits)
-        return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
-    uint64_t high = probe->height;
-    while (high > low && high - low > PLAN_UNIT && high - low > high / 256) {
-        uint64_t middle = low + plan_round((high - low) / 2);
-        if (middle >= high)
+    uint64_t unit = s->graph->exact_bytes ? 1 : PLAN_UNIT;
+    while (s->best.peak_bytes > low + unit &&
+           s->best.peak_bytes - low > s->best.peak_bytes / grain) {
+        uint64_t half = (s->best.peak_bytes - low) / 2;
+        uint64_t middle = low + (half + unit - 1) / unit * unit;
+        bool is_won;
+        if (middle >= s->best.peak_bytes)
             break;
-        EBB_TRY(try_budget(probe, middle, &fits, err));
-        if (fits)
-            high = probe->height;
-        else
+        EBB_TRY(try_budget(s, middle, &is_won, err));
+        if (!is_won)
             low = middle;
     }
     return EBB_OK;
 }
 
-static enum ebb_status record(struct probe *probe, const struct trace *trace, struct plan *plan,
-                              struct ebb_error *err)
+/* First with anchors held for anything that might be made again; then only for what the best game
+ * so far did make again. */
+static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
 {
-    struct exec_log log = {0};
-    struct exec_report report;
-    struct exec_options options = {.policy = probe->policy,
-                                   .budget_bytes = probe->height,
-                                   .limit = MOST_OVERHEAD,
-                                   .links.in[0].bytes_per_ns = COPY_BYTES_PER_NS,
-                                   .log = &log};
-    enum ebb_status status = exec_run(probe->program, &options, &report, err);
-    if (status == EBB_OK && report.result != EXEC_OK)
-        status = ebb_fail(err, EBB_EBUDGET, "floor: %s", report.why);
+    bool is_won;
+    EBB_TRY(try_budget(s, TRACE_MAX_BYTES, &is_won, err));
+    if (!is_won)
+        return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
+    EBB_TRY(bisect(s, s->low, 64, err));
+    planner_floor_graph_settle(s->graph, s->best.reruns);
+    return bisect(s, s->low, 256, err);
+}
+
+/* ---- plans ----------------------------------------------------------------------------------- */
+
+static enum ebb_status make_plan(const struct floor_graph *g, const struct floor_game *game,
+                                 struct plan *plan, struct plan_report *proof,
+                                 struct ebb_error *err)
+{
+    struct plan made;
+    struct plan_limits limits = {.budget_bytes = {game->peak_bytes, 0, 0}};
+    plan_init(&made);
+    made.signature = g->trace->signature;
+    made.exact_bytes = g->exact_bytes;
+    snprintf(made.planner, sizeof made.planner, "floor");
+    enum ebb_status status = planner_floor_pack(g, game, &made, err);
     if (status == EBB_OK)
-        status = exec_log_to_plan(&log, trace, plan, err);
-    exec_log_fini(&log);
+        status = plan_check(g->trace, &made, &limits, proof, err);
+    if (status != EBB_OK) {
+        plan_fini(&made);
+        return status;
+    }
+    made.budget_bytes = proof->height_bytes;
+    *plan = made;
+    return EBB_OK;
+}
+
+/* Within `budget`, cheaper than the floor's plan; *is_found only then. */
+static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct plan *plan,
+                                    bool *is_found, struct ebb_error *err)
+{
+    struct floor_game best = {0};
+    enum ebb_status status = EBB_OK;
+    *is_found = false;
+    planner_floor_graph_settle(s->graph, NULL);
+    for (int variant = 0; variant < variants_for(s->graph) && status == EBB_OK; variant++) {
+        struct floor_game game;
+        struct floor_rules rules = rules_for(s->graph, budget, variant);
+        status = planner_floor_play(s->graph, &rules, &game, err);
+        if (status != EBB_OK)
+            break;
+        if (game.is_won && (!best.is_won || game.cost < best.cost)) {
+            struct floor_game last = best;
+            best = game;
+            game = last;
+        }
+        planner_floor_game_fini(&game);
+    }
+    if (status == EBB_OK && best.is_won && best.cost < s->best.cost) {
+        struct plan_report proof;
+        status = make_plan(s->graph, &best, plan, &proof, err);
+        *is_found = status == EBB_OK;
+    }
+    planner_floor_game_fini(&best);
+    return status;
+}
+
+static enum ebb_status search_init(struct search *s, const struct trace *trace,
+                                   struct planner_floor_facts *facts, struct ebb_error *err)
+{
+    *s = (struct search){0};
+    EBB_TRY(planner_floor_graph_create(trace, &s->graph, err));
+    enum ebb_status status = planner_floor_bound(s->graph, facts, err);
+    s->low = facts->lower_bound_bytes;
+    if (status == EBB_OK)
+        status = find_floor(s, err);
+    return status;
+}
+
+static void search_fini(struct search *s)
+{
+    planner_floor_game_fini(&s->best);
+    planner_floor_graph_destroy(s->graph);
+}
+
+static enum ebb_status solve(const struct trace *trace, struct plan *plan,
+                             struct planner_floor_facts *facts, struct ebb_error *err)
+{
+    struct search s;
+    struct plan_report proof;
+    enum ebb_status status = search_init(&s, trace, facts, err);
+    if (status == EBB_OK)
+        status = make_plan(s.graph, &s.best, plan, &proof, err);
+    if (status == EBB_OK) {
+        facts->floor_bytes = proof.height_bytes;
+        facts->cost = proof.cost_ns;
+        facts->base_cost = proof.base_ns;
+        facts->moved_bytes = proof.moved_bytes;
+        facts->run_count = proof.run_count;
+    }
+    search_fini(&s);
     return status;
 }
 
 enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
                               struct ebb_error *err)
 {
-    struct exec_program *program = NULL;
-    struct trace_stats stats;
+    struct planner_floor_facts facts = {0};
     struct plan made;
-    plan_init(&made);
-    EBB_TRY(trace_stats_compute(trace, &stats, err));
-    enum ebb_status status = exec_program_create(&program, trace, EXEC_EBB, err);
-    struct probe probe = {.program = program};
-    uint64_t low = stats.working_bytes > stats.keep_bytes ? stats.working_bytes : stats.keep_bytes;
-    if (status == EBB_OK)
-        status = search(&probe, low, err);
-    /* a smaller budget changes decisions: if the run at exactly its own height fails, give it room
-     * step by step */
-    uint64_t height = probe.height;
-    for (int tries = 0; status == EBB_OK; tries++) {
+    EBB_TRY(solve(trace, &made, &facts, err));
+    *floor_bytes = facts.floor_bytes;
+    if (plan)
+        *plan = made;
+    else
         plan_fini(&made);
-        plan_init(&made);
-        status = record(&probe, trace, &made, err);
-        if (status != EBB_EBUDGET || tries == 64)
-            break;
-        probe.height += plan_round(height / 256);
-        status = EBB_OK;
-    }
-    struct plan_report proof = {0};
-    struct plan_limits limits = {.budget_bytes = {probe.height, 0, 0}};
-    if (status == EBB_OK)
-        status = plan_check(trace, &made, &limits, &proof, err);
-    if (status == EBB_OK) {
-        *floor_bytes = proof.height_bytes;
-        if (plan) {
-            snprintf(made.planner, sizeof made.planner, "floor");
-            made.budget_bytes = proof.height_bytes;
-            *plan = made;
-            plan_init(&made);
-        }
-    }
+    return EBB_OK;
+}
+
+enum ebb_status planner_floor_facts_compute(const struct trace *trace,
+                                            struct planner_floor_facts *facts,
+                                            struct ebb_error *err)
+{
+    struct planner_floor_facts found = {0};
+    struct plan made;
+    EBB_TRY(solve(trace, &made, &found, err));
     plan_fini(&made);
-    exec_program_destroy(program);
-    return status;
+    *facts = found;
+    return EBB_OK;
 }
 
 enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *err)
 {
+    struct search s;
     struct plan plan;
-    uint64_t floor_bytes;
-    if (job->graph->trace->is_graph) {
-        planner_job_not_applicable(job, "graph files count bytes; the floor is about addresses");
-        return EBB_OK;
-    }
-    EBB_TRY(planner_floor(job->graph->trace, &plan, &floor_bytes, err));
-    if (floor_bytes > job->request->budget_bytes) {
+    struct plan_report proof;
+    struct planner_floor_facts facts = {0};
+    bool is_found = false;
+    uint64_t budget = job->request->budget_bytes;
+    plan_init(&plan);
+    enum ebb_status status = search_init(&s, job->graph->trace, &facts, err);
+    if (status == EBB_OK && s.best.peak_bytes > budget) {
         snprintf(job->note, sizeof job->note, "the floor is %llu bytes",
-                 (unsigned long long)floor_bytes);
-        plan_fini(&plan);
-        return EBB_OK;
+                 (unsigned long long)s.best.peak_bytes);
+        goto out;
     }
+    if (status == EBB_OK && budget > s.best.peak_bytes)
+        status = find_cheaper(&s, budget, &plan, &is_found, err);
+    if (status == EBB_OK && !is_found)
+        status = make_plan(s.graph, &s.best, &plan, &proof, err);
+    if (status != EBB_OK)
+        goto out;
     plan_fini(&job->made);
     job->made = plan;
     job->has_made = true;
     snprintf(job->winner, sizeof job->winner, "floor");
-    return EBB_OK;
+out:
+    search_fini(&s);
+    return status;
 }

@@ -112,6 +112,25 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
 enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
                               struct ebb_error *err);
 
+/* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
+struct planner_floor_facts {
+    uint64_t floor_bytes;
+    /* The most that every plan must hold between two ops, whatever it recomputes, if first runs and
+     * in-place writes follow the trace: persistent leaves, and the least bytes from which all that
+     * is still read can be had (a minimum cut: other leaves; all gradients before the first update;
+     * at the end the keep set). */
+    uint64_t always_live_bytes;
+    uint64_t working_bytes; /* largest working set of one op besides persistent leaves */
+    /* The same while an op runs, its own working set included: no plan in trace order is below. */
+    uint64_t lower_bound_bytes;
+    uint64_t cost, base_cost; /* of the floor plan: its overhead is cost / base_cost */
+    uint64_t moved_bytes;     /* that it slides within the device */
+    uint64_t run_count;
+};
+enum ebb_status planner_floor_facts_compute(const struct trace *trace,
+                                            struct planner_floor_facts *facts,
+                                            struct ebb_error *err);
+
 /* Facts about a trace that commands print and sweep over. */
 struct planner_facts {
     uint32_t node_count, forward_count;

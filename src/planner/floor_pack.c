@@ -1,0 +1,186 @@
+/* floor_pack.c - addresses for a game: height = its highest byte sum.
+ *
+ * Persistent storages lie where plan.h puts them. Everything else goes into the hole that fits
+ * best, next to the neighbour that leaves at about the same time. When the free bytes suffice but
+ * no hole does, the residents between two others are slid down, those that cost the fewest bytes to
+ * copy. The free bytes then lie together, so a slide always helps: the height never passes the
+ * game's peak. */
+#include "planner/floor.h"
+
+#include <string.h>
+
+#include "base/heap.h"
+
+struct block {
+    uint64_t begin, end;
+    uint32_t storage;
+    size_t leaves; /* step of its DROP */
+};
+
+struct pack {
+    const struct floor_graph *g;
+    const struct floor_game *game;
+    struct plan *plan;
+    struct block *blocks; /* by address, above the persistent storages */
+    size_t count, capacity;
+    size_t *leaves; /* step of a PLACE -> step of the DROP that ends it, or the number of steps */
+    uint64_t height;
+};
+
+static uint64_t hole_begin(const struct pack *p, size_t i)
+{
+    return i == 0 ? p->g->base_bytes : p->blocks[i - 1].end;
+}
+
+static uint64_t hole_end(const struct pack *p, size_t i)
+{
+    return i == p->count ? p->height : p->blocks[i].begin;
+}
+
+static size_t apart(size_t a, size_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* The hole (by the index of the block above it) that fits best; count + 1: none. */
+static size_t find_hole(const struct pack *p, uint64_t bytes)
+{
+    size_t best = p->count + 1;
+    uint64_t room = UINT64_MAX;
+    for (size_t i = 0; i <= p->count; i++) {
+        uint64_t free_bytes = hole_end(p, i) - hole_begin(p, i);
+        if (free_bytes >= bytes && free_bytes < room) {
+            room = free_bytes;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* Slide blocks down so that one hole of `bytes` appears: the window whose inner blocks are
+ * smallest. Returns the hole, or count + 1 when even all free bytes together are too few. */
+static enum ebb_status gather(struct pack *p, uint64_t bytes, size_t *hole, struct ebb_error *err)
+{
+    size_t low = 0, best_low = 0, best_high = p->count + 1;
+    uint64_t free_bytes = 0, inside = 0, least = UINT64_MAX;
+    for (size_t high = 0; high <= p->count; high++) { /* holes low..high, blocks low..high-1 */
+        free_bytes += hole_end(p, high) - hole_begin(p, high);
+        inside += high > 0 ? p->blocks[high - 1].end - p->blocks[high - 1].begin : 0;
+        while (low < high && free_bytes - (hole_end(p, low) - hole_begin(p, low)) >= bytes) {
+            free_bytes -= hole_end(p, low) - hole_begin(p, low);
+            inside -= p->blocks[low].end - p->blocks[low].begin;
+            low++;
+        }
+        if (free_bytes >= bytes && inside < least) {
+            least = inside;
+            best_low = low;
+            best_high = high;
+        }
+    }
+    *hole = best_high;
+    for (size_t i = best_low; best_high <= p->count && i < best_high; i++) {
+        struct block *b = &p->blocks[i];
+        uint64_t to = hole_begin(p, i), size = b->end - b->begin;
+        if (to != b->begin)
+            EBB_TRY(plan_add(p->plan, PLAN_MOVE, b->storage, to, 0, err));
+        b->begin = to;
+        b->end = to + size;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status take(struct pack *p, uint64_t bytes, size_t *hole, struct ebb_error *err)
+{
+    *hole = find_hole(p, bytes);
+    if (*hole > p->count)
+        EBB_TRY(gather(p, bytes, hole, err));
+    if (*hole > p->count)
+        return ebb_fail(err, EBB_EINTERNAL, "floor: %llu bytes do not fit under height %llu",
+                        (unsigned long long)bytes, (unsigned long long)p->height);
+    return EBB_OK;
+}
+
+static enum ebb_status put(struct pack *p, size_t step, struct ebb_error *err)
+{
+    uint32_t s = p->game->steps[step].index;
+    const struct floor_storage *st = &p->g->storages[s];
+    if (st->base != PLAN_NOWHERE)
+        return plan_add(p->plan, PLAN_PLACE, s, st->base, 0, err);
+    if (st->bytes == 0)
+        return plan_add(p->plan, PLAN_PLACE, s, 0, 0, err);
+    size_t i;
+    EBB_TRY(take(p, st->bytes, &i, err));
+    size_t end = p->leaves[step];
+    uint64_t at = hole_begin(p, i);
+    bool is_top = i < p->count &&
+                  (i == 0 || apart(p->blocks[i].leaves, end) < apart(p->blocks[i - 1].leaves, end));
+    if (is_top)
+        at = hole_end(p, i) - st->bytes;
+    EBB_TRY(ebb_grow(&p->blocks, &p->capacity, p->count + 1, sizeof *p->blocks, err));
+    memmove(&p->blocks[i + 1], &p->blocks[i], (p->count - i) * sizeof *p->blocks);
+    p->blocks[i] = (struct block){.begin = at, .end = at + st->bytes, .storage = s, .leaves = end};
+    p->count++;
+    return plan_add(p->plan, PLAN_PLACE, s, at, 0, err);
+}
+
+static enum ebb_status remove_block(struct pack *p, uint32_t s, struct ebb_error *err)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        if (p->blocks[i].storage == s) {
+            memmove(&p->blocks[i], &p->blocks[i + 1], (p->count - i - 1) * sizeof *p->blocks);
+            p->count--;
+            break;
+        }
+    }
+    return plan_add(p->plan, PLAN_DROP, s, 0, 0, err);
+}
+
+static enum ebb_status find_ends(struct pack *p, struct ebb_error *err)
+{
+    const struct floor_game *game = p->game;
+    size_t *open = ebb_calloc((size_t)p->g->storage_count + 1, sizeof *open);
+    p->leaves = ebb_calloc(game->count + 1, sizeof *p->leaves);
+    if (!open || !p->leaves) {
+        ebb_free(open);
+        return ebb_no_memory(err, game->count * sizeof *p->leaves);
+    }
+    for (size_t i = 0; i < game->count; i++) {
+        const struct floor_step *step = &game->steps[i];
+        p->leaves[i] = game->count;
+        if (step->act == PLAN_PLACE)
+            open[step->index] = i;
+        else if (step->act == PLAN_DROP)
+            p->leaves[open[step->index]] = i;
+    }
+    ebb_free(open);
+    return EBB_OK;
+}
+
+enum ebb_status planner_floor_pack(const struct floor_graph *g, const struct floor_game *game,
+                                   struct plan *plan, struct ebb_error *err)
+{
+    struct pack p = {.g = g, .game = game, .plan = plan, .height = game->peak_bytes};
+    enum ebb_status status = find_ends(&p, err);
+    for (size_t i = 0; i < game->count && status == EBB_OK; i++) {
+        const struct floor_step *step = &game->steps[i];
+        size_t hole = 0;
+        switch ((enum plan_act)step->act) {
+        case PLAN_PLACE:
+            status = put(&p, i, err);
+            break;
+        case PLAN_DROP:
+            status = remove_block(&p, step->index, err);
+            break;
+        default: /* PLAN_RUN */
+            if (step->extra_bytes)
+                status = take(&p, step->extra_bytes, &hole, err);
+            if (status == EBB_OK)
+                status = plan_add(plan, PLAN_RUN, g->nodes[step->index].op,
+                                  step->extra_bytes ? hole_begin(&p, hole) : 0, 0, err);
+            break;
+        }
+    }
+    ebb_free(p.blocks);
+    ebb_free(p.leaves);
+    return status;
+}
