@@ -13,6 +13,7 @@
 extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
+extern const struct cli_command cli_cmd_model;
 extern const struct cli_command cli_cmd_plan;
 extern const struct cli_command cli_cmd_preview_search;
 extern const struct cli_command cli_cmd_sim;
@@ -23,6 +24,7 @@ extern const struct cli_command cli_cmd_worker;
  * merge. */
 /* clang-format off */
 static const struct cli_command *const commands[] = {
+    &cli_cmd_model,
     &cli_cmd_trace,
     &cli_cmd_sim,
     &cli_cmd_plan,

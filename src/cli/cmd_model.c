@@ -1,0 +1,459 @@
+/* cmd_model.c - ebb model list|show|trace: the zoo. trace is in cmd_model_trace.c. */
+#include "cli/cmd_model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/cmd_trace.h"
+
+/* ---- shared ---------------------------------------------------------------------------------- */
+
+static enum ebb_status set_one(struct nn_config *config, const char *text, struct ebb_error *err)
+{
+    char key[64];
+    const char *eq = strchr(text, '=');
+    if (eq == NULL || eq == text || (size_t)(eq - text) >= sizeof key)
+        return ebb_fail(err, EBB_EINPUT, "--set %s: must be key=value", text);
+    memcpy(key, text, (size_t)(eq - text));
+    key[eq - text] = '\0';
+    return nn_config_set(config, key, eq + 1, err);
+}
+
+enum ebb_status cli_model_config(const char *name, const struct cli_list *set,
+                                 struct nn_config *config, struct ebb_error *err)
+{
+    struct nn_config c;
+    struct ebb_str text;
+    EBB_TRY(nn_config_init(&c, name, err));
+    ebb_str_init(&text);
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < set->count && status == EBB_OK; i++) {
+        if (i > 0 && strchr(set->items[i], '=') == NULL) {
+            ebb_str_addc(&text, ',');
+        } else if (text.length > 0) {
+            status = set_one(&c, ebb_str_c(&text), err);
+            ebb_str_clear(&text);
+        }
+        ebb_str_add(&text, set->items[i]);
+    }
+    if (status == EBB_OK)
+        status = ebb_str_status(&text, err);
+    if (status == EBB_OK && text.length > 0)
+        status = set_one(&c, ebb_str_c(&text), err);
+    ebb_str_fini(&text);
+    if (status == EBB_OK)
+        status = nn_config_check(&c, err);
+    if (status == EBB_OK)
+        *config = c;
+    return status;
+}
+
+enum ebb_status cli_model_precision(const char *text, enum nn_precision *precision,
+                                    struct ebb_error *err)
+{
+    static const char *const names[] = {"fp32", "bf16", "fp16"};
+    for (int i = 0; i < 3; i++)
+        if (strcasecmp(text, names[i]) == 0) {
+            *precision = (enum nn_precision)i;
+            return EBB_OK;
+        }
+    return ebb_fail(err, EBB_EINPUT, "--precision %s: fp32, bf16 or fp16 is possible", text);
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+/* What one option is set to, as it would be written in a file. */
+static void add_value(struct ebb_str *s, const struct nn_config *c, const struct nn_option *o)
+{
+    const unsigned char *at = c->bytes + o->offset;
+    char text[32];
+    int64_t integer;
+    double number;
+    int index;
+    bool flag;
+    struct nn_ints list;
+    switch (o->kind) {
+    case NN_INT:
+        memcpy(&integer, at, sizeof integer);
+        ebb_str_printf(s, "%" PRId64, integer);
+        break;
+    case NN_FLOAT:
+        memcpy(&number, at, sizeof number);
+        ebb_str_add(s, ebb_format_double(number, text, sizeof text));
+        break;
+    case NN_BOOL:
+        memcpy(&flag, at, sizeof flag);
+        ebb_str_add(s, flag ? "true" : "false");
+        break;
+    case NN_NAME:
+        memcpy(&index, at, sizeof index);
+        ebb_str_add(s, o->names[index]);
+        break;
+    case NN_INTS:
+        memcpy(&list, at, sizeof list);
+        for (int64_t i = 0; i < list.count; i++)
+            ebb_str_printf(s, "%s%" PRId64, i ? "," : "", list.v[i]);
+        break;
+    }
+}
+
+static void list_row(struct cli_table *table, const struct nn_model *m, const struct nn_stats *s)
+{
+    char aliases[160] = "";
+    for (size_t k = 0; m->aliases != NULL && m->aliases[k] != NULL; k++) {
+        size_t at = strlen(aliases);
+        snprintf(aliases + at, sizeof aliases - at, "%s%s", at ? ", " : "", m->aliases[k]);
+    }
+    cli_table_cell(table, "%s", m->name);
+    cli_table_cell(table, "%s", nn_task_name(m->task));
+    cli_table_cell(table, "%" PRIu64, s->parameters);
+    cli_table_cell(table, "%s%s%s%s", m->summary, aliases[0] ? " (also " : "", aliases,
+                   aliases[0] ? ")" : "");
+}
+
+static void list_json(struct ebb_json_writer *w, const struct nn_model *m, const struct nn_stats *s)
+{
+    ebb_jsonw_object(w);
+    cli_trace_json_string(w, "name", m->name);
+    ebb_jsonw_key(w, "aliases");
+    ebb_jsonw_array(w);
+    for (size_t k = 0; m->aliases != NULL && m->aliases[k] != NULL; k++)
+        ebb_jsonw_string(w, m->aliases[k]);
+    ebb_jsonw_array_end(w);
+    cli_trace_json_string(w, "task", nn_task_name(m->task));
+    cli_trace_json_string(w, "summary", m->summary);
+    cli_trace_json_uint(w, "parameters", s->parameters);
+    ebb_jsonw_object_end(w);
+}
+
+static int run_list(int argc, char **argv)
+{
+    static const char *const headers[] = {"model", "task", "parameters", "what it is"};
+    bool as_json = false;
+    const struct cli_option options[] = {
+        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object per line"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb model list [OPTION...]",
+        .description = "Lists the models, their tasks and the number of their parameters at the "
+                       "default size.\n\nExample:\n  ebb model list\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options};
+    struct cli_args args;
+    struct ebb_error err;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    struct cli_table *table = cli_table_create(headers, 4);
+    code = 0;
+    for (size_t i = 0; i < nn_model_count() && code == 0; i++) {
+        const struct nn_model *m = nn_model_at(i);
+        struct nn_config c;
+        struct nn_stats s;
+        if (nn_config_init(&c, m->name, &err) != EBB_OK ||
+            nn_model_stats(&c, 2, NN_FP32, NULL, &s, &err) != EBB_OK) {
+            code = cli_report(&err);
+        } else if (as_json) {
+            struct ebb_str out;
+            struct ebb_json_writer w;
+            ebb_str_init(&out);
+            ebb_jsonw_init(&w, &out, 0);
+            list_json(&w, m, &s);
+            code = cli_trace_print_json(&out);
+        } else if (table != NULL) {
+            list_row(table, m, &s);
+        }
+    }
+    if (table != NULL && !as_json && code == 0)
+        cli_table_print(table, stdout);
+    cli_table_destroy(table);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- show ------------------------------------------------------------------------------------ */
+
+struct show {
+    struct nn_config config;
+    enum nn_precision precision;
+    int64_t batch;
+    bool is_all, as_json;
+    struct tensor_session *s;
+    struct nn_builder b;
+    struct nn_output outputs[NN_PORTS];
+    size_t output_count;
+    struct nn_stats stats;
+};
+
+static const char *const role_names[] = {"weight", "bias", "norm", "embedding", "buffer"};
+
+static uint64_t layer_parameters(const struct show *p, const struct nn_layer *l)
+{
+    uint64_t n = 0;
+    for (uint32_t i = l->first_item; i < l->end_item; i++)
+        if (nn_item_at(&p->b, i)->role != NN_BUFFER)
+            n += (uint64_t)tensor_count(&nn_item_at(&p->b, i)->view);
+    return n;
+}
+
+static double layer_flops(const struct show *p, const struct nn_layer *l)
+{
+    double n = 0;
+    for (uint32_t i = l->first_node; i < l->end_node; i++)
+        n += nn_node_flops(p->s, i);
+    return n;
+}
+
+static uint64_t bytes_of(const struct tensor_view *v)
+{
+    return (uint64_t)tensor_count(v) * tensor_dtype_bytes((enum tensor_dtype)v->dtype);
+}
+
+static void show_options(const struct show *p)
+{
+    static const char *const headers[] = {"option", "value", "what it is"};
+    struct cli_table *table = cli_table_create(headers, 3);
+    const struct nn_model *m = p->config.model;
+    for (size_t i = 0; table != NULL && i < m->option_count; i++) {
+        struct ebb_str value;
+        ebb_str_init(&value);
+        add_value(&value, &p->config, &m->options[i]);
+        cli_table_cell(table, "%s", m->options[i].name);
+        cli_table_cell(table, "%s", ebb_str_c(&value));
+        cli_table_cell(table, "%s", m->options[i].help);
+        ebb_str_fini(&value);
+    }
+    if (table != NULL)
+        cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+static void show_layers(const struct show *p)
+{
+    static const char *const headers[] = {"layer",      "kind",  "output",
+                                          "parameters", "GFLOP", "bytes"};
+    struct cli_table *table = cli_table_create(headers, 6);
+    for (size_t i = 0; table != NULL && i < nn_layer_count(&p->b); i++) {
+        const struct nn_layer *l = nn_layer_at(&p->b, i);
+        const struct tensor_view *v = tensor_view_of(p->s, l->out);
+        uint64_t parameters = layer_parameters(p, l);
+        double flops = layer_flops(p, l);
+        char shape[96], bytes[32];
+        if (!p->is_all && parameters == 0 && !(flops > 0))
+            continue;
+        cli_table_cell(table, "%s", l->name);
+        cli_table_cell(table, "%s", l->kind);
+        cli_table_cell(table, "%s", tensor_shape_text(v, shape, sizeof shape));
+        cli_table_cell(table, "%" PRIu64, parameters);
+        cli_table_cell(table, "%.3f", flops / 1e9);
+        cli_table_cell(table, "%s", ebb_format_bytes(bytes_of(v), bytes, sizeof bytes));
+    }
+    if (table != NULL)
+        cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+static void show_text(const struct show *p)
+{
+    const struct nn_stats *s = &p->stats;
+    char a[32], b[32], c[32];
+    printf("%s: %s\n\n", p->config.model->name, p->config.model->summary);
+    show_options(p);
+    printf("\n");
+    show_layers(p);
+    printf("\n%" PRIu64 " parameters, %s; buffers %s; inputs %s at batch %" PRId64 "\n",
+           s->parameters, ebb_format_bytes(s->parameter_bytes, a, sizeof a),
+           ebb_format_bytes(s->buffer_bytes, b, sizeof b),
+           ebb_format_bytes(s->input_bytes, c, sizeof c), p->batch);
+    printf("forward %.3f GFLOP, backward %.3f GFLOP, %" PRIu64 " ops\n", s->forward_flops / 1e9,
+           s->backward_flops / 1e9, s->ops);
+    printf("activations: %s made by the forward pass, %s kept for the backward pass\n",
+           ebb_format_bytes(s->forward_bytes, a, sizeof a),
+           ebb_format_bytes(s->saved_bytes, b, sizeof b));
+}
+
+static void json_shape(struct ebb_json_writer *w, const struct tensor_view *v)
+{
+    ebb_jsonw_key(w, "shape");
+    ebb_jsonw_array(w);
+    for (int d = 0; d < v->rank; d++)
+        ebb_jsonw_int(w, v->dims[d]);
+    ebb_jsonw_array_end(w);
+}
+
+static void json_items(const struct show *p, struct ebb_json_writer *w)
+{
+    ebb_jsonw_key(w, "items");
+    ebb_jsonw_array(w);
+    for (size_t i = 0; i < nn_item_count(&p->b); i++) {
+        const struct nn_item *item = nn_item_at(&p->b, i);
+        ebb_jsonw_object(w);
+        cli_trace_json_string(w, "name", item->name);
+        json_shape(w, &item->view);
+        cli_trace_json_string(w, "role", role_names[item->role]);
+        ebb_jsonw_key(w, "trained");
+        ebb_jsonw_bool(w, item->is_trained);
+        ebb_jsonw_key(w, "decay");
+        ebb_jsonw_bool(w, item->has_decay);
+        ebb_jsonw_object_end(w);
+    }
+    ebb_jsonw_array_end(w);
+}
+
+static void json_layers(const struct show *p, struct ebb_json_writer *w)
+{
+    ebb_jsonw_key(w, "layers");
+    ebb_jsonw_array(w);
+    for (size_t i = 0; i < nn_layer_count(&p->b); i++) {
+        const struct nn_layer *l = nn_layer_at(&p->b, i);
+        ebb_jsonw_object(w);
+        cli_trace_json_string(w, "name", l->name);
+        cli_trace_json_string(w, "kind", l->kind);
+        json_shape(w, tensor_view_of(p->s, l->out));
+        cli_trace_json_uint(w, "parameters", layer_parameters(p, l));
+        ebb_jsonw_key(w, "flops");
+        ebb_jsonw_double(w, layer_flops(p, l));
+        cli_trace_json_uint(w, "bytes", bytes_of(tensor_view_of(p->s, l->out)));
+        ebb_jsonw_object_end(w);
+    }
+    ebb_jsonw_array_end(w);
+}
+
+static int show_json(const struct show *p)
+{
+    const struct nn_stats *s = &p->stats;
+    const struct nn_model *m = p->config.model;
+    struct ebb_str out, value;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_str_init(&value);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    cli_trace_json_string(&w, "name", m->name);
+    cli_trace_json_string(&w, "task", nn_task_name(m->task));
+    ebb_jsonw_key(&w, "options");
+    ebb_jsonw_object(&w);
+    for (size_t i = 0; i < m->option_count; i++) {
+        ebb_str_clear(&value);
+        add_value(&value, &p->config, &m->options[i]);
+        cli_trace_json_string(&w, m->options[i].name, ebb_str_c(&value));
+    }
+    ebb_jsonw_object_end(&w);
+    cli_trace_json_uint(&w, "batch", (uint64_t)p->batch);
+    cli_trace_json_uint(&w, "parameters", s->parameters);
+    cli_trace_json_uint(&w, "trained_parameters", s->trained_parameters);
+    cli_trace_json_uint(&w, "parameter_bytes", s->parameter_bytes);
+    cli_trace_json_uint(&w, "buffer_bytes", s->buffer_bytes);
+    cli_trace_json_uint(&w, "input_bytes", s->input_bytes);
+    ebb_jsonw_key(&w, "forward_flops");
+    ebb_jsonw_double(&w, s->forward_flops);
+    ebb_jsonw_key(&w, "backward_flops");
+    ebb_jsonw_double(&w, s->backward_flops);
+    cli_trace_json_uint(&w, "forward_bytes", s->forward_bytes);
+    cli_trace_json_uint(&w, "saved_bytes", s->saved_bytes);
+    cli_trace_json_uint(&w, "ops", s->ops);
+    json_items(p, &w);
+    json_layers(p, &w);
+    ebb_jsonw_object_end(&w);
+    ebb_str_fini(&value);
+    return cli_trace_print_json(&out);
+}
+
+static int show(struct show *p)
+{
+    struct ebb_error err;
+    tensor_id inputs[NN_PORTS];
+    int code = 1;
+    if (nn_model_stats(&p->config, p->batch, p->precision, NULL, &p->stats, &err) != EBB_OK ||
+        tensor_session_create(&p->s, NULL, &err) != EBB_OK)
+        return cli_report(&err);
+    nn_builder_init(&p->b, p->s, &(struct nn_mode){.is_training = true, .precision = p->precision});
+    if (nn_leaves(&p->b, &p->config, p->batch, inputs, &err) != EBB_OK ||
+        nn_build(&p->b, &p->config, inputs, p->outputs, &p->output_count, &err) != EBB_OK) {
+        code = cli_report(&err);
+    } else if (p->as_json) {
+        code = show_json(p);
+    } else {
+        show_text(p);
+        code = 0;
+    }
+    nn_builder_fini(&p->b);
+    tensor_session_destroy(p->s);
+    return code;
+}
+
+static int run_show(int argc, char **argv)
+{
+    struct show p = {.batch = 1};
+    const char *precision = "fp32";
+    struct cli_list set = {0};
+    const struct cli_option options[] = {
+        {.name = "batch",
+         .letter = 'b',
+         .kind = CLI_INT,
+         .target = &p.batch,
+         .value = "N",
+         .help = "samples of one step; default 1"},
+        {.name = "set",
+         .letter = 's',
+         .kind = CLI_LIST,
+         .target = &set,
+         .value = "KEY=VALUE",
+         .help = "an option of the model; repeatable; lists as 1,2,3"},
+        {.name = "precision",
+         .kind = CLI_STRING,
+         .target = &precision,
+         .value = "P",
+         .help = "fp32, bf16 or fp16; default fp32"},
+        {.name = "all",
+         .kind = CLI_FLAG,
+         .target = &p.is_all,
+         .help = "also layers without parameters and products"},
+        {.name = "json", .kind = CLI_FLAG, .target = &p.as_json, .help = "one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb model show NAME [OPTION...]",
+        .description =
+            "Shows a model: its options, its layers with parameters, work and bytes, and what one\n"
+            "training step needs at a batch. Nothing is allocated: any size is shown at once.\n\n"
+            "Examples:\n"
+            "  ebb model show resnet50 --batch 8\n"
+            "  ebb model show GPT_175B\n"
+            "  ebb model show cifar_resnet20 --set blocks=1,1,1 --set planes=8\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1};
+    struct cli_args args;
+    struct ebb_error err;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    if (p.batch < 1 || p.batch > 1 << 24)
+        code = cli_usage_error("--batch %" PRId64 ": 1 to %d is possible", p.batch, 1 << 24);
+    else if (cli_model_precision(precision, &p.precision, &err) != EBB_OK ||
+             cli_model_config(args.positional[0], &set, &p.config, &err) != EBB_OK)
+        code = cli_report(&err);
+    else
+        code = show(&p);
+    cli_args_fini(&args);
+    return code;
+}
+
+static const struct cli_command cmd_list = {
+    .name = "list", .summary = "all models and their sizes", .run = run_list};
+static const struct cli_command cmd_show = {
+    .name = "show", .summary = "layers, parameters, work and bytes of one model", .run = run_show};
+
+static int run_model(int argc, char **argv)
+{
+    static const struct cli_command *const verbs[] = {&cmd_list, &cmd_show, &cli_cmd_model_trace};
+    return cli_dispatch("ebb model", verbs, sizeof verbs / sizeof *verbs, argc, argv);
+}
+
+const struct cli_command cli_cmd_model = {
+    .name = "model", .summary = "list, show and trace the built-in models", .run = run_model};

@@ -1,0 +1,17 @@
+/* cmd_model.h - what the verbs of `ebb model` share. */
+#ifndef EBB_CLI_CMD_MODEL_H
+#define EBB_CLI_CMD_MODEL_H
+
+#include "base/status.h"
+#include "cli/cli.h"
+#include "nn/nn.h"
+
+extern const struct cli_command cli_cmd_model, cli_cmd_model_trace;
+
+/* NAME and the items of --set; "a=1,2" arrives in two pieces and is put together again. */
+enum ebb_status cli_model_config(const char *name, const struct cli_list *set,
+                                 struct nn_config *config, struct ebb_error *err);
+enum ebb_status cli_model_precision(const char *text, enum nn_precision *precision,
+                                    struct ebb_error *err);
+
+#endif

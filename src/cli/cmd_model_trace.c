@@ -1,0 +1,266 @@
+/* cmd_model_trace.c - ebb model trace: one training step of a model as a trace file. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/str.h"
+#include "cli/cmd_model.h"
+#include "cli/cmd_trace.h"
+#include "grad/grad.h"
+#include "optim/optim.h"
+
+struct job {
+    struct nn_config config;
+    enum nn_precision precision;
+    struct optim_config optim;
+    int64_t batch, threads;
+    bool is_forward; /* no backward pass, evaluation mode */
+    const char *file;
+    struct tensor_session *s;
+    struct nn_builder b;
+    tensor_id *weights, *grads;
+};
+
+static enum ebb_status add_updates(struct job *j, size_t count, struct ebb_error *err)
+{
+    size_t states = optim_state_count(&j->optim);
+    tensor_id scalars =
+        tensor_leaf(j->s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, "scalars");
+    tensor_set_phase(j->s, TRACE_UPDATE);
+    for (size_t i = 0; i < count; i++) {
+        const struct tensor_view v = *tensor_view_of(j->s, j->weights[i]);
+        tensor_id state[OPS_UPDATE_STATES], out[1 + OPS_UPDATE_STATES];
+        if (j->grads[i].v == 0) /* no loss reaches it */
+            continue;
+        for (size_t k = 0; k < states; k++)
+            state[k] =
+                tensor_leaf(j->s, TENSOR_F32, v.rank, v.dims, optim_state_name(&j->optim, k));
+        ops_update(j->s, j->optim.kind, optim_flags(&j->optim), scalars, j->grads[i], j->weights[i],
+                   state, states, out);
+        for (size_t k = 0; k <= states; k++)
+            tensor_keep(j->s, out[k]);
+    }
+    return tensor_status(j->s, err);
+}
+
+static enum ebb_status add_backward(struct job *j, tensor_id loss, struct ebb_error *err)
+{
+    size_t n = nn_item_count(&j->b), count = 0;
+    j->weights = ebb_calloc(n + 1, sizeof *j->weights);
+    j->grads = ebb_calloc(n + 1, sizeof *j->grads);
+    if (j->weights == NULL || j->grads == NULL)
+        return ebb_no_memory(err, n * sizeof *j->grads);
+    for (size_t i = 0; i < n; i++)
+        if (nn_item_at(&j->b, i)->is_trained)
+            j->weights[count++] = nn_item_at(&j->b, i)->leaf;
+    EBB_TRY(grad_backward(j->s, &loss, NULL, 1, j->weights, count, j->grads, err));
+    return add_updates(j, count, err);
+}
+
+static enum ebb_status make(struct job *j, struct trace **trace, struct ebb_error *err)
+{
+    tensor_id inputs[NN_PORTS], targets[NN_PORTS] = {{0}};
+    struct nn_output outputs[NN_PORTS];
+    size_t n = 0;
+    char name[128];
+    EBB_TRY(nn_leaves(&j->b, &j->config, j->batch, inputs, err));
+    EBB_TRY(nn_build(&j->b, &j->config, inputs, outputs, &n, err));
+    if (j->is_forward) {
+        for (size_t i = 0; i < n; i++)
+            tensor_keep(j->s, ops_contiguous(j->s, outputs[i].id));
+    } else {
+        tensor_id loss = nn_loss(&j->b, outputs, n, targets);
+        EBB_TRY(tensor_status(j->s, err));
+        EBB_TRY(add_backward(j, loss, err));
+        tensor_keep(j->s, loss);
+        for (size_t i = 0; i < nn_item_count(&j->b); i++)
+            if (nn_item_at(&j->b, i)->id.v != nn_item_at(&j->b, i)->leaf.v)
+                tensor_keep(j->s, nn_item_at(&j->b, i)->id);
+    }
+    snprintf(name, sizeof name, "%s, batch %" PRId64, j->config.model->name, j->batch);
+    return tensor_finish(j->s, name, trace, err);
+}
+
+static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *ops,
+                            struct ebb_error *err)
+{
+    struct trace *trace = NULL;
+    void *backend = NULL;
+    enum ebb_status status = EBB_OK;
+    if (j->threads > 0)
+        status = ops_backend_create(&backend, (int)j->threads, err);
+    if (status == EBB_OK)
+        status = tensor_session_create(&j->s, backend, err);
+    if (status != EBB_OK)
+        goto out;
+    nn_builder_init(&j->b, j->s,
+                    &(struct nn_mode){.is_training = !j->is_forward, .precision = j->precision});
+    status = make(j, &trace, err);
+    if (status == EBB_OK)
+        status = trace_stats_compute(trace, stats, err);
+    if (status == EBB_OK)
+        status = trace_write_native(trace, j->file, err);
+    if (status == EBB_OK)
+        *ops = trace->op_count;
+    if (trace != NULL)
+        trace_destroy(trace);
+    nn_builder_fini(&j->b);
+out:
+    ebb_free(j->weights);
+    ebb_free(j->grads);
+    tensor_session_destroy(j->s);
+    if (backend != NULL)
+        ops_backend_destroy(backend);
+    return status;
+}
+
+/* --opt KEY=VALUE as a mapping; the rate changes no trace, so it has a default. */
+static enum ebb_status parse_optimizer(const char *name, const struct cli_list *list,
+                                       struct optim_config *config, struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    const struct ebb_doc_node *map = NULL;
+    struct ebb_str text;
+    bool has_rate = false;
+    ebb_str_init(&text);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *eq = strchr(list->items[i], '=');
+        has_rate = has_rate || strncmp(list->items[i], "lr=", 3) == 0;
+        if (eq == NULL) { /* the rest of a list: goes before the bracket */
+            text.length -= text.length > 2 ? 2 : 0;
+            ebb_str_printf(&text, ", %s]\n", list->items[i]);
+            continue;
+        }
+        bool is_list = i + 1 < list->count && strchr(list->items[i + 1], '=') == NULL;
+        ebb_str_printf(&text, "%.*s: %s%s%s\n", (int)(eq - list->items[i]), list->items[i],
+                       is_list ? "[" : "", eq + 1, is_list ? "]" : "");
+    }
+    if (!has_rate)
+        ebb_str_add(&text, "lr: 0.001\n");
+    ebb_arena_init(&arena);
+    enum ebb_status status = ebb_str_status(&text, err);
+    if (status == EBB_OK)
+        status = ebb_doc_parse_yaml(&arena, "--opt", ebb_str_c(&text), text.length, &map, err);
+    if (status == EBB_OK)
+        status = optim_parse(name, map, config, err);
+    ebb_arena_fini(&arena);
+    ebb_str_fini(&text);
+    return status;
+}
+
+static int print_saved(const struct job *j, const struct trace_stats *s, uint32_t ops, bool as_json)
+{
+    if (!as_json) {
+        char peak[32], time[32];
+        printf("%s: %s, batch %" PRId64 ", %u ops, %s of compute, %s without a limit\n", j->file,
+               j->config.model->name, j->batch, ops, ebb_format_ns(s->base_ns, time, sizeof time),
+               ebb_format_bytes(s->baseline_bytes, peak, sizeof peak));
+        return 0;
+    }
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    cli_trace_json_string(&w, "file", j->file);
+    cli_trace_json_string(&w, "name", j->config.model->name);
+    cli_trace_json_uint(&w, "batch", (uint64_t)j->batch);
+    cli_trace_json_uint(&w, "ops", ops);
+    cli_trace_json_uint(&w, "base_ns", s->base_ns);
+    cli_trace_json_uint(&w, "baseline_bytes", s->baseline_bytes);
+    ebb_jsonw_object_end(&w);
+    return cli_trace_print_json(&out);
+}
+
+static int run(int argc, char **argv)
+{
+    struct job j = {.batch = 1, .threads = 1};
+    const char *precision = "fp32", *optimizer = "SGD";
+    struct cli_list set = {0}, opt = {0};
+    bool as_json = false;
+    const struct cli_option options[] = {
+        {.name = "output",
+         .letter = 'o',
+         .kind = CLI_STRING,
+         .target = &j.file,
+         .value = "FILE",
+         .help = "native trace file to write"},
+        {.name = "batch",
+         .letter = 'b',
+         .kind = CLI_INT,
+         .target = &j.batch,
+         .value = "N",
+         .help = "samples of the step; default 1"},
+        {.name = "set",
+         .letter = 's',
+         .kind = CLI_LIST,
+         .target = &set,
+         .value = "KEY=VALUE",
+         .help = "an option of the model; repeatable; lists as 1,2,3"},
+        {.name = "optimizer",
+         .kind = CLI_STRING,
+         .target = &optimizer,
+         .value = "NAME",
+         .help = "whose updates and states end the step; default SGD"},
+        {.name = "opt",
+         .kind = CLI_LIST,
+         .target = &opt,
+         .value = "KEY=VALUE",
+         .help = "an argument of the optimizer, for example momentum=0.9; repeatable"},
+        {.name = "precision",
+         .kind = CLI_STRING,
+         .target = &precision,
+         .value = "P",
+         .help = "fp32, bf16 or fp16; default fp32"},
+        {.name = "threads",
+         .kind = CLI_INT,
+         .target = &j.threads,
+         .value = "N",
+         .help = "for which kernels choose their workspaces; default 1;\n0: no kernels, no "
+                 "workspaces"},
+        {.name = "forward",
+         .kind = CLI_FLAG,
+         .target = &j.is_forward,
+         .help = "only the forward pass, as in evaluation"},
+        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb model trace NAME -o FILE [OPTION...]",
+        .description =
+            "Writes the trace of one training step of a model: forward, loss, backward, update.\n"
+            "No weight takes memory. `ebb trace`, `ebb sim` and `ebb plan` read the file.\n\n"
+            "Examples:\n"
+            "  ebb model trace resnet50 --batch 8 --opt momentum=0.9 -o resnet50.trace\n"
+            "  ebb model trace gpt2_124M --set length=256 --batch 2 --optimizer AdamW -o "
+            "gpt2.trace\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1};
+    struct cli_args args;
+    struct ebb_error err;
+    struct trace_stats stats;
+    uint32_t ops = 0;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    if (j.file == NULL)
+        code = cli_usage_error("-o FILE is missing: where should the trace go?");
+    else if (j.batch < 1 || j.batch > 1 << 24)
+        code = cli_usage_error("--batch %" PRId64 ": 1 to %d is possible", j.batch, 1 << 24);
+    else if (j.threads < 0 || j.threads > 4096)
+        code = cli_usage_error("--threads %" PRId64 ": 0 to 4096 is possible", j.threads);
+    else if (cli_model_precision(precision, &j.precision, &err) != EBB_OK ||
+             parse_optimizer(optimizer, &opt, &j.optim, &err) != EBB_OK ||
+             cli_model_config(args.positional[0], &set, &j.config, &err) != EBB_OK ||
+             save(&j, &stats, &ops, &err) != EBB_OK)
+        code = cli_report(&err);
+    else
+        code = print_saved(&j, &stats, ops, as_json);
+    cli_args_fini(&args);
+    return code;
+}
+
+const struct cli_command cli_cmd_model_trace = {
+    .name = "trace", .summary = "one training step of a model as a trace file", .run = run};
