@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "cli/train_file.h"
 #include "exp/exp.h"
 
 /* ---- validate ---------------------------------------------------------------------------- */
@@ -87,8 +88,10 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
     struct ebb_error err = {0};
     struct exp_config config = {0};
     struct exp_report report = {0};
-    struct exp_config_options options = {
-        .file_name = path, .template_name = o->template_path, .default_seed = -1};
+    struct exp_config_options options = {.file_name = path,
+                                         .template_name = o->template_path,
+                                         .default_seed = -1,
+                                         .check_section = cli_check_training};
     if (o->template_path &&
         ebb_doc_load(arena, o->template_path, &options.template_root, &err) != EBB_OK) {
         int code = cli_report(&err);

@@ -1,24 +1,10 @@
-/* cmd_worker.c - ebb worker: the process of one trial, started by a master.
- *
- * The built-in tasks join the table below when the training program fills theirs. */
+/* cmd_worker.c - ebb worker: the process of one trial, started by a master. */
 #include "cli/cli.h"
 
 #include <string.h>
 
+#include "train/train.h"
 #include "worker/worker.h"
-
-/* Tasks of `ebb:<task>`. NULL-terminated. */
-static const struct worker_trial *const builtin[] = {
-    NULL,
-};
-
-static const struct worker_trial *find_builtin(const char *task)
-{
-    for (size_t i = 0; builtin[i] != NULL; i++)
-        if (strcmp(builtin[i]->name, task) == 0)
-            return builtin[i];
-    return NULL;
-}
 
 static int run_trial(const struct worker_trial *trial, const char *entrypoint)
 {
@@ -71,7 +57,7 @@ static int run(int argc, char **argv)
     if (strncmp(entrypoint, "ebb:", 4) != 0) {
         code = run_library(entrypoint);
     } else {
-        const struct worker_trial *trial = find_builtin(entrypoint + 4);
+        const struct worker_trial *trial = train_worker(entrypoint + 4);
         code = trial != NULL ? run_trial(trial, entrypoint)
                              : (cli_usage_error("%s: this build cannot train it", entrypoint), 1);
     }

@@ -13,17 +13,21 @@
 extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
+extern const struct cli_command cli_cmd_explain;
 extern const struct cli_command cli_cmd_model;
 extern const struct cli_command cli_cmd_plan;
 extern const struct cli_command cli_cmd_preview_search;
 extern const struct cli_command cli_cmd_sim;
 extern const struct cli_command cli_cmd_trace;
+extern const struct cli_command cli_cmd_train;
 extern const struct cli_command cli_cmd_worker;
 
 /* In the order of the help page: what a newcomer needs first. One row a line, so that additions
  * merge. */
 /* clang-format off */
 static const struct cli_command *const commands[] = {
+    &cli_cmd_train,
+    &cli_cmd_explain,
     &cli_cmd_model,
     &cli_cmd_trace,
     &cli_cmd_sim,

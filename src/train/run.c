@@ -132,15 +132,19 @@ static void add_report(struct train_trial *t, const struct exec_report *r)
 }
 
 static enum ebb_status load_batch(struct train_trial *t, struct train_batch *batch,
-                                  struct ebb_error *err)
+                                  const struct train_step **step, struct ebb_error *err)
 {
     struct data_batch b;
     uint64_t start = ebb_clock_ns();
+    *step = &t->main;
     batch->records = t->config.batch_size;
     if (!t->loader)
         return EBB_OK;
     EBB_TRY(data_loader_next(t->loader, t->fields, &b, err));
-    if (b.count != (size_t)t->config.batch_size)
+    batch->records = (int64_t)b.count;
+    if (t->tail_batch && (int64_t)b.count == t->tail_batch)
+        *step = &t->tail;
+    else if (b.count != (size_t)t->config.batch_size)
         return ebb_fail(err, EBB_EINTERNAL, "the loader gave %zu samples instead of %" PRId64,
                         b.count, t->config.batch_size);
     batch->is_epoch_end = b.is_last;
@@ -176,10 +180,10 @@ static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
     return EBB_OK;
 }
 
-static enum ebb_status run_micro(struct train_trial *t, struct train_batch *batch,
-                                 struct ebb_error *err)
+static enum ebb_status run_micro(struct train_trial *t, const struct train_step *step,
+                                 struct train_batch *batch, struct ebb_error *err)
 {
-    struct train_pass pass = {.trial = t, .step = &t->main, .number = t->batches};
+    struct train_pass pass = {.trial = t, .step = step, .number = t->batches};
     struct exec_report report = {0};
     pass.scalars[0] = -1; /* adds: w - (-1) g */
     pass.scalars[3] = 1;
@@ -193,10 +197,10 @@ static enum ebb_status run_micro(struct train_trial *t, struct train_batch *batc
     return batch->is_update ? apply(t, &pass, batch, err) : EBB_OK;
 }
 
-static enum ebb_status run_step(struct train_trial *t, struct train_batch *batch,
-                                struct ebb_error *err)
+static enum ebb_status run_step(struct train_trial *t, const struct train_step *step,
+                                struct train_batch *batch, struct ebb_error *err)
 {
-    struct train_pass pass = {.trial = t, .step = &t->main, .number = t->batches};
+    struct train_pass pass = {.trial = t, .step = step, .number = t->batches};
     struct exec_report report = {0};
     EBB_TRY(begin_update(t, &pass, &batch->rate, err));
     EBB_TRY(train_pass_run(&pass, &report, err));
@@ -211,9 +215,10 @@ enum ebb_status train_trial_batch(struct train_trial *t, struct train_batch *bat
                                   struct ebb_error *err)
 {
     uint64_t start = ebb_clock_ns();
+    const struct train_step *step;
     *batch = (struct train_batch){.norm = NAN};
-    EBB_TRY(load_batch(t, batch, err));
-    EBB_TRY(t->has_gradients ? run_micro(t, batch, err) : run_step(t, batch, err));
+    EBB_TRY(load_batch(t, batch, &step, err));
+    EBB_TRY(t->has_gradients ? run_micro(t, step, batch, err) : run_step(t, step, batch, err));
     t->batches++;
     if (batch->is_update && !batch->is_skipped)
         t->updates++;

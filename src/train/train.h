@@ -201,6 +201,41 @@ int train_store_threads(const char *folder);
 /* ---- what memory goes where ------------------------------------------------------------------
  */
 
+enum train_kind {
+    TRAIN_KIND_WEIGHTS, /* and buffers */
+    TRAIN_KIND_STATES,  /* of the optimizer; kept gradients too */
+    TRAIN_KIND_INPUTS,
+    TRAIN_KIND_ACTIVATIONS, /* made by the forward pass */
+    TRAIN_KIND_GRADIENTS,   /* made by the backward pass and the update */
+    TRAIN_KIND_WORKSPACE,
+    TRAIN_KINDS
+};
+extern const char *const train_kind_names[TRAIN_KINDS];
+
+struct train_layer { /* what one layer has in memory at the peak */
+    const char *name;
+    uint64_t kinds[TRAIN_KINDS], bytes;
+};
+
+struct train_moment { /* one op of the step */
+    uint64_t kinds[TRAIN_KINDS];
+};
+
+/* Bytes of a training step that keeps everything, in units of 256. All in the arena. */
+struct train_explained {
+    uint64_t kinds[TRAIN_KINDS], peak_bytes; /* at the peak */
+    uint32_t peak_op;
+    const char *peak_name, *peak_layer;
+    enum trace_phase peak_phase;
+    struct train_layer *layers; /* largest first */
+    size_t layer_count;
+    struct train_moment *moments; /* per op of the trace */
+    size_t moment_count;
+    uint64_t batch_bytes; /* of the peak: grows with the batch */
+};
+enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_arena *arena,
+                                    struct train_explained *explained, struct ebb_error *err);
+
 /* The training step of a file as a trace, without data files, memory or kernels. */
 enum ebb_status train_trace_from_config(const struct train_config *config, struct trace **trace,
                                         struct ebb_error *err);

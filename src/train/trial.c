@@ -49,20 +49,23 @@ static enum ebb_status open_data(struct train_trial *t, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* Before the programs: how many samples the last batch of an epoch has depends on it. */
 static enum ebb_status open_loader(struct train_trial *t, struct ebb_error *err)
 {
-    struct data_loader_options o = {.split = DATA_TRAIN,
-                                    .batch = (size_t)t->config.batch_size,
-                                    .order = DATA_SHUFFLE,
-                                    .seed = t->config.seed,
-                                    .drop_last = true,
-                                    .workers = t->options.workers < 0 ? 1 : t->options.workers};
-    if (t->info->count[DATA_TRAIN] < (uint64_t)t->config.batch_size)
+    struct data_loader_options o;
+    uint64_t samples = t->info->count[DATA_TRAIN], batch = (uint64_t)t->config.batch_size;
+    data_loader_options_of(t->set, DATA_TRAIN, &o);
+    o.batch = (size_t)batch;
+    o.seed = t->config.seed;
+    if (t->options.workers >= 0)
+        o.workers = t->options.workers;
+    if (samples == 0 || (o.drop_last && samples < batch))
         return ebb_fail(err, EBB_EINPUT,
-                        "data %s has %" PRIu64 " training samples, less than one batch of %" PRId64,
-                        t->info->name, t->info->count[DATA_TRAIN], t->config.batch_size);
+                        "data %s has %" PRIu64 " training samples, less than one batch of %" PRIu64,
+                        t->info->name, samples, batch);
     EBB_TRY(data_loader_create(t->set, &o, &t->loader, err));
     t->epoch_batches = (int64_t)data_loader_batches(t->loader);
+    t->tail_batch = o.drop_last ? 0 : (int64_t)(data_loader_samples(t->loader) % batch);
     return EBB_OK;
 }
 
@@ -125,6 +128,10 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
                         "model %s makes its own inputs: the section 'data' has no use",
                         t->net.model->name);
     EBB_TRY(add_step(t, &t->main, err));
+    if (t->tail_batch) {
+        EBB_TRY(build_step(t, t->main.kind, t->tail_batch, &t->tail, err));
+        EBB_TRY(add_step(t, &t->tail, err));
+    }
     if (t->has_gradients) {
         EBB_TRY(build_step(t, TRAIN_APPLY, 1, &t->apply, err));
         EBB_TRY(add_step(t, &t->apply, err));
@@ -223,13 +230,13 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     EBB_TRY(open_data(t, err));
     EBB_TRY(nn_config_check(&t->net, err));
     EBB_TRY(train_engine_create(&t->engine, &o, err));
+    if (t->set && !t->options.is_dry)
+        EBB_TRY(open_loader(t, err));
     EBB_TRY(make_programs(t, err));
     if (t->options.is_dry)
         return EBB_OK;
-    if (t->set) {
-        EBB_TRY(open_loader(t, err));
+    if (t->set)
         EBB_TRY(stage(t, err));
-    }
     return initialize(t, err);
 }
 
@@ -267,6 +274,7 @@ void train_trial_destroy(struct train_trial *t)
         ebb_free(t->fields[f]);
     trace_destroy(t->main.trace);
     trace_destroy(t->apply.trace);
+    trace_destroy(t->tail.trace);
     trace_destroy(t->eval.trace);
     trace_destroy(t->rest.trace);
     train_engine_destroy(t->engine);
@@ -322,7 +330,7 @@ static uint64_t median(const struct train_trial *t)
 void train_trial_state(const struct train_trial *t, struct train_state *state)
 {
     const struct train_program_info *main = train_program_info(t->main.program);
-    const struct train_step *steps[] = {&t->main, &t->apply, &t->eval, &t->rest};
+    const struct train_step *steps[] = {&t->main, &t->tail, &t->apply, &t->eval, &t->rest};
     struct data_stats stats = {0};
     memset(state, 0, sizeof *state);
     state->updates = t->updates;
@@ -365,7 +373,7 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
 enum ebb_status train_trial_floor(struct train_trial *t, uint64_t *floor_bytes,
                                   struct ebb_error *err)
 {
-    struct train_step *steps[] = {&t->main, &t->apply, &t->eval, &t->rest};
+    struct train_step *steps[] = {&t->main, &t->tail, &t->apply, &t->eval, &t->rest};
     uint64_t most = 0;
     for (size_t i = 0; i < sizeof steps / sizeof *steps && !t->floor_bytes; i++) {
         uint64_t bytes = 0;

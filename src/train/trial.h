@@ -24,6 +24,8 @@ struct train_trial {
     int input_fields[NN_PORTS], target_fields[NN_PORTS]; /* -1: generated, or zeros */
     struct train_engine *engine;
     struct train_step main, apply; /* STEP, or MICRO and APPLY */
+    struct train_step tail;        /* as main, for the last batch of an epoch */
+    int64_t tail_batch;            /* its samples; 0: whole batches only */
     struct train_step eval, rest;  /* whole validation batches, and the last one */
     bool has_apply, has_eval, has_rest;
     bool has_gradients, is_scaled;
@@ -47,8 +49,8 @@ struct train_trial {
 /* What fill and read work on during one run. */
 struct train_pass {
     struct train_trial *trial;
-    const struct train_step *step;
-    int64_t number; /* of the batch: dropout masks, generated inputs */
+    const struct train_step *step; /* program */
+    int64_t number;                /* of the batch: dropout masks, generated inputs */
     float scalars[OPS_UPDATE_SCALARS];
     float scale;
     double loss, part, norm;

@@ -129,14 +129,16 @@ static enum ebb_status run_data(struct tally *a, train_poll_fn poll, void *conte
                                 struct ebb_error *err)
 {
     struct train_trial *t = a->t;
-    struct data_loader_options o = {.split = DATA_VALIDATION,
-                                    .batch = (size_t)t->eval.batch,
-                                    .order = DATA_SEQUENTIAL,
-                                    .seed = t->config.seed,
-                                    .epochs = 1,
-                                    .workers = t->options.workers < 0 ? 1 : t->options.workers};
+    struct data_loader_options o;
     struct data_loader *loader;
     struct data_batch b;
+    data_loader_options_of(t->set, DATA_VALIDATION, &o);
+    o.batch = (size_t)t->eval.batch;
+    o.seed = t->config.seed;
+    o.epochs = 1;
+    o.drop_last = false;
+    if (t->options.workers >= 0)
+        o.workers = t->options.workers;
     EBB_TRY(data_loader_create(t->set, &o, &loader, err));
     enum ebb_status status = EBB_OK;
     for (int64_t i = 0; status == EBB_OK; i++) {

@@ -1,0 +1,563 @@
+/* cmd_explain.c - ebb explain: where every byte of a training step goes, the
+ * smallest memory it can run in, and what smaller budgets cost. Needs neither
+ * the memory nor the data. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/train_file.h"
+#include "exec/exec.h"
+#include "planner/planner.h"
+#include "plot/plot.h"
+
+enum { MOST_BUDGETS = 12, MOST_POLICIES = 8, MOST_OPS_SWEPT = 40000, SHOWN_LAYERS = 12 };
+#define SLOWEST 20.0
+
+struct settings {
+    struct cli_train_changes changes;
+    struct cli_list policies, budgets;
+    const char *output;
+    int64_t layers;
+    bool is_json, no_chart;
+};
+
+struct cell { /* one policy at one budget */
+    bool is_ok;
+    double overhead;
+    uint64_t peak_bytes;
+};
+
+struct view {
+    const struct settings *o;
+    const char *path;
+    struct cli_train_file *file;
+    struct train_trial *trial;
+    struct train_explained e;
+    struct train_state st;
+    uint64_t floor_bytes;
+    uint64_t budgets[MOST_BUDGETS];
+    size_t budget_count;
+    const struct mem_policy *policies[MOST_POLICIES];
+    size_t policy_count;
+    struct cell cells[MOST_POLICIES][MOST_BUDGETS];
+    double seconds;
+};
+
+/* ---- the sweep
+ * ------------------------------------------------------------------------------
+ */
+
+static int choose_policies(struct view *v)
+{
+    static const char *const usual[] = {"dtr_eq", "dtr", "lru", "largest"};
+    const struct cli_list *asked = &v->o->policies;
+    size_t count = asked->count ? asked->count : sizeof usual / sizeof *usual;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = asked->count ? asked->items[i] : usual[i];
+        const struct mem_policy *policy = mem_policy_find(name);
+        if (!policy)
+            return cli_usage_error("--policy %s: no online policy; 'ebb sim --help' lists them",
+                                   name);
+        if (v->policy_count == MOST_POLICIES)
+            return cli_usage_error("--policy: more than %d", MOST_POLICIES);
+        v->policies[v->policy_count++] = policy;
+    }
+    return -1;
+}
+
+/* From everything down to the floor, unless the user names budgets. */
+static int choose_budgets(struct view *v)
+{
+    static const double parts[] = {1, 0.8, 0.6, 0.45, 0.3, 0.2, 0.1, 0.05, 0};
+    struct ebb_error err = {0};
+    for (size_t i = 0; i < v->o->budgets.count; i++) {
+        if (v->budget_count == MOST_BUDGETS)
+            return cli_usage_error("--budget: more than %d", MOST_BUDGETS);
+        if (ebb_parse_bytes(v->o->budgets.items[i], &v->budgets[v->budget_count++], &err) != EBB_OK)
+            return cli_report(&err);
+    }
+    if (v->budget_count)
+        return -1;
+    double room = (double)v->st.unlimited_bytes - (double)v->floor_bytes;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        uint64_t bytes = v->floor_bytes + (uint64_t)(parts[i] * (room > 0 ? room : 0));
+        bytes = (bytes + 255) / 256 * 256;
+        if (!v->budget_count || bytes < v->budgets[v->budget_count - 1])
+            v->budgets[v->budget_count++] = bytes;
+    }
+    return -1;
+}
+
+static enum ebb_status sweep(struct view *v, struct ebb_error *err)
+{
+    const struct trace *trace = train_trial_trace(v->trial);
+    struct exec_program *program;
+    uint64_t start = ebb_clock_ns();
+    EBB_TRY(exec_program_create(&program, trace, EXEC_EBB, err));
+    enum ebb_status status = EBB_OK;
+    for (size_t p = 0; p < v->policy_count; p++)
+        for (size_t b = 0; b < v->budget_count && status == EBB_OK; b++) {
+            struct exec_options options = {.policy = v->policies[p],
+                                           .budget_bytes = v->budgets[b],
+                                           .limit = SLOWEST,
+                                           .seed = v->file->config.seed};
+            struct exec_report report = {0};
+            if (v->budgets[b] < v->floor_bytes)
+                continue;
+            status = exec_run(program, &options, &report, err);
+            v->cells[p][b] = (struct cell){.is_ok = report.result == EXEC_OK,
+                                           .overhead = exec_overhead(&report),
+                                           .peak_bytes = report.peak_bytes};
+        }
+    exec_program_destroy(program);
+    v->seconds += (double)(ebb_clock_ns() - start) / 1e9;
+    return status;
+}
+
+/* ---- words
+ * ----------------------------------------------------------------------------------
+ */
+
+static const char *bytes_text(uint64_t bytes, char *buf, size_t size)
+{
+    return ebb_format_bytes(bytes, buf, size);
+}
+
+static void print_kinds(const struct view *v)
+{
+    static const char *const headers[] = {"at the peak", "bytes", "share"};
+    struct cli_table *table = cli_table_create(headers, 3);
+    char text[32];
+    for (int k = 0; k < TRAIN_KINDS; k++) {
+        cli_table_cell(table, "%s", train_kind_names[k]);
+        cli_table_cell(table, "%s", bytes_text(v->e.kinds[k], text, sizeof text));
+        cli_table_cell(table, "%.1f%%", 100.0 * (double)v->e.kinds[k] / (double)v->e.peak_bytes);
+    }
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+static void print_layers(const struct view *v)
+{
+    static const char *const headers[] = {"layer",  "bytes",       "weights",   "optimizer",
+                                          "inputs", "activations", "gradients", "workspace"};
+    struct cli_table *table = cli_table_create(headers, 2 + TRAIN_KINDS);
+    char text[32];
+    size_t shown =
+        (size_t)v->o->layers < v->e.layer_count ? (size_t)v->o->layers : v->e.layer_count;
+    struct train_layer rest = {.name = "(the rest)"};
+    for (size_t i = shown; i < v->e.layer_count; i++) {
+        rest.bytes += v->e.layers[i].bytes;
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            rest.kinds[k] += v->e.layers[i].kinds[k];
+    }
+    for (size_t i = 0; i < shown + (shown < v->e.layer_count); i++) {
+        const struct train_layer *layer = i < shown ? &v->e.layers[i] : &rest;
+        cli_table_cell(table, "%s", layer->name);
+        cli_table_cell(table, "%s", bytes_text(layer->bytes, text, sizeof text));
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            cli_table_cell(table, "%s",
+                           layer->kinds[k] ? bytes_text(layer->kinds[k], text, sizeof text) : "-");
+    }
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+static void print_sweep(const struct view *v)
+{
+    const char *headers[2 + MOST_POLICIES] = {"budget", "of all"};
+    char text[32];
+    for (size_t p = 0; p < v->policy_count; p++)
+        headers[2 + p] = v->policies[p]->name;
+    struct cli_table *table = cli_table_create(headers, 2 + v->policy_count);
+    for (size_t b = 0; b < v->budget_count; b++) {
+        cli_table_cell(table, "%s", bytes_text(v->budgets[b], text, sizeof text));
+        cli_table_cell(table, "%.0f%%",
+                       100.0 * (double)v->budgets[b] / (double)v->st.unlimited_bytes);
+        for (size_t p = 0; p < v->policy_count; p++)
+            if (v->cells[p][b].is_ok)
+                cli_table_cell(table, "%.3fx", v->cells[p][b].overhead);
+            else
+                cli_table_cell(table, "-");
+    }
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+/* What would make the peak smaller, with the bytes it would save, largest
+ * first. */
+struct advice {
+    uint64_t bytes;
+    char text[160];
+};
+
+static size_t advise(const struct view *v, struct advice advice[4])
+{
+    const struct train_config *c = &v->file->config;
+    size_t count = 0, states = optim_state_count(&c->optim);
+    char text[32];
+    struct advice found[4] = {0};
+    uint64_t half = v->e.batch_bytes / 2;
+    uint64_t slack =
+        v->st.unlimited_bytes > v->floor_bytes ? v->st.unlimited_bytes - v->floor_bytes : 0;
+    if (slack) {
+        found[count].bytes = slack;
+        snprintf(found[count].text, sizeof found[count].text,
+                 "a budget (--budget) can go down to %s without changing a result",
+                 bytes_text(v->floor_bytes, text, sizeof text));
+        count++;
+    }
+    if (c->batch_size > 1 && half) {
+        found[count].bytes = half;
+        snprintf(found[count].text, sizeof found[count].text,
+                 "global_batch_size %" PRId64 " with aggregation_frequency %" PRId64
+                 " (the same update where a batch's samples do not meet)",
+                 c->batch_size / 2, 2 * c->accumulate);
+        count++;
+    }
+    if (states > 1) {
+        found[count].bytes = v->e.kinds[TRAIN_KIND_STATES] / states * (states - 1);
+        snprintf(found[count].text, sizeof found[count].text,
+                 "an optimizer with one state per weight instead of %zu (SGD with "
+                 "momentum)",
+                 states);
+        count++;
+    }
+    for (size_t i = 0; i < count; i++) { /* at most four: insertion */
+        size_t k = i;
+        struct advice one = found[i];
+        for (; k > 0 && advice[k - 1].bytes < one.bytes; k--)
+            advice[k] = advice[k - 1];
+        advice[k] = one;
+    }
+    return count;
+}
+
+static void print_text(const struct view *v)
+{
+    char a[32], b[32], c[32];
+    static const char *const phases[] = {"forward", "backward", "update"};
+    struct advice advice[4] = {0};
+    printf("%s: %s, batch %" PRId64 ", %" PRId64 " parameters, %zu ops in a step\n", v->path,
+           train_task_name(v->file->config.task), v->file->config.batch_size, v->st.parameters,
+           v->e.moment_count);
+    printf("without limit %s, floor %s; %s always there\n\n",
+           bytes_text(v->st.unlimited_bytes, a, sizeof a), bytes_text(v->floor_bytes, b, sizeof b),
+           bytes_text(v->st.persistent_bytes, c, sizeof c));
+    print_kinds(v);
+    printf("\nThe peak is at op %u of the step, %s in the %s pass%s%s.\n\n", v->e.peak_op,
+           v->e.peak_name, phases[v->e.peak_phase], *v->e.peak_layer ? ", " : "", v->e.peak_layer);
+    print_layers(v);
+    printf("\nPredicted time over time without limit:\n");
+    print_sweep(v);
+    size_t count = advise(v, advice);
+    if (count)
+        printf("\nWhat would help most:\n");
+    for (size_t i = 0; i < count; i++)
+        printf("  -%s  %s\n", bytes_text(advice[i].bytes, a, sizeof a), advice[i].text);
+}
+
+static void print_json(const struct view *v)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    struct advice advice[4] = {0};
+    size_t advice_count = advise(v, advice);
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "file");
+    ebb_jsonw_string(&w, v->path);
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {{"parameters", (uint64_t)v->st.parameters},   {"ops", v->e.moment_count},
+                   {"unlimited_bytes", v->st.unlimited_bytes},   {"floor_bytes", v->floor_bytes},
+                   {"persistent_bytes", v->st.persistent_bytes}, {"peak_bytes", v->e.peak_bytes}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        ebb_jsonw_key(&w, numbers[i].key);
+        ebb_jsonw_uint(&w, numbers[i].value);
+    }
+    ebb_jsonw_key(&w, "peak");
+    ebb_jsonw_object(&w);
+    for (int k = 0; k < TRAIN_KINDS; k++) {
+        ebb_jsonw_key(&w, train_kind_names[k]);
+        ebb_jsonw_uint(&w, v->e.kinds[k]);
+    }
+    ebb_jsonw_object_end(&w);
+    ebb_jsonw_key(&w, "layers");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < v->e.layer_count; i++) {
+        ebb_jsonw_object(&w);
+        ebb_jsonw_key(&w, "name");
+        ebb_jsonw_string(&w, v->e.layers[i].name);
+        for (int k = 0; k < TRAIN_KINDS; k++) {
+            ebb_jsonw_key(&w, train_kind_names[k]);
+            ebb_jsonw_uint(&w, v->e.layers[i].kinds[k]);
+        }
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_key(&w, "budgets");
+    ebb_jsonw_array(&w);
+    for (size_t p = 0; p < v->policy_count; p++)
+        for (size_t b = 0; b < v->budget_count; b++) {
+            ebb_jsonw_object(&w);
+            ebb_jsonw_key(&w, "policy");
+            ebb_jsonw_string(&w, v->policies[p]->name);
+            ebb_jsonw_key(&w, "budget_bytes");
+            ebb_jsonw_uint(&w, v->budgets[b]);
+            ebb_jsonw_key(&w, "overhead");
+            ebb_jsonw_double(&w, v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN);
+            ebb_jsonw_object_end(&w);
+        }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_key(&w, "advice");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < advice_count; i++) {
+        ebb_jsonw_object(&w);
+        ebb_jsonw_key(&w, "bytes");
+        ebb_jsonw_uint(&w, advice[i].bytes);
+        ebb_jsonw_key(&w, "what");
+        ebb_jsonw_string(&w, advice[i].text);
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+}
+
+/* ---- pictures
+ * -------------------------------------------------------------------------------
+ */
+
+enum { POINTS = 400 };
+
+/* Left: bytes by kind over the step (largest of each group of ops). Right: time
+ * over budget. */
+struct picture {
+    double x[POINTS], y[TRAIN_KINDS][POINTS];
+    double budget[MOST_BUDGETS], over[MOST_POLICIES][MOST_BUDGETS];
+    struct plot_series kinds[TRAIN_KINDS], lines[MOST_POLICIES];
+    struct plot_mark marks[2], floor_mark[1];
+    struct plot_panel panels[2];
+    char title[200];
+    double peak; /* x of the peak */
+};
+
+static uint64_t moment_bytes(const struct view *v, size_t op)
+{
+    uint64_t sum = 0;
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        sum += v->e.moments[op].kinds[k];
+    return sum;
+}
+
+/* Leaves take no time: they are left out. x counts the ops that compute. */
+static void draw_step(const struct view *v, struct picture *pic, double unit)
+{
+    const struct trace *t = train_trial_trace(v->trial);
+    size_t count = 0, n = 0, at = 0;
+    for (size_t i = 0; i < v->e.moment_count; i++)
+        count += !t->ops[i].is_leaf;
+    size_t group = count / POINTS + 1;
+    uint64_t most = 0;
+    for (size_t i = 0; i < v->e.moment_count; i++) {
+        if (t->ops[i].is_leaf)
+            continue;
+        if (i == v->e.peak_op)
+            pic->peak = (double)at;
+        if (at % group == 0) {
+            pic->x[n++] = (double)at;
+            most = 0;
+        }
+        at++;
+        if (moment_bytes(v, i) < most)
+            continue;
+        most = moment_bytes(v, i);
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            pic->y[k][n - 1] = (double)v->e.moments[i].kinds[k] / unit;
+    }
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        pic->kinds[k] = (struct plot_series){.name = train_kind_names[k],
+                                             .style = PLOT_AREA,
+                                             .x = pic->x,
+                                             .y = pic->y[k],
+                                             .count = n};
+}
+
+static void draw_sweep(const struct view *v, struct picture *pic, double unit)
+{
+    for (size_t b = 0; b < v->budget_count; b++)
+        pic->budget[b] = (double)v->budgets[b] / unit;
+    for (size_t p = 0; p < v->policy_count; p++) {
+        for (size_t b = 0; b < v->budget_count; b++)
+            pic->over[p][b] = v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN;
+        pic->lines[p] = (struct plot_series){.name = v->policies[p]->name,
+                                             .style = PLOT_LINE_POINTS,
+                                             .x = pic->budget,
+                                             .y = pic->over[p],
+                                             .count = v->budget_count};
+    }
+}
+
+static enum ebb_status draw(const struct view *v, struct ebb_error *err)
+{
+    struct picture *pic = ebb_calloc(1, sizeof *pic);
+    struct ebb_str text;
+    if (!pic)
+        return ebb_no_memory(err, sizeof *pic);
+    bool is_large = v->e.peak_bytes >= (UINT64_C(10) << 30);
+    double unit = is_large ? 1024.0 * 1024 * 1024 : 1024.0 * 1024;
+    draw_step(v, pic, unit);
+    draw_sweep(v, pic, unit);
+    pic->marks[0] = (struct plot_mark){
+        .at = (double)v->floor_bytes / unit, .is_dashed = true, .label = "floor"};
+    pic->marks[1] = (struct plot_mark){
+        .at = pic->peak, .is_vertical = true, .is_dashed = true, .label = "peak"};
+    pic->floor_mark[0] = pic->marks[0];
+    pic->floor_mark[0].is_vertical = true;
+    pic->panels[0] = (struct plot_panel){.title = "Bytes over one training step",
+                                         .x_label = "op of the step (without leaves)",
+                                         .y_label = is_large ? "GiB" : "MiB",
+                                         .series = pic->kinds,
+                                         .series_count = TRAIN_KINDS,
+                                         .marks = pic->marks,
+                                         .mark_count = 2,
+                                         .is_stacked = true};
+    pic->panels[1] = (struct plot_panel){.title = "Time when the budget is smaller",
+                                         .x_label = is_large ? "budget, GiB" : "budget, MiB",
+                                         .y_label = "time over time without limit",
+                                         .series = pic->lines,
+                                         .series_count = v->policy_count,
+                                         .marks = pic->floor_mark,
+                                         .mark_count = 1};
+    snprintf(pic->title, sizeof pic->title, "%s, batch %" PRId64, v->path,
+             v->file->config.batch_size);
+    struct plot_chart chart = {
+        .title = pic->title, .panels = pic->panels, .panel_count = 2, .columns = 2};
+    enum ebb_status status = EBB_OK;
+    ebb_str_init(&text);
+    if (v->o->output) {
+        status = plot_write(&chart, v->o->output, err);
+    } else {
+        chart.panel_count = 1;
+        status = plot_terminal(&chart, 100, 24, &text, err);
+        if (status == EBB_OK)
+            printf("\n%s", ebb_str_c(&text));
+    }
+    ebb_str_fini(&text);
+    ebb_free(pic);
+    return status;
+}
+
+/* ---- the command
+ * ----------------------------------------------------------------------------
+ */
+
+static int explain(struct view *v)
+{
+    struct ebb_error err = {0};
+    struct train_config config = v->file->config;
+    struct train_options dry = {.is_dry = true};
+    config.budget_bytes = UINT64_MAX; /* the budget is what we vary */
+    config.policy = NULL;
+    enum ebb_status status = train_trial_create(&v->trial, &config, &dry, &err);
+    if (status == EBB_OK)
+        status = train_trial_explain(v->trial, &v->file->arena, &v->e, &err);
+    if (status == EBB_OK)
+        status = train_trial_floor(v->trial, &v->floor_bytes, &err);
+    if (status != EBB_OK)
+        return cli_report(&err);
+    train_trial_state(v->trial, &v->st);
+    int code = choose_policies(v);
+    if (code < 0)
+        code = choose_budgets(v);
+    if (code >= 0)
+        return code;
+    if (sweep(v, &err) != EBB_OK)
+        return cli_report(&err);
+    if (v->o->is_json)
+        print_json(v);
+    else
+        print_text(v);
+    if ((v->o->output || (!v->o->is_json && !v->o->no_chart)) && draw(v, &err) != EBB_OK)
+        return cli_report(&err);
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings o = {.layers = SHOWN_LAYERS};
+    o.changes.seed = -1;
+    const struct cli_option options[] = {
+        {"budget", 0, CLI_LIST, &o.budgets, "B[,B...]",
+         "budgets to predict (default: nine from everything down to the floor)"},
+        {"policy", 0, CLI_LIST, &o.policies, "P[,P...]",
+         "policies to predict (default: dtr_eq,dtr,lru,largest)"},
+        {"layers", 0, CLI_INT, &o.layers, "N", "rows of the table of layers (default 12)"},
+        {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
+         "change a value of the file, as hyperparameters.global_batch_size=8; "
+         "repeatable"},
+        {"threads", 0, CLI_INT, &o.changes.threads, "N",
+         "of kernels: workspaces depend on it (default: all cores)"},
+        {"output", 'o', CLI_STRING, &o.output, "FILE", "write the chart as .svg, .png or .pdf"},
+        {"no-chart", 0, CLI_FLAG, &o.no_chart, NULL, "tables only"},
+        {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb explain FILE [--budget B[,B...]] [--policy P[,P...]] "
+                 "[-o CHART] [--json]",
+        .description = "Say where every byte of a training step goes: at the "
+                       "peak by kind (weights, optimizer\n"
+                       "state, inputs, activations, gradients, workspace) and by "
+                       "layer; the floor, which is\n"
+                       "the smallest budget 'ebb train' accepts; the time that "
+                       "smaller budgets are predicted\n"
+                       "to cost under several policies; and what would help "
+                       "most. The model is traced, not\n"
+                       "run: neither its memory nor its data need be there.\n"
+                       "\n"
+                       "Examples:\n"
+                       "  ebb explain exp.yaml\n"
+                       "  ebb explain exp.yaml --set "
+                       "hyperparameters.global_batch_size=64 -o memory.svg\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args = {0};
+    struct cli_train_file file;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code < 0 && (o.layers < 1 || o.changes.threads < 0))
+        code = cli_usage_error("--layers must be at least 1, --threads cannot be negative");
+    if (code < 0) {
+        struct view *v = ebb_calloc(1, sizeof *v);
+        code = cli_train_open(&file, args.positional[0], &o.changes);
+        if (code < 0 && v) {
+            v->o = &o;
+            v->path = args.positional[0];
+            v->file = &file;
+            code = explain(v);
+            train_trial_destroy(v->trial);
+        }
+        cli_train_close(&file);
+        ebb_free(v);
+    }
+    cli_args_fini(&args);
+    return code;
+}
+
+const struct cli_command cli_cmd_explain = {
+    .name = "explain",
+    .summary = "where the memory of a training step goes, and what less of it costs",
+    .run = run,
+};

@@ -1,0 +1,529 @@
+/* cmd_train.c - ebb train: one trial in this process, no master, no database.
+ */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "cli/train_file.h"
+
+enum { DEFAULT_CHECKPOINT_EVERY = 100 };
+
+struct settings {
+    struct cli_train_changes changes;
+    const char *device, *resume, *checkpoint, *init_weights, *export_weights, *save_trace, *csv,
+        *tensorboard;
+    int64_t updates, checkpoint_every, validate_every, workers;
+    bool is_json, any_threads, no_validation;
+};
+
+struct session { /* one run of the command */
+    const struct settings *o;
+    const char *path;
+    struct cli_train_file *file;
+    struct train_trial *trial;
+    char store[1024]; /* folder of checkpoints */
+    int64_t target;   /* updates */
+    double loss;      /* mean over the batches of the last update */
+    struct train_metrics metrics;
+    bool has_metrics;
+    FILE *csv;
+    struct train_events *events;
+    struct ebb_progress *progress;
+    const char *status;
+};
+
+/* ---- reports
+ * --------------------------------------------------------------------------------
+ */
+
+static void json_metrics(struct ebb_json_writer *w, const struct train_metrics *m)
+{
+    ebb_jsonw_object(w);
+    for (size_t i = 0; i < m->count; i++) {
+        ebb_jsonw_key(w, m->items[i].name);
+        ebb_jsonw_double(w, m->items[i].value);
+    }
+    ebb_jsonw_object_end(w);
+}
+
+static void json_uint(struct ebb_json_writer *w, const char *key, uint64_t value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_uint(w, value);
+}
+
+/* The last line: its keys are relied on by other tools. */
+static void print_json(const struct session *s, const struct train_state *st, const char *hash)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "status");
+    ebb_jsonw_string(&w, s->status);
+    ebb_jsonw_key(&w, "updates");
+    ebb_jsonw_int(&w, st->updates);
+    ebb_jsonw_key(&w, "loss");
+    ebb_jsonw_double(&w, s->loss);
+    ebb_jsonw_key(&w, "metrics");
+    json_metrics(&w, &s->metrics);
+    ebb_jsonw_key(&w, "budget_bytes");
+    if (st->budget_bytes == UINT64_MAX)
+        ebb_jsonw_null(&w);
+    else
+        ebb_jsonw_uint(&w, st->budget_bytes);
+    json_uint(&w, "floor_bytes", st->floor_bytes);
+    json_uint(&w, "peak_bytes", st->peak_bytes);
+    ebb_jsonw_key(&w, "update_ms");
+    ebb_jsonw_double(&w, (double)st->update_ns / 1e6);
+    json_uint(&w, "evictions", st->evictions);
+    json_uint(&w, "remat_ops", st->remat_ops);
+    json_uint(&w, "swapped_bytes", st->swapped_bytes);
+    ebb_jsonw_key(&w, "threads");
+    ebb_jsonw_int(&w, st->threads);
+    ebb_jsonw_key(&w, "weights_sha256");
+    ebb_jsonw_string(&w, hash);
+    ebb_jsonw_object_end(&w);
+    puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+}
+
+static const char *bytes_text(uint64_t bytes, char *buf, size_t size)
+{
+    if (bytes == UINT64_MAX)
+        snprintf(buf, size, "unlimited");
+    else
+        ebb_format_bytes(bytes, buf, size);
+    return buf;
+}
+
+static void print_summary(const struct session *s, const struct train_state *st, const char *hash)
+{
+    char a[32], b[32], c[32], d[32];
+    printf("%s: %s, %" PRId64 " parameters, %d threads\n", s->path,
+           train_task_name(s->file->config.task), st->parameters, st->threads);
+    printf("  updates   %" PRId64 " of %" PRId64 " (%s), %s each\n", st->updates, s->target,
+           s->status, ebb_format_ns(st->update_ns, a, sizeof a));
+    if (isfinite(s->loss))
+        printf("  loss      %.6g\n", s->loss);
+    for (size_t i = 0; i < s->metrics.count; i++)
+        printf("  %s %.6g\n", s->metrics.items[i].name, s->metrics.items[i].value);
+    printf("  memory    peak %s of %s, floor %s, without limit %s\n",
+           bytes_text(st->peak_bytes, a, sizeof a), bytes_text(st->budget_bytes, b, sizeof b),
+           bytes_text(st->floor_bytes, c, sizeof c), bytes_text(st->unlimited_bytes, d, sizeof d));
+    printf("  kept by   %s%s: %" PRIu64 " evictions, %" PRIu64 " ops run again, %s swapped, "
+           "predicted time x%.3f\n",
+           st->how, st->is_fallback ? " (the one asked for failed its dry run)" : "", st->evictions,
+           st->remat_ops, bytes_text(st->swapped_bytes, a, sizeof a), st->overhead);
+    printf("  process   %s anonymous beyond the slab (reserve), of it %s for "
+           "data; %.1f %% of the "
+           "time waiting for data\n",
+           bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),
+           st->busy_ns ? 100.0 * (double)st->wait_ns / (double)st->busy_ns : 0.0);
+    if (st->skipped)
+        printf("  skipped   %" PRId64 " updates with infinite gradients, loss scale %g\n",
+               st->skipped, st->loss_scale);
+    printf("  weights   sha256 %s\n", hash);
+}
+
+static void note_progress(struct session *s, const struct train_batch *b)
+{
+    struct train_state st;
+    char used[32], bar[11];
+    if (!s->progress)
+        return;
+    train_trial_state(s->trial, &st);
+    uint64_t whole = st.budget_bytes == UINT64_MAX ? st.unlimited_bytes : st.budget_bytes;
+    double share = whole ? (double)st.peak_bytes / (double)whole : 0;
+    for (int i = 0; i < 10; i++)
+        bar[i] = share * 10 >= i + 0.5 ? '#' : '.';
+    bar[10] = '\0';
+    ebb_progress_note(s->progress, "loss %.4f  rate %.3g  %.1f ms  [%s] %s", b->loss, b->rate,
+                      (double)st.update_ns / 1e6, bar,
+                      bytes_text(st.peak_bytes, used, sizeof used));
+    ebb_progress_add(s->progress, 1);
+}
+
+/* ---- metrics in files
+ * ----------------------------------------------------------------------- */
+
+static enum ebb_status record(struct session *s, const char *name, double value,
+                              struct ebb_error *err)
+{
+    struct train_state st;
+    if (!s->csv && !s->events)
+        return EBB_OK;
+    train_trial_state(s->trial, &st);
+    if (s->csv && fprintf(s->csv, "%" PRId64 ",%s,%.9g\n", st.updates, name, value) < 0)
+        return ebb_fail(err, EBB_EIO, "cannot write %s", s->o->csv);
+    return s->events ? train_events_scalar(s->events, name, st.updates, value, err) : EBB_OK;
+}
+
+static enum ebb_status open_records(struct session *s, struct ebb_error *err)
+{
+    if (s->o->csv) {
+        s->csv = fopen(s->o->csv, "we");
+        if (!s->csv || fputs("update,name,value\n", s->csv) < 0)
+            return ebb_fail(err, EBB_EIO, "cannot write %s", s->o->csv);
+    }
+    if (s->o->tensorboard)
+        return train_events_open(&s->events, s->o->tensorboard, err);
+    return EBB_OK;
+}
+
+static enum ebb_status close_records(struct session *s, struct ebb_error *err)
+{
+    enum ebb_status status = train_events_close(s->events, err);
+    if (s->csv && fclose(s->csv) != 0 && status == EBB_OK)
+        status = ebb_fail(err, EBB_EIO, "cannot write %s", s->o->csv);
+    s->csv = NULL;
+    s->events = NULL;
+    return status;
+}
+
+/* ---- the loop
+ * -------------------------------------------------------------------------------
+ */
+
+static enum ebb_status validate(struct session *s, struct ebb_error *err)
+{
+    if (s->o->no_validation || !train_trial_has_validation(s->trial))
+        return EBB_OK;
+    EBB_TRY(train_trial_validate(s->trial, NULL, NULL, &s->metrics, err));
+    s->has_metrics = true;
+    for (size_t i = 0; i < s->metrics.count; i++)
+        EBB_TRY(record(s, s->metrics.items[i].name, s->metrics.items[i].value, err));
+    return EBB_OK;
+}
+
+static enum ebb_status save(struct session *s, struct ebb_error *err)
+{
+    return train_store_save(s->trial, s->store, err);
+}
+
+static enum ebb_status after_update(struct session *s, const struct train_batch *b,
+                                    struct ebb_error *err)
+{
+    const struct settings *o = s->o;
+    struct train_state st;
+    EBB_TRY(record(s, "loss", s->loss, err));
+    EBB_TRY(record(s, "learning_rate", b->rate, err));
+    if (isfinite(b->norm))
+        EBB_TRY(record(s, "gradient_norm", b->norm, err));
+    EBB_TRY(record(s, "update_ms", (double)b->ns / 1e6, err));
+    train_trial_state(s->trial, &st);
+    bool is_end = st.updates >= s->target;
+    if (!is_end && o->validate_every > 0 && st.updates % o->validate_every == 0)
+        EBB_TRY(validate(s, err));
+    if (!is_end && o->checkpoint && st.updates % o->checkpoint_every == 0)
+        EBB_TRY(save(s, err));
+    return EBB_OK;
+}
+
+static enum ebb_status loop(struct session *s, struct ebb_error *err)
+{
+    struct train_state st;
+    struct train_batch b;
+    double sum = 0;
+    int64_t count = 0;
+    train_trial_state(s->trial, &st);
+    s->progress = ebb_progress_create("train", (uint64_t)(s->target - st.updates));
+    enum ebb_status status = EBB_OK;
+    while (st.updates < s->target && status == EBB_OK && !cli_interrupted()) {
+        status = train_trial_batch(s->trial, &b, err);
+        if (status != EBB_OK)
+            break;
+        sum += b.loss;
+        count++;
+        if (!b.is_update)
+            continue;
+        s->loss = sum / (double)count;
+        sum = 0;
+        count = 0;
+        note_progress(s, &b);
+        status = after_update(s, &b, err);
+        train_trial_state(s->trial, &st);
+    }
+    ebb_progress_destroy(s->progress);
+    s->progress = NULL;
+    return status;
+}
+
+static enum ebb_status start(struct session *s, struct ebb_error *err)
+{
+    const struct settings *o = s->o;
+    if (o->resume) {
+        struct ebb_str note;
+        bool found;
+        ebb_str_init(&note);
+        enum ebb_status status = train_store_load(s->trial, o->resume, &found, &note, err);
+        if (note.length)
+            fprintf(stderr, "ebb: warning: %s", ebb_str_c(&note));
+        ebb_str_fini(&note);
+        EBB_TRY(status);
+        if (!found)
+            fprintf(stderr, "ebb: note: %s holds no checkpoint: starting at the beginning\n",
+                    o->resume);
+        if (found && o->init_weights)
+            return ebb_fail(err, EBB_EINPUT,
+                            "--init-weights has no meaning when a checkpoint is resumed");
+        if (found)
+            return EBB_OK;
+    }
+    return o->init_weights ? train_trial_import(s->trial, o->init_weights, err) : EBB_OK;
+}
+
+static enum ebb_status work(struct session *s, struct ebb_error *err)
+{
+    EBB_TRY(start(s, err));
+    EBB_TRY(open_records(s, err));
+    EBB_TRY(loop(s, err));
+    if (cli_interrupted()) {
+        s->status = "interrupted";
+        EBB_TRY(save(s, err));
+        fprintf(stderr,
+                "ebb: interrupted; a checkpoint is in %s\nGo on with: ebb train %s "
+                "--resume %s\n",
+                s->store, s->path, s->store);
+    } else {
+        EBB_TRY(validate(s, err));
+        if (s->o->checkpoint)
+            EBB_TRY(save(s, err));
+    }
+    if (s->o->export_weights)
+        EBB_TRY(train_trial_export(s->trial, s->o->export_weights, err));
+    return close_records(s, err);
+}
+
+/* ---- refusal
+ * --------------------------------------------------------------------------------
+ */
+
+/* Below the floor: say which it is, also for programs. */
+static int refuse(struct session *s, struct ebb_error *err)
+{
+    struct train_config config = s->file->config;
+    struct train_options dry = {.is_dry = true};
+    struct train_trial *trial = NULL;
+    struct train_state st = {.budget_bytes = config.budget_bytes};
+    cli_report(err);
+    if (!s->o->is_json)
+        return 1;
+    config.budget_bytes = UINT64_MAX;
+    config.policy = NULL;
+    if (train_trial_create(&trial, &config, &dry, NULL) == EBB_OK) {
+        train_trial_floor(trial, &st.floor_bytes, NULL);
+        uint64_t floor_bytes = st.floor_bytes;
+        train_trial_state(trial, &st);
+        st.floor_bytes = floor_bytes;
+        st.peak_bytes = 0;
+        st.budget_bytes = s->file->config.budget_bytes;
+    }
+    train_trial_destroy(trial);
+    s->status = "refused";
+    s->loss = NAN;
+    print_json(s, &st, NULL);
+    return 1;
+}
+
+/* ---- the command
+ * ----------------------------------------------------------------------------
+ */
+
+static enum ebb_status save_trace(const struct session *s, struct ebb_error *err)
+{
+    const char *path = s->o->save_trace;
+    const struct trace *trace = train_trial_trace(s->trial);
+    size_t n = strlen(path);
+    char lost[512] = "";
+    if (n < 4 || strcmp(path + n - 4, ".log") != 0)
+        return trace_write_native(trace, path, err);
+    EBB_TRY(trace_write_dtr(trace, path, lost, sizeof lost, err));
+    if (*lost)
+        fprintf(stderr, "ebb: note: a DTR log cannot say everything: %s\n", lost);
+    return EBB_OK;
+}
+
+static int train(struct session *s)
+{
+    const struct settings *o = s->o;
+    struct ebb_error err = {0};
+    struct train_options options = {.workers = (int)o->workers, .any_threads = o->any_threads};
+    struct train_state st;
+    char hash[65] = "";
+    enum ebb_status status = train_trial_create(&s->trial, &s->file->config, &options, &err);
+    if (status == EBB_EBUDGET)
+        return refuse(s, &err);
+    if (status == EBB_OK && o->save_trace)
+        status = save_trace(s, &err);
+    if (status == EBB_OK) {
+        cli_catch_interrupts();
+        status = work(s, &err);
+    }
+    if (status == EBB_OK)
+        status = train_trial_hash(s->trial, hash, &err);
+    uint64_t floor_bytes;
+    if (status == EBB_OK)
+        status = train_trial_floor(s->trial, &floor_bytes, &err);
+    if (status != EBB_OK) {
+        close_records(s, NULL);
+        return cli_report(&err);
+    }
+    train_trial_state(s->trial, &st);
+    if (o->is_json)
+        print_json(s, &st, hash);
+    else
+        print_summary(s, &st, hash);
+    return strcmp(s->status, "ok") == 0 ? 0 : 1;
+}
+
+static void choose_store(struct session *s)
+{
+    const char *slash = strrchr(s->path, '/');
+    const char *name = slash ? slash + 1 : s->path;
+    size_t n = strcspn(name, ".");
+    if (s->o->checkpoint)
+        snprintf(s->store, sizeof s->store, "%s", s->o->checkpoint);
+    else if (s->o->resume)
+        snprintf(s->store, sizeof s->store, "%s", s->o->resume);
+    else
+        snprintf(s->store, sizeof s->store, "%.*s.checkpoints", (int)n, name);
+}
+
+static int open_and_train(const char *path, struct settings *o)
+{
+    struct cli_train_file file;
+    struct session s = {.o = o, .path = path, .file = &file, .status = "ok", .loss = NAN};
+    if (o->resume && o->changes.threads == 0) /* results depend on it: as it was */
+        o->changes.threads = train_store_threads(o->resume);
+    int code = cli_train_open(&file, path, &o->changes);
+    if (code < 0) {
+        s.target = o->updates > 0 ? o->updates : file.updates;
+        choose_store(&s);
+        code = train(&s);
+    }
+    train_trial_destroy(s.trial);
+    cli_train_close(&file);
+    return code;
+}
+
+static int check_settings(const struct settings *o)
+{
+    if (o->device && strcmp(o->device, "cpu") != 0) {
+        if (strcmp(o->device, "cuda") == 0 || strcmp(o->device, "gpu") == 0)
+            return cli_usage_error("--device %s: valid, but this build cannot run it yet",
+                                   o->device);
+        return cli_usage_error("--device %s: allowed: cpu, cuda", o->device);
+    }
+    if (o->checkpoint_every < 1)
+        return cli_usage_error("--checkpoint-every must be at least 1");
+    if (o->workers < -1 || o->workers > 256)
+        return cli_usage_error("--workers must be from 0 to 256");
+    if (o->updates < 0 || o->validate_every < 0 || o->changes.threads < 0)
+        return cli_usage_error("--updates, --validate-every and --threads cannot be negative");
+    return -1;
+}
+
+static int run(int argc, char **argv)
+{
+    struct settings o = {.checkpoint_every = DEFAULT_CHECKPOINT_EVERY, .workers = -1};
+    o.changes.seed = -1;
+    const struct cli_option options[] = {
+        {"budget", 0, CLI_STRING, &o.changes.budget, "BYTES",
+         "memory of the device, as 48MiB; never exceeded (default: as the file "
+         "says, else "
+         "unlimited)"},
+        {"policy", 0, CLI_STRING, &o.changes.policy, "NAME",
+         "policy or planner that keeps it ('ebb sim --help', 'ebb plan --help' "
+         "list them)"},
+        {"host", 0, CLI_STRING, &o.changes.host, "BYTES",
+         "room for swapped tensors in host memory"},
+        {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "room for swapped tensors in a file"},
+        {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},
+        {"device", 0, CLI_STRING, &o.device, "cpu|cuda", "where to run"},
+        {"threads", 0, CLI_INT, &o.changes.threads, "N",
+         "of kernels (default: all cores; resuming: as before)"},
+        {"any-threads", 0, CLI_FLAG, &o.any_threads, NULL,
+         "resume with another number of threads: the last bits of results "
+         "change"},
+        {"updates", 0, CLI_INT, &o.updates, "N",
+         "train until so many updates are done (default: as long as a trial of "
+         "the searcher)"},
+        {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
+         "change a value of the file, as opt.lr=0.1; repeatable"},
+        {"seed", 0, CLI_INT, &o.changes.seed, "N", "instead of the file's experiment_seed"},
+        {"checkpoint", 0, CLI_STRING, &o.checkpoint, "DIR",
+         "keep checkpoints in DIR (the newest two)"},
+        {"checkpoint-every", 0, CLI_INT, &o.checkpoint_every, "N",
+         "updates between them (default 100)"},
+        {"resume", 0, CLI_STRING, &o.resume, "DIR",
+         "go on from the newest whole checkpoint in DIR, to the same bits"},
+        {"init-weights", 0, CLI_STRING, &o.init_weights, "FILE",
+         "begin with the weights of a safetensors file"},
+        {"export-weights", 0, CLI_STRING, &o.export_weights, "FILE",
+         "write the weights at the end as a safetensors file"},
+        {"validate-every", 0, CLI_INT, &o.validate_every, "N",
+         "updates between validations (default: once, at the end)"},
+        {"no-validation", 0, CLI_FLAG, &o.no_validation, NULL, "never validate"},
+        {"csv", 0, CLI_STRING, &o.csv, "FILE", "write losses and metrics: update,name,value"},
+        {"tensorboard", 0, CLI_STRING, &o.tensorboard, "DIR",
+         "write them as a TensorBoard event file"},
+        {"save-trace", 0, CLI_STRING, &o.save_trace, "FILE",
+         "write the trace of a training step; *.log is a DTR log"},
+        {"workers", 0, CLI_INT, &o.workers, "N", "threads that load data (default 1; 0: none)"},
+        {"json", 0, CLI_FLAG, &o.is_json, NULL, "one JSON object as the last line"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb train FILE [--budget BYTES] [--policy NAME] [--updates N] "
+                 "[option...]",
+        .description = "Train one trial of an experiment file in this process: no master, "
+                       "no database.\n"
+                       "The budget is kept always, and the weights are bit for bit those of "
+                       "an unlimited run\n"
+                       "with the same number of threads. A budget below the model's floor "
+                       "is refused before\n"
+                       "the first update, and the floor is named. Hyperparameters that are "
+                       "ranges are drawn\n"
+                       "once with the seed; --set hyperparameters.NAME=VALUE fixes one.\n"
+                       "\n"
+                       "Ctrl-C writes a checkpoint and says how to go on; kill -9 loses at "
+                       "most the updates\n"
+                       "since the last checkpoint, never a result.\n"
+                       "\n"
+                       "Exit code 0: trained; 1: failed, refused or interrupted; 2: invalid "
+                       "file or option.\n"
+                       "\n"
+                       "Examples:\n"
+                       "  ebb train examples/fashion_mnist.yaml --budget 48MiB\n"
+                       "  ebb train exp.yaml --updates 1000 --checkpoint ckpt "
+                       "--checkpoint-every 50\n"
+                       "  ebb train exp.yaml --resume ckpt\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code < 0)
+        code = check_settings(&o);
+    if (code < 0)
+        code = open_and_train(args.positional[0], &o);
+    cli_args_fini(&args);
+    return code;
+}
+
+const struct cli_command cli_cmd_train = {
+    .name = "train",
+    .summary = "train one trial here, in the memory given",
+    .run = run,
+};

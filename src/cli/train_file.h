@@ -1,0 +1,40 @@
+/* train_file.h - an experiment file opened for training in this process: read, checked, one sample
+ * of its hyperparameters drawn, what the command line says put over it. */
+#ifndef EBB_CLI_TRAIN_FILE_H
+#define EBB_CLI_TRAIN_FILE_H
+
+#include "cli/cli.h"
+#include "exp/exp.h"
+#include "train/train.h"
+
+struct cli_train_file {
+    struct ebb_arena arena;
+    struct exp_config exp;
+    const struct ebb_doc_node *hparams; /* of this trial */
+    struct train_config config;
+    int64_t updates; /* that the searcher would train one trial for */
+};
+
+struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says */
+    struct cli_list sets;
+    const char *budget, *host, *file, *policy, *file_path;
+    int64_t threads, seed;
+};
+
+/* Prints every mistake to stderr, in the order of the file. Returns -1 to go on, else the exit
+ * code. The file must be closed in both cases. */
+int cli_train_open(struct cli_train_file *file, const char *path,
+                   const struct cli_train_changes *changes);
+void cli_train_close(struct cli_train_file *file);
+
+/* For exp_config_options.check_section: checks ebb's own sections, with the smallest and, when that
+ * is fine, the largest value of every hyperparameter. */
+void cli_check_training(void *context, struct exp_config_reader *reader, const char *section,
+                        const struct ebb_doc_node *value, const struct exp_config *config);
+
+/* An experiment file (rather than a trace or graph)? By its suffix: .yaml or .yml. */
+bool cli_is_experiment(const char *path);
+/* The trace of its training step, for commands that take traces. */
+enum ebb_status cli_train_trace(const char *path, struct trace **trace, struct ebb_error *err);
+
+#endif

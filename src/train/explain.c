@@ -1,0 +1,233 @@
+/* explain.c - where every byte of a training step is, op by op.
+ *
+ * A plain walk over the trace with everything kept until its last use: what the step needs without
+ * a budget. Sizes are rounded to the unit of the slab, as in a run. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "plan/plan.h"
+#include "train/trial.h"
+
+const char *const train_kind_names[TRAIN_KINDS] = {"weights",     "optimizer", "inputs",
+                                                   "activations", "gradients", "workspace"};
+
+struct walk {
+    const struct trace *t;
+    uint8_t *kind;  /* per storage */
+    uint8_t *is_in; /* per storage */
+    uint64_t now[TRAIN_KINDS];
+};
+
+static uint64_t size_of(const struct walk *w, uint32_t storage)
+{
+    return plan_round(w->t->storages[storage].bytes);
+}
+
+static void classify(const struct train_trial *trial, struct walk *w)
+{
+    const struct trace *t = w->t;
+    for (uint32_t i = 0; i < t->storage_count; i++) {
+        const struct trace_op *op = &t->ops[t->tensors[t->storages[i].root].op];
+        w->kind[i] = op->is_leaf                  ? TRAIN_KIND_INPUTS
+                     : op->phase == TRACE_FORWARD ? TRAIN_KIND_ACTIVATIONS
+                                                  : TRAIN_KIND_GRADIENTS;
+    }
+    for (size_t i = 0; i < trial->main.slot_count; i++) {
+        const struct train_slot *slot = &trial->main.slots[i];
+        if (slot->tensor != TRACE_NONE)
+            w->kind[t->tensors[slot->tensor].storage] =
+                slot->kind == TRAIN_ITEM ? TRAIN_KIND_WEIGHTS : TRAIN_KIND_STATES;
+    }
+}
+
+static void enter(struct walk *w, uint32_t storage)
+{
+    if (w->is_in[storage])
+        return;
+    w->is_in[storage] = 1;
+    w->now[w->kind[storage]] += size_of(w, storage);
+}
+
+static void leave(struct walk *w, uint32_t storage)
+{
+    if (!w->is_in[storage])
+        return;
+    w->is_in[storage] = 0;
+    w->now[w->kind[storage]] -= size_of(w, storage);
+}
+
+static uint64_t total(const uint64_t kinds[TRAIN_KINDS])
+{
+    uint64_t sum = 0;
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        sum += kinds[k];
+    return sum;
+}
+
+/* A version that was overwritten is released by its old handle; the bytes go with the newest. */
+static bool is_newest(const struct trace *t, uint32_t tensor)
+{
+    const struct trace_tensor *x = &t->tensors[tensor];
+    return x->version + 1 == t->storages[x->storage].version_count;
+}
+
+/* Runs the commands up to and including op `until`; remembers moments when asked to. */
+static void run(struct walk *w, uint32_t until, struct train_moment *moments)
+{
+    const struct trace *t = w->t;
+    memset(w->now, 0, sizeof w->now);
+    memset(w->is_in, 0, t->storage_count);
+    for (uint32_t s = 0; s < t->storage_count; s++) /* what survives the step is always there */
+        if (w->kind[s] == TRAIN_KIND_WEIGHTS || w->kind[s] == TRAIN_KIND_STATES)
+            enter(w, s);
+    for (uint32_t c = 0; c < t->command_count; c++) {
+        uint32_t i = t->commands[c].index;
+        if (t->commands[c].kind == TRACE_RELEASE && is_newest(t, i) &&
+            w->kind[t->tensors[i].storage] >= TRAIN_KIND_INPUTS)
+            leave(w, t->tensors[i].storage);
+        if (t->commands[c].kind != TRACE_RUN)
+            continue;
+        const struct trace_op *op = &t->ops[i];
+        for (uint32_t k = 0; k < op->output_count; k++)
+            enter(w, t->tensors[op->output_first + k].storage);
+        w->now[TRAIN_KIND_WORKSPACE] = plan_round(op->workspace_bytes);
+        if (moments)
+            memcpy(moments[i].kinds, w->now, sizeof w->now);
+        if (i == until)
+            return;
+        w->now[TRAIN_KIND_WORKSPACE] = 0;
+    }
+}
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+/* "layer1.0.conv1.weight" -> "layer1.0": two parts of a name tell a person where it is. */
+static void layer_name(const char *label, char *name, size_t size)
+{
+    size_t n = 0, dots = 0;
+    for (; label[n] && n + 1 < size; n++) {
+        if (label[n] == '.' && ++dots == 2)
+            break;
+        name[n] = label[n];
+    }
+    name[n] = '\0';
+    static const char *const tails[] = {".weight", ".bias", ".running_mean", ".running_var",
+                                        ".num_batches_tracked"};
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        size_t k = strlen(tails[i]);
+        if (n > k && strcmp(name + n - k, tails[i]) == 0)
+            name[n - k] = '\0';
+    }
+}
+
+static struct train_layer *layer_of(struct train_explained *e, struct ebb_arena *arena,
+                                    struct ebb_strmap *index, const char *label)
+{
+    char name[96];
+    uint64_t at;
+    layer_name(*label ? label : "(other)", name, sizeof name);
+    if (ebb_strmap_get(index, name, strlen(name), &at))
+        return &e->layers[at];
+    if (ebb_strmap_put(index, name, strlen(name), e->layer_count, NULL) != EBB_OK)
+        return NULL;
+    struct train_layer *layer = &e->layers[e->layer_count++];
+    layer->name = ebb_arena_printf(arena, "%s", name);
+    return layer->name ? layer : NULL;
+}
+
+/* The forward op behind an op of the backward pass names the layer. */
+static const char *label_of(const struct trace *t, const struct trace_op *op)
+{
+    const char *label = trace_label(t, op);
+    if (*label || op->partner == TRACE_NONE)
+        return label;
+    return trace_label(t, &t->ops[op->partner]);
+}
+
+static enum ebb_status add_layers(struct walk *w, struct train_explained *e,
+                                  struct ebb_arena *arena, struct ebb_error *err)
+{
+    const struct trace *t = w->t;
+    struct ebb_strmap index;
+    bool is_good = true;
+    ebb_strmap_init(&index);
+    for (uint32_t s = 0; s < t->storage_count && is_good; s++) {
+        if (!w->is_in[s])
+            continue;
+        struct train_layer *layer =
+            layer_of(e, arena, &index, label_of(t, &t->ops[t->tensors[t->storages[s].root].op]));
+        is_good = layer != NULL;
+        if (!layer)
+            break;
+        layer->kinds[w->kind[s]] += size_of(w, s);
+        layer->bytes += size_of(w, s);
+    }
+    struct train_layer *at =
+        is_good ? layer_of(e, arena, &index, label_of(t, &t->ops[e->peak_op])) : NULL;
+    if (at) {
+        at->kinds[TRAIN_KIND_WORKSPACE] += w->now[TRAIN_KIND_WORKSPACE];
+        at->bytes += w->now[TRAIN_KIND_WORKSPACE];
+    }
+    ebb_strmap_fini(&index);
+    return at ? EBB_OK : ebb_no_memory(err, sizeof *at);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct train_layer *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static enum ebb_status explain(const struct train_trial *trial, struct walk *w,
+                               struct ebb_arena *arena, struct train_explained *e,
+                               struct ebb_error *err)
+{
+    const struct trace *t = w->t;
+    e->moments = ebb_arena_calloc(arena, (size_t)t->op_count + 1, sizeof *e->moments);
+    e->layers = ebb_arena_calloc(arena, (size_t)t->storage_count + 2, sizeof *e->layers);
+    if (!e->moments || !e->layers)
+        return ebb_no_memory(err, t->op_count * sizeof *e->moments);
+    e->moment_count = t->op_count;
+    classify(trial, w);
+    run(w, TRACE_NONE, e->moments);
+    for (uint32_t i = 0; i < t->op_count; i++)
+        if (total(e->moments[i].kinds) > e->peak_bytes) {
+            e->peak_bytes = total(e->moments[i].kinds);
+            e->peak_op = i;
+        }
+    const struct trace_op *peak = &t->ops[e->peak_op];
+    memcpy(e->kinds, e->moments[e->peak_op].kinds, sizeof e->kinds);
+    e->peak_phase = (enum trace_phase)peak->phase;
+    e->peak_name = ebb_arena_printf(arena, "%s", peak->kind->name);
+    e->peak_layer = ebb_arena_printf(arena, "%s", label_of(t, peak));
+    if (!e->peak_name || !e->peak_layer)
+        return ebb_no_memory(err, 64);
+    run(w, e->peak_op, NULL);
+    EBB_TRY(add_layers(w, e, arena, err));
+    qsort(e->layers, e->layer_count, sizeof *e->layers, by_bytes);
+    for (int k = TRAIN_KIND_INPUTS; k < TRAIN_KINDS; k++)
+        e->batch_bytes += e->kinds[k];
+    return EBB_OK;
+}
+
+enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_arena *arena,
+                                    struct train_explained *explained, struct ebb_error *err)
+{
+    const struct trace *t = train_trial_trace(trial);
+    struct train_explained out = {0};
+    struct walk w = {.t = t};
+    w.kind = ebb_calloc((size_t)t->storage_count + 1, 1);
+    w.is_in = ebb_calloc((size_t)t->storage_count + 1, 1);
+    enum ebb_status status = w.kind && w.is_in ? explain(trial, &w, arena, &out, err)
+                                               : ebb_no_memory(err, t->storage_count);
+    ebb_free(w.kind);
+    ebb_free(w.is_in);
+    if (status == EBB_OK)
+        *explained = out;
+    return status;
+}
