@@ -23,7 +23,7 @@ struct kernel_primitive {
     unsigned char *key; /* owned */
     size_t key_bytes;
     uint64_t hash; /* of the key: looked at first */
-    int layout[2]; /* entries without a primitive: a convolution's choice of blocks */
+    int choice[3]; /* entries without a primitive: a convolution's blocks and algorithm */
     dnnl_primitive_t primitive;
     struct kernel_operand operand[KERNEL_OPERANDS];
     dnnl_memory_t scratchpad;
@@ -50,8 +50,8 @@ struct kernel_primitive *kernel_dnnl_find(const struct kernel_context *c, const 
 /* Builds an entry from a descriptor: queries the layouts, makes reorders where `plain` differs,
  * lays out the workspace, stores it. attr is consumed by the caller. plain[i] describes operand i
  * (argument 0: none). */
-enum ebb_status kernel_dnnl_add_layout(struct kernel_context *c, const void *key, size_t key_bytes,
-                                       const int layout[2], struct ebb_error *err);
+enum ebb_status kernel_dnnl_add_choice(struct kernel_context *c, const void *key, size_t key_bytes,
+                                       const int choice[3], struct ebb_error *err);
 struct kernel_plain {
     int argument;
     dnnl_query_t query; /* which md of the primitive it meets */

@@ -1,5 +1,5 @@
-/* conv.c - convolutions through oneDNN, algorithm direct, layouts chosen by the library from the
- * shape.
+/* conv.c - convolutions through oneDNN, algorithm direct or Winograd, layouts chosen by the library
+ * from the shape.
  *
  * Operands come and go channel-first; where the primitive wants another layout, the copy is part of
  * this kernel and lives in its workspace. */
@@ -17,6 +17,7 @@ struct conv_key {
 
 struct shapes {
     int rank, weights_rank;
+    dnnl_data_type_t type;
     dnnl_dims_t x, w, y, bias, stride, dilation, pad, pad_after;
 };
 
@@ -35,6 +36,8 @@ static void make_key(const struct kernel_context *c, const struct kernel_conv *c
     key->conv.groups = conv->groups;
     key->conv.x_block = conv->x_block;
     key->conv.y_block = conv->y_block;
+    key->conv.is_winograd = conv->is_winograd;
+    key->conv.dtype = conv->dtype;
     for (int i = 0; i < conv->nd; i++) {
         key->conv.in[i] = conv->in[i];
         key->conv.out[i] = conv->out[i];
@@ -50,6 +53,7 @@ static void make_shapes(const struct kernel_conv *conv, struct shapes *s)
     int w = 0;
     memset(s, 0, sizeof *s);
     s->rank = conv->nd + 2;
+    s->type = conv->dtype == KERNEL_BF16 ? dnnl_bf16 : dnnl_f32;
     s->x[0] = s->y[0] = conv->n;
     s->x[1] = conv->ci;
     s->y[1] = conv->co;
@@ -76,7 +80,8 @@ static void make_shapes(const struct kernel_conv *conv, struct shapes *s)
     s->bias[0] = conv->co;
 }
 
-static void plain_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims)
+static void plain_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims,
+                     dnnl_data_type_t type)
 {
     dnnl_dims_t strides = {0};
     dnnl_dim_t total = 1;
@@ -84,18 +89,19 @@ static void plain_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims)
         strides[i] = total;
         total *= dims[i] ? dims[i] : 1;
     }
-    dnnl_memory_desc_init_by_strides(md, rank, dims, dnnl_f32, strides);
+    dnnl_memory_desc_init_by_strides(md, rank, dims, type, strides);
 }
 
 /* Activations: plain, or channels in blocks. */
-static void activation_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims, int block)
+static void activation_md(dnnl_memory_desc_t *md, int rank, const dnnl_dims_t dims,
+                          dnnl_data_type_t type, int block)
 {
     static const dnnl_format_tag_t tags[2][3] = {{dnnl_nCw8c, dnnl_nChw8c, dnnl_nCdhw8c},
                                                  {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c}};
     if (block)
-        dnnl_memory_desc_init_by_tag(md, rank, dims, dnnl_f32, tags[block == 16][rank - 3]);
+        dnnl_memory_desc_init_by_tag(md, rank, dims, type, tags[block == 16][rank - 3]);
     else
-        plain_md(md, rank, dims);
+        plain_md(md, rank, dims, type);
 }
 
 /* The block a memory descriptor amounts to: 0 when it is something else. */
@@ -105,7 +111,7 @@ static int block_of(const dnnl_memory_desc_t *md, int rank, const dnnl_dims_t di
         dnnl_memory_desc_t want;
         if (dims[1] % block)
             continue;
-        activation_md(&want, rank, dims, block);
+        activation_md(&want, rank, dims, md->data_type, block);
         if (dnnl_memory_desc_equal(md, &want))
             return block;
     }
@@ -114,19 +120,22 @@ static int block_of(const dnnl_memory_desc_t *md, int rank, const dnnl_dims_t di
 
 /* For a backward primitive oneDNN wants a forward one as a hint. */
 static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s, bool has_bias,
-                               enum kernel_conv_pass pass, dnnl_primitive_desc_t *pd)
+                               bool is_winograd, enum kernel_conv_pass pass,
+                               dnnl_primitive_desc_t *pd)
 {
-    dnnl_memory_desc_t x, w, y, b;
+    dnnl_memory_desc_t x, w, y, b, dw;
     dnnl_convolution_desc_t desc, hint_desc;
     dnnl_primitive_desc_t hint = NULL;
     dnnl_primitive_attr_t attr = NULL;
-    dnnl_memory_desc_init_by_tag(&x, s->rank, s->x, dnnl_f32, dnnl_format_tag_any);
-    dnnl_memory_desc_init_by_tag(&w, s->weights_rank, s->w, dnnl_f32, dnnl_format_tag_any);
-    dnnl_memory_desc_init_by_tag(&y, s->rank, s->y, dnnl_f32, dnnl_format_tag_any);
+    dnnl_alg_kind_t kind = is_winograd ? dnnl_convolution_winograd : dnnl_convolution_direct;
+    dnnl_memory_desc_init_by_tag(&x, s->rank, s->x, s->type, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&w, s->weights_rank, s->w, s->type, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&dw, s->weights_rank, s->w, dnnl_f32, dnnl_format_tag_any);
+    dnnl_memory_desc_init_by_tag(&y, s->rank, s->y, s->type, dnnl_format_tag_any);
     dnnl_memory_desc_init_by_tag(&b, 1, s->bias, dnnl_f32, dnnl_a);
     dnnl_status_t status = dnnl_dilated_convolution_forward_desc_init(
-        &hint_desc, dnnl_forward_training, dnnl_convolution_direct, &x, &w, has_bias ? &b : NULL,
-        &y, s->stride, s->dilation, s->pad, s->pad_after);
+        &hint_desc, dnnl_forward_training, kind, &x, &w, has_bias ? &b : NULL, &y, s->stride,
+        s->dilation, s->pad, s->pad_after);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_create(&attr);
     if (status == dnnl_success)
@@ -138,12 +147,12 @@ static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s,
         *pd = hint;
         hint = NULL;
     } else if (status == dnnl_success) {
-        status = pass == KERNEL_CONV_DATA ? dnnl_dilated_convolution_backward_data_desc_init(
-                                                &desc, dnnl_convolution_direct, &x, &w, &y,
-                                                s->stride, s->dilation, s->pad, s->pad_after)
-                                          : dnnl_dilated_convolution_backward_weights_desc_init(
-                                                &desc, dnnl_convolution_direct, &x, &w, NULL, &y,
-                                                s->stride, s->dilation, s->pad, s->pad_after);
+        status =
+            pass == KERNEL_CONV_DATA
+                ? dnnl_dilated_convolution_backward_data_desc_init(
+                      &desc, kind, &x, &w, &y, s->stride, s->dilation, s->pad, s->pad_after)
+                : dnnl_dilated_convolution_backward_weights_desc_init(
+                      &desc, kind, &x, &dw, NULL, &y, s->stride, s->dilation, s->pad, s->pad_after);
         if (status == dnnl_success)
             status = dnnl_primitive_desc_create(pd, &desc, attr, c->engine, hint);
     }
@@ -183,19 +192,20 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_conv
     if (has_bias)
         plain[2] = (struct kernel_plain){
             .argument = DNNL_ARG_BIAS, .query = dnnl_query_weights_md, .query_index = 1};
-    activation_md(&plain[0].md, s.rank, pass == KERNEL_CONV_DATA ? s.y : s.x,
+    activation_md(&plain[0].md, s.rank, pass == KERNEL_CONV_DATA ? s.y : s.x, s.type,
                   pass == KERNEL_CONV_DATA ? conv->y_block : conv->x_block);
     if (pass == KERNEL_CONV_WEIGHTS)
-        activation_md(&plain[1].md, s.rank, s.y, conv->y_block);
+        activation_md(&plain[1].md, s.rank, s.y, s.type, conv->y_block);
     else
-        plain_md(&plain[1].md, s.weights_rank, s.w);
-    plain_md(&plain[2].md, 1, s.bias);
+        plain_md(&plain[1].md, s.weights_rank, s.w, s.type);
+    plain_md(&plain[2].md, 1, s.bias, dnnl_f32);
     if (pass == KERNEL_CONV_WEIGHTS)
-        plain_md(&plain[3].md, s.weights_rank, s.w);
+        plain_md(&plain[3].md, s.weights_rank, s.w, dnnl_f32);
     else
-        activation_md(&plain[3].md, s.rank, pass == KERNEL_CONV_FORWARD ? s.y : s.x,
+        activation_md(&plain[3].md, s.rank, pass == KERNEL_CONV_FORWARD ? s.y : s.x, s.type,
                       pass == KERNEL_CONV_FORWARD ? conv->y_block : conv->x_block);
-    EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, pass, &pd), "convolution", err));
+    EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, conv->is_winograd, pass, &pd),
+                              "convolution", err));
     enum ebb_status status = kernel_dnnl_add(c, key, sizeof *key, pd, plain, 4, p, err);
     dnnl_primitive_desc_destroy(pd);
     return status;
@@ -211,8 +221,35 @@ static enum ebb_status get(struct kernel_context *c, const struct kernel_conv *c
     return *p ? EBB_OK : create(c, conv, pass, &key, p, err);
 }
 
-enum ebb_status kernel_conv_layout(struct kernel_context *c, struct kernel_conv *conv,
-                                   enum kernel_conv_pass pass, struct ebb_error *err)
+static bool is_winograd_shape(const struct kernel_conv *v)
+{
+    bool fits = v->nd == 2 && v->groups == 1 && v->dtype == KERNEL_F32;
+    for (int d = 0; fits && d < 2; d++)
+        fits = v->k[d] == 3 && v->stride[d] == 1 && v->dilation[d] == 1;
+    return fits;
+}
+
+/* A Winograd descriptor whose scratch is no more than the bytes of its operands; NULL otherwise. */
+static dnnl_primitive_desc_t try_winograd(struct kernel_context *c, const struct kernel_conv *v,
+                                          const struct shapes *s, bool has_bias,
+                                          enum kernel_conv_pass pass)
+{
+    dnnl_primitive_desc_t pd;
+    if (!is_winograd_shape(v) || create_pd(c, s, has_bias, true, pass, &pd) != dnnl_success)
+        return NULL;
+    double bytes = (double)dnnl_memory_desc_get_size(
+        dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    double x = (double)(v->n * v->ci * v->in[0] * v->in[1]);
+    double y = (double)(v->n * v->co * v->out[0] * v->out[1]), w = 9.0 * (double)(v->ci * v->co);
+    if (bytes <= (x + y + w) * sizeof(float))
+        return pd;
+    dnnl_primitive_desc_destroy(pd);
+    return NULL;
+}
+
+enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, bool may_winograd,
+                                   struct ebb_error *err)
 {
     static const dnnl_query_t queries[3][2] = {
         {dnnl_query_src_md, dnnl_query_dst_md},
@@ -221,26 +258,31 @@ enum ebb_status kernel_conv_layout(struct kernel_context *c, struct kernel_conv 
     };
     struct conv_key key;
     struct shapes s;
-    dnnl_primitive_desc_t pd;
-    conv->x_block = conv->y_block = 0;
+    conv->x_block = conv->y_block = conv->is_winograd = 0;
     if (!c)
         return EBB_OK;
     make_key(c, conv, pass, &key);
-    memcpy(key.kind, "layout", 6);
+    memcpy(key.kind, may_winograd ? "choice+" : "choice", may_winograd ? 7 : 6);
     const struct kernel_primitive *p = kernel_dnnl_find(c, &key, sizeof key);
     if (!p) {
         make_shapes(conv, &s);
         bool has_bias = conv->has_bias && pass == KERNEL_CONV_FORWARD;
-        EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, pass, &pd), "convolution", err));
-        int layout[2] = {
+        dnnl_primitive_desc_t pd = may_winograd ? try_winograd(c, conv, &s, has_bias, pass) : NULL;
+        int is_winograd = pd != NULL;
+        if (!pd)
+            EBB_TRY(kernel_dnnl_check(create_pd(c, &s, has_bias, false, pass, &pd), "convolution",
+                                      err));
+        int choice[3] = {
             block_of(dnnl_primitive_desc_query_md(pd, queries[pass][0], 0), s.rank, s.x),
-            block_of(dnnl_primitive_desc_query_md(pd, queries[pass][1], 0), s.rank, s.y)};
+            block_of(dnnl_primitive_desc_query_md(pd, queries[pass][1], 0), s.rank, s.y),
+            is_winograd};
         dnnl_primitive_desc_destroy(pd);
-        EBB_TRY(kernel_dnnl_add_layout(c, &key, sizeof key, layout, err));
+        EBB_TRY(kernel_dnnl_add_choice(c, &key, sizeof key, choice, err));
         p = kernel_dnnl_find(c, &key, sizeof key);
     }
-    conv->x_block = p->layout[0];
-    conv->y_block = p->layout[1];
+    conv->x_block = p->choice[0];
+    conv->y_block = p->choice[1];
+    conv->is_winograd = p->choice[2];
     return EBB_OK;
 }
 
@@ -258,8 +300,8 @@ enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kerne
 }
 
 enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_conv *conv,
-                                enum kernel_conv_pass pass, const float *a, const float *b,
-                                const float *bias, float *out, void *workspace,
+                                enum kernel_conv_pass pass, const void *a, const void *b,
+                                const float *bias, void *out, void *workspace,
                                 struct ebb_error *err)
 {
     struct kernel_primitive *p;

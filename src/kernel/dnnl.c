@@ -185,13 +185,12 @@ enum ebb_status kernel_dnnl_add(struct kernel_context *c, const void *key, size_
     return EBB_OK;
 }
 
-enum ebb_status kernel_dnnl_add_layout(struct kernel_context *c, const void *key, size_t key_bytes,
-                                       const int layout[2], struct ebb_error *err)
+enum ebb_status kernel_dnnl_add_choice(struct kernel_context *c, const void *key, size_t key_bytes,
+                                       const int choice[3], struct ebb_error *err)
 {
     struct kernel_primitive *p;
     EBB_TRY(kernel_dnnl_add(c, key, key_bytes, NULL, NULL, 0, &p, err));
-    p->layout[0] = layout[0];
-    p->layout[1] = layout[1];
+    memcpy(p->choice, choice, sizeof p->choice);
     return EBB_OK;
 }
 

@@ -169,6 +169,8 @@ struct kernel_conv {
     int32_t nd; /* 1..3 spatial dimensions */
     int32_t has_bias;
     int32_t x_block, y_block; /* layouts of x and y: channels in blocks of that many, 0 = plain */
+    int32_t is_winograd;
+    int32_t dtype; /* enum kernel_dtype of x, w, y: F32 or BF16; the bias and dw are float32 */
     int64_t n, ci, co, groups;
     int64_t in[3], out[3], k[3], stride[3], dilation[3], pad[3];
 };
@@ -176,17 +178,19 @@ struct kernel_conv {
 enum kernel_conv_pass { KERNEL_CONV_FORWARD, KERNEL_CONV_DATA, KERNEL_CONV_WEIGHTS };
 
 /* Sets x_block and y_block to what the library likes best for this pass (0 where it likes what a
- * tensor cannot have). c may be NULL: plain. */
-enum ebb_status kernel_conv_layout(struct kernel_context *c, struct kernel_conv *conv,
-                                   enum kernel_conv_pass pass, struct ebb_error *err);
+ * tensor cannot have), and is_winograd when that is allowed and its scratch is no more than the
+ * bytes of x, w and y together. c may be NULL: plain, direct. */
+enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, bool may_winograd,
+                                   struct ebb_error *err);
 enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kernel_conv *conv,
                                     enum kernel_conv_pass pass, size_t *workspace_bytes,
                                     struct ebb_error *err);
 /* FORWARD: a = x, b = weights -> y. DATA: a = dy, b = weights -> dx. WEIGHTS: a = x, b = dy -> dw.
  */
 enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_conv *conv,
-                                enum kernel_conv_pass pass, const float *a, const float *b,
-                                const float *bias, float *out, void *workspace,
+                                enum kernel_conv_pass pass, const void *a, const void *b,
+                                const float *bias, void *out, void *workspace,
                                 struct ebb_error *err);
 
 /* softmax(q k^T scale + mask) v for [rows = batch*heads, T, d], scores never stored: the forward

@@ -116,8 +116,10 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     c.x_block = c.y_block = 0;
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
+    c.is_winograd = 0;
     if (ops_has_pass(s, OPS_PASS_LAYOUT) &&
-        kernel_conv_layout(tensor_backend(s), &c, pass, &err) != EBB_OK)
+        kernel_conv_choose(tensor_backend(s), &c, pass, ops_has_pass(s, OPS_PASS_WINOGRAD), &err) !=
+            EBB_OK)
         return tensor_fail(s, err.status, "%s: %s", rows[row].name, err.message);
     a = ops_in_layout(s, a, pass == KERNEL_CONV_DATA ? c.y_block : c.x_block);
     b = ops_in_layout(s, b, pass == KERNEL_CONV_WEIGHTS ? c.y_block : 0);

@@ -147,6 +147,9 @@ int ops_backend_threads(const void *backend);
 enum ops_pass {
     OPS_PASS_LAYOUT = 1, /* convolutions choose layouts, neighbours follow; sums in other order */
     OPS_PASS_NORM = 2,   /* batch norm (+ addition) + relu in one op; the same bits */
+    /* 3x3 convolutions by Winograd's method where its scratch is at most the bytes of the operands;
+     * errors of 1e-6 instead of 2e-7 relative to the largest result. Needs LAYOUT. */
+    OPS_PASS_WINOGRAD = 4,
 };
 void ops_backend_set_passes(void *backend, unsigned passes);
 
