@@ -94,6 +94,7 @@ struct cli_table *cli_table_create(const char *const *headers, size_t columns);
 void cli_table_cell(struct cli_table *table, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* fills row by row */
 void cli_table_print(struct cli_table *table, FILE *stream);
+void cli_table_csv(struct cli_table *table, FILE *stream); /* RFC 4180, with the headers */
 void cli_table_destroy(struct cli_table *table);
 
 #endif

@@ -169,6 +169,33 @@ void cli_table_print(struct cli_table *table, FILE *stream)
     ebb_free(columns);
 }
 
+static void print_csv_cell(const char *cell, FILE *stream)
+{
+    if (strpbrk(cell, ",\"\r\n") == NULL) {
+        fputs(cell, stream);
+        return;
+    }
+    fputc('"', stream);
+    for (const char *c = cell; *c != '\0'; c++) {
+        if (*c == '"')
+            fputc('"', stream);
+        fputc(*c, stream);
+    }
+    fputc('"', stream);
+}
+
+void cli_table_csv(struct cli_table *table, FILE *stream)
+{
+    if (table == NULL || table->failed) {
+        fputs("(no memory for this table)\n", stream);
+        return;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        print_csv_cell(table->cells[i], stream);
+        fputs(i % table->columns == table->columns - 1 ? "\r\n" : ",", stream);
+    }
+}
+
 void cli_table_destroy(struct cli_table *table)
 {
     if (table == NULL)
