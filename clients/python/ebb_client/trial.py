@@ -34,9 +34,21 @@ class Trial:
         raise NotImplementedError
 
 
+def _find(entrypoint):
+    """The class "package.module:Class" names."""
+    module, _, name = entrypoint.partition(":")
+    made = importlib.import_module(module)
+    for part in name.split("."):
+        made = getattr(made, part)
+    return made
+
+
 def run_trial(make):
-    """Serve workloads with ``make(session)`` until told to terminate."""
+    """Serve workloads with ``make(session)`` until told to terminate. `make` may be an entrypoint
+    as text: it is imported when the master already knows that this process is alive."""
     with connect() as session:
+        if isinstance(make, str):
+            make = _find(make)
         trial = make(session)
         if session.checkpoint:
             trial.load(session.checkpoint.path, session.checkpoint.is_own)
@@ -54,13 +66,9 @@ def main(argv):
     if len(argv) != 2 or ":" not in argv[1]:
         print("usage: python3 -m ebb_client MODULE:CLASS (started by ebb)", file=sys.stderr)
         return 2
-    module, _, name = argv[1].partition(":")
     sys.path.insert(0, os.getcwd())
     try:
-        made = importlib.import_module(module)
-        for part in name.split("."):
-            made = getattr(made, part)
-        run_trial(made)
+        run_trial(argv[1])
         return 0
     except MasterLost:
         return EXIT_LOST
