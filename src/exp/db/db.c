@@ -8,6 +8,8 @@
 #include "base/map.h"
 #include "exp/db/driver.h"
 
+#define CACHE_MAX 512
+
 struct cached {
     void *statement;
     bool is_busy;
@@ -75,6 +77,9 @@ static enum ebb_status take(struct exp_db *db, const char *sql, void **statement
         *statement = c->statement;
         return EBB_OK;
     }
+    *is_cached = false;
+    if (db->cached >= CACHE_MAX) /* texts made on the fly must not fill memory */
+        return db->driver->prepare(db->connection, sql, statement, err);
     EBB_TRY(ebb_grow(&db->cache, &db->cache_capacity, db->cached + 1, sizeof *db->cache, err));
     EBB_TRY(db->driver->prepare(db->connection, sql, statement, err));
     enum ebb_status status = ebb_strmap_put(&db->index, sql, length, db->cached, err);

@@ -20,7 +20,8 @@ static const char version_1[] =
 
     "CREATE TABLE experiment_configs ("
     "  experiment_id BIGINT PRIMARY KEY, config TEXT NOT NULL,"
-    "  git_remote TEXT, git_commit TEXT, git_committer TEXT, git_commit_date TEXT);"
+    "  warm_start TEXT, git_remote TEXT, git_commit TEXT, git_committer TEXT, git_commit_date "
+    "TEXT);"
 
     "CREATE TABLE model_files ("
     "  experiment_id BIGINT NOT NULL, path TEXT NOT NULL, type TEXT NOT NULL, mode BIGINT NOT NULL,"

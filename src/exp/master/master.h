@@ -57,13 +57,14 @@ struct exp_master_options {
     bool is_reading_only; /* take the lock, answer requests, start nothing (CLI without master) */
     const char *ebb_path; /* the program that has the command `worker`; NULL = /proc/self/exe */
     const char *python;   /* NULL = "python3" */
+    const char *python_path;   /* directory with ebb_client, put into PYTHONPATH; NULL = none */
     const char *site_defaults; /* YAML text with the site's checkpoint_storage, or NULL:
                                   <state>/checkpoints */
     enum exp_sched_kind sched_kind;
     enum exp_sched_fit sched_fit;
     exp_section_check check_section; /* ruling 17: keys of ebb's own sections */
     void *check_context;
-    int64_t log_bytes_max; /* of a trial's output that is kept; 0 = 64 MiB */
+    int64_t log_bytes_max; /* of a trial's output that is kept; 0 = 16 MiB */
     int64_t heartbeat_ms;  /* without a sign for this long during a workload: dead; 0 = 60 s */
     int64_t adopt_ms; /* how long trials of an earlier master may take to come back; 0 = 60 s */
     bool keeps_search_log;     /* keep searcher_events of ended experiments (tests) */

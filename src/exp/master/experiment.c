@@ -1,0 +1,531 @@
+/* experiment.c - an experiment in memory: its search fed with events, its state, its end. */
+#include <string.h>
+
+#include "base/heap.h"
+#include "base/log.h"
+#include "exp/master/inner.h"
+
+struct exp_experiment *exp_experiment_find(const struct exp_master *m, int64_t id)
+{
+    size_t low = 0, high = m->experiment_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (m->experiments[middle]->id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < m->experiment_count && m->experiments[low]->id == id ? m->experiments[low] : NULL;
+}
+
+/* ---- operations of the search ---- */
+
+static enum ebb_status add_run(struct exp_master *m, struct exp_experiment *e,
+                               const struct exp_op *op, struct ebb_error *err)
+{
+    const struct exp_create *create = &e->ops.creates[op->create];
+    const struct ebb_doc_node *hparams = NULL;
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    size_t need = (size_t)op->trial + 1, before = e->run_count;
+    EBB_TRY(
+        exp_ops_hparams(&e->ops, op, &e->config.hyperparameters, &m->turn_arena, &hparams, err));
+    EBB_TRY(ebb_grow(&e->runs, &e->run_capacity, need, sizeof *e->runs, err));
+    struct exp_run *r = ebb_calloc(1, sizeof *r);
+    if (r == NULL)
+        return ebb_no_memory(err, sizeof *r);
+    ebb_str_init(&text);
+    ebb_jsonw_init(&w, &text, 0);
+    ebb_doc_write_json(hparams, &w);
+    *r = (struct exp_run){.experiment = e,
+                          .index = op->trial,
+                          .request = op->request,
+                          .seed = create->trial_seed,
+                          .hparams = ebb_str_take(&text),
+                          .has_source = create->has_source,
+                          .source_step = create->source_step,
+                          .log_next = 1};
+    if (r->hparams == NULL) {
+        ebb_free(r);
+        return ebb_no_memory(err, 1);
+    }
+    if (r->has_source && !exp_search_find(e->search, create->source, &r->source))
+        r->has_source = false;
+    exp_sequence_init(&r->sequence, &(struct exp_sequence_rules){
+                                        .min_validation_period = e->config.min_validation_period,
+                                        .min_checkpoint_period = e->config.min_checkpoint_period,
+                                        .checkpoint_policy = e->config.checkpoint_policy,
+                                        .max_restarts = e->config.max_restarts,
+                                    });
+    for (size_t i = before; i < need; i++)
+        e->runs[i] = NULL;
+    if (e->run_count < need)
+        e->run_count = need;
+    e->runs[op->trial] = r;
+    return EBB_OK;
+}
+
+/* A trial's operation. EBB_EINPUT: one that cannot be. */
+static enum ebb_status apply_one(struct exp_master *m, struct exp_experiment *e,
+                                 const struct exp_op *op, struct ebb_error *err)
+{
+    if (op->kind == EXP_OP_CREATE)
+        return add_run(m, e, op, err);
+    struct exp_run *r = op->trial < e->run_count ? e->runs[op->trial] : NULL;
+    if (r == NULL)
+        return ebb_fail(err, EBB_EINPUT, "an operation for trial %u, which is not there",
+                        op->trial);
+    if (r->state != EXP_RUN_ACTIVE)
+        return EBB_OK;
+    EBB_TRY(exp_sequence_ask(&r->sequence, op, err));
+    exp_dirty_run(m, r);
+    if (op->kind == EXP_OP_CLOSE)
+        exp_experiment_check(e, r);
+    return EBB_OK;
+}
+
+void exp_experiment_check(struct exp_experiment *e, struct exp_run *r)
+{
+    if (r->is_checked)
+        return;
+    r->is_checked = true;
+    r->next_checked = e->checked;
+    e->checked = r;
+}
+
+/* The operations as one JSON list: stored with the event that caused them. */
+static enum ebb_status write_ops(struct exp_master *m, const struct exp_experiment *e,
+                                 struct ebb_str *text, struct ebb_error *err)
+{
+    struct ebb_json_writer w;
+    ebb_str_clear(text);
+    ebb_jsonw_init(&w, text, 0);
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < e->ops.count; i++) {
+        const struct exp_op *op = &e->ops.items[i];
+        const struct ebb_doc_node *hparams = NULL;
+        if (op->kind == EXP_OP_CREATE)
+            EBB_TRY(exp_ops_hparams(&e->ops, op, &e->config.hyperparameters, &m->turn_arena,
+                                    &hparams, err));
+        exp_op_write(&e->ops, op, hparams, &w);
+    }
+    ebb_jsonw_array_end(&w);
+    return ebb_str_status(text, err);
+}
+
+static enum ebb_status log_event(struct exp_master *m, struct exp_experiment *e, const char *type,
+                                 const struct exp_event *event, struct ebb_error *err)
+{
+    struct ebb_str content, ops;
+    struct ebb_json_writer w;
+    ebb_str_init(&content);
+    ebb_str_init(&ops);
+    ebb_jsonw_init(&w, &content, 0);
+    if (event != NULL) {
+        exp_event_write(event, &w);
+    } else {
+        ebb_jsonw_object(&w);
+        ebb_jsonw_object_end(&w);
+    }
+    enum ebb_status status = ebb_str_status(&content, err);
+    if (status == EBB_OK)
+        status = write_ops(m, e, &ops, err);
+    if (status == EBB_OK)
+        status = exp_db_run(
+            m->db,
+            "INSERT INTO searcher_events (experiment_id, seq, type, content, operations)"
+            " VALUES ($1, $2, $3, $4, $5)",
+            EXP_DB_ARGS(exp_db_i(e->id), exp_db_i(e->search_seq), exp_db_t(type),
+                        exp_db_tn(content.data, content.length), exp_db_tn(ops.data, ops.length)),
+            err);
+    e->search_seq++;
+    ebb_str_fini(&content);
+    ebb_str_fini(&ops);
+    return status;
+}
+
+/* Do what the search asked for. Not for replays: state changes have happened then. */
+static enum ebb_status apply_ops(struct exp_master *m, struct exp_experiment *e,
+                                 struct ebb_error *err)
+{
+    for (size_t i = 0; i < e->ops.count; i++) {
+        const struct exp_op *op = &e->ops.items[i];
+        if (op->kind == EXP_OP_SHUTDOWN) {
+            if (op->is_failure)
+                return exp_experiment_fail(m, e, e->error != NULL ? e->error : "no trial completed",
+                                           err);
+            return exp_experiment_set_state(m, e, EXP_STOPPING_COMPLETED, err);
+        }
+        struct ebb_error why;
+        enum ebb_status status = apply_one(m, e, op, &why);
+        if (status == EBB_EINPUT)
+            return exp_experiment_fail(m, e, why.message, err);
+        if (status != EBB_OK) {
+            *err = why;
+            return status;
+        }
+        exp_run_update_task(m, e->runs[op->trial]);
+    }
+    return EBB_OK;
+}
+
+enum ebb_status exp_experiment_feed(struct exp_master *m, struct exp_experiment *e,
+                                    const struct exp_event *event, struct ebb_error *err)
+{
+    if (exp_state_is_stopping(e->state) || exp_state_is_ended(e->state) || e->search == NULL)
+        return EBB_OK;
+    struct ebb_error why;
+    exp_ops_clear(&e->ops);
+    enum ebb_status status = exp_search_event(e->search, event, &e->ops, &why);
+    if (status == EBB_EINPUT || status == EBB_EINTERNAL)
+        return exp_experiment_fail(m, e, why.message, err);
+    if (status != EBB_OK) {
+        *err = why;
+        return status;
+    }
+    EBB_TRY(log_event(m, e, exp_event_name(event->kind), event, err));
+    exp_dirty_experiment(m, e);
+    return apply_ops(m, e, err);
+}
+
+/* ---- states ---- */
+
+static bool may_go(enum exp_state from, enum exp_state to)
+{
+    switch (from) {
+    case EXP_PAUSED:
+        return to == EXP_ACTIVE || exp_state_is_stopping(to);
+    case EXP_ACTIVE:
+        return to == EXP_PAUSED || exp_state_is_stopping(to);
+    case EXP_STOPPING_CANCELED:
+        return to == EXP_CANCELED || to == EXP_STOPPING_ERROR;
+    case EXP_STOPPING_COMPLETED:
+        return to == EXP_COMPLETED || to == EXP_STOPPING_ERROR;
+    case EXP_STOPPING_ERROR:
+        return to == EXP_ERROR;
+    case EXP_CANCELED:
+    case EXP_COMPLETED:
+    case EXP_ERROR:
+    case EXP_DELETING:
+    case EXP_DELETE_FAILED:
+        break;
+    }
+    return false;
+}
+
+enum ebb_status exp_experiment_set_state(struct exp_master *m, struct exp_experiment *e,
+                                         enum exp_state state, struct ebb_error *err)
+{
+    if (state == e->state)
+        return EBB_OK;
+    if (!may_go(e->state, state))
+        return ebb_fail(err, EBB_EINPUT, "illegal transition %s -> %s", exp_state_name(e->state),
+                        exp_state_name(state));
+    e->state = state;
+    exp_dirty_experiment(m, e);
+    exp_notice_experiment(m, e);
+    m->is_schedule_due = true;
+    for (size_t i = 0; i < e->run_count; i++) {
+        if (e->runs[i] == NULL)
+            continue;
+        if (state != EXP_ACTIVE)
+            exp_run_stop(m, e->runs[i]);
+        exp_run_update_task(m, e->runs[i]);
+    }
+    return EBB_OK;
+}
+
+enum ebb_status exp_experiment_fail(struct exp_master *m, struct exp_experiment *e, const char *why,
+                                    struct ebb_error *err)
+{
+    if (why != e->error)
+        EBB_TRY(exp_text_set(&e->error, why, err));
+    ebb_log(m->options.log, EBB_LOG_ERROR, "experiment %lld: %s", (long long)e->id, e->error);
+    if (e->state == EXP_STOPPING_ERROR || exp_state_is_ended(e->state))
+        return EBB_OK;
+    return exp_experiment_set_state(m, e, EXP_STOPPING_ERROR, err);
+}
+
+enum ebb_status exp_experiment_kill(struct exp_master *m, struct exp_experiment *e,
+                                    struct ebb_error *err)
+{
+    if (!exp_state_is_stopping(e->state))
+        EBB_TRY(exp_experiment_set_state(m, e, EXP_STOPPING_CANCELED, err));
+    for (size_t i = 0; i < e->run_count; i++)
+        if (e->runs[i] != NULL && e->runs[i]->alloc != NULL) {
+            e->runs[i]->alloc->is_excused = true;
+            exp_alloc_kill(m, e->runs[i]->alloc, "the experiment was killed");
+        }
+    return EBB_OK;
+}
+
+/* ---- ends ---- */
+
+static enum ebb_status close_run(struct exp_master *m, struct exp_experiment *e, struct exp_run *r,
+                                 struct ebb_error *err)
+{
+    r->state = EXP_RUN_COMPLETED;
+    r->end_time = m->time;
+    e->ended_count++;
+    exp_dirty_run(m, r);
+    exp_run_update_task(m, r);
+    exp_notice_trial(m, r);
+    return exp_experiment_feed(
+        m, e, &(struct exp_event){.kind = EXP_EVENT_CLOSED, .request = r->request}, err);
+}
+
+static enum ebb_status end(struct exp_master *m, struct exp_experiment *e, struct ebb_error *err)
+{
+    enum exp_state final = e->state == EXP_STOPPING_CANCELED    ? EXP_CANCELED
+                           : e->state == EXP_STOPPING_COMPLETED ? EXP_COMPLETED
+                                                                : EXP_ERROR;
+    for (size_t i = 0; i < e->run_count; i++) {
+        struct exp_run *r = e->runs[i];
+        if (r == NULL || r->state != EXP_RUN_ACTIVE)
+            continue;
+        r->state = final == EXP_CANCELED ? EXP_RUN_CANCELED : EXP_RUN_COMPLETED;
+        r->end_time = m->time;
+        e->ended_count++;
+        exp_dirty_run(m, r);
+        exp_notice_trial(m, r);
+    }
+    e->state = final;
+    exp_dirty_experiment(m, e);
+    exp_notice_experiment(m, e);
+    ebb_log(m->options.log, EBB_LOG_INFO, "experiment %lld: %s%s%s", (long long)e->id,
+            exp_state_name(final), e->error != NULL ? ": " : "", e->error != NULL ? e->error : "");
+    if (!m->options.keeps_search_log)
+        EBB_TRY(exp_db_run(m->db, "DELETE FROM searcher_events WHERE experiment_id = $1",
+                           EXP_DB_ARGS(exp_db_i(e->id)), err));
+    return exp_gc_collect(m, e->id, err);
+}
+
+enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experiment *e,
+                                      struct ebb_error *err)
+{
+    while (e->checked != NULL) {
+        struct exp_run *r = e->checked;
+        e->checked = r->next_checked;
+        r->is_checked = false;
+        if (r->state == EXP_RUN_ACTIVE && exp_sequence_is_done(&r->sequence) && r->alloc == NULL &&
+            !exp_state_is_stopping(e->state) && !exp_state_is_ended(e->state))
+            EBB_TRY(close_run(m, e, r, err));
+    }
+    if (exp_state_is_stopping(e->state) && e->alloc_count == 0)
+        return end(m, e, err);
+    return EBB_OK;
+}
+
+/* ---- building ---- */
+
+void exp_experiment_free(struct exp_master *m, struct exp_experiment *e)
+{
+    if (e == NULL)
+        return;
+    for (size_t i = 0; i < e->run_count; i++)
+        if (e->runs[i] != NULL)
+            exp_run_free(m, e->runs[i]);
+    ebb_free(e->runs);
+    exp_search_destroy(e->search);
+    exp_ops_fini(&e->ops);
+    exp_store_close(e->store);
+    exp_model_release(e->model);
+    ebb_free(e->location);
+    ebb_free(e->warm_start);
+    ebb_free(e->error);
+    ebb_arena_fini(&e->arena);
+    for (size_t i = 0; i < m->experiment_count; i++)
+        if (m->experiments[i] == e) {
+            m->experiment_count--;
+            memmove(m->experiments + i, m->experiments + i + 1,
+                    (m->experiment_count - i) * sizeof *m->experiments);
+        }
+    ebb_free(e);
+}
+
+static enum ebb_status read_config(struct exp_master *m, struct exp_experiment *e,
+                                   struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    struct exp_report report;
+    const struct ebb_doc_node *root = NULL;
+    bool has_row = false;
+    EBB_TRY(exp_db_query(
+        m->db, "SELECT config, warm_start FROM experiment_configs WHERE experiment_id = $1",
+        EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
+    enum ebb_status status = exp_db_next(&rows, &has_row, err);
+    if (status == EBB_OK && !has_row)
+        status = ebb_fail(err, EBB_ECORRUPT, "database: experiment %lld has no configuration",
+                          (long long)e->id);
+    struct exp_db_value text = {0};
+    if (status == EBB_OK) {
+        text = exp_db_column(&rows, 0);
+        status = ebb_doc_parse_json(&e->arena, "stored configuration", text.data, text.length,
+                                    &root, err);
+    }
+    if (status == EBB_OK)
+        status = exp_text_set(&e->warm_start, exp_db_text(&rows, 1), err);
+    exp_db_done(&rows);
+    struct exp_config_options options = {.file_name = "stored configuration", .default_seed = -1};
+    if (status == EBB_OK)
+        status = exp_config_read(&e->arena, root, &options, &e->config, &report, err);
+    return status;
+}
+
+static enum ebb_status read_row(struct exp_master *m, struct exp_experiment *e,
+                                struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    bool has_row = false;
+    EBB_TRY(exp_db_query(m->db,
+                         "SELECT state, best_signed, best_trial_id, best_step_id, num_trials,"
+                         " num_ended, weight, max_slots, error FROM experiments WHERE id = $1",
+                         EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
+    enum ebb_status status = exp_db_next(&rows, &has_row, err);
+    if (status == EBB_OK && (!has_row || !exp_state_parse(exp_db_text(&rows, 0), &e->state)))
+        status =
+            ebb_fail(err, EBB_ECORRUPT, "database: experiment %lld has no state", (long long)e->id);
+    if (status == EBB_OK) {
+        e->best = (struct exp_best){.has_metric = !exp_db_is_null(&rows, 1),
+                                    .metric = exp_db_double(&rows, 1)};
+        e->best_trial = exp_db_int(&rows, 2);
+        e->best_step = exp_db_int(&rows, 3);
+        e->trial_count = exp_db_int(&rows, 4);
+        e->ended_count = exp_db_int(&rows, 5);
+        e->weight = exp_db_double(&rows, 6);
+        e->max_slots = exp_db_is_null(&rows, 7) ? -1 : exp_db_int(&rows, 7);
+        status = exp_text_set(&e->error, exp_db_text(&rows, 8), err);
+    }
+    exp_db_done(&rows);
+    return status;
+}
+
+static enum ebb_status open_store(struct exp_experiment *e, struct ebb_error *err)
+{
+    struct ebb_str location;
+    EBB_TRY(exp_store_open(&e->config.checkpoint_storage, &e->store, err));
+    ebb_str_init(&location);
+    exp_store_location(e->store, &location);
+    EBB_TRY(ebb_str_status(&location, err));
+    e->location = ebb_str_take(&location);
+    return EBB_OK;
+}
+
+/* One stored event: the search must answer as it did. */
+static enum ebb_status replay_one(struct exp_master *m, struct exp_experiment *e,
+                                  const struct exp_db_rows *rows, struct ebb_str *ops,
+                                  struct ebb_error *err)
+{
+    struct exp_db_value content = exp_db_column(rows, 1), stored = exp_db_column(rows, 2);
+    const struct ebb_doc_node *node = NULL;
+    struct exp_event event;
+    int64_t seq = exp_db_int(rows, 0);
+    exp_ops_clear(&e->ops);
+    if (seq != e->search_seq)
+        return ebb_fail(err, EBB_EINPUT, "event %lld of the search is missing",
+                        (long long)e->search_seq);
+    if (seq == 0) {
+        EBB_TRY(exp_search_start(e->search, &e->ops, err));
+    } else {
+        EBB_TRY(
+            ebb_doc_parse_json(&m->turn_arena, "event", content.data, content.length, &node, err));
+        EBB_TRY(exp_event_read(node, &event, err));
+        EBB_TRY(exp_search_event(e->search, &event, &e->ops, err));
+    }
+    e->search_seq++;
+    EBB_TRY(write_ops(m, e, ops, err));
+    if (ops->length != stored.length || memcmp(ops->data, stored.data, stored.length) != 0)
+        return ebb_fail(err, EBB_EINPUT,
+                        "the search does not answer event %lld as it did when it was stored",
+                        (long long)seq);
+    for (size_t i = 0; i < e->ops.count; i++)
+        if (e->ops.items[i].kind != EXP_OP_SHUTDOWN)
+            EBB_TRY(apply_one(m, e, &e->ops.items[i], err));
+    ebb_arena_reset(&m->turn_arena);
+    return EBB_OK;
+}
+
+static enum ebb_status replay(struct exp_master *m, struct exp_experiment *e, struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    struct ebb_str ops;
+    bool has_row = true;
+    EBB_TRY(exp_db_query(m->db,
+                         "SELECT seq, content, operations FROM searcher_events"
+                         " WHERE experiment_id = $1 ORDER BY seq",
+                         EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
+    ebb_str_init(&ops);
+    enum ebb_status status = EBB_OK;
+    while (status == EBB_OK) {
+        status = exp_db_next(&rows, &has_row, err);
+        if (status != EBB_OK || !has_row)
+            break;
+        status = replay_one(m, e, &rows, &ops, err);
+    }
+    ebb_str_fini(&ops);
+    exp_db_done(&rows);
+    return status;
+}
+
+static enum ebb_status begin_search(struct exp_master *m, struct exp_experiment *e, bool is_new,
+                                    struct ebb_error *err)
+{
+    EBB_TRY(exp_search_create(&e->config.searcher, &e->config.hyperparameters,
+                              e->config.trial_failure, (uint32_t)e->config.experiment_seed,
+                              &e->search, err));
+    if (!is_new)
+        return replay(m, e, err);
+    exp_ops_clear(&e->ops);
+    EBB_TRY(exp_search_start(e->search, &e->ops, err));
+    EBB_TRY(log_event(m, e, "initial", NULL, err));
+    return apply_ops(m, e, err);
+}
+
+static enum ebb_status insert(struct exp_master *m, struct exp_experiment *e, struct ebb_error *err)
+{
+    EBB_TRY(ebb_grow(&m->experiments, &m->experiment_capacity, m->experiment_count + 1,
+                     sizeof *m->experiments, err));
+    size_t at = m->experiment_count;
+    while (at > 0 && m->experiments[at - 1]->id > e->id)
+        at--;
+    memmove(m->experiments + at + 1, m->experiments + at,
+            (m->experiment_count - at) * sizeof *m->experiments);
+    m->experiments[at] = e;
+    m->experiment_count++;
+    return EBB_OK;
+}
+
+enum ebb_status exp_experiment_load(struct exp_master *m, int64_t id, bool is_new,
+                                    struct exp_experiment **out, struct ebb_error *err)
+{
+    struct exp_experiment *e = ebb_calloc(1, sizeof *e);
+    if (e == NULL)
+        return ebb_no_memory(err, sizeof *e);
+    e->id = id;
+    ebb_arena_init(&e->arena);
+    exp_ops_init(&e->ops);
+    int64_t files = 0;
+    enum ebb_status status = read_config(m, e, err);
+    if (status == EBB_OK)
+        status = read_row(m, e, err);
+    if (status == EBB_OK)
+        status = exp_db_number(m->db, "SELECT COUNT(*) FROM model_files WHERE experiment_id = $1",
+                               EXP_DB_ARGS(exp_db_i(id)), 0, &files, err);
+    e->has_model = files > 0;
+    if (status == EBB_OK)
+        status = open_store(e, err);
+    if (status == EBB_OK)
+        status = insert(m, e, err);
+    if (status != EBB_OK) {
+        exp_experiment_free(m, e);
+        return status;
+    }
+    *out = e;
+    struct ebb_error why;
+    status = begin_search(m, e, is_new, &why);
+    if (status == EBB_EINPUT || status == EBB_EINTERNAL)
+        return exp_experiment_fail(m, e, why.message, err);
+    if (status != EBB_OK)
+        *err = why;
+    return status;
+}

@@ -1,0 +1,352 @@
+/* http.c - HTTP/1.1 messages: the small, strict part that a REST interface needs. No chunked
+ * requests, no continuation lines; a message is complete in memory before it is looked at. */
+#include "exp/master/http.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/heap.h"
+
+void exp_http_response_init(struct exp_http_response *response)
+{
+    *response = (struct exp_http_response){.status = 200, .content_type = "application/json"};
+    ebb_str_init(&response->body);
+}
+
+void exp_http_response_fini(struct exp_http_response *response)
+{
+    ebb_str_fini(&response->body);
+}
+
+/* ---- reading ---- */
+
+struct head {
+    const char *at, *end; /* after the first line */
+    size_t length;        /* with the empty line */
+    bool has_length;
+    uint64_t body_length;
+};
+
+static enum exp_http_result bad(struct exp_http_message *m, int status)
+{
+    m->status = status;
+    return EXP_HTTP_BAD;
+}
+
+static bool is_name(const char *at, size_t n, const char *name)
+{
+    return strlen(name) == n && strncasecmp(at, name, n) == 0;
+}
+
+static bool has_word(const char *at, size_t n, const char *word)
+{
+    size_t length = strlen(word);
+    for (size_t i = 0; i + length <= n; i++)
+        if (strncasecmp(at + i, word, length) == 0)
+            return true;
+    return false;
+}
+
+/* Decimal digits only, as RFC 9110 has it. */
+static bool read_length(const char *at, size_t n, uint64_t *value)
+{
+    uint64_t v = 0;
+    if (n == 0 || n > 15)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (at[i] < '0' || at[i] > '9')
+            return false;
+        v = v * 10 + (uint64_t)(at[i] - '0');
+    }
+    *value = v;
+    return true;
+}
+
+static enum exp_http_result read_field(struct head *head, const char *line, size_t n,
+                                       struct exp_http_message *m)
+{
+    const char *colon = memchr(line, ':', n);
+    if (colon == NULL || colon == line || colon[-1] == ' ' || colon[-1] == '\t')
+        return bad(m, 400);
+    size_t name = (size_t)(colon - line);
+    const char *value = colon + 1, *end = line + n;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    size_t length = (size_t)(end - value);
+    if (is_name(line, name, "content-length")) {
+        uint64_t v;
+        if (!read_length(value, length, &v) || (head->has_length && v != head->body_length))
+            return bad(m, 400);
+        head->has_length = true;
+        head->body_length = v;
+    } else if (is_name(line, name, "transfer-encoding")) {
+        if (!is_name(value, length, "chunked"))
+            return bad(m, 501);
+        m->is_chunked = true;
+    } else if (is_name(line, name, "connection")) {
+        m->wants_close |= has_word(value, length, "close");
+    } else if (is_name(line, name, "accept")) {
+        m->wants_stream |= has_word(value, length, "text/event-stream");
+    }
+    return EXP_HTTP_DONE;
+}
+
+/* The end of the header: after "\r\n\r\n". */
+static enum exp_http_result find_head(const char *bytes, size_t length, struct head *head,
+                                      struct exp_http_message *m)
+{
+    size_t limit = length < EXP_HTTP_HEAD_MAX ? length : EXP_HTTP_HEAD_MAX;
+    const char *end = memmem(bytes, limit, "\r\n\r\n", 4);
+    if (end == NULL)
+        return length >= EXP_HTTP_HEAD_MAX ? bad(m, 431) : EXP_HTTP_MORE;
+    if (memchr(bytes, '\0', (size_t)(end - bytes)) != NULL)
+        return bad(m, 400);
+    head->length = (size_t)(end - bytes) + 4;
+    head->end = end + 2; /* each line ends in "\r\n" */
+    head->at = (const char *)memmem(bytes, head->length, "\r\n", 2) + 2;
+    return EXP_HTTP_DONE;
+}
+
+static enum exp_http_result read_fields(struct head *head, struct exp_http_message *m)
+{
+    while (head->at < head->end) {
+        const char *eol = memmem(head->at, (size_t)(head->end - head->at), "\r\n", 2);
+        if (eol == NULL || memchr(head->at, '\n', (size_t)(eol - head->at)) != NULL)
+            return bad(m, 400);
+        enum exp_http_result result = read_field(head, head->at, (size_t)(eol - head->at), m);
+        if (result != EXP_HTTP_DONE)
+            return result;
+        head->at = eol + 2;
+    }
+    return EXP_HTTP_DONE;
+}
+
+static bool is_token(const char *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (at[i] < 'A' || at[i] > 'Z')
+            return false;
+    return n > 0 && n <= 16;
+}
+
+static bool is_target(const char *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)at[i] <= 0x20 || (unsigned char)at[i] >= 0x7f)
+            return false;
+    return n > 0 && at[0] == '/';
+}
+
+/* METHOD SP target SP HTTP/1.x */
+static enum exp_http_result read_request_line(const char *line, size_t n,
+                                              struct exp_http_message *m)
+{
+    const char *a = memchr(line, ' ', n);
+    const char *b = a != NULL ? memchr(a + 1, ' ', n - (size_t)(a + 1 - line)) : NULL;
+    if (b == NULL || (size_t)(line + n - b) != 9 || strncmp(b + 1, "HTTP/1.", 7) != 0 ||
+        (b[8] != '0' && b[8] != '1'))
+        return bad(m, 400);
+    m->method = line;
+    m->method_length = (size_t)(a - line);
+    m->target = a + 1;
+    m->target_length = (size_t)(b - a - 1);
+    m->wants_close = b[8] == '0';
+    if (!is_token(m->method, m->method_length) || !is_target(m->target, m->target_length))
+        return bad(m, 400);
+    return EXP_HTTP_DONE;
+}
+
+enum exp_http_result exp_http_read_request(const char *bytes, size_t length,
+                                           struct exp_http_message *message)
+{
+    struct head head = {0};
+    *message = (struct exp_http_message){0};
+    enum exp_http_result result = find_head(bytes, length, &head, message);
+    if (result == EXP_HTTP_DONE)
+        result = read_request_line(bytes, (size_t)(head.at - 2 - bytes), message);
+    if (result == EXP_HTTP_DONE)
+        result = read_fields(&head, message);
+    if (result != EXP_HTTP_DONE)
+        return result;
+    if (message->is_chunked)
+        return bad(message, 501);
+    if (head.body_length > EXP_HTTP_BODY_MAX)
+        return bad(message, 413);
+    if (length - head.length < head.body_length)
+        return EXP_HTTP_MORE;
+    message->body = head.body_length > 0 ? bytes + head.length : NULL;
+    message->body_length = (size_t)head.body_length;
+    message->used = head.length + message->body_length;
+    return EXP_HTTP_DONE;
+}
+
+enum exp_http_result exp_http_read_response(const char *bytes, size_t length, bool is_end,
+                                            struct exp_http_message *message)
+{
+    struct head head = {0};
+    *message = (struct exp_http_message){0};
+    enum exp_http_result result = find_head(bytes, length, &head, message);
+    if (result != EXP_HTTP_DONE)
+        return result;
+    size_t line = (size_t)(head.at - 2 - bytes);
+    if (line < 12 || strncmp(bytes, "HTTP/1.", 7) != 0 || bytes[8] != ' ')
+        return bad(message, 502);
+    for (int i = 9; i < 12; i++) {
+        if (bytes[i] < '0' || bytes[i] > '9')
+            return bad(message, 502);
+        message->status = message->status * 10 + (bytes[i] - '0');
+    }
+    int status = message->status;
+    if (read_fields(&head, message) != EXP_HTTP_DONE)
+        return bad(message, 502);
+    message->status = status;
+    message->body = bytes + head.length;
+    if (message->is_chunked || !head.has_length) {
+        bool is_empty = status == 204 || status == 304;
+        if (!is_empty && !is_end)
+            return EXP_HTTP_MORE;
+        message->body_length = is_empty ? 0 : length - head.length;
+    } else {
+        if (length - head.length < head.body_length)
+            return is_end ? bad(message, 502) : EXP_HTTP_MORE;
+        message->body_length = (size_t)head.body_length;
+    }
+    message->used = head.length + message->body_length;
+    return EXP_HTTP_DONE;
+}
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+enum ebb_status exp_http_unchunk(const char *bytes, size_t length, struct ebb_str *out,
+                                 struct ebb_error *err)
+{
+    for (size_t at = 0; at < length;) {
+        size_t size = 0, digits = 0;
+        for (; at < length && hex(bytes[at]) >= 0 && digits < 8; at++, digits++)
+            size = size * 16 + (size_t)hex(bytes[at]);
+        if (digits == 0 || length - at < 2 || memcmp(bytes + at, "\r\n", 2) != 0)
+            break;
+        at += 2;
+        if (size == 0)
+            return ebb_str_status(out, err);
+        if (length - at < size + 2 || memcmp(bytes + at + size, "\r\n", 2) != 0)
+            break;
+        ebb_str_addn(out, bytes + at, size);
+        at += size + 2;
+    }
+    return ebb_fail(err, EBB_EINPUT, "answer: a chunked body that is none");
+}
+
+/* ---- writing ---- */
+
+const char *exp_http_reason(int status)
+{
+    static const struct {
+        int status;
+        const char *text;
+    } reasons[] = {{200, "OK"},
+                   {201, "Created"},
+                   {202, "Accepted"},
+                   {204, "No Content"},
+                   {400, "Bad Request"},
+                   {404, "Not Found"},
+                   {405, "Method Not Allowed"},
+                   {409, "Conflict"},
+                   {413, "Content Too Large"},
+                   {431, "Request Header Fields Too Large"},
+                   {500, "Internal Server Error"},
+                   {501, "Not Implemented"},
+                   {503, "Service Unavailable"}};
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].status == status)
+            return reasons[i].text;
+    return "Unknown";
+}
+
+void exp_http_write_request(const struct exp_http_request *r, const char *host, struct ebb_str *out)
+{
+    ebb_str_printf(out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", r->method,
+                   strncmp(r->target, "/api/v1", 7) == 0 ? "" : "/api/v1", r->target, host);
+    if (r->body != NULL)
+        ebb_str_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                       r->body_length);
+    ebb_str_add(out, "\r\n");
+    if (r->body != NULL)
+        ebb_str_addn(out, r->body, r->body_length);
+}
+
+void exp_http_write_response(const struct exp_http_response *r, bool is_close, struct ebb_str *out)
+{
+    ebb_str_printf(out, "HTTP/1.1 %d %s\r\n", r->status, exp_http_reason(r->status));
+    if (r->location[0] != '\0')
+        ebb_str_printf(out, "Location: %s\r\n", r->location);
+    if (r->disposition[0] != '\0')
+        ebb_str_printf(out, "Content-Disposition: %s\r\n", r->disposition);
+    if (r->status != 204)
+        ebb_str_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n", r->content_type,
+                       r->body.length);
+    ebb_str_printf(out, "Cache-Control: no-store\r\nConnection: %s\r\n\r\n",
+                   is_close ? "close" : "keep-alive");
+    if (r->status != 204)
+        ebb_str_addn(out, ebb_str_c(&r->body), r->body.length);
+}
+
+/* ---- targets ---- */
+
+static char *decode(const char *at, size_t n)
+{
+    struct ebb_str out;
+    ebb_str_init(&out);
+    for (size_t i = 0; i < n; i++) {
+        if (at[i] == '%' && i + 2 < n && hex(at[i + 1]) >= 0 && hex(at[i + 2]) >= 0) {
+            int c = hex(at[i + 1]) * 16 + hex(at[i + 2]);
+            if (c != 0)
+                ebb_str_addc(&out, (char)c);
+            i += 2;
+        } else {
+            ebb_str_addc(&out, at[i] == '+' ? ' ' : at[i]);
+        }
+    }
+    if (out.length == 0 && !out.failed)
+        return ebb_strdup("");
+    return ebb_str_take(&out);
+}
+
+char *exp_http_query(const char *target, const char *name)
+{
+    const char *at = strchr(target, '?');
+    size_t want = strlen(name);
+    while (at != NULL) {
+        at++;
+        size_t n = strcspn(at, "&");
+        const char *equal = memchr(at, '=', n);
+        size_t key = equal != NULL ? (size_t)(equal - at) : n;
+        if (key == want && strncmp(at, name, want) == 0)
+            return equal != NULL ? decode(equal + 1, n - key - 1) : ebb_strdup("");
+        at = at[n] == '&' ? at + n : NULL;
+    }
+    return NULL;
+}
+
+void exp_http_escape(struct ebb_str *out, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        bool is_plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                        (c >= 'A' && c <= 'Z') || c == '-' || c == '_' || c == '.' || c == '~';
+        if (is_plain)
+            ebb_str_addc(out, (char)c);
+        else
+            ebb_str_printf(out, "%%%02X", c);
+    }
+}

@@ -1,0 +1,371 @@
+/* inner.h - what the files of the master share: its objects and who changes them. Private to
+ * exp/master; master.h has the rules M1 to M4 that everything here serves.
+ *
+ * Objects in memory mirror rows; a change marks its object dirty, and the rows are written at the
+ * end of the turn, in the turn's transaction. A function here that fails has not told anybody
+ * anything: the turn ends, memory is thrown away and read again (stall.c). */
+#ifndef EBB_EXP_MASTER_INNER_H
+#define EBB_EXP_MASTER_INNER_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "exp/db/db.h"
+#include "exp/master/jobs.h"
+#include "exp/master/master.h"
+#include "exp/master/proc.h"
+#include "exp/retention/retention.h"
+#include "exp/search/search.h"
+#include "exp/sequence/sequence.h"
+
+enum exp_state {
+    EXP_PAUSED,
+    EXP_ACTIVE,
+    EXP_STOPPING_CANCELED,
+    EXP_STOPPING_COMPLETED,
+    EXP_STOPPING_ERROR,
+    EXP_CANCELED,
+    EXP_COMPLETED,
+    EXP_ERROR,
+    EXP_DELETING,
+    EXP_DELETE_FAILED,
+};
+
+enum exp_run_state { EXP_RUN_ACTIVE, EXP_RUN_COMPLETED, EXP_RUN_CANCELED, EXP_RUN_ERROR };
+
+struct exp_run;
+struct exp_conn;
+
+struct exp_alloc { /* a process of a trial, from the decision to start it until it is gone */
+    char id[EXP_UUID_TEXT];
+    struct exp_run *run;
+    int64_t slot;
+    struct exp_proc proc; /* fd -1: not started yet */
+    struct exp_conn *conn;
+    int64_t last_seq;
+    char uuid[EXP_UUID_TEXT]; /* of the checkpoint in progress */
+    bool is_preparing;        /* a job unpacks and verifies */
+    bool is_to_start;         /* after the commit */
+    bool is_to_kill;          /* after the commit */
+    bool is_killed;
+    bool is_publishing; /* a job publishes its checkpoint: nothing else about it is decided */
+    bool is_gone;       /* the process ended; handled once nothing is in progress */
+    bool is_lost;       /* connected before, not now, or started by an earlier master */
+    bool is_failed;     /* it said so, or could not start: counts as a failure */
+    bool is_prepared;
+    bool is_excused; /* killed through no fault of its own: nothing is counted */
+    bool is_adopted; /* started by an earlier master */
+    struct {
+        char uuid[EXP_UUID_TEXT]; /* "" = none */
+        char *path;               /* owned */
+        int64_t trial, step;
+        bool is_warm;
+    } from; /* the checkpoint it starts from */
+    bool is_greeted;
+    bool is_dirty;
+    int status;                  /* of its exit */
+    uint64_t started_ns;         /* monotonic */
+    uint64_t hello_ns, beat_ns;  /* deadlines; 0 = none */
+    uint64_t exit_ns;            /* it must be gone by then; 0 = none */
+    double done_start, done_end; /* of the DONE that waits for a publish job */
+    char reason[256];            /* why it was killed */
+    struct exp_alloc *next_dirty;
+};
+
+struct exp_run { /* a trial */
+    struct exp_experiment *experiment;
+    uint32_t index; /* in the search */
+    struct exp_request_id request;
+    int64_t id; /* 0: never had slots, no row */
+    enum exp_run_state state;
+    uint32_t seed;
+    char *hparams;   /* JSON, owned; NULL once it ended */
+    bool has_source; /* PBT: starts from another trial's checkpoint */
+    uint32_t source; /* its index */
+    int64_t source_step;
+    char *warm_start; /* uuid, owned, or NULL */
+    struct exp_sequence sequence;
+    struct exp_alloc *alloc; /* owned */
+    double start_time, end_time;
+    bool has_best, has_latest;
+    double best_signed, latest_signed;
+    int64_t best_step;
+    char *message; /* owned: the last failure */
+    int64_t log_offset, log_bytes, log_next;
+    uint64_t not_before_ns; /* monotonic: a start that failed for want of room is tried later */
+    enum exp_sched_wait wait;
+    bool is_asking; /* in the list of tasks */
+    bool is_dirty, is_new;
+    struct exp_run *before, *after; /* tasks, in the order of asking */
+    bool is_checked;                /* in the experiment's list of those that may be done */
+    struct exp_run *next_checked;
+    struct exp_run *next_dirty;
+};
+
+struct exp_experiment { /* not ended */
+    int64_t id;
+    enum exp_state state;
+    struct ebb_arena arena; /* configuration */
+    struct exp_config config;
+    struct exp_search *search;
+    struct exp_ops ops; /* scratch */
+    int64_t search_seq;
+    struct exp_run **runs; /* by index */
+    size_t run_count, run_capacity;
+    struct exp_best best;
+    int64_t best_trial, best_step;
+    int64_t trial_count, ended_count; /* rows; ended runs */
+    size_t alloc_count;
+    double weight;
+    int64_t max_slots; /* < 0 = none */
+    struct exp_store *store;
+    char *location;   /* of the store, JSON */
+    char *warm_start; /* uuid that all trials start from, or NULL */
+    struct exp_model *model;
+    bool has_model; /* there are files; `model` is read when first needed */
+    char *error;    /* why it failed */
+    bool is_dirty, is_settling;
+    struct exp_run *checked; /* runs that may be done */
+    size_t group;            /* scratch of the scheduler */
+    struct exp_experiment *next_dirty;
+};
+
+enum exp_conn_kind { EXP_CONN_NEW, EXP_CONN_HTTP, EXP_CONN_TRIAL };
+
+struct exp_conn {
+    int fd;
+    pid_t pid;
+    enum exp_conn_kind kind;
+    struct ebb_str in, out;
+    uint64_t received;       /* bytes so far */
+    size_t in_at;            /* consumed */
+    struct exp_alloc *alloc; /* TRIAL, after HELLO */
+    bool is_dead;            /* to be closed once `out` is sent */
+    bool is_broken;          /* to be closed at once */
+    bool is_writing;         /* waits for room */
+    size_t committed;        /* bytes of `out` that may be sent */
+    char *waiting;           /* target of a long poll, owned */
+    uint64_t wait_until_ns;
+    bool is_stream, is_last; /* server-sent events; Connection: close */
+    int64_t stream_after;
+};
+
+struct exp_notice {
+    int64_t seq, experiment_id;
+    char *json; /* owned */
+};
+
+#define EXP_NOTICES 8192
+
+struct exp_deletion { /* an experiment whose files are being removed */
+    int64_t id;
+    size_t pending; /* jobs */
+    bool is_failed, has_trees;
+    char note[256];
+};
+
+struct exp_kept { /* a process while memory is read again */
+    char id[EXP_UUID_TEXT];
+    struct exp_proc proc;
+    int status;
+    bool is_gone;
+};
+
+struct exp_master {
+    struct exp_master_options options;
+    char *state_dir, *ebb_path, *python, *python_path, *site_defaults; /* owned */
+    char cluster_id[EXP_UUID_TEXT], owner[64];
+    int lock_fd, listen_fd, epoll_fd;
+    struct exp_db *db;
+    struct exp_jobs *jobs;
+    struct exp_experiment **experiments; /* not ended, ascending by id */
+    size_t experiment_count, experiment_capacity;
+    struct ebb_map trials; /* id -> struct exp_run */
+    struct exp_conn **conns;
+    size_t conn_count, conn_capacity;
+    struct exp_alloc **allocs;
+    size_t alloc_count, alloc_capacity;
+    struct exp_run *tasks_first, *tasks_last;
+    int64_t *slots; /* trial that holds each, or 0 */
+    cpu_set_t *slot_cpus;
+    bool *slot_disabled;
+    int threads;
+    bool can_pin;
+    int64_t last_experiment, last_trial, last_checkpoint;
+    struct exp_experiment *dirty_experiments;
+    struct exp_run *dirty_runs;
+    struct exp_alloc *dirty_allocs;
+    bool is_schedule_due;
+    bool wants_turn; /* something is left to do at once */
+    bool is_acting;
+    uint64_t now_ns; /* monotonic, at the beginning of the turn */
+    double time;     /* Unix, likewise */
+    uint64_t logs_ns, sweep_ns;
+    size_t removals; /* jobs in progress */
+    struct exp_deletion *deletions;
+    size_t deletion_count, deletion_capacity;
+    struct exp_kept *kept;
+    size_t kept_count, kept_capacity;
+    bool is_closing;
+    struct exp_job *held_jobs, *held_last; /* handed out after the commit */
+    struct exp_notice notices[EXP_NOTICES];
+    int64_t notice_next; /* seq of the next one */
+    size_t notice_count;
+    bool has_news;
+    bool is_stalled;
+    uint64_t retry_ns;
+    struct ebb_error stall;
+    struct ebb_arena turn_arena;
+    uint64_t turns;
+};
+
+/* ---- names.c ---- */
+const char *exp_state_name(enum exp_state state);
+bool exp_state_parse(const char *name, enum exp_state *state);
+bool exp_state_is_stopping(enum exp_state state);
+bool exp_state_is_ended(enum exp_state state);
+const char *exp_run_state_name(enum exp_run_state state);
+const char *exp_workload_name(enum exp_workload_kind kind);
+bool exp_workload_parse(const char *name, enum exp_workload_kind *kind);
+double exp_time_now(void);
+void exp_time_write(struct ebb_json_writer *w, double time); /* <= 0: null */
+/* Numbers as JSON; what is no number as "NaN", "Infinity", "-Infinity". */
+void exp_metric_write(struct ebb_json_writer *w, double value);
+/* The value as reported, from the signed form in rows. */
+double exp_metric_unsigned(double signed_metric, bool smaller_is_better);
+/* A value that is JSON text already; for writers without indent. */
+void exp_json_raw(struct ebb_json_writer *w, const char *text, size_t length);
+/* Replace *text by a copy. */
+enum ebb_status exp_text_set(char **text, const char *value, struct ebb_error *err);
+
+/* ---- rows.c: rows that mirror objects ---- */
+void exp_dirty_experiment(struct exp_master *m, struct exp_experiment *e);
+void exp_dirty_run(struct exp_master *m, struct exp_run *r);
+void exp_dirty_alloc(struct exp_master *m, struct exp_alloc *a);
+enum ebb_status exp_rows_flush(struct exp_master *m, struct ebb_error *err);
+enum ebb_status exp_rows_insert_alloc(struct exp_master *m, const struct exp_alloc *a,
+                                      struct ebb_error *err);
+
+/* ---- notice.c: what followers hear ---- */
+void exp_notice_experiment(struct exp_master *m, const struct exp_experiment *e);
+void exp_notice_trial(struct exp_master *m, const struct exp_run *r);
+void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *type, int64_t step,
+                     const char *uuid, const double *metric, bool is_best);
+void exp_notice_log(struct exp_master *m, const struct exp_run *r);
+void exp_notices_free(struct exp_master *m);
+/* Append the JSON of notices after `after` (of one experiment, or 0) to a list that w is in.
+ * Returns the next cursor. */
+int64_t exp_notices_write(const struct exp_master *m, int64_t after, int64_t experiment,
+                          struct ebb_json_writer *w, size_t *count, bool *is_cut);
+
+/* ---- experiment.c ---- */
+struct exp_experiment *exp_experiment_find(const struct exp_master *m, int64_t id);
+/* Build the object of a row. is_new: run the first operations and log them; else they are replayed.
+ */
+enum ebb_status exp_experiment_load(struct exp_master *m, int64_t id, bool is_new,
+                                    struct exp_experiment **e, struct ebb_error *err);
+void exp_experiment_free(struct exp_master *m, struct exp_experiment *e);
+/* Look at this trial when settling: it may be done. */
+void exp_experiment_check(struct exp_experiment *e, struct exp_run *r);
+/* An event of a trial for the search, logged, and what follows from it. */
+enum ebb_status exp_experiment_feed(struct exp_master *m, struct exp_experiment *e,
+                                    const struct exp_event *event, struct ebb_error *err);
+/* EBB_EINPUT: illegal transition. */
+enum ebb_status exp_experiment_set_state(struct exp_master *m, struct exp_experiment *e,
+                                         enum exp_state state, struct ebb_error *err);
+enum ebb_status exp_experiment_kill(struct exp_master *m, struct exp_experiment *e,
+                                    struct ebb_error *err);
+/* Closes trials that are done; ends the experiment when it is stopping and nothing is left (the
+ * object goes at the end of the turn). */
+enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experiment *e,
+                                      struct ebb_error *err);
+enum ebb_status exp_experiment_fail(struct exp_master *m, struct exp_experiment *e, const char *why,
+                                    struct ebb_error *err);
+
+/* ---- trial.c ---- */
+/* Is it to be among the tasks? Puts it there or takes it out. */
+void exp_run_update_task(struct exp_master *m, struct exp_run *r);
+enum ebb_status exp_run_start(struct exp_master *m, struct exp_run *r, int64_t slot,
+                              struct ebb_error *err);
+void exp_run_free(struct exp_master *m, struct exp_run *r);
+/* After the commit: files, process. */
+void exp_alloc_launch(struct exp_master *m, struct exp_alloc *a);
+void exp_alloc_kill(struct exp_master *m, struct exp_alloc *a, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Give the connected process its next workload. */
+enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
+/* The process is gone, or never came to be. */
+enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
+void exp_alloc_free(struct exp_master *m, struct exp_alloc *a);
+enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, struct exp_job *job,
+                                   struct ebb_error *err);
+enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
+/* Deadlines that have passed. */
+void exp_allocs_check(struct exp_master *m);
+/* A job for after the commit. */
+void exp_job_later(struct exp_master *m, struct exp_job *take_job);
+void exp_run_stop(struct exp_master *m, struct exp_run *r);
+
+/* ---- launch.c ---- */
+enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a,
+                                   struct ebb_error *err);
+enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
+enum ebb_status exp_model_load(struct exp_master *m, struct exp_experiment *e,
+                               struct ebb_error *err);
+
+/* ---- talk.c: the trial protocol ---- */
+enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const char *line,
+                              size_t length, struct ebb_error *err);
+void exp_talk_run(struct exp_master *m, struct exp_alloc *a); /* RUN of the work in progress */
+void exp_talk_ack(struct exp_master *m, struct exp_alloc *a, int64_t seq);
+void exp_talk_simple(struct exp_master *m, struct exp_alloc *a, const char *type);
+
+/* ---- schedule.c ---- */
+enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err);
+
+/* ---- logs.c ---- */
+/* A line of the master in a trial's log. */
+enum ebb_status exp_log_add(struct exp_master *m, struct exp_run *r, const char *level,
+                            const char *text, struct ebb_error *err);
+/* Take over what the process has printed. is_last: the rest line too. */
+enum ebb_status exp_log_tail(struct exp_master *m, struct exp_run *r, bool is_last,
+                             struct ebb_error *err);
+
+/* ---- gc.c ---- */
+/* Which checkpoints would go; appended to `doomed` as row ids. */
+struct exp_gc_policy {
+    int64_t save_experiment_best, save_trial_best, save_trial_latest;
+};
+enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
+                              const struct exp_gc_policy *policy, struct ebb_arena *arena,
+                              int64_t **ids, size_t *count, struct ebb_error *err);
+/* Start removing what the policy in the experiment's row does not keep. */
+enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct ebb_error *err);
+enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
+                                         const char *location, int64_t deleted_experiment,
+                                         struct ebb_error *err);
+/* A checkpoint that was never completed: its row becomes a removal. */
+enum ebb_status exp_gc_discard(struct exp_master *m, const char *uuid, struct ebb_error *err);
+enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struct ebb_error *err);
+enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err);
+/* Go on with experiments in DELETING. */
+enum ebb_status exp_gc_delete(struct exp_master *m, int64_t experiment, struct ebb_error *err);
+
+/* ---- recover.c ---- */
+enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err);
+void exp_forget(struct exp_master *m); /* everything in memory that rows can bring back */
+
+/* ---- conn.c ---- */
+void exp_conn_send(struct exp_master *m, struct exp_conn *c, const char *text, size_t length);
+void exp_conn_accept(struct exp_master *m);
+enum ebb_status exp_conn_readable(struct exp_master *m, struct exp_conn *c, struct ebb_error *err);
+void exp_conn_flush(struct exp_master *m, struct exp_conn *c);
+void exp_conn_close(struct exp_master *m, struct exp_conn *c);
+void exp_conns_answer(struct exp_master *m); /* long polls and streams */
+void exp_conns_refuse(struct exp_master *m); /* 503 to whoever waits for this turn */
+
+/* ---- rest.c ---- */
+/* EBB_OK: response filled, also with an error of the request. Otherwise the turn has failed. */
+enum ebb_status exp_rest_handle(struct exp_master *m, const struct exp_http_request *request,
+                                struct exp_http_response *response, struct ebb_error *err);
+
+#endif

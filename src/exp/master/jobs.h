@@ -1,0 +1,52 @@
+/* jobs.h - work that blocks (hashing, syncing, removing), done by threads beside the event loop.
+ *
+ * The loop hands out jobs and takes them back finished; a job belongs to one side at a time. Jobs
+ * of kind PUBLISH that wait together and go to the same directory are done as one batch, so that
+ * they share their syncs. Private to exp/master. */
+#ifndef EBB_EXP_MASTER_JOBS_H
+#define EBB_EXP_MASTER_JOBS_H
+
+#include "exp/store/store.h"
+
+enum exp_job_kind {
+    EXP_JOB_PUBLISH,     /* location, uuid, metadata, model */
+    EXP_JOB_PREPARE,     /* work_dir, model, location and uuid (may be NULL): unpack and verify */
+    EXP_JOB_REMOVE,      /* location, uuid */
+    EXP_JOB_REMOVE_TREE, /* work_dir */
+};
+
+struct exp_model { /* a model definition in memory; counted by the loop's thread */
+    size_t uses;
+    struct exp_store_file *files;
+    size_t count;
+    char **blocks; /* one for each file: its path, NUL, its content */
+};
+
+struct exp_job {
+    enum exp_job_kind kind;
+    char *location, *uuid, *metadata, *work_dir; /* owned */
+    struct exp_model *model;                     /* shared */
+    char allocation[EXP_UUID_TEXT];              /* who waits for it; "" = nobody */
+    int64_t experiment_id, seq;
+    enum ebb_status status; /* results */
+    struct ebb_error err;
+    struct ebb_str resources;
+    int64_t size;
+    struct exp_job *next;
+};
+
+struct exp_jobs;
+
+enum ebb_status exp_jobs_create(int threads, struct exp_jobs **jobs, struct ebb_error *err);
+/* Waits for the jobs in progress; those waiting are dropped (recovery does them again). */
+void exp_jobs_destroy(struct exp_jobs *jobs);
+int exp_jobs_fd(const struct exp_jobs *jobs); /* readable when finished jobs wait */
+void exp_jobs_add(struct exp_jobs *jobs, struct exp_job *take_job);
+struct exp_job *exp_jobs_take(struct exp_jobs *jobs); /* a finished one, or NULL */
+size_t exp_jobs_count(const struct exp_jobs *jobs);   /* handed out and not taken back */
+struct exp_job *exp_job_create(enum exp_job_kind kind);
+void exp_job_destroy(struct exp_job *job);
+
+void exp_model_release(struct exp_model *model); /* NULL is fine */
+
+#endif

@@ -1,0 +1,438 @@
+/* launch.c - from an allocation to a running process: directories, config.json, environment. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "exp/master/inner.h"
+
+#define HPARAMS_MAX ((size_t)64 << 10) /* in the environment */
+
+/* ---- the model definition ---- */
+
+static enum ebb_status add_file(struct exp_model *model, size_t *capacity,
+                                const struct exp_db_rows *rows, struct ebb_error *err)
+{
+    struct exp_db_value path = exp_db_column(rows, 0), content = exp_db_column(rows, 4);
+    size_t blocks = *capacity;
+    EBB_TRY(ebb_grow(&model->files, capacity, model->count + 1, sizeof *model->files, err));
+    EBB_TRY(ebb_grow(&model->blocks, &blocks, *capacity, sizeof *model->blocks, err));
+    char *block = ebb_alloc(path.length + 1 + content.length);
+    if (block == NULL)
+        return ebb_no_memory(err, path.length + content.length);
+    memcpy(block, path.data, path.length);
+    block[path.length] = '\0';
+    if (content.length > 0)
+        memcpy(block + path.length + 1, content.data, content.length);
+    const char *type = exp_db_text(rows, 1);
+    model->blocks[model->count] = block;
+    model->files[model->count++] =
+        (struct exp_store_file){.path = block,
+                                .is_directory = type != NULL && strcmp(type, "dir") == 0,
+                                .mode = (uint32_t)exp_db_int(rows, 2),
+                                .mtime = exp_db_int(rows, 3),
+                                .data = block + path.length + 1,
+                                .length = content.length};
+    return EBB_OK;
+}
+
+enum ebb_status exp_model_load(struct exp_master *m, struct exp_experiment *e,
+                               struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    size_t capacity = 0;
+    bool has_row = true;
+    if (!e->has_model || e->model != NULL)
+        return EBB_OK;
+    struct exp_model *model = ebb_calloc(1, sizeof *model);
+    if (model == NULL)
+        return ebb_no_memory(err, sizeof *model);
+    model->uses = 1;
+    enum ebb_status status = exp_db_query(m->db,
+                                          "SELECT path, type, mode, mtime, content FROM model_files"
+                                          " WHERE experiment_id = $1 ORDER BY path",
+                                          EXP_DB_ARGS(exp_db_i(e->id)), &rows, err);
+    if (status == EBB_OK) {
+        while (status == EBB_OK && has_row) {
+            status = exp_db_next(&rows, &has_row, err);
+            if (status == EBB_OK && has_row)
+                status = add_file(model, &capacity, &rows, err);
+        }
+        exp_db_done(&rows);
+    }
+    if (status != EBB_OK) {
+        exp_model_release(model);
+        return status;
+    }
+    e->model = model;
+    return EBB_OK;
+}
+
+/* ---- where it starts from ---- */
+
+static enum ebb_status fill_source(struct exp_alloc *a, const struct exp_db_rows *rows,
+                                   char **location, struct ebb_error *err)
+{
+    struct exp_store *store = NULL;
+    struct ebb_str path;
+    snprintf(a->from.uuid, sizeof a->from.uuid, "%s", exp_db_text(rows, 0));
+    a->from.trial = exp_db_int(rows, 2);
+    a->from.step = exp_db_int(rows, 3);
+    EBB_TRY(exp_text_set(location, exp_db_text(rows, 1), err));
+    EBB_TRY(exp_store_open_location(*location, &store, err));
+    ebb_str_init(&path);
+    exp_store_path(store, a->from.uuid, &path);
+    exp_store_close(store);
+    EBB_TRY(ebb_str_status(&path, err));
+    ebb_free(a->from.path);
+    a->from.path = ebb_str_take(&path);
+    return EBB_OK;
+}
+
+/* Its own last checkpoint, else the one it was warm-started from, else none. */
+static enum ebb_status find_source(struct exp_master *m, struct exp_alloc *a, char **location,
+                                   struct ebb_error *err)
+{
+    const struct exp_run *r = a->run;
+    struct exp_db_rows rows;
+    bool has_row = false;
+    enum ebb_status status;
+    a->from.is_warm = r->sequence.checkpoint == 0;
+    if (a->from.is_warm && r->warm_start == NULL)
+        return EBB_OK;
+    if (a->from.is_warm)
+        status = exp_db_query(m->db,
+                              "SELECT uuid, storage, trial_id, step_id FROM checkpoints"
+                              " WHERE uuid = $1 AND state = 'COMPLETED'",
+                              EXP_DB_ARGS(exp_db_t(r->warm_start)), &rows, err);
+    else
+        status = exp_db_query(m->db,
+                              "SELECT uuid, storage, trial_id, step_id FROM checkpoints"
+                              " WHERE trial_id = $1 AND step_id = $2 AND state = 'COMPLETED'",
+                              EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(r->sequence.checkpoint)), &rows,
+                              err);
+    EBB_TRY(status);
+    status = exp_db_next(&rows, &has_row, err);
+    if (status == EBB_OK && has_row)
+        status = fill_source(a, &rows, location, err);
+    else if (status == EBB_OK)
+        status =
+            ebb_fail(err, EBB_EINPUT, "the checkpoint of step %lld it would start from is gone",
+                     (long long)r->sequence.checkpoint);
+    exp_db_done(&rows);
+    return status;
+}
+
+static enum ebb_status make_directory(const char *path, struct ebb_error *err)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return EBB_OK;
+    if (errno == ENOENT)
+        return ebb_file_mkdirs(path, err);
+    return ebb_fail(err, EBB_EIO, "cannot make %s: %s", path, strerror(errno));
+}
+
+enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
+{
+    char path[4096], *location = NULL;
+    struct exp_experiment *e = a->run->experiment;
+    int n = snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir, (long long)a->run->id);
+    EBB_TRY(make_directory(path, err));
+    snprintf(path + n, sizeof path - (size_t)n, "/work");
+    EBB_TRY(make_directory(path, err));
+    EBB_TRY(exp_store_prepare(e->store, err));
+    EBB_TRY(exp_model_load(m, e, err));
+    enum ebb_status status = find_source(m, a, &location, err);
+    if (status == EBB_OK && a->from.uuid[0] == '\0' && !e->has_model) {
+        a->is_prepared = true;
+        return exp_launch_spawn(m, a, err);
+    }
+    struct exp_job *job = status == EBB_OK ? exp_job_create(EXP_JOB_PREPARE) : NULL;
+    if (status == EBB_OK && job == NULL)
+        status = ebb_no_memory(err, sizeof *job);
+    if (status == EBB_OK)
+        status = exp_text_set(&job->work_dir, path, err);
+    if (status == EBB_OK && a->from.uuid[0] != '\0')
+        status = exp_text_set(&job->uuid, a->from.uuid, err);
+    if (status != EBB_OK) {
+        exp_job_destroy(job);
+        ebb_free(location);
+        return status;
+    }
+    job->location = location;
+    job->model = e->model;
+    if (job->model != NULL)
+        job->model->uses++;
+    memcpy(job->allocation, a->id, sizeof job->allocation);
+    a->is_preparing = true;
+    exp_jobs_add(m->jobs, job);
+    return EBB_OK;
+}
+
+/* ---- config.json ---- */
+
+static void write_source(const struct exp_alloc *a, struct ebb_json_writer *w)
+{
+    if (a->from.uuid[0] == '\0') {
+        ebb_jsonw_null(w);
+        return;
+    }
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "uuid");
+    ebb_jsonw_string(w, a->from.uuid);
+    ebb_jsonw_key(w, "path");
+    ebb_jsonw_string(w, a->from.path);
+    ebb_jsonw_key(w, "trial_id");
+    ebb_jsonw_int(w, a->from.trial);
+    ebb_jsonw_key(w, "step_id");
+    ebb_jsonw_int(w, a->from.step);
+    ebb_jsonw_key(w, "is_warm_start");
+    ebb_jsonw_bool(w, a->from.is_warm);
+    ebb_jsonw_object_end(w);
+}
+
+static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
+                                    struct ebb_error *err)
+{
+    const struct exp_run *r = a->run;
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    ebb_str_init(&text);
+    ebb_jsonw_init(&w, &text, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "config");
+    ebb_doc_write_json(r->experiment->config.normalized, &w);
+    ebb_jsonw_key(&w, "hparams");
+    exp_json_raw(&w, r->hparams, strlen(r->hparams));
+    ebb_jsonw_key(&w, "trial_seed");
+    ebb_jsonw_int(&w, r->seed);
+    ebb_jsonw_key(&w, "experiment_id");
+    ebb_jsonw_int(&w, r->experiment->id);
+    ebb_jsonw_key(&w, "trial_id");
+    ebb_jsonw_int(&w, r->id);
+    ebb_jsonw_key(&w, "latest_checkpoint");
+    write_source(a, &w);
+    ebb_jsonw_key(&w, "slots");
+    ebb_jsonw_array(&w);
+    ebb_jsonw_int(&w, a->slot);
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    enum ebb_status status = ebb_str_status(&text, err);
+    int fd = -1;
+    if (status == EBB_OK) {
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0 || write(fd, text.data, text.length) != (ssize_t)text.length)
+            status = ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
+    }
+    if (fd >= 0)
+        close(fd);
+    ebb_str_fini(&text);
+    return status;
+}
+
+/* ---- environment and arguments ---- */
+
+struct texts { /* a NULL-terminated list of owned texts */
+    char **items;
+    size_t count, capacity;
+    bool failed;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct texts *t, const char *fmt, ...)
+{
+    struct ebb_str text;
+    va_list args;
+    ebb_str_init(&text);
+    va_start(args, fmt);
+    ebb_str_vprintf(&text, fmt, args);
+    va_end(args);
+    if (t->failed ||
+        ebb_grow(&t->items, &t->capacity, t->count + 2, sizeof *t->items, NULL) != EBB_OK ||
+        (t->items[t->count] = ebb_str_take(&text)) == NULL) {
+        t->failed = true;
+        ebb_str_fini(&text);
+        return;
+    }
+    t->items[++t->count] = NULL;
+}
+
+static void texts_fini(struct texts *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        ebb_free(t->items[i]);
+    ebb_free(t->items);
+}
+
+static void add_base(const struct exp_master *m, struct texts *t)
+{
+    static const char *const names[] = {"PATH", "HOME",   "USER",
+                                        "LANG", "TMPDIR", "LD_LIBRARY_PATH"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL)
+            add(t, "%s=%s", names[i], value);
+    }
+    const char *path = getenv("PYTHONPATH");
+    if (m->python_path != NULL)
+        add(t, "PYTHONPATH=%s%s%s", m->python_path, path != NULL ? ":" : "",
+            path != NULL ? path : "");
+    else if (path != NULL)
+        add(t, "PYTHONPATH=%s", path);
+}
+
+static void add_json(struct texts *t, const char *name, const struct exp_alloc *a)
+{
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    ebb_str_init(&text);
+    ebb_jsonw_init(&w, &text, 0);
+    write_source(a, &w);
+    add(t, "%s=%s", name, a->from.uuid[0] != '\0' ? ebb_str_c(&text) : "");
+    ebb_str_fini(&text);
+}
+
+static void add_trial(const struct exp_master *m, const struct exp_alloc *a, struct texts *t)
+{
+    const struct exp_run *r = a->run;
+    long long trial = (long long)r->id;
+    struct exp_sequence next = r->sequence; /* looking must not begin it */
+    struct exp_workload work = exp_sequence_next(&next);
+    char socket_path[4096];
+    int n = snprintf(socket_path, sizeof socket_path, "%s/master.sock", m->state_dir);
+    if (n > 100) /* too long for an address: relative to the working directory */
+        snprintf(socket_path, sizeof socket_path, "../../../master.sock");
+    add(t, "EBB_SOCKET=%s", socket_path);
+    add(t, "EBB_MASTER=unix:%s", socket_path);
+    add(t, "EBB_ALLOCATION_ID=%s", a->id);
+    add(t, "EBB_EXPERIMENT_ID=%lld", (long long)r->experiment->id);
+    add(t, "EBB_TRIAL_ID=%lld", trial);
+    add(t, "EBB_TRIAL_SEED=%u", r->seed);
+    if (strlen(r->hparams) <= HPARAMS_MAX)
+        add(t, "EBB_HPARAMS=%s", r->hparams);
+    add(t, "EBB_CONFIG=%s/trials/%lld/config.json", m->state_dir, trial);
+    add(t,
+        "EBB_INITIAL_WORKLOAD={\"kind\":\"%s\",\"experiment_id\":%lld,\"trial_id\":%lld,"
+        "\"step_id\":%lld}",
+        exp_workload_name(work.kind), (long long)r->experiment->id, trial, (long long)work.step);
+    add_json(t, "EBB_LATEST_CHECKPOINT", a);
+    add(t, "EBB_SLOT_IDS=%lld", (long long)a->slot);
+    add(t, "EBB_RANK=0");
+    add(t, "EBB_SIZE=1");
+    add(t, "EBB_LOCAL_RANK=0");
+    add(t, "CUDA_VISIBLE_DEVICES=%s",
+        m->options.gpu_ids != NULL ? m->options.gpu_ids[a->slot] : "");
+    add(t, "OMP_NUM_THREADS=%d", m->threads);
+    add(t, "OMP_WAIT_POLICY=passive");
+    add(t, "PYTHONUNBUFFERED=1");
+    if (r->experiment->config.debug)
+        add(t, "EBB_LOG_LEVEL=debug");
+    const struct exp_environment *env = &r->experiment->config.environment;
+    const struct exp_strings *own =
+        m->options.gpu_ids != NULL ? &env->variables_gpu : &env->variables_cpu;
+    for (size_t i = 0; i < own->count; i++)
+        add(t, "%s", own->items[i]);
+}
+
+static void add_command(const struct exp_master *m, const struct exp_config *c, struct texts *t)
+{
+    const struct exp_entrypoint *entry = &c->entrypoint;
+    switch (entry->kind) {
+    case EXP_ENTRY_COMMAND:
+        for (size_t i = 0; i < entry->command_count; i++)
+            add(t, "%s", entry->command[i]);
+        break;
+    case EXP_ENTRY_PYTHON:
+        add(t, "%s", m->python);
+        add(t, "-m");
+        add(t, "ebb_client");
+        add(t, "%s:%s", entry->module, entry->object);
+        break;
+    case EXP_ENTRY_BUILTIN:
+    case EXP_ENTRY_ONNX:
+    case EXP_ENTRY_LIBRARY:
+        add(t, "%s", m->ebb_path);
+        add(t, "worker");
+        add(t, "%s", entry->text);
+        break;
+    }
+}
+
+/* Mount points below the working directory are made here, in the parent. */
+static enum ebb_status make_mount_points(const struct exp_config *c, const char *work,
+                                         struct ebb_error *err)
+{
+    char path[8192];
+    for (size_t i = 0; i < c->bind_mount_count; i++) {
+        const struct exp_bind_mount *b = &c->bind_mounts[i];
+        struct stat st;
+        if (b->container_path[0] == '/')
+            continue;
+        if (snprintf(path, sizeof path, "%s/%s", work, b->container_path) >= (int)sizeof path)
+            return ebb_fail(err, EBB_EINPUT, "bind_mounts[%zu]: container_path is too long", i);
+        if (stat(b->host_path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+            int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            if (fd >= 0)
+                close(fd);
+        } else {
+            EBB_TRY(ebb_file_mkdirs(path, err));
+        }
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status spawn(struct exp_master *m, struct exp_alloc *a, const char *work, int log,
+                             struct ebb_error *err)
+{
+    const struct exp_config *c = &a->run->experiment->config;
+    struct texts argv = {0}, envp = {0};
+    add_base(m, &envp);
+    add_trial(m, a, &envp);
+    add_command(m, c, &argv);
+    struct exp_spawn s = {.argv = argv.items,
+                          .envp = envp.items,
+                          .work_dir = work,
+                          .log = log,
+                          .has_cpus = m->can_pin,
+                          .memory_bytes = m->options.slot_memory_bytes,
+                          .mounts = c->bind_mounts,
+                          .mount_count = c->bind_mount_count};
+    if (m->can_pin)
+        s.cpus = m->slot_cpus[a->slot];
+    enum ebb_status status = argv.failed || envp.failed || argv.count == 0
+                                 ? ebb_no_memory(err, 1)
+                                 : exp_proc_spawn(&s, &a->proc, err);
+    texts_fini(&argv);
+    texts_fini(&envp);
+    return status;
+}
+
+enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
+{
+    char path[4096];
+    long long id = (long long)a->run->id;
+    snprintf(path, sizeof path, "%s/trials/%lld/config.json", m->state_dir, id);
+    EBB_TRY(write_config(a, path, err));
+    snprintf(path, sizeof path, "%s/trials/%lld/log", m->state_dir, id);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (log < 0)
+        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
+    snprintf(path, sizeof path, "%s/trials/%lld/work", m->state_dir, id);
+    enum ebb_status status = make_mount_points(&a->run->experiment->config, path, err);
+    if (status == EBB_OK)
+        status = spawn(m, a, path, log, err);
+    close(log);
+    EBB_TRY(status);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = a->proc.fd};
+    if (epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, a->proc.fd, &event) != 0)
+        return ebb_fail(err, EBB_EIO, "cannot watch a process: %s", strerror(errno));
+    a->started_ns = m->now_ns;
+    a->hello_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
+    exp_dirty_alloc(m, a);
+    return EBB_OK;
+}

@@ -1,0 +1,136 @@
+/* notice.c - what changed, for followers: a ring of JSON objects with growing numbers.
+ *
+ * Numbers start at the time in microseconds, so that a cursor from before a restart is simply old.
+ * Notices are not stored: a follower that fell behind is told so and reads the objects again. */
+#include <string.h>
+
+#include "base/heap.h"
+#include "exp/master/inner.h"
+
+static void begin(struct exp_master *m, struct ebb_str *text, struct ebb_json_writer *w,
+                  const char *type, int64_t experiment, int64_t trial)
+{
+    ebb_str_init(text);
+    ebb_jsonw_init(w, text, 0);
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "seq");
+    ebb_jsonw_int(w, m->notice_next);
+    ebb_jsonw_key(w, "type");
+    ebb_jsonw_string(w, type);
+    ebb_jsonw_key(w, "experiment_id");
+    ebb_jsonw_int(w, experiment);
+    ebb_jsonw_key(w, "trial_id");
+    if (trial > 0)
+        ebb_jsonw_int(w, trial);
+    else
+        ebb_jsonw_null(w);
+    ebb_jsonw_key(w, "time");
+    exp_time_write(w, m->time);
+}
+
+/* Lost when memory is out: a notice is a courtesy. */
+static void end(struct exp_master *m, struct ebb_str *text, struct ebb_json_writer *w,
+                int64_t experiment)
+{
+    struct exp_notice *n = &m->notices[(uint64_t)m->notice_next % EXP_NOTICES];
+    ebb_jsonw_object_end(w);
+    char *json = ebb_str_take(text);
+    if (json == NULL)
+        return;
+    ebb_free(n->json);
+    *n = (struct exp_notice){.seq = m->notice_next, .experiment_id = experiment, .json = json};
+    m->notice_next++;
+    if (m->notice_count < EXP_NOTICES)
+        m->notice_count++;
+    m->has_news = true;
+}
+
+void exp_notice_experiment(struct exp_master *m, const struct exp_experiment *e)
+{
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    begin(m, &text, &w, "experiment", e->id, 0);
+    ebb_jsonw_key(&w, "state");
+    ebb_jsonw_string(&w, exp_state_name(e->state));
+    ebb_jsonw_key(&w, "progress");
+    if (e->search != NULL && !exp_state_is_ended(e->state))
+        ebb_jsonw_double(&w, exp_search_progress(e->search));
+    else
+        ebb_jsonw_null(&w);
+    ebb_jsonw_key(&w, "error");
+    ebb_jsonw_string(&w, e->error);
+    end(m, &text, &w, e->id);
+}
+
+void exp_notice_trial(struct exp_master *m, const struct exp_run *r)
+{
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    begin(m, &text, &w, "trial", r->experiment->id, r->id);
+    ebb_jsonw_key(&w, "state");
+    ebb_jsonw_string(&w, exp_run_state_name(r->state));
+    ebb_jsonw_key(&w, "is_running");
+    ebb_jsonw_bool(&w, r->alloc != NULL);
+    ebb_jsonw_key(&w, "restarts");
+    ebb_jsonw_int(&w, r->sequence.restarts);
+    ebb_jsonw_key(&w, "message");
+    ebb_jsonw_string(&w, r->message);
+    end(m, &text, &w, r->experiment->id);
+}
+
+void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *type, int64_t step,
+                     const char *uuid, const double *metric, bool is_best)
+{
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    begin(m, &text, &w, type, r->experiment->id, r->id);
+    ebb_jsonw_key(&w, "step_id");
+    ebb_jsonw_int(&w, step);
+    if (uuid != NULL) {
+        ebb_jsonw_key(&w, "uuid");
+        ebb_jsonw_string(&w, uuid);
+    }
+    if (metric != NULL) {
+        ebb_jsonw_key(&w, strcmp(type, "step") == 0 ? "loss" : "metric");
+        exp_metric_write(&w, *metric);
+        ebb_jsonw_key(&w, "is_best");
+        ebb_jsonw_bool(&w, is_best);
+    }
+    end(m, &text, &w, r->experiment->id);
+}
+
+void exp_notice_log(struct exp_master *m, const struct exp_run *r)
+{
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    begin(m, &text, &w, "log", r->experiment->id, r->id);
+    end(m, &text, &w, r->experiment->id);
+}
+
+void exp_notices_free(struct exp_master *m)
+{
+    for (size_t i = 0; i < EXP_NOTICES; i++) {
+        ebb_free(m->notices[i].json);
+        m->notices[i].json = NULL;
+    }
+    m->notice_count = 0;
+}
+
+int64_t exp_notices_write(const struct exp_master *m, int64_t after, int64_t experiment,
+                          struct ebb_json_writer *w, size_t *count, bool *is_cut)
+{
+    int64_t oldest = m->notice_next - (int64_t)m->notice_count;
+    *is_cut = after + 1 < oldest && after >= 0;
+    *count = 0;
+    int64_t seq = after < 0 || after >= m->notice_next ? m->notice_next
+                  : after + 1 > oldest                 ? after + 1
+                                                       : oldest;
+    for (; seq < m->notice_next; seq++) {
+        const struct exp_notice *n = &m->notices[(uint64_t)seq % EXP_NOTICES];
+        if (experiment != 0 && n->experiment_id != experiment)
+            continue;
+        exp_json_raw(w, n->json, strlen(n->json));
+        ++*count;
+    }
+    return m->notice_next - 1;
+}

@@ -1,0 +1,387 @@
+/* recover.c - from rows to objects: after a start, a crash, or a failed turn (M2).
+ *
+ * Every experiment that has not ended is rebuilt: its search from the seed and the stored events,
+ * its trials from their rows. Processes that an earlier master left are found by the allocation in
+ * their environment and get some time to come back; the others are gone, and their trials go on
+ * from the last checkpoint. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/heap.h"
+#include "base/log.h"
+#include "exp/master/inner.h"
+
+/* ---- forgetting ---- */
+
+static void keep(struct exp_master *m, struct exp_alloc *a)
+{
+    if (a->proc.fd < 0 && a->proc.pid == 0)
+        return;
+    if (ebb_grow(&m->kept, &m->kept_capacity, m->kept_count + 1, sizeof *m->kept, NULL) != EBB_OK)
+        return; /* found again by its environment */
+    struct exp_kept *k = &m->kept[m->kept_count++];
+    *k = (struct exp_kept){.proc = a->proc, .status = a->status, .is_gone = a->is_gone};
+    memcpy(k->id, a->id, sizeof k->id);
+    a->proc = (struct exp_proc){.fd = -1};
+}
+
+void exp_forget(struct exp_master *m)
+{
+    while (m->held_jobs != NULL) {
+        struct exp_job *job = m->held_jobs;
+        m->held_jobs = job->next;
+        exp_job_destroy(job);
+    }
+    m->held_last = NULL;
+    m->dirty_allocs = NULL;
+    m->dirty_runs = NULL;
+    m->dirty_experiments = NULL;
+    for (size_t i = 0; i < m->alloc_count; i++)
+        keep(m, m->allocs[i]);
+    while (m->experiment_count > 0)
+        exp_experiment_free(m, m->experiments[m->experiment_count - 1]);
+    m->deletion_count = 0;
+    m->removals = 0;
+    m->tasks_first = m->tasks_last = NULL;
+    for (int64_t i = 0; m->slots != NULL && i < m->options.slots; i++)
+        m->slots[i] = 0;
+}
+
+/* ---- trials ---- */
+
+static struct exp_run *find_run(struct exp_experiment *e, const char *request)
+{
+    struct exp_request_id id;
+    uint32_t index;
+    if (request == NULL || !exp_request_parse(request, strlen(request), &id) || e->search == NULL ||
+        !exp_search_find(e->search, id, &index) || index >= e->run_count)
+        return NULL;
+    return e->runs[index];
+}
+
+static enum exp_run_state parse_run_state(const char *name)
+{
+    for (int i = EXP_RUN_ACTIVE; name != NULL && i <= EXP_RUN_ERROR; i++)
+        if (strcmp(exp_run_state_name((enum exp_run_state)i), name) == 0)
+            return (enum exp_run_state)i;
+    return EXP_RUN_ERROR;
+}
+
+static enum ebb_status load_sequence(struct exp_master *m, struct exp_run *r, const char *text,
+                                     struct ebb_error *err)
+{
+    const struct ebb_doc_node *node = NULL;
+    struct exp_sequence_rules rules = r->sequence.rules;
+    struct exp_sequence loaded;
+    EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "trial", text, strlen(text), &node, err));
+    EBB_TRY(exp_sequence_load(&loaded, &rules, node, err));
+    exp_sequence_fini(&r->sequence);
+    r->sequence = loaded;
+    return EBB_OK;
+}
+
+static enum ebb_status load_run(struct exp_master *m, struct exp_run *r,
+                                const struct exp_db_rows *rows, struct ebb_error *err)
+{
+    r->id = exp_db_int(rows, 0);
+    r->state = parse_run_state(exp_db_text(rows, 2));
+    r->start_time = exp_db_double(rows, 3);
+    r->end_time = exp_db_double(rows, 4);
+    r->has_best = !exp_db_is_null(rows, 5);
+    r->best_signed = exp_db_double(rows, 5);
+    r->best_step = exp_db_int(rows, 6);
+    r->has_latest = !exp_db_is_null(rows, 7);
+    r->latest_signed = exp_db_double(rows, 7);
+    EBB_TRY(exp_text_set(&r->warm_start, exp_db_text(rows, 8), err));
+    EBB_TRY(exp_text_set(&r->message, exp_db_text(rows, 10), err));
+    r->log_offset = exp_db_int(rows, 11);
+    r->log_bytes = exp_db_int(rows, 12);
+    EBB_TRY(ebb_map_put(&m->trials, (uint64_t)r->id, (uint64_t)(uintptr_t)r, err));
+    EBB_TRY(load_sequence(m, r, exp_db_text(rows, 9), err));
+    if (r->state != EXP_RUN_ACTIVE)
+        return EBB_OK;
+    int64_t last = 0;
+    EBB_TRY(exp_db_number(m->db, "SELECT MAX(id) FROM trial_logs WHERE trial_id = $1",
+                          EXP_DB_ARGS(exp_db_i(r->id)), 0, &last, err));
+    r->log_next = last + 1;
+    return EBB_OK;
+}
+
+static enum ebb_status load_runs(struct exp_master *m, struct exp_experiment *e,
+                                 struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    bool has_row = true;
+    EBB_TRY(exp_db_query(m->db,
+                         "SELECT id, request_id, state, start_time, end_time, best_signed,"
+                         " best_step_id, latest_signed, warm_start, sequence, message, log_offset,"
+                         " log_bytes FROM trials WHERE experiment_id = $1",
+                         EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
+    enum ebb_status status = EBB_OK;
+    while (status == EBB_OK) {
+        status = exp_db_next(&rows, &has_row, err);
+        if (status != EBB_OK || !has_row)
+            break;
+        struct exp_run *r = find_run(e, exp_db_text(&rows, 1));
+        if (r != NULL)
+            status = load_run(m, r, &rows, err);
+    }
+    exp_db_done(&rows);
+    return status;
+}
+
+/* ---- experiments ---- */
+
+static enum ebb_status set_aside(struct exp_master *m, int64_t id, const char *why,
+                                 struct ebb_error *err)
+{
+    ebb_log(m->options.log, EBB_LOG_ERROR, "experiment %lld cannot be resumed: %s", (long long)id,
+            why);
+    EBB_TRY(exp_db_run(m->db,
+                       "UPDATE trials SET state = 'ERROR' WHERE experiment_id = $1 AND"
+                       " state = 'ACTIVE'",
+                       EXP_DB_ARGS(exp_db_i(id)), err));
+    return exp_db_run(
+        m->db, "UPDATE experiments SET state = 'ERROR', error = $1, end_time = $2 WHERE id = $3",
+        EXP_DB_ARGS(exp_db_t(why), exp_db_d(m->time), exp_db_i(id)), err);
+}
+
+static enum ebb_status load_experiment(struct exp_master *m, int64_t id, struct ebb_error *err)
+{
+    struct exp_experiment *e = NULL;
+    struct ebb_error why;
+    enum ebb_status status = exp_experiment_load(m, id, false, &e, &why);
+    if (status == EBB_OK)
+        status = load_runs(m, e, &why);
+    if (status == EBB_OK)
+        return EBB_OK;
+    if (status == EBB_EIO || status == EBB_ENOMEM) {
+        *err = why;
+        return status;
+    }
+    if (e != NULL)
+        exp_experiment_free(m, e);
+    return set_aside(m, id, why.message, err);
+}
+
+static enum ebb_status load_experiments(struct exp_master *m, struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    bool has_row = true;
+    int64_t *ids = NULL;
+    size_t count = 0, capacity = 0;
+    EBB_TRY(exp_db_query(m->db,
+                         "SELECT id FROM experiments WHERE state IN ('ACTIVE', 'PAUSED',"
+                         " 'STOPPING_CANCELED', 'STOPPING_COMPLETED', 'STOPPING_ERROR')"
+                         " ORDER BY id",
+                         EXP_DB_NO_ARGS, &rows, err));
+    enum ebb_status status = EBB_OK;
+    while (status == EBB_OK) {
+        status = exp_db_next(&rows, &has_row, err);
+        if (status != EBB_OK || !has_row)
+            break;
+        status = ebb_grow(&ids, &capacity, count + 1, sizeof *ids, err);
+        if (status == EBB_OK)
+            ids[count++] = exp_db_int(&rows, 0);
+    }
+    exp_db_done(&rows);
+    for (size_t i = 0; status == EBB_OK && i < count; i++)
+        status = load_experiment(m, ids[i], err);
+    ebb_free(ids);
+    return status;
+}
+
+/* ---- processes ---- */
+
+struct processes {
+    struct exp_proc_found *found;
+    size_t count;
+};
+
+/* The process of an allocation: kept from before, or found; false: there is none. */
+static bool take_process(struct exp_master *m, const struct processes *p, struct exp_alloc *a)
+{
+    for (size_t i = 0; i < m->kept_count; i++)
+        if (strcmp(m->kept[i].id, a->id) == 0) {
+            a->proc = m->kept[i].proc;
+            a->is_gone = m->kept[i].is_gone;
+            a->status = m->kept[i].status;
+            m->kept[i] = m->kept[--m->kept_count];
+            return true;
+        }
+    for (size_t i = 0; i < p->count; i++) {
+        if (strcmp(p->found[i].allocation, a->id) != 0 || !p->found[i].is_leader)
+            continue;
+        if (exp_proc_adopt(p->found[i].pid, &a->proc, NULL) != EBB_OK)
+            return false;
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = a->proc.fd};
+        return epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, a->proc.fd, &event) == 0;
+    }
+    return false;
+}
+
+static void kill_found(const struct processes *p, const char *allocation)
+{
+    for (size_t i = 0; i < p->count; i++)
+        if (strcmp(p->found[i].allocation, allocation) == 0) {
+            exp_proc_kill_group(p->found[i].is_leader ? p->found[i].pid : 0);
+            exp_proc_kill(p->found[i].pid);
+        }
+}
+
+/* The sequence as it was, not rolled back: the process may still be there. */
+static enum ebb_status restore(struct exp_master *m, struct exp_alloc *a,
+                               const struct exp_db_rows *rows, struct ebb_error *err)
+{
+    struct exp_sequence *q = &a->run->sequence;
+    const struct ebb_doc_node *node = NULL;
+    const char *text = exp_db_text(rows, 7);
+    EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "trial", text, strlen(text), &node, err));
+    q->current = ebb_doc_int(node, "current", q->current);
+    q->has_validation = ebb_doc_bool(node, "validated", true);
+    q->has_checkpoint = ebb_doc_bool(node, "checkpointed", true);
+    q->is_running = true;
+    int64_t kind = exp_db_int(rows, 4);
+    q->is_busy = kind >= 0;
+    if (q->is_busy)
+        q->work = (struct exp_workload){(enum exp_workload_kind)kind, exp_db_int(rows, 5)};
+    const char *uuid = exp_db_text(rows, 6);
+    snprintf(a->uuid, sizeof a->uuid, "%s", uuid != NULL ? uuid : "");
+    a->last_seq = exp_db_int(rows, 3);
+    return EBB_OK;
+}
+
+static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_rows *rows,
+                                  const struct processes *p, struct ebb_error *err)
+{
+    uint64_t pointer = 0;
+    int64_t slot = exp_db_int(rows, 2);
+    struct exp_run *r = ebb_map_get(&m->trials, (uint64_t)exp_db_int(rows, 1), &pointer)
+                            ? (struct exp_run *)(uintptr_t)pointer
+                            : NULL;
+    const char *id = exp_db_text(rows, 0);
+    if (r == NULL || r->alloc != NULL || strlen(id) != 36) {
+        kill_found(p, id);
+        return exp_db_run(m->db, "DELETE FROM allocations WHERE id = $1", EXP_DB_ARGS(exp_db_t(id)),
+                          err);
+    }
+    struct exp_alloc *a = ebb_calloc(1, sizeof *a);
+    if (a == NULL)
+        return ebb_no_memory(err, sizeof *a);
+    *a = (struct exp_alloc){.run = r, .proc.fd = -1, .is_adopted = true, .is_lost = true};
+    memcpy(a->id, id, 37);
+    for (int64_t i = 0;
+         i < m->options.slots && (slot < 0 || slot >= m->options.slots || m->slots[slot] != 0); i++)
+        slot = i; /* the number of slots has changed: any free one */
+    bool has_slot = slot >= 0 && slot < m->options.slots && m->slots[slot] == 0;
+    a->slot = has_slot ? slot : 0;
+    enum ebb_status status = exp_alloc_add(m, a, err);
+    if (status != EBB_OK) {
+        ebb_free(a);
+        return status;
+    }
+    EBB_TRY(restore(m, a, rows, err));
+    bool is_there = take_process(m, p, a);
+    if (!is_there || !has_slot || r->state != EXP_RUN_ACTIVE) {
+        kill_found(p, id);
+        a->is_excused = true;
+    }
+    if (!is_there) {
+        a->proc.pid = -1; /* there was one, or may have been: nobody knows how it ended */
+        a->is_gone = m->wants_turn = true;
+        a->status = -1;
+        a->is_excused = false;
+    }
+    a->hello_ns = m->now_ns + (uint64_t)m->options.adopt_ms * 1000000u;
+    return EBB_OK;
+}
+
+static enum ebb_status load_allocs(struct exp_master *m, const struct processes *p,
+                                   struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    bool has_row = true;
+    EBB_TRY(exp_db_query(m->db,
+                         "SELECT a.id, a.trial_id, a.slots, a.last_seq, a.work_kind, a.work_step,"
+                         " a.work_uuid, t.sequence FROM allocations a"
+                         " LEFT JOIN trials t ON t.id = a.trial_id ORDER BY a.trial_id",
+                         EXP_DB_NO_ARGS, &rows, err));
+    enum ebb_status status = EBB_OK;
+    while (status == EBB_OK) {
+        status = exp_db_next(&rows, &has_row, err);
+        if (status == EBB_OK && has_row)
+            status = load_alloc(m, &rows, p, err);
+        if (!has_row)
+            break;
+    }
+    exp_db_done(&rows);
+    return status;
+}
+
+static bool is_known(const struct exp_master *m, const char *allocation)
+{
+    for (size_t i = 0; i < m->alloc_count; i++)
+        if (strcmp(m->allocs[i]->id, allocation) == 0)
+            return true;
+    return false;
+}
+
+static enum ebb_status recover_processes(struct exp_master *m, struct ebb_error *err)
+{
+    struct processes p = {0};
+    struct exp_proc_scan scan = {.state_dir = m->state_dir};
+    EBB_TRY(exp_proc_scan(&scan, &p.found, &p.count, err));
+    enum ebb_status status = load_allocs(m, &p, err);
+    for (size_t i = 0; status == EBB_OK && i < p.count; i++)
+        if (!is_known(m, p.found[i].allocation))
+            kill_found(&p, p.found[i].allocation); /* left over from something that has ended */
+    for (size_t i = 0; status == EBB_OK && i < m->alloc_count; i++)
+        if (m->allocs[i]->is_gone)
+            kill_found(&p, m->allocs[i]->id); /* the leader is gone, others may not be */
+    for (size_t i = 0; status == EBB_OK && i < m->kept_count; i++) {
+        exp_proc_kill_group(m->kept[i].proc.pid);
+        exp_proc_reap(&m->kept[i].proc);
+        exp_proc_close(&m->kept[i].proc);
+    }
+    if (status == EBB_OK)
+        m->kept_count = 0;
+    ebb_free(p.found);
+    return status;
+}
+
+/* ---- all ---- */
+
+static enum ebb_status read_numbers(struct exp_master *m, struct ebb_error *err)
+{
+    EBB_TRY(exp_db_number(m->db, "SELECT MAX(id) FROM experiments", EXP_DB_NO_ARGS, 0,
+                          &m->last_experiment, err));
+    EBB_TRY(
+        exp_db_number(m->db, "SELECT MAX(id) FROM trials", EXP_DB_NO_ARGS, 0, &m->last_trial, err));
+    return exp_db_number(m->db, "SELECT MAX(id) FROM checkpoints", EXP_DB_NO_ARGS, 0,
+                         &m->last_checkpoint, err);
+}
+
+enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err)
+{
+    EBB_TRY(read_numbers(m, err));
+    EBB_TRY(load_experiments(m, err));
+    if (m->options.is_reading_only)
+        return EBB_OK;
+    EBB_TRY(recover_processes(m, err));
+    for (size_t i = 0; i < m->experiment_count; i++) {
+        struct exp_experiment *e = m->experiments[i];
+        for (size_t k = 0; k < e->run_count; k++) {
+            struct exp_run *r = e->runs[k];
+            if (r == NULL)
+                continue;
+            if (e->state != EXP_ACTIVE)
+                exp_run_stop(m, r);
+            exp_run_update_task(m, r);
+            exp_experiment_check(e, r);
+        }
+    }
+    EBB_TRY(exp_gc_resume(m, err));
+    m->is_schedule_due = m->wants_turn = true;
+    return EBB_OK;
+}

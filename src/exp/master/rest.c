@@ -1,0 +1,186 @@
+/* rest.c - one table of routes, and finding the row of a request. */
+#include "exp/master/rest.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+const struct exp_rest_route exp_rest_routes[] = {
+    {"POST", "/experiments", exp_rest_submit, "create an experiment"},
+    {"GET", "/experiments", exp_rest_list_experiments, "list experiments"},
+    {"GET", "/experiments/#", exp_rest_get_experiment, "one experiment"},
+    {"PATCH", "/experiments/#", exp_rest_patch_experiment, "change an experiment"},
+    {"DELETE", "/experiments/#", exp_rest_delete_experiment, "delete an ended experiment"},
+    {"POST", "/experiments/#/*", exp_rest_act_experiment,
+     "activate, pause, cancel, kill, archive, unarchive, gc"},
+    {"GET", "/experiments/#/model_def", exp_rest_model_def, "model definition as tar.gz"},
+    {"GET", "/experiments/#/file_tree", exp_rest_file_tree, "files of the model definition"},
+    {"GET", "/experiments/#/file", exp_rest_file, "one file of the model definition"},
+    {"GET", "/experiments/#/preview_gc", exp_rest_preview_gc, "checkpoints that would go"},
+    {"GET", "/experiments/#/trials", exp_rest_list_trials, "trials of an experiment"},
+    {"GET", "/experiments/#/checkpoints", exp_rest_list_checkpoints, "its checkpoints"},
+    {"GET", "/experiments/#/validation-history", exp_rest_history, "each new best validation"},
+    {"GET", "/experiments/#/metric-names", exp_rest_metric_names, "names of metrics"},
+    {"GET", "/experiments/#/trials-sample", exp_rest_sample, "curves of the best trials"},
+    {"GET", "/experiments/#/trials-snapshot", exp_rest_snapshot, "all trials at one step"},
+    {"GET", "/trials/time-series", exp_rest_time_series, "curves of given trials"},
+    {"GET", "/trials/#", exp_rest_get_trial, "one trial"},
+    {"GET", "/trials/#/workloads", exp_rest_workloads, "its steps, validations, checkpoints"},
+    {"GET", "/trials/#/logs", exp_rest_logs, "what it printed"},
+    {"POST", "/trials/#/kill", exp_rest_kill_trial, "kill its process"},
+    {"GET", "/checkpoints/*", exp_rest_get_checkpoint, "one checkpoint"},
+    {"DELETE", "/checkpoints/*", exp_rest_delete_checkpoint, "delete a checkpoint"},
+    {"GET", "/templates", exp_rest_list_templates, "list templates"},
+    {"GET", "/templates/*", exp_rest_get_template, "one template"},
+    {"PUT", "/templates/*", exp_rest_put_template, "store a template"},
+    {"DELETE", "/templates/*", exp_rest_delete_template, "delete a template"},
+    {"POST", "/preview-hp-search", exp_rest_preview_search, "simulate a search"},
+    {"POST", "/searcher/preview", exp_rest_preview_search, "simulate a search"},
+    {"GET", "/tasks", exp_rest_tasks, "trials that have or want slots"},
+    {"GET", "/tasks/*", exp_rest_task, "one of them"},
+    {"GET", "/agents", exp_rest_agents, "this machine and its slots"},
+    {"PATCH", "/agents/local/slots/#", exp_rest_slot, "enable or disable a slot"},
+    {"GET", "/events", exp_rest_events, "what changed"},
+    {"GET", "/master", exp_rest_master, "the master itself"},
+};
+
+const size_t exp_rest_route_count = sizeof exp_rest_routes / sizeof *exp_rest_routes;
+
+enum ebb_status exp_rest_refuse(struct exp_rest *r, int status, const char *fmt, ...)
+{
+    char message[2048];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    r->response->status = status;
+    ebb_str_clear(&r->response->body);
+    ebb_jsonw_init(&r->w, &r->response->body, 0);
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "error");
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "code");
+    ebb_jsonw_int(&r->w, status);
+    ebb_jsonw_key(&r->w, "reason");
+    ebb_jsonw_string(&r->w, exp_http_reason(status));
+    ebb_jsonw_key(&r->w, "message");
+    ebb_jsonw_string(&r->w, message);
+    ebb_jsonw_object_end(&r->w);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
+const char *exp_rest_text(struct exp_rest *r, const char *name)
+{
+    char *value = exp_http_query(r->request->target, name);
+    char *copy = value != NULL ? ebb_arena_strndup(r->arena, value, strlen(value)) : NULL;
+    ebb_free(value);
+    return copy;
+}
+
+int64_t exp_rest_int(struct exp_rest *r, const char *name, int64_t fallback)
+{
+    const char *text = exp_rest_text(r, name);
+    int64_t value;
+    return text != NULL && ebb_parse_i64(text, &value) ? value : fallback;
+}
+
+/* Does the path match the pattern? Fills number and text. */
+static bool matches(struct exp_rest *r, const char *pattern, const char *path)
+{
+    while (*pattern == '/') {
+        if (*path != '/')
+            return false;
+        pattern++;
+        path++;
+        size_t want = strcspn(pattern, "/"), have = strcspn(path, "/");
+        if (*pattern == '#' || *pattern == '*') {
+            char *text = ebb_arena_strndup(r->arena, path, have);
+            if (text == NULL || have == 0)
+                return false;
+            if (*pattern == '#' && (!ebb_parse_i64(text, &r->id) || r->id < 0))
+                return false;
+            if (*pattern == '*')
+                r->name = text;
+        } else if (want != have || strncmp(pattern, path, want) != 0) {
+            return false;
+        }
+        pattern += want;
+        path += have;
+    }
+    return *pattern == '\0' && (*path == '\0' || strcmp(path, "/") == 0);
+}
+
+static enum ebb_status read_body(struct exp_rest *r, bool *is_bad)
+{
+    struct ebb_error why;
+    *is_bad = false;
+    if (r->request->body == NULL || r->request->body_length == 0)
+        return EBB_OK;
+    enum ebb_status status = ebb_doc_parse_json(r->arena, "body", r->request->body,
+                                                r->request->body_length, &r->body, &why);
+    if (status == EBB_ENOMEM) {
+        *r->err = why;
+        return status;
+    }
+    *is_bad = status != EBB_OK || r->body->kind != EBB_DOC_MAP;
+    if (*is_bad)
+        return exp_rest_refuse(r, 400, "%s",
+                               status != EBB_OK ? why.message : "the body is not a JSON object");
+    return EBB_OK;
+}
+
+static enum ebb_status dispatch(struct exp_rest *r)
+{
+    const char *target = r->request->target;
+    size_t length = strcspn(target, "?");
+    char *raw = ebb_arena_strndup(r->arena, target, length);
+    struct ebb_str query;
+    if (raw == NULL)
+        return ebb_no_memory(r->err, length);
+    /* Percent signs are decoded the way query values are. */
+    ebb_str_init(&query);
+    ebb_str_printf(&query, "?p=%s", raw);
+    char *path = exp_http_query(ebb_str_c(&query), "p");
+    ebb_str_fini(&query);
+    if (path == NULL)
+        return ebb_no_memory(r->err, length);
+    const char *at = strncmp(path, "/api/v1/", 8) == 0 ? path + 7 : path;
+    bool is_path = false, is_bad = false;
+    const struct exp_rest_route *found = NULL;
+    for (size_t i = 0; i < exp_rest_route_count && found == NULL; i++) {
+        const struct exp_rest_route *route = &exp_rest_routes[i];
+        if (!matches(r, route->path, at))
+            continue;
+        is_path = true;
+        if (strcmp(route->method, r->request->method) == 0)
+            found = route;
+    }
+    enum ebb_status status;
+    if (found == NULL) {
+        status = exp_rest_refuse(r, is_path ? 405 : 404, "there is no %s %s here",
+                                 r->request->method, at);
+    } else {
+        status = read_body(r, &is_bad);
+        if (status == EBB_OK && !is_bad)
+            status = found->handler(r);
+    }
+    ebb_free(path);
+    return status;
+}
+
+enum ebb_status exp_rest_handle(struct exp_master *m, const struct exp_http_request *request,
+                                struct exp_http_response *response, struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    struct exp_rest r = {
+        .m = m, .request = request, .response = response, .arena = &arena, .err = err};
+    ebb_arena_init(&arena);
+    ebb_str_clear(&response->body);
+    ebb_jsonw_init(&r.w, &response->body, 0);
+    enum ebb_status status = dispatch(&r);
+    ebb_arena_fini(&arena);
+    return status != EBB_OK ? status : ebb_str_status(&response->body, err);
+}

@@ -1,0 +1,238 @@
+/* rest_cluster.c - templates, tasks, slots, events, the master itself. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "exp/master/rest.h"
+
+static void key_text(struct ebb_json_writer *w, const char *key, const char *text)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_string(w, text);
+}
+
+static void key_int(struct ebb_json_writer *w, const char *key, int64_t value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_int(w, value);
+}
+
+/* ---- templates ---- */
+
+static void write_template(struct ebb_json_writer *w, const struct exp_db_rows *rows)
+{
+    ebb_jsonw_object(w);
+    key_text(w, "name", exp_db_text(rows, 0));
+    key_text(w, "config", exp_db_text(rows, 1));
+    ebb_jsonw_object_end(w);
+}
+
+enum ebb_status exp_rest_list_templates(struct exp_rest *r)
+{
+    struct exp_db_rows rows;
+    bool has_row = true;
+    EBB_TRY(exp_db_query(r->m->db, "SELECT name, config FROM templates ORDER BY name",
+                         EXP_DB_NO_ARGS, &rows, r->err));
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "templates");
+    ebb_jsonw_array(&r->w);
+    enum ebb_status status = EBB_OK;
+    while (status == EBB_OK) {
+        status = exp_db_next(&rows, &has_row, r->err);
+        if (status != EBB_OK || !has_row)
+            break;
+        write_template(&r->w, &rows);
+    }
+    ebb_jsonw_array_end(&r->w);
+    ebb_jsonw_object_end(&r->w);
+    exp_db_done(&rows);
+    return status;
+}
+
+enum ebb_status exp_rest_get_template(struct exp_rest *r)
+{
+    struct exp_db_rows rows;
+    bool has_row = false;
+    EBB_TRY(exp_db_query(r->m->db, "SELECT name, config FROM templates WHERE name = $1",
+                         EXP_DB_ARGS(exp_db_t(r->name)), &rows, r->err));
+    enum ebb_status status = exp_db_next(&rows, &has_row, r->err);
+    if (status == EBB_OK && has_row)
+        write_template(&r->w, &rows);
+    exp_db_done(&rows);
+    if (status == EBB_OK && !has_row)
+        return exp_rest_refuse(r, 404, "no template %s", r->name);
+    return status;
+}
+
+enum ebb_status exp_rest_put_template(struct exp_rest *r)
+{
+    const struct ebb_doc_node *text = ebb_doc_get(r->body, "config"), *root = NULL;
+    struct ebb_error why;
+    if (text == NULL || text->kind != EBB_DOC_STRING)
+        return exp_rest_refuse(r, 400, "config: missing, or not a text");
+    enum ebb_status status =
+        ebb_doc_parse_yaml(r->arena, r->name, text->text, text->length, &root, &why);
+    if (status == EBB_ENOMEM) {
+        *r->err = why;
+        return status;
+    }
+    if (status != EBB_OK || root->kind != EBB_DOC_MAP)
+        return exp_rest_refuse(r, 400, "%s",
+                               status != EBB_OK ? why.message : "a template is a mapping");
+    EBB_TRY(exp_db_run(r->m->db, "DELETE FROM templates WHERE name = $1",
+                       EXP_DB_ARGS(exp_db_t(r->name)), r->err));
+    EBB_TRY(exp_db_run(r->m->db, "INSERT INTO templates (name, config) VALUES ($1, $2)",
+                       EXP_DB_ARGS(exp_db_t(r->name), exp_db_tn(text->text, text->length)),
+                       r->err));
+    return exp_rest_get_template(r);
+}
+
+enum ebb_status exp_rest_delete_template(struct exp_rest *r)
+{
+    EBB_TRY(exp_rest_get_template(r));
+    if (r->response->status == 404)
+        return EBB_OK;
+    ebb_str_clear(&r->response->body);
+    r->response->status = 204;
+    return exp_db_run(r->m->db, "DELETE FROM templates WHERE name = $1",
+                      EXP_DB_ARGS(exp_db_t(r->name)), r->err);
+}
+
+/* ---- tasks and slots ---- */
+
+static const char *state_of(const struct exp_run *run)
+{
+    const struct exp_sequence *q = &run->sequence;
+    if (run->alloc == NULL)
+        return exp_task_state_text(EXP_TASK_PENDING);
+    bool is_ending = q->is_stop_asked || run->alloc->is_killed ||
+                     (q->is_busy && q->work.kind == EXP_WORK_TERMINATE);
+    return exp_task_state_text(is_ending ? EXP_TASK_TERMINATING : EXP_TASK_RUNNING);
+}
+
+static void write_task(struct ebb_json_writer *w, const struct exp_run *run)
+{
+    char request[EXP_REQUEST_TEXT];
+    ebb_jsonw_object(w);
+    key_text(w, "id", exp_request_format(run->request, request));
+    key_int(w, "experiment_id", run->experiment->id);
+    ebb_jsonw_key(w, "trial_id");
+    if (run->id > 0)
+        ebb_jsonw_int(w, run->id);
+    else
+        ebb_jsonw_null(w);
+    key_text(w, "state", state_of(run));
+    ebb_jsonw_key(w, "slots");
+    ebb_jsonw_array(w);
+    if (run->alloc != NULL)
+        ebb_jsonw_int(w, run->alloc->slot);
+    ebb_jsonw_array_end(w);
+    key_text(w, "waiting", run->alloc == NULL ? exp_sched_wait_text(run->wait) : NULL);
+    ebb_jsonw_object_end(w);
+}
+
+enum ebb_status exp_rest_tasks(struct exp_rest *r)
+{
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "tasks");
+    ebb_jsonw_array(&r->w);
+    for (const struct exp_run *run = r->m->tasks_first; run != NULL; run = run->after)
+        write_task(&r->w, run);
+    ebb_jsonw_array_end(&r->w);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
+enum ebb_status exp_rest_task(struct exp_rest *r)
+{
+    char request[EXP_REQUEST_TEXT];
+    for (const struct exp_run *run = r->m->tasks_first; run != NULL; run = run->after)
+        if (strcmp(exp_request_format(run->request, request), r->name) == 0) {
+            write_task(&r->w, run);
+            return EBB_OK;
+        }
+    return exp_rest_refuse(r, 404, "no task %s", r->name);
+}
+
+enum ebb_status exp_rest_agents(struct exp_rest *r)
+{
+    const struct exp_master *m = r->m;
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "agents");
+    ebb_jsonw_array(&r->w);
+    ebb_jsonw_object(&r->w);
+    key_text(&r->w, "id", "local");
+    key_text(&r->w, "label", "");
+    ebb_jsonw_key(&r->w, "slots");
+    ebb_jsonw_array(&r->w);
+    for (int64_t i = 0; i < m->options.slots; i++) {
+        ebb_jsonw_object(&r->w);
+        key_int(&r->w, "id", i);
+        key_text(&r->w, "device", m->options.gpu_ids != NULL ? "gpu" : "cpu");
+        ebb_jsonw_key(&r->w, "enabled");
+        ebb_jsonw_bool(&r->w, !m->slot_disabled[i]);
+        ebb_jsonw_key(&r->w, "trial_id");
+        if (m->slots[i] != 0)
+            ebb_jsonw_int(&r->w, m->slots[i]);
+        else
+            ebb_jsonw_null(&r->w);
+        ebb_jsonw_object_end(&r->w);
+    }
+    ebb_jsonw_array_end(&r->w);
+    ebb_jsonw_object_end(&r->w);
+    ebb_jsonw_array_end(&r->w);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
+/* A disabled slot finishes what it runs and is given nothing more. */
+enum ebb_status exp_rest_slot(struct exp_rest *r)
+{
+    const struct ebb_doc_node *enabled = ebb_doc_get(r->body, "enabled");
+    if (r->id >= r->m->options.slots)
+        return exp_rest_refuse(r, 404, "no slot %lld", (long long)r->id);
+    if (enabled == NULL || enabled->kind != EBB_DOC_BOOL)
+        return exp_rest_refuse(r, 400, "enabled: true or false");
+    r->m->slot_disabled[r->id] = !enabled->boolean;
+    r->m->is_schedule_due = true;
+    return exp_rest_agents(r);
+}
+
+/* ---- events and the master ---- */
+
+enum ebb_status exp_rest_events(struct exp_rest *r)
+{
+    size_t count;
+    bool is_cut;
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "events");
+    ebb_jsonw_array(&r->w);
+    int64_t next = exp_notices_write(r->m, exp_rest_int(r, "after", 0),
+                                     exp_rest_int(r, "experiment_id", 0), &r->w, &count, &is_cut);
+    ebb_jsonw_array_end(&r->w);
+    key_int(&r->w, "next", next);
+    ebb_jsonw_key(&r->w, "is_cut");
+    ebb_jsonw_bool(&r->w, is_cut);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
+enum ebb_status exp_rest_master(struct exp_rest *r)
+{
+    const struct exp_master *m = r->m;
+    ebb_jsonw_object(&r->w);
+    key_text(&r->w, "cluster_id", m->cluster_id);
+    key_text(&r->w, "version", EBB_VERSION);
+    key_int(&r->w, "pid", getpid());
+    key_int(&r->w, "slots", m->options.slots);
+    key_text(&r->w, "state_dir", m->state_dir);
+    key_int(&r->w, "experiments", (int64_t)m->experiment_count);
+    key_int(&r->w, "running", (int64_t)m->alloc_count);
+    ebb_jsonw_key(&r->w, "commits");
+    ebb_jsonw_uint(&r->w, exp_db_commits(m->db));
+    ebb_jsonw_key(&r->w, "is_stalled");
+    ebb_jsonw_bool(&r->w, m->is_stalled);
+    key_text(&r->w, "message", m->is_stalled ? m->stall.message : NULL);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}

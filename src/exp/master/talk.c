@@ -1,0 +1,453 @@
+/* talk.c - the trial protocol: what trials say, and what they are told.
+ *
+ * Nothing is sent before the turn has committed (M1): lines go into the connection's buffer. A line
+ * that makes no sense ends the trial's process, never more (M3). */
+#include "exp/master/talk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "exp/master/inner.h"
+
+/* ---- telling ---- */
+
+static void say(struct exp_master *m, struct exp_conn *c, struct ebb_str *line)
+{
+    ebb_str_addc(line, '\n');
+    if (!line->failed && c != NULL)
+        exp_conn_send(m, c, line->data, line->length);
+    ebb_str_fini(line);
+}
+
+static void open_line(struct ebb_str *line, struct ebb_json_writer *w, const char *type)
+{
+    ebb_str_init(line);
+    ebb_jsonw_init(w, line, 0);
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "type");
+    ebb_jsonw_string(w, type);
+}
+
+void exp_talk_simple(struct exp_master *m, struct exp_alloc *a, const char *type)
+{
+    struct ebb_str line;
+    struct ebb_json_writer w;
+    if (a->conn == NULL)
+        return;
+    open_line(&line, &w, type);
+    ebb_jsonw_object_end(&w);
+    say(m, a->conn, &line);
+}
+
+void exp_talk_ack(struct exp_master *m, struct exp_alloc *a, int64_t seq)
+{
+    struct ebb_str line;
+    struct ebb_json_writer w;
+    if (a->conn == NULL)
+        return;
+    open_line(&line, &w, "ACK");
+    ebb_jsonw_key(&w, "seq");
+    ebb_jsonw_int(&w, seq);
+    ebb_jsonw_object_end(&w);
+    say(m, a->conn, &line);
+}
+
+void exp_talk_run(struct exp_master *m, struct exp_alloc *a)
+{
+    const struct exp_run *r = a->run;
+    const struct exp_workload *work = &r->sequence.work;
+    struct ebb_str line, path;
+    struct ebb_json_writer w;
+    if (a->conn == NULL)
+        return;
+    open_line(&line, &w, "RUN");
+    ebb_jsonw_key(&w, "workload");
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "kind");
+    ebb_jsonw_string(&w, exp_workload_name(work->kind));
+    ebb_jsonw_key(&w, "experiment_id");
+    ebb_jsonw_int(&w, r->experiment->id);
+    ebb_jsonw_key(&w, "trial_id");
+    ebb_jsonw_int(&w, r->id);
+    ebb_jsonw_key(&w, "step_id");
+    ebb_jsonw_int(&w, work->step);
+    if (work->kind == EXP_WORK_TRAIN) {
+        ebb_jsonw_key(&w, "num_batches");
+        ebb_jsonw_int(&w, r->experiment->config.batches_per_step);
+    }
+    if (work->kind == EXP_WORK_CHECKPOINT) {
+        ebb_str_init(&path);
+        exp_store_staging_path(r->experiment->store, a->uuid, &path);
+        ebb_jsonw_key(&w, "uuid");
+        ebb_jsonw_string(&w, a->uuid);
+        ebb_jsonw_key(&w, "path");
+        ebb_jsonw_string(&w, ebb_str_c(&path));
+        ebb_str_fini(&path);
+    }
+    ebb_jsonw_object_end(&w);
+    ebb_jsonw_object_end(&w);
+    say(m, a->conn, &line);
+}
+
+static void refuse(struct exp_master *m, struct exp_conn *c, const char *reason)
+{
+    struct ebb_str line;
+    struct ebb_json_writer w;
+    open_line(&line, &w, "REFUSED");
+    ebb_jsonw_key(&w, "reason");
+    ebb_jsonw_string(&w, reason);
+    ebb_jsonw_object_end(&w);
+    say(m, c, &line);
+    c->is_dead = true;
+}
+
+/* ---- HELLO ---- */
+
+static struct exp_alloc *find_alloc(const struct exp_master *m, const char *id)
+{
+    for (size_t i = 0; i < m->alloc_count; i++)
+        if (strcmp(m->allocs[i]->id, id) == 0)
+            return m->allocs[i];
+    return NULL;
+}
+
+static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
+                                  const struct exp_talk_message *msg, struct ebb_error *err)
+{
+    struct exp_alloc *a = find_alloc(m, msg->allocation);
+    struct ebb_str line;
+    struct ebb_json_writer w;
+    if (a == NULL || a->is_gone || a->is_killed || a->run->state != EXP_RUN_ACTIVE) {
+        refuse(m, c, "no such allocation: the trial has ended or was started anew");
+        return EBB_OK;
+    }
+    if (msg->protocol != 1 || (msg->trial_id >= 0 && msg->trial_id != a->run->id)) {
+        refuse(m, c,
+               msg->protocol != 1 ? "protocol 1 is spoken here"
+                                  : "the allocation belongs to another trial");
+        return EBB_OK;
+    }
+    if (a->conn != NULL && a->conn != c) {
+        a->conn->alloc = NULL;
+        a->conn->is_broken = true;
+    }
+    a->conn = c;
+    c->alloc = a;
+    a->is_lost = false;
+    a->is_greeted = true;
+    a->hello_ns = 0;
+    a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
+    open_line(&line, &w, "RENDEZVOUS");
+    ebb_jsonw_key(&w, "rank");
+    ebb_jsonw_int(&w, 0);
+    ebb_jsonw_key(&w, "size");
+    ebb_jsonw_int(&w, 1);
+    ebb_jsonw_key(&w, "peers");
+    ebb_jsonw_array(&w);
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    say(m, c, &line);
+    if (a->is_publishing)
+        return EBB_OK; /* its DONE is here; the answer follows */
+    if (!a->run->sequence.is_busy)
+        return exp_alloc_next(m, a, err);
+    exp_talk_run(m, a); /* again: a trial knows repetitions */
+    return EBB_OK;
+}
+
+/* ---- DONE ---- */
+
+static enum ebb_status to_text(const struct ebb_doc_node *node, struct ebb_str *text,
+                               struct ebb_error *err)
+{
+    struct ebb_json_writer w;
+    ebb_str_init(text);
+    if (node == NULL) {
+        ebb_str_add(text, "{}");
+        return ebb_str_status(text, err);
+    }
+    ebb_jsonw_init(&w, text, 0);
+    ebb_doc_write_json(node, &w);
+    return ebb_str_status(text, err);
+}
+
+/* Check the metrics of a step and add what is missing; *bad says what is wrong with them. */
+static enum ebb_status check_step(struct exp_master *m, const struct exp_run *r,
+                                  const struct ebb_doc_node **metrics, const char **bad,
+                                  struct ebb_error *err)
+{
+    const struct ebb_doc_node *batches = ebb_doc_get(*metrics, "batch_metrics");
+    const struct ebb_doc_node *average = NULL;
+    if (batches == NULL || (batches->kind == EBB_DOC_LIST && batches->count == 0))
+        return EBB_OK;
+    if (batches->kind != EBB_DOC_LIST ||
+        (int64_t)batches->count != r->experiment->config.batches_per_step) {
+        *bad = "batch_metrics does not have one entry for each batch";
+        return EBB_OK;
+    }
+    if (ebb_doc_get(*metrics, "avg_metrics") != NULL)
+        return EBB_OK;
+    struct ebb_error why;
+    enum ebb_status status = exp_talk_average(&m->turn_arena, batches, &average, &why);
+    if (status == EBB_EINPUT) {
+        *bad = "batch_metrics is not a list of mappings";
+        return EBB_OK;
+    }
+    if (status != EBB_OK) {
+        *err = why;
+        return status;
+    }
+    struct ebb_doc_node *copy = ebb_doc_new(&m->turn_arena, EBB_DOC_MAP);
+    bool is_ok = copy != NULL;
+    for (size_t i = 0; is_ok && i < (*metrics)->count; i++)
+        is_ok = ebb_doc_set(&m->turn_arena, copy, (*metrics)->keys[i]->text, (*metrics)->items[i]);
+    if (!is_ok || !ebb_doc_set(&m->turn_arena, copy, "avg_metrics", average))
+        return ebb_no_memory(err, sizeof *copy);
+    *metrics = copy;
+    return EBB_OK;
+}
+
+static enum ebb_status done_step(struct exp_master *m, struct exp_alloc *a,
+                                 const struct exp_talk_message *msg, struct ebb_error *err)
+{
+    struct exp_run *r = a->run;
+    const struct ebb_doc_node *metrics = msg->metrics;
+    const char *bad = NULL;
+    struct ebb_str text;
+    EBB_TRY(check_step(m, r, &metrics, &bad, err));
+    if (bad != NULL) {
+        exp_alloc_kill(m, a, "DONE of step %lld: %s", (long long)msg->work.step, bad);
+        return EBB_OK;
+    }
+    EBB_TRY(to_text(metrics, &text, err));
+    enum ebb_status status =
+        exp_db_run(m->db,
+                   "INSERT INTO steps (trial_id, id, state, start_time, end_time, metrics)"
+                   " VALUES ($1, $2, 'COMPLETED', $3, $4, $5)",
+                   EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(msg->work.step), exp_db_d(msg->start),
+                               exp_db_d(msg->end), exp_db_tn(text.data, text.length)),
+                   err);
+    ebb_str_fini(&text);
+    EBB_TRY(status);
+    EBB_TRY(exp_sequence_complete(&r->sequence, &msg->work, false, err));
+    double loss;
+    const struct ebb_doc_node *average = ebb_doc_get(metrics, "avg_metrics");
+    bool has_loss = average != NULL && exp_metric_find(average, "loss", &loss, NULL) == EBB_OK;
+    exp_notice_work(m, r, "step", msg->work.step, NULL, has_loss ? &loss : NULL, false);
+    return exp_experiment_feed(m, r->experiment,
+                               &(struct exp_event){.kind = EXP_EVENT_TRAINED,
+                                                   .request = r->request,
+                                                   .step = msg->work.step},
+                               err);
+}
+
+static void note_metric(struct exp_run *r, int64_t step, double value)
+{
+    r->has_latest = true;
+    r->latest_signed = value;
+    if (!r->has_best || value < r->best_signed) {
+        r->has_best = true;
+        r->best_signed = value;
+        r->best_step = step;
+    }
+}
+
+static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a,
+                                       const struct exp_talk_message *msg, struct ebb_error *err)
+{
+    struct exp_run *r = a->run;
+    struct exp_experiment *e = r->experiment;
+    const struct exp_searcher *s = &e->config.searcher;
+    double metric = 0;
+    struct ebb_str text;
+    struct ebb_error why;
+    if (exp_metric_find(ebb_doc_get(msg->metrics, "validation_metrics"), s->metric, &metric,
+                        &why) != EBB_OK) {
+        exp_alloc_kill(m, a, "validation at step %lld: %s", (long long)msg->work.step, why.message);
+        return EBB_OK;
+    }
+    double value = exp_metric_signed(metric, s->smaller_is_better);
+    bool is_best = exp_best_update(&e->best, metric, s->smaller_is_better);
+    if (is_best) {
+        e->best_trial = r->id;
+        e->best_step = msg->work.step;
+        exp_dirty_experiment(m, e);
+    }
+    note_metric(r, msg->work.step, value);
+    EBB_TRY(to_text(msg->metrics, &text, err));
+    enum ebb_status status = exp_db_run(
+        m->db,
+        "INSERT INTO validations (trial_id, step_id, state, start_time, end_time, metrics,"
+        " signed_metric, is_best) VALUES ($1, $2, 'COMPLETED', $3, $4, $5, $6, $7)",
+        EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(msg->work.step), exp_db_d(msg->start),
+                    exp_db_d(msg->end), exp_db_tn(text.data, text.length), exp_db_d(value),
+                    exp_db_i(is_best)),
+        err);
+    ebb_str_fini(&text);
+    EBB_TRY(status);
+    EBB_TRY(exp_sequence_complete(&r->sequence, &msg->work, is_best, err));
+    exp_notice_work(m, r, "validation", msg->work.step, NULL, &metric, is_best);
+    return exp_experiment_feed(m, e,
+                               &(struct exp_event){.kind = EXP_EVENT_VALIDATED,
+                                                   .request = r->request,
+                                                   .step = msg->work.step,
+                                                   .metric = metric},
+                               err);
+}
+
+static enum ebb_status write_metadata(const struct exp_master *m, const struct exp_alloc *a,
+                                      char **out, struct ebb_error *err)
+{
+    const struct exp_run *r = a->run;
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    ebb_str_init(&text);
+    ebb_jsonw_init(&w, &text, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "cluster_id");
+    ebb_jsonw_string(&w, m->cluster_id);
+    ebb_jsonw_key(&w, "ebb_version");
+    ebb_jsonw_string(&w, EBB_VERSION);
+    ebb_jsonw_key(&w, "experiment_id");
+    ebb_jsonw_int(&w, r->experiment->id);
+    ebb_jsonw_key(&w, "trial_id");
+    ebb_jsonw_int(&w, r->id);
+    ebb_jsonw_key(&w, "step_id");
+    ebb_jsonw_int(&w, r->sequence.work.step);
+    ebb_jsonw_key(&w, "hparams");
+    exp_json_raw(&w, r->hparams, strlen(r->hparams));
+    ebb_jsonw_object_end(&w);
+    EBB_TRY(ebb_str_status(&text, err));
+    *out = ebb_str_take(&text);
+    return EBB_OK;
+}
+
+/* Published by a thread; exp_alloc_job_done goes on. */
+static enum ebb_status done_checkpoint(struct exp_master *m, struct exp_alloc *a,
+                                       const struct exp_talk_message *msg, struct ebb_error *err)
+{
+    struct exp_experiment *e = a->run->experiment;
+    struct exp_job *job = exp_job_create(EXP_JOB_PUBLISH);
+    if (job == NULL)
+        return ebb_no_memory(err, sizeof *job);
+    enum ebb_status status = exp_model_load(m, e, err);
+    if (status == EBB_OK)
+        status = exp_text_set(&job->location, e->location, err);
+    if (status == EBB_OK)
+        status = exp_text_set(&job->uuid, a->uuid, err);
+    if (status == EBB_OK)
+        status = write_metadata(m, a, &job->metadata, err);
+    if (status != EBB_OK) {
+        exp_job_destroy(job);
+        return status;
+    }
+    memcpy(job->allocation, a->id, sizeof job->allocation);
+    job->seq = msg->seq;
+    job->model = e->model;
+    if (job->model != NULL)
+        job->model->uses++;
+    a->is_publishing = true;
+    a->done_start = msg->start;
+    a->done_end = msg->end;
+    exp_job_later(m, job);
+    return EBB_OK;
+}
+
+static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
+                                 const struct exp_talk_message *msg, struct ebb_error *err)
+{
+    const struct exp_sequence *q = &a->run->sequence;
+    if (msg->seq <= a->last_seq) {
+        exp_talk_ack(m, a, msg->seq); /* the first answer got lost */
+        return EBB_OK;
+    }
+    if (a->is_publishing)
+        return EBB_OK; /* the same DONE again, while it is being handled */
+    if (!q->is_busy || q->work.kind == EXP_WORK_TERMINATE || msg->seq != a->last_seq + 1 ||
+        msg->work.kind != q->work.kind || msg->work.step != q->work.step) {
+        exp_alloc_kill(m, a, "sent DONE number %lld of %s at step %lld, which was not asked for",
+                       (long long)msg->seq, exp_workload_name(msg->work.kind),
+                       (long long)msg->work.step);
+        return EBB_OK;
+    }
+    if (msg->work.kind == EXP_WORK_CHECKPOINT)
+        return done_checkpoint(m, a, msg, err);
+    EBB_TRY(msg->work.kind == EXP_WORK_TRAIN ? done_step(m, a, msg, err)
+                                             : done_validation(m, a, msg, err));
+    if (a->is_to_kill)
+        return EBB_OK;
+    a->last_seq = msg->seq;
+    exp_dirty_alloc(m, a);
+    exp_dirty_run(m, a->run);
+    exp_talk_ack(m, a, msg->seq);
+    return exp_alloc_next(m, a, err);
+}
+
+/* ---- FAILED ---- */
+
+static enum ebb_status hear_failed(struct exp_master *m, struct exp_alloc *a,
+                                   const struct exp_talk_message *msg, struct ebb_error *err)
+{
+    struct exp_run *r = a->run;
+    char text[512];
+    a->is_failed = true;
+    a->exit_ns = m->now_ns + 10000000000ull;
+    snprintf(a->reason, sizeof a->reason, "says: %.240s", msg->reason);
+    if (msg->exit_reason == EXP_EXIT_ERRORED)
+        return EBB_OK; /* its exit is the failure */
+    snprintf(text, sizeof text, "ebb: trial %lld ends: %s: %.400s", (long long)r->id,
+             exp_exit_name(msg->exit_reason), msg->reason);
+    EBB_TRY(exp_log_add(m, r, "WARNING", text, err));
+    EBB_TRY(exp_text_set(&r->message, msg->reason, err));
+    r->state = msg->exit_reason == EXP_EXIT_USER_CANCELED ? EXP_RUN_CANCELED : EXP_RUN_ERROR;
+    r->end_time = m->time;
+    r->experiment->ended_count++;
+    exp_dirty_run(m, r);
+    exp_notice_trial(m, r);
+    return exp_experiment_feed(m, r->experiment,
+                               &(struct exp_event){.kind = EXP_EVENT_EXITED,
+                                                   .request = r->request,
+                                                   .reason = msg->exit_reason},
+                               err);
+}
+
+/* ---- lines ---- */
+
+enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const char *line,
+                              size_t length, struct ebb_error *err)
+{
+    struct exp_talk_message msg;
+    struct ebb_error why;
+    struct exp_alloc *a = c->alloc;
+    enum ebb_status status = exp_talk_read(&m->turn_arena, line, length, &msg, &why);
+    if (status == EBB_ENOMEM) {
+        *err = why;
+        return status;
+    }
+    if (status == EBB_OK && msg.kind == EXP_TALK_HELLO && a == NULL)
+        return hear_hello(m, c, &msg, err);
+    if (a == NULL) {
+        refuse(m, c, status != EBB_OK ? why.message : "HELLO comes first");
+        return EBB_OK;
+    }
+    if (status != EBB_OK || msg.kind == EXP_TALK_HELLO) {
+        exp_alloc_kill(m, a, "breaks the protocol: %s",
+                       status != EBB_OK ? why.message : "a second HELLO");
+        c->is_broken = true;
+        return EBB_OK;
+    }
+    if (a->is_killed || a->is_to_kill || a->run->state != EXP_RUN_ACTIVE)
+        return EBB_OK;
+    a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
+    switch (msg.kind) {
+    case EXP_TALK_DONE:
+        return hear_done(m, a, &msg, err);
+    case EXP_TALK_FAILED:
+        return hear_failed(m, a, &msg, err);
+    case EXP_TALK_HELLO:
+    case EXP_TALK_HEARTBEAT:
+        break;
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,394 @@
+/* shared_fs.c - checkpoints as directories of a file system. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/doc.h"
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "exp/store/driver.h"
+
+#define NAME_MAX_BYTES 48 /* ".<uuid>.tmp" */
+#define METADATA_MAX ((size_t)16 << 20)
+
+static enum ebb_status fail(struct ebb_error *err, const char *what, const char *path)
+{
+    return ebb_fail(err, EBB_EIO, "%s %s: %s", what, path, strerror(errno));
+}
+
+static enum ebb_status open_base(const struct exp_store *store, int *fd, struct ebb_error *err)
+{
+    *fd = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*fd >= 0)
+        return EBB_OK;
+    return ebb_fail(err, EBB_EIO,
+                    "cannot open the checkpoint directory %s (checkpoint_storage.host_path): %s",
+                    store->directory, strerror(errno));
+}
+
+static enum ebb_status prepare(const struct exp_store *store, struct ebb_error *err)
+{
+    struct stat st;
+    if (stat(store->directory, &st) == 0 && S_ISDIR(st.st_mode))
+        return EBB_OK;
+    EBB_TRY(ebb_file_mkdirs(store->directory, err));
+    if (chmod(store->directory, 0777) != 0)
+        return fail(err, "cannot change the mode of", store->directory);
+    return EBB_OK;
+}
+
+/* ---- sealing ---- */
+
+/* What is in a root file of the checkpoint; *out is untouched when there is none. */
+static enum ebb_status read_file(int dir, const char *name, struct ebb_str *out,
+                                 struct ebb_error *err)
+{
+    char buffer[8192];
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return errno == ENOENT ? EBB_OK : fail(err, "cannot read", name);
+    enum ebb_status status = EBB_OK;
+    ssize_t n;
+    while (status == EBB_OK && (n = read(fd, buffer, sizeof buffer)) != 0) {
+        if (n < 0)
+            status = fail(err, "cannot read", name);
+        else if (out->length + (size_t)n > METADATA_MAX)
+            status = ebb_fail(err, EBB_EINPUT, "%s is larger than 16 MiB", name);
+        else
+            ebb_str_addn(out, buffer, (size_t)n);
+    }
+    close(fd);
+    return status != EBB_OK ? status : ebb_str_status(out, err);
+}
+
+static enum ebb_status write_file(int dir, const char *name, const struct ebb_str *text,
+                                  struct ebb_error *err)
+{
+    EBB_TRY(ebb_str_status(text, err));
+    (void)unlinkat(dir, name, 0); /* also a link the trial may have put there */
+    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail(err, "cannot write", name);
+    enum ebb_status status = EBB_OK;
+    for (size_t at = 0; status == EBB_OK && at < text->length;) {
+        ssize_t n = write(fd, text->data + at, text->length - at);
+        if (n < 0 && errno != EINTR)
+            status = fail(err, "cannot write", name);
+        at += n > 0 ? (size_t)n : 0;
+    }
+    if (close(fd) != 0 && status == EBB_OK)
+        status = fail(err, "cannot write", name);
+    return status;
+}
+
+/* metadata.json: what the trial wrote, with our keys over it. */
+static enum ebb_status write_metadata(int dir, const struct exp_store_item *item,
+                                      struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    const struct ebb_doc_node *theirs = NULL, *ours = NULL;
+    ebb_arena_init(&arena);
+    ebb_str_init(&text);
+    enum ebb_status status = read_file(dir, "metadata.json", &text, err);
+    if (status == EBB_OK && text.length > 0)
+        status = ebb_doc_parse_json(&arena, "metadata.json", text.data, text.length, &theirs, err);
+    if (status == EBB_OK && theirs != NULL && theirs->kind != EBB_DOC_MAP)
+        status = ebb_fail(err, EBB_EINPUT, "metadata.json is not an object");
+    if (status == EBB_OK)
+        status = ebb_doc_parse_json(&arena, "metadata", item->metadata, strlen(item->metadata),
+                                    &ours, err);
+    if (status != EBB_OK)
+        goto out;
+    struct ebb_doc_node *merged = ebb_doc_new(&arena, EBB_DOC_MAP);
+    for (size_t i = 0; theirs != NULL && i < theirs->count; i++)
+        if (!ebb_doc_set(&arena, merged, theirs->keys[i]->text, theirs->items[i]))
+            status = ebb_no_memory(err, sizeof *merged);
+    for (size_t i = 0; i < ours->count; i++)
+        if (!ebb_doc_set(&arena, merged, ours->keys[i]->text, ours->items[i]))
+            status = ebb_no_memory(err, sizeof *merged);
+    if (status != EBB_OK)
+        goto out;
+    ebb_str_clear(&text);
+    ebb_jsonw_init(&w, &text, 2);
+    ebb_doc_write_json(merged, &w);
+    ebb_str_addc(&text, '\n');
+    status = write_file(dir, "metadata.json", &text, err);
+out:
+    ebb_str_fini(&text);
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+static enum ebb_status write_manifest(int dir, const char *uuid, const struct exp_tree *tree,
+                                      struct ebb_error *err)
+{
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    ebb_str_init(&text);
+    ebb_jsonw_init(&w, &text, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "version");
+    ebb_jsonw_int(&w, 1);
+    ebb_jsonw_key(&w, "uuid");
+    ebb_jsonw_string(&w, uuid);
+    ebb_jsonw_key(&w, "files");
+    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < tree->count; i++) {
+        const struct exp_tree_entry *e = &tree->entries[i];
+        if (e->path[strlen(e->path) - 1] == '/')
+            continue;
+        ebb_jsonw_object(&w);
+        ebb_jsonw_key(&w, "path");
+        ebb_jsonw_string(&w, e->path);
+        ebb_jsonw_key(&w, "bytes");
+        ebb_jsonw_int(&w, e->bytes);
+        ebb_jsonw_key(&w, "sha256");
+        ebb_jsonw_string(&w, e->sha256);
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    ebb_str_addc(&text, '\n');
+    enum ebb_status status = write_file(dir, "manifest.json", &text, err);
+    ebb_str_fini(&text);
+    return status;
+}
+
+/* The record of a sealed tree: every entry but the root. */
+static enum ebb_status list_resources(const struct exp_tree *tree, int64_t manifest_bytes,
+                                      struct exp_store_item *item, struct ebb_error *err)
+{
+    struct ebb_json_writer w;
+    ebb_str_clear(&item->resources);
+    ebb_jsonw_init(&w, &item->resources, 0);
+    ebb_jsonw_object(&w);
+    item->size = manifest_bytes;
+    for (size_t i = 0; i < tree->count; i++) {
+        if (strcmp(tree->entries[i].path, "manifest.json") == 0)
+            continue;
+        ebb_jsonw_key(&w, tree->entries[i].path);
+        ebb_jsonw_int(&w, tree->entries[i].bytes);
+        item->size += tree->entries[i].bytes;
+    }
+    ebb_jsonw_key(&w, "manifest.json");
+    ebb_jsonw_int(&w, manifest_bytes);
+    ebb_jsonw_object_end(&w);
+    return ebb_str_status(&item->resources, err);
+}
+
+static enum ebb_status add_code(int dir, const struct exp_store_item *item, struct ebb_error *err)
+{
+    char path[64];
+    if (item->code_count == 0)
+        return EBB_OK;
+    EBB_TRY(exp_tree_remove(dir, "code", err));
+    if (mkdirat(dir, "code", 0777) != 0)
+        return fail(err, "cannot make", "code");
+    int code = openat(dir, "code", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (code < 0)
+        return fail(err, "cannot open", "code");
+    snprintf(path, sizeof path, "/proc/self/fd/%d", code);
+    enum ebb_status status = exp_store_unpack(path, item->code, item->code_count, err);
+    close(code);
+    return status;
+}
+
+static enum ebb_status seal_open(int dir, struct exp_store_item *item, struct ebb_error *err)
+{
+    struct exp_tree tree = {0};
+    struct stat st;
+    (void)unlinkat(dir, "manifest.json", 0);
+    EBB_TRY(add_code(dir, item, err));
+    EBB_TRY(write_metadata(dir, item, err));
+    EBB_TRY(exp_tree_read(&tree, dir, true, err));
+    enum ebb_status status = write_manifest(dir, item->uuid, &tree, err);
+    if (status == EBB_OK && fstatat(dir, "manifest.json", &st, AT_SYMLINK_NOFOLLOW) != 0)
+        status = fail(err, "cannot look at", "manifest.json");
+    if (status == EBB_OK)
+        status = list_resources(&tree, st.st_size, item, err);
+    exp_tree_fini(&tree);
+    return status;
+}
+
+static enum ebb_status verify_at(int base, const char *name, const char *uuid,
+                                 struct ebb_error *err);
+
+/* Published before (the answer got lost): only the record is needed again (T2). */
+static enum ebb_status list_published(int base, struct exp_store_item *item)
+{
+    struct ebb_error *err = &item->err;
+    struct exp_tree tree = {0};
+    struct stat st;
+    EBB_TRY(verify_at(base, item->uuid, item->uuid, err));
+    int dir = openat(base, item->uuid, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return fail(err, "cannot open", item->uuid);
+    enum ebb_status status = exp_tree_read(&tree, dir, false, err);
+    if (status == EBB_OK && fstatat(dir, "manifest.json", &st, AT_SYMLINK_NOFOLLOW) != 0)
+        status = fail(err, "cannot look at", "manifest.json");
+    if (status == EBB_OK)
+        status = list_resources(&tree, st.st_size, item, err);
+    exp_tree_fini(&tree);
+    close(dir);
+    return status;
+}
+
+/* *is_new: there is something to rename. */
+static enum ebb_status seal(int base, struct exp_store_item *item, bool *is_new)
+{
+    char name[NAME_MAX_BYTES];
+    snprintf(name, sizeof name, ".%s.tmp", item->uuid);
+    int dir = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0) {
+        *is_new = false;
+        if (faccessat(base, item->uuid, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return list_published(base, item);
+        return ebb_fail(&item->err, EBB_EINPUT,
+                        "checkpoint did not create a storage directory (%s)", name);
+    }
+    *is_new = true;
+    enum ebb_status status = seal_open(dir, item, &item->err);
+    close(dir);
+    return status;
+}
+
+static void publish(const struct exp_store *store, struct exp_store_item *items, size_t count)
+{
+    struct ebb_error err;
+    int base = -1;
+    enum ebb_status status = open_base(store, &base, &err);
+    bool *is_new = ebb_calloc(count + 1, sizeof *is_new);
+    if (status == EBB_OK && is_new == NULL)
+        status = ebb_no_memory(&err, count);
+    size_t renames = 0;
+    for (size_t i = 0; status == EBB_OK && i < count; i++) {
+        if (items[i].status == EBB_OK)
+            items[i].status = seal(base, &items[i], &is_new[i]);
+        renames += items[i].status == EBB_OK && is_new[i];
+    }
+    if (status == EBB_OK && renames > 0 && syncfs(base) != 0)
+        status = fail(&err, "cannot sync", store->directory);
+    for (size_t i = 0; status == EBB_OK && i < count; i++) {
+        char name[NAME_MAX_BYTES];
+        snprintf(name, sizeof name, ".%s.tmp", items[i].uuid);
+        if (items[i].status == EBB_OK && is_new[i] &&
+            renameat(base, name, base, items[i].uuid) != 0)
+            items[i].status = fail(&items[i].err, "cannot rename to", items[i].uuid);
+    }
+    if (status == EBB_OK && renames > 0 && fsync(base) != 0)
+        status = fail(&err, "cannot sync", store->directory);
+    for (size_t i = 0; status != EBB_OK && i < count; i++) {
+        items[i].status = status;
+        items[i].err = err;
+    }
+    ebb_free(is_new);
+    if (base >= 0)
+        close(base);
+}
+
+/* ---- verifying ---- */
+
+static enum ebb_status verify_entry(int dir, const struct ebb_doc_node *e, struct ebb_error *err)
+{
+    const char *path = ebb_doc_string(e, "path", ""), *sha256 = ebb_doc_string(e, "sha256", "");
+    int64_t want = ebb_doc_int(e, "bytes", -1), bytes = 0;
+    char found[65];
+    if (!exp_store_is_safe_path(path))
+        return ebb_fail(err, EBB_ECORRUPT, "manifest.json names \"%s\"", path);
+    if (exp_tree_hash(dir, path, found, &bytes, err) != EBB_OK)
+        return ebb_context(err, EBB_ECORRUPT, "damaged");
+    if (bytes != want)
+        return ebb_fail(err, EBB_ECORRUPT, "damaged: %s has %lld bytes, manifest.json says %lld",
+                        path, (long long)bytes, (long long)want);
+    if (strcmp(found, sha256) != 0)
+        return ebb_fail(err, EBB_ECORRUPT, "damaged: SHA-256 of %s is not the manifest's", path);
+    return EBB_OK;
+}
+
+static enum ebb_status verify_open(int dir, const char *uuid, struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    struct ebb_str text;
+    const struct ebb_doc_node *root = NULL;
+    ebb_arena_init(&arena);
+    ebb_str_init(&text);
+    enum ebb_status status = read_file(dir, "manifest.json", &text, err);
+    if (status == EBB_OK && text.length == 0)
+        status = ebb_fail(err, EBB_ECORRUPT, "damaged: there is no manifest.json");
+    if (status == EBB_OK &&
+        ebb_doc_parse_json(&arena, "manifest.json", text.data, text.length, &root, err) != EBB_OK)
+        status = ebb_context(err, EBB_ECORRUPT, "damaged");
+    const struct ebb_doc_node *files = ebb_doc_get(root, "files");
+    if (status == EBB_OK && (files == NULL || files->kind != EBB_DOC_LIST ||
+                             strcmp(ebb_doc_string(root, "uuid", ""), uuid) != 0))
+        status = ebb_fail(err, EBB_ECORRUPT, "damaged: manifest.json is not this checkpoint's");
+    for (size_t i = 0; status == EBB_OK && i < files->count; i++)
+        status = verify_entry(dir, files->items[i], err);
+    ebb_str_fini(&text);
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+static enum ebb_status verify_at(int base, const char *name, const char *uuid,
+                                 struct ebb_error *err)
+{
+    int dir = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return fail(err, "cannot open", name);
+    enum ebb_status status = verify_open(dir, uuid, err);
+    close(dir);
+    return status;
+}
+
+static enum ebb_status verify(const struct exp_store *store, const char *uuid,
+                              struct ebb_error *err)
+{
+    int base;
+    EBB_TRY(open_base(store, &base, err));
+    enum ebb_status status = verify_at(base, uuid, uuid, err);
+    close(base);
+    if (status != EBB_OK)
+        return ebb_context(err, status, "checkpoint %s/%s (checkpoint_storage.host_path)",
+                           store->directory, uuid);
+    return EBB_OK;
+}
+
+/* ---- removing ---- */
+
+/* First out of sight, then gone: nobody finds half of it under its final name. */
+static enum ebb_status remove_checkpoint(const struct exp_store *store, const char *uuid,
+                                         struct ebb_error *err)
+{
+    char name[NAME_MAX_BYTES];
+    int base = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (base < 0)
+        return errno == ENOENT ? EBB_OK : fail(err, "cannot open", store->directory);
+    snprintf(name, sizeof name, "..%s.tmp.tmp", uuid); /* clients write beside the place, too */
+    enum ebb_status status = exp_tree_remove(base, name, err);
+    snprintf(name, sizeof name, ".%s.tmp", uuid);
+    if (status == EBB_OK)
+        status = exp_tree_remove(base, name, err);
+    if (status == EBB_OK && renameat(base, uuid, base, name) != 0 && errno != ENOENT)
+        status = fail(err, "cannot remove", uuid);
+    if (status == EBB_OK)
+        status = exp_tree_remove(base, name, err);
+    close(base);
+    if (status != EBB_OK)
+        return ebb_context(err, status, "%s", store->directory);
+    return EBB_OK;
+}
+
+const struct exp_store_driver exp_store_shared_fs = {
+    .name = "shared_fs",
+    .prepare = prepare,
+    .publish = publish,
+    .verify = verify,
+    .remove = remove_checkpoint,
+};

@@ -1,0 +1,206 @@
+/* tree.c - directory trees, walked by descriptors so that no link can lead out (T1). */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "exp/store/driver.h"
+
+#define DEPTH_MAX 32
+
+static enum ebb_status fail(struct ebb_error *err, const char *what, const char *path)
+{
+    return ebb_fail(err, EBB_EIO, "%s %s: %s", what, path, strerror(errno));
+}
+
+enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
+                              struct ebb_error *err)
+{
+    struct exp_sha256 hash;
+    enum ebb_status status = EBB_OK;
+    int64_t total = 0;
+    size_t size = (size_t)256 << 10;
+    int fd = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    char *buffer = ebb_alloc(size);
+    exp_sha256_init(&hash);
+    if (fd < 0)
+        status = fail(err, "cannot read", path);
+    else if (buffer == NULL)
+        status = ebb_no_memory(err, size);
+    while (status == EBB_OK) {
+        ssize_t n = read(fd, buffer, size);
+        if (n == 0)
+            break;
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            status = fail(err, "cannot read", path);
+            break;
+        }
+        exp_sha256_add(&hash, buffer, (size_t)n);
+        total += n;
+    }
+    ebb_free(buffer);
+    if (fd >= 0)
+        close(fd);
+    if (status == EBB_OK) {
+        exp_sha256_text(&hash, sha256);
+        *bytes = total;
+    }
+    return status;
+}
+
+struct walk {
+    struct exp_tree *tree;
+    struct ebb_str path; /* of the current directory, with '/' at its end */
+    bool wants_hash;
+};
+
+static enum ebb_status add(struct walk *w, const char *name, bool is_directory, int64_t bytes,
+                           const char *sha256, struct ebb_error *err)
+{
+    struct exp_tree *t = w->tree;
+    struct ebb_str path;
+    EBB_TRY(ebb_grow(&t->entries, &t->capacity, t->count + 1, sizeof *t->entries, err));
+    ebb_str_init(&path);
+    ebb_str_printf(&path, "%s%s%s", ebb_str_c(&w->path), name, is_directory ? "/" : "");
+    EBB_TRY(ebb_str_status(&path, err));
+    t->entries[t->count] = (struct exp_tree_entry){.path = ebb_str_take(&path), .bytes = bytes};
+    memcpy(t->entries[t->count++].sha256, sha256, strlen(sha256) + 1);
+    return EBB_OK;
+}
+
+static enum ebb_status walk_directory(struct walk *w, int fd, int depth, struct ebb_error *err);
+
+static enum ebb_status walk_entry(struct walk *w, int fd, const char *name, int depth,
+                                  struct ebb_error *err)
+{
+    struct stat st;
+    char sha256[65] = "";
+    if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail(err, "cannot look at", name);
+    if (S_ISREG(st.st_mode)) {
+        int64_t bytes = st.st_size;
+        if (w->wants_hash)
+            EBB_TRY(exp_tree_hash(fd, name, sha256, &bytes, err));
+        return add(w, name, false, bytes, sha256, err);
+    }
+    if (!S_ISDIR(st.st_mode))
+        return ebb_fail(err, EBB_EINPUT, "%s%s is neither a file nor a directory",
+                        ebb_str_c(&w->path), name);
+    EBB_TRY(add(w, name, true, 0, sha256, err));
+    int child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (child < 0)
+        return fail(err, "cannot open", name);
+    size_t length = w->path.length;
+    ebb_str_printf(&w->path, "%s/", name);
+    enum ebb_status status = walk_directory(w, child, depth + 1, err);
+    w->path.length = length;
+    if (w->path.data != NULL)
+        w->path.data[length] = '\0';
+    return status;
+}
+
+/* Takes fd. */
+static enum ebb_status walk_directory(struct walk *w, int fd, int depth, struct ebb_error *err)
+{
+    enum ebb_status status = EBB_OK;
+    DIR *dir = fdopendir(fd);
+    if (dir == NULL) {
+        status = fail(err, "cannot list", ebb_str_c(&w->path));
+        close(fd);
+        return status;
+    }
+    if (depth > DEPTH_MAX)
+        status = ebb_fail(err, EBB_EINPUT, "more than %d levels of directories", DEPTH_MAX);
+    while (status == EBB_OK) {
+        errno = 0;
+        struct dirent *e = readdir(dir);
+        if (e == NULL && errno != 0)
+            status = fail(err, "cannot list", ebb_str_c(&w->path));
+        if (e == NULL)
+            break;
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            status = walk_entry(w, fd, e->d_name, depth, err);
+    }
+    closedir(dir);
+    return status;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct exp_tree_entry *)a)->path,
+                  ((const struct exp_tree_entry *)b)->path);
+}
+
+enum ebb_status exp_tree_read(struct exp_tree *tree, int directory, bool wants_hash,
+                              struct ebb_error *err)
+{
+    struct walk w = {.tree = tree, .wants_hash = wants_hash};
+    *tree = (struct exp_tree){0};
+    ebb_str_init(&w.path);
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum ebb_status status =
+        fd < 0 ? fail(err, "cannot open", "directory") : walk_directory(&w, fd, 0, err);
+    ebb_str_fini(&w.path);
+    if (status != EBB_OK) {
+        exp_tree_fini(tree);
+        return status;
+    }
+    if (tree->count > 0)
+        qsort(tree->entries, tree->count, sizeof *tree->entries, by_path);
+    return EBB_OK;
+}
+
+void exp_tree_fini(struct exp_tree *tree)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        ebb_free(tree->entries[i].path);
+    ebb_free(tree->entries);
+    *tree = (struct exp_tree){0};
+}
+
+static enum ebb_status empty(int parent, const char *name, int depth, struct ebb_error *err);
+
+static enum ebb_status remove_entry(int parent, const char *name, int depth, struct ebb_error *err)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+        return EBB_OK;
+    if (errno != EISDIR && errno != EPERM)
+        return fail(err, "cannot remove", name);
+    EBB_TRY(empty(parent, name, depth, err));
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return EBB_OK;
+    return fail(err, "cannot remove", name);
+}
+
+static enum ebb_status empty(int parent, const char *name, int depth, struct ebb_error *err)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
+        fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? EBB_OK : fail(err, "cannot open", name);
+    DIR *dir = fdopendir(fd);
+    if (dir == NULL) {
+        close(fd);
+        return fail(err, "cannot list", name);
+    }
+    enum ebb_status status = EBB_OK;
+    if (depth > 2 * DEPTH_MAX)
+        status = ebb_fail(err, EBB_EIO, "cannot remove %s: too many levels of directories", name);
+    for (struct dirent *e; status == EBB_OK && (e = readdir(dir)) != NULL;)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            status = remove_entry(fd, e->d_name, depth + 1, err);
+    closedir(dir);
+    return status;
+}
+
+enum ebb_status exp_tree_remove(int parent, const char *name, struct ebb_error *err)
+{
+    return remove_entry(parent, name, 0, err);
+}
