@@ -23,8 +23,8 @@ static double unit_double(struct nn_torch_rng *rng)
 
 void nn_torch_uniform(struct nn_torch_rng *rng, size_t n, float low, float high, float *y)
 {
-    for (size_t i = 0; i < n; i++)
-        y[i] = unit_float(rng) * (high - low) + low;
+    for (size_t i = 0; i < n; i++) /* one rounding: torch's loop is compiled to it */
+        y[i] = fmaf(unit_float(rng), high - low, low);
 }
 
 static double one_normal(struct nn_torch_rng *rng)
