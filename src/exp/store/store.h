@@ -22,7 +22,7 @@
 
 #include "base/status.h"
 #include "base/str.h"
-#include "exp/config/types.h"
+#include "exp/config/config.h"
 
 struct exp_store;
 
