@@ -33,7 +33,8 @@ enum ebb_status data_stream_open(struct data_stream *s, const struct data_file *
                             "%llu compressed bytes wanted, the file ends at %llu",
                             (unsigned long long)bytes, (unsigned long long)file->length);
     s->in_end = offset + bytes;
-    if (wrap == DATA_WRAP_AUTO && !(offset == 0 && data_file_is_gzip(file)))
+    if (wrap == DATA_WRAP_PLAIN ||
+        (wrap == DATA_WRAP_AUTO && !(offset == 0 && data_file_is_gzip(file))))
         return EBB_OK;
     z_stream *z = ebb_calloc(1, sizeof *z);
     s->buffer = ebb_alloc(IN_BYTES);

@@ -66,9 +66,10 @@ struct data_stream {
 };
 
 enum data_wrap {
-    DATA_WRAP_AUTO /* gzip by its magic, else plain */,
-    DATA_WRAP_RAW,
-    DATA_WRAP_ZLIB
+    DATA_WRAP_AUTO, /* gzip by its magic, else plain */
+    DATA_WRAP_PLAIN,
+    DATA_WRAP_RAW, /* deflate without a frame */
+    DATA_WRAP_ZLIB,
 };
 
 enum ebb_status data_stream_open(struct data_stream *s, const struct data_file *file,

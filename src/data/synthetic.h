@@ -49,7 +49,8 @@ void data_waves_init(struct data_waves *w, uint64_t seed, enum data_split split,
                      int64_t class);
 void data_waves_row(struct data_waves *w, int64_t y, uint8_t *rgb); /* rows in order */
 
-/* DeepCAM: x[channels][height][width] in [0, 1] and classes 0..2. Scratch: the grid. */
+/* DeepCAM: x[channels][height][width] in [0, 1] (may be NULL) and classes 0..2. Scratch: the grid.
+ */
 struct data_climate {
     uint64_t seed;
     int64_t channels, height, width;

@@ -142,7 +142,7 @@ void data_climate_make(const struct data_climate *c, enum data_split split, uint
     n += ellipses_place(list + n, 8, 1, 0.00046, c->height, c->width, &r);
     ellipses_draw(list, n, c->height, c->width, labels);
     int64_t points = grid_points(c->width), area = c->height * c->width;
-    for (int64_t k = 0; k < c->channels; k++) {
+    for (int64_t k = 0; x && k < c->channels; k++) {
         grid_fill(scratch, grid_points(c->height) * points, &r);
         for (int64_t y = 0; y < c->height; y++) {
             float *row = x + k * area + y * c->width;

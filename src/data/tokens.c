@@ -156,7 +156,7 @@ enum ebb_status data_windows_read(const struct data_set *set, const struct data_
 {
     (void)scratch;
     const struct data_windows *w = set->state;
-    int s = request->split;
+    enum data_split s = request->split;
     const struct data_tokens *t = &w->tokens[w->tokens[s].count ? s : DATA_TRAIN];
     uint64_t start = w->begin[s] + request->index * (uint64_t)w->stride;
     for (size_t f = 0; f < 2; f++) {

@@ -1,0 +1,263 @@
+/* cosmoflow.c - the dataset `cosmoflow`: cubes of densities, TFRecord or HDF5 (spec 2.3). */
+#include "data/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "data/cosmoflow.h"
+#include "data/hdf5.h"
+#include "data/synthetic.h"
+#include "data/tfrecord.h"
+
+enum { CHANNELS = 4, TARGETS = 4, RECORD_SLACK = 4096 };
+
+struct cosmo_state {
+    char *folders[DATA_SPLITS];
+    struct data_names names[DATA_SPLITS];
+    struct data_cosmo cosmo;
+    uint64_t seed;
+};
+
+static void cosmo_close(struct data_set *set)
+{
+    struct cosmo_state *state = set->state;
+    if (!state)
+        return;
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        ebb_free(state->folders[s]);
+        data_names_fini(&state->names[s]);
+    }
+    ebb_free(state);
+}
+
+static size_t cube_count(const struct data_cosmo *cosmo)
+{
+    return (size_t)(cosmo->size * cosmo->size * cosmo->size);
+}
+
+/* ln(x + 1), or x / mean(x); the sum is kept in double. */
+static void normalise(float *x, size_t n, enum data_cosmo_norm norm)
+{
+    if (norm == DATA_COSMO_NONE)
+        return;
+    if (norm == DATA_COSMO_LOG) {
+        for (size_t i = 0; i < n; i++)
+            x[i] = logf(x[i] + 1.0f);
+        return;
+    }
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (double)x[i];
+    float mean = (float)(sum / (double)n);
+    for (size_t i = 0; i < n; i++)
+        x[i] /= mean;
+}
+
+static enum ebb_status read_record(const struct data_cosmo *state, const struct data_file *file,
+                                   void *const *fields, struct data_scratch *scratch,
+                                   struct ebb_error *err)
+{
+    struct data_stream s;
+    size_t n = cube_count(state), length = 0, bytes = 0;
+    uint8_t *record = NULL;
+    const uint8_t *raw;
+    struct data_feature x, y;
+    if (state->is_packed && !data_file_is_gzip(file))
+        return data_corrupt(err, file, 0, "not a gzip file, but compression is gzip");
+    EBB_TRY(data_stream_open(&s, file, state->is_packed ? DATA_WRAP_AUTO : DATA_WRAP_PLAIN, 0,
+                             file->length, err));
+    enum ebb_status status =
+        data_tfrecord_next(&s, n * CHANNELS * 2 + RECORD_SLACK, scratch, &record, &length, err);
+    data_stream_close(&s);
+    EBB_TRY(status);
+    if (!record)
+        return data_corrupt(err, file, 0, "TFRecord: no record in the file");
+    EBB_TRY(data_example_find(file->path, record, length, "x", &x, err));
+    EBB_TRY(data_example_find(file->path, record, length, "y", &y, err));
+    EBB_TRY(data_feature_bytes(file->path, &x, &raw, &bytes, err));
+    if (bytes != n * CHANNELS * 2)
+        return ebb_fail(err, EBB_ECORRUPT,
+                        "%s: x has %zu bytes; a cube of %lld with %d channels of 16 bits has %zu",
+                        file->path, bytes, (long long)state->size, CHANNELS, n * CHANNELS * 2);
+    for (size_t c = 0; fields[0] && c < CHANNELS; c++) { /* channel last to channel first */
+        float *to = (float *)fields[0] + c * n;
+        for (size_t i = 0; i < n; i++) {
+            int16_t count;
+            memcpy(&count, raw + 2 * (i * CHANNELS + c), sizeof count);
+            to[i] = (float)count;
+        }
+    }
+    float target[TARGETS];
+    EBB_TRY(data_feature_floats(file->path, &y, TARGETS, target, err));
+    if (fields[1])
+        memcpy(fields[1], target, sizeof target);
+    return EBB_OK;
+}
+
+static enum ebb_status read_cube(const struct data_cosmo *state, const struct data_file *file,
+                                 void *const *fields, struct data_scratch *scratch,
+                                 struct ebb_error *err)
+{
+    struct data_h5 h;
+    struct data_h5_dataset x, y;
+    uint64_t size = (uint64_t)state->size;
+    EBB_TRY(data_h5_open(&h, file, err));
+    EBB_TRY(data_h5_find(&h, "x", &x, err));
+    EBB_TRY(data_h5_find(&h, "y", &y, err));
+    if (x.rank != 4 || x.dims[0] != CHANNELS || x.dims[1] != size || x.dims[2] != size ||
+        x.dims[3] != size || y.rank != 1 || y.dims[0] != TARGETS)
+        return ebb_fail(err, EBB_ECORRUPT, "%s: x must be [%d, %lld, %lld, %lld], y [%d]",
+                        file->path, CHANNELS, (long long)size, (long long)size, (long long)size,
+                        TARGETS);
+    if (fields[0])
+        EBB_TRY(data_h5_read(&h, &x, 0, CHANNELS, DATA_F32, fields[0], scratch, err));
+    if (fields[1])
+        EBB_TRY(data_h5_read(&h, &y, 0, TARGETS, DATA_F32, fields[1], scratch, err));
+    return EBB_OK;
+}
+
+enum ebb_status data_cosmo_read(const struct data_cosmo *cosmo, const struct data_file *file,
+                                void *const *fields, struct data_scratch *scratch,
+                                struct ebb_error *err)
+{
+    if (cosmo->is_h5)
+        EBB_TRY(read_cube(cosmo, file, fields, scratch, err));
+    else
+        EBB_TRY(read_record(cosmo, file, fields, scratch, err));
+    if (fields[0])
+        normalise(fields[0], cube_count(cosmo) * CHANNELS, cosmo->norm);
+    return EBB_OK;
+}
+
+static enum ebb_status make_cube(const struct cosmo_state *state, const struct data_request *q,
+                                 void *const *fields, struct data_scratch *scratch,
+                                 struct ebb_error *err)
+{
+    size_t n = cube_count(&state->cosmo) * CHANNELS;
+    float *grids = data_scratch_take(scratch, data_cosmos_scratch(), err);
+    int16_t *counts = data_scratch_take(scratch, n * sizeof *counts, err);
+    float y[TARGETS];
+    if (!grids || !counts)
+        return EBB_ELIMIT;
+    data_cosmos_make(state->seed, state->cosmo.size, q->split, q->index, grids, counts, y);
+    for (size_t i = 0; fields[0] && i < n; i++)
+        ((float *)fields[0])[i] = (float)counts[i];
+    if (fields[1])
+        memcpy(fields[1], y, sizeof y);
+    return EBB_OK;
+}
+
+static enum ebb_status cosmo_read(const struct data_set *set, const struct data_request *q,
+                                  void *const *fields, struct data_scratch *scratch,
+                                  struct ebb_error *err)
+{
+    const struct cosmo_state *state = set->state;
+    enum ebb_status status;
+    if (set->info.is_synthetic) {
+        status = make_cube(state, q, fields, scratch, err);
+    } else {
+        struct data_file file = DATA_FILE_NONE;
+        char *path = data_path(state->folders[q->split], state->names[q->split].names[q->index]);
+        status = path ? data_file_open(&file, path, err) : ebb_no_memory(err, 256);
+        ebb_free(path);
+        if (status == EBB_OK)
+            status = data_cosmo_read(&state->cosmo, &file, fields, scratch, err);
+        data_file_close(&file);
+        return status;
+    }
+    if (status == EBB_OK && fields[0])
+        normalise(fields[0], cube_count(&state->cosmo) * CHANNELS, state->cosmo.norm);
+    return status;
+}
+
+static enum ebb_status list_files(struct data_set *set, const struct data_values *v,
+                                  struct ebb_error *err)
+{
+    static const char *const folders[2][DATA_SPLITS] = {{"train", "validation"},
+                                                        {"hdf5_train", "hdf5_val"}};
+    static const char *const h5_suffixes[] = {".h5", ".hdf5", NULL};
+    struct cosmo_state *state = set->state;
+    char *root = data_path(set->directory, v->data_dir);
+    enum ebb_status status = root ? EBB_OK : ebb_no_memory(err, 256);
+    for (int s = 0; s < DATA_SPLITS && status == EBB_OK; s++) {
+        state->folders[s] = data_path(root, folders[state->cosmo.is_h5][s]);
+        if (!state->folders[s])
+            status = ebb_no_memory(err, 256);
+        else if (s == DATA_TRAIN || data_path_exists(state->folders[s]))
+            status = data_names_list(&state->names[s], state->folders[s],
+                                     state->cosmo.is_h5 ? h5_suffixes : NULL, false, err);
+        set->info.full_count[s] = state->names[s].count;
+        set->info.resident_bytes += state->names[s].bytes;
+    }
+    if (status == EBB_OK && state->names[DATA_TRAIN].count == 0)
+        status = ebb_fail(err, EBB_EINPUT, "%s: no file", state->folders[DATA_TRAIN]);
+    ebb_free(root);
+    return status;
+}
+
+static enum ebb_status cosmo_open(struct data_set *set, const struct data_values *v,
+                                  struct ebb_error *err)
+{
+    struct cosmo_state *state = ebb_calloc(1, sizeof *state);
+    if (!state)
+        return ebb_no_memory(err, sizeof *state);
+    set->state = state;
+    state->seed = v->synthetic_seed;
+    state->cosmo = (struct data_cosmo){
+        .is_h5 = v->h5,
+        .is_packed = strcmp(v->compression, "gzip") == 0,
+        .norm = v->apply_log ? DATA_COSMO_LOG : DATA_COSMO_MEAN,
+        .size = v->size,
+    };
+    if (v->h5 && !v->is_synthetic)
+        state->cosmo.norm = strcmp(v->h5_normalize, "log") == 0    ? DATA_COSMO_LOG
+                            : strcmp(v->h5_normalize, "mean") == 0 ? DATA_COSMO_MEAN
+                                                                   : DATA_COSMO_NONE;
+    set->is_first_subset = true;
+    set->loader.sampler_drop_last = true;
+    set->make_formats = "tfrecord.gz tfrecord hdf5";
+    struct data_info *info = &set->info;
+    info->channels = CHANNELS;
+    info->height = info->width = v->size;
+    data_add_field(info, "x", DATA_F32, 4, (int64_t[]){CHANNELS, v->size, v->size, v->size});
+    data_add_field(info, "y", DATA_F32, 1, (int64_t[]){TARGETS});
+    size_t raw = cube_count(&state->cosmo) * CHANNELS * 2;
+    info->scratch_bytes = raw + RECORD_SLACK + 64 + DATA_STREAM_BYTES;
+    if (v->is_synthetic) {
+        info->scratch_bytes = raw + data_cosmos_scratch() + 128;
+        data_synthetic_counts(set, v, 524288, 65536);
+        return EBB_OK;
+    }
+    EBB_TRY(list_files(set, v, err));
+    if (state->cosmo.is_h5) /* chunks of any size up to the whole cube */
+        info->scratch_bytes = 2 * (raw * 2 + 64) + DATA_STREAM_BYTES;
+    return EBB_OK;
+}
+
+static void cosmo_defaults(struct data_values *v)
+{
+    v->size = 128;
+    v->apply_log = true;
+    v->h5_normalize = "mean";
+}
+
+static const char *cosmo_check(const struct data_values *v, const char **key)
+{
+    *key = "size";
+    return v->size > 1024 ? "at most 1024" : NULL;
+}
+
+const struct data_row data_row_cosmoflow = {
+    .name = "cosmoflow",
+    .keys =
+        "data_dir n_train n_eval h5 compression apply_log h5_normalize size samples val_samples",
+    .required = "data_dir",
+    .can_synthesize = true,
+    .kind = DATA_NUMBERS,
+    .defaults = cosmo_defaults,
+    .check = cosmo_check,
+    .open = cosmo_open,
+    .read = cosmo_read,
+    .close = cosmo_close,
+};

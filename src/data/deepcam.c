@@ -1,0 +1,304 @@
+/* deepcam.c - the dataset `deepcam`: one HDF5 file per sample, channel last (spec 2.2). */
+#include "data/internal.h"
+
+#include <string.h>
+
+#include "base/heap.h"
+#include "data/hdf5.h"
+#include "data/synthetic.h"
+
+enum { CHANNELS = 16, CLASSES = 3, FILE_SEED = 12345 };
+
+struct deepcam_state {
+    char *folders[DATA_SPLITS];
+    struct data_names names[DATA_SPLITS];
+    uint32_t *order; /* of training files, shuffled once */
+    int64_t height, width;
+    float shift[CHANNELS], scale[CHANNELS];
+    struct data_climate climate; /* generated */
+};
+
+static void deepcam_close(struct data_set *set)
+{
+    struct deepcam_state *state = set->state;
+    if (!state)
+        return;
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        ebb_free(state->folders[s]);
+        data_names_fini(&state->names[s]);
+    }
+    ebb_free(state->order);
+    ebb_free(state);
+}
+
+static enum ebb_status list_files(struct data_set *set, const char *root, enum data_split split,
+                                  const char *folder, struct ebb_error *err)
+{
+    static const char *const suffixes[] = {".h5", ".hdf5", NULL};
+    struct deepcam_state *state = set->state;
+    struct data_names *names = &state->names[split];
+    state->folders[split] = data_path(root, folder);
+    if (!state->folders[split])
+        return ebb_no_memory(err, 256);
+    if (split == DATA_VALIDATION && !data_path_exists(state->folders[split]))
+        return EBB_OK;
+    EBB_TRY(data_names_list(names, state->folders[split], suffixes, false, err));
+    size_t kept = 0;
+    for (size_t i = 0; i < names->count; i++) { /* statistics may lie among the samples */
+        if (strcmp(names->names[i], "stats.h5") == 0)
+            ebb_free(names->names[i]);
+        else
+            names->names[kept++] = names->names[i];
+    }
+    names->count = kept;
+    if (split == DATA_TRAIN && kept == 0)
+        return ebb_fail(err, EBB_EINPUT, "%s: no .h5 file", state->folders[split]);
+    set->info.full_count[split] = kept;
+    set->info.resident_bytes += names->bytes;
+    return EBB_OK;
+}
+
+/* Smallest and largest values of the channels, or the published ones. */
+static enum ebb_status read_stats(struct deepcam_state *state, const char *root,
+                                  struct ebb_error *err)
+{
+    static const float shift[CHANNELS] = {0.0261446f,  -88.33799f,  -84.62094f,  -78.56367f,
+                                          -77.722176f, 7.33e-12f,   48330.793f,  87595.43f,
+                                          183.57639f,  208.38266f,  -7.186e-19f, 109.6427f,
+                                          94.19403f,   -0.3758444f, 9952.041f,   20.36258f};
+    static const float scale[CHANNELS] = {
+        0.009176746f,   0.005740697f,   0.0057473835f,  0.0064381761f, 0.0063189482f, 6.8662953f,
+        1.6972332e-05f, 4.0909967e-05f, 0.01545356f,    0.012881465f,  26774.627f,    0.0041156332f,
+        0.0042087096f,  1.7462624e-04f, 3.3861629e-04f, 0.019487498f};
+    memcpy(state->shift, shift, sizeof shift);
+    memcpy(state->scale, scale, sizeof scale);
+    char *path = data_path(root, "stats.h5");
+    if (!path)
+        return ebb_no_memory(err, 256);
+    struct data_file file = DATA_FILE_NONE;
+    enum ebb_status status = EBB_OK;
+    uint8_t memory[65536];
+    struct data_scratch scratch = {.memory = memory, .bytes = sizeof memory};
+    if (data_path_exists(path)) {
+        struct data_h5 h;
+        struct data_h5_dataset low, high;
+        float least[CHANNELS], most[CHANNELS];
+        status = data_file_open(&file, path, err);
+        if (status == EBB_OK)
+            status = data_h5_open(&h, &file, err);
+        if (status == EBB_OK)
+            status = data_h5_find(&h, "climate/minval", &low, err);
+        if (status == EBB_OK)
+            status = data_h5_find(&h, "climate/maxval", &high, err);
+        if (status == EBB_OK && (low.rank != 1 || high.rank != 1))
+            status = ebb_fail(err, EBB_ECORRUPT, "%s: minval and maxval must have rank 1", path);
+        if (status == EBB_OK)
+            status = data_h5_read(&h, &low, 0, CHANNELS, DATA_F32, least, &scratch, err);
+        if (status == EBB_OK)
+            status = data_h5_read(&h, &high, 0, CHANNELS, DATA_F32, most, &scratch, err);
+        for (int c = 0; c < CHANNELS && status == EBB_OK; c++) {
+            state->shift[c] = least[c];
+            state->scale[c] = 1.0f / (most[c] - least[c]);
+            if (!(most[c] > least[c]))
+                status =
+                    ebb_fail(err, EBB_ECORRUPT, "%s: channel %d: largest value %g, smallest %g",
+                             path, c, (double)most[c], (double)least[c]);
+        }
+    }
+    data_file_close(&file);
+    ebb_free(path);
+    return status;
+}
+
+static enum ebb_status open_sample(const struct deepcam_state *state, enum data_split split,
+                                   uint64_t index, struct data_file *file, struct data_h5 *h,
+                                   struct data_h5_dataset *x, struct data_h5_dataset *labels,
+                                   struct ebb_error *err)
+{
+    char *path = data_path(state->folders[split], state->names[split].names[index]);
+    if (!path)
+        return ebb_no_memory(err, 256);
+    enum ebb_status status = data_file_open(file, path, err);
+    ebb_free(path);
+    EBB_TRY(status);
+    EBB_TRY(data_h5_open(h, file, err));
+    EBB_TRY(data_h5_find(h, "climate/data", x, err));
+    EBB_TRY(data_h5_find(h, "climate/labels_0", labels, err));
+    if (x->rank != 3 || labels->rank != 2 || x->dims[2] != CHANNELS ||
+        labels->dims[0] != x->dims[0] || labels->dims[1] != x->dims[1])
+        return ebb_fail(err, EBB_ECORRUPT,
+                        "%s: climate/data must be [height, width, %d], climate/labels_0 [height, "
+                        "width]",
+                        file->path, CHANNELS);
+    return EBB_OK;
+}
+
+/* Rows that are read together: a chunk's, so that each chunk is unpacked once. */
+static uint64_t block_rows(const struct data_h5_dataset *x)
+{
+    return x->layout == DATA_H5_CHUNKED ? x->chunk[0] : 1;
+}
+
+static size_t sample_scratch(const struct data_h5_dataset *x, const struct data_h5_dataset *labels)
+{
+    size_t a = data_h5_scratch(x), b = data_h5_scratch(labels);
+    return (a > b ? a : b) + (size_t)(block_rows(x) * x->dims[1]) * CHANNELS * sizeof(float) + 256;
+}
+
+static void describe(struct data_set *set, int64_t height, int64_t width)
+{
+    struct data_info *info = &set->info;
+    info->channels = CHANNELS;
+    info->height = height;
+    info->width = width;
+    info->classes = CLASSES;
+    data_add_field(info, "image", DATA_F32, 3, (int64_t[]){CHANNELS, height, width});
+    data_add_field(info, "mask", DATA_I64, 2, (int64_t[]){height, width});
+    set->loader.sampler_drop_last = true;
+    set->make_formats = "hdf5";
+}
+
+static enum ebb_status open_real(struct data_set *set, const char *root, struct ebb_error *err)
+{
+    struct deepcam_state *state = set->state;
+    struct data_file file = DATA_FILE_NONE;
+    struct data_h5 h;
+    struct data_h5_dataset x, labels;
+    EBB_TRY(list_files(set, root, DATA_TRAIN, "train", err));
+    EBB_TRY(list_files(set, root, DATA_VALIDATION, "validation", err));
+    EBB_TRY(read_stats(state, root, err));
+    size_t n = state->names[DATA_TRAIN].count;
+    state->order = ebb_alloc(n * sizeof *state->order);
+    if (!state->order)
+        return ebb_no_memory(err, n * sizeof *state->order);
+    for (size_t i = 0; i < n; i++)
+        state->order[i] = (uint32_t)i;
+    data_permute(state->order, n, FILE_SEED, 0, DATA_STREAM_ORDER);
+    enum ebb_status status = open_sample(state, DATA_TRAIN, 0, &file, &h, &x, &labels, err);
+    if (status == EBB_OK && (x.dims[0] > 1 << 20 || x.dims[1] > 1 << 20))
+        status = ebb_fail(err, EBB_ELIMIT, "%s: more than 2^20 rows or columns", file.path);
+    if (status == EBB_OK) {
+        state->height = (int64_t)x.dims[0];
+        state->width = (int64_t)x.dims[1];
+        set->info.scratch_bytes = sample_scratch(&x, &labels);
+    }
+    data_file_close(&file);
+    EBB_TRY(status);
+    describe(set, state->height, state->width);
+    return EBB_OK;
+}
+
+static enum ebb_status deepcam_open(struct data_set *set, const struct data_values *v,
+                                    struct ebb_error *err)
+{
+    struct deepcam_state *state = ebb_calloc(1, sizeof *state);
+    if (!state)
+        return ebb_no_memory(err, sizeof *state);
+    set->state = state;
+    if (v->is_synthetic) {
+        state->height = v->height;
+        state->width = v->width;
+        state->climate = (struct data_climate){v->synthetic_seed, CHANNELS, v->height, v->width};
+        set->info.scratch_bytes = data_climate_scratch(&state->climate) + 64 +
+                                  (size_t)(v->height * v->width) * sizeof(int64_t);
+        data_synthetic_counts(set, v, 121266, 15158);
+        describe(set, v->height, v->width);
+        return EBB_OK;
+    }
+    char *root = data_path(set->directory, v->data_dir);
+    if (!root)
+        return ebb_no_memory(err, 256);
+    enum ebb_status status = open_real(set, root, err);
+    ebb_free(root);
+    return status;
+}
+
+/* Channel last to channel first, normalised, block of rows by block of rows. */
+static enum ebb_status read_image(const struct deepcam_state *state, const struct data_h5 *h,
+                                  const struct data_h5_dataset *x, float *out,
+                                  struct data_scratch *scratch, struct ebb_error *err)
+{
+    uint64_t most = block_rows(x), width = x->dims[1], area = x->dims[0] * width;
+    float *block =
+        data_scratch_take(scratch, (size_t)(most * width) * CHANNELS * sizeof *block, err);
+    if (!block)
+        return EBB_ELIMIT;
+    for (uint64_t y = 0; y < x->dims[0]; y += most) {
+        uint64_t rows = x->dims[0] - y < most ? x->dims[0] - y : most;
+        EBB_TRY(data_h5_read(h, x, y, rows, DATA_F32, block, scratch, err));
+        for (uint64_t c = 0; c < CHANNELS; c++) {
+            float shift = state->shift[c], scale = state->scale[c];
+            float *to = out + c * area + y * width;
+            for (uint64_t i = 0; i < rows * width; i++)
+                to[i] = (block[i * CHANNELS + c] - shift) * scale;
+        }
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status read_sample(const struct deepcam_state *state, enum data_split split,
+                                   uint64_t index, struct data_file *file, void *const *fields,
+                                   struct data_scratch *scratch, struct ebb_error *err)
+{
+    struct data_h5 h;
+    struct data_h5_dataset x, labels;
+    EBB_TRY(open_sample(state, split, index, file, &h, &x, &labels, err));
+    if ((int64_t)x.dims[0] != state->height || (int64_t)x.dims[1] != state->width)
+        return ebb_fail(err, EBB_ECORRUPT, "%s: %llu x %llu, the first file has %lld x %lld",
+                        file->path, (unsigned long long)x.dims[0], (unsigned long long)x.dims[1],
+                        (long long)state->height, (long long)state->width);
+    if (fields[0])
+        EBB_TRY(read_image(state, &h, &x, fields[0], scratch, err));
+    if (!fields[1])
+        return EBB_OK;
+    int64_t *mask = fields[1];
+    EBB_TRY(data_h5_read(&h, &labels, 0, labels.dims[0], DATA_I64, mask, scratch, err));
+    for (int64_t i = 0; i < state->height * state->width; i++) {
+        if (mask[i] < 0 || mask[i] >= CLASSES)
+            return ebb_fail(err, EBB_ECORRUPT, "%s: climate/labels_0: class %lld at pixel %lld",
+                            file->path, (long long)mask[i], (long long)i);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status deepcam_read(const struct data_set *set, const struct data_request *q,
+                                    void *const *fields, struct data_scratch *scratch,
+                                    struct ebb_error *err)
+{
+    const struct deepcam_state *state = set->state;
+    struct data_file file = DATA_FILE_NONE;
+    if (set->info.is_synthetic) {
+        const struct data_climate *c = &state->climate;
+        float *grid = data_scratch_take(scratch, data_climate_scratch(c), err);
+        if (!grid)
+            return EBB_ELIMIT;
+        size_t bytes = (size_t)(c->height * c->width) * sizeof(int64_t);
+        int64_t *mask = fields[1] ? fields[1] : data_scratch_take(scratch, bytes, err);
+        if (!mask)
+            return EBB_ELIMIT;
+        data_climate_make(c, q->split, q->index, grid, fields[0], mask);
+        return EBB_OK;
+    }
+    uint64_t index = q->split == DATA_TRAIN ? state->order[q->index] : q->index;
+    enum ebb_status status = read_sample(state, q->split, index, &file, fields, scratch, err);
+    data_file_close(&file);
+    return status;
+}
+
+static void deepcam_defaults(struct data_values *v)
+{
+    v->height = 768;
+    v->width = 1152;
+}
+
+const struct data_row data_row_deepcam = {
+    .name = "deepcam",
+    .keys = "data_dir height width samples val_samples",
+    .required = "data_dir",
+    .can_synthesize = true,
+    .kind = DATA_MASKS,
+    .defaults = deepcam_defaults,
+    .open = deepcam_open,
+    .read = deepcam_read,
+    .close = deepcam_close,
+};

@@ -1,0 +1,387 @@
+/* golden.c - the reference cases of formats, batch arithmetic and samplers. */
+#include "data/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "data/bert.h"
+#include "data/cosmoflow.h"
+#include "data/image.h"
+
+enum { SCRATCH_BYTES = 4 << 20 };
+
+struct golden {
+    const char *directory;
+    data_reference_fn find;
+    data_case_fn done;
+    void *context;
+    struct data_scratch scratch;
+    struct ebb_error err;
+    char failure[1200]; /* of the case being run; empty = none */
+};
+
+static void fail_case(struct golden *g, const char *what)
+{
+    if (!g->failure[0])
+        snprintf(g->failure, sizeof g->failure, "%.1100s", what);
+}
+
+static void expect(struct golden *g, enum ebb_status status)
+{
+    if (status != EBB_OK)
+        fail_case(g, g->err.message);
+}
+
+static void end_case(struct golden *g, const char *group, const char *name)
+{
+    g->done(g->context, group, name, g->failure[0] ? g->failure : NULL);
+    g->failure[0] = '\0';
+    g->scratch.used = 0;
+}
+
+static double value_at(const void *data, const char *dtype, size_t i)
+{
+    if (strcmp(dtype, "F32") == 0)
+        return (double)((const float *)data)[i];
+    if (strcmp(dtype, "I64") == 0)
+        return (double)((const int64_t *)data)[i];
+    if (strcmp(dtype, "I16") == 0)
+        return ((const int16_t *)data)[i];
+    return ((const uint8_t *)data)[i];
+}
+
+/* n numbers of dtype against the reference `name`; tolerance relative to its largest value. */
+static void compare(struct golden *g, const char *name, const void *got, const char *dtype,
+                    size_t n, double tolerance)
+{
+    struct data_reference want;
+    char text[256];
+    if (!g->find(g->context, name, &want)) {
+        snprintf(text, sizeof text, "the reference has no %s", name);
+        fail_case(g, text);
+        return;
+    }
+    size_t count = 1;
+    for (int i = 0; i < want.rank; i++)
+        count *= (size_t)want.dims[i];
+    if (count != n) {
+        snprintf(text, sizeof text, "%s: %zu numbers, the reference has %zu", name, n, count);
+        fail_case(g, text);
+        return;
+    }
+    double most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, fabs(value_at(want.data, want.dtype, i)));
+    for (size_t i = 0; i < n; i++) {
+        double a = value_at(got, dtype, i), b = value_at(want.data, want.dtype, i);
+        if (!(fabs(a - b) <= tolerance * most)) {
+            snprintf(text, sizeof text, "%s: element %zu is %.9g, the reference %.9g", name, i, a,
+                     b);
+            fail_case(g, text);
+            return;
+        }
+    }
+}
+
+static bool open_file(struct golden *g, const char *name, struct data_file *file)
+{
+    char *path = data_path(g->directory, name);
+    expect(g, path ? data_file_open(file, path, &g->err) : ebb_no_memory(&g->err, 256));
+    ebb_free(path);
+    return !g->failure[0];
+}
+
+static void cosmo_case(struct golden *g, const char *name, const char *file_name,
+                       struct data_cosmo cosmo, const char *reference)
+{
+    struct data_file file = DATA_FILE_NONE;
+    float x[256], y[4];
+    cosmo.size = 4;
+    if (open_file(g, file_name, &file)) {
+        expect(g, data_cosmo_read(&cosmo, &file, (void *[]){x, y}, &g->scratch, &g->err));
+        if (!g->failure[0]) {
+            compare(g, reference, x, "F32", 256, 1e-6);
+            compare(g, "y", y, "F32", 4, 0);
+        }
+    }
+    data_file_close(&file);
+    end_case(g, "formats", name);
+}
+
+static void bert_case(struct golden *g)
+{
+    struct data_file file = DATA_FILE_NONE;
+    struct data_h5 h;
+    int64_t tokens[16], targets[3][16], segments[16], attention[16], next;
+    static const int64_t nexts[] = {0, 1, 0};
+    if (open_file(g, "bert_part.h5", &file)) {
+        expect(g, data_h5_open(&h, &file, &g->err));
+        for (uint64_t row = 0; row < 3 && !g->failure[0]; row++) {
+            g->scratch.used = 0;
+            expect(g, data_bert_row(&h, row, 16, 100,
+                                    (void *[]){tokens, targets[row], segments, attention, &next},
+                                    &g->scratch, &g->err));
+            if (!g->failure[0] && (next != nexts[row] || attention[15] != 1))
+                fail_case(g, "next_sentence_labels or input_mask differ");
+        }
+        if (!g->failure[0])
+            compare(g, "bert_labels", targets, "I64", 48, 0);
+    }
+    data_file_close(&file);
+    end_case(g, "formats", "bert_labels");
+}
+
+/* ---- through data_open ---- */
+
+static struct data_set *open_set(struct golden *g, struct ebb_arena *arena, const char *name,
+                                 const char *folder, int64_t resize, int64_t crop)
+{
+    struct ebb_doc_node *section = ebb_doc_new(arena, EBB_DOC_MAP);
+    struct data_env env = {.directory = g->directory};
+    struct data_set *set = NULL;
+    bool is_made = section &&
+                   ebb_doc_set(arena, section, "name", ebb_doc_new_string(arena, name)) &&
+                   ebb_doc_set(arena, section, "data_dir", ebb_doc_new_string(arena, folder));
+    if (is_made && crop)
+        is_made = ebb_doc_set(arena, section, "resize", ebb_doc_new_int(arena, resize)) &&
+                  ebb_doc_set(arena, section, "crop", ebb_doc_new_int(arena, crop));
+    if (!is_made)
+        fail_case(g, "out of memory");
+    else
+        expect(g, data_open(section, &env, NULL, NULL, &set, &g->err));
+    return set;
+}
+
+static void deepcam_cases(struct golden *g, struct ebb_arena *arena)
+{
+    enum { PIXELS = 6 * 9 };
+    float image[16 * PIXELS];
+    int64_t mask[PIXELS];
+    struct data_set *set = open_set(g, arena, "deepcam", "deepcam", 0, 0);
+    char opened[1200];
+    snprintf(opened, sizeof opened, "%s", g->failure);
+    for (int wanted = 0; wanted < 2;
+         wanted++) { /* files come in a shuffled order: either may fit */
+        char name[32], label[32], result[1200] = "";
+        snprintf(name, sizeof name, "deepcam%d_x", wanted);
+        snprintf(label, sizeof label, "deepcam%d_label", wanted);
+        for (uint64_t i = 0; i < 2; i++) {
+            snprintf(g->failure, sizeof g->failure, "%s", opened);
+            if (!g->failure[0])
+                expect(g, data_read(set, DATA_TRAIN, i, 0, 0, (void *[]){image, mask}, &g->err));
+            if (!g->failure[0]) {
+                compare(g, name, image, "F32", 16 * PIXELS, 1e-6);
+                compare(g, label, mask, "I64", PIXELS, 0);
+            }
+            snprintf(result, sizeof result, "%s", g->failure);
+            if (!g->failure[0])
+                break;
+        }
+        snprintf(g->failure, sizeof g->failure, "%s", result);
+        end_case(g, "formats", name);
+    }
+    data_close(set);
+}
+
+struct rows { /* collects a picture, scaled or not */
+    struct golden *g;
+    struct data_resampler resampler;
+    uint8_t *out;
+    int64_t width, height;
+    int64_t out_width, out_height; /* 0: as it is */
+};
+
+static void rows_emit(void *context, int64_t y, const uint8_t *rgb)
+{
+    struct rows *r = context;
+    memcpy(r->out + y * r->width * 3, rgb, (size_t)r->width * 3);
+}
+
+static enum ebb_status rows_begin(void *context, int64_t width, int64_t height,
+                                  struct ebb_error *err)
+{
+    struct rows *r = context;
+    r->width = r->out_width ? r->out_width : width;
+    r->height = r->out_height ? r->out_height : height;
+    r->out = data_scratch_take(&r->g->scratch, (size_t)(r->width * r->height) * 3, err);
+    if (!r->out)
+        return EBB_ELIMIT;
+    struct data_resample_plan plan = {.width = width,
+                                      .height = height,
+                                      .out_width = r->width,
+                                      .out_height = r->height,
+                                      .keep_w = r->width,
+                                      .keep_h = r->height};
+    r->resampler.context = r;
+    r->resampler.emit = rows_emit;
+    return data_resampler_init(&r->resampler, &plan, &r->g->scratch, err);
+}
+
+static enum ebb_status rows_row(void *context, int64_t y, const uint8_t *rgb, struct ebb_error *err)
+{
+    struct rows *r = context;
+    (void)err;
+    data_resampler_row(&r->resampler, y, rgb);
+    return EBB_OK;
+}
+
+static void picture_case(struct golden *g, const char *name, int64_t width, int64_t height)
+{
+    struct rows r = {.g = g, .out_width = width, .out_height = height};
+    struct data_row_sink sink = {&r, rows_begin, rows_row};
+    struct data_file file = DATA_FILE_NONE;
+    if (open_file(g, "imagefolder/train/n01/img0.png", &file)) {
+        expect(g, data_image_decode(&file, &g->scratch, &sink, &g->err));
+        if (!g->failure[0])
+            compare(g, name, r.out, "U8", (size_t)(r.width * r.height) * 3, 0);
+    }
+    data_file_close(&file);
+    end_case(g, "formats", name);
+}
+
+static void tensor_case(struct golden *g, struct ebb_arena *arena)
+{
+    float image[3 * 28 * 28];
+    struct data_set *set = open_set(g, arena, "imagefolder", "imagefolder", 32, 28);
+    if (set)
+        expect(g, data_read(set, DATA_TRAIN, 0, 0, 0, (void *[]){image, NULL}, &g->err));
+    if (!g->failure[0])
+        compare(g, "image_tensor", image, "F32", 3 * 28 * 28, 0);
+    data_close(set);
+    end_case(g, "formats", "image_tensor");
+}
+
+enum ebb_status data_golden_formats(const char *directory, data_reference_fn find,
+                                    data_case_fn done, void *context, struct ebb_error *err)
+{
+    struct golden *g = ebb_calloc(1, sizeof *g);
+    struct ebb_arena arena;
+    if (!g)
+        return ebb_no_memory(err, sizeof *g);
+    *g = (struct golden){.directory = directory, .find = find, .done = done, .context = context};
+    g->scratch.bytes = SCRATCH_BYTES;
+    g->scratch.memory = ebb_alloc(SCRATCH_BYTES);
+    if (!g->scratch.memory) {
+        ebb_free(g);
+        return ebb_no_memory(err, SCRATCH_BYTES);
+    }
+    ebb_arena_init(&arena);
+    struct data_cosmo plain = {.norm = DATA_COSMO_LOG}, packed = {.is_packed = true};
+    struct data_cosmo h5 = {.is_h5 = true, .norm = DATA_COSMO_MEAN};
+    cosmo_case(g, "cosmo_tfrecord_log", "cosmo_4.tfrecord", plain, "x_log");
+    plain.norm = DATA_COSMO_MEAN;
+    cosmo_case(g, "cosmo_tfrecord_mean", "cosmo_4.tfrecord", plain, "x_mean");
+    packed.norm = DATA_COSMO_LOG;
+    cosmo_case(g, "cosmo_tfrecord_gz_log", "cosmo_4.tfrecord.gz", packed, "x_log");
+    cosmo_case(g, "cosmo_hdf5_mean", "cosmo_4.h5", h5, "x_mean");
+    h5.norm = DATA_COSMO_LOG;
+    cosmo_case(g, "cosmo_hdf5_log", "cosmo_4.h5", h5, "x_log");
+    bert_case(g);
+    deepcam_cases(g, &arena);
+    picture_case(g, "image_u8", 0, 0);
+    picture_case(g, "image_resized_u8", 42, 32);
+    tensor_case(g, &arena);
+    ebb_arena_fini(&arena);
+    ebb_free(g->scratch.memory);
+    ebb_free(g);
+    return EBB_OK;
+}
+
+/* ---- batch arithmetic ---- */
+
+static const char *batch_case(const struct ebb_doc_node *c, char *text, size_t size)
+{
+    const char *benchmark = ebb_doc_string(c, "benchmark", "");
+    const struct ebb_doc_node *want = ebb_doc_get(c, "expect");
+    struct data_batching b = {
+        .devices = (uint64_t)ebb_doc_int(c, "devices", 0),
+        .global_batch = (uint64_t)ebb_doc_int(c, "global_batch_size", 0),
+        .local_batch = (uint64_t)ebb_doc_int(c, "local_batch_size", 0),
+        .accumulation = ebb_doc_int(c, "gradient_accumulation_freq", 1),
+        .cap = strcmp(benchmark, "cosmoflow") == 0 ? 16 : 64,
+        .samples = (uint64_t)ebb_doc_int(c, "dataset_size", 0),
+        .drop_last = ebb_doc_bool(c, "drop_last", false),
+        .sampler_drop_last = strcmp(benchmark, "resnet50") != 0,
+    };
+    enum ebb_status status = data_batch_plan(&b, NULL);
+    if (ebb_doc_get(want, "error"))
+        return status != EBB_OK ? NULL : "accepted, but no sample is left for a device";
+    if (status != EBB_OK)
+        return "refused";
+    const struct {
+        const char *key;
+        uint64_t got;
+    } rows[] = {
+        {"local_batch_size", b.local},        {"gradient_accumulation_freq", b.accumulate},
+        {"global_batch_size", b.global},      {"effective_batch", b.effective},
+        {"samples_per_device", b.per_device}, {"iterations_per_epoch", b.iterations},
+        {"updates_per_epoch", b.updates},     {"leftover_iterations", b.leftover},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int64_t expected = ebb_doc_int(want, rows[i].key, -1);
+        if ((int64_t)rows[i].got != expected) {
+            snprintf(text, size, "%s is %llu, the reference %lld", rows[i].key,
+                     (unsigned long long)rows[i].got, (long long)expected);
+            return text;
+        }
+    }
+    return b.is_exact == ebb_doc_bool(want, "exact", !b.is_exact) ? NULL : "exact differs";
+}
+
+enum ebb_status data_golden_batches(const struct ebb_doc_node *cases, data_case_fn done,
+                                    void *context, struct ebb_error *err)
+{
+    const struct ebb_doc_node *list = ebb_doc_get(cases, "cases");
+    if (!list || list->kind != EBB_DOC_LIST)
+        return ebb_fail(err, EBB_EINPUT, "batch cases: no list `cases`");
+    for (size_t i = 0; i < list->count; i++) {
+        char name[96], text[160];
+        snprintf(name, sizeof name, "%zu_%.40s", i,
+                 ebb_doc_string(list->items[i], "benchmark", ""));
+        done(context, "config", name, batch_case(list->items[i], text, sizeof text));
+    }
+    return EBB_OK;
+}
+
+/* ---- samplers ---- */
+
+static const char *sampler_case(const struct ebb_doc_node *c)
+{
+    const struct ebb_doc_node *ranks = ebb_doc_get(c, "indices");
+    uint32_t all[4096], list[4096];
+    struct data_sampler s = {
+        .count = (uint64_t)ebb_doc_int(c, "dataset", 0),
+        .world = (uint32_t)ebb_doc_int(c, "replicas", 0),
+        .order = ebb_doc_bool(c, "shuffle", false) ? DATA_SHUFFLE_TORCH : DATA_SEQUENTIAL,
+        .drop_last = ebb_doc_bool(c, "drop_last", false),
+        .seed = (uint64_t)ebb_doc_int(c, "seed", 0),
+    };
+    if (!ranks || ranks->kind != EBB_DOC_LIST || ranks->count != s.world || s.count > 4096)
+        return "a case that cannot be run";
+    for (s.rank = 0; s.rank < s.world; s.rank++) {
+        const struct ebb_doc_node *want = ranks->items[s.rank];
+        if (data_sampler_length(&s) != want->count)
+            return "a rank has another number of samples";
+        data_sampler_list(&s, (uint64_t)ebb_doc_int(c, "epoch", 0), all, list);
+        for (size_t i = 0; i < want->count; i++) {
+            if ((int64_t)list[i] != want->items[i]->integer)
+                return "another order";
+        }
+    }
+    return NULL;
+}
+
+enum ebb_status data_golden_samplers(const struct ebb_doc_node *samplers, data_case_fn done,
+                                     void *context, struct ebb_error *err)
+{
+    if (!samplers || samplers->kind != EBB_DOC_LIST)
+        return ebb_fail(err, EBB_EINPUT, "sampler cases: no list");
+    for (size_t i = 0; i < samplers->count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "sampler_%zu", i);
+        done(context, "samplers", name, sampler_case(samplers->items[i]));
+    }
+    return EBB_OK;
+}

@@ -1,0 +1,300 @@
+/* tfrecord.c - records with checksums, and the protobuf messages of tf.Example.
+ *
+ * Record: u64 length, u32 masked CRC-32C of it, payload, u32 masked CRC-32C of the payload.
+ * Example { 1: Features { 1: entries { 1: key, 2: Feature { 1 bytes, 2 floats, 3 ints } } } }, each
+ * list with its values in field 1. */
+#include "data/tfrecord.h"
+
+#include <string.h>
+
+/* CRC-32C, reflected polynomial 0x82f63b78: the processor's instruction, or a table. */
+static uint32_t crc_byte(uint32_t crc)
+{
+    for (int k = 0; k < 8; k++)
+        crc = crc & 1 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
+    return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc_fast(uint32_t crc, const uint8_t *p, size_t n)
+{
+    uint64_t wide = crc, word;
+    for (; n >= 8; n -= 8, p += 8) {
+        memcpy(&word, p, 8);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    crc = (uint32_t)wide;
+    for (; n > 0; n--, p++)
+        crc = __builtin_ia32_crc32qi(crc, *p);
+    return crc;
+}
+#endif
+
+uint32_t data_crc32c(const void *bytes, size_t n)
+{
+    const uint8_t *p = bytes;
+    uint32_t crc = 0xffffffffu;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("sse4.2"))
+        return crc_fast(crc, p, n) ^ 0xffffffffu;
+#endif
+    uint32_t table[256];
+    for (uint32_t i = 0; i < 256; i++)
+        table[i] = crc_byte(i);
+    for (size_t i = 0; i < n; i++)
+        crc = table[(crc ^ p[i]) & 255] ^ crc >> 8;
+    return crc ^ 0xffffffffu;
+}
+
+uint32_t data_crc32c_masked(const void *bytes, size_t n)
+{
+    uint32_t crc = data_crc32c(bytes, n);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static uint64_t little(const uint8_t *p, size_t n)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < n; i++)
+        v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+
+/* Length and its checksum; *is_end when the stream ends before it. */
+static enum ebb_status record_head(struct data_stream *s, uint64_t *length, bool *is_end,
+                                   struct ebb_error *err)
+{
+    uint8_t head[12];
+    size_t got = 0;
+    uint64_t at = s->out_offset;
+    EBB_TRY(data_stream_read(s, head, 12, &got, err));
+    *is_end = got == 0;
+    if (got == 0)
+        return EBB_OK;
+    if (got < 12)
+        return data_corrupt(err, s->file, s->in_offset,
+                            "TFRecord: the file ends in a record's head");
+    if (data_crc32c_masked(head, 8) != (uint32_t)little(head + 8, 4))
+        return data_corrupt(err, s->file, s->in_offset,
+                            "TFRecord: the checksum of the length at %llu is wrong",
+                            (unsigned long long)at);
+    *length = little(head, 8);
+    if (*length > UINT64_MAX - 4 || *length + 4 > data_stream_limit(s))
+        return data_corrupt(err, s->file, s->in_offset,
+                            "TFRecord: a record of %llu bytes at %llu, more than the file can hold",
+                            (unsigned long long)*length, (unsigned long long)at);
+    return EBB_OK;
+}
+
+enum ebb_status data_tfrecord_next(struct data_stream *s, size_t most, struct data_scratch *scratch,
+                                   uint8_t **bytes, size_t *length, struct ebb_error *err)
+{
+    uint64_t n = 0, at = s->out_offset;
+    bool is_end;
+    uint8_t tail[4];
+    EBB_TRY(record_head(s, &n, &is_end, err));
+    *bytes = NULL;
+    *length = 0;
+    if (is_end)
+        return EBB_OK;
+    if (n > most)
+        return data_corrupt(err, s->file, s->in_offset,
+                            "TFRecord: a record of %llu bytes, at most %zu expected",
+                            (unsigned long long)n, most);
+    uint8_t *record = data_scratch_take(scratch, (size_t)n + 1, err);
+    if (!record)
+        return EBB_ELIMIT;
+    EBB_TRY(data_stream_take(s, record, (size_t)n, err));
+    EBB_TRY(data_stream_take(s, tail, 4, err));
+    if (data_crc32c_masked(record, (size_t)n) != (uint32_t)little(tail, 4))
+        return data_corrupt(err, s->file, s->in_offset,
+                            "TFRecord: the checksum of the record at %llu is wrong",
+                            (unsigned long long)at);
+    *bytes = record;
+    *length = (size_t)n;
+    return EBB_OK;
+}
+
+enum ebb_status data_tfrecord_skip(struct data_stream *s, uint64_t *length, bool *is_end,
+                                   struct ebb_error *err)
+{
+    EBB_TRY(record_head(s, length, is_end, err));
+    if (*is_end)
+        return EBB_OK;
+    s->in_offset += *length + 4; /* plain: record_head has checked that the file holds it */
+    s->out_offset += *length + 4;
+    return EBB_OK;
+}
+
+/* ---- protobuf ---- */
+
+struct wire {
+    const char *name; /* for messages */
+    const uint8_t *start, *at, *end;
+};
+
+static enum ebb_status wire_fail(const struct wire *w, const char *what, struct ebb_error *err)
+{
+    return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: byte %zu of the message: %s", w->name,
+                    (size_t)(w->at - w->start), what);
+}
+
+static enum ebb_status wire_varint(struct wire *w, uint64_t *value, struct ebb_error *err)
+{
+    *value = 0;
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        if (w->at == w->end)
+            return wire_fail(w, "a number is cut", err);
+        uint8_t b = *w->at++;
+        if (shift < 64)
+            *value |= (uint64_t)(b & 127) << shift;
+        if (b < 128)
+            return EBB_OK;
+    }
+    return wire_fail(w, "a number of more than ten bytes", err);
+}
+
+/* The next field: number, type, and for type 2 its bytes. Others are stepped over into *value. */
+static enum ebb_status wire_next(struct wire *w, unsigned *field, unsigned *type,
+                                 struct wire *inside, uint64_t *value, struct ebb_error *err)
+{
+    uint64_t tag, n;
+    EBB_TRY(wire_varint(w, &tag, err));
+    *type = tag & 7;
+    *field = tag >> 3 > 1u << 29 ? 0 : (unsigned)(tag >> 3);
+    *inside = (struct wire){w->name, w->at, w->at, w->at};
+    *value = 0;
+    if (*field == 0)
+        return wire_fail(w, "field 0", err);
+    if (*type == 0)
+        return wire_varint(w, value, err);
+    if (*type == 2)
+        EBB_TRY(wire_varint(w, &n, err));
+    else if (*type == 1 || *type == 5)
+        n = *type == 1 ? 8 : 4;
+    else
+        return wire_fail(w, "a field of an unknown type", err);
+    if (n > (uint64_t)(w->end - w->at))
+        return wire_fail(w, "a field is cut", err);
+    *inside = (struct wire){w->name, w->at, w->at, w->at + n};
+    if (*type != 2)
+        *value = little(w->at, (size_t)n);
+    w->at += n;
+    return EBB_OK;
+}
+
+/* An entry of the map: is it `key`, and what is its Feature? */
+static enum ebb_status read_entry(struct wire *entry, const char *key, struct data_feature *feature,
+                                  struct ebb_error *err)
+{
+    unsigned field, type;
+    uint64_t value;
+    struct wire inside, list = {.at = NULL};
+    bool is_key = false;
+    while (entry->at < entry->end) {
+        EBB_TRY(wire_next(entry, &field, &type, &inside, &value, err));
+        size_t n = (size_t)(inside.end - inside.at);
+        if (field == 1 && type == 2)
+            is_key = n == strlen(key) && memcmp(inside.at, key, n) == 0;
+        else if (field == 2 && type == 2)
+            list = inside;
+    }
+    if (!is_key || !list.at)
+        return EBB_OK;
+    while (list.at < list.end) {
+        EBB_TRY(wire_next(&list, &field, &type, &inside, &value, err));
+        if (type == 2 && field >= 1 && field <= 3)
+            *feature = (struct data_feature){(enum data_feature_kind)field, inside.at,
+                                             (size_t)(inside.end - inside.at)};
+    }
+    return EBB_OK;
+}
+
+enum ebb_status data_example_find(const char *name, const uint8_t *record, size_t length,
+                                  const char *key, struct data_feature *feature,
+                                  struct ebb_error *err)
+{
+    struct wire w = {name, record, record, record + length}, features, entry;
+    unsigned field, type;
+    uint64_t value;
+    *feature = (struct data_feature){.kind = DATA_FEATURE_NONE};
+    while (w.at < w.end) {
+        EBB_TRY(wire_next(&w, &field, &type, &features, &value, err));
+        if (field != 1 || type != 2)
+            continue;
+        while (features.at < features.end) {
+            EBB_TRY(wire_next(&features, &field, &type, &entry, &value, err));
+            if (field == 1 && type == 2)
+                EBB_TRY(read_entry(&entry, key, feature, err));
+        }
+    }
+    return EBB_OK;
+}
+
+enum ebb_status data_feature_bytes(const char *name, const struct data_feature *f,
+                                   const uint8_t **bytes, size_t *length, struct ebb_error *err)
+{
+    struct wire w = {name, f->data, f->data, f->data + f->length}, inside;
+    unsigned field, type;
+    uint64_t value;
+    if (f->kind != DATA_FEATURE_BYTES)
+        return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of bytes is missing", name);
+    while (w.at < w.end) {
+        EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
+        if (field == 1 && type == 2) {
+            *bytes = inside.at;
+            *length = (size_t)(inside.end - inside.at);
+            return EBB_OK;
+        }
+    }
+    return wire_fail(&w, "an empty list of bytes", err);
+}
+
+enum ebb_status data_feature_floats(const char *name, const struct data_feature *f, size_t n,
+                                    float *out, struct ebb_error *err)
+{
+    struct wire w = {name, f->data, f->data, f->data + f->length}, inside;
+    unsigned field, type;
+    uint64_t value;
+    size_t got = 0;
+    if (f->kind != DATA_FEATURE_FLOATS)
+        return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of floats is missing", name);
+    while (w.at < w.end) {
+        EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
+        size_t bytes = (size_t)(inside.end - inside.at), count = bytes / 4;
+        if (field != 1 || (type != 2 && type != 5) || bytes % 4)
+            return wire_fail(&w, "no list of floats", err);
+        if (count > n - got)
+            return wire_fail(&w, "more floats than expected", err);
+        memcpy(out + got, inside.at, 4 * count);
+        got += count;
+    }
+    return got == n ? EBB_OK : wire_fail(&w, "fewer floats than expected", err);
+}
+
+enum ebb_status data_feature_ints(const char *name, const struct data_feature *f, size_t n,
+                                  int64_t *out, struct ebb_error *err)
+{
+    struct wire w = {name, f->data, f->data, f->data + f->length}, inside;
+    unsigned field, type;
+    uint64_t value;
+    size_t got = 0;
+    if (f->kind != DATA_FEATURE_INTS)
+        return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of integers is missing", name);
+    while (w.at < w.end) {
+        EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
+        bool is_packed = type == 2;
+        if (field != 1 || (type != 0 && !is_packed))
+            return wire_fail(&w, "no list of integers", err);
+        while (!is_packed || inside.at < inside.end) {
+            if (is_packed)
+                EBB_TRY(wire_varint(&inside, &value, err));
+            if (got == n)
+                return wire_fail(&w, "more integers than expected", err);
+            memcpy(&out[got++], &value, sizeof value);
+            if (!is_packed)
+                break;
+        }
+    }
+    return got == n ? EBB_OK : wire_fail(&w, "fewer integers than expected", err);
+}
