@@ -70,6 +70,11 @@ struct ebb_frame {
     bool is_remat;
 };
 
+struct ebb_aside { /* chosen to leave; its bytes are given back, but nothing lies there yet */
+    uint32_t storage;
+    uint64_t offset;
+};
+
 struct ebb_run {
     const struct ebb_program *p;
     const struct exec_options *o;
@@ -90,6 +95,8 @@ struct ebb_run {
     uint32_t done; /* model ops finished */
     struct ebb_frame *frames;
     size_t frame_count, frame_capacity;
+    struct ebb_aside *asides; /* victims of the request in service, in order of choice */
+    size_t aside_count, aside_capacity;
     uint32_t *mark, *walk; /* scratch of estimates */
     uint32_t visit;
     uint64_t seen_bytes, seen_count; /* running average of storage sizes (small-tensor rule) */

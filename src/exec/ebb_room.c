@@ -385,17 +385,29 @@ enum ebb_status exec_room_copy_in(struct ebb_run *run, uint32_t s, uint8_t tier,
     return exec_room_log(run, EXEC_EV_FETCH, s, 0, tier, err);
 }
 
-static enum ebb_status evict(struct ebb_run *run, uint32_t s, struct ebb_error *err)
+/* How `s` leaves: by being dropped, or by a copy to *tier. */
+static bool leaves_by_drop(struct ebb_run *run, uint32_t s, uint8_t *tier)
 {
-    uint8_t tier = 0;
     bool drops = can_drop(run, s);
-    double swap = (run->ways & ~(unsigned)MEM_DROP) ? swap_ns(run, s, &tier) : -1;
+    double swap = (run->ways & ~(unsigned)MEM_DROP) ? swap_ns(run, s, tier) : -1;
     if (drops && swap >= 0) {
         run->neigh.now_op = run->op;
         drops = (double)mem_neigh_exact(&run->neigh, s) <= swap;
     }
+    return drops;
+}
+
+static void count_victim(struct ebb_run *run, uint32_t s)
+{
     run->r->evictions_pressure++;
     run->r->evict_hash = ebb_fnv1a_u32(run->r->evict_hash, run->p->trace->storages[s].root);
+}
+
+static enum ebb_status evict(struct ebb_run *run, uint32_t s, struct ebb_error *err)
+{
+    uint8_t tier = 0;
+    bool drops = leaves_by_drop(run, s, &tier);
+    count_victim(run, s);
     if (!drops) {
         EBB_TRY(exec_room_copy_out(run, s, tier, offset_of(run, 0, run->slots[s].segment), err));
         return exec_room_release(run, s, EXEC_EV_DROP, err);
@@ -403,6 +415,68 @@ static enum ebb_status evict(struct ebb_run *run, uint32_t s, struct ebb_error *
     EBB_TRY(exec_room_release(run, s, EXEC_EV_DROP, err));
     run->neigh.now_op = run->op;
     return mem_neigh_evicted(&run->neigh, s, true, err);
+}
+
+/* ---- second thoughts
+ * --------------------------------------------------------------------------------------------- */
+
+/* A policy names one victim after the other; often the last one alone would have made the hole.
+ * Until something is written into their bytes, victims that turn out not to be needed come back for
+ * nothing. So those who are dropped stand aside first, and leave for good when the request is
+ * served. */
+static enum ebb_status stand_aside(struct ebb_run *run, uint32_t s, struct ebb_error *err)
+{
+    struct ebb_slot *slot = &run->slots[s];
+    EBB_TRY(ebb_grow(&run->asides, &run->aside_capacity, run->aside_count + 1, sizeof *run->asides,
+                     err));
+    run->asides[run->aside_count++] = (struct ebb_aside){s, offset_of(run, 0, slot->segment)};
+    mem_slab_give(&run->slab[0], slot->segment);
+    slot->state = SLOT_ABSENT;
+    run->is_resident[s] = 0;
+    run->sum_bytes -= run->p->bytes[s];
+    pool_remove(run, s);
+    run->neigh.now_op = run->op;
+    return mem_neigh_evicted(&run->neigh, s, true, err);
+}
+
+static enum ebb_status come_back(struct ebb_run *run, struct ebb_aside aside, struct ebb_error *err)
+{
+    uint32_t s = aside.storage;
+    EBB_TRY(mem_slab_take_at(&run->slab[0], aside.offset, run->p->bytes[s], s,
+                             &run->slots[s].segment, err));
+    run->slots[s].state = SLOT_RESIDENT;
+    run->is_resident[s] = 1;
+    run->sum_bytes += run->p->bytes[s];
+    run->neigh.now_op = run->op;
+    EBB_TRY(mem_neigh_returned(&run->neigh, s, err));
+    requeue_lowered(run);
+    exec_room_pool(run, s);
+    return EBB_OK;
+}
+
+/* Everybody aside leaves but those whose bytes lie outside [low, high): the last chosen, who is
+ * worth most, comes back first. An empty range: all leave. */
+static enum ebb_status settle_asides(struct ebb_run *run, uint64_t low, uint64_t high,
+                                     struct ebb_error *err)
+{
+    size_t count = run->aside_count;
+    run->aside_count = 0;
+    for (size_t i = count; i-- > 0 && low < high;) {
+        struct ebb_aside *a = &run->asides[i];
+        if (a->offset < high && a->offset + run->p->bytes[a->storage] > low)
+            continue;
+        EBB_TRY(come_back(run, *a, err));
+        a->storage = MEM_NONE;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t s = run->asides[i].storage;
+        if (s == MEM_NONE)
+            continue;
+        count_victim(run, s);
+        EBB_TRY(exec_room_await(run, s, err));
+        EBB_TRY(exec_room_log(run, EXEC_EV_DROP, s, 0, 0, err));
+    }
+    return EBB_OK;
 }
 
 /* When the pool is empty: an input that some waiting frame already has, outermost frame first. It
@@ -720,6 +794,35 @@ static uint32_t choose_fitting(struct ebb_run *run, uint64_t bytes)
     return found == MEM_NONE ? first : found;
 }
 
+/* The hole is found: take it, and let those come back who need not have left. */
+static enum ebb_status take_hole(struct ebb_run *run, uint32_t hole, uint64_t bytes, bool is_high,
+                                 uint32_t owner, uint32_t *segment, struct ebb_error *err)
+{
+    EBB_TRY(mem_slab_take(&run->slab[0], hole, bytes, is_high, owner, segment, err));
+    uint64_t low = offset_of(run, 0, *segment);
+    return run->aside_count ? settle_asides(run, low, low + bytes, err) : EBB_OK;
+}
+
+static enum ebb_status send_away(struct ebb_run *run, uint32_t victim, struct ebb_error *err)
+{
+    uint8_t tier = 0;
+    if (run->slots[victim].waits == 0 && leaves_by_drop(run, victim, &tier))
+        return stand_aside(run, victim, err);
+    EBB_TRY(settle_asides(run, 0, 0, err));
+    return evict(run, victim, err);
+}
+
+static enum ebb_status no_room(struct ebb_run *run, uint64_t bytes, struct ebb_error *err)
+{
+    EBB_TRY(settle_asides(run, 0, 0, err));
+    run->r->result = EXEC_OOM;
+    snprintf(run->r->why, sizeof run->r->why,
+             "op %u needs %llu bytes in one piece; %llu of %llu free, nothing left to evict",
+             run->op, (unsigned long long)bytes, (unsigned long long)run->slab[0].free_bytes,
+             (unsigned long long)run->slab[0].bytes);
+    return EBB_EBUDGET;
+}
+
 enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high, uint32_t owner,
                                uint32_t *segment, struct ebb_error *err)
 {
@@ -727,10 +830,11 @@ enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high
     for (uint32_t rounds = 0;;) {
         uint32_t hole = mem_slab_find(&run->slab[0], bytes, is_high);
         if (hole != MEM_NONE)
-            return mem_slab_take(&run->slab[0], hole, bytes, is_high, owner, segment, err);
+            return take_hole(run, hole, bytes, is_high, owner, segment, err);
         if (run->o->policy && run->slab[0].free_bytes >= bytes && rounds < MAX_ROUNDS) {
             bool is_done;
             rounds++; /* of gathering: victims may take many more */
+            EBB_TRY(settle_asides(run, 0, 0, err));
             EBB_TRY(gather(run, bytes, &is_done, err));
             if (is_done)
                 continue;
@@ -743,16 +847,9 @@ enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high
             rounds = MAX_ROUNDS - 1;
             continue;
         }
-        if (victim == MEM_NONE) {
-            run->r->result = EXEC_OOM;
-            snprintf(
-                run->r->why, sizeof run->r->why,
-                "op %u needs %llu bytes in one piece; %llu of %llu free, nothing left to evict",
-                run->op, (unsigned long long)bytes, (unsigned long long)run->slab[0].free_bytes,
-                (unsigned long long)run->slab[0].bytes);
-            return EBB_EBUDGET;
-        }
-        EBB_TRY(evict(run, victim, err));
+        if (victim == MEM_NONE)
+            return no_room(run, bytes, err);
+        EBB_TRY(send_away(run, victim, err));
     }
 }
 

@@ -110,6 +110,7 @@ static void run_fini(struct ebb_run *run)
     ebb_free(run->pool_at);
     ebb_free(run->frames);
     ebb_free(run->pointers);
+    ebb_free(run->asides);
 }
 
 /* ---- launching

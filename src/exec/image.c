@@ -426,8 +426,8 @@ static enum ebb_status run_step(struct exec_image *image, struct image_run *run,
         return note(run, EXEC_EV_FETCH, step, 0, err);
     case PLAN_FORGET: /* nobody writes over a copy that is still being read (D4) */
         if (image->arriving && image->arriving[s])
-            EBB_TRY(image->device->table->stream_wait(image->device, DEVICE_OUT,
-                                                      image->arriving[s], err));
+            EBB_TRY(image->device->table->stream_wait(image->device, DEVICE_OUT, image->arriving[s],
+                                                      err));
         return note(run, EXEC_EV_FORGET, step, 0, err);
     default: /* PLAN_MOVE */
         EBB_TRY(await_both(image, s, err));

@@ -204,6 +204,37 @@ void mem_slab_give(struct mem_slab *slab, uint32_t segment)
     bin_add(slab, segment);
 }
 
+/* The free segment around [offset, offset + bytes); MEM_NONE when some of it is taken. */
+static uint32_t hole_around(const struct mem_slab *slab, uint64_t offset, uint64_t bytes)
+{
+    for (unsigned bin = bin_of(bytes / PLAN_UNIT); bin < MEM_SLAB_BINS; bin++) {
+        for (uint32_t at = slab->bins[bin]; at != MEM_NONE; at = slab->segments[at].bin_next) {
+            const struct mem_segment *seg = &slab->segments[at];
+            if (seg->offset <= offset && offset + bytes <= seg->offset + seg->bytes)
+                return at;
+        }
+    }
+    return MEM_NONE;
+}
+
+enum ebb_status mem_slab_take_at(struct mem_slab *slab, uint64_t offset, uint64_t bytes,
+                                 uint32_t owner, uint32_t *segment, struct ebb_error *err)
+{
+    uint32_t hole = hole_around(slab, offset, bytes), taken;
+    if (hole == MEM_NONE)
+        return ebb_fail(err, EBB_EINTERNAL, "slab: %llu bytes at %llu are not free",
+                        (unsigned long long)bytes, (unsigned long long)offset);
+    uint64_t before = offset - slab->segments[hole].offset;
+    if (before == 0)
+        return mem_slab_take(slab, hole, bytes, false, owner, segment, err);
+    /* what lies before is taken for a moment: the rest then begins at the offset */
+    EBB_TRY(mem_slab_take(slab, hole, before, false, owner, &taken, err));
+    enum ebb_status status =
+        mem_slab_take(slab, slab->segments[taken].next, bytes, false, owner, segment, err);
+    mem_slab_give(slab, taken);
+    return status;
+}
+
 /* ---- making a hole without losing anything
  * ------------------------------------------------------------------------ */
 

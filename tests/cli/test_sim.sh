@@ -72,7 +72,7 @@ expect 1 "$ebb" sim small.trace -p dtr -b 1KiB --json
 [ "$(field status)" = refused ] || fail "status below the floor: $(field status)"
 expect 1 "$ebb" sim small.trace -p dtr -b 1KiB --json --no-floor
 [ "$(field status) $(field floor_bytes)" = "oom null" ] || fail "status without a floor: $(field status)"
-contains out '"why": "op '
+contains out '"why": "weights and other persistent storages do not fit'
 expect 1 "$ebb" sim chain.log -p largest -r 0.35 --limit 1.001 --json --no-floor
 [ "$(field status)" = thrashed ] || fail "status above the limit: $(field status)"
 expect 1 "$ebb" sim small.trace -p none -r 0.5 --json --no-floor
