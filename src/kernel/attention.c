@@ -8,13 +8,15 @@
 #include "kernel/internal.h"
 
 #define BLOCK 32
-#define TILE_M 4
+#define TILE_M 8
 #define TILE_N 32
 
-/* c[m][n] (+)= sum_k a[m*am + k*ak] * b[k*ldb + n], tiles kept in registers. */
-KERNEL_CLONES static void product(int64_t m, int64_t n, int64_t k, const float *a, int64_t am,
-                                  int64_t ak, const float *restrict b, int64_t ldb,
-                                  float *restrict c, int64_t ldc, float scale, bool add)
+/* c[m][n] (+)= sum_k a[m*am + k*ak] * b[k*ldb + n], tiles kept in registers. Multiply and add are
+ * one instruction where there is one: other bits on other instruction sets, twice the speed. */
+KERNEL_CLONES KERNEL_CONTRACT static void product(int64_t m, int64_t n, int64_t k, const float *a,
+                                                  int64_t am, int64_t ak, const float *restrict b,
+                                                  int64_t ldb, float *restrict c, int64_t ldc,
+                                                  float scale, bool add)
 {
     for (int64_t i0 = 0; i0 < m; i0 += TILE_M)
         for (int64_t j0 = 0; j0 < n; j0 += TILE_N) {
@@ -43,11 +45,12 @@ KERNEL_CLONES static void product(int64_t m, int64_t n, int64_t k, const float *
         }
 }
 
-static void transpose(int64_t rows, int64_t columns, const float *x, float *y)
+KERNEL_CLONES static void transpose(int64_t rows, int64_t columns, const float *x, float *y)
 {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++)
-            y[j * rows + i] = x[i * columns + j];
+    for (int64_t j0 = 0; j0 < columns; j0 += 16)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = j0; j < kernel_min(columns, j0 + 16); j++)
+                y[j * rows + i] = x[i * columns + j];
 }
 
 struct attention_job {
@@ -68,21 +71,29 @@ size_t kernel_attention_workspace(const struct kernel_context *c, const struct k
     return (size_t)kernel_context_threads(c) * (size_t)thread_floats(a) * sizeof(float);
 }
 
-/* Scores of queries i0.. of one row, masked with minus infinity. */
+/* Keys that some query of i0 .. i0 + count - 1 may see. */
+static int64_t visible(const struct kernel_attention *a, int64_t i0, int64_t count)
+{
+    if (!a->is_causal)
+        return a->tk;
+    return kernel_max(0, kernel_min(a->tk, i0 + count + a->tk - a->tq));
+}
+
+/* Scores of queries i0.. of one row towards the first `seen` keys, masked with minus infinity. */
 static void scores(const struct attention_job *j, int64_t row, int64_t i0, int64_t count,
-                   const float *kt, float *s)
+                   int64_t seen, const float *kt, float *s)
 {
     const struct kernel_attention *a = j->a;
-    product(count, a->tk, a->d, j->q + (row * a->tq + i0) * a->d, a->d, 1, kt, a->tk, s, a->tk,
+    product(count, seen, a->d, j->q + (row * a->tq + i0) * a->d, a->d, 1, kt, a->tk, s, a->tk,
             a->scale, false);
     const float *mask = NULL;
     if (a->mask_rows)
         mask = j->mask + row / a->mask_period % a->mask_rows * a->tq * a->tk;
     for (int64_t i = 0; i < count; i++) {
         if (a->is_causal)
-            for (int64_t p = kernel_max(0, i0 + i + 1 + a->tk - a->tq); p < a->tk; p++)
+            for (int64_t p = kernel_max(0, i0 + i + 1 + a->tk - a->tq); p < seen; p++)
                 s[i * a->tk + p] = -INFINITY;
-        for (int64_t p = 0; mask && p < a->tk; p++)
+        for (int64_t p = 0; mask && p < seen; p++)
             s[i * a->tk + p] += mask[(i0 + i) * a->tk + p];
     }
 }
@@ -91,6 +102,20 @@ KERNEL_CLONES static void exp_row(int64_t n, float *x, float shift)
 {
     for (int64_t i = 0; i < n; i++)
         x[i] = kernel_expf(x[i] - shift);
+}
+
+KERNEL_CLONES static void scale_row(int64_t n, float *x, float scale)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] *= scale;
+}
+
+/* ds = p (ds - dot) */
+KERNEL_CLONES static void slope_row(int64_t n, const float *restrict p, float *restrict ds,
+                                    float dot)
+{
+    for (int64_t i = 0; i < n; i++)
+        ds[i] = p[i] * (ds[i] - dot);
 }
 
 static float *thread_space(const struct attention_job *j)
@@ -106,22 +131,18 @@ static void forward_body(void *argument, int64_t first, int64_t last)
     for (int64_t row = first; row < last; row++) {
         transpose(a->tk, a->d, j->k + row * a->tk * a->d, kt);
         for (int64_t i0 = 0; i0 < a->tq; i0 += BLOCK) {
-            int64_t count = kernel_min(BLOCK, a->tq - i0);
-            scores(j, row, i0, count, kt, s);
+            int64_t count = kernel_min(BLOCK, a->tq - i0), seen = visible(a, i0, count);
+            scores(j, row, i0, count, seen, kt, s);
             for (int64_t i = 0; i < count; i++) {
-                float *p = s + i * a->tk, m = -INFINITY;
-                for (int64_t e = 0; e < a->tk; e++)
-                    m = p[e] > m ? p[e] : m;
-                exp_row(a->tk, p, m == -INFINITY ? 0.0f : m);
-                double sum = kernel_sum_row(a->tk, p);
-                float scale = (float)(1.0 / sum);
-                for (int64_t e = 0; e < a->tk; e++)
-                    p[e] *= scale;
+                float *p = s + i * a->tk, m = kernel_max_row(seen, p, -INFINITY);
+                exp_row(seen, p, m == -INFINITY ? 0.0f : m);
+                double sum = kernel_sum_row(seen, p);
+                scale_row(seen, p, (float)(1.0 / sum));
                 if (j->lse)
                     j->lse[row * a->tq + i0 + i] = m + (float)log(sum);
             }
             if (j->out)
-                product(count, a->dv, a->tk, s, a->tk, 1, j->v + row * a->tk * a->dv, a->dv,
+                product(count, a->dv, seen, s, a->tk, 1, j->v + row * a->tk * a->dv, a->dv,
                         j->out + (row * a->tq + i0) * a->dv, a->dv, 1.0f, false);
         }
     }
@@ -148,27 +169,27 @@ static void backward_block(const struct attention_job *j, int64_t row, int64_t i
 {
     const struct kernel_attention *a = j->a;
     int64_t count = kernel_min(BLOCK, a->tq - i0), at = row * a->tq + i0;
-    scores(j, row, i0, count, kt, p);
+    int64_t seen = visible(a, i0, count);
+    scores(j, row, i0, count, seen, kt, p);
     for (int64_t i = 0; i < count; i++)
-        exp_row(a->tk, p + i * a->tk, j->lse_in[at + i]);
+        exp_row(seen, p + i * a->tk, j->lse_in[at + i]);
     if (j->dv)
-        product(a->tk, a->dv, count, p, 1, a->tk, j->d_o + at * a->dv, a->dv,
-                j->dv + row * a->tk * a->dv, a->dv, 1.0f, i0 > 0);
+        product(seen, a->dv, count, p, 1, a->tk, j->d_o + at * a->dv, a->dv,
+                j->dv + row * a->tk * a->dv, a->dv, 1.0f, true);
     if (!j->dq && !j->dk)
         return;
-    product(count, a->tk, a->dv, j->d_o + at * a->dv, a->dv, 1, vt, a->tk, ds, a->tk, 1.0f, false);
+    product(count, seen, a->dv, j->d_o + at * a->dv, a->dv, 1, vt, a->tk, ds, a->tk, 1.0f, false);
     for (int64_t i = 0; i < count; i++) {
         float dot =
             (float)kernel_dot_row(a->dv, j->d_o + (at + i) * a->dv, j->o + (at + i) * a->dv);
-        for (int64_t e = 0; e < a->tk; e++)
-            ds[i * a->tk + e] = p[i * a->tk + e] * (ds[i * a->tk + e] - dot);
+        slope_row(seen, p + i * a->tk, ds + i * a->tk, dot);
     }
     if (j->dq)
-        product(count, a->d, a->tk, ds, a->tk, 1, j->k + row * a->tk * a->d, a->d,
-                j->dq + at * a->d, a->d, a->scale, false);
+        product(count, a->d, seen, ds, a->tk, 1, j->k + row * a->tk * a->d, a->d, j->dq + at * a->d,
+                a->d, a->scale, false);
     if (j->dk)
-        product(a->tk, a->d, count, ds, 1, a->tk, j->q + at * a->d, a->d,
-                j->dk + row * a->tk * a->d, a->d, a->scale, i0 > 0);
+        product(seen, a->d, count, ds, 1, a->tk, j->q + at * a->d, a->d, j->dk + row * a->tk * a->d,
+                a->d, a->scale, true);
 }
 
 static void backward_body(void *argument, int64_t first, int64_t last)
@@ -179,6 +200,10 @@ static void backward_body(void *argument, int64_t first, int64_t last)
     for (int64_t row = first; row < last; row++) {
         transpose(a->tk, a->d, j->k + row * a->tk * a->d, kt);
         transpose(a->tk, a->dv, j->v + row * a->tk * a->dv, vt);
+        if (j->dv)
+            memset(j->dv + row * a->tk * a->dv, 0, (size_t)(a->tk * a->dv) * sizeof(float));
+        if (j->dk)
+            memset(j->dk + row * a->tk * a->d, 0, (size_t)(a->tk * a->d) * sizeof(float));
         for (int64_t i0 = 0; i0 < a->tq; i0 += BLOCK)
             backward_block(j, row, i0, kt, vt, p, p + BLOCK * a->tk);
     }

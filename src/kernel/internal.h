@@ -19,6 +19,13 @@
 #define KERNEL_CLONES
 #endif
 
+/* Allows a multiply and an add to become one instruction in this function. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define KERNEL_CONTRACT __attribute__((optimize("fp-contract=fast")))
+#else
+#define KERNEL_CONTRACT
+#endif
+
 #define KERNEL_GRAIN 16384 /* elements worth a thread */
 
 struct kernel_range {

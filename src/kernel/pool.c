@@ -71,60 +71,75 @@ static int64_t winner_index(const struct kernel_pool *p, int64_t o, uint8_t winn
 
 #define LANES 16 /* at most */
 
-/* The same for LANES channels side by side. */
-static inline __attribute__((always_inline)) void
-window_max_lanes(const struct kernel_pool *p, const float *restrict x, int64_t o, const int L,
-                 float *restrict y, uint8_t *restrict winner)
-{
-    int64_t at[3], first[3], last[3];
-    float m[LANES];
-    int32_t best[LANES];
-    bool is_first = true;
-    locate(p, o, at);
-    for (int d = 0; d < 3; d++) {
-        at[d] = at[d] * p->stride[d] - p->pad[d];
-        clip(p, d, at[d], &first[d], &last[d]);
+/* Loops over every output of a plane; `body` sees its number o, the corner of its window (at) and
+ * what of the window is inside (first .. last). Macros, because vector types are only translated
+ * for the instruction set of the function they are written in. */
+#define FOR_OUTPUTS(p, body)                                                                       \
+    {                                                                                              \
+        int64_t at[3], first[3], last[3], o = 0;                                                   \
+        for (int64_t z = 0; z < (p)->out[0]; z++) {                                                \
+            at[0] = z * (p)->stride[0] - (p)->pad[0];                                              \
+            clip((p), 0, at[0], &first[0], &last[0]);                                              \
+            for (int64_t h = 0; h < (p)->out[1]; h++) {                                            \
+                at[1] = h * (p)->stride[1] - (p)->pad[1];                                          \
+                clip((p), 1, at[1], &first[1], &last[1]);                                          \
+                for (int64_t w = 0; w < (p)->out[2]; w++, o++) {                                   \
+                    at[2] = w * (p)->stride[2] - (p)->pad[2];                                      \
+                    clip((p), 2, at[2], &first[2], &last[2]);                                      \
+                    body                                                                           \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
     }
-    for (int l = 0; l < L; l++) {
-        m[l] = -INFINITY;
-        best[l] = KERNEL_POOL_WINDOW;
-    }
-    for (int64_t a = first[0]; a < last[0]; a++)
-        for (int64_t b = first[1]; b < last[1]; b++) {
-            int64_t row = (at[0] + a * p->dilation[0]) * p->in[1] + at[1] + b * p->dilation[1];
-            for (int64_t c = first[2]; c < last[2]; c++) {
-                const float *v = x + (row * p->in[2] + at[2] + c * p->dilation[2]) * L;
-                int32_t k = (int32_t)((a * p->k[1] + b) * p->k[2] + c);
-                for (int l = 0; l < L; l++) {
-                    bool is_more = (v[l] > m[l]) | (v[l] != v[l]) | is_first;
-                    m[l] = is_more ? v[l] : m[l];
-                    best[l] = is_more ? k : best[l];
-                }
-                is_first = false;
-            }
-        }
-    for (int l = 0; l < L; l++) {
-        if (y)
-            y[l] = m[l];
-        if (winner)
-            winner[l] = (uint8_t)best[l];
-    }
-}
 
-KERNEL_CLONES static void max_lanes_body(void *argument, int64_t first, int64_t last)
+/* Loops over a window; `body` sees k, the place in it, and i, the place in the plane. */
+#define FOR_WINDOW(p, body)                                                                        \
+    for (int64_t a = first[0]; a < last[0]; a++)                                                   \
+        for (int64_t b = first[1]; b < last[1]; b++) {                                             \
+            int64_t row = (at[0] + a * (p)->dilation[0]) * (p)->in[1] + at[1];                     \
+            row = (row + b * (p)->dilation[1]) * (p)->in[2] + at[2];                               \
+            for (int64_t c = first[2]; c < last[2]; c++) {                                         \
+                const int32_t k = (int32_t)((a * (p)->k[1] + b) * (p)->k[2] + c);                  \
+                const int64_t i = row + c * (p)->dilation[2];                                      \
+                body                                                                               \
+            }                                                                                      \
+        }
+
+/* The number of lanes stays a variable: loops over a constant 16 are unrolled before the compiler
+ * looks for vectors. */
+KERNEL_CLONES static void max_lanes(void *argument, int64_t from, int64_t to)
 {
     const struct pool_job *j = argument;
-    const int64_t L = j->p->lanes;
-    for (int64_t plane = first; plane < last; plane++)
-        for (int64_t o = 0; o < j->out_size; o++) {
-            int64_t at = (plane * j->out_size + o) * L;
-            float *y = j->y ? j->y + at : NULL;
-            uint8_t *winner = j->winner ? j->winner + at : NULL;
-            if (L == 16)
-                window_max_lanes(j->p, j->x + plane * j->in_size * 16, o, 16, y, winner);
-            else
-                window_max_lanes(j->p, j->x + plane * j->in_size * 8, o, 8, y, winner);
-        }
+    const struct kernel_pool *p = j->p;
+    const int64_t L = p->lanes;
+    float m[LANES];
+    int32_t best[LANES];
+    for (int64_t plane = from; plane < to; plane++) {
+        const float *x = j->x + plane * j->in_size * L;
+        FOR_OUTPUTS(p, {
+            bool is_empty = first[0] >= last[0] || first[1] >= last[1] || first[2] >= last[2];
+            int64_t start = (first[0] * p->k[1] + first[1]) * p->k[2] + first[2];
+            int64_t out = (plane * j->out_size + o) * L;
+            for (int64_t l = 0; l < L; l++) {
+                m[l] = -INFINITY;
+                best[l] = (int32_t)(is_empty ? KERNEL_POOL_WINDOW : start);
+            }
+            FOR_WINDOW(p, {
+                const float *v = x + i * L;
+                for (int64_t l = 0; l < L; l++) {
+                    const float old = m[l];
+                    const float new = v[l];
+                    bool is_more = new > old || new != new;
+                    m[l] = is_more ? new : old;
+                    best[l] = is_more ? k : best[l];
+                }
+            })
+            if (j->y)
+                memcpy(j->y + out, m, (size_t)L * sizeof *m);
+            for (int64_t l = 0; j->winner && l < L; l++)
+                j->winner[out + l] = (uint8_t)best[l];
+        })
+    }
 }
 
 static void max_body(void *argument, int64_t first, int64_t last)
@@ -156,49 +171,31 @@ void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p
     job.y = y;
     job.winner = winner;
     kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes),
-                    p->lanes > 1 ? max_lanes_body : max_body, &job);
+                    p->lanes > 1 ? max_lanes : max_body, &job);
 }
 
-/* dx += dy at every place of the window that won; L lanes. */
-static inline __attribute__((always_inline)) void
-window_give_lanes(const struct kernel_pool *p, const float *restrict dy,
-                  const uint8_t *restrict winner, int64_t o, const int L, float *restrict dx)
-{
-    int64_t at[3], first[3], last[3];
-    int32_t won[LANES];
-    locate(p, o, at);
-    for (int d = 0; d < 3; d++) {
-        at[d] = at[d] * p->stride[d] - p->pad[d];
-        clip(p, d, at[d], &first[d], &last[d]);
-    }
-    for (int l = 0; l < L; l++)
-        won[l] = winner[l];
-    for (int64_t a = first[0]; a < last[0]; a++)
-        for (int64_t b = first[1]; b < last[1]; b++) {
-            int64_t row = (at[0] + a * p->dilation[0]) * p->in[1] + at[1] + b * p->dilation[1];
-            for (int64_t c = first[2]; c < last[2]; c++) {
-                float *to = dx + (row * p->in[2] + at[2] + c * p->dilation[2]) * L;
-                int32_t k = (int32_t)((a * p->k[1] + b) * p->k[2] + c);
-                for (int l = 0; l < L; l++)
-                    to[l] += won[l] == k ? dy[l] : 0.0f;
-            }
-        }
-}
-
-KERNEL_CLONES static void max_grad_lanes_body(void *argument, int64_t first, int64_t last)
+/* dx += dy at every place of the window that won. */
+KERNEL_CLONES static void give_lanes(void *argument, int64_t from, int64_t to)
 {
     const struct pool_job *j = argument;
-    const int64_t L = j->p->lanes;
-    for (int64_t plane = first; plane < last; plane++) {
+    const struct kernel_pool *p = j->p;
+    const int64_t L = p->lanes;
+    int32_t won[LANES];
+    float dy[LANES];
+    for (int64_t plane = from; plane < to; plane++) {
         float *dx = j->y + plane * j->in_size * L;
         memset(dx, 0, (size_t)(j->in_size * L) * sizeof *dx);
-        for (int64_t o = 0; o < j->out_size; o++) {
-            int64_t at = (plane * j->out_size + o) * L;
-            if (L == 16)
-                window_give_lanes(j->p, j->x + at, j->winner_in + at, o, 16, dx);
-            else
-                window_give_lanes(j->p, j->x + at, j->winner_in + at, o, 8, dx);
-        }
+        FOR_OUTPUTS(p, {
+            int64_t out = (plane * j->out_size + o) * L;
+            for (int64_t l = 0; l < L; l++)
+                won[l] = j->winner_in[out + l];
+            memcpy(dy, j->x + out, (size_t)L * sizeof *dy);
+            FOR_WINDOW(p, {
+                float *t = dx + i * L;
+                for (int64_t l = 0; l < L; l++)
+                    t[l] += won[l] == k ? dy[l] : 0.0f;
+            })
+        })
     }
 }
 
@@ -224,7 +221,7 @@ void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_po
     job.winner_in = winner;
     job.y = dx;
     kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes),
-                    p->lanes > 1 ? max_grad_lanes_body : max_grad_body, &job);
+                    p->lanes > 1 ? give_lanes : max_grad_body, &job);
 }
 
 static void index_body(void *argument, int64_t first, int64_t last)

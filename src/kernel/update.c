@@ -78,16 +78,23 @@ UPDATE(adam_amsgrad, {
 })
 UPDATE(rmsprop, {
     s0[i] = k[2] * s0[i] + k[3] * (g * g);
-    float v = s0[i];
-    float *q = flags & KERNEL_UPDATE_MOMENTUM ? s2 : s1;
-    if (flags & KERNEL_UPDATE_CENTERED) {
-        q[i] = k[2] * q[i] + k[3] * g;
-        v = v - q[i] * q[i];
-    }
-    float d = g / (sqrtf(v) + k[4]);
-    if (flags & KERNEL_UPDATE_MOMENTUM)
-        d = s1[i] = k[5] * s1[i] + d;
-    w[i] -= k[0] * d;
+    w[i] -= k[0] * (g / (sqrtf(s0[i]) + k[4]));
+})
+UPDATE(rmsprop_momentum, {
+    s0[i] = k[2] * s0[i] + k[3] * (g * g);
+    s1[i] = k[5] * s1[i] + g / (sqrtf(s0[i]) + k[4]);
+    w[i] -= k[0] * s1[i];
+})
+UPDATE(rmsprop_centered, {
+    s0[i] = k[2] * s0[i] + k[3] * (g * g);
+    s1[i] = k[2] * s1[i] + k[3] * g;
+    w[i] -= k[0] * (g / (sqrtf(s0[i] - s1[i] * s1[i]) + k[4]));
+})
+UPDATE(rmsprop_both, {
+    s0[i] = k[2] * s0[i] + k[3] * (g * g);
+    s2[i] = k[2] * s2[i] + k[3] * g;
+    s1[i] = k[5] * s1[i] + g / (sqrtf(s0[i] - s2[i] * s2[i]) + k[4]);
+    w[i] -= k[0] * s1[i];
 })
 UPDATE(adagrad, {
     s0[i] += g * g;
@@ -119,7 +126,7 @@ UPDATE(radam, {
     w[i] -= k[0] * d;
 })
 
-static void lars(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void lars(void *argument, int64_t first, int64_t last)
 {
     const struct update_job *j = argument;
     for (int64_t i = first; i < last; i++) {
@@ -132,7 +139,7 @@ static void lars(void *argument, int64_t first, int64_t last)
     }
 }
 
-static void lamb(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void lamb(void *argument, int64_t first, int64_t last)
 {
     const struct update_job *j = argument;
     const float *k = j->k;
@@ -144,7 +151,7 @@ static void lamb(void *argument, int64_t first, int64_t last)
     }
 }
 
-static void lamb_apply(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void lamb_apply(void *argument, int64_t first, int64_t last)
 {
     const struct update_job *j = argument;
     for (int64_t i = first; i < last; i++)
@@ -217,6 +224,13 @@ void kernel_update_run(const struct kernel_context *c, enum kernel_update f, uns
         run_lamb(c, &job);
     else if (f == KERNEL_UPDATE_SGD && (flags & KERNEL_UPDATE_MOMENTUM))
         kernel_parallel(c, n, KERNEL_GRAIN, sgd_momentum, &job);
+    else if (f == KERNEL_UPDATE_RMSPROP)
+        kernel_parallel(c, n, KERNEL_GRAIN,
+                        flags & KERNEL_UPDATE_CENTERED
+                            ? (flags & KERNEL_UPDATE_MOMENTUM ? rmsprop_both : rmsprop_centered)
+                        : flags & KERNEL_UPDATE_MOMENTUM ? rmsprop_momentum
+                                                         : rmsprop,
+                        &job);
     else if (f == KERNEL_UPDATE_ADAM && (flags & KERNEL_UPDATE_AMSGRAD))
         kernel_parallel(c, n, KERNEL_GRAIN, adam_amsgrad, &job);
     else
