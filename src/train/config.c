@@ -166,6 +166,10 @@ static void relay_model(void *context, const struct ebb_doc_node *where, const c
                         const char *message)
 {
     struct relay *relay = context;
+    char place[128]; /* nn says it as well */
+    int n = snprintf(place, sizeof place, "model.%s: ", key);
+    if (n > 0 && (size_t)n < sizeof place && strncmp(message, place, (size_t)n) == 0)
+        message += n;
     train_complain(relay->checker, where, key, "%s", message);
 }
 

@@ -5,10 +5,39 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "base/rng.h"
 #include "train/ports.h"
 #include "train/trial.h"
 
 /* ---- inputs and results of one run ---------------------------------------------------------- */
+
+/* Random content of a port: element e is word e % 4 of block e / 4. */
+static void make_port(const struct train_pass *p, const struct nn_port *port, int64_t classes,
+                      uint32_t which, void *bytes, uint64_t count)
+{
+    uint64_t seed = p->trial->config.seed;
+    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, word[4] = {0};
+    bool is_float = port->view.dtype == TENSOR_F32;
+    uint64_t n = count / (is_float ? sizeof(float) : sizeof(int64_t));
+    for (uint64_t i = 0; i < n; i++) {
+        if (i % 4 == 0)
+            ebb_philox(key,
+                       (uint32_t[4]){(uint32_t)(i / 4), (uint32_t)p->number,
+                                     (uint32_t)(p->number >> 32), which},
+                       word);
+        if (is_float)
+            ((float *)bytes)[i] = (float)(word[i % 4] >> 8) * 0x1p-24f;
+        else
+            ((int64_t *)bytes)[i] =
+                port->kind == NN_MASK ? 1 : (int64_t)(word[i % 4] % (uint64_t)classes);
+    }
+}
+
+static int64_t token_range(const struct train_trial *t, const struct nn_port *port)
+{
+    int64_t n = strcmp(port->name, "segments") == 0 ? 2 : nn_config_int(&t->net, "vocabulary", 0);
+    return n > 0 ? n : 2;
+}
 
 static void fill_port(struct train_pass *p, const struct nn_port *port, int field, void *bytes,
                       uint64_t count)
@@ -29,12 +58,20 @@ static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_
     const struct train_step *st = p->step;
     for (size_t i = 0; i < st->input_count; i++)
         if (st->input_ids[i] == tensor) {
-            fill_port(p, &st->inputs[i], p->trial->input_fields[i], bytes, count);
+            const struct nn_port *port = &st->inputs[i];
+            if (p->trial->options.makes_data && !port->is_generated && port->kind != NN_STATE)
+                make_port(p, port, token_range(p->trial, port), (uint32_t)i, bytes, count);
+            else
+                fill_port(p, port, p->trial->input_fields[i], bytes, count);
             return EBB_OK;
         }
     for (size_t i = 0; i < st->target_count; i++)
         if (st->target_ids[i] == tensor) {
-            fill_port(p, &st->targets[i], p->trial->target_fields[i], bytes, count);
+            if (p->trial->options.makes_data && !st->targets[i].is_generated)
+                make_port(p, &st->targets[i], st->target_classes[i], NN_PORTS + (uint32_t)i, bytes,
+                          count);
+            else
+                fill_port(p, &st->targets[i], p->trial->target_fields[i], bytes, count);
             return EBB_OK;
         }
     if (tensor == st->scalars_id && count == sizeof p->scalars)

@@ -145,6 +145,8 @@ static tensor_id target(struct build *x, size_t i)
     *port = x->outputs[i].target;
     if (!port->name)
         port->name = "target";
+    const struct tensor_view *answer = tensor_view_of(x->s, x->outputs[i].id);
+    st->target_classes[st->target_count] = answer && answer->rank > 1 ? answer->dims[1] : 1;
     x->targets[st->target_count++] = port_leaf(x, port);
     return x->targets[st->target_count - 1];
 }

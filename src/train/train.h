@@ -101,6 +101,7 @@ struct train_trial; /* one owner thread */
 struct train_options {
     bool is_dry;      /* no memory, no kernels, no data files: programs and their reports only */
     bool is_online;   /* policies decide while running (tests) */
+    bool makes_data;  /* random inputs and targets instead of the section `data` (tests) */
     int workers;      /* loader threads; -1 = default */
     bool any_threads; /* resume with another number of threads all the same */
 };

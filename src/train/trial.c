@@ -30,7 +30,7 @@ static void adapt(struct train_trial *t)
 static enum ebb_status open_data(struct train_trial *t, struct ebb_error *err)
 {
     struct data_env env = {.directory = t->config.directory, .seed = t->config.seed};
-    if (!t->config.data)
+    if (!t->config.data || t->options.makes_data)
         return EBB_OK;
     struct ebb_error why = {0};
     enum ebb_status status = data_open(t->config.data, &env, NULL, NULL, &t->set, &why);
@@ -120,7 +120,7 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
     bool wants = train_ports_want_data(&t->main);
     if (wants && t->set)
         EBB_TRY(train_ports_match(&t->main, t->info, t->input_fields, t->target_fields, err));
-    else if (wants && !t->options.is_dry)
+    else if (wants && !t->options.is_dry && !t->options.makes_data)
         return ebb_fail(err, EBB_EINPUT, "model %s needs data: the section 'data' is missing",
                         t->net.model->name);
     else if (!wants && t->set)
