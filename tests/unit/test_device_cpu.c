@@ -1,0 +1,172 @@
+/* The machine itself as a device: bytes go where they are sent, streams keep their order, events
+ * tell the truth, mistakes are refused. */
+#include "test.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "device/device.h"
+
+#define SLAB (1u << 22)
+
+static struct device *make(uint64_t host, uint64_t file, struct ebb_error *err)
+{
+    struct device *d;
+    CHECK_OK(device_cpu.create(&d, NULL, err), err);
+    CHECK_OK(device_cpu.reserve(d, DEVICE_T0, SLAB, err), err);
+    if (host)
+        CHECK_OK(device_cpu.reserve(d, DEVICE_HOST, host, err), err);
+    if (file)
+        CHECK_OK(device_cpu.reserve(d, DEVICE_FILE, file, err), err);
+    return d;
+}
+
+static void send_and_wait(struct device *d, enum device_stream stream, enum device_tier to,
+                          uint64_t to_offset, enum device_tier from, uint64_t from_offset,
+                          uint64_t bytes)
+{
+    struct ebb_error err;
+    device_event event;
+    CHECK_OK(device_cpu.copy(d, stream, to, to_offset, from, from_offset, bytes, &err), &err);
+    CHECK_OK(device_cpu.record(d, stream, &event, &err), &err);
+    CHECK_OK(device_cpu.event_wait(d, event, &err), &err);
+    CHECK(device_cpu.event_done(d, event));
+}
+
+TEST(memory__is_zero_at_first)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct device *d = make(0, 0, &err);
+    const unsigned char *at = device_cpu.address(d, 0);
+    CHECK(at == (unsigned char *)device_cpu.address(d, 256) - 256);
+    for (size_t i = 0; i < SLAB; i += 997)
+        CHECK_EQ(at[i], 0);
+    device_cpu.destroy(d);
+}
+
+/* Many pieces of odd sizes at odd places, out and back in another order: neighbours in the same
+ * block of the file must not suffer. */
+TEST(pieces__come_back_as_they_left)
+{
+    TEST_UNUSED;
+    enum { PIECES = 64 };
+    struct ebb_error err;
+    for (int tier = DEVICE_HOST; tier <= DEVICE_FILE; tier++) {
+        struct device *d = make(SLAB, SLAB, &err);
+        unsigned char *at = device_cpu.address(d, 0);
+        uint64_t random = 42, from[PIECES], to[PIECES], bytes[PIECES], end = 0;
+        for (int i = 0; i < PIECES; i++) {
+            bytes[i] = 256 * (1 + ebb_splitmix64(&random) % (i % 8 == 0 ? 1000 : 20));
+            from[i] = 256 * (ebb_splitmix64(&random) % ((SLAB - bytes[i]) / 256));
+            to[i] = end;
+            end += bytes[i];
+            for (uint64_t k = 0; k < bytes[i]; k++)
+                at[from[i] + k] = (unsigned char)(k * 7 + (uint64_t)i);
+            send_and_wait(d, DEVICE_OUT, (enum device_tier)tier, to[i], DEVICE_T0, from[i],
+                          bytes[i]);
+            memset(at + from[i], 0, bytes[i]);
+        }
+        for (int i = PIECES; i-- > 0;) {
+            send_and_wait(d, DEVICE_IN, DEVICE_T0, 0, (enum device_tier)tier, to[i], bytes[i]);
+            for (uint64_t k = 0; k < bytes[i]; k++)
+                CHECK_EQ(at[k], (unsigned char)(k * 7 + (uint64_t)i));
+        }
+        device_cpu.destroy(d);
+    }
+}
+
+/* Out, then in behind it, nobody waiting in between; more work than the queues hold. */
+TEST(streams__wait_for_each_other)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    for (int tier = DEVICE_HOST; tier <= DEVICE_FILE; tier++) {
+        struct device *d = make(SLAB, SLAB, &err);
+        unsigned char *at = device_cpu.address(d, 0);
+        memset(at, 1, 4096);
+        for (int i = 0; i < 600; i++) { /* 4096 bytes walk through the slab by way of the tier */
+            uint64_t here = 4096u * (unsigned)(i % 1000), there = here + 4096;
+            device_event out, in;
+            CHECK_OK(device_cpu.copy(d, DEVICE_OUT, (enum device_tier)tier, there, DEVICE_T0, here,
+                                     4096, &err),
+                     &err);
+            CHECK_OK(device_cpu.record(d, DEVICE_OUT, &out, &err), &err);
+            CHECK_OK(device_cpu.stream_wait(d, DEVICE_IN, out, &err), &err);
+            CHECK_OK(device_cpu.copy(d, DEVICE_IN, DEVICE_T0, there, (enum device_tier)tier, there,
+                                     4096, &err),
+                     &err);
+            CHECK_OK(device_cpu.record(d, DEVICE_IN, &in, &err), &err);
+            CHECK_OK(device_cpu.stream_wait(d, DEVICE_OUT, in, &err), &err);
+        }
+        CHECK_OK(device_cpu.sync(d, &err), &err);
+        for (int k = 0; k < 4096; k++)
+            CHECK_EQ(at[4096 * 600 + k], 1);
+        device_cpu.destroy(d);
+    }
+}
+
+static enum ebb_status add_one(void *argument, struct ebb_error *err)
+{
+    (void)err;
+    ++*(int *)argument;
+    return EBB_OK;
+}
+
+static enum ebb_status fail_it(void *argument, struct ebb_error *err)
+{
+    (void)argument;
+    return ebb_fail(err, EBB_EDEVICE, "on purpose");
+}
+
+TEST(launches__run_at_once_and_pass_failures_on)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct device *d = make(0, 0, &err);
+    int count = 0;
+    CHECK_OK(device_cpu.launch(d, add_one, &count, 5, &err), &err);
+    CHECK_OK(device_cpu.launch(d, NULL, NULL, 5, &err), &err);
+    CHECK_EQ(count, 1);
+    CHECK_EQ(device_cpu.launch(d, fail_it, NULL, 5, &err), EBB_EDEVICE);
+    uint64_t now = device_cpu.now_ns(d, DEVICE_COMPUTE);
+    CHECK(device_cpu.now_ns(d, DEVICE_COMPUTE) >= now);
+    device_cpu.destroy(d);
+}
+
+TEST(moves__may_overlap)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct device *d = make(0, 0, &err);
+    unsigned char *at = device_cpu.address(d, 0);
+    for (int i = 0; i < 1024; i++)
+        at[512 + i] = (unsigned char)i;
+    CHECK_OK(device_cpu.copy(d, DEVICE_COMPUTE, DEVICE_T0, 256, DEVICE_T0, 512, 1024, &err), &err);
+    for (int i = 0; i < 1024; i++)
+        CHECK_EQ(at[256 + i], (unsigned char)i);
+    device_cpu.destroy(d);
+}
+
+TEST(mistakes__are_refused)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct device *d = make(4096, 0, &err);
+    CHECK_EQ(device_cpu.copy(d, DEVICE_OUT, DEVICE_HOST, 4096 - 256, DEVICE_T0, 0, 512, &err),
+             EBB_EDEVICE);
+    CHECK_EQ(device_cpu.copy(d, DEVICE_OUT, DEVICE_FILE, 0, DEVICE_T0, 0, 256, &err), EBB_EDEVICE);
+    CHECK_EQ(device_cpu.copy(d, DEVICE_IN, DEVICE_T0, UINT64_MAX - 255, DEVICE_HOST, 0, 256, &err),
+             EBB_EDEVICE);
+    CHECK_EQ(device_cpu.reserve(d, DEVICE_HOST, 4096, &err), EBB_EINTERNAL);
+    device_cpu.destroy(d);
+    struct device_config nowhere = {.file_path = "/no/such/folder"};
+    CHECK_OK(device_cpu.create(&d, &nowhere, &err), &err);
+    CHECK_EQ(device_cpu.reserve(d, DEVICE_FILE, 4096, &err), EBB_EIO);
+    CHECK(strstr(err.message, "/no/such/folder") != NULL);
+    device_cpu.destroy(d);
+}
+
+TEST_MAIN(RUN(memory__is_zero_at_first), RUN(pieces__come_back_as_they_left),
+          RUN(streams__wait_for_each_other), RUN(launches__run_at_once_and_pass_failures_on),
+          RUN(moves__may_overlap), RUN(mistakes__are_refused))
