@@ -141,7 +141,8 @@ static int list_add(struct parse *p, const struct cli_option *o, const char *sho
     struct cli_list *list = o->target;
     size_t index = (size_t)(o - p->spec->options);
     size_t old = p->is_seen[index] ? list->count : 0, more = 1;
-    for (const char *c = value; *c != '\0'; c++)
+    bool is_split = o->kind == CLI_LIST;
+    for (const char *c = value; is_split && *c != '\0'; c++)
         more += *c == ',';
 
     char *copy = ebb_strdup(value);
@@ -154,7 +155,7 @@ static int list_add(struct parse *p, const struct cli_option *o, const char *sho
         items[i] = list->items[i];
     size_t count = old;
     for (char *item = copy; item != NULL;) {
-        char *comma = strchr(item, ',');
+        char *comma = is_split ? strchr(item, ',') : NULL;
         if (comma != NULL)
             *comma = '\0';
         if (*item == '\0')
@@ -192,6 +193,7 @@ static int option_set(struct parse *p, const struct cli_option *o, const char *s
             code = usage_fail(p, "option %s: %s", shown, err.message);
         break;
     case CLI_LIST:
+    case CLI_TEXTS:
         code = list_add(p, o, shown, value);
         break;
     }

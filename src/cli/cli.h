@@ -26,6 +26,7 @@ enum cli_option_kind {
     CLI_DOUBLE, /* double *                                 */
     CLI_BYTES,  /* uint64_t *: "48MiB"                      */
     CLI_LIST,   /* struct cli_list *: comma separated, repeatable */
+    CLI_TEXTS,  /* struct cli_list *: repeatable, each value taken whole */
 };
 
 struct cli_list {

@@ -1,5 +1,4 @@
-/* cmd_experiment.c - ebb experiment: what is done with experiment files. Verbs that need a master
- * join the table below when they are there. */
+/* cmd_experiment.c - ebb experiment: the table of its verbs, and those that need no master. */
 #include "cli/cli.h"
 
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/train_file.h"
+#include "cli/cmd_experiment.h"
 #include "exp/exp.h"
 
 /* ---- validate ---------------------------------------------------------------------------- */
@@ -213,16 +213,48 @@ static const struct cli_command cmd_schema = {
     .run = run_schema,
 };
 
-static const struct cli_command *const verbs[] = {&cmd_validate, &cmd_schema};
+/* In the order of the help page. One row a line. */
+/* clang-format off */
+#define VERB(verb, text, function, hidden)                                                         \
+    {.name = "experiment " verb, .summary = text, .is_hidden = hidden, .run = function}
+static const struct cli_command others[] = {
+    VERB("create", "submit one and leave ('ebb run' stays)", cli_experiment_create, false),
+    VERB("list", "the newest experiments", cli_experiment_list, false),
+    VERB("describe", "everything about some of them", cli_experiment_describe, false),
+    VERB("list-trials", "its trials (lt)", cli_experiment_trials, false),
+    VERB("list-checkpoints", "its checkpoints, the best first (lc)", cli_experiment_checkpoints, false),
+    VERB("charts", "learning curves and parallel coordinates", cli_experiment_charts, false),
+    VERB("logs", "what its first or best trial wrote", cli_experiment_logs, false),
+    VERB("config", "the configuration it runs with", cli_experiment_config, false),
+    VERB("download-model-def", "the files it was made with", cli_experiment_model_def, false),
+    VERB("wait", "until it has ended", cli_experiment_wait, false),
+    VERB("pause", "checkpoint, and free the slots", cli_experiment_change, false),
+    VERB("activate", "go on", cli_experiment_change, false),
+    VERB("cancel", "end it in order", cli_experiment_change, false),
+    VERB("kill", "end it at once", cli_experiment_change, false),
+    VERB("archive", "hide it from lists", cli_experiment_change, false),
+    VERB("unarchive", "show it again", cli_experiment_change, false),
+    VERB("delete", "remove it with all its files", cli_experiment_delete, false),
+    VERB("gc", "remove checkpoints that are not to be kept", cli_experiment_change, false),
+    VERB("label", "add or remove a label", cli_experiment_label, false),
+    VERB("set", "change description, slots, weight, which checkpoints stay", cli_experiment_set, false),
+    VERB("lt", "short for list-trials", cli_experiment_trials, true),
+    VERB("lc", "short for list-checkpoints", cli_experiment_checkpoints, true),
+};
+/* clang-format on */
+#define OTHERS (sizeof others / sizeof others[0])
 
 static int run_experiment(int argc, char **argv)
 {
-    return cli_dispatch("experiment", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
+    const struct cli_command *verbs[2 + OTHERS] = {&cmd_validate, &cmd_schema};
+    for (size_t i = 0; i < OTHERS; i++)
+        verbs[2 + i] = &others[i];
+    return cli_dispatch("experiment", verbs, 2 + OTHERS, argc, argv);
 }
 
 extern const struct cli_command cli_cmd_experiment;
 const struct cli_command cli_cmd_experiment = {
     .name = "experiment",
-    .summary = "check experiment files",
+    .summary = "experiments: submit, watch, change, validate files",
     .run = run_experiment,
 };

@@ -10,6 +10,7 @@
 #include "base/heap.h"
 #include "base/str.h"
 
+extern const struct cli_command cli_cmd_checkpoint;
 extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
@@ -17,15 +18,19 @@ extern const struct cli_command cli_cmd_explain;
 extern const struct cli_command cli_cmd_model;
 extern const struct cli_command cli_cmd_plan;
 extern const struct cli_command cli_cmd_preview_search;
+extern const struct cli_command cli_cmd_run;
 extern const struct cli_command cli_cmd_sim;
+extern const struct cli_command cli_cmd_template;
 extern const struct cli_command cli_cmd_trace;
 extern const struct cli_command cli_cmd_train;
+extern const struct cli_command cli_cmd_trial;
 extern const struct cli_command cli_cmd_worker;
 
 /* In the order of the help page: what a newcomer needs first. One row a line, so that additions
  * merge. */
 /* clang-format off */
 static const struct cli_command *const commands[] = {
+    &cli_cmd_run,
     &cli_cmd_train,
     &cli_cmd_explain,
     &cli_cmd_model,
@@ -33,6 +38,9 @@ static const struct cli_command *const commands[] = {
     &cli_cmd_sim,
     &cli_cmd_plan,
     &cli_cmd_experiment,
+    &cli_cmd_trial,
+    &cli_cmd_checkpoint,
+    &cli_cmd_template,
     &cli_cmd_preview_search,
     &cli_cmd_doctor,
     &cli_cmd_dev,

@@ -1,0 +1,339 @@
+/* charts.c - see charts.h. Colours go from the best trial (dark) to the worst (light), so the eye
+ * finds what matters; the best has a name and a thick place in the legend. */
+#include "cli/charts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "cli/show.h"
+#include "plot/plot.h"
+
+#define CURVES_MAX 60
+#define AXES_MAX 12
+#define LINES_MAX 500
+
+/* ---- learning curves ---- */
+
+struct curves {
+    struct ebb_arena arena;
+    struct cli_answer experiment, sample;
+    struct plot_series *series;
+    size_t count;
+    char *title;
+};
+
+static void curves_fini(struct curves *c)
+{
+    cli_answer_fini(&c->experiment);
+    cli_answer_fini(&c->sample);
+    ebb_arena_fini(&c->arena);
+}
+
+static bool curve_of(struct curves *c, const struct ebb_doc_node *trial, struct plot_series *out)
+{
+    const struct ebb_doc_node *data = ebb_doc_get(trial, "data");
+    if (data == NULL || data->kind != EBB_DOC_LIST || data->count == 0)
+        return false;
+    double *x = ebb_arena_calloc(&c->arena, data->count, sizeof *x);
+    double *y = ebb_arena_calloc(&c->arena, data->count, sizeof *y);
+    if (x == NULL || y == NULL)
+        return false;
+    bool has_any = false;
+    for (size_t i = 0; i < data->count; i++) {
+        x[i] = ebb_doc_double(data->items[i], "batches", (double)i);
+        y[i] = cli_metric(ebb_doc_get(data->items[i], "value"));
+        if (!isfinite(y[i]))
+            y[i] = NAN;
+        has_any = has_any || isfinite(y[i]);
+    }
+    *out = (struct plot_series){
+        .style = data->count == 1 ? PLOT_POINTS : PLOT_LINE, .x = x, .y = y, .count = data->count};
+    return has_any;
+}
+
+/* Series of the trials, the best last so that it lies on top. */
+static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64_t id,
+                                   struct ebb_error *err)
+{
+    struct ebb_str target;
+    *c = (struct curves){0};
+    ebb_arena_init(&c->arena);
+    EBB_TRY(cli_ask(m, &c->experiment, err, "GET", NULL, "/experiments/%lld", (long long)id));
+    const char *metric = ebb_doc_string(c->experiment.root, "metric", "");
+    ebb_str_init(&target);
+    ebb_str_printf(&target, "/experiments/%lld/trials-sample?max_trials=%d&metric=", (long long)id,
+                   CURVES_MAX);
+    exp_http_escape(&target, metric);
+    enum ebb_status status = cli_ask(m, &c->sample, err, "GET", NULL, "%s", ebb_str_c(&target));
+    ebb_str_fini(&target);
+    EBB_TRY(status);
+    const struct ebb_doc_node *trials = ebb_doc_get(c->sample.root, "trials");
+    size_t n = trials != NULL && trials->kind == EBB_DOC_LIST ? trials->count : 0;
+    c->series = ebb_arena_calloc(&c->arena, n + 1, sizeof *c->series);
+    c->title =
+        ebb_arena_printf(&c->arena, "%s", ebb_doc_string(c->experiment.root, "description", ""));
+    if (c->series == NULL || c->title == NULL)
+        return ebb_no_memory(err, n * sizeof *c->series);
+    for (size_t i = n; i-- > 0;) { /* the answer has the best first */
+        struct plot_series s;
+        if (!curve_of(c, trials->items[i], &s))
+            continue;
+        if (i < 5) {
+            struct ebb_str name;
+            ebb_str_init(&name);
+            ebb_str_printf(&name, "%strial %lld", i == 0 ? "best: " : "",
+                           (long long)ebb_doc_int(trials->items[i], "trial_id", 0));
+            s.name = ebb_arena_strndup(&c->arena, ebb_str_c(&name), name.length);
+            ebb_str_fini(&name);
+        }
+        s.color = plot_scale_color(n > 1 ? 1 - (double)i / (double)(n - 1) : 1);
+        c->series[c->count++] = s;
+    }
+    return EBB_OK;
+}
+
+/* Losses over several orders of magnitude are read on a logarithmic axis. */
+static bool wants_log(const struct curves *c)
+{
+    double low = INFINITY, high = 0;
+    for (size_t s = 0; s < c->count; s++)
+        for (size_t i = 0; i < c->series[s].count; i++) {
+            double y = c->series[s].y[i];
+            if (isnan(y))
+                continue;
+            if (y <= 0)
+                return false;
+            low = y < low ? y : low;
+            high = y > high ? y : high;
+        }
+    return high > 20 * low;
+}
+
+static struct plot_panel curves_panel(const struct curves *c)
+{
+    return (struct plot_panel){
+        .x_label = "batches",
+        .y_label = ebb_doc_string(c->experiment.root, "metric", ""),
+        .series = c->series,
+        .series_count = c->count,
+        .log_y = wants_log(c),
+    };
+}
+
+enum ebb_status cli_charts_terminal(struct cli_master *m, int64_t id, int columns, int rows,
+                                    struct ebb_str *out, struct ebb_error *err)
+{
+    struct curves c;
+    enum ebb_status status = curves_load(&c, m, id, err);
+    if (status == EBB_OK && c.count > 0) {
+        /* Text has no shades: the best few are enough. */
+        size_t skip = c.count > 5 ? c.count - 5 : 0;
+        struct plot_panel panel = curves_panel(&c);
+        panel.series += skip;
+        panel.series_count -= skip;
+        struct plot_chart chart = {.title = "learning curves", .panels = &panel, .panel_count = 1};
+        status = plot_terminal(&chart, columns, rows, out, err);
+    }
+    curves_fini(&c);
+    return status;
+}
+
+/* ---- parallel coordinates ---- */
+
+struct lines {
+    struct ebb_arena arena;
+    struct cli_answer trials;
+    struct plot_axis axes[AXES_MAX];
+    size_t axis_count;
+    double *values; /* line by line */
+    size_t line_count;
+};
+
+static const struct ebb_doc_node *value_of(const struct ebb_doc_node *trial, const char *name)
+{
+    return ebb_doc_get(ebb_doc_get(trial, "hparams"), name);
+}
+
+static bool is_number(const struct ebb_doc_node *node)
+{
+    return node != NULL && (node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE);
+}
+
+/* Text of a value that is no number; owned by the arena. */
+static const char *text_of(struct ebb_arena *arena, const struct ebb_doc_node *node)
+{
+    struct ebb_str text;
+    ebb_str_init(&text);
+    if (node != NULL)
+        cli_show_value(&text, node);
+    const char *kept = ebb_arena_strndup(arena, ebb_str_c(&text), text.length);
+    ebb_str_fini(&text);
+    return kept != NULL ? kept : "";
+}
+
+/* Place of a category, in order of appearance; new ones are added. */
+static double category(struct lines *l, struct plot_axis *axis, const char **names,
+                       const struct ebb_doc_node *node)
+{
+    const char *text = text_of(&l->arena, node);
+    size_t i = 0;
+    while (i < axis->category_count && strcmp(names[i], text) != 0)
+        i++;
+    if (i == axis->category_count && i < 64)
+        names[axis->category_count++] = text;
+    return (double)i;
+}
+
+/* An axis for one hyperparameter, if its values differ. Its column is filled. */
+static bool add_axis(struct lines *l, const struct ebb_doc_node *const *trials, size_t n,
+                     const char *name)
+{
+    struct plot_axis *axis = &l->axes[l->axis_count];
+    const char **names = ebb_arena_calloc(&l->arena, 64, sizeof *names);
+    bool all_numbers = true, differs = false;
+    double low = INFINITY, high = -INFINITY;
+    *axis = (struct plot_axis){.name = text_of(&l->arena, NULL)};
+    axis->name = ebb_arena_strndup(&l->arena, name, strlen(name));
+    for (size_t i = 0; i < n; i++)
+        all_numbers = all_numbers && is_number(value_of(trials[i], name));
+    for (size_t i = 0; i < n && names != NULL; i++) {
+        const struct ebb_doc_node *node = value_of(trials[i], name);
+        double v = all_numbers ? node->number : category(l, axis, names, node);
+        l->values[i * AXES_MAX + l->axis_count] = v;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+        differs = differs || v != l->values[l->axis_count];
+    }
+    axis->categories = all_numbers ? NULL : names;
+    axis->is_log = all_numbers && low > 0 && high > 30 * low;
+    l->axis_count += differs;
+    return differs;
+}
+
+static enum ebb_status lines_load(struct lines *l, struct cli_master *m, int64_t id,
+                                  const char *metric, struct ebb_error *err)
+{
+    *l = (struct lines){0};
+    ebb_arena_init(&l->arena);
+    EBB_TRY(cli_ask(m, &l->trials, err, "GET", NULL, "/experiments/%lld/trials", (long long)id));
+    const struct ebb_doc_node *list = ebb_doc_get(l->trials.root, "trials");
+    size_t n = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
+    const struct ebb_doc_node **kept = ebb_arena_calloc(&l->arena, n + 1, sizeof *kept);
+    l->values = ebb_arena_calloc(&l->arena, (n + 1) * AXES_MAX, sizeof *l->values);
+    if (kept == NULL || l->values == NULL)
+        return ebb_no_memory(err, n * sizeof *l->values);
+    for (size_t i = 0; i < n && l->line_count < LINES_MAX; i++)
+        if (isfinite(cli_metric(ebb_doc_get(list->items[i], "best_validation"))))
+            kept[l->line_count++] = list->items[i];
+    if (l->line_count < 2)
+        return EBB_OK;
+    const struct ebb_doc_node *first = ebb_doc_get(kept[0], "hparams");
+    for (size_t i = 0; first != NULL && i < first->count && l->axis_count < AXES_MAX - 1; i++)
+        add_axis(l, kept, l->line_count, first->keys[i]->text);
+    double low = INFINITY, high = 0;
+    for (size_t i = 0; i < l->line_count; i++) {
+        double v = cli_metric(ebb_doc_get(kept[i], "best_validation"));
+        l->values[i * AXES_MAX + l->axis_count] = v;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    l->axes[l->axis_count++] =
+        (struct plot_axis){.name = metric, .is_log = low > 0 && high > 30 * low};
+    return EBB_OK;
+}
+
+static void lines_fini(struct lines *l)
+{
+    cli_answer_fini(&l->trials);
+    ebb_arena_fini(&l->arena);
+}
+
+/* ---- files ---- */
+
+static enum ebb_status name_file(struct ebb_str *path, const char *dir, const char *name,
+                                 struct ebb_error *err)
+{
+    ebb_str_clear(path);
+    ebb_str_printf(path, "%s/%s", dir, name);
+    return ebb_str_status(path, err);
+}
+
+static enum ebb_status write_curves(struct cli_master *m, int64_t id, const char *dir,
+                                    struct ebb_str *written, struct ebb_error *err)
+{
+    static const char *const names[] = {"learning-curves.svg", "learning-curves.png"};
+    struct curves c;
+    struct ebb_str path;
+    char subtitle[96];
+    ebb_str_init(&path);
+    enum ebb_status status = curves_load(&c, m, id, err);
+    if (status == EBB_OK && c.count > 0) {
+        struct plot_panel panel = curves_panel(&c);
+        snprintf(subtitle, sizeof subtitle, "experiment %lld: validation of %zu trials%s",
+                 (long long)id, c.count, c.count == CURVES_MAX ? " (the best)" : "");
+        struct plot_chart chart = {
+            .title = c.title, .subtitle = subtitle, .panels = &panel, .panel_count = 1};
+        for (size_t i = 0; i < 2 && status == EBB_OK; i++) {
+            status = name_file(&path, dir, names[i], err);
+            if (status == EBB_OK)
+                status = plot_write(&chart, ebb_str_c(&path), err);
+            if (status == EBB_OK)
+                ebb_str_printf(written, "%s\n", ebb_str_c(&path));
+        }
+    }
+    ebb_str_fini(&path);
+    curves_fini(&c);
+    return status;
+}
+
+static enum ebb_status write_lines(struct cli_master *m, int64_t id, const char *dir,
+                                   struct ebb_str *written, struct ebb_error *err)
+{
+    static const char *const names[] = {"parallel-coordinates.svg", "parallel-coordinates.png"};
+    struct cli_answer e = {0};
+    struct lines l = {0};
+    struct ebb_str path;
+    char subtitle[96];
+    ebb_str_init(&path);
+    enum ebb_status status = cli_ask(m, &e, err, "GET", NULL, "/experiments/%lld", (long long)id);
+    if (status == EBB_OK)
+        status = lines_load(&l, m, id, ebb_doc_string(e.root, "metric", ""), err);
+    if (status == EBB_OK && l.line_count >= 2 && l.axis_count >= 2) {
+        snprintf(subtitle, sizeof subtitle, "experiment %lld: one line per trial, dark is best",
+                 (long long)id);
+        struct plot_parallel chart = {
+            .title = ebb_doc_string(e.root, "description", ""),
+            .subtitle = subtitle,
+            .axes = l.axes,
+            .axis_count = l.axis_count,
+            .values = l.values,
+            .stride = AXES_MAX,
+            .line_count = l.line_count,
+            .color_axis = l.axis_count - 1,
+            .is_low_best = ebb_doc_bool(e.root, "smaller_is_better", true),
+        };
+        for (size_t i = 0; i < 2 && status == EBB_OK; i++) {
+            status = name_file(&path, dir, names[i], err);
+            if (status == EBB_OK)
+                status = plot_parallel_write(&chart, ebb_str_c(&path), err);
+            if (status == EBB_OK)
+                ebb_str_printf(written, "%s\n", ebb_str_c(&path));
+        }
+    }
+    ebb_str_fini(&path);
+    lines_fini(&l);
+    cli_answer_fini(&e);
+    return status;
+}
+
+enum ebb_status cli_charts_write(struct cli_master *m, int64_t id, const char *dir,
+                                 struct ebb_str *written, struct ebb_error *err)
+{
+    EBB_TRY(ebb_file_mkdirs(dir, err));
+    EBB_TRY(write_curves(m, id, dir, written, err));
+    return write_lines(m, id, dir, written, err);
+}

@@ -1,0 +1,299 @@
+/* cmd_checkpoint.c - ebb checkpoint: checkpoints by UUID, or by trial and step. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/cmd_experiment.h"
+#include "cli/master.h"
+#include "cli/show.h"
+
+struct checkpoint_options {
+    struct cli_where where;
+    const char *uuid, *directory;
+    int64_t experiment, trial, step;
+    bool is_csv, is_sure;
+};
+
+/* ---- list ---- */
+
+static int list(struct cli_master *m, void *context)
+{
+    const struct checkpoint_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0};
+    enum ebb_status status = cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld/checkpoints",
+                                     (long long)o->experiment);
+    if (status == EBB_OK && o->where.is_json)
+        cli_print_body(&answer.response.body);
+    else if (status == EBB_OK)
+        cli_checkpoints_print(ebb_doc_get(answer.root, "checkpoints"), SIZE_MAX, o->is_csv);
+    cli_answer_fini(&answer);
+    return status == EBB_OK ? 0 : cli_report(&err);
+}
+
+static int run_list(int argc, char **argv)
+{
+    struct checkpoint_options o = {0};
+    const struct cli_option options[] = {
+        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb checkpoint list EXPERIMENT [OPTION...]",
+        .description = "Checkpoints of an experiment, the best first.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    code = cli_parse_id("experiment", args.positional[0], &o.experiment);
+    if (code < 0)
+        code = cli_with_master(&o.where, list, &o);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- describe ---- */
+
+static int describe(struct cli_master *m, void *context)
+{
+    static const char *const keys[] = {"uuid",   "state", "experiment_id", "trial_id", "step_id",
+                                       "metric", "path",  "start_time",    "end_time", "note"};
+    const struct checkpoint_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0};
+    char buf[CLI_CELL];
+    enum ebb_status status = cli_ask(m, &answer, &err, "GET", NULL, "/checkpoints/%s", o->uuid);
+    if (status == EBB_OK && o->where.is_json) {
+        cli_print_body(&answer.response.body);
+    } else if (status == EBB_OK) {
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+            struct ebb_str text;
+            const struct ebb_doc_node *value = ebb_doc_get(answer.root, keys[i]);
+            ebb_str_init(&text);
+            if (value != NULL && value->kind != EBB_DOC_NULL)
+                cli_show_value(&text, value);
+            if (text.length > 0)
+                printf("%-14s %s\n", keys[i], ebb_str_c(&text));
+            ebb_str_fini(&text);
+        }
+        printf("%-14s %s\n", "size", cli_show_bytes(answer.root, "size", buf));
+        const struct ebb_doc_node *files = ebb_doc_get(answer.root, "resources");
+        for (size_t i = 0; files != NULL && files->kind == EBB_DOC_MAP && i < files->count; i++)
+            printf("  %12lld  %s\n", (long long)files->items[i]->integer, files->keys[i]->text);
+    }
+    cli_answer_fini(&answer);
+    return status == EBB_OK ? 0 : cli_report(&err);
+}
+
+static int run_describe(int argc, char **argv)
+{
+    struct checkpoint_options o = {0};
+    const struct cli_option options[] = {
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb checkpoint describe UUID [OPTION...]",
+        .description = "A checkpoint: where it lies, what it belongs to, its files.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    o.uuid = args.positional[0];
+    code = cli_with_master(&o.where, describe, &o);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- download ---- */
+
+static const struct ebb_doc_node *find_step(const struct ebb_doc_node *checkpoints, int64_t trial,
+                                            int64_t step)
+{
+    for (size_t i = 0; checkpoints != NULL && i < checkpoints->count; i++)
+        if (ebb_doc_int(checkpoints->items[i], "trial_id", 0) == trial &&
+            ebb_doc_int(checkpoints->items[i], "step_id", -1) == step)
+            return checkpoints->items[i];
+    return NULL;
+}
+
+static enum ebb_status fetch(struct cli_master *m, const struct checkpoint_options *o,
+                             struct ebb_error *err)
+{
+    struct cli_answer trial = {0}, answer = {0};
+    const struct ebb_doc_node *found = NULL;
+    enum ebb_status status;
+    if (o->uuid != NULL) {
+        status = cli_ask(m, &answer, err, "GET", NULL, "/checkpoints/%s", o->uuid);
+        found = answer.root;
+    } else {
+        status = cli_ask(m, &trial, err, "GET", NULL, "/trials/%lld", (long long)o->trial);
+        if (status == EBB_OK)
+            status = cli_ask(m, &answer, err, "GET", NULL, "/experiments/%lld/checkpoints",
+                             (long long)ebb_doc_int(trial.root, "experiment_id", 0));
+        found = find_step(ebb_doc_get(answer.root, "checkpoints"), o->trial, o->step);
+        if (status == EBB_OK && found == NULL)
+            status = ebb_fail(err, EBB_EINFEASIBLE, "trial %lld has no checkpoint of step %lld",
+                              (long long)o->trial, (long long)o->step);
+    }
+    if (status == EBB_OK)
+        status = cli_checkpoint_copy(found, o->directory, err);
+    if (status == EBB_OK && o->where.is_json) {
+        struct ebb_str text;
+        ebb_str_init(&text);
+        cli_show_json(&text, found);
+        puts(ebb_str_c(&text));
+        ebb_str_fini(&text);
+    } else if (status == EBB_OK) {
+        printf("Local checkpoint path: %s\n", o->directory);
+    }
+    cli_answer_fini(&trial);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+static int download(struct cli_master *m, void *context)
+{
+    struct ebb_error err = {0};
+    return fetch(m, context, &err) == EBB_OK ? 0 : cli_report(&err);
+}
+
+static int run_download(int argc, char **argv)
+{
+    struct checkpoint_options o = {0};
+    const struct cli_option options[] = {
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "print the checkpoint as JSON"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb checkpoint download (UUID | TRIAL STEP) DIR [OPTION...]",
+        .description = "Copy a checkpoint to a directory of yours.\n"
+                       "\n"
+                       "Example:\n"
+                       "  ebb checkpoint download 12 16 model",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 2,
+        .max_positional = 3,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    code = -1;
+    if (args.positional_count == 2) {
+        o.uuid = args.positional[0];
+    } else {
+        code = cli_parse_id("trial", args.positional[0], &o.trial);
+        if (code < 0)
+            code = cli_parse_id("step", args.positional[1], &o.step);
+    }
+    o.directory = args.positional[args.positional_count - 1];
+    if (code < 0)
+        code = cli_with_master(&o.where, download, &o);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- delete ---- */
+
+static int delete_one(struct cli_master *m, void *context)
+{
+    const struct checkpoint_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0};
+    if (!o->is_sure && !cli_confirm("Delete checkpoint %s?", o->uuid)) {
+        fprintf(stderr, "Nothing was deleted; --yes answers the question beforehand.\n");
+        return 1;
+    }
+    enum ebb_status status = cli_ask(m, &answer, &err, "DELETE", NULL, "/checkpoints/%s", o->uuid);
+    if (status == EBB_OK && o->where.is_json)
+        printf("{\"deleted\": \"%s\"}\n", o->uuid);
+    else if (status == EBB_OK)
+        printf("Deleted checkpoint %s\n", o->uuid);
+    cli_answer_fini(&answer);
+    cli_master_settle(m, 30);
+    return status == EBB_OK ? 0 : cli_report(&err);
+}
+
+static int run_delete(int argc, char **argv)
+{
+    struct checkpoint_options o = {0};
+    const struct cli_option options[] = {
+        {"yes", 'y', CLI_FLAG, &o.is_sure, NULL, "do not ask"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb checkpoint delete UUID [OPTION...]",
+        .description =
+            "Delete a checkpoint: its files, then its record is marked DELETED. One that a\n"
+            "trial was started from is kept.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    o.uuid = args.positional[0];
+    code = cli_with_master(&o.where, delete_one, &o);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- the table ---- */
+
+static const struct cli_command cmd_list = {.name = "checkpoint list",
+                                            .summary = "those of an experiment, the best first",
+                                            .run = run_list};
+static const struct cli_command cmd_describe = {
+    .name = "checkpoint describe", .summary = "one of them", .run = run_describe};
+static const struct cli_command cmd_download = {
+    .name = "checkpoint download", .summary = "copy it to a directory", .run = run_download};
+static const struct cli_command cmd_delete = {
+    .name = "checkpoint delete", .summary = "remove it", .run = run_delete};
+
+static const struct cli_command *const verbs[] = {&cmd_list, &cmd_describe, &cmd_download,
+                                                  &cmd_delete};
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) { /* list needs an experiment */
+        char *help[] = {argv[0], (char[]){"--help"}, NULL};
+        return cli_dispatch("checkpoint", verbs, sizeof verbs / sizeof verbs[0], 2, help);
+    }
+    return cli_dispatch("checkpoint", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
+}
+
+const struct cli_command cli_cmd_checkpoint = {
+    .name = "checkpoint",
+    .summary = "saved states of trials: list, copy, delete",
+    .run = run,
+};

@@ -1,0 +1,38 @@
+/* cmd_experiment.h - the verbs of `ebb experiment`, over several files. Private to cli. */
+#ifndef EBB_CLI_CMD_EXPERIMENT_H
+#define EBB_CLI_CMD_EXPERIMENT_H
+
+#include "cli/cli.h"
+#include "cli/master.h"
+
+/* One row of verbs: what the table of cmd_experiment.c lists. */
+int cli_experiment_create(int argc, char **argv);
+int cli_experiment_list(int argc, char **argv);
+int cli_experiment_describe(int argc, char **argv);
+int cli_experiment_trials(int argc, char **argv);
+int cli_experiment_checkpoints(int argc, char **argv);
+int cli_experiment_config(int argc, char **argv);
+int cli_experiment_logs(int argc, char **argv);
+int cli_experiment_charts(int argc, char **argv);
+int cli_experiment_model_def(int argc, char **argv);
+int cli_experiment_change(int argc,
+                          char **argv); /* activate pause cancel kill archive unarchive gc */
+int cli_experiment_wait(int argc, char **argv);
+int cli_experiment_delete(int argc, char **argv);
+int cli_experiment_label(int argc, char **argv);
+int cli_experiment_set(int argc, char **argv);
+
+/* Shared with `ebb trial`. */
+enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail, bool follows,
+                               bool is_json, struct ebb_error *err);
+/* Copy a checkpoint's directory to `target`. */
+enum ebb_status cli_checkpoint_copy(const struct ebb_doc_node *checkpoint, const char *target,
+                                    struct ebb_error *err);
+/* Rows: Trial ID, Step ID, State, Validation Metric, UUID, Resources, Size. */
+void cli_checkpoints_print(const struct ebb_doc_node *list, size_t max, bool is_csv);
+/* Ask a yes-or-no question on the terminal; anything but y or yes is no. */
+bool cli_confirm(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Metrics of a step or validation: the mapping of numbers inside. */
+const struct ebb_doc_node *cli_step_metrics(const struct ebb_doc_node *node);
+
+#endif

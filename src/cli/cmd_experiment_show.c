@@ -1,0 +1,562 @@
+/* cmd_experiment_show.c - ebb experiment list, list-trials, list-checkpoints, config, logs, charts,
+ * download-model-def: reading what is there. */
+#include "cli/cmd_experiment.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "cli/charts.h"
+#include "cli/show.h"
+
+/* ---- list ---- */
+
+struct list_options {
+    struct cli_where where;
+    bool is_all, is_csv;
+    int64_t limit, offset;
+    const char *state, *label, *description;
+};
+
+static void add_filter(struct ebb_str *target, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    ebb_str_printf(target, "&%s=", name);
+    exp_http_escape(target, value);
+}
+
+static void print_list(const struct ebb_doc_node *root, const struct list_options *o)
+{
+    static const char *const headers[] = {"ID",       "Owner",      "Description", "State",
+                                          "Progress", "Start Time", "End Time",    "Archived"};
+    const struct ebb_doc_node *list = ebb_doc_get(root, "experiments");
+    struct cli_table *table = cli_table_create(headers, o->is_all ? 8 : 7);
+    char buf[CLI_CELL];
+    size_t count = list != NULL ? list->count : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct ebb_doc_node *e = list->items[i];
+        cli_table_cell(table, "%lld", (long long)ebb_doc_int(e, "id", 0));
+        cli_table_cell(table, "%s", ebb_doc_string(e, "owner", ""));
+        cli_table_cell(table, "%s", ebb_doc_string(e, "description", ""));
+        cli_table_cell(table, "%s", ebb_doc_string(e, "state", ""));
+        cli_table_cell(table, "%s", cli_show_percent(e, "progress", buf));
+        cli_table_cell(table, "%s", cli_show_time(e, "start_time", buf));
+        cli_table_cell(table, "%s", cli_show_time(e, "end_time", buf));
+        if (o->is_all)
+            cli_table_cell(table, "%s", ebb_doc_bool(e, "archived", false) ? "yes" : "no");
+    }
+    if (o->is_csv)
+        cli_table_csv(table, stdout);
+    else
+        cli_table_print(table, stdout);
+    cli_table_destroy(table);
+    int64_t total = ebb_doc_int(root, "total", (int64_t)count);
+    if (!o->is_csv && total > (int64_t)count)
+        printf("%zu of %lld shown; --limit and --offset show others\n", count, (long long)total);
+}
+
+static int list_experiments(struct cli_master *m, void *context)
+{
+    const struct list_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0};
+    struct ebb_str target;
+    ebb_str_init(&target);
+    ebb_str_printf(&target, "/experiments?sort=-id&limit=%lld&offset=%lld", (long long)o->limit,
+                   (long long)o->offset);
+    if (o->is_all)
+        ebb_str_add(&target, "&archived=all");
+    add_filter(&target, "state", o->state);
+    add_filter(&target, "label", o->label);
+    add_filter(&target, "description", o->description);
+    enum ebb_status status = cli_ask(m, &answer, &err, "GET", NULL, "%s", ebb_str_c(&target));
+    int code = 0;
+    if (status != EBB_OK)
+        code = cli_report(&err);
+    else if (o->where.is_json)
+        cli_print_body(&answer.response.body);
+    else
+        print_list(answer.root, o);
+    cli_answer_fini(&answer);
+    ebb_str_fini(&target);
+    return code;
+}
+
+int cli_experiment_list(int argc, char **argv)
+{
+    struct list_options o = {.limit = 50};
+    const struct cli_option options[] = {
+        {"all", 'a', CLI_FLAG, &o.is_all, NULL, "archived ones too"},
+        {"limit", 'n', CLI_INT, &o.limit, "N", "at most this many, newest first; default 50"},
+        {"offset", 0, CLI_INT, &o.offset, "N", "leave out the newest N"},
+        {"filter-state", 0, CLI_STRING, &o.state, "S[,S...]",
+         "only in these states: ACTIVE, PAUSED, ..."},
+        {"label", 0, CLI_STRING, &o.label, "LABEL", "only with this label"},
+        {"description", 0, CLI_STRING, &o.description, "TEXT",
+         "only if the description has this text"},
+        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment list [OPTION...]",
+        .description = "List experiments, the newest first. A missing verb means list: 'ebb e'.\n"
+                       "\n"
+                       "Examples:\n"
+                       "  ebb experiment list --filter-state ACTIVE,PAUSED\n"
+                       "  ebb experiment list --json | jq '.experiments[].best_metric'",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    code = o.limit < 1 || o.offset < 0
+               ? cli_usage_error("--limit must be at least 1, --offset at least 0")
+               : cli_with_master(&o.where, list_experiments, &o);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- verbs with one experiment: parsing and frame ---- */
+
+struct one_options {
+    struct cli_where where;
+    int64_t id, best, tail;
+    bool is_csv, follows, is_best;
+    const char *directory;
+};
+
+/* Parse options, take the ID, ask. */
+static int with_one(const struct cli_spec *spec, int argc, char **argv, struct one_options *o,
+                    int (*what)(struct cli_master *m, void *context))
+{
+    struct cli_args args = {0};
+    int code = cli_parse(spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    code = cli_parse_id("experiment", args.positional[0], &o->id);
+    if (code < 0)
+        code = cli_with_master(&o->where, what, o);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- list-trials ---- */
+
+static void print_trials(const struct ebb_doc_node *list, bool is_csv)
+{
+    static const char *const headers[] = {"Trial ID",   "State",    "H-Params",
+                                          "Start Time", "End Time", "# of Steps",
+                                          "Best",       "Restarts", "Message"};
+    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
+    char buf[CLI_CELL];
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
+        const struct ebb_doc_node *t = list->items[i];
+        struct ebb_str hparams;
+        ebb_str_init(&hparams);
+        cli_show_json(&hparams, ebb_doc_get(t, "hparams"));
+        cli_table_cell(table, "%s", cli_show_number(t, "id", buf));
+        cli_table_cell(table, "%s", ebb_doc_string(t, "state", ""));
+        cli_table_cell(table, "%s", ebb_str_c(&hparams));
+        cli_table_cell(table, "%s", cli_show_time(t, "start_time", buf));
+        cli_table_cell(table, "%s", cli_show_time(t, "end_time", buf));
+        cli_table_cell(table, "%s", cli_show_number(t, "steps", buf));
+        cli_table_cell(table, "%s", cli_show_number(t, "best_validation", buf));
+        cli_table_cell(table, "%s", cli_show_number(t, "restarts", buf));
+        const char *message = ebb_doc_string(t, "message", "");
+        cli_table_cell(table, "%s",
+                       message[0] != '\0' ? message : ebb_doc_string(t, "waiting", ""));
+        ebb_str_fini(&hparams);
+    }
+    if (is_csv)
+        cli_table_csv(table, stdout);
+    else
+        cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+static int list_trials(struct cli_master *m, void *context)
+{
+    const struct one_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0};
+    int code = 0;
+    if (cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld/trials", (long long)o->id) !=
+        EBB_OK)
+        code = cli_report(&err);
+    else if (o->where.is_json)
+        cli_print_body(&answer.response.body);
+    else
+        print_trials(ebb_doc_get(answer.root, "trials"), o->is_csv);
+    cli_answer_fini(&answer);
+    return code;
+}
+
+int cli_experiment_trials(int argc, char **argv)
+{
+    struct one_options o = {0};
+    const struct cli_option options[] = {
+        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment list-trials ID [OPTION...]",
+        .description =
+            "The trials of an experiment, with hyperparameters, best validation and why the last\n"
+            "process failed or what a trial waits for. Short form: lt.\n"
+            "\n"
+            "Example:\n"
+            "  ebb experiment list-trials 3 --csv > trials.csv",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    return with_one(&spec, argc, argv, &o, list_trials);
+}
+
+/* ---- list-checkpoints ---- */
+
+void cli_checkpoints_print(const struct ebb_doc_node *list, size_t max, bool is_csv)
+{
+    static const char *const headers[] = {"Trial ID", "Step ID",   "State", "Validation Metric",
+                                          "UUID",     "Resources", "Size"};
+    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
+    char buf[CLI_CELL];
+    for (size_t i = 0; list != NULL && i < list->count && i < max; i++) {
+        const struct ebb_doc_node *c = list->items[i];
+        const struct ebb_doc_node *resources = ebb_doc_get(c, "resources");
+        cli_table_cell(table, "%s", cli_show_number(c, "trial_id", buf));
+        cli_table_cell(table, "%s", cli_show_number(c, "step_id", buf));
+        cli_table_cell(table, "%s", ebb_doc_string(c, "state", ""));
+        cli_table_cell(table, "%s", cli_show_number(c, "metric", buf));
+        cli_table_cell(table, "%s", ebb_doc_string(c, "uuid", ""));
+        cli_table_cell(table, "%zu", resources != NULL ? resources->count : 0);
+        cli_table_cell(table, "%s", cli_show_bytes(c, "size", buf));
+    }
+    if (is_csv)
+        cli_table_csv(table, stdout);
+    else
+        cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+static enum ebb_status download_all(const struct ebb_doc_node *list, size_t max,
+                                    const char *directory, int64_t experiment,
+                                    struct ebb_error *err)
+{
+    for (size_t i = 0; list != NULL && i < list->count && i < max; i++) {
+        const struct ebb_doc_node *c = list->items[i];
+        if (strcmp(ebb_doc_string(c, "state", ""), "COMPLETED") != 0)
+            continue;
+        struct ebb_str target;
+        ebb_str_init(&target);
+        ebb_str_printf(&target, "%s/exp-%lld-trial-%lld-step-%lld", directory,
+                       (long long)experiment, (long long)ebb_doc_int(c, "trial_id", 0),
+                       (long long)ebb_doc_int(c, "step_id", 0));
+        enum ebb_status status = cli_checkpoint_copy(c, ebb_str_c(&target), err);
+        if (status == EBB_OK)
+            printf("%s\n", ebb_str_c(&target));
+        ebb_str_fini(&target);
+        EBB_TRY(status);
+    }
+    return EBB_OK;
+}
+
+static int list_checkpoints(struct cli_master *m, void *context)
+{
+    const struct one_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0};
+    int code = 0;
+    size_t max = o->best > 0 ? (size_t)o->best : SIZE_MAX;
+    enum ebb_status status =
+        cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld/checkpoints", (long long)o->id);
+    if (status == EBB_OK && o->where.is_json)
+        cli_print_body(&answer.response.body);
+    else if (status == EBB_OK)
+        cli_checkpoints_print(ebb_doc_get(answer.root, "checkpoints"), max, o->is_csv);
+    if (status == EBB_OK && o->directory != NULL)
+        status =
+            download_all(ebb_doc_get(answer.root, "checkpoints"), max, o->directory, o->id, &err);
+    if (status != EBB_OK)
+        code = cli_report(&err);
+    cli_answer_fini(&answer);
+    return code;
+}
+
+int cli_experiment_checkpoints(int argc, char **argv)
+{
+    struct one_options o = {0};
+    const struct cli_option options[] = {
+        {"best", 0, CLI_INT, &o.best, "N", "only the N best by the searcher's metric"},
+        {"download-dir", 'd', CLI_STRING, &o.directory, "DIR",
+         "copy them to DIR/exp-E-trial-T-step-S"},
+        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment list-checkpoints ID [OPTION...]",
+        .description = "Checkpoints of an experiment, the best first, those without a validation\n"
+                       "last. Short form: lc.\n"
+                       "\n"
+                       "Example:\n"
+                       "  ebb experiment list-checkpoints 3 --best 1 --download-dir best",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    return with_one(&spec, argc, argv, &o, list_checkpoints);
+}
+
+/* ---- config ---- */
+
+static int show_config(struct cli_master *m, void *context)
+{
+    const struct one_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0};
+    struct ebb_str text;
+    int code = 0;
+    ebb_str_init(&text);
+    if (cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld", (long long)o->id) != EBB_OK) {
+        code = cli_report(&err);
+    } else {
+        const struct ebb_doc_node *config = ebb_doc_get(answer.root, "config");
+        if (config != NULL && o->where.is_json) {
+            cli_show_json(&text, config);
+            ebb_str_addc(&text, '\n');
+        } else if (config != NULL) {
+            cli_show_yaml(&text, config, 0);
+        }
+        fputs(ebb_str_c(&text), stdout);
+    }
+    ebb_str_fini(&text);
+    cli_answer_fini(&answer);
+    return code;
+}
+
+int cli_experiment_config(int argc, char **argv)
+{
+    struct one_options o = {0};
+    const struct cli_option options[] = {
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "as JSON instead of YAML"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment config ID [OPTION...]",
+        .description =
+            "The configuration an experiment runs with, as YAML: template merged, every\n"
+            "default written out, secrets as ********. It can be submitted again.\n"
+            "\n"
+            "Example:\n"
+            "  ebb experiment config 3 > again.yaml",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    return with_one(&spec, argc, argv, &o, show_config);
+}
+
+/* ---- logs ---- */
+
+static int show_logs(struct cli_master *m, void *context)
+{
+    const struct one_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer answer = {0}, trials = {0};
+    int64_t trial = 0;
+    enum ebb_status status =
+        cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld", (long long)o->id);
+    if (status == EBB_OK)
+        status =
+            cli_ask(m, &trials, &err, "GET", NULL, "/experiments/%lld/trials", (long long)o->id);
+    if (status == EBB_OK && o->is_best)
+        trial = ebb_doc_int(answer.root, "best_trial_id", 0);
+    const struct ebb_doc_node *list = ebb_doc_get(trials.root, "trials");
+    for (size_t i = 0; trial == 0 && list != NULL && i < list->count; i++)
+        trial = ebb_doc_int(list->items[i], "id", 0);
+    if (status == EBB_OK && trial == 0)
+        status = ebb_fail(&err, EBB_EINFEASIBLE,
+                          "experiment %lld has no trial that has started yet", (long long)o->id);
+    if (status == EBB_OK)
+        status = cli_logs_print(m, trial, o->tail, o->follows, o->where.is_json, &err);
+    cli_answer_fini(&answer);
+    cli_answer_fini(&trials);
+    return status == EBB_OK ? 0 : cli_report(&err);
+}
+
+int cli_experiment_logs(int argc, char **argv)
+{
+    struct one_options o = {0};
+    const struct cli_option options[] = {
+        {"best", 0, CLI_FLAG, &o.is_best, NULL, "of the best trial so far instead of the first"},
+        {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until the trial has ended"},
+        {"tail", 0, CLI_INT, &o.tail, "N", "only the last N lines"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "one JSON object per line of the log"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment logs ID [OPTION...]",
+        .description = "What the first trial of an experiment (or the best) wrote to stdout and\n"
+                       "stderr. 'ebb trial logs ID' prints those of any trial.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    return with_one(&spec, argc, argv, &o, show_logs);
+}
+
+/* ---- charts ---- */
+
+static int write_charts(struct cli_master *m, void *context)
+{
+    const struct one_options *o = context;
+    struct ebb_error err = {0};
+    struct ebb_str written, directory;
+    ebb_str_init(&written);
+    ebb_str_init(&directory);
+    if (o->directory != NULL)
+        ebb_str_add(&directory, o->directory);
+    else
+        ebb_str_printf(&directory, "experiment-%lld-charts", (long long)o->id);
+    enum ebb_status status = cli_charts_write(m, o->id, ebb_str_c(&directory), &written, &err);
+    if (status == EBB_OK && o->where.is_json) {
+        struct ebb_str out;
+        struct ebb_json_writer w;
+        ebb_str_init(&out);
+        ebb_jsonw_init(&w, &out, 0);
+        ebb_jsonw_object(&w);
+        ebb_jsonw_key(&w, "charts");
+        ebb_jsonw_array(&w);
+        for (const char *at = ebb_str_c(&written); *at != '\0';) {
+            size_t n = strcspn(at, "\n");
+            ebb_jsonw_stringn(&w, at, n);
+            at += n + (at[n] == '\n');
+        }
+        ebb_jsonw_array_end(&w);
+        ebb_jsonw_object_end(&w);
+        puts(ebb_str_c(&out));
+        ebb_str_fini(&out);
+    } else if (status == EBB_OK) {
+        fputs(ebb_str_c(&written), stdout);
+    }
+    if (status == EBB_OK && written.length == 0)
+        status =
+            ebb_fail(&err, EBB_EINFEASIBLE,
+                     "experiment %lld has no validation yet: nothing to draw", (long long)o->id);
+    ebb_str_fini(&written);
+    ebb_str_fini(&directory);
+    return status == EBB_OK ? 0 : cli_report(&err);
+}
+
+int cli_experiment_charts(int argc, char **argv)
+{
+    struct one_options o = {0};
+    const struct cli_option options[] = {
+        {"output", 'o', CLI_STRING, &o.directory, "DIR", "default experiment-ID-charts"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "names of the files as JSON"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment charts ID [OPTION...]",
+        .description =
+            "Draw learning curves and parallel coordinates (one line per trial, one axis\n"
+            "per hyperparameter) as SVG and PNG. Works while the experiment runs.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    return with_one(&spec, argc, argv, &o, write_charts);
+}
+
+/* ---- download-model-def ---- */
+
+/* Characters of file names that every system takes; at most 50. */
+static void clean_name(struct ebb_str *out, const char *text)
+{
+    static const char others[] = "_ -()[].{}";
+    size_t n = 0;
+    for (; *text != '\0' && n < 50; text++) {
+        char c = *text;
+        bool is_kept = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                       strchr(others, c) != NULL;
+        if (is_kept) {
+            ebb_str_addc(out, c);
+            n++;
+        }
+    }
+}
+
+static int download_definition(struct cli_master *m, void *context)
+{
+    const struct one_options *o = context;
+    struct ebb_error err = {0};
+    struct cli_answer experiment = {0}, file = {0};
+    struct ebb_str path;
+    ebb_str_init(&path);
+    enum ebb_status status =
+        cli_ask(m, &experiment, &err, "GET", NULL, "/experiments/%lld", (long long)o->id);
+    if (status == EBB_OK)
+        status =
+            cli_ask(m, &file, &err, "GET", NULL, "/experiments/%lld/model_def", (long long)o->id);
+    if (status == EBB_OK) {
+        const char *directory = o->directory != NULL ? o->directory : ".";
+        ebb_str_printf(&path, "%s/exp%lld_", directory, (long long)o->id);
+        clean_name(&path, ebb_doc_string(experiment.root, "description", ""));
+        ebb_str_add(&path, "_model_def.tar.gz");
+        status = ebb_file_mkdirs(directory, &err);
+    }
+    if (status == EBB_OK)
+        status = ebb_file_write_atomic(ebb_str_c(&path), ebb_str_c(&file.response.body),
+                                       file.response.body.length, &err);
+    if (status == EBB_OK && o->where.is_json)
+        printf("{\"path\": \"%s\", \"bytes\": %zu}\n", ebb_str_c(&path), file.response.body.length);
+    else if (status == EBB_OK)
+        printf("%s\n", ebb_str_c(&path));
+    ebb_str_fini(&path);
+    cli_answer_fini(&experiment);
+    cli_answer_fini(&file);
+    return status == EBB_OK ? 0 : cli_report(&err);
+}
+
+int cli_experiment_model_def(int argc, char **argv)
+{
+    struct one_options o = {0};
+    const struct cli_option options[] = {
+        {"output-dir", 'o', CLI_STRING, &o.directory, "DIR", "default: here"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "name and size as JSON"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb experiment download-model-def ID [OPTION...]",
+        .description = "Write the model definition an experiment was made with as\n"
+                       "expID_DESCRIPTION_model_def.tar.gz.",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = 1,
+    };
+    return with_one(&spec, argc, argv, &o, download_definition);
+}

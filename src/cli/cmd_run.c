@@ -1,0 +1,394 @@
+/* cmd_run.c - ebb run: make an experiment and watch it until it ends.
+ *
+ * This process is the master for as long as it runs, unless one runs already: then the experiment
+ * is handed to that one and only watched. */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "cli/charts.h"
+#include "cli/follow.h"
+#include "cli/master.h"
+#include "cli/show.h"
+#include "cli/submit.h"
+
+#define STOP_GRACE_MS 20000
+#define LOG_LINES 20
+
+struct run_options {
+    struct cli_where where;
+    struct cli_submission submission;
+    int64_t slots, resume;
+    const char *output;
+    bool has_no_charts;
+};
+
+/* ---- the end ---- */
+
+static void print_hparams(const struct ebb_doc_node *hparams)
+{
+    for (size_t i = 0; hparams != NULL && hparams->kind == EBB_DOC_MAP && i < hparams->count; i++) {
+        struct ebb_str text;
+        ebb_str_init(&text);
+        cli_show_value(&text, hparams->items[i]);
+        printf("  %-24s %s\n", hparams->keys[i]->text, ebb_str_c(&text));
+        ebb_str_fini(&text);
+    }
+}
+
+static void print_best(struct cli_master *m, const struct ebb_doc_node *e)
+{
+    char buf[CLI_CELL];
+    struct ebb_error err = {0};
+    struct cli_answer trial = {0}, checkpoints = {0};
+    int64_t id = ebb_doc_int(e, "best_trial_id", 0);
+    if (id == 0)
+        return;
+    printf("Best: trial %lld with %s %s after step %lld\n", (long long)id,
+           ebb_doc_string(e, "metric", ""), cli_show_number(e, "best_metric", buf),
+           (long long)ebb_doc_int(e, "best_step_id", 0));
+    if (cli_ask(m, &trial, &err, "GET", NULL, "/trials/%lld", (long long)id) == EBB_OK)
+        print_hparams(ebb_doc_get(trial.root, "hparams"));
+    if (cli_ask(m, &checkpoints, &err, "GET", NULL, "/experiments/%lld/checkpoints",
+                (long long)ebb_doc_int(e, "id", 0)) == EBB_OK) {
+        const struct ebb_doc_node *list = ebb_doc_get(checkpoints.root, "checkpoints");
+        for (size_t i = 0; list != NULL && i < list->count; i++)
+            if (ebb_doc_int(list->items[i], "trial_id", 0) == id &&
+                strcmp(ebb_doc_string(list->items[i], "state", ""), "COMPLETED") == 0) {
+                printf("Its checkpoint: %s\n", ebb_doc_string(list->items[i], "path", ""));
+                break;
+            }
+    }
+    cli_answer_fini(&trial);
+    cli_answer_fini(&checkpoints);
+}
+
+/* The last lines of a failed trial's log. */
+static void print_log_tail(struct cli_master *m, int64_t trial)
+{
+    struct ebb_error err = {0};
+    struct cli_answer logs = {0};
+    if (trial > 0 && cli_ask(m, &logs, &err, "GET", NULL, "/trials/%lld/logs?tail=%d",
+                             (long long)trial, LOG_LINES) == EBB_OK) {
+        const struct ebb_doc_node *list = ebb_doc_get(logs.root, "logs");
+        if (list != NULL && list->count > 0)
+            fprintf(stderr, "Last lines of trial %lld:\n", (long long)trial);
+        for (size_t i = 0; list != NULL && i < list->count; i++)
+            fprintf(stderr, "  %s\n", ebb_doc_string(list->items[i], "message", ""));
+        fprintf(stderr, "All of it: ebb trial logs %lld\n", (long long)trial);
+    }
+    cli_answer_fini(&logs);
+}
+
+/* The trial whose failure ended the experiment. */
+static int64_t find_failed(struct cli_master *m, int64_t id)
+{
+    struct ebb_error err = {0};
+    struct cli_answer trials = {0};
+    int64_t found = 0;
+    if (cli_ask(m, &trials, &err, "GET", NULL, "/experiments/%lld/trials", (long long)id) ==
+        EBB_OK) {
+        const struct ebb_doc_node *list = ebb_doc_get(trials.root, "trials");
+        for (size_t i = 0; list != NULL && i < list->count && found == 0; i++)
+            if (strcmp(ebb_doc_string(list->items[i], "state", ""), "ERROR") == 0)
+                found = ebb_doc_int(list->items[i], "id", 0);
+    }
+    cli_answer_fini(&trials);
+    return found;
+}
+
+static void write_charts(struct cli_master *m, const struct run_options *o, int64_t id,
+                         struct ebb_str *written)
+{
+    struct ebb_error err = {0};
+    struct ebb_str dir;
+    ebb_str_init(&dir);
+    if (o->output != NULL)
+        ebb_str_add(&dir, o->output);
+    else if (m->state_dir != NULL)
+        ebb_str_printf(&dir, "%s/charts/experiment-%lld", m->state_dir, (long long)id);
+    else
+        ebb_str_printf(&dir, "experiment-%lld-charts", (long long)id);
+    if (!dir.failed && cli_charts_write(m, id, ebb_str_c(&dir), written, &err) != EBB_OK)
+        fprintf(stderr, "ebb: note: no charts: %s\n", err.message);
+    ebb_str_fini(&dir);
+}
+
+static void print_curves(struct cli_master *m, int64_t id)
+{
+    struct winsize size = {0};
+    struct ebb_error err = {0};
+    struct ebb_str text;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 40)
+        return;
+    ebb_str_init(&text);
+    if (cli_charts_terminal(m, id, size.ws_col < 100 ? size.ws_col : 100, 16, &text, &err) ==
+        EBB_OK)
+        fputs(ebb_str_c(&text), stdout);
+    ebb_str_fini(&text);
+}
+
+static void print_result(const struct ebb_doc_node *e, const struct ebb_str *charts)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "type");
+    ebb_jsonw_string(&w, "result");
+    ebb_jsonw_key(&w, "experiment");
+    ebb_doc_write_json(e, &w);
+    ebb_jsonw_key(&w, "charts");
+    ebb_jsonw_array(&w);
+    for (const char *at = ebb_str_c(charts); *at != '\0';) {
+        size_t n = strcspn(at, "\n");
+        ebb_jsonw_stringn(&w, at, n);
+        at += n + (at[n] == '\n');
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+}
+
+static int finish(struct cli_master *m, const struct run_options *o, const struct cli_follow *f)
+{
+    struct ebb_error err = {0};
+    struct cli_answer e = {0};
+    struct ebb_str charts;
+    char buf[32];
+    if (cli_ask(m, &e, &err, "GET", NULL, "/experiments/%lld", (long long)f->id) != EBB_OK) {
+        cli_answer_fini(&e);
+        return cli_report(&err);
+    }
+    const char *state = ebb_doc_string(e.root, "state", "");
+    bool is_good = strcmp(state, "COMPLETED") == 0;
+    ebb_str_init(&charts);
+    if (!o->has_no_charts && f->how != CLI_FOLLOW_STAGES)
+        write_charts(m, o, f->id, &charts);
+    if (f->how == CLI_FOLLOW_JSON) {
+        print_result(e.root, &charts);
+    } else if (f->how != CLI_FOLLOW_STAGES) {
+        if (f->how == CLI_FOLLOW_TABLE && !o->has_no_charts)
+            print_curves(m, f->id);
+        printf("\nExperiment %lld %s after %s: %lld trials\n", (long long)f->id, state,
+               ebb_format_ns(ebb_clock_ns() - f->start_ns, buf, sizeof buf),
+               (long long)ebb_doc_int(e.root, "num_trials", 0));
+        print_best(m, e.root);
+        if (charts.length > 0)
+            printf("Charts:\n%s", ebb_str_c(&charts));
+    }
+    fflush(stdout);
+    const char *why = ebb_doc_string(e.root, "error", "");
+    if (!is_good && why[0] != '\0')
+        fprintf(stderr, "ebb: error: experiment %lld: %s\n", (long long)f->id, why);
+    if (strcmp(state, "ERROR") == 0)
+        print_log_tail(m, find_failed(m, f->id));
+    ebb_str_fini(&charts);
+    cli_answer_fini(&e);
+    return is_good && (f->how != CLI_FOLLOW_STAGES || f->stage == 4) ? 0 : 1;
+}
+
+/* ---- Ctrl-C ---- */
+
+static void say_interrupted(const struct cli_master *m, const struct run_options *o, int64_t id)
+{
+    struct ebb_str where;
+    ebb_str_init(&where);
+    if (o->where.state != NULL)
+        ebb_str_printf(&where, " --state %s", o->where.state);
+    else if (o->where.master != NULL)
+        ebb_str_printf(&where, " --master %s", o->where.master);
+    if (m->own != NULL)
+        fprintf(stderr,
+                "\nInterrupted. Trials save a checkpoint (Ctrl-C again: end at once, back to the "
+                "last one).\nNothing is lost; go on with: ebb run --resume %lld%s\n",
+                (long long)id, ebb_str_c(&where));
+    else
+        fprintf(stderr,
+                "\nNo longer watching; the experiment goes on in the master's process.\n"
+                "Watch again: ebb run --resume %lld%s   stop it: ebb experiment pause %lld%s\n",
+                (long long)id, ebb_str_c(&where), (long long)id, ebb_str_c(&where));
+    ebb_str_fini(&where);
+}
+
+/* ---- the command ---- */
+
+/* An experiment that exists: on with it. -1, or the exit code. */
+static int resume(struct cli_master *m, int64_t id)
+{
+    struct ebb_error err = {0};
+    struct cli_answer e = {0}, done = {0};
+    enum ebb_status status = cli_ask(m, &e, &err, "GET", NULL, "/experiments/%lld", (long long)id);
+    if (status == EBB_OK && strcmp(ebb_doc_string(e.root, "state", ""), "PAUSED") == 0)
+        status = cli_ask(m, &done, &err, "POST", NULL, "/experiments/%lld/activate", (long long)id);
+    cli_answer_fini(&e);
+    cli_answer_fini(&done);
+    return status == EBB_OK ? -1 : cli_report(&err);
+}
+
+static enum cli_follow_how how_to_follow(const struct run_options *o)
+{
+    if (o->submission.is_test)
+        return CLI_FOLLOW_STAGES;
+    if (o->where.is_json)
+        return CLI_FOLLOW_JSON;
+    return isatty(STDOUT_FILENO) ? CLI_FOLLOW_TABLE : CLI_FOLLOW_LINES;
+}
+
+static void say_created(const struct cli_follow *f, int64_t id)
+{
+    if (f->how == CLI_FOLLOW_JSON)
+        printf("{\"type\": \"created\", \"experiment_id\": %lld}\n", (long long)id);
+    else
+        printf("Created experiment %lld\n", (long long)id);
+    fflush(stdout);
+}
+
+static int run_and_follow(struct cli_master *m, const struct run_options *o, bool *is_interrupted)
+{
+    struct cli_follow f;
+    struct ebb_error err = {0};
+    int64_t id = o->resume;
+    int code;
+    if (cli_follow_init(&f, m, how_to_follow(o), &err) != EBB_OK)
+        return cli_report(&err);
+    code = id > 0 ? resume(m, id) : cli_submit(m, &o->submission, &id);
+    if (code >= 0)
+        return code;
+    if (o->resume == 0)
+        say_created(&f, id);
+    enum ebb_status status = cli_follow_run(&f, id, &err);
+    if (status == EBB_ECANCELED) {
+        say_interrupted(m, o, id);
+        *is_interrupted = true;
+        return 1;
+    }
+    return status == EBB_OK ? finish(m, o, &f) : cli_report(&err);
+}
+
+/* Other experiments of the same state directory stay as they are: the next master goes on. */
+static void settle(struct cli_master *m)
+{
+    struct ebb_error err = {0};
+    struct cli_answer list = {0};
+    if (m->own == NULL)
+        return;
+    if (cli_ask(m, &list, &err, "GET", NULL, "/experiments?state=ACTIVE&archived=all&limit=1") ==
+        EBB_OK) {
+        int64_t others = ebb_doc_int(list.root, "total", 0);
+        if (others > 0)
+            fprintf(stderr,
+                    "ebb: note: %lld more experiments are active; 'ebb run --resume ID' goes on "
+                    "with one\n",
+                    (long long)others);
+        cli_master_settle(m, others > 0 ? 1 : 30);
+    }
+    cli_answer_fini(&list);
+}
+
+static int start(const struct run_options *o)
+{
+    struct cli_master m;
+    struct ebb_error err = {0};
+    bool is_interrupted = false;
+    const struct exp_master_options options = {.slots = o->slots};
+    if (o->resume == 0) {
+        int code = cli_submit_check(&o->submission);
+        if (code >= 0)
+            return code;
+    }
+    cli_catch_interrupts();
+    if (cli_master_open(&m, &o->where, CLI_RUN, &options, &err) != EBB_OK)
+        return cli_report(&err);
+    int code = run_and_follow(&m, o, &is_interrupted);
+    if (!is_interrupted)
+        settle(&m);
+    cli_master_close(&m, EXP_CLOSE_PREEMPT, STOP_GRACE_MS);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct run_options o = {0};
+    const struct cli_option options[] = {
+        {"test-mode", 't', CLI_FLAG, &o.submission.is_test, NULL,
+         "one batch, one validation, one checkpoint: does it run at all?"},
+        {"config", 0, CLI_TEXTS, &o.submission.changes, "KEY=VALUE",
+         "change the file: searcher.max_steps=4; may be repeated"},
+        {"template", 0, CLI_STRING, &o.submission.template_name, "NAME",
+         "template under the file (ebb template list)"},
+        {"git", 'g', CLI_FLAG, &o.submission.is_git, NULL,
+         "record remote, commit and committer; needs a clean, pushed work tree"},
+        {"slots", 0, CLI_INT, &o.slots, "N", "trials that may run at the same time; else by CPUs"},
+        {"resume", 0, CLI_INT, &o.resume, "ID",
+         "go on with an experiment that exists, or watch one that runs"},
+        {"output", 'o', CLI_STRING, &o.output, "DIR",
+         "where the charts go; else charts/experiment-ID of the state directory"},
+        {"no-charts", 0, CLI_FLAG, &o.has_no_charts, NULL, "write no charts"},
+        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
+        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
+        {"json", 0, CLI_FLAG, &o.where.is_json, NULL,
+         "one JSON object per event; the last one is the result"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb run (FILE [MODEL_DEF] | --resume ID) [OPTION...]",
+        .description =
+            "Make an experiment from FILE and watch it until it ends. On a terminal a table of "
+            "the\n"
+            "trials is kept up to date: state, steps, metric, best so far, time left; in a pipe\n"
+            "there is one line per change. At the end: the best trial, learning curves and a\n"
+            "parallel-coordinates chart.\n"
+            "\n"
+            "MODEL_DEF is the file or directory that trials need; without it the directory of "
+            "FILE\n"
+            "(nothing for entrypoint ebb:...). What a file .ebbignore there lists stays out.\n"
+            "\n"
+            "This process is the master while it runs. If another one holds the state directory,\n"
+            "the experiment is handed to it and only watched here. Ctrl-C stops trials at a\n"
+            "checkpoint; --resume goes on. Nothing is lost when the process is killed.\n"
+            "\n"
+            "Exit code 0: completed; 1: failed, canceled or interrupted; 2: FILE is not valid.\n"
+            "\n"
+            "Examples:\n"
+            "  ebb run exp.yaml --test-mode          does it work at all?\n"
+            "  ebb run exp.yaml --slots 4\n"
+            "  ebb run exp.yaml --config searcher.max_trials=2\n"
+            "  ebb run --resume 3",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_positional = 2,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
+    if ((args.positional_count == 0) == (o.resume == 0)) {
+        code = cli_usage_error("give an experiment file, or --resume ID; see 'ebb run --help'");
+    } else if (o.slots < 0 || o.slots > 4096) {
+        code = cli_usage_error("--slots must be 1 to 4096");
+    } else {
+        if (args.positional_count > 0)
+            o.submission.file = args.positional[0];
+        if (args.positional_count > 1)
+            o.submission.model_def = args.positional[1];
+        code = start(&o);
+    }
+    cli_args_fini(&args);
+    return code;
+}
+
+const struct cli_command cli_cmd_run = {
+    .name = "run",
+    .summary = "run an experiment here: live table of trials, best so far, charts",
+    .run = run,
+};

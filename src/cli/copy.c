@@ -1,0 +1,83 @@
+/* copy.c - bringing a checkpoint to where the user wants it: a plain copy of its directory. */
+#include "cli/cmd_experiment.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+
+#define DEPTH_MAX 32
+
+static enum ebb_status copy_file(const char *from, const char *to, struct ebb_error *err)
+{
+    char buffer[1 << 16];
+    enum ebb_status status = EBB_OK;
+    int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int out = in < 0 ? -1 : open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out < 0)
+        status = ebb_fail(err, EBB_EIO, "cannot copy %s to %s: %s", from, to, strerror(errno));
+    while (status == EBB_OK) {
+        ssize_t n = read(in, buffer, sizeof buffer);
+        if (n == 0)
+            break;
+        if (n < 0 || write(out, buffer, (size_t)n) != n)
+            status = ebb_fail(err, EBB_EIO, "cannot copy %s to %s: %s", from, to, strerror(errno));
+    }
+    if (in >= 0)
+        close(in);
+    if (out >= 0 && close(out) != 0 && status == EBB_OK)
+        status = ebb_fail(err, EBB_EIO, "cannot write %s: %s", to, strerror(errno));
+    return status;
+}
+
+static enum ebb_status copy_tree(const char *from, const char *to, int depth, struct ebb_error *err)
+{
+    struct dirent **entries = NULL;
+    enum ebb_status status = EBB_OK;
+    if (depth > DEPTH_MAX)
+        return ebb_fail(err, EBB_ELIMIT, "%s: more than %d nested directories", from, DEPTH_MAX);
+    int count = scandir(from, &entries, NULL, alphasort);
+    if (count < 0)
+        return ebb_fail(err, EBB_EIO,
+                        "cannot read %s: %s (checkpoint_storage.host_path of the experiment must "
+                        "be reachable from here)",
+                        from, strerror(errno));
+    status = ebb_file_mkdirs(to, err);
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (status == EBB_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+            struct ebb_str a, b;
+            struct stat st = {0};
+            ebb_str_init(&a);
+            ebb_str_init(&b);
+            ebb_str_printf(&a, "%s/%s", from, name);
+            ebb_str_printf(&b, "%s/%s", to, name);
+            if (lstat(ebb_str_c(&a), &st) == 0 && S_ISDIR(st.st_mode))
+                status = copy_tree(ebb_str_c(&a), ebb_str_c(&b), depth + 1, err);
+            else
+                status = copy_file(ebb_str_c(&a), ebb_str_c(&b), err);
+            ebb_str_fini(&a);
+            ebb_str_fini(&b);
+        }
+        free(entries[i]); /* allowed: scandir's own memory */
+    }
+    free(entries); /* allowed: scandir's own memory */
+    return status;
+}
+
+enum ebb_status cli_checkpoint_copy(const struct ebb_doc_node *checkpoint, const char *target,
+                                    struct ebb_error *err)
+{
+    const char *path = ebb_doc_string(checkpoint, "path", NULL);
+    const char *state = ebb_doc_string(checkpoint, "state", "");
+    if (strcmp(state, "COMPLETED") != 0 || path == NULL)
+        return ebb_fail(err, EBB_EINFEASIBLE, "checkpoint %s is %s: there is nothing to copy",
+                        ebb_doc_string(checkpoint, "uuid", ""), state);
+    return copy_tree(path, target, 0, err);
+}

@@ -1,0 +1,191 @@
+/* follow.c - the loop and the events; follow_draw.c has the table. */
+#include "cli/follow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/show.h"
+
+#define TURN_MS 100
+#define DRAW_NS 200000000u    /* at most five times a second */
+#define REDRAW_NS 1000000000u /* clocks go on without events */
+#define STEP_LINE_NS 1000000000u
+
+static const char *const stages[] = {"scheduling", "training", "validation", "checkpointing"};
+
+bool cli_state_is_over(const char *state)
+{
+    return strcmp(state, "COMPLETED") == 0 || strcmp(state, "CANCELED") == 0 ||
+           strcmp(state, "ERROR") == 0 || strncmp(state, "DELET", 5) == 0;
+}
+
+enum ebb_status cli_follow_init(struct cli_follow *f, struct cli_master *m, enum cli_follow_how how,
+                                struct ebb_error *err)
+{
+    struct cli_answer answer;
+    *f = (struct cli_follow){.master = m, .how = how, .start_ns = ebb_clock_ns()};
+    enum ebb_status status = cli_ask(m, &answer, err, "GET", NULL, "/events?after=-1");
+    if (status == EBB_OK)
+        f->after = ebb_doc_int(answer.root, "next", 0);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+/* ---- events as lines ---- */
+
+static void begin_line(struct cli_follow *f)
+{
+    printf("%8.1f s  ", (double)(ebb_clock_ns() - f->start_ns) * 1e-9);
+    f->line_ns = ebb_clock_ns();
+}
+
+static void print_line(struct cli_follow *f, const char *type, const struct ebb_doc_node *e)
+{
+    char buf[CLI_CELL];
+    long long trial = (long long)ebb_doc_int(e, "trial_id", 0);
+    long long step = (long long)ebb_doc_int(e, "step_id", 0);
+    const char *state = ebb_doc_string(e, "state", "");
+    const char *message = ebb_doc_string(e, "message", "");
+    if (strcmp(type, "experiment") == 0) {
+        if (strcmp(state, f->state) == 0)
+            return; /* only its progress changed */
+        begin_line(f);
+        printf("experiment %lld: %s\n", (long long)f->id, state);
+    } else if (strcmp(type, "trial") == 0) {
+        bool is_active = strcmp(state, "ACTIVE") == 0;
+        bool is_running = ebb_doc_bool(e, "is_running", true);
+        if (is_active && !is_running && message[0] == '\0')
+            return; /* it waits for its next slot */
+        begin_line(f);
+        printf("trial %lld: %s%s%s\n", trial,
+               is_active ? is_running ? "running" : "failed, will be restarted" : state,
+               message[0] != '\0' ? ": " : "", message);
+    } else if (strcmp(type, "validation") == 0) {
+        begin_line(f);
+        printf("trial %lld, step %lld: %s %s%s\n", trial, step, f->metric,
+               cli_show_number(e, "metric", buf),
+               ebb_doc_bool(e, "is_best", false) ? " (best so far)" : "");
+    } else if (strcmp(type, "step") == 0 && ebb_clock_ns() - f->line_ns > STEP_LINE_NS) {
+        begin_line(f);
+        printf("trial %lld, step %lld: loss %s\n", trial, step, cli_show_number(e, "loss", buf));
+    }
+    fflush(stdout);
+}
+
+/* ---- test mode ---- */
+
+static void pass_stages(struct cli_follow *f, int upto)
+{
+    for (; f->stage < upto; f->stage++) {
+        printf("%-14s ok\n", stages[f->stage]);
+        fflush(stdout);
+    }
+}
+
+static void stage_event(struct cli_follow *f, const char *type, const struct ebb_doc_node *e)
+{
+    const char *state = ebb_doc_string(e, "state", "");
+    if (strcmp(type, "trial") == 0 && strcmp(state, "ACTIVE") == 0)
+        pass_stages(f, 1);
+    else if (strcmp(type, "step") == 0)
+        pass_stages(f, 2);
+    else if (strcmp(type, "validation") == 0)
+        pass_stages(f, 3);
+    else if (strcmp(type, "checkpoint") == 0 &&
+             (state[0] == '\0' || strcmp(state, "COMPLETED") == 0))
+        pass_stages(f, 4);
+}
+
+/* ---- the loop ---- */
+
+static void handle_event(struct cli_follow *f, const struct ebb_doc_node *e)
+{
+    const char *type = ebb_doc_string(e, "type", "");
+    if (f->trial_id == 0)
+        f->trial_id = ebb_doc_int(e, "trial_id", 0);
+    f->is_dirty = true;
+    if (f->how == CLI_FOLLOW_JSON) {
+        struct ebb_str line;
+        ebb_str_init(&line);
+        cli_show_json(&line, e);
+        puts(ebb_str_c(&line));
+        fflush(stdout);
+        ebb_str_fini(&line);
+    } else if (f->how == CLI_FOLLOW_LINES) {
+        print_line(f, type, e);
+    } else if (f->how == CLI_FOLLOW_STAGES) {
+        stage_event(f, type, e);
+    }
+    if (strcmp(type, "experiment") == 0) {
+        snprintf(f->state, sizeof f->state, "%s", ebb_doc_string(e, "state", ""));
+        f->is_over = cli_state_is_over(f->state);
+    }
+}
+
+static enum ebb_status take_events(struct cli_follow *f, struct ebb_error *err)
+{
+    struct cli_answer answer;
+    enum ebb_status status = EBB_OK;
+    if (f->master->own != NULL)
+        status = exp_master_turn(f->master->own, TURN_MS, err);
+    if (status != EBB_OK)
+        return status;
+    status = cli_ask(f->master, &answer, err, "GET", NULL,
+                     "/events?after=%lld&experiment_id=%lld&wait=%d", (long long)f->after,
+                     (long long)f->id, f->master->own != NULL ? 0 : 1);
+    const struct ebb_doc_node *list = ebb_doc_get(answer.root, "events");
+    for (size_t i = 0; status == EBB_OK && list != NULL && i < list->count; i++)
+        handle_event(f, list->items[i]);
+    if (status == EBB_OK)
+        f->after = ebb_doc_int(answer.root, "next", f->after);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+static enum ebb_status learn(struct cli_follow *f, struct ebb_error *err)
+{
+    struct cli_answer answer;
+    enum ebb_status status =
+        cli_ask(f->master, &answer, err, "GET", NULL, "/experiments/%lld", (long long)f->id);
+    if (status == EBB_OK) {
+        snprintf(f->metric, sizeof f->metric, "%s",
+                 ebb_doc_string(answer.root, "metric", "metric"));
+        snprintf(f->state, sizeof f->state, "%s", ebb_doc_string(answer.root, "state", ""));
+        f->start_progress = ebb_doc_double(answer.root, "progress", 0);
+        f->is_over = cli_state_is_over(f->state);
+    }
+    cli_answer_fini(&answer);
+    return status;
+}
+
+enum ebb_status cli_follow_run(struct cli_follow *f, int64_t id, struct ebb_error *err)
+{
+    f->id = id;
+    EBB_TRY(learn(f, err));
+    f->is_dirty = true;
+    while (!f->is_over) {
+        if (cli_interrupted())
+            return ebb_fail(err, EBB_ECANCELED, "interrupted");
+        enum ebb_status status = take_events(f, err);
+        if (status != EBB_OK && cli_interrupted())
+            return ebb_fail(err, EBB_ECANCELED, "interrupted");
+        EBB_TRY(status);
+        uint64_t now = ebb_clock_ns(), since = now - f->drawn_ns;
+        if (f->how == CLI_FOLLOW_TABLE &&
+            ((f->is_dirty && since >= DRAW_NS) || since >= REDRAW_NS)) {
+            EBB_TRY(cli_follow_draw(f, err));
+            f->is_dirty = false;
+            f->drawn_ns = now;
+        }
+    }
+    if (f->how == CLI_FOLLOW_TABLE)
+        EBB_TRY(cli_follow_draw(f, err));
+    if (f->how == CLI_FOLLOW_STAGES && f->stage < 4) {
+        printf("%-14s failed\n", stages[f->stage]);
+        fflush(stdout);
+    }
+    return EBB_OK;
+}

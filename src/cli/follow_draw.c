@@ -1,0 +1,238 @@
+/* follow_draw.c - the live table. Drawn as one piece of text over the one before. */
+#include "cli/follow.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "cli/cli.h"
+#include "cli/show.h"
+
+#define HEAD_LINES 6 /* everything but the rows of the table, and a free last line */
+#define BAR 24
+
+struct screen {
+    size_t columns, rows;
+};
+
+static struct screen screen_size(void)
+{
+    struct winsize size = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 && size.ws_row >= 8)
+        return (struct screen){size.ws_col, size.ws_row};
+    return (struct screen){80, 24};
+}
+
+/* ---- head ---- */
+
+static void add_times(struct cli_follow *f, double progress, struct ebb_str *out)
+{
+    char buf[32];
+    uint64_t elapsed = ebb_clock_ns() - f->start_ns;
+    double done = progress - f->start_progress;
+    ebb_str_printf(out, "   %s",
+                   ebb_format_ns(elapsed / 1000000000u * 1000000000u, buf, sizeof buf));
+    if (progress < 1 && done > 0.005) {
+        double left = (double)elapsed * (1 - progress) / done;
+        ebb_str_printf(out, ", about %s left",
+                       ebb_format_ns((uint64_t)(left / 1e9 + 0.5) * 1000000000u, buf, sizeof buf));
+    }
+}
+
+static void add_head(struct cli_follow *f, const struct ebb_doc_node *e, size_t busy, size_t slots,
+                     struct ebb_str *out)
+{
+    char buf[CLI_CELL];
+    const char *state = ebb_doc_string(e, "state", "");
+    double progress = cli_state_is_over(state) ? 1 : ebb_doc_double(e, "progress", 0);
+    ebb_str_printf(out, "experiment %lld  %s  %s  (%s, %s %s)\n", (long long)f->id,
+                   ebb_doc_string(e, "description", ""), state, ebb_doc_string(e, "searcher", ""),
+                   ebb_doc_bool(e, "smaller_is_better", true) ? "smallest" : "largest", f->metric);
+    ebb_str_addc(out, '[');
+    for (int i = 0; i < BAR; i++)
+        ebb_str_addc(out, i < (int)(progress * BAR + 0.5) ? '#' : '-');
+    ebb_str_printf(out, "] %5.1f %%   %zu of %zu slots busy   %lld of %lld trials ended",
+                   progress * 100, busy, slots, (long long)ebb_doc_int(e, "num_ended", 0),
+                   (long long)ebb_doc_int(e, "num_trials", 0));
+    add_times(f, progress, out);
+    ebb_str_addc(out, '\n');
+    if (ebb_doc_int(e, "best_trial_id", 0) > 0)
+        ebb_str_printf(out, "best so far: %s %s, trial %lld, step %lld\n", f->metric,
+                       cli_show_number(e, "best_metric", buf),
+                       (long long)ebb_doc_int(e, "best_trial_id", 0),
+                       (long long)ebb_doc_int(e, "best_step_id", 0));
+    else
+        ebb_str_add(out, "best so far: -\n");
+}
+
+/* ---- trials ---- */
+
+struct row {
+    const struct ebb_doc_node *trial;
+    int rank; /* running first, then waiting, then ended, then pending */
+    double metric;
+};
+
+static int rank_of(const struct ebb_doc_node *t)
+{
+    const char *state = ebb_doc_string(t, "state", "");
+    const struct ebb_doc_node *slots = ebb_doc_get(t, "slots");
+    bool has_slots = slots != NULL &&
+                     (slots->kind == EBB_DOC_INT ? slots->integer > 0
+                                                 : slots->kind == EBB_DOC_LIST && slots->count > 0);
+    if (strcmp(state, "ACTIVE") == 0)
+        return has_slots ? 0 : 1;
+    return strcmp(state, "PENDING") == 0 ? 3 : 2;
+}
+
+static int compare_rows(const void *pa, const void *pb)
+{
+    const struct row *a = pa, *b = pb;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->metric != b->metric && a->rank == 2)
+        return isnan(b->metric) || a->metric < b->metric ? -1 : 1;
+    int64_t ia = ebb_doc_int(a->trial, "id", INT64_MAX),
+            ib = ebb_doc_int(b->trial, "id", INT64_MAX);
+    return ia < ib ? -1 : ia > ib;
+}
+
+static const char *slots_text(const struct ebb_doc_node *t, char buf[CLI_CELL])
+{
+    const struct ebb_doc_node *slots = ebb_doc_get(t, "slots");
+    struct ebb_str text;
+    if (slots == NULL || slots->kind != EBB_DOC_LIST)
+        return cli_show_number(t, "slots", buf);
+    ebb_str_init(&text);
+    for (size_t i = 0; i < slots->count; i++) {
+        ebb_str_add(&text, i > 0 ? "," : "");
+        cli_show_value(&text, slots->items[i]);
+    }
+    snprintf(buf, CLI_CELL, "%s", ebb_str_c(&text));
+    ebb_str_fini(&text);
+    return buf;
+}
+
+static void add_row(struct cli_table *table, const struct ebb_doc_node *t)
+{
+    char buf[CLI_CELL];
+    struct ebb_str text;
+    const char *message = ebb_doc_string(t, "message", "");
+    const char *waiting = ebb_doc_string(t, "waiting", "");
+    cli_table_cell(table, "%s", cli_show_number(t, "id", buf));
+    cli_table_cell(table, "%s", ebb_doc_string(t, "state", ""));
+    cli_table_cell(table, "%s", cli_show_number(t, "steps", buf));
+    cli_table_cell(table, "%s", cli_show_number(t, "latest_validation", buf));
+    cli_table_cell(table, "%s", cli_show_number(t, "best_validation", buf));
+    cli_table_cell(table, "%s", slots_text(t, buf));
+    ebb_str_init(&text);
+    cli_show_map(&text, ebb_doc_get(t, "hparams"));
+    if (message[0] != '\0')
+        ebb_str_printf(&text, "  (%s)", message);
+    else if (waiting[0] != '\0')
+        ebb_str_printf(&text, "  (waits: %s)", waiting);
+    cli_table_cell(table, "%s", ebb_str_c(&text));
+    ebb_str_fini(&text);
+}
+
+/* The rows that fit; the rest is counted. */
+static void print_trials(const struct ebb_doc_node *list, bool is_smaller, size_t room, FILE *out)
+{
+    static const char *const headers[] = {"trial", "state", "steps",          "latest",
+                                          "best",  "slots", "hyperparameters"};
+    size_t count = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
+    struct row *rows = ebb_calloc(count + 1, sizeof *rows);
+    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
+    size_t shown = count <= room ? count : room;
+    if (rows != NULL) {
+        for (size_t i = 0; i < count; i++) {
+            double metric = cli_metric(ebb_doc_get(list->items[i], "best_validation"));
+            rows[i] = (struct row){.trial = list->items[i],
+                                   .rank = rank_of(list->items[i]),
+                                   .metric = is_smaller ? metric : -metric};
+        }
+        qsort(rows, count, sizeof *rows, compare_rows);
+        for (size_t i = 0; i < shown; i++)
+            add_row(table, rows[i].trial);
+    }
+    cli_table_print(table, out);
+    if (shown < count)
+        fprintf(out, "... and %zu more\n", count - shown);
+    cli_table_destroy(table);
+    ebb_free(rows);
+}
+
+/* ---- the whole ---- */
+
+static void count_slots(const struct ebb_doc_node *agents, size_t *busy, size_t *total)
+{
+    *busy = *total = 0;
+    for (size_t i = 0; agents != NULL && agents->kind == EBB_DOC_LIST && i < agents->count; i++) {
+        const struct ebb_doc_node *slots = ebb_doc_get(agents->items[i], "slots");
+        for (size_t k = 0; slots != NULL && slots->kind == EBB_DOC_LIST && k < slots->count; k++) {
+            *total += 1;
+            *busy += ebb_doc_int(slots->items[k], "trial_id", 0) > 0;
+        }
+    }
+}
+
+/* Go back over what was drawn, write the new lines cut to the width, erase what is left. */
+static void put_on_screen(struct cli_follow *f, const char *text, size_t columns)
+{
+    struct ebb_str out;
+    size_t lines = 0;
+    ebb_str_init(&out);
+    if (f->drawn_lines > 0)
+        ebb_str_printf(&out, "\x1b[%zuA\r", f->drawn_lines);
+    while (*text != '\0') {
+        size_t whole = strcspn(text, "\n");
+        ebb_str_addn(&out, text, cli_fit(text, columns - 1));
+        ebb_str_add(&out, "\x1b[K\n");
+        text += whole + (text[whole] == '\n');
+        lines++;
+    }
+    ebb_str_add(&out, "\x1b[J");
+    fputs(ebb_str_c(&out), stdout);
+    fflush(stdout);
+    f->drawn_lines = lines;
+    ebb_str_fini(&out);
+}
+
+enum ebb_status cli_follow_draw(struct cli_follow *f, struct ebb_error *err)
+{
+    struct cli_answer experiment = {0}, trials = {0}, agents = {0};
+    struct screen screen = screen_size();
+    struct ebb_str text;
+    char *table = NULL;
+    size_t table_length = 0, busy, slots;
+    ebb_str_init(&text);
+    enum ebb_status status =
+        cli_ask(f->master, &experiment, err, "GET", NULL, "/experiments/%lld", (long long)f->id);
+    if (status == EBB_OK)
+        status = cli_ask(f->master, &trials, err, "GET", NULL, "/experiments/%lld/trials",
+                         (long long)f->id);
+    if (status == EBB_OK)
+        status = cli_ask(f->master, &agents, err, "GET", NULL, "/agents");
+    FILE *memory = status == EBB_OK ? open_memstream(&table, &table_length) : NULL;
+    if (memory != NULL) {
+        count_slots(ebb_doc_get(agents.root, "agents"), &busy, &slots);
+        add_head(f, experiment.root, busy, slots, &text);
+        size_t room = screen.rows > HEAD_LINES + 2 ? screen.rows - HEAD_LINES - 2 : 1;
+        print_trials(ebb_doc_get(trials.root, "trials"),
+                     ebb_doc_bool(experiment.root, "smaller_is_better", true), room, memory);
+        fclose(memory);
+        ebb_str_add(&text, table);
+        free(table); /* allowed: open_memstream's own memory */
+        put_on_screen(f, ebb_str_c(&text), screen.columns);
+    }
+    cli_answer_fini(&experiment); /* zeroed ones are fine */
+    cli_answer_fini(&trials);
+    cli_answer_fini(&agents);
+    ebb_str_fini(&text);
+    return status;
+}

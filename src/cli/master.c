@@ -1,0 +1,283 @@
+/* master.c - see master.h. */
+#include "cli/master.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "cli/cli.h"
+#include "cli/train_file.h"
+
+#define OPEN_PATIENCE_NS 5000000000u /* another short command may hold the lock */
+#define ANSWER_MS 60000
+
+const char cli_help_state[] = "state directory; else $EBB_STATE, else ~/.local/state/ebb";
+const char cli_help_master[] = "HOST[:PORT] of a master that listens on TCP; else $EBB_MASTER";
+const char cli_help_json[] = "print the answer as JSON";
+
+/* ---- where ---- */
+
+static const char *environment(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error *err)
+{
+    struct ebb_str text;
+    const char *base;
+    ebb_str_init(&text);
+    if (option != NULL)
+        ebb_str_add(&text, option);
+    else if ((base = environment("EBB_STATE")) != NULL)
+        ebb_str_add(&text, base);
+    else if ((base = environment("XDG_STATE_HOME")) != NULL)
+        ebb_str_printf(&text, "%s/ebb", base);
+    else if ((base = environment("HOME")) != NULL)
+        ebb_str_printf(&text, "%s/.local/state/ebb", base);
+    else
+        return ebb_fail(err, EBB_EINPUT, "no state directory: give --state DIR or set EBB_STATE");
+    if (text.length == 0)
+        return ebb_fail(err, EBB_EINPUT, "--state is empty");
+    EBB_TRY(ebb_str_status(&text, err));
+    *path = ebb_str_take(&text);
+    return EBB_OK;
+}
+
+/* "host", "host:port", "http://host[:port]". */
+static enum ebb_status parse_address(const char *text, char **host, uint16_t *port,
+                                     struct ebb_error *err)
+{
+    const char *at = text;
+    uint64_t number = 8080;
+    if (strncasecmp(at, "https://", 8) == 0)
+        return ebb_fail(err, EBB_EUNSUPPORTED,
+                        "%s: this build cannot speak https; use an ssh tunnel and http", text);
+    if (strncasecmp(at, "http://", 7) == 0) {
+        at += 7;
+        number = 80;
+    }
+    size_t length = strcspn(at, ":/");
+    if (length == 0)
+        return ebb_fail(err, EBB_EINPUT, "'%s' is no HOST[:PORT]", text);
+    if (at[length] == ':') {
+        char digits[8] = {0};
+        size_t n = strcspn(at + length + 1, "/");
+        if (n < sizeof digits)
+            memcpy(digits, at + length + 1, n);
+        if (n >= sizeof digits || !ebb_parse_u64(digits, &number) || number < 1 || number > 65535)
+            return ebb_fail(err, EBB_EINPUT, "'%s': the port must be 1 to 65535", text);
+    }
+    *host = ebb_strndup(at, length);
+    if (*host == NULL)
+        return ebb_no_memory(err, length + 1);
+    *port = (uint16_t)number;
+    return EBB_OK;
+}
+
+/* ---- opening ---- */
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+static enum ebb_status greet(struct cli_master *m, struct ebb_error *err)
+{
+    struct cli_answer answer;
+    enum ebb_status status = cli_ask(m, &answer, err, "GET", NULL, "/master");
+    cli_answer_fini(&answer);
+    return status;
+}
+
+/* The directory with the Python package ebb_client: installed beside the program, or in its source
+ * tree. NULL = nowhere; then Python must find it by itself. */
+static char *find_python_path(void)
+{
+    static const char *const places[] = {"../share/ebb/python", "../clients/python",
+                                         "../../clients/python"};
+    char program[4096];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0)
+        return NULL;
+    program[n] = '\0';
+    char *slash = strrchr(program, '/');
+    if (slash == NULL)
+        return NULL;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct ebb_str path;
+        ebb_str_init(&path);
+        ebb_str_printf(&path, "%s/%s/ebb_client/__init__.py", program, places[i]);
+        bool is_there = !path.failed && access(ebb_str_c(&path), R_OK) == 0;
+        ebb_str_clear(&path);
+        ebb_str_printf(&path, "%s/%s", program, places[i]);
+        if (is_there && !path.failed)
+            return ebb_str_take(&path);
+        ebb_str_fini(&path);
+    }
+    return NULL;
+}
+
+static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
+                                const struct exp_master_options *options, struct ebb_error *err)
+{
+    struct exp_master_options o = options != NULL ? *options : (struct exp_master_options){0};
+    o.state_dir = m->state_dir;
+    o.check_section = cli_check_training;
+    if (m->python_path == NULL)
+        m->python_path = find_python_path();
+    o.python_path = m->python_path;
+    if (role == CLI_ASK)
+        o.is_reading_only = true;
+    return exp_master_open(&o, &m->own, err);
+}
+
+/* A master may come or go between looking and asking, so both ways are tried for a while. */
+static enum ebb_status open_local(struct cli_master *m, enum cli_role role,
+                                  const struct exp_master_options *options, struct ebb_error *err)
+{
+    uint64_t start = ebb_clock_ns();
+    m->address.state_dir = m->state_dir;
+    for (;;) {
+        enum ebb_status status = EBB_EIO;
+        bool is_there = exp_client_master_runs(m->state_dir);
+        status = is_there ? greet(m, err) : open_own(m, role, options, err);
+        bool can_retry = is_there ? status == EBB_EIO : status == EBB_ELIMIT;
+        if (status == EBB_OK || !can_retry || ebb_clock_ns() - start > OPEN_PATIENCE_NS)
+            return status;
+        nap();
+    }
+}
+
+enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *where,
+                                enum cli_role role, const struct exp_master_options *options,
+                                struct ebb_error *err)
+{
+    const char *tcp = where->master != NULL       ? where->master
+                      : environment("EBB_MASTER") ? environment("EBB_MASTER")
+                                                  : environment("DET_MASTER");
+    *m = (struct cli_master){0};
+    enum ebb_status status;
+    if (tcp != NULL && strncmp(tcp, "unix:", 5) == 0)
+        tcp = NULL; /* inside a trial: its master's socket is that of the state directory */
+    if (tcp != NULL && where->state == NULL) {
+        status = parse_address(tcp, &m->host, &m->address.port, err);
+        m->address.host = m->host;
+        if (status == EBB_OK)
+            status = greet(m, err);
+    } else {
+        status = cli_state_dir(where->state, &m->state_dir, err);
+        if (status == EBB_OK)
+            status = open_local(m, role, options, err);
+    }
+    if (status != EBB_OK)
+        cli_master_close(m, EXP_CLOSE_LEAVE, 0);
+    return status;
+}
+
+void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace_ms)
+{
+    exp_master_close(m->own, how, grace_ms);
+    ebb_free(m->host);
+    ebb_free(m->python_path);
+    ebb_free(m->state_dir);
+    *m = (struct cli_master){0};
+}
+
+void cli_master_settle(struct cli_master *m, double seconds)
+{
+    uint64_t start = ebb_clock_ns();
+    while (m->own != NULL && !exp_master_is_idle(m->own) && !cli_interrupted() &&
+           (double)(ebb_clock_ns() - start) * 1e-9 < seconds)
+        if (exp_master_turn(m->own, 50, NULL) != EBB_OK)
+            return;
+}
+
+int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
+                    void *context)
+{
+    struct cli_master m;
+    struct ebb_error err = {0};
+    if (cli_master_open(&m, where, CLI_ASK, NULL, &err) != EBB_OK)
+        return cli_report(&err);
+    int code = what(&m, context);
+    cli_master_close(&m, EXP_CLOSE_LEAVE, 0);
+    return code;
+}
+
+/* ---- asking ---- */
+
+void cli_answer_fini(struct cli_answer *answer)
+{
+    exp_http_response_fini(&answer->response);
+    ebb_arena_fini(&answer->arena);
+}
+
+enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char *target,
+                            const char *body, struct cli_answer *answer, struct ebb_error *err)
+{
+    struct exp_http_request request = {
+        .method = method,
+        .target = target,
+        .body = body,
+        .body_length = body != NULL ? strlen(body) : 0,
+    };
+    ebb_arena_init(&answer->arena);
+    exp_http_response_init(&answer->response);
+    answer->root = NULL;
+    if (m->own != NULL)
+        exp_master_request(m->own, &request, &answer->response);
+    else
+        EBB_TRY(exp_client_request(&m->address, &request, ANSWER_MS, &answer->response, err));
+    const struct ebb_str *text = &answer->response.body;
+    if (text->length > 0 && (text->data[0] == '{' || text->data[0] == '[') &&
+        ebb_doc_parse_json(&answer->arena, target, text->data, text->length, &answer->root, NULL) !=
+            EBB_OK)
+        answer->root = NULL;
+    return EBB_OK;
+}
+
+enum ebb_status cli_answer_error(const struct cli_answer *answer, struct ebb_error *err)
+{
+    int status = answer->response.status;
+    const struct ebb_doc_node *e = ebb_doc_get(answer->root, "error");
+    const char *message = ebb_doc_string(e, "message", exp_http_reason(status));
+    return ebb_fail(err,
+                    status == 400   ? EBB_EINPUT
+                    : status == 503 ? EBB_EIO
+                                    : EBB_EINFEASIBLE,
+                    "%s", message);
+}
+
+enum ebb_status cli_ask(struct cli_master *m, struct cli_answer *answer, struct ebb_error *err,
+                        const char *method, const char *body, const char *fmt, ...)
+{
+    struct ebb_str target;
+    va_list list;
+    ebb_str_init(&target);
+    va_start(list, fmt);
+    ebb_str_vprintf(&target, fmt, list);
+    va_end(list);
+    enum ebb_status status = cli_ask_raw(m, method, ebb_str_c(&target), body, answer, err);
+    ebb_str_fini(&target);
+    if (status == EBB_OK && answer->response.status >= 400)
+        status = cli_answer_error(answer, err);
+    return status;
+}
+
+int cli_parse_id(const char *what, const char *text, int64_t *id)
+{
+    if (ebb_parse_i64(text, id) && *id > 0)
+        return -1;
+    return cli_usage_error("'%s' is no %s number; 'ebb experiment list' shows experiments, "
+                           "'ebb experiment list-trials ID' the trials of one",
+                           text, what);
+}

@@ -1,0 +1,78 @@
+/* master.h - how commands reach the master. Private to cli.
+ *
+ * Order: --master, EBB_MASTER, DET_MASTER (TCP, a running `ebb serve`); else the socket of the
+ * master that holds the state directory; else this process takes the lock and answers itself. The
+ * same requests (docs/rest.md) work in all three. */
+#ifndef EBB_CLI_MASTER_H
+#define EBB_CLI_MASTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/doc.h"
+#include "base/status.h"
+#include "base/str.h"
+#include "exp/exp.h"
+#include "exp/master/master.h"
+
+/* Options every command of experiments has. */
+struct cli_where {
+    const char *state;  /* --state: NULL = $EBB_STATE, else ~/.local/state/ebb */
+    const char *master; /* --master: NULL = $EBB_MASTER or $DET_MASTER */
+    bool is_json;
+};
+
+extern const char cli_help_state[], cli_help_master[], cli_help_json[]; /* texts of the options */
+
+enum cli_role {
+    CLI_ASK, /* ask and leave: without a master, read the state directory; start nothing */
+    CLI_RUN, /* become the master when there is none */
+};
+
+struct cli_master {
+    char *state_dir;
+    struct exp_client_address address; /* of a master elsewhere */
+    char *host, *python_path;
+    struct exp_master *own; /* NULL = elsewhere */
+    struct ebb_log log;
+};
+
+/* `options` (may be NULL) holds what only an own master needs: slots, callbacks. */
+enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *where,
+                                enum cli_role role, const struct exp_master_options *options,
+                                struct ebb_error *err);
+void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace_ms);
+
+struct cli_answer {
+    struct ebb_arena arena;
+    struct exp_http_response response;
+    const struct ebb_doc_node *root; /* NULL: the body is empty or no JSON */
+};
+
+void cli_answer_fini(struct cli_answer *answer);
+
+/* One request; the answer must be released also after a failure. An HTTP error is EBB_OK here. */
+enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char *target,
+                            const char *body, struct cli_answer *answer, struct ebb_error *err);
+/* The same; an HTTP error becomes a failure with its message. The target is made as by printf. */
+enum ebb_status cli_ask(struct cli_master *m, struct cli_answer *answer, struct ebb_error *err,
+                        const char *method, const char *body, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
+/* What an answer's error says, as a failure. */
+enum ebb_status cli_answer_error(const struct cli_answer *answer, struct ebb_error *err);
+
+/* Let an own master finish what was asked for (removals), at most `seconds`. */
+void cli_master_settle(struct cli_master *m, double seconds);
+
+/* Open for asking, run `what`, close: the frame of most commands. Returns the exit code. */
+int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
+                    void *context);
+
+/* The path of the state directory: owned by the caller. */
+enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error *err);
+
+/* ids: "3", "3,5,7". Positive integers only. */
+int cli_parse_id(const char *what, const char *text, int64_t *id); /* -1, or 2 after a message */
+
+#endif

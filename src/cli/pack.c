@@ -1,0 +1,188 @@
+/* pack.c - a model definition as JSON rows: sorted, base64, at most 95 MiB. */
+#include "cli/submit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "cli/ignore.h"
+
+#define DEPTH_MAX 32
+
+struct pack {
+    struct ebb_json_writer *w;
+    struct cli_ignore ignore;
+    size_t root_length; /* of the packed directory and its '/' */
+    uint64_t total;     /* bytes so far */
+};
+
+static enum ebb_status add_base64(struct ebb_str *out, const char *bytes, size_t length,
+                                  struct ebb_error *err)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = ebb_alloc(length / 3 * 4 + 8), *at = text;
+    if (text == NULL)
+        return ebb_no_memory(err, length / 3 * 4 + 8);
+    for (size_t i = 0; i < length; i += 3) {
+        size_t n = length - i < 3 ? length - i : 3;
+        uint32_t group = 0;
+        for (size_t k = 0; k < 3; k++)
+            group = group << 8 | (k < n ? (uint8_t)bytes[i + k] : 0u);
+        for (size_t k = 0; k < 4; k++)
+            *at++ = k <= n ? digits[group >> (18 - 6 * k) & 63u] : '=';
+    }
+    ebb_str_addn(out, text, (size_t)(at - text));
+    ebb_free(text);
+    return ebb_str_status(out, err);
+}
+
+static void begin_row(struct ebb_json_writer *w, const char *name, const char *type,
+                      const struct stat *st)
+{
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "path");
+    ebb_jsonw_string(w, name);
+    ebb_jsonw_key(w, "type");
+    ebb_jsonw_string(w, type);
+    ebb_jsonw_key(w, "mode");
+    ebb_jsonw_int(w, (int64_t)(st->st_mode & 0777));
+    ebb_jsonw_key(w, "mtime");
+    ebb_jsonw_int(w, (int64_t)st->st_mtime);
+}
+
+static enum ebb_status add_file(struct pack *p, const char *path, const char *name,
+                                const struct stat *st, struct ebb_error *err)
+{
+    char have[32], max[32];
+    p->total += (uint64_t)st->st_size;
+    if (p->total > CLI_MODEL_DEF_MAX)
+        return ebb_fail(err, EBB_EINPUT,
+                        "the model definition is larger than %s (%s with '%s'); list what is not "
+                        "needed in a file .ebbignore beside it",
+                        ebb_format_bytes(CLI_MODEL_DEF_MAX, max, sizeof max),
+                        ebb_format_bytes(p->total, have, sizeof have), name);
+    struct ebb_file_view view;
+    EBB_TRY(ebb_file_view_open(&view, path, CLI_MODEL_DEF_MAX, err));
+    begin_row(p->w, name, "file", st);
+    ebb_jsonw_key(p->w, "content");
+    ebb_str_addc(p->w->out, '"');
+    enum ebb_status status = add_base64(p->w->out, view.data, view.length, err);
+    ebb_str_addc(p->w->out, '"');
+    p->w->after_key = false;
+    p->w->need_comma = true;
+    ebb_jsonw_object_end(p->w);
+    ebb_file_view_close(&view);
+    return status;
+}
+
+static enum ebb_status add_directory(struct pack *p, const char *path, int depth,
+                                     struct ebb_error *err);
+
+static enum ebb_status add_entry(struct pack *p, const char *path, int depth, struct ebb_error *err)
+{
+    struct stat st;
+    const char *name = path + p->root_length;
+    if (lstat(path, &st) != 0)
+        return ebb_fail(err, EBB_EIO, "cannot read %s: %s", path, strerror(errno));
+    if (cli_ignore_has(&p->ignore, name, S_ISDIR(st.st_mode)))
+        return EBB_OK;
+    if (S_ISLNK(st.st_mode) && (stat(path, &st) != 0 || !S_ISREG(st.st_mode))) {
+        fprintf(stderr, "ebb: note: %s is a link to no file: left out of the model definition\n",
+                path);
+        return EBB_OK;
+    }
+    if (S_ISREG(st.st_mode))
+        return add_file(p, path, name, &st, err);
+    if (!S_ISDIR(st.st_mode))
+        return EBB_OK; /* sockets, pipes */
+    begin_row(p->w, name, "dir", &st);
+    ebb_jsonw_object_end(p->w);
+    return add_directory(p, path, depth + 1, err);
+}
+
+static enum ebb_status add_directory(struct pack *p, const char *path, int depth,
+                                     struct ebb_error *err)
+{
+    struct dirent **entries = NULL;
+    enum ebb_status status = EBB_OK;
+    if (depth > DEPTH_MAX)
+        return ebb_fail(err, EBB_EINPUT, "%s: more than %d nested directories", path, DEPTH_MAX);
+    int count = scandir(path, &entries, NULL, alphasort);
+    if (count < 0)
+        return ebb_fail(err, EBB_EIO, "cannot read %s: %s", path, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (status == EBB_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+            struct ebb_str child;
+            ebb_str_init(&child);
+            ebb_str_printf(&child, "%s/%s", path, name);
+            status = ebb_str_status(&child, err);
+            if (status == EBB_OK)
+                status = add_entry(p, ebb_str_c(&child), depth, err);
+            ebb_str_fini(&child);
+        }
+        free(entries[i]); /* allowed: scandir's own memory */
+    }
+    free(entries); /* allowed: scandir's own memory */
+    return status;
+}
+
+static enum ebb_status read_ignore(struct cli_ignore *ignore, const char *root,
+                                   struct ebb_error *err)
+{
+    static const char *const names[] = {".ebbignore", ".detignore"};
+    struct ebb_file_view view = {.data = ""};
+    bool is_open = false;
+    for (size_t i = 0; i < 2 && !is_open; i++) {
+        struct ebb_str path;
+        struct stat st;
+        ebb_str_init(&path);
+        ebb_str_printf(&path, "%s/%s", root, names[i]);
+        if (!path.failed && stat(ebb_str_c(&path), &st) == 0) {
+            enum ebb_status status =
+                ebb_file_view_open(&view, ebb_str_c(&path), (size_t)1 << 20, err);
+            if (status != EBB_OK) {
+                ebb_str_fini(&path);
+                return status;
+            }
+            is_open = true;
+        }
+        ebb_str_fini(&path);
+    }
+    enum ebb_status status = cli_ignore_parse(ignore, view.data, view.length, err);
+    if (is_open)
+        ebb_file_view_close(&view);
+    return status;
+}
+
+enum ebb_status cli_pack(const char *path, struct ebb_json_writer *w, struct ebb_error *err)
+{
+    struct pack p = {.w = w};
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return ebb_fail(err, EBB_EIO, "model definition: cannot read %s: %s", path,
+                        strerror(errno));
+    if (S_ISREG(st.st_mode)) {
+        const char *slash = strrchr(path, '/');
+        return add_file(&p, path, slash != NULL ? slash + 1 : path, &st, err);
+    }
+    if (!S_ISDIR(st.st_mode))
+        return ebb_fail(err, EBB_EINPUT, "model definition: %s is no file and no directory", path);
+    char *root = ebb_strdup(path);
+    if (root == NULL)
+        return ebb_no_memory(err, strlen(path));
+    for (size_t n = strlen(root); n > 1 && root[n - 1] == '/'; n--)
+        root[n - 1] = '\0';
+    p.root_length = strlen(root) + 1;
+    enum ebb_status status = read_ignore(&p.ignore, root, err);
+    if (status == EBB_OK) {
+        status = add_directory(&p, root, 0, err);
+        cli_ignore_fini(&p.ignore);
+    }
+    ebb_free(root);
+    return status;
+}

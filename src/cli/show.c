@@ -1,0 +1,170 @@
+/* show.c - see show.h. */
+#include "cli/show.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
+
+const char *cli_show_time(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+{
+    const char *text = ebb_doc_string(map, key, NULL);
+    buf[0] = '\0';
+    if (text != NULL && strlen(text) >= 19) /* 2026-11-15T11:39:31.123Z */
+        snprintf(buf, CLI_CELL, "%.10s %.8s+0000", text, text + 11);
+    return buf;
+}
+
+double cli_metric(const struct ebb_doc_node *node)
+{
+    if (node == NULL)
+        return NAN;
+    if (node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE)
+        return node->number;
+    if (node->kind == EBB_DOC_STRING && strcmp(node->text, "Infinity") == 0)
+        return INFINITY;
+    if (node->kind == EBB_DOC_STRING && strcmp(node->text, "-Infinity") == 0)
+        return -INFINITY;
+    return NAN;
+}
+
+const char *cli_show_number(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+{
+    const struct ebb_doc_node *node = ebb_doc_get(map, key);
+    buf[0] = '\0';
+    if (node == NULL || node->kind == EBB_DOC_NULL)
+        return buf;
+    if (node->kind == EBB_DOC_STRING)
+        snprintf(buf, CLI_CELL, "%s", node->text);
+    else if (node->kind == EBB_DOC_INT)
+        snprintf(buf, CLI_CELL, "%lld", (long long)node->integer);
+    else
+        snprintf(buf, CLI_CELL, "%.6g", node->number);
+    return buf;
+}
+
+const char *cli_show_percent(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+{
+    const struct ebb_doc_node *node = ebb_doc_get(map, key);
+    buf[0] = '\0';
+    if (node != NULL && (node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE))
+        snprintf(buf, CLI_CELL, "%.1f%%", node->number * 100);
+    return buf;
+}
+
+const char *cli_show_bytes(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+{
+    int64_t bytes = ebb_doc_int(map, key, -1);
+    buf[0] = '\0';
+    return bytes < 0 ? buf : ebb_format_bytes((uint64_t)bytes, buf, CLI_CELL);
+}
+
+void cli_show_json(struct ebb_str *out, const struct ebb_doc_node *node)
+{
+    struct ebb_json_writer w;
+    ebb_jsonw_init(&w, out, 0);
+    if (node != NULL)
+        ebb_doc_write_json(node, &w);
+}
+
+void cli_show_value(struct ebb_str *out, const struct ebb_doc_node *node)
+{
+    if (node->kind == EBB_DOC_STRING)
+        ebb_str_add(out, node->text);
+    else if (node->kind == EBB_DOC_DOUBLE)
+        ebb_str_printf(out, "%.6g", node->number);
+    else
+        cli_show_json(out, node);
+}
+
+void cli_show_map(struct ebb_str *out, const struct ebb_doc_node *map)
+{
+    for (size_t i = 0; map != NULL && map->kind == EBB_DOC_MAP && i < map->count; i++) {
+        ebb_str_printf(out, "%s%s ", i > 0 ? ", " : "", map->keys[i]->text);
+        cli_show_value(out, map->items[i]);
+    }
+}
+
+/* ---- YAML ---- */
+
+/* Plain when no reader could take it for something else; otherwise quoted as JSON does, which YAML
+ * accepts. */
+static bool is_plain(const char *text, size_t length)
+{
+    static const char *const words[] = {"true", "false", "null",  "True", "False",
+                                        "Null", "TRUE",  "FALSE", "NULL", "yes",
+                                        "no",   "on",    "off",   "y",    "n"};
+    if (length == 0 || strlen(text) != length)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(text, words[i]) == 0)
+            return false;
+    if (!isalpha((unsigned char)text[0]) && text[0] != '_' && text[0] != '/')
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (!isalnum(c) && c < 0x80 && strchr("_-./ ", c) == NULL &&
+            !(c == ':' && text[i + 1] != ' ' && text[i + 1] != '\0'))
+            return false;
+    }
+    return text[length - 1] != ' ';
+}
+
+static void yaml_string(struct ebb_str *out, const struct ebb_doc_node *node)
+{
+    if (is_plain(node->text, node->length))
+        ebb_str_add(out, node->text);
+    else
+        cli_show_json(out, node);
+}
+
+static bool is_nested(const struct ebb_doc_node *node)
+{
+    return (node->kind == EBB_DOC_MAP || node->kind == EBB_DOC_LIST) && node->count > 0;
+}
+
+void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int indent)
+{
+    if (!is_nested(node)) {
+        if (node->kind == EBB_DOC_STRING)
+            yaml_string(out, node);
+        else
+            cli_show_json(out, node);
+        ebb_str_addc(out, '\n');
+        return;
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        const struct ebb_doc_node *item = node->items[i];
+        ebb_str_printf(out, "%*s", indent, "");
+        if (node->kind == EBB_DOC_LIST) {
+            ebb_str_add(out, is_nested(item) ? "-\n" : "- ");
+        } else {
+            yaml_string(out, node->keys[i]);
+            ebb_str_add(out, is_nested(item) ? ":\n" : ": ");
+        }
+        cli_show_yaml(out, item, indent + 2);
+    }
+}
+
+/* ---- the rest ---- */
+
+int cli_print_body(const struct ebb_str *body)
+{
+    const char *text = ebb_str_c(body);
+    fputs(text, stdout);
+    if (body->length == 0 || text[body->length - 1] != '\n')
+        putchar('\n');
+    return 0;
+}
+
+size_t cli_fit(const char *text, size_t columns)
+{
+    size_t n = 0, at = 0;
+    while (text[at] != '\0' && text[at] != '\n') {
+        if (((unsigned char)text[at] & 0xc0u) != 0x80u && n++ == columns)
+            break;
+        at++;
+    }
+    return at;
+}

@@ -1,0 +1,36 @@
+/* show.h - values of answers as people read them. Private to cli. */
+#ifndef EBB_CLI_SHOW_H
+#define EBB_CLI_SHOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/doc.h"
+#include "base/str.h"
+#include "cli/cli.h"
+
+/* All return buf, or "" for null and absent. */
+#define CLI_CELL 64
+const char *cli_show_time(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
+const char *cli_show_number(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
+const char *cli_show_percent(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
+const char *cli_show_bytes(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
+
+/* A metric: numbers and the texts "NaN", "Infinity", "-Infinity"; NaN for anything else. */
+double cli_metric(const struct ebb_doc_node *node);
+/* A number with up to six digits, or a scalar as it is. */
+void cli_show_value(struct ebb_str *out, const struct ebb_doc_node *node);
+/* "hidden 33, learning_rate 0.0123": scalars of a mapping. */
+void cli_show_map(struct ebb_str *out, const struct ebb_doc_node *map);
+/* Compact JSON. */
+void cli_show_json(struct ebb_str *out, const struct ebb_doc_node *node);
+/* A node as YAML block text, for configurations. */
+void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int indent);
+
+/* The answer's own bytes, as one line; the frame of every --json. */
+int cli_print_body(const struct ebb_str *body);
+
+/* The longest part of text that fits `columns`. In bytes. */
+size_t cli_fit(const char *text, size_t columns);
+
+#endif

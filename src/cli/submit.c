@@ -1,0 +1,279 @@
+/* submit.c - see submit.h. */
+#include "cli/submit.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "cli/train_file.h"
+
+/* ---- the file, with what the command line changes ---- */
+
+/* Copy of a mapping that may be changed; NULL for anything else. */
+static struct ebb_doc_node *copy_map(struct ebb_arena *arena, const struct ebb_doc_node *node)
+{
+    struct ebb_doc_node *copy = ebb_doc_new(arena, EBB_DOC_MAP);
+    for (size_t i = 0; copy != NULL && node != NULL && node->kind == EBB_DOC_MAP && i < node->count;
+         i++)
+        if (!ebb_doc_set(arena, copy, node->keys[i]->text, node->items[i]))
+            return NULL;
+    return copy;
+}
+
+/* "searcher.max_steps=3": the value is YAML. Mappings on the way are copied or made. */
+static enum ebb_status set_path(struct ebb_arena *arena, struct ebb_doc_node *root,
+                                const char *text, struct ebb_error *err)
+{
+    const char *equals = strchr(text, '=');
+    const struct ebb_doc_node *value = NULL;
+    if (equals == NULL || equals == text)
+        return ebb_fail(err, EBB_EINPUT, "--config %s: expected KEY=VALUE", text);
+    EBB_TRY(ebb_doc_parse_yaml(arena, "--config", equals + 1, strlen(equals + 1), &value, err));
+    for (const char *at = text;;) {
+        size_t n = strcspn(at, ".=");
+        char *key = ebb_arena_strndup(arena, at, n);
+        if (key == NULL)
+            return ebb_no_memory(err, n);
+        if (n == 0)
+            return ebb_fail(err, EBB_EINPUT, "--config %s: a key is empty", text);
+        if (at + n == equals)
+            return ebb_doc_set(arena, root, key, value) ? EBB_OK : ebb_no_memory(err, n);
+        struct ebb_doc_node *inner = copy_map(arena, ebb_doc_get(root, key));
+        if (inner == NULL || !ebb_doc_set(arena, root, key, inner))
+            return ebb_no_memory(err, n);
+        root = inner;
+        at += n + 1;
+    }
+}
+
+/* Test mode: one short trial that goes through every kind of workload, and leaves nothing. */
+static enum ebb_status make_test(struct ebb_arena *arena, struct ebb_doc_node *root,
+                                 struct ebb_error *err)
+{
+    static const char *const kept[] = {"metric", "smaller_is_better", "source_trial_id",
+                                       "source_checkpoint_uuid"};
+    static const char *const counts[] = {"save_experiment_best", "save_trial_best",
+                                         "save_trial_latest"};
+    struct ebb_doc_node *searcher = ebb_doc_new(arena, EBB_DOC_MAP);
+    const struct ebb_doc_node *old = ebb_doc_get(root, "searcher");
+    bool ok = searcher != NULL &&
+              ebb_doc_set(arena, searcher, "name", ebb_doc_new_string(arena, "single")) &&
+              ebb_doc_set(arena, searcher, "max_steps", ebb_doc_new_int(arena, 1));
+    for (size_t i = 0; ok && i < sizeof kept / sizeof kept[0]; i++) {
+        const struct ebb_doc_node *value = ebb_doc_get(old, kept[i]);
+        ok = value == NULL || ebb_doc_set(arena, searcher, kept[i], value);
+    }
+    struct ebb_doc_node *storage = copy_map(arena, ebb_doc_get(root, "checkpoint_storage"));
+    for (size_t i = 0; ok && i < sizeof counts / sizeof counts[0]; i++)
+        ok = storage != NULL && ebb_doc_set(arena, storage, counts[i], ebb_doc_new_int(arena, 0));
+    const char *name = ebb_arena_printf(arena, "[test-mode] %s",
+                                        ebb_doc_string(root, "description", "experiment"));
+    ok = ok && name != NULL && ebb_doc_set(arena, root, "searcher", searcher) &&
+         ebb_doc_set(arena, root, "checkpoint_storage", storage) &&
+         ebb_doc_set(arena, root, "batches_per_step", ebb_doc_new_int(arena, 1)) &&
+         ebb_doc_set(arena, root, "min_validation_period", ebb_doc_new_int(arena, 1)) &&
+         ebb_doc_set(arena, root, "max_restarts", ebb_doc_new_int(arena, 0)) &&
+         ebb_doc_set(arena, root, "description", ebb_doc_new_string(arena, name));
+    return ok ? EBB_OK : ebb_no_memory(err, 0);
+}
+
+/* The text to submit: the file as it is, so that errors keep their places, unless something is
+ * changed. *entrypoint: its text, or NULL when it is no string. */
+static enum ebb_status make_text(const struct cli_submission *s, struct ebb_arena *arena,
+                                 struct ebb_str *text, const char **entrypoint,
+                                 struct ebb_error *err)
+{
+    struct ebb_file_view view;
+    const struct ebb_doc_node *root = NULL;
+    EBB_TRY(ebb_file_view_open(&view, s->file, EXP_CONFIG_BYTES_MAX, err));
+    ebb_str_addn(text, view.data, view.length);
+    ebb_file_view_close(&view);
+    EBB_TRY(ebb_str_status(text, err));
+    EBB_TRY(ebb_doc_parse_yaml(arena, s->file, ebb_str_c(text), text->length, &root, err));
+    *entrypoint = ebb_doc_string(root, "entrypoint", NULL);
+    if (s->changes.count == 0 && !s->is_test)
+        return EBB_OK;
+    if (root->kind != EBB_DOC_MAP)
+        return EBB_OK; /* the check says so */
+    struct ebb_doc_node *changed = copy_map(arena, root);
+    if (changed == NULL)
+        return ebb_no_memory(err, 0);
+    for (size_t i = 0; i < s->changes.count; i++)
+        EBB_TRY(set_path(arena, changed, s->changes.items[i], err));
+    if (s->is_test)
+        EBB_TRY(make_test(arena, changed, err));
+    *entrypoint = ebb_doc_string(changed, "entrypoint", NULL);
+    struct ebb_json_writer w;
+    ebb_str_clear(text);
+    ebb_jsonw_init(&w, text, 2);
+    ebb_doc_write_json(changed, &w);
+    return ebb_str_status(text, err);
+}
+
+/* ---- checking here ---- */
+
+int cli_submit_check(const struct cli_submission *s)
+{
+    struct ebb_arena arena;
+    struct ebb_str text;
+    struct ebb_error err = {0};
+    struct exp_config config;
+    struct exp_report report = {0};
+    const char *entrypoint = NULL;
+    struct exp_config_options options = {
+        .file_name = s->file, .default_seed = -1, .check_section = cli_check_training};
+    int code = -1;
+    ebb_arena_init(&arena);
+    ebb_str_init(&text);
+    if (make_text(s, &arena, &text, &entrypoint, &err) != EBB_OK) {
+        code = cli_report(&err);
+        code = err.status == EBB_ELIMIT ? 2 : code;
+    } else if (s->template_name == NULL && /* a template may hold what is missing here */
+               exp_config_parse(&arena, ebb_str_c(&text), text.length, &options, &config, &report,
+                                &err) != EBB_OK) {
+        if (report.errors > 0) {
+            struct ebb_str lines;
+            ebb_str_init(&lines);
+            exp_report_format(&report, s->file, &lines);
+            fputs(ebb_str_c(&lines), stderr);
+            fprintf(stderr, "'ebb experiment schema' prints the reference of all keys; nothing "
+                            "was started.\n");
+            ebb_str_fini(&lines);
+            code = 2;
+        } else {
+            code = cli_report(&err);
+        }
+    }
+    ebb_str_fini(&text);
+    ebb_arena_fini(&arena);
+    return code;
+}
+
+/* ---- posting ---- */
+
+static void put(struct ebb_json_writer *w, const char *key, const char *value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_string(w, value);
+}
+
+static void put_true(struct ebb_json_writer *w, const char *key, bool value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_bool(w, value);
+}
+
+/* Built-in models need no files; everything else is found beside the experiment file. */
+static char *definition_path(const struct cli_submission *s, const char *entrypoint)
+{
+    if (s->model_def != NULL)
+        return ebb_strdup(s->model_def);
+    if (entrypoint != NULL && strncmp(entrypoint, "ebb:", 4) == 0)
+        return ebb_strdup("");
+    const char *slash = strrchr(s->file, '/');
+    return slash == NULL      ? ebb_strdup(".")
+           : slash == s->file ? ebb_strdup("/")
+                              : ebb_strndup(s->file, (size_t)(slash - s->file));
+}
+
+static enum ebb_status write_body(const struct cli_submission *s, struct ebb_str *body,
+                                  struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    struct ebb_str text;
+    struct ebb_json_writer w;
+    const char *entrypoint = NULL;
+    char *definition = NULL;
+    struct cli_git git = {0};
+    ebb_arena_init(&arena);
+    ebb_str_init(&text);
+    enum ebb_status status = make_text(s, &arena, &text, &entrypoint, err);
+    if (status != EBB_OK)
+        goto out;
+    definition = definition_path(s, entrypoint);
+    if (definition == NULL) {
+        status = ebb_no_memory(err, strlen(s->file));
+        goto out;
+    }
+    ebb_jsonw_init(&w, body, 0);
+    ebb_jsonw_object(&w);
+    put(&w, "experiment_config", ebb_str_c(&text));
+    put(&w, "file_name", s->file);
+    if (s->template_name != NULL)
+        put(&w, "template", s->template_name);
+    put_true(&w, "activate", !s->is_paused);
+    put_true(&w, "archived", s->is_test);
+    if (s->is_git) {
+        status = cli_git_read(definition[0] != '\0' ? definition : s->file, &git, err);
+        if (status != EBB_OK)
+            goto out;
+        put(&w, "git_remote", git.remote);
+        put(&w, "git_commit", git.commit);
+        put(&w, "git_committer", git.committer);
+        put(&w, "git_commit_date", git.date);
+    }
+    ebb_jsonw_key(&w, "model_definition");
+    ebb_jsonw_array(&w);
+    if (definition[0] != '\0')
+        status = cli_pack(definition, &w, err);
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    if (status == EBB_OK)
+        status = ebb_str_status(body, err);
+out:
+    cli_git_fini(&git);
+    ebb_free(definition);
+    ebb_str_fini(&text);
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+/* Lines "file:line:column: path: message" for the findings of a refusal or of a success. */
+static void print_findings(const struct ebb_doc_node *list)
+{
+    for (size_t i = 0; list != NULL && list->kind == EBB_DOC_LIST && i < list->count; i++) {
+        const struct ebb_doc_node *f = list->items[i];
+        if (f->kind == EBB_DOC_STRING) {
+            fprintf(stderr, "%s\n", f->text);
+            continue;
+        }
+        const char *kind = ebb_doc_string(f, "kind", "error");
+        int64_t line = ebb_doc_int(f, "line", 0);
+        if (line > 0)
+            fprintf(stderr, "%s:%lld:%lld: ", ebb_doc_string(f, "file", ""), (long long)line,
+                    (long long)ebb_doc_int(f, "column", 0));
+        if (strcmp(kind, "error") != 0)
+            fprintf(stderr, "%s: ", kind);
+        const char *path = ebb_doc_string(f, "path", "");
+        fprintf(stderr, "%s%s%s\n", path, path[0] != '\0' ? ": " : "",
+                ebb_doc_string(f, "message", ""));
+    }
+}
+
+int cli_submit(struct cli_master *m, const struct cli_submission *s, int64_t *id)
+{
+    struct ebb_str body;
+    struct ebb_error err = {0};
+    struct cli_answer answer;
+    int code = -1;
+    ebb_str_init(&body);
+    if (write_body(s, &body, &err) != EBB_OK) {
+        ebb_str_fini(&body);
+        return cli_report(&err);
+    }
+    enum ebb_status status =
+        cli_ask_raw(m, "POST", "/experiments", ebb_str_c(&body), &answer, &err);
+    if (status == EBB_OK && answer.response.status >= 400) {
+        print_findings(ebb_doc_get(ebb_doc_get(answer.root, "error"), "findings"));
+        cli_answer_error(&answer, &err);
+        code = cli_report(&err);
+    } else if (status != EBB_OK) {
+        code = cli_report(&err);
+    } else {
+        print_findings(ebb_doc_get(answer.root, "warnings"));
+        *id = ebb_doc_int(answer.root, "id", 0);
+    }
+    cli_answer_fini(&answer);
+    ebb_str_fini(&body);
+    return code;
+}

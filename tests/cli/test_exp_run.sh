@@ -1,0 +1,132 @@
+# ebb run: searches with trials in Python and C, PBT, warm start, test mode, Ctrl-C and resume, a second run beside the first.
+# $1 = the ebb program, $2 = source folder
+. "$2/tests/cli/exp_common.sh"
+
+# ---- a search with the Python client, watched in a pipe
+cp -r "$source_dir/examples/python-class" class
+expect 0 "$ebb" run class/exp.yaml --slots 2 --config searcher.max_steps=2 --config searcher.max_trials=3 --config batches_per_step=4
+has out.txt "Created experiment 1"
+has out.txt "experiment 1: COMPLETED"
+has out.txt "(best so far)"
+has out.txt "Best: trial"
+has out.txt "learning_rate"
+if command -v gnuplot >/dev/null; then
+    [ -s "$EBB_STATE/charts/experiment-1/learning-curves.svg" ] || fail "no learning curves"
+    [ -s "$EBB_STATE/charts/experiment-1/parallel-coordinates.png" ] || fail "no parallel coordinates"
+fi
+
+# ---- a trial in C, events as JSON
+cp -r "$source_dir/examples/c-trial" c
+make -s -C c EBB_INCLUDE="$source_dir/include" >make.txt 2>&1 || fail "the C example does not build"
+expect 0 "$ebb" run c/exp.yaml --json --no-charts --config searcher.max_steps=3 --config searcher.max_trials=2 --config batches_per_step=10
+tail -n 1 out.txt >last.txt && mv last.txt out.txt
+same "state of the C experiment" "$(field "x['experiment']['state']")" COMPLETED
+trial=$(field "x['experiment']['best_trial_id']")
+[ "$(field "x['experiment']['best_metric'] < 10")" = True ] || fail "no best metric: $(cat out.txt)"
+expect 0 "$ebb" trial download "$trial" --best -o best
+[ -s best/state/weights.safetensors ] && [ -s best/manifest.json ] || fail "the checkpoint is incomplete: $(find best)"
+
+# ---- warm start both ways: steps begin at 1, the first loss is that of the source
+cat >warm.yaml <<'YAML'
+entrypoint: [python3, train.py]
+batches_per_step: 5
+max_restarts: 0
+hyperparameters: {global_batch_size: 4, learning_rate: 0.5}
+searcher: {name: single, metric: validation_error, max_steps: 2}
+YAML
+mkdir loop && cp "$source_dir/examples/python-loop/train.py" loop/
+expect 0 "$ebb" run warm.yaml loop --no-charts
+expect 0 "$ebb" experiment list-trials 3 --json
+source_trial=$(field "x['trials'][0]['id']")
+source_metric=$(field "x['trials'][0]['best_validation']")
+expect 0 "$ebb" experiment list-checkpoints 3 --json
+uuid=$(field "x['checkpoints'][0]['uuid']")
+n=4
+for key in source_trial_id=$source_trial source_checkpoint_uuid=$uuid; do
+    expect 0 "$ebb" run warm.yaml loop --no-charts --config "searcher.$key" --config searcher.max_steps=1
+    expect 0 "$ebb" experiment list-trials $n --json
+    same "steps after $key" "$(field "x['trials'][0]['steps']")" 1
+    same "source of $key" "$(field "x['trials'][0]['warm_start_checkpoint']")" "$uuid"
+    [ "$(field "x['trials'][0]['best_validation'] < $source_metric")" = True ] || fail "$key: not better than its source"
+    expect 0 "$ebb" experiment logs $n
+    has out.txt "started from Checkpoint"
+    has out.txt "is_own=False"
+    n=$((n + 1))
+done
+expect 2 "$ebb" run warm.yaml loop --config searcher.source_trial_id=999
+has err.txt 999
+expect 2 "$ebb" run warm.yaml loop --config searcher.source_checkpoint_uuid=00000000-0000-4000-8000-000000000000
+
+# ---- PBT: children start from their parents' checkpoints
+expect 0 "$ebb" run warm.yaml loop --slots 2 --config 'searcher={name: pbt, metric: validation_error, population_size: 3, num_rounds: 2, steps_per_round: 1, replace_function: {truncate_fraction: 0.34}, explore_function: {resample_probability: 0.0, perturb_factor: 0.2}}' \
+    --config 'hyperparameters={global_batch_size: 4, learning_rate: {type: log, base: 10, minval: -3, maxval: 0}}'
+has out.txt "Best: trial"
+expect 0 "$ebb" experiment list-trials $n --json
+same "trials of PBT" "$(field "len(x['trials'])")" 4
+child=$(field "[t['id'] for t in x['trials'] if t['warm_start_checkpoint']][0]")
+expect 0 "$ebb" trial logs "$child"
+has out.txt "is_own=False"
+n=$((n + 1))
+
+# ---- test mode: four stages; a failing trial shows its log
+expect 0 "$ebb" run warm.yaml loop --test-mode
+has out.txt "checkpointing  ok"
+expect 0 "$ebb" experiment list
+grep -q "test-mode" out.txt && fail "test mode is in the list"
+echo 'raise SystemExit("this is broken on purpose")' >loop/broken.py
+expect 1 "$ebb" run warm.yaml loop --test-mode --config 'entrypoint=[python3, broken.py]'
+has out.txt "training       failed"
+has err.txt "broken on purpose"
+
+# ---- invalid files: every error, exit 2, nothing made
+cat >bad.yaml <<'YAML'
+entrypoint: [python3, train.py]
+hyperparameters: {learning_rate: 1}
+searcher: {name: single, metric: loss, max_step: 2}
+YAML
+expect 0 "$ebb" experiment list --json
+before=$(field "x['total']")
+expect 2 "$ebb" run bad.yaml
+has err.txt "bad.yaml:3:40: searcher.max_step"
+has err.txt "global_batch_size"
+has err.txt "invalid: 3 errors"
+expect 2 "$ebb" experiment create bad.yaml
+expect 1 "$ebb" run nowhere.yaml
+expect 2 "$ebb" run
+expect 0 "$ebb" experiment list --json
+same "experiments after invalid files" "$(field "x['total']")" "$before"
+
+# ---- Ctrl-C: ends in order and says how to go on; a second run is handed to the first
+cat >slow.py <<'PY'
+import time, ebb_client
+with ebb_client.connect() as ebb:
+    for work in ebb.workloads():
+        if work.is_train:
+            for batch in work.batches():
+                time.sleep(0.05)
+                work.report(loss=1.0 / (batch + 1))
+        elif work.is_validation:
+            work.report(validation_error=1.0 / (work.step + 1))
+        else:
+            open(work.directory + "/x", "w").close()
+PY
+mkdir slow && mv slow.py slow/train.py
+"$ebb" run warm.yaml slow --no-charts --slots 2 --config searcher.max_steps=12 --config min_validation_period=1 --config batches_per_step=2 >slow.out 2>slow.err &
+pid=$!
+for _ in $(seq 100); do grep -q "step 1:" slow.out && break; sleep 0.1; done
+expect 0 "$ebb" run warm.yaml loop --no-charts
+has out.txt "COMPLETED"
+id=$(sed -n 's/Created experiment //p' slow.out)
+kill -INT $pid
+wait $pid
+same "exit code after Ctrl-C" $? 1
+has slow.err "ebb run --resume $id"
+expect 0 "$ebb" experiment list --json
+same "state after Ctrl-C" "$(field "[e['state'] for e in x['experiments'] if e['id'] == $id][0]")" ACTIVE
+expect 0 "$ebb" run --resume "$id" --no-charts
+has out.txt "COMPLETED"
+expect 0 "$ebb" experiment list-trials "$id" --json
+same "restarts after Ctrl-C" "$(field "x['trials'][0]['restarts']")" 0
+same "steps after Ctrl-C" "$(field "x['trials'][0]['steps']")" 12
+
+finish
