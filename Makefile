@@ -5,15 +5,17 @@
 #   make test     install, build, run every test    make bench      measure the hot paths
 #   make check    what a commit must pass           make golden     rewrite golden files: review the diff
 #   make format   clang-format in place             make clean      remove build folders
+#   make soak     the crash test, SOAK_SECONDS long
 
 FUZZ_SECONDS ?= 5
+SOAK_SECONDS ?= 1800
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: all demo test check format asan tsan fuzz bench golden size clean
+.PHONY: all demo test check format asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -53,6 +55,12 @@ bench:
 
 golden: all
 	@tools/golden build
+
+soak:
+	@tools/setup --check
+	@$(CMAKE) -B build $(QUIET)
+	@ninja -C build test_exp_soak
+	@EBB_SOAK_SECONDS=$(SOAK_SECONDS) EBB_SOAK_SEED=$${EBB_SOAK_SEED:-$$(date +%s)} build/tests/test_exp_soak
 
 size:
 	@tools/size

@@ -29,7 +29,7 @@ static enum ebb_status db_open(const char *path, void **connection, struct ebb_e
     static const char *const settings[] = {
         "PRAGMA journal_mode = WAL",        "PRAGMA synchronous = FULL",
         "PRAGMA temp_store = MEMORY",       "PRAGMA cache_size = -16000",
-        "PRAGMA wal_autocheckpoint = 4000", "PRAGMA journal_size_limit = 67108864",
+        "PRAGMA wal_autocheckpoint = 1000", "PRAGMA journal_size_limit = 67108864",
     };
     sqlite3 *db = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
