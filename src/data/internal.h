@@ -192,7 +192,7 @@ struct data_set {
     void *state;                         /* the format's own */
     uint32_t *subset[DATA_SPLITS];       /* NULL = all */
     char *directory, *cache;             /* owned: of the environment */
-    uint64_t seed;                       /* of the run, or synthetic:<seed> */
+    uint64_t seed, synthetic_seed;       /* of the run; of generated samples */
     bool is_first_subset;                /* subsets are the first k, not k at random */
     struct data_loader_options loader;   /* what the section says */
     bool is_block_validation;            /* validation shards are blocks */

@@ -201,6 +201,7 @@ enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_
     set->info.kind = row->kind;
     set->info.is_synthetic = values.is_synthetic;
     set->seed = env ? env->seed : 0;
+    set->synthetic_seed = values.synthetic_seed;
     set->directory = ebb_strdup(env && env->directory ? env->directory : "");
     set->cache = env && env->cache ? ebb_strdup(env->cache) : NULL;
     if (!set->directory || (env && env->cache && !set->cache))
