@@ -1,4 +1,5 @@
-/* cmd_model.c - ebb model list|show|trace: the zoo. trace is in cmd_model_trace.c. */
+/* cmd_model.c - ebb model list|show|trace|init|eval: the zoo. trace is in cmd_model_trace.c, init
+ * and eval are in cmd_model_eval.c. */
 #include "cli/cmd_model.h"
 
 #include <inttypes.h>
@@ -451,9 +452,10 @@ static const struct cli_command cmd_show = {
 
 static int run_model(int argc, char **argv)
 {
-    static const struct cli_command *const verbs[] = {&cmd_list, &cmd_show, &cli_cmd_model_trace};
+    static const struct cli_command *const verbs[] = {&cmd_list, &cmd_show, &cli_cmd_model_trace,
+                                                      &cli_cmd_model_init, &cli_cmd_model_eval};
     return cli_dispatch("ebb model", verbs, sizeof verbs / sizeof *verbs, argc, argv);
 }
 
 const struct cli_command cli_cmd_model = {
-    .name = "model", .summary = "list, show and trace the built-in models", .run = run_model};
+    .name = "model", .summary = "the built-in models: sizes, traces, weights", .run = run_model};

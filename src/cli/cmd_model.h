@@ -6,7 +6,8 @@
 #include "cli/cli.h"
 #include "nn/nn.h"
 
-extern const struct cli_command cli_cmd_model, cli_cmd_model_trace;
+extern const struct cli_command cli_cmd_model, cli_cmd_model_trace, cli_cmd_model_init,
+    cli_cmd_model_eval;
 
 /* NAME and the items of --set; "a=1,2" arrives in two pieces and is put together again. */
 enum ebb_status cli_model_config(const char *name, const struct cli_list *set,

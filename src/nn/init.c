@@ -128,6 +128,10 @@ static void place(struct nn_initializer *p)
     nn_torch_seed(&rng, p->seed);
     for (size_t i = 0; i < p->b->item_count; i++) {
         const struct nn_item *item = &p->b->items[i];
+        if (item->init.copy_of) { /* comes after the one it copies, and draws nothing */
+            p->at[i] = p->at[item->init.copy_of - 1];
+            continue;
+        }
         if (!item->init.is_redrawn)
             p->at[i] = rng;
         skip(&rng, item->init.is_redrawn ? item->init.constructor : item->init.kind,
@@ -135,7 +139,7 @@ static void place(struct nn_initializer *p)
     }
     for (size_t i = 0; i < p->b->item_count; i++) {
         const struct nn_item *item = &p->b->items[i];
-        if (!item->init.is_redrawn)
+        if (!item->init.is_redrawn || item->init.copy_of)
             continue;
         p->at[i] = rng;
         skip(&rng, item->init.kind, count_of(item));

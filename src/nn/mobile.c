@@ -32,7 +32,7 @@ static tensor_id part(struct nn_builder *b, const char *conv, const char *norm, 
     struct nn_conv c = {
         .out = p.out, .k = {k}, .stride = {p.stride}, .pad = {k / 2, k / 2}, .groups = groups};
     if (!p.is_default)
-        c.init = nn_init_kaiming(p.out * k * k / groups); /* fan_out */
+        c.init = nn_init_kaiming(p.out * k * k); /* fan_out as torch counts it, groups or not */
     if (p.is_asymmetric) {
         c.pad[0] = c.pad[1] = 0;
         x = nn_op(b, "pad", 1, &x, NULL, "{\"pad\":[0,1,0,1]}");

@@ -123,6 +123,8 @@ enum ebb_status nn_build(struct nn_builder *b, const struct nn_config *config,
 size_t nn_classes(struct nn_builder *b, struct nn_output *out, const char *name, tensor_id logits,
                   const char *loss)
 {
+    if (tensor_status(b->session, NULL) == EBB_OK) /* what is read outside has the plain layout */
+        logits = ops_contiguous(b->session, logits);
     struct tensor_view v = *tensor_view_of(b->session, logits);
     *out = (struct nn_output){.name = name, .kind = NN_LOGITS, .id = logits, .loss = loss};
     if (!loss || v.rank < 2)

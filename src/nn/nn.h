@@ -61,6 +61,7 @@ struct nn_init {
      * (whose draws count, though nothing is left of them). */
     bool is_redrawn;
     enum nn_init_kind constructor;
+    uint32_t copy_of; /* 1 + item whose values these are (torch's stacks are copies of one layer) */
 };
 
 struct nn_item {

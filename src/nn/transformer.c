@@ -1,6 +1,7 @@
 /* transformer.c - torch's own transformer layers: a word language model, and encoder-decoder. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "nn/internal.h"
@@ -23,25 +24,95 @@ tensor_id nn_merge(struct nn_builder *b, tensor_id x)
     return nn_reshape(b, nn_permute(b, x, 4, (int64_t[]){0, 2, 1, 3}), 3, dims);
 }
 
-/* ---- layers --------------------------------------------------------------------------------- */
+/* ---- initial values -------------------------------------------------------------------------- */
 
-/* nn.Transformer draws every matrix again (Xavier); its layers are copies of one that was drawn. */
-static struct nn_init matrix(const struct transformer *m, int64_t in, int64_t out, bool is_first)
+/* The stream of `rng: torch`. Layers of a stack are copies of the first, which alone draws; then
+ * nn.Transformer draws every matrix again (Xavier), in each layer. The attention's constructor
+ * draws its output projection first. All this is declared here, so that layers only look it up. */
+struct stack {
+    const char *name;
+    int64_t layers;
+    bool is_decoder;
+};
+
+static void declare(struct nn_builder *b, const char *name, enum nn_role role, int64_t out,
+                    int64_t in, struct nn_init init, const char *first)
 {
-    struct nn_init init = nn_init_xavier(in, out);
+    int64_t dims[2] = {out, in};
+    if (first && !(init.is_redrawn && init.kind != NN_CONSTANT)) {
+        char full[256];
+        snprintf(full, sizeof full, "%s%s", first, name);
+        const struct nn_item *item = nn_item_find(b, full);
+        init.copy_of = item ? (uint32_t)(item - nn_item_at(b, 0)) + 1 : 0;
+    } else if (first) {
+        init.constructor = NN_CONSTANT;
+    }
+    nn_parameter(b, name, role, in ? 2 : 1, dims, init);
+}
+
+static void declare_linear(struct nn_builder *b, const struct transformer *m, const char *name,
+                           int64_t out, int64_t in, bool is_zero, const char *first)
+{
+    struct nn_init weight = nn_init_default(in), bias = nn_init_default(in);
+    char text[64];
+    if (!m->is_words) {
+        weight = nn_init_xavier(in, out);
+        weight.is_redrawn = true;
+        weight.constructor = NN_UNIFORM;
+    }
+    if (is_zero) { /* the attention's own: drawn, then zeroed */
+        bias = nn_init_constant(0);
+        bias.is_redrawn = true;
+        bias.constructor = NN_UNIFORM;
+    }
+    snprintf(text, sizeof text, "%s.weight", name);
+    declare(b, text, NN_WEIGHT, out, in, weight, first);
+    snprintf(text, sizeof text, "%s.bias", name);
+    declare(b, text, NN_BIAS, out, 0, bias, first);
+}
+
+static void declare_attention(struct nn_builder *b, const struct transformer *m, const char *name,
+                              const char *first)
+{
+    int64_t c = m->width;
+    struct nn_init init = nn_init_xavier(c, 3 * c);
+    char below[256];
+    snprintf(below, sizeof below, "%s%s.", first ? first : "", name);
+    init.is_redrawn = !m->is_words;
+    init.constructor = NN_UNIFORM;
+    nn_push(b, "%s", name);
     if (m->is_words)
-        return (struct nn_init){.is_given = false};
-    init.is_redrawn = true;
-    init.constructor = is_first ? NN_UNIFORM : NN_CONSTANT;
-    return init;
+        declare_linear(b, m, "out_proj", c, c, true, first ? below : NULL);
+    declare(b, "in_proj_weight", NN_WEIGHT, 3 * c, c, init, first ? below : NULL);
+    declare(b, "in_proj_bias", NN_BIAS, 3 * c, 0, nn_init_constant(0), NULL);
+    if (!m->is_words)
+        declare_linear(b, m, "out_proj", c, c, true, first ? below : NULL);
+    nn_pop(b);
 }
 
-static tensor_id linear(struct nn_builder *b, const struct transformer *m, const char *name,
-                        tensor_id x, int64_t out, bool is_first)
+static void declare_stack(struct nn_builder *b, const struct transformer *m, const struct stack *s)
 {
-    struct nn_dense d = {.out = out, .init = matrix(m, nn_dim(b, x, 2), out, is_first)};
-    return nn_linear(b, name, x, &d);
+    char zero[64];
+    snprintf(zero, sizeof zero, "%s.layers.0.", s->name);
+    for (int64_t i = 0; i < s->layers; i++) {
+        const char *first = i ? zero : NULL;
+        nn_push(b, "%s.layers.%" PRId64, s->name, i);
+        declare_attention(b, m, "self_attn", first);
+        if (s->is_decoder)
+            declare_attention(b, m, "multihead_attn", first);
+        declare_linear(b, m, "linear1", m->hidden, m->width, false, first);
+        declare_linear(b, m, "linear2", m->width, m->hidden, false, first);
+        for (int k = 1; k <= (s->is_decoder ? 3 : 2); k++) {
+            nn_push(b, "norm%d", k);
+            nn_parameter(b, "weight", NN_NORM, 1, &m->width, nn_init_constant(1));
+            nn_parameter(b, "bias", NN_NORM, 1, &m->width, nn_init_constant(0));
+            nn_pop(b);
+        }
+        nn_pop(b);
+    }
 }
+
+/* ---- layers ---------------------------------------------------------------------------------- */
 
 static tensor_id project(struct nn_builder *b, tensor_id x, tensor_id w, tensor_id bias,
                          int64_t first, int64_t end)
@@ -51,53 +122,44 @@ static tensor_id project(struct nn_builder *b, tensor_id x, tensor_id w, tensor_
 }
 
 static tensor_id attention(struct nn_builder *b, const struct transformer *m, const char *name,
-                           tensor_id x, tensor_id memory, bool is_causal, bool is_first)
+                           tensor_id x, tensor_id memory, bool is_causal)
 {
     int64_t c = m->width, dims[2] = {3 * c, c};
-    struct nn_init init = nn_init_xavier(c, 3 * c);
-    if (!m->is_words) {
-        init.is_redrawn = true;
-        init.constructor = is_first ? NN_UNIFORM : NN_CONSTANT;
-    }
     nn_push(b, "%s", name);
-    tensor_id w = nn_parameter(b, "in_proj_weight", NN_WEIGHT, 2, dims, init);
+    tensor_id w = nn_parameter(b, "in_proj_weight", NN_WEIGHT, 2, dims, nn_init_constant(0));
     tensor_id bias = nn_parameter(b, "in_proj_bias", NN_BIAS, 1, dims, nn_init_constant(0));
     tensor_id q = project(b, x, w, bias, 0, c), k = project(b, memory, w, bias, c, 2 * c),
               v = project(b, memory, w, bias, 2 * c, 3 * c);
     tensor_id y = nn_attention(b, nn_heads(b, q, m->heads), nn_heads(b, k, m->heads),
                                nn_heads(b, v, m->heads), TENSOR_NONE, is_causal, m->dropout);
-    struct nn_dense d = {
-        .out = c, .init = matrix(m, c, c, is_first), .bias_init = nn_init_constant(0)};
-    y = nn_linear(b, "out_proj", nn_merge(b, y), &d);
+    y = nn_linear(b, "out_proj", nn_merge(b, y), &(struct nn_dense){.out = c});
     nn_pop(b);
     return nn_dropout(b, y, m->dropout);
 }
 
-static tensor_id feed_forward(struct nn_builder *b, const struct transformer *m, tensor_id x,
-                              bool is_first)
+static tensor_id feed_forward(struct nn_builder *b, const struct transformer *m, tensor_id x)
 {
-    x = nn_activate(b, NN_RELU, linear(b, m, "linear1", x, m->hidden, is_first));
-    x = linear(b, m, "linear2", nn_dropout(b, x, m->dropout), m->width, is_first);
+    x = nn_activate(b, NN_RELU, nn_linear(b, "linear1", x, &(struct nn_dense){.out = m->hidden}));
+    x = nn_linear(b, "linear2", nn_dropout(b, x, m->dropout), &(struct nn_dense){.out = m->width});
     return nn_dropout(b, x, m->dropout);
 }
 
-static tensor_id encoder_layer(struct nn_builder *b, const struct transformer *m, tensor_id x,
-                               bool is_first)
+static tensor_id encoder_layer(struct nn_builder *b, const struct transformer *m, tensor_id x)
 {
-    tensor_id y = attention(b, m, "self_attn", x, x, m->is_words, is_first);
+    tensor_id y = attention(b, m, "self_attn", x, x, m->is_words);
     x = nn_layer_norm(b, "norm1", nn_add(b, x, y), 0);
-    y = feed_forward(b, m, x, is_first);
+    y = feed_forward(b, m, x);
     return nn_layer_norm(b, "norm2", nn_add(b, x, y), 0);
 }
 
 static tensor_id decoder_layer(struct nn_builder *b, const struct transformer *m, tensor_id x,
-                               tensor_id memory, bool is_first)
+                               tensor_id memory)
 {
-    tensor_id y = attention(b, m, "self_attn", x, x, false, is_first);
+    tensor_id y = attention(b, m, "self_attn", x, x, false);
     x = nn_layer_norm(b, "norm1", nn_add(b, x, y), 0);
-    y = attention(b, m, "multihead_attn", x, memory, false, is_first);
+    y = attention(b, m, "multihead_attn", x, memory, false);
     x = nn_layer_norm(b, "norm2", nn_add(b, x, y), 0);
-    y = feed_forward(b, m, x, is_first);
+    y = feed_forward(b, m, x);
     return nn_layer_norm(b, "norm3", nn_add(b, x, y), 0);
 }
 
@@ -108,7 +170,7 @@ static tensor_id stack(struct nn_builder *b, const struct transformer *m, const 
     for (int64_t i = 0; i < layers; i++) {
         nn_push(b, "layers");
         nn_push(b, "%" PRId64, i);
-        x = memory.v ? decoder_layer(b, m, x, memory, i == 0) : encoder_layer(b, m, x, i == 0);
+        x = memory.v ? decoder_layer(b, m, x, memory) : encoder_layer(b, m, x);
         nn_pop(b);
         nn_pop(b);
     }
@@ -146,6 +208,8 @@ static size_t build_words(struct nn_builder *b, const struct nn_config *config, 
     struct nn_init init = nn_init_uniform(0.1f);
     init.is_redrawn = true;
     init.constructor = NN_NORMAL;
+    declare_stack(b, m,
+                  &(struct stack){.name = "transformer_encoder", .layers = m->encoder_layers});
     tensor_id x = nn_embedding(b, "encoder", in[0], m->vocabulary, m->width, init);
     x = nn_add(b, nn_scale(b, x, sqrt((double)m->width)), in[1]);
     x = nn_dropout(b, x, m->dropout);
@@ -174,6 +238,9 @@ static size_t build_pair(struct nn_builder *b, const struct nn_config *config, c
 {
     const struct transformer *m = (const void *)config->bytes;
     static const int64_t batch_first[3] = {1, 0, 2};
+    declare_stack(b, m, &(struct stack){.name = "encoder", .layers = m->encoder_layers});
+    declare_stack(
+        b, m, &(struct stack){.name = "decoder", .layers = m->decoder_layers, .is_decoder = true});
     tensor_id source = nn_permute(b, in[0], 3, batch_first);
     tensor_id target = nn_permute(b, in[1], 3, batch_first);
     tensor_id memory = stack(b, m, "encoder", source, TENSOR_NONE, m->encoder_layers);

@@ -1,0 +1,346 @@
+/* cmd_model_eval.c - ebb model init|eval: initial weights as a file; one evaluation of a model on
+ * made-up inputs, for comparison with other programs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/str.h"
+#include "cli/cmd_model.h"
+#include "cli/cmd_trace.h"
+#include "ops/ops.h"
+
+struct eval {
+    struct nn_config config;
+    enum nn_precision precision;
+    int64_t batch, seed;
+    const char *file, *weights_file;
+    bool as_json, is_init;
+    void *backend;
+    struct tensor_session *s;
+    struct nn_builder b;
+    struct nn_port ports[NN_PORTS];
+    size_t port_count;
+    tensor_id inputs[NN_PORTS];
+    struct nn_output outputs[NN_PORTS];
+    size_t output_count;
+    struct trace *trace;
+    struct ops_host host;
+    bool has_host;
+    struct ebb_file_view view;
+    struct tensor_file weights;
+    bool has_weights;
+    struct tensor_to_write *items; /* what the result file holds */
+    size_t item_count;
+    struct ebb_arena arena; /* names and weights */
+};
+
+static size_t view_bytes(const struct tensor_view *v)
+{
+    return (size_t)tensor_count(v) * tensor_dtype_bytes((enum tensor_dtype)v->dtype);
+}
+
+static enum ebb_status build(struct eval *e, struct ebb_error *err)
+{
+    EBB_TRY(ops_backend_create(&e->backend, 1, err));
+    EBB_TRY(tensor_session_create(&e->s, e->is_init ? NULL : e->backend, err));
+    nn_builder_init(&e->b, e->s, &(struct nn_mode){.precision = e->precision});
+    e->port_count = nn_inputs(&e->config, e->batch, e->ports);
+    EBB_TRY(nn_leaves(&e->b, &e->config, e->batch, e->inputs, err));
+    EBB_TRY(nn_build(&e->b, &e->config, e->inputs, e->outputs, &e->output_count, err));
+    size_t n = nn_item_count(&e->b) + 2 * NN_PORTS;
+    e->items = ebb_calloc(n, sizeof *e->items);
+    return e->items != NULL ? EBB_OK : ebb_no_memory(err, n * sizeof *e->items);
+}
+
+static void add(struct eval *e, const char *kind, const char *name, const struct tensor_view *view,
+                const void *data)
+{
+    struct tensor_view plain;
+    char *full = ebb_arena_printf(&e->arena, "%s%s", kind, name);
+    tensor_view_init(&plain, (enum tensor_dtype)view->dtype, view->rank, view->dims);
+    e->items[e->item_count++] =
+        (struct tensor_to_write){.name = full != NULL ? full : name, .view = plain, .data = data};
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+static enum ebb_status load_weights(struct eval *e, struct ebb_error *err)
+{
+    EBB_TRY(ebb_file_view_open(&e->view, e->weights_file, SIZE_MAX, err));
+    enum ebb_status status =
+        tensor_file_read(&e->weights, e->weights_file, e->view.data, e->view.length, err);
+    if (status != EBB_OK) {
+        ebb_file_view_close(&e->view);
+        return status;
+    }
+    e->has_weights = true;
+    return EBB_OK;
+}
+
+static enum ebb_status copy_weight(struct eval *e, const struct nn_item *item, void *dst,
+                                   struct ebb_error *err)
+{
+    const struct tensor_entry *w = tensor_file_find(&e->weights, item->name);
+    char want[96], found[96];
+    if (w == NULL)
+        return ebb_fail(err, EBB_EINPUT, "%s: has no tensor '%s'", e->weights_file, item->name);
+    if (w->view.dtype != item->view.dtype || !tensor_same_shape(&w->view, &item->view))
+        return ebb_fail(err, EBB_EINPUT, "%s: '%s' is %s %s, the model wants %s %s",
+                        e->weights_file, item->name,
+                        tensor_dtype_name((enum tensor_dtype)w->view.dtype),
+                        tensor_shape_text(&w->view, found, sizeof found),
+                        tensor_dtype_name((enum tensor_dtype)item->view.dtype),
+                        tensor_shape_text(&item->view, want, sizeof want));
+    memcpy(dst, w->data, w->bytes);
+    return EBB_OK;
+}
+
+/* Every item into the place that `at` gives it; NULL: nothing reads it. */
+static enum ebb_status fill_items(struct eval *e,
+                                  void *(*at)(struct eval *, const struct nn_item *),
+                                  struct ebb_error *err)
+{
+    struct nn_initializer *init = NULL;
+    enum ebb_status status = EBB_OK;
+    if (!e->has_weights)
+        status = nn_initializer_create(&init, &e->b, e->config.generator, (uint64_t)e->seed, err);
+    for (size_t i = 0; i < nn_item_count(&e->b) && status == EBB_OK; i++) {
+        const struct nn_item *item = nn_item_at(&e->b, i);
+        void *dst = at(e, item);
+        if (dst != NULL && e->has_weights)
+            status = copy_weight(e, item, dst, err);
+        else if (dst != NULL)
+            nn_initialize(init, i, dst);
+    }
+    nn_initializer_destroy(init);
+    return status;
+}
+
+static void *in_arena(struct eval *e, const struct nn_item *item)
+{
+    void *data = ebb_arena_alloc(&e->arena, view_bytes(&item->view));
+    if (data != NULL)
+        add(e, "", item->name, &item->view, data);
+    return data;
+}
+
+static void *in_host(struct eval *e, const struct nn_item *item)
+{
+    uint32_t t = tensor_trace_id(e->s, item->leaf);
+    return t == TRACE_NONE ? NULL : ops_host_tensor(&e->host, t);
+}
+
+/* ---- one evaluation -------------------------------------------------------------------------- */
+
+static void fill_input(struct eval *e, size_t i, void *dst)
+{
+    const struct nn_port *port = &e->ports[i];
+    int64_t n = tensor_count(&port->view), most = nn_config_int(&e->config, "vocabulary", 2);
+    uint64_t state = (uint64_t)e->seed + i;
+    if (strcmp(port->name, "segments") == 0)
+        most = 2;
+    if (port->is_generated) {
+        nn_generate(&e->config, port, (uint64_t)e->seed, 0, dst);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        uint64_t u = ebb_splitmix64(&state);
+        if (port->kind == NN_MASK) /* the first token of a row is always real */
+            ((int64_t *)dst)[k] = k % port->view.dims[1] == 0 || u % 4 != 0;
+        else if (port->view.dtype == TENSOR_I64)
+            ((int64_t *)dst)[k] = (int64_t)(u % (uint64_t)(most > 0 ? most : 2));
+        else
+            ((float *)dst)[k] = (float)((double)(u >> 40) * 0x1p-23 - 1.0);
+    }
+}
+
+static enum ebb_status evaluate(struct eval *e, struct ebb_error *err)
+{
+    for (size_t i = 0; i < e->output_count; i++) {
+        e->outputs[i].id = ops_contiguous(e->s, e->outputs[i].id);
+        tensor_keep(e->s, e->outputs[i].id);
+    }
+    EBB_TRY(tensor_status(e->s, err));
+    EBB_TRY(tensor_finish(e->s, e->config.model->name, &e->trace, err));
+    EBB_TRY(ops_host_create(&e->host, e->trace, e->backend, err));
+    e->has_host = true;
+    EBB_TRY(fill_items(e, in_host, err));
+    for (size_t i = 0; i < e->port_count; i++) {
+        uint32_t t = tensor_trace_id(e->s, e->inputs[i]);
+        if (t == TRACE_NONE)
+            continue;
+        fill_input(e, i, ops_host_tensor(&e->host, t));
+        add(e, "input/", e->ports[i].name, &e->ports[i].view, ops_host_tensor(&e->host, t));
+    }
+    EBB_TRY(ops_host_run(&e->host, err));
+    for (size_t i = 0; i < e->output_count; i++)
+        add(e, "output/", e->outputs[i].name, tensor_view_of(e->s, e->outputs[i].id),
+            ops_host_tensor(&e->host, tensor_trace_id(e->s, e->outputs[i].id)));
+    return EBB_OK;
+}
+
+static enum ebb_status work(struct eval *e, struct ebb_error *err)
+{
+    EBB_TRY(build(e, err));
+    if (e->weights_file != NULL)
+        EBB_TRY(load_weights(e, err));
+    EBB_TRY(e->is_init ? fill_items(e, in_arena, err) : evaluate(e, err));
+    if (e->is_init && e->item_count < nn_item_count(&e->b))
+        return ebb_no_memory(err, e->arena.total_bytes);
+    return tensor_file_write(e->file, e->items, e->item_count, err);
+}
+
+static void close_eval(struct eval *e)
+{
+    if (e->has_host)
+        ops_host_destroy(&e->host);
+    if (e->trace != NULL)
+        trace_destroy(e->trace);
+    if (e->has_weights) {
+        tensor_file_fini(&e->weights);
+        ebb_file_view_close(&e->view);
+    }
+    ebb_free(e->items);
+    if (e->s != NULL) {
+        nn_builder_fini(&e->b);
+        tensor_session_destroy(e->s);
+    }
+    if (e->backend != NULL)
+        ops_backend_destroy(e->backend);
+    ebb_arena_fini(&e->arena);
+}
+
+static int finish(struct eval *e)
+{
+    struct ebb_error err;
+    int code = 0;
+    ebb_arena_init(&e->arena);
+    if (work(e, &err) != EBB_OK) {
+        code = cli_report(&err);
+    } else if (e->as_json) {
+        struct ebb_str out;
+        struct ebb_json_writer w;
+        ebb_str_init(&out);
+        ebb_jsonw_init(&w, &out, 0);
+        ebb_jsonw_object(&w);
+        cli_trace_json_string(&w, "file", e->file);
+        cli_trace_json_string(&w, "name", e->config.model->name);
+        cli_trace_json_uint(&w, "tensors", e->item_count);
+        ebb_jsonw_object_end(&w);
+        code = cli_trace_print_json(&out);
+    } else {
+        printf("%s: %zu tensors\n", e->file, e->item_count);
+    }
+    close_eval(e);
+    return code;
+}
+
+static int run(struct eval *e, const struct cli_spec *spec, const char *const *precision,
+               const struct cli_list *set, int argc, char **argv)
+{
+    struct cli_args args;
+    struct ebb_error err;
+    int code = cli_parse(spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    if (e->file == NULL)
+        code = cli_usage_error("-o FILE is missing: where should the tensors go?");
+    else if (e->batch < 1 || e->batch > 1 << 24 || e->seed < 0)
+        code = cli_usage_error("--batch is 1 to %d, --seed not negative", 1 << 24);
+    else if (cli_model_precision(*precision, &e->precision, &err) != EBB_OK ||
+             cli_model_config(args.positional[0], set, &e->config, &err) != EBB_OK)
+        code = cli_report(&err);
+    else
+        code = finish(e);
+    cli_args_fini(&args);
+    return code;
+}
+
+#define OUTPUT_OPTION                                                                              \
+    {                                                                                              \
+        .name = "output", .letter = 'o', .kind = CLI_STRING, .target = &e.file, .value = "FILE",   \
+        .help = "safetensors file to write"                                                        \
+    }
+#define SET_OPTION                                                                                 \
+    {                                                                                              \
+        .name = "set", .letter = 's', .kind = CLI_LIST, .target = &set, .value = "KEY=VALUE",      \
+        .help = "an option of the model, or rng=torch; repeatable"                                 \
+    }
+#define SEED_OPTION                                                                                \
+    {                                                                                              \
+        .name = "seed", .kind = CLI_INT, .target = &e.seed, .value = "N",                          \
+        .help = "of the weights and inputs; default 1"                                             \
+    }
+#define JSON_OPTION                                                                                \
+    {                                                                                              \
+        .name = "json", .kind = CLI_FLAG, .target = &e.as_json, .help = "one JSON object"          \
+    }
+
+static int run_init(int argc, char **argv)
+{
+    struct eval e = {.batch = 1, .seed = 1, .is_init = true};
+    const char *precision = "fp32";
+    struct cli_list set = {0};
+    const struct cli_option options[] = {OUTPUT_OPTION, SET_OPTION, SEED_OPTION, JSON_OPTION};
+    const struct cli_spec spec = {
+        .usage = "ebb model init NAME -o FILE [OPTION...]",
+        .description =
+            "Writes the initial weights and buffers of a model, under torch's names. With\n"
+            "--set rng=torch they are those that torch draws for this seed.\n\n"
+            "Example:\n"
+            "  ebb model init cifar_resnet20 --seed 1 -o weights.safetensors\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1};
+    return run(&e, &spec, &precision, &set, argc, argv);
+}
+
+static int run_eval(int argc, char **argv)
+{
+    struct eval e = {.batch = 2, .seed = 1};
+    const char *precision = "fp32";
+    struct cli_list set = {0};
+    const struct cli_option options[] = {
+        OUTPUT_OPTION,
+        SET_OPTION,
+        {.name = "weights",
+         .letter = 'w',
+         .kind = CLI_STRING,
+         .target = &e.weights_file,
+         .value = "FILE",
+         .help = "safetensors file with every weight and buffer; default: initial ones"},
+        {.name = "batch",
+         .letter = 'b',
+         .kind = CLI_INT,
+         .target = &e.batch,
+         .value = "N",
+         .help = "samples; default 2"},
+        {.name = "precision",
+         .kind = CLI_STRING,
+         .target = &precision,
+         .value = "P",
+         .help = "fp32, bf16 or fp16; default fp32"},
+        SEED_OPTION,
+        JSON_OPTION,
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb model eval NAME -o FILE [OPTION...]",
+        .description =
+            "Evaluates a model once on made-up inputs and writes inputs (input/NAME) and outputs\n"
+            "(output/NAME), so that another program can compute the same and compare.\n\n"
+            "Example:\n"
+            "  ebb model eval unet --set planes=4 --weights w.safetensors -o out.safetensors\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1};
+    return run(&e, &spec, &precision, &set, argc, argv);
+}
+
+const struct cli_command cli_cmd_model_init = {
+    .name = "init", .summary = "initial weights as a file", .run = run_init};
+const struct cli_command cli_cmd_model_eval = {
+    .name = "eval", .summary = "inputs and outputs of one evaluation as a file", .run = run_eval};
