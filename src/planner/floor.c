@@ -35,7 +35,7 @@ static struct floor_rules rules_for(const struct floor_graph *g, uint64_t budget
 
 static int variants_for(const struct floor_graph *g)
 {
-    return g->node_count < MANY_NODES ? FLOOR_VARIANTS : FLOOR_VARIANTS - 1;
+    return g->node_count < MANY_NODES ? FLOOR_VARIANTS : 2;
 }
 
 /* Play at a budget; a game won with a lower peak becomes the best. */
@@ -85,6 +85,12 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
     EBB_TRY(bisect(s, s->low, 64, err));
+    planner_floor_graph_settle(s->graph, s->best.reruns);
+    EBB_TRY(bisect(s, s->low, 256, err));
+    if (s->graph->node_count >= MANY_NODES)
+        return EBB_OK;
+    /* small traces can afford the other extreme: anchors go after their last reader */
+    memset(s->best.reruns, 0, s->graph->node_count);
     planner_floor_graph_settle(s->graph, s->best.reruns);
     return bisect(s, s->low, 256, err);
 }
@@ -143,22 +149,52 @@ static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct pl
     return status;
 }
 
-static enum ebb_status search_init(struct search *s, const struct trace *trace,
-                                   struct planner_floor_facts *facts, struct ebb_error *err)
+/* Search in one order. */
+static enum ebb_status search_order(struct search *s, const struct trace *trace, bool is_eager,
+                                    uint64_t *estimate, struct ebb_error *err)
 {
     *s = (struct search){0};
-    EBB_TRY(planner_floor_graph_create(trace, &s->graph, err));
-    enum ebb_status status = planner_floor_bound(s->graph, facts, err);
-    s->low = facts->lower_bound_bytes;
-    if (status == EBB_OK)
-        status = find_floor(s, err);
-    return status;
+    EBB_TRY(planner_floor_graph_create(trace, is_eager, &s->graph, err));
+    return planner_floor_estimate(s->graph, estimate, err);
 }
 
 static void search_fini(struct search *s)
 {
     planner_floor_game_fini(&s->best);
     planner_floor_graph_destroy(s->graph);
+    *s = (struct search){0};
+}
+
+/* The trace's order and, when that is another, the one with early updates: the better estimate is
+ * searched, on small traces both are. */
+static enum ebb_status search_init(struct search *s, const struct trace *trace,
+                                   struct planner_floor_facts *facts, struct ebb_error *err)
+{
+    struct search eager = {0};
+    uint64_t as_is = 0, early = UINT64_MAX;
+    enum ebb_status status = search_order(s, trace, false, &as_is, err);
+    if (status == EBB_OK)
+        status = planner_floor_bound(s->graph, facts, err);
+    if (status == EBB_OK)
+        status = search_order(&eager, trace, true, &early, err);
+    if (status != EBB_OK)
+        goto out;
+    bool is_small = s->graph->node_count < MANY_NODES;
+    s->low = facts->lower_bound_bytes;
+    eager.low = facts->working_bytes + s->graph->base_bytes; /* the bound is about trace order */
+    if (eager.graph->is_moved && (is_small || early < as_is))
+        status = find_floor(&eager, err);
+    if (status == EBB_OK && (is_small || !eager.best.is_won))
+        status = find_floor(s, err);
+    if (status == EBB_OK && eager.best.is_won &&
+        (!s->best.is_won || eager.best.peak_bytes < s->best.peak_bytes)) {
+        struct search other = *s;
+        *s = eager;
+        eager = other;
+    }
+out:
+    search_fini(&eager);
+    return status;
 }
 
 static enum ebb_status solve(const struct trace *trace, struct plan *plan,

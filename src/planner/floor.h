@@ -1,5 +1,6 @@
 /* floor.h - the parts of planner `floor` (private to planner).
  *
+ * floor_order.c  in which order nodes run for the first time
  * floor_graph.c  the trace as a pebbling game: nodes in order, versions, how long each can be had
  * floor_sweep.c  plays it within a number of bytes: what runs, what leaves (addresses come later)
  * floor_pack.c   gives addresses: holes first, slides only where free bytes lie scattered
@@ -72,10 +73,16 @@ struct floor_graph {
     uint64_t base_bytes; /* persistent storages, reserved throughout */
     uint64_t base_cost;
     bool exact_bytes;
+    bool is_moved; /* updates stand earlier than in the trace */
 };
 
-enum ebb_status planner_floor_graph_create(const struct trace *trace, struct floor_graph **graph,
-                                           struct ebb_error *err);
+/* The order of first runs: ops that are no views, in the trace's order or (is_eager) with updates
+ * as early as they can be. *is_moved: that is another order. */
+enum ebb_status planner_floor_order(const struct trace *trace, bool is_eager, uint32_t *ops,
+                                    uint32_t *count, bool *is_moved, struct ebb_error *err);
+
+enum ebb_status planner_floor_graph_create(const struct trace *trace, bool is_eager,
+                                           struct floor_graph **graph, struct ebb_error *err);
 void planner_floor_graph_destroy(struct floor_graph *graph);
 /* Work out needs, recipes, restores and ends anew for games in which only these nodes may run again
  * (NULL: all): the others let anchors go earlier. */
@@ -105,6 +112,7 @@ struct floor_game {           /* result of one play */
     size_t count, capacity;
     uint64_t peak_bytes, cost;
     uint8_t *reruns;  /* owned: node -> it ran more than once */
+    uint32_t stage;   /* reached */
     bool is_won;      /* else: why it was lost */
     bool is_too_long; /* lost for time, not for room */
 };
@@ -128,6 +136,11 @@ void planner_floor_game_fini(struct floor_game *game);
 /* The game as a plan with addresses whose height is the game's peak, or less. */
 enum ebb_status planner_floor_pack(const struct floor_graph *graph, const struct floor_game *game,
                                    struct plan *plan, struct ebb_error *err);
+
+/* An estimate from above of what a plan without much recomputation of what is dear needs: to
+ * compare orders. */
+enum ebb_status planner_floor_estimate(const struct floor_graph *graph, uint64_t *bytes,
+                                       struct ebb_error *err);
 
 struct planner_floor_facts;
 /* Fills always_live_bytes, working_bytes, lower_bound_bytes; the rest is untouched. */

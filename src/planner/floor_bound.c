@@ -189,22 +189,19 @@ static enum ebb_status add_storage(struct flow *f, uint32_t s, uint32_t t, struc
     return EBB_OK;
 }
 
-/* Bytes no plan can be without while t runs (t = node_count: at the end), or, without its working
- * set, once it has run. */
-static enum ebb_status stage_bound(struct flow *f, uint32_t t, bool with_working_set,
-                                   uint64_t *bytes, struct ebb_error *err)
+/* Bytes no plan can be without while t runs (t = node_count: at the end). */
+static enum ebb_status stage_bound(struct flow *f, uint32_t t, uint64_t *bytes,
+                                   struct ebb_error *err)
 {
     const struct floor_graph *g = f->g;
     uint64_t working = take_working_set(f, t);
-    for (uint32_t s = 0; s < g->storage_count && !with_working_set; s++)
-        f->is_free[s] = g->storages[s].base != PLAN_NOWHERE;
     find_current(f, t);
     f->arc_count = 0;
     memset(f->head, 0xff, f->vertex_count * sizeof *f->head);
     for (uint32_t s = 0; s < g->storage_count; s++)
         if (f->current[s] != FLOOR_NEVER && !f->is_free[s] && g->storages[s].bytes > 0)
             EBB_TRY(add_storage(f, s, t, err));
-    *bytes = g->base_bytes + max_flow(f) + (with_working_set ? working : 0);
+    *bytes = g->base_bytes + max_flow(f) + working;
     return EBB_OK;
 }
 
@@ -223,8 +220,10 @@ static int compare_guesses(const void *a, const void *b)
     return x->stage < y->stage ? -1 : x->stage > y->stage;
 }
 
-/* A cut that always works: anchors while anything may need them, and what is read after its recipe
- * ended. Difference sums over stages; with each working set on top (counted twice where held). */
+/* What is there at each stage if nothing is made again whose recipe reads something overwritten:
+ * leaves and outputs of `once` ops until their last reader, the keep set from when it is final, and
+ * what is read after its recipe ended. Mostly no less than the least cut. Difference sums over
+ * stages; with each working set on top (counted twice where held). */
 static void make_guesses(struct flow *f, bool with_working_set, struct guess *guesses)
 {
     const struct floor_graph *g = f->g;
@@ -235,8 +234,9 @@ static void make_guesses(struct flow *f, bool with_working_set, struct guess *gu
         for (uint32_t k = 0; k < st->version_count && st->base == PLAN_NOWHERE; k++) {
             const struct floor_version *v = &g->versions[st->version_first + k];
             uint32_t from = v->pinned_from > v->maker ? v->pinned_from : v->maker;
-            uint32_t to = v->pinned_from == 0 ? v->had_until : v->last_use;
-            to = to > g->node_count ? g->node_count : to;
+            uint32_t to = v->last_use;
+            if (st->is_kept && k + 1 == st->version_count)
+                from = v->maker;
             if (from > to)
                 continue;
             guesses[from].bytes += st->bytes;
@@ -261,15 +261,15 @@ static bool allocate(struct flow *f, const struct floor_graph *g)
            (f->is_free = ebb_calloc((size_t)g->storage_count + 1, 1));
 }
 
-static enum ebb_status find_largest(struct flow *f, bool with_working_set, struct guess *guesses,
-                                    uint64_t *largest, struct ebb_error *err)
+static enum ebb_status find_largest(struct flow *f, struct guess *guesses, uint64_t *largest,
+                                    struct ebb_error *err)
 {
-    make_guesses(f, with_working_set, guesses);
+    make_guesses(f, true, guesses);
     for (uint32_t i = 0; i <= f->g->node_count && i < MOST_STAGES; i++) {
         uint64_t bytes;
         if (guesses[i].bytes <= *largest)
             break;
-        EBB_TRY(stage_bound(f, guesses[i].stage, with_working_set, &bytes, err));
+        EBB_TRY(stage_bound(f, guesses[i].stage, &bytes, err));
         *largest = bytes > *largest ? bytes : *largest;
     }
     return EBB_OK;
@@ -283,9 +283,21 @@ static enum ebb_status find_bounds(struct flow *f, struct guess *guesses,
         uint64_t working = take_working_set(f, t);
         facts->working_bytes = working > facts->working_bytes ? working : facts->working_bytes;
     }
-    facts->always_live_bytes = f->g->base_bytes + take_working_set(f, f->g->node_count);
-    EBB_TRY(find_largest(f, false, guesses, &facts->always_live_bytes, err));
-    return find_largest(f, true, guesses, &facts->lower_bound_bytes, err);
+    make_guesses(f, false, guesses);
+    facts->always_live_bytes = guesses[0].bytes;
+    return find_largest(f, guesses, &facts->lower_bound_bytes, err);
+}
+
+static void release(struct flow *f)
+{
+    ebb_free(f->arcs);
+    ebb_free(f->head);
+    ebb_free(f->at);
+    ebb_free(f->depth);
+    ebb_free(f->queue);
+    ebb_free(f->path);
+    ebb_free(f->current);
+    ebb_free(f->is_free);
 }
 
 enum ebb_status planner_floor_bound(const struct floor_graph *g, struct planner_floor_facts *facts,
@@ -299,13 +311,23 @@ enum ebb_status planner_floor_bound(const struct floor_graph *g, struct planner_
     if (status == EBB_OK)
         status = find_bounds(&f, guesses, facts, err);
     ebb_free(guesses);
-    ebb_free(f.arcs);
-    ebb_free(f.head);
-    ebb_free(f.at);
-    ebb_free(f.depth);
-    ebb_free(f.queue);
-    ebb_free(f.path);
-    ebb_free(f.current);
-    ebb_free(f.is_free);
+    release(&f);
+    return status;
+}
+
+enum ebb_status planner_floor_estimate(const struct floor_graph *g, uint64_t *bytes,
+                                       struct ebb_error *err)
+{
+    struct flow f = {.g = g, .vertex_count = 2 * g->storage_count + 2};
+    struct guess *guesses = ebb_calloc((size_t)g->node_count + 2, sizeof *guesses);
+    enum ebb_status status = EBB_OK;
+    if (!guesses || !allocate(&f, g))
+        status = ebb_no_memory(err, f.vertex_count * sizeof *f.head);
+    if (status == EBB_OK) {
+        make_guesses(&f, true, guesses);
+        *bytes = guesses[0].bytes;
+    }
+    ebb_free(guesses);
+    release(&f);
     return status;
 }

@@ -259,8 +259,8 @@ static enum ebb_status find_base(struct floor_graph *g, struct ebb_error *err)
     return EBB_OK;
 }
 
-enum ebb_status planner_floor_graph_create(const struct trace *trace, struct floor_graph **graph,
-                                           struct ebb_error *err)
+enum ebb_status planner_floor_graph_create(const struct trace *trace, bool is_eager,
+                                           struct floor_graph **graph, struct ebb_error *err)
 {
     struct floor_graph *g = ebb_calloc(1, sizeof *g);
     if (!g)
@@ -270,10 +270,13 @@ enum ebb_status planner_floor_graph_create(const struct trace *trace, struct flo
     g->exact_bytes = trace->is_graph;
     g->storage_count = trace->storage_count;
     struct maker m = {.g = g};
+    uint32_t count = 0, *order = ebb_arena_calloc(&g->arena, (size_t)trace->op_count + 1, 4);
     enum ebb_status status = EBB_OK;
-    if (!allocate(g) ||
+    if (!order || !allocate(g) ||
         !(m.seen = ebb_arena_calloc(&g->arena, (size_t)g->storage_count + 1, sizeof *m.seen)))
         status = ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
+    if (status == EBB_OK)
+        status = planner_floor_order(trace, is_eager, order, &count, &g->is_moved, err);
     if (status == EBB_OK)
         status = find_base(g, err);
     if (status != EBB_OK) {
@@ -289,9 +292,8 @@ enum ebb_status planner_floor_graph_create(const struct trace *trace, struct flo
     }
     for (uint32_t v = 0; v < g->version_total; v++)
         g->versions[v].gone = FLOOR_NEVER;
-    for (uint32_t op = 0; op < trace->op_count; op++)
-        if (!plan_is_view_op(trace, op))
-            add_node(&m, op);
+    for (uint32_t i = 0; i < count; i++)
+        add_node(&m, order[i]);
     add_end(&m);
     g->base_cost = g->clock[g->node_count];
     add_uses(g);

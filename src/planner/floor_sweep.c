@@ -18,6 +18,8 @@
 
 #define DEPTH 48
 #define CLASSES 64
+#define DEAR CLASSES        /* the list of those too dear to look at while there are others */
+#define LISTS (CLASSES + 1) /* the sizes, by powers of two, and DEAR */
 #define NOWHERE UINT32_MAX
 #define HELPER 16 /* how much smaller a helper is than what it helps to make */
 
@@ -45,9 +47,10 @@ struct sweep {
     uint32_t *pins;     /* storage -> nodes that hold it right now */
     uint32_t *targeted; /* storage -> levels run for it */
     uint32_t *use_at;   /* storage -> index of its first use at or after the stage */
-    uint32_t *next, *prev, heads[CLASSES]; /* residents that are not persistent, by size */
-    uint32_t *mark, stamp;                 /* nodes seen by a walk */
-    uint64_t *bitmap;                      /* nodes of a level being collected */
+    uint32_t *next, *prev, heads[LISTS]; /* residents that are not persistent, by size */
+    uint8_t *list_of;                    /* storage -> its list */
+    uint32_t *mark, stamp;               /* nodes seen by a walk */
+    uint64_t *bitmap;                    /* nodes of a level being collected */
     struct floor_ref *stack;
     size_t stack_count, stack_capacity;
     uint32_t *frames; /* storages pinned by waiting nodes */
@@ -81,6 +84,26 @@ static enum ebb_status emit(struct sweep *w, enum plan_act act, uint32_t index, 
     return EBB_OK;
 }
 
+static void link(struct sweep *w, uint32_t s, unsigned list)
+{
+    w->list_of[s] = (uint8_t)list;
+    w->next[s] = w->heads[list];
+    w->prev[s] = NOWHERE;
+    if (w->heads[list] != NOWHERE)
+        w->prev[w->heads[list]] = s;
+    w->heads[list] = s;
+}
+
+static void unlink_resident(struct sweep *w, uint32_t s)
+{
+    if (w->next[s] != NOWHERE)
+        w->prev[w->next[s]] = w->prev[s];
+    if (w->prev[s] != NOWHERE)
+        w->next[w->prev[s]] = w->next[s];
+    else
+        w->heads[w->list_of[s]] = w->next[s];
+}
+
 static enum ebb_status place(struct sweep *w, uint32_t s)
 {
     const struct floor_storage *st = &w->g->storages[s];
@@ -88,12 +111,7 @@ static enum ebb_status place(struct sweep *w, uint32_t s)
     w->known_cost[s] = w->g->nodes[w->g->versions[st->version_first].maker].cost + 1;
     if (st->base == PLAN_NOWHERE) {
         w->sum += st->bytes;
-        unsigned c = class_of(st->bytes);
-        w->next[s] = w->heads[c];
-        w->prev[s] = NOWHERE;
-        if (w->heads[c] != NOWHERE)
-            w->prev[w->heads[c]] = s;
-        w->heads[c] = s;
+        link(w, s, class_of(st->bytes));
     }
     if (w->sum > w->game->peak_bytes)
         w->game->peak_bytes = w->sum;
@@ -105,12 +123,7 @@ static enum ebb_status drop(struct sweep *w, uint32_t s)
     const struct floor_storage *st = &w->g->storages[s];
     w->is_resident[s] = 0;
     w->sum -= st->bytes;
-    if (w->next[s] != NOWHERE)
-        w->prev[w->next[s]] = w->prev[s];
-    if (w->prev[s] != NOWHERE)
-        w->next[w->prev[s]] = w->next[s];
-    else
-        w->heads[class_of(st->bytes)] = w->next[s];
+    unlink_resident(w, s);
     return emit(w, PLAN_DROP, s, 0);
 }
 
@@ -257,20 +270,26 @@ static bool can_leave(const struct sweep *w, uint32_t s)
     return w->pins[s] == 0 && floor_version_of(w->g, s, w->version[s])->pinned_from > w->stage;
 }
 
-/* What a byte of room costs when s leaves; smaller is better. `weight` multiplies the bytes. */
+/* What bytes and time until the next use are worth; a victim has the least cost / weight. */
 static double weight_of(const struct sweep *w, uint64_t bytes, uint64_t distance_ns, uint64_t need)
 {
-    double b = (double)(w->rules->variant == 1 && bytes > need ? need : bytes);
-    double d = (double)distance_ns + 1;
-    return w->rules->variant == 2 ? b : b * d;
+    double b = (double)bytes, d = (double)distance_ns + 1;
+    switch (w->rules->variant) {
+    case 1: /* what is more than needed counts for nothing */
+        return (bytes > need ? (double)need : b) * d;
+    case 2: /* whenever it is used */
+        return b;
+    default:
+        return b * d;
+    }
 }
 
-/* Candidates in the size classes from `low` upwards, with the costs known for them; a score below
- * zero: nobody will read it. */
-static void list_candidates(struct sweep *w, unsigned low, uint64_t need)
+/* Candidates in lists low..high-1, with the costs known for them; a score below zero: nobody will
+ * read it. */
+static void list_candidates(struct sweep *w, unsigned low, unsigned high, uint64_t need)
 {
     w->candidate_count = 0;
-    for (unsigned c = CLASSES; c-- > low;) {
+    for (unsigned c = high; c-- > low;) {
         for (uint32_t s = w->heads[c]; s != NOWHERE; s = w->next[s]) {
             if (!can_leave(w, s) || w->g->storages[s].bytes == 0)
                 continue;
@@ -290,6 +309,10 @@ static enum ebb_status refresh(struct sweep *w, struct candidate *c, double limi
     limit = limit < most ? limit : most;
     EBB_TRY(recovery_cost(w, c->storage, c->when, (uint64_t)limit, &w->known_cost[c->storage]));
     c->score = (double)w->known_cost[c->storage] / c->weight;
+    if (w->known_cost[c->storage] > w->g->base_cost / 2 && w->list_of[c->storage] != DEAR) {
+        unlink_resident(w, c->storage);
+        link(w, c->storage, DEAR);
+    }
     return EBB_OK;
 }
 
@@ -298,14 +321,15 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
     return a->score < b->score || (a->score == b->score && a->storage < b->storage);
 }
 
-/* The best victim in the size classes from `low` upwards. Costs that are known were worked out
+/* The best victim in lists low..high-1. Costs that are known were worked out
  * earlier: mostly they have grown since. So the best by them is worked out anew until it stays the
  * best; one more each time keeps those that have shrunk from being forgotten. */
-static enum ebb_status choose(struct sweep *w, unsigned low, uint64_t need, uint32_t *victim)
+static enum ebb_status choose(struct sweep *w, unsigned low, unsigned high, uint64_t need,
+                              uint32_t *victim)
 {
     struct candidate *list = w->candidates;
     *victim = NOWHERE;
-    list_candidates(w, low, need);
+    list_candidates(w, low, high, need);
     if (w->candidate_count == 0)
         return EBB_OK;
     struct candidate *extra = &list[w->choices++ % w->candidate_count];
@@ -341,9 +365,9 @@ static enum ebb_status make_room(struct sweep *w, uint64_t need, bool *fits)
         uint64_t want = w->sum - (budget - need);
         unsigned low = class_of(want) > 5 ? class_of(want) - 5 : 0;
         uint32_t victim;
-        EBB_TRY(choose(w, low, want, &victim));
+        EBB_TRY(choose(w, low, CLASSES, want, &victim));
         if (victim == NOWHERE)
-            EBB_TRY(choose(w, 0, want, &victim));
+            EBB_TRY(choose(w, 0, LISTS, want, &victim));
         if (victim == NOWHERE)
             return EBB_OK;
         EBB_TRY(drop(w, victim));
@@ -650,6 +674,7 @@ static enum ebb_status play(struct sweep *w)
     if (is_done)
         EBB_TRY(bring(w, g->node_count, &is_done));
     w->game->is_won = is_done;
+    w->game->stage = w->stage;
     return EBB_OK;
 }
 
@@ -661,8 +686,8 @@ static bool allocate(struct sweep *w)
     return (w->is_resident = ebb_calloc(storages, 1)) && (w->version = ebb_calloc(storages, 4)) &&
            (w->pins = ebb_calloc(storages, 4)) && (w->targeted = ebb_calloc(storages, 4)) &&
            (w->use_at = ebb_calloc(storages, 4)) && (w->next = ebb_calloc(storages, 4)) &&
-           (w->prev = ebb_calloc(storages, 4)) && (w->placing = ebb_calloc(storages, 4)) &&
-           (w->known_cost = ebb_calloc(storages, 8)) &&
+           (w->prev = ebb_calloc(storages, 4)) && (w->list_of = ebb_calloc(storages, 1)) &&
+           (w->placing = ebb_calloc(storages, 4)) && (w->known_cost = ebb_calloc(storages, 8)) &&
            (w->candidates = ebb_calloc(storages, sizeof *w->candidates)) &&
            (w->mark = ebb_calloc(nodes, 4)) && (w->bitmap = ebb_calloc(nodes / 64 + 1, 8)) &&
            (w->game->reruns = ebb_calloc(nodes, 1));
@@ -677,6 +702,7 @@ static void release(struct sweep *w)
     ebb_free(w->use_at);
     ebb_free(w->next);
     ebb_free(w->prev);
+    ebb_free(w->list_of);
     ebb_free(w->placing);
     ebb_free(w->known_cost);
     ebb_free(w->candidates);

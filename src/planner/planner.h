@@ -115,13 +115,14 @@ enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint
 /* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
 struct planner_floor_facts {
     uint64_t floor_bytes;
-    /* The most that every plan must hold between two ops, whatever it recomputes, if first runs and
-     * in-place writes follow the trace: persistent leaves, and the least bytes from which all that
-     * is still read can be had (a minimum cut: other leaves; all gradients before the first update;
-     * at the end the keep set). */
+    /* Always live, at the stage where it is most: persistent leaves, other leaves until their last
+     * reader, the keep set once final, and what is read after something its recipe needs has been
+     * overwritten (all gradients before the first update). In trace order. */
     uint64_t always_live_bytes;
     uint64_t working_bytes; /* largest working set of one op besides persistent leaves */
-    /* The same while an op runs, its own working set included: no plan in trace order is below. */
+    /* No plan whose first runs and in-place writes follow the trace is below: an op's working set
+     * and the least bytes from which all that is read later can still be had (a minimum cut over
+     * recipes), at the worst op. The floor itself may run updates earlier than the trace. */
     uint64_t lower_bound_bytes;
     uint64_t cost, base_cost; /* of the floor plan: its overhead is cost / base_cost */
     uint64_t moved_bytes;     /* that it slides within the device */
