@@ -1,5 +1,5 @@
-/* charts.c - see charts.h. Colours go from the best trial (dark) to the worst (light), so the eye
- * finds what matters; the best has a name and a thick place in the legend. */
+/* charts.c - see charts.h. Colours go from the good trials (dark) to the bad ones (light), so the
+ * eye finds what matters; the best few have names, the best its own colour. */
 #include "cli/charts.h"
 
 #include <math.h>
@@ -13,6 +13,8 @@
 #include "plot/plot.h"
 
 #define CURVES_MAX 60
+#define NAMED_MAX 5
+#define BEST_COLOR "#d55e00"
 #define AXES_MAX 12
 #define LINES_MAX 500
 
@@ -22,7 +24,7 @@ struct curves {
     struct ebb_arena arena;
     struct cli_answer experiment, sample;
     struct plot_series *series;
-    size_t count;
+    size_t count, trial_count;
     char *title;
 };
 
@@ -55,6 +57,33 @@ static bool curve_of(struct curves *c, const struct ebb_doc_node *trial, struct 
     return has_any;
 }
 
+/* Trials that were stopped after their first validation, as one cloud of points. */
+static enum ebb_status add_single(struct curves *c, const struct ebb_doc_node *trials, size_t n,
+                                  struct ebb_error *err)
+{
+    double *x = ebb_arena_calloc(&c->arena, n + 1, sizeof *x);
+    double *y = ebb_arena_calloc(&c->arena, n + 1, sizeof *y);
+    size_t count = 0;
+    if (x == NULL || y == NULL)
+        return ebb_no_memory(err, n * sizeof *x);
+    for (size_t i = NAMED_MAX; i < n; i++) {
+        struct plot_series s;
+        if (!curve_of(c, trials->items[i], &s) || s.count != 1)
+            continue;
+        x[count] = s.x[0];
+        y[count++] = s.y[0];
+    }
+    if (count > 0)
+        c->series[c->count++] = (struct plot_series){.name = "stopped after one validation",
+                                                     .style = PLOT_POINTS,
+                                                     .x = x,
+                                                     .y = y,
+                                                     .count = count,
+                                                     .color = "#9bbfae"};
+    c->trial_count += count;
+    return EBB_OK;
+}
+
 /* Series of the trials, the best last so that it lies on top. */
 static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64_t id,
                                    struct ebb_error *err)
@@ -73,25 +102,24 @@ static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64
     EBB_TRY(status);
     const struct ebb_doc_node *trials = ebb_doc_get(c->sample.root, "trials");
     size_t n = trials != NULL && trials->kind == EBB_DOC_LIST ? trials->count : 0;
-    c->series = ebb_arena_calloc(&c->arena, n + 1, sizeof *c->series);
+    c->series = ebb_arena_calloc(&c->arena, n + 2, sizeof *c->series);
     c->title =
         ebb_arena_printf(&c->arena, "%s", ebb_doc_string(c->experiment.root, "description", ""));
     if (c->series == NULL || c->title == NULL)
         return ebb_no_memory(err, n * sizeof *c->series);
+    EBB_TRY(add_single(c, trials, n, err));
     for (size_t i = n; i-- > 0;) { /* the answer has the best first */
         struct plot_series s;
-        if (!curve_of(c, trials->items[i], &s))
+        if (!curve_of(c, trials->items[i], &s) || (i >= NAMED_MAX && s.count == 1))
             continue;
-        if (i < 5) {
-            struct ebb_str name;
-            ebb_str_init(&name);
-            ebb_str_printf(&name, "%strial %lld", i == 0 ? "best: " : "",
-                           (long long)ebb_doc_int(trials->items[i], "trial_id", 0));
-            s.name = ebb_arena_strndup(&c->arena, ebb_str_c(&name), name.length);
-            ebb_str_fini(&name);
+        s.color = i == 0 ? BEST_COLOR : plot_scale_color(1 - (double)i / (double)n);
+        if (i < NAMED_MAX) {
+            s.style = s.count == 1 ? PLOT_POINTS : PLOT_LINE_POINTS;
+            s.name = ebb_arena_printf(&c->arena, "%strial %lld", i == 0 ? "best: " : "",
+                                      (long long)ebb_doc_int(trials->items[i], "trial_id", 0));
         }
-        s.color = plot_scale_color(n > 1 ? 1 - (double)i / (double)(n - 1) : 1);
         c->series[c->count++] = s;
+        c->trial_count++;
     }
     return EBB_OK;
 }
@@ -274,7 +302,7 @@ static enum ebb_status write_curves(struct cli_master *m, int64_t id, const char
     if (status == EBB_OK && c.count > 0) {
         struct plot_panel panel = curves_panel(&c);
         snprintf(subtitle, sizeof subtitle, "experiment %lld: validation of %zu trials%s",
-                 (long long)id, c.count, c.count == CURVES_MAX ? " (the best)" : "");
+                 (long long)id, c.trial_count, c.trial_count == CURVES_MAX ? " (the best)" : "");
         struct plot_chart chart = {
             .title = c.title, .subtitle = subtitle, .panels = &panel, .panel_count = 1};
         for (size_t i = 0; i < 2 && status == EBB_OK; i++) {

@@ -30,17 +30,26 @@ static struct screen screen_size(void)
 
 /* ---- head ---- */
 
+/* Whole seconds: tenths would flicker. */
+static const char *seconds_text(uint64_t ns, char *buf, size_t size)
+{
+    uint64_t s = (ns + 500000000u) / 1000000000u;
+    if (s < 120)
+        snprintf(buf, size, "%llu s", (unsigned long long)s);
+    else
+        ebb_format_ns(s * 1000000000u, buf, size);
+    return buf;
+}
+
 static void add_times(struct cli_follow *f, double progress, struct ebb_str *out)
 {
     char buf[32];
     uint64_t elapsed = ebb_clock_ns() - f->start_ns;
     double done = progress - f->start_progress;
-    ebb_str_printf(out, "   %s",
-                   ebb_format_ns(elapsed / 1000000000u * 1000000000u, buf, sizeof buf));
+    ebb_str_printf(out, "   %s", seconds_text(elapsed, buf, sizeof buf));
     if (progress < 1 && done > 0.005) {
         double left = (double)elapsed * (1 - progress) / done;
-        ebb_str_printf(out, ", about %s left",
-                       ebb_format_ns((uint64_t)(left / 1e9 + 0.5) * 1000000000u, buf, sizeof buf));
+        ebb_str_printf(out, ", about %s left", seconds_text((uint64_t)left, buf, sizeof buf));
     }
 }
 
@@ -118,7 +127,32 @@ static const char *slots_text(const struct ebb_doc_node *t, char buf[CLI_CELL])
     return buf;
 }
 
-static void add_row(struct cli_table *table, const struct ebb_doc_node *t)
+/* True when the trials do not all have the same value: constants say nothing in a table. */
+static bool varies(const struct ebb_doc_node *list, const char *name)
+{
+    const struct ebb_doc_node *first = ebb_doc_get(ebb_doc_get(list->items[0], "hparams"), name);
+    for (size_t i = 1; i < list->count; i++) {
+        const struct ebb_doc_node *v = ebb_doc_get(ebb_doc_get(list->items[i], "hparams"), name);
+        if (v == NULL || first == NULL || !ebb_doc_equal(first, v))
+            return true;
+    }
+    return list->count == 1;
+}
+
+static void add_hparams(struct ebb_str *text, const struct ebb_doc_node *list,
+                        const struct ebb_doc_node *t)
+{
+    const struct ebb_doc_node *hparams = ebb_doc_get(t, "hparams");
+    for (size_t i = 0; hparams != NULL && hparams->kind == EBB_DOC_MAP && i < hparams->count; i++) {
+        if (!varies(list, hparams->keys[i]->text))
+            continue;
+        ebb_str_printf(text, "%s%s ", text->length > 0 ? ", " : "", hparams->keys[i]->text);
+        cli_show_value(text, hparams->items[i]);
+    }
+}
+
+static void add_row(struct cli_table *table, const struct ebb_doc_node *list,
+                    const struct ebb_doc_node *t)
 {
     char buf[CLI_CELL];
     struct ebb_str text;
@@ -131,10 +165,10 @@ static void add_row(struct cli_table *table, const struct ebb_doc_node *t)
     cli_table_cell(table, "%s", cli_show_number(t, "best_validation", buf));
     cli_table_cell(table, "%s", slots_text(t, buf));
     ebb_str_init(&text);
-    cli_show_map(&text, ebb_doc_get(t, "hparams"));
+    add_hparams(&text, list, t);
     if (message[0] != '\0')
         ebb_str_printf(&text, "  (%s)", message);
-    else if (waiting[0] != '\0')
+    else if (waiting[0] != '\0' && strcmp(ebb_doc_string(t, "state", ""), "PENDING") != 0)
         ebb_str_printf(&text, "  (waits: %s)", waiting);
     cli_table_cell(table, "%s", ebb_str_c(&text));
     ebb_str_fini(&text);
@@ -158,7 +192,7 @@ static void print_trials(const struct ebb_doc_node *list, bool is_smaller, size_
         }
         qsort(rows, count, sizeof *rows, compare_rows);
         for (size_t i = 0; i < shown; i++)
-            add_row(table, rows[i].trial);
+            add_row(table, list, rows[i].trial);
     }
     cli_table_print(table, out);
     if (shown < count)
