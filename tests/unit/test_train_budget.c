@@ -145,7 +145,7 @@ static void check_cell(const struct small *m, struct train_config *config, uint6
 static void sweep(const struct small *m, bool is_full)
 {
     enum { BUDGETS = 8 };
-    static const char *const planners[] = {"best", "floor"};
+    static const char *const planners[] = {"best", "floor", "rotor"};
     struct nn_config net;
     struct train_config config;
     struct outcome free_run;
@@ -165,8 +165,9 @@ static void sweep(const struct small *m, bool is_full)
             if (is_full || strcmp(name, "dtr_eq") == 0 || (b == 3 && strcmp(name, "lru") == 0))
                 check_cell(m, &config, budget, name, updates, &free_run);
         }
-        for (size_t p = 0; p < 2; p++)
-            if (is_full || b == 3)
+        for (size_t p = 0; p < 3; p++)
+            if ((is_full && (p > 0 || b == 2 || b == 5)) || /* best takes its time */
+                (b == 3 && (p == 1 || m == &smalls[SMALLS - 1])))
                 check_cell(m, &config, budget, planners[p], updates, &free_run);
     }
     struct outcome got;
