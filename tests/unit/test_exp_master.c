@@ -42,4 +42,444 @@ TEST(random_search__completes_and_keeps_what_the_policy_says)
     fixture_end(&f);
 }
 
-TEST_MAIN(RUN(random_search__completes_and_keeps_what_the_policy_says))
+/* ---- states ---- */
+
+static const char *const ten_steps = "name: single, max_steps: 10";
+
+static int64_t steps_of(struct fixture *f, int64_t trial)
+{
+    return ebb_doc_int(fixture_get(f, "/trials/%lld", (long long)trial), "steps", -1);
+}
+
+static void act(struct fixture *f, int64_t id, const char *verb, int want)
+{
+    char target[128];
+    int status;
+    snprintf(target, sizeof target, "/experiments/%lld/%s", (long long)id, verb);
+    fixture_ask(f, "POST", target, NULL, &status);
+    CHECK_EQ(status, want);
+}
+
+static size_t running(struct fixture *f)
+{
+    const struct ebb_doc_node *master = fixture_get(f, "/master");
+    return (size_t)ebb_doc_int(master, "running", -1);
+}
+
+TEST(pause__frees_slots_at_the_next_boundary_and_resumes_from_there)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    int64_t id =
+        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps, ""));
+    fixture_turn_for(&f, 250);
+    CHECK_EQ(running(&f), 1);
+    act(&f, id, "pause", 200);
+    CHECK_STR(fixture_state(&f, id), "PAUSED");
+    fixture_turn_for(&f, 400);
+    CHECK_EQ(running(&f), 0);
+    int64_t steps = steps_of(&f, 1);
+    CHECK(steps >= 1 && steps < 10);
+    act(&f, id, "pause", 200); /* again: nothing */
+    act(&f, id, "activate", 200);
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");
+    CHECK_EQ(ebb_doc_int(t, "steps", 0), 10);
+    CHECK_EQ(ebb_doc_int(t, "restarts", -1), 0);
+    act(&f, id, "activate", 409);
+    act(&f, id, "kill", 409);
+    fixture_end(&f);
+}
+
+TEST(cancel__checkpoints_then_ends)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    int64_t id =
+        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps, ""));
+    fixture_turn_for(&f, 250);
+    act(&f, id, "archive", 409);
+    act(&f, id, "cancel", 200);
+    CHECK_STR(fixture_state(&f, id), "STOPPING_CANCELED");
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, id), "CANCELED");
+    const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");
+    CHECK_STR(ebb_doc_string(t, "state", ""), "CANCELED");
+    int64_t steps = ebb_doc_int(t, "steps", 0);
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
+    CHECK_EQ(list->count, 1);
+    CHECK_EQ(ebb_doc_int(list->items[0], "step_id", 0), steps);
+    act(&f, id, "archive", 200);
+    CHECK_EQ(ebb_doc_int(fixture_get(&f, "/experiments"), "total", -1), 0);
+    CHECK_EQ(ebb_doc_int(fixture_get(&f, "/experiments?archived=all"), "total", -1), 1);
+    fixture_end(&f);
+}
+
+TEST(kill__is_at_once_and_without_checkpoint)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    int64_t id =
+        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 5000", ten_steps, ""));
+    fixture_turn_for(&f, 200);
+    act(&f, id, "kill", 200);
+    fixture_run(&f, 3);
+    CHECK_STR(fixture_state(&f, id), "CANCELED");
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
+    CHECK_EQ(list->count, 0);
+    fixture_end(&f);
+}
+
+TEST(delete__removes_files_then_rows)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    int status;
+    char path[300];
+    fixture_begin(&f, 2);
+    fixture_open(&f);
+    int64_t id = fixture_submit(
+        &f, fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 2, max_trials: 3", ""));
+    fixture_ask(&f, "DELETE", "/experiments/1", NULL, &status);
+    CHECK_EQ(status, 409);
+    fixture_run(&f, 30);
+    CHECK_EQ(id, 1);
+    fixture_ask(&f, "DELETE", "/experiments/1", NULL, &status);
+    CHECK_EQ(status, 202);
+    fixture_run(&f, 30);
+    fixture_ask(&f, "GET", "/experiments/1", NULL, &status);
+    CHECK_EQ(status, 404);
+    snprintf(path, sizeof path, "%s/checkpoints", f.dir);
+    CHECK_EQ(rmdir(path), 0); /* empty */
+    snprintf(path, sizeof path, "%s/trials", f.dir);
+    CHECK_EQ(rmdir(path), 0);
+    fixture_end(&f);
+}
+
+TEST(patch__changes_what_may_change_and_all_or_nothing)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    int status;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f,
+                   fixture_yaml(yaml, sizeof yaml, "--sleep-ms 30", ten_steps, "labels: [a]\n"));
+    const struct ebb_doc_node *e = fixture_ask(
+        &f, "PATCH", "/experiments/1",
+        "{\"description\": \"new\", \"labels\": {\"b\": true, \"a\": null}, \"resources\": "
+        "{\"weight\": 2.5, \"max_slots\": 3}, \"notes\": \"n\"}",
+        NULL);
+    CHECK_STR(ebb_doc_string(e, "description", ""), "new");
+    CHECK(ebb_doc_double(e, "weight", 0) == 2.5);
+    CHECK_EQ(ebb_doc_int(e, "max_slots", 0), 3);
+    const struct ebb_doc_node *labels = ebb_doc_get(e, "labels");
+    CHECK_EQ(labels->count, 1);
+    CHECK_STR(labels->items[0]->text, "b");
+    fixture_ask(&f, "PATCH", "/experiments/1",
+                "{\"description\": \"other\", \"resources\": {\"weight\": -1}}", &status);
+    CHECK_EQ(status, 400);
+    fixture_ask(&f, "PATCH", "/experiments/1", "{\"state\": \"COMPLETED\"}", &status);
+    CHECK_EQ(status, 400);
+    fixture_ask(&f, "PATCH", "/experiments/1", "{\"archived\": true, \"description\": \"x\"}",
+                &status);
+    CHECK_EQ(status, 409);
+    e = fixture_get(&f, "/experiments/1");
+    CHECK_STR(ebb_doc_string(e, "description", ""), "new");
+    fixture_ask(&f, "PATCH", "/experiments/1", "{\"resources\": {\"max_slots\": 0}}", NULL);
+    fixture_turn_for(&f, 400); /* lowering it preempts */
+    CHECK_EQ(running(&f), 0);
+    fixture_end(&f);
+}
+
+TEST(submission__that_is_wrong_creates_nothing)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    int status;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: -3, max_trials: 3",
+                 "resourcez: {weight: 2}\n");
+    char *body = fixture_body(yaml, true);
+    const struct ebb_doc_node *error =
+        ebb_doc_get(fixture_ask(&f, "POST", "/experiments", body, &status), "error");
+    ebb_free(body);
+    CHECK_EQ(status, 400);
+    CHECK_EQ(ebb_doc_get(error, "findings")->count, 2);
+    fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1",
+                 "resources: {slots_per_trial: 2}\n");
+    body = fixture_body(yaml, true);
+    error = ebb_doc_get(fixture_ask(&f, "POST", "/experiments", body, &status), "error");
+    ebb_free(body);
+    CHECK_EQ(status, 400);
+    CHECK(strstr(ebb_doc_string(error, "message", ""), "cannot run it yet") != NULL);
+    fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1, source_trial_id: 9", "");
+    body = fixture_body(yaml, true);
+    error = ebb_doc_get(fixture_ask(&f, "POST", "/experiments", body, &status), "error");
+    ebb_free(body);
+    CHECK(strstr(ebb_doc_string(error, "message", ""), "no checkpoint found for source trial 9"));
+    CHECK_EQ(ebb_doc_int(fixture_get(&f, "/experiments?archived=all"), "total", -1), 0);
+    fixture_end(&f);
+}
+
+TEST(warm_start__begins_at_step_one_and_protects_its_checkpoint)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 2", ""));
+    fixture_run(&f, 30);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "",
+                                    "name: single, max_steps: 3, source_trial_id: 1", ""));
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 2), "COMPLETED");
+    CHECK_EQ(steps_of(&f, 2), 3);
+    fixture_ask(&f, "PATCH", "/experiments/1",
+                "{\"checkpoint_storage\": {\"save_experiment_best\": 0, \"save_trial_best\": 0, "
+                "\"save_trial_latest\": 0}}",
+                NULL);
+    fixture_run(&f, 30);
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
+    CHECK_STR(ebb_doc_string(list->items[0], "state", ""), "COMPLETED");
+    fixture_ask(&f, "PATCH", "/experiments/2",
+                "{\"checkpoint_storage\": {\"save_experiment_best\": 0, \"save_trial_best\": 0, "
+                "\"save_trial_latest\": 0}}",
+                NULL);
+    fixture_run(&f, 30);
+    list = ebb_doc_get(fixture_get(&f, "/experiments/2/checkpoints"), "checkpoints");
+    CHECK_STR(ebb_doc_string(list->items[0], "state", ""), "DELETED");
+    fixture_end(&f);
+}
+
+/* ---- trials that misbehave ---- */
+
+/* One bad experiment beside a good one: the good one completes, the bad one ends with `message`. */
+static void beside(const char *mode, const char *searcher, const char *message,
+                   const struct exp_master_options *more)
+{
+    struct fixture f;
+    fixture_begin(&f, 2);
+    if (more != NULL) {
+        f.options = *more;
+        f.options.state_dir = f.dir;
+        f.options.slots = 2;
+    }
+    fixture_open(&f);
+    int64_t bad =
+        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, mode, searcher, "max_restarts: 1\n"));
+    int64_t good = fixture_submit(
+        &f, fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 3, max_trials: 4", ""));
+    fixture_run(&f, 60);
+    CHECK_STR(fixture_state(&f, good), "COMPLETED");
+    const struct ebb_doc_node *e = fixture_get(&f, "/experiments/%lld", (long long)bad);
+    const char *error = ebb_doc_string(e, "error", "");
+    CHECK_STR(ebb_doc_string(e, "state", ""), message != NULL ? "ERROR" : "COMPLETED");
+    if (message != NULL && strstr(error, message) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", message, error);
+    const struct ebb_doc_node *logs =
+        ebb_doc_get(fixture_get(&f, "/trials/1/logs?level=ERROR"), "logs");
+    CHECK_EQ(logs->count, message != NULL ? 2 : 0); /* the failure and its restart */
+    char command[400];
+    snprintf(command, sizeof command, "grep -l EBB_CONFIG=%s /proc/[0-9]*/environ >/dev/null 2>&1",
+             f.dir);
+    CHECK(system(command) != 0); /* nothing is left behind */
+    fixture_end(&f);
+}
+
+static const struct exp_master_options quick = {.heartbeat_ms = 300};
+
+TEST(trial_that_never_answers__is_killed_and_says_so)
+{
+    TEST_UNUSED;
+    beside("--silent", ten_steps, "gave no sign of life", &quick);
+}
+
+TEST(trial_that_never_connects__is_killed_and_says_so)
+{
+    TEST_UNUSED;
+    beside("--mute", ten_steps, "did not connect", &quick);
+}
+
+TEST(trial_that_writes_garbage__is_killed_and_says_so)
+{
+    TEST_UNUSED;
+    beside("--garbage", ten_steps, "breaks the protocol", NULL);
+}
+
+TEST(trial_that_answers_something_else__is_killed_and_says_so)
+{
+    TEST_UNUSED;
+    beside("--wrong", ten_steps, "which was not asked for", NULL);
+}
+
+TEST(trial_that_is_killed_for_memory__says_so)
+{
+    TEST_UNUSED;
+    beside("--suicide", ten_steps, "memory is out", NULL);
+}
+
+TEST(trial_with_a_memory_limit__fails_with_the_limit)
+{
+    TEST_UNUSED;
+    struct exp_master_options limited = {.slot_memory_bytes = (uint64_t)64 << 20};
+    beside("--hog", ten_steps, "limited to 64.0 MiB", &limited);
+}
+
+TEST(trial_that_ends_in_the_middle__has_failed)
+{
+    TEST_UNUSED;
+    beside("--quit", ten_steps, "exited with status 0", NULL);
+}
+
+TEST(trial_that_says_failed__gives_its_reason)
+{
+    TEST_UNUSED;
+    beside("--fail", ten_steps, "says: because", NULL);
+}
+
+TEST(checkpoint_with_a_link__is_refused)
+{
+    TEST_UNUSED;
+    beside("--link", "name: single, max_steps: 1", "neither a file nor a directory", NULL);
+}
+
+TEST(trial_that_forks__leaves_nothing_behind)
+{
+    TEST_UNUSED;
+    beside("--fork", "name: single, max_steps: 2", NULL, NULL);
+}
+
+TEST(trial_that_floods_its_output__fills_neither_disk_nor_database)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 2);
+    f.options.log_bytes_max = 1 << 20;
+    fixture_open(&f);
+    int64_t bad = fixture_submit(
+        &f, fixture_yaml(yaml, sizeof yaml, "--flood", "name: single, max_steps: 1", ""));
+    fixture_run(&f, 120);
+    CHECK_STR(fixture_state(&f, bad), "COMPLETED");
+    const struct ebb_doc_node *logs =
+        ebb_doc_get(fixture_get(&f, "/trials/1/logs?level=WARNING"), "logs");
+    CHECK_EQ(logs->count, 1);
+    CHECK(strstr(ebb_doc_string(logs->items[0], "message", ""), "is not kept") != NULL);
+    char command[400];
+    snprintf(command, sizeof command, "test $(du -sm '%s' | cut -f1) -lt 64", f.dir);
+    CHECK_EQ(system(command), 0);
+    fixture_end(&f);
+}
+
+TEST(invalid_sample__is_replaced)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 2);
+    fixture_open(&f);
+    /* every sample is invalid: after 100 in a row it counts as an error (S9) */
+    int64_t id = fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--invalid",
+                                                 "name: random, max_steps: 1, max_trials: 2",
+                                                 "max_restarts: 0\n"));
+    fixture_run(&f, 120);
+    CHECK_STR(fixture_state(&f, id), "ERROR");
+    const struct ebb_doc_node *e = fixture_get(&f, "/experiments/1");
+    CHECK(ebb_doc_int(e, "num_trials", 0) >= 100);
+    fixture_end(&f);
+}
+
+TEST(metric_that_is_no_number__ranks_as_the_worst)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--nan", "name: single, max_steps: 2", ""));
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");
+    CHECK_STR(ebb_doc_string(t, "best_validation", ""), "NaN");
+    fixture_end(&f);
+}
+
+TEST(program_that_is_not_there__fails_with_its_name)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, "entrypoint: [\"/no/such/program\"]\n"
+                       "hyperparameters: {global_batch_size: 1}\n"
+                       "searcher: {name: single, metric: error, max_steps: 1}\n"
+                       "max_restarts: 0\n");
+    fixture_run(&f, 30);
+    const struct ebb_doc_node *e = fixture_get(&f, "/experiments/1");
+    CHECK_STR(ebb_doc_string(e, "state", ""), "ERROR");
+    CHECK(strstr(ebb_doc_string(e, "error", ""), "cannot run /no/such/program") != NULL);
+    fixture_end(&f);
+}
+
+/* ---- writing that fails ---- */
+
+TEST(commits_that_fail__stall_and_lose_nothing)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 2);
+    f.options.faults.commit_fail_from = 9;
+    f.options.faults.commit_fail_count = 3;
+    fixture_open(&f);
+    int64_t id = fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "",
+                                                 "name: random, max_steps: 3, max_trials: 3",
+                                                 "max_restarts: 0\n"));
+    fixture_run(&f, 60);
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    for (int t = 1; t <= 3; t++)
+        CHECK_EQ(steps_of(&f, t), 3);
+    fixture_end(&f);
+}
+
+TEST(second_master__is_refused)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    struct exp_master *other = NULL;
+    struct ebb_error err;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    CHECK_EQ(exp_master_open(&f.options, &other, &err), EBB_ELIMIT);
+    CHECK(exp_client_master_runs(f.dir));
+    fixture_end(&f);
+}
+
+TEST_MAIN(RUN(random_search__completes_and_keeps_what_the_policy_says),
+          RUN(pause__frees_slots_at_the_next_boundary_and_resumes_from_there),
+          RUN(cancel__checkpoints_then_ends), RUN(kill__is_at_once_and_without_checkpoint),
+          RUN(delete__removes_files_then_rows),
+          RUN(patch__changes_what_may_change_and_all_or_nothing),
+          RUN(submission__that_is_wrong_creates_nothing),
+          RUN(warm_start__begins_at_step_one_and_protects_its_checkpoint),
+          RUN(trial_that_never_answers__is_killed_and_says_so),
+          RUN(trial_that_never_connects__is_killed_and_says_so),
+          RUN(trial_that_writes_garbage__is_killed_and_says_so),
+          RUN(trial_that_answers_something_else__is_killed_and_says_so),
+          RUN(trial_that_is_killed_for_memory__says_so),
+          RUN(trial_with_a_memory_limit__fails_with_the_limit),
+          RUN(trial_that_ends_in_the_middle__has_failed),
+          RUN(trial_that_says_failed__gives_its_reason), RUN(checkpoint_with_a_link__is_refused),
+          RUN(trial_that_forks__leaves_nothing_behind),
+          RUN(trial_that_floods_its_output__fills_neither_disk_nor_database),
+          RUN(invalid_sample__is_replaced), RUN(metric_that_is_no_number__ranks_as_the_worst),
+          RUN(program_that_is_not_there__fails_with_its_name),
+          RUN(commits_that_fail__stall_and_lose_nothing), RUN(second_master__is_refused))

@@ -44,9 +44,9 @@ static enum ebb_status skip(struct exp_master *m, struct exp_run *r, int fd, int
                             struct ebb_error *err)
 {
     int64_t limit = m->options.log_bytes_max;
-    if (r->log_bytes <= limit) {
+    if (r->log_bytes != INT64_MAX) {
         char text[128];
-        r->log_bytes = limit + 1; /* said once */
+        r->log_bytes = INT64_MAX; /* said once */
         snprintf(text, sizeof text, "ebb: output beyond %lld bytes is not kept", (long long)limit);
         EBB_TRY(exp_log_add(m, r, "WARNING", text, err));
     }
