@@ -24,6 +24,10 @@ struct planner_job {
     char note[160];
     struct plan made; /* a planner that makes its plan itself (joint, floor) fills this; has_made */
     bool has_made;
+    struct plan recorded; /* best: the cheapest run of an online policy, with its addresses */
+    bool has_recorded;
+    uint64_t recorded_cost;
+    char recorded_by[32];
     uint64_t made_cost; /* of `made`, when it is more than its compute (transfers); 0 otherwise */
 };
 

@@ -127,6 +127,9 @@ static void solve_mip(const struct planner_mip *mip, const struct columns *c,
     Cbc_setParameter(cbc, "seconds", text);
     snprintf(text, sizeof text, "%.12g", options->ratio_gap);
     Cbc_setParameter(cbc, "ratioGap", text);
+    /* dense cuts pay at the root only: below they make every node several times slower */
+    Cbc_setParameter(cbc, "gomoryCuts", "root");
+    Cbc_setParameter(cbc, "twoMirCuts", "root");
     if (options->start)
         set_start(cbc, mip, options->start);
     if (options->cutoff < PLANNER_INF) {
@@ -141,12 +144,17 @@ static void solve_mip(const struct planner_mip *mip, const struct columns *c,
         result->objective = Cbc_getObjValue(cbc) + mip->offset;
     }
     result->bound = Cbc_getBestPossibleObjValue(cbc) + mip->offset;
-    if (Cbc_isProvenInfeasible(cbc) || Cbc_isInitialSolveProvenPrimalInfeasible(cbc))
+    /* "infeasible" of a search that was stopped is no proof, whatever the flags say */
+    bool is_complete = Cbc_status(cbc) == 0 && Cbc_secondaryStatus(cbc) <= 1;
+    if ((is_complete && Cbc_isProvenInfeasible(cbc)) ||
+        Cbc_isInitialSolveProvenPrimalInfeasible(cbc))
         result->status = PLANNER_MIP_INFEASIBLE;
     else if (Cbc_isProvenOptimal(cbc) && result->has_x)
         result->status = PLANNER_MIP_OPTIMAL;
     else
         result->status = PLANNER_MIP_LIMIT;
+    if (result->status == PLANNER_MIP_LIMIT && result->bound >= options->cutoff)
+        result->bound = -PLANNER_INF; /* where the tree was cut off, not what was proved */
     Cbc_deleteModel(cbc);
 }
 

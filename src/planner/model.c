@@ -459,6 +459,44 @@ static enum ebb_status memory_rows(struct build *b, uint32_t group)
     return EBB_OK;
 }
 
+/* While a node runs for the first time, what is kept into the next group lies beside its inputs and
+ * outputs: sum of bytes x S[g+1] <= budget - working set. Implied by the rows of U, but a knapsack
+ * in binaries that a solver can cut. */
+static enum ebb_status knapsack_row(struct build *b, uint32_t group, uint32_t v)
+{
+    const struct planner_graph *g = b->g;
+    const struct planner_node *node = &g->nodes[v];
+    double room = b->budget - units(b, node->workspace_bytes);
+    bool has_term = false;
+    for (uint32_t k = 0; k < node->in_count; k++)
+        room -= units(b, g->items[g->ins[node->in_first + k]].bytes);
+    for (uint32_t o = 0; o < node->out_count; o++)
+        room -= units(b, g->items[node->out_first + o].bytes);
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) {
+            if (!has_term)
+                return EBB_OK;
+            EBB_TRY(planner_mip_row(&b->m->mip, -PLANNER_INF, room, b->err));
+        }
+        uint32_t k = 0;
+        for (uint32_t i = 0; i < node->out_first; i++) {
+            while (k < node->in_count && g->ins[node->in_first + k] < i)
+                k++;
+            int s = cell(b, group + 1, i);
+            if (s == PLANNER_CELL_ZERO || (k < node->in_count && g->ins[node->in_first + k] == i))
+                continue;
+            if (s == PLANNER_CELL_ONE && pass == 0)
+                room -= units(b, g->items[i].bytes);
+            if (s < 0)
+                continue;
+            has_term = true;
+            if (pass == 1)
+                EBB_TRY(planner_mip_term(&b->m->mip, s, units(b, g->items[i].bytes), b->err));
+        }
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status add_group(struct build *b, uint32_t group)
 {
     uint32_t end = b->gr->begin[group + 1];
@@ -470,7 +508,10 @@ static enum ebb_status add_group(struct build *b, uint32_t group)
     }
     for (uint32_t i = 0; i < b->g->item_count && b->g->items[i].node < end; i++)
         EBB_TRY(add_item(b, group, i));
-    return memory_rows(b, group);
+    EBB_TRY(memory_rows(b, group));
+    for (uint32_t v = b->gr->begin[group]; v < end; v++)
+        EBB_TRY(knapsack_row(b, group, v));
+    return EBB_OK;
 }
 
 enum ebb_status planner_model_build(struct planner_model *model, const struct planner_graph *graph,
@@ -587,17 +628,20 @@ void planner_model_start(const struct planner_model *m, const struct planner_sch
         }
 }
 
-double planner_model_cost(const struct planner_model *m, double objective)
+double planner_bound_cost(const struct planner_graph *g, double cost)
 {
-    const struct planner_graph *g = m->graph;
     uint64_t unit = 0;
     for (uint32_t v = 0; v < g->node_count; v++)
         unit = gcd(unit, g->nodes[v].cost);
-    double cost = objective / m->cost_scale;
     double slack = 1e-7 * (double)g->base_cost; /* the solver's tolerances, generously */
     if (unit == 0)
         return 0;
     if (slack < 0.05 * (double)unit)
         return ceil((cost - slack) / (double)unit) * (double)unit;
     return cost - slack;
+}
+
+double planner_model_cost(const struct planner_model *m, double objective)
+{
+    return planner_bound_cost(m->graph, objective / m->cost_scale);
 }

@@ -75,5 +75,7 @@ void planner_model_start(const struct planner_model *model, const struct planner
 /* Objective value of the model -> bound on the integer cost (rounded up to the gcd of costs where
  * that is safe). */
 double planner_model_cost(const struct planner_model *model, double objective);
+/* The same for any program: what a solver's value of a minimum proves about integer costs. */
+double planner_bound_cost(const struct planner_graph *graph, double cost);
 
 #endif

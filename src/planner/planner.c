@@ -137,8 +137,11 @@ double planner_job_time_left(const struct planner_job *job)
 
 bool planner_job_is_close(const struct planner_job *job)
 {
-    return job->has_best && job->lower_bound > 0 &&
-           (double)job->best.cost <= (1 + job->request->gap) * job->lower_bound * (1 + 1e-9);
+    uint64_t cost = job->has_best ? job->best.cost : UINT64_MAX;
+    if (job->has_recorded && job->recorded_cost < cost)
+        cost = job->recorded_cost;
+    return cost != UINT64_MAX && job->lower_bound > 0 &&
+           (double)cost <= (1 + job->request->gap) * job->lower_bound * (1 + 1e-9);
 }
 
 void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class)
@@ -155,6 +158,7 @@ static enum ebb_status job_init(struct planner_job *job, const struct planner_gr
     *job =
         (struct planner_job){.graph = graph, .request = request, .budget = request->budget_bytes};
     plan_init(&job->made);
+    plan_init(&job->recorded);
     job->start_ns = ebb_clock_ns();
     EBB_TRY(planner_eval_init(&job->ev, graph, err));
     EBB_TRY(planner_sched_init(&job->best, graph, err));
@@ -167,6 +171,7 @@ static void job_fini(struct planner_job *job)
     planner_sched_fini(&job->best);
     planner_sched_fini(&job->trial);
     plan_fini(&job->made);
+    plan_fini(&job->recorded);
 }
 
 /* ---- from schedule to proven plan ----------------------------------------------------------- */
@@ -240,7 +245,35 @@ static void fill_result(const struct planner_job *job, struct planner_result *re
     snprintf(result->note, sizeof result->note, "%s", job->note);
 }
 
-/* Solve; when a packing does not fit, again with that much less room. */
+/* The recorded run becomes the answer. */
+static void take_recorded(struct planner_job *job)
+{
+    plan_fini(&job->made);
+    job->made = job->recorded;
+    plan_init(&job->recorded);
+    job->has_recorded = false;
+    job->has_made = true;
+    snprintf(job->winner, sizeof job->winner, "%s", job->recorded_by);
+}
+
+static enum ebb_status attempt_plan(const char *name, struct planner_job *job,
+                                    struct planner_result *result, struct ebb_error *err)
+{
+    struct plan plan;
+    uint64_t excess = 0;
+    EBB_TRY(make_plan(job, name, &plan, err));
+    enum ebb_status status = prove(job, &plan, result, &excess, err);
+    if (status == EBB_OK) {
+        result->status = PLANNER_OK;
+        result->plan = plan;
+    } else {
+        plan_fini(&plan);
+    }
+    return status;
+}
+
+/* Solve; when a packing does not fit, again with that much less room. A recorded run needs no
+ * packing: it is taken when it is as cheap, or when nothing can be packed. */
 static enum ebb_status run_job(const struct planner *planner, struct planner_job *job,
                                struct planner_result *result, struct ebb_error *err)
 {
@@ -250,25 +283,24 @@ static enum ebb_status run_job(const struct planner *planner, struct planner_job
             result->status = PLANNER_NOT_APPLICABLE;
             return EBB_OK;
         }
+        uint64_t less = (job->request->budget_bytes >> 8) << attempt;
+        bool is_last = attempt == 6 || less >= job->request->budget_bytes;
+        if (job->has_recorded && !job->has_made &&
+            (!job->has_best || job->recorded_cost < job->best.cost))
+            take_recorded(job);
         if (!job->has_best && !job->has_made) {
             result->status = job->is_timeout ? PLANNER_TIMEOUT : PLANNER_INFEASIBLE;
             return EBB_OK;
         }
-        struct plan plan;
-        uint64_t excess = 0;
-        EBB_TRY(make_plan(job, planner->name, &plan, err));
-        enum ebb_status status = prove(job, &plan, result, &excess, err);
-        if (status == EBB_OK) {
-            result->status = PLANNER_OK;
-            result->plan = plan;
-            return EBB_OK;
-        }
-        plan_fini(&plan);
+        enum ebb_status status = attempt_plan(planner->name, job, result, err);
         if (status != EBB_EBUDGET)
             return status;
+        if (is_last && job->has_recorded) {
+            take_recorded(job);
+            return attempt_plan(planner->name, job, result, err);
+        }
         /* The packing was too high although the sum fits: ask for 0.5 % less, then 1 %, 2 %, ... */
-        uint64_t less = (job->request->budget_bytes >> 8) << attempt;
-        if (attempt == 6 || less >= job->request->budget_bytes) {
+        if (is_last) {
             result->status = PLANNER_INFEASIBLE;
             snprintf(job->note, sizeof job->note, "%s", "no schedule found that can be packed");
             return EBB_OK;

@@ -8,7 +8,9 @@
 #include <stdio.h>
 
 #include "base/rng.h"
+#include "base/heap.h"
 #include "base/str.h"
+#include "planner/cuts.h"
 #include "planner/planner.h"
 
 #define MOST 9
@@ -148,6 +150,58 @@ static void compare(const struct small *g, struct trace *trace, unsigned budget)
     planner_result_fini(&result);
 }
 
+/* The split program, relaxed and in integers, with few and with all instants. */
+static void compare_split(const struct small *g, const struct trace *trace, unsigned budget,
+                          size_t *tight)
+{
+    struct ebb_error err;
+    struct planner_graph *graph = NULL;
+    unsigned want = exhaustive(g, budget);
+    CHECK_OK(planner_graph_create(trace, &graph, &err), &err);
+    for (uint32_t slices = 1; slices <= 16 && want != UINT32_MAX; slices *= 4)
+        for (int relaxed = 0; relaxed < 2; relaxed++) {
+            uint32_t at[2 * 16 + 2], count;
+            struct planner_cuts cuts;
+            struct planner_mip_result result;
+            planner_mip_result_init(&result);
+            CHECK_OK(planner_cuts_choose(graph, budget, slices, at, &count, &err), &err);
+            CHECK_OK(planner_cuts_build(&cuts, graph, budget, at, count, &err), &err);
+            struct planner_mip_options options = {
+                .seconds = 20, .cutoff = PLANNER_INF, .is_relaxed = relaxed};
+            CHECK_OK(planner_mip_solve(&cuts.mip, &options, &result, &err), &err);
+            if (result.status != PLANNER_MIP_ABSENT) {
+                CHECK_EQ(result.status, PLANNER_MIP_OPTIMAL); /* a schedule exists */
+                double bound = relaxed ? result.bound : result.objective;
+                CHECK(bound <= (double)want * cuts.cost_scale * (1 + 1e-6));
+                *tight += !relaxed && bound >= ((double)want - 0.5) * cuts.cost_scale;
+            }
+            planner_mip_result_fini(&result);
+            planner_cuts_fini(&cuts);
+        }
+    planner_graph_destroy(graph);
+}
+
+TEST(split_program__never_passes_exhaustive_search)
+{
+    TEST_UNUSED;
+    uint64_t random = 77;
+    size_t tight = 0;
+    for (unsigned round = 0; round < 16; round++) {
+        struct small g;
+        unsigned forward = 3 + round % 2;
+        make_graph(&g, forward, &random);
+        struct trace *trace = make_trace(&g, forward);
+        struct planner_facts facts;
+        struct ebb_error err;
+        CHECK_OK(planner_facts_compute(trace, &facts, &err), &err);
+        for (uint64_t b = facts.max_in_out; b < facts.no_remat_peak; b++)
+            compare_split(&g, trace, (unsigned)b, &tight);
+        trace_destroy(trace);
+    }
+    if (planner_mip_has_solver())
+        CHECK(tight > 20); /* a bound of nothing would pass, too */
+}
+
 TEST(best__equals_exhaustive_search)
 {
     TEST_UNUSED;
@@ -166,4 +220,4 @@ TEST(best__equals_exhaustive_search)
     }
 }
 
-TEST_MAIN(RUN(best__equals_exhaustive_search))
+TEST_MAIN(RUN(best__equals_exhaustive_search), RUN(split_program__never_passes_exhaustive_search))

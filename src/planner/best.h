@@ -1,0 +1,48 @@
+/* best.h - the parts of the portfolio (private to planner): one struct, four files.
+ *
+ * best.c says what comes when; best_seeds.c begins, best_bound.c bounds by the split program,
+ * best_exact.c solves the flow model and neighbourhoods of the incumbent in it. */
+#ifndef EBB_PLANNER_BEST_H
+#define EBB_PLANNER_BEST_H
+
+#include "planner/model.h"
+#include "planner/search.h"
+
+struct best {
+    struct planner_job *job;
+    struct planner_search search;
+    double *lp; /* owned: solution of the relaxation of `model` */
+    struct planner_groups groups;
+    struct planner_model model; /* merged or full: the one neighbourhoods are cut from */
+    bool has_model, is_merged_infeasible;
+    uint64_t cost_unit; /* gcd of costs */
+    uint64_t random;
+};
+
+double planner_best_time_left(const struct best *b);
+bool planner_best_is_done(const struct best *b); /* close enough, or out of time */
+/* Hand the search's best to the job, and the job's best to the search. */
+void planner_best_exchange(struct best *b, const char *name);
+/* Only costs below this are of interest: by the gap, or by one unit of cost. */
+double planner_best_cutoff(const struct best *b, double gap);
+/* A bound counts when its class is at least as general as the one there is. */
+void planner_best_note_bound(struct best *b, double cost, enum planner_bound bound_class);
+
+enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err);
+/* What the online policies do at this budget, recorded: quick, and with addresses. */
+enum ebb_status planner_best_online(struct best *b, struct ebb_error *err);
+
+/* Relaxation of the split program with about 2 x slices instants. */
+enum ebb_status planner_best_bound(struct best *b, uint32_t slices, struct ebb_error *err);
+/* The split program in integers: more and more instants until the gap is proved or `seconds` have
+ * passed. Its solutions are seeds, too. */
+enum ebb_status planner_best_prove(struct best *b, double seconds, struct ebb_error *err);
+
+enum ebb_status planner_best_relax(struct best *b, struct ebb_error *err);
+enum ebb_status planner_best_exact(struct best *b, struct ebb_error *err);
+/* Sub-program around the incumbent. Kinds: 0 RINS (free where LP and incumbent differ), 1 a window
+ * of groups, 2 a window of items. */
+enum ebb_status planner_best_neighbourhood(struct best *b, uint32_t kind, double seconds,
+                                           struct ebb_error *err);
+
+#endif

@@ -1,0 +1,108 @@
+/* best_bound.c - lower bounds from the split program: its relaxation in milliseconds, its integer
+ * optimum where that is small enough. */
+#include "planner/best.h"
+
+#include "base/heap.h"
+#include "planner/cuts.h"
+
+#define MOST_COLUMNS 40000 /* of the relaxation */
+#define MOST_INTEGERS 2500 /* columns of the program in integers */
+#define MOST_SLICES 64
+
+static enum ebb_status build(struct best *b, uint32_t slices, struct planner_cuts *cuts,
+                             struct ebb_error *err)
+{
+    const struct planner_job *job = b->job;
+    uint32_t at[2 * MOST_SLICES + 2], count;
+    EBB_TRY(planner_cuts_choose(job->graph, job->budget, slices, at, &count, err));
+    return planner_cuts_build(cuts, job->graph, job->budget, at, count, err);
+}
+
+/* The solver's schedule as a seed. */
+static void offer_cuts(struct best *b, const struct planner_cuts *cuts, const double *x)
+{
+    struct planner_job *job = b->job;
+    planner_cuts_extract(cuts, x, &job->trial);
+    planner_sched_close(&job->ev, &job->trial);
+    if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
+        planner_search_fill(&b->search, job);
+    planner_best_exchange(b, "split");
+}
+
+enum ebb_status planner_best_bound(struct best *b, uint32_t slices, struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    struct planner_cuts cuts;
+    struct planner_mip_result result;
+    if (!planner_mip_has_solver())
+        return EBB_OK;
+    EBB_TRY(build(b, slices, &cuts, err));
+    planner_mip_result_init(&result);
+    enum ebb_status status = EBB_OK;
+    struct planner_mip_options options = {.seconds = planner_best_time_left(b), .is_relaxed = true};
+    if (cuts.mip.col_count <= MOST_COLUMNS && cuts.mip.col_count > 0)
+        status = planner_mip_solve(&cuts.mip, &options, &result, err);
+    if (status == EBB_OK && result.status == PLANNER_MIP_OPTIMAL)
+        planner_best_note_bound(b, planner_bound_cost(job->graph, result.bound / cuts.cost_scale),
+                                PLANNER_BOUND_FLOW);
+    if (status == EBB_OK && result.status == PLANNER_MIP_INFEASIBLE && !job->has_best &&
+        !job->has_recorded)
+        job->is_proven_infeasible = true;
+    planner_mip_result_fini(&result);
+    planner_cuts_fini(&cuts);
+    return status;
+}
+
+/* What the solver's answer proves. */
+static void judge(struct best *b, const struct planner_cuts *cuts,
+                  const struct planner_mip_result *result, double cutoff)
+{
+    struct planner_job *job = b->job;
+    const struct planner_graph *g = job->graph;
+    if (result->status == PLANNER_MIP_INFEASIBLE && cutoff < PLANNER_INF)
+        planner_best_note_bound(b, job->request->gap > 0 ? cutoff : (double)job->best.cost,
+                                PLANNER_BOUND_FLOW);
+    else if (result->status == PLANNER_MIP_INFEASIBLE && !job->has_recorded)
+        job->is_proven_infeasible = true;
+    else if (result->status == PLANNER_MIP_OPTIMAL && result->has_x)
+        planner_best_note_bound(b, planner_bound_cost(g, result->objective / cuts->cost_scale),
+                                PLANNER_BOUND_FLOW);
+    else if (result->status == PLANNER_MIP_LIMIT && result->bound > 0 && result->bound < 1e20)
+        planner_best_note_bound(b, planner_bound_cost(g, result->bound / cuts->cost_scale),
+                                PLANNER_BOUND_FLOW);
+}
+
+enum ebb_status planner_best_prove(struct best *b, double seconds, struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    double stop = planner_job_seconds(job) + seconds;
+    enum ebb_status status = EBB_OK;
+    if (!planner_mip_has_solver())
+        return EBB_OK;
+    for (uint32_t slices = 2; slices <= MOST_SLICES && status == EBB_OK; slices *= 2) {
+        struct planner_cuts cuts;
+        struct planner_mip_result result;
+        double left = stop - planner_job_seconds(job);
+        if (left <= 0.01 || planner_best_is_done(b) || job->is_proven_infeasible ||
+            slices / 2 > job->graph->node_count)
+            break;
+        planner_mip_result_init(&result);
+        EBB_TRY(build(b, slices, &cuts, err));
+        bool is_too_large = cuts.mip.col_count > MOST_INTEGERS || cuts.mip.col_count == 0;
+        double cutoff = planner_best_cutoff(b, job->request->gap);
+        struct planner_mip_options options = {
+            .seconds = left,
+            .cutoff = cutoff < PLANNER_INF ? cutoff * cuts.cost_scale : PLANNER_INF};
+        if (!is_too_large)
+            status = planner_mip_solve(&cuts.mip, &options, &result, err);
+        if (status == EBB_OK && !is_too_large)
+            judge(b, &cuts, &result, cutoff);
+        if (status == EBB_OK && result.has_x && !is_too_large)
+            offer_cuts(b, &cuts, result.x);
+        planner_mip_result_fini(&result);
+        planner_cuts_fini(&cuts);
+        if (is_too_large)
+            break;
+    }
+    return status;
+}

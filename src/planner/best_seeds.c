@@ -1,0 +1,207 @@
+/* best_seeds.c - where the portfolio begins: repair of "keep everything", the classic strategies,
+ * and recorded runs of the online policies.
+ *
+ * Every cheap planner and every policy is run at the very budget asked for, so that `best` is never
+ * above one of them. A recorded run has addresses: its plan is kept as it is for the case that no
+ * cheaper schedule can be packed. */
+#include "planner/best.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/exec.h"
+
+#define QUICK_NODES 400 /* beyond, the first plan is a recorded run */
+#define CLASSIC_NODES 1000
+#define ONLINE_NODES 20000
+#define COPY_BYTES_PER_NS 300.0 /* moves inside the slab: as the simulator charges them */
+#define BEST_RUNS 3             /* recorded runs that are repaired and filled, too */
+
+/* A schedule given as a plan: made to fit, then filled. */
+static enum ebb_status plan_seed(struct best *b, const struct plan *plan, const char *name,
+                                 struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    EBB_TRY(planner_sched_from_plan(&job->trial, plan, err));
+    planner_sched_close(&job->ev, &job->trial);
+    if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
+        planner_search_fill(&b->search, job);
+    planner_best_exchange(b, name);
+    return EBB_OK;
+}
+
+/* ---- online policies ------------------------------------------------------------------------ */
+
+struct run {
+    struct plan plan;
+    uint64_t cost;
+    const char *name;
+};
+
+struct online {
+    struct best *b;
+    struct exec_program *program;
+    struct run runs[BEST_RUNS + 1]; /* cheapest first; the last is scratch */
+};
+
+static enum ebb_status record(struct online *o, const struct mem_policy *policy, uint64_t budget,
+                              struct ebb_error *err)
+{
+    const struct trace *trace = o->b->job->graph->trace;
+    struct exec_log log = {0};
+    struct exec_report report;
+    struct run *last = &o->runs[BEST_RUNS];
+    struct exec_options options = {.policy = policy,
+                                   .budget_bytes = budget,
+                                   .limit = 10,
+                                   .seed = o->b->job->request->seed,
+                                   .links.in[0].bytes_per_ns = COPY_BYTES_PER_NS,
+                                   .log = &log};
+    enum ebb_status status = exec_run(o->program, &options, &report, err);
+    uint64_t cost = report.base_ns + report.remat_ns;
+    if (status == EBB_OK && report.result == EXEC_OK && cost < o->runs[BEST_RUNS - 1].cost)
+        status = exec_log_to_plan(&log, trace, &last->plan, err);
+    exec_log_fini(&log);
+    if (status != EBB_OK || last->plan.step_count == 0)
+        return status;
+    last->cost = cost;
+    last->name = policy->name;
+    for (size_t k = BEST_RUNS; k > 0 && o->runs[k].cost < o->runs[k - 1].cost; k--) {
+        struct run swap = o->runs[k];
+        o->runs[k] = o->runs[k - 1];
+        o->runs[k - 1] = swap;
+    }
+    plan_fini(&last->plan);
+    plan_init(&last->plan);
+    last->cost = UINT64_MAX;
+    return EBB_OK;
+}
+
+/* The cheapest run is a plan already. */
+static void keep_run(struct planner_job *job, struct run *run)
+{
+    if (job->graph->exact_bytes || run->plan.step_count == 0 ||
+        (job->has_recorded && job->recorded_cost <= run->cost))
+        return;
+    plan_fini(&job->recorded);
+    job->recorded = run->plan;
+    job->recorded_cost = run->cost;
+    job->has_recorded = true;
+    snprintf(job->recorded_by, sizeof job->recorded_by, "%s", run->name);
+    plan_init(&run->plan);
+}
+
+static enum ebb_status run_policies(struct online *o, bool is_quick, struct ebb_error *err)
+{
+    static const char *const frugal[] = {"dtr_eq", "dtr", "msps"};
+    struct planner_job *job = o->b->job;
+    uint64_t budget = job->request->budget_bytes;
+    if (job->graph->exact_bytes && budget > TRACE_MAX_BYTES)
+        budget = TRACE_MAX_BYTES;
+    for (size_t k = 0; k < sizeof frugal / sizeof *frugal; k++)
+        EBB_TRY(record(o, mem_policy_find(frugal[k]), budget, err));
+    for (size_t k = 0; k < mem_policy_count && !is_quick && !planner_job_out_of_time(job); k++)
+        EBB_TRY(record(o, &mem_policies[k], budget, err));
+    for (size_t k = 0; k < sizeof frugal / sizeof *frugal && !is_quick; k++)
+        EBB_TRY(record(o, mem_policy_find(frugal[k]), budget - budget / 20, err));
+    return EBB_OK;
+}
+
+/* The runs as seeds. Large traces ask for a bound first: when the best run is near it already, the
+ * search would take long for little. */
+static enum ebb_status use_runs(struct online *o, struct ebb_error *err)
+{
+    struct planner_job *job = o->b->job;
+    keep_run(job, &o->runs[0]);
+    if (job->request->effort <= 0 && job->graph->node_count > QUICK_NODES && job->has_recorded)
+        return EBB_OK;
+    if (job->graph->node_count > QUICK_NODES && job->request->effort > 0)
+        EBB_TRY(planner_best_bound(o->b, 1, err));
+    for (size_t k = 0; k < BEST_RUNS && !planner_best_is_done(o->b); k++) {
+        const struct plan *plan = o->runs[k].plan.step_count > 0 ? &o->runs[k].plan
+                                  : k == 0 && job->has_recorded  ? &job->recorded
+                                                                 : NULL;
+        if (plan)
+            EBB_TRY(plan_seed(o->b, plan, o->runs[k].name, err));
+    }
+    return EBB_OK;
+}
+
+enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    bool is_quick = job->request->effort <= 0 && job->graph->node_count > QUICK_NODES;
+    struct online o = {.b = b};
+    if (job->graph->node_count > ONLINE_NODES)
+        return EBB_OK;
+    for (size_t k = 0; k <= BEST_RUNS; k++) {
+        plan_init(&o.runs[k].plan);
+        o.runs[k].cost = UINT64_MAX;
+    }
+    enum ebb_status status = exec_program_create(
+        &o.program, job->graph->trace, job->graph->exact_bytes ? EXEC_SIMRD : EXEC_EBB, err);
+    if (status == EBB_OK)
+        status = run_policies(&o, is_quick, err);
+    if (status == EBB_OK)
+        status = use_runs(&o, err);
+    for (size_t k = 0; k <= BEST_RUNS; k++)
+        plan_fini(&o.runs[k].plan);
+    exec_program_destroy(o.program);
+    return status;
+}
+
+/* ---- the classic strategies ----------------------------------------------------------------- */
+
+/* With their own parameters: what each would answer by itself. */
+static enum ebb_status classic_seeds(struct best *b, struct ebb_error *err)
+{
+    static enum ebb_status (*const solvers[])(struct planner_job *, struct ebb_error *) = {
+        planner_solve_last,       planner_solve_griewank,         planner_solve_chen_sqrtn_noap,
+        planner_solve_chen_sqrtn, planner_solve_chen_greedy_noap, planner_solve_chen_greedy,
+        planner_solve_all,        planner_solve_all_ap,           planner_solve_knapsack,
+        planner_solve_rotor};
+    struct planner_job *job = b->job;
+    bool is_quick = job->request->effort <= 0;
+    size_t count = sizeof solvers / sizeof solvers[0];
+    if (job->graph->node_count > CLASSIC_NODES)
+        count = 1;
+    for (size_t k = 0; k < count && !planner_job_out_of_time(job) && !(is_quick && job->has_best);
+         k++)
+        EBB_TRY(solvers[k](job, err));
+    job->is_not_applicable = job->is_timeout = job->is_proven_infeasible =
+        false; /* of a seed only */
+    job->note[0] = '\0';
+    return EBB_OK;
+}
+
+static void repair_seed(struct best *b)
+{
+    struct planner_job *job = b->job;
+    planner_sched_keep_all(&job->trial);
+    planner_sched_close(&job->ev, &job->trial);
+    if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
+        planner_search_fill(&b->search, job);
+    if (job->graph->node_count <= (job->request->effort > 0 ? 600 : 200))
+        planner_search_polish(&b->search, job);
+    planner_best_exchange(b, "repair");
+}
+
+enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    bool is_quick = job->request->effort <= 0;
+    EBB_TRY(planner_best_online(b, err));
+    if ((is_quick && job->graph->node_count > QUICK_NODES && job->has_recorded) ||
+        planner_best_is_done(b))
+        return EBB_OK;
+    repair_seed(b);
+    if (!job->has_best || !is_quick) {
+        EBB_TRY(classic_seeds(b, err));
+        if (job->has_best && planner_search_from(&b->search, &job->best))
+            planner_search_fill(&b->search, job);
+    }
+    planner_best_exchange(b, "fill");
+    if (job->request->warm)
+        EBB_TRY(plan_seed(b, job->request->warm, "warm", err));
+    return EBB_OK;
+}

@@ -1,0 +1,484 @@
+/* cuts.c - rows and columns of the split program. */
+#include "planner/cuts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    return a;
+}
+
+#define NO_COL (-1)
+#define ALWAYS (-2) /* S is one: what cannot be made again and is read later */
+
+struct build {
+    struct planner_cuts *cuts;
+    struct planner_mip *mip;
+    const struct planner_graph *g;
+    const uint32_t *at; /* instants */
+    uint32_t count;     /* of them; interval `count` holds what comes after the last */
+    struct ebb_error *err;
+    uint32_t *interval; /* node -> interval of its first run */
+    uint32_t *last;     /* item -> last interval in which it can be of use */
+    uint32_t *certain;  /* item -> last interval in which a first run reads it */
+    int *s, *s_next;    /* item -> column of S at the begin and at the end of the interval */
+    int *r;             /* node -> column of R in this interval */
+    double cost_scale, mem_scale, budget;
+};
+
+static void find_intervals(struct build *b)
+{
+    for (uint32_t v = 0, k = 0; v < b->g->node_count; v++) {
+        while (k < b->count && b->at[k] < v)
+            k++;
+        b->interval[v] = k;
+    }
+}
+
+static uint32_t interval_begin(const struct build *b, uint32_t k)
+{
+    return k == 0 ? 0 : b->at[k - 1] + 1;
+}
+
+/* Later items first: an item is of use while a reader can still run for something of use. */
+static void find_last(struct build *b)
+{
+    const struct planner_graph *g = b->g;
+    for (uint32_t i = g->item_count; i-- > 0;) {
+        const struct planner_item *item = &g->items[i];
+        uint32_t last = b->interval[item->node];
+        b->certain[i] = last;
+        for (uint32_t u = 0; u < item->use_count; u++) {
+            uint32_t reader = g->uses[item->use_first + u];
+            const struct planner_node *node = &g->nodes[reader];
+            if (b->interval[reader] > b->certain[i])
+                b->certain[i] = b->interval[reader];
+            for (uint32_t o = 0; o < node->out_count && !node->is_fixed; o++) {
+                uint32_t later = b->last[node->out_first + o];
+                while (later > last && interval_begin(b, later) > node->deadline)
+                    later--;
+                if (later > last)
+                    last = later;
+            }
+        }
+        if (b->certain[i] > last)
+            last = b->certain[i];
+        b->last[i] = item->is_kept ? b->count + 1 : last;
+        if (item->is_kept)
+            b->certain[i] = b->count + 1;
+    }
+}
+
+/* Columns of S past instant k. */
+static enum ebb_status keep_columns(struct build *b, uint32_t k)
+{
+    const struct planner_graph *g = b->g;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        const struct planner_item *item = &g->items[i];
+        b->s_next[i] = NO_COL;
+        if (b->interval[item->node] > k || b->last[i] <= k)
+            continue;
+        if (k == b->count) {
+            b->s_next[i] = item->is_kept ? ALWAYS : NO_COL;
+            continue;
+        }
+        if (item->is_fixed && b->certain[i] > k)
+            b->s_next[i] = ALWAYS;
+        else
+            EBB_TRY(planner_mip_col(b->mip, 0, 1, 0, true, &b->s_next[i], b->err));
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status rerun_columns(struct build *b, uint32_t k)
+{
+    const struct planner_graph *g = b->g;
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        const struct planner_node *node = &g->nodes[v];
+        bool is_useful = false;
+        b->r[v] = NO_COL;
+        for (uint32_t o = 0; o < node->out_count; o++)
+            is_useful |= b->last[node->out_first + o] >= k;
+        if (b->interval[v] >= k || node->is_fixed || !is_useful ||
+            node->deadline < interval_begin(b, k))
+            continue;
+        EBB_TRY(planner_mip_col(b->mip, 0, 1, (double)node->cost * b->cost_scale, false, &b->r[v],
+                                b->err));
+    }
+    return EBB_OK;
+}
+
+/* S + R of an item from before the interval, at least `constant` + `other` (a column or NO_COL). */
+static enum ebb_status presence(struct build *b, uint32_t i, double constant, int other)
+{
+    if (b->s[i] == ALWAYS)
+        return EBB_OK;
+    int r = b->r[b->g->items[i].node];
+    EBB_TRY(planner_mip_row(b->mip, constant, PLANNER_INF, b->err));
+    if (b->s[i] >= 0)
+        EBB_TRY(planner_mip_term(b->mip, b->s[i], 1, b->err));
+    if (r >= 0)
+        EBB_TRY(planner_mip_term(b->mip, r, 1, b->err));
+    return other >= 0 ? planner_mip_term(b->mip, other, -1, b->err) : EBB_OK;
+}
+
+/* What runs in interval k needs its inputs; what is kept past it was there or is made in it. */
+static enum ebb_status flow_rows(struct build *b, uint32_t k)
+{
+    const struct planner_graph *g = b->g;
+    uint32_t begin = interval_begin(b, k), end = k < b->count ? b->at[k] + 1 : g->node_count;
+    for (uint32_t i = 0; i < g->item_count && g->items[i].node < begin; i++) {
+        bool is_read = false;
+        for (uint32_t u = 0; u < g->items[i].use_count; u++) {
+            uint32_t reader = g->uses[g->items[i].use_first + u];
+            if (reader >= begin && reader < end)
+                is_read = true;
+            else if (reader < begin && b->r[reader] >= 0)
+                EBB_TRY(presence(b, i, 0, b->r[reader]));
+        }
+        if (is_read || b->s_next[i] == ALWAYS)
+            EBB_TRY(presence(b, i, 1, NO_COL));
+        else if (b->s_next[i] >= 0)
+            EBB_TRY(presence(b, i, 0, b->s_next[i]));
+    }
+    return EBB_OK;
+}
+
+static bool is_input(const struct planner_graph *g, const struct planner_node *node, uint32_t item)
+{
+    uint32_t low = node->in_first, high = low + node->in_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (g->ins[middle] < item)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < node->in_first + node->in_count && g->ins[low] == item;
+}
+
+static uint64_t working_set(const struct planner_graph *g, const struct planner_node *node)
+{
+    uint64_t bytes = node->workspace_bytes;
+    for (uint32_t k = 0; k < node->in_count; k++)
+        bytes += g->items[g->ins[node->in_first + k]].bytes;
+    for (uint32_t o = 0; o < node->out_count; o++)
+        bytes += g->items[node->out_first + o].bytes;
+    return bytes;
+}
+
+/* Sizes over their gcd, halved until the largest is at most 1e7: sums that fit exactly must stay so
+ * in the solver's arithmetic. */
+static void set_scales(struct build *b, uint64_t budget)
+{
+    const struct planner_graph *g = b->g;
+    uint64_t unit = 0, largest = 1;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        unit = gcd(unit, g->items[i].bytes);
+        if (g->items[i].bytes > largest)
+            largest = g->items[i].bytes;
+    }
+    for (uint32_t k = 0; k < b->count; k++)
+        unit = gcd(unit, g->nodes[b->at[k]].workspace_bytes);
+    if (unit == 0)
+        unit = 1;
+    b->mem_scale = 1.0 / (double)unit;
+    while ((double)largest * b->mem_scale > 1e7)
+        b->mem_scale /= 2;
+    b->budget = (double)(budget / unit * unit) * b->mem_scale;
+}
+
+static enum ebb_status memory_row(struct build *b, uint32_t k)
+{
+    const struct planner_graph *g = b->g;
+    const struct planner_node *node = &g->nodes[b->at[k]];
+    double room = b->budget - (double)working_set(g, node) * b->mem_scale;
+    EBB_TRY(planner_mip_row(b->mip, -PLANNER_INF, 0, b->err));
+    size_t row = b->mip->row_count - 1;
+    for (uint32_t i = 0; i < node->out_first; i++) {
+        double bytes = (double)g->items[i].bytes * b->mem_scale;
+        if (b->s_next[i] == NO_COL || is_input(g, node, i))
+            continue;
+        if (b->s_next[i] == ALWAYS)
+            room -= bytes;
+        else
+            EBB_TRY(planner_mip_term(b->mip, b->s_next[i], bytes, b->err));
+    }
+    b->mip->row_upper[row] = room;
+    return EBB_OK;
+}
+
+static enum ebb_status add_intervals(struct build *b)
+{
+    for (uint32_t i = 0; i < b->g->item_count; i++)
+        b->s[i] = NO_COL;
+    for (uint32_t k = 0; k <= b->count; k++) {
+        EBB_TRY(keep_columns(b, k));
+        EBB_TRY(rerun_columns(b, k));
+        EBB_TRY(flow_rows(b, k));
+        if (k < b->count)
+            EBB_TRY(memory_row(b, k));
+        if (k < b->count)
+            memcpy(b->cuts->s_col + (size_t)k * b->g->item_count, b->s_next,
+                   b->g->item_count * sizeof *b->s_next);
+        int *swap = b->s;
+        b->s = b->s_next;
+        b->s_next = swap;
+    }
+    return EBB_OK;
+}
+
+enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct planner_graph *g,
+                                   uint64_t budget, const uint32_t *at, uint32_t count,
+                                   struct ebb_error *err)
+{
+    *cuts = (struct planner_cuts){.graph = g,
+                                  .cost_scale = g->base_cost ? 1e4 / (double)g->base_cost : 1};
+    planner_mip_init(&cuts->mip);
+    cuts->mip.offset = (double)g->base_cost * cuts->cost_scale;
+    struct build b = {.cuts = cuts,
+                      .mip = &cuts->mip,
+                      .g = g,
+                      .at = at,
+                      .count = count,
+                      .err = err,
+                      .cost_scale = cuts->cost_scale};
+    size_t items = (size_t)g->item_count + 1, nodes = (size_t)g->node_count + 1;
+    enum ebb_status status = EBB_OK;
+    cuts->s_col = ebb_calloc((size_t)count * g->item_count + 1, sizeof *cuts->s_col);
+    cuts->at = ebb_calloc((size_t)count + 1, sizeof *cuts->at);
+    b.interval = ebb_calloc(nodes, sizeof *b.interval);
+    b.r = ebb_calloc(nodes, sizeof *b.r);
+    b.last = ebb_calloc(items, sizeof *b.last);
+    b.certain = ebb_calloc(items, sizeof *b.certain);
+    b.s = ebb_calloc(items, sizeof *b.s);
+    b.s_next = ebb_calloc(items, sizeof *b.s_next);
+    if (!cuts->s_col || !cuts->at || !b.interval || !b.r || !b.last || !b.certain || !b.s ||
+        !b.s_next) {
+        status = ebb_no_memory(err, items * sizeof *b.s);
+        goto out;
+    }
+    memcpy(cuts->at, at, count * sizeof *at);
+    cuts->count = count;
+    set_scales(&b, budget);
+    find_intervals(&b);
+    find_last(&b);
+    status = add_intervals(&b);
+out:
+    ebb_free(b.interval);
+    ebb_free(b.r);
+    ebb_free(b.last);
+    ebb_free(b.certain);
+    ebb_free(b.s);
+    ebb_free(b.s_next);
+    if (status != EBB_OK)
+        planner_cuts_fini(cuts);
+    return status;
+}
+
+void planner_cuts_fini(struct planner_cuts *cuts)
+{
+    planner_mip_fini(&cuts->mip);
+    ebb_free(cuts->s_col);
+    ebb_free(cuts->at);
+    cuts->s_col = NULL;
+    cuts->at = NULL;
+}
+
+/* ---- the schedule a solution speaks of ------------------------------------------------------ */
+
+static bool is_kept_past(const struct planner_cuts *cuts, const double *x, uint32_t k, uint32_t i)
+{
+    int s = cuts->s_col[(size_t)k * cuts->graph->item_count + i];
+    return s == ALWAYS || (s >= 0 && x[s] > 0.5);
+}
+
+/* Rows of the stages of interval k: an item lies there while it is kept past the interval's end or
+ * a first run in it still reads it, if it was there or is made there for the first time. */
+static void extract_interval(const struct planner_cuts *cuts, const double *x, uint32_t k,
+                             struct planner_sched *sched)
+{
+    const struct planner_graph *g = cuts->graph;
+    uint32_t begin = k == 0 ? 0 : cuts->at[k - 1] + 1;
+    uint32_t end = k < cuts->count ? cuts->at[k] + 1 : g->node_count;
+    for (uint32_t i = 0; i < g->item_count && g->items[i].node + 1 < end; i++) {
+        const struct planner_item *item = &g->items[i];
+        uint32_t from = item->node < begin ? begin : item->node + 1, last = 0;
+        if (item->node < begin && !is_kept_past(cuts, x, k - 1, i))
+            continue;
+        for (uint32_t u = 0; u < item->use_count; u++)
+            if (g->uses[item->use_first + u] < end)
+                last = g->uses[item->use_first + u];
+        if (k < cuts->count ? is_kept_past(cuts, x, k, i) : item->is_kept)
+            last = end - 1;
+        for (uint32_t t = from; t <= last && t < end; t++)
+            planner_keep(sched, t, i);
+    }
+}
+
+void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
+                          struct planner_sched *sched)
+{
+    memset(sched->keep, 0, (size_t)sched->stages * sched->words * sizeof *sched->keep);
+    for (uint32_t k = 0; k <= cuts->count; k++)
+        extract_interval(cuts, x, k, sched);
+}
+
+/* ---- where to cut --------------------------------------------------------------------------- */
+
+struct density { /* of an item that is read after the instant */
+    double per_byte;
+    uint64_t bytes;
+    uint32_t item;
+};
+
+static int compare_density(const void *a, const void *b)
+{
+    const struct density *x = a, *y = b;
+    if (x->per_byte != y->per_byte)
+        return x->per_byte < y->per_byte ? -1 : 1;
+    return x->item < y->item ? -1 : x->item > y->item;
+}
+
+/* Items that can be made again, cheapest per byte first. */
+static uint32_t sort_items(const struct planner_graph *g, struct density *list)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        const struct planner_item *item = &g->items[i];
+        if (item->bytes > 0 && !item->is_fixed)
+            list[n++] = (struct density){(double)g->nodes[item->node].cost / (double)item->bytes,
+                                         item->bytes, i};
+    }
+    qsort(list, n, sizeof *list, compare_density);
+    return n;
+}
+
+static bool is_read_after(const struct planner_graph *g, uint32_t i, uint32_t t)
+{
+    const struct planner_item *item = &g->items[i];
+    return item->node <= t &&
+           (item->is_kept ||
+            (item->use_count > 0 && g->uses[item->use_first + item->use_count - 1] > t));
+}
+
+/* What must at least be run again because of the instant t alone: enough of what is read later, by
+ * cost per byte, to make room. */
+static double price_of(const struct planner_graph *g, uint64_t budget, uint32_t t, uint64_t live,
+                       const struct density *list, uint32_t count)
+{
+    double price = 0;
+    double excess = (double)live - (double)budget;
+    for (uint32_t k = 0; k < count && excess > 0; k++) {
+        if (!is_read_after(g, list[k].item, t) || g->items[list[k].item].node == t ||
+            is_input(g, &g->nodes[t], list[k].item))
+            continue;
+        double part = excess < (double)list[k].bytes ? excess : (double)list[k].bytes;
+        price += part * list[k].per_byte;
+        excess -= (double)list[k].bytes;
+    }
+    return price;
+}
+
+/* Bytes at each first run when everything is kept as long as it is read. */
+static void live_bytes(const struct planner_graph *g, uint64_t *live)
+{
+    uint64_t now = 0;
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        const struct planner_node *node = &g->nodes[v];
+        for (uint32_t o = 0; o < node->out_count; o++)
+            now += g->items[node->out_first + o].bytes;
+        live[v] = now + node->workspace_bytes;
+        for (uint32_t k = 0; k < node->in_count + node->out_count; k++) {
+            uint32_t i = k < node->in_count ? g->ins[node->in_first + k]
+                                            : node->out_first + k - node->in_count;
+            if (!is_read_after(g, i, v))
+                now -= g->items[i].bytes;
+        }
+    }
+}
+
+#define LOOKED_AT 400 /* nodes for which the price is computed */
+
+/* How dear room is while v runs: what the instant alone costs; where everything fits, a trifle. */
+static double score_of(const struct planner_graph *g, uint64_t budget, uint32_t v, uint64_t live,
+                       const struct density *list, uint32_t count)
+{
+    double trifle = 1e-9 * (double)g->base_cost * (double)live / ((double)budget + 1);
+    return trifle + (live > budget ? price_of(g, budget, v, live, list, count) : 0);
+}
+
+static void add_instant(uint32_t *at, uint32_t *count, uint32_t v)
+{
+    uint32_t k = *count;
+    for (uint32_t e = 0; e < *count; e++)
+        if (at[e] == v)
+            return;
+    for (; k > 0 && at[k - 1] > v; k--)
+        at[k] = at[k - 1];
+    at[k] = v;
+    (*count)++;
+}
+
+struct place { /* an instant, and how good it is */
+    uint32_t node;
+    double score;
+};
+
+enum ebb_status planner_cuts_choose(const struct planner_graph *g, uint64_t budget, uint32_t slices,
+                                    uint32_t *at, uint32_t *count, struct ebb_error *err)
+{
+    uint64_t *live = ebb_calloc((size_t)g->node_count + 1, sizeof *live);
+    struct density *list = ebb_calloc((size_t)g->item_count + 1, sizeof *list);
+    enum ebb_status status = EBB_OK;
+    uint32_t first = 0;
+    *count = 0;
+    if (!live || !list) {
+        status = ebb_no_memory(err, g->item_count * sizeof *list);
+        goto out;
+    }
+    live_bytes(g, live);
+    while (first < g->node_count && live[first] <= budget)
+        first++;
+    uint32_t span = g->node_count - first, items = sort_items(g, list);
+    uint32_t stride = 1 + span / LOOKED_AT;
+    struct place top[2] = {{0}};
+    for (uint32_t k = 0; k < slices && k < span; k++) {
+        uint32_t parts = slices < span ? slices : span;
+        uint32_t begin = first + (uint32_t)((uint64_t)span * k / parts);
+        uint32_t end = first + (uint32_t)((uint64_t)span * (k + 1) / parts);
+        struct place dearest = {begin, -1}, widest = {begin, -1};
+        for (uint32_t v = begin; v < end; v++) {
+            double width = (double)working_set(g, &g->nodes[v]);
+            if (width > widest.score)
+                widest = (struct place){v, width};
+            if ((v - begin) % stride != 0 && v + 1 != g->forward_count)
+                continue;
+            double score = score_of(g, budget, v, live[v], list, items);
+            if (score > dearest.score)
+                dearest = (struct place){v, score};
+        }
+        if (slices > 1) {
+            add_instant(at, count, dearest.node);
+            add_instant(at, count, widest.node);
+        }
+        if (dearest.score > top[0].score)
+            top[0] = dearest;
+        if (widest.score > top[1].score)
+            top[1] = widest;
+    }
+    for (int k = 0; k < 2 && span > 0; k++)
+        add_instant(at, count, top[k].node);
+out:
+    ebb_free(live);
+    ebb_free(list);
+    return status;
+}
