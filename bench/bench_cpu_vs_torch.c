@@ -4,8 +4,8 @@
  *
  * MODEL: resnet50 (batch 8, 224 x 224, SGD with momentum), gpt2 (batch 2, T = 256, AdamW), unet
  * (batch 1, 104 x 152, RMSprop). Prints one JSON line: wall and CPU seconds of every step, GFLOP of
- * the products, the peak measured in the same process. --profile adds a line per op kind, in CPU time.
- * bench/cpu_vs_torch runs it side by side with the same models in PyTorch. */
+ * the products, the peak measured in the same process. --profile adds a line per op kind, in CPU
+ * time. bench/cpu_vs_torch runs it side by side with the same models in PyTorch. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -393,6 +393,28 @@ static enum ebb_status build(struct model *m, size_t which, void *backend,
     return EBB_OK;
 }
 
+/* Recording the same step again: CPU time per 100 ops, the best of five. */
+static double retrace_us(size_t which, void *backend, uint32_t ops)
+{
+    static struct model m;
+    double best = 1e9;
+    for (int i = 0; i < 5; i++) {
+        struct optim_config config;
+        struct ebb_error err;
+        struct trace *trace;
+        tensor_id loss;
+        memset(&m, 0, sizeof m);
+        double begin = now(CLOCK_PROCESS_CPUTIME_ID);
+        if (build(&m, which, backend, &config, &trace, &loss, &err) != EBB_OK)
+            return -1;
+        double us = (now(CLOCK_PROCESS_CPUTIME_ID) - begin) * 1e6 * 100 / ops;
+        best = us < best ? us : best;
+        trace_destroy(trace);
+        tensor_session_destroy(m.s);
+    }
+    return best;
+}
+
 int main(int argc, char **argv)
 {
     static struct model m;
@@ -426,6 +448,7 @@ int main(int argc, char **argv)
     if (build(&m, which, backend, &config, &trace, &loss, &err) != EBB_OK)
         return fail(&err);
     double trace_ms = (now(CLOCK_MONOTONIC) - begin) * 1e3;
+    double again_us = retrace_us(which, backend, trace->op_count);
     if (ops_host_create(&host, trace, backend, &err) != EBB_OK)
         return fail(&err);
     for (uint32_t i = 0; i < trace->op_count; i++) /* states start at zero */
@@ -440,8 +463,9 @@ int main(int argc, char **argv)
     float *scalars = ops_host_tensor(&host, tensor_trace_id(m.s, m.scalars));
     const float *value = ops_host_tensor(&host, tensor_trace_id(m.s, loss));
     printf("{\"engine\": \"ebb\", \"model\": \"%s\", \"threads\": %d, \"ops\": %u, \"trace_ms\": "
-           "%.2f, \"gflop\": %.1f, \"peak_gflops\": %.1f, \"wall\": [",
-           models[which].name, threads, trace->op_count, trace_ms, models[which].gflop,
+           "%.2f, \"retrace_us_per_100_ops\": %.1f, \"gflop\": %.1f, \"peak_gflops\": %.1f, "
+           "\"wall\": [",
+           models[which].name, threads, trace->op_count, trace_ms, again_us, models[which].gflop,
            peak_gflops(threads));
     double cpu[64], last = 0;
     for (int i = 0; i < steps && i < 64; i++) {

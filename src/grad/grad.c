@@ -42,10 +42,23 @@ static void mark(struct walk *w, const tensor_id *inputs, size_t count)
     }
 }
 
+static bool is_cast_down(const struct tensor_session *s, tensor_id id)
+{
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, id));
+    return n.def && strcmp(ops_name(n.def), "cast") == 0 &&
+           tensor_view_of(s, n.inputs[0])->dtype == TENSOR_F32;
+}
+
 static void accumulate(struct walk *w, tensor_id to, tensor_id g)
 {
     if (!g.v)
         return;
+    /* A gradient has the type of its tensor; but what was cast down from F32 may have it in full.
+     */
+    uint8_t dtype = tensor_view_of(w->s, to)->dtype;
+    bool is_wide = tensor_view_of(w->s, g)->dtype == TENSOR_F32 && is_cast_down(w->s, to);
+    if (tensor_view_of(w->s, g)->dtype != dtype && !is_wide)
+        g = ops_cast(w->s, g, (enum tensor_dtype)dtype);
     tensor_id *sum = &w->gradients[to.v];
     if (!tensor_same_shape(tensor_view_of(w->s, to), tensor_view_of(w->s, g))) {
         tensor_fail(w->s, EBB_EINTERNAL, "gradient of tensor %u has the wrong shape", to.v);

@@ -47,6 +47,12 @@ static void shape_w(const struct kernel_conv *c, int64_t *dims)
     memcpy(dims + 2, c->k, sizeof c->k);
 }
 
+static bool is_bf16_conv(const struct ops_infer *i)
+{
+    const struct kernel_conv *c = i->attr;
+    return c->dtype == KERNEL_BF16;
+}
+
 static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
 {
     const struct kernel_conv *c = i->attr;
@@ -59,7 +65,10 @@ static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
     const int64_t *second = pass == KERNEL_CONV_WEIGHTS ? y : w;
     const int64_t *result = pass == KERNEL_CONV_FORWARD ? y : pass == KERNEL_CONV_DATA ? x : w;
     size_t bytes = (size_t)(c->nd + 2) * sizeof *x;
-    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    uint8_t dtype = c->dtype == KERNEL_BF16 ? TENSOR_BF16 : TENSOR_F32;
+    if (i->in[0]->dtype != dtype || i->in[1]->dtype != dtype)
+        return ops_wrong(i, err, "inputs must be F32, BF16 or F16");
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(3), err));
     if (i->in[0]->rank != c->nd + 2 || i->in[1]->rank != c->nd + 2 ||
         memcmp(i->in[0]->dims, first, bytes) != 0 || memcmp(i->in[1]->dims, second, bytes) != 0)
         return ops_wrong(i, err, "shapes do not fit the convolution");
@@ -69,7 +78,8 @@ static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
     int second_block = pass == KERNEL_CONV_WEIGHTS ? c->y_block : 0;
     if (i->in[0]->block != first_block || i->in[1]->block != second_block)
         return ops_wrong(i, err, "layouts do not fit the convolution");
-    ops_out(i, TENSOR_F32, c->nd + 2, result);
+    ops_out(i, pass == KERNEL_CONV_WEIGHTS ? TENSOR_F32 : (enum tensor_dtype)dtype, c->nd + 2,
+            result);
     if (pass != KERNEL_CONV_WEIGHTS)
         tensor_view_block(&i->out[0], pass == KERNEL_CONV_DATA ? c->x_block : c->y_block);
     i->flops = 2.0 * (double)(c->n * c->co * (c->ci / c->groups));
@@ -117,13 +127,16 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
     c.is_winograd = 0;
+    bool is_bf16 = tensor_view_of(s, a)->dtype == TENSOR_BF16;
+    c.dtype = is_bf16 && tensor_view_of(s, b)->dtype == TENSOR_BF16 ? KERNEL_BF16 : KERNEL_F32;
     if (ops_has_pass(s, OPS_PASS_LAYOUT) &&
         kernel_conv_choose(tensor_backend(s), &c, pass, ops_has_pass(s, OPS_PASS_WINOGRAD), &err) !=
             EBB_OK)
         return tensor_fail(s, err.status, "%s: %s", rows[row].name, err.message);
     a = ops_in_layout(s, a, pass == KERNEL_CONV_DATA ? c.y_block : c.x_block);
     b = ops_in_layout(s, b, pass == KERNEL_CONV_WEIGHTS ? c.y_block : 0);
-    bias = ops_in_layout(s, bias, 0);
+    if (bias.v)
+        bias = ops_cast(s, ops_in_layout(s, bias, 0), TENSOR_F32);
     return ops_emit(s, &rows[row], &c, bias.v ? 3 : 2, (tensor_id[]){a, b, bias});
 }
 
@@ -281,8 +294,14 @@ static const struct ops_field transposed_fields[] = {
 static const struct conv_attr conv_default = {.groups = 1};
 
 #define PRIMITIVE(id, text, high, pass, run_, grad_)                                               \
-    [id] = {OPS_PRIMITIVE(text, 2, high, infer_conv, run_, grad_), .variant = pass,                \
-            .attr_bytes = sizeof(struct kernel_conv), .is_internal = true, .is_layout_own = true}
+    [id] = {OPS_PRIMITIVE(text, 2, high, infer_conv, run_, grad_),                                 \
+            .variant = pass,                                                                       \
+            .attr_bytes = sizeof(struct kernel_conv),                                              \
+            .is_internal = true,                                                                   \
+            .is_layout_own = true,                                                                 \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = (pass) != KERNEL_CONV_WEIGHTS,                                              \
+            .takes_low = is_bf16_conv}
 #define TORCH(id, text, nd, build_, fields_)                                                       \
     [id] = {.name = text,                                                                          \
             .min_in = 2,                                                                           \

@@ -476,7 +476,9 @@ static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0
                      .defaults = d,                                                                \
                      .is_internal = internal,                                                      \
                      .blocked = 1,                                                                 \
-                     .blocked_out = 1}
+                     .blocked_out = 1,                                                             \
+                     .low_rule = OPS_LOW_EACH,                                                     \
+                     .low_out = 1}
 
 static const struct ops_def rows[ROW_COUNT] = {
     U(NEG, "neg", run_neg, NULL, NULL, false),
@@ -492,7 +494,7 @@ static const struct ops_def rows[ROW_COUNT] = {
     U(COS, "cos", run_cos, NULL, NULL, false),
     [KERNEL_RELU] = {OPS_PRIMITIVE("relu", 1, 1, infer_same, run_relu, grad_unary),
                      .variant = KERNEL_RELU, .attr_bytes = sizeof(struct scalars), .blocked = 1,
-                     .blocked_out = 1, .build = build_relu},
+                     .blocked_out = 1, .build = build_relu, .low_rule = OPS_LOW_EACH, .low_out = 1},
     U(RELU6, "relu6", run_relu6, NULL, NULL, false),
     U(LEAKY_RELU, "leaky_relu", run_leaky_relu, field_slope, &slope_default, false),
     U(ELU, "elu", run_elu, field_alpha, &alpha_default, false),
@@ -515,12 +517,16 @@ static const struct ops_def rows[ROW_COUNT] = {
         .attr_bytes = sizeof(struct scalars),                                                      \
         .is_internal = true,                                                                       \
         .blocked = 3,                                                                              \
-        .blocked_out = 1},
+        .blocked_out = 1,                                                                          \
+        .low_rule = OPS_LOW_EACH,                                                                  \
+        .low_out = 1},
     KERNEL_UNARY_LIST(X)
 #undef X
         [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, run_mask, grad_mask), .strided = 3,
+                      .low_rule = OPS_LOW_WHOLE, .low_out = 1,
                       .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
-    [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, run_where, grad_where), .strided = 7},
+    [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, run_where, grad_where), .strided = 7,
+                   .low_rule = OPS_LOW_WHOLE, .low_out = 1},
 #define X(name_, text)                                                                             \
     [ROW_BINARY + KERNEL_##                                                                        \
         name_] = {OPS_PRIMITIVE(#text, 2, 2, infer_binary, run_##text, grad_binary),               \
@@ -529,6 +535,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                   .blocked = 3,                                                                    \
                   .blocked_out = 1,                                                                \
                   .can_broadcast = true,                                                           \
+                  .low_rule = OPS_LOW_EACH,                                                        \
+                  .low_out = 1,                                                                    \
                   .is_internal = KERNEL_##name_ >= KERNEL_GREATER_HALF},
     BINARY_LIST(X)
 #undef X

@@ -187,7 +187,9 @@ static const struct index_attr index_default = {.skip = NO_SKIP};
             .attr_bytes = sizeof(struct index_attr),                                               \
             .fields = dim_fields,                                                                  \
             .defaults = &index_default,                                                            \
-            .is_internal = internal}
+            .is_internal = internal,                                                               \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = (id) != ROW_ADD}
 
 static const struct ops_def rows[ROW_COUNT] = {
     PRIMITIVE(ROW_SELECT, "index_select", infer_select, run_select, grad_select, false),

@@ -51,9 +51,18 @@ struct ops_infer {
     struct tensor_view out[TENSOR_PORTS];
     uint8_t mutates[TENSOR_PORTS];
     size_t out_count;
-    size_t workspace_bytes;
+    size_t workspace_bytes, low_workspace;
+    bool is_wide; /* outputs stay F32 when inputs are low */
     double flops;
 };
+
+/* What a row does with inputs of 16 bits where its kernel takes F32 (low.c). */
+enum ops_low {
+    OPS_LOW_NONE,  /* refuses them, or has kernels for them */
+    OPS_LOW_WHOLE, /* outputs in low_out follow input 0..: converted whole */
+    OPS_LOW_EACH,  /* element-wise; the result is low when all inputs are */
+};
+#define LOW_PORTS 16
 
 struct ops_def {
     const char *name;
@@ -74,6 +83,10 @@ struct ops_def {
     const struct ops_field *fields; /* ends with name NULL; NULL: no attributes */
     const void *defaults;           /* attr_bytes; NULL: zero */
     struct trace_kind kind;         /* primitives */
+    struct trace_kind low_kind;     /* the same op on numbers of 16 bits */
+    enum ops_low low_rule;
+    uint64_t low_out;
+    bool (*takes_low)(const struct ops_infer *i); /* has a kernel for these inputs */
     enum ebb_status (*infer)(struct ops_infer *i, struct ebb_error *err); /* primitives and views */
     void (*build)(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
                   size_t in_count, const void *attr, tensor_id *out, size_t *out_count);
@@ -83,7 +96,16 @@ struct ops_def {
 /* Head of a primitive row. */
 #define OPS_PRIMITIVE(text, low, high, infer_, run_, grad_)                                        \
     .name = (text), .min_in = (low), .max_in = (high), .infer = (infer_), .grad = (grad_),         \
-    .kind = {.name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = (run_)}
+    .kind = {.name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = (run_)},       \
+    .low_kind = {                                                                                  \
+        .name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = ops_low_run}
+
+enum ebb_status ops_low_run(const struct trace_call *call, struct ebb_error *err);
+enum tensor_dtype ops_low_dtype(const struct ops_infer *i); /* of the first such input, or F32 */
+enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err);
+#define OPS_LOW_TAIL 32
+/* The attributes of a low call; `to` has OPS_ATTR_BYTES + OPS_LOW_TAIL. */
+size_t ops_low_attr(const struct ops_infer *i, const void *attr, unsigned char *to);
 
 struct ops_family {
     const struct ops_def *rows;

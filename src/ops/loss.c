@@ -299,18 +299,27 @@ static const struct entropy_attr entropy_default = {.ignore_index = -100};
 
 #define LOSS(id, text, fields_)                                                                    \
     [ROW_##id] = {OPS_PRIMITIVE(#text, 2, 2, infer_loss, run_##text, grad_loss),                   \
-                  .variant = KERNEL_##id, .attr_bytes = sizeof(struct loss_attr),                  \
-                  .fields = fields_, .defaults = &loss_default},                                   \
+                  .variant = KERNEL_##id,                                                          \
+                  .attr_bytes = sizeof(struct loss_attr),                                          \
+                  .fields = fields_,                                                               \
+                  .defaults = &loss_default,                                                       \
+                  .low_rule = OPS_LOW_WHOLE},                                                      \
     [ROW_LOSS_GRAD + KERNEL_##id] = {                                                              \
         OPS_PRIMITIVE(#text "_grad", 3, 3, infer_loss_grad, run_##text##_grad, grad_loss_grad),    \
-        .variant = KERNEL_##id, .attr_bytes = sizeof(struct loss_attr), .is_internal = true}
+        .variant = KERNEL_##id,                                                                    \
+        .attr_bytes = sizeof(struct loss_attr),                                                    \
+        .is_internal = true,                                                                       \
+        .low_rule = OPS_LOW_WHOLE,                                                                 \
+        .low_out = 1}
 #define ENTROPY(id, text, low, high, infer_, run_, grad_, fields_, internal)                       \
     [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
             .variant = id,                                                                         \
             .attr_bytes = sizeof(struct entropy_attr),                                             \
             .fields = fields_,                                                                     \
             .defaults = &entropy_default,                                                          \
-            .is_internal = internal}
+            .is_internal = internal,                                                               \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = internal}
 
 static const struct ops_def rows[ROW_COUNT] = {
     LOSS(MSE, mse_loss, loss_fields),

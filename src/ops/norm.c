@@ -506,15 +506,21 @@ static const struct ops_field in_fields[] = {FLOAT(eps), {0}};
 static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .training = 1};
 
 #define PRIMITIVE(id, text, low, high, infer_, run_, grad_)                                        \
-    [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_), .variant = id,                    \
-            .attr_bytes = sizeof(struct norm_attr), .is_internal = true}
+    [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct norm_attr),                                                \
+            .is_internal = true,                                                                   \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = 1}
 #define BATCH(id, text, low, high, infer_, run_, grad_, blocks, blocks_out)                        \
     [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
             .variant = id,                                                                         \
             .attr_bytes = sizeof(struct bn_attr),                                                  \
             .is_internal = true,                                                                   \
             .blocked = blocks,                                                                     \
-            .blocked_out = blocks_out}
+            .blocked_out = blocks_out,                                                             \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = blocks_out}
 #define TORCH(id, text, low, high, build_, fields_)                                                \
     [id] = {.name = text,                                                                          \
             .min_in = low,                                                                         \

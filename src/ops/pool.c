@@ -566,17 +566,25 @@ static const struct lrn_attr lrn_default = {.alpha = 1e-4f, .beta = 0.75f, .k = 
             .is_internal = true,                                                                   \
             .blocked = 3,                                                                          \
             .blocked_out = 3,                                                                      \
-            .takes_block = pool_takes_block}
+            .takes_block = pool_takes_block,                                                       \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = 1}
 #define RESAMPLE(id, text, run_)                                                                   \
     [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, run_, grad_pool),                            \
             .variant = id,                                                                         \
             .attr_bytes = sizeof(struct resample_shape),                                           \
             .is_internal = true,                                                                   \
             .blocked = 1,                                                                          \
-            .blocked_out = 1}
+            .blocked_out = 1,                                                                      \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = 1}
 #define UNPOOL(id, text, run_)                                                                     \
-    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, run_, grad_unpool), .variant = id,             \
-            .attr_bytes = sizeof(struct plane), .is_internal = true}
+    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, run_, grad_unpool),                            \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct plane),                                                    \
+            .is_internal = true,                                                                   \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = 1}
 #define TORCH(id, text, n, kind, build_, type, fields_, defaults_)                                 \
     [id] = {.name = text,                                                                          \
             .min_in = n,                                                                           \
@@ -599,7 +607,8 @@ static const struct ops_def rows[ROW_COUNT] = {
     UNPOOL(ROW_UNPOOL, "unpool", run_unpool),
     UNPOOL(ROW_UNPOOL_GRAD, "unpool_grad", run_unpool_grad),
     [ROW_WINDOW] = {OPS_PRIMITIVE("channel_window", 1, 1, infer_window, run_window, grad_window),
-                    .attr_bytes = sizeof(struct window_attr), .is_internal = true},
+                    .attr_bytes = sizeof(struct window_attr), .is_internal = true,
+                    .low_rule = OPS_LOW_WHOLE, .low_out = 1},
     [ROW_MAX_INDEX] = {OPS_PRIMITIVE("max_pool_index", 1, 1, infer_index, run_index, NULL),
                        .attr_bytes = sizeof(struct pool_shape), .is_internal = true},
     TORCH(ROW_MAX1D, "max_pool1d", 1, 1, build_pool, struct pool_attr, max_fields, &pool_default),

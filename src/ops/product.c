@@ -19,6 +19,8 @@ static const struct ops_def rows[ROW_COUNT];
 
 struct matmul_attr {
     int32_t ta, tb;
+    int32_t is_wide; /* the result is F32 whatever the inputs are */
+    int32_t zero;
 };
 
 static int kernel_type(uint8_t dtype)
@@ -76,7 +78,7 @@ static enum ebb_status infer_product(struct ops_infer *i, const struct matmul_at
     if (a->rank < 2 || b->rank < 2)
         return ops_wrong(i, err, "matrices have rank 2 or more");
     if (kernel_type(a->dtype) < 0 || a->dtype != b->dtype)
-        return ops_wrong(i, err, "matrices must both be F32 or both BF16");
+        return ops_wrong(i, err, "matrices must both be F32, BF16 or F16");
     int64_t m = a->dims[a->rank - (attr->ta ? 1 : 2)], k = a->dims[a->rank - (attr->ta ? 2 : 1)];
     int64_t k2 = b->dims[b->rank - (attr->tb ? 1 : 2)], n = b->dims[b->rank - (attr->tb ? 2 : 1)];
     if (k != k2)
@@ -90,11 +92,18 @@ static enum ebb_status infer_product(struct ops_infer *i, const struct matmul_at
     }
     dims[rank - 2] = m;
     dims[rank - 1] = n;
-    ops_out(i, a->dtype, rank, dims);
+    ops_out(i, attr->is_wide ? TENSOR_F32 : (enum tensor_dtype)a->dtype, rank, dims);
+    i->is_wide = attr->is_wide;
     i->flops = 2.0 * (double)tensor_count(&i->out[0]) * (double)k;
     struct kernel_matmul desc;
     describe(a, b, &i->out[0], attr, has_bias, &desc);
     return kernel_matmul_prepare(tensor_backend(i->session), &desc, &i->workspace_bytes, err);
+}
+
+/* oneDNN multiplies BF16 on the processors we know; F16 and mixtures are converted. */
+static bool is_all_bf16(const struct ops_infer *i)
+{
+    return i->in[0]->dtype == TENSOR_BF16 && i->in[1]->dtype == TENSOR_BF16;
 }
 
 static enum ebb_status infer_matmul(struct ops_infer *i, struct ebb_error *err)
@@ -137,7 +146,7 @@ static tensor_id fit(struct tensor_session *s, tensor_id x)
 
 tensor_id ops_matmul(struct tensor_session *s, tensor_id a, tensor_id b, bool ta, bool tb)
 {
-    struct matmul_attr attr = {ta, tb};
+    struct matmul_attr attr = {.ta = ta, .tb = tb};
     return ops_emit(s, &rows[ROW_MATMUL], &attr, 2, (tensor_id[]){fit(s, a), fit(s, b)});
 }
 
@@ -161,7 +170,7 @@ static void build_matmul(struct tensor_session *s, const struct ops_def *def, co
 
 /* ---- linear --------------------------------------------------------------------------------- */
 
-static const struct matmul_attr linear_attr = {0, 1};
+static const struct matmul_attr linear_attr = {.tb = 1};
 
 static enum ebb_status infer_linear2(struct ops_infer *i, struct ebb_error *err)
 {
@@ -190,8 +199,11 @@ static void grad_linear2(struct ops_backward *b)
     struct tensor_session *s = b->session;
     if (b->needs[0])
         b->gin[0] = ops_matmul(s, b->gout[0], b->in[1], false, false);
-    if (b->needs[1])
-        b->gin[1] = ops_matmul(s, b->gout[0], b->in[0], true, false);
+    if (b->needs[1]) { /* weights want their gradient in full */
+        struct matmul_attr attr = {.ta = 1, .is_wide = 1};
+        b->gin[1] = ops_emit(s, &rows[ROW_MATMUL], &attr, 2,
+                             (tensor_id[]){fit(s, b->gout[0]), fit(s, b->in[0])});
+    }
     if (b->in_count > 2 && b->needs[2])
         b->gin[2] = ops_reduce_dims(s, "sum", b->gout[0], 1, false);
 }
@@ -208,6 +220,8 @@ tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_
                            "linear: input has %" PRId64 " features, weights %" PRId64, k,
                            wv->dims[1]);
     int64_t flat[2] = {k ? tensor_count(&v) / k : 0, k};
+    if (bias.v)
+        bias = ops_cast(s, bias, TENSOR_F32);
     tensor_id x2 = fit(s, ops_reshape(s, x, 2, flat));
     tensor_id y =
         ops_emit(s, &rows[ROW_LINEAR2], NULL, bias.v ? 3 : 2, (tensor_id[]){x2, fit(s, w), bias});
@@ -381,17 +395,21 @@ static const struct attention_attr attention_default = {.scale = NAN};
 
 static const struct ops_def rows[ROW_COUNT] = {
     [ROW_MATMUL] = {OPS_PRIMITIVE("matmul", 2, 2, infer_matmul, run_matmul, grad_matmul),
+                    .low_rule = OPS_LOW_WHOLE, .low_out = 1, .takes_low = is_all_bf16,
                     .attr_bytes = sizeof(struct matmul_attr), .fields = matmul_fields, .strided = 3,
                     .build = build_matmul},
     [ROW_LINEAR2] = {OPS_PRIMITIVE("linear2", 2, 3, infer_linear2, run_linear2, grad_linear2),
+                     .low_rule = OPS_LOW_WHOLE, .low_out = 1, .takes_low = is_all_bf16,
                      .strided = 3, .is_internal = true},
     [ROW_LINEAR] = {.name = "linear", .min_in = 2, .max_in = 3, .build = build_linear},
     [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 3, 4, infer_attention, run_attention,
                                           grad_attention),
-                            .attr_bytes = sizeof(struct kernel_attention), .is_internal = true},
+                            .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
+                            .low_rule = OPS_LOW_WHOLE, .low_out = 1},
     [ROW_ATTENTION_GRAD] = {OPS_PRIMITIVE("attention_grad", 6, 7, infer_attention_grad,
                                           run_attention_grad, NULL),
-                            .attr_bytes = sizeof(struct kernel_attention), .is_internal = true},
+                            .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
+                            .low_rule = OPS_LOW_WHOLE, .low_out = 7},
     [ROW_ATTENTION] = {.name = "attention",
                        .min_in = 3,
                        .max_in = 4,

@@ -390,10 +390,15 @@ static const struct ops_field dim_fields[] = {
             .attr_bytes = sizeof(struct reduce_attr),                                              \
             .fields = reduce_fields,                                                               \
             .blocked = 1,                                                                          \
-            .takes_block = reduce_takes_block}
+            .takes_block = reduce_takes_block,                                                     \
+            .low_rule = OPS_LOW_WHOLE}
 #define LINES(id, text, ins, run_, grad_, internal)                                                \
-    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_lines, run_, grad_), .variant = id,                \
-            .attr_bytes = sizeof(struct dim_attr), .fields = dim_fields, .is_internal = internal}
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_lines, run_, grad_),                               \
+            .variant = id,                                                                         \
+            .attr_bytes = sizeof(struct dim_attr),                                                 \
+            .fields = dim_fields,                                                                  \
+            .is_internal = internal,                                                               \
+            .low_rule = OPS_LOW_WHOLE}
 
 static const struct ops_def rows[ROW_COUNT] = {
     REDUCE(ROW_SUM, "sum", run_sum),

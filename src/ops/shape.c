@@ -927,7 +927,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                    .fields = dim_fields},
     [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, run_pad, grad_pad),
                  .attr_bytes = sizeof(struct pad_attr), .fields = pad_fields, .strided = 1,
-                 .blocked = 1, .blocked_out = 1, .takes_block = pad_takes_block},
+                 .blocked = 1, .blocked_out = 1, .takes_block = pad_takes_block,
+                 .low_rule = OPS_LOW_WHOLE, .low_out = 1},
     [ROW_FULL] = {OPS_PRIMITIVE("full", 0, 0, infer_full, run_full, grad_none),
                   .attr_bytes = sizeof(struct full_attr), .fields = full_fields},
     [ROW_TILE] = {.name = "tile",
@@ -951,7 +952,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                     .strided = 1,
                     .blocked = 1},
     [ROW_CAST] = {OPS_PRIMITIVE("cast", 1, 1, infer_cast, run_cast, grad_cast),
-                  .attr_bytes = sizeof(int64_t), .is_internal = true},
+                  .attr_bytes = sizeof(int64_t), .is_internal = true, .blocked = 1,
+                  .blocked_out = 1},
 };
 
 const struct ops_family ops_shape_family = {rows, ROW_COUNT};

@@ -36,7 +36,8 @@ const struct ops_def *ops_find(const char *name)
 {
     for (size_t i = 0; i < FAMILIES; i++)
         for (size_t k = 0; k < families[i]->count; k++)
-            if (strcmp(families[i]->rows[k].name, name) == 0)
+            if (families[i]->rows[k].name[0] == name[0] &&
+                strcmp(families[i]->rows[k].name, name) == 0)
                 return &families[i]->rows[k];
     return NULL;
 }
@@ -325,7 +326,8 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
                            in_count, def->min_in, def->max_in);
     memset(&i, 0, offsetof(struct ops_infer, out));
     memset(i.mutates, 0, sizeof i.mutates);
-    i.out_count = i.workspace_bytes = 0;
+    i.out_count = i.workspace_bytes = i.low_workspace = 0;
+    i.is_wide = false;
     i.flops = 0;
     i.session = s;
     i.def = def;
@@ -338,8 +340,17 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
     int block = settle(&i, in, inputs);
     for (size_t k = 0; k < in_count; k++)
         i.in[k] = tensor_view_of(s, inputs[k]);
-    if (def->infer(&i, &err) != EBB_OK)
+    _Alignas(16) unsigned char low_attr[OPS_ATTR_BYTES + OPS_LOW_TAIL];
+    bool is_low = def->low_rule != OPS_LOW_NONE && ops_low_dtype(&i) != TENSOR_F32 &&
+                  !(def->takes_low && def->takes_low(&i));
+    for (size_t k = 0; is_low && k < in_count; k++)
+        if (!tensor_is_dense(i.in[k]))
+            inputs[k] = ops_in_layout(s, inputs[k], i.in[k]->block);
+    for (size_t k = 0; is_low && k < in_count; k++)
+        i.in[k] = tensor_view_of(s, inputs[k]);
+    if ((is_low ? ops_low_infer(&i, &err) : def->infer(&i, &err)) != EBB_OK)
         return tensor_fail(s, err.status, "%s", err.message);
+    size_t attr_bytes = is_low ? ops_low_attr(&i, attr, low_attr) : def->attr_bytes;
     for (size_t k = 0; block && !def->is_view && k < i.out_count; k++)
         if (def->blocked_out >> k & 1)
             tensor_view_block(&i.out[k], block);
@@ -347,14 +358,16 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
         return tensor_fail(s, EBB_EINPUT, "%s: the result is too large", def->name);
     struct tensor_node_desc desc = {
         .def = def,
-        .kind = def->is_view ? NULL : &def->kind,
+        .kind = def->is_view ? NULL
+                : is_low     ? &def->low_kind
+                             : &def->kind,
         .inputs = inputs,
         .input_count = in_count,
         .outputs = i.out,
         .mutates = i.mutates,
         .output_count = i.out_count,
-        .attr = attr,
-        .attr_bytes = def->attr_bytes,
+        .attr = is_low ? low_attr : attr,
+        .attr_bytes = attr_bytes,
         .workspace_bytes = i.workspace_bytes,
         .cost_ns = def->is_view ? 0 : estimate(&i, kernel_context_threads(tensor_backend(s)))};
     return tensor_append(s, &desc);

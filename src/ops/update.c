@@ -134,7 +134,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                     .kind = {.name = "update", .purity = TRACE_MUTATING, .run = run_update},
                     .is_internal = true},
     [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, run_dropout, grad_dropout),
-                     .attr_bytes = sizeof(struct dropout_attr), .is_internal = true},
+                     .attr_bytes = sizeof(struct dropout_attr), .is_internal = true,
+                     .low_rule = OPS_LOW_WHOLE, .low_out = 1},
 };
 
 const struct ops_family ops_update_family = {rows, ROW_COUNT};

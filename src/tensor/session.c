@@ -468,6 +468,25 @@ enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_
     return EBB_OK;
 }
 
+size_t tensor_blob_write(void *to, size_t capacity, size_t input_count,
+                         const struct tensor_view *in, size_t output_count,
+                         const struct tensor_view *out, const void *attr, size_t attr_bytes)
+{
+    struct blob_head head = {(uint32_t)input_count, (uint32_t)output_count, attr_bytes};
+    size_t ins = input_count * sizeof *in, outs = output_count * sizeof *out;
+    size_t bytes = sizeof head + ins + outs + round_up(attr_bytes);
+    unsigned char *at = to;
+    if (bytes > capacity)
+        return 0;
+    memcpy(at, &head, sizeof head);
+    memcpy(at + sizeof head, in, ins);
+    memcpy(at + sizeof head + ins, out, outs);
+    memset(at + sizeof head + ins + outs, 0, round_up(attr_bytes));
+    if (attr_bytes)
+        memcpy(at + sizeof head + ins + outs, attr, attr_bytes);
+    return bytes;
+}
+
 const void *tensor_call_in(const struct tensor_call *c, uint32_t i)
 {
     const unsigned char *p = c->call->in[i];

@@ -203,6 +203,7 @@ struct check {
     float *value[INPUTS], *direction[INPUTS];
     size_t in_count, out_count;
     uint64_t random;
+    enum tensor_dtype low; /* not F32: inputs and results go through casts */
 };
 
 static double unit(uint64_t *state)
@@ -215,6 +216,9 @@ static double normal(uint64_t *state)
     double u = 1 - unit(state), v = unit(state);
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
+
+static bool is_coarse; /* values that 8 bits can hold */
+static float coarse(float x);
 
 /* Parses one input, makes its leaf and its values. */
 static const char *add_input(struct check *c, const char *text)
@@ -245,6 +249,8 @@ static const char *add_input(struct check *c, const char *text)
             ((uint8_t *)(void *)c->value[i])[k] = r < 0.6;
         else
             c->value[i][k] = (float)(kind == 'p' ? 0.3 + r : kind == 'u' ? 0.1 + 0.8 * r : r);
+        if (is_coarse && dtype == TENSOR_F32)
+            c->value[i][k] = coarse(c->value[i][k]);
         c->direction[i][k] = (float)normal(&c->random);
     }
     return *text == ' ' ? text + 1 : text;
@@ -313,8 +319,17 @@ static void build(struct check *c, const struct row *row, const void *attr)
     struct ebb_error err = {0};
     tensor_id diff[INPUTS], gin[INPUTS], outs[TENSOR_PORTS], gouts[TENSOR_PORTS];
     size_t n = 0, m = 0;
-    ops_call(c->s, ops_find(row->op), c->in, c->in_count, attr, c->out, &c->out_count);
-    CHECK_OK(tensor_status(c->s, &err), &err);
+    tensor_id given[INPUTS];
+    for (size_t i = 0; i < c->in_count; i++) {
+        bool is_float = tensor_view_of(c->s, c->in[i])->dtype == TENSOR_F32;
+        given[i] = is_float ? ops_cast(c->s, c->in[i], c->low) : c->in[i];
+    }
+    ops_call(c->s, ops_find(row->op), given, c->in_count, attr, c->out, &c->out_count);
+    if (tensor_status(c->s, &err) != EBB_OK)
+        fail_msg("%s: %s", row->op, err.message);
+    for (size_t j = 0; j < c->out_count; j++)
+        if (tensor_view_of(c->s, c->out[j])->dtype == c->low)
+            c->out[j] = ops_cast(c->s, c->out[j], TENSOR_F32);
     for (size_t j = 0; j < c->out_count; j++) {
         const struct tensor_view v = *tensor_view_of(c->s, c->out[j]);
         bool is_statistic = strcmp(row->op, "batch_norm") == 0 && j > 0;
@@ -409,11 +424,37 @@ static void check_contract(struct check *c, const struct trace *t, void *context
     }
 }
 
-enum judge { JUDGE_GRADIENT, JUDGE_CONTRACT };
+/* ---- numbers of 16 bits -----------------------------------------------------------------------
+ */
 
-static void run_row(const struct row *row, void *backend, uint64_t seed, enum judge judge)
+/* Results and gradients behind each other; the caller frees. */
+static float *collect(struct check *c, size_t *count)
 {
-    struct check c = {.random = seed};
+    float *all = ebb_calloc(20000, sizeof *all);
+    *count = 0;
+    objective(c, SIZE_MAX, 0);
+    for (size_t k = 0; k < c->out_count + c->in_count; k++) {
+        tensor_id id = k < c->out_count               ? c->out[k]
+                       : c->is_diff[k - c->out_count] ? c->gin[k - c->out_count]
+                                                      : TENSOR_NONE;
+        const struct tensor_view *v = tensor_view_of(c->s, id);
+        if (!id.v || v->dtype != TENSOR_F32)
+            continue;
+        const float *p = ops_host_tensor(&c->host, tensor_trace_id(c->s, id));
+        for (int64_t i = 0; i < tensor_count(v); i++)
+            all[(*count)++] = p[v->offset + i];
+        CHECK(*count < 20000);
+    }
+    return all;
+}
+
+enum judge { JUDGE_GRADIENT, JUDGE_CONTRACT, JUDGE_VALUES };
+
+static float *run_row_as(const struct row *row, void *backend, uint64_t seed, enum judge judge,
+                         enum tensor_dtype low, size_t *count)
+{
+    struct check c = {.random = seed, .low = low};
+    float *values = NULL;
     struct ebb_error err = {0};
     struct ebb_arena arena;
     const struct ebb_doc_node *map = NULL;
@@ -439,8 +480,10 @@ static void run_row(const struct row *row, void *backend, uint64_t seed, enum ju
     }
     if (judge == JUDGE_GRADIENT)
         compare(&c, row);
-    else
+    else if (judge == JUDGE_CONTRACT)
         check_contract(&c, trace, backend);
+    else
+        values = collect(&c, count);
     for (size_t i = 0; i < c.in_count; i++) {
         ebb_free(c.value[i]);
         ebb_free(c.direction[i]);
@@ -449,6 +492,12 @@ static void run_row(const struct row *row, void *backend, uint64_t seed, enum ju
     trace_destroy(trace);
     tensor_session_destroy(c.s);
     ebb_arena_fini(&arena);
+    return values;
+}
+
+static void run_row(const struct row *row, void *backend, uint64_t seed, enum judge judge)
+{
+    run_row_as(row, backend, seed, judge, TENSOR_F32, NULL);
 }
 
 TEST(every_op__agrees_with_finite_differences)
@@ -478,6 +527,41 @@ TEST(every_op__skips_outputs_and_allocates_nothing)
     ops_backend_destroy(backend);
 }
 
+/* Every value is representable in both types, so that only the op itself rounds. */
+static float coarse(float x)
+{
+    return (float)(nearbyint((double)x * 32) / 32 + (x > 0 ? 1 : -1) / 64.0);
+}
+
+TEST(every_op__takes_numbers_of_16_bits)
+{
+    TEST_UNUSED;
+    void *backend;
+    struct ebb_error err;
+    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    is_coarse = true;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int k = 0; k < 2; k++) {
+            size_t n, m;
+            enum tensor_dtype low = k ? TENSOR_F16 : TENSOR_BF16;
+            float *want = run_row_as(&rows[i], backend, 3000 + i, JUDGE_VALUES, TENSOR_F32, &n);
+            float *got = run_row_as(&rows[i], backend, 3000 + i, JUDGE_VALUES, low, &m);
+            double most = 0, size = 0;
+            CHECK_EQ(n, m);
+            for (size_t e = 0; e < n; e++) {
+                size = fmax(size, fabs((double)want[e]));
+                most = fmax(most, fabs((double)want[e] - (double)got[e]));
+            }
+            if (!(most <= (k ? 4e-3 : 3e-2) * size))
+                fail_msg("%s %s: %s is off by %g of %g", rows[i].op, rows[i].attrs,
+                         tensor_dtype_name(low), most, size);
+            ebb_free(want);
+            ebb_free(got);
+        }
+    is_coarse = false;
+    ops_backend_destroy(backend);
+}
+
 TEST(every_op_with_a_gradient__has_a_row)
 {
     TEST_UNUSED;
@@ -501,4 +585,5 @@ TEST(names__are_unique)
 
 TEST_MAIN(RUN(every_op__agrees_with_finite_differences),
           RUN(every_op__skips_outputs_and_allocates_nothing),
-          RUN(every_op_with_a_gradient__has_a_row), RUN(names__are_unique))
+          RUN(every_op__takes_numbers_of_16_bits), RUN(every_op_with_a_gradient__has_a_row),
+          RUN(names__are_unique))

@@ -1,0 +1,237 @@
+/* low.c - ops on numbers of 16 bits: a row that says so takes BF16 and F16 where it takes F32.
+ *
+ * The kernel is the one for F32. Its operands are converted in the workspace: element-wise rows in
+ * pieces of CHUNK elements, the others whole. So what lies between ops has two bytes per element,
+ * and arithmetic, statistics and sums stay in float32. Rows with kernels of their own for BF16
+ * (products, convolutions) do not come here. */
+#include "ops/internal.h"
+
+#define CHUNK 65536
+#define ALIGN 256
+#define BLOB_BYTES 8192
+
+struct tail { /* behind the attributes of the row */
+    uint32_t def;
+    uint32_t zero;
+    uint64_t workspace_bytes; /* of the inner call */
+};
+
+static bool is_low(uint8_t dtype)
+{
+    return dtype == TENSOR_BF16 || dtype == TENSOR_F16;
+}
+
+enum tensor_dtype ops_low_dtype(const struct ops_infer *i)
+{
+    for (size_t k = 0; k < i->in_count; k++)
+        if (is_low(i->in[k]->dtype))
+            return (enum tensor_dtype)i->in[k]->dtype;
+    return TENSOR_F32;
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+static size_t index_of(const struct ops_def *def)
+{
+    size_t n = ops_count();
+    for (size_t i = 0; i < n; i++)
+        if (ops_at(i) == def)
+            return i;
+    return n;
+}
+
+static void as_float(const struct tensor_view *from, struct tensor_view *to)
+{
+    *to = *from;
+    if (is_low(from->dtype)) {
+        to->dtype = TENSOR_F32;
+        to->offset = 0;
+    }
+}
+
+/* Every operand that is converted has the same number of elements, none is anything else. */
+static bool is_elementwise(const struct ops_infer *i)
+{
+    for (size_t k = 0; k < i->in_count; k++)
+        if (!tensor_same_shape(i->in[k], &i->out[0]) || i->in[k]->block != i->in[0]->block ||
+            !tensor_is_dense(i->in[k]))
+            return false;
+    return i->def->low_rule == OPS_LOW_EACH && i->out_count == 1;
+}
+
+enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct tensor_view *given[TENSOR_PORTS];
+    struct tensor_view views[LOW_PORTS];
+    enum tensor_dtype dtype = ops_low_dtype(i);
+    bool are_all_low = true;
+    if (i->in_count > LOW_PORTS || i->def->attr_bytes > OPS_ATTR_BYTES)
+        return ops_wrong(i, err, "too many inputs for numbers of 16 bits");
+    for (size_t k = 0; k < i->in_count; k++) {
+        given[k] = i->in[k];
+        as_float(i->in[k], &views[k]);
+        i->in[k] = &views[k];
+        are_all_low = are_all_low && is_low(given[k]->dtype);
+    }
+    enum ebb_status status = i->def->infer(i, err);
+    for (size_t k = 0; k < i->in_count; k++)
+        i->in[k] = given[k];
+    if (status != EBB_OK)
+        return status;
+    size_t bytes = round_up(i->workspace_bytes);
+    bool each = is_elementwise(i);
+    i->low_workspace = i->workspace_bytes;
+    for (size_t k = 0; k < i->out_count; k++)
+        if ((i->def->low_out >> k & 1) && i->out[k].dtype == TENSOR_F32 && !i->is_wide &&
+            (are_all_low || i->def->low_rule != OPS_LOW_EACH)) {
+            i->out[k].dtype = (uint8_t)dtype;
+            int64_t n = tensor_count(&i->out[k]);
+            bytes += round_up((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
+        }
+    for (size_t k = 0; k < i->in_count; k++)
+        if (is_low(i->in[k]->dtype)) {
+            int64_t n = tensor_count(i->in[k]);
+            bytes += round_up((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
+        }
+    i->workspace_bytes = bytes;
+    return EBB_OK;
+}
+
+size_t ops_low_attr(const struct ops_infer *i, const void *attr, unsigned char *to)
+{
+    struct tail tail = {.def = (uint32_t)index_of(i->def), .workspace_bytes = i->low_workspace};
+    size_t bytes = (i->def->attr_bytes + 7) / 8 * 8;
+    memset(to, 0, bytes + sizeof tail);
+    if (i->def->attr_bytes)
+        memcpy(to, attr, i->def->attr_bytes);
+    memcpy(to + bytes, &tail, sizeof tail);
+    return bytes + sizeof tail;
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+struct low_call {
+    struct tensor_call c;
+    const struct ops_def *def;
+    struct tail tail;
+    const void *in[LOW_PORTS];
+    void *out[LOW_PORTS];
+    float *room_in[LOW_PORTS], *room_out[LOW_PORTS]; /* NULL: not converted */
+    void *workspace;
+    bool each;
+    int64_t count; /* element-wise: of one operand */
+};
+
+static enum kernel_dtype kernel_type(uint8_t dtype)
+{
+    return dtype == TENSOR_BF16 ? KERNEL_BF16 : dtype == TENSOR_F16 ? KERNEL_F16 : KERNEL_F32;
+}
+
+static float *take(unsigned char **at, int64_t count)
+{
+    float *p = (float *)(void *)*at;
+    *at += round_up((size_t)count * sizeof *p);
+    return p;
+}
+
+static enum ebb_status prepare(const struct trace_call *call, struct low_call *l,
+                               struct ebb_error *err)
+{
+    EBB_TRY(tensor_call_decode(call, &l->c, err));
+    const struct tensor_call *c = &l->c;
+    if (c->attr_bytes < sizeof l->tail || c->input_count > LOW_PORTS || c->output_count > LOW_PORTS)
+        return ebb_fail(err, EBB_EINTERNAL, "op: attributes of %zu bytes", c->attr_bytes);
+    memcpy(&l->tail, (const unsigned char *)c->attr + c->attr_bytes - sizeof l->tail,
+           sizeof l->tail);
+    l->def = ops_at(l->tail.def);
+    unsigned char *at = call->workspace;
+    l->workspace = l->tail.workspace_bytes ? at : NULL;
+    at += round_up((size_t)l->tail.workspace_bytes);
+    l->each = l->def->low_rule == OPS_LOW_EACH && c->output_count == 1;
+    l->count = tensor_count(&c->out[0]);
+    for (uint32_t k = 0; k < c->input_count; k++)
+        l->each = l->each && tensor_same_shape(&c->in[k], &c->out[0]) &&
+                  c->in[k].block == c->in[0].block && tensor_is_dense(&c->in[k]);
+    for (uint32_t k = 0; k < c->output_count; k++) {
+        int64_t n = tensor_count(&c->out[k]);
+        l->out[k] = tensor_call_out(c, k);
+        l->room_out[k] =
+            is_low(c->out[k].dtype) ? take(&at, l->each && n > CHUNK ? CHUNK : n) : NULL;
+    }
+    for (uint32_t k = 0; k < c->input_count; k++) {
+        int64_t n = tensor_count(&c->in[k]);
+        l->in[k] = tensor_call_in(c, k);
+        l->room_in[k] = is_low(c->in[k].dtype) ? take(&at, l->each && n > CHUNK ? CHUNK : n) : NULL;
+    }
+    return EBB_OK;
+}
+
+/* Elements first .. first + n - 1 of an element-wise call, or everything. */
+static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, struct ebb_error *err)
+{
+    _Alignas(16) unsigned char blob[BLOB_BYTES];
+    struct tensor_view views[2 * LOW_PORTS];
+    const void *in[LOW_PORTS];
+    void *out[LOW_PORTS];
+    const struct tensor_call *c = &l->c;
+    const struct kernel_context *context = ops_context(c);
+    uint32_t ins = c->input_count, outs = c->output_count;
+    for (uint32_t k = 0; k < ins + outs; k++) {
+        const struct tensor_view *v = k < ins ? &c->in[k] : &c->out[k - ins];
+        as_float(v, &views[k]);
+        views[k].offset = 0; /* applied to the pointers already */
+        if (l->each)
+            tensor_view_init(&views[k], (enum tensor_dtype)views[k].dtype, 1, &n);
+    }
+    for (uint32_t k = 0; k < ins; k++) {
+        const unsigned char *from = l->in[k];
+        from += (size_t)first * tensor_dtype_bytes(c->in[k].dtype);
+        in[k] = from;
+        if (l->room_in[k]) {
+            kernel_convert(context, l->each ? n : tensor_count(&c->in[k]),
+                           kernel_type(c->in[k].dtype), from, KERNEL_F32, l->room_in[k]);
+            in[k] = l->room_in[k];
+        }
+    }
+    for (uint32_t k = 0; k < outs; k++) {
+        unsigned char *to = l->out[k];
+        if (to)
+            to += (size_t)first * tensor_dtype_bytes(c->out[k].dtype);
+        out[k] = to && l->room_out[k] ? (void *)l->room_out[k] : (void *)to;
+    }
+    size_t bytes = tensor_blob_write(blob, sizeof blob, ins, views, outs, views + ins, c->attr,
+                                     l->def->attr_bytes);
+    if (!bytes)
+        return ebb_fail(err, EBB_EINTERNAL, "op %s: too many operands", l->def->name);
+    struct trace_call inner = {.in = in,
+                               .out = out,
+                               .workspace = l->workspace,
+                               .attr = blob,
+                               .attr_bytes = bytes,
+                               .stream = c->call->stream,
+                               .context = c->call->context};
+    EBB_TRY(l->def->kind.run(&inner, err));
+    for (uint32_t k = 0; k < outs; k++)
+        if (l->room_out[k] && l->out[k])
+            kernel_convert(context, l->each ? n : tensor_count(&c->out[k]), KERNEL_F32,
+                           l->room_out[k], kernel_type(c->out[k].dtype),
+                           (unsigned char *)l->out[k] +
+                               (size_t)first * tensor_dtype_bytes(c->out[k].dtype));
+    return EBB_OK;
+}
+
+enum ebb_status ops_low_run(const struct trace_call *call, struct ebb_error *err)
+{
+    struct low_call l;
+    EBB_TRY(prepare(call, &l, err));
+    if (!l.c.wanted)
+        return EBB_OK;
+    if (!l.each)
+        return run_part(&l, 0, 0, err);
+    for (int64_t first = 0; first < l.count; first += CHUNK)
+        EBB_TRY(run_part(&l, first, l.count - first < CHUNK ? l.count - first : CHUNK, err));
+    return EBB_OK;
+}
