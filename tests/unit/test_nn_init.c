@@ -186,7 +186,7 @@ TEST(rules__have_the_specified_moments)
         {"bert_large", "vocabulary=99", "bert.encoder.layer.7.output.dense.weight", 0.02, 0},
         {"vgg16", "hidden=64", "classifier.3.weight", 0.01, 0},
         {"unet", "", "inc.double_conv.3.weight", 0.0240563, 0.0416667}, /* 1/sqrt(64*9) */
-        {"unet_transposed", "", "up4.up.weight", 0.0360844, 0.0625}, /* 1/sqrt(64*4) */
+        {"unet_transposed", "", "up4.up.weight", 0.0360844, 0.0625},    /* 1/sqrt(64*4) */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct ebb_error err;
