@@ -46,6 +46,7 @@ struct view {
     const struct mem_policy *policies[MOST_POLICIES];
     size_t policy_count;
     struct cell cells[MOST_POLICIES][MOST_BUDGETS];
+    double floor_overhead; /* of the floor's plan, which is what training falls back to */
     double seconds;
 };
 
@@ -92,6 +93,23 @@ static int choose_budgets(struct view *v)
             v->budgets[v->budget_count++] = bytes;
     }
     return -1;
+}
+
+static enum ebb_status plan_floor(struct view *v, struct ebb_error *err)
+{
+    const struct trace *trace = train_trial_trace(v->trial);
+    struct plan_limits limits = {{UINT64_MAX, 0, 0}};
+    struct plan_report report = {0};
+    struct plan plan;
+    uint64_t bytes;
+    plan_init(&plan);
+    enum ebb_status status = planner_floor(trace, &plan, &bytes, err);
+    if (status == EBB_OK)
+        status = plan_check(trace, &plan, &limits, &report, err);
+    if (status == EBB_OK && report.base_ns)
+        v->floor_overhead = (double)report.cost_ns / (double)report.base_ns;
+    plan_fini(&plan);
+    return status;
 }
 
 static enum ebb_status sweep(struct view *v, struct ebb_error *err)
@@ -256,6 +274,8 @@ static void print_text(const struct view *v)
     print_layers(v);
     printf("\nPredicted time over time without limit:\n");
     print_sweep(v);
+    printf("\nWhere a policy fails ('-'), training falls back to the floor's plan: %.3fx in %s.\n",
+           v->floor_overhead, bytes_text(v->floor_bytes, a, sizeof a));
     size_t count = advise(v, advice);
     if (count)
         printf("\nWhat would help most:\n");
@@ -318,6 +338,8 @@ static void print_json(const struct view *v)
             ebb_jsonw_object_end(&w);
         }
     ebb_jsonw_array_end(&w);
+    ebb_jsonw_key(&w, "floor_overhead");
+    ebb_jsonw_double(&w, v->floor_overhead);
     ebb_jsonw_key(&w, "advice");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < advice_count; i++) {
@@ -482,7 +504,7 @@ static int explain(struct view *v)
         code = choose_budgets(v);
     if (code >= 0)
         return code;
-    if (sweep(v, &err) != EBB_OK)
+    if (sweep(v, &err) != EBB_OK || plan_floor(v, &err) != EBB_OK)
         return cli_report(&err);
     if (v->o->is_json)
         print_json(v);

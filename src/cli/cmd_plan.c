@@ -1,5 +1,6 @@
 /* cmd_plan.c - `ebb plan`: schedules with recomputation for a budget, proved, with a bound. */
 #include "cli/cmd_plan.h"
+#include "cli/train_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +22,7 @@ enum ebb_status cli_plan_load(struct plan_graph *graph, const char *path, struct
 {
     struct trace_stats stats;
     *graph = (struct plan_graph){.path = path};
-    EBB_TRY(trace_load(path, TRACE_FORMAT_AUTO, &graph->trace, err));
+    EBB_TRY(cli_load_trace(path, &graph->trace, err));
     enum ebb_status status = planner_facts_compute(graph->trace, &graph->facts, err);
     if (status == EBB_OK)
         status = trace_stats_compute(graph->trace, &stats, err);

@@ -1,5 +1,6 @@
 /* cmd_sim.c - `ebb sim`: run traces on the null device, one row per log x policy x budget. */
 #include "cli/cmd_sim.h"
+#include "cli/train_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -181,7 +182,7 @@ static enum ebb_status load_log(struct sim_job *job, const char *path, struct eb
 {
     struct sim_log *log = &job->logs[job->log_count];
     *log = (struct sim_log){.path = path};
-    EBB_TRY(trace_load(path, TRACE_FORMAT_AUTO, &log->trace, err));
+    EBB_TRY(cli_load_trace(path, &log->trace, err));
     job->log_count++;
     EBB_TRY(trace_stats_compute(log->trace, &log->stats, err));
     EBB_TRY(exec_program_create(&log->program, log->trace, job->rules, err));

@@ -6,6 +6,7 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "cli/cmd_trace.h"
+#include "cli/train_file.h"
 
 struct kind_total {
     const char *name;
@@ -262,7 +263,7 @@ static int stat_file(const char *file, size_t top, bool as_json)
     struct trace *trace = NULL;
     struct report r = {.file = file};
     int code = 0;
-    if (trace_load(file, TRACE_FORMAT_AUTO, &trace, &err) != EBB_OK)
+    if (cli_load_trace(file, &trace, &err) != EBB_OK)
         return cli_report(&err);
     r.t = trace;
     if (trace_stats_compute(trace, &r.s, &err) != EBB_OK || count_kinds(&r, &err) != EBB_OK ||

@@ -13,72 +13,70 @@
  * ---------------------------------------------------------------------- */
 
 struct relay {
-  struct exp_config_reader *reader;
-  size_t count;
+    struct exp_config_reader *reader;
+    size_t count;
 };
 
-static void relay_error(void *context, const struct ebb_doc_node *node,
-                        const char *path, const char *message) {
-  struct relay *relay = context;
-  relay->count++;
-  exp_config_error(relay->reader, node, path, "%s", message);
+static void relay_error(void *context, const struct ebb_doc_node *node, const char *path,
+                        const char *message)
+{
+    struct relay *relay = context;
+    relay->count++;
+    exp_config_error(relay->reader, node, path, "%s", message);
 }
 
 /* One end of every range. */
-static const struct ebb_doc_node *
-corner(struct ebb_arena *arena, const struct exp_hparams *space, bool is_high) {
-  struct exp_value *sample =
-      ebb_arena_calloc(arena, space->count + 1, sizeof *sample);
-  if (!sample)
-    return NULL;
-  for (size_t i = 0; i < space->count; i++) {
-    const struct exp_hparam *h = &space->items[i];
-    struct exp_value *v = &sample[i];
-    switch (h->kind) {
-    case EXP_HPARAM_CONST:
-      v->kind = EXP_VALUE_NODE;
-      v->node = h->value;
-      break;
-    case EXP_HPARAM_CATEGORICAL:
-      v->kind = EXP_VALUE_NODE;
-      v->node = h->values[is_high ? h->value_count - 1 : 0];
-      break;
-    case EXP_HPARAM_INT:
-      v->kind = EXP_VALUE_INT;
-      v->integer = is_high ? h->int_max : h->int_min;
-      break;
-    case EXP_HPARAM_DOUBLE:
-    case EXP_HPARAM_LOG:
-      v->kind = EXP_VALUE_DOUBLE;
-      v->number = is_high ? h->max : h->min;
-      if (h->kind == EXP_HPARAM_LOG)
-        v->number = pow(h->base, v->number);
-      break;
+static const struct ebb_doc_node *corner(struct ebb_arena *arena, const struct exp_hparams *space,
+                                         bool is_high)
+{
+    struct exp_value *sample = ebb_arena_calloc(arena, space->count + 1, sizeof *sample);
+    if (!sample)
+        return NULL;
+    for (size_t i = 0; i < space->count; i++) {
+        const struct exp_hparam *h = &space->items[i];
+        struct exp_value *v = &sample[i];
+        switch (h->kind) {
+        case EXP_HPARAM_CONST:
+            v->kind = EXP_VALUE_NODE;
+            v->node = h->value;
+            break;
+        case EXP_HPARAM_CATEGORICAL:
+            v->kind = EXP_VALUE_NODE;
+            v->node = h->values[is_high ? h->value_count - 1 : 0];
+            break;
+        case EXP_HPARAM_INT:
+            v->kind = EXP_VALUE_INT;
+            v->integer = is_high ? h->int_max : h->int_min;
+            break;
+        case EXP_HPARAM_DOUBLE:
+        case EXP_HPARAM_LOG:
+            v->kind = EXP_VALUE_DOUBLE;
+            v->number = is_high ? h->max : h->min;
+            if (h->kind == EXP_HPARAM_LOG)
+                v->number = pow(h->base, v->number);
+            break;
+        }
     }
-  }
-  return exp_sample_doc(arena, space, sample);
+    return exp_sample_doc(arena, space, sample);
 }
 
-void cli_check_training(void *context, struct exp_config_reader *reader,
-                        const char *section, const struct ebb_doc_node *value,
-                        const struct exp_config *config) {
-  struct relay relay = {.reader = reader};
-  struct ebb_arena arena;
-  char entrypoint[128] = "";
-  (void)context;
-  if (config->entrypoint.kind == EXP_ENTRY_BUILTIN)
-    snprintf(entrypoint, sizeof entrypoint, "ebb:%s",
-             config->entrypoint.object);
-  ebb_arena_init(&arena);
-  for (int high = 0; high < 2 && relay.count == 0; high++) {
-    const struct ebb_doc_node *sample =
-        corner(&arena, &config->hyperparameters, high);
-    const struct ebb_doc_node *expanded = train_expand(&arena, value, sample);
-    if (sample && expanded)
-      train_check_section(&arena, section, expanded, entrypoint, relay_error,
-                          &relay);
-  }
-  ebb_arena_fini(&arena);
+void cli_check_training(void *context, struct exp_config_reader *reader, const char *section,
+                        const struct ebb_doc_node *value, const struct exp_config *config)
+{
+    struct relay relay = {.reader = reader};
+    struct ebb_arena arena;
+    char entrypoint[128] = "";
+    (void)context;
+    if (config->entrypoint.kind == EXP_ENTRY_BUILTIN)
+        snprintf(entrypoint, sizeof entrypoint, "ebb:%s", config->entrypoint.object);
+    ebb_arena_init(&arena);
+    for (int high = 0; high < 2 && relay.count == 0; high++) {
+        const struct ebb_doc_node *sample = corner(&arena, &config->hyperparameters, high);
+        const struct ebb_doc_node *expanded = train_expand(&arena, value, sample);
+        if (sample && expanded)
+            train_check_section(&arena, section, expanded, entrypoint, relay_error, &relay);
+    }
+    ebb_arena_fini(&arena);
 }
 
 /* ---- opening
@@ -87,186 +85,183 @@ void cli_check_training(void *context, struct exp_config_reader *reader,
 
 /* The parser of options cuts at commas; a part without '=' belongs to the one
  * before. */
-static enum ebb_status apply_sets(struct cli_train_file *f,
-                                  struct ebb_doc_node *root,
-                                  const struct cli_list *sets,
-                                  struct ebb_error *err) {
-  for (size_t i = 0; i < sets->count;) {
-    struct ebb_str text;
-    ebb_str_init(&text);
-    ebb_str_add(&text, sets->items[i++]);
-    while (i < sets->count && !strchr(sets->items[i], '='))
-      ebb_str_printf(&text, ",%s", sets->items[i++]);
-    enum ebb_status status = ebb_str_status(&text, err);
-    if (status == EBB_OK)
-      status = train_set(&f->arena, root, ebb_str_c(&text), err);
-    ebb_str_fini(&text);
-    EBB_TRY(status);
-  }
-  return EBB_OK;
-}
-
-static enum ebb_status set_text(struct cli_train_file *f,
-                                struct ebb_doc_node *root, const char *key,
-                                const char *value, struct ebb_error *err) {
-  char *text =
-      value ? ebb_arena_printf(&f->arena, "memory.%s=%s", key, value) : NULL;
-  if (!value)
+static enum ebb_status apply_sets(struct cli_train_file *f, struct ebb_doc_node *root,
+                                  const struct cli_list *sets, struct ebb_error *err)
+{
+    for (size_t i = 0; i < sets->count;) {
+        struct ebb_str text;
+        ebb_str_init(&text);
+        ebb_str_add(&text, sets->items[i++]);
+        while (i < sets->count && !strchr(sets->items[i], '='))
+            ebb_str_printf(&text, ",%s", sets->items[i++]);
+        enum ebb_status status = ebb_str_status(&text, err);
+        if (status == EBB_OK)
+            status = train_set(&f->arena, root, ebb_str_c(&text), err);
+        ebb_str_fini(&text);
+        EBB_TRY(status);
+    }
     return EBB_OK;
-  return text ? train_set(&f->arena, root, text, err)
-              : ebb_no_memory(err, strlen(value));
 }
 
-static enum ebb_status change(struct cli_train_file *f,
-                              struct ebb_doc_node *root,
-                              const struct cli_train_changes *c,
-                              struct ebb_error *err) {
-  char threads[32] = "";
-  EBB_TRY(apply_sets(f, root, &c->sets, err));
-  EBB_TRY(set_text(f, root, "budget", c->budget, err));
-  EBB_TRY(set_text(f, root, "host", c->host, err));
-  EBB_TRY(set_text(f, root, "file", c->file, err));
-  EBB_TRY(set_text(f, root, "policy", c->policy, err));
-  EBB_TRY(set_text(f, root, "file_path", c->file_path, err));
-  if (c->threads > 0) {
-    snprintf(threads, sizeof threads, "%lld", (long long)c->threads);
-    EBB_TRY(set_text(f, root, "threads", threads, err));
-  }
-  return EBB_OK;
+static enum ebb_status set_text(struct cli_train_file *f, struct ebb_doc_node *root,
+                                const char *key, const char *value, struct ebb_error *err)
+{
+    char *text = value ? ebb_arena_printf(&f->arena, "memory.%s=%s", key, value) : NULL;
+    if (!value)
+        return EBB_OK;
+    return text ? train_set(&f->arena, root, text, err) : ebb_no_memory(err, strlen(value));
 }
 
-static int64_t searcher_updates(const struct exp_config *exp) {
-  const struct exp_searcher *s = &exp->searcher;
-  int64_t steps = s->max_steps            ? s->max_steps
-                  : s->target_trial_steps ? s->target_trial_steps
-                  : s->max_length         ? s->max_length
-                                          : s->num_rounds * s->steps_per_round;
-  int64_t batches = steps * exp->batches_per_step;
-  return batches / exp->optimizations.aggregation_frequency;
+static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *root,
+                              const struct cli_train_changes *c, struct ebb_error *err)
+{
+    char threads[32] = "";
+    EBB_TRY(apply_sets(f, root, &c->sets, err));
+    EBB_TRY(set_text(f, root, "budget", c->budget, err));
+    EBB_TRY(set_text(f, root, "host", c->host, err));
+    EBB_TRY(set_text(f, root, "file", c->file, err));
+    EBB_TRY(set_text(f, root, "policy", c->policy, err));
+    EBB_TRY(set_text(f, root, "file_path", c->file_path, err));
+    if (c->threads > 0) {
+        snprintf(threads, sizeof threads, "%lld", (long long)c->threads);
+        EBB_TRY(set_text(f, root, "threads", threads, err));
+    }
+    return EBB_OK;
+}
+
+static int64_t searcher_updates(const struct exp_config *exp)
+{
+    const struct exp_searcher *s = &exp->searcher;
+    int64_t steps = s->max_steps            ? s->max_steps
+                    : s->target_trial_steps ? s->target_trial_steps
+                    : s->max_length         ? s->max_length
+                                            : s->num_rounds * s->steps_per_round;
+    int64_t batches = steps * exp->batches_per_step;
+    return batches / exp->optimizations.aggregation_frequency;
 }
 
 struct printer {
-  const char *path;
+    const char *path;
 };
 
-static void print_mistake(void *context, const struct ebb_doc_node *node,
-                          const char *path, const char *message) {
-  const struct printer *p = context;
-  if (node && node->line)
-    fprintf(stderr, "%s:%u:%u: %s: %s\n", p->path, node->line, node->column,
-            path, message);
-  else
-    fprintf(stderr, "%s: %s: %s\n", p->path, path, message);
+static void print_mistake(void *context, const struct ebb_doc_node *node, const char *path,
+                          const char *message)
+{
+    const struct printer *p = context;
+    if (node && node->line)
+        fprintf(stderr, "%s:%u:%u: %s: %s\n", p->path, node->line, node->column, path, message);
+    else
+        fprintf(stderr, "%s: %s: %s\n", p->path, path, message);
 }
 
-static enum ebb_status sample(struct cli_train_file *f, uint64_t seed,
-                              struct ebb_error *err) {
-  const struct exp_hparams *space = &f->exp.hyperparameters;
-  struct exp_value *values =
-      ebb_arena_calloc(&f->arena, space->count + 1, sizeof *values);
-  struct ebb_mt19937 rng;
-  if (!values)
-    return ebb_no_memory(err, space->count * sizeof *values);
-  ebb_mt_seed(&rng, (uint32_t)seed);
-  exp_sample(space, &rng, values);
-  f->hparams = exp_sample_doc(&f->arena, space, values);
-  return f->hparams ? EBB_OK : ebb_no_memory(err, sizeof *values);
+static enum ebb_status sample(struct cli_train_file *f, uint64_t seed, struct ebb_error *err)
+{
+    const struct exp_hparams *space = &f->exp.hyperparameters;
+    struct exp_value *values = ebb_arena_calloc(&f->arena, space->count + 1, sizeof *values);
+    struct ebb_mt19937 rng;
+    if (!values)
+        return ebb_no_memory(err, space->count * sizeof *values);
+    ebb_mt_seed(&rng, (uint32_t)seed);
+    exp_sample(space, &rng, values);
+    f->hparams = exp_sample_doc(&f->arena, space, values);
+    return f->hparams ? EBB_OK : ebb_no_memory(err, sizeof *values);
 }
 
-static char *folder_of(struct ebb_arena *arena, const char *path) {
-  const char *slash = strrchr(path, '/');
-  return slash ? ebb_arena_strndup(arena, path,
-                                   slash == path ? 1 : (size_t)(slash - path))
-               : ebb_arena_strndup(arena, ".", 1);
+static char *folder_of(struct ebb_arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? ebb_arena_strndup(arena, path, slash == path ? 1 : (size_t)(slash - path))
+                 : ebb_arena_strndup(arena, ".", 1);
 }
 
-static int finish(struct cli_train_file *f, const char *path,
-                  const struct cli_train_changes *c, struct ebb_error *err) {
-  uint64_t seed = c->seed >= 0 ? (uint64_t)c->seed
-                  : f->exp.experiment_seed >= 0
-                      ? (uint64_t)f->exp.experiment_seed
-                      : 0;
-  struct printer printer = {path};
-  char entrypoint[128];
-  if (f->exp.entrypoint.kind != EXP_ENTRY_BUILTIN)
-    return cli_usage_error(
-        "%s: the entrypoint is no built-in task (ebb:<task>); 'ebb run' "
-        "starts other programs",
-        path);
-  if (sample(f, seed, err) != EBB_OK)
-    return cli_report(err);
-  snprintf(entrypoint, sizeof entrypoint, "ebb:%s", f->exp.entrypoint.object);
-  struct train_source source = {.file = path,
-                                .directory = folder_of(&f->arena, path),
-                                .entrypoint = entrypoint,
-                                .root = f->exp.normalized,
-                                .hparams = f->hparams,
-                                .seed = seed};
-  if (train_config_read(&f->arena, &source, &f->config, print_mistake, &printer,
-                        err) != EBB_OK)
-    return err->status == EBB_EINPUT ? 2 : cli_report(err);
-  f->updates = searcher_updates(&f->exp);
-  return -1;
+static int finish(struct cli_train_file *f, const char *path, const struct cli_train_changes *c,
+                  struct ebb_error *err)
+{
+    uint64_t seed = c->seed >= 0                  ? (uint64_t)c->seed
+                    : f->exp.experiment_seed >= 0 ? (uint64_t)f->exp.experiment_seed
+                                                  : 0;
+    struct printer printer = {path};
+    char entrypoint[128];
+    if (f->exp.entrypoint.kind != EXP_ENTRY_BUILTIN)
+        return cli_usage_error("%s: the entrypoint is no built-in task (ebb:<task>); 'ebb run' "
+                               "starts other programs",
+                               path);
+    if (sample(f, seed, err) != EBB_OK)
+        return cli_report(err);
+    snprintf(entrypoint, sizeof entrypoint, "ebb:%s", f->exp.entrypoint.object);
+    struct train_source source = {.file = path,
+                                  .directory = folder_of(&f->arena, path),
+                                  .entrypoint = entrypoint,
+                                  .root = f->exp.normalized,
+                                  .hparams = f->hparams,
+                                  .seed = seed};
+    if (train_config_read(&f->arena, &source, &f->config, print_mistake, &printer, err) != EBB_OK)
+        return err->status == EBB_EINPUT ? 2 : cli_report(err);
+    f->updates = searcher_updates(&f->exp);
+    return -1;
 }
 
-int cli_train_open(struct cli_train_file *f, const char *path,
-                   const struct cli_train_changes *c) {
-  struct ebb_error err = {0};
-  struct exp_report report = {0};
-  const struct ebb_doc_node *read;
-  struct exp_config_options options = {.file_name = path,
-                                       .default_seed = 0,
-                                       .check_section = cli_check_training};
-  memset(f, 0, sizeof *f);
-  ebb_arena_init(&f->arena);
-  if (ebb_doc_load(&f->arena, path, &read, &err) != EBB_OK) {
-    cli_report(&err);
-    return err.status == EBB_EIO ? 1 : 2;
-  }
-  if (!read || read->kind != EBB_DOC_MAP)
-    return cli_usage_error("%s: an experiment file is a mapping", path);
-  struct ebb_doc_node *root = ebb_doc_new(&f->arena, EBB_DOC_MAP);
-  if (!root) {
-    ebb_no_memory(&err, sizeof *root);
-    return cli_report(&err);
-  }
-  *root = *read;
-  root->owner = NULL;
-  if (change(f, root, c, &err) != EBB_OK)
-    return cli_report(&err);
-  enum ebb_status status =
-      exp_config_read(&f->arena, root, &options, &f->exp, &report, &err);
-  if (status != EBB_OK && report.errors == 0)
-    return cli_report(&err);
-  if (status != EBB_OK) {
-    struct ebb_str text;
-    ebb_str_init(&text);
-    exp_report_format(&report, path, &text);
-    fputs(ebb_str_c(&text), stderr);
-    ebb_str_fini(&text);
-    return 2;
-  }
-  return finish(f, path, c, &err);
+int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_train_changes *c)
+{
+    struct ebb_error err = {0};
+    struct exp_report report = {0};
+    const struct ebb_doc_node *read;
+    struct exp_config_options options = {
+        .file_name = path, .default_seed = 0, .check_section = cli_check_training};
+    memset(f, 0, sizeof *f);
+    ebb_arena_init(&f->arena);
+    if (ebb_doc_load(&f->arena, path, &read, &err) != EBB_OK) {
+        cli_report(&err);
+        return err.status == EBB_EIO ? 1 : 2;
+    }
+    if (!read || read->kind != EBB_DOC_MAP)
+        return cli_usage_error("%s: an experiment file is a mapping", path);
+    struct ebb_doc_node *root = ebb_doc_new(&f->arena, EBB_DOC_MAP);
+    if (!root) {
+        ebb_no_memory(&err, sizeof *root);
+        return cli_report(&err);
+    }
+    *root = *read;
+    root->owner = NULL;
+    if (change(f, root, c, &err) != EBB_OK)
+        return cli_report(&err);
+    enum ebb_status status = exp_config_read(&f->arena, root, &options, &f->exp, &report, &err);
+    if (status != EBB_OK && report.errors == 0)
+        return cli_report(&err);
+    if (status != EBB_OK) {
+        struct ebb_str text;
+        ebb_str_init(&text);
+        exp_report_format(&report, path, &text);
+        fputs(ebb_str_c(&text), stderr);
+        ebb_str_fini(&text);
+        return 2;
+    }
+    return finish(f, path, c, &err);
 }
 
-void cli_train_close(struct cli_train_file *f) { ebb_arena_fini(&f->arena); }
-
-bool cli_is_experiment(const char *path) {
-  size_t n = strlen(path);
-  return (n > 5 && strcmp(path + n - 5, ".yaml") == 0) ||
-         (n > 4 && strcmp(path + n - 4, ".yml") == 0);
+void cli_train_close(struct cli_train_file *f)
+{
+    ebb_arena_fini(&f->arena);
 }
 
-enum ebb_status cli_train_trace(const char *path, struct trace **trace,
-                                struct ebb_error *err) {
-  struct cli_train_file file;
-  enum ebb_status status = EBB_EINPUT;
-  int code =
-      cli_train_open(&file, path, &(struct cli_train_changes){.seed = -1});
-  if (code < 0)
-    status = train_trace_from_config(&file.config, trace, err);
-  else
-    ebb_fail(err, EBB_EINPUT, "%s: cannot be trained", path);
-  cli_train_close(&file);
-  return status;
+bool cli_is_experiment(const char *path)
+{
+    size_t n = strlen(path);
+    return (n > 5 && strcmp(path + n - 5, ".yaml") == 0) ||
+           (n > 4 && strcmp(path + n - 4, ".yml") == 0);
+}
+
+enum ebb_status cli_load_trace(const char *path, struct trace **trace, struct ebb_error *err)
+{
+    struct cli_train_file file;
+    enum ebb_status status = EBB_EINPUT;
+    if (!cli_is_experiment(path))
+        return trace_load(path, TRACE_FORMAT_AUTO, trace, err);
+    int code = cli_train_open(&file, path, &(struct cli_train_changes){.seed = -1});
+    if (code < 0)
+        status = train_trace_from_config(&file.config, trace, err);
+    else
+        ebb_fail(err, EBB_EINPUT, "%s: cannot be trained", path);
+    cli_train_close(&file);
+    return status;
 }

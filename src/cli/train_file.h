@@ -34,7 +34,8 @@ void cli_check_training(void *context, struct exp_config_reader *reader, const c
 
 /* An experiment file (rather than a trace or graph)? By its suffix: .yaml or .yml. */
 bool cli_is_experiment(const char *path);
-/* The trace of its training step, for commands that take traces. */
-enum ebb_status cli_train_trace(const char *path, struct trace **trace, struct ebb_error *err);
+/* For commands that take traces: of a file in any trace format, or the training step of an
+ * experiment file. */
+enum ebb_status cli_load_trace(const char *path, struct trace **trace, struct ebb_error *err);
 
 #endif
