@@ -76,22 +76,44 @@ static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, st
     return EBB_OK;
 }
 
+/* Settle the graph by what the best game did, copied: the game may be replaced meanwhile. */
+static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_error *err)
+{
+    size_t bytes = by_reruns ? s->graph->node_count : s->graph->storage_count * sizeof(uint32_t);
+    void *copy = ebb_alloc(bytes + 1);
+    if (!copy)
+        return ebb_no_memory(err, bytes);
+    memcpy(copy, by_reruns ? (void *)s->best.reruns : (void *)s->best.last_stage, bytes);
+    struct floor_holds holds = {.may_rerun = by_reruns ? copy : NULL,
+                                .last_stage = by_reruns ? NULL : copy};
+    planner_floor_graph_settle(s->graph, &holds);
+    ebb_free(copy);
+    return EBB_OK;
+}
+
 /* First with anchors held for anything that might be made again; then only for what the best game
- * so far did make again. */
+ * so far did make again. Small traces can afford the extremes: held to the end for the keep set,
+ * let go when the best game read them last. */
 static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
 {
     bool is_won;
     EBB_TRY(try_budget(s, TRACE_MAX_BYTES, &is_won, err));
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
+    EBB_TRY(settle_by(s, false, err)); /* nothing ran again: all go after their last reader */
+    if (s->graph->node_count < MANY_NODES)
+        EBB_TRY(bisect(s, s->low, 64, err));
+    planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
     EBB_TRY(bisect(s, s->low, 64, err));
-    planner_floor_graph_settle(s->graph, s->best.reruns);
+    if (s->graph->node_count < MANY_NODES) {
+        planner_floor_graph_settle(s->graph, &(struct floor_holds){.keep_again = true});
+        EBB_TRY(bisect(s, s->low, 128, err));
+    }
+    EBB_TRY(settle_by(s, true, err));
     EBB_TRY(bisect(s, s->low, 256, err));
     if (s->graph->node_count >= MANY_NODES)
         return EBB_OK;
-    /* small traces can afford the other extreme: anchors go after their last reader */
-    memset(s->best.reruns, 0, s->graph->node_count);
-    planner_floor_graph_settle(s->graph, s->best.reruns);
+    EBB_TRY(settle_by(s, false, err));
     return bisect(s, s->low, 256, err);
 }
 
@@ -126,7 +148,7 @@ static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct pl
     struct floor_game best = {0};
     enum ebb_status status = EBB_OK;
     *is_found = false;
-    planner_floor_graph_settle(s->graph, NULL);
+    planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
     for (int variant = 0; variant < variants_for(s->graph) && status == EBB_OK; variant++) {
         struct floor_game game;
         struct floor_rules rules = rules_for(s->graph, budget, variant);

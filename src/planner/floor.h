@@ -84,9 +84,16 @@ enum ebb_status planner_floor_order(const struct trace *trace, bool is_eager, ui
 enum ebb_status planner_floor_graph_create(const struct trace *trace, bool is_eager,
                                            struct floor_graph **graph, struct ebb_error *err);
 void planner_floor_graph_destroy(struct floor_graph *graph);
-/* Work out needs, recipes, restores and ends anew for games in which only these nodes may run again
- * (NULL: all): the others let anchors go earlier. */
-void planner_floor_graph_settle(struct floor_graph *graph, const uint8_t *may_rerun);
+/* How long anchors are held. All zero: while anything derived from them that is no kept value may
+ * have to be made again. */
+struct floor_holds {
+    const uint8_t *may_rerun;   /* node -> it may run again; NULL: all may */
+    const uint32_t *last_stage; /* storage -> no longer than this stage; NULL: no limit */
+    bool keep_again;            /* also for making the keep set again at the end */
+};
+
+/* Work out needs, recipes, restores and ends for games of that kind. */
+void planner_floor_graph_settle(struct floor_graph *graph, const struct floor_holds *holds);
 
 static inline struct floor_version *floor_version_of(const struct floor_graph *g, uint32_t storage,
                                                      uint32_t version)
@@ -111,10 +118,11 @@ struct floor_game {           /* result of one play */
     struct floor_step *steps; /* owned */
     size_t count, capacity;
     uint64_t peak_bytes, cost;
-    uint8_t *reruns;  /* owned: node -> it ran more than once */
-    uint32_t stage;   /* reached */
-    bool is_won;      /* else: why it was lost */
-    bool is_too_long; /* lost for time, not for room */
+    uint8_t *reruns;      /* owned: node -> it ran more than once */
+    uint32_t *last_stage; /* owned: storage -> last stage that read it */
+    uint32_t stage;       /* reached */
+    bool is_won;          /* else: why it was lost */
+    bool is_too_long;     /* lost for time, not for room */
 };
 
 struct floor_rules {

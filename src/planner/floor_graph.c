@@ -110,21 +110,22 @@ static void add_uses(struct floor_graph *g)
 /* ---- how long -------------------------------------------------------------------------------- */
 
 /* Consumers are known before their inputs, walking backwards. A node that never runs again needs
- * nothing after its first run; the keep set is not made again after its last reader. */
-static void find_needs(struct floor_graph *g, const uint8_t *may_rerun)
+ * nothing after its first run. The keep set is not made again after its last reader, unless that is
+ * asked for. */
+static void find_needs(struct floor_graph *g, const struct floor_holds *holds)
 {
     for (uint32_t s = 0; s < g->storage_count; s++) {
         const struct floor_storage *st = &g->storages[s];
         g->need_until[s] = g->versions[st->version_first + st->version_count - 1].maker;
         for (uint32_t u = 0; u < st->use_count; u++)
             if (g->uses[st->use_first + u] > g->need_until[s] &&
-                g->uses[st->use_first + u] < g->node_count)
+                (holds->keep_again || g->uses[st->use_first + u] < g->node_count))
                 g->need_until[s] = g->uses[st->use_first + u];
     }
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct floor_node *node = &g->nodes[n];
         uint32_t latest = n;
-        bool reruns = node->is_replayable && (!may_rerun || may_rerun[n]);
+        bool reruns = node->is_replayable && (!holds->may_rerun || holds->may_rerun[n]);
         for (uint32_t k = 0; k < node->out_count && reruns; k++) {
             uint32_t need = g->need_until[g->outs[node->out_first + k].storage];
             latest = need > latest ? need : latest;
@@ -134,9 +135,14 @@ static void find_needs(struct floor_graph *g, const uint8_t *may_rerun)
             g->need_until[s] = g->need_until[s] > latest ? g->need_until[s] : latest;
         }
     }
-    for (uint32_t s = 0; s < g->storage_count; s++)
-        if (g->storages[s].is_kept)
+    for (uint32_t s = 0; s < g->storage_count; s++) {
+        const struct floor_storage *st = &g->storages[s];
+        uint32_t first = g->versions[st->version_first + st->version_count - 1].maker;
+        if (holds->last_stage && g->need_until[s] > holds->last_stage[s])
+            g->need_until[s] = holds->last_stage[s] > first ? holds->last_stage[s] : first;
+        if (st->is_kept)
             g->need_until[s] = g->node_count;
+    }
 }
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -214,9 +220,9 @@ static void list_restores(struct floor_graph *g)
     }
 }
 
-void planner_floor_graph_settle(struct floor_graph *g, const uint8_t *may_rerun)
+void planner_floor_graph_settle(struct floor_graph *g, const struct floor_holds *holds)
 {
-    find_needs(g, may_rerun);
+    find_needs(g, holds);
     for (uint32_t n = 0; n < g->node_count; n++) {
         const struct floor_node *node = &g->nodes[n];
         for (uint32_t k = 0; k < node->out_count; k++)
@@ -297,7 +303,7 @@ enum ebb_status planner_floor_graph_create(const struct trace *trace, bool is_ea
     add_end(&m);
     g->base_cost = g->clock[g->node_count];
     add_uses(g);
-    planner_floor_graph_settle(g, NULL);
+    planner_floor_graph_settle(g, &(struct floor_holds){0});
     *graph = g;
     return EBB_OK;
 }

@@ -649,6 +649,8 @@ static enum ebb_status run_node(struct sweep *w, uint32_t n, bool *is_done)
     for (uint32_t k = 0; k < node->in_count + node->out_count && status == EBB_OK; k++) {
         uint32_t s = k < node->in_count ? g->ins[node->in_first + k].storage
                                         : g->outs[node->out_first + k - node->in_count].storage;
+        if (k < node->in_count)
+            w->game->last_stage[s] = w->depth == 0 ? n : w->stage;
         if (w->is_resident[s] && w->pins[s] == 0 && !is_useful(w, s))
             status = drop(w, s);
     }
@@ -690,7 +692,8 @@ static bool allocate(struct sweep *w)
            (w->placing = ebb_calloc(storages, 4)) && (w->known_cost = ebb_calloc(storages, 8)) &&
            (w->candidates = ebb_calloc(storages, sizeof *w->candidates)) &&
            (w->mark = ebb_calloc(nodes, 4)) && (w->bitmap = ebb_calloc(nodes / 64 + 1, 8)) &&
-           (w->game->reruns = ebb_calloc(nodes, 1));
+           (w->game->reruns = ebb_calloc(nodes, 1)) &&
+           (w->game->last_stage = ebb_calloc(storages, 4));
 }
 
 static void release(struct sweep *w)
@@ -740,5 +743,6 @@ void planner_floor_game_fini(struct floor_game *game)
 {
     ebb_free(game->steps);
     ebb_free(game->reruns);
+    ebb_free(game->last_stage);
     *game = (struct floor_game){0};
 }
