@@ -1,0 +1,183 @@
+# ebb train and ebb explain: broken sections, one result at every budget, checkpoints that survive
+# kill -9, torn and changed checkpoints, refusal, files written.
+# $1 = ebb, $2 = source folder. EBB_TEST_LONG=1: fifty kills instead of three.
+set -u
+ebb=$1
+source_dir=$2
+checks=0
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL: $*"
+}
+
+# expect CODE COMMAND...: runs it; output in $out and $err
+expect() {
+    local want=$1
+    shift
+    checks=$((checks + 1))
+    "$@" >out.txt 2>err.txt </dev/null
+    local got=$?
+    out=$(<out.txt)
+    err=$(<err.txt)
+    [ "$got" -eq "$want" ] || fail "exit $got instead of $want: $*: $err"
+}
+
+# value KEY: of the last line of $out
+value() {
+    tail -n 1 <<<"$out" | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"
+}
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+# ---- broken sections: the whole output ----
+cp "$source_dir"/tests/golden/train/* .
+count=0
+for text in *.txt; do
+    [ "$text" = out.txt ] || [ "$text" = err.txt ] && continue
+    name=${text%.txt}
+    expect 2 "$ebb" experiment validate "$name.yaml"
+    tail -n +2 "$text" | cmp -s - out.txt || fail "output of $name.yaml"
+    expect 2 "$ebb" train "$name.yaml"
+    expect 2 "$ebb" explain "$name.yaml"
+    count=$((count + 1))
+done
+[ "$count" -ge 5 ] || fail "only $count broken files"
+checks=$((checks + 1))
+
+# ---- a small model ----
+cat >gpt.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: language, vocabulary: 40, sequence_length: 16, samples: 400, val_samples: 10}
+model: {name: gpt2_124M, layers: 2, width: 32, heads: 2, dropout: 0.1}
+hyperparameters:
+  global_batch_size: 4
+  rate: {type: log, base: 10, minval: -3, maxval: -2}
+opt: {name: AdamW, lr: "${rate}"}
+lr_schedule: {name: GPTCosine, warmup: 5, total: 40}
+memory: {threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+batches_per_step: 12
+YAML
+expect 2 "$ebb" experiment validate gpt.yaml # GPTCosine has other arguments
+sed -i 's/, warmup: 5, total: 40//; s/GPTCosine/StepLR, step_size: 5/' gpt.yaml
+expect 0 "$ebb" experiment validate gpt.yaml
+sed 's/gpt2_124M/gpt2_125M/' gpt.yaml >typo.yaml
+expect 2 "$ebb" train typo.yaml
+[[ $err == *"typo.yaml:3:15: model.name: "*"gpt2_124M"* ]] || fail "no nearest model: $err"
+sed 's/threads: 1/policy: dtr-eq/' gpt.yaml >typo.yaml
+expect 2 "$ebb" train typo.yaml
+[[ $err == *"nearest: dtr_eq"* ]] || fail "no nearest policy: $err"
+
+expect 0 "$ebb" train gpt.yaml --json
+for key in status updates loss metrics budget_bytes floor_bytes peak_bytes update_ms evictions \
+    remat_ops swapped_bytes threads weights_sha256; do
+    [[ $out == *"\"$key\": "* ]] || fail "the last line has no $key"
+done
+[ "$(value status)" = ok ] && [ "$(value updates)" = 12 ] || fail "not trained: $out"
+[[ $out == *'"validation_loss": '*'"validation_perplexity": '* ]] || fail "metrics: $out"
+free_hash=$(value weights_sha256)
+peak=$(value peak_bytes)
+floor=$(value floor_bytes)
+
+# ---- budgets ----
+for budget in $(((peak + floor) / 2)) "$floor"; do
+    for policy in dtr_eq lru floor; do
+        expect 0 "$ebb" train gpt.yaml --json --budget "$budget" --policy "$policy"
+        [ "$(value weights_sha256)" = "$free_hash" ] || fail "$policy at $budget: other weights"
+        [ "$(value peak_bytes)" -le "$budget" ] || fail "$policy at $budget: $(value peak_bytes)"
+    done
+done
+expect 1 "$ebb" train gpt.yaml --json --budget $((floor - 256))
+[ "$(value status)" = refused ] && [ "$(value floor_bytes)" = "$floor" ] || fail "refusal: $out"
+[[ $err == *"$floor"* ]] || fail "the refusal does not name the floor: $err"
+
+# ---- accumulation: the kept gradients, and a checkpoint in the middle of one ----
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --set optimizations.aggregation_frequency=2
+[ "$(value updates)" = 6 ] || fail "accumulation: $out"
+accumulated=$(value weights_sha256)
+least=$(value floor_bytes)
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --set optimizations.aggregation_frequency=2 \
+    --budget "$least"
+[ "$(value weights_sha256)" = "$accumulated" ] || fail "accumulation under a budget"
+
+# ---- checkpoints ----
+expect 0 "$ebb" train gpt.yaml --json --updates 5 --checkpoint ck --checkpoint-every 2
+[ "$(find ck -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ] || fail "not two checkpoints: $(ls -A ck)"
+expect 0 "$ebb" train gpt.yaml --json --resume ck
+[ "$(value weights_sha256)" = "$free_hash" ] || fail "resumed: other weights"
+expect 2 "$ebb" train gpt.yaml --resume ck --threads 2
+[[ $err == *"1 threads"*"has 2"* ]] || fail "threads of a resume: $err"
+sed 's/layers: 2/layers: 3/' gpt.yaml >other.yaml
+expect 2 "$ebb" train other.yaml --resume ck
+
+# a changed byte, a torn file, a missing manifest: the checkpoint before is used
+for damage in flip tear drop; do
+    rm -rf bad
+    expect 0 "$ebb" train gpt.yaml --updates 5 --checkpoint bad --checkpoint-every 2
+    newest=bad/$(ls bad | tail -n 1)
+    case $damage in
+    flip) printf '\377' | dd of="$newest/state/weights.safetensors" bs=1 seek=5000 conv=notrunc status=none ;;
+    tear) truncate -s 3000 "$newest/state/optimizer.safetensors" ;;
+    drop) rm "$newest/manifest.json" ;;
+    esac
+    expect 0 "$ebb" train gpt.yaml --json --resume bad
+    [[ $err == *"using the one before"* ]] || fail "$damage: not noticed: $err"
+    [ "$(value weights_sha256)" = "$free_hash" ] || fail "$damage: other weights"
+done
+
+# Ctrl-C: a checkpoint, and how to go on
+"$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out.txt 2>err.txt &
+pid=$!
+sleep 1.5
+kill -TERM "$pid"
+wait "$pid"
+checks=$((checks + 1))
+grep -q -- "ebb train gpt.yaml --resume stop" err.txt || fail "no way to go on: $(<err.txt)"
+[ "$(ls stop | wc -l)" -eq 1 ] || fail "no checkpoint after SIGTERM"
+
+# kill -9 at any moment, then resume: the undisturbed result
+kills=3
+[ "${EBB_TEST_LONG:-}" = 1 ] && kills=50
+expect 0 "$ebb" train gpt.yaml --json --updates 300 --no-validation
+undisturbed=$(value weights_sha256)
+RANDOM=11
+done_kills=0
+for ((i = 0; i < kills; i++)); do
+    rm -rf kill
+    "$ebb" train gpt.yaml --json --updates 300 --no-validation --checkpoint kill \
+        --checkpoint-every 3 >/dev/null 2>&1 &
+    pid=$!
+    sleep "0.$((RANDOM % 900 + 50))"
+    kill -9 "$pid" 2>/dev/null && done_kills=$((done_kills + 1))
+    wait "$pid" 2>/dev/null
+    expect 0 "$ebb" train gpt.yaml --json --updates 300 --no-validation --resume kill
+    [ "$(value weights_sha256)" = "$undisturbed" ] || fail "kill $i: other weights"
+done
+[ "$done_kills" -gt 0 ] || fail "nothing was killed"
+
+# ---- files ----
+expect 0 "$ebb" train gpt.yaml --updates 2 --csv m.csv --tensorboard tb --save-trace s.trace \
+    --export-weights w.safetensors
+head -n 1 m.csv | grep -qx "update,name,value" || fail "no heading in the CSV file"
+grep -q "^2,validation_loss," m.csv || fail "no validation in the CSV file"
+ls tb/events.out.tfevents.* >/dev/null || fail "no event file"
+expect 0 "$ebb" sim s.trace --policy dtr_eq --ratio 0.9
+expect 0 "$ebb" train gpt.yaml --updates 2 --init-weights w.safetensors
+expect 0 "$ebb" train gpt.yaml --updates 1 --save-trace s.log
+expect 0 "$ebb" sim gpt.yaml --policy dtr_eq --ratio 0.9
+expect 2 "$ebb" train gpt.yaml --set opt.lr
+expect 2 "$ebb" train gpt.yaml --device tpu
+expect 1 "$ebb" train nothing.yaml
+
+# ---- explain ----
+expect 0 "$ebb" explain gpt.yaml
+[[ $out == *"What would help most:"* && $out == *"activations"* ]] || fail "explain: $out"
+expect 0 "$ebb" explain gpt.yaml --json
+[ "$(value floor_bytes)" = "$floor" ] || fail "explain names another floor: $(value floor_bytes)"
+
+echo "test_train: $checks checks, $failures failed"
+[ "$failures" -eq 0 ]
