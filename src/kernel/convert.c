@@ -1,72 +1,143 @@
-/* convert.c - 16-bit floats: round to nearest, ties to even; NaN stays a quiet NaN. */
+/* convert.c - 16-bit floats: round to nearest, ties to even; NaN stays a quiet NaN. Written without
+ * branches, so that the loops become vectors. */
 #include "kernel/internal.h"
 
-uint16_t kernel_bf16_from_float(float x)
+static inline uint16_t to_bf16(float x)
 {
     uint32_t u = kernel_float_bits(x);
-    if (x != x)
-        return (uint16_t)((u >> 16) | 0x40u);
-    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+    uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, nan = (u >> 16) | 0x40u;
+    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
-float kernel_float_from_bf16(uint16_t x)
+static inline float from_bf16(uint16_t x)
 {
     return kernel_bits_float((uint32_t)x << 16);
 }
 
-uint16_t kernel_f16_from_float(float x)
+static inline uint16_t to_f16(float x)
 {
     uint32_t u = kernel_float_bits(x), sign = (u >> 16) & 0x8000u;
     u &= 0x7fffffffu;
-    if (u > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu));
-    if (u >= 0x477ff000u) /* 65520 and above */
-        return (uint16_t)(sign | 0x7c00u);
-    if (u < 0x38800000u) { /* subnormal: the addition of 1/2 aligns and rounds the bits */
-        uint32_t r = kernel_float_bits(kernel_bits_float(u) + 0.5f);
-        return (uint16_t)(sign | (r - 0x3f000000u));
-    }
-    u += 0xfffu + ((u >> 13) & 1u);
-    return (uint16_t)(sign | ((u - 0x38000000u) >> 13));
+    uint32_t nan = 0x7e00u | ((u >> 13) & 0x3ffu);
+    /* subnormal: the addition of 1/2 aligns and rounds the bits */
+    uint32_t small = kernel_float_bits(kernel_bits_float(u) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (u + 0xfffu + ((u >> 13) & 1u) - 0x38000000u) >> 13;
+    uint32_t r = u < 0x38800000u ? small : normal;
+    r = u >= 0x477ff000u ? 0x7c00u : r; /* 65520 and above */
+    r = u > 0x7f800000u ? nan : r;
+    return (uint16_t)(sign | r);
+}
+
+static inline float from_f16(uint16_t x)
+{
+    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, m = (uint32_t)(x & 0x7fffu) << 13;
+    /* exponents move by 112; a subnormal one is 2^-14 too large with its hidden bit, then less it
+     */
+    uint32_t normal = m + 0x38000000u;
+    uint32_t small = kernel_float_bits(kernel_bits_float(m + 0x38800000u) - 0x1p-14f);
+    uint32_t r = m < 0x00800000u ? small : normal;
+    r = m >= 0x0f800000u ? m + 0x70000000u : r; /* infinity and NaN */
+    return kernel_bits_float(sign | r);
+}
+
+uint16_t kernel_bf16_from_float(float x)
+{
+    return to_bf16(x);
+}
+
+float kernel_float_from_bf16(uint16_t x)
+{
+    return from_bf16(x);
+}
+
+uint16_t kernel_f16_from_float(float x)
+{
+    return to_f16(x);
 }
 
 float kernel_float_from_f16(uint16_t x)
 {
-    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, exponent = (x >> 10) & 31u, m = x & 0x3ffu;
-    if (exponent == 31)
-        return kernel_bits_float(sign | 0x7f800000u | (m << 13));
-    if (exponent == 0) {
-        float v = (float)m * 0x1p-24f;
-        return sign ? -v : v;
-    }
-    return kernel_bits_float(sign | ((exponent + 112u) << 23) | (m << 13));
+    return from_f16(x);
 }
 
 struct convert_job {
-    enum kernel_dtype from, to;
     const void *x;
     void *y;
 };
 
-static void convert_body(void *argument, int64_t first, int64_t last)
-{
-    const struct convert_job *j = argument;
-    const uint16_t *in = j->x;
-    uint16_t *out = j->y;
-    for (int64_t i = first; i < last; i++) {
-        float v = j->from == KERNEL_F32    ? ((const float *)j->x)[i]
-                  : j->from == KERNEL_BF16 ? kernel_float_from_bf16(in[i])
-                                           : kernel_float_from_f16(in[i]);
-        if (j->to == KERNEL_F32)
-            ((float *)j->y)[i] = v;
-        else
-            out[i] = j->to == KERNEL_BF16 ? kernel_bf16_from_float(v) : kernel_f16_from_float(v);
+#define CONVERT(name, from_type, to_type, value)                                                   \
+    KERNEL_CLONES static void name(void *argument, int64_t first, int64_t last)                    \
+    {                                                                                              \
+        const struct convert_job *j = argument;                                                    \
+        const from_type *restrict x = j->x;                                                        \
+        to_type *restrict y = j->y;                                                                \
+        for (int64_t i = first; i < last; i++)                                                     \
+            y[i] = value;                                                                          \
     }
-}
+CONVERT(float_to_float, float, float, x[i])
+CONVERT(float_to_bf16, float, uint16_t, to_bf16(x[i]))
+CONVERT(float_to_f16, float, uint16_t, to_f16(x[i]))
+CONVERT(bf16_to_float, uint16_t, float, from_bf16(x[i]))
+CONVERT(bf16_to_f16, uint16_t, uint16_t, to_f16(from_bf16(x[i])))
+CONVERT(f16_to_float, uint16_t, float, from_f16(x[i]))
+CONVERT(f16_to_bf16, uint16_t, uint16_t, to_bf16(from_f16(x[i])))
+CONVERT(half_to_half, uint16_t, uint16_t, x[i])
 
 void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,
                     const void *x, enum kernel_dtype to, void *y)
 {
-    struct convert_job job = {from, to, x, y};
-    kernel_parallel(c, n, KERNEL_GRAIN, convert_body, &job);
+    static const kernel_body bodies[3][3] = {
+        [KERNEL_F32] = {float_to_float, float_to_bf16, float_to_f16},
+        [KERNEL_BF16] = {bf16_to_float, half_to_half, bf16_to_f16},
+        [KERNEL_F16] = {f16_to_float, f16_to_bf16, half_to_half},
+    };
+    struct convert_job job = {x, y};
+    kernel_parallel(c, n, KERNEL_GRAIN, bodies[from][to], &job);
+}
+
+/* ---- split master weights ---------------------------------------------------------------------
+ */
+
+struct master_job {
+    const uint16_t *high, *rest;
+    uint16_t *high_out, *rest_out;
+    const float *w;
+    float *w_out;
+};
+
+KERNEL_CLONES static void join_body(void *argument, int64_t first, int64_t last)
+{
+    const struct master_job *j = argument;
+    const uint16_t *restrict high = j->high, *restrict rest = j->rest;
+    float *restrict w = j->w_out;
+    for (int64_t i = first; i < last; i++) {
+        uint32_t low = rest[i];
+        w[i] = kernel_bits_float((((uint32_t)high[i] - (low >> 15)) << 16) | low);
+    }
+}
+
+KERNEL_CLONES static void split_body(void *argument, int64_t first, int64_t last)
+{
+    const struct master_job *j = argument;
+    const float *restrict w = j->w;
+    uint16_t *restrict high = j->high_out, *restrict rest = j->rest_out;
+    for (int64_t i = first; i < last; i++) {
+        uint32_t u = kernel_float_bits(w[i]);
+        rest[i] = (uint16_t)u;
+        high[i] = (uint16_t)((u >> 16) + (u >> 15 & 1u));
+    }
+}
+
+void kernel_master_join(const struct kernel_context *c, int64_t n, const uint16_t *high,
+                        const uint16_t *rest, float *w)
+{
+    struct master_job job = {.high = high, .rest = rest, .w_out = w};
+    kernel_parallel(c, n, KERNEL_GRAIN, join_body, &job);
+}
+
+void kernel_master_split(const struct kernel_context *c, int64_t n, const float *w, uint16_t *high,
+                         uint16_t *rest)
+{
+    struct master_job job = {.w = w, .high_out = high, .rest_out = rest};
+    kernel_parallel(c, n, KERNEL_GRAIN, split_body, &job);
 }

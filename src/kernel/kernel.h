@@ -385,6 +385,12 @@ float kernel_float_from_f16(uint16_t x);
 void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,
                     const void *x, enum kernel_dtype to, void *y);
 
+/* A float32 as a BF16 rounded half up and the 16 bits below: both together are the float32 exactly. */
+void kernel_master_join(const struct kernel_context *c, int64_t n, const uint16_t *high,
+                        const uint16_t *rest, float *w);
+void kernel_master_split(const struct kernel_context *c, int64_t n, const float *w, uint16_t *high,
+                         uint16_t *rest);
+
 /* Philox coordinates of a tensor: element e is word e % 4 of block first/4 + e/4. */
 struct kernel_random {
     uint64_t seed;

@@ -115,6 +115,14 @@ void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned fl
                 tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
                 size_t state_count, tensor_id *out);
 
+/* The same for master weights kept as two tensors of 16 bits: high (BF16, what the model computes
+ * with; rounded half up) and rest (I16, the bits below). Both together are the float32 weights
+ * exactly, at 4 bytes instead of 6. g is F32 or BF16. out[0] = new high, out[1] = new rest, then
+ * the new states. */
+void ops_update_split(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
+                      tensor_id scalars, tensor_id g, tensor_id high, tensor_id rest,
+                      const tensor_id *states, size_t state_count, tensor_id *out);
+
 /* ---- running without a memory manager ----------------------------------------------------------
  */
 

@@ -1,7 +1,7 @@
 /* update.c - ops that depend on the step: optimizer updates in place, dropout by coordinates. */
 #include "ops/internal.h"
 
-enum { ROW_UPDATE, ROW_DROPOUT, ROW_COUNT };
+enum { ROW_UPDATE, ROW_SPLIT, ROW_DROPOUT, ROW_COUNT };
 
 static const struct ops_def rows[ROW_COUNT];
 
@@ -74,6 +74,84 @@ void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned fl
         out[k] = ops_output(first, k);
 }
 
+/* ---- split master weights -------------------------------------------------------------------- */
+
+#define CHUNK 65536
+
+/* Norms need the whole tensor; the other updates go in pieces. */
+static int64_t split_piece(const struct update_attr *a, int64_t n)
+{
+    bool is_whole = a->kind == KERNEL_UPDATE_LARS || a->kind == KERNEL_UPDATE_LAMB;
+    return is_whole || n < CHUNK ? n : CHUNK;
+}
+
+/* scalars, g, high, rest, states... -> high, rest, states..., all in place */
+static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct update_attr *a = i->attr;
+    int states = kernel_update_states((enum kernel_update)a->kind, a->flags);
+    if (tensor_count(i->in[0]) != KERNEL_UPDATE_SCALARS || i->in_count != (size_t)(4 + states))
+        return ops_wrong(i, err, "%d scalars and %d states are needed", KERNEL_UPDATE_SCALARS,
+                         states);
+    bool is_float = i->in[1]->dtype == TENSOR_F32 || i->in[1]->dtype == TENSOR_BF16;
+    if (!is_float || i->in[2]->dtype != TENSOR_BF16 || i->in[3]->dtype != TENSOR_I16)
+        return ops_wrong(i, err, "gradient F32 or BF16, weights BF16 and I16 are needed");
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(14), err));
+    for (size_t k = 2; k < i->in_count; k++) {
+        if (!tensor_same_shape(i->in[1], i->in[k]))
+            return ops_wrong(i, err, "gradient, weights and states must have the same shape");
+        ops_out(i, (enum tensor_dtype)i->in[k]->dtype, i->in[k]->rank, i->in[k]->dims);
+        i->mutates[k - 2] = (uint8_t)(k + 1);
+    }
+    /* weights, gradient, and what LAMB needs */
+    i->workspace_bytes = 3 * (size_t)split_piece(a, tensor_count(i->in[1])) * sizeof(float);
+    i->flops = 16.0 * (double)tensor_count(i->in[1]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_split(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    const struct update_attr *a = c.attr;
+    const struct kernel_context *k = ops_context(&c);
+    int64_t n = tensor_count(&c.in[1]), piece = split_piece(a, n);
+    float *w = call->workspace, *g = w + piece, *states[KERNEL_UPDATE_STATES] = {NULL};
+    uint16_t *high = tensor_call_out(&c, 0), *rest = tensor_call_out(&c, 1);
+    bool is_low = c.in[1].dtype == TENSOR_BF16;
+    for (int64_t at = 0; at < n; at += piece) {
+        int64_t count = n - at < piece ? n - at : piece;
+        const float *gradient = is_low ? g : (const float *)tensor_call_in(&c, 1) + at;
+        if (is_low)
+            kernel_convert(k, count, KERNEL_BF16, (const uint16_t *)tensor_call_in(&c, 1) + at,
+                           KERNEL_F32, g);
+        for (uint32_t s = 2; s < c.output_count; s++)
+            states[s - 2] = (float *)tensor_call_out(&c, s) + at;
+        kernel_master_join(k, count, high + at, rest + at, w);
+        kernel_update_run(k, (enum kernel_update)a->kind, a->flags, count, tensor_call_in(&c, 0),
+                          gradient, w, states, g + piece);
+        kernel_master_split(k, count, w, high + at, rest + at);
+    }
+    return EBB_OK;
+}
+
+void ops_update_split(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
+                      tensor_id scalars, tensor_id g, tensor_id high, tensor_id rest,
+                      const tensor_id *states, size_t state_count, tensor_id *out)
+{
+    struct update_attr attr = {(int32_t)kind, flags};
+    tensor_id in[4 + KERNEL_UPDATE_STATES] = {scalars, g, high, rest};
+    if (state_count > KERNEL_UPDATE_STATES) {
+        tensor_fail(s, EBB_EINTERNAL, "update: %zu states", state_count);
+        return;
+    }
+    for (size_t k = 0; k < state_count; k++)
+        in[4 + k] = states[k];
+    tensor_id first = ops_emit(s, &rows[ROW_SPLIT], &attr, 4 + state_count, in);
+    for (uint32_t k = 0; k < state_count + 2; k++)
+        out[k] = ops_output(first, k);
+}
+
 /* ---- dropout -------------------------------------------------------------------------------- */
 
 struct dropout_attr {
@@ -133,6 +211,13 @@ static const struct ops_def rows[ROW_COUNT] = {
                     .attr_bytes = sizeof(struct update_attr),
                     .kind = {.name = "update", .purity = TRACE_MUTATING, .run = run_update},
                     .is_internal = true},
+    [ROW_SPLIT] = {.name = "update_split",
+                   .min_in = 4,
+                   .max_in = 4 + KERNEL_UPDATE_STATES,
+                   .infer = infer_split,
+                   .attr_bytes = sizeof(struct update_attr),
+                   .kind = {.name = "update_split", .purity = TRACE_MUTATING, .run = run_split},
+                   .is_internal = true},
     [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, run_dropout, grad_dropout),
                      .attr_bytes = sizeof(struct dropout_attr), .is_internal = true,
                      .low_rule = OPS_LOW_WHOLE, .low_out = 1},

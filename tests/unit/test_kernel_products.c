@@ -290,6 +290,35 @@ TEST(own_kernels__give_the_same_bits_at_any_thread_count)
     ebb_free(x), ebb_free(y), ebb_free(a), ebb_free(b);
 }
 
+/* All 16-bit numbers go to float32 and back; halves between neighbours go to the even one. */
+TEST(sixteen_bits__convert_exactly)
+{
+    TEST_UNUSED;
+    for (uint32_t u = 0; u < 0x10000; u++) {
+        float b = kernel_float_from_bf16((uint16_t)u), h = kernel_float_from_f16((uint16_t)u);
+        uint32_t e = u >> 10 & 31, m = u & 0x3ff;
+        if (b == b)
+            CHECK_EQ(kernel_bf16_from_float(b), u);
+        else
+            CHECK_EQ(kernel_bf16_from_float(b), u | 0x40);
+        if (h == h) {
+            double want = e == 31 ? INFINITY
+                          : e     ? ldexp(1.0 + m / 1024.0, (int)e - 15)
+                                  : ldexp(m / 1024.0, -14);
+            CHECK((double)fabsf(h) == want && signbit(h) == (int)(u >> 15 ? signbit(h) : 0));
+            CHECK_EQ(kernel_f16_from_float(h), u);
+        } else {
+            CHECK_EQ(kernel_f16_from_float(h) & 0x7e00, 0x7e00);
+        }
+        if (e < 30) { /* half way to the next one */
+            float next = kernel_float_from_f16((uint16_t)(u + 1)), half = 0.5f * (h + next);
+            CHECK_EQ(kernel_f16_from_float(half), u & 1 ? u + 1 : u);
+        }
+    }
+    CHECK_EQ(kernel_f16_from_float(65519.0f), 0x7bff);
+    CHECK_EQ(kernel_f16_from_float(65520.0f), 0x7c00);
+}
+
 TEST(exp_and_tanh__are_accurate_everywhere)
 {
     TEST_UNUSED;
@@ -316,4 +345,4 @@ TEST(exp_and_tanh__are_accurate_everywhere)
 TEST_MAIN(RUN(permuted_copies__move_every_element), RUN(matmul__as_plain_loops),
           RUN(matmul__without_terms_is_the_bias), RUN(convolution__as_plain_loops),
           RUN(attention__as_plain_loops), RUN(own_kernels__give_the_same_bits_at_any_thread_count),
-          RUN(exp_and_tanh__are_accurate_everywhere))
+          RUN(sixteen_bits__convert_exactly), RUN(exp_and_tanh__are_accurate_everywhere))

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/heap.h"
+#include "base/rng.h"
 #include "optim/optim.h"
 
 static struct ebb_arena arena;
@@ -181,6 +182,90 @@ static int stop(void **state)
     return 0;
 }
 
+/* ---- split master weights ---------------------------------------------------------------------
+ */
+
+#define WEIGHTS 70001
+
+/* Weights after five updates, from float32 (is_split false) or from two halves put together. */
+static void train(const char *name, const char *args, bool is_split, float *result)
+{
+    struct optim_config c;
+    struct optim_count count = {0};
+    struct ebb_error err = {0};
+    struct tensor_session *s;
+    struct trace *trace;
+    struct ops_host host;
+    void *backend;
+    int64_t n = WEIGHTS, scalar_count = OPS_UPDATE_SCALARS;
+    tensor_id states[OPS_UPDATE_STATES], out[2 + OPS_UPDATE_STATES];
+    CHECK_OK(optim_parse(name, json(args), &c, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_OK(tensor_session_create(&s, backend, &err), &err);
+    tensor_id scalars = tensor_leaf(s, TENSOR_F32, 1, &scalar_count, "scalars");
+    tensor_id g = tensor_leaf(s, TENSOR_BF16, 1, &n, "g");
+    tensor_id w = tensor_leaf(s, is_split ? TENSOR_BF16 : TENSOR_F32, 1, &n, "w");
+    tensor_id rest = tensor_leaf(s, TENSOR_I16, 1, &n, "rest");
+    size_t state_count = optim_state_count(&c);
+    for (size_t k = 0; k < state_count; k++)
+        states[k] = tensor_leaf(s, TENSOR_F32, 1, &n, "state");
+    if (is_split)
+        ops_update_split(s, c.kind, optim_flags(&c), scalars, g, w, rest, states, state_count, out);
+    else
+        ops_update(s, c.kind, optim_flags(&c), scalars, ops_cast(s, g, TENSOR_F32), w, states,
+                   state_count, out);
+    CHECK_OK(tensor_finish(s, name, &trace, &err), &err);
+    CHECK_OK(ops_host_create(&host, trace, backend, &err), &err);
+    uint16_t *gradient = ops_host_tensor(&host, tensor_trace_id(s, g));
+    uint32_t *full = ops_host_tensor(&host, tensor_trace_id(s, w));
+    uint16_t *high = (void *)full,
+             *low = is_split ? ops_host_tensor(&host, tensor_trace_id(s, rest)) : NULL;
+    uint64_t random = 5;
+    for (size_t k = 0; k < state_count; k++)
+        memset(ops_host_tensor(&host, tensor_trace_id(s, states[k])), 0, WEIGHTS * sizeof(float));
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        float start = (float)((double)(ebb_splitmix64(&random) >> 11) * 0x1p-53 - 0.5);
+        uint32_t bits;
+        memcpy(&bits, &start, sizeof bits);
+        gradient[i] = (uint16_t)(0x3c00u | (ebb_splitmix64(&random) & 0x80ffu));
+        if (is_split) {
+            high[i] = (uint16_t)((bits >> 16) + (bits >> 15 & 1u));
+            low[i] = (uint16_t)bits;
+        } else {
+            full[i] = bits;
+        }
+    }
+    for (int k = 0; k < 5; k++) {
+        optim_step(&c, &count, c.lr, ops_host_tensor(&host, tensor_trace_id(s, scalars)));
+        CHECK_OK(ops_host_run(&host, &err), &err);
+    }
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        uint32_t bits = is_split ? ((uint32_t)high[i] - (low[i] >> 15)) << 16 | low[i] : full[i];
+        memcpy(&result[i], &bits, sizeof bits);
+    }
+    ops_host_destroy(&host);
+    trace_destroy(trace);
+    tensor_session_destroy(s);
+    ops_backend_destroy(backend);
+}
+
+TEST(split_weights__are_the_full_ones)
+{
+    TEST_UNUSED;
+    static const char *const cases[][2] = {{"AdamW", "{\"lr\": 0.01}"},
+                                           {"SGD", "{\"lr\": 0.1, \"momentum\": 0.9}"},
+                                           {"LAMB", "{\"lr\": 0.01, \"weight_decay\": 0.1}"}};
+    float *a = ebb_calloc(WEIGHTS, sizeof *a), *b = ebb_calloc(WEIGHTS, sizeof *b);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        train(cases[i][0], cases[i][1], false, a);
+        train(cases[i][0], cases[i][1], true, b);
+        CHECK(memcmp(a, b, WEIGHTS * sizeof *a) == 0);
+        CHECK(isfinite(a[7]) && a[7] != a[8]);
+    }
+    ebb_free(a);
+    ebb_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {RUN(an_unknown_argument__names_the_valid_ones),
@@ -190,6 +275,7 @@ int main(void)
                                        RUN(rates__beyond_the_vectors),
                                        RUN(one_cycle__ends),
                                        RUN(plateau__waits_cools_and_stops),
-                                       RUN(scaler__skips_and_recovers)};
+                                       RUN(scaler__skips_and_recovers),
+                                       RUN(split_weights__are_the_full_ones)};
     return cmocka_run_group_tests(tests, start, stop);
 }
