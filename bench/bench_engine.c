@@ -1,0 +1,202 @@
+/* bench_engine - what managing costs: tracing and looking a plan up, and running one.
+ *
+ *   bench_engine [MODEL[:key=value,...][@BATCH]]...
+ *
+ * Per model: microseconds per 100 ops to trace a whole training step (forward, loss, backward, SGD)
+ * and to find its plan by signature; nanoseconds per op that a run spends outside kernels, and the
+ * share of the update that is. The bars: 50 us per 100 ops, 1 %. A launch is timed around the
+ * kernel, so the two clock readings count as management. Medians of several runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/heap.h"
+#include "exec/exec.h"
+#include "grad/grad.h"
+#include "nn/nn.h"
+#include "ops/ops.h"
+
+#define TRACES 15
+#define RUNS 7
+
+static void check(enum ebb_status status, const struct ebb_error *err)
+{
+    if (status == EBB_OK)
+        return;
+    fprintf(stderr, "bench_engine: %s\n", err->message);
+    exit(1);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, compare);
+    return values[n / 2];
+}
+
+static struct trace *trace_step(void *backend, const struct nn_config *config, int64_t batch)
+{
+    struct ebb_error err;
+    struct tensor_session *s;
+    struct nn_builder b;
+    struct nn_output outputs[NN_PORTS];
+    tensor_id inputs[NN_PORTS], targets[NN_PORTS] = {{0}};
+    size_t count;
+    struct trace *trace;
+    check(tensor_session_create(&s, backend, &err), &err);
+    nn_builder_init(&b, s, &(struct nn_mode){.is_training = true});
+    check(nn_leaves(&b, config, batch, inputs, &err), &err);
+    check(nn_build(&b, config, inputs, outputs, &count, &err), &err);
+    tensor_id loss = nn_loss(&b, outputs, count, targets);
+    size_t items = nn_item_count(&b), trained = 0;
+    tensor_id *w = ebb_calloc(items + 1, sizeof *w), *g = ebb_calloc(items + 1, sizeof *g);
+    for (size_t i = 0; i < items; i++)
+        if (nn_item_at(&b, i)->is_trained)
+            w[trained++] = nn_item_at(&b, i)->id;
+    check(grad_backward(s, &loss, NULL, 1, w, trained, g, &err), &err);
+    tensor_id scalars = tensor_leaf(s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, "scalars");
+    tensor_set_phase(s, TRACE_UPDATE);
+    for (size_t i = 0; i < trained; i++) {
+        tensor_id out[1];
+        ops_update(s, OPS_SGD, 0, scalars, g[i], w[i], NULL, 0, out);
+        tensor_keep(s, out[0]);
+    }
+    tensor_keep(s, loss);
+    check(tensor_finish(s, config->model->name, &trace, &err), &err);
+    ebb_free(w);
+    ebb_free(g);
+    nn_builder_fini(&b);
+    tensor_session_destroy(s);
+    return trace;
+}
+
+/* The cpu device with a watch around every kernel. */
+static struct device_table timed;
+static uint64_t kernel_ns;
+
+static enum ebb_status timed_launch(struct device *device, device_work work, void *argument,
+                                    uint64_t cost_ns, struct ebb_error *err)
+{
+    uint64_t begin = ebb_clock_ns();
+    enum ebb_status status = device_cpu.launch(device, work, argument, cost_ns, err);
+    kernel_ns += ebb_clock_ns() - begin;
+    return status;
+}
+
+static enum ebb_status zeros(void *context, uint32_t tensor, void *bytes, uint64_t count,
+                             struct ebb_error *err)
+{
+    (void)context;
+    (void)tensor;
+    (void)err;
+    memset(bytes, 0, count);
+    return EBB_OK;
+}
+
+static void run_step(const struct trace *trace, void *backend, double *share, double *ns_per_op,
+                     double *ms)
+{
+    struct ebb_error err;
+    struct exec_program *program;
+    const struct plan *plan;
+    struct device *device;
+    struct exec_image *image;
+    struct exec_report report;
+    check(exec_program_create(&program, trace, EXEC_EBB, &err), &err);
+    check(exec_keep_all(program, UINT64_MAX, &plan, &err), &err);
+    timed = device_cpu;
+    timed.launch = timed_launch;
+    check(device_cpu.create(&device, NULL, &err), &err);
+    device->table = &timed;
+    check(timed.reserve(device, DEVICE_T0, plan->budget_bytes, &err), &err);
+    struct exec_options o = {
+        .budget_bytes = plan->budget_bytes, .device = device, .context = backend};
+    check(exec_image_create(&image, program, plan, &o, &err), &err);
+    double shares[RUNS], each[RUNS], whole[RUNS];
+    for (int i = 0; i <= RUNS; i++) {
+        kernel_ns = 0;
+        uint64_t begin = ebb_clock_ns();
+        check(exec_image_run(image, &(struct exec_io){.fill = zeros}, NULL, &report, &err), &err);
+        uint64_t all = ebb_clock_ns() - begin;
+        if (i == 0)
+            continue; /* pages are touched, primitives are made */
+        shares[i - 1] = (double)(all - kernel_ns) / (double)all;
+        each[i - 1] = (double)(all - kernel_ns) / trace->op_count;
+        whole[i - 1] = (double)all / 1e6;
+    }
+    *share = median(shares, RUNS);
+    *ns_per_op = median(each, RUNS);
+    *ms = median(whole, RUNS);
+    exec_image_destroy(image);
+    device_cpu.destroy(device);
+    exec_program_destroy(program);
+}
+
+static void bench(void *backend, const char *what)
+{
+    char name[128];
+    struct nn_config config;
+    struct ebb_error err;
+    int64_t batch = 8;
+    snprintf(name, sizeof name, "%s", what);
+    char *at = strchr(name, '@');
+    if (at) {
+        batch = atoll(at + 1);
+        *at = 0;
+    }
+    char *options = strchr(name, ':');
+    if (options)
+        *options++ = 0;
+    check(nn_config_init(&config, name, &err), &err);
+    while (options && *options) {
+        char *end = strchr(options, ','), *value = strchr(options, '=');
+        if (end)
+            *end = 0;
+        if (!value)
+            exit(2);
+        *value++ = 0;
+        check(nn_config_set(&config, options, value, &err), &err);
+        options = end ? end + 1 : NULL;
+    }
+    double tracing[TRACES], share, ns, ms;
+    struct trace *trace = trace_step(backend, &config, batch);
+    for (int i = 0; i < TRACES; i++) {
+        uint64_t begin = ebb_clock_cpu_ns(); /* one thread: what others do does not count */
+        struct trace *again = trace_step(backend, &config, batch);
+        bool is_known = memcmp(&again->signature, &trace->signature, sizeof trace->signature) == 0;
+        tracing[i] = (double)(ebb_clock_cpu_ns() - begin) / 1e3 * 100 / trace->op_count;
+        trace_destroy(again);
+        if (!is_known) {
+            fprintf(stderr, "bench_engine: %s: two traces of one step differ\n", what);
+            exit(1);
+        }
+    }
+    run_step(trace, backend, &share, &ns, &ms);
+    printf("| %s | %u | %.1f | %.0f | %.2f %% | %.1f |\n", what, trace->op_count,
+           median(tracing, TRACES), ns, share * 100, ms);
+    fflush(stdout);
+    trace_destroy(trace);
+}
+
+int main(int argc, char **argv)
+{
+    static char *defaults[] = {"cifar_resnet20@64", "resnet50@8", "gpt2_124M:length=256@2"};
+    struct ebb_error err;
+    void *backend;
+    check(ops_backend_create(&backend, 2, &err), &err);
+    printf(
+        "| model | ops | tracing and lookup, us per 100 ops | outside kernels, ns per op | share "
+        "| update, ms |\n|---|---|---|---|---|---|\n");
+    for (int i = 1; i < argc; i++)
+        bench(backend, argv[i]);
+    for (size_t i = 0; argc < 2 && i < sizeof defaults / sizeof *defaults; i++)
+        bench(backend, defaults[i]);
+    ops_backend_destroy(backend);
+    return 0;
+}
