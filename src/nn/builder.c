@@ -247,32 +247,59 @@ tensor_id nn_full(struct nn_builder *b, tensor_id x)
     return x.v && is_float(b, x) ? ops_cast(b->session, x, TENSOR_F32) : x;
 }
 
-/* What an op does with low precision: products take and give it, moves pass it on, the rest is done
- * in F32. */
-enum low_rule { RULE_FULL, RULE_PRODUCT, RULE_MOVE };
+/* What happens to the inputs of an op in low precision. Products take and give it; norms keep their
+ * weights; ops of several inputs agree on one type; the rest takes what comes and gives the same,
+ * but sums, softmax and losses, which give F32 by themselves. */
+enum low_rule {
+    RULE_AS_IS,
+    RULE_UNIFY,   /* one low input makes all low */
+    RULE_FULL,    /* in F32 */
+    RULE_FIRST,   /* input 0 low, weights as they are */
+    RULE_PRODUCT, /* inputs 0 and 1 low, the bias as it is */
+    RULE_ATTENTION,
+};
 
-static enum low_rule low_rule(const char *op)
+static enum low_rule low_rule(const char *op, size_t in_count)
 {
-    static const char *const products[] = {"linear", "matmul"};
-    static const char *const moves[] = {"reshape", "permute", "transpose", "slice",
-                                        "split",   "expand",  "unsqueeze", "squeeze"};
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        if (strcmp(op, products[i]) == 0)
-            return RULE_PRODUCT;
-    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        if (strcmp(op, moves[i]) == 0)
-            return RULE_MOVE;
-    return RULE_FULL;
+    static const struct {
+        const char *prefix;
+        enum low_rule rule;
+    } rows[] = {
+        {"linear", RULE_PRODUCT},   {"matmul", RULE_PRODUCT},
+        {"conv", RULE_PRODUCT},     {"attention", RULE_ATTENTION},
+        {"batch_norm", RULE_FIRST}, {"layer_norm", RULE_FIRST},
+        {"group_norm", RULE_FIRST}, {"cross_entropy", RULE_AS_IS},
+        {"nll_loss", RULE_AS_IS},   {"embedding", RULE_FULL},
+        {"lstm", RULE_FULL},        {"gru", RULE_FULL},
+        {"exp", RULE_FULL},         {"log", RULE_FULL},
+        {"pow_scalar", RULE_FULL},  {"mse_loss", RULE_FULL},
+        {"l1_loss", RULE_FULL},     {"smooth_l1_loss", RULE_FULL},
+        {"bce", RULE_FULL},         {"kl_div_loss", RULE_FULL},
+    };
+    if (strncmp(op, "expand", 6) == 0 || strncmp(op, "log_softmax", 11) == 0 ||
+        strncmp(op, "logsumexp", 9) == 0)
+        return RULE_AS_IS;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strncmp(op, rows[i].prefix, strlen(rows[i].prefix)) == 0)
+            return rows[i].rule;
+    return in_count > 1 ? RULE_UNIFY : RULE_AS_IS;
+}
+
+static bool is_low(const struct nn_builder *b, tensor_id x)
+{
+    uint8_t d = tensor_view_of(b->session, x)->dtype;
+    return d == TENSOR_BF16 || d == TENSOR_F16;
 }
 
 static void cast_inputs(struct nn_builder *b, const char *op, size_t count, const tensor_id *in,
                         tensor_id *to)
 {
-    enum low_rule rule = b->mode.precision == NN_FP32 ? RULE_MOVE : low_rule(op);
+    enum low_rule rule = b->mode.precision == NN_FP32 ? RULE_AS_IS : low_rule(op, count);
+    size_t low = rule == RULE_FIRST ? 1 : rule == RULE_PRODUCT ? 2 : rule == RULE_ATTENTION ? 3 : 0;
+    for (size_t i = 0; rule == RULE_UNIFY && i < count; i++)
+        low = is_low(b, in[i]) ? count : low;
     for (size_t i = 0; i < count; i++)
-        to[i] = rule == RULE_FULL               ? nn_full(b, in[i])
-                : rule == RULE_PRODUCT && i < 2 ? nn_low(b, in[i]) /* the bias stays */
-                                                : in[i];
+        to[i] = rule == RULE_FULL ? nn_full(b, in[i]) : i < low ? nn_low(b, in[i]) : in[i];
 }
 
 static bool parse_attr(struct nn_builder *b, const struct ops_def *def, const char *text,
@@ -313,15 +340,10 @@ tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const ten
     }
     if (!parse_attr(b, def, fmt ? text : NULL, attr))
         return TENSOR_NONE;
-    /* in low precision the bias of a linear layer is added in F32 */
-    bool is_apart = b->mode.precision != NN_FP32 && in_count == 3 && strcmp(op, "linear") == 0;
-    in_count -= is_apart;
     cast_inputs(b, op, in_count, in, inputs);
     ops_call(b->session, def, inputs, in_count, attr, outputs, &count);
     if (tensor_status(b->session, NULL) != EBB_OK || !count)
         return TENSOR_NONE;
-    if (is_apart)
-        outputs[0] = ops_add(b->session, nn_full(b, outputs[0]), in[2]);
     if (out)
         memcpy(out, outputs, count * sizeof *out);
     return outputs[0];

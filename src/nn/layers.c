@@ -155,7 +155,7 @@ tensor_id nn_embedding(struct nn_builder *b, const char *name, tensor_id ids, in
     struct mark m = layer_begin(b, name);
     nn_push(b, "%s", name);
     tensor_id table = nn_parameter(b, "weight", NN_EMBEDDING, 2, (int64_t[]){rows, width}, init);
-    tensor_id y = nn_op(b, "embedding", 2, (tensor_id[]){ids, table}, NULL, NULL);
+    tensor_id y = nn_low(b, nn_op(b, "embedding", 2, (tensor_id[]){ids, table}, NULL, NULL));
     nn_pop(b);
     return layer_end(b, m, name, "embedding", y);
 }
@@ -170,7 +170,7 @@ tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, dou
     eps = eps > 0 ? eps : 1e-5;
     momentum = momentum > 0 ? momentum : 0.1;
     nn_push(b, "%s", name);
-    tensor_id in[5] = {nn_full(b, x),
+    tensor_id in[5] = {nn_low(b, x),
                        nn_parameter(b, "weight", NN_NORM, 1, &c, nn_init_constant(1.0f)),
                        nn_parameter(b, "bias", NN_NORM, 1, &c, nn_init_constant(0.0f)),
                        nn_buffer(b, "running_mean", TENSOR_F32, 1, &c, 0.0f),
@@ -237,8 +237,7 @@ tensor_id nn_dropout(struct nn_builder *b, tensor_id x, double p)
     if (!b->mode.step.v)
         b->mode.step = tensor_leaf(b->session, TENSOR_I64, 1, (int64_t[]){1}, "step");
     struct mark m = layer_begin(b, "");
-    tensor_id y =
-        ops_dropout(b->session, nn_full(b, x), b->mode.step, (float)p, b->mode.seed, b->dropouts++);
+    tensor_id y = ops_dropout(b->session, x, b->mode.step, (float)p, b->mode.seed, b->dropouts++);
     return layer_end(b, m, "", "dropout", y);
 }
 
@@ -301,9 +300,8 @@ tensor_id nn_mul(struct nn_builder *b, tensor_id x, tensor_id y)
 
 tensor_id nn_scale(struct nn_builder *b, tensor_id x, double value)
 {
-    return tensor_status(b->session, NULL) == EBB_OK
-               ? ops_mul_scalar(b->session, nn_full(b, x), (float)value)
-               : TENSOR_NONE;
+    return tensor_status(b->session, NULL) == EBB_OK ? ops_mul_scalar(b->session, x, (float)value)
+                                                     : TENSOR_NONE;
 }
 
 tensor_id nn_reshape(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims)
@@ -354,7 +352,7 @@ tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id
         return layer_end(b, m, "", "attention", y);
     }
     int rank = tensor_view_of(b->session, q)->rank;
-    tensor_id s = nn_op(b, "matmul", 2, (tensor_id[]){q, k}, NULL, "{\"tb\":true}");
+    tensor_id s = nn_full(b, nn_op(b, "matmul", 2, (tensor_id[]){q, k}, NULL, "{\"tb\":true}"));
     s = nn_scale(b, s, 1.0 / sqrt((double)nn_dim(b, q, rank - 1)));
     if (mask.v)
         s = nn_op(b, "add", 2, (tensor_id[]){s, mask}, NULL, NULL);

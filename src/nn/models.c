@@ -124,7 +124,7 @@ size_t nn_classes(struct nn_builder *b, struct nn_output *out, const char *name,
                   const char *loss)
 {
     if (tensor_status(b->session, NULL) == EBB_OK) /* what is read outside has the plain layout */
-        logits = ops_contiguous(b->session, logits);
+        logits = ops_contiguous(b->session, b->mode.is_training ? logits : nn_full(b, logits));
     struct tensor_view v = *tensor_view_of(b->session, logits);
     *out = (struct nn_output){.name = name, .kind = NN_LOGITS, .id = logits, .loss = loss};
     if (!loss || v.rank < 2)

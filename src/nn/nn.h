@@ -194,7 +194,8 @@ struct nn_port {
 };
 
 enum nn_output_kind {
-    NN_LOGITS, /* class dimension 1; language models: [batch * length, vocabulary] */
+    NN_LOGITS, /* class dimension 1; language models: [batch * length, vocabulary]; F32, but of the
+                  low type in training with low precision */
     NN_VALUES, /* regression */
     NN_LOSS,   /* scalar: the model defines its loss; minimise it over the trained items */
     NN_METRIC, /* scalar, to report */

@@ -15,10 +15,12 @@ struct state {
     tensor_id c, h;
 };
 
+/* Gates and states are F32 in any precision. */
 static tensor_id part(struct nn_builder *b, const char *name, tensor_id x, int64_t out,
                       bool has_bias)
 {
-    return nn_linear(b, name, x, &(struct nn_dense){.out = out, .has_no_bias = !has_bias});
+    return nn_full(b,
+                   nn_linear(b, name, x, &(struct nn_dense){.out = out, .has_no_bias = !has_bias}));
 }
 
 /* Leaves of a tree use two of the four: the list is to have torch's order all the same. */
@@ -74,8 +76,9 @@ static tensor_id row(struct nn_builder *b, tensor_id x, int64_t index)
 
 static size_t finish(struct nn_builder *b, struct state s, struct nn_output *out)
 {
-    tensor_id loss =
-        tensor_status(b->session, NULL) == EBB_OK ? ops_sum(b->session, s.c) : TENSOR_NONE;
+    tensor_id loss = tensor_status(b->session, NULL) == EBB_OK
+                         ? ops_sum(b->session, nn_full(b, s.c))
+                         : TENSOR_NONE;
     out[0] = (struct nn_output){.name = "loss", .kind = NN_LOSS, .id = loss};
     out[1] = (struct nn_output){.name = "c", .kind = NN_VALUES, .id = s.c};
     out[2] = (struct nn_output){.name = "h", .kind = NN_VALUES, .id = s.h};
