@@ -4,7 +4,7 @@
  * is handed to that one and only watched. */
 #include "cli/cli.h"
 
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -79,8 +79,10 @@ static void print_log_tail(struct cli_master *m, int64_t trial)
         const struct ebb_doc_node *list = ebb_doc_get(logs.root, "logs");
         if (list != NULL && list->count > 0)
             fprintf(stderr, "Last lines of trial %lld:\n", (long long)trial);
-        for (size_t i = 0; list != NULL && i < list->count; i++)
-            fprintf(stderr, "  %s\n", ebb_doc_string(list->items[i], "message", ""));
+        for (size_t i = 0; list != NULL && i < list->count; i++) {
+            fputs("  ", stderr);
+            cli_print_line(ebb_doc_get(list->items[i], "message"), stderr);
+        }
         fprintf(stderr, "All of it: ebb trial logs %lld\n", (long long)trial);
     }
     cli_answer_fini(&logs);
@@ -299,7 +301,10 @@ static int start(const struct run_options *o)
     struct cli_master m;
     struct ebb_error err = {0};
     bool is_interrupted = false;
-    const struct exp_master_options options = {.slots = o->slots};
+    struct exp_master_options options = {.slots = o->slots};
+    const char *patience = getenv("EBB_HEARTBEAT_MS"); /* tests wait for less than a minute */
+    if (patience != NULL && !ebb_parse_i64(patience, &options.heartbeat_ms))
+        options.heartbeat_ms = 0;
     if (o->resume == 0) {
         int code = cli_submit_check(&o->submission);
         if (code >= 0)

@@ -44,7 +44,7 @@ static void print_log(const struct ebb_doc_node *line, bool is_json)
         puts(ebb_str_c(&text));
         ebb_str_fini(&text);
     } else {
-        puts(ebb_doc_string(line, "message", ""));
+        cli_print_line(ebb_doc_get(line, "message"), stdout);
     }
 }
 

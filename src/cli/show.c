@@ -158,6 +158,33 @@ int cli_print_body(const struct ebb_str *body)
     return 0;
 }
 
+/* Length of a colour sequence, "ESC [ 1;31 m", at `text`; 0 = something else. */
+static size_t color_length(const char *text, size_t length)
+{
+    size_t n = 2;
+    if (length < 3 || text[0] != 0x1b || text[1] != '[')
+        return 0;
+    while (n < length && (isdigit((unsigned char)text[n]) || text[n] == ';'))
+        n++;
+    return n < length && text[n] == 'm' ? n + 1 : 0;
+}
+
+void cli_print_line(const struct ebb_doc_node *text, FILE *stream)
+{
+    size_t length = text != NULL && text->kind == EBB_DOC_STRING ? text->length : 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text->text[i];
+        size_t n = color_length(text->text + i, length - i);
+        if (n > 0) {
+            fwrite(text->text + i, 1, n, stream);
+            i += n - 1;
+        } else {
+            fputc((c < 0x20 && c != '\t') || c == 0x7f ? '?' : c, stream);
+        }
+    }
+    fputc('\n', stream);
+}
+
 size_t cli_fit(const char *text, size_t columns)
 {
     size_t n = 0, at = 0;

@@ -30,6 +30,9 @@ void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int ind
 /* The answer's own bytes, as one line; the frame of every --json. */
 int cli_print_body(const struct ebb_str *body);
 
+/* A line of a log: bytes that could move the cursor or hide text are shown as '?'; colours pass. */
+void cli_print_line(const struct ebb_doc_node *text, FILE *stream);
+
 /* The longest part of text that fits `columns`. In bytes. */
 size_t cli_fit(const char *text, size_t columns);
 
