@@ -12,26 +12,23 @@ static bool byte_is_printable(unsigned b)
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174);
 }
 
-/* Printable bytes keep their order and come first; the others follow. */
+/* Printable bytes keep their order and come first (0..187); the others follow. */
 uint32_t data_byte_token(uint8_t byte)
 {
-    uint32_t printable = 0, other = 0;
-    for (unsigned b = 0; b < byte; b++) {
-        if (byte_is_printable(b))
-            printable++;
-        else
-            other++;
-    }
-    return byte_is_printable(byte) ? printable : 188 + other;
+    uint32_t b = byte;
+    if (byte_is_printable(b))
+        return b <= 126 ? b - 33 : b <= 172 ? b - 161 + 94 : b - 174 + 106;
+    return 188 + (b <= 32 ? b : b <= 160 ? b - 127 + 33 : 67);
 }
 
 static uint8_t token_byte(uint32_t token)
 {
-    for (unsigned b = 0; b < 256; b++) {
-        if (data_byte_token((uint8_t)b) == token)
-            return (uint8_t)b;
-    }
-    return 0;
+    if (token < 188)
+        return (uint8_t)(token < 94    ? token + 33
+                         : token < 106 ? token - 94 + 161
+                                       : token - 106 + 174);
+    token -= 188;
+    return (uint8_t)(token <= 32 ? token : token < 67 ? token - 33 + 127 : 173);
 }
 
 /* Code point that spells a byte in merges files. */
@@ -42,13 +39,10 @@ static unsigned byte_sign(uint8_t byte)
 
 static bool sign_byte(unsigned sign, uint8_t *byte)
 {
-    for (unsigned b = 0; b < 256; b++) {
-        if (byte_sign((uint8_t)b) == sign) {
-            *byte = (uint8_t)b;
-            return true;
-        }
-    }
-    return false;
+    bool is_known = sign < 256 ? byte_is_printable(sign) : sign < 256 + 68;
+    if (is_known)
+        *byte = sign < 256 ? (uint8_t)sign : token_byte(sign - 256 + 188);
+    return is_known;
 }
 
 /* ---- words ---- */

@@ -214,10 +214,13 @@ enum ebb_status data_example_find(const char *name, const uint8_t *record, size_
                                   const char *key, struct data_feature *feature,
                                   struct ebb_error *err)
 {
-    struct wire w = {name, record, record, record + length}, features, entry;
+    struct wire w, features, entry;
     unsigned field, type;
     uint64_t value;
     *feature = (struct data_feature){.kind = DATA_FEATURE_NONE};
+    if (length == 0)
+        return EBB_OK;
+    w = (struct wire){name, record, record, record + length};
     while (w.at < w.end) {
         EBB_TRY(wire_next(&w, &field, &type, &features, &value, err));
         if (field != 1 || type != 2)
@@ -234,11 +237,12 @@ enum ebb_status data_example_find(const char *name, const uint8_t *record, size_
 enum ebb_status data_feature_bytes(const char *name, const struct data_feature *f,
                                    const uint8_t **bytes, size_t *length, struct ebb_error *err)
 {
-    struct wire w = {name, f->data, f->data, f->data + f->length}, inside;
+    struct wire w, inside;
     unsigned field, type;
     uint64_t value;
     if (f->kind != DATA_FEATURE_BYTES)
         return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of bytes is missing", name);
+    w = (struct wire){name, f->data, f->data, f->data + f->length};
     while (w.at < w.end) {
         EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
         if (field == 1 && type == 2) {
@@ -253,12 +257,13 @@ enum ebb_status data_feature_bytes(const char *name, const struct data_feature *
 enum ebb_status data_feature_floats(const char *name, const struct data_feature *f, size_t n,
                                     float *out, struct ebb_error *err)
 {
-    struct wire w = {name, f->data, f->data, f->data + f->length}, inside;
+    struct wire w, inside;
     unsigned field, type;
     uint64_t value;
     size_t got = 0;
     if (f->kind != DATA_FEATURE_FLOATS)
         return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of floats is missing", name);
+    w = (struct wire){name, f->data, f->data, f->data + f->length};
     while (w.at < w.end) {
         EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
         size_t bytes = (size_t)(inside.end - inside.at), count = bytes / 4;
@@ -275,12 +280,13 @@ enum ebb_status data_feature_floats(const char *name, const struct data_feature 
 enum ebb_status data_feature_ints(const char *name, const struct data_feature *f, size_t n,
                                   int64_t *out, struct ebb_error *err)
 {
-    struct wire w = {name, f->data, f->data, f->data + f->length}, inside;
+    struct wire w, inside;
     unsigned field, type;
     uint64_t value;
     size_t got = 0;
     if (f->kind != DATA_FEATURE_INTS)
         return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of integers is missing", name);
+    w = (struct wire){name, f->data, f->data, f->data + f->length};
     while (w.at < w.end) {
         EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
         bool is_packed = type == 2;

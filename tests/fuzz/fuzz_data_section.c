@@ -1,0 +1,59 @@
+/* fuzz_data_section.c - `data` sections of any bytes: keys and values are checked, generated sets
+ * are opened.
+ *
+ * Checked beyond not crashing: a refusal says why, at least one mistake is reported for it, nothing
+ * stays allocated. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "data/data.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void count(void *context, const struct ebb_doc_node *node, const char *path,
+                  const char *message)
+{
+    (void)node;
+    require(path[0] && message[0]);
+    ++*(size_t *)context;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ebb_arena arena;
+    struct ebb_error err = {0};
+    const struct ebb_doc_node *root;
+    struct data_env env = {.benchmark = size & 1 ? "cosmoflow" : NULL, .directory = "/nowhere"};
+    uint64_t live = ebb_heap_live();
+    ebb_arena_init(&arena);
+    if (ebb_doc_parse_json(&arena, "fuzz", (const char *)data, size, &root, &err) == EBB_OK) {
+        size_t mistakes = 0;
+        struct data_set *set = NULL;
+        enum ebb_status status = data_check(root, &env, count, &mistakes, &err);
+        require((status == EBB_OK) == (mistakes == 0));
+        require(status == EBB_OK || err.message[0]);
+        const char *directory = ebb_doc_string(root, "data_dir", "synthetic");
+        bool is_generated = strncmp(directory, "synthetic", 9) == 0 &&
+                            !ebb_doc_get(root, "train_files") && !ebb_doc_get(root, "merges") &&
+                            !ebb_doc_get(root, "train_subset") && !ebb_doc_get(root, "n_train");
+        if (status == EBB_OK && is_generated &&
+            data_open(root, &env, NULL, NULL, &set, &err) == EBB_OK) {
+            const struct data_info *info = data_describe(set);
+            size_t bytes = 0;
+            for (size_t f = 0; f < info->field_count; f++)
+                bytes += info->fields[f].bytes;
+            require(bytes == info->sample_bytes);
+        }
+        data_close(set);
+    }
+    ebb_arena_fini(&arena);
+    require(ebb_heap_live() == live);
+    return 0;
+}
