@@ -52,20 +52,25 @@ for name in c class loop; do
         grep -q '"resources"' out.txt || fail "$name: the contents of the checkpoint are not told"
     done
 
-    # Two steps more from its own checkpoint give the loss of an uninterrupted run.
+    # One step more from its own checkpoint gives the loss of an uninterrupted run.
     checkpoint=$PWD/kept-$name
     rm -rf "$checkpoint"
     mv store/* "$checkpoint"
-    serve SVT "" $name --checkpoint "$checkpoint,2,1"
-    grep '"loss"' out.txt | grep -o '"avg_metrics":{[^}]*}\|"avg_metrics": {[^}]*}' >resumed.txt
-    rm -rf store
-    serve SSSVT "" $name
-    grep '"step_id": *3' out.txt | grep -o '"avg_metrics":{[^}]*}\|"avg_metrics": {[^}]*}' | head -1 >straight.txt
-    cmp -s resumed.txt straight.txt || fail "$name: resumed $(cat resumed.txt), straight $(cat straight.txt)"
+    if [ $name != loop ]; then
+        serve ST "" $name --checkpoint "$checkpoint,2,1"
+        grep '"loss"' out.txt | grep -o '"avg_metrics":{[^}]*}\|"avg_metrics": {[^}]*}' >resumed.txt
+        serve SSST "" $name
+        grep '"step_id": *3' out.txt | grep -o '"avg_metrics":{[^}]*}\|"avg_metrics": {[^}]*}' | head -1 >straight.txt
+        cmp -s resumed.txt straight.txt || fail "$name: resumed $(cat resumed.txt), straight $(cat straight.txt)"
+    fi
 
     # Another trial's checkpoint: steps begin at 1.
     serve SVT "" $name --checkpoint "$checkpoint,2,99"
     [ "$(grep -c '"step_id": *1' out.txt)" = 2 ] || fail "$name: a warm start does not begin at step 1"
+
+    EBB_PATIENCE_S=0.5 serve SVSCT gone $name
+    [ "$(last exit)" = 75 ] || fail "$name: without master leaves with $(last exit)"
+    [ $name != loop ] || continue
 
     # A checkpoint that is not there is the trial's failure, told in words.
     serve SVT "" $name --checkpoint "$PWD/nowhere,2,1"
@@ -76,8 +81,6 @@ for name in c class loop; do
     [ "$(last exit)" = 75 ] || fail "$name: refused, leaves with $(last exit)"
     serve SVSCT term $name
     [ "$(last exit)" = 75 ] || fail "$name: SIGTERM leaves with $(last exit)"
-    EBB_PATIENCE_S=0.5 serve SVSCT gone $name
-    [ "$(last exit)" = 75 ] || fail "$name: without master leaves with $(last exit)"
 done
 
 # Wrong hyperparameters are told with their section; a sample that can never work is marked so.
