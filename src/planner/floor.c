@@ -20,17 +20,26 @@ struct search {
     struct floor_graph *graph;
     struct floor_game best; /* least peak so far */
     uint64_t low;           /* no plan is below it */
+    uint64_t work_left;     /* the search ends when it is spent */
 };
 
-static struct floor_rules rules_for(const struct floor_graph *g, uint64_t budget, int variant)
+static struct floor_rules rules_for(const struct floor_graph *g, uint64_t budget, int variant,
+                                    uint64_t work)
 {
     uint64_t nodes = g->node_count, most = nodes * MOST_OVERHEAD + 1000;
     uint64_t few = MOST_RUNS > nodes * 4 ? MOST_RUNS : nodes * 4;
     return (struct floor_rules){.budget_bytes = budget,
                                 .cost_limit = g->base_cost * MOST_OVERHEAD,
                                 .run_limit = most < few ? most : few,
+                                .work_limit = work,
                                 .stage_limit = nodes < MANY_NODES ? 4 : 2,
                                 .variant = variant};
+}
+
+/* Enough for a few tenths of a second up to five thousand nodes, for seconds beyond. */
+static uint64_t work_for(const struct floor_graph *g)
+{
+    return 15 * 1000 * 1000 + (uint64_t)g->node_count * 4000;
 }
 
 static int variants_for(const struct floor_graph *g)
@@ -45,8 +54,9 @@ static enum ebb_status try_budget(struct search *s, uint64_t budget, bool *is_wo
     *is_won = false;
     for (int variant = 0; variant < variants_for(s->graph) && !*is_won; variant++) {
         struct floor_game game;
-        struct floor_rules rules = rules_for(s->graph, budget, variant);
+        struct floor_rules rules = rules_for(s->graph, budget, variant, s->work_left / 3 + 1);
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
+        s->work_left -= game.work < s->work_left ? game.work : s->work_left;
         *is_won = game.is_won;
         if (game.is_won && (!s->best.is_won || game.peak_bytes < s->best.peak_bytes)) {
             struct floor_game last = s->best;
@@ -62,7 +72,7 @@ static enum ebb_status try_budget(struct search *s, uint64_t budget, bool *is_wo
 static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, struct ebb_error *err)
 {
     uint64_t unit = s->graph->exact_bytes ? 1 : PLAN_UNIT;
-    while (s->best.peak_bytes > low + unit &&
+    while (s->best.peak_bytes > low + unit && s->work_left > 0 &&
            s->best.peak_bytes - low > s->best.peak_bytes / grain) {
         uint64_t half = (s->best.peak_bytes - low) / 2;
         uint64_t middle = low + (half + unit - 1) / unit * unit;
@@ -92,28 +102,25 @@ static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_er
 }
 
 /* First with anchors held for anything that might be made again; then only for what the best game
- * so far did make again. Small traces can afford the extremes: held to the end for the keep set,
- * let go when the best game read them last. */
+ * so far did make again; then no longer than that game read them; to the end, for the keep set; and
+ * only for their readers. Large traces spend all their work on the first of these. */
 static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
 {
     bool is_won;
+    s->work_left = UINT64_MAX;
     EBB_TRY(try_budget(s, TRACE_MAX_BYTES, &is_won, err));
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
-    EBB_TRY(settle_by(s, false, err)); /* nothing ran again: all go after their last reader */
-    if (s->graph->node_count < MANY_NODES)
-        EBB_TRY(bisect(s, s->low, 64, err));
-    planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
+    s->work_left = work_for(s->graph);
     EBB_TRY(bisect(s, s->low, 64, err));
-    if (s->graph->node_count < MANY_NODES) {
-        planner_floor_graph_settle(s->graph, &(struct floor_holds){.keep_again = true});
-        EBB_TRY(bisect(s, s->low, 128, err));
-    }
     EBB_TRY(settle_by(s, true, err));
     EBB_TRY(bisect(s, s->low, 256, err));
-    if (s->graph->node_count >= MANY_NODES)
-        return EBB_OK;
     EBB_TRY(settle_by(s, false, err));
+    EBB_TRY(bisect(s, s->low, 256, err));
+    planner_floor_graph_settle(s->graph, &(struct floor_holds){.keep_again = true});
+    EBB_TRY(bisect(s, s->low, 256, err));
+    memset(s->best.reruns, 0, s->graph->node_count);
+    EBB_TRY(settle_by(s, true, err));
     return bisect(s, s->low, 256, err);
 }
 
@@ -151,7 +158,7 @@ static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct pl
     planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
     for (int variant = 0; variant < variants_for(s->graph) && status == EBB_OK; variant++) {
         struct floor_game game;
-        struct floor_rules rules = rules_for(s->graph, budget, variant);
+        struct floor_rules rules = rules_for(s->graph, budget, variant, work_for(s->graph));
         status = planner_floor_play(s->graph, &rules, &game, err);
         if (status != EBB_OK)
             break;

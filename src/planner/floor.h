@@ -118,6 +118,7 @@ struct floor_game {           /* result of one play */
     struct floor_step *steps; /* owned */
     size_t count, capacity;
     uint64_t peak_bytes, cost;
+    uint64_t work;        /* what playing took: things looked at */
     uint8_t *reruns;      /* owned: node -> it ran more than once */
     uint32_t *last_stage; /* owned: storage -> last stage that read it */
     uint32_t stage;       /* reached */
@@ -129,6 +130,7 @@ struct floor_rules {
     uint64_t budget_bytes; /* byte sum that must not be passed */
     uint64_t cost_limit;   /* of everything that runs */
     uint64_t run_limit;    /* runs */
+    uint64_t work_limit;   /* work of the play */
     uint64_t stage_limit;  /* what one stage may cost, in times all stages before it */
     int variant;           /* how victims are compared: 0, 1, ... FLOOR_VARIANTS - 1 */
 };

@@ -34,7 +34,8 @@ struct flow {
     uint32_t *head, *at, *depth, *queue, *path; /* per vertex */
     uint32_t vertex_count;
     uint32_t *current; /* storage -> version that is current, FLOOR_NEVER before it is made */
-    uint8_t *is_free;  /* storage -> lies there anyway */
+    uint32_t *free_at; /* storage -> working set it lies in */
+    uint32_t set;      /* number of the working set that was marked last */
 };
 
 static enum ebb_status add_arc(struct flow *f, uint32_t from, uint32_t to, uint64_t room,
@@ -127,23 +128,28 @@ static uint64_t max_flow(struct flow *f)
 
 /* ---- one stage ------------------------------------------------------------------------------- */
 
-/* What the working set of node t takes besides persistent storages; marks it in is_free. */
+/* Does it lie there anyway? */
+static bool is_free(const struct flow *f, uint32_t s)
+{
+    return f->free_at[s] == f->set || f->g->storages[s].base != PLAN_NOWHERE;
+}
+
+/* What the working set of node t takes besides persistent storages; marks it as there. */
 static uint64_t take_working_set(struct flow *f, uint32_t t)
 {
     const struct floor_graph *g = f->g;
     const struct floor_node *node = &g->nodes[t];
     uint64_t bytes = node->workspace_bytes;
-    for (uint32_t s = 0; s < g->storage_count; s++)
-        f->is_free[s] = g->storages[s].base != PLAN_NOWHERE;
+    f->set++;
     for (uint32_t k = 0; k < node->in_count + node->out_count; k++) {
         struct floor_ref ref = k < node->in_count ? g->ins[node->in_first + k]
                                                   : g->outs[node->out_first + k - node->in_count];
         const struct floor_storage *st = &g->storages[ref.storage];
         /* an output nobody reads need not be made */
         bool is_skipped = k >= node->in_count && st->use_count == 0 && node->can_skip;
-        if (!f->is_free[ref.storage] && !is_skipped)
+        if (!is_free(f, ref.storage) && !is_skipped)
             bytes += st->bytes;
-        f->is_free[ref.storage] = 1;
+        f->free_at[ref.storage] = f->set;
     }
     return bytes;
 }
@@ -182,7 +188,7 @@ static enum ebb_status add_storage(struct flow *f, uint32_t s, uint32_t t, struc
         const struct floor_node *node = &g->nodes[floor_version_of(g, s, v)->maker];
         for (uint32_t i = 0; i < node->in_count; i++) {
             uint32_t in = g->ins[node->in_first + i].storage;
-            if (in != s && !f->is_free[in])
+            if (in != s && !is_free(f, in))
                 EBB_TRY(add_arc(f, 2 * in + 1, 2 * s, ENDLESS, err));
         }
     }
@@ -199,7 +205,7 @@ static enum ebb_status stage_bound(struct flow *f, uint32_t t, uint64_t *bytes,
     f->arc_count = 0;
     memset(f->head, 0xff, f->vertex_count * sizeof *f->head);
     for (uint32_t s = 0; s < g->storage_count; s++)
-        if (f->current[s] != FLOOR_NEVER && !f->is_free[s] && g->storages[s].bytes > 0)
+        if (f->current[s] != FLOOR_NEVER && !is_free(f, s) && g->storages[s].bytes > 0)
             EBB_TRY(add_storage(f, s, t, err));
     *bytes = g->base_bytes + max_flow(f) + working;
     return EBB_OK;
@@ -258,7 +264,7 @@ static bool allocate(struct flow *f, const struct floor_graph *g)
            (f->depth = ebb_calloc(vertices, 4)) && (f->queue = ebb_calloc(vertices, 4)) &&
            (f->path = ebb_calloc(vertices, 4)) &&
            (f->current = ebb_calloc((size_t)g->storage_count + 1, 4)) &&
-           (f->is_free = ebb_calloc((size_t)g->storage_count + 1, 1));
+           (f->free_at = ebb_calloc((size_t)g->storage_count + 1, 4));
 }
 
 static enum ebb_status find_largest(struct flow *f, struct guess *guesses, uint64_t *largest,
@@ -297,7 +303,7 @@ static void release(struct flow *f)
     ebb_free(f->queue);
     ebb_free(f->path);
     ebb_free(f->current);
-    ebb_free(f->is_free);
+    ebb_free(f->free_at);
 }
 
 enum ebb_status planner_floor_bound(const struct floor_graph *g, struct planner_floor_facts *facts,

@@ -250,6 +250,7 @@ static enum ebb_status recovery_cost(struct sweep *w, uint32_t s, uint32_t when,
                 break;
             w->mark[n] = w->stamp;
             sum += node->cost + 1;
+            w->game->work++;
             for (uint32_t i = 0; i < node->in_count; i++) {
                 struct floor_ref in = g->ins[node->in_first + i];
                 const struct floor_version *v_in = floor_version_of(g, in.storage, in.version);
@@ -294,6 +295,7 @@ static void list_candidates(struct sweep *w, unsigned low, unsigned high, uint64
             if (!can_leave(w, s) || w->g->storages[s].bytes == 0)
                 continue;
             struct candidate *one = &w->candidates[w->candidate_count++];
+            w->game->work += 2;
             uint64_t ahead = distance(w, s, &one->when);
             one->storage = s;
             one->weight = weight_of(w, w->g->storages[s].bytes, ahead, need);
@@ -363,7 +365,7 @@ static enum ebb_status make_room(struct sweep *w, uint64_t need, bool *fits)
         return EBB_OK;
     while (!*fits) {
         uint64_t want = w->sum - (budget - need);
-        unsigned low = class_of(want) > 5 ? class_of(want) - 5 : 0;
+        unsigned low = class_of(want) > 10 ? class_of(want) - 10 : 0;
         uint32_t victim;
         EBB_TRY(choose(w, low, CLASSES, want, &victim));
         if (victim == NOWHERE)
@@ -601,7 +603,9 @@ static bool is_too_long(struct sweep *w, const struct floor_node *node)
     uint64_t spent = w->game->cost - w->stage_cost, runs = w->runs - w->stage_runs;
     uint64_t times = w->rules->stage_limit;
     w->runs++;
-    return w->game->cost + node->cost > w->rules->cost_limit || w->runs > w->rules->run_limit ||
+    w->game->work += 8;
+    return w->game->work > w->rules->work_limit ||
+           w->game->cost + node->cost > w->rules->cost_limit || w->runs > w->rules->run_limit ||
            spent > times * (w->g->clock[w->stage] + w->g->base_cost / 256) + node->cost ||
            runs > times * ((uint64_t)w->stage + 256);
 }
