@@ -32,8 +32,9 @@ enum ebb_status kernel_context_create(struct kernel_context **context, int threa
                                       struct ebb_error *err);
 void kernel_context_destroy(struct kernel_context *context);
 int kernel_context_threads(const struct kernel_context *context); /* NULL: 1 */
-/* Bits whose meaning the layer above defines (rewrites that are on); all on at the start. */
-#define KERNEL_DEFAULTS (~0u)
+/* Bits whose meaning the layer above defines (rewrites that are on); the lower eight are on at the
+ * start. */
+#define KERNEL_DEFAULTS 0xFFu
 unsigned kernel_context_options(const struct kernel_context *context); /* NULL: the defaults */
 void kernel_context_set_options(struct kernel_context *context, unsigned options);
 size_t kernel_context_primitives(const struct kernel_context *context); /* cached so far */
@@ -152,6 +153,7 @@ struct kernel_matmul {
     enum kernel_dtype out_dtype; /* of C: dtype or F32 */
     int rank;                    /* >= 2 */
     bool has_bias;               /* float32 [N] */
+    bool adds;                   /* C += A B; float32 only */
     int64_t a_dims[KERNEL_RANK], a_strides[KERNEL_RANK];
     int64_t b_dims[KERNEL_RANK], b_strides[KERNEL_RANK];
     int64_t c_dims[KERNEL_RANK];
@@ -358,6 +360,17 @@ enum ebb_status kernel_cross_entropy_grad(const struct kernel_context *c,
                                           const float *x, const int64_t *target,
                                           const float *weight, float *dx, struct ebb_error *err);
 
+/* The same over a block of rows (e->n of them, inner 1, no weights, no smoothing), for those who
+ * make the logits block by block. check: targets of all rows, and the divisor of the reduction.
+ * block: sum of the losses of its rows, lse of each. grad: logits become their gradients in place.
+ */
+enum ebb_status kernel_entropy_check(const struct kernel_cross_entropy *e, const int64_t *target,
+                                     double *divisor, struct ebb_error *err);
+double kernel_entropy_block(const struct kernel_context *c, const struct kernel_cross_entropy *e,
+                            const float *x, const int64_t *target, float *lse);
+void kernel_entropy_block_grad(const struct kernel_context *c, const struct kernel_cross_entropy *e,
+                               float scale, const int64_t *target, const float *lse, float *x);
+
 /* ---- recurrent gates (rnn.c)
  * --------------------------------------------------------------------- */
 
@@ -385,7 +398,8 @@ float kernel_float_from_f16(uint16_t x);
 void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,
                     const void *x, enum kernel_dtype to, void *y);
 
-/* A float32 as a BF16 rounded half up and the 16 bits below: both together are the float32 exactly. */
+/* A float32 as a BF16 rounded half up and the 16 bits below: both together are the float32 exactly.
+ */
 void kernel_master_join(const struct kernel_context *c, int64_t n, const uint16_t *high,
                         const uint16_t *rest, float *w);
 void kernel_master_split(const struct kernel_context *c, int64_t n, const float *w, uint16_t *high,

@@ -1,5 +1,5 @@
-/* loss.c - element-wise losses and cross entropy, with their reductions. Sums in double, in order.
- */
+/* loss.c - element-wise losses and cross entropy, with their reductions. Sums in double, in 64
+ * parts that are added in order. */
 #include "kernel/internal.h"
 
 #define LOG_FLOOR -100.0f /* torch clamps the logarithms of bce */
@@ -50,17 +50,41 @@ static double divisor(enum kernel_reduction r, int64_t n, int64_t batch)
     return r == KERNEL_REDUCE_MEAN ? (double)n : r == KERNEL_REDUCE_BATCHMEAN ? (double)batch : 1.0;
 }
 
+#define SEGMENTS 64 /* partial sums, added in order */
+
+struct value_job {
+    enum kernel_loss f;
+    int64_t n;
+    float beta;
+    const float *x, *t;
+    float *y; /* NULL: only the sum */
+    double partial[SEGMENTS];
+};
+
+static void value_segments(void *argument, int64_t first, int64_t last)
+{
+    struct value_job *j = argument;
+    for (int64_t s = first; s < last; s++) {
+        double sum = 0;
+        for (int64_t i = j->n * s / SEGMENTS; i < j->n * (s + 1) / SEGMENTS; i++) {
+            float v = loss_value(j->f, j->x[i], j->t[i], j->beta);
+            if (j->y)
+                j->y[i] = v;
+            sum += (double)v;
+        }
+        j->partial[s] = sum;
+    }
+}
+
 void kernel_loss(const struct kernel_context *c, enum kernel_loss f, enum kernel_reduction r,
                  int64_t n, int64_t batch, float beta, const float *x, const float *t, float *y)
 {
+    struct value_job job = {.f = f, .n = n, .beta = beta, .x = x, .t = t};
     double sum = 0;
-    (void)c;
-    for (int64_t i = 0; i < n; i++) {
-        float v = loss_value(f, x[i], t[i], beta);
-        if (r == KERNEL_REDUCE_NONE)
-            y[i] = v;
-        sum += (double)v;
-    }
+    job.y = r == KERNEL_REDUCE_NONE ? y : NULL;
+    kernel_parallel(c, SEGMENTS, kernel_piece(8 * n / SEGMENTS), value_segments, &job);
+    for (int s = 0; s < SEGMENTS; s++)
+        sum += job.partial[s];
     if (r != KERNEL_REDUCE_NONE)
         y[0] = (float)(sum / divisor(r, n, batch));
 }
@@ -125,10 +149,9 @@ static double log_sum(const struct kernel_cross_entropy *e, const float *x)
     return (double)m + log(sum);
 }
 
-static double position_loss(const struct kernel_cross_entropy *e, const float *x, int64_t t,
-                            const float *weight)
+static double position_loss(const struct kernel_cross_entropy *e, const float *x, double lse,
+                            int64_t t, const float *weight)
 {
-    double lse = e->is_log_prob ? 0.0 : log_sum(e, x);
     double wt = weight ? (double)weight[t] : 1.0;
     double value = wt * (lse - (double)x[t * e->inner]);
     if (e->smoothing == 0.0f)
@@ -150,21 +173,56 @@ static double weight_total(const struct kernel_cross_entropy *e, const int64_t *
     return total;
 }
 
+struct sum_job {
+    const struct kernel_cross_entropy *e;
+    const float *x, *weight;
+    const int64_t *target;
+    float *y, *lse; /* y: reduction none; lse: kept per position; either may be NULL */
+    double partial[SEGMENTS];
+};
+
+static void sum_segments(void *argument, int64_t first, int64_t last)
+{
+    struct sum_job *j = argument;
+    const struct kernel_cross_entropy *e = j->e;
+    int64_t n = e->n * e->inner;
+    for (int64_t s = first; s < last; s++) {
+        double sum = 0;
+        for (int64_t i = n * s / SEGMENTS; i < n * (s + 1) / SEGMENTS; i++) {
+            const float *p = j->x + i / e->inner * e->classes * e->inner + i % e->inner;
+            bool is_ignored = j->target[i] == e->ignore_index;
+            double lse = is_ignored || e->is_log_prob ? 0.0 : log_sum(e, p);
+            double v = is_ignored ? 0.0 : position_loss(e, p, lse, j->target[i], j->weight);
+            if (j->y)
+                j->y[i] = (float)v;
+            if (j->lse)
+                j->lse[i] = (float)lse;
+            sum += v;
+        }
+        j->partial[s] = sum;
+    }
+}
+
+static double sum_losses(const struct kernel_context *c, struct sum_job *job)
+{
+    const struct kernel_cross_entropy *e = job->e;
+    double sum = 0;
+    int64_t work = kernel_max(1, e->n * e->inner * e->classes / SEGMENTS);
+    kernel_parallel(c, SEGMENTS, kernel_piece(work), sum_segments, job);
+    for (int s = 0; s < SEGMENTS; s++)
+        sum += job->partial[s];
+    return sum;
+}
+
 enum ebb_status kernel_cross_entropy(const struct kernel_context *c,
                                      const struct kernel_cross_entropy *e, const float *x,
                                      const int64_t *target, const float *weight, float *y,
                                      struct ebb_error *err)
 {
-    double sum = 0;
-    (void)c;
+    struct sum_job job = {.e = e, .x = x, .weight = weight, .target = target};
+    job.y = e->reduction == KERNEL_REDUCE_NONE ? y : NULL;
     EBB_TRY(check_targets(e, target, err));
-    for (int64_t i = 0; i < e->n * e->inner; i++) {
-        const float *p = x + i / e->inner * e->classes * e->inner + i % e->inner;
-        double v = target[i] == e->ignore_index ? 0.0 : position_loss(e, p, target[i], weight);
-        if (e->reduction == KERNEL_REDUCE_NONE)
-            y[i] = (float)v;
-        sum += v;
-    }
+    double sum = sum_losses(c, &job);
     if (e->reduction == KERNEL_REDUCE_MEAN)
         y[0] = (float)(sum / weight_total(e, target, weight));
     else if (e->reduction == KERNEL_REDUCE_SUM)
@@ -185,6 +243,12 @@ KERNEL_CLONES static void softmax_scaled(int64_t n, const float *restrict x, flo
 {
     for (int64_t k = 0; k < n; k++)
         dx[k] = kernel_expf(x[k] - lse) * share;
+}
+
+KERNEL_CLONES static void softmax_in_place(int64_t n, float *x, float lse, float share)
+{
+    for (int64_t k = 0; k < n; k++)
+        x[k] = kernel_expf(x[k] - lse) * share;
 }
 
 static void entropy_grad_position(const struct entropy_job *j, int64_t i)
@@ -244,4 +308,51 @@ enum ebb_status kernel_cross_entropy_grad(const struct kernel_context *c,
     }
     kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body, &job);
     return EBB_OK;
+}
+
+/* ---- cross entropy of a product, by blocks of rows ---------------------------------------------
+ */
+
+enum ebb_status kernel_entropy_check(const struct kernel_cross_entropy *e, const int64_t *target,
+                                     double *divisor, struct ebb_error *err)
+{
+    EBB_TRY(check_targets(e, target, err));
+    *divisor = e->reduction == KERNEL_REDUCE_MEAN ? weight_total(e, target, NULL) : 1.0;
+    return EBB_OK;
+}
+
+double kernel_entropy_block(const struct kernel_context *c, const struct kernel_cross_entropy *e,
+                            const float *x, const int64_t *target, float *lse)
+{
+    struct sum_job job = {.e = e, .x = x, .target = target, .lse = lse};
+    return sum_losses(c, &job);
+}
+
+struct block_job {
+    const struct kernel_cross_entropy *e;
+    float scale, *x;
+    const float *lse;
+    const int64_t *target;
+};
+
+static void block_grad_body(void *argument, int64_t first, int64_t last)
+{
+    const struct block_job *j = argument;
+    const int64_t n = j->e->classes;
+    for (int64_t i = first; i < last; i++) {
+        float *x = j->x + i * n;
+        if (j->target[i] == j->e->ignore_index) {
+            memset(x, 0, (size_t)n * sizeof *x);
+            continue;
+        }
+        softmax_in_place(n, x, j->lse[i], j->scale);
+        x[j->target[i]] -= j->scale;
+    }
+}
+
+void kernel_entropy_block_grad(const struct kernel_context *c, const struct kernel_cross_entropy *e,
+                               float scale, const int64_t *target, const float *lse, float *x)
+{
+    struct block_job job = {.e = e, .scale = scale, .x = x, .lse = lse, .target = target};
+    kernel_parallel(c, e->n, kernel_piece(e->classes * 4), block_grad_body, &job);
 }

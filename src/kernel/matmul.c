@@ -30,6 +30,7 @@ static void make_key(const struct kernel_context *c, const struct kernel_matmul 
     key->m.out_dtype = m->out_dtype;
     key->m.rank = m->rank;
     key->m.has_bias = m->has_bias;
+    key->m.adds = m->adds;
     for (int i = 0; i < m->rank; i++) {
         key->m.a_dims[i] = m->a_dims[i];
         key->m.a_strides[i] = m->a_strides[i];
@@ -60,12 +61,12 @@ struct own_job {
 };
 
 KERNEL_CLONES static void own_columns(int64_t k, int64_t n, const float *a, int64_t sa,
-                                      const float *b, int64_t sk, int64_t sn, const float *bias,
+                                      const float *b, int64_t sk, int64_t sn, const float *start,
                                       float *out)
 {
     double sum[COLUMNS];
     for (int64_t j = 0; j < n; j++)
-        sum[j] = bias ? (double)bias[j] : 0.0;
+        sum[j] = start ? (double)start[j] : 0.0;
     for (int64_t p = 0; p < k; p++) {
         const double v = (double)a[p * sa];
         const float *row = b + p * sk;
@@ -95,7 +96,11 @@ static void own_body(void *argument, int64_t first, int64_t last)
         for (int64_t c = 0; c < n; c += COLUMNS)
             own_columns(k, kernel_min(COLUMNS, n - c), j->a + a, m->a_strides[r - 1],
                         j->b + b + c * m->b_strides[r - 1], m->b_strides[r - 2],
-                        m->b_strides[r - 1], j->bias ? j->bias + c : NULL, j->out + i * n + c);
+                        m->b_strides[r - 1],
+                        m->adds   ? j->out + i * n + c
+                        : j->bias ? j->bias + c
+                                  : NULL,
+                        j->out + i * n + c);
     }
 }
 
@@ -163,6 +168,12 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
                           "matmul", err));
     EBB_TRY(kernel_dnnl_check(dnnl_primitive_attr_create(&attr), "attributes", err));
     dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    dnnl_post_ops_t sum = NULL;
+    if (m->adds && dnnl_post_ops_create(&sum) == dnnl_success) {
+        dnnl_post_ops_append_sum(sum, 1.0f);
+        dnnl_primitive_attr_set_post_ops(attr, sum);
+        dnnl_post_ops_destroy(sum);
+    }
     omp_set_num_threads(c->threads);
     dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
@@ -200,6 +211,8 @@ static void run_empty(const struct kernel_matmul *m, const float *bias, void *ou
     int64_t n = 1, last = m->c_dims[m->rank - 1];
     for (int i = 0; i < m->rank; i++)
         n *= m->c_dims[i];
+    if (m->adds)
+        return;
     if (m->out_dtype != KERNEL_F32) {
         memset(out, 0, (size_t)n * 2);
         return;

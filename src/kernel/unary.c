@@ -16,7 +16,7 @@ static inline float gelu_tanh_grad(float x)
 static inline float gelu_grad(float x)
 {
     float phi = 0.3989422804014327f * kernel_expf(-0.5f * x * x);
-    return 0.5f * (1.0f + erff(x * SQRT_1_2)) + x * phi;
+    return 0.5f * (1.0f + kernel_erff(x * SQRT_1_2)) + x * phi;
 }
 
 static inline float silu_grad(float x)
@@ -42,7 +42,7 @@ static inline float pow_fast(float x, float e)
     X(rsqrt, 1.0f / sqrtf(v), -0.5f * s * s * s)                                                   \
     X(square, v *v, 2.0f * s)                                                                      \
     X(reciprocal, 1.0f / v, -s * s)                                                                \
-    X(erf, erff(v), 1.1283791670955126f * kernel_expf(-s * s))                                     \
+    X(erf, kernel_erff(v), 1.1283791670955126f * kernel_expf(-s * s))                              \
     X(sin, sinf(v), cosf(s))                                                                       \
     X(cos, cosf(v), -sinf(s))                                                                      \
     X(relu, v<0.0f ? 0.0f : v, s> 0.0f ? 1.0f : 0.0f)                                              \
@@ -51,7 +51,7 @@ static inline float pow_fast(float x, float e)
     X(elu, v > 0.0f ? v : a * expm1f(v), s > 0.0f ? 1.0f : a * kernel_expf(s))                     \
     X(sigmoid, kernel_sigmoidf(v), s *(1.0f - s))                                                  \
     X(tanh, kernel_tanhf(v), 1.0f - s * s)                                                         \
-    X(gelu, 0.5f * v * (1.0f + erff(v * SQRT_1_2)), gelu_grad(s))                                  \
+    X(gelu, 0.5f * v * (1.0f + kernel_erff(v * SQRT_1_2)), gelu_grad(s))                           \
     X(gelu_tanh, 0.5f * v * (1.0f + kernel_tanhf(GELU_C * (v + GELU_K * v * v * v))),              \
       gelu_tanh_grad(s))                                                                           \
     X(silu, v *kernel_sigmoidf(v), silu_grad(s))                                                   \

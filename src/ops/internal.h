@@ -113,7 +113,7 @@ struct ops_family {
 };
 extern const struct ops_family ops_elementwise_family, ops_reduce_family, ops_product_family,
     ops_recurrent_family, ops_conv_family, ops_pool_family, ops_norm_family, ops_shape_family,
-    ops_index_family, ops_loss_family, ops_update_family;
+    ops_index_family, ops_loss_family, ops_entropy_family, ops_update_family;
 
 /* Appends a primitive or view; strided inputs are copied where the row wants it. Returns output 0.
  */
@@ -138,6 +138,11 @@ static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)
 /* x in blocks of that many channels, dense; 0: plain. Made once per tensor. */
 tensor_id ops_in_layout(struct tensor_session *s, tensor_id x, int block);
 tensor_id ops_relu(struct tensor_session *s, tensor_id x);
+/* x W^T of plain matrices, nothing added. */
+bool ops_is_product(const struct tensor_node *n);
+/* Cross entropy of logits that are a product x W^T; TENSOR_NONE: they are none. */
+tensor_id ops_product_entropy(struct tensor_session *s, tensor_id logits, tensor_id target,
+                              int64_t ignore_index, enum kernel_reduction reduction);
 /* relu of the result of a batch norm (and an addition), in one op; TENSOR_NONE: is none. */
 tensor_id ops_norm_relu(struct tensor_session *s, tensor_id x);
 

@@ -271,6 +271,20 @@ static void grad_entropy(struct ops_backward *b)
         b->gin[0] = ops_emit(b->session, &rows[row], b->attr, b->in_count + 1, in);
 }
 
+/* A row of its own when the logits are a product and that rewrite is on. */
+static void build_entropy(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                          size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct entropy_attr *a = attr;
+    out[0] = TENSOR_NONE;
+    *out_count = 1;
+    if (ops_has_pass(s, OPS_PASS_ENTROPY) && in_count == 2 && a->label_smoothing == 0.0f)
+        out[0] = ops_product_entropy(s, in[0], in[1], a->ignore_index,
+                                     (enum kernel_reduction)a->reduction);
+    if (!out[0].v)
+        out[0] = ops_emit(s, def, attr, in_count, in);
+}
+
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static const char *const reductions[] = {"mean", "sum", "none", NULL};
@@ -328,8 +342,11 @@ static const struct ops_def rows[ROW_COUNT] = {
     LOSS(BCE, bce_loss, loss_fields),
     LOSS(BCE_LOGITS, bce_with_logits_loss, loss_fields),
     LOSS(KL, kl_div_loss, kl_fields),
-    ENTROPY(ROW_CROSS_ENTROPY, "cross_entropy", 2, 3, infer_entropy, run_entropy, grad_entropy,
-            entropy_fields, false),
+    [ROW_CROSS_ENTROPY] = {OPS_PRIMITIVE("cross_entropy", 2, 3, infer_entropy, run_entropy,
+                                         grad_entropy),
+                           .variant = ROW_CROSS_ENTROPY, .attr_bytes = sizeof(struct entropy_attr),
+                           .fields = entropy_fields, .defaults = &entropy_default,
+                           .low_rule = OPS_LOW_WHOLE, .build = build_entropy},
     ENTROPY(ROW_NLL, "nll_loss", 2, 3, infer_entropy, run_nll, grad_entropy, nll_fields, false),
     ENTROPY(ROW_CROSS_ENTROPY_GRAD, "cross_entropy_grad", 3, 4, infer_entropy_grad,
             run_entropy_grad, NULL, NULL, true),

@@ -150,14 +150,18 @@ enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error
 void ops_backend_destroy(void *backend);
 int ops_backend_threads(const void *backend);
 
-/* Rewrites while ops are appended; all on at the start. Off: for tests and comparisons. Part of the
- * trace, so set them before the first op of a session. */
+/* Rewrites while ops are appended, on at the start unless it is said. Off: for tests and
+ * comparisons. Part of the trace, so set them before the first op of a session. */
 enum ops_pass {
     OPS_PASS_LAYOUT = 1, /* convolutions choose layouts, neighbours follow; sums in other order */
     OPS_PASS_NORM = 2,   /* batch norm (+ addition) + relu in one op; the same bits */
     /* 3x3 convolutions by Winograd's method where its scratch is at most the bytes of the operands;
      * errors of 1e-6 instead of 2e-7 relative to the largest result. Needs LAYOUT. */
     OPS_PASS_WINOGRAD = 4,
+    /* Off at the start: a product with weights and the cross entropy of its rows in one op, 128
+     * rows at a time; the logits are never there as a whole, and are made again for the gradient.
+     * The weights' gradient is summed in blocks: 1e-6. */
+    OPS_PASS_ENTROPY = 256,
 };
 void ops_backend_set_passes(void *backend, unsigned passes);
 

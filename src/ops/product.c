@@ -419,6 +419,14 @@ static const struct ops_def rows[ROW_COUNT] = {
                        .defaults = &attention_default},
 };
 
+bool ops_is_product(const struct tensor_node *n)
+{
+    const struct matmul_attr *a = n->attr;
+    if (n->def == &rows[ROW_LINEAR2])
+        return n->input_count == 2;
+    return n->def == &rows[ROW_MATMUL] && !a->ta && a->tb && !a->is_wide;
+}
+
 /* From a file: strides fitted first, then the primitive of the same row. */
 static void build_matmul(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
                          size_t in_count, const void *attr, tensor_id *out, size_t *out_count)

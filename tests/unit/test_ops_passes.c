@@ -213,6 +213,73 @@ TEST(the_same_steps__give_the_same_bits)
     ebb_free(b.values);
 }
 
+/* ---- cross entropy in blocks -------------------------------------------------------------------
+ */
+
+#define ROWS 300
+#define WIDTH 24
+#define CLASSES 500
+
+static void entropy(unsigned passes, float *loss, float *grads, uint64_t *peak)
+{
+    struct net n = {0};
+    struct ebb_error err = {0};
+    struct trace *trace;
+    struct ops_host host;
+    struct trace_stats stats;
+    void *backend;
+    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    ops_backend_set_passes(backend, passes);
+    CHECK_OK(tensor_session_create(&n.s, backend, &err), &err);
+    tensor_id x = param(&n, 3, (int64_t[]){3, ROWS / 3, WIDTH});
+    tensor_id w = param(&n, 2, (int64_t[]){CLASSES, WIDTH});
+    n.target = tensor_leaf(n.s, TENSOR_I64, 1, (int64_t[]){ROWS}, "target");
+    tensor_id y = call(&n, "linear", NULL, (tensor_id[]){x, w}, 2);
+    y = ops_reshape(n.s, y, 2, (int64_t[]){ROWS, CLASSES});
+    n.loss = call(&n, "cross_entropy", "{\"ignore_index\": 7}", (tensor_id[]){y, n.target}, 2);
+    CHECK_OK(grad_backward(n.s, &n.loss, NULL, 1, n.params, n.count, n.grads, &err), &err);
+    for (size_t i = 0; i < n.count; i++)
+        tensor_keep(n.s, n.grads[i] = ops_contiguous(n.s, n.grads[i]));
+    tensor_keep(n.s, n.loss);
+    CHECK_OK(tensor_finish(n.s, "entropy", &trace, &err), &err);
+    CHECK_OK(trace_stats_compute(trace, &stats, &err), &err);
+    *peak = stats.baseline_bytes;
+    CHECK_OK(ops_host_create(&host, trace, backend, &err), &err);
+    fill(&n, &host, x, 1);
+    fill(&n, &host, w, 2);
+    int64_t *target = ops_host_tensor(&host, tensor_trace_id(n.s, n.target));
+    for (int i = 0; i < ROWS; i++)
+        target[i] = i % 11 ? (i * 37) % CLASSES : 7;
+    CHECK_OK(ops_host_run(&host, &err), &err);
+    *loss = *(float *)ops_host_tensor(&host, tensor_trace_id(n.s, n.loss));
+    memcpy(grads, ops_host_tensor(&host, tensor_trace_id(n.s, n.grads[0])),
+           ROWS * WIDTH * sizeof(float));
+    memcpy(grads + ROWS * WIDTH, ops_host_tensor(&host, tensor_trace_id(n.s, n.grads[1])),
+           CLASSES * WIDTH * sizeof(float));
+    ops_host_destroy(&host);
+    trace_destroy(trace);
+    tensor_session_destroy(n.s);
+    ops_backend_destroy(backend);
+}
+
+TEST(cross_entropy_in_blocks__is_the_same_in_less_memory)
+{
+    TEST_UNUSED;
+    static float a[(ROWS + CLASSES) * WIDTH], b[(ROWS + CLASSES) * WIDTH];
+    float loss_a, loss_b;
+    uint64_t peak_a, peak_b;
+    double most = 0, size = 0;
+    entropy(0, &loss_a, a, &peak_a);
+    entropy(OPS_PASS_ENTROPY, &loss_b, b, &peak_b);
+    CHECK(fabsf(loss_a - loss_b) <= 1e-6f * fabsf(loss_a));
+    for (size_t i = 0; i < sizeof a / sizeof *a; i++) {
+        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        size = fmax(size, fabs((double)a[i]));
+    }
+    CHECK(size > 0 && most <= 2e-6 * size);
+    CHECK(peak_b < peak_a - ROWS * CLASSES * sizeof(float));
+}
+
 /* A trace for looking at needs no kernels. */
 TEST(without_a_backend__ops_can_be_recorded)
 {
@@ -232,4 +299,5 @@ TEST(without_a_backend__ops_can_be_recorded)
 }
 
 TEST_MAIN(RUN(rewrites__change_nothing), RUN(the_same_steps__give_the_same_bits),
+          RUN(cross_entropy_in_blocks__is_the_same_in_less_memory),
           RUN(without_a_backend__ops_can_be_recorded))
