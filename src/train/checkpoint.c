@@ -420,6 +420,7 @@ static enum ebb_status resume(struct train_trial *t, struct ebb_arena *arena, co
     }
     copy_tensors(t, weights, TRAIN_ITEM);
     copy_tensors(t, optimizer, TRAIN_STATE);
+    train_clear_gradients(t);
     if (is_inside)
         copy_tensors(t, optimizer, TRAIN_GRADIENT);
     take_state(t, root);

@@ -190,7 +190,7 @@ static enum ebb_status load_batch(struct train_trial *t, struct train_batch *bat
 }
 
 /* Kept gradients begin at zero. */
-static void clear_gradients(struct train_trial *t)
+void train_clear_gradients(struct train_trial *t)
 {
     for (size_t i = 0; i < t->main.slot_count; i++)
         if (t->main.slots[i].kind == TRAIN_GRADIENT)
@@ -205,7 +205,7 @@ static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
     if (t->is_scaled && optim_scaler_update(&t->scaler, !isfinite(micro->norm))) {
         t->skipped++;
         batch->is_skipped = true;
-        clear_gradients(t);
+        train_clear_gradients(t);
         return EBB_OK;
     }
     pass.scale = micro->scale > 0 ? 1.0f / micro->scale : 1.0f;
@@ -213,7 +213,7 @@ static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
     EBB_TRY(train_pass_run(&pass, &report, err));
     add_report(t, &report);
     batch->norm = pass.norm;
-    clear_gradients(t);
+    train_clear_gradients(t);
     return EBB_OK;
 }
 

@@ -65,6 +65,8 @@ void *train_slot_bytes(struct train_trial *trial, size_t slot);
 /* The rate of the next update. */
 enum ebb_status train_rate(const struct train_trial *trial, double *rate, struct ebb_error *err);
 enum ebb_status train_tell_metric(struct train_trial *trial, double metric, struct ebb_error *err);
+/* Kept gradients begin at zero. */
+void train_clear_gradients(struct train_trial *trial);
 /* Files, sizes and hashes are those of the manifest; EBB_ECORRUPT otherwise. */
 enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
                                        struct ebb_error *err);

@@ -1,0 +1,229 @@
+/* Sections of training: ${name}, --set, every mistake in one go, values as C sees them. */
+#include "test.h"
+
+#include <stdio.h>
+
+#include "base/str.h"
+#include "nn/nn.h"
+#include "train/train.h"
+
+static struct ebb_arena arena;
+
+static const struct ebb_doc_node *yaml(const char *text)
+{
+    struct ebb_error err = {0};
+    const struct ebb_doc_node *root = NULL;
+    CHECK_OK(ebb_doc_parse_yaml(&arena, "test", text, strlen(text), &root, &err), &err);
+    return root;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    ebb_arena_init(&arena);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    ebb_arena_fini(&arena);
+    return 0;
+}
+
+/* ---- ${name} ---- */
+
+TEST(expand__whole_scalar_takes_the_typed_value)
+{
+    TEST_UNUSED;
+    const struct ebb_doc_node *x = train_expand(
+        &arena, yaml("{lr: '${rate}', betas: [0.9, '${b}']}"), yaml("{rate: 0.5, b: 1}"));
+    CHECK_EQ(ebb_doc_get(x, "lr")->kind, EBB_DOC_DOUBLE);
+    CHECK(ebb_doc_double(x, "lr", 0) == 0.5);
+    CHECK_EQ(ebb_doc_get(x, "betas")->items[1]->kind, EBB_DOC_INT);
+}
+
+TEST(expand__inside_a_string_it_is_text)
+{
+    TEST_UNUSED;
+    const struct ebb_doc_node *x =
+        train_expand(&arena, yaml("{a: 'run-${n}-${s}', b: 'costs $${n}', c: '${unknown}x'}"),
+                     yaml("{n: 3, s: word}"));
+    CHECK_STR(ebb_doc_string(x, "a", ""), "run-3-word");
+    CHECK_STR(ebb_doc_string(x, "b", ""), "costs ${n}");
+    CHECK_STR(ebb_doc_string(x, "c", ""), "${unknown}x");
+}
+
+TEST(expand__positions_stay)
+{
+    TEST_UNUSED;
+    const struct ebb_doc_node *raw = yaml("opt:\n  lr: ${rate}\n");
+    const struct ebb_doc_node *x = train_expand(&arena, raw, yaml("{rate: 0.5}"));
+    const struct ebb_doc_node *lr = ebb_doc_get(ebb_doc_get(x, "opt"), "lr");
+    CHECK_EQ(lr->line, 2);
+    CHECK_EQ(lr->column, 7);
+    CHECK_STR(ebb_doc_string(ebb_doc_get(raw, "opt"), "lr", ""), "${rate}"); /* untouched */
+}
+
+/* ---- --set ---- */
+
+TEST(set__makes_and_changes_values_on_the_way)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    const struct ebb_doc_node *file = yaml("{opt: {name: SGD, lr: 0.1}}");
+    struct ebb_doc_node root = *file;
+    root.owner = NULL;
+    CHECK_OK(train_set(&arena, &root, "opt.lr=0.25", &err), &err);
+    CHECK_OK(train_set(&arena, &root, "memory.budget=48MiB", &err), &err);
+    CHECK_OK(train_set(&arena, &root, "opt.betas=[0.9,0.99]", &err), &err);
+    CHECK(ebb_doc_double(ebb_doc_get(&root, "opt"), "lr", 0) == 0.25);
+    CHECK_STR(ebb_doc_string(ebb_doc_get(&root, "opt"), "name", ""), "SGD");
+    CHECK_STR(ebb_doc_string(ebb_doc_get(&root, "memory"), "budget", ""), "48MiB");
+    CHECK_EQ(ebb_doc_get(ebb_doc_get(&root, "opt"), "betas")->count, 2);
+    CHECK(ebb_doc_double(ebb_doc_get(file, "opt"), "lr", 0) == 0.1); /* the file's tree stays */
+    CHECK_EQ(train_set(&arena, &root, "nothing", &err), EBB_EINPUT);
+    CHECK_EQ(train_set(&arena, &root, "opt.lr.x=1", &err), EBB_EINPUT);
+}
+
+/* ---- sections ---- */
+
+struct found {
+    char text[4096];
+    size_t count;
+};
+
+static void remember(void *context, const struct ebb_doc_node *node, const char *path,
+                     const char *message)
+{
+    struct found *f = context;
+    size_t n = strlen(f->text);
+    f->count++;
+    snprintf(f->text + n, sizeof f->text - n, "%u:%u %s: %s\n", node ? node->line : 0,
+             node ? node->column : 0, path, message);
+}
+
+static struct found check(const char *section, const char *text)
+{
+    struct found f = {0};
+    size_t n =
+        train_check_section(&arena, section, yaml(text), "ebb:image_classification", remember, &f);
+    CHECK_EQ(n, f.count);
+    return f;
+}
+
+TEST(section__every_mistake_is_reported)
+{
+    TEST_UNUSED;
+    struct found f = check("opt", "name: Adam\nlr: x\nmomentum: 1\nbetas: [1]\n");
+    CHECK_EQ(f.count, 3);
+    CHECK(strstr(f.text, "2:5 opt.lr: ") && strstr(f.text, "3:1 opt.momentum: ") &&
+          strstr(f.text, "4:8 opt.betas: "));
+    f = check("memory", "{budget: -1, policy: dtr_eqq, precision: fp8, extra: 1}");
+    CHECK_EQ(f.count, 4);
+    CHECK(strstr(f.text, "nearest: dtr_eq") != NULL);
+}
+
+TEST(section__a_bad_required_argument_is_one_mistake)
+{
+    TEST_UNUSED;
+    struct found f = check("lr_schedule", "{name: StepLR, step_size: many}");
+    CHECK_EQ(f.count, 1);
+    f = check("lr_schedule", "{name: StepLR}");
+    CHECK_EQ(f.count, 1);
+    f = check("lr_schedule", "{name: StepLR, step_size: 3, base_lr: 1}");
+    CHECK_EQ(f.count, 1);
+}
+
+TEST(section__loss_knows_the_keys_of_each_loss)
+{
+    TEST_UNUSED;
+    CHECK_EQ(check("loss", "{name: cross_entropy, label_smoothing: 0.1, weight: [1, 2]}").count, 0);
+    CHECK_EQ(check("loss", "{name: mse, label_smoothing: 0.1}").count, 1);
+    CHECK_EQ(check("loss", "{name: cross_entropy, label_smoothing: 1.5}").count, 1);
+    CHECK_EQ(check("loss", "{weight: [1]}").count, 1);
+}
+
+TEST(section__numbers_of_old_yaml_are_numbers)
+{
+    TEST_UNUSED;
+    CHECK_EQ(check("opt", "{name: SGD, lr: '1e-3'}").count, 0);
+}
+
+/* ---- the whole ---- */
+
+static enum ebb_status read(const char *text, const char *hparams, struct train_config *config,
+                            struct ebb_error *err)
+{
+    struct train_source source = {.file = "f.yaml",
+                                  .entrypoint = "ebb:image_classification",
+                                  .root = yaml(text),
+                                  .hparams = yaml(hparams),
+                                  .seed = 9};
+    return train_config_read(&arena, &source, config, NULL, NULL, err);
+}
+
+TEST(config__values_arrive)
+{
+    TEST_UNUSED;
+    struct train_config c;
+    struct ebb_error err = {0};
+    CHECK_OK(
+        read("model: {name: cifar_resnet20, classes: 7}\n"
+             "opt: {name: SGD, lr: '${rate}', momentum: 0.9}\n"
+             "lr_schedule: {name: StepLR, step_size: 4, interval: epoch}\n"
+             "memory: {budget: 48MiB, host: 1GiB, policy: lru, threads: 2}\n"
+             "optimizations: {aggregation_frequency: 4, average_aggregated_gradients: false}\n",
+             "{global_batch_size: 32, rate: 0.2, clip_grad_l2_norm: 1}", &c, &err),
+        &err);
+    CHECK(c.optim.lr == 0.2 && c.optim.momentum == 0.9);
+    CHECK_EQ(c.interval, TRAIN_PER_EPOCH);
+    CHECK_STR(c.schedule_name, "StepLR");
+    CHECK_EQ(c.budget_bytes, 48u << 20);
+    CHECK_EQ(c.host_bytes, 1u << 30);
+    CHECK_STR(c.policy, "lru");
+    CHECK_EQ(c.threads, 2);
+    CHECK_EQ(c.accumulate, 4);
+    CHECK(!c.average && c.clip_norm == 1 && c.clip_value == 0);
+    CHECK_EQ(c.batch_size, 32);
+    CHECK_EQ(nn_config_int(c.net, "classes", 0), 7);
+}
+
+TEST(config__defaults)
+{
+    TEST_UNUSED;
+    struct train_config c;
+    struct ebb_error err = {0};
+    CHECK_OK(read("{model: {name: cifar_resnet20}, opt: {name: SGD, lr: 1}}",
+                  "{global_batch_size: 2}", &c, &err),
+             &err);
+    CHECK(c.budget_bytes == UINT64_MAX && c.accumulate == 1 && c.average);
+    CHECK(!c.policy && !c.schedule_name && !c.loss && !c.data);
+    CHECK_EQ(c.interval, TRAIN_PER_UPDATE);
+}
+
+TEST(config__first_mistake_and_their_number)
+{
+    TEST_UNUSED;
+    struct train_config c;
+    struct ebb_error err = {0};
+    CHECK_EQ(read("{model: {name: cifar_resnet20}, opt: {name: SGD, lr: a}, memory: {budget: b}}",
+                  "{global_batch_size: 2}", &c, &err),
+             EBB_EINPUT);
+    CHECK(strstr(err.message, "f.yaml:1:") && strstr(err.message, "opt.lr") &&
+          strstr(err.message, "(and 1 more)"));
+    CHECK_EQ(read("{model: {name: cifar_resnet20}}", "{global_batch_size: 2}", &c, &err),
+             EBB_EINPUT);
+    CHECK_EQ(read("{model: {name: cifar_resnet20}, opt: {name: SGD, lr: 1}}",
+                  "{global_batch_size: 2, clip_grad_l2_norm: 1, clip_grad_val: 1}", &c, &err),
+             EBB_EINPUT);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+TEST_MAIN(CASE(expand__whole_scalar_takes_the_typed_value),
+          CASE(expand__inside_a_string_it_is_text), CASE(expand__positions_stay),
+          CASE(set__makes_and_changes_values_on_the_way), CASE(section__every_mistake_is_reported),
+          CASE(section__a_bad_required_argument_is_one_mistake),
+          CASE(section__loss_knows_the_keys_of_each_loss),
+          CASE(section__numbers_of_old_yaml_are_numbers), CASE(config__values_arrive),
+          CASE(config__defaults), CASE(config__first_mistake_and_their_number))

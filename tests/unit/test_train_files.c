@@ -1,0 +1,306 @@
+/* What training writes: SHA-256, event files, checkpoints. */
+#include "test.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "nn/nn.h"
+#include "optim/optim.h"
+#include "train/sha256.h"
+#include "train/train.h"
+
+static char folder[] = "/tmp/ebb-test-train-XXXXXX";
+
+static int set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+/* ---- SHA-256: FIPS 180-4 examples ---- */
+
+static void check_hash(const char *data, size_t bytes, size_t piece, const char *want)
+{
+    struct train_sha256 h;
+    char text[TRAIN_SHA256_TEXT];
+    train_sha256_init(&h);
+    for (size_t i = 0; i < bytes; i += piece)
+        train_sha256_add(&h, data + i, bytes - i < piece ? bytes - i : piece);
+    train_sha256_text(&h, text);
+    CHECK_STR(text, want);
+}
+
+TEST(sha256__published_examples)
+{
+    TEST_UNUSED;
+    static char many[1000000];
+    memset(many, 'a', sizeof many);
+    check_hash("", 0, 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    check_hash("abc", 3, 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    const char *two = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+    check_hash(two, 56, 56, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    for (size_t piece = 1; piece < 200; piece += 31)
+        check_hash(many, sizeof many, piece,
+                   "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+/* ---- event files ---- */
+
+static uint32_t crc32c(const unsigned char *p, size_t n)
+{
+    uint32_t crc = ~0u;
+    for (size_t i = 0; i < n; i++)
+        for (int k = (crc ^= p[i], 0); k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+static uint32_t u32(const unsigned char *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+TEST(events__frames_and_values)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct train_events *events;
+    char path[512] = "";
+    struct ebb_file_view view;
+    CHECK_OK(train_events_open(&events, folder, &err), &err);
+    CHECK_OK(train_events_scalar(events, "loss", 300, 0.5, &err), &err);
+    CHECK_OK(train_events_close(events, &err), &err);
+    DIR *dir = opendir(folder);
+    for (struct dirent *d; (d = readdir(dir));)
+        if (strncmp(d->d_name, "events.out.tfevents.", 20) == 0)
+            snprintf(path, sizeof path, "%s/%s", folder, d->d_name);
+    closedir(dir);
+    CHECK_OK(ebb_file_view_open(&view, path, SIZE_MAX, &err), &err);
+    const unsigned char *p = (const unsigned char *)view.data;
+    size_t at = 0, frames = 0;
+    while (at < view.length) {
+        size_t n = u32(p + at);
+        CHECK_EQ(u32(p + at + 8), crc32c(p + at, 8));
+        CHECK_EQ(u32(p + at + 12 + n), crc32c(p + at + 12, n));
+        if (frames == 1) { /* time 9 bytes; step: 0x10 varint 300; summary 0x2a */
+            const unsigned char *e = p + at + 12;
+            CHECK_EQ(e[9], 0x10);
+            CHECK_EQ(e[10] | e[11] << 8, 0xac | 0x02 << 8);
+            CHECK_EQ(e[12], 0x2a);
+            CHECK(memcmp(e + 18, "loss", 4) == 0);
+            float value;
+            memcpy(&value, e + 23, sizeof value);
+            CHECK(value == 0.5f);
+        }
+        at += 16 + n;
+        frames++;
+    }
+    CHECK_EQ(frames, 2);
+    ebb_file_view_close(&view);
+}
+
+/* ---- checkpoints ---- */
+
+static void configure(struct nn_config *net, struct train_config *config, int64_t accumulate)
+{
+    struct ebb_error err = {0};
+    static const char *const options[][2] = {
+        {"height", "8"}, {"width", "8"}, {"planes", "4"}, {"blocks", "1,1,1"}};
+    CHECK_OK(nn_config_init(net, "cifar_resnet20", &err), &err);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_OK(nn_config_set(net, options[i][0], options[i][1], &err), &err);
+    *config = (struct train_config){.file = "test",
+                                    .task = train_task_find("image_classification"),
+                                    .net = net,
+                                    .batch_size = 2,
+                                    .accumulate = accumulate,
+                                    .average = true,
+                                    .seed = 3,
+                                    .budget_bytes = UINT64_MAX,
+                                    .threads = 1};
+    CHECK_OK(optim_parse("Adam", NULL, &config->optim, &err), &err);
+}
+
+static struct train_trial *make(const struct train_config *config)
+{
+    struct ebb_error err = {0};
+    struct train_trial *trial = NULL;
+    struct train_options options = {.makes_data = true};
+    CHECK_OK(train_trial_create(&trial, config, &options, &err), &err);
+    return trial;
+}
+
+static void batches(struct train_trial *trial, int count)
+{
+    struct ebb_error err = {0};
+    struct train_batch batch;
+    for (int i = 0; i < count; i++)
+        CHECK_OK(train_trial_batch(trial, &batch, &err), &err);
+}
+
+/* `first` batches, a checkpoint into a new trial, `second` more: as if never interrupted. */
+static void check_resume(int64_t accumulate, int first, int second)
+{
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    char want[65], got[65], dir[256];
+    configure(&net, &config, accumulate);
+    struct train_trial *whole = make(&config);
+    batches(whole, first + second);
+    CHECK_OK(train_trial_hash(whole, want, &err), &err);
+    train_trial_destroy(whole);
+    struct train_trial *before = make(&config);
+    batches(before, first);
+    snprintf(dir, sizeof dir, "%s/c-%d-%d", folder, (int)accumulate, first);
+    CHECK_EQ(mkdir(dir, 0777), 0);
+    CHECK_OK(train_trial_save(before, dir, &err), &err);
+    train_trial_destroy(before);
+    struct train_trial *after = make(&config);
+    batches(after, 1); /* what was there is overwritten */
+    CHECK_OK(train_trial_load(after, dir, TRAIN_RESUME, &err), &err);
+    batches(after, second);
+    CHECK_OK(train_trial_hash(after, got, &err), &err);
+    CHECK_STR(got, want);
+    train_trial_destroy(after);
+}
+
+TEST(checkpoint__resumes_to_the_same_bits)
+{
+    TEST_UNUSED;
+    check_resume(1, 0, 3);
+    check_resume(1, 3, 2);
+}
+
+TEST(checkpoint__inside_an_accumulation)
+{
+    TEST_UNUSED;
+    check_resume(3, 4, 5); /* one batch into the second update */
+    check_resume(3, 3, 3);
+}
+
+TEST(checkpoint__every_changed_byte_is_noticed)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    char dir[256], path[300], want[65], got[65];
+    static const char *const files[] = {"state/weights.safetensors", "state/optimizer.safetensors",
+                                        "state/train.json", "manifest.json"};
+    configure(&net, &config, 1);
+    struct train_trial *trial = make(&config);
+    batches(trial, 1);
+    snprintf(dir, sizeof dir, "%s/flip", folder);
+    CHECK_EQ(mkdir(dir, 0777), 0);
+    CHECK_OK(train_trial_save(trial, dir, &err), &err);
+    batches(trial, 1);
+    CHECK_OK(train_trial_hash(trial, want, &err), &err);
+    for (size_t f = 0; f < 4; f++) {
+        snprintf(path, sizeof path, "%s/%s", dir, files[f]);
+        for (long at = 9; at < 400; at += 130) {
+            FILE *file = fopen(path, "r+b");
+            fseek(file, at, SEEK_SET);
+            int old = fgetc(file);
+            fseek(file, at, SEEK_SET);
+            fputc(old ^ 1, file);
+            fclose(file);
+            enum ebb_status status = train_trial_load(trial, dir, TRAIN_RESUME, &err);
+            CHECK(status == EBB_ECORRUPT);
+            file = fopen(path, "r+b");
+            fseek(file, at, SEEK_SET);
+            fputc(old, file);
+            fclose(file);
+        }
+    }
+    CHECK_OK(train_trial_hash(trial, got, &err), &err); /* refusals changed nothing */
+    CHECK_STR(got, want);
+    CHECK_OK(train_trial_load(trial, dir, TRAIN_RESUME, &err), &err);
+    train_trial_destroy(trial);
+}
+
+TEST(store__keeps_two_and_uses_the_newest_whole_one)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_state state;
+    struct ebb_str note;
+    char dir[256], path[512];
+    bool found = true;
+    configure(&net, &config, 1);
+    struct train_trial *trial = make(&config);
+    snprintf(dir, sizeof dir, "%s/store", folder);
+    ebb_str_init(&note);
+    CHECK_OK(train_store_load(trial, dir, &found, &note, &err), &err);
+    CHECK(!found);
+    CHECK_EQ(train_store_threads(dir), 0);
+    for (int i = 0; i < 4; i++) {
+        batches(trial, 1);
+        CHECK_OK(train_store_save(trial, dir, &err), &err);
+    }
+    CHECK_EQ(train_store_threads(dir), 1);
+    snprintf(path, sizeof path, "%s/update-000000000002", dir);
+    CHECK(access(path, F_OK) != 0);
+    snprintf(path, sizeof path, "%s/update-000000000004/manifest.json", dir);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_OK(train_store_load(trial, dir, &found, &note, &err), &err);
+    CHECK(found && note.length > 0);
+    train_trial_state(trial, &state);
+    CHECK_EQ(state.updates, 3);
+    ebb_str_fini(&note);
+    train_trial_destroy(trial);
+}
+
+TEST(weights__export_and_import)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    char path[256], want[65], got[65];
+    configure(&net, &config, 1);
+    struct train_trial *trial = make(&config);
+    batches(trial, 2);
+    snprintf(path, sizeof path, "%s/w.safetensors", folder);
+    CHECK_OK(train_trial_export(trial, path, &err), &err);
+    CHECK_OK(train_trial_hash(trial, want, &err), &err);
+    train_trial_destroy(trial);
+    trial = make(&config);
+    CHECK_OK(train_trial_import(trial, path, &err), &err);
+    CHECK_OK(train_trial_hash(trial, got, &err), &err);
+    CHECK_STR(got, want);
+    train_trial_destroy(trial);
+    CHECK_OK(nn_config_set(&net, "classes", "3", &err), &err);
+    trial = make(&config);
+    CHECK_EQ(train_trial_import(trial, path, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "linear") != NULL);
+    train_trial_destroy(trial);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {RUN(sha256__published_examples),
+                                       RUN(events__frames_and_values),
+                                       RUN(checkpoint__resumes_to_the_same_bits),
+                                       RUN(checkpoint__inside_an_accumulation),
+                                       RUN(checkpoint__every_changed_byte_is_noticed),
+                                       RUN(store__keeps_two_and_uses_the_newest_whole_one),
+                                       RUN(weights__export_and_import)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
