@@ -1,6 +1,5 @@
 /* cmd_plan.c - `ebb plan`: schedules with recomputation for a budget, proved, with a bound. */
 #include "cli/cmd_plan.h"
-#include "cli/train_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,7 +21,7 @@ enum ebb_status cli_plan_load(struct plan_graph *graph, const char *path, struct
 {
     struct trace_stats stats;
     *graph = (struct plan_graph){.path = path};
-    EBB_TRY(cli_load_trace(path, &graph->trace, err));
+    EBB_TRY(trace_load(path, TRACE_FORMAT_AUTO, &graph->trace, err));
     enum ebb_status status = planner_facts_compute(graph->trace, &graph->facts, err);
     if (status == EBB_OK)
         status = trace_stats_compute(graph->trace, &stats, err);
@@ -301,11 +300,12 @@ static int run_plan(int argc, char **argv)
         {"gap", 0, CLI_DOUBLE, &set.gap, "G",
          "stop within this fraction of the bound (default 0.005; 0 = prove)"},
         {"effort", 0, CLI_INT, &set.effort, "N",
-         "0: first good plan, 1: default, 2 and 3: search longer"},
+         "0: first good plan (milliseconds), 1: default, 2 and 3: search longer"},
         {"time-limit", 0, CLI_DOUBLE, &set.time_limit, "S", "seconds per row (default 60)"},
         {"jobs", 'j', CLI_INT, &set.jobs, "N", "rows at a time (default: all cores)"},
         {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
-        {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B", "joint: room on the host for offload"},
+        {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B",
+         "joint (up to about 65 ops): room on the host for offload"},
         {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "joint: rate to the host"},
         {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "joint: rate from the host"},
         {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
@@ -324,6 +324,7 @@ static int run_plan(int argc, char **argv)
             "Verbs:\n"
             "  show        print a plan file step by step\n"
             "  sweep       overhead versus memory, all methods: CSV and chart\n"
+            "  figure      the same for several graphs in three stages, one chart and a table\n"
             "  approx      how far approximations are from the best plan\n"
             "  gap         the integrality gap of the models\n"
             "  solve-time  seconds to a plan, method by method\n"
@@ -372,9 +373,10 @@ static int run_plan(int argc, char **argv)
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
-} verbs[] = {
-    {"show", cli_plan_show}, {"sweep", cli_plan_sweep},           {"approx", cli_plan_approx},
-    {"gap", cli_plan_gap},   {"solve-time", cli_plan_solve_time}, {"maxbatch", cli_plan_maxbatch}};
+} verbs[] = {{"show", cli_plan_show},        {"sweep", cli_plan_sweep},
+             {"figure", cli_plan_figure},    {"approx", cli_plan_approx},
+             {"gap", cli_plan_gap},          {"solve-time", cli_plan_solve_time},
+             {"maxbatch", cli_plan_maxbatch}};
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 static int run(int argc, char **argv)

@@ -37,6 +37,15 @@ void cli_plan_print_json(const struct plan_row *row);
 void cli_plan_print_table(const struct plan_row *rows, size_t count);
 double cli_plan_overhead(const struct plan_row *row); /* NaN unless ok */
 
+struct cli_plan_sweep_how {
+    double gap, time_limit;
+    int64_t points, segments, jobs;
+};
+/* All strategies and `best` over one graph, without the online policies, as CSV. */
+enum ebb_status cli_plan_sweep_baselines(const char *path, const struct cli_plan_sweep_how *how,
+                                         const char *csv, struct ebb_error *err);
+
+int cli_plan_figure(int argc, char **argv);
 int cli_plan_show(int argc, char **argv);
 int cli_plan_sweep(int argc, char **argv);
 int cli_plan_maxbatch(int argc, char **argv);

@@ -23,6 +23,7 @@ struct sweep {
     struct plan_row *rows; /* owned */
     size_t count, capacity;
     size_t global_from, local_from, online_from; /* first row of stages 2, 3 and of the policies */
+    size_t global_to, others_from;
     double gap, time_limit;
     int64_t points, segments, jobs;
     bool is_json;
@@ -151,6 +152,7 @@ static enum ebb_status planned_points(struct sweep *s, struct ebb_error *err)
         row->request.budget_bytes = all_peak - facts->fixed_bytes;
     }
     EBB_TRY(run_from(s, s->global_from, err));
+    s->global_to = s->count;
     double least = (double)all_peak;
     for (size_t i = 0; i < s->count; i++)
         if (is_ok(&s->rows[i]) && (double)s->rows[i].result.peak_bytes < least)
@@ -161,13 +163,28 @@ static enum ebb_status planned_points(struct sweep *s, struct ebb_error *err)
     return refine(s, err);
 }
 
+/* Planners that take a budget, at the global points: for comparison. */
+static enum ebb_status other_planners(struct sweep *s, struct ebb_error *err)
+{
+    static const char *const names[] = {"rotor", "knapsack"};
+    size_t first = s->count;
+    s->others_from = first;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        for (size_t i = s->global_from; i < s->global_to; i++) {
+            struct plan_row *row;
+            EBB_TRY(add_row(s, names[k], names[k], &row, err));
+            row->request.budget_bytes = s->rows[i].request.budget_bytes;
+        }
+    return run_from(s, first, err);
+}
+
 /* The online policies at the points of stages 2 and 3, by the published simulator's rules. */
 static enum ebb_status online_points(struct sweep *s, struct ebb_error *err)
 {
     static const char *const policies[] = {"dtr", "dtr_eq", "lru"};
     s->online_from = s->count;
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
-        for (size_t i = s->global_from; i < s->online_from; i++) {
+        for (size_t i = s->global_from; i < s->others_from; i++) {
             struct exec_report report;
             struct plan_row *row;
             EBB_TRY(add_row(s, "best", policies[p], &row, err));
@@ -190,7 +207,7 @@ static enum ebb_status write_csv(const struct sweep *s, const char *path, struct
     struct ebb_file_out out;
     EBB_TRY(ebb_file_out_open(&out, path, err));
     fprintf(out.stream, "method,budget_bytes,status,cost,overhead,peak_bytes,total_bytes,"
-                        "lower_bound,seconds\n");
+                        "lower_bound,seconds,bound_overhead\n");
     for (size_t i = 0; i < s->count; i++) {
         const struct plan_row *row = &s->rows[i];
         if (!row->is_done)
@@ -205,7 +222,8 @@ static enum ebb_status write_csv(const struct sweep *s, const char *path, struct
                     row->result.peak_bytes + s->graph.facts.fixed_bytes);
         else
             fprintf(out.stream, ",,,,");
-        fprintf(out.stream, ",%.17g,%.3f\n", row->result.lower_bound, row->result.seconds);
+        fprintf(out.stream, ",%.17g,%.3f,%.9f\n", row->result.lower_bound, row->result.seconds,
+                row->result.lower_bound / (double)s->graph.facts.base_cost);
     }
     return ebb_file_out_commit(&out, err);
 }
@@ -253,6 +271,8 @@ static enum ebb_status draw(const struct sweep *s, const char *path, struct ebb_
                                          "chen_sqrtn_noap",
                                          "chen_sqrtn",
                                          "griewank",
+                                         "rotor",
+                                         "knapsack",
                                          "all"};
     enum { COUNT = sizeof labels / sizeof *labels };
     struct plot_series series[COUNT];
@@ -301,7 +321,7 @@ static void summarize(const struct sweep *s)
 {
     size_t proven = 0, close = 0, planned = 0, found = 0;
     double seconds = 0;
-    for (size_t i = s->global_from; i < s->online_from; i++) {
+    for (size_t i = s->global_from; i < s->others_from; i++) {
         const struct planner_result *r = &s->rows[i].result;
         planned++;
         seconds += r->seconds;
@@ -313,6 +333,32 @@ static void summarize(const struct sweep *s)
            "proven "
            "optimal; %.1f s of planning\n",
            s->count, planned, found, close, proven, seconds);
+}
+
+enum ebb_status cli_plan_sweep_baselines(const char *path, const struct cli_plan_sweep_how *how,
+                                         const char *csv, struct ebb_error *err)
+{
+    struct sweep s = {.gap = how->gap,
+                      .time_limit = how->time_limit,
+                      .points = how->points,
+                      .segments = how->segments,
+                      .jobs = how->jobs};
+    enum ebb_status status = cli_plan_load(&s.graph, path, err);
+    if (status == EBB_OK && !s.graph.trace->is_graph)
+        status = ebb_fail(err, EBB_EINPUT, "%s: a sweep needs a graph file", path);
+    if (status == EBB_OK)
+        status = fixed_strategies(&s, err);
+    if (status == EBB_OK)
+        status = planned_points(&s, err);
+    if (status == EBB_OK)
+        status = other_planners(&s, err);
+    if (status == EBB_OK && cli_interrupted())
+        status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", path);
+    if (status == EBB_OK)
+        status = write_csv(&s, csv, err);
+    cli_plan_rows_fini(s.rows, s.count);
+    cli_plan_unload(&s.graph);
+    return status;
 }
 
 int cli_plan_sweep(int argc, char **argv)
@@ -359,6 +405,8 @@ int cli_plan_sweep(int argc, char **argv)
         status = fixed_strategies(&s, &err);
     if (status == EBB_OK)
         status = planned_points(&s, &err);
+    if (status == EBB_OK)
+        status = other_planners(&s, &err);
     if (status == EBB_OK)
         status = online_points(&s, &err);
     if (status == EBB_OK && output)

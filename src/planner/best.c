@@ -169,7 +169,8 @@ static enum ebb_status write_model(const struct planner_job *job, struct ebb_err
     return status;
 }
 
-/* Steps 3 and 4. */
+/* Steps 3 and 4. Shares of the time: what proves also finds, so it comes first where it is cheap.
+ */
 static enum ebb_status search_and_bound(struct best *b, uint64_t flips, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
@@ -178,12 +179,13 @@ static enum ebb_status search_and_bound(struct best *b, uint64_t flips, struct e
     for (uint32_t round = 0; round < 2 && !planner_best_is_done(b); round++)
         anneal(b, round, flips);
     if (!planner_best_is_done(b))
-        EBB_TRY(planner_best_prove(b, 0.05 * planner_best_time_left(b), err));
+        EBB_TRY(planner_best_prove(b, 0.3 * planner_best_time_left(b), err));
+    double stop = 0.6 * planner_best_time_left(b);
     for (uint32_t round = 2; round < (job->has_best ? 10u : 4u) && !planner_best_is_done(b) &&
-                             !job->is_proven_infeasible;
+                             planner_best_time_left(b) > stop && !job->is_proven_infeasible;
          round++)
         anneal(b, round, flips * 2);
-    return planner_best_prove(b, 0.4 * planner_best_time_left(b), err);
+    return planner_best_prove(b, 0.5 * planner_best_time_left(b), err);
 }
 
 static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
@@ -225,7 +227,7 @@ static enum ebb_status finish(struct best *b, enum ebb_status status)
 
 enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *err)
 {
-    struct best b = {.job = job, .random = job->request->seed + 17};
+    struct best b = {.job = job, .random = job->request->seed + 17, .slices = 4};
     if (job->request->write_lp && !job->is_retry)
         EBB_TRY(write_model(job, err));
     if (job->graph->no_remat_peak <= job->budget) {

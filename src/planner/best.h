@@ -17,6 +17,7 @@ struct best {
     bool has_model, is_merged_infeasible;
     uint64_t cost_unit; /* gcd of costs */
     uint64_t random;
+    uint32_t slices; /* of the split program to be solved next */
 };
 
 double planner_best_time_left(const struct best *b);
@@ -35,7 +36,7 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err);
 /* Relaxation of the split program with about 2 x slices instants. */
 enum ebb_status planner_best_bound(struct best *b, uint32_t slices, struct ebb_error *err);
 /* The split program in integers: more and more instants until the gap is proved or `seconds` have
- * passed. Its solutions are seeds, too. */
+ * passed; the next call goes on where this one ended. Its solutions are seeds, too. */
 enum ebb_status planner_best_prove(struct best *b, double seconds, struct ebb_error *err);
 
 enum ebb_status planner_best_relax(struct best *b, struct ebb_error *err);

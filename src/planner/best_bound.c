@@ -18,6 +18,45 @@ static enum ebb_status build(struct best *b, uint32_t slices, struct planner_cut
     return planner_cuts_build(cuts, job->graph, job->budget, at, count, err);
 }
 
+#define COMPLETED_NODES 90
+
+/* The flow model with the rows after the instants fixed to the solution: what lies between them is
+ * a small program. */
+static enum ebb_status complete(struct best *b, const struct planner_cuts *cuts, const double *x,
+                                double seconds, struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    const struct planner_graph *g = job->graph;
+    struct planner_groups groups;
+    struct planner_model model = {0};
+    struct planner_mip_result result;
+    planner_mip_result_init(&result);
+    EBB_TRY(planner_groups_make(&groups, g, PLANNER_LEVEL_FULL, err));
+    enum ebb_status status = planner_model_build(&model, g, &groups, job->budget, NULL, err);
+    for (uint32_t k = 0; k < cuts->count && status == EBB_OK; k++)
+        for (uint32_t i = 0; i < g->item_count && cuts->at[k] + 1 < g->node_count; i++) {
+            int s = model.s_col[((size_t)cuts->at[k] + 1) * g->item_count + i];
+            if (s >= 0)
+                model.mip.col_lower[s] = model.mip.col_upper[s] =
+                    planner_cuts_is_kept(cuts, x, k, i);
+        }
+    struct planner_mip_options options = {.seconds = seconds,
+                                          .cutoff = planner_best_cutoff(b, 0) * model.cost_scale};
+    if (status == EBB_OK)
+        status = planner_mip_solve(&model.mip, &options, &result, err);
+    if (status == EBB_OK && result.has_x) {
+        planner_model_extract(&model, result.x, &job->trial);
+        planner_sched_close(&job->ev, &job->trial);
+        planner_sched_trim(&job->ev, &job->trial);
+        if (planner_job_offer(job, "split"))
+            planner_best_exchange(b, "split");
+    }
+    planner_mip_result_fini(&result);
+    planner_model_fini(&model);
+    planner_groups_fini(&groups);
+    return status;
+}
+
 /* The solver's schedule as a seed. */
 static void offer_cuts(struct best *b, const struct planner_cuts *cuts, const double *x)
 {
@@ -79,7 +118,8 @@ enum ebb_status planner_best_prove(struct best *b, double seconds, struct ebb_er
     enum ebb_status status = EBB_OK;
     if (!planner_mip_has_solver())
         return EBB_OK;
-    for (uint32_t slices = 2; slices <= MOST_SLICES && status == EBB_OK; slices *= 2) {
+    for (; b->slices <= MOST_SLICES && status == EBB_OK; b->slices *= 2) {
+        uint32_t slices = b->slices;
         struct planner_cuts cuts;
         struct planner_mip_result result;
         double left = stop - planner_job_seconds(job);
@@ -97,11 +137,17 @@ enum ebb_status planner_best_prove(struct best *b, double seconds, struct ebb_er
             status = planner_mip_solve(&cuts.mip, &options, &result, err);
         if (status == EBB_OK && !is_too_large)
             judge(b, &cuts, &result, cutoff);
-        if (status == EBB_OK && result.has_x && !is_too_large)
+        if (status == EBB_OK && result.has_x && !is_too_large) {
             offer_cuts(b, &cuts, result.x);
+            left = stop - planner_job_seconds(job);
+            if (slices >= 8 && job->graph->node_count <= COMPLETED_NODES && left > 0.05 &&
+                !planner_best_is_done(b))
+                status = complete(b, &cuts, result.x, left < 4 ? left : 4, err);
+        }
+        bool is_limit = result.status != PLANNER_MIP_OPTIMAL;
         planner_mip_result_fini(&result);
         planner_cuts_fini(&cuts);
-        if (is_too_large)
+        if (is_too_large || is_limit) /* again from here when there is more time */
             break;
     }
     return status;

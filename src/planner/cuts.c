@@ -295,7 +295,7 @@ void planner_cuts_fini(struct planner_cuts *cuts)
 
 /* ---- the schedule a solution speaks of ------------------------------------------------------ */
 
-static bool is_kept_past(const struct planner_cuts *cuts, const double *x, uint32_t k, uint32_t i)
+bool planner_cuts_is_kept(const struct planner_cuts *cuts, const double *x, uint32_t k, uint32_t i)
 {
     int s = cuts->s_col[(size_t)k * cuts->graph->item_count + i];
     return s == ALWAYS || (s >= 0 && x[s] > 0.5);
@@ -312,12 +312,12 @@ static void extract_interval(const struct planner_cuts *cuts, const double *x, u
     for (uint32_t i = 0; i < g->item_count && g->items[i].node + 1 < end; i++) {
         const struct planner_item *item = &g->items[i];
         uint32_t from = item->node < begin ? begin : item->node + 1, last = 0;
-        if (item->node < begin && !is_kept_past(cuts, x, k - 1, i))
+        if (item->node < begin && !planner_cuts_is_kept(cuts, x, k - 1, i))
             continue;
         for (uint32_t u = 0; u < item->use_count; u++)
             if (g->uses[item->use_first + u] < end)
                 last = g->uses[item->use_first + u];
-        if (k < cuts->count ? is_kept_past(cuts, x, k, i) : item->is_kept)
+        if (k < cuts->count ? planner_cuts_is_kept(cuts, x, k, i) : item->is_kept)
             last = end - 1;
         for (uint32_t t = from; t <= last && t < end; t++)
             planner_keep(sched, t, i);

@@ -40,6 +40,8 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
 /* The schedule a solution speaks of; it may need repair: memory is certain in the instants only. */
 void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
                           struct planner_sched *sched);
+/* Is item i kept past instant k? */
+bool planner_cuts_is_kept(const struct planner_cuts *cuts, const double *x, uint32_t k, uint32_t i);
 void planner_cuts_fini(struct planner_cuts *cuts);
 
 #endif

@@ -174,7 +174,7 @@ enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *e
         if (status == EBB_OK && j.model.binary_count * 4 <= MOST_BINARIES)
             status = solve(&j, err);
         else if (status == EBB_OK)
-            snprintf(job->note, sizeof job->note, "too large for the joint model");
+            planner_job_not_applicable(job, "too many ops for the joint model (about 65 at most)");
     }
     job->is_proven_infeasible |= job->budget < job->graph->max_in_out;
     job->is_timeout = !job->has_best && !job->has_made && !job->is_proven_infeasible;

@@ -34,45 +34,54 @@ static size_t at(const struct rotor *r, uint32_t m, uint32_t a, uint32_t b)
     return ((size_t)b * (r->blocks + 1) + a) * (SLOTS + 1) + m;
 }
 
-static void solve_cell(struct rotor *r, uint32_t m, uint32_t a, uint32_t b)
+/* Least memory in which blocks a..b can be run forward at all. */
+static uint32_t least_memory(const struct rotor *r, uint32_t a, uint32_t b)
 {
-    double best = INFINITY;
-    int16_t pick = -1;
-    uint32_t out = b < r->blocks ? r->cw[b + 1] : 0;
+    uint32_t out = b < r->blocks ? r->cw[b + 1] : 0, least = out + r->cw[a + 1];
+    for (uint32_t j = a + 1; j < b; j++)
+        if (out + r->cw[j] + r->cw[j + 1] > least)
+            least = out + r->cw[j] + r->cw[j + 1];
+    return least;
+}
+
+/* opt(m, a, b) for every m. Memory is the inner loop: all rows it touches are consecutive. */
+static void solve_blocks(struct rotor *r, uint32_t a, uint32_t b)
+{
+    float *best = &r->opt[at(r, 0, a, b)];
+    int16_t *pick = &r->pick[at(r, 0, a, b)];
+    float own = (float)(r->fw[a] + r->bw[a]);
+    for (uint32_t m = 0; m <= SLOTS; m++) {
+        best[m] = INFINITY;
+        pick[m] = -1;
+    }
     if (a == b) {
-        if (m >= r->cw[a] + r->cbw[a + 1]) {
-            best = r->fw[a] + r->bw[a];
-            pick = 0;
+        for (uint32_t m = r->cw[a] + r->cbw[a + 1]; m <= SLOTS; m++) {
+            best[m] = own;
+            pick[m] = 0;
         }
-    } else {
-        uint32_t least = out + r->cw[a + 1];
-        for (uint32_t j = a + 1; j < b; j++)
-            if (out + r->cw[j] + r->cw[j + 1] > least)
-                least = out + r->cw[j] + r->cw[j + 1];
-        if (m >= least) {
-            for (uint32_t j = a + 1; j <= b; j++) {
-                if (m < r->cw[j])
-                    continue;
-                double cost = r->prefix[j] - r->prefix[a] +
-                              (double)r->opt[at(r, m - r->cw[j], j, b)] +
-                              (double)r->opt[at(r, m, a, j - 1)];
-                if (cost < best) {
-                    best = cost;
-                    pick = (int16_t)j;
-                }
-            }
-        }
-        uint32_t now = r->cw[a + 1] > r->cw[a] ? r->cw[a + 1] : r->cw[a];
-        if (m >= now + r->cbw[a + 1]) {
-            double cost = r->fw[a] + r->bw[a] + (double)r->opt[at(r, m - r->cbw[a + 1], a + 1, b)];
-            if (cost < best) {
-                best = cost;
-                pick = 0;
+        return;
+    }
+    uint32_t least = least_memory(r, a, b);
+    for (uint32_t j = a + 1; j <= b; j++) {
+        const float *after = &r->opt[at(r, 0, j, b)], *before = &r->opt[at(r, 0, a, j - 1)];
+        float forward = (float)(r->prefix[j] - r->prefix[a]);
+        uint32_t from = least > r->cw[j] ? least : r->cw[j];
+        for (uint32_t m = from; m <= SLOTS; m++) {
+            float cost = forward + after[m - r->cw[j]] + before[m];
+            if (cost < best[m]) {
+                best[m] = cost;
+                pick[m] = (int16_t)j;
             }
         }
     }
-    r->opt[at(r, m, a, b)] = (float)best;
-    r->pick[at(r, m, a, b)] = pick;
+    uint32_t kept = r->cbw[a + 1];
+    uint32_t now = (r->cw[a + 1] > r->cw[a] ? r->cw[a + 1] : r->cw[a]) + kept;
+    const float *rest = &r->opt[at(r, 0, a + 1, b)];
+    for (uint32_t m = now; m <= SLOTS; m++)
+        if (own + rest[m - kept] < best[m]) {
+            best[m] = own + rest[m - kept];
+            pick[m] = 0;
+        }
 }
 
 static uint32_t backward_end(const struct rotor *r, uint32_t block)
@@ -176,8 +185,7 @@ static void solve_budget(struct rotor *r, uint64_t budget)
     set_sizes(r, slot);
     for (uint32_t b = 0; b <= r->blocks; b++)
         for (uint32_t a = b + 1; a-- > 0;)
-            for (uint32_t m = 0; m <= SLOTS; m++)
-                solve_cell(r, m, a, b);
+            solve_blocks(r, a, b);
     uint32_t all = (uint32_t)(budget / slot);
     if (r->pick[at(r, all, 0, r->blocks)] >= 0)
         offer(r, all);

@@ -1,0 +1,635 @@
+/* cmd_plan_figure.c - `ebb plan figure`: overhead versus memory budget for several networks, in
+ * three stages that can be run one by one (spec 10, the comparison of DTR with Checkmate).
+ *
+ * baselines  every strategy over its parameters, `best` with its bound: DIR/NAME.baselines.csv
+ * simrd      the online policies at the budgets of `best`, by the published rules:
+ * DIR/NAME.simrd.csv plot       one panel per network from these files: DIR/budget_sweep.svg,
+ * DIR/slowdowns.csv, a table */
+#include "cli/cmd_plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "base/thread.h"
+#include "cli/cmd_dev_checkmate.h"
+#include "plot/plot.h"
+
+#define MAX_GRAPHS 12
+#define COLUMNS 10
+#define MAX_CSV ((size_t)64 << 20)
+
+struct csv_row {
+    char method[24];
+    bool is_ok;
+    double budget, cost, overhead, peak, total, bound,
+        seconds; /* bound: as an overhead; 0 = none */
+};
+
+struct figure {
+    const char *dir;
+    const char *const *graphs;
+    size_t graph_count;
+    struct cli_plan_sweep_how how;
+    bool is_json;
+};
+
+struct network { /* what the plot stage has read of one graph */
+    char name[64], title[96];
+    struct csv_row *rows; /* owned */
+    size_t count, capacity;
+};
+
+static void base_name(const char *path, char *name, size_t room)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(name, room, "%s", slash ? slash + 1 : path);
+    char *dot = strrchr(name, '.');
+    if (dot)
+        *dot = '\0';
+}
+
+/* "vgg16_b256_roofline" -> "VGG16, batch 256, roofline"; other names stay. */
+static void make_title(const char *name, char *title, size_t room)
+{
+    static const struct {
+        const char *prefix, *text;
+    } known[] = {{"vgg16_", "VGG16"},          {"mobilenet_", "MobileNet"},
+                 {"vgg_unet_", "U-Net (VGG)"}, {"resnet50_", "ResNet-50"},
+                 {"densenet_", "DenseNet"},    {"unet3_", "U-Net, 3 levels"}};
+    const char *batch = strstr(name, "_b"), *model = strrchr(name, '_');
+    snprintf(title, room, "%.80s", name);
+    for (size_t k = 0; k < sizeof known / sizeof *known && batch && model > batch; k++)
+        if (strncmp(name, known[k].prefix, strlen(known[k].prefix)) == 0)
+            snprintf(title, room, "%s, batch %.*s, %.24s costs", known[k].text,
+                     (int)(model - batch - 2), batch + 2, model + 1);
+}
+
+static void file_name(const struct figure *f, const char *graph, const char *what, char *path,
+                      size_t room)
+{
+    char name[64];
+    base_name(graph, name, sizeof name);
+    snprintf(path, room, "%s/%s.%s.csv", f->dir, name, what);
+}
+
+/* ---- CSV in --------------------------------------------------------------------------------- */
+
+static double number_or(const char *text, double otherwise)
+{
+    double value;
+    return text && ebb_parse_double(text, &value) ? value : otherwise;
+}
+
+static enum ebb_status read_csv(struct network *n, const char *path, struct ebb_error *err)
+{
+    struct ebb_file_view view;
+    EBB_TRY(ebb_file_view_open(&view, path, MAX_CSV, err));
+    enum ebb_status status = EBB_OK;
+    size_t line_number = 0;
+    for (size_t at = 0; at < view.length && status == EBB_OK;) {
+        size_t end = at;
+        char line[512], *field[COLUMNS] = {0};
+        while (end < view.length && view.data[end] != '\n')
+            end++;
+        size_t length = end - at < sizeof line - 1 ? end - at : sizeof line - 1;
+        memcpy(line, view.data + at, length);
+        line[length] = '\0';
+        at = end + 1;
+        size_t fields = 0;
+        for (char *p = line; p && fields < COLUMNS; fields++) {
+            field[fields] = p;
+            p = strchr(p, ',');
+            if (p)
+                *p++ = '\0';
+        }
+        if (line_number++ == 0)
+            continue; /* names of the columns */
+        if (fields != COLUMNS) {
+            status = ebb_fail(err, EBB_EINPUT, "%s:%zu: %zu columns, allowed: %d", path,
+                              line_number, fields, COLUMNS);
+            break;
+        }
+        status = ebb_grow(&n->rows, &n->capacity, n->count + 1, sizeof *n->rows, err);
+        if (status != EBB_OK)
+            break;
+        struct csv_row *row = &n->rows[n->count++];
+        *row = (struct csv_row){.is_ok = strcmp(field[2], "ok") == 0,
+                                .budget = number_or(field[1], NAN),
+                                .cost = number_or(field[3], NAN),
+                                .overhead = number_or(field[4], NAN),
+                                .peak = number_or(field[5], NAN),
+                                .total = number_or(field[6], NAN),
+                                .seconds = number_or(field[8], NAN),
+                                .bound = number_or(field[9], 0)};
+        snprintf(row->method, sizeof row->method, "%s", field[0]);
+    }
+    ebb_file_view_close(&view);
+    return status;
+}
+
+/* ---- stage simrd ---------------------------------------------------------------------------- */
+
+struct online {
+    const struct plan_graph *graph;
+    const char *policy;
+    double budget;
+    struct exec_report report;
+    enum ebb_status status;
+    struct ebb_error err;
+};
+
+static void run_online(void *context, size_t i)
+{
+    struct online *o = (struct online *)context + i;
+    if (!cli_interrupted())
+        o->status = cli_checkmate_simrd(o->graph->trace, o->policy, (uint64_t)o->budget, &o->report,
+                                        &o->err);
+}
+
+static enum ebb_status write_online(const struct online *runs, size_t count, uint64_t fixed,
+                                    const char *path, struct ebb_error *err)
+{
+    struct ebb_file_out out;
+    EBB_TRY(ebb_file_out_open(&out, path, err));
+    fprintf(out.stream, "method,budget_bytes,status,cost,overhead,peak_bytes,total_bytes,"
+                        "lower_bound,seconds,bound_overhead\n");
+    for (size_t i = 0; i < count; i++) {
+        const struct exec_report *r = &runs[i].report;
+        fprintf(out.stream, "%s,%.0f,", runs[i].policy, runs[i].budget);
+        if (r->result == EXEC_OK)
+            fprintf(out.stream, "ok,%" PRIu64 ",%.9f,%" PRIu64 ",%" PRIu64 ",0,0,0\n",
+                    r->clock_ns - 1, (double)(r->clock_ns - 1) / (double)r->base_ns, r->peak_bytes,
+                    r->peak_bytes + fixed);
+        else
+            fprintf(out.stream, "infeasible,,,,,0,0,0\n");
+    }
+    return ebb_file_out_commit(&out, err);
+}
+
+static enum ebb_status stage_simrd(const struct figure *f, const char *path, struct ebb_error *err)
+{
+    static const char *const policies[] = {"dtr", "dtr_eq",  "dtr_local", "msps",
+                                           "lru", "largest", "random"};
+    enum { POLICIES = sizeof policies / sizeof *policies };
+    char in[1024], out[1024];
+    struct network n = {0};
+    struct plan_graph graph = {0};
+    struct online *runs = NULL;
+    size_t count = 0;
+    file_name(f, path, "baselines", in, sizeof in);
+    file_name(f, path, "simrd", out, sizeof out);
+    enum ebb_status status = read_csv(&n, in, err);
+    if (status == EBB_OK)
+        status = cli_plan_load(&graph, path, err);
+    if (status == EBB_OK) {
+        runs = ebb_calloc(n.count * POLICIES + 1, sizeof *runs);
+        status = runs ? EBB_OK : ebb_no_memory(err, n.count * sizeof *runs);
+    }
+    for (size_t p = 0; p < POLICIES && status == EBB_OK; p++)
+        for (size_t i = 0; i < n.count; i++)
+            if (strcmp(n.rows[i].method, "best") == 0 && !isnan(n.rows[i].budget))
+                runs[count++] = (struct online){
+                    .graph = &graph, .policy = policies[p], .budget = n.rows[i].budget};
+    if (status == EBB_OK)
+        status = ebb_parallel((int)f->how.jobs, count, run_online, runs, err);
+    for (size_t i = 0; i < count && status == EBB_OK; i++)
+        if (runs[i].status != EBB_OK) {
+            *err = runs[i].err;
+            status = runs[i].status;
+        }
+    if (status == EBB_OK && cli_interrupted())
+        status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", path);
+    if (status == EBB_OK)
+        status = write_online(runs, count, graph.facts.fixed_bytes, out, err);
+    ebb_free(runs);
+    ebb_free(n.rows);
+    cli_plan_unload(&graph);
+    return status;
+}
+
+/* ---- stage plot ----------------------------------------------------------------------------- */
+
+/* In the order of drawing: what matters most lies on top. */
+static const struct {
+    const char *method, *label, *color; /* color NULL: the method's own */
+    bool is_dashed;
+} drawn[] = {
+    {"all", "checkpoint all", NULL, true},
+    {"chen_sqrtn_noap", "Chen sqrt(n)", "#8c6d31", true},
+    {"chen_sqrtn", "Chen sqrt(n), articulation points", "#bd9e39", true},
+    {"griewank", "Griewank log(n)", NULL, true},
+    {"chen_greedy_noap", "Chen greedy", "#7b4173", true},
+    {"chen_greedy", "Chen greedy, articulation points", "#ce6dbd", true},
+    {"knapsack", "knapsack (PyTorch)", NULL, true},
+    {"rotor", "rotor", NULL, true},
+    {"lru", "LRU", NULL, false},
+    {"msps", "MSPS", NULL, false},
+    {"dtr", "DTR", NULL, false},
+    {"dtr_eq", "DTR eq", NULL, false},
+    {"best", "ebb best", NULL, false},
+};
+enum { DRAWN = sizeof drawn / sizeof *drawn };
+
+struct point {
+    double x, y;
+};
+
+static int compare_points(const void *a, const void *b)
+{
+    const struct point *p = a, *q = b;
+    return p->x != q->x ? (p->x < q->x ? -1 : 1) : p->y < q->y ? -1 : p->y > q->y;
+}
+
+/* Running minimum over the total memory of one method. */
+static size_t steps_of(const struct network *n, const char *method, struct point *points, double *x,
+                       double *y)
+{
+    size_t count = 0, steps = 0;
+    for (size_t i = 0; i < n->count; i++)
+        if (n->rows[i].is_ok && strcmp(n->rows[i].method, method) == 0)
+            points[count++] = (struct point){n->rows[i].total / 1e9, n->rows[i].overhead};
+    if (count > 0)
+        qsort(points, count, sizeof *points, compare_points);
+    for (size_t i = 0; i < count; i++)
+        if (steps == 0 || points[i].y < y[steps - 1]) {
+            x[steps] = points[i].x;
+            y[steps++] = points[i].y;
+        }
+    return steps;
+}
+
+/* The proven bound over the budget, as steps: between two budgets the one of the larger holds. */
+static size_t bound_of(const struct network *n, struct point *points, double *x, double *y)
+{
+    size_t count = 0, steps = 0;
+    double fixed = 0;
+    for (size_t i = 0; i < n->count; i++)
+        if (n->rows[i].is_ok)
+            fixed = n->rows[i].total - n->rows[i].peak;
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->rows[i].method, "best") == 0 && n->rows[i].is_ok && n->rows[i].bound > 0)
+            points[count++] = (struct point){(n->rows[i].budget + fixed) / 1e9, n->rows[i].bound};
+    if (count > 0)
+        qsort(points, count, sizeof *points, compare_points);
+    for (size_t i = count; i-- > 1;) /* what holds with more memory holds with less */
+        if (points[i - 1].y < points[i].y)
+            points[i - 1].y = points[i].y;
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) {
+            x[steps] = points[i - 1].x;
+            y[steps++] = points[i].y;
+        }
+        x[steps] = points[i].x;
+        y[steps++] = points[i].y;
+    }
+    return steps;
+}
+
+#define Y_MIN 0.97
+#define Y_MAX 1.5
+
+/* Room: DRAWN + 1 series of x, y and y2, each as long as the network has rows. */
+static void fill_panel(const struct network *n, double *room, struct point *points,
+                       struct plot_series *series, struct plot_panel *panel)
+{
+    size_t stride = 2 * n->count + 2, used = 0;
+    double left = INFINITY, right = 0;
+    double *x = room, *y = room + stride, *y2 = room + 2 * stride;
+    size_t count = bound_of(n, points, x, y);
+    for (size_t i = 0; i < count; i++)
+        y2[i] = Y_MIN;
+    if (count > 0)
+        series[used++] = (struct plot_series){.name = "proved impossible",
+                                              .style = PLOT_BAND,
+                                              .x = x,
+                                              .y = y,
+                                              .y2 = y2,
+                                              .count = count,
+                                              .color = "#9a9a9a"};
+    for (size_t k = 0; k < DRAWN; k++) {
+        double *sx = room + 3 * (k + 1) * stride, *sy = sx + stride;
+        size_t steps = steps_of(n, drawn[k].method, points, sx, sy);
+        if (steps == 0)
+            continue;
+        if (strcmp(drawn[k].method, "best") == 0)
+            left = sx[0];
+        if (strcmp(drawn[k].method, "all") == 0)
+            right = sx[0];
+        series[used++] = (struct plot_series){
+            .name = drawn[k].label,
+            .style = steps > 1 ? PLOT_STEP : PLOT_POINTS,
+            .x = sx,
+            .y = sy,
+            .count = steps,
+            .color = drawn[k].color ? drawn[k].color : plot_color(drawn[k].method, k),
+            .is_dashed = drawn[k].is_dashed};
+    }
+    double width = right > left ? right - left : 1;
+    *panel = (struct plot_panel){.title = n->title,
+                                 .x_label = "peak memory, GB",
+                                 .y_label = "overhead",
+                                 .series = series,
+                                 .series_count = used,
+                                 .x_min = left - 0.03 * width,
+                                 .x_max = right + 0.03 * width,
+                                 .y_min = Y_MIN,
+                                 .y_max = Y_MAX};
+}
+
+static enum ebb_status draw(const struct figure *f, const struct network *networks,
+                            struct ebb_error *err)
+{
+    struct plot_panel panels[MAX_GRAPHS];
+    struct plot_series *series = ebb_calloc(MAX_GRAPHS * (DRAWN + 1), sizeof *series);
+    double *room[MAX_GRAPHS] = {0};
+    struct point *points[MAX_GRAPHS] = {0};
+    enum ebb_status status = series ? EBB_OK : ebb_no_memory(err, sizeof *series);
+    for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
+        room[g] = ebb_calloc((2 * networks[g].count + 2) * 3 * (DRAWN + 1), sizeof(double));
+        points[g] = ebb_calloc(networks[g].count + 2, sizeof **points);
+        if (room[g] && points[g])
+            fill_panel(&networks[g], room[g], points[g], series + g * (DRAWN + 1), &panels[g]);
+        else
+            status = ebb_no_memory(err, networks[g].count * sizeof(double));
+    }
+    char path[1024];
+    snprintf(path, sizeof path, "%s/budget_sweep.svg", f->dir);
+    const struct plot_chart chart = {
+        .title = "Recomputation overhead versus memory budget",
+        .subtitle = "ebb plan figure; memory includes weights and their gradients",
+        .panels = panels,
+        .panel_count = f->graph_count,
+        .columns = f->graph_count > 4 ? 3 : 2,
+        .shared_legend = true};
+    if (status == EBB_OK)
+        status = plot_write(&chart, path, err);
+    for (size_t g = 0; g < f->graph_count; g++) {
+        ebb_free(room[g]);
+        ebb_free(points[g]);
+    }
+    ebb_free(series);
+    return status;
+}
+
+/* Cheapest row of a group of methods within a budget; NULL when none fits. */
+static const struct csv_row *cheapest(const struct network *n, double budget, bool is_online)
+{
+    static const char *const published[] = {
+        "all",         "all_ap",           "chen_sqrtn", "chen_sqrtn_noap",
+        "chen_greedy", "chen_greedy_noap", "griewank"};
+    static const char *const policies[] = {"dtr", "dtr_eq", "dtr_local", "msps", "lru", "largest"};
+    const struct csv_row *best = NULL;
+    for (size_t i = 0; i < n->count; i++) {
+        const struct csv_row *row = &n->rows[i];
+        bool is_wanted = false;
+        for (size_t k = 0; k < sizeof published / sizeof *published && !is_online; k++)
+            is_wanted |= strcmp(row->method, published[k]) == 0;
+        for (size_t k = 0; k < sizeof policies / sizeof *policies && is_online; k++)
+            is_wanted |= strcmp(row->method, policies[k]) == 0;
+        if (is_wanted && row->is_ok && row->peak <= budget && (!best || row->cost < best->cost))
+            best = row;
+    }
+    return best;
+}
+
+static int compare_budgets(const void *a, const void *b)
+{
+    const struct csv_row *p = *(const struct csv_row *const *)a;
+    const struct csv_row *q = *(const struct csv_row *const *)b;
+    return p->budget < q->budget ? 1 : p->budget > q->budget ? -1 : 0;
+}
+
+static void print_choice(const struct csv_row *row)
+{
+    if (row)
+        printf(" %.4f %s |", row->overhead, row->method);
+    else
+        printf(" none fits |");
+}
+
+static void print_markdown(const struct network *n, const struct csv_row *row)
+{
+    printf("| %s | %.2f | %.4f | %.4f | %.2f | %.1f |", n->title, row->budget / 1e9, row->overhead,
+           row->bound, 100 * (row->overhead / row->bound - 1), row->seconds);
+    print_choice(cheapest(n, row->budget, false));
+    print_choice(cheapest(n, row->budget, true));
+    printf("\n");
+}
+
+static void json_choice(struct ebb_json_writer *w, const char *key, const struct csv_row *row)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%s_overhead", key);
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_string(w, row ? row->method : NULL);
+    ebb_jsonw_key(w, text);
+    ebb_jsonw_double(w, row ? row->overhead : NAN);
+}
+
+static void print_json(const struct network *n, const struct csv_row *row)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "graph");
+    ebb_jsonw_string(&w, n->name);
+    ebb_jsonw_key(&w, "budget_bytes");
+    ebb_jsonw_uint(&w, (uint64_t)row->budget);
+    ebb_jsonw_key(&w, "overhead");
+    ebb_jsonw_double(&w, row->overhead);
+    ebb_jsonw_key(&w, "bound_overhead");
+    ebb_jsonw_double(&w, row->bound > 0 ? row->bound : NAN);
+    ebb_jsonw_key(&w, "seconds");
+    ebb_jsonw_double(&w, row->seconds);
+    json_choice(&w, "published", cheapest(n, row->budget, false));
+    json_choice(&w, "online", cheapest(n, row->budget, true));
+    ebb_jsonw_object_end(&w);
+    puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+}
+
+/* A few budgets of every network; as JSON all of them. */
+static enum ebb_status print_rows(const struct network *networks, size_t count, bool is_json,
+                                  struct ebb_error *err)
+{
+    if (!is_json)
+        printf("| network | budget, GB | ebb | bound | gap, %% | s | best published strategy | "
+               "best online policy |\n|---|---|---|---|---|---|---|---|\n");
+    for (size_t g = 0; g < count; g++) {
+        const struct network *n = &networks[g];
+        const struct csv_row **list = ebb_calloc(n->count + 1, sizeof(void *));
+        size_t used = 0;
+        if (!list)
+            return ebb_no_memory(err, n->count * sizeof(void *));
+        for (size_t i = 0; i < n->count; i++)
+            if (n->rows[i].is_ok && strcmp(n->rows[i].method, "best") == 0 &&
+                n->rows[i].overhead > 1 + 1e-9)
+                list[used++] = &n->rows[i];
+        if (used > 0)
+            qsort(list, used, sizeof *list, compare_budgets);
+        for (size_t i = 0; i < used && is_json; i++)
+            print_json(n, list[i]);
+        for (size_t k = 0; k <= 5 && used > 0 && !is_json; k++)
+            if (k == 0 || (used - 1) * k / 5 != (used - 1) * (k - 1) / 5)
+                print_markdown(n, list[(used - 1) * k / 5]);
+        ebb_free(list);
+    }
+    return EBB_OK;
+}
+
+/* For every budget of `best`: what each method needs at most that memory for, over best. */
+static enum ebb_status write_slowdowns(const struct figure *f, const struct network *networks,
+                                       struct ebb_error *err)
+{
+    char path[1024];
+    struct ebb_file_out out;
+    snprintf(path, sizeof path, "%s/slowdowns.csv", f->dir);
+    EBB_TRY(ebb_file_out_open(&out, path, err));
+    fprintf(out.stream, "network,method,points,max,geomean_slowdown\n");
+    for (size_t g = 0; g < f->graph_count; g++)
+        for (size_t k = 0; k + 1 < DRAWN; k++) {
+            const struct network *n = &networks[g];
+            double most = 0, sum = 0;
+            size_t points = 0;
+            for (size_t i = 0; i < n->count; i++) {
+                double least = INFINITY;
+                if (!n->rows[i].is_ok || strcmp(n->rows[i].method, "best") != 0)
+                    continue;
+                for (size_t j = 0; j < n->count; j++)
+                    if (n->rows[j].is_ok && n->rows[j].peak <= n->rows[i].budget &&
+                        strcmp(n->rows[j].method, drawn[k].method) == 0 && n->rows[j].cost < least)
+                        least = n->rows[j].cost;
+                if (isinf(least))
+                    continue;
+                points++;
+                sum += log(least / n->rows[i].cost);
+                most = least / n->rows[i].cost > most ? least / n->rows[i].cost : most;
+            }
+            if (points > 0)
+                fprintf(out.stream, "%s,%s,%zu,%.6f,%.6f\n", n->name, drawn[k].method, points, most,
+                        exp(sum / (double)points));
+        }
+    return ebb_file_out_commit(&out, err);
+}
+
+static enum ebb_status stage_plot(const struct figure *f, struct ebb_error *err)
+{
+    struct network networks[MAX_GRAPHS];
+    memset(networks, 0, sizeof networks);
+    enum ebb_status status = EBB_OK;
+    for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
+        char path[1024];
+        base_name(f->graphs[g], networks[g].name, sizeof networks[g].name);
+        make_title(networks[g].name, networks[g].title, sizeof networks[g].title);
+        file_name(f, f->graphs[g], "baselines", path, sizeof path);
+        status = read_csv(&networks[g], path, err);
+        file_name(f, f->graphs[g], "simrd", path, sizeof path);
+        if (status == EBB_OK)
+            status = read_csv(&networks[g], path, err);
+    }
+    if (status == EBB_OK)
+        status = draw(f, networks, err);
+    if (status == EBB_OK)
+        status = write_slowdowns(f, networks, err);
+    if (status == EBB_OK)
+        status = print_rows(networks, f->graph_count, f->is_json, err);
+    for (size_t g = 0; g < f->graph_count; g++)
+        ebb_free(networks[g].rows);
+    return status;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct cli_list *stages, const char *stage)
+{
+    for (size_t i = 0; i < stages->count; i++)
+        if (strcmp(stages->items[i], stage) == 0)
+            return true;
+    return stages->count == 0;
+}
+
+static enum ebb_status run_stages(const struct figure *f, const struct cli_list *stages,
+                                  struct ebb_error *err)
+{
+    EBB_TRY(ebb_file_mkdirs(f->dir, err));
+    for (size_t g = 0; g < f->graph_count && is_wanted(stages, "baselines"); g++) {
+        char path[1024];
+        file_name(f, f->graphs[g], "baselines", path, sizeof path);
+        EBB_TRY(cli_plan_sweep_baselines(f->graphs[g], &f->how, path, err));
+    }
+    for (size_t g = 0; g < f->graph_count && is_wanted(stages, "simrd"); g++)
+        EBB_TRY(stage_simrd(f, f->graphs[g], err));
+    return is_wanted(stages, "plot") ? stage_plot(f, err) : EBB_OK;
+}
+
+int cli_plan_figure(int argc, char **argv)
+{
+    struct figure f = {.dir = "data/budget_sweep",
+                       .how = {.gap = 0.005,
+                               .time_limit = 10,
+                               .points = 32,
+                               .segments = 300,
+                               .jobs = ebb_cpu_count()}};
+    struct cli_list stages = {0};
+    const struct cli_option options[] = {
+        {"dir", 'd', CLI_STRING, &f.dir, "DIR", "where results lie (default data/budget_sweep)"},
+        {"stage", 's', CLI_LIST, &stages, "S[,S...]",
+         "baselines, simrd, plot (default: all three, in this order)"},
+        {"points", 'n', CLI_INT, &f.how.points, "N", "global and local points each (default 32)"},
+        {"segments", 0, CLI_INT, &f.how.segments, "N",
+         "thresholds of the greedy sweep (default 300)"},
+        {"gap", 0, CLI_DOUBLE, &f.how.gap, "G",
+         "stop within this fraction of the bound (default 0.005)"},
+        {"time-limit", 0, CLI_DOUBLE, &f.how.time_limit, "S", "seconds per point (default 10)"},
+        {"jobs", 'j', CLI_INT, &f.how.jobs, "N", "points at a time (default: all cores)"},
+        {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb plan figure GRAPH... [--dir DIR] [--stage S[,S...]]",
+        .description =
+            "Overhead versus memory budget of several networks in one chart: every strategy, the\n"
+            "online policies, `best` and its proven bound. Three stages that can be run one by "
+            "one:\n"
+            "baselines and simrd write DIR/NAME.*.csv, plot reads them and writes\n"
+            "DIR/budget_sweep.svg and DIR/slowdowns.csv, and prints a table.\n\n"
+            "Example:\n"
+            "  ebb plan figure vgg16.json mobilenet.json --dir data/budget_sweep\n"
+            "  ebb plan figure vgg16.json mobilenet.json --stage plot",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .min_positional = 1,
+        .max_positional = MAX_GRAPHS,
+    };
+    static const char *const known[] = {"baselines", "simrd", "plot"};
+    struct cli_args args;
+    struct ebb_error err;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    for (size_t i = 0; i < stages.count && code < 0; i++) {
+        bool is_known = false;
+        for (size_t k = 0; k < 3; k++)
+            is_known |= strcmp(stages.items[i], known[k]) == 0;
+        if (!is_known)
+            code = cli_usage_error("--stage: found '%s', allowed: baselines, simrd, plot",
+                                   stages.items[i]);
+    }
+    if (code < 0 &&
+        (f.how.points < 1 || f.how.points > 1000 || f.how.segments < 1 || f.how.segments > 10000))
+        code = cli_usage_error("--points: 1 to 1000, --segments: 1 to 10000");
+    if (code < 0) {
+        f.graphs = (const char *const *)args.positional;
+        f.graph_count = args.positional_count;
+        code = run_stages(&f, &stages, &err) == EBB_OK ? 0 : cli_report(&err);
+    }
+    cli_args_fini(&args);
+    return code;
+}
