@@ -86,6 +86,25 @@ static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, st
     return EBB_OK;
 }
 
+/* The other variants at the best's own budget, for a cheaper one. */
+static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
+{
+    for (int variant = 0; variant < FLOOR_VARIANTS; variant++) {
+        struct floor_game game;
+        struct floor_rules rules =
+            rules_for(s->graph, s->best.peak_bytes, variant, work_for(s->graph) / 8);
+        rules.cost_limit = s->best.cost;
+        EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
+        if (game.is_won && game.cost < s->best.cost) {
+            struct floor_game last = s->best;
+            s->best = game;
+            game = last;
+        }
+        planner_floor_game_fini(&game);
+    }
+    return EBB_OK;
+}
+
 /* Settle the graph by what the best game did, copied: the game may be replaced meanwhile. */
 static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_error *err)
 {
@@ -104,7 +123,7 @@ static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_er
 /* First with anchors held for anything that might be made again; then only for what the best game
  * so far did make again; then no longer than that game read them; to the end, for the keep set; and
  * only for their readers. Large traces spend all their work on the first of these. */
-static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
+static enum ebb_status descend(struct search *s, struct ebb_error *err)
 {
     bool is_won;
     s->work_left = UINT64_MAX;
@@ -119,24 +138,33 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
     EBB_TRY(bisect(s, s->low, 256, err));
     planner_floor_graph_settle(s->graph, &(struct floor_holds){.keep_again = true});
     EBB_TRY(bisect(s, s->low, 256, err));
-    memset(s->best.reruns, 0, s->graph->node_count);
-    EBB_TRY(settle_by(s, true, err));
+    planner_floor_graph_settle(s->graph, &(struct floor_holds){.is_shortest = true});
     return bisect(s, s->low, 256, err);
+}
+
+static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
+{
+    EBB_TRY(descend(s, err));
+    EBB_TRY(settle_by(s, true, err));
+    EBB_TRY(cheapen(s, err));
+    planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
+    return cheapen(s, err);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+/* Within `height`; room above the game's peak spares slides. */
 static enum ebb_status make_plan(const struct floor_graph *g, const struct floor_game *game,
-                                 struct plan *plan, struct plan_report *proof,
+                                 uint64_t height, struct plan *plan, struct plan_report *proof,
                                  struct ebb_error *err)
 {
     struct plan made;
-    struct plan_limits limits = {.budget_bytes = {game->peak_bytes, 0, 0}};
+    struct plan_limits limits = {.budget_bytes = {height, 0, 0}};
     plan_init(&made);
+    enum ebb_status status = planner_floor_pack(g, game, height, &made, err);
     made.signature = g->trace->signature;
     made.exact_bytes = g->exact_bytes;
     snprintf(made.planner, sizeof made.planner, "floor");
-    enum ebb_status status = planner_floor_pack(g, game, &made, err);
     if (status == EBB_OK)
         status = plan_check(g->trace, &made, &limits, proof, err);
     if (status != EBB_OK) {
@@ -171,7 +199,7 @@ static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct pl
     }
     if (status == EBB_OK && best.is_won && best.cost < s->best.cost) {
         struct plan_report proof;
-        status = make_plan(s->graph, &best, plan, &proof, err);
+        status = make_plan(s->graph, &best, budget, plan, &proof, err);
         *is_found = status == EBB_OK;
     }
     planner_floor_game_fini(&best);
@@ -211,7 +239,7 @@ static enum ebb_status search_init(struct search *s, const struct trace *trace,
     bool is_small = s->graph->node_count < MANY_NODES;
     s->low = facts->lower_bound_bytes;
     eager.low = facts->working_bytes + s->graph->base_bytes; /* the bound is about trace order */
-    if (eager.graph->is_moved && (is_small || early < as_is))
+    if (eager.graph->is_moved && (is_small || early <= as_is))
         status = find_floor(&eager, err);
     if (status == EBB_OK && (is_small || !eager.best.is_won))
         status = find_floor(s, err);
@@ -233,7 +261,7 @@ static enum ebb_status solve(const struct trace *trace, struct plan *plan,
     struct plan_report proof;
     enum ebb_status status = search_init(&s, trace, facts, err);
     if (status == EBB_OK)
-        status = make_plan(s.graph, &s.best, plan, &proof, err);
+        status = make_plan(s.graph, &s.best, s.best.peak_bytes, plan, &proof, err);
     if (status == EBB_OK) {
         facts->floor_bytes = proof.height_bytes;
         facts->cost = proof.cost_ns;
@@ -289,7 +317,7 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
     if (status == EBB_OK && budget > s.best.peak_bytes)
         status = find_cheaper(&s, budget, &plan, &is_found, err);
     if (status == EBB_OK && !is_found)
-        status = make_plan(s.graph, &s.best, &plan, &proof, err);
+        status = make_plan(s.graph, &s.best, s.best.peak_bytes, &plan, &proof, err);
     if (status != EBB_OK)
         goto out;
     plan_fini(&job->made);

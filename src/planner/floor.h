@@ -90,6 +90,7 @@ struct floor_holds {
     const uint8_t *may_rerun;   /* node -> it may run again; NULL: all may */
     const uint32_t *last_stage; /* storage -> no longer than this stage; NULL: no limit */
     bool keep_again;            /* also for making the keep set again at the end */
+    bool is_shortest;           /* only for their readers: nothing may run again */
 };
 
 /* Work out needs, recipes, restores and ends for games of that kind. */
@@ -143,9 +144,10 @@ void planner_floor_game_fini(struct floor_game *game);
 /* ---- addresses, bounds ------------------------------------------------------------------------
  */
 
-/* The game as a plan with addresses whose height is the game's peak, or less. */
+/* The steps of the game with addresses below `height` (the game's peak, or more) into an
+ * initialised plan. */
 enum ebb_status planner_floor_pack(const struct floor_graph *graph, const struct floor_game *game,
-                                   struct plan *plan, struct ebb_error *err);
+                                   uint64_t height, struct plan *plan, struct ebb_error *err);
 
 /* An estimate from above of what a plan without much recomputation of what is dear needs: to
  * compare orders. */

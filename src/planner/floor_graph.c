@@ -125,7 +125,8 @@ static void find_needs(struct floor_graph *g, const struct floor_holds *holds)
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct floor_node *node = &g->nodes[n];
         uint32_t latest = n;
-        bool reruns = node->is_replayable && (!holds->may_rerun || holds->may_rerun[n]);
+        bool reruns = node->is_replayable && !holds->is_shortest &&
+                      (!holds->may_rerun || holds->may_rerun[n]);
         for (uint32_t k = 0; k < node->out_count && reruns; k++) {
             uint32_t need = g->need_until[g->outs[node->out_first + k].storage];
             latest = need > latest ? need : latest;

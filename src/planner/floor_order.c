@@ -1,10 +1,12 @@
-/* floor_order.c - the order of first runs: the trace's, or with updates as early as they can be.
+/* floor_order.c - the order of first runs: the trace's, or one in which what frees memory comes
+ * early.
  *
  * A trace has its updates at the end, when all gradients lie there. An update may run as soon as
  * its gradient is complete and nothing will read the old values of what it writes; then its
  * gradient can go. The recipes that read the old weights end there, too, but what they make has
- * been used: backward has passed. Values are the same bit for bit: every op still reads the same
- * versions. Ops that must run once keep their places. */
+ * been used: backward has passed. In the same way a weight's gradient is made before the gradient
+ * that flows on. Values are the same bit for bit: every op still reads the same versions. Ops that
+ * must run once keep their places. */
 #include "planner/floor.h"
 
 #include "base/heap.h"
@@ -23,9 +25,26 @@ struct order {
     uint32_t ready_count;
 };
 
-static bool may_move(const struct trace_op *op)
+/* Does it make little of much? Weight gradients do; where they wait for the gradient that flows on,
+ * both lie there. */
+static bool is_reduction(const struct trace *t, const struct trace_op *op)
 {
-    return op->phase == TRACE_UPDATE && !op->is_leaf && op->kind->purity != TRACE_ONCE;
+    uint64_t made = 0, most = 0;
+    for (uint32_t k = 0; k < op->output_count; k++)
+        made += t->storages[t->tensors[op->output_first + k].storage].bytes;
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        uint64_t bytes = t->storages[t->tensors[t->inputs[op->input_first + i]].storage].bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return made <= most / 16;
+}
+
+static bool may_move(const struct trace *t, const struct trace_op *op)
+{
+    if (op->is_leaf || op->kind->purity == TRACE_ONCE || op->input_count == 0)
+        return false;
+    return op->phase == TRACE_UPDATE ||
+           (op->phase == TRACE_BACKWARD && op->kind->purity == TRACE_PURE && is_reduction(t, op));
 }
 
 static void find_makers(struct order *o)
@@ -140,7 +159,7 @@ enum ebb_status planner_floor_order(const struct trace *t, bool is_eager, uint32
         goto out;
     }
     for (uint32_t op = 0; op < t->op_count; op++)
-        o.is_mover[op] = is_eager && !plan_is_view_op(t, op) && may_move(&t->ops[op]);
+        o.is_mover[op] = is_eager && !plan_is_view_op(t, op) && may_move(t, &t->ops[op]);
     find_makers(&o);
     find_writers(&o, newest, writer);
     add_waits(&o, writer, 0);

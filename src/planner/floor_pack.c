@@ -1,10 +1,11 @@
-/* floor_pack.c - addresses for a game: height = its highest byte sum.
+/* floor_pack.c - addresses for a game, within any height no less than its highest byte sum.
  *
- * Persistent storages lie where plan.h puts them. Everything else goes into the hole that fits
- * best, next to the neighbour that leaves at about the same time. When the free bytes suffice but
- * no hole does, the residents between two others are slid down, those that cost the fewest bytes to
- * copy. The free bytes then lie together, so a slide always helps: the height never passes the
- * game's peak. */
+ * Persistent storages lie where plan.h puts them. Everything else goes into a hole: the one that
+ * fits best, next to the neighbour that leaves at about the same time; or what stays long to the
+ * bottom and what leaves soon to the top. When the free bytes suffice but no hole does, the
+ * residents between two others are slid down, those that cost the fewest bytes to copy. The free
+ * bytes then lie together, so a slide always helps. Of several ways to choose holes the one that
+ * slides least is taken. */
 #include "planner/floor.h"
 
 #include <string.h>
@@ -23,6 +24,8 @@ struct pack {
     struct plan *plan;
     struct block *blocks; /* by address, above the persistent storages */
     size_t count, capacity;
+    size_t soon; /* what leaves within so many steps goes to the top; 0: the hole that fits best */
+    uint64_t moved_bytes;
     size_t *leaves; /* step of a PLACE -> step of the DROP that ends it, or the number of steps */
     uint64_t height;
 };
@@ -57,6 +60,17 @@ static size_t find_hole(const struct pack *p, uint64_t bytes)
     return best;
 }
 
+/* The lowest hole that is large enough, or the highest. */
+static size_t find_end_hole(const struct pack *p, uint64_t bytes, bool from_top)
+{
+    for (size_t k = 0; k <= p->count; k++) {
+        size_t i = from_top ? p->count - k : k;
+        if (hole_end(p, i) - hole_begin(p, i) >= bytes)
+            return i;
+    }
+    return p->count + 1;
+}
+
 /* Slide blocks down so that one hole of `bytes` appears: the window whose inner blocks are
  * smallest. Returns the hole, or count + 1 when even all free bytes together are too few. */
 static enum ebb_status gather(struct pack *p, uint64_t bytes, size_t *hole, struct ebb_error *err)
@@ -81,17 +95,20 @@ static enum ebb_status gather(struct pack *p, uint64_t bytes, size_t *hole, stru
     for (size_t i = best_low; best_high <= p->count && i < best_high; i++) {
         struct block *b = &p->blocks[i];
         uint64_t to = hole_begin(p, i), size = b->end - b->begin;
-        if (to != b->begin)
+        if (to != b->begin) {
             EBB_TRY(plan_add(p->plan, PLAN_MOVE, b->storage, to, 0, err));
+            p->moved_bytes += size;
+        }
         b->begin = to;
         b->end = to + size;
     }
     return EBB_OK;
 }
 
-static enum ebb_status take(struct pack *p, uint64_t bytes, size_t *hole, struct ebb_error *err)
+static enum ebb_status take(struct pack *p, uint64_t bytes, bool is_short, size_t *hole,
+                            struct ebb_error *err)
 {
-    *hole = find_hole(p, bytes);
+    *hole = p->soon ? find_end_hole(p, bytes, is_short) : find_hole(p, bytes);
     if (*hole > p->count)
         EBB_TRY(gather(p, bytes, hole, err));
     if (*hole > p->count)
@@ -108,12 +125,14 @@ static enum ebb_status put(struct pack *p, size_t step, struct ebb_error *err)
         return plan_add(p->plan, PLAN_PLACE, s, st->base, 0, err);
     if (st->bytes == 0)
         return plan_add(p->plan, PLAN_PLACE, s, 0, 0, err);
-    size_t i;
-    EBB_TRY(take(p, st->bytes, &i, err));
-    size_t end = p->leaves[step];
+    size_t i, end = p->leaves[step];
+    bool is_short = end - step <= p->soon;
+    EBB_TRY(take(p, st->bytes, is_short, &i, err));
     uint64_t at = hole_begin(p, i);
     bool is_top = i < p->count &&
                   (i == 0 || apart(p->blocks[i].leaves, end) < apart(p->blocks[i - 1].leaves, end));
+    if (p->soon)
+        is_top = is_short;
     if (is_top)
         at = hole_end(p, i) - st->bytes;
     EBB_TRY(ebb_grow(&p->blocks, &p->capacity, p->count + 1, sizeof *p->blocks, err));
@@ -156,29 +175,57 @@ static enum ebb_status find_ends(struct pack *p, struct ebb_error *err)
     return EBB_OK;
 }
 
-enum ebb_status planner_floor_pack(const struct floor_graph *g, const struct floor_game *game,
-                                   struct plan *plan, struct ebb_error *err)
+static enum ebb_status pack(struct pack *p, struct ebb_error *err)
 {
-    struct pack p = {.g = g, .game = game, .plan = plan, .height = game->peak_bytes};
-    enum ebb_status status = find_ends(&p, err);
+    const struct floor_game *game = p->game;
+    enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < game->count && status == EBB_OK; i++) {
         const struct floor_step *step = &game->steps[i];
         size_t hole = 0;
+        uint64_t at = 0;
         switch ((enum plan_act)step->act) {
         case PLAN_PLACE:
-            status = put(&p, i, err);
+            status = put(p, i, err);
             break;
         case PLAN_DROP:
-            status = remove_block(&p, step->index, err);
+            status = remove_block(p, step->index, err);
             break;
         default: /* PLAN_RUN */
-            if (step->extra_bytes)
-                status = take(&p, step->extra_bytes, &hole, err);
+            if (step->extra_bytes) {
+                status = take(p, step->extra_bytes, true, &hole, err);
+                if (status == EBB_OK)
+                    at = p->soon ? hole_end(p, hole) - step->extra_bytes : hole_begin(p, hole);
+            }
             if (status == EBB_OK)
-                status = plan_add(plan, PLAN_RUN, g->nodes[step->index].op,
-                                  step->extra_bytes ? hole_begin(&p, hole) : 0, 0, err);
+                status = plan_add(p->plan, PLAN_RUN, p->g->nodes[step->index].op, at, 0, err);
             break;
         }
+    }
+    return status;
+}
+
+enum ebb_status planner_floor_pack(const struct floor_graph *g, const struct floor_game *game,
+                                   uint64_t height, struct plan *plan, struct ebb_error *err)
+{
+    static const size_t ways[] = {0, 16, 64, 512};
+    struct pack p = {.g = g, .game = game, .height = height};
+    uint64_t least = UINT64_MAX;
+    enum ebb_status status = find_ends(&p, err);
+    for (size_t k = 0; k < sizeof ways / sizeof *ways && status == EBB_OK && least > 0; k++) {
+        struct plan made;
+        plan_init(&made);
+        p.plan = &made;
+        p.soon = ways[k];
+        p.count = 0;
+        p.moved_bytes = 0;
+        status = pack(&p, err);
+        if (status == EBB_OK && p.moved_bytes < least) {
+            struct plan last = *plan;
+            least = p.moved_bytes;
+            *plan = made;
+            made = last;
+        }
+        plan_fini(&made);
     }
     ebb_free(p.blocks);
     ebb_free(p.leaves);
