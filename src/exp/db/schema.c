@@ -17,6 +17,11 @@ static const char version_1[] =
     "  save_experiment_best BIGINT NOT NULL, save_trial_best BIGINT NOT NULL,"
     "  save_trial_latest BIGINT NOT NULL, error TEXT, notes TEXT);"
     "CREATE INDEX experiments_state ON experiments (state);"
+    "CREATE INDEX experiments_archived ON experiments (archived, id);" /* lists, newest first */
+    "CREATE INDEX experiments_owner ON experiments (owner, archived, id);"
+    "CREATE INDEX experiments_description ON experiments (description);"
+    "CREATE INDEX experiments_start ON experiments (start_time);"
+    "CREATE INDEX experiments_end ON experiments (end_time);"
 
     "CREATE TABLE experiment_configs ("
     "  experiment_id BIGINT PRIMARY KEY, config TEXT NOT NULL,"

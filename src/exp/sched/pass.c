@@ -18,7 +18,8 @@ struct pass {
     struct exp_sched_cluster cluster;
     struct exp_sched_decision *decisions;
     struct exp_sched_share *shares;
-    bool *is_counted; /* by task, see counts() */
+    bool *is_counted;           /* by task, see counts() */
+    size_t *first_of, *next_of; /* tasks of a group in their order; task_count ends the list */
     struct ebb_arena *arena;
 };
 
@@ -63,8 +64,8 @@ static size_t collect(const struct pass *pass, const char *const *label_of, cons
             continue;
         struct state *state = &states[count++];
         *state = (struct state){.group = g, .weight = input->groups[g].weight};
-        for (size_t t = 0; t < input->task_count; t++)
-            if (input->tasks[t].group == g && pass->is_counted[t])
+        for (size_t t = pass->first_of[g]; t < input->task_count; t = pass->next_of[t])
+            if (pass->is_counted[t])
                 add_task(state, &input->tasks[t]);
         int64_t limit = input->groups[g].max_slots;
         if (limit >= 0 && state->demand > limit)
@@ -157,10 +158,11 @@ static void offer(struct state *states, size_t count, int64_t capacity)
 
 static void stop_tasks(struct pass *pass, struct state *state)
 {
-    for (size_t t = 0; t < pass->input->task_count && state->active > state->offered; t++) {
+    for (size_t t = pass->first_of[state->group];
+         t < pass->input->task_count && state->active > state->offered; t = pass->next_of[t]) {
         const struct exp_sched_task *task = &pass->input->tasks[t];
-        if (task->group != state->group || task->state != EXP_TASK_RUNNING || task->slots == 0 ||
-            task->is_non_preemptible || !pass->is_counted[t])
+        if (task->state != EXP_TASK_RUNNING || task->slots == 0 || task->is_non_preemptible ||
+            !pass->is_counted[t])
             continue;
         pass->decisions[t].action = EXP_SCHED_STOP;
         state->active -= task->slots;
@@ -170,11 +172,11 @@ static void stop_tasks(struct pass *pass, struct state *state)
 static enum ebb_status start_tasks(struct pass *pass, struct state *state, struct ebb_error *err)
 {
     int64_t budget = state->offered - state->active;
-    for (size_t t = 0; t < pass->input->task_count; t++) {
+    for (size_t t = pass->first_of[state->group]; t < pass->input->task_count && budget > 0;
+         t = pass->next_of[t]) {
         const struct exp_sched_task *task = &pass->input->tasks[t];
         bool is_placed;
-        if (task->group != state->group || !is_pending(pass, t) || !pass->is_counted[t] ||
-            task->slots > budget)
+        if (!is_pending(pass, t) || !pass->is_counted[t] || task->slots > budget)
             continue;
         EBB_TRY(start(pass, t, &is_placed, err));
         if (is_placed)
@@ -238,9 +240,10 @@ static int by_held(const void *a, const void *b)
 /* The group's oldest pending task starts, or the group is out. */
 static enum ebb_status take_turn(struct pass *pass, struct state *state, struct ebb_error *err)
 {
-    for (size_t t = 0; t < pass->input->task_count; t++) {
+    for (size_t t = pass->first_of[state->group]; t < pass->input->task_count;
+         t = pass->next_of[t]) {
         bool is_placed;
-        if (pass->input->tasks[t].group != state->group || !is_pending(pass, t))
+        if (!is_pending(pass, t))
             continue;
         EBB_TRY(start(pass, t, &is_placed, err));
         state->is_disabled = !is_placed;
@@ -308,6 +311,24 @@ static enum ebb_status check(const struct exp_sched_input *input, struct ebb_err
     return EBB_OK;
 }
 
+/* Lists of each group's tasks, so that a pass is linear in the tasks. */
+static enum ebb_status sort_tasks(struct pass *pass, struct ebb_error *err)
+{
+    const struct exp_sched_input *input = pass->input;
+    pass->first_of = ebb_arena_calloc(pass->arena, input->group_count + 1, sizeof *pass->first_of);
+    pass->next_of = ebb_arena_calloc(pass->arena, input->task_count + 1, sizeof *pass->next_of);
+    if (pass->first_of == NULL || pass->next_of == NULL)
+        return ebb_no_memory(err, input->task_count * sizeof *pass->next_of);
+    for (size_t g = 0; g < input->group_count; g++)
+        pass->first_of[g] = input->task_count;
+    for (size_t t = input->task_count; t-- > 0;) {
+        size_t *first = &pass->first_of[input->tasks[t].group];
+        pass->next_of[t] = *first;
+        *first = t;
+    }
+    return EBB_OK;
+}
+
 enum ebb_status exp_sched_pass(const struct exp_sched_input *input, struct ebb_arena *arena,
                                struct exp_sched_output *output, struct ebb_error *err)
 {
@@ -319,6 +340,7 @@ enum ebb_status exp_sched_pass(const struct exp_sched_input *input, struct ebb_a
     pass.is_counted = ebb_arena_calloc(arena, input->task_count + 1, sizeof *pass.is_counted);
     if (pass.decisions == NULL || pass.shares == NULL || pass.is_counted == NULL)
         return ebb_no_memory(err, input->task_count * sizeof *pass.decisions);
+    EBB_TRY(sort_tasks(&pass, err));
     for (size_t t = 0; t < input->task_count; t++)
         pass.is_counted[t] = counts(input, &input->tasks[t]);
     if (input->kind == EXP_SCHED_FAIR_SHARE)
