@@ -102,6 +102,8 @@ static const struct {
      "run it in half the memory, without the hardware"},
     {"plan", "ebb plan gpt.trace --planner best --ratio 0.5", "find the cheapest plan that fits"},
     {"experiment", "ebb experiment validate FILE", "check an experiment file"},
+    {"run", "ebb run FILE --test-mode", "does an experiment run at all?"},
+    {"run", "ebb run FILE", "search hyperparameters: live table, charts"},
 };
 
 static void print_help(FILE *out, bool with_hidden)

@@ -68,6 +68,13 @@ expect 0 "$ebb" trial logs "$child"
 has out.txt "is_own=False"
 n=$((n + 1))
 
+# ---- a built-in model, trained in 12 MiB
+if [ -f /usr/share/common-licenses/GPL-2 ] && "$ebb" help --all | grep -q '^  train '; then
+    expect 0 "$ebb" run "$source_dir/examples/gpt_bytes.yaml" --no-charts --config searcher.max_steps=1 --config batches_per_step=2
+    has out.txt "Best: trial"
+    n=$((n + 1))
+fi
+
 # ---- test mode: four stages; a failing trial shows its log
 expect 0 "$ebb" run warm.yaml loop --test-mode
 has out.txt "checkpointing  ok"
@@ -77,6 +84,11 @@ echo 'raise SystemExit("this is broken on purpose")' >loop/broken.py
 expect 1 "$ebb" run warm.yaml loop --test-mode --config 'entrypoint=[python3, broken.py]'
 has out.txt "training       failed"
 has err.txt "broken on purpose"
+
+expect 0 "$ebb" experiment create warm.yaml loop --test-mode
+has out.txt "validation     ok"
+expect 0 "$ebb" experiment create warm.yaml loop --follow-first-trial --config 'entrypoint=[sh, -c, "echo hello from the trial; exec python3 train.py"]'
+has out.txt "hello from the trial"
 
 # ---- invalid files: every error, exit 2, nothing made
 cat >bad.yaml <<'YAML'
