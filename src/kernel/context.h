@@ -44,6 +44,9 @@ enum ebb_status kernel_dnnl_open(struct kernel_context *c, struct ebb_error *err
 void kernel_dnnl_close(struct kernel_context *c);
 enum ebb_status kernel_dnnl_check(dnnl_status_t status, const char *what, struct ebb_error *err);
 
+/* y = max(0, y) behind the primitive. */
+dnnl_status_t kernel_dnnl_relu(dnnl_primitive_attr_t attr);
+
 /* The cached primitive of this key, or NULL. Keys start with a kind, so kinds cannot meet. */
 struct kernel_primitive *kernel_dnnl_find(const struct kernel_context *c, const void *key,
                                           size_t key_bytes);

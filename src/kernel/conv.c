@@ -17,6 +17,7 @@ struct conv_key {
 
 struct shapes {
     int rank, weights_rank;
+    bool has_relu;
     dnnl_data_type_t type;
     dnnl_dims_t x, w, y, bias, stride, dilation, pad, pad_after;
 };
@@ -38,6 +39,7 @@ static void make_key(const struct kernel_context *c, const struct kernel_conv *c
     key->conv.y_block = conv->y_block;
     key->conv.is_winograd = conv->is_winograd;
     key->conv.dtype = conv->dtype;
+    key->conv.has_relu = conv->has_relu;
     for (int i = 0; i < conv->nd; i++) {
         key->conv.in[i] = conv->in[i];
         key->conv.out[i] = conv->out[i];
@@ -53,6 +55,7 @@ static void make_shapes(const struct kernel_conv *conv, struct shapes *s)
     int w = 0;
     memset(s, 0, sizeof *s);
     s->rank = conv->nd + 2;
+    s->has_relu = conv->has_relu;
     s->type = conv->dtype == KERNEL_BF16 ? dnnl_bf16 : dnnl_f32;
     s->x[0] = s->y[0] = conv->n;
     s->x[1] = conv->ci;
@@ -140,6 +143,8 @@ static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s,
         status = dnnl_primitive_attr_create(&attr);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && s->has_relu && pass == KERNEL_CONV_FORWARD)
+        status = kernel_dnnl_relu(attr);
     omp_set_num_threads(c->threads);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(&hint, &hint_desc, attr, c->engine, NULL);

@@ -19,6 +19,19 @@ enum ebb_status kernel_dnnl_check(dnnl_status_t status, const char *what, struct
     return ebb_fail(err, EBB_EDEVICE, "kernel: oneDNN: %s: status %d", what, (int)status);
 }
 
+dnnl_status_t kernel_dnnl_relu(dnnl_primitive_attr_t attr)
+{
+    dnnl_post_ops_t ops;
+    dnnl_status_t status = dnnl_post_ops_create(&ops);
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_relu, 0.0f, 0.0f);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_post_ops(attr, ops);
+    dnnl_post_ops_destroy(ops);
+    return status;
+}
+
 #define TRY(expr, what) EBB_TRY(kernel_dnnl_check((expr), (what), err))
 
 enum ebb_status kernel_dnnl_open(struct kernel_context *c, struct ebb_error *err)

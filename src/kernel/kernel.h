@@ -154,6 +154,7 @@ struct kernel_matmul {
     int rank;                    /* >= 2 */
     bool has_bias;               /* float32 [N] */
     bool adds;                   /* C += A B; float32 only */
+    bool has_relu;               /* C = max(0, A B + bias) */
     int64_t a_dims[KERNEL_RANK], a_strides[KERNEL_RANK];
     int64_t b_dims[KERNEL_RANK], b_strides[KERNEL_RANK];
     int64_t c_dims[KERNEL_RANK];
@@ -172,7 +173,9 @@ struct kernel_conv {
     int32_t has_bias;
     int32_t x_block, y_block; /* layouts of x and y: channels in blocks of that many, 0 = plain */
     int32_t is_winograd;
-    int32_t dtype; /* enum kernel_dtype of x, w, y: F32 or BF16; the bias and dw are float32 */
+    int32_t has_relu; /* forward: y = max(0, conv) */
+    int32_t dtype;    /* enum kernel_dtype of x, w, y: F32 or BF16; the bias and dw are float32 */
+    int32_t zero;
     int64_t n, ci, co, groups;
     int64_t in[3], out[3], k[3], stride[3], dilation[3], pad[3];
 };

@@ -31,6 +31,7 @@ static void make_key(const struct kernel_context *c, const struct kernel_matmul 
     key->m.rank = m->rank;
     key->m.has_bias = m->has_bias;
     key->m.adds = m->adds;
+    key->m.has_relu = m->has_relu;
     for (int i = 0; i < m->rank; i++) {
         key->m.a_dims[i] = m->a_dims[i];
         key->m.a_strides[i] = m->a_strides[i];
@@ -101,6 +102,8 @@ static void own_body(void *argument, int64_t first, int64_t last)
                         : j->bias ? j->bias + c
                                   : NULL,
                         j->out + i * n + c);
+        for (int64_t c = 0; m->has_relu && c < n; c++)
+            j->out[i * n + c] = j->out[i * n + c] < 0.0f ? 0.0f : j->out[i * n + c];
     }
 }
 
@@ -174,6 +177,8 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
         dnnl_primitive_attr_set_post_ops(attr, sum);
         dnnl_post_ops_destroy(sum);
     }
+    if (m->has_relu)
+        kernel_dnnl_relu(attr);
     omp_set_num_threads(c->threads);
     dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
@@ -218,7 +223,7 @@ static void run_empty(const struct kernel_matmul *m, const float *bias, void *ou
         return;
     }
     for (int64_t i = 0; i < n; i++)
-        ((float *)out)[i] = bias ? bias[i % last] : 0.0f;
+        ((float *)out)[i] = bias && !(m->has_relu && bias[i % last] < 0.0f) ? bias[i % last] : 0.0f;
 }
 
 enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,

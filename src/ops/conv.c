@@ -123,6 +123,7 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     enum kernel_conv_pass pass = (enum kernel_conv_pass)rows[row].variant;
     struct ebb_error err = {.status = EBB_OK};
     c.has_bias = bias.v != 0;
+    c.has_relu = conv->has_relu && pass == KERNEL_CONV_FORWARD;
     c.x_block = c.y_block = 0;
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
@@ -143,7 +144,8 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
 static void grad_conv(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
-    tensor_id g = b->gout[0];
+    const struct kernel_conv *c = b->attr;
+    tensor_id g = c->has_relu ? ops_relu_grad(s, b->gout[0], b->out[0]) : b->gout[0];
     if (b->needs[0])
         b->gin[0] = emit(s, ROW_CONV_DATA, b->attr, g, b->in[1], TENSOR_NONE);
     if (b->needs[1])
@@ -167,6 +169,21 @@ static void grad_weights(struct ops_backward *b)
         b->gin[0] = emit(b->session, ROW_CONV_DATA, b->attr, b->in[1], b->gout[0], TENSOR_NONE);
     if (b->needs[1])
         b->gin[1] = emit(b->session, ROW_CONV, b->attr, b->in[0], b->gout[0], TENSOR_NONE);
+}
+
+tensor_id ops_conv_relu(struct tensor_session *s, tensor_id x)
+{
+    if (!x.v || tensor_status(s, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
+    if (n.def != &rows[ROW_CONV])
+        return TENSOR_NONE;
+    struct kernel_conv c = *(const struct kernel_conv *)n.attr;
+    if (c.has_relu)
+        return TENSOR_NONE;
+    c.has_relu = 1;
+    return emit(s, ROW_CONV, &c, n.inputs[0], n.inputs[1],
+                n.input_count > 2 ? n.inputs[2] : TENSOR_NONE);
 }
 
 /* ---- from torch's arguments ----------------------------------------------------------------- */

@@ -199,9 +199,18 @@ tensor_id ops_mul_scalar(struct tensor_session *s, tensor_id x, float value)
     return ops_unary(s, KERNEL_MUL_SCALAR, x, value, 0);
 }
 
+tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y)
+{
+    return unary_grad(s, KERNEL_RELU, dy, y, &(struct scalars){0, 0});
+}
+
 tensor_id ops_relu(struct tensor_session *s, tensor_id x)
 {
     tensor_id fused = ops_has_pass(s, OPS_PASS_NORM) ? ops_norm_relu(s, x) : TENSOR_NONE;
+    if (!fused.v && ops_has_pass(s, OPS_PASS_RELU))
+        fused = ops_conv_relu(s, x);
+    if (!fused.v && ops_has_pass(s, OPS_PASS_RELU))
+        fused = ops_linear_relu(s, x);
     return fused.v ? fused : ops_unary(s, KERNEL_RELU, x, 0, 0);
 }
 

@@ -143,6 +143,11 @@ bool ops_is_product(const struct tensor_node *n);
 /* Cross entropy of logits that are a product x W^T; TENSOR_NONE: they are none. */
 tensor_id ops_product_entropy(struct tensor_session *s, tensor_id logits, tensor_id target,
                               int64_t ignore_index, enum kernel_reduction reduction);
+/* relu of the result of a convolution or a linear layer, in one op; TENSOR_NONE: is none. */
+tensor_id ops_conv_relu(struct tensor_session *s, tensor_id x);
+tensor_id ops_linear_relu(struct tensor_session *s, tensor_id x);
+/* dx of relu from its result y. */
+tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y);
 /* relu of the result of a batch norm (and an addition), in one op; TENSOR_NONE: is none. */
 tensor_id ops_norm_relu(struct tensor_session *s, tensor_id x);
 

@@ -162,6 +162,9 @@ enum ops_pass {
      * rows at a time; the logits are never there as a whole, and are made again for the gradient.
      * The weights' gradient is summed in blocks: 1e-6. */
     OPS_PASS_ENTROPY = 256,
+    /* Off at the start: convolution or linear layer + relu in one op, 1e-6. The layer is computed
+     * twice where something else reads its result without relu, forward and backward. */
+    OPS_PASS_RELU = 512,
 };
 void ops_backend_set_passes(void *backend, unsigned passes);
 

@@ -20,7 +20,7 @@ static const struct ops_def rows[ROW_COUNT];
 struct matmul_attr {
     int32_t ta, tb;
     int32_t is_wide; /* the result is F32 whatever the inputs are */
-    int32_t zero;
+    int32_t has_relu;
 };
 
 static int kernel_type(uint8_t dtype)
@@ -64,6 +64,7 @@ static void describe(const struct tensor_view *a, const struct tensor_view *b,
     m->out_dtype = (enum kernel_dtype)kernel_type(c->dtype);
     m->rank = c->rank;
     m->has_bias = has_bias;
+    m->has_relu = attr->has_relu;
     operand(a, c->rank, attr->ta, m->a_dims, m->a_strides);
     operand(b, c->rank, attr->tb, m->b_dims, m->b_strides);
     memcpy(m->c_dims, c->dims, sizeof c->dims);
@@ -177,7 +178,7 @@ static enum ebb_status infer_linear2(struct ops_infer *i, struct ebb_error *err)
     if (i->in_count > 2 && (i->in[2]->dtype != TENSOR_F32 || i->in[2]->rank != 1 ||
                             i->in[1]->rank != 2 || i->in[2]->dims[0] != i->in[1]->dims[0]))
         return ops_wrong(i, err, "the bias has one F32 number per row of the weights");
-    return infer_product(i, &linear_attr, i->in_count > 2, err);
+    return infer_product(i, i->attr, i->in_count > 2, err);
 }
 
 static enum ebb_status run_linear2(const struct trace_call *call, struct ebb_error *err)
@@ -188,7 +189,7 @@ static enum ebb_status run_linear2(const struct trace_call *call, struct ebb_err
     if (!c.wanted)
         return EBB_OK;
     bool has_bias = c.input_count > 2;
-    describe(&c.in[0], &c.in[1], &c.out[0], &linear_attr, has_bias, &m);
+    describe(&c.in[0], &c.in[1], &c.out[0], c.attr, has_bias, &m);
     return kernel_matmul_run(ops_context(&c), &m, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
                              has_bias ? tensor_call_in(&c, 2) : NULL, tensor_call_out(&c, 0),
                              call->workspace, err);
@@ -197,15 +198,17 @@ static enum ebb_status run_linear2(const struct trace_call *call, struct ebb_err
 static void grad_linear2(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
+    const struct matmul_attr *a = b->attr;
+    tensor_id g = a->has_relu ? ops_relu_grad(s, b->gout[0], b->out[0]) : b->gout[0];
     if (b->needs[0])
-        b->gin[0] = ops_matmul(s, b->gout[0], b->in[1], false, false);
+        b->gin[0] = ops_matmul(s, g, b->in[1], false, false);
     if (b->needs[1]) { /* weights want their gradient in full */
         struct matmul_attr attr = {.ta = 1, .is_wide = 1};
-        b->gin[1] = ops_emit(s, &rows[ROW_MATMUL], &attr, 2,
-                             (tensor_id[]){fit(s, b->gout[0]), fit(s, b->in[0])});
+        b->gin[1] =
+            ops_emit(s, &rows[ROW_MATMUL], &attr, 2, (tensor_id[]){fit(s, g), fit(s, b->in[0])});
     }
     if (b->in_count > 2 && b->needs[2])
-        b->gin[2] = ops_reduce_dims(s, "sum", b->gout[0], 1, false);
+        b->gin[2] = ops_reduce_dims(s, "sum", g, 1, false);
 }
 
 tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id bias)
@@ -223,9 +226,27 @@ tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_
     if (bias.v)
         bias = ops_cast(s, bias, TENSOR_F32);
     tensor_id x2 = fit(s, ops_reshape(s, x, 2, flat));
-    tensor_id y =
-        ops_emit(s, &rows[ROW_LINEAR2], NULL, bias.v ? 3 : 2, (tensor_id[]){x2, fit(s, w), bias});
+    tensor_id y = ops_emit(s, &rows[ROW_LINEAR2], &linear_attr, bias.v ? 3 : 2,
+                           (tensor_id[]){x2, fit(s, w), bias});
     v.dims[v.rank - 1] = n;
+    return ops_reshape(s, y, v.rank, v.dims);
+}
+
+tensor_id ops_linear_relu(struct tensor_session *s, tensor_id x)
+{
+    if (!x.v || tensor_status(s, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    const struct tensor_view v = *tensor_view_of(s, x);
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
+    if (n.def && strcmp(ops_name(n.def), "reshape") == 0)
+        n = tensor_node_at(s, tensor_producer(s, n.inputs[0]));
+    if (n.def != &rows[ROW_LINEAR2])
+        return TENSOR_NONE;
+    struct matmul_attr a = *(const struct matmul_attr *)n.attr;
+    if (a.has_relu)
+        return TENSOR_NONE;
+    a.has_relu = 1;
+    tensor_id y = ops_emit(s, &rows[ROW_LINEAR2], &a, n.input_count, n.inputs);
     return ops_reshape(s, y, v.rank, v.dims);
 }
 
@@ -400,7 +421,7 @@ static const struct ops_def rows[ROW_COUNT] = {
                     .build = build_matmul},
     [ROW_LINEAR2] = {OPS_PRIMITIVE("linear2", 2, 3, infer_linear2, run_linear2, grad_linear2),
                      .low_rule = OPS_LOW_WHOLE, .low_out = 1, .takes_low = is_all_bf16,
-                     .strided = 3, .is_internal = true},
+                     .strided = 3, .is_internal = true, .attr_bytes = sizeof(struct matmul_attr)},
     [ROW_LINEAR] = {.name = "linear", .min_in = 2, .max_in = 3, .build = build_linear},
     [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 3, 4, infer_attention, run_attention,
                                           grad_attention),
@@ -423,7 +444,7 @@ bool ops_is_product(const struct tensor_node *n)
 {
     const struct matmul_attr *a = n->attr;
     if (n->def == &rows[ROW_LINEAR2])
-        return n->input_count == 2;
+        return n->input_count == 2 && !a->has_relu;
     return n->def == &rows[ROW_MATMUL] && !a->ta && a->tb && !a->is_wide;
 }
 

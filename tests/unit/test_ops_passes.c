@@ -94,12 +94,18 @@ static void build(struct net *n)
     tensor_id joined = call(n, "cat", "{\"dim\": 1}", (tensor_id[]){y, up}, 2);
     tensor_id cut = call(n, "slice", "{\"ranges\": [[1, 16, 64, 1], [2, 0, 12, 1]]}", &joined, 1);
     tensor_id z = conv(n, cut, 16, 3, "{\"stride\": 2}");
+    z = call(n, "relu", NULL, &z, 1);
     z = call(n, "avg_pool2d", "{\"kernel\": 2}", &z, 1);
     tensor_id odd =
         call(n, "slice", "{\"ranges\": [[1, 3, 10, 1]]}", &z, 1); /* leaves the blocks */
     z = ops_add(n->s, call(n, "adaptive_avg_pool2d", "{\"output_size\": 1}", &z, 1),
                 call(n, "mean", NULL, &odd, 1));
     z = ops_reshape(n->s, z, 2, (int64_t[]){2, 16});
+    tensor_id w = param(n, 2, (int64_t[]){16, 16}), bias = param(n, 1, (int64_t[]){16});
+    z = call(n, "linear", NULL, (tensor_id[]){z, w, bias}, 3);
+    z = ops_add(n->s, z, call(n, "relu", NULL, &z, 1)); /* the other reader keeps the plain one */
+    z = call(n, "relu", NULL, (tensor_id[]){call(n, "linear", NULL, (tensor_id[]){z, w, bias}, 3)},
+             1);
     n->target = tensor_leaf(n->s, TENSOR_I64, 1, (int64_t[]){2}, "target");
     n->loss = call(n, "cross_entropy", NULL, (tensor_id[]){z, n->target}, 2);
 }
@@ -187,20 +193,25 @@ static double difference(const struct result *a, const struct result *b)
 TEST(rewrites__change_nothing)
 {
     TEST_UNUSED;
-    struct result none = train(0), layout = train(OPS_PASS_LAYOUT), norms = train(OPS_PASS_NORM),
+    struct result none = train(0), layout = train(OPS_PASS_LAYOUT | OPS_PASS_WINOGRAD),
+                  norms = train(OPS_PASS_NORM), relus = train(OPS_PASS_RELU),
+                  both = train(OPS_PASS_LAYOUT | OPS_PASS_WINOGRAD | OPS_PASS_NORM),
                   all = train(~0u);
     CHECK(memcmp(none.values, norms.values, none.count * sizeof(float)) == 0);
-    CHECK(memcmp(layout.values, all.values, all.count * sizeof(float)) == 0);
-    CHECK(memcmp(layout.loss, all.loss, sizeof all.loss) == 0);
+    CHECK(memcmp(layout.values, both.values, both.count * sizeof(float)) == 0);
+    CHECK(memcmp(layout.loss, both.loss, sizeof both.loss) == 0);
+    CHECK(difference(&none, &relus) < 5e-6);
     CHECK(difference(&none, &all) < 2e-5);
     for (int k = 0; k < STEPS; k++)
         CHECK(fabsf(none.loss[k] - all.loss[k]) <= 1e-5f * fabsf(none.loss[k]));
-    CHECK(norms.ops < none.ops && all.ops < layout.ops);
+    CHECK(norms.ops < none.ops && both.ops < layout.ops);
     CHECK_EQ(all.batches, STEPS);
     CHECK_EQ(none.batches, STEPS);
     ebb_free(none.values);
     ebb_free(layout.values);
     ebb_free(norms.values);
+    ebb_free(relus.values);
+    ebb_free(both.values);
     ebb_free(all.values);
 }
 
