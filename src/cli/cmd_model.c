@@ -11,6 +11,8 @@
 #include "base/str.h"
 #include "cli/cmd_trace.h"
 
+#define NOT_GIVEN INT64_MIN
+
 /* ---- shared ---------------------------------------------------------------------------------- */
 
 static enum ebb_status set_one(struct nn_config *config, const char *text, struct ebb_error *err)
@@ -201,9 +203,16 @@ static uint64_t layer_parameters(const struct show *p, const struct nn_layer *l)
     return n;
 }
 
+/* An activation may have been fused into the product before it: the work is the product's. */
 static double layer_flops(const struct show *p, const struct nn_layer *l)
 {
+    static const char *const kinds[] = {"conv", "transposed conv", "linear", "attention"};
+    bool has_work = false;
     double n = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        has_work = has_work || strcmp(l->kind, kinds[i]) == 0;
+    if (!has_work)
+        return 0;
     for (uint32_t i = l->first_node; i < l->end_node; i++)
         n += nn_node_flops(p->s, i);
     return n;
@@ -369,8 +378,14 @@ static int show(struct show *p)
     struct ebb_error err;
     tensor_id inputs[NN_PORTS];
     int code = 1;
-    if (nn_model_stats(&p->config, p->batch, p->precision, NULL, &p->stats, &err) != EBB_OK ||
-        tensor_session_create(&p->s, NULL, &err) != EBB_OK)
+    bool is_open = p->batch == NOT_GIVEN; /* one sample, or two where a norm needs them */
+    if (is_open)
+        p->batch = 1;
+    enum ebb_status status =
+        nn_model_stats(&p->config, p->batch, p->precision, NULL, &p->stats, &err);
+    if (status != EBB_OK && is_open)
+        status = nn_model_stats(&p->config, ++p->batch, p->precision, NULL, &p->stats, &err);
+    if (status != EBB_OK || tensor_session_create(&p->s, NULL, &err) != EBB_OK)
         return cli_report(&err);
     nn_builder_init(&p->b, p->s, &(struct nn_mode){.is_training = true, .precision = p->precision});
     if (nn_leaves(&p->b, &p->config, p->batch, inputs, &err) != EBB_OK ||
@@ -389,7 +404,7 @@ static int show(struct show *p)
 
 static int run_show(int argc, char **argv)
 {
-    struct show p = {.batch = 1};
+    struct show p = {.batch = NOT_GIVEN};
     const char *precision = "fp32";
     struct cli_list set = {0};
     const struct cli_option options[] = {
@@ -398,7 +413,7 @@ static int run_show(int argc, char **argv)
          .kind = CLI_INT,
          .target = &p.batch,
          .value = "N",
-         .help = "samples of one step; default 1"},
+         .help = "samples of one step; default 1, or 2 where the model needs them"},
         {.name = "set",
          .letter = 's',
          .kind = CLI_LIST,
@@ -434,7 +449,7 @@ static int run_show(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    if (p.batch < 1 || p.batch > 1 << 24)
+    if (p.batch != NOT_GIVEN && (p.batch < 1 || p.batch > 1 << 24))
         code = cli_usage_error("--batch %" PRId64 ": 1 to %d is possible", p.batch, 1 << 24);
     else if (cli_model_precision(precision, &p.precision, &err) != EBB_OK ||
              cli_model_config(args.positional[0], &set, &p.config, &err) != EBB_OK)

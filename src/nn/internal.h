@@ -43,10 +43,13 @@ extern const struct nn_family nn_resnet_family, nn_densenet_family, nn_vgg_famil
     }
 /* A row of the table; the aliases come last and end with NULL. Defaults stand in parentheses. */
 #define NN_MODEL(text, task_, about, list, type, inputs_, build_, defaults_, ...)                  \
+    NN_CHECKED(text, task_, about, list, type, NULL, inputs_, build_, defaults_, __VA_ARGS__)
+/* The same with a check of its own. */
+#define NN_CHECKED(text, task_, about, list, type, check_, inputs_, build_, defaults_, ...)        \
     {                                                                                              \
         .name = (text), .task = (task_), .summary = (about), .options = (list),                    \
         .option_count = sizeof(list) / sizeof *(list), .config_bytes = sizeof(struct type),        \
-        .inputs = (inputs_), .build = (build_), .defaults = (defaults_),                           \
+        .check = (check_), .inputs = (inputs_), .build = (build_), .defaults = (defaults_),        \
         .aliases = (const char *const[])                                                           \
         {                                                                                          \
             __VA_ARGS__                                                                            \

@@ -96,6 +96,16 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     return nn_classes(b, out, "logits", x, "cross_entropy");
 }
 
+static enum ebb_status check(const struct nn_config *config, struct ebb_error *err)
+{
+    const struct resnet *r = (const void *)config->bytes;
+    if (r->blocks.count > 8)
+        return ebb_fail(err, EBB_EINPUT,
+                        "model.blocks: found %" PRId64 " stages, allowed are at most 8",
+                        r->blocks.count);
+    return EBB_OK;
+}
+
 static const struct nn_option options[] = {
     NN_IMAGE_OPTIONS(resnet),
     NN_OPTION_INTS(resnet, blocks, 1, 1000, "residual blocks of each stage"),
@@ -105,8 +115,8 @@ static const struct nn_option options[] = {
 };
 
 #define ROW(text, about, defaults_, ...)                                                           \
-    NN_MODEL(text, NN_IMAGE_CLASSIFICATION, about, options, resnet, nn_image_inputs, build,        \
-             defaults_, __VA_ARGS__)
+    NN_CHECKED(text, NN_IMAGE_CLASSIFICATION, about, options, resnet, check, nn_image_inputs,      \
+               build, defaults_, __VA_ARGS__)
 #define CIFAR(m)                                                                                   \
     (&(const struct resnet){.image = {3, 32, 32, 10},                                              \
                             .blocks = {{m, m, m}, 3},                                              \

@@ -38,6 +38,15 @@ static double attention_flops(const struct tensor_session *s, const struct tenso
            (double)(q->dims[q->rank - 1] + v->dims[v->rank - 1]);
 }
 
+/* Cross entropy of a product: one product forward, two backward; the scores made again do not
+ * count. */
+static double entropy_flops(const struct tensor_session *s, const struct tensor_node *n, bool grad)
+{
+    tensor_id x = grad ? n->first_output : n->inputs[0];
+    tensor_id w = grad ? (tensor_id){n->first_output.v + 1} : n->inputs[1];
+    return (grad ? 4.0 : 2.0) * (double)tensor_view_of(s, x)->dims[0] * count(s, w);
+}
+
 double nn_node_flops(const struct tensor_session *s, uint32_t node)
 {
     struct tensor_node n = tensor_node_at(s, node);
@@ -50,6 +59,8 @@ double nn_node_flops(const struct tensor_session *s, uint32_t node)
         return 2.0 * count(s, n.inputs[1]) * per_channel(s, n.first_output);
     if (strcmp(name, "matmul") == 0 || strcmp(name, "linear2") == 0)
         return product_flops(s, &n);
+    if (strncmp(name, "product_entropy", 15) == 0)
+        return entropy_flops(s, &n, n.output_count > 1 && strcmp(name + 15, "_grad") == 0);
     if (strcmp(name, "attention_rows") == 0)
         return attention_flops(s, &n);
     if (strcmp(name, "attention_grad") == 0) /* four products; the scores made again do not count */
@@ -139,9 +150,12 @@ static enum ebb_status measure(struct nn_builder *b, const struct nn_config *con
     EBB_TRY(backward(b, loss, err));
     tensor_keep(b->session, loss);
     EBB_TRY(tensor_finish(b->session, config->model->name, &trace, err));
-    for (uint32_t i = 0; i < tensor_node_count(b->session); i++)
-        *(i < border ? &stats->forward_flops : &stats->backward_flops) +=
-            nn_node_flops(b->session, i);
+    for (uint32_t i = 0; i < tensor_node_count(b->session); i++) {
+        tensor_id out = tensor_node_at(b->session, i).first_output;
+        if (tensor_trace_id(b->session, out) != TRACE_NONE) /* not what fusion left behind */
+            *(i < border ? &stats->forward_flops : &stats->backward_flops) +=
+                nn_node_flops(b->session, i);
+    }
     n = nn_inputs(config, batch, ports);
     for (size_t i = 0; i < n; i++)
         stats->input_bytes += (uint64_t)tensor_count(&ports[i].view) *

@@ -157,7 +157,9 @@ TEST(every_model__is_counted)
     CHECK_EQ(parameters_of("gpt2_1558M", ""), 1557611200);
 }
 
-/* GFLOP of the forward pass, as tabled; unused levels of encoders are not computed here. */
+/* GFLOP of the forward pass, as tabled, but for what is dead: unused levels of encoders are not
+ * computed, nor the forget gates of a tree's leaves (0.705 with them), nor the linear layers of
+ * side heads (6.027). */
 TEST(forward_work__is_that_of_the_table)
 {
     TEST_UNUSED;
@@ -181,7 +183,7 @@ TEST(forward_work__is_that_of_the_table)
         {"mobilenet_v2", "", 1, 0.602},
         {"vgg16", "", 1, 30.94},
         {"squeezenet1_1", "", 1, 0.698},
-        {"googlenet", "", 2, 6.027},
+        {"googlenet", "", 2, 6.002},
         {"fcn8_vgg", "", 1, 214.6},
         {"deepcam", "", 1, 655.3},
         {"cosmoflow", "", 1, 68.9},
@@ -190,7 +192,7 @@ TEST(forward_work__is_that_of_the_table)
         {"wlm_transformer", "", 1, 0.501},
         {"transformer_12_6", "", 1, 49.3},
         {"dtr_lstm", "", 1, 7.70},
-        {"dtr_treelstm", "", 1, 0.705},
+        {"dtr_treelstm", "", 1, 0.674},
         {"gpt2_124M", "", 1, 291.6},
         {"gpt2_124M", "length=256", 1, 65.7},
         {"gpt2_350M", "", 1, 827.0},
