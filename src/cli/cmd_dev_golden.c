@@ -238,8 +238,8 @@ void golden_fill(const struct tensor_session *s, const struct ops_host *host, te
 /* A file with cases that no group above runs is a failure, never ignored. */
 static enum ebb_status refuse_others(struct golden *g, struct ebb_error *err)
 {
-    static const char *const known[] = {"ops.json", "optim.json", "lr.json",
-                                        "amp.json", "rng.json",   "e2e"};
+    static const char *const known[] = {"ops.json", "optim.json", "lr.json", "amp.json",
+                                        "rng.json", "e2e",        "formats", "config_cases.json"};
     struct dirent *e;
     DIR *dir = opendir(g->dir);
     if (!dir)
@@ -268,6 +268,8 @@ static enum ebb_status run_groups(struct golden *g, struct ebb_error *err)
     EBB_TRY(golden_amp(g, err));
     EBB_TRY(golden_rng(g, err));
     EBB_TRY(golden_e2e(g, err));
+    EBB_TRY(golden_config(g, err));
+    EBB_TRY(golden_formats(g, err));
     return refuse_others(g, err);
 }
 
@@ -286,7 +288,8 @@ int cli_dev_golden(int argc, char **argv)
         .usage = "ebb dev golden DIR [--dump FILE] [--threads N] [--verbose]",
         .description =
             "Run the reference vectors in DIR through the engine: ops with their gradients, "
-            "optimizers, rates, reduced precision, random numbers, small trainings.",
+            "optimizers, rates, reduced precision, random numbers, small trainings, batch "
+            "arithmetic, file formats.",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .min_positional = 1,

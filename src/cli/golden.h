@@ -83,6 +83,8 @@ enum ebb_status golden_lr(struct golden *g, struct ebb_error *err);
 enum ebb_status golden_amp(struct golden *g, struct ebb_error *err);
 enum ebb_status golden_rng(struct golden *g, struct ebb_error *err);
 enum ebb_status golden_e2e(struct golden *g, struct ebb_error *err);
+enum ebb_status golden_config(struct golden *g, struct ebb_error *err);
+enum ebb_status golden_formats(struct golden *g, struct ebb_error *err);
 void golden_gan(struct golden *g, const struct ebb_doc_node *doc, struct golden_tensors *t);
 
 #endif
