@@ -10,16 +10,20 @@
 #include "base/heap.h"
 #include "base/str.h"
 
+extern const struct cli_command cli_cmd_agent;
 extern const struct cli_command cli_cmd_checkpoint;
 extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
 extern const struct cli_command cli_cmd_explain;
+extern const struct cli_command cli_cmd_master;
 extern const struct cli_command cli_cmd_model;
 extern const struct cli_command cli_cmd_plan;
 extern const struct cli_command cli_cmd_preview_search;
 extern const struct cli_command cli_cmd_run;
 extern const struct cli_command cli_cmd_sim;
+extern const struct cli_command cli_cmd_slot;
+extern const struct cli_command cli_cmd_task;
 extern const struct cli_command cli_cmd_template;
 extern const struct cli_command cli_cmd_trace;
 extern const struct cli_command cli_cmd_train;
@@ -41,6 +45,10 @@ static const struct cli_command *const commands[] = {
     &cli_cmd_trial,
     &cli_cmd_checkpoint,
     &cli_cmd_template,
+    &cli_cmd_task,
+    &cli_cmd_slot,
+    &cli_cmd_agent,
+    &cli_cmd_master,
     &cli_cmd_preview_search,
     &cli_cmd_doctor,
     &cli_cmd_dev,

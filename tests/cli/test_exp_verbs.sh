@@ -138,6 +138,18 @@ expect 0 "$ebb" experiment cancel 2
 expect 1 "$ebb" experiment wait 2 --polling-interval 0.1
 has out.txt "state CANCELED"
 
+# ---- what the master has; without one, what would be
+expect 0 "$ebb" slot list
+has err.txt "no master runs"
+expect 0 "$ebb" task list --json
+same "tasks" "$(field "x['tasks']")" "[]"
+expect 0 "$ebb" agent list --csv
+expect 0 "$ebb" master info --json
+same "state directory" "$(field "x['state_dir']")" "$EBB_STATE"
+expect 1 "$ebb" slot disable 0
+has err.txt "no master runs"
+expect 2 "$ebb" master info --csv
+
 # ---- templates
 echo 'max_restarts: 1' >t.yaml
 echo 'max_restart: 1' >bad.yaml
