@@ -55,6 +55,7 @@ struct data_resampler {
     struct data_taps across, down;
     uint8_t *ring;    /* down.most rows of keep_w * 3 bytes */
     uint8_t *out;     /* one row */
+    int32_t *sums;    /* of one row */
     int64_t next_row; /* of the window */
     void *context;
     void (*emit)(void *context, int64_t y, const uint8_t *rgb);

@@ -60,7 +60,8 @@ enum ebb_status data_resampler_init(struct data_resampler *r, const struct data_
     size_t row = (size_t)plan->keep_w * 3;
     r->ring = data_scratch_take(scratch, row * (size_t)r->down.most, err);
     r->out = data_scratch_take(scratch, row, err);
-    return r->ring && r->out ? EBB_OK : EBB_ELIMIT;
+    r->sums = data_scratch_take(scratch, row * sizeof *r->sums, err);
+    return r->ring && r->out && r->sums ? EBB_OK : EBB_ELIMIT;
 }
 
 static uint8_t clip(int32_t sum)
@@ -88,17 +89,22 @@ static void across_row(const struct data_resampler *r, const uint8_t *rgb, uint8
     }
 }
 
+/* Row by row of the ring, so that the inner loop runs over neighbours. */
 static void down_row(const struct data_resampler *r, int64_t i)
 {
     const struct data_taps *t = &r->down;
     size_t bytes = (size_t)r->plan.keep_w * 3;
     const int32_t *w = t->weights + i * t->most;
-    for (size_t x = 0; x < bytes; x++) {
-        int32_t sum = 1 << (BITS - 1);
-        for (int32_t k = 0; k < t->count[i]; k++)
-            sum += r->ring[(size_t)((t->first[i] + k) % t->most) * bytes + x] * w[k];
-        r->out[x] = clip(sum);
+    for (size_t x = 0; x < bytes; x++)
+        r->sums[x] = 1 << (BITS - 1);
+    for (int32_t k = 0; k < t->count[i]; k++) {
+        const uint8_t *row = r->ring + (size_t)((t->first[i] + k) % t->most) * bytes;
+        int32_t weight = w[k];
+        for (size_t x = 0; x < bytes; x++)
+            r->sums[x] += row[x] * weight;
     }
+    for (size_t x = 0; x < bytes; x++)
+        r->out[x] = clip(r->sums[x]);
 }
 
 bool data_resampler_row(struct data_resampler *r, int64_t y, const uint8_t *rgb)

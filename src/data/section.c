@@ -330,9 +330,10 @@ static bool read_value(const struct ebb_doc_node *node, const struct key *key, v
     const char *text;
     switch (key->kind) {
     case KEY_INT:
-        if (node->kind != EBB_DOC_INT || !number_fits(node, key))
-            return false;
-        *(int64_t *)field = node->integer;
+        if (!number_fits(node, key) ||
+            (node->kind == EBB_DOC_DOUBLE && node->number != (double)(int64_t)node->number))
+            return false; /* 3.0 is 3: the number may come from a search */
+        *(int64_t *)field = node->kind == EBB_DOC_INT ? node->integer : (int64_t)node->number;
         return true;
     case KEY_NUMBER:
         if (!number_fits(node, key))

@@ -170,25 +170,25 @@ size_t data_cosmos_scratch(void)
     return (cube(COARSE + 1) + cube(FINE + 1)) * sizeof(float) + 64;
 }
 
-/* Value at (z, y, x) of `size` in a grid of n cells per axis. */
-static float cube_at(const float *grid, int n, const int64_t p[3], int64_t size)
+/* The line of a grid of n cells per axis at (z, y) of `size`: n + 1 values. */
+static void cube_line(const float *grid, int n, int64_t z, int64_t y, int64_t size, float *line)
 {
-    int64_t i[3];
-    float f[3];
-    for (int a = 0; a < 3; a++) {
-        float at = (float)p[a] * (float)n / (float)size;
-        i[a] = (int64_t)at;
-        f[a] = at - (float)i[a];
-    }
     int64_t m = n + 1;
-    float low[2];
-    for (int dz = 0; dz < 2; dz++) {
-        const float *plane = grid + (i[0] + dz) * m * m;
-        const float *a = plane + i[1] * m + i[2], *b = a + m;
-        float top = a[0] + (a[1] - a[0]) * f[2], under = b[0] + (b[1] - b[0]) * f[2];
-        low[dz] = top + (under - top) * f[1];
+    float at_z = (float)z * (float)n / (float)size, at_y = (float)y * (float)n / (float)size;
+    int64_t i = (int64_t)at_z, k = (int64_t)at_y;
+    float fz = at_z - (float)i, fy = at_y - (float)k;
+    const float *a = grid + (i * m + k) * m, *b = a + m, *c = a + m * m, *d = c + m;
+    for (int64_t x = 0; x < m; x++) {
+        float top = a[x] + (b[x] - a[x]) * fy, low = c[x] + (d[x] - c[x]) * fy;
+        line[x] = top + (low - top) * fz;
     }
-    return low[0] + (low[1] - low[0]) * f[0];
+}
+
+static float line_at(const float *line, int n, int64_t x, int64_t size)
+{
+    float at = (float)x * (float)n / (float)size;
+    int64_t i = (int64_t)at;
+    return line[i] + (line[i + 1] - line[i]) * (at - (float)i);
 }
 
 void data_cosmos_make(uint64_t seed, int64_t size, enum data_split split, uint64_t index,
@@ -205,12 +205,16 @@ void data_cosmos_make(uint64_t seed, int64_t size, enum data_split split, uint64
         grid_fill(fine, (int64_t)cube(FINE + 1), &r);
         float amplitude = 1.0f + 0.5f * y[0], tilt = 0.5f + 0.4f * y[1];
         float mean = 0.7f + 0.5f * y[2] + 0.1f * (float)c, skew = 0.3f * y[3];
-        int16_t *out = counts + c * n;
-        for (int64_t i = 0; i < n; i++) {
-            int64_t p[3] = {i / (size * size), i / size % size, i % size};
-            float g = cube_at(coarse, COARSE, p, size) + tilt * cube_at(fine, FINE, p, size);
-            float e = expf(mean + amplitude * g + skew * g * g);
-            out[i] = (int16_t)(e < 32000.0f ? e : 32000.0f);
+        float broad[COARSE + 1], narrow[FINE + 1];
+        for (int64_t row = 0; row < size * size; row++) {
+            int16_t *out = counts + c * n + row * size;
+            cube_line(coarse, COARSE, row / size, row % size, size, broad);
+            cube_line(fine, FINE, row / size, row % size, size, narrow);
+            for (int64_t x = 0; x < size; x++) {
+                float g = line_at(broad, COARSE, x, size) + tilt * line_at(narrow, FINE, x, size);
+                float e = expf(mean + amplitude * g + skew * g * g);
+                out[x] = (int16_t)(e < 32000.0f ? e : 32000.0f);
+            }
         }
     }
 }

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
+#include "data/internal.h"
+
 static void read_one(struct kit *kit, const struct data_set *set, enum data_split split,
                      uint64_t index, uint64_t epoch, void *const *fields)
 {
@@ -409,7 +412,34 @@ TEST(section__mistakes_are_told_all_at_once)
     kit_fini(&kit);
 }
 
-TEST_MAIN(RUN(fashion_mnist__is_the_debian_package), RUN(cifar__reads_label_and_planes),
+TEST(page__names_every_dataset_and_key)
+{
+    TEST_UNUSED;
+    struct ebb_file_view view;
+    struct ebb_error err = {0};
+    CHECK_OK(ebb_file_view_open(&view, EBB_SOURCE_DIR "/docs/data.md", 1 << 20, &err), &err);
+    char *page = ebb_strndup(view.data, view.length);
+    for (size_t i = 0; data_row_at(i); i++) {
+        const struct data_row *row = data_row_at(i);
+        char word[64];
+        snprintf(word, sizeof word, "`%s`", row->name);
+        if (!strstr(page, word))
+            fail_msg("docs/data.md does not name dataset %s", row->name);
+        for (const char *at = row->keys; *at;) {
+            size_t n = strcspn(at, " ");
+            snprintf(word, sizeof word, "`%.*s`", (int)n, at);
+            if (!strstr(page, word))
+                fail_msg("docs/data.md does not tell of %s", word);
+            at += n;
+            at += *at == ' ';
+        }
+    }
+    ebb_free(page);
+    ebb_file_view_close(&view);
+}
+
+TEST_MAIN(RUN(page__names_every_dataset_and_key), RUN(fashion_mnist__is_the_debian_package),
+          RUN(cifar__reads_label_and_planes),
           RUN(augmentation__changes_with_epoch_and_not_with_anything_else),
           RUN(subset__is_distinct_and_the_same_for_a_seed),
           RUN(text__bytes_are_windows_of_the_file),
