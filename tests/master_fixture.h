@@ -175,4 +175,15 @@ static inline void fixture_turn_for(struct fixture *f, int ms)
         exp_master_turn(f->m, 20, &err);
 }
 
+/* Turn until a condition holds; machines differ, so tests wait for what they want to see. */
+#define FIXTURE_UNTIL(f, condition)                                                                \
+    do {                                                                                           \
+        uint64_t fixture_end_ = ebb_clock_ns() + 30000000000u;                                     \
+        while (!(condition)) {                                                                     \
+            if (ebb_clock_ns() > fixture_end_)                                                     \
+                fail_msg("not within 30 s: %s", #condition);                                       \
+            fixture_turn_for((f), 20);                                                             \
+        }                                                                                          \
+    } while (0)
+
 #endif

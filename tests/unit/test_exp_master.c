@@ -51,6 +51,13 @@ static int64_t steps_of(struct fixture *f, int64_t trial)
     return ebb_doc_int(fixture_get(f, "/trials/%lld", (long long)trial), "steps", -1);
 }
 
+static bool has_trial(struct fixture *f)
+{
+    int status;
+    fixture_ask(f, "GET", "/trials/1", NULL, &status);
+    return status == 200;
+}
+
 static void act(struct fixture *f, int64_t id, const char *verb, int want)
 {
     char target[128];
@@ -74,12 +81,11 @@ TEST(pause__frees_slots_at_the_next_boundary_and_resumes_from_there)
     fixture_open(&f);
     int64_t id =
         fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps, ""));
-    fixture_turn_for(&f, 250);
+    FIXTURE_UNTIL(&f, has_trial(&f) && steps_of(&f, 1) >= 1);
     CHECK_EQ(running(&f), 1);
     act(&f, id, "pause", 200);
     CHECK_STR(fixture_state(&f, id), "PAUSED");
-    fixture_turn_for(&f, 400);
-    CHECK_EQ(running(&f), 0);
+    FIXTURE_UNTIL(&f, running(&f) == 0);
     int64_t steps = steps_of(&f, 1);
     CHECK(steps >= 1 && steps < 10);
     act(&f, id, "pause", 200); /* again: nothing */
@@ -102,7 +108,7 @@ TEST(cancel__checkpoints_then_ends)
     fixture_open(&f);
     int64_t id =
         fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 60", ten_steps, ""));
-    fixture_turn_for(&f, 250);
+    FIXTURE_UNTIL(&f, has_trial(&f) && steps_of(&f, 1) >= 1);
     act(&f, id, "archive", 409);
     act(&f, id, "cancel", 200);
     CHECK_STR(fixture_state(&f, id), "STOPPING_CANCELED");
@@ -129,9 +135,9 @@ TEST(kill__is_at_once_and_without_checkpoint)
     fixture_open(&f);
     int64_t id =
         fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 5000", ten_steps, ""));
-    fixture_turn_for(&f, 200);
+    FIXTURE_UNTIL(&f, has_trial(&f));
     act(&f, id, "kill", 200);
-    fixture_run(&f, 3);
+    fixture_run(&f, 4);
     CHECK_STR(fixture_state(&f, id), "CANCELED");
     const struct ebb_doc_node *list =
         ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
@@ -196,8 +202,7 @@ TEST(patch__changes_what_may_change_and_all_or_nothing)
     e = fixture_get(&f, "/experiments/1");
     CHECK_STR(ebb_doc_string(e, "description", ""), "new");
     fixture_ask(&f, "PATCH", "/experiments/1", "{\"resources\": {\"max_slots\": 0}}", NULL);
-    fixture_turn_for(&f, 400); /* lowering it preempts */
-    CHECK_EQ(running(&f), 0);
+    FIXTURE_UNTIL(&f, running(&f) == 0); /* lowering it preempts */
     fixture_end(&f);
 }
 
@@ -298,7 +303,7 @@ static void beside(const char *mode, const char *searcher, const char *message,
     fixture_end(&f);
 }
 
-static const struct exp_master_options quick = {.heartbeat_ms = 300};
+static const struct exp_master_options quick = {.heartbeat_ms = 1500};
 
 TEST(trial_that_never_answers__is_killed_and_says_so)
 {
