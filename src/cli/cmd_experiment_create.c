@@ -87,6 +87,7 @@ static int create(const struct create_options *o)
         return cli_report(&err);
     if (cli_follow_init(&f, &m, CLI_FOLLOW_STAGES, &err) != EBB_OK)
         code = cli_report(&err);
+    f.is_json = o->where.is_json;
     if (code < 0)
         code = cli_submit(&m, &o->submission, &id);
     if (code < 0) {

@@ -247,7 +247,7 @@ static enum cli_follow_how how_to_follow(const struct run_options *o)
 
 static void say_created(const struct cli_follow *f, int64_t id)
 {
-    if (f->how == CLI_FOLLOW_JSON)
+    if (f->is_json)
         printf("{\"type\": \"created\", \"experiment_id\": %lld}\n", (long long)id);
     else
         printf("Created experiment %lld\n", (long long)id);
@@ -262,6 +262,7 @@ static int run_and_follow(struct cli_master *m, const struct run_options *o, boo
     int code;
     if (cli_follow_init(&f, m, how_to_follow(o), &err) != EBB_OK)
         return cli_report(&err);
+    f.is_json = o->where.is_json;
     code = id > 0 ? resume(m, id) : cli_submit(m, &o->submission, &id);
     if (code >= 0)
         return code;
@@ -273,7 +274,14 @@ static int run_and_follow(struct cli_master *m, const struct run_options *o, boo
         *is_interrupted = true;
         return 1;
     }
-    return status == EBB_OK ? finish(m, o, &f) : cli_report(&err);
+    if (status == EBB_OK)
+        return finish(m, o, &f);
+    code = cli_report(&err);
+    if (m->own == NULL)
+        fprintf(stderr,
+                "The master that ran experiment %lld is gone; go on with: ebb run --resume %lld\n",
+                (long long)id, (long long)id);
+    return code;
 }
 
 /* Other experiments of the same state directory stay as they are: the next master goes on. */
@@ -379,6 +387,8 @@ static int run(int argc, char **argv)
     }
     if ((args.positional_count == 0) == (o.resume == 0)) {
         code = cli_usage_error("give an experiment file, or --resume ID; see 'ebb run --help'");
+    } else if (args.positional_count > 0 && strcmp(args.positional[0], "-") == 0) {
+        code = cli_usage_error("an experiment needs a file: its directory is the model definition");
     } else if (o.slots < 0 || o.slots > 4096) {
         code = cli_usage_error("--slots must be 1 to 4096");
     } else {

@@ -77,12 +77,20 @@ static void print_line(struct cli_follow *f, const char *type, const struct ebb_
 
 /* ---- test mode ---- */
 
+static void print_stage(const struct cli_follow *f, bool is_ok)
+{
+    if (f->is_json)
+        printf("{\"type\": \"stage\", \"stage\": \"%s\", \"ok\": %s}\n", stages[f->stage],
+               is_ok ? "true" : "false");
+    else
+        printf("%-14s %s\n", stages[f->stage], is_ok ? "ok" : "failed");
+    fflush(stdout);
+}
+
 static void pass_stages(struct cli_follow *f, int upto)
 {
-    for (; f->stage < upto; f->stage++) {
-        printf("%-14s ok\n", stages[f->stage]);
-        fflush(stdout);
-    }
+    for (; f->stage < upto; f->stage++)
+        print_stage(f, true);
 }
 
 static void stage_event(struct cli_follow *f, const char *type, const struct ebb_doc_node *e)
@@ -183,9 +191,7 @@ enum ebb_status cli_follow_run(struct cli_follow *f, int64_t id, struct ebb_erro
     }
     if (f->how == CLI_FOLLOW_TABLE)
         EBB_TRY(cli_follow_draw(f, err));
-    if (f->how == CLI_FOLLOW_STAGES && f->stage < 4) {
-        printf("%-14s failed\n", stages[f->stage]);
-        fflush(stdout);
-    }
+    if (f->how == CLI_FOLLOW_STAGES && f->stage < 4)
+        print_stage(f, false);
     return EBB_OK;
 }

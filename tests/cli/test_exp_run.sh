@@ -85,8 +85,8 @@ expect 1 "$ebb" run warm.yaml loop --test-mode --config 'entrypoint=[python3, br
 has out.txt "training       failed"
 has err.txt "broken on purpose"
 
-expect 0 "$ebb" experiment create warm.yaml loop --test-mode
-has out.txt "validation     ok"
+expect 0 "$ebb" experiment create warm.yaml loop --test-mode --json
+has out.txt '{"type": "stage", "stage": "validation", "ok": true}'
 expect 0 "$ebb" experiment create warm.yaml loop --follow-first-trial --config 'entrypoint=[sh, -c, "echo hello from the trial; exec python3 train.py"]'
 has out.txt "hello from the trial"
 
