@@ -1,0 +1,292 @@
+/* The master over its socket: the same answers as in process, long polls, streams, bad requests. */
+#include "test.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "exp/exp.h"
+#include "master_fixture.h"
+
+static char yaml[4096];
+
+/* Run a client in a child while the master turns; the child's exit status is the verdict. */
+static int beside(struct fixture *f, int (*client)(const char *dir))
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(client(f->dir));
+    uint64_t until = ebb_clock_ns() + 60000000000u;
+    while (waitpid(pid, &status, WNOHANG) == 0 && ebb_clock_ns() < until)
+        fixture_turn_for(f, 10);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Ask by client.h; the body is left in `out`. */
+static int ask(const char *dir, const char *method, const char *target, const char *body, char *out,
+               size_t size)
+{
+    struct exp_http_response response;
+    struct ebb_error err;
+    struct exp_client_address address = {.state_dir = dir};
+    struct exp_http_request request = {.method = method,
+                                       .target = target,
+                                       .body = body,
+                                       .body_length = body != NULL ? strlen(body) : 0};
+    exp_http_response_init(&response);
+    if (exp_client_request(&address, &request, 20000, &response, &err) != EBB_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        return -1;
+    }
+    int status = response.status;
+    snprintf(out, size, "%s", ebb_str_c(&response.body));
+    exp_http_response_fini(&response);
+    return status;
+}
+
+static char answer[1 << 20];
+
+#define WANT(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: not %s; answer %.300s\n", __LINE__, #condition, answer);     \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static int use_all(const char *dir)
+{
+    char *body = fixture_body(
+        fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 2, max_trials: 2", ""), true);
+    WANT(exp_client_master_runs(dir));
+    WANT(ask(dir, "POST", "/experiments", body, answer, sizeof answer) == 201);
+    WANT(strstr(answer, "\"id\": 1") != NULL);
+    /* follow it by long polls until it has ended */
+    long long next = 0;
+    for (int i = 0; i < 1000; i++) {
+        char target[128];
+        snprintf(target, sizeof target, "/events?after=%lld&experiment_id=1&wait=10", next);
+        WANT(ask(dir, "GET", target, NULL, answer, sizeof answer) == 200);
+        const char *at = strstr(answer, "\"next\": ");
+        WANT(at != NULL);
+        next = strtoll(at + 8, NULL, 10);
+        if (strstr(answer, "\"COMPLETED\", \"progress\": null") != NULL)
+            break;
+    }
+    WANT(strstr(answer, "\"validation\"") != NULL || strstr(answer, "\"experiment\"") != NULL);
+    static const char *const gets[] = {"/experiments",
+                                       "/experiments/1",
+                                       "/experiments/1/trials",
+                                       "/experiments/1/checkpoints",
+                                       "/experiments/1/validation-history",
+                                       "/experiments/1/metric-names",
+                                       "/experiments/1/trials-sample",
+                                       "/experiments/1/trials-snapshot?step=2",
+                                       "/experiments/1/file_tree",
+                                       "/experiments/1/model_def",
+                                       "/experiments/1/preview_gc",
+                                       "/trials/1",
+                                       "/trials/1/workloads",
+                                       "/trials/1/workloads?batches=1",
+                                       "/trials/1/logs",
+                                       "/trials/time-series?ids=1,2&metric=loss",
+                                       "/templates",
+                                       "/tasks",
+                                       "/agents",
+                                       "/master",
+                                       "/api/v1/events"};
+    for (size_t i = 0; i < sizeof gets / sizeof *gets; i++)
+        WANT(ask(dir, "GET", gets[i], NULL, answer, sizeof answer) == 200);
+    WANT(ask(dir, "GET", "/trials/1/logs?wait=5", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "begins at step 0") != NULL);
+    WANT(ask(dir, "GET", "/trials/1/workloads", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "\"avg_metrics\"") != NULL && strstr(answer, "validation_metrics") != NULL);
+    WANT(ask(dir, "GET", "/experiments/99", NULL, answer, sizeof answer) == 404);
+    WANT(ask(dir, "GET", "/nothing", NULL, answer, sizeof answer) == 404);
+    WANT(ask(dir, "PUT", "/experiments", "{}", answer, sizeof answer) == 405);
+    WANT(ask(dir, "POST", "/experiments", "{", answer, sizeof answer) == 400);
+    WANT(ask(dir, "PUT", "/templates/base", "{\"config\": \"max_restarts: 3\\n\"}", answer,
+             sizeof answer) == 200);
+    WANT(ask(dir, "GET", "/templates/base", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "max_restarts: 3") != NULL);
+    WANT(ask(dir, "DELETE", "/templates/base", NULL, answer, sizeof answer) == 204);
+    WANT(ask(dir, "DELETE", "/templates/base", NULL, answer, sizeof answer) == 404);
+    ebb_free(body);
+    return 0;
+}
+
+TEST(socket__answers_everything)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 2);
+    fixture_open(&f);
+    CHECK_EQ(beside(&f, use_all), 0);
+    fixture_end(&f);
+}
+
+static int dial(const char *dir)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    snprintf(a.sun_path, sizeof a.sun_path, "%s/master.sock", dir);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    return connect(fd, (struct sockaddr *)&a, sizeof a) == 0 ? fd : -1;
+}
+
+static int raw(const char *dir, const char *text, size_t length)
+{
+    int fd = dial(dir);
+    if (fd < 0 || send(fd, text, length, MSG_NOSIGNAL) < 0)
+        return -1;
+    ssize_t n = recv(fd, answer, sizeof answer - 1, 0);
+    answer[n > 0 ? n : 0] = '\0';
+    close(fd);
+    return n > 12 ? (int)strtol(answer + 9, NULL, 10) : 0;
+}
+
+static int send_nonsense(const char *dir)
+{
+    static char large[40000];
+    WANT(raw(dir, "NONSENSE\r\n\r\n", 12) == 400);
+    WANT(raw(dir, "GET / HTTP/9.9\r\n\r\n", 18) == 400);
+    WANT(raw(dir, "GET /x HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 40) == 400);
+    WANT(raw(dir, "POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 48) == 501);
+    WANT(raw(dir, "POST /x HTTP/1.1\r\nContent-Length: 999999999999\r\n\r\n", 50) == 413);
+    memset(large, 'a', sizeof large);
+    WANT(raw(dir, large, sizeof large) == 431);
+    /* two requests in one piece */
+    static const char two[] = "GET /master HTTP/1.1\r\n\r\nGET /tasks HTTP/1.1\r\nConnection: "
+                              "close\r\n\r\n";
+    int fd = dial(dir);
+    size_t have = 0;
+    WANT(fd >= 0 && send(fd, two, sizeof two - 1, 0) > 0);
+    for (ssize_t n; (n = recv(fd, answer + have, sizeof answer - 1 - have, 0)) > 0;)
+        have += (size_t)n;
+    answer[have] = '\0';
+    close(fd);
+    WANT(strstr(answer, "cluster_id") != NULL && strstr(answer, "\"tasks\"") != NULL);
+    /* a trial nobody knows */
+    static const char hello[] = "{\"type\":\"HELLO\",\"protocol\":1,\"allocation\":\"x\"}\n";
+    fd = dial(dir);
+    WANT(fd >= 0 && send(fd, hello, sizeof hello - 1, 0) > 0);
+    ssize_t n = recv(fd, answer, sizeof answer - 1, 0);
+    answer[n > 0 ? n : 0] = '\0';
+    WANT(strstr(answer, "REFUSED") != NULL);
+    WANT(recv(fd, answer, 10, 0) == 0);
+    close(fd);
+    return 0;
+}
+
+TEST(nonsense__is_refused_and_harms_nobody)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    CHECK_EQ(beside(&f, send_nonsense), 0);
+    fixture_end(&f);
+}
+
+static int listen_to_stream(const char *dir)
+{
+    static const char request[] =
+        "GET /api/v1/events HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n";
+    int fd = dial(dir);
+    size_t have = 0;
+    WANT(fd >= 0 && send(fd, request, sizeof request - 1, 0) > 0);
+    char *body =
+        fixture_body(fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""), true);
+    static char scratch[4096];
+    WANT(ask(dir, "POST", "/experiments", body, scratch, sizeof scratch) == 201);
+    for (ssize_t n; (n = recv(fd, answer + have, sizeof answer - 1 - have, 0)) > 0;) {
+        have += (size_t)n;
+        answer[have] = '\0';
+        if (strstr(answer, "\"COMPLETED\", \"progress\": null") != NULL)
+            break;
+    }
+    WANT(strstr(answer, "text/event-stream") != NULL);
+    WANT(strstr(answer, "\ndata: [") != NULL && strstr(answer, "\"step\"") != NULL);
+    close(fd);
+    ebb_free(body);
+    return 0;
+}
+
+TEST(stream__tells_what_happens)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    CHECK_EQ(beside(&f, listen_to_stream), 0);
+    fixture_end(&f);
+}
+
+TEST(long_path__still_has_a_socket)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    char long_dir[600], command[1000];
+    fixture_begin(&f, 1);
+    snprintf(long_dir, sizeof long_dir, "%s/%0100d/%0100d", f.dir, 1, 2);
+    snprintf(command, sizeof command, "mkdir -p %s", long_dir);
+    CHECK_EQ(system(command), 0);
+    f.options.state_dir = long_dir;
+    fixture_open(&f);
+    int64_t id =
+        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""));
+    fixture_run(&f, 30); /* the trial connects by a relative path */
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    fixture_end(&f);
+}
+
+TEST(model_definition__is_unpacked_kept_and_given_back)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    int status;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    /* "x=1\n" in base64; the trial starts only if its own file is in the working directory */
+    static const char body[] =
+        "{\"experiment_config\": \"entrypoint: [sh, -c, 'test -f pkg/a.py && exec " EBB_TRIAL_CHAIN
+        "']\\nhyperparameters: {global_batch_size: 1}\\nsearcher: {name: single, metric: error, "
+        "max_steps: 1}\\nmax_restarts: 0\\n\", \"activate\": true, \"model_definition\": "
+        "[{\"path\": "
+        "\"pkg\", \"type\": \"dir\"}, {\"path\": \"pkg/a.py\", \"content\": \"eD0xCg==\", "
+        "\"mode\": "
+        "420}]}";
+    fixture_ask(&f, "POST", "/experiments", body, NULL);
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    const struct ebb_doc_node *tree =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/file_tree"), "files");
+    CHECK_EQ(tree->count, 2);
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
+    CHECK(ebb_doc_get(ebb_doc_get(list->items[0], "resources"), "code/pkg/a.py") != NULL);
+    struct exp_http_response response;
+    struct exp_http_request request = {.method = "GET", .target = "/experiments/1/model_def"};
+    exp_http_response_init(&response);
+    exp_master_request(f.m, &request, &response);
+    char path[300], command[800];
+    snprintf(path, sizeof path, "%s/x.tar.gz", f.dir);
+    FILE *out = fopen(path, "w");
+    fwrite(response.body.data, 1, response.body.length, out);
+    fclose(out);
+    exp_http_response_fini(&response);
+    snprintf(command, sizeof command, "cd %s && tar xzf x.tar.gz && grep -q x=1 pkg/a.py", f.dir);
+    CHECK_EQ(system(command), 0);
+    fixture_ask(&f, "POST", "/experiments",
+                "{\"experiment_config\": \"entrypoint: [x]\\nhyperparameters: {global_batch_size: "
+                "1}\\nsearcher: {name: single, metric: e, max_steps: 1}\\n\", "
+                "\"model_definition\": [{\"path\": \"../a\", \"content\": \"\"}]}",
+                &status);
+    CHECK_EQ(status, 400);
+    fixture_end(&f);
+}
+
+TEST_MAIN(RUN(socket__answers_everything), RUN(nonsense__is_refused_and_harms_nobody),
+          RUN(stream__tells_what_happens), RUN(long_path__still_has_a_socket),
+          RUN(model_definition__is_unpacked_kept_and_given_back))

@@ -1,0 +1,237 @@
+/* Checkpoints on disk: sealed, renamed, verified, removed; nothing outside is touched. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "exp/store/store.h"
+
+static const char uuid[] = "0f0e0d0c-0b0a-4908-8706-050403020100";
+
+struct place {
+    char dir[64];
+    struct exp_store *store;
+};
+
+static void shell(const struct place *p, const char *command, int want)
+{
+    char line[600];
+    snprintf(line, sizeof line, "cd %s && %s", p->dir, command);
+    CHECK_EQ(system(line) == 0, want == 0);
+}
+
+static void begin(struct place *p)
+{
+    struct ebb_error err;
+    snprintf(p->dir, sizeof p->dir, "/tmp/ebb-store-XXXXXX");
+    assert_non_null(mkdtemp(p->dir));
+    char location[128];
+    snprintf(location, sizeof location, "{\"type\":\"shared_fs\",\"directory\":\"%s/c\"}", p->dir);
+    CHECK_OK(exp_store_open_location(location, &p->store, &err), &err);
+    CHECK_OK(exp_store_prepare(p->store, &err), &err);
+}
+
+static void end(struct place *p)
+{
+    struct ebb_error err;
+    exp_store_close(p->store);
+    CHECK_OK(exp_store_remove_tree(p->dir, &err), &err);
+}
+
+/* What a trial leaves in the staging directory. */
+static void write_staging(const struct place *p, const char *more)
+{
+    char command[500];
+    snprintf(command, sizeof command,
+             "mkdir -p c/.%s.tmp/state && printf abc > c/.%s.tmp/state/w && cd c/.%s.tmp && %s",
+             uuid, uuid, uuid, more);
+    shell(p, command, 0);
+}
+
+static enum ebb_status publish(struct place *p, struct exp_store_item *item)
+{
+    *item = (struct exp_store_item){.uuid = uuid, .metadata = "{\"step_id\":3}"};
+    exp_store_publish(p->store, item, 1);
+    return item->status;
+}
+
+TEST(published__is_whole_listed_and_verifies)
+{
+    TEST_UNUSED;
+    struct place p;
+    struct exp_store_item item;
+    struct ebb_error err;
+    begin(&p);
+    write_staging(&p, "echo '{\"step_id\": 1, \"own\": true}' > metadata.json");
+    CHECK_OK(publish(&p, &item), &item.err);
+    CHECK(strstr(ebb_str_c(&item.resources), "\"state/\": 0") != NULL);
+    CHECK(strstr(ebb_str_c(&item.resources), "\"state/w\": 3") != NULL);
+    CHECK(strstr(ebb_str_c(&item.resources), "manifest.json") != NULL);
+    ebb_str_fini(&item.resources);
+    CHECK_OK(exp_store_verify(p.store, uuid, &err), &err);
+    shell(&p, "test \"$(ls -A c)\" = 0f0e0d0c-0b0a-4908-8706-050403020100", 0);
+    shell(&p, "grep -q '\"step_id\": 3' c/*/metadata.json && grep -q own c/*/metadata.json", 0);
+    /* sha256 of "abc" */
+    shell(&p,
+          "grep -q ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad "
+          "c/*/manifest.json",
+          0);
+    CHECK_OK(publish(&p, &item), &item.err); /* again: success (T2) */
+    CHECK(strstr(ebb_str_c(&item.resources), "\"state/w\": 3") != NULL);
+    ebb_str_fini(&item.resources);
+    end(&p);
+}
+
+TEST(damage__is_found)
+{
+    TEST_UNUSED;
+    static const char *const damages[] = {"cd c/0* && printf abd > state/w",
+                                          "cd c/0* && printf ab > state/w",
+                                          "rm c/*/state/w",
+                                          "rm c/*/manifest.json",
+                                          "cd c/0* && echo x > manifest.json",
+                                          "sed -i 's|state/w|../../etc/passwd|' c/*/manifest.json",
+                                          "cd c/0* && rm state/w && ln -s /etc/passwd state/w"};
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        struct place p;
+        struct exp_store_item item;
+        struct ebb_error err;
+        begin(&p);
+        write_staging(&p, "true");
+        CHECK_OK(publish(&p, &item), &item.err);
+        ebb_str_fini(&item.resources);
+        shell(&p, damages[i], 0);
+        CHECK_EQ(exp_store_verify(p.store, uuid, &err), EBB_ECORRUPT);
+        end(&p);
+    }
+}
+
+TEST(links_and_pipes__are_refused)
+{
+    TEST_UNUSED;
+    static const char *const bad[] = {"ln -s /etc/passwd state/l", "ln -s /etc d", "mkfifo state/p",
+                                      "ln -s /etc/passwd metadata.json"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct place p;
+        struct exp_store_item item;
+        begin(&p);
+        write_staging(&p, bad[i]);
+        CHECK(publish(&p, &item) != EBB_OK);
+        ebb_str_fini(&item.resources);
+        end(&p);
+    }
+}
+
+TEST(nothing_written__is_an_error_with_the_name)
+{
+    TEST_UNUSED;
+    struct place p;
+    struct exp_store_item item;
+    begin(&p);
+    CHECK_EQ(publish(&p, &item), EBB_EINPUT);
+    assert_non_null(strstr(item.err.message, "checkpoint did not create a storage directory"));
+    ebb_str_fini(&item.resources);
+    end(&p);
+}
+
+TEST(remove__takes_every_form_and_follows_no_link)
+{
+    TEST_UNUSED;
+    struct place p;
+    struct exp_store_item item;
+    struct ebb_error err;
+    begin(&p);
+    write_staging(&p, "true");
+    CHECK_OK(publish(&p, &item), &item.err);
+    ebb_str_fini(&item.resources);
+    write_staging(&p, "ln -s ../../kept link"); /* staging and final at once */
+    shell(&p,
+          "mkdir kept c/other && touch kept/file && mkdir "
+          "c/..0f0e0d0c-0b0a-4908-8706-050403020100.tmp.tmp",
+          0);
+    CHECK_OK(exp_store_remove(p.store, uuid, &err), &err);
+    CHECK_OK(exp_store_remove(p.store, uuid, &err), &err); /* gone already: success */
+    shell(&p, "test \"$(ls -A c)\" = other && test -f kept/file", 0);
+    CHECK_EQ(exp_store_remove(p.store, "../kept", &err), EBB_EINPUT);
+    CHECK_EQ(exp_store_verify(p.store, "..", &err), EBB_EINPUT);
+    end(&p);
+}
+
+TEST(batch__gives_each_its_own_answer)
+{
+    TEST_UNUSED;
+    struct place p;
+    begin(&p);
+    write_staging(&p, "true");
+    struct exp_store_item items[2] = {
+        {.uuid = "11111111-1111-4111-8111-111111111111", .metadata = "{}"},
+        {.uuid = uuid, .metadata = "{}"}};
+    exp_store_publish(p.store, items, 2);
+    CHECK_EQ(items[0].status, EBB_EINPUT);
+    CHECK_OK(items[1].status, &items[1].err);
+    ebb_str_fini(&items[0].resources);
+    ebb_str_fini(&items[1].resources);
+    end(&p);
+}
+
+TEST(code__is_copied_and_paths_cannot_escape)
+{
+    TEST_UNUSED;
+    struct place p;
+    struct exp_store_item item = {.uuid = uuid, .metadata = "{}"};
+    struct ebb_error err;
+    struct exp_store_file files[] = {{.path = "pkg", .is_directory = true},
+                                     {.path = "pkg/a.py", .mode = 0755, .data = "x", .length = 1}};
+    begin(&p);
+    write_staging(&p, "true");
+    item.code = files;
+    item.code_count = 2;
+    exp_store_publish(p.store, &item, 1);
+    CHECK_OK(item.status, &item.err);
+    CHECK(strstr(ebb_str_c(&item.resources), "code/pkg/a.py") != NULL);
+    ebb_str_fini(&item.resources);
+    static const char *const bad[] = {"../x", "/x", "a/../b", "a//b", "", ".", "a/", "a\nb"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        files[1].path = bad[i];
+        CHECK_EQ(exp_store_unpack(p.dir, &files[1], 1, &err), EBB_EINPUT);
+    }
+    end(&p);
+}
+
+TEST(check__stores_and_reads_back)
+{
+    TEST_UNUSED;
+    struct place p;
+    struct ebb_error err;
+    begin(&p);
+    CHECK_OK(exp_store_check(p.store, &err), &err);
+    shell(&p, "test -z \"$(ls -A c)\"", 0);
+    end(&p);
+}
+
+TEST(sha256__agrees_with_the_standard)
+{
+    TEST_UNUSED;
+    struct exp_sha256 h;
+    char text[65];
+    exp_sha256_init(&h);
+    exp_sha256_text(&h, text);
+    CHECK_STR(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    exp_sha256_init(&h);
+    for (int i = 0; i < 1000000; i += 100)
+        exp_sha256_add(
+            &h,
+            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+            "aaaaaaaaaaaaaaaaaaaaaa",
+            100);
+    exp_sha256_text(&h, text);
+    CHECK_STR(text, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST_MAIN(RUN(published__is_whole_listed_and_verifies), RUN(damage__is_found),
+          RUN(links_and_pipes__are_refused), RUN(nothing_written__is_an_error_with_the_name),
+          RUN(remove__takes_every_form_and_follows_no_link), RUN(batch__gives_each_its_own_answer),
+          RUN(code__is_copied_and_paths_cannot_escape), RUN(check__stores_and_reads_back),
+          RUN(sha256__agrees_with_the_standard))
