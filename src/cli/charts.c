@@ -172,8 +172,15 @@ enum ebb_status cli_charts_terminal(struct cli_master *m, int64_t id, int column
 
 /* ---- parallel coordinates ---- */
 
+struct line {
+    const struct ebb_doc_node *trial;
+    double metric, badness; /* badness: smaller is better */
+};
+
 struct lines {
     struct ebb_arena arena;
+    struct line *lines;
+    size_t left_out;
     struct cli_answer trials;
     struct plot_axis axes[AXES_MAX];
     size_t axis_count;
@@ -216,61 +223,88 @@ static double category(struct lines *l, struct plot_axis *axis, const char **nam
     return (double)i;
 }
 
+/* Spread over orders of magnitude on purpose? The experiment's own words decide. */
+static bool is_log_hparam(const struct ebb_doc_node *experiment, const char *name)
+{
+    const struct ebb_doc_node *config = ebb_doc_get(experiment, "config");
+    const struct ebb_doc_node *h = ebb_doc_get(ebb_doc_get(config, "hyperparameters"), name);
+    return strcmp(ebb_doc_string(h, "type", ""), "log") == 0;
+}
+
 /* An axis for one hyperparameter, if its values differ. Its column is filled. */
-static bool add_axis(struct lines *l, const struct ebb_doc_node *const *trials, size_t n,
-                     const char *name)
+static void add_axis(struct lines *l, const struct ebb_doc_node *experiment, const char *name)
 {
     struct plot_axis *axis = &l->axes[l->axis_count];
     const char **names = ebb_arena_calloc(&l->arena, 64, sizeof *names);
-    bool all_numbers = true, differs = false;
-    double low = INFINITY, high = -INFINITY;
-    *axis = (struct plot_axis){.name = text_of(&l->arena, NULL)};
-    axis->name = ebb_arena_strndup(&l->arena, name, strlen(name));
-    for (size_t i = 0; i < n; i++)
-        all_numbers = all_numbers && is_number(value_of(trials[i], name));
-    for (size_t i = 0; i < n && names != NULL; i++) {
-        const struct ebb_doc_node *node = value_of(trials[i], name);
+    bool all_numbers = true, differs = false, all_positive = true;
+    *axis = (struct plot_axis){.name = ebb_arena_strndup(&l->arena, name, strlen(name))};
+    for (size_t i = 0; i < l->line_count; i++)
+        all_numbers = all_numbers && is_number(value_of(l->lines[i].trial, name));
+    for (size_t i = 0; i < l->line_count && names != NULL; i++) {
+        const struct ebb_doc_node *node = value_of(l->lines[i].trial, name);
         double v = all_numbers ? node->number : category(l, axis, names, node);
         l->values[i * AXES_MAX + l->axis_count] = v;
-        low = v < low ? v : low;
-        high = v > high ? v : high;
+        all_positive = all_positive && v > 0;
         differs = differs || v != l->values[l->axis_count];
     }
     axis->categories = all_numbers ? NULL : names;
-    axis->is_log = all_numbers && low > 0 && high > 30 * low;
-    l->axis_count += differs;
-    return differs;
+    axis->is_log = all_numbers && all_positive && is_log_hparam(experiment, name);
+    l->axis_count += differs && names != NULL && axis->name != NULL;
 }
 
-static enum ebb_status lines_load(struct lines *l, struct cli_master *m, int64_t id,
-                                  const char *metric, struct ebb_error *err)
+static int compare_lines(const void *pa, const void *pb)
 {
+    const struct line *a = pa, *b = pb;
+    return a->badness < b->badness ? -1 : a->badness > b->badness;
+}
+
+/* The lines to draw, the best first. Trials that went astray (a thousand times the median) would
+ * press all others into one point of the axis: they are counted instead. */
+static void choose_lines(struct lines *l)
+{
+    qsort(l->lines, l->line_count, sizeof *l->lines, compare_lines);
+    double median = fabs(l->lines[l->line_count / 2].metric);
+    size_t kept = l->line_count < LINES_MAX ? l->line_count : LINES_MAX;
+    while (median > 0 && kept > 2 && fabs(l->lines[kept - 1].metric) > 1000 * median)
+        kept--;
+    l->left_out = l->line_count - kept;
+    l->line_count = kept;
+}
+
+static enum ebb_status lines_load(struct lines *l, struct cli_master *m,
+                                  const struct ebb_doc_node *experiment, struct ebb_error *err)
+{
+    bool is_smaller = ebb_doc_bool(experiment, "smaller_is_better", true);
     *l = (struct lines){0};
     ebb_arena_init(&l->arena);
-    EBB_TRY(cli_ask(m, &l->trials, err, "GET", NULL, "/experiments/%lld/trials", (long long)id));
+    EBB_TRY(cli_ask(m, &l->trials, err, "GET", NULL, "/experiments/%lld/trials",
+                    (long long)ebb_doc_int(experiment, "id", 0)));
     const struct ebb_doc_node *list = ebb_doc_get(l->trials.root, "trials");
     size_t n = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
-    const struct ebb_doc_node **kept = ebb_arena_calloc(&l->arena, n + 1, sizeof *kept);
+    l->lines = ebb_arena_calloc(&l->arena, n + 1, sizeof *l->lines);
     l->values = ebb_arena_calloc(&l->arena, (n + 1) * AXES_MAX, sizeof *l->values);
-    if (kept == NULL || l->values == NULL)
+    if (l->lines == NULL || l->values == NULL)
         return ebb_no_memory(err, n * sizeof *l->values);
-    for (size_t i = 0; i < n && l->line_count < LINES_MAX; i++)
-        if (isfinite(cli_metric(ebb_doc_get(list->items[i], "best_validation"))))
-            kept[l->line_count++] = list->items[i];
+    for (size_t i = 0; i < n; i++) {
+        double v = cli_metric(ebb_doc_get(list->items[i], "best_validation"));
+        if (isfinite(v))
+            l->lines[l->line_count++] = (struct line){list->items[i], v, is_smaller ? v : -v};
+    }
     if (l->line_count < 2)
         return EBB_OK;
-    const struct ebb_doc_node *first = ebb_doc_get(kept[0], "hparams");
+    choose_lines(l);
+    const struct ebb_doc_node *first = ebb_doc_get(l->lines[0].trial, "hparams");
     for (size_t i = 0; first != NULL && i < first->count && l->axis_count < AXES_MAX - 1; i++)
-        add_axis(l, kept, l->line_count, first->keys[i]->text);
+        add_axis(l, experiment, first->keys[i]->text);
     double low = INFINITY, high = 0;
     for (size_t i = 0; i < l->line_count; i++) {
-        double v = cli_metric(ebb_doc_get(kept[i], "best_validation"));
+        double v = l->lines[i].metric;
         l->values[i * AXES_MAX + l->axis_count] = v;
         low = v < low ? v : low;
         high = v > high ? v : high;
     }
-    l->axes[l->axis_count++] =
-        (struct plot_axis){.name = metric, .is_log = low > 0 && high > 30 * low};
+    l->axes[l->axis_count++] = (struct plot_axis){.name = ebb_doc_string(experiment, "metric", ""),
+                                                  .is_log = low > 0 && high > 30 * low};
     return EBB_OK;
 }
 
@@ -301,8 +335,8 @@ static enum ebb_status write_curves(struct cli_master *m, int64_t id, const char
     enum ebb_status status = curves_load(&c, m, id, err);
     if (status == EBB_OK && c.count > 0) {
         struct plot_panel panel = curves_panel(&c);
-        snprintf(subtitle, sizeof subtitle, "experiment %lld: validation of %zu trials%s",
-                 (long long)id, c.trial_count, c.trial_count == CURVES_MAX ? " (the best)" : "");
+        snprintf(subtitle, sizeof subtitle, "experiment %lld: validation of %s%zu trials",
+                 (long long)id, c.trial_count == CURVES_MAX ? "the best " : "", c.trial_count);
         struct plot_chart chart = {
             .title = c.title, .subtitle = subtitle, .panels = &panel, .panel_count = 1};
         for (size_t i = 0; i < 2 && status == EBB_OK; i++) {
@@ -329,10 +363,13 @@ static enum ebb_status write_lines(struct cli_master *m, int64_t id, const char 
     ebb_str_init(&path);
     enum ebb_status status = cli_ask(m, &e, err, "GET", NULL, "/experiments/%lld", (long long)id);
     if (status == EBB_OK)
-        status = lines_load(&l, m, id, ebb_doc_string(e.root, "metric", ""), err);
+        status = lines_load(&l, m, e.root, err);
     if (status == EBB_OK && l.line_count >= 2 && l.axis_count >= 2) {
-        snprintf(subtitle, sizeof subtitle, "experiment %lld: one line per trial, dark is best",
-                 (long long)id);
+        int at = snprintf(subtitle, sizeof subtitle,
+                          "experiment %lld: one line per trial, dark is best", (long long)id);
+        if (l.left_out > 0)
+            snprintf(subtitle + at, sizeof subtitle - (size_t)at, "; %zu far worse left out",
+                     l.left_out);
         struct plot_parallel chart = {
             .title = ebb_doc_string(e.root, "description", ""),
             .subtitle = subtitle,
