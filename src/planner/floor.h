@@ -3,6 +3,7 @@
  * floor_order.c  in which order nodes run for the first time
  * floor_graph.c  the trace as a pebbling game: nodes in order, versions, how long each can be had
  * floor_sweep.c  plays it within a number of bytes: what runs, what leaves (addresses come later)
+ * floor_room.c   who leaves to make room in it
  * floor_pack.c   gives addresses: holes first, slides only where free bytes lie scattered
  * floor_bound.c  what no plan can be without
  * floor.c        the smallest number of bytes at which the game is won, and the plan for it

@@ -4,384 +4,17 @@
  * again: the missing recipes, cut off at what lies there, are run in node order as a level of
  * their own, and so on downwards. While a level runs, what the nodes above wait for may itself
  * leave (it has a near use, so it is expensive); when they find it missing afterwards it is made
- * once more, this time with all they already have pinned: so every wait ends.
- *
- * Victims. The least (time to make it again) / (bytes x time until its next use), both known
- * exactly: the future is the trace. That is DTR's rule with hindsight; it spreads what stays over
- * the forward pass, densest where it is wanted first, so recomputation is recursive and not from
- * the beginning each time. */
-#include "planner/floor.h"
+ * once more, this time with all they already have pinned: so every wait ends. */
+#include "planner/floor_play.h"
 
 #include <string.h>
 
 #include "base/heap.h"
 
-#define DEPTH 48
-#define CLASSES 64
-#define DEAR CLASSES        /* the list of those too dear to look at while there are others */
-#define LISTS (CLASSES + 1) /* the sizes, by powers of two, and DEAR */
-#define NOWHERE UINT32_MAX
-#define HELPER 16 /* how much smaller a helper is than what it helps to make */
-
-struct level {
-    uint32_t *seq;      /* nodes, ascending */
-    uint64_t *clock;    /* sum of costs before each */
-    uint32_t *position; /* node -> 1 + index in seq; 0: not in it */
-    uint32_t *targets;  /* storages the level is run for */
-    size_t seq_capacity, clock_capacity, target_capacity;
-    uint32_t count, at, target_count;
-};
-
-struct candidate {
-    double score, weight;
-    uint32_t storage, when;
-};
-
-struct sweep {
-    const struct floor_graph *g;
-    const struct floor_rules *rules;
-    struct floor_game *game;
-    struct ebb_error *err;
-    uint8_t *is_resident;
-    uint32_t *version;  /* storage -> that lies there */
-    uint32_t *pins;     /* storage -> nodes that hold it right now */
-    uint32_t *targeted; /* storage -> levels run for it */
-    uint32_t *use_at;   /* storage -> index of its first use at or after the stage */
-    uint32_t *next, *prev, heads[LISTS]; /* residents that are not persistent, by size */
-    uint8_t *list_of;                    /* storage -> its list */
-    uint32_t *mark, stamp;               /* nodes seen by a walk */
-    uint64_t *bitmap;                    /* nodes of a level being collected */
-    struct floor_ref *stack;
-    size_t stack_count, stack_capacity;
-    uint32_t *frames; /* storages pinned by waiting nodes */
-    size_t frame_count, frame_capacity;
-    uint64_t *known_cost; /* storage -> of making it again, when last worked out */
-    struct candidate *candidates;
-    size_t candidate_count;
-    uint64_t choices;
-    uint32_t *placing; /* outputs of the node about to run */
-    size_t placing_count;
-    struct level levels[DEPTH];
-    uint32_t depth; /* levels in use; 0: main only */
-    uint32_t stage;
-    uint64_t sum, runs;
-    uint64_t stage_cost, stage_runs; /* when the stage began */
-};
-
-/* ---- residents ------------------------------------------------------------------------------- */
-
-static unsigned class_of(uint64_t bytes)
-{
-    return bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0;
-}
-
-static enum ebb_status emit(struct sweep *w, enum plan_act act, uint32_t index, uint64_t extra)
-{
-    struct floor_game *game = w->game;
-    EBB_TRY(ebb_grow(&game->steps, &game->capacity, game->count + 1, sizeof *game->steps, w->err));
-    game->steps[game->count++] =
-        (struct floor_step){.act = (uint8_t)act, .index = index, .extra_bytes = extra};
-    return EBB_OK;
-}
-
-static void link(struct sweep *w, uint32_t s, unsigned list)
-{
-    w->list_of[s] = (uint8_t)list;
-    w->next[s] = w->heads[list];
-    w->prev[s] = NOWHERE;
-    if (w->heads[list] != NOWHERE)
-        w->prev[w->heads[list]] = s;
-    w->heads[list] = s;
-}
-
-static void unlink_resident(struct sweep *w, uint32_t s)
-{
-    if (w->next[s] != NOWHERE)
-        w->prev[w->next[s]] = w->prev[s];
-    if (w->prev[s] != NOWHERE)
-        w->next[w->prev[s]] = w->next[s];
-    else
-        w->heads[w->list_of[s]] = w->next[s];
-}
-
-static enum ebb_status place(struct sweep *w, uint32_t s)
-{
-    const struct floor_storage *st = &w->g->storages[s];
-    w->is_resident[s] = 1;
-    w->known_cost[s] = w->g->nodes[w->g->versions[st->version_first].maker].cost + 1;
-    if (st->base == PLAN_NOWHERE) {
-        w->sum += st->bytes;
-        link(w, s, class_of(st->bytes));
-    }
-    if (w->sum > w->game->peak_bytes)
-        w->game->peak_bytes = w->sum;
-    return emit(w, PLAN_PLACE, s, 0);
-}
-
-static enum ebb_status drop(struct sweep *w, uint32_t s)
-{
-    const struct floor_storage *st = &w->g->storages[s];
-    w->is_resident[s] = 0;
-    w->sum -= st->bytes;
-    unlink_resident(w, s);
-    return emit(w, PLAN_DROP, s, 0);
-}
-
-static bool have(const struct sweep *w, struct floor_ref ref)
-{
-    return w->is_resident[ref.storage] && w->version[ref.storage] == ref.version;
-}
-
-/* First use of s at or after the stage; the node of the stage itself counts until it has run. */
-static uint32_t main_use(struct sweep *w, uint32_t s)
-{
-    const struct floor_storage *st = &w->g->storages[s];
-    while (w->use_at[s] < st->use_count && w->g->uses[st->use_first + w->use_at[s]] < w->stage)
-        w->use_at[s]++;
-    return w->use_at[s] < st->use_count ? w->g->uses[st->use_first + w->use_at[s]] : FLOOR_NEVER;
-}
-
-/* First use of s in a level at its position `from` or later; its position, or FLOOR_NEVER. */
-static uint32_t level_use(const struct sweep *w, const struct level *level, uint32_t s,
-                          uint32_t from)
-{
-    const struct floor_storage *st = &w->g->storages[s];
-    if (from >= level->count)
-        return FLOOR_NEVER;
-    uint32_t low = 0, high = st->use_count, first = level->seq[from];
-    const uint32_t *uses = &w->g->uses[st->use_first];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (uses[middle] < first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    uint32_t last = level->seq[level->count - 1];
-    for (; low < st->use_count && uses[low] <= last; low++)
-        if (level->position[uses[low]])
-            return level->position[uses[low]] - 1;
-    return FLOOR_NEVER;
-}
-
-/* A small value nobody reads any more, but from which a large one that somebody will read can be
- * made, is worth its few bytes. Returns the first stage that reads such a one. */
-static uint32_t helper_use(struct sweep *w, uint32_t s)
-{
-    const struct floor_graph *g = w->g;
-    const struct floor_storage *st = &g->storages[s];
-    uint32_t first = FLOOR_NEVER;
-    for (uint32_t u = 0; u < st->use_count && g->uses[st->use_first + u] < w->stage; u++) {
-        const struct floor_node *node = &g->nodes[g->uses[st->use_first + u]];
-        for (uint32_t k = 0; k < node->out_count && node->is_replayable; k++) {
-            uint32_t out = g->outs[node->out_first + k].storage;
-            if (out != s && st->bytes <= g->storages[out].bytes / HELPER) {
-                uint32_t use = main_use(w, out);
-                first = use < first ? use : first;
-            }
-        }
-    }
-    return first;
-}
-
-/* Time until s is read next, as if nothing more had to be made again; UINT64_MAX: never. *when: the
- * stage of that. `at` of a level is the node that runs or waits: it counts. */
-static uint64_t distance(struct sweep *w, uint32_t s, uint32_t *when)
-{
-    uint64_t before = 0;
-    *when = w->stage;
-    for (uint32_t d = w->depth; d > 0; d--) {
-        const struct level *level = &w->levels[d - 1];
-        uint64_t now = level->clock[level->at];
-        uint32_t use = level_use(w, level, s, level->at);
-        if (use != FLOOR_NEVER)
-            return before + level->clock[use] - now;
-        before += level->clock[level->count] - now;
-        if (w->targeted[s]) {
-            for (uint32_t i = 0; i < level->target_count; i++)
-                if (level->targets[i] == s)
-                    return before;
-        }
-    }
-    *when = main_use(w, s);
-    if (*when == FLOOR_NEVER)
-        *when = helper_use(w, s);
-    return *when == FLOOR_NEVER ? UINT64_MAX : before + w->g->clock[*when] - w->g->clock[w->stage];
-}
-
-static bool is_useful(struct sweep *w, uint32_t s)
-{
-    const struct floor_storage *st = &w->g->storages[s];
-    if (st->base != PLAN_NOWHERE || w->targeted[s] || main_use(w, s) != FLOOR_NEVER)
-        return true;
-    if (floor_is_anchor(w->g, s, w->version[s]) && w->stage <= w->g->need_until[s])
-        return true;
-    for (uint32_t d = w->depth; d > 0; d--)
-        if (level_use(w, &w->levels[d - 1], s, w->levels[d - 1].at) != FLOOR_NEVER)
-            return true;
-    return helper_use(w, s) != FLOOR_NEVER;
-}
-
-/* ---- victims --------------------------------------------------------------------------------- */
-
-static enum ebb_status push(struct sweep *w, struct floor_ref ref)
-{
-    EBB_TRY(ebb_grow(&w->stack, &w->stack_capacity, w->stack_count + 1, sizeof *w->stack, w->err));
-    w->stack[w->stack_count++] = ref;
-    return EBB_OK;
-}
-
-/* Cost of making s again at stage `when` if it left now; gives up above `limit`. What lies there
- * now helps only if it is of use until then. */
-static enum ebb_status recovery_cost(struct sweep *w, uint32_t s, uint32_t when, uint64_t limit,
-                                     uint64_t *cost)
-{
-    const struct floor_graph *g = w->g;
-    uint64_t sum = 0;
-    w->stamp++;
-    w->stack_count = 0;
-    EBB_TRY(push(w, (struct floor_ref){s, w->version[s]}));
-    while (w->stack_count > 0 && sum <= limit) {
-        struct floor_ref ref = w->stack[--w->stack_count];
-        for (uint32_t v = ref.version + 1; v-- > 0;) {
-            uint32_t n = floor_version_of(g, ref.storage, v)->maker;
-            const struct floor_node *node = &g->nodes[n];
-            if (w->mark[n] == w->stamp)
-                break;
-            w->mark[n] = w->stamp;
-            sum += node->cost + 1;
-            w->game->work++;
-            for (uint32_t i = 0; i < node->in_count; i++) {
-                struct floor_ref in = g->ins[node->in_first + i];
-                const struct floor_version *v_in = floor_version_of(g, in.storage, in.version);
-                bool helps = have(w, in) && (v_in->last_use >= when || v_in->pinned_from == 0 ||
-                                             g->storages[in.storage].bytes <=
-                                                 g->storages[ref.storage].bytes / HELPER);
-                if (in.storage != ref.storage && !helps)
-                    EBB_TRY(push(w, in));
-            }
-        }
-    }
-    *cost = sum;
-    return EBB_OK;
-}
-
-static bool can_leave(const struct sweep *w, uint32_t s)
-{
-    return w->pins[s] == 0 && floor_version_of(w->g, s, w->version[s])->pinned_from > w->stage;
-}
-
-/* What bytes and time until the next use are worth; a victim has the least cost / weight. */
-static double weight_of(const struct sweep *w, uint64_t bytes, uint64_t distance_ns, uint64_t need)
-{
-    double b = (double)bytes, d = (double)distance_ns + 1;
-    switch (w->rules->variant) {
-    case 1: /* what is more than needed counts for nothing */
-        return (bytes > need ? (double)need : b) * d;
-    case 2: /* whenever it is used */
-        return b;
-    default:
-        return b * d;
-    }
-}
-
-/* Candidates in lists low..high-1, with the costs known for them; a score below zero: nobody will
- * read it. */
-static void list_candidates(struct sweep *w, unsigned low, unsigned high, uint64_t need)
-{
-    w->candidate_count = 0;
-    for (unsigned c = high; c-- > low;) {
-        for (uint32_t s = w->heads[c]; s != NOWHERE; s = w->next[s]) {
-            if (!can_leave(w, s) || w->g->storages[s].bytes == 0)
-                continue;
-            struct candidate *one = &w->candidates[w->candidate_count++];
-            w->game->work += 2;
-            uint64_t ahead = distance(w, s, &one->when);
-            one->storage = s;
-            one->weight = weight_of(w, w->g->storages[s].bytes, ahead, need);
-            one->score = ahead == UINT64_MAX ? -1 : (double)w->known_cost[s] / one->weight;
-        }
-    }
-}
-
-/* Work its cost out; above `limit` it is enough to know that it is. */
-static enum ebb_status refresh(struct sweep *w, struct candidate *c, double limit)
-{
-    double most = 4.0 * (double)w->g->base_cost + w->g->node_count;
-    limit = limit < most ? limit : most;
-    EBB_TRY(recovery_cost(w, c->storage, c->when, (uint64_t)limit, &w->known_cost[c->storage]));
-    c->score = (double)w->known_cost[c->storage] / c->weight;
-    if (w->known_cost[c->storage] > w->g->base_cost / 2 && w->list_of[c->storage] != DEAR) {
-        unlink_resident(w, c->storage);
-        link(w, c->storage, DEAR);
-    }
-    return EBB_OK;
-}
-
-static bool is_better(const struct candidate *a, const struct candidate *b)
-{
-    return a->score < b->score || (a->score == b->score && a->storage < b->storage);
-}
-
-/* The best victim in lists low..high-1. Costs that are known were worked out
- * earlier: mostly they have grown since. So the best by them is worked out anew until it stays the
- * best; one more each time keeps those that have shrunk from being forgotten. */
-static enum ebb_status choose(struct sweep *w, unsigned low, unsigned high, uint64_t need,
-                              uint32_t *victim)
-{
-    struct candidate *list = w->candidates;
-    *victim = NOWHERE;
-    list_candidates(w, low, high, need);
-    if (w->candidate_count == 0)
-        return EBB_OK;
-    struct candidate *extra = &list[w->choices++ % w->candidate_count];
-    if (extra->score >= 0)
-        EBB_TRY(refresh(w, extra, 2.0 * (double)w->known_cost[extra->storage]));
-    for (size_t fresh = SIZE_MAX;;) {
-        size_t best = 0, second = SIZE_MAX;
-        for (size_t i = 1; i < w->candidate_count; i++) {
-            if (is_better(&list[i], &list[best])) {
-                second = best;
-                best = i;
-            } else if (second == SIZE_MAX || is_better(&list[i], &list[second])) {
-                second = i;
-            }
-        }
-        if (best == fresh || list[best].score < 0 || second == SIZE_MAX) {
-            *victim = list[best].storage;
-            return EBB_OK;
-        }
-        fresh = best;
-        EBB_TRY(refresh(w, &list[best], 4 * list[second].score * list[best].weight));
-    }
-}
-
-/* Let go until `need` more bytes fit. */
-static enum ebb_status make_room(struct sweep *w, uint64_t need, bool *fits)
-{
-    uint64_t budget = w->rules->budget_bytes;
-    *fits = need <= budget && w->sum <= budget - need;
-    if (need > budget)
-        return EBB_OK;
-    while (!*fits) {
-        uint64_t want = w->sum - (budget - need);
-        unsigned low = class_of(want) > 10 ? class_of(want) - 10 : 0;
-        uint32_t victim;
-        EBB_TRY(choose(w, low, CLASSES, want, &victim));
-        if (victim == NOWHERE)
-            EBB_TRY(choose(w, 0, LISTS, want, &victim));
-        if (victim == NOWHERE)
-            return EBB_OK;
-        EBB_TRY(drop(w, victim));
-        *fits = w->sum <= budget - need;
-    }
-    return EBB_OK;
-}
-
 /* ---- levels ---------------------------------------------------------------------------------- */
 
 /* The recipes of the targets of a level, cut off at what lies there. False: one is gone. */
-static enum ebb_status collect(struct sweep *w, struct level *level, bool *is_possible)
+static enum ebb_status collect(struct floor_play *w, struct floor_level *level, bool *is_possible)
 {
     const struct floor_graph *g = w->g;
     uint32_t lowest = UINT32_MAX, highest = 0, count = 0;
@@ -403,8 +36,8 @@ static enum ebb_status collect(struct sweep *w, struct level *level, bool *is_po
             count++;
             for (uint32_t i = 0; i < node->in_count; i++) {
                 struct floor_ref in = g->ins[node->in_first + i];
-                if (in.storage != ref.storage && !have(w, in))
-                    EBB_TRY(push(w, in));
+                if (in.storage != ref.storage && !planner_floor_have(w, in))
+                    EBB_TRY(planner_floor_push(w, in));
             }
         }
     }
@@ -426,13 +59,13 @@ static enum ebb_status collect(struct sweep *w, struct level *level, bool *is_po
     return EBB_OK;
 }
 
-static enum ebb_status run_node(struct sweep *w, uint32_t n, bool *is_done);
+static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done);
 
-static bool is_wanted(struct sweep *w, const struct level *level, struct floor_ref out)
+static bool is_wanted(struct floor_play *w, const struct floor_level *level, struct floor_ref out)
 {
     if (w->is_resident[out.storage] && w->version[out.storage] >= out.version)
         return false;
-    if (level_use(w, level, out.storage, level->at + 1) != FLOOR_NEVER)
+    if (planner_floor_level_use(w, level, out.storage, level->at + 1) != FLOOR_NEVER)
         return true;
     for (uint32_t i = 0; w->targeted[out.storage] && i < level->target_count; i++)
         if (level->targets[i] == out.storage)
@@ -440,7 +73,7 @@ static bool is_wanted(struct sweep *w, const struct level *level, struct floor_r
     return false;
 }
 
-static enum ebb_status run_level(struct sweep *w, struct level *level, bool *is_done)
+static enum ebb_status run_level(struct floor_play *w, struct floor_level *level, bool *is_done)
 {
     const struct floor_graph *g = w->g;
     *is_done = true;
@@ -456,12 +89,12 @@ static enum ebb_status run_level(struct sweep *w, struct level *level, bool *is_
 }
 
 /* Run a level for the refs on the stack that are missing. */
-static enum ebb_status descend(struct sweep *w, bool *is_done)
+static enum ebb_status descend(struct floor_play *w, bool *is_done)
 {
     *is_done = false;
-    if (w->depth == DEPTH)
+    if (w->depth == FLOOR_DEPTH)
         return EBB_OK;
-    struct level *level = &w->levels[w->depth];
+    struct floor_level *level = &w->levels[w->depth];
     if (!level->position) {
         level->position = ebb_calloc((size_t)w->g->node_count + 1, sizeof *level->position);
         if (!level->position)
@@ -489,14 +122,15 @@ static enum ebb_status descend(struct sweep *w, bool *is_done)
         const struct floor_node *node = &w->g->nodes[level->seq[i]];
         for (uint32_t k = 0; k < node->out_count && status == EBB_OK; k++) {
             uint32_t s = w->g->outs[node->out_first + k].storage;
-            if (w->is_resident[s] && w->pins[s] == 0 && w->targeted[s] == 0 && !is_useful(w, s))
-                status = drop(w, s);
+            if (w->is_resident[s] && w->pins[s] == 0 && w->targeted[s] == 0 &&
+                !planner_floor_is_useful(w, s))
+                status = planner_floor_drop(w, s);
         }
     }
     return status;
 }
 
-static enum ebb_status hold(struct sweep *w, uint32_t s)
+static enum ebb_status hold(struct floor_play *w, uint32_t s)
 {
     EBB_TRY(
         ebb_grow(&w->frames, &w->frame_capacity, w->frame_count + 1, sizeof *w->frames, w->err));
@@ -505,14 +139,14 @@ static enum ebb_status hold(struct sweep *w, uint32_t s)
     return EBB_OK;
 }
 
-static void let_go(struct sweep *w, size_t frame)
+static void let_go(struct floor_play *w, size_t frame)
 {
     while (w->frame_count > frame)
         w->pins[w->frames[--w->frame_count]]--;
 }
 
 /* Make everything node n reads lie there, pinned from frame on. */
-static enum ebb_status bring(struct sweep *w, uint32_t n, bool *is_done)
+static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
 {
     const struct floor_graph *g = w->g;
     const struct floor_node *node = &g->nodes[n];
@@ -526,8 +160,8 @@ static enum ebb_status bring(struct sweep *w, uint32_t n, bool *is_done)
             struct floor_ref ref = i < node->in_count
                                        ? g->ins[node->in_first + i]
                                        : g->restores[node->restore_first + i - node->in_count];
-            if (!have(w, ref))
-                EBB_TRY(push(w, ref));
+            if (!planner_floor_have(w, ref))
+                EBB_TRY(planner_floor_push(w, ref));
             else if (round > 0)
                 EBB_TRY(hold(w, ref.storage));
         }
@@ -549,7 +183,7 @@ static enum ebb_status bring(struct sweep *w, uint32_t n, bool *is_done)
 
 /* Which outputs are made: at the main level all that anybody will read; below, those the levels
  * want. Returns the bytes they need; *extra: workspace and scratch for the others. */
-static uint64_t plan_outputs(struct sweep *w, const struct floor_node *node, uint64_t *extra)
+static uint64_t plan_outputs(struct floor_play *w, const struct floor_node *node, uint64_t *extra)
 {
     const struct floor_graph *g = w->g;
     uint64_t need = 0;
@@ -574,7 +208,7 @@ static uint64_t plan_outputs(struct sweep *w, const struct floor_node *node, uin
 }
 
 /* Outputs nobody waits for now but somebody will read: made too where they cost no room. */
-static void add_bonus(struct sweep *w, const struct floor_node *node, uint64_t *need,
+static void add_bonus(struct floor_play *w, const struct floor_node *node, uint64_t *need,
                       uint64_t *extra)
 {
     const struct floor_graph *g = w->g;
@@ -585,7 +219,7 @@ static void add_bonus(struct sweep *w, const struct floor_node *node, uint64_t *
         for (size_t i = 0; i < w->placing_count; i++)
             is_listed |= w->placing[i] == out.storage;
         if (is_listed || out.version > 0 || w->is_resident[out.storage] ||
-            main_use(w, out.storage) == FLOOR_NEVER)
+            planner_floor_main_use(w, out.storage) == FLOOR_NEVER)
             continue;
         uint64_t less = node->can_skip ? 0 : bytes;
         if (w->sum + *need + *extra + bytes - less > w->rules->budget_bytes)
@@ -598,7 +232,7 @@ static void add_bonus(struct sweep *w, const struct floor_node *node, uint64_t *
 
 /* One stage may take a few times what everything before it took: more is thrashing, and the sooner
  * it ends the better. */
-static bool is_too_long(struct sweep *w, const struct floor_node *node)
+static bool is_too_long(struct floor_play *w, const struct floor_node *node)
 {
     uint64_t spent = w->game->cost - w->stage_cost, runs = w->runs - w->stage_runs;
     uint64_t times = w->rules->stage_limit;
@@ -610,7 +244,7 @@ static bool is_too_long(struct sweep *w, const struct floor_node *node)
            runs > times * ((uint64_t)w->stage + 256);
 }
 
-static enum ebb_status run_node(struct sweep *w, uint32_t n, bool *is_done)
+static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
 {
     const struct floor_graph *g = w->g;
     const struct floor_node *node = &g->nodes[n];
@@ -619,7 +253,7 @@ static enum ebb_status run_node(struct sweep *w, uint32_t n, bool *is_done)
     EBB_TRY(bring(w, n, is_done));
     if (*is_done) {
         need = plan_outputs(w, node, &extra);
-        EBB_TRY(make_room(w, need + extra, is_done));
+        EBB_TRY(planner_floor_make_room(w, need + extra, is_done));
     }
     if (*is_done && is_too_long(w, node)) {
         w->game->is_too_long = true;
@@ -631,10 +265,10 @@ static enum ebb_status run_node(struct sweep *w, uint32_t n, bool *is_done)
     }
     add_bonus(w, node, &need, &extra);
     for (size_t i = 0; i < w->placing_count; i++) {
-        EBB_TRY(place(w, w->placing[i]));
+        EBB_TRY(planner_floor_place(w, w->placing[i]));
         w->version[w->placing[i]] = 0;
     }
-    EBB_TRY(emit(w, PLAN_RUN, n, extra));
+    EBB_TRY(planner_floor_emit(w, PLAN_RUN, n, extra));
     w->game->cost += node->cost;
     w->game->reruns[n] |= w->depth > 0;
     if (w->sum + extra > w->game->peak_bytes)
@@ -655,15 +289,15 @@ static enum ebb_status run_node(struct sweep *w, uint32_t n, bool *is_done)
                                         : g->outs[node->out_first + k - node->in_count].storage;
         if (k < node->in_count)
             w->game->last_stage[s] = w->depth == 0 ? n : w->stage;
-        if (w->is_resident[s] && w->pins[s] == 0 && !is_useful(w, s))
-            status = drop(w, s);
+        if (w->is_resident[s] && w->pins[s] == 0 && !planner_floor_is_useful(w, s))
+            status = planner_floor_drop(w, s);
     }
     if (w->depth > 0)
         w->levels[w->depth - 1].at--;
     return status;
 }
 
-static enum ebb_status play(struct sweep *w)
+static enum ebb_status play(struct floor_play *w)
 {
     const struct floor_graph *g = w->g;
     bool is_done = true;
@@ -673,8 +307,8 @@ static enum ebb_status play(struct sweep *w)
         EBB_TRY(run_node(w, n, &is_done));
         for (uint32_t i = 0; i < g->nodes[n].end_count && is_done; i++) {
             uint32_t s = g->ends[g->nodes[n].end_first + i];
-            if (w->is_resident[s] && !is_useful(w, s))
-                EBB_TRY(drop(w, s));
+            if (w->is_resident[s] && !planner_floor_is_useful(w, s))
+                EBB_TRY(planner_floor_drop(w, s));
         }
     }
     if (is_done)
@@ -686,7 +320,7 @@ static enum ebb_status play(struct sweep *w)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool allocate(struct sweep *w)
+static bool allocate(struct floor_play *w)
 {
     size_t storages = (size_t)w->g->storage_count + 1, nodes = (size_t)w->g->node_count + 1;
     return (w->is_resident = ebb_calloc(storages, 1)) && (w->version = ebb_calloc(storages, 4)) &&
@@ -700,7 +334,7 @@ static bool allocate(struct sweep *w)
            (w->game->last_stage = ebb_calloc(storages, 4));
 }
 
-static void release(struct sweep *w)
+static void release(struct floor_play *w)
 {
     ebb_free(w->is_resident);
     ebb_free(w->version);
@@ -717,7 +351,7 @@ static void release(struct sweep *w)
     ebb_free(w->bitmap);
     ebb_free(w->stack);
     ebb_free(w->frames);
-    for (int d = 0; d < DEPTH; d++) {
+    for (int d = 0; d < FLOOR_DEPTH; d++) {
         ebb_free(w->levels[d].seq);
         ebb_free(w->levels[d].clock);
         ebb_free(w->levels[d].position);
@@ -728,7 +362,7 @@ static void release(struct sweep *w)
 enum ebb_status planner_floor_play(const struct floor_graph *graph, const struct floor_rules *rules,
                                    struct floor_game *game, struct ebb_error *err)
 {
-    struct sweep w = {.g = graph, .rules = rules, .game = game, .err = err};
+    struct floor_play w = {.g = graph, .rules = rules, .game = game, .err = err};
     *game = (struct floor_game){0};
     memset(w.heads, 0xff, sizeof w.heads);
     w.sum = graph->base_bytes;

@@ -1,0 +1,83 @@
+/* floor_play.h - the state of one game (private to floor_sweep.c and floor_room.c). */
+#ifndef EBB_PLANNER_FLOOR_PLAY_H
+#define EBB_PLANNER_FLOOR_PLAY_H
+
+#include "planner/floor.h"
+
+#define FLOOR_DEPTH 48
+#define FLOOR_CLASSES 64
+#define FLOOR_DEAR FLOOR_CLASSES /* the list of those too dear to look at while there are others   \
+                                  */
+#define FLOOR_LISTS (FLOOR_CLASSES + 1) /* the sizes, by powers of two, and FLOOR_DEAR */
+#define FLOOR_NOWHERE UINT32_MAX
+
+struct floor_level {
+    uint32_t *seq;      /* nodes, ascending */
+    uint64_t *clock;    /* sum of costs before each */
+    uint32_t *position; /* node -> 1 + index in seq; 0: not in it */
+    uint32_t *targets;  /* storages the level is run for */
+    size_t seq_capacity, clock_capacity, target_capacity;
+    uint32_t count, at, target_count;
+};
+
+struct floor_candidate {
+    double score, weight;
+    uint32_t storage, when;
+};
+
+struct floor_play {
+    const struct floor_graph *g;
+    const struct floor_rules *rules;
+    struct floor_game *game;
+    struct ebb_error *err;
+    uint8_t *is_resident;
+    uint32_t *version;  /* storage -> that lies there */
+    uint32_t *pins;     /* storage -> nodes that hold it right now */
+    uint32_t *targeted; /* storage -> levels run for it */
+    uint32_t *use_at;   /* storage -> index of its first use at or after the stage */
+    uint32_t *next, *prev, heads[FLOOR_LISTS]; /* residents that are not persistent, by size */
+    uint8_t *list_of;                          /* storage -> its list */
+    uint32_t *mark, stamp;                     /* nodes seen by a walk */
+    uint64_t *bitmap;                          /* nodes of a level being collected */
+    struct floor_ref *stack;
+    size_t stack_count, stack_capacity;
+    uint32_t *frames; /* storages pinned by waiting nodes */
+    size_t frame_count, frame_capacity;
+    uint64_t *known_cost; /* storage -> of making it again, when last worked out */
+    struct floor_candidate *candidates;
+    size_t candidate_count;
+    uint64_t choices;
+    uint32_t *placing; /* outputs of the node about to run */
+    size_t placing_count;
+    struct floor_level levels[FLOOR_DEPTH];
+    uint32_t depth; /* levels in use; 0: main only */
+    uint32_t stage;
+    uint64_t sum, runs;
+    uint64_t stage_cost, stage_runs; /* when the stage began */
+};
+
+/* ---- floor_room.c ---- */
+
+/* Append a step. */
+enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index,
+                                   uint64_t extra);
+enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
+enum ebb_status planner_floor_drop(struct floor_play *w, uint32_t storage);
+/* Let go until `need` more bytes fit; *fits is false when nobody is left to go. */
+enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits);
+enum ebb_status planner_floor_push(struct floor_play *w, struct floor_ref ref);
+
+/* First use of a storage at or after the stage; the node of the stage counts until it has run. */
+uint32_t planner_floor_main_use(struct floor_play *w, uint32_t storage);
+/* First use in a level at its position `from` or later: its position, or FLOOR_NEVER. */
+uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_level *level,
+                                 uint32_t storage, uint32_t from);
+/* Will anything read it, or something large that can be made from it? */
+bool planner_floor_is_useful(struct floor_play *w, uint32_t storage);
+
+static inline bool planner_floor_have(const struct floor_play *w, struct floor_ref ref)
+{
+    return w->is_resident[ref.storage] && w->version[ref.storage] == ref.version;
+}
+
+#endif

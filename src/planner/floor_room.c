@@ -1,0 +1,319 @@
+/* floor_room.c - what lies there during a game, when it will be read, and who leaves to make room.
+ *
+ * Victims. The least (time to make it again) / (bytes x time until its next use), both known
+ * exactly: the future is the trace. That is DTR's rule with hindsight; it spreads what stays over
+ * the forward pass, densest where it is wanted first, so recomputation is recursive and not from
+ * the beginning each time. */
+#include "planner/floor_play.h"
+
+#include "base/heap.h"
+
+#define HELPER 16 /* how much smaller a helper is than what it helps to make */
+
+/* ---- residents ------------------------------------------------------------------------------- */
+
+static unsigned class_of(uint64_t bytes)
+{
+    return bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0;
+}
+
+enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index,
+                                   uint64_t extra)
+{
+    struct floor_game *game = w->game;
+    EBB_TRY(ebb_grow(&game->steps, &game->capacity, game->count + 1, sizeof *game->steps, w->err));
+    game->steps[game->count++] =
+        (struct floor_step){.act = (uint8_t)act, .index = index, .extra_bytes = extra};
+    return EBB_OK;
+}
+
+static void link(struct floor_play *w, uint32_t s, unsigned list)
+{
+    w->list_of[s] = (uint8_t)list;
+    w->next[s] = w->heads[list];
+    w->prev[s] = FLOOR_NOWHERE;
+    if (w->heads[list] != FLOOR_NOWHERE)
+        w->prev[w->heads[list]] = s;
+    w->heads[list] = s;
+}
+
+static void unlink_resident(struct floor_play *w, uint32_t s)
+{
+    if (w->next[s] != FLOOR_NOWHERE)
+        w->prev[w->next[s]] = w->prev[s];
+    if (w->prev[s] != FLOOR_NOWHERE)
+        w->next[w->prev[s]] = w->next[s];
+    else
+        w->heads[w->list_of[s]] = w->next[s];
+}
+
+enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
+{
+    const struct floor_storage *st = &w->g->storages[s];
+    w->is_resident[s] = 1;
+    w->known_cost[s] = w->g->nodes[w->g->versions[st->version_first].maker].cost + 1;
+    if (st->base == PLAN_NOWHERE) {
+        w->sum += st->bytes;
+        link(w, s, class_of(st->bytes));
+    }
+    if (w->sum > w->game->peak_bytes)
+        w->game->peak_bytes = w->sum;
+    return planner_floor_emit(w, PLAN_PLACE, s, 0);
+}
+
+enum ebb_status planner_floor_drop(struct floor_play *w, uint32_t s)
+{
+    const struct floor_storage *st = &w->g->storages[s];
+    w->is_resident[s] = 0;
+    w->sum -= st->bytes;
+    unlink_resident(w, s);
+    return planner_floor_emit(w, PLAN_DROP, s, 0);
+}
+
+/* First use of s at or after the stage; the node of the stage itself counts until it has run. */
+uint32_t planner_floor_main_use(struct floor_play *w, uint32_t s)
+{
+    const struct floor_storage *st = &w->g->storages[s];
+    while (w->use_at[s] < st->use_count && w->g->uses[st->use_first + w->use_at[s]] < w->stage)
+        w->use_at[s]++;
+    return w->use_at[s] < st->use_count ? w->g->uses[st->use_first + w->use_at[s]] : FLOOR_NEVER;
+}
+
+/* First use of s in a level at its position `from` or later; its position, or FLOOR_NEVER. */
+uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_level *level,
+                                 uint32_t s, uint32_t from)
+{
+    const struct floor_storage *st = &w->g->storages[s];
+    if (from >= level->count)
+        return FLOOR_NEVER;
+    uint32_t low = 0, high = st->use_count, first = level->seq[from];
+    const uint32_t *uses = &w->g->uses[st->use_first];
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (uses[middle] < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint32_t last = level->seq[level->count - 1];
+    for (; low < st->use_count && uses[low] <= last; low++)
+        if (level->position[uses[low]])
+            return level->position[uses[low]] - 1;
+    return FLOOR_NEVER;
+}
+
+/* A small value nobody reads any more, but from which a large one that somebody will read can be
+ * made, is worth its few bytes. Returns the first stage that reads such a one. */
+static uint32_t helper_use(struct floor_play *w, uint32_t s)
+{
+    const struct floor_graph *g = w->g;
+    const struct floor_storage *st = &g->storages[s];
+    uint32_t first = FLOOR_NEVER;
+    for (uint32_t u = 0; u < st->use_count && g->uses[st->use_first + u] < w->stage; u++) {
+        const struct floor_node *node = &g->nodes[g->uses[st->use_first + u]];
+        for (uint32_t k = 0; k < node->out_count && node->is_replayable; k++) {
+            uint32_t out = g->outs[node->out_first + k].storage;
+            if (out != s && st->bytes <= g->storages[out].bytes / HELPER) {
+                uint32_t use = planner_floor_main_use(w, out);
+                first = use < first ? use : first;
+            }
+        }
+    }
+    return first;
+}
+
+/* Time until s is read next, as if nothing more had to be made again; UINT64_MAX: never. *when: the
+ * stage of that. `at` of a level is the node that runs or waits: it counts. */
+static uint64_t distance(struct floor_play *w, uint32_t s, uint32_t *when)
+{
+    uint64_t before = 0;
+    *when = w->stage;
+    for (uint32_t d = w->depth; d > 0; d--) {
+        const struct floor_level *level = &w->levels[d - 1];
+        uint64_t now = level->clock[level->at];
+        uint32_t use = planner_floor_level_use(w, level, s, level->at);
+        if (use != FLOOR_NEVER)
+            return before + level->clock[use] - now;
+        before += level->clock[level->count] - now;
+        if (w->targeted[s]) {
+            for (uint32_t i = 0; i < level->target_count; i++)
+                if (level->targets[i] == s)
+                    return before;
+        }
+    }
+    *when = planner_floor_main_use(w, s);
+    if (*when == FLOOR_NEVER)
+        *when = helper_use(w, s);
+    return *when == FLOOR_NEVER ? UINT64_MAX : before + w->g->clock[*when] - w->g->clock[w->stage];
+}
+
+bool planner_floor_is_useful(struct floor_play *w, uint32_t s)
+{
+    const struct floor_storage *st = &w->g->storages[s];
+    if (st->base != PLAN_NOWHERE || w->targeted[s] || planner_floor_main_use(w, s) != FLOOR_NEVER)
+        return true;
+    if (floor_is_anchor(w->g, s, w->version[s]) && w->stage <= w->g->need_until[s])
+        return true;
+    for (uint32_t d = w->depth; d > 0; d--)
+        if (planner_floor_level_use(w, &w->levels[d - 1], s, w->levels[d - 1].at) != FLOOR_NEVER)
+            return true;
+    return helper_use(w, s) != FLOOR_NEVER;
+}
+
+/* ---- victims --------------------------------------------------------------------------------- */
+
+enum ebb_status planner_floor_push(struct floor_play *w, struct floor_ref ref)
+{
+    EBB_TRY(ebb_grow(&w->stack, &w->stack_capacity, w->stack_count + 1, sizeof *w->stack, w->err));
+    w->stack[w->stack_count++] = ref;
+    return EBB_OK;
+}
+
+/* Cost of making s again at stage `when` if it left now; gives up above `limit`. What lies there
+ * now helps only if it is of use until then. */
+static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t when,
+                                     uint64_t limit, uint64_t *cost)
+{
+    const struct floor_graph *g = w->g;
+    uint64_t sum = 0;
+    w->stamp++;
+    w->stack_count = 0;
+    EBB_TRY(planner_floor_push(w, (struct floor_ref){s, w->version[s]}));
+    while (w->stack_count > 0 && sum <= limit) {
+        struct floor_ref ref = w->stack[--w->stack_count];
+        for (uint32_t v = ref.version + 1; v-- > 0;) {
+            uint32_t n = floor_version_of(g, ref.storage, v)->maker;
+            const struct floor_node *node = &g->nodes[n];
+            if (w->mark[n] == w->stamp)
+                break;
+            w->mark[n] = w->stamp;
+            sum += node->cost + 1;
+            w->game->work++;
+            for (uint32_t i = 0; i < node->in_count; i++) {
+                struct floor_ref in = g->ins[node->in_first + i];
+                const struct floor_version *v_in = floor_version_of(g, in.storage, in.version);
+                bool helps =
+                    planner_floor_have(w, in) &&
+                    (v_in->last_use >= when || v_in->pinned_from == 0 ||
+                     g->storages[in.storage].bytes <= g->storages[ref.storage].bytes / HELPER);
+                if (in.storage != ref.storage && !helps)
+                    EBB_TRY(planner_floor_push(w, in));
+            }
+        }
+    }
+    *cost = sum;
+    return EBB_OK;
+}
+
+static bool can_leave(const struct floor_play *w, uint32_t s)
+{
+    return w->pins[s] == 0 && floor_version_of(w->g, s, w->version[s])->pinned_from > w->stage;
+}
+
+/* What bytes and time until the next use are worth; a victim has the least cost / weight. */
+static double weight_of(const struct floor_play *w, uint64_t bytes, uint64_t distance_ns,
+                        uint64_t need)
+{
+    double b = (double)bytes, d = (double)distance_ns + 1;
+    switch (w->rules->variant) {
+    case 1: /* what is more than needed counts for nothing */
+        return (bytes > need ? (double)need : b) * d;
+    case 2: /* whenever it is used */
+        return b;
+    default:
+        return b * d;
+    }
+}
+
+/* Candidates in lists low..high-1, with the costs known for them; a score below zero: nobody will
+ * read it. */
+static void list_candidates(struct floor_play *w, unsigned low, unsigned high, uint64_t need)
+{
+    w->candidate_count = 0;
+    for (unsigned c = high; c-- > low;) {
+        for (uint32_t s = w->heads[c]; s != FLOOR_NOWHERE; s = w->next[s]) {
+            if (!can_leave(w, s) || w->g->storages[s].bytes == 0)
+                continue;
+            struct floor_candidate *one = &w->candidates[w->candidate_count++];
+            w->game->work += 2;
+            uint64_t ahead = distance(w, s, &one->when);
+            one->storage = s;
+            one->weight = weight_of(w, w->g->storages[s].bytes, ahead, need);
+            one->score = ahead == UINT64_MAX ? -1 : (double)w->known_cost[s] / one->weight;
+        }
+    }
+}
+
+/* Work its cost out; above `limit` it is enough to know that it is. */
+static enum ebb_status refresh(struct floor_play *w, struct floor_candidate *c, double limit)
+{
+    double most = 4.0 * (double)w->g->base_cost + w->g->node_count;
+    limit = limit < most ? limit : most;
+    EBB_TRY(recovery_cost(w, c->storage, c->when, (uint64_t)limit, &w->known_cost[c->storage]));
+    c->score = (double)w->known_cost[c->storage] / c->weight;
+    if (w->known_cost[c->storage] > w->g->base_cost / 2 && w->list_of[c->storage] != FLOOR_DEAR) {
+        unlink_resident(w, c->storage);
+        link(w, c->storage, FLOOR_DEAR);
+    }
+    return EBB_OK;
+}
+
+static bool is_better(const struct floor_candidate *a, const struct floor_candidate *b)
+{
+    return a->score < b->score || (a->score == b->score && a->storage < b->storage);
+}
+
+/* The best victim in lists low..high-1. Costs that are known were worked out
+ * earlier: mostly they have grown since. So the best by them is worked out anew until it stays the
+ * best; one more each time keeps those that have shrunk from being forgotten. */
+static enum ebb_status choose(struct floor_play *w, unsigned low, unsigned high, uint64_t need,
+                              uint32_t *victim)
+{
+    struct floor_candidate *list = w->candidates;
+    *victim = FLOOR_NOWHERE;
+    list_candidates(w, low, high, need);
+    if (w->candidate_count == 0)
+        return EBB_OK;
+    struct floor_candidate *extra = &list[w->choices++ % w->candidate_count];
+    if (extra->score >= 0)
+        EBB_TRY(refresh(w, extra, 2.0 * (double)w->known_cost[extra->storage]));
+    for (size_t fresh = SIZE_MAX;;) {
+        size_t best = 0, second = SIZE_MAX;
+        for (size_t i = 1; i < w->candidate_count; i++) {
+            if (is_better(&list[i], &list[best])) {
+                second = best;
+                best = i;
+            } else if (second == SIZE_MAX || is_better(&list[i], &list[second])) {
+                second = i;
+            }
+        }
+        if (best == fresh || list[best].score < 0 || second == SIZE_MAX) {
+            *victim = list[best].storage;
+            return EBB_OK;
+        }
+        fresh = best;
+        EBB_TRY(refresh(w, &list[best], 4 * list[second].score * list[best].weight));
+    }
+}
+
+/* Let go until `need` more bytes fit. */
+enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits)
+{
+    uint64_t budget = w->rules->budget_bytes;
+    *fits = need <= budget && w->sum <= budget - need;
+    if (need > budget)
+        return EBB_OK;
+    while (!*fits) {
+        uint64_t want = w->sum - (budget - need);
+        unsigned low = class_of(want) > 10 ? class_of(want) - 10 : 0;
+        uint32_t victim;
+        EBB_TRY(choose(w, low, FLOOR_CLASSES, want, &victim));
+        if (victim == FLOOR_NOWHERE)
+            EBB_TRY(choose(w, 0, FLOOR_LISTS, want, &victim));
+        if (victim == FLOOR_NOWHERE)
+            return EBB_OK;
+        EBB_TRY(planner_floor_drop(w, victim));
+        *fits = w->sum <= budget - need;
+    }
+    return EBB_OK;
+}
