@@ -1,0 +1,87 @@
+# Trials that flood, lie, crash, fork and fall silent: each ends at worst itself, with words that say why; and a master that is killed.
+# $1 = the ebb program, $2 = source folder
+. "$2/tests/cli/exp_common.sh"
+
+mkdir def && cp "$source_dir/tests/cli/hostile_trial.py" def/
+trial() { # trial WAY CODE [OPTION...]
+    local way=$1 code=$2
+    shift 2
+    cat >exp.yaml <<YAML
+description: $way
+entrypoint: [python3, hostile_trial.py, $way]
+batches_per_step: 2
+max_restarts: 0
+hyperparameters: {global_batch_size: 1}
+searcher: {name: single, metric: validation_error, max_steps: 1}
+YAML
+    EBB_HEARTBEAT_MS=1500 expect "$code" "$ebb" run exp.yaml def --no-charts --slots 2 "$@"
+}
+
+trial garbage 1
+has err.txt "Last lines of trial"
+trial endless-line 1
+trial liar 1
+has err.txt "not asked for"
+trial leaves 1
+trial crashes 1 --config max_restarts=1
+has err.txt "about to crash"
+expect 0 "$ebb" experiment list --json --description crashes
+id=$(field "x['experiments'][0]['id']")
+expect 0 "$ebb" experiment list-trials "$id" --json
+same "restarts of what crashes" "$(field "x['trials'][0]['restarts']")" 2
+trial impostor 1
+has err.txt "REFUSED"
+trial wrong-metric 1
+has err.txt "accuracy"
+trial no-checkpoint 1
+trial link 1
+trial nan 0
+has out.txt "NaN"
+trial silent 1
+trial mute 1
+
+# Much output: kept, readable, the trial goes on.
+trial flood 0
+expect 0 "$ebb" experiment list --json --description flood
+id=$(field "x['experiments'][0]['id']")
+expect 0 "$ebb" experiment logs "$id" --tail 1
+has out.txt "without end of line"
+grep -q $'\x1b' out.txt && fail "escape sequences of a log reach the terminal"
+
+# Children: none is left when the trial has ended.
+trial children 0
+sleep 0.3
+same "children left" "$(pgrep -fx "sleep 7654" | wc -l)" 0
+
+# The master is killed: the next one takes the trial over; nothing is repeated, no restart is counted.
+cat >slow.py <<'PY'
+import time, ebb_client
+with ebb_client.connect() as ebb:
+    for work in ebb.workloads():
+        if work.is_train:
+            for batch in work.batches():
+                time.sleep(0.05)
+                print("batch %d" % batch, flush=True)
+                work.report(loss=1.0)
+        elif work.is_validation:
+            work.report(validation_error=1.0 / (work.step + 1))
+        else:
+            open(work.directory + "/x", "w").close()
+PY
+mv slow.py def/
+"$ebb" run exp.yaml def --no-charts --config 'entrypoint=[python3, slow.py]' --config searcher.max_steps=16 --config min_validation_period=1 >slow.out 2>&1 &
+pid=$!
+for _ in $(seq 100); do grep -q "step 3:" slow.out && break; sleep 0.1; done
+kill -KILL $pid
+wait $pid 2>/dev/null
+id=$(sed -n 's/Created experiment //p' slow.out)
+expect 0 "$ebb" run --resume "$id" --no-charts
+has out.txt COMPLETED
+expect 0 "$ebb" experiment list-trials "$id" --json
+same "restarts after the master was killed" "$(field "x['trials'][0]['restarts']")" 0
+same "steps after the master was killed" "$(field "x['trials'][0]['steps']")" 16
+expect 0 "$ebb" experiment logs "$id"
+same "batches trained" "$(grep -c '^batch' out.txt)" 32
+same "batches trained once" "$(grep '^batch' out.txt | sort -u | wc -l)" 32
+
+finish
