@@ -352,5 +352,5 @@ tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const ten
 int64_t nn_dim(const struct nn_builder *b, tensor_id x, int d)
 {
     const struct tensor_view *v = tensor_view_of(b->session, x);
-    return d < v->rank ? v->dims[d] : 0;
+    return d >= 0 && d < v->rank ? v->dims[d] : 0; /* after a failure there is no rank */
 }

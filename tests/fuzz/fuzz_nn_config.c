@@ -1,0 +1,53 @@
+/* fuzz_nn_config.c - a `model:` section of any content: it is refused with a message, or the model
+ * has inputs of countable size; nothing stays allocated. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/heap.h"
+#include "nn/nn.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int condition)
+{
+    if (!condition)
+        abort();
+}
+
+static void count(void *context, const struct ebb_doc_node *where, const char *key,
+                  const char *message)
+{
+    require(key != NULL && message[0] != '\0' && (where == NULL || where->line >= 1));
+    ++*(size_t *)context;
+}
+
+static void parse(const char *bytes, size_t size)
+{
+    struct ebb_arena arena;
+    struct ebb_error err;
+    const struct ebb_doc_node *root = NULL;
+    struct nn_config config;
+    struct nn_port ports[NN_PORTS];
+    size_t problems = 0;
+    ebb_arena_init(&arena);
+    if (ebb_doc_parse_yaml(&arena, "fuzz", bytes, size, &root, &err) == EBB_OK) {
+        enum ebb_status status = nn_config_parse(root, count, &problems, &config, &err);
+        require((status == EBB_OK) == (problems == 0));
+        if (status == EBB_OK) {
+            size_t n = nn_inputs(&config, 1, ports);
+            require(n >= 1 && n <= NN_PORTS);
+            for (size_t i = 0; i < n; i++)
+                require(tensor_count(&ports[i].view) > 0);
+            require(nn_config_check(&config, &err) == EBB_OK);
+        }
+    }
+    ebb_arena_fini(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint64_t live = ebb_heap_live();
+    parse((const char *)data, size);
+    require(ebb_heap_live() == live);
+    return 0;
+}
