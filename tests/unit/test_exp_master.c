@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "exp/exp.h"
+#include "exp/master/proc.h"
 #include "master_fixture.h"
 
 static char yaml[4096];
@@ -435,6 +436,50 @@ TEST(program_that_is_not_there__fails_with_its_name)
     fixture_end(&f);
 }
 
+/* ---- mounts ---- */
+
+TEST(bind_mounts__are_private_to_the_trial)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    char file[300];
+    int status;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    if (!exp_proc_can_mount()) {
+        print_message("skipped: no private mount namespace here\n");
+        fixture_end(&f);
+        return;
+    }
+    snprintf(file, sizeof file, "%s/tmp/seen", f.dir);
+    fclose(fopen(file, "w"));
+    snprintf(yaml, sizeof yaml,
+             "entrypoint: [sh, -c, 'test -f data/seen && ! touch data/new 2>/dev/null && touch "
+             "rw/made && exec %s']\n"
+             "hyperparameters: {global_batch_size: 1}\n"
+             "searcher: {name: single, metric: error, max_steps: 1}\nmax_restarts: 0\n"
+             "bind_mounts:\n  - {host_path: %s/tmp, container_path: data, read_only: true}\n"
+             "  - {host_path: %s/tmp, container_path: rw}\n",
+             EBB_TRIAL_CHAIN, f.dir, f.dir);
+    fixture_submit(&f, yaml);
+    fixture_run(&f, 30);
+    const struct ebb_doc_node *e = fixture_get(&f, "/experiments/1");
+    if (strcmp(ebb_doc_string(e, "state", ""), "COMPLETED") != 0)
+        fail_msg("%s", ebb_doc_string(e, "error", ""));
+    snprintf(file, sizeof file, "%s/tmp/made", f.dir);
+    CHECK_EQ(access(file, F_OK), 0);
+    snprintf(file, sizeof file, "%s/trials/1/work/data/seen", f.dir);
+    CHECK(access(file, F_OK) != 0); /* not mounted out here */
+    char *body = fixture_body("entrypoint: [x]\nhyperparameters: {global_batch_size: 1}\n"
+                              "searcher: {name: single, metric: error, max_steps: 1}\n"
+                              "bind_mounts: [{host_path: /no/such, container_path: a}]\n",
+                              true);
+    fixture_ask(&f, "POST", "/experiments", body, &status);
+    ebb_free(body);
+    CHECK_EQ(status, 400);
+    fixture_end(&f);
+}
+
 /* ---- writing that fails ---- */
 
 TEST(commits_that_fail__stall_and_lose_nothing)
@@ -487,4 +532,5 @@ TEST_MAIN(RUN(random_search__completes_and_keeps_what_the_policy_says),
           RUN(trial_that_floods_its_output__fills_neither_disk_nor_database),
           RUN(invalid_sample__is_replaced), RUN(metric_that_is_no_number__ranks_as_the_worst),
           RUN(program_that_is_not_there__fails_with_its_name),
+          RUN(bind_mounts__are_private_to_the_trial),
           RUN(commits_that_fail__stall_and_lose_nothing), RUN(second_master__is_refused))

@@ -63,11 +63,6 @@ static bool uses_registry(const struct exp_config *c)
     return c->environment.has_registry_auth;
 }
 
-static bool uses_mounts(const struct exp_config *c)
-{
-    return c->bind_mount_count > 0;
-}
-
 static bool uses_onnx(const struct exp_config *c)
 {
     return c->entrypoint.kind == EXP_ENTRY_ONNX;
@@ -89,7 +84,6 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"resources.slots_per_trial", "> 1", "a trial trains on one slot", uses_slots},
     {"resources.agent_label", "", "there is one agent, this machine, without label",
      uses_agent_label},
-    {"bind_mounts", "", "trials run without a mount namespace", uses_mounts},
     {"environment.image", "", "trials run without a container", uses_image},
     {"environment.force_pull_image", "true", "trials run without a container", uses_force_pull},
     {"environment.registry_auth", "", "trials run without a container", uses_registry},

@@ -2,7 +2,7 @@
  * can be run (ruling 24). Also the simulation of a search. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 #include "base/heap.h"
 #include "base/rng.h"
@@ -123,6 +123,16 @@ static enum ebb_status check_unbuilt(struct exp_rest *r, const struct exp_config
 
 static enum ebb_status check_mounts(struct exp_rest *r, const struct exp_config *c, bool *is_bad)
 {
+    for (size_t i = 0; i < c->bind_mount_count && !*is_bad; i++) {
+        const struct exp_bind_mount *b = &c->bind_mounts[i];
+        bool has_host = access(b->host_path, F_OK) == 0;
+        bool has_place = b->container_path[0] != '/' || access(b->container_path, F_OK) == 0;
+        *is_bad = !has_host || !has_place;
+        if (*is_bad)
+            return exp_rest_refuse(r, 400, "bind_mounts[%zu].%s: %s is not there", i,
+                                   has_host ? "container_path" : "host_path",
+                                   has_host ? b->container_path : b->host_path);
+    }
     if (c->bind_mount_count == 0 || exp_proc_can_mount())
         return EBB_OK;
     *is_bad = true;
