@@ -1,12 +1,27 @@
-"""The three models of bench_cpu_vs_torch.c in PyTorch: python3 cpu_vs_torch.py MODEL THREADS STEPS."""
+"""The three models of bench_cpu_vs_torch.c in PyTorch, and the comparison of both.
+
+    cpu_vs_torch.py MODEL THREADS STEPS [channels_last]    one model, one JSON line
+    cpu_vs_torch.py compare PROGRAM [THREADS [STEPS]]       all models, both engines in turn, a table
+
+PROGRAM is build/bench/bench_cpu_vs_torch. Debian: python3-torch, libopenblas0-openmp (with the reference
+BLAS that is installed by default PyTorch's matrix products are some fifty times slower; EBB_BLAS_DIR may
+name a folder with another libblas.so.3). On a busy machine compare CPU seconds.
+"""
 import json
+import os
 import resource
+import subprocess
 import sys
 import time
 
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
+if __name__ == "__main__" and sys.argv[1:2] != ["compare"]:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+else:  # the table needs no PyTorch in this process
+    class nn:
+        class Module:
+            pass
 
 
 class Bottleneck(nn.Module):
@@ -121,6 +136,34 @@ def make(name):
     return (m, torch.optim.AdamW(m.parameters(), 1e-4), lambda: F.cross_entropy(m(x).view(512, -1), t), 394.0)
 
 
+def median(values):
+    values = sorted(values)
+    return values[len(values) // 2]
+
+
+def compare(program, threads, steps):
+    env = dict(os.environ, OMP_WAIT_POLICY="passive", OMP_NUM_THREADS=str(threads))
+    if "EBB_BLAS_DIR" in env:
+        env["LD_LIBRARY_PATH"] = env["EBB_BLAS_DIR"]
+    print("| model | engine | CPU s, best | CPU s, median | wall s, best | GFLOP/s per CPU second | of peak | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in ("resnet50", "gpt2", "unet"):
+        cpu, wall, peak, gflop = {"ebb": [], "torch": []}, {"ebb": [], "torch": []}, 0, 0
+        for _ in range(2):  # in turn, so that a change of load meets both
+            for engine, command in (("ebb", [program]), ("torch", [sys.executable, os.path.abspath(__file__)])):
+                text = subprocess.run(command + [name, str(threads), str(steps)], env=env, check=True,
+                                      stdout=subprocess.PIPE).stdout
+                row = json.loads(text.decode().splitlines()[-1])
+                cpu[engine] += row["cpu"][1:]  # the first step warms up
+                wall[engine] += row["wall"][1:]
+                peak, gflop = max(peak, row.get("peak_gflops", 0) / threads), row["gflop"]
+        for engine in ("ebb", "torch"):
+            best = min(cpu[engine])
+            print("| %s | %s | %.3f | %.3f | %.3f | %.1f | %.2f | %.2f |"
+                  % (name, engine, best, median(cpu[engine]), min(wall[engine]), gflop / best, gflop / best / peak,
+                     min(cpu["torch"]) / best), flush=True)
+
+
 def main():
     name, threads, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(threads)
@@ -144,4 +187,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "compare":
+        compare(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 2, int(sys.argv[4]) if len(sys.argv) > 4 else 4)
+    else:
+        main()
