@@ -1,0 +1,46 @@
+# The examples: every file is valid, small ones learn within their budgets.
+# $1 = ebb, $2 = source folder
+set -u
+ebb=$1
+source_dir=$2
+checks=0
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL: $*"
+}
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+
+for file in "$source_dir"/examples/*.yaml; do
+    checks=$((checks + 1))
+    "$ebb" experiment validate "$file" >out.txt 2>&1 || fail "$(<out.txt)"
+done
+
+value() { # value KEY: of the last line of out.txt
+    tail -n 1 out.txt | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"
+}
+
+# learns EXAMPLE METRIC below|above LIMIT
+learns() {
+    checks=$((checks + 1))
+    if ! "$ebb" train "$source_dir/examples/$1.yaml" --threads 1 --json >out.txt 2>err.txt; then
+        fail "$1: $(<err.txt)"
+        return
+    fi
+    awk -v x="$(value "$2")" -v limit="$4" -v how="$3" \
+        'BEGIN { exit !(how == "below" ? x < limit : x > limit) }' ||
+        fail "$1: $2 is $(value "$2"), not $3 $4"
+    [ "$(value peak_bytes)" -le "$(value budget_bytes)" ] || fail "$1: more than its budget"
+}
+
+learns lstm validation_loss below 2.6 # ln 40 = 3.69 without learning
+learns treelstm validation_loss below 0
+learns unet validation_iou above 0.8
+learns gan validation_loss below 0.75
+
+echo "test_train_examples: $checks checks, $failures failed"
+[ "$failures" -eq 0 ]
