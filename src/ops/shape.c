@@ -524,7 +524,9 @@ static void grad_split(struct ops_backward *b)
     tensor_id parts[TENSOR_PORTS];
     for (size_t k = 0; k < b->out_count; k++) {
         const struct tensor_view *v = tensor_view_of(s, b->out[k]);
-        parts[k] = b->gout[k].v ? b->gout[k] : ops_full(s, v->rank, v->dims, 0.0f);
+        enum tensor_dtype dtype = (enum tensor_dtype)v->dtype;
+        parts[k] =
+            b->gout[k].v ? b->gout[k] : ops_cast(s, ops_full(s, v->rank, v->dims, 0.0f), dtype);
     }
     int rank = tensor_view_of(s, b->in[0])->rank;
     b->gin[0] = ops_cat(s, parts, b->out_count, (int)(a->dim < 0 ? a->dim + rank : a->dim));
