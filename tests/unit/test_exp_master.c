@@ -480,6 +480,62 @@ TEST(bind_mounts__are_private_to_the_trial)
     fixture_end(&f);
 }
 
+/* ---- masters that follow each other ---- */
+
+static size_t begins(struct fixture *f)
+{
+    return ebb_doc_get(fixture_get(f, "/trials/1/logs?search=begins"), "logs")->count;
+}
+
+TEST(trial_of_an_earlier_master__is_adopted)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 100", ten_steps, ""));
+    FIXTURE_UNTIL(&f, has_trial(&f) && steps_of(&f, 1) >= 2);
+    exp_master_close(f.m, EXP_CLOSE_LEAVE, 0);
+    /* somebody looks, and must not disturb */
+    struct fixture reader = {.options = {.state_dir = f.dir, .is_reading_only = true}};
+    ebb_arena_init(&reader.arena);
+    fixture_open(&reader);
+    CHECK_STR(fixture_state(&reader, 1), "ACTIVE");
+    usleep(300000);
+    exp_master_close(reader.m, EXP_CLOSE_LEAVE, 0);
+    ebb_arena_fini(&reader.arena);
+    fixture_open(&f);
+    fixture_run(&f, 30);
+    const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");
+    CHECK_STR(ebb_doc_string(t, "state", ""), "COMPLETED");
+    CHECK_EQ(ebb_doc_int(t, "restarts", -1), 0);
+    CHECK_EQ(ebb_doc_int(t, "steps", -1), 10);
+    CHECK_EQ(begins(&f), 1); /* the same process to the end */
+    fixture_end(&f);
+}
+
+TEST(closing_with_preemption__checkpoints_first)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 50", ten_steps, ""));
+    FIXTURE_UNTIL(&f, has_trial(&f) && steps_of(&f, 1) >= 2);
+    exp_master_close(f.m, EXP_CLOSE_PREEMPT, 20000);
+    fixture_open(&f);
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
+    CHECK_EQ(list->count, 1);
+    CHECK(ebb_doc_int(list->items[0], "step_id", 0) >= 2);
+    fixture_run(&f, 30);
+    const struct ebb_doc_node *t = fixture_get(&f, "/trials/1");
+    CHECK_EQ(ebb_doc_int(t, "restarts", -1), 0);
+    CHECK_EQ(ebb_doc_int(t, "steps", -1), 10);
+    CHECK_EQ(begins(&f), 2);
+    fixture_end(&f);
+}
+
 /* ---- writing that fails ---- */
 
 TEST(commits_that_fail__stall_and_lose_nothing)
@@ -532,5 +588,7 @@ TEST_MAIN(RUN(random_search__completes_and_keeps_what_the_policy_says),
           RUN(trial_that_floods_its_output__fills_neither_disk_nor_database),
           RUN(invalid_sample__is_replaced), RUN(metric_that_is_no_number__ranks_as_the_worst),
           RUN(program_that_is_not_there__fails_with_its_name),
+          RUN(trial_of_an_earlier_master__is_adopted),
+          RUN(closing_with_preemption__checkpoints_first),
           RUN(bind_mounts__are_private_to_the_trial),
           RUN(commits_that_fail__stall_and_lose_nothing), RUN(second_master__is_refused))

@@ -372,7 +372,7 @@ bool exp_master_is_idle(const struct exp_master *m)
     if (m->is_stalled || m->alloc_count > 0 || m->removals > 0 || m->deletion_count > 0 ||
         m->wants_turn || exp_jobs_count(m->jobs) > 0)
         return false;
-    for (size_t i = 0; i < m->experiment_count; i++)
+    for (size_t i = 0; i < m->experiment_count && !m->options.is_reading_only; i++)
         if (m->experiments[i]->state != EXP_PAUSED)
             return false;
     return true;
@@ -554,6 +554,7 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
     if (m == NULL)
         return ebb_no_memory(err, sizeof *m);
     m->options = *options;
+    m->options.is_socket_off |= m->options.is_reading_only; /* trials wait for a real master */
     m->lock_fd = m->listen_fd = m->epoll_fd = -1;
     ebb_map_init(&m->trials);
     ebb_arena_init(&m->turn_arena);

@@ -54,7 +54,8 @@ struct exp_master_options {
         *gpu_ids; /* CUDA_VISIBLE_DEVICES of each slot, slots of them; NULL = CPU slots */
     uint64_t slot_memory_bytes; /* limit of a trial's process group for each slot; 0 = none */
     bool is_socket_off;         /* no master.sock: then trials cannot connect; for reading only */
-    bool is_reading_only; /* take the lock, answer requests, start nothing (CLI without master) */
+    bool is_reading_only; /* take the lock, answer requests, start nothing, no socket (CLI without
+                             master) */
     const char *ebb_path; /* the program that has the command `worker`; NULL = /proc/self/exe */
     const char *python;   /* NULL = "python3" */
     const char *python_path;   /* directory with ebb_client, put into PYTHONPATH; NULL = none */
