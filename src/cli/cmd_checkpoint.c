@@ -218,6 +218,11 @@ static int run_download(int argc, char **argv)
 
 /* ---- delete ---- */
 
+static bool is_gone(const struct cli_answer *answer)
+{
+    return strcmp(ebb_doc_string(answer->root, "state", "DELETED"), "COMPLETED") != 0;
+}
+
 static int delete_one(struct cli_master *m, void *context)
 {
     const struct checkpoint_options *o = context;
@@ -233,7 +238,12 @@ static int delete_one(struct cli_master *m, void *context)
     else if (status == EBB_OK)
         printf("Deleted checkpoint %s\n", o->uuid);
     cli_answer_fini(&answer);
-    cli_master_settle(m, 30);
+    struct ebb_str target;
+    ebb_str_init(&target);
+    ebb_str_printf(&target, "/checkpoints/%s", o->uuid);
+    if (status == EBB_OK)
+        cli_master_settle(m, 30, is_gone, ebb_str_c(&target));
+    ebb_str_fini(&target);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
 

@@ -56,6 +56,34 @@ struct change_options {
     int64_t id;
 };
 
+/* What of an experiment is still to be collected. */
+static void gc_target(int64_t id, int64_t best, int64_t trial_best, int64_t latest, char *target,
+                      size_t size)
+{
+    snprintf(target, size,
+             "/experiments/%lld/preview_gc?save_experiment_best=%lld&save_trial_best=%lld&"
+             "save_trial_latest=%lld",
+             (long long)id, (long long)best, (long long)trial_best, (long long)latest);
+}
+
+/* Without a master this process does what was asked for before it leaves. */
+static void settle_change(struct cli_master *m, const struct change_options *o,
+                          const struct ebb_doc_node *experiment)
+{
+    char target[256];
+    const char *verb = o->change->verb;
+    bool is_gc = strcmp(verb, "gc") == 0;
+    snprintf(target, sizeof target, "/experiments/%lld", (long long)o->id);
+    if (is_gc)
+        gc_target(o->id, ebb_doc_int(experiment, "save_experiment_best", 0),
+                  ebb_doc_int(experiment, "save_trial_best", 1),
+                  ebb_doc_int(experiment, "save_trial_latest", 1), target, sizeof target);
+    if (strcmp(verb, "cancel") == 0 || strcmp(verb, "kill") == 0 || is_gc)
+        cli_master_settle(m, 10, is_gc ? cli_is_empty : cli_is_ended, target);
+    else
+        cli_master_settle(m, 0, NULL, NULL);
+}
+
 static int do_change(struct cli_master *m, void *context)
 {
     const struct change_options *o = context;
@@ -70,8 +98,9 @@ static int do_change(struct cli_master *m, void *context)
     if (status == EBB_OK && m->own != NULL && strcmp(o->change->verb, "activate") == 0)
         fprintf(stderr, "ebb: note: no master runs; 'ebb run --resume %lld' starts one\n",
                 (long long)o->id);
+    if (status == EBB_OK)
+        settle_change(m, o, answer.root);
     cli_answer_fini(&answer);
-    cli_master_settle(m, 10);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
 
@@ -201,6 +230,12 @@ struct delete_options {
     bool is_sure;
 };
 
+static bool is_deleted(const struct cli_answer *answer)
+{
+    return answer->response.status == 404 ||
+           strcmp(ebb_doc_string(answer->root, "state", ""), "DELETE_FAILED") == 0;
+}
+
 static int delete_one(struct cli_master *m, void *context)
 {
     const struct delete_options *o = context;
@@ -223,7 +258,10 @@ static int delete_one(struct cli_master *m, void *context)
         printf("Deleted experiment %lld\n", (long long)o->id);
     cli_answer_fini(&e);
     cli_answer_fini(&answer);
-    cli_master_settle(m, 60);
+    char target[64];
+    snprintf(target, sizeof target, "/experiments/%lld", (long long)o->id);
+    if (status == EBB_OK)
+        cli_master_settle(m, 60, is_deleted, target);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
 
@@ -282,7 +320,10 @@ static int patch(struct cli_master *m, const struct patch_options *o, const char
     else if (status == EBB_OK)
         printf("%s experiment %lld\n", said, (long long)o->id);
     cli_answer_fini(&answer);
-    cli_master_settle(m, 10);
+    char target[256];
+    gc_target(o->id, o->best, o->trial_best, o->latest, target, sizeof target);
+    if (status == EBB_OK)
+        cli_master_settle(m, 10, strcmp(o->what, "gc-policy") == 0 ? cli_is_empty : NULL, target);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
 

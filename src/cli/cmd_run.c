@@ -284,24 +284,30 @@ static int run_and_follow(struct cli_master *m, const struct run_options *o, boo
     return code;
 }
 
-/* Other experiments of the same state directory stay as they are: the next master goes on. */
+/* Let the collection of checkpoints end. Other experiments of the same state directory stay as they
+ * are: the next master goes on with them. */
 static void settle(struct cli_master *m)
 {
     struct ebb_error err = {0};
     struct cli_answer list = {0};
+    uint64_t start = ebb_clock_ns();
     if (m->own == NULL)
         return;
+    int64_t others = 0;
     if (cli_ask(m, &list, &err, "GET", NULL, "/experiments?state=ACTIVE&archived=all&limit=1") ==
-        EBB_OK) {
-        int64_t others = ebb_doc_int(list.root, "total", 0);
-        if (others > 0)
-            fprintf(stderr,
-                    "ebb: note: %lld more experiments are active; 'ebb run --resume ID' goes on "
-                    "with one\n",
-                    (long long)others);
-        cli_master_settle(m, others > 0 ? 1 : 30);
-    }
+        EBB_OK)
+        others = ebb_doc_int(list.root, "total", 0);
     cli_answer_fini(&list);
+    if (others > 0)
+        fprintf(stderr,
+                "ebb: note: %lld more experiments are active; 'ebb run --resume ID' goes on with "
+                "one\n",
+                (long long)others);
+    double patience = others > 0 ? 1 : 30;
+    while (!exp_master_is_idle(m->own) && !cli_interrupted() &&
+           (double)(ebb_clock_ns() - start) * 1e-9 < patience)
+        if (exp_master_turn(m->own, 50, NULL) != EBB_OK)
+            return;
 }
 
 static int start(const struct run_options *o)

@@ -192,13 +192,40 @@ void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace
     *m = (struct cli_master){0};
 }
 
-void cli_master_settle(struct cli_master *m, double seconds)
+bool cli_is_ended(const struct cli_answer *answer)
+{
+    static const char *const over[] = {"COMPLETED", "CANCELED", "ERROR", "DELETE_FAILED"};
+    const char *state = ebb_doc_string(answer->root, "state", "");
+    for (size_t i = 0; i < sizeof over / sizeof over[0]; i++)
+        if (strcmp(state, over[i]) == 0)
+            return true;
+    return answer->response.status == 404;
+}
+
+bool cli_is_empty(const struct cli_answer *answer)
+{
+    const struct ebb_doc_node *list = ebb_doc_get(answer->root, "checkpoints");
+    return list == NULL || list->count == 0;
+}
+
+void cli_master_settle(struct cli_master *m, double seconds,
+                       bool (*is_done)(const struct cli_answer *answer), const char *target)
 {
     uint64_t start = ebb_clock_ns();
-    while (m->own != NULL && !exp_master_is_idle(m->own) && !cli_interrupted() &&
-           (double)(ebb_clock_ns() - start) * 1e-9 < seconds)
-        if (exp_master_turn(m->own, 50, NULL) != EBB_OK)
+    for (int i = 0; m->own != NULL && !cli_interrupted(); i++) {
+        if (exp_master_turn(m->own, is_done != NULL && i > 2 ? 50 : 0, NULL) != EBB_OK)
             return;
+        bool is_settled = i >= 2 && is_done == NULL;
+        if (is_done != NULL) {
+            struct cli_answer answer;
+            struct ebb_error err;
+            is_settled =
+                cli_ask_raw(m, "GET", target, NULL, &answer, &err) != EBB_OK || is_done(&answer);
+            cli_answer_fini(&answer);
+        }
+        if (is_settled || (double)(ebb_clock_ns() - start) * 1e-9 > seconds)
+            return;
+    }
 }
 
 int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
