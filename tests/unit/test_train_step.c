@@ -1,0 +1,364 @@
+/* The step: accumulation, clipping, updates where they can first run, validation without effect. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "nn/nn.h"
+#include "ops/ops.h"
+#include "optim/optim.h"
+#include "tensor/tensor.h"
+#include "train/step.h"
+#include "train/train.h"
+
+static char folder[] = "/tmp/ebb-test-step-XXXXXX";
+
+static int set_up(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static void configure(struct nn_config *net, struct train_config *config, const char *model,
+                      const char *const options[][2])
+{
+    struct ebb_error err = {0};
+    struct ebb_arena arena;
+    const struct ebb_doc_node *args = NULL;
+    CHECK_OK(nn_config_init(net, model, &err), &err);
+    for (size_t i = 0; options[i][0]; i++)
+        CHECK_OK(nn_config_set(net, options[i][0], options[i][1], &err), &err);
+    ebb_arena_init(&arena);
+    CHECK_OK(ebb_doc_parse_yaml(&arena, "args", "{lr: 0.5}", 9, &args, &err), &err);
+    *config = (struct train_config){.file = "test",
+                                    .task = train_task_find(nn_task_name(net->model->task)),
+                                    .net = net,
+                                    .batch_size = 3,
+                                    .accumulate = 1,
+                                    .average = true,
+                                    .seed = 5,
+                                    .budget_bytes = UINT64_MAX,
+                                    .threads = 1};
+    CHECK_OK(optim_parse("SGD", args, &config->optim, &err), &err);
+    ebb_arena_fini(&arena);
+}
+
+/* A transformer without dropout: no statistics of a batch, no masks. */
+static const char *const plain[][2] = {{"vocabulary", "20"}, {"positions", "8"}, {"length", "8"},
+                                       {"width", "16"},      {"layers", "1"},    {"heads", "2"},
+                                       {NULL, NULL}};
+
+static struct train_trial *make(const struct train_config *config)
+{
+    struct ebb_error err = {0};
+    struct train_trial *trial = NULL;
+    struct train_options options = {.makes_data = true};
+    CHECK_OK(train_trial_create(&trial, config, &options, &err), &err);
+    return trial;
+}
+
+static void batches(struct train_trial *trial, int count, struct train_batch *batch)
+{
+    struct ebb_error err = {0};
+    for (int i = 0; i < count; i++)
+        CHECK_OK(train_trial_batch(trial, batch, &err), &err);
+}
+
+struct weights {
+    struct ebb_file_view view;
+    struct tensor_file file;
+};
+
+static const char *export(struct train_trial *trial, const char *name)
+{
+    static char path[256];
+    struct ebb_error err = {0};
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
+    CHECK_OK(train_trial_export(trial, path, &err), &err);
+    return path;
+}
+
+static void open_weights(struct weights *w, const char *path)
+{
+    struct ebb_error err = {0};
+    CHECK_OK(ebb_file_view_open(&w->view, path, SIZE_MAX, &err), &err);
+    CHECK_OK(tensor_file_read(&w->file, path, w->view.data, w->view.length, &err), &err);
+}
+
+static void close_weights(struct weights *w)
+{
+    tensor_file_fini(&w->file);
+    ebb_file_view_close(&w->view);
+}
+
+static float element(const struct tensor_entry *e, size_t i)
+{
+    float value;
+    memcpy(&value, (const char *)e->data + i * sizeof value, sizeof value);
+    return value;
+}
+
+/* Without momentum an update of two batches is the mean of the two updates, or their sum. */
+static void check_accumulation(bool average)
+{
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    struct weights start, first, second, both;
+    configure(&net, &config, "gpt2_124M", plain);
+    struct train_trial *t = make(&config);
+    char *begin = ebb_strdup(export(t, "start"));
+    batches(t, 1, &batch);
+    open_weights(&first, export(t, "first"));
+    CHECK_OK(train_trial_import(t, begin, &err), &err);
+    batches(t, 1, &batch); /* the second batch from the same start */
+    open_weights(&second, export(t, "second"));
+    train_trial_destroy(t);
+    config.accumulate = 2;
+    config.average = average;
+    t = make(&config);
+    batches(t, 1, &batch);
+    CHECK(!batch.is_update);
+    batches(t, 1, &batch);
+    CHECK(batch.is_update);
+    open_weights(&both, export(t, "both"));
+    open_weights(&start, begin);
+    train_trial_destroy(t);
+    double scale = average ? 0.5 : 1;
+    for (size_t k = 0; k < both.file.count; k++) {
+        const struct tensor_entry *e = &both.file.entries[k];
+        const struct tensor_entry *s = tensor_file_find(&start.file, e->name);
+        const struct tensor_entry *a = tensor_file_find(&first.file, e->name);
+        const struct tensor_entry *b = tensor_file_find(&second.file, e->name);
+        for (size_t i = 0; i < e->bytes / sizeof(float); i++) {
+            double w = (double)element(s, i);
+            double want = w + scale * ((double)element(a, i) - w + (double)element(b, i) - w);
+            CHECK(fabs((double)element(e, i) - want) <= 1e-5 * fmax(1, fabs(want)));
+        }
+    }
+    close_weights(&start);
+    close_weights(&first);
+    close_weights(&second);
+    close_weights(&both);
+    ebb_free(begin);
+}
+
+TEST(accumulation__averages_batches)
+{
+    TEST_UNUSED;
+    check_accumulation(true);
+}
+
+TEST(accumulation__or_adds_them)
+{
+    TEST_UNUSED;
+    check_accumulation(false);
+}
+
+TEST(clipping__by_norm_bounds_the_update)
+{
+    TEST_UNUSED;
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    struct weights before, after;
+    configure(&net, &config, "gpt2_124M", plain);
+    config.clip_norm = 0.01;
+    struct train_trial *t = make(&config);
+    open_weights(&before, export(t, "before"));
+    batches(t, 1, &batch);
+    open_weights(&after, export(t, "after"));
+    train_trial_destroy(t);
+    CHECK(batch.norm > config.clip_norm); /* else this shows nothing */
+    double sum = 0;
+    for (size_t k = 0; k < after.file.count; k++) {
+        const struct tensor_entry *e = &after.file.entries[k];
+        const struct tensor_entry *old = tensor_file_find(&before.file, e->name);
+        for (size_t i = 0; i < e->bytes / sizeof(float); i++)
+            sum += pow((double)element(e, i) - (double)element(old, i), 2);
+    }
+    CHECK(fabs(sqrt(sum) / config.optim.lr - config.clip_norm) < 1e-4 * config.clip_norm + 1e-6);
+    close_weights(&before);
+    close_weights(&after);
+}
+
+TEST(schedule__sets_the_rate)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct ebb_arena arena;
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    configure(&net, &config, "gpt2_124M", plain);
+    ebb_arena_init(&arena);
+    const char *text = "{step_size: 2, gamma: 0.1}";
+    CHECK_OK(ebb_doc_parse_yaml(&arena, "s", text, strlen(text), &config.schedule, &err), &err);
+    config.schedule_name = "StepLR";
+    struct train_trial *t = make(&config);
+    batches(t, 2, &batch);
+    CHECK(batch.rate == 0.5);
+    batches(t, 1, &batch);
+    CHECK(fabs(batch.rate - 0.05) < 1e-12);
+    train_trial_destroy(t);
+    ebb_arena_fini(&arena);
+}
+
+TEST(validation__changes_nothing_and_repeats)
+{
+    TEST_UNUSED;
+    static const char *const small[][2] = {
+        {"height", "8"}, {"width", "8"}, {"planes", "4"}, {"blocks", "1,1,1"}, {NULL, NULL}};
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    struct train_metrics one, two;
+    char before[65], after[65];
+    configure(&net, &config, "cifar_resnet20", small);
+    struct train_trial *t = make(&config);
+    batches(t, 2, &batch);
+    CHECK_OK(train_trial_hash(t, before, &err), &err);
+    CHECK_OK(train_trial_validate(t, NULL, NULL, &one, &err), &err);
+    CHECK_OK(train_trial_validate(t, NULL, NULL, &two, &err), &err);
+    CHECK_OK(train_trial_hash(t, after, &err), &err);
+    CHECK_STR(after, before);
+    CHECK_EQ(one.count, two.count);
+    CHECK_STR(one.items[0].name, "validation_loss");
+    for (size_t i = 0; i < one.count; i++)
+        CHECK(one.items[i].value == two.items[i].value ||
+              (isnan(one.items[i].value) && isnan(two.items[i].value)));
+    train_trial_destroy(t);
+}
+
+/* ---- hoisting ---- */
+
+TEST(updates__run_where_they_first_can)
+{
+    TEST_UNUSED;
+    static const char *const deep[][2] = {
+        {"layers", "6"}, {"planes", "32"}, {"height", "32"}, {"width", "32"}, {NULL, NULL}};
+    struct ebb_error err = {0};
+    struct ebb_arena arena;
+    struct nn_config net;
+    struct train_config config;
+    struct train_step step;
+    void *backend;
+    configure(&net, &config, "linear", deep);
+    ebb_arena_init(&arena);
+    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    struct train_step_options o = {
+        .kind = TRAIN_STEP, .batch = 1, .config = &config, .net = &net, .backend = backend};
+    CHECK_OK(train_step_build(&arena, &o, &step, &err), &err);
+    uint32_t first = 0, last_backward = 0, updates = 0;
+    for (uint32_t i = 0; i < step.trace->op_count; i++) {
+        const struct trace_op *op = &step.trace->ops[i];
+        if (op->phase == TRACE_BACKWARD)
+            last_backward = i;
+        if (op->kind->purity == TRACE_MUTATING && op->phase == TRACE_UPDATE) {
+            updates++;
+            first = first ? first : i;
+        }
+    }
+    CHECK(updates >= 7);
+    CHECK(first < last_backward);
+    CHECK_OK(trace_check(step.trace, &err), &err);
+    trace_destroy(step.trace);
+    config.clip_norm = 1; /* needs all gradients: every update comes after the last of them */
+    CHECK_OK(train_step_build(&arena, &o, &step, &err), &err);
+    for (uint32_t i = 0, seen = 0; i < step.trace->op_count; i++) {
+        const struct trace_op *op = &step.trace->ops[i];
+        seen |= op->kind->purity == TRACE_MUTATING && op->phase == TRACE_UPDATE;
+        CHECK(!seen || op->phase != TRACE_BACKWARD);
+    }
+    trace_destroy(step.trace);
+    ops_backend_destroy(backend);
+    ebb_arena_fini(&arena);
+}
+
+/* Everything kept, each storage a block of its own: the reference for the engine. */
+TEST(engine__as_running_every_op_once)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct ebb_arena arena;
+    struct nn_config net;
+    struct train_config config;
+    struct train_step step;
+    struct train_batch batch;
+    struct ops_host host;
+    struct weights start, want;
+    void *backend;
+    configure(&net, &config, "gpt2_124M", plain);
+    struct train_trial *t = make(&config);
+    open_weights(&start, export(t, "host-start"));
+    batches(t, 1, &batch);
+    open_weights(&want, export(t, "host-want"));
+    train_trial_destroy(t);
+    ebb_arena_init(&arena);
+    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    struct train_step_options o = {.kind = TRAIN_STEP,
+                                   .batch = config.batch_size,
+                                   .config = &config,
+                                   .net = &net,
+                                   .backend = backend};
+    CHECK_OK(train_step_build(&arena, &o, &step, &err), &err);
+    CHECK_OK(ops_host_create(&host, step.trace, backend, &err), &err);
+    for (size_t i = 0; i < step.slot_count; i++) {
+        const struct tensor_entry *e = tensor_file_find(&start.file, step.slots[i].name);
+        memcpy(ops_host_tensor(&host, step.slots[i].tensor), e->data, e->bytes);
+    }
+    float scalars[OPS_UPDATE_SCALARS];
+    struct optim_count count = {0};
+    optim_step(&config.optim, &count, config.optim.lr, scalars);
+    memcpy(ops_host_tensor(&host, step.scalars_id), scalars, sizeof scalars);
+    /* The inputs of update 0, as a trial with makes_data draws them. */
+    for (uint32_t side = 0; side < 2; side++) {
+        uint32_t id = side ? step.target_ids[0] : step.input_ids[0];
+        int64_t *bytes = ops_host_tensor(&host, id);
+        int64_t n = tensor_count(side ? &step.targets[0].view : &step.inputs[0].view);
+        uint32_t word[4], key[2] = {5, 0};
+        for (int64_t i = 0; i < n; i++) {
+            if (i % 4 == 0)
+                ebb_philox(key, (uint32_t[4]){(uint32_t)(i / 4), 0, 0, side ? NN_PORTS : 0}, word);
+            bytes[i] = (int64_t)(word[i % 4] % 20);
+        }
+    }
+    CHECK_OK(ops_host_run(&host, &err), &err);
+    float loss;
+    memcpy(&loss, ops_host_tensor(&host, step.loss_id), sizeof loss);
+    CHECK((double)loss == batch.loss);
+    for (size_t i = 0; i < step.slot_count; i++) {
+        const struct tensor_entry *e = tensor_file_find(&want.file, step.slots[i].name);
+        CHECK(memcmp(ops_host_tensor(&host, step.slots[i].tensor), e->data, e->bytes) == 0);
+    }
+    ops_host_destroy(&host);
+    trace_destroy(step.trace);
+    ops_backend_destroy(backend);
+    close_weights(&start);
+    close_weights(&want);
+    ebb_arena_fini(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RUN(accumulation__averages_batches),          RUN(accumulation__or_adds_them),
+        RUN(clipping__by_norm_bounds_the_update),     RUN(schedule__sets_the_rate),
+        RUN(validation__changes_nothing_and_repeats), RUN(updates__run_where_they_first_can),
+        RUN(engine__as_running_every_op_once)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
