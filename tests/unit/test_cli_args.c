@@ -134,6 +134,23 @@ TEST(parse__collects_lists_and_replaces_their_default)
     cli_args_fini(&args);
 }
 
+TEST(parse__takes_texts_whole)
+{
+    TEST_UNUSED;
+    struct cli_list sets = {0};
+    const struct cli_option options[] = {{"set", 0, CLI_TEXTS, &sets, "KEY=VALUE", "change"}};
+    const struct cli_spec spec = {.usage = "ebb x", .options = options, .option_count = 1};
+    char *argv[] = {(char *)"x", (char *)"--set", (char *)"a={b: 1, c: 2}", (char *)"--set=d,e",
+                    NULL};
+    struct cli_args args = {0};
+    CHECK_EQ(cli_parse(&spec, 4, argv, &args), -1);
+    CHECK_EQ(sets.count, 2);
+    CHECK_STR(sets.items[0], "a={b: 1, c: 2}");
+    CHECK_STR(sets.items[1], "d,e");
+    cli_args_fini(&args);
+    CHECK_EQ(ebb_heap_live(), 0);
+}
+
 TEST(parse__takes_the_last_of_two_values)
 {
     TEST_UNUSED;
@@ -330,7 +347,8 @@ TEST(report__maps_status_to_exit_code)
     CHECK_STR(complained, "ebb: error: bad 3\nebb: error: x\nebb: error: odd thing\n");
 }
 
-TEST_MAIN(RUN(parse__reads_every_kind), RUN(parse__reads_letters_joined_and_apart),
+TEST_MAIN(RUN(parse__reads_every_kind), RUN(parse__takes_texts_whole),
+          RUN(parse__reads_letters_joined_and_apart),
           RUN(parse__collects_lists_and_replaces_their_default),
           RUN(parse__takes_the_last_of_two_values), RUN(parse__ends_options_at_two_dashes),
           RUN(parse__says_what_is_wrong_and_where_to_read),

@@ -112,6 +112,23 @@ TEST(table__says_when_memory_is_out)
     fail_msg("never succeeded");
 }
 
+TEST(table__quotes_csv)
+{
+    TEST_UNUSED;
+    struct cli_table *t = cli_table_create((const char *const[]){"id", "note"}, 2);
+    cli_table_cell(t, "1");
+    cli_table_cell(t, "a, \"b\"");
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    cli_table_csv(t, f);
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    cli_table_destroy(t);
+    CHECK_STR(text, "id,note\r\n1,\"a, \"\"b\"\"\"\r\n");
+    CHECK_EQ(ebb_heap_live(), 0);
+}
+
 TEST(interrupts__set_the_flag_once)
 {
     TEST_UNUSED;
@@ -125,6 +142,6 @@ TEST(interrupts__set_the_flag_once)
 }
 
 TEST_MAIN(RUN(table__aligns_numbers_right_and_text_left), RUN(table__knows_numbers),
-          RUN(table__leaves_no_blanks_at_line_ends),
+          RUN(table__quotes_csv), RUN(table__leaves_no_blanks_at_line_ends),
           RUN(table__counts_characters_and_tames_controls), RUN(table__prints_an_unfinished_row),
           RUN(table__says_when_memory_is_out), RUN(interrupts__set_the_flag_once))
