@@ -64,7 +64,8 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
         x = nn_activate(b, NN_LEAKY, dense(b, name, x, m->hidden.v[i]));
         x = nn_dropout(b, x, m->dropout);
     }
-    x = nn_scale(b, nn_activate(b, NN_TANH, dense(b, "lO", x, m->outputs)), 1.2);
+    x = nn_full(b, nn_activate(b, NN_TANH, dense(b, "lO", x, m->outputs)));
+    x = nn_scale(b, x, 1.2);
     out[0] = (struct nn_output){.name = "values", .kind = NN_VALUES, .id = x, .loss = "mse_loss"};
     nn_port_set(&out[0].target, "targets", NN_FLOATS, false, 2,
                 (int64_t[]){nn_dim(b, x, 0), m->outputs});

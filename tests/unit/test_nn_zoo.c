@@ -322,37 +322,7 @@ TEST(first_losses__are_near_the_logarithm_of_the_classes)
     CHECK(fabs(bert - log(61.0) - log(2.0)) < 0.3);
 }
 
-/* Loss of one evaluation: batch norms over two values would amplify rounding in training. */
-static double run_eval(const char *name, enum nn_precision precision)
-{
-    struct ebb_error err;
-    struct nn_config c;
-    struct kit k;
-    CHECK_OK(kit_config(&c, name, kit_small_of(name), &err), &err);
-    CHECK_OK(kit_build(&k, &c, 2, (struct nn_mode){.precision = precision}, &err), &err);
-    CHECK_OK(kit_finish(&k, &err), &err);
-    CHECK_OK(kit_start(&k, 1, &err), &err);
-    CHECK_OK(ops_host_run(&k.host, &err), &err);
-    double loss = (double)*(float *)kit_data(&k, k.loss);
-    kit_close(&k);
-    return loss;
-}
-
-TEST(low_precision__stays_near_full)
-{
-    TEST_UNUSED;
-    for (size_t i = 0; i < nn_model_count(); i++) {
-        const char *name = nn_model_at(i)->name;
-        double full = run_eval(name, NN_FP32), bf16 = run_eval(name, NN_BF16),
-               fp16 = run_eval(name, NN_FP16);
-        if (!(fabs(full - bf16) <= 0.02 * fabs(full) + 0.02))
-            fail_msg("%s: loss %g in fp32, %g in bf16", name, full, bf16);
-        if (!(fabs(full - fp16) <= 0.004 * fabs(full) + 0.004))
-            fail_msg("%s: loss %g in fp32, %g in fp16", name, full, fp16);
-    }
-}
-
-TEST(low_precision__trains_one_step)
+TEST(every_model__trains_one_step_in_low_precision)
 {
     TEST_UNUSED;
     for (size_t i = 0; i < nn_model_count(); i++) {
@@ -360,25 +330,6 @@ TEST(low_precision__trains_one_step)
         for (int p = NN_BF16; p <= NN_FP16; p++)
             run_step(name, kit_small_of(name),
                      (struct nn_mode){.is_training = true, .precision = (enum nn_precision)p});
-    }
-}
-
-/* The point of it: what is kept for the backward pass takes about half the bytes. */
-TEST(low_precision__halves_the_activations)
-{
-    TEST_UNUSED;
-    static const char *const names[] = {"gpt2_124M", "resnet50", "unet", "bert_large"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct ebb_error err;
-        struct nn_config c;
-        struct nn_stats full, low;
-        CHECK_OK(nn_config_init(&c, names[i], &err), &err);
-        CHECK_OK(nn_model_stats(&c, 8, NN_FP32, NULL, &full, &err), &err);
-        CHECK_OK(nn_model_stats(&c, 8, NN_BF16, NULL, &low, &err), &err);
-        double share = (double)low.saved_bytes / (double)full.saved_bytes;
-        if (!(share < 0.75))
-            fail_msg("%s: bf16 keeps %g of fp32's bytes", names[i], share);
-        printf("%s: bf16 keeps %.2f of fp32's bytes\n", names[i], share);
     }
 }
 
@@ -410,5 +361,5 @@ TEST_MAIN(RUN(parameters__are_those_of_the_table), RUN(transformer_sizes__count_
           RUN(items__do_not_depend_on_mode_and_batch), RUN(every_model__trains_one_step),
           RUN(options__make_other_variants_that_train),
           RUN(first_losses__are_near_the_logarithm_of_the_classes),
-          RUN(low_precision__stays_near_full), RUN(low_precision__trains_one_step),
-          RUN(low_precision__halves_the_activations), RUN(building_twice__shares_weights_not_masks))
+          RUN(every_model__trains_one_step_in_low_precision),
+          RUN(building_twice__shares_weights_not_masks))
