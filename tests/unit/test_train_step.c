@@ -217,6 +217,22 @@ TEST(schedule__sets_the_rate)
     ebb_arena_fini(&arena);
 }
 
+/* The number of a batch decides inputs and dropout masks: no two are alike. */
+TEST(batches__have_inputs_and_masks_of_their_own)
+{
+    TEST_UNUSED;
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch one, two;
+    configure(&net, &config, "gpt2_124M", plain);
+    config.optim.lr = 0;
+    struct train_trial *t = make(&config);
+    batches(t, 1, &one);
+    batches(t, 1, &two);
+    CHECK(one.loss != two.loss);
+    train_trial_destroy(t);
+}
+
 TEST(validation__changes_nothing_and_repeats)
 {
     TEST_UNUSED;
