@@ -169,6 +169,9 @@ TEST(delete__removes_files_then_rows)
     CHECK_EQ(rmdir(path), 0); /* empty */
     snprintf(path, sizeof path, "%s/trials", f.dir);
     CHECK_EQ(rmdir(path), 0);
+    exp_master_close(f.m, EXP_CLOSE_KILL, 0);
+    fixture_open(&f); /* numbers are not given twice */
+    CHECK_EQ(fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", ten_steps, "")), 2);
     fixture_end(&f);
 }
 
@@ -455,9 +458,10 @@ TEST(bind_mounts__are_private_to_the_trial)
     fclose(fopen(file, "w"));
     snprintf(yaml, sizeof yaml,
              "entrypoint: [sh, -c, 'test -f data/seen && ! touch data/new 2>/dev/null && touch "
-             "rw/made && exec %s']\n"
+             "rw/made && df -k /dev/shm | grep -q \" 1024 \" && exec %s']\n"
              "hyperparameters: {global_batch_size: 1}\n"
              "searcher: {name: single, metric: error, max_steps: 1}\nmax_restarts: 0\n"
+             "resources: {shm_size: 1048576}\n"
              "bind_mounts:\n  - {host_path: %s/tmp, container_path: data, read_only: true}\n"
              "  - {host_path: %s/tmp, container_path: rw}\n",
              EBB_TRIAL_CHAIN, f.dir, f.dir);

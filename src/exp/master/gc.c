@@ -260,6 +260,17 @@ static enum ebb_status start_trees(struct exp_master *m, struct exp_deletion *d,
     return status;
 }
 
+/* Numbers are never given twice, also when their last owners are gone. */
+static enum ebb_status keep_number(struct exp_master *m, const char *key, int64_t last,
+                                   struct ebb_error *err)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)last);
+    EBB_TRY(exp_db_run(m->db, "DELETE FROM meta WHERE key = $1", EXP_DB_ARGS(exp_db_t(key)), err));
+    return exp_db_run(m->db, "INSERT INTO meta (key, value) VALUES ($1, $2)",
+                      EXP_DB_ARGS(exp_db_t(key), exp_db_t(text)), err);
+}
+
 static enum ebb_status delete_rows(struct exp_master *m, int64_t id, struct ebb_error *err)
 {
     static const char *const scripts[] = {
@@ -274,6 +285,8 @@ static enum ebb_status delete_rows(struct exp_master *m, int64_t id, struct ebb_
         "DELETE FROM experiment_configs WHERE experiment_id = $1",
         "DELETE FROM experiments WHERE id = $1",
     };
+    EBB_TRY(keep_number(m, "last_experiment", m->last_experiment, err));
+    EBB_TRY(keep_number(m, "last_trial", m->last_trial, err));
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         EBB_TRY(exp_db_run(m->db, scripts[i], EXP_DB_ARGS(exp_db_i(id)), err));
     return EBB_OK;

@@ -401,7 +401,8 @@ static enum ebb_status spawn(struct exp_master *m, struct exp_alloc *a, const ch
                           .has_cpus = m->can_pin,
                           .memory_bytes = m->options.slot_memory_bytes,
                           .mounts = c->bind_mounts,
-                          .mount_count = c->bind_mount_count};
+                          .mount_count = c->bind_mount_count,
+                          .shm_bytes = c->resources.shm_size};
     if (m->can_pin)
         s.cpus = m->slot_cpus[a->slot];
     enum ebb_status status = argv.failed || envp.failed || argv.count == 0

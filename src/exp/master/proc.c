@@ -24,6 +24,7 @@ enum stage {
     STAGE_GROUP,
     STAGE_NAMESPACE,
     STAGE_MOUNT,
+    STAGE_SHM,
     STAGE_DIRECTORY,
     STAGE_FILES,
     STAGE_EXEC
@@ -32,6 +33,7 @@ enum stage {
 struct child { /* shared with the parent until exec: that is what vfork means */
     const struct exp_spawn *spawn;
     const char *uid_map, *gid_map; /* NULL: already root, no user namespace needed */
+    const char *shm_options;
     sigset_t mask;
     volatile enum stage stage;
     volatile int error;
@@ -78,9 +80,17 @@ static bool bind_one(const struct exp_bind_mount *m)
     return mount(NULL, m->container_path, NULL, propagation_of(m->propagation), NULL) == 0;
 }
 
+/* Shared memory of its own; none at all is a file system that cannot be written. */
+static bool mount_shm(const struct child *c)
+{
+    unsigned long flags = MS_NOSUID | MS_NODEV | (c->spawn->shm_bytes == 0 ? MS_RDONLY : 0u);
+    return mount("tmpfs", "/dev/shm", "tmpfs", flags, c->shm_options) == 0;
+}
+
 static bool set_up(struct child *c)
 {
     const struct exp_spawn *s = c->spawn;
+    bool has_mounts = s->mount_count > 0 || s->shm_bytes >= 0;
     c->stage = STAGE_GROUP;
     if (setpgid(0, 0) != 0)
         return false;
@@ -88,14 +98,17 @@ static bool set_up(struct child *c)
     if (chdir(s->work_dir) != 0)
         return false;
     c->stage = STAGE_NAMESPACE;
-    if (s->mount_count > 0 && !enter_namespace(c))
+    if (has_mounts && !enter_namespace(c))
         return false;
     c->stage = STAGE_MOUNT;
     for (c->mount = 0; c->mount < s->mount_count; c->mount++)
         if (!bind_one(&s->mounts[c->mount]))
             return false;
+    c->stage = STAGE_SHM;
+    if (s->shm_bytes >= 0 && !mount_shm(c))
+        return false;
     c->stage = STAGE_DIRECTORY;
-    if (s->mount_count > 0 && chdir(s->work_dir) != 0) /* the same place, with its mounts */
+    if (has_mounts && chdir(s->work_dir) != 0) /* the same place, with its mounts */
         return false;
     c->stage = STAGE_FILES;
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -133,8 +146,11 @@ static enum ebb_status explain(const struct child *c, struct ebb_error *err)
     const char *reason = strerror(c->error);
     switch (c->stage) {
     case STAGE_NAMESPACE:
-        return ebb_fail(err, EBB_EINPUT, "bind_mounts: no mount namespace for the trial: %s",
-                        reason);
+        return ebb_fail(err, EBB_EINPUT,
+                        "bind_mounts, shm_size: no mount namespace for the trial: %s", reason);
+    case STAGE_SHM:
+        return ebb_fail(err, EBB_EINPUT, "resources.shm_size: no /dev/shm of %lld bytes: %s",
+                        (long long)s->shm_bytes, reason);
     case STAGE_MOUNT:
         return ebb_fail(err, EBB_EINPUT, "bind_mounts[%zu]: cannot mount %s at %s: %s", c->mount,
                         s->mounts[c->mount].host_path, s->mounts[c->mount].container_path, reason);
@@ -158,11 +174,13 @@ static int open_pidfd(pid_t pid)
 enum ebb_status exp_proc_spawn(const struct exp_spawn *spawn, struct exp_proc *proc,
                                struct ebb_error *err)
 {
-    char uid_map[64], gid_map[64];
+    char uid_map[64], gid_map[64], shm_options[64];
     struct child c = {.spawn = spawn};
     sigset_t all;
     snprintf(uid_map, sizeof uid_map, "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
     snprintf(gid_map, sizeof gid_map, "%u %u 1", (unsigned)getegid(), (unsigned)getegid());
+    snprintf(shm_options, sizeof shm_options, "mode=1777,size=%lld", (long long)spawn->shm_bytes);
+    c.shm_options = shm_options;
     if (geteuid() != 0) {
         c.uid_map = uid_map;
         c.gid_map = gid_map;
@@ -379,7 +397,8 @@ bool exp_proc_can_mount(void)
                               .work_dir = "/",
                               .log = null,
                               .mounts = &self,
-                              .mount_count = 1};
+                              .mount_count = 1,
+                              .shm_bytes = -1};
     struct exp_proc proc;
     bool is_able = null >= 0 && exp_proc_spawn(&spawn, &proc, NULL) == EBB_OK;
     if (is_able) {

@@ -31,6 +31,7 @@ struct exp_spawn {
     uint64_t memory_bytes; /* RLIMIT_DATA; 0 = none */
     const struct exp_bind_mount *mounts;
     size_t mount_count;
+    int64_t shm_bytes; /* a /dev/shm of its own, of this size; < 0 = the machine's */
 };
 
 /* EBB_EINPUT: the program cannot be run (err says why); EBB_EIO: no process now, try later. */

@@ -352,12 +352,27 @@ static enum ebb_status recover_processes(struct exp_master *m, struct ebb_error 
 
 /* ---- all ---- */
 
+static enum ebb_status read_number(struct exp_master *m, const char *sql, const char *key,
+                                   int64_t *last, struct ebb_error *err)
+{
+    struct exp_db_rows rows;
+    bool has_row = false;
+    int64_t kept = 0;
+    EBB_TRY(exp_db_number(m->db, sql, EXP_DB_NO_ARGS, 0, last, err));
+    EBB_TRY(exp_db_query(m->db, "SELECT value FROM meta WHERE key = $1", EXP_DB_ARGS(exp_db_t(key)),
+                         &rows, err));
+    enum ebb_status status = exp_db_next(&rows, &has_row, err);
+    if (status == EBB_OK && has_row && ebb_parse_i64(exp_db_text(&rows, 0), &kept) && kept > *last)
+        *last = kept;
+    exp_db_done(&rows);
+    return status;
+}
+
 static enum ebb_status read_numbers(struct exp_master *m, struct ebb_error *err)
 {
-    EBB_TRY(exp_db_number(m->db, "SELECT MAX(id) FROM experiments", EXP_DB_NO_ARGS, 0,
-                          &m->last_experiment, err));
-    EBB_TRY(
-        exp_db_number(m->db, "SELECT MAX(id) FROM trials", EXP_DB_NO_ARGS, 0, &m->last_trial, err));
+    EBB_TRY(read_number(m, "SELECT MAX(id) FROM experiments", "last_experiment",
+                        &m->last_experiment, err));
+    EBB_TRY(read_number(m, "SELECT MAX(id) FROM trials", "last_trial", &m->last_trial, err));
     return exp_db_number(m->db, "SELECT MAX(id) FROM checkpoints", EXP_DB_NO_ARGS, 0,
                          &m->last_checkpoint, err);
 }

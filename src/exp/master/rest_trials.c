@@ -322,14 +322,13 @@ static struct log_query make_query(struct exp_rest *r)
     int64_t after = exp_rest_int(r, "greater_than_id", 0), tail = exp_rest_int(r, "tail", 0);
     int64_t before = exp_rest_int(r, "less_than_id", INT64_MAX);
     int64_t limit = exp_rest_int(r, "limit", 1000);
-    const char *level = exp_rest_text(r, "level"), *search = exp_rest_text(r, "search");
+    const char *level = exp_rest_text(r, "level");
     struct log_query q = {.args = {exp_db_i(r->id), exp_db_i(after), exp_db_i(before),
                                    exp_db_t(level != NULL ? level : ""),
                                    exp_db_i(tail > 0                      ? tail
                                             : limit < 0 || limit > 100000 ? 100000
                                                                           : limit)},
                           .count = 5};
-    (void)search; /* looked for in C: messages are bytes */
     q.sql = tail > 0 ? "SELECT id, time, level, message FROM (SELECT id, time, level, message FROM"
                        " trial_logs WHERE trial_id = $1 AND id > $2 AND id < $3 AND ($4 = '' OR"
                        " level = $4) ORDER BY id DESC LIMIT $5) AS tail ORDER BY id"
@@ -344,7 +343,7 @@ static enum ebb_status write_logs(struct exp_rest *r, int64_t *last)
     struct ebb_str scratch;
     bool has_row = true;
     struct log_query q = make_query(r);
-    const char *search = exp_rest_text(r, "search");
+    const char *search = exp_rest_text(r, "search"); /* looked for here: messages are bytes */
     EBB_TRY(exp_db_query(r->m->db, q.sql, q.args, q.count, &rows, r->err));
     ebb_str_init(&scratch);
     enum ebb_status status = EBB_OK;

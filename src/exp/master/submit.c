@@ -133,12 +133,14 @@ static enum ebb_status check_mounts(struct exp_rest *r, const struct exp_config 
                                    has_host ? "container_path" : "host_path",
                                    has_host ? b->container_path : b->host_path);
     }
-    if (c->bind_mount_count == 0 || exp_proc_can_mount())
+    bool is_needed = c->bind_mount_count > 0 || c->resources.shm_size >= 0;
+    if (*is_bad || !is_needed || exp_proc_can_mount())
         return EBB_OK;
     *is_bad = true;
     return exp_rest_refuse(r, 400,
-                           "bind_mounts: this machine gives no private mount namespace "
-                           "(unprivileged user namespaces are off)");
+                           "%s: this machine gives no private mount namespace (unprivileged user "
+                           "namespaces are off)",
+                           c->bind_mount_count > 0 ? "bind_mounts" : "resources.shm_size");
 }
 
 /* A search that cannot be made, or makes nothing, is an error of the file. */
