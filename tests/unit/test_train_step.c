@@ -371,10 +371,13 @@ TEST(engine__as_running_every_op_once)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        RUN(accumulation__averages_batches),          RUN(accumulation__or_adds_them),
-        RUN(clipping__by_norm_bounds_the_update),     RUN(schedule__sets_the_rate),
-        RUN(validation__changes_nothing_and_repeats), RUN(updates__run_where_they_first_can),
-        RUN(engine__as_running_every_op_once)};
+    const struct CMUnitTest tests[] = {RUN(accumulation__averages_batches),
+                                       RUN(accumulation__or_adds_them),
+                                       RUN(clipping__by_norm_bounds_the_update),
+                                       RUN(schedule__sets_the_rate),
+                                       RUN(batches__have_inputs_and_masks_of_their_own),
+                                       RUN(validation__changes_nothing_and_repeats),
+                                       RUN(updates__run_where_they_first_can),
+                                       RUN(engine__as_running_every_op_once)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
