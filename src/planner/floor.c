@@ -18,20 +18,23 @@
 
 struct search {
     struct floor_graph *graph;
+    struct floor_host host;
     struct floor_game best; /* least peak so far */
     uint64_t low;           /* no plan is below it */
     uint64_t work_left;     /* the search ends when it is spent */
 };
 
-static struct floor_rules rules_for(const struct floor_graph *g, uint64_t budget, int variant,
+static struct floor_rules rules_for(const struct search *s, uint64_t budget, int variant,
                                     uint64_t work)
 {
+    const struct floor_graph *g = s->graph;
     uint64_t nodes = g->node_count, most = nodes * MOST_OVERHEAD + 1000;
     uint64_t few = MOST_RUNS > nodes * 4 ? MOST_RUNS : nodes * 4;
     return (struct floor_rules){.budget_bytes = budget,
                                 .cost_limit = g->base_cost * MOST_OVERHEAD,
                                 .run_limit = most < few ? most : few,
                                 .work_limit = work,
+                                .host = s->host,
                                 .stage_limit = nodes < MANY_NODES ? 4 : 2,
                                 .variant = variant};
 }
@@ -42,9 +45,16 @@ static uint64_t work_for(const struct floor_graph *g)
     return 15 * 1000 * 1000 + (uint64_t)g->node_count * 4000;
 }
 
-static int variants_for(const struct floor_graph *g)
+/* With a host the last variant is the one that needs least. */
+static int variants_for(const struct search *s)
 {
-    return g->node_count < MANY_NODES ? FLOOR_VARIANTS : 2;
+    return s->graph->node_count < MANY_NODES || s->host.bytes ? FLOOR_VARIANTS : 2;
+}
+
+/* Copies count as if nothing ran meanwhile. */
+static uint64_t cost_of(const struct floor_game *game)
+{
+    return game->cost + game->copy_ns;
 }
 
 /* Play at a budget; a game won with a lower peak becomes the best. */
@@ -52,9 +62,9 @@ static enum ebb_status try_budget(struct search *s, uint64_t budget, bool *is_wo
                                   struct ebb_error *err)
 {
     *is_won = false;
-    for (int variant = 0; variant < variants_for(s->graph) && !*is_won; variant++) {
+    for (int variant = 0; variant < variants_for(s) && !*is_won; variant++) {
         struct floor_game game;
-        struct floor_rules rules = rules_for(s->graph, budget, variant, s->work_left / 3 + 1);
+        struct floor_rules rules = rules_for(s, budget, variant, s->work_left / 3 + 1);
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
         s->work_left -= game.work < s->work_left ? game.work : s->work_left;
         *is_won = game.is_won;
@@ -92,10 +102,11 @@ static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
     for (int variant = 0; variant < FLOOR_VARIANTS; variant++) {
         struct floor_game game;
         struct floor_rules rules =
-            rules_for(s->graph, s->best.peak_bytes, variant, work_for(s->graph) / 8);
-        rules.cost_limit = s->best.cost;
+            rules_for(s, s->best.peak_bytes, variant, work_for(s->graph) / 8);
+        if (s->host.bytes == 0)
+            rules.cost_limit = s->best.cost;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
-        if (game.is_won && game.cost < s->best.cost) {
+        if (game.is_won && cost_of(&game) < cost_of(&s->best)) {
             struct floor_game last = s->best;
             s->best = game;
             game = last;
@@ -154,12 +165,14 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 /* Within `height`; room above the game's peak spares slides. */
-static enum ebb_status make_plan(const struct floor_graph *g, const struct floor_game *game,
+static enum ebb_status make_plan(const struct search *s, const struct floor_game *game,
                                  uint64_t height, struct plan *plan, struct plan_report *proof,
                                  struct ebb_error *err)
 {
+    const struct floor_graph *g = s->graph;
+    uint64_t host_bytes = s->host.bytes;
     struct plan made;
-    struct plan_limits limits = {.budget_bytes = {height, 0, 0}};
+    struct plan_limits limits = {.budget_bytes = {height, host_bytes, 0}};
     plan_init(&made);
     enum ebb_status status = planner_floor_pack(g, game, height, &made, err);
     made.signature = g->trace->signature;
@@ -184,22 +197,22 @@ static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct pl
     enum ebb_status status = EBB_OK;
     *is_found = false;
     planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
-    for (int variant = 0; variant < variants_for(s->graph) && status == EBB_OK; variant++) {
+    for (int variant = 0; variant < variants_for(s) && status == EBB_OK; variant++) {
         struct floor_game game;
-        struct floor_rules rules = rules_for(s->graph, budget, variant, work_for(s->graph));
+        struct floor_rules rules = rules_for(s, budget, variant, work_for(s->graph));
         status = planner_floor_play(s->graph, &rules, &game, err);
         if (status != EBB_OK)
             break;
-        if (game.is_won && (!best.is_won || game.cost < best.cost)) {
+        if (game.is_won && (!best.is_won || cost_of(&game) < cost_of(&best))) {
             struct floor_game last = best;
             best = game;
             game = last;
         }
         planner_floor_game_fini(&game);
     }
-    if (status == EBB_OK && best.is_won && best.cost < s->best.cost) {
+    if (status == EBB_OK && best.is_won && cost_of(&best) < cost_of(&s->best)) {
         struct plan_report proof;
-        status = make_plan(s->graph, &best, budget, plan, &proof, err);
+        status = make_plan(s, &best, budget, plan, &proof, err);
         *is_found = status == EBB_OK;
     }
     planner_floor_game_fini(&best);
@@ -207,10 +220,15 @@ static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct pl
 }
 
 /* Search in one order. */
-static enum ebb_status search_order(struct search *s, const struct trace *trace, bool is_eager,
+static enum ebb_status search_order(struct search *s, const struct trace *trace,
+                                    const struct planner_link *link, bool is_eager,
                                     uint64_t *estimate, struct ebb_error *err)
 {
     *s = (struct search){0};
+    if (link && link->host_bytes && link->in_bytes_per_ns > 0 && link->out_bytes_per_ns > 0)
+        s->host = (struct floor_host){.bytes = link->host_bytes,
+                                      .out_ns_per_byte = 1 / link->out_bytes_per_ns,
+                                      .in_ns_per_byte = 1 / link->in_bytes_per_ns};
     EBB_TRY(planner_floor_graph_create(trace, is_eager, &s->graph, err));
     return planner_floor_estimate(s->graph, estimate, err);
 }
@@ -224,21 +242,23 @@ static void search_fini(struct search *s)
 
 /* The trace's order and, when that is another, the one with early updates: the better estimate is
  * searched, on small traces both are. */
-static enum ebb_status search_init(struct search *s, const struct trace *trace,
-                                   struct planner_floor_facts *facts, struct ebb_error *err)
+static enum ebb_status search_orders(struct search *s, const struct trace *trace,
+                                     const struct planner_link *link,
+                                     struct planner_floor_facts *facts, struct ebb_error *err)
 {
     struct search eager = {0};
     uint64_t as_is = 0, early = UINT64_MAX;
-    enum ebb_status status = search_order(s, trace, false, &as_is, err);
+    enum ebb_status status = search_order(s, trace, link, false, &as_is, err);
     if (status == EBB_OK)
         status = planner_floor_bound(s->graph, facts, err);
     if (status == EBB_OK)
-        status = search_order(&eager, trace, true, &early, err);
+        status = search_order(&eager, trace, link, true, &early, err);
     if (status != EBB_OK)
         goto out;
     bool is_small = s->graph->node_count < MANY_NODES;
-    s->low = facts->lower_bound_bytes;
-    eager.low = facts->working_bytes + s->graph->base_bytes; /* the bound is about trace order */
+    /* the bound is about trace order without copies */
+    eager.low = facts->working_bytes + s->graph->base_bytes;
+    s->low = s->host.bytes ? eager.low : facts->lower_bound_bytes;
     if (eager.graph->is_moved && (is_small || early <= as_is))
         status = find_floor(&eager, err);
     if (status == EBB_OK && (is_small || !eager.best.is_won))
@@ -254,14 +274,34 @@ out:
     return status;
 }
 
-static enum ebb_status solve(const struct trace *trace, struct plan *plan,
-                             struct planner_floor_facts *facts, struct ebb_error *err)
+/* A host with little room may lead the games astray: then the floor without it counts. */
+static enum ebb_status search_init(struct search *s, const struct trace *trace,
+                                   const struct planner_link *link,
+                                   struct planner_floor_facts *facts, struct ebb_error *err)
+{
+    EBB_TRY(search_orders(s, trace, link, facts, err));
+    if (s->host.bytes == 0 || s->best.peak_bytes <= s->low + s->low / 16)
+        return EBB_OK;
+    struct search plain;
+    enum ebb_status status = search_orders(&plain, trace, NULL, facts, err);
+    if (status == EBB_OK && plain.best.peak_bytes < s->best.peak_bytes) {
+        struct search other = *s;
+        *s = plain;
+        plain = other;
+    }
+    search_fini(&plain);
+    return status;
+}
+
+static enum ebb_status solve(const struct trace *trace, const struct planner_link *link,
+                             struct plan *plan, struct planner_floor_facts *facts,
+                             struct ebb_error *err)
 {
     struct search s;
     struct plan_report proof;
-    enum ebb_status status = search_init(&s, trace, facts, err);
+    enum ebb_status status = search_init(&s, trace, link, facts, err);
     if (status == EBB_OK)
-        status = make_plan(s.graph, &s.best, s.best.peak_bytes, plan, &proof, err);
+        status = make_plan(&s, &s.best, s.best.peak_bytes, plan, &proof, err);
     if (status == EBB_OK) {
         facts->floor_bytes = proof.height_bytes;
         facts->cost = proof.cost_ns;
@@ -273,12 +313,13 @@ static enum ebb_status solve(const struct trace *trace, struct plan *plan,
     return status;
 }
 
-enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
-                              struct ebb_error *err)
+enum ebb_status planner_floor_with_host(const struct trace *trace, const struct planner_link *link,
+                                        struct plan *plan, uint64_t *floor_bytes,
+                                        struct ebb_error *err)
 {
     struct planner_floor_facts facts = {0};
     struct plan made;
-    EBB_TRY(solve(trace, &made, &facts, err));
+    EBB_TRY(solve(trace, link, &made, &facts, err));
     *floor_bytes = facts.floor_bytes;
     if (plan)
         *plan = made;
@@ -287,13 +328,19 @@ enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint
     return EBB_OK;
 }
 
+enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
+                              struct ebb_error *err)
+{
+    return planner_floor_with_host(trace, NULL, plan, floor_bytes, err);
+}
+
 enum ebb_status planner_floor_facts_compute(const struct trace *trace,
                                             struct planner_floor_facts *facts,
                                             struct ebb_error *err)
 {
     struct planner_floor_facts found = {0};
     struct plan made;
-    EBB_TRY(solve(trace, &made, &found, err));
+    EBB_TRY(solve(trace, NULL, &made, &found, err));
     plan_fini(&made);
     *facts = found;
     return EBB_OK;
@@ -308,7 +355,7 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
     bool is_found = false;
     uint64_t budget = job->request->budget_bytes;
     plan_init(&plan);
-    enum ebb_status status = search_init(&s, job->graph->trace, &facts, err);
+    enum ebb_status status = search_init(&s, job->graph->trace, &job->request->link, &facts, err);
     if (status == EBB_OK && s.best.peak_bytes > budget) {
         snprintf(job->note, sizeof job->note, "the floor is %llu bytes",
                  (unsigned long long)s.best.peak_bytes);
@@ -317,7 +364,7 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
     if (status == EBB_OK && budget > s.best.peak_bytes)
         status = find_cheaper(&s, budget, &plan, &is_found, err);
     if (status == EBB_OK && !is_found)
-        status = make_plan(s.graph, &s.best, s.best.peak_bytes, &plan, &proof, err);
+        status = make_plan(&s, &s.best, s.best.peak_bytes, &plan, &proof, err);
     if (status != EBB_OK)
         goto out;
     plan_fini(&job->made);

@@ -110,7 +110,8 @@ static inline bool floor_is_anchor(const struct floor_graph *g, uint32_t storage
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-struct floor_step { /* PLACE, DROP: storage; RUN: node, extra = workspace and scratch */
+struct floor_step { /* PLACE, DROP, SEND, FETCH, FORGET: storage; RUN: node, extra = workspace and
+                       scratch */
     uint8_t act;    /* enum plan_act */
     uint32_t index;
     uint64_t extra_bytes;
@@ -121,11 +122,17 @@ struct floor_game {           /* result of one play */
     size_t count, capacity;
     uint64_t peak_bytes, cost;
     uint64_t work;        /* what playing took: things looked at */
+    uint64_t copy_ns;     /* to and from the host, one after the other */
     uint8_t *reruns;      /* owned: node -> it ran more than once */
     uint32_t *last_stage; /* owned: storage -> last stage that read it */
     uint32_t stage;       /* reached */
     bool is_won;          /* else: why it was lost */
     bool is_too_long;     /* lost for time, not for room */
+};
+
+struct floor_host { /* a lower tier to copy to; bytes 0: none */
+    uint64_t bytes;
+    double out_ns_per_byte, in_ns_per_byte;
 };
 
 struct floor_rules {
@@ -134,7 +141,8 @@ struct floor_rules {
     uint64_t run_limit;    /* runs */
     uint64_t work_limit;   /* work of the play */
     uint64_t stage_limit;  /* what one stage may cost, in times all stages before it */
-    int variant;           /* how victims are compared: 0, 1, ... FLOOR_VARIANTS - 1 */
+    struct floor_host host;
+    int variant; /* how victims are compared: 0, 1, ... FLOOR_VARIANTS - 1 */
 };
 #define FLOOR_VARIANTS 3
 

@@ -190,6 +190,11 @@ static enum ebb_status pack(struct pack *p, struct ebb_error *err)
         case PLAN_DROP:
             status = remove_block(p, step->index, err);
             break;
+        case PLAN_SEND:
+        case PLAN_FETCH:
+        case PLAN_FORGET:
+            status = plan_add(p->plan, (enum plan_act)step->act, step->index, 0, 1, err);
+            break;
         default: /* PLAN_RUN */
             if (step->extra_bytes) {
                 status = take(p, step->extra_bytes, true, &hole, err);
@@ -208,7 +213,8 @@ enum ebb_status planner_floor_pack(const struct floor_graph *g, const struct flo
                                    uint64_t height, struct plan *plan, struct ebb_error *err)
 {
     static const size_t ways[] = {0, 16, 64, 512};
-    struct pack p = {.g = g, .game = game, .height = height};
+    uint64_t unit = g->exact_bytes ? 1 : PLAN_UNIT; /* what lies at the top ends there */
+    struct pack p = {.g = g, .game = game, .height = height / unit * unit};
     uint64_t least = UINT64_MAX;
     enum ebb_status status = find_ends(&p, err);
     for (size_t k = 0; k < sizeof ways / sizeof *ways && status == EBB_OK && least > 0; k++) {

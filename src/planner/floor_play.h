@@ -6,8 +6,9 @@
 
 #define FLOOR_DEPTH 48
 #define FLOOR_CLASSES 64
-#define FLOOR_DEAR FLOOR_CLASSES /* the list of those too dear to look at while there are others   \
-                                  */
+#define FLOOR_DEAR                                                                                 \
+    FLOOR_CLASSES /* the list of those too dear to look at while there are others                  \
+                   */
 #define FLOOR_LISTS (FLOOR_CLASSES + 1) /* the sizes, by powers of two, and FLOOR_DEAR */
 #define FLOOR_NOWHERE UINT32_MAX
 
@@ -23,6 +24,7 @@ struct floor_level {
 struct floor_candidate {
     double score, weight;
     uint32_t storage, when;
+    bool is_exact; /* its way back is the host: nothing to work out */
 };
 
 struct floor_play {
@@ -52,6 +54,8 @@ struct floor_play {
     struct floor_level levels[FLOOR_DEPTH];
     uint32_t depth; /* levels in use; 0: main only */
     uint32_t stage;
+    uint32_t *copy;    /* storage -> 1 + version the host has; 0: none */
+    uint64_t host_sum; /* bytes of the copies */
     uint64_t sum, runs;
     uint64_t stage_cost, stage_runs; /* when the stage began */
 };
@@ -62,7 +66,9 @@ struct floor_play {
 enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index,
                                    uint64_t extra);
 enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
-enum ebb_status planner_floor_drop(struct floor_play *w, uint32_t storage);
+/* It is of no use any more, nor is its copy. */
+enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t storage);
+enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t storage);
 /* Let go until `need` more bytes fit; *fits is false when nobody is left to go. */
 enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits);
 enum ebb_status planner_floor_push(struct floor_play *w, struct floor_ref ref);
@@ -74,6 +80,11 @@ uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_
                                  uint32_t storage, uint32_t from);
 /* Will anything read it, or something large that can be made from it? */
 bool planner_floor_is_useful(struct floor_play *w, uint32_t storage);
+
+static inline bool planner_floor_has_copy(const struct floor_play *w, struct floor_ref ref)
+{
+    return w->copy[ref.storage] == ref.version + 1;
+}
 
 static inline bool planner_floor_have(const struct floor_play *w, struct floor_ref ref)
 {

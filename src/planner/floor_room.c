@@ -3,7 +3,10 @@
  * Victims. The least (time to make it again) / (bytes x time until its next use), both known
  * exactly: the future is the trace. That is DTR's rule with hindsight; it spreads what stays over
  * the forward pass, densest where it is wanted first, so recomputation is recursive and not from
- * the beginning each time. */
+ * the beginning each time.
+ *
+ * With a host tier a victim is copied there when that takes less time than making it again, or when
+ * it cannot be made again. */
 #include "planner/floor_play.h"
 
 #include "base/heap.h"
@@ -61,13 +64,28 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
     return planner_floor_emit(w, PLAN_PLACE, s, 0);
 }
 
-enum ebb_status planner_floor_drop(struct floor_play *w, uint32_t s)
+static enum ebb_status drop(struct floor_play *w, uint32_t s)
 {
     const struct floor_storage *st = &w->g->storages[s];
     w->is_resident[s] = 0;
     w->sum -= st->bytes;
     unlink_resident(w, s);
     return planner_floor_emit(w, PLAN_DROP, s, 0);
+}
+
+enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
+{
+    if (w->copy[s] == 0)
+        return EBB_OK;
+    w->copy[s] = 0;
+    w->host_sum -= w->g->storages[s].bytes;
+    return planner_floor_emit(w, PLAN_FORGET, s, 0);
+}
+
+enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t s)
+{
+    EBB_TRY(planner_floor_forget(w, s));
+    return w->is_resident[s] ? drop(w, s) : EBB_OK;
 }
 
 /* First use of s at or after the stage; the node of the stage itself counts until it has run. */
@@ -144,6 +162,8 @@ static uint64_t distance(struct floor_play *w, uint32_t s, uint32_t *when)
     *when = planner_floor_main_use(w, s);
     if (*when == FLOOR_NEVER)
         *when = helper_use(w, s);
+    if (*when == FLOOR_NEVER && planner_floor_is_useful(w, s)) /* for recipes only */
+        *when = w->g->need_until[s];
     return *when == FLOOR_NEVER ? UINT64_MAX : before + w->g->clock[*when] - w->g->clock[w->stage];
 }
 
@@ -196,7 +216,10 @@ static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t 
                     planner_floor_have(w, in) &&
                     (v_in->last_use >= when || v_in->pinned_from == 0 ||
                      g->storages[in.storage].bytes <= g->storages[ref.storage].bytes / HELPER);
-                if (in.storage != ref.storage && !helps)
+                if (planner_floor_has_copy(w, in))
+                    sum += (uint64_t)((double)g->storages[in.storage].bytes *
+                                      w->rules->host.in_ns_per_byte);
+                else if (in.storage != ref.storage && !helps)
                     EBB_TRY(planner_floor_push(w, in));
             }
         }
@@ -205,9 +228,52 @@ static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t 
     return EBB_OK;
 }
 
+/* Time to copy s to the host, if it is not there, and back; UINT64_MAX: it does not fit. */
+static uint64_t copy_cost(const struct floor_play *w, uint32_t s)
+{
+    const struct floor_host *host = &w->rules->host;
+    uint64_t bytes = w->g->storages[s].bytes, more = w->copy[s] ? 0 : bytes;
+    if (host->bytes == 0 || more > host->bytes - w->host_sum)
+        return UINT64_MAX;
+    bool is_there = w->copy[s] == w->version[s] + 1;
+    return (uint64_t)((double)bytes *
+                      (host->in_ns_per_byte + (is_there ? 0 : host->out_ns_per_byte)));
+}
+
+static bool has_recipe(const struct floor_play *w, uint32_t s)
+{
+    return floor_version_of(w->g, s, w->version[s])->pinned_from > w->stage;
+}
+
 static bool can_leave(const struct floor_play *w, uint32_t s)
 {
-    return w->pins[s] == 0 && floor_version_of(w->g, s, w->version[s])->pinned_from > w->stage;
+    return w->pins[s] == 0 && (has_recipe(w, s) || copy_cost(w, s) != UINT64_MAX);
+}
+
+/* What having s again will cost, by what is known. With a host the last variant copies whatever it
+ * can: that needs the least room. */
+static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied)
+{
+    uint64_t copy = copy_cost(w, s);
+    *is_copied = copy != UINT64_MAX && (!has_recipe(w, s) || copy < w->known_cost[s] ||
+                                        w->rules->variant == FLOOR_VARIANTS - 1);
+    return *is_copied ? copy : w->known_cost[s];
+}
+
+/* A victim goes, to the host when that is its way back. */
+static enum ebb_status leave(struct floor_play *w, uint32_t s)
+{
+    bool is_copied;
+    price_of(w, s, &is_copied);
+    if (is_copied && planner_floor_is_useful(w, s)) {
+        w->game->copy_ns += copy_cost(w, s);
+        if (w->copy[s] != w->version[s] + 1) {
+            w->host_sum += w->copy[s] ? 0 : w->g->storages[s].bytes;
+            w->copy[s] = w->version[s] + 1;
+            EBB_TRY(planner_floor_emit(w, PLAN_SEND, s, 0));
+        }
+    }
+    return drop(w, s);
 }
 
 /* What bytes and time until the next use are worth; a victim has the least cost / weight. */
@@ -239,7 +305,10 @@ static void list_candidates(struct floor_play *w, unsigned low, unsigned high, u
             uint64_t ahead = distance(w, s, &one->when);
             one->storage = s;
             one->weight = weight_of(w, w->g->storages[s].bytes, ahead, need);
-            one->score = ahead == UINT64_MAX ? -1 : (double)w->known_cost[s] / one->weight;
+            bool is_copied;
+            uint64_t price = price_of(w, s, &is_copied);
+            one->score = ahead == UINT64_MAX ? -1 : ((double)price + 1) / one->weight;
+            one->is_exact = is_copied;
         }
     }
 }
@@ -250,8 +319,9 @@ static enum ebb_status refresh(struct floor_play *w, struct floor_candidate *c, 
     double most = 4.0 * (double)w->g->base_cost + w->g->node_count;
     limit = limit < most ? limit : most;
     EBB_TRY(recovery_cost(w, c->storage, c->when, (uint64_t)limit, &w->known_cost[c->storage]));
-    c->score = (double)w->known_cost[c->storage] / c->weight;
-    if (w->known_cost[c->storage] > w->g->base_cost / 2 && w->list_of[c->storage] != FLOOR_DEAR) {
+    uint64_t price = price_of(w, c->storage, &c->is_exact);
+    c->score = ((double)price + 1) / c->weight;
+    if (price > w->g->base_cost / 2 && w->list_of[c->storage] != FLOOR_DEAR) {
         unlink_resident(w, c->storage);
         link(w, c->storage, FLOOR_DEAR);
     }
@@ -275,7 +345,7 @@ static enum ebb_status choose(struct floor_play *w, unsigned low, unsigned high,
     if (w->candidate_count == 0)
         return EBB_OK;
     struct floor_candidate *extra = &list[w->choices++ % w->candidate_count];
-    if (extra->score >= 0)
+    if (extra->score >= 0 && !extra->is_exact)
         EBB_TRY(refresh(w, extra, 2.0 * (double)w->known_cost[extra->storage]));
     for (size_t fresh = SIZE_MAX;;) {
         size_t best = 0, second = SIZE_MAX;
@@ -287,7 +357,7 @@ static enum ebb_status choose(struct floor_play *w, unsigned low, unsigned high,
                 second = i;
             }
         }
-        if (best == fresh || list[best].score < 0 || second == SIZE_MAX) {
+        if (best == fresh || list[best].score < 0 || second == SIZE_MAX || list[best].is_exact) {
             *victim = list[best].storage;
             return EBB_OK;
         }
@@ -312,7 +382,7 @@ enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, boo
             EBB_TRY(choose(w, 0, FLOOR_LISTS, want, &victim));
         if (victim == FLOOR_NOWHERE)
             return EBB_OK;
-        EBB_TRY(planner_floor_drop(w, victim));
+        EBB_TRY(leave(w, victim));
         *fits = w->sum <= budget - need;
     }
     return EBB_OK;

@@ -36,7 +36,8 @@ static enum ebb_status collect(struct floor_play *w, struct floor_level *level, 
             count++;
             for (uint32_t i = 0; i < node->in_count; i++) {
                 struct floor_ref in = g->ins[node->in_first + i];
-                if (in.storage != ref.storage && !planner_floor_have(w, in))
+                if (in.storage != ref.storage && !planner_floor_have(w, in) &&
+                    !planner_floor_has_copy(w, in)) /* copies are fetched when wanted */
                     EBB_TRY(planner_floor_push(w, in));
             }
         }
@@ -124,7 +125,7 @@ static enum ebb_status descend(struct floor_play *w, bool *is_done)
             uint32_t s = w->g->outs[node->out_first + k].storage;
             if (w->is_resident[s] && w->pins[s] == 0 && w->targeted[s] == 0 &&
                 !planner_floor_is_useful(w, s))
-                status = planner_floor_drop(w, s);
+                status = planner_floor_discard(w, s);
         }
     }
     return status;
@@ -145,35 +146,68 @@ static void let_go(struct floor_play *w, size_t frame)
         w->pins[w->frames[--w->frame_count]]--;
 }
 
+/* What node n wants: what it reads; at the main level then what must be restored. */
+static struct floor_ref wanted_by(const struct floor_graph *g, const struct floor_node *node,
+                                  uint32_t i)
+{
+    return i < node->in_count ? g->ins[node->in_first + i]
+                              : g->restores[node->restore_first + i - node->in_count];
+}
+
+/* Bring from the host what is there, pinned. */
+static enum ebb_status fetch(struct floor_play *w, const struct floor_node *node, bool *is_done)
+{
+    const struct floor_graph *g = w->g;
+    *is_done = true;
+    for (uint32_t i = 0; i < node->in_count && w->host_sum > 0 && *is_done; i++) {
+        struct floor_ref ref = wanted_by(g, node, i);
+        if (planner_floor_have(w, ref) || !planner_floor_has_copy(w, ref))
+            continue;
+        EBB_TRY(planner_floor_make_room(w, g->storages[ref.storage].bytes, is_done));
+        if (!*is_done)
+            break;
+        EBB_TRY(planner_floor_place(w, ref.storage));
+        w->version[ref.storage] = ref.version;
+        EBB_TRY(planner_floor_emit(w, PLAN_FETCH, ref.storage, 0));
+        EBB_TRY(hold(w, ref.storage));
+    }
+    return EBB_OK;
+}
+
 /* Make everything node n reads lie there, pinned from frame on. */
 static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
 {
     const struct floor_graph *g = w->g;
     const struct floor_node *node = &g->nodes[n];
     size_t frame = w->frame_count;
-    bool is_main = w->depth == 0;
-    uint32_t restores = is_main ? node->restore_count : 0;
+    uint32_t wants = node->in_count + (w->depth == 0 ? node->restore_count : 0);
     for (uint32_t round = 0;; round++) {
         let_go(w, frame);
+        for (uint32_t i = 0; i < wants && round > 0; i++)
+            if (planner_floor_have(w, wanted_by(g, node, i)))
+                EBB_TRY(hold(w, wanted_by(g, node, i).storage));
+        EBB_TRY(fetch(w, node, is_done));
         w->stack_count = 0;
-        for (uint32_t i = 0; i < node->in_count + restores; i++) {
-            struct floor_ref ref = i < node->in_count
-                                       ? g->ins[node->in_first + i]
-                                       : g->restores[node->restore_first + i - node->in_count];
-            if (!planner_floor_have(w, ref))
+        uint32_t later = 0; /* fetched and gone again: the next round holds the others */
+        for (uint32_t i = 0; i < wants && *is_done; i++) {
+            struct floor_ref ref = wanted_by(g, node, i);
+            if (planner_floor_have(w, ref))
+                continue;
+            if (!planner_floor_has_copy(w, ref))
                 EBB_TRY(planner_floor_push(w, ref));
-            else if (round > 0)
-                EBB_TRY(hold(w, ref.storage));
+            else
+                later += i < node->in_count; /* a restore may stay with the host */
         }
-        if (w->stack_count == 0 && round > 0)
+        if (!*is_done || round > wants + 2) {
+            *is_done = false;
+            return EBB_OK;
+        }
+        if (w->stack_count == 0 && later == 0 && round > 0)
             break;
-        if (w->stack_count > 0) {
+        if (w->stack_count > 0)
             EBB_TRY(descend(w, is_done));
-            if (!*is_done || round > node->in_count + restores + 2) {
-                *is_done = false;
-                return EBB_OK;
-            }
-        }
+        if (!*is_done)
+            return EBB_OK;
     }
     *is_done = true;
     return EBB_OK;
@@ -275,8 +309,10 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         w->game->peak_bytes = w->sum + extra;
     for (uint32_t k = 0; k < node->out_count; k++) {
         struct floor_ref out = g->outs[node->out_first + k];
-        if (out.version > 0)
+        if (out.version > 0) {
             w->version[out.storage] = out.version;
+            EBB_TRY(planner_floor_forget(w, out.storage)); /* the host has an old version */
+        }
     }
     let_go(w, frame);
     if (w->depth == 0)
@@ -290,7 +326,7 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         if (k < node->in_count)
             w->game->last_stage[s] = w->depth == 0 ? n : w->stage;
         if (w->is_resident[s] && w->pins[s] == 0 && !planner_floor_is_useful(w, s))
-            status = planner_floor_drop(w, s);
+            status = planner_floor_discard(w, s);
     }
     if (w->depth > 0)
         w->levels[w->depth - 1].at--;
@@ -307,8 +343,8 @@ static enum ebb_status play(struct floor_play *w)
         EBB_TRY(run_node(w, n, &is_done));
         for (uint32_t i = 0; i < g->nodes[n].end_count && is_done; i++) {
             uint32_t s = g->ends[g->nodes[n].end_first + i];
-            if (w->is_resident[s] && !planner_floor_is_useful(w, s))
-                EBB_TRY(planner_floor_drop(w, s));
+            if (g->storages[s].base == PLAN_NOWHERE && !planner_floor_is_useful(w, s))
+                EBB_TRY(planner_floor_discard(w, s));
         }
     }
     if (is_done)
@@ -326,8 +362,9 @@ static bool allocate(struct floor_play *w)
     return (w->is_resident = ebb_calloc(storages, 1)) && (w->version = ebb_calloc(storages, 4)) &&
            (w->pins = ebb_calloc(storages, 4)) && (w->targeted = ebb_calloc(storages, 4)) &&
            (w->use_at = ebb_calloc(storages, 4)) && (w->next = ebb_calloc(storages, 4)) &&
-           (w->prev = ebb_calloc(storages, 4)) && (w->list_of = ebb_calloc(storages, 1)) &&
-           (w->placing = ebb_calloc(storages, 4)) && (w->known_cost = ebb_calloc(storages, 8)) &&
+           (w->prev = ebb_calloc(storages, 4)) && (w->copy = ebb_calloc(storages, 4)) &&
+           (w->list_of = ebb_calloc(storages, 1)) && (w->placing = ebb_calloc(storages, 4)) &&
+           (w->known_cost = ebb_calloc(storages, 8)) &&
            (w->candidates = ebb_calloc(storages, sizeof *w->candidates)) &&
            (w->mark = ebb_calloc(nodes, 4)) && (w->bitmap = ebb_calloc(nodes / 64 + 1, 8)) &&
            (w->game->reruns = ebb_calloc(nodes, 1)) &&
@@ -343,6 +380,7 @@ static void release(struct floor_play *w)
     ebb_free(w->use_at);
     ebb_free(w->next);
     ebb_free(w->prev);
+    ebb_free(w->copy);
     ebb_free(w->list_of);
     ebb_free(w->placing);
     ebb_free(w->known_cost);

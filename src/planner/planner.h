@@ -112,6 +112,13 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
 enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
                               struct ebb_error *err);
 
+/* The same when what leaves may also be copied to the host (link->host_bytes of room, tier 1):
+ * nothing need be recomputed, so the floor is near persistent leaves + largest working set. NULL,
+ * or no room or rate: as above. */
+enum ebb_status planner_floor_with_host(const struct trace *trace, const struct planner_link *link,
+                                        struct plan *plan, uint64_t *floor_bytes,
+                                        struct ebb_error *err);
+
 /* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
 struct planner_floor_facts {
     uint64_t floor_bytes;

@@ -75,7 +75,8 @@ TEST(floor__is_what_it_says)
         if (floor_bytes > 0)
             CHECK_EQ(ask(trace, floor_bytes - PLAN_UNIT, floor_bytes, 0), PLANNER_INFEASIBLE);
         for (uint64_t more = PLAN_UNIT; more < floor_bytes; more = more * 3)
-            CHECK_EQ(ask(trace, floor_bytes + more, floor_bytes, facts.cost), PLANNER_OK);
+            CHECK_EQ(ask(trace, floor_bytes + more + more % 100, floor_bytes, facts.cost),
+                     PLANNER_OK); /* budgets need not be multiples of the unit */
         plan_fini(&plan);
         trace_destroy(trace);
     }
@@ -102,6 +103,84 @@ TEST(floor__is_the_same_twice)
         plan_fini(&plans[1]);
         trace_destroy(trace);
     }
+}
+
+/* ---- with a host ------------------------------------------------------------------------------
+ */
+
+TEST(floor__with_a_host_is_lower)
+{
+    TEST_UNUSED;
+    double sum = 0;
+    int count = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct trace *trace = make_trace(seed);
+        struct ebb_error err;
+        struct planner_floor_facts facts;
+        struct trace_stats stats;
+        CHECK_OK(planner_floor_facts_compute(trace, &facts, &err), &err);
+        CHECK_OK(trace_stats_compute(trace, &stats, &err), &err);
+        for (uint64_t part = 1; part <= 16; part *= 4) { /* a large host, and small ones */
+            struct planner_link link = {.host_bytes = 2 * stats.total_bytes / part + 1,
+                                        .in_bytes_per_ns = 20,
+                                        .out_bytes_per_ns = 20};
+            struct plan plan;
+            uint64_t floor_bytes = 0;
+            struct exec_program *program = NULL;
+            struct exec_report report;
+            CHECK_OK(planner_floor_with_host(trace, &link, &plan, &floor_bytes, &err), &err);
+            CHECK(floor_bytes <= facts.floor_bytes);
+            CHECK(floor_bytes >= facts.working_bytes);
+            struct plan_report proof;
+            struct plan_limits limits = {.budget_bytes = {floor_bytes, link.host_bytes, 0}};
+            struct exec_options options = {.plan = &plan,
+                                           .budget_bytes = floor_bytes,
+                                           .tier_bytes[1] = 4 * stats.total_bytes + 1};
+            CHECK_OK(plan_check(trace, &plan, &limits, &proof, &err), &err);
+            CHECK_OK(exec_program_create(&program, trace, EXEC_EBB, &err), &err);
+            CHECK_OK(exec_run(program, &options, &report, &err), &err);
+            CHECK_EQ(report.result, EXEC_OK);
+            CHECK_EQ(report.peak_bytes, proof.height_bytes);
+            exec_program_destroy(program);
+            plan_fini(&plan);
+            if (part == 1) {
+                sum += (double)floor_bytes / (double)facts.floor_bytes;
+                count++;
+            }
+        }
+        trace_destroy(trace);
+    }
+    printf("floor with a large host / without: %.3f\n", sum / count);
+    CHECK(sum / count < 0.95);
+}
+
+TEST(floor__survives_failed_allocations)
+{
+    TEST_UNUSED;
+    struct trace *trace = exec_traces_random(7, true);
+    struct planner_request request;
+    struct ebb_error err;
+    uint64_t floor_bytes = 0;
+    planner_request_init(&request);
+    CHECK_OK(planner_floor(trace, NULL, &floor_bytes, &err), &err);
+    request.budget_bytes = floor_bytes + floor_bytes / 8; /* a cheaper one is looked for, too */
+    uint64_t live = ebb_heap_live(), failures = 0;
+    for (uint64_t n = 1; n < 6000; n += n < 200 ? 1 : 61) {
+        struct planner_result result;
+        request.link = (struct planner_link){
+            .host_bytes = n % 2 ? 0 : 1 << 16, .in_bytes_per_ns = 20, .out_bytes_per_ns = 20};
+        ebb_heap_fail_at(n);
+        enum ebb_status status = planner_run(planner_find("floor"), trace, &request, &result, &err);
+        ebb_heap_fail_at(0);
+        if (status == EBB_OK)
+            planner_result_fini(&result);
+        else
+            CHECK_EQ(status, EBB_ENOMEM);
+        failures += status != EBB_OK;
+        CHECK_EQ(ebb_heap_live(), live);
+    }
+    CHECK(failures > 100);
+    trace_destroy(trace);
 }
 
 /* ---- against runs of the executor -------------------------------------------------------------
@@ -171,4 +250,5 @@ TEST(floor__needs_less_than_the_executor)
 }
 
 TEST_MAIN(RUN(floor__is_what_it_says), RUN(floor__is_the_same_twice),
+          RUN(floor__with_a_host_is_lower), RUN(floor__survives_failed_allocations),
           RUN(floor__needs_less_than_the_executor))
