@@ -365,6 +365,15 @@ static void destroy(struct worker_link *l)
     ebb_free(l);
 }
 
+/* Processes that the trial starts must still end when they are told to. */
+static void unblock_term(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 enum ebb_status worker_link_open(struct worker_link **link,
                                  const struct worker_link_options *options, struct ebb_error *err)
 {
@@ -384,6 +393,7 @@ enum ebb_status worker_link_open(struct worker_link **link,
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pthread_atfork(NULL, NULL, unblock_term);
     l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->term = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (l->wake < 0 || l->term < 0 || pthread_create(&l->thread, NULL, serve, l) != 0) {

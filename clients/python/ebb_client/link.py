@@ -20,6 +20,10 @@ RETRY_S = 0.2
 CLOSE_S = 2.0
 
 
+def _default_term():
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 class MasterLost(Exception):
     """The master is gone for good, or asked this process to end (SIGTERM): leave with exit code 75."""
 
@@ -41,6 +45,8 @@ class Link:
         os.set_blocking(self._wake_w, False)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self._on_term)
+            # Processes of the script (data loaders) must still end when they are told to.
+            os.register_at_fork(after_in_child=_default_term)
         self._thread = threading.Thread(target=self._serve, name="ebb-link", daemon=True)
         self._thread.start()
 
