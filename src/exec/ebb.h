@@ -72,6 +72,7 @@ struct ebb_frame {
 
 struct ebb_aside { /* chosen to leave; its bytes are given back, but nothing lies there yet */
     uint32_t storage;
+    uint32_t segment; /* that was its own: a hole now, or part of one */
     uint64_t offset;
 };
 

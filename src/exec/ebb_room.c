@@ -430,7 +430,8 @@ static enum ebb_status stand_aside(struct ebb_run *run, uint32_t s, struct ebb_e
     struct ebb_slot *slot = &run->slots[s];
     EBB_TRY(ebb_grow(&run->asides, &run->aside_capacity, run->aside_count + 1, sizeof *run->asides,
                      err));
-    run->asides[run->aside_count++] = (struct ebb_aside){s, offset_of(run, 0, slot->segment)};
+    run->asides[run->aside_count++] =
+        (struct ebb_aside){s, slot->segment, offset_of(run, 0, slot->segment)};
     mem_slab_give(&run->slab[0], slot->segment);
     slot->state = SLOT_ABSENT;
     run->is_resident[s] = 0;
@@ -440,11 +441,33 @@ static enum ebb_status stand_aside(struct ebb_run *run, uint32_t s, struct ebb_e
     return mem_neigh_evicted(&run->neigh, s, true, err);
 }
 
-static enum ebb_status come_back(struct ebb_run *run, struct ebb_aside aside, struct ebb_error *err)
+/* The hole around the bytes of aside i. A hole has the id of the last segment that was given back
+ * into it; what a taken segment left of its hole lies right beside it. */
+static uint32_t hole_of(const struct ebb_run *run, size_t i, uint32_t taken)
 {
-    uint32_t s = aside.storage;
-    EBB_TRY(mem_slab_take_at(&run->slab[0], aside.offset, run->p->bytes[s], s,
+    const struct mem_slab *slab = &run->slab[0];
+    struct ebb_aside a = run->asides[i];
+    uint64_t bytes = run->p->bytes[a.storage];
+    for (size_t k = i; k <= run->aside_count; k++) {
+        uint32_t at = k < run->aside_count ? run->asides[k].segment : taken;
+        const uint32_t near[] = {at, slab->segments[at].prev, slab->segments[at].next};
+        for (int n = 0; n < 3; n++)
+            if (near[n] != MEM_NONE && mem_slab_is_around(slab, near[n], a.offset, bytes))
+                return near[n];
+    }
+    return MEM_NONE;
+}
+
+static enum ebb_status come_back(struct ebb_run *run, size_t i, uint32_t taken,
+                                 struct ebb_error *err)
+{
+    struct ebb_aside *a = &run->asides[i];
+    uint32_t s = a->storage, hole = hole_of(run, i, taken);
+    if (hole == MEM_NONE)
+        return ebb_fail(err, EBB_EINTERNAL, "storage %u stood aside, its bytes are lost", s);
+    EBB_TRY(mem_slab_take_at(&run->slab[0], hole, a->offset, run->p->bytes[s], s,
                              &run->slots[s].segment, err));
+    a->segment = run->slots[s].segment;
     run->slots[s].state = SLOT_RESIDENT;
     run->is_resident[s] = 1;
     run->sum_bytes += run->p->bytes[s];
@@ -474,18 +497,18 @@ static enum ebb_status settle_first(struct ebb_run *run, size_t count, struct eb
     return EBB_OK;
 }
 
-/* The request is served by [low, high): whoever stood aside elsewhere comes back, the last chosen,
- * who is worth most, first; the others leave. */
-static enum ebb_status settle_around(struct ebb_run *run, uint64_t low, uint64_t high,
-                                     struct ebb_error *err)
+/* The request is served by segment `taken`: whoever stood aside elsewhere comes back, the last
+ * chosen, who is worth most, first; the others leave. */
+static enum ebb_status settle_around(struct ebb_run *run, uint32_t taken, struct ebb_error *err)
 {
+    uint64_t low = offset_of(run, 0, taken), high = low + run->slab[0].segments[taken].bytes;
     size_t staying = 0;
     for (size_t i = run->aside_count; i-- > 0;) {
-        struct ebb_aside a = run->asides[i];
-        bool is_hit = a.offset < high && a.offset + run->p->bytes[a.storage] > low;
-        if (!is_hit)
-            EBB_TRY(come_back(run, a, err));
-        run->asides[i].storage = is_hit ? a.storage : MEM_NONE;
+        struct ebb_aside *a = &run->asides[i];
+        if (a->offset < high && a->offset + run->p->bytes[a->storage] > low)
+            continue;
+        EBB_TRY(come_back(run, i, taken, err));
+        a->storage = MEM_NONE;
     }
     for (size_t i = 0; i < run->aside_count; i++)
         if (run->asides[i].storage != MEM_NONE)
@@ -814,8 +837,7 @@ static enum ebb_status take_hole(struct ebb_run *run, uint32_t hole, uint64_t by
                                  uint32_t owner, uint32_t *segment, struct ebb_error *err)
 {
     EBB_TRY(mem_slab_take(&run->slab[0], hole, bytes, is_high, owner, segment, err));
-    uint64_t low = offset_of(run, 0, *segment);
-    return settle_around(run, low, low + bytes, err);
+    return settle_around(run, *segment, err);
 }
 
 static enum ebb_status send_away(struct ebb_run *run, uint32_t victim, struct ebb_error *err)

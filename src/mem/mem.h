@@ -99,9 +99,13 @@ uint32_t mem_slab_find(const struct mem_slab *slab, uint64_t bytes, bool is_high
 enum ebb_status mem_slab_take(struct mem_slab *slab, uint32_t hole, uint64_t bytes, bool is_high,
                               uint32_t owner, uint32_t *segment, struct ebb_error *err);
 void mem_slab_give(struct mem_slab *slab, uint32_t segment);
-/* Take exactly [offset, offset + bytes), which is free. */
-enum ebb_status mem_slab_take_at(struct mem_slab *slab, uint64_t offset, uint64_t bytes,
-                                 uint32_t owner, uint32_t *segment, struct ebb_error *err);
+/* Is `segment` free around [offset, offset + bytes)? Any id ever given out may be asked about. */
+bool mem_slab_is_around(const struct mem_slab *slab, uint32_t segment, uint64_t offset,
+                        uint64_t bytes);
+/* Take exactly [offset, offset + bytes) of the free segment `hole` around it. */
+enum ebb_status mem_slab_take_at(struct mem_slab *slab, uint32_t hole, uint64_t offset,
+                                 uint64_t bytes, uint32_t owner, uint32_t *segment,
+                                 struct ebb_error *err);
 
 /* Slide the used segments of the window first..last together (it holds at least one free one); the
  * free bytes become one segment. `moved` is told of every segment that changes its offset, in

@@ -181,6 +181,7 @@ static void unlink_segment(struct mem_slab *slab, uint32_t at)
         slab->tail = seg->prev;
     else
         slab->segments[seg->next].prev = seg->prev;
+    seg->bytes = 0;
     seg->next = slab->spare;
     slab->spare = at;
 }
@@ -204,26 +205,19 @@ void mem_slab_give(struct mem_slab *slab, uint32_t segment)
     bin_add(slab, segment);
 }
 
-/* The free segment around [offset, offset + bytes); MEM_NONE when some of it is taken. */
-static uint32_t hole_around(const struct mem_slab *slab, uint64_t offset, uint64_t bytes)
+bool mem_slab_is_around(const struct mem_slab *slab, uint32_t segment, uint64_t offset,
+                        uint64_t bytes)
 {
-    for (unsigned bin = bin_of(bytes / PLAN_UNIT); bin < MEM_SLAB_BINS; bin++) {
-        for (uint32_t at = slab->bins[bin]; at != MEM_NONE; at = slab->segments[at].bin_next) {
-            const struct mem_segment *seg = &slab->segments[at];
-            if (seg->offset <= offset && offset + bytes <= seg->offset + seg->bytes)
-                return at;
-        }
-    }
-    return MEM_NONE;
+    const struct mem_segment *seg = &slab->segments[segment];
+    return segment < slab->segment_count && seg->owner == MEM_NONE && seg->offset <= offset &&
+           offset + bytes <= seg->offset + seg->bytes;
 }
 
-enum ebb_status mem_slab_take_at(struct mem_slab *slab, uint64_t offset, uint64_t bytes,
-                                 uint32_t owner, uint32_t *segment, struct ebb_error *err)
+enum ebb_status mem_slab_take_at(struct mem_slab *slab, uint32_t hole, uint64_t offset,
+                                 uint64_t bytes, uint32_t owner, uint32_t *segment,
+                                 struct ebb_error *err)
 {
-    uint32_t hole = hole_around(slab, offset, bytes), taken;
-    if (hole == MEM_NONE)
-        return ebb_fail(err, EBB_EINTERNAL, "slab: %llu bytes at %llu are not free",
-                        (unsigned long long)bytes, (unsigned long long)offset);
+    uint32_t taken;
     uint64_t before = offset - slab->segments[hole].offset;
     if (before == 0)
         return mem_slab_take(slab, hole, bytes, false, owner, segment, err);
