@@ -31,6 +31,7 @@ cat >warm.yaml <<'YAML'
 entrypoint: [python3, train.py]
 batches_per_step: 5
 max_restarts: 0
+reproducibility: {experiment_seed: 7}
 hyperparameters: {global_batch_size: 4, learning_rate: 0.5}
 searcher: {name: single, metric: validation_error, max_steps: 2}
 YAML
