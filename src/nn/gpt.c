@@ -34,19 +34,15 @@ static tensor_id attention(struct nn_builder *b, const struct nn_lm *m, tensor_i
 {
     static const char *const names[] = {"q_proj", "k_proj", "v_proj"};
     double residual = 0.02 / sqrt(2.0 * (double)m->layers);
-    tensor_id part[TENSOR_PORTS] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
+    tensor_id part[3] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
     nn_push(b, "attn");
     if (m->is_separate) {
         for (int k = 0; k < 3; k++)
-            part[k] = linear(b, names[k], x, m->width, 0.02);
+            part[k] = nn_heads(b, linear(b, names[k], x, m->width, 0.02), m->heads);
     } else {
-        tensor_id qkv = linear(b, "c_attn", x, 3 * m->width, 0.02);
-        nn_op(b, "split", 1, &qkv, part,
-              "{\"sizes\":[%" PRId64 ",%" PRId64 ",%" PRId64 "],\"dim\":2}", m->width, m->width,
-              m->width);
+        nn_unpack(b, linear(b, "c_attn", x, 3 * m->width, 0.02), 3, m->heads, part);
     }
-    tensor_id y = nn_attention(b, nn_heads(b, part[0], m->heads), nn_heads(b, part[1], m->heads),
-                               nn_heads(b, part[2], m->heads), TENSOR_NONE, true, m->dropout);
+    tensor_id y = nn_attention(b, part[0], part[1], part[2], TENSOR_NONE, true, m->dropout);
     y = linear(b, m->is_separate ? "out_proj" : "c_proj", nn_merge(b, y), m->width, residual);
     nn_pop(b);
     return nn_dropout(b, y, m->dropout);

@@ -93,6 +93,8 @@ tensor_id nn_scale(struct nn_builder *b, tensor_id x, double value);
 /* [n, t, c] to [n, heads, t, c / heads], and back. */
 tensor_id nn_heads(struct nn_builder *b, tensor_id x, int64_t heads);
 tensor_id nn_merge(struct nn_builder *b, tensor_id x);
+/* [n, t, parts * c] to `parts` tensors [n, heads, t, c / heads], with one copy for all. */
+void nn_unpack(struct nn_builder *b, tensor_id x, int64_t parts, int64_t heads, tensor_id *out);
 
 /* Language models of the GPT and BERT kinds. */
 struct nn_lm {

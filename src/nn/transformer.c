@@ -24,6 +24,19 @@ tensor_id nn_merge(struct nn_builder *b, tensor_id x)
     return nn_reshape(b, nn_permute(b, x, 4, (int64_t[]){0, 2, 1, 3}), 3, dims);
 }
 
+void nn_unpack(struct nn_builder *b, tensor_id x, int64_t parts, int64_t heads, tensor_id *out)
+{
+    int64_t n = nn_dim(b, x, 0), t = nn_dim(b, x, 1), d = nn_dim(b, x, 2) / (parts * heads);
+    tensor_id pieces[TENSOR_PORTS] = {TENSOR_NONE};
+    x = nn_reshape(b, x, 5, (int64_t[]){n, t, parts, heads, d});
+    x = nn_permute(b, x, 5, (int64_t[]){2, 0, 3, 1, 4});
+    if (tensor_status(b->session, NULL) == EBB_OK)
+        x = ops_contiguous(b->session, x);
+    nn_op(b, "split", 1, &x, pieces, "{\"sizes\":[%s],\"dim\":0}", parts == 3 ? "1,1,1" : "1,1");
+    for (int64_t k = 0; k < parts; k++)
+        out[k] = nn_reshape(b, pieces[k], 4, (int64_t[]){n, heads, t, d});
+}
+
 /* ---- initial values -------------------------------------------------------------------------- */
 
 /* The stream of `rng: torch`. Layers of a stack are copies of the first, which alone draws; then
@@ -114,11 +127,27 @@ static void declare_stack(struct nn_builder *b, const struct transformer *m, con
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static tensor_id project(struct nn_builder *b, tensor_id x, tensor_id w, tensor_id bias,
-                         int64_t first, int64_t end)
+static tensor_id project(struct nn_builder *b, tensor_id x, tensor_id w, tensor_id bias)
 {
-    tensor_id in[3] = {x, nn_slice(b, w, 0, first, end), nn_slice(b, bias, 0, first, end)};
-    return nn_op(b, "linear", 3, in, NULL, NULL);
+    return nn_op(b, "linear", 3, (tensor_id[]){x, w, bias}, NULL, NULL);
+}
+
+/* q, k, v from one matrix: all at once from one source, or q from x and the others from memory. */
+static void projections(struct nn_builder *b, const struct transformer *m, tensor_id x,
+                        tensor_id memory, tensor_id w, tensor_id bias, tensor_id *out)
+{
+    tensor_id ws[TENSOR_PORTS] = {TENSOR_NONE}, biases[TENSOR_PORTS] = {TENSOR_NONE};
+    if (x.v == memory.v) {
+        nn_unpack(b, project(b, x, w, bias), 3, m->heads, out);
+        return;
+    }
+    w = nn_low(b, w); /* cast once, not piece by piece */
+    nn_op(b, "split", 1, &w, ws, "{\"sizes\":[%" PRId64 ",%" PRId64 "],\"dim\":0}", m->width,
+          2 * m->width);
+    nn_op(b, "split", 1, &bias, biases, "{\"sizes\":[%" PRId64 ",%" PRId64 "],\"dim\":0}", m->width,
+          2 * m->width);
+    out[0] = nn_heads(b, project(b, x, ws[0], biases[0]), m->heads);
+    nn_unpack(b, project(b, memory, ws[1], biases[1]), 2, m->heads, out + 1);
 }
 
 static tensor_id attention(struct nn_builder *b, const struct transformer *m, const char *name,
@@ -128,10 +157,9 @@ static tensor_id attention(struct nn_builder *b, const struct transformer *m, co
     nn_push(b, "%s", name);
     tensor_id w = nn_parameter(b, "in_proj_weight", NN_WEIGHT, 2, dims, nn_init_constant(0));
     tensor_id bias = nn_parameter(b, "in_proj_bias", NN_BIAS, 1, dims, nn_init_constant(0));
-    tensor_id q = project(b, x, w, bias, 0, c), k = project(b, memory, w, bias, c, 2 * c),
-              v = project(b, memory, w, bias, 2 * c, 3 * c);
-    tensor_id y = nn_attention(b, nn_heads(b, q, m->heads), nn_heads(b, k, m->heads),
-                               nn_heads(b, v, m->heads), TENSOR_NONE, is_causal, m->dropout);
+    tensor_id part[3] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
+    projections(b, m, x, memory, w, bias, part);
+    tensor_id y = nn_attention(b, part[0], part[1], part[2], TENSOR_NONE, is_causal, m->dropout);
     y = nn_linear(b, "out_proj", nn_merge(b, y), &(struct nn_dense){.out = c});
     nn_pop(b);
     return nn_dropout(b, y, m->dropout);
