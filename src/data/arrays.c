@@ -58,10 +58,16 @@ static enum ebb_status open_array(struct data_set *set, const struct data_values
     if (format == FORMAT_NPY) {
         EBB_TRY(data_npy_read(&a->file, 0, a->file.length, &a->d, err));
     } else if (format == FORMAT_NPZ) {
-        EBB_TRY(data_npz_find(&a->file, state->names[f], &a->unpacked, &a->d, err));
+        struct ebb_str cache;
+        ebb_str_init(&cache);
+        bool has_cache = data_cache_folder(set, &cache, NULL) == EBB_OK;
+        status = data_npz_find(&a->file, state->names[f], has_cache ? cache.data : NULL,
+                               &a->unpacked, &a->d, err);
+        ebb_str_fini(&cache);
+        EBB_TRY(status);
         if (a->unpacked.path) {
             a->h.file = &a->unpacked;
-            set->info.resident_bytes += a->unpacked.length;
+            set->info.resident_bytes += a->unpacked.owned ? a->unpacked.length : 0;
         }
     } else {
         EBB_TRY(data_h5_open(&a->h, &a->file, err));

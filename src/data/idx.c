@@ -38,37 +38,30 @@ static enum ebb_status idx_header(struct data_idx *idx, const struct data_file *
 }
 
 static enum ebb_status idx_unpack(struct data_idx *idx, struct data_stream *s, uint64_t bytes,
-                                  struct ebb_error *err)
+                                  const char *folder, struct ebb_error *err)
 {
+    struct data_file unpacked = DATA_FILE_NONE;
     if (bytes > data_stream_limit(s))
         return data_corrupt(err, &idx->file, 4,
                             "IDX sizes promise %llu bytes, more than the packed data can hold",
                             (unsigned long long)bytes);
-    uint8_t *data = ebb_alloc(bytes);
-    if (!data)
-        return ebb_no_memory(err, bytes);
-    enum ebb_status status = data_stream_take(s, data, bytes, err);
-    uint8_t more;
-    size_t got = 0;
-    if (status == EBB_OK)
-        status = data_stream_read(s, &more, 1, &got, err);
-    if (status == EBB_OK && got)
-        status = data_corrupt(err, &idx->file, s->in_offset, "bytes after the IDX data");
-    if (status != EBB_OK) {
-        ebb_free(data);
+    EBB_TRY(data_unpack(s, bytes, folder, &unpacked, err));
+    if (unpacked.length < bytes) {
+        enum ebb_status status =
+            data_corrupt(err, &idx->file, idx->file.length,
+                         "IDX sizes promise %llu bytes of data, %llu are there",
+                         (unsigned long long)bytes, (unsigned long long)unpacked.length);
+        data_file_close(&unpacked);
         return status;
     }
     data_stream_close(s);
-    char *path = idx->file.path;
-    idx->file.path = NULL;
     data_file_close(&idx->file);
-    idx->file =
-        (struct data_file){.path = path, .fd = -1, .length = bytes, .memory = data, .owned = data};
+    idx->file = unpacked;
     idx->offset = 0;
     return EBB_OK;
 }
 
-enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
+enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file, const char *folder,
                               struct ebb_error *err)
 {
     struct data_stream s = {0};
@@ -80,7 +73,7 @@ enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
     if (status == EBB_OK)
         status = idx_header(idx, &idx->file, &s, &bytes, err);
     if (status == EBB_OK && s.state)
-        status = idx_unpack(idx, &s, bytes, err);
+        status = idx_unpack(idx, &s, bytes, folder, err);
     else if (status == EBB_OK && bytes != idx->file.length - idx->offset)
         status = data_corrupt(
             err, &idx->file, idx->offset, "IDX sizes promise %llu bytes of data, the file has %llu",
@@ -122,10 +115,11 @@ static enum ebb_status idx_load(struct data_set *set, const char *folder, const 
 {
     char *base = data_path(set->directory, folder ? folder : "");
     char *path = base ? data_path(base, name) : NULL;
-    struct ebb_str packed;
+    struct ebb_str packed, cache;
     struct data_file file = DATA_FILE_NONE;
     enum ebb_status status = EBB_OK;
     ebb_str_init(&packed);
+    ebb_str_init(&cache);
     if (!path) {
         status = ebb_no_memory(err, 256);
         goto out;
@@ -136,12 +130,15 @@ static enum ebb_status idx_load(struct data_set *set, const char *folder, const 
         goto out;
     bool is_packed = !data_path_exists(path) && data_path_exists(packed.data);
     status = data_file_open(&file, is_packed ? packed.data : path, err);
+    bool has_cache = status == EBB_OK && data_file_is_gzip(&file) &&
+                     data_cache_folder(set, &cache, NULL) == EBB_OK;
     if (status == EBB_OK)
-        status = data_idx_read(idx, &file, err);
+        status = data_idx_read(idx, &file, has_cache ? cache.data : NULL, err);
     if (status == EBB_OK && idx->file.owned)
         set->info.resident_bytes += idx->file.length;
 out:
     ebb_str_fini(&packed);
+    ebb_str_fini(&cache);
     ebb_free(path);
     ebb_free(base);
     return status;

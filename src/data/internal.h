@@ -85,7 +85,19 @@ enum ebb_status data_stream_take(struct data_stream *s, void *out, size_t n, str
 uint64_t data_stream_limit(const struct data_stream *s);
 enum { DATA_STREAM_BYTES = 16384 + 65536 }; /* memory of one open stream: buffer and window */
 
-/* ---- scratch.c ---- */
+/* ---- unpack.c ---- */
+
+struct data_set;
+
+/* The folder for what is made once; it exists afterwards. */
+enum ebb_status data_cache_folder(const struct data_set *set, struct ebb_str *folder,
+                                  struct ebb_error *err);
+/* The rest of a stream, at most `most` bytes, as a file: nameless in `folder` when it is large (the
+ * process keeps no memory for it), in memory when it is small, the folder is NULL or fails. */
+enum ebb_status data_unpack(struct data_stream *stream, uint64_t most, const char *folder,
+                            struct data_file *out, struct ebb_error *err);
+
+/* ---- worker scratch: open.c ---- */
 
 /* Memory of one worker, carved anew for every sample. */
 struct data_scratch {

@@ -205,29 +205,22 @@ static enum ebb_status find_member(const struct data_file *file, const char *nam
 }
 
 static enum ebb_status unpack_member(const struct data_file *file, const struct member *m,
-                                     uint64_t at, struct data_file *unpacked, struct ebb_error *err)
+                                     uint64_t at, const char *folder, struct data_file *unpacked,
+                                     struct ebb_error *err)
 {
     struct data_stream s;
     EBB_TRY(data_stream_open(&s, file, DATA_WRAP_RAW, at, m->packed, err));
-    if (m->bytes > data_stream_limit(&s)) {
-        data_stream_close(&s);
-        return data_corrupt(err, file, at, "zip: %llu bytes cannot come out of %llu",
-                            (unsigned long long)m->bytes, (unsigned long long)m->packed);
-    }
-    uint8_t *bytes = ebb_alloc(m->bytes);
-    enum ebb_status status =
-        bytes ? data_stream_take(&s, bytes, m->bytes, err) : ebb_no_memory(err, m->bytes);
+    enum ebb_status status = data_unpack(&s, m->bytes, folder, unpacked, err);
     data_stream_close(&s);
-    if (status == EBB_OK)
-        status = data_file_memory(unpacked, file->path, bytes, m->bytes, err);
-    if (status == EBB_OK)
-        unpacked->owned = bytes;
-    else
-        ebb_free(bytes);
+    if (status == EBB_OK && unpacked->length != m->bytes) {
+        status = data_corrupt(err, file, at, "zip: %llu bytes promised, %llu came out",
+                              (unsigned long long)m->bytes, (unsigned long long)unpacked->length);
+        data_file_close(unpacked);
+    }
     return status;
 }
 
-enum ebb_status data_npz_find(const struct data_file *file, const char *name,
+enum ebb_status data_npz_find(const struct data_file *file, const char *name, const char *folder,
                               struct data_file *unpacked, struct data_h5_dataset *d,
                               struct ebb_error *err)
 {
@@ -246,7 +239,7 @@ enum ebb_status data_npz_find(const struct data_file *file, const char *name,
     if (m.method != 8)
         return ebb_fail(err, EBB_EUNSUPPORTED, "%s: zip method %u; stored and deflated are read",
                         file->path, m.method);
-    EBB_TRY(unpack_member(file, &m, at, unpacked, err));
+    EBB_TRY(unpack_member(file, &m, at, folder, unpacked, err));
     enum ebb_status status = data_npy_read(unpacked, 0, unpacked->length, d, err);
     if (status != EBB_OK)
         data_file_close(unpacked);

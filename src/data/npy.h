@@ -11,9 +11,8 @@
 enum ebb_status data_npy_read(const struct data_file *file, uint64_t offset, uint64_t bytes,
                               struct data_h5_dataset *d, struct ebb_error *err);
 /* Member `name` (or name.npy) of a zip file. A stored member is read in place; a packed one is
- * unpacked into *unpacked (a file in memory, owned by the caller), whose array *d then describes.
- */
-enum ebb_status data_npz_find(const struct data_file *file, const char *name,
+ * unpacked into *unpacked (data_unpack; owned by the caller), whose array *d then describes. */
+enum ebb_status data_npz_find(const struct data_file *file, const char *name, const char *folder,
                               struct data_file *unpacked, struct data_h5_dataset *d,
                               struct ebb_error *err);
 

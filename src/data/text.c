@@ -5,7 +5,6 @@
  * (or the merges file) and this format's version. */
 #include "data/internal.h"
 
-#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -35,29 +34,18 @@ static enum ebb_status add_text_file(struct data_set *set, struct data_tokens *t
     if (!data_file_is_gzip(&file))
         return data_tokens_add(t, &file, err);
     struct data_stream s = {0};
-    uint8_t *bytes = NULL;
-    size_t used = 0, capacity = 0, got = 1;
+    struct data_file unpacked = DATA_FILE_NONE;
+    struct ebb_str cache;
+    ebb_str_init(&cache);
+    bool has_cache = data_cache_folder(set, &cache, NULL) == EBB_OK;
     enum ebb_status status = data_stream_open(&s, &file, DATA_WRAP_AUTO, 0, file.length, err);
-    while (status == EBB_OK && got) {
-        if (used > TEXT_MAX)
-            status = ebb_fail(err, EBB_ELIMIT, "%s: more than 4 GiB when unpacked", path);
-        if (status == EBB_OK)
-            status = ebb_grow(&bytes, &capacity, used + 65536, 1, err);
-        if (status == EBB_OK)
-            status = data_stream_read(&s, bytes + used, capacity - used, &got, err);
-        used += status == EBB_OK ? got : 0;
-    }
+    if (status == EBB_OK)
+        status = data_unpack(&s, TEXT_MAX, has_cache ? cache.data : NULL, &unpacked, err);
     data_stream_close(&s);
-    if (status != EBB_OK) {
-        ebb_free(bytes);
-        data_file_close(&file);
-        return status;
-    }
-    struct data_file unpacked = {
-        .path = file.path, .fd = -1, .length = used, .memory = bytes, .owned = bytes};
-    file.path = NULL;
     data_file_close(&file);
-    set->info.resident_bytes += used;
+    ebb_str_fini(&cache);
+    EBB_TRY(status);
+    set->info.resident_bytes += unpacked.owned ? unpacked.length : 0;
     return data_tokens_add(t, &unpacked, err);
 }
 
@@ -149,24 +137,15 @@ static enum ebb_status cache_paths(struct encoding *e, const char *recipe, struc
     struct ebb_str folder, name;
     ebb_str_init(&folder);
     ebb_str_init(&name);
-    const char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
-    if (e->set->cache)
-        ebb_str_add(&folder, e->set->cache);
-    else if (xdg && xdg[0] == '/')
-        ebb_str_printf(&folder, "%s/ebb", xdg);
-    else
-        ebb_str_printf(&folder, "%s/.cache/ebb", home && home[0] == '/' ? home : "/tmp");
+    enum ebb_status status = data_cache_folder(e->set, &folder, err);
     ebb_str_printf(&name, "%d %s", CACHE_VERSION, recipe);
     for (int s = 0; s < DATA_SPLITS; s++) {
         struct ebb_hash128 h = ebb_hash128(e->text[s], e->length[s]);
         ebb_str_printf(&name, " %016llx%016llx", (unsigned long long)h.high,
                        (unsigned long long)h.low);
     }
-    enum ebb_status status = ebb_str_status(&name, err);
     if (status == EBB_OK)
-        status = ebb_str_status(&folder, err);
-    if (status == EBB_OK)
-        status = ebb_file_mkdirs(folder.data, err);
+        status = ebb_str_status(&name, err);
     if (status == EBB_OK) {
         struct ebb_hash128 h = ebb_hash128(name.data, name.length);
         char file[96];

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ebb_error err = {0};
     uint64_t live = ebb_heap_live();
     require(data_file_memory(&file, "fuzz", data, size, &err) == EBB_OK);
-    if (data_idx_read(&idx, &file, &err) == EBB_OK) {
+    if (data_idx_read(&idx, &file, NULL, &err) == EBB_OK) {
         uint64_t total = idx.dims[0] * idx.item;
         require(idx.offset + total == idx.file.length);
         require(total <= size * 1032 + 65536);

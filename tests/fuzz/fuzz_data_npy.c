@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_array(&file, &d);
     else
         require(err.message[0] != '\0');
-    if (data_npz_find(&file, "x", &unpacked, &d, &err) == EBB_OK) {
+    if (data_npz_find(&file, "x", NULL, &unpacked, &d, &err) == EBB_OK) {
         require(unpacked.length <= size * 1032 + 65536);
         read_array(unpacked.path ? &unpacked : &file, &d);
     }

@@ -170,7 +170,7 @@ TEST(images__are_pillows_pixels)
     struct data_h5_dataset d;
     static uint8_t want[6][20 * 28 * 3];
     CHECK_OK(data_file_open(&packed, GOLDEN "decoded.npz", &o.err), &o.err);
-    CHECK_OK(data_npz_find(&packed, "x", &unpacked, &d, &o.err), &o.err);
+    CHECK_OK(data_npz_find(&packed, "x", NULL, &unpacked, &d, &o.err), &o.err);
     o.h = (struct data_h5){.file = &unpacked};
     CHECK_OK(data_h5_read(&o.h, &d, 0, 6, DATA_U8, want, &o.scratch, &o.err), &o.err);
     data_file_close(&unpacked);
