@@ -3,17 +3,62 @@
  * Sums go through 64 floats at a time into doubles, around a value near the mean. One block of
  * channels (blocked layout) or one channel (plain) is one piece of work, so the order is fixed by
  * the shape. Bytes moved: statistics read x; forward reads x (and r), writes y; backward reads dy
- * and x (and y) twice, writes dx (and dr). */
+ * and x twice, writes dx. */
 #include "kernel/internal.h"
 
 #define LANES 16
 #define RUN 64 /* places summed in float */
 
+#define ROOM (RUN * LANES) /* elements of 16 bits converted at a time */
+
 struct job {
     struct kernel_batch_norm p;
-    const float *dy, *x, *w, *b, *mean_in, *var_in, *r, *y_in;
-    float *mean, *var, *y, *dx, *dw, *db, *dr;
+    const void *dy, *x, *r;
+    const float *w, *b, *mean_in, *var_in;
+    void *y, *dx;
+    float *mean, *var, *dw, *db;
 };
+
+/* n elements of an operand from `at` on: where they are, or converted in `room`. */
+static inline __attribute__((always_inline)) const float *fetch(const struct job *j, const void *p,
+                                                                int64_t at, int64_t n, float *room)
+{
+    const uint16_t *low = p;
+    if (j->p.dtype == KERNEL_F32)
+        return (const float *)p + at;
+    if (j->p.dtype == KERNEL_BF16)
+        for (int64_t i = 0; i < n; i++)
+            room[i] = kernel_from_bf16(low[at + i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            room[i] = kernel_from_f16(low[at + i]);
+    return room;
+}
+
+/* Where n results are made; store brings them to their place. */
+static inline __attribute__((always_inline)) float *target(const struct job *j, void *p, int64_t at,
+                                                           float *room)
+{
+    return j->p.dtype == KERNEL_F32 ? (float *)p + at : room;
+}
+
+static inline __attribute__((always_inline)) void store(const struct job *j, void *p, int64_t at,
+                                                        int64_t n, const float *room)
+{
+    uint16_t *low = p;
+    if (j->p.dtype == KERNEL_BF16)
+        for (int64_t i = 0; i < n; i++)
+            low[at + i] = kernel_to_bf16(room[i]);
+    else if (j->p.dtype == KERNEL_F16)
+        for (int64_t i = 0; i < n; i++)
+            low[at + i] = kernel_to_f16(room[i]);
+}
+
+/* Elements handled together: a whole row, or as many as there is room for. */
+static int64_t stride_of(const struct job *j, int64_t row)
+{
+    return j->p.dtype == KERNEL_F32 ? row : kernel_min(row, ROOM);
+}
 
 struct channel { /* constants of L channels */
     float mean[LANES], scale[LANES], shift[LANES];
@@ -36,11 +81,11 @@ static void constants(const struct job *j, int64_t first, int64_t count, struct 
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-/* Adds to sum[l], second[l] over `count` places of L lanes: of d = x - at and d^2, or (with dy) of
- * g and g d, g = dy where the forward result was positive. */
+/* Adds to sum[l], second[l] over `count` places of L lanes: of d = x - mean and d^2, or (with dy)
+ * of g and g d, g = dy where the forward result was positive. */
 static inline __attribute__((always_inline)) void
 sums(int64_t count, const int L, const float *restrict x, const float *restrict dy,
-     const float *restrict y, const struct channel *k, bool has_relu, double *sum, double *second)
+     const struct channel *k, bool has_relu, double *sum, double *second)
 {
     for (int64_t s0 = 0; s0 < count; s0 += RUN) {
         int64_t n = kernel_min(RUN, count - s0);
@@ -49,13 +94,10 @@ sums(int64_t count, const int L, const float *restrict x, const float *restrict 
             for (int l = 0; l < L; l++) {
                 int64_t at = (s0 + s) * L + l;
                 float d = x[at] - k->mean[l], g = d;
-                if (dy) {
+                if (dy)
                     g = dy[at];
-                    if (has_relu && y)
-                        g = y[at] > 0.0f ? g : 0.0f;
-                    else if (has_relu)
-                        g = d * k->scale[l] + k->shift[l] > 0.0f ? g : 0.0f;
-                }
+                if (has_relu)
+                    g = d * k->scale[l] + k->shift[l] > 0.0f ? g : 0.0f;
                 a[s & 1][l] += g;
                 b[s & 1][l] += g * d;
             }
@@ -68,7 +110,7 @@ sums(int64_t count, const int L, const float *restrict x, const float *restrict 
 
 /* Places of one channel as 16 lanes; the rest behind them singly. */
 static inline __attribute__((always_inline)) void sums_plain(int64_t count, const float *x,
-                                                             const float *dy, const float *y,
+                                                             const float *dy,
                                                              const struct channel *k, bool has_relu,
                                                              double *sum, double *second)
 {
@@ -80,14 +122,13 @@ static inline __attribute__((always_inline)) void sums_plain(int64_t count, cons
         wide.scale[l] = k->scale[0];
         wide.shift[l] = k->shift[0];
     }
-    sums(whole, LANES, x, dy, y, &wide, has_relu, lane[0], lane[1]);
+    sums(whole, LANES, x, dy, &wide, has_relu, lane[0], lane[1]);
     for (int l = 0; l < LANES; l++) {
         *sum += lane[0][l];
         *second += lane[1][l];
     }
     whole *= LANES;
-    sums(count - whole, 1, x + whole, dy ? dy + whole : NULL, y ? y + whole : NULL, k, has_relu,
-         sum, second);
+    sums(count - whole, 1, x + whole, dy ? dy + whole : NULL, k, has_relu, sum, second);
 }
 
 /* All places of channels first .. first + L - 1; L = 1 is the plain layout. */
@@ -95,24 +136,23 @@ static inline __attribute__((always_inline)) void all_sums(const struct job *j, 
                                                            const int L, const struct channel *k,
                                                            double *sum, double *second)
 {
-    const int64_t step = j->p.channels * j->p.spatial;
-    const float *x = j->x + first * j->p.spatial, *dy = j->dy, *y = j->y_in;
-    const bool has_relu = j->p.has_relu;
-    for (int64_t i = 0; i < j->p.n; i++) {
-        const float *gi = dy ? dy + first * j->p.spatial + i * step : NULL;
-        const float *yi = y ? y + first * j->p.spatial + i * step : NULL;
-        const float *xi = x + i * step;
-        if (L == 1)
-            sums_plain(j->p.spatial, xi, gi, yi, k, has_relu, sum, second);
-        else if (!gi)
-            sums(j->p.spatial, L, xi, NULL, NULL, k, false, sum, second);
-        else if (!has_relu)
-            sums(j->p.spatial, L, xi, gi, NULL, k, false, sum, second);
-        else if (yi)
-            sums(j->p.spatial, L, xi, gi, yi, k, true, sum, second);
-        else
-            sums(j->p.spatial, L, xi, gi, NULL, k, true, sum, second);
-    }
+    const int64_t row = j->p.spatial * L, step = stride_of(j, row);
+    float room[2][ROOM];
+    for (int64_t i = 0; i < j->p.n; i++)
+        for (int64_t s = 0; s < row; s += step) {
+            int64_t at = (i * j->p.channels + first) * j->p.spatial + s;
+            int64_t n = kernel_min(step, row - s);
+            const float *x = fetch(j, j->x, at, n, room[0]);
+            const float *dy = j->dy ? fetch(j, j->dy, at, n, room[1]) : NULL;
+            if (L == 1)
+                sums_plain(n, x, dy, k, j->p.has_relu && dy, sum, second);
+            else if (!dy)
+                sums(n / L, L, x, NULL, k, false, sum, second);
+            else if (!j->p.has_relu)
+                sums(n / L, L, x, dy, k, false, sum, second);
+            else
+                sums(n / L, L, x, dy, k, true, sum, second);
+        }
 }
 
 static inline __attribute__((always_inline)) void stats(const struct job *j, int64_t first,
@@ -120,8 +160,9 @@ static inline __attribute__((always_inline)) void stats(const struct job *j, int
 {
     struct channel k = {.mean = {0}};
     double sum[LANES] = {0}, second[LANES] = {0}, count = (double)(j->p.n * j->p.spatial);
-    const float *x = j->x + first * j->p.spatial;
+    float room[ROOM];
     int64_t sample = kernel_min(RUN, j->p.spatial);
+    const float *x = fetch(j, j->x, first * j->p.spatial, sample * L, room);
     for (int64_t s = 0; s < sample; s++)
         for (int l = 0; l < L; l++)
             k.mean[l] += x[s * L + l];
@@ -160,7 +201,7 @@ static int64_t work(const struct kernel_batch_norm *p)
 }
 
 void kernel_batch_norm_stats(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                             const float *x, float *mean, float *var)
+                             const void *x, float *mean, float *var)
 {
     struct job job = {.p = *p, .x = x, .mean = mean, .var = var};
     kernel_parallel(c, pieces(p), kernel_piece(work(p)), stats_body, &job);
@@ -189,33 +230,39 @@ static inline __attribute__((always_inline)) void apply(int64_t count, const int
         }
 }
 
-/* L lanes with their own constants, or (is_plain) all with those of one channel. */
-static inline __attribute__((always_inline)) void apply_row(const struct job *j, int64_t row,
+/* One row of one image: L lanes with their own constants, or (is_plain) all with those of one
+ * channel. */
+static inline __attribute__((always_inline)) void apply_row(const struct job *j, int64_t index,
                                                             const int L, bool is_plain)
 {
     struct channel k;
-    int64_t at = row * j->p.spatial * (is_plain ? 1 : L), n = j->p.spatial;
-    const float *r = j->r ? j->r + at : NULL;
-    constants(j, row % pieces(&j->p) * (is_plain ? 1 : L), is_plain ? 1 : L, &k);
+    float room[3][ROOM];
+    const int wide = is_plain ? 1 : L, width = is_plain ? LANES : L;
+    const int64_t row = j->p.spatial * wide, step = stride_of(j, row);
+    constants(j, index % pieces(&j->p) * wide, wide, &k);
     for (int l = 1; is_plain && l < LANES; l++) {
         k.mean[l] = k.mean[0];
         k.scale[l] = k.scale[0];
         k.shift[l] = k.shift[0];
     }
-    int64_t whole = is_plain ? n / LANES : n;
-    const int width = is_plain ? LANES : L;
-    if (j->p.has_relu && r)
-        apply(whole, width, j->x + at, r, &k, true, j->y + at);
-    else if (j->p.has_relu)
-        apply(whole, width, j->x + at, NULL, &k, true, j->y + at);
-    else if (r)
-        apply(whole, width, j->x + at, r, &k, false, j->y + at);
-    else
-        apply(whole, width, j->x + at, NULL, &k, false, j->y + at);
-    whole *= LANES;
-    if (is_plain && whole < n)
-        apply(n - whole, 1, j->x + at + whole, r ? r + whole : NULL, &k, j->p.has_relu,
-              j->y + at + whole);
+    for (int64_t s = 0; s < row; s += step) {
+        int64_t at = index * row + s, n = kernel_min(step, row - s), whole = n / width;
+        const float *x = fetch(j, j->x, at, n, room[0]);
+        const float *r = j->r ? fetch(j, j->r, at, n, room[1]) : NULL;
+        float *y = target(j, j->y, at, room[2]);
+        if (j->p.has_relu && r)
+            apply(whole, width, x, r, &k, true, y);
+        else if (j->p.has_relu)
+            apply(whole, width, x, NULL, &k, true, y);
+        else if (r)
+            apply(whole, width, x, r, &k, false, y);
+        else
+            apply(whole, width, x, NULL, &k, false, y);
+        whole *= width;
+        if (whole < n)
+            apply(n - whole, 1, x + whole, r ? r + whole : NULL, &k, j->p.has_relu, y + whole);
+        store(j, j->y, at, n, y);
+    }
 }
 
 KERNEL_CLONES static void apply_body(void *argument, int64_t first, int64_t last)
@@ -231,8 +278,8 @@ KERNEL_CLONES static void apply_body(void *argument, int64_t first, int64_t last
 }
 
 void kernel_batch_norm(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                       const float *x, const float *w, const float *b, const float *mean,
-                       const float *var, const float *r, float *y)
+                       const void *x, const float *w, const float *b, const float *mean,
+                       const float *var, const void *r, void *y)
 {
     struct job job = {.p = *p,
                       .x = x,
@@ -254,8 +301,7 @@ struct slopes { /* dx = a (g - b - (x - mean) d) */
 
 static inline __attribute__((always_inline)) void
 grad_places(int64_t count, const int L, const float *restrict x, const float *restrict dy,
-            const float *restrict y, const struct channel *k, const struct slopes *t, bool has_relu,
-            float *restrict dx, float *restrict dr)
+            const struct channel *k, const struct slopes *t, bool has_relu, float *restrict dx)
 {
     float mean[LANES], scale[LANES], shift[LANES], a[LANES], b[LANES], d[LANES];
     for (int l = 0; l < L; l++) {
@@ -269,32 +315,35 @@ grad_places(int64_t count, const int L, const float *restrict x, const float *re
     for (int64_t s = 0; s < count; s++)
         for (int l = 0; l < L; l++) {
             float v = x[s * L + l] - mean[l], g = dy[s * L + l];
-            if (has_relu && y)
-                g = y[s * L + l] > 0.0f ? g : 0.0f;
-            else if (has_relu)
+            if (has_relu)
                 g = v * scale[l] + shift[l] > 0.0f ? g : 0.0f;
-            if (dx)
-                dx[s * L + l] = a[l] * (g - b[l] - v * d[l]);
-            if (dr)
-                dr[s * L + l] = g;
+            dx[s * L + l] = a[l] * (g - b[l] - v * d[l]);
         }
 }
 
-static inline __attribute__((always_inline)) void grad_row(const struct job *j, int64_t at,
-                                                           int64_t count, const int L,
-                                                           const struct channel *k,
-                                                           const struct slopes *t)
+static inline __attribute__((always_inline)) void grad_rows(const struct job *j, int64_t first,
+                                                            const int L, const struct channel *k,
+                                                            const struct slopes *t)
 {
-    const float *y = j->y_in ? j->y_in + at : NULL, *x = j->x + at, *dy = j->dy + at;
-    float *dx = j->dx ? j->dx + at : NULL, *dr = j->dr ? j->dr + at : NULL;
-    if (dx && !dr && !j->p.has_relu)
-        grad_places(count, L, x, dy, NULL, k, t, false, dx, NULL);
-    else if (dx && !dr && !y)
-        grad_places(count, L, x, dy, NULL, k, t, true, dx, NULL);
-    else if (dx && dr && y)
-        grad_places(count, L, x, dy, y, k, t, true, dx, dr);
-    else
-        grad_places(count, L, x, dy, y, k, t, j->p.has_relu, dx, dr);
+    float room[3][ROOM];
+    const int width = L == 1 ? LANES : L;
+    const int64_t row = j->p.spatial * L, step = stride_of(j, row);
+    for (int64_t i = 0; i < j->p.n; i++)
+        for (int64_t s = 0; s < row; s += step) {
+            int64_t at = (i * j->p.channels + first) * j->p.spatial + s;
+            int64_t n = kernel_min(step, row - s), whole = n / width;
+            const float *x = fetch(j, j->x, at, n, room[0]);
+            const float *dy = fetch(j, j->dy, at, n, room[1]);
+            float *dx = target(j, j->dx, at, room[2]);
+            if (j->p.has_relu)
+                grad_places(whole, width, x, dy, k, t, true, dx);
+            else
+                grad_places(whole, width, x, dy, k, t, false, dx);
+            whole *= width;
+            if (whole < n)
+                grad_places(n - whole, 1, x + whole, dy + whole, k, t, j->p.has_relu, dx + whole);
+            store(j, j->dx, at, n, dx);
+        }
 }
 
 static inline __attribute__((always_inline)) void grad(const struct job *j, int64_t first,
@@ -304,8 +353,7 @@ static inline __attribute__((always_inline)) void grad(const struct job *j, int6
     struct slopes t;
     double sum[LANES] = {0}, second[LANES] = {0}, count = (double)(j->p.n * j->p.spatial);
     constants(j, first, L, &k);
-    if (j->dx || j->dw || j->db)
-        all_sums(j, first, L, &k, sum, second);
+    all_sums(j, first, L, &k, sum, second);
     for (int l = 0; l < L; l++) {
         double invstd = 1.0 / sqrt((double)j->var_in[first + l] + (double)j->p.eps);
         if (j->dw)
@@ -316,7 +364,7 @@ static inline __attribute__((always_inline)) void grad(const struct job *j, int6
         t.b[l] = (float)(sum[l] / count);
         t.d[l] = (float)(second[l] * invstd * invstd / count);
     }
-    if (!j->dx && !j->dr)
+    if (!j->dx)
         return;
     for (int l = 1; L == 1 && l < LANES; l++) {
         k.mean[l] = k.mean[0];
@@ -326,14 +374,7 @@ static inline __attribute__((always_inline)) void grad(const struct job *j, int6
         t.b[l] = t.b[0];
         t.d[l] = t.d[0];
     }
-    for (int64_t i = 0; i < j->p.n; i++) {
-        int64_t at = (i * j->p.channels + first) * j->p.spatial;
-        int64_t whole = L == 1 ? j->p.spatial / LANES : j->p.spatial;
-        grad_row(j, at, whole, L == 1 ? LANES : L, &k, &t);
-        whole *= LANES;
-        if (L == 1 && whole < j->p.spatial)
-            grad_row(j, at + whole, j->p.spatial - whole, 1, &k, &t);
-    }
+    grad_rows(j, first, L, &k, &t);
 }
 
 KERNEL_CLONES static void grad_body(void *argument, int64_t first, int64_t last)
@@ -349,9 +390,8 @@ KERNEL_CLONES static void grad_body(void *argument, int64_t first, int64_t last)
 }
 
 void kernel_batch_norm_grad(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                            const float *dy, const float *x, const float *w, const float *b,
-                            const float *mean, const float *var, const float *y, float *dx,
-                            float *dw, float *db, float *dr)
+                            const void *dy, const void *x, const float *w, const float *b,
+                            const float *mean, const float *var, void *dx, float *dw, float *db)
 {
     struct job job = {.p = *p,
                       .dy = dy,
@@ -360,10 +400,8 @@ void kernel_batch_norm_grad(const struct kernel_context *c, const struct kernel_
                       .b = b,
                       .mean_in = mean,
                       .var_in = var,
-                      .y_in = p->has_relu && p->has_add ? y : NULL,
                       .dx = dx,
                       .dw = dw,
-                      .db = db,
-                      .dr = dr};
+                      .db = db};
     kernel_parallel(c, pieces(p), kernel_piece(work(p)), grad_body, &job);
 }

@@ -2,62 +2,24 @@
  * branches, so that the loops become vectors. */
 #include "kernel/internal.h"
 
-static inline uint16_t to_bf16(float x)
-{
-    uint32_t u = kernel_float_bits(x);
-    uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, nan = (u >> 16) | 0x40u;
-    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-}
-
-static inline float from_bf16(uint16_t x)
-{
-    return kernel_bits_float((uint32_t)x << 16);
-}
-
-static inline uint16_t to_f16(float x)
-{
-    uint32_t u = kernel_float_bits(x), sign = (u >> 16) & 0x8000u;
-    u &= 0x7fffffffu;
-    uint32_t nan = 0x7e00u | ((u >> 13) & 0x3ffu);
-    /* subnormal: the addition of 1/2 aligns and rounds the bits */
-    uint32_t small = kernel_float_bits(kernel_bits_float(u) + 0.5f) - 0x3f000000u;
-    uint32_t normal = (u + 0xfffu + ((u >> 13) & 1u) - 0x38000000u) >> 13;
-    uint32_t r = u < 0x38800000u ? small : normal;
-    r = u >= 0x477ff000u ? 0x7c00u : r; /* 65520 and above */
-    r = u > 0x7f800000u ? nan : r;
-    return (uint16_t)(sign | r);
-}
-
-static inline float from_f16(uint16_t x)
-{
-    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, m = (uint32_t)(x & 0x7fffu) << 13;
-    /* exponents move by 112; a subnormal one is 2^-14 too large with its hidden bit, then less it
-     */
-    uint32_t normal = m + 0x38000000u;
-    uint32_t small = kernel_float_bits(kernel_bits_float(m + 0x38800000u) - 0x1p-14f);
-    uint32_t r = m < 0x00800000u ? small : normal;
-    r = m >= 0x0f800000u ? m + 0x70000000u : r; /* infinity and NaN */
-    return kernel_bits_float(sign | r);
-}
-
 uint16_t kernel_bf16_from_float(float x)
 {
-    return to_bf16(x);
+    return kernel_to_bf16(x);
 }
 
 float kernel_float_from_bf16(uint16_t x)
 {
-    return from_bf16(x);
+    return kernel_from_bf16(x);
 }
 
 uint16_t kernel_f16_from_float(float x)
 {
-    return to_f16(x);
+    return kernel_to_f16(x);
 }
 
 float kernel_float_from_f16(uint16_t x)
 {
-    return from_f16(x);
+    return kernel_from_f16(x);
 }
 
 struct convert_job {
@@ -75,12 +37,12 @@ struct convert_job {
             y[i] = value;                                                                          \
     }
 CONVERT(float_to_float, float, float, x[i])
-CONVERT(float_to_bf16, float, uint16_t, to_bf16(x[i]))
-CONVERT(float_to_f16, float, uint16_t, to_f16(x[i]))
-CONVERT(bf16_to_float, uint16_t, float, from_bf16(x[i]))
-CONVERT(bf16_to_f16, uint16_t, uint16_t, to_f16(from_bf16(x[i])))
-CONVERT(f16_to_float, uint16_t, float, from_f16(x[i]))
-CONVERT(f16_to_bf16, uint16_t, uint16_t, to_bf16(from_f16(x[i])))
+CONVERT(float_to_bf16, float, uint16_t, kernel_to_bf16(x[i]))
+CONVERT(float_to_f16, float, uint16_t, kernel_to_f16(x[i]))
+CONVERT(bf16_to_float, uint16_t, float, kernel_from_bf16(x[i]))
+CONVERT(bf16_to_f16, uint16_t, uint16_t, kernel_to_f16(kernel_from_bf16(x[i])))
+CONVERT(f16_to_float, uint16_t, float, kernel_from_f16(x[i]))
+CONVERT(f16_to_bf16, uint16_t, uint16_t, kernel_to_bf16(kernel_from_f16(x[i])))
 CONVERT(half_to_half, uint16_t, uint16_t, x[i])
 
 void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,

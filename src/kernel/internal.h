@@ -54,9 +54,6 @@ static inline int64_t kernel_piece(int64_t work_per_item)
     return kernel_max(1, KERNEL_GRAIN / kernel_max(1, work_per_item));
 }
 
-/* ---- math that vectorises (relative error below 3e-7 unless said) -----------------------------
- */
-
 static inline float kernel_bits_float(uint32_t u)
 {
     float f;
@@ -70,6 +67,50 @@ static inline uint32_t kernel_float_bits(float f)
     memcpy(&u, &f, sizeof u);
     return u;
 }
+
+/* ---- numbers of 16 bits: without branches, so that loops become vectors -----------------------
+ */
+
+static inline uint16_t kernel_to_bf16(float x)
+{
+    uint32_t u = kernel_float_bits(x);
+    uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, nan = (u >> 16) | 0x40u;
+    return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+static inline float kernel_from_bf16(uint16_t x)
+{
+    return kernel_bits_float((uint32_t)x << 16);
+}
+
+static inline uint16_t kernel_to_f16(float x)
+{
+    uint32_t u = kernel_float_bits(x), sign = (u >> 16) & 0x8000u;
+    u &= 0x7fffffffu;
+    uint32_t nan = 0x7e00u | ((u >> 13) & 0x3ffu);
+    /* subnormal: the addition of 1/2 aligns and rounds the bits */
+    uint32_t small = kernel_float_bits(kernel_bits_float(u) + 0.5f) - 0x3f000000u;
+    uint32_t normal = (u + 0xfffu + ((u >> 13) & 1u) - 0x38000000u) >> 13;
+    uint32_t r = u < 0x38800000u ? small : normal;
+    r = u >= 0x477ff000u ? 0x7c00u : r; /* 65520 and above */
+    r = u > 0x7f800000u ? nan : r;
+    return (uint16_t)(sign | r);
+}
+
+static inline float kernel_from_f16(uint16_t x)
+{
+    uint32_t sign = (uint32_t)(x & 0x8000u) << 16, m = (uint32_t)(x & 0x7fffu) << 13;
+    /* exponents move by 112; a subnormal one is 2^-14 too large with its hidden bit, then less it
+     */
+    uint32_t normal = m + 0x38000000u;
+    uint32_t small = kernel_float_bits(kernel_bits_float(m + 0x38800000u) - 0x1p-14f);
+    uint32_t r = m < 0x00800000u ? small : normal;
+    r = m >= 0x0f800000u ? m + 0x70000000u : r; /* infinity and NaN */
+    return kernel_bits_float(sign | r);
+}
+
+/* ---- math that vectorises (relative error below 3e-7 unless said) -----------------------------
+ */
 
 /* e^x: x = n ln2 + r, |r| <= ln2/2, polynomial of degree 6; 2^n applied in two halves so that
  * subnormals and infinity come out right. NaN stays NaN. */

@@ -226,21 +226,22 @@ struct kernel_batch_norm {
     int32_t block;    /* 0: plain */
     int32_t has_relu; /* y = max(0, norm(x) + r) */
     int32_t has_add;  /* r is given */
+    int32_t dtype;    /* enum kernel_dtype of x, r, y, dy, dx; the rest is float32 */
     float eps;
 };
 
 /* Mean and biased variance (each may be NULL). */
 void kernel_batch_norm_stats(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                             const float *x, float *mean, float *var);
+                             const void *x, float *mean, float *var);
 /* r: only with has_add. */
 void kernel_batch_norm(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                       const float *x, const float *w, const float *b, const float *mean,
-                       const float *var, const float *r, float *y);
-/* Through the statistics as well. y: only with has_add and has_relu. dx, dw, db, dr may be NULL. */
+                       const void *x, const float *w, const float *b, const float *mean,
+                       const float *var, const void *r, void *y);
+/* Of norm(x), with has_relu of max(0, norm(x)), made again from x; through the statistics as well.
+ * dx, dw, db may be NULL. */
 void kernel_batch_norm_grad(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                            const float *dy, const float *x, const float *w, const float *b,
-                            const float *mean, const float *var, const float *y, float *dx,
-                            float *dw, float *db, float *dr);
+                            const void *dy, const void *x, const float *w, const float *b,
+                            const float *mean, const float *var, void *dx, float *dw, float *db);
 
 /* Rows of n elements; w and b may be NULL, so may y, mean and rstd. Root-mean-square norm takes no
  * mean away. */

@@ -44,9 +44,12 @@ struct bn_attr { /* of the primitives */
 static enum ebb_status want_channels(const struct ops_infer *i, const struct tensor_view *x,
                                      size_t first, size_t last, struct ebb_error *err)
 {
-    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
-    if (x->rank < 2)
-        return ops_wrong(i, err, "rank 2 or more is needed");
+    bool is_float = x->dtype == TENSOR_F32 || x->dtype == TENSOR_BF16 || x->dtype == TENSOR_F16;
+    if (x->rank < 2 || !is_float)
+        return ops_wrong(i, err, "numbers of rank 2 or more are needed");
+    for (size_t k = 0; k < i->in_count; k++)
+        if (i->in[k]->dtype != (k >= first && k < last ? TENSOR_F32 : x->dtype))
+            return ops_wrong(i, err, "input %zu has the wrong type", k);
     for (size_t k = first; k < last; k++)
         if (i->in[k]->rank != 1 || i->in[k]->dims[0] != x->dims[1])
             return ops_wrong(i, err, "input %zu must have one number per channel", k);
@@ -62,6 +65,9 @@ static struct kernel_batch_norm describe(const struct tensor_view *x, const stru
                                       .block = x->block,
                                       .has_relu = a->has_relu,
                                       .has_add = a->has_add,
+                                      .dtype = x->dtype == TENSOR_BF16  ? KERNEL_BF16
+                                               : x->dtype == TENSOR_F16 ? KERNEL_F16
+                                                                        : KERNEL_F32,
                                       .eps = a->eps};
 }
 
@@ -102,7 +108,7 @@ static enum ebb_status infer_bn_norm(struct ops_infer *i, struct ebb_error *err)
     EBB_TRY(want_channels(i, i->in[0], 1, 5, err));
     if ((i->in_count > 5) != a->has_add || (a->has_add && !tensor_same_shape(i->in[0], i->in[5])))
         return ops_wrong(i, err, "what is added must have the shape of the input");
-    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    ops_out(i, (enum tensor_dtype)i->in[0]->dtype, i->in[0]->rank, i->in[0]->dims);
     i->flops = 4.0 * (double)tensor_count(i->in[0]);
     return EBB_OK;
 }
@@ -120,17 +126,14 @@ static enum ebb_status run_bn_norm(const struct trace_call *call, struct ebb_err
     return EBB_OK;
 }
 
-/* dy, x, w, b, mean, var [, y] -> dx, dw, db [, dr] */
+/* dy, x, w, b, mean, var -> dx, dw, db */
 static enum ebb_status infer_bn_grad(struct ops_infer *i, struct ebb_error *err)
 {
-    const struct bn_attr *a = i->attr;
     const struct tensor_view *x = i->in[1];
     EBB_TRY(want_channels(i, x, 2, 6, err));
-    ops_out(i, TENSOR_F32, x->rank, x->dims);
+    ops_out(i, (enum tensor_dtype)x->dtype, x->rank, x->dims);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
-    if (a->has_add)
-        ops_out(i, TENSOR_F32, x->rank, x->dims);
     i->flops = 12.0 * (double)tensor_count(x);
     return EBB_OK;
 }
@@ -144,22 +147,37 @@ static enum ebb_status run_bn_grad(const struct trace_call *call, struct ebb_err
     struct kernel_batch_norm p = describe(&c.in[1], c.attr);
     kernel_batch_norm_grad(ops_context(&c), &p, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
                            tensor_call_in(&c, 2), tensor_call_in(&c, 3), tensor_call_in(&c, 4),
-                           tensor_call_in(&c, 5), c.input_count > 6 ? tensor_call_in(&c, 6) : NULL,
-                           tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2),
-                           p.has_add ? tensor_call_out(&c, 3) : NULL);
+                           tensor_call_in(&c, 5), tensor_call_out(&c, 0), tensor_call_out(&c, 1),
+                           tensor_call_out(&c, 2));
     return EBB_OK;
+}
+
+/* All numbers are of one type but for weights and statistics. */
+static bool norm_takes_low(const struct ops_infer *i)
+{
+    size_t first = i->def->variant == ROW_BN_GRAD ? 2 : 1, last = first + 4;
+    for (size_t k = 0; k < i->in_count; k++)
+        if (i->in[k]->dtype != (k >= first && k < last ? TENSOR_F32 : i->in[0]->dtype))
+            return false;
+    return true;
 }
 
 /* The gradient goes through mean and variance as well: to them alone there is none. */
 static void grad_bn_norm(struct ops_backward *b)
 {
-    const struct bn_attr *a = b->attr;
-    tensor_id in[7] = {b->gout[0], b->in[0], b->in[1], b->in[2], b->in[3], b->in[4], b->out[0]};
-    tensor_id first = ops_emit(b->session, &rows[ROW_BN_GRAD], a, a->has_add ? 7 : 6, in);
+    struct bn_attr a = *(const struct bn_attr *)b->attr;
+    tensor_id g = b->gout[0];
+    if (a.has_add) { /* what was added gets it first: three large tensors at a time instead of five
+                      */
+        if (a.has_relu)
+            g = ops_relu_grad(b->session, g, b->out[0]);
+        b->gin[5] = g;
+        a.has_relu = a.has_add = 0;
+    }
+    tensor_id first = ops_emit(b->session, &rows[ROW_BN_GRAD], &a, 6,
+                               (tensor_id[]){g, b->in[0], b->in[1], b->in[2], b->in[3], b->in[4]});
     for (uint32_t k = 0; k < 3; k++)
         b->gin[k] = ops_output(first, k);
-    if (a->has_add)
-        b->gin[5] = ops_output(first, 3);
 }
 
 static tensor_id channels(struct tensor_session *s, tensor_id v, int rank)
@@ -520,7 +538,8 @@ static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .t
             .blocked = blocks,                                                                     \
             .blocked_out = blocks_out,                                                             \
             .low_rule = OPS_LOW_WHOLE,                                                             \
-            .low_out = blocks_out}
+            .low_out = blocks_out,                                                                 \
+            .takes_low = norm_takes_low}
 #define TORCH(id, text, low, high, build_, fields_)                                                \
     [id] = {.name = text,                                                                          \
             .min_in = low,                                                                         \
@@ -535,7 +554,7 @@ static const struct ops_def rows[ROW_COUNT] = {
     BATCH(ROW_BN_STATS, "batch_norm_stats", 1, 1, infer_bn_stats, run_bn_stats, grad_bn_stats, 1,
           0),
     BATCH(ROW_BN_NORM, "batch_norm_rows", 5, 6, infer_bn_norm, run_bn_norm, grad_bn_norm, 33, 1),
-    BATCH(ROW_BN_GRAD, "batch_norm_grad", 6, 7, infer_bn_grad, run_bn_grad, NULL, 67, 9),
+    BATCH(ROW_BN_GRAD, "batch_norm_grad", 6, 6, infer_bn_grad, run_bn_grad, NULL, 3, 1),
     BATCH(ROW_BN_APPLY, "batch_norm_apply", 5, 5, infer_bn_norm, run_bn_norm, grad_bn_apply, 1, 1),
     [ROW_BN_UPDATE] = {.name = "batch_norm_update",
                        .min_in = 4,
