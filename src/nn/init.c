@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/thread.h"
 #include "nn/internal.h"
 
 struct nn_init nn_init_constant(float value)
@@ -37,11 +38,15 @@ struct nn_init nn_init_xavier(int64_t fan_in, int64_t fan_out)
 
 /* ---- ebb's generator ------------------------------------------------------------------------ */
 
-static void words(uint64_t seed, uint32_t block, uint32_t instance, uint32_t step, uint32_t stream,
-                  uint32_t out[4])
+struct stream {
+    uint64_t seed;
+    uint32_t instance, step, stream;
+};
+
+static void words(const struct stream *s, uint64_t block, uint32_t out[4])
 {
-    uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    uint32_t counter[4] = {block, instance, step, stream};
+    uint32_t key[2] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32)};
+    uint32_t counter[4] = {(uint32_t)block, s->instance, s->step, s->stream};
     ebb_philox(key, counter, out);
 }
 
@@ -50,45 +55,75 @@ static double unit(uint32_t u)
     return (double)(u >> 8) * 0x1p-24;
 }
 
+/* Elements first .. end - 1 of the stream; first is a multiple of 4; y is element 0. */
+static void uniform_range(const struct stream *s, size_t first, size_t end, float *y)
+{
+    uint32_t u[4];
+    for (size_t e = first; e < end; e++) {
+        if (e % 4 == 0)
+            words(s, e / 4, u);
+        y[e] = (float)unit(u[e % 4]);
+    }
+}
+
+static void normal_range(const struct stream *s, size_t first, size_t end, float *y)
+{
+    uint32_t u[4];
+    for (size_t e = first; e < end; e += 2) {
+        if (e % 4 == 0)
+            words(s, e / 4, u);
+        double radius = sqrt(-2.0 * log(1.0 - unit(u[e % 4])));
+        double angle = 6.283185307179586476925 * unit(u[e % 4 + 1]), sine, cosine;
+        sincos(angle, &sine, &cosine);
+        y[e] = (float)(radius * cosine);
+        if (e + 1 < end)
+            y[e + 1] = (float)(radius * sine);
+    }
+}
+
 void nn_philox_uniform(uint64_t seed, uint32_t instance, uint32_t step, uint32_t stream, size_t n,
                        float *y)
 {
-    uint32_t u[4];
-    for (size_t e = 0; e < n; e++) {
-        if (e % 4 == 0)
-            words(seed, (uint32_t)(e / 4), instance, step, stream, u);
-        y[e] = (float)unit(u[e % 4]);
-    }
+    uniform_range(&(struct stream){seed, instance, step, stream}, 0, n, y);
 }
 
 void nn_philox_normal(uint64_t seed, uint32_t instance, uint32_t step, uint32_t stream, size_t n,
                       float *y)
 {
-    uint32_t u[4];
-    for (size_t e = 0; e < n; e++) {
-        if (e % 4 == 0)
-            words(seed, (uint32_t)(e / 4), instance, step, stream, u);
-        int pair = (int)(e % 4) & 2;
-        double radius = sqrt(-2.0 * log(1.0 - unit(u[pair])));
-        double angle = 6.283185307179586476925 * unit(u[pair + 1]);
-        y[e] = (float)(radius * (e % 2 ? sin(angle) : cos(angle)));
-    }
+    normal_range(&(struct stream){seed, instance, step, stream}, 0, n, y);
 }
 
-#define STREAM_INIT 1u /* 0 is dropout's */
+#define STREAM_INIT 1u          /* 0 is dropout's */
+#define CHUNK ((size_t)1 << 16) /* elements drawn by one thread at a time */
 
+struct drawing {
+    const struct nn_init *init;
+    struct stream stream;
+    size_t n;
+    float *y;
+};
+
+static void draw_chunk(void *context, size_t i)
+{
+    const struct drawing *d = context;
+    size_t first = i * CHUNK, end = d->n - first < CHUNK ? d->n : first + CHUNK;
+    bool is_uniform = d->init->kind == NN_UNIFORM;
+    float scale = is_uniform ? d->init->b - d->init->a : d->init->b;
+    (is_uniform ? uniform_range : normal_range)(&d->stream, first, end, d->y);
+    for (size_t e = first; e < end; e++)
+        d->y[e] = d->init->a + scale * d->y[e];
+}
+
+/* The same bits with any number of threads. */
 static void fill_philox(const struct nn_init *init, uint64_t seed, uint32_t item, size_t n,
                         float *y)
 {
-    if (init->kind == NN_UNIFORM) {
-        nn_philox_uniform(seed, item, 0, STREAM_INIT, n, y);
-        for (size_t e = 0; e < n; e++)
-            y[e] = init->a + (init->b - init->a) * y[e];
-    } else {
-        nn_philox_normal(seed, item, 0, STREAM_INIT, n, y);
-        for (size_t e = 0; e < n; e++)
-            y[e] = init->a + init->b * y[e];
-    }
+    struct drawing d = {.init = init, .stream = {seed, item, 0, STREAM_INIT}, .n = n, .y = y};
+    size_t chunks = (n + CHUNK - 1) / CHUNK;
+    if (chunks > 4 && ebb_parallel(ebb_cpu_count(), chunks, draw_chunk, &d, NULL) == EBB_OK)
+        return;
+    for (size_t i = 0; i < chunks; i++)
+        draw_chunk(&d, i);
 }
 
 /* ---- items ---------------------------------------------------------------------------------- */

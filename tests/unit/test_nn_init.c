@@ -279,6 +279,88 @@ TEST(values__depend_on_seed_and_item_alone)
     kit_close(&b);
 }
 
+/* Numbers by coordinates: element e is a function of e alone, as the kernels draw it. */
+TEST(normals__are_those_of_the_coordinates)
+{
+    TEST_UNUSED;
+    struct box x;
+    struct nn_initializer *init;
+    struct ebb_error err;
+    float y[7];
+    uint32_t u[4];
+    open_box(&x);
+    nn_parameter(&x.b, "first", NN_BIAS, 1, (int64_t[]){3}, nn_init_normal(1));
+    nn_parameter(&x.b, "second", NN_BIAS, 1, (int64_t[]){7}, nn_init_normal(0.5));
+    CHECK_OK(nn_initializer_create(&init, &x.b, NN_PHILOX, UINT64_C(0x500000007), &err), &err);
+    nn_initialize(init, 1, y);
+    for (uint32_t e = 0; e < 7; e++) {
+        ebb_philox((uint32_t[]){7, 5}, (uint32_t[]){e / 4, 1, 0, 1}, u);
+        double a = (double)(u[e % 4 & 2] >> 8) * 0x1p-24,
+               b = (double)(u[(e % 4 & 2) + 1] >> 8) * 0x1p-24;
+        double r = sqrt(-2 * log(1 - a)), angle = 2 * M_PI * b;
+        double want = 0.5 * r * (e % 2 ? sin(angle) : cos(angle));
+        CHECK(fabs((double)y[e] - want) <= 1e-7);
+    }
+    nn_initializer_destroy(init);
+    close_box(&x);
+}
+
+/* Large items are drawn by several threads, in pieces. */
+TEST(large_items__are_drawn_as_small_ones)
+{
+    TEST_UNUSED;
+    enum { N = 400003 };
+    struct box x;
+    struct nn_initializer *init;
+    struct ebb_error err;
+    uint32_t u[4];
+    float *y = ebb_calloc(N, sizeof *y);
+    CHECK(y != NULL);
+    open_box(&x);
+    nn_parameter(&x.b, "first", NN_BIAS, 1, (int64_t[]){N}, nn_init_uniform(2));
+    CHECK_OK(nn_initializer_create(&init, &x.b, NN_PHILOX, 3, &err), &err);
+    nn_initialize(init, 0, y);
+    for (uint32_t e = 0; e < N; e++) {
+        if (e % 4 == 0)
+            ebb_philox((uint32_t[]){3, 0}, (uint32_t[]){e / 4, 0, 0, 1}, u);
+        CHECK(y[e] == -2.0f + 4.0f * ((float)(u[e % 4] >> 8) * 0x1p-24f));
+    }
+    nn_initializer_destroy(init);
+    close_box(&x);
+    ebb_free(y);
+}
+
+TEST(generated_inputs__depend_on_seed_and_update)
+{
+    TEST_UNUSED;
+    static const char *const names[] = {"unrolled_gan", "transformer_12_6", "wlm_transformer"};
+    float a[4096], b[4096], d[4096];
+    for (size_t i = 0; i < 3; i++) {
+        struct ebb_error err;
+        struct nn_config c;
+        struct nn_port ports[NN_PORTS];
+        CHECK_OK(kit_config(&c, names[i], kit_small_of(names[i]), &err), &err);
+        size_t n = nn_inputs(&c, 3, ports);
+        for (size_t k = 0; k < n; k++) {
+            size_t bytes = (size_t)tensor_count(&ports[k].view) * sizeof *a;
+            if (!ports[k].is_generated)
+                continue;
+            CHECK(bytes <= sizeof a);
+            nn_generate(&c, &ports[k], 1, 0, a);
+            nn_generate(&c, &ports[k], 1, 0, b);
+            nn_generate(&c, &ports[k], 1, 1, d);
+            CHECK(memcmp(a, b, bytes) == 0);
+            bool is_fixed = strcmp(ports[k].name, "positions") == 0;
+            CHECK((memcmp(a, d, bytes) == 0) == is_fixed);
+            if (strcmp(ports[k].name, "real") == 0) /* near a circle of radius 2 */
+                for (size_t e = 0; e + 1 < bytes / sizeof *a; e += 2)
+                    CHECK(fabs(hypot((double)a[e], (double)a[e + 1]) - 2) < 0.12);
+            if (is_fixed)
+                CHECK(a[0] == 0.0f && a[1] == 1.0f);
+        }
+    }
+}
+
 /* The scores that a padding row makes must not move: the row is zero and stays in the list. */
 TEST(padding_row__is_zero)
 {
@@ -304,4 +386,6 @@ TEST_MAIN(RUN(torch_stream__gives_torchs_linear_and_conv),
           RUN(torch_stream__gives_torchs_embedding_and_lstm),
           RUN(torch_stream__redraws_after_all_constructors), RUN(rules__have_the_specified_moments),
           RUN(constants__are_ones_and_zeros), RUN(values__depend_on_seed_and_item_alone),
-          RUN(padding_row__is_zero))
+          RUN(padding_row__is_zero), RUN(normals__are_those_of_the_coordinates),
+          RUN(large_items__are_drawn_as_small_ones),
+          RUN(generated_inputs__depend_on_seed_and_update))
