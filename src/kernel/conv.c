@@ -228,7 +228,9 @@ static enum ebb_status get(struct kernel_context *c, const struct kernel_conv *c
 
 static bool is_winograd_shape(const struct kernel_conv *v)
 {
-    bool fits = v->nd == 2 && v->groups == 1 && v->dtype == KERNEL_F32;
+    /* below 32 channels it gains nothing, and others than whole blocks would be padded */
+    bool fits = v->nd == 2 && v->groups == 1 && v->dtype == KERNEL_F32 && v->ci >= 32 &&
+                v->co >= 32 && v->ci % 16 == 0 && v->co % 16 == 0;
     for (int d = 0; fits && d < 2; d++)
         fits = v->k[d] == 3 && v->stride[d] == 1 && v->dilation[d] == 1;
     return fits;
