@@ -171,7 +171,6 @@ static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 2);
     ebb_jsonw_object(&w);
-    put_text(&w, "format", "ebb checkpoint");
     put_int(&w, "version", VERSION);
     ebb_jsonw_key(&w, "files");
     ebb_jsonw_array(&w);
@@ -258,8 +257,7 @@ enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
     if (status != EBB_OK)
         return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s has no manifest: %s", dir, why.message);
     const struct ebb_doc_node *list = ebb_doc_get(root, "files");
-    if (strcmp(ebb_doc_string(root, "format", ""), "ebb checkpoint") != 0 ||
-        ebb_doc_int(root, "version", 0) != VERSION || !list || list->kind != EBB_DOC_LIST)
+    if (ebb_doc_int(root, "version", 0) != VERSION || !list || list->kind != EBB_DOC_LIST)
         return ebb_fail(err, EBB_ECORRUPT, "%s is no manifest of version %d", path, VERSION);
     for (size_t f = 0; f < FILES; f++) { /* only the files we read: no path of its own choice */
         size_t i = 0;
