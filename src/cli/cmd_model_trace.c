@@ -16,6 +16,8 @@ struct job {
     struct optim_config optim;
     int64_t batch, threads;
     bool is_forward; /* no backward pass, evaluation mode */
+    bool has_passes;
+    unsigned passes; /* rewrites that are on, where they were chosen */
     const char *file;
     struct tensor_session *s;
     struct nn_builder b;
@@ -90,6 +92,8 @@ static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *
     enum ebb_status status = EBB_OK;
     if (j->threads > 0)
         status = ops_backend_create(&backend, (int)j->threads, err);
+    if (status == EBB_OK && backend != NULL && j->has_passes)
+        ops_backend_set_passes(backend, j->passes);
     if (status == EBB_OK)
         status = tensor_session_create(&j->s, backend, err);
     if (status != EBB_OK)
@@ -149,6 +153,34 @@ static enum ebb_status parse_optimizer(const char *name, const struct cli_list *
     return status;
 }
 
+static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
+                                    struct ebb_error *err)
+{
+    static const struct {
+        const char *name;
+        unsigned pass;
+    } rows[] = {{"none", 0},
+                {"layout", OPS_PASS_LAYOUT},
+                {"norm", OPS_PASS_NORM},
+                {"winograd", OPS_PASS_WINOGRAD},
+                {"entropy", OPS_PASS_ENTROPY},
+                {"relu", OPS_PASS_RELU}};
+    j->has_passes = list->count > 0;
+    for (size_t i = 0; i < list->count; i++) {
+        size_t k = 0;
+        while (k < sizeof rows / sizeof *rows && strcmp(rows[k].name, list->items[i]) != 0)
+            k++;
+        if (k == sizeof rows / sizeof *rows)
+            return ebb_fail(err, EBB_EINPUT,
+                            "--passes %s: none, layout, norm, winograd, entropy, relu are possible",
+                            list->items[i]);
+        j->passes |= rows[k].pass;
+    }
+    if (j->has_passes && j->threads == 0)
+        return ebb_fail(err, EBB_EINPUT, "--passes needs kernels: --threads must not be 0");
+    return EBB_OK;
+}
+
 static int print_saved(const struct job *j, const struct trace_stats *s, uint32_t ops, bool as_json)
 {
     if (!as_json) {
@@ -177,7 +209,7 @@ static int run(int argc, char **argv)
 {
     struct job j = {.batch = 1, .threads = 1};
     const char *precision = "fp32", *optimizer = "SGD";
-    struct cli_list set = {0}, opt = {0};
+    struct cli_list set = {0}, opt = {0}, passes = {0};
     bool as_json = false;
     const struct cli_option options[] = {
         {.name = "output",
@@ -219,6 +251,12 @@ static int run(int argc, char **argv)
          .value = "N",
          .help = "for which kernels choose their workspaces; default 1;\n0: no kernels, no "
                  "workspaces"},
+        {.name = "passes",
+         .kind = CLI_LIST,
+         .target = &passes,
+         .value = "P[,P...]",
+         .help = "rewrites that are on: none, layout, norm, winograd, entropy, relu;\ndefault: "
+                 "layout, norm, winograd"},
         {.name = "forward",
          .kind = CLI_FLAG,
          .target = &j.is_forward,
@@ -252,6 +290,7 @@ static int run(int argc, char **argv)
     else if (j.threads < 0 || j.threads > 4096)
         code = cli_usage_error("--threads %" PRId64 ": 0 to 4096 is possible", j.threads);
     else if (cli_model_precision(precision, &j.precision, &err) != EBB_OK ||
+             parse_passes(&passes, &j, &err) != EBB_OK ||
              parse_optimizer(optimizer, &opt, &j.optim, &err) != EBB_OK ||
              cli_model_config(args.positional[0], &set, &j.config, &err) != EBB_OK ||
              save(&j, &stats, &ops, &err) != EBB_OK)

@@ -45,12 +45,15 @@ mistake "batch" model show resnet50 --batch 0
 mistake "-o FILE" model trace resnet50
 mistake "precision" model show resnet50 --precision int8
 mistake "optimizer" model trace resnet50 --optimizer Adm -o "$work/t"
+mistake "winograd" model trace resnet50 --passes wino -o "$work/t"
 mistake "momentun" model trace resnet50 --opt momentun=1 -o "$work/t"
 
 # ---- traces ----
 "$ebb" model trace gpt2_124M --set length=256 --batch 2 --optimizer AdamW --opt betas=0.9,0.95 -o "$work/gpt2.trace" >/dev/null ||
     fail "trace gpt2_124M exits $?"
 "$ebb" model trace resnet50 --batch 8 --opt momentum=0.9 --threads 0 -o "$work/r50.trace" >/dev/null || fail "trace resnet50 exits $?"
+"$ebb" model trace gpt2_124M --set layers=2 --set length=64 --passes entropy -o "$work/entropy.trace" >/dev/null || fail "trace --passes exits $?"
+"$ebb" trace stat "$work/entropy.trace" | grep -q product_entropy || fail "--passes entropy has no effect"
 "$ebb" model trace unet --set planes=4 --set depth=2 --forward -o "$work/unet.trace" >/dev/null || fail "trace --forward exits $?"
 for t in gpt2 r50 unet; do
     "$ebb" trace stat "$work/$t.trace" >"$work/out" || fail "trace stat cannot read $t.trace"
