@@ -14,7 +14,7 @@ max_restarts: 0
 hyperparameters: {global_batch_size: 1}
 searcher: {name: single, metric: validation_error, max_steps: 1}
 YAML
-    EBB_HEARTBEAT_MS=1500 expect "$code" "$ebb" run exp.yaml def --no-charts --slots 2 "$@"
+    expect "$code" "$ebb" run exp.yaml def --no-charts --slots 2 "$@"
 }
 
 trial garbage 1
@@ -37,8 +37,10 @@ trial no-checkpoint 1
 trial link 1
 trial nan 0
 has out.txt "NaN"
+export EBB_HEARTBEAT_MS=1500 # a minute is long
 trial silent 1
 trial mute 1
+unset EBB_HEARTBEAT_MS
 
 # Much output: kept, readable, the trial goes on.
 trial flood 0
