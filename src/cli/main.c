@@ -12,6 +12,7 @@
 
 extern const struct cli_command cli_cmd_agent;
 extern const struct cli_command cli_cmd_checkpoint;
+extern const struct cli_command cli_cmd_data;
 extern const struct cli_command cli_cmd_dev;
 extern const struct cli_command cli_cmd_doctor;
 extern const struct cli_command cli_cmd_experiment;
@@ -38,6 +39,7 @@ static const struct cli_command *const commands[] = {
     &cli_cmd_train,
     &cli_cmd_explain,
     &cli_cmd_model,
+    &cli_cmd_data,
     &cli_cmd_trace,
     &cli_cmd_sim,
     &cli_cmd_plan,

@@ -279,6 +279,7 @@ static const char *one_file_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_npy = {
     .name = "npy",
+    .summary = "numpy arrays, one file a field",
     .keys = ARRAY_KEYS,
     .required = "train_files",
     .kind = DATA_ARRAYS,
@@ -291,6 +292,7 @@ const struct data_row data_row_npy = {
 
 const struct data_row data_row_npz = {
     .name = "npz",
+    .summary = "numpy arrays in one archive",
     .keys = ARRAY_KEYS,
     .required = "train_files",
     .kind = DATA_ARRAYS,
@@ -303,6 +305,7 @@ const struct data_row data_row_npz = {
 
 const struct data_row data_row_hdf5 = {
     .name = "hdf5",
+    .summary = "datasets of one HDF5 file",
     .keys = ARRAY_KEYS,
     .required = "train_files",
     .kind = DATA_ARRAYS,

@@ -265,6 +265,7 @@ static void bert_defaults(struct data_values *v)
 
 const struct data_row data_row_bert = {
     .name = "bert",
+    .summary = "masked sentence pairs in HDF5 shards",
     .keys = "data_dir sequence_length vocabulary samples val_samples",
     .required = "data_dir",
     .can_synthesize = true,

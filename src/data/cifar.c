@@ -147,6 +147,7 @@ static const char *cifar_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_cifar10 = {
     .name = "cifar10",
+    .summary = "CIFAR-10, binary version",
     .keys = "data_dir size normalize mean std image_dtype augment",
     .required = "data_dir",
     .kind = DATA_CLASSES,
@@ -158,6 +159,7 @@ const struct data_row data_row_cifar10 = {
 
 const struct data_row data_row_cifar100 = {
     .name = "cifar100",
+    .summary = "CIFAR-100, binary version, fine labels",
     .keys = "data_dir size normalize mean std image_dtype augment",
     .required = "data_dir",
     .kind = DATA_CLASSES,

@@ -250,6 +250,7 @@ static const char *cosmo_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_cosmoflow = {
     .name = "cosmoflow",
+    .summary = "cubes of densities with four numbers, TFRecord or HDF5",
     .keys =
         "data_dir n_train n_eval h5 compression apply_log h5_normalize size samples val_samples",
     .required = "data_dir",

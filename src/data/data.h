@@ -113,6 +113,8 @@ const struct data_info *data_describe(const struct data_set *set);
 
 /* Names of datasets, one per row of the table; NULL at the end. */
 const char *data_name(size_t i);
+const char *data_summary(size_t i); /* one line */
+bool data_can_synthesize(size_t i); /* data_dir: synthetic */
 /* Keys of benchmark files' `data` section that belong to the training loop. */
 bool data_is_batch_key(const char *key);
 

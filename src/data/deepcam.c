@@ -293,6 +293,7 @@ static void deepcam_defaults(struct data_values *v)
 
 const struct data_row data_row_deepcam = {
     .name = "deepcam",
+    .summary = "climate images with masks, one HDF5 file a sample",
     .keys = "data_dir height width samples val_samples",
     .required = "data_dir",
     .can_synthesize = true,

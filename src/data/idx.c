@@ -311,6 +311,7 @@ static const char *idx_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_fashion_mnist = {
     .name = "fashion_mnist",
+    .summary = "grey images of clothes, 28 x 28, from the Debian package dataset-fashion-mnist",
     .aliases = "fashion-mnist",
     .keys = "data_dir size channels classes normalize mean std image_dtype augment",
     .kind = DATA_CLASSES,
@@ -322,6 +323,7 @@ const struct data_row data_row_fashion_mnist = {
 
 const struct data_row data_row_idx = {
     .name = "idx",
+    .summary = "IDX files of images and labels, gzip or not",
     .aliases = "mnist",
     .keys = "data_dir train_images train_labels val_images val_labels size channels classes "
             "normalize mean std image_dtype augment",

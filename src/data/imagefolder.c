@@ -393,6 +393,7 @@ static const char *folder_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_imagefolder = {
     .name = "imagefolder",
+    .summary = "class folders of PNG and JPEG files",
     .aliases = "imagenet",
     .keys = "data_dir resize crop classes normalize mean std image_dtype augment decode_bytes "
             "samples val_samples",

@@ -174,9 +174,9 @@ struct data_request {
 };
 
 struct data_row {
-    const char *name, *aliases; /* aliases: blank-separated */
-    const char *keys;           /* blank-separated, besides those of every set */
-    const char *required;       /* keys that must be given; alternatives joined by | */
+    const char *name, *summary, *aliases; /* aliases: blank-separated */
+    const char *keys;                     /* blank-separated, besides those of every set */
+    const char *required;                 /* keys that must be given; alternatives joined by | */
     bool can_synthesize, is_always_synthetic;
     enum data_kind kind;
     /* May change defaults before the section is read. */

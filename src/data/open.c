@@ -25,6 +25,16 @@ const char *data_name(size_t i)
     return i < ROW_COUNT ? rows[i]->name : NULL;
 }
 
+const char *data_summary(size_t i)
+{
+    return i < ROW_COUNT ? rows[i]->summary : NULL;
+}
+
+bool data_can_synthesize(size_t i)
+{
+    return i < ROW_COUNT && rows[i]->can_synthesize;
+}
+
 const struct data_row *data_row_find(const char *name)
 {
     size_t n = strlen(name);

@@ -251,6 +251,7 @@ static const char *records_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_tfrecord = {
     .name = "tfrecord",
+    .summary = "tf.Example records",
     .keys = "data_dir train_files val_files fields classes",
     .required = "train_files fields",
     .kind = DATA_ARRAYS,

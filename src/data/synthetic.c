@@ -197,6 +197,7 @@ static void language_defaults(struct data_values *v)
 
 const struct data_row data_row_language = {
     .name = "language",
+    .summary = "generated: an order-2 chain of tokens",
     .aliases = "gpt2 synthetic_language",
     .keys = "data_dir vocabulary sequence_length samples val_samples",
     .can_synthesize = true,
@@ -308,6 +309,7 @@ static void trees_defaults(struct data_values *v)
 
 const struct data_row data_row_trees = {
     .name = "trees",
+    .summary = "generated: expressions over digits and their value",
     .aliases = "treelstm",
     .keys = "data_dir depth full samples val_samples",
     .can_synthesize = true,
@@ -394,6 +396,7 @@ static void gan_defaults(struct data_values *v)
 
 const struct data_row data_row_gan = {
     .name = "gan",
+    .summary = "generated: points on a circle",
     .aliases = "unrolled_gan",
     .keys = "data_dir noise components samples val_samples",
     .can_synthesize = true,

@@ -300,6 +300,7 @@ static const char *unet_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_unet = {
     .name = "unet",
+    .summary = "generated: blobs on noise with their mask",
     .aliases = "synthetic_segmentation",
     .keys = "data_dir height width samples val_samples",
     .can_synthesize = true,

@@ -333,6 +333,7 @@ static const char *text_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_text = {
     .name = "text",
+    .summary = "plain text as bytes or byte-pair tokens",
     .keys = "data_dir train_files val_files tokenizer vocabulary merges sequence_length stride "
             "validation_fraction",
     .kind = DATA_LANGUAGE,

@@ -240,6 +240,7 @@ static const char *tokens_check(const struct data_values *v, const char **key)
 
 const struct data_row data_row_tokens = {
     .name = "tokens",
+    .summary = "files of token numbers",
     .keys = "data_dir train_files val_files token_dtype vocabulary sequence_length stride "
             "validation_fraction samples val_samples",
     .required = "train_files vocabulary",

@@ -1,0 +1,307 @@
+/* cmd_data.c - ebb data list|show|make: datasets. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/doc.h"
+#include "base/json.h"
+#include "data/data.h"
+
+/* ---- shared ---------------------------------------------------------------------------------- */
+
+/* SECTION is the text of a section ({name: ...}) or a file that has one at `data`. */
+struct opened {
+    struct ebb_arena arena;
+    struct data_set *set;
+    int mistakes;
+};
+
+static void print_mistake(void *context, const struct ebb_doc_node *node, const char *path,
+                          const char *message)
+{
+    struct opened *o = context;
+    o->mistakes++;
+    if (node != NULL && node->line > 0)
+        fprintf(stderr, "%u:%u: %s: %s\n", node->line, node->column, path, message);
+    else
+        fprintf(stderr, "%s: %s\n", path, message);
+}
+
+static void close_section(struct opened *o)
+{
+    data_close(o->set);
+    ebb_arena_fini(&o->arena);
+}
+
+/* Returns -1 when the dataset is open, else the exit code. */
+static int open_section(struct opened *o, const char *text, uint64_t seed)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    const struct ebb_doc_node *root = NULL;
+    char folder[1024] = "";
+    const char *slash = strrchr(text, '/');
+    bool is_text = text[0] == '{';
+    *o = (struct opened){0};
+    ebb_arena_init(&o->arena);
+    enum ebb_status status =
+        is_text ? ebb_doc_parse_yaml(&o->arena, "section", text, strlen(text), &root, &err)
+                : ebb_doc_load(&o->arena, text, &root, &err);
+    if (!is_text && slash != NULL && (size_t)(slash - text) < sizeof folder)
+        memcpy(folder, text, (size_t)(slash - text) + 1);
+    struct data_env env = {.directory = folder[0] ? folder : NULL, .seed = seed};
+    const struct ebb_doc_node *section = is_text ? root : ebb_doc_get(root, "data");
+    if (status == EBB_OK)
+        status = data_open(section, &env, print_mistake, o, &o->set, &err);
+    if (status == EBB_OK)
+        return -1;
+    int code = o->mistakes ? 2 : cli_report(&err);
+    close_section(o);
+    return code;
+}
+
+static void print_json(struct ebb_str *out)
+{
+    ebb_str_addc(out, '\n');
+    fputs(ebb_str_c(out), stdout);
+    ebb_str_fini(out);
+}
+
+/* ---- list ------------------------------------------------------------------------------------ */
+
+static int run_list(int argc, char **argv)
+{
+    static const char *const headers[] = {"dataset", "synthetic", "what it is"};
+    bool as_json = false;
+    const struct cli_option options[] = {
+        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object per line"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb data list [OPTION...]",
+        .description = "Lists the datasets that a `data` section can name, and which of them can "
+                       "be\ngenerated with data_dir: synthetic. Keys: docs/data.md.\n\nExample:\n "
+                       " ebb data list\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options};
+    struct cli_args args;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    struct cli_table *table = as_json ? NULL : cli_table_create(headers, 3);
+    for (size_t i = 0; data_name(i) != NULL; i++) {
+        if (table != NULL) {
+            cli_table_cell(table, "%s", data_name(i));
+            cli_table_cell(table, "%s", data_can_synthesize(i) ? "yes" : "no");
+            cli_table_cell(table, "%s", data_summary(i));
+        } else if (as_json) {
+            struct ebb_str out;
+            struct ebb_json_writer w;
+            ebb_str_init(&out);
+            ebb_jsonw_init(&w, &out, 0);
+            ebb_jsonw_object(&w);
+            ebb_jsonw_key(&w, "name");
+            ebb_jsonw_string(&w, data_name(i));
+            ebb_jsonw_key(&w, "summary");
+            ebb_jsonw_string(&w, data_summary(i));
+            ebb_jsonw_key(&w, "synthetic");
+            ebb_jsonw_bool(&w, data_can_synthesize(i));
+            ebb_jsonw_object_end(&w);
+            print_json(&out);
+        }
+    }
+    if (table != NULL)
+        cli_table_print(table, stdout);
+    cli_table_destroy(table);
+    cli_args_fini(&args);
+    return 0;
+}
+
+/* ---- show ------------------------------------------------------------------------------------ */
+
+static void show_text(const struct data_info *info)
+{
+    char bytes[32], more[32];
+    printf("%s: %s%s, %" PRIu64 " training and %" PRIu64 " validation samples of %s\n", info->name,
+           data_kind_text(info->kind), info->is_synthetic ? ", generated" : "",
+           info->count[DATA_TRAIN], info->count[DATA_VALIDATION],
+           ebb_format_bytes(info->sample_bytes, bytes, sizeof bytes));
+    for (size_t f = 0; f < info->field_count; f++) {
+        const struct data_field *field = &info->fields[f];
+        printf("  %-14s %s [", field->name, data_dtype_text(field->dtype));
+        for (int i = 0; i < field->rank; i++)
+            printf("%s%" PRId64, i ? ", " : "", field->dims[i]);
+        printf("]\n");
+    }
+    if (info->classes > 0)
+        printf("  classes        %" PRId64 "\n", info->classes);
+    if (info->vocabulary > 0)
+        printf("  vocabulary     %" PRId64 ", sequences of %" PRId64 "\n", info->vocabulary,
+               info->sequence);
+    printf("  memory         %s held, %s to decode a sample\n",
+           ebb_format_bytes(info->resident_bytes, bytes, sizeof bytes),
+           ebb_format_bytes(info->scratch_bytes, more, sizeof more));
+}
+
+static void show_json(const struct data_info *info)
+{
+    struct ebb_str out;
+    struct ebb_json_writer w;
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {
+        {"train", info->count[DATA_TRAIN]},         {"validation", info->count[DATA_VALIDATION]},
+        {"sample_bytes", info->sample_bytes},       {"classes", (uint64_t)info->classes},
+        {"vocabulary", (uint64_t)info->vocabulary}, {"sequence", (uint64_t)info->sequence},
+        {"resident_bytes", info->resident_bytes},   {"scratch_bytes", info->scratch_bytes},
+    };
+    ebb_str_init(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "name");
+    ebb_jsonw_string(&w, info->name);
+    ebb_jsonw_key(&w, "kind");
+    ebb_jsonw_string(&w, data_kind_text(info->kind));
+    ebb_jsonw_key(&w, "synthetic");
+    ebb_jsonw_bool(&w, info->is_synthetic);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        ebb_jsonw_key(&w, numbers[i].key);
+        ebb_jsonw_uint(&w, numbers[i].value);
+    }
+    ebb_jsonw_key(&w, "fields");
+    ebb_jsonw_array(&w);
+    for (size_t f = 0; f < info->field_count; f++) {
+        ebb_jsonw_object(&w);
+        ebb_jsonw_key(&w, "name");
+        ebb_jsonw_string(&w, info->fields[f].name);
+        ebb_jsonw_key(&w, "dtype");
+        ebb_jsonw_string(&w, data_dtype_text(info->fields[f].dtype));
+        ebb_jsonw_key(&w, "dims");
+        ebb_jsonw_array(&w);
+        for (int i = 0; i < info->fields[f].rank; i++)
+            ebb_jsonw_int(&w, info->fields[f].dims[i]);
+        ebb_jsonw_array_end(&w);
+        ebb_jsonw_object_end(&w);
+    }
+    ebb_jsonw_array_end(&w);
+    ebb_jsonw_object_end(&w);
+    print_json(&out);
+}
+
+static int run_show(int argc, char **argv)
+{
+    bool as_json = false;
+    int64_t seed = 0;
+    const struct cli_option options[] = {
+        {.name = "seed", .kind = CLI_INT, .target = &seed, .value = "N", .help = "of the run"},
+        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb data show SECTION|FILE [OPTION...]",
+        .description = "Opens a dataset and tells what it holds: samples, fields, classes, memory. "
+                       "SECTION is\nthe text of a `data` section, FILE an experiment or benchmark "
+                       "file that has one.\n\nExamples:\n  ebb data show '{name: fashion_mnist}'\n"
+                       "  ebb data show examples/fashion_mnist.yaml\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1};
+    struct cli_args args;
+    struct opened o;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    code = open_section(&o, args.positional[0], (uint64_t)seed);
+    if (code < 0) {
+        if (as_json)
+            show_json(data_describe(o.set));
+        else
+            show_text(data_describe(o.set));
+        close_section(&o);
+        code = 0;
+    }
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- make ------------------------------------------------------------------------------------ */
+
+static int run_make(int argc, char **argv)
+{
+    bool as_json = false;
+    int64_t train = 64, val = 16;
+    const char *format = NULL;
+    const struct cli_option options[] = {
+        {.name = "train",
+         .kind = CLI_INT,
+         .target = &train,
+         .value = "N",
+         .help = "training samples (default 64)"},
+        {.name = "val",
+         .kind = CLI_INT,
+         .target = &val,
+         .value = "N",
+         .help = "validation samples (default 16)"},
+        {.name = "format",
+         .kind = CLI_STRING,
+         .target = &format,
+         .value = "NAME",
+         .help = "jpeg, png; tfrecord.gz, tfrecord, hdf5; tokens (default: the dataset's first)"},
+        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb data make SECTION DIR [OPTION...]",
+        .description = "Writes the first samples of a synthetic dataset below DIR in the format "
+                       "that the real one\nhas, so that the same dataset reads them with data_dir: "
+                       "DIR.\n\nExamples:\n  ebb data make '{name: imagefolder, data_dir: "
+                       "synthetic, classes: 10}' /tmp/pictures --train 200\n  ebb data make "
+                       "'{name: cosmoflow, data_dir: \"synthetic:7\", size: 32}' /tmp/cubes "
+                       "--format hdf5\n",
+        .options = options,
+        .option_count = sizeof options / sizeof *options,
+        .min_positional = 2,
+        .max_positional = 2};
+    struct cli_args args;
+    struct opened o;
+    struct ebb_error err = {.status = EBB_OK};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    if (train < 0 || val < 0) {
+        cli_args_fini(&args);
+        return cli_usage_error("--train and --val must not be negative");
+    }
+    code = open_section(&o, args.positional[0], 0);
+    if (code < 0) {
+        struct data_make_options make = {.count = {(uint64_t)train, (uint64_t)val},
+                                         .format = format};
+        code = 0;
+        if (data_make(o.set, args.positional[1], &make, &err) != EBB_OK)
+            code = cli_report(&err);
+        else if (as_json)
+            printf("{\"train\":%" PRId64 ",\"validation\":%" PRId64 "}\n", train, val);
+        else
+            printf("%s: %" PRId64 " training and %" PRId64 " validation samples of %s\n",
+                   args.positional[1], train, val, data_describe(o.set)->name);
+        close_section(&o);
+    }
+    cli_args_fini(&args);
+    return code;
+}
+
+static const struct cli_command cmd_list = {
+    .name = "list", .summary = "datasets that can be named", .run = run_list};
+static const struct cli_command cmd_show = {
+    .name = "show", .summary = "samples, fields and memory of one dataset", .run = run_show};
+static const struct cli_command cmd_make = {
+    .name = "make", .summary = "synthetic samples as real files", .run = run_make};
+
+static int run_data(int argc, char **argv)
+{
+    static const struct cli_command *const verbs[] = {&cmd_list, &cmd_show, &cmd_make};
+    return cli_dispatch("ebb data", verbs, sizeof verbs / sizeof *verbs, argc, argv);
+}
+
+const struct cli_command cli_cmd_data = {
+    .name = "data", .summary = "datasets: list, show, make", .run = run_data};
