@@ -11,6 +11,7 @@
 
 #include "base/heap.h"
 
+#define MANY 256  /* candidates */
 #define HELPER 16 /* how much smaller a helper is than what it helps to make */
 
 /* ---- residents ------------------------------------------------------------------------------- */
@@ -333,55 +334,85 @@ static bool is_better(const struct floor_candidate *a, const struct floor_candid
     return a->score < b->score || (a->score == b->score && a->storage < b->storage);
 }
 
-/* The best victim in lists low..high-1. Costs that are known were worked out
- * earlier: mostly they have grown since. So the best by them is worked out anew until it stays the
- * best; one more each time keeps those that have shrunk from being forgotten. */
-static enum ebb_status choose(struct floor_play *w, unsigned low, unsigned high, uint64_t need,
-                              uint32_t *victim)
+static void sift_down(struct floor_play *w, size_t i)
 {
     struct floor_candidate *list = w->candidates;
-    *victim = FLOOR_NOWHERE;
-    list_candidates(w, low, high, need);
-    if (w->candidate_count == 0)
-        return EBB_OK;
-    struct floor_candidate *extra = &list[w->choices++ % w->candidate_count];
-    if (extra->score >= 0 && !extra->is_exact)
-        EBB_TRY(refresh(w, extra, 2.0 * (double)w->known_cost[extra->storage]));
-    for (size_t fresh = SIZE_MAX;;) {
-        size_t best = 0, second = SIZE_MAX;
-        for (size_t i = 1; i < w->candidate_count; i++) {
-            if (is_better(&list[i], &list[best])) {
-                second = best;
-                best = i;
-            } else if (second == SIZE_MAX || is_better(&list[i], &list[second])) {
-                second = i;
-            }
-        }
-        if (best == fresh || list[best].score < 0 || second == SIZE_MAX || list[best].is_exact) {
-            *victim = list[best].storage;
-            return EBB_OK;
-        }
-        fresh = best;
-        EBB_TRY(refresh(w, &list[best], 4 * list[second].score * list[best].weight));
+    for (;;) {
+        size_t best = i, child = 2 * i + 1;
+        if (child < w->candidate_count && is_better(&list[child], &list[best]))
+            best = child;
+        if (child + 1 < w->candidate_count && is_better(&list[child + 1], &list[best]))
+            best = child + 1;
+        if (best == i)
+            return;
+        struct floor_candidate other = list[i];
+        list[i] = list[best];
+        list[best] = other;
+        i = best;
     }
 }
 
-/* Let go until `need` more bytes fit. */
+/* Candidates of lists low..high-1 as a heap, the best first. One cost each time is worked out anew,
+ * so that those that have shrunk are not forgotten. */
+static enum ebb_status gather(struct floor_play *w, unsigned low, unsigned high, uint64_t need)
+{
+    list_candidates(w, low, high, need);
+    if (w->candidate_count == 0)
+        return EBB_OK;
+    struct floor_candidate *extra = &w->candidates[w->choices++ % w->candidate_count];
+    if (extra->score >= 0 && !extra->is_exact)
+        EBB_TRY(refresh(w, extra, 2.0 * (double)w->known_cost[extra->storage]));
+    for (size_t i = w->candidate_count / 2; i-- > 0;)
+        sift_down(w, i);
+    return EBB_OK;
+}
+
+/* Take the best off the heap. Costs that are known were worked out earlier: mostly they have grown
+ * since. So the best by them is worked out anew until it stays the best. */
+static enum ebb_status choose(struct floor_play *w, uint32_t *victim)
+{
+    struct floor_candidate *list = w->candidates;
+    *victim = FLOOR_NOWHERE;
+    while (w->candidate_count > 0) {
+        if (list[0].storage == *victim || list[0].score < 0 || list[0].is_exact ||
+            w->candidate_count == 1)
+            break;
+        *victim = list[0].storage;
+        size_t second = w->candidate_count > 2 && is_better(&list[2], &list[1]) ? 2 : 1;
+        EBB_TRY(refresh(w, &list[0], 4 * list[second].score * list[0].weight));
+        sift_down(w, 0);
+    }
+    if (w->candidate_count == 0)
+        return EBB_OK;
+    *victim = list[0].storage;
+    list[0] = list[--w->candidate_count];
+    sift_down(w, 0);
+    return EBB_OK;
+}
+
+/* Let go until `need` more bytes fit. Where candidates are many, a little more: looking at all of
+ * them pays for several. */
 enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits)
 {
     uint64_t budget = w->rules->budget_bytes;
     *fits = need <= budget && w->sum <= budget - need;
-    if (need > budget)
+    if (*fits || need > budget)
         return EBB_OK;
-    while (!*fits) {
-        uint64_t want = w->sum - (budget - need);
-        unsigned low = class_of(want) > 10 ? class_of(want) - 10 : 0;
+    uint64_t want = w->sum - (budget - need);
+    unsigned low = class_of(want) > 10 ? class_of(want) - 10 : 0;
+    EBB_TRY(gather(w, low, FLOOR_CLASSES, want));
+    uint64_t spare = w->candidate_count > MANY ? budget / 512 : 0;
+    bool is_all = false;
+    while (w->sum + need + (*fits ? spare : 0) > budget) {
         uint32_t victim;
-        EBB_TRY(choose(w, low, FLOOR_CLASSES, want, &victim));
-        if (victim == FLOOR_NOWHERE)
-            EBB_TRY(choose(w, 0, FLOOR_LISTS, want, &victim));
-        if (victim == FLOOR_NOWHERE)
-            return EBB_OK;
+        EBB_TRY(choose(w, &victim));
+        if (victim == FLOOR_NOWHERE) {
+            if (*fits || is_all)
+                return EBB_OK;
+            is_all = true;
+            EBB_TRY(gather(w, 0, FLOOR_LISTS, want));
+            continue;
+        }
         EBB_TRY(leave(w, victim));
         *fits = w->sum <= budget - need;
     }
