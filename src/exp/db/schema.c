@@ -42,6 +42,7 @@ static const char version_1[] =
     "  warm_start TEXT, sequence TEXT NOT NULL, message TEXT, log_offset BIGINT NOT NULL,"
     "  log_bytes BIGINT NOT NULL);"
     "CREATE INDEX trials_experiment ON trials (experiment_id);"
+    "CREATE INDEX trials_warm_start ON trials (warm_start) WHERE warm_start IS NOT NULL;"
 
     "CREATE TABLE steps ("
     "  trial_id BIGINT NOT NULL, id BIGINT NOT NULL, state TEXT NOT NULL,"
