@@ -5,7 +5,10 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/heap.h"
 #include "base/str.h"
@@ -185,8 +188,22 @@ static int run(int argc, char **argv)
     return command != NULL ? command->run(argc - 1, argv + 1) : unknown_command(word);
 }
 
+/* Threads of a kernel wait for each other by spinning, as OpenMP is set by default for about a
+ * millisecond: where other programs run too, every wait then costs a slice of their time. Some
+ * microseconds are enough. The library reads this before main begins, so the program starts itself
+ * again; whoever has set something of the kind keeps it. */
+static void spin_briefly(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") ||
+        setenv("GOMP_SPINCOUNT", "1000", 1) != 0)
+        return;
+    execv("/proc/self/exe", argv); /* should it fail: slower, not wrong */
+}
+
 int main(int argc, char **argv)
 {
+    spin_briefly(argv);
+    mallopt(M_TRIM_THRESHOLD, 16 << 20); /* what one step's trace took, the next one takes */
     int code = run(argc, argv);
     /* A full disk must not look like success. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
