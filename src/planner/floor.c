@@ -14,6 +14,7 @@
 
 #define MOST_OVERHEAD 20 /* a floor that takes longer than this is of no use to anybody */
 #define MOST_RUNS 100000 /* plans stay short: so many, or a few for each op when there are more */
+#define SHAKES 24        /* random variants, for a cheaper plan of a small trace */
 #define MANY_NODES 1500  /* from here on fewer variants and less patience */
 
 struct search {
@@ -96,10 +97,11 @@ static enum ebb_status bisect(struct search *s, uint64_t low, uint64_t grain, st
     return EBB_OK;
 }
 
-/* The other variants at the best's own budget, for a cheaper one. */
+/* The other variants at the best's own budget, for a cheaper one; small traces try shaken ones. */
 static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
 {
-    for (int variant = 0; variant < FLOOR_VARIANTS; variant++) {
+    int variants = FLOOR_VARIANTS + (s->graph->node_count < MANY_NODES ? SHAKES : 0);
+    for (int variant = 0; variant < variants; variant++) {
         struct floor_game game;
         struct floor_rules rules =
             rules_for(s, s->best.peak_bytes, variant, work_for(s->graph) / 8);

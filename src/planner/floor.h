@@ -142,7 +142,7 @@ struct floor_rules {
     uint64_t work_limit;   /* work of the play */
     uint64_t stage_limit;  /* what one stage may cost, in times all stages before it */
     struct floor_host host;
-    int variant; /* how victims are compared: 0, 1, ... FLOOR_VARIANTS - 1 */
+    int variant; /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
 };
 #define FLOOR_VARIANTS 3
 

@@ -9,7 +9,10 @@
  * it cannot be made again. */
 #include "planner/floor_play.h"
 
+#include <math.h>
+
 #include "base/heap.h"
+#include "base/rng.h"
 
 #define MANY 256  /* candidates */
 #define HELPER 16 /* how much smaller a helper is than what it helps to make */
@@ -277,6 +280,13 @@ static enum ebb_status leave(struct floor_play *w, uint32_t s)
     return drop(w, s);
 }
 
+/* A factor between 1/2 and 2, a function of the variant and of what the game has done so far. */
+static double shake(const struct floor_play *w)
+{
+    uint64_t random = w->game->work * 64 + (uint64_t)w->rules->variant;
+    return exp2((double)(ebb_splitmix64(&random) >> 11) * 0x1p-52 - 1);
+}
+
 /* What bytes and time until the next use are worth; a victim has the least cost / weight. */
 static double weight_of(const struct floor_play *w, uint64_t bytes, uint64_t distance_ns,
                         uint64_t need)
@@ -288,7 +298,7 @@ static double weight_of(const struct floor_play *w, uint64_t bytes, uint64_t dis
     case 2: /* whenever it is used */
         return b;
     default:
-        return b * d;
+        return w->rules->variant < FLOOR_VARIANTS ? b * d : b * d * shake(w);
     }
 }
 
