@@ -271,8 +271,23 @@ static void unlock(struct simrd_run *run, uint32_t s)
         pool_add(run, s);
 }
 
+/* Events of a run (bytes have no places here: offsets are 0). A failure is told at the end. */
+static void note_event(struct simrd_run *run, enum exec_event_kind kind, uint32_t index)
+{
+    struct exec_log *log = run->o->log;
+    struct ebb_error ignored;
+    if (!log || run->is_log_broken)
+        return;
+    run->is_log_broken = ebb_grow(&log->events, &log->capacity, log->count + 1, sizeof *log->events,
+                                  &ignored) != EBB_OK;
+    if (!run->is_log_broken)
+        log->events[log->count++] =
+            (struct exec_event){.kind = (uint8_t)kind, .index = index, .clock_ns = run->clock};
+}
+
 static enum ebb_status evict(struct simrd_run *run, uint32_t s, struct ebb_error *err)
 {
+    note_event(run, EXEC_EV_DROP, s);
     run->material[s] = 0;
     run->epoch[s]++;
     run->memory -= run->p->bytes[s];
@@ -313,6 +328,7 @@ static void count_memory(struct simrd_run *run, uint64_t bytes)
 
 static void become_material(struct simrd_run *run, uint32_t s)
 {
+    note_event(run, EXEC_EV_PLACE, s);
     run->material[s] = 1;
     if (run->needs_classes)
         exec_simrd_class_material(run, s);
@@ -349,6 +365,7 @@ static void execute(struct simrd_run *run, uint32_t tensor, bool is_remat)
         if (!run->material[s])
             become_material(run, s);
     }
+    note_event(run, is_remat ? EXEC_EV_RERUN : EXEC_EV_RUN, p->trace->tensors[tensor].op);
 }
 
 /* ---- materializing, with an explicit stack
@@ -492,7 +509,7 @@ static enum ebb_status compute(struct simrd_run *run, uint32_t index, struct ebb
     attach_outputs(run, op);
     if (run->banish)
         exec_banish_created(run, index);
-    else if (try_fast(run, op))
+    else if (!run->o->log && try_fast(run, op)) /* the shortcut tells nothing */
         return EBB_OK;
     EBB_TRY(materialize(run, op->out_first, false, err));
     for (uint32_t k = 0; k < op->out_count; k++)
@@ -562,5 +579,7 @@ enum ebb_status exec_simrd_run(const struct simrd_program *p, const struct exec_
     run_fini(&run);
     if (status == EBB_EBUDGET || status == EBB_ELIMIT)
         status = EBB_OK; /* a result, told in the report */
+    if (status == EBB_OK && run.is_log_broken)
+        status = ebb_no_memory(err, o->log->count * sizeof *o->log->events);
     return status;
 }

@@ -59,6 +59,7 @@ struct simrd_run {
     uint32_t created; /* storages that exist: ids below this */
     uint32_t stamp;   /* pool order: larger = inserted later */
     uint32_t pool_count;
+    bool is_log_broken; /* no memory for an event */
     /* per storage */
     uint8_t *material, *in_pool, *pinned;
     uint32_t *locks, *epoch, *stamps, *node_of, *mark, *candidates;

@@ -1,6 +1,8 @@
 /* plan.c - the list of steps, and where persistent storages lie. */
 #include "plan/plan.h"
 
+#include <string.h>
+
 #include "base/heap.h"
 
 void plan_init(struct plan *plan)
@@ -19,8 +21,12 @@ enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, u
 {
     EBB_TRY(ebb_grow(&plan->steps, &plan->step_capacity, plan->step_count + 1, sizeof *plan->steps,
                      err));
-    plan->steps[plan->step_count++] =
-        (struct plan_step){.act = (uint8_t)act, .tier = tier, .index = index, .offset = offset};
+    struct plan_step *step = &plan->steps[plan->step_count++];
+    memset(step, 0, sizeof *step); /* padding too: equal plans are equal bytes */
+    step->act = (uint8_t)act;
+    step->tier = tier;
+    step->index = index;
+    step->offset = offset;
     return EBB_OK;
 }
 

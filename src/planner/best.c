@@ -169,6 +169,13 @@ static enum ebb_status write_model(const struct planner_job *job, struct ebb_err
     return status;
 }
 
+#define SMALL_NODES 400
+
+static bool is_optimal(const struct best *b)
+{
+    return b->job->has_best && (double)b->job->best.cost <= b->job->lower_bound * (1 + 1e-9);
+}
+
 /* Steps 3 and 4. Shares of the time: what proves also finds, so it comes first where it is cheap.
  */
 static enum ebb_status search_and_bound(struct best *b, uint64_t flips, struct ebb_error *err)
@@ -176,7 +183,12 @@ static enum ebb_status search_and_bound(struct best *b, uint64_t flips, struct e
     struct planner_job *job = b->job;
     if (job->graph->node_count <= 1000) /* larger ones have theirs from the seeds */
         EBB_TRY(planner_best_bound(b, 4, err));
-    for (uint32_t round = 0; round < 2 && !planner_best_is_done(b); round++)
+    /* near the bound already: two short rounds still find what a lucky rival would */
+    bool is_small = job->graph->node_count <= SMALL_NODES;
+    for (uint32_t round = 0;
+         round < 2 &&
+         (is_small ? planner_best_time_left(b) > 0 && !is_optimal(b) : !planner_best_is_done(b));
+         round++)
         anneal(b, round, flips);
     if (!planner_best_is_done(b))
         EBB_TRY(planner_best_prove(b, 0.3 * planner_best_time_left(b), err));
@@ -198,7 +210,7 @@ static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
     }
     uint64_t flips = 100000 + 200 * (uint64_t)job->graph->node_count;
     EBB_TRY(planner_best_seeds(b, err));
-    if (job->request->effort <= 0 && (job->has_best || job->has_recorded))
+    if (job->request->effort <= 0 && planner_job_has_plan(job))
         return EBB_OK;
     if (job->request->effort <= 0) {
         for (uint32_t round = 0; round < 2 && planner_best_time_left(b) > 0; round++)
@@ -246,12 +258,12 @@ enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *er
         b.cost_unit = gcd(b.cost_unit, job->graph->nodes[v].cost);
     EBB_TRY(planner_search_init(&b.search, &job->ev, job->budget, job->request->seed, err));
     enum ebb_status status = run_portfolio(&b, err);
-    if (status == EBB_OK && !job->has_best && !job->has_recorded && !job->is_proven_infeasible &&
+    if (status == EBB_OK && !planner_job_has_plan(job) && !job->is_proven_infeasible &&
         !job->graph->trace->is_graph) {
         status = planner_solve_floor(job, err); /* the online run may still have a plan */
         if (job->has_made)
             return finish(&b, status);
     }
-    job->is_timeout = !job->has_best && !job->has_recorded && !job->is_proven_infeasible;
+    job->is_timeout = !planner_job_has_plan(job) && !job->is_proven_infeasible;
     return finish(&b, status);
 }

@@ -84,8 +84,7 @@ enum ebb_status planner_best_bound(struct best *b, uint32_t slices, struct ebb_e
     if (status == EBB_OK && result.status == PLANNER_MIP_OPTIMAL)
         planner_best_note_bound(b, planner_bound_cost(job->graph, result.bound / cuts.cost_scale),
                                 PLANNER_BOUND_FLOW);
-    if (status == EBB_OK && result.status == PLANNER_MIP_INFEASIBLE && !job->has_best &&
-        !job->has_recorded)
+    if (status == EBB_OK && result.status == PLANNER_MIP_INFEASIBLE && !planner_job_has_plan(job))
         job->is_proven_infeasible = true;
     planner_mip_result_fini(&result);
     planner_cuts_fini(&cuts);
@@ -101,7 +100,7 @@ static void judge(struct best *b, const struct planner_cuts *cuts,
     if (result->status == PLANNER_MIP_INFEASIBLE && cutoff < PLANNER_INF)
         planner_best_note_bound(b, job->request->gap > 0 ? cutoff : (double)job->best.cost,
                                 PLANNER_BOUND_FLOW);
-    else if (result->status == PLANNER_MIP_INFEASIBLE && !job->has_recorded)
+    else if (result->status == PLANNER_MIP_INFEASIBLE && !planner_job_has_plan(job))
         job->is_proven_infeasible = true;
     else if (result->status == PLANNER_MIP_OPTIMAL && result->has_x)
         planner_best_note_bound(b, planner_bound_cost(g, result->objective / cuts->cost_scale),

@@ -77,10 +77,11 @@ static enum ebb_status record(struct online *o, const struct mem_policy *policy,
     return EBB_OK;
 }
 
-/* The cheapest run is a plan already. */
+/* The cheapest run is a plan already. In exact mode on graph files a plan is a schedule of the
+ * published model, and a run may do what that cannot (an op twice in one stage). */
 static void keep_run(struct planner_job *job, struct run *run)
 {
-    if (job->graph->exact_bytes || run->plan.step_count == 0 ||
+    if ((job->graph->exact_bytes && job->request->gap <= 0) || run->plan.step_count == 0 ||
         (job->has_recorded && job->recorded_cost <= run->cost))
         return;
     plan_fini(&job->recorded);
@@ -113,7 +114,8 @@ static enum ebb_status use_runs(struct online *o, struct ebb_error *err)
 {
     struct planner_job *job = o->b->job;
     keep_run(job, &o->runs[0]);
-    if (job->request->effort <= 0 && job->graph->node_count > QUICK_NODES && job->has_recorded)
+    if (job->request->effort <= 0 && job->graph->node_count > QUICK_NODES &&
+        planner_job_has_plan(job))
         return EBB_OK;
     if (job->graph->node_count > QUICK_NODES && job->request->effort > 0)
         EBB_TRY(planner_best_bound(o->b, 1, err));
@@ -147,6 +149,36 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
     for (size_t k = 0; k <= BEST_RUNS; k++)
         plan_fini(&o.runs[k].plan);
     exec_program_destroy(o.program);
+    return status;
+}
+
+/* Planner `floor` plays for memory; with room to spare its plans are sometimes cheap. It may run
+ * updates in another order than the trace, so its plan is kept as it is, and is a seed besides. */
+static enum ebb_status floor_seed(struct best *b, struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    if (job->request->effort <= 0 || job->graph->node_count > ONLINE_NODES)
+        return EBB_OK;
+    EBB_TRY(planner_solve_floor(job, err));
+    job->note[0] = '\0';
+    job->is_not_applicable = false;
+    if (!job->has_made)
+        return EBB_OK;
+    struct run run = {.plan = job->made, .name = "floor"};
+    struct plan_report report;
+    struct plan_limits limits = {
+        .budget_bytes = {job->graph->exact_bytes ? UINT64_MAX : job->request->budget_bytes, 0, 0}};
+    plan_init(&job->made);
+    job->has_made = false;
+    enum ebb_status status = plan_seed(b, &run.plan, "floor", err);
+    if (status == EBB_OK &&
+        plan_check(job->graph->trace, &run.plan, &limits, &report, err) == EBB_OK &&
+        report.peak_bytes <= job->request->budget_bytes) {
+        run.cost = report.cost_ns;
+        if (!job->graph->exact_bytes) /* it leaves out outputs that nobody reads: another model */
+            keep_run(job, &run);
+    }
+    plan_fini(&run.plan);
     return status;
 }
 
@@ -191,10 +223,11 @@ enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err)
     struct planner_job *job = b->job;
     bool is_quick = job->request->effort <= 0;
     EBB_TRY(planner_best_online(b, err));
-    if ((is_quick && job->graph->node_count > QUICK_NODES && job->has_recorded) ||
+    if ((is_quick && job->graph->node_count > QUICK_NODES && planner_job_has_plan(job)) ||
         planner_best_is_done(b))
         return EBB_OK;
     repair_seed(b);
+    EBB_TRY(floor_seed(b, err));
     if (!job->has_best || !is_quick) {
         EBB_TRY(classic_seeds(b, err));
         if (job->has_best && planner_search_from(&b->search, &job->best))

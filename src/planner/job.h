@@ -25,7 +25,7 @@ struct planner_job {
     struct plan made; /* a planner that makes its plan itself (joint, floor) fills this; has_made */
     bool has_made;
     struct plan recorded; /* best: the cheapest run of an online policy, with its addresses */
-    bool has_recorded;
+    bool has_recorded, is_unplaced; /* unplaced: `made` has no addresses yet */
     uint64_t recorded_cost;
     char recorded_by[32];
     uint64_t made_cost; /* of `made`, when it is more than its compute (transfers); 0 otherwise */
@@ -38,6 +38,8 @@ void planner_job_not_applicable(struct planner_job *job, const char *why);
 double planner_job_seconds(const struct planner_job *job);
 bool planner_job_out_of_time(const struct planner_job *job);
 double planner_job_time_left(const struct planner_job *job); /* seconds, may be negative */
+/* A schedule, or on traces a recorded run. On graph files a run only replaces a dearer schedule. */
+bool planner_job_has_plan(const struct planner_job *job);
 /* cost <= (1 + gap) x bound? */
 bool planner_job_is_close(const struct planner_job *job);
 void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class);

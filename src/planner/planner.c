@@ -135,10 +135,15 @@ double planner_job_time_left(const struct planner_job *job)
     return search_limit(job) - planner_job_seconds(job);
 }
 
+bool planner_job_has_plan(const struct planner_job *job)
+{
+    return job->has_best || (job->has_recorded && !job->graph->exact_bytes);
+}
+
 bool planner_job_is_close(const struct planner_job *job)
 {
     uint64_t cost = job->has_best ? job->best.cost : UINT64_MAX;
-    if (job->has_recorded && job->recorded_cost < cost)
+    if (job->has_recorded && job->recorded_cost < cost && planner_job_has_plan(job))
         cost = job->recorded_cost;
     return cost != UINT64_MAX && job->lower_bound > 0 &&
            (double)cost <= (1 + job->request->gap) * job->lower_bound * (1 + 1e-9);
@@ -206,7 +211,7 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan,
     const struct planner_graph *g = job->graph;
     uint64_t budget = job->request->budget_bytes, height = 0;
     *excess = 0;
-    if (!job->has_made || job->made_cost) /* a recorded plan has its addresses */
+    if (!job->has_made || job->made_cost || job->is_unplaced) /* other plans have addresses */
         EBB_TRY(plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, &height,
                                     err));
     struct plan_limits limits = {
@@ -253,6 +258,7 @@ static void take_recorded(struct planner_job *job)
     plan_init(&job->recorded);
     job->has_recorded = false;
     job->has_made = true;
+    job->is_unplaced = job->graph->exact_bytes;
     snprintf(job->winner, sizeof job->winner, "%s", job->recorded_by);
 }
 
@@ -285,7 +291,7 @@ static enum ebb_status run_job(const struct planner *planner, struct planner_job
         }
         uint64_t less = (job->request->budget_bytes >> 8) << attempt;
         bool is_last = attempt == 6 || less >= job->request->budget_bytes;
-        if (job->has_recorded && !job->has_made &&
+        if (job->has_recorded && !job->has_made && planner_job_has_plan(job) &&
             (!job->has_best || job->recorded_cost < job->best.cost))
             take_recorded(job);
         if (!job->has_best && !job->has_made) {
