@@ -15,9 +15,8 @@ struct walk {
     const uint8_t *m;
     bool invert;
     float scale, fill;
-    size_t element_bytes;
-    unsigned char *to;
-    const unsigned char *from;
+    void *to;
+    const void *from;
 };
 
 /* Drop dimensions of size 1, merge d into d-1 where every operand steps evenly. */
@@ -45,6 +44,35 @@ static void merge(const struct kernel_nd *in, int operands, struct kernel_nd *ou
         out->dims[0] = 1;
         for (int k = 0; k < operands; k++)
             out->stride[k][0] = 0;
+    }
+}
+
+/* Rows that are one piece each: coordinates are counted up, not divided out. */
+static void count_body(void *argument, int64_t first, int64_t last)
+{
+    const struct walk *w = argument;
+    const struct kernel_nd *nd = &w->nd;
+    int row_dim = nd->rank - 1;
+    int64_t stride[OPERANDS] = {0}, offset[OPERANDS] = {0}, at[KERNEL_RANK] = {0}, row = first;
+    for (int k = 0; k < w->operands; k++)
+        stride[k] = nd->stride[k][row_dim];
+    for (int d = row_dim - 1; d >= 0; d--) {
+        at[d] = row % nd->dims[d];
+        row /= nd->dims[d];
+        for (int k = 0; k < w->operands; k++)
+            offset[k] += at[d] * nd->stride[k][d];
+    }
+    for (int64_t i = first; i < last; i++) {
+        w->row(w, w->row_length, offset, stride);
+        for (int d = row_dim - 1; d >= 0; d--) {
+            for (int k = 0; k < w->operands; k++)
+                offset[k] += nd->stride[k][d];
+            if (++at[d] < nd->dims[d])
+                break;
+            at[d] = 0;
+            for (int k = 0; k < w->operands; k++)
+                offset[k] -= nd->dims[d] * nd->stride[k][d];
+        }
     }
 }
 
@@ -85,7 +113,8 @@ static void walk_run(const struct kernel_context *c, struct walk *w, const struc
     w->rows = total / w->row_length;
     w->piece = kernel_min(w->row_length, KERNEL_GRAIN);
     w->pieces_per_row = (w->row_length + w->piece - 1) / w->piece;
-    kernel_parallel(c, w->rows * w->pieces_per_row, kernel_piece(w->piece), walk_body, w);
+    kernel_parallel(c, w->rows * w->pieces_per_row, kernel_piece(w->piece),
+                    w->pieces_per_row == 1 ? count_body : walk_body, w);
 }
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
@@ -180,31 +209,25 @@ void kernel_where(const struct kernel_context *c, const struct kernel_nd *nd, fl
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-static void row_copy4(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
-{
-    uint32_t *restrict to = (uint32_t *)(void *)w->to + offset[0];
-    const uint32_t *restrict from = (const uint32_t *)(const void *)w->from + offset[1];
-    const int64_t st = stride[0], sf = stride[1];
-    for (int64_t i = 0; i < n; i++)
-        to[i * st] = from[i * sf];
-}
-
-static void row_copy(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
-{
-    const int64_t e = (int64_t)w->element_bytes;
-    unsigned char *to = w->to + offset[0] * e;
-    const unsigned char *from = w->from + offset[1] * e;
-    if (stride[0] == 1 && stride[1] == 1) {
-        memcpy(to, from, (size_t)(n * e));
-        return;
+#define ROW_COPY(name, type)                                                                       \
+    static void name(const struct walk *w, int64_t n, const int64_t *offset,                       \
+                     const int64_t *stride)                                                        \
+    {                                                                                              \
+        type *restrict to = (type *)w->to + offset[0];                                             \
+        const type *restrict from = (const type *)w->from + offset[1];                             \
+        const int64_t st = stride[0], sf = stride[1];                                              \
+        if (st == 1 && sf == 1 && n == 16) /* a block of channels */                               \
+            memcpy(to, from, 16 * sizeof *to);                                                     \
+        else if (st == 1 && sf == 1)                                                               \
+            memcpy(to, from, (size_t)n * sizeof *to);                                              \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                to[i * st] = from[i * sf];                                                         \
     }
-    if (e == 4) {
-        row_copy4(w, n, offset, stride);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        memcpy(to + i * stride[0] * e, from + i * stride[1] * e, (size_t)e);
-}
+ROW_COPY(row_copy1, uint8_t)
+ROW_COPY(row_copy2, uint16_t)
+ROW_COPY(row_copy4, uint32_t)
+ROW_COPY(row_copy8, uint64_t)
 
 #define TILE 32
 
@@ -212,37 +235,42 @@ struct tiles { /* source runs along dimension `fast`, target along the last: cop
     struct kernel_nd nd;
     int fast;
     int64_t strips; /* of TILE along `fast` */
-    uint32_t *to;
-    const uint32_t *from;
+    void *to;
+    const void *from;
 };
 
-static void tile_body(void *argument, int64_t first, int64_t last)
-{
-    const struct tiles *t = argument;
-    const struct kernel_nd *nd = &t->nd;
-    int inner = nd->rank - 1;
-    int64_t width = nd->dims[inner], source = nd->stride[1][inner];
-    int64_t target = nd->stride[0][t->fast], height = nd->dims[t->fast];
-    for (int64_t i = first; i < last; i++) {
-        int64_t index = i / t->strips, row = i % t->strips * TILE, to = 0, from = 0;
-        for (int d = inner - 1; d >= 0; d--) {
-            if (d == t->fast)
-                continue;
-            to += index % nd->dims[d] * nd->stride[0][d];
-            from += index % nd->dims[d] * nd->stride[1][d];
-            index /= nd->dims[d];
-        }
-        int64_t end = kernel_min(height, row + TILE);
-        for (int64_t column = 0; column < width; column += TILE)
-            for (int64_t r = row; r < end; r++)
-                for (int64_t k = column; k < kernel_min(width, column + TILE); k++)
-                    t->to[to + r * target + k] = t->from[from + k * source + r];
+#define TILE_BODY(name, type)                                                                      \
+    static void name(void *argument, int64_t first, int64_t last)                                  \
+    {                                                                                              \
+        const struct tiles *t = argument;                                                          \
+        const struct kernel_nd *nd = &t->nd;                                                       \
+        int inner = nd->rank - 1;                                                                  \
+        int64_t width = nd->dims[inner], source = nd->stride[1][inner];                            \
+        int64_t target = nd->stride[0][t->fast], height = nd->dims[t->fast];                       \
+        for (int64_t i = first; i < last; i++) {                                                   \
+            int64_t index = i / t->strips, row = i % t->strips * TILE, to = 0, from = 0;           \
+            for (int d = inner - 1; d >= 0; d--) {                                                 \
+                if (d == t->fast)                                                                  \
+                    continue;                                                                      \
+                to += index % nd->dims[d] * nd->stride[0][d];                                      \
+                from += index % nd->dims[d] * nd->stride[1][d];                                    \
+                index /= nd->dims[d];                                                              \
+            }                                                                                      \
+            int64_t end = kernel_min(height, row + TILE);                                          \
+            type *restrict y = (type *)t->to + to;                                                 \
+            const type *restrict x = (const type *)t->from + from;                                 \
+            for (int64_t column = 0; column < width; column += TILE)                               \
+                for (int64_t r = row; r < end; r++)                                                \
+                    for (int64_t k = column; k < kernel_min(width, column + TILE); k++)            \
+                        y[r * target + k] = x[k * source + r];                                     \
+        }                                                                                          \
     }
-}
+TILE_BODY(tile_body2, uint16_t)
+TILE_BODY(tile_body4, uint32_t)
 
-/* True when it was a transposition of 4-byte elements, and is done. */
-static bool copy_tiles(const struct kernel_context *c, const struct kernel_nd *nd, void *to,
-                       const void *from)
+/* True when it was a transposition of elements of 2 or 4 bytes, and is done. */
+static bool copy_tiles(const struct kernel_context *c, const struct kernel_nd *nd,
+                       size_t element_bytes, void *to, const void *from)
 {
     struct tiles t = {.fast = -1, .to = to, .from = from};
     int64_t total = 1;
@@ -261,15 +289,21 @@ static bool copy_tiles(const struct kernel_context *c, const struct kernel_nd *n
         return true;
     t.strips = (t.nd.dims[t.fast] + TILE - 1) / TILE;
     int64_t rest = total / (t.nd.dims[inner] * t.nd.dims[t.fast]);
-    kernel_parallel(c, rest * t.strips, kernel_piece(t.nd.dims[inner] * TILE), tile_body, &t);
+    kernel_parallel(c, rest * t.strips, kernel_piece(t.nd.dims[inner] * TILE),
+                    element_bytes == 2 ? tile_body2 : tile_body4, &t);
     return true;
 }
 
 void kernel_copy(const struct kernel_context *c, const struct kernel_nd *nd, size_t element_bytes,
                  void *to, const void *from)
 {
-    struct walk w = {.row = row_copy, .element_bytes = element_bytes, .to = to, .from = from};
-    if (element_bytes == 4 && copy_tiles(c, nd, to, from))
+    struct walk w = {.row = element_bytes == 1   ? row_copy1
+                            : element_bytes == 2 ? row_copy2
+                            : element_bytes == 4 ? row_copy4
+                                                 : row_copy8,
+                     .to = to,
+                     .from = from};
+    if ((element_bytes == 4 || element_bytes == 2) && copy_tiles(c, nd, element_bytes, to, from))
         return;
     walk_run(c, &w, nd, 2);
 }
