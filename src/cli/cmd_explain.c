@@ -461,7 +461,8 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
                                          .series_count = v->policy_count,
                                          .marks = pic->floor_mark,
                                          .mark_count = 1};
-    snprintf(pic->title, sizeof pic->title, "%s, batch %" PRId64, v->path,
+    const char *slash = strrchr(v->path, '/');
+    snprintf(pic->title, sizeof pic->title, "%s, batch %" PRId64, slash ? slash + 1 : v->path,
              v->file->config.batch_size);
     struct plot_chart chart = {
         .title = pic->title, .panels = pic->panels, .panel_count = 2, .columns = 2};

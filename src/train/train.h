@@ -152,7 +152,7 @@ struct train_state { /* where a trial stands, and what it cost so far */
     uint64_t update_ns;        /* median of the updates so far (at most the last 64) */
     uint64_t wait_ns, busy_ns; /* training: waiting for data, and everything */
     uint64_t reserve_bytes;    /* anonymous memory of the process beyond the slab; 0 = unknown */
-    uint64_t buffer_bytes;     /* of the loader */
+    uint64_t buffer_bytes;     /* data held outside the budget: set, loader, staging */
     int64_t skipped;
     double loss_scale;
 };

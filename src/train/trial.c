@@ -365,7 +365,8 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->loss_scale = t->is_scaled ? t->scaler.scale : 1;
     if (t->loader)
         data_loader_stats(t->loader, &stats);
-    state->buffer_bytes = stats.private_bytes + t->staging_bytes;
+    state->buffer_bytes =
+        stats.private_bytes + t->staging_bytes + (t->info ? t->info->resident_bytes : 0);
     uint64_t anonymous = train_anonymous_bytes();
     state->reserve_bytes = anonymous > state->peak_bytes ? anonymous - state->peak_bytes : 0;
 }

@@ -3,7 +3,7 @@
  * Small versions of eight kinds of models are trained at several budgets between what they need
  * without a limit and their floor, under policies and planners; every model of the zoo makes one
  * update without a limit and one at its floor. EBB_TEST_LONG=1 runs every budget under every
- * policy, ten updates each. */
+ * policy, ten updates each; EBB_TEST_ONLY=N runs the N-th test alone, for several processes. */
 #include "test.h"
 
 #include <inttypes.h>
@@ -71,6 +71,12 @@ static bool is_long(void)
 {
     const char *text = getenv("EBB_TEST_LONG");
     return text && *text == '1';
+}
+
+static bool is_other(int number)
+{
+    const char *text = getenv("EBB_TEST_ONLY");
+    return text && strtol(text, NULL, 10) != number;
 }
 
 static void configure(const struct small *m, struct nn_config *net, struct train_config *config)
@@ -180,48 +186,64 @@ static void sweep(const struct small *m, bool is_full)
 TEST(batch_norm_resnet__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(0))
+        skip();
     sweep(&smalls[0], is_long());
 }
 
 TEST(densenet__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(1))
+        skip();
     sweep(&smalls[1], is_long());
 }
 
 TEST(unet__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(2))
+        skip();
     sweep(&smalls[2], is_long());
 }
 
 TEST(lstm__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(3))
+        skip();
     sweep(&smalls[3], is_long());
 }
 
 TEST(treelstm__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(4))
+        skip();
     sweep(&smalls[4], is_long());
 }
 
 TEST(gpt_with_dropout__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(5))
+        skip();
     sweep(&smalls[5], is_long());
 }
 
 TEST(unrolled_gan__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(6))
+        skip();
     sweep(&smalls[6], is_long());
 }
 
 TEST(volumes__same_bits_at_every_budget)
 {
     TEST_UNUSED;
+    if (is_other(7))
+        skip();
     sweep(&smalls[7], is_long());
 }
 
@@ -303,6 +325,8 @@ static void try_model(const struct nn_model *model)
 TEST(zoo__one_update_at_the_floor)
 {
     TEST_UNUSED;
+    if (is_other(8))
+        skip();
     size_t tried = 0;
     for (size_t i = 0; i < nn_model_count(); i++) {
         const struct nn_model *model = nn_model_at(i);
