@@ -99,7 +99,9 @@ static size_t build_bert(struct nn_builder *b, const struct nn_config *config, c
     }
     x = nn_op(b, "mean", 1, &x, NULL, "{\"dims\":[1]}");
     x = nn_linear(b, "fc", x, &(struct nn_dense){.out = t->classes});
-    return nn_classes(b, out, "logits", x, "cross_entropy");
+    size_t n = nn_classes(b, out, "logits", x, "cross_entropy");
+    out[0].target.is_generated = true;
+    return n;
 }
 
 static const struct nn_option linear_options[] = {
@@ -116,7 +118,7 @@ static const struct nn_option bert_options[] = {
     NN_OPTION_INT(test_bert, width, 1, 65536, "width of an element"),
     NN_OPTION_INT(test_bert, layers, 1, 1024, "layers"),
     NN_OPTION_INT(test_bert, heads, 1, 1024, "attention heads"),
-    NN_OPTION_INT(test_bert, classes, 1, 1048576, "classes"),
+    NN_OPTION_INT(test_bert, classes, 2, 1048576, "classes"),
 };
 #define CHAIN(layers_)                                                                             \
     (&(const struct chain){.image = {3, 224, 224, 1000}, .layers = layers_, .planes = 64})

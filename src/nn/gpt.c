@@ -11,6 +11,12 @@ enum ebb_status nn_lm_check(const struct nn_config *config, struct ebb_error *er
         return ebb_fail(err, EBB_EINPUT,
                         "model.heads: found %" PRId64 ", allowed are divisors of width %" PRId64,
                         m->heads, m->width);
+    if ((m->type == NN_LM_GPT && m->head == NN_LM_PRETRAINING) ||
+        (m->type == NN_LM_BERT && m->head == NN_LM_TOKENS))
+        return ebb_fail(
+            err, EBB_EINPUT, "model.head: found %s, allowed with type %s is classifier, %s",
+            m->type == NN_LM_GPT ? "pretraining" : "tokens", m->type == NN_LM_GPT ? "gpt" : "bert",
+            m->type == NN_LM_GPT ? "tokens" : "pretraining");
     if (m->length > m->positions)
         return ebb_fail(err, EBB_EINPUT,
                         "model.length: found %" PRId64 ", allowed is up to the %" PRId64
@@ -120,6 +126,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static const char *const type_names[] = {"gpt", "bert", NULL};
+static const char *const head_names[] = {"tokens", "classifier", "pretraining", NULL};
 
 #define SIZE_OPTIONS                                                                               \
     NN_OPTION_INT(nn_lm, positions, 1, 1 << 20, "positions that have an embedding"),               \
@@ -138,6 +145,7 @@ static const struct nn_option size_options[] = {
     SIZE_OPTIONS,
     NN_OPTION_INT(nn_lm, labels, 1, 65536, "classes of the sequence classifier"),
     NN_OPTION_NAME(nn_lm, type, type_names, "kind of transformer"),
+    NN_OPTION_NAME(nn_lm, head, head_names, "classifier; tokens (gpt) or pretraining (bert)"),
 };
 
 #define ROW(text, about, list, defaults_, ...)                                                     \

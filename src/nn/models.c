@@ -92,7 +92,10 @@ enum ebb_status nn_leaves(struct nn_builder *b, const struct nn_config *config, 
 void nn_generate(const struct nn_config *config, const struct nn_port *port, uint64_t seed,
                  int64_t update, void *dst)
 {
-    if (port->is_generated && config->model->generate)
+    if (port->is_generated && port->kind == NN_CLASSES)
+        for (int64_t i = 0; i < tensor_count(&port->view); i++)
+            ((int64_t *)dst)[i] = 1; /* models on random numbers are trained towards class 1 */
+    else if (port->is_generated && config->model->generate)
         config->model->generate(config, port, seed, update, dst);
     else
         memset(dst, 0,

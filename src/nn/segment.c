@@ -10,7 +10,7 @@ struct segment {
     struct nn_image image;
     int64_t planes, hidden;
     double dropout;
-    bool is_vgg, unpool;
+    bool is_vgg, unpool, full;
 };
 
 /* ---- encoders: features after each of five poolings ----------------------------------------- */
@@ -107,6 +107,19 @@ static tensor_id double_size(struct nn_builder *b, tensor_id x)
     return nn_op(b, "upsample_nearest2d", 1, &x, NULL, "{\"scale\":2}");
 }
 
+/* Where the size of the images is wanted, a smaller result is doubled, then cut. */
+static size_t finish(struct nn_builder *b, const struct segment *s, tensor_id x,
+                     struct nn_output *out)
+{
+    const int64_t want[2] = {s->image.height, s->image.width};
+    if (s->full && (nn_dim(b, x, 2) < want[0] || nn_dim(b, x, 3) < want[1]))
+        x = double_size(b, x);
+    for (int d = 0; s->full && d < 2; d++)
+        if (nn_dim(b, x, d + 2) > want[d])
+            x = nn_slice(b, x, d + 2, 0, want[d]);
+    return nn_classes(b, out, "logits", x, "cross_entropy");
+}
+
 static size_t build_unet(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,
                          struct nn_output *out)
 {
@@ -118,8 +131,7 @@ static size_t build_unet(struct nn_builder *b, const struct nn_config *config, c
         x = nn_cat(b, 2, (tensor_id[]){double_size(b, x), e.f[2 - i]}, 1);
         x = step(b, i + 2, x, 4 * s->planes >> i);
     }
-    return nn_classes(b, out, "logits", conv(b, "classifier", x, s->image.classes, 3),
-                      "cross_entropy");
+    return finish(b, s, conv(b, "classifier", x, s->image.classes, 3), out);
 }
 
 /* Unpooling puts values where the maxima were, so channels go back as they came. */
@@ -140,8 +152,7 @@ static size_t build_segnet(struct nn_builder *b, const struct nn_config *config,
         x = s->unpool ? unpool(b, x, e.index[3 - i]) : double_size(b, x);
         x = step(b, i + 2, x, s->unpool ? level_planes(s, 2 - i) : 4 * s->planes >> i);
     }
-    return nn_classes(b, out, "logits", conv(b, "classifier", x, s->image.classes, 3),
-                      "cross_entropy");
+    return finish(b, s, conv(b, "classifier", x, s->image.classes, 3), out);
 }
 
 /* Both cut to the smaller size, then added. */
@@ -179,24 +190,26 @@ static size_t build_fcn8(struct nn_builder *b, const struct nn_config *config, c
     x = add_cropped(b, x, conv(b, "score4", e.f[3], classes, 1));
     x = enlarge(b, "up4", x, 4, 2);
     x = add_cropped(b, x, conv(b, "score3", e.f[2], classes, 1));
-    x = enlarge(b, "up3", x, 16, 8);
-    return nn_classes(b, out, "logits", x, "cross_entropy");
+    return finish(b, s, enlarge(b, "up3", x, 16, 8), out);
 }
 
 static const struct nn_option options[] = {
     NN_IMAGE_OPTIONS(segment),
     NN_OPTION_INT(segment, planes, 1, 4096, "channels of the first level"),
+    NN_OPTION_BOOL(segment, full, "result of the images' size; false: as the origin has it"),
 };
 static const struct nn_option segnet_options[] = {
     NN_IMAGE_OPTIONS(segment),
     NN_OPTION_INT(segment, planes, 1, 4096, "channels of the first level"),
     NN_OPTION_BOOL(segment, unpool, "unpool with the stored winners, as the paper does"),
+    NN_OPTION_BOOL(segment, full, "result of the images' size; false: as the origin has it"),
 };
 static const struct nn_option fcn_options[] = {
     NN_IMAGE_OPTIONS(segment),
     NN_OPTION_INT(segment, planes, 1, 4096, "channels of the first level"),
     NN_OPTION_INT(segment, hidden, 1, 65536, "channels of the two wide layers"),
     NN_OPTION_FLOAT(segment, dropout, 0, 0.999, "share of units left out in training"),
+    NN_OPTION_BOOL(segment, full, "result of the images' size; false: as the origin has it"),
 };
 #define ROW(text, about, list, build_, vgg, ...)                                                   \
     NN_MODEL(text, NN_SEGMENTATION, about, list, segment, nn_image_inputs, build_,                 \

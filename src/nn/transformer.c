@@ -274,7 +274,9 @@ static size_t build_pair(struct nn_builder *b, const struct nn_config *config, c
     tensor_id memory = stack(b, m, "encoder", source, TENSOR_NONE, m->encoder_layers);
     tensor_id x = stack(b, m, "decoder", target, memory, m->decoder_layers);
     x = nn_reshape(b, x, 2, (int64_t[]){nn_dim(b, in[1], 1) * m->target_length, m->width});
-    return nn_classes(b, out, "logits", x, "nll_loss");
+    size_t n = nn_classes(b, out, "logits", x, "nll_loss");
+    out[0].target.is_generated = true;
+    return n;
 }
 
 static void generate(const struct nn_config *config, const struct nn_port *port, uint64_t seed,
@@ -312,7 +314,7 @@ static const struct nn_option word_options[] = {
 static const struct nn_option pair_options[] = {
     NN_OPTION_INT(transformer, length, 1, 65536, "length of the source"),
     NN_OPTION_INT(transformer, target_length, 1, 65536, "length of the target"),
-    NN_OPTION_INT(transformer, width, 1, 65536, "width of an element"),
+    NN_OPTION_INT(transformer, width, 2, 65536, "width of an element"),
     NN_OPTION_INT(transformer, hidden, 1, 262144, "width inside the feed-forward part"),
     NN_OPTION_INT(transformer, heads, 1, 1024, "attention heads"),
     NN_OPTION_INT(transformer, encoder_layers, 1, 1024, "layers of the encoder"),
