@@ -2,7 +2,7 @@
 """Models of the zoo, trained for three updates without a limit, at their floor and in between: the weights must be the same bits,
 and the peak must stay in the budget.
 
-Usage: train_zoo.py EBB [NAME...] (no names: all)."""
+Usage: train_zoo.py EBB [--precision fp32|bf16|fp16] [NAME...] (no names: all)."""
 import json
 import os
 import subprocess
@@ -78,12 +78,12 @@ def train(ebb, path, *more):
     return json.loads(r.stdout.strip().splitlines()[-1])
 
 
-def check(ebb, path, case):
+def check(ebb, path, case, precision):
     name, options, task, data = case
     with open(path, "w") as f:
         f.write(f"description: {name}\nentrypoint: ebb:{task}\n" + (f"data: {data}\n" if data else "") +
                 f"model: {{name: {name}, {options}}}\nhyperparameters: {{global_batch_size: 4}}\n"
-                "opt: {name: SGD, lr: 0.01, momentum: 0.9}\n"
+                f"opt: {{name: SGD, lr: 0.01, momentum: 0.9}}\nmemory: {{precision: {precision}}}\n"
                 "searcher: {name: single, metric: validation_loss, max_steps: 1}\n")
     free = train(ebb, path)
     floor = free["floor_bytes"]
@@ -98,14 +98,16 @@ def check(ebb, path, case):
 
 
 def main():
-    ebb, wanted = sys.argv[1], sys.argv[2:]
+    ebb, wanted, precision = sys.argv[1], sys.argv[2:], "fp32"
+    if wanted and wanted[0] == "--precision":
+        precision, wanted = wanted[1], wanted[2:]
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
             if wanted and case[0] not in wanted:
                 continue
             try:
-                problem = check(ebb, os.path.join(folder, "model.yaml"), case)
+                problem = check(ebb, os.path.join(folder, "model.yaml"), case, precision)
             except RuntimeError as e:
                 problem = str(e)
             failed += bool(problem)
