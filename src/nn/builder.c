@@ -231,7 +231,7 @@ static bool is_float(const struct nn_builder *b, tensor_id x)
 tensor_id nn_low(struct nn_builder *b, tensor_id x)
 {
     enum tensor_dtype to = low_dtype(b);
-    if (!x.v || to == TENSOR_F32 || !is_float(b, x))
+    if (!x.v || to == TENSOR_F32 || !is_float(b, x) || tensor_view_of(b->session, x)->dtype == to)
         return x;
     for (size_t i = b->item_count; i-- > 0;)
         if (b->items[i].id.v == x.v) {
