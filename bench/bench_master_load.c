@@ -172,6 +172,7 @@ static int run_load(const char *dir, int experiments, int trials, int slots)
 
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     char dir[500], command[600];
     int experiments = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 200;
     int trials = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 50;

@@ -422,6 +422,30 @@ TEST(metric_that_is_no_number__ranks_as_the_worst)
     fixture_end(&f);
 }
 
+TEST(trial_failure_continue__goes_on_with_the_others)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 2);
+    fixture_open(&f);
+    /* trials with an odd number cannot start */
+    snprintf(yaml, sizeof yaml,
+             "entrypoint: [sh, -c, 'test $((EBB_TRIAL_ID %% 2)) = 0 && exec %s']\n"
+             "hyperparameters: {global_batch_size: 1, x: {type: double, minval: 0, maxval: 1}}\n"
+             "searcher: {name: random, metric: error, max_steps: 1, max_trials: 4}\n"
+             "max_restarts: 0\ntrial_failure: continue\n",
+             EBB_TRIAL_CHAIN);
+    fixture_submit(&f, yaml);
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/trials"), "trials");
+    CHECK_EQ(list->count, 4);
+    for (size_t i = 0; i < list->count; i++)
+        CHECK_STR(ebb_doc_string(list->items[i], "state", ""), i % 2 == 0 ? "ERROR" : "COMPLETED");
+    fixture_end(&f);
+}
+
 TEST(program_that_is_not_there__fails_with_its_name)
 {
     TEST_UNUSED;
@@ -591,6 +615,7 @@ TEST_MAIN(RUN(random_search__completes_and_keeps_what_the_policy_says),
           RUN(trial_that_forks__leaves_nothing_behind),
           RUN(trial_that_floods_its_output__fills_neither_disk_nor_database),
           RUN(invalid_sample__is_replaced), RUN(metric_that_is_no_number__ranks_as_the_worst),
+          RUN(trial_failure_continue__goes_on_with_the_others),
           RUN(program_that_is_not_there__fails_with_its_name),
           RUN(trial_of_an_earlier_master__is_adopted),
           RUN(closing_with_preemption__checkpoints_first),
