@@ -608,7 +608,6 @@ enum ebb_status data_loader_restore(struct data_loader *l, const struct data_pos
         recall_slots(l);
     l->epoch = p->epoch;
     l->position = p->batch * l->options.batch;
-    l->list_epoch[0] = l->list_epoch[1] = UINT64_MAX;
     if (l->slot_count) {
         l->next = l->issued = l->epoch * l->groups + l->position / l->group_size;
         issue_slots(l);

@@ -254,14 +254,19 @@ TEST(error__names_file_and_offset_and_position_stands_still)
     struct data_set *set = kit_open(&kit, IDX_SECTION "}");
     char path[128];
     snprintf(path, sizeof path, "%s/images", kit.folder);
-    CHECK_EQ(truncate(path, 16 + 20 * 50), 0); /* it shrinks while it is open */
-    for (int workers = 0; workers < 3; workers++) {
+    for (int round = 0; round < 6; round++) { /* a small buffer: several groups in a batch */
         struct data_loader *l =
-            make(&kit, set, (struct data_loader_options){.batch = 20, .workers = workers});
+            make(&kit, set,
+                 (struct data_loader_options){
+                     .batch = 20, .workers = round % 3, .buffer_bytes = round < 3 ? 0 : 5000});
         float images[20 * PIXELS];
         struct data_batch b;
         void *fields[] = {images, NULL};
         CHECK_OK(data_loader_next(l, fields, &b, &kit.err), &kit.err);
+        struct data_position start;
+        data_loader_save(l, &start);
+        CHECK_EQ(truncate(path, 16 + 20 * 50), 0); /* it shrinks while it is open */
+        CHECK_OK(data_loader_restore(l, &start, &kit.err), &kit.err);
         CHECK_OK(data_loader_next(l, fields, &b, &kit.err), &kit.err);
         for (int i = 0; i < 2; i++) {
             CHECK_EQ(data_loader_next(l, fields, &b, &kit.err), EBB_ECORRUPT);
@@ -271,8 +276,90 @@ TEST(error__names_file_and_offset_and_position_stands_still)
             data_loader_save(l, &p);
             CHECK_EQ(p.batch, 2);
         }
+        kit_write_idx(&kit, COUNT); /* the same file, whole again */
+        CHECK_OK(data_loader_next(l, fields, &b, &kit.err), &kit.err);
+        CHECK_EQ(b.index, 2);
+        for (int i = 0; i < 20; i++)
+            CHECK(images[i * PIXELS + 3] == (float)((7 * (40 + i) + 3) % 256));
         data_loader_destroy(l);
     }
+    data_close(set);
+    kit_fini(&kit);
+}
+
+/* 100 records of CIFAR-10, label = record % 10, pixels = record; record `bad` has an impossible
+ * one. */
+static void write_cifar(const struct kit *kit, int bad)
+{
+    static uint8_t records[20 * 3073];
+    for (int file = 0; file < 6; file++) {
+        char name[32];
+        snprintf(name, sizeof name, file < 5 ? "data_batch_%d.bin" : "test_batch.bin", file + 1);
+        for (int i = 0; i < 20; i++) {
+            int record = file * 20 + i;
+            memset(records + i * 3073, record, 3073);
+            records[i * 3073] = (uint8_t)(record == bad ? 255 : record % 10);
+        }
+        kit_write(kit, name, records, sizeof records);
+    }
+}
+
+TEST(error__in_the_middle_of_a_batch_spoils_nothing)
+{
+    TEST_UNUSED;
+    struct kit kit;
+    kit_init(&kit);
+    write_cifar(&kit, 70);
+    struct data_set *set = kit_open(&kit, "{name: cifar10, data_dir: ., image_dtype: u8}");
+    uint8_t *images = ebb_alloc(25 * 3072);
+    for (int workers = 0; workers < 3; workers++) {
+        write_cifar(&kit, 70);
+        struct data_loader *l =
+            make(&kit, set, (struct data_loader_options){.batch = 25, .workers = workers});
+        struct data_batch b;
+        void *fields[] = {images, NULL};
+        CHECK_OK(data_loader_next(l, fields, &b, &kit.err), &kit.err);
+        CHECK_OK(data_loader_next(l, fields, &b, &kit.err), &kit.err);
+        CHECK_EQ(data_loader_next(l, fields, &b, &kit.err), EBB_ECORRUPT);
+        write_cifar(&kit, -1);
+        for (int batch = 2; batch < 6; batch++) {
+            CHECK_OK(data_loader_next(l, fields, &b, &kit.err), &kit.err);
+            CHECK_EQ(b.index, (uint64_t)batch % 4);
+            for (int i = 0; i < 25; i++)
+                CHECK_EQ(images[i * 3072 + 5], (25 * batch + i) % 100);
+        }
+        data_loader_destroy(l);
+    }
+    ebb_free(images);
+    data_close(set);
+    kit_fini(&kit);
+}
+
+TEST(epochs__smaller_than_what_is_ahead_keep_their_order)
+{
+    TEST_UNUSED;
+    struct kit kit;
+    kit_init(&kit);
+    struct data_set *set = kit_open(
+        &kit, "{name: imagefolder, data_dir: synthetic, crop: 224, image_dtype: u8, samples: 4}");
+    size_t bytes = data_describe(set)->fields[0].bytes;
+    int64_t labels[2][24];
+    uint8_t *image = ebb_alloc(bytes);
+    for (int run = 0; run < 2; run++) { /* alone, and with many epochs ahead */
+        struct data_loader *l = make(
+            &kit, set,
+            (struct data_loader_options){
+                .batch = 1, .order = DATA_SHUFFLE, .seed = 2, .workers = 2 * run, .prefetch = 64});
+        for (int i = 0; i < 24; i++) {
+            struct data_batch b;
+            CHECK_OK(data_loader_next(l, (void *[]){image, &labels[run][i]}, &b, &kit.err),
+                     &kit.err);
+            CHECK_EQ(b.epoch, (uint64_t)i / 4);
+        }
+        data_loader_destroy(l);
+    }
+    CHECK(memcmp(labels[0], labels[1], sizeof labels[0]) == 0);
+    ebb_free(image);
     data_close(set);
     kit_fini(&kit);
 }
@@ -315,4 +402,6 @@ TEST_MAIN(RUN(epoch__holds_every_sample_once), RUN(bytes__do_not_depend_on_worke
           RUN(position__of_another_run_is_refused), RUN(ranks__share_the_epoch),
           RUN(validation__ends_after_one_epoch), RUN(buffer__too_small_is_refused_with_the_number),
           RUN(error__names_file_and_offset_and_position_stands_still),
+          RUN(error__in_the_middle_of_a_batch_spoils_nothing),
+          RUN(epochs__smaller_than_what_is_ahead_keep_their_order),
           RUN(memory__failing_anywhere_is_a_status_and_no_leak))

@@ -84,6 +84,43 @@ TEST(cifar__reads_label_and_planes)
     kit_fini(&kit);
 }
 
+/* A gzip file of these bytes. */
+static void write_gzip(struct kit *kit, const char *name, const void *bytes, size_t n)
+{
+    char command[256];
+    kit_write(kit, name, bytes, n);
+    snprintf(command, sizeof command, "gzip -nf %s/%s", kit->folder, name);
+    CHECK_EQ(system(command), 0);
+}
+
+TEST(idx__packed_and_damaged)
+{
+    TEST_UNUSED;
+    static const char section[] = "{name: idx, train_images: images, train_labels: labels}";
+    struct kit kit;
+    kit_init(&kit);
+    uint8_t images[16 + 40 + 1] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 4};
+    uint8_t labels[8 + 3] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 0, 1};
+    write_gzip(&kit, "labels", labels, 10);
+    write_gzip(&kit, "images", images, 56);
+    struct data_set *set = kit_open(&kit, section);
+    CHECK_EQ(data_describe(set)->count[DATA_TRAIN], 2);
+    data_close(set);
+    write_gzip(&kit, "images", images, 57); /* a byte too many */
+    CHECK(strstr(kit_refused(&kit, section), "more than 40 bytes when unpacked"));
+    write_gzip(&kit, "images", images, 55); /* one too few */
+    CHECK(strstr(kit_refused(&kit, section), "promise 40 bytes of data, 39 are there"));
+    images[4] = 0x7f; /* more images than any packed file of this length has */
+    write_gzip(&kit, "images", images, 56);
+    CHECK(strstr(kit_refused(&kit, section), "more than the packed data can hold"));
+    images[4] = 0;
+    write_gzip(&kit, "images", images, 56);
+    labels[7] = 3;
+    write_gzip(&kit, "labels", labels, 11);
+    CHECK(strstr(kit_refused(&kit, section), "3 labels (rank 1) for 2 images"));
+    kit_fini(&kit);
+}
+
 TEST(augmentation__changes_with_epoch_and_not_with_anything_else)
 {
     TEST_UNUSED;
@@ -216,6 +253,13 @@ TEST(text__merges_file_gives_the_ids_of_its_ranks)
     const int64_t want[8] = {0, 71, 259, 220, 258, 257, 259, 258};
     for (int i = 0; i < 8; i++)
         CHECK_EQ(tokens[i], want[i]);
+    data_close(set);
+    kit_write(&kit, "merges.txt", "#version: 0.2\na b\nb c\n", 22);
+    kit_write(&kit, "t.txt", "abc!!", 5);
+    set = kit_open(&kit, "{name: text, train_files: t.txt, tokenizer: bpe, merges: merges.txt, "
+                         "sequence_length: 2, validation_fraction: 0}");
+    read_one(&kit, set, DATA_TRAIN, 0, 0, (void *[]){tokens, NULL});
+    CHECK(tokens[0] == 256 && tokens[1] == 66); /* the earlier merge goes first */
     data_close(set);
     kit_write(&kit, "merges.txt", "#version: 0.2\nxy z\n", 19);
     CHECK(strstr(kit_refused(&kit, "{name: text, train_files: t.txt, tokenizer: bpe, merges: "
@@ -439,7 +483,7 @@ TEST(page__names_every_dataset_and_key)
 }
 
 TEST_MAIN(RUN(page__names_every_dataset_and_key), RUN(fashion_mnist__is_the_debian_package),
-          RUN(cifar__reads_label_and_planes),
+          RUN(cifar__reads_label_and_planes), RUN(idx__packed_and_damaged),
           RUN(augmentation__changes_with_epoch_and_not_with_anything_else),
           RUN(subset__is_distinct_and_the_same_for_a_seed),
           RUN(text__bytes_are_windows_of_the_file),
