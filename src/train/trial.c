@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "mem/mem.h"
+#include "planner/planner.h"
 #include "train/ports.h"
 #include "train/sha256.h"
 
@@ -17,11 +19,19 @@
 static void adapt(struct train_trial *t)
 {
     const struct data_info *d = t->info;
+    const struct data_field *x = &d->fields[0], *y = &d->fields[1];
+    bool is_volume = x->rank == 4, has_numbers = d->kind == DATA_NUMBERS && d->field_count > 1;
     const struct {
         const char *key;
         int64_t value;
-    } facts[] = {{"channels", d->channels}, {"height", d->height},         {"width", d->width},
-                 {"classes", d->classes},   {"vocabulary", d->vocabulary}, {"length", d->sequence}};
+    } facts[] = {{"channels", is_volume ? x->dims[0] : d->channels},
+                 {"height", d->height},
+                 {"width", d->width},
+                 {"classes", d->classes},
+                 {"vocabulary", d->vocabulary},
+                 {"length", d->sequence},
+                 {"size", is_volume ? x->dims[1] : 0},
+                 {"outputs", has_numbers && y->rank == 1 ? y->dims[0] : 0}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         if (facts[i].value > 0)
             nn_config_adapt(&t->net, facts[i].key, facts[i].value);
@@ -222,6 +232,10 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
                                      .seed = c->seed,
                                      .is_dry = t->options.is_dry,
                                      .is_online = t->options.is_online};
+    if (c->policy && strcmp(c->policy, "none") != 0 && !mem_policy_find(c->policy) &&
+        !planner_find(c->policy))
+        return ebb_fail(err, EBB_EUNSUPPORTED,
+                        "memory.policy: %s: valid, but this build cannot run it yet", c->policy);
     t->is_scaled = c->precision == TRAIN_FP16;
     t->has_gradients = c->accumulate > 1 || t->is_scaled;
     optim_scaler_grad(&t->scaler);

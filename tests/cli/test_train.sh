@@ -91,6 +91,10 @@ for budget in $(((peak + floor) / 2)) "$floor"; do
         [ "$(value peak_bytes)" -le "$budget" ] || fail "$policy at $budget: $(value peak_bytes)"
     done
 done
+for tier in --host --file; do
+    expect 0 "$ebb" train gpt.yaml --json --budget $(((peak + floor) / 2)) $tier 4MiB
+    [ "$(value weights_sha256)" = "$free_hash" ] || fail "swapping with $tier: other weights"
+done
 expect 1 "$ebb" train gpt.yaml --json --budget $((floor - 256))
 [ "$(value status)" = refused ] && [ "$(value floor_bytes)" = "$floor" ] || fail "refusal: $out"
 [[ $err == *"$floor"* ]] || fail "the refusal does not name the floor: $err"
