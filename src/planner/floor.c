@@ -191,34 +191,22 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
     return EBB_OK;
 }
 
-/* Within `budget`, cheaper than the floor's plan; *is_found only then. */
-static enum ebb_status find_cheaper(struct search *s, uint64_t budget, struct plan *plan,
-                                    bool *is_found, struct ebb_error *err)
+/* The cheapest of several games at a budget; small traces try shaken ones, too. */
+static enum ebb_status play_cheapest(struct search *s, uint64_t budget, struct ebb_error *err)
 {
-    struct floor_game best = {0};
-    enum ebb_status status = EBB_OK;
-    *is_found = false;
-    planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
-    for (int variant = 0; variant < variants_for(s) && status == EBB_OK; variant++) {
+    int variants = variants_for(s) + (s->graph->node_count < MANY_NODES ? SHAKES / 3 : 0);
+    for (int variant = 0; variant < variants; variant++) {
         struct floor_game game;
-        struct floor_rules rules = rules_for(s, budget, variant, work_for(s->graph));
-        status = planner_floor_play(s->graph, &rules, &game, err);
-        if (status != EBB_OK)
-            break;
-        if (game.is_won && (!best.is_won || cost_of(&game) < cost_of(&best))) {
-            struct floor_game last = best;
-            best = game;
+        struct floor_rules rules = rules_for(s, budget, variant, work_for(s->graph) / 2);
+        EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
+        if (game.is_won && (!s->best.is_won || cost_of(&game) < cost_of(&s->best))) {
+            struct floor_game last = s->best;
+            s->best = game;
             game = last;
         }
         planner_floor_game_fini(&game);
     }
-    if (status == EBB_OK && best.is_won && cost_of(&best) < cost_of(&s->best)) {
-        struct plan_report proof;
-        status = make_plan(s, &best, budget, plan, &proof, err);
-        *is_found = status == EBB_OK;
-    }
-    planner_floor_game_fini(&best);
-    return status;
+    return EBB_OK;
 }
 
 /* Search in one order. */
@@ -330,6 +318,34 @@ enum ebb_status planner_floor_with_host(const struct trace *trace, const struct 
     return EBB_OK;
 }
 
+enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_link *link,
+                                 uint64_t budget, struct plan *plan, bool *is_found,
+                                 struct ebb_error *err)
+{
+    struct search orders[2] = {{0}, {0}}; /* as it stands; updates early */
+    struct search *best = NULL;
+    struct plan_report proof;
+    enum ebb_status status = EBB_OK;
+    *is_found = false;
+    for (int k = 0; k < 2 && status == EBB_OK; k++) {
+        uint64_t estimate;
+        struct search *s = &orders[k];
+        status = search_order(s, trace, link, k == 1, &estimate, err);
+        if (status == EBB_OK && (k == 0 || s->graph->is_moved))
+            status = play_cheapest(s, budget, err);
+        if (status == EBB_OK && s->best.is_won &&
+            (!best || cost_of(&s->best) < cost_of(&best->best)))
+            best = s;
+    }
+    if (status == EBB_OK && best) {
+        status = make_plan(best, &best->best, budget, plan, &proof, err);
+        *is_found = status == EBB_OK;
+    }
+    search_fini(&orders[0]);
+    search_fini(&orders[1]);
+    return status;
+}
+
 enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
                               struct ebb_error *err)
 {
@@ -355,7 +371,7 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
     struct plan_report proof;
     struct planner_floor_facts facts = {0};
     bool is_found = false;
-    uint64_t budget = job->request->budget_bytes;
+    uint64_t budget = job->request->budget_bytes, cost = 0;
     plan_init(&plan);
     enum ebb_status status = search_init(&s, job->graph->trace, &job->request->link, &facts, err);
     if (status == EBB_OK && s.best.peak_bytes > budget) {
@@ -364,9 +380,16 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
         goto out;
     }
     if (status == EBB_OK && budget > s.best.peak_bytes)
-        status = find_cheaper(&s, budget, &plan, &is_found, err);
-    if (status == EBB_OK && !is_found)
+        status =
+            planner_floor_at(job->graph->trace, &job->request->link, budget, &plan, &is_found, err);
+    for (size_t i = 0; i < plan.step_count && is_found; i++)
+        cost +=
+            plan.steps[i].act == PLAN_RUN ? job->graph->trace->ops[plan.steps[i].index].cost_ns : 0;
+    if (status == EBB_OK && (!is_found || cost > s.best.cost)) {
+        plan_fini(&plan);
+        plan_init(&plan);
         status = make_plan(&s, &s.best, s.best.peak_bytes, &plan, &proof, err);
+    }
     if (status != EBB_OK)
         goto out;
     plan_fini(&job->made);
