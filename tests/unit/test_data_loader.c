@@ -310,8 +310,8 @@ TEST(error__in_the_middle_of_a_batch_spoils_nothing)
     struct kit kit;
     kit_init(&kit);
     write_cifar(&kit, 70);
-    struct data_set *set = kit_open(&kit, "{name: cifar10, data_dir: ., image_dtype: u8}");
-    uint8_t *images = ebb_alloc(25 * 3072);
+    struct data_set *set = kit_open(&kit, "{name: cifar10, data_dir: ., normalize: none}");
+    float *images = ebb_alloc(25 * 3072 * sizeof *images);
     for (int workers = 0; workers < 3; workers++) {
         write_cifar(&kit, 70);
         struct data_loader *l =
@@ -326,7 +326,7 @@ TEST(error__in_the_middle_of_a_batch_spoils_nothing)
             CHECK_OK(data_loader_next(l, fields, &b, &kit.err), &kit.err);
             CHECK_EQ(b.index, (uint64_t)batch % 4);
             for (int i = 0; i < 25; i++)
-                CHECK_EQ(images[i * 3072 + 5], (25 * batch + i) % 100);
+                CHECK_EQ((int)images[i * 3072 + 5], (25 * batch + i) % 100);
         }
         data_loader_destroy(l);
     }
