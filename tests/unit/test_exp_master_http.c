@@ -6,7 +6,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "base/file.h"
 #include "exp/exp.h"
+#include "exp/master/rest.h"
 #include "master_fixture.h"
 
 static char yaml[4096];
@@ -287,6 +289,27 @@ TEST(model_definition__is_unpacked_kept_and_given_back)
     fixture_end(&f);
 }
 
-TEST_MAIN(RUN(socket__answers_everything), RUN(nonsense__is_refused_and_harms_nobody),
-          RUN(stream__tells_what_happens), RUN(long_path__still_has_a_socket),
+TEST(routes__all_stand_in_the_manual)
+{
+    TEST_UNUSED;
+    struct ebb_file_view page;
+    struct ebb_error err;
+    CHECK_OK(ebb_file_view_open(&page, EBB_SOURCE_DIR "/docs/rest.md", 1 << 20, &err), &err);
+    for (size_t i = 0; i < exp_rest_route_count; i++) {
+        char part[64] = "";
+        for (const char *at = exp_rest_routes[i].path; *at != '\0';) { /* its last word */
+            size_t n = strcspn(++at, "/");
+            if (*at != '#' && *at != '*')
+                snprintf(part, sizeof part, "/%.*s", (int)n, at);
+            at += n;
+        }
+        if (memmem(page.data, page.length, part, strlen(part)) == NULL)
+            fail_msg("docs/rest.md does not have %s", exp_rest_routes[i].path);
+    }
+    ebb_file_view_close(&page);
+}
+
+TEST_MAIN(RUN(routes__all_stand_in_the_manual), RUN(socket__answers_everything),
+          RUN(nonsense__is_refused_and_harms_nobody), RUN(stream__tells_what_happens),
+          RUN(long_path__still_has_a_socket),
           RUN(model_definition__is_unpacked_kept_and_given_back))

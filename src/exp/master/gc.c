@@ -276,8 +276,8 @@ static enum ebb_status delete_rows(struct exp_master *m, int64_t id, struct ebb_
     static const char *const scripts[] = {
         "DELETE FROM trial_logs WHERE trial_id IN (SELECT id FROM trials WHERE experiment_id = $1)",
         "DELETE FROM steps WHERE trial_id IN (SELECT id FROM trials WHERE experiment_id = $1)",
-        "DELETE FROM validations WHERE trial_id IN"
-        " (SELECT id FROM trials WHERE experiment_id = $1)",
+        ("DELETE FROM validations WHERE trial_id IN"
+         " (SELECT id FROM trials WHERE experiment_id = $1)"),
         "DELETE FROM checkpoints WHERE experiment_id = $1",
         "DELETE FROM searcher_events WHERE experiment_id = $1",
         "DELETE FROM trials WHERE experiment_id = $1",
