@@ -15,6 +15,7 @@
 #include "train/internal.h"
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const decays[] = {"all", "matrices", NULL};
 static const char *const intervals[] = {"update", "epoch", NULL};
 static const char *const later_policies[] = {"belady", "capuchin", "unified", NULL};
 
@@ -26,6 +27,11 @@ static const struct train_key memory_keys[] = {
     {"file_path", TRAIN_V_TEXT, 0, 0, NULL, "folder of that file"},
     {"precision", TRAIN_V_TEXT, 0, 0, precisions, "of compute"},
     {"threads", TRAIN_V_INT, 1, 1024, NULL, "of kernels"},
+    {0},
+};
+
+static const struct train_key opt_keys[] = {
+    {"decay", TRAIN_V_TEXT, 0, 0, decays, "which parameters decay"},
     {0},
 };
 
@@ -126,13 +132,24 @@ static const char *section_name(struct train_checker *c, const struct ebb_doc_no
     return NULL;
 }
 
+/* A key of our own among arguments that another folder reads. */
+static void check_one(struct train_checker *c, const struct ebb_doc_node *map, const char *name,
+                      const struct train_key *keys)
+{
+    struct ebb_doc_node *alone = ebb_doc_new(c->arena, EBB_DOC_MAP);
+    const struct ebb_doc_node *value = ebb_doc_get(map, name);
+    if (alone && value && ebb_doc_set(c->arena, alone, name, value))
+        train_check_keys(c, alone, keys, NULL);
+}
+
 static void check_opt(struct train_checker *c, const struct ebb_doc_node *map,
                       struct optim_config *optim)
 {
     const char *const *names;
     size_t count = optim_names(&names);
     const char *name = section_name(c, map, names, count);
-    static const char *const own[] = {"name", NULL};
+    static const char *const own[] = {"name", "decay", NULL};
+    check_one(c, map, "decay", opt_keys);
     struct named n = {.arena = c->arena, .name = name, .optim = optim};
     const struct ebb_doc_node *args = name ? train_without(c->arena, map, own) : NULL;
     if (args)
@@ -147,10 +164,7 @@ static void check_schedule(struct train_checker *c, const struct ebb_doc_node *m
     const struct ebb_doc_node *rate = ebb_doc_get(map, "base_lr");
     const char *name = section_name(c, map, names, count);
     struct named n = {.arena = c->arena, .name = name, .base = base};
-    struct ebb_doc_node *units = ebb_doc_new(c->arena, EBB_DOC_MAP);
-    const struct ebb_doc_node *interval = ebb_doc_get(map, "interval");
-    if (units && interval && ebb_doc_set(c->arena, units, "interval", interval))
-        train_check_keys(c, units, schedule_keys, NULL);
+    check_one(c, map, "interval", schedule_keys);
     if (rate)
         train_complain(c, rate, "base_lr", "belongs to benchmark files; here the rate is opt.lr");
     const struct ebb_doc_node *args = name ? train_without(c->arena, map, own) : NULL;
@@ -377,6 +391,7 @@ enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_so
     out.data = values[0] && values[0]->kind == EBB_DOC_MAP && values[0]->count ? values[0] : NULL;
     out.net = &parsed->net;
     out.optim = parsed->optim;
+    out.decays_matrices_only = strcmp(ebb_doc_string(values[2], "decay", "all"), "matrices") == 0;
     out.schedule_name = ebb_doc_string(values[3], "name", NULL);
     out.interval = strcmp(ebb_doc_string(values[3], "interval", "update"), "epoch") == 0
                        ? TRAIN_PER_EPOCH

@@ -76,6 +76,8 @@ static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_
         }
     if (tensor == st->scalars_id && count == sizeof p->scalars)
         memcpy(bytes, p->scalars, count);
+    else if (tensor == st->bare_id && count == sizeof p->bare)
+        memcpy(bytes, p->bare, count);
     else if (tensor == st->step_id && count == sizeof p->number)
         memcpy(bytes, &p->number, count);
     else if (tensor == st->scale_id && count == sizeof p->scale)
@@ -153,6 +155,10 @@ static enum ebb_status begin_update(struct train_trial *t, struct train_pass *pa
         optim_schedule_momentum(
             t->schedule, t->config.interval == TRAIN_PER_EPOCH ? t->epoch : t->updates, &momentum))
         optim_set_momentum(&optim, momentum);
+    struct optim_count again = t->count; /* one step, told twice */
+    struct optim_config bare = optim;
+    bare.weight_decay = 0;
+    optim_step(&bare, &again, *rate, pass->bare);
     optim_step(&optim, &t->count, *rate, pass->scalars);
     return EBB_OK;
 }

@@ -18,7 +18,7 @@ struct build { /* one tracing */
     tensor_id inputs[NN_PORTS], targets[NN_PORTS];
     struct nn_output outputs[NN_PORTS];
     size_t output_count;
-    tensor_id scalars, counter, weights, scale; /* step inputs */
+    tensor_id scalars, bare, counter, weights, scale; /* step inputs; bare: without decay */
     tensor_id loss, part, norm, answer;
     tensor_id *handles; /* per slot: newest version */
     tensor_id *leaves;  /* per slot */
@@ -301,8 +301,11 @@ static enum ebb_status update(struct build *x, struct ebb_error *err)
             old[k] = x->leaves[state_slot(x, i, k)];
         tensor_label(x->s, nn_item_at(&x->b, item)->name);
         tensor_id g = ops_contiguous(x->s, x->gradients[i]);
-        ops_update(x->s, optim->kind, optim_flags(optim), x->scalars, g, x->leaves[at], old, states,
-                   out);
+        bool is_bare = x->o->config->decays_matrices_only && !nn_item_at(&x->b, item)->has_decay;
+        bool has_trust = optim->kind == OPS_LARS || optim->kind == OPS_LAMB;
+        unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
+        ops_update(x->s, optim->kind, flags, is_bare ? x->bare : x->scalars, g, x->leaves[at], old,
+                   states, out);
         x->handles[at] = out[0];
         for (size_t k = 0; k < states; k++)
             x->handles[state_slot(x, i, k)] = out[1 + k];
@@ -348,6 +351,7 @@ static void find_places(struct build *x, const uint32_t *map)
     for (size_t i = 0; i < st->target_count; i++)
         st->target_ids[i] = place(x, map, x->targets[i]);
     st->scalars_id = place(x, map, x->scalars);
+    st->bare_id = place(x, map, x->bare);
     st->step_id = place(x, map, x->counter);
     st->weights_id = place(x, map, x->weights);
     st->scale_id = place(x, map, x->scale);
@@ -426,6 +430,7 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
     EBB_TRY(tensor_session_create(&x.s, options->backend, err));
     x.counter = tensor_leaf(x.s, TENSOR_I64, 1, &one, "step");
     x.scalars = tensor_leaf(x.s, TENSOR_F32, 1, &many, "step_scalars");
+    x.bare = tensor_leaf(x.s, TENSOR_F32, 1, &many, "step_scalars_without_decay");
     if (options->is_scaled)
         x.scale = tensor_leaf(x.s, TENSOR_F32, 1, &one, "loss_scale");
     struct nn_mode mode = {.is_training =

@@ -38,9 +38,10 @@ struct train_step {
     struct nn_port inputs[NN_PORTS], targets[NN_PORTS];
     uint32_t input_ids[NN_PORTS], target_ids[NN_PORTS];
     size_t input_count, target_count;
-    int64_t target_classes[NN_PORTS];                   /* NN_CLASSES: how many */
-    uint32_t scalars_id, step_id, weights_id, scale_id; /* step inputs; TRACE_NONE: not read */
-    uint32_t loss_id, part_id, norm_id;                 /* kept scalars; part: of output 0 alone */
+    int64_t target_classes[NN_PORTS];                            /* NN_CLASSES: how many */
+    uint32_t scalars_id, bare_id, step_id, weights_id, scale_id; /* step inputs; TRACE_NONE: not
+                                                               read; bare: scalars without decay */
+    uint32_t loss_id, part_id, norm_id; /* kept scalars; part: of output 0 alone */
     uint32_t answer_id;
     enum train_answer answer;
     struct tensor_view answer_view;

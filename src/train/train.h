@@ -53,6 +53,8 @@ struct train_config {
     const char *schedule_name;                         /* NULL = constant rate */
     enum train_interval interval;
     struct optim_config optim;
+    bool decays_matrices_only;    /* opt.decay: biases and norms have no weight decay, and no trust
+                                     ratio in LARS and LAMB */
     double clip_norm, clip_value; /* 0 = none */
     int64_t batch_size;           /* samples of a batch */
     int64_t accumulate;           /* batches of an update */

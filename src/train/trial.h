@@ -52,6 +52,7 @@ struct train_pass {
     const struct train_step *step; /* program */
     int64_t number;                /* of the batch: dropout masks, generated inputs */
     float scalars[OPS_UPDATE_SCALARS];
+    float bare[OPS_UPDATE_SCALARS]; /* the same without weight decay */
     float scale;
     double loss, part, norm;
     double metrics[NN_PORTS];

@@ -217,6 +217,44 @@ TEST(schedule__sets_the_rate)
     ebb_arena_fini(&arena);
 }
 
+/* With rate r and decay d, w shrinks by r d w where it decays, on top of its gradient's step. */
+TEST(decay__of_matrices_only)
+{
+    TEST_UNUSED;
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    struct weights start, none, some;
+    configure(&net, &config, "gpt2_124M", plain);
+    struct train_trial *t = make(&config);
+    open_weights(&start, export(t, "decay-start"));
+    batches(t, 1, &batch);
+    open_weights(&none, export(t, "decay-none"));
+    train_trial_destroy(t);
+    config.optim.weight_decay = 0.125;
+    config.decays_matrices_only = true;
+    t = make(&config);
+    batches(t, 1, &batch);
+    open_weights(&some, export(t, "decay-some"));
+    train_trial_destroy(t);
+    size_t decayed = 0, kept = 0;
+    for (size_t k = 0; k < some.file.count; k++) {
+        const struct tensor_entry *e = &some.file.entries[k];
+        const struct tensor_entry *s = tensor_file_find(&start.file, e->name);
+        const struct tensor_entry *n = tensor_file_find(&none.file, e->name);
+        double share = e->view.rank > 1 ? config.optim.lr * config.optim.weight_decay : 0;
+        for (size_t i = 0; i < e->bytes / sizeof(float); i++) {
+            double want = (double)element(n, i) - share * (double)element(s, i);
+            CHECK(fabs((double)element(e, i) - want) <= 1e-6);
+        }
+        *(share > 0 ? &decayed : &kept) += 1;
+    }
+    CHECK(decayed > 3 && kept > 3);
+    close_weights(&start);
+    close_weights(&none);
+    close_weights(&some);
+}
+
 /* The number of a batch decides inputs and dropout masks: no two are alike. */
 TEST(batches__have_inputs_and_masks_of_their_own)
 {
@@ -376,6 +414,7 @@ int main(void)
                                        RUN(clipping__by_norm_bounds_the_update),
                                        RUN(schedule__sets_the_rate),
                                        RUN(batches__have_inputs_and_masks_of_their_own),
+                                       RUN(decay__of_matrices_only),
                                        RUN(validation__changes_nothing_and_repeats),
                                        RUN(updates__run_where_they_first_can),
                                        RUN(engine__as_running_every_op_once)};
