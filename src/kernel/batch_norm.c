@@ -300,8 +300,8 @@ struct slopes { /* dx = a (g - b - (x - mean) d) */
 };
 
 static inline __attribute__((always_inline)) void
-grad_places(int64_t count, const int L, const float *restrict x, const float *restrict dy,
-            const struct channel *k, const struct slopes *t, bool has_relu, float *restrict dx)
+grad_places(int64_t count, const int L, const float *x, const float *dy, const struct channel *k,
+            const struct slopes *t, bool has_relu, float *dx)
 {
     float mean[LANES], scale[LANES], shift[LANES], a[LANES], b[LANES], d[LANES];
     for (int l = 0; l < L; l++) {
@@ -312,13 +312,13 @@ grad_places(int64_t count, const int L, const float *restrict x, const float *re
         b[l] = t->b[l];
         d[l] = t->d[l];
     }
-    for (int64_t s = 0; s < count; s++)
-        for (int l = 0; l < L; l++) {
-            float v = x[s * L + l] - mean[l], g = dy[s * L + l];
-            if (has_relu)
-                g = v * scale[l] + shift[l] > 0.0f ? g : 0.0f;
-            dx[s * L + l] = a[l] * (g - b[l] - v * d[l]);
-        }
+    KERNEL_EACH for (int64_t s = 0; s < count; s++) KERNEL_EACH for (int l = 0; l < L; l++)
+    {
+        float v = x[s * L + l] - mean[l], g = dy[s * L + l];
+        if (has_relu)
+            g = v * scale[l] + shift[l] > 0.0f ? g : 0.0f;
+        dx[s * L + l] = a[l] * (g - b[l] - v * d[l]);
+    }
 }
 
 static inline __attribute__((always_inline)) void grad_rows(const struct job *j, int64_t first,

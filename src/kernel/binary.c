@@ -133,22 +133,25 @@ static void walk_run(const struct kernel_context *c, struct walk *w, const struc
     KERNEL_CLONES static void row_##name(const struct walk *w, int64_t n, const int64_t *offset,   \
                                          const int64_t *stride)                                    \
     {                                                                                              \
-        float *restrict y = w->y + offset[0];                                                      \
-        const float *restrict a = w->a + offset[1], *restrict b = w->b + offset[2];                \
+        float *y = w->y + offset[0];                                                               \
+        const float *a = w->a + offset[1], *b = w->b + offset[2];                                  \
         const int64_t sy = stride[0], sa = stride[1], sb = stride[2];                              \
         if (sy == 1 && sa == 1 && sb == 1) {                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                      \
+            KERNEL_EACH for (int64_t i = 0; i < n; i++)                                            \
+            {                                                                                      \
                 const float p = a[i], q = b[i];                                                    \
                 y[i] = value;                                                                      \
             }                                                                                      \
         } else if (sy == 1 && sa == 1 && sb == 0) {                                                \
             const float q = b[0];                                                                  \
-            for (int64_t i = 0; i < n; i++) {                                                      \
+            KERNEL_EACH for (int64_t i = 0; i < n; i++)                                            \
+            {                                                                                      \
                 const float p = a[i];                                                              \
                 y[i] = value;                                                                      \
             }                                                                                      \
         } else {                                                                                   \
-            for (int64_t i = 0; i < n; i++) {                                                      \
+            KERNEL_EACH for (int64_t i = 0; i < n; i++)                                            \
+            {                                                                                      \
                 const float p = a[i * sa], q = b[i * sb];                                          \
                 y[i * sy] = value;                                                                 \
             }                                                                                      \

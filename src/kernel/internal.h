@@ -26,6 +26,14 @@
 #define KERNEL_CONTRACT
 #endif
 
+/* Before a loop: iterations do not depend on each other, though a result may lie exactly over an
+ * operand (which `restrict` would forbid). */
+#if defined(__GNUC__) && !defined(__clang__)
+#define KERNEL_EACH _Pragma("GCC ivdep")
+#else
+#define KERNEL_EACH
+#endif
+
 #define KERNEL_GRAIN 16384 /* elements worth a thread */
 
 struct kernel_range {

@@ -86,11 +86,12 @@ struct unary_job {
     KERNEL_CLONES static void forward_##name(void *argument, int64_t first, int64_t last)          \
     {                                                                                              \
         const struct unary_job *j = argument;                                                      \
-        const float *restrict x = j->x;                                                            \
-        float *restrict y = j->y;                                                                  \
+        const float *x = j->x;                                                                     \
+        float *y = j->y;                                                                           \
         const float a = j->a, b = j->b;                                                            \
         (void)a, (void)b;                                                                          \
-        for (int64_t i = first; i < last; i++) {                                                   \
+        KERNEL_EACH for (int64_t i = first; i < last; i++)                                         \
+        {                                                                                          \
             const float v = x[i];                                                                  \
             y[i] = value;                                                                          \
         }                                                                                          \
@@ -98,11 +99,12 @@ struct unary_job {
     KERNEL_CLONES static void backward_##name(void *argument, int64_t first, int64_t last)         \
     {                                                                                              \
         const struct unary_job *j = argument;                                                      \
-        const float *restrict dy = j->x, *restrict saved = j->s;                                   \
-        float *restrict dx = j->y;                                                                 \
+        const float *dy = j->x, *saved = j->s;                                                     \
+        float *dx = j->y;                                                                          \
         const float a = j->a, b = j->b;                                                            \
         (void)a, (void)b;                                                                          \
-        for (int64_t i = first; i < last; i++) {                                                   \
+        KERNEL_EACH for (int64_t i = first; i < last; i++)                                         \
+        {                                                                                          \
             const float s = saved[i];                                                              \
             (void)s;                                                                               \
             dx[i] = dy[i] * (slope);                                                               \

@@ -487,7 +487,8 @@ static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0
                      .blocked = 1,                                                                 \
                      .blocked_out = 1,                                                             \
                      .low_rule = OPS_LOW_EACH,                                                     \
-                     .low_out = 1}
+                     .low_out = 1,                                                                 \
+                     .overwrites = 1}
 
 static const struct ops_def rows[ROW_COUNT] = {
     U(NEG, "neg", run_neg, NULL, NULL, false),
@@ -503,7 +504,8 @@ static const struct ops_def rows[ROW_COUNT] = {
     U(COS, "cos", run_cos, NULL, NULL, false),
     [KERNEL_RELU] = {OPS_PRIMITIVE("relu", 1, 1, infer_same, run_relu, grad_unary),
                      .variant = KERNEL_RELU, .attr_bytes = sizeof(struct scalars), .blocked = 1,
-                     .blocked_out = 1, .build = build_relu, .low_rule = OPS_LOW_EACH, .low_out = 1},
+                     .blocked_out = 1, .build = build_relu, .low_rule = OPS_LOW_EACH, .low_out = 1,
+                     .overwrites = 1},
     U(RELU6, "relu6", run_relu6, NULL, NULL, false),
     U(LEAKY_RELU, "leaky_relu", run_leaky_relu, field_slope, &slope_default, false),
     U(ELU, "elu", run_elu, field_alpha, &alpha_default, false),
@@ -528,7 +530,8 @@ static const struct ops_def rows[ROW_COUNT] = {
         .blocked = 3,                                                                              \
         .blocked_out = 1,                                                                          \
         .low_rule = OPS_LOW_EACH,                                                                  \
-        .low_out = 1},
+        .low_out = 1,                                                                              \
+        .overwrites = 1},
     KERNEL_UNARY_LIST(X)
 #undef X
         [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, run_mask, grad_mask), .strided = 3,
@@ -546,6 +549,7 @@ static const struct ops_def rows[ROW_COUNT] = {
                   .can_broadcast = true,                                                           \
                   .low_rule = OPS_LOW_EACH,                                                        \
                   .low_out = 1,                                                                    \
+                  .overwrites = 1,                                                                 \
                   .is_internal = KERNEL_##name_ >= KERNEL_GREATER_HALF},
     BINARY_LIST(X)
 #undef X

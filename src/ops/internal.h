@@ -84,6 +84,8 @@ struct ops_def {
     const void *defaults;           /* attr_bytes; NULL: zero */
     struct trace_kind kind;         /* primitives */
     struct trace_kind low_kind;     /* the same op on numbers of 16 bits */
+    struct trace_kind over_kind;    /* the same op in place */
+    uint8_t overwrites;             /* 1 + input that output 0 may be written over; 0: none */
     enum ops_low low_rule;
     uint64_t low_out;
     bool (*takes_low)(const struct ops_infer *i); /* has a kernel for these inputs */
@@ -97,8 +99,11 @@ struct ops_def {
 #define OPS_PRIMITIVE(text, low, high, infer_, run_, grad_)                                        \
     .name = (text), .min_in = (low), .max_in = (high), .infer = (infer_), .grad = (grad_),         \
     .kind = {.name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = (run_)},       \
-    .low_kind = {                                                                                  \
-        .name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = ops_low_run}
+    .low_kind = {.name = (text),                                                                   \
+                 .purity = TRACE_PURE,                                                             \
+                 .can_skip_outputs = true,                                                         \
+                 .run = ops_low_run},                                                              \
+    .over_kind = {.name = (text), .purity = TRACE_MUTATING, .run = (run_)}
 
 enum ebb_status ops_low_run(const struct trace_call *call, struct ebb_error *err);
 enum tensor_dtype ops_low_dtype(const struct ops_infer *i); /* of the first such input, or F32 */

@@ -539,7 +539,8 @@ static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .t
             .blocked_out = blocks_out,                                                             \
             .low_rule = OPS_LOW_WHOLE,                                                             \
             .low_out = blocks_out,                                                                 \
-            .takes_low = norm_takes_low}
+            .takes_low = norm_takes_low,                                                           \
+            .overwrites = (id) == ROW_BN_GRAD}
 #define TORCH(id, text, low, high, build_, fields_)                                                \
     [id] = {.name = text,                                                                          \
             .min_in = low,                                                                         \

@@ -165,6 +165,10 @@ enum ops_pass {
     /* Off at the start: convolution or linear layer + relu in one op, 1e-6. The layer is computed
      * twice where something else reads its result without relu, forward and backward. */
     OPS_PASS_RELU = 512,
+    /* Off at the start: element-wise ops and the gradient of batch norm write over an input that
+     * nothing else needs; the same bits in less memory, at the price of ops that must not be run
+     * again singly. */
+    OPS_PASS_OVER = 1024,
 };
 void ops_backend_set_passes(void *backend, unsigned passes);
 

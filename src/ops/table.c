@@ -356,6 +356,7 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
             tensor_view_block(&i.out[k], block);
     if (!is_countable(&i))
         return tensor_fail(s, EBB_EINPUT, "%s: the result is too large", def->name);
+    bool is_over = def->overwrites && !is_low && ops_has_pass(s, OPS_PASS_OVER);
     struct tensor_node_desc desc = {
         .def = def,
         .kind = def->is_view ? NULL
@@ -369,6 +370,8 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
         .attr = is_low ? low_attr : attr,
         .attr_bytes = attr_bytes,
         .workspace_bytes = i.workspace_bytes,
+        .overwrites = is_over ? def->overwrites : 0,
+        .overwriting_kind = &def->over_kind,
         .cost_ns = def->is_view ? 0 : estimate(&i, kernel_context_threads(tensor_backend(s)))};
     return tensor_append(s, &desc);
 }

@@ -21,6 +21,7 @@ struct info { /* of one tensor id */
 struct node {
     const void *def;
     const struct trace_kind *kind; /* NULL: view */
+    const struct trace_kind *overwriting_kind;
     tensor_id *inputs;
     uint32_t input_count, output_count, first_output;
     unsigned char *blob;
@@ -30,6 +31,7 @@ struct node {
     uint32_t partner; /* node */
     uint32_t op;      /* in the last finished trace */
     uint8_t phase;
+    uint8_t overwrites;
     bool is_leaf, is_needed;
     bool is_lasting; /* a leaf of which some version is kept */
 };
@@ -202,6 +204,8 @@ static tensor_id append(struct tensor_session *s, const struct tensor_node_desc 
                        .partner = s->partner,
                        .op = TRACE_NONE,
                        .phase = (uint8_t)s->phase,
+                       .overwrites = d->overwrites,
+                       .overwriting_kind = d->overwriting_kind,
                        .is_leaf = is_leaf};
     n->inputs = ebb_arena_alloc(&s->arena, (d->input_count + 1) * sizeof *n->inputs);
     if (!n->inputs || !make_blob(s, d, n))
@@ -307,8 +311,29 @@ static void find_last_uses(const struct tensor_session *s, uint32_t *last)
             last[s->infos[i].root] = UINT32_MAX;
 }
 
+static uint64_t bytes_of(const struct tensor_view *v)
+{
+    return (uint64_t)tensor_count(v) * tensor_dtype_bytes(v->dtype);
+}
+
+/* Whether output 0 may be written over input k: this op is its last reader, it is all of its
+ * storage, no leaf, and read through this input alone. */
+static bool can_overwrite(const struct tensor_session *s, const struct node *n, uint32_t k,
+                          const uint32_t *last)
+{
+    const struct info *in = &s->infos[n->inputs[k].v], *root = &s->infos[in->root];
+    const struct info *out = &s->infos[n->first_output];
+    for (uint32_t i = 0; i < n->input_count; i++)
+        if (i != k && s->infos[n->inputs[i].v].root == in->root)
+            return false;
+    return last[in->root] == out->node && !s->nodes[root->node].is_leaf && !root->mutates &&
+           in->view.offset == 0 && tensor_is_dense(&in->view) &&
+           bytes_of(&in->view) == bytes_of(&root->view) &&
+           bytes_of(&in->view) == bytes_of(&out->view) && bytes_of(&in->view) > 0;
+}
+
 static enum ebb_status emit_op(struct tensor_session *s, struct trace_builder *b, struct node *n,
-                               uint32_t *op_count, struct ebb_error *err)
+                               const uint32_t *last, uint32_t *op_count, struct ebb_error *err)
 {
     uint32_t inputs[TENSOR_PORTS], first;
     struct trace_output outputs[TENSOR_PORTS];
@@ -323,8 +348,12 @@ static enum ebb_status emit_op(struct tensor_session *s, struct trace_builder *b
             if (s->infos[n->inputs[i].v].root == o->mutates)
                 outputs[k] = (struct trace_output){.alias = TRACE_MUTATE, .alias_input = i};
     }
+    bool is_over = n->overwrites && can_overwrite(s, n, n->overwrites - 1u, last);
+    if (is_over)
+        outputs[0] =
+            (struct trace_output){.alias = TRACE_MUTATE, .alias_input = n->overwrites - 1u};
     uint32_t partner = n->partner == UINT32_MAX ? TRACE_NONE : s->nodes[n->partner].op;
-    struct trace_op_desc desc = {.kind = n->kind,
+    struct trace_op_desc desc = {.kind = is_over ? n->overwriting_kind : n->kind,
                                  .cost_ns = n->cost_ns,
                                  .workspace_bytes = n->workspace_bytes,
                                  .inputs = inputs,
@@ -394,7 +423,7 @@ static enum ebb_status emit(struct tensor_session *s, struct trace_builder *b, c
     for (size_t i = 0; i < s->node_count; i++) {
         if (!s->nodes[i].is_lasting)
             continue;
-        EBB_TRY(emit_op(s, b, &s->nodes[i], &ops, err));
+        EBB_TRY(emit_op(s, b, &s->nodes[i], last, &ops, err));
         EBB_TRY(emit_releases(s, b, (uint32_t)i, last, err));
     }
     for (size_t i = 0; i < s->node_count; i++) {
@@ -405,7 +434,7 @@ static enum ebb_status emit(struct tensor_session *s, struct trace_builder *b, c
             trace_builder_mark_backward(b);
             is_backward = true;
         }
-        EBB_TRY(emit_op(s, b, n, &ops, err));
+        EBB_TRY(emit_op(s, b, n, last, &ops, err));
         EBB_TRY(emit_releases(s, b, (uint32_t)i, last, err));
     }
     for (size_t i = 1; i < s->info_count; i++)

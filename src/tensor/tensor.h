@@ -111,6 +111,11 @@ struct tensor_node_desc {
     const void *attr; /* typed by the op; padding zeroed */
     size_t attr_bytes;
     uint64_t workspace_bytes, cost_ns;
+    /* The op may write output 0 over this input (1 + index; 0: never), when nothing else needs it:
+     * then it is of this kind, whose purity is TRACE_MUTATING. Decided when the trace is written.
+     */
+    uint8_t overwrites;
+    const struct trace_kind *overwriting_kind;
 };
 
 /* First output; the others follow. */

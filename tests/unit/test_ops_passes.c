@@ -26,7 +26,8 @@ struct result {
     float *values; /* gradients of the last step, then running statistics */
     size_t count;
     int64_t batches;
-    uint32_t copies, ops;
+    uint32_t copies, ops, overwritten;
+    uint64_t peak_bytes;
 };
 
 static tensor_id param(struct net *n, int rank, const int64_t *dims)
@@ -125,6 +126,7 @@ static struct result train(unsigned passes)
     struct result r = {0};
     struct ebb_error err = {0};
     struct trace *trace;
+    struct trace_stats stats;
     struct ops_host host;
     void *backend;
     tensor_id out[1];
@@ -149,8 +151,12 @@ static struct result train(unsigned passes)
         if (trace->ops[i].is_leaf)
             memset(ops_host_tensor(&host, trace->ops[i].output_first), 0, (size_t)t->bytes);
         r.copies += strcmp(trace->ops[i].kind->name, "copy") == 0;
+        r.overwritten += trace->ops[i].kind->purity == TRACE_MUTATING &&
+                         !strstr(trace->ops[i].kind->name, "update");
     }
     r.ops = trace->op_count;
+    CHECK_OK(trace_stats_compute(trace, &stats, &err), &err);
+    r.peak_bytes = stats.baseline_bytes;
     for (size_t i = 0; i < n.count; i++)
         fill(&n, &host, n.params[i], 100 + i);
     fill(&n, &host, n.x, 7);
@@ -213,6 +219,22 @@ TEST(rewrites__change_nothing)
     ebb_free(relus.values);
     ebb_free(both.values);
     ebb_free(all.values);
+}
+
+TEST(writing_over_dead_inputs__changes_no_bit)
+{
+    TEST_UNUSED;
+    const unsigned usual = OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD;
+    struct result a = train(0), b = train(OPS_PASS_OVER), c = train(usual),
+                  d = train(usual | OPS_PASS_OVER);
+    CHECK(memcmp(a.values, b.values, a.count * sizeof(float)) == 0);
+    CHECK(memcmp(c.values, d.values, c.count * sizeof(float)) == 0);
+    CHECK(a.overwritten == 0 && b.overwritten > 5 && d.overwritten > 5);
+    CHECK(b.peak_bytes <= a.peak_bytes && d.peak_bytes <= c.peak_bytes);
+    ebb_free(a.values);
+    ebb_free(b.values);
+    ebb_free(c.values);
+    ebb_free(d.values);
 }
 
 TEST(the_same_steps__give_the_same_bits)
@@ -309,6 +331,7 @@ TEST(without_a_backend__ops_can_be_recorded)
     tensor_session_destroy(n.s);
 }
 
-TEST_MAIN(RUN(rewrites__change_nothing), RUN(the_same_steps__give_the_same_bits),
+TEST_MAIN(RUN(rewrites__change_nothing), RUN(writing_over_dead_inputs__changes_no_bit),
+          RUN(the_same_steps__give_the_same_bits),
           RUN(cross_entropy_in_blocks__is_the_same_in_less_memory),
           RUN(without_a_backend__ops_can_be_recorded))
