@@ -14,6 +14,7 @@
 #define QUICK_NODES 400 /* beyond, the first plan is a recorded run */
 #define CLASSIC_NODES 1000
 #define ONLINE_NODES 20000
+#define FLOOR_NODES 5000 /* beyond, a game takes seconds */
 #define COPY_BYTES_PER_NS 300.0 /* moves inside the slab: as the simulator charges them */
 #define BEST_RUNS 3             /* recorded runs that are repaired and filled, too */
 
@@ -157,7 +158,7 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
 static enum ebb_status floor_seed(struct best *b, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
-    if (job->request->effort <= 0 || job->graph->node_count > ONLINE_NODES)
+    if (job->request->effort <= 0 || job->graph->node_count > FLOOR_NODES)
         return EBB_OK;
     EBB_TRY(planner_solve_floor(job, err));
     job->note[0] = '\0';

@@ -14,11 +14,13 @@ enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_byte
     struct planner_mip_result result;
     planner_mip_result_init(&result);
     EBB_TRY(planner_graph_create(trace, &graph, err));
-    bool is_published = kind == PLANNER_MODEL_PUBLISHED;
+    bool is_published = kind != PLANNER_MODEL_FLOW && kind != PLANNER_MODEL_MERGED;
+    enum planner_imposed imposed = kind == PLANNER_MODEL_COVER_ALL    ? PLANNER_IMPOSED_ALL
+                                   : kind == PLANNER_MODEL_COVER_LAST ? PLANNER_IMPOSED_LAST
+                                                                      : PLANNER_IMPOSED_FULL;
     enum ebb_status status;
     if (is_published) {
-        status =
-            planner_published_build(&published, graph, budget_bytes, PLANNER_IMPOSED_FULL, err);
+        status = planner_published_build(&published, graph, budget_bytes, imposed, err);
     } else {
         status = planner_groups_make(
             &groups, graph, kind == PLANNER_MODEL_FLOW ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED,

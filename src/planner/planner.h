@@ -119,12 +119,6 @@ enum ebb_status planner_floor_with_host(const struct trace *trace, const struct 
                                         struct plan *plan, uint64_t *floor_bytes,
                                         struct ebb_error *err);
 
-/* The cheapest of a few such games at a budget, in milliseconds, without looking for the floor:
- * *is_found is false when none is won. The plan has addresses within the budget and is proved. */
-enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_link *link,
-                                 uint64_t budget_bytes, struct plan *plan, bool *is_found,
-                                 struct ebb_error *err);
-
 /* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
 struct planner_floor_facts {
     uint64_t floor_bytes;
@@ -157,7 +151,13 @@ enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_
 
 /* LP relaxation bounds (overheads are bound / base_cost); EBB_EINFEASIBLE when the relaxation has
  * no point. */
-enum planner_model_kind { PLANNER_MODEL_PUBLISHED, PLANNER_MODEL_FLOW, PLANNER_MODEL_MERGED };
+enum planner_model_kind {
+    PLANNER_MODEL_PUBLISHED,
+    PLANNER_MODEL_FLOW,
+    PLANNER_MODEL_MERGED,
+    PLANNER_MODEL_COVER_ALL,  /* published, looser stages: every op runs at least once, anywhere */
+    PLANNER_MODEL_COVER_LAST, /* only the last op must run */
+};
 enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_bytes,
                                  enum planner_model_kind kind, double time_limit_s, double *bound,
                                  double *seconds, struct ebb_error *err);
