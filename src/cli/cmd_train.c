@@ -159,13 +159,10 @@ static void note_progress(struct session *s, const struct train_batch *b)
 static enum ebb_status record(struct session *s, const char *name, double value,
                               struct ebb_error *err)
 {
-    struct train_state st;
-    if (!s->csv && !s->events)
-        return EBB_OK;
-    train_trial_state(s->trial, &st);
-    if (s->csv && fprintf(s->csv, "%" PRId64 ",%s,%.9g\n", st.updates, name, value) < 0)
+    int64_t updates = train_trial_updates(s->trial);
+    if (s->csv && fprintf(s->csv, "%" PRId64 ",%s,%.9g\n", updates, name, value) < 0)
         return ebb_fail(err, EBB_EIO, "cannot write %s", s->o->csv);
-    return s->events ? train_events_scalar(s->events, name, st.updates, value, err) : EBB_OK;
+    return s->events ? train_events_scalar(s->events, name, updates, value, err) : EBB_OK;
 }
 
 static enum ebb_status open_records(struct session *s, struct ebb_error *err)
@@ -214,31 +211,28 @@ static enum ebb_status after_update(struct session *s, const struct train_batch 
                                     struct ebb_error *err)
 {
     const struct settings *o = s->o;
-    struct train_state st;
+    int64_t updates = train_trial_updates(s->trial);
     EBB_TRY(record(s, "loss", s->loss, err));
     EBB_TRY(record(s, "learning_rate", b->rate, err));
     if (isfinite(b->norm))
         EBB_TRY(record(s, "gradient_norm", b->norm, err));
     EBB_TRY(record(s, "update_ms", (double)b->ns / 1e6, err));
-    train_trial_state(s->trial, &st);
-    bool is_end = st.updates >= s->target;
-    if (!is_end && o->validate_every > 0 && st.updates % o->validate_every == 0)
+    bool is_end = updates >= s->target;
+    if (!is_end && o->validate_every > 0 && updates % o->validate_every == 0)
         EBB_TRY(validate(s, err));
-    if (!is_end && o->checkpoint && st.updates % o->checkpoint_every == 0)
+    if (!is_end && o->checkpoint && updates % o->checkpoint_every == 0)
         EBB_TRY(save(s, err));
     return EBB_OK;
 }
 
 static enum ebb_status loop(struct session *s, struct ebb_error *err)
 {
-    struct train_state st;
     struct train_batch b;
     double sum = 0;
-    int64_t count = 0;
-    train_trial_state(s->trial, &st);
-    s->progress = ebb_progress_create("train", (uint64_t)(s->target - st.updates));
+    int64_t count = 0, left = s->target - train_trial_updates(s->trial);
+    s->progress = ebb_progress_create("train", left > 0 ? (uint64_t)left : 0);
     enum ebb_status status = EBB_OK;
-    while (st.updates < s->target && status == EBB_OK && !cli_interrupted()) {
+    while (train_trial_updates(s->trial) < s->target && status == EBB_OK && !cli_interrupted()) {
         status = train_trial_batch(s->trial, &b, err);
         if (status != EBB_OK)
             break;
@@ -251,7 +245,6 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
         count = 0;
         note_progress(s, &b);
         status = after_update(s, &b, err);
-        train_trial_state(s->trial, &st);
     }
     ebb_progress_destroy(s->progress);
     s->progress = NULL;

@@ -159,6 +159,7 @@ struct train_state { /* where a trial stands, and what it cost so far */
     double loss_scale;
 };
 void train_trial_state(const struct train_trial *trial, struct train_state *state);
+int64_t train_trial_updates(const struct train_trial *trial); /* as in the state, at no cost */
 /* The floor of the training programs (computed when first asked for). */
 enum ebb_status train_trial_floor(struct train_trial *trial, uint64_t *floor_bytes,
                                   struct ebb_error *err);

@@ -305,6 +305,11 @@ bool train_trial_has_validation(const struct train_trial *t)
     return t->has_eval;
 }
 
+int64_t train_trial_updates(const struct train_trial *t)
+{
+    return t->updates;
+}
+
 const struct trace *train_trial_trace(const struct train_trial *t)
 {
     return train_program_trace(t->main.program);
