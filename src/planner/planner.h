@@ -119,6 +119,12 @@ enum ebb_status planner_floor_with_host(const struct trace *trace, const struct 
                                         struct plan *plan, uint64_t *floor_bytes,
                                         struct ebb_error *err);
 
+/* The cheapest of a few such games at a budget, in milliseconds, without looking for the floor:
+ * *is_found is false when none is won. The plan has addresses within the budget and is proved. */
+enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_link *link,
+                                 uint64_t budget_bytes, struct plan *plan, bool *is_found,
+                                 struct ebb_error *err);
+
 /* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
 struct planner_floor_facts {
     uint64_t floor_bytes;
