@@ -224,11 +224,11 @@ TEST(every_policy_and_budget__gives_the_same_bits)
     CHECK(low < high);
     for (size_t p = 0; p < mem_policy_count; p++) {
         for (int mode = 0; mode < 2; mode++) {
-            for (int b = 0; b <= 8; b++) {
+            for (int b = mode; b <= 8; b += 4) { /* test_train_budget has more of them */
                 struct train_engine_options options = {
                     .threads = 1, .policy = mem_policies[p].name, .is_online = mode == 1};
                 options.budget_bytes = (low + (high - low) * (uint64_t)b / 8) / 256 * 256;
-                CHECK_OK(train(&options, b % 4 == 1, &other, &err), &err);
+                CHECK_OK(train(&options, b <= 1, &other, &err), &err);
                 CHECK(other.peak <= options.budget_bytes);
                 check_equal(&reference, &other);
             }
