@@ -456,6 +456,29 @@ TEST(section__mistakes_are_told_all_at_once)
     kit_fini(&kit);
 }
 
+TEST(options__are_the_sections_and_the_datasets)
+{
+    TEST_UNUSED;
+    struct kit kit;
+    struct data_loader_options o;
+    kit_init(&kit);
+    struct data_set *set =
+        kit_open(&kit, "{name: trees, shuffle: false, workers: 3, prefetch: 5, buffer: 1MiB, "
+                       "drop_last_batch: false}");
+    data_loader_options_of(set, DATA_TRAIN, &o);
+    CHECK(o.order == DATA_SEQUENTIAL && o.workers == 3 && o.prefetch == 5);
+    CHECK(o.buffer_bytes == 1 << 20 && !o.drop_last && !o.sampler_drop_last && o.epochs == 0);
+    data_close(set);
+    set = kit_open(&kit, "{name: deepcam, data_dir: synthetic, rng: torch}");
+    data_loader_options_of(set, DATA_TRAIN, &o);
+    CHECK(o.order == DATA_SHUFFLE_TORCH && o.sampler_drop_last && o.drop_last);
+    data_loader_options_of(set, DATA_VALIDATION, &o);
+    CHECK(o.order == DATA_SEQUENTIAL && o.shard == DATA_SHARD_BLOCK && !o.drop_last);
+    CHECK(o.epochs == 1 && o.split == DATA_VALIDATION && !o.sampler_drop_last);
+    data_close(set);
+    kit_fini(&kit);
+}
+
 TEST(page__names_every_dataset_and_key)
 {
     TEST_UNUSED;
@@ -482,8 +505,9 @@ TEST(page__names_every_dataset_and_key)
     ebb_file_view_close(&view);
 }
 
-TEST_MAIN(RUN(page__names_every_dataset_and_key), RUN(fashion_mnist__is_the_debian_package),
-          RUN(cifar__reads_label_and_planes), RUN(idx__packed_and_damaged),
+TEST_MAIN(RUN(page__names_every_dataset_and_key), RUN(options__are_the_sections_and_the_datasets),
+          RUN(fashion_mnist__is_the_debian_package), RUN(cifar__reads_label_and_planes),
+          RUN(idx__packed_and_damaged),
           RUN(augmentation__changes_with_epoch_and_not_with_anything_else),
           RUN(subset__is_distinct_and_the_same_for_a_seed),
           RUN(text__bytes_are_windows_of_the_file),
