@@ -209,18 +209,17 @@ static enum ebb_status play_cheapest(struct search *s, uint64_t budget, struct e
     return EBB_OK;
 }
 
-/* Search in one order. */
+/* The graph in one order. */
 static enum ebb_status search_order(struct search *s, const struct trace *trace,
                                     const struct planner_link *link, bool is_eager,
-                                    uint64_t *estimate, struct ebb_error *err)
+                                    struct ebb_error *err)
 {
     *s = (struct search){0};
     if (link && link->host_bytes && link->in_bytes_per_ns > 0 && link->out_bytes_per_ns > 0)
         s->host = (struct floor_host){.bytes = link->host_bytes,
                                       .out_ns_per_byte = 1 / link->out_bytes_per_ns,
                                       .in_ns_per_byte = 1 / link->in_bytes_per_ns};
-    EBB_TRY(planner_floor_graph_create(trace, is_eager, &s->graph, err));
-    return planner_floor_estimate(s->graph, estimate, err);
+    return planner_floor_graph_create(trace, is_eager, &s->graph, err);
 }
 
 static void search_fini(struct search *s)
@@ -230,28 +229,38 @@ static void search_fini(struct search *s)
     *s = (struct search){0};
 }
 
-/* The trace's order and, when that is another, the one with early updates: the better estimate is
- * searched, on small traces both are. */
+/* Does it win in 3 % less than the other needs? */
+static enum ebb_status challenge(struct search *s, const struct search *other, bool *is_won,
+                                 struct ebb_error *err)
+{
+    s->work_left = work_for(s->graph);
+    return try_budget(s, other->best.peak_bytes - other->best.peak_bytes / 32, is_won, err);
+}
+
+/* The trace's order and, when that is another, the one with early updates. The latter is searched
+ * first; the former too if the trace is small, or if it can do with clearly less. */
 static enum ebb_status search_orders(struct search *s, const struct trace *trace,
                                      const struct planner_link *link,
                                      struct planner_floor_facts *facts, struct ebb_error *err)
 {
     struct search eager = {0};
-    uint64_t as_is = 0, early = UINT64_MAX;
-    enum ebb_status status = search_order(s, trace, link, false, &as_is, err);
+    enum ebb_status status = search_order(s, trace, link, false, err);
     if (status == EBB_OK)
         status = planner_floor_bound(s->graph, facts, err);
     if (status == EBB_OK)
-        status = search_order(&eager, trace, link, true, &early, err);
+        status = search_order(&eager, trace, link, true, err);
     if (status != EBB_OK)
         goto out;
-    bool is_small = s->graph->node_count < MANY_NODES;
     /* the bound is about trace order without copies */
     eager.low = facts->working_bytes + s->graph->base_bytes;
     s->low = s->host.bytes ? eager.low : facts->lower_bound_bytes;
-    if (eager.graph->is_moved && (is_small || early <= as_is))
+    bool is_searched = true;
+    if (eager.graph->is_moved) {
         status = find_floor(&eager, err);
-    if (status == EBB_OK && (is_small || !eager.best.is_won))
+        if (status == EBB_OK && s->graph->node_count >= MANY_NODES)
+            status = challenge(s, &eager, &is_searched, err);
+    }
+    if (status == EBB_OK && is_searched)
         status = find_floor(s, err);
     if (status == EBB_OK && eager.best.is_won &&
         (!s->best.is_won || eager.best.peak_bytes < s->best.peak_bytes)) {
@@ -328,9 +337,8 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
     enum ebb_status status = EBB_OK;
     *is_found = false;
     for (int k = 0; k < 2 && status == EBB_OK; k++) {
-        uint64_t estimate;
         struct search *s = &orders[k];
-        status = search_order(s, trace, link, k == 1, &estimate, err);
+        status = search_order(s, trace, link, k == 1, err);
         if (status == EBB_OK && (k == 0 || s->graph->is_moved))
             status = play_cheapest(s, budget, err);
         if (status == EBB_OK && s->best.is_won &&

@@ -158,11 +158,6 @@ void planner_floor_game_fini(struct floor_game *game);
 enum ebb_status planner_floor_pack(const struct floor_graph *graph, const struct floor_game *game,
                                    uint64_t height, struct plan *plan, struct ebb_error *err);
 
-/* An estimate from above of what a plan without much recomputation of what is dear needs: to
- * compare orders. */
-enum ebb_status planner_floor_estimate(const struct floor_graph *graph, uint64_t *bytes,
-                                       struct ebb_error *err);
-
 struct planner_floor_facts;
 /* Fills always_live_bytes, working_bytes, lower_bound_bytes; the rest is untouched. */
 enum ebb_status planner_floor_bound(const struct floor_graph *graph,

@@ -320,20 +320,3 @@ enum ebb_status planner_floor_bound(const struct floor_graph *g, struct planner_
     release(&f);
     return status;
 }
-
-enum ebb_status planner_floor_estimate(const struct floor_graph *g, uint64_t *bytes,
-                                       struct ebb_error *err)
-{
-    struct flow f = {.g = g, .vertex_count = 2 * g->storage_count + 2};
-    struct guess *guesses = ebb_calloc((size_t)g->node_count + 2, sizeof *guesses);
-    enum ebb_status status = EBB_OK;
-    if (!guesses || !allocate(&f, g))
-        status = ebb_no_memory(err, f.vertex_count * sizeof *f.head);
-    if (status == EBB_OK) {
-        make_guesses(&f, true, guesses);
-        *bytes = guesses[0].bytes;
-    }
-    ebb_free(guesses);
-    release(&f);
-    return status;
-}
