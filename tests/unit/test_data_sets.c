@@ -479,6 +479,37 @@ TEST(options__are_the_sections_and_the_datasets)
     kit_fini(&kit);
 }
 
+TEST(section__benchmark_files_are_understood)
+{
+    TEST_UNUSED;
+    static const struct {
+        const char *benchmark, *section;
+    } files[] = {
+        {"resnet50", "{data_dir: /d, global_batch_size: 1024, local_batch_size: 128, "
+                     "gradient_accumulation_freq: -1, train_subset: 2048, val_subset: 512, "
+                     "drop_last_batch: True, shuffle: True, n_epochs: 10, prefetch: 4}"},
+        {"deepcam", "{data_dir: /d, global_batch_size: 32, local_batch_size: 1, "
+                    "gradient_accumulation_freq: 1, shuffle: true, n_epochs: 10, prefetch: 4}"},
+        {"cosmoflow", "{data_dir: /d, h5: True, global_batch_size: 32, local_batch_size: 8, "
+                      "n_epochs: 10, n_train: 2048, n_eval: 512, gradient_accumulation_freq: 1, "
+                      "compression: gzip, apply_log: True, shuffle: True, prefetch: 16}"},
+        {"bert", "{data_dir: /d, global_batch_size: 16, global_eval_batch_size: 64, shuffle: True, "
+                 "n_epochs: 128, prefetch: 4}"},
+        {"gpt", "{data_dir: synthetic, n_epochs: 128, global_batch_size: 4096, "
+                "gradient_accumulation: 4}"},
+    };
+    struct kit kit;
+    kit_init(&kit);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct data_env env = {.benchmark = files[i].benchmark};
+        const struct ebb_doc_node *section = kit_section(&kit, files[i].section);
+        CHECK_OK(data_check(section, &env, NULL, NULL, &kit.err), &kit.err);
+        env.benchmark = NULL; /* an experiment file names its dataset and has no batch keys */
+        CHECK_EQ(data_check(section, &env, NULL, NULL, &kit.err), EBB_EINPUT);
+    }
+    kit_fini(&kit);
+}
+
 TEST(page__names_every_dataset_and_key)
 {
     TEST_UNUSED;
