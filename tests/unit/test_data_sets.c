@@ -537,8 +537,8 @@ TEST(page__names_every_dataset_and_key)
 }
 
 TEST_MAIN(RUN(page__names_every_dataset_and_key), RUN(options__are_the_sections_and_the_datasets),
-          RUN(fashion_mnist__is_the_debian_package), RUN(cifar__reads_label_and_planes),
-          RUN(idx__packed_and_damaged),
+          RUN(section__benchmark_files_are_understood), RUN(fashion_mnist__is_the_debian_package),
+          RUN(cifar__reads_label_and_planes), RUN(idx__packed_and_damaged),
           RUN(augmentation__changes_with_epoch_and_not_with_anything_else),
           RUN(subset__is_distinct_and_the_same_for_a_seed),
           RUN(text__bytes_are_windows_of_the_file),
