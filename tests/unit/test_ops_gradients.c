@@ -551,6 +551,9 @@ TEST(every_op__takes_numbers_of_16_bits)
             for (size_t e = 0; e < n; e++) {
                 size = fmax(size, fabs((double)want[e]));
                 most = fmax(most, fabs((double)want[e] - (double)got[e]));
+                if (!isfinite(got[e])) /* fmax would pass over it */
+                    fail_msg("%s %s: %s gives %g", rows[i].op, rows[i].attrs,
+                             tensor_dtype_name(low), (double)got[e]);
             }
             if (!(most <= (k ? 4e-3 : 3e-2) * size))
                 fail_msg("%s %s: %s is off by %g of %g", rows[i].op, rows[i].attrs,
