@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include "base/clock.h"
 #include "base/heap.h"
@@ -277,6 +277,10 @@ static enum ebb_status start(struct session *s, struct ebb_error *err)
 
 static enum ebb_status work(struct session *s, struct ebb_error *err)
 {
+    const char *schedule = s->file->config.schedule_name;
+    if (schedule && strcasecmp(schedule, "ReduceLROnPlateau") == 0 && !s->o->validate_every)
+        fprintf(stderr, "ebb: note: ReduceLROnPlateau looks at validations: without "
+                        "--validate-every the rate stays as it is\n");
     EBB_TRY(start(s, err));
     EBB_TRY(open_records(s, err));
     EBB_TRY(loop(s, err));

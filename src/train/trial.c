@@ -137,6 +137,11 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
         return ebb_fail(err, EBB_EINPUT,
                         "model %s makes its own inputs: the section 'data' has no use",
                         t->net.model->name);
+    if (!wants && t->config.schedule_name && t->config.interval == TRAIN_PER_EPOCH)
+        return ebb_fail(err, EBB_EINPUT,
+                        "lr_schedule.interval: epoch: model %s makes its own inputs, which have no "
+                        "epochs; allowed: update",
+                        t->net.model->name);
     EBB_TRY(add_step(t, &t->main, err));
     if (t->tail_batch) {
         EBB_TRY(build_step(t, t->main.kind, t->tail_batch, &t->tail, err));
