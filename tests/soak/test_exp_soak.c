@@ -352,6 +352,8 @@ static void submit_all(struct storm *s, int seed)
 /* One master's life; true when it ended by itself. */
 static bool one_life(struct storm *s, bool is_calm)
 {
+    while (waitpid(-1, NULL, WNOHANG) > 0) /* orphans that came to us */
+        continue;
     int64_t die_at = !is_calm && below(&s->rng, 2) == 0 ? 1 + (int64_t)below(&s->rng, 120) : 0;
     int64_t sleep_ms = !is_calm && below(&s->rng, 4) == 0 ? 20 : 0;
     int status;

@@ -153,9 +153,11 @@ void exp_conns_refuse(struct exp_master *m)
             c->alloc = NULL;
             continue;
         }
-        bool has_answer = c->out.length > c->committed;
+        bool has_answer = c->out.length > c->committed || c->is_handling;
+        c->is_broken |=
+            c->in.failed || c->out.failed || (c->is_handling && c->kind == EXP_CONN_NEW);
         c->out.length = c->committed;
-        if (has_answer)
+        if (has_answer && !c->is_broken)
             refuse(m, c, 503, m->stall.message);
     }
 }
@@ -338,7 +340,10 @@ enum ebb_status exp_conn_readable(struct exp_master *m, struct exp_conn *c, stru
         return EBB_OK;
     }
     c->received += (uint64_t)n;
+    c->is_handling = true;
     ebb_str_addn(&c->in, buffer, (size_t)n);
     EBB_TRY(ebb_str_status(&c->in, err));
-    return take(m, c, err);
+    EBB_TRY(take(m, c, err));
+    c->is_handling = false;
+    return EBB_OK;
 }

@@ -141,6 +141,7 @@ struct exp_conn {
     struct exp_alloc *alloc; /* TRIAL, after HELLO */
     bool is_dead;            /* to be closed once `out` is sent */
     bool is_broken;          /* to be closed at once */
+    bool is_handling;        /* bytes of this turn are not dealt with */
     bool is_writing;         /* waits for room */
     size_t committed;        /* bytes of `out` that may be sent */
     char *waiting;           /* target of a long poll, owned */
@@ -206,6 +207,7 @@ struct exp_master {
     struct exp_kept *kept;
     size_t kept_count, kept_capacity;
     bool is_closing;
+    bool is_subreaper;                     /* the process, because of us */
     struct exp_job *held_jobs, *held_last; /* handed out after the commit */
     struct exp_notice notices[EXP_NOTICES];
     int64_t notice_next; /* seq of the next one */

@@ -541,7 +541,10 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
     EBB_TRY(exp_recover(m, err));
     EBB_TRY(exp_rows_flush(m, err));
     EBB_TRY(exp_db_commit(m->db, err));
-    if (!m->options.is_reading_only)
+    int is_subreaper = 0;
+    prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper);
+    m->is_subreaper = is_subreaper == 0 && !m->options.is_reading_only;
+    if (m->is_subreaper)
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     m->sweep_ns = 1;
     return EBB_OK;
@@ -610,6 +613,8 @@ void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace
     if (m->db != NULL && !m->is_stalled && exp_rows_flush(m, &err) == EBB_OK)
         (void)exp_db_commit(m->db, &err);
     exp_forget(m);
+    if (m->is_subreaper)
+        prctl(PR_SET_CHILD_SUBREAPER, 0);
     while (m->conn_count > 0)
         exp_conn_close(m, m->conns[0]);
     exp_jobs_destroy(m->jobs);

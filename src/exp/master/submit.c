@@ -57,7 +57,10 @@ static enum ebb_status read_template(struct exp_rest *r, const char *name,
         status = exp_rest_refuse(r, 400, "there is no template \"%s\"", name);
     } else if (status == EBB_OK) {
         struct exp_db_value text = exp_db_column(&rows, 0);
-        if (ebb_doc_parse_yaml(r->arena, name, text.data, text.length, root, &why) != EBB_OK) {
+        status = ebb_doc_parse_yaml(r->arena, name, text.data, text.length, root, &why);
+        if (status == EBB_ENOMEM) {
+            *r->err = why;
+        } else if (status != EBB_OK) {
             *is_bad = true;
             status = exp_rest_refuse(r, 400, "template %s: %s", name, why.message);
         }
@@ -211,6 +214,10 @@ static enum ebb_status check_store(struct exp_rest *r, const struct exp_config *
     exp_store_close(store);
     if (status == EBB_OK)
         return EBB_OK;
+    if (status == EBB_ENOMEM) {
+        *r->err = why;
+        return status;
+    }
     *is_bad = true;
     return exp_rest_refuse(r, 400, "checkpoint_storage: %s", why.message);
 }
@@ -514,6 +521,10 @@ enum ebb_status exp_rest_preview_search(struct exp_rest *r)
     if (status == EBB_OK)
         status = exp_sim_run(&search, &s.config.hyperparameters, &options, r->arena, &sim, &why);
     exp_search_destroy(search);
+    if (status == EBB_ENOMEM) {
+        *r->err = why;
+        return status;
+    }
     if (status != EBB_OK)
         return exp_rest_refuse(r, 400, "searcher: %s", why.message);
     ebb_jsonw_object(&r->w);

@@ -17,6 +17,8 @@ static void say(struct exp_master *m, struct exp_conn *c, struct ebb_str *line)
     ebb_str_addc(line, '\n');
     if (!line->failed && c != NULL)
         exp_conn_send(m, c, line->data, line->length);
+    else if (c != NULL)
+        c->is_broken = true; /* it comes back, and is told again */
     ebb_str_fini(line);
 }
 
