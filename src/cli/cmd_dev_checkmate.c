@@ -399,7 +399,7 @@ int cli_dev_checkmate(int argc, char **argv)
 {
     const char *dump_path = NULL, *only = NULL;
     struct cli_list wanted = {0};
-    struct suite suite = {.time_limit = 16};
+    struct suite suite = {.time_limit = 10};
     int64_t threads = ebb_cpu_count();
     bool is_verbose = false, is_json = false;
     const struct cli_option options[] = {
@@ -408,7 +408,7 @@ int cli_dev_checkmate(int argc, char **argv)
         {"only", 0, CLI_STRING, &only, "TEXT", "only graphs whose file name contains TEXT"},
         {"kind", 0, CLI_LIST, &wanted, "K[,K...]", "strategies, optimum, bounds (default: all)"},
         {"time-limit", 0, CLI_DOUBLE, &suite.time_limit, "S",
-         "seconds per case of optimum and bounds (default 16)"},
+         "seconds per case of optimum and bounds (default 10)"},
         {"threads", 0, CLI_INT, &threads, "N", "cases at a time (default: all cores)"},
         {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print passed cases too"},
         {"json", 0, CLI_FLAG, &is_json, NULL, "only the last line, as one JSON object"},

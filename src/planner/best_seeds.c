@@ -14,7 +14,7 @@
 #define QUICK_NODES 400 /* beyond, the first plan is a recorded run */
 #define CLASSIC_NODES 1000
 #define ONLINE_NODES 20000
-#define FLOOR_NODES 5000 /* beyond, a game takes seconds */
+#define FLOOR_NODES 5000        /* beyond, a game takes seconds */
 #define COPY_BYTES_PER_NS 300.0 /* moves inside the slab: as the simulator charges them */
 #define BEST_RUNS 3             /* recorded runs that are repaired and filled, too */
 
@@ -153,6 +153,28 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
     return status;
 }
 
+/* No policy gets through: a game for memory, in milliseconds. */
+static enum ebb_status quick_floor(struct planner_job *job, struct ebb_error *err)
+{
+    struct run run = {.name = "floor"};
+    struct plan_report report;
+    struct plan_limits limits = {.budget_bytes = {job->request->budget_bytes, 0, 0}};
+    bool is_found = false;
+    if (job->graph->exact_bytes)
+        return EBB_OK;
+    plan_init(&run.plan);
+    enum ebb_status status = planner_floor_at(job->graph->trace, NULL, job->request->budget_bytes,
+                                              &run.plan, &is_found, err);
+    if (status == EBB_OK && is_found)
+        status = plan_check(job->graph->trace, &run.plan, &limits, &report, err);
+    if (status == EBB_OK && is_found) {
+        run.cost = report.cost_ns;
+        keep_run(job, &run);
+    }
+    plan_fini(&run.plan);
+    return status;
+}
+
 /* Planner `floor` plays for memory; with room to spare its plans are sometimes cheap. It may run
  * updates in another order than the trace, so its plan is kept as it is, and is a seed besides. */
 static enum ebb_status floor_seed(struct best *b, struct ebb_error *err)
@@ -224,6 +246,8 @@ enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err)
     struct planner_job *job = b->job;
     bool is_quick = job->request->effort <= 0;
     EBB_TRY(planner_best_online(b, err));
+    if (is_quick && job->graph->node_count > QUICK_NODES && !planner_job_has_plan(job))
+        EBB_TRY(quick_floor(job, err));
     if ((is_quick && job->graph->node_count > QUICK_NODES && planner_job_has_plan(job)) ||
         planner_best_is_done(b))
         return EBB_OK;
