@@ -19,6 +19,12 @@ enum ebb_status kernel_dnnl_check(dnnl_status_t status, const char *what, struct
     return ebb_fail(err, EBB_EDEVICE, "kernel: oneDNN: %s: status %d", what, (int)status);
 }
 
+bool kernel_has_bf16(void)
+{
+    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    return (isa & (unsigned)dnnl_cpu_isa_avx512_core) == (unsigned)dnnl_cpu_isa_avx512_core;
+}
+
 dnnl_status_t kernel_dnnl_relu(dnnl_primitive_attr_t attr)
 {
     dnnl_post_ops_t ops;

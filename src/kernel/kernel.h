@@ -37,6 +37,8 @@ int kernel_context_threads(const struct kernel_context *context); /* NULL: 1 */
 #define KERNEL_DEFAULTS 0xFFu
 unsigned kernel_context_options(const struct kernel_context *context); /* NULL: the defaults */
 void kernel_context_set_options(struct kernel_context *context, unsigned options);
+/* Whether products and convolutions can take BF16 on this processor. */
+bool kernel_has_bf16(void);
 size_t kernel_context_primitives(const struct kernel_context *context); /* cached so far */
 
 /* ---- element-wise (unary.c, binary.c)

@@ -128,7 +128,7 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
     c.is_winograd = 0;
-    bool is_bf16 = tensor_view_of(s, a)->dtype == TENSOR_BF16;
+    bool is_bf16 = tensor_view_of(s, a)->dtype == TENSOR_BF16 && kernel_has_bf16();
     c.dtype = is_bf16 && tensor_view_of(s, b)->dtype == TENSOR_BF16 ? KERNEL_BF16 : KERNEL_F32;
     if (ops_has_pass(s, OPS_PASS_LAYOUT) &&
         kernel_conv_choose(tensor_backend(s), &c, pass, ops_has_pass(s, OPS_PASS_WINOGRAD), &err) !=

@@ -101,10 +101,10 @@ static enum ebb_status infer_product(struct ops_infer *i, const struct matmul_at
     return kernel_matmul_prepare(tensor_backend(i->session), &desc, &i->workspace_bytes, err);
 }
 
-/* oneDNN multiplies BF16 on the processors we know; F16 and mixtures are converted. */
+/* oneDNN multiplies BF16 from AVX-512 on; F16 and mixtures are converted. */
 static bool is_all_bf16(const struct ops_infer *i)
 {
-    return i->in[0]->dtype == TENSOR_BF16 && i->in[1]->dtype == TENSOR_BF16;
+    return i->in[0]->dtype == TENSOR_BF16 && i->in[1]->dtype == TENSOR_BF16 && kernel_has_bf16();
 }
 
 static enum ebb_status infer_matmul(struct ops_infer *i, struct ebb_error *err)
