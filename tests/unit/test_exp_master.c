@@ -473,7 +473,9 @@ TEST(bind_mounts__are_private_to_the_trial)
     int status;
     fixture_begin(&f, 1);
     fixture_open(&f);
-    if (!exp_proc_can_mount()) {
+    bool is_hidden =
+        strncmp(f.dir, "/dev/shm/", 9) == 0; /* its own /dev/shm would hide the state */
+    if (is_hidden || !exp_proc_can_mount()) {
         print_message("skipped: no private mount namespace here\n");
         fixture_end(&f);
         return;
