@@ -6,6 +6,7 @@
  * and to find its plan by signature; nanoseconds per op that a run spends outside kernels, and the
  * share of the update that is. The bars: 50 us per 100 ops, 1 %. A launch is timed around the
  * kernel, so the two clock readings count as management. Medians of several runs. */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,8 @@ int main(int argc, char **argv)
     static char *defaults[] = {"cifar_resnet20@64", "resnet50@8", "gpt2_124M:length=256@2"};
     struct ebb_error err;
     void *backend;
+    mallopt(M_MMAP_THRESHOLD, 16 << 20);
+    mallopt(M_TRIM_THRESHOLD, 16 << 20); /* as ebb itself does */
     check(ops_backend_create(&backend, 2, &err), &err);
     printf(
         "| model | ops | tracing and lookup, us per 100 ops | outside kernels, ns per op | share "

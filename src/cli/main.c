@@ -203,6 +203,7 @@ static void spin_briefly(char **argv)
 int main(int argc, char **argv)
 {
     spin_briefly(argv);
+    mallopt(M_MMAP_THRESHOLD, 16 << 20);
     mallopt(M_TRIM_THRESHOLD, 16 << 20); /* what one step's trace took, the next one takes */
     int code = run(argc, argv);
     /* A full disk must not look like success. */
