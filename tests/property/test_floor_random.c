@@ -68,7 +68,7 @@ TEST(floor__is_what_it_says)
         check_plan(trace, &plan, floor_bytes);
         CHECK_OK(planner_floor_facts_compute(trace, &facts, &err), &err);
         CHECK_EQ(facts.floor_bytes, floor_bytes);
-        CHECK(facts.cost <= 20 * facts.base_cost);
+        CHECK(facts.cost <= 8 * facts.base_cost);
         if (seed % 2 == 0) /* nothing is written in place: no update can run early */
             CHECK(facts.floor_bytes >= facts.lower_bound_bytes);
         CHECK_EQ(ask(trace, floor_bytes, floor_bytes, facts.cost), PLANNER_OK);
