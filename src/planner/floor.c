@@ -12,7 +12,7 @@
 #include "base/heap.h"
 #include "planner/job.h"
 
-#define MOST_OVERHEAD 8 /* a floor that takes longer than this is of no use to anybody */
+#define MOST_OVERHEAD 8  /* a floor that takes longer than this is of no use to anybody */
 #define MOST_RUNS 100000 /* plans stay short: so many, or a few for each op when there are more */
 #define SHAKES 24        /* random variants, for a cheaper plan of a small trace */
 #define MANY_NODES 1500  /* from here on fewer variants and less patience */
