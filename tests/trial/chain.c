@@ -310,7 +310,7 @@ static void misbehave(struct trial *t)
     }
     if (is_mode(t, "--hog")) {
         for (size_t total = 0; total < (size_t)8 << 30; total += 1 << 20) {
-            char *p = malloc(1 << 20);
+            char *volatile p = malloc(1 << 20); /* or a compiler leaves it out */
             if (p == NULL) {
                 printf("no memory after %zu bytes\n", total);
                 exit(9);

@@ -30,14 +30,19 @@ enum stage {
     STAGE_EXEC
 };
 
-struct child { /* shared with the parent until exec: that is what vfork means */
+struct failure { /* what a child that could not exec tells its parent */
+    enum stage stage;
+    int error;
+    size_t mount;
+};
+
+struct child {
     const struct exp_spawn *spawn;
+    int report;                    /* pipe: a failure, or closed by exec */
     const char *uid_map, *gid_map; /* NULL: already root, no user namespace needed */
     const char *shm_options;
     sigset_t mask;
-    volatile enum stage stage;
-    volatile int error;
-    volatile size_t mount;
+    struct failure at; /* how far it is */
 };
 
 static bool put(const char *path, const char *text)
@@ -91,26 +96,26 @@ static bool set_up(struct child *c)
 {
     const struct exp_spawn *s = c->spawn;
     bool has_mounts = s->mount_count > 0 || s->shm_bytes >= 0;
-    c->stage = STAGE_GROUP;
+    c->at.stage = STAGE_GROUP;
     if (setpgid(0, 0) != 0)
         return false;
-    c->stage = STAGE_DIRECTORY;
+    c->at.stage = STAGE_DIRECTORY;
     if (chdir(s->work_dir) != 0)
         return false;
-    c->stage = STAGE_NAMESPACE;
+    c->at.stage = STAGE_NAMESPACE;
     if (has_mounts && !enter_namespace(c))
         return false;
-    c->stage = STAGE_MOUNT;
-    for (c->mount = 0; c->mount < s->mount_count; c->mount++)
-        if (!bind_one(&s->mounts[c->mount]))
+    c->at.stage = STAGE_MOUNT;
+    for (c->at.mount = 0; c->at.mount < s->mount_count; c->at.mount++)
+        if (!bind_one(&s->mounts[c->at.mount]))
             return false;
-    c->stage = STAGE_SHM;
+    c->at.stage = STAGE_SHM;
     if (s->shm_bytes >= 0 && !mount_shm(c))
         return false;
-    c->stage = STAGE_DIRECTORY;
+    c->at.stage = STAGE_DIRECTORY;
     if (has_mounts && chdir(s->work_dir) != 0) /* the same place, with its mounts */
         return false;
-    c->stage = STAGE_FILES;
+    c->at.stage = STAGE_FILES;
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null < 0 || dup2(null, 0) < 0 || dup2(s->log, 1) < 0 || dup2(s->log, 2) < 0)
         return false;
@@ -121,7 +126,7 @@ static bool set_up(struct child *c)
         if (setrlimit(RLIMIT_DATA, &limit) != 0)
             return false;
     }
-    c->stage = STAGE_EXEC;
+    c->at.stage = STAGE_EXEC;
     return true;
 }
 
@@ -136,15 +141,17 @@ __attribute__((noinline)) static pid_t start(struct child *c)
     sigprocmask(SIG_SETMASK, &c->mask, NULL);
     if (set_up(c))
         execvpe(c->spawn->argv[0], c->spawn->argv, c->spawn->envp);
-    c->error = errno;
+    c->at.error = errno;
+    ssize_t n = write(c->report, &c->at, sizeof c->at); /* small: all or nothing */
+    (void)n;
     _exit(127);
 }
 
-static enum ebb_status explain(const struct child *c, struct ebb_error *err)
+static enum ebb_status explain(const struct exp_spawn *s, const struct failure *f,
+                               struct ebb_error *err)
 {
-    const struct exp_spawn *s = c->spawn;
-    const char *reason = strerror(c->error);
-    switch (c->stage) {
+    const char *reason = strerror(f->error);
+    switch (f->stage) {
     case STAGE_NAMESPACE:
         return ebb_fail(err, EBB_EINPUT,
                         "bind_mounts, shm_size: no mount namespace for the trial: %s", reason);
@@ -152,8 +159,8 @@ static enum ebb_status explain(const struct child *c, struct ebb_error *err)
         return ebb_fail(err, EBB_EINPUT, "resources.shm_size: no /dev/shm of %lld bytes: %s",
                         (long long)s->shm_bytes, reason);
     case STAGE_MOUNT:
-        return ebb_fail(err, EBB_EINPUT, "bind_mounts[%zu]: cannot mount %s at %s: %s", c->mount,
-                        s->mounts[c->mount].host_path, s->mounts[c->mount].container_path, reason);
+        return ebb_fail(err, EBB_EINPUT, "bind_mounts[%zu]: cannot mount %s at %s: %s", f->mount,
+                        s->mounts[f->mount].host_path, s->mounts[f->mount].container_path, reason);
     case STAGE_DIRECTORY:
         return ebb_fail(err, EBB_EIO, "cannot enter %s: %s", s->work_dir, reason);
     case STAGE_EXEC:
@@ -176,7 +183,12 @@ enum ebb_status exp_proc_spawn(const struct exp_spawn *spawn, struct exp_proc *p
 {
     char uid_map[64], gid_map[64], shm_options[64];
     struct child c = {.spawn = spawn};
+    struct failure failure;
     sigset_t all;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return ebb_fail(err, EBB_EIO, "cannot start a process: %s", strerror(errno));
+    c.report = ends[1];
     snprintf(uid_map, sizeof uid_map, "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());
     snprintf(gid_map, sizeof gid_map, "%u %u 1", (unsigned)getegid(), (unsigned)getegid());
     snprintf(shm_options, sizeof shm_options, "mode=1777,size=%lld", (long long)spawn->shm_bytes);
@@ -190,11 +202,17 @@ enum ebb_status exp_proc_spawn(const struct exp_spawn *spawn, struct exp_proc *p
     pid_t pid = start(&c);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &c.mask, NULL);
+    close(c.report);
+    ssize_t n;
+    do
+        n = pid > 0 ? read(ends[0], &failure, sizeof failure) : 0;
+    while (n < 0 && errno == EINTR);
+    close(ends[0]);
     if (pid < 0)
         return ebb_fail(err, EBB_EIO, "cannot start a process: %s", strerror(error));
-    if (c.error != 0) {
+    if (n == (ssize_t)sizeof failure) {
         waitpid(pid, NULL, 0);
-        return explain(&c, err);
+        return explain(spawn, &failure, err);
     }
     int fd = open_pidfd(pid);
     if (fd < 0) {
