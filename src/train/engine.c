@@ -39,6 +39,7 @@ struct train_engine {
     char *file_path;
     const struct mem_policy *policy;
     const struct planner *planner;
+    bool is_free; /* nobody asked for a policy: the cheaper of dtr_eq and the floor's games */
     void *backend;
     struct device *device;
     bool is_reserved;
@@ -61,8 +62,9 @@ static struct device_config device_links(const struct train_engine *e)
 
 static enum ebb_status find_way(struct train_engine *e, const char *name, struct ebb_error *err)
 {
+    e->is_free = !name && e->options.budget_bytes != UINT64_MAX;
     if (!name)
-        name = e->options.budget_bytes == UINT64_MAX ? "none" : "dtr_eq";
+        name = e->is_free ? "dtr_eq" : "none";
     if (strcmp(name, "none") == 0)
         return EBB_OK;
     e->policy = mem_policy_find(name);
@@ -217,12 +219,32 @@ static enum ebb_status decide_by_planner(const struct train_engine *e, struct tr
     return status;
 }
 
+static struct planner_link host_link(const struct train_engine *e)
+{
+    return (struct planner_link){.out_bytes_per_ns = HOST_RATE,
+                                 .in_bytes_per_ns = HOST_RATE,
+                                 .host_bytes = e->options.host_bytes};
+}
+
+/* The least memory and its plan (may be NULL); never more than keeping everything takes. */
+static enum ebb_status find_floor(const struct train_engine *e, struct train_program *p,
+                                  struct plan *plan, struct ebb_error *err)
+{
+    struct planner_link link = host_link(e);
+    const struct plan *all = NULL;
+    EBB_TRY(planner_floor_with_host(p->trace, &link, plan, &p->info.floor_bytes, err));
+    if (p->info.floor_bytes <= p->info.unlimited_bytes)
+        return EBB_OK;
+    EBB_TRY(exec_keep_all(p->exec, UINT64_MAX, &all, err));
+    p->info.floor_bytes = p->info.unlimited_bytes;
+    return plan ? plan_copy(plan, all, err) : EBB_OK;
+}
+
 enum ebb_status train_engine_floor(struct train_engine *e, struct train_program *p,
                                    uint64_t *floor_bytes, struct ebb_error *err)
 {
-    (void)e;
     if (p->info.floor_bytes == 0)
-        EBB_TRY(planner_floor(p->trace, NULL, &p->info.floor_bytes, err));
+        EBB_TRY(find_floor(e, p, NULL, err));
     *floor_bytes = p->info.floor_bytes;
     return EBB_OK;
 }
@@ -236,39 +258,6 @@ static enum ebb_status refuse(const struct train_engine *e, const struct train_p
                     (unsigned long long)e->options.budget_bytes, p->trace->name,
                     (unsigned long long)p->info.floor_bytes,
                     (unsigned long long)p->info.persistent_bytes);
-}
-
-static enum ebb_status decide(const struct train_engine *e, struct train_program *p,
-                              struct ebb_error *err)
-{
-    const struct plan *all = NULL;
-    EBB_TRY(exec_keep_all(p->exec, UINT64_MAX, &all, err));
-    p->info.unlimited_bytes = all->budget_bytes;
-    if (p->info.unlimited_bytes <= e->options.budget_bytes)
-        return plan_copy(&p->plan, all, err);
-    struct plan least;
-    bool is_done = false;
-    plan_init(&least);
-    enum ebb_status status = planner_floor(p->trace, &least, &p->info.floor_bytes, err);
-    if (status == EBB_OK && e->options.budget_bytes < p->info.floor_bytes)
-        status = refuse(e, p, err);
-    if (status == EBB_OK && e->policy)
-        status = decide_by_policy(e, p, &is_done, err);
-    if (status == EBB_OK && e->planner)
-        status = decide_by_planner(e, p, &is_done, err);
-    if (status == EBB_OK && !is_done && !e->policy && !e->planner) {
-        status = ebb_fail(err, EBB_EBUDGET,
-                          "policy none keeps everything: %s needs %llu bytes, the budget is %llu; "
-                          "with another policy it needs at least %llu",
-                          p->trace->name, (unsigned long long)p->info.unlimited_bytes,
-                          (unsigned long long)e->options.budget_bytes,
-                          (unsigned long long)p->info.floor_bytes);
-    } else if (status == EBB_OK && !is_done) {
-        p->info.is_fallback = true;
-        status = plan_copy(&p->plan, &least, err);
-    }
-    plan_fini(&least);
-    return status;
 }
 
 /* What the plan will do, from its proof and a run on the null device. */
@@ -286,6 +275,76 @@ static enum ebb_status predict(const struct train_engine *e, struct train_progra
     p->info.overhead = exec_overhead(&p->info.report);
     snprintf(p->info.how, sizeof p->info.how, "%s", p->plan.planner);
     return EBB_OK;
+}
+
+/* One of the floor's games at this budget: instead of a policy that failed, or when it is cheaper
+ * and nobody asked for a policy. */
+static enum ebb_status try_game(const struct train_engine *e, struct train_program *p,
+                                bool is_needed, bool *is_taken, struct ebb_error *err)
+{
+    struct planner_link link = host_link(e);
+    struct plan game, before = p->plan;
+    struct train_program_info info = p->info;
+    bool is_found = false;
+    *is_taken = false;
+    plan_init(&game);
+    enum ebb_status status =
+        planner_floor_at(p->trace, &link, e->options.budget_bytes, &game, &is_found, err);
+    if (status != EBB_OK || !is_found) {
+        plan_fini(&game);
+        return status;
+    }
+    snprintf(game.planner, sizeof game.planner, "floor");
+    if (!is_needed) {
+        EBB_TRY(predict(e, p, err));
+        info = p->info;
+    }
+    p->plan = game;
+    status = predict(e, p, err);
+    *is_taken = status == EBB_OK && (is_needed || p->info.overhead < info.overhead);
+    if (*is_taken) {
+        plan_fini(&before);
+    } else {
+        plan_fini(&game);
+        p->plan = before;
+        p->info = info;
+    }
+    return status;
+}
+
+static enum ebb_status decide(const struct train_engine *e, struct train_program *p,
+                              struct ebb_error *err)
+{
+    const struct plan *all = NULL;
+    EBB_TRY(exec_keep_all(p->exec, UINT64_MAX, &all, err));
+    p->info.unlimited_bytes = all->budget_bytes;
+    if (p->info.unlimited_bytes <= e->options.budget_bytes)
+        return plan_copy(&p->plan, all, err);
+    struct plan least;
+    bool is_done = false, is_game = false;
+    plan_init(&least);
+    enum ebb_status status = find_floor(e, p, &least, err);
+    if (status == EBB_OK && e->options.budget_bytes < p->info.floor_bytes)
+        status = refuse(e, p, err);
+    if (status == EBB_OK && e->policy)
+        status = decide_by_policy(e, p, &is_done, err);
+    if (status == EBB_OK && e->planner)
+        status = decide_by_planner(e, p, &is_done, err);
+    if (status == EBB_OK && !is_done && !e->policy && !e->planner) {
+        status = ebb_fail(err, EBB_EBUDGET,
+                          "policy none keeps everything: %s needs %llu bytes, the budget is %llu; "
+                          "with another policy it needs at least %llu",
+                          p->trace->name, (unsigned long long)p->info.unlimited_bytes,
+                          (unsigned long long)e->options.budget_bytes,
+                          (unsigned long long)p->info.floor_bytes);
+    }
+    if (status == EBB_OK && (!is_done || e->is_free))
+        status = try_game(e, p, !is_done, &is_game, err);
+    if (status == EBB_OK && !is_done && !is_game)
+        status = plan_copy(&p->plan, &least, err);
+    p->info.is_fallback = !is_done && !e->is_free;
+    plan_fini(&least);
+    return status;
 }
 
 /* ---- adding -----------------------------------------------------------------------------------
@@ -436,7 +495,7 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
     if (io)
         exec_io = (struct exec_io){.context = io->context, .fill = io->fill, .read = io->read};
     o.device = e->device;
-    if (e->options.is_online && e->policy && !p->info.is_fallback) {
+    if (e->options.is_online && e->policy && !e->is_free && !p->info.is_fallback) {
         o.io = &exec_io;
         o.log = io ? io->log : NULL;
         EBB_TRY(exec_run(p->exec, &o, report, err));

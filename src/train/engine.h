@@ -11,7 +11,8 @@
  * How a program runs is decided when it is added, never while it runs: a policy's decisions are a
  * function of the trace, so they are taken once on the null device, written down as a plan, proved
  * by plan_check, and bound to the slab. A policy that fails at a budget above the floor falls back
- * to planner `floor`; a budget below the floor is refused, naming it. Equal signatures share a
+ * to planner `floor`, which also competes when nobody asked for a policy: the cheaper one runs. A
+ * budget below the floor is refused, naming it. Equal signatures share a
  * plan.
  *
  * Step inputs (leaves that are not kept: a batch, step scalars) are filled by a callback straight
@@ -34,11 +35,12 @@ struct train_engine_options {
     uint64_t budget_bytes; /* tier 0; UINT64_MAX = unlimited: what the programs need */
     uint64_t host_bytes, file_bytes;
     const char *file_path; /* folder for the file tier; NULL: the system's temporary folder */
-    const char *policy;    /* name of a policy or planner; NULL: none when unlimited, else dtr_eq */
-    int threads;           /* of kernels; 0: all cores this process may use */
-    uint64_t seed;         /* policies that draw */
-    bool is_dry;           /* null device: plans and reports only, no memory, no kernels */
-    bool is_online;        /* decide while running instead of by a plan made before (for tests) */
+    const char *policy; /* name of a policy or planner; NULL: none when unlimited, else the cheaper
+                           of dtr_eq and floor */
+    int threads;        /* of kernels; 0: all cores this process may use */
+    uint64_t seed;      /* policies that draw */
+    bool is_dry;        /* null device: plans and reports only, no memory, no kernels */
+    bool is_online;     /* decide while running instead of by a plan made before (for tests) */
 };
 
 enum ebb_status train_engine_create(struct train_engine **engine,
