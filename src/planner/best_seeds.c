@@ -153,7 +153,8 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
     return status;
 }
 
-/* No policy gets through: a game for memory, in milliseconds. */
+/* A game for memory at this very budget, in milliseconds: the first plan where no policy gets
+ * through, and what `floor` itself would answer. */
 static enum ebb_status quick_floor(struct planner_job *job, struct ebb_error *err)
 {
     struct run run = {.name = "floor"};
@@ -246,7 +247,8 @@ enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err)
     struct planner_job *job = b->job;
     bool is_quick = job->request->effort <= 0;
     EBB_TRY(planner_best_online(b, err));
-    if (is_quick && job->graph->node_count > QUICK_NODES && !planner_job_has_plan(job))
+    if (job->graph->node_count <= FLOOR_NODES &&
+        (!is_quick || (job->graph->node_count > QUICK_NODES && !planner_job_has_plan(job))))
         EBB_TRY(quick_floor(job, err));
     if ((is_quick && job->graph->node_count > QUICK_NODES && planner_job_has_plan(job)) ||
         planner_best_is_done(b))
