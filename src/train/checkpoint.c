@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
-#include "train/sha256.h"
+#include "base/sha256.h"
 #include "train/trial.h"
 
 enum { PATH_BYTES = 4096, FILES = 3, VERSION = 1 };
@@ -148,15 +148,15 @@ static enum ebb_status save_state(struct train_trial *t, const char *path, struc
     return status;
 }
 
-static enum ebb_status hash_file(const char *path, char text[TRAIN_SHA256_TEXT], uint64_t *bytes,
+static enum ebb_status hash_file(const char *path, char text[EBB_SHA256_TEXT], uint64_t *bytes,
                                  struct ebb_error *err)
 {
     struct ebb_file_view view;
-    struct train_sha256 h;
+    struct ebb_sha256 h;
     EBB_TRY(ebb_file_view_open(&view, path, SIZE_MAX, err));
-    train_sha256_init(&h);
-    train_sha256_add(&h, view.data, view.length);
-    train_sha256_text(&h, text);
+    ebb_sha256_init(&h);
+    ebb_sha256_add(&h, view.data, view.length);
+    ebb_sha256_text(&h, text);
     *bytes = view.length;
     ebb_file_view_close(&view);
     return EBB_OK;
@@ -166,7 +166,7 @@ static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
 {
     struct ebb_str out;
     struct ebb_json_writer w;
-    char path[PATH_BYTES], hash[TRAIN_SHA256_TEXT];
+    char path[PATH_BYTES], hash[EBB_SHA256_TEXT];
     enum ebb_status status = EBB_OK;
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 2);
@@ -220,7 +220,7 @@ enum ebb_status train_trial_save(struct train_trial *t, const char *dir, struct 
 static enum ebb_status prove_file(const char *dir, const struct ebb_doc_node *entry,
                                   struct ebb_error *err)
 {
-    char path[PATH_BYTES], hash[TRAIN_SHA256_TEXT];
+    char path[PATH_BYTES], hash[EBB_SHA256_TEXT];
     const char *name = ebb_doc_string(entry, "path", "");
     const char *want = ebb_doc_string(entry, "sha256", "");
     int64_t length = ebb_doc_int(entry, "bytes", -1);

@@ -12,7 +12,7 @@
 #include "mem/mem.h"
 #include "planner/planner.h"
 #include "train/ports.h"
-#include "train/sha256.h"
+#include "base/sha256.h"
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
@@ -428,7 +428,7 @@ static int by_name(const void *a, const void *b)
 
 enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct ebb_error *err)
 {
-    struct train_sha256 h;
+    struct ebb_sha256 h;
     size_t count = 0;
     struct named *names = ebb_calloc(t->main.slot_count + 1, sizeof *names);
     if (!names)
@@ -437,17 +437,17 @@ enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct eb
         if (t->main.slots[i].kind == TRAIN_ITEM)
             names[count++] = (struct named){t->main.slots[i].name, i};
     qsort(names, count, sizeof *names, by_name);
-    train_sha256_init(&h);
+    ebb_sha256_init(&h);
     for (size_t i = 0; i < count; i++) {
         const struct train_slot *slot = &t->main.slots[names[i].slot];
         unsigned char length[8];
         for (int k = 0; k < 8; k++)
             length[k] = (unsigned char)(slot->bytes >> (8 * k));
-        train_sha256_add(&h, slot->name, strlen(slot->name) + 1);
-        train_sha256_add(&h, length, sizeof length);
-        train_sha256_add(&h, train_slot_bytes(t, names[i].slot), slot->bytes);
+        ebb_sha256_add(&h, slot->name, strlen(slot->name) + 1);
+        ebb_sha256_add(&h, length, sizeof length);
+        ebb_sha256_add(&h, train_slot_bytes(t, names[i].slot), slot->bytes);
     }
-    train_sha256_text(&h, text);
+    ebb_sha256_text(&h, text);
     ebb_free(names);
     return EBB_OK;
 }

@@ -1,4 +1,5 @@
 /* Checkpoints on disk: sealed, renamed, verified, removed; nothing outside is touched. */
+#include "base/sha256.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -214,19 +215,19 @@ TEST(check__stores_and_reads_back)
 TEST(sha256__agrees_with_the_standard)
 {
     TEST_UNUSED;
-    struct exp_sha256 h;
+    struct ebb_sha256 h;
     char text[65];
-    exp_sha256_init(&h);
-    exp_sha256_text(&h, text);
+    ebb_sha256_init(&h);
+    ebb_sha256_text(&h, text);
     CHECK_STR(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    exp_sha256_init(&h);
+    ebb_sha256_init(&h);
     for (int i = 0; i < 1000000; i += 100)
-        exp_sha256_add(
+        ebb_sha256_add(
             &h,
             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
             "aaaaaaaaaaaaaaaaaaaaaa",
             100);
-    exp_sha256_text(&h, text);
+    ebb_sha256_text(&h, text);
     CHECK_STR(text, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 

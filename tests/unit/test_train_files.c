@@ -11,7 +11,7 @@
 #include "base/str.h"
 #include "nn/nn.h"
 #include "optim/optim.h"
-#include "train/sha256.h"
+#include "base/sha256.h"
 #include "train/train.h"
 
 static char folder[] = "/tmp/ebb-test-train-XXXXXX";
@@ -34,12 +34,12 @@ static int tear_down(void **state)
 
 static void check_hash(const char *data, size_t bytes, size_t piece, const char *want)
 {
-    struct train_sha256 h;
-    char text[TRAIN_SHA256_TEXT];
-    train_sha256_init(&h);
+    struct ebb_sha256 h;
+    char text[EBB_SHA256_TEXT];
+    ebb_sha256_init(&h);
     for (size_t i = 0; i < bytes; i += piece)
-        train_sha256_add(&h, data + i, bytes - i < piece ? bytes - i : piece);
-    train_sha256_text(&h, text);
+        ebb_sha256_add(&h, data + i, bytes - i < piece ? bytes - i : piece);
+    ebb_sha256_text(&h, text);
     CHECK_STR(text, want);
 }
 

@@ -88,16 +88,4 @@ enum ebb_status exp_store_unpack(const char *directory, const struct exp_store_f
 /* Remove a directory with everything in it, links not followed; already gone is success. */
 enum ebb_status exp_store_remove_tree(const char *path, struct ebb_error *err);
 
-/* ---- SHA-256 (FIPS 180-4) ---- */
-
-struct exp_sha256 {
-    uint32_t state[8];
-    uint64_t length;
-    uint8_t block[64];
-};
-
-void exp_sha256_init(struct exp_sha256 *h);
-void exp_sha256_add(struct exp_sha256 *h, const void *data, size_t length);
-void exp_sha256_text(struct exp_sha256 *h, char text[65]); /* ends it */
-
 #endif

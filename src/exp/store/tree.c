@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/sha256.h"
 #include "exp/store/driver.h"
 
 #define DEPTH_MAX 32
@@ -20,13 +21,13 @@ static enum ebb_status fail(struct ebb_error *err, const char *what, const char 
 enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], int64_t *bytes,
                               struct ebb_error *err)
 {
-    struct exp_sha256 hash;
+    struct ebb_sha256 hash;
     enum ebb_status status = EBB_OK;
     int64_t total = 0;
     size_t size = (size_t)256 << 10;
     int fd = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     char *buffer = ebb_alloc(size);
-    exp_sha256_init(&hash);
+    ebb_sha256_init(&hash);
     if (fd < 0)
         status = fail(err, "cannot read", path);
     else if (buffer == NULL)
@@ -41,14 +42,14 @@ enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], 
             status = fail(err, "cannot read", path);
             break;
         }
-        exp_sha256_add(&hash, buffer, (size_t)n);
+        ebb_sha256_add(&hash, buffer, (size_t)n);
         total += n;
     }
     ebb_free(buffer);
     if (fd >= 0)
         close(fd);
     if (status == EBB_OK) {
-        exp_sha256_text(&hash, sha256);
+        ebb_sha256_text(&hash, sha256);
         *bytes = total;
     }
     return status;

@@ -1,10 +1,9 @@
-/* sha256.c - SHA-256 as FIPS 180-4 writes it. */
-#include <stdio.h>
+/* sha256.c - SHA-256 as FIPS 180-4 has it. */
+#include "base/sha256.h"
+
 #include <string.h>
 
-#include "exp/store/store.h"
-
-static const uint32_t K[64] = {
+static const uint32_t k[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -12,14 +11,15 @@ static const uint32_t K[64] = {
     0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+};
 
 static uint32_t rotate(uint32_t x, int n)
 {
     return x >> n | x << (32 - n);
 }
 
-static void digest(uint32_t state[8], const uint8_t *block)
+static void compress(uint32_t state[8], const unsigned char *block)
 {
     uint32_t w[64], s[8];
     for (int i = 0; i < 16; i++)
@@ -33,7 +33,7 @@ static void digest(uint32_t state[8], const uint8_t *block)
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t e = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
-        uint32_t t1 = s[7] + e + ((s[4] & s[5]) ^ (~s[4] & s[6])) + K[i] + w[i];
+        uint32_t t1 = s[7] + e + ((s[4] & s[5]) ^ (~s[4] & s[6])) + k[i] + w[i];
         uint32_t a = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
         uint32_t t2 = a + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, 7 * sizeof *s);
@@ -44,42 +44,47 @@ static void digest(uint32_t state[8], const uint8_t *block)
         state[i] += s[i];
 }
 
-void exp_sha256_init(struct exp_sha256 *h)
+void ebb_sha256_init(struct ebb_sha256 *h)
 {
     static const uint32_t start[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     memcpy(h->state, start, sizeof start);
-    h->length = 0;
+    h->bytes = 0;
 }
 
-void exp_sha256_add(struct exp_sha256 *h, const void *data, size_t length)
+void ebb_sha256_add(struct ebb_sha256 *h, const void *data, size_t bytes)
 {
-    const uint8_t *at = data;
-    size_t held = (size_t)(h->length % 64);
-    h->length += length;
-    if (held > 0) {
-        size_t take = length < 64 - held ? length : 64 - held;
-        memcpy(h->block + held, at, take);
-        at += take;
-        length -= take;
-        if (held + take < 64)
+    const unsigned char *p = data;
+    size_t have = (size_t)(h->bytes % 64);
+    h->bytes += bytes;
+    if (have > 0) {
+        size_t n = 64 - have < bytes ? 64 - have : bytes;
+        memcpy(h->block + have, p, n);
+        p += n;
+        bytes -= n;
+        if (have + n < 64)
             return;
-        digest(h->state, h->block);
+        compress(h->state, h->block);
     }
-    for (; length >= 64; at += 64, length -= 64)
-        digest(h->state, at);
-    if (length > 0)
-        memcpy(h->block, at, length);
+    for (; bytes >= 64; bytes -= 64, p += 64)
+        compress(h->state, p);
+    if (bytes > 0)
+        memcpy(h->block, p, bytes);
 }
 
-void exp_sha256_text(struct exp_sha256 *h, char text[65])
+void ebb_sha256_text(struct ebb_sha256 *h, char text[EBB_SHA256_TEXT])
 {
-    uint64_t bits = h->length * 8;
-    uint8_t tail[72] = {0x80};
-    size_t held = (size_t)(h->length % 64), pad = held < 56 ? 56 - held : 120 - held;
+    static const char digits[] = "0123456789abcdef";
+    uint64_t bits = h->bytes * 8;
+    unsigned char end[72] = {0x80};
+    size_t have = (size_t)(h->bytes % 64), zeros = have < 56 ? 56 - have : 120 - have;
     for (int i = 0; i < 8; i++)
-        tail[pad + (size_t)i] = (uint8_t)(bits >> (56 - 8 * i));
-    exp_sha256_add(h, tail, pad + 8);
-    for (int i = 0; i < 8; i++)
-        snprintf(text + 8 * i, 9, "%08x", h->state[i]);
+        end[zeros + (size_t)i] = (unsigned char)(bits >> (56 - 8 * i));
+    ebb_sha256_add(h, end, zeros + 8);
+    for (int i = 0; i < 32; i++) {
+        unsigned char byte = (unsigned char)(h->state[i / 4] >> (24 - 8 * (i % 4)));
+        text[2 * i] = digits[byte >> 4];
+        text[2 * i + 1] = digits[byte & 15];
+    }
+    text[64] = '\0';
 }
