@@ -122,7 +122,7 @@ enum ebb_status planner_best_prove(struct best *b, double seconds, struct ebb_er
         struct planner_cuts cuts;
         struct planner_mip_result result;
         double left = stop - planner_job_seconds(job);
-        if (left <= 0.01 || planner_best_is_done(b) || job->is_proven_infeasible ||
+        if (left <= 0.3 || planner_best_is_done(b) || job->is_proven_infeasible ||
             slices / 2 > job->graph->node_count)
             break;
         planner_mip_result_init(&result);

@@ -14,6 +14,7 @@
 #include <Cbc_C_Interface.h>
 #include <Clp_C_Interface.h>
 
+#include "base/clock.h"
 #include "base/heap.h"
 
 bool planner_mip_has_solver(void)
@@ -75,6 +76,7 @@ static bool columns_init(struct columns *c, const struct planner_mip *mip)
 static void solve_lp(const struct planner_mip *mip, const struct columns *c,
                      const struct planner_mip_options *options, struct planner_mip_result *result)
 {
+    uint64_t start_ns = ebb_clock_ns();
     Clp_Simplex *clp = Clp_newModel();
     Clp_setLogLevel(clp, 0);
     Clp_loadProblem(clp, (int)mip->col_count, (int)mip->row_count, c->start, c->rows, c->values,
@@ -90,8 +92,9 @@ static void solve_lp(const struct planner_mip *mip, const struct columns *c,
         result->objective = result->bound = Clp_getObjValue(clp) + mip->offset;
         memcpy(result->x, Clp_getColSolution(clp), mip->col_count * sizeof *result->x);
     } else {
-        result->status =
-            Clp_isProvenPrimalInfeasible(clp) ? PLANNER_MIP_INFEASIBLE : PLANNER_MIP_LIMIT;
+        bool is_in_time = (double)(ebb_clock_ns() - start_ns) * 1e-9 < 0.8 * options->seconds;
+        result->status = is_in_time && Clp_isProvenPrimalInfeasible(clp) ? PLANNER_MIP_INFEASIBLE
+                                                                         : PLANNER_MIP_LIMIT;
     }
     Clp_deleteModel(clp);
 }
@@ -115,6 +118,7 @@ static void solve_mip(const struct planner_mip *mip, const struct columns *c,
                       const struct planner_mip_options *options, struct planner_mip_result *result)
 {
     char text[64];
+    uint64_t start_ns = ebb_clock_ns();
     Cbc_Model *cbc = Cbc_newModel();
     Cbc_loadProblem(cbc, (int)mip->col_count, (int)mip->row_count, c->start, c->rows, c->values,
                     mip->col_lower, mip->col_upper, mip->objective, mip->row_lower, mip->row_upper);
@@ -144,17 +148,20 @@ static void solve_mip(const struct planner_mip *mip, const struct columns *c,
         result->objective = Cbc_getObjValue(cbc) + mip->offset;
     }
     result->bound = Cbc_getBestPossibleObjValue(cbc) + mip->offset;
-    /* "infeasible" of a search that was stopped is no proof, whatever the flags say */
+    /* "Infeasible" of a search that ran out of time is no proof, whatever the flags say: seen when
+     * the limit struck inside the first LP. The same goes for its bound. */
+    bool is_in_time = (double)(ebb_clock_ns() - start_ns) * 1e-9 < 0.8 * options->seconds;
     bool is_complete = Cbc_status(cbc) == 0 && Cbc_secondaryStatus(cbc) <= 1;
-    if ((is_complete && Cbc_isProvenInfeasible(cbc)) ||
-        Cbc_isInitialSolveProvenPrimalInfeasible(cbc))
+    if (is_in_time && ((is_complete && Cbc_isProvenInfeasible(cbc)) ||
+                       Cbc_isInitialSolveProvenPrimalInfeasible(cbc)))
         result->status = PLANNER_MIP_INFEASIBLE;
     else if (Cbc_isProvenOptimal(cbc) && result->has_x)
         result->status = PLANNER_MIP_OPTIMAL;
     else
         result->status = PLANNER_MIP_LIMIT;
-    if (result->status == PLANNER_MIP_LIMIT && result->bound >= options->cutoff)
-        result->bound = -PLANNER_INF; /* where the tree was cut off, not what was proved */
+    if (result->status == PLANNER_MIP_LIMIT &&
+        (result->bound >= options->cutoff || !Cbc_isInitialSolveProvenOptimal(cbc)))
+        result->bound = -PLANNER_INF;
     Cbc_deleteModel(cbc);
 }
 
