@@ -54,6 +54,8 @@ grep -q $'\x1b' out.txt && fail "escape sequences of a log reach the terminal"
 trial children 0
 sleep 0.3
 same "children left" "$(pgrep -fx "sleep 7654" | wc -l)" 0
+trial runaways 0
+same "runaways left" "$(pgrep -fx "sleep 8.765" | wc -l)" 0
 
 # The master is killed: the next one takes the trial over; nothing is repeated, no restart is counted.
 cat >slow.py <<'PY'

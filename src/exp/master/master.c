@@ -610,6 +610,8 @@ void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace
     if (m->db != NULL && m->jobs != NULL && !m->is_stalled && m->epoll_fd >= 0 &&
         how != EXP_CLOSE_LEAVE)
         stop_trials(m, how, grace_ms);
+    if (m->is_subreaper && m->state_dir != NULL)
+        (void)sweep(m, &err); /* nobody will, once we are gone */
     if (m->db != NULL && !m->is_stalled && exp_rows_flush(m, &err) == EBB_OK)
         (void)exp_db_commit(m->db, &err);
     exp_forget(m);
