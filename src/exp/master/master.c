@@ -228,7 +228,7 @@ static bool keeps(void *context, pid_t pid)
 }
 
 /* Processes that trials left behind come to us, their subreaper: end them. */
-static enum ebb_status sweep(struct exp_master *m, struct ebb_error *err)
+static enum ebb_status sweep(struct exp_master *m, size_t *killed, struct ebb_error *err)
 {
     struct exp_proc_found *found = NULL;
     size_t count = 0;
@@ -239,11 +239,25 @@ static enum ebb_status sweep(struct exp_master *m, struct ebb_error *err)
         bool is_running = false;
         for (size_t k = 0; k < m->alloc_count; k++)
             is_running |= strcmp(m->allocs[k]->id, found[i].allocation) == 0;
-        if (!is_running)
-            exp_proc_kill(found[i].pid);
+        if (is_running)
+            continue;
+        exp_proc_kill(found[i].pid);
+        ++*killed;
     }
     ebb_free(found);
     return EBB_OK;
+}
+
+/* The last sweep: the children of one that was killed come to us a moment later. */
+static void sweep_all(struct exp_master *m)
+{
+    struct ebb_error err;
+    for (int i = 0; i < 50; i++) {
+        size_t killed = 0;
+        if (sweep(m, &killed, &err) != EBB_OK || killed == 0)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
 }
 
 static enum ebb_status tick(struct exp_master *m, struct ebb_error *err)
@@ -257,8 +271,12 @@ static enum ebb_status tick(struct exp_master *m, struct ebb_error *err)
     m->is_schedule_due |= m->tasks_first != NULL; /* starts that were put off */
     if (m->sweep_ns == 0 || m->options.is_reading_only)
         return EBB_OK;
+    size_t killed = 0;
     m->sweep_ns = 0;
-    return sweep(m, err);
+    EBB_TRY(sweep(m, &killed, err));
+    if (killed)
+        m->sweep_ns = m->now_ns; /* their children come next */
+    return EBB_OK;
 }
 
 /* Settle, schedule, write, commit, act. */
@@ -611,7 +629,7 @@ void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace
         how != EXP_CLOSE_LEAVE)
         stop_trials(m, how, grace_ms);
     if (m->is_subreaper && m->state_dir != NULL)
-        (void)sweep(m, &err); /* nobody will, once we are gone */
+        sweep_all(m); /* nobody will, once we are gone */
     if (m->db != NULL && !m->is_stalled && exp_rows_flush(m, &err) == EBB_OK)
         (void)exp_db_commit(m->db, &err);
     exp_forget(m);
