@@ -142,7 +142,9 @@ __attribute__((noinline)) static pid_t start(struct child *c)
     if (set_up(c))
         execvpe(c->spawn->argv[0], c->spawn->argv, c->spawn->envp);
     c->at.error = errno;
-    ssize_t n = write(c->report, &c->at, sizeof c->at); /* small: all or nothing */
+    unsigned char told[sizeof c->at];
+    memcpy(told, &c->at, sizeof told);
+    ssize_t n = write(c->report, told, sizeof told); /* small: all or nothing */
     (void)n;
     _exit(127);
 }
