@@ -237,7 +237,7 @@ static enum ebb_status finish(struct best *b, enum ebb_status status)
     return status;
 }
 
-enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *err)
+static enum ebb_status solve(struct planner_job *job, struct ebb_error *err)
 {
     struct best b = {.job = job, .random = job->request->seed + 17, .slices = 4};
     if (job->request->write_lp && !job->is_retry)
@@ -266,4 +266,20 @@ enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *er
     }
     job->is_timeout = !planner_job_has_plan(job) && !job->is_proven_infeasible;
     return finish(&b, status);
+}
+
+/* So small that it is solved outright in a second or two: a tolerance would only let an exact rival
+ * be cheaper. */
+#define OUTRIGHT_NODES 32
+
+enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *err)
+{
+    const struct planner_request *asked = job->request;
+    struct planner_request outright = *asked;
+    outright.gap = 0;
+    if (job->graph->node_count <= OUTRIGHT_NODES && asked->effort > 0)
+        job->request = &outright;
+    enum ebb_status status = solve(job, err);
+    job->request = asked;
+    return status;
 }
