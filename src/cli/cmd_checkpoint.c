@@ -49,17 +49,7 @@ static int run_list(int argc, char **argv)
         .min_positional = 1,
         .max_positional = 1,
     };
-    struct cli_args args = {0};
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0) {
-        cli_args_fini(&args);
-        return code;
-    }
-    code = cli_parse_id("experiment", args.positional[0], &o.experiment);
-    if (code < 0)
-        code = cli_with_master(&o.where, list, &o);
-    cli_args_fini(&args);
-    return code;
+    return cli_with_id(&spec, argc, argv, "experiment", &o.experiment, &o.where, list, &o);
 }
 
 /* ---- describe ---- */

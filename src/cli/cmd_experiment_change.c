@@ -125,17 +125,7 @@ int cli_experiment_change(int argc, char **argv)
         .min_positional = 1,
         .max_positional = 1,
     };
-    struct cli_args args = {0};
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0) {
-        cli_args_fini(&args);
-        return code;
-    }
-    code = cli_parse_id("experiment", args.positional[0], &o.id);
-    if (code < 0)
-        code = cli_with_master(&o.where, do_change, &o);
-    cli_args_fini(&args);
-    return code;
+    return cli_with_id(&spec, argc, argv, "experiment", &o.id, &o.where, do_change, &o);
 }
 
 /* ---- wait ---- */
@@ -285,17 +275,7 @@ int cli_experiment_delete(int argc, char **argv)
         .min_positional = 1,
         .max_positional = 1,
     };
-    struct cli_args args = {0};
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0) {
-        cli_args_fini(&args);
-        return code;
-    }
-    code = cli_parse_id("experiment", args.positional[0], &o.id);
-    if (code < 0)
-        code = cli_with_master(&o.where, delete_one, &o);
-    cli_args_fini(&args);
-    return code;
+    return cli_with_id(&spec, argc, argv, "experiment", &o.id, &o.where, delete_one, &o);
 }
 
 /* ---- label and set: PATCH ---- */

@@ -137,17 +137,7 @@ struct one_options {
 static int with_one(const struct cli_spec *spec, int argc, char **argv, struct one_options *o,
                     int (*what)(struct cli_master *m, void *context))
 {
-    struct cli_args args = {0};
-    int code = cli_parse(spec, argc, argv, &args);
-    if (code >= 0) {
-        cli_args_fini(&args);
-        return code;
-    }
-    code = cli_parse_id("experiment", args.positional[0], &o->id);
-    if (code < 0)
-        code = cli_with_master(&o->where, what, o);
-    cli_args_fini(&args);
-    return code;
+    return cli_with_id(spec, argc, argv, "experiment", &o->id, &o->where, what, o);
 }
 
 /* ---- list-trials ---- */

@@ -308,3 +308,17 @@ int cli_parse_id(const char *what, const char *text, int64_t *id)
                            "'ebb experiment list-trials ID' the trials of one",
                            text, what);
 }
+
+int cli_with_id(const struct cli_spec *spec, int argc, char **argv, const char *noun, int64_t *id,
+                const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
+                void *context)
+{
+    struct cli_args args = {0};
+    int code = cli_parse(spec, argc, argv, &args);
+    if (code < 0)
+        code = cli_parse_id(noun, args.positional[0], id);
+    if (code < 0)
+        code = cli_with_master(where, what, context);
+    cli_args_fini(&args);
+    return code;
+}

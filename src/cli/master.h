@@ -13,6 +13,7 @@
 #include "base/doc.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include "exp/exp.h"
 #include "exp/master/master.h"
 
@@ -78,5 +79,9 @@ enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error 
 
 /* ids: "3", "3,5,7". Positive integers only. */
 int cli_parse_id(const char *what, const char *text, int64_t *id); /* -1, or 2 after a message */
+/* A command about one thing: parse, read the id (the first positional), do it with the master. */
+int cli_with_id(const struct cli_spec *spec, int argc, char **argv, const char *noun, int64_t *id,
+                const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
+                void *context);
 
 #endif
