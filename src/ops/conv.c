@@ -141,14 +141,42 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     return ops_emit(s, &rows[row], &c, bias.v ? 3 : 2, (tensor_id[]){a, b, bias});
 }
 
+/* Gradients of a convolution over two tensors side by side, by part: what joins them need not be
+ * there, nor be made again, and neither does its gradient as a whole. */
+static bool grad_parts(struct ops_backward *b, tensor_id g)
+{
+    struct tensor_session *s = b->session;
+    const struct kernel_conv *c = b->attr;
+    tensor_id parts[2], data[2], weights[2];
+    int64_t at = 0;
+    if (c->groups != 1 || c->k[0] * c->k[1] == 1 || !ops_cat_parts(s, b->in[0], parts, 2))
+        return false;
+    for (int k = 0; k < 2; k++) {
+        struct kernel_conv part = *c;
+        part.ci = tensor_view_of(s, parts[k])->dims[1];
+        if (b->needs[0])
+            data[k] = emit(s, ROW_CONV_DATA, &part, g,
+                           ops_slice_dim(s, b->in[1], 1, at, at + part.ci, 1), TENSOR_NONE);
+        if (b->needs[1])
+            weights[k] = emit(s, ROW_CONV_WEIGHTS, &part, parts[k], g, TENSOR_NONE);
+        at += part.ci;
+    }
+    if (b->needs[0])
+        b->gin[0] = ops_cat(s, data, 2, 1);
+    if (b->needs[1])
+        b->gin[1] = ops_cat(s, weights, 2, 1);
+    return true;
+}
+
 static void grad_conv(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
     const struct kernel_conv *c = b->attr;
     tensor_id g = c->has_relu ? ops_relu_grad(s, b->gout[0], b->out[0]) : b->gout[0];
-    if (b->needs[0])
+    bool is_done = grad_parts(b, g);
+    if (b->needs[0] && !is_done)
         b->gin[0] = emit(s, ROW_CONV_DATA, b->attr, g, b->in[1], TENSOR_NONE);
-    if (b->needs[1])
+    if (b->needs[1] && !is_done)
         b->gin[1] = emit(s, ROW_CONV_WEIGHTS, b->attr, b->in[0], g, TENSOR_NONE);
     if (b->in_count > 2 && b->needs[2])
         b->gin[2] = ops_reduce_dims(s, "sum", g, ~UINT64_C(2), false);

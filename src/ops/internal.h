@@ -180,6 +180,8 @@ tensor_id ops_permute(struct tensor_session *s, tensor_id x, const int64_t *dims
 tensor_id ops_transpose(struct tensor_session *s, tensor_id x, int a, int b);
 tensor_id ops_slice_dim(struct tensor_session *s, tensor_id x, int dim, int64_t begin, int64_t end,
                         int64_t step);
+/* Is x `count` tensors joined along dimension 1? Those, then. */
+bool ops_cat_parts(const struct tensor_session *s, tensor_id x, tensor_id *parts, size_t count);
 tensor_id ops_cat(struct tensor_session *s, const tensor_id *in, size_t count, int dim);
 /* Sum over the dimensions with their bit set; kept as size 1 when keepdim. */
 tensor_id ops_reduce_dims(struct tensor_session *s, const char *name, tensor_id x, uint64_t mask,

@@ -589,15 +589,29 @@ tensor_id ops_cat(struct tensor_session *s, const tensor_id *in, size_t count, i
     return ops_emit(s, &rows[ROW_CAT], &attr, count, in);
 }
 
+bool ops_cat_parts(const struct tensor_session *s, tensor_id x, tensor_id *parts, size_t count)
+{
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
+    if (n.def != &rows[ROW_CAT] || n.input_count != count || *(const int64_t *)n.attr != 1)
+        return false;
+    memcpy(parts, n.inputs, count * sizeof *parts);
+    return true;
+}
+
 static void grad_cat(struct ops_backward *b)
 {
     const int64_t *attr = b->attr;
     int64_t at = 0;
     int rank = tensor_view_of(b->session, b->in[0])->rank;
     int dim = (int)(*attr < 0 ? *attr + rank : *attr);
+    tensor_id parts[TENSOR_PORTS];
+    bool is_joined = dim == 1 && ops_cat_parts(b->session, b->gout[0], parts, b->in_count);
     for (size_t k = 0; k < b->in_count; k++) {
         int64_t n = tensor_view_of(b->session, b->in[k])->dims[dim];
-        if (b->needs[k])
+        bool is_part = is_joined && tensor_view_of(b->session, parts[k])->dims[1] == n;
+        if (b->needs[k] && is_part)
+            b->gin[k] = parts[k];
+        else if (b->needs[k])
             b->gin[k] = ops_slice_dim(b->session, b->gout[0], dim, at, at + n, 1);
         at += n;
     }
