@@ -1,11 +1,17 @@
 /* bench_engine - what managing costs: tracing and looking a plan up, and running one.
  *
- *   bench_engine [MODEL[:key=value,...][@BATCH]]...
+ *   bench_engine [--record] [MODEL[:key=value,...][@BATCH]]...
  *
  * Per model: microseconds per 100 ops to trace a whole training step (forward, loss, backward, SGD)
  * and to find its plan by signature; nanoseconds per op that a run spends outside kernels, and the
  * share of the update that is. The bars: 50 us per 100 ops, 1 %. A launch is timed around the
- * kernel, so the two clock readings count as management. Medians of several runs. */
+ * kernel, so the two clock readings count as management. Medians of several runs.
+ *
+ * --record runs nothing. Instructions are steadier than time:
+ *
+ *   valgrind --tool=callgrind --toggle-collect='record_again*' bench_engine --record MODEL
+ *
+ * collects those of TRACES recordings. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +24,7 @@
 #include "nn/nn.h"
 #include "ops/ops.h"
 
-#define TRACES 15
+#define TRACES 101
 #define RUNS 7
 
 static void check(enum ebb_status status, const struct ebb_error *err)
@@ -75,6 +81,23 @@ static struct trace *trace_step(void *backend, const struct nn_config *config, i
     nn_builder_fini(&b);
     tensor_session_destroy(s);
     return trace;
+}
+
+/* Microseconds of CPU time to record the step once more and to see that its plan is known. A
+ * function of its own, so that an instruction counter can be told to count here alone. */
+static __attribute__((noinline)) double record_again(void *backend, const struct nn_config *config,
+                                                     int64_t batch, const struct trace *known)
+{
+    uint64_t begin = ebb_clock_cpu_ns(); /* one thread: what others do does not count */
+    struct trace *again = trace_step(backend, config, batch);
+    bool is_known = memcmp(&again->signature, &known->signature, sizeof known->signature) == 0;
+    double us = (double)(ebb_clock_cpu_ns() - begin) / 1e3;
+    trace_destroy(again);
+    if (!is_known) {
+        fprintf(stderr, "bench_engine: %s: two traces of one step differ\n", config->model->name);
+        exit(1);
+    }
+    return us;
 }
 
 /* The cpu device with a watch around every kernel. */
@@ -139,7 +162,7 @@ static void run_step(const struct trace *trace, void *backend, double *share, do
     exec_program_destroy(program);
 }
 
-static void bench(void *backend, const char *what)
+static void bench(void *backend, const char *what, bool is_run)
 {
     char name[128];
     struct nn_config config;
@@ -165,20 +188,12 @@ static void bench(void *backend, const char *what)
         check(nn_config_set(&config, options, value, &err), &err);
         options = end ? end + 1 : NULL;
     }
-    double tracing[TRACES], share, ns, ms;
+    double tracing[TRACES], share = 0, ns = 0, ms = 0;
     struct trace *trace = trace_step(backend, &config, batch);
-    for (int i = 0; i < TRACES; i++) {
-        uint64_t begin = ebb_clock_cpu_ns(); /* one thread: what others do does not count */
-        struct trace *again = trace_step(backend, &config, batch);
-        bool is_known = memcmp(&again->signature, &trace->signature, sizeof trace->signature) == 0;
-        tracing[i] = (double)(ebb_clock_cpu_ns() - begin) / 1e3 * 100 / trace->op_count;
-        trace_destroy(again);
-        if (!is_known) {
-            fprintf(stderr, "bench_engine: %s: two traces of one step differ\n", what);
-            exit(1);
-        }
-    }
-    run_step(trace, backend, &share, &ns, &ms);
+    for (int i = 0; i < TRACES; i++)
+        tracing[i] = record_again(backend, &config, batch, trace) * 100 / trace->op_count;
+    if (is_run)
+        run_step(trace, backend, &share, &ns, &ms);
     printf("| %s | %u | %.1f | %.0f | %.2f %% | %.1f |\n", what, trace->op_count,
            median(tracing, TRACES), ns, share * 100, ms);
     fflush(stdout);
@@ -190,16 +205,18 @@ int main(int argc, char **argv)
     static char *defaults[] = {"cifar_resnet20@64", "resnet50@8", "gpt2_124M:length=256@2"};
     struct ebb_error err;
     void *backend;
+    bool is_run = argc < 2 || strcmp(argv[1], "--record") != 0;
+    int first = is_run ? 1 : 2;
     mallopt(M_MMAP_THRESHOLD, 16 << 20);
     mallopt(M_TRIM_THRESHOLD, 16 << 20); /* as ebb itself does */
     check(ops_backend_create(&backend, 2, &err), &err);
     printf(
         "| model | ops | tracing and lookup, us per 100 ops | outside kernels, ns per op | share "
         "| update, ms |\n|---|---|---|---|---|---|\n");
-    for (int i = 1; i < argc; i++)
-        bench(backend, argv[i]);
-    for (size_t i = 0; argc < 2 && i < sizeof defaults / sizeof *defaults; i++)
-        bench(backend, defaults[i]);
+    for (int i = first; i < argc; i++)
+        bench(backend, argv[i], is_run);
+    for (size_t i = 0; first == argc && i < sizeof defaults / sizeof *defaults; i++)
+        bench(backend, defaults[i], is_run);
     ops_backend_destroy(backend);
     return 0;
 }
