@@ -194,6 +194,34 @@ void kernel_mask(const struct kernel_context *c, const struct kernel_nd *nd, flo
     walk_run(c, &w, nd, 3);
 }
 
+struct truth_job {
+    const void *x;
+    uint8_t *y;
+};
+
+static void truth_of_int(void *argument, int64_t first, int64_t last)
+{
+    const struct truth_job *j = argument;
+    const int64_t *x = j->x;
+    for (int64_t i = first; i < last; i++)
+        j->y[i] = x[i] != 0;
+}
+
+static void truth_of_float(void *argument, int64_t first, int64_t last)
+{
+    const struct truth_job *j = argument;
+    const float *x = j->x;
+    for (int64_t i = first; i < last; i++)
+        j->y[i] = x[i] != 0.0f;
+}
+
+void kernel_truth(const struct kernel_context *c, int64_t n, const void *x, bool is_float,
+                  uint8_t *y)
+{
+    struct truth_job job = {x, y};
+    kernel_parallel(c, n, KERNEL_GRAIN, is_float ? truth_of_float : truth_of_int, &job);
+}
+
 static void row_where(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
 {
     float *y = w->y + offset[0];

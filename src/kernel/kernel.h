@@ -115,6 +115,8 @@ void kernel_binary(const struct kernel_context *c, enum kernel_binary f, const s
 void kernel_mask(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
                  const float *x, const uint8_t *m, bool invert, float scale, float fill);
 /* y = m ? a : b.  Operands: 0 y, 1 m, 2 a, 3 b. */
+void kernel_truth(const struct kernel_context *c, int64_t n, const void *x, bool is_float,
+                  uint8_t *y); /* y = x != 0; x is int64_t or float */
 void kernel_where(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
                   const uint8_t *m, const float *a, const float *b);
 /* Copy elements of 1, 2, 4 or 8 bytes.  Operands: 0 to, 1 from. */

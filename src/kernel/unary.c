@@ -72,7 +72,7 @@ static inline float pow_fast(float x, float e)
           6.0f,                                                                                    \
       s > -3.0f && s < 3.0f ? 1.0f / 6.0f : 0.0f)                                                  \
     X(clamp, v<a ? a : v> b ? b : v, s >= a && s <= b ? 1.0f : 0.0f)                               \
-    X(pow_scalar, pow_fast(v, a), a *pow_fast(s, a - 1.0f))                                        \
+    X(pow_scalar, pow_fast(v, a), a == 0.0f ? 0.0f : a * pow_fast(s, a - 1.0f))                    \
     X(add_scalar, v + a, 1.0f)                                                                     \
     X(mul_scalar, v *a, a)
 

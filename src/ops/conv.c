@@ -319,7 +319,20 @@ static void build_transposed(struct tensor_session *s, const struct ops_def *def
             return;
         }
     }
+    int64_t beyond[3] = {0}; /* zeros behind what the kernel reaches, which oneDNN refuses */
+    for (int d = 0; d < nd; d++)
+        if (extra[d] - c.pad[d] >= c.stride[d]) {
+            beyond[d] = extra[d] - c.pad[d];
+            c.in[d] -= beyond[d];
+        }
     out[0] = emit(s, ROW_CONV_DATA, &c, in[0], in[1], TENSOR_NONE);
+    for (int d = 0; d < nd; d++)
+        if (beyond[d] && out[0].v) {
+            struct tensor_view v = *tensor_view_of(s, out[0]);
+            v.dims[d + 2] = beyond[d];
+            tensor_id zero = ops_full(s, v.rank, v.dims, 0.0f);
+            out[0] = ops_cat(s, (tensor_id[]){out[0], zero}, 2, d + 2);
+        }
     if (in_count > 2)
         out[0] = add_channels(s, out[0], in[2]);
 }

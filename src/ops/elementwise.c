@@ -9,6 +9,7 @@ enum { /* rows of the table: functions, their gradients, then the rest */
        UNARY_GRAD = KERNEL_UNARY_COUNT,
        ROW_MASK = UNARY_GRAD + KERNEL_UNARY_COUNT,
        ROW_WHERE,
+       ROW_TRUTH,
        ROW_BINARY,
        ROW_GELU = ROW_BINARY + KERNEL_BINARY_COUNT,
        ROW_MASKED_FILL,
@@ -139,6 +140,8 @@ static tensor_id second(struct ops_backward *b, enum kernel_unary f, tensor_id t
     case KERNEL_ERF:
         return ops_mul_scalar(s, ops_mul(s, unary_grad(s, f, t, v, a), v), -2.0f);
     case KERNEL_POW:
+        if (a->a == 0.0f || a->a == 1.0f)
+            return TENSOR_NONE;
         return ops_mul(
             s, t,
             ops_mul_scalar(s, ops_unary(s, KERNEL_POW, v, a->a - 2.0f, 0), a->a * (a->a - 1.0f)));
@@ -379,6 +382,35 @@ static enum ebb_status run_mask(const struct trace_call *call, struct ebb_error 
     return EBB_OK;
 }
 
+static enum ebb_status infer_truth(struct ops_infer *i, struct ebb_error *err)
+{
+    if (i->in[0]->dtype != TENSOR_I64 && i->in[0]->dtype != TENSOR_F32)
+        return ops_wrong(i, err, "masks are U8, BOOL, I64 or F32");
+    ops_out(i, TENSOR_U8, i->in[0]->rank, i->in[0]->dims);
+    return EBB_OK;
+}
+
+static enum ebb_status run_truth(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    if (c.wanted)
+        kernel_truth(ops_context(&c), tensor_count(&c.in[0]), tensor_call_in(&c, 0),
+                     c.in[0].dtype == TENSOR_F32, tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+static void grad_truth(struct ops_backward *b)
+{
+    (void)b; /* steps: zero */
+}
+
+/* A mask of the files: what is not zero. */
+static tensor_id truth(struct tensor_session *s, tensor_id m)
+{
+    return !m.v || is_mask(tensor_view_of(s, m)) ? m : ops_emit(s, &rows[ROW_TRUTH], NULL, 1, &m);
+}
+
 static tensor_id mask(struct tensor_session *s, tensor_id x, tensor_id m, bool invert, float scale,
                       float fill)
 {
@@ -401,7 +433,7 @@ static void build_masked_fill(struct tensor_session *s, const struct ops_def *de
 {
     const struct scalars *a = attr;
     (void)def, (void)in_count;
-    out[0] = mask(s, in[0], in[1], true, 1.0f, a->a);
+    out[0] = mask(s, in[0], truth(s, in[1]), true, 1.0f, a->a);
     *out_count = 1;
 }
 
@@ -411,7 +443,11 @@ static void build_dropout_mask(struct tensor_session *s, const struct ops_def *d
 {
     const struct scalars *a = attr;
     (void)def, (void)in_count;
-    out[0] = mask(s, in[0], in[1], false, (float)(1.0 / (1.0 - (double)a->a)), 0.0f);
+    float scale = (float)(1.0 / (1.0 - (double)a->a));
+    if (tensor_view_of(s, in[1])->dtype == TENSOR_F32) /* any factors, with a gradient */
+        out[0] = ops_mul_scalar(s, ops_mul(s, in[0], in[1]), scale);
+    else
+        out[0] = mask(s, in[0], truth(s, in[1]), false, scale, 0.0f);
     *out_count = 1;
 }
 
@@ -453,6 +489,14 @@ static void grad_where(struct ops_backward *b)
             b->gin[k] = ops_reduce_to(b->session,
                                       mask(b->session, b->gout[0], b->in[0], k == 2, 1.0f, 0.0f),
                                       tensor_view_of(b->session, b->in[k]));
+}
+
+static void build_where(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    (void)in_count;
+    out[0] = ops_emit(s, def, attr, 3, (tensor_id[]){truth(s, in[0]), in[1], in[2]});
+    *out_count = 1;
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -538,7 +582,9 @@ static const struct ops_def rows[ROW_COUNT] = {
                       .low_rule = OPS_LOW_WHOLE, .low_out = 1,
                       .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
     [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, run_where, grad_where), .strided = 7,
-                   .low_rule = OPS_LOW_WHOLE, .low_out = 1},
+                   .low_rule = OPS_LOW_WHOLE, .low_out = 1, .build = build_where},
+    [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, run_truth, grad_truth),
+                   .is_internal = true},
 #define X(name_, text)                                                                             \
     [ROW_BINARY + KERNEL_##                                                                        \
         name_] = {OPS_PRIMITIVE(#text, 2, 2, infer_binary, run_##text, grad_binary),               \

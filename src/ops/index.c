@@ -114,6 +114,22 @@ static void build_embedding(struct tensor_session *s, const struct ops_def *def,
     *out_count = 1;
 }
 
+/* From a file: one index without dimensions picks one row, as a list of one does. */
+static void build_select(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct tensor_view *index = tensor_view_of(s, in[1]);
+    tensor_id at = index->rank ? in[1] : ops_reshape(s, in[1], 1, (int64_t[]){1});
+    (void)in_count;
+    *out_count = 1;
+    out[0] = TENSOR_NONE;
+    if (index->rank > 1)
+        tensor_fail(s, EBB_EINPUT, "index_select: the indices must be a list, found rank %d",
+                    index->rank);
+    else
+        out[0] = ops_emit(s, def, attr, 2, (tensor_id[]){in[0], at});
+}
+
 /* ---- gather --------------------------------------------------------------------------------- */
 
 static enum ebb_status infer_gather(struct ops_infer *i, struct ebb_error *err)
@@ -172,6 +188,22 @@ static void grad_gather(struct ops_backward *b)
                          (tensor_id[]){b->gout[0], b->in[1]});
 }
 
+/* From a file: the indices may leave out the ends of the other dimensions. */
+static void build_gather(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct index_attr *a = attr;
+    const struct tensor_view x = *tensor_view_of(s, in[0]), index = *tensor_view_of(s, in[1]);
+    tensor_id from = in[0];
+    int64_t dim = a->dim < 0 ? a->dim + x.rank : a->dim;
+    (void)in_count;
+    for (int d = 0; x.rank == index.rank && d < x.rank; d++)
+        if (d != dim && index.dims[d] < x.dims[d])
+            from = ops_slice_dim(s, from, d, 0, index.dims[d], 1);
+    out[0] = ops_emit(s, def, attr, 2, (tensor_id[]){from, in[1]});
+    *out_count = 1;
+}
+
 #define DIM                                                                                        \
     {                                                                                              \
         "dim", OPS_INT, offsetof(struct index_attr, dim), NULL, true                               \
@@ -188,6 +220,9 @@ static const struct index_attr index_default = {.skip = NO_SKIP};
             .fields = dim_fields,                                                                  \
             .defaults = &index_default,                                                            \
             .is_internal = internal,                                                               \
+            .build = (id) == ROW_SELECT   ? build_select                                           \
+                     : (id) == ROW_GATHER ? build_gather                                           \
+                                          : NULL,                                                  \
             .low_rule = OPS_LOW_WHOLE,                                                             \
             .low_out = (id) != ROW_ADD}
 

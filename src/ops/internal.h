@@ -14,11 +14,18 @@ struct ops_ints {
     int32_t is_scalar; /* given as one number */
 };
 
+struct ops_list {
+    int64_t v[48];
+    int32_t count, is_scalar;
+};
+
 enum ops_field_kind {
     OPS_FLOAT,  /* float */
     OPS_INT,    /* int64_t */
     OPS_BOOL,   /* int32_t */
     OPS_INTS,   /* struct ops_ints: a number or a list */
+    OPS_SIZES,  /* the same; null in the list: 0, the size of the input */
+    OPS_LIST,   /* struct ops_list: the same with room for more */
     OPS_FLOATS, /* struct ops_floats */
     OPS_NAME,   /* int32_t: index into names */
     OPS_RANGES, /* struct ops_ranges: [[dim, begin, end, step], ...] */
@@ -173,6 +180,7 @@ void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view 
 /* block not 0: the index space has channels split in two, as tensor_view_split. */
 void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block);
 
+tensor_id ops_cumsum(struct tensor_session *s, tensor_id x, int dim);
 /* Sum g down to the shape of `like` (undo broadcasting). */
 tensor_id ops_reduce_to(struct tensor_session *s, tensor_id g, const struct tensor_view *like);
 tensor_id ops_expand_to(struct tensor_session *s, tensor_id x, const struct tensor_view *like);

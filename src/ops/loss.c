@@ -107,20 +107,72 @@ static enum ebb_status run_grad_as(const struct trace_call *call, enum kernel_lo
 LOSS_LIST(X)
 #undef X
 
+/* What the reduction divides by, as a factor. */
+static double share(const struct loss_attr *a, const struct tensor_view *x)
+{
+    return a->reduction == KERNEL_REDUCE_MEAN        ? 1.0 / (double)tensor_count(x)
+           : a->reduction == KERNEL_REDUCE_BATCHMEAN ? 1.0 / (double)batch_of(x)
+                                                     : 1.0;
+}
+
+/* d loss / d target where it is no mirror of d loss / d input. */
+static tensor_id target_slope(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    tensor_id x = b->in[0], t = b->in[1];
+    switch ((enum kernel_loss)b->def->variant) {
+    case KERNEL_BCE: /* log(1 - x) - log(x) */
+        return ops_sub(s, ops_unary(s, KERNEL_LOG, ops_add_scalar(s, ops_neg(s, x), 1.0f), 0, 0),
+                       ops_unary(s, KERNEL_LOG, x, 0, 0));
+    case KERNEL_BCE_LOGITS:
+        return ops_neg(s, x);
+    default: { /* kl_div: log(t) + 1 - x, and 0 at t = 0 */
+        tensor_id some = ops_binary(s, KERNEL_EQUAL, t, ops_full(s, 0, NULL, 0.0f));
+        some = ops_add_scalar(s, ops_neg(s, some), 1.0f);
+        tensor_id safe = ops_sub(s, ops_add_scalar(s, t, 1.0f), some);
+        tensor_id d = ops_sub(s, ops_unary(s, KERNEL_LOG, safe, 0, 0), x);
+        return ops_mul(s, some, ops_add_scalar(s, d, 1.0f));
+    }
+    }
+}
+
 static void grad_loss(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
     enum kernel_loss f = (enum kernel_loss)b->def->variant;
-    tensor_id g = ops_emit(s, &rows[ROW_LOSS_GRAD + (int)f], b->attr, 3,
-                           (tensor_id[]){b->gout[0], b->in[0], b->in[1]});
-    if (b->needs[0])
-        b->gin[0] = g;
-    if (b->needs[1]) {
-        if (f == KERNEL_MSE || f == KERNEL_L1 || f == KERNEL_SMOOTH_L1)
+    bool is_mirror = f == KERNEL_MSE || f == KERNEL_L1 || f == KERNEL_SMOOTH_L1;
+    if (b->needs[0] || is_mirror) {
+        tensor_id g = ops_emit(s, &rows[ROW_LOSS_GRAD + (int)f], b->attr, 3,
+                               (tensor_id[]){b->gout[0], b->in[0], b->in[1]});
+        if (b->needs[0])
+            b->gin[0] = g;
+        if (b->needs[1] && is_mirror)
             b->gin[1] = ops_neg(s, g);
-        else
-            tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no gradient for its target", b->def->name);
     }
+    if (b->needs[1] && !is_mirror) {
+        double c = share(b->attr, tensor_view_of(s, b->in[0]));
+        b->gin[1] = ops_mul_scalar(s, ops_mul(s, target_slope(b), b->gout[0]), (float)c);
+    }
+}
+
+/* From a file: input and target broadcast. */
+static void build_loss(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    tensor_id parts[2] = {in[0], in[1]};
+    const struct tensor_view *x = tensor_view_of(s, in[0]), *t = tensor_view_of(s, in[1]);
+    struct tensor_view wide = x->rank > t->rank ? *x : *t;
+    (void)in_count;
+    for (int d = 0; d < wide.rank; d++) {
+        int dx = d - (wide.rank - x->rank), dt = d - (wide.rank - t->rank);
+        int64_t a = dx < 0 ? 1 : x->dims[dx], b = dt < 0 ? 1 : t->dims[dt];
+        wide.dims[d] = a == 1 ? b : a;
+    }
+    for (int k = 0; k < 2; k++)
+        if (!tensor_same_shape(tensor_view_of(s, in[k]), &wide))
+            parts[k] = ops_expand_to(s, in[k], &wide);
+    out[0] = ops_emit(s, def, attr, 2, parts);
+    *out_count = 1;
 }
 
 /* Second derivatives of mse and bce. The first is dx = dy c s(x), c = 1/n or 1. */
@@ -131,11 +183,7 @@ static void grad_loss_grad(struct ops_backward *b)
     enum kernel_loss f = (enum kernel_loss)b->def->variant;
     tensor_id g = b->gout[0], dy = b->in[0], x = b->in[1], t = b->in[2], slope, curve;
     const struct tensor_view v = *tensor_view_of(s, x), dv = *tensor_view_of(s, dy);
-    double c = 1;
-    if (a->reduction == KERNEL_REDUCE_MEAN)
-        c = 1.0 / (double)tensor_count(&v);
-    else if (a->reduction == KERNEL_REDUCE_BATCHMEAN)
-        c = 1.0 / (double)batch_of(&v);
+    double c = share(a, &v);
     if (f == KERNEL_MSE) {
         slope = ops_mul_scalar(s, ops_sub(s, x, t), 2.0f);
         curve = ops_full(s, v.rank, v.dims, 2.0f);
@@ -271,6 +319,18 @@ static void grad_entropy(struct ops_backward *b)
         b->gin[0] = ops_emit(b->session, &rows[row], b->attr, b->in_count + 1, in);
 }
 
+/* One sample without its dimension: a batch of one. */
+static tensor_id entropy_of_one(struct tensor_session *s, const struct ops_def *def,
+                                const tensor_id *in, size_t in_count, const struct entropy_attr *a)
+{
+    int64_t one[2] = {1, tensor_view_of(s, in[0])->dims[0]};
+    tensor_id parts[3] = {ops_reshape(s, in[0], 2, one), ops_reshape(s, in[1], 1, one)};
+    if (in_count > 2)
+        parts[2] = in[2];
+    tensor_id y = ops_emit(s, def, a, in_count, parts);
+    return a->reduction == KERNEL_REDUCE_NONE ? ops_reshape(s, y, 0, NULL) : y;
+}
+
 /* A row of its own when the logits are a product and that rewrite is on. */
 static void build_entropy(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
                           size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
@@ -278,7 +338,12 @@ static void build_entropy(struct tensor_session *s, const struct ops_def *def, c
     const struct entropy_attr *a = attr;
     out[0] = TENSOR_NONE;
     *out_count = 1;
-    if (ops_has_pass(s, OPS_PASS_ENTROPY) && in_count == 2 && a->label_smoothing == 0.0f)
+    if (tensor_view_of(s, in[0])->rank == 1 && tensor_view_of(s, in[1])->rank == 0) {
+        out[0] = entropy_of_one(s, def, in, in_count, a);
+        return;
+    }
+    if (def->variant == ROW_CROSS_ENTROPY && ops_has_pass(s, OPS_PASS_ENTROPY) && in_count == 2 &&
+        a->label_smoothing == 0.0f)
         out[0] = ops_product_entropy(s, in[0], in[1], a->ignore_index,
                                      (enum kernel_reduction)a->reduction);
     if (!out[0].v)
@@ -313,6 +378,7 @@ static const struct entropy_attr entropy_default = {.ignore_index = -100};
 
 #define LOSS(id, text, fields_)                                                                    \
     [ROW_##id] = {OPS_PRIMITIVE(#text, 2, 2, infer_loss, run_##text, grad_loss),                   \
+                  .build = build_loss,                                                             \
                   .variant = KERNEL_##id,                                                          \
                   .attr_bytes = sizeof(struct loss_attr),                                          \
                   .fields = fields_,                                                               \
@@ -332,6 +398,7 @@ static const struct entropy_attr entropy_default = {.ignore_index = -100};
             .fields = fields_,                                                                     \
             .defaults = &entropy_default,                                                          \
             .is_internal = internal,                                                               \
+            .build = internal ? NULL : build_entropy,                                              \
             .low_rule = OPS_LOW_WHOLE,                                                             \
             .low_out = internal}
 

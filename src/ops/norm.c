@@ -194,10 +194,7 @@ static void grad_bn_apply(struct ops_backward *b)
     tensor_id g = b->gout[0];
     int rank = tensor_view_of(s, g)->rank;
     tensor_id r = ops_unary(s, KERNEL_RSQRT, ops_add_scalar(s, b->in[4], a->eps), 0, 0);
-    if ((b->needs[3]) || b->needs[4]) {
-        tensor_fail(s, EBB_EUNSUPPORTED, "batch_norm: has no gradient for running statistics");
-        return;
-    }
+    /* running statistics are buffers: no gradient goes to them, as in torch */
     if (b->needs[0])
         b->gin[0] = ops_mul(s, g, channels(s, ops_mul(s, b->in[1], r), rank));
     if (b->needs[1]) {

@@ -259,12 +259,15 @@ static void build_pool(struct tensor_session *s, const struct ops_def *def, cons
 static void build_adaptive(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
                            size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
 {
-    const struct ops_ints *size = attr;
+    struct ops_ints size = *(const struct ops_ints *)attr;
     struct pool_shape p;
     (void)in_count;
     if (!start(s, def, in[0], 2, &p))
         return;
-    if (!spread(size, 2, p.pool.in, 1, p.pool.out)) {
+    for (int k = 0; k < size.count && size.count == 2; k++)
+        if (size.v[k] == 0)
+            size.v[k] = p.pool.in[1 + k];
+    if (!spread(&size, 2, p.pool.in, 1, p.pool.out)) {
         tensor_fail(s, EBB_EINPUT, "%s: output_size out of range", def->name);
         return;
     }
@@ -536,7 +539,7 @@ static const struct ops_field avg_fields[] = {
     INTS(pool_attr, padding, false),    BOOL(pool_attr, ceil_mode),
     BOOL(pool_attr, count_include_pad), {0}};
 static const struct pool_attr pool_default = {.count_include_pad = 1};
-static const struct ops_field adaptive_fields[] = {{"output_size", OPS_INTS, 0, NULL, true}, {0}};
+static const struct ops_field adaptive_fields[] = {{"output_size", OPS_SIZES, 0, NULL, true}, {0}};
 static const struct ops_field nearest_fields[] = {
     {"scale", OPS_FLOATS, offsetof(struct resample_attr, scale), NULL, false},
     INTS(resample_attr, size, false),

@@ -316,15 +316,48 @@ static enum ebb_status run_attention_grad(const struct trace_call *call, struct 
     return EBB_OK;
 }
 
+/* 1 where a causal attention looks, 0 where it must not: [tq, tk], counted by running sums. */
+static tensor_id seen(struct tensor_session *s, const struct kernel_attention *a)
+{
+    tensor_id one = ops_full(s, 2, (int64_t[]){a->tq, a->tk}, 1.0f);
+    tensor_id ahead = ops_sub(s, ops_cumsum(s, one, 1), ops_cumsum(s, one, 0));
+    ahead = ops_add_scalar(s, ahead, (float)(a->tq - a->tk));
+    return ops_add_scalar(s, ops_neg(s, ops_clamp(s, ahead, 0.0f, 1.0f)), 1.0f);
+}
+
+/* dS = P (dP - sum(dO O)), summed over the rows that share a row of the mask. Written with ops, as
+ * whole matrices: masks that learn are small. */
+static tensor_id mask_grad(struct ops_backward *b)
+{
+    struct tensor_session *s = b->session;
+    const struct kernel_attention *a = b->attr;
+    int64_t many[4] = {a->mask_rows, a->mask_period, a->tq, a->tk};
+    int64_t row[4] = {a->mask_rows, a->mask_period, a->tq, 1};
+    tensor_id scores = ops_matmul(s, b->in[0], b->in[1], false, true);
+    scores = ops_reshape(s, ops_mul_scalar(s, scores, a->scale), 4, many);
+    scores =
+        ops_add(s, scores, ops_reshape(s, b->in[3], 4, (int64_t[]){a->mask_rows, 1, a->tq, a->tk}));
+    scores = ops_sub(s, scores, ops_reshape(s, b->out[1], 4, row));
+    tensor_id p = ops_unary(s, KERNEL_EXP, ops_clamp(s, scores, -INFINITY, 0.0f), 0, 0);
+    if (a->is_causal)
+        p = ops_mul(s, p, seen(s, a));
+    tensor_id dp = ops_reshape(s, ops_matmul(s, b->gout[0], b->in[2], false, true), 4, many);
+    tensor_id dot = ops_reduce_dims(s, "sum", ops_mul(s, b->gout[0], b->out[0]), 4, true);
+    tensor_id ds = ops_mul(s, p, ops_sub(s, dp, ops_reshape(s, dot, 4, row)));
+    return ops_reduce_dims(s, "sum", ds, 2, false);
+}
+
 static void grad_attention(struct ops_backward *b)
 {
     tensor_id in[7] = {b->in[0], b->in[1], b->in[2], b->out[0], b->out[1], b->gout[0]};
     if (!b->gout[0].v)
         return;
-    if (b->gout[1].v || (b->in_count > 3 && b->needs[3])) {
-        tensor_fail(b->session, EBB_EUNSUPPORTED, "attention: has no gradient for its mask");
+    if (b->gout[1].v) {
+        tensor_fail(b->session, EBB_EUNSUPPORTED, "attention: has no second derivative");
         return;
     }
+    if (b->in_count > 3 && b->needs[3])
+        b->gin[3] = mask_grad(b);
     if (b->in_count > 3)
         in[6] = b->in[3];
     tensor_id first =
@@ -361,10 +394,33 @@ static tensor_id flat_mask(struct tensor_session *s, tensor_id mask, const struc
     return ops_reshape(s, mask, 3, (int64_t[]){a->mask_rows, a->tq, a->tk});
 }
 
-static bool same_lead(const struct tensor_view *a, const struct tensor_view *b)
+/* Leading dimensions of q, k and v broadcast: all three get those of the product. */
+static bool same_lead(struct tensor_session *s, tensor_id *parts)
 {
-    return a->rank == b->rank && a->rank >= 2 &&
-           memcmp(a->dims, b->dims, (size_t)(a->rank - 2) * sizeof *a->dims) == 0;
+    struct tensor_view lead = *tensor_view_of(s, parts[0]);
+    for (int p = 1; p < 3; p++) {
+        const struct tensor_view *v = tensor_view_of(s, parts[p]), *most = &lead;
+        struct tensor_view wide = v->rank > lead.rank ? *v : lead;
+        most = v->rank > lead.rank ? v : most;
+        for (int d = 0; d < wide.rank - 2; d++) {
+            int dv = d - (wide.rank - v->rank), dl = d - (wide.rank - lead.rank);
+            int64_t a = dv < 0 ? 1 : v->dims[dv], b = dl < 0 ? 1 : lead.dims[dl];
+            if (a != b && a != 1 && b != 1)
+                return false;
+            wide.dims[d] = a == 1 ? b : a;
+        }
+        lead = wide;
+    }
+    for (int p = 0; p < 3; p++) {
+        struct tensor_view v = *tensor_view_of(s, parts[p]);
+        if (v.rank < 2)
+            return false;
+        lead.dims[lead.rank - 2] = v.dims[v.rank - 2];
+        lead.dims[lead.rank - 1] = v.dims[v.rank - 1];
+        if (!tensor_same_shape(&lead, &v))
+            parts[p] = ops_expand_to(s, parts[p], &lead);
+    }
+    return true;
 }
 
 static void build_attention(struct tensor_session *s, const struct ops_def *def,
@@ -372,11 +428,14 @@ static void build_attention(struct tensor_session *s, const struct ops_def *def,
                             size_t *out_count)
 {
     const struct attention_attr *t = attr;
-    struct tensor_view q = *tensor_view_of(s, in[0]);
-    const struct tensor_view *k = tensor_view_of(s, in[1]), *v = tensor_view_of(s, in[2]);
+    tensor_id given[3] = {in[0], in[1], in[2]};
     struct kernel_attention a;
     (void)def;
-    if (!same_lead(&q, k) || !same_lead(k, v) || q.dims[q.rank - 1] != k->dims[k->rank - 1] ||
+    *out_count = 0;
+    bool fits = same_lead(s, given);
+    struct tensor_view q = *tensor_view_of(s, given[0]);
+    const struct tensor_view *k = tensor_view_of(s, given[1]), *v = tensor_view_of(s, given[2]);
+    if (!fits || q.dims[q.rank - 1] != k->dims[k->rank - 1] ||
         k->dims[k->rank - 2] != v->dims[v->rank - 2]) {
         tensor_fail(s, EBB_EINPUT, "attention: shapes of q, k and v do not fit");
         return;
@@ -391,9 +450,9 @@ static void build_attention(struct tensor_session *s, const struct ops_def *def,
     a.dv = v->dims[v->rank - 1];
     a.scale = isnan(t->scale) ? (float)(1.0 / sqrt((double)a.d)) : t->scale;
     a.is_causal = t->causal;
-    tensor_id parts[4] = {ops_reshape(s, in[0], 3, (int64_t[]){a.rows, a.tq, a.d}),
-                          ops_reshape(s, in[1], 3, (int64_t[]){a.rows, a.tk, a.d}),
-                          ops_reshape(s, in[2], 3, (int64_t[]){a.rows, a.tk, a.dv})};
+    tensor_id parts[4] = {ops_reshape(s, given[0], 3, (int64_t[]){a.rows, a.tq, a.d}),
+                          ops_reshape(s, given[1], 3, (int64_t[]){a.rows, a.tk, a.d}),
+                          ops_reshape(s, given[2], 3, (int64_t[]){a.rows, a.tk, a.dv})};
     if (in_count > 3)
         parts[3] = flat_mask(s, in[3], &q, &a);
     q.dims[q.rank - 1] = a.dv;
@@ -448,14 +507,26 @@ bool ops_is_product(const struct tensor_node *n)
     return n->def == &rows[ROW_MATMUL] && !a->ta && a->tb && !a->is_wide;
 }
 
-/* From a file: strides fitted first, then the primitive of the same row. */
+/* From a file: strides fitted first, then the primitive of the same row. A vector on the left is a
+ * row, on the right a column; that dimension is gone from the result. */
 static void build_matmul(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
                          size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
 {
     const struct matmul_attr *a = attr;
+    const struct tensor_view p = *tensor_view_of(s, in[0]), q = *tensor_view_of(s, in[1]);
+    bool is_row = p.rank == 1 && !a->ta, is_column = q.rank == 1 && !a->tb;
     (void)def, (void)in_count;
-    out[0] = ops_matmul(s, in[0], in[1], a->ta, a->tb);
+    tensor_id x = is_row ? ops_reshape(s, in[0], 2, (int64_t[]){1, p.dims[0]}) : in[0];
+    tensor_id y = is_column ? ops_reshape(s, in[1], 2, (int64_t[]){q.dims[0], 1}) : in[1];
+    out[0] = ops_matmul(s, x, y, a->ta, a->tb);
     *out_count = 1;
+    if (!out[0].v || (!is_row && !is_column))
+        return;
+    struct tensor_view v = *tensor_view_of(s, out[0]);
+    int rank = v.rank - 1;
+    if (is_row && !is_column)
+        v.dims[rank - 1] = v.dims[rank];
+    out[0] = ops_reshape(s, out[0], rank - (is_row && is_column), v.dims);
 }
 
 const struct ops_family ops_product_family = {rows, ROW_COUNT};

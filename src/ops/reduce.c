@@ -15,6 +15,7 @@ enum {
     ROW_CUMSUM,
     ROW_VAR,
     ROW_NORM2,
+    ROW_LOGSUMEXP_DIMS,
     ROW_COUNT
 };
 
@@ -24,6 +25,8 @@ struct reduce_attr {
     struct ops_ints dims; /* none = all */
     int32_t keepdim, unbiased;
 };
+
+#define ALL_DIMS INT64_MIN
 
 struct dim_attr {
     int64_t dim;
@@ -316,6 +319,74 @@ static enum ebb_status run_cumsum(const struct trace_call *call, struct ebb_erro
     return EBB_OK;
 }
 
+/* From a file: a scalar is a line of one element, no dimension (argmax) means all in one line. */
+static void build_lines(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    struct dim_attr a = *(const struct dim_attr *)attr;
+    const struct tensor_view x = *tensor_view_of(s, in[0]);
+    (void)in_count;
+    *out_count = 1;
+    if (a.dim == ALL_DIMS && def->variant != ROW_ARGMAX) {
+        tensor_fail(s, EBB_EINPUT, "%s: attribute 'dim' must be an integer", def->name);
+        return;
+    }
+    bool is_flat = a.dim == ALL_DIMS || (x.rank == 0 && (a.dim == 0 || a.dim == -1));
+    if (!is_flat) {
+        out[0] = ops_emit(s, def, &a, 1, in);
+        return;
+    }
+    a.dim = 0;
+    tensor_id y = ops_reshape(s, in[0], 1, (int64_t[]){tensor_count(&x)});
+    y = ops_emit(s, def, &a, 1, &y);
+    out[0] = y.v && tensor_view_of(s, y)->rank ? ops_reshape(s, y, x.rank, x.dims) : y;
+}
+
+/* Several dimensions: brought to the end and joined. */
+static void build_logsumexp(struct tensor_session *s, const struct ops_def *def,
+                            const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
+                            size_t *out_count)
+{
+    const struct ops_ints *dims = attr;
+    struct dim_attr a = {.dim = dims->count == 1 ? dims->v[0] : -1};
+    struct tensor_view x = *tensor_view_of(s, in[0]);
+    uint64_t mask = 0;
+    *out_count = 0;
+    if (dims->count == 1) {
+        build_lines(s, &rows[ROW_LOGSUMEXP], in, in_count, &a, out, out_count);
+        return;
+    }
+    for (int k = 0; k < dims->count; k++) {
+        int64_t d = dims->v[k] < 0 ? dims->v[k] + x.rank : dims->v[k];
+        if (d < 0 || d >= x.rank || (mask >> d & 1)) {
+            tensor_fail(s, EBB_EINPUT, "%s: dimension %lld of a tensor of rank %d", def->name,
+                        (long long)dims->v[k], x.rank);
+            return;
+        }
+        mask |= UINT64_C(1) << d;
+    }
+    if (dims->count == 0)
+        mask = (UINT64_C(1) << x.rank) - 1;
+    tensor_id y = in[0];
+    int64_t kept[TENSOR_RANK + 1];
+    int rank = 0, moved = 0;
+    for (int d = 0; d < x.rank; d++)
+        if (mask >> d & 1) { /* each in turn to the end */
+            for (int at = d - moved; at < x.rank - 1; at++)
+                y = ops_transpose(s, y, at, at + 1);
+            moved++;
+        } else {
+            kept[rank++] = x.dims[d];
+        }
+    int64_t n = 1;
+    for (int d = 0; d < x.rank; d++)
+        n *= mask >> d & 1 ? x.dims[d] : 1;
+    kept[rank++] = n;
+    y = ops_reshape(s, y, rank, kept);
+    out[0] = ops_emit(s, &rows[ROW_LOGSUMEXP], &a, 1, &y);
+    *out_count = 1;
+}
+
 static void grad_softmax(struct ops_backward *b)
 {
     int row = b->def->variant == ROW_SOFTMAX ? ROW_SOFTMAX_GRAD : ROW_LOG_SOFTMAX_GRAD;
@@ -360,6 +431,12 @@ static void grad_logsumexp(struct ops_backward *b)
     b->gin[0] = ops_mul(s, p, keep_shape(b, b->gout[0], mask));
 }
 
+tensor_id ops_cumsum(struct tensor_session *s, tensor_id x, int dim)
+{
+    struct dim_attr attr = {.dim = dim};
+    return ops_emit(s, &rows[ROW_CUMSUM], &attr, 1, &x);
+}
+
 static void grad_cumsum(struct ops_backward *b)
 {
     struct dim_attr attr = *(const struct dim_attr *)b->attr;
@@ -383,6 +460,8 @@ static const struct ops_field var_fields[] = {
 static const struct reduce_attr var_default = {.unbiased = 1};
 static const struct ops_field dim_fields[] = {
     {"dim", OPS_INT, offsetof(struct dim_attr, dim), NULL, true}, {0}};
+static const struct dim_attr dim_default = {.dim = ALL_DIMS};
+static const struct ops_field logsumexp_fields[] = {{"dim", OPS_INTS, 0, NULL, true}, {0}};
 
 #define REDUCE(id, text, run_)                                                                     \
     [id] = {OPS_PRIMITIVE(text, 1, 1, infer_reduce, run_, grad_reduce),                            \
@@ -397,6 +476,8 @@ static const struct ops_field dim_fields[] = {
             .variant = id,                                                                         \
             .attr_bytes = sizeof(struct dim_attr),                                                 \
             .fields = dim_fields,                                                                  \
+            .defaults = &dim_default,                                                              \
+            .build = internal ? NULL : build_lines,                                                \
             .is_internal = internal,                                                               \
             .low_rule = OPS_LOW_WHOLE}
 
@@ -410,7 +491,7 @@ static const struct ops_def rows[ROW_COUNT] = {
     LINES(ROW_SOFTMAX_GRAD, "softmax_grad", 2, run_softmax_grad, grad_softmax_grad, true),
     LINES(ROW_LOG_SOFTMAX_GRAD, "log_softmax_grad", 2, run_log_softmax_grad, grad_softmax_grad,
           true),
-    LINES(ROW_LOGSUMEXP, "logsumexp", 1, run_logsumexp, grad_logsumexp, false),
+    LINES(ROW_LOGSUMEXP, "logsumexp_line", 1, run_logsumexp, grad_logsumexp, true),
     LINES(ROW_ARGMAX, "argmax", 1, run_argmax, NULL, false),
     LINES(ROW_CUMSUM, "cumsum", 1, run_cumsum, grad_cumsum, false),
     [ROW_VAR] = {.name = "var",
@@ -421,6 +502,12 @@ static const struct ops_def rows[ROW_COUNT] = {
                  .fields = var_fields,
                  .defaults = &var_default},
     [ROW_NORM2] = {.name = "norm2", .min_in = 1, .max_in = 1, .build = build_norm2},
+    [ROW_LOGSUMEXP_DIMS] = {.name = "logsumexp",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .build = build_logsumexp,
+                            .attr_bytes = sizeof(struct ops_ints),
+                            .fields = logsumexp_fields},
 };
 
 const struct ops_family ops_reduce_family = {rows, ROW_COUNT};

@@ -478,7 +478,7 @@ static void grad_unslice(struct ops_backward *b)
 /* ---- split and cat -------------------------------------------------------------------------- */
 
 struct split_attr {
-    struct ops_ints sizes; /* one number: pieces of that size */
+    struct ops_list sizes; /* one number: pieces of that size */
     int64_t dim;
 };
 
@@ -632,7 +632,7 @@ static void build_stack(struct tensor_session *s, const struct ops_def *def, con
 /* ---- pad, full, tile, shuffle, cast --------------------------------------------------------- */
 
 struct pad_attr {
-    struct ops_ints pad; /* before, after of the last dimension first, as torch */
+    struct ops_list pad; /* before, after of the last dimension first, as torch */
     float value, zero;
 };
 
@@ -697,6 +697,32 @@ static void grad_pad(struct ops_backward *b)
         v[3] = 1;
     }
     b->gin[0] = ops_emit(b->session, &rows[ROW_SLICE], &r, 1, b->gout);
+}
+
+/* From a file: negative padding cuts off. */
+static void build_pad(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                      size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    struct pad_attr a = *(const struct pad_attr *)attr;
+    const struct tensor_view x = *tensor_view_of(s, in[0]);
+    tensor_id y = in[0];
+    (void)in_count;
+    *out_count = 1;
+    for (int k = 0; k + 1 < a.pad.count && k / 2 < x.rank; k += 2) {
+        int64_t *p = &a.pad.v[k], n = x.dims[x.rank - 1 - k / 2];
+        int64_t begin = p[0] < 0 ? -p[0] : 0, end = p[1] < 0 ? n + p[1] : n;
+        if (p[0] >= 0 && p[1] >= 0)
+            continue;
+        if (begin > end) {
+            tensor_fail(s, EBB_EINPUT, "pad: %" PRId64 " and %" PRId64 " of %" PRId64 " elements",
+                        p[0], p[1], n);
+            return;
+        }
+        y = ops_slice_dim(s, y, x.rank - 1 - k / 2, begin, end, 1);
+        p[0] = p[0] < 0 ? 0 : p[0];
+        p[1] = p[1] < 0 ? 0 : p[1];
+    }
+    out[0] = ops_emit(s, def, &a, 1, &y);
 }
 
 struct full_attr {
@@ -858,11 +884,11 @@ static const struct ops_field dim_fields[] = {{"dim", OPS_INT, 0, NULL, true}, {
 static const struct ops_field group_fields[] = {{"groups", OPS_INT, 0, NULL, true}, {0}};
 static const struct ops_field range_fields[] = {{"ranges", OPS_RANGES, 0, NULL, true}, {0}};
 static const struct ops_field split_fields[] = {
-    {"sizes", OPS_INTS, offsetof(struct split_attr, sizes), NULL, true},
+    {"sizes", OPS_LIST, offsetof(struct split_attr, sizes), NULL, true},
     {"dim", OPS_INT, offsetof(struct split_attr, dim), NULL, true},
     {0}};
 static const struct ops_field pad_fields[] = {
-    {"pad", OPS_INTS, offsetof(struct pad_attr, pad), NULL, true},
+    {"pad", OPS_LIST, offsetof(struct pad_attr, pad), NULL, true},
     {"value", OPS_FLOAT, offsetof(struct pad_attr, value), NULL, false},
     {0}};
 static const struct ops_field full_fields[] = {
@@ -941,7 +967,7 @@ static const struct ops_def rows[ROW_COUNT] = {
                    .build = build_stack,
                    .attr_bytes = sizeof(int64_t),
                    .fields = dim_fields},
-    [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, run_pad, grad_pad),
+    [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, run_pad, grad_pad), .build = build_pad,
                  .attr_bytes = sizeof(struct pad_attr), .fields = pad_fields, .strided = 1,
                  .blocked = 1, .blocked_out = 1, .takes_block = pad_takes_block,
                  .low_rule = OPS_LOW_WHOLE, .low_out = 1},

@@ -54,7 +54,7 @@ bool ops_is_internal(const struct ops_def *def)
 
 bool ops_has_gradient(const struct ops_def *def)
 {
-    return def->grad || def->build;
+    return def->infer ? def->grad != NULL : def->build != NULL;
 }
 
 /* ---- attributes ----------------------------------------------------------------------------- */
@@ -72,24 +72,39 @@ static bool is_number(const struct ebb_doc_node *n)
     return n->kind == EBB_DOC_INT || n->kind == EBB_DOC_DOUBLE;
 }
 
+static enum ebb_status parse_list(const struct ops_def *def, const struct ops_field *f,
+                                  const struct ebb_doc_node *n, size_t room, struct ops_list *out,
+                                  struct ebb_error *err)
+{
+    struct ops_list v = {.count = 0};
+    if (n->kind == EBB_DOC_INT) {
+        v.v[0] = n->integer;
+        v.count = v.is_scalar = 1;
+    } else if (n->kind == EBB_DOC_LIST && n->count <= room) {
+        for (size_t i = 0; i < n->count; i++) {
+            bool is_same = f->kind == OPS_SIZES && n->items[i]->kind == EBB_DOC_NULL;
+            if (n->items[i]->kind != EBB_DOC_INT && !is_same)
+                return bad_value(def, f, n->items[i], "integers", err);
+            v.v[v.count++] = is_same ? 0 : n->items[i]->integer;
+        }
+    } else {
+        char want[48];
+        snprintf(want, sizeof want, "an integer or a list of at most %zu", room);
+        return bad_value(def, f, n, want, err);
+    }
+    *out = v;
+    return EBB_OK;
+}
+
 static enum ebb_status parse_ints(const struct ops_def *def, const struct ops_field *f,
                                   const struct ebb_doc_node *n, struct ops_ints *out,
                                   struct ebb_error *err)
 {
-    struct ops_ints v = {.count = 0};
-    if (n->kind == EBB_DOC_INT) {
-        v.v[0] = n->integer;
-        v.count = v.is_scalar = 1;
-    } else if (n->kind == EBB_DOC_LIST && n->count <= TENSOR_RANK) {
-        for (size_t i = 0; i < n->count; i++) {
-            if (n->items[i]->kind != EBB_DOC_INT)
-                return bad_value(def, f, n->items[i], "integers", err);
-            v.v[v.count++] = n->items[i]->integer;
-        }
-    } else {
-        return bad_value(def, f, n, "an integer or a list of at most 8", err);
-    }
-    *out = v;
+    struct ops_list v;
+    EBB_TRY(parse_list(def, f, n, TENSOR_RANK, &v, err));
+    memcpy(out->v, v.v, sizeof out->v);
+    out->count = v.count;
+    out->is_scalar = v.is_scalar;
     return EBB_OK;
 }
 
@@ -125,10 +140,12 @@ static enum ebb_status parse_ranges(const struct ops_def *def, const struct ops_
         const struct ebb_doc_node *r = n->items[i];
         if (r->kind != EBB_DOC_LIST || r->count != 4)
             return bad_value(def, f, r, "[dim, begin, end, step]", err);
+        static const int64_t open[4] = {0, 0, INT64_MAX, 1}; /* null: as in a slice of Python */
         for (size_t k = 0; k < 4; k++) {
-            if (r->items[k]->kind != EBB_DOC_INT)
+            bool is_open = k > 0 && r->items[k]->kind == EBB_DOC_NULL;
+            if (r->items[k]->kind != EBB_DOC_INT && !is_open)
                 return bad_value(def, f, r->items[k], "an integer", err);
-            out->v[i][k] = r->items[k]->integer;
+            out->v[i][k] = is_open ? open[k] : r->items[k]->integer;
         }
     }
     out->count = (int64_t)n->count;
@@ -172,7 +189,10 @@ static enum ebb_status parse_field(const struct ops_def *def, const struct ops_f
         memcpy(at, &(int32_t){n->boolean}, sizeof(int32_t));
         return EBB_OK;
     case OPS_INTS:
+    case OPS_SIZES:
         return parse_ints(def, f, n, at, err);
+    case OPS_LIST:
+        return parse_list(def, f, n, sizeof((struct ops_list *)0)->v / sizeof(int64_t), at, err);
     case OPS_FLOATS:
         return parse_floats(def, f, n, at, err);
     case OPS_RANGES:
