@@ -266,11 +266,47 @@ static double sequential_rate(const struct optim_schedule *s, double t)
     return s->parts[k]->row->rate(s->parts[k], k ? t - s->points[k - 1] : t);
 }
 
+/* Cosine, by its step from t - 1: towards eta_min, whatever the others made of the rate. */
+static double cosine_step(const struct optim_schedule *s, double rate, double t)
+{
+    double period = (double)s->a.T_max, low = s->a.eta_min;
+    if (fmod(t - 1 - period, 2 * period) == 0) /* at the bottom there is no ratio */
+        return rate + (s->base - low) * (1 - cos(M_PI / period)) / 2;
+    return (1 + cos(M_PI * t / period)) / (1 + cos(M_PI * (t - 1) / period)) * (rate - low) + low;
+}
+
+/* These set the rate, they do not change it. */
+static bool is_absolute(const struct optim_schedule *s)
+{
+    return s->row->rate == restarts_rate || s->row->momentum;
+}
+
+static double chained_step(const struct optim_schedule *part, double rate, double t)
+{
+    if (is_absolute(part))
+        return part->row->rate(part, t);
+    if (part->row->rate == cosine_rate)
+        return t > 0 ? cosine_step(part, rate, t) : rate;
+    double before = t > 0 ? part->row->rate(part, t - 1) : part->base;
+    return before != 0 ? rate * (part->row->rate(part, t) / before) : rate;
+}
+
+/* Each part in turn changes what is there. Where that is a factor only, the factors of all steps
+ * are multiplied at once. */
 static double chained_rate(const struct optim_schedule *s, double t)
 {
     double rate = s->base;
-    for (size_t i = 0; i < s->part_count; i++)
+    bool is_product = true;
+    for (size_t i = 0; i < s->part_count; i++) {
+        const struct optim_schedule *part = s->parts[i];
+        is_product &= !is_absolute(part) && (part->row->rate != cosine_rate ||
+                                             (part->a.eta_min == 0 && t <= (double)part->a.T_max));
+    }
+    for (size_t i = 0; is_product && i < s->part_count; i++)
         rate *= s->parts[i]->row->rate(s->parts[i], t) / s->base;
+    for (double u = 0; !is_product && u <= t; u++)
+        for (size_t i = 0; i < s->part_count; i++)
+            rate = chained_step(s->parts[i], rate, u);
     return rate;
 }
 
@@ -505,7 +541,7 @@ static const struct optim_arg deepcam_multi_args[] = {
     NUM(decay_rate),       {0}};
 ROW(bert_args, MUST_NUM(base_lr), NAT(start_warmup_steps), NAT(warmup_steps), MUST_POS(total_steps),
     NUM(end_lr), NUM(degree));
-ROW(gpt_args, MUST_NUM(lr), POS(warmup), MUST_POS(total), NUM(final_frac));
+ROW(gpt_args, MUST_NUM(lr), NAT(warmup), MUST_POS(total), NUM(final_frac));
 
 static const struct row table[] = {
     {"StepLR", step_args, NULL, step_rate, NULL},
@@ -629,7 +665,7 @@ void optim_schedule_destroy(struct optim_schedule *schedule)
 enum ebb_status optim_schedule_rate(const struct optim_schedule *schedule, int64_t t, double *lr,
                                     struct ebb_error *err)
 {
-    if (t < 0 || (schedule->row->rate == onecycle_rate && t >= schedule->a.total_steps))
+    if (t < 0 || (schedule->row->rate == onecycle_rate && t > schedule->a.total_steps))
         return ebb_fail(err, EBB_EINPUT, "%s: step %" PRId64 " of %" PRId64, schedule->row->name, t,
                         schedule->a.total_steps);
     *lr = schedule->row->rate(schedule, (double)t);
