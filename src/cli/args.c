@@ -1,10 +1,10 @@
 /* args.c - options are rows: parse them, print them.
  *
  * Accepted: --name VALUE, --name=VALUE, -o VALUE, -oVALUE, bundled one-letter flags, "--" before
- * positionals that start with '-'; a lone "-" is a positional. A later value replaces an earlier
- * one, except lists, which collect. --help anywhere wins over errors elsewhere, so that a lost user
- * always gets the page. Every message names the option, what was found and what is allowed, and
- * ends with where to read more. */
+ * positionals that start with '-'; a lone "-" and negative numbers are positionals. A later value
+ * replaces an earlier one, except lists, which collect. --help anywhere wins over errors elsewhere,
+ * so that a lost user always gets the page. Every message names the option, what was found and what
+ * is allowed, and ends with where to read more. */
 #include "cli/cli.h"
 
 #include <stdarg.h>
@@ -291,6 +291,13 @@ static int parse_letters(struct parse *p, char **argv, int argc, int *at)
     return GO_ON;
 }
 
+/* "-3", "-.5": no option has a digit for its letter, so it is a value. */
+static bool is_negative(const char *word)
+{
+    const char *c = word + 1 + (word[1] == '.');
+    return *c >= '0' && *c <= '9';
+}
+
 static int parse_words(struct parse *p, int argc, char **argv)
 {
     bool options_end = false;
@@ -301,7 +308,7 @@ static int parse_words(struct parse *p, int argc, char **argv)
             options_end = true;
         } else if (!options_end && word[0] == '-' && word[1] == '-') {
             code = parse_long(p, argv, argc, &at);
-        } else if (!options_end && word[0] == '-' && word[1] != '\0') {
+        } else if (!options_end && word[0] == '-' && word[1] != '\0' && !is_negative(word)) {
             code = parse_letters(p, argv, argc, &at);
         } else if (p->args->positional_count >= p->spec->max_positional) {
             code = p->spec->max_positional == 0
@@ -329,6 +336,28 @@ static int parse_words(struct parse *p, int argc, char **argv)
     return GO_ON;
 }
 
+/* ---- rows that commands about experiments share --------------------------------------------- */
+
+#define WHERE_ROWS 5
+
+static void where_rows(const struct cli_spec *spec, struct cli_option *rows, size_t *count)
+{
+    struct cli_where *w = spec->where;
+    const struct cli_option all[WHERE_ROWS] = {
+        {"csv", 0, CLI_FLAG, &w->is_csv, NULL, "comma-separated values"},
+        {"state", 0, CLI_STRING, &w->state, "DIR",
+         "state directory; else $EBB_STATE, else ~/.local/state/ebb"},
+        {"master", 'm', CLI_STRING, &w->master, "ADDRESS",
+         "HOST[:PORT] of a master that listens on TCP; else $EBB_MASTER"},
+        {"user", 'u', CLI_STRING, &w->user, "NAME",
+         "in whose name (ebb user list); else $EBB_USER, else the account"},
+        {"json", 0, CLI_FLAG, &w->is_json, NULL,
+         spec->json_help != NULL ? spec->json_help : "print the answer as JSON"},
+    };
+    for (size_t i = spec->is_table ? 0 : 1; i < WHERE_ROWS; i++)
+        rows[(*count)++] = all[i];
+}
+
 static bool asks_help(const struct cli_spec *spec, int argc, char **argv)
 {
     bool has_h = false;
@@ -340,9 +369,8 @@ static bool asks_help(const struct cli_spec *spec, int argc, char **argv)
     return false;
 }
 
-int cli_parse(const struct cli_spec *spec, int argc, char **argv, struct cli_args *args)
+static int parse_all(const struct cli_spec *spec, int argc, char **argv, struct cli_args *args)
 {
-    *args = (struct cli_args){0};
     if (asks_help(spec, argc, argv)) {
         print_help(spec);
         return 0;
@@ -351,6 +379,28 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, struct cli_arg
     p.is_seen = ebb_calloc(spec->option_count + 1, sizeof *p.is_seen);
     int code = p.is_seen != NULL ? parse_words(&p, argc, argv) : out_of_memory();
     ebb_free(p.is_seen);
+    if (code == GO_ON && spec->where != NULL && spec->where->is_csv && spec->where->is_json)
+        code = usage_fail(&p, "only one of --csv and --json");
+    return code;
+}
+
+int cli_parse(const struct cli_spec *spec, int argc, char **argv, struct cli_args *args)
+{
+    *args = (struct cli_args){0};
+    struct cli_spec whole = *spec;
+    struct cli_option *rows = NULL;
+    int code;
+    if (spec->where != NULL) {
+        rows = ebb_calloc(spec->option_count + WHERE_ROWS, sizeof *rows);
+        if (rows == NULL)
+            return out_of_memory();
+        for (size_t i = 0; i < spec->option_count; i++)
+            rows[i] = spec->options[i];
+        whole.options = rows;
+        where_rows(spec, rows, &whole.option_count);
+    }
+    code = parse_all(&whole, argc, argv, args);
+    ebb_free(rows);
     if (code != GO_ON)
         cli_args_fini(args);
     return code;

@@ -8,7 +8,7 @@
  *
  * Options are rows, parsed by cli_parse: "--name VALUE", "--name=VALUE", flags, repeatable
  * positionals. An unknown option is an error that names the nearest one. --help and --json exist
- * for every command. */
+ * for every command. Commands about experiments share their last rows: see struct cli_where. */
 #ifndef EBB_CLI_CLI_H
 #define EBB_CLI_CLI_H
 
@@ -59,6 +59,15 @@ struct cli_args {
     size_t owned_count, owned_capacity;
 };
 
+/* Options that every command about experiments has; cli_parse adds their rows. */
+struct cli_where {
+    const char *state;  /* --state: NULL = $EBB_STATE, else ~/.local/state/ebb */
+    const char *master; /* --master: NULL = $EBB_MASTER or $DET_MASTER */
+    const char *user;   /* --user: NULL = $EBB_USER or $DET_USER, else the account */
+    bool is_json;
+    bool is_csv; /* commands that print tables; never together with is_json */
+};
+
 struct cli_spec {
     const char
         *usage; /* "ebb sim LOG... --policy P[,P...] (--ratio R[,R...] | --budget B[,B...])" */
@@ -66,6 +75,10 @@ struct cli_spec {
     const struct cli_option *options;
     size_t option_count;
     size_t min_positional, max_positional;
+    struct cli_where *where; /* commands about experiments: filled by the rows of cli_where; NULL =
+                                the command has none of them */
+    const char *json_help;   /* with where: what --json prints; NULL = the answer */
+    bool is_table;           /* with where: it has --csv too */
 };
 
 /* Parse argv[1..]. Returns -1 to go on, else the exit code to return at once (0 after --help, 2
@@ -95,7 +108,10 @@ struct cli_table *cli_table_create(const char *const *headers, size_t columns);
 void cli_table_cell(struct cli_table *table, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* fills row by row */
 void cli_table_print(struct cli_table *table, FILE *stream);
-void cli_table_csv(struct cli_table *table, FILE *stream); /* RFC 4180, with the headers */
+void cli_table_ruled(struct cli_table *table, FILE *stream); /* as psql: bars and a line */
+void cli_table_csv(struct cli_table *table, FILE *stream);   /* RFC 4180, with the headers */
+/* What commands about experiments print: ruled or CSV, to stdout; the table is gone then. */
+void cli_table_show(struct cli_table *take_table, bool is_csv);
 void cli_table_destroy(struct cli_table *table);
 
 #endif

@@ -10,12 +10,25 @@
 
 struct checkpoint_options {
     struct cli_where where;
-    const char *uuid, *directory;
+    const char *uuid, *directory, *file;
     int64_t experiment, trial, step;
-    bool is_csv, is_sure;
+    bool is_sure;
 };
 
 /* ---- list ---- */
+
+/* Whatever was typed, as one segment of a path. */
+static enum ebb_status ask_uuid(struct cli_master *m, struct cli_answer *answer,
+                                struct ebb_error *err, const char *method, const char *uuid)
+{
+    struct ebb_str text;
+    ebb_str_init(&text);
+    exp_http_escape(&text, uuid);
+    enum ebb_status status =
+        cli_ask(m, answer, err, method, NULL, "/checkpoints/%s", ebb_str_c(&text));
+    ebb_str_fini(&text);
+    return status;
+}
 
 static int list(struct cli_master *m, void *context)
 {
@@ -27,7 +40,7 @@ static int list(struct cli_master *m, void *context)
     if (status == EBB_OK && o->where.is_json)
         cli_print_body(&answer.response.body);
     else if (status == EBB_OK)
-        cli_checkpoints_print(ebb_doc_get(answer.root, "checkpoints"), SIZE_MAX, o->is_csv);
+        cli_checkpoints_print(ebb_doc_get(answer.root, "checkpoints"), NULL, o->where.is_csv);
     cli_answer_fini(&answer);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
@@ -35,19 +48,13 @@ static int list(struct cli_master *m, void *context)
 static int run_list(int argc, char **argv)
 {
     struct checkpoint_options o = {0};
-    const struct cli_option options[] = {
-        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
-    };
     const struct cli_spec spec = {
         .usage = "ebb checkpoint list EXPERIMENT [OPTION...]",
         .description = "Checkpoints of an experiment, the best first.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .is_table = true,
     };
     return cli_with_id(&spec, argc, argv, "experiment", &o.experiment, &o.where, list, &o);
 }
@@ -62,7 +69,7 @@ static int describe(struct cli_master *m, void *context)
     struct ebb_error err = {0};
     struct cli_answer answer = {0};
     char buf[CLI_CELL];
-    enum ebb_status status = cli_ask(m, &answer, &err, "GET", NULL, "/checkpoints/%s", o->uuid);
+    enum ebb_status status = ask_uuid(m, &answer, &err, "GET", o->uuid);
     if (status == EBB_OK && o->where.is_json) {
         cli_print_body(&answer.response.body);
     } else if (status == EBB_OK) {
@@ -88,18 +95,12 @@ static int describe(struct cli_master *m, void *context)
 static int run_describe(int argc, char **argv)
 {
     struct checkpoint_options o = {0};
-    const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
-    };
     const struct cli_spec spec = {
         .usage = "ebb checkpoint describe UUID [OPTION...]",
         .description = "A checkpoint: where it lies, what it belongs to, its files.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -132,7 +133,7 @@ static enum ebb_status fetch(struct cli_master *m, const struct checkpoint_optio
     const struct ebb_doc_node *found = NULL;
     enum ebb_status status;
     if (o->uuid != NULL) {
-        status = cli_ask(m, &answer, err, "GET", NULL, "/checkpoints/%s", o->uuid);
+        status = ask_uuid(m, &answer, err, "GET", o->uuid);
         found = answer.root;
     } else {
         status = cli_ask(m, &trial, err, "GET", NULL, "/trials/%lld", (long long)o->trial);
@@ -169,21 +170,16 @@ static int download(struct cli_master *m, void *context)
 static int run_download(int argc, char **argv)
 {
     struct checkpoint_options o = {0};
-    const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "print the checkpoint as JSON"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb checkpoint download (UUID | TRIAL STEP) DIR [OPTION...]",
         .description = "Copy a checkpoint to a directory of yours.\n"
                        "\n"
                        "Example:\n"
                        "  ebb checkpoint download 12 16 model",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = 2,
         .max_positional = 3,
+        .where = &o.where,
+        .json_help = "print the checkpoint as JSON",
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -222,7 +218,7 @@ static int delete_one(struct cli_master *m, void *context)
         fprintf(stderr, "Nothing was deleted; --yes answers the question beforehand.\n");
         return 1;
     }
-    enum ebb_status status = cli_ask(m, &answer, &err, "DELETE", NULL, "/checkpoints/%s", o->uuid);
+    enum ebb_status status = ask_uuid(m, &answer, &err, "DELETE", o->uuid);
     if (status == EBB_OK && o->where.is_json)
         printf("{\"deleted\": \"%s\"}\n", o->uuid);
     else if (status == EBB_OK)
@@ -242,9 +238,6 @@ static int run_delete(int argc, char **argv)
     struct checkpoint_options o = {0};
     const struct cli_option options[] = {
         {"yes", 'y', CLI_FLAG, &o.is_sure, NULL, "do not ask"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
     };
     const struct cli_spec spec = {
         .usage = "ebb checkpoint delete UUID [OPTION...]",
@@ -255,6 +248,7 @@ static int run_delete(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -264,6 +258,57 @@ static int run_delete(int argc, char **argv)
     }
     o.uuid = args.positional[0];
     code = cli_with_master(&o.where, delete_one, &o);
+    cli_args_fini(&args);
+    return code;
+}
+
+/* ---- validate-storage ---- */
+
+static int validate_storage(struct cli_master *m, void *context)
+{
+    const struct checkpoint_options *o = context;
+    struct ebb_error err = {0};
+    struct ebb_str where;
+    ebb_str_init(&where);
+    int code = cli_storage_check(m, o->experiment, o->file, &where);
+    if (code < 0 && o->where.is_json)
+        printf("{\"valid\": true, \"storage\": %s}\n", ebb_str_c(&where));
+    else if (code < 0)
+        printf("Stored, restored, compared and deleted: %s\n", ebb_str_c(&where));
+    if (code < 0 && ebb_str_status(&where, &err) != EBB_OK)
+        code = cli_report(&err);
+    ebb_str_fini(&where);
+    return code < 0 ? 0 : code;
+}
+
+static int run_validate(int argc, char **argv)
+{
+    struct checkpoint_options o = {0};
+    const struct cli_option options[] = {
+        {"experiment", 0, CLI_INT, &o.experiment, "ID", "the storage of an experiment"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb checkpoint validate-storage [FILE] [OPTION...]",
+        .description =
+            "Try the place where checkpoints go, from this machine and account: store a\n"
+            "directory with one file, read it back, compare, delete it. FILE is an experiment\n"
+            "file; without one, and where it has no checkpoint_storage, the default is tried.\n"
+            "\n"
+            "Example:\n"
+            "  ebb checkpoint validate-storage exp.yaml",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_positional = 1,
+        .where = &o.where,
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    o.file = args.positional_count > 0 ? args.positional[0] : NULL;
+    code = o.experiment < 0 || (o.experiment > 0 && o.file != NULL)
+               ? cli_usage_error("give FILE or --experiment ID, not both; an ID is above 0")
+               : cli_with_master(&o.where, validate_storage, &o);
     cli_args_fini(&args);
     return code;
 }
@@ -279,16 +324,15 @@ static const struct cli_command cmd_download = {
     .name = "checkpoint download", .summary = "copy it to a directory", .run = run_download};
 static const struct cli_command cmd_delete = {
     .name = "checkpoint delete", .summary = "remove it", .run = run_delete};
+static const struct cli_command cmd_validate = {.name = "checkpoint validate-storage",
+                                                .summary = "try the place where they go",
+                                                .run = run_validate};
 
 static const struct cli_command *const verbs[] = {&cmd_list, &cmd_describe, &cmd_download,
-                                                  &cmd_delete};
+                                                  &cmd_delete, &cmd_validate};
 
 static int run(int argc, char **argv)
 {
-    if (argc < 2) { /* list needs an experiment */
-        char *help[] = {argv[0], (char[]){"--help"}, NULL};
-        return cli_dispatch("checkpoint", verbs, sizeof verbs / sizeof verbs[0], 2, help);
-    }
     return cli_dispatch("checkpoint", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
 }
 

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/json.h"
 #include "cli/master.h"
@@ -9,18 +10,10 @@
 
 struct cluster_options {
     struct cli_where where;
-    const char *slot; /* number, or "local/N" */
-    bool is_enable, is_csv;
+    const char *agent, *slot; /* positionals; the slot is a number */
+    bool is_enable, follows;
+    int64_t tail;
 };
-
-static void print_table(struct cli_table *table, bool is_csv)
-{
-    if (is_csv)
-        cli_table_csv(table, stdout);
-    else
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
-}
 
 /* ---- tables ---- */
 
@@ -42,7 +35,7 @@ static void print_agents(const struct ebb_doc_node *root, bool is_csv)
         cli_table_cell(table, "%zu", busy);
         cli_table_cell(table, "%zu", enabled);
     }
-    print_table(table, is_csv);
+    cli_table_show(table, is_csv);
 }
 
 static void print_slots(const struct ebb_doc_node *root, bool is_csv)
@@ -62,7 +55,7 @@ static void print_slots(const struct ebb_doc_node *root, bool is_csv)
             cli_table_cell(table, "%s", ebb_doc_string(s, "device", ""));
         }
     }
-    print_table(table, is_csv);
+    cli_table_show(table, is_csv);
 }
 
 static void print_tasks(const struct ebb_doc_node *root, bool is_csv)
@@ -88,7 +81,7 @@ static void print_tasks(const struct ebb_doc_node *root, bool is_csv)
         cli_table_cell(table, "%s", ebb_doc_string(t, "waiting", ""));
         ebb_str_fini(&text);
     }
-    print_table(table, is_csv);
+    cli_table_show(table, is_csv);
 }
 
 static void print_master(const struct ebb_doc_node *root, bool is_csv)
@@ -105,6 +98,17 @@ static void print_master(const struct ebb_doc_node *root, bool is_csv)
     }
 }
 
+static void print_config(const struct ebb_doc_node *root, bool is_csv)
+{
+    struct ebb_str text;
+    (void)is_csv;
+    ebb_str_init(&text);
+    if (root != NULL)
+        cli_show_yaml(&text, root, 0);
+    fputs(ebb_str_c(&text), stdout);
+    ebb_str_fini(&text);
+}
+
 /* ---- asking ---- */
 
 static int ask_and_print(struct cli_master *m, const struct cluster_options *o, const char *target,
@@ -118,7 +122,7 @@ static int ask_and_print(struct cli_master *m, const struct cluster_options *o, 
     if (status == EBB_OK && o->where.is_json)
         cli_print_body(&answer.response.body);
     else if (status == EBB_OK)
-        print(answer.root, o->is_csv);
+        print(answer.root, o->where.is_csv);
     cli_answer_fini(&answer);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
@@ -143,151 +147,233 @@ static int show_master(struct cli_master *m, void *context)
     return ask_and_print(m, context, "/master", print_master);
 }
 
-static int set_slot(struct cli_master *m, void *context)
+static int show_config(struct cli_master *m, void *context)
+{
+    return ask_and_print(m, context, "/master/config", print_config);
+}
+
+/* ---- the master's log ---- */
+
+static enum ebb_status print_logs(struct cli_master *m, const struct cluster_options *o,
+                                  struct ebb_error *err)
+{
+    int64_t after = 0;
+    for (bool is_first = true; is_first || !cli_interrupted(); is_first = false) {
+        struct cli_answer answer = {0};
+        enum ebb_status status =
+            is_first && o->tail > 0
+                ? cli_ask(m, &answer, err, "GET", NULL, "/master/logs?tail=%lld",
+                          (long long)o->tail)
+                : cli_ask(m, &answer, err, "GET", NULL, "/master/logs?greater_than_id=%lld",
+                          (long long)after);
+        const struct ebb_doc_node *list = ebb_doc_get(answer.root, "logs");
+        size_t count = status == EBB_OK && list != NULL ? list->count : 0;
+        for (size_t i = 0; i < count && o->where.is_json; i++) {
+            struct ebb_str text;
+            ebb_str_init(&text);
+            cli_show_json(&text, list->items[i]);
+            puts(ebb_str_c(&text));
+            ebb_str_fini(&text);
+        }
+        for (size_t i = 0; i < count && !o->where.is_json; i++)
+            cli_print_line(ebb_doc_get(list->items[i], "message"), stdout);
+        fflush(stdout);
+        after = ebb_doc_int(answer.root, "next", after);
+        cli_answer_fini(&answer);
+        EBB_TRY(status);
+        bool is_end = count == 0 || o->tail > 0;
+        if (is_end && (!o->follows || m->own != NULL))
+            return EBB_OK;
+        if (count == 0)
+            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    return EBB_OK;
+}
+
+static int show_logs(struct cli_master *m, void *context)
 {
     const struct cluster_options *o = context;
     struct ebb_error err = {0};
+    if (o->follows)
+        cli_catch_interrupts();
+    return print_logs(m, o, &err) == EBB_OK ? 0 : cli_report(&err);
+}
+
+/* ---- changing slots ---- */
+
+static int set_slots(struct cli_master *m, void *context)
+{
+    const struct cluster_options *o = context;
+    const char *agent = o->agent != NULL ? o->agent : "local";
+    struct ebb_error err = {0};
     struct cli_answer answer = {0};
-    int64_t slot;
+    struct ebb_str target;
+    int64_t slot = -1;
+    if (o->slot != NULL && (!ebb_parse_i64(o->slot, &slot) || slot < 0))
+        return cli_usage_error("'%s' is no slot number; 'ebb slot list' shows them", o->slot);
+    if (o->slot != NULL && strcmp(agent, "local") != 0)
+        return cli_usage_error("there is no agent '%s'; 'ebb agent list' shows them", agent);
     if (m->own != NULL) {
         cli_usage_error("no master runs, so there are no slots to change; 'ebb run' starts one");
         return 1;
     }
-    if (!ebb_parse_i64(o->slot, &slot) || slot < 0)
-        return cli_usage_error("'%s' is no slot number; 'ebb slot list' shows them", o->slot);
+    ebb_str_init(&target);
+    ebb_str_add(&target, "/agents/");
+    exp_http_escape(&target, agent);
+    if (o->slot != NULL)
+        ebb_str_printf(&target, "/slots/%lld", (long long)slot);
     enum ebb_status status = cli_ask(m, &answer, &err, "PATCH",
                                      o->is_enable ? "{\"enabled\": true}" : "{\"enabled\": false}",
-                                     "/agents/local/slots/%lld", (long long)slot);
+                                     "%s", ebb_str_c(&target));
+    ebb_str_fini(&target);
+    const char *past = o->is_enable ? "Enabled" : "Disabled";
     if (status == EBB_OK && o->where.is_json)
         cli_print_body(&answer.response.body);
+    else if (status == EBB_OK && o->slot != NULL)
+        printf("%s slot %lld\n", past, (long long)slot);
     else if (status == EBB_OK)
-        printf("%s slot %lld\n", o->is_enable ? "Enabled" : "Disabled", (long long)slot);
+        printf("%s agent %s\n", past, agent);
     cli_answer_fini(&answer);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
 
 /* ---- verbs ---- */
 
-struct cluster_verb {
-    const char *usage, *description;
-    size_t positionals;
+static const struct cluster_verb {
+    const char *noun, *verb, *usage, *description;
+    size_t min_positional, max_positional;
+    bool is_table;
     int (*what)(struct cli_master *m, void *context);
+} kinds[] = {
+    {"agent", "list", "ebb agent list [OPTION...]",
+     "Machines that offer slots. This build has one: the master's own.", 0, 0, true, list_agents},
+    {"agent", "enable", "ebb agent enable [AGENT] [OPTION...]",
+     "Let all slots of a machine be used again. There is one, local: it need not be named.", 0, 1,
+     false, set_slots},
+    {"agent", "disable", "ebb agent disable [AGENT] [OPTION...]",
+     "Take all slots of a machine out of use, until the master ends: trials in them save\n"
+     "checkpoints and wait.",
+     0, 1, false, set_slots},
+    {"slot", "list", "ebb slot list [OPTION...]",
+     "Slots of the running master, and the trials in them.", 0, 0, true, list_slots},
+    {"slot", "enable", "ebb slot enable [AGENT] SLOT [OPTION...]", "Let a slot be used again.", 1,
+     2, false, set_slots},
+    {"slot", "disable", "ebb slot disable [AGENT] SLOT [OPTION...]",
+     "Take a slot out of use: the trial in it saves a checkpoint and goes on elsewhere.", 1, 2,
+     false, set_slots},
+    {"task", "list", "ebb task list [OPTION...]",
+     "Trials that have slots or want some, and what they wait for.", 0, 0, true, list_tasks},
+    {"master", "info", "ebb master info [OPTION...]",
+     "The running master: process, slots, state directory, and whether it can write.", 0, 0, false,
+     show_master},
+    {"master", "config", "ebb master config [OPTION...]",
+     "What the running master was started with, as YAML: slots, scheduler, where checkpoints\n"
+     "go by default. Without one, what 'ebb run' would use.",
+     0, 0, false, show_config},
+    {"master", "logs", "ebb master logs [OPTION...]",
+     "What masters of this state directory logged: when they began and ended, experiments that\n"
+     "ended, trials that failed, what could not be written.\n"
+     "\n"
+     "Example:\n"
+     "  ebb master logs --tail 20 --follow",
+     0, 0, false, show_logs},
 };
 
-static int run_verb(const struct cluster_verb *verb, int argc, char **argv)
+static int run_kind(const char *noun, const char *fallback, int argc, char **argv)
 {
     struct cluster_options o = {.is_enable = strcmp(argv[0], "enable") == 0};
+    const struct cluster_verb *kind = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].noun, noun) == 0 &&
+            (strcmp(kinds[i].verb, argv[0]) == 0 ||
+             (kind == NULL && strcmp(kinds[i].verb, fallback) == 0)))
+            kind = &kinds[i];
     const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
-        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"}, /* tables only: last */
+        {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until Ctrl-C"},
+        {"tail", 0, CLI_INT, &o.tail, "N", "only the last N lines"},
     };
-    bool is_table = verb->positionals == 0 && verb->what != show_master;
+    bool is_log = kind->what == show_logs;
     const struct cli_spec spec = {
-        .usage = verb->usage,
-        .description = verb->description,
+        .usage = kind->usage,
+        .description = kind->description,
         .options = options,
-        .option_count = sizeof options / sizeof options[0] - (is_table ? 0 : 1),
-        .min_positional = verb->positionals,
-        .max_positional = verb->positionals,
+        .option_count = is_log ? sizeof options / sizeof options[0] : 0,
+        .min_positional = kind->min_positional,
+        .max_positional = kind->max_positional,
+        .where = &o.where,
+        .json_help = is_log ? "one JSON object per line of the log" : NULL,
+        .is_table = kind->is_table,
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0) {
-        cli_args_fini(&args);
+    if (code >= 0)
         return code;
-    }
-    o.slot = args.positional_count > 0 ? args.positional[0] : NULL;
-    code = cli_with_master(&o.where, verb->what, &o);
+    bool has_slot = strcmp(noun, "slot") == 0 && args.positional_count > 0;
+    if (has_slot)
+        o.slot = args.positional[args.positional_count - 1];
+    if (args.positional_count > (has_slot ? 1u : 0u))
+        o.agent = args.positional[0];
+    code = is_log && o.tail < 0 ? cli_usage_error("--tail must be at least 0")
+                                : cli_with_master(&o.where, kind->what, &o);
     cli_args_fini(&args);
     return code;
 }
 
-static int run_agent_list(int argc, char **argv)
+static int run_agent_verb(int argc, char **argv)
 {
-    return run_verb(&(struct cluster_verb){"ebb agent list [OPTION...]",
-                                           "Machines that offer slots. This build has one: the "
-                                           "master's own.",
-                                           0, list_agents},
-                    argc, argv);
+    return run_kind("agent", "list", argc, argv);
 }
 
-static int run_slot_list(int argc, char **argv)
+static int run_slot_verb(int argc, char **argv)
 {
-    return run_verb(&(struct cluster_verb){"ebb slot list [OPTION...]",
-                                           "Slots of the running master, and the trials in them.",
-                                           0, list_slots},
-                    argc, argv);
+    return run_kind("slot", "list", argc, argv);
 }
 
-static int run_slot_set(int argc, char **argv)
+static int run_task_verb(int argc, char **argv)
 {
-    bool is_enable = strcmp(argv[0], "enable") == 0;
-    return run_verb(&(struct cluster_verb){is_enable ? "ebb slot enable SLOT [OPTION...]"
-                                                     : "ebb slot disable SLOT [OPTION...]",
-                                           is_enable
-                                               ? "Let a slot be used again."
-                                               : "Take a slot out of use: the trial in it saves a "
-                                                 "checkpoint and goes on elsewhere.",
-                                           1, set_slot},
-                    argc, argv);
+    return run_kind("task", "list", argc, argv);
 }
 
-static int run_task_list(int argc, char **argv)
+static int run_master_verb(int argc, char **argv)
 {
-    return run_verb(&(struct cluster_verb){"ebb task list [OPTION...]",
-                                           "Trials that have slots or want some, and what they "
-                                           "wait for.",
-                                           0, list_tasks},
-                    argc, argv);
+    return run_kind("master", "info", argc, argv);
 }
 
-static int run_master_info(int argc, char **argv)
-{
-    return run_verb(&(struct cluster_verb){"ebb master info [OPTION...]",
-                                           "The running master: process, slots, state directory, "
-                                           "and whether it can write.",
-                                           0, show_master},
-                    argc, argv);
-}
-
-static const struct cli_command cmd_agent_list = {
-    .name = "agent list", .summary = "machines with slots", .run = run_agent_list};
-static const struct cli_command cmd_slot_list = {
-    .name = "slot list", .summary = "slots and who is in them", .run = run_slot_list};
-static const struct cli_command cmd_slot_enable = {
-    .name = "slot enable", .summary = "let it be used", .run = run_slot_set};
-static const struct cli_command cmd_slot_disable = {
-    .name = "slot disable", .summary = "take it out of use", .run = run_slot_set};
-static const struct cli_command cmd_task_list = {
-    .name = "task list", .summary = "what runs and what waits for what", .run = run_task_list};
-static const struct cli_command cmd_master_info = {
-    .name = "master info", .summary = "process, slots, state directory", .run = run_master_info};
+/* clang-format off */
+static const struct cli_command agent_list = {"agent list", "machines with slots", false, run_agent_verb};
+static const struct cli_command agent_enable = {"agent enable", "let all its slots be used", false, run_agent_verb};
+static const struct cli_command agent_disable = {"agent disable", "take them out of use", false, run_agent_verb};
+static const struct cli_command slot_list = {"slot list", "slots and who is in them", false, run_slot_verb};
+static const struct cli_command slot_enable = {"slot enable", "let it be used", false, run_slot_verb};
+static const struct cli_command slot_disable = {"slot disable", "take it out of use", false, run_slot_verb};
+static const struct cli_command task_list = {"task list", "what runs and what waits for what", false, run_task_verb};
+static const struct cli_command master_info = {"master info", "process, slots, state directory", false, run_master_verb};
+static const struct cli_command master_config = {"master config", "what it was started with", false, run_master_verb};
+static const struct cli_command master_logs = {"master logs", "what it logged", false, run_master_verb};
+/* clang-format on */
 
 static int run_agent(int argc, char **argv)
 {
-    static const struct cli_command *const verbs[] = {&cmd_agent_list};
-    return cli_dispatch("agent", verbs, 1, argc, argv);
+    static const struct cli_command *const verbs[] = {&agent_list, &agent_enable, &agent_disable};
+    return cli_dispatch("agent", verbs, 3, argc, argv);
 }
 
 static int run_slot(int argc, char **argv)
 {
-    static const struct cli_command *const verbs[] = {&cmd_slot_list, &cmd_slot_enable,
-                                                      &cmd_slot_disable};
+    static const struct cli_command *const verbs[] = {&slot_list, &slot_enable, &slot_disable};
     return cli_dispatch("slot", verbs, 3, argc, argv);
 }
 
 static int run_task(int argc, char **argv)
 {
-    static const struct cli_command *const verbs[] = {&cmd_task_list};
+    static const struct cli_command *const verbs[] = {&task_list};
     return cli_dispatch("task", verbs, 1, argc, argv);
 }
 
 static int run_master(int argc, char **argv)
 {
-    static const struct cli_command *const verbs[] = {&cmd_master_info};
-    return cli_dispatch("master", verbs, 1, argc, argv);
+    static const struct cli_command *const verbs[] = {&master_info, &master_config, &master_logs};
+    return cli_dispatch("master", verbs, 3, argc, argv);
 }
 
 const struct cli_command cli_cmd_agent = {

@@ -28,8 +28,13 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
 /* Copy a checkpoint's directory to `target`. */
 enum ebb_status cli_checkpoint_copy(const struct ebb_doc_node *checkpoint, const char *target,
                                     struct ebb_error *err);
-/* Rows: Trial ID, Step ID, State, Validation Metric, UUID, Resources, Size. */
-void cli_checkpoints_print(const struct ebb_doc_node *list, size_t max, bool is_csv);
+/* Rows: Trial ID, Step ID, State, Validation Metric, UUID, Resources, Size. With `metric`, its name
+ * stands in the header, and there is no size. */
+void cli_checkpoints_print(const struct ebb_doc_node *list, const char *metric, bool is_csv);
+/* Store, restore, compare, delete where checkpoints go: those of an experiment (> 0), of a file, or
+ * by default. The location is appended to `where`. Returns -1, or the exit code after a message. */
+int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file,
+                      struct ebb_str *where);
 /* Ask a yes-or-no question on the terminal; anything but y or yes is no. */
 bool cli_confirm(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Metrics of a step or validation: the mapping of numbers inside. */

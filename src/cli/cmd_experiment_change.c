@@ -52,6 +52,7 @@ static const struct change {
 
 struct change_options {
     struct cli_where where;
+    bool is_tried; /* gc --validate */
     const struct change *change;
     int64_t id;
 };
@@ -84,11 +85,23 @@ static void settle_change(struct cli_master *m, const struct change_options *o,
         cli_master_settle(m, 0, NULL, NULL);
 }
 
+static int try_storage(struct cli_master *m, int64_t id)
+{
+    struct ebb_str place;
+    ebb_str_init(&place);
+    int code = cli_storage_check(m, id, NULL, &place);
+    ebb_str_fini(&place);
+    return code;
+}
+
 static int do_change(struct cli_master *m, void *context)
 {
     const struct change_options *o = context;
     struct ebb_error err = {0};
     struct cli_answer answer = {0};
+    int code = o->is_tried ? try_storage(m, o->id) : -1;
+    if (code >= 0)
+        return code;
     enum ebb_status status = cli_ask(m, &answer, &err, "POST", NULL, "/experiments/%lld/%s",
                                      (long long)o->id, o->change->verb);
     if (status == EBB_OK && o->where.is_json)
@@ -113,17 +126,18 @@ int cli_experiment_change(int argc, char **argv)
     if (o.change == NULL)
         return cli_usage_error("'ebb experiment' has no verb '%s'", argv[0]);
     const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "print the experiment as JSON"},
+        {"validate", 0, CLI_FLAG, &o.is_tried, NULL,
+         "try the storage first; change nothing if it fails"},
     };
     const struct cli_spec spec = {
         .usage = o.change->usage,
         .description = o.change->description,
         .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        .option_count = strcmp(o.change->verb, "gc") == 0 ? 1 : 0,
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "print the experiment as JSON",
     };
     return cli_with_id(&spec, argc, argv, "experiment", &o.id, &o.where, do_change, &o);
 }
@@ -180,9 +194,6 @@ int cli_experiment_wait(int argc, char **argv)
     struct wait_options o = {.interval = 5};
     const struct cli_option options[] = {
         {"polling-interval", 0, CLI_DOUBLE, &o.interval, "S", "seconds between looks; default 5"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "print the experiment as JSON at the end"},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment wait ID [OPTION...]",
@@ -194,6 +205,8 @@ int cli_experiment_wait(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "print the experiment as JSON at the end",
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -260,9 +273,6 @@ int cli_experiment_delete(int argc, char **argv)
     struct delete_options o = {0};
     const struct cli_option options[] = {
         {"yes", 'y', CLI_FLAG, &o.is_sure, NULL, "do not ask"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment delete ID [OPTION...]",
@@ -274,6 +284,7 @@ int cli_experiment_delete(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
     };
     return cli_with_id(&spec, argc, argv, "experiment", &o.id, &o.where, delete_one, &o);
 }
@@ -334,18 +345,13 @@ static int label(struct cli_master *m, void *context)
 int cli_experiment_label(int argc, char **argv)
 {
     struct patch_options o = {0};
-    const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "print the experiment as JSON"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb experiment label (add | remove) ID LABEL [OPTION...]",
         .description = "Add a label to an experiment, or remove one; in every state.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = 3,
         .max_positional = 3,
+        .where = &o.where,
+        .json_help = "print the experiment as JSON",
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -368,15 +374,18 @@ int cli_experiment_label(int argc, char **argv)
 /* What a new gc policy would remove; true to go on. */
 static bool preview_gc(struct cli_master *m, const struct patch_options *o, struct ebb_error *err)
 {
-    struct cli_answer answer = {0};
+    struct cli_answer answer = {0}, experiment = {0};
     size_t with = 0, without = 0;
     bool is_going = o->is_sure;
     if (cli_ask(m, &answer, err, "GET", NULL,
                 "/experiments/%lld/preview_gc?save_experiment_best=%lld&save_trial_best=%lld&"
                 "save_trial_latest=%lld",
                 (long long)o->id, (long long)o->best, (long long)o->trial_best,
-                (long long)o->latest) != EBB_OK) {
+                (long long)o->latest) != EBB_OK ||
+        cli_ask(m, &experiment, err, "GET", NULL, "/experiments/%lld", (long long)o->id) !=
+            EBB_OK) {
         cli_answer_fini(&answer);
+        cli_answer_fini(&experiment);
         return false;
     }
     const struct ebb_doc_node *list = ebb_doc_get(answer.root, "checkpoints");
@@ -387,7 +396,8 @@ static bool preview_gc(struct cli_master *m, const struct patch_options *o, stru
         without += !has_metric;
     }
     if (!o->is_sure && with + without > 0) {
-        cli_checkpoints_print(list, SIZE_MAX, false);
+        cli_checkpoints_print(list, ebb_doc_string(experiment.root, "metric", ""), false);
+        fflush(stdout);
         is_going = cli_confirm("%zu checkpoints with and %zu without a validation will be removed. "
                                "Go on?",
                                with, without);
@@ -395,6 +405,7 @@ static bool preview_gc(struct cli_master *m, const struct patch_options *o, stru
         is_going = true; /* nothing would go */
     }
     cli_answer_fini(&answer);
+    cli_answer_fini(&experiment);
     if (!is_going)
         ebb_fail(err, EBB_ECANCELED, "nothing was changed; --yes answers the question beforehand");
     return is_going;
@@ -474,9 +485,6 @@ int cli_experiment_set(int argc, char **argv)
         {"save-trial-latest", 0, CLI_INT, &o.latest, "N",
          "gc-policy: keep the N newest of each trial"},
         {"yes", 'y', CLI_FLAG, &o.is_sure, NULL, "gc-policy: do not ask"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "print the experiment as JSON"},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment set (description | max-slots | weight | gc-policy) ID [VALUE] "
@@ -498,6 +506,8 @@ int cli_experiment_set(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 2,
         .max_positional = 3,
+        .where = &o.where,
+        .json_help = "print the experiment as JSON",
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -47,6 +47,17 @@ static enum ebb_status wait_for_trial(struct cli_master *m, int64_t id, int64_t 
     return EBB_OK;
 }
 
+static bool is_ended(struct cli_master *m, int64_t id)
+{
+    struct cli_answer answer = {0};
+    struct ebb_error err;
+    bool is =
+        cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld", (long long)id) == EBB_OK &&
+        cli_is_ended(&answer);
+    cli_answer_fini(&answer);
+    return is;
+}
+
 static int after_creation(struct cli_master *m, const struct create_options *o, int64_t id,
                           struct cli_follow *f)
 {
@@ -64,9 +75,10 @@ static int after_creation(struct cli_master *m, const struct create_options *o, 
         enum ebb_status status = wait_for_trial(m, id, &trial, &err);
         if (status == EBB_OK)
             status = cli_logs_print(m, trial, 0, true, o->where.is_json, &err);
-        return status == EBB_OK ? 0 : cli_report(&err);
+        if (status != EBB_OK)
+            return cli_report(&err);
     }
-    if (m->own != NULL && !o->submission.is_paused)
+    if (m->own != NULL && !o->submission.is_paused && !is_ended(m, id))
         fprintf(stderr, "ebb: note: no master runs; 'ebb run --resume %lld' starts one\n",
                 (long long)id);
     return 0;
@@ -113,9 +125,6 @@ int cli_experiment_create(int argc, char **argv)
          "record remote, commit and committer; needs a clean, pushed work tree"},
         {"config", 0, CLI_TEXTS, &o.submission.changes, "KEY=VALUE",
          "change the file: searcher.max_steps=4; may be repeated"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment create FILE [MODEL_DEF] [OPTION...]",
@@ -136,6 +145,7 @@ int cli_experiment_create(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 2,
+        .where = &o.where,
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -12,7 +12,7 @@
 
 struct describe_options {
     struct cli_where where;
-    bool has_metrics, is_csv;
+    bool has_metrics;
     const char *directory;
     const char *ids; /* "3,5" */
 };
@@ -286,10 +286,10 @@ static int print_tables(const struct view *v, const struct describe_options *o)
             code = code != 0 ? code : write_csv(tables[i], o->directory, files[i]);
         } else {
             printf("%s%s:\n", i > 0 ? "\n" : "", titles[i]);
-            if (o->is_csv)
+            if (o->where.is_csv)
                 cli_table_csv(tables[i], stdout);
             else
-                cli_table_print(tables[i], stdout);
+                cli_table_ruled(tables[i], stdout);
         }
         cli_table_destroy(tables[i]);
     }
@@ -339,7 +339,7 @@ static int describe(struct cli_master *m, void *context)
     struct ebb_error err = {0};
     enum ebb_status status = EBB_OK;
     int code = -1;
-    for (const char *at = o->ids; *at != '\0' && code < 0 && status == EBB_OK;) {
+    for (const char *at = o->ids; at != NULL && code < 0 && status == EBB_OK;) {
         char text[24] = {0};
         int64_t id = 0;
         size_t n = strcspn(at, ",");
@@ -347,7 +347,7 @@ static int describe(struct cli_master *m, void *context)
         code = cli_parse_id("experiment", text, &id);
         if (code < 0)
             status = load_one(&v, m, id, &err);
-        at += n + (at[n] == ',');
+        at = at[n] == ',' ? at + n + 1 : NULL;
     }
     if (status != EBB_OK)
         code = cli_report(&err);
@@ -364,13 +364,8 @@ int cli_experiment_describe(int argc, char **argv)
     struct describe_options o = {0};
     const struct cli_option options[] = {
         {"metrics", 0, CLI_FLAG, &o.has_metrics, NULL, "columns for every metric of every step"},
-        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
         {"outdir", 0, CLI_STRING, &o.directory, "DIR",
          "write experiments.csv, trials.csv and steps.csv there"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL,
-         "one object per experiment, with its trials and their workloads"},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment describe ID[,ID...] [OPTION...]",
@@ -385,6 +380,9 @@ int cli_experiment_describe(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "one object per experiment, with its trials and their workloads",
+        .is_table = true,
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -393,7 +391,7 @@ int cli_experiment_describe(int argc, char **argv)
         return code;
     }
     o.ids = args.positional[0];
-    code = (o.is_csv ? 1 : 0) + (o.where.is_json ? 1 : 0) + (o.directory != NULL ? 1 : 0) > 1
+    code = o.directory != NULL && (o.where.is_csv || o.where.is_json)
                ? cli_usage_error("only one of --csv, --json and --outdir")
                : cli_with_master(&o.where, describe, &o);
     cli_args_fini(&args);

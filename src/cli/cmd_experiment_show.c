@@ -10,11 +10,14 @@
 #include "cli/charts.h"
 #include "cli/show.h"
 
+#define RESOURCES_WIDTH 48 /* columns for names of files */
+#define NO_BEST INT64_MAX
+
 /* ---- list ---- */
 
 struct list_options {
     struct cli_where where;
-    bool is_all, is_csv;
+    bool is_all;
     int64_t limit, offset;
     const char *state, *label, *description;
 };
@@ -45,15 +48,11 @@ static void print_list(const struct ebb_doc_node *root, const struct list_option
         cli_table_cell(table, "%s", cli_show_time(e, "start_time", buf));
         cli_table_cell(table, "%s", cli_show_time(e, "end_time", buf));
         if (o->is_all)
-            cli_table_cell(table, "%s", ebb_doc_bool(e, "archived", false) ? "yes" : "no");
+            cli_table_cell(table, "%s", ebb_doc_bool(e, "archived", false) ? "true" : "false");
     }
-    if (o->is_csv)
-        cli_table_csv(table, stdout);
-    else
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_show(table, o->where.is_csv);
     int64_t total = ebb_doc_int(root, "total", (int64_t)count);
-    if (!o->is_csv && total > (int64_t)count)
+    if (!o->where.is_csv && total > (int64_t)count)
         printf("%zu of %lld shown; --limit and --offset show others\n", count, (long long)total);
 }
 
@@ -66,8 +65,7 @@ static int list_experiments(struct cli_master *m, void *context)
     ebb_str_init(&target);
     ebb_str_printf(&target, "/experiments?sort=-id&limit=%lld&offset=%lld", (long long)o->limit,
                    (long long)o->offset);
-    if (o->is_all)
-        ebb_str_add(&target, "&archived=all");
+    ebb_str_add(&target, o->is_all ? "&archived=all" : "&mine=true");
     add_filter(&target, "state", o->state);
     add_filter(&target, "label", o->label);
     add_filter(&target, "description", o->description);
@@ -88,7 +86,7 @@ int cli_experiment_list(int argc, char **argv)
 {
     struct list_options o = {.limit = 50};
     const struct cli_option options[] = {
-        {"all", 'a', CLI_FLAG, &o.is_all, NULL, "archived ones too"},
+        {"all", 'a', CLI_FLAG, &o.is_all, NULL, "archived ones and other users', too"},
         {"limit", 'n', CLI_INT, &o.limit, "N", "at most this many, newest first; default 50"},
         {"offset", 0, CLI_INT, &o.offset, "N", "leave out the newest N"},
         {"filter-state", 0, CLI_STRING, &o.state, "S[,S...]",
@@ -96,20 +94,20 @@ int cli_experiment_list(int argc, char **argv)
         {"label", 0, CLI_STRING, &o.label, "LABEL", "only with this label"},
         {"description", 0, CLI_STRING, &o.description, "TEXT",
          "only if the description has this text"},
-        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment list [OPTION...]",
-        .description = "List experiments, the newest first. A missing verb means list: 'ebb e'.\n"
-                       "\n"
-                       "Examples:\n"
-                       "  ebb experiment list --filter-state ACTIVE,PAUSED\n"
-                       "  ebb experiment list --json | jq '.experiments[].best_metric'",
+        .description =
+            "List your experiments that are not archived, the newest first. A missing verb means\n"
+            "list: 'ebb e'. Whose they are: -u, or 'ebb user whoami'.\n"
+            "\n"
+            "Examples:\n"
+            "  ebb experiment list --filter-state ACTIVE,PAUSED\n"
+            "  ebb experiment list --json | jq '.experiments[].best_metric'",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        .where = &o.where,
+        .is_table = true,
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -129,7 +127,7 @@ int cli_experiment_list(int argc, char **argv)
 struct one_options {
     struct cli_where where;
     int64_t id, best, tail;
-    bool is_csv, follows, is_best;
+    bool follows, is_best;
     const char *directory;
 };
 
@@ -167,11 +165,7 @@ static void print_trials(const struct ebb_doc_node *list, bool is_csv)
                        message[0] != '\0' ? message : ebb_doc_string(t, "waiting", ""));
         ebb_str_fini(&hparams);
     }
-    if (is_csv)
-        cli_table_csv(table, stdout);
-    else
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_show(table, is_csv);
 }
 
 static int list_trials(struct cli_master *m, void *context)
@@ -186,7 +180,7 @@ static int list_trials(struct cli_master *m, void *context)
     else if (o->where.is_json)
         cli_print_body(&answer.response.body);
     else
-        print_trials(ebb_doc_get(answer.root, "trials"), o->is_csv);
+        print_trials(ebb_doc_get(answer.root, "trials"), o->where.is_csv);
     cli_answer_fini(&answer);
     return code;
 }
@@ -194,12 +188,6 @@ static int list_trials(struct cli_master *m, void *context)
 int cli_experiment_trials(int argc, char **argv)
 {
     struct one_options o = {0};
-    const struct cli_option options[] = {
-        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
-    };
     const struct cli_spec spec = {
         .usage = "ebb experiment list-trials ID [OPTION...]",
         .description =
@@ -208,45 +196,80 @@ int cli_experiment_trials(int argc, char **argv)
             "\n"
             "Example:\n"
             "  ebb experiment list-trials 3 --csv > trials.csv",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .is_table = true,
     };
     return with_one(&spec, argc, argv, &o, list_trials);
 }
 
 /* ---- list-checkpoints ---- */
 
-void cli_checkpoints_print(const struct ebb_doc_node *list, size_t max, bool is_csv)
+/* Names of the files, as far as a line has room; all of them in CSV. */
+static void show_resources(struct cli_table *table, const struct ebb_doc_node *map, bool is_csv)
 {
-    static const char *const headers[] = {"Trial ID", "Step ID",   "State", "Validation Metric",
-                                          "UUID",     "Resources", "Size"};
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
+    struct ebb_str text;
+    size_t count = 0, shown = 0;
+    ebb_str_init(&text);
+    for (size_t i = 0; map != NULL && map->kind == EBB_DOC_MAP && i < map->count; i++) {
+        const char *name = map->keys[i]->text;
+        size_t n = strlen(name);
+        if (n > 0 && name[n - 1] == '/')
+            continue; /* its files say it */
+        count++;
+        if (!is_csv && shown > 0 && text.length + n > RESOURCES_WIDTH)
+            continue;
+        ebb_str_printf(&text, "%s%s", shown++ > 0 ? ", " : "", name);
+    }
+    if (shown < count)
+        ebb_str_printf(&text, ", %zu more", count - shown);
+    cli_table_cell(table, "%s", ebb_str_c(&text));
+    ebb_str_fini(&text);
+}
+
+void cli_checkpoints_print(const struct ebb_doc_node *list, const char *metric, bool is_csv)
+{
+    char name[CLI_CELL + 32];
+    snprintf(name, sizeof name, "Validation Metric (%.64s)", metric != NULL ? metric : "");
+    const char *const headers[] = {
+        "Trial ID", "Step ID",   "State", metric != NULL ? name : "Validation Metric",
+        "UUID",     "Resources", "Size"};
+    struct cli_table *table = cli_table_create(headers, metric != NULL ? 6 : 7);
     char buf[CLI_CELL];
-    for (size_t i = 0; list != NULL && i < list->count && i < max; i++) {
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
         const struct ebb_doc_node *c = list->items[i];
-        const struct ebb_doc_node *resources = ebb_doc_get(c, "resources");
         cli_table_cell(table, "%s", cli_show_number(c, "trial_id", buf));
         cli_table_cell(table, "%s", cli_show_number(c, "step_id", buf));
         cli_table_cell(table, "%s", ebb_doc_string(c, "state", ""));
         cli_table_cell(table, "%s", cli_show_number(c, "metric", buf));
         cli_table_cell(table, "%s", ebb_doc_string(c, "uuid", ""));
-        cli_table_cell(table, "%zu", resources != NULL ? resources->count : 0);
-        cli_table_cell(table, "%s", cli_show_bytes(c, "size", buf));
+        show_resources(table, ebb_doc_get(c, "resources"), is_csv);
+        if (metric == NULL)
+            cli_table_cell(table, "%s", cli_show_bytes(c, "size", buf));
     }
-    if (is_csv)
-        cli_table_csv(table, stdout);
-    else
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_show(table, is_csv);
 }
 
-static enum ebb_status download_all(const struct ebb_doc_node *list, size_t max,
-                                    const char *directory, int64_t experiment,
-                                    struct ebb_error *err)
+/* The best `max`: those that are there and have a validation; the list is in that order. */
+static const struct ebb_doc_node *best_of(struct ebb_arena *arena, const struct ebb_doc_node *list,
+                                          int64_t max)
 {
-    for (size_t i = 0; list != NULL && i < list->count && i < max; i++) {
+    struct ebb_doc_node *best = ebb_doc_new(arena, EBB_DOC_LIST);
+    for (size_t i = 0; best != NULL && list != NULL && i < list->count; i++) {
+        const struct ebb_doc_node *metric = ebb_doc_get(list->items[i], "metric");
+        if (strcmp(ebb_doc_string(list->items[i], "state", ""), "COMPLETED") == 0 &&
+            metric != NULL && metric->kind != EBB_DOC_NULL && (int64_t)best->count < max &&
+            !ebb_doc_append(arena, best, list->items[i]))
+            return NULL;
+    }
+    return best;
+}
+
+static enum ebb_status download_all(const struct ebb_doc_node *list, const char *directory,
+                                    int64_t experiment, bool is_json, struct ebb_error *err)
+{
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
         const struct ebb_doc_node *c = list->items[i];
         if (strcmp(ebb_doc_string(c, "state", ""), "COMPLETED") != 0)
             continue;
@@ -257,7 +280,7 @@ static enum ebb_status download_all(const struct ebb_doc_node *list, size_t max,
                        (long long)ebb_doc_int(c, "step_id", 0));
         enum ebb_status status = cli_checkpoint_copy(c, ebb_str_c(&target), err);
         if (status == EBB_OK)
-            printf("%s\n", ebb_str_c(&target));
+            fprintf(is_json ? stderr : stdout, "%s\n", ebb_str_c(&target));
         ebb_str_fini(&target);
         EBB_TRY(status);
     }
@@ -270,16 +293,26 @@ static int list_checkpoints(struct cli_master *m, void *context)
     struct ebb_error err = {0};
     struct cli_answer answer = {0};
     int code = 0;
-    size_t max = o->best > 0 ? (size_t)o->best : SIZE_MAX;
+    if (o->best < 1)
+        return cli_usage_error("--best must be at least 1");
     enum ebb_status status =
         cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld/checkpoints", (long long)o->id);
-    if (status == EBB_OK && o->where.is_json)
-        cli_print_body(&answer.response.body);
-    else if (status == EBB_OK)
-        cli_checkpoints_print(ebb_doc_get(answer.root, "checkpoints"), max, o->is_csv);
+    const struct ebb_doc_node *list = ebb_doc_get(answer.root, "checkpoints");
+    if (status == EBB_OK && o->best != NO_BEST)
+        list = best_of(&answer.arena, list, o->best);
+    if (status == EBB_OK && o->where.is_json) {
+        struct ebb_str out;
+        ebb_str_init(&out);
+        ebb_str_add(&out, "{\"checkpoints\": ");
+        cli_show_json(&out, list);
+        ebb_str_addc(&out, '}');
+        puts(ebb_str_c(&out));
+        ebb_str_fini(&out);
+    } else if (status == EBB_OK) {
+        cli_checkpoints_print(list, NULL, o->where.is_csv);
+    }
     if (status == EBB_OK && o->directory != NULL)
-        status =
-            download_all(ebb_doc_get(answer.root, "checkpoints"), max, o->directory, o->id, &err);
+        status = download_all(list, o->directory, o->id, o->where.is_json, &err);
     if (status != EBB_OK)
         code = cli_report(&err);
     cli_answer_fini(&answer);
@@ -288,15 +321,12 @@ static int list_checkpoints(struct cli_master *m, void *context)
 
 int cli_experiment_checkpoints(int argc, char **argv)
 {
-    struct one_options o = {0};
+    struct one_options o = {.best = NO_BEST};
     const struct cli_option options[] = {
-        {"best", 0, CLI_INT, &o.best, "N", "only the N best by the searcher's metric"},
+        {"best", 0, CLI_INT, &o.best, "N",
+         "only the N best by the searcher's metric, of those that are there"},
         {"download-dir", 'd', CLI_STRING, &o.directory, "DIR",
          "copy them to DIR/exp-E-trial-T-step-S"},
-        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment list-checkpoints ID [OPTION...]",
@@ -309,6 +339,8 @@ int cli_experiment_checkpoints(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .is_table = true,
     };
     return with_one(&spec, argc, argv, &o, list_checkpoints);
 }
@@ -343,11 +375,6 @@ static int show_config(struct cli_master *m, void *context)
 int cli_experiment_config(int argc, char **argv)
 {
     struct one_options o = {0};
-    const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "as JSON instead of YAML"},
-    };
     const struct cli_spec spec = {
         .usage = "ebb experiment config ID [OPTION...]",
         .description =
@@ -356,10 +383,10 @@ int cli_experiment_config(int argc, char **argv)
             "\n"
             "Example:\n"
             "  ebb experiment config 3 > again.yaml",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "as JSON instead of YAML",
     };
     return with_one(&spec, argc, argv, &o, show_config);
 }
@@ -386,7 +413,8 @@ static int show_logs(struct cli_master *m, void *context)
         status = ebb_fail(&err, EBB_EINFEASIBLE,
                           "experiment %lld has no trial that has started yet", (long long)o->id);
     if (status == EBB_OK)
-        status = cli_logs_print(m, trial, o->tail, o->follows, o->where.is_json, &err);
+        status =
+            cli_logs_print(m, trial, o->tail, o->follows && m->own == NULL, o->where.is_json, &err);
     cli_answer_fini(&answer);
     cli_answer_fini(&trials);
     return status == EBB_OK ? 0 : cli_report(&err);
@@ -399,9 +427,6 @@ int cli_experiment_logs(int argc, char **argv)
         {"best", 0, CLI_FLAG, &o.is_best, NULL, "of the best trial so far instead of the first"},
         {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until the trial has ended"},
         {"tail", 0, CLI_INT, &o.tail, "N", "only the last N lines"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "one JSON object per line of the log"},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment logs ID [OPTION...]",
@@ -411,6 +436,8 @@ int cli_experiment_logs(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "one JSON object per line of the log",
     };
     return with_one(&spec, argc, argv, &o, show_logs);
 }
@@ -463,9 +490,6 @@ int cli_experiment_charts(int argc, char **argv)
     struct one_options o = {0};
     const struct cli_option options[] = {
         {"output", 'o', CLI_STRING, &o.directory, "DIR", "default experiment-ID-charts"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "names of the files as JSON"},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment charts ID [OPTION...]",
@@ -476,6 +500,8 @@ int cli_experiment_charts(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "names of the files as JSON",
     };
     return with_one(&spec, argc, argv, &o, write_charts);
 }
@@ -520,10 +546,22 @@ static int download_definition(struct cli_master *m, void *context)
     if (status == EBB_OK)
         status = ebb_file_write_atomic(ebb_str_c(&path), ebb_str_c(&file.response.body),
                                        file.response.body.length, &err);
-    if (status == EBB_OK && o->where.is_json)
-        printf("{\"path\": \"%s\", \"bytes\": %zu}\n", ebb_str_c(&path), file.response.body.length);
-    else if (status == EBB_OK)
+    if (status == EBB_OK && o->where.is_json) {
+        struct ebb_str out;
+        struct ebb_json_writer w;
+        ebb_str_init(&out);
+        ebb_jsonw_init(&w, &out, 0);
+        ebb_jsonw_object(&w);
+        ebb_jsonw_key(&w, "path");
+        ebb_jsonw_string(&w, ebb_str_c(&path));
+        ebb_jsonw_key(&w, "bytes");
+        ebb_jsonw_uint(&w, file.response.body.length);
+        ebb_jsonw_object_end(&w);
+        puts(ebb_str_c(&out));
+        ebb_str_fini(&out);
+    } else if (status == EBB_OK) {
         printf("%s\n", ebb_str_c(&path));
+    }
     ebb_str_fini(&path);
     cli_answer_fini(&experiment);
     cli_answer_fini(&file);
@@ -535,9 +573,6 @@ int cli_experiment_model_def(int argc, char **argv)
     struct one_options o = {0};
     const struct cli_option options[] = {
         {"output-dir", 'o', CLI_STRING, &o.directory, "DIR", "default: here"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "name and size as JSON"},
     };
     const struct cli_spec spec = {
         .usage = "ebb experiment download-model-def ID [OPTION...]",
@@ -547,6 +582,8 @@ int cli_experiment_model_def(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "name and size as JSON",
     };
     return with_one(&spec, argc, argv, &o, download_definition);
 }

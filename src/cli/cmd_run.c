@@ -352,10 +352,6 @@ static int run(int argc, char **argv)
         {"output", 'o', CLI_STRING, &o.output, "DIR",
          "where the charts go; else charts/experiment-ID of the state directory"},
         {"no-charts", 0, CLI_FLAG, &o.has_no_charts, NULL, "write no charts"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL,
-         "one JSON object per event; the last one is the result"},
     };
     const struct cli_spec spec = {
         .usage = "ebb run (FILE [MODEL_DEF] | --resume ID) [OPTION...]",
@@ -384,6 +380,8 @@ static int run(int argc, char **argv)
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .max_positional = 2,
+        .where = &o.where,
+        .json_help = "one JSON object per event; the last one is the result",
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -45,8 +45,7 @@ static int list(struct cli_master *m, void *context)
             ebb_str_fini(&keys);
             ebb_arena_fini(&arena);
         }
-        cli_table_print(table, stdout);
-        cli_table_destroy(table);
+        cli_table_show(table, o->where.is_csv);
     }
     cli_answer_fini(&answer);
     return status == EBB_OK ? 0 : cli_report(&err);
@@ -160,18 +159,13 @@ static int run_verb(int argc, char **argv)
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].name, argv[0]) == 0)
             kind = &kinds[i];
-    const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
-    };
     const struct cli_spec spec = {
         .usage = kind->usage,
         .description = kind->description,
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = kind->positionals,
         .max_positional = kind->positionals,
+        .where = &o.where,
+        .is_table = kind->positionals == 0,
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -13,7 +13,7 @@
 struct trial_options {
     struct cli_where where;
     int64_t id, tail;
-    bool has_metrics, is_csv, follows, is_best, is_latest, is_quiet;
+    bool has_metrics, follows, is_best, is_latest, is_quiet;
     const char *uuid, *directory, *metric, *smaller;
 };
 
@@ -43,6 +43,10 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
 {
     int64_t after = 0;
     bool is_over = false;
+    if (tail < 0)
+        return ebb_fail(err, EBB_EINPUT, "--tail must be at least 0");
+    if (follows)
+        cli_catch_interrupts();
     for (bool is_first = true; is_first || (!is_over && !cli_interrupted()); is_first = false) {
         struct cli_answer answer = {0};
         enum ebb_status status = EBB_OK;
@@ -76,8 +80,6 @@ static int logs(struct cli_master *m, void *context)
 {
     const struct trial_options *o = context;
     struct ebb_error err = {0};
-    if (o->follows)
-        cli_catch_interrupts();
     enum ebb_status status =
         cli_logs_print(m, o->id, o->tail, o->follows && m->own == NULL, o->where.is_json, &err);
     return status == EBB_OK ? 0 : cli_report(&err);
@@ -89,9 +91,6 @@ static int run_logs(int argc, char **argv)
     const struct cli_option options[] = {
         {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until the trial has ended"},
         {"tail", 0, CLI_INT, &o.tail, "N", "only the last N lines"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "one JSON object per line of the log"},
     };
     const struct cli_spec spec = {
         .usage = "ebb trial logs ID [OPTION...]",
@@ -103,6 +102,8 @@ static int run_logs(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "one JSON object per line of the log",
     };
     return with_trial(&spec, argc, argv, &o, logs);
 }
@@ -139,11 +140,7 @@ static void print_steps(const struct ebb_doc_node *list, const struct trial_opti
         if (o->has_metrics)
             show_map(table, cli_step_metrics(s));
     }
-    if (o->is_csv)
-        cli_table_csv(table, stdout);
-    else
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_show(table, o->where.is_csv);
 }
 
 static void print_trial(const struct ebb_doc_node *t, const struct ebb_doc_node *steps,
@@ -162,17 +159,13 @@ static void print_trial(const struct ebb_doc_node *t, const struct ebb_doc_node 
     cli_table_cell(table, "%s", cli_show_time(t, "start_time", buf));
     cli_table_cell(table, "%s", cli_show_time(t, "end_time", buf));
     cli_table_cell(table, "%s", cli_show_number(t, "restarts", buf));
-    if (o->is_csv)
-        cli_table_csv(table, stdout);
-    else
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_show(table, o->where.is_csv);
     ebb_str_fini(&hparams);
     const char *warm = ebb_doc_string(t, "warm_start_checkpoint", "");
     const char *message = ebb_doc_string(t, "message", "");
-    if (!o->is_csv && warm[0] != '\0')
+    if (!o->where.is_csv && warm[0] != '\0')
         printf("\nStarted from checkpoint %s\n", warm);
-    if (!o->is_csv && message[0] != '\0')
+    if (!o->where.is_csv && message[0] != '\0')
         printf("\nLast failure: %s\n", message);
     printf("\nSteps:\n");
     print_steps(steps, o);
@@ -214,10 +207,6 @@ static int run_describe(int argc, char **argv)
     struct trial_options o = {0};
     const struct cli_option options[] = {
         {"metrics", 0, CLI_FLAG, &o.has_metrics, NULL, "the training metrics of every step, too"},
-        {"csv", 0, CLI_FLAG, &o.is_csv, NULL, "comma-separated values"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "one object: trial and workloads"},
     };
     const struct cli_spec spec = {
         .usage = "ebb trial describe ID [OPTION...]",
@@ -228,6 +217,9 @@ static int run_describe(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "one object: trial and workloads",
+        .is_table = true,
     };
     return with_trial(&spec, argc, argv, &o, describe);
 }
@@ -252,21 +244,15 @@ static int kill_trial(struct cli_master *m, void *context)
 static int run_kill(int argc, char **argv)
 {
     struct trial_options o = {0};
-    const struct cli_option options[] = {
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, cli_help_json},
-    };
     const struct cli_spec spec = {
         .usage = "ebb trial kill ID [OPTION...]",
         .description =
             "Kill the process of a trial. That counts as a failure: it starts again from\n"
             "its last checkpoint, unless max_restarts is used up. To end a whole\n"
             "experiment: ebb experiment kill.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
     };
     return with_trial(&spec, argc, argv, &o, kill_trial);
 }
@@ -387,9 +373,6 @@ static int run_download(int argc, char **argv)
         {"smaller-is-better", 0, CLI_STRING, &o.smaller, "BOOL",
          "for --metric-name: true or false; else as the experiment has it"},
         {"quiet", 'q', CLI_FLAG, &o.is_quiet, NULL, "print only the path"},
-        {"state", 0, CLI_STRING, &o.where.state, "DIR", cli_help_state},
-        {"master", 'm', CLI_STRING, &o.where.master, "ADDRESS", cli_help_master},
-        {"json", 0, CLI_FLAG, &o.where.is_json, NULL, "print the checkpoint as JSON"},
     };
     const struct cli_spec spec = {
         .usage = "ebb trial download ID (--best | --latest | --uuid UUID) [OPTION...]",
@@ -401,6 +384,8 @@ static int run_download(int argc, char **argv)
         .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
+        .where = &o.where,
+        .json_help = "print the checkpoint as JSON",
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -410,6 +395,10 @@ static int run_download(int argc, char **argv)
     }
     if ((o.is_best ? 1 : 0) + (o.is_latest ? 1 : 0) + (o.uuid != NULL ? 1 : 0) != 1)
         code = cli_usage_error("give exactly one of --best, --latest and --uuid");
+    else if (o.metric != NULL && !o.is_best)
+        code = cli_usage_error("--metric-name goes with --best");
+    else if (o.smaller != NULL && o.metric == NULL)
+        code = cli_usage_error("--smaller-is-better goes with --metric-name");
     else if (o.smaller != NULL && strcmp(o.smaller, "true") != 0 && strcmp(o.smaller, "false") != 0)
         code = cli_usage_error("--smaller-is-better is true or false");
     else

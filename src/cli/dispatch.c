@@ -68,16 +68,18 @@ int cli_dispatch(const char *prefix, const struct cli_command *const *verbs, siz
     char *help_argv[] = {NULL, (char[]){"--help"}, NULL};
     if (strncmp(prefix, "ebb ", 4) == 0)
         prefix += 4;
-    if (argc < 2) { /* experiments: a missing verb means list */
+    const char *word = argc >= 2 ? argv[1] : "";
+    bool is_help =
+        strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+    if (argc < 2 || (word[0] == '-' && !is_help)) { /* experiments: a missing verb means list */
         const struct cli_command *list = find_verb(prefix, verbs, count, "list");
         if (list != NULL)
             return list->run(argc, argv);
+    }
+    if (argc < 2) {
         print_verbs(stderr, prefix, verbs, count);
         return 2;
     }
-    const char *word = argv[1];
-    bool is_help =
-        strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
     if (is_help && argc == 2) {
         print_verbs(stdout, prefix, verbs, count);
         return 0;

@@ -32,6 +32,7 @@ extern const struct cli_command cli_cmd_template;
 extern const struct cli_command cli_cmd_trace;
 extern const struct cli_command cli_cmd_train;
 extern const struct cli_command cli_cmd_trial;
+extern const struct cli_command cli_cmd_user;
 extern const struct cli_command cli_cmd_worker;
 
 /* In the order of the help page: what a newcomer needs first. One row a line, so that additions
@@ -54,6 +55,7 @@ static const struct cli_command *const commands[] = {
     &cli_cmd_slot,
     &cli_cmd_agent,
     &cli_cmd_master,
+    &cli_cmd_user,
     &cli_cmd_preview_search,
     &cli_cmd_doctor,
     &cli_cmd_dev,
@@ -62,14 +64,14 @@ static const struct cli_command *const commands[] = {
 /* clang-format on */
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
-/* Determined's short nouns. A row here counts only while its command is in the table. */
+/* Determined's short nouns. A row here counts only while its command is in the table. Any other
+ * beginning of a name will do as long as it is the beginning of no other. */
 static const struct {
     const char *alias, *name;
 } aliases[] = {
-    {"e", "experiment"},
-    {"exp", "experiment"},
-    {"t", "trial"},
-    {"c", "checkpoint"},
+    {"a", "agent"},        {"c", "checkpoint"}, {"e", "experiment"},
+    {"exp", "experiment"}, {"m", "master"},     {"s", "slot"},
+    {"t", "trial"},        {"tpl", "template"}, {"u", "user"},
 };
 
 static const char about[] = "ebb trains neural networks in the memory you have: give it a budget "
@@ -88,7 +90,14 @@ static const struct cli_command *find_command(const char *word)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(commands[i]->name, word) == 0)
             return commands[i];
-    return NULL;
+    const struct cli_command *found = NULL;
+    for (size_t i = 0; word[0] != '\0' && i < COMMAND_COUNT; i++)
+        if (!commands[i]->is_hidden && strncmp(commands[i]->name, word, strlen(word)) == 0) {
+            if (found != NULL)
+                return NULL;
+            found = commands[i];
+        }
+    return found;
 }
 
 static void print_commands(FILE *out, bool with_hidden)
@@ -131,6 +140,9 @@ static void print_help(FILE *out, bool with_hidden)
         out,
         "\n'ebb COMMAND --help' explains one command; 'ebb help --all' also lists those for "
         "developers.\n"
+        "Names of commands may be cut short ('ebb e' is 'ebb experiment list'). -m, --master and "
+        "-u,\n"
+        "--user of commands about experiments may stand before the command, too. -v: the version.\n"
         "Every command takes --json. Exit codes: 0 success, 1 failure or negative result, 2 usage\n"
         "or invalid input file.\n");
 }
@@ -142,6 +154,17 @@ static int unknown_command(const char *word)
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (!commands[i]->is_hidden)
             names[count++] = commands[i]->name;
+    size_t begins = 0;
+    for (size_t i = 0; word[0] != '\0' && i < count; i++)
+        begins += strncmp(names[i], word, strlen(word)) == 0;
+    if (begins > 1) {
+        fprintf(stderr, "ebb: error: '%s' is the beginning of", word);
+        for (size_t i = 0; i < count; i++)
+            if (strncmp(names[i], word, strlen(word)) == 0)
+                fprintf(stderr, " %s", names[i]);
+        fputs("\nTry 'ebb --help'.\n", stderr);
+        return 2;
+    }
     names[count++] = "help";
     const char *near = ebb_nearest(word, names, count);
     const char *what = word[0] == '-' ? "option" : "command";
@@ -169,6 +192,53 @@ static int run_help(int argc, char **argv)
     return command->run(argc >= 3 ? 3 : 2, help_argv);
 }
 
+/* -m and -u before the command, as in 'ebb -m HOST e list', become options of the command, which
+ * says so when it has none. *moved has room for all words. Returns -1, or the exit code. */
+static int move_options(int argc, char **argv, char **moved, int *count, char texts[2][1024])
+{
+    static const char *const names[2] = {"--master", "--user"};
+    static const char letters[2] = {'m', 'u'};
+    int at = 1, found = 0;
+    while (at < argc && argv[at][0] == '-') {
+        int which = -1;
+        const char *value = NULL;
+        for (int i = 0; i < 2 && which < 0; i++) {
+            size_t n = strlen(names[i]);
+            bool is_long = strncmp(argv[at], names[i], n) == 0;
+            if (argv[at][1] == letters[i] ||
+                (is_long && (argv[at][n] == '\0' || argv[at][n] == '=')))
+                which = i;
+            if (which >= 0 && is_long)
+                value = argv[at][n] == '=' ? argv[at] + n + 1 : NULL;
+            else if (which >= 0 && argv[at][2] != '\0')
+                value = argv[at] + 2;
+        }
+        if (which < 0)
+            break;
+        if (value == NULL && at + 1 >= argc)
+            return cli_usage_error("option %s needs a value", argv[at]);
+        if (value == NULL)
+            value = argv[++at];
+        if (found >= 2 || strlen(value) > 1000)
+            return cli_usage_error("%s: given more than once, or too long", names[which]);
+        snprintf(texts[found++], 1024, "%s=%s", names[which], value);
+        at++;
+    }
+    *count = 0;
+    moved[(*count)++] = argv[0];
+    bool is_put = at >= argc; /* nothing to give them to: the help page follows */
+    for (; at < argc; at++) {
+        for (int i = 0; !is_put && strcmp(argv[at], "--") == 0 && i < found; i++)
+            moved[(*count)++] = texts[i];
+        is_put = is_put || strcmp(argv[at], "--") == 0;
+        moved[(*count)++] = argv[at];
+    }
+    for (int i = 0; !is_put && i < found; i++)
+        moved[(*count)++] = texts[i];
+    moved[*count] = NULL;
+    return -1;
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2) {
@@ -176,7 +246,7 @@ static int run(int argc, char **argv)
         return 2;
     }
     const char *word = argv[1];
-    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 || strcmp(word, "-v") == 0) {
         puts("ebb " EBB_VERSION);
         return 0;
     }
@@ -205,7 +275,13 @@ int main(int argc, char **argv)
     spin_briefly(argv);
     mallopt(M_MMAP_THRESHOLD, 16 << 20);
     mallopt(M_TRIM_THRESHOLD, 16 << 20); /* what one step's trace took, the next one takes */
-    int code = run(argc, argv);
+    char texts[2][1024], **moved = ebb_calloc((size_t)argc + 3, sizeof *moved);
+    int count = 0, code = 1;
+    if (moved == NULL)
+        fputs("ebb: error: out of memory\n", stderr);
+    else if ((code = move_options(argc, argv, moved, &count, texts)) < 0)
+        code = run(count, moved);
+    ebb_free(moved);
     /* A full disk must not look like success. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0) {
         fprintf(stderr, "ebb: error: cannot write to standard output: %s\n", strerror(errno));

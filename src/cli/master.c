@@ -17,10 +17,6 @@
 #define OPEN_PATIENCE_NS 5000000000u /* another short command may hold the lock */
 #define ANSWER_MS 60000
 
-const char cli_help_state[] = "state directory; else $EBB_STATE, else ~/.local/state/ebb";
-const char cli_help_master[] = "HOST[:PORT] of a master that listens on TCP; else $EBB_MASTER";
-const char cli_help_json[] = "print the answer as JSON";
-
 /* ---- where ---- */
 
 static const char *environment(const char *name)
@@ -164,7 +160,10 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
     const char *tcp = where->master != NULL       ? where->master
                       : environment("EBB_MASTER") ? environment("EBB_MASTER")
                                                   : environment("DET_MASTER");
-    *m = (struct cli_master){0};
+    const char *user = where->user != NULL       ? where->user
+                       : environment("EBB_USER") ? environment("EBB_USER")
+                                                 : environment("DET_USER");
+    *m = (struct cli_master){.user = user};
     enum ebb_status status;
     if (tcp != NULL && strncmp(tcp, "unix:", 5) == 0)
         tcp = NULL; /* inside a trial: its master's socket is that of the state directory */
@@ -256,6 +255,7 @@ enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char
         .target = target,
         .body = body,
         .body_length = body != NULL ? strlen(body) : 0,
+        .user = m->user,
     };
     ebb_arena_init(&answer->arena);
     exp_http_response_init(&answer->response);

@@ -17,15 +17,6 @@
 #include "exp/exp.h"
 #include "exp/master/master.h"
 
-/* Options every command of experiments has. */
-struct cli_where {
-    const char *state;  /* --state: NULL = $EBB_STATE, else ~/.local/state/ebb */
-    const char *master; /* --master: NULL = $EBB_MASTER or $DET_MASTER */
-    bool is_json;
-};
-
-extern const char cli_help_state[], cli_help_master[], cli_help_json[]; /* texts of the options */
-
 enum cli_role {
     CLI_ASK, /* ask and leave: without a master, read the state directory; start nothing */
     CLI_RUN, /* become the master when there is none */
@@ -35,6 +26,7 @@ struct cli_master {
     char *state_dir;
     struct exp_client_address address; /* of a master elsewhere */
     char *host, *python_path;
+    const char *user;       /* in whose name; NULL = the account. Borrowed */
     struct exp_master *own; /* NULL = elsewhere */
     struct ebb_log log;
 };

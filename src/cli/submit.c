@@ -77,11 +77,20 @@ static enum ebb_status make_test(struct ebb_arena *arena, struct ebb_doc_node *r
     return ok ? EBB_OK : ebb_no_memory(err, 0);
 }
 
+/* What findings call the file. With --config their places are those of the changed text, so its
+ * name says that. */
+static const char *name_of(const struct cli_submission *s, struct ebb_arena *arena)
+{
+    const char *name =
+        s->changes.count > 0 ? ebb_arena_printf(arena, "%s (with --config)", s->file) : NULL;
+    return name != NULL ? name : s->file;
+}
+
 /* The text to submit: the file as it is, so that errors keep their places, unless something is
  * changed. *entrypoint: its text, or NULL when it is no string. */
-static enum ebb_status make_text(const struct cli_submission *s, struct ebb_arena *arena,
-                                 struct ebb_str *text, const char **entrypoint,
-                                 struct ebb_error *err)
+static enum ebb_status make_text(const struct cli_submission *s, bool is_test,
+                                 struct ebb_arena *arena, struct ebb_str *text,
+                                 const char **entrypoint, struct ebb_error *err)
 {
     struct ebb_file_view view;
     const struct ebb_doc_node *root = NULL;
@@ -91,7 +100,7 @@ static enum ebb_status make_text(const struct cli_submission *s, struct ebb_aren
     EBB_TRY(ebb_str_status(text, err));
     EBB_TRY(ebb_doc_parse_yaml(arena, s->file, ebb_str_c(text), text->length, &root, err));
     *entrypoint = ebb_doc_string(root, "entrypoint", NULL);
-    if (s->changes.count == 0 && !s->is_test)
+    if (s->changes.count == 0 && !is_test)
         return EBB_OK;
     if (root->kind != EBB_DOC_MAP)
         return EBB_OK; /* the check says so */
@@ -100,7 +109,7 @@ static enum ebb_status make_text(const struct cli_submission *s, struct ebb_aren
         return ebb_no_memory(err, 0);
     for (size_t i = 0; i < s->changes.count; i++)
         EBB_TRY(set_path(arena, changed, s->changes.items[i], err));
-    if (s->is_test)
+    if (is_test)
         EBB_TRY(make_test(arena, changed, err));
     *entrypoint = ebb_doc_string(changed, "entrypoint", NULL);
     struct ebb_json_writer w;
@@ -120,12 +129,12 @@ int cli_submit_check(const struct cli_submission *s)
     struct exp_config config;
     struct exp_report report = {0};
     const char *entrypoint = NULL;
-    struct exp_config_options options = {
-        .file_name = s->file, .default_seed = -1, .check_section = cli_check_training};
+    struct exp_config_options options = {.default_seed = -1, .check_section = cli_check_training};
     int code = -1;
     ebb_arena_init(&arena);
     ebb_str_init(&text);
-    if (make_text(s, &arena, &text, &entrypoint, &err) != EBB_OK) {
+    options.file_name = name_of(s, &arena);
+    if (make_text(s, false, &arena, &text, &entrypoint, &err) != EBB_OK) {
         code = cli_report(&err);
         code = err.status == EBB_ELIMIT ? 2 : code;
     } else if (s->template_name == NULL && /* a template may hold what is missing here */
@@ -134,7 +143,7 @@ int cli_submit_check(const struct cli_submission *s)
         if (report.errors > 0) {
             struct ebb_str lines;
             ebb_str_init(&lines);
-            exp_report_format(&report, s->file, &lines);
+            exp_report_format(&report, options.file_name, &lines);
             fputs(ebb_str_c(&lines), stderr);
             fprintf(stderr, "'ebb experiment schema' prints the reference of all keys; nothing "
                             "was started.\n");
@@ -176,8 +185,9 @@ static char *definition_path(const struct cli_submission *s, const char *entrypo
                               : ebb_strndup(s->file, (size_t)(slash - s->file));
 }
 
-static enum ebb_status write_body(const struct cli_submission *s, struct ebb_str *body,
-                                  struct ebb_error *err)
+/* check_only: what a test is derived from is checked too, without creating anything. */
+static enum ebb_status write_body(const struct cli_submission *s, bool check_only,
+                                  struct ebb_str *body, struct ebb_error *err)
 {
     struct ebb_arena arena;
     struct ebb_str text;
@@ -187,7 +197,8 @@ static enum ebb_status write_body(const struct cli_submission *s, struct ebb_str
     struct cli_git git = {0};
     ebb_arena_init(&arena);
     ebb_str_init(&text);
-    enum ebb_status status = make_text(s, &arena, &text, &entrypoint, err);
+    enum ebb_status status =
+        make_text(s, s->is_test && !check_only, &arena, &text, &entrypoint, err);
     if (status != EBB_OK)
         goto out;
     definition = definition_path(s, entrypoint);
@@ -198,12 +209,13 @@ static enum ebb_status write_body(const struct cli_submission *s, struct ebb_str
     ebb_jsonw_init(&w, body, 0);
     ebb_jsonw_object(&w);
     put(&w, "experiment_config", ebb_str_c(&text));
-    put(&w, "file_name", s->file);
+    put(&w, "file_name", name_of(s, &arena));
     if (s->template_name != NULL)
         put(&w, "template", s->template_name);
+    put_true(&w, "validate_only", check_only);
     put_true(&w, "activate", !s->is_paused);
     put_true(&w, "archived", s->is_test);
-    if (s->is_git) {
+    if (s->is_git && !check_only) {
         status = cli_git_read(definition[0] != '\0' ? definition : s->file, &git, err);
         if (status != EBB_OK)
             goto out;
@@ -214,7 +226,7 @@ static enum ebb_status write_body(const struct cli_submission *s, struct ebb_str
     }
     ebb_jsonw_key(&w, "model_definition");
     ebb_jsonw_array(&w);
-    if (definition[0] != '\0')
+    if (definition[0] != '\0' && !check_only)
         status = cli_pack(definition, &w, err);
     ebb_jsonw_array_end(&w);
     ebb_jsonw_object_end(&w);
@@ -250,14 +262,14 @@ static void print_findings(const struct ebb_doc_node *list)
     }
 }
 
-int cli_submit(struct cli_master *m, const struct cli_submission *s, int64_t *id)
+static int post(struct cli_master *m, const struct cli_submission *s, bool check_only, int64_t *id)
 {
     struct ebb_str body;
     struct ebb_error err = {0};
     struct cli_answer answer;
     int code = -1;
     ebb_str_init(&body);
-    if (write_body(s, &body, &err) != EBB_OK) {
+    if (write_body(s, check_only, &body, &err) != EBB_OK) {
         ebb_str_fini(&body);
         return cli_report(&err);
     }
@@ -269,11 +281,17 @@ int cli_submit(struct cli_master *m, const struct cli_submission *s, int64_t *id
         code = cli_report(&err);
     } else if (status != EBB_OK) {
         code = cli_report(&err);
-    } else {
+    } else if (!check_only) {
         print_findings(ebb_doc_get(answer.root, "warnings"));
         *id = ebb_doc_int(answer.root, "id", 0);
     }
     cli_answer_fini(&answer);
     ebb_str_fini(&body);
     return code;
+}
+
+int cli_submit(struct cli_master *m, const struct cli_submission *s, int64_t *id)
+{
+    int code = s->is_test ? post(m, s, true, NULL) : -1;
+    return code < 0 ? post(m, s, false, id) : code;
 }

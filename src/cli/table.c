@@ -148,14 +148,45 @@ static void print_row(const struct cli_table *table, size_t first, const struct 
     fputc('\n', stream);
 }
 
-void cli_table_print(struct cli_table *table, FILE *stream)
+static void print_ruled_row(const struct cli_table *table, size_t first,
+                            const struct column *columns, FILE *stream)
+{
+    size_t pad = 0; /* as above */
+    for (size_t c = 0; c < table->columns && first + c < table->count; c++) {
+        const char *cell = table->cells[first + c];
+        size_t width = width_of(cell), room = columns[c].width - width;
+        fprintf(stream, "%*s", (int)(c > 0 ? pad : 0), "");
+        if (c > 0)
+            fputs(" |", stream);
+        pad = columns[c].is_right ? 0 : room;
+        if (width > 0)
+            fprintf(stream, " %*s%s", (int)(columns[c].is_right ? room : 0), "", cell);
+        else
+            pad = columns[c].width + 1;
+    }
+    fputc('\n', stream);
+}
+
+static void print_rule(const struct cli_table *table, const struct column *columns, FILE *stream)
+{
+    for (size_t c = 0; c < table->columns; c++) {
+        if (c > 0)
+            fputc('+', stream);
+        for (size_t i = 0; i < columns[c].width + 2; i++)
+            fputc('-', stream);
+    }
+    fputc('\n', stream);
+}
+
+/* Owned by the caller; NULL after saying that there is no memory. */
+static struct column *measure(const struct cli_table *table, FILE *stream)
 {
     struct column *columns = NULL;
     if (table != NULL && !table->failed && table->columns > 0)
         columns = ebb_calloc(table->columns, sizeof *columns);
     if (columns == NULL) {
         fputs("(no memory for this table)\n", stream);
-        return;
+        return NULL;
     }
     for (size_t i = 0; i < table->count; i++) {
         size_t n = width_of(table->cells[i]);
@@ -164,8 +195,25 @@ void cli_table_print(struct cli_table *table, FILE *stream)
     }
     for (size_t c = 0; c < table->columns; c++)
         columns[c].is_right = right_aligned(table, c);
-    for (size_t i = 0; i < table->count; i += table->columns)
+    return columns;
+}
+
+void cli_table_print(struct cli_table *table, FILE *stream)
+{
+    struct column *columns = measure(table, stream);
+    for (size_t i = 0; columns != NULL && i < table->count; i += table->columns)
         print_row(table, i, columns, stream);
+    ebb_free(columns);
+}
+
+void cli_table_ruled(struct cli_table *table, FILE *stream)
+{
+    struct column *columns = measure(table, stream);
+    for (size_t i = 0; columns != NULL && i < table->count; i += table->columns) {
+        print_ruled_row(table, i, columns, stream);
+        if (i == 0)
+            print_rule(table, columns, stream);
+    }
     ebb_free(columns);
 }
 
@@ -194,6 +242,15 @@ void cli_table_csv(struct cli_table *table, FILE *stream)
         print_csv_cell(table->cells[i], stream);
         fputs(i % table->columns == table->columns - 1 ? "\r\n" : ",", stream);
     }
+}
+
+void cli_table_show(struct cli_table *table, bool is_csv)
+{
+    if (is_csv)
+        cli_table_csv(table, stdout);
+    else
+        cli_table_ruled(table, stdout);
+    cli_table_destroy(table);
 }
 
 void cli_table_destroy(struct cli_table *table)

@@ -11,6 +11,7 @@
 #include "exp/sched/sched.h"
 #include "exp/search/search.h"
 #include "exp/sequence/sequence.h"
+#include "exp/store/store.h"
 #include "exp/vectors.h"
 
 #endif

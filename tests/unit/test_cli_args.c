@@ -134,6 +134,62 @@ TEST(parse__collects_lists_and_replaces_their_default)
     cli_args_fini(&args);
 }
 
+static int parse_where(struct cli_where *where, bool is_table, struct cli_args *args,
+                       const char *const *words)
+{
+    const struct cli_spec spec = {.usage = "ebb look ID",
+                                  .max_positional = 2,
+                                  .where = where,
+                                  .json_help = "says it as JSON",
+                                  .is_table = is_table};
+    char *argv[16] = {(char *)"look"};
+    int argc = 1;
+    for (; *words != NULL; words++)
+        argv[argc++] = (char *)(uintptr_t)*words;
+    struct capture out = capture_begin(stdout), err = capture_begin(stderr);
+    int code = cli_parse(&spec, argc, argv, args);
+    capture_end(&err, stderr, complained, sizeof complained);
+    capture_end(&out, stdout, printed, sizeof printed);
+    return code;
+}
+
+#define PARSE_WHERE(where, is_table, args, ...)                                                    \
+    parse_where(where, is_table, args, (const char *const[]){__VA_ARGS__, NULL})
+
+TEST(parse__has_the_rows_of_experiments)
+{
+    TEST_UNUSED;
+    struct cli_where where = {0};
+    struct cli_args args;
+    CHECK_EQ(PARSE_WHERE(&where, true, &args, "--state", "S", "-m", "host:1", "-u", "ada", "--csv"),
+             -1);
+    CHECK_STR(where.state, "S");
+    CHECK_STR(where.master, "host:1");
+    CHECK_STR(where.user, "ada");
+    CHECK(where.is_csv && !where.is_json);
+    cli_args_fini(&args);
+    CHECK_EQ(PARSE_WHERE(&where, true, &args, "--json"), 2); /* beside the CSV of before */
+    CHECK(strstr(complained, "only one of --csv and --json") != NULL);
+    CHECK_EQ(PARSE_WHERE(&where, false, &args, "--csv"), 2);
+    CHECK(strstr(complained, "unknown option --csv") != NULL);
+    CHECK_EQ(PARSE_WHERE(&where, false, &args, "--help"), 0);
+    CHECK(strstr(printed, "says it as JSON") != NULL && strstr(printed, "--csv") == NULL);
+    CHECK_EQ(ebb_heap_live(), 0);
+}
+
+TEST(parse__takes_negative_numbers_as_positionals)
+{
+    TEST_UNUSED;
+    struct cli_where where = {0};
+    struct cli_args args;
+    CHECK_EQ(PARSE_WHERE(&where, false, &args, "-3", "-.5"), -1);
+    CHECK_STR(args.positional[0], "-3");
+    CHECK_STR(args.positional[1], "-.5");
+    cli_args_fini(&args);
+    CHECK_EQ(PARSE_WHERE(&where, false, &args, "-x"), 2);
+    CHECK_EQ(PARSE_WHERE(&where, false, &args, "-."), 2);
+}
+
 TEST(parse__takes_texts_whole)
 {
     TEST_UNUSED;
@@ -348,6 +404,8 @@ TEST(report__maps_status_to_exit_code)
 }
 
 TEST_MAIN(RUN(parse__reads_every_kind), RUN(parse__takes_texts_whole),
+          RUN(parse__has_the_rows_of_experiments),
+          RUN(parse__takes_negative_numbers_as_positionals),
           RUN(parse__reads_letters_joined_and_apart),
           RUN(parse__collects_lists_and_replaces_their_default),
           RUN(parse__takes_the_last_of_two_values), RUN(parse__ends_options_at_two_dashes),

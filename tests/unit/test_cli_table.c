@@ -129,6 +129,27 @@ TEST(table__quotes_csv)
     CHECK_EQ(ebb_heap_live(), 0);
 }
 
+TEST(table__has_rules_for_experiments)
+{
+    TEST_UNUSED;
+    struct cli_table *t = cli_table_create((const char *const[]){"ID", "Name", "Note"}, 3);
+    const char *const cells[] = {"7", "long name", "", "12", "x", "ok"};
+    for (size_t i = 0; i < 6; i++)
+        cli_table_cell(t, "%s", cells[i]);
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    cli_table_ruled(t, f);
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    cli_table_destroy(t);
+    CHECK_STR(text, " ID | Name      | Note\n"
+                    "----+-----------+------\n"
+                    "  7 | long name |\n"
+                    " 12 | x         | ok\n");
+    CHECK_EQ(ebb_heap_live(), 0);
+}
+
 TEST(interrupts__set_the_flag_once)
 {
     TEST_UNUSED;
@@ -142,6 +163,7 @@ TEST(interrupts__set_the_flag_once)
 }
 
 TEST_MAIN(RUN(table__aligns_numbers_right_and_text_left), RUN(table__knows_numbers),
-          RUN(table__quotes_csv), RUN(table__leaves_no_blanks_at_line_ends),
+          RUN(table__quotes_csv), RUN(table__has_rules_for_experiments),
+          RUN(table__leaves_no_blanks_at_line_ends),
           RUN(table__counts_characters_and_tames_controls), RUN(table__prints_an_unfinished_row),
           RUN(table__says_when_memory_is_out), RUN(interrupts__set_the_flag_once))

@@ -192,6 +192,40 @@ TEST(newer_schema__is_refused)
     end(&p);
 }
 
+TEST(older_schema__is_brought_up_to_date)
+{
+    TEST_UNUSED;
+    static const char *const back[] = {
+        "DROP TABLE users", "DELETE FROM schema_version",
+        "INSERT INTO schema_version (version) VALUES (1)",
+        "INSERT INTO experiments (id, state, description, labels, owner, start_time, archived,"
+        " searcher, metric, smaller_is_better, num_trials, num_ended, weight, save_experiment_best,"
+        " save_trial_best, save_trial_latest) VALUES (1, 'PAUSED', '', '[]', 'ada', 5.0, 0, "
+        "'single',"
+        " 'm', 1, 0, 0, 1.0, 0, 1, 1)"};
+    struct place p;
+    struct ebb_error err;
+    struct exp_db_rows rows;
+    bool has_row = false;
+    begin(&p);
+    struct exp_db *db = open_db(&p, (struct exp_db_options){0});
+    for (size_t i = 0; i < sizeof back / sizeof *back; i++)
+        CHECK_OK(exp_db_run(db, back[i], EXP_DB_NO_ARGS, &err), &err);
+    CHECK_OK(exp_db_commit(db, &err), &err);
+    exp_db_close(db);
+    db = open_db(&p, (struct exp_db_options){0});
+    CHECK_OK(exp_db_query(db, "SELECT name, is_active, created_time FROM users", EXP_DB_NO_ARGS,
+                          &rows, &err),
+             &err);
+    CHECK_OK(exp_db_next(&rows, &has_row, &err), &err);
+    CHECK(has_row);
+    CHECK_STR(exp_db_text(&rows, 0), "ada"); /* owners become users */
+    CHECK_EQ(exp_db_int(&rows, 1), 1);
+    exp_db_done(&rows);
+    exp_db_close(db);
+    end(&p);
+}
+
 TEST(file_that_is_no_database__is_refused)
 {
     TEST_UNUSED;
@@ -236,5 +270,5 @@ TEST_MAIN(RUN(commit__makes_durable_and_rollback_forgets),
           RUN(failed_commit__leaves_nothing_and_the_next_works),
           RUN(failed_statement__rolls_the_transaction_back), RUN(values__come_back_as_they_were),
           RUN(same_query_twice_at_once__does_not_disturb), RUN(newer_schema__is_refused),
-          RUN(file_that_is_no_database__is_refused),
+          RUN(older_schema__is_brought_up_to_date), RUN(file_that_is_no_database__is_refused),
           RUN(memory__runs_out_at_any_point_without_leaks))

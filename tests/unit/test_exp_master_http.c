@@ -26,6 +26,8 @@ static int beside(struct fixture *f, int (*client)(const char *dir))
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static const char *user; /* in whose name; in the child process only */
+
 /* Ask by client.h; the body is left in `out`. */
 static int ask(const char *dir, const char *method, const char *target, const char *body, char *out,
                size_t size)
@@ -36,7 +38,8 @@ static int ask(const char *dir, const char *method, const char *target, const ch
     struct exp_http_request request = {.method = method,
                                        .target = target,
                                        .body = body,
-                                       .body_length = body != NULL ? strlen(body) : 0};
+                                       .body_length = body != NULL ? strlen(body) : 0,
+                                       .user = user};
     exp_http_response_init(&response);
     if (exp_client_request(&address, &request, 20000, &response, &err) != EBB_OK) {
         fprintf(stderr, "%s\n", err.message);
@@ -98,6 +101,11 @@ static int use_all(const char *dir)
                                        "/tasks",
                                        "/agents",
                                        "/master",
+                                       "/master/config",
+                                       "/master/logs",
+                                       "/agents/local",
+                                       "/users",
+                                       "/me",
                                        "/api/v1/events"};
     for (size_t i = 0; i < sizeof gets / sizeof *gets; i++)
         WANT(ask(dir, "GET", gets[i], NULL, answer, sizeof answer) == 200);
@@ -115,8 +123,87 @@ static int use_all(const char *dir)
     WANT(strstr(answer, "max_restarts: 3") != NULL);
     WANT(ask(dir, "DELETE", "/templates/base", NULL, answer, sizeof answer) == 204);
     WANT(ask(dir, "DELETE", "/templates/base", NULL, answer, sizeof answer) == 404);
+    WANT(ask(dir, "PUT", "/templates/a%2Fb%20c", "{\"config\": \"max_restarts: 3\\n\"}", answer,
+             sizeof answer) == 200);
+    WANT(strstr(answer, "\"a/b c\"") != NULL);
+    WANT(ask(dir, "DELETE", "/templates/a%2Fb%20c", NULL, answer, sizeof answer) == 204);
+    WANT(ask(dir, "GET", "/agents/moon", NULL, answer, sizeof answer) == 404);
+    WANT(ask(dir, "PATCH", "/agents/local", "{\"enabled\": false}", answer, sizeof answer) == 200);
+    WANT(strstr(answer, "\"enabled\": true") == NULL);
+    WANT(ask(dir, "PATCH", "/agents/local", "{\"enabled\": true}", answer, sizeof answer) == 200);
+    WANT(ask(dir, "GET", "/master/logs?tail=1", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "experiment 1: COMPLETED") != NULL);
     ebb_free(body);
     return 0;
+}
+
+/* The name travels with the request, whatever is in it. */
+static int use_names(const char *dir)
+{
+    char *body =
+        fixture_body(fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""), false);
+    WANT(ask(dir, "POST", "/users", "{\"name\": \"ada\"}", answer, sizeof answer) == 201);
+    WANT(ask(dir, "POST", "/users", "{\"name\": \"ada\"}", answer, sizeof answer) == 409);
+    WANT(ask(dir, "POST", "/users", "{\"name\": \"\"}", answer, sizeof answer) == 400);
+    WANT(ask(dir, "POST", "/users", "{\"name\": \"a b\"}", answer, sizeof answer) == 400);
+    WANT(ask(dir, "POST", "/users", "{\"name\": \"-a\"}", answer, sizeof answer) == 400);
+    WANT(ask(dir, "POST", "/experiments", body, answer, sizeof answer) == 201);
+    user = "ada";
+    WANT(ask(dir, "POST", "/experiments", body, answer, sizeof answer) == 201);
+    WANT(ask(dir, "GET", "/me", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "\"name\": \"ada\"") != NULL &&
+         strstr(answer, "\"num_experiments\": 1") != NULL);
+    WANT(ask(dir, "GET", "/experiments?mine=true", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "\"total\": 1") != NULL && strstr(answer, "\"id\": 2") != NULL);
+    user = "b\r\nX-Ebb-User: ada";
+    WANT(ask(dir, "GET", "/experiments", NULL, answer, sizeof answer) == 401);
+    user = NULL;
+    WANT(ask(dir, "GET", "/experiments?mine=true", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "\"total\": 1") != NULL && strstr(answer, "\"id\": 1") != NULL);
+    WANT(ask(dir, "GET", "/experiments?user=ada", NULL, answer, sizeof answer) == 200);
+    WANT(strstr(answer, "\"total\": 1") != NULL && strstr(answer, "\"id\": 2") != NULL);
+    WANT(ask(dir, "PATCH", "/users/ada", "{\"active\": 1}", answer, sizeof answer) == 400);
+    WANT(ask(dir, "PATCH", "/users/eve", "{\"active\": true}", answer, sizeof answer) == 404);
+    WANT(ask(dir, "PATCH", "/users/ada", "{\"active\": false}", answer, sizeof answer) == 200);
+    user = "ada";
+    WANT(ask(dir, "GET", "/experiments", NULL, answer, sizeof answer) == 403);
+    ebb_free(body);
+    return 0;
+}
+
+TEST(users__own_what_they_submit)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    int status;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    CHECK_EQ(beside(&f, use_names), 0);
+    const struct ebb_doc_node *me = fixture_get(&f, "/me");
+    char target[128];
+    snprintf(target, sizeof target, "/users/%s", ebb_doc_string(me, "name", ""));
+    fixture_ask(&f, "PATCH", target, "{\"active\": false}", &status);
+    CHECK_EQ(status, 409); /* the account itself */
+    exp_master_close(f.m, EXP_CLOSE_KILL, 0);
+    fixture_open(&f);
+    CHECK_EQ(ebb_doc_get(fixture_get(&f, "/users"), "users")->count, 2);
+    fixture_end(&f);
+}
+
+TEST(preview__spells_workloads_out)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    char *body = fixture_body(
+        fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 3, max_trials: 4", ""),
+        false);
+    const struct ebb_doc_node *answer_node =
+        fixture_ask(&f, "POST", "/preview-hp-search", body, NULL);
+    CHECK_EQ(ebb_doc_int(ebb_doc_get(answer_node, "results"), "SSSV", 0), 4);
+    ebb_free(body);
+    fixture_end(&f);
 }
 
 TEST(socket__answers_everything)
@@ -310,6 +397,7 @@ TEST(routes__all_stand_in_the_manual)
 }
 
 TEST_MAIN(RUN(routes__all_stand_in_the_manual), RUN(socket__answers_everything),
+          RUN(users__own_what_they_submit), RUN(preview__spells_workloads_out),
           RUN(nonsense__is_refused_and_harms_nobody), RUN(stream__tells_what_happens),
           RUN(long_path__still_has_a_socket),
           RUN(model_definition__is_unpacked_kept_and_given_back))

@@ -81,4 +81,11 @@ static const char version_1[] =
 
     "CREATE TABLE templates (name TEXT PRIMARY KEY, config TEXT NOT NULL);";
 
-const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1};
+/* Names that experiments belong to. */
+static const char version_2[] =
+    "CREATE TABLE users ("
+    "  name TEXT PRIMARY KEY, is_active BIGINT NOT NULL, created_time DOUBLE PRECISION NOT NULL);"
+    "INSERT INTO users (name, is_active, created_time)"
+    "  SELECT owner, 1, MIN(start_time) FROM experiments GROUP BY owner;";
+
+const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1, version_2};

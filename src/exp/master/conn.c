@@ -15,6 +15,7 @@
 #define READ_BYTES ((size_t)256 << 10) /* of one connection in one turn */
 #define OUT_MAX ((size_t)512 << 20)    /* a peer that does not read is dropped */
 #define CONNS_MAX 1024
+#define FOLLOW_S 60 /* of follow=true: how long an answer may be held back */
 
 void exp_conn_accept(struct exp_master *m)
 {
@@ -181,10 +182,12 @@ static enum ebb_status serve(struct exp_master *m, struct exp_conn *c,
     exp_http_response_init(&response);
     enum ebb_status status = exp_rest_handle(m, request, &response, err);
     char *wait = exp_http_query(request->target, "wait");
-    double seconds = 0;
+    char *follow = exp_http_query(request->target, "follow");
+    double seconds = follow != NULL && strcmp(follow, "true") == 0 ? FOLLOW_S : 0;
     if (wait != NULL)
         (void)ebb_parse_double(wait, &seconds);
     ebb_free(wait);
+    ebb_free(follow);
     if (status == EBB_OK && !is_again && seconds > 0 && is_empty_answer(&response)) {
         c->wait_until_ns = m->now_ns + (uint64_t)((seconds < 600 ? seconds : 600) * 1e9);
         status = exp_text_set(&c->waiting, request->target, err);
@@ -230,15 +233,23 @@ static enum ebb_status read_http(struct exp_master *m, struct exp_conn *c, struc
         if (target == NULL)
             return ebb_no_memory(err, message.target_length);
         snprintf(method, sizeof method, "%.*s", (int)message.method_length, message.method);
+        char *user =
+            message.user != NULL ? exp_http_decode(message.user, message.user_length, false) : NULL;
+        if (message.user != NULL && user == NULL)
+            return ebb_no_memory(err, message.user_length);
         struct exp_http_request request = {.method = method,
                                            .target = target,
                                            .body = message.body,
-                                           .body_length = message.body_length};
+                                           .body_length = message.body_length,
+                                           .user = user};
         c->is_last = message.wants_close;
+        enum ebb_status status = EBB_OK;
         if (message.wants_stream && strstr(target, "/events") != NULL)
             begin_stream(m, c, target);
         else
-            EBB_TRY(serve(m, c, &request, false, err));
+            status = serve(m, c, &request, false, err);
+        ebb_free(user);
+        EBB_TRY(status);
         c->in_at += message.used;
     }
     return EBB_OK;

@@ -90,6 +90,11 @@ static enum exp_http_result read_field(struct head *head, const char *line, size
         m->wants_close |= has_word(value, length, "close");
     } else if (is_name(line, name, "accept")) {
         m->wants_stream |= has_word(value, length, "text/event-stream");
+    } else if (is_name(line, name, "x-ebb-user")) {
+        if (m->user != NULL || length == 0)
+            return bad(m, 400);
+        m->user = value;
+        m->user_length = length;
     }
     return EXP_HTTP_DONE;
 }
@@ -259,6 +264,8 @@ const char *exp_http_reason(int status)
                    {202, "Accepted"},
                    {204, "No Content"},
                    {400, "Bad Request"},
+                   {401, "Unauthorized"},
+                   {403, "Forbidden"},
                    {404, "Not Found"},
                    {405, "Method Not Allowed"},
                    {409, "Conflict"},
@@ -277,6 +284,11 @@ void exp_http_write_request(const struct exp_http_request *r, const char *host, 
 {
     ebb_str_printf(out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", r->method,
                    strncmp(r->target, "/api/v1", 7) == 0 ? "" : "/api/v1", r->target, host);
+    if (r->user != NULL) {
+        ebb_str_add(out, "X-Ebb-User: ");
+        exp_http_escape(out, r->user);
+        ebb_str_add(out, "\r\n");
+    }
     if (r->body != NULL)
         ebb_str_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                        r->body_length);
@@ -303,7 +315,7 @@ void exp_http_write_response(const struct exp_http_response *r, bool is_close, s
 
 /* ---- targets ---- */
 
-static char *decode(const char *at, size_t n)
+static char *decode(const char *at, size_t n, bool is_query)
 {
     struct ebb_str out;
     ebb_str_init(&out);
@@ -314,12 +326,17 @@ static char *decode(const char *at, size_t n)
                 ebb_str_addc(&out, (char)c);
             i += 2;
         } else {
-            ebb_str_addc(&out, at[i] == '+' ? ' ' : at[i]);
+            ebb_str_addc(&out, is_query && at[i] == '+' ? ' ' : at[i]);
         }
     }
     if (out.length == 0 && !out.failed)
         return ebb_strdup("");
     return ebb_str_take(&out);
+}
+
+char *exp_http_decode(const char *text, size_t length, bool is_query)
+{
+    return decode(text, length, is_query);
 }
 
 char *exp_http_query(const char *target, const char *name)
@@ -332,7 +349,7 @@ char *exp_http_query(const char *target, const char *name)
         const char *equal = memchr(at, '=', n);
         size_t key = equal != NULL ? (size_t)(equal - at) : n;
         if (key == want && strncmp(at, name, want) == 0)
-            return equal != NULL ? decode(equal + 1, n - key - 1) : ebb_strdup("");
+            return equal != NULL ? decode(equal + 1, n - key - 1, true) : ebb_strdup("");
         at = at[n] == '&' ? at + n : NULL;
     }
     return NULL;

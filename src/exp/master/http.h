@@ -24,7 +24,8 @@ struct exp_http_request {
                            out */
     const char *body;   /* JSON, or NULL */
     size_t body_length;
-    const char *user; /* owner of what it creates; NULL = the user of the process */
+    const char *user; /* in whose name; unknown or inactive: 401, 403. NULL = the account of the
+                         master's process. Travels as header X-Ebb-User */
 };
 
 struct exp_http_response {
@@ -56,6 +57,8 @@ struct exp_http_message { /* pointers into the bytes given, or NULL */
     bool is_chunked; /* responses only; `body` is then raw: see exp_http_unchunk */
     bool wants_close;
     bool wants_stream; /* Accept: text/event-stream */
+    const char *user;  /* X-Ebb-User, percent-encoded; NULL = absent */
+    size_t user_length;
 };
 
 enum exp_http_result exp_http_read_request(const char *bytes, size_t length,
@@ -79,6 +82,8 @@ const char *exp_http_reason(int status);
 
 /* Value of a query parameter, decoded; NULL = absent. Owned by the caller (ebb_free). */
 char *exp_http_query(const char *target, const char *name);
+/* Percent signs undone; in queries '+' is a blank. Owned by the caller; NULL: no memory. */
+char *exp_http_decode(const char *text, size_t length, bool is_query);
 /* Append `text` percent-encoded as one path segment or query value. */
 void exp_http_escape(struct ebb_str *out, const char *text);
 

@@ -176,6 +176,8 @@ struct exp_master {
     char *state_dir, *ebb_path, *python, *python_path, *site_defaults; /* owned */
     char cluster_id[EXP_UUID_TEXT], owner[64];
     int lock_fd, listen_fd, epoll_fd;
+    struct ebb_log log; /* <state>/master.log */
+    bool has_begun;     /* opened, and not only for reading */
     struct exp_db *db;
     struct exp_jobs *jobs;
     struct exp_experiment **experiments; /* not ended, ascending by id */

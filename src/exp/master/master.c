@@ -26,6 +26,7 @@
 #define TICK_NS 500000000ull /* logs, deadlines */
 #define RETRY_NS 500000000ull
 #define EVENTS 64
+#define LOG_BYTES_MAX ((off_t)8 << 20) /* of master.log; then it becomes master.log.1 */
 
 static void look_at_clock(struct exp_master *m)
 {
@@ -498,6 +499,36 @@ static enum ebb_status read_cluster(struct exp_master *m, struct ebb_error *err)
                       EXP_DB_ARGS(exp_db_t(m->cluster_id)), err);
 }
 
+/* The account owns what is asked for in nobody's name. */
+static enum ebb_status add_account(struct exp_master *m, struct ebb_error *err)
+{
+    int64_t count = 0;
+    EBB_TRY(exp_db_number(m->db, "SELECT COUNT(*) FROM users WHERE name = $1",
+                          EXP_DB_ARGS(exp_db_t(m->owner)), 0, &count, err));
+    if (count > 0)
+        return EBB_OK;
+    return exp_db_run(m->db, "INSERT INTO users (name, is_active, created_time) VALUES ($1, 1, $2)",
+                      EXP_DB_ARGS(exp_db_t(m->owner), exp_db_d(m->time)), err);
+}
+
+/* <state>/master.log, unless the caller has a log of its own. That it cannot be written is no
+ * reason to stop. */
+static void open_log(struct exp_master *m)
+{
+    char path[4096], old[4096 + 8];
+    struct stat st;
+    if (m->options.log != NULL)
+        return;
+    snprintf(path, sizeof path, "%s/master.log", m->state_dir);
+    snprintf(old, sizeof old, "%s.1", path);
+    if (stat(path, &st) == 0 && st.st_size > LOG_BYTES_MAX)
+        (void)rename(path, old);
+    m->log.stream = fopen(path, "ae");
+    m->log.level = EBB_LOG_INFO;
+    m->log.name = "master";
+    m->options.log = &m->log;
+}
+
 static enum ebb_status copy_options(struct exp_master *m, const struct exp_master_options *o,
                                     struct ebb_error *err)
 {
@@ -556,6 +587,8 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
     look_at_clock(m);
     m->notice_next = (int64_t)(m->time * 1e6);
     EBB_TRY(read_cluster(m, err));
+    EBB_TRY(add_account(m, err));
+    open_log(m);
     EBB_TRY(exp_recover(m, err));
     EBB_TRY(exp_rows_flush(m, err));
     EBB_TRY(exp_db_commit(m->db, err));
@@ -565,6 +598,11 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
     if (m->is_subreaper)
         prctl(PR_SET_CHILD_SUBREAPER, 1);
     m->sweep_ns = 1;
+    m->has_begun = !m->options.is_reading_only;
+    if (m->has_begun)
+        ebb_log(m->options.log, EBB_LOG_INFO,
+                "ebb " EBB_VERSION " begins: process %d, %lld slots, %zu experiments not ended",
+                (int)getpid(), (long long)m->options.slots, m->experiment_count);
     return EBB_OK;
 }
 
@@ -635,6 +673,10 @@ void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace
     exp_forget(m);
     if (m->is_subreaper)
         prctl(PR_SET_CHILD_SUBREAPER, 0);
+    if (m->has_begun)
+        ebb_log(m->options.log, EBB_LOG_INFO, "process %d ends", (int)getpid());
+    if (m->log.stream != NULL)
+        fclose(m->log.stream);
     while (m->conn_count > 0)
         exp_conn_close(m, m->conns[0]);
     exp_jobs_destroy(m->jobs);

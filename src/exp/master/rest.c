@@ -40,10 +40,19 @@ const struct exp_rest_route exp_rest_routes[] = {
     {"POST", "/searcher/preview", exp_rest_preview_search, "simulate a search"},
     {"GET", "/tasks", exp_rest_tasks, "trials that have or want slots"},
     {"GET", "/tasks/*", exp_rest_task, "one of them"},
+    {"GET", "/users", exp_rest_list_users, "list users"},
+    {"POST", "/users", exp_rest_create_user, "add a user"},
+    {"GET", "/users/*", exp_rest_get_user, "one user"},
+    {"PATCH", "/users/*", exp_rest_patch_user, "activate or deactivate a user"},
+    {"GET", "/me", exp_rest_me, "in whose name this is asked"},
     {"GET", "/agents", exp_rest_agents, "this machine and its slots"},
+    {"GET", "/agents/*", exp_rest_agent, "one machine"},
+    {"PATCH", "/agents/*", exp_rest_patch_agent, "enable or disable all its slots"},
     {"PATCH", "/agents/local/slots/#", exp_rest_slot, "enable or disable a slot"},
     {"GET", "/events", exp_rest_events, "what changed"},
     {"GET", "/master", exp_rest_master, "the master itself"},
+    {"GET", "/master/config", exp_rest_master_config, "what it was started with"},
+    {"GET", "/master/logs", exp_rest_master_logs, "what it logged"},
 };
 
 const size_t exp_rest_route_count = sizeof exp_rest_routes / sizeof *exp_rest_routes;
@@ -97,8 +106,11 @@ static bool matches(struct exp_rest *r, const char *pattern, const char *path)
         path++;
         size_t want = strcspn(pattern, "/"), have = strcspn(path, "/");
         if (*pattern == '#' || *pattern == '*') {
-            char *text = ebb_arena_strndup(r->arena, path, have);
-            if (text == NULL || have == 0)
+            char *decoded = have > 0 ? exp_http_decode(path, have, false) : NULL;
+            char *text =
+                decoded != NULL ? ebb_arena_strndup(r->arena, decoded, strlen(decoded)) : NULL;
+            ebb_free(decoded);
+            if (text == NULL)
                 return false;
             if (*pattern == '#' && (!ebb_parse_i64(text, &r->id) || r->id < 0))
                 return false;
@@ -137,17 +149,9 @@ static enum ebb_status dispatch(struct exp_rest *r)
     const char *target = r->request->target;
     size_t length = strcspn(target, "?");
     char *raw = ebb_arena_strndup(r->arena, target, length);
-    struct ebb_str query;
     if (raw == NULL)
         return ebb_no_memory(r->err, length);
-    /* Percent signs are decoded the way query values are. */
-    ebb_str_init(&query);
-    ebb_str_printf(&query, "?p=%s", raw);
-    char *path = exp_http_query(ebb_str_c(&query), "p");
-    ebb_str_fini(&query);
-    if (path == NULL)
-        return ebb_no_memory(r->err, length);
-    const char *at = strncmp(path, "/api/v1/", 8) == 0 ? path + 7 : path;
+    const char *at = strncmp(raw, "/api/v1/", 8) == 0 ? raw + 7 : raw;
     bool is_path = false, is_bad = false;
     const struct exp_rest_route *found = NULL;
     for (size_t i = 0; i < exp_rest_route_count && found == NULL; i++) {
@@ -167,7 +171,6 @@ static enum ebb_status dispatch(struct exp_rest *r)
         if (status == EBB_OK && !is_bad)
             status = found->handler(r);
     }
-    ebb_free(path);
     return status;
 }
 
@@ -180,7 +183,10 @@ enum ebb_status exp_rest_handle(struct exp_master *m, const struct exp_http_requ
     ebb_arena_init(&arena);
     ebb_str_clear(&response->body);
     ebb_jsonw_init(&r.w, &response->body, 0);
-    enum ebb_status status = dispatch(&r);
+    bool is_bad = false;
+    enum ebb_status status = exp_rest_check_user(&r, &is_bad);
+    if (status == EBB_OK && !is_bad)
+        status = dispatch(&r);
     ebb_arena_fini(&arena);
     return status != EBB_OK ? status : ebb_str_status(&response->body, err);
 }

@@ -77,11 +77,26 @@ enum ebb_status exp_rest_get_template(struct exp_rest *r);
 enum ebb_status exp_rest_put_template(struct exp_rest *r);
 enum ebb_status exp_rest_delete_template(struct exp_rest *r);
 
+enum ebb_status exp_rest_list_users(struct exp_rest *r);
+enum ebb_status exp_rest_create_user(struct exp_rest *r);
+enum ebb_status exp_rest_get_user(struct exp_rest *r);
+enum ebb_status exp_rest_patch_user(struct exp_rest *r);
+enum ebb_status exp_rest_me(struct exp_rest *r);
+/* Whoever asks must be known and active; *is_bad: refused. */
+enum ebb_status exp_rest_check_user(struct exp_rest *r, bool *is_bad);
+const char *exp_rest_user(const struct exp_rest *r); /* in whose name */
+
 enum ebb_status exp_rest_tasks(struct exp_rest *r);
 enum ebb_status exp_rest_task(struct exp_rest *r);
 enum ebb_status exp_rest_agents(struct exp_rest *r);
+enum ebb_status exp_rest_agent(struct exp_rest *r);
+enum ebb_status exp_rest_patch_agent(struct exp_rest *r);
 enum ebb_status exp_rest_slot(struct exp_rest *r);
 enum ebb_status exp_rest_events(struct exp_rest *r);
 enum ebb_status exp_rest_master(struct exp_rest *r);
+enum ebb_status exp_rest_master_config(struct exp_rest *r);
+enum ebb_status exp_rest_master_logs(struct exp_rest *r);
+/* The checkpoint_storage of files that name none. */
+enum ebb_status exp_rest_site_storage(struct exp_rest *r, const struct ebb_doc_node **node);
 
 #endif

@@ -1,7 +1,5 @@
-/* rest_cluster.c - templates, tasks, slots, events, the master itself. */
-#include <stdio.h>
+/* rest_cluster.c - templates, tasks, slots, events. */
 #include <string.h>
-#include <unistd.h>
 
 #include "exp/master/rest.h"
 
@@ -154,12 +152,10 @@ enum ebb_status exp_rest_task(struct exp_rest *r)
     return exp_rest_refuse(r, 404, "no task %s", r->name);
 }
 
-enum ebb_status exp_rest_agents(struct exp_rest *r)
+static void write_agent(struct exp_rest *r)
 {
     const struct exp_master *m = r->m;
-    ebb_jsonw_object(&r->w);
-    ebb_jsonw_key(&r->w, "agents");
-    ebb_jsonw_array(&r->w);
+    bool is_enabled = false;
     ebb_jsonw_object(&r->w);
     key_text(&r->w, "id", "local");
     key_text(&r->w, "label", "");
@@ -171,6 +167,7 @@ enum ebb_status exp_rest_agents(struct exp_rest *r)
         key_text(&r->w, "device", m->options.gpu_ids != NULL ? "gpu" : "cpu");
         ebb_jsonw_key(&r->w, "enabled");
         ebb_jsonw_bool(&r->w, !m->slot_disabled[i]);
+        is_enabled |= !m->slot_disabled[i];
         ebb_jsonw_key(&r->w, "trial_id");
         if (m->slots[i] != 0)
             ebb_jsonw_int(&r->w, m->slots[i]);
@@ -179,18 +176,56 @@ enum ebb_status exp_rest_agents(struct exp_rest *r)
         ebb_jsonw_object_end(&r->w);
     }
     ebb_jsonw_array_end(&r->w);
+    ebb_jsonw_key(&r->w, "enabled");
+    ebb_jsonw_bool(&r->w, is_enabled);
     ebb_jsonw_object_end(&r->w);
+}
+
+enum ebb_status exp_rest_agents(struct exp_rest *r)
+{
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "agents");
+    ebb_jsonw_array(&r->w);
+    write_agent(r);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
 
-/* A disabled slot finishes what it runs and is given nothing more. */
+static enum ebb_status no_agent(struct exp_rest *r)
+{
+    return exp_rest_refuse(r, 404, "no agent %s; there is one: local", r->name);
+}
+
+enum ebb_status exp_rest_agent(struct exp_rest *r)
+{
+    if (strcmp(r->name, "local") != 0)
+        return no_agent(r);
+    write_agent(r);
+    return EBB_OK;
+}
+
+/* All slots of the machine, as exp_rest_slot does it with one. */
+enum ebb_status exp_rest_patch_agent(struct exp_rest *r)
+{
+    const struct ebb_doc_node *enabled = ebb_doc_get(r->body, "enabled");
+    if (strcmp(r->name, "local") != 0)
+        return no_agent(r);
+    if (enabled == NULL || enabled->kind != EBB_DOC_BOOL)
+        return exp_rest_refuse(r, 400, "enabled: true or false");
+    for (int64_t i = 0; i < r->m->options.slots; i++)
+        r->m->slot_disabled[i] = !enabled->boolean;
+    r->m->is_schedule_due = true;
+    return exp_rest_agents(r);
+}
+
+/* A trial in a disabled slot ends in order; the slot is given nothing more. */
 enum ebb_status exp_rest_slot(struct exp_rest *r)
 {
     const struct ebb_doc_node *enabled = ebb_doc_get(r->body, "enabled");
     if (r->id >= r->m->options.slots)
-        return exp_rest_refuse(r, 404, "no slot %lld", (long long)r->id);
+        return exp_rest_refuse(r, 404, "no slot %lld: there are 0 to %lld", (long long)r->id,
+                               (long long)r->m->options.slots - 1);
     if (enabled == NULL || enabled->kind != EBB_DOC_BOOL)
         return exp_rest_refuse(r, 400, "enabled: true or false");
     r->m->slot_disabled[r->id] = !enabled->boolean;
@@ -198,7 +233,7 @@ enum ebb_status exp_rest_slot(struct exp_rest *r)
     return exp_rest_agents(r);
 }
 
-/* ---- events and the master ---- */
+/* ---- events ---- */
 
 enum ebb_status exp_rest_events(struct exp_rest *r)
 {
@@ -213,26 +248,6 @@ enum ebb_status exp_rest_events(struct exp_rest *r)
     key_int(&r->w, "next", next);
     ebb_jsonw_key(&r->w, "is_cut");
     ebb_jsonw_bool(&r->w, is_cut);
-    ebb_jsonw_object_end(&r->w);
-    return EBB_OK;
-}
-
-enum ebb_status exp_rest_master(struct exp_rest *r)
-{
-    const struct exp_master *m = r->m;
-    ebb_jsonw_object(&r->w);
-    key_text(&r->w, "cluster_id", m->cluster_id);
-    key_text(&r->w, "version", EBB_VERSION);
-    key_int(&r->w, "pid", getpid());
-    key_int(&r->w, "slots", m->options.slots);
-    key_text(&r->w, "state_dir", m->state_dir);
-    key_int(&r->w, "experiments", (int64_t)m->experiment_count);
-    key_int(&r->w, "running", (int64_t)m->alloc_count);
-    ebb_jsonw_key(&r->w, "commits");
-    ebb_jsonw_uint(&r->w, exp_db_commits(m->db));
-    ebb_jsonw_key(&r->w, "is_stalled");
-    ebb_jsonw_bool(&r->w, m->is_stalled);
-    key_text(&r->w, "message", m->is_stalled ? m->stall.message : NULL);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }

@@ -185,6 +185,9 @@ static void make_filter(struct exp_rest *r, struct filter *f)
 {
     const char *archived = exp_rest_text(r, "archived"), *user = exp_rest_text(r, "user");
     const char *description = exp_rest_text(r, "description"), *label = exp_rest_text(r, "label");
+    const char *mine = exp_rest_text(r, "mine");
+    if (mine != NULL && strcmp(mine, "true") == 0)
+        user = exp_rest_user(r);
     filter_states(r, f);
     if (archived == NULL || strcmp(archived, "false") == 0)
         restrict_to(f, "archived = 0");
@@ -433,19 +436,19 @@ static const char *read_resources(const struct ebb_doc_node *node, struct patch 
     const struct ebb_doc_node *slots = ebb_doc_get(node, "max_slots");
     const struct ebb_doc_node *weight = ebb_doc_get(node, "weight");
     if (node->kind != EBB_DOC_MAP)
-        return "resources: not a mapping";
+        return "not a mapping";
     if (slots != NULL) {
         p->has_max_slots = true;
         p->max_slots = slots->kind == EBB_DOC_INT ? slots->integer : -1;
         if (slots->kind != EBB_DOC_NULL && (slots->kind != EBB_DOC_INT || slots->integer < 0))
-            return "resources.max_slots: not a number >= 0 or null";
+            return "max_slots is a number >= 0, or null";
     }
     if (weight != NULL) {
         p->has_weight = true;
         p->weight = weight->number;
         if ((weight->kind != EBB_DOC_INT && weight->kind != EBB_DOC_DOUBLE) || !(p->weight > 0) ||
             p->weight > 1e300)
-            return "resources.weight: not a number > 0";
+            return "weight is a number > 0";
     }
     return NULL;
 }
@@ -453,16 +456,16 @@ static const char *read_resources(const struct ebb_doc_node *node, struct patch 
 static const char *read_storage(const struct ebb_doc_node *node, struct patch *p)
 {
     if (node->kind != EBB_DOC_MAP)
-        return "checkpoint_storage: not a mapping";
+        return "not a mapping";
     for (size_t i = 0; i < node->count; i++) {
         int which = -1;
         for (int k = 0; k < 3; k++)
             if (strcmp(node->keys[i]->text, save_names[k]) == 0)
                 which = k;
         if (which < 0)
-            return "checkpoint_storage: only the save_* counts can be changed";
+            return "only the save_* counts can be changed";
         if (node->items[i]->kind != EBB_DOC_INT || node->items[i]->integer < 0)
-            return "checkpoint_storage: save_* counts are numbers >= 0";
+            return "save_* counts are numbers >= 0";
         p->has_save[which] = true;
         p->save[which] = node->items[i]->integer;
     }
@@ -473,7 +476,7 @@ static const char *read_text(const struct ebb_doc_node *node, bool *has, const c
 {
     *has = true;
     *text = node->text;
-    return node->kind == EBB_DOC_STRING ? NULL : "description and notes are texts";
+    return node->kind == EBB_DOC_STRING ? NULL : "not a text";
 }
 
 static const char *read_one(const char *key, const struct ebb_doc_node *node, struct patch *p)
@@ -482,7 +485,7 @@ static const char *read_one(const char *key, const struct ebb_doc_node *node, st
         p->has_state = true;
         if (node->kind != EBB_DOC_STRING || !exp_state_parse(node->text, &p->state) ||
             p->state > EXP_STOPPING_CANCELED)
-            return "state: only ACTIVE, PAUSED and STOPPING_CANCELED can be set";
+            return "only ACTIVE, PAUSED and STOPPING_CANCELED can be set";
         return NULL;
     }
     if (strcmp(key, "description") == 0)
@@ -492,7 +495,12 @@ static const char *read_one(const char *key, const struct ebb_doc_node *node, st
     if (strcmp(key, "labels") == 0) {
         p->has_labels = true;
         p->labels = node;
-        return node->kind == EBB_DOC_MAP ? NULL : "labels: a mapping of name to true or null";
+        if (node->kind != EBB_DOC_MAP)
+            return "a mapping of name to true or null";
+        for (size_t i = 0; i < node->count; i++)
+            if (node->keys[i]->text[0] == '\0')
+                return "a label is not empty";
+        return NULL;
     }
     if (strcmp(key, "resources") == 0)
         return read_resources(node, p);
@@ -501,7 +509,7 @@ static const char *read_one(const char *key, const struct ebb_doc_node *node, st
     if (strcmp(key, "archived") == 0) {
         p->has_archived = true;
         p->archived = node->boolean;
-        return node->kind == EBB_DOC_BOOL ? NULL : "archived: true or false";
+        return node->kind == EBB_DOC_BOOL ? NULL : "true or false";
     }
     return "cannot be changed";
 }

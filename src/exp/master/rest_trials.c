@@ -344,6 +344,8 @@ static enum ebb_status write_logs(struct exp_rest *r, int64_t *last)
     bool has_row = true;
     struct log_query q = make_query(r);
     const char *search = exp_rest_text(r, "search"); /* looked for here: messages are bytes */
+    if (exp_rest_int(r, "rank", 0) != 0)
+        return EBB_OK; /* rank 0 is the only one */
     EBB_TRY(exp_db_query(r->m->db, q.sql, q.args, q.count, &rows, r->err));
     ebb_str_init(&scratch);
     enum ebb_status status = EBB_OK;
@@ -360,6 +362,7 @@ static enum ebb_status write_logs(struct exp_rest *r, int64_t *last)
         key_int(&r->w, "id", exp_db_int(&rows, 0));
         key_time(&r->w, "time", exp_db_double(&rows, 1));
         key_text(&r->w, "level", exp_db_text(&rows, 2));
+        key_int(&r->w, "rank", 0);
         ebb_jsonw_key(&r->w, "message");
         write_bytes(&r->w, &scratch, message.data, message.length);
         ebb_jsonw_object_end(&r->w);

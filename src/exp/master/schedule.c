@@ -68,6 +68,19 @@ static int64_t free_slot(const struct exp_master *m)
     return -1;
 }
 
+/* Trials in slots that were disabled: they end in order and ask again. One that is being started
+ * cannot be told yet, so the next turn looks again. */
+static void empty_disabled(struct exp_master *m)
+{
+    for (size_t i = 0; i < m->alloc_count; i++) {
+        struct exp_run *r = m->allocs[i]->run;
+        if (!m->slot_disabled[m->allocs[i]->slot])
+            continue;
+        exp_run_stop(m, r);
+        m->is_schedule_due |= !r->sequence.is_stop_asked;
+    }
+}
+
 enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)
 {
     struct lists l = {0};
@@ -76,6 +89,7 @@ enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)
     m->is_schedule_due = false;
     if (!is_due || m->tasks_first == NULL || m->options.is_reading_only || m->is_closing)
         return EBB_OK;
+    empty_disabled(m);
     int64_t usable = m->options.slots;
     for (int64_t i = 0; i < m->options.slots; i++)
         usable -= m->slot_disabled[i] && m->slots[i] == 0;

@@ -22,7 +22,7 @@ struct submission {
 
 /* ---- reading the file ---- */
 
-static enum ebb_status site_storage(struct exp_rest *r, const struct ebb_doc_node **node)
+enum ebb_status exp_rest_site_storage(struct exp_rest *r, const struct ebb_doc_node **node)
 {
     struct exp_master *m = r->m;
     const struct ebb_doc_node *root = NULL;
@@ -242,7 +242,7 @@ static enum ebb_status read_config(struct exp_rest *r, struct submission *s, boo
         .check_section = r->m->options.check_section,
         .check_context = r->m->options.check_context,
     };
-    EBB_TRY(site_storage(r, &options.site_storage));
+    EBB_TRY(exp_rest_site_storage(r, &options.site_storage));
     if (template_name != NULL)
         EBB_TRY(read_template(r, template_name, &options.template_root, is_bad));
     if (*is_bad)
@@ -408,8 +408,7 @@ static enum ebb_status store_experiment(struct exp_rest *r, const struct submiss
             " VALUES ($1, 'PAUSED', $2, $3, $4, 0.0, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13,"
             " $14, $15)",
             EXP_DB_ARGS(exp_db_i(id), exp_db_t(c->description != NULL ? c->description : ""),
-                        exp_db_tn(labels.data, labels.length),
-                        exp_db_t(r->request->user != NULL ? r->request->user : r->m->owner),
+                        exp_db_tn(labels.data, labels.length), exp_db_t(exp_rest_user(r)),
                         exp_db_d(r->m->time), exp_db_i(ebb_doc_bool(r->body, "archived", false)),
                         s->parent_id > 0 ? exp_db_i(s->parent_id) : exp_db_n(),
                         exp_db_t(exp_searcher_name(c->searcher.kind)), exp_db_t(c->searcher.metric),
@@ -483,8 +482,25 @@ static double random_metric(void *context, int64_t t, int64_t s)
     return (double)(ebb_splitmix64(&state) >> 11) * 0x1p-53;
 }
 
+/* "3S 1V" as "SSSV". */
+static void spell_out(struct ebb_str *out, const char *workloads)
+{
+    ebb_str_clear(out);
+    for (const char *at = workloads; *at != '\0';) {
+        int64_t n = 0;
+        for (; *at >= '0' && *at <= '9'; at++)
+            n = n * 10 + (*at - '0');
+        for (; n > 0 && *at != '\0' && !out->failed; n--)
+            ebb_str_addc(out, *at);
+        at += *at != '\0';
+        at += *at == ' ';
+    }
+}
+
 static void write_counts(struct exp_rest *r, const struct exp_sim *sim)
 {
+    struct ebb_str key;
+    ebb_str_init(&key);
     ebb_jsonw_object(&r->w);
     for (size_t i = 0; i < sim->trial_count; i++) {
         size_t count = 0;
@@ -496,10 +512,13 @@ static void write_counts(struct exp_rest *r, const struct exp_sim *sim)
         }
         if (!is_first)
             continue;
-        ebb_jsonw_key(&r->w, sim->trials[i].workloads);
+        spell_out(&key, sim->trials[i].workloads);
+        ebb_jsonw_key(&r->w, ebb_str_c(&key));
         ebb_jsonw_uint(&r->w, count);
     }
     ebb_jsonw_object_end(&r->w);
+    r->response->body.failed |= key.failed;
+    ebb_str_fini(&key);
 }
 
 enum ebb_status exp_rest_preview_search(struct exp_rest *r)

@@ -1,0 +1,148 @@
+/* rest_master.c - the master itself: what it is, what it was started with, what it logged. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "exp/master/rest.h"
+
+#define CHUNK_BYTES ((size_t)1 << 20) /* of the log in one answer */
+
+static void key_text(struct ebb_json_writer *w, const char *key, const char *text)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_string(w, text);
+}
+
+static void key_int(struct ebb_json_writer *w, const char *key, int64_t value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_int(w, value);
+}
+
+static void key_bool(struct ebb_json_writer *w, const char *key, bool value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_bool(w, value);
+}
+
+enum ebb_status exp_rest_master(struct exp_rest *r)
+{
+    const struct exp_master *m = r->m;
+    ebb_jsonw_object(&r->w);
+    key_text(&r->w, "cluster_id", m->cluster_id);
+    key_text(&r->w, "version", EBB_VERSION);
+    key_int(&r->w, "pid", getpid());
+    key_int(&r->w, "slots", m->options.slots);
+    key_text(&r->w, "state_dir", m->state_dir);
+    key_int(&r->w, "experiments", (int64_t)m->experiment_count);
+    key_int(&r->w, "running", (int64_t)m->alloc_count);
+    ebb_jsonw_key(&r->w, "commits");
+    ebb_jsonw_uint(&r->w, exp_db_commits(m->db));
+    ebb_jsonw_key(&r->w, "is_stalled");
+    ebb_jsonw_bool(&r->w, m->is_stalled);
+    key_text(&r->w, "message", m->is_stalled ? m->stall.message : NULL);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
+/* ---- configuration ---- */
+
+enum ebb_status exp_rest_master_config(struct exp_rest *r)
+{
+    const struct exp_master *m = r->m;
+    const struct exp_master_options *o = &m->options;
+    const struct ebb_doc_node *storage = NULL;
+    struct ebb_doc_node *whole = ebb_doc_new(r->arena, EBB_DOC_MAP); /* as a file has it: masked */
+    EBB_TRY(exp_rest_site_storage(r, &storage));
+    if (whole == NULL || !ebb_doc_set(r->arena, whole, "checkpoint_storage", storage))
+        return ebb_no_memory(r->err, sizeof *whole);
+    ebb_jsonw_object(&r->w);
+    key_text(&r->w, "state_dir", m->state_dir);
+    key_text(&r->w, "account", m->owner);
+    key_int(&r->w, "slots", o->slots);
+    key_text(&r->w, "device", o->gpu_ids != NULL ? "gpu" : "cpu");
+    key_int(&r->w, "threads_per_slot", m->threads);
+    key_bool(&r->w, "pin_cpus", o->pin_cpus && m->can_pin);
+    ebb_jsonw_key(&r->w, "slot_memory_bytes");
+    if (o->slot_memory_bytes > 0)
+        ebb_jsonw_uint(&r->w, o->slot_memory_bytes);
+    else
+        ebb_jsonw_null(&r->w);
+    ebb_jsonw_key(&r->w, "scheduler");
+    ebb_jsonw_object(&r->w);
+    key_text(&r->w, "type", o->sched_kind == EXP_SCHED_PRIORITY ? "priority" : "fair_share");
+    key_text(&r->w, "fit", o->sched_fit == EXP_FIT_WORST ? "worst" : "best");
+    key_bool(&r->w, "allow_partial_agents", true);
+    ebb_jsonw_object_end(&r->w);
+    ebb_jsonw_key(&r->w, "checkpoint_storage");
+    ebb_doc_write_json(ebb_doc_get(exp_config_masked(r->arena, whole), "checkpoint_storage"),
+                       &r->w);
+    key_text(&r->w, "python", m->python);
+    key_text(&r->w, "python_path", m->python_path);
+    key_int(&r->w, "log_bytes_max", o->log_bytes_max);
+    key_int(&r->w, "heartbeat_ms", o->heartbeat_ms);
+    key_int(&r->w, "adopt_ms", o->adopt_ms);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}
+
+/* ---- log ---- */
+
+/* Whole lines of `text`, of which the first byte is at `offset` of the file; the last `tail` of
+ * them when tail > 0. A line's id is the offset of its end. Returns the id of the last one written.
+ */
+static int64_t write_lines(struct exp_rest *r, const char *text, size_t length, int64_t offset,
+                           int64_t tail)
+{
+    int64_t lines = 0, last = offset;
+    for (size_t i = 0; i < length; i++)
+        lines += text[i] == '\n';
+    for (size_t at = 0; at < length; lines--) {
+        const char *eol = memchr(text + at, '\n', length - at);
+        if (eol == NULL)
+            break;
+        size_t n = (size_t)(eol - text) - at;
+        last = offset + (int64_t)(at + n + 1);
+        if (tail <= 0 || lines <= tail) {
+            ebb_jsonw_object(&r->w);
+            key_int(&r->w, "id", last);
+            ebb_jsonw_key(&r->w, "message");
+            ebb_jsonw_stringn(&r->w, text + at, n);
+            ebb_jsonw_object_end(&r->w);
+        }
+        at += n + 1;
+    }
+    return last;
+}
+
+enum ebb_status exp_rest_master_logs(struct exp_rest *r)
+{
+    char path[4096];
+    struct stat st;
+    int64_t after = exp_rest_int(r, "greater_than_id", 0), tail = exp_rest_int(r, "tail", 0);
+    snprintf(path, sizeof path, "%s/master.log", r->m->state_dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int64_t size = fd >= 0 && fstat(fd, &st) == 0 ? (int64_t)st.st_size : 0;
+    if (after < 0 || after > size)
+        after = 0; /* a new file was begun */
+    if (tail > 0 && size - after > (int64_t)CHUNK_BYTES)
+        after = size - (int64_t)CHUNK_BYTES;
+    char *text = ebb_arena_alloc(r->arena, CHUNK_BYTES);
+    ssize_t n = fd >= 0 && text != NULL ? pread(fd, text, CHUNK_BYTES, (off_t)after) : 0;
+    if (fd >= 0)
+        close(fd);
+    if (text == NULL)
+        return ebb_no_memory(r->err, CHUNK_BYTES);
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, "logs");
+    ebb_jsonw_array(&r->w);
+    int64_t last = write_lines(r, text, n > 0 ? (size_t)n : 0, after, tail);
+    ebb_jsonw_array_end(&r->w);
+    key_int(&r->w, "next", last);
+    key_bool(&r->w, "is_over", r->m->options.is_reading_only);
+    ebb_jsonw_object_end(&r->w);
+    return EBB_OK;
+}

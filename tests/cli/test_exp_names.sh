@@ -1,0 +1,167 @@
+# Users, the cluster's nouns, options before the command, short names, storage: with and without a running master.
+# $1 = the ebb program, $2 = source folder
+. "$2/tests/cli/exp_common.sh"
+unset EBB_USER DET_USER
+
+cat >exp.yaml <<'YAML'
+description: names
+entrypoint: [python3, train.py]
+batches_per_step: 3
+hyperparameters: {global_batch_size: 4, learning_rate: {type: log, base: 10, minval: -2, maxval: 0}}
+searcher: {name: random, metric: validation_error, max_steps: 2, max_trials: 2}
+YAML
+mkdir def && cp "$source_dir/examples/python-loop/train.py" def/
+
+# ---- options before the command; short names; a missing verb
+expect 0 "$ebb" -v
+has out.txt "ebb "
+expect 0 "$ebb" e --json
+same "experiments" "$(field "x['total']")" 0
+for words in "e -a" "exper list" "tpl" "templ --csv" "ag" "sl" "tas" "u" "a list" "s list"; do
+    # shellcheck disable=SC2086
+    expect 0 "$ebb" $words
+done
+expect 2 "$ebb" e list --csv --json
+has err.txt "only one of --csv and --json"
+expect 2 "$ebb" -m
+expect 2 "$ebb" -m host:1 sim
+has err.txt "unknown option --master"
+expect 1 "$ebb" -m 127.0.0.1:1 e
+has err.txt "127.0.0.1:1"
+expect 1 "$ebb" --master=127.0.0.1:1 experiment describe -- 1
+for noun in experiment trial checkpoint template agent slot task user master; do
+    expect 0 "$ebb" $noun help
+    has out.txt "Usage: ebb $noun VERB"
+    expect 2 "$ebb" $noun no-such-verb
+done
+
+# ---- users
+account=$(id -un)
+expect 0 "$ebb" user whoami
+same "whoami" "$(cat out.txt)" "$account"
+expect 1 "$ebb" -u ada e
+has err.txt "ebb user create ada"
+expect 0 "$ebb" user create ada
+expect 1 "$ebb" user create ada
+expect 2 "$ebb" user create "a da"
+expect 0 "$ebb" e create exp.yaml def --paused
+expect 0 "$ebb" -u ada e create exp.yaml def --paused
+expect 0 env EBB_USER=ada "$ebb" e create exp.yaml def --paused
+expect 0 "$ebb" e list --csv
+same "own experiments" "$(tail -n +2 out.txt | cut -d, -f1,2 | tr -d '\r' | tr '\n' ' ')" "1,$account "
+expect 0 "$ebb" e list --csv -u ada
+same "ada's experiments" "$(tail -n +2 out.txt | cut -d, -f1,2 | tr -d '\r' | tr '\n' ' ')" "3,ada 2,ada "
+expect 0 "$ebb" e list -a --csv
+same "all experiments" "$(tail -n +2 out.txt | wc -l)" 3
+expect 0 "$ebb" user list --json
+same "users" "$(field "sorted((u['name'], u['num_experiments']) for u in x['users'])")" "$(python3 -c "print(sorted([('$account', 1), ('ada', 2)]))")"
+expect 0 "$ebb" user deactivate ada
+expect 1 env DET_USER=ada "$ebb" e
+has err.txt "not active"
+expect 1 "$ebb" user deactivate "$account"
+expect 0 "$ebb" user activate ada
+expect 1 "$ebb" user activate eve
+expect 1 "$ebb" user login ada
+has err.txt "no passwords"
+
+# ---- storage
+expect 0 "$ebb" checkpoint validate-storage
+has out.txt "$EBB_STATE/checkpoints"
+printf 'checkpoint_storage: {type: shared_fs, host_path: %s/store}\n' "$work" | cat exp.yaml - >store.yaml
+expect 0 "$ebb" checkpoint validate-storage store.yaml --json
+same "storage" "$(field "x['storage']['directory']")" "$work/store"
+same "left behind" "$(find store -mindepth 1 | wc -l)" 0
+printf 'checkpoint_storage: {type: shared_fs, host_path: /dev/null/store}\n' | cat exp.yaml - >bad.yaml
+expect 1 "$ebb" checkpoint validate-storage bad.yaml
+printf 'checkpoint_storage: {type: shared_fs, host_paths: /x}\n' | cat exp.yaml - >bad.yaml
+expect 2 "$ebb" checkpoint validate-storage bad.yaml
+has err.txt "host_paths"
+expect 0 "$ebb" checkpoint validate-storage --experiment 1
+expect 1 "$ebb" checkpoint validate-storage --experiment 99
+expect 2 "$ebb" checkpoint validate-storage exp.yaml --experiment 1
+expect 2 "$ebb" checkpoint describe
+expect 1 "$ebb" checkpoint describe 'a/b?c'
+has err.txt "no checkpoint a/b?c"
+
+# ---- test mode checks the file it is derived from
+sed 's/max_trials: 2/max_trials: 0/' exp.yaml >bad.yaml
+expect 2 "$ebb" e create bad.yaml def --test-mode
+has err.txt "searcher.max_trials"
+expect 2 "$ebb" e create exp.yaml def --config searcher.max_step=2
+has err.txt "exp.yaml (with --config)"
+echo 'searcher: {name: random, metric: validation_error, max_steps: 2, max_trials: 0}' >t.yaml
+expect 0 "$ebb" template set broken t.yaml
+grep -v '^searcher' exp.yaml >part.yaml
+expect 2 "$ebb" e create part.yaml def --test-mode --template broken
+has err.txt "searcher.max_trials"
+expect 0 "$ebb" template remove broken
+expect 0 "$ebb" template set 'a b/c' t.yaml
+expect 0 "$ebb" template list --csv
+has out.txt 'a b/c'
+expect 0 "$ebb" template remove 'a b/c'
+
+# ---- a master beside: slots, tasks, its configuration and log
+cat >slow.yaml <<'YAML'
+entrypoint: [python3, slow.py]
+batches_per_step: 1
+hyperparameters: {global_batch_size: 1}
+searcher: {name: random, metric: m, max_steps: 200, max_trials: 2}
+YAML
+mkdir slow && cat >slow/slow.py <<'PY'
+import time
+import ebb_client
+with ebb_client.connect() as ebb:
+    for work in ebb.workloads():
+        if work.is_train:
+            for batch in work.batches():
+                time.sleep(0.05)
+                work.report(loss=1.0)
+        elif work.is_validation:
+            work.report(m=1.0)
+PY
+"$ebb" run slow.yaml slow --slots 2 --no-charts >run.txt 2>&1 &
+master=$!
+wait_for() { # wait_for SECONDS COMMAND...: until it succeeds
+    local n=$(($1 * 10))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        n=$((n - 1))
+        [ $n -gt 0 ] || { fail "never came true: $*"; return; }
+        sleep 0.1
+    done
+}
+busy() { [ "$("$ebb" slot list --csv 2>/dev/null | tail -n +2 | cut -d, -f4 | grep -c '[0-9]')" = "$1" ]; }
+wait_for 20 busy 2
+expect 0 "$ebb" task list
+has out.txt "RUNNING"
+expect 0 "$ebb" agent list --json
+same "enabled" "$(field "x['agents'][0]['enabled']")" True
+expect 0 "$ebb" slot disable 1
+wait_for 20 busy 1
+expect 0 "$ebb" slot enable local 1
+wait_for 20 busy 2
+expect 0 "$ebb" agent disable
+has out.txt "Disabled agent local"
+wait_for 20 busy 0
+expect 0 "$ebb" agent enable local
+wait_for 20 busy 2
+expect 1 "$ebb" slot disable 7
+has err.txt "there are 0 to 1"
+expect 2 "$ebb" slot disable x
+expect 2 "$ebb" slot disable moon 0
+expect 1 "$ebb" agent disable moon
+expect 0 "$ebb" master config
+has out.txt "slots: 2"
+has out.txt "type: fair_share"
+expect 0 "$ebb" master config --json
+same "slots" "$(field "x['slots']")" 2
+expect 0 "$ebb" master logs --tail 1
+same "lines of the log" "$(wc -l <out.txt)" 1
+expect 0 "$ebb" experiment kill 4
+wait "$master"
+expect 0 "$ebb" master logs
+has out.txt "experiment 4: CANCELED"
+has out.txt "process $master ends"
+expect 2 "$ebb" master logs --tail -1
+
+finish
