@@ -461,4 +461,20 @@ void kernel_update_run(const struct kernel_context *c, enum kernel_update f, uns
                        int64_t n, const float *scalars, const float *g, float *w,
                        float *const *states, float *workspace);
 
+/* ---- a step of Adam as a function (adam_step.c) ---------------------------------------------- */
+
+struct kernel_adam_step {
+    float lr, eps, beta1, rest1, beta2, rest2; /* rest: 1 - beta, rounded once */
+};
+
+/* m' = b1 m + (1-b1) g, v' = b2 v + (1-b2) g^2, p' = p - lr powers[0] m' / (sqrt(powers[1] v') +
+ * eps) into to[0] = p', to[1] = m', to[2] = v'; NULL: not wanted. */
+void kernel_adam_step(const struct kernel_context *c, const struct kernel_adam_step *a, int64_t n,
+                      const float *powers, const float *p, const float *m, const float *v,
+                      const float *g, float *const to[3]);
+/* From m', v', g and d = gradients of p', m', v' (NULL: zero): of g, m, v. That of p is d[0]. */
+void kernel_adam_step_grad(const struct kernel_context *c, const struct kernel_adam_step *a,
+                           int64_t n, const float *powers, const float *m, const float *v,
+                           const float *g, const float *const d[3], float *const to[3]);
+
 #endif

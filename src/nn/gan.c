@@ -189,18 +189,14 @@ static void plain_step(struct nn_builder *b, struct net *d, const tensor_id *g, 
 static void value_step(struct nn_builder *b, const struct gan *c, struct net *d, const tensor_id *g,
                        tensor_id power)
 {
-    struct tensor_session *s = b->session;
-    tensor_id p1 = nn_reshape(b, nn_slice(b, power, 0, 0, 1), 0, NULL);
-    tensor_id p2 = nn_reshape(b, nn_slice(b, power, 0, 1, 2), 0, NULL);
-    for (int i = 0; i < PARAMS && tensor_status(s, NULL) == EBB_OK; i++) {
-        d->m[i] = ops_add(s, ops_mul_scalar(s, d->m[i], (float)c->beta1),
-                          ops_mul_scalar(s, g[i], (float)(1 - c->beta1)));
-        d->v[i] = ops_add(s, ops_mul_scalar(s, d->v[i], (float)c->beta2),
-                          ops_mul_scalar(s, ops_mul(s, g[i], g[i]), (float)(1 - c->beta2)));
-        tensor_id root = ops_sqrt(s, ops_mul(s, d->v[i], p2));
-        tensor_id step =
-            ops_div(s, ops_mul(s, d->m[i], p1), ops_add_scalar(s, root, (float)c->eps));
-        d->p[i] = ops_sub(s, d->p[i], ops_mul_scalar(s, step, (float)c->lr));
+    const double betas[2] = {c->beta1, c->beta2};
+    for (int i = 0; i < PARAMS && tensor_status(b->session, NULL) == EBB_OK; i++) {
+        tensor_id out[3];
+        ops_adam_step(b->session, betas, (float)c->lr, (float)c->eps,
+                      (tensor_id[]){d->p[i], d->m[i], d->v[i]}, g[i], power, out);
+        d->p[i] = out[0];
+        d->m[i] = out[1];
+        d->v[i] = out[2];
     }
 }
 
@@ -226,8 +222,8 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     parameters(b, c, "D", true, d.p);
     nn_own(b, first);
     moments(b, &d);
-    tensor_id fake = mlp(b, gen, row(b, noise, 0));
-    tensor_id plain = d_loss(b, d.p, row(b, real, 0), fake);
+    tensor_id fakes = mlp(b, gen, noise);
+    tensor_id plain = d_loss(b, d.p, row(b, real, 0), row(b, fakes, 0));
     if (b->mode.is_training && gradients(b, plain, d.p, g)) {
         plain_step(b, &d, g, in[3]);
         for (int i = 0; i < PARAMS && tensor_status(b->session, NULL) == EBB_OK; i++) {
@@ -235,14 +231,16 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
             d.m[i] = ops_detach(b->session, d.m[i]);
             d.v[i] = ops_detach(b->session, d.v[i]);
         }
+        /* G's points for all steps at once: few numbers, and on the way back G's weights come last,
+         * when nothing of D's steps is left. */
         for (int64_t k = 1; k <= c->unroll; k++) {
-            tensor_id loss = d_loss(b, d.p, row(b, real, k), mlp(b, gen, row(b, noise, k)));
+            tensor_id loss = d_loss(b, d.p, row(b, real, k), row(b, fakes, k));
             if (!gradients(b, loss, d.p, g))
                 break;
             value_step(b, c, &d, g, row(b, powers, k));
         }
     }
-    tensor_id loss = verdict(b, d.p, mlp(b, gen, row(b, noise, c->unroll + 1)), true);
+    tensor_id loss = verdict(b, d.p, row(b, fakes, c->unroll + 1), true);
     out[0] = (struct nn_output){.name = "g_loss", .kind = NN_LOSS, .id = loss};
     out[1] = (struct nn_output){.name = "d_loss", .kind = NN_METRIC, .id = plain};
     return 2;

@@ -125,7 +125,7 @@ struct ops_family {
 };
 extern const struct ops_family ops_elementwise_family, ops_reduce_family, ops_product_family,
     ops_recurrent_family, ops_conv_family, ops_pool_family, ops_norm_family, ops_shape_family,
-    ops_index_family, ops_loss_family, ops_entropy_family, ops_update_family;
+    ops_index_family, ops_loss_family, ops_entropy_family, ops_update_family, ops_adam_step_family;
 
 /* Appends a primitive or view; strided inputs are copied where the row wants it. Returns output 0.
  */

@@ -115,7 +115,12 @@ void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned fl
                 tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
                 size_t state_count, tensor_id *out);
 
-/* The same for master weights kept as two tensors of 16 bits: high (BF16, what the model computes
+/* One step of Adam as values: in = weights, first and second moments, out = the new ones;
+ * differentiable. corrections: 1/(1-b1^t), 1/(1-b2^t). */
+void ops_adam_step(struct tensor_session *s, const double betas[2], float lr, float eps,
+                   const tensor_id in[3], tensor_id g, tensor_id corrections, tensor_id out[3]);
+
+/* ops_update for master weights kept as two tensors of 16 bits: high (BF16, what the model computes
  * with; rounded half up) and rest (I16, the bits below). Both together are the float32 weights
  * exactly, at 4 bytes instead of 6. g is F32 or BF16. out[0] = new high, out[1] = new rest, then
  * the new states. */

@@ -187,6 +187,7 @@ static const struct row rows[] = {
     {"kl_div_loss", "{\"reduction\": \"batchmean\"}", "3x4 3x4u!"},
     {"cross_entropy", "{\"label_smoothing\": 0.2, \"reduction\": \"sum\"}", "3x5x2 3x2i5 5p!"},
     {"nll_loss", "{\"reduction\": \"none\"}", "3x5 3i5 5p!"},
+    {"adam_step", "{\"betas\": [0.5, 0.9], \"lr\": 0.3, \"eps\": 0.1}", "3x4 3x4 3x4p 3x4 2p!"},
     {"lstm_cell", "", "3x4 3x5 3x5 20x4 20x5"},
     {"gru_cell", "", "3x4 3x5 15x4 15x5 15 15"},
     {"lstm", "", "4x2x3 1x2x3 1x2x3 12x3 12x3 12 12"},

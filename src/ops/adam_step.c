@@ -1,0 +1,147 @@
+/* adam_step.c - one step of Adam as a value: weights and moments in, new ones out, differentiable.
+ * What changes from step to step is read from a tensor, as in update.c. */
+#include <stddef.h>
+
+#include "ops/internal.h"
+
+enum { ROW_STEP, ROW_STEP_GRAD, ROW_COUNT };
+
+static const struct ops_def rows[ROW_COUNT];
+
+struct step_attr {
+    struct ops_floats betas;
+    float lr, eps;
+};
+
+struct step_grad_attr {
+    struct step_attr step;
+    uint32_t given; /* bit k: the gradient of result k is not zero */
+    uint32_t unused;
+};
+
+static struct kernel_adam_step numbers(const struct step_attr *a)
+{
+    return (struct kernel_adam_step){.lr = a->lr,
+                                     .eps = a->eps,
+                                     .beta1 = (float)a->betas.v[0],
+                                     .rest1 = (float)(1 - a->betas.v[0]),
+                                     .beta2 = (float)a->betas.v[1],
+                                     .rest2 = (float)(1 - a->betas.v[1])};
+}
+
+/* p, m, v, g, (1/(1-b1^t), 1/(1-b2^t)) -> p', m', v' */
+static enum ebb_status infer_step(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct step_attr *a = i->attr;
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    if (a->betas.count != 2)
+        return ops_wrong(i, err, "betas must be two numbers");
+    if (tensor_count(i->in[4]) != 2)
+        return ops_wrong(i, err, "two corrections are needed");
+    for (int k = 0; k < 3; k++) {
+        if (!tensor_same_shape(i->in[k], i->in[3]))
+            return ops_wrong(i, err, "gradient, weights and moments must have the same shape");
+        ops_out(i, TENSOR_F32, i->in[k]->rank, i->in[k]->dims);
+    }
+    i->flops = 15.0 * (double)tensor_count(i->in[0]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_step(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
+    struct kernel_adam_step k = numbers(c.attr);
+    kernel_adam_step(
+        ops_context(&c), &k, tensor_count(&c.in[0]), tensor_call_in(&c, 4), tensor_call_in(&c, 0),
+        tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
+        (float *[3]){tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2)});
+    return EBB_OK;
+}
+
+/* m', v', g, corrections, then the gradients that are given -> dg, dm, dv */
+static enum ebb_status infer_step_grad(struct ops_infer *i, struct ebb_error *err)
+{
+    (void)err;
+    for (int k = 0; k < 3; k++)
+        ops_out(i, TENSOR_F32, i->in[2]->rank, i->in[2]->dims);
+    i->flops = 25.0 * (double)tensor_count(i->in[2]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_step_grad(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    const float *d[3] = {NULL};
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    if (!c.wanted)
+        return EBB_OK;
+    const struct step_grad_attr *a = c.attr;
+    struct kernel_adam_step k = numbers(&a->step);
+    uint32_t at = 4;
+    for (int r = 0; r < 3; r++)
+        if (a->given >> r & 1)
+            d[r] = tensor_call_in(&c, at++);
+    kernel_adam_step_grad(
+        ops_context(&c), &k, tensor_count(&c.in[2]), tensor_call_in(&c, 3), tensor_call_in(&c, 0),
+        tensor_call_in(&c, 1), tensor_call_in(&c, 2), d,
+        (float *[3]){tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2)});
+    return EBB_OK;
+}
+
+static void grad_step(struct ops_backward *b)
+{
+    struct step_grad_attr attr;
+    tensor_id in[7] = {b->out[1], b->out[2], b->in[3], b->in[4]};
+    size_t count = 4;
+    memset(&attr, 0, sizeof attr); /* it is part of the signature */
+    memcpy(&attr.step, b->attr, sizeof attr.step);
+    for (int k = 0; k < 3; k++) {
+        if (!b->gout[k].v)
+            continue;
+        attr.given |= 1u << k;
+        in[count++] = b->gout[k];
+    }
+    if (attr.given == 0)
+        return;
+    tensor_id first = ops_emit(b->session, &rows[ROW_STEP_GRAD], &attr, count, in);
+    b->gin[0] = b->gout[0];
+    b->gin[3] = first;
+    b->gin[1] = ops_output(first, 1);
+    b->gin[2] = ops_output(first, 2);
+}
+
+void ops_adam_step(struct tensor_session *s, const double betas[2], float lr, float eps,
+                   const tensor_id in[3], tensor_id g, tensor_id corrections, tensor_id out[3])
+{
+    struct step_attr attr;
+    memset(&attr, 0, sizeof attr);
+    attr.betas.v[0] = betas[0];
+    attr.betas.v[1] = betas[1];
+    attr.betas.count = 2;
+    attr.lr = lr;
+    attr.eps = eps;
+    tensor_id first =
+        ops_emit(s, &rows[ROW_STEP], &attr, 5, (tensor_id[]){in[0], in[1], in[2], g, corrections});
+    for (uint32_t k = 0; k < 3; k++)
+        out[k] = ops_output(first, k);
+}
+
+static const struct ops_field fields[] = {
+    {"betas", OPS_FLOATS, offsetof(struct step_attr, betas), NULL, true},
+    {"lr", OPS_FLOAT, offsetof(struct step_attr, lr), NULL, true},
+    {"eps", OPS_FLOAT, offsetof(struct step_attr, eps), NULL, true},
+    {0}};
+
+static const struct ops_def rows[ROW_COUNT] = {
+    [ROW_STEP] = {OPS_PRIMITIVE("adam_step", 5, 5, infer_step, run_step, grad_step),
+                  .attr_bytes = sizeof(struct step_attr), .fields = fields,
+                  .low_rule = OPS_LOW_WHOLE, .low_out = 7},
+    [ROW_STEP_GRAD] = {OPS_PRIMITIVE("adam_step_grad", 5, 7, infer_step_grad, run_step_grad, NULL),
+                       .attr_bytes = sizeof(struct step_grad_attr), .is_internal = true,
+                       .low_rule = OPS_LOW_WHOLE, .low_out = 7},
+};
+
+const struct ops_family ops_adam_step_family = {rows, ROW_COUNT};
