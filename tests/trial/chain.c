@@ -1,5 +1,5 @@
 /* chain.c - the smallest real trial: a process that speaks the protocol of
- * docs/formats/trial-protocol.md and whose "weights" are a hash chain over its batches. The same
+ * docs/trial-protocol.md and whose "weights" are a hash chain over its batches. The same
  * sample and seed give the same weights and metrics, however often it is killed and resumed; a step
  * trained twice or left out changes them. It uses nothing of ebb, so that it checks the protocol as
  * written.

@@ -17,7 +17,7 @@
  * checkpoints/, trials/<id>/{work,log,config.json}, tmp/. docs/formats/state.md has the tables.
  *
  * Socket: master.sock speaks HTTP/1.1 (docs/rest.md) and, to trials, the line protocol of
- * docs/formats/trial-protocol.md; the first byte of a connection tells which ('{' = trial). Trials
+ * docs/trial-protocol.md; the first byte of a connection tells which ('{' = trial). Trials
  * get its path as EBB_SOCKET.
  *
  * One thread owns a master. The library installs no signal handler and changes no signal mask; the
