@@ -94,11 +94,9 @@ char *ebb_strdup(const char *s)
     return ebb_strndup(s, SIZE_MAX);
 }
 
-enum ebb_status ebb_grow(void *data, size_t *capacity, size_t need, size_t bytes,
-                         struct ebb_error *err)
+enum ebb_status ebb_grow_more(void *data, size_t *capacity, size_t need, size_t bytes,
+                              struct ebb_error *err)
 {
-    if (need <= *capacity)
-        return EBB_OK;
     size_t wanted = *capacity < 8 ? 8 : *capacity;
     while (wanted < need) {
         if (!ebb_mul_size(wanted, 2, &wanted))

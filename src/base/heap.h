@@ -23,8 +23,13 @@ char *ebb_strndup(const char *s, size_t n);
 
 /* Grow *data so that it holds at least `need` elements of `bytes`; capacity doubles. Typical use:
  *     EBB_TRY(ebb_grow(&v->items, &v->capacity, v->count + 1, sizeof *v->items, err));           */
-enum ebb_status ebb_grow(void *data, size_t *capacity, size_t need, size_t bytes,
-                         struct ebb_error *err);
+enum ebb_status ebb_grow_more(void *data, size_t *capacity, size_t need, size_t bytes,
+                              struct ebb_error *err);
+static inline enum ebb_status ebb_grow(void *data, size_t *capacity, size_t need, size_t bytes,
+                                       struct ebb_error *err)
+{
+    return need <= *capacity ? EBB_OK : ebb_grow_more(data, capacity, need, bytes, err);
+}
 
 void ebb_heap_fail_at(uint64_t nth);
 uint64_t ebb_heap_live(void);  /* blocks allocated and not freed */

@@ -22,10 +22,10 @@ struct node {
     const void *def;
     const struct trace_kind *kind; /* NULL: view */
     const struct trace_kind *overwriting_kind;
-    tensor_id *inputs;
+    const tensor_id *inputs;
     uint32_t input_count, output_count, first_output;
-    unsigned char *blob;
-    size_t blob_bytes, attr_offset;
+    const unsigned char *attr;
+    size_t attr_bytes;
     uint64_t workspace_bytes, cost_ns;
     const char *label;
     uint32_t partner; /* node */
@@ -161,23 +161,20 @@ static size_t round_up(size_t bytes)
     return (bytes + 7) / 8 * 8;
 }
 
-static bool make_blob(struct tensor_session *s, const struct tensor_node_desc *d, struct node *n)
+/* Attributes and inputs of a node, in one piece. */
+static bool keep_parts(struct tensor_session *s, const struct tensor_node_desc *d, struct node *n)
 {
-    struct blob_head head = {(uint32_t)d->input_count, (uint32_t)d->output_count, d->attr_bytes};
-    size_t views = (d->input_count + d->output_count) * sizeof(struct tensor_view);
-    n->attr_offset = sizeof head + views;
-    n->blob_bytes = n->attr_offset + round_up(d->attr_bytes);
-    n->blob = ebb_arena_calloc(&s->arena, n->blob_bytes, 1);
-    if (!n->blob)
+    size_t attr_bytes = round_up(d->attr_bytes), input_bytes = d->input_count * sizeof *d->inputs;
+    unsigned char *at = ebb_arena_alloc(&s->arena, attr_bytes + input_bytes);
+    if (!at)
         return false;
-    unsigned char *at = n->blob;
-    memcpy(at, &head, sizeof head);
-    at += sizeof head;
-    for (size_t i = 0; i < d->input_count; i++, at += sizeof(struct tensor_view))
-        memcpy(at, tensor_view_of(s, d->inputs[i]), sizeof(struct tensor_view));
-    memcpy(at, d->outputs, d->output_count * sizeof(struct tensor_view));
-    if (d->attr_bytes)
-        memcpy(n->blob + n->attr_offset, d->attr, d->attr_bytes);
+    if (attr_bytes)
+        memcpy(at, d->attr, d->attr_bytes);
+    if (input_bytes)
+        memcpy(at + attr_bytes, d->inputs, input_bytes);
+    n->attr = at;
+    n->attr_bytes = d->attr_bytes;
+    n->inputs = (const tensor_id *)(const void *)(at + attr_bytes);
     return true;
 }
 
@@ -207,11 +204,8 @@ static tensor_id append(struct tensor_session *s, const struct tensor_node_desc 
                        .overwrites = d->overwrites,
                        .overwriting_kind = d->overwriting_kind,
                        .is_leaf = is_leaf};
-    n->inputs = ebb_arena_alloc(&s->arena, (d->input_count + 1) * sizeof *n->inputs);
-    if (!n->inputs || !make_blob(s, d, n))
+    if (!keep_parts(s, d, n))
         return tensor_fail(s, EBB_ENOMEM, "out of memory");
-    if (d->input_count)
-        memcpy(n->inputs, d->inputs, d->input_count * sizeof *n->inputs);
     for (size_t i = 0; i < d->output_count; i++) {
         uint32_t id = (uint32_t)s->info_count++;
         uint32_t over = d->mutates && d->mutates[i] ? d->inputs[d->mutates[i] - 1].v : 0;
@@ -268,7 +262,7 @@ struct tensor_node tensor_node_at(const struct tensor_session *session, uint32_t
                                 .input_count = n->input_count,
                                 .first_output = {n->first_output},
                                 .output_count = n->output_count,
-                                .attr = n->blob + n->attr_offset};
+                                .attr = n->attr};
 }
 
 uint32_t tensor_producer(const struct tensor_session *session, tensor_id id)
@@ -332,9 +326,38 @@ static bool can_overwrite(const struct tensor_session *s, const struct node *n, 
            bytes_of(&in->view) == bytes_of(&out->view) && bytes_of(&in->view) > 0;
 }
 
-static enum ebb_status emit_op(struct tensor_session *s, struct trace_builder *b, struct node *n,
-                               const uint32_t *last, uint32_t *op_count, struct ebb_error *err)
+static size_t blob_bytes(const struct node *n)
 {
+    return sizeof(struct blob_head) +
+           ((size_t)n->input_count + n->output_count) * sizeof(struct tensor_view) +
+           round_up(n->attr_bytes);
+}
+
+static void write_blob(const struct tensor_session *s, const struct node *n, unsigned char *at)
+{
+    const size_t view = sizeof(struct tensor_view);
+    struct blob_head head = {n->input_count, n->output_count, n->attr_bytes};
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    for (uint32_t k = 0; k < n->input_count; k++, at += view)
+        memcpy(at, &s->infos[n->inputs[k].v].view, view);
+    for (uint32_t k = 0; k < n->output_count; k++, at += view)
+        memcpy(at, &s->infos[n->first_output + k].view, view);
+    memset(at + n->attr_bytes, 0, round_up(n->attr_bytes) - n->attr_bytes);
+    memcpy(at, n->attr, n->attr_bytes);
+}
+
+struct emitter { /* one finishing */
+    struct tensor_session *s;
+    struct trace_builder *b;
+    uint32_t *last;      /* find_last_uses */
+    unsigned char *blob; /* room for the largest */
+    uint32_t op_count;
+};
+
+static enum ebb_status emit_op(struct emitter *e, struct node *n, struct ebb_error *err)
+{
+    struct tensor_session *s = e->s;
     uint32_t inputs[TENSOR_PORTS], first;
     struct trace_output outputs[TENSOR_PORTS];
     for (uint32_t k = 0; k < n->input_count; k++)
@@ -348,11 +371,12 @@ static enum ebb_status emit_op(struct tensor_session *s, struct trace_builder *b
             if (s->infos[n->inputs[i].v].root == o->mutates)
                 outputs[k] = (struct trace_output){.alias = TRACE_MUTATE, .alias_input = i};
     }
-    bool is_over = n->overwrites && can_overwrite(s, n, n->overwrites - 1u, last);
+    bool is_over = n->overwrites && can_overwrite(s, n, n->overwrites - 1u, e->last);
     if (is_over)
         outputs[0] =
             (struct trace_output){.alias = TRACE_MUTATE, .alias_input = n->overwrites - 1u};
     uint32_t partner = n->partner == UINT32_MAX ? TRACE_NONE : s->nodes[n->partner].op;
+    write_blob(s, n, e->blob);
     struct trace_op_desc desc = {.kind = is_over ? n->overwriting_kind : n->kind,
                                  .cost_ns = n->cost_ns,
                                  .workspace_bytes = n->workspace_bytes,
@@ -360,36 +384,36 @@ static enum ebb_status emit_op(struct tensor_session *s, struct trace_builder *b
                                  .input_count = n->input_count,
                                  .outputs = outputs,
                                  .output_count = n->output_count,
-                                 .attr = n->blob,
-                                 .attr_bytes = n->blob_bytes,
+                                 .attr = e->blob,
+                                 .attr_bytes = blob_bytes(n),
                                  .label = n->label,
                                  .partner = partner,
                                  .phase = n->phase,
                                  .is_leaf = n->is_leaf};
-    EBB_TRY(trace_builder_op(b, &desc, &first, err));
+    EBB_TRY(trace_builder_op(e->b, &desc, &first, err));
     for (uint32_t k = 0; k < n->output_count; k++)
         s->infos[n->first_output + k].trace_id = first + k;
-    n->op = (*op_count)++;
+    n->op = e->op_count++;
     return EBB_OK;
 }
 
 /* Releases after node i: its outputs without readers, and what it read last. */
-static enum ebb_status emit_releases(struct tensor_session *s, struct trace_builder *b, uint32_t i,
-                                     const uint32_t *last, struct ebb_error *err)
+static enum ebb_status emit_releases(struct emitter *e, uint32_t i, struct ebb_error *err)
 {
+    const struct tensor_session *s = e->s;
     const struct node *n = &s->nodes[i];
     for (uint32_t k = 0; k < n->input_count; k++) {
         uint32_t root = s->infos[n->inputs[k].v].root;
         bool is_repeat = false;
         for (uint32_t p = 0; p < k; p++)
             is_repeat |= s->infos[n->inputs[p].v].root == root;
-        if (!is_repeat && last[root] == i)
-            EBB_TRY(trace_builder_command(b, TRACE_RELEASE, s->infos[root].trace_id, err));
+        if (!is_repeat && e->last[root] == i)
+            EBB_TRY(trace_builder_command(e->b, TRACE_RELEASE, s->infos[root].trace_id, err));
     }
     for (uint32_t k = 0; k < n->output_count; k++)
-        if (last[n->first_output + k] == i)
-            EBB_TRY(trace_builder_command(b, TRACE_RELEASE, s->infos[n->first_output + k].trace_id,
-                                          err));
+        if (e->last[n->first_output + k] == i)
+            EBB_TRY(trace_builder_command(e->b, TRACE_RELEASE,
+                                          s->infos[n->first_output + k].trace_id, err));
     return EBB_OK;
 }
 
@@ -410,10 +434,9 @@ static void mark_lasting(struct tensor_session *s)
     }
 }
 
-static enum ebb_status emit(struct tensor_session *s, struct trace_builder *b, const uint32_t *last,
-                            struct ebb_error *err)
+static enum ebb_status emit(struct emitter *e, struct ebb_error *err)
 {
-    uint32_t ops = 0;
+    struct tensor_session *s = e->s;
     bool is_backward = false;
     for (size_t i = 0; i < s->node_count; i++)
         s->nodes[i].op = TRACE_NONE;
@@ -423,19 +446,19 @@ static enum ebb_status emit(struct tensor_session *s, struct trace_builder *b, c
     for (size_t i = 0; i < s->node_count; i++) {
         if (!s->nodes[i].is_lasting)
             continue;
-        EBB_TRY(emit_op(s, b, &s->nodes[i], last, &ops, err));
-        EBB_TRY(emit_releases(s, b, (uint32_t)i, last, err));
+        EBB_TRY(emit_op(e, &s->nodes[i], err));
+        EBB_TRY(emit_releases(e, (uint32_t)i, err));
     }
     for (size_t i = 0; i < s->node_count; i++) {
         struct node *n = &s->nodes[i];
         if (!n->is_needed || !n->kind || n->is_lasting)
             continue;
         if (!is_backward && n->phase == TRACE_BACKWARD) {
-            trace_builder_mark_backward(b);
+            trace_builder_mark_backward(e->b);
             is_backward = true;
         }
-        EBB_TRY(emit_op(s, b, n, last, &ops, err));
-        EBB_TRY(emit_releases(s, b, (uint32_t)i, last, err));
+        EBB_TRY(emit_op(e, n, err));
+        EBB_TRY(emit_releases(e, (uint32_t)i, err));
     }
     for (size_t i = 1; i < s->info_count; i++)
         s->infos[i].is_pinned = false;
@@ -444,28 +467,54 @@ static enum ebb_status emit(struct tensor_session *s, struct trace_builder *b, c
         if (!s->infos[i].is_kept || root->is_pinned)
             continue;
         root->is_pinned = true; /* once per bytes */
-        EBB_TRY(trace_builder_command(b, TRACE_PIN, root->trace_id, err));
+        EBB_TRY(trace_builder_command(e->b, TRACE_PIN, root->trace_id, err));
     }
     return EBB_OK;
+}
+
+/* Room for everything at once: the trace, and the largest blob. */
+static enum ebb_status make_room(struct emitter *e, struct ebb_error *err)
+{
+    const struct tensor_session *s = e->s;
+    struct trace_sizes sizes = {.commands = s->info_count}; /* pins */
+    size_t largest = 0;
+    for (size_t i = 0; i < s->node_count; i++) {
+        const struct node *n = &s->nodes[i];
+        if (!n->is_needed || !n->kind)
+            continue;
+        size_t bytes = blob_bytes(n);
+        sizes.ops++;
+        sizes.inputs += n->input_count;
+        sizes.tensors += n->output_count;
+        sizes.attr_bytes += bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    sizes.commands += sizes.ops + sizes.tensors;
+    EBB_TRY(trace_builder_reserve(e->b, &sizes, err));
+    e->blob = ebb_alloc(largest);
+    return e->blob ? EBB_OK : ebb_no_memory(err, largest);
 }
 
 enum ebb_status tensor_finish(struct tensor_session *session, const char *name,
                               struct trace **trace, struct ebb_error *err)
 {
-    struct trace_builder *b = NULL;
     EBB_TRY(tensor_status(session, err));
-    uint32_t *last = ebb_calloc(session->info_count, sizeof *last);
-    if (!last)
-        return ebb_no_memory(err, session->info_count * sizeof *last);
+    struct emitter e = {.s = session};
+    e.last = ebb_calloc(session->info_count, sizeof *e.last);
+    if (!e.last)
+        return ebb_no_memory(err, session->info_count * sizeof *e.last);
     mark_needed(session);
-    find_last_uses(session, last);
-    enum ebb_status status = trace_builder_create(&b, err);
+    find_last_uses(session, e.last);
+    enum ebb_status status = trace_builder_create(&e.b, err);
     if (status == EBB_OK)
-        status = emit(session, b, last, err);
+        status = make_room(&e, err);
     if (status == EBB_OK)
-        status = trace_builder_finish(b, name, trace, err);
-    trace_builder_destroy(b);
-    ebb_free(last);
+        status = emit(&e, err);
+    if (status == EBB_OK)
+        status = trace_builder_finish(e.b, name, trace, err);
+    trace_builder_destroy(e.b);
+    ebb_free(e.last);
+    ebb_free(e.blob);
     return status;
 }
 

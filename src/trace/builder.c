@@ -137,8 +137,21 @@ static enum ebb_status desc_check(const struct trace_builder *b, const struct tr
     return EBB_OK;
 }
 
-static enum ebb_status builder_reserve(struct trace_builder *b, const struct trace_op_desc *desc,
-                                       size_t label_bytes, struct ebb_error *err)
+enum ebb_status trace_builder_reserve(struct trace_builder *builder,
+                                      const struct trace_sizes *sizes, struct ebb_error *err)
+{
+    struct trace_builder *b = builder;
+    EBB_TRY(ebb_grow(&b->ops, &b->op_capacity, sizes->ops, sizeof *b->ops, err));
+    EBB_TRY(ebb_grow(&b->tensors, &b->tensor_capacity, sizes->tensors, sizeof *b->tensors, err));
+    EBB_TRY(ebb_grow(&b->storages, &b->storage_capacity, sizes->tensors, sizeof *b->storages, err));
+    EBB_TRY(ebb_grow(&b->inputs, &b->input_capacity, sizes->inputs + 1, sizeof *b->inputs, err));
+    EBB_TRY(
+        ebb_grow(&b->commands, &b->command_capacity, sizes->commands, sizeof *b->commands, err));
+    return ebb_grow(&b->attrs, &b->attr_capacity, sizes->attr_bytes + 1, 1, err);
+}
+
+static enum ebb_status make_room(struct trace_builder *b, const struct trace_op_desc *desc,
+                                 size_t label_bytes, struct ebb_error *err)
 {
     size_t outputs = desc->output_count;
     EBB_TRY(ebb_grow(&b->ops, &b->op_capacity, b->op_count + 1, sizeof *b->ops, err));
@@ -204,7 +217,7 @@ enum ebb_status trace_builder_op(struct trace_builder *builder, const struct tra
     size_t label_bytes = desc->label != NULL ? strlen(desc->label) : 0;
     if (label_bytes >= UINT32_MAX - 2 || b->text_bytes + label_bytes + 2 > UINT32_MAX)
         return ebb_fail(err, EBB_ELIMIT, "trace: labels exceed 4 GiB at op %zu", b->op_count);
-    EBB_TRY(builder_reserve(b, desc, label_bytes, err));
+    EBB_TRY(make_room(b, desc, label_bytes, err));
     const struct trace_kind *kind = desc->kind;
     if (kind == NULL) {
         enum trace_purity purity = desc->purity;
@@ -271,25 +284,12 @@ void trace_builder_mark_backward(struct trace_builder *builder)
 
 /* ---- the finished trace ---------------------------------------------------------------------- */
 
-/* A copy in the arena of a growing array, which is freed. NULL: memory is out, the array stays. */
-static void *pack(struct ebb_arena *arena, void *array, size_t count, size_t bytes)
-{
-    void *packed = ebb_arena_alloc(arena, count * bytes + 1);
-    if (packed == NULL)
-        return NULL;
-    if (count > 0)
-        memcpy(packed, array, count * bytes);
-    ebb_free(array);
-    return packed;
-}
-
 /* Moves everything from builder to trace; on failure both own what they hold. */
 static enum ebb_status builder_pack(struct trace_builder *b, struct trace *t, struct ebb_error *err)
 {
-    struct ebb_arena *arena = &t->arena;
 #define PACK(array, count)                                                                         \
     do {                                                                                           \
-        t->array = pack(arena, b->array, (count), sizeof *b->array);                               \
+        t->array = ebb_realloc(b->array, (count), sizeof *b->array);                               \
         if (t->array == NULL)                                                                      \
             return ebb_no_memory(err, (count) * sizeof *b->array);                                 \
         b->array = NULL;                                                                           \
@@ -357,6 +357,13 @@ void trace_destroy(struct trace *trace)
 {
     if (trace == NULL)
         return;
+    ebb_free(trace->ops);
+    ebb_free(trace->tensors);
+    ebb_free(trace->storages);
+    ebb_free(trace->inputs);
+    ebb_free(trace->commands);
+    ebb_free(trace->text);
+    ebb_free(trace->attrs);
     ebb_arena_fini(&trace->arena);
     ebb_free(trace);
 }

@@ -1,8 +1,7 @@
 /* builder.h - the inside of a trace under construction; private to this folder.
  *
- * Arrays grow by doubling and are copied, one at a time, into the trace's arena by finish, so the
- * peak is the finished trace plus its largest array. Kinds and their names are made in the arena
- * from the start. */
+ * Arrays grow by doubling; finish cuts them to size and hands them over. Kinds and their names are
+ * made in the arena from the start. */
 #ifndef EBB_TRACE_BUILDER_H
 #define EBB_TRACE_BUILDER_H
 

@@ -157,7 +157,6 @@ static enum ebb_status read_kinds(struct native *n, struct trace *t)
 
 static enum ebb_status allocate(struct native *n, struct trace *t)
 {
-    struct ebb_arena *a = &t->arena;
     t->op_count = header_u32(n, NATIVE_AT_OPS);
     t->tensor_count = header_u32(n, NATIVE_AT_TENSORS);
     t->storage_count = header_u32(n, NATIVE_AT_STORAGES);
@@ -168,18 +167,18 @@ static enum ebb_status allocate(struct native *n, struct trace *t)
     t->backward_command = header_u32(n, NATIVE_AT_BACKWARD);
     t->graph_fixed_bytes = trace_get_u64(n->data + NATIVE_AT_FIXED);
     t->is_graph = header_u32(n, NATIVE_AT_FLAGS) & 1;
-    t->ops = ebb_arena_alloc(a, t->op_count * sizeof *t->ops + 1);
-    t->tensors = ebb_arena_alloc(a, t->tensor_count * sizeof *t->tensors + 1);
-    t->storages = ebb_arena_alloc(a, t->storage_count * sizeof *t->storages + 1);
-    t->commands = ebb_arena_alloc(a, t->command_count * sizeof *t->commands + 1);
-    t->inputs = ebb_arena_alloc(a, t->input_count * sizeof *t->inputs + 1);
-    t->text = ebb_arena_alloc(a, t->text_bytes + 1);
-    t->attrs = ebb_arena_alloc(a, t->attr_bytes + 1);
+    t->ops = ebb_calloc(t->op_count, sizeof *t->ops);
+    t->tensors = ebb_calloc(t->tensor_count, sizeof *t->tensors);
+    t->storages = ebb_calloc(t->storage_count, sizeof *t->storages);
+    t->commands = ebb_calloc(t->command_count, sizeof *t->commands);
+    t->inputs = ebb_calloc(t->input_count, sizeof *t->inputs);
+    t->text = ebb_alloc(t->text_bytes);
+    t->attrs = ebb_alloc(t->attr_bytes);
     const char *name = (const char *)n->data + n->offset[NATIVE_NAME];
     size_t name_bytes = (size_t)n->bytes[NATIVE_NAME];
     if (memchr(name, '\0', name_bytes) != NULL)
         return corrupt(n, n->offset[NATIVE_NAME], "NUL byte in the name");
-    t->name = ebb_arena_strndup(a, name, name_bytes);
+    t->name = ebb_arena_strndup(&t->arena, name, name_bytes);
     if (t->ops == NULL || t->tensors == NULL || t->storages == NULL || t->commands == NULL ||
         t->inputs == NULL || t->text == NULL || t->attrs == NULL || t->name == NULL)
         return ebb_no_memory(n->err, n->length);

@@ -19,7 +19,7 @@ struct canon {
     unsigned char block[16 + BLOCK];
 };
 
-static void put_le(unsigned char *out, uint64_t value, int bytes)
+static inline void put_le(unsigned char *out, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         out[i] = (unsigned char)(value >> (8 * i));
@@ -47,18 +47,27 @@ static void canon_bytes(struct canon *c, const void *data, size_t length)
     }
 }
 
-static void canon_u32(struct canon *c, uint32_t value)
-{
-    unsigned char le[4];
-    put_le(le, value, 4);
-    canon_bytes(c, le, sizeof le);
-}
-
-static void canon_u64(struct canon *c, uint64_t value)
+/* A number that leaves room in the block, as all but a few do, needs no more than a store. */
+static inline void canon_number(struct canon *c, uint64_t value, int bytes)
 {
     unsigned char le[8];
-    put_le(le, value, 8);
-    canon_bytes(c, le, sizeof le);
+    if (BLOCK - c->used > (size_t)bytes) {
+        put_le(c->block + 16 + c->used, value, bytes);
+        c->used += (size_t)bytes;
+        return;
+    }
+    put_le(le, value, bytes);
+    canon_bytes(c, le, (size_t)bytes);
+}
+
+static inline void canon_u32(struct canon *c, uint32_t value)
+{
+    canon_number(c, value, 4);
+}
+
+static inline void canon_u64(struct canon *c, uint64_t value)
+{
+    canon_number(c, value, 8);
 }
 
 static void canon_op(struct canon *c, const struct trace *t, const struct trace_op *op)

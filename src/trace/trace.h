@@ -115,7 +115,7 @@ struct trace_command {
 #define TRACE_MAX_INDEX ((UINT32_C(1) << 30) - 1)
 
 struct trace {
-    struct ebb_arena arena; /* owns every array below */
+    struct ebb_arena arena; /* name, and kinds of file traces; the arrays are on the heap */
     const char *name;       /* file name or model name, for people */
     struct trace_op *ops;
     struct trace_tensor *tensors;
@@ -162,6 +162,12 @@ struct trace_op_desc {
 
 enum ebb_status trace_builder_create(struct trace_builder **builder, struct ebb_error *err);
 void trace_builder_destroy(struct trace_builder *builder);
+/* Room for what is known to come, so that nothing is moved while it grows. */
+struct trace_sizes {
+    size_t ops, tensors, inputs, commands, attr_bytes;
+};
+enum ebb_status trace_builder_reserve(struct trace_builder *builder,
+                                      const struct trace_sizes *sizes, struct ebb_error *err);
 /* Appends the op and its RUN command; *first_output = id of output 0. */
 enum ebb_status trace_builder_op(struct trace_builder *builder, const struct trace_op_desc *desc,
                                  uint32_t *first_output, struct ebb_error *err);
