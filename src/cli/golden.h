@@ -22,6 +22,7 @@ struct golden {
     size_t passed, failed, skipped;
     const char *group, *name; /* of the case being run */
     bool is_failed;
+    bool is_broken; /* something could not be run: other than wrong numbers */
     bool is_dumping;
     struct tensor_to_write *dump; /* names and data in the arena */
     size_t dump_count, dump_capacity;
@@ -32,6 +33,11 @@ struct golden_tensors { /* a safetensors file held open */
     struct tensor_file file;
     bool is_open;
 };
+
+/* Text of a string, "" for anything else. */
+const char *golden_text(const struct ebb_doc_node *node);
+/* A list of numbers; NULL when it is anything else or empty. */
+const struct ebb_doc_node *golden_numbers(const struct ebb_doc_node *map, const char *key);
 
 /* dir/name, or false when the file is not there. */
 bool golden_has(const struct golden *g, const char *name);
@@ -47,6 +53,8 @@ double golden_value(const struct tensor_entry *e, int64_t i); /* element i as a 
 void golden_begin(struct golden *g, const char *group, const char *name);
 /* The first reason of a case is kept and printed. */
 void golden_fail(struct golden *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same for a case that cannot be run as it is written. */
+void golden_refuse(struct golden *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void golden_end(struct golden *g);
 
 struct golden_limit {

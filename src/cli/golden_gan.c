@@ -10,6 +10,7 @@
 
 #define LAYERS 3
 #define PARAMS 6 /* weight, bias of each layer */
+#define MAX_UNROLL 60
 
 struct net {
     tensor_id p[PARAMS], m[PARAMS], v[PARAMS];
@@ -145,7 +146,11 @@ static bool leaves(struct gan *a)
 {
     const struct tensor_entry *noise = golden_find(a->t, "data/noise");
     const struct tensor_entry *real = golden_find(a->t, "data/real");
-    if (!noise || !real || noise->view.rank != 4 || real->view.rank != 4)
+    int64_t steps = ebb_doc_int(a->doc, "steps", 10);
+    if (!noise || !real || noise->view.rank != 4 || real->view.rank != 4 ||
+        noise->view.dtype != TENSOR_F32 || real->view.dtype != TENSOR_F32 || steps < 1 ||
+        noise->view.dims[0] < steps || real->view.dims[0] < steps ||
+        noise->view.dims[1] < a->unroll + 2 || real->view.dims[1] < a->unroll + 1)
         return false;
     a->noise = tensor_leaf(a->s, TENSOR_F32, 3, noise->view.dims + 1, "noise");
     a->real = tensor_leaf(a->s, TENSOR_F32, 3, real->view.dims + 1, "real");
@@ -154,7 +159,7 @@ static bool leaves(struct gan *a)
         for (int i = 0; i < PARAMS; i++) {
             struct net *n = k ? &a->gen : &a->d;
             const struct tensor_entry *e = golden_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
-            if (!e)
+            if (!e || e->view.dtype != TENSOR_F32)
                 return false;
             n->p[i] = golden_leaf(a->s, e, parts[i]);
             n->m[i] = golden_leaf(a->s, e, "exp_avg");
@@ -205,7 +210,7 @@ static void step_values(struct gan *a, const struct ops_host *host, int64_t step
 {
     const struct tensor_entry *noise = golden_find(a->t, "data/noise");
     const struct tensor_entry *real = golden_find(a->t, "data/real");
-    float powers[64][2];
+    float powers[MAX_UNROLL + 2][2];
     size_t nb = noise->bytes / (size_t)noise->view.dims[0];
     size_t rb = real->bytes / (size_t)real->view.dims[0];
     for (int64_t j = 0; j < a->unroll + 2; j++) {
@@ -223,11 +228,11 @@ static void compare_loss(struct gan *a, const struct ops_host *host, const char 
 {
     struct tensor_view v;
     const float *got = golden_read(a->s, host, id, &v);
-    const struct ebb_doc_node *want = ebb_doc_get(ebb_doc_get(a->doc, "record"), key);
+    const struct ebb_doc_node *want = golden_numbers(ebb_doc_get(a->doc, "record"), key);
     char part[48];
     snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
     if (!want || (size_t)step >= want->count)
-        golden_fail(a->g, "%s: no reference", part);
+        golden_refuse(a->g, "%s: no reference", part);
     else
         golden_compare_number(a->g, part, (double)*got, want->items[step]->number, 1e-5, 0);
 }
@@ -245,7 +250,7 @@ static void compare_nets(struct gan *a, const struct ops_host *host, const char 
             if (want)
                 golden_compare(a->g, part, &v, data, want, (struct golden_limit){.atol_max = 1e-5});
             else
-                golden_fail(a->g, "%s: no reference", part);
+                golden_refuse(a->g, "%s: no reference", part);
         }
 }
 
@@ -287,7 +292,7 @@ static enum ebb_status run(struct gan *a, struct ebb_error *err)
 void golden_gan(struct golden *g, const struct ebb_doc_node *doc, struct golden_tensors *t)
 {
     const struct ebb_doc_node *d = ebb_doc_get(doc, "adam_d"), *gen = ebb_doc_get(doc, "adam_g");
-    const struct ebb_doc_node *betas = ebb_doc_get(d, "betas");
+    const struct ebb_doc_node *betas = golden_numbers(d, "betas");
     struct gan a = {.g = g,
                     .doc = doc,
                     .t = t,
@@ -297,17 +302,17 @@ void golden_gan(struct golden *g, const struct ebb_doc_node *doc, struct golden_
                     .lr_g = ebb_doc_double(gen, "lr", 0),
                     .eps = ebb_doc_double(d, "eps", 1e-8)};
     struct ebb_error err = {.status = EBB_OK};
-    if (!betas || betas->count != 2 || a.unroll < 1 || a.unroll > 60) {
-        golden_fail(g, "betas or K are missing");
+    if (!betas || betas->count != 2 || a.unroll < 0 || a.unroll > MAX_UNROLL) {
+        golden_refuse(g, "betas or K (0 to %d) are missing", MAX_UNROLL);
         return;
     }
     a.beta1 = betas->items[0]->number;
     a.beta2 = betas->items[1]->number;
     if (tensor_session_create(&a.s, g->backend, &err) != EBB_OK)
-        golden_fail(g, "%s", err.message);
+        golden_refuse(g, "%s", err.message);
     else if (!leaves(&a))
-        golden_fail(g, "tensors are missing");
+        golden_refuse(g, "tensors are missing, or have other shapes than K and steps say");
     else if (build(&a, &err) != EBB_OK || run(&a, &err) != EBB_OK)
-        golden_fail(g, "%s", err.message);
+        golden_refuse(g, "%s", err.message);
     tensor_session_destroy(a.s);
 }

@@ -39,21 +39,30 @@ static bool add_inputs(struct op_case *c)
 {
     const struct ebb_doc_node *names = ebb_doc_get(c->doc, "inputs");
     const struct ebb_doc_node *grads = ebb_doc_get(c->doc, "grads");
-    for (size_t i = 0; names && i < names->count && i < TENSOR_PORTS; i++) {
-        const char *name = names->items[i]->text;
+    if (!names || names->kind != EBB_DOC_LIST || names->count > TENSOR_PORTS || !grads ||
+        grads->kind != EBB_DOC_LIST) {
+        golden_refuse(c->g, "inputs (at most %d) and grads must be lists", TENSOR_PORTS);
+        return false;
+    }
+    for (size_t i = 0; i < names->count; i++) {
+        const char *name = golden_text(names->items[i]);
         const struct tensor_entry *e = golden_find(c->tensors, "%s/in_%s", c->name, name);
         if (!e) {
-            golden_fail(c->g, "no tensor for input %s", name);
+            golden_refuse(c->g, "no tensor for input '%s'", name);
             return false;
         }
         c->in[c->in_count++] = golden_leaf(c->s, e, name);
-        for (size_t k = 0; grads && k < grads->count; k++)
-            if (strcmp(grads->items[k]->text, name) == 0) {
+        for (size_t k = 0; k < grads->count; k++)
+            if (strcmp(golden_text(grads->items[k]), name) == 0 &&
+                c->diff_in_count < TENSOR_PORTS) {
                 c->diff_in[c->diff_in_count] = c->in[i];
                 c->diff_name[c->diff_in_count++] = name;
             }
     }
-    return true;
+    if (c->diff_in_count != grads->count)
+        golden_refuse(c->g, "grads names %zu inputs, %zu are there", grads->count,
+                      c->diff_in_count);
+    return c->diff_in_count == grads->count;
 }
 
 static void build(struct op_case *c, const struct ops_def *def, const void *attr,
@@ -62,6 +71,11 @@ static void build(struct op_case *c, const struct ops_def *def, const void *attr
     ops_call(c->s, def, c->in, c->in_count, attr, c->out, &c->out_count);
     for (size_t j = 0; j < c->out_count; j++) {
         const struct tensor_entry *e = golden_find(c->tensors, "%s/gout%zu", c->name, j);
+        const struct ebb_doc_node *outputs = ebb_doc_get(c->doc, "outputs");
+        bool is_wanted = outputs && outputs->kind == EBB_DOC_LIST && j < outputs->count &&
+                         ebb_doc_bool(outputs->items[j], "differentiable", false);
+        if (!e && is_wanted)
+            golden_refuse(c->g, "no tensor gout%zu", j);
         if (!e)
             continue;
         char name[32];
@@ -116,8 +130,10 @@ static void check(struct op_case *c, struct ops_host *host, tensor_id id, const 
     const void *data = NULL;
     const struct tensor_entry *want = golden_find(c->tensors, "%s/%s_f64", c->name, part);
     struct golden_limit limit = golden_op_limit;
-    if (!want)
+    if (!want) {
+        golden_refuse(c->g, "no tensor %s_f64", part);
         return;
+    }
     limit.is_exact = is_exact || want->view.dtype == TENSOR_I64;
     view = want->view;
     view.dtype = TENSOR_F32;
@@ -140,7 +156,8 @@ static void check_all(struct op_case *c, struct ops_host *host, const char *op)
         snprintf(part, sizeof part, "out%zu", j);
         check(c, host, c->out[j], part, is_copy(op));
     }
-    for (size_t k = 0; k < c->diff_in_count; k++) {
+    /* an op without differentiable outputs has no gradients to compare */
+    for (size_t k = 0; c->diff_out_count && k < c->diff_in_count; k++) {
         snprintf(part, sizeof part, "grad_%s", c->diff_name[k]);
         check(c, host, c->grad[k], part, false);
         snprintf(part, sizeof part, "gg_%s", c->diff_name[k]);
@@ -193,14 +210,15 @@ static void run_case(struct golden *g, const struct ebb_doc_node *doc,
     golden_begin(g, "ops", c.name);
     const struct ops_def *def = ops_find(op);
     if (!def || ops_is_internal(def)) {
-        golden_fail(g, "unknown op '%s'", op);
+        golden_refuse(g, "unknown op '%s'", op);
     } else if (ops_parse(def, ebb_doc_get(doc, "attrs"), attr, &err) != EBB_OK ||
                tensor_session_create(&c.s, g->backend, &err) != EBB_OK) {
-        golden_fail(g, "%s", err.message);
+        golden_refuse(g, "%s", err.message);
     } else if (add_inputs(&c)) {
         build(&c, def, attr, &err);
-        if (tensor_status(c.s, &err) != EBB_OK || run(&c, op, &err) != EBB_OK)
-            golden_fail(g, "%s", err.message);
+        if (err.status != EBB_OK || tensor_status(c.s, &err) != EBB_OK ||
+            run(&c, op, &err) != EBB_OK)
+            golden_refuse(g, "%s", err.message);
     }
     tensor_session_destroy(c.s);
     golden_end(g);

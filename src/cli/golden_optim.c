@@ -10,6 +10,8 @@
 
 /* ---- optimizers ----------------------------------------------------------------------------- */
 
+#define MAX_STEPS 100000
+
 struct replay { /* one parameter of one case */
     struct golden *g;
     struct tensor_session *s;
@@ -78,13 +80,21 @@ static void run_parameter(struct golden *g, const struct golden_tensors *t,
     struct ops_host host = {0};
     tensor_id out[1 + OPS_UPDATE_STATES];
     int64_t steps = ebb_doc_int(doc, "steps", 20), scalar_dims[1] = {OPS_UPDATE_SCALARS};
-    if (!init || !grad || !golden_find(t, "%s/traj_%s_f64", name, p)) {
-        golden_fail(g, "no tensors for parameter %s", p);
+    const struct tensor_entry *want = golden_find(t, "%s/traj_%s_f64", name, p);
+    if (!init || !grad || !want || init->view.dtype != TENSOR_F32 ||
+        grad->view.dtype != TENSOR_F32) {
+        golden_refuse(g, "no tensors for parameter '%s'", p);
+        return;
+    }
+    int64_t n = tensor_count(&init->view);
+    if (steps < 1 || steps > MAX_STEPS || tensor_count(&grad->view) != steps * n ||
+        tensor_count(&want->view) != (steps + 1) * n) {
+        golden_refuse(g, "grad_%s and traj_%s do not fit %lld steps", p, p, (long long)steps);
         return;
     }
     r.path = ebb_alloc(init->bytes * (size_t)(steps + 1));
     if (!r.path || tensor_session_create(&r.s, g->backend, err) != EBB_OK) {
-        golden_fail(g, "out of memory");
+        golden_refuse(g, "out of memory");
         goto out;
     }
     r.scalars = tensor_leaf(r.s, TENSOR_F32, 1, scalar_dims, "scalars");
@@ -96,7 +106,7 @@ static void run_parameter(struct golden *g, const struct golden_tensors *t,
                r.state_count, out);
     if (tensor_finish(r.s, name, &trace, err) != EBB_OK ||
         ops_host_create(&host, trace, g->backend, err) != EBB_OK) {
-        golden_fail(g, "%s", err->message);
+        golden_refuse(g, "%s", err->message);
         goto out;
     }
     golden_fill(r.s, &host, r.w, init->data, init->bytes);
@@ -132,10 +142,12 @@ enum ebb_status golden_optim(struct golden *g, struct ebb_error *err)
         golden_begin(g, "optim", ebb_doc_string(doc, "name", "?"));
         if (optim_parse(ebb_doc_string(doc, "optimizer", ""), ebb_doc_get(doc, "args"), &config,
                         &e) != EBB_OK)
-            golden_fail(g, "%s", e.message);
+            golden_refuse(g, "%s", e.message);
+        else if (!params || params->kind != EBB_DOC_LIST || params->count == 0)
+            golden_refuse(g, "params must be a list of names");
         else
-            for (size_t k = 0; params && k < params->count; k++)
-                run_parameter(g, &t, doc, &config, params->items[k]->text, &e);
+            for (size_t k = 0; k < params->count; k++)
+                run_parameter(g, &t, doc, &config, golden_text(params->items[k]), &e);
         golden_end(g);
     }
     golden_tensors_close(&t);
@@ -148,20 +160,20 @@ static void run_schedule(struct golden *g, const struct ebb_doc_node *doc)
 {
     struct optim_schedule *s = NULL;
     struct ebb_error err = {.status = EBB_OK};
-    const struct ebb_doc_node *lr = ebb_doc_get(doc, "lr");
-    const struct ebb_doc_node *momentum = ebb_doc_get(doc, "momentum_trace");
-    const struct ebb_doc_node *metrics = ebb_doc_get(doc, "metrics");
+    const struct ebb_doc_node *lr = golden_numbers(doc, "lr");
+    const struct ebb_doc_node *momentum = golden_numbers(doc, "momentum_trace");
+    const struct ebb_doc_node *metrics = golden_numbers(doc, "metrics");
     golden_begin(g, "lr", ebb_doc_string(doc, "name", "?"));
     if (!lr ||
         optim_schedule_create(&s, ebb_doc_string(doc, "scheduler", ""), ebb_doc_get(doc, "args"),
                               ebb_doc_double(doc, "base_lr", 0), &err) != EBB_OK)
-        golden_fail(g, "%s", lr ? err.message : "no rates");
+        golden_refuse(g, "%s", lr ? err.message : "no rates");
     for (size_t i = 0; s && i < lr->count; i++) {
         double rate, m, want = lr->items[i]->number;
         char part[48];
         snprintf(part, sizeof part, "rate[%zu]", i);
         if (optim_schedule_rate(s, (int64_t)i, &rate, &err) != EBB_OK) {
-            golden_fail(g, "%s", err.message);
+            golden_refuse(g, "%s", err.message);
             break;
         }
         golden_compare_number(g, part, rate, want, 1e-12, 1e-15);
@@ -205,8 +217,10 @@ static void run_cast(struct golden *g, const struct golden_tensors *t, const cha
     struct trace *trace = NULL;
     struct ops_host host = {0};
     struct ebb_error err = {.status = EBB_OK};
-    if (!x || !bits || !back) {
-        golden_fail(g, "tensors are missing");
+    if (!x || !bits || !back || x->view.dtype != TENSOR_F32 ||
+        tensor_count(&bits->view) != tensor_count(&x->view) ||
+        tensor_count(&back->view) != tensor_count(&x->view)) {
+        golden_refuse(g, "f32, %s_bits and %s_back_f32 are missing or differ", prefix, prefix);
         return;
     }
     if (tensor_session_create(&s, g->backend, &err) != EBB_OK) {
@@ -268,8 +282,15 @@ static void run_product(struct golden *g, const struct golden_tensors *t, const 
     struct ops_host host = {0};
     struct ebb_error err = {.status = EBB_OK};
     bool is_bf16 = dtype == TENSOR_BF16;
-    if (!a || !b || !ref || tensor_session_create(&s, g->backend, &err) != EBB_OK) {
-        golden_fail(g, "tensors are missing");
+    if (!a || !b || !ref || a->view.rank != 2 || b->view.rank != 2 || ref->view.rank != 2 ||
+        a->view.dtype != TENSOR_I16 || b->view.dtype != TENSOR_I16 ||
+        a->view.dims[1] != b->view.dims[0] || ref->view.dims[0] != a->view.dims[0] ||
+        ref->view.dims[1] != b->view.dims[1]) {
+        golden_refuse(g, "mm_%s_a_bits, _b_bits and _ref_f64 are missing or do not fit", kind);
+        return;
+    }
+    if (tensor_session_create(&s, g->backend, &err) != EBB_OK) {
+        golden_refuse(g, "%s", err.message);
         return;
     }
     tensor_id x = tensor_leaf(s, dtype, 2, a->view.dims, "a");
@@ -304,8 +325,9 @@ static void run_product(struct golden *g, const struct golden_tensors *t, const 
 
 static void run_scaler(struct golden *g, const struct ebb_doc_node *root, const char *key)
 {
-    const struct ebb_doc_node *doc = ebb_doc_get(root, key), *inf = ebb_doc_get(root, "found_inf");
-    const struct ebb_doc_node *want = ebb_doc_get(doc, "scale_used");
+    const struct ebb_doc_node *doc = ebb_doc_get(root, key);
+    const struct ebb_doc_node *inf = golden_numbers(root, "found_inf");
+    const struct ebb_doc_node *want = golden_numbers(doc, "scale_used");
     struct optim_scaler s;
     golden_begin(g, "amp", key);
     if (strcmp(key, "grad_scaler") == 0) {
@@ -323,7 +345,7 @@ static void run_scaler(struct golden *g, const struct ebb_doc_node *root, const 
     }
     s.scale = ebb_doc_double(doc, "init_scale", s.scale);
     if (!want || !inf || want->count != inf->count)
-        golden_fail(g, "no trace");
+        golden_refuse(g, "no trace");
     for (size_t i = 0; want && inf && i < want->count && i < inf->count; i++) {
         char part[32];
         snprintf(part, sizeof part, "scale[%zu]", i);

@@ -1,6 +1,7 @@
 /* golden_rng.c - rng.json: Philox, torch's generator, default initialisation. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -8,18 +9,33 @@
 #include "cli/golden.h"
 #include "nn/nn.h"
 
-#define MAX_DRAWS 4096
+#define MAX_DRAWS (1 << 20)
+#define MAX_ARGS 8
+
+/* Memory of a case: the arena of the run. NULL is said. */
+static void *draws(struct golden *g, size_t count, size_t bytes)
+{
+    void *p = count <= MAX_DRAWS ? ebb_arena_calloc(&g->arena, count + 1, bytes) : NULL;
+    if (!p)
+        golden_refuse(g, "%zu draws are too many", count);
+    return p;
+}
 
 static void run_philox(struct golden *g, const struct ebb_doc_node *list)
 {
     for (size_t i = 0; list && i < list->count; i++) {
-        const struct ebb_doc_node *c = ebb_doc_get(list->items[i], "counter");
-        const struct ebb_doc_node *k = ebb_doc_get(list->items[i], "key");
-        const struct ebb_doc_node *want = ebb_doc_get(list->items[i], "out");
+        const struct ebb_doc_node *c = golden_numbers(list->items[i], "counter");
+        const struct ebb_doc_node *k = golden_numbers(list->items[i], "key");
+        const struct ebb_doc_node *want = golden_numbers(list->items[i], "out");
         uint32_t counter[4], key[2], out[4];
         char name[32];
         snprintf(name, sizeof name, "philox_%zu", i);
         golden_begin(g, "rng", name);
+        if (!c || c->count != 4 || !k || k->count != 2 || !want || want->count != 4) {
+            golden_refuse(g, "counter and out have four words, key two");
+            golden_end(g);
+            continue;
+        }
         for (size_t w = 0; w < 4; w++)
             counter[w] = (uint32_t)c->items[w]->integer;
         for (size_t w = 0; w < 2; w++)
@@ -46,84 +62,197 @@ static void run_stream(struct golden *g, uint64_t seed, const char *what,
                        const struct ebb_doc_node *want)
 {
     struct nn_torch_rng rng;
-    float y[MAX_DRAWS];
-    int64_t p[MAX_DRAWS];
     size_t n = want->count;
+    double p = 0;
+    float *y = draws(g, n, sizeof *y);
+    int64_t *order = draws(g, n, sizeof *order);
+    if (!y || !order)
+        return;
     nn_torch_seed(&rng, seed);
-    if (n > MAX_DRAWS) {
-        golden_fail(g, "too many draws");
-    } else if (strncmp(what, "uniform_", 8) == 0) {
+    if (strncmp(what, "uniform_", 8) == 0) {
         nn_torch_uniform(&rng, n, 0.0f, 1.0f, y);
         compare_list(g, what, y, want, 0);
     } else if (strncmp(what, "normal_", 7) == 0) {
         nn_torch_normal(&rng, n, 0.0f, 1.0f, y);
         compare_list(g, what, y, want, 1e-6);
-    } else if (strncmp(what, "bernoulli_p0.5_", 15) == 0) {
-        nn_torch_bernoulli(&rng, n, 0.5, y);
+    } else if (sscanf(what, "bernoulli_p%lf_", &p) == 1) {
+        nn_torch_bernoulli(&rng, n, p, y);
         compare_list(g, what, y, want, 0);
     } else if (strncmp(what, "randperm_", 9) == 0) {
-        nn_torch_randperm(&rng, n, p);
+        nn_torch_randperm(&rng, n, order);
         for (size_t i = 0; i < n; i++)
-            golden_compare_number(g, what, (double)p[i], want->items[i]->number, 0, 0);
+            golden_compare_number(g, what, (double)order[i], want->items[i]->number, 0, 0);
     } else if (strcmp(what, "random_u32") == 0) { /* drawn modulo 2^32 - 1 */
         for (size_t i = 0; i < n; i++)
             golden_compare_number(g, what, (double)(ebb_mt_u32(&rng.mt) % UINT32_MAX),
                                   want->items[i]->number, 0, 0);
     } else {
-        golden_fail(g, "unknown stream '%s'", what);
+        golden_refuse(g, "unknown stream '%s'", what);
     }
 }
 
 static void run_torch(struct golden *g, const struct ebb_doc_node *seeds)
 {
-    for (size_t i = 0; seeds && i < seeds->count; i++)
-        for (size_t k = 0; k < seeds->items[i]->count; k++) {
+    for (size_t i = 0; seeds && seeds->kind == EBB_DOC_MAP && i < seeds->count; i++) {
+        const struct ebb_doc_node *streams = seeds->items[i];
+        for (size_t k = 0; streams->kind == EBB_DOC_MAP && k < streams->count; k++) {
             char name[96];
             uint64_t seed = 0;
-            const char *what = seeds->items[i]->keys[k]->text;
+            const char *what = streams->keys[k]->text;
+            const struct ebb_doc_node *want = golden_numbers(streams, what);
             snprintf(name, sizeof name, "torch_%s_%s", seeds->keys[i]->text, what);
             golden_begin(g, "rng", name);
-            ebb_parse_u64(seeds->keys[i]->text, &seed);
-            run_stream(g, seed, what, seeds->items[i]->items[k]);
+            if (!ebb_parse_u64(seeds->keys[i]->text, &seed) || !want)
+                golden_refuse(g, "a seed and a list of numbers are needed");
+            else
+                run_stream(g, seed, what, want);
             golden_end(g);
         }
+    }
 }
 
-/* "Linear(5,3)", "Conv2d(2,3,3)", "Embedding(6,4)", "LSTM(3,4)": parameters in declaration order.
- */
+/* ---- initialisation ------------------------------------------------------------------------- */
+
+struct module { /* "Conv2d(4,6,(3,1),groups=2)": name, numbers in order, options by name */
+    char name[40];
+    long args[MAX_ARGS];
+    int count, kernel; /* kernel: where the numbers in inner brackets begin, or 0 */
+    long groups, padding;
+};
+
+/* Numbers, brackets around some of them, name=value. */
+static bool parse_module(const char *text, struct module *m)
+{
+    size_t n = strcspn(text, "(");
+    *m = (struct module){.groups = 1, .padding = -1};
+    if (n == 0 || n >= sizeof m->name || text[n] != '(')
+        return false;
+    memcpy(m->name, text, n);
+    for (const char *p = text + n + 1; *p;) {
+        char *end;
+        if (strncmp(p, "groups=", 7) == 0 || strncmp(p, "padding_idx=", 12) == 0) {
+            long *to = *p == 'g' ? &m->groups : &m->padding;
+            p = strchr(p, '=') + 1;
+            *to = strtol(p, &end, 10);
+        } else if (strncmp(p, "bias=False", 10) == 0 || strncmp(p, "bias=True", 9) == 0) {
+            end = strpbrk((char *)(uintptr_t)p, ",)"); /* which there are, the lists tell */
+        } else if (*p == '(' || *p == ')' || *p == ',' || *p == ' ') {
+            m->kernel = *p == '(' ? m->count : m->kernel;
+            p++;
+            continue;
+        } else {
+            long v = strtol(p, &end, 10);
+            if (m->count < MAX_ARGS)
+                m->args[m->count++] = v;
+        }
+        if (!end || end == p)
+            return false;
+        p = end;
+    }
+    return m->groups > 0;
+}
+
+/* Inputs of one output of a convolution; 0 when it is none. */
+static long fan_of(const struct module *m)
+{
+    int rank = 0;
+    bool is_transposed = sscanf(m->name, "ConvTranspose%dd", &rank) == 1;
+    if ((!is_transposed && sscanf(m->name, "Conv%dd", &rank) != 1) || rank < 1 || rank > 3 ||
+        m->count < 3)
+        return 0;
+    long fan = m->args[is_transposed ? 1 : 0] / m->groups;
+    for (int d = 0; d < rank; d++)
+        fan *= m->args[m->kernel == 2 && 2 + d < m->count ? 2 + d : 2];
+    return fan;
+}
+
+enum rule { RULE_UNKNOWN, RULE_UNIFORM, RULE_NORMAL, RULE_ONE_ZERO, RULE_ATTENTION };
+
+static enum rule rule_of(const struct module *m, float *bound)
+{
+    static const char *const recurrent[] = {"LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"};
+    static const char *const norms[] = {"LayerNorm", "BatchNorm", "GroupNorm", "InstanceNorm"};
+    long fan = fan_of(m);
+    if (strcmp(m->name, "Embedding") == 0)
+        return RULE_NORMAL;
+    if (strcmp(m->name, "MultiheadAttention") == 0)
+        return RULE_ATTENTION;
+    if (strcmp(m->name, "Linear") == 0 && m->count > 1)
+        fan = m->args[0];
+    for (size_t i = 0; i < sizeof recurrent / sizeof *recurrent; i++)
+        if (strcmp(m->name, recurrent[i]) == 0 && m->count > 1)
+            fan = m->args[1];
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        if (strncmp(m->name, norms[i], strlen(norms[i])) == 0)
+            return RULE_ONE_ZERO;
+    *bound = fan > 0 ? nn_default_bound(fan) : 0;
+    return fan > 0 ? RULE_UNIFORM : RULE_UNKNOWN;
+}
+
+/* in_proj is Xavier over the whole [3C, C], drawn after out_proj; biases are zero at last. */
+static void draw_attention(struct golden *g, struct nn_torch_rng *rng, long width,
+                           const struct ebb_doc_node *values)
+{
+    size_t n = (size_t)width * (size_t)width;
+    float *out = draws(g, n, sizeof *out), *in = draws(g, 3 * n, sizeof *in);
+    float *bias = draws(g, (size_t)width, sizeof *bias), *zero = draws(g, 3 * n, sizeof *zero);
+    if (!out || !in || !bias || !zero)
+        return;
+    const float *parts[4] = {in, zero, out, zero};
+    const size_t counts[4] = {3 * n, 3 * (size_t)width, n, (size_t)width};
+    float bound = nn_default_bound(width), wide = sqrtf(6.0f / (float)(4 * width));
+    nn_torch_uniform(rng, n, -bound, bound, out);
+    nn_torch_uniform(rng, (size_t)width, -bound, bound, bias);
+    nn_torch_uniform(rng, 3 * n, -wide, wide, in);
+    for (size_t i = 0; i < values->count; i++)
+        if (values->count != 4 || values->items[i]->count != counts[i])
+            golden_refuse(g, "in_proj and out_proj, weight and bias of each, are expected");
+        else
+            compare_list(g, "parameter", parts[i], values->items[i], 1e-6);
+}
+
+static void draw_list(struct golden *g, struct nn_torch_rng *rng, const struct module *m,
+                      enum rule rule, float bound, const char *name,
+                      const struct ebb_doc_node *want)
+{
+    float *y = draws(g, want->count, sizeof *y);
+    if (!y)
+        return;
+    if (rule == RULE_NORMAL)
+        nn_torch_normal(rng, want->count, 0.0f, 1.0f, y);
+    else if (rule == RULE_UNIFORM)
+        nn_torch_uniform(rng, want->count, -bound, bound, y);
+    for (size_t k = 0; rule == RULE_ONE_ZERO && k < want->count; k++)
+        y[k] = strcmp(name, "weight") == 0 ? 1.0f : 0.0f;
+    for (long k = 0; rule == RULE_NORMAL && m->padding >= 0 && m->count > 1 && k < m->args[1]; k++)
+        if ((size_t)(m->padding * m->args[1] + k) < want->count)
+            y[m->padding * m->args[1] + k] = 0.0f;
+    compare_list(g, "parameter", y, want, 1e-6);
+}
+
+/* Parameters of a module in declaration order: a list per name, or "values". */
 static void run_init(struct golden *g, const struct ebb_doc_node *doc)
 {
-    const char *module = ebb_doc_string(doc, "module", "?");
-    long a = 0, b = 0, k = 0;
-    float y[MAX_DRAWS], bound = 0;
+    const char *text = ebb_doc_string(doc, "module", "?");
     struct nn_torch_rng rng;
-    golden_begin(g, "rng", module);
-    bool is_normal = sscanf(module, "Embedding(%ld,%ld)", &a, &b) == 2;
-    if (is_normal)
-        bound = 1.0f;
-    else if (sscanf(module, "Linear(%ld,%ld)", &a, &b) == 2)
-        bound = nn_default_bound(a);
-    else if (sscanf(module, "Conv2d(%ld,%ld,%ld)", &a, &b, &k) == 3)
-        bound = nn_default_bound(a * k * k);
-    else if (sscanf(module, "LSTM(%ld,%ld)", &a, &b) == 2)
-        bound = nn_default_bound(b);
-    else
-        golden_fail(g, "unknown module '%s'", module);
+    struct module m;
+    float bound = 0;
+    golden_begin(g, "rng", text);
+    enum rule rule = parse_module(text, &m) ? rule_of(&m, &bound) : RULE_UNKNOWN;
+    const struct ebb_doc_node *values = ebb_doc_get(doc, "values"), *lists = values ? values : doc;
     nn_torch_seed(&rng, (uint64_t)ebb_doc_int(doc, "seed", 1));
-    const struct ebb_doc_node *values = ebb_doc_get(doc, "values"); /* else one list per name */
-    for (size_t i = 0; i < (values ? values : doc)->count; i++) {
-        const struct ebb_doc_node *want = (values ? values : doc)->items[i];
-        if (want->kind != EBB_DOC_LIST)
-            continue;
-        if (want->count > MAX_DRAWS) {
-            golden_fail(g, "too many draws");
-            break;
+    if (rule == RULE_UNKNOWN) {
+        golden_refuse(g, "unknown module '%s'", text);
+    } else if (rule == RULE_ATTENTION && values && m.count > 0 && m.args[0] > 0 &&
+               m.args[0] < 512) {
+        draw_attention(g, &rng, m.args[0], values);
+    } else {
+        for (size_t i = 0; lists && i < lists->count; i++) {
+            const struct ebb_doc_node *want = lists->items[i];
+            const char *name = values || lists->kind != EBB_DOC_MAP ? "" : lists->keys[i]->text;
+            if (want->kind == EBB_DOC_LIST && strcmp(name, "order") != 0)
+                draw_list(g, &rng, &m, rule, bound, name, want);
         }
-        if (is_normal)
-            nn_torch_normal(&rng, want->count, 0.0f, 1.0f, y);
-        else
-            nn_torch_uniform(&rng, want->count, -bound, bound, y);
-        compare_list(g, "parameter", y, want, 1e-6);
     }
     golden_end(g);
 }
@@ -133,17 +262,18 @@ static void run_sampler(struct golden *g, const struct ebb_doc_node *doc, size_t
 {
     int64_t n = ebb_doc_int(doc, "dataset", 0), ranks = ebb_doc_int(doc, "replicas", 1);
     const struct ebb_doc_node *want = ebb_doc_get(doc, "indices");
-    int64_t order[MAX_DRAWS];
     char name[32];
     snprintf(name, sizeof name, "sampler_%zu", index);
     golden_begin(g, "rng", name);
-    bool is_dropping = ebb_doc_bool(doc, "drop_last", false);
-    int64_t per_rank = is_dropping ? n / ranks : (n + ranks - 1) / ranks;
-    if (n < 1 || n > MAX_DRAWS || !want || want->count != (size_t)ranks) {
-        golden_fail(g, "no indices");
+    int64_t *order = n > 0 ? draws(g, (size_t)n, sizeof *order) : NULL;
+    if (!order || ranks < 1 || !want || want->kind != EBB_DOC_LIST ||
+        want->count != (size_t)ranks) {
+        golden_refuse(g, "dataset, replicas and a list of indices per replica are needed");
         golden_end(g);
         return;
     }
+    bool is_dropping = ebb_doc_bool(doc, "drop_last", false);
+    int64_t per_rank = is_dropping ? n / ranks : (n + ranks - 1) / ranks;
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
     if (ebb_doc_bool(doc, "shuffle", false)) {
@@ -156,7 +286,7 @@ static void run_sampler(struct golden *g, const struct ebb_doc_node *doc, size_t
         if (list->count != (size_t)per_rank)
             golden_fail(g, "rank %zu has %zu samples, expected %lld", r, list->count,
                         (long long)per_rank);
-        for (size_t i = 0; i < list->count; i++)
+        for (size_t i = 0; list->kind == EBB_DOC_LIST && i < list->count; i++)
             golden_compare_number(g, "index", (double)order[((int64_t)i * ranks + (int64_t)r) % n],
                                   list->items[i]->number, 0, 0);
     }
