@@ -136,11 +136,7 @@ void ebb_strmap_init(struct ebb_strmap *map)
 
 void ebb_strmap_fini(struct ebb_strmap *map)
 {
-    for (size_t i = 0; i < map->capacity; i++) {
-        char *owned;
-        memcpy(&owned, &map->entries[i].key, sizeof owned); /* const for readers, ours to free */
-        ebb_free(owned);
-    }
+    ebb_arena_fini(&map->keys);
     ebb_free(map->entries);
     *map = (struct ebb_strmap){0};
 }
@@ -187,11 +183,9 @@ enum ebb_status ebb_strmap_put(struct ebb_strmap *map, const char *key, size_t l
     uint64_t hash = ebb_hash64(key, length);
     struct ebb_strmap_entry *e = strmap_find(map, key, length, hash);
     if (!e->key) {
-        char *copy = ebb_alloc(length);
+        char *copy = ebb_arena_strndup(&map->keys, key, length);
         if (!copy)
             return ebb_no_memory(err, length);
-        if (length)
-            memcpy(copy, key, length);
         *e = (struct ebb_strmap_entry){.key = copy, .length = length, .hash = hash};
         map->count++;
     }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/status.h"
 
 struct ebb_map {
@@ -25,7 +26,7 @@ bool ebb_map_get(const struct ebb_map *map, uint64_t key, uint64_t *value); /* v
 bool ebb_map_remove(struct ebb_map *map, uint64_t key);
 
 struct ebb_strmap_entry {
-    const char *key; /* owned copy, not necessarily terminated: use length */
+    const char *key; /* the map's copy, not necessarily terminated: use length */
     size_t length;
     uint64_t hash, value;
 };
@@ -33,6 +34,7 @@ struct ebb_strmap_entry {
 struct ebb_strmap {
     struct ebb_strmap_entry *entries;
     size_t count, capacity;
+    struct ebb_arena keys;
 };
 
 void ebb_strmap_init(struct ebb_strmap *map);

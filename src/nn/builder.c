@@ -37,21 +37,18 @@ static void fail(struct nn_builder *b, const struct ebb_error *err)
 
 static void label_scope(struct nn_builder *b)
 {
-    char text[sizeof b->prefix];
-    size_t n = b->prefix_length ? b->prefix_length - 1 : 0; /* without the dot */
-    memcpy(text, b->prefix, n);
-    text[n] = 0;
-    tensor_label(b->session, n ? text : NULL);
+    size_t n = b->prefix_length;
+    if (n)
+        b->prefix[n - 1] = 0; /* without the dot */
+    tensor_label(b->session, n > 1 ? b->prefix : NULL);
+    if (n)
+        b->prefix[n - 1] = '.';
 }
 
-void nn_push(struct nn_builder *b, const char *fmt, ...)
+void nn_enter(struct nn_builder *b, const char *name)
 {
-    va_list args;
-    size_t room = sizeof b->prefix - b->prefix_length;
-    va_start(args, fmt);
-    int n = vsnprintf(b->prefix + b->prefix_length, room, fmt, args);
-    va_end(args);
-    if (n < 0 || (size_t)n + 2 > room) {
+    size_t room = sizeof b->prefix - b->prefix_length, n = strlen(name);
+    if (n + 2 > room) {
         tensor_fail(b->session, EBB_ELIMIT, "a layer's name is longer than %zu bytes",
                     sizeof b->prefix);
         n = 0;
@@ -61,10 +58,21 @@ void nn_push(struct nn_builder *b, const char *fmt, ...)
         return;
     }
     b->marks[b->depth++] = b->prefix_length;
-    b->prefix_length += (size_t)n;
+    memcpy(b->prefix + b->prefix_length, name, n);
+    b->prefix_length += n;
     b->prefix[b->prefix_length++] = '.';
     b->prefix[b->prefix_length] = 0;
     label_scope(b);
+}
+
+void nn_push(struct nn_builder *b, const char *fmt, ...)
+{
+    char name[sizeof b->prefix]; /* what does not fit here does not fit the prefix */
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(name, sizeof name, fmt, args);
+    va_end(args);
+    nn_enter(b, name);
 }
 
 void nn_pop(struct nn_builder *b)
@@ -75,10 +83,13 @@ void nn_pop(struct nn_builder *b)
     label_scope(b);
 }
 
-const char *nn_full_name(const struct nn_builder *b, const char *name, char *buf, size_t size)
+size_t nn_full_name(const struct nn_builder *b, const char *name, char *buf, size_t size)
 {
-    snprintf(buf, size, "%s%s", b->prefix, name);
-    return buf;
+    size_t n = strnlen(name, size - 1 - b->prefix_length);
+    memcpy(buf, b->prefix, b->prefix_length);
+    memcpy(buf + b->prefix_length, name, n);
+    buf[b->prefix_length + n] = 0;
+    return b->prefix_length + n;
 }
 
 /* ---- items ---------------------------------------------------------------------------------- */
@@ -103,8 +114,8 @@ static struct nn_item *find_here(struct nn_builder *b, const char *name)
 {
     char full[512];
     uint64_t at;
-    nn_full_name(b, name, full, sizeof full);
-    return ebb_strmap_get(&b->index, full, strlen(full), &at) ? &b->items[at] : NULL;
+    size_t n = nn_full_name(b, name, full, sizeof full);
+    return ebb_strmap_get(&b->index, full, n, &at) ? &b->items[at] : NULL;
 }
 
 static struct nn_item *add_item(struct nn_builder *b, const char *name, enum tensor_dtype dtype,
@@ -112,17 +123,17 @@ static struct nn_item *add_item(struct nn_builder *b, const char *name, enum ten
 {
     struct ebb_error err = {.status = EBB_OK};
     char full[512];
-    nn_full_name(b, name, full, sizeof full);
+    size_t n = nn_full_name(b, name, full, sizeof full);
     if (ebb_grow(&b->items, &b->item_capacity, b->item_count + 1, sizeof *b->items, &err) !=
             EBB_OK ||
         ebb_grow(&b->low, &b->low_capacity, b->item_count + 1, sizeof *b->low, &err) != EBB_OK ||
-        ebb_strmap_put(&b->index, full, strlen(full), b->item_count, &err) != EBB_OK) {
+        ebb_strmap_put(&b->index, full, n, b->item_count, &err) != EBB_OK) {
         fail(b, &err);
         return NULL;
     }
     struct nn_item *item = &b->items[b->item_count];
     memset(item, 0, sizeof *item);
-    item->name = ebb_arena_strndup(&b->arena, full, strlen(full));
+    item->name = ebb_arena_strndup(&b->arena, full, n);
     if (!item->name) {
         tensor_fail(b->session, EBB_ENOMEM, "out of memory");
         return NULL;

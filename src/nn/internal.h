@@ -113,8 +113,10 @@ size_t nn_bert_build(struct nn_builder *b, const struct nn_lm *m, const tensor_i
                      struct nn_output *out);
 size_t nn_bert_inputs(const struct nn_lm *m, int64_t batch, struct nn_port *ports);
 
-/* "name" below the prefix; into buf. */
-const char *nn_full_name(const struct nn_builder *b, const char *name, char *buf, size_t size);
+/* nn_push of a plain name. */
+void nn_enter(struct nn_builder *b, const char *name);
+/* "name" below the prefix; into buf, cut off when it is too small. Returns the length. */
+size_t nn_full_name(const struct nn_builder *b, const char *name, char *buf, size_t size);
 
 /* Philox as the kernels draw it: element e of (seed, instance, step, stream). */
 void nn_philox_uniform(uint64_t seed, uint32_t instance, uint32_t step, uint32_t stream, size_t n,

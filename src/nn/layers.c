@@ -13,11 +13,11 @@ struct mark {
     uint32_t node, item;
 };
 
+/* Names and labels are below the layer's name until it ends; "": those of the scope it is in. */
 static struct mark layer_begin(struct nn_builder *b, const char *name)
 {
-    char full[512];
-    if (tensor_status(b->session, NULL) == EBB_OK && *name)
-        tensor_label(b->session, nn_full_name(b, name, full, sizeof full));
+    if (*name)
+        nn_enter(b, name);
     return (struct mark){tensor_node_count(b->session), (uint32_t)b->item_count};
 }
 
@@ -25,14 +25,12 @@ static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name
                            tensor_id out)
 {
     struct ebb_error err = {.status = EBB_OK};
-    char full[512], *copy;
+    size_t n = b->prefix_length;
+    char *copy = ebb_arena_strndup(&b->arena, b->prefix, n ? n - 1 : 0); /* without the dot */
+    if (*name)
+        nn_pop(b);
     if (tensor_status(b->session, NULL) != EBB_OK)
         return TENSOR_NONE;
-    nn_full_name(b, name, full, sizeof full);
-    size_t n = strlen(full);
-    while (n && full[n - 1] == '.')
-        full[--n] = 0;
-    copy = ebb_arena_strndup(&b->arena, full, n);
     if (!copy || ebb_grow(&b->layers, &b->layer_capacity, b->layer_count + 1, sizeof *b->layers,
                           &err) != EBB_OK)
         return tensor_fail(b->session, EBB_ENOMEM, "out of memory");
@@ -43,12 +41,6 @@ static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name
                                                     .end_node = tensor_node_count(b->session),
                                                     .first_item = m.item,
                                                     .end_item = (uint32_t)b->item_count};
-    if (*name) { /* back to the label of the scope */
-        n = b->prefix_length ? b->prefix_length - 1 : 0;
-        memcpy(full, b->prefix, n);
-        full[n] = 0;
-        tensor_label(b->session, n ? full : NULL);
-    }
     return out;
 }
 
@@ -99,17 +91,18 @@ tensor_id nn_convolution(struct nn_builder *b, const char *name, tensor_id x,
     struct mark m = layer_begin(b, name);
     int64_t in = nn_dim(b, x, 1), dims[5], area = 1;
     char op[32], stride[96], pad[96], dilation[96];
-    if (in % c.groups || c.out % c.groups)
-        return tensor_fail(b->session, EBB_EINPUT,
-                           "%s%s: %" PRId64 " to %" PRId64 " channels in %" PRId64 " groups",
-                           b->prefix, name, in, c.out, c.groups);
+    if (in % c.groups || c.out % c.groups) {
+        tensor_fail(b->session, EBB_EINPUT,
+                    "%" PRId64 " to %" PRId64 " channels in %" PRId64 " groups", in, c.out,
+                    c.groups);
+        return layer_end(b, m, name, "conv", TENSOR_NONE);
+    }
     dims[0] = c.is_transposed ? in : c.out;
     dims[1] = (c.is_transposed ? c.out : in) / c.groups;
     for (int d = 0; d < c.nd; d++)
         area *= dims[d + 2] = c.k[d];
     /* torch takes dimension 1 of the weights for the fan, of transposed ones as well */
     struct nn_init standard = nn_init_default(dims[1] * area);
-    nn_push(b, "%s", name);
     tensor_id parts[3] = {
         x, nn_parameter(b, "weight", NN_WEIGHT, c.nd + 2, dims, chosen(&c.init, standard))};
     if (c.has_bias)
@@ -128,7 +121,6 @@ tensor_id nn_convolution(struct nn_builder *b, const char *name, tensor_id x,
         y = nn_op(b, op, c.has_bias ? 3 : 2, parts, NULL,
                   "{\"stride\":%s,\"padding\":%s,\"dilation\":%s,\"groups\":%" PRId64 "}", stride,
                   pad, dilation, c.groups);
-    nn_pop(b);
     return layer_end(b, m, name, c.is_transposed ? "transposed conv" : "conv", y);
 }
 
@@ -139,13 +131,11 @@ tensor_id nn_linear(struct nn_builder *b, const char *name, tensor_id x,
     int64_t in = nn_dim(b, x, tensor_view_of(b->session, x)->rank - 1);
     int64_t dims[2] = {dense->out, in};
     struct nn_init standard = nn_init_default(in);
-    nn_push(b, "%s", name);
     tensor_id parts[3] = {
         x, nn_parameter(b, "weight", NN_WEIGHT, 2, dims, chosen(&dense->init, standard))};
     if (!dense->has_no_bias)
         parts[2] = nn_parameter(b, "bias", NN_BIAS, 1, dims, chosen(&dense->bias_init, standard));
     tensor_id y = nn_op(b, "linear", dense->has_no_bias ? 2 : 3, parts, NULL, NULL);
-    nn_pop(b);
     return layer_end(b, m, name, "linear", y);
 }
 
@@ -153,10 +143,8 @@ tensor_id nn_embedding(struct nn_builder *b, const char *name, tensor_id ids, in
                        int64_t width, struct nn_init init)
 {
     struct mark m = layer_begin(b, name);
-    nn_push(b, "%s", name);
     tensor_id table = nn_parameter(b, "weight", NN_EMBEDDING, 2, (int64_t[]){rows, width}, init);
     tensor_id y = nn_low(b, nn_op(b, "embedding", 2, (tensor_id[]){ids, table}, NULL, NULL));
-    nn_pop(b);
     return layer_end(b, m, name, "embedding", y);
 }
 
@@ -169,7 +157,6 @@ tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, dou
     int64_t c = nn_dim(b, x, 1);
     eps = eps > 0 ? eps : 1e-5;
     momentum = momentum > 0 ? momentum : 0.1;
-    nn_push(b, "%s", name);
     tensor_id in[5] = {nn_low(b, x),
                        nn_parameter(b, "weight", NN_NORM, 1, &c, nn_init_constant(1.0f)),
                        nn_parameter(b, "bias", NN_NORM, 1, &c, nn_init_constant(0.0f)),
@@ -189,7 +176,6 @@ tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, dou
     } else {
         y = TENSOR_NONE;
     }
-    nn_pop(b);
     return layer_end(b, m, name, "batch norm", y);
 }
 
@@ -197,12 +183,10 @@ tensor_id nn_layer_norm(struct nn_builder *b, const char *name, tensor_id x, dou
 {
     struct mark m = layer_begin(b, name);
     int64_t n = nn_dim(b, x, tensor_view_of(b->session, x)->rank - 1);
-    nn_push(b, "%s", name);
     tensor_id in[3] = {x, nn_parameter(b, "weight", NN_NORM, 1, &n, nn_init_constant(1.0f)),
                        nn_parameter(b, "bias", NN_NORM, 1, &n, nn_init_constant(0.0f))};
     tensor_id y = nn_op(b, "layer_norm", 3, in, NULL, "{\"shape\":[%" PRId64 "],\"eps\":%.9g}", n,
                         eps > 0 ? eps : 1e-5);
-    nn_pop(b);
     return layer_end(b, m, name, "layer norm", y);
 }
 

@@ -9,28 +9,33 @@
  * hashed with the next one, so no buffer grows with the trace. */
 #include <string.h>
 
+#include "trace/native.h"
 #include "trace/trace.h"
 
 #define BLOCK 8192
+#define RECORD 64 /* bytes that are put without looking whether the block is full */
 
 struct canon {
     struct ebb_hash128 sum; /* of the blocks so far */
     size_t used;            /* bytes of data behind the 16 of sum */
-    unsigned char block[16 + BLOCK];
+    unsigned char block[16 + BLOCK + RECORD];
 };
 
-static inline void put_le(unsigned char *out, uint64_t value, int bytes)
+static void canon_hash(struct canon *c, size_t bytes)
 {
-    for (int i = 0; i < bytes; i++)
-        out[i] = (unsigned char)(value >> (8 * i));
+    trace_put_u64(c->block, c->sum.low);
+    trace_put_u64(c->block + 8, c->sum.high);
+    c->sum = ebb_hash128(c->block, 16 + bytes);
 }
 
-static void canon_flush(struct canon *c)
+/* Ends a record of numbers: there is room for the next one. */
+static inline void canon_settle(struct canon *c)
 {
-    put_le(c->block, c->sum.low, 8);
-    put_le(c->block + 8, c->sum.high, 8);
-    c->sum = ebb_hash128(c->block, 16 + c->used);
-    c->used = 0;
+    if (c->used < BLOCK)
+        return;
+    canon_hash(c, BLOCK);
+    c->used -= BLOCK;
+    memcpy(c->block + 16, c->block + 16 + BLOCK, c->used);
 }
 
 static void canon_bytes(struct canon *c, const void *data, size_t length)
@@ -42,45 +47,38 @@ static void canon_bytes(struct canon *c, const void *data, size_t length)
         c->used += n;
         from += n;
         length -= n;
-        if (c->used == BLOCK)
-            canon_flush(c);
+        canon_settle(c);
     }
-}
-
-/* A number that leaves room in the block, as all but a few do, needs no more than a store. */
-static inline void canon_number(struct canon *c, uint64_t value, int bytes)
-{
-    unsigned char le[8];
-    if (BLOCK - c->used > (size_t)bytes) {
-        put_le(c->block + 16 + c->used, value, bytes);
-        c->used += (size_t)bytes;
-        return;
-    }
-    put_le(le, value, bytes);
-    canon_bytes(c, le, (size_t)bytes);
 }
 
 static inline void canon_u32(struct canon *c, uint32_t value)
 {
-    canon_number(c, value, 4);
+    trace_put_u32(c->block + 16 + c->used, value);
+    c->used += 4;
 }
 
 static inline void canon_u64(struct canon *c, uint64_t value)
 {
-    canon_number(c, value, 8);
+    trace_put_u64(c->block + 16 + c->used, value);
+    c->used += 8;
 }
 
 static void canon_op(struct canon *c, const struct trace *t, const struct trace_op *op)
 {
     size_t name_bytes = strlen(op->kind->name);
     canon_u32(c, (uint32_t)name_bytes);
+    canon_settle(c);
     canon_bytes(c, op->kind->name, name_bytes);
     canon_u32(c, (uint32_t)op->kind->purity << 1 | (op->is_leaf != 0));
     canon_u64(c, op->workspace_bytes);
     canon_u32(c, op->input_count);
-    for (uint32_t i = 0; i < op->input_count; i++)
+    canon_settle(c);
+    for (uint32_t i = 0; i < op->input_count; i++) {
         canon_u32(c, t->inputs[op->input_first + i]);
+        canon_settle(c);
+    }
     canon_u32(c, op->output_count);
+    canon_settle(c);
     for (uint32_t i = 0; i < op->output_count; i++) {
         const struct trace_tensor *x = &t->tensors[op->output_first + i];
         canon_u32(c, x->alias);
@@ -88,8 +86,10 @@ static void canon_op(struct canon *c, const struct trace *t, const struct trace_
         canon_u32(c, x->storage);
         canon_u32(c, x->version);
         canon_u64(c, x->alias == TRACE_FRESH ? t->storages[x->storage].bytes : 0);
+        canon_settle(c);
     }
     canon_u32(c, op->attr_bytes);
+    canon_settle(c);
     canon_bytes(c, t->attrs + op->attr_first, op->attr_bytes);
 }
 
@@ -102,10 +102,13 @@ struct ebb_hash128 trace_signature(const struct trace *trace)
     canon_u32(&c, trace->command_count);
     canon_u32(&c, trace->is_graph);
     canon_u64(&c, trace->graph_fixed_bytes);
+    canon_settle(&c);
     for (uint32_t i = 0; i < trace->op_count; i++)
         canon_op(&c, trace, &trace->ops[i]);
-    for (uint32_t i = 0; i < trace->command_count; i++)
+    for (uint32_t i = 0; i < trace->command_count; i++) {
         canon_u32(&c, (uint32_t)trace->commands[i].kind << 30 | trace->commands[i].index);
-    canon_flush(&c);
+        canon_settle(&c);
+    }
+    canon_hash(&c, c.used);
     return c.sum;
 }
