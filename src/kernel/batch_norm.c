@@ -1,15 +1,12 @@
 /* batch_norm.c - batch normalisation with what often follows it: adding a residual, relu.
  *
- * Sums go through 64 floats at a time into doubles, around a value near the mean. One block of
- * channels (blocked layout) or one channel (plain) is one piece of work, so the order is fixed by
- * the shape. Bytes moved: statistics read x; forward reads x (and r), writes y; backward reads dy
- * and x twice, writes dx. */
+ * Sums are taken in double. One block of channels (blocked layout) or one channel (plain) is one
+ * piece of work, so the order is fixed by the shape. Bytes moved: statistics read x; forward reads
+ * x (and r), writes y; backward reads dy and x twice, writes dx. */
 #include "kernel/internal.h"
 
 #define LANES 16
-#define RUN 64 /* places summed in float */
-
-#define ROOM (RUN * LANES) /* elements of 16 bits converted at a time */
+#define ROOM (64 * LANES) /* elements of 16 bits converted at a time */
 
 struct job {
     struct kernel_batch_norm p;
@@ -79,95 +76,115 @@ static void constants(const struct job *j, int64_t first, int64_t count, struct 
     }
 }
 
+/* The constants of one channel in all lanes. */
+static void widen(struct channel *k)
+{
+    for (int l = 1; l < LANES; l++) {
+        k->mean[l] = k->mean[0];
+        k->scale[l] = k->scale[0];
+        k->shift[l] = k->shift[0];
+    }
+}
+
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-/* Adds to sum[l], second[l] over `count` places of L lanes: of d = x - mean and d^2, or (with dy)
- * of g and g d, g = dy where the forward result was positive. */
-static inline __attribute__((always_inline)) void
-sums(int64_t count, const int L, const float *restrict x, const float *restrict dy,
-     const struct channel *k, bool has_relu, double *sum, double *second)
+/* Eight lanes at a time: the compiler's own vectors, since it does not find sums in double. */
+typedef float lanes_f __attribute__((vector_size(32)));
+typedef double lanes_d __attribute__((vector_size(64)));
+typedef int32_t lanes_i __attribute__((vector_size(32)));
+#define WIDE(v) __builtin_convertvector(v, lanes_d)
+
+/* Adds to sum[l], second[l] over `count` places of L = 8 H lanes: of d = x - mean and d^2, or (with
+ * dy) of g and g d, g = dy where the forward result was positive. The products are exact. */
+static inline __attribute__((always_inline)) void sums(int64_t count, const int H, const float *x,
+                                                       const float *dy, const struct channel *k,
+                                                       bool has_relu, double *sum, double *second)
 {
-    for (int64_t s0 = 0; s0 < count; s0 += RUN) {
-        int64_t n = kernel_min(RUN, count - s0);
-        float a[2][LANES] = {{0}}, b[2][LANES] = {{0}};
-        for (int64_t s = 0; s < n; s++)
-            for (int l = 0; l < L; l++) {
-                int64_t at = (s0 + s) * L + l;
-                float d = x[at] - k->mean[l], g = d;
-                if (dy)
-                    g = dy[at];
-                if (has_relu)
-                    g = d * k->scale[l] + k->shift[l] > 0.0f ? g : 0.0f;
-                a[s & 1][l] += g;
-                b[s & 1][l] += g * d;
+    lanes_d a[2] = {{0}}, b[2] = {{0}};
+    lanes_f mean[2], scale[2], shift[2], v, g = {0};
+    memcpy(mean, k->mean, sizeof mean);
+    memcpy(scale, k->scale, sizeof scale);
+    memcpy(shift, k->shift, sizeof shift);
+    for (int64_t s = 0; s < count * H; s += H)
+        for (int h = 0; h < H; h++) {
+            memcpy(&v, x + (s + h) * 8, sizeof v);
+            lanes_d d = WIDE(v) - WIDE(mean[h]);
+            if (dy)
+                memcpy(&g, dy + (s + h) * 8, sizeof g);
+            if (has_relu) {
+                lanes_f y;
+                for (int l = 0; l < 8; l++)
+                    y[l] = fmaf(v[l] - mean[h][l], scale[h][l], shift[h][l]);
+                g = (lanes_f)((lanes_i)g & (y > 0.0f));
             }
-        for (int l = 0; l < L; l++) {
-            sum[l] += (double)(a[0][l] + a[1][l]);
-            second[l] += (double)(b[0][l] + b[1][l]);
+            lanes_d wide = dy ? WIDE(g) : d;
+            a[h] += wide;
+            b[h] += wide * d;
         }
+    for (int l = 0; l < 8 * H; l++) {
+        sum[l] += a[l / 8][l % 8];
+        second[l] += b[l / 8][l % 8];
     }
 }
 
-/* Places of one channel as 16 lanes; the rest behind them singly. */
-static inline __attribute__((always_inline)) void sums_plain(int64_t count, const float *x,
-                                                             const float *dy,
-                                                             const struct channel *k, bool has_relu,
-                                                             double *sum, double *second)
+/* The same of one lane. */
+static void sums_of_one(int64_t count, const float *x, const float *dy, const struct channel *k,
+                        bool has_relu, double *sum, double *second)
 {
-    double lane[2][LANES] = {{0}};
-    int64_t whole = count / LANES;
-    struct channel wide;
-    for (int l = 0; l < LANES; l++) {
-        wide.mean[l] = k->mean[0];
-        wide.scale[l] = k->scale[0];
-        wide.shift[l] = k->shift[0];
+    for (int64_t s = 0; s < count; s++) {
+        double d = (double)x[s] - (double)k->mean[0], g = dy ? (double)dy[s] : d;
+        if (has_relu && !(fmaf(x[s] - k->mean[0], k->scale[0], k->shift[0]) > 0.0f))
+            g = 0.0;
+        *sum += g;
+        *second += g * d;
     }
-    sums(whole, LANES, x, dy, &wide, has_relu, lane[0], lane[1]);
-    for (int l = 0; l < LANES; l++) {
-        *sum += lane[0][l];
-        *second += lane[1][l];
-    }
-    whole *= LANES;
-    sums(count - whole, 1, x + whole, dy ? dy + whole : NULL, k, has_relu, sum, second);
 }
 
-/* All places of channels first .. first + L - 1; L = 1 is the plain layout. */
+/* All places of channels first .. first + L - 1. A plain channel (L = 1, its constants in all
+ * lanes) is read as 16 lanes, the rest behind them singly. */
 static inline __attribute__((always_inline)) void all_sums(const struct job *j, int64_t first,
                                                            const int L, const struct channel *k,
                                                            double *sum, double *second)
 {
     const int64_t row = j->p.spatial * L, step = stride_of(j, row);
+    const int width = L == 1 ? LANES : L;
+    double lane[2][LANES] = {{0}};
     float room[2][ROOM];
     for (int64_t i = 0; i < j->p.n; i++)
         for (int64_t s = 0; s < row; s += step) {
             int64_t at = (i * j->p.channels + first) * j->p.spatial + s;
-            int64_t n = kernel_min(step, row - s);
+            int64_t n = kernel_min(step, row - s), count = n / width, rest = n - count * width;
             const float *x = fetch(j, j->x, at, n, room[0]);
             const float *dy = j->dy ? fetch(j, j->dy, at, n, room[1]) : NULL;
-            if (L == 1)
-                sums_plain(n, x, dy, k, j->p.has_relu && dy, sum, second);
-            else if (!dy)
-                sums(n / L, L, x, NULL, k, false, sum, second);
-            else if (!j->p.has_relu)
-                sums(n / L, L, x, dy, k, false, sum, second);
+            bool has_relu = j->p.has_relu && dy;
+            if (!dy)
+                sums(count, width / 8, x, NULL, k, false, lane[0], lane[1]);
+            else if (!has_relu)
+                sums(count, width / 8, x, dy, k, false, lane[0], lane[1]);
             else
-                sums(n / L, L, x, dy, k, true, sum, second);
+                sums(count, width / 8, x, dy, k, true, lane[0], lane[1]);
+            if (rest)
+                sums_of_one(rest, x + n - rest, dy ? dy + n - rest : NULL, k, has_relu, lane[0],
+                            lane[1]);
         }
+    for (int l = 0; l < width; l++) {
+        sum[L == 1 ? 0 : l] += lane[0][l];
+        second[L == 1 ? 0 : l] += lane[1][l];
+    }
 }
 
+/* Around the first value of a channel, so that little cancels. */
 static inline __attribute__((always_inline)) void stats(const struct job *j, int64_t first,
                                                         const int L)
 {
     struct channel k = {.mean = {0}};
     double sum[LANES] = {0}, second[LANES] = {0}, count = (double)(j->p.n * j->p.spatial);
-    float room[ROOM];
-    int64_t sample = kernel_min(RUN, j->p.spatial);
-    const float *x = fetch(j, j->x, first * j->p.spatial, sample * L, room);
-    for (int64_t s = 0; s < sample; s++)
-        for (int l = 0; l < L; l++)
-            k.mean[l] += x[s * L + l];
+    float room[LANES];
+    const float *x = fetch(j, j->x, first * j->p.spatial, L, room);
     for (int l = 0; l < L; l++)
-        k.mean[l] /= (float)sample;
+        k.mean[l] = x[l];
+    if (L == 1)
+        widen(&k);
     all_sums(j, first, L, &k, sum, second);
     for (int l = 0; l < L; l++) {
         double mean = sum[l] / count;
@@ -221,7 +238,7 @@ static inline __attribute__((always_inline)) void apply(int64_t count, const int
     }
     for (int64_t s = 0; s < count; s++)
         for (int l = 0; l < L; l++) {
-            float t = (x[s * L + l] - mean[l]) * scale[l] + shift[l];
+            float t = fmaf(x[s * L + l] - mean[l], scale[l], shift[l]);
             if (r)
                 t = t + r[s * L + l];
             if (has_relu)
@@ -240,11 +257,8 @@ static inline __attribute__((always_inline)) void apply_row(const struct job *j,
     const int wide = is_plain ? 1 : L, width = is_plain ? LANES : L;
     const int64_t row = j->p.spatial * wide, step = stride_of(j, row);
     constants(j, index % pieces(&j->p) * wide, wide, &k);
-    for (int l = 1; is_plain && l < LANES; l++) {
-        k.mean[l] = k.mean[0];
-        k.scale[l] = k.scale[0];
-        k.shift[l] = k.shift[0];
-    }
+    if (is_plain)
+        widen(&k);
     for (int64_t s = 0; s < row; s += step) {
         int64_t at = index * row + s, n = kernel_min(step, row - s), whole = n / width;
         const float *x = fetch(j, j->x, at, n, room[0]);
@@ -316,8 +330,8 @@ grad_places(int64_t count, const int L, const float *x, const float *dy, const s
     {
         float v = x[s * L + l] - mean[l], g = dy[s * L + l];
         if (has_relu)
-            g = v * scale[l] + shift[l] > 0.0f ? g : 0.0f;
-        dx[s * L + l] = a[l] * (g - b[l] - v * d[l]);
+            g = fmaf(v, scale[l], shift[l]) > 0.0f ? g : 0.0f;
+        dx[s * L + l] = a[l] * fmaf(-v, d[l], g - b[l]);
     }
 }
 
@@ -353,6 +367,8 @@ static inline __attribute__((always_inline)) void grad(const struct job *j, int6
     struct slopes t;
     double sum[LANES] = {0}, second[LANES] = {0}, count = (double)(j->p.n * j->p.spatial);
     constants(j, first, L, &k);
+    if (L == 1)
+        widen(&k);
     all_sums(j, first, L, &k, sum, second);
     for (int l = 0; l < L; l++) {
         double invstd = 1.0 / sqrt((double)j->var_in[first + l] + (double)j->p.eps);
@@ -367,9 +383,6 @@ static inline __attribute__((always_inline)) void grad(const struct job *j, int6
     if (!j->dx)
         return;
     for (int l = 1; L == 1 && l < LANES; l++) {
-        k.mean[l] = k.mean[0];
-        k.scale[l] = k.scale[0];
-        k.shift[l] = k.shift[0];
         t.a[l] = t.a[0];
         t.b[l] = t.b[0];
         t.d[l] = t.d[0];

@@ -19,10 +19,13 @@ static struct tap locate(const struct kernel_resample *r, int d, int64_t o)
         int64_t i = kernel_min((int64_t)floor(at), r->in[d] - 1);
         return (struct tap){i, i, 1.0f, 0.0f};
     }
+    const float scale = (float)r->scale[d], from = (float)o;
+    float place = scale * from;
     if (!r->align_corners)
-        at = fmax(0.0, r->scale[d] * ((double)o + 0.5) - 0.5);
-    int64_t i = kernel_min((int64_t)at, r->in[d] - 1);
-    float f = (float)(at - (double)i);
+        place = fmaxf(0.0f, fmaf(scale, from + 0.5f, -0.5f));
+    int64_t i = kernel_min((int64_t)place, r->in[d] - 1);
+    float f = r->align_corners ? fmaf(scale, from, -(float)i) : place - (float)i;
+    f = fminf(fmaxf(f, 0.0f), 1.0f);
     return (struct tap){i, kernel_min(i + 1, r->in[d] - 1), 1.0f - f, f};
 }
 
@@ -39,7 +42,8 @@ static inline __attribute__((always_inline)) void forward_plane(const struct ker
                         *q1 = x1 + b.i1 * L;
             float *to = y + (h * r->out[1] + w) * L;
             for (int64_t l = 0; l < L; l++)
-                to[l] = a.w0 * (b.w0 * p0[l] + b.w1 * p1[l]) + a.w1 * (b.w0 * q0[l] + b.w1 * q1[l]);
+                to[l] = fmaf(a.w0, fmaf(b.w0, p0[l], b.w1 * p1[l]),
+                             a.w1 * fmaf(b.w0, q0[l], b.w1 * q1[l]));
         }
     }
 }
@@ -70,13 +74,13 @@ static inline __attribute__((always_inline)) void backward_plane(const struct ke
             const struct tap b = locate(r, 1, w);
             const float *g = dy + (h * r->out[1] + w) * L;
             for (int64_t l = 0; l < L; l++)
-                x0[b.i0 * L + l] += a.w0 * b.w0 * g[l];
+                x0[b.i0 * L + l] = fmaf(a.w0 * b.w0, g[l], x0[b.i0 * L + l]);
             for (int64_t l = 0; l < L; l++)
-                x0[b.i1 * L + l] += a.w0 * b.w1 * g[l];
+                x0[b.i1 * L + l] = fmaf(a.w0 * b.w1, g[l], x0[b.i1 * L + l]);
             for (int64_t l = 0; l < L; l++)
-                x1[b.i0 * L + l] += a.w1 * b.w0 * g[l];
+                x1[b.i0 * L + l] = fmaf(a.w1 * b.w0, g[l], x1[b.i0 * L + l]);
             for (int64_t l = 0; l < L; l++)
-                x1[b.i1 * L + l] += a.w1 * b.w1 * g[l];
+                x1[b.i1 * L + l] = fmaf(a.w1 * b.w1, g[l], x1[b.i1 * L + l]);
         }
     }
 }

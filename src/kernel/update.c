@@ -55,75 +55,75 @@ int kernel_update_states(enum kernel_update f, unsigned flags)
         (void)s0, (void)s1, (void)s2, (void)flags;                                                 \
         for (int64_t i = first; i < last; i++) {                                                   \
             float g = gradient[i] * k[11];                                                         \
-            g = k[1] != 0.0f ? g + k[1] * w[i] : g;                                                \
+            g = k[1] != 0.0f ? fmaf(k[1], w[i], g) : g;                                            \
             body                                                                                   \
         }                                                                                          \
     }
 
-UPDATE(sgd_plain, { w[i] -= k[0] * g; })
+UPDATE(sgd_plain, { w[i] = fmaf(-k[0], g, w[i]); })
 UPDATE(sgd_momentum, {
-    s0[i] = k[2] * s0[i] + k[3] * g;
-    w[i] -= k[0] * (flags & KERNEL_UPDATE_NESTEROV ? g + k[4] * s0[i] : s0[i]);
+    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
+    w[i] = fmaf(-k[0], flags & KERNEL_UPDATE_NESTEROV ? fmaf(k[4], s0[i], g) : s0[i], w[i]);
 })
 UPDATE(adam, {
-    s0[i] = k[2] * s0[i] + k[3] * g;
-    s1[i] = k[4] * s1[i] + k[5] * (g * g);
+    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
+    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
     w[i] = w[i] * k[8] - k[0] * s0[i] / (sqrtf(s1[i]) / k[6] + k[7]);
 })
 UPDATE(adam_amsgrad, {
-    s0[i] = k[2] * s0[i] + k[3] * g;
-    s1[i] = k[4] * s1[i] + k[5] * (g * g);
+    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
+    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
     s2[i] = s2[i] > s1[i] ? s2[i] : s1[i];
     w[i] = w[i] * k[8] - k[0] * s0[i] / (sqrtf(s2[i]) / k[6] + k[7]);
 })
 UPDATE(rmsprop, {
-    s0[i] = k[2] * s0[i] + k[3] * (g * g);
-    w[i] -= k[0] * (g / (sqrtf(s0[i]) + k[4]));
+    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
+    w[i] = fmaf(-k[0], g / (sqrtf(s0[i]) + k[4]), w[i]);
 })
 UPDATE(rmsprop_momentum, {
-    s0[i] = k[2] * s0[i] + k[3] * (g * g);
+    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
     s1[i] = k[5] * s1[i] + g / (sqrtf(s0[i]) + k[4]);
-    w[i] -= k[0] * s1[i];
+    w[i] = fmaf(-k[0], s1[i], w[i]);
 })
 UPDATE(rmsprop_centered, {
-    s0[i] = k[2] * s0[i] + k[3] * (g * g);
-    s1[i] = k[2] * s1[i] + k[3] * g;
-    w[i] -= k[0] * (g / (sqrtf(s0[i] - s1[i] * s1[i]) + k[4]));
+    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
+    s1[i] = fmaf(k[3], g, k[2] * s1[i]);
+    w[i] = fmaf(-k[0], g / (sqrtf(s0[i] - s1[i] * s1[i]) + k[4]), w[i]);
 })
 UPDATE(rmsprop_both, {
-    s0[i] = k[2] * s0[i] + k[3] * (g * g);
-    s2[i] = k[2] * s2[i] + k[3] * g;
+    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
+    s2[i] = fmaf(k[3], g, k[2] * s2[i]);
     s1[i] = k[5] * s1[i] + g / (sqrtf(s0[i] - s2[i] * s2[i]) + k[4]);
-    w[i] -= k[0] * s1[i];
+    w[i] = fmaf(-k[0], s1[i], w[i]);
 })
 UPDATE(adagrad, {
-    s0[i] += g * g;
-    w[i] -= k[0] * (g / (sqrtf(s0[i]) + k[2]));
+    s0[i] = fmaf(g, g, s0[i]);
+    w[i] = fmaf(-k[0], g / (sqrtf(s0[i]) + k[2]), w[i]);
 })
 UPDATE(adadelta, {
-    s0[i] = k[2] * s0[i] + k[3] * (g * g);
+    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
     float d = sqrtf(s1[i] + k[4]) / sqrtf(s0[i] + k[4]) * g;
-    s1[i] = k[2] * s1[i] + k[3] * (d * d);
-    w[i] -= k[0] * d;
+    s1[i] = fmaf(k[3] * d, d, k[2] * s1[i]);
+    w[i] = fmaf(-k[0], d, w[i]);
 })
 UPDATE(adamax, {
-    s0[i] = k[2] * s0[i] + k[3] * g;
+    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
     float a = fabsf(g) + k[5];
     float b = k[4] * s1[i];
     s1[i] = a > b ? a : b;
     w[i] -= k[0] * s0[i] / s1[i];
 })
 UPDATE(nadam, {
-    s0[i] = k[2] * s0[i] + k[3] * g;
-    s1[i] = k[4] * s1[i] + k[5] * (g * g);
+    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
+    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
     float d = sqrtf(s1[i] / k[6]) + k[7];
     w[i] -= k[0] * (g / d) + k[8] * (s0[i] / d);
 })
 UPDATE(radam, {
-    s0[i] = k[2] * s0[i] + k[3] * g;
-    s1[i] = k[4] * s1[i] + k[5] * (g * g);
+    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
+    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
     float d = k[6] != 0.0f ? s0[i] * k[6] / (sqrtf(s1[i]) + k[7]) : s0[i];
-    w[i] -= k[0] * d;
+    w[i] = fmaf(-k[0], d, w[i]);
 })
 
 KERNEL_CLONES static void lars(void *argument, int64_t first, int64_t last)
