@@ -29,6 +29,7 @@ extern const struct cli_command cli_cmd_sim;
 extern const struct cli_command cli_cmd_slot;
 extern const struct cli_command cli_cmd_task;
 extern const struct cli_command cli_cmd_template;
+extern const struct cli_command cli_cmd_tensorboard;
 extern const struct cli_command cli_cmd_trace;
 extern const struct cli_command cli_cmd_train;
 extern const struct cli_command cli_cmd_trial;
@@ -51,6 +52,7 @@ static const struct cli_command *const commands[] = {
     &cli_cmd_trial,
     &cli_cmd_checkpoint,
     &cli_cmd_template,
+    &cli_cmd_tensorboard,
     &cli_cmd_task,
     &cli_cmd_slot,
     &cli_cmd_agent,

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
+#include "cli/board.h"
 #include "cli/cli.h"
 #include "cli/train_file.h"
 
@@ -131,8 +132,17 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
     if (m->python_path == NULL)
         m->python_path = find_python_path();
     o.python_path = m->python_path;
-    if (role == CLI_ASK)
+    if (role == CLI_ASK) {
         o.is_reading_only = true;
+    } else if (m->board == NULL) {
+        m->board = ebb_calloc(1, sizeof *m->board);
+        if (m->board == NULL)
+            return ebb_no_memory(err, sizeof *m->board);
+    }
+    if (m->board != NULL) {
+        o.on_metrics = cli_board_add;
+        o.on_metrics_context = m->board;
+    }
     return exp_master_open(&o, &m->own, err);
 }
 
@@ -185,6 +195,9 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
 void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace_ms)
 {
     exp_master_close(m->own, how, grace_ms);
+    if (m->board != NULL)
+        cli_board_fini(m->board);
+    ebb_free(m->board);
     ebb_free(m->host);
     ebb_free(m->python_path);
     ebb_free(m->state_dir);

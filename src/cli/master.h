@@ -17,6 +17,8 @@
 #include "exp/exp.h"
 #include "exp/master/master.h"
 
+struct cli_board;
+
 enum cli_role {
     CLI_ASK, /* ask and leave: without a master, read the state directory; start nothing */
     CLI_RUN, /* become the master when there is none */
@@ -26,9 +28,9 @@ struct cli_master {
     char *state_dir;
     struct exp_client_address address; /* of a master elsewhere */
     char *host, *python_path;
-    const char *user;       /* in whose name; NULL = the account. Borrowed */
-    struct exp_master *own; /* NULL = elsewhere */
-    struct ebb_log log;
+    const char *user;        /* in whose name; NULL = the account. Borrowed */
+    struct exp_master *own;  /* NULL = elsewhere */
+    struct cli_board *board; /* of an own master; owned */
 };
 
 /* `options` (may be NULL) holds what only an own master needs: slots, callbacks. */

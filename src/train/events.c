@@ -3,6 +3,7 @@
  * A frame is: length (u64), masked crc32c of the length, bytes, masked crc32c of the bytes, little
  * endian. Event: 1 wall_time (double), 2 step (int64), 3 file_version (string), 5 summary; Summary:
  * 1 value (repeated); Value: 1 tag, 2 simple_value (float). */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,13 +57,16 @@ static void put_bytes(struct ebb_str *s, unsigned field, const char *bytes, size
     ebb_str_addn(s, bytes, n);
 }
 
-static void put_time(struct ebb_str *event)
+static double now(void)
 {
-    struct timespec now;
-    double wall;
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void put_time(struct ebb_str *event, double wall)
+{
     char bytes[sizeof wall];
-    clock_gettime(CLOCK_REALTIME, &now);
-    wall = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     memcpy(bytes, &wall, sizeof wall);
     put_varint(event, 1 << 3 | 1);
     ebb_str_addn(event, bytes, sizeof bytes);
@@ -94,22 +98,26 @@ enum ebb_status train_events_open(struct train_events **events, const char *fold
     char host[64] = "localhost", path[4096];
     EBB_TRY(ebb_file_mkdirs(folder, err));
     gethostname(host, sizeof host - 1);
-    snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%s.%d", folder, (long long)time(NULL),
-             host, (int)getpid());
     struct train_events *e = ebb_calloc(1, sizeof *e);
-    if (!e || !(e->path = ebb_strdup(path))) {
-        ebb_free(e);
+    if (!e)
         return ebb_no_memory(err, sizeof *e);
+    for (int n = 0; e->stream == NULL && n < 1000; n++) { /* never over a file that is there */
+        snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%s.%d.%d", folder,
+                 (long long)time(NULL), host, (int)getpid(), n);
+        e->stream = fopen(path, "wbxe");
+        if (e->stream == NULL && errno != EEXIST)
+            break;
     }
-    e->stream = fopen(path, "wbe");
-    if (!e->stream) {
+    if (e->stream == NULL || (e->path = ebb_strdup(path)) == NULL) {
+        bool is_open = e->stream != NULL;
         train_events_close(e, NULL);
-        return ebb_fail(err, EBB_EIO, "cannot write %s", path);
+        return is_open ? ebb_no_memory(err, strlen(path))
+                       : ebb_fail(err, EBB_EIO, "cannot write %s", path);
     }
     static const char version[] = "brain.Event:2";
     struct ebb_str event;
     ebb_str_init(&event);
-    put_time(&event);
+    put_time(&event, now());
     put_bytes(&event, 3, version, sizeof version - 1);
     enum ebb_status status = write_frame(e, &event, err);
     if (status != EBB_OK)
@@ -122,6 +130,17 @@ enum ebb_status train_events_open(struct train_events **events, const char *fold
 enum ebb_status train_events_scalar(struct train_events *e, const char *tag, int64_t step,
                                     double value, struct ebb_error *err)
 {
+    return train_events_scalar_at(e, tag, step, value, now(), err);
+}
+
+enum ebb_status train_events_flush(struct train_events *e, struct ebb_error *err)
+{
+    return fflush(e->stream) == 0 ? EBB_OK : ebb_fail(err, EBB_EIO, "cannot write %s", e->path);
+}
+
+enum ebb_status train_events_scalar_at(struct train_events *e, const char *tag, int64_t step,
+                                       double value, double time, struct ebb_error *err)
+{
     struct ebb_str one, summary, event;
     float simple = (float)value;
     char bytes[sizeof simple];
@@ -133,7 +152,7 @@ enum ebb_status train_events_scalar(struct train_events *e, const char *tag, int
     put_varint(&one, 2 << 3 | 5);
     ebb_str_addn(&one, bytes, sizeof bytes);
     put_bytes(&summary, 1, ebb_str_c(&one), one.length);
-    put_time(&event);
+    put_time(&event, time);
     put_varint(&event, 2 << 3 | 0);
     put_varint(&event, (uint64_t)step);
     put_bytes(&event, 5, ebb_str_c(&summary), summary.length);

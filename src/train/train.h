@@ -252,6 +252,10 @@ enum ebb_status train_events_open(struct train_events **events, const char *fold
                                   struct ebb_error *err);
 enum ebb_status train_events_scalar(struct train_events *events, const char *tag, int64_t step,
                                     double value, struct ebb_error *err);
+/* As of a given time (Unix seconds) instead of now. */
+enum ebb_status train_events_scalar_at(struct train_events *events, const char *tag, int64_t step,
+                                       double value, double time, struct ebb_error *err);
+enum ebb_status train_events_flush(struct train_events *events, struct ebb_error *err);
 enum ebb_status train_events_close(struct train_events *events, struct ebb_error *err);
 
 /* ---- worker ----------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ for words in "e -a" "exper list" "tpl" "templ --csv" "ag" "sl" "tas" "u" "a list
     # shellcheck disable=SC2086
     expect 0 "$ebb" $words
 done
+expect 2 "$ebb" te
+has err.txt "template tensorboard"
 expect 2 "$ebb" e list --csv --json
 has err.txt "only one of --csv and --json"
 expect 2 "$ebb" -m
@@ -29,7 +31,7 @@ has err.txt "unknown option --master"
 expect 1 "$ebb" -m 127.0.0.1:1 e
 has err.txt "127.0.0.1:1"
 expect 1 "$ebb" --master=127.0.0.1:1 experiment describe -- 1
-for noun in experiment trial checkpoint template agent slot task user master; do
+for noun in experiment trial checkpoint template agent slot task tensorboard user master; do
     expect 0 "$ebb" $noun help
     has out.txt "Usage: ebb $noun VERB"
     expect 2 "$ebb" $noun no-such-verb

@@ -120,7 +120,7 @@ has err.txt "will be removed"
 expect 0 "$ebb" experiment set gc-policy 1 --save-experiment-best 0 --save-trial-best 0 --save-trial-latest 0 --yes
 expect 0 "$ebb" checkpoint list 1 --json
 same "checkpoints after gc" "$(field "len([c for c in x['checkpoints'] if c['state'] == 'COMPLETED'])")" 0
-same "directories after gc" "$(find "$EBB_STATE/checkpoints" -mindepth 1 -maxdepth 1 | wc -l)" 0
+same "directories after gc" "$(find "$EBB_STATE/checkpoints" -mindepth 2 -maxdepth 2 -name manifest.json | wc -l)" 0
 expect 1 "$ebb" experiment activate 1
 has err.txt "illegal transition"
 expect 1 "$ebb" experiment archive 2

@@ -196,8 +196,8 @@ TEST(older_schema__is_brought_up_to_date)
 {
     TEST_UNUSED;
     static const char *const back[] = {
-        "DROP TABLE users", "DELETE FROM schema_version",
-        "INSERT INTO schema_version (version) VALUES (1)",
+        "DROP TABLE users", "ALTER TABLE experiment_configs DROP COLUMN board",
+        "DELETE FROM schema_version", "INSERT INTO schema_version (version) VALUES (1)",
         "INSERT INTO experiments (id, state, description, labels, owner, start_time, archived,"
         " searcher, metric, smaller_is_better, num_trials, num_ended, weight, save_experiment_best,"
         " save_trial_best, save_trial_latest) VALUES (1, 'PAUSED', '', '[]', 'ada', 5.0, 0, "

@@ -599,7 +599,54 @@ TEST(second_master__is_refused)
     fixture_end(&f);
 }
 
-TEST_MAIN(RUN(random_search__completes_and_keeps_what_the_policy_says),
+struct measured {
+    int steps[64], validations[64]; /* by trial * 8 + step */
+    int wrong;
+};
+
+static void measure(void *context, const struct exp_master_metrics *m)
+{
+    struct measured *seen = context;
+    size_t at = (size_t)(m->trial_id * 8 + m->step_id);
+    char end[64];
+    snprintf(end, sizeof end, "/tensorboard/experiment/%lld/trial/%lld",
+             (long long)m->experiment_id, (long long)m->trial_id);
+    size_t n = strlen(m->directory), k = strlen(end);
+    if (at >= 64 || n <= k || strcmp(m->directory + n - k, end) != 0 ||
+        ebb_doc_get(m->metrics, m->is_validation ? "error" : "loss") == NULL ||
+        m->batches % m->step_id != 0 || !(m->time > 1e9)) {
+        seen->wrong++;
+        return;
+    }
+    (m->is_validation ? seen->validations : seen->steps)[at]++;
+}
+
+TEST(metrics__are_told_once_when_durable)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    struct measured seen = {0};
+    fixture_begin(&f, 1);
+    f.options.on_metrics = measure;
+    f.options.on_metrics_context = &seen;
+    f.options.faults.commit_fail_from = 9; /* what failed to become durable comes again */
+    f.options.faults.commit_fail_count = 3;
+    fixture_open(&f);
+    fixture_submit(
+        &f, fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 3, max_trials: 2", ""));
+    fixture_run(&f, 60);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    CHECK_EQ(seen.wrong, 0);
+    for (size_t trial = 1; trial <= 2; trial++) {
+        for (size_t step = 1; step <= 3; step++)
+            CHECK_EQ(seen.steps[trial * 8 + step], 1);
+        CHECK_EQ(seen.validations[trial * 8 + 3], 1);
+    }
+    fixture_end(&f);
+}
+
+TEST_MAIN(RUN(metrics__are_told_once_when_durable),
+          RUN(random_search__completes_and_keeps_what_the_policy_says),
           RUN(pause__frees_slots_at_the_next_boundary_and_resumes_from_there),
           RUN(cancel__checkpoints_then_ends), RUN(kill__is_at_once_and_without_checkpoint),
           RUN(delete__removes_files_then_rows),

@@ -19,7 +19,7 @@ static bool uses_hdfs(const struct exp_config *c)
 
 static bool uses_tensorboard(const struct exp_config *c)
 {
-    return c->has_tensorboard_storage;
+    return c->has_tensorboard_storage && c->tensorboard_storage.kind != EXP_STORAGE_SHARED_FS;
 }
 
 static bool uses_slots(const struct exp_config *c)
@@ -78,7 +78,7 @@ const struct exp_unbuilt exp_unbuilt_table[] = {
     {"checkpoint_storage.type", "s3", "checkpoints are kept on shared_fs only", uses_s3},
     {"checkpoint_storage.type", "gcs", "checkpoints are kept on shared_fs only", uses_gcs},
     {"checkpoint_storage.type", "hdfs", "checkpoints are kept on shared_fs only", uses_hdfs},
-    {"tensorboard_storage", "", "event files are written beside the checkpoints only",
+    {"tensorboard_storage.type", "s3, gcs, hdfs", "event files are kept on shared_fs only",
      uses_tensorboard},
     {"searcher.name", "custom", "external search programs are not started", uses_custom},
     {"resources.slots_per_trial", "> 1", "a trial trains on one slot", uses_slots},

@@ -95,6 +95,6 @@ enum ebb_status exp_db_number(struct exp_db *db, const char *sql, const struct e
 
 /* ---- schema ---- */
 
-#define EXP_DB_VERSION 2
+#define EXP_DB_VERSION 3
 
 #endif

@@ -88,4 +88,7 @@ static const char version_2[] =
     "INSERT INTO users (name, is_active, created_time)"
     "  SELECT owner, 1, MIN(start_time) FROM experiments GROUP BY owner;";
 
-const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1, version_2};
+/* Where the event files of an experiment lie; older experiments have none. */
+static const char version_3[] = "ALTER TABLE experiment_configs ADD COLUMN board TEXT;";
+
+const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1, version_2, version_3};

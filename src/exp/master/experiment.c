@@ -331,6 +331,7 @@ void exp_experiment_free(struct exp_master *m, struct exp_experiment *e)
     exp_store_close(e->store);
     exp_model_release(e->model);
     ebb_free(e->location);
+    ebb_free(e->board);
     ebb_free(e->warm_start);
     ebb_free(e->error);
     ebb_arena_fini(&e->arena);
@@ -351,7 +352,7 @@ static enum ebb_status read_config(struct exp_master *m, struct exp_experiment *
     const struct ebb_doc_node *root = NULL;
     bool has_row = false;
     EBB_TRY(exp_db_query(
-        m->db, "SELECT config, warm_start FROM experiment_configs WHERE experiment_id = $1",
+        m->db, "SELECT config, warm_start, board FROM experiment_configs WHERE experiment_id = $1",
         EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
     enum ebb_status status = exp_db_next(&rows, &has_row, err);
     if (status == EBB_OK && !has_row)
@@ -365,6 +366,8 @@ static enum ebb_status read_config(struct exp_master *m, struct exp_experiment *
     }
     if (status == EBB_OK)
         status = exp_text_set(&e->warm_start, exp_db_text(&rows, 1), err);
+    if (status == EBB_OK)
+        status = exp_text_set(&e->board, exp_db_text(&rows, 2), err);
     exp_db_done(&rows);
     struct exp_config_options options = {.file_name = "stored configuration", .default_seed = -1};
     if (status == EBB_OK)

@@ -221,14 +221,12 @@ static struct exp_deletion *find_deletion(struct exp_master *m, int64_t id)
     return NULL;
 }
 
-static enum ebb_status start_tree(struct exp_master *m, struct exp_deletion *d, int64_t trial,
+static enum ebb_status start_tree(struct exp_master *m, struct exp_deletion *d, const char *path,
                                   struct ebb_error *err)
 {
-    char path[4096];
     struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
-    snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir, (long long)trial);
     job->experiment_id = d->id;
     enum ebb_status status = exp_text_set(&job->work_dir, path, err);
     if (status != EBB_OK) {
@@ -254,8 +252,18 @@ static enum ebb_status start_trees(struct exp_master *m, struct exp_deletion *d,
         status = exp_db_next(&rows, &has_row, err);
         if (status != EBB_OK || !has_row)
             break;
-        status = start_tree(m, d, exp_db_int(&rows, 0), err);
+        char path[4096];
+        snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir,
+                 (long long)exp_db_int(&rows, 0));
+        status = start_tree(m, d, path, err);
     }
+    exp_db_done(&rows);
+    EBB_TRY(status);
+    EBB_TRY(exp_db_query(m->db, "SELECT board FROM experiment_configs WHERE experiment_id = $1",
+                         EXP_DB_ARGS(exp_db_i(d->id)), &rows, err));
+    status = exp_db_next(&rows, &has_row, err);
+    if (status == EBB_OK && has_row && !exp_db_is_null(&rows, 0)) /* event files */
+        status = start_tree(m, d, exp_db_text(&rows, 0), err);
     exp_db_done(&rows);
     return status;
 }

@@ -119,6 +119,7 @@ struct exp_experiment { /* not ended */
     int64_t max_slots; /* < 0 = none */
     struct exp_store *store;
     char *location;   /* of the store, JSON */
+    char *board;      /* directory of its event files, or NULL */
     char *warm_start; /* uuid that all trials start from, or NULL */
     struct exp_model *model;
     bool has_model; /* there are files; `model` is read when first needed */
@@ -156,6 +157,11 @@ struct exp_notice {
 };
 
 #define EXP_NOTICES 8192
+
+struct exp_measured { /* for on_metrics, after the commit */
+    struct exp_master_metrics metrics;
+    struct exp_measured *next;
+};
 
 struct exp_deletion { /* an experiment whose files are being removed */
     int64_t id;
@@ -215,6 +221,7 @@ struct exp_master {
     int64_t notice_next; /* seq of the next one */
     size_t notice_count;
     bool has_news;
+    struct exp_measured *measured_first, *measured_last; /* in the turn's arena */
     bool is_stalled;
     uint64_t retry_ns;
     struct ebb_error stall;
@@ -254,6 +261,9 @@ void exp_notice_experiment(struct exp_master *m, const struct exp_experiment *e)
 void exp_notice_trial(struct exp_master *m, const struct exp_run *r);
 void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *type, int64_t step,
                      const char *uuid, const double *metric, bool is_best);
+/* Metrics of a step or validation for on_metrics, when the turn is durable. */
+void exp_notice_metrics(struct exp_master *m, const struct exp_run *r, int64_t step, double time,
+                        bool is_validation, const struct ebb_doc_node *metrics);
 void exp_notice_log(struct exp_master *m, const struct exp_run *r);
 void exp_notices_free(struct exp_master *m);
 /* Append the JSON of notices after `after` (of one experiment, or 0) to a list that w is in.

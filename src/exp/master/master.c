@@ -87,6 +87,9 @@ static void act(struct exp_master *m)
         if (c->is_broken || (c->is_dead && c->out.length == 0))
             exp_conn_close(m, c);
     }
+    for (const struct exp_measured *one = m->measured_first; one != NULL; one = one->next)
+        m->options.on_metrics(m->options.on_metrics_context, &one->metrics);
+    m->measured_first = m->measured_last = NULL;
     if (m->has_news && m->options.on_change != NULL)
         m->options.on_change(m->options.on_change_context, m);
     m->has_news = false;
@@ -102,7 +105,8 @@ static void stall(struct exp_master *m, const struct ebb_error *why)
     m->stall = *why;
     m->retry_ns = ebb_clock_ns() + RETRY_NS;
     exp_db_rollback(m->db);
-    while (exp_jobs_count(m->jobs) > 0) { /* threads finish; nobody takes their results */
+    m->measured_first = m->measured_last = NULL; /* they come again */
+    while (exp_jobs_count(m->jobs) > 0) {        /* threads finish; nobody takes their results */
         struct exp_job *job = exp_jobs_take(m->jobs);
         if (job == NULL) {
             struct timespec t = {.tv_nsec = 1000000};

@@ -45,6 +45,18 @@ struct exp_master_faults { /* for tests: all zero = none */
     int64_t die_at;          /* SIGKILL to itself at the n-th point of interest */
 };
 
+/* A completed step or validation, for whoever keeps metrics in files of their own. */
+struct exp_master_metrics {
+    const char *directory; /* of the trial: <storage>/<cluster>/tensorboard/experiment/E/trial/T;
+                              need not exist */
+    int64_t experiment_id, trial_id, step_id;
+    int64_t batches; /* trained so far */
+    bool is_validation;
+    double time; /* Unix, when it was done */
+    const struct ebb_doc_node
+        *metrics; /* a mapping of names to values, of which some are numbers */
+};
+
 struct exp_master_options {
     const char *state_dir; /* required; created with mode 0700 */
     int64_t slots;         /* 0 = one for each CPU set of `threads_per_slot` CPUs */
@@ -74,6 +86,10 @@ struct exp_master_options {
      * NULL. */
     void (*on_change)(void *context, struct exp_master *master);
     void *on_change_context;
+    /* Called for each completed step and validation once it is durable; everything it is given is
+     * borrowed for the call. A crash in between loses the call. May be NULL. */
+    void (*on_metrics)(void *context, const struct exp_master_metrics *metrics);
+    void *on_metrics_context;
     struct exp_master_faults faults;
 };
 

@@ -99,6 +99,31 @@ void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *
     end(m, &text, &w, r->experiment->id);
 }
 
+void exp_notice_metrics(struct exp_master *m, const struct exp_run *r, int64_t step, double time,
+                        bool is_validation, const struct ebb_doc_node *metrics)
+{
+    const struct exp_experiment *e = r->experiment;
+    if (m->options.on_metrics == NULL || e->board == NULL || metrics == NULL)
+        return;
+    struct exp_measured *one = ebb_arena_calloc(&m->turn_arena, 1, sizeof *one);
+    char *path = ebb_arena_printf(&m->turn_arena, "%s/trial/%lld", e->board, (long long)r->id);
+    if (one == NULL || path == NULL)
+        return; /* not worth failing for */
+    one->metrics = (struct exp_master_metrics){.directory = path,
+                                               .experiment_id = e->id,
+                                               .trial_id = r->id,
+                                               .step_id = step,
+                                               .batches = step * e->config.batches_per_step,
+                                               .is_validation = is_validation,
+                                               .time = time,
+                                               .metrics = metrics};
+    if (m->measured_last != NULL)
+        m->measured_last->next = one;
+    else
+        m->measured_first = one;
+    m->measured_last = one;
+}
+
 void exp_notice_log(struct exp_master *m, const struct exp_run *r)
 {
     struct ebb_str text;

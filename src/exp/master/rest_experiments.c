@@ -77,12 +77,13 @@ static void write_row(struct ebb_json_writer *w, const struct exp_db_rows *rows)
 static enum ebb_status write_config(struct exp_rest *r, int64_t id)
 {
     static const char *const names[] = {"git_remote", "git_commit", "git_committer",
-                                        "git_commit_date"};
+                                        "git_commit_date", "tensorboard_path"};
     struct exp_db_rows rows;
     const struct ebb_doc_node *root = NULL;
     bool has_row = false;
     EBB_TRY(exp_db_query(r->m->db,
-                         "SELECT config, git_remote, git_commit, git_committer, git_commit_date"
+                         "SELECT config, git_remote, git_commit, git_committer, git_commit_date,"
+                         " board"
                          " FROM experiment_configs WHERE experiment_id = $1",
                          EXP_DB_ARGS(exp_db_i(id)), &rows, r->err));
     enum ebb_status status = exp_db_next(&rows, &has_row, r->err);
@@ -93,7 +94,7 @@ static enum ebb_status write_config(struct exp_rest *r, int64_t id)
     if (status == EBB_OK && has_row) {
         ebb_jsonw_key(&r->w, "config");
         ebb_doc_write_json(exp_config_masked(r->arena, root), &r->w);
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 5; i++)
             key_text(&r->w, names[i], exp_db_text(&rows, i + 1));
     }
     exp_db_done(&rows);

@@ -69,16 +69,12 @@ static int64_t free_slot(const struct exp_master *m)
 }
 
 /* Trials in slots that were disabled: they end in order and ask again. One that is being started
- * cannot be told yet, so the next turn looks again. */
+ * cannot be told yet: exp_alloc_next does. */
 static void empty_disabled(struct exp_master *m)
 {
-    for (size_t i = 0; i < m->alloc_count; i++) {
-        struct exp_run *r = m->allocs[i]->run;
-        if (!m->slot_disabled[m->allocs[i]->slot])
-            continue;
-        exp_run_stop(m, r);
-        m->is_schedule_due |= !r->sequence.is_stop_asked;
-    }
+    for (size_t i = 0; i < m->alloc_count; i++)
+        if (m->slot_disabled[m->allocs[i]->slot])
+            exp_run_stop(m, m->allocs[i]->run);
 }
 
 enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)

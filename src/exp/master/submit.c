@@ -367,6 +367,17 @@ static enum ebb_status json_of(struct exp_rest *r, const struct ebb_doc_node *no
     return ebb_str_status(text, r->err);
 }
 
+/* Directory of the event files of an experiment; NULL: the storage has no directories. */
+static const char *board_of(struct exp_rest *r, const struct exp_config *c, int64_t id)
+{
+    const struct exp_storage *s =
+        c->has_tensorboard_storage ? &c->tensorboard_storage : &c->checkpoint_storage;
+    if (s->kind != EXP_STORAGE_SHARED_FS)
+        return NULL;
+    return ebb_arena_printf(r->arena, "%s/%s/tensorboard/experiment/%lld", s->directory,
+                            r->m->cluster_id, (long long)id);
+}
+
 static enum ebb_status store_config(struct exp_rest *r, const struct submission *s, int64_t id)
 {
     struct ebb_str text;
@@ -374,13 +385,14 @@ static enum ebb_status store_config(struct exp_rest *r, const struct submission 
     enum ebb_status status = exp_db_run(
         r->m->db,
         "INSERT INTO experiment_configs (experiment_id, config, warm_start, git_remote,"
-        " git_commit, git_committer, git_commit_date) VALUES ($1, $2, $3, $4, $5, $6,"
-        " $7)",
+        " git_commit, git_committer, git_commit_date, board) VALUES ($1, $2, $3, $4, $5, $6,"
+        " $7, $8)",
         EXP_DB_ARGS(exp_db_i(id), exp_db_tn(text.data, text.length), exp_db_t(s->warm_start),
                     exp_db_t(ebb_doc_string(r->body, "git_remote", NULL)),
                     exp_db_t(ebb_doc_string(r->body, "git_commit", NULL)),
                     exp_db_t(ebb_doc_string(r->body, "git_committer", NULL)),
-                    exp_db_t(ebb_doc_string(r->body, "git_commit_date", NULL))),
+                    exp_db_t(ebb_doc_string(r->body, "git_commit_date", NULL)),
+                    exp_db_t(board_of(r, &s->config, id))),
         r->err);
     ebb_str_fini(&text);
     return status;

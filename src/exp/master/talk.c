@@ -236,6 +236,7 @@ static enum ebb_status done_step(struct exp_master *m, struct exp_alloc *a,
     double loss;
     const struct ebb_doc_node *average = ebb_doc_get(metrics, "avg_metrics");
     bool has_loss = average != NULL && exp_metric_find(average, "loss", &loss, NULL) == EBB_OK;
+    exp_notice_metrics(m, r, msg->work.step, msg->end, false, average);
     exp_notice_work(m, r, "step", msg->work.step, NULL, has_loss ? &loss : NULL, false);
     return exp_experiment_feed(m, r->experiment,
                                &(struct exp_event){.kind = EXP_EVENT_TRAINED,
@@ -289,6 +290,8 @@ static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a
     ebb_str_fini(&text);
     EBB_TRY(status);
     EBB_TRY(exp_sequence_complete(&r->sequence, &msg->work, is_best, err));
+    exp_notice_metrics(m, r, msg->work.step, msg->end, true,
+                       ebb_doc_get(msg->metrics, "validation_metrics"));
     exp_notice_work(m, r, "validation", msg->work.step, NULL, &metric, is_best);
     return exp_experiment_feed(m, e,
                                &(struct exp_event){.kind = EXP_EVENT_VALIDATED,
@@ -319,6 +322,8 @@ static enum ebb_status write_metadata(const struct exp_master *m, const struct e
     ebb_jsonw_int(&w, r->sequence.work.step);
     ebb_jsonw_key(&w, "hparams");
     exp_json_raw(&w, r->hparams, strlen(r->hparams));
+    ebb_jsonw_key(&w, "format");
+    ebb_jsonw_string(&w, "manifest-1"); /* a directory as its manifest.json says */
     ebb_jsonw_object_end(&w);
     EBB_TRY(ebb_str_status(&text, err));
     *out = ebb_str_take(&text);

@@ -210,6 +210,8 @@ void exp_alloc_launch(struct exp_master *m, struct exp_alloc *a)
 enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
     struct exp_run *r = a->run;
+    if (m->slot_disabled[a->slot])
+        exp_run_stop(m, r);
     struct exp_workload work = exp_sequence_next(&r->sequence);
     a->uuid[0] = '\0';
     if (work.kind == EXP_WORK_CHECKPOINT) {
