@@ -87,7 +87,15 @@ void golden_judge_step(struct golden_model *m, const struct ops_host *host, int6
 
 /* ---- at the end ----------------------------------------------------------------------------- */
 
-/* Whether the result is within room, and drift where the first gradient is noise. */
+/* How much of a gradient may be noise: optimizers that divide by its size turn that relative error
+ * into one of the step. */
+static double noise_share(const struct golden_model *m, const struct golden_item *x, int64_t k)
+{
+    double size = x->first_grad ? fabs(golden_value(x->first_grad, k)) : INFINITY;
+    return size <= m->noise ? 1 : m->noise / size;
+}
+
+/* Whether the result is within room, and the share of drift that noise may have moved it. */
 static bool judge_item(struct golden_model *m, const struct golden_item *x, const char *kind,
                        double room, bool is_last)
 {
@@ -98,8 +106,7 @@ static bool judge_item(struct golden_model *m, const struct golden_item *x, cons
     }
     for (int64_t k = 0; k < tensor_count(&want->view); k++) {
         double off = fabs((double)x->result[k] - golden_value(want, k));
-        bool is_noise = x->first_grad && fabs(golden_value(x->first_grad, k)) <= m->noise;
-        if (off <= room + (is_noise ? m->drift : 0))
+        if (off <= room + m->drift * noise_share(m, x, k))
             continue;
         if (is_last)
             golden_fail(m->g, "%s/%s: element %lld is %.9g, expected %.9g, off by %.3g of %.3g",
