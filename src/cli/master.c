@@ -2,6 +2,7 @@
 #include "cli/master.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,9 +117,11 @@ static char *find_python_path(void)
         bool is_there = !path.failed && access(ebb_str_c(&path), R_OK) == 0;
         ebb_str_clear(&path);
         ebb_str_printf(&path, "%s/%s", program, places[i]);
-        if (is_there && !path.failed)
-            return ebb_str_take(&path);
+        char real[PATH_MAX];
+        is_there = is_there && !path.failed && realpath(ebb_str_c(&path), real) != NULL;
         ebb_str_fini(&path);
+        if (is_there)
+            return ebb_strdup(real);
     }
     return NULL;
 }
