@@ -140,28 +140,38 @@ static tensor_id mlp(struct nn_builder *b, const tensor_id *p, tensor_id x)
     return nn_full(b, x);
 }
 
-/* -mean(log x), or -mean(log(1 - x)), of the discriminator's verdict. */
-static tensor_id verdict(struct nn_builder *b, const tensor_id *d, tensor_id x, bool is_real)
+/* -mean(log x), or -mean(log(1 - x)), of the discriminator's verdicts x. */
+static tensor_id surprise(struct nn_builder *b, tensor_id x, bool is_real)
 {
     struct tensor_session *s = b->session;
-    tensor_id y = nn_activate(b, NN_SIGMOID, mlp(b, d, x));
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
     if (!is_real)
-        y = ops_add_scalar(s, ops_neg(s, y), 1.0f);
-    tensor_id l = nn_op(b, "log", 1, &y, NULL, NULL), mean = nn_op(b, "mean", 1, &l, NULL, NULL);
+        x = ops_add_scalar(s, ops_neg(s, x), 1.0f);
+    tensor_id l = nn_op(b, "log", 1, &x, NULL, NULL), mean = nn_op(b, "mean", 1, &l, NULL, NULL);
     return tensor_status(s, NULL) == EBB_OK ? ops_neg(s, mean) : TENSOR_NONE;
 }
 
+static tensor_id verdicts(struct nn_builder *b, const tensor_id *d, tensor_id x)
+{
+    return nn_activate(b, NN_SIGMOID, mlp(b, d, x));
+}
+
+/* Both kinds go through D together: one product per layer, and one gradient per weight. */
 static tensor_id d_loss(struct nn_builder *b, const tensor_id *d, tensor_id real, tensor_id fake)
 {
-    tensor_id x = verdict(b, d, real, true), y = verdict(b, d, fake, false);
-    return tensor_status(b->session, NULL) == EBB_OK ? ops_add(b->session, x, y) : TENSOR_NONE;
+    int64_t n = nn_dim(b, real, 0);
+    tensor_id y = verdicts(b, d, nn_cat(b, 2, (tensor_id[]){real, fake}, 0));
+    tensor_id x = surprise(b, nn_slice(b, y, 0, 0, n), true);
+    tensor_id z = surprise(b, nn_slice(b, y, 0, n, 2 * n), false);
+    return tensor_status(b->session, NULL) == EBB_OK ? ops_add(b->session, x, z) : TENSOR_NONE;
 }
 
 static tensor_id row(struct nn_builder *b, tensor_id x, int64_t k)
 {
     const struct tensor_view v = *tensor_view_of(b->session, x);
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return TENSOR_NONE;
     return nn_reshape(b, nn_slice(b, x, 0, k, k + 1), v.rank - 1, v.dims + 1);
 }
 
@@ -240,7 +250,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
             value_step(b, c, &d, g, row(b, powers, k));
         }
     }
-    tensor_id loss = verdict(b, d.p, row(b, fakes, c->unroll + 1), true);
+    tensor_id loss = surprise(b, verdicts(b, d.p, row(b, fakes, c->unroll + 1)), true);
     out[0] = (struct nn_output){.name = "g_loss", .kind = NN_LOSS, .id = loss};
     out[1] = (struct nn_output){.name = "d_loss", .kind = NN_METRIC, .id = plain};
     return 2;
