@@ -107,25 +107,57 @@ struct ebb_run {
     bool has_tier_room; /* copies were forgotten since the pool was last looked over */
 };
 
-/* ebb_room.c: pool, victims, addresses */
-void exec_room_pool(struct ebb_run *run,
-                    uint32_t storage); /* put in or take out of the pool as its state demands */
-void exec_room_touch(struct ebb_run *run, uint32_t storage);
+/* ebb_victim.c: who may leave, and who is chosen to */
+bool exec_victim_can_drop(const struct ebb_run *run, uint32_t storage);
+/* Cheapest lower tier with room (or with a clean copy): cost of going out and coming back, or -1 */
+double exec_victim_swap_ns(const struct ebb_run *run, uint32_t storage, uint8_t *tier);
+bool exec_victim_has_way(const struct ebb_run *run, uint32_t storage);
+bool exec_victim_drops(struct ebb_run *run, uint32_t storage,
+                       uint8_t *tier); /* else it leaves by a copy to *tier */
+void exec_victim_pool(struct ebb_run *run,
+                      uint32_t storage); /* put in or take out of the pool as its state demands */
+void exec_victim_remove(struct ebb_run *run, uint32_t storage);
+void exec_victim_touch(struct ebb_run *run, uint32_t storage);
+void exec_victim_rank(struct ebb_run *run, uint32_t storage); /* its place in the index, again */
+void exec_victim_rank_lowered(struct ebb_run *run); /* those whose neighbourhood got cheaper */
+bool exec_victim_settle(struct ebb_run *run, uint32_t storage);
+uint32_t exec_victim_next(struct ebb_run *run); /* the policy's choice as it stands */
+/* The policy's choice, or one nearly as good that makes a hole of `bytes`. */
+uint32_t exec_victim_choose(struct ebb_run *run, uint64_t bytes);
+uint32_t exec_victim_waiting(struct ebb_run *run);
+
+/* ebb_gather.c: *is_done when something was done that brings a hole of `bytes` nearer */
+enum ebb_status exec_gather(struct ebb_run *run, uint64_t bytes, bool *is_done,
+                            struct ebb_error *err);
+
+/* ebb_room.c: addresses */
 /* Tier-0 room for `bytes` (rounded, > 0); EBB_EBUDGET when nothing more may leave. */
 enum ebb_status exec_room_take(struct ebb_run *run, uint64_t bytes, bool is_high, uint32_t owner,
                                uint32_t *segment, struct ebb_error *err);
 enum ebb_status exec_room_release(struct ebb_run *run, uint32_t storage, enum exec_event_kind kind,
                                   struct ebb_error *err); /* storage leaves tier 0 */
+enum ebb_status exec_room_evict(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
 enum ebb_status exec_room_arrive(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
 enum ebb_status exec_room_fetch(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
-enum ebb_status exec_room_forget_in(struct ebb_run *run, uint32_t storage, uint8_t tier,
-                                    struct ebb_error *err); /* the copy in a lower tier, if any */
-enum ebb_status exec_room_forget(struct ebb_run *run, uint32_t storage,
-                                 struct ebb_error *err);             /* all of them */
-uint64_t exec_move_ns(const struct exec_options *o, uint64_t bytes); /* inside tier 0 */
 enum ebb_status exec_room_log(struct ebb_run *run, enum exec_event_kind kind, uint32_t index,
                               uint64_t offset, uint8_t tier, struct ebb_error *err);
 bool exec_room_is_short_lived(const struct ebb_run *run, uint32_t storage);
+
+/* ebb_tier.c: copies, by offsets; the streams are ordered behind each other as device.h demands */
+double exec_link_ns(const struct device_link *link, uint64_t bytes);
+uint64_t exec_move_ns(const struct exec_options *o, uint64_t bytes); /* inside tier 0 */
+uint64_t exec_offset(const struct ebb_run *run, int tier, uint32_t segment);
+/* The compute stream goes on only behind the copy that still fills the storage (D4): before its
+ * bytes are read, moved or given back. */
+enum ebb_status exec_tier_await(struct ebb_run *run, uint32_t storage, struct ebb_error *err);
+enum ebb_status exec_tier_send(struct ebb_run *run, uint32_t storage, uint8_t tier, uint64_t from,
+                               struct ebb_error *err);
+enum ebb_status exec_tier_fetch(struct ebb_run *run, uint32_t storage, uint8_t tier, uint64_t to,
+                                struct ebb_error *err);
+enum ebb_status exec_tier_forget_in(struct ebb_run *run, uint32_t storage, uint8_t tier,
+                                    struct ebb_error *err); /* the copy there, if any */
+enum ebb_status exec_tier_forget(struct ebb_run *run, uint32_t storage,
+                                 struct ebb_error *err); /* all of them */
 
 /* image.c: a plan proved and laid out in memory; exec_image_* are public. */
 enum ebb_status exec_image_bind(struct exec_image **image, const struct ebb_program *program,
@@ -152,15 +184,5 @@ void exec_easy_destroy(struct exec_easy *easy);
 enum ebb_status exec_easy_plan(const struct ebb_program *p, uint64_t budget,
                                const struct plan **plan, struct ebb_error *err);
 uint64_t exec_keep_peak(const struct ebb_program *p);
-
-/* The compute stream goes on only behind the copy that still fills the storage (D4): before its
- * bytes are read, moved or given back. */
-enum ebb_status exec_room_await(struct ebb_run *run, uint32_t s, struct ebb_error *err);
-/* Copies between tiers, by offsets; the streams are ordered behind each other as device.h demands.
- */
-enum ebb_status exec_room_copy_out(struct ebb_run *run, uint32_t s, uint8_t tier, uint64_t from,
-                                   struct ebb_error *err);
-enum ebb_status exec_room_copy_in(struct ebb_run *run, uint32_t s, uint8_t tier, uint64_t to,
-                                  struct ebb_error *err);
 
 #endif

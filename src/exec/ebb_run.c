@@ -20,7 +20,7 @@
  * ---------------------------------------------------------------------------------------------------
  */
 
-/* R5: persistent storages have their bytes before anybody else asks. */
+/* R2: persistent storages have their bytes before anybody else asks. */
 static enum ebb_status take_base(struct ebb_run *run, struct ebb_error *err)
 {
     const struct ebb_program *p = run->p;
@@ -134,7 +134,7 @@ static enum ebb_status launch(struct ebb_run *run, uint32_t op, const uint8_t *i
     const struct trace_op *top = &t->ops[op];
     const struct ebb_op *e = &run->p->ops[op];
     for (uint32_t i = 0; i < e->in_count; i++) /* arrivals that may still be under way */
-        EBB_TRY(exec_room_await(run, run->p->in_storage[e->in_first + i], err));
+        EBB_TRY(exec_tier_await(run, run->p->in_storage[e->in_first + i], err));
     struct trace_call call = {.in = (const void *const *)run->pointers,
                               .out = run->pointers + top->input_count,
                               .attr = t->attrs + top->attr_first,
@@ -242,7 +242,7 @@ static enum ebb_status frame_push(struct ebb_run *run, uint32_t op, uint32_t tar
         uint32_t s = run->p->in_storage[e->in_first + i];
         run->slots[s].waits++;
         run->last[s] = (double)run->clock;
-        exec_room_pool(run, s);
+        exec_victim_pool(run, s);
     }
     return EBB_OK;
 }
@@ -299,7 +299,7 @@ static enum ebb_status free_if_dead(struct ebb_run *run, uint32_t s, struct ebb_
     if (slot->state == SLOT_RESIDENT && !is_anchor && run->index &&
         (is_small_change(run, s) || is_stepping_stone(run, s)))
         return EBB_OK;
-    EBB_TRY(exec_room_forget(run, s, err));
+    EBB_TRY(exec_tier_forget(run, s, err));
     if (slot->state != SLOT_RESIDENT)
         return EBB_OK;
     run->r->evictions_release++;
@@ -322,7 +322,7 @@ static void pin_inputs(struct ebb_run *run, const struct ebb_op *op, bool pins)
             run->slots[s].pins++;
         else
             run->slots[s].pins--;
-        exec_room_pool(run, s);
+        exec_victim_pool(run, s);
     }
 }
 
@@ -417,7 +417,7 @@ static enum ebb_status run_frame(struct ebb_run *run, struct ebb_error *err)
             struct ebb_slot *slot = &run->slots[s];
             if (v > 0) {
                 if (status == EBB_OK) /* copies of the version before are stale */
-                    status = exec_room_forget(run, s, err);
+                    status = exec_tier_forget(run, s, err);
                 slot->version = v;
                 run->cost[s] += (int64_t)op->cost;
             }
@@ -432,7 +432,7 @@ static enum ebb_status run_frame(struct ebb_run *run, struct ebb_error *err)
         uint32_t s = p->trace->tensors[top->output_first + k].storage;
         if (run->slots[s].state == SLOT_RESIDENT) {
             run->slots[s].pins--;
-            exec_room_pool(run, s);
+            exec_victim_pool(run, s);
         }
     }
     pin_inputs(run, op, false);
@@ -450,7 +450,7 @@ static enum ebb_status frame_pop(struct ebb_run *run, struct ebb_error *err)
         run->slots[s].waits--;
         if (!frame.is_remat)
             run->slots[s].uses_left--;
-        exec_room_pool(run, s);
+        exec_victim_pool(run, s);
     }
     for (uint32_t i = 0; i < op->in_count; i++)
         EBB_TRY(free_if_dead(run, run->p->in_storage[op->in_first + i], err));
@@ -540,7 +540,7 @@ static enum ebb_status run_model_op(struct ebb_run *run, uint32_t o, struct ebb_
         if (!run->slots[s].has_copy)
             EBB_TRY(restore(run, s, err));
         run->slots[s].is_held = 1;
-        exec_room_pool(run, s);
+        exec_victim_pool(run, s);
     }
     EBB_TRY(frame_push(run, o, EXEC_NEVER, false, err));
     EBB_TRY(serve(run, 0, err));

@@ -53,7 +53,7 @@ TEST(an_empty_folder__is_a_failure)
     TEST_UNUSED;
     char dir[] = "/tmp/ebb-golden-XXXXXX";
     CHECK(mkdtemp(dir) != NULL);
-    CHECK_EQ(run(dir, "1"), 1);
+    CHECK_EQ(run(dir, "1"), 2);
     remove_all(dir);
 }
 
@@ -72,7 +72,7 @@ TEST(an_unknown_op__fails)
     CHECK(mkdtemp(dir) != NULL);
     write_text(dir, "ops.json", json, sizeof json - 1);
     write_text(dir, "ops.safetensors", file, sizeof file);
-    CHECK_EQ(run(dir, "1"), 1);
+    CHECK_EQ(run(dir, "1"), 2);
     remove_all(dir);
 }
 
