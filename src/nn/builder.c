@@ -121,7 +121,7 @@ static struct nn_item *find_here(struct nn_builder *b, const char *name)
 static struct nn_item *add_item(struct nn_builder *b, const char *name, enum tensor_dtype dtype,
                                 int rank, const int64_t *dims)
 {
-    struct ebb_error err = {.status = EBB_OK};
+    struct ebb_error err;
     char full[512];
     size_t n = nn_full_name(b, name, full, sizeof full);
     if (ebb_grow(&b->items, &b->item_capacity, b->item_count + 1, sizeof *b->items, &err) !=

@@ -24,7 +24,7 @@ static struct mark layer_begin(struct nn_builder *b, const char *name)
 static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name, const char *kind,
                            tensor_id out)
 {
-    struct ebb_error err = {.status = EBB_OK};
+    struct ebb_error err;
     size_t n = b->prefix_length;
     char *copy = ebb_arena_strndup(&b->arena, b->prefix, n ? n - 1 : 0); /* without the dot */
     if (*name)

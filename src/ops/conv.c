@@ -121,7 +121,7 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
 {
     struct kernel_conv c = *conv;
     enum kernel_conv_pass pass = (enum kernel_conv_pass)rows[row].variant;
-    struct ebb_error err = {.status = EBB_OK};
+    struct ebb_error err;
     c.has_bias = bias.v != 0;
     c.has_relu = conv->has_relu && pass == KERNEL_CONV_FORWARD;
     c.x_block = c.y_block = 0;
@@ -130,10 +130,12 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     c.is_winograd = 0;
     bool is_bf16 = tensor_view_of(s, a)->dtype == TENSOR_BF16 && kernel_has_bf16();
     c.dtype = is_bf16 && tensor_view_of(s, b)->dtype == TENSOR_BF16 ? KERNEL_BF16 : KERNEL_F32;
-    if (ops_has_pass(s, OPS_PASS_LAYOUT) &&
-        kernel_conv_choose(tensor_backend(s), &c, pass, ops_has_pass(s, OPS_PASS_WINOGRAD), &err) !=
-            EBB_OK)
-        return tensor_fail(s, err.status, "%s: %s", rows[row].name, err.message);
+    enum ebb_status status = EBB_OK;
+    if (ops_has_pass(s, OPS_PASS_LAYOUT))
+        status = kernel_conv_choose(tensor_backend(s), &c, pass, ops_has_pass(s, OPS_PASS_WINOGRAD),
+                                    &err);
+    if (status != EBB_OK)
+        return tensor_fail(s, status, "%s: %s", rows[row].name, err.message);
     a = ops_in_layout(s, a, pass == KERNEL_CONV_DATA ? c.y_block : c.x_block);
     b = ops_in_layout(s, b, pass == KERNEL_CONV_WEIGHTS ? c.y_block : 0);
     if (bias.v)

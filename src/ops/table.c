@@ -337,15 +337,16 @@ static int settle(struct ops_infer *i, const tensor_id *in, tensor_id *out)
 tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const void *attr,
                    size_t in_count, const tensor_id *in)
 {
-    struct ebb_error err = {.status = EBB_OK};
-    struct ops_infer i;
+    struct ebb_error err;
+    struct ops_infer i; /* large: what is not read is not cleared */
     tensor_id inputs[TENSOR_PORTS];
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
     if (in_count < def->min_in || in_count > def->max_in)
         return tensor_fail(s, EBB_EINPUT, "%s: %zu inputs, allowed are %d to %d", def->name,
                            in_count, def->min_in, def->max_in);
-    memset(&i, 0, offsetof(struct ops_infer, out));
+    for (size_t k = in_count; k < def->max_in; k++)
+        i.in[k] = NULL;
     memset(i.mutates, 0, sizeof i.mutates);
     i.out_count = i.workspace_bytes = i.low_workspace = 0;
     i.is_wide = false;
@@ -369,8 +370,9 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
             inputs[k] = ops_in_layout(s, inputs[k], i.in[k]->block);
     for (size_t k = 0; is_low && k < in_count; k++)
         i.in[k] = tensor_view_of(s, inputs[k]);
-    if ((is_low ? ops_low_infer(&i, &err) : def->infer(&i, &err)) != EBB_OK)
-        return tensor_fail(s, err.status, "%s", err.message);
+    enum ebb_status status = is_low ? ops_low_infer(&i, &err) : def->infer(&i, &err);
+    if (status != EBB_OK)
+        return tensor_fail(s, status, "%s", err.message);
     size_t attr_bytes = is_low ? ops_low_attr(&i, attr, low_attr) : def->attr_bytes;
     for (size_t k = 0; block && !def->is_view && k < i.out_count; k++)
         if (def->blocked_out >> k & 1)

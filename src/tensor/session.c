@@ -25,7 +25,7 @@ struct node {
     const tensor_id *inputs;
     uint32_t input_count, output_count, first_output;
     const unsigned char *attr;
-    size_t attr_bytes;
+    uint32_t attr_bytes;
     uint64_t workspace_bytes, cost_ns;
     const char *label;
     uint32_t partner; /* node */
@@ -66,7 +66,10 @@ enum ebb_status tensor_session_create(struct tensor_session **session, void *bac
     s->backend = backend;
     s->partner = UINT32_MAX;
     s->info_count = 1;
-    enum ebb_status status = ebb_grow(&s->infos, &s->info_capacity, 64, sizeof *s->infos, err);
+    /* Room for a step of some hundred ops, of which only what is used is touched. */
+    enum ebb_status status = ebb_grow(&s->infos, &s->info_capacity, 2048, sizeof *s->infos, err);
+    if (status == EBB_OK)
+        status = ebb_grow(&s->nodes, &s->node_capacity, 2048, sizeof *s->nodes, err);
     if (status != EBB_OK) {
         tensor_session_destroy(s);
         return status;
@@ -173,7 +176,7 @@ static bool keep_parts(struct tensor_session *s, const struct tensor_node_desc *
     if (input_bytes)
         memcpy(at + attr_bytes, d->inputs, input_bytes);
     n->attr = at;
-    n->attr_bytes = d->attr_bytes;
+    n->attr_bytes = (uint32_t)d->attr_bytes;
     n->inputs = (const tensor_id *)(const void *)(at + attr_bytes);
     return true;
 }
@@ -209,11 +212,14 @@ static tensor_id append(struct tensor_session *s, const struct tensor_node_desc 
     for (size_t i = 0; i < d->output_count; i++) {
         uint32_t id = (uint32_t)s->info_count++;
         uint32_t over = d->mutates && d->mutates[i] ? d->inputs[d->mutates[i] - 1].v : 0;
-        s->infos[id] = (struct info){.view = d->outputs[i],
-                                     .node = (uint32_t)s->node_count,
-                                     .root = d->kind ? id : s->infos[d->inputs[0].v].root,
-                                     .mutates = over ? s->infos[over].root : 0,
-                                     .trace_id = TRACE_NONE};
+        struct info *info = &s->infos[id];
+        info->view = d->outputs[i];
+        info->node = (uint32_t)s->node_count;
+        info->root = d->kind ? id : s->infos[d->inputs[0].v].root;
+        info->mutates = over ? s->infos[over].root : 0;
+        info->trace_id = TRACE_NONE;
+        info->twin = 0;
+        info->is_kept = info->is_pinned = false;
     }
     s->node_count++;
     return (tensor_id){n->first_output};

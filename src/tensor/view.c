@@ -35,7 +35,9 @@ void tensor_view_init(struct tensor_view *view, enum tensor_dtype dtype, int ran
                       const int64_t *dims)
 {
     int64_t total = 1;
-    memset(view, 0, sizeof *view);
+    memset(view, 0, offsetof(struct tensor_view, dims));
+    memset(view->dims, 0, sizeof view->dims); /* apart: short enough to be a few stores */
+    memset(view->strides, 0, sizeof view->strides);
     view->dtype = (uint8_t)dtype;
     view->rank = (uint8_t)rank;
     for (int i = rank - 1; i >= 0; i--) {
