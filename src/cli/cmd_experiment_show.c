@@ -129,6 +129,7 @@ struct one_options {
     int64_t id, best, tail;
     bool follows, is_best;
     const char *directory;
+    struct cli_list states;
 };
 
 /* Parse options, take the ID, ask. */
@@ -168,19 +169,63 @@ static void print_trials(const struct ebb_doc_node *list, bool is_csv)
     cli_table_show(table, is_csv);
 }
 
+/* Those whose state is asked for. */
+static const struct ebb_doc_node *
+in_states(struct ebb_arena *arena, const struct ebb_doc_node *list, const struct cli_list *states)
+{
+    struct ebb_doc_node *found = ebb_doc_new(arena, EBB_DOC_LIST);
+    for (size_t i = 0; found != NULL && list != NULL && i < list->count; i++)
+        for (size_t k = 0; k < states->count; k++)
+            if (strcmp(ebb_doc_string(list->items[i], "state", ""), states->items[k]) == 0 &&
+                !ebb_doc_append(arena, found, list->items[i]))
+                return NULL;
+    return found;
+}
+
+static bool are_states(const struct cli_list *states)
+{
+    static const char *const names[] = {"PENDING", "ACTIVE", "COMPLETED", "CANCELED", "ERROR"};
+    for (size_t i = 0; i < states->count; i++) {
+        bool is_known = false;
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+            is_known = is_known || strcmp(states->items[i], names[k]) == 0;
+        if (!is_known)
+            return false;
+    }
+    return true;
+}
+
+/* {"key": list} on one line. */
+static void print_json(const char *key, const struct ebb_doc_node *list)
+{
+    struct ebb_str out;
+    ebb_str_init(&out);
+    ebb_str_printf(&out, "{\"%s\": ", key);
+    cli_show_json(&out, list);
+    ebb_str_addc(&out, '}');
+    puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+}
+
 static int list_trials(struct cli_master *m, void *context)
 {
     const struct one_options *o = context;
     struct ebb_error err = {0};
     struct cli_answer answer = {0};
     int code = 0;
+    if (!are_states(&o->states))
+        return cli_usage_error("--filter-state: trials are PENDING, ACTIVE, COMPLETED, CANCELED or "
+                               "ERROR");
     if (cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld/trials", (long long)o->id) !=
         EBB_OK)
         code = cli_report(&err);
-    else if (o->where.is_json)
-        cli_print_body(&answer.response.body);
-    else
-        print_trials(ebb_doc_get(answer.root, "trials"), o->where.is_csv);
+    const struct ebb_doc_node *list = ebb_doc_get(answer.root, "trials");
+    if (code == 0 && o->states.count > 0)
+        list = in_states(&answer.arena, list, &o->states);
+    if (code == 0 && o->where.is_json)
+        print_json("trials", list);
+    else if (code == 0)
+        print_trials(list, o->where.is_csv);
     cli_answer_fini(&answer);
     return code;
 }
@@ -188,14 +233,21 @@ static int list_trials(struct cli_master *m, void *context)
 int cli_experiment_trials(int argc, char **argv)
 {
     struct one_options o = {0};
+    const struct cli_option options[] = {
+        {"filter-state", 0, CLI_LIST, &o.states, "S[,S...]",
+         "only in these states: PENDING, ACTIVE, ERROR, ..."},
+    };
     const struct cli_spec spec = {
         .usage = "ebb experiment list-trials ID [OPTION...]",
         .description =
             "The trials of an experiment, with hyperparameters, best validation and why the last\n"
             "process failed or what a trial waits for. Short form: lt.\n"
             "\n"
-            "Example:\n"
-            "  ebb experiment list-trials 3 --csv > trials.csv",
+            "Examples:\n"
+            "  ebb experiment list-trials 3 --csv > trials.csv\n"
+            "  ebb experiment list-trials 3 --filter-state ERROR",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
         .min_positional = 1,
         .max_positional = 1,
         .where = &o.where,
@@ -300,17 +352,10 @@ static int list_checkpoints(struct cli_master *m, void *context)
     const struct ebb_doc_node *list = ebb_doc_get(answer.root, "checkpoints");
     if (status == EBB_OK && o->best != NO_BEST)
         list = best_of(&answer.arena, list, o->best);
-    if (status == EBB_OK && o->where.is_json) {
-        struct ebb_str out;
-        ebb_str_init(&out);
-        ebb_str_add(&out, "{\"checkpoints\": ");
-        cli_show_json(&out, list);
-        ebb_str_addc(&out, '}');
-        puts(ebb_str_c(&out));
-        ebb_str_fini(&out);
-    } else if (status == EBB_OK) {
+    if (status == EBB_OK && o->where.is_json)
+        print_json("checkpoints", list);
+    else if (status == EBB_OK)
         cli_checkpoints_print(list, NULL, o->where.is_csv);
-    }
     if (status == EBB_OK && o->directory != NULL)
         status = download_all(list, o->directory, o->id, o->where.is_json, &err);
     if (status != EBB_OK)

@@ -1,6 +1,7 @@
 /* run.c - the life of a trial process: connect, build, restore, then one workload after another. */
 #include "worker/worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -29,6 +30,7 @@ struct worker_run {
     int64_t answers;       /* sent so far; their numbers are 1, 2, 3 ... */
     struct ebb_str answer; /* the last one, to ... */
     struct ebb_str work;   /* ... this workload, as text */
+    bool is_debug;         /* EBB_LOG_LEVEL */
 };
 
 static double wall_seconds(void)
@@ -221,6 +223,16 @@ static bool is_repeated(struct worker_run *run, const struct ebb_doc_node *work)
     return is_same;
 }
 
+/* EBB_LOG_LEVEL=debug: what is asked and how long it took, in the trial's log. */
+static void say(const struct worker_run *run, const struct ebb_doc_node *work, const char *what,
+                double seconds)
+{
+    if (!run->is_debug)
+        return;
+    fprintf(stderr, "ebb worker: debug: %s %s, step %lld, %.3f s\n", what,
+            ebb_doc_string(work, "kind", "?"), (long long)ebb_doc_int(work, "step_id", 0), seconds);
+}
+
 /* One RUN message. *is_end: it was TERMINATE. */
 static enum ebb_status serve(struct worker_run *run, const char *line, bool *is_end,
                              struct ebb_error *err)
@@ -243,9 +255,11 @@ static enum ebb_status serve(struct worker_run *run, const char *line, bool *is_
     }
     struct ebb_json_writer w;
     double start = wall_seconds();
+    say(run, work, "begin", 0);
     begin_answer(&w, &run->answer, "DONE", seq, work);
     ebb_jsonw_key(&w, "metrics");
     status = do_workload(run, kind, work, &w, err);
+    say(run, work, status == EBB_OK ? "done" : "failed", wall_seconds() - start);
     if (status == EBB_OK) {
         ebb_jsonw_key(&w, "start");
         ebb_jsonw_double(&w, start);
@@ -313,6 +327,8 @@ enum ebb_status worker_run(const struct worker_trial *trial, const char *entrypo
                                           .trial_id = setup.job.trial_id,
                                           .patience_s = PATIENCE_S,
                                           .heartbeat_s = HEARTBEAT_S};
+    const char *level = getenv("EBB_LOG_LEVEL");
+    run.is_debug = level != NULL && strcmp(level, "debug") == 0;
     const char *patience = getenv("EBB_PATIENCE_S"); /* tests wait for less than a minute */
     if (patience != NULL)
         ebb_parse_double(patience, &options.patience_s);

@@ -26,6 +26,14 @@ trial=$(field "x['experiment']['best_trial_id']")
 expect 0 "$ebb" trial download "$trial" --best -o best
 [ -s best/state/weights.safetensors ] && [ -s best/manifest.json ] || fail "the checkpoint is incomplete: $(find best)"
 
+# ---- debug: true tells what is asked, in both clients
+expect 0 "$ebb" run c/exp.yaml --no-charts --config debug=true --config 'searcher={name: single, metric: validation_loss, max_steps: 1}' --config batches_per_step=2 --state debug
+expect 0 "$ebb" trial logs 1 --state debug
+has out.txt "ebb worker: debug: done RUN_STEP, step 1"
+expect 0 "$ebb" run class/exp.yaml --no-charts --config debug=true --config 'searcher={name: single, metric: validation_loss, max_steps: 1}' --config batches_per_step=2 --state debug
+expect 0 "$ebb" trial logs 2 --state debug
+has out.txt "ebb_client: DEBUG: done RUN_STEP, step 1"
+
 # ---- warm start both ways: steps begin at 1, the first loss is that of the source
 cat >warm.yaml <<'YAML'
 entrypoint: [python3, train.py]

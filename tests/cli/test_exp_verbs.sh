@@ -54,6 +54,13 @@ same "rows of steps.csv" "$(wc -l <tables/steps.csv)" 5
 expect 2 "$ebb" experiment describe 1 --json --csv
 expect 0 "$ebb" experiment lt 1
 has out.txt "learning_rate"
+expect 0 "$ebb" experiment lt 1 --filter-state COMPLETED --json
+same "completed trials" "$(field "len(x['trials'])")" 2
+expect 0 "$ebb" experiment lt 1 --filter-state ERROR,ACTIVE --json
+same "failed trials" "$(field "len(x['trials'])")" 0
+expect 2 "$ebb" experiment lt 1 --filter-state FAILED
+expect 2 "$ebb" experiment list --filter-state FAILED
+has err.txt "COMPLETED"
 expect 0 "$ebb" experiment lc 1 --best 1 --download-dir down
 has out.txt "COMPLETED"
 [ -s down/exp-1-trial-*/line.json ] || fail "list-checkpoints downloaded nothing"

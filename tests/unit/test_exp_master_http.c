@@ -113,6 +113,23 @@ static int use_all(const char *dir)
     WANT(strstr(answer, "begins at step 0") != NULL);
     WANT(ask(dir, "GET", "/trials/1/workloads", NULL, answer, sizeof answer) == 200);
     WANT(strstr(answer, "\"avg_metrics\"") != NULL && strstr(answer, "validation_metrics") != NULL);
+    static const char *const bad[] = {"/experiments?limit=x",
+                                      "/experiments?limit=-1",
+                                      "/experiments?offset=1.5",
+                                      "/experiments?state=ACTIVE,BOGUS",
+                                      "/experiments?archived=maybe",
+                                      "/experiments?mine=1",
+                                      "/experiments?sort=colour",
+                                      "/experiments/1/preview_gc?save_trial_best=x",
+                                      "/experiments/1/trials-sample?max_trials=0",
+                                      "/trials/1/logs?tail=-2",
+                                      "/trials/1/logs?greater_than_id=x",
+                                      "/trials/time-series?ids=1,x",
+                                      "/master/logs?tail=x",
+                                      "/events?after=x"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        WANT(ask(dir, "GET", bad[i], NULL, answer, sizeof answer) == 400);
+    WANT(strstr(answer, "after: found 'x', allowed: a whole number >= -1") != NULL);
     WANT(ask(dir, "GET", "/experiments/99", NULL, answer, sizeof answer) == 404);
     WANT(ask(dir, "GET", "/nothing", NULL, answer, sizeof answer) == 404);
     WANT(ask(dir, "PUT", "/experiments", "{}", answer, sizeof answer) == 405);

@@ -1,5 +1,6 @@
 """Answering workloads: the loop a training script drives itself."""
 
+import logging
 import math
 import os
 import shutil
@@ -11,6 +12,7 @@ from .link import Link, MasterLost
 from .store import make_directory, resources_of
 
 EXIT_LOST = 75
+log = logging.getLogger("ebb_client")
 
 
 class Failed(Exception):
@@ -161,6 +163,7 @@ class Session:
     def _begin(self, message):
         work = Workload(self, message)
         self._current = (work, time.time())
+        log.debug("begin %s, step %d", work.kind, work.step)
         if work.is_train and work.step != self._step + 1:
             raise Failed("protocol: step %d was asked for after step %d" % (work.step, self._step))
         if work.is_checkpoint:
@@ -177,6 +180,7 @@ class Session:
             "metrics": work.result(),
             "end": time.time(),
         }
+        log.debug("done %s, step %d, %.3f s", work.kind, work.step, answer["end"] - start)
         self._current = None
         if work.is_train:
             self._step = work.step
@@ -201,5 +205,8 @@ class Session:
 
 
 def connect():
-    """Connect to the master that started this process."""
+    """Connect to the master that started this process. With ``debug: true`` in the experiment file
+    the root logger is set to DEBUG, and workloads are logged."""
+    if os.environ.get("EBB_LOG_LEVEL") == "debug":
+        logging.basicConfig(level=logging.DEBUG, format="%(name)s: %(levelname)s: %(message)s")
     return Session()

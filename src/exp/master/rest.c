@@ -89,11 +89,24 @@ const char *exp_rest_text(struct exp_rest *r, const char *name)
     return copy;
 }
 
-int64_t exp_rest_int(struct exp_rest *r, const char *name, int64_t fallback)
+void exp_rest_bad(struct exp_rest *r, const char *name, const char *found, const char *allowed)
+{
+    if (r->bad[0] == '\0')
+        snprintf(r->bad, sizeof r->bad, "%s: found '%.40s', allowed: %s", name, found, allowed);
+}
+
+int64_t exp_rest_int(struct exp_rest *r, const char *name, int64_t fallback, int64_t min)
 {
     const char *text = exp_rest_text(r, name);
     int64_t value;
-    return text != NULL && ebb_parse_i64(text, &value) ? value : fallback;
+    char allowed[64];
+    if (text == NULL || text[0] == '\0')
+        return fallback;
+    if (ebb_parse_i64(text, &value) && value >= min)
+        return value;
+    snprintf(allowed, sizeof allowed, "a whole number >= %lld", (long long)min);
+    exp_rest_bad(r, name, text, min == INT64_MIN ? "a whole number" : allowed);
+    return fallback;
 }
 
 /* Does the path match the pattern? Fills number and text. */
@@ -170,6 +183,8 @@ static enum ebb_status dispatch(struct exp_rest *r)
         status = read_body(r, &is_bad);
         if (status == EBB_OK && !is_bad)
             status = found->handler(r);
+        if (status == EBB_OK && r->bad[0] != '\0' && r->response->status < 400)
+            status = exp_rest_refuse(r, 400, "%s", r->bad);
     }
     return status;
 }

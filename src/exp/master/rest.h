@@ -17,6 +17,7 @@ struct exp_rest { /* one request */
     const struct ebb_doc_node *body; /* a mapping, or NULL */
     int64_t id;                      /* number in the path */
     const char *name;                /* text in the path */
+    char bad[160];                   /* a query value that is none; the answer becomes 400 */
     struct ebb_error *err;
 };
 
@@ -36,7 +37,9 @@ enum ebb_status exp_rest_refuse(struct exp_rest *r, int status, const char *fmt,
     __attribute__((format(printf, 3, 4)));
 /* Query parameters. Text lives in the request's arena; NULL = absent. */
 const char *exp_rest_text(struct exp_rest *r, const char *name);
-int64_t exp_rest_int(struct exp_rest *r, const char *name, int64_t fallback);
+/* What is no number, or below min, makes the answer a 400. For requests that change nothing. */
+int64_t exp_rest_int(struct exp_rest *r, const char *name, int64_t fallback, int64_t min);
+void exp_rest_bad(struct exp_rest *r, const char *name, const char *found, const char *allowed);
 
 /* Handlers, by file. */
 enum ebb_status exp_rest_submit(struct exp_rest *r);

@@ -184,9 +184,9 @@ enum ebb_status exp_rest_preview_gc(struct exp_rest *r)
     int64_t *ids = NULL;
     size_t count = 0, written = 0;
     struct exp_gc_policy policy = {.save_experiment_best =
-                                       exp_rest_int(r, "save_experiment_best", 0),
-                                   .save_trial_best = exp_rest_int(r, "save_trial_best", 1),
-                                   .save_trial_latest = exp_rest_int(r, "save_trial_latest", 1)};
+                                       exp_rest_int(r, "save_experiment_best", 0, 0),
+                                   .save_trial_best = exp_rest_int(r, "save_trial_best", 1, 0),
+                                   .save_trial_latest = exp_rest_int(r, "save_trial_latest", 1, 0)};
     if (policy.save_experiment_best < 0 || policy.save_trial_best < 0 ||
         policy.save_trial_latest < 0)
         return exp_rest_refuse(r, 400, "save_* counts are numbers >= 0");

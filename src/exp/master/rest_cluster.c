@@ -242,8 +242,9 @@ enum ebb_status exp_rest_events(struct exp_rest *r)
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "events");
     ebb_jsonw_array(&r->w);
-    int64_t next = exp_notices_write(r->m, exp_rest_int(r, "after", 0),
-                                     exp_rest_int(r, "experiment_id", 0), &r->w, &count, &is_cut);
+    int64_t next =
+        exp_notices_write(r->m, exp_rest_int(r, "after", 0, -1),
+                          exp_rest_int(r, "experiment_id", 0, 0), &r->w, &count, &is_cut);
     ebb_jsonw_array_end(&r->w);
     key_int(&r->w, "next", next);
     ebb_jsonw_key(&r->w, "is_cut");

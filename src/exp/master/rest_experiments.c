@@ -158,6 +158,13 @@ static void filter_states(struct exp_rest *r, struct filter *f)
     restrict_to(f, "state IN (");
     for (bool is_first = true; *at != '\0' && f->count < 16; is_first = false) {
         size_t n = strcspn(at, ",");
+        enum exp_state state;
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)(n < 31 ? n : 31), at);
+        if (!exp_state_parse(name, &state))
+            exp_rest_bad(r, "state", name,
+                         "PAUSED, ACTIVE, STOPPING_*, CANCELED, COMPLETED, ERROR, DELETING, "
+                         "DELETE_FAILED");
         f->args[f->count++] = exp_db_tn(at, n);
         ebb_str_printf(&f->where, "%s$%zu", is_first ? "" : ", ", f->count);
         at += n + (at[n] == ',');
@@ -189,7 +196,12 @@ static void make_filter(struct exp_rest *r, struct filter *f)
     const char *mine = exp_rest_text(r, "mine");
     if (mine != NULL && strcmp(mine, "true") == 0)
         user = exp_rest_user(r);
+    else if (mine != NULL && strcmp(mine, "false") != 0)
+        exp_rest_bad(r, "mine", mine, "true or false");
     filter_states(r, f);
+    if (archived != NULL && strcmp(archived, "false") != 0 && strcmp(archived, "true") != 0 &&
+        strcmp(archived, "all") != 0)
+        exp_rest_bad(r, "archived", archived, "true, false or all");
     if (archived == NULL || strcmp(archived, "false") == 0)
         restrict_to(f, "archived = 0");
     else if (strcmp(archived, "true") == 0)
@@ -228,7 +240,7 @@ static enum ebb_status list_rows(struct exp_rest *r, const struct filter *f, con
 {
     struct exp_db_rows rows;
     bool has_row = true;
-    int64_t limit = exp_rest_int(r, "limit", 1000), offset = exp_rest_int(r, "offset", 0);
+    int64_t limit = exp_rest_int(r, "limit", 1000, 0), offset = exp_rest_int(r, "offset", 0, 0);
     char *sql = ebb_arena_printf(r->arena,
                                  "SELECT " COLUMNS " FROM experiments%s ORDER BY %s"
                                  " LIMIT %lld OFFSET %lld",

@@ -122,7 +122,7 @@ enum ebb_status exp_rest_master_logs(struct exp_rest *r)
 {
     char path[4096];
     struct stat st;
-    int64_t after = exp_rest_int(r, "greater_than_id", 0), tail = exp_rest_int(r, "tail", 0);
+    int64_t after = exp_rest_int(r, "greater_than_id", 0, 0), tail = exp_rest_int(r, "tail", 0, 0);
     snprintf(path, sizeof path, "%s/master.log", r->m->state_dir);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int64_t size = fd >= 0 && fstat(fd, &st) == 0 ? (int64_t)st.st_size : 0;

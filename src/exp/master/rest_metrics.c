@@ -213,11 +213,12 @@ enum ebb_status exp_rest_sample(struct exp_rest *r)
         return EBB_OK;
     const char *metric = exp_rest_text(r, "metric");
     EBB_TRY(exp_rows_flush(r->m, r->err));
-    EBB_TRY(exp_db_query(r->m->db,
-                         "SELECT id, hparams FROM trials WHERE experiment_id = $1 ORDER BY CASE"
-                         " WHEN best_signed IS NULL THEN 1 ELSE 0 END, best_signed, id LIMIT $2",
-                         EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(exp_rest_int(r, "max_trials", 10))),
-                         &rows, r->err));
+    EBB_TRY(
+        exp_db_query(r->m->db,
+                     "SELECT id, hparams FROM trials WHERE experiment_id = $1 ORDER BY CASE"
+                     " WHEN best_signed IS NULL THEN 1 ELSE 0 END, best_signed, id LIMIT $2",
+                     EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(exp_rest_int(r, "max_trials", 10, 1))),
+                     &rows, r->err));
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "trials");
     ebb_jsonw_array(&r->w);
@@ -255,8 +256,8 @@ enum ebb_status exp_rest_snapshot(struct exp_rest *r)
                          "SELECT t.id, t.hparams, v.metrics FROM trials t JOIN validations v ON"
                          " v.trial_id = t.id WHERE t.experiment_id = $1 AND v.step_id = $2 ORDER"
                          " BY t.id",
-                         EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(exp_rest_int(r, "step", 0))), &rows,
-                         r->err));
+                         EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(exp_rest_int(r, "step", 0, 0))),
+                         &rows, r->err));
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "trials");
     ebb_jsonw_array(&r->w);
@@ -321,6 +322,8 @@ enum ebb_status exp_rest_time_series(struct exp_rest *r)
         char *text = ebb_arena_strndup(r->arena, at, n);
         if (text != NULL && ebb_parse_i64(text, &id))
             EBB_TRY(write_series(r, id, metric));
+        else
+            exp_rest_bad(r, "ids", ids, "numbers of trials, with commas");
         at += n + (at[n] == ',');
     }
     ebb_jsonw_array_end(&r->w);

@@ -249,7 +249,7 @@ enum ebb_status exp_rest_workloads(struct exp_rest *r)
 {
     struct exp_db_rows rows;
     struct ebb_str metrics;
-    bool found, has_row = true, has_batches = exp_rest_int(r, "batches", 0) != 0;
+    bool found, has_row = true, has_batches = exp_rest_int(r, "batches", 0, 0) != 0;
     EBB_TRY(is_there(r, &found));
     if (!found)
         return EBB_OK;
@@ -319,9 +319,9 @@ struct log_query {
 
 static struct log_query make_query(struct exp_rest *r)
 {
-    int64_t after = exp_rest_int(r, "greater_than_id", 0), tail = exp_rest_int(r, "tail", 0);
-    int64_t before = exp_rest_int(r, "less_than_id", INT64_MAX);
-    int64_t limit = exp_rest_int(r, "limit", 1000);
+    int64_t after = exp_rest_int(r, "greater_than_id", 0, 0), tail = exp_rest_int(r, "tail", 0, 0);
+    int64_t before = exp_rest_int(r, "less_than_id", INT64_MAX, 0);
+    int64_t limit = exp_rest_int(r, "limit", 1000, 0);
     const char *level = exp_rest_text(r, "level");
     struct log_query q = {.args = {exp_db_i(r->id), exp_db_i(after), exp_db_i(before),
                                    exp_db_t(level != NULL ? level : ""),
@@ -344,7 +344,7 @@ static enum ebb_status write_logs(struct exp_rest *r, int64_t *last)
     bool has_row = true;
     struct log_query q = make_query(r);
     const char *search = exp_rest_text(r, "search"); /* looked for here: messages are bytes */
-    if (exp_rest_int(r, "rank", 0) != 0)
+    if (exp_rest_int(r, "rank", 0, 0) != 0)
         return EBB_OK; /* rank 0 is the only one */
     EBB_TRY(exp_db_query(r->m->db, q.sql, q.args, q.count, &rows, r->err));
     ebb_str_init(&scratch);
@@ -375,7 +375,7 @@ static enum ebb_status write_logs(struct exp_rest *r, int64_t *last)
 enum ebb_status exp_rest_logs(struct exp_rest *r)
 {
     bool found;
-    int64_t last = exp_rest_int(r, "greater_than_id", 0), newest = 0;
+    int64_t last = exp_rest_int(r, "greater_than_id", 0, 0), newest = 0;
     const struct exp_run *run = find_run(r->m, r->id);
     EBB_TRY(is_there(r, &found));
     if (!found)
