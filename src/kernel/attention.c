@@ -179,9 +179,9 @@ static void backward_block(const struct attention_job *j, int64_t row, int64_t i
     if (!j->dq && !j->dk)
         return;
     product(count, seen, a->dv, j->d_o + at * a->dv, a->dv, 1, vt, a->tk, ds, a->tk, 1.0f, false);
-    for (int64_t i = 0; i < count; i++) {
-        float dot =
-            (float)kernel_dot_row(a->dv, j->d_o + (at + i) * a->dv, j->o + (at + i) * a->dv);
+    for (int64_t i = 0; i < count;
+         i++) { /* sum(p ds), not dO O: a single key has slope 0 exactly */
+        float dot = (float)kernel_dot_row(seen, p + i * a->tk, ds + i * a->tk);
         slope_row(seen, p + i * a->tk, ds + i * a->tk, dot);
     }
     if (j->dq)

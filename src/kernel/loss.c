@@ -263,18 +263,20 @@ static void entropy_grad_position(const struct entropy_job *j, int64_t i)
     double smooth = (double)e->smoothing / (double)e->classes;
     float lse = is_ignored || e->is_log_prob ? 0.0f : (float)log_sum(e, x);
     float share = (float)(g * ((1.0 - (double)e->smoothing) * wt + smooth * j->weight_sum));
-    bool is_plain = e->inner == 1 && !is_ignored && !e->is_log_prob && e->smoothing == 0.0f;
+    bool is_smooth = !is_ignored && e->smoothing != 0.0f;
+    bool is_plain = e->inner == 1 && !is_ignored && !e->is_log_prob && !is_smooth;
     if (is_plain)
         softmax_scaled(e->classes, x, lse, share, dx);
-    for (int64_t k = 0; !is_plain && k < e->classes; k++) {
-        float v = 0.0f;
-        if (!is_ignored && !e->is_log_prob)
-            v = kernel_expf(x[k * e->inner] - lse) * share;
-        if (!is_ignored && e->smoothing != 0.0f)
-            v -= (float)(g * smooth * (j->weight ? (double)j->weight[k] : 1.0));
-        dx[k * e->inner] = v;
+    for (int64_t k = 0; !is_plain && !is_smooth && k < e->classes; k++)
+        dx[k * e->inner] =
+            is_ignored || e->is_log_prob ? 0.0f : kernel_expf(x[k * e->inner] - lse) * share;
+    for (int64_t k = 0; is_smooth && k < e->classes; k++) { /* differences first: one class has 0 */
+        double p = (double)kernel_expf(x[k * e->inner] - lse);
+        double w = j->weight ? (double)j->weight[k] : 1.0;
+        double hit = (1.0 - (double)e->smoothing) * wt * (p - (k == t ? 1.0 : 0.0));
+        dx[k * e->inner] = (float)(g * (hit + smooth * (j->weight_sum * p - w)));
     }
-    if (!is_ignored)
+    if (!is_ignored && !is_smooth)
         dx[t * e->inner] -= (float)(g * (1.0 - (double)e->smoothing) * wt);
 }
 

@@ -14,13 +14,12 @@ struct tap { /* two source positions and their weights */
 
 static struct tap locate(const struct kernel_resample *r, int d, int64_t o)
 {
-    double at = r->scale[d] * (double)o;
+    const float scale = (float)r->scale[d], from = (float)o;
+    float place = scale * from; /* in float, as torch does: it decides which element is meant */
     if (!r->is_bilinear) {
-        int64_t i = kernel_min((int64_t)floor(at), r->in[d] - 1);
+        int64_t i = kernel_min((int64_t)floorf(place), r->in[d] - 1);
         return (struct tap){i, i, 1.0f, 0.0f};
     }
-    const float scale = (float)r->scale[d], from = (float)o;
-    float place = scale * from;
     if (!r->align_corners)
         place = fmaxf(0.0f, fmaf(scale, from + 0.5f, -0.5f));
     int64_t i = kernel_min((int64_t)place, r->in[d] - 1);

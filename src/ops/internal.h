@@ -181,6 +181,7 @@ void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view 
 void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block);
 
 tensor_id ops_cumsum(struct tensor_session *s, tensor_id x, int dim);
+tensor_id ops_softmax(struct tensor_session *s, tensor_id x, int dim);
 /* Sum g down to the shape of `like` (undo broadcasting). */
 tensor_id ops_reduce_to(struct tensor_session *s, tensor_id g, const struct tensor_view *like);
 tensor_id ops_expand_to(struct tensor_session *s, tensor_id x, const struct tensor_view *like);

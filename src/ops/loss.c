@@ -181,27 +181,26 @@ static void grad_loss_grad(struct ops_backward *b)
     struct tensor_session *s = b->session;
     const struct loss_attr *a = b->attr;
     enum kernel_loss f = (enum kernel_loss)b->def->variant;
-    tensor_id g = b->gout[0], dy = b->in[0], x = b->in[1], t = b->in[2], slope, curve;
+    tensor_id g = b->gout[0], dy = b->in[0], x = b->in[1], t = b->in[2], slope, curve, cross;
     const struct tensor_view v = *tensor_view_of(s, x), dv = *tensor_view_of(s, dy);
     double c = share(a, &v);
     if (f == KERNEL_MSE) {
         slope = ops_mul_scalar(s, ops_sub(s, x, t), 2.0f);
         curve = ops_full(s, v.rank, v.dims, 2.0f);
+        cross = curve;
     } else if (f == KERNEL_BCE) { /* s = (x-t)/q, q = x(1-x): s' = (1 - s (1-2x)) / q */
         tensor_id q =
             ops_clamp(s, ops_mul(s, x, ops_add_scalar(s, ops_neg(s, x), 1.0f)), 1e-12f, INFINITY);
         slope = ops_div(s, ops_sub(s, x, t), q);
+        cross = ops_reciprocal(s, q);
         tensor_id skew = ops_mul(s, slope, ops_add_scalar(s, ops_mul_scalar(s, x, -2.0f), 1.0f));
         curve = ops_div(s, ops_add_scalar(s, ops_neg(s, skew), 1.0f), q);
     } else {
         tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no second derivative", b->def->name);
         return;
     }
-    if (b->needs[2]) {
-        tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no second derivative for its target",
-                    b->def->name);
-        return;
-    }
+    if (b->needs[2]) /* d slope / d t = -cross */
+        b->gin[2] = ops_mul_scalar(s, ops_mul(s, ops_mul(s, g, cross), dy), (float)-c);
     if (b->needs[0])
         b->gin[0] = ops_reduce_to(s, ops_mul_scalar(s, ops_mul(s, g, slope), (float)c), &dv);
     if (b->needs[1])

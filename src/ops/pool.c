@@ -364,6 +364,8 @@ static void build_resample(struct tensor_session *s, const struct ops_def *def, 
         p.r.out[d] = p.out[2 + d] = m;
         if (p.r.align_corners)
             p.r.scale[d] = m > 1 ? (double)(n - 1) / (double)(m - 1) : 0;
+        else if (m == n) /* a copy along this dimension, whatever the scale */
+            p.r.scale[d] = 1.0;
         else
             p.r.scale[d] = a->scale.count ? 1.0 / scale : (double)n / (double)m;
     }

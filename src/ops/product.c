@@ -316,35 +316,30 @@ static enum ebb_status run_attention_grad(const struct trace_call *call, struct 
     return EBB_OK;
 }
 
-/* 1 where a causal attention looks, 0 where it must not: [tq, tk], counted by running sums. */
-static tensor_id seen(struct tensor_session *s, const struct kernel_attention *a)
+/* 0 where a causal attention looks, far below everything where it must not: [tq, tk], counted by
+ * running sums. */
+static tensor_id unseen(struct tensor_session *s, const struct kernel_attention *a)
 {
     tensor_id one = ops_full(s, 2, (int64_t[]){a->tq, a->tk}, 1.0f);
     tensor_id ahead = ops_sub(s, ops_cumsum(s, one, 1), ops_cumsum(s, one, 0));
     ahead = ops_add_scalar(s, ahead, (float)(a->tq - a->tk));
-    return ops_add_scalar(s, ops_neg(s, ops_clamp(s, ahead, 0.0f, 1.0f)), 1.0f);
+    return ops_mul_scalar(s, ops_clamp(s, ahead, 0.0f, 1.0f), -1e30f);
 }
 
-/* dS = P (dP - sum(dO O)), summed over the rows that share a row of the mask. Written with ops, as
+/* dS = P (dP - sum(P dP)), summed over the rows that share a row of the mask. Written with ops, as
  * whole matrices: masks that learn are small. */
 static tensor_id mask_grad(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
     const struct kernel_attention *a = b->attr;
     int64_t many[4] = {a->mask_rows, a->mask_period, a->tq, a->tk};
-    int64_t row[4] = {a->mask_rows, a->mask_period, a->tq, 1};
-    tensor_id scores = ops_matmul(s, b->in[0], b->in[1], false, true);
-    scores = ops_reshape(s, ops_mul_scalar(s, scores, a->scale), 4, many);
-    scores =
-        ops_add(s, scores, ops_reshape(s, b->in[3], 4, (int64_t[]){a->mask_rows, 1, a->tq, a->tk}));
-    scores = ops_sub(s, scores, ops_reshape(s, b->out[1], 4, row));
-    tensor_id p = ops_unary(s, KERNEL_EXP, ops_clamp(s, scores, -INFINITY, 0.0f), 0, 0);
-    if (a->is_causal)
-        p = ops_mul(s, p, seen(s, a));
+    int64_t some[4] = {a->mask_rows, 1, a->tq, a->tk};
+    tensor_id x = ops_mul_scalar(s, ops_matmul(s, b->in[0], b->in[1], false, true), a->scale);
+    x = ops_add(s, ops_reshape(s, x, 4, many), ops_reshape(s, b->in[3], 4, some));
+    tensor_id p = ops_softmax(s, a->is_causal ? ops_add(s, x, unseen(s, a)) : x, 3);
     tensor_id dp = ops_reshape(s, ops_matmul(s, b->gout[0], b->in[2], false, true), 4, many);
-    tensor_id dot = ops_reduce_dims(s, "sum", ops_mul(s, b->gout[0], b->out[0]), 4, true);
-    tensor_id ds = ops_mul(s, p, ops_sub(s, dp, ops_reshape(s, dot, 4, row)));
-    return ops_reduce_dims(s, "sum", ds, 2, false);
+    tensor_id dot = ops_reduce_dims(s, "sum", ops_mul(s, p, dp), 8, true);
+    return ops_reduce_dims(s, "sum", ops_mul(s, p, ops_sub(s, dp, dot)), 2, false);
 }
 
 static void grad_attention(struct ops_backward *b)

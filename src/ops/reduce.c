@@ -431,6 +431,12 @@ static void grad_logsumexp(struct ops_backward *b)
     b->gin[0] = ops_mul(s, p, keep_shape(b, b->gout[0], mask));
 }
 
+tensor_id ops_softmax(struct tensor_session *s, tensor_id x, int dim)
+{
+    struct dim_attr attr = {.dim = dim};
+    return ops_emit(s, &rows[ROW_SOFTMAX], &attr, 1, &x);
+}
+
 tensor_id ops_cumsum(struct tensor_session *s, tensor_id x, int dim)
 {
     struct dim_attr attr = {.dim = dim};
