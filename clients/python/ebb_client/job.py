@@ -30,8 +30,8 @@ class Job:
         missing = [n for n in ("EBB_SOCKET", "EBB_CONFIG", "EBB_ALLOCATION_ID") if not environ.get(n)]
         if missing:
             raise RuntimeError(
-                "%s is not set: this process was not started by ebb; run the experiment with "
-                "'ebb run FILE'" % ", ".join(missing)
+                "%s is not set: this process was not started by ebb; run the experiment with 'ebb run "
+                "FILE', or without a master: python3 -m ebb_client --detached DIR ..." % ", ".join(missing)
             )
         with open(environ["EBB_CONFIG"], encoding="utf-8") as f:
             root = json.load(f)

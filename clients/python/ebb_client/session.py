@@ -1,5 +1,6 @@
 """Answering workloads: the loop a training script drives itself."""
 
+import json
 import logging
 import math
 import os
@@ -7,6 +8,7 @@ import shutil
 import sys
 import time
 
+from .detached import LocalJob, LocalLink, Run, Setup
 from .job import Job
 from .link import Link, MasterLost
 from .store import make_directory, resources_of
@@ -74,6 +76,7 @@ class Workload:
         self.is_validation = self.kind == "COMPUTE_VALIDATION_METRICS"
         self.is_checkpoint = self.kind == "CHECKPOINT_MODEL"
         self.directory = None  # of a checkpoint: write files here
+        self._recorded = None  # the answer of a run that is imported
 
     def batches(self):
         """Numbers of the batches to train, counted from 0 over the whole trial."""
@@ -93,7 +96,13 @@ class Workload:
         self._inputs += int(num_inputs)
         self._rows.append({name: value for name, value in row.items()})
 
+    def replay(self, recorded):
+        """Answer with a message of an earlier run, times included."""
+        self._recorded = recorded
+
     def result(self):
+        if self._recorded is not None:
+            return self._recorded["metrics"]
         if self.is_train:
             if len(self._rows) != self.batch_count:
                 raise Failed("%d batches were reported, %d asked for" % (len(self._rows), self.batch_count))
@@ -112,14 +121,14 @@ class Workload:
 class Session:
     """The trial's side of one connection. Use it as a context manager: see :func:`connect`."""
 
-    def __init__(self, job=None):
+    def __init__(self, job=None, link=None):
         self.job = job or Job()
         self.hparams = self.job.hparams
         self.config = self.job.config
         self.data = self.job.data
         self.seed = self.job.seed
         self.checkpoint = self.job.checkpoint
-        self.link = Link(self.job)
+        self.link = link or Link(self.job)
         self._step = self.checkpoint.step if self.checkpoint else 0
         self._count = 0
         self._current = None  # (Workload, start)
@@ -180,6 +189,8 @@ class Session:
             "metrics": work.result(),
             "end": time.time(),
         }
+        if work._recorded is not None:
+            answer["start"], answer["end"] = work._recorded["start"], work._recorded["end"]
         log.debug("done %s, step %d, %.3f s", work.kind, work.step, answer["end"] - start)
         self._current = None
         if work.is_train:
@@ -204,9 +215,25 @@ class Session:
         self.link.answer(0, message)
 
 
-def connect():
-    """Connect to the master that started this process. With ``debug: true`` in the experiment file
-    the root logger is set to DEBUG, and workloads are logged."""
+def connect(detached=None, **setup):
+    """Connect to the master that started this process.
+
+    Without one, ``detached`` names a directory where the run is kept instead; ``setup`` says what a
+    master would: hparams, max_steps, metric, smaller_is_better, batches_per_step,
+    min_validation_period, min_checkpoint_period, checkpoint_policy, data, seed, description. Under a
+    master both are ignored, so that a script works either way. ``python3 -m ebb_client --detached``
+    does the same for a script as it is.
+
+    With ``debug: true`` in the experiment file the root logger is set to DEBUG, and workloads are
+    logged.
+    """
     if os.environ.get("EBB_LOG_LEVEL") == "debug":
         logging.basicConfig(level=logging.DEBUG, format="%(name)s: %(levelname)s: %(message)s")
-    return Session()
+    given = os.environ.get("EBB_DETACHED")
+    if os.environ.get("EBB_SOCKET") or (detached is None and not given):
+        return Session()
+    if given:
+        setup = json.loads(given)
+        detached = setup.pop("directory")
+    run = Run(detached, Setup(**setup))
+    return Session(LocalJob(run), LocalLink(run))

@@ -1,12 +1,16 @@
 """Trials as classes: say how one batch is trained; the loop is here."""
 
+import argparse
 import importlib
+import json
 import os
+import runpy
 import sys
 import traceback
 
-from .session import EXIT_LOST, connect
+from .detached import POLICIES, replay
 from .link import MasterLost
+from .session import EXIT_LOST, connect
 
 
 class Trial:
@@ -62,13 +66,67 @@ def run_trial(make):
                 trial.save(work.directory)
 
 
+def _parse(argv):
+    parser = argparse.ArgumentParser(
+        prog="python3 -m ebb_client",
+        description="Runs a trial. ebb starts it with MODULE:CLASS alone; --detached runs one without a master, "
+        "MODULE:CLASS or a script that calls ebb_client.connect(), and keeps it in a directory.",
+    )
+    parser.add_argument("what", nargs="?", metavar="MODULE:CLASS|SCRIPT")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the script")
+    parser.add_argument("--replay", metavar="DIR", help="answer a master with a finished detached run")
+    parser.add_argument("--detached", metavar="DIR", help="no master: keep the run here, or go on with it")
+    group = parser.add_argument_group("with --detached")
+    group.add_argument("--hparams", type=json.loads, default={}, metavar="JSON", help="hyperparameters")
+    group.add_argument("--data", type=json.loads, default={}, metavar="JSON", help="section data of the file")
+    group.add_argument("--max-steps", type=int, metavar="N", help="required")
+    group.add_argument("--batches-per-step", type=int, default=100, metavar="N")
+    group.add_argument("--metric", default="validation_loss", help="decides which validation is the best")
+    group.add_argument("--larger-is-better", action="store_true")
+    group.add_argument("--min-validation-period", type=int, metavar="STEPS")
+    group.add_argument("--min-checkpoint-period", type=int, metavar="STEPS")
+    group.add_argument("--checkpoint-policy", default="best", choices=POLICIES)
+    group.add_argument("--seed", type=int, default=0)
+    group.add_argument("--description")
+    args = parser.parse_args(argv[1:])
+    if (args.what is None) == (args.replay is None):
+        parser.error("give MODULE:CLASS, a script, or --replay DIR")
+    if args.detached and args.max_steps is None:
+        parser.error("--detached needs --max-steps")
+    if not args.detached and args.what and ":" not in args.what:
+        parser.error("a script is for --detached; ebb itself starts MODULE:CLASS")
+    return args
+
+
+def _setup_of(args):
+    names = "hparams data max_steps batches_per_step metric min_validation_period min_checkpoint_period"
+    setup = {name: getattr(args, name) for name in (names + " checkpoint_policy seed description").split()}
+    setup["smaller_is_better"] = not args.larger_is_better
+    setup["directory"] = os.path.abspath(args.detached)
+    return json.dumps(setup)
+
+
+def _run(args):
+    if args.replay:
+        with connect() as session:
+            replay(session, args.replay)
+        return
+    if args.detached:
+        os.environ["EBB_DETACHED"] = _setup_of(args)
+        os.environ.pop("EBB_SOCKET", None)
+    if ":" in args.what:
+        sys.path.insert(0, os.getcwd())
+        run_trial(args.what)
+        return
+    sys.argv = [args.what] + args.arguments
+    sys.path.insert(0, os.path.dirname(os.path.abspath(args.what)))
+    runpy.run_path(args.what, run_name="__main__")
+
+
 def main(argv):
-    if len(argv) != 2 or ":" not in argv[1]:
-        print("usage: python3 -m ebb_client MODULE:CLASS (started by ebb)", file=sys.stderr)
-        return 2
-    sys.path.insert(0, os.getcwd())
+    args = _parse(argv)
     try:
-        run_trial(argv[1])
+        _run(args)
         return 0
     except MasterLost:
         return EXIT_LOST
