@@ -313,51 +313,75 @@ static void cast_inputs(struct nn_builder *b, const char *op, size_t count, cons
         to[i] = rule == RULE_FULL ? nn_full(b, in[i]) : i < low ? nn_low(b, in[i]) : in[i];
 }
 
-static bool parse_attr(struct nn_builder *b, const struct ops_def *def, const char *text,
-                       void *attr)
+/* The op with its attributes read, on inputs of the types it takes. */
+static tensor_id apply(struct nn_builder *b, const struct ops_def *def, size_t in_count,
+                       const tensor_id *in, tensor_id *out, const void *attr)
 {
-    struct ebb_error err = {.status = EBB_OK};
-    struct ebb_arena arena;
-    const struct ebb_doc_node *map = NULL;
-    ebb_arena_init(&arena);
-    enum ebb_status status =
-        text ? ebb_doc_parse_json(&arena, ops_name(def), text, strlen(text), &map, &err) : EBB_OK;
-    if (status == EBB_OK)
-        status = ops_parse(def, map, attr, &err);
-    ebb_arena_fini(&arena);
-    if (status != EBB_OK)
-        fail(b, &err);
-    return status == EBB_OK;
-}
-
-tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
-                tensor_id *out, const char *fmt, ...)
-{
-    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
     tensor_id outputs[TENSOR_PORTS], inputs[TENSOR_PORTS];
-    char text[1024];
     size_t count = 0;
-    if (tensor_status(b->session, NULL) != EBB_OK)
-        return TENSOR_NONE;
-    const struct ops_def *def = ops_find(op);
-    if (!def || in_count > TENSOR_PORTS)
-        return tensor_fail(b->session, EBB_EUNSUPPORTED, "%s: no such op, or %zu inputs", op,
-                           in_count);
-    if (fmt) {
-        va_list args;
-        va_start(args, fmt);
-        vsnprintf(text, sizeof text, fmt, args);
-        va_end(args);
-    }
-    if (!parse_attr(b, def, fmt ? text : NULL, attr))
-        return TENSOR_NONE;
-    cast_inputs(b, op, in_count, in, inputs);
+    cast_inputs(b, ops_name(def), in_count, in, inputs);
     ops_call(b->session, def, inputs, in_count, attr, outputs, &count);
     if (tensor_status(b->session, NULL) != EBB_OK || !count)
         return TENSOR_NONE;
     if (out)
         memcpy(out, outputs, count * sizeof *out);
     return outputs[0];
+}
+
+static const struct ops_def *find_op(struct nn_builder *b, const char *op, size_t in_count)
+{
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return NULL;
+    const struct ops_def *def = ops_find(op);
+    if (!def || in_count > TENSOR_PORTS) {
+        tensor_fail(b->session, EBB_EUNSUPPORTED, "%s: no such op, or %zu inputs", op, in_count);
+        return NULL;
+    }
+    return def;
+}
+
+tensor_id nn_call(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
+                  tensor_id *out, size_t count, const struct ops_value *values)
+{
+    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
+    struct ebb_error err;
+    const struct ops_def *def = find_op(b, op, in_count);
+    if (!def)
+        return TENSOR_NONE;
+    if (ops_assign(def, values, count, attr, &err) != EBB_OK) {
+        fail(b, &err);
+        return TENSOR_NONE;
+    }
+    return apply(b, def, in_count, in, out, attr);
+}
+
+tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
+                tensor_id *out, const char *fmt, ...)
+{
+    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
+    char text[1024];
+    struct ebb_error err;
+    struct ebb_arena arena;
+    const struct ebb_doc_node *map;
+    if (!fmt)
+        return nn_call(b, op, in_count, in, out, 0, NULL);
+    const struct ops_def *def = find_op(b, op, in_count);
+    if (!def)
+        return TENSOR_NONE;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    ebb_arena_init(&arena);
+    enum ebb_status status = ebb_doc_parse_json(&arena, op, text, strlen(text), &map, &err);
+    if (status == EBB_OK)
+        status = ops_parse(def, map, attr, &err);
+    ebb_arena_fini(&arena);
+    if (status != EBB_OK) {
+        fail(b, &err);
+        return TENSOR_NONE;
+    }
+    return apply(b, def, in_count, in, out, attr);
 }
 
 int64_t nn_dim(const struct nn_builder *b, tensor_id x, int d)

@@ -75,22 +75,15 @@ static struct nn_conv with_defaults(const struct nn_conv *given)
     return c;
 }
 
-static void list_text(const int64_t *v, int n, char *buf, size_t size)
-{
-    size_t at = (size_t)snprintf(buf, size, "[");
-    for (int d = 0; d < n && at < size; d++)
-        at += (size_t)snprintf(buf + at, size - at, "%s%" PRId64, d ? "," : "", v[d]);
-    if (at < size)
-        snprintf(buf + at, size - at, "]");
-}
-
 tensor_id nn_convolution(struct nn_builder *b, const char *name, tensor_id x,
                          const struct nn_conv *conv)
 {
+    static const char *const ops[2][3] = {
+        {"conv1d", "conv2d", "conv3d"},
+        {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}};
     struct nn_conv c = with_defaults(conv);
     struct mark m = layer_begin(b, name);
     int64_t in = nn_dim(b, x, 1), dims[5], area = 1;
-    char op[32], stride[96], pad[96], dilation[96];
     if (in % c.groups || c.out % c.groups) {
         tensor_fail(b->session, EBB_EINPUT,
                     "%" PRId64 " to %" PRId64 " channels in %" PRId64 " groups", in, c.out,
@@ -107,20 +100,14 @@ tensor_id nn_convolution(struct nn_builder *b, const char *name, tensor_id x,
         x, nn_parameter(b, "weight", NN_WEIGHT, c.nd + 2, dims, chosen(&c.init, standard))};
     if (c.has_bias)
         parts[2] = nn_parameter(b, "bias", NN_BIAS, 1, &c.out, chosen(&c.bias_init, standard));
-    list_text(c.stride, c.nd, stride, sizeof stride);
-    list_text(c.pad, c.nd, pad, sizeof pad);
-    list_text(c.dilation, c.nd, dilation, sizeof dilation);
-    snprintf(op, sizeof op, "conv%s%dd", c.is_transposed ? "_transpose" : "", c.nd);
-    tensor_id y;
-    if (c.is_transposed)
-        y = nn_op(b, op, c.has_bias ? 3 : 2, parts, NULL,
-                  "{\"stride\":%s,\"padding\":%s,\"output_padding\":%" PRId64 ",\"groups\":%" PRId64
-                  "}",
-                  stride, pad, c.output_padding, c.groups);
-    else
-        y = nn_op(b, op, c.has_bias ? 3 : 2, parts, NULL,
-                  "{\"stride\":%s,\"padding\":%s,\"dilation\":%s,\"groups\":%" PRId64 "}", stride,
-                  pad, dilation, c.groups);
+    struct ops_value values[] = {
+        {"stride", .ints = c.stride, .count = c.nd},
+        {"padding", .ints = c.pad, .count = c.nd},
+        {"groups", .integer = c.groups},
+        c.is_transposed ? (struct ops_value){"output_padding", .integer = c.output_padding}
+                        : (struct ops_value){"dilation", .ints = c.dilation, .count = c.nd}};
+    tensor_id y =
+        nn_call(b, ops[c.is_transposed][c.nd - 1], c.has_bias ? 3 : 2, parts, NULL, 4, values);
     return layer_end(b, m, name, c.is_transposed ? "transposed conv" : "conv", y);
 }
 
@@ -166,7 +153,8 @@ tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, dou
                             nn_buffer(b, "num_batches_tracked", TENSOR_I64, 0, NULL, 0.0f)};
     tensor_id y;
     if (!b->mode.is_training) {
-        y = nn_op(b, "batch_norm", 5, in, NULL, "{\"training\":false,\"eps\":%.9g}", eps);
+        y = nn_call(b, "batch_norm", 5, in, NULL, 2,
+                    (struct ops_value[]){{"training", .integer = 0}, {"eps", .number = eps}});
     } else if (tensor_status(b->session, NULL) == EBB_OK) {
         y = ops_batch_norm_train(b->session, in[0], in[1], in[2], running, (float)momentum,
                                  (float)eps);
@@ -185,8 +173,9 @@ tensor_id nn_layer_norm(struct nn_builder *b, const char *name, tensor_id x, dou
     int64_t n = nn_dim(b, x, tensor_view_of(b->session, x)->rank - 1);
     tensor_id in[3] = {x, nn_parameter(b, "weight", NN_NORM, 1, &n, nn_init_constant(1.0f)),
                        nn_parameter(b, "bias", NN_NORM, 1, &n, nn_init_constant(0.0f))};
-    tensor_id y = nn_op(b, "layer_norm", 3, in, NULL, "{\"shape\":[%" PRId64 "],\"eps\":%.9g}", n,
-                        eps > 0 ? eps : 1e-5);
+    struct ops_value values[] = {{"shape", .ints = &n, .count = 1},
+                                 {"eps", .number = eps > 0 ? eps : 1e-5}};
+    tensor_id y = nn_call(b, "layer_norm", 3, in, NULL, 2, values);
     return layer_end(b, m, name, "layer norm", y);
 }
 
@@ -195,22 +184,23 @@ tensor_id nn_layer_norm(struct nn_builder *b, const char *name, tensor_id x, dou
 tensor_id nn_activate(struct nn_builder *b, enum nn_act act, tensor_id x)
 {
     static const struct {
-        const char *op, *attr;
+        const char *op;
+        struct ops_value value; /* its one attribute, where it has one */
     } rows[] = {
-        [NN_RELU] = {"relu", NULL},
-        [NN_RELU6] = {"relu6", NULL},
-        [NN_LEAKY] = {"leaky_relu", "{\"negative_slope\":0.3}"},
-        [NN_GELU] = {"gelu", "{\"approximate\":\"none\"}"},
-        [NN_GELU_TANH] = {"gelu", "{\"approximate\":\"tanh\"}"},
-        [NN_SILU] = {"silu", NULL},
-        [NN_SIGMOID] = {"sigmoid", NULL},
-        [NN_TANH] = {"tanh", NULL},
+        [NN_RELU] = {"relu", {0}},
+        [NN_RELU6] = {"relu6", {0}},
+        [NN_LEAKY] = {"leaky_relu", {"negative_slope", .number = 0.3}},
+        [NN_GELU] = {"gelu", {"approximate", .text = "none"}},
+        [NN_GELU_TANH] = {"gelu", {"approximate", .text = "tanh"}},
+        [NN_SILU] = {"silu", {0}},
+        [NN_SIGMOID] = {"sigmoid", {0}},
+        [NN_TANH] = {"tanh", {0}},
     };
     if (act == NN_IDENTITY)
         return x;
     struct mark m = layer_begin(b, "");
-    tensor_id y = rows[act].attr ? nn_op(b, rows[act].op, 1, &x, NULL, "%s", rows[act].attr)
-                                 : nn_op(b, rows[act].op, 1, &x, NULL, NULL);
+    tensor_id y =
+        nn_call(b, rows[act].op, 1, &x, NULL, rows[act].value.name ? 1 : 0, &rows[act].value);
     return layer_end(b, m, "", rows[act].op, y);
 }
 
@@ -226,28 +216,29 @@ tensor_id nn_dropout(struct nn_builder *b, tensor_id x, double p)
 }
 
 static tensor_id pool(struct nn_builder *b, const char *op, tensor_id x, int64_t k, int64_t stride,
-                      int64_t pad, const char *rest)
+                      int64_t pad, bool is_average, bool counts_pad)
 {
     struct mark m = layer_begin(b, "");
     int nd = tensor_view_of(b->session, x)->rank - 2;
     char name[32];
     snprintf(name, sizeof name, "%s%dd", op, nd);
-    tensor_id y = nn_op(b, name, 1, &x, NULL,
-                        "{\"kernel\":%" PRId64 ",\"stride\":%" PRId64 ",\"padding\":%" PRId64 "%s}",
-                        k, stride, pad, rest);
+    struct ops_value values[] = {{"kernel", .integer = k},
+                                 {"stride", .integer = stride},
+                                 {"padding", .integer = pad},
+                                 {"count_include_pad", .integer = counts_pad}};
+    tensor_id y = nn_call(b, name, 1, &x, NULL, is_average ? 4 : 3, values);
     return layer_end(b, m, "", op, y);
 }
 
 tensor_id nn_max_pool(struct nn_builder *b, tensor_id x, int64_t k, int64_t stride, int64_t pad)
 {
-    return pool(b, "max_pool", x, k, stride, pad, "");
+    return pool(b, "max_pool", x, k, stride, pad, false, false);
 }
 
 tensor_id nn_avg_pool(struct nn_builder *b, tensor_id x, int64_t k, int64_t stride, int64_t pad,
                       bool counts_pad)
 {
-    return pool(b, "avg_pool", x, k, stride, pad,
-                counts_pad ? ",\"count_include_pad\":true" : ",\"count_include_pad\":false");
+    return pool(b, "avg_pool", x, k, stride, pad, true, counts_pad);
 }
 
 tensor_id nn_global_pool(struct nn_builder *b, tensor_id x)
@@ -267,7 +258,8 @@ tensor_id nn_flatten(struct nn_builder *b, tensor_id x)
 tensor_id nn_cat(struct nn_builder *b, size_t count, const tensor_id *in, int dim)
 {
     struct mark m = layer_begin(b, "");
-    return layer_end(b, m, "", "cat", nn_op(b, "cat", count, in, NULL, "{\"dim\":%d}", dim));
+    struct ops_value value = {"dim", .integer = dim};
+    return layer_end(b, m, "", "cat", nn_call(b, "cat", count, in, NULL, 1, &value));
 }
 
 tensor_id nn_add(struct nn_builder *b, tensor_id x, tensor_id y)
@@ -296,15 +288,15 @@ tensor_id nn_reshape(struct nn_builder *b, tensor_id x, int rank, const int64_t 
 
 tensor_id nn_permute(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims)
 {
-    char text[96];
-    list_text(dims, rank, text, sizeof text);
-    return nn_op(b, "permute", 1, &x, NULL, "{\"dims\":%s}", text);
+    struct ops_value value = {"dims", .ints = dims, .count = rank};
+    return nn_call(b, "permute", 1, &x, NULL, 1, &value);
 }
 
 tensor_id nn_slice(struct nn_builder *b, tensor_id x, int dim, int64_t begin, int64_t end)
 {
-    return nn_op(b, "slice", 1, &x, NULL, "{\"ranges\":[[%d,%" PRId64 ",%" PRId64 ",1]]}", dim,
-                 begin, end);
+    int64_t range[4] = {dim, begin, end, 1};
+    struct ops_value value = {"ranges", .ints = range, .count = 4};
+    return nn_call(b, "slice", 1, &x, NULL, 1, &value);
 }
 
 /* [tq, tk]: 0 where a query sees a key, -inf where the key is later. */
@@ -331,12 +323,14 @@ tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id
 {
     struct mark m = layer_begin(b, "");
     if (!b->mode.is_training || !(dropout > 0)) {
-        tensor_id y = nn_op(b, "attention", mask.v ? 4 : 3, (tensor_id[]){q, k, v, mask}, NULL,
-                            "{\"causal\":%s}", is_causal ? "true" : "false");
+        struct ops_value causal = {"causal", .integer = is_causal};
+        tensor_id y =
+            nn_call(b, "attention", mask.v ? 4 : 3, (tensor_id[]){q, k, v, mask}, NULL, 1, &causal);
         return layer_end(b, m, "", "attention", y);
     }
     int rank = tensor_view_of(b->session, q)->rank;
-    tensor_id s = nn_full(b, nn_op(b, "matmul", 2, (tensor_id[]){q, k}, NULL, "{\"tb\":true}"));
+    struct ops_value tb = {"tb", .integer = 1}, last = {"dim", .integer = -1};
+    tensor_id s = nn_full(b, nn_call(b, "matmul", 2, (tensor_id[]){q, k}, NULL, 1, &tb));
     s = nn_scale(b, s, 1.0 / sqrt((double)nn_dim(b, q, rank - 1)));
     if (mask.v)
         s = nn_op(b, "add", 2, (tensor_id[]){s, mask}, NULL, NULL);
@@ -344,7 +338,7 @@ tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id
         s = nn_op(b, "add", 2,
                   (tensor_id[]){s, causal_mask(b, nn_dim(b, q, rank - 2), nn_dim(b, k, rank - 2))},
                   NULL, NULL);
-    tensor_id p = nn_op(b, "softmax", 1, &s, NULL, "{\"dim\":-1}");
+    tensor_id p = nn_call(b, "softmax", 1, &s, NULL, 1, &last);
     p = nn_dropout(b, p, dropout);
     return layer_end(b, m, "", "attention", nn_op(b, "matmul", 2, (tensor_id[]){p, v}, NULL, NULL));
 }

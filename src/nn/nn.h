@@ -314,8 +314,13 @@ double nn_node_flops(const struct tensor_session *s, uint32_t node);
 /* ---- layers: weights by name, then ops ----------------------------------------------------------
  */
 
-/* Any op of the table: attributes as JSON text made by fmt, e.g. "{\"dim\": %d}"; NULL: defaults.
- * Returns output 0, the others follow in out (may be NULL). */
+/* Any op of the table with `count` attributes; those not given have their defaults. Returns output
+ * 0, the others follow in out (may be NULL). */
+struct ops_value;
+tensor_id nn_call(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
+                  tensor_id *out, size_t count, const struct ops_value *values);
+/* The same with attributes as JSON text made by fmt, e.g. "{\"dim\": %d}"; NULL: defaults. Slower:
+ * for ops that models have once or twice. */
 tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
                 tensor_id *out, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 

@@ -32,7 +32,9 @@ void nn_unpack(struct nn_builder *b, tensor_id x, int64_t parts, int64_t heads, 
     x = nn_permute(b, x, 5, (int64_t[]){2, 0, 3, 1, 4});
     if (tensor_status(b->session, NULL) == EBB_OK)
         x = ops_contiguous(b->session, x);
-    nn_op(b, "split", 1, &x, pieces, "{\"sizes\":[%s],\"dim\":0}", parts == 3 ? "1,1,1" : "1,1");
+    struct ops_value values[] = {{"sizes", .ints = (int64_t[]){1, 1, 1}, .count = (int)parts},
+                                 {"dim", .integer = 0}};
+    nn_call(b, "split", 1, &x, pieces, 2, values);
     for (int64_t k = 0; k < parts; k++)
         out[k] = nn_reshape(b, pieces[k], 4, (int64_t[]){n, heads, t, d});
 }

@@ -38,6 +38,18 @@ bool ops_has_gradient(const struct ops_def *def);
  * and the allowed ones. */
 enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *map, void *attr,
                           struct ebb_error *err);
+/* One attribute by hand; the op says which member counts. */
+struct ops_value {
+    const char *name;
+    const int64_t *ints; /* a list of `count`; NULL: one integer */
+    int count;
+    int64_t integer; /* truth as well */
+    double number;
+    const char *text;
+};
+/* The same from values in memory: models are built without text. */
+enum ebb_status ops_assign(const struct ops_def *def, const struct ops_value *values, size_t count,
+                           void *attr, struct ebb_error *err);
 /* Appends the op; *out_count outputs are written to out[TENSOR_PORTS]. Failures go to the session.
  */
 void ops_call(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
