@@ -127,7 +127,8 @@ static void walk_run(const struct kernel_context *c, struct walk *w, const struc
     X(MAXIMUM, p > q || p != p ? p : q)                                                            \
     X(MINIMUM, p < q || p != p ? p : q)                                                            \
     X(GREATER_HALF, p > q ? 1.0f : p == q ? 0.5f : 0.0f)                                           \
-    X(EQUAL, p == q ? 1.0f : 0.0f)
+    X(EQUAL, p == q ? 1.0f : 0.0f)                                                                 \
+    X(GATE, q > 0.0f ? p : 0.0f)
 
 #define X(name, value)                                                                             \
     KERNEL_CLONES static void row_##name(const struct walk *w, int64_t n, const int64_t *offset,   \

@@ -98,6 +98,7 @@ enum kernel_binary {
     KERNEL_MINIMUM,
     KERNEL_GREATER_HALF, /* 1 where a > b, 1/2 where equal, else 0: share of a in a maximum */
     KERNEL_EQUAL,        /* 1 where a == b, else 0 */
+    KERNEL_GATE,         /* a where b > 0, else 0: the gradient of relu */
     KERNEL_BINARY_COUNT
 };
 

@@ -98,12 +98,16 @@ static void grad_unary(struct ops_backward *b)
 {
     enum kernel_unary f = (enum kernel_unary)b->def->variant;
     const struct scalars *a = b->attr;
+    tensor_id share =
+        f == KERNEL_RELU ? ops_pool_share(b->session, b->gout[0]) : TENSOR_NONE; /* not spread */
     if (f == KERNEL_NEG)
         b->gin[0] = ops_neg(b->session, b->gout[0]);
     else if (f == KERNEL_ADD_SCALAR)
         b->gin[0] = b->gout[0];
     else if (f == KERNEL_MUL_SCALAR)
         b->gin[0] = ops_mul_scalar(b->session, b->gout[0], a->a);
+    else if (share.v)
+        b->gin[0] = ops_binary(b->session, KERNEL_GATE, share, b->out[0]);
     else
         b->gin[0] = unary_grad(b->session, f, b->gout[0],
                                kernel_unary_saves_y(f) ? b->out[0] : b->in[0], a);
@@ -272,7 +276,8 @@ static enum ebb_status run_binary_as(const struct trace_call *call, enum kernel_
     X(MAXIMUM, maximum)                                                                            \
     X(MINIMUM, minimum)                                                                            \
     X(GREATER_HALF, greater_half)                                                                  \
-    X(EQUAL, equal)
+    X(EQUAL, equal)                                                                                \
+    X(GATE, gate)
 
 #define X(name, text)                                                                              \
     static enum ebb_status run_##text(const struct trace_call *call, struct ebb_error *err)        \
@@ -308,6 +313,10 @@ static void grad_binary(struct ops_backward *b)
         gp = b->needs[0] ? ops_mul(s, g, ops_binary(s, KERNEL_GREATER_HALF, q, p)) : g;
         gq = b->needs[1] ? ops_mul(s, g, ops_binary(s, KERNEL_GREATER_HALF, p, q)) : g;
         break;
+    case KERNEL_GATE:
+        if (b->needs[0])
+            b->gin[0] = ops_reduce_to(s, ops_binary(s, KERNEL_GATE, g, q), tensor_view_of(s, p));
+        return;
     default:
         return; /* comparisons: zero */
     }

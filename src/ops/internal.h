@@ -189,6 +189,9 @@ tensor_id ops_permute(struct tensor_session *s, tensor_id x, const int64_t *dims
 tensor_id ops_transpose(struct tensor_session *s, tensor_id x, int a, int b);
 tensor_id ops_slice_dim(struct tensor_session *s, tensor_id x, int dim, int64_t begin, int64_t end,
                         int64_t step);
+/* Where x is the gradient of a mean over all places of each channel: what every place gets, one
+ * number per channel; else TENSOR_NONE. x itself need not be made then. */
+tensor_id ops_pool_share(struct tensor_session *s, tensor_id x);
 /* Is x `count` tensors joined along dimension 1? Those, then. */
 bool ops_cat_parts(const struct tensor_session *s, tensor_id x, tensor_id *parts, size_t count);
 tensor_id ops_cat(struct tensor_session *s, const tensor_id *in, size_t count, int dim);

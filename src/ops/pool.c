@@ -277,6 +277,23 @@ static void build_adaptive(struct tensor_session *s, const struct ops_def *def, 
     *out_count = 1;
 }
 
+tensor_id ops_pool_share(struct tensor_session *s, tensor_id x)
+{
+    if (!x.v || tensor_status(s, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
+    const struct pool_shape *p = n.attr;
+    int64_t places = 1;
+    if (n.def != &rows[ROW_ADAPTIVE_GRAD] || tensor_view_of(s, x)->dtype != TENSOR_F32)
+        return TENSOR_NONE;
+    for (int64_t d = 2; d < p->rank; d++) {
+        places *= p->in[d];
+        if (p->out[d] != 1)
+            return TENSOR_NONE;
+    }
+    return ops_mul_scalar(s, ops_in_layout(s, n.inputs[0], 0), 1.0f / (float)places);
+}
+
 /* ---- resampling ----------------------------------------------------------------------------- */
 
 struct resample_shape {

@@ -1,5 +1,6 @@
-/* The gradients of a convolution over two tensors side by side are made part by part: the same
- * numbers, and neither what joins them nor its gradient is wanted backwards. */
+/* Gradients that go a shorter way: the same numbers, with less lying there. Those of a convolution
+ * over two tensors side by side are made part by part, so neither what joins them nor its gradient
+ * is wanted backwards; that of a relu before a mean is not spread over all places first. */
 #include "test.h"
 
 #include <math.h>
@@ -127,4 +128,63 @@ TEST(convolution_over_two_parts__has_the_gradients_of_the_whole)
     compare(16, 3);
 }
 
-TEST_MAIN(RUN(convolution_over_two_parts__has_the_gradients_of_the_whole))
+/* Gradient of sum(mean over places of relu(x) * r); is_hidden: relu does not see the mean. Returns
+ * how many ops of the backward pass make something as large as x. */
+static uint32_t relu_gradient(bool is_hidden, float *values)
+{
+    struct ebb_error err = {0};
+    struct tensor_session *s;
+    struct trace *trace;
+    struct ops_host host;
+    void *backend;
+    const int64_t n = (int64_t)2 * 32 * 6 * 5;
+    uint32_t large = 0;
+    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_OK(tensor_session_create(&s, backend, &err), &err);
+    tensor_id x = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){2, 32, 6, 5}, "x"), grad;
+    tensor_id r = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){2, 32, 1, 1}, "r");
+    tensor_id y = call(s, "relu", NULL, &x, 1);
+    if (is_hidden)
+        y = ops_mul_scalar(s, y, 1.0f);
+    y = call(s, "adaptive_avg_pool2d", "{\"output_size\":[1,1]}", &y, 1);
+    y = ops_mul(s, y, r);
+    tensor_id loss = call(s, "sum", NULL, &y, 1);
+    CHECK_OK(grad_backward(s, &loss, NULL, 1, &x, 1, &grad, &err), &err);
+    tensor_keep(s, grad = ops_contiguous(s, grad));
+    CHECK_OK(tensor_finish(s, "relu", &trace, &err), &err);
+    for (uint32_t i = 0; i < trace->op_count; i++)
+        large += trace->ops[i].phase == TRACE_BACKWARD &&
+                 trace->storages[trace->tensors[trace->ops[i].output_first].storage].bytes >=
+                     (uint64_t)n * sizeof(float);
+    CHECK_OK(ops_host_create(&host, trace, backend, &err), &err);
+    for (int k = 0; k < 2; k++) {
+        uint64_t seed = 5 + (uint64_t)k;
+        float *p = ops_host_tensor(&host, tensor_trace_id(s, k ? r : x));
+        for (int64_t e = 0; e < (k ? 64 : n); e++)
+            p[e] = (float)((double)(ebb_splitmix64(&seed) >> 11) * 0x1p-53 - 0.5);
+    }
+    CHECK_OK(ops_host_run(&host, &err), &err);
+    memcpy(values, ops_host_tensor(&host, tensor_trace_id(s, grad)), (size_t)n * sizeof *values);
+    ops_host_destroy(&host);
+    trace_destroy(trace);
+    tensor_session_destroy(s);
+    ops_backend_destroy(backend);
+    return large;
+}
+
+TEST(relu_before_a_mean__has_a_gradient_that_is_not_spread_first)
+{
+    static float short_way[1920], long_way[1920];
+    double most = 0;
+    TEST_UNUSED;
+    CHECK_EQ(relu_gradient(false, short_way), 1);
+    CHECK(relu_gradient(true, long_way) > 1);
+    for (int i = 0; i < 1920; i++) {
+        CHECK(fabs((double)short_way[i] - (double)long_way[i]) < 1e-8);
+        most = fmax(most, fabs((double)short_way[i]));
+    }
+    CHECK(most > 0.01);
+}
+
+TEST_MAIN(RUN(convolution_over_two_parts__has_the_gradients_of_the_whole),
+          RUN(relu_before_a_mean__has_a_gradient_that_is_not_spread_first))
