@@ -49,7 +49,7 @@ enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error 
     return EBB_OK;
 }
 
-/* "host", "host:port", "http://host[:port]". */
+/* "host", "host:port", "http://host[:port]"; an IPv6 address stands in brackets. */
 static enum ebb_status parse_address(const char *text, char **host, uint16_t *port,
                                      struct ebb_error *err)
 {
@@ -62,14 +62,17 @@ static enum ebb_status parse_address(const char *text, char **host, uint16_t *po
         at += 7;
         number = 80;
     }
-    size_t length = strcspn(at, ":/");
-    if (length == 0)
+    bool is_bracketed = at[0] == '[';
+    at += is_bracketed;
+    size_t length = strcspn(at, is_bracketed ? "]" : ":/");
+    const char *rest = at + length + (is_bracketed && at[length] == ']');
+    if (length == 0 || (is_bracketed && at[length] != ']') || strchr(":/", rest[0]) == NULL)
         return ebb_fail(err, EBB_EINPUT, "'%s' is no HOST[:PORT]", text);
-    if (at[length] == ':') {
+    if (rest[0] == ':') {
         char digits[8] = {0};
-        size_t n = strcspn(at + length + 1, "/");
+        size_t n = strcspn(rest + 1, "/");
         if (n < sizeof digits)
-            memcpy(digits, at + length + 1, n);
+            memcpy(digits, rest + 1, n);
         if (n >= sizeof digits || !ebb_parse_u64(digits, &number) || number < 1 || number > 65535)
             return ebb_fail(err, EBB_EINPUT, "'%s': the port must be 1 to 65535", text);
     }

@@ -30,6 +30,13 @@ expect 2 "$ebb" -m host:1 sim
 has err.txt "unknown option --master"
 expect 1 "$ebb" -m 127.0.0.1:1 e
 has err.txt "127.0.0.1:1"
+expect 1 "$ebb" -m '[::1]:1' e
+has err.txt "::1:1"
+for address in ':1' '[::1' '[::1]x' 'host:0' 'host:99999' 'host:x' ''; do
+    expect 2 "$ebb" -m "$address" e
+done
+expect 1 "$ebb" -m https://host e
+has err.txt "https"
 expect 1 "$ebb" --master=127.0.0.1:1 experiment describe -- 1
 for noun in experiment trial checkpoint template agent slot task tensorboard user master; do
     expect 0 "$ebb" $noun help
