@@ -175,7 +175,9 @@ static int run_verb(int argc, char **argv)
     }
     o.name = args.positional_count > 0 ? args.positional[0] : NULL;
     o.file = args.positional_count > 1 ? args.positional[1] : NULL;
-    code = cli_with_master(&o.where, kind->what, &o);
+    code = o.name != NULL && o.name[0] == '\0'
+               ? cli_usage_error("the name of a template is not empty")
+               : cli_with_master(&o.where, kind->what, &o);
     cli_args_fini(&args);
     return code;
 }

@@ -149,6 +149,17 @@ void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int ind
 
 /* ---- the rest ---- */
 
+void cli_print_list(const char *key, const struct ebb_doc_node *list)
+{
+    struct ebb_str out;
+    ebb_str_init(&out);
+    ebb_str_printf(&out, "{\"%s\": ", key);
+    cli_show_json(&out, list);
+    ebb_str_addc(&out, '}');
+    puts(ebb_str_c(&out));
+    ebb_str_fini(&out);
+}
+
 int cli_print_body(const struct ebb_str *body)
 {
     const char *text = ebb_str_c(body);

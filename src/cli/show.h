@@ -29,6 +29,8 @@ void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int ind
 
 /* The answer's own bytes, as one line; the frame of every --json. */
 int cli_print_body(const struct ebb_str *body);
+/* {"key": list}, as one line. */
+void cli_print_list(const char *key, const struct ebb_doc_node *list);
 
 /* A line of a log: bytes that could move the cursor or hide text are shown as '?'; colours pass. */
 void cli_print_line(const struct ebb_doc_node *text, FILE *stream);
