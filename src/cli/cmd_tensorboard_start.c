@@ -1,0 +1,354 @@
+/* cmd_tensorboard_start.c - ebb tensorboard start: the Python program, over folders of event files.
+ */
+#include "cli/cmd_tensorboard.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/heap.h"
+#include "base/json.h"
+#include "cli/show.h"
+
+#define FIRST_PORT 6006
+#define PORTS 100
+#define START_MS 500 /* a server that cannot start says so within this time */
+#define LIST_MAX 10000
+
+extern char **environ;
+
+struct start_options {
+    struct cli_where where;
+    const char *const *experiments; /* positionals: "3" or "3,5" */
+    size_t experiment_count;
+    struct cli_list trials;
+    const char *host;
+    int64_t port;
+};
+
+struct start {
+    int64_t *experiments, *trials;
+    size_t experiment_count, experiment_capacity, trial_count, trial_capacity;
+    struct ebb_str folders; /* "experiment-3:/path,trial-7:/path" */
+    struct ebb_str first;   /* the only one, when there is one */
+    size_t folder_count;
+    int port;
+};
+
+static void add_folder(struct start *s, const char *name, int64_t id, const char *path)
+{
+    ebb_str_printf(&s->folders, "%s%s-%lld:%s", s->folder_count > 0 ? "," : "", name, (long long)id,
+                   path);
+    if (s->folder_count++ == 0)
+        ebb_str_add(&s->first, path);
+}
+
+/* One experiment (or a trial of it): its folder, made when no metric has come yet. */
+static enum ebb_status add_experiment(struct cli_master *m, struct start *s, int64_t experiment,
+                                      int64_t trial, struct ebb_error *err)
+{
+    struct cli_answer answer = {0};
+    struct ebb_str path;
+    ebb_str_init(&path);
+    enum ebb_status status =
+        cli_ask(m, &answer, err, "GET", NULL, "/experiments/%lld", (long long)experiment);
+    const char *folder = ebb_doc_string(answer.root, "tensorboard_path", "");
+    if (status == EBB_OK && folder[0] == '\0')
+        status = ebb_fail(err, EBB_EINFEASIBLE, "experiment %lld has no event files",
+                          (long long)experiment);
+    ebb_str_add(&path, folder);
+    if (trial > 0)
+        ebb_str_printf(&path, "/trial/%lld", (long long)trial);
+    if (status == EBB_OK)
+        status = ebb_file_mkdirs(ebb_str_c(&path), err);
+    if (status == EBB_OK)
+        add_folder(s, trial > 0 ? "trial" : "experiment", trial > 0 ? trial : experiment,
+                   ebb_str_c(&path));
+    ebb_str_fini(&path);
+    cli_answer_fini(&answer);
+    return status;
+}
+
+static enum ebb_status add_trial(struct cli_master *m, struct start *s, int64_t trial,
+                                 struct ebb_error *err)
+{
+    struct cli_answer answer = {0};
+    enum ebb_status status =
+        cli_ask(m, &answer, err, "GET", NULL, "/trials/%lld", (long long)trial);
+    int64_t experiment = ebb_doc_int(answer.root, "experiment_id", 0);
+    cli_answer_fini(&answer);
+    return status == EBB_OK ? add_experiment(m, s, experiment, trial, err) : status;
+}
+
+static enum ebb_status gather(struct cli_master *m, struct start *s, struct ebb_error *err)
+{
+    for (size_t i = 0; i < s->experiment_count; i++)
+        EBB_TRY(add_experiment(m, s, s->experiments[i], 0, err));
+    for (size_t i = 0; i < s->trial_count; i++)
+        EBB_TRY(add_trial(m, s, s->trials[i], err));
+    EBB_TRY(ebb_str_status(&s->first, err));
+    return ebb_str_status(&s->folders, err);
+}
+
+/* A port that nobody has now; 0 = none of them. */
+static int free_port(void)
+{
+    for (int port = FIRST_PORT; port < FIRST_PORT + PORTS; port++) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+        if (fd < 0)
+            return 0;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+        close(fd);
+        if (is_free)
+            return port;
+    }
+    return 0;
+}
+
+static int spawn(const struct start *s, const struct start_options *o, const char *log, pid_t *pid)
+{
+    char port[16];
+    snprintf(port, sizeof port, "%d", s->port);
+    const char *const words[] = {"tensorboard",
+                                 s->folder_count == 1 ? "--logdir" : "--logdir_spec",
+                                 ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders),
+                                 "--host",
+                                 o->host,
+                                 "--port",
+                                 port,
+                                 NULL};
+    char *argv[sizeof words / sizeof words[0]];
+    memcpy(argv, words, sizeof words);
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log, O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    int code = posix_spawnp(pid, "tensorboard", &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return code;
+}
+
+static void write_ids(struct ebb_json_writer *w, const char *key, const int64_t *ids, size_t count)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_array(w);
+    for (size_t i = 0; i < count; i++)
+        ebb_jsonw_int(w, ids[i]);
+    ebb_jsonw_array_end(w);
+}
+
+static void write_record(struct ebb_str *out, const struct start *s, const struct start_options *o,
+                         int64_t id, pid_t pid, const char *url)
+{
+    struct ebb_json_writer w;
+    char now[32];
+    time_t t = time(NULL);
+    struct tm utc = {0};
+    gmtime_r(&t, &utc);
+    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%S.000Z", &utc);
+    ebb_jsonw_init(&w, out, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "id");
+    ebb_jsonw_int(&w, id);
+    ebb_jsonw_key(&w, "url");
+    ebb_jsonw_string(&w, url);
+    write_ids(&w, "experiments", s->experiments, s->experiment_count);
+    write_ids(&w, "trials", s->trials, s->trial_count);
+    ebb_jsonw_key(&w, "logdir");
+    ebb_jsonw_string(&w, ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders));
+    ebb_jsonw_key(&w, "start_time");
+    ebb_jsonw_string(&w, now);
+    ebb_jsonw_key(&w, "pid");
+    ebb_jsonw_int(&w, pid);
+    ebb_jsonw_key(&w, "pid_start");
+    ebb_jsonw_int(&w, cli_board_pid_start(pid));
+    ebb_jsonw_key(&w, "host");
+    ebb_jsonw_string(&w, o->host);
+    ebb_jsonw_key(&w, "port");
+    ebb_jsonw_int(&w, s->port);
+    ebb_jsonw_object_end(&w);
+}
+
+static enum ebb_status not_there(const struct start *s, int64_t experiment, struct ebb_error *err)
+{
+    char charts[64] = "";
+    if (experiment > 0)
+        snprintf(charts, sizeof charts, "; 'ebb experiment charts %lld' needs none",
+                 (long long)experiment);
+    return ebb_fail(err, EBB_EUNSUPPORTED,
+                    "there is no program 'tensorboard' on PATH: pip install tensorboard. The event "
+                    "files are there: tensorboard %s %s%s",
+                    s->folder_count == 1 ? "--logdir" : "--logdir_spec",
+                    ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders), charts);
+}
+
+/* Did it end at once? Then its last words are the message. */
+static enum ebb_status look_at_start(pid_t pid, const char *log, struct ebb_error *err)
+{
+    int state = 0;
+    for (int i = 0; i < START_MS / 50; i++) {
+        if (waitpid(pid, &state, WNOHANG) == pid) {
+            struct ebb_file_view view;
+            char last[512] = "";
+            if (ebb_file_view_open(&view, log, 1 << 20, NULL) == EBB_OK) {
+                size_t n = view.length < sizeof last - 1 ? view.length : sizeof last - 1;
+                memcpy(last, view.data + view.length - n, n);
+                while (n > 0 && last[n - 1] == '\n')
+                    last[--n] = '\0';
+                ebb_file_view_close(&view);
+            }
+            return ebb_fail(err, EBB_EINFEASIBLE, "tensorboard ended at once (status %d): %s",
+                            WIFEXITED(state) ? WEXITSTATUS(state) : -1, last);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status launch(struct cli_master *m, const struct start_options *o, struct start *s,
+                              struct ebb_error *err)
+{
+    struct ebb_str log, record, text;
+    int64_t *ids = NULL, id = 1;
+    size_t count = 0;
+    pid_t pid = 0;
+    char url[160];
+    ebb_str_init(&log);
+    ebb_str_init(&record);
+    ebb_str_init(&text);
+    enum ebb_status status = cli_board_ids(m, &ids, &count, err);
+    if (status == EBB_OK && count > 0)
+        id = ids[count - 1] + 1;
+    ebb_free(ids);
+    cli_board_path(m, 0, "", &record);
+    if (status == EBB_OK)
+        status = ebb_file_mkdirs(ebb_str_c(&record), err);
+    cli_board_path(m, id, ".log", &log);
+    cli_board_path(m, id, ".json", &record);
+    if (status == EBB_OK) {
+        int code = spawn(s, o, ebb_str_c(&log), &pid);
+        if (code == ENOENT)
+            status = not_there(s, s->experiment_count > 0 ? s->experiments[0] : 0, err);
+        else if (code != 0)
+            status = ebb_fail(err, EBB_EIO, "cannot start tensorboard: %s", strerror(code));
+    }
+    if (status == EBB_OK)
+        status = look_at_start(pid, ebb_str_c(&log), err);
+    snprintf(url, sizeof url, "http://%s:%d/", o->host, s->port);
+    if (status == EBB_OK) {
+        write_record(&text, s, o, id, pid, url);
+        status = ebb_file_write_atomic(ebb_str_c(&record), ebb_str_c(&text), text.length, err);
+    } else {
+        unlink(ebb_str_c(&log));
+    }
+    if (status == EBB_OK && o->where.is_json)
+        puts(ebb_str_c(&text));
+    else if (status == EBB_OK)
+        printf("Started tensorboard %lld: %s\n", (long long)id, url);
+    ebb_str_fini(&text);
+    ebb_str_fini(&record);
+    ebb_str_fini(&log);
+    return status;
+}
+
+/* "3,5" onto a list of numbers: -1, or 2 after a message. */
+static int add_ids(const char *what, const char *text, int64_t **ids, size_t *count,
+                   size_t *capacity)
+{
+    for (const char *at = text; at != NULL;) {
+        char number[24] = "";
+        size_t n = strcspn(at, ",");
+        struct ebb_error err;
+        memcpy(number, at, n < sizeof number ? n : sizeof number - 1);
+        if (ebb_grow(ids, capacity, *count + 1, sizeof **ids, &err) != EBB_OK)
+            return cli_report(&err);
+        int code = cli_parse_id(what, number, &(*ids)[*count]);
+        if (code >= 0)
+            return code;
+        ++*count;
+        at = at[n] == ',' ? at + n + 1 : NULL;
+    }
+    return -1;
+}
+
+static int start(struct cli_master *m, void *context)
+{
+    const struct start_options *o = context;
+    struct start s = {.port = (int)o->port};
+    struct ebb_error err = {0};
+    int code = cli_board_is_here(m) ? -1 : 1;
+    ebb_str_init(&s.folders);
+    ebb_str_init(&s.first);
+    for (size_t i = 0; code < 0 && i < o->experiment_count; i++)
+        code = add_ids("experiment", o->experiments[i], &s.experiments, &s.experiment_count,
+                       &s.experiment_capacity);
+    for (size_t i = 0; code < 0 && i < o->trials.count; i++)
+        code = add_ids("trial", o->trials.items[i], &s.trials, &s.trial_count, &s.trial_capacity);
+    if (code < 0 && s.port == 0)
+        s.port = free_port();
+    if (code < 0 && s.port == 0)
+        code = cli_report(&(struct ebb_error){.status = EBB_EIO,
+                                              .message = "no free port; give one with --port"});
+    if (code < 0 && (gather(m, &s, &err) != EBB_OK || launch(m, o, &s, &err) != EBB_OK))
+        code = cli_report(&err);
+    ebb_str_fini(&s.folders);
+    ebb_str_fini(&s.first);
+    ebb_free(s.experiments);
+    ebb_free(s.trials);
+    return code < 0 ? 0 : code;
+}
+
+int cli_tensorboard_start(int argc, char **argv)
+{
+    struct start_options o = {.host = "127.0.0.1"};
+    const struct cli_option options[] = {
+        {"trials", 0, CLI_LIST, &o.trials, "T[,T...]", "trials, instead of or beside experiments"},
+        {"port", 0, CLI_INT, &o.port, "N", "else the first free one from 6006 on"},
+        {"host", 0, CLI_STRING, &o.host, "ADDRESS", "where it listens; default 127.0.0.1"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb tensorboard start [EXPERIMENT...] [OPTION...]",
+        .description =
+            "Start a TensorBoard server over experiments or trials, and leave it running. Needs\n"
+            "the Python program tensorboard (pip install tensorboard). ebb writes the event files\n"
+            "while trials run, with or without it; 'ebb experiment charts' needs no server.\n"
+            "\n"
+            "Examples:\n"
+            "  ebb tensorboard start 3 4\n"
+            "  ebb tensorboard start --trials 12,15 --port 7000",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .max_positional = LIST_MAX,
+        .where = &o.where,
+        .json_help = "print the record as JSON",
+    };
+    struct cli_args args = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    o.experiments = args.positional;
+    o.experiment_count = args.positional_count;
+    if (o.experiment_count == 0 && o.trials.count == 0)
+        code = cli_usage_error("give experiments, or --trials");
+    else if (o.port < 0 || o.port > 65535)
+        code = cli_usage_error("--port must be 1 to 65535");
+    else
+        code = cli_with_master(&o.where, start, &o);
+    cli_args_fini(&args);
+    return code;
+}
