@@ -298,7 +298,7 @@ static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *
         return EBB_OK;
     double reference = (double)job->trial.peak;
     uint32_t points = job->request->params.sweep_points ? job->request->params.sweep_points : 300;
-    for (uint32_t p = 0; p < points; p++) {
+    for (uint32_t p = 0; p < points && !planner_job_out_of_time(job); p++) {
         greedy_set(job, c, reference * (3.0 * p / points));
         set_rows(job, c->chosen);
         planner_job_offer(job, name);

@@ -78,7 +78,7 @@ static void rows_of(struct planner_job *job, const struct sack *k)
 
 static enum ebb_status sweep(struct planner_job *job, struct sack *k, struct ebb_error *err)
 {
-    for (uint32_t step = 0; step <= 100; step++) {
+    for (uint32_t step = 0; step <= 100 && !planner_job_out_of_time(job); step++) {
         choose(job->graph, k, UNITS - step * (UNITS / 100));
         rows_of(job, k);
         planner_job_offer(job, "knapsack");
