@@ -16,6 +16,8 @@ static const struct tool {
     const char *name, *purpose, *package;
 } tools[] = {
     {"gnuplot", "charts as SVG, PNG and PDF", "gnuplot-nox"},
+    {"python3", "trials in Python", "python3"},
+    {"git", "'ebb run --git': which commit an experiment was made from", "git"},
     {"fc-list", "words beyond Latin, Greek and Cyrillic in PNG and PDF charts", "fontconfig"},
 };
 #define TOOL_COUNT (sizeof tools / sizeof tools[0])
