@@ -91,7 +91,10 @@ static int run_shapes(int effort, double seconds, struct totals *t)
 {
     for (size_t i = 0; i < trace_shape_count; i++)
         for (uint64_t seed = 1; seed <= 2; seed++) {
-            struct trace_synth synth = {.layers = seed == 1 ? 4 : 8,
+            bool is_tree = strcmp(trace_shapes[i].name, "tree") == 0; /* doubles with each layer */
+            struct trace_synth synth = {.layers = seed == 1 ? 4
+                                                  : is_tree ? 5
+                                                            : 8,
                                         .ops = seed == 1 ? 60 : 200,
                                         .bytes = 1 << 20,
                                         .weight_bytes = 1 << 16,
