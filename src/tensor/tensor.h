@@ -151,6 +151,9 @@ uint32_t tensor_producer(const struct tensor_session *session, tensor_id id); /*
  * session keeps its tape and may be finished again after more ops. */
 enum ebb_status tensor_finish(struct tensor_session *session, const char *name,
                               struct trace **trace, struct ebb_error *err);
+/* The same as trace_builder_draft gives it: to be made into another trace. */
+enum ebb_status tensor_draft(struct tensor_session *session, const char *name, struct trace **trace,
+                             struct ebb_error *err);
 /* Trace tensor that holds this handle's bytes in the last finished trace; TRACE_NONE if it was not
  * needed. */
 uint32_t tensor_trace_id(const struct tensor_session *session, tensor_id id);

@@ -305,8 +305,8 @@ static enum ebb_status builder_pack(struct trace_builder *b, struct trace *t, st
     return EBB_OK;
 }
 
-enum ebb_status trace_builder_finish(struct trace_builder *builder, const char *name,
-                                     struct trace **trace, struct ebb_error *err)
+enum ebb_status trace_builder_draft(struct trace_builder *builder, const char *name,
+                                    struct trace **trace, struct ebb_error *err)
 {
     struct trace_builder *b = builder;
     enum ebb_status status = EBB_OK;
@@ -341,16 +341,27 @@ enum ebb_status trace_builder_finish(struct trace_builder *builder, const char *
         status = ebb_no_memory(err, strlen(name) + 1);
         goto out;
     }
-    status = trace_check(t, err);
-    if (status != EBB_OK)
-        goto out;
-    t->signature = trace_signature(t);
     *trace = t;
     t = NULL;
 out:
     trace_destroy(t);
     builder_clear(b);
     return status;
+}
+
+enum ebb_status trace_builder_finish(struct trace_builder *builder, const char *name,
+                                     struct trace **trace, struct ebb_error *err)
+{
+    struct trace *t;
+    EBB_TRY(trace_builder_draft(builder, name, &t, err));
+    enum ebb_status status = trace_check(t, err);
+    if (status != EBB_OK) {
+        trace_destroy(t);
+        return status;
+    }
+    t->signature = trace_signature(t);
+    *trace = t;
+    return EBB_OK;
 }
 
 void trace_destroy(struct trace *trace)

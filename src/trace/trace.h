@@ -178,6 +178,10 @@ void trace_builder_mark_backward(struct trace_builder *builder); /* the next com
  * also on failure. */
 enum ebb_status trace_builder_finish(struct trace_builder *builder, const char *name,
                                      struct trace **trace, struct ebb_error *err);
+/* The same without either, for a caller that builds another trace from this one and shows it to
+ * nobody. */
+enum ebb_status trace_builder_draft(struct trace_builder *builder, const char *name,
+                                    struct trace **trace, struct ebb_error *err);
 void trace_destroy(struct trace *trace);
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -378,7 +378,7 @@ static enum ebb_status finish(struct build *x, struct ebb_error *err)
     keep(x);
     snprintf(name, sizeof name, "%s %s, batch %lld", x->o->net->model->name, kind_names[x->o->kind],
              (long long)x->o->batch);
-    EBB_TRY(tensor_finish(x->s, name, &plain, err));
+    EBB_TRY(tensor_draft(x->s, name, &plain, err));
     uint32_t *map = ebb_calloc((size_t)plain->tensor_count + 1, sizeof *map);
     enum ebb_status status = map ? train_hoist(plain, &trace, map, err)
                                  : ebb_no_memory(err, plain->tensor_count * sizeof *map);
