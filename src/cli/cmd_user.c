@@ -79,6 +79,8 @@ static int change(struct cli_master *m, void *context)
                                                           : "Deactivated";
     struct ebb_error err = {0};
     struct cli_answer answer = {0};
+    if (strcmp(o->verb, "create") == 0)
+        m->user = NULL; /* EBB_USER may already be the name that is to be made */
     enum ebb_status status = ask_change(m, o, &answer, &err);
     if (status == EBB_OK && o->where.is_json)
         cli_print_body(&answer.response.body);

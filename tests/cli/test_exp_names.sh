@@ -50,7 +50,7 @@ expect 0 "$ebb" user whoami
 same "whoami" "$(cat out.txt)" "$account"
 expect 1 "$ebb" -u ada e
 has err.txt "ebb user create ada"
-expect 0 "$ebb" user create ada
+expect 0 env EBB_USER=ada "$ebb" user create ada
 expect 1 "$ebb" user create ada
 expect 2 "$ebb" user create "a da"
 expect 0 "$ebb" e create exp.yaml def --paused
