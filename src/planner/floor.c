@@ -16,13 +16,19 @@
 #define MOST_RUNS 100000 /* plans stay short: so many, or a few for each op when there are more */
 #define SHAKES 24        /* random variants, for a cheaper plan of a small trace */
 #define MANY_NODES 1500  /* from here on fewer variants and less patience */
+#define LESSONS 8        /* games played again at a budget after a lost one taught something */
+#define FEW_LESSONS 1    /* the same when the best is below what a floor is compared with */
+#define DEARER 4.0f      /* how much dearer each lesson makes what was missed */
+#define MORE_WORK (140 * UINT64_C(1000000)) /* of the whole search when the best is above that */
 
 struct search {
     struct floor_graph *graph;
     struct floor_host host;
     struct floor_game best; /* least peak so far */
     uint64_t low;           /* no plan is below it */
+    uint64_t aim;           /* always live + working set: what a floor is compared with */
     uint64_t work_left;     /* the search ends when it is spent */
+    float *dear;            /* storage -> factor that lessons taught; NULL: none */
 };
 
 static struct floor_rules rules_for(const struct search *s, uint64_t budget, int variant,
@@ -36,6 +42,7 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
                                 .run_limit = most < few ? most : few,
                                 .work_limit = work,
                                 .host = s->host,
+                                .dear = s->dear,
                                 .stage_limit = nodes < MANY_NODES ? 4 : 2,
                                 .variant = variant};
 }
@@ -58,24 +65,76 @@ static uint64_t cost_of(const struct floor_game *game)
     return game->cost + game->copy_ns;
 }
 
-/* Play at a budget; a game won with a lower peak becomes the best. */
+/* A game of the search; won with a lower peak it becomes the best. */
+static enum ebb_status play(struct search *s, uint64_t budget, int variant, struct floor_game *game,
+                            struct ebb_error *err)
+{
+    uint64_t share = work_for(s->graph) / 6, third = s->work_left / 3;
+    struct floor_rules rules = rules_for(s, budget, variant, (third > share ? third : share) + 1);
+    EBB_TRY(planner_floor_play(s->graph, &rules, game, err));
+    s->work_left -= game->work < s->work_left ? game->work : s->work_left;
+    if (game->is_won && (!s->best.is_won || game->peak_bytes < s->best.peak_bytes)) {
+        struct floor_game last = s->best;
+        s->best = *game;
+        *game = last;
+        game->is_won = true;
+    }
+    return EBB_OK;
+}
+
+/* What was being made again when there was no room for it should not have gone: it is dearer in the
+ * next game. */
+static enum ebb_status learn(struct search *s, const struct floor_game *game, struct ebb_error *err)
+{
+    uint32_t count = s->graph->storage_count;
+    if (!s->dear) {
+        s->dear = ebb_alloc(((size_t)count + 1) * sizeof *s->dear);
+        if (!s->dear)
+            return ebb_no_memory(err, count * sizeof *s->dear);
+        for (uint32_t i = 0; i < count; i++)
+            s->dear[i] = 1;
+    }
+    for (size_t i = 0; i < game->missed_count; i++)
+        s->dear[game->missed[i]] *= DEARER;
+    return EBB_OK;
+}
+
+static void forget(struct search *s)
+{
+    ebb_free(s->dear);
+    s->dear = NULL;
+}
+
+/* One variant at a budget, and again as long as it is lost for room and lessons are left. */
+static enum ebb_status try_variant(struct search *s, uint64_t budget, int variant, int *lessons,
+                                   bool *is_won, struct ebb_error *err)
+{
+    enum ebb_status status = EBB_OK;
+    bool is_again = true;
+    while (is_again && status == EBB_OK) {
+        struct floor_game game;
+        status = play(s, budget, variant, &game, err);
+        if (status != EBB_OK)
+            break;
+        *is_won = game.is_won;
+        is_again = !game.is_won && game.missed_count > 0 && s->work_left > 0 && *lessons > 0;
+        if (is_again)
+            status = learn(s, &game, err);
+        *lessons -= is_again;
+        planner_floor_game_fini(&game);
+    }
+    forget(s);
+    return status;
+}
+
+/* Play at a budget until a game is won. */
 static enum ebb_status try_budget(struct search *s, uint64_t budget, bool *is_won,
                                   struct ebb_error *err)
 {
+    int lessons = s->best.is_won && s->best.peak_bytes <= s->aim ? FEW_LESSONS : LESSONS;
     *is_won = false;
-    for (int variant = 0; variant < variants_for(s) && !*is_won; variant++) {
-        struct floor_game game;
-        struct floor_rules rules = rules_for(s, budget, variant, s->work_left / 3 + 1);
-        EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
-        s->work_left -= game.work < s->work_left ? game.work : s->work_left;
-        *is_won = game.is_won;
-        if (game.is_won && (!s->best.is_won || game.peak_bytes < s->best.peak_bytes)) {
-            struct floor_game last = s->best;
-            s->best = game;
-            game = last;
-        }
-        planner_floor_game_fini(&game);
-    }
+    for (int variant = 0; variant < variants_for(s) && !*is_won; variant++)
+        EBB_TRY(try_variant(s, budget, variant, &lessons, is_won, err));
     return EBB_OK;
 }
 
@@ -135,7 +194,8 @@ static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_er
 
 /* First with anchors held for anything that might be made again; then only for what the best game
  * so far did make again; then no longer than that game read them; to the end, for the keep set; and
- * only for their readers. Large traces spend all their work on the first of these. */
+ * only for their readers. Large traces spend all their work on the first of these, unless the best
+ * is still above the aim. */
 static enum ebb_status descend(struct search *s, struct ebb_error *err)
 {
     bool is_won;
@@ -144,7 +204,9 @@ static enum ebb_status descend(struct search *s, struct ebb_error *err)
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
     s->work_left = work_for(s->graph);
-    EBB_TRY(bisect(s, s->low, 64, err));
+    EBB_TRY(bisect(s, s->low, s->graph->node_count < MANY_NODES ? 64 : 24, err));
+    if (s->best.peak_bytes > s->aim && work_for(s->graph) < MORE_WORK)
+        s->work_left += MORE_WORK - work_for(s->graph);
     EBB_TRY(settle_by(s, true, err));
     EBB_TRY(bisect(s, s->low, 256, err));
     EBB_TRY(settle_by(s, false, err));
@@ -254,6 +316,7 @@ static enum ebb_status search_orders(struct search *s, const struct trace *trace
     /* the bound is about trace order without copies */
     eager.low = facts->working_bytes + s->graph->base_bytes;
     s->low = s->host.bytes ? eager.low : facts->lower_bound_bytes;
+    s->aim = eager.aim = facts->always_live_bytes + facts->working_bytes;
     bool is_searched = true;
     if (eager.graph->is_moved) {
         status = find_floor(&eager, err);

@@ -6,6 +6,7 @@
  * floor_room.c   who leaves to make room in it
  * floor_pack.c   gives addresses: holes first, slides only where free bytes lie scattered
  * floor_bound.c  what no plan can be without
+ * floor_last.c   another such bound: room to make the last input
  * floor.c        the smallest number of bytes at which the game is won, and the plan for it
  *
  * Nouns. A *node* is an op that runs (no view); nodes are numbered in the order of their first
@@ -125,9 +126,11 @@ struct floor_game {           /* result of one play */
     uint64_t copy_ns;     /* to and from the host, one after the other */
     uint8_t *reruns;      /* owned: node -> it ran more than once */
     uint32_t *last_stage; /* owned: storage -> last stage that read it */
-    uint32_t stage;       /* reached */
-    bool is_won;          /* else: why it was lost */
-    bool is_too_long;     /* lost for time, not for room */
+    uint32_t *missed;     /* owned: when it was lost for room, what was being made again */
+    size_t missed_count, missed_capacity;
+    uint32_t stage;   /* reached */
+    bool is_won;      /* else: why it was lost */
+    bool is_too_long; /* lost for time, not for room */
 };
 
 struct floor_host { /* a lower tier to copy to; bytes 0: none */
@@ -142,7 +145,8 @@ struct floor_rules {
     uint64_t work_limit;   /* work of the play */
     uint64_t stage_limit;  /* what one stage may cost, in times all stages before it */
     struct floor_host host;
-    int variant; /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
+    const float *dear; /* storage -> how many times dearer it is than it looks; NULL: none is */
+    int variant;       /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
 };
 #define FLOOR_VARIANTS 3
 
@@ -157,6 +161,10 @@ void planner_floor_game_fini(struct floor_game *game);
  * initialised plan. */
 enum ebb_status planner_floor_pack(const struct floor_graph *graph, const struct floor_game *game,
                                    uint64_t height, struct plan *plan, struct ebb_error *err);
+
+/* Bytes without which no plan can make the last input of some node. */
+enum ebb_status planner_floor_last(const struct floor_graph *graph, uint64_t *bytes,
+                                   struct ebb_error *err);
 
 struct planner_floor_facts;
 /* Fills always_live_bytes, working_bytes, lower_bound_bytes; the rest is untouched. */

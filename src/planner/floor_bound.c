@@ -291,6 +291,7 @@ static enum ebb_status find_bounds(struct flow *f, struct guess *guesses,
     }
     make_guesses(f, false, guesses);
     facts->always_live_bytes = guesses[0].bytes;
+    EBB_TRY(planner_floor_last(f->g, &facts->lower_bound_bytes, err));
     return find_largest(f, guesses, &facts->lower_bound_bytes, err);
 }
 

@@ -5,6 +5,8 @@
  * the forward pass, densest where it is wanted first, so recomputation is recursive and not from
  * the beginning each time.
  *
+ * What an earlier game should not have let go counts as dearer (rules->dear).
+ *
  * With a host tier a victim is copied there when that takes less time than making it again, or when
  * it cannot be made again. */
 #include "planner/floor_play.h"
@@ -261,7 +263,10 @@ static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied
     uint64_t copy = copy_cost(w, s);
     *is_copied = copy != UINT64_MAX && (!has_recipe(w, s) || copy < w->known_cost[s] ||
                                         w->rules->variant == FLOOR_VARIANTS - 1);
-    return *is_copied ? copy : w->known_cost[s];
+    if (*is_copied)
+        return copy;
+    double factor = w->rules->dear ? (double)w->rules->dear[s] : 1;
+    return (uint64_t)((double)w->known_cost[s] * factor);
 }
 
 /* A victim goes, to the host when that is its way back. */

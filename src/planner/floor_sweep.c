@@ -278,6 +278,21 @@ static bool is_too_long(struct floor_play *w, const struct floor_node *node)
            runs > times * ((uint64_t)w->stage + 256);
 }
 
+/* No room: remember what was being made again, on all levels. */
+static enum ebb_status remember(struct floor_play *w)
+{
+    struct floor_game *game = w->game;
+    for (uint32_t d = 0; d < w->depth; d++) {
+        const struct floor_level *level = &w->levels[d];
+        EBB_TRY(ebb_grow(&game->missed, &game->missed_capacity,
+                         game->missed_count + level->target_count + 1, sizeof *game->missed,
+                         w->err));
+        for (uint32_t i = 0; i < level->target_count; i++)
+            game->missed[game->missed_count++] = level->targets[i];
+    }
+    return EBB_OK;
+}
+
 static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
 {
     const struct floor_graph *g = w->g;
@@ -288,6 +303,8 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
     if (*is_done) {
         need = plan_outputs(w, node, &extra);
         EBB_TRY(planner_floor_make_room(w, need + extra, is_done));
+        if (!*is_done)
+            EBB_TRY(remember(w));
     }
     if (*is_done && is_too_long(w, node)) {
         w->game->is_too_long = true;
@@ -420,5 +437,6 @@ void planner_floor_game_fini(struct floor_game *game)
     ebb_free(game->steps);
     ebb_free(game->reruns);
     ebb_free(game->last_stage);
+    ebb_free(game->missed);
     *game = (struct floor_game){0};
 }
