@@ -173,6 +173,9 @@ enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *
                           struct ebb_error *err)
 {
     set_defaults(def, attr);
+    if (map && map->kind != EBB_DOC_MAP && map->kind != EBB_DOC_NULL)
+        return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: attributes must be a mapping, found %s",
+                        map->line, map->column, def->name, ebb_doc_kind_text(map->kind));
     for (size_t i = 0; map && i < map->count; i++) {
         const struct ops_field *f = def->fields;
         while (f && f->name && strcmp(f->name, map->keys[i]->text) != 0)
