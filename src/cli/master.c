@@ -14,6 +14,7 @@
 #include "base/heap.h"
 #include "cli/board.h"
 #include "cli/cli.h"
+#include "cli/site.h"
 #include "cli/train_file.h"
 
 #define OPEN_PATIENCE_NS 5000000000u /* another short command may hold the lock */
@@ -149,7 +150,13 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
         o.on_metrics = cli_board_add;
         o.on_metrics_context = m->board;
     }
-    return exp_master_open(&o, &m->own, err);
+    struct ebb_str site;
+    ebb_str_init(&site);
+    enum ebb_status status = cli_site_read(m->state_dir, &o, &site, err);
+    if (status == EBB_OK)
+        status = exp_master_open(&o, &m->own, err);
+    ebb_str_fini(&site);
+    return status;
 }
 
 /* A master may come or go between looking and asking, so both ways are tried for a while. */

@@ -173,4 +173,46 @@ has out.txt "experiment 4: CANCELED"
 has out.txt "process $master ends"
 expect 2 "$ebb" master logs --tail -1
 
+# ---- what every master is started with
+cat >"$EBB_STATE/master.yaml" <<YAML
+slots: 3
+threads_per_slot: 1
+scheduler: {type: priority, fit: worst}
+slot_memory: 2GiB
+checkpoint_storage: {type: shared_fs, host_path: $work/site, save_trial_best: 3}
+YAML
+expect 0 "$ebb" master config --json
+same "master.yaml" "$(field "(x['slots'], x['threads_per_slot'], x['scheduler']['type'], x['scheduler']['fit'], x['slot_memory_bytes'], x['checkpoint_storage']['host_path'])")" \
+    "(3, 1, 'priority', 'worst', 2147483648, '$work/site')"
+expect 0 "$ebb" checkpoint validate-storage
+has out.txt "$work/site"
+expect 0 "$ebb" run exp.yaml def --no-charts --slots 2
+has out.txt "$work/site/"
+expect 0 "$ebb" experiment config 5 --json
+same "storage of the site" "$(field "(x['checkpoint_storage']['host_path'], x['checkpoint_storage']['save_trial_best'])")" "('$work/site', 3)"
+expect 0 "$ebb" master logs --tail 3
+has out.txt "2 slots"
+while IFS='|' read -r line message; do
+    printf '%s\n' "$line" >"$EBB_STATE/master.yaml"
+    expect 2 "$ebb" e
+    has err.txt "master.yaml"
+    has err.txt "$message"
+done <<'CASES'
+slot: 3|slot: unknown key, nearest: slots
+slots: 0|slots: allowed: a whole number, 1 to 4096
+slots: many|slots: allowed
+pin_cpus: 1|pin_cpus: allowed: true, false
+slot_memory: 7|slot_memory: allowed: bytes with a unit
+scheduler: {typ: priority}|typ: unknown key, nearest: type
+scheduler: {type: random}|scheduler.type: allowed: fair_share, priority
+checkpoint_storage: {type: shared_fs}|host_path
+- 1|allowed: a mapping
+CASES
+echo 'checkpoint_storage: {type: s3, bucket: b}' >"$EBB_STATE/master.yaml"
+expect 1 "$ebb" e
+has err.txt "cannot run it yet"
+: >"$EBB_STATE/master.yaml"
+expect 0 "$ebb" e
+rm "$EBB_STATE/master.yaml"
+
 finish

@@ -1,0 +1,15 @@
+/* site.h - <state>/master.yaml: what every master of a state directory is started with. Private to
+ * cli. docs/cli/master.md has the keys. */
+#ifndef EBB_CLI_SITE_H
+#define EBB_CLI_SITE_H
+
+#include "base/str.h"
+#include "exp/exp.h"
+
+/* Fill `options` from the file, if there is one; slots that are set already stay. `text` (made by
+ * the caller) must live until the master is open: options point into it. Errors name file, line,
+ * column, key and what is allowed. */
+enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *options,
+                              struct ebb_str *text, struct ebb_error *err);
+
+#endif
