@@ -55,9 +55,8 @@ static void accumulate(struct walk *w, tensor_id to, tensor_id g)
         return;
     /* A gradient has the type of its tensor; but what was cast down from F32 may have it in full.
      */
-    uint8_t dtype = tensor_view_of(w->s, to)->dtype;
-    bool is_wide = tensor_view_of(w->s, g)->dtype == TENSOR_F32 && is_cast_down(w->s, to);
-    if (tensor_view_of(w->s, g)->dtype != dtype && !is_wide)
+    uint8_t dtype = tensor_view_of(w->s, to)->dtype, given = tensor_view_of(w->s, g)->dtype;
+    if (given != dtype && !(given == TENSOR_F32 && is_cast_down(w->s, to)))
         g = ops_cast(w->s, g, (enum tensor_dtype)dtype);
     tensor_id *sum = &w->gradients[to.v];
     if (!tensor_same_shape(tensor_view_of(w->s, to), tensor_view_of(w->s, g))) {

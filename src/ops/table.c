@@ -36,10 +36,11 @@ const struct ops_def *ops_at(size_t index)
 const struct ops_def *ops_find(const char *name)
 {
     for (size_t i = 0; i < FAMILIES; i++)
-        for (size_t k = 0; k < families[i]->count; k++)
-            if (families[i]->rows[k].name[0] == name[0] &&
-                strcmp(families[i]->rows[k].name, name) == 0)
+        for (size_t k = 0; k < families[i]->count; k++) {
+            const char *known = families[i]->rows[k].name;
+            if (known[0] == name[0] && known[1] == name[1] && strcmp(known, name) == 0)
                 return &families[i]->rows[k];
+        }
     return NULL;
 }
 

@@ -78,8 +78,7 @@ static void write_blob(const struct tensor_session *s, const struct tensor_recor
 struct emitter { /* one finishing */
     struct tensor_session *s;
     struct trace_builder *b;
-    uint32_t *last;      /* find_last_uses */
-    unsigned char *blob; /* room for the largest */
+    uint32_t *last; /* find_last_uses */
     uint32_t op_count;
 };
 
@@ -104,7 +103,10 @@ static enum ebb_status emit_op(struct emitter *e, struct tensor_record *n, struc
         outputs[0] =
             (struct trace_output){.alias = TRACE_MUTATE, .alias_input = n->overwrites - 1u};
     uint32_t partner = n->partner == UINT32_MAX ? TRACE_NONE : s->nodes[n->partner].op;
-    write_blob(s, n, e->blob);
+    unsigned char *blob = trace_builder_room(e->b, blob_bytes(n), err);
+    if (!blob)
+        return EBB_ENOMEM;
+    write_blob(s, n, blob);
     struct trace_op_desc desc = {.kind = is_over ? n->overwriting_kind : n->kind,
                                  .cost_ns = n->cost_ns,
                                  .workspace_bytes = n->workspace_bytes,
@@ -112,7 +114,7 @@ static enum ebb_status emit_op(struct emitter *e, struct tensor_record *n, struc
                                  .input_count = n->input_count,
                                  .outputs = outputs,
                                  .output_count = n->output_count,
-                                 .attr = e->blob,
+                                 .attr = blob,
                                  .attr_bytes = blob_bytes(n),
                                  .label = n->label,
                                  .partner = partner,
@@ -200,27 +202,22 @@ static enum ebb_status emit(struct emitter *e, struct ebb_error *err)
     return EBB_OK;
 }
 
-/* Room for everything at once: the trace, and the largest blob. */
+/* Room for everything at once. */
 static enum ebb_status make_room(struct emitter *e, struct ebb_error *err)
 {
     const struct tensor_session *s = e->s;
     struct trace_sizes sizes = {.commands = s->info_count}; /* pins */
-    size_t largest = 0;
     for (size_t i = 0; i < s->node_count; i++) {
         const struct tensor_record *n = &s->nodes[i];
         if (!n->is_needed || !n->kind)
             continue;
-        size_t bytes = blob_bytes(n);
         sizes.ops++;
         sizes.inputs += n->input_count;
         sizes.tensors += n->output_count;
-        sizes.attr_bytes += bytes;
-        largest = bytes > largest ? bytes : largest;
+        sizes.attr_bytes += blob_bytes(n);
     }
     sizes.commands += sizes.ops + sizes.tensors;
-    EBB_TRY(trace_builder_reserve(e->b, &sizes, err));
-    e->blob = ebb_alloc(largest);
-    return e->blob ? EBB_OK : ebb_no_memory(err, largest);
+    return trace_builder_reserve(e->b, &sizes, err);
 }
 
 static enum ebb_status finish(struct tensor_session *session, const char *name, bool is_draft,
@@ -243,7 +240,6 @@ static enum ebb_status finish(struct tensor_session *session, const char *name, 
                           : trace_builder_finish(e.b, name, trace, err);
     trace_builder_destroy(e.b);
     ebb_free(e.last);
-    ebb_free(e.blob);
     return status;
 }
 

@@ -209,6 +209,13 @@ static void add_output(struct trace_builder *b, const struct trace_op_desc *desc
     }
 }
 
+void *trace_builder_room(struct trace_builder *builder, size_t attr_bytes, struct ebb_error *err)
+{
+    struct trace_builder *b = builder; /* as much as make_room asks for: nothing moves there */
+    size_t need = b->attr_bytes + attr_bytes + 1;
+    return ebb_grow(&b->attrs, &b->attr_capacity, need, 1, err) ? NULL : b->attrs + b->attr_bytes;
+}
+
 enum ebb_status trace_builder_op(struct trace_builder *builder, const struct trace_op_desc *desc,
                                  uint32_t *first_output, struct ebb_error *err)
 {
@@ -247,7 +254,7 @@ enum ebb_status trace_builder_op(struct trace_builder *builder, const struct tra
     if (desc->input_count > 0)
         memcpy(b->inputs + b->input_count, desc->inputs, desc->input_count * sizeof *b->inputs);
     b->input_count += desc->input_count;
-    if (desc->attr_bytes > 0)
+    if (desc->attr_bytes > 0 && desc->attr != b->attrs + b->attr_bytes)
         memcpy(b->attrs + b->attr_bytes, desc->attr, desc->attr_bytes);
     b->attr_bytes += desc->attr_bytes;
     b->commands[b->command_count++] =

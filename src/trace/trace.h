@@ -168,6 +168,9 @@ struct trace_sizes {
 };
 enum ebb_status trace_builder_reserve(struct trace_builder *builder,
                                       const struct trace_sizes *sizes, struct ebb_error *err);
+/* Where the attributes of the next op will lie: written there, and given as its attr, they need not
+ * be copied. NULL: memory is out. */
+void *trace_builder_room(struct trace_builder *builder, size_t attr_bytes, struct ebb_error *err);
 /* Appends the op and its RUN command; *first_output = id of output 0. */
 enum ebb_status trace_builder_op(struct trace_builder *builder, const struct trace_op_desc *desc,
                                  uint32_t *first_output, struct ebb_error *err);

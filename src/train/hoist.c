@@ -178,6 +178,13 @@ enum ebb_status train_hoist(const struct trace *trace, struct trace **hoisted, u
     }
     if (status == EBB_OK)
         status = trace_builder_create(&b, err);
+    struct trace_sizes sizes = {.ops = ops,
+                                .tensors = tensors,
+                                .inputs = trace->input_count,
+                                .commands = trace->command_count,
+                                .attr_bytes = trace->attr_bytes};
+    if (status == EBB_OK)
+        status = trace_builder_reserve(b, &sizes, err);
     if (status == EBB_OK) {
         find_last(&h);
         status = emit(&h, b, err);

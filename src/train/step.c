@@ -76,7 +76,7 @@ static enum ebb_status declare(struct build *x, struct ebb_error *err)
         return ebb_no_memory(err, most * sizeof *x->step->slots);
     for (size_t i = 0; i < items; i++) {
         const struct nn_item *item = nn_item_at(&x->b, i);
-        char *name = ebb_arena_printf(x->arena, "%s", item->name);
+        char *name = ebb_arena_strndup(x->arena, item->name, strlen(item->name));
         if (!name)
             return ebb_no_memory(err, strlen(item->name));
         add_slot(x, TRAIN_ITEM, i, 0, name);
