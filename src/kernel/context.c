@@ -101,10 +101,15 @@ KERNEL_CLONES static float dot_block(int64_t n, const float *x, const float *y)
 
 #define BLOCK 1024
 
+/* Short rows are summed in double: what cancels there is not made up for by others. */
+#define SHORT 64
+
 double kernel_sum_row(int64_t n, const float *x)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i += BLOCK)
+    for (int64_t i = 0; i < n && n <= SHORT; i++)
+        sum += (double)x[i];
+    for (int64_t i = 0; i < n && n > SHORT; i += BLOCK)
         sum += (double)sum_block(kernel_min(BLOCK, n - i), x + i);
     return sum;
 }
@@ -112,7 +117,9 @@ double kernel_sum_row(int64_t n, const float *x)
 double kernel_dot_row(int64_t n, const float *x, const float *y)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i += BLOCK)
+    for (int64_t i = 0; i < n && n <= SHORT; i++)
+        sum += (double)x[i] * (double)y[i];
+    for (int64_t i = 0; i < n && n > SHORT; i += BLOCK)
         sum += (double)dot_block(kernel_min(BLOCK, n - i), x + i, y + i);
     return sum;
 }
