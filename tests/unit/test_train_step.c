@@ -1,6 +1,7 @@
 /* The step: accumulation, clipping, updates where they can first run, validation without effect. */
 #include "test.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,6 +344,74 @@ TEST(updates__run_where_they_first_can)
     ebb_arena_fini(&arena);
 }
 
+/* What memory held before must not show: the heap hands out other bytes, the stack is full of them.
+ */
+static void disturb(int value)
+{
+    volatile unsigned char stack[65536];
+    for (size_t i = 0; i < sizeof stack; i++)
+        stack[i] = (unsigned char)value;
+    mallopt(M_PERTURB, value);
+}
+
+static struct ebb_hash128 record(const struct train_step_options *o, const char *path)
+{
+    struct ebb_error err = {0};
+    struct ebb_arena arena;
+    struct train_step step;
+    ebb_arena_init(&arena);
+    CHECK_OK(train_step_build(&arena, o, &step, &err), &err);
+    CHECK_OK(trace_write_native(step.trace, path, &err), &err);
+    struct ebb_hash128 signature = step.trace->signature;
+    trace_destroy(step.trace);
+    ebb_arena_fini(&arena);
+    return signature;
+}
+
+TEST(recording__gives_the_same_bytes_every_time)
+{
+    TEST_UNUSED;
+    static const char *const small[][2] = {
+        {"vocabulary", "20"}, {"positions", "8"}, {"length", "8"},     {"width", "16"},
+        {"layers", "2"},      {"heads", "2"},     {"dropout", "0.25"}, {NULL, NULL}};
+    static const char *const none[][2] = {{NULL, NULL}};
+    static const struct {
+        const char *model;
+        const char *const (*options)[2];
+    } cases[] = {{"gpt2_124M", small}, {"bert_base", small}, {"cifar_resnet20", none},
+                 {"unet", none},       {"dtr_lstm", none},   {"mobilenet_v2", none}};
+    void *backend;
+    struct ebb_error err = {0};
+    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        struct nn_config net;
+        struct train_config config;
+        char path[3][64];
+        struct ebb_hash128 signature[3];
+        struct ebb_file_view file[2];
+        configure(&net, &config, cases[i / 2].model, cases[i / 2].options);
+        config.precision = i % 2 ? TRAIN_BF16 : TRAIN_FP32;
+        struct train_step_options o = {
+            .kind = TRAIN_STEP, .config = &config, .net = &net, .backend = backend};
+        for (int k = 0; k < 3; k++) {
+            snprintf(path[k], sizeof path[k], "%s/%d.trace", folder, k);
+            o.batch = k < 2 ? 2 : 3;
+            disturb(k ? 0x5a : 0xc3);
+            signature[k] = record(&o, path[k]);
+        }
+        CHECK(memcmp(&signature[0], &signature[1], sizeof signature[0]) == 0);
+        CHECK(memcmp(&signature[0], &signature[2], sizeof signature[0]) != 0);
+        for (int k = 0; k < 2; k++)
+            CHECK_OK(ebb_file_view_open(&file[k], path[k], SIZE_MAX, &err), &err);
+        CHECK_EQ(file[0].length, file[1].length);
+        CHECK(memcmp(file[0].data, file[1].data, file[0].length) == 0);
+        for (int k = 0; k < 2; k++)
+            ebb_file_view_close(&file[k]);
+    }
+    mallopt(M_PERTURB, 0);
+    ops_backend_destroy(backend);
+}
+
 /* Everything kept, each storage a block of its own: the reference for the engine. */
 TEST(engine__as_running_every_op_once)
 {
@@ -417,6 +486,7 @@ int main(void)
                                        RUN(decay__of_matrices_only),
                                        RUN(validation__changes_nothing_and_repeats),
                                        RUN(updates__run_where_they_first_can),
+                                       RUN(recording__gives_the_same_bytes_every_time),
                                        RUN(engine__as_running_every_op_once)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
