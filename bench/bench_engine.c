@@ -3,7 +3,8 @@
  *   bench_engine [--record] [MODEL[:key=value,...][@BATCH]]...
  *
  * Per model: microseconds per 100 ops to trace a whole training step (forward, loss, backward, SGD)
- * and to find its plan by signature; nanoseconds per op that a run spends outside kernels, and the
+ * and to find its plan by signature, and the same as training does it, with its table of weights
+ * and its updates moved forward; nanoseconds per op that a run spends outside kernels, and the
  * share of the update that is. The bars: 50 us per 100 ops, 1 %. A launch is timed around the
  * kernel, so the two clock readings count as management. Medians of several runs.
  *
@@ -23,6 +24,7 @@
 #include "grad/grad.h"
 #include "nn/nn.h"
 #include "ops/ops.h"
+#include "train/step.h"
 
 #define TRACES 101
 #define RUNS 7
@@ -98,6 +100,36 @@ static __attribute__((noinline)) double record_again(void *backend, const struct
         exit(1);
     }
     return us;
+}
+
+static __attribute__((noinline)) double record_training(const struct train_step_options *options)
+{
+    struct ebb_error err;
+    struct ebb_arena step_arena;
+    struct train_step step;
+    ebb_arena_init(&step_arena);
+    uint64_t begin = ebb_clock_cpu_ns();
+    check(train_step_build(&step_arena, options, &step, &err), &err);
+    double us = (double)(ebb_clock_cpu_ns() - begin) / 1e3;
+    trace_destroy(step.trace);
+    ebb_arena_fini(&step_arena);
+    return us;
+}
+
+/* Medians, in microseconds per 100 ops. */
+static void record(void *backend, const struct nn_config *config, int64_t batch,
+                   const struct trace *known, double *alone, double *in_training)
+{
+    struct train_config training = {.seed = 1, .accumulate = 1, .average = true};
+    struct train_step_options options = {
+        .kind = TRAIN_STEP, .batch = batch, .config = &training, .net = config, .backend = backend};
+    double us[2][TRACES];
+    for (int i = 0; i < TRACES; i++) {
+        us[0][i] = record_again(backend, config, batch, known);
+        us[1][i] = record_training(&options);
+    }
+    *alone = median(us[0], TRACES) * 100 / known->op_count;
+    *in_training = median(us[1], TRACES) * 100 / known->op_count;
 }
 
 /* The cpu device with a watch around every kernel. */
@@ -188,14 +220,13 @@ static void bench(void *backend, const char *what, bool is_run)
         check(nn_config_set(&config, options, value, &err), &err);
         options = end ? end + 1 : NULL;
     }
-    double tracing[TRACES], share = 0, ns = 0, ms = 0;
+    double alone, in_training, share = 0, ns = 0, ms = 0;
     struct trace *trace = trace_step(backend, &config, batch);
-    for (int i = 0; i < TRACES; i++)
-        tracing[i] = record_again(backend, &config, batch, trace) * 100 / trace->op_count;
+    record(backend, &config, batch, trace, &alone, &in_training);
     if (is_run)
         run_step(trace, backend, &share, &ns, &ms);
-    printf("| %s | %u | %.1f | %.0f | %.2f %% | %.1f |\n", what, trace->op_count,
-           median(tracing, TRACES), ns, share * 100, ms);
+    printf("| %s | %u | %.1f | %.1f | %.0f | %.2f %% | %.1f |\n", what, trace->op_count, alone,
+           in_training, ns, share * 100, ms);
     fflush(stdout);
     trace_destroy(trace);
 }
@@ -210,9 +241,8 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 16 << 20);
     mallopt(M_TRIM_THRESHOLD, 16 << 20); /* as ebb itself does */
     check(ops_backend_create(&backend, 2, &err), &err);
-    printf(
-        "| model | ops | tracing and lookup, us per 100 ops | outside kernels, ns per op | share "
-        "| update, ms |\n|---|---|---|---|---|---|\n");
+    printf("| model | ops | tracing and lookup, us per 100 ops | as training does it "
+           "| outside kernels, ns per op | share | update, ms |\n|---|---|---|---|---|---|---|\n");
     for (int i = first; i < argc; i++)
         bench(backend, argv[i], is_run);
     for (size_t i = 0; first == argc && i < sizeof defaults / sizeof *defaults; i++)
