@@ -254,7 +254,7 @@ void kernel_layer_norm(const struct kernel_context *c, bool is_rms, int64_t rows
                        float eps, const float *x, const float *w, const float *b, float *y,
                        float *mean, float *rstd);
 size_t kernel_layer_norm_grad_workspace(int64_t rows, int64_t n);
-void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_t n,
+void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_t n, float eps,
                             const float *dy, const float *x, const float *w, const float *mean,
                             const float *rstd, float *dx, float *dw, float *db, void *workspace);
 

@@ -46,10 +46,67 @@ KERNEL_CLONES static float square_sum(int64_t n, const float *x, float mean)
     return lane[0];
 }
 
+/* Rows of a few elements are worked on in double: what is left of them after their mean and their
+ * direction are taken away may be little. */
+#define SHORT 64
+
+struct moments {
+    double mean, rstd;
+};
+
+static inline struct moments short_moments(const struct layer_job *j, const float *x)
+{
+    struct moments m = {0, 0};
+    double squares = 0;
+    for (int64_t i = 0; i < j->n && !j->is_rms; i++)
+        m.mean += (double)x[i];
+    m.mean /= (double)j->n;
+    for (int64_t i = 0; i < j->n; i++)
+        squares += ((double)x[i] - m.mean) * ((double)x[i] - m.mean);
+    m.rstd = 1.0 / sqrt(squares / (double)j->n + (double)j->eps);
+    return m;
+}
+
+KERNEL_CLONES static void layer_short_row(const struct layer_job *j, int64_t r)
+{
+    const float *x = j->x + r * j->n;
+    struct moments m = short_moments(j, x);
+    if (j->mean)
+        j->mean[r] = (float)m.mean;
+    if (j->rstd)
+        j->rstd[r] = (float)m.rstd;
+    for (int64_t i = 0; i < j->n && j->y; i++) {
+        double y = ((double)x[i] - m.mean) * m.rstd * (j->w ? (double)j->w[i] : 1.0);
+        j->y[r * j->n + i] = (float)(y + (j->b ? (double)j->b[i] : 0.0));
+    }
+}
+
+KERNEL_CLONES static void layer_grad_short_row(const struct layer_job *j, int64_t r,
+                                               float *restrict pw, float *restrict pb)
+{
+    const int64_t n = j->n;
+    const float *dy = j->dy + r * n, *x = j->x + r * n;
+    struct moments m = short_moments(j, x);
+    double sum = 0, dot = 0, xhat[SHORT], g[SHORT];
+    for (int64_t i = 0; i < n; i++) {
+        xhat[i] = ((double)x[i] - m.mean) * m.rstd;
+        g[i] = (double)dy[i] * (j->w ? (double)j->w[i] : 1.0);
+        sum += g[i];
+        dot += g[i] * xhat[i];
+        pw[i] += (float)((double)dy[i] * xhat[i]);
+        pb[i] += dy[i];
+    }
+    sum = j->is_rms ? 0 : sum / (double)n;
+    for (int64_t i = 0; i < n && j->dx; i++)
+        j->dx[r * n + i] = (float)(m.rstd * (g[i] - sum - xhat[i] * (dot / (double)n)));
+}
+
 static void layer_body(void *argument, int64_t first, int64_t last)
 {
     const struct layer_job *j = argument;
-    for (int64_t r = first; r < last; r++) {
+    for (int64_t r = first; r < last && j->n <= SHORT; r++)
+        layer_short_row(j, r);
+    for (int64_t r = first; r < last && j->n > SHORT; r++) {
         const float *x = j->x + r * j->n;
         float mean = j->is_rms ? 0.0f : (float)(kernel_sum_row(j->n, x) / (double)j->n);
         double squares = 0;
@@ -124,7 +181,10 @@ static void layer_grad_body(void *argument, int64_t first, int64_t last)
         memset(pw, 0, (size_t)(2 * j->n) * sizeof *pw);
         int64_t end = kernel_min(j->rows, (block + 1) * ROW_BLOCK);
         for (int64_t r = block * ROW_BLOCK; r < end; r++)
-            layer_grad_row(j, r, pw, pb);
+            if (j->n <= SHORT)
+                layer_grad_short_row(j, r, pw, pb);
+            else
+                layer_grad_row(j, r, pw, pb);
     }
 }
 
@@ -145,12 +205,13 @@ static void layer_sum_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_t n,
+void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_t n, float eps,
                             const float *dy, const float *x, const float *w, const float *mean,
                             const float *rstd, float *dx, float *dw, float *db, void *workspace)
 {
     struct layer_job job = {.rows = rows,
                             .n = n,
+                            .eps = eps,
                             .dy = dy,
                             .x = x,
                             .w = w,

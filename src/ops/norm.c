@@ -410,7 +410,7 @@ static enum ebb_status run_ln_grad_as(const struct trace_call *call, bool is_rms
     const struct norm_attr *a = c.attr;
     uint32_t rstd = is_rms ? 2 : 3;
     kernel_layer_norm_grad(
-        ops_context(&c), tensor_count(&c.in[1]) / a->n, a->n, tensor_call_in(&c, 0),
+        ops_context(&c), tensor_count(&c.in[1]) / a->n, a->n, a->eps, tensor_call_in(&c, 0),
         tensor_call_in(&c, 1), c.input_count > rstd + 1 ? tensor_call_in(&c, rstd + 1) : NULL,
         is_rms ? NULL : tensor_call_in(&c, 2), tensor_call_in(&c, rstd), tensor_call_out(&c, 0),
         tensor_call_out(&c, 1), is_rms ? NULL : tensor_call_out(&c, 2), call->workspace);

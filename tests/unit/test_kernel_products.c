@@ -267,7 +267,7 @@ static void own_kernels(const struct kernel_context *c, const float *x, const fl
     void *workspace = ebb_alloc_aligned(256, kernel_layer_norm_grad_workspace(400, 250));
     kernel_layer_norm(c, false, 400, 250, 1e-5f, x, NULL, NULL, out + 4 * N, out + 2 * N + 900,
                       out + 2 * N + 1400);
-    kernel_layer_norm_grad(c, 400, 250, y, x, NULL, out + 2 * N + 900, out + 2 * N + 1400,
+    kernel_layer_norm_grad(c, 400, 250, 1e-5f, y, x, NULL, out + 2 * N + 900, out + 2 * N + 1400,
                            out + 5 * N, out + 2 * N + 2000, out + 2 * N + 2300, workspace);
     ebb_free(workspace);
     struct kernel_random r = {.seed = 5, .instance = 3, .step = 9};
