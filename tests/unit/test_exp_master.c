@@ -198,8 +198,18 @@ TEST(patch__changes_what_may_change_and_all_or_nothing)
     fixture_ask(&f, "PATCH", "/experiments/1",
                 "{\"description\": \"other\", \"resources\": {\"weight\": -1}}", &status);
     CHECK_EQ(status, 400);
-    fixture_ask(&f, "PATCH", "/experiments/1", "{\"state\": \"COMPLETED\"}", &status);
-    CHECK_EQ(status, 400);
+    static const char *const bad[] = {"{\"state\": \"COMPLETED\"}",
+                                      "{\"labels\": {\"\": true}}",
+                                      "{\"labels\": {\"a\": 5}}",
+                                      "{\"labels\": [\"a\"]}",
+                                      "{\"resources\": {\"wieght\": 2}}",
+                                      "{\"resources\": {\"max_slots\": -1}}",
+                                      "{\"checkpoint_storage\": {\"type\": \"s3\"}}",
+                                      "{\"name\": \"x\"}"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        fixture_ask(&f, "PATCH", "/experiments/1", bad[i], &status);
+        CHECK_EQ(status, 400);
+    }
     fixture_ask(&f, "PATCH", "/experiments/1", "{\"archived\": true, \"description\": \"x\"}",
                 &status);
     CHECK_EQ(status, 409);

@@ -450,6 +450,8 @@ static const char *read_resources(const struct ebb_doc_node *node, struct patch 
     const struct ebb_doc_node *weight = ebb_doc_get(node, "weight");
     if (node->kind != EBB_DOC_MAP)
         return "not a mapping";
+    if (node->count > (size_t)((slots != NULL) + (weight != NULL)))
+        return "only max_slots and weight can be changed";
     if (slots != NULL) {
         p->has_max_slots = true;
         p->max_slots = slots->kind == EBB_DOC_INT ? slots->integer : -1;
@@ -510,9 +512,13 @@ static const char *read_one(const char *key, const struct ebb_doc_node *node, st
         p->labels = node;
         if (node->kind != EBB_DOC_MAP)
             return "a mapping of name to true or null";
-        for (size_t i = 0; i < node->count; i++)
+        for (size_t i = 0; i < node->count; i++) {
+            const struct ebb_doc_node *value = node->items[i];
             if (node->keys[i]->text[0] == '\0')
                 return "a label is not empty";
+            if (value->kind != EBB_DOC_NULL && (value->kind != EBB_DOC_BOOL || !value->boolean))
+                return "a mapping of name to true or null";
+        }
         return NULL;
     }
     if (strcmp(key, "resources") == 0)
