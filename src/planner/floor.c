@@ -31,6 +31,12 @@ struct search {
     float *dear;            /* storage -> factor that lessons taught; NULL: none */
 };
 
+/* Is the best above what a floor is compared with? Then the search has more patience. */
+static bool is_above(const struct search *s)
+{
+    return s->best.is_won && s->best.peak_bytes > s->aim;
+}
+
 static struct floor_rules rules_for(const struct search *s, uint64_t budget, int variant,
                                     uint64_t work)
 {
@@ -43,7 +49,9 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
                                 .work_limit = work,
                                 .host = s->host,
                                 .dear = s->dear,
-                                .stage_limit = nodes < MANY_NODES ? 4 : 2,
+                                .stage_limit = is_above(s)          ? 8
+                                               : nodes < MANY_NODES ? 4
+                                                                    : 2,
                                 .variant = variant};
 }
 
@@ -56,7 +64,8 @@ static uint64_t work_for(const struct floor_graph *g)
 /* With a host the last variant is the one that needs least. */
 static int variants_for(const struct search *s)
 {
-    return s->graph->node_count < MANY_NODES || s->host.bytes ? FLOOR_VARIANTS : 2;
+    bool is_all = s->graph->node_count < MANY_NODES || s->host.bytes || is_above(s);
+    return is_all ? FLOOR_VARIANTS : 2;
 }
 
 /* Copies count as if nothing ran meanwhile. */
@@ -131,7 +140,7 @@ static enum ebb_status try_variant(struct search *s, uint64_t budget, int varian
 static enum ebb_status try_budget(struct search *s, uint64_t budget, bool *is_won,
                                   struct ebb_error *err)
 {
-    int lessons = s->best.is_won && s->best.peak_bytes <= s->aim ? FEW_LESSONS : LESSONS;
+    int lessons = is_above(s) ? LESSONS : FEW_LESSONS;
     *is_won = false;
     for (int variant = 0; variant < variants_for(s) && !*is_won; variant++)
         EBB_TRY(try_variant(s, budget, variant, &lessons, is_won, err));
@@ -205,7 +214,7 @@ static enum ebb_status descend(struct search *s, struct ebb_error *err)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
     s->work_left = work_for(s->graph);
     EBB_TRY(bisect(s, s->low, s->graph->node_count < MANY_NODES ? 64 : 24, err));
-    if (s->best.peak_bytes > s->aim && work_for(s->graph) < MORE_WORK)
+    if (is_above(s) && work_for(s->graph) < MORE_WORK)
         s->work_left += MORE_WORK - work_for(s->graph);
     EBB_TRY(settle_by(s, true, err));
     EBB_TRY(bisect(s, s->low, 256, err));
