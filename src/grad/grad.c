@@ -45,8 +45,11 @@ static void mark(struct walk *w, const tensor_id *inputs, size_t count)
 static bool is_cast_down(const struct tensor_session *s, tensor_id id)
 {
     struct tensor_node n = tensor_node_at(s, tensor_producer(s, id));
-    return n.def && strcmp(ops_name(n.def), "cast") == 0 &&
-           tensor_view_of(s, n.inputs[0])->dtype == TENSOR_F32;
+    if (!n.def)
+        return false;
+    return strcmp(ops_name(n.def), "master_high") == 0 ||
+           (strcmp(ops_name(n.def), "cast") == 0 &&
+            tensor_view_of(s, n.inputs[0])->dtype == TENSOR_F32);
 }
 
 static void accumulate(struct walk *w, tensor_id to, tensor_id g)

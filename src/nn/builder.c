@@ -139,10 +139,25 @@ static struct nn_item *add_item(struct nn_builder *b, const char *name, enum ten
         return NULL;
     }
     tensor_view_init(&item->view, dtype, rank, dims);
-    item->leaf = item->id = tensor_leaf(b->session, dtype, rank, dims, item->name);
-    b->low[b->item_count] = TENSOR_NONE;
-    b->item_count++;
+    b->low[b->item_count++] = TENSOR_NONE;
     return item;
+}
+
+static void add_leaf(struct nn_builder *b, struct nn_item *item)
+{
+    const struct tensor_view *v = &item->view;
+    item->leaf = item->id =
+        tensor_leaf(b->session, (enum tensor_dtype)v->dtype, v->rank, v->dims, item->name);
+}
+
+/* The weights themselves are made for those who read them in full alone. */
+static void add_halves(struct nn_builder *b, struct nn_item *item)
+{
+    const struct tensor_view *v = &item->view;
+    item->leaf = tensor_leaf(b->session, TENSOR_BF16, v->rank, v->dims, item->name);
+    item->rest = tensor_leaf(b->session, TENSOR_I16, v->rank, v->dims, item->name);
+    item->id = ops_master_join(b->session, item->leaf, item->rest);
+    b->low[item - b->items] = ops_master_high(b->session, item->leaf, item->id);
 }
 
 /* The item of this name if it fits, made where it is new; NULL after a failure. */
@@ -180,6 +195,10 @@ tensor_id nn_parameter(struct nn_builder *b, const char *name, enum nn_role role
         item->is_trained = true;
         item->has_decay = role == NN_WEIGHT || role == NN_EMBEDDING;
         item->init = init;
+        if (b->mode.is_split && role == NN_WEIGHT)
+            add_halves(b, item);
+        else
+            add_leaf(b, item);
     }
     return item->id;
 }
@@ -194,6 +213,7 @@ tensor_id nn_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dt
     if (is_new) {
         item->role = NN_BUFFER;
         item->init = nn_init_constant(value);
+        add_leaf(b, item);
     }
     return item->id;
 }

@@ -68,6 +68,7 @@ struct nn_item {
     const char *name;        /* "layer1.0.conv1.weight"; owned by the builder */
     struct tensor_view view; /* F32, contiguous; counters are I64 */
     tensor_id leaf;          /* as the trace begins */
+    tensor_id rest;          /* split weights: leaf is their BF16 half, this the I16 one */
     tensor_id id;            /* newest version: differs from leaf for buffers that were written */
     enum nn_role role;
     bool is_trained; /* the optimizer's business: false for buffers, and for parameters that the
@@ -79,6 +80,7 @@ struct nn_item {
 struct nn_mode {
     bool is_training;
     enum nn_precision precision;
+    bool is_split;  /* NN_BF16: weights of products are kept as two halves of 16 bits */
     uint64_t seed;  /* of dropout */
     tensor_id step; /* I64, one element: counts dropout masks; TENSOR_NONE: a leaf "step" is made on
                        first use */

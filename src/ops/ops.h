@@ -139,6 +139,10 @@ void ops_adam_step(struct tensor_session *s, const double betas[2], float lr, fl
 void ops_update_split(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
                       tensor_id scalars, tensor_id g, tensor_id high, tensor_id rest,
                       const tensor_id *states, size_t state_count, tensor_id *out);
+/* The float32 weights; gradients end at them. */
+tensor_id ops_master_join(struct tensor_session *s, tensor_id high, tensor_id rest);
+/* `high` for computing, with the gradient of `master`, which need not be made for it. */
+tensor_id ops_master_high(struct tensor_session *s, tensor_id high, tensor_id master);
 
 /* ---- running without a memory manager ----------------------------------------------------------
  */

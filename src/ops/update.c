@@ -1,7 +1,7 @@
 /* update.c - ops that depend on the step: optimizer updates in place, dropout by coordinates. */
 #include "ops/internal.h"
 
-enum { ROW_UPDATE, ROW_SPLIT, ROW_DROPOUT, ROW_COUNT };
+enum { ROW_UPDATE, ROW_SPLIT, ROW_JOIN, ROW_HIGH, ROW_DROPOUT, ROW_COUNT };
 
 static const struct ops_def rows[ROW_COUNT];
 
@@ -152,6 +152,60 @@ void ops_update_split(struct tensor_session *s, enum ops_update_kind kind, unsig
         out[k] = ops_output(first, k);
 }
 
+/* high, rest -> the master weights in F32. They end here: gradients are asked of them, not of their
+ * halves. */
+static enum ebb_status infer_join(struct ops_infer *i, struct ebb_error *err)
+{
+    if (i->in[0]->dtype != TENSOR_BF16 || i->in[1]->dtype != TENSOR_I16 ||
+        !tensor_same_shape(i->in[0], i->in[1]))
+        return ops_wrong(i, err, "BF16 and I16 of one shape are needed");
+    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
+    i->flops = (double)tensor_count(i->in[0]);
+    return EBB_OK;
+}
+
+static enum ebb_status run_join(const struct trace_call *call, struct ebb_error *err)
+{
+    struct tensor_call c;
+    EBB_TRY(tensor_call_decode(call, &c, err));
+    if (c.wanted)
+        kernel_master_join(ops_context(&c), tensor_count(&c.in[0]), tensor_call_in(&c, 0),
+                           tensor_call_in(&c, 1), tensor_call_out(&c, 0));
+    return EBB_OK;
+}
+
+static void grad_join(struct ops_backward *b)
+{
+    (void)b;
+}
+
+tensor_id ops_master_join(struct tensor_session *s, tensor_id high, tensor_id rest)
+{
+    return ops_emit(s, &rows[ROW_JOIN], NULL, 2, (tensor_id[]){high, rest});
+}
+
+/* high, master -> high: what a cast of the master weights to BF16 would give, but it is there
+ * already. Its gradient is that of the master weights. */
+static enum ebb_status infer_high(struct ops_infer *i, struct ebb_error *err)
+{
+    if (i->in[0]->dtype != TENSOR_BF16 || i->in[1]->dtype != TENSOR_F32 ||
+        !tensor_same_shape(i->in[0], i->in[1]))
+        return ops_wrong(i, err, "BF16 and F32 of one shape are needed");
+    i->out[i->out_count++] = *i->in[0];
+    return EBB_OK;
+}
+
+static void grad_high(struct ops_backward *b)
+{
+    if (b->needs[1])
+        b->gin[1] = b->gout[0];
+}
+
+tensor_id ops_master_high(struct tensor_session *s, tensor_id high, tensor_id master)
+{
+    return ops_emit(s, &rows[ROW_HIGH], NULL, 2, (tensor_id[]){high, master});
+}
+
 /* ---- dropout -------------------------------------------------------------------------------- */
 
 struct dropout_attr {
@@ -218,6 +272,15 @@ static const struct ops_def rows[ROW_COUNT] = {
                    .attr_bytes = sizeof(struct update_attr),
                    .kind = {.name = "update_split", .purity = TRACE_MUTATING, .run = run_split},
                    .is_internal = true},
+    [ROW_JOIN] = {OPS_PRIMITIVE("master_join", 2, 2, infer_join, run_join, grad_join),
+                  .is_internal = true},
+    [ROW_HIGH] = {.name = "master_high",
+                  .min_in = 2,
+                  .max_in = 2,
+                  .infer = infer_high,
+                  .grad = grad_high,
+                  .is_view = true,
+                  .is_internal = true},
     [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, run_dropout, grad_dropout),
                      .attr_bytes = sizeof(struct dropout_attr), .is_internal = true,
                      .low_rule = OPS_LOW_WHOLE, .low_out = 1},

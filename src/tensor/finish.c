@@ -11,9 +11,11 @@ static void mark_needed(struct tensor_session *s)
     for (size_t i = 1; i < s->info_count; i++)
         if (s->infos[i].is_kept)
             s->nodes[s->infos[i].node].is_needed = true;
-    for (size_t i = s->node_count; i-- > 0;)
-        for (uint32_t k = 0; s->nodes[i].is_needed && k < s->nodes[i].input_count; k++)
+    for (size_t i = s->node_count; i-- > 0;) {
+        uint32_t count = s->nodes[i].kind ? s->nodes[i].input_count : s->nodes[i].input_count > 0;
+        for (uint32_t k = 0; s->nodes[i].is_needed && k < count; k++) /* views: of input 0 */
             s->nodes[s->infos[s->nodes[i].inputs[k].v].node].is_needed = true;
+    }
 }
 
 /* last[root]: the node after which the bytes of this version have no reader. A version that is

@@ -275,6 +275,11 @@ static void write_header(struct ebb_str *out, const struct tensor_to_write **ord
     ebb_jsonw_object_end(&w);
 }
 
+static bool to_stream(void *context, const void *bytes, size_t count)
+{
+    return fwrite(bytes, 1, count, context) == count;
+}
+
 static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str *header,
                                  const struct tensor_to_write **order, size_t count,
                                  const char *path, struct ebb_error *err)
@@ -291,7 +296,9 @@ static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str 
     for (size_t i = 0; ok && i < count; i++) {
         size_t bytes =
             (size_t)tensor_count(&order[i]->view) * tensor_dtype_bytes(order[i]->view.dtype);
-        ok = bytes == 0 || fwrite(order[i]->data, 1, bytes, out->stream) == bytes;
+        if (bytes > 0)
+            ok = order[i]->read ? order[i]->read(order[i]->data, to_stream, out->stream)
+                                : to_stream(out->stream, order[i]->data, bytes);
     }
     if (!ok)
         return ebb_fail(err, EBB_EIO, "%s: writing failed", path);

@@ -201,10 +201,14 @@ enum ebb_status tensor_file_read(struct tensor_file *file, const char *name, con
 void tensor_file_fini(struct tensor_file *file);
 const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name);
 
+typedef bool tensor_sink(void *context, const void *bytes, size_t count);
 struct tensor_to_write {
     const char *name;
     struct tensor_view view; /* contiguous */
     const void *data;
+    /* Where the bytes are not in one piece: gives them piece by piece to the sink, data is what it
+     * needs for that. */
+    bool (*read)(const void *data, tensor_sink *sink, void *context);
 };
 /* Atomic; names are written sorted. */
 enum ebb_status tensor_file_write(const char *path, const struct tensor_to_write *items,

@@ -34,7 +34,20 @@ static bool belongs(const struct train_trial *t, const struct train_slot *slot, 
 {
     if (slot->kind == TRAIN_ITEM)
         return is_weights;
+    if (slot->kind == TRAIN_REST)
+        return false; /* in their item, as F32 */
     return !is_weights && (slot->kind == TRAIN_STATE || is_partial(t));
+}
+
+struct source { /* of one tensor in a file */
+    struct train_trial *trial;
+    size_t slot;
+};
+
+static bool read_slot(const void *context, tensor_sink *sink, void *to)
+{
+    const struct source *s = context;
+    return train_slot_read(s->trial, s->slot, sink, to);
 }
 
 static enum ebb_status save_tensors(struct train_trial *t, const char *path, bool is_weights,
@@ -42,15 +55,26 @@ static enum ebb_status save_tensors(struct train_trial *t, const char *path, boo
 {
     size_t count = 0;
     struct tensor_to_write *items = ebb_calloc(t->main.slot_count + 1, sizeof *items);
-    if (!items)
-        return ebb_no_memory(err, t->main.slot_count * sizeof *items);
-    for (size_t i = 0; i < t->main.slot_count; i++)
-        if (belongs(t, &t->main.slots[i], is_weights))
-            items[count++] = (struct tensor_to_write){.name = t->main.slots[i].name,
-                                                      .view = t->main.slots[i].view,
-                                                      .data = train_slot_bytes(t, i)};
-    enum ebb_status status = tensor_file_write(path, items, count, err);
+    struct source *sources = ebb_calloc(t->main.slot_count + 1, sizeof *sources);
+    enum ebb_status status = EBB_OK;
+    if (!items || !sources) {
+        status = ebb_no_memory(err, t->main.slot_count * sizeof *items);
+        goto out;
+    }
+    for (size_t i = 0; i < t->main.slot_count; i++) {
+        if (!belongs(t, &t->main.slots[i], is_weights))
+            continue;
+        sources[count] = (struct source){t, i};
+        items[count] = (struct tensor_to_write){.name = t->main.slots[i].name,
+                                                .view = t->main.slots[i].view,
+                                                .data = &sources[count],
+                                                .read = read_slot};
+        count++;
+    }
+    status = tensor_file_write(path, items, count, err);
+out:
     ebb_free(items);
+    ebb_free(sources);
     return status;
 }
 
@@ -307,6 +331,7 @@ static enum ebb_status check_tensors(const struct train_trial *t, const struct o
         const struct train_slot *slot = &t->main.slots[i];
         bool is_here = slot->kind == TRAIN_ITEM    ? is_weights
                        : slot->kind == TRAIN_STATE ? !is_weights
+                       : slot->kind == TRAIN_REST  ? false
                                                    : !is_weights && is_inside;
         const struct tensor_entry *e = is_here ? tensor_file_find(&o->file, slot->name) : NULL;
         if (!is_here)
@@ -330,7 +355,7 @@ static void copy_tensors(struct train_trial *t, const struct opened *o, enum tra
         const struct tensor_entry *e =
             slot->kind == kind ? tensor_file_find(&o->file, slot->name) : NULL;
         if (e)
-            memcpy(train_slot_bytes(t, i), e->data, slot->bytes);
+            train_slot_write(t, i, e->data);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "train/internal.h"
 
 static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const masters[] = {"fp32", "split", NULL};
 static const char *const decays[] = {"all", "matrices", NULL};
 static const char *const intervals[] = {"update", "epoch", NULL};
 static const char *const later_policies[] = {"belady", "capuchin", "unified", NULL};
@@ -26,6 +27,7 @@ static const struct train_key memory_keys[] = {
     {"file", TRAIN_V_BYTES, 0, 0, NULL, "room for swapped tensors in a file"},
     {"file_path", TRAIN_V_TEXT, 0, 0, NULL, "folder of that file"},
     {"precision", TRAIN_V_TEXT, 0, 0, precisions, "of compute"},
+    {"master_weights", TRAIN_V_TEXT, 0, 0, masters, "how bf16 training keeps its weights"},
     {"threads", TRAIN_V_INT, 1, 1024, NULL, "of kernels"},
     {0},
 };
@@ -56,6 +58,12 @@ static size_t policy_names(const char **names, size_t most)
 static void check_memory(struct train_checker *c, const struct ebb_doc_node *map)
 {
     train_check_keys(c, map, memory_keys, NULL);
+    const struct ebb_doc_node *master = ebb_doc_get(map, "master_weights");
+    if (strcmp(ebb_doc_string(map, "master_weights", "fp32"), "split") == 0 &&
+        strcmp(ebb_doc_string(map, "precision", "fp32"), "bf16") != 0)
+        train_complain(c, master, "master_weights",
+                       "found 'split', which halves weights into bf16 and the rest: allowed with "
+                       "precision: bf16");
     const struct ebb_doc_node *policy = ebb_doc_get(map, "policy");
     if (!policy || policy->kind != EBB_DOC_STRING || strcmp(policy->text, "none") == 0 ||
         mem_policy_find(policy->text) || planner_find(policy->text))
@@ -314,6 +322,7 @@ static void fill_memory(struct train_config *config, const struct ebb_doc_node *
     config->precision = strcmp(precision, "bf16") == 0   ? TRAIN_BF16
                         : strcmp(precision, "fp16") == 0 ? TRAIN_FP16
                                                          : TRAIN_FP32;
+    config->is_split = strcmp(ebb_doc_string(map, "master_weights", "fp32"), "split") == 0;
 }
 
 /* Hyperparameters that the loop itself reads. */

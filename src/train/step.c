@@ -54,8 +54,9 @@ static tensor_id add_slot(struct build *x, enum train_slot_kind kind, size_t ite
                                 .bytes = view_bytes(&i->view)};
     if (kind == TRAIN_STATE)
         slot->initial = optim_state_initial(&x->o->config->optim, state);
-    x->leaves[at] = kind == TRAIN_ITEM
-                        ? i->leaf
+    x->leaves[at] = kind == TRAIN_ITEM ? i->leaf
+                    : kind == TRAIN_REST
+                        ? i->rest
                         : tensor_leaf(x->s, TENSOR_F32, i->view.rank, i->view.dims, name);
     x->handles[at] = x->leaves[at];
     return x->leaves[at];
@@ -66,7 +67,7 @@ static enum ebb_status declare(struct build *x, struct ebb_error *err)
 {
     const struct optim_config *optim = &x->o->config->optim;
     size_t items = nn_item_count(&x->b), states = optim_state_count(optim);
-    size_t most = items * (2 + states) + 1;
+    size_t most = items * (3 + states) + 1;
     x->step->slots = ebb_arena_calloc(x->arena, most, sizeof *x->step->slots);
     x->leaves = ebb_arena_calloc(x->arena, most, sizeof *x->leaves);
     x->handles = ebb_arena_calloc(x->arena, most, sizeof *x->handles);
@@ -99,6 +100,17 @@ static enum ebb_status declare(struct build *x, struct ebb_error *err)
         if (!name)
             return ebb_no_memory(err, 64);
         add_slot(x, TRAIN_GRADIENT, x->trained[k], 0, name);
+    }
+    for (size_t i = 0; i < items; i++) {
+        const struct nn_item *item = nn_item_at(&x->b, i);
+        if (!item->rest.v)
+            continue;
+        if (!is_trained(item))
+            return ebb_fail(err, EBB_EUNSUPPORTED,
+                            "model %s updates '%s' itself: memory.master_weights must be fp32",
+                            x->o->net->model->name, item->name);
+        x->step->slots[i].rest = x->step->slot_count;
+        add_slot(x, TRAIN_REST, i, 0, x->step->slots[i].name);
     }
     return tensor_status(x->s, err);
 }
@@ -294,7 +306,8 @@ static enum ebb_status update(struct build *x, struct ebb_error *err)
     clip(x);
     for (size_t i = x->trained_count; i-- > 0;) {
         size_t item = x->trained[i], at = item_slot(x, i);
-        tensor_id old[OPS_UPDATE_STATES] = {0}, out[1 + OPS_UPDATE_STATES];
+        tensor_id old[OPS_UPDATE_STATES] = {0}, out[2 + OPS_UPDATE_STATES];
+        size_t rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
         if (!x->gradients[i].v)
             continue;
         for (size_t k = 0; k < states; k++)
@@ -304,11 +317,17 @@ static enum ebb_status update(struct build *x, struct ebb_error *err)
         bool is_bare = x->o->config->decays_matrices_only && !nn_item_at(&x->b, item)->has_decay;
         bool has_trust = optim->kind == OPS_LARS || optim->kind == OPS_LAMB;
         unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
-        ops_update(x->s, optim->kind, flags, is_bare ? x->bare : x->scalars, g, x->leaves[at], old,
-                   states, out);
+        tensor_id scalars = is_bare ? x->bare : x->scalars;
+        if (rest)
+            ops_update_split(x->s, optim->kind, flags, scalars, g, x->leaves[at], x->leaves[rest],
+                             old, states, out);
+        else
+            ops_update(x->s, optim->kind, flags, scalars, g, x->leaves[at], old, states, out);
         x->handles[at] = out[0];
+        if (rest)
+            x->handles[rest] = out[1];
         for (size_t k = 0; k < states; k++)
-            x->handles[state_slot(x, i, k)] = out[1 + k];
+            x->handles[state_slot(x, i, k)] = out[weights + k];
     }
     tensor_label(x->s, NULL);
     return tensor_status(x->s, err);
@@ -322,7 +341,7 @@ static void keep(struct build *x)
     for (size_t i = 0; i < st->slot_count; i++) {
         const struct train_slot *slot = &st->slots[i];
         /* A buffer, or a weight that the model updates itself, has a newer handle than its leaf. */
-        if (slot->kind == TRAIN_ITEM && x->handles[i].v == x->leaves[i].v)
+        if (slot->kind == TRAIN_ITEM && !slot->rest && x->handles[i].v == x->leaves[i].v)
             x->handles[i] = nn_item_at(&x->b, slot->item)->id;
         tensor_keep(x->s, x->handles[i]);
     }
@@ -436,6 +455,7 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
     struct nn_mode mode = {.is_training =
                                options->kind == TRAIN_STEP || options->kind == TRAIN_MICRO,
                            .precision = precisions[options->config->precision],
+                           .is_split = options->config->is_split,
                            .seed = options->config->seed,
                            .step = x.counter};
     nn_builder_init(&x.b, x.s, &mode);

@@ -6,7 +6,7 @@
  *   TRAIN_APPLY  clipping and update from the kept gradients
  *   TRAIN_EVAL   forward in evaluation mode, loss, answers
  * All declare the same persistent leaves in the same order: items of the model, states of the
- * optimizer, kept gradients (when there are any). */
+ * optimizer, kept gradients (when there are any), lower halves of split weights. */
 #ifndef EBB_TRAIN_STEP_H
 #define EBB_TRAIN_STEP_H
 
@@ -15,7 +15,7 @@
 
 enum train_program_kind { TRAIN_STEP, TRAIN_MICRO, TRAIN_APPLY, TRAIN_EVAL };
 
-enum train_slot_kind { TRAIN_ITEM, TRAIN_STATE, TRAIN_GRADIENT };
+enum train_slot_kind { TRAIN_ITEM, TRAIN_STATE, TRAIN_GRADIENT, TRAIN_REST };
 
 struct train_slot { /* a persistent leaf */
     const char
@@ -23,11 +23,12 @@ struct train_slot { /* a persistent leaf */
     enum train_slot_kind kind;
     size_t item;    /* of the model */
     size_t state;   /* TRAIN_STATE: which */
+    size_t rest;    /* TRAIN_ITEM of split weights: slot of their lower halves; 0: not split */
     float initial;  /* TRAIN_STATE */
     bool is_buffer; /* an item that is no parameter */
-    struct tensor_view view;
-    uint64_t bytes;
-    uint32_t tensor; /* leaf in the trace of the program it was described with */
+    struct tensor_view view; /* split weights: as F32, which they are to the world */
+    uint64_t bytes;          /* of the view */
+    uint32_t tensor;         /* leaf in the trace of the program it was described with */
 };
 
 enum train_answer { TRAIN_NO_ANSWER, TRAIN_CLASS, TRAIN_LOGIT, TRAIN_VALUE };

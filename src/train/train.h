@@ -63,7 +63,8 @@ struct train_config {
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
     const char *policy, *file_path;                /* NULL = default */
     enum train_precision precision;
-    int threads; /* 0 = all */
+    bool is_split; /* weights as a BF16 half and the 16 bits below */
+    int threads;   /* 0 = all */
 };
 
 /* Sections of an experiment file. `root` is the whole mapping; `hparams` maps every hyperparameter

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "kernel/kernel.h"
 #include "mem/mem.h"
 #include "planner/planner.h"
 #include "train/ports.h"
@@ -174,6 +175,54 @@ void *train_slot_bytes(struct train_trial *t, size_t slot)
     return train_engine_persistent(t->engine, t->main.program, t->main.slots[slot].tensor, &bytes);
 }
 
+#define PIECE 65536
+
+bool train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
+{
+    const struct train_slot *s = &t->main.slots[slot];
+    const char *bytes = train_slot_bytes(t, slot);
+    float piece[PIECE / sizeof(float)];
+    if (!s->rest)
+        return reader(context, bytes, s->bytes);
+    const uint16_t *high = train_slot_bytes(t, slot), *low = train_slot_bytes(t, s->rest);
+    int64_t n = tensor_count(&s->view), most = PIECE / sizeof(float);
+    for (int64_t at = 0; at < n; at += most) {
+        int64_t count = n - at < most ? n - at : most;
+        kernel_master_join(train_engine_backend(t->engine), count, high + at, low + at, piece);
+        if (!reader(context, piece, (size_t)count * sizeof *piece))
+            return false;
+    }
+    return true;
+}
+
+void train_slot_write(struct train_trial *t, size_t slot, const void *values)
+{
+    const struct train_slot *s = &t->main.slots[slot];
+    if (s->rest)
+        kernel_master_split(train_engine_backend(t->engine), tensor_count(&s->view), values,
+                            train_slot_bytes(t, slot), train_slot_bytes(t, s->rest));
+    else
+        memcpy(train_slot_bytes(t, slot), values, s->bytes);
+}
+
+/* Split weights are drawn elsewhere first. */
+static enum ebb_status initialize_item(struct train_trial *t, struct nn_initializer *init,
+                                       size_t slot, struct ebb_error *err)
+{
+    const struct train_slot *s = &t->main.slots[slot];
+    if (!s->rest) {
+        nn_initialize(init, s->item, train_slot_bytes(t, slot));
+        return EBB_OK;
+    }
+    float *values = ebb_calloc(1, s->bytes);
+    if (!values)
+        return ebb_no_memory(err, s->bytes);
+    nn_initialize(init, s->item, values);
+    train_slot_write(t, slot, values);
+    ebb_free(values);
+    return EBB_OK;
+}
+
 /* Weights as the model begins; states at their initial values. */
 static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
 {
@@ -196,8 +245,8 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
         if (!bytes)
             status = ebb_fail(err, EBB_EINTERNAL, "no place for '%s'", slot->name);
         else if (slot->kind == TRAIN_ITEM)
-            nn_initialize(init, slot->item, bytes);
-        else
+            status = initialize_item(t, init, i, err);
+        else if (slot->kind != TRAIN_REST)
             for (uint64_t k = 0; k < slot->bytes / sizeof *bytes; k++)
                 bytes[k] = slot->initial;
     }
@@ -426,6 +475,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
 
+static bool add_to_hash(void *context, const void *bytes, size_t count)
+{
+    ebb_sha256_add(context, bytes, count);
+    return true;
+}
+
 enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct ebb_error *err)
 {
     struct ebb_sha256 h;
@@ -445,7 +500,7 @@ enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct eb
             length[k] = (unsigned char)(slot->bytes >> (8 * k));
         ebb_sha256_add(&h, slot->name, strlen(slot->name) + 1);
         ebb_sha256_add(&h, length, sizeof length);
-        ebb_sha256_add(&h, train_slot_bytes(t, names[i].slot), slot->bytes);
+        (void)train_slot_read(t, names[i].slot, add_to_hash, &h);
     }
     ebb_sha256_text(&h, text);
     ebb_free(names);

@@ -63,6 +63,9 @@ enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *repo
                                struct ebb_error *err);
 /* Bytes of a slot; slots of all programs are the same list. */
 void *train_slot_bytes(struct train_trial *trial, size_t slot);
+/* The values as its view says, in pieces; false when the reader gave up. */
+bool train_slot_read(struct train_trial *trial, size_t slot, tensor_sink *reader, void *context);
+void train_slot_write(struct train_trial *trial, size_t slot, const void *values);
 /* The rate of the next update. */
 enum ebb_status train_rate(const struct train_trial *trial, double *rate, struct ebb_error *err);
 enum ebb_status train_tell_metric(struct train_trial *trial, double metric, struct ebb_error *err);

@@ -108,6 +108,21 @@ expect 0 "$ebb" train gpt.yaml --json --updates 6 --set optimizations.aggregatio
     --budget "$least"
 [ "$(value weights_sha256)" = "$accumulated" ] || fail "accumulation under a budget"
 
+# ---- bf16 with split weights: one result at the floor and after a resume; fp32 ones can go on ----
+split="memory.precision=bf16 --set memory.master_weights=split"
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --set memory.precision=bf16
+whole_peak=$(value peak_bytes)
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --checkpoint halves --checkpoint-every 4
+halves=$(value weights_sha256)
+[ "$(value peak_bytes)" -lt "$whole_peak" ] || fail "split weights take no less: $(value peak_bytes)"
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --budget "$(value floor_bytes)"
+[ "$(value weights_sha256)" = "$halves" ] || fail "split weights under a budget"
+rm -rf halves/"$(ls halves | tail -n 1)"
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume halves
+[ "$(value weights_sha256)" = "$halves" ] || fail "split weights after a resume"
+expect 2 "$ebb" train gpt.yaml --set memory.master_weights=split
+[[ $err == *"precision: bf16"* ]] || fail "split weights in fp32: $err"
+
 # ---- checkpoints ----
 expect 0 "$ebb" train gpt.yaml --json --updates 5 --checkpoint ck --checkpoint-every 2
 [ "$(find ck -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ] || fail "not two checkpoints: $(ls -A ck)"
