@@ -213,9 +213,11 @@ static enum ebb_status descend(struct search *s, struct ebb_error *err)
     if (!is_won)
         return ebb_fail(err, EBB_EINTERNAL, "floor: the trace does not run without a limit");
     s->work_left = work_for(s->graph);
-    EBB_TRY(bisect(s, s->low, s->graph->node_count < MANY_NODES ? 64 : 24, err));
+    EBB_TRY(bisect(s, s->low, 24, err));
     if (is_above(s) && work_for(s->graph) < MORE_WORK)
         s->work_left += MORE_WORK - work_for(s->graph);
+    if (!is_above(s) || s->graph->node_count < MANY_NODES)
+        EBB_TRY(bisect(s, s->low, 64, err));
     EBB_TRY(settle_by(s, true, err));
     EBB_TRY(bisect(s, s->low, 256, err));
     EBB_TRY(settle_by(s, false, err));
