@@ -4,6 +4,8 @@
  * trial, ...]}]}], members: [bracket, rung, bracket, rung, ...] by trial. */
 #include "exp/search/brackets.h"
 
+#include <float.h>
+
 #include "base/heap.h"
 
 enum ebb_status exp_brackets_init(struct exp_search *s, struct ebb_error *err)
@@ -72,8 +74,8 @@ enum ebb_status exp_brackets_close(struct exp_search *s, uint32_t trial, struct 
     return exp_search_ask_close(s, trial, err);
 }
 
-enum ebb_status exp_brackets_replace(struct exp_search *s, uint32_t trial, bool has_work,
-                                     struct ebb_error *err)
+static enum ebb_status replace(struct exp_search *s, uint32_t trial, bool has_work,
+                               struct ebb_error *err)
 {
     struct exp_brackets *a = exp_brackets_of(s);
     struct exp_member member = a->members[trial];
@@ -85,6 +87,19 @@ enum ebb_status exp_brackets_replace(struct exp_search *s, uint32_t trial, bool 
     s->trials[trial].is_replaced = true;
     bracket->created--;
     return exp_brackets_add(s, member.bracket, err);
+}
+
+enum ebb_status exp_brackets_exited(struct exp_search *s, uint32_t trial,
+                                    enum exp_exit_reason reason, bool has_work,
+                                    exp_brackets_report *report, struct ebb_error *err)
+{
+    struct exp_brackets *a = exp_brackets_of(s);
+    if (s->trials[trial].is_close_asked)
+        return EBB_OK; /* its result stands */
+    if (reason == EXP_EXIT_INVALID_HP)
+        return replace(s, trial, has_work, err);
+    a->items[a->members[trial].bracket].closed++;
+    return has_work ? report(s, trial, DBL_MAX, err) : EBB_OK;
 }
 
 void exp_brackets_worked(struct exp_search *s, uint32_t trial, int64_t workloads)

@@ -72,13 +72,7 @@ static enum ebb_status adaptive_exited(struct exp_search *s, uint32_t trial,
                                        enum exp_exit_reason reason, bool has_work,
                                        struct ebb_error *err)
 {
-    struct exp_brackets *a = exp_brackets_of(s);
-    if (s->trials[trial].is_close_asked)
-        return EBB_OK; /* its result stands */
-    if (reason == EXP_EXIT_INVALID_HP)
-        return exp_brackets_replace(s, trial, has_work, err);
-    a->items[a->members[trial].bracket].closed++;
-    return has_work ? report(s, trial, DBL_MAX, err) : EBB_OK;
+    return exp_brackets_exited(s, trial, reason, has_work, report, err);
 }
 
 static double adaptive_progress(const struct exp_search *s)
