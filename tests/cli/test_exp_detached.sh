@@ -83,14 +83,24 @@ with ebb_client.connect(detached="slow", hparams={}, max_steps=30, batches_per_s
         else:
             open(os.path.join(work.directory, "n"), "w").write(str(state))
 PY
+lines() { cat slow/log.jsonl 2>/dev/null | wc -l; }
+grown() { # grown N: until the log has N lines
+    local i
+    for i in $(seq 300); do
+        [ "$(lines)" -ge "$1" ] && return
+        sleep 0.05
+    done
+    fail "the log never had $1 lines"
+}
 python3 slow.py >slow.txt 2>&1 &
-sleep 0.5
+grown 4
 kill -TERM $!
 wait $! || fail "SIGTERM is not a clean end"
 [[ $(kinds slow/log.jsonl) == *" C"* ]] || fail "no checkpoint after SIGTERM"
 [ ! -e slow/exp.yaml ] || fail "an unfinished run can be imported"
+before=$(lines)
 python3 slow.py >slow.txt 2>&1 &
-sleep 0.4
+grown $((before + 4))
 kill -KILL $!
 wait $! 2>/dev/null
 printf '{"type": "DO' >>slow/log.jsonl
