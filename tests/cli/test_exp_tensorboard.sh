@@ -125,17 +125,31 @@ mkdir bin
 printf '#!/bin/sh\necho "$@" >%s/args.txt\nexec sleep 600\n' "$work" >bin/tensorboard
 chmod +x bin/tensorboard
 export PATH=$work/bin:$PATH
+told() { # until the stand-in has written what it was told
+    local i
+    for i in $(seq 200); do
+        [ -s args.txt ] && return
+        sleep 0.05
+    done
+    fail "the stand-in was not started"
+}
 expect 0 "$ebb" tensorboard start 1 --port 7001
+told
 has out.txt "Started tensorboard 1: http://127.0.0.1:7001/"
 same "arguments" "$(cat args.txt)" "--logdir $folder --host 127.0.0.1 --port 7001"
+rm args.txt
 expect 0 "$ebb" tensorboard start 1,2 --trials 3 --json
+told
 pid=$(field "x['pid']")
 has args.txt "--logdir_spec experiment-1:$folder,experiment-2:$work/tb"
 has args.txt ",trial-3:$folder/trial/3"
 expect 0 "$ebb" tensorboard --csv
 same "servers" "$(grep -c RUNNING out.txt)" 2
 kill "$pid"
-sleep 0.3
+for _ in $(seq 100); do # gone, or waiting for a parent that does not look
+    [[ $(cat "/proc/$pid/stat" 2>/dev/null) =~ ") "[^ZX] ]] || break
+    sleep 0.05
+done
 expect 0 "$ebb" tensorboard list --json
 same "the one that was killed" "$(field "[t['running'] for t in x['tensorboards']]")" "[True, False]"
 expect 0 "$ebb" tensorboard kill 1
