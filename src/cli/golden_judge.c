@@ -1,7 +1,7 @@
 /* golden_judge.c - what a small training gave against its reference.
  *
  * Where a gradient is zero in exact arithmetic (a bias before a normalisation), optimizers that
- * divide by its size make full steps of noise: two rates per step may lie between two such weights.
+ * divide by its size make full steps of noise: two such steps per update may lie between two runs.
  * The loss does not depend on them, but running means do. So where a buffer is off, the training is
  * run again with such weights moved as far as they may be, and what that makes of the buffers is
  * allowed on top of their tolerance. */
@@ -60,12 +60,20 @@ static void compare_record(struct golden_model *m, const struct ops_host *host, 
         golden_compare_number(m->g, part, (double)*got, want->number, tolerance, 0);
 }
 
+/* Rates that one update may move a weight by, however small its gradient is. */
+static double reach(const struct optim_config *c)
+{
+    if (c->kind != OPS_RMSPROP || c->alpha >= 1 || c->momentum >= 1)
+        return 1;
+    return 1 / (sqrt(1 - c->alpha) * (1 - c->momentum));
+}
+
 void golden_judge_begin(struct golden_model *m)
 {
     m->noise = NOISE * largest(m, "grad0");
     m->drift = 0;
     for (int64_t t = 0; t < m->steps; t++)
-        m->drift += 2 * golden_rate(m, t);
+        m->drift += 2 * reach(&m->config) * golden_rate(m, t);
     for (size_t i = 0; i < m->param_count; i++) {
         struct golden_item *x = &m->params[i];
         x->first_grad = golden_find(m->tensors, "grad0/%s", x->name);
