@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -19,7 +20,7 @@
 
 #define FIRST_PORT 6006
 #define PORTS 100
-#define START_MS 500 /* a server that cannot start says so within this time */
+#define START_MS 15000 /* it is a Python program: seconds until it answers */
 #define LIST_MAX 10000
 
 extern char **environ;
@@ -97,20 +98,26 @@ static enum ebb_status gather(struct cli_master *m, struct start *s, struct ebb_
     return ebb_str_status(&s->folders, err);
 }
 
-/* A port that nobody has now; 0 = none of them. */
-static int free_port(void)
+static bool is_free(int port)
 {
-    for (int port = FIRST_PORT; port < FIRST_PORT + PORTS; port++) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-        if (fd < 0)
-            return 0;
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
-        close(fd);
-        if (is_free)
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    if (fd < 0)
+        return false;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool is = bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return is;
+}
+
+/* The one that is asked for, or the first that nobody has now; 0 = none. */
+static int find_port(int64_t asked)
+{
+    if (asked > 0)
+        return is_free((int)asked) ? (int)asked : 0;
+    for (int port = FIRST_PORT; port < FIRST_PORT + PORTS; port++)
+        if (is_free(port))
             return port;
-    }
     return 0;
 }
 
@@ -197,8 +204,28 @@ static enum ebb_status not_there(const struct start *s, int64_t experiment, stru
                     ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders), charts);
 }
 
-/* Did it end at once? Then its last words are the message. */
-static enum ebb_status look_at_start(pid_t pid, const char *log, struct ebb_error *err)
+static bool answers(const char *host, int port)
+{
+    char service[16];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    bool is_up = false;
+    snprintf(service, sizeof service, "%d", port);
+    if (getaddrinfo(strcmp(host, "0.0.0.0") == 0 ? "127.0.0.1" : host, service, &hints, &found) !=
+        0)
+        return false;
+    for (const struct addrinfo *a = found; a != NULL && !is_up; a = a->ai_next) {
+        int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+        is_up = fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0;
+        if (fd >= 0)
+            close(fd);
+    }
+    freeaddrinfo(found);
+    return is_up;
+}
+
+/* Until it answers. Did it end? Then its last words are the message. */
+static enum ebb_status wait_for(pid_t pid, const char *host, int port, const char *log,
+                                struct ebb_error *err)
 {
     int state = 0;
     for (int i = 0; i < START_MS / 50; i++) {
@@ -215,8 +242,11 @@ static enum ebb_status look_at_start(pid_t pid, const char *log, struct ebb_erro
             return ebb_fail(err, EBB_EINFEASIBLE, "tensorboard ended at once (status %d): %s",
                             WIFEXITED(state) ? WEXITSTATUS(state) : -1, last);
         }
+        if (answers(host, port))
+            return EBB_OK;
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
+    fprintf(stderr, "ebb: note: tensorboard does not answer yet; its log is %s\n", log);
     return EBB_OK;
 }
 
@@ -248,7 +278,7 @@ static enum ebb_status launch(struct cli_master *m, const struct start_options *
             status = ebb_fail(err, EBB_EIO, "cannot start tensorboard: %s", strerror(code));
     }
     if (status == EBB_OK)
-        status = look_at_start(pid, ebb_str_c(&log), err);
+        status = wait_for(pid, o->host, s->port, ebb_str_c(&log), err);
     snprintf(url, sizeof url, "http://%s:%d/", o->host, s->port);
     if (status == EBB_OK) {
         write_record(&text, s, o, id, pid, url);
@@ -289,7 +319,7 @@ static int add_ids(const char *what, const char *text, int64_t **ids, size_t *co
 static int start(struct cli_master *m, void *context)
 {
     const struct start_options *o = context;
-    struct start s = {.port = (int)o->port};
+    struct start s = {.port = find_port(o->port)};
     struct ebb_error err = {0};
     int code = cli_board_is_here(m) ? -1 : 1;
     ebb_str_init(&s.folders);
@@ -300,10 +330,8 @@ static int start(struct cli_master *m, void *context)
     for (size_t i = 0; code < 0 && i < o->trials.count; i++)
         code = add_ids("trial", o->trials.items[i], &s.trials, &s.trial_count, &s.trial_capacity);
     if (code < 0 && s.port == 0)
-        s.port = free_port();
-    if (code < 0 && s.port == 0)
-        code = cli_report(&(struct ebb_error){.status = EBB_EIO,
-                                              .message = "no free port; give one with --port"});
+        code = cli_report(&(struct ebb_error){
+            .status = EBB_EIO, .message = "the port is in use; give another one with --port"});
     if (code < 0 && (gather(m, &s, &err) != EBB_OK || launch(m, o, &s, &err) != EBB_OK))
         code = cli_report(&err);
     ebb_str_fini(&s.folders);

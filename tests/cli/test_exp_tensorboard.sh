@@ -122,24 +122,17 @@ expect 0 "$ebb" tensorboard list
 
 # ---- with a stand-in
 mkdir bin
-printf '#!/bin/sh\necho "$@" >%s/args.txt\nexec sleep 600\n' "$work" >bin/tensorboard
+printf '#!/bin/bash\necho "$@" >%s/args.txt\nexec python3 -m http.server --bind 127.0.0.1 "${@: -1}"\n' "$work" >bin/tensorboard
 chmod +x bin/tensorboard
 export PATH=$work/bin:$PATH
-told() { # until the stand-in has written what it was told
-    local i
-    for i in $(seq 200); do
-        [ -s args.txt ] && return
-        sleep 0.05
-    done
-    fail "the stand-in was not started"
-}
-expect 0 "$ebb" tensorboard start 1 --port 7001
-told
-has out.txt "Started tensorboard 1: http://127.0.0.1:7001/"
-same "arguments" "$(cat args.txt)" "--logdir $folder --host 127.0.0.1 --port 7001"
+port=$(python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])")
+expect 0 "$ebb" tensorboard start 1 --port "$port"
+has out.txt "Started tensorboard 1: http://127.0.0.1:$port/"
+same "arguments" "$(cat args.txt)" "--logdir $folder --host 127.0.0.1 --port $port"
+expect 1 "$ebb" tensorboard start 1 --port "$port"
+has err.txt "in use"
 rm args.txt
 expect 0 "$ebb" tensorboard start 1,2 --trials 3 --json
-told
 pid=$(field "x['pid']")
 has args.txt "--logdir_spec experiment-1:$folder,experiment-2:$work/tb"
 has args.txt ",trial-3:$folder/trial/3"
