@@ -135,7 +135,8 @@ struct planner_floor_facts {
     uint64_t working_bytes; /* largest working set of one op besides persistent leaves */
     /* No plan whose first runs and in-place writes follow the trace is below: an op's working set
      * and the least bytes from which all that is read later can still be had (a minimum cut over
-     * recipes), at the worst op. The floor itself may run updates earlier than the trace. */
+     * recipes), at the worst op; or an op's other inputs and the working set of whatever made its
+     * last one. The floor itself may run updates earlier than the trace. */
     uint64_t lower_bound_bytes;
     uint64_t cost, base_cost; /* of the floor plan: its overhead is cost / base_cost */
     uint64_t moved_bytes;     /* that it slides within the device */
