@@ -124,8 +124,9 @@ struct ops_family {
     size_t count;
 };
 extern const struct ops_family ops_elementwise_family, ops_reduce_family, ops_product_family,
-    ops_recurrent_family, ops_conv_family, ops_pool_family, ops_norm_family, ops_shape_family,
-    ops_index_family, ops_loss_family, ops_entropy_family, ops_update_family, ops_adam_step_family;
+    ops_recurrent_family, ops_conv_family, ops_pool_family, ops_norm_family, ops_view_family,
+    ops_copy_family, ops_index_family, ops_loss_family, ops_entropy_family, ops_update_family,
+    ops_adam_step_family;
 
 /* Appends a primitive or view; strided inputs are copied where the row wants it. Returns output 0.
  */
@@ -187,6 +188,21 @@ tensor_id ops_reduce_to(struct tensor_session *s, tensor_id g, const struct tens
 tensor_id ops_expand_to(struct tensor_session *s, tensor_id x, const struct tensor_view *like);
 tensor_id ops_permute(struct tensor_session *s, tensor_id x, const int64_t *dims);
 tensor_id ops_transpose(struct tensor_session *s, tensor_id x, int a, int b);
+tensor_id ops_unsqueeze(struct tensor_session *s, tensor_id x, int64_t dim);
+/* The dense view x in blocks, where that moves no byte. */
+tensor_id ops_relabel(struct tensor_session *s, tensor_id x, int block);
+tensor_id ops_slice(struct tensor_session *s, tensor_id x, const struct ops_ranges *ranges);
+/* g where the slice of a tensor like this one was, zeros elsewhere. */
+tensor_id ops_unslice(struct tensor_session *s, tensor_id g, const struct ops_ranges *ranges,
+                      const struct tensor_view *like);
+/* Begin, step and count per dimension, as python's x[begin:end:step]. */
+struct ops_cut {
+    int64_t begin[TENSOR_RANK], step[TENSOR_RANK], count[TENSOR_RANK];
+};
+enum ebb_status ops_make_cut(const struct ops_infer *i, const struct ops_ranges *r,
+                             const struct tensor_view *x, struct ops_cut *cut,
+                             struct ebb_error *err);
+bool ops_is_in_blocks(const struct ops_cut *cut, int block); /* whole blocks of channels */
 tensor_id ops_slice_dim(struct tensor_session *s, tensor_id x, int dim, int64_t begin, int64_t end,
                         int64_t step);
 /* Where x is the gradient of a mean over all places of each channel: what every place gets, one

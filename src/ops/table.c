@@ -8,10 +8,10 @@
 #include "ops/internal.h"
 
 static const struct ops_family *const families[] = {
-    &ops_elementwise_family, &ops_reduce_family, &ops_product_family, &ops_recurrent_family,
-    &ops_conv_family,        &ops_pool_family,   &ops_norm_family,    &ops_shape_family,
-    &ops_index_family,       &ops_loss_family,   &ops_entropy_family, &ops_update_family,
-    &ops_adam_step_family,
+    &ops_elementwise_family, &ops_reduce_family,    &ops_product_family, &ops_recurrent_family,
+    &ops_conv_family,        &ops_pool_family,      &ops_norm_family,    &ops_view_family,
+    &ops_copy_family,        &ops_index_family,     &ops_loss_family,    &ops_entropy_family,
+    &ops_update_family,      &ops_adam_step_family,
 };
 #define FAMILIES (sizeof families / sizeof *families)
 
