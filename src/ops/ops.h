@@ -7,8 +7,8 @@
  * need nothing new. A rule that is missing is an error that names the op, never a silent zero.
  *
  * To add an op: write the row in the file of its family (elementwise, reduce, product, conv, norm,
- * view, copy, loss, update), with the kernel in src/kernel; the golden runner and the finite-difference
- * test read the table. Names and attributes are those of torch. */
+ * view, copy, loss, update), with the kernel in src/kernel; the golden runner and the
+ * finite-difference test read the table. Names and attributes are those of torch. */
 #ifndef EBB_OPS_OPS_H
 #define EBB_OPS_OPS_H
 
