@@ -222,7 +222,9 @@ tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_
         return tensor_fail(s, EBB_EINPUT,
                            "linear: input has %" PRId64 " features, weights %" PRId64, k,
                            wv->dims[1]);
-    int64_t flat[2] = {k ? tensor_count(&v) / k : 0, k};
+    int64_t flat[2] = {1, k};
+    for (int d = 0; d < v.rank - 1; d++)
+        flat[0] *= v.dims[d];
     if (bias.v)
         bias = ops_cast(s, bias, TENSOR_F32);
     tensor_id x2 = fit(s, ops_reshape(s, x, 2, flat));

@@ -50,8 +50,11 @@ static enum ebb_status reduced_mask(const struct ops_infer *i, const struct redu
 static uint64_t mask_of(const struct reduce_attr *a, int rank)
 {
     uint64_t mask = a->dims.count ? 0 : ~UINT64_C(0);
-    for (int k = 0; k < a->dims.count; k++)
-        mask |= UINT64_C(1) << (a->dims.v[k] < 0 ? a->dims.v[k] + rank : a->dims.v[k]);
+    for (int k = 0; k < a->dims.count; k++) {
+        int64_t d = a->dims.v[k];
+        if (d >= -rank && d < rank) /* others are refused by infer */
+            mask |= UINT64_C(1) << (d < 0 ? d + rank : d);
+    }
     return mask;
 }
 
@@ -196,7 +199,14 @@ static void build_var(struct tensor_session *s, const struct ops_def *def, const
     const struct tensor_view *x = tensor_view_of(s, in[0]);
     uint64_t mask = mask_of(a, x->rank);
     double n = 1;
-    (void)def, (void)in_count;
+    (void)in_count;
+    *out_count = 0;
+    for (int k = 0; k < a->dims.count; k++)
+        if (a->dims.v[k] < -x->rank || a->dims.v[k] >= x->rank) {
+            tensor_fail(s, EBB_EINPUT, "%s: dimension %lld of a tensor of rank %d", def->name,
+                        (long long)a->dims.v[k], x->rank);
+            return;
+        }
     for (int d = 0; d < x->rank; d++)
         n *= mask >> d & 1 ? (double)x->dims[d] : 1.0;
     tensor_id mean = ops_reduce_dims(s, "mean", in[0], mask, true);

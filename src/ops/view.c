@@ -380,6 +380,11 @@ static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
         i->out_count++;
         at += size;
     }
+    if (i->out_count == 0) { /* of nothing: one piece of nothing */
+        i->out[i->out_count++] = *x;
+        if (!a->sizes.is_scalar || a->sizes.v[0] < 1)
+            return ops_wrong(i, err, "no sizes");
+    }
     if (at != x->dims[dim])
         return ops_wrong(i, err, "sizes add up to %" PRId64 " of %" PRId64, at, x->dims[dim]);
     return EBB_OK;
