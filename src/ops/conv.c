@@ -250,6 +250,31 @@ static bool geometry(struct tensor_session *s, const struct ops_def *def, const 
     c->n = x->dims[0];
     for (int d = 0; d < nd; d++)
         c->k[d] = w->dims[d + 2];
+    if (tensor_count(w) == 0) {
+        tensor_fail(s, EBB_EINPUT, "%s: the weights are empty", def->name);
+        return false;
+    }
+    return true;
+}
+
+/* One sample without its dimension: a batch of one. */
+static bool build_single(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
+                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+{
+    const struct tensor_view x = *tensor_view_of(s, in[0]);
+    int64_t dims[TENSOR_RANK + 1] = {1};
+    if (x.rank != def->variant + 1)
+        return false;
+    memcpy(dims + 1, x.dims, sizeof x.dims);
+    tensor_id batch[3] = {ops_reshape(s, in[0], x.rank + 1, dims), in[1]};
+    if (in_count > 2)
+        batch[2] = in[2];
+    out[0] = TENSOR_NONE;
+    def->build(s, def, batch, in_count, attr, out, out_count);
+    if (out[0].v) {
+        const struct tensor_view y = *tensor_view_of(s, out[0]);
+        out[0] = ops_reshape(s, out[0], y.rank - 1, y.dims + 1);
+    }
     return true;
 }
 
@@ -260,6 +285,8 @@ static void build_conv(struct tensor_session *s, const struct ops_def *def, cons
     struct kernel_conv c;
     int64_t unused[3];
     *out_count = 1;
+    if (build_single(s, def, in, in_count, attr, out, out_count))
+        return;
     if (!geometry(s, def, attr, in, nd, &c, unused))
         return;
     const struct tensor_view *x = tensor_view_of(s, in[0]), *w = tensor_view_of(s, in[1]);
@@ -301,6 +328,8 @@ static void build_transposed(struct tensor_session *s, const struct ops_def *def
     struct kernel_conv c;
     int64_t extra[3];
     *out_count = 1;
+    if (build_single(s, def, in, in_count, attr, out, out_count))
+        return;
     if (!geometry(s, def, attr, in, nd, &c, extra))
         return;
     const struct tensor_view *x = tensor_view_of(s, in[0]), *w = tensor_view_of(s, in[1]);
