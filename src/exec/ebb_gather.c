@@ -223,7 +223,7 @@ static enum ebb_status clear_window(struct ebb_run *run, struct window w, double
 enum ebb_status exec_gather(struct ebb_run *run, uint64_t bytes, bool *is_done,
                             struct ebb_error *err)
 {
-    uint32_t places[2 * PLACES], count = 0;
+    uint32_t places[2 * PLACES] = {0}, count = 0;
     if (run->slab[0].segment_count > FEW_SEGMENTS)
         count = places_to_look(run, places);
     struct window clear = best_window(run, bytes, best_clearing, places, count, CLEAR_REACH);
