@@ -113,6 +113,29 @@ static void grad_unary(struct ops_backward *b)
                                kernel_unary_saves_y(f) ? b->out[0] : b->in[0], a);
 }
 
+/* gelu: h = Phi(x) + x phi(x), h' = phi(x) (2 - x^2) */
+static tensor_id second_gelu(struct tensor_session *s, tensor_id x, tensor_id t)
+{
+    tensor_id square = ops_unary(s, KERNEL_SQUARE, x, 0, 0);
+    tensor_id phi = ops_unary(s, KERNEL_EXP, ops_mul_scalar(s, square, -0.5f), 0, 0);
+    tensor_id rest = ops_add_scalar(s, ops_neg(s, square), 2.0f);
+    return ops_mul_scalar(s, ops_mul(s, ops_mul(s, t, phi), rest), 0.3989422804014327f);
+}
+
+/* gelu tanh: w = tanh(u), u = c (x + k x^3); h' = (1 - w^2) (u' + x/2 u'' - x w u'^2) */
+static tensor_id second_gelu_tanh(struct tensor_session *s, tensor_id x, tensor_id t)
+{
+    const float c = 0.79788456080286536f, k = 0.044715f;
+    tensor_id square = ops_unary(s, KERNEL_SQUARE, x, 0, 0);
+    tensor_id u = ops_mul(s, x, ops_add_scalar(s, ops_mul_scalar(s, square, c * k), c));
+    tensor_id w = ops_unary(s, KERNEL_TANH, u, 0, 0);
+    tensor_id u1 = ops_add_scalar(s, ops_mul_scalar(s, square, 3.0f * c * k), c);
+    tensor_id half = ops_mul_scalar(s, square, 3.0f * c * k); /* x/2 u'' */
+    tensor_id bend = ops_mul(s, ops_mul(s, x, w), ops_unary(s, KERNEL_SQUARE, u1, 0, 0));
+    tensor_id all = ops_sub(s, ops_add(s, u1, half), bend);
+    return ops_mul(s, unary_grad(s, KERNEL_TANH, t, w, &(struct scalars){0, 0}), all);
+}
+
 /* Derivative of dx = dy * h(s) towards s, times the incoming gradient: t h'(s), t = g dy. */
 static tensor_id second(struct ops_backward *b, enum kernel_unary f, tensor_id t)
 {
@@ -155,6 +178,21 @@ static tensor_id second(struct ops_backward *b, enum kernel_unary f, tensor_id t
         tensor_id slope = unary_grad(s, KERNEL_SIGMOID, t, q, a);
         return ops_mul(s, slope, ops_add_scalar(s, ops_mul(s, v, one), 2.0f));
     }
+    case KERNEL_ELU: /* h itself below 0, nothing above */
+        h = unary_grad(s, f, t, v, a);
+        return ops_sub(s, h, unary_grad(s, KERNEL_RELU, h, v, a));
+    case KERNEL_SOFTPLUS: { /* beta q(1-q) up to the threshold */
+        tensor_id q = ops_unary(s, KERNEL_SIGMOID, ops_mul_scalar(s, v, a->a), 0, 0);
+        h = ops_mul_scalar(s, unary_grad(s, KERNEL_SIGMOID, t, q, a), a->a);
+        return unary_grad(s, KERNEL_CLAMP, h, v, &(struct scalars){-INFINITY, a->b / a->a});
+    }
+    case KERNEL_HARDSWISH:
+        h = ops_mul_scalar(s, t, 1.0f / 3.0f);
+        return unary_grad(s, KERNEL_CLAMP, h, v, &(struct scalars){-3.0f, 3.0f});
+    case KERNEL_GELU:
+        return second_gelu(s, v, t);
+    case KERNEL_GELU_TANH:
+        return second_gelu_tanh(s, v, t);
     case KERNEL_ABS:
     case KERNEL_RELU:
     case KERNEL_RELU6:

@@ -175,36 +175,67 @@ static void build_loss(struct tensor_session *s, const struct ops_def *def, cons
     *out_count = 1;
 }
 
-/* Second derivatives of mse and bce. The first is dx = dy c s(x), c = 1/n or 1. */
+struct curve { /* of a loss: its slope d/dx, d slope/dx, -d slope/dt; TENSOR_NONE = zero */
+    tensor_id slope, bend, cross;
+};
+
+static struct curve curve_of(struct tensor_session *s, enum kernel_loss f, float beta, tensor_id x,
+                             tensor_id t)
+{
+    struct curve c = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
+    tensor_id one = ops_full(s, 0, NULL, 1.0f), d = ops_sub(s, x, t);
+    switch (f) {
+    case KERNEL_MSE:
+        c.slope = ops_mul_scalar(s, d, 2.0f);
+        c.bend = c.cross = ops_mul_scalar(s, one, 2.0f);
+        break;
+    case KERNEL_L1: /* the sign */
+        c.slope = ops_clamp(s, ops_mul_scalar(s, d, 1e30f), -1.0f, 1.0f);
+        break;
+    case KERNEL_SMOOTH_L1:
+        c.slope = ops_clamp(s, ops_mul_scalar(s, d, beta > 0 ? 1.0f / beta : 1e30f), -1.0f, 1.0f);
+        c.bend = ops_binary(s, KERNEL_EQUAL, ops_mul(s, c.slope, c.slope), one);
+        c.bend = ops_mul_scalar(s, ops_sub(s, one, c.bend), beta > 0 ? 1.0f / beta : 0.0f);
+        c.cross = c.bend;
+        break;
+    case KERNEL_BCE: { /* s = (x-t)/q, q = x(1-x): s' = (1 - s (1-2x)) / q */
+        tensor_id q = ops_clamp(s, ops_mul(s, x, ops_sub(s, one, x)), 1e-12f, INFINITY);
+        c.slope = ops_div(s, d, q);
+        tensor_id skew = ops_mul(s, c.slope, ops_sub(s, one, ops_mul_scalar(s, x, 2.0f)));
+        c.bend = ops_div(s, ops_sub(s, one, skew), q);
+        c.cross = ops_reciprocal(s, q);
+        break;
+    }
+    case KERNEL_BCE_LOGITS: {
+        tensor_id q = ops_unary(s, KERNEL_SIGMOID, x, 0, 0);
+        c.slope = ops_sub(s, q, t);
+        c.bend = ops_mul(s, q, ops_sub(s, one, q));
+        c.cross = one;
+        break;
+    }
+    default: /* kl_div: x stands alone */
+        c.slope = ops_neg(s, t);
+        c.cross = one;
+    }
+    return c;
+}
+
+/* The first derivative is dx = dy c slope(x, t), c = 1/n or 1. */
 static void grad_loss_grad(struct ops_backward *b)
 {
     struct tensor_session *s = b->session;
     const struct loss_attr *a = b->attr;
     enum kernel_loss f = (enum kernel_loss)b->def->variant;
-    tensor_id g = b->gout[0], dy = b->in[0], x = b->in[1], t = b->in[2], slope, curve, cross;
-    const struct tensor_view v = *tensor_view_of(s, x), dv = *tensor_view_of(s, dy);
+    tensor_id g = b->gout[0], dy = b->in[0];
+    const struct tensor_view v = *tensor_view_of(s, b->in[1]), dv = *tensor_view_of(s, dy);
     double c = share(a, &v);
-    if (f == KERNEL_MSE) {
-        slope = ops_mul_scalar(s, ops_sub(s, x, t), 2.0f);
-        curve = ops_full(s, v.rank, v.dims, 2.0f);
-        cross = curve;
-    } else if (f == KERNEL_BCE) { /* s = (x-t)/q, q = x(1-x): s' = (1 - s (1-2x)) / q */
-        tensor_id q =
-            ops_clamp(s, ops_mul(s, x, ops_add_scalar(s, ops_neg(s, x), 1.0f)), 1e-12f, INFINITY);
-        slope = ops_div(s, ops_sub(s, x, t), q);
-        cross = ops_reciprocal(s, q);
-        tensor_id skew = ops_mul(s, slope, ops_add_scalar(s, ops_mul_scalar(s, x, -2.0f), 1.0f));
-        curve = ops_div(s, ops_add_scalar(s, ops_neg(s, skew), 1.0f), q);
-    } else {
-        tensor_fail(s, EBB_EUNSUPPORTED, "%s: has no second derivative", b->def->name);
-        return;
-    }
-    if (b->needs[2]) /* d slope / d t = -cross */
-        b->gin[2] = ops_mul_scalar(s, ops_mul(s, ops_mul(s, g, cross), dy), (float)-c);
+    struct curve k = curve_of(s, f, a->beta, b->in[1], b->in[2]);
+    if (b->needs[2] && k.cross.v)
+        b->gin[2] = ops_mul_scalar(s, ops_mul(s, ops_mul(s, g, k.cross), dy), (float)-c);
     if (b->needs[0])
-        b->gin[0] = ops_reduce_to(s, ops_mul_scalar(s, ops_mul(s, g, slope), (float)c), &dv);
-    if (b->needs[1])
-        b->gin[1] = ops_mul_scalar(s, ops_mul(s, ops_mul(s, g, curve), dy), (float)c);
+        b->gin[0] = ops_reduce_to(s, ops_mul_scalar(s, ops_mul(s, g, k.slope), (float)c), &dv);
+    if (b->needs[1] && k.bend.v)
+        b->gin[1] = ops_mul_scalar(s, ops_mul(s, ops_mul(s, g, k.bend), dy), (float)c);
 }
 
 /* ---- cross entropy -------------------------------------------------------------------------- */
