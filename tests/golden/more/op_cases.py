@@ -44,13 +44,16 @@ def op_cases():
     c("leaky_relu_default", "leaky_relu", {}, [("x", V(2, 3, 4))], gg=True)
     for a in (0.5, 2.0, 1):
         c(f"elu_{a}", "elu", {"alpha": a}, [("x", V(4, 5, k="normal*2"))])
-    c("elu_default", "elu", {}, [("x", V(3, 3))])
-    c("gelu_default", "gelu", {}, [("x", V(3, 3, 2))])
+    c("elu_default", "elu", {}, [("x", V(3, 3))], gg=True)
+    c("gelu_default", "gelu", {}, [("x", V(3, 3, 2))], gg=True)
+    c("gelu_tanh_gg", "gelu", {"approximate": "tanh"}, [("x", V(3, 5))], gg=True)
+    c("hardswish_gg", "hardswish", {}, [("x", V(3, 5, k="normal*3"))], gg=True)
+    c("conv2d_single", "conv2d", {"padding": 1, "stride": 2}, [("x", V(2, 5, 4)), ("w", V(3, 2, 3, 3)), ("b", V(3))])
     c("gelu_none_wide", "gelu", {"approximate": "none"}, [("x", V(40, k="normal*6"))])
     c("gelu_tanh_wide", "gelu", {"approximate": "tanh"}, [("x", V(40, k="normal*6"))])
     for b, t in ((2.0, 20.0), (0.5, 3.0), (1.0, 0.5), (5, 1)):
         c(f"softplus_{b}_{t}", "softplus", {"beta": b, "threshold": t}, [("x", V(5, 7, k="normal*5"))])
-    c("softplus_default", "softplus", {}, [("x", V(5, 7, k="normal*10"))])
+    c("softplus_default", "softplus", {}, [("x", V(5, 4, k="normal*10"))], gg=True)
     c("softplus_neg", "softplus", {}, [("x", V(5, k="const:-30"))])
     c("clamp_min", "clamp", {"min": 0.1}, [("x", V(3, 5))])
     c("clamp_max", "clamp", {"max": -0.1}, [("x", V(3, 5))])
@@ -227,7 +230,7 @@ def op_cases():
         for l in ("mse_loss", "l1_loss", "smooth_l1_loss", "bce_loss", "bce_with_logits_loss", "kl_div_loss"):
             xk = {"bce_loss": "unit", "kl_div_loss": "normal*0.5", "bce_with_logits_loss": "normal*4"}.get(l, N)
             tk = {"bce_loss": "unit", "kl_div_loss": "prob", "bce_with_logits_loss": "unit"}.get(l, N)
-            c(f"{l}_{red}", l, {"reduction": red}, [("x", V(3, 2, 5, k=xk)), ("t", V(3, 2, 5, k=tk))], nodiff=["t"], gg=l in ("bce_loss", "mse_loss"))
+            c(f"{l}_{red}", l, {"reduction": red}, [("x", V(3, 2, 5, k=xk)), ("t", V(3, 2, 5, k=tk))], nodiff=["t"], gg=l != "l1_loss")
             c(f"{l}_{red}_tgrad", l, {"reduction": red}, [("x", V(4, 3, k=xk)), ("t", V(4, 3, k=tk))])
             c(f"{l}_{red}_r1", l, {"reduction": red}, [("x", V(7, k=xk)), ("t", V(7, k=tk))], nodiff=["t"])
             c(f"{l}_{red}_big", l, {"reduction": red}, [("x", V(4, 40, k=xk)), ("t", V(4, 40, k=tk))], nodiff=["t"]) if red != "none" else None
