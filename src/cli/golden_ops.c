@@ -148,7 +148,7 @@ static void check(struct op_case *c, struct ops_host *host, tensor_id id, const 
 
 static void check_all(struct op_case *c, struct ops_host *host, const char *op)
 {
-    char part[64];
+    char part[256];
     const struct ebb_doc_node *outputs = ebb_doc_get(c->doc, "outputs");
     if (!outputs || c->out_count != outputs->count)
         golden_fail(c->g, "%zu outputs, expected %zu", c->out_count, outputs ? outputs->count : 0);
