@@ -317,6 +317,31 @@ static enum ebb_status run_job(const struct planner *planner, struct planner_job
     }
 }
 
+/* The portfolio found schedules, but none that can be packed, or nothing at all: what the simple
+ * planners answer by themselves, packed by themselves, the cheapest of them. */
+static enum ebb_status last_resort(const struct trace *trace, struct planner_job *job,
+                                   struct planner_result *result, struct ebb_error *err)
+{
+    static const char *const names[] = {"knapsack",   "chen_greedy",     "chen_greedy_noap",
+                                        "chen_sqrtn", "chen_sqrtn_noap", "griewank",
+                                        "last",       "all_ap",          "rotor"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct planner_result other;
+        EBB_TRY(planner_run(planner_find(names[i]), trace, job->request, &other, err));
+        if (other.status != PLANNER_OK ||
+            (result->status == PLANNER_OK && result->cost <= other.cost)) {
+            planner_result_fini(&other);
+            continue;
+        }
+        planner_result_fini(result);
+        *result = other;
+        snprintf(result->plan.planner, sizeof result->plan.planner, "best");
+        snprintf(job->winner, sizeof job->winner, "%s", other.winner);
+        job->note[0] = '\0';
+    }
+    return EBB_OK;
+}
+
 enum ebb_status planner_run(const struct planner *planner, const struct trace *trace,
                             const struct planner_request *request, struct planner_result *result,
                             struct ebb_error *err)
@@ -328,6 +353,9 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
     enum ebb_status status = job_init(&job, graph, request, err);
     if (status == EBB_OK)
         status = run_job(planner, &job, result, err);
+    if (status == EBB_OK && planner->solve == planner_solve_best && result->status != PLANNER_OK &&
+        !job.is_proven_infeasible)
+        status = last_resort(trace, &job, result, err);
     if (status == EBB_OK)
         fill_result(&job, result);
     result->seconds = planner_job_seconds(&job);
