@@ -16,31 +16,6 @@ struct validate_options {
     bool is_json;
 };
 
-static void write_finding(const struct exp_finding *f, struct ebb_json_writer *w)
-{
-    static const char *const kinds[] = {
-        [EXP_FINDING_ERROR] = "error",
-        [EXP_FINDING_WARNING] = "warning",
-        [EXP_FINDING_NOTE] = "note",
-    };
-    ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "kind");
-    ebb_jsonw_string(w, kinds[f->kind]);
-    ebb_jsonw_key(w, "file");
-    ebb_jsonw_string(w, f->file);
-    ebb_jsonw_key(w, "line");
-    ebb_jsonw_uint(w, f->line);
-    ebb_jsonw_key(w, "column");
-    ebb_jsonw_uint(w, f->column);
-    ebb_jsonw_key(w, "path");
-    ebb_jsonw_string(w, f->path);
-    ebb_jsonw_key(w, "also");
-    ebb_jsonw_string(w, f->also);
-    ebb_jsonw_key(w, "message");
-    ebb_jsonw_string(w, f->message);
-    ebb_jsonw_object_end(w);
-}
-
 static void write_counts(const struct exp_report *r, struct ebb_json_writer *w)
 {
     ebb_jsonw_key(w, "errors");
@@ -68,7 +43,7 @@ static enum ebb_status print_json(const char *path, const struct exp_report *r,
     ebb_jsonw_key(&w, "findings");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < r->count; i++)
-        write_finding(&r->items[i], &w);
+        exp_finding_write(&r->items[i], &w);
     ebb_jsonw_array_end(&w);
     ebb_jsonw_key(&w, "normalized");
     if (normalized)

@@ -55,6 +55,7 @@ struct exp_report {
 
 /* "file:line:column: path: message", warnings and notes marked as such; one line, no newline. */
 void exp_finding_format(const struct exp_finding *finding, struct ebb_str *out);
+void exp_finding_write(const struct exp_finding *finding, struct ebb_json_writer *out); /* object */
 
 /* All findings, one per line, and a last line that says "FILE: valid" or "FILE: invalid: 3 errors".
  */

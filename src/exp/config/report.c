@@ -373,6 +373,31 @@ void exp_report_sort(struct exp_report *report)
         report->items[i] = items[i].finding;
 }
 
+void exp_finding_write(const struct exp_finding *f, struct ebb_json_writer *w)
+{
+    static const char *const kinds[] = {
+        [EXP_FINDING_ERROR] = "error",
+        [EXP_FINDING_WARNING] = "warning",
+        [EXP_FINDING_NOTE] = "note",
+    };
+    ebb_jsonw_object(w);
+    ebb_jsonw_key(w, "kind");
+    ebb_jsonw_string(w, kinds[f->kind]);
+    ebb_jsonw_key(w, "file");
+    ebb_jsonw_string(w, f->file);
+    ebb_jsonw_key(w, "line");
+    ebb_jsonw_uint(w, f->line);
+    ebb_jsonw_key(w, "column");
+    ebb_jsonw_uint(w, f->column);
+    ebb_jsonw_key(w, "path");
+    ebb_jsonw_string(w, f->path);
+    ebb_jsonw_key(w, "also");
+    ebb_jsonw_string(w, f->also);
+    ebb_jsonw_key(w, "message");
+    ebb_jsonw_string(w, f->message);
+    ebb_jsonw_object_end(w);
+}
+
 void exp_finding_format(const struct exp_finding *finding, struct ebb_str *out)
 {
     static const char *const marks[] = {

@@ -69,25 +69,6 @@ static enum ebb_status read_template(struct exp_rest *r, const char *name,
     return status;
 }
 
-static void write_finding(struct ebb_json_writer *w, const struct exp_finding *f)
-{
-    static const char *const kinds[] = {"error", "warning", "note"};
-    ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "kind");
-    ebb_jsonw_string(w, kinds[f->kind]);
-    ebb_jsonw_key(w, "file");
-    ebb_jsonw_string(w, f->file);
-    ebb_jsonw_key(w, "line");
-    ebb_jsonw_uint(w, f->line);
-    ebb_jsonw_key(w, "column");
-    ebb_jsonw_uint(w, f->column);
-    ebb_jsonw_key(w, "path");
-    ebb_jsonw_string(w, f->path);
-    ebb_jsonw_key(w, "message");
-    ebb_jsonw_string(w, f->message);
-    ebb_jsonw_object_end(w);
-}
-
 static enum ebb_status refuse_report(struct exp_rest *r, const struct exp_report *report,
                                      const char *message)
 {
@@ -99,7 +80,7 @@ static enum ebb_status refuse_report(struct exp_rest *r, const struct exp_report
     ebb_jsonw_key(&w, "findings");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < report->count; i++)
-        write_finding(&w, &report->items[i]);
+        exp_finding_write(&report->items[i], &w);
     ebb_jsonw_array_end(&w);
     ebb_str_add(body, "}}");
     return EBB_OK;
@@ -455,7 +436,7 @@ static enum ebb_status create(struct exp_rest *r, const struct submission *s)
     ebb_jsonw_array(&r->w);
     for (size_t i = 0; i < s->report.count; i++)
         if (s->report.items[i].kind == EXP_FINDING_WARNING)
-            write_finding(&r->w, &s->report.items[i]);
+            exp_finding_write(&s->report.items[i], &r->w);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
