@@ -287,7 +287,7 @@ static enum ebb_status search_order(struct search *s, const struct trace *trace,
                                     const struct planner_link *link, bool is_eager,
                                     struct ebb_error *err)
 {
-    *s = (struct search){0};
+    *s = (struct search){.aim = UINT64_MAX}; /* nothing is above it */
     if (link && link->host_bytes && link->in_bytes_per_ns > 0 && link->out_bytes_per_ns > 0)
         s->host = (struct floor_host){.bytes = link->host_bytes,
                                       .out_ns_per_byte = 1 / link->out_bytes_per_ns,
