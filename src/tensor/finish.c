@@ -121,7 +121,10 @@ static enum ebb_status emit_op(struct emitter *e, struct tensor_record *n, struc
                                  .label = n->label,
                                  .partner = partner,
                                  .phase = n->phase,
-                                 .is_leaf = n->is_leaf};
+                                 .is_leaf = n->is_leaf,
+                                 /* every member: nothing has to be cleared first */
+                                 .kind_name = NULL,
+                                 .purity = TRACE_PURE};
     EBB_TRY(trace_builder_op(e->b, &desc, &first, err));
     for (uint32_t k = 0; k < n->output_count; k++)
         s->infos[n->first_output + k].trace_id = first + k;

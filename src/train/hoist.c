@@ -117,7 +117,9 @@ static enum ebb_status emit_op(struct hoist *h, struct trace_builder *b, uint32_
                                  .partner = op->partner == TRACE_NONE ? TRACE_NONE
                                                                       : h->op_map[op->partner],
                                  .phase = (enum trace_phase)op->phase,
-                                 .is_leaf = op->is_leaf};
+                                 .is_leaf = op->is_leaf,
+                                 .kind_name = NULL,
+                                 .purity = TRACE_PURE};
     return trace_builder_op(b, &desc, first, err);
 }
 
