@@ -208,7 +208,7 @@ static bool assign_list(const struct ops_value *value, int room, int64_t *v, int
 
 static bool assign_ranges(const struct ops_value *value, struct ops_ranges *out)
 {
-    if (value->count < 0 || value->count % 4 || value->count / 4 > TENSOR_RANK)
+    if (!value->ints || value->count < 0 || value->count % 4 || value->count / 4 > TENSOR_RANK)
         return false;
     memset(out, 0, sizeof *out);
     memcpy(out->v, value->ints, (size_t)value->count * sizeof *value->ints);
