@@ -18,20 +18,28 @@ static bool is_number(const struct ebb_doc_node *n)
     return n->kind == EBB_DOC_INT || n->kind == EBB_DOC_DOUBLE;
 }
 
+/* Sizes and places of files: what is beyond any tensor stays so, and can be reckoned with. */
+#define FAR (INT64_C(1) << 40)
+
+static int64_t tame(int64_t v)
+{
+    return v > FAR ? FAR : v < -FAR ? -FAR : v;
+}
+
 static enum ebb_status parse_list(const struct ops_def *def, const struct ops_field *f,
                                   const struct ebb_doc_node *n, size_t room, struct ops_list *out,
                                   struct ebb_error *err)
 {
     struct ops_list v = {.count = 0};
     if (n->kind == EBB_DOC_INT) {
-        v.v[0] = n->integer;
+        v.v[0] = tame(n->integer);
         v.count = v.is_scalar = 1;
     } else if (n->kind == EBB_DOC_LIST && n->count <= room) {
         for (size_t i = 0; i < n->count; i++) {
             bool is_same = f->kind == OPS_SIZES && n->items[i]->kind == EBB_DOC_NULL;
             if (n->items[i]->kind != EBB_DOC_INT && !is_same)
                 return bad_value(def, f, n->items[i], "integers", err);
-            v.v[v.count++] = is_same ? 0 : n->items[i]->integer;
+            v.v[v.count++] = is_same ? 0 : tame(n->items[i]->integer);
         }
     } else {
         char want[48];
@@ -86,12 +94,12 @@ static enum ebb_status parse_ranges(const struct ops_def *def, const struct ops_
         const struct ebb_doc_node *r = n->items[i];
         if (r->kind != EBB_DOC_LIST || r->count != 4)
             return bad_value(def, f, r, "[dim, begin, end, step]", err);
-        static const int64_t open[4] = {0, 0, INT64_MAX, 1}; /* null: as in a slice of Python */
+        static const int64_t open[4] = {0, 0, FAR, 1}; /* null: as in a slice of Python */
         for (size_t k = 0; k < 4; k++) {
             bool is_open = k > 0 && r->items[k]->kind == EBB_DOC_NULL;
             if (r->items[k]->kind != EBB_DOC_INT && !is_open)
                 return bad_value(def, f, r->items[k], "an integer", err);
-            out->v[i][k] = is_open ? open[k] : r->items[k]->integer;
+            out->v[i][k] = is_open ? open[k] : tame(r->items[k]->integer);
         }
     }
     out->count = (int64_t)n->count;
@@ -127,7 +135,7 @@ static enum ebb_status parse_field(const struct ops_def *def, const struct ops_f
     case OPS_INT:
         if (n->kind != EBB_DOC_INT)
             return bad_value(def, f, n, "an integer", err);
-        memcpy(at, &n->integer, sizeof n->integer);
+        memcpy(at, &(int64_t){tame(n->integer)}, sizeof(int64_t));
         return EBB_OK;
     case OPS_BOOL:
         if (n->kind != EBB_DOC_BOOL)

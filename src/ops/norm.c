@@ -471,7 +471,7 @@ static void build_layer_norm(struct tensor_session *s, const struct ops_def *def
     a.n = 1;
     for (int d = 0; d < a.shape.count; d++) {
         fits = fits && shift >= 0 && x->dims[shift + d] == a.shape.v[d];
-        a.n *= a.shape.v[d];
+        a.n *= fits ? a.shape.v[d] : 1;
     }
     if (!fits || !a.shape.count) {
         tensor_fail(s, EBB_EINPUT, "%s: shape must be the last dimensions of the input", def->name);

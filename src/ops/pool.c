@@ -466,8 +466,10 @@ static void build_unpool(struct tensor_session *s, const struct ops_def *def, co
         const struct ops_ints *t = a->stride.count ? &a->stride : &a->kernel;
         int64_t k = a->kernel.v[a->kernel.count == 1 ? 0 : d], stride = t->v[t->count == 1 ? 0 : d];
         int64_t pad = a->padding.v[a->padding.count <= 1 ? 0 : d];
-        size[d] = (v->dims[v->rank - 2 + d] - 1) * stride - 2 * pad + k;
-        if (a->output_size.count >= 2)
+        bool fits = k >= 0 && k <= INT32_MAX && stride >= 0 && stride <= INT32_MAX && pad >= 0 &&
+                    pad <= INT32_MAX && v->dims[v->rank - 2 + d] <= INT32_MAX;
+        size[d] = fits ? (v->dims[v->rank - 2 + d] - 1) * stride - 2 * pad + k : 0;
+        if (fits && a->output_size.count >= 2)
             size[d] = a->output_size.v[a->output_size.count - 2 + d];
     }
     if (v->rank < 3 || a->kernel.count > 2 || a->stride.count > 2 || a->padding.count > 2 ||

@@ -286,6 +286,7 @@ enum ebb_status ops_make_cut(const struct ops_infer *i, const struct ops_ranges 
         end = end < 0 ? end + n : end;
         begin = begin < 0 ? 0 : begin > n ? n : begin;
         end = end < begin ? begin : end > n ? n : end;
+        step = step > n && n > 0 ? n : step; /* beyond the end all steps are the same */
         cut->begin[d] += begin * cut->step[d];
         cut->count[d] = (end - begin + step - 1) / step;
         cut->step[d] *= step;
