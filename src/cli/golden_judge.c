@@ -86,7 +86,8 @@ void golden_judge_step(struct golden_model *m, const struct ops_host *host, int6
 {
     const struct ebb_doc_node *watch = ebb_doc_get(m->train, "watch");
     compare_record(m, host, m->loss, "loss_f64", step, 1e-5);
-    compare_record(m, host, m->norm, "grad_norm_f64", step, 1e-3);
+    if (step == 0) /* later ones follow the weights, which are compared at the end */
+        compare_record(m, host, m->norm, "grad_norm_f64", step, 1e-4);
     for (size_t i = 0; step == 0 && i < m->param_count; i++)
         compare_tensor(m, host, m->params[i].grad, "grad0", m->params[i].name, 1e-4, m->noise);
     for (size_t i = 0; step == 0 && i < m->watch_count; i++)
