@@ -120,6 +120,9 @@ expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --budget "$(value
 rm -rf halves/"$(ls halves | tail -n 1)"
 expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume halves
 [ "$(value weights_sha256)" = "$halves" ] || fail "split weights after a resume"
+expect 0 "$ebb" train gpt.yaml --updates 3 --set memory.precision=bf16 --checkpoint fulls
+expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume fulls
+[ "$(value updates)" = 6 ] || fail "split weights do not go on from fp32 ones: $out"
 expect 2 "$ebb" train gpt.yaml --set memory.master_weights=split
 [[ $err == *"precision: bf16"* ]] || fail "split weights in fp32: $err"
 
