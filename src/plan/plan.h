@@ -112,6 +112,11 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
 enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan, uint64_t budget,
                                     uint64_t *height, struct ebb_error *err);
 
+/* The same within any height that is no less than the peak, for the price of moves where free bytes
+ * lie scattered: *moved_bytes (may be NULL). Deterministic. */
+enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan, uint64_t height,
+                                    uint64_t *moved_bytes, struct ebb_error *err);
+
 /* Files: text, versioned, one step per line (docs/formats/plan.md). The reader refuses anything it
  * does not know, with file:line. */
 enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb_error *err);

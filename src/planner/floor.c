@@ -239,6 +239,22 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
+/* The steps of a game, without addresses. */
+static enum ebb_status emit(const struct floor_graph *g, const struct floor_game *game,
+                            struct plan *plan, struct ebb_error *err)
+{
+    for (size_t i = 0; i < game->count; i++) {
+        const struct floor_step *step = &game->steps[i];
+        bool is_run = step->act == PLAN_RUN;
+        bool is_copy =
+            step->act == PLAN_SEND || step->act == PLAN_FETCH || step->act == PLAN_FORGET;
+        EBB_TRY(plan_add(plan, (enum plan_act)step->act,
+                         is_run ? g->nodes[step->index].op : step->index,
+                         is_copy ? 0 : PLAN_NOWHERE, is_copy ? 1 : 0, err));
+    }
+    return EBB_OK;
+}
+
 /* Within `height`; room above the game's peak spares slides. */
 static enum ebb_status make_plan(const struct search *s, const struct floor_game *game,
                                  uint64_t height, struct plan *plan, struct plan_report *proof,
@@ -249,10 +265,12 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
     struct plan made;
     struct plan_limits limits = {.budget_bytes = {height, host_bytes, 0}};
     plan_init(&made);
-    enum ebb_status status = planner_floor_pack(g, game, height, &made, err);
     made.signature = g->trace->signature;
     made.exact_bytes = g->exact_bytes;
     snprintf(made.planner, sizeof made.planner, "floor");
+    enum ebb_status status = emit(g, game, &made, err);
+    if (status == EBB_OK)
+        status = plan_assign_sliding(g->trace, &made, height, NULL, err);
     if (status == EBB_OK)
         status = plan_check(g->trace, &made, &limits, proof, err);
     if (status != EBB_OK) {

@@ -4,7 +4,6 @@
  * floor_graph.c  the trace as a pebbling game: nodes in order, versions, how long each can be had
  * floor_sweep.c  plays it within a number of bytes: what runs, what leaves (addresses come later)
  * floor_room.c   who leaves to make room in it
- * floor_pack.c   gives addresses: holes first, slides only where free bytes lie scattered
  * floor_bound.c  what no plan can be without
  * floor_last.c   another such bound: room to make the last input
  * floor.c        the smallest number of bytes at which the game is won, and the plan for it
@@ -154,13 +153,8 @@ enum ebb_status planner_floor_play(const struct floor_graph *graph, const struct
                                    struct floor_game *game, struct ebb_error *err);
 void planner_floor_game_fini(struct floor_game *game);
 
-/* ---- addresses, bounds ------------------------------------------------------------------------
+/* ---- bounds ------------------------------------------------------------------------
  */
-
-/* The steps of the game with addresses below `height` (the game's peak, or more) into an
- * initialised plan. */
-enum ebb_status planner_floor_pack(const struct floor_graph *graph, const struct floor_game *game,
-                                   uint64_t height, struct plan *plan, struct ebb_error *err);
 
 /* Bytes without which no plan can make the last input of some node. */
 enum ebb_status planner_floor_last(const struct floor_graph *graph, uint64_t *bytes,

@@ -18,8 +18,9 @@ struct planner_job {
     enum planner_bound bound_class;
     bool is_proven_infeasible, is_timeout, is_not_applicable;
     uint64_t start_ns;
-    bool is_retry; /* the last answer could not be packed: `best` holds it, a quick one with less
-                      room is wanted */
+    bool is_retry;     /* the last answer could not be packed: `best` holds it, a quick one with
+                          less room is wanted */
+    bool has_fallback; /* but with moves it could */
     char winner[32];
     char note[160];
     struct plan made; /* a planner that makes its plan itself (joint, floor) fills this; has_made */

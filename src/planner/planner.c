@@ -117,7 +117,9 @@ void planner_job_not_applicable(struct planner_job *job, const char *why)
 static double search_limit(const struct planner_job *job)
 {
     double limit = job->request->time_limit_s;
-    return job->graph->exact_bytes ? limit : job->is_retry ? 1.5 * limit + 1 : 0.85 * limit;
+    if (job->graph->exact_bytes || job->has_fallback)
+        return limit;
+    return job->is_retry ? 1.5 * limit + 1 : 0.85 * limit;
 }
 
 double planner_job_seconds(const struct planner_job *job)
@@ -203,17 +205,20 @@ static enum ebb_status make_plan(struct planner_job *job, const char *name, stru
     return EBB_OK;
 }
 
-/* Pack, prove and fill the result. *excess > 0: the byte sum fits but the packing is this much too
- * high. */
-static enum ebb_status prove(struct planner_job *job, struct plan *plan,
-                             struct planner_result *result, uint64_t *excess, struct ebb_error *err)
+enum packing { PACK_STILL, PACK_SLIDING }; /* with moves where free bytes lie scattered */
+
+/* Pack, prove and fill the result; EBB_EBUDGET: the byte sum fits, but the packing is too high. */
+static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum packing packing,
+                             struct planner_result *result, struct ebb_error *err)
 {
     const struct planner_graph *g = job->graph;
-    uint64_t budget = job->request->budget_bytes, height = 0;
-    *excess = 0;
-    if (!job->has_made || job->made_cost || job->is_unplaced) /* other plans have addresses */
-        EBB_TRY(plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, &height,
-                                    err));
+    uint64_t budget = job->request->budget_bytes;
+    bool has_addresses = job->has_made && !job->made_cost && !job->is_unplaced;
+    if (!has_addresses && packing == PACK_SLIDING)
+        EBB_TRY(plan_assign_sliding(g->trace, plan, budget, NULL, err));
+    else if (!has_addresses)
+        EBB_TRY(
+            plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, NULL, err));
     struct plan_limits limits = {
         .budget_bytes = {g->exact_bytes ? UINT64_MAX : budget, job->request->link.host_bytes, 0}};
     struct plan_report report;
@@ -229,6 +234,7 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan,
     result->cost = job->made_cost ? job->made_cost : report.cost_ns;
     result->peak_bytes = report.peak_bytes;
     result->height_bytes = report.height_bytes;
+    result->moved_bytes = report.moved_bytes;
     return EBB_OK;
 }
 
@@ -262,13 +268,12 @@ static void take_recorded(struct planner_job *job)
     snprintf(job->winner, sizeof job->winner, "%s", job->recorded_by);
 }
 
-static enum ebb_status attempt_plan(const char *name, struct planner_job *job,
+static enum ebb_status attempt_plan(const char *name, struct planner_job *job, enum packing packing,
                                     struct planner_result *result, struct ebb_error *err)
 {
     struct plan plan;
-    uint64_t excess = 0;
     EBB_TRY(make_plan(job, name, &plan, err));
-    enum ebb_status status = prove(job, &plan, result, &excess, err);
+    enum ebb_status status = prove(job, &plan, packing, result, err);
     if (status == EBB_OK) {
         result->status = PLANNER_OK;
         result->plan = plan;
@@ -278,10 +283,35 @@ static enum ebb_status attempt_plan(const char *name, struct planner_job *job,
     return status;
 }
 
-/* Solve; when a packing does not fit, again with that much less room. A recorded run needs no
- * packing: it is taken when it is as cheap, or when nothing can be packed. */
-static enum ebb_status run_job(const struct planner *planner, struct planner_job *job,
-                               struct planner_result *result, struct ebb_error *err)
+/* Moves inside the slab, as a device with its own memory makes them. */
+#define MOVE_BYTES_PER_NS 300
+
+static double price(const struct planner_result *r)
+{
+    return (double)r->cost + (double)r->moved_bytes / MOVE_BYTES_PER_NS;
+}
+
+struct slid { /* the first schedule, packed with moves */
+    struct planner_result result;
+    char winner[sizeof(((struct planner_job *)0)->winner)];
+    bool is_there;
+};
+
+static void take_slid(struct planner_job *job, struct slid *slid, struct planner_result *result)
+{
+    struct planner_result last = *result;
+    *result = slid->result;
+    slid->result = last;
+    slid->is_there = false;
+    snprintf(job->winner, sizeof job->winner, "%s", slid->winner);
+    job->note[0] = '\0';
+}
+
+/* Solve; when a packing does not fit, with moves, and again with less room: the cheaper. A recorded
+ * run needs no packing: it is taken when it is as cheap, or when nothing can be packed. */
+static enum ebb_status attempts(const struct planner *planner, struct planner_job *job,
+                                struct slid *slid, struct planner_result *result,
+                                struct ebb_error *err)
 {
     for (int attempt = 0;; attempt++) {
         EBB_TRY(planner->solve(job, err));
@@ -298,12 +328,22 @@ static enum ebb_status run_job(const struct planner *planner, struct planner_job
             result->status = job->is_timeout ? PLANNER_TIMEOUT : PLANNER_INFEASIBLE;
             return EBB_OK;
         }
-        enum ebb_status status = attempt_plan(planner->name, job, result, err);
+        enum ebb_status status = attempt_plan(planner->name, job, PACK_STILL, result, err);
         if (status != EBB_EBUDGET)
             return status;
+        if (!slid->is_there && !job->has_made) {
+            EBB_TRY(attempt_plan(planner->name, job, PACK_SLIDING, &slid->result, err));
+            snprintf(slid->winner, sizeof slid->winner, "%s", job->winner);
+            slid->is_there = job->has_fallback = true;
+            double cost = (double)slid->result.cost;
+            if (price(&slid->result) <= cost * (1 + job->request->gap))
+                return EBB_OK;
+        }
+        if (slid->is_there && planner_job_seconds(job) >= job->request->time_limit_s)
+            return EBB_OK;
         if (is_last && job->has_recorded) {
             take_recorded(job);
-            return attempt_plan(planner->name, job, result, err);
+            return attempt_plan(planner->name, job, PACK_STILL, result, err);
         }
         /* The packing was too high although the sum fits: ask for 0.5 % less, then 1 %, 2 %, ... */
         if (is_last) {
@@ -315,6 +355,20 @@ static enum ebb_status run_job(const struct planner *planner, struct planner_job
         job->is_retry = true;
         job->has_best = false;
     }
+}
+
+static enum ebb_status run_job(const struct planner *planner, struct planner_job *job,
+                               struct planner_result *result, struct ebb_error *err)
+{
+    struct slid slid = {.is_there = false};
+    planner_result_init(&slid.result);
+    result->status = PLANNER_INFEASIBLE; /* until there is one */
+    enum ebb_status status = attempts(planner, job, &slid, result, err);
+    if (status == EBB_OK && slid.is_there &&
+        (result->status != PLANNER_OK || price(&slid.result) < price(result)))
+        take_slid(job, &slid, result);
+    planner_result_fini(&slid.result);
+    return status;
 }
 
 /* The portfolio found schedules, but none that can be packed, or nothing at all: what the simple

@@ -72,6 +72,7 @@ void planner_request_init(struct planner_request *request);
 struct planner_result {
     enum planner_status status;
     uint64_t cost, base_cost; /* of the plan; of every op once (offload time included in cost) */
+    uint64_t moved_bytes;     /* inside the slab */
     uint64_t peak_bytes, height_bytes;
     uint64_t fixed_bytes; /* graph files: outside the budget */
     double lower_bound;   /* on the cost of any plan within the budget; 0 = none */

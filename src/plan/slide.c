@@ -1,4 +1,4 @@
-/* floor_pack.c - addresses for a game, within any height no less than its highest byte sum.
+/* slide.c - addresses for a plan within any height no less than its highest byte sum, with moves.
  *
  * Persistent storages lie where plan.h puts them. Everything else goes into a hole: the one that
  * fits best, next to the neighbour that leaves at about the same time; or what stays long to the
@@ -6,8 +6,9 @@
  * residents between two others are slid down, those that cost the fewest bytes to copy. The free
  * bytes then lie together, so a slide always helps. Of several ways to choose holes the one that
  * slides least is taken. */
-#include "planner/floor.h"
+#include "plan/walk.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/heap.h"
@@ -19,9 +20,12 @@ struct block {
 };
 
 struct pack {
-    const struct floor_graph *g;
-    const struct floor_game *game;
-    struct plan *plan;
+    const struct trace *trace;
+    const struct plan *from; /* without addresses */
+    struct plan *plan;       /* with */
+    uint64_t *base;          /* storage -> where it lies for good, or PLAN_NOWHERE */
+    uint64_t base_bytes;
+    uint64_t *extra;      /* step of a RUN -> workspace and scratch */
     struct block *blocks; /* by address, above the persistent storages */
     size_t count, capacity;
     size_t soon; /* what leaves within so many steps goes to the top; 0: the hole that fits best */
@@ -32,7 +36,7 @@ struct pack {
 
 static uint64_t hole_begin(const struct pack *p, size_t i)
 {
-    return i == 0 ? p->g->base_bytes : p->blocks[i - 1].end;
+    return i == 0 ? p->base_bytes : p->blocks[i - 1].end;
 }
 
 static uint64_t hole_end(const struct pack *p, size_t i)
@@ -112,32 +116,33 @@ static enum ebb_status take(struct pack *p, uint64_t bytes, bool is_short, size_
     if (*hole > p->count)
         EBB_TRY(gather(p, bytes, hole, err));
     if (*hole > p->count)
-        return ebb_fail(err, EBB_EINTERNAL, "floor: %llu bytes do not fit under height %llu",
-                        (unsigned long long)bytes, (unsigned long long)p->height);
+        return ebb_fail(err, EBB_EBUDGET,
+                        "plan: %" PRIu64 " more bytes do not fit under height %" PRIu64, bytes,
+                        p->height);
     return EBB_OK;
 }
 
 static enum ebb_status put(struct pack *p, size_t step, struct ebb_error *err)
 {
-    uint32_t s = p->game->steps[step].index;
-    const struct floor_storage *st = &p->g->storages[s];
-    if (st->base != PLAN_NOWHERE)
-        return plan_add(p->plan, PLAN_PLACE, s, st->base, 0, err);
-    if (st->bytes == 0)
+    uint32_t s = p->from->steps[step].index;
+    uint64_t bytes = plan_size(p->from, p->trace->storages[s].bytes);
+    if (p->base[s] != PLAN_NOWHERE)
+        return plan_add(p->plan, PLAN_PLACE, s, p->base[s], 0, err);
+    if (bytes == 0)
         return plan_add(p->plan, PLAN_PLACE, s, 0, 0, err);
     size_t i, end = p->leaves[step];
     bool is_short = end - step <= p->soon;
-    EBB_TRY(take(p, st->bytes, is_short, &i, err));
+    EBB_TRY(take(p, bytes, is_short, &i, err));
     uint64_t at = hole_begin(p, i);
     bool is_top = i < p->count &&
                   (i == 0 || apart(p->blocks[i].leaves, end) < apart(p->blocks[i - 1].leaves, end));
     if (p->soon)
         is_top = is_short;
     if (is_top)
-        at = hole_end(p, i) - st->bytes;
+        at = hole_end(p, i) - bytes;
     EBB_TRY(ebb_grow(&p->blocks, &p->capacity, p->count + 1, sizeof *p->blocks, err));
     memmove(&p->blocks[i + 1], &p->blocks[i], (p->count - i) * sizeof *p->blocks);
-    p->blocks[i] = (struct block){.begin = at, .end = at + st->bytes, .storage = s, .leaves = end};
+    p->blocks[i] = (struct block){.begin = at, .end = at + bytes, .storage = s, .leaves = end};
     p->count++;
     return plan_add(p->plan, PLAN_PLACE, s, at, 0, err);
 }
@@ -154,69 +159,105 @@ static enum ebb_status remove_block(struct pack *p, uint32_t s, struct ebb_error
     return plan_add(p->plan, PLAN_DROP, s, 0, 0, err);
 }
 
-static enum ebb_status find_ends(struct pack *p, struct ebb_error *err)
+/* What the steps alone tell: when residents leave, and what runs need besides. */
+static enum ebb_status look_ahead(struct pack *p, struct ebb_error *err)
 {
-    const struct floor_game *game = p->game;
-    size_t *open = ebb_calloc((size_t)p->g->storage_count + 1, sizeof *open);
-    p->leaves = ebb_calloc(game->count + 1, sizeof *p->leaves);
-    if (!open || !p->leaves) {
+    const struct plan *plan = p->from;
+    struct plan_walk walk;
+    size_t *open = ebb_calloc((size_t)p->trace->storage_count + 1, sizeof *open);
+    enum ebb_status status = EBB_OK;
+    if (!open)
+        return ebb_no_memory(err, p->trace->storage_count * sizeof *open);
+    status = plan_walk_init(&walk, p->trace, plan, err);
+    if (status != EBB_OK) {
         ebb_free(open);
-        return ebb_no_memory(err, game->count * sizeof *p->leaves);
+        return status;
     }
-    for (size_t i = 0; i < game->count; i++) {
-        const struct floor_step *step = &game->steps[i];
-        p->leaves[i] = game->count;
+    for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        status = plan_walk_step(&walk, i, err);
+        p->leaves[i] = plan->step_count;
+        p->extra[i] = step->act == PLAN_RUN ? walk.extra_bytes : 0;
         if (step->act == PLAN_PLACE)
             open[step->index] = i;
         else if (step->act == PLAN_DROP)
             p->leaves[open[step->index]] = i;
+        else if (step->act == PLAN_MOVE && status == EBB_OK)
+            status = ebb_fail(err, EBB_EINPUT,
+                              "plan: step %zu is a move: the plan has addresses already", i);
     }
+    plan_walk_fini(&walk);
     ebb_free(open);
-    return EBB_OK;
+    return status;
+}
+
+static enum ebb_status run_in(struct pack *p, size_t step, struct ebb_error *err)
+{
+    size_t hole = 0;
+    uint64_t at = 0;
+    if (p->extra[step]) {
+        EBB_TRY(take(p, p->extra[step], true, &hole, err));
+        at = p->soon ? hole_end(p, hole) - p->extra[step] : hole_begin(p, hole);
+    }
+    return plan_add(p->plan, PLAN_RUN, p->from->steps[step].index, at, 0, err);
 }
 
 static enum ebb_status pack(struct pack *p, struct ebb_error *err)
 {
-    const struct floor_game *game = p->game;
-    enum ebb_status status = EBB_OK;
-    for (size_t i = 0; i < game->count && status == EBB_OK; i++) {
-        const struct floor_step *step = &game->steps[i];
-        size_t hole = 0;
-        uint64_t at = 0;
-        switch ((enum plan_act)step->act) {
-        case PLAN_PLACE:
-            status = put(p, i, err);
-            break;
-        case PLAN_DROP:
-            status = remove_block(p, step->index, err);
-            break;
-        case PLAN_SEND:
-        case PLAN_FETCH:
-        case PLAN_FORGET:
-            status = plan_add(p->plan, (enum plan_act)step->act, step->index, 0, 1, err);
-            break;
-        default: /* PLAN_RUN */
-            if (step->extra_bytes) {
-                status = take(p, step->extra_bytes, true, &hole, err);
-                if (status == EBB_OK)
-                    at = p->soon ? hole_end(p, hole) - step->extra_bytes : hole_begin(p, hole);
-            }
-            if (status == EBB_OK)
-                status = plan_add(p->plan, PLAN_RUN, p->g->nodes[step->index].op, at, 0, err);
-            break;
-        }
+    for (size_t i = 0; i < p->from->step_count; i++) {
+        const struct plan_step *step = &p->from->steps[i];
+        if (step->act == PLAN_PLACE)
+            EBB_TRY(put(p, i, err));
+        else if (step->act == PLAN_DROP)
+            EBB_TRY(remove_block(p, step->index, err));
+        else if (step->act == PLAN_RUN)
+            EBB_TRY(run_in(p, i, err));
+        else
+            EBB_TRY(plan_add(p->plan, (enum plan_act)step->act, step->index, 0, step->tier, err));
     }
-    return status;
+    return EBB_OK;
 }
 
-enum ebb_status planner_floor_pack(const struct floor_graph *g, const struct floor_game *game,
-                                   uint64_t height, struct plan *plan, struct ebb_error *err)
+static enum ebb_status pack_init(struct pack *p, const struct trace *trace, const struct plan *plan,
+                                 struct ebb_error *err)
+{
+    size_t storages = (size_t)trace->storage_count + 1, steps = plan->step_count + 1;
+    p->trace = trace;
+    p->from = plan;
+    p->base = ebb_alloc(storages * sizeof *p->base);
+    p->extra = ebb_calloc(steps, sizeof *p->extra);
+    p->leaves = ebb_calloc(steps, sizeof *p->leaves);
+    if (!p->base || !p->extra || !p->leaves)
+        return ebb_no_memory(err, steps * sizeof *p->extra);
+    memset(p->base, 0xff, storages * sizeof *p->base);
+    if (!plan->exact_bytes)
+        EBB_TRY(plan_base_layout(trace, p->base, &p->base_bytes, err));
+    return look_ahead(p, err);
+}
+
+/* The steps of `from` change places with those of `to`; what else a plan says stays. */
+static void swap_steps(struct plan *from, struct plan *to)
+{
+    struct plan_step *steps = from->steps;
+    size_t count = from->step_count, capacity = from->step_capacity;
+    from->steps = to->steps;
+    from->step_count = to->step_count;
+    from->step_capacity = to->step_capacity;
+    to->steps = steps;
+    to->step_count = count;
+    to->step_capacity = capacity;
+}
+
+enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan, uint64_t height,
+                                    uint64_t *moved_bytes, struct ebb_error *err)
 {
     static const size_t ways[] = {0, 16, 64, 512};
-    uint64_t unit = g->exact_bytes ? 1 : PLAN_UNIT; /* what lies at the top ends there */
-    struct pack p = {.g = g, .game = game, .height = height / unit * unit};
+    uint64_t unit = plan->exact_bytes ? 1 : PLAN_UNIT; /* what lies at the top ends there */
+    struct pack p = {.height = height / unit * unit};
+    struct plan best;
     uint64_t least = UINT64_MAX;
-    enum ebb_status status = find_ends(&p, err);
+    plan_init(&best);
+    enum ebb_status status = pack_init(&p, trace, plan, err);
     for (size_t k = 0; k < sizeof ways / sizeof *ways && status == EBB_OK && least > 0; k++) {
         struct plan made;
         plan_init(&made);
@@ -226,14 +267,20 @@ enum ebb_status planner_floor_pack(const struct floor_graph *g, const struct flo
         p.moved_bytes = 0;
         status = pack(&p, err);
         if (status == EBB_OK && p.moved_bytes < least) {
-            struct plan last = *plan;
             least = p.moved_bytes;
-            *plan = made;
-            made = last;
+            swap_steps(&best, &made);
         }
         plan_fini(&made);
     }
+    if (status == EBB_OK) {
+        swap_steps(plan, &best);
+        if (moved_bytes)
+            *moved_bytes = least;
+    }
+    plan_fini(&best);
     ebb_free(p.blocks);
+    ebb_free(p.base);
+    ebb_free(p.extra);
     ebb_free(p.leaves);
     return status;
 }
