@@ -61,7 +61,7 @@ struct value_job {
     double partial[SEGMENTS];
 };
 
-static void value_segments(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void value_segments(void *argument, int64_t first, int64_t last)
 {
     struct value_job *j = argument;
     for (int64_t s = first; s < last; s++) {
@@ -97,7 +97,7 @@ struct loss_job {
     float *dx;
 };
 
-static void loss_grad_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void loss_grad_body(void *argument, int64_t first, int64_t last)
 {
     const struct loss_job *j = argument;
     for (int64_t i = first; i < last; i++)
@@ -134,7 +134,8 @@ static enum ebb_status check_targets(const struct kernel_cross_entropy *e, const
 }
 
 /* Largest logit and log of the sum of exponentials of one position. */
-static double log_sum(const struct kernel_cross_entropy *e, const float *x)
+static inline __attribute__((always_inline)) double log_sum(const struct kernel_cross_entropy *e,
+                                                            const float *x)
 {
     float m = -INFINITY;
     double sum = 0;
@@ -181,7 +182,7 @@ struct sum_job {
     double partial[SEGMENTS];
 };
 
-static void sum_segments(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void sum_segments(void *argument, int64_t first, int64_t last)
 {
     struct sum_job *j = argument;
     const struct kernel_cross_entropy *e = j->e;
@@ -251,7 +252,8 @@ KERNEL_CLONES static void softmax_in_place(int64_t n, float *x, float lse, float
         x[k] = kernel_expf(x[k] - lse) * share;
 }
 
-static void entropy_grad_position(const struct entropy_job *j, int64_t i)
+static inline __attribute__((always_inline)) void entropy_grad_position(const struct entropy_job *j,
+                                                                        int64_t i)
 {
     const struct kernel_cross_entropy *e = j->e;
     int64_t base = i / e->inner * e->classes * e->inner + i % e->inner, t = j->target[i];
@@ -280,7 +282,7 @@ static void entropy_grad_position(const struct entropy_job *j, int64_t i)
         dx[t * e->inner] -= (float)(g * (1.0 - (double)e->smoothing) * wt);
 }
 
-static void entropy_grad_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void entropy_grad_body(void *argument, int64_t first, int64_t last)
 {
     for (int64_t i = first; i < last; i++)
         entropy_grad_position(argument, i);

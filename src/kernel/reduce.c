@@ -260,7 +260,7 @@ static void softmax_row(int64_t n, const float *x, float *y, int mode)
     }
 }
 
-static void softmax_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void softmax_body(void *argument, int64_t first, int64_t last)
 {
     const struct lines *j = argument;
     for (int64_t i = first; i < last; i++) {
@@ -289,7 +289,7 @@ void kernel_softmax(const struct kernel_context *c, enum kernel_softmax f, int64
     kernel_parallel(c, outer * inner, kernel_piece(n * 4), softmax_body, &job);
 }
 
-static void softmax_grad_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void softmax_grad_body(void *argument, int64_t first, int64_t last)
 {
     const struct lines *j = argument;
     for (int64_t i = first; i < last; i++) {
@@ -317,7 +317,7 @@ void kernel_softmax_grad(const struct kernel_context *c, enum kernel_softmax f, 
     kernel_parallel(c, outer * inner, kernel_piece(n * 4), softmax_grad_body, &job);
 }
 
-static void logsumexp_body(void *argument, int64_t first, int64_t last)
+KERNEL_CLONES static void logsumexp_body(void *argument, int64_t first, int64_t last)
 {
     const struct lines *j = argument;
     for (int64_t i = first; i < last; i++) {

@@ -12,7 +12,8 @@ struct tap { /* two source positions and their weights */
     float w0, w1;
 };
 
-static struct tap locate(const struct kernel_resample *r, int d, int64_t o)
+static inline __attribute__((always_inline)) struct tap locate(const struct kernel_resample *r,
+                                                               int d, int64_t o)
 {
     const float scale = (float)r->scale[d], from = (float)o;
     float place = scale * from; /* in float, as torch does: it decides which element is meant */
