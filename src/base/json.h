@@ -93,5 +93,11 @@ void ebb_jsonw_uint(struct ebb_json_writer *w, uint64_t value);
 void ebb_jsonw_double(struct ebb_json_writer *w, double value);
 void ebb_jsonw_bool(struct ebb_json_writer *w, bool value);
 void ebb_jsonw_null(struct ebb_json_writer *w);
+/* A member of an object: key and value. */
+void ebb_jsonw_key_string(struct ebb_json_writer *w, const char *key, const char *text);
+void ebb_jsonw_key_int(struct ebb_json_writer *w, const char *key, int64_t value);
+void ebb_jsonw_key_uint(struct ebb_json_writer *w, const char *key, uint64_t value);
+void ebb_jsonw_key_double(struct ebb_json_writer *w, const char *key, double value);
+void ebb_jsonw_key_bool(struct ebb_json_writer *w, const char *key, bool value);
 
 #endif

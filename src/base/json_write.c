@@ -166,3 +166,33 @@ void ebb_jsonw_null(struct ebb_json_writer *w)
     jsonw_before(w);
     ebb_str_add(w->out, "null");
 }
+
+void ebb_jsonw_key_string(struct ebb_json_writer *w, const char *key, const char *text)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_string(w, text);
+}
+
+void ebb_jsonw_key_int(struct ebb_json_writer *w, const char *key, int64_t value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_int(w, value);
+}
+
+void ebb_jsonw_key_uint(struct ebb_json_writer *w, const char *key, uint64_t value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_uint(w, value);
+}
+
+void ebb_jsonw_key_double(struct ebb_json_writer *w, const char *key, double value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_double(w, value);
+}
+
+void ebb_jsonw_key_bool(struct ebb_json_writer *w, const char *key, bool value)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_bool(w, value);
+}

@@ -89,33 +89,15 @@ static const char *instruction_set(void)
 #endif
 }
 
-static void put_int(struct ebb_json_writer *w, const char *key, int64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_int(w, value);
-}
-
-static void put_text(struct ebb_json_writer *w, const char *key, const char *value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, value);
-}
-
-static void put_double(struct ebb_json_writer *w, const char *key, double value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_double(w, value);
-}
-
 static void write_scaler(const struct optim_scaler *s, struct ebb_json_writer *w)
 {
     ebb_jsonw_key(w, "loss_scale");
     ebb_jsonw_object(w);
-    put_double(w, "scale", s->scale);
-    put_int(w, "streak", s->streak);
-    put_int(w, "iteration", s->iteration);
-    put_int(w, "last_overflow", s->last_overflow);
-    put_int(w, "hysteresis", s->hysteresis);
+    ebb_jsonw_key_double(w, "scale", s->scale);
+    ebb_jsonw_key_int(w, "streak", s->streak);
+    ebb_jsonw_key_int(w, "iteration", s->iteration);
+    ebb_jsonw_key_int(w, "last_overflow", s->last_overflow);
+    ebb_jsonw_key_int(w, "hysteresis", s->hysteresis);
     ebb_jsonw_object_end(w);
 }
 
@@ -123,25 +105,25 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
 {
     struct data_position position;
     ebb_jsonw_object(w);
-    put_text(w, "format", "ebb training state");
-    put_int(w, "version", VERSION);
-    put_text(w, "task", train_task_name(t->config.task));
-    put_text(w, "model", t->net.model->name);
-    put_int(w, "updates", t->updates);
-    put_int(w, "batches", t->batches);
-    put_int(w, "epoch", t->epoch);
-    put_int(w, "skipped", t->skipped);
-    put_int(w, "optimizer_steps", t->count.steps);
-    put_double(w, "optimizer_mu_product", t->count.mu_product);
-    put_text(w, "optimizer", t->config.optim.name);
-    put_int(w, "accumulate", t->config.accumulate);
-    put_int(w, "batch_size", t->config.batch_size);
+    ebb_jsonw_key_string(w, "format", "ebb training state");
+    ebb_jsonw_key_int(w, "version", VERSION);
+    ebb_jsonw_key_string(w, "task", train_task_name(t->config.task));
+    ebb_jsonw_key_string(w, "model", t->net.model->name);
+    ebb_jsonw_key_int(w, "updates", t->updates);
+    ebb_jsonw_key_int(w, "batches", t->batches);
+    ebb_jsonw_key_int(w, "epoch", t->epoch);
+    ebb_jsonw_key_int(w, "skipped", t->skipped);
+    ebb_jsonw_key_int(w, "optimizer_steps", t->count.steps);
+    ebb_jsonw_key_double(w, "optimizer_mu_product", t->count.mu_product);
+    ebb_jsonw_key_string(w, "optimizer", t->config.optim.name);
+    ebb_jsonw_key_int(w, "accumulate", t->config.accumulate);
+    ebb_jsonw_key_int(w, "batch_size", t->config.batch_size);
     ebb_jsonw_key(w, "rng_key"); /* all random numbers are functions of it and the counters */
     ebb_jsonw_uint(w, t->config.seed);
     write_scaler(&t->scaler, w);
-    put_int(w, "threads", train_engine_threads(t->engine));
-    put_text(w, "instruction_set", instruction_set());
-    put_text(w, "ebb", EBB_VERSION);
+    ebb_jsonw_key_int(w, "threads", train_engine_threads(t->engine));
+    ebb_jsonw_key_string(w, "instruction_set", instruction_set());
+    ebb_jsonw_key_string(w, "ebb", EBB_VERSION);
     ebb_jsonw_key(w, "metrics"); /* told to the schedule, in order */
     ebb_jsonw_array(w);
     for (size_t i = 0; i < t->history_count; i++)
@@ -195,7 +177,7 @@ static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 2);
     ebb_jsonw_object(&w);
-    put_int(&w, "version", VERSION);
+    ebb_jsonw_key_int(&w, "version", VERSION);
     ebb_jsonw_key(&w, "files");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < FILES && status == EBB_OK; i++) {
@@ -205,10 +187,10 @@ static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
         if (status != EBB_OK)
             break;
         ebb_jsonw_object(&w);
-        put_text(&w, "path", files[i]);
+        ebb_jsonw_key_string(&w, "path", files[i]);
         ebb_jsonw_key(&w, "bytes");
         ebb_jsonw_uint(&w, bytes);
-        put_text(&w, "sha256", hash);
+        ebb_jsonw_key_string(&w, "sha256", hash);
         ebb_jsonw_object_end(&w);
     }
     ebb_jsonw_array_end(&w);

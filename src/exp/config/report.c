@@ -381,20 +381,13 @@ void exp_finding_write(const struct exp_finding *f, struct ebb_json_writer *w)
         [EXP_FINDING_NOTE] = "note",
     };
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "kind");
-    ebb_jsonw_string(w, kinds[f->kind]);
-    ebb_jsonw_key(w, "file");
-    ebb_jsonw_string(w, f->file);
-    ebb_jsonw_key(w, "line");
-    ebb_jsonw_uint(w, f->line);
-    ebb_jsonw_key(w, "column");
-    ebb_jsonw_uint(w, f->column);
-    ebb_jsonw_key(w, "path");
-    ebb_jsonw_string(w, f->path);
-    ebb_jsonw_key(w, "also");
-    ebb_jsonw_string(w, f->also);
-    ebb_jsonw_key(w, "message");
-    ebb_jsonw_string(w, f->message);
+    ebb_jsonw_key_string(w, "kind", kinds[f->kind]);
+    ebb_jsonw_key_string(w, "file", f->file);
+    ebb_jsonw_key_uint(w, "line", f->line);
+    ebb_jsonw_key_uint(w, "column", f->column);
+    ebb_jsonw_key_string(w, "path", f->path);
+    ebb_jsonw_key_string(w, "also", f->also);
+    ebb_jsonw_key_string(w, "message", f->message);
     ebb_jsonw_object_end(w);
 }
 

@@ -57,6 +57,26 @@ const struct exp_rest_route exp_rest_routes[] = {
 
 const size_t exp_rest_route_count = sizeof exp_rest_routes / sizeof *exp_rest_routes;
 
+enum ebb_status exp_rest_write_rows(struct exp_rest *r, const char *key, struct exp_db_rows *rows,
+                                    void (*write)(struct ebb_json_writer *w,
+                                                  const struct exp_db_rows *row))
+{
+    bool has_row = true;
+    enum ebb_status status = EBB_OK;
+    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key(&r->w, key);
+    ebb_jsonw_array(&r->w);
+    while (status == EBB_OK && has_row) {
+        status = exp_db_next(rows, &has_row, r->err);
+        if (status == EBB_OK && has_row)
+            write(&r->w, rows);
+    }
+    ebb_jsonw_array_end(&r->w);
+    ebb_jsonw_object_end(&r->w);
+    exp_db_done(rows);
+    return status;
+}
+
 enum ebb_status exp_rest_refuse(struct exp_rest *r, int status, const char *fmt, ...)
 {
     char message[2048];

@@ -41,6 +41,11 @@ const char *exp_rest_text(struct exp_rest *r, const char *name);
 int64_t exp_rest_int(struct exp_rest *r, const char *name, int64_t fallback, int64_t min);
 void exp_rest_bad(struct exp_rest *r, const char *name, const char *found, const char *allowed);
 
+/* {"key": [one object per row]}; the rows are done with. */
+enum ebb_status exp_rest_write_rows(struct exp_rest *r, const char *key, struct exp_db_rows *rows,
+                                    void (*write)(struct ebb_json_writer *w,
+                                                  const struct exp_db_rows *row));
+
 /* Handlers, by file. */
 enum ebb_status exp_rest_submit(struct exp_rest *r);
 enum ebb_status exp_rest_preview_search(struct exp_rest *r);

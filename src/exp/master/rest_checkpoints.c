@@ -11,18 +11,6 @@
     " FROM checkpoints c JOIN experiments e ON e.id = c.experiment_id LEFT JOIN validations v ON"  \
     " v.trial_id = c.trial_id AND v.step_id = c.step_id"
 
-static void key_int(struct ebb_json_writer *w, const char *key, int64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_int(w, value);
-}
-
-static void key_text(struct ebb_json_writer *w, const char *key, const char *text)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, text);
-}
-
 static void write_path(struct ebb_json_writer *w, const char *location, const char *uuid)
 {
     struct exp_store *store = NULL;
@@ -47,7 +35,7 @@ static void write_labels(struct ebb_json_writer *w, const struct exp_db_rows *ro
     ebb_jsonw_object(w);
     for (int i = 0; i < 3; i++) {
         snprintf(text, sizeof text, "%lld", (long long)exp_db_int(rows, i + 2));
-        key_text(w, names[i], text);
+        ebb_jsonw_key_string(w, names[i], text);
     }
     ebb_jsonw_object_end(w);
 }
@@ -57,12 +45,12 @@ static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
     struct ebb_json_writer *w = &r->w;
     const char *resources = exp_db_text(rows, 8);
     ebb_jsonw_object(w);
-    key_int(w, "id", exp_db_int(rows, 0));
-    key_text(w, "uuid", exp_db_text(rows, 1));
-    key_int(w, "experiment_id", exp_db_int(rows, 2));
-    key_int(w, "trial_id", exp_db_int(rows, 3));
-    key_int(w, "step_id", exp_db_int(rows, 4));
-    key_text(w, "state", exp_db_text(rows, 5));
+    ebb_jsonw_key_int(w, "id", exp_db_int(rows, 0));
+    ebb_jsonw_key_string(w, "uuid", exp_db_text(rows, 1));
+    ebb_jsonw_key_int(w, "experiment_id", exp_db_int(rows, 2));
+    ebb_jsonw_key_int(w, "trial_id", exp_db_int(rows, 3));
+    ebb_jsonw_key_int(w, "step_id", exp_db_int(rows, 4));
+    ebb_jsonw_key_string(w, "state", exp_db_text(rows, 5));
     ebb_jsonw_key(w, "start_time");
     exp_time_write(w, exp_db_double(rows, 6));
     ebb_jsonw_key(w, "end_time");
@@ -72,7 +60,7 @@ static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
         exp_json_raw(w, resources, strlen(resources));
     else
         ebb_jsonw_null(w);
-    key_int(w, "size", exp_db_int(rows, 9));
+    ebb_jsonw_key_int(w, "size", exp_db_int(rows, 9));
     ebb_jsonw_key(w, "metric");
     if (exp_db_is_null(rows, 12))
         ebb_jsonw_null(w);
@@ -85,7 +73,7 @@ static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
     if (uuid != NULL && location != NULL)
         write_path(w, location, uuid);
     write_labels(w, rows);
-    key_text(w, "note", exp_db_text(rows, 11));
+    ebb_jsonw_key_string(w, "note", exp_db_text(rows, 11));
     ebb_jsonw_object_end(w);
 }
 

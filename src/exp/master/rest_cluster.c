@@ -3,48 +3,22 @@
 
 #include "exp/master/rest.h"
 
-static void key_text(struct ebb_json_writer *w, const char *key, const char *text)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, text);
-}
-
-static void key_int(struct ebb_json_writer *w, const char *key, int64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_int(w, value);
-}
-
 /* ---- templates ---- */
 
 static void write_template(struct ebb_json_writer *w, const struct exp_db_rows *rows)
 {
     ebb_jsonw_object(w);
-    key_text(w, "name", exp_db_text(rows, 0));
-    key_text(w, "config", exp_db_text(rows, 1));
+    ebb_jsonw_key_string(w, "name", exp_db_text(rows, 0));
+    ebb_jsonw_key_string(w, "config", exp_db_text(rows, 1));
     ebb_jsonw_object_end(w);
 }
 
 enum ebb_status exp_rest_list_templates(struct exp_rest *r)
 {
     struct exp_db_rows rows;
-    bool has_row = true;
     EBB_TRY(exp_db_query(r->m->db, "SELECT name, config FROM templates ORDER BY name",
                          EXP_DB_NO_ARGS, &rows, r->err));
-    ebb_jsonw_object(&r->w);
-    ebb_jsonw_key(&r->w, "templates");
-    ebb_jsonw_array(&r->w);
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, r->err);
-        if (status != EBB_OK || !has_row)
-            break;
-        write_template(&r->w, &rows);
-    }
-    ebb_jsonw_array_end(&r->w);
-    ebb_jsonw_object_end(&r->w);
-    exp_db_done(&rows);
-    return status;
+    return exp_rest_write_rows(r, "templates", &rows, write_template);
 }
 
 enum ebb_status exp_rest_get_template(struct exp_rest *r)
@@ -112,20 +86,20 @@ static void write_task(struct ebb_json_writer *w, const struct exp_run *run)
 {
     char request[EXP_REQUEST_TEXT];
     ebb_jsonw_object(w);
-    key_text(w, "id", exp_request_format(run->request, request));
-    key_int(w, "experiment_id", run->experiment->id);
+    ebb_jsonw_key_string(w, "id", exp_request_format(run->request, request));
+    ebb_jsonw_key_int(w, "experiment_id", run->experiment->id);
     ebb_jsonw_key(w, "trial_id");
     if (run->id > 0)
         ebb_jsonw_int(w, run->id);
     else
         ebb_jsonw_null(w);
-    key_text(w, "state", state_of(run));
+    ebb_jsonw_key_string(w, "state", state_of(run));
     ebb_jsonw_key(w, "slots");
     ebb_jsonw_array(w);
     if (run->alloc != NULL)
         ebb_jsonw_int(w, run->alloc->slot);
     ebb_jsonw_array_end(w);
-    key_text(w, "waiting", run->alloc == NULL ? exp_sched_wait_text(run->wait) : NULL);
+    ebb_jsonw_key_string(w, "waiting", run->alloc == NULL ? exp_sched_wait_text(run->wait) : NULL);
     ebb_jsonw_object_end(w);
 }
 
@@ -157,14 +131,14 @@ static void write_agent(struct exp_rest *r)
     const struct exp_master *m = r->m;
     bool is_enabled = false;
     ebb_jsonw_object(&r->w);
-    key_text(&r->w, "id", "local");
-    key_text(&r->w, "label", "");
+    ebb_jsonw_key_string(&r->w, "id", "local");
+    ebb_jsonw_key_string(&r->w, "label", "");
     ebb_jsonw_key(&r->w, "slots");
     ebb_jsonw_array(&r->w);
     for (int64_t i = 0; i < m->options.slots; i++) {
         ebb_jsonw_object(&r->w);
-        key_int(&r->w, "id", i);
-        key_text(&r->w, "device", m->options.gpu_ids != NULL ? "gpu" : "cpu");
+        ebb_jsonw_key_int(&r->w, "id", i);
+        ebb_jsonw_key_string(&r->w, "device", m->options.gpu_ids != NULL ? "gpu" : "cpu");
         ebb_jsonw_key(&r->w, "enabled");
         ebb_jsonw_bool(&r->w, !m->slot_disabled[i]);
         is_enabled |= !m->slot_disabled[i];
@@ -246,7 +220,7 @@ enum ebb_status exp_rest_events(struct exp_rest *r)
         exp_notices_write(r->m, exp_rest_int(r, "after", 0, -1),
                           exp_rest_int(r, "experiment_id", 0, 0), &r->w, &count, &is_cut);
     ebb_jsonw_array_end(&r->w);
-    key_int(&r->w, "next", next);
+    ebb_jsonw_key_int(&r->w, "next", next);
     ebb_jsonw_key(&r->w, "is_cut");
     ebb_jsonw_bool(&r->w, is_cut);
     ebb_jsonw_object_end(&r->w);

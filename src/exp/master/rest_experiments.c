@@ -13,12 +13,6 @@
 
 /* ---- writing ---- */
 
-static void key_text(struct ebb_json_writer *w, const char *key, const char *text)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, text);
-}
-
 static void key_int(struct ebb_json_writer *w, const char *key, const struct exp_db_rows *rows,
                     int column)
 {
@@ -34,11 +28,11 @@ static void write_row(struct ebb_json_writer *w, const struct exp_db_rows *rows)
     const char *labels = exp_db_text(rows, 3);
     bool is_smaller = exp_db_int(rows, 12) != 0;
     key_int(w, "id", rows, 0);
-    key_text(w, "state", exp_db_text(rows, 1));
-    key_text(w, "description", exp_db_text(rows, 2));
+    ebb_jsonw_key_string(w, "state", exp_db_text(rows, 1));
+    ebb_jsonw_key_string(w, "description", exp_db_text(rows, 2));
     ebb_jsonw_key(w, "labels");
     exp_json_raw(w, labels, strlen(labels));
-    key_text(w, "owner", exp_db_text(rows, 4));
+    ebb_jsonw_key_string(w, "owner", exp_db_text(rows, 4));
     ebb_jsonw_key(w, "progress");
     if (exp_db_is_null(rows, 5))
         ebb_jsonw_null(w);
@@ -51,8 +45,8 @@ static void write_row(struct ebb_json_writer *w, const struct exp_db_rows *rows)
     ebb_jsonw_key(w, "archived");
     ebb_jsonw_bool(w, exp_db_int(rows, 8) != 0);
     key_int(w, "parent_id", rows, 9);
-    key_text(w, "searcher", exp_db_text(rows, 10));
-    key_text(w, "metric", exp_db_text(rows, 11));
+    ebb_jsonw_key_string(w, "searcher", exp_db_text(rows, 10));
+    ebb_jsonw_key_string(w, "metric", exp_db_text(rows, 11));
     ebb_jsonw_key(w, "smaller_is_better");
     ebb_jsonw_bool(w, is_smaller);
     ebb_jsonw_key(w, "best_metric");
@@ -67,8 +61,8 @@ static void write_row(struct ebb_json_writer *w, const struct exp_db_rows *rows)
     ebb_jsonw_key(w, "weight");
     ebb_jsonw_double(w, exp_db_double(rows, 18));
     key_int(w, "max_slots", rows, 19);
-    key_text(w, "error", exp_db_text(rows, 20));
-    key_text(w, "notes", exp_db_text(rows, 21));
+    ebb_jsonw_key_string(w, "error", exp_db_text(rows, 20));
+    ebb_jsonw_key_string(w, "notes", exp_db_text(rows, 21));
     key_int(w, "save_experiment_best", rows, 22);
     key_int(w, "save_trial_best", rows, 23);
     key_int(w, "save_trial_latest", rows, 24);
@@ -95,7 +89,7 @@ static enum ebb_status write_config(struct exp_rest *r, int64_t id)
         ebb_jsonw_key(&r->w, "config");
         ebb_doc_write_json(exp_config_masked(r->arena, root), &r->w);
         for (int i = 0; i < 5; i++)
-            key_text(&r->w, names[i], exp_db_text(&rows, i + 1));
+            ebb_jsonw_key_string(&r->w, names[i], exp_db_text(&rows, i + 1));
     }
     exp_db_done(&rows);
     return status;
@@ -422,7 +416,7 @@ enum ebb_status exp_rest_delete_experiment(struct exp_rest *r)
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "id");
     ebb_jsonw_int(&r->w, r->id);
-    key_text(&r->w, "state", "DELETING");
+    ebb_jsonw_key_string(&r->w, "state", "DELETING");
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }

@@ -10,40 +10,22 @@
 
 #define CHUNK_BYTES ((size_t)1 << 20) /* of the log in one answer */
 
-static void key_text(struct ebb_json_writer *w, const char *key, const char *text)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, text);
-}
-
-static void key_int(struct ebb_json_writer *w, const char *key, int64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_int(w, value);
-}
-
-static void key_bool(struct ebb_json_writer *w, const char *key, bool value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_bool(w, value);
-}
-
 enum ebb_status exp_rest_master(struct exp_rest *r)
 {
     const struct exp_master *m = r->m;
     ebb_jsonw_object(&r->w);
-    key_text(&r->w, "cluster_id", m->cluster_id);
-    key_text(&r->w, "version", EBB_VERSION);
-    key_int(&r->w, "pid", getpid());
-    key_int(&r->w, "slots", m->options.slots);
-    key_text(&r->w, "state_dir", m->state_dir);
-    key_int(&r->w, "experiments", (int64_t)m->experiment_count);
-    key_int(&r->w, "running", (int64_t)m->alloc_count);
+    ebb_jsonw_key_string(&r->w, "cluster_id", m->cluster_id);
+    ebb_jsonw_key_string(&r->w, "version", EBB_VERSION);
+    ebb_jsonw_key_int(&r->w, "pid", getpid());
+    ebb_jsonw_key_int(&r->w, "slots", m->options.slots);
+    ebb_jsonw_key_string(&r->w, "state_dir", m->state_dir);
+    ebb_jsonw_key_int(&r->w, "experiments", (int64_t)m->experiment_count);
+    ebb_jsonw_key_int(&r->w, "running", (int64_t)m->alloc_count);
     ebb_jsonw_key(&r->w, "commits");
     ebb_jsonw_uint(&r->w, exp_db_commits(m->db));
     ebb_jsonw_key(&r->w, "is_stalled");
     ebb_jsonw_bool(&r->w, m->is_stalled);
-    key_text(&r->w, "message", m->is_stalled ? m->stall.message : NULL);
+    ebb_jsonw_key_string(&r->w, "message", m->is_stalled ? m->stall.message : NULL);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
@@ -60,12 +42,12 @@ enum ebb_status exp_rest_master_config(struct exp_rest *r)
     if (whole == NULL || !ebb_doc_set(r->arena, whole, "checkpoint_storage", storage))
         return ebb_no_memory(r->err, sizeof *whole);
     ebb_jsonw_object(&r->w);
-    key_text(&r->w, "state_dir", m->state_dir);
-    key_text(&r->w, "account", m->owner);
-    key_int(&r->w, "slots", o->slots);
-    key_text(&r->w, "device", o->gpu_ids != NULL ? "gpu" : "cpu");
-    key_int(&r->w, "threads_per_slot", m->threads);
-    key_bool(&r->w, "pin_cpus", o->pin_cpus && m->can_pin);
+    ebb_jsonw_key_string(&r->w, "state_dir", m->state_dir);
+    ebb_jsonw_key_string(&r->w, "account", m->owner);
+    ebb_jsonw_key_int(&r->w, "slots", o->slots);
+    ebb_jsonw_key_string(&r->w, "device", o->gpu_ids != NULL ? "gpu" : "cpu");
+    ebb_jsonw_key_int(&r->w, "threads_per_slot", m->threads);
+    ebb_jsonw_key_bool(&r->w, "pin_cpus", o->pin_cpus && m->can_pin);
     ebb_jsonw_key(&r->w, "slot_memory_bytes");
     if (o->slot_memory_bytes > 0)
         ebb_jsonw_uint(&r->w, o->slot_memory_bytes);
@@ -73,18 +55,19 @@ enum ebb_status exp_rest_master_config(struct exp_rest *r)
         ebb_jsonw_null(&r->w);
     ebb_jsonw_key(&r->w, "scheduler");
     ebb_jsonw_object(&r->w);
-    key_text(&r->w, "type", o->sched_kind == EXP_SCHED_PRIORITY ? "priority" : "fair_share");
-    key_text(&r->w, "fit", o->sched_fit == EXP_FIT_WORST ? "worst" : "best");
-    key_bool(&r->w, "allow_partial_agents", true);
+    ebb_jsonw_key_string(&r->w, "type",
+                         o->sched_kind == EXP_SCHED_PRIORITY ? "priority" : "fair_share");
+    ebb_jsonw_key_string(&r->w, "fit", o->sched_fit == EXP_FIT_WORST ? "worst" : "best");
+    ebb_jsonw_key_bool(&r->w, "allow_partial_agents", true);
     ebb_jsonw_object_end(&r->w);
     ebb_jsonw_key(&r->w, "checkpoint_storage");
     ebb_doc_write_json(ebb_doc_get(exp_config_masked(r->arena, whole), "checkpoint_storage"),
                        &r->w);
-    key_text(&r->w, "python", m->python);
-    key_text(&r->w, "python_path", m->python_path);
-    key_int(&r->w, "log_bytes_max", o->log_bytes_max);
-    key_int(&r->w, "heartbeat_ms", o->heartbeat_ms);
-    key_int(&r->w, "adopt_ms", o->adopt_ms);
+    ebb_jsonw_key_string(&r->w, "python", m->python);
+    ebb_jsonw_key_string(&r->w, "python_path", m->python_path);
+    ebb_jsonw_key_int(&r->w, "log_bytes_max", o->log_bytes_max);
+    ebb_jsonw_key_int(&r->w, "heartbeat_ms", o->heartbeat_ms);
+    ebb_jsonw_key_int(&r->w, "adopt_ms", o->adopt_ms);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
@@ -108,7 +91,7 @@ static int64_t write_lines(struct exp_rest *r, const char *text, size_t length, 
         last = offset + (int64_t)(at + n + 1);
         if (tail <= 0 || lines <= tail) {
             ebb_jsonw_object(&r->w);
-            key_int(&r->w, "id", last);
+            ebb_jsonw_key_int(&r->w, "id", last);
             ebb_jsonw_key(&r->w, "message");
             ebb_jsonw_stringn(&r->w, text + at, n);
             ebb_jsonw_object_end(&r->w);
@@ -141,8 +124,8 @@ enum ebb_status exp_rest_master_logs(struct exp_rest *r)
     ebb_jsonw_array(&r->w);
     int64_t last = write_lines(r, text, n > 0 ? (size_t)n : 0, after, tail);
     ebb_jsonw_array_end(&r->w);
-    key_int(&r->w, "next", last);
-    key_bool(&r->w, "is_over", r->m->options.is_reading_only);
+    ebb_jsonw_key_int(&r->w, "next", last);
+    ebb_jsonw_key_bool(&r->w, "is_over", r->m->options.is_reading_only);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }

@@ -9,18 +9,6 @@
     " e.smaller_is_better, t.best_step_id"
 #define FROM " FROM trials t JOIN experiments e ON e.id = t.experiment_id"
 
-static void key_text(struct ebb_json_writer *w, const char *key, const char *text)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, text);
-}
-
-static void key_int(struct ebb_json_writer *w, const char *key, int64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_int(w, value);
-}
-
 static void key_time(struct ebb_json_writer *w, const char *key, double value)
 {
     ebb_jsonw_key(w, key);
@@ -49,7 +37,7 @@ static void write_live(struct ebb_json_writer *w, const struct exp_run *r)
 {
     bool has_alloc = r != NULL && r->alloc != NULL;
     bool is_waiting = r != NULL && !has_alloc && r->is_asking;
-    key_text(w, "waiting", is_waiting ? exp_sched_wait_text(r->wait) : NULL);
+    ebb_jsonw_key_string(w, "waiting", is_waiting ? exp_sched_wait_text(r->wait) : NULL);
     ebb_jsonw_key(w, "slots");
     ebb_jsonw_array(w);
     if (has_alloc)
@@ -68,17 +56,17 @@ static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
     const char *hparams = exp_db_text(rows, 6);
     bool is_smaller = exp_db_int(rows, 14) != 0;
     ebb_jsonw_object(w);
-    key_int(w, "id", exp_db_int(rows, 0));
-    key_int(w, "experiment_id", exp_db_int(rows, 1));
-    key_text(w, "request_id", exp_db_text(rows, 2));
-    key_text(w, "state", exp_db_text(rows, 3));
+    ebb_jsonw_key_int(w, "id", exp_db_int(rows, 0));
+    ebb_jsonw_key_int(w, "experiment_id", exp_db_int(rows, 1));
+    ebb_jsonw_key_string(w, "request_id", exp_db_text(rows, 2));
+    ebb_jsonw_key_string(w, "state", exp_db_text(rows, 3));
     key_time(w, "start_time", exp_db_double(rows, 4));
     key_time(w, "end_time", exp_db_double(rows, 5));
     ebb_jsonw_key(w, "hparams");
     exp_json_raw(w, hparams, strlen(hparams));
-    key_int(w, "seed", exp_db_int(rows, 7));
-    key_int(w, "restarts", exp_db_int(rows, 8));
-    key_int(w, "steps", exp_db_int(rows, 9));
+    ebb_jsonw_key_int(w, "seed", exp_db_int(rows, 7));
+    ebb_jsonw_key_int(w, "restarts", exp_db_int(rows, 8));
+    ebb_jsonw_key_int(w, "steps", exp_db_int(rows, 9));
     key_metric(w, "best_validation", rows, 10, is_smaller);
     ebb_jsonw_key(w, "best_step_id");
     if (exp_db_is_null(rows, 15))
@@ -86,8 +74,8 @@ static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
     else
         ebb_jsonw_int(w, exp_db_int(rows, 15));
     key_metric(w, "latest_validation", rows, 11, is_smaller);
-    key_text(w, "warm_start_checkpoint", exp_db_text(rows, 12));
-    key_text(w, "message", exp_db_text(rows, 13));
+    ebb_jsonw_key_string(w, "warm_start_checkpoint", exp_db_text(rows, 12));
+    ebb_jsonw_key_string(w, "message", exp_db_text(rows, 13));
     write_live(w, find_run(r->m, exp_db_int(rows, 0)));
     ebb_jsonw_object_end(w);
 }
@@ -100,9 +88,9 @@ static void write_pending(struct ebb_json_writer *w, const struct exp_run *run)
     ebb_jsonw_object(w);
     ebb_jsonw_key(w, "id");
     ebb_jsonw_null(w);
-    key_int(w, "experiment_id", run->experiment->id);
-    key_text(w, "request_id", exp_request_format(run->request, request));
-    key_text(w, "state", "PENDING");
+    ebb_jsonw_key_int(w, "experiment_id", run->experiment->id);
+    ebb_jsonw_key_string(w, "request_id", exp_request_format(run->request, request));
+    ebb_jsonw_key_string(w, "state", "PENDING");
     key_time(w, "start_time", 0);
     key_time(w, "end_time", 0);
     ebb_jsonw_key(w, "hparams");
@@ -110,11 +98,11 @@ static void write_pending(struct ebb_json_writer *w, const struct exp_run *run)
         exp_json_raw(w, run->hparams, strlen(run->hparams));
     else
         ebb_jsonw_null(w);
-    key_int(w, "seed", run->seed);
-    key_int(w, "restarts", 0);
-    key_int(w, "steps", 0);
+    ebb_jsonw_key_int(w, "seed", run->seed);
+    ebb_jsonw_key_int(w, "restarts", 0);
+    ebb_jsonw_key_int(w, "steps", 0);
     for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++)
-        key_text(w, nulls[i], NULL);
+        ebb_jsonw_key_string(w, nulls[i], NULL);
     write_live(w, run);
     ebb_jsonw_object_end(w);
 }
@@ -182,7 +170,7 @@ static enum ebb_status is_there(struct exp_rest *r, bool *found)
 static void write_part(struct ebb_json_writer *w, const struct exp_db_rows *rows, int column,
                        const char *metrics)
 {
-    key_text(w, "state", exp_db_text(rows, column));
+    ebb_jsonw_key_string(w, "state", exp_db_text(rows, column));
     key_time(w, "start_time", exp_db_double(rows, column + 1));
     key_time(w, "end_time", exp_db_double(rows, column + 2));
     if (metrics != NULL) {
@@ -220,7 +208,7 @@ static enum ebb_status write_workload(struct exp_rest *r, const struct exp_db_ro
     struct ebb_json_writer *w = &r->w;
     EBB_TRY(step_metrics(r, exp_db_text(rows, 4), has_batches, metrics));
     ebb_jsonw_object(w);
-    key_int(w, "step_id", exp_db_int(rows, 0));
+    ebb_jsonw_key_int(w, "step_id", exp_db_int(rows, 0));
     write_part(w, rows, 1, ebb_str_c(metrics));
     ebb_jsonw_key(w, "validation");
     if (exp_db_is_null(rows, 5)) {
@@ -237,8 +225,8 @@ static enum ebb_status write_workload(struct exp_rest *r, const struct exp_db_ro
     } else {
         ebb_jsonw_object(w);
         write_part(w, rows, 9, NULL);
-        key_text(w, "uuid", exp_db_text(rows, 12));
-        key_int(w, "size", exp_db_int(rows, 13));
+        ebb_jsonw_key_string(w, "uuid", exp_db_text(rows, 12));
+        ebb_jsonw_key_int(w, "size", exp_db_int(rows, 13));
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_object_end(w);
@@ -359,10 +347,10 @@ static enum ebb_status write_logs(struct exp_rest *r, int64_t *last)
             memmem(message.data, message.length, search, strlen(search)) == NULL)
             continue;
         ebb_jsonw_object(&r->w);
-        key_int(&r->w, "id", exp_db_int(&rows, 0));
+        ebb_jsonw_key_int(&r->w, "id", exp_db_int(&rows, 0));
         key_time(&r->w, "time", exp_db_double(&rows, 1));
-        key_text(&r->w, "level", exp_db_text(&rows, 2));
-        key_int(&r->w, "rank", 0);
+        ebb_jsonw_key_string(&r->w, "level", exp_db_text(&rows, 2));
+        ebb_jsonw_key_int(&r->w, "rank", 0);
         ebb_jsonw_key(&r->w, "message");
         write_bytes(&r->w, &scratch, message.data, message.length);
         ebb_jsonw_object_end(&r->w);
@@ -387,7 +375,7 @@ enum ebb_status exp_rest_logs(struct exp_rest *r)
     ebb_jsonw_array_end(&r->w);
     EBB_TRY(exp_db_number(r->m->db, "SELECT MAX(id) FROM trial_logs WHERE trial_id = $1",
                           EXP_DB_ARGS(exp_db_i(r->id)), 0, &newest, r->err));
-    key_int(&r->w, "next", last);
+    ebb_jsonw_key_int(&r->w, "next", last);
     ebb_jsonw_key(&r->w, "is_over");
     bool has_ended = run == NULL || (run->state != EXP_RUN_ACTIVE && run->alloc == NULL);
     ebb_jsonw_bool(&r->w, has_ended && last >= newest);

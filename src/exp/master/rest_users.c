@@ -77,22 +77,8 @@ static void write_user(struct ebb_json_writer *w, const struct exp_db_rows *rows
 enum ebb_status exp_rest_list_users(struct exp_rest *r)
 {
     struct exp_db_rows rows;
-    bool has_row = true;
     EBB_TRY(exp_db_query(r->m->db, USER_COLUMNS " ORDER BY u.name", EXP_DB_NO_ARGS, &rows, r->err));
-    ebb_jsonw_object(&r->w);
-    ebb_jsonw_key(&r->w, "users");
-    ebb_jsonw_array(&r->w);
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, r->err);
-        if (status != EBB_OK || !has_row)
-            break;
-        write_user(&r->w, &rows);
-    }
-    ebb_jsonw_array_end(&r->w);
-    ebb_jsonw_object_end(&r->w);
-    exp_db_done(&rows);
-    return status;
+    return exp_rest_write_rows(r, "users", &rows, write_user);
 }
 
 static enum ebb_status answer_with(struct exp_rest *r, const char *name)
