@@ -27,10 +27,6 @@ struct data_random data_synthetic_random(const struct data_synthetic *s, enum da
                                          uint64_t index);
 
 /* Make `set` synthetic: fields, counts, read. */
-enum ebb_status data_synthetic_deepcam(struct data_set *set, const struct data_values *v,
-                                       struct ebb_error *err);
-enum ebb_status data_synthetic_cosmoflow(struct data_set *set, const struct data_values *v,
-                                         struct ebb_error *err);
 enum ebb_status data_synthetic_language(struct data_set *set, const struct data_values *v,
                                         struct ebb_error *err);
 enum ebb_status data_synthetic_bert(struct data_set *set, const struct data_values *v,

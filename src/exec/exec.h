@@ -149,7 +149,6 @@ void exec_image_destroy(struct exec_image *image);
 enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *io,
                                struct exec_log *log, struct exec_report *report,
                                struct ebb_error *err);
-const struct exec_report *exec_image_report(const struct exec_image *image); /* without device_ns */
 
 /* The plan that never evicts, packed; NULL when it is higher than `budget`. Belongs to the program.
  */

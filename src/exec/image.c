@@ -463,8 +463,3 @@ enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *i
     report->device_ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
     return status;
 }
-
-const struct exec_report *exec_image_report(const struct exec_image *image)
-{
-    return &image->report;
-}

@@ -419,8 +419,6 @@ struct kernel_random {
     uint64_t seed;
     uint32_t instance, step, stream;
 };
-void kernel_random_uniform(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
-                           float low, float high, float *y);
 void kernel_random_normal(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
                           float mean, float deviation, float *y);
 /* y = uniform >= p ? x / (1 - p) : 0; the same function is its own gradient. */

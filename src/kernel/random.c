@@ -24,24 +24,6 @@ static float unit(uint32_t u)
     return (float)(u >> 8) * 0x1p-24f;
 }
 
-static void uniform_body(void *argument, int64_t first, int64_t last)
-{
-    const struct random_job *j = argument;
-    uint32_t u[4];
-    for (int64_t block = first; block < last; block++) {
-        words(j->r, block, u);
-        for (int64_t e = block * 4; e < kernel_min(j->n, block * 4 + 4); e++)
-            j->y[e] = j->a + (j->b - j->a) * unit(u[e % 4]);
-    }
-}
-
-void kernel_random_uniform(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
-                           float low, float high, float *y)
-{
-    struct random_job job = {.r = r, .n = n, .a = low, .b = high, .y = y};
-    kernel_parallel(c, (n + 3) / 4, KERNEL_GRAIN / 4, uniform_body, &job);
-}
-
 /* Box-Muller on the pairs (0,1) and (2,3), in double so that rounding hides the library's last
  * bits. */
 static void normal_body(void *argument, int64_t first, int64_t last)

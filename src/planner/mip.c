@@ -224,12 +224,6 @@ enum ebb_status planner_mip_begin(const struct planner_mip *mip,
     return EBB_OK;
 }
 
-bool planner_mip_is_ready(const struct planner_mip_child *c)
-{
-    struct pollfd poll_fd = {.fd = c->fd, .events = POLLIN};
-    return c->pid == 0 || poll(&poll_fd, 1, 0) != 0 || ebb_clock_ns() >= c->deadline_ns;
-}
-
 void planner_mip_abort(struct planner_mip_child *c)
 {
     if (c->pid == 0)

@@ -79,7 +79,6 @@ struct planner_mip_child {
 enum ebb_status planner_mip_begin(const struct planner_mip *mip,
                                   const struct planner_mip_options *options,
                                   struct planner_mip_child *child, struct ebb_error *err);
-bool planner_mip_is_ready(const struct planner_mip_child *child);
 enum ebb_status planner_mip_end(struct planner_mip_child *child, struct planner_mip_result *result,
                                 struct ebb_error *err);
 void planner_mip_abort(struct planner_mip_child *child);

@@ -615,19 +615,6 @@ bool planner_model_cell(const struct planner_model *m, const struct planner_sche
     return planner_bit(planner_row(sched, m->groups->begin[group]), item);
 }
 
-void planner_model_start(const struct planner_model *m, const struct planner_sched *sched,
-                         double *start)
-{
-    for (size_t c = 0; c < m->mip.col_count; c++)
-        start[c] = NAN;
-    for (uint32_t group = 0; group < m->groups->count; group++)
-        for (uint32_t i = 0; i < m->graph->item_count; i++) {
-            int s = m->s_col[(size_t)group * m->graph->item_count + i];
-            if (s >= 0)
-                start[s] = planner_model_cell(m, sched, group, i);
-        }
-}
-
 double planner_bound_cost(const struct planner_graph *g, double cost)
 {
     uint64_t unit = 0;

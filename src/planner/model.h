@@ -69,9 +69,6 @@ void planner_model_extract(const struct planner_model *model, const double *x,
 /* Value of S[g][i] in a schedule whose stages are finer than the groups. */
 bool planner_model_cell(const struct planner_model *model, const struct planner_sched *sched,
                         uint32_t group, uint32_t item);
-/* Start values for the integer columns; other columns get NaN. */
-void planner_model_start(const struct planner_model *model, const struct planner_sched *sched,
-                         double *start);
 /* Objective value of the model -> bound on the integer cost (rounded up to the gcd of costs where
  * that is safe). */
 double planner_model_cost(const struct planner_model *model, double objective);

@@ -66,9 +66,7 @@ struct tensor_view {
 void tensor_view_init(struct tensor_view *view, enum tensor_dtype dtype, int rank,
                       const int64_t *dims);
 int64_t tensor_count(const struct tensor_view *view); /* elements */
-/* Row-major, nothing skipped, not blocked. */
-bool tensor_is_contiguous(const struct tensor_view *view);
-/* The same without looking at the layout: dense in its own order. */
+/* Nothing skipped, in the order of its own layout. */
 bool tensor_is_dense(const struct tensor_view *view);
 /* Makes a plain view the dense view of the same shape in blocks (0: plain). */
 void tensor_view_block(struct tensor_view *view, int block);

@@ -55,11 +55,6 @@ int64_t tensor_count(const struct tensor_view *view)
     return total;
 }
 
-bool tensor_is_contiguous(const struct tensor_view *view)
-{
-    return !view->block && tensor_is_dense(view);
-}
-
 void tensor_view_block(struct tensor_view *view, int block)
 {
     int64_t total = block ? block : 1;

@@ -28,11 +28,6 @@ const char *train_task_name(const struct train_task *task)
     return task->name;
 }
 
-const char *train_task_at(size_t i)
-{
-    return i < TASKS ? tasks[i].name : NULL;
-}
-
 bool train_task_takes(const struct train_task *task, enum nn_task kind)
 {
     return (task->models & BIT(kind)) != 0;

@@ -41,7 +41,6 @@ struct nn_config;
 struct train_task;                                          /* a row of the table of tasks */
 const struct train_task *train_task_find(const char *name); /* NULL: unknown */
 const char *train_task_name(const struct train_task *task);
-const char *train_task_at(size_t i); /* names; NULL at the end */
 
 /* Everything is in the arena given to the reader. */
 struct train_config {
