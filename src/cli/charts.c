@@ -124,7 +124,12 @@ static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64
     return EBB_OK;
 }
 
-/* Losses over several orders of magnitude are read on a logarithmic axis. */
+/* Losses over more than an order of magnitude are read on a logarithmic axis. */
+static bool is_wide(double low, double high)
+{
+    return low > 0 && high > 20 * low;
+}
+
 static bool wants_log(const struct curves *c)
 {
     double low = INFINITY, high = 0;
@@ -133,12 +138,10 @@ static bool wants_log(const struct curves *c)
             double y = c->series[s].y[i];
             if (isnan(y))
                 continue;
-            if (y <= 0)
-                return false;
             low = y < low ? y : low;
             high = y > high ? y : high;
         }
-    return high > 20 * low;
+    return is_wide(low, high);
 }
 
 static struct plot_panel curves_panel(const struct curves *c)
@@ -304,7 +307,7 @@ static enum ebb_status lines_load(struct lines *l, struct cli_master *m,
         high = v > high ? v : high;
     }
     l->axes[l->axis_count++] = (struct plot_axis){.name = ebb_doc_string(experiment, "metric", ""),
-                                                  .is_log = low > 0 && high > 30 * low};
+                                                  .is_log = is_wide(low, high)};
     return EBB_OK;
 }
 
