@@ -27,9 +27,12 @@ static bool is_moved(const struct trace_op *op)
 static void find_places(struct hoist *h)
 {
     const struct trace *t = h->t;
+    uint32_t begin = 0; /* not among the leaves that come first: they are the persistent ones */
+    while (begin + 1 < t->op_count && t->ops[begin + 1].is_leaf)
+        begin++;
     for (uint32_t i = 0; i < t->op_count; i++) {
         const struct trace_op *op = &t->ops[i];
-        uint32_t place = is_moved(op) ? 0 : i;
+        uint32_t place = is_moved(op) ? begin : i;
         for (uint32_t k = 0; k < op->input_count && is_moved(op); k++) {
             const struct trace_tensor *in = &t->tensors[t->inputs[op->input_first + k]];
             if (h->place[in->op] > place)

@@ -169,18 +169,18 @@ TEST(accumulation__or_adds_them)
     check_accumulation(false);
 }
 
-TEST(clipping__by_norm_bounds_the_update)
+static void check_clipping(int accumulate)
 {
-    TEST_UNUSED;
     struct nn_config net;
     struct train_config config;
     struct train_batch batch;
     struct weights before, after;
     configure(&net, &config, "gpt2_124M", plain);
     config.clip_norm = 0.01;
+    config.accumulate = accumulate;
     struct train_trial *t = make(&config);
     open_weights(&before, export(t, "before"));
-    batches(t, 1, &batch);
+    batches(t, accumulate, &batch);
     open_weights(&after, export(t, "after"));
     train_trial_destroy(t);
     CHECK(batch.norm > config.clip_norm); /* else this shows nothing */
@@ -192,6 +192,41 @@ TEST(clipping__by_norm_bounds_the_update)
             sum += pow((double)element(e, i) - (double)element(old, i), 2);
     }
     CHECK(fabs(sqrt(sum) / config.optim.lr - config.clip_norm) < 1e-4 * config.clip_norm + 1e-6);
+    close_weights(&before);
+    close_weights(&after);
+}
+
+TEST(clipping__by_norm_bounds_the_update)
+{
+    TEST_UNUSED;
+    check_clipping(1);
+    check_clipping(2); /* of the sum of two batches, once */
+}
+
+/* Every element of an update of three batches is at most the rate times the bound. */
+TEST(clipping__by_value_bounds_the_update_of_several_batches)
+{
+    TEST_UNUSED;
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    struct weights before, after;
+    double most = 0;
+    configure(&net, &config, "gpt2_124M", plain);
+    config.clip_value = 0.001;
+    config.accumulate = 3;
+    struct train_trial *t = make(&config);
+    open_weights(&before, export(t, "before"));
+    batches(t, 3, &batch);
+    open_weights(&after, export(t, "after"));
+    train_trial_destroy(t);
+    for (size_t k = 0; k < after.file.count; k++) {
+        const struct tensor_entry *e = &after.file.entries[k];
+        const struct tensor_entry *old = tensor_file_find(&before.file, e->name);
+        for (size_t i = 0; i < e->bytes / sizeof(float); i++)
+            most = fmax(most, fabs((double)element(e, i) - (double)element(old, i)));
+    }
+    CHECK(fabs(most / config.optim.lr - config.clip_value) < 1e-3 * config.clip_value);
     close_weights(&before);
     close_weights(&after);
 }
@@ -481,6 +516,7 @@ int main(void)
     const struct CMUnitTest tests[] = {RUN(accumulation__averages_batches),
                                        RUN(accumulation__or_adds_them),
                                        RUN(clipping__by_norm_bounds_the_update),
+                                       RUN(clipping__by_value_bounds_the_update_of_several_batches),
                                        RUN(schedule__sets_the_rate),
                                        RUN(batches__have_inputs_and_masks_of_their_own),
                                        RUN(decay__of_matrices_only),
