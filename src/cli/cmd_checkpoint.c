@@ -204,33 +204,47 @@ static int run_download(int argc, char **argv)
 
 /* ---- delete ---- */
 
-static bool is_gone(const struct cli_answer *answer)
+static bool is_tried(const struct cli_answer *answer) /* gone, or it says why not */
 {
-    return strcmp(ebb_doc_string(answer->root, "state", "DELETED"), "COMPLETED") != 0;
+    return strcmp(ebb_doc_string(answer->root, "state", "DELETED"), "COMPLETED") != 0 ||
+           ebb_doc_string(answer->root, "note", "")[0] != '\0';
+}
+
+static enum ebb_status remove_one(struct cli_master *m, const char *uuid, struct ebb_error *err)
+{
+    struct cli_answer answer = {0};
+    struct ebb_str target;
+    enum ebb_status status = ask_uuid(m, &answer, err, "DELETE", uuid);
+    cli_answer_fini(&answer);
+    EBB_TRY(status);
+    ebb_str_init(&target);
+    ebb_str_printf(&target, "/checkpoints/%s", uuid);
+    (void)cli_master_settle(m, 60, is_tried, ebb_str_c(&target));
+    status = cli_ask_raw(m, "GET", ebb_str_c(&target), NULL, &answer, err);
+    if (status == EBB_OK &&
+        strcmp(ebb_doc_string(answer.root, "state", "DELETED"), "COMPLETED") == 0)
+        status = ebb_fail(err, EBB_EIO, "checkpoint %s is not removed: %s", uuid,
+                          ebb_doc_string(answer.root, "note", "a master goes on with it"));
+    cli_answer_fini(&answer);
+    ebb_str_fini(&target);
+    return status;
 }
 
 static int delete_one(struct cli_master *m, void *context)
 {
     const struct checkpoint_options *o = context;
     struct ebb_error err = {0};
-    struct cli_answer answer = {0};
     if (!o->is_sure && !cli_confirm("Delete checkpoint %s?", o->uuid)) {
         fprintf(stderr, "Nothing was deleted; --yes answers the question beforehand.\n");
         return 1;
     }
-    enum ebb_status status = ask_uuid(m, &answer, &err, "DELETE", o->uuid);
-    if (status == EBB_OK && o->where.is_json)
+    if (remove_one(m, o->uuid, &err) != EBB_OK)
+        return cli_report(&err);
+    if (o->where.is_json)
         printf("{\"deleted\": \"%s\"}\n", o->uuid);
-    else if (status == EBB_OK)
+    else
         printf("Deleted checkpoint %s\n", o->uuid);
-    cli_answer_fini(&answer);
-    struct ebb_str target;
-    ebb_str_init(&target);
-    ebb_str_printf(&target, "/checkpoints/%s", o->uuid);
-    if (status == EBB_OK)
-        cli_master_settle(m, 30, is_gone, ebb_str_c(&target));
-    ebb_str_fini(&target);
-    return status == EBB_OK ? 0 : cli_report(&err);
+    return 0;
 }
 
 static int run_delete(int argc, char **argv)

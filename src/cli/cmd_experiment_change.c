@@ -32,7 +32,7 @@ static const struct change {
 } changes[] = {
     {"activate", "Activated", "ebb experiment activate ID [OPTION...]",
      "Let a paused experiment use slots again. It runs as long as a master runs: 'ebb run\n"
-     "--resume ID' or 'ebb serve'."},
+     "--resume ID' starts one."},
     {"pause", "Paused", "ebb experiment pause ID [OPTION...]",
      "Take the slots away: each trial finishes its step, saves a checkpoint and ends;\n"
      "'ebb experiment activate ID' goes on from there."},
@@ -67,22 +67,49 @@ static void gc_target(int64_t id, int64_t best, int64_t trial_best, int64_t late
              (long long)id, (long long)best, (long long)trial_best, (long long)latest);
 }
 
+/* Wait for a collection, and say what could not be removed: the exit code. */
+static int settle_gc(struct cli_master *m, const char *target)
+{
+    struct ebb_error err = {0};
+    struct cli_answer answer;
+    bool is_settled = cli_master_settle(m, 60, cli_is_collected, target);
+    size_t left = 0;
+    const char *why = NULL;
+    enum ebb_status status = cli_ask_raw(m, "GET", target, NULL, &answer, &err);
+    const struct ebb_doc_node *list =
+        status == EBB_OK ? ebb_doc_get(answer.root, "checkpoints") : NULL;
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
+        const char *note = ebb_doc_string(list->items[i], "note", "");
+        left++;
+        why = why == NULL && note[0] != '\0' ? note : why;
+    }
+    if (status == EBB_OK && why != NULL)
+        status = ebb_fail(&err, EBB_EIO, "%zu checkpoint%s could not be removed: %s", left,
+                          left == 1 ? "" : "s", why);
+    cli_answer_fini(&answer);
+    if (status == EBB_OK && !is_settled)
+        fprintf(stderr, "ebb: note: %zu checkpoint%s still to be removed\n", left,
+                left == 1 ? " is" : "s are");
+    return status == EBB_OK ? 0 : cli_report(&err);
+}
+
 /* Without a master this process does what was asked for before it leaves. */
-static void settle_change(struct cli_master *m, const struct change_options *o,
-                          const struct ebb_doc_node *experiment)
+static int settle_change(struct cli_master *m, const struct change_options *o,
+                         const struct ebb_doc_node *experiment)
 {
     char target[256];
     const char *verb = o->change->verb;
-    bool is_gc = strcmp(verb, "gc") == 0;
-    snprintf(target, sizeof target, "/experiments/%lld", (long long)o->id);
-    if (is_gc)
+    if (strcmp(verb, "gc") == 0) {
         gc_target(o->id, ebb_doc_int(experiment, "save_experiment_best", 0),
                   ebb_doc_int(experiment, "save_trial_best", 1),
                   ebb_doc_int(experiment, "save_trial_latest", 1), target, sizeof target);
-    if (strcmp(verb, "cancel") == 0 || strcmp(verb, "kill") == 0 || is_gc)
-        cli_master_settle(m, 10, is_gc ? cli_is_empty : cli_is_ended, target);
-    else
-        cli_master_settle(m, 0, NULL, NULL);
+        return settle_gc(m, target);
+    }
+    snprintf(target, sizeof target, "/experiments/%lld", (long long)o->id);
+    bool is_end = strcmp(verb, "cancel") == 0 || strcmp(verb, "kill") == 0;
+    if (m->own != NULL)
+        (void)cli_master_settle(m, 10, is_end ? cli_is_ended : NULL, target);
+    return 0;
 }
 
 static int try_storage(struct cli_master *m, int64_t id)
@@ -104,17 +131,16 @@ static int do_change(struct cli_master *m, void *context)
         return code;
     enum ebb_status status = cli_ask(m, &answer, &err, "POST", NULL, "/experiments/%lld/%s",
                                      (long long)o->id, o->change->verb);
-    if (status == EBB_OK && o->where.is_json)
+    code = status == EBB_OK ? settle_change(m, o, answer.root) : cli_report(&err);
+    if (code == 0 && o->where.is_json)
         cli_print_body(&answer.response.body);
-    else if (status == EBB_OK)
+    else if (code == 0)
         printf("%s experiment %lld\n", o->change->past, (long long)o->id);
-    if (status == EBB_OK && m->own != NULL && strcmp(o->change->verb, "activate") == 0)
+    if (code == 0 && m->own != NULL && strcmp(o->change->verb, "activate") == 0)
         fprintf(stderr, "ebb: note: no master runs; 'ebb run --resume %lld' starts one\n",
                 (long long)o->id);
-    if (status == EBB_OK)
-        settle_change(m, o, answer.root);
     cli_answer_fini(&answer);
-    return status == EBB_OK ? 0 : cli_report(&err);
+    return code;
 }
 
 int cli_experiment_change(int argc, char **argv)
@@ -239,6 +265,23 @@ static bool is_deleted(const struct cli_answer *answer)
            strcmp(ebb_doc_string(answer->root, "state", ""), "DELETE_FAILED") == 0;
 }
 
+/* Wait until it is gone; a failure says why it is not. */
+static enum ebb_status settle_delete(struct cli_master *m, int64_t id, struct ebb_error *err)
+{
+    struct cli_answer answer;
+    char target[64];
+    snprintf(target, sizeof target, "/experiments/%lld", (long long)id);
+    (void)cli_master_settle(m, 600, is_deleted, target);
+    enum ebb_status status = cli_ask_raw(m, "GET", target, NULL, &answer, err);
+    if (status == EBB_OK && answer.response.status != 404)
+        status =
+            ebb_fail(err, EBB_EIO, "experiment %lld is %s: %s", (long long)id,
+                     ebb_doc_string(answer.root, "state", "unknown"),
+                     ebb_doc_string(answer.root, "error", "a master goes on with deleting it"));
+    cli_answer_fini(&answer);
+    return status;
+}
+
 static int delete_one(struct cli_master *m, void *context)
 {
     const struct delete_options *o = context;
@@ -255,16 +298,14 @@ static int delete_one(struct cli_master *m, void *context)
     }
     if (status == EBB_OK)
         status = cli_ask(m, &answer, &err, "DELETE", NULL, "/experiments/%lld", (long long)o->id);
+    cli_answer_fini(&e);
+    cli_answer_fini(&answer);
+    if (status == EBB_OK)
+        status = settle_delete(m, o->id, &err);
     if (status == EBB_OK && o->where.is_json)
         printf("{\"deleted\": %lld}\n", (long long)o->id);
     else if (status == EBB_OK)
         printf("Deleted experiment %lld\n", (long long)o->id);
-    cli_answer_fini(&e);
-    cli_answer_fini(&answer);
-    char target[64];
-    snprintf(target, sizeof target, "/experiments/%lld", (long long)o->id);
-    if (status == EBB_OK)
-        cli_master_settle(m, 60, is_deleted, target);
     return status == EBB_OK ? 0 : cli_report(&err);
 }
 
@@ -306,16 +347,20 @@ static int patch(struct cli_master *m, const struct patch_options *o, const char
     struct cli_answer answer = {0};
     enum ebb_status status =
         cli_ask(m, &answer, &err, "PATCH", body, "/experiments/%lld", (long long)o->id);
-    if (status == EBB_OK && o->where.is_json)
+    int code = status == EBB_OK ? 0 : cli_report(&err);
+    if (code == 0 && strcmp(o->what, "gc-policy") == 0 && cli_is_ended(&answer)) {
+        char target[256];
+        gc_target(o->id, o->best, o->trial_best, o->latest, target, sizeof target);
+        code = settle_gc(m, target);
+    } else if (code == 0) {
+        (void)cli_master_settle(m, 0, NULL, NULL);
+    }
+    if (code == 0 && o->where.is_json)
         cli_print_body(&answer.response.body);
-    else if (status == EBB_OK)
+    else if (code == 0)
         printf("%s experiment %lld\n", said, (long long)o->id);
     cli_answer_fini(&answer);
-    char target[256];
-    gc_target(o->id, o->best, o->trial_best, o->latest, target, sizeof target);
-    if (status == EBB_OK)
-        cli_master_settle(m, 10, strcmp(o->what, "gc-policy") == 0 ? cli_is_empty : NULL, target);
-    return status == EBB_OK ? 0 : cli_report(&err);
+    return code;
 }
 
 static int label(struct cli_master *m, void *context)

@@ -227,30 +227,40 @@ bool cli_is_ended(const struct cli_answer *answer)
     return answer->response.status == 404;
 }
 
-bool cli_is_empty(const struct cli_answer *answer)
+bool cli_is_collected(const struct cli_answer *answer)
 {
     const struct ebb_doc_node *list = ebb_doc_get(answer->root, "checkpoints");
-    return list == NULL || list->count == 0;
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        if (ebb_doc_string(list->items[i], "note", "")[0] == '\0')
+            return false;
+    return true;
 }
 
-void cli_master_settle(struct cli_master *m, double seconds,
+bool cli_master_settle(struct cli_master *m, double seconds,
                        bool (*is_done)(const struct cli_answer *answer), const char *target)
 {
     uint64_t start = ebb_clock_ns();
-    for (int i = 0; m->own != NULL && !cli_interrupted(); i++) {
-        if (exp_master_turn(m->own, is_done != NULL && i > 2 ? 50 : 0, NULL) != EBB_OK)
-            return;
-        bool is_settled = i >= 2 && is_done == NULL;
+    for (int i = 0; !cli_interrupted(); i++) {
+        if (m->own != NULL &&
+            exp_master_turn(m->own, is_done != NULL && i > 2 ? 50 : 0, NULL) != EBB_OK)
+            return false;
+        if (is_done == NULL && (i >= 2 || m->own == NULL))
+            return true;
         if (is_done != NULL) {
             struct cli_answer answer;
             struct ebb_error err;
-            is_settled =
-                cli_ask_raw(m, "GET", target, NULL, &answer, &err) != EBB_OK || is_done(&answer);
+            bool is_answered = cli_ask_raw(m, "GET", target, NULL, &answer, &err) == EBB_OK;
+            bool is_settled = is_answered && is_done(&answer);
             cli_answer_fini(&answer);
+            if (is_settled || !is_answered)
+                return is_settled;
+            if (m->own == NULL)
+                nap();
         }
-        if (is_settled || (double)(ebb_clock_ns() - start) * 1e-9 > seconds)
-            return;
+        if ((double)(ebb_clock_ns() - start) * 1e-9 > seconds)
+            return false;
     }
+    return false;
 }
 
 int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master *m, void *context),

@@ -57,12 +57,14 @@ enum ebb_status cli_ask(struct cli_master *m, struct cli_answer *answer, struct 
 /* What an answer's error says, as a failure. */
 enum ebb_status cli_answer_error(const struct cli_answer *answer, struct ebb_error *err);
 
-/* Let an own master finish what was asked for: turns until is_done is content with the answer to
- * GET target, at most `seconds`; is_done NULL: a few turns. A master elsewhere needs none. */
-void cli_master_settle(struct cli_master *m, double seconds,
+/* Wait for what was asked for: until is_done is content with the answer to GET target, at most
+ * `seconds`; an own master makes its turns meanwhile. is_done NULL: only a few turns of an own one.
+ * False: it did not come to that, or nobody knows. */
+bool cli_master_settle(struct cli_master *m, double seconds,
                        bool (*is_done)(const struct cli_answer *answer), const char *target);
 bool cli_is_ended(const struct cli_answer *answer); /* an experiment that has ended, or is gone */
-bool cli_is_empty(const struct cli_answer *answer); /* "checkpoints" is an empty list */
+/* "checkpoints" that are to go: none is left, or those left say why they could not be removed. */
+bool cli_is_collected(const struct cli_answer *answer);
 
 /* Open for asking, run `what`, close: the frame of most commands. Returns the exit code. */
 int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master *m, void *context),

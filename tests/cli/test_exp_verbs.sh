@@ -145,6 +145,26 @@ expect 0 "$ebb" experiment cancel 2
 expect 1 "$ebb" experiment wait 2 --polling-interval 0.1
 has out.txt "state CANCELED"
 
+# ---- files that cannot be removed: said, not claimed; later tried again
+expect 0 "$ebb" run exp.yaml def --no-charts --config "checkpoint_storage={type: shared_fs, host_path: $work/store}" --json
+id=$(tail -n 1 out.txt | python3 -c "import json,sys; print(json.load(sys.stdin)['experiment']['id'])")
+expect 0 "$ebb" checkpoint list "$id" --json
+uuid=$(field "[c['uuid'] for c in x['checkpoints'] if c['state'] == 'COMPLETED'][0]")
+mv store away && touch store
+expect 1 "$ebb" checkpoint delete "$uuid" --yes
+has err.txt "is not removed: cannot open $work/store"
+expect 1 "$ebb" experiment set gc-policy "$id" --save-experiment-best 0 --save-trial-best 0 --save-trial-latest 0 --yes
+has err.txt "could not be removed: cannot open $work/store"
+expect 1 "$ebb" experiment gc "$id"
+has err.txt "could not be removed"
+expect 1 "$ebb" experiment delete "$id" --yes
+has err.txt "DELETE_FAILED: cannot open $work/store"
+rm store && mv away store
+expect 0 "$ebb" experiment gc "$id"
+expect 0 "$ebb" experiment delete "$id" --yes
+expect 1 "$ebb" experiment describe "$id"
+same "checkpoints left" "$(find store -name manifest.json | wc -l)" 0
+
 # ---- what the master has; without one, what would be
 expect 0 "$ebb" slot list
 has err.txt "no master runs"

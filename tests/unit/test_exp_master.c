@@ -135,10 +135,10 @@ TEST(kill__is_at_once_and_without_checkpoint)
     fixture_begin(&f, 1);
     fixture_open(&f);
     int64_t id =
-        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 5000", ten_steps, ""));
+        fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 600000", ten_steps, ""));
     FIXTURE_UNTIL(&f, has_trial(&f));
     act(&f, id, "kill", 200);
-    fixture_run(&f, 4);
+    fixture_run(&f, 60); /* a workload takes ten minutes */
     CHECK_STR(fixture_state(&f, id), "CANCELED");
     const struct ebb_doc_node *list =
         ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
@@ -279,6 +279,43 @@ TEST(warm_start__begins_at_step_one_and_protects_its_checkpoint)
     fixture_run(&f, 30);
     list = ebb_doc_get(fixture_get(&f, "/experiments/2/checkpoints"), "checkpoints");
     CHECK_STR(ebb_doc_string(list->items[0], "state", ""), "DELETED");
+    fixture_end(&f);
+}
+
+TEST(warm_start__protects_its_checkpoint_before_the_first_trial)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    char target[128], uuid[40];
+    int status;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""));
+    fixture_run(&f, 30);
+    char *body =
+        fixture_body(fixture_yaml(yaml, sizeof yaml, "",
+                                  "name: single, max_steps: 1, source_trial_id: 1", ""),
+                     false); /* paused: no trial has started from it yet */
+    fixture_ask(&f, "POST", "/experiments", body, NULL);
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
+    snprintf(uuid, sizeof uuid, "%s", ebb_doc_string(list->items[0], "uuid", ""));
+    snprintf(target, sizeof target, "/checkpoints/%s", uuid);
+    fixture_ask(&f, "DELETE", "/experiments/1", NULL, &status);
+    CHECK_EQ(status, 409);
+    fixture_ask(&f, "DELETE", target, NULL, &status);
+    CHECK_EQ(status, 409);
+    act(&f, 2, "activate", 200);
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 2), "COMPLETED");
+    fixture_ask(&f, "DELETE", "/experiments/2", NULL, NULL);
+    fixture_run(&f, 30);
+    fixture_ask(&f, "DELETE", target, NULL, &status); /* nobody needs it any more */
+    CHECK_EQ(status, 202);
+    fixture_ask(&f, "POST", "/experiments", body, &status); /* as good as gone */
+    CHECK_EQ(status, 400);
+    ebb_free(body);
+    fixture_run(&f, 30);
     fixture_end(&f);
 }
 
@@ -663,6 +700,7 @@ TEST_MAIN(RUN(metrics__are_told_once_when_durable),
           RUN(patch__changes_what_may_change_and_all_or_nothing),
           RUN(submission__that_is_wrong_creates_nothing),
           RUN(warm_start__begins_at_step_one_and_protects_its_checkpoint),
+          RUN(warm_start__protects_its_checkpoint_before_the_first_trial),
           RUN(trial_that_never_answers__is_killed_and_says_so),
           RUN(trial_that_never_connects__is_killed_and_says_so),
           RUN(trial_that_writes_garbage__is_killed_and_says_so),

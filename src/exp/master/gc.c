@@ -108,6 +108,8 @@ enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
 {
     EBB_TRY(exp_db_run(m->db, "DELETE FROM removals WHERE uuid = $1", EXP_DB_ARGS(exp_db_t(uuid)),
                        err));
+    EBB_TRY(exp_db_run(m->db, "UPDATE checkpoints SET note = NULL WHERE uuid = $1",
+                       EXP_DB_ARGS(exp_db_t(uuid)), err)); /* of an earlier attempt */
     EBB_TRY(exp_db_run(m->db, "INSERT INTO removals (uuid, storage) VALUES ($1, $2)",
                        EXP_DB_ARGS(exp_db_t(uuid), exp_db_t(location)), err));
     return start_job(m, uuid, location, deleted_experiment, err);

@@ -136,7 +136,9 @@ enum ebb_status exp_rest_delete_checkpoint(struct exp_rest *r)
     bool has_row = false;
     EBB_TRY(exp_db_query(r->m->db,
                          "SELECT c.state, c.storage, e.state, EXISTS (SELECT 1 FROM trials t WHERE"
-                         " t.warm_start = c.uuid) FROM checkpoints c JOIN experiments e ON e.id ="
+                         " t.warm_start = c.uuid), EXISTS (SELECT 1 FROM experiment_configs k JOIN"
+                         " experiments x ON x.id = k.experiment_id WHERE k.warm_start = c.uuid AND"
+                         " x.end_time IS NULL) FROM checkpoints c JOIN experiments e ON e.id ="
                          " c.experiment_id WHERE c.uuid = $1",
                          EXP_DB_ARGS(exp_db_t(r->name)), &rows, r->err));
     enum ebb_status status = exp_db_next(&rows, &has_row, r->err);
@@ -150,6 +152,8 @@ enum ebb_status exp_rest_delete_checkpoint(struct exp_rest *r)
             bad = "its experiment has not ended";
         else if (exp_db_int(&rows, 3) != 0)
             bad = "a trial was started from it";
+        else if (exp_db_int(&rows, 4) != 0)
+            bad = "an experiment that has not ended is to start from it";
         location =
             ebb_arena_strndup(r->arena, exp_db_text(&rows, 1), strlen(exp_db_text(&rows, 1)));
     }

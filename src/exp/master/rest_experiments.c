@@ -400,17 +400,17 @@ enum ebb_status exp_rest_delete_experiment(struct exp_rest *r)
     if (!exp_state_is_ended(state))
         return exp_rest_refuse(r, 409, "experiment %lld is %s: only ended ones can be deleted",
                                (long long)r->id, exp_state_name(state));
-    int64_t users = 0;
+    int64_t user = 0;
     EBB_TRY(exp_db_number(r->m->db,
-                          "SELECT COUNT(*) FROM trials t JOIN checkpoints c ON t.warm_start ="
-                          " c.uuid WHERE c.experiment_id = $1 AND t.experiment_id <> $1 AND"
-                          " t.state = 'ACTIVE'",
-                          EXP_DB_ARGS(exp_db_i(r->id)), 0, &users, r->err));
-    if (users > 0)
+                          "SELECT MIN(x.id) FROM experiment_configs k JOIN experiments x ON x.id ="
+                          " k.experiment_id JOIN checkpoints c ON c.uuid = k.warm_start WHERE"
+                          " c.experiment_id = $1 AND x.id <> $1 AND x.end_time IS NULL",
+                          EXP_DB_ARGS(exp_db_i(r->id)), 0, &user, r->err));
+    if (user > 0)
         return exp_rest_refuse(r, 409,
-                               "%lld running trials started from checkpoints of experiment "
-                               "%lld",
-                               (long long)users, (long long)r->id);
+                               "experiment %lld, which has not ended, starts its trials from a "
+                               "checkpoint of experiment %lld",
+                               (long long)user, (long long)r->id);
     r->response->status = 202;
     EBB_TRY(exp_gc_delete(r->m, r->id, r->err));
     ebb_jsonw_object(&r->w);

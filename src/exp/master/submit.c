@@ -161,12 +161,13 @@ static enum ebb_status find_warm_start(struct exp_rest *r, struct submission *s,
     if (c->source_trial_id != 0)
         status = exp_db_query(r->m->db,
                               "SELECT uuid FROM checkpoints WHERE trial_id = $1 AND"
-                              " state = 'COMPLETED' ORDER BY step_id DESC LIMIT 1",
+                              " state = 'COMPLETED' AND uuid NOT IN (SELECT uuid FROM removals)"
+                              " ORDER BY step_id DESC LIMIT 1",
                               EXP_DB_ARGS(exp_db_i(c->source_trial_id)), &rows, r->err);
     else
         status = exp_db_query(r->m->db,
                               "SELECT uuid FROM checkpoints WHERE uuid = $1 AND"
-                              " state = 'COMPLETED'",
+                              " state = 'COMPLETED' AND uuid NOT IN (SELECT uuid FROM removals)",
                               EXP_DB_ARGS(exp_db_t(c->source_checkpoint_uuid)), &rows, r->err);
     EBB_TRY(status);
     status = exp_db_next(&rows, &has_row, r->err);
