@@ -275,8 +275,8 @@ static void spin_briefly(char **argv)
 int main(int argc, char **argv)
 {
     spin_briefly(argv);
-    mallopt(M_MMAP_THRESHOLD, 16 << 20);
-    mallopt(M_TRIM_THRESHOLD, 16 << 20); /* what one step's trace took, the next one takes */
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20); /* what one step's trace took, the next one takes */
     char texts[2][1024], **moved = ebb_calloc((size_t)argc + 3, sizeof *moved);
     int count = 0, code = 1;
     if (moved == NULL)

@@ -8,7 +8,9 @@
 
 struct walk {
     struct tensor_session *s;
-    uint32_t node_count;  /* of the tape when the walk began */
+    /* Nodes that can matter: from the first that makes an input to behind the last that makes an
+     * output. A step may have many walks over a long tape (unrolled optimisation). */
+    uint32_t first, end;
     size_t tensor_count;  /* ids below this are known to the arrays */
     bool *needs;          /* per tensor: an input depends on it */
     tensor_id *gradients; /* per tensor: sum so far */
@@ -24,12 +26,31 @@ static size_t id_limit(const struct tensor_session *s)
     return (size_t)last.first_output.v + last.output_count;
 }
 
+static void find_range(struct walk *w, const tensor_id *outputs, size_t output_count,
+                       const tensor_id *inputs, size_t input_count)
+{
+    w->first = tensor_node_count(w->s);
+    w->end = 0;
+    for (size_t i = 0; i < input_count; i++) {
+        uint32_t node = inputs[i].v && inputs[i].v < w->tensor_count
+                            ? tensor_producer(w->s, inputs[i])
+                            : UINT32_MAX;
+        w->first = node < w->first ? node : w->first;
+    }
+    for (size_t i = 0; i < output_count; i++) {
+        uint32_t behind = outputs[i].v && outputs[i].v < w->tensor_count
+                              ? tensor_producer(w->s, outputs[i]) + 1
+                              : 0;
+        w->end = behind > w->end ? behind : w->end;
+    }
+}
+
 static void mark(struct walk *w, const tensor_id *inputs, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (inputs[i].v < w->tensor_count)
             w->needs[inputs[i].v] = true;
-    for (uint32_t i = 0; i < w->node_count; i++) {
+    for (uint32_t i = w->first; i < w->end; i++) {
         struct tensor_node n = tensor_node_at(w->s, i);
         bool any = false;
         for (uint32_t k = 0; k < n.input_count; k++)
@@ -71,7 +92,7 @@ static void accumulate(struct walk *w, tensor_id to, tensor_id g)
 
 static void visit(struct walk *w, uint32_t index)
 {
-    struct tensor_node n = tensor_node_at(w->s, index);
+    const struct tensor_node n = tensor_node_at(w->s, index);
     tensor_id out[TENSOR_PORTS], gout[TENSOR_PORTS], gin[TENSOR_PORTS];
     bool needs[TENSOR_PORTS], has_gradient = false, is_needed = false;
     for (uint32_t k = 0; k < n.output_count; k++) {
@@ -79,12 +100,14 @@ static void visit(struct walk *w, uint32_t index)
         gout[k] = w->needs[out[k].v] ? w->gradients[out[k].v] : TENSOR_NONE;
         has_gradient |= gout[k].v != 0;
     }
+    if (!has_gradient || !n.def)
+        return;
     for (uint32_t k = 0; k < n.input_count; k++) {
         needs[k] = w->needs[n.inputs[k].v];
         is_needed |= needs[k];
         gin[k] = TENSOR_NONE;
     }
-    if (!has_gradient || !is_needed || !n.def)
+    if (!is_needed)
         return;
     tensor_set_partner(w->s, index);
     struct ops_backward b = {.session = w->s,
@@ -124,7 +147,7 @@ enum ebb_status grad_backward(struct tensor_session *s, const tensor_id *outputs
                               size_t input_count, tensor_id *gin, struct ebb_error *err)
 {
     EBB_TRY(tensor_status(s, err));
-    struct walk w = {.s = s, .node_count = tensor_node_count(s), .tensor_count = id_limit(s)};
+    struct walk w = {.s = s, .tensor_count = id_limit(s)};
     w.needs = ebb_calloc(w.tensor_count, sizeof *w.needs);
     w.gradients = ebb_calloc(w.tensor_count, sizeof *w.gradients);
     if (!w.needs || !w.gradients) {
@@ -133,9 +156,10 @@ enum ebb_status grad_backward(struct tensor_session *s, const tensor_id *outputs
         return ebb_no_memory(err, w.tensor_count);
     }
     tensor_set_phase(s, TRACE_BACKWARD);
+    find_range(&w, outputs, output_count, inputs, input_count);
     mark(&w, inputs, input_count);
     seed(&w, outputs, gouts, output_count);
-    for (uint32_t i = w.node_count; i-- > 0 && tensor_status(s, NULL) == EBB_OK;)
+    for (uint32_t i = w.end; i-- > w.first && tensor_status(s, NULL) == EBB_OK;)
         visit(&w, i);
     tensor_set_partner(s, UINT32_MAX);
     for (size_t i = 0; i < input_count; i++)

@@ -3,27 +3,54 @@
 
 #include "tensor/session.h"
 
+/* The end of the packed view, or NULL when it does not end before `end`. */
+static const unsigned char *unpack(const unsigned char *at, const unsigned char *end,
+                                   struct tensor_view *view)
+{
+    if ((size_t)(end - at) < TENSOR_VIEW_FIXED)
+        return NULL;
+    memcpy(view, at, TENSOR_VIEW_FIXED);
+    at += TENSOR_VIEW_FIXED;
+    if (view->rank > TENSOR_RANK || (size_t)(end - at) < 2 * sizeof(int64_t) * view->rank)
+        return NULL;
+    memset(view->dims, 0, sizeof view->dims); /* apart: short enough to be a few stores */
+    memset(view->strides, 0, sizeof view->strides);
+    for (int d = 0; d < view->rank; d++, at += sizeof(int64_t))
+        memcpy(&view->dims[d], at, sizeof(int64_t));
+    for (int d = 0; d < view->rank; d++, at += sizeof(int64_t))
+        memcpy(&view->strides[d], at, sizeof(int64_t));
+    return at;
+}
+
+static enum ebb_status bad_blob(const struct trace_call *call, struct ebb_error *err)
+{
+    return ebb_fail(err, EBB_EINTERNAL, "op: attribute blob of %zu bytes", call->attr_bytes);
+}
+
 enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_call *out,
                                    struct ebb_error *err)
 {
-    const unsigned char *at = call->attr;
+    const unsigned char *at = call->attr, *end = at + call->attr_bytes;
     struct tensor_blob_head head;
     if (call->attr_bytes < sizeof head)
-        return ebb_fail(err, EBB_EINTERNAL, "op: attribute blob of %zu bytes", call->attr_bytes);
+        return bad_blob(call, err);
     memcpy(&head, at, sizeof head);
-    size_t views = ((size_t)head.input_count + head.output_count) * sizeof(struct tensor_view);
+    at += sizeof head;
     if (head.input_count > TENSOR_PORTS || head.output_count > TENSOR_PORTS ||
-        call->attr_bytes != sizeof head + views + tensor_round_up(head.attr_bytes) ||
-        (uintptr_t)at % _Alignof(struct tensor_view))
-        return ebb_fail(err, EBB_EINTERNAL, "op: attribute blob of %zu bytes", call->attr_bytes);
-    const struct tensor_view *view = (const struct tensor_view *)(const void *)(at + sizeof head);
-    *out = (struct tensor_call){.call = call,
-                                .input_count = head.input_count,
-                                .output_count = head.output_count,
-                                .in = view,
-                                .out = view + head.input_count,
-                                .attr = at + sizeof head + views,
-                                .attr_bytes = head.attr_bytes};
+        head.attr_bytes > call->attr_bytes || (uintptr_t)at % sizeof(int64_t))
+        return bad_blob(call, err);
+    for (uint32_t i = 0; at && i < head.input_count; i++)
+        at = unpack(at, end, &out->in[i]);
+    for (uint32_t i = 0; at && i < head.output_count; i++)
+        at = unpack(at, end, &out->out[i]);
+    if (!at || (size_t)(end - at) != tensor_round_up(head.attr_bytes))
+        return bad_blob(call, err);
+    out->call = call;
+    out->input_count = head.input_count;
+    out->output_count = head.output_count;
+    out->attr = at;
+    out->attr_bytes = head.attr_bytes;
+    out->wanted = 0;
     for (uint32_t i = 0; i < head.output_count; i++)
         out->wanted += call->out[i] != NULL;
     return EBB_OK;
@@ -34,17 +61,23 @@ size_t tensor_blob_write(void *to, size_t capacity, size_t input_count,
                          const struct tensor_view *out, const void *attr, size_t attr_bytes)
 {
     struct tensor_blob_head head = {(uint32_t)input_count, (uint32_t)output_count, attr_bytes};
-    size_t ins = input_count * sizeof *in, outs = output_count * sizeof *out;
-    size_t bytes = sizeof head + ins + outs + tensor_round_up(attr_bytes);
+    size_t bytes = sizeof head + tensor_round_up(attr_bytes);
     unsigned char *at = to;
+    for (size_t i = 0; i < input_count; i++)
+        bytes += tensor_packed_bytes(&in[i]);
+    for (size_t i = 0; i < output_count; i++)
+        bytes += tensor_packed_bytes(&out[i]);
     if (bytes > capacity)
         return 0;
     memcpy(at, &head, sizeof head);
-    memcpy(at + sizeof head, in, ins);
-    memcpy(at + sizeof head + ins, out, outs);
-    memset(at + sizeof head + ins + outs, 0, tensor_round_up(attr_bytes));
+    at += sizeof head;
+    for (size_t i = 0; i < input_count; i++)
+        at = tensor_pack(at, &in[i]);
+    for (size_t i = 0; i < output_count; i++)
+        at = tensor_pack(at, &out[i]);
+    memset(at, 0, tensor_round_up(attr_bytes));
     if (attr_bytes)
-        memcpy(at + sizeof head + ins + outs, attr, attr_bytes);
+        memcpy(at, attr, attr_bytes);
     return bytes;
 }
 

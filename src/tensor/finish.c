@@ -55,24 +55,26 @@ static bool can_overwrite(const struct tensor_session *s, const struct tensor_re
            bytes_of(view) == bytes_of(&s->views[n->first_output]) && bytes_of(view) > 0;
 }
 
-static size_t blob_bytes(const struct tensor_record *n)
+static uint32_t blob_bytes(const struct tensor_session *s, const struct tensor_record *n)
 {
-    return sizeof(struct tensor_blob_head) +
-           ((size_t)n->input_count + n->output_count) * sizeof(struct tensor_view) +
-           tensor_round_up(n->attr_bytes);
+    size_t bytes = sizeof(struct tensor_blob_head) + tensor_round_up(n->attr_bytes);
+    for (uint32_t k = 0; k < n->input_count; k++)
+        bytes += tensor_packed_bytes(&s->views[n->inputs[k].v]);
+    for (uint32_t k = 0; k < n->output_count; k++)
+        bytes += tensor_packed_bytes(&s->views[n->first_output + k]);
+    return (uint32_t)bytes;
 }
 
 static void write_blob(const struct tensor_session *s, const struct tensor_record *n,
                        unsigned char *at)
 {
-    const size_t view = sizeof(struct tensor_view);
     struct tensor_blob_head head = {n->input_count, n->output_count, n->attr_bytes};
     memcpy(at, &head, sizeof head);
     at += sizeof head;
-    for (uint32_t k = 0; k < n->input_count; k++, at += view)
-        memcpy(at, &s->views[n->inputs[k].v], view);
-    for (uint32_t k = 0; k < n->output_count; k++, at += view)
-        memcpy(at, &s->views[n->first_output + k], view);
+    for (uint32_t k = 0; k < n->input_count; k++)
+        at = tensor_pack(at, &s->views[n->inputs[k].v]);
+    for (uint32_t k = 0; k < n->output_count; k++)
+        at = tensor_pack(at, &s->views[n->first_output + k]);
     memset(at + n->attr_bytes, 0, tensor_round_up(n->attr_bytes) - n->attr_bytes);
     memcpy(at, n->attr, n->attr_bytes);
 }
@@ -105,7 +107,7 @@ static enum ebb_status emit_op(struct emitter *e, struct tensor_record *n, struc
         outputs[0] =
             (struct trace_output){.alias = TRACE_MUTATE, .alias_input = n->overwrites - 1u};
     uint32_t partner = n->partner == UINT32_MAX ? TRACE_NONE : s->nodes[n->partner].op;
-    unsigned char *blob = trace_builder_room(e->b, blob_bytes(n), err);
+    unsigned char *blob = trace_builder_room(e->b, n->blob_bytes, err);
     if (!blob)
         return EBB_ENOMEM;
     write_blob(s, n, blob);
@@ -117,7 +119,7 @@ static enum ebb_status emit_op(struct emitter *e, struct tensor_record *n, struc
                                  .outputs = outputs,
                                  .output_count = n->output_count,
                                  .attr = blob,
-                                 .attr_bytes = blob_bytes(n),
+                                 .attr_bytes = n->blob_bytes,
                                  .label = n->label,
                                  .partner = partner,
                                  .phase = n->phase,
@@ -213,13 +215,14 @@ static enum ebb_status make_room(struct emitter *e, struct ebb_error *err)
     const struct tensor_session *s = e->s;
     struct trace_sizes sizes = {.commands = s->info_count}; /* pins */
     for (size_t i = 0; i < s->node_count; i++) {
-        const struct tensor_record *n = &s->nodes[i];
+        struct tensor_record *n = &s->nodes[i];
         if (!n->is_needed || !n->kind)
             continue;
+        n->blob_bytes = blob_bytes(s, n);
         sizes.ops++;
         sizes.inputs += n->input_count;
         sizes.tensors += n->output_count;
-        sizes.attr_bytes += blob_bytes(n);
+        sizes.attr_bytes += n->blob_bytes;
     }
     sizes.commands += sizes.ops + sizes.tensors;
     return trace_builder_reserve(e->b, &sizes, err);

@@ -8,6 +8,8 @@
 
 #include "base/heap.h"
 
+#define ROOM 16384 /* nodes, tensors */
+
 static const struct trace_kind leaf_kind = {.name = "leaf", .purity = TRACE_PURE};
 
 enum ebb_status tensor_session_create(struct tensor_session **session, void *backend,
@@ -20,12 +22,13 @@ enum ebb_status tensor_session_create(struct tensor_session **session, void *bac
     s->backend = backend;
     s->partner = UINT32_MAX;
     s->info_count = 1;
-    /* Room for a step of some hundred ops, of which only what is used is touched. */
-    enum ebb_status status = ebb_grow(&s->infos, &s->info_capacity, 2048, sizeof *s->infos, err);
+    /* Room for a step of some thousand ops at once, of which only what is used is touched: growing
+     * means copying. */
+    enum ebb_status status = ebb_grow(&s->infos, &s->info_capacity, ROOM, sizeof *s->infos, err);
     if (status == EBB_OK)
-        status = ebb_grow(&s->views, &s->view_capacity, 2048, sizeof *s->views, err);
+        status = ebb_grow(&s->views, &s->view_capacity, ROOM, sizeof *s->views, err);
     if (status == EBB_OK)
-        status = ebb_grow(&s->nodes, &s->node_capacity, 2048, sizeof *s->nodes, err);
+        status = ebb_grow(&s->nodes, &s->node_capacity, ROOM, sizeof *s->nodes, err);
     if (status != EBB_OK) {
         tensor_session_destroy(s);
         return status;

@@ -2,6 +2,8 @@
 #ifndef EBB_TENSOR_SESSION_H
 #define EBB_TENSOR_SESSION_H
 
+#include <string.h>
+
 #include "tensor/tensor.h"
 
 struct tensor_info { /* of one tensor id, beside its view */
@@ -21,7 +23,7 @@ struct tensor_record { /* of one node */
     const tensor_id *inputs;
     uint32_t input_count, output_count, first_output;
     const unsigned char *attr;
-    uint32_t attr_bytes;
+    uint32_t attr_bytes, blob_bytes; /* blob: in the last finished trace */
     uint64_t workspace_bytes, cost_ns;
     const char *label;
     uint32_t partner; /* node */
@@ -47,11 +49,32 @@ struct tensor_session {
 };
 
 /* The attribute blob of a trace op: this head, views of the inputs, of the outputs, attributes.
- * Blobs lie behind each other in the trace; whole words keep the views in them aligned. */
+ * Blobs lie behind each other in the trace, in whole words. Of a view only what its rank needs is
+ * there (dtype, rank and block; offset; sizes; strides): a trace is mostly blobs, and writing,
+ * keeping and hashing them is most of what recording costs. */
 struct tensor_blob_head {
     uint32_t input_count, output_count;
     uint64_t attr_bytes;
 };
+
+#define TENSOR_VIEW_FIXED offsetof(struct tensor_view, dims)
+
+static inline size_t tensor_packed_bytes(const struct tensor_view *view)
+{
+    return TENSOR_VIEW_FIXED + 2 * sizeof(int64_t) * view->rank;
+}
+
+/* Returns the end of what was written. */
+static inline unsigned char *tensor_pack(unsigned char *at, const struct tensor_view *view)
+{
+    memcpy(at, view, TENSOR_VIEW_FIXED);
+    at += TENSOR_VIEW_FIXED;
+    for (int d = 0; d < view->rank; d++, at += sizeof(int64_t))
+        memcpy(at, &view->dims[d], sizeof(int64_t));
+    for (int d = 0; d < view->rank; d++, at += sizeof(int64_t))
+        memcpy(at, &view->strides[d], sizeof(int64_t));
+    return at;
+}
 
 static inline size_t tensor_round_up(size_t bytes)
 {

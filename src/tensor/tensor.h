@@ -160,10 +160,10 @@ uint32_t tensor_trace_id(const struct tensor_session *session, tensor_id id);
 struct tensor_call {
     const struct trace_call *call;
     uint32_t input_count, output_count;
-    const struct tensor_view *in, *out;
-    const void *attr;
+    uint32_t wanted;  /* outputs that are to be produced */
+    const void *attr; /* in the blob */
     size_t attr_bytes;
-    uint32_t wanted; /* outputs that are to be produced */
+    struct tensor_view in[TENSOR_PORTS], out[TENSOR_PORTS]; /* those behind the counts: not set */
 };
 enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_call *out,
                                    struct ebb_error *err);

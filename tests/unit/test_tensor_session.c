@@ -199,7 +199,71 @@ TEST(memory__may_run_out_anywhere)
     fail_msg("never succeeded");
 }
 
+TEST(blob__gives_back_every_view_and_refuses_what_is_cut)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct tensor_view views[TENSOR_RANK + 1];
+    int64_t dims[TENSOR_RANK] = {2, 16, 3, 1, 4, 1, 2, 5}, attr = 7;
+    for (int r = 0; r <= TENSOR_RANK; r++) {
+        tensor_view_init(&views[r], TENSOR_BF16, r, dims);
+        views[r].offset = 3 * r;
+        if (r == 4)
+            tensor_view_block(&views[r], 8);
+        if (r == 3)
+            views[r].strides[0] = 0; /* expanded */
+    }
+    _Alignas(8) unsigned char blob[4096];
+    size_t bytes =
+        tensor_blob_write(blob, sizeof blob, 5, views, TENSOR_RANK - 4, views + 5, &attr, 8);
+    CHECK(bytes > 0 && bytes < (TENSOR_RANK + 1) * sizeof *views);
+    CHECK_EQ(tensor_blob_write(blob, bytes - 1, 5, views, TENSOR_RANK - 4, views + 5, &attr, 8), 0);
+    void *out[TENSOR_RANK] = {NULL};
+    struct trace_call call = {.out = out, .attr = blob, .attr_bytes = bytes};
+    struct tensor_call c;
+    CHECK_OK(tensor_call_decode(&call, &c, &err), &err);
+    CHECK_EQ(c.input_count, 5);
+    CHECK_EQ(c.output_count, TENSOR_RANK - 4);
+    for (size_t r = 0; r <= TENSOR_RANK; r++)
+        CHECK(memcmp(r < 5 ? &c.in[r] : &c.out[r - 5], &views[r], sizeof views[r]) == 0);
+    CHECK(c.attr_bytes == 8 && memcmp(c.attr, &attr, 8) == 0);
+    for (call.attr_bytes = 0; call.attr_bytes < bytes; call.attr_bytes++)
+        CHECK_EQ(tensor_call_decode(&call, &c, &err), EBB_EINTERNAL);
+    call.attr_bytes = bytes;
+    blob[16 + 1] = TENSOR_RANK + 1; /* the rank of the first view */
+    CHECK_EQ(tensor_call_decode(&call, &c, &err), EBB_EINTERNAL);
+}
+
+/* Unrolled optimisation asks for gradients many times, each of a short piece at the end of a long
+ * tape: what lies before the inputs and behind the outputs is neither needed nor in the way. */
+TEST(gradient__of_a_piece_is_that_of_the_whole)
+{
+    TEST_UNUSED;
+    struct kit k = open_kit();
+    struct ebb_error err;
+    int64_t n = 4;
+    tensor_id x = tensor_leaf(k.s, TENSOR_F32, 1, &n, "x"), y = x, late;
+    for (int i = 0; i < 5; i++)
+        y = ops_add(k.s, y, y);
+    tensor_id middle = y;
+    for (int i = 0; i < 3; i++)
+        y = ops_add(k.s, y, y);
+    tensor_id end = y, ones = ops_full(k.s, 1, &n, 1), g[2], in[2] = {middle, TENSOR_NONE};
+    late = ops_add(k.s, end, middle); /* behind the output: does not count */
+    in[1] = late;
+    uint32_t before = tensor_node_count(k.s);
+    CHECK_OK(grad_backward(k.s, &end, &ones, 1, in, 2, g, &err), &err);
+    CHECK(g[0].v && !g[1].v);
+    uint32_t piece = tensor_node_count(k.s) - before;
+    CHECK(piece <= 3); /* one addition of the two gradients each, nothing of the other nodes */
+    CHECK_OK(grad_backward(k.s, &end, &ones, 1, &x, 1, g, &err), &err);
+    CHECK(g[0].v);
+    close_kit(&k);
+}
+
 TEST_MAIN(RUN(views__are_no_ops), RUN(what_nothing_needs__is_left_out),
           RUN(mutation__makes_a_version), RUN(equal_models__have_equal_signatures),
           RUN(errors__stay_and_name_the_shapes), RUN(a_missing_rule__is_an_error),
-          RUN(shapes_beyond_counting__are_refused), RUN(memory__may_run_out_anywhere))
+          RUN(shapes_beyond_counting__are_refused),
+          RUN(blob__gives_back_every_view_and_refuses_what_is_cut),
+          RUN(gradient__of_a_piece_is_that_of_the_whole), RUN(memory__may_run_out_anywhere))
