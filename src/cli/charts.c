@@ -25,6 +25,7 @@ struct curves {
     struct cli_answer experiment, sample;
     struct plot_series *series;
     size_t count, trial_count;
+    bool has_lines; /* some trial has more than one validation */
     char *title;
 };
 
@@ -57,7 +58,13 @@ static bool curve_of(struct curves *c, const struct ebb_doc_node *trial, struct 
     return has_any;
 }
 
-/* Trials that were stopped after their first validation, as one cloud of points. */
+/* The best few have names; beside curves, a trial with one validation only if it is the best. */
+static bool is_named(const struct curves *c, const struct plot_series *s, size_t rank)
+{
+    return rank == 0 || (rank < NAMED_MAX && (s->count > 1 || !c->has_lines));
+}
+
+/* The others that were stopped after their first validation, as one cloud of points. */
 static enum ebb_status add_single(struct curves *c, const struct ebb_doc_node *trials, size_t n,
                                   struct ebb_error *err)
 {
@@ -66,9 +73,9 @@ static enum ebb_status add_single(struct curves *c, const struct ebb_doc_node *t
     size_t count = 0;
     if (x == NULL || y == NULL)
         return ebb_no_memory(err, n * sizeof *x);
-    for (size_t i = NAMED_MAX; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct plot_series s;
-        if (!curve_of(c, trials->items[i], &s) || s.count != 1)
+        if (!curve_of(c, trials->items[i], &s) || s.count != 1 || is_named(c, &s, i))
             continue;
         x[count] = s.x[0];
         y[count++] = s.y[0];
@@ -107,13 +114,17 @@ static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64
         ebb_arena_printf(&c->arena, "%s", ebb_doc_string(c->experiment.root, "description", ""));
     if (c->series == NULL || c->title == NULL)
         return ebb_no_memory(err, n * sizeof *c->series);
+    for (size_t i = 0; i < n; i++) {
+        const struct ebb_doc_node *data = ebb_doc_get(trials->items[i], "data");
+        c->has_lines |= data != NULL && data->kind == EBB_DOC_LIST && data->count > 1;
+    }
     EBB_TRY(add_single(c, trials, n, err));
     for (size_t i = n; i-- > 0;) { /* the answer has the best first */
         struct plot_series s;
-        if (!curve_of(c, trials->items[i], &s) || (i >= NAMED_MAX && s.count == 1))
+        if (!curve_of(c, trials->items[i], &s) || (s.count == 1 && !is_named(c, &s, i)))
             continue;
         s.color = i == 0 ? BEST_COLOR : plot_scale_color(1 - (double)i / (double)n);
-        if (i < NAMED_MAX) {
+        if (is_named(c, &s, i)) {
             s.style = s.count == 1 ? PLOT_POINTS : PLOT_LINE_POINTS;
             s.name = ebb_arena_printf(&c->arena, "%strial %lld", i == 0 ? "best: " : "",
                                       (long long)ebb_doc_int(trials->items[i], "trial_id", 0));
