@@ -111,9 +111,11 @@ enum ebb_status optim_args_read(const char *what, const struct optim_arg *rows,
         if (map->items[i]->kind != EBB_DOC_NULL)
             EBB_TRY(read_one(what, row, map->items[i], target, err));
     }
-    for (const struct optim_arg *row = rows; row->name; row++)
-        if (row->is_required && !ebb_doc_get(map, row->name))
+    for (const struct optim_arg *row = rows; row->name; row++) {
+        const struct ebb_doc_node *node = ebb_doc_get(map, row->name);
+        if (row->is_required && (!node || node->kind == EBB_DOC_NULL))
             return ebb_fail(err, EBB_EINPUT, "%s: argument '%s' is required", what, row->name);
+    }
     return EBB_OK;
 }
 

@@ -195,12 +195,29 @@ float optim_state_initial(const struct optim_config *c, size_t i)
     return c->kind == OPS_ADAGRAD ? (float)c->initial : 0.0f;
 }
 
+static bool has_betas(const struct optim_config *c)
+{
+    return c->kind == OPS_ADAM || c->kind == OPS_ADAMAX || c->kind == OPS_NADAM ||
+           c->kind == OPS_RADAM || c->kind == OPS_LAMB;
+}
+
 void optim_set_momentum(struct optim_config *config, double momentum)
 {
-    if (config->beta1 != 0)
+    if (has_betas(config))
         config->beta1 = momentum;
     else
         config->momentum = momentum;
+}
+
+bool optim_cycle_momentum(struct optim_config *config, double momentum)
+{
+    bool has_momentum =
+        config->kind == OPS_SGD || config->kind == OPS_RMSPROP || config->kind == OPS_LARS;
+    if (has_betas(config))
+        return true;
+    if (has_momentum && config->momentum == 0) /* not 0: the buffer must be there */
+        config->momentum = momentum != 0 ? momentum : 0.9;
+    return has_momentum;
 }
 
 /* ---- scalars -------------------------------------------------------------------------------- */

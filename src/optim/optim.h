@@ -47,6 +47,9 @@ void optim_step(const struct optim_config *config, struct optim_count *count, do
                 float scalars[OPS_UPDATE_SCALARS]);
 /* As optim_step with another momentum (schedules that cycle it): SGD's momentum or Adam's beta1. */
 void optim_set_momentum(struct optim_config *config, double momentum);
+/* A schedule will cycle the momentum, beginning with this: where the optimizer has one, it is used
+ * from the start (as torch does it). False: it has none. */
+bool optim_cycle_momentum(struct optim_config *config, double momentum);
 
 /* Clip by global norm: coefficient = min(1, max_norm / (norm + 1e-6)); gradients are replaced in
  * place in the array; *norm (may be NULL) is the norm before. */
@@ -58,13 +61,14 @@ void optim_clip(struct tensor_session *s, tensor_id *gradients, size_t count, do
 
 struct optim_schedule;
 
+/* base_lr is also the default of the arguments base_lr and lr where a schedule has them. */
 enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const char *name,
                                       const struct ebb_doc_node *args, double base_lr,
                                       struct ebb_error *err);
 void optim_schedule_destroy(struct optim_schedule *schedule);
 size_t optim_schedule_names(const char *const **names);
-/* Rate used for step t = 0, 1, ...; past the end of OneCycleLR: an error. ReduceLROnPlateau ignores
- * t. */
+/* Rate used for step t = 0, 1, ...; past the end of OneCycleLR (also as a part): an error.
+ * ReduceLROnPlateau ignores t. */
 enum ebb_status optim_schedule_rate(const struct optim_schedule *schedule, int64_t t, double *lr,
                                     struct ebb_error *err);
 /* Momentum for step t where the schedule cycles it, else false. */

@@ -13,6 +13,7 @@
 
 #define MAX_PARTS 8
 #define MAX_POINTS 64
+#define MAX_STEPS 1e15 /* exact in a double */
 
 struct args {
     double gamma, eta_min, start_factor, end_factor, factor, power, max_lr, pct_start,
@@ -115,11 +116,21 @@ static double polynomial_rate(const struct optim_schedule *s, double t)
 static enum ebb_status onecycle_prepare(struct optim_schedule *s, struct ebb_error *err)
 {
     struct args *a = &s->a;
+    if (a->total_steps == 0 && (double)a->epochs * (double)a->steps_per_epoch > MAX_STEPS)
+        return ebb_fail(err, EBB_EINPUT,
+                        "OneCycleLR: epochs %" PRId64 " times steps_per_epoch %" PRId64
+                        " are more than %g steps",
+                        a->epochs, a->steps_per_epoch, MAX_STEPS);
     if (a->total_steps == 0)
         a->total_steps = a->epochs * a->steps_per_epoch;
     if (a->total_steps < 1)
         return ebb_fail(err, EBB_EINPUT,
                         "OneCycleLR: total_steps, or epochs and steps_per_epoch, are required");
+    if (!(a->div_factor > 0) || !(a->final_div_factor > 0))
+        return ebb_fail(err, EBB_EINPUT,
+                        "OneCycleLR: div_factor and final_div_factor must be above 0, found %g and "
+                        "%g",
+                        a->div_factor, a->final_div_factor);
     if (strcmp(a->anneal_strategy, "cos") != 0 && strcmp(a->anneal_strategy, "linear") != 0)
         return ebb_fail(err, EBB_EINPUT, "OneCycleLR: anneal_strategy '%s', allowed: cos, linear",
                         a->anneal_strategy);
@@ -212,6 +223,9 @@ static enum ebb_status plateau_prepare(struct optim_schedule *s, struct ebb_erro
                                  2, err);
     if (kind < 0)
         return EBB_EINPUT;
+    if (s->a.factor >= 1)
+        return ebb_fail(err, EBB_EINPUT, "ReduceLROnPlateau: factor must be below 1, found %g",
+                        s->a.factor);
     s->is_max = mode;
     s->is_absolute = kind;
     s->rate = s->base;
@@ -237,7 +251,7 @@ void optim_schedule_metric(struct optim_schedule *s, double metric)
 {
     if (s->row->rate != plateau_rate)
         return;
-    if (is_better(s, metric) || isinf(s->best)) {
+    if (is_better(s, metric)) { /* never by a metric that is no number */
         s->best = metric;
         s->bad = 0;
     } else {
@@ -258,12 +272,26 @@ void optim_schedule_metric(struct optim_schedule *s, double metric)
 
 /* ---- composition ---------------------------------------------------------------------------- */
 
-static double sequential_rate(const struct optim_schedule *s, double t)
+/* The part that step t belongs to; *t becomes its own count. */
+static const struct optim_schedule *active_part(const struct optim_schedule *s, double *t)
 {
     size_t k = 0;
-    while (k < s->point_count && t >= s->points[k])
+    while (k < s->point_count && *t >= s->points[k])
         k++;
-    return s->parts[k]->row->rate(s->parts[k], k ? t - s->points[k - 1] : t);
+    *t -= k ? s->points[k - 1] : 0;
+    return s->parts[k];
+}
+
+static double sequential_rate(const struct optim_schedule *s, double t)
+{
+    const struct optim_schedule *part = active_part(s, &t);
+    return part->row->rate(part, t);
+}
+
+static double sequential_momentum(const struct optim_schedule *s, double t)
+{
+    const struct optim_schedule *part = active_part(s, &t);
+    return part->row->momentum ? part->row->momentum(part, t) : NAN;
 }
 
 /* Cosine, by its step from t - 1: towards eta_min, whatever the others made of the rate. */
@@ -278,7 +306,8 @@ static double cosine_step(const struct optim_schedule *s, double rate, double t)
 /* These set the rate, they do not change it. */
 static bool is_absolute(const struct optim_schedule *s)
 {
-    return s->row->rate == restarts_rate || s->row->momentum;
+    return s->row->rate == restarts_rate || s->row->rate == onecycle_rate ||
+           s->row->rate == cyclic_rate;
 }
 
 static double chained_step(const struct optim_schedule *part, double rate, double t)
@@ -310,6 +339,18 @@ static double chained_rate(const struct optim_schedule *s, double t)
     return rate;
 }
 
+/* The last part that has a momentum sets it. */
+static double chained_momentum(const struct optim_schedule *s, double t)
+{
+    double momentum = NAN;
+    for (size_t i = 0; i < s->part_count; i++) {
+        const struct optim_schedule *part = s->parts[i];
+        double m = part->row->momentum ? part->row->momentum(part, t) : NAN;
+        momentum = isnan(m) ? momentum : m;
+    }
+    return momentum;
+}
+
 static enum ebb_status read_points(struct optim_schedule *s, const struct ebb_doc_node *list,
                                    struct ebb_error *err)
 {
@@ -332,6 +373,45 @@ static enum ebb_status multistep_prepare(struct optim_schedule *s, struct ebb_er
     return read_points(s, s->a.milestones, err);
 }
 
+/* One of the schedules: {name: N, args: {...}}, or {name: N, ...} with the arguments beside it. */
+static enum ebb_status read_part(struct optim_schedule *s, const struct ebb_doc_node *p,
+                                 struct optim_schedule **part, struct ebb_error *err)
+{
+    const struct ebb_doc_node *args = ebb_doc_get(p, "args");
+    const char *name = ebb_doc_string(p, "scheduler", ebb_doc_string(p, "name", NULL));
+    if (p->kind != EBB_DOC_MAP || !name)
+        return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: a schedule must be a mapping with a name",
+                        p->line, p->column, s->row->name);
+    if (strcasecmp(name, "ReduceLROnPlateau") == 0)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%u:%u: %s: ReduceLROnPlateau looks at metrics, not at steps: it cannot be "
+                        "a part",
+                        p->line, p->column, s->row->name);
+    const struct ebb_doc_node **room = ebb_calloc(2 * p->count + 1, sizeof *room);
+    if (!room)
+        return ebb_no_memory(err, 2 * p->count * sizeof *room);
+    struct ebb_doc_node beside = {.kind = EBB_DOC_MAP,
+                                  .line = p->line,
+                                  .column = p->column,
+                                  .keys = room,
+                                  .items = room + p->count};
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < p->count && status == EBB_OK; i++) {
+        const char *key = p->keys[i]->text;
+        if (strcmp(key, "scheduler") == 0 || strcmp(key, "name") == 0 || strcmp(key, "args") == 0)
+            continue;
+        if (args)
+            status = ebb_fail(err, EBB_EINPUT, "%u:%u: %s: '%s' stands beside args, not in it",
+                              p->keys[i]->line, p->keys[i]->column, name, key);
+        room[beside.count] = p->keys[i];
+        room[p->count + beside.count++] = p->items[i];
+    }
+    if (status == EBB_OK)
+        status = optim_schedule_create(part, name, args ? args : &beside, s->base, err);
+    ebb_free(room);
+    return status;
+}
+
 static enum ebb_status parts_prepare(struct optim_schedule *s, struct ebb_error *err)
 {
     const struct ebb_doc_node *list = s->a.schedulers;
@@ -339,11 +419,7 @@ static enum ebb_status parts_prepare(struct optim_schedule *s, struct ebb_error 
         return ebb_fail(err, EBB_EINPUT, "%s: schedulers must be a list of 1 to %d", s->row->name,
                         MAX_PARTS);
     for (size_t i = 0; i < list->count; i++) {
-        const struct ebb_doc_node *p = list->items[i];
-        const char *name = ebb_doc_string(p, "scheduler", ebb_doc_string(p, "name", NULL));
-        if (!name)
-            return ebb_fail(err, EBB_EINPUT, "%s: schedule %zu has no name", s->row->name, i);
-        EBB_TRY(optim_schedule_create(&s->parts[i], name, ebb_doc_get(p, "args"), s->base, err));
+        EBB_TRY(read_part(s, list->items[i], &s->parts[i], err));
         s->part_count++;
     }
     return EBB_OK;
@@ -490,15 +566,15 @@ static enum ebb_status gpt_prepare(struct optim_schedule *s, struct ebb_error *e
     }
 #define POS(text)                                                                                  \
     {                                                                                              \
-#text, OPTIM_INT, AT(text), false, 1, 1e15                                                 \
+#text, OPTIM_INT, AT(text), false, 1, MAX_STEPS                                            \
     }
 #define MUST_POS(text)                                                                             \
     {                                                                                              \
-#text, OPTIM_INT, AT(text), true, 1, 1e15                                                  \
+#text, OPTIM_INT, AT(text), true, 1, MAX_STEPS                                             \
     }
 #define NAT(text)                                                                                  \
     {                                                                                              \
-#text, OPTIM_INT, AT(text), false, 0, 1e15                                                 \
+#text, OPTIM_INT, AT(text), false, 0, MAX_STEPS                                            \
     }
 #define YES(text)                                                                                  \
     {                                                                                              \
@@ -523,25 +599,26 @@ ROW(linear_args, NUM(start_factor), NUM(end_factor), NAT(total_iters));
 ROW(constant_args, NUM(factor), NAT(total_iters));
 ROW(polynomial_args, NAT(total_iters), NUM(power));
 ROW(onecycle_args, MUST_NUM(max_lr), POS(total_steps), POS(epochs), POS(steps_per_epoch),
-    NUM(pct_start), TEXT(anneal_strategy), YES(cycle_momentum), NUM(base_momentum),
-    NUM(max_momentum), NUM(div_factor), NUM(final_div_factor), YES(three_phase));
-ROW(cyclic_args, MUST_NUM(base_lr), MUST_NUM(max_lr), POS(step_size_up), POS(step_size_down),
-    TEXT(mode), NUM(gamma), YES(cycle_momentum), NUM(base_momentum), NUM(max_momentum));
+    {"pct_start", OPTIM_DOUBLE, AT(pct_start), false, 0, 1}, TEXT(anneal_strategy),
+    YES(cycle_momentum), NUM(base_momentum), NUM(max_momentum), NUM(div_factor),
+    NUM(final_div_factor), YES(three_phase));
+ROW(cyclic_args, NUM(base_lr), MUST_NUM(max_lr), POS(step_size_up), POS(step_size_down), TEXT(mode),
+    NUM(gamma), YES(cycle_momentum), NUM(base_momentum), NUM(max_momentum));
 ROW(plateau_args, TEXT(mode), NUM(factor), NAT(patience), NUM(threshold), TEXT(threshold_mode),
     NAT(cooldown), NUM(min_lr), NUM(eps));
 ROW(sequential_args, NODE(schedulers, true), NODE(milestones, true));
 ROW(chained_args, NODE(schedulers, true));
-ROW(cosmo_args, MUST_NUM(base_lr), TEXT(scaling), MUST_POS(global_batch_size),
-    MUST_POS(base_batch_size), NAT(n_warmup_epochs), NODE(decay_schedule, false));
-ROW(deepcam_cosine_args, MUST_NUM(base_lr), NAT(lr_warmup_steps), NUM(lr_warmup_factor),
-    MUST_POS(t_max), NUM(eta_min));
+ROW(cosmo_args, NUM(base_lr), TEXT(scaling), MUST_POS(global_batch_size), MUST_POS(base_batch_size),
+    NAT(n_warmup_epochs), NODE(decay_schedule, false));
+ROW(deepcam_cosine_args, NUM(base_lr), NAT(lr_warmup_steps), NUM(lr_warmup_factor), MUST_POS(t_max),
+    NUM(eta_min));
 static const struct optim_arg deepcam_multi_args[] = {
-    MUST_NUM(base_lr),     NAT(lr_warmup_steps),
-    NUM(lr_warmup_factor), {"milestones", OPTIM_INT, AT(milestone), true, 0, 1e15},
+    NUM(base_lr),          NAT(lr_warmup_steps),
+    NUM(lr_warmup_factor), {"milestones", OPTIM_INT, AT(milestone), true, 0, MAX_STEPS},
     NUM(decay_rate),       {0}};
-ROW(bert_args, MUST_NUM(base_lr), NAT(start_warmup_steps), NAT(warmup_steps), MUST_POS(total_steps),
+ROW(bert_args, NUM(base_lr), NAT(start_warmup_steps), NAT(warmup_steps), MUST_POS(total_steps),
     NUM(end_lr), NUM(degree));
-ROW(gpt_args, MUST_NUM(lr), NAT(warmup), MUST_POS(total), NUM(final_frac));
+ROW(gpt_args, NUM(lr), NAT(warmup), MUST_POS(total), NUM(final_frac));
 
 static const struct row table[] = {
     {"StepLR", step_args, NULL, step_rate, NULL},
@@ -555,8 +632,8 @@ static const struct row table[] = {
     {"OneCycleLR", onecycle_args, onecycle_prepare, onecycle_rate, onecycle_momentum},
     {"CyclicLR", cyclic_args, cyclic_prepare, cyclic_rate, cyclic_momentum},
     {"ReduceLROnPlateau", plateau_args, plateau_prepare, plateau_rate, NULL},
-    {"SequentialLR", sequential_args, sequential_prepare, sequential_rate, NULL},
-    {"ChainedScheduler", chained_args, parts_prepare, chained_rate, NULL},
+    {"SequentialLR", sequential_args, sequential_prepare, sequential_rate, sequential_momentum},
+    {"ChainedScheduler", chained_args, parts_prepare, chained_rate, chained_momentum},
     {"CosmoFlow", cosmo_args, cosmo_prepare, cosmo_rate, NULL},
     {"DeepCAMCosine", deepcam_cosine_args, NULL, deepcam_cosine_rate, NULL},
     {"DeepCAMMultiStep", deepcam_multi_args, NULL, deepcam_multistep_rate, NULL},
@@ -640,6 +717,7 @@ enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const ch
     s->row = &table[i];
     s->base = base_lr;
     set_defaults(&s->a, names[i]);
+    s->a.base_lr = s->a.lr = base_lr;
     enum ebb_status status = optim_args_read(names[i], table[i].args, args, &s->a, err);
     if (status == EBB_OK && table[i].prepare)
         status = table[i].prepare(s, err);
@@ -662,12 +740,31 @@ void optim_schedule_destroy(struct optim_schedule *schedule)
     ebb_free(schedule);
 }
 
+/* Whether step t lies past the end of a schedule that has one: its steps, else 0. */
+static int64_t ended_after(const struct optim_schedule *s, double t)
+{
+    if (s->row->rate == onecycle_rate)
+        return t > (double)s->a.total_steps ? s->a.total_steps : 0;
+    if (s->row->rate == sequential_rate) {
+        const struct optim_schedule *part = active_part(s, &t);
+        return ended_after(part, t);
+    }
+    int64_t end = 0;
+    for (size_t i = 0; i < s->part_count && end == 0; i++)
+        end = ended_after(s->parts[i], t);
+    return end;
+}
+
 enum ebb_status optim_schedule_rate(const struct optim_schedule *schedule, int64_t t, double *lr,
                                     struct ebb_error *err)
 {
-    if (t < 0 || (schedule->row->rate == onecycle_rate && t > schedule->a.total_steps))
-        return ebb_fail(err, EBB_EINPUT, "%s: step %" PRId64 " of %" PRId64, schedule->row->name, t,
-                        schedule->a.total_steps);
+    int64_t end = t < 0 ? 0 : ended_after(schedule, (double)t);
+    if (t < 0 || end)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: a rate for step %" PRId64 " is wanted, total_steps is %" PRId64
+                        ": the schedule is shorter than the training",
+                        schedule->row->rate == onecycle_rate ? "OneCycleLR" : schedule->row->name,
+                        t + 1, end);
     *lr = schedule->row->rate(schedule, (double)t);
     return EBB_OK;
 }

@@ -137,6 +137,112 @@ TEST(one_cycle__ends)
              EBB_EINPUT);
 }
 
+static void refused(const char *name, const char *args, const char *word)
+{
+    struct optim_schedule *s;
+    struct ebb_error err = {0};
+    CHECK_EQ(optim_schedule_create(&s, name, json(args), 1, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, word));
+}
+
+TEST(arguments__that_make_no_schedule_are_refused)
+{
+    TEST_UNUSED;
+    struct optim_config c;
+    struct ebb_error err;
+    refused("MultiStepLR", "{\"milestones\": null}", "'milestones' is required");
+    refused("SequentialLR", "{\"schedulers\": null, \"milestones\": [1]}", "'schedulers'");
+    refused("StepLR", "{\"step_size\": null}", "'step_size' is required");
+    refused("OneCycleLR", "{\"max_lr\": 1, \"total_steps\": 9, \"pct_start\": 7}", "pct_start");
+    refused("OneCycleLR", "{\"max_lr\": 1, \"total_steps\": 9, \"div_factor\": 0}", "div_factor");
+    refused("OneCycleLR",
+            "{\"max_lr\": 1, \"epochs\": 900000000000000, \"steps_per_epoch\": 900000000000000}",
+            "more than");
+    refused("ReduceLROnPlateau", "{\"factor\": 1.5}", "below 1");
+    refused("ChainedScheduler", "{\"schedulers\": [{\"name\": \"ReduceLROnPlateau\"}]}", "metrics");
+    refused("ChainedScheduler", "{\"schedulers\": [3]}", "mapping");
+    refused("ChainedScheduler",
+            "{\"schedulers\": [{\"name\": \"StepLR\", \"args\": {\"step_size\": 1}, "
+            "\"gamma\": 2}]}",
+            "'gamma' stands beside args");
+    refused("ChainedScheduler", "{\"schedulers\": [{\"name\": \"ConstantLR\", \"fator\": 2}]}",
+            "did you mean 'factor'");
+    CHECK_EQ(optim_parse("SGD", json("{\"lr\": null}"), &c, &err), EBB_EINPUT);
+}
+
+TEST(parts__take_their_arguments_beside_the_name)
+{
+    TEST_UNUSED;
+    static const char *const ways[] = {
+        "{\"milestones\": [2], \"schedulers\": [{\"name\": \"ConstantLR\", \"factor\": 0.5}, "
+        "{\"name\": \"StepLR\", \"step_size\": 1}]}",
+        "{\"milestones\": [2], \"schedulers\": [{\"name\": \"ConstantLR\", \"args\": {\"factor\": "
+        "0.5}}, {\"scheduler\": \"StepLR\", \"args\": {\"step_size\": 1}}]}"};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK(near(rate("SequentialLR", ways[i], 1, 1), 0.5));
+        CHECK(near(rate("SequentialLR", ways[i], 1, 3), 0.1));
+    }
+}
+
+TEST(benchmark_schedules__take_the_base_rate)
+{
+    TEST_UNUSED;
+    CHECK(near(rate("GPTCosine", "{\"total\": 10}", 3, 0), 3));
+    CHECK(near(rate("DeepCAMMultiStep", "{\"milestones\": 2}", 3, 9), 0.3));
+    CHECK(near(rate("DeepCAMCosine", "{\"t_max\": 2}", 3, 1), 1.5));
+    CHECK(near(rate("LinearWarmupPolyDecay", "{\"total_steps\": 10}", 3, 5), 1.5));
+    CHECK(near(rate("CosmoFlow",
+                    "{\"global_batch_size\": 4, \"base_batch_size\": 2, \"scaling\": \"linear\"}",
+                    3, 5),
+               6));
+    CHECK(near(rate("CyclicLR", "{\"max_lr\": 5, \"step_size_up\": 2}", 3, 1), 4));
+}
+
+TEST(momentum__is_cycled_by_a_part_and_needs_an_optimizer_that_has_one)
+{
+    TEST_UNUSED;
+    struct optim_schedule *s;
+    struct optim_config c;
+    struct ebb_error err;
+    double momentum = 0;
+    CHECK_OK(
+        optim_schedule_create(
+            &s, "SequentialLR",
+            json("{\"milestones\": [3], \"schedulers\": [{\"name\": \"ConstantLR\"}, {\"name\": "
+                 "\"OneCycleLR\", \"max_lr\": 1, \"total_steps\": 10}]}"),
+            1, &err),
+        &err);
+    CHECK(!optim_schedule_momentum(s, 2, &momentum));
+    CHECK(optim_schedule_momentum(s, 3, &momentum) && near(momentum, 0.95));
+    CHECK_OK(optim_schedule_rate(s, 13, &momentum, &err), &err);
+    CHECK_EQ(optim_schedule_rate(s, 14, &momentum, &err), EBB_EINPUT); /* the part has ended */
+    optim_schedule_destroy(s);
+    CHECK_OK(optim_parse("SGD", json("{\"lr\": 1}"), &c, &err), &err);
+    CHECK(optim_cycle_momentum(&c, 0.95) && c.momentum == 0.95 && optim_state_count(&c) == 1);
+    CHECK_OK(optim_parse("Adam", json("{\"betas\": [0, 0.9]}"), &c, &err), &err);
+    CHECK(optim_cycle_momentum(&c, 0.95));
+    optim_set_momentum(&c, 0.9);
+    CHECK(c.beta1 == 0.9 && c.momentum == 0);
+    CHECK_OK(optim_parse("Adagrad", NULL, &c, &err), &err);
+    CHECK(!optim_cycle_momentum(&c, 0.95));
+}
+
+TEST(plateau__is_not_caught_by_a_metric_that_is_no_number)
+{
+    TEST_UNUSED;
+    struct optim_schedule *s;
+    struct ebb_error err;
+    double lr;
+    CHECK_OK(optim_schedule_create(&s, "ReduceLROnPlateau", json("{\"patience\": 1}"), 1, &err),
+             &err);
+    optim_schedule_metric(s, NAN);
+    for (int i = 0; i < 9; i++) /* always better */
+        optim_schedule_metric(s, 9 - i);
+    CHECK_OK(optim_schedule_rate(s, 0, &lr, &err), &err);
+    CHECK(lr == 1);
+    optim_schedule_destroy(s);
+}
+
 TEST(plateau__waits_cools_and_stops)
 {
     TEST_UNUSED;
@@ -269,14 +375,20 @@ TEST(split_weights__are_the_full_ones)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {RUN(an_unknown_argument__names_the_valid_ones),
-                                       RUN(requirements__are_checked),
-                                       RUN(names__in_any_case_with_torch_defaults),
-                                       RUN(maximize__turns_the_sign),
-                                       RUN(rates__beyond_the_vectors),
-                                       RUN(one_cycle__ends),
-                                       RUN(plateau__waits_cools_and_stops),
-                                       RUN(scaler__skips_and_recovers),
-                                       RUN(split_weights__are_the_full_ones)};
+    const struct CMUnitTest tests[] = {
+        RUN(an_unknown_argument__names_the_valid_ones),
+        RUN(requirements__are_checked),
+        RUN(names__in_any_case_with_torch_defaults),
+        RUN(maximize__turns_the_sign),
+        RUN(rates__beyond_the_vectors),
+        RUN(one_cycle__ends),
+        RUN(arguments__that_make_no_schedule_are_refused),
+        RUN(parts__take_their_arguments_beside_the_name),
+        RUN(benchmark_schedules__take_the_base_rate),
+        RUN(momentum__is_cycled_by_a_part_and_needs_an_optimizer_that_has_one),
+        RUN(plateau__is_not_caught_by_a_metric_that_is_no_number),
+        RUN(plateau__waits_cools_and_stops),
+        RUN(scaler__skips_and_recovers),
+        RUN(split_weights__are_the_full_ones)};
     return cmocka_run_group_tests(tests, start, stop);
 }
