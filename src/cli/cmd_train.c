@@ -2,19 +2,26 @@
  */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "cli/train_file.h"
 
 enum { DEFAULT_CHECKPOINT_EVERY = 100 };
+#define NOT_GIVEN INT64_MIN
+#define CSV_HEADER "update,name,value\n"
 
 struct settings {
     struct cli_train_changes changes;
@@ -29,11 +36,12 @@ struct session { /* one run of the command */
     const char *path;
     struct cli_train_file *file;
     struct train_trial *trial;
-    char store[1024]; /* folder of checkpoints */
-    int64_t target;   /* updates */
-    double loss;      /* mean over the batches of the last update */
+    struct ebb_str store; /* folder of checkpoints */
+    int64_t target;       /* updates */
+    double loss;          /* mean over the batches of the last update */
     struct train_metrics metrics;
-    bool has_metrics;
+    bool has_warned, is_resumed;
+    int lock; /* of the folder of checkpoints; -1: not taken */
     FILE *csv;
     struct train_events *events;
     struct ebb_progress *progress;
@@ -165,16 +173,49 @@ static enum ebb_status record(struct session *s, const char *name, double value,
     return s->events ? train_events_scalar(s->events, name, updates, value, err) : EBB_OK;
 }
 
+/* After a resume the file goes on where the checkpoint was made: what was written for updates that
+ * are now done again is cut off. */
+static enum ebb_status open_csv(struct session *s, struct ebb_error *err)
+{
+    int64_t updates = train_trial_updates(s->trial);
+    char *line = NULL;
+    size_t room = 0;
+    long end = 0;
+    s->csv = s->is_resumed ? fopen(s->o->csv, "r+e") : NULL;
+    bool is_old = s->csv != NULL;
+    while (is_old) {
+        ssize_t n = getline(&line, &room, s->csv);
+        char *rest = line;
+        long long update = n > 0 ? strtoll(line, &rest, 10) : 0;
+        bool is_header = end == 0 && n > 0 && strcmp(line, CSV_HEADER) == 0;
+        if (n <= 0 || line[n - 1] != '\n' ||
+            (!is_header && (rest == line || *rest != ',' || update > updates)))
+            break;
+        end = ftell(s->csv);
+    }
+    free(line);
+    if (is_old && (fseek(s->csv, end, SEEK_SET) != 0 || ftruncate(fileno(s->csv), end) != 0))
+        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
+    if (!is_old)
+        s->csv = fopen(s->o->csv, "we");
+    if (!s->csv || (end == 0 && (fputs(CSV_HEADER, s->csv) < 0 || fflush(s->csv) != 0)))
+        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
+    return EBB_OK;
+}
+
 static enum ebb_status open_records(struct session *s, struct ebb_error *err)
 {
-    if (s->o->csv) {
-        s->csv = fopen(s->o->csv, "we");
-        if (!s->csv || fputs("update,name,value\n", s->csv) < 0)
-            return ebb_fail(err, EBB_EIO, "cannot write %s", s->o->csv);
-    }
-    if (s->o->tensorboard)
-        return train_events_open(&s->events, s->o->tensorboard, err);
-    return EBB_OK;
+    if (s->o->csv)
+        EBB_TRY(open_csv(s, err));
+    return s->o->tensorboard ? train_events_open(&s->events, s->o->tensorboard, err) : EBB_OK;
+}
+
+/* A checkpoint never knows more than these files. */
+static enum ebb_status flush_records(struct session *s, struct ebb_error *err)
+{
+    if (s->csv && fflush(s->csv) != 0)
+        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
+    return s->events ? train_events_flush(s->events, err) : EBB_OK;
 }
 
 static enum ebb_status close_records(struct session *s, struct ebb_error *err)
@@ -196,7 +237,6 @@ static enum ebb_status validate(struct session *s, struct ebb_error *err)
     if (s->o->no_validation || !train_trial_has_validation(s->trial))
         return EBB_OK;
     EBB_TRY(train_trial_validate(s->trial, NULL, NULL, &s->metrics, err));
-    s->has_metrics = true;
     for (size_t i = 0; i < s->metrics.count; i++)
         EBB_TRY(record(s, s->metrics.items[i].name, s->metrics.items[i].value, err));
     return EBB_OK;
@@ -204,7 +244,10 @@ static enum ebb_status validate(struct session *s, struct ebb_error *err)
 
 static enum ebb_status save(struct session *s, struct ebb_error *err)
 {
-    return train_store_save(s->trial, s->store, err);
+    EBB_TRY(flush_records(s, err));
+    if (s->lock < 0)
+        EBB_TRY(train_store_lock(ebb_str_c(&s->store), &s->lock, err));
+    return train_store_save(s->trial, ebb_str_c(&s->store), err);
 }
 
 static enum ebb_status after_update(struct session *s, const struct train_batch *b,
@@ -212,6 +255,14 @@ static enum ebb_status after_update(struct session *s, const struct train_batch 
 {
     const struct settings *o = s->o;
     int64_t updates = train_trial_updates(s->trial);
+    if (b->is_skipped) /* the next one has its number */
+        return EBB_OK;
+    if (!isfinite(s->loss) && !s->has_warned) {
+        fprintf(stderr,
+                "ebb: warning: the loss of update %" PRId64 " is %g: training has diverged\n",
+                updates, s->loss);
+        s->has_warned = true;
+    }
     EBB_TRY(record(s, "loss", s->loss, err));
     EBB_TRY(record(s, "learning_rate", b->rate, err));
     if (isfinite(b->norm))
@@ -269,10 +320,33 @@ static enum ebb_status start(struct session *s, struct ebb_error *err)
         if (found && o->init_weights)
             return ebb_fail(err, EBB_EINPUT,
                             "--init-weights has no meaning when a checkpoint is resumed");
+        s->is_resumed = found;
         if (found)
             return EBB_OK;
     }
     return o->init_weights ? train_trial_import(s->trial, o->init_weights, err) : EBB_OK;
+}
+
+/* What is written at the end should not fail there. */
+static enum ebb_status check_target(const char *path, struct ebb_error *err)
+{
+    struct ebb_str folder;
+    struct stat about;
+    const char *slash = strrchr(path, '/');
+    ebb_str_init(&folder);
+    ebb_str_printf(&folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    int reason = access(ebb_str_c(&folder), W_OK) != 0 ? errno : 0;
+    if (!reason && stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        reason = EISDIR;
+    ebb_str_fini(&folder);
+    return reason ? ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(reason)) : EBB_OK;
+}
+
+static enum ebb_status check_targets(struct session *s, struct ebb_error *err)
+{
+    if (s->o->export_weights)
+        EBB_TRY(check_target(s->o->export_weights, err));
+    return s->o->checkpoint ? train_store_lock(s->o->checkpoint, &s->lock, err) : EBB_OK;
 }
 
 static enum ebb_status work(struct session *s, struct ebb_error *err)
@@ -281,7 +355,9 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
     if (schedule && strcasecmp(schedule, "ReduceLROnPlateau") == 0 && !s->o->validate_every)
         fprintf(stderr, "ebb: note: ReduceLROnPlateau looks at validations: without "
                         "--validate-every the rate stays as it is\n");
+    EBB_TRY(check_targets(s, err));
     EBB_TRY(start(s, err));
+    EBB_TRY(train_trial_lasts(s->trial, s->target, err));
     EBB_TRY(open_records(s, err));
     EBB_TRY(loop(s, err));
     if (cli_interrupted()) {
@@ -290,7 +366,7 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
         fprintf(stderr,
                 "ebb: interrupted; a checkpoint is in %s\nGo on with: ebb train %s "
                 "--resume %s\n",
-                s->store, s->path, s->store);
+                ebb_str_c(&s->store), s->path, ebb_str_c(&s->store));
     } else {
         EBB_TRY(validate(s, err));
         if (s->o->checkpoint)
@@ -306,29 +382,17 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
  */
 
 /* Below the floor: say which it is, also for programs. */
-static int refuse(struct session *s, struct ebb_error *err)
+static int refuse(struct session *s, uint64_t floor_bytes, struct ebb_error *err)
 {
-    struct train_config config = s->file->config;
-    struct train_options dry = {.is_dry = true};
-    struct train_trial *trial = NULL;
-    struct train_state st = {.budget_bytes = config.budget_bytes};
+    const struct train_config *config = &s->file->config;
+    struct train_state st = {.budget_bytes = config->budget_bytes,
+                             .floor_bytes = floor_bytes,
+                             .threads = config->threads ? config->threads : ebb_cpu_count()};
     cli_report(err);
-    if (!s->o->is_json)
-        return 1;
-    config.budget_bytes = UINT64_MAX;
-    config.policy = NULL;
-    if (train_trial_create(&trial, &config, &dry, NULL) == EBB_OK) {
-        train_trial_floor(trial, &st.floor_bytes, NULL);
-        uint64_t floor_bytes = st.floor_bytes;
-        train_trial_state(trial, &st);
-        st.floor_bytes = floor_bytes;
-        st.peak_bytes = 0;
-        st.budget_bytes = s->file->config.budget_bytes;
-    }
-    train_trial_destroy(trial);
     s->status = "refused";
     s->loss = NAN;
-    print_json(s, &st, NULL);
+    if (s->o->is_json)
+        print_json(s, &st, NULL);
     return 1;
 }
 
@@ -354,12 +418,14 @@ static int train(struct session *s)
 {
     const struct settings *o = s->o;
     struct ebb_error err = {0};
-    struct train_options options = {.workers = (int)o->workers, .any_threads = o->any_threads};
+    uint64_t needed = 0;
+    struct train_options options = {
+        .workers = (int)o->workers, .any_threads = o->any_threads, .needed_bytes = &needed};
     struct train_state st;
     char hash[65] = "";
     enum ebb_status status = train_trial_create(&s->trial, &s->file->config, &options, &err);
     if (status == EBB_EBUDGET)
-        return refuse(s, &err);
+        return refuse(s, needed, &err);
     if (status == EBB_OK && o->save_trace)
         status = save_trace(s, &err);
     if (status == EBB_OK) {
@@ -387,28 +453,29 @@ static void choose_store(struct session *s)
 {
     const char *slash = strrchr(s->path, '/');
     const char *name = slash ? slash + 1 : s->path;
-    size_t n = strcspn(name, ".");
-    if (s->o->checkpoint)
-        snprintf(s->store, sizeof s->store, "%s", s->o->checkpoint);
-    else if (s->o->resume)
-        snprintf(s->store, sizeof s->store, "%s", s->o->resume);
+    if (s->o->checkpoint || s->o->resume)
+        ebb_str_add(&s->store, s->o->checkpoint ? s->o->checkpoint : s->o->resume);
     else
-        snprintf(s->store, sizeof s->store, "%.*s.checkpoints", (int)n, name);
+        ebb_str_printf(&s->store, "%.*s.checkpoints", (int)strcspn(name, "."), name);
 }
 
 static int open_and_train(const char *path, struct settings *o)
 {
     struct cli_train_file file;
-    struct session s = {.o = o, .path = path, .file = &file, .status = "ok", .loss = NAN};
+    struct session s = {
+        .o = o, .path = path, .file = &file, .status = "ok", .loss = NAN, .lock = -1};
+    ebb_str_init(&s.store);
     if (o->resume && o->changes.threads == 0) /* results depend on it: as it was */
         o->changes.threads = train_store_threads(o->resume);
     int code = cli_train_open(&file, path, &o->changes);
     if (code < 0) {
-        s.target = o->updates > 0 ? o->updates : file.updates;
+        s.target = o->updates != NOT_GIVEN ? o->updates : file.updates;
         choose_store(&s);
         code = train(&s);
     }
     train_trial_destroy(s.trial);
+    ebb_str_fini(&s.store);
+    train_store_unlock(s.lock);
     cli_train_close(&file);
     return code;
 }
@@ -425,15 +492,19 @@ static int check_settings(const struct settings *o)
         return cli_usage_error("--checkpoint-every must be at least 1");
     if (o->workers < -1 || o->workers > 256)
         return cli_usage_error("--workers must be from 0 to 256");
-    if (o->updates < 0 || o->validate_every < 0 || o->changes.threads < 0)
+    if ((o->updates < 0 && o->updates != NOT_GIVEN) || o->validate_every < 0 ||
+        o->changes.threads < 0)
         return cli_usage_error("--updates, --validate-every and --threads cannot be negative");
+    if (o->changes.seed < 0 && o->changes.seed != NOT_GIVEN)
+        return cli_usage_error("--seed cannot be negative");
     return -1;
 }
 
 static int run(int argc, char **argv)
 {
-    struct settings o = {.checkpoint_every = DEFAULT_CHECKPOINT_EVERY, .workers = -1};
-    o.changes.seed = -1;
+    struct settings o = {
+        .checkpoint_every = DEFAULT_CHECKPOINT_EVERY, .workers = -1, .updates = NOT_GIVEN};
+    o.changes.seed = NOT_GIVEN;
     const struct cli_option options[] = {
         {"budget", 0, CLI_STRING, &o.changes.budget, "BYTES",
          "memory of the device, as 48MiB; never exceeded (default: as the file "

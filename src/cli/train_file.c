@@ -109,6 +109,9 @@ static enum ebb_status set_text(struct cli_train_file *f, struct ebb_doc_node *r
     char *text = value ? ebb_arena_printf(&f->arena, "memory.%s=%s", key, value) : NULL;
     if (!value)
         return EBB_OK;
+    if (!*value) /* as of a variable that is not set: not "no limit" */
+        return ebb_fail(err, EBB_EINPUT, "memory.%s: the value given on the command line is empty",
+                        key);
     return text ? train_set(&f->arena, root, text, err) : ebb_no_memory(err, strlen(value));
 }
 
@@ -138,6 +141,26 @@ static int64_t searcher_updates(const struct exp_config *exp)
                                             : s->num_rounds * s->steps_per_round;
     int64_t batches = steps * exp->batches_per_step;
     return batches / exp->optimizations.aggregation_frequency;
+}
+
+/* Warnings are told. What this build cannot do is refused where training would have to do it. */
+static int tell_findings(const struct exp_report *report)
+{
+    struct ebb_str text;
+    bool is_refused = false;
+    ebb_str_init(&text);
+    for (size_t i = 0; i < report->count; i++) {
+        const struct exp_finding *finding = &report->items[i];
+        bool is_ours = strncmp(finding->path, "optimizations", strlen("optimizations")) == 0;
+        if (finding->kind == EXP_FINDING_ERROR || (finding->kind == EXP_FINDING_NOTE && !is_ours))
+            continue;
+        is_refused |= finding->kind == EXP_FINDING_NOTE;
+        exp_finding_format(finding, &text);
+        ebb_str_addc(&text, '\n');
+    }
+    fputs(ebb_str_c(&text), stderr);
+    ebb_str_fini(&text);
+    return is_refused ? 1 : -1;
 }
 
 struct printer {
@@ -236,7 +259,8 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
         ebb_str_fini(&text);
         return 2;
     }
-    return finish(f, path, c, &err);
+    int code = tell_findings(&report);
+    return code < 0 ? finish(f, path, c, &err) : code;
 }
 
 void cli_train_close(struct cli_train_file *f)

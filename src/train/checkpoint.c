@@ -367,6 +367,15 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
     snprintf(is, sizeof is, "%" PRId64, t->config.accumulate);
     if (strcmp(was, is) != 0)
         return differs(err, path, "aggregation_frequency", was, is);
+    snprintf(was, sizeof was, "%" PRId64, ebb_doc_int(root, "batch_size", 0));
+    snprintf(is, sizeof is, "%" PRId64, t->config.batch_size);
+    if (strcmp(was, is) != 0)
+        return differs(err, path, "global_batch_size", was, is);
+    int64_t seed = ebb_doc_int(root, "rng_key", -1);
+    snprintf(was, sizeof was, "%" PRId64, seed);
+    snprintf(is, sizeof is, "%" PRIu64, t->config.seed);
+    if (seed >= 0 && (uint64_t)seed != t->config.seed)
+        return differs(err, path, "seed", was, is);
     if (threads != now && !t->options.any_threads)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: the checkpoint was made with %" PRId64

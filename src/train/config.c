@@ -84,10 +84,9 @@ static void check_memory(struct train_checker *c, const struct ebb_doc_node *map
 }
 
 struct named { /* arguments of an optimizer or schedule */
-    struct ebb_arena *arena;
     const char *name;
-    double base;
-    struct optim_config *optim;
+    double base;                /* schedule */
+    struct optim_config *optim; /* to fill; for a schedule: whose momentum it may cycle */
 };
 
 static enum ebb_status read_opt(void *self, const struct ebb_doc_node *map, struct ebb_error *err)
@@ -96,23 +95,20 @@ static enum ebb_status read_opt(void *self, const struct ebb_doc_node *map, stru
     return optim_parse(n->name, map, n->optim, err);
 }
 
-/* OneCycleLR and CyclicLR take their rates from arguments; base_lr of the latter is opt.lr here. */
 static enum ebb_status read_schedule(void *self, const struct ebb_doc_node *map,
                                      struct ebb_error *err)
 {
     struct named *n = self;
     struct optim_schedule *schedule;
-    struct ebb_doc_node *copy = train_without(n->arena, map, (const char *const[]){NULL});
-    if (!copy)
-        return ebb_no_memory(err, sizeof *copy);
-    if (strcasecmp(n->name, "CyclicLR") == 0) {
-        struct ebb_doc_node *base = ebb_doc_new_double(n->arena, n->base);
-        copy->owner = NULL;
-        if (!base || !ebb_doc_set(n->arena, copy, "base_lr", base))
-            return ebb_no_memory(err, sizeof *base);
-    }
-    EBB_TRY(optim_schedule_create(&schedule, n->name, copy, n->base, err));
+    double momentum;
+    EBB_TRY(optim_schedule_create(&schedule, n->name, map, n->base, err));
+    bool is_cycled = optim_schedule_momentum(schedule, 0, &momentum);
     optim_schedule_destroy(schedule);
+    if (is_cycled && n->optim->name && !optim_cycle_momentum(n->optim, momentum))
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s cycles the momentum and opt.name %s has none; allowed: cycle_momentum: "
+                        "false",
+                        n->name, n->optim->name);
     return EBB_OK;
 }
 
@@ -158,20 +154,21 @@ static void check_opt(struct train_checker *c, const struct ebb_doc_node *map,
     const char *name = section_name(c, map, names, count);
     static const char *const own[] = {"name", "decay", NULL};
     check_one(c, map, "decay", opt_keys);
-    struct named n = {.arena = c->arena, .name = name, .optim = optim};
+    struct named n = {.name = name, .optim = optim};
     const struct ebb_doc_node *args = name ? train_without(c->arena, map, own) : NULL;
     if (args)
         train_check_all(c, args, read_opt, &n);
 }
 
-static void check_schedule(struct train_checker *c, const struct ebb_doc_node *map, double base)
+static void check_schedule(struct train_checker *c, const struct ebb_doc_node *map, double base,
+                           struct optim_config *optim)
 {
     const char *const *names;
     size_t count = optim_schedule_names(&names);
     static const char *const own[] = {"name", "interval", "base_lr", NULL};
     const struct ebb_doc_node *rate = ebb_doc_get(map, "base_lr");
     const char *name = section_name(c, map, names, count);
-    struct named n = {.arena = c->arena, .name = name, .base = base};
+    struct named n = {.name = name, .base = base, .optim = optim};
     check_one(c, map, "interval", schedule_keys);
     if (rate)
         train_complain(c, rate, "base_lr", "belongs to benchmark files; here the rate is opt.lr");
@@ -264,7 +261,7 @@ static size_t check_section(struct ebb_arena *arena, const char *section,
     else if (strcmp(section, "opt") == 0)
         check_opt(&c, value, &parsed->optim);
     else if (strcmp(section, "lr_schedule") == 0)
-        check_schedule(&c, value, base);
+        check_schedule(&c, value, base, &parsed->optim);
     else if (strcmp(section, "loss") == 0)
         train_check_loss(&c, value);
     else if (strcmp(section, "memory") == 0)

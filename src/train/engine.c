@@ -44,6 +44,8 @@ struct train_engine {
     struct device *device;
     bool is_reserved;
     uint64_t slab_bytes;
+    uint64_t asked_bytes;           /* budget, before it was rounded down */
+    uint64_t needed_bytes;          /* largest floor of the programs refused so far */
     struct train_program *programs; /* newest first */
 };
 
@@ -87,6 +89,7 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->options = *options;
     if (e->options.threads <= 0)
         e->options.threads = ebb_cpu_count();
+    e->asked_bytes = e->options.budget_bytes;
     if (e->options.budget_bytes != UINT64_MAX)
         e->options.budget_bytes -= e->options.budget_bytes % PLAN_UNIT;
     enum ebb_status status = find_way(e, options->policy, err);
@@ -226,13 +229,36 @@ static struct planner_link host_link(const struct train_engine *e)
                                  .host_bytes = e->options.host_bytes};
 }
 
+/* Where the games with host memory end above those without, the latter count: a tier never makes
+ * the floor higher. */
+static enum ebb_status find_least(const struct train_engine *e, struct train_program *p,
+                                  struct plan *plan, struct ebb_error *err)
+{
+    struct planner_link link = host_link(e), none = host_link(e);
+    struct plan other;
+    uint64_t bytes = UINT64_MAX;
+    EBB_TRY(planner_floor_with_host(p->trace, &link, plan, &p->info.floor_bytes, err));
+    if (!link.host_bytes)
+        return EBB_OK;
+    none.host_bytes = 0;
+    plan_init(&other);
+    enum ebb_status status =
+        planner_floor_with_host(p->trace, &none, plan ? &other : NULL, &bytes, err);
+    if (status == EBB_OK && bytes < p->info.floor_bytes) {
+        p->info.floor_bytes = bytes;
+        if (plan)
+            status = plan_copy(plan, &other, err);
+    }
+    plan_fini(&other);
+    return status;
+}
+
 /* The least memory and its plan (may be NULL); never more than keeping everything takes. */
 static enum ebb_status find_floor(const struct train_engine *e, struct train_program *p,
                                   struct plan *plan, struct ebb_error *err)
 {
-    struct planner_link link = host_link(e);
     const struct plan *all = NULL;
-    EBB_TRY(planner_floor_with_host(p->trace, &link, plan, &p->info.floor_bytes, err));
+    EBB_TRY(find_least(e, p, plan, err));
     if (p->info.floor_bytes <= p->info.unlimited_bytes)
         return EBB_OK;
     EBB_TRY(exec_keep_all(p->exec, UINT64_MAX, &all, err));
@@ -255,7 +281,7 @@ static enum ebb_status refuse(const struct train_engine *e, const struct train_p
     return ebb_fail(err, EBB_EBUDGET,
                     "a budget of %llu bytes is too small for %s: the least it can run in is %llu "
                     "bytes (%llu of them weights and other state)",
-                    (unsigned long long)e->options.budget_bytes, p->trace->name,
+                    (unsigned long long)e->asked_bytes, p->trace->name,
                     (unsigned long long)p->info.floor_bytes,
                     (unsigned long long)p->info.persistent_bytes);
 }
@@ -312,7 +338,7 @@ static enum ebb_status try_game(const struct train_engine *e, struct train_progr
     return status;
 }
 
-static enum ebb_status decide(const struct train_engine *e, struct train_program *p,
+static enum ebb_status decide(struct train_engine *e, struct train_program *p,
                               struct ebb_error *err)
 {
     const struct plan *all = NULL;
@@ -324,8 +350,11 @@ static enum ebb_status decide(const struct train_engine *e, struct train_program
     bool is_done = false, is_game = false;
     plan_init(&least);
     enum ebb_status status = find_floor(e, p, &least, err);
-    if (status == EBB_OK && e->options.budget_bytes < p->info.floor_bytes)
+    if (status == EBB_OK && e->options.budget_bytes < p->info.floor_bytes) {
+        if (p->info.floor_bytes > e->needed_bytes)
+            e->needed_bytes = p->info.floor_bytes;
         status = refuse(e, p, err);
+    }
     if (status == EBB_OK && e->policy)
         status = decide_by_policy(e, p, &is_done, err);
     if (status == EBB_OK && e->planner)
@@ -445,6 +474,11 @@ enum ebb_status train_engine_add(struct train_engine *e, struct trace *trace,
     return EBB_OK;
 }
 
+uint64_t train_engine_needed(const struct train_engine *e)
+{
+    return e->needed_bytes;
+}
+
 const struct train_program_info *train_program_info(const struct train_program *p)
 {
     return &p->info;
@@ -464,14 +498,15 @@ static uint64_t more_than_there_is(void)
     return pages > 0 && size > 0 ? 2 * (uint64_t)pages * (uint64_t)size : UINT64_C(1) << 34;
 }
 
-static enum ebb_status reserve(struct train_engine *e, struct ebb_error *err)
+enum ebb_status train_engine_reserve(struct train_engine *e, struct ebb_error *err)
 {
     const struct device_table *d = e->device->table;
     if (e->is_reserved)
         return EBB_OK;
     uint64_t bytes = e->options.budget_bytes;
-    if (bytes == UINT64_MAX) {
-        bytes = e->options.is_dry ? TRACE_MAX_BYTES : more_than_there_is();
+    uint64_t most = e->options.is_dry ? TRACE_MAX_BYTES : more_than_there_is();
+    if (bytes > most) { /* addresses beyond would have no memory behind them */
+        bytes = most;
         for (const struct train_program *p = e->programs; p; p = p->next)
             bytes = p->info.peak_bytes > bytes ? p->info.peak_bytes : bytes;
     }
@@ -491,7 +526,7 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
 {
     struct exec_io exec_io = {0};
     struct exec_options o = run_options(e);
-    EBB_TRY(reserve(e, err));
+    EBB_TRY(train_engine_reserve(e, err));
     if (io)
         exec_io = (struct exec_io){.context = io->context, .fill = io->fill, .read = io->read};
     o.device = e->device;
@@ -515,7 +550,7 @@ void *train_engine_persistent(struct train_engine *e, const struct train_program
                               uint32_t tensor, uint64_t *bytes)
 {
     uint32_t s = p->trace->tensors[tensor].storage;
-    if (p->base[s] == PLAN_NOWHERE || reserve(e, NULL) != EBB_OK)
+    if (p->base[s] == PLAN_NOWHERE || train_engine_reserve(e, NULL) != EBB_OK)
         return NULL;
     if (bytes)
         *bytes = p->trace->storages[s].bytes;

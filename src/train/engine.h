@@ -62,9 +62,11 @@ struct train_program_info {
     struct exec_report report; /* of the dry run */
 };
 
-/* Takes over the trace. EBB_EBUDGET: refused; the message names the floor. */
+/* Takes over the trace. EBB_EBUDGET: refused; the message names the floor. Others may be added all
+ * the same: the engine remembers the largest floor of those it refused. */
 enum ebb_status train_engine_add(struct train_engine *engine, struct trace *trace,
                                  struct train_program **program, struct ebb_error *err);
+uint64_t train_engine_needed(const struct train_engine *engine); /* 0: nothing was refused */
 const struct train_program_info *train_program_info(const struct train_program *program);
 const struct trace *train_program_trace(const struct train_program *program);
 enum ebb_status train_engine_floor(struct train_engine *engine, struct train_program *program,
@@ -80,6 +82,9 @@ struct train_io {
                             struct ebb_error *err);
     struct exec_log *log; /* NULL: none */
 };
+
+/* Take the memory of all tiers, after the last program was added; the first run does it as well. */
+enum ebb_status train_engine_reserve(struct train_engine *engine, struct ebb_error *err);
 
 /* Persistent storages are zero before they are written the first time. */
 enum ebb_status train_engine_run(struct train_engine *engine, struct train_program *program,

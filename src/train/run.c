@@ -133,6 +133,20 @@ enum ebb_status train_rate(const struct train_trial *t, double *rate, struct ebb
         t->schedule, t->config.interval == TRAIN_PER_EPOCH ? t->epoch : t->updates, rate, err);
 }
 
+enum ebb_status train_trial_lasts(const struct train_trial *t, int64_t updates,
+                                  struct ebb_error *err)
+{
+    double rate;
+    int64_t last = updates - 1, batches = t->config.accumulate;
+    if (!t->schedule || updates <= t->updates)
+        return EBB_OK;
+    if (t->config.interval == TRAIN_PER_EPOCH) /* of the batch that ends the last update */
+        last = t->epoch_batches && last < INT64_MAX / batches - 1
+                   ? ((last + 1) * batches - 1) / t->epoch_batches
+                   : 0;
+    return optim_schedule_rate(t->schedule, last, &rate, err);
+}
+
 enum ebb_status train_tell_metric(struct train_trial *t, double metric, struct ebb_error *err)
 {
     if (!t->schedule)
@@ -162,6 +176,9 @@ static enum ebb_status begin_update(struct train_trial *t, struct train_pass *pa
     optim_step(&optim, &t->count, *rate, pass->scalars);
     return EBB_OK;
 }
+
+/* No gradient overflows because of so small a factor: it would be 0 first. */
+#define LEAST_SCALE 0x1p-64
 
 /* ---- a batch -------------------------------------------------------------------------------- */
 
@@ -212,6 +229,11 @@ static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
         t->skipped++;
         batch->is_skipped = true;
         train_clear_gradients(t);
+        if (t->scaler.scale < LEAST_SCALE)
+            return ebb_fail(err, EBB_ELIMIT,
+                            "gradients of batch %" PRId64 " are not finite even with a loss scale "
+                            "of %g (loss %g, %" PRId64 " updates skipped): training has diverged",
+                            t->batches, t->scaler.scale, micro->loss, t->skipped);
         return EBB_OK;
     }
     pass.scale = micro->scale > 0 ? 1.0f / micro->scale : 1.0f;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,6 +102,20 @@ static enum ebb_status sync_folder(const char *path, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* A whole one of the same update is there until the new one is. */
+static enum ebb_status put(const char *part, const char *whole, struct ebb_error *err)
+{
+    if (renameat2(AT_FDCWD, part, AT_FDCWD, whole, RENAME_EXCHANGE) == 0) {
+        remove_checkpoint(part); /* the old one */
+        return EBB_OK;
+    }
+    if (errno != ENOENT) /* file systems that cannot exchange */
+        remove_checkpoint(whole);
+    if (rename(part, whole) != 0)
+        return ebb_fail(err, EBB_EIO, "cannot rename %s to %s: %s", part, whole, strerror(errno));
+    return EBB_OK;
+}
+
 static enum ebb_status write_whole(struct train_trial *t, const char *folder, const char *name,
                                    struct ebb_error *err)
 {
@@ -109,14 +124,41 @@ static enum ebb_status write_whole(struct train_trial *t, const char *folder, co
     snprintf(whole, sizeof whole, "%s/%s", folder, name);
     remove_checkpoint(part); /* of a run that was killed while writing */
     EBB_TRY(ebb_file_mkdirs(part, err));
-    EBB_TRY(train_trial_save(t, part, err));
     snprintf(state, sizeof state, "%s/state", part);
-    EBB_TRY(sync_folder(state, err));
-    EBB_TRY(sync_folder(part, err));
-    remove_checkpoint(whole); /* the same update, saved before */
-    if (rename(part, whole) != 0)
-        return ebb_fail(err, EBB_EIO, "cannot rename %s to %s: %s", part, whole, strerror(errno));
-    return sync_folder(folder, err);
+    enum ebb_status status = train_trial_save(t, part, err);
+    if (status == EBB_OK)
+        status = sync_folder(state, err);
+    if (status == EBB_OK)
+        status = sync_folder(part, err);
+    if (status == EBB_OK)
+        status = put(part, whole, err);
+    if (status != EBB_OK) /* the disk may be full */
+        remove_checkpoint(part);
+    return status == EBB_OK ? sync_folder(folder, err) : status;
+}
+
+enum ebb_status train_store_lock(const char *folder, int *lock, struct ebb_error *err)
+{
+    EBB_TRY(ebb_file_mkdirs(folder, err));
+    int fd = access(folder, W_OK) == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return ebb_fail(err, EBB_EIO, "cannot write to %s: %s", folder, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int reason = errno;
+        close(fd);
+        if (reason == EWOULDBLOCK)
+            return ebb_fail(err, EBB_EINPUT, "%s: another training keeps its checkpoints there",
+                            folder);
+        return ebb_fail(err, EBB_EIO, "cannot lock %s: %s", folder, strerror(reason));
+    }
+    *lock = fd;
+    return EBB_OK;
+}
+
+void train_store_unlock(int lock)
+{
+    if (lock >= 0)
+        close(lock);
 }
 
 enum ebb_status train_store_save(struct train_trial *t, const char *folder, struct ebb_error *err)

@@ -106,6 +106,7 @@ struct train_options {
     bool makes_data;  /* random inputs and targets instead of the section `data` (tests) */
     int workers;      /* loader threads; -1 = default */
     bool any_threads; /* resume with another number of threads all the same */
+    uint64_t *needed_bytes; /* NULL, or told the floor when the budget is refused */
 };
 
 enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,
@@ -123,6 +124,10 @@ struct train_batch {
     uint64_t ns, wait_ns; /* wall time; of it waiting for data */
 };
 enum ebb_status train_trial_batch(struct train_trial *trial, struct train_batch *batch,
+                                  struct ebb_error *err);
+
+/* Whether the schedule has rates for so many updates; OneCycleLR ends. */
+enum ebb_status train_trial_lasts(const struct train_trial *trial, int64_t updates,
                                   struct ebb_error *err);
 
 struct train_metric {
@@ -199,6 +204,10 @@ enum ebb_status train_store_save(struct train_trial *trial, const char *folder,
  * is none: EBB_OK and *found false. */
 enum ebb_status train_store_load(struct train_trial *trial, const char *folder, bool *found,
                                  struct ebb_str *note, struct ebb_error *err);
+/* One training at a time writes to a folder: made if it is not there, locked until unlocked (or the
+ * process ends). EBB_EINPUT: another one has it. */
+enum ebb_status train_store_lock(const char *folder, int *lock, struct ebb_error *err);
+void train_store_unlock(int lock); /* -1: nothing */
 /* Threads recorded in the newest whole checkpoint, 0 when there is none. */
 int train_store_threads(const char *folder);
 

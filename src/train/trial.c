@@ -70,11 +70,17 @@ static enum ebb_status open_loader(struct train_trial *t, struct ebb_error *err)
     o.seed = t->config.seed;
     if (t->options.workers >= 0)
         o.workers = t->options.workers;
+    t->tail_batch = o.drop_last ? 0 : (int64_t)(samples % batch);
+    if (t->options.is_dry)
+        return EBB_OK;
     if (samples == 0 || (o.drop_last && samples < batch))
         return ebb_fail(err, EBB_EINPUT,
                         "data %s has %" PRIu64 " training samples, less than one batch of %" PRIu64,
                         t->info->name, samples, batch);
-    EBB_TRY(data_loader_create(t->set, &o, &t->loader, err));
+    enum ebb_status status = data_loader_create(t->set, &o, &t->loader, err);
+    if (status == EBB_EBUDGET) /* the budget it means is data.buffer */
+        status = ebb_context(err, EBB_EINPUT, "data.buffer");
+    EBB_TRY(status);
     t->epoch_batches = (int64_t)data_loader_batches(t->loader);
     t->tail_batch = o.drop_last ? 0 : (int64_t)(data_loader_samples(t->loader) % batch);
     return EBB_OK;
@@ -116,12 +122,24 @@ static enum ebb_status build_step(struct train_trial *t, enum train_program_kind
     return train_step_build(&t->arena, &o, step, err);
 }
 
+/* A refusal waits until all programs were asked: the floor is that of the largest. */
 static enum ebb_status add_step(struct train_trial *t, struct train_step *step,
                                 struct ebb_error *err)
 {
     struct trace *trace = step->trace;
+    struct ebb_error why = {0};
     step->trace = NULL; /* the engine's from here on, whatever happens */
-    return train_engine_add(t->engine, trace, &step->program, err);
+    enum ebb_status status = train_engine_add(t->engine, trace, &step->program, &why);
+    uint64_t needed = train_engine_needed(t->engine);
+    if (status == EBB_EBUDGET && needed > 0) {
+        if (needed > t->floor_bytes)
+            t->refusal = why;
+        t->floor_bytes = needed;
+        return EBB_OK;
+    }
+    if (status != EBB_OK && err)
+        *err = why;
+    return status;
 }
 
 static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *err)
@@ -153,7 +171,7 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
         EBB_TRY(add_step(t, &t->apply, err));
         t->has_apply = true;
     }
-    if (t->options.is_dry || (t->set && t->validation_count == 0))
+    if ((t->set && t->validation_count == 0) || (wants && !t->set && t->options.is_dry))
         return EBB_OK;
     if (t->set && t->validation_count < (uint64_t)batch)
         batch = (int64_t)t->validation_count;
@@ -260,18 +278,10 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
 
 static enum ebb_status make_schedule(struct train_trial *t, struct ebb_error *err)
 {
-    const struct ebb_doc_node *args = t->config.schedule;
-    if (!t->config.schedule_name)
-        return EBB_OK;
-    if (strcasecmp(t->config.schedule_name, "CyclicLR") == 0) {
-        struct ebb_doc_node *copy = train_without(&t->arena, args, (const char *const[]){NULL});
-        struct ebb_doc_node *base = ebb_doc_new_double(&t->arena, t->config.optim.lr);
-        if (!copy || !base || !ebb_doc_set(&t->arena, copy, "base_lr", base))
-            return ebb_no_memory(err, sizeof *copy);
-        args = copy;
-    }
-    return optim_schedule_create(&t->schedule, t->config.schedule_name, args, t->config.optim.lr,
-                                 err);
+    const struct train_config *c = &t->config;
+    return c->schedule_name ? optim_schedule_create(&t->schedule, c->schedule_name, c->schedule,
+                                                    c->optim.lr, err)
+                            : EBB_OK;
 }
 
 static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
@@ -298,11 +308,19 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     EBB_TRY(open_data(t, err));
     EBB_TRY(nn_config_check(&t->net, err));
     EBB_TRY(train_engine_create(&t->engine, &o, err));
-    if (t->set && !t->options.is_dry)
+    if (t->set)
         EBB_TRY(open_loader(t, err));
     EBB_TRY(make_programs(t, err));
+    if (t->refusal.status != EBB_OK) {
+        if (t->options.needed_bytes)
+            *t->options.needed_bytes = t->floor_bytes;
+        if (err)
+            *err = t->refusal;
+        return EBB_EBUDGET;
+    }
     if (t->options.is_dry)
         return EBB_OK;
+    EBB_TRY(train_engine_reserve(t->engine, err));
     if (t->set)
         EBB_TRY(stage(t, err));
     return initialize(t, err);

@@ -44,6 +44,7 @@ struct train_trial {
     size_t time_count;
     uint64_t wait_ns, busy_ns;
     uint64_t floor_bytes;
+    struct ebb_error refusal; /* of the program with the largest floor; status EBB_OK: none */
 };
 
 /* What fill and read work on during one run. */

@@ -62,7 +62,7 @@ memory: {threads: 1}
 searcher: {name: single, metric: validation_loss, max_steps: 1}
 batches_per_step: 12
 YAML
-expect 2 "$ebb" experiment validate gpt.yaml # GPTCosine has other arguments
+expect 0 "$ebb" experiment validate gpt.yaml # the rate is opt.lr
 sed -i 's/, warmup: 5, total: 40//; s/GPTCosine/StepLR, step_size: 5/' gpt.yaml
 expect 0 "$ebb" experiment validate gpt.yaml
 sed 's/gpt2_124M/gpt2_125M/' gpt.yaml >typo.yaml
@@ -98,6 +98,31 @@ done
 expect 1 "$ebb" train gpt.yaml --json --budget $((floor - 256))
 [ "$(value status)" = refused ] && [ "$(value floor_bytes)" = "$floor" ] || fail "refusal: $out"
 [[ $err == *"$floor"* ]] || fail "the refusal does not name the floor: $err"
+
+# a budget of more than the machine has; an empty one is a mistake, not the lack of a limit
+expect 0 "$ebb" train gpt.yaml --json --budget 100TiB
+[ "$(value weights_sha256)" = "$free_hash" ] || fail "100 TiB: other weights"
+expect 2 "$ebb" train gpt.yaml --budget ""
+expect 1 "$ebb" train gpt.yaml --json --budget 1
+[[ $err == *"budget of 1 bytes"* ]] || fail "the budget that was refused: $err"
+expect 1 "$ebb" train gpt.yaml --file 1MiB --file-path /nonexistent --budget "$floor"
+[[ $err == *"/nonexistent"* ]] || fail "a tier that cannot be: $err"
+expect 0 "$ebb" train gpt.yaml --json --host 4KiB
+[ "$(value floor_bytes)" -le "$floor" ] || fail "a host tier raises the floor: $(value floor_bytes)"
+
+# the floor is that of the largest program: applying kept gradients may need more than a batch does
+clipped="hyperparameters.clip_grad_l2_norm=1 --set optimizations.aggregation_frequency=2
+    --set hyperparameters.global_batch_size=1 --set opt.name=LAMB"
+expect 0 "$ebb" train gpt.yaml --json --updates 1 --set $clipped
+whole=$(value floor_bytes)
+clipped_hash=$(value weights_sha256)
+expect 1 "$ebb" train gpt.yaml --json --set $clipped --budget 4KiB
+[ "$(value floor_bytes)" = "$whole" ] || fail "a refusal names $(value floor_bytes), the floor is $whole"
+[[ $err == *"$whole"* ]] || fail "a refusal does not name the floor: $err"
+expect 0 "$ebb" train gpt.yaml --json --updates 1 --set $clipped --budget "$whole"
+[ "$(value weights_sha256)" = "$clipped_hash" ] || fail "clipped: other weights at the floor"
+expect 0 "$ebb" explain gpt.yaml --json --set $clipped
+[ "$(value floor_bytes)" = "$whole" ] || fail "explain: floor $(value floor_bytes), not $whole"
 
 # ---- accumulation: the kept gradients, and a checkpoint in the middle of one ----
 expect 0 "$ebb" train gpt.yaml --json --updates 6 --set optimizations.aggregation_frequency=2
@@ -135,6 +160,18 @@ expect 2 "$ebb" train gpt.yaml --resume ck --threads 2
 [[ $err == *"1 threads"*"has 2"* ]] || fail "threads of a resume: $err"
 sed 's/layers: 2/layers: 3/' gpt.yaml >other.yaml
 expect 2 "$ebb" train other.yaml --resume ck
+cat >gan.yaml <<'YAML'
+entrypoint: ebb:gan
+model: {name: unrolled_gan, hidden: 8, noise: 4, unroll: 2}
+hyperparameters: {global_batch_size: 4}
+opt: {name: Adam}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+expect 0 "$ebb" train gan.yaml --updates 2 --checkpoint gan --no-validation
+expect 2 "$ebb" train gan.yaml --updates 4 --resume gan --no-validation --seed 7
+[[ $err == *"seed 0"*"has 7"* ]] || fail "seed of a resume: $err"
+expect 2 "$ebb" train gan.yaml --updates 4 --resume gan --set hyperparameters.global_batch_size=5
+[[ $err == *"global_batch_size 4"*"has 5"* ]] || fail "batch of a resume: $err"
 
 # a changed byte, a torn file, a missing manifest: the checkpoint before is used
 for damage in flip tear drop; do
@@ -160,6 +197,15 @@ wait "$pid"
 checks=$((checks + 1))
 grep -q -- "ebb train gpt.yaml --resume stop" err.txt || fail "no way to go on: $(<err.txt)"
 [ "$(ls stop | wc -l)" -eq 1 ] || fail "no checkpoint after SIGTERM"
+
+# one training at a time in a folder
+"$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out.txt 2>err.txt &
+pid=$!
+sleep 1
+expect 2 "$ebb" train gpt.yaml --checkpoint stop
+[[ $err == *"another training"* ]] || fail "two trainings in a folder: $err"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
 
 # kill -9 at any moment, then resume: the undisturbed result
 kills=3
@@ -192,6 +238,26 @@ expect 0 "$ebb" train gpt.yaml --updates 2 --init-weights w.safetensors
 expect 0 "$ebb" train gpt.yaml --updates 1 --save-trace s.log
 expect 0 "$ebb" sim gpt.yaml --policy dtr_eq --ratio 0.9
 expect 2 "$ebb" train gpt.yaml --set opt.lr
+expect 2 "$ebb" train gpt.yaml --seed -1
+expect 2 "$ebb" train gpt.yaml --updates -1
+expect 0 "$ebb" train gpt.yaml --json --updates 0
+[ "$(value updates)" = 0 ] || fail "no updates: $out"
+expect 1 "$ebb" train gpt.yaml --export-weights nowhere/w.safetensors --csv never.csv
+[ ! -e never.csv ] || fail "trained before it was clear that the weights cannot be written"
+expect 1 "$ebb" train gpt.yaml --set optimizations.mixed_precision=O1
+[[ $err == *"optimizations.mixed_precision"* ]] || fail "mixed precision: $err"
+expect 2 "$ebb" train gpt.yaml --csv never.csv \
+    --set lr_schedule='{name: OneCycleLR, max_lr: 0.1, total_steps: 4}'
+[[ $err == *"total_steps is 4"* ]] && [ ! -e never.csv ] || fail "a schedule that is too short: $err"
+expect 0 "$ebb" train gpt.yaml --updates 2 --set opt.lr=1e30
+[[ $err == *"warning: the loss of update 2"* ]] || fail "no word about a loss that is no number: $err"
+
+# a resumed run goes on in the CSV file: no update twice, none lost
+expect 0 "$ebb" train gpt.yaml --updates 9 --csv whole.csv --no-validation
+expect 0 "$ebb" train gpt.yaml --updates 5 --csv parts.csv --no-validation --checkpoint again
+printf '6,loss,1\n7,lo' >>parts.csv
+expect 0 "$ebb" train gpt.yaml --updates 9 --csv parts.csv --no-validation --resume again
+cmp -s <(grep -v update_ms whole.csv) <(grep -v update_ms parts.csv) || fail "CSV after a resume: $(<parts.csv)"
 expect 2 "$ebb" train gpt.yaml --device tpu
 expect 1 "$ebb" train nothing.yaml
 

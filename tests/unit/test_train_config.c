@@ -219,6 +219,27 @@ TEST(config__first_mistake_and_their_number)
              EBB_EINPUT);
 }
 
+TEST(config__momentum_that_a_schedule_cycles)
+{
+    TEST_UNUSED;
+    struct train_config c;
+    struct ebb_error err = {0};
+    CHECK_OK(read("{model: {name: cifar_resnet20}, opt: {name: SGD, lr: 1}, lr_schedule: {name: "
+                  "OneCycleLR, max_lr: 2, total_steps: 9}}",
+                  "{global_batch_size: 2}", &c, &err),
+             &err);
+    CHECK(c.optim.momentum == 0.95); /* as torch: the buffer is there from the first update */
+    CHECK_EQ(read("{model: {name: cifar_resnet20}, opt: {name: Adagrad}, lr_schedule: {name: "
+                  "OneCycleLR, max_lr: 2, total_steps: 9}}",
+                  "{global_batch_size: 2}", &c, &err),
+             EBB_EINPUT);
+    CHECK(strstr(err.message, "cycle_momentum: false"));
+    CHECK_OK(read("{model: {name: cifar_resnet20}, opt: {name: Adagrad}, lr_schedule: {name: "
+                  "OneCycleLR, max_lr: 2, total_steps: 9, cycle_momentum: false}}",
+                  "{global_batch_size: 2}", &c, &err),
+             &err);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 TEST_MAIN(CASE(expand__whole_scalar_takes_the_typed_value),
           CASE(expand__inside_a_string_it_is_text), CASE(expand__positions_stay),
@@ -226,4 +247,5 @@ TEST_MAIN(CASE(expand__whole_scalar_takes_the_typed_value),
           CASE(section__a_bad_required_argument_is_one_mistake),
           CASE(section__loss_knows_the_keys_of_each_loss),
           CASE(section__numbers_of_old_yaml_are_numbers), CASE(config__values_arrive),
-          CASE(config__defaults), CASE(config__first_mistake_and_their_number))
+          CASE(config__defaults), CASE(config__momentum_that_a_schedule_cycles),
+          CASE(config__first_mistake_and_their_number))

@@ -231,6 +231,26 @@ TEST(clipping__by_value_bounds_the_update_of_several_batches)
     close_weights(&after);
 }
 
+/* Weights that are no numbers: no loss scale helps, and training must not go on for ever. */
+TEST(scaling__ends_when_no_scale_helps)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    configure(&net, &config, "gpt2_124M", plain);
+    config.precision = TRAIN_FP16;
+    config.optim.lr = 1e30;
+    struct train_trial *t = make(&config);
+    enum ebb_status status = EBB_OK;
+    for (int i = 0; i < 200 && status == EBB_OK; i++)
+        status = train_trial_batch(t, &batch, &err);
+    CHECK_EQ(status, EBB_ELIMIT);
+    CHECK(strstr(err.message, "diverged"));
+    train_trial_destroy(t);
+}
+
 TEST(schedule__sets_the_rate)
 {
     TEST_UNUSED;
@@ -515,6 +535,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {RUN(accumulation__averages_batches),
                                        RUN(accumulation__or_adds_them),
+                                       RUN(scaling__ends_when_no_scale_helps),
                                        RUN(clipping__by_norm_bounds_the_update),
                                        RUN(clipping__by_value_bounds_the_update_of_several_batches),
                                        RUN(schedule__sets_the_rate),
