@@ -228,6 +228,19 @@ static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
     return improve(b, flips * 4, err);
 }
 
+enum ebb_status planner_best_bound_alone(struct planner_job *job, struct ebb_error *err)
+{
+    struct best b = {.job = job};
+    if (job->budget < job->graph->max_in_out) {
+        job->is_proven_infeasible = true;
+        return EBB_OK;
+    }
+    EBB_TRY(planner_best_bound(&b, 1, err));
+    if (!job->is_proven_infeasible)
+        EBB_TRY(planner_best_bound(&b, 2, err));
+    return EBB_OK;
+}
+
 static enum ebb_status finish(struct best *b, enum ebb_status status)
 {
     planner_search_fini(&b->search);

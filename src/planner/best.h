@@ -33,6 +33,9 @@ enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err);
 /* What the online policies do at this budget, recorded: quick, and with addresses. */
 enum ebb_status planner_best_online(struct best *b, struct ebb_error *err);
 
+/* Checkpoints of a chain of blocks (blocks.c). */
+enum ebb_status planner_best_blocks(struct best *b, struct ebb_error *err);
+
 /* Relaxation of the split program with about 2 x slices instants. */
 enum ebb_status planner_best_bound(struct best *b, uint32_t slices, struct ebb_error *err);
 /* The split program in integers: more and more instants until the gap is proved or `seconds` have

@@ -13,8 +13,10 @@
 
 #define QUICK_NODES 400 /* beyond, the first plan is a recorded run */
 #define CLASSIC_NODES 1000
+#define RECORDED_NODES 2000 /* first plans of larger traces do with games */
 #define ONLINE_NODES 20000
 #define FLOOR_NODES 5000        /* beyond, a game takes seconds */
+#define MOST_OVERHEAD 10        /* of a recorded run */
 #define COPY_BYTES_PER_NS 300.0 /* moves inside the slab: as the simulator charges them */
 #define BEST_RUNS 3             /* recorded runs that are repaired and filled, too */
 
@@ -45,6 +47,17 @@ struct online {
     struct run runs[BEST_RUNS + 1]; /* cheapest first; the last is scratch */
 };
 
+/* Times the step after which a run is given up: clearly dearer than the plan there is. */
+static double limit_of(const struct planner_job *job)
+{
+    const struct planner_graph *g = job->graph;
+    if (!job->has_recorded || g->node_count <= QUICK_NODES || g->base_cost == 0)
+        return MOST_OVERHEAD;
+    double more = (double)job->recorded_cost / (double)g->base_cost - 1;
+    double limit = 1 + (job->request->effort <= 0 ? more : 0.05 + 1.5 * more);
+    return limit < MOST_OVERHEAD ? limit : MOST_OVERHEAD;
+}
+
 static enum ebb_status record(struct online *o, const struct mem_policy *policy, uint64_t budget,
                               struct ebb_error *err)
 {
@@ -54,7 +67,7 @@ static enum ebb_status record(struct online *o, const struct mem_policy *policy,
     struct run *last = &o->runs[BEST_RUNS];
     struct exec_options options = {.policy = policy,
                                    .budget_bytes = budget,
-                                   .limit = 10,
+                                   .limit = limit_of(o->b->job),
                                    .seed = o->b->job->request->seed,
                                    .links.in[0].bytes_per_ns = COPY_BYTES_PER_NS,
                                    .log = &log};
@@ -100,7 +113,8 @@ static enum ebb_status run_policies(struct online *o, bool is_quick, struct ebb_
     uint64_t budget = job->request->budget_bytes;
     if (job->graph->exact_bytes && budget > TRACE_MAX_BYTES)
         budget = TRACE_MAX_BYTES;
-    for (size_t k = 0; k < sizeof frugal / sizeof *frugal; k++)
+    bool is_enough = is_quick && job->has_recorded && job->graph->node_count > RECORDED_NODES;
+    for (size_t k = 0; k < sizeof frugal / sizeof *frugal && !is_enough; k++)
         EBB_TRY(record(o, mem_policy_find(frugal[k]), budget, err));
     for (size_t k = 0; k < mem_policy_count && !is_quick && !planner_job_out_of_time(job); k++)
         EBB_TRY(record(o, &mem_policies[k], budget, err));
@@ -118,8 +132,6 @@ static enum ebb_status use_runs(struct online *o, struct ebb_error *err)
     if (job->request->effort <= 0 && job->graph->node_count > QUICK_NODES &&
         planner_job_has_plan(job))
         return EBB_OK;
-    if (job->graph->node_count > QUICK_NODES && job->request->effort > 0)
-        EBB_TRY(planner_best_bound(o->b, 1, err));
     for (size_t k = 0; k < BEST_RUNS && !planner_best_is_done(o->b); k++) {
         const struct plan *plan = o->runs[k].plan.step_count > 0 ? &o->runs[k].plan
                                   : k == 0 && job->has_recorded  ? &job->recorded
@@ -183,7 +195,10 @@ static enum ebb_status floor_seed(struct best *b, struct ebb_error *err)
     struct planner_job *job = b->job;
     if (job->request->effort <= 0 || job->graph->node_count > FLOOR_NODES)
         return EBB_OK;
+    char winner[sizeof job->winner];
+    memcpy(winner, job->winner, sizeof winner);
     EBB_TRY(planner_solve_floor(job, err));
+    memcpy(job->winner, winner, sizeof winner);
     job->note[0] = '\0';
     job->is_not_applicable = false;
     if (!job->has_made)
@@ -246,13 +261,20 @@ enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
     bool is_quick = job->request->effort <= 0;
-    EBB_TRY(planner_best_online(b, err));
     if (job->graph->node_count <= FLOOR_NODES &&
-        (!is_quick || (job->graph->node_count > QUICK_NODES && !planner_job_has_plan(job))))
+        (!is_quick || job->graph->node_count > QUICK_NODES))
         EBB_TRY(quick_floor(job, err));
+    if (job->graph->node_count > QUICK_NODES && !is_quick) {
+        EBB_TRY(planner_best_bound(b, 1, err));
+        if (!planner_best_is_done(b))
+            EBB_TRY(planner_best_blocks(b, err));
+    }
+    EBB_TRY(planner_best_online(b, err));
     if ((is_quick && job->graph->node_count > QUICK_NODES && planner_job_has_plan(job)) ||
         planner_best_is_done(b))
         return EBB_OK;
+    if (job->graph->node_count <= QUICK_NODES)
+        EBB_TRY(planner_best_blocks(b, err));
     repair_seed(b);
     EBB_TRY(floor_seed(b, err));
     if (!job->has_best || !is_quick) {

@@ -282,13 +282,17 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
     return EBB_OK;
 }
 
-/* The cheapest of several games at a budget; small traces try shaken ones, too. */
-static enum ebb_status play_cheapest(struct search *s, uint64_t budget, struct ebb_error *err)
+/* The cheapest of several games at a budget, if it costs less than `most`; small traces try shaken
+ * ones, too. */
+static enum ebb_status play_cheapest(struct search *s, uint64_t budget, uint64_t most,
+                                     struct ebb_error *err)
 {
     int variants = variants_for(s) + (s->graph->node_count < MANY_NODES ? SHAKES / 3 : 0);
     for (int variant = 0; variant < variants; variant++) {
         struct floor_game game;
         struct floor_rules rules = rules_for(s, budget, variant, work_for(s->graph) / 2);
+        uint64_t limit = s->best.is_won && cost_of(&s->best) < most ? cost_of(&s->best) : most;
+        rules.cost_limit = limit < rules.cost_limit ? limit : rules.cost_limit;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
         if (game.is_won && (!s->best.is_won || cost_of(&game) < cost_of(&s->best))) {
             struct floor_game last = s->best;
@@ -428,13 +432,13 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
     struct plan_report proof;
     enum ebb_status status = EBB_OK;
     *is_found = false;
-    for (int k = 0; k < 2 && status == EBB_OK; k++) {
+    for (int k = 2; k-- > 0 && status == EBB_OK;) { /* early updates first: such games are short */
         struct search *s = &orders[k];
         status = search_order(s, trace, link, k == 1, err);
         if (status == EBB_OK && (k == 0 || s->graph->is_moved))
-            status = play_cheapest(s, budget, err);
+            status = play_cheapest(s, budget, best ? cost_of(&best->best) : UINT64_MAX, err);
         if (status == EBB_OK && s->best.is_won &&
-            (!best || cost_of(&s->best) < cost_of(&best->best)))
+            (!best || cost_of(&s->best) <= cost_of(&best->best)))
             best = s;
     }
     if (status == EBB_OK && best) {

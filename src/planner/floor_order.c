@@ -17,6 +17,7 @@ struct order {
     uint32_t count;
     uint8_t *is_done;  /* op -> it is in the result, or a view */
     uint8_t *is_mover; /* op -> it may come earlier than it stands */
+    uint8_t *is_read;  /* op -> others than updates read what it makes, or nobody does */
     uint32_t *waits;   /* op -> ops it still waits for */
     uint32_t *first;   /* op -> its first entry in `later` */
     uint32_t *later;   /* movers that wait for an op */
@@ -39,12 +40,30 @@ static bool is_reduction(const struct trace *t, const struct trace_op *op)
     return made <= most / 16;
 }
 
-static bool may_move(const struct trace *t, const struct trace_op *op)
+static bool may_move(const struct order *o, uint32_t index)
 {
+    const struct trace *t = o->trace;
+    const struct trace_op *op = &t->ops[index];
     if (op->is_leaf || op->kind->purity == TRACE_ONCE || op->input_count == 0)
         return false;
     return op->phase == TRACE_UPDATE ||
-           (op->phase == TRACE_BACKWARD && op->kind->purity == TRACE_PURE && is_reduction(t, op));
+           (op->phase == TRACE_BACKWARD && op->kind->purity == TRACE_PURE &&
+            (!o->is_read[index] || is_reduction(t, op)));
+}
+
+/* Who makes something that others than updates read, or nobody. */
+static void find_read(struct order *o)
+{
+    const struct trace *t = o->trace;
+    for (uint32_t op = 0; op < t->op_count; op++)
+        o->is_read[op] = 1;
+    for (uint32_t op = 0; op < t->op_count; op++)
+        for (uint32_t i = 0; i < t->ops[op].input_count && t->ops[op].phase == TRACE_UPDATE; i++)
+            o->is_read[o->maker[t->inputs[t->ops[op].input_first + i]]] = 0;
+    for (uint32_t op = 0; op < t->op_count; op++)
+        for (uint32_t i = 0; i < t->ops[op].input_count; i++)
+            if (t->ops[op].phase != TRACE_UPDATE && !plan_is_view_op(t, op))
+                o->is_read[o->maker[t->inputs[t->ops[op].input_first + i]]] = 1;
 }
 
 static void find_makers(struct order *o)
@@ -147,20 +166,22 @@ enum ebb_status planner_floor_order(const struct trace *t, bool is_eager, uint32
     uint32_t *newest = ebb_calloc((size_t)t->storage_count + 1, 4);
     o.is_done = ebb_calloc(n, 1);
     o.is_mover = ebb_calloc(n, 1);
+    o.is_read = ebb_calloc(n, 1);
     o.waits = ebb_calloc(n, 4);
     o.first = ebb_calloc(n, 4);
     o.later = ebb_calloc(waits, 4);
     o.maker = ebb_calloc((size_t)t->tensor_count + 1, 4);
     o.ready = ebb_calloc(n, 4);
     enum ebb_status status = EBB_OK;
-    if (!writer || !newest || !o.is_done || !o.is_mover || !o.waits || !o.first || !o.later ||
-        !o.maker || !o.ready) {
+    if (!writer || !newest || !o.is_done || !o.is_mover || !o.is_read || !o.waits || !o.first ||
+        !o.later || !o.maker || !o.ready) {
         status = ebb_no_memory(err, n * sizeof *o.waits);
         goto out;
     }
-    for (uint32_t op = 0; op < t->op_count; op++)
-        o.is_mover[op] = is_eager && !plan_is_view_op(t, op) && may_move(t, &t->ops[op]);
     find_makers(&o);
+    find_read(&o);
+    for (uint32_t op = 0; op < t->op_count; op++)
+        o.is_mover[op] = is_eager && !plan_is_view_op(t, op) && may_move(&o, op);
     find_writers(&o, newest, writer);
     add_waits(&o, writer, 0);
     for (uint32_t op = 0; op < t->op_count; op++)
@@ -179,6 +200,7 @@ out:
     ebb_free(newest);
     ebb_free(o.is_done);
     ebb_free(o.is_mover);
+    ebb_free(o.is_read);
     ebb_free(o.waits);
     ebb_free(o.first);
     ebb_free(o.later);

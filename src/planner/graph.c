@@ -7,39 +7,31 @@
 
 #include "base/heap.h"
 #include "plan/plan.h"
+#include "planner/floor.h"
 
 struct maker {
     const struct trace *trace;
     struct planner_graph *graph;
-    uint32_t *node_of;    /* op -> node */
-    uint32_t *item_of;    /* storage -> item */
-    uint32_t *overwriter; /* tensor -> node that overwrites its version, TRACE_NONE = nobody */
-    uint32_t *newest;     /* storage -> newest tensor so far */
+    uint32_t *node_of;      /* op -> node */
+    uint32_t *item_of;      /* storage -> item */
+    uint32_t *overwriter;   /* tensor -> node that overwrites its version, TRACE_NONE = nobody */
+    uint32_t *newest;       /* storage -> newest tensor so far */
+    uint32_t *order, count; /* ops that run, in the order of their first runs */
 };
-
-static bool is_view_op(const struct trace *trace, const struct trace_op *op)
-{
-    for (uint32_t i = 0; i < op->output_count; i++)
-        if (trace->tensors[op->output_first + i].alias != TRACE_VIEW)
-            return false;
-    return op->output_count > 0;
-}
 
 static uint64_t size_of(const struct planner_graph *g, uint64_t bytes)
 {
     return g->exact_bytes ? bytes : plan_round(bytes);
 }
 
-/* Nodes and items in op order. */
+/* Nodes and items in the order of first runs. */
 static void add_nodes(struct maker *m)
 {
     const struct trace *trace = m->trace;
     struct planner_graph *g = m->graph;
-    for (uint32_t o = 0; o < trace->op_count; o++) {
+    for (uint32_t k = 0; k < m->count; k++) {
+        uint32_t o = m->order[k];
         const struct trace_op *op = &trace->ops[o];
-        m->node_of[o] = TRACE_NONE;
-        if (is_view_op(trace, op))
-            continue;
         struct planner_node *node = &g->nodes[g->node_count];
         *node = (struct planner_node){.cost = op->cost_ns,
                                       .workspace_bytes = size_of(g, op->workspace_bytes),
@@ -248,8 +240,8 @@ static void find_shape(struct planner_graph *g)
             g->is_mirrored = false;
 }
 
-enum ebb_status planner_graph_create(const struct trace *trace, struct planner_graph **graph,
-                                     struct ebb_error *err)
+enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
+                                     struct planner_graph **graph, struct ebb_error *err)
 {
     struct planner_graph *g = ebb_calloc(1, sizeof *g);
     if (!g)
@@ -264,15 +256,23 @@ enum ebb_status planner_graph_create(const struct trace *trace, struct planner_g
     g->ins = ebb_arena_calloc(&g->arena, trace->input_count, sizeof *g->ins);
     g->uses = ebb_arena_calloc(&g->arena, trace->input_count, sizeof *g->uses);
     m.node_of = ebb_arena_calloc(&g->arena, trace->op_count, sizeof *m.node_of);
-    m.item_of = ebb_arena_calloc(&g->arena, trace->storage_count, sizeof *m.item_of);
+    m.order = ebb_arena_calloc(&g->arena, (size_t)trace->op_count + 1, sizeof *m.order);
+    m.item_of = g->item_of = ebb_arena_calloc(&g->arena, trace->storage_count, sizeof *m.item_of);
     m.newest = ebb_arena_calloc(&g->arena, trace->storage_count, sizeof *m.newest);
     m.overwriter = ebb_arena_calloc(&g->arena, trace->tensor_count, sizeof *m.overwriter);
-    if (!g->nodes || !g->items || !g->ins || !g->uses || !m.node_of || !m.item_of || !m.newest ||
-        !m.overwriter) {
+    enum ebb_status status = EBB_OK;
+    if (!g->nodes || !g->items || !g->ins || !g->uses || !m.node_of || !m.order || !m.item_of ||
+        !m.newest || !m.overwriter)
+        status = ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
+    if (status == EBB_OK)
+        status = planner_floor_order(trace, is_eager, m.order, &m.count, &g->is_moved, err);
+    if (status != EBB_OK) {
         planner_graph_destroy(g);
-        return ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
+        return status;
     }
     memset(m.newest, 0xff, trace->storage_count * sizeof *m.newest);
+    memset(m.item_of, 0xff, trace->storage_count * sizeof *m.item_of);
+    memset(m.node_of, 0xff, trace->op_count * sizeof *m.node_of);
     add_nodes(&m);
     find_overwriters(&m);
     add_edges(&m);

@@ -1,8 +1,8 @@
 /* graph.h - the planner's view of a trace (private to planner).
  *
- * A *node* is an op that runs (views are gone), in op order. An *item* is a storage: what a node's
- * outputs occupy. A node with one output has one item; a Checkmate graph has item i = node i. Node
- * t runs for the first time in stage t; stage t may run earlier nodes again before it.
+ * A *node* is an op that runs (views are gone), in the order of first runs. An *item* is a storage:
+ * what a node's outputs occupy. A node with one output has one item; a Checkmate graph has item i =
+ * node i. Node t runs for the first time in stage t; stage t may run earlier nodes again before it.
  *
  * What cannot run again (leaves, `once`, mutating ops, ops whose output is mutated later) is
  * *fixed*: its items live from their creation until the last use anybody can make of them. A node
@@ -47,12 +47,14 @@ struct planner_graph {
     struct planner_node *nodes;
     struct planner_item *items;
     uint32_t *ins, *uses;
+    uint32_t *item_of; /* storage -> item; TRACE_NONE: none */
     uint32_t node_count, item_count;
     size_t edge_count;
     uint32_t forward_count; /* nodes 0.. before the first one of another phase */
     bool is_mirrored; /* Checkmate's shape: n forward, loss, n backward; bwd(i) = T-1-i; item i =
                          node i */
     bool exact_bytes;
+    bool is_moved;           /* updates stand earlier than in the trace */
     uint64_t base_cost;      /* every node once */
     uint64_t fixed_bytes;    /* outside the budget (graph files) */
     uint64_t no_remat_peak;  /* least peak in this order without running anything twice */
@@ -60,8 +62,10 @@ struct planner_graph {
     uint64_t max_degree_ram; /* the published one: forward nodes only */
 };
 
-enum ebb_status planner_graph_create(const struct trace *trace, struct planner_graph **graph,
-                                     struct ebb_error *err);
+/* Nodes in the trace's order or (is_eager) with updates as early as they can be, as planner `floor`
+ * has them. */
+enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
+                                     struct planner_graph **graph, struct ebb_error *err);
 void planner_graph_destroy(struct planner_graph *graph);
 
 /* Forward nodes whose removal disconnects the forward graph (spec 1; source on node 0, sink on the

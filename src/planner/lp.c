@@ -13,7 +13,7 @@ enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_byte
     struct planner_published published = {0};
     struct planner_mip_result result;
     planner_mip_result_init(&result);
-    EBB_TRY(planner_graph_create(trace, &graph, err));
+    EBB_TRY(planner_graph_create(trace, false, &graph, err));
     bool is_published = kind != PLANNER_MODEL_FLOW && kind != PLANNER_MODEL_MERGED;
     enum planner_imposed imposed = kind == PLANNER_MODEL_COVER_ALL    ? PLANNER_IMPOSED_ALL
                                    : kind == PLANNER_MODEL_COVER_LAST ? PLANNER_IMPOSED_LAST

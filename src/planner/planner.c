@@ -238,20 +238,33 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
     return EBB_OK;
 }
 
+/* Gap and optimality of a plan against the bound. A plan clearly below it shows that the bound is
+ * about other plans than this one: then there is none. */
+static void judge(struct planner_result *result)
+{
+    result->gap = NAN;
+    result->optimal = false;
+    if (result->status != PLANNER_OK || result->lower_bound <= 0)
+        return;
+    result->gap = (double)result->cost / result->lower_bound - 1;
+    if (result->gap < -1e-6) {
+        result->lower_bound = 0;
+        result->bound_class = PLANNER_BOUND_NONE;
+        result->gap = NAN;
+        return;
+    }
+    if (result->gap < 0)
+        result->gap = 0; /* rounding of the solver */
+    result->optimal = result->gap < 1e-9 && (result->bound_class == PLANNER_BOUND_FLOW ||
+                                             result->bound_class == PLANNER_BOUND_JOINT);
+}
+
 static void fill_result(const struct planner_job *job, struct planner_result *result)
 {
     result->base_cost = job->graph->base_cost;
     result->fixed_bytes = job->graph->fixed_bytes;
     result->lower_bound = job->lower_bound;
     result->bound_class = job->bound_class;
-    result->gap = NAN;
-    if (result->status == PLANNER_OK && job->lower_bound > 0) {
-        result->gap = (double)result->cost / job->lower_bound - 1;
-        if (result->gap < 0)
-            result->gap = 0; /* rounding of the solver */
-        result->optimal = result->gap < 1e-9 && (job->bound_class == PLANNER_BOUND_FLOW ||
-                                                 job->bound_class == PLANNER_BOUND_JOINT);
-    }
     snprintf(result->winner, sizeof result->winner, "%s", job->winner);
     snprintf(result->note, sizeof result->note, "%s", job->note);
 }
@@ -396,24 +409,109 @@ static enum ebb_status last_resort(const struct trace *trace, struct planner_job
     return EBB_OK;
 }
 
+/* One order of first runs. */
+static enum ebb_status run_order(const struct planner *planner, const struct planner_graph *graph,
+                                 const struct planner_request *request, struct planner_job *job,
+                                 struct planner_result *result, struct ebb_error *err)
+{
+    enum ebb_status status = job_init(job, graph, request, err);
+    if (status == EBB_OK)
+        status = run_job(planner, job, result, err);
+    if (status == EBB_OK && planner->solve == planner_solve_best && result->status != PLANNER_OK &&
+        !job->is_proven_infeasible && !graph->is_moved)
+        status = last_resort(graph->trace, job, result, err);
+    if (status == EBB_OK)
+        fill_result(job, result);
+    return status;
+}
+
+/* What holds for both orders: the cheaper plan, the lower bound. */
+static void join(struct planner_result *result, struct planner_result *other, bool is_impossible)
+{
+    bool is_other = other->status == PLANNER_OK &&
+                    (result->status != PLANNER_OK || price(other) < price(result));
+    if (!is_impossible && (other->lower_bound <= 0 || other->lower_bound < result->lower_bound)) {
+        result->lower_bound = other->lower_bound;
+        result->bound_class = other->bound_class;
+    }
+    if (!is_other && result->status != PLANNER_OK)
+        result->status = other->status;
+    if (is_other) {
+        double bound = result->lower_bound;
+        enum planner_bound bound_class = result->bound_class;
+        struct planner_result last = *result;
+        *result = *other;
+        *other = last;
+        result->lower_bound = bound;
+        result->bound_class = bound_class;
+    }
+}
+
+#define SMALL_NODES 400 /* up to here both orders are searched, beyond only one */
+
+/* Planner best on a trace whose updates may come earlier: that order first, as it needs less. The
+ * trace's own order is searched too where that is quick or nothing else was found; otherwise it
+ * only has its say in the bound. */
+static enum ebb_status run_orders(const struct planner *planner, const struct planner_graph *plain,
+                                  const struct planner_graph *eager,
+                                  const struct planner_request *request,
+                                  struct planner_result *result, struct ebb_error *err)
+{
+    struct planner_request rest = *request;
+    struct planner_result other;
+    struct planner_job job, second;
+    bool is_small = plain->node_count <= SMALL_NODES && request->effort > 0;
+    rest.time_limit_s *= is_small ? 0.5 : 1;
+    planner_result_init(&other);
+    enum ebb_status status = run_order(planner, eager, &rest, &job, result, err);
+    rest.time_limit_s = request->time_limit_s - planner_job_seconds(&job);
+    rest.write_lp = NULL;
+    bool is_searched = is_small || (status == EBB_OK && result->status != PLANNER_OK);
+    if (rest.time_limit_s < 0.02)
+        rest.time_limit_s = 0.02;
+    job_fini(&job);
+    if (status == EBB_OK && is_searched) {
+        status = run_order(planner, plain, &rest, &second, &other, err);
+    } else if (status == EBB_OK) {
+        other.status = PLANNER_TIMEOUT;
+        status = job_init(&second, plain, &rest, err);
+        if (status == EBB_OK && request->effort > 0)
+            status = planner_best_bound_alone(&second, err);
+        if (status == EBB_OK)
+            fill_result(&second, &other);
+    } else {
+        planner_result_fini(&other);
+        return status;
+    }
+    if (status == EBB_OK)
+        join(result, &other, second.is_proven_infeasible);
+    planner_result_fini(&other);
+    job_fini(&second);
+    return status;
+}
+
 enum ebb_status planner_run(const struct planner *planner, const struct trace *trace,
                             const struct planner_request *request, struct planner_result *result,
                             struct ebb_error *err)
 {
-    struct planner_graph *graph = NULL;
-    struct planner_job job;
-    EBB_TRY(planner_graph_create(trace, &graph, err));
+    struct planner_graph *graph = NULL, *eager = NULL;
+    struct planner_job job = {0};
+    uint64_t start_ns = ebb_clock_ns();
+    EBB_TRY(planner_graph_create(trace, false, &graph, err));
     planner_result_init(result);
-    enum ebb_status status = job_init(&job, graph, request, err);
-    if (status == EBB_OK)
-        status = run_job(planner, &job, result, err);
-    if (status == EBB_OK && planner->solve == planner_solve_best && result->status != PLANNER_OK &&
-        !job.is_proven_infeasible)
-        status = last_resort(trace, &job, result, err);
-    if (status == EBB_OK)
-        fill_result(&job, result);
-    result->seconds = planner_job_seconds(&job);
-    job_fini(&job);
+    enum ebb_status status = EBB_OK;
+    if (planner->solve == planner_solve_best && !trace->is_graph && !request->write_lp &&
+        graph->no_remat_peak > request->budget_bytes)
+        status = planner_graph_create(trace, true, &eager, err);
+    if (status == EBB_OK && eager && eager->is_moved) {
+        status = run_orders(planner, graph, eager, request, result, err);
+    } else if (status == EBB_OK) {
+        status = run_order(planner, graph, request, &job, result, err);
+        job_fini(&job);
+    }
+    judge(result);
+    result->seconds = (double)(ebb_clock_ns() - start_ns) * 1e-9;
+    planner_graph_destroy(eager);
     planner_graph_destroy(graph);
     if (status != EBB_OK)
         planner_result_fini(result);
@@ -424,7 +522,7 @@ enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_
                                       struct ebb_error *err)
 {
     struct planner_graph *g = NULL;
-    EBB_TRY(planner_graph_create(trace, &g, err));
+    EBB_TRY(planner_graph_create(trace, false, &g, err));
     bool *is_ap = ebb_calloc(g->node_count, sizeof *is_ap);
     enum ebb_status status =
         is_ap ? planner_graph_articulation(g, is_ap, err) : ebb_no_memory(err, g->node_count);

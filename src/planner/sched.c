@@ -351,19 +351,31 @@ enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner
     return EBB_OK;
 }
 
-/* Storages and ops of the trace -> items and nodes, by search: both lists ascend. */
-static uint32_t item_of(const struct planner_graph *g, uint32_t storage)
+/* Node -> the earliest first run of it or any later node in the plan, as a step. Where that is not
+ * its own, the plan runs it later than the graph does. */
+static enum ebb_status first_runs(const struct planner_graph *g, const struct plan *plan,
+                                  size_t **own, size_t **least, struct ebb_error *err)
 {
-    for (uint32_t low = 0, high = g->item_count; low < high;) {
-        uint32_t middle = low + (high - low) / 2;
-        if (g->items[middle].storage == storage)
-            return middle;
-        if (g->items[middle].storage < storage)
-            low = middle + 1;
-        else
-            high = middle;
+    size_t nodes = (size_t)g->node_count + 1, *of_op;
+    *own = ebb_alloc(nodes * sizeof **own);
+    *least = ebb_alloc(nodes * sizeof **least);
+    of_op = ebb_alloc(((size_t)g->trace->op_count + 1) * sizeof *of_op);
+    if (!*own || !*least || !of_op) {
+        ebb_free(of_op);
+        return ebb_no_memory(err, nodes * sizeof **own);
     }
-    return TRACE_NONE;
+    for (uint32_t o = 0; o < g->trace->op_count; o++)
+        of_op[o] = SIZE_MAX;
+    for (size_t k = plan->step_count; k-- > 0;)
+        if (plan->steps[k].act == PLAN_RUN)
+            of_op[plan->steps[k].index] = k;
+    (*least)[g->node_count] = SIZE_MAX;
+    for (uint32_t v = g->node_count; v-- > 0;) {
+        size_t at = (*own)[v] = of_op[g->nodes[v].op], later = (*least)[v + 1];
+        (*least)[v] = at < later ? at : later;
+    }
+    ebb_free(of_op);
+    return EBB_OK;
 }
 
 enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct plan *plan,
@@ -372,14 +384,25 @@ enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct pl
     const struct planner_graph *g = s->graph;
     uint32_t next = 0;        /* node whose first run comes next */
     bool is_just_run = false; /* only drops since the last first run: they belong to its stage */
+    size_t *own = NULL, *least = NULL;
     uint64_t *resident = ebb_calloc(s->words + 1, sizeof *resident);
-    if (!resident)
-        return ebb_no_memory(err, s->words * sizeof *resident);
+    enum ebb_status status = resident ? first_runs(g, plan, &own, &least, err)
+                                      : ebb_no_memory(err, s->words * sizeof *resident);
+    if (status != EBB_OK)
+        goto out;
     memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
     for (size_t k = 0; k < plan->step_count; k++) {
         const struct plan_step *step = &plan->steps[k];
         bool is_place = step->act == PLAN_PLACE, is_drop = step->act == PLAN_DROP;
-        uint32_t item = is_place || is_drop ? item_of(g, step->index) : TRACE_NONE;
+        uint32_t item = is_place || is_drop ? g->item_of[step->index] : TRACE_NONE;
+        /* what the plan runs later: its stage changes nothing but what it makes */
+        while (next + 1 < s->stages && own[next] != least[next]) {
+            memcpy(planner_row(s, next + 1), resident, s->words * sizeof *resident);
+            for (uint32_t o = 0; o < g->nodes[next].out_count; o++)
+                planner_bit_set(planner_row(s, next + 1), g->nodes[next].out_first + o);
+            next++;
+            is_just_run = false;
+        }
         is_just_run &= is_drop;
         if (is_place && item != TRACE_NONE)
             planner_bit_set(resident, item);
@@ -394,6 +417,9 @@ enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct pl
         memcpy(planner_row(s, next), resident, s->words * sizeof *resident);
         is_just_run = true;
     }
+out:
     ebb_free(resident);
-    return EBB_OK;
+    ebb_free(own);
+    ebb_free(least);
+    return status;
 }

@@ -157,7 +157,7 @@ static void compare_split(const struct small *g, const struct trace *trace, unsi
     struct ebb_error err;
     struct planner_graph *graph = NULL;
     unsigned want = exhaustive(g, budget);
-    CHECK_OK(planner_graph_create(trace, &graph, &err), &err);
+    CHECK_OK(planner_graph_create(trace, false, &graph, &err), &err);
     for (uint32_t slices = 1; slices <= 16 && want != UINT32_MAX; slices *= 4)
         for (int relaxed = 0; relaxed < 2; relaxed++) {
             uint32_t at[2 * 16 + 2], count;

@@ -1,0 +1,462 @@
+/* blocks.c - a seed for steps that are a chain of blocks: which block inputs are checkpoints, and
+ * when, by dynamic programming.
+ *
+ * A block is a run of forward nodes between two places where little crosses; what crosses is its
+ * *input*. The backward pass meets the blocks in reverse. opt(u, a, b) = least time to run the
+ * backward passes of blocks b..a while u bytes of checkpoints lie there, the input of a among
+ * them:
+ *   a = b           the inside of a is made again from its input, if u leaves room for it
+ *   input of j too  forward to j, then opt(u + input, j, b), then opt(u, a, j - 1)
+ *   some of a, too  forward to a + 1, then opt(u + some + input, a + 1, b), then the rest of a is
+ *                   made again; a few choices of what stays, by time saved per byte
+ * How much room a backward pass needs is not known: two figures (everything read later stays; only
+ * what the running op reads) give a scale, and several places on it are tried. Repair and the exact
+ * evaluation decide. */
+#include "planner/best.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/heap.h"
+
+#define MOST_BLOCKS 64
+#define UNITS 512 /* room is counted in this many parts */
+#define MOST_CHOICES 6
+
+struct chain {
+    struct best *best;
+    const struct planner_graph *g;
+    uint32_t forward_end; /* first node of the backward pass */
+    uint32_t count;
+    uint32_t begin[MOST_BLOCKS + 1]; /* first node of each block; the last: forward_end */
+    uint32_t start[MOST_BLOCKS];     /* stage at which its backward pass begins */
+    uint32_t last[MOST_BLOCKS];      /* last stage that reads its input or its inside */
+    uint64_t input[MOST_BLOCKS];     /* bytes */
+    /* what may stay of a block: nested choices, the first is nothing */
+    uint32_t choice_count[MOST_BLOCKS];
+    uint64_t stays[MOST_BLOCKS][MOST_CHOICES]; /* bytes */
+    double again[MOST_BLOCKS][MOST_CHOICES];   /* time to make the rest again */
+    uint32_t *rank;  /* owned: node -> first choice in which its outputs stay; MOST_CHOICES: none */
+    uint8_t *needed; /* owned: node -> it runs again; scratch */
+    uint64_t least[MOST_BLOCKS],
+        most[MOST_BLOCKS]; /* bytes of its backward pass, by both figures */
+    double cost[MOST_BLOCKS];
+    uint32_t *block;    /* owned: node -> block */
+    uint64_t *crossing; /* owned: node -> bytes that cross just before it */
+    /* the program: sizes in units */
+    uint32_t in_units[MOST_BLOCKS], stay_units[MOST_BLOCKS][MOST_CHOICES];
+    int32_t room[MOST_BLOCKS];
+    float *opt;    /* owned: [(a * count + b) * (UNITS + 1) + u] */
+    int16_t *pick; /* owned: j: input of j; a: at once; count + k: choice k of a; -1: impossible */
+};
+
+static bool is_movable(const struct planner_graph *g, uint32_t item)
+{
+    return !g->items[item].is_fixed && g->items[item].bytes > 0;
+}
+
+/* Last forward node that reads it; its maker when none does. */
+static uint32_t last_forward_use(const struct chain *c, uint32_t item)
+{
+    const struct planner_item *it = &c->g->items[item];
+    uint32_t last = it->node;
+    for (uint32_t u = 0; u < it->use_count && c->g->uses[it->use_first + u] < c->forward_end; u++)
+        last = c->g->uses[it->use_first + u];
+    return last;
+}
+
+static uint32_t last_use(const struct chain *c, uint32_t item)
+{
+    const struct planner_item *it = &c->g->items[item];
+    if (it->is_kept)
+        return c->g->node_count - 1;
+    return it->use_count ? c->g->uses[it->use_first + it->use_count - 1] : it->node;
+}
+
+/* ---- the blocks ------------------------------------------------------------------------------ */
+
+static void find_crossing(struct chain *c)
+{
+    const struct planner_graph *g = c->g;
+    for (uint32_t i = 0; i < g->item_count; i++)
+        if (is_movable(g, i) && g->items[i].node < c->forward_end) {
+            uint32_t last = last_forward_use(c, i);
+            c->crossing[g->items[i].node + 1] += g->items[i].bytes;
+            c->crossing[last + 1] -= g->items[i].bytes; /* wraps and comes back */
+        }
+    for (uint32_t v = 1; v <= c->forward_end; v++)
+        c->crossing[v] += c->crossing[v - 1];
+}
+
+/* Cut where what crosses is least; of the places, those with the dearest blocks between them. */
+static void find_blocks(struct chain *c)
+{
+    const struct planner_graph *g = c->g;
+    uint32_t first = 0, n = 0;
+    uint32_t *at = c->block; /* borrowed as a list of places */
+    while (first < c->forward_end && (g->nodes[first].is_fixed || c->crossing[first + 1] == 0))
+        first++;
+    at[n++] = first;
+    for (uint32_t v = first + 1; v < c->forward_end; v++)
+        if (c->crossing[v] > 0 && c->crossing[v] <= c->crossing[v - 1] &&
+            (v + 1 == c->forward_end || c->crossing[v] <= c->crossing[v + 1]))
+            at[n++] = v;
+    while (n > MOST_BLOCKS) { /* join the two neighbours that cost least together */
+        double least = INFINITY;
+        uint32_t where = 1;
+        for (uint32_t k = 1; k < n; k++) {
+            double sum = 0;
+            for (uint32_t v = at[k - 1]; v < (k + 1 < n ? at[k + 1] : c->forward_end); v++)
+                sum += (double)g->nodes[v].cost;
+            if (sum < least) {
+                least = sum;
+                where = k;
+            }
+        }
+        memmove(&at[where], &at[where + 1], (n - where - 1) * sizeof *at);
+        n--;
+    }
+    memcpy(c->begin, at, n * sizeof *at);
+    c->begin[n] = c->forward_end;
+    c->count = n;
+    for (uint32_t v = 0, l = 0; v < c->forward_end; v++) {
+        while (l + 1 < n && v >= c->begin[l + 1])
+            l++;
+        c->block[v] = l;
+    }
+}
+
+/* Does it cross into block l? */
+static bool is_input(const struct chain *c, uint32_t item, uint32_t l)
+{
+    return is_movable(c->g, item) && c->g->items[item].node < c->begin[l] &&
+           last_forward_use(c, item) >= c->begin[l];
+}
+
+/* The block in whose backward pass it is read: what crosses belongs to the block it enters. */
+static uint32_t block_of(const struct chain *c, uint32_t item)
+{
+    uint32_t l = c->block[c->g->items[item].node];
+    return l + 1 < c->count && is_input(c, item, l + 1) ? l + 1 : l;
+}
+
+static bool is_inside(const struct chain *c, uint32_t item, uint32_t l)
+{
+    return is_movable(c->g, item) && c->block[c->g->items[item].node] == l &&
+           last_use(c, item) >= c->forward_end;
+}
+
+/* When each backward pass begins and ends. False when the passes do not follow each other. */
+static bool find_stages(struct chain *c)
+{
+    const struct planner_graph *g = c->g;
+    uint32_t lowest = c->count;
+    for (uint32_t l = 0; l < c->count; l++)
+        c->start[l] = c->last[l] = 0;
+    for (uint32_t t = c->forward_end; t < g->node_count; t++)
+        for (uint32_t k = 0; k < g->nodes[t].in_count; k++) {
+            uint32_t i = g->ins[g->nodes[t].in_first + k];
+            if (!is_movable(g, i) || g->items[i].node >= c->forward_end)
+                continue;
+            uint32_t l = block_of(c, i);
+            c->last[l] = t;
+            while (lowest > l)
+                c->start[--lowest] = t;
+        }
+    bool is_chain = lowest < c->count / 2;
+    while (lowest > 0) /* nobody reads these */
+        c->start[--lowest] = g->node_count - 1;
+    for (uint32_t l = 0; l < c->count; l++)
+        if (c->last[l] < c->start[l])
+            c->last[l] = c->start[l];
+    return is_chain;
+}
+
+/* Sizes and costs of the blocks, and what their backward passes need besides checkpoints. */
+static void measure(struct chain *c)
+{
+    const struct planner_graph *g = c->g;
+    for (uint32_t l = 0; l < c->count; l++) {
+        c->input[l] = l > 0 ? c->crossing[c->begin[l]] : 0;
+        for (uint32_t v = c->begin[l]; v < c->begin[l + 1]; v++) {
+            c->cost[l] += (double)g->nodes[v].cost;
+        }
+    }
+    for (uint32_t t = c->forward_end; t < g->node_count; t++) {
+        uint64_t base = g->nodes[t].workspace_bytes, least, most;
+        uint32_t l = c->count - 1;
+        while (l > 0 && c->start[l - 1] <= t)
+            l--;
+        for (uint32_t i = 0; i < g->item_count && g->items[i].node <= t; i++)
+            if ((g->items[i].is_fixed || g->items[i].node >= c->forward_end) &&
+                (last_use(c, i) >= t || g->items[i].node == t))
+                base += g->items[i].bytes;
+        least = most = base;
+        for (uint32_t k = 0; k < g->nodes[t].in_count; k++) {
+            uint32_t i = g->ins[g->nodes[t].in_first + k];
+            if (is_movable(g, i) && g->items[i].node < c->forward_end && !is_input(c, i, l))
+                least += g->items[i].bytes;
+        }
+        for (uint32_t v = c->begin[l]; v < c->begin[l + 1]; v++)
+            for (uint32_t o = g->nodes[v].out_first;
+                 o < g->nodes[v].out_first + g->nodes[v].out_count; o++)
+                if (is_inside(c, o, l) && block_of(c, o) == l && last_use(c, o) >= t)
+                    most += g->items[o].bytes;
+        most = most > least ? most : least;
+        c->least[l] = least > c->least[l] ? least : c->least[l];
+        c->most[l] = most > c->most[l] ? most : c->most[l];
+    }
+}
+
+/* Bytes of what node v makes that is read in the backward pass of its own block l. */
+static uint64_t inside_bytes(const struct chain *c, uint32_t v, uint32_t l)
+{
+    const struct planner_node *node = &c->g->nodes[v];
+    uint64_t bytes = 0;
+    for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
+        if (is_inside(c, o, l) && block_of(c, o) == l)
+            bytes += c->g->items[o].bytes;
+    return bytes;
+}
+
+/* Time to make again what is read of block l, besides what stays by choice k or node `also` makes.
+ */
+static double time_again(struct chain *c, uint32_t l, uint32_t k, uint32_t also)
+{
+    const struct planner_graph *g = c->g;
+    double sum = 0;
+    for (uint32_t v = c->begin[l + 1]; v-- > c->begin[l];) {
+        const struct planner_node *node = &g->nodes[v];
+        bool stays = c->rank[v] <= k || v == also;
+        bool is_needed = !node->is_fixed && !stays && (c->needed[v] || inside_bytes(c, v, l) > 0);
+        for (uint32_t i = 0; i < node->in_count && is_needed; i++) {
+            uint32_t maker = g->items[g->ins[node->in_first + i]].node;
+            if (maker >= c->begin[l])
+                c->needed[maker] = 1;
+        }
+        sum += is_needed ? (double)node->cost : 0;
+        c->needed[v] = 0;
+    }
+    return sum;
+}
+
+/* Add to what stays the node whose outputs save most time per byte, again and again. */
+static void find_choices(struct chain *c, uint32_t l)
+{
+    uint32_t k = 0;
+    c->stays[l][0] = 0;
+    c->again[l][0] = time_again(c, l, 0, TRACE_NONE);
+    while (k + 1 < MOST_CHOICES && c->again[l][k] > 0) {
+        uint32_t best = TRACE_NONE;
+        double rate = 0, again = 0;
+        for (uint32_t v = c->begin[l]; v < c->begin[l + 1]; v++) {
+            uint64_t bytes = c->rank[v] <= k ? 0 : inside_bytes(c, v, l);
+            double time = bytes ? time_again(c, l, k, v) : 0;
+            if (bytes && (c->again[l][k] - time) / (double)bytes > rate) {
+                rate = (c->again[l][k] - time) / (double)bytes;
+                best = v;
+                again = time;
+            }
+        }
+        if (best == TRACE_NONE)
+            break;
+        k++;
+        c->rank[best] = k;
+        c->stays[l][k] = c->stays[l][k - 1] + inside_bytes(c, best, l);
+        c->again[l][k] = again;
+    }
+    c->choice_count[l] = k + 1;
+}
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static size_t cell(const struct chain *c, uint32_t a, uint32_t b)
+{
+    return ((size_t)a * c->count + b) * (UNITS + 1);
+}
+
+static void solve_cell(struct chain *c, uint32_t a, uint32_t b)
+{
+    float *opt = &c->opt[cell(c, a, b)];
+    int16_t *pick = &c->pick[cell(c, a, b)];
+    for (uint32_t u = 0; u <= UNITS; u++) {
+        bool is_room = (int32_t)u <= c->room[a];
+        opt[u] = a == b && is_room ? (float)c->again[a][0] : INFINITY;
+        pick[u] = a == b && is_room ? (int16_t)a : -1;
+    }
+    if (a == b)
+        return;
+    const float *next = &c->opt[cell(c, a + 1, b)];
+    for (uint32_t k = 1; k < c->choice_count[a]; k++) {
+        uint32_t more = c->stay_units[a][k] + c->in_units[a + 1];
+        for (uint32_t u = 0; u + more <= UNITS && (int32_t)u <= c->room[a]; u++) {
+            float time = (float)(c->cost[a] + c->again[a][k]) + next[u + more];
+            if (time < opt[u]) {
+                opt[u] = time;
+                pick[u] = (int16_t)(c->count + k);
+            }
+        }
+    }
+    float forward = 0;
+    for (uint32_t j = a + 1; j <= b; j++) {
+        forward += (float)c->cost[j - 1];
+        const float *right = &c->opt[cell(c, j, b)], *left = &c->opt[cell(c, a, j - 1)];
+        for (uint32_t u = 0; u + c->in_units[j] <= UNITS; u++) {
+            float time = forward + right[u + c->in_units[j]] + left[u];
+            if (time < opt[u]) {
+                opt[u] = time;
+                pick[u] = (int16_t)j;
+            }
+        }
+    }
+}
+
+/* With room by the two figures: share 0 the least, 1 the most; below 0 there is more than is. */
+static bool solve(struct chain *c, double share)
+{
+    double widest = 0, room[MOST_BLOCKS];
+    for (uint32_t l = 0; l < c->count; l++) {
+        room[l] = (double)c->best->job->budget - (double)c->least[l] -
+                  share * (double)(c->most[l] - c->least[l]);
+        widest = room[l] > widest ? room[l] : widest;
+    }
+    if (widest <= 0)
+        return false;
+    double unit = widest / UNITS;
+    for (uint32_t l = 0; l < c->count; l++) {
+        c->room[l] = room[l] < 0 ? -1 : (int32_t)(room[l] / unit + 1e-9);
+        c->in_units[l] = (uint32_t)((double)c->input[l] / unit);
+        for (uint32_t k = 0; k < c->choice_count[l]; k++)
+            c->stay_units[l][k] = (uint32_t)((double)c->stays[l][k] / unit);
+        if (c->room[l] < (int32_t)c->in_units[l]) /* it is there whatever happens */
+            c->room[l] = (int32_t)c->in_units[l];
+    }
+    for (uint32_t length = 0; length < c->count; length++)
+        for (uint32_t a = 0; a + length < c->count; a++)
+            solve_cell(c, a, a + length);
+    return c->opt[cell(c, 0, c->count - 1)] < INFINITY;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static void keep_rows(struct planner_sched *s, uint32_t item, uint32_t from, uint32_t to)
+{
+    for (uint32_t t = from; t <= to && t < s->stages; t++)
+        planner_keep(s, t, item);
+}
+
+/* What is made in stage `made` (0: in the forward pass itself) stays until it is read last. */
+static void keep_input(const struct chain *c, struct planner_sched *s, uint32_t l, uint32_t made)
+{
+    for (uint32_t i = 0; i < c->g->item_count && c->g->items[i].node < c->begin[l]; i++)
+        if (is_input(c, i, l))
+            keep_rows(s, i, made ? made + 1 : c->g->items[i].node + 1, c->last[l]);
+}
+
+/* What stays by choice k when stage `made` has made it; the rest once it is made again. */
+static void keep_inside(const struct chain *c, struct planner_sched *s, uint32_t l, uint32_t k,
+                        uint32_t made)
+{
+    const struct planner_graph *g = c->g;
+    for (uint32_t v = c->begin[l]; v < c->begin[l + 1]; v++)
+        for (uint32_t o = g->nodes[v].out_first; o < g->nodes[v].out_first + g->nodes[v].out_count;
+             o++)
+            if (is_inside(c, o, l) && block_of(c, o) == l)
+                keep_rows(s, o,
+                          c->rank[v] > k ? c->start[l] + 1
+                          : made         ? made + 1
+                                         : v + 1,
+                          last_use(c, o));
+}
+
+static void emit(const struct chain *c, struct planner_sched *s, uint32_t a, uint32_t b, uint32_t u,
+                 uint32_t made)
+{
+    int16_t pick = c->pick[cell(c, a, b) + u];
+    if (pick < 0)
+        return;
+    if (a == b) {
+        keep_inside(c, s, a, made || b + 1 < c->count ? 0 : MOST_CHOICES, 0);
+    } else if (pick >= (int16_t)c->count) {
+        uint32_t k = (uint32_t)pick - c->count;
+        keep_inside(c, s, a, k, made);
+        keep_input(c, s, a + 1, made);
+        emit(c, s, a + 1, b, u + c->stay_units[a][k] + c->in_units[a + 1], made);
+    } else {
+        uint32_t j = (uint32_t)pick;
+        keep_input(c, s, j, made);
+        emit(c, s, j, b, u + c->in_units[j], made);
+        emit(c, s, a, j - 1, u, c->start[j - 1]);
+    }
+}
+
+static void make_rows(const struct chain *c, struct planner_sched *s)
+{
+    const struct planner_graph *g = c->g;
+    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        bool is_forward = g->items[i].node < c->forward_end && is_movable(g, i);
+        keep_rows(s, i, g->items[i].node + 1, is_forward ? last_forward_use(c, i) : last_use(c, i));
+    }
+    emit(c, s, 0, c->count - 1, 0, 0);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void try_shares(struct chain *c)
+{
+    static const double shares[] = {0, -1, -2, 1, -4};
+    struct planner_job *job = c->best->job;
+    float last = 0;
+    for (size_t k = 0; k < sizeof shares / sizeof *shares && !planner_best_is_done(c->best); k++) {
+        if (!solve(c, shares[k]) || c->opt[cell(c, 0, c->count - 1)] == last)
+            continue;
+        last = c->opt[cell(c, 0, c->count - 1)];
+        make_rows(c, &job->trial);
+        planner_sched_close(&job->ev, &job->trial);
+        if (planner_search_from(&c->best->search, &job->trial) &&
+            planner_search_repair(&c->best->search, job))
+            planner_search_fill(&c->best->search, job);
+        planner_best_exchange(c->best, "blocks");
+    }
+}
+
+enum ebb_status planner_best_blocks(struct best *b, struct ebb_error *err)
+{
+    const struct planner_graph *g = b->job->graph;
+    struct chain c = {.best = b, .g = g};
+    enum ebb_status status = EBB_OK;
+    while (c.forward_end < g->node_count && g->nodes[c.forward_end].phase != TRACE_BACKWARD)
+        c.forward_end++;
+    if (c.forward_end < 2 || c.forward_end == g->node_count)
+        return EBB_OK;
+    size_t cells = (size_t)MOST_BLOCKS * MOST_BLOCKS * (UNITS + 1);
+    c.block = ebb_calloc((size_t)g->node_count + 2, sizeof *c.block);
+    c.needed = ebb_calloc((size_t)g->node_count + 2, sizeof *c.needed);
+    c.rank = ebb_calloc((size_t)g->node_count + 2, sizeof *c.rank);
+    c.crossing = ebb_calloc((size_t)g->node_count + 2, sizeof *c.crossing);
+    c.opt = ebb_calloc(cells, sizeof *c.opt);
+    c.pick = ebb_calloc(cells, sizeof *c.pick);
+    if (!c.block || !c.needed || !c.rank || !c.crossing || !c.opt || !c.pick) {
+        status = ebb_no_memory(err, cells * sizeof *c.opt);
+        goto out;
+    }
+    find_crossing(&c);
+    find_blocks(&c);
+    if (c.count < 3 || !find_stages(&c))
+        goto out;
+    measure(&c);
+    for (uint32_t v = 0; v < g->node_count; v++)
+        c.rank[v] = MOST_CHOICES;
+    for (uint32_t l = 0; l < c.count; l++)
+        find_choices(&c, l);
+    try_shares(&c);
+out:
+    ebb_free(c.block);
+    ebb_free(c.crossing);
+    ebb_free(c.needed);
+    ebb_free(c.rank);
+    ebb_free(c.opt);
+    ebb_free(c.pick);
+    return status;
+}
