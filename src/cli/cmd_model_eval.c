@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/heap.h"
@@ -126,6 +127,22 @@ static void *in_arena(struct eval *e, const struct nn_item *item)
     return data;
 }
 
+/* Memory that is promised and not there ends the process without a word. */
+static enum ebb_status check_room(const struct eval *e, struct ebb_error *err)
+{
+    char needs[32], has[32];
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    uint64_t room = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < nn_item_count(&e->b); i++)
+        sum += view_bytes(&nn_item_at(&e->b, i)->view);
+    if (sum <= room)
+        return EBB_OK;
+    ebb_format_bytes(sum, needs, sizeof needs);
+    ebb_format_bytes(room, has, sizeof has);
+    return ebb_fail(err, EBB_ENOMEM, "the weights take %s, this machine has %s", needs, has);
+}
+
 static void *in_host(struct eval *e, const struct nn_item *item)
 {
     uint32_t t = tensor_trace_id(e->s, item->leaf);
@@ -186,6 +203,8 @@ static enum ebb_status work(struct eval *e, struct ebb_error *err)
     EBB_TRY(build(e, err));
     if (e->weights_file != NULL)
         EBB_TRY(load_weights(e, err));
+    if (e->is_init)
+        EBB_TRY(check_room(e, err));
     EBB_TRY(e->is_init ? fill_items(e, in_arena, err) : evaluate(e, err));
     if (e->is_init && e->item_count < nn_item_count(&e->b))
         return ebb_no_memory(err, e->arena.total_bytes);

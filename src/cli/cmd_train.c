@@ -327,18 +327,23 @@ static enum ebb_status start(struct session *s, struct ebb_error *err)
     return o->init_weights ? train_trial_import(s->trial, o->init_weights, err) : EBB_OK;
 }
 
-/* What is written at the end should not fail there. */
+/* What is written at the end should not fail there. Regular files are made beside their name,
+ * others written as they are. */
 static enum ebb_status check_target(const char *path, struct ebb_error *err)
 {
-    struct ebb_str folder;
+    struct ebb_str place;
     struct stat about;
     const char *slash = strrchr(path, '/');
-    ebb_str_init(&folder);
-    ebb_str_printf(&folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    int reason = access(ebb_str_c(&folder), W_OK) != 0 ? errno : 0;
-    if (!reason && stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+    bool is_there = stat(path, &about) == 0;
+    ebb_str_init(&place);
+    if (is_there && !S_ISREG(about.st_mode))
+        ebb_str_add(&place, path);
+    else
+        ebb_str_printf(&place, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    int reason = access(ebb_str_c(&place), W_OK) != 0 ? errno : 0;
+    if (is_there && S_ISDIR(about.st_mode))
         reason = EISDIR;
-    ebb_str_fini(&folder);
+    ebb_str_fini(&place);
     return reason ? ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(reason)) : EBB_OK;
 }
 

@@ -2,6 +2,7 @@
  *
  * The reader trusts nothing: every size is checked against the bytes that are there. Data is not
  * copied. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,7 +302,7 @@ static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str 
                                 : to_stream(out->stream, order[i]->data, bytes);
     }
     if (!ok)
-        return ebb_fail(err, EBB_EIO, "%s: writing failed", path);
+        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
     return ebb_file_out_commit(out, err);
 }
 

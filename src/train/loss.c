@@ -82,6 +82,12 @@ void train_check_loss(struct train_checker *c, const struct ebb_doc_node *map)
     train_check_keys(c, map, allowed, (const char *const[]){"name", NULL});
 }
 
+bool train_loss_takes_classes(const struct ebb_doc_node *map)
+{
+    const struct loss *loss = find(ebb_doc_string(map, "name", ""));
+    return loss && loss->is_classes;
+}
+
 size_t train_loss_weights(const struct ebb_doc_node *map, float *weights, size_t most)
 {
     const struct ebb_doc_node *list = ebb_doc_get(map, "weight");

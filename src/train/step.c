@@ -177,6 +177,12 @@ static tensor_id output_loss(struct build *x, size_t i, bool is_first)
     tensor_id goal = target(x, i);
     if (!is_first || !c->loss)
         return nn_op(&x->b, out->loss, 2, (tensor_id[]){out->id, goal}, NULL, NULL);
+    bool is_classes = x->step->targets[x->step->target_count - 1].view.dtype == TENSOR_I64;
+    if (train_loss_takes_classes(c->loss) != is_classes)
+        return tensor_fail(x->s, EBB_EINPUT, "loss.name: found '%s', a loss for %s; model %s %s",
+                           ebb_doc_string(c->loss, "name", ""), is_classes ? "numbers" : "classes",
+                           x->o->net->model->name,
+                           is_classes ? "answers with classes" : "answers with numbers");
     float values[TRAIN_MAX_WEIGHTS];
     int64_t count = (int64_t)train_loss_weights(c->loss, values, TRAIN_MAX_WEIGHTS);
     if (count > TRAIN_MAX_WEIGHTS)
@@ -201,6 +207,10 @@ static enum ebb_status losses(struct build *x, struct ebb_error *err)
     EBB_TRY(tensor_status(x->s, err));
     if (!x->loss.v)
         return ebb_fail(err, EBB_EINPUT, "model %s has no loss: it cannot be trained",
+                        x->o->net->model->name);
+    if (x->o->config->loss && !x->step->target_count)
+        return ebb_fail(err, EBB_EINPUT,
+                        "model %s has a loss of its own: the section 'loss' has no use",
                         x->o->net->model->name);
     return EBB_OK;
 }

@@ -261,6 +261,14 @@ cmp -s <(grep -v update_ms whole.csv) <(grep -v update_ms parts.csv) || fail "CS
 expect 2 "$ebb" train gpt.yaml --device tpu
 expect 1 "$ebb" train nothing.yaml
 
+# a loss that the model cannot use is no loss that is ignored
+expect 2 "$ebb" train gan.yaml --set 'loss={name: mse_loss}'
+[[ $err == *"a loss of its own"* ]] || fail "the loss of a GAN: $err"
+expect 2 "$ebb" train gpt.yaml --set 'loss={name: mse_loss}'
+[[ $err == *"'mse_loss', a loss for numbers"* ]] || fail "a loss for numbers: $err"
+expect 1 "$ebb" train gpt.yaml --updates 1 --no-validation --export-weights /dev/full
+[[ $err == *"No space left"* ]] || fail "a full disk: $err"
+
 # ---- explain ----
 expect 0 "$ebb" explain gpt.yaml
 [[ $out == *"What would help most:"* && $out == *"activations"* ]] || fail "explain: $out"
