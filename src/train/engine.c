@@ -229,27 +229,51 @@ static struct planner_link host_link(const struct train_engine *e)
                                  .host_bytes = e->options.host_bytes};
 }
 
-/* Where the games with host memory end above those without, the latter count: a tier never makes
- * the floor higher. */
+/* Whether the copies in lower tiers find a place: planners count their bytes, not their addresses.
+ */
+static enum ebb_status is_placed(const struct train_engine *e, const struct train_program *p,
+                                 const struct plan *plan, uint64_t bytes, bool *is_good,
+                                 struct ebb_error *err)
+{
+    struct exec_options o = run_options(e);
+    struct exec_report report;
+    struct ebb_error why = {0};
+    o.plan = plan;
+    o.policy = NULL;
+    o.budget_bytes = bytes;
+    enum ebb_status status = exec_run(p->exec, &o, &report, &why);
+    *is_good = status == EBB_OK && report.result == EXEC_OK;
+    if (status == EBB_OK || status == EBB_EBUDGET)
+        return EBB_OK;
+    return ebb_fail(err, status, "%s", why.message);
+}
+
+/* Games that swap count only where they can be placed, with less host memory if need be, and where
+ * they end below those that do not swap: a tier never makes the floor higher. */
 static enum ebb_status find_least(const struct train_engine *e, struct train_program *p,
                                   struct plan *plan, struct ebb_error *err)
 {
-    struct planner_link link = host_link(e), none = host_link(e);
-    struct plan other;
-    uint64_t bytes = UINT64_MAX;
-    EBB_TRY(planner_floor_with_host(p->trace, &link, plan, &p->info.floor_bytes, err));
-    if (!link.host_bytes)
-        return EBB_OK;
-    none.host_bytes = 0;
-    plan_init(&other);
-    enum ebb_status status =
-        planner_floor_with_host(p->trace, &none, plan ? &other : NULL, &bytes, err);
-    if (status == EBB_OK && bytes < p->info.floor_bytes) {
-        p->info.floor_bytes = bytes;
-        if (plan)
-            status = plan_copy(plan, &other, err);
+    struct planner_link link = host_link(e);
+    enum ebb_status status = EBB_OK;
+    p->info.floor_bytes = UINT64_MAX;
+    for (bool is_last = false; status == EBB_OK && !is_last;) {
+        struct plan game;
+        uint64_t bytes = UINT64_MAX;
+        bool is_good = true;
+        is_last = link.host_bytes == 0;
+        plan_init(&game);
+        status =
+            planner_floor_with_host(p->trace, &link, plan || !is_last ? &game : NULL, &bytes, err);
+        if (status == EBB_OK && !is_last)
+            status = is_placed(e, p, &game, bytes, &is_good, err);
+        if (status == EBB_OK && is_good && bytes < p->info.floor_bytes) {
+            p->info.floor_bytes = bytes;
+            if (plan)
+                status = plan_copy(plan, &game, err);
+        }
+        plan_fini(&game);
+        link.host_bytes = is_good || link.host_bytes < 4 * PLAN_UNIT ? 0 : link.host_bytes / 2;
     }
-    plan_fini(&other);
     return status;
 }
 
@@ -303,28 +327,41 @@ static enum ebb_status predict(const struct train_engine *e, struct train_progra
     return EBB_OK;
 }
 
-/* One of the floor's games at this budget: instead of a policy that failed, or when it is cheaper
- * and nobody asked for a policy. */
+/* One of the floor's games at this budget, with the host's memory or without. */
+static enum ebb_status find_game(const struct train_engine *e, const struct train_program *p,
+                                 struct plan *game, bool *is_found, struct ebb_error *err)
+{
+    struct planner_link link = host_link(e);
+    uint64_t budget = e->options.budget_bytes;
+    EBB_TRY(planner_floor_at(p->trace, &link, budget, game, is_found, err));
+    if (*is_found && link.host_bytes)
+        EBB_TRY(is_placed(e, p, game, budget, is_found, err));
+    if (*is_found || !link.host_bytes)
+        return EBB_OK;
+    link.host_bytes = 0;
+    plan_fini(game);
+    return planner_floor_at(p->trace, &link, budget, game, is_found, err);
+}
+
+/* A game instead of a policy that failed, or when it is cheaper and nobody asked for a policy. */
 static enum ebb_status try_game(const struct train_engine *e, struct train_program *p,
                                 bool is_needed, bool *is_taken, struct ebb_error *err)
 {
-    struct planner_link link = host_link(e);
     struct plan game, before = p->plan;
     struct train_program_info info = p->info;
     bool is_found = false;
     *is_taken = false;
     plan_init(&game);
-    enum ebb_status status =
-        planner_floor_at(p->trace, &link, e->options.budget_bytes, &game, &is_found, err);
+    enum ebb_status status = find_game(e, p, &game, &is_found, err);
+    if (status == EBB_OK && is_found && !is_needed) {
+        status = predict(e, p, err);
+        info = p->info;
+    }
     if (status != EBB_OK || !is_found) {
         plan_fini(&game);
         return status;
     }
     snprintf(game.planner, sizeof game.planner, "floor");
-    if (!is_needed) {
-        EBB_TRY(predict(e, p, err));
-        info = p->info;
-    }
     p->plan = game;
     status = predict(e, p, err);
     *is_taken = status == EBB_OK && (is_needed || p->info.overhead < info.overhead);

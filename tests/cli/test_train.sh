@@ -110,6 +110,24 @@ expect 1 "$ebb" train gpt.yaml --file 1MiB --file-path /nonexistent --budget "$f
 expect 0 "$ebb" train gpt.yaml --json --host 4KiB
 [ "$(value floor_bytes)" -le "$floor" ] || fail "a host tier raises the floor: $(value floor_bytes)"
 
+# swapped bytes need addresses, too: the floor with little host memory can be run
+cat >host.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: tokens, data_dir: synthetic, sequence_length: 8, vocabulary: 61, samples: 64, val_samples: 8}
+model: {name: GPT_220B, positions: 16, length: 8, width: 16, layers: 2, heads: 2, head: tokens}
+hyperparameters: {global_batch_size: 6}
+opt: {name: SGD, lr: 0.001}
+memory: {precision: bf16, master_weights: split, host: 16KiB, threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+for batch in 2 6 7; do
+    few=(train host.yaml --json --updates 1 --set hyperparameters.global_batch_size=$batch)
+    expect 0 "$ebb" "${few[@]}"
+    kept=$(value weights_sha256)
+    expect 0 "$ebb" "${few[@]}" --budget "$(value floor_bytes)"
+    [ "$(value weights_sha256)" = "$kept" ] || fail "little host memory, batch $batch: $out"
+done
+
 # the floor is that of the largest program: applying kept gradients may need more than a batch does
 clipped="hyperparameters.clip_grad_l2_norm=1 --set optimizations.aggregation_frequency=2
     --set hyperparameters.global_batch_size=1 --set opt.name=LAMB"
