@@ -99,6 +99,10 @@ int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Set by Ctrl-C or SIGTERM once cli_catch_interrupts was called; long work polls it and ends
  * cleanly. */
 void cli_catch_interrupts(void);
+/* The same for work that ends in order after the first and in haste after the second: only the
+ * third ends the program at once. cli_interrupts says how many there were. */
+void cli_catch_two_interrupts(void);
+int cli_interrupts(void);
 bool cli_interrupted(void);
 
 /* Aligned text table on a stream: cells are copied; numbers right-aligned when every cell of a

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/json.h"
+#include "cli/cmd_experiment.h"
 #include "cli/master.h"
 #include "cli/show.h"
 
@@ -161,13 +162,15 @@ static enum ebb_status print_logs(struct cli_master *m, const struct cluster_opt
     for (bool is_first = true; is_first || !cli_interrupted(); is_first = false) {
         struct cli_answer answer = {0};
         enum ebb_status status =
-            is_first && o->tail > 0
+            is_first && o->tail >= 0 /* of none, where new ones begin */
                 ? cli_ask(m, &answer, err, "GET", NULL, "/master/logs?tail=%lld",
-                          (long long)o->tail)
+                          (long long)(o->tail > 0 ? o->tail : 1))
                 : cli_ask(m, &answer, err, "GET", NULL, "/master/logs?greater_than_id=%lld",
                           (long long)after);
         const struct ebb_doc_node *list = ebb_doc_get(answer.root, "logs");
         size_t count = status == EBB_OK && list != NULL ? list->count : 0;
+        if (is_first && o->tail == 0)
+            count = 0;
         for (size_t i = 0; i < count && o->where.is_json; i++) {
             struct ebb_str text;
             ebb_str_init(&text);
@@ -181,7 +184,7 @@ static enum ebb_status print_logs(struct cli_master *m, const struct cluster_opt
         after = ebb_doc_int(answer.root, "next", after);
         cli_answer_fini(&answer);
         EBB_TRY(status);
-        bool is_end = count == 0 || o->tail > 0;
+        bool is_end = count == 0 || o->tail >= 0;
         if (is_end && (!o->follows || m->own != NULL))
             return EBB_OK;
         if (count == 0)
@@ -281,7 +284,7 @@ static const struct cluster_verb {
 
 static int run_kind(const char *noun, const char *fallback, int argc, char **argv)
 {
-    struct cluster_options o = {.is_enable = strcmp(argv[0], "enable") == 0};
+    struct cluster_options o = {.tail = CLI_TAIL_ALL, .is_enable = strcmp(argv[0], "enable") == 0};
     const struct cluster_verb *kind = NULL;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (strcmp(kinds[i].noun, noun) == 0 &&
@@ -313,8 +316,9 @@ static int run_kind(const char *noun, const char *fallback, int argc, char **arg
         o.slot = args.positional[args.positional_count - 1];
     if (args.positional_count > (has_slot ? 1u : 0u))
         o.agent = args.positional[0];
-    code = is_log && o.tail < 0 ? cli_usage_error("--tail must be at least 0")
-                                : cli_with_master(&o.where, kind->what, &o);
+    code = is_log && o.tail < 0 && o.tail != CLI_TAIL_ALL
+               ? cli_usage_error("--tail must be at least 0")
+               : cli_with_master(&o.where, kind->what, &o);
     cli_args_fini(&args);
     return code;
 }

@@ -22,7 +22,8 @@ int cli_experiment_delete(int argc, char **argv);
 int cli_experiment_label(int argc, char **argv);
 int cli_experiment_set(int argc, char **argv);
 
-/* Shared with `ebb trial`. */
+/* Shared with `ebb trial`. tail: the last lines only; CLI_TAIL_ALL = all. */
+#define CLI_TAIL_ALL INT64_MIN
 enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail, bool follows,
                                bool is_json, struct ebb_error *err);
 /* Copy a checkpoint's directory to `target`. */

@@ -74,7 +74,7 @@ static int after_creation(struct cli_master *m, const struct create_options *o, 
     if (o->follows) {
         enum ebb_status status = wait_for_trial(m, id, &trial, &err);
         if (status == EBB_OK)
-            status = cli_logs_print(m, trial, 0, true, o->where.is_json, &err);
+            status = cli_logs_print(m, trial, CLI_TAIL_ALL, true, o->where.is_json, &err);
         if (status != EBB_OK)
             return cli_report(&err);
     }

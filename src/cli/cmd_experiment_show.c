@@ -318,7 +318,7 @@ static int show_logs(struct cli_master *m, void *context)
 
 int cli_experiment_logs(int argc, char **argv)
 {
-    struct one_options o = {0};
+    struct one_options o = {.tail = CLI_TAIL_ALL};
     const struct cli_option options[] = {
         {"best", 0, CLI_FLAG, &o.is_best, NULL, "of the best trial so far instead of the first"},
         {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until the trial has ended"},

@@ -18,7 +18,6 @@
 #include "cli/show.h"
 #include "cli/submit.h"
 
-#define STOP_GRACE_MS 20000
 #define LOG_LINES 20
 
 struct run_options {
@@ -300,8 +299,8 @@ static void settle(struct cli_master *m)
     cli_answer_fini(&list);
     if (others > 0)
         fprintf(stderr,
-                "ebb: note: %lld more experiments are active; 'ebb run --resume ID' goes on with "
-                "one\n",
+                "ebb: note: %lld more experiments are active: their trials end with a checkpoint "
+                "after this step (Ctrl-C: at once); 'ebb run --resume ID' goes on with one\n",
                 (long long)others);
     double patience = others > 0 ? 1 : 30;
     while (!exp_master_is_idle(m->own) && !cli_interrupted() &&
@@ -310,27 +309,35 @@ static void settle(struct cli_master *m)
             return;
 }
 
+static bool is_hurried(void *context)
+{
+    return cli_interrupts() >= *(const int *)context;
+}
+
 static int start(const struct run_options *o)
 {
     struct cli_master m;
     struct ebb_error err = {0};
     bool is_interrupted = false;
-    struct exp_master_options options = {.slots = o->slots};
-    const char *patience = getenv("EBB_HEARTBEAT_MS"); /* tests wait for less than a minute */
-    if (patience != NULL && !ebb_parse_i64(patience, &options.heartbeat_ms))
+    int patience = 2; /* interrupts until trials are killed instead of waited for */
+    struct exp_master_options options = {
+        .slots = o->slots, .is_hurried = is_hurried, .is_hurried_context = &patience};
+    const char *heartbeat = getenv("EBB_HEARTBEAT_MS"); /* tests wait for less than a minute */
+    if (heartbeat != NULL && !ebb_parse_i64(heartbeat, &options.heartbeat_ms))
         options.heartbeat_ms = 0;
     if (o->resume == 0) {
         int code = cli_submit_check(&o->submission);
         if (code >= 0)
             return code;
     }
-    cli_catch_interrupts();
+    cli_catch_two_interrupts();
     if (cli_master_open(&m, &o->where, CLI_RUN, &options, &err) != EBB_OK)
         return cli_report(&err);
     int code = run_and_follow(&m, o, &is_interrupted);
     if (!is_interrupted)
         settle(&m);
-    cli_master_close(&m, EXP_CLOSE_PREEMPT, STOP_GRACE_MS);
+    patience = is_interrupted ? 2 : 1;
+    cli_master_close(&m, EXP_CLOSE_PREEMPT, -1);
     return code;
 }
 

@@ -43,7 +43,7 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
 {
     int64_t after = 0;
     bool is_over = false;
-    if (tail < 0)
+    if (tail < 0 && tail != CLI_TAIL_ALL)
         return ebb_fail(err, EBB_EINPUT, "--tail must be at least 0");
     if (follows)
         cli_catch_interrupts();
@@ -52,9 +52,9 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
         enum ebb_status status = EBB_OK;
         if (!is_first && m->own != NULL)
             status = exp_master_turn(m->own, 100, err);
-        if (status == EBB_OK && is_first && tail > 0)
+        if (status == EBB_OK && is_first && tail >= 0) /* of none, where new ones begin */
             status = cli_ask(m, &answer, err, "GET", NULL, "/trials/%lld/logs?tail=%lld",
-                             (long long)trial, (long long)tail);
+                             (long long)trial, (long long)(tail > 0 ? tail : 1));
         else if (status == EBB_OK)
             status = cli_ask(m, &answer, err, "GET", NULL,
                              "/trials/%lld/logs?limit=1000&greater_than_id=%lld&wait=%d",
@@ -63,13 +63,14 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
         const struct ebb_doc_node *list = ebb_doc_get(answer.root, "logs");
         size_t count = list != NULL ? list->count : 0;
         for (size_t i = 0; i < count; i++) {
-            print_log(list->items[i], is_json);
+            if (!is_first || tail != 0)
+                print_log(list->items[i], is_json);
             after = ebb_doc_int(list->items[i], "id", after);
         }
         if (count > 0)
             fflush(stdout);
         bool is_end = ebb_doc_bool(answer.root, "is_over", false);
-        is_over = follows ? is_end && count == 0 : count == 0 || tail > 0;
+        is_over = follows ? is_end && count == 0 : count == 0 || tail >= 0;
         cli_answer_fini(&answer);
         EBB_TRY(status);
     }
@@ -87,7 +88,7 @@ static int logs(struct cli_master *m, void *context)
 
 static int run_logs(int argc, char **argv)
 {
-    struct trial_options o = {0};
+    struct trial_options o = {.tail = CLI_TAIL_ALL};
     const struct cli_option options[] = {
         {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until the trial has ended"},
         {"tail", 0, CLI_INT, &o.tail, "N", "only the last N lines"},

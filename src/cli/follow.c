@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
@@ -60,9 +61,11 @@ static void print_line(struct cli_follow *f, const char *type, const struct ebb_
         if (is_active && !is_running && message[0] == '\0')
             return; /* it waits for its next slot */
         begin_line(f);
+        /* the message is that of its last failure, which is no news once it runs or has ended */
+        bool has_failed = is_active ? !is_running : strcmp(state, "ERROR") == 0;
         printf("trial %lld: %s%s%s\n", trial,
                is_active ? is_running ? "running" : "failed, will be restarted" : state,
-               message[0] != '\0' ? ": " : "", message);
+               has_failed && message[0] != '\0' ? ": " : "", has_failed ? message : "");
     } else if (strcmp(type, "validation") == 0) {
         begin_line(f);
         printf("trial %lld, step %lld: %s %s%s\n", trial, step, f->metric,
@@ -133,26 +136,6 @@ static void handle_event(struct cli_follow *f, const struct ebb_doc_node *e)
     }
 }
 
-static enum ebb_status take_events(struct cli_follow *f, struct ebb_error *err)
-{
-    struct cli_answer answer;
-    enum ebb_status status = EBB_OK;
-    if (f->master->own != NULL)
-        status = exp_master_turn(f->master->own, TURN_MS, err);
-    if (status != EBB_OK)
-        return status;
-    status = cli_ask(f->master, &answer, err, "GET", NULL,
-                     "/events?after=%lld&experiment_id=%lld&wait=%d", (long long)f->after,
-                     (long long)f->id, f->master->own != NULL ? 0 : 1);
-    const struct ebb_doc_node *list = ebb_doc_get(answer.root, "events");
-    for (size_t i = 0; status == EBB_OK && list != NULL && i < list->count; i++)
-        handle_event(f, list->items[i]);
-    if (status == EBB_OK)
-        f->after = ebb_doc_int(answer.root, "next", f->after);
-    cli_answer_fini(&answer);
-    return status;
-}
-
 static enum ebb_status learn(struct cli_follow *f, struct ebb_error *err)
 {
     struct cli_answer answer;
@@ -169,6 +152,50 @@ static enum ebb_status learn(struct cli_follow *f, struct ebb_error *err)
     return status;
 }
 
+/* The master cannot write its database, and keeps trying: so do we, having said it once. */
+static void wait_for_disk(struct cli_follow *f, struct cli_answer *answer)
+{
+    struct ebb_error err = {0};
+    cli_answer_error(answer, &err);
+    if (!f->is_stalled)
+        fprintf(stderr, "ebb: warning: %s; trials wait until it can be written again\n",
+                err.message);
+    f->is_stalled = true;
+    f->drawn_lines = 0; /* the table is below the warning now */
+    cli_answer_fini(answer);
+    if (f->master->own == NULL)
+        nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+}
+
+static enum ebb_status take_events(struct cli_follow *f, struct ebb_error *err)
+{
+    struct cli_answer answer;
+    enum ebb_status status = EBB_OK;
+    if (f->master->own != NULL)
+        status = exp_master_turn(f->master->own, TURN_MS, err);
+    if (status != EBB_OK)
+        return status;
+    char target[128];
+    snprintf(target, sizeof target, "/events?after=%lld&experiment_id=%lld&wait=%d",
+             (long long)f->after, (long long)f->id, f->master->own != NULL ? 0 : 1);
+    status = cli_ask_raw(f->master, "GET", target, NULL, &answer, err);
+    if (status == EBB_OK && answer.response.status == 503) {
+        wait_for_disk(f, &answer);
+        return EBB_OK;
+    }
+    f->is_stalled = false;
+    if (status == EBB_OK && answer.response.status >= 400)
+        status = cli_answer_error(&answer, err);
+    const struct ebb_doc_node *list = ebb_doc_get(answer.root, "events");
+    bool is_cut = status == EBB_OK && ebb_doc_bool(answer.root, "is_cut", false);
+    for (size_t i = 0; status == EBB_OK && list != NULL && i < list->count; i++)
+        handle_event(f, list->items[i]);
+    if (status == EBB_OK)
+        f->after = ebb_doc_int(answer.root, "next", f->after);
+    cli_answer_fini(&answer);
+    return is_cut ? learn(f, err) : status; /* its end may be among what was missed */
+}
+
 enum ebb_status cli_follow_run(struct cli_follow *f, int64_t id, struct ebb_error *err)
 {
     f->id = id;
@@ -182,7 +209,7 @@ enum ebb_status cli_follow_run(struct cli_follow *f, int64_t id, struct ebb_erro
             return ebb_fail(err, EBB_ECANCELED, "interrupted");
         EBB_TRY(status);
         uint64_t now = ebb_clock_ns(), since = now - f->drawn_ns;
-        if (f->how == CLI_FOLLOW_TABLE &&
+        if (f->how == CLI_FOLLOW_TABLE && !f->is_stalled &&
             ((f->is_dirty && since >= DRAW_NS) || since >= REDRAW_NS)) {
             EBB_TRY(cli_follow_draw(f, err));
             f->is_dirty = false;

@@ -59,8 +59,10 @@ static void add_head(struct cli_follow *f, const struct ebb_doc_node *e, size_t 
     char buf[CLI_CELL];
     const char *state = ebb_doc_string(e, "state", "");
     double progress = cli_state_is_over(state) ? 1 : ebb_doc_double(e, "progress", 0);
-    ebb_str_printf(out, "experiment %lld  %s  %s  (%s, %s %s)\n", (long long)f->id,
-                   ebb_doc_string(e, "description", ""), state, ebb_doc_string(e, "searcher", ""),
+    ebb_str_printf(out, "experiment %lld  ", (long long)f->id);
+    for (const char *c = ebb_doc_string(e, "description", ""); *c != '\0'; c++) /* one line */
+        ebb_str_addc(out, ((unsigned char)*c < 0x20u || *c == 0x7f) ? ' ' : *c);
+    ebb_str_printf(out, "  %s  (%s, %s %s)\n", state, ebb_doc_string(e, "searcher", ""),
                    ebb_doc_bool(e, "smaller_is_better", true) ? "smallest" : "largest", f->metric);
     ebb_str_addc(out, '[');
     for (int i = 0; i < BAR; i++)

@@ -82,6 +82,21 @@ static enum ebb_status add_file(struct pack *p, const char *path, const char *na
 static enum ebb_status add_directory(struct pack *p, const char *path, int depth,
                                      struct ebb_error *err);
 
+/* A state directory (ours or another) is no part of a model: it may hold any number of others. */
+static bool is_state_dir(const char *path)
+{
+    struct ebb_str file;
+    struct stat st;
+    bool is_there = true;
+    for (int i = 0; i < 2 && is_there; i++) {
+        ebb_str_init(&file);
+        ebb_str_printf(&file, "%s/%s", path, i == 0 ? "ebb.db" : "lock");
+        is_there = !file.failed && lstat(ebb_str_c(&file), &st) == 0 && S_ISREG(st.st_mode);
+        ebb_str_fini(&file);
+    }
+    return is_there;
+}
+
 static enum ebb_status add_entry(struct pack *p, const char *path, int depth, struct ebb_error *err)
 {
     struct stat st;
@@ -99,6 +114,11 @@ static enum ebb_status add_entry(struct pack *p, const char *path, int depth, st
         return add_file(p, path, name, &st, err);
     if (!S_ISDIR(st.st_mode))
         return EBB_OK; /* sockets, pipes */
+    if (is_state_dir(path)) {
+        fprintf(stderr, "ebb: note: %s is a state directory: left out of the model definition\n",
+                path);
+        return EBB_OK;
+    }
     begin_row(p->w, name, "dir", &st);
     ebb_jsonw_object_end(p->w);
     return add_directory(p, path, depth + 1, err);

@@ -33,7 +33,7 @@ expect() {
     local want=$1 got
     shift
     checks=$((checks + 1))
-    timeout 60 "$@" >out.txt 2>err.txt </dev/null
+    timeout 240 "$@" >out.txt 2>err.txt </dev/null
     got=$?
     [ "$got" -eq "$want" ] || { fail "exit $got instead of $want: $*"; tail -n 5 out.txt err.txt; }
 }
@@ -51,6 +51,16 @@ field() { python3 -c "import json; x = json.load(open('out.txt')); print($1)"; }
 same() {
     checks=$((checks + 1))
     [ "$2" = "$3" ] || fail "$1: $2 instead of $3"
+}
+
+# wait_for COMMAND...: until it succeeds. Four minutes, since machines differ: only what never happens is to fail here.
+wait_for() {
+    local n=2400
+    until "$@" >/dev/null 2>&1; do
+        n=$((n - 1))
+        [ $n -gt 0 ] || { fail "never came true: $*"; return 1; }
+        sleep 0.1
+    done
 }
 
 finish() {

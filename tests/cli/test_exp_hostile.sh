@@ -75,7 +75,7 @@ PY
 mv slow.py def/
 "$ebb" run exp.yaml def --no-charts --config 'entrypoint=[python3, slow.py]' --config searcher.max_steps=16 --config min_validation_period=1 >slow.out 2>&1 &
 pid=$!
-for _ in $(seq 100); do grep -q "step 3:" slow.out && break; sleep 0.1; done
+wait_for grep -q "step 3:" slow.out
 kill -KILL $pid
 wait $pid 2>/dev/null
 id=$(sed -n 's/Created experiment //p' slow.out)
@@ -87,5 +87,43 @@ same "steps after the master was killed" "$(field "x['trials'][0]['steps']")" 16
 expect 0 "$ebb" experiment logs "$id"
 same "batches trained" "$(grep -c '^batch' out.txt)" 32
 same "batches trained once" "$(grep '^batch' out.txt | sort -u | wc -l)" 32
+
+# The disk is full for a while: the run waits, says so, answers others, and goes on; nothing has failed.
+if command -v prlimit >/dev/null; then
+    state=$EBB_STATE
+    export EBB_STATE=$work/full
+    cat >wait.py <<'PY'
+import os, time, ebb_client
+with ebb_client.connect() as ebb:
+    for work in ebb.workloads():
+        if work.is_train:
+            for batch in work.batches():
+                while work.step > 2 and not os.path.exists(ebb.hparam("go")):
+                    time.sleep(0.05)
+                work.report(loss=1.0)
+        elif work.is_validation:
+            work.report(validation_error=1.0 / (work.step + 1))
+        else:
+            open(work.directory + "/x", "w").close()
+PY
+    mv wait.py def/
+    (trap '' XFSZ; exec "$ebb" run exp.yaml def --no-charts --config 'entrypoint=[python3, wait.py]' --config searcher.max_steps=6 \
+        --config min_validation_period=1 --config hyperparameters.go="$work/go") >full.out 2>full.err &
+    pid=$!
+    wait_for grep -q "step 2:" full.out
+    prlimit --pid $pid --fsize=4096:unlimited
+    touch go
+    wait_for grep -q "trials wait until it can be written again" full.err
+    expect 0 "$ebb" master info --json
+    same "stalled" "$(field "x['is_stalled']")" True
+    expect 1 "$ebb" experiment list
+    prlimit --pid $pid --fsize=unlimited:unlimited
+    wait $pid
+    same "exit code after a full disk" $? 0
+    has full.out "COMPLETED"
+    expect 0 "$ebb" experiment list-trials 1 --json
+    same "restarts after a full disk" "$(field "x['trials'][0]['restarts']")" 0
+    export EBB_STATE=$state
+fi
 
 finish

@@ -114,7 +114,7 @@ cat >slow.yaml <<'YAML'
 entrypoint: [python3, slow.py]
 batches_per_step: 1
 hyperparameters: {global_batch_size: 1}
-searcher: {name: random, metric: m, max_steps: 200, max_trials: 2}
+searcher: {name: random, metric: m, max_steps: 1000000, max_trials: 2}
 YAML
 mkdir slow && cat >slow/slow.py <<'PY'
 import time
@@ -130,30 +130,21 @@ with ebb_client.connect() as ebb:
 PY
 "$ebb" run slow.yaml slow --slots 2 --no-charts >run.txt 2>&1 &
 master=$!
-wait_for() { # wait_for SECONDS COMMAND...: until it succeeds
-    local n=$(($1 * 10))
-    shift
-    until "$@" >/dev/null 2>&1; do
-        n=$((n - 1))
-        [ $n -gt 0 ] || { fail "never came true: $*"; return; }
-        sleep 0.1
-    done
-}
 busy() { [ "$("$ebb" slot list --csv 2>/dev/null | tail -n +2 | cut -d, -f4 | grep -c '[0-9]')" = "$1" ]; }
-wait_for 20 busy 2
+wait_for busy 2
 expect 0 "$ebb" task list
 has out.txt "RUNNING"
 expect 0 "$ebb" agent list --json
 same "enabled" "$(field "x['agents'][0]['enabled']")" True
 expect 0 "$ebb" slot disable 1
-wait_for 20 busy 1
+wait_for busy 1
 expect 0 "$ebb" slot enable local 1
-wait_for 20 busy 2
+wait_for busy 2
 expect 0 "$ebb" agent disable
 has out.txt "Disabled agent local"
-wait_for 20 busy 0
+wait_for busy 0
 expect 0 "$ebb" agent enable local
-wait_for 20 busy 2
+wait_for busy 2
 expect 1 "$ebb" slot disable 7
 has err.txt "there are 0 to 1"
 expect 2 "$ebb" slot disable x

@@ -117,37 +117,60 @@ expect 2 "$ebb" run
 expect 0 "$ebb" experiment list --json
 same "experiments after invalid files" "$(field "x['total']")" "$before"
 
-# ---- Ctrl-C: ends in order and says how to go on; a second run is handed to the first
-cat >slow.py <<'PY'
-import time, ebb_client
+# ---- Ctrl-C: ends in order, however long the step takes, and says how to go on; a second run is handed to the first
+mkdir slow && cat >slow/train.py <<'PY'
+import os, time, ebb_client
 with ebb_client.connect() as ebb:
     for work in ebb.workloads():
         if work.is_train:
             for batch in work.batches():
-                time.sleep(0.05)
+                while work.step > 1 and not os.path.exists(ebb.hparam("go")):
+                    time.sleep(0.02)
                 work.report(loss=1.0 / (batch + 1))
         elif work.is_validation:
             work.report(validation_error=1.0 / (work.step + 1))
         else:
             open(work.directory + "/x", "w").close()
 PY
-mkdir slow && mv slow.py slow/train.py
-"$ebb" run warm.yaml slow --no-charts --slots 2 --config searcher.max_steps=12 --config min_validation_period=1 --config batches_per_step=2 >slow.out 2>slow.err &
-pid=$!
-for _ in $(seq 100); do grep -q "step 1:" slow.out && break; sleep 0.1; done
+slow() { # slow GO: in the background, and until its second step waits for the file GO
+    rm -f slow.out slow.err
+    "$ebb" run warm.yaml slow --no-charts --slots 2 --config searcher.max_steps=5 --config min_validation_period=1 \
+        --config batches_per_step=2 --config hyperparameters.go="$work/$1" >slow.out 2>slow.err &
+    pid=$!
+    wait_for grep -q "step 1:" slow.out
+    id=$(sed -n 's/Created experiment //p' slow.out)
+}
+resumed() { # resumed HOW: the slow one goes on to its end, and nothing has failed
+    expect 0 "$ebb" experiment list --json
+    same "state after $1" "$(field "[e['state'] for e in x['experiments'] if e['id'] == $id][0]")" ACTIVE
+    expect 0 "$ebb" run --resume "$id" --no-charts
+    has out.txt "COMPLETED"
+    expect 0 "$ebb" experiment list-trials "$id" --json
+    same "restarts after $1" "$(field "x['trials'][0]['restarts']")" 0
+    same "steps after $1" "$(field "x['trials'][0]['steps']")" 5
+}
+slow go
 expect 0 "$ebb" run warm.yaml loop --no-charts
 has out.txt "COMPLETED"
-id=$(sed -n 's/Created experiment //p' slow.out)
 kill -INT $pid
+wait_for grep -q "ebb run --resume $id" slow.err
+touch go
 wait $pid
 same "exit code after Ctrl-C" $? 1
-has slow.err "ebb run --resume $id"
-expect 0 "$ebb" experiment list --json
-same "state after Ctrl-C" "$(field "[e['state'] for e in x['experiments'] if e['id'] == $id][0]")" ACTIVE
-expect 0 "$ebb" run --resume "$id" --no-charts
-has out.txt "COMPLETED"
-expect 0 "$ebb" experiment list-trials "$id" --json
-same "restarts after Ctrl-C" "$(field "x['trials'][0]['restarts']")" 0
-same "steps after Ctrl-C" "$(field "x['trials'][0]['steps']")" 12
+expect 0 "$ebb" experiment list-checkpoints "$id" --json
+same "checkpoint after Ctrl-C" "$(field "max(c['step_id'] for c in x['checkpoints'])")" 2
+resumed "Ctrl-C"
+
+# ---- Ctrl-C twice: at once, back to the last checkpoint; nobody is left behind
+slow never
+kill -INT $pid
+wait_for grep -q "ebb run --resume $id" slow.err
+kill -INT $pid
+wait $pid
+same "exit code after two Ctrl-C" $? 1
+trial=$(sed -n 's/.*trial \([0-9]*\), step 1:.*/\1/p' slow.out)
+same "processes left" "$(grep -lz "^EBB_CONFIG=$EBB_STATE/trials/$trial/config.json" /proc/[0-9]*/environ 2>/dev/null | wc -l)" 0
+touch never
+resumed "two Ctrl-C"
 
 finish

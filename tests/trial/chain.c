@@ -11,7 +11,8 @@
  *       --hog        takes memory until it fails --quit      exits 0 in the middle
  *       --invalid    calls its sample invalid    --wrong     answers what was not asked
  *       --nan        reports NaN as metric       --link      a checkpoint with a link in it
- *       --fail       says FAILED, exits 1        --linger    does not end when told to */
+ *       --fail       says FAILED, exits 1        --linger    does not end when told to
+ *       --insist     says HELLO three times      --usurp     says HELLO in another's name, too */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -102,6 +103,11 @@ static void text(const char *line, const char *key, char *out, size_t size)
 
 /* ---- the connection ---- */
 
+static int is_mode(const struct trial *t, const char *mode)
+{
+    return strcmp(t->mode, mode) == 0;
+}
+
 static int dial(void)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -138,6 +144,10 @@ static void reconnect(struct trial *t)
              env("EBB_ALLOCATION_ID"), env("EBB_TRIAL_ID"));
     for (;;) {
         t->fd = dial();
+        if (is_mode(t, "--insist")) {
+            put(t, hello);
+            put(t, hello);
+        }
         if (t->fd >= 0 && put(t, hello) == 0 && (t->acked == t->seq || put(t, t->done) == 0))
             return;
         if (t->fd >= 0)
@@ -183,11 +193,6 @@ static void finish(struct trial *t, const char *kind, long long step, double sta
 }
 
 /* ---- work ---- */
-
-static int is_mode(const struct trial *t, const char *mode)
-{
-    return strcmp(t->mode, mode) == 0;
-}
 
 static double metric(const struct trial *t)
 {
@@ -341,6 +346,8 @@ static void answer(struct trial *t, const char *line)
     if (is_mode(t, "--silent"))
         for (;;)
             pause();
+    if (is_mode(t, "--usurp"))
+        put(t, "{\"type\":\"HELLO\",\"protocol\":1,\"allocation\":\"x\",\"trial_id\":1}\n");
     if (is_mode(t, "--garbage"))
         (void)put(t, "\x01\xff{]} this is no JSON\n");
     if (is_mode(t, "--wrong"))

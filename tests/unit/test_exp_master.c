@@ -292,10 +292,9 @@ TEST(warm_start__protects_its_checkpoint_before_the_first_trial)
     fixture_open(&f);
     fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""));
     fixture_run(&f, 30);
-    char *body =
-        fixture_body(fixture_yaml(yaml, sizeof yaml, "",
-                                  "name: single, max_steps: 1, source_trial_id: 1", ""),
-                     false); /* paused: no trial has started from it yet */
+    char *body = fixture_body(
+        fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1, source_trial_id: 1", ""),
+        false); /* paused: no trial has started from it yet */
     fixture_ask(&f, "POST", "/experiments", body, NULL);
     const struct ebb_doc_node *list =
         ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
@@ -372,6 +371,18 @@ TEST(trial_that_writes_garbage__is_killed_and_says_so)
 {
     TEST_UNUSED;
     beside("--garbage", ten_steps, "breaks the protocol", NULL);
+}
+
+TEST(trial_that_says_hello_until_it_is_heard__is_heard)
+{
+    TEST_UNUSED;
+    beside("--insist", "name: single, max_steps: 2", NULL, NULL);
+}
+
+TEST(trial_that_says_hello_for_another__is_killed_and_says_so)
+{
+    TEST_UNUSED;
+    beside("--usurp", ten_steps, "a HELLO in another's name", NULL);
 }
 
 TEST(trial_that_answers_something_else__is_killed_and_says_so)
@@ -704,6 +715,8 @@ TEST_MAIN(RUN(metrics__are_told_once_when_durable),
           RUN(trial_that_never_answers__is_killed_and_says_so),
           RUN(trial_that_never_connects__is_killed_and_says_so),
           RUN(trial_that_writes_garbage__is_killed_and_says_so),
+          RUN(trial_that_says_hello_until_it_is_heard__is_heard),
+          RUN(trial_that_says_hello_for_another__is_killed_and_says_so),
           RUN(trial_that_answers_something_else__is_killed_and_says_so),
           RUN(trial_that_is_killed_for_memory__says_so),
           RUN(trial_with_a_memory_limit__fails_with_the_limit),

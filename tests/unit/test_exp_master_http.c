@@ -413,8 +413,40 @@ TEST(routes__all_stand_in_the_manual)
     ebb_file_view_close(&page);
 }
 
+/* ---- writing that fails ---- */
+
+static int ask_while_stalled(const char *dir)
+{
+    for (int i = 0; i < 2000; i++) { /* until it has happened */
+        (void)ask(dir, "GET", "/master", NULL, answer, sizeof answer);
+        if (strstr(answer, "\"is_stalled\": true") != NULL)
+            break;
+        usleep(5000);
+    }
+    WANT(strstr(answer, "\"is_stalled\": true") != NULL);
+    WANT(strstr(answer, "\"message\": \"") != NULL); /* why */
+    WANT(ask(dir, "GET", "/experiments", NULL, answer, sizeof answer) == 503);
+    WANT(ask(dir, "POST", "/experiments/1/kill", NULL, answer, sizeof answer) == 503);
+    return 0;
+}
+
+TEST(stalled_master__answers_that_it_is)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    f.options.faults.commit_fail_from = 9;
+    f.options.faults.commit_fail_count = 1000000;
+    fixture_open(&f);
+    fixture_submit(
+        &f, fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 4", "max_restarts: 0\n"));
+    CHECK_EQ(beside(&f, ask_while_stalled), 0);
+    fixture_end(&f);
+}
+
 TEST_MAIN(RUN(routes__all_stand_in_the_manual), RUN(socket__answers_everything),
           RUN(users__own_what_they_submit), RUN(preview__spells_workloads_out),
           RUN(nonsense__is_refused_and_harms_nobody), RUN(stream__tells_what_happens),
+          RUN(stalled_master__answers_that_it_is),
           RUN(long_path__still_has_a_socket),
           RUN(model_definition__is_unpacked_kept_and_given_back))

@@ -180,6 +180,12 @@ static enum ebb_status serve(struct exp_master *m, struct exp_conn *c,
 {
     struct exp_http_response response;
     exp_http_response_init(&response);
+    if (exp_rest_must_wait(m, request)) {
+        write_error(&response, 503, m->stall.message);
+        answer(m, c, &response);
+        exp_http_response_fini(&response);
+        return EBB_OK;
+    }
     enum ebb_status status = exp_rest_handle(m, request, &response, err);
     char *wait = exp_http_query(request->target, "wait");
     char *follow = exp_http_query(request->target, "follow");
@@ -325,6 +331,10 @@ static enum ebb_status take(struct exp_master *m, struct exp_conn *c, struct ebb
 {
     if (c->kind == EXP_CONN_NEW && c->in.length > 0)
         c->kind = c->in.data[0] == '{' ? EXP_CONN_TRIAL : EXP_CONN_HTTP;
+    if (c->kind == EXP_CONN_TRIAL && m->is_stalled) {
+        c->is_broken = true; /* it tries again */
+        return EBB_OK;
+    }
     enum ebb_status status =
         c->kind == EXP_CONN_TRIAL ? read_lines(m, c, err) : read_http(m, c, err);
     if (c->in_at == c->in.length) {

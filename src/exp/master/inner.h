@@ -378,6 +378,8 @@ void exp_conns_answer(struct exp_master *m); /* long polls and streams */
 void exp_conns_refuse(struct exp_master *m); /* 503 to whoever waits for this turn */
 
 /* ---- rest.c ---- */
+/* The master is stalled, and this is not the question whether it is. */
+bool exp_rest_must_wait(const struct exp_master *m, const struct exp_http_request *request);
 /* EBB_OK: response filled, also with an error of the request. Otherwise the turn has failed. */
 enum ebb_status exp_rest_handle(struct exp_master *m, const struct exp_http_request *request,
                                 struct exp_http_response *response, struct ebb_error *err);

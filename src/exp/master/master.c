@@ -337,6 +337,36 @@ static enum ebb_status work(struct exp_master *m, int timeout_ms, struct ebb_err
     return finish(m, err);
 }
 
+/* Nothing is done for anybody now: who asks hears why, trials come back later. */
+static void hear_stalled(struct exp_master *m, int timeout_ms)
+{
+    struct epoll_event events[EVENTS];
+    struct ebb_error err;
+    bool is_deaf = false; /* to ends of processes and jobs, which stay to be heard */
+    int n = epoll_wait(m->epoll_fd, events, EVENTS, timeout_ms);
+    look_at_clock(m);
+    for (int i = 0; i < n; i++) {
+        struct exp_conn *c = find_conn(m, events[i].data.fd);
+        if (events[i].data.fd == m->listen_fd)
+            exp_conn_accept(m);
+        else if (c == NULL)
+            is_deaf = true;
+        else if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 &&
+                 exp_conn_readable(m, c, &err) != EBB_OK)
+            c->is_broken = true;
+    }
+    for (size_t i = m->conn_count; i-- > 0;) {
+        struct exp_conn *c = m->conns[i];
+        if (c->out.length > 0)
+            exp_conn_flush(m, c);
+        if (c->is_broken || (c->is_dead && c->out.length == 0))
+            exp_conn_close(m, c);
+    }
+    ebb_arena_reset(&m->turn_arena);
+    if (is_deaf)
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
 enum ebb_status exp_master_turn(struct exp_master *m, int timeout_ms, struct ebb_error *err)
 {
     struct ebb_error why;
@@ -346,8 +376,7 @@ enum ebb_status exp_master_turn(struct exp_master *m, int timeout_ms, struct ebb
     if (timeout_ms < 0 || timeout_ms > wait)
         timeout_ms = wait;
     if (m->is_stalled) {
-        struct timespec t = {.tv_nsec = (timeout_ms < 100 ? timeout_ms : 100) * 1000000L};
-        nanosleep(&t, NULL);
+        hear_stalled(m, timeout_ms < 100 ? timeout_ms : 100);
         try_again(m);
         return EBB_OK;
     }
@@ -362,8 +391,10 @@ void exp_master_request(struct exp_master *m, const struct exp_http_request *req
     struct ebb_error err;
     enum ebb_status status = EBB_EIO;
     look_at_clock(m);
-    if (m->is_stalled) {
+    if (exp_rest_must_wait(m, request)) {
         err = m->stall;
+    } else if (m->is_stalled) {
+        status = exp_rest_handle(m, request, response, &err);
     } else {
         status = exp_rest_handle(m, request, response, &err);
         if (status == EBB_OK)
@@ -640,11 +671,16 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
 
 /* ---- closing ---- */
 
-static void turn_until_gone(struct exp_master *m, int grace_ms)
+static void turn_until_gone(struct exp_master *m, int grace_ms, bool is_patient)
 {
     uint64_t until = ebb_clock_ns() + (uint64_t)(grace_ms > 0 ? grace_ms : 0) * 1000000u;
-    while (m->alloc_count > 0 && ebb_clock_ns() < until)
-        exp_master_turn(m, 50, NULL);
+    while (m->alloc_count > 0 && (grace_ms < 0 || ebb_clock_ns() < until)) {
+        if (is_patient && m->options.is_hurried != NULL &&
+            m->options.is_hurried(m->options.is_hurried_context))
+            return;
+        if (exp_master_turn(m, 50, NULL) != EBB_OK)
+            return;
+    }
 }
 
 static void stop_trials(struct exp_master *m, enum exp_master_close how, int grace_ms)
@@ -653,13 +689,13 @@ static void stop_trials(struct exp_master *m, enum exp_master_close how, int gra
     if (how == EXP_CLOSE_PREEMPT) {
         for (size_t i = 0; i < m->alloc_count; i++)
             exp_run_stop(m, m->allocs[i]->run);
-        turn_until_gone(m, grace_ms);
+        turn_until_gone(m, grace_ms, true);
     }
     for (size_t i = 0; i < m->alloc_count; i++) {
         m->allocs[i]->is_excused = true;
         exp_alloc_kill(m, m->allocs[i], "the master ends");
     }
-    turn_until_gone(m, 10000);
+    turn_until_gone(m, 10000, false);
 }
 
 void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace_ms)

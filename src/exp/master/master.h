@@ -90,6 +90,10 @@ struct exp_master_options {
      * borrowed for the call. A crash in between loses the call. May be NULL. */
     void (*on_metrics)(void *context, const struct exp_master_metrics *metrics);
     void *on_metrics_context;
+    /* Asked now and then while closing: true = wait for trials no longer, kill them. May be NULL.
+     */
+    bool (*is_hurried)(void *context);
+    void *is_hurried_context;
     struct exp_master_faults faults;
 };
 
@@ -118,7 +122,8 @@ void exp_master_request(struct exp_master *master, const struct exp_http_request
 bool exp_master_is_idle(const struct exp_master *master);
 
 enum exp_master_close {
-    EXP_CLOSE_PREEMPT, /* tell all trials to checkpoint, wait at most grace_ms, then kill */
+    EXP_CLOSE_PREEMPT, /* tell all trials to checkpoint, wait at most grace_ms (< 0: as long as a
+                          step takes), then kill */
     EXP_CLOSE_KILL,    /* kill all trials; they resume from their last checkpoint */
     EXP_CLOSE_LEAVE,   /* leave them running: a next master within 60 s adopts them */
 };

@@ -209,6 +209,14 @@ static enum ebb_status dispatch(struct exp_rest *r)
     return status;
 }
 
+bool exp_rest_must_wait(const struct exp_master *m, const struct exp_http_request *request)
+{
+    const char *target = request->target;
+    if (strncmp(target, "/api/v1/", 8) == 0)
+        target += 7;
+    return m->is_stalled && (strcmp(request->method, "GET") != 0 || strcmp(target, "/master") != 0);
+}
+
 enum ebb_status exp_rest_handle(struct exp_master *m, const struct exp_http_request *request,
                                 struct exp_http_response *response, struct ebb_error *err)
 {

@@ -438,9 +438,13 @@ enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const ch
         refuse(m, c, status != EBB_OK ? why.message : "HELLO comes first");
         return EBB_OK;
     }
-    if (status != EBB_OK || msg.kind == EXP_TALK_HELLO) {
+    /* A trial says HELLO until it is accepted: after a pause of ours there are several. */
+    bool is_repeated = status == EBB_OK && msg.kind == EXP_TALK_HELLO &&
+                       strcmp(msg.allocation, a->id) == 0 &&
+                       (msg.trial_id < 0 || msg.trial_id == a->run->id);
+    if (status != EBB_OK || (msg.kind == EXP_TALK_HELLO && !is_repeated)) {
         exp_alloc_kill(m, a, "breaks the protocol: %s",
-                       status != EBB_OK ? why.message : "a second HELLO");
+                       status != EBB_OK ? why.message : "a HELLO in another's name");
         c->is_broken = true;
         return EBB_OK;
     }

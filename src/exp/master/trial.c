@@ -353,9 +353,14 @@ static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
     if (status == EBB_OK)
         status = exp_text_set(&r->message, ebb_str_c(&text), err);
     ebb_str_clear(&text);
-    ebb_str_printf(&text, "ebb: trial %lld: %s; restarts %lld of %lld", (long long)r->id,
-                   r->message != NULL ? r->message : "", (long long)r->sequence.restarts,
-                   (long long)r->sequence.rules.max_restarts);
+    ebb_str_printf(&text, "ebb: trial %lld: %s; ", (long long)r->id,
+                   r->message != NULL ? r->message : "");
+    if (r->sequence.restarts > r->sequence.rules.max_restarts)
+        ebb_str_printf(&text, "no restart is left (max_restarts: %lld)",
+                       (long long)r->sequence.rules.max_restarts);
+    else
+        ebb_str_printf(&text, "restart %lld of %lld", (long long)r->sequence.restarts,
+                       (long long)r->sequence.rules.max_restarts);
     if (status == EBB_OK)
         status = exp_log_add(m, r, "ERROR", ebb_str_c(&text), err);
     ebb_log(m->options.log, EBB_LOG_WARN, "%s", ebb_str_c(&text));
