@@ -217,12 +217,17 @@ static enum ebb_status tokens_open(struct data_set *set, const struct data_value
     w->sequence = v->sequence_length;
     w->stride = v->stride ? v->stride : v->sequence_length;
     w->vocabulary = v->vocabulary;
-    EBB_TRY(tokens_open_files(set, v, &v->train_files, &w->tokens[DATA_TRAIN], err));
-    EBB_TRY(tokens_open_files(set, v, &v->val_files, &w->tokens[DATA_VALIDATION], err));
+    struct data_texts train = v->train_files, val = v->val_files;
+    if (!train.count) { /* as `ebb data make` names them */
+        train = (struct data_texts){.v = {"train.bin"}, .count = 1};
+        val = val.count ? val : (struct data_texts){.v = {"val.bin"}, .count = 1};
+    }
+    EBB_TRY(tokens_open_files(set, v, &train, &w->tokens[DATA_TRAIN], err));
+    EBB_TRY(tokens_open_files(set, v, &val, &w->tokens[DATA_VALIDATION], err));
     uint64_t total = data_tokens_total(&w->tokens[DATA_TRAIN]);
     w->end[DATA_TRAIN] = total;
     w->end[DATA_VALIDATION] = data_tokens_total(&w->tokens[DATA_VALIDATION]);
-    if (!v->val_files.count) { /* the tail of the training stream */
+    if (!val.count) { /* the tail of the training stream */
         w->begin[DATA_VALIDATION] = w->end[DATA_TRAIN] =
             total - (uint64_t)((double)total * v->validation_fraction);
         w->end[DATA_VALIDATION] = total;
@@ -243,7 +248,7 @@ const struct data_row data_row_tokens = {
     .summary = "files of token numbers",
     .keys = "data_dir train_files val_files token_dtype vocabulary sequence_length stride "
             "validation_fraction samples val_samples",
-    .required = "train_files vocabulary",
+    .required = "train_files|data_dir vocabulary",
     .can_synthesize = true,
     .kind = DATA_LANGUAGE,
     .check = tokens_check,

@@ -72,11 +72,15 @@ static enum ebb_status wrong(const struct nn_option *o, const char *found, struc
                     allowed_text(o, allowed, sizeof allowed));
 }
 
+/* A default length ends with the positions, whose number was given; the data may shorten it. */
 static void put(struct nn_config *config, const struct nn_option *o, const void *value,
                 size_t bytes)
 {
     memcpy(config->bytes + o->offset, value, bytes);
     config->given |= UINT64_C(1) << (o - config->model->options);
+    int64_t positions = strcmp(o->name, "positions") == 0 ? nn_config_int(config, o->name, 0) : 0;
+    if (positions > 0 && nn_config_int(config, "length", 0) > positions)
+        nn_config_adapt(config, "length", positions);
 }
 
 static enum ebb_status set_name(struct nn_config *config, const struct nn_option *o,

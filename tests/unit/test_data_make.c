@@ -85,6 +85,12 @@ TEST(tokens__windows_are_the_samples)
         kit_open(&kit, "{name: tokens, train_files: train.bin, val_files: val.bin, vocabulary: "
                        "70000, token_dtype: u32, sequence_length: 32}");
     CHECK_EQ(data_describe(b)->count[DATA_TRAIN], 4);
+    struct data_set *c = kit_open(
+        &kit,
+        "{name: tokens, data_dir: ., vocabulary: 70000, token_dtype: u32, sequence_length: 32}");
+    CHECK_EQ(data_describe(c)->count[DATA_TRAIN], 4); /* the folder is enough */
+    CHECK_EQ(data_describe(c)->count[DATA_VALIDATION], 2);
+    data_close(c);
     for (uint64_t i = 0; i < 4; i++) {
         int64_t x[32], y[32];
         CHECK_OK(data_read(a, DATA_TRAIN, i, 0, 0, (void *[]){x, NULL}, &kit.err), &kit.err);

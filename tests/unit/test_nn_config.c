@@ -29,6 +29,13 @@ TEST(a_section__sets_what_it_names)
     CHECK_EQ(nn_config_int(&c, "nothing", -1), -1);
     CHECK_EQ(c.generator, NN_TORCH);
     CHECK_OK(parse("name: cosmoflow\ndropout: 0\n", &c, &err), &err);
+    /* the length of the data comes later: a default one must not be in the way */
+    CHECK_OK(parse("name: gpt2_124M\npositions: 16\n", &c, &err), &err);
+    CHECK_EQ(nn_config_int(&c, "length", 0), 16);
+    nn_config_adapt(&c, "length", 8);
+    CHECK_EQ(nn_config_int(&c, "length", 0), 8);
+    CHECK_EQ(parse("name: gpt2_124M\npositions: 16\nlength: 17\n", &c, &err), EBB_EINPUT);
+    CHECK_EQ(parse("name: gpt2_124M\nlength: 17\npositions: 16\n", &c, &err), EBB_EINPUT);
 }
 
 TEST(mistakes__name_key_found_allowed_nearest)
