@@ -168,6 +168,18 @@ static int list_add(struct parse *p, const struct cli_option *o, const char *sho
     return GO_ON;
 }
 
+static int check_limit(const struct parse *p, const struct cli_option *o, const char *shown,
+                       double number)
+{
+    for (size_t i = 0; i < p->spec->limit_count; i++) {
+        const struct cli_limit *l = &p->spec->limits[i];
+        if (strcmp(l->name, o->name) == 0 && !(number >= l->low && number <= l->high))
+            return usage_fail(p, "option %s: found %.15g, allowed: %.15g to %.15g", shown, number,
+                              l->low, l->high);
+    }
+    return GO_ON;
+}
+
 static int option_set(struct parse *p, const struct cli_option *o, const char *shown,
                       const char *value)
 {
@@ -183,10 +195,14 @@ static int option_set(struct parse *p, const struct cli_option *o, const char *s
     case CLI_INT:
         if (!ebb_parse_i64(value, o->target))
             code = usage_fail(p, "option %s: '%s' is not a whole number", shown, value);
+        else
+            code = check_limit(p, o, shown, (double)*(int64_t *)o->target);
         break;
     case CLI_DOUBLE:
         if (!ebb_parse_double(value, o->target))
             code = usage_fail(p, "option %s: '%s' is not a number", shown, value);
+        else
+            code = check_limit(p, o, shown, *(double *)o->target);
         break;
     case CLI_BYTES:
         if (ebb_parse_bytes(value, o->target, &err) != EBB_OK)

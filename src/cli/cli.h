@@ -68,12 +68,20 @@ struct cli_where {
     bool is_csv; /* commands that print tables; never together with is_json */
 };
 
+/* What a number may be; both ends are allowed. The parser refuses the rest. */
+struct cli_limit {
+    const char *name; /* of the option */
+    double low, high;
+};
+
 struct cli_spec {
     const char
         *usage; /* "ebb sim LOG... --policy P[,P...] (--ratio R[,R...] | --budget B[,B...])" */
     const char *description; /* paragraphs that teach; examples last */
     const struct cli_option *options;
     size_t option_count;
+    const struct cli_limit *limits; /* of options of kind CLI_INT and CLI_DOUBLE */
+    size_t limit_count;
     size_t min_positional, max_positional;
     struct cli_where *where; /* commands about experiments: filled by the rows of cli_where; NULL =
                                 the command has none of them */

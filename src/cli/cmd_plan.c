@@ -230,6 +230,29 @@ static void fill_request(const struct settings *set, struct plan_row *row)
                                               .host_bytes = set->host_bytes};
 }
 
+static bool asks_for(const struct settings *set, const char *name)
+{
+    for (size_t p = 0; p < set->planners.count; p++)
+        if (strcmp(set->planners.items[p], name) == 0)
+            return true;
+    return set->planners.count == 0 && strcmp(name, "best") == 0;
+}
+
+/* Options that none of the planners reads. Returns -1, or the exit code. */
+static int refuse_unused(const struct settings *set)
+{
+    bool has_host = set->host_bytes > 0 || set->in_rate > 0 || set->out_rate > 0;
+    if (has_host && !asks_for(set, "joint") && !asks_for(set, "floor"))
+        return cli_usage_error("--host-bytes, --host-out and --host-in need --planner joint or "
+                               "floor");
+    if (has_host && !(set->host_bytes > 0 && set->in_rate > 0 && set->out_rate > 0))
+        return cli_usage_error("--host-bytes, --host-out and --host-in go together");
+    if (set->write_lp && !asks_for(set, "best") && !asks_for(set, "ilp") && !asks_for(set, "joint"))
+        return cli_usage_error("--write-lp needs --planner best, ilp or joint: others have no "
+                               "model");
+    return -1;
+}
+
 /* Graph-major, then planner, then budget. Returns -1, or the exit code of a usage error. */
 static int make_rows(const struct settings *set, const struct plan_graph *graphs,
                      size_t graph_count, struct plan_row *rows, size_t *count)
@@ -239,6 +262,9 @@ static int make_rows(const struct settings *set, const struct plan_graph *graphs
     if (points == 0)
         return cli_usage_error(
             "say how much memory there is: --ratio R[,R...] or --budget B[,B...]");
+    int unused = refuse_unused(set);
+    if (unused >= 0)
+        return unused;
     if (graph_count * planners * points > MAX_ROWS)
         return cli_usage_error("%zu rows asked for, at most %d", graph_count * planners * points,
                                MAX_ROWS);
@@ -255,8 +281,9 @@ static int make_rows(const struct settings *set, const struct plan_graph *graphs
                 if (k < set->ratios.count) {
                     if (!ebb_parse_double(set->ratios.items[k], &row->ratio) || row->ratio <= 0 ||
                         row->ratio > 1e6)
-                        return cli_usage_error("--ratio: found '%s', allowed: a number above 0",
-                                               set->ratios.items[k]);
+                        return cli_usage_error(
+                            "--ratio: found '%s', allowed: a number above 0, at most 1e6",
+                            set->ratios.items[k]);
                     row->request.budget_bytes =
                         (uint64_t)((double)graphs[g].ratio_base * row->ratio);
                     continue;
@@ -305,14 +332,19 @@ static int run_plan(int argc, char **argv)
         {"jobs", 'j', CLI_INT, &set.jobs, "N", "rows at a time (default: all cores)"},
         {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
         {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B",
-         "joint (up to about 65 ops): room on the host for offload"},
-        {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "joint: rate to the host"},
-        {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "joint: rate from the host"},
+         "joint (up to about 65 ops), floor: room on the host for offload"},
+        {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "rate to the host"},
+        {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "rate from the host"},
         {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
         {"write-lp", 0, CLI_STRING, &set.write_lp, "FILE",
          "ilp, best, joint: write the model for another solver, too"},
         {"json", 0, CLI_FLAG, &set.is_json, NULL, "one object per row"},
     };
+    static const struct cli_limit limits[] = {CLI_PLAN_LIMITS,
+                                              {"effort", 0, 3},
+                                              {"seed", 0, 1e18},
+                                              {"host-out", 1e-6, 1e6},
+                                              {"host-in", 1e-6, 1e6}};
     const struct cli_spec spec = {
         .usage = "ebb plan FILE... [--planner P[,P...]] (--ratio R[,R...] | --budget B[,B...])",
         .description =
@@ -335,6 +367,8 @@ static int run_plan(int argc, char **argv)
             "  ebb plan step.trace --budget 48MiB -o step.plan",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        .limits = limits,
+        .limit_count = sizeof limits / sizeof limits[0],
         .min_positional = 1,
         .max_positional = 64,
     };

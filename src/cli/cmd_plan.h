@@ -7,6 +7,13 @@
 #include "planner/planner.h"
 #include "trace/trace.h"
 
+/* Options that the verbs share. */
+#define CLI_PLAN_LIMITS                                                                            \
+    {"gap", 0, 1}, {"time-limit", 0.001, 1e6},                                                     \
+    {                                                                                              \
+        "jobs", 1, 4096                                                                            \
+    }
+
 struct plan_graph {
     const char *path; /* borrowed from the arguments */
     struct trace *trace;

@@ -592,6 +592,8 @@ int cli_plan_figure(int argc, char **argv)
         {"jobs", 'j', CLI_INT, &f.how.jobs, "N", "points at a time (default: all cores)"},
         {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"},
     };
+    static const struct cli_limit limits[] = {
+        CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}};
     const struct cli_spec spec = {
         .usage = "ebb plan figure GRAPH... [--dir DIR] [--stage S[,S...]]",
         .description =
@@ -605,6 +607,8 @@ int cli_plan_figure(int argc, char **argv)
             "  ebb plan figure vgg16.json mobilenet.json --stage plot",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        .limits = limits,
+        .limit_count = sizeof limits / sizeof limits[0],
         .min_positional = 1,
         .max_positional = MAX_GRAPHS,
     };
@@ -622,9 +626,6 @@ int cli_plan_figure(int argc, char **argv)
             code = cli_usage_error("--stage: found '%s', allowed: baselines, simrd, plot",
                                    stages.items[i]);
     }
-    if (code < 0 &&
-        (f.how.points < 1 || f.how.points > 1000 || f.how.segments < 1 || f.how.segments > 10000))
-        code = cli_usage_error("--points: 1 to 1000, --segments: 1 to 10000");
     if (code < 0) {
         f.graphs = (const char *const *)args.positional;
         f.graph_count = args.positional_count;

@@ -103,10 +103,13 @@ static int study_command(int argc, char **argv, const char *usage, const char *d
         {"jobs", 'j', CLI_INT, &s.jobs, "N", "points at a time (default: all cores)"},
         {"json", 0, CLI_FLAG, &s.is_json, NULL, "one object per row"},
     };
+    static const struct cli_limit limits[] = {CLI_PLAN_LIMITS};
     const struct cli_spec spec = {.usage = usage,
                                   .description = description,
                                   .options = options,
                                   .option_count = sizeof options / sizeof options[0],
+                                  .limits = limits,
+                                  .limit_count = sizeof limits / sizeof limits[0],
                                   .min_positional = 1,
                                   .max_positional = 1};
     struct cli_args args;
@@ -283,12 +286,16 @@ int cli_plan_maxbatch(int argc, char **argv)
          "subtract the fixed memory twice, as the published baselines did"},
         {"json", 0, CLI_FLAG, &m.is_json, NULL, "one object per planner"},
     };
+    static const struct cli_limit limits[] = {
+        {"batch", 1, 1e9}, {"most", 1, 1e9}, {"time-limit", 0.001, 1e6}};
     const struct cli_spec spec = {
         .usage = "ebb plan maxbatch GRAPH --batch N [--memory 16GB]",
         .description = "The largest batch that fits with at most one extra forward pass.\n\n"
                        "Example:\n  ebb plan maxbatch vgg16_b256.json --batch 256 --memory 16GB",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        .limits = limits,
+        .limit_count = sizeof limits / sizeof limits[0],
         .min_positional = 1,
         .max_positional = 1,
     };
@@ -298,9 +305,9 @@ int cli_plan_maxbatch(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    if (m.batch < 1 || m.most < 1) {
+    if (m.batch == 0) {
         cli_args_fini(&args);
-        return cli_usage_error("--batch: the batch size the graph was made for, at least 1");
+        return cli_usage_error("--batch is missing: the batch size the graph was made for");
     }
     cli_catch_interrupts();
     enum ebb_status status = cli_plan_load(&m.graph, args.positional[0], &err);

@@ -377,6 +377,8 @@ int cli_plan_sweep(int argc, char **argv)
         {"chart", 0, CLI_STRING, &chart, "FILE", "draw the step curves: .svg, .png, .pdf"},
         {"json", 0, CLI_FLAG, &s.is_json, NULL, "one object per row"},
     };
+    static const struct cli_limit limits[] = {
+        CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}};
     const struct cli_spec spec = {
         .usage = "ebb plan sweep GRAPH [--points N] [-o FILE.csv] [--chart FILE.svg]",
         .description =
@@ -386,6 +388,8 @@ int cli_plan_sweep(int argc, char **argv)
             "  ebb plan sweep vgg16.json -o vgg16.csv --chart vgg16.svg",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        .limits = limits,
+        .limit_count = sizeof limits / sizeof limits[0],
         .min_positional = 1,
         .max_positional = 1,
     };
@@ -394,11 +398,9 @@ int cli_plan_sweep(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    if (s.points < 1 || s.points > 1000 || s.segments < 1 || s.segments > 10000) {
-        cli_args_fini(&args);
-        return cli_usage_error("--points: 1 to 1000, --segments: 1 to 10000");
-    }
-    enum ebb_status status = cli_plan_load(&s.graph, args.positional[0], &err);
+    enum ebb_status status = chart ? plot_check_name(chart, &err) : EBB_OK;
+    if (status == EBB_OK)
+        status = cli_plan_load(&s.graph, args.positional[0], &err);
     if (status == EBB_OK && !s.graph.trace->is_graph)
         status = ebb_fail(&err, EBB_EINPUT, "%s: a sweep needs a graph file", args.positional[0]);
     if (status == EBB_OK)

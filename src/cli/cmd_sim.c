@@ -13,10 +13,13 @@
 #include "base/progress.h"
 #include "base/thread.h"
 #include "planner/planner.h"
+#include "plot/plot.h"
 
 #define FLOOR_OPS                                                                                  \
     20000 /* the floor of longer traces is found only on demand: it takes many runs                \
            */
+
+#define NOT_GIVEN -1 /* of numbers that cannot be negative */
 
 struct settings { /* what the command line says */
     struct cli_list policies, ratios, budgets;
@@ -130,6 +133,44 @@ static int read_budgets(const struct settings *set, struct sim_job *job)
     return -1;
 }
 
+/* What the rules and tiers asked for have no use for, and what no run can use. Returns -1, or the
+ * exit code. */
+static int refuse_unused(const struct settings *set, enum exec_rules rules)
+{
+    bool is_simrd = rules == EXEC_SIMRD;
+    bool has_tier = set->host_bytes || set->file_bytes;
+    const struct {
+        bool is_given, is_unused;
+        const char *name, *needs;
+    } rows[] = {
+        {set->sampling, is_simrd, "sampling", "--rules ebb"},
+        {set->ignore_small, is_simrd, "ignore-small", "--rules ebb"},
+        {set->host_bytes, is_simrd, "host", "--rules ebb"},
+        {set->file_bytes, is_simrd, "file", "--rules ebb"},
+        {set->copy_rate != NOT_GIVEN, is_simrd, "copy-rate", "--rules ebb"},
+        {set->wants_floor, is_simrd, "floor", "--rules ebb"},
+        {set->wants_floor, has_tier, "floor", "a run without --host and --file"},
+        {set->wants_floor, set->no_floor, "floor", "no --no-floor beside it"},
+        {set->host_rate != NOT_GIVEN, !set->host_bytes, "host-rate", "--host BYTES"},
+        {set->file_rate != NOT_GIVEN, !set->file_bytes, "file-rate", "--file BYTES"},
+        {set->latency_ns != NOT_GIVEN, !has_tier, "latency", "--host or --file"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].is_given && rows[i].is_unused)
+            return cli_usage_error("--%s needs %s", rows[i].name, rows[i].needs);
+    struct ebb_error err;
+    if (set->chart && plot_check_name(set->chart, &err) != EBB_OK)
+        return cli_report(&err);
+    if (set->limit > 0 && set->limit < 1)
+        return cli_usage_error("--limit: found %g, allowed: 0, or a number from 1 on", set->limit);
+    return -1;
+}
+
+static double rate(double given, double usual)
+{
+    return given != NOT_GIVEN ? given : usual;
+}
+
 static int read_settings(const struct settings *set, struct sim_job *job)
 {
     if (set->rules && strcmp(set->rules, "simrd") == 0)
@@ -146,14 +187,9 @@ static int read_settings(const struct settings *set, struct sim_job *job)
     }
     if (job->rules == EXEC_EBB && job->dealloc == EXEC_BANISH)
         return cli_usage_error("--dealloc banish is the published V1 runtime: add --rules simrd");
-    if (job->rules == EXEC_SIMRD &&
-        (set->sampling || set->ignore_small || set->host_bytes || set->file_bytes))
-        return cli_usage_error("--sampling, --ignore-small, --host and --file need --rules ebb");
-    if (set->repeat < 1 || set->jobs < 0 || set->seed < 0 || set->latency_ns < 0)
-        return cli_usage_error(
-            "--repeat must be at least 1; --jobs, --seed, --latency not negative");
-    if (!(set->copy_rate > 0) || !(set->host_rate > 0) || !(set->file_rate > 0))
-        return cli_usage_error("rates must be above 0 GB/s");
+    int unused = refuse_unused(set, job->rules);
+    if (unused >= 0)
+        return unused;
     job->limit = set->limit;
     job->seed = (uint64_t)set->seed;
     job->repeat = set->repeat;
@@ -162,12 +198,12 @@ static int read_settings(const struct settings *set, struct sim_job *job)
     job->ignore_small = set->ignore_small;
     job->tier_bytes[DEVICE_HOST] = set->host_bytes;
     job->tier_bytes[DEVICE_FILE] = set->file_bytes;
-    uint64_t latency = (uint64_t)set->latency_ns;
-    job->links.in[DEVICE_T0] = (struct device_link){0, set->copy_rate};
+    uint64_t latency = set->latency_ns != NOT_GIVEN ? (uint64_t)set->latency_ns : 10000;
+    job->links.in[DEVICE_T0] = (struct device_link){0, rate(set->copy_rate, 300)};
     job->links.out[DEVICE_HOST] = job->links.in[DEVICE_HOST] =
-        (struct device_link){latency, set->host_rate};
+        (struct device_link){latency, rate(set->host_rate, 12)};
     job->links.out[DEVICE_FILE] = job->links.in[DEVICE_FILE] =
-        (struct device_link){latency, set->file_rate};
+        (struct device_link){latency, rate(set->file_rate, 2)};
     int code = read_policies(set, job);
     if (code < 0)
         code = read_runtime(set, job);
@@ -320,8 +356,6 @@ static int run_command(struct sim_job *job, const struct settings *set, const st
     /* the floor known here is that of tier 0 alone */
     bool has_tiers = set->host_bytes || set->file_bytes;
     bool wants_floor = job->rules == EXEC_EBB && !set->no_floor && !has_tiers;
-    if (set->wants_floor && has_tiers)
-        return cli_usage_error("--floor looks at tier 0 alone: leave out --host and --file");
     for (size_t i = 0; i < job->log_count && status == EBB_OK && wants_floor; i++) {
         struct sim_log *log = &job->logs[i];
         if (set->wants_floor || (log->trace->op_count <= FLOOR_OPS && !log->trace->is_graph))
@@ -363,10 +397,10 @@ static int run(int argc, char **argv)
 {
     struct settings set = {.limit = 2.0,
                            .repeat = 1,
-                           .copy_rate = 300,
-                           .host_rate = 12,
-                           .file_rate = 2,
-                           .latency_ns = 10000};
+                           .copy_rate = NOT_GIVEN,
+                           .host_rate = NOT_GIVEN,
+                           .file_rate = NOT_GIVEN,
+                           .latency_ns = NOT_GIVEN};
     const struct cli_option options[] = {
         {"policy", 'p', CLI_LIST, &set.policies, "P[,P...]", "policies to run (list above)"},
         {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]", "budgets as parts of the baseline peak"},
@@ -399,6 +433,10 @@ static int run(int argc, char **argv)
          "overhead against budget: .svg, .png or .pdf"},
         {"json", 0, CLI_FLAG, &set.is_json, NULL, "one JSON object per row"},
     };
+    static const struct cli_limit limits[] = {{"limit", 0, 1e9},        {"seed", 0, 1e18},
+                                              {"repeat", 1, 1e9},       {"jobs", 1, 4096},
+                                              {"copy-rate", 1e-6, 1e6}, {"host-rate", 1e-6, 1e6},
+                                              {"file-rate", 1e-6, 1e6}, {"latency", 0, 1e12}};
     char *text = full_description();
     const struct cli_spec spec = {
         .usage =
@@ -406,6 +444,8 @@ static int run(int argc, char **argv)
         .description = text ? text : description,
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        .limits = limits,
+        .limit_count = sizeof limits / sizeof *limits,
         .min_positional = 1,
         .max_positional = 10000,
     };

@@ -72,6 +72,7 @@ struct plot_chart {
 };
 
 /* Format by suffix: .svg, .png, .pdf. Written atomically. */
+enum ebb_status plot_check_name(const char *path, struct ebb_error *err); /* before long work */
 enum ebb_status plot_write(const struct plot_chart *chart, const char *path, struct ebb_error *err);
 /* Text for a terminal of the given size, appended to out. */
 enum ebb_status plot_terminal(const struct plot_chart *chart, int columns, int rows,

@@ -26,7 +26,7 @@ static enum ebb_status format_of(const char *path, enum plot_format *format, str
             *format = formats[i].format;
             return EBB_OK;
         }
-    return ebb_fail(err, EBB_EINPUT, "plot: %s: a chart's name ends in .svg, .png or .pdf", path);
+    return ebb_fail(err, EBB_EINPUT, "%s: a chart's name ends in .svg, .png or .pdf", path);
 }
 
 /* Replace the text between `begin` and `end` (both kept), if present. */
@@ -80,6 +80,12 @@ static void sign_svg(struct ebb_str *svg, const struct plot_chart *chart)
     replace_all(svg, "font-family=\"sans-serif\"", "font-family=\"" FAMILY "\"");
     svg->failed = svg->failed || title.failed;
     ebb_str_fini(&title);
+}
+
+enum ebb_status plot_check_name(const char *path, struct ebb_error *err)
+{
+    enum plot_format format;
+    return format_of(path, &format, err);
 }
 
 enum ebb_status plot_write(const struct plot_chart *chart, const char *path, struct ebb_error *err)

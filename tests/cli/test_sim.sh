@@ -152,6 +152,28 @@ expect 2 "$ebb" sim -p dtr -r 0.5
 expect 1 "$ebb" sim random.trace -p dtr -r 0.5 --rules simrd
 contains err "writes in place"
 
+# numbers out of range and options without effect are refused, not ignored
+refused() { # refused WORD OPTION...: exit 2, and the message has WORD
+    local word=$1
+    shift
+    expect 2 "$ebb" sim small.trace -p dtr -r 0.5 "$@"
+    contains err "$word"
+}
+refused "allowed: 0 to" --limit -1
+refused "allowed: 0, or" --limit 0.5
+refused "allowed: 1 to" --jobs 0
+refused "allowed: 1 to" --repeat 0
+refused "allowed: 1e-06 to" --copy-rate 0
+refused "allowed: 0 to" --seed -1
+refused "needs --host BYTES" --host-rate 5
+refused "needs --file BYTES" --file-rate 5
+refused "needs --host or --file" --latency 5
+refused "needs --rules ebb" --rules simrd --copy-rate 3
+refused "needs --rules ebb" --rules simrd --sampling
+refused "needs --rules ebb" --rules simrd --floor
+refused "needs a run without" --host 1MiB --floor
+refused "--no-floor" --floor --no-floor
+
 # bad files: where, and exit 2; missing ones exit 1
 head -c 200 small.trace >cut.trace
 expect 2 "$ebb" sim cut.trace -p dtr -r 0.5
