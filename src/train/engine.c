@@ -188,6 +188,17 @@ static enum ebb_status plan_copy(struct plan *to, const struct plan *from, struc
     return EBB_OK;
 }
 
+/* A policy or planner that gives up for want of room has failed: above the floor there is a way. */
+static enum ebb_status unless_no_room(enum ebb_status status, const struct ebb_error *why,
+                                      struct ebb_error *err)
+{
+    if (status == EBB_OK || status == EBB_EBUDGET)
+        return EBB_OK;
+    if (err)
+        *err = *why;
+    return status;
+}
+
 /* The policy's decisions, taken on the null device and written down. */
 static enum ebb_status decide_by_policy(const struct train_engine *e, struct train_program *p,
                                         bool *is_done, struct ebb_error *err)
@@ -195,14 +206,15 @@ static enum ebb_status decide_by_policy(const struct train_engine *e, struct tra
     struct exec_log log = {0};
     struct exec_options o = run_options(e);
     o.log = &log;
-    enum ebb_status status = exec_run(p->exec, &o, &p->info.report, err);
+    struct ebb_error why = {0};
+    enum ebb_status status = exec_run(p->exec, &o, &p->info.report, &why);
     *is_done = status == EBB_OK && p->info.report.result == EXEC_OK;
     if (*is_done) {
-        status = exec_log_to_plan(&log, p->trace, &p->plan, err);
+        status = exec_log_to_plan(&log, p->trace, &p->plan, &why);
         snprintf(p->plan.planner, sizeof p->plan.planner, "%s", e->policy->name);
     }
     exec_log_fini(&log);
-    return status;
+    return unless_no_room(status, &why, err);
 }
 
 static enum ebb_status decide_by_planner(const struct train_engine *e, struct train_program *p,
@@ -214,12 +226,13 @@ static enum ebb_status decide_by_planner(const struct train_engine *e, struct tr
     planner_result_init(&result);
     request.budget_bytes = e->options.budget_bytes;
     request.seed = e->options.seed;
-    enum ebb_status status = planner_run(e->planner, p->trace, &request, &result, err);
+    struct ebb_error why = {0};
+    enum ebb_status status = planner_run(e->planner, p->trace, &request, &result, &why);
     *is_done = status == EBB_OK && result.status == PLANNER_OK;
     if (*is_done)
-        status = plan_copy(&p->plan, &result.plan, err);
+        status = plan_copy(&p->plan, &result.plan, &why);
     planner_result_fini(&result);
-    return status;
+    return unless_no_room(status, &why, err);
 }
 
 static struct planner_link host_link(const struct train_engine *e)

@@ -187,10 +187,10 @@ static void conclude(struct tally *a, struct train_metrics *m)
         put(m, "validation_perplexity", exp(a->part / n));
     else if (t->eval.answer == TRAIN_LOGIT || a->counts)
         put(m, "validation_iou", a->iou / n);
-    else if (t->eval.answer == TRAIN_CLASS)
-        put(m, "validation_accuracy", a->seen > 0 ? a->right / a->seen : NAN);
-    else if (t->eval.answer == TRAIN_VALUE)
-        put(m, "validation_mae", a->seen > 0 ? a->right / a->seen : NAN);
+    else if (a->seen > 0 && t->eval.answer == TRAIN_CLASS) /* not of targets that are made up */
+        put(m, "validation_accuracy", a->right / a->seen);
+    else if (a->seen > 0 && t->eval.answer == TRAIN_VALUE)
+        put(m, "validation_mae", a->right / a->seen);
     for (size_t i = 0; i < t->eval.metric_count; i++)
         put(m, ebb_arena_printf(&t->arena, "validation_%s", t->eval.metric_names[i]),
             a->metrics[i] / n);

@@ -128,6 +128,22 @@ for batch in 2 6 7; do
     [ "$(value weights_sha256)" = "$kept" ] || fail "little host memory, batch $batch: $out"
 done
 
+# a planner that finds no addresses gives way to the floor's plan
+cat >packed.yaml <<'YAML'
+entrypoint: ebb:regression
+model: {name: transformer_12_6, length: 6, target_length: 4, width: 8, hidden: 16, heads: 2, encoder_layers: 2, decoder_layers: 2}
+hyperparameters: {global_batch_size: 3, clip_grad_l2_norm: 1}
+opt: {name: NAdam, lr: 0.01, weight_decay: 0.01, decay: matrices}
+memory: {precision: bf16, threads: 1}
+optimizations: {aggregation_frequency: 3}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+expect 0 "$ebb" train packed.yaml --json --updates 1
+kept=$(value weights_sha256)
+[[ $out != *validation_accuracy* ]] || fail "an accuracy of nothing: $out"
+expect 0 "$ebb" train packed.yaml --json --updates 1 --budget "$(value floor_bytes)" --policy best
+[ "$(value weights_sha256)" = "$kept" ] || fail "best at the floor: $out"
+
 # the floor is that of the largest program: applying kept gradients may need more than a batch does
 clipped="hyperparameters.clip_grad_l2_norm=1 --set optimizations.aggregation_frequency=2
     --set hyperparameters.global_batch_size=1 --set opt.name=LAMB"
