@@ -77,7 +77,9 @@ static int describe(struct cli_master *m, void *context)
             struct ebb_str text;
             const struct ebb_doc_node *value = ebb_doc_get(answer.root, keys[i]);
             ebb_str_init(&text);
-            if (value != NULL && value->kind != EBB_DOC_NULL)
+            if (strstr(keys[i], "_time") != NULL)
+                ebb_str_add(&text, cli_show_time(answer.root, keys[i], buf));
+            else if (value != NULL && value->kind != EBB_DOC_NULL)
                 cli_show_value(&text, value);
             if (text.length > 0)
                 printf("%-14s %s\n", keys[i], ebb_str_c(&text));

@@ -20,6 +20,8 @@
 
 #define LOG_LINES 20
 
+#define SLOTS_BY_CPUS INT64_MIN /* --slots was not given */
+
 struct run_options {
     struct cli_where where;
     struct cli_submission submission;
@@ -333,6 +335,9 @@ static int start(const struct run_options *o)
     cli_catch_two_interrupts();
     if (cli_master_open(&m, &o->where, CLI_RUN, &options, &err) != EBB_OK)
         return cli_report(&err);
+    if (m.own == NULL && o->slots != SLOTS_BY_CPUS)
+        fprintf(stderr, "ebb: note: another master runs, with slots of its own ('ebb slot list'): "
+                        "--slots has no effect\n");
     int code = run_and_follow(&m, o, &is_interrupted);
     if (!is_interrupted)
         settle(&m);
@@ -343,7 +348,7 @@ static int start(const struct run_options *o)
 
 static int run(int argc, char **argv)
 {
-    struct run_options o = {0};
+    struct run_options o = {.slots = SLOTS_BY_CPUS};
     const struct cli_option options[] = {
         {"test-mode", 't', CLI_FLAG, &o.submission.is_test, NULL,
          "one batch, one validation, one checkpoint: does it run at all?"},
@@ -400,7 +405,7 @@ static int run(int argc, char **argv)
         code = cli_usage_error("give an experiment file, or --resume ID; see 'ebb run --help'");
     } else if (args.positional_count > 0 && strcmp(args.positional[0], "-") == 0) {
         code = cli_usage_error("an experiment needs a file: its directory is the model definition");
-    } else if (o.slots < 0 || o.slots > 4096) {
+    } else if (o.slots != SLOTS_BY_CPUS && (o.slots < 1 || o.slots > 4096)) {
         code = cli_usage_error("--slots must be 1 to 4096");
     } else {
         if (args.positional_count > 0)

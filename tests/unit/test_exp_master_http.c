@@ -123,6 +123,7 @@ static int use_all(const char *dir)
                                       "/experiments/1/preview_gc?save_trial_best=x",
                                       "/experiments/1/trials-sample?max_trials=0",
                                       "/trials/1/logs?tail=-2",
+                                      "/trials/1/logs?level=LOUD",
                                       "/trials/1/logs?greater_than_id=x",
                                       "/trials/time-series?ids=1,x",
                                       "/master/logs?tail=x",
@@ -413,6 +414,47 @@ TEST(routes__all_stand_in_the_manual)
     ebb_file_view_close(&page);
 }
 
+/* ---- logs ---- */
+
+static size_t logs_of(struct fixture *f, const char *query, int64_t *first)
+{
+    const struct ebb_doc_node *root = fixture_get(f, "/trials/1/logs?%s", query);
+    const struct ebb_doc_node *logs = ebb_doc_get(root, "logs");
+    *first = logs->count > 0 ? ebb_doc_int(logs->items[0], "id", 0) : 0;
+    CHECK(ebb_doc_bool(root, "is_over", false)); /* all was looked at, whatever was asked for */
+    return logs->count;
+}
+
+TEST(logs__are_looked_through_to_the_end)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    int64_t first;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    snprintf(yaml, sizeof yaml,
+             "entrypoint: [sh, -c, 'seq -f \"line %%.0f\" 3000; exec %s']\n"
+             "hyperparameters: {global_batch_size: 1}\n"
+             "searcher: {name: single, metric: error, max_steps: 1}\n",
+             EBB_TRIAL_CHAIN);
+    fixture_submit(&f, yaml);
+    fixture_run(&f, 30);
+    CHECK_EQ(logs_of(&f, "search=line%202999", &first), 1); /* beyond the first 1000 */
+    CHECK_EQ(first, 2999);
+    CHECK_EQ(logs_of(&f, "tail=2&search=line%2012", &first), 2); /* 12, 120 ... 1299 */
+    CHECK_EQ(first, 1298);
+    CHECK_EQ(logs_of(&f, "tail=5&search=line%201000", &first), 1);
+    CHECK_EQ(logs_of(&f, "level=ERROR", &first), 0);
+    CHECK_EQ(logs_of(&f, "rank=1", &first), 0);
+    CHECK_EQ(logs_of(&f, "search=nothing%20of%20the%20kind", &first), 0);
+    const struct ebb_doc_node *page =
+        fixture_get(&f, "/trials/1/logs?limit=2&search=%s", "line%2029");
+    CHECK_EQ(ebb_doc_get(page, "logs")->count, 2);
+    CHECK_EQ(ebb_doc_int(page, "next", 0), 290); /* 29, 290: go on from there */
+    CHECK(!ebb_doc_bool(page, "is_over", true));
+    fixture_end(&f);
+}
+
 /* ---- writing that fails ---- */
 
 static int ask_while_stalled(const char *dir)
@@ -447,6 +489,6 @@ TEST(stalled_master__answers_that_it_is)
 TEST_MAIN(RUN(routes__all_stand_in_the_manual), RUN(socket__answers_everything),
           RUN(users__own_what_they_submit), RUN(preview__spells_workloads_out),
           RUN(nonsense__is_refused_and_harms_nobody), RUN(stream__tells_what_happens),
-          RUN(stalled_master__answers_that_it_is),
+          RUN(logs__are_looked_through_to_the_end), RUN(stalled_master__answers_that_it_is),
           RUN(long_path__still_has_a_socket),
           RUN(model_definition__is_unpacked_kept_and_given_back))

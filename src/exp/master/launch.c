@@ -316,10 +316,15 @@ static void add_trial(const struct exp_master *m, const struct exp_alloc *a, str
     if (strlen(r->hparams) <= HPARAMS_MAX)
         add(t, "EBB_HPARAMS=%s", r->hparams);
     add(t, "EBB_CONFIG=%s/trials/%lld/config.json", m->state_dir, trial);
+    char batches[48] = "";
+    if (work.kind == EXP_WORK_TRAIN)
+        snprintf(batches, sizeof batches, ",\"num_batches\":%lld",
+                 (long long)r->experiment->config.batches_per_step);
     add(t,
         "EBB_INITIAL_WORKLOAD={\"kind\":\"%s\",\"experiment_id\":%lld,\"trial_id\":%lld,"
-        "\"step_id\":%lld}",
-        exp_workload_name(work.kind), (long long)r->experiment->id, trial, (long long)work.step);
+        "\"step_id\":%lld%s}",
+        exp_workload_name(work.kind), (long long)r->experiment->id, trial, (long long)work.step,
+        batches);
     add_json(t, "EBB_LATEST_CHECKPOINT", a);
     add(t, "EBB_SLOT_IDS=%lld", (long long)a->slot);
     add(t, "EBB_RANK=0");

@@ -300,64 +300,101 @@ static void write_bytes(struct ebb_json_writer *w, struct ebb_str *scratch, cons
 }
 
 struct log_query {
-    const char *sql;
-    struct exp_db_value args[5];
-    size_t count;
+    int64_t after, before, tail, limit;
+    const char *level, *search; /* "" = all */
 };
 
-static struct log_query make_query(struct exp_rest *r)
+static struct log_query read_query(struct exp_rest *r)
 {
-    int64_t after = exp_rest_int(r, "greater_than_id", 0, 0), tail = exp_rest_int(r, "tail", 0, 0);
-    int64_t before = exp_rest_int(r, "less_than_id", INT64_MAX, 0);
-    int64_t limit = exp_rest_int(r, "limit", 1000, 0);
-    const char *level = exp_rest_text(r, "level");
-    struct log_query q = {.args = {exp_db_i(r->id), exp_db_i(after), exp_db_i(before),
-                                   exp_db_t(level != NULL ? level : ""),
-                                   exp_db_i(tail > 0                      ? tail
-                                            : limit < 0 || limit > 100000 ? 100000
-                                                                          : limit)},
-                          .count = 5};
-    q.sql = tail > 0 ? "SELECT id, time, level, message FROM (SELECT id, time, level, message FROM"
-                       " trial_logs WHERE trial_id = $1 AND id > $2 AND id < $3 AND ($4 = '' OR"
-                       " level = $4) ORDER BY id DESC LIMIT $5) AS tail ORDER BY id"
-                     : "SELECT id, time, level, message FROM trial_logs WHERE trial_id = $1 AND"
-                       " id > $2 AND id < $3 AND ($4 = '' OR level = $4) ORDER BY id LIMIT $5";
+    static const char *const levels[] = {"", "DEBUG", "INFO", "WARNING", "ERROR"};
+    const char *level = exp_rest_text(r, "level"), *search = exp_rest_text(r, "search");
+    struct log_query q = {.after = exp_rest_int(r, "greater_than_id", 0, 0),
+                          .before = exp_rest_int(r, "less_than_id", INT64_MAX, 0),
+                          .tail = exp_rest_int(r, "tail", 0, 0),
+                          .limit = exp_rest_int(r, "limit", 1000, 0),
+                          .level = level != NULL ? level : "",
+                          .search = search != NULL ? search : ""};
+    bool is_level = false;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        is_level |= strcmp(levels[i], q.level) == 0;
+    if (!is_level)
+        exp_rest_bad(r, "level", q.level, "DEBUG, INFO, WARNING, ERROR");
+    q.limit = q.tail > 0 ? q.tail : q.limit;
+    q.limit = q.limit > 100000 ? 100000 : q.limit;
     return q;
 }
 
-static enum ebb_status write_logs(struct exp_rest *r, int64_t *last)
+/* Messages are bytes, so they are looked through here: SQL of both engines has no way to. */
+static bool is_found(const struct log_query *q, const struct exp_db_rows *row)
+{
+    struct exp_db_value message = exp_db_column(row, 3);
+    return q->search[0] == '\0' ||
+           memmem(message.data, message.length, q->search, strlen(q->search)) != NULL;
+}
+
+/* The lines of a query, one after the other, until `limit` of them are found; *last is the id of
+ * the last one looked at, *is_end: there are no more. w NULL: only find. */
+static enum ebb_status walk_logs(struct exp_rest *r, const struct log_query *q, bool is_backward,
+                                 struct ebb_json_writer *w, int64_t *last, bool *is_end)
 {
     struct exp_db_rows rows;
     struct ebb_str scratch;
     bool has_row = true;
-    struct log_query q = make_query(r);
-    const char *search = exp_rest_text(r, "search"); /* looked for here: messages are bytes */
-    if (exp_rest_int(r, "rank", 0, 0) != 0)
-        return EBB_OK; /* rank 0 is the only one */
-    EBB_TRY(exp_db_query(r->m->db, q.sql, q.args, q.count, &rows, r->err));
+    int64_t found = 0;
+    EBB_TRY(exp_db_query(
+        r->m->db,
+        is_backward ? "SELECT id, time, level, message FROM trial_logs WHERE trial_id = $1"
+                      " AND id > $2 AND id < $3 AND ($4 = '' OR level = $4) ORDER BY id"
+                      " DESC"
+                    : "SELECT id, time, level, message FROM trial_logs WHERE trial_id = $1"
+                      " AND id > $2 AND id < $3 AND ($4 = '' OR level = $4) ORDER BY id",
+        EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(q->after), exp_db_i(q->before), exp_db_t(q->level)),
+        &rows, r->err));
     ebb_str_init(&scratch);
     enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
+    while (status == EBB_OK && found < q->limit) {
         status = exp_db_next(&rows, &has_row, r->err);
         if (status != EBB_OK || !has_row)
             break;
-        struct exp_db_value message = exp_db_column(&rows, 3);
         *last = exp_db_int(&rows, 0);
-        if (search != NULL && search[0] != '\0' &&
-            memmem(message.data, message.length, search, strlen(search)) == NULL)
+        if (!is_found(q, &rows))
             continue;
-        ebb_jsonw_object(&r->w);
-        ebb_jsonw_key_int(&r->w, "id", exp_db_int(&rows, 0));
-        key_time(&r->w, "time", exp_db_double(&rows, 1));
-        ebb_jsonw_key_string(&r->w, "level", exp_db_text(&rows, 2));
-        ebb_jsonw_key_int(&r->w, "rank", 0);
-        ebb_jsonw_key(&r->w, "message");
-        write_bytes(&r->w, &scratch, message.data, message.length);
-        ebb_jsonw_object_end(&r->w);
+        found++;
+        if (w == NULL)
+            continue;
+        struct exp_db_value message = exp_db_column(&rows, 3);
+        ebb_jsonw_object(w);
+        ebb_jsonw_key_int(w, "id", *last);
+        key_time(w, "time", exp_db_double(&rows, 1));
+        ebb_jsonw_key_string(w, "level", exp_db_text(&rows, 2));
+        ebb_jsonw_key_int(w, "rank", 0);
+        ebb_jsonw_key(w, "message");
+        write_bytes(w, &scratch, message.data, message.length);
+        ebb_jsonw_object_end(w);
     }
+    *is_end = !has_row;
     ebb_str_fini(&scratch);
     exp_db_done(&rows);
     return status;
+}
+
+/* *last: the id of the newest line that need not be looked at again. */
+static enum ebb_status write_logs(struct exp_rest *r, int64_t newest, int64_t *last)
+{
+    struct log_query q = read_query(r);
+    bool is_end = true;
+    if (exp_rest_int(r, "rank", 0, 0) == 0) { /* the only one there is */
+        if (q.tail > 0) {
+            int64_t first = 0;
+            EBB_TRY(walk_logs(r, &q, true, NULL, &first, &is_end));
+            q.after = !is_end && first - 1 > q.after ? first - 1 : q.after;
+        }
+        EBB_TRY(walk_logs(r, &q, false, &r->w, last, &is_end));
+        is_end |= q.tail > 0;
+    }
+    if (is_end && q.before > newest && *last < newest)
+        *last = newest;
+    return EBB_OK;
 }
 
 enum ebb_status exp_rest_logs(struct exp_rest *r)
@@ -368,13 +405,13 @@ enum ebb_status exp_rest_logs(struct exp_rest *r)
     EBB_TRY(is_there(r, &found));
     if (!found)
         return EBB_OK;
+    EBB_TRY(exp_db_number(r->m->db, "SELECT MAX(id) FROM trial_logs WHERE trial_id = $1",
+                          EXP_DB_ARGS(exp_db_i(r->id)), 0, &newest, r->err));
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "logs");
     ebb_jsonw_array(&r->w);
-    EBB_TRY(write_logs(r, &last));
+    EBB_TRY(write_logs(r, newest, &last));
     ebb_jsonw_array_end(&r->w);
-    EBB_TRY(exp_db_number(r->m->db, "SELECT MAX(id) FROM trial_logs WHERE trial_id = $1",
-                          EXP_DB_ARGS(exp_db_i(r->id)), 0, &newest, r->err));
     ebb_jsonw_key_int(&r->w, "next", last);
     ebb_jsonw_key(&r->w, "is_over");
     bool has_ended = run == NULL || (run->state != EXP_RUN_ACTIVE && run->alloc == NULL);
