@@ -247,6 +247,36 @@ TEST(submission__that_is_wrong_creates_nothing)
     error = ebb_doc_get(fixture_ask(&f, "POST", "/experiments", body, &status), "error");
     ebb_free(body);
     CHECK(strstr(ebb_doc_string(error, "message", ""), "no checkpoint found for source trial 9"));
+    static const struct {
+        const char *more, *message;
+    } bad[] = {
+        {"\"validateonly\": true", "validateonly: unknown key, nearest: validate_only"},
+        {"\"archived\": \"yes\"", "archived: allowed: true or false"},
+        {"\"git_commit\": \"x\"", "all of them or none"},
+        {"\"parent_id\": 1, \"model_definition\": [{\"path\": \"a\"}]", "only one of them"},
+        {"\"model_definition\": [\"a\"]", "a list of {path"},
+        {"\"model_definition\": [{\"path\": \"a\", \"typ\": 1}]",
+         "typ: unknown key, nearest: type"},
+        {"\"model_definition\": [{\"path\": \"a\", \"type\": \"link\"}]", "found 'link'"},
+        {"\"model_definition\": [{\"path\": \"a\", \"mode\": -1}]", "mode: allowed"},
+        {"\"model_definition\": [{\"path\": \"a\\u0000b\"}]", "is not allowed"},
+        {"\"model_definition\": [{\"path\": \"a\"}, {\"path\": \"a\"}]", "a: it is there twice"},
+        {"\"model_definition\": [{\"path\": \"a/b/c\"}, {\"path\": \"a\"}]", "a/b/c: a is a file"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct ebb_str text;
+        fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", "");
+        body = fixture_body(yaml, true);
+        ebb_str_init(&text);
+        ebb_str_printf(&text, "%.*s, %s}", (int)strlen(body) - 1, body, bad[i].more);
+        error = ebb_doc_get(fixture_ask(&f, "POST", "/experiments", ebb_str_c(&text), &status),
+                            "error");
+        CHECK_EQ(status, 400);
+        if (strstr(ebb_doc_string(error, "message", ""), bad[i].message) == NULL)
+            fail_msg("%s: %s", bad[i].more, ebb_doc_string(error, "message", ""));
+        ebb_str_fini(&text);
+        ebb_free(body);
+    }
     CHECK_EQ(ebb_doc_int(fixture_get(&f, "/experiments?archived=all"), "total", -1), 0);
     fixture_end(&f);
 }

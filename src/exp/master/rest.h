@@ -49,6 +49,10 @@ enum ebb_status exp_rest_write_rows(struct exp_rest *r, const char *key, struct 
 /* Handlers, by file. */
 enum ebb_status exp_rest_submit(struct exp_rest *r);
 enum ebb_status exp_rest_preview_search(struct exp_rest *r);
+/* submit_body.c; *is_bad: refused. */
+enum ebb_status exp_submit_check_body(struct exp_rest *r, bool *is_bad);
+enum ebb_status exp_submit_check_paths(struct exp_rest *r, const struct exp_store_file *files,
+                                       size_t count, bool *is_bad);
 
 enum ebb_status exp_rest_list_experiments(struct exp_rest *r);
 enum ebb_status exp_rest_get_experiment(struct exp_rest *r);

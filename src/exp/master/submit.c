@@ -447,9 +447,13 @@ enum ebb_status exp_rest_submit(struct exp_rest *r)
 {
     struct submission s = {0};
     bool is_bad = false;
-    EBB_TRY(check_all(r, &s, &is_bad));
+    EBB_TRY(exp_submit_check_body(r, &is_bad));
+    if (!is_bad)
+        EBB_TRY(check_all(r, &s, &is_bad));
     if (!is_bad)
         EBB_TRY(read_model(r, &s, &is_bad));
+    if (!is_bad)
+        EBB_TRY(exp_submit_check_paths(r, s.files, s.file_count, &is_bad));
     if (is_bad)
         return EBB_OK;
     if (ebb_doc_bool(r->body, "validate_only", false)) {
