@@ -185,6 +185,10 @@ static enum ebb_status search_and_bound(struct best *b, uint64_t flips, struct e
         EBB_TRY(planner_best_bound(b, 4, err));
     /* near the bound already: two short rounds still find what a lucky rival would */
     bool is_small = job->graph->node_count <= SMALL_NODES;
+    if (!is_small && !planner_best_is_done(b)) { /* annealing takes long there */
+        planner_search_polish(&b->search, job);
+        planner_best_exchange(b, "exchange");
+    }
     for (uint32_t round = 0;
          round < 2 &&
          (is_small ? planner_best_time_left(b) > 0 && !is_optimal(b) : !planner_best_is_done(b));

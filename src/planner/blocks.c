@@ -12,19 +12,21 @@
  * How much room a backward pass needs is not known: two figures (everything read later stays; only
  * what the running op reads) give a scale, and several places on it are tried. Repair and the exact
  * evaluation decide. */
-#include "planner/best.h"
+#include "planner/blocks.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/heap.h"
+#include "planner/best.h"
 
 #define MOST_BLOCKS 64
 #define UNITS 512 /* room is counted in this many parts */
 #define MOST_CHOICES 6
+#define EXACT_WORK 40000000 /* of a repair: some tenths of a second */
+#define NEAR 16             /* nodes: so far a narrow place is compared with others */
 
-struct chain {
-    struct best *best;
+struct planner_blocks {
     const struct planner_graph *g;
     uint32_t forward_end; /* first node of the backward pass */
     uint32_t count;
@@ -43,6 +45,7 @@ struct chain {
     double cost[MOST_BLOCKS];
     uint32_t *block;    /* owned: node -> block */
     uint64_t *crossing; /* owned: node -> bytes that cross just before it */
+    double *time;       /* owned: node -> time of all before it */
     /* the program: sizes in units */
     uint32_t in_units[MOST_BLOCKS], stay_units[MOST_BLOCKS][MOST_CHOICES];
     int32_t room[MOST_BLOCKS];
@@ -56,7 +59,7 @@ static bool is_movable(const struct planner_graph *g, uint32_t item)
 }
 
 /* Last forward node that reads it; its maker when none does. */
-static uint32_t last_forward_use(const struct chain *c, uint32_t item)
+static uint32_t last_forward_use(const struct planner_blocks *c, uint32_t item)
 {
     const struct planner_item *it = &c->g->items[item];
     uint32_t last = it->node;
@@ -65,7 +68,7 @@ static uint32_t last_forward_use(const struct chain *c, uint32_t item)
     return last;
 }
 
-static uint32_t last_use(const struct chain *c, uint32_t item)
+static uint32_t last_use(const struct planner_blocks *c, uint32_t item)
 {
     const struct planner_item *it = &c->g->items[item];
     if (it->is_kept)
@@ -75,7 +78,7 @@ static uint32_t last_use(const struct chain *c, uint32_t item)
 
 /* ---- the blocks ------------------------------------------------------------------------------ */
 
-static void find_crossing(struct chain *c)
+static void find_crossing(struct planner_blocks *c)
 {
     const struct planner_graph *g = c->g;
     for (uint32_t i = 0; i < g->item_count; i++)
@@ -88,26 +91,30 @@ static void find_crossing(struct chain *c)
         c->crossing[v] += c->crossing[v - 1];
 }
 
-/* Cut where what crosses is least; of the places, those with the dearest blocks between them. */
-static void find_blocks(struct chain *c)
+/* Is what crosses before v no more than beside it, and not much more than anywhere near? */
+static bool is_narrow(const struct planner_blocks *c, uint32_t v)
 {
-    const struct planner_graph *g = c->g;
-    uint32_t first = 0, n = 0;
-    uint32_t *at = c->block; /* borrowed as a list of places */
-    while (first < c->forward_end && (g->nodes[first].is_fixed || c->crossing[first + 1] == 0))
-        first++;
-    at[n++] = first;
-    for (uint32_t v = first + 1; v < c->forward_end; v++)
-        if (c->crossing[v] > 0 && c->crossing[v] <= c->crossing[v - 1] &&
-            (v + 1 == c->forward_end || c->crossing[v] <= c->crossing[v + 1]))
-            at[n++] = v;
-    while (n > MOST_BLOCKS) { /* join the two neighbours that cost least together */
+    uint64_t here = c->crossing[v];
+    uint32_t low = v > NEAR ? v - NEAR : 1;
+    if (here == 0 || c->g->nodes[v].is_fixed || here > c->crossing[v - 1] ||
+        (v + 1 < c->forward_end && here > c->crossing[v + 1]))
+        return false;
+    for (uint32_t u = low; u <= v + NEAR && u < c->forward_end; u++)
+        if (c->crossing[u] > 0 && here / 3 > c->crossing[u] / 2)
+            return false;
+    return true;
+}
+
+/* Join neighbours that cost least together until there are few enough. Uses c->time. */
+static uint32_t join_blocks(struct planner_blocks *c, uint32_t *at, uint32_t n)
+{
+    for (uint32_t v = 0; v < c->forward_end; v++)
+        c->time[v + 1] = c->time[v] + (double)c->g->nodes[v].cost;
+    while (n > MOST_BLOCKS) {
         double least = INFINITY;
         uint32_t where = 1;
         for (uint32_t k = 1; k < n; k++) {
-            double sum = 0;
-            for (uint32_t v = at[k - 1]; v < (k + 1 < n ? at[k + 1] : c->forward_end); v++)
-                sum += (double)g->nodes[v].cost;
+            double sum = c->time[k + 1 < n ? at[k + 1] : c->forward_end] - c->time[at[k - 1]];
             if (sum < least) {
                 least = sum;
                 where = k;
@@ -116,6 +123,22 @@ static void find_blocks(struct chain *c)
         memmove(&at[where], &at[where + 1], (n - where - 1) * sizeof *at);
         n--;
     }
+    return n;
+}
+
+/* Cut where what crosses is least. */
+static void find_blocks(struct planner_blocks *c)
+{
+    const struct planner_graph *g = c->g;
+    uint32_t first = 0, n = 0;
+    uint32_t *at = c->block; /* borrowed as a list of places */
+    while (first < c->forward_end && (g->nodes[first].is_fixed || c->crossing[first + 1] == 0))
+        first++;
+    at[n++] = first;
+    for (uint32_t v = first + 1; v < c->forward_end; v++)
+        if (is_narrow(c, v))
+            at[n++] = v;
+    n = join_blocks(c, at, n);
     memcpy(c->begin, at, n * sizeof *at);
     c->begin[n] = c->forward_end;
     c->count = n;
@@ -127,27 +150,27 @@ static void find_blocks(struct chain *c)
 }
 
 /* Does it cross into block l? */
-static bool is_input(const struct chain *c, uint32_t item, uint32_t l)
+static bool is_input(const struct planner_blocks *c, uint32_t item, uint32_t l)
 {
     return is_movable(c->g, item) && c->g->items[item].node < c->begin[l] &&
            last_forward_use(c, item) >= c->begin[l];
 }
 
 /* The block in whose backward pass it is read: what crosses belongs to the block it enters. */
-static uint32_t block_of(const struct chain *c, uint32_t item)
+static uint32_t block_of(const struct planner_blocks *c, uint32_t item)
 {
     uint32_t l = c->block[c->g->items[item].node];
     return l + 1 < c->count && is_input(c, item, l + 1) ? l + 1 : l;
 }
 
-static bool is_inside(const struct chain *c, uint32_t item, uint32_t l)
+static bool is_inside(const struct planner_blocks *c, uint32_t item, uint32_t l)
 {
     return is_movable(c->g, item) && c->block[c->g->items[item].node] == l &&
            last_use(c, item) >= c->forward_end;
 }
 
 /* When each backward pass begins and ends. False when the passes do not follow each other. */
-static bool find_stages(struct chain *c)
+static bool find_stages(struct planner_blocks *c)
 {
     const struct planner_graph *g = c->g;
     uint32_t lowest = c->count;
@@ -173,7 +196,7 @@ static bool find_stages(struct chain *c)
 }
 
 /* Sizes and costs of the blocks, and what their backward passes need besides checkpoints. */
-static void measure(struct chain *c)
+static void measure(struct planner_blocks *c)
 {
     const struct planner_graph *g = c->g;
     for (uint32_t l = 0; l < c->count; l++) {
@@ -209,7 +232,7 @@ static void measure(struct chain *c)
 }
 
 /* Bytes of what node v makes that is read in the backward pass of its own block l. */
-static uint64_t inside_bytes(const struct chain *c, uint32_t v, uint32_t l)
+static uint64_t inside_bytes(const struct planner_blocks *c, uint32_t v, uint32_t l)
 {
     const struct planner_node *node = &c->g->nodes[v];
     uint64_t bytes = 0;
@@ -221,7 +244,7 @@ static uint64_t inside_bytes(const struct chain *c, uint32_t v, uint32_t l)
 
 /* Time to make again what is read of block l, besides what stays by choice k or node `also` makes.
  */
-static double time_again(struct chain *c, uint32_t l, uint32_t k, uint32_t also)
+static double time_again(struct planner_blocks *c, uint32_t l, uint32_t k, uint32_t also)
 {
     const struct planner_graph *g = c->g;
     double sum = 0;
@@ -241,7 +264,7 @@ static double time_again(struct chain *c, uint32_t l, uint32_t k, uint32_t also)
 }
 
 /* Add to what stays the node whose outputs save most time per byte, again and again. */
-static void find_choices(struct chain *c, uint32_t l)
+static void find_choices(struct planner_blocks *c, uint32_t l)
 {
     uint32_t k = 0;
     c->stays[l][0] = 0;
@@ -270,12 +293,12 @@ static void find_choices(struct chain *c, uint32_t l)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-static size_t cell(const struct chain *c, uint32_t a, uint32_t b)
+static size_t cell(const struct planner_blocks *c, uint32_t a, uint32_t b)
 {
     return ((size_t)a * c->count + b) * (UNITS + 1);
 }
 
-static void solve_cell(struct chain *c, uint32_t a, uint32_t b)
+static void solve_cell(struct planner_blocks *c, uint32_t a, uint32_t b)
 {
     float *opt = &c->opt[cell(c, a, b)];
     int16_t *pick = &c->pick[cell(c, a, b)];
@@ -312,12 +335,11 @@ static void solve_cell(struct chain *c, uint32_t a, uint32_t b)
 }
 
 /* With room by the two figures: share 0 the least, 1 the most; below 0 there is more than is. */
-static bool solve(struct chain *c, double share)
+static bool solve(struct planner_blocks *c, uint64_t budget, double share)
 {
     double widest = 0, room[MOST_BLOCKS];
     for (uint32_t l = 0; l < c->count; l++) {
-        room[l] = (double)c->best->job->budget - (double)c->least[l] -
-                  share * (double)(c->most[l] - c->least[l]);
+        room[l] = (double)budget - (double)c->least[l] - share * (double)(c->most[l] - c->least[l]);
         widest = room[l] > widest ? room[l] : widest;
     }
     if (widest <= 0)
@@ -346,7 +368,8 @@ static void keep_rows(struct planner_sched *s, uint32_t item, uint32_t from, uin
 }
 
 /* What is made in stage `made` (0: in the forward pass itself) stays until it is read last. */
-static void keep_input(const struct chain *c, struct planner_sched *s, uint32_t l, uint32_t made)
+static void keep_input(const struct planner_blocks *c, struct planner_sched *s, uint32_t l,
+                       uint32_t made)
 {
     for (uint32_t i = 0; i < c->g->item_count && c->g->items[i].node < c->begin[l]; i++)
         if (is_input(c, i, l))
@@ -354,8 +377,8 @@ static void keep_input(const struct chain *c, struct planner_sched *s, uint32_t 
 }
 
 /* What stays by choice k when stage `made` has made it; the rest once it is made again. */
-static void keep_inside(const struct chain *c, struct planner_sched *s, uint32_t l, uint32_t k,
-                        uint32_t made)
+static void keep_inside(const struct planner_blocks *c, struct planner_sched *s, uint32_t l,
+                        uint32_t k, uint32_t made)
 {
     const struct planner_graph *g = c->g;
     for (uint32_t v = c->begin[l]; v < c->begin[l + 1]; v++)
@@ -369,8 +392,8 @@ static void keep_inside(const struct chain *c, struct planner_sched *s, uint32_t
                           last_use(c, o));
 }
 
-static void emit(const struct chain *c, struct planner_sched *s, uint32_t a, uint32_t b, uint32_t u,
-                 uint32_t made)
+static void emit(const struct planner_blocks *c, struct planner_sched *s, uint32_t a, uint32_t b,
+                 uint32_t u, uint32_t made)
 {
     int16_t pick = c->pick[cell(c, a, b) + u];
     if (pick < 0)
@@ -390,7 +413,7 @@ static void emit(const struct chain *c, struct planner_sched *s, uint32_t a, uin
     }
 }
 
-static void make_rows(const struct chain *c, struct planner_sched *s)
+static void make_rows(const struct planner_blocks *c, struct planner_sched *s)
 {
     const struct planner_graph *g = c->g;
     memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
@@ -403,60 +426,98 @@ static void make_rows(const struct chain *c, struct planner_sched *s)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static void try_shares(struct chain *c)
+void planner_blocks_destroy(struct planner_blocks *c)
 {
-    static const double shares[] = {0, -1, -2, 1, -4};
-    struct planner_job *job = c->best->job;
-    float last = 0;
-    for (size_t k = 0; k < sizeof shares / sizeof *shares && !planner_best_is_done(c->best); k++) {
-        if (!solve(c, shares[k]) || c->opt[cell(c, 0, c->count - 1)] == last)
-            continue;
-        last = c->opt[cell(c, 0, c->count - 1)];
-        make_rows(c, &job->trial);
-        planner_sched_close(&job->ev, &job->trial);
-        if (planner_search_from(&c->best->search, &job->trial) &&
-            planner_search_repair(&c->best->search, job))
-            planner_search_fill(&c->best->search, job);
-        planner_best_exchange(c->best, "blocks");
+    if (!c)
+        return;
+    ebb_free(c->block);
+    ebb_free(c->crossing);
+    ebb_free(c->time);
+    ebb_free(c->needed);
+    ebb_free(c->rank);
+    ebb_free(c->opt);
+    ebb_free(c->pick);
+    ebb_free(c);
+}
+
+static bool allocate(struct planner_blocks *c)
+{
+    size_t nodes = (size_t)c->g->node_count + 2;
+    size_t cells = (size_t)MOST_BLOCKS * MOST_BLOCKS * (UNITS + 1);
+    c->block = ebb_calloc(nodes, sizeof *c->block);
+    c->needed = ebb_calloc(nodes, sizeof *c->needed);
+    c->rank = ebb_calloc(nodes, sizeof *c->rank);
+    c->crossing = ebb_calloc(nodes, sizeof *c->crossing);
+    c->time = ebb_calloc(nodes, sizeof *c->time);
+    c->opt = ebb_calloc(cells, sizeof *c->opt);
+    c->pick = ebb_calloc(cells, sizeof *c->pick);
+    return c->block && c->needed && c->rank && c->crossing && c->time && c->opt && c->pick;
+}
+
+enum ebb_status planner_blocks_create(const struct planner_graph *g, struct planner_blocks **blocks,
+                                      struct ebb_error *err)
+{
+    struct planner_blocks *c = ebb_calloc(1, sizeof *c);
+    *blocks = NULL;
+    if (!c)
+        return ebb_no_memory(err, sizeof *c);
+    c->g = g;
+    while (c->forward_end < g->node_count && g->nodes[c->forward_end].phase != TRACE_BACKWARD)
+        c->forward_end++;
+    if (!allocate(c)) {
+        planner_blocks_destroy(c);
+        return ebb_no_memory(err, g->node_count * sizeof *c->crossing);
     }
+    bool is_chain = c->forward_end >= 2 && c->forward_end < g->node_count;
+    if (is_chain) {
+        find_crossing(c);
+        find_blocks(c);
+        is_chain = c->count >= 3 && find_stages(c);
+    }
+    if (!is_chain) {
+        planner_blocks_destroy(c);
+        return EBB_OK;
+    }
+    measure(c);
+    for (uint32_t v = 0; v < g->node_count; v++)
+        c->rank[v] = MOST_CHOICES;
+    for (uint32_t l = 0; l < c->count; l++)
+        find_choices(c, l);
+    *blocks = c;
+    return EBB_OK;
+}
+
+bool planner_blocks_rows(struct planner_blocks *c, uint64_t budget, double share, float *time,
+                         struct planner_sched *sched)
+{
+    float last = *time;
+    if (!solve(c, budget, share))
+        return false;
+    *time = c->opt[cell(c, 0, c->count - 1)];
+    if (*time == last)
+        return false;
+    make_rows(c, sched);
+    return true;
 }
 
 enum ebb_status planner_best_blocks(struct best *b, struct ebb_error *err)
 {
-    const struct planner_graph *g = b->job->graph;
-    struct chain c = {.best = b, .g = g};
-    enum ebb_status status = EBB_OK;
-    while (c.forward_end < g->node_count && g->nodes[c.forward_end].phase != TRACE_BACKWARD)
-        c.forward_end++;
-    if (c.forward_end < 2 || c.forward_end == g->node_count)
-        return EBB_OK;
-    size_t cells = (size_t)MOST_BLOCKS * MOST_BLOCKS * (UNITS + 1);
-    c.block = ebb_calloc((size_t)g->node_count + 2, sizeof *c.block);
-    c.needed = ebb_calloc((size_t)g->node_count + 2, sizeof *c.needed);
-    c.rank = ebb_calloc((size_t)g->node_count + 2, sizeof *c.rank);
-    c.crossing = ebb_calloc((size_t)g->node_count + 2, sizeof *c.crossing);
-    c.opt = ebb_calloc(cells, sizeof *c.opt);
-    c.pick = ebb_calloc(cells, sizeof *c.pick);
-    if (!c.block || !c.needed || !c.rank || !c.crossing || !c.opt || !c.pick) {
-        status = ebb_no_memory(err, cells * sizeof *c.opt);
-        goto out;
+    static const double shares[] = {0, -1, -2, 1, -4, -6};
+    struct planner_job *job = b->job;
+    struct planner_blocks *blocks;
+    float time = 0;
+    EBB_TRY(planner_blocks_create(job->graph, &blocks, err));
+    b->search.exact_work = EXACT_WORK;
+    for (size_t k = 0; blocks && k < sizeof shares / sizeof *shares && !planner_best_is_done(b);
+         k++) {
+        if (!planner_blocks_rows(blocks, job->budget, shares[k], &time, &job->trial))
+            continue;
+        planner_sched_close(&job->ev, &job->trial);
+        if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
+            planner_search_fill(&b->search, job);
+        planner_best_exchange(b, "blocks");
     }
-    find_crossing(&c);
-    find_blocks(&c);
-    if (c.count < 3 || !find_stages(&c))
-        goto out;
-    measure(&c);
-    for (uint32_t v = 0; v < g->node_count; v++)
-        c.rank[v] = MOST_CHOICES;
-    for (uint32_t l = 0; l < c.count; l++)
-        find_choices(&c, l);
-    try_shares(&c);
-out:
-    ebb_free(c.block);
-    ebb_free(c.crossing);
-    ebb_free(c.needed);
-    ebb_free(c.rank);
-    ebb_free(c.opt);
-    ebb_free(c.pick);
-    return status;
+    b->search.exact_work = 0;
+    planner_blocks_destroy(blocks);
+    return EBB_OK;
 }

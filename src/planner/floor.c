@@ -12,23 +12,25 @@
 #include "base/heap.h"
 #include "planner/job.h"
 
-#define MOST_OVERHEAD 8  /* a floor that takes longer than this is of no use to anybody */
-#define MOST_RUNS 100000 /* plans stay short: so many, or a few for each op when there are more */
-#define SHAKES 24        /* random variants, for a cheaper plan of a small trace */
-#define MANY_NODES 1500  /* from here on fewer variants and less patience */
-#define LESSONS 8        /* games played again at a budget after a lost one taught something */
-#define FEW_LESSONS 1    /* the same when the best is below what a floor is compared with */
-#define DEARER 4.0f      /* how much dearer each lesson makes what was missed */
+#define MOST_OVERHEAD 8   /* a floor that takes longer than this is of no use to anybody */
+#define MOST_RUNS 100000  /* plans stay short: so many, or a few for each op when there are more */
+#define SHAKES 24         /* random variants, for a cheaper plan of a small trace */
+#define MANY_NODES 1500   /* from here on fewer variants and less patience */
+#define LESSONS 8         /* games played again at a budget after a lost one taught something */
+#define FEW_LESSONS 1     /* the same when the best is below what a floor is compared with */
+#define DEARER 4.0f       /* how much dearer each lesson makes what was missed */
+#define BLOCKS_NODES 5000 /* beyond, schedules take too much memory and time */
 #define MORE_WORK (140 * UINT64_C(1000000)) /* of the whole search when the best is above that */
 
 struct search {
     struct floor_graph *graph;
     struct floor_host host;
-    struct floor_game best; /* least peak so far */
-    uint64_t low;           /* no plan is below it */
-    uint64_t aim;           /* always live + working set: what a floor is compared with */
-    uint64_t work_left;     /* the search ends when it is spent */
-    float *dear;            /* storage -> factor that lessons taught; NULL: none */
+    struct floor_game best;   /* least peak so far */
+    uint64_t low;             /* no plan is below it */
+    uint64_t aim;             /* always live + working set: what a floor is compared with */
+    uint64_t work_left;       /* the search ends when it is spent */
+    float *dear;              /* storage -> factor that lessons taught; NULL: none */
+    struct floor_found found; /* better than the best game, which then has its figures */
 };
 
 /* Is the best above what a floor is compared with? Then the search has more patience. */
@@ -255,6 +257,25 @@ static enum ebb_status emit(const struct floor_graph *g, const struct floor_game
     return EBB_OK;
 }
 
+static enum ebb_status copy_found(const struct search *s, struct plan *plan,
+                                  struct plan_report *proof, struct ebb_error *err)
+{
+    const struct plan *found = &s->found.plan;
+    struct plan_limits limits = {.budget_bytes = {s->found.height_bytes, 0, 0}};
+    struct plan made = *found;
+    made.steps = NULL;
+    made.step_count = made.step_capacity = 0;
+    EBB_TRY(ebb_grow(&made.steps, &made.step_capacity, found->step_count, sizeof *made.steps, err));
+    memcpy(made.steps, found->steps, found->step_count * sizeof *made.steps);
+    made.step_count = found->step_count;
+    enum ebb_status status = plan_check(s->graph->trace, &made, &limits, proof, err);
+    if (status == EBB_OK)
+        *plan = made;
+    else
+        plan_fini(&made);
+    return status;
+}
+
 /* Within `height`; room above the game's peak spares slides. */
 static enum ebb_status make_plan(const struct search *s, const struct floor_game *game,
                                  uint64_t height, struct plan *plan, struct plan_report *proof,
@@ -264,6 +285,8 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
     uint64_t host_bytes = s->host.bytes;
     struct plan made;
     struct plan_limits limits = {.budget_bytes = {height, host_bytes, 0}};
+    if (game == &s->best && s->found.is_there)
+        return copy_found(s, plan, proof, err);
     plan_init(&made);
     made.signature = g->trace->signature;
     made.exact_bytes = g->exact_bytes;
@@ -319,6 +342,8 @@ static enum ebb_status search_order(struct search *s, const struct trace *trace,
 
 static void search_fini(struct search *s)
 {
+    if (s->found.is_there)
+        plan_fini(&s->found.plan);
     planner_floor_game_fini(&s->best);
     planner_floor_graph_destroy(s->graph);
     *s = (struct search){0};
@@ -330,6 +355,24 @@ static enum ebb_status challenge(struct search *s, const struct search *other, b
 {
     s->work_left = work_for(s->graph);
     return try_budget(s, other->best.peak_bytes - other->best.peak_bytes / 32, is_won, err);
+}
+
+/* Where games end above what must be there, or are slow, plans of blocks may be better. */
+static enum ebb_status refine(struct search *s, const struct planner_floor_facts *facts,
+                              struct ebb_error *err)
+{
+    const struct floor_graph *g = s->graph;
+    uint64_t low = facts->lower_bound_bytes;
+    if (s->host.bytes || g->exact_bytes || g->node_count > BLOCKS_NODES ||
+        (s->best.peak_bytes <= low + low / 128 && s->best.cost < 2 * g->base_cost))
+        return EBB_OK;
+    EBB_TRY(planner_floor_blocks(g->trace, s->best.peak_bytes, s->best.cost,
+                                 g->base_cost * MOST_OVERHEAD, &s->found, err));
+    if (s->found.is_there) {
+        s->best.peak_bytes = s->found.height_bytes;
+        s->best.cost = s->found.cost;
+    }
+    return EBB_OK;
 }
 
 /* The trace's order and, when that is another, the one with early updates. The latter is searched
@@ -364,6 +407,8 @@ static enum ebb_status search_orders(struct search *s, const struct trace *trace
         *s = eager;
         eager = other;
     }
+    if (status == EBB_OK)
+        status = refine(s, facts, err);
 out:
     search_fini(&eager);
     return status;

@@ -4,6 +4,7 @@
  * floor_graph.c  the trace as a pebbling game: nodes in order, versions, how long each can be had
  * floor_sweep.c  plays it within a number of bytes: what runs, what leaves (addresses come later)
  * floor_room.c   who leaves to make room in it
+ * floor_blocks.c another way to a plan: checkpoints of blocks
  * floor_bound.c  what no plan can be without
  * floor_last.c   another such bound: room to make the last input
  * floor.c        the smallest number of bytes at which the game is won, and the plan for it
@@ -152,6 +153,20 @@ struct floor_rules {
 enum ebb_status planner_floor_play(const struct floor_graph *graph, const struct floor_rules *rules,
                                    struct floor_game *game, struct ebb_error *err);
 void planner_floor_game_fini(struct floor_game *game);
+
+/* ---- checkpoints of blocks ------------------------------------------------------------------- */
+
+struct floor_found {
+    struct plan plan; /* with addresses, proved; owned when is_there */
+    uint64_t height_bytes, cost;
+    bool is_there;
+};
+
+/* Plans of blocks, updates early, within `height` that cost less than `cost`, or within less and
+ * then less than `most_cost`: the one that needs least. */
+enum ebb_status planner_floor_blocks(const struct trace *trace, uint64_t height, uint64_t cost,
+                                     uint64_t most_cost, struct floor_found *found,
+                                     struct ebb_error *err);
 
 /* ---- bounds ------------------------------------------------------------------------
  */

@@ -32,6 +32,10 @@ struct planner_job {
     uint64_t made_cost; /* of `made`, when it is more than its compute (transfers); 0 otherwise */
 };
 
+/* A job takes graph and request on loan. */
+enum ebb_status planner_job_init(struct planner_job *job, const struct planner_graph *graph,
+                                 const struct planner_request *request, struct ebb_error *err);
+void planner_job_fini(struct planner_job *job);
 /* Evaluate job->trial; keep it when it fits and is cheaper (ties: lower peak). True when it became
  * the best. */
 bool planner_job_offer(struct planner_job *job, const char *winner);

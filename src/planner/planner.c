@@ -159,8 +159,8 @@ void planner_job_bound(struct planner_job *job, double bound, enum planner_bound
     }
 }
 
-static enum ebb_status job_init(struct planner_job *job, const struct planner_graph *graph,
-                                const struct planner_request *request, struct ebb_error *err)
+enum ebb_status planner_job_init(struct planner_job *job, const struct planner_graph *graph,
+                                 const struct planner_request *request, struct ebb_error *err)
 {
     *job =
         (struct planner_job){.graph = graph, .request = request, .budget = request->budget_bytes};
@@ -172,7 +172,7 @@ static enum ebb_status job_init(struct planner_job *job, const struct planner_gr
     return planner_sched_init(&job->trial, graph, err);
 }
 
-static void job_fini(struct planner_job *job)
+void planner_job_fini(struct planner_job *job)
 {
     planner_eval_fini(&job->ev);
     planner_sched_fini(&job->best);
@@ -414,7 +414,7 @@ static enum ebb_status run_order(const struct planner *planner, const struct pla
                                  const struct planner_request *request, struct planner_job *job,
                                  struct planner_result *result, struct ebb_error *err)
 {
-    enum ebb_status status = job_init(job, graph, request, err);
+    enum ebb_status status = planner_job_init(job, graph, request, err);
     if (status == EBB_OK)
         status = run_job(planner, job, result, err);
     if (status == EBB_OK && planner->solve == planner_solve_best && result->status != PLANNER_OK &&
@@ -469,12 +469,12 @@ static enum ebb_status run_orders(const struct planner *planner, const struct pl
     bool is_searched = is_small || (status == EBB_OK && result->status != PLANNER_OK);
     if (rest.time_limit_s < 0.02)
         rest.time_limit_s = 0.02;
-    job_fini(&job);
+    planner_job_fini(&job);
     if (status == EBB_OK && is_searched) {
         status = run_order(planner, plain, &rest, &second, &other, err);
     } else if (status == EBB_OK) {
         other.status = PLANNER_TIMEOUT;
-        status = job_init(&second, plain, &rest, err);
+        status = planner_job_init(&second, plain, &rest, err);
         if (status == EBB_OK && request->effort > 0)
             status = planner_best_bound_alone(&second, err);
         if (status == EBB_OK)
@@ -486,7 +486,7 @@ static enum ebb_status run_orders(const struct planner *planner, const struct pl
     if (status == EBB_OK)
         join(result, &other, second.is_proven_infeasible);
     planner_result_fini(&other);
-    job_fini(&second);
+    planner_job_fini(&second);
     return status;
 }
 
@@ -507,7 +507,7 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
         status = run_orders(planner, graph, eager, request, result, err);
     } else if (status == EBB_OK) {
         status = run_order(planner, graph, request, &job, result, err);
-        job_fini(&job);
+        planner_job_fini(&job);
     }
     judge(result);
     result->seconds = (double)(ebb_clock_ns() - start_ns) * 1e-9;

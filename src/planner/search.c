@@ -341,9 +341,11 @@ static bool drop_until_fit(struct planner_search *s, uint32_t spared, uint64_t l
                            const struct planner_job *job)
 {
     uint32_t stuck = 0;
+    uint64_t n = s->graph->node_count,
+             drops = s->exact_work ? s->exact_work / (n * n + 1) : UINT64_MAX;
     while (s->excess > 0) {
         struct flip f;
-        if (s->cost >= limit || planner_job_out_of_time(job))
+        if (s->cost >= limit || drops-- == 0 || planner_job_out_of_time(job))
             return false;
         uint32_t t = worst_stage(s);
         if (!best_drop(s, t, spared, &f)) {
@@ -606,15 +608,102 @@ void planner_search_anneal(struct planner_search *s, uint64_t flips, double heat
     }
 }
 
-static bool try_keep(struct planner_search *s, struct flip *f, const struct planner_job *job)
+/* Is there room for the item in every stage of the gap in which its maker does not run? Looking is
+ * far cheaper than trying. */
+static bool has_room(const struct planner_search *s, const struct flip *f)
 {
-    (void)job;
-    if (!try_flip(s, f))
+    const struct planner_item *item = &s->graph->items[f->item];
+    bool is_single = s->graph->nodes[item->node].out_count == 1;
+    for (uint32_t t = f->first; t < f->last; t++)
+        if (s->stages[t].peak + item->bytes > s->budget &&
+            (is_single || !planner_bit(run_row(s, t), item->node)))
+            return false;
+    return true;
+}
+
+static bool try_keep(struct planner_search *s, struct flip *f)
+{
+    if (!has_room(s, f) || !try_flip(s, f))
         return false;
     if (f->excess == 0 && f->cost < 0)
         return true;
     undo_flip(s, f, 0);
     return false;
+}
+
+/* Undo a flip that is not the last one tried. */
+static void take_back(struct planner_search *s, const struct flip *f)
+{
+    uint32_t ends[2] = {f->first - 1, f->last};
+    for (int e = 0; e < 2; e++) {
+        s->excess -= over(s, s->stages[ends[e]].peak);
+        s->cost -= s->stages[ends[e]].cost;
+    }
+    set_rows(s, f, !f->is_keep);
+    if (f->is_plain) {
+        shift_inner(s, f, !f->is_keep);
+    } else {
+        struct flip inner = *f;
+        inner.cost = 0;
+        (void)refresh_inner(s, &inner); /* was valid before */
+        s->cost = (uint64_t)((int64_t)s->cost + inner.cost);
+    }
+    for (int e = 0; e < 2; e++) {
+        (void)refresh(s, ends[e]);
+        s->excess += over(s, s->stages[ends[e]].peak);
+        s->cost += s->stages[ends[e]].cost;
+    }
+}
+
+#define MOST_OUTPUTS 8
+
+/* A node with several outputs runs again as long as one of them is missing: keep all it runs for.
+ */
+static bool try_keep_all(struct planner_search *s, uint32_t v, uint32_t t)
+{
+    const struct planner_node *node = &s->graph->nodes[v];
+    struct flip flips[MOST_OUTPUTS];
+    uint64_t cost = s->cost;
+    uint32_t wanted[MOST_OUTPUTS], n = 0, done = 0;
+    for (uint32_t i = node->out_first; i < node->out_first + node->out_count; i++) {
+        if (planner_bit(planner_row(&s->sched, t), i) ||
+            (!planner_bit(used_row(s, t), i) && !planner_bit(planner_row(&s->sched, t + 1), i)))
+            continue;
+        if (n == MOST_OUTPUTS || !find_gap(s, i, t, &flips[n]) || !has_room(s, &flips[n]))
+            return false;
+        wanted[n++] = i;
+    }
+    for (; done < n; done++)
+        if (!find_gap(s, wanted[done], t, &flips[done]) || !flips[done].is_keep ||
+            !has_room(s, &flips[done]) || !try_flip(s, &flips[done]))
+            break;
+    if (n > 0 && done == n && s->excess == 0 && s->cost < cost)
+        return true;
+    while (done-- > 0)
+        take_back(s, &flips[done]);
+    return false;
+}
+
+static bool fill_stage(struct planner_search *s, uint32_t t)
+{
+    const struct planner_graph *g = s->graph;
+    bool is_changed = false;
+    for (uint32_t w = 0; w <= t / 64; w++) {
+        uint64_t left = run_row(s, t)[w];
+        if (w == t / 64)
+            left &= ~(UINT64_C(1) << (t % 64));
+        for (; left; left &= left - 1) {
+            uint32_t v = w * 64 + (uint32_t)__builtin_ctzll(left);
+            uint32_t i = g->nodes[v].out_first;
+            struct flip f;
+            if (g->nodes[v].out_count > 1)
+                is_changed |= try_keep_all(s, v, t);
+            else if (g->nodes[v].out_count == 1 && !planner_bit(planner_row(&s->sched, t), i) &&
+                     find_gap(s, i, t, &f))
+                is_changed |= try_keep(s, &f);
+        }
+    }
+    return is_changed;
 }
 
 /* Keep whatever fits and saves, until nothing changes. */
@@ -624,7 +713,7 @@ void planner_search_fill(struct planner_search *s, const struct planner_job *job
     while (is_changed && !planner_job_out_of_time(job)) {
         is_changed = false;
         for (uint32_t t = s->sched.stages; t-- > 0;)
-            is_changed |= for_reruns(s, t, job, try_keep);
+            is_changed |= fill_stage(s, t);
     }
     note_best(s);
 }

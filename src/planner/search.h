@@ -24,6 +24,7 @@ struct planner_search {
     uint32_t *movable; /* owned: items that can be flipped */
     uint32_t movable_count;
     uint64_t random;
+    uint64_t exact_work; /* limit of a repair: exact drops x nodes squared; 0: none */
 };
 
 enum ebb_status planner_search_init(struct planner_search *s, struct planner_eval *ev,

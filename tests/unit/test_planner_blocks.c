@@ -154,6 +154,27 @@ TEST(blocks__reverse_a_chain_in_the_fewest_steps)
         }
 }
 
+/* The floor, too: with whatever number of snapshots its bytes have room for. */
+TEST(floor__of_a_chain_takes_the_fewest_steps)
+{
+    static const uint32_t lengths[] = {20, 40, 60};
+    TEST_UNUSED;
+    for (size_t k = 0; k < 3; k++) {
+        uint32_t n = lengths[k];
+        struct ebb_error err;
+        struct planner_floor_facts facts;
+        struct trace *trace = make_step(n, 0);
+        CHECK_OK(planner_floor_facts_compute(trace, &facts, &err), &err);
+        CHECK(facts.floor_bytes >= (uint64_t)3 * UNIT + 256);
+        uint32_t slots = (uint32_t)((facts.floor_bytes - 256) / UNIT - 3);
+        uint64_t fewest = (reversal(n, slots) + n + 1) * COST;
+        if (facts.cost > fewest)
+            fail_msg("%u steps, %u slots: %llu, fewest %llu", n, slots,
+                     (unsigned long long)facts.cost, (unsigned long long)fewest);
+        trace_destroy(trace);
+    }
+}
+
 /* Gradients of the size of the weights, all of them before the first update: in that order the step
  * needs far more than with early updates, and no bound on that order holds for the other. */
 TEST(best__bound_holds_for_plans_with_early_updates)
@@ -173,6 +194,7 @@ TEST(best__bound_holds_for_plans_with_early_updates)
         request.budget_bytes = (uint64_t)((double)facts.no_remat_peak * ratios[k]);
         request.gap = 4; /* no search: whatever is found first will do */
         CHECK_OK(planner_run(planner_find("best"), trace, &request, &r, &err), &err);
+        CHECK(r.status == PLANNER_OK);
         CHECK(r.height_bytes <= request.budget_bytes);
         CHECK(r.lower_bound <= (double)r.cost * (1 + 1e-6));
         CHECK(r.lower_bound <= (double)seed_cost(trace, request.budget_bytes) * (1 + 1e-6));
@@ -184,4 +206,5 @@ TEST(best__bound_holds_for_plans_with_early_updates)
 }
 
 TEST_MAIN(RUN(blocks__reverse_a_chain_in_the_fewest_steps),
+          RUN(floor__of_a_chain_takes_the_fewest_steps),
           RUN(best__bound_holds_for_plans_with_early_updates))
