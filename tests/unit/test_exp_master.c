@@ -440,6 +440,36 @@ TEST(trial_that_ends_in_the_middle__has_failed)
     beside("--quit", ten_steps, "exited with status 0", NULL);
 }
 
+TEST(work_in_progress__is_active_and_fails_with_its_trial)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    fixture_submit(
+        &f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 600000", ten_steps, "max_restarts: 0\n"));
+    const struct ebb_doc_node *list = NULL;
+    FIXTURE_UNTIL(
+        &f,
+        has_trial(&f) &&
+            (list = ebb_doc_get(fixture_get(&f, "/trials/1/workloads"), "workloads"))->count == 1);
+    CHECK_EQ(ebb_doc_int(list->items[0], "step_id", 0), 1);
+    CHECK_STR(ebb_doc_string(list->items[0], "state", ""), "ACTIVE");
+    CHECK(ebb_doc_string(list->items[0], "start_time", NULL) != NULL);
+    CHECK_EQ(steps_of(&f, 1), 0);
+    fixture_ask(&f, "POST", "/trials/1/kill", NULL, NULL);
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, 1), "ERROR");
+    list = ebb_doc_get(fixture_get(&f, "/trials/1/workloads"), "workloads");
+    CHECK_EQ(list->count, 1);
+    CHECK_STR(ebb_doc_string(list->items[0], "state", ""), "ERROR");
+    /* whoever draws curves sees nothing of it */
+    list = ebb_doc_get(fixture_get(&f, "/trials/time-series?ids=1&metric=loss"), "trials");
+    CHECK_EQ(ebb_doc_get(list->items[0], "data")->count, 0);
+    CHECK_EQ(ebb_doc_get(fixture_get(&f, "/experiments/1/metric-names"), "training")->count, 0);
+    fixture_end(&f);
+}
+
 TEST(trial_that_says_failed__gives_its_reason)
 {
     TEST_UNUSED;
@@ -751,6 +781,7 @@ TEST_MAIN(RUN(metrics__are_told_once_when_durable),
           RUN(trial_that_is_killed_for_memory__says_so),
           RUN(trial_with_a_memory_limit__fails_with_the_limit),
           RUN(trial_that_ends_in_the_middle__has_failed),
+          RUN(work_in_progress__is_active_and_fails_with_its_trial),
           RUN(trial_that_says_failed__gives_its_reason), RUN(checkpoint_with_a_link__is_refused),
           RUN(trial_that_forks__leaves_nothing_behind),
           RUN(trial_that_floods_its_output__fills_neither_disk_nor_database),

@@ -66,6 +66,7 @@ struct exp_alloc { /* a process of a trial, from the decision to start it until 
     uint64_t started_ns;         /* monotonic */
     uint64_t hello_ns, beat_ns;  /* deadlines; 0 = none */
     uint64_t exit_ns;            /* it must be gone by then; 0 = none */
+    double run_time;             /* Unix: when it was given its workload; 0 = by another master */
     double done_start, done_end; /* of the DONE that waits for a publish job */
     char reason[256];            /* why it was killed */
     struct exp_alloc *next_dirty;

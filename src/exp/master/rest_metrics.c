@@ -121,16 +121,20 @@ enum ebb_status exp_rest_metric_names(struct exp_rest *r)
     ebb_jsonw_key(&r->w, "searcher_metric");
     ebb_jsonw_string(&r->w, s.metric);
     ebb_jsonw_key(&r->w, "training");
-    EBB_TRY(write_names(r,
-                        "SELECT s.metrics FROM steps s JOIN trials t ON t.id = s.trial_id WHERE"
-                        " t.experiment_id = $1 ORDER BY s.trial_id DESC, s.id DESC LIMIT 20",
-                        "avg_metrics"));
+    EBB_TRY(
+        write_names(r,
+                    "SELECT s.metrics FROM steps s JOIN trials t ON t.id = s.trial_id WHERE"
+                    " t.experiment_id = $1 AND s.state = 'COMPLETED' ORDER BY s.trial_id DESC, s.id"
+                    " DESC LIMIT 20",
+                    "avg_metrics"));
     ebb_jsonw_key(&r->w, "validation");
-    EBB_TRY(write_names(r,
-                        "SELECT v.metrics FROM validations v JOIN trials t ON t.id = v.trial_id"
-                        " WHERE t.experiment_id = $1 ORDER BY v.trial_id DESC, v.step_id DESC"
-                        " LIMIT 20",
-                        "validation_metrics"));
+    EBB_TRY(write_names(
+        r,
+        "SELECT v.metrics FROM validations v JOIN trials t ON t.id = v.trial_id"
+        " WHERE t.experiment_id = $1 AND v.state = 'COMPLETED' ORDER BY v.trial_id DESC,"
+        " v.step_id DESC"
+        " LIMIT 20",
+        "validation_metrics"));
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
@@ -161,9 +165,10 @@ static enum ebb_status write_curve(struct exp_rest *r, int64_t trial, const char
     EBB_TRY(exp_db_query(
         r->m->db,
         is_validation
-            ? "SELECT step_id, end_time, metrics FROM validations WHERE trial_id = $1 ORDER BY"
-              " step_id"
-            : "SELECT id, end_time, metrics FROM steps WHERE trial_id = $1 ORDER BY id",
+            ? "SELECT step_id, end_time, metrics FROM validations WHERE trial_id = $1 AND state ="
+              " 'COMPLETED' ORDER BY step_id"
+            : "SELECT id, end_time, metrics FROM steps WHERE trial_id = $1 AND state ="
+              " 'COMPLETED' ORDER BY id",
         EXP_DB_ARGS(exp_db_i(trial)), &rows, r->err));
     enum ebb_status status = EBB_OK;
     while (status == EBB_OK) {
@@ -254,8 +259,8 @@ enum ebb_status exp_rest_snapshot(struct exp_rest *r)
     const char *metric = exp_rest_text(r, "metric");
     EBB_TRY(exp_db_query(r->m->db,
                          "SELECT t.id, t.hparams, v.metrics FROM trials t JOIN validations v ON"
-                         " v.trial_id = t.id WHERE t.experiment_id = $1 AND v.step_id = $2 ORDER"
-                         " BY t.id",
+                         " v.trial_id = t.id WHERE t.experiment_id = $1 AND v.step_id = $2 AND"
+                         " v.state = 'COMPLETED' ORDER BY t.id",
                          EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(exp_rest_int(r, "step", 0, 0))),
                          &rows, r->err));
     ebb_jsonw_object(&r->w);

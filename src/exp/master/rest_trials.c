@@ -202,6 +202,38 @@ static enum ebb_status step_metrics(struct exp_rest *r, const char *text, bool h
     return ebb_str_status(out, r->err);
 }
 
+/* What a process is doing now has no row yet. */
+static const struct exp_alloc *find_work(const struct exp_run *run, enum exp_workload_kind kind,
+                                         int64_t step)
+{
+    const struct exp_sequence *q = run != NULL ? &run->sequence : NULL;
+    return q != NULL && run->alloc != NULL && run->alloc->proc.pid != 0 && q->is_busy &&
+                   q->work.kind == kind && (step == 0 || q->work.step == step)
+               ? run->alloc
+               : NULL;
+}
+
+static void write_active(struct ebb_json_writer *w, const struct exp_alloc *a)
+{
+    ebb_jsonw_key_string(w, "state", "ACTIVE");
+    key_time(w, "start_time", a->run_time);
+    key_time(w, "end_time", 0);
+    ebb_jsonw_key(w, "metrics");
+    ebb_jsonw_null(w);
+}
+
+static void write_active_step(struct ebb_json_writer *w, const struct exp_alloc *a)
+{
+    ebb_jsonw_object(w);
+    ebb_jsonw_key_int(w, "step_id", a->run->sequence.work.step);
+    write_active(w, a);
+    ebb_jsonw_key(w, "validation");
+    ebb_jsonw_null(w);
+    ebb_jsonw_key(w, "checkpoint");
+    ebb_jsonw_null(w);
+    ebb_jsonw_object_end(w);
+}
+
 static enum ebb_status write_workload(struct exp_rest *r, const struct exp_db_rows *rows,
                                       bool has_batches, struct ebb_str *metrics)
 {
@@ -211,7 +243,13 @@ static enum ebb_status write_workload(struct exp_rest *r, const struct exp_db_ro
     ebb_jsonw_key_int(w, "step_id", exp_db_int(rows, 0));
     write_part(w, rows, 1, ebb_str_c(metrics));
     ebb_jsonw_key(w, "validation");
-    if (exp_db_is_null(rows, 5)) {
+    const struct exp_alloc *a =
+        find_work(find_run(r->m, r->id), EXP_WORK_VALIDATE, exp_db_int(rows, 0));
+    if (exp_db_is_null(rows, 5) && a != NULL) {
+        ebb_jsonw_object(w);
+        write_active(w, a);
+        ebb_jsonw_object_end(w);
+    } else if (exp_db_is_null(rows, 5)) {
         ebb_jsonw_null(w);
     } else {
         const char *text = exp_db_text(rows, 8);
@@ -260,6 +298,9 @@ enum ebb_status exp_rest_workloads(struct exp_rest *r)
             break;
         status = write_workload(r, &rows, has_batches, &metrics);
     }
+    const struct exp_alloc *a = find_work(find_run(r->m, r->id), EXP_WORK_TRAIN, 0);
+    if (a != NULL)
+        write_active_step(&r->w, a);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
     ebb_str_fini(&metrics);

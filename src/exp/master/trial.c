@@ -231,6 +231,7 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
         m->is_schedule_due = true;
     }
     a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
+    a->run_time = m->time;
     exp_dirty_alloc(m, a);
     exp_talk_run(m, a);
     return EBB_OK;
@@ -344,6 +345,8 @@ static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
         ebb_str_printf(&text, "%s", a->reason);
     else
         exp_proc_describe(a->status, &text);
+    if (a->proc.pid != 0 && a->reason[0] == '\0' && a->status == 0)
+        ebb_str_add(&text, " before it was told to end");
     if (a->reason[0] == '\0' && m->options.slot_memory_bytes > 0) {
         char limit[32];
         ebb_str_printf(&text, " (its memory is limited to %s)",
@@ -391,6 +394,27 @@ static enum ebb_status give_up(struct exp_master *m, struct exp_run *r, struct e
                                err);
 }
 
+/* What it was doing when it failed for the last time: kept as ERROR (8.3). */
+static enum ebb_status keep_failed(struct exp_master *m, const struct exp_run *r,
+                                   const struct exp_workload *work, double start,
+                                   struct ebb_error *err)
+{
+    struct exp_db_value begin = start > 0 ? exp_db_d(start) : exp_db_n();
+    if (work->kind == EXP_WORK_TRAIN)
+        return exp_db_run(
+            m->db,
+            "INSERT INTO steps (trial_id, id, state, start_time, end_time) VALUES"
+            " ($1, $2, 'ERROR', $3, $4)",
+            EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(work->step), begin, exp_db_d(m->time)), err);
+    if (work->kind == EXP_WORK_VALIDATE)
+        return exp_db_run(
+            m->db,
+            "INSERT INTO validations (trial_id, step_id, state, start_time, end_time,"
+            " is_best) VALUES ($1, $2, 'ERROR', $3, $4, 0)",
+            EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(work->step), begin, exp_db_d(m->time)), err);
+    return EBB_OK;
+}
+
 enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
     struct exp_run *r = a->run;
@@ -401,6 +425,9 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
     enum exp_sequence_exit how = EXP_SEQUENCE_ENDED;
     bool never_started = a->proc.pid == 0 && !a->is_failed;
     int64_t restarts = r->sequence.restarts;
+    bool was_busy = r->sequence.is_busy;
+    struct exp_workload work = r->sequence.work;
+    double run_time = a->run_time;
     if (r->state == EXP_RUN_ACTIVE) {
         how = classify(a, &r->sequence);
         if (r->sequence.restarts != restarts)
@@ -422,6 +449,8 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
     exp_dirty_run(m, r);
     if (how == EXP_SEQUENCE_ROLLED_BACK)
         EBB_TRY(roll_back(m, r, err));
+    if (how == EXP_SEQUENCE_FAILED && was_busy)
+        EBB_TRY(keep_failed(m, r, &work, run_time, err));
     if (how == EXP_SEQUENCE_FAILED)
         EBB_TRY(give_up(m, r, err));
     else
