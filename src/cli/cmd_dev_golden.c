@@ -348,15 +348,17 @@ int cli_dev_golden(int argc, char **argv)
 {
     const char *dump = NULL;
     int64_t threads = 1;
-    bool is_verbose = false, is_json = false;
+    bool is_verbose = false, is_json = false, is_library = false;
     const struct cli_option options[] = {
         {"dump", 0, CLI_STRING, &dump, "FILE", "write what was computed as safetensors"},
         {"threads", 0, CLI_INT, &threads, "N", "threads of the kernels (default 1)"},
+        {"library", 0, CLI_FLAG, &is_library, NULL,
+         "small convolutions by the library, too, as large ones are"},
         {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print every case"},
         {"json", 0, CLI_FLAG, &is_json, NULL, "print the counts as JSON"},
     };
     const struct cli_spec spec = {
-        .usage = "ebb dev golden DIR [--dump FILE] [--threads N] [--verbose]",
+        .usage = "ebb dev golden DIR [--dump FILE] [--threads N] [--library] [--verbose]",
         .description =
             "Run the reference vectors in DIR through the engine: ops with their gradients, "
             "optimizers, rates, reduced precision, random numbers, small trainings, batch "
@@ -374,6 +376,8 @@ int cli_dev_golden(int argc, char **argv)
     struct ebb_error err = {.status = EBB_OK};
     ebb_arena_init(&g.arena);
     enum ebb_status status = ops_backend_create(&g.backend, (int)threads, &err);
+    if (status == EBB_OK && is_library)
+        ops_backend_set_passes(g.backend, OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD);
     if (status == EBB_OK)
         run_groups(&g);
     if (status == EBB_OK && dump)

@@ -163,6 +163,7 @@ static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
                 {"layout", OPS_PASS_LAYOUT},
                 {"norm", OPS_PASS_NORM},
                 {"winograd", OPS_PASS_WINOGRAD},
+                {"small", OPS_PASS_SMALL},
                 {"entropy", OPS_PASS_ENTROPY},
                 {"relu", OPS_PASS_RELU}};
     j->has_passes = list->count > 0;
@@ -172,7 +173,8 @@ static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
             k++;
         if (k == sizeof rows / sizeof *rows)
             return ebb_fail(err, EBB_EINPUT,
-                            "--passes %s: none, layout, norm, winograd, entropy, relu are possible",
+                            "--passes %s: none, layout, norm, winograd, small, entropy, relu are "
+                            "possible",
                             list->items[i]);
         j->passes |= rows[k].pass;
     }
@@ -255,8 +257,8 @@ static int run(int argc, char **argv)
          .kind = CLI_LIST,
          .target = &passes,
          .value = "P[,P...]",
-         .help = "rewrites that are on: none, layout, norm, winograd, entropy, relu;\ndefault: "
-                 "layout, norm, winograd"},
+         .help = "rewrites that are on: none, layout, norm, winograd, small, entropy,\nrelu; "
+                 "default: layout, norm, winograd, small"},
         {.name = "forward",
          .kind = CLI_FLAG,
          .target = &j.is_forward,

@@ -1,5 +1,5 @@
 /* conv.c - convolutions through oneDNN, algorithm direct or Winograd, layouts chosen by the library
- * from the shape.
+ * from the shape; those of little work by a kernel of our own.
  *
  * Operands come and go channel-first; where the primitive wants another layout, the copy is part of
  * this kernel and lives in its workspace. */
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernel/context.h"
+#include "kernel/conv_small.h"
 #include "kernel/internal.h"
 
 struct conv_key {
@@ -266,7 +267,7 @@ enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv 
     struct conv_key key;
     struct shapes s;
     conv->x_block = conv->y_block = conv->is_winograd = 0;
-    if (!c)
+    if (!c || conv->is_small)
         return EBB_OK;
     make_key(c, conv, pass, &key);
     memcpy(key.kind, may_winograd ? "choice+" : "choice", may_winograd ? 7 : 6);
@@ -301,6 +302,10 @@ enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kerne
     *workspace_bytes = 0;
     if (!c) /* a trace without kernels */
         return EBB_OK;
+    if (conv->is_small) {
+        *workspace_bytes = kernel_conv_small_workspace(conv, pass);
+        return EBB_OK;
+    }
     EBB_TRY(get(c, conv, pass, &p, err));
     *workspace_bytes = p->workspace_bytes;
     return EBB_OK;
@@ -313,6 +318,10 @@ enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_co
 {
     struct kernel_primitive *p;
     void *pointer[4];
+    if (conv->is_small) {
+        kernel_conv_small(c, conv, pass, a, b, bias, out, workspace);
+        return EBB_OK;
+    }
     EBB_TRY(get(c, conv, pass, &p, err));
     memcpy(&pointer[0], &a, sizeof a);
     memcpy(&pointer[1], &b, sizeof b);

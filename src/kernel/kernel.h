@@ -180,16 +180,22 @@ struct kernel_conv {
     int32_t is_winograd;
     int32_t has_relu; /* forward: y = max(0, conv) */
     int32_t dtype;    /* enum kernel_dtype of x, w, y: F32 or BF16; the bias and dw are float32 */
-    int32_t zero;
+    int32_t is_small; /* by our own kernel (kernel_conv_is_small): plain */
     int64_t n, ci, co, groups;
     int64_t in[3], out[3], k[3], stride[3], dilation[3], pad[3];
 };
 
 enum kernel_conv_pass { KERNEL_CONV_FORWARD, KERNEL_CONV_DATA, KERNEL_CONV_WEIGHTS };
 
+/* Whether there is so little to do that our own kernel may: F32, one group, at most 1.3 million
+ * multiplications, 64 Ki elements each. It sums in double: results are rounded once, the same on
+ * every processor and at any thread count. A matter of the shape alone. */
+bool kernel_conv_is_small(const struct kernel_conv *conv);
+
 /* Sets x_block and y_block to what the library likes best for this pass (0 where it likes what a
  * tensor cannot have), and is_winograd when that is allowed and its scratch is no more than the
- * bytes of x, w and y together. c may be NULL: plain, direct. */
+ * bytes of x, w and y together. c may be NULL: plain, direct; and so it is when
+ * is_small is set. */
 enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
                                    enum kernel_conv_pass pass, bool may_winograd,
                                    struct ebb_error *err);

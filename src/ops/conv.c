@@ -130,6 +130,7 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     c.is_winograd = 0;
     bool is_bf16 = tensor_view_of(s, a)->dtype == TENSOR_BF16 && kernel_has_bf16();
     c.dtype = is_bf16 && tensor_view_of(s, b)->dtype == TENSOR_BF16 ? KERNEL_BF16 : KERNEL_F32;
+    c.is_small = ops_has_pass(s, OPS_PASS_SMALL) && kernel_conv_is_small(&c);
     enum ebb_status status = EBB_OK;
     if (ops_has_pass(s, OPS_PASS_LAYOUT))
         status = kernel_conv_choose(tensor_backend(s), &c, pass, ops_has_pass(s, OPS_PASS_WINOGRAD),

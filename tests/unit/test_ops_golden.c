@@ -10,11 +10,20 @@
 
 int cli_dev_golden(int argc, char **argv);
 
+static int run_with(const char *dir, const char *threads, const char *option)
+{
+    char *argv[] = {"golden",
+                    (char *)(uintptr_t)dir,
+                    "--threads",
+                    (char *)(uintptr_t)threads,
+                    (char *)(uintptr_t)option,
+                    NULL};
+    return cli_dev_golden(option ? 5 : 4, argv);
+}
+
 static int run(const char *dir, const char *threads)
 {
-    char *argv[] = {"golden", (char *)(uintptr_t)dir, "--threads", (char *)(uintptr_t)threads,
-                    NULL};
-    return cli_dev_golden(4, argv);
+    return run_with(dir, threads, NULL);
 }
 
 TEST(vectors__pass_on_one_thread)
@@ -27,6 +36,13 @@ TEST(vectors__pass_on_two_threads)
 {
     TEST_UNUSED;
     CHECK_EQ(run(EBB_SOURCE_DIR "/tests/golden/engine", "2"), 0);
+}
+
+/* The vectors are small; large convolutions go another way, which must be as right. */
+TEST(vectors__pass_with_convolutions_of_the_library)
+{
+    TEST_UNUSED;
+    CHECK_EQ(run_with(EBB_SOURCE_DIR "/tests/golden/more", "1", "--library"), 0);
 }
 
 static void write_text(const char *dir, const char *name, const void *text, size_t length)
@@ -77,4 +93,5 @@ TEST(an_unknown_op__fails)
 }
 
 TEST_MAIN(RUN(vectors__pass_on_one_thread), RUN(vectors__pass_on_two_threads),
-          RUN(an_empty_folder__is_a_failure), RUN(an_unknown_op__fails))
+          RUN(vectors__pass_with_convolutions_of_the_library), RUN(an_empty_folder__is_a_failure),
+          RUN(an_unknown_op__fails))
