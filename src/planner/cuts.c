@@ -165,16 +165,13 @@ static bool is_input(const struct planner_graph *g, const struct planner_node *n
     return low < node->in_first + node->in_count && g->ins[low] == item;
 }
 
-/* Outputs that nobody reads are left out where the op can: planner `floor` does that. */
 static uint64_t working_set(const struct planner_graph *g, const struct planner_node *node)
 {
-    bool can_skip = node->out_count > 1 && !node->needs_scratch;
     uint64_t bytes = node->workspace_bytes;
     for (uint32_t k = 0; k < node->in_count; k++)
         bytes += g->items[g->ins[node->in_first + k]].bytes;
-    for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
-        if (!can_skip || g->items[o].use_count > 0 || g->items[o].is_kept)
-            bytes += g->items[o].bytes;
+    for (uint32_t o = 0; o < node->out_count; o++)
+        bytes += g->items[node->out_first + o].bytes;
     return bytes;
 }
 

@@ -133,6 +133,21 @@ static void mark_kept(struct maker *m)
         }
 }
 
+/* Outputs for nobody are not made where the op can do without, as in planner `floor`. In graph
+ * files every output counts (spec 4). */
+static void mark_void(struct planner_graph *g)
+{
+    for (uint32_t i = 0; i < g->item_count && !g->exact_bytes; i++) {
+        struct planner_item *item = &g->items[i];
+        const struct trace_op *op = &g->trace->ops[g->nodes[item->node].op];
+        item->is_void = item->use_count == 0 && !item->is_kept && !op->is_leaf &&
+                        plan_can_skip(op->kind) &&
+                        g->trace->storages[item->storage].version_count == 1;
+        if (item->is_void)
+            item->bytes = 0;
+    }
+}
+
 /* Items of later nodes first: an item is of use while a reader can still run for something of use.
  */
 static void find_last_stages(struct planner_graph *g)
@@ -277,6 +292,7 @@ enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
     find_overwriters(&m);
     add_edges(&m);
     mark_kept(&m);
+    mark_void(g);
     find_shape(g);
     find_last_stages(g);
     measure(g);

@@ -37,6 +37,7 @@ struct planner_item {
     uint32_t use_first, use_count; /* into graph.uses: nodes that read it, ascending */
     bool is_kept;                  /* resident at the end */
     bool is_fixed;                 /* never dropped before its last use */
+    bool is_void; /* nobody reads it and its maker can leave it out: never made, no bytes */
     uint32_t
         last_stage; /* last stage in which any schedule without waste has a use for it; kept: T */
 };

@@ -470,18 +470,19 @@ static enum ebb_status run_orders(const struct planner *planner, const struct pl
     if (rest.time_limit_s < 0.02)
         rest.time_limit_s = 0.02;
     planner_job_fini(&job);
-    if (status == EBB_OK && is_searched) {
-        status = run_order(planner, plain, &rest, &second, &other, err);
-    } else if (status == EBB_OK) {
-        other.status = PLANNER_TIMEOUT;
-        status = planner_job_init(&second, plain, &rest, err);
-        if (status == EBB_OK && request->effort > 0)
-            status = planner_best_bound_alone(&second, err);
-        if (status == EBB_OK)
-            fill_result(&second, &other);
-    } else {
+    if (status != EBB_OK) {
         planner_result_fini(&other);
         return status;
+    }
+    other.status = PLANNER_TIMEOUT;
+    status = is_searched ? run_order(planner, plain, &rest, &second, &other, err)
+                         : planner_job_init(&second, plain, &rest, err);
+    if (status == EBB_OK && request->effort > 0 && second.lower_bound <= 0 &&
+        !second.is_proven_infeasible) {
+        second.start_ns = ebb_clock_ns(); /* a bound that is not about both orders is none */
+        status = planner_best_bound_alone(&second, err);
+        other.lower_bound = second.lower_bound;
+        other.bound_class = second.bound_class;
     }
     if (status == EBB_OK)
         join(result, &other, second.is_proven_infeasible);

@@ -279,7 +279,8 @@ static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v,
     const struct planner_node *node = &g->nodes[v];
     bool is_first = v == t || node->out_count == 1;
     for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
-        if (!planner_bit(in, o) && (is_first || is_used(ev, o) || planner_bit(out, o)))
+        if (!g->items[o].is_void && !planner_bit(in, o) &&
+            (is_first || is_used(ev, o) || planner_bit(out, o)))
             EBB_TRY(plan_add(plan, PLAN_PLACE, g->items[o].storage, PLAN_NOWHERE, 0, err));
     EBB_TRY(plan_add(plan, PLAN_RUN, node->op, PLAN_NOWHERE, 0, err));
     for (uint32_t o = node->out_first; send && o < node->out_first + node->out_count; o++)
@@ -291,7 +292,8 @@ static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v,
             EBB_TRY(emit_drop(g, i, plan, err));
     }
     for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
-        if (is_first && !planner_bit(in, o) && !is_used(ev, o) && !planner_bit(out, o))
+        if (is_first && !g->items[o].is_void && !planner_bit(in, o) && !is_used(ev, o) &&
+            !planner_bit(out, o))
             EBB_TRY(emit_drop(g, o, plan, err));
     return EBB_OK;
 }
