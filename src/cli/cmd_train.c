@@ -17,6 +17,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "cli/machine.h"
 #include "cli/train_file.h"
 
 enum { DEFAULT_CHECKPOINT_EVERY = 100 };
@@ -419,13 +420,24 @@ static enum ebb_status save_trace(const struct session *s, struct ebb_error *err
     return EBB_OK;
 }
 
+/* Installed, or what a container may take of it. */
+static uint64_t machine_bytes(void)
+{
+    struct cli_machine machine;
+    cli_machine_probe(&machine, "");
+    uint64_t most = machine.memory_limit_bytes;
+    return most && most < machine.memory_bytes ? most : machine.memory_bytes;
+}
+
 static int train(struct session *s)
 {
     const struct settings *o = s->o;
     struct ebb_error err = {0};
     uint64_t needed = 0;
-    struct train_options options = {
-        .workers = (int)o->workers, .any_threads = o->any_threads, .needed_bytes = &needed};
+    struct train_options options = {.workers = (int)o->workers,
+                                    .any_threads = o->any_threads,
+                                    .needed_bytes = &needed,
+                                    .machine_bytes = machine_bytes()};
     struct train_state st;
     char hash[65] = "";
     enum ebb_status status = train_trial_create(&s->trial, &s->file->config, &options, &err);

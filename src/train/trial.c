@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/heap.h"
+#include "base/str.h"
 #include "kernel/kernel.h"
 #include "mem/mem.h"
 #include "planner/planner.h"
@@ -284,6 +286,26 @@ static enum ebb_status make_schedule(struct train_trial *t, struct ebb_error *er
                             : EBB_OK;
 }
 
+/* Promised memory that is not there ends a process without a word: say it before. */
+static enum ebb_status check_machine(const struct train_trial *t, struct ebb_error *err)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    uint64_t have = t->options.machine_bytes;
+    struct train_state st;
+    char needs[32], has[32];
+    if (!have)
+        have = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : UINT64_MAX;
+    train_trial_state(t, &st);
+    if (st.peak_bytes <= have)
+        return EBB_OK;
+    ebb_format_bytes(st.peak_bytes, needs, sizeof needs);
+    ebb_format_bytes(have, has, sizeof has);
+    return ebb_fail(err, EBB_ENOMEM,
+                    "model %s takes %s in this training, the machine has %s: give a memory budget "
+                    "('ebb explain' tells the least that is possible)",
+                    t->net.model->name, needs, has);
+}
+
 static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
 {
     const struct train_config *c = &t->config;
@@ -320,6 +342,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     }
     if (t->options.is_dry)
         return EBB_OK;
+    EBB_TRY(check_machine(t, err));
     EBB_TRY(train_engine_reserve(t->engine, err));
     if (t->set)
         EBB_TRY(stage(t, err));

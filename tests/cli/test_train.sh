@@ -110,6 +110,12 @@ expect 1 "$ebb" train gpt.yaml --file 1MiB --file-path /nonexistent --budget "$f
 expect 0 "$ebb" train gpt.yaml --json --host 4KiB
 [ "$(value floor_bytes)" -le "$floor" ] || fail "a host tier raises the floor: $(value floor_bytes)"
 
+# more than the machine has: refused before it is taken
+expect 1 bash -c 'ulimit -v 8000000; exec "$@"' - "$ebb" train gpt.yaml --no-validation \
+    --set model.name=GPT_454B --set model.head=tokens --set model.layers=90 \
+    --set model.width=20480 --set model.heads=128
+[[ $err == *"the machine has"* ]] || fail "more than the machine has: $err"
+
 # swapped bytes need addresses, too: the floor with little host memory can be run
 cat >host.yaml <<'YAML'
 entrypoint: ebb:language_model
