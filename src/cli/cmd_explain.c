@@ -7,17 +7,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/train_file.h"
 #include "exec/exec.h"
-#include "planner/planner.h"
 #include "plot/plot.h"
 
-enum { MOST_BUDGETS = 12, MOST_POLICIES = 8, MOST_OPS_SWEPT = 40000, SHOWN_LAYERS = 12 };
-#define SLOWEST 20.0
+enum { MOST_BUDGETS = 12, MOST_POLICIES = 9, SHOWN_LAYERS = 12 };
+#define NO_POLICY "default"
 
 struct settings {
     struct cli_train_changes changes;
@@ -25,12 +23,6 @@ struct settings {
     const char *output;
     int64_t layers;
     bool is_json, no_chart;
-};
-
-struct cell { /* one policy at one budget */
-    bool is_ok;
-    double overhead;
-    uint64_t peak_bytes;
 };
 
 struct view {
@@ -43,11 +35,9 @@ struct view {
     uint64_t floor_bytes;
     uint64_t budgets[MOST_BUDGETS];
     size_t budget_count;
-    const struct mem_policy *policies[MOST_POLICIES];
+    const char *policies[MOST_POLICIES]; /* the first is what training does without one */
     size_t policy_count;
-    struct cell cells[MOST_POLICIES][MOST_BUDGETS];
-    double floor_overhead; /* of the floor's plan, which is what training falls back to */
-    double seconds;
+    struct train_prediction cells[MOST_POLICIES][MOST_BUDGETS];
 };
 
 /* ---- the sweep
@@ -59,6 +49,7 @@ static int choose_policies(struct view *v)
     static const char *const usual[] = {"dtr_eq", "dtr", "lru", "largest"};
     const struct cli_list *asked = &v->o->policies;
     size_t count = asked->count ? asked->count : sizeof usual / sizeof *usual;
+    v->policies[v->policy_count++] = NO_POLICY;
     for (size_t i = 0; i < count; i++) {
         const char *name = asked->count ? asked->items[i] : usual[i];
         const struct mem_policy *policy = mem_policy_find(name);
@@ -66,8 +57,8 @@ static int choose_policies(struct view *v)
             return cli_usage_error("--policy %s: no online policy; 'ebb sim --help' lists them",
                                    name);
         if (v->policy_count == MOST_POLICIES)
-            return cli_usage_error("--policy: more than %d", MOST_POLICIES);
-        v->policies[v->policy_count++] = policy;
+            return cli_usage_error("--policy: more than %d", MOST_POLICIES - 1);
+        v->policies[v->policy_count++] = policy->name;
     }
     return -1;
 }
@@ -95,47 +86,13 @@ static int choose_budgets(struct view *v)
     return -1;
 }
 
-static enum ebb_status plan_floor(struct view *v, struct ebb_error *err)
-{
-    const struct trace *trace = train_trial_trace(v->trial);
-    struct plan_limits limits = {{UINT64_MAX, 0, 0}};
-    struct plan_report report = {0};
-    struct plan plan;
-    uint64_t bytes;
-    plan_init(&plan);
-    enum ebb_status status = planner_floor(trace, &plan, &bytes, err);
-    if (status == EBB_OK)
-        status = plan_check(trace, &plan, &limits, &report, err);
-    if (status == EBB_OK && report.base_ns)
-        v->floor_overhead = (double)report.cost_ns / (double)report.base_ns;
-    plan_fini(&plan);
-    return status;
-}
-
 static enum ebb_status sweep(struct view *v, struct ebb_error *err)
 {
-    const struct trace *trace = train_trial_trace(v->trial);
-    struct exec_program *program;
-    uint64_t start = ebb_clock_ns();
-    EBB_TRY(exec_program_create(&program, trace, EXEC_EBB, err));
-    enum ebb_status status = EBB_OK;
     for (size_t p = 0; p < v->policy_count; p++)
-        for (size_t b = 0; b < v->budget_count && status == EBB_OK; b++) {
-            struct exec_options options = {.policy = v->policies[p],
-                                           .budget_bytes = v->budgets[b],
-                                           .limit = SLOWEST,
-                                           .seed = v->file->config.seed};
-            struct exec_report report = {0};
-            if (v->budgets[b] < v->floor_bytes)
-                continue;
-            status = exec_run(program, &options, &report, err);
-            v->cells[p][b] = (struct cell){.is_ok = report.result == EXEC_OK,
-                                           .overhead = exec_overhead(&report),
-                                           .peak_bytes = report.peak_bytes};
-        }
-    exec_program_destroy(program);
-    v->seconds += (double)(ebb_clock_ns() - start) / 1e9;
-    return status;
+        for (size_t b = 0; b < v->budget_count; b++)
+            EBB_TRY(train_trial_predict(v->trial, v->budgets[b], p ? v->policies[p] : NULL,
+                                        &v->cells[p][b], err));
+    return EBB_OK;
 }
 
 /* ---- words
@@ -192,7 +149,7 @@ static void print_sweep(const struct view *v)
     const char *headers[2 + MOST_POLICIES] = {"budget", "of all"};
     char text[32];
     for (size_t p = 0; p < v->policy_count; p++)
-        headers[2 + p] = v->policies[p]->name;
+        headers[2 + p] = v->policies[p];
     struct cli_table *table = cli_table_create(headers, 2 + v->policy_count);
     for (size_t b = 0; b < v->budget_count; b++) {
         cli_table_cell(table, "%s", bytes_text(v->budgets[b], text, sizeof text));
@@ -274,8 +231,9 @@ static void print_text(const struct view *v)
     print_layers(v);
     printf("\nPredicted time over time without limit:\n");
     print_sweep(v);
-    printf("\nWhere a policy fails ('-'), training falls back to the floor's plan: %.3fx in %s.\n",
-           v->floor_overhead, bytes_text(v->floor_bytes, a, sizeof a));
+    printf("\n'%s' is what 'ebb train' does without --policy: the cheaper of dtr_eq and a plan of "
+           "its\nown. Where a policy finds no way ('-'), training does that, too.\n",
+           NO_POLICY);
     size_t count = advise(v, advice);
     if (count)
         printf("\nWhat would help most:\n");
@@ -330,7 +288,7 @@ static void print_json(const struct view *v)
         for (size_t b = 0; b < v->budget_count; b++) {
             ebb_jsonw_object(&w);
             ebb_jsonw_key(&w, "policy");
-            ebb_jsonw_string(&w, v->policies[p]->name);
+            ebb_jsonw_string(&w, v->policies[p]);
             ebb_jsonw_key(&w, "budget_bytes");
             ebb_jsonw_uint(&w, v->budgets[b]);
             ebb_jsonw_key(&w, "overhead");
@@ -338,8 +296,6 @@ static void print_json(const struct view *v)
             ebb_jsonw_object_end(&w);
         }
     ebb_jsonw_array_end(&w);
-    ebb_jsonw_key(&w, "floor_overhead");
-    ebb_jsonw_double(&w, v->floor_overhead);
     ebb_jsonw_key(&w, "advice");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < advice_count; i++) {
@@ -422,11 +378,12 @@ static void draw_sweep(const struct view *v, struct picture *pic, double unit)
     for (size_t p = 0; p < v->policy_count; p++) {
         for (size_t b = 0; b < v->budget_count; b++)
             pic->over[p][b] = v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN;
-        pic->lines[p] = (struct plot_series){.name = v->policies[p]->name,
+        pic->lines[p] = (struct plot_series){.name = v->policies[p],
                                              .style = PLOT_LINE_POINTS,
                                              .x = pic->budget,
                                              .y = pic->over[p],
-                                             .count = v->budget_count};
+                                             .count = v->budget_count,
+                                             .color = p == 0 ? "#222222" : NULL};
     }
 }
 
@@ -505,7 +462,7 @@ static int explain(struct view *v)
         code = choose_budgets(v);
     if (code >= 0)
         return code;
-    if (sweep(v, &err) != EBB_OK || plan_floor(v, &err) != EBB_OK)
+    if (sweep(v, &err) != EBB_OK)
         return cli_report(&err);
     if (v->o->is_json)
         print_json(v);
@@ -524,7 +481,8 @@ static int run(int argc, char **argv)
         {"budget", 0, CLI_LIST, &o.budgets, "B[,B...]",
          "budgets to predict (default: nine from everything down to the floor)"},
         {"policy", 0, CLI_LIST, &o.policies, "P[,P...]",
-         "policies to predict (default: dtr_eq,dtr,lru,largest)"},
+         "policies to predict beside what training does without one\n(default: "
+         "dtr_eq,dtr,lru,largest)"},
         {"layers", 0, CLI_INT, &o.layers, "N", "rows of the table of layers (default 12)"},
         {"set", 0, CLI_LIST, &o.changes.sets, "KEY=VALUE",
          "change a value of the file, as hyperparameters.global_batch_size=8; "

@@ -72,6 +72,12 @@ const struct trace *train_program_trace(const struct train_program *program);
 enum ebb_status train_engine_floor(struct train_engine *engine, struct train_program *program,
                                    uint64_t *floor_bytes, struct ebb_error *err);
 
+/* What the program would do in another budget under a policy or planner (NULL: what training does
+ * without one); the tiers are the engine's. EBB_EBUDGET: below the floor, or the policy fails. */
+enum ebb_status train_engine_predict(struct train_engine *engine, struct train_program *program,
+                                     uint64_t budget_bytes, const char *policy,
+                                     struct train_program_info *info, struct ebb_error *err);
+
 struct train_io {
     void *context;
     /* Called when the leaf's turn comes; `tensor` is the id in the program's trace. */

@@ -231,3 +231,20 @@ enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_
         *explained = out;
     return status;
 }
+
+enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_bytes,
+                                    const char *policy, struct train_prediction *prediction,
+                                    struct ebb_error *err)
+{
+    struct train_program_info info = {0};
+    struct ebb_error why = {0};
+    enum ebb_status status =
+        train_engine_predict(trial->engine, trial->main.program, budget_bytes, policy, &info, &why);
+    *prediction = (struct train_prediction){0};
+    if (status == EBB_EBUDGET)
+        return EBB_OK;
+    if (status != EBB_OK)
+        return ebb_fail(err, status, "%s", why.message);
+    *prediction = (struct train_prediction){true, info.overhead, info.peak_bytes};
+    return EBB_OK;
+}

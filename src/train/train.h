@@ -251,6 +251,16 @@ struct train_explained {
 enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_arena *arena,
                                     struct train_explained *explained, struct ebb_error *err);
 
+struct train_prediction { /* of an update, before it runs */
+    bool is_ok;           /* false: below the floor, or the policy finds no way */
+    double overhead;      /* time over time without limit */
+    uint64_t peak_bytes;
+};
+/* In another budget, under a policy or planner; NULL: what training does when none is asked for. */
+enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_bytes,
+                                    const char *policy, struct train_prediction *prediction,
+                                    struct ebb_error *err);
+
 /* The training step of a file as a trace, without data files, memory or kernels. */
 enum ebb_status train_trace_from_config(const struct train_config *config, struct trace **trace,
                                         struct ebb_error *err);

@@ -314,6 +314,20 @@ expect 0 "$ebb" explain gpt.yaml
 [[ $out == *"What would help most:"* && $out == *"activations"* ]] || fail "explain: $out"
 expect 0 "$ebb" explain gpt.yaml --json
 [ "$(value floor_bytes)" = "$floor" ] || fail "explain names another floor: $(value floor_bytes)"
+# what it predicts is what training predicts, with a host tier and without
+for tier in "" memory.host=1MiB; do
+    budget=$((floor + floor / 4))
+    expect 0 "$ebb" explain gpt.yaml --budget $budget --policy lru --no-chart ${tier:+--set $tier}
+    row=($(grep -A2 "^Predicted" <<<"$out" | tail -1))
+    for policy in "" lru; do
+        expect 0 "$ebb" train gpt.yaml --budget $budget --updates 1 --no-validation ${tier:+--set $tier} ${policy:+--policy $policy}
+        says=${out##*predicted time x}
+        says=${says%%$'\n'*}
+        shown=${row[3]}
+        [ -z "$policy" ] || shown=${row[4]}
+        [ "$says" = "${shown%x}" ] || fail "explain ($tier, ${policy:-default}) predicts $shown, training $says"
+    done
+done
 
 echo "test_train: $checks checks, $failures failed"
 [ "$failures" -eq 0 ]

@@ -1,0 +1,46 @@
+/* decide.h - private to train: how a trace will run, decided before it runs.
+ *
+ * What there is (*ways*: a budget, tiers, a policy or planner) and a trace make a *choice*: a
+ * proved plan and what it is predicted to do. A policy decides on the null device, a planner by
+ * itself. One that fails above the floor gives way to a game of planner `floor`, which also
+ * competes when nobody asked for a policy: the cheaper one is chosen. Below the floor the answer is
+ * EBB_EBUDGET. */
+#ifndef EBB_TRAIN_DECIDE_H
+#define EBB_TRAIN_DECIDE_H
+
+#include "planner/planner.h"
+#include "train/engine.h"
+
+struct train_ways {
+    const struct mem_policy *policy;
+    const struct planner *planner;
+    bool is_free; /* nobody asked for a policy: the cheaper of dtr_eq and the floor's games */
+    uint64_t budget_bytes, host_bytes, file_bytes;
+    uint64_t asked_bytes;  /* budget, before it was rounded down */
+    const char *file_path; /* borrowed */
+    uint64_t seed;
+    void *backend;
+};
+
+/* Of a policy or planner; NULL: what suits the budget. EBB_EINPUT: unknown. */
+enum ebb_status train_ways_name(struct train_ways *ways, const char *name, struct ebb_error *err);
+void train_ways_budget(struct train_ways *ways, uint64_t bytes);
+struct exec_options train_ways_options(const struct train_ways *ways);
+
+struct train_choice {
+    const struct trace *trace; /* borrowed, as is */
+    struct exec_program *exec; /* the program made of it */
+    struct plan plan, least;   /* least: of the floor */
+    bool has_least;
+    struct train_program_info info;
+};
+
+void train_choice_init(struct train_choice *choice);
+void train_choice_fini(struct train_choice *choice);
+/* EBB_EBUDGET: below the floor, which the message and info name. */
+enum ebb_status train_choice_make(const struct train_ways *ways, struct train_choice *choice,
+                                  struct ebb_error *err);
+enum ebb_status train_choice_floor(const struct train_ways *ways, struct train_choice *choice,
+                                   uint64_t *floor_bytes, struct ebb_error *err);
+
+#endif
