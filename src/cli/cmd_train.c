@@ -133,7 +133,7 @@ static void print_summary(const struct session *s, const struct train_state *st,
            "predicted time x%.3f\n",
            st->how, st->is_fallback ? " (the one asked for failed its dry run)" : "", st->evictions,
            st->remat_ops, bytes_text(st->swapped_bytes, a, sizeof a), st->overhead);
-    printf("  process   %s anonymous beyond the slab (reserve), of it %s for "
+    printf("  process   %s anonymous beyond the slab (reserve), with room of %s for "
            "data; %.1f %% of the "
            "time waiting for data\n",
            bytes_text(st->reserve_bytes, a, sizeof a), bytes_text(st->buffer_bytes, b, sizeof b),

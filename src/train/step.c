@@ -265,6 +265,7 @@ static enum ebb_status accumulate(struct build *x, struct ebb_error *err)
         tensor_id g = ops_contiguous(x->s, x->gradients[i]);
         ops_update(x->s, OPS_SGD, 0, x->scalars, g, x->leaves[at], NULL, 0, out);
         x->handles[at] = out[0];
+        x->step->slots[at].is_filled = true;
     }
     if (x->o->is_scaled) { /* is any of them infinite? */
         tensor_id sum = TENSOR_NONE;
@@ -424,8 +425,11 @@ static enum ebb_status finish(struct build *x, struct ebb_error *err)
 static enum ebb_status build_apply(struct build *x, struct ebb_error *err)
 {
     tensor_set_phase(x->s, TRACE_UPDATE);
-    for (size_t i = 0; i < x->trained_count; i++)
-        x->gradients[i] = x->leaves[gradient_slot(x, i)];
+    for (size_t i = 0; i < x->trained_count; i++) {
+        size_t at = gradient_slot(x, i);
+        if (!x->o->micro || x->o->micro->slots[at].is_filled)
+            x->gradients[i] = x->leaves[at];
+    }
     return update(x, err);
 }
 

@@ -26,6 +26,7 @@ struct train_slot { /* a persistent leaf */
     size_t rest;    /* TRAIN_ITEM of split weights: slot of their lower halves; 0: not split */
     float initial;  /* TRAIN_STATE */
     bool is_buffer; /* an item that is no parameter */
+    bool is_filled; /* TRAIN_GRADIENT of a micro-batch: the loss depends on the parameter */
     struct tensor_view view; /* split weights: as F32, which they are to the world */
     uint64_t bytes;          /* of the view */
     uint32_t tensor;         /* leaf in the trace of the program it was described with */
@@ -62,8 +63,10 @@ struct train_step_options {
     const struct train_config *config;
     const struct nn_config *net; /* adapted to the data */
     void *backend;
-    bool has_gradients; /* kept gradients are among the persistent leaves */
-    bool is_scaled;     /* losses times a scale, read from a step input */
+    bool has_gradients;             /* kept gradients are among the persistent leaves */
+    bool is_scaled;                 /* losses times a scale, read from a step input */
+    const struct train_step *micro; /* TRAIN_APPLY: what fills the kept gradients. A parameter
+                                       without one is not updated: no decay either. NULL: all are */
 };
 
 /* Traces one program. Names, ports and slots live in the arena. */

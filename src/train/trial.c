@@ -120,7 +120,8 @@ static enum ebb_status build_step(struct train_trial *t, enum train_program_kind
                                    .net = &t->net,
                                    .backend = train_engine_backend(t->engine),
                                    .has_gradients = t->has_gradients,
-                                   .is_scaled = t->is_scaled && kind != TRAIN_EVAL};
+                                   .is_scaled = t->is_scaled && kind != TRAIN_EVAL,
+                                   .micro = kind == TRAIN_APPLY ? &t->main : NULL};
     return train_step_build(&t->arena, &o, step, err);
 }
 

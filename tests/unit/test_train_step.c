@@ -231,6 +231,43 @@ TEST(clipping__by_value_bounds_the_update_of_several_batches)
     close_weights(&after);
 }
 
+/* Inception's second head has no part in the loss: nothing of it changes, decay or not. */
+TEST(parameters_without_a_gradient__stay_as_they_are)
+{
+    TEST_UNUSED;
+    static const char *const small[][2] = {
+        {"shrink", "16"}, {"height", "107"}, {"width", "107"}, {"classes", "10"}, {NULL, NULL}};
+    struct nn_config net;
+    struct train_config config;
+    struct train_batch batch;
+    for (int accumulate = 1; accumulate <= 2; accumulate++) {
+        struct weights before, after;
+        size_t still = 0, moved = 0;
+        configure(&net, &config, "inception_v3", small);
+        config.optim.weight_decay = 0.1;
+        config.batch_size = 2;
+        config.accumulate = accumulate;
+        struct train_trial *t = make(&config);
+        open_weights(&before, export(t, "before"));
+        batches(t, accumulate, &batch);
+        open_weights(&after, export(t, "after"));
+        train_trial_destroy(t);
+        for (size_t k = 0; k < after.file.count; k++) {
+            const struct tensor_entry *e = &after.file.entries[k];
+            const struct tensor_entry *old = tensor_file_find(&before.file, e->name);
+            bool is_same = memcmp(e->data, old->data, e->bytes) == 0;
+            if (!strstr(e->name, "weight"))
+                continue;
+            still += is_same && strncmp(e->name, "AuxLogits", 9) == 0;
+            moved += !is_same;
+            CHECK(is_same == (strncmp(e->name, "AuxLogits", 9) == 0));
+        }
+        CHECK(still > 0 && moved > 0);
+        close_weights(&before);
+        close_weights(&after);
+    }
+}
+
 /* Weights that are no numbers: no loss scale helps, and training must not go on for ever. */
 TEST(scaling__ends_when_no_scale_helps)
 {
@@ -535,6 +572,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {RUN(accumulation__averages_batches),
                                        RUN(accumulation__or_adds_them),
+                                       RUN(parameters_without_a_gradient__stay_as_they_are),
                                        RUN(scaling__ends_when_no_scale_helps),
                                        RUN(clipping__by_norm_bounds_the_update),
                                        RUN(clipping__by_value_bounds_the_update_of_several_batches),
