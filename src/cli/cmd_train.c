@@ -429,6 +429,14 @@ static uint64_t machine_bytes(void)
     return most && most < machine.memory_bytes ? most : machine.memory_bytes;
 }
 
+/* One line on a terminal while something is made that takes up to seconds; an empty one clears it.
+ */
+static void say(const char *text)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%s\033[K", text);
+}
+
 static int train(struct session *s)
 {
     const struct settings *o = s->o;
@@ -440,7 +448,9 @@ static int train(struct session *s)
                                     .machine_bytes = machine_bytes()};
     struct train_state st;
     char hash[65] = "";
+    say("preparing: the step is recorded and planned");
     enum ebb_status status = train_trial_create(&s->trial, &s->file->config, &options, &err);
+    say("");
     if (status == EBB_EBUDGET)
         return refuse(s, needed, &err);
     if (status == EBB_OK && o->save_trace)

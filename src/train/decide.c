@@ -6,6 +6,7 @@
 
 #include "base/heap.h"
 
+#define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
 #define MOST_OVERHEAD 20.0 /* a policy that takes longer has failed in its dry run */
 
 /* Frozen transfer prices of this machine's tiers, in bytes per nanosecond: decisions must not
@@ -117,6 +118,7 @@ static enum ebb_status decide_by_planner(const struct train_ways *w, struct trai
     planner_result_init(&result);
     request.budget_bytes = w->budget_bytes;
     request.seed = w->seed;
+    request.time_limit_s = PLANNING_SECONDS;
     struct ebb_error why = {0};
     enum ebb_status status = planner_run(w->planner, c->trace, &request, &result, &why);
     *is_done = status == EBB_OK && result.status == PLANNER_OK;
