@@ -39,8 +39,16 @@ const char *cli_show_number(const struct ebb_doc_node *map, const char *key, cha
         snprintf(buf, CLI_CELL, "%s", node->text);
     else if (node->kind == EBB_DOC_INT)
         snprintf(buf, CLI_CELL, "%lld", (long long)node->integer);
-    else
+    else if (node->kind == EBB_DOC_DOUBLE)
         snprintf(buf, CLI_CELL, "%.6g", node->number);
+    else { /* a list, a mapping: as much as there is room for */
+        struct ebb_str text;
+        ebb_str_init(&text);
+        cli_show_json(&text, node);
+        snprintf(buf, CLI_CELL, "%.*s", (int)cli_fit(ebb_str_c(&text), CLI_CELL / 4),
+                 ebb_str_c(&text));
+        ebb_str_fini(&text);
+    }
     return buf;
 }
 

@@ -40,6 +40,8 @@ static double wall_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+#define BATCH_METRICS_MAX ((size_t)12 << 20) /* a message may have 16 MiB */
+
 /* ---- called by the trial ---- */
 
 static enum ebb_status add_to_sums(struct worker_run *run, const struct worker_metrics *metrics,
@@ -66,7 +68,8 @@ enum ebb_status worker_batch_done(struct worker_run *run, const struct worker_me
 {
     if (worker_metrics_find(metrics, "loss") == NULL)
         return ebb_fail(err, EBB_EINPUT, "training metrics have no 'loss'");
-    worker_metrics_write(metrics, &run->batch_writer);
+    if (run->batch_text.length <= BATCH_METRICS_MAX)
+        worker_metrics_write(metrics, &run->batch_writer);
     EBB_TRY(add_to_sums(run, metrics, err));
     run->records += records;
     run->batches++;
@@ -113,10 +116,11 @@ static enum ebb_status do_step(struct worker_run *run, const struct ebb_doc_node
     ebb_jsonw_int(w, run->records);
     ebb_jsonw_key(w, "avg_metrics");
     worker_metrics_write(&run->sums, w);
-    /* The list is already JSON: it goes in as it is. */
+    /* The list is already JSON: it goes in as it is, or, too long for a message, not at all. */
     EBB_TRY(ebb_str_status(&run->batch_text, err));
     ebb_str_add(w->out, ", \"batch_metrics\": ");
-    ebb_str_add(w->out, ebb_str_c(&run->batch_text));
+    ebb_str_add(w->out,
+                run->batch_text.length <= BATCH_METRICS_MAX ? ebb_str_c(&run->batch_text) : "[]");
     ebb_jsonw_object_end(w);
     return EBB_OK;
 }

@@ -83,6 +83,29 @@ for name in c class loop; do
     [ "$(last exit)" = 75 ] || fail "$name: SIGTERM leaves with $(last exit)"
 done
 
+# Metrics that are no numbers travel, too, and average to null; rows that no message could hold stay behind.
+python3 - <<'PY' || fail "metrics of the Python client"
+import ebb_client.session as s
+class Array:
+    def tolist(self): return [1.0, float("nan")]
+rows = [{"loss": 1, "text": "a", "list": [1, {"x": float("inf")}], "array": Array(), "none": None, "some": 3 if i else None} for i in range(3)]
+work = s.Workload(type("S", (), {"job": None, "is_warned": False})(), {"workload": {"kind": "RUN_STEP", "step_id": 1, "num_batches": 3}})
+work._rows = rows
+result = work.result()
+assert result["avg_metrics"] == {"loss": 1.0, "text": None, "list": None, "array": None, "none": None, "some": 3.0}, result
+assert result["batch_metrics"][0] == {"loss": 1.0, "text": "a", "list": [1.0, {"x": "Infinity"}], "array": [1.0, "NaN"], "none": None, "some": None}, result
+s.BATCH_METRICS_MAX = 100
+assert work.result()["batch_metrics"] == []
+work._rows[1]["loss"] = object()
+s.BATCH_METRICS_MAX = 1 << 20
+try:
+    work.result()
+    raise SystemExit("an object was taken as a metric")
+except s.Failed as error:
+    assert "'loss'" in str(error), error
+PY
+checks=$((checks + 1))
+
 # Wrong hyperparameters are told with their section; a sample that can never work is marked so.
 hparams='{"global_batch_size": 8, "hidden": 8, "learning_rate": 0.1}'
 serve SVT "" c

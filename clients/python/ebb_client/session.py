@@ -14,6 +14,7 @@ from .link import Link, MasterLost
 from .store import make_directory, resources_of
 
 EXIT_LOST = 75
+BATCH_METRICS_MAX = 12 << 20  # bytes of JSON; a message may have 16 MiB
 log = logging.getLogger("ebb_client")
 
 
@@ -36,9 +37,11 @@ class UserCanceled(Failed):
 
 
 def _number(value):
-    """A metric as it travels; None stays null."""
+    """A number as it travels; None stays null. TypeError, ValueError: it is none."""
     if value is None:
         return None
+    if isinstance(value, (str, bytes)):
+        raise TypeError("a text")
     value = float(value)  # numpy and torch scalars, too
     if math.isnan(value):
         return "NaN"
@@ -47,18 +50,52 @@ def _number(value):
     return value
 
 
+def _value(value):
+    """Whatever a metric is: numbers, texts, lists and mappings of them, arrays."""
+    try:
+        return _number(value)
+    except (TypeError, ValueError):
+        pass
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return {str(name): _value(inner) for name, inner in value.items()}
+    if hasattr(value, "tolist"):  # numpy, torch
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_value(inner) for inner in value]
+    raise TypeError("neither a number nor something JSON can hold: %r" % type(value).__name__)
+
+
 def _metrics(metrics):
-    return {str(name): _number(value) for name, value in metrics.items()}
+    made = {}
+    for name, value in metrics.items():
+        try:
+            made[str(name)] = _value(value)
+        except TypeError as error:
+            raise Failed("metric %r is %s" % (name, error)) from None
+    return made
 
 
 def _average(rows):
-    sums, counts = {}, {}
+    """Of every metric over the batches: nulls are skipped, what is no number averages to null."""
+    sums, counts, others = {}, {}, set()
     for row in rows:
         for name, value in row.items():
-            if value is not None:
-                sums[name] = sums.get(name, 0.0) + float(value)
+            sums.setdefault(name, 0.0)
+            if value is None:
+                continue
+            try:
+                if isinstance(value, (str, bytes)):
+                    raise TypeError
+                sums[name] += float(value)
                 counts[name] = counts.get(name, 0) + 1
-    return {name: _number(total / counts[name]) for name, total in sums.items()}
+            except (TypeError, ValueError):
+                others.add(name)
+    return {
+        str(name): _number(total / counts[name]) if name in counts and name not in others else None
+        for name, total in sums.items()
+    }
 
 
 class Workload:
@@ -100,6 +137,20 @@ class Workload:
         """Answer with a message of an earlier run, times included."""
         self._recorded = recorded
 
+    def _batch_metrics(self):
+        """One row for each batch, or none at all when a message could not hold them."""
+        rows, length = [], 0
+        for row in self._rows:
+            rows.append(_metrics(row))
+            length += len(json.dumps(rows[-1])) + 1
+            if length > BATCH_METRICS_MAX:
+                if not self._session.is_warned:
+                    print("ebb_client: metrics of %d batches are too long: only averages are kept"
+                          % len(self._rows), flush=True)
+                self._session.is_warned = True
+                return []
+        return rows
+
     def result(self):
         if self._recorded is not None:
             return self._recorded["metrics"]
@@ -108,7 +159,7 @@ class Workload:
                 raise Failed("%d batches were reported, %d asked for" % (len(self._rows), self.batch_count))
             return {
                 "num_inputs": self._inputs,
-                "batch_metrics": [_metrics(row) for row in self._rows],
+                "batch_metrics": self._batch_metrics(),
                 "avg_metrics": _average(self._rows),
             }
         if self.is_validation:
@@ -133,6 +184,7 @@ class Session:
         self._count = 0
         self._current = None  # (Workload, start)
         self._last = None  # the last DONE
+        self.is_warned = False
 
     def __enter__(self):
         return self
