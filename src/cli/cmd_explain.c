@@ -444,12 +444,14 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
 
 static int explain(struct view *v)
 {
-    struct ebb_error err = {0};
+    struct ebb_error err = {0}, no_data = {0};
     struct train_config config = v->file->config;
-    struct train_options dry = {.is_dry = true};
+    struct train_options dry = {.is_dry = true, .no_data = &no_data};
     config.budget_bytes = UINT64_MAX; /* the budget is what we vary */
     config.policy = NULL;
     enum ebb_status status = train_trial_create(&v->trial, &config, &dry, &err);
+    if (no_data.status != EBB_OK)
+        fprintf(stderr, "ebb: note: %s; the model's own sizes are used\n", no_data.message);
     if (status == EBB_OK)
         status = train_trial_explain(v->trial, &v->file->arena, &v->e, &err);
     if (status == EBB_OK)

@@ -106,9 +106,9 @@ struct train_options {
     bool makes_data;  /* random inputs and targets instead of the section `data` (tests) */
     int workers;      /* loader threads; -1 = default */
     bool any_threads; /* resume with another number of threads all the same */
-    uint64_t *needed_bytes; /* NULL, or told the floor when the budget is refused */
-    uint64_t
-        machine_bytes; /* memory there is; more is refused (EBB_ENOMEM). 0: what is installed */
+    uint64_t *needed_bytes;    /* NULL, or told the floor when the budget is refused */
+    uint64_t machine_bytes;    /* memory; more is refused (EBB_ENOMEM). 0: what is installed */
+    struct ebb_error *no_data; /* NULL, or told why a dry trial had to do without its data */
 };
 
 enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,

@@ -47,8 +47,10 @@ static enum ebb_status open_data(struct train_trial *t, struct ebb_error *err)
         return EBB_OK;
     struct ebb_error why = {0};
     enum ebb_status status = data_open(t->config.data, &env, NULL, NULL, &t->set, &why);
-    if (status != EBB_OK && t->options.is_dry && status != EBB_EINPUT && status != EBB_ENOMEM) {
-        t->set = NULL; /* shapes of the model's own defaults, then */
+    if (status != EBB_OK && t->options.is_dry && status != EBB_ENOMEM) {
+        t->set = NULL; /* the section was checked; shapes of the model's own defaults, then */
+        if (t->options.no_data)
+            *t->options.no_data = why;
         return EBB_OK;
     }
     if (status != EBB_OK) {

@@ -314,6 +314,8 @@ expect 0 "$ebb" explain gpt.yaml
 [[ $out == *"What would help most:"* && $out == *"activations"* ]] || fail "explain: $out"
 expect 0 "$ebb" explain gpt.yaml --json
 [ "$(value floor_bytes)" = "$floor" ] || fail "explain names another floor: $(value floor_bytes)"
+expect 0 "$ebb" explain gpt.yaml --json --set 'data={name: text, train_files: [gone.txt]}'
+[[ $err == *"note: "*"gone.txt"* ]] || fail "explain without the data: $err"
 # what it predicts is what training predicts, with a host tier and without
 for tier in "" memory.host=1MiB; do
     budget=$((floor + floor / 4))
