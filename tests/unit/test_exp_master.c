@@ -1,6 +1,10 @@
 /* The master with real processes: what they train, how they fail, who gets the slots. */
 #include "test.h"
 
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
 #include "exp/exp.h"
 #include "exp/master/proc.h"
 #include "master_fixture.h"
@@ -391,6 +395,44 @@ TEST(trial_that_never_answers__is_killed_and_says_so)
     beside("--silent", ten_steps, "gave no sign of life", &quick);
 }
 
+/* In a process of its own: 0 = the only trial completed and nothing had failed. */
+static int be_master(struct fixture *f)
+{
+    struct ebb_error err;
+    fixture_open(f);
+    fixture_submit(
+        f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 100", ten_steps, "max_restarts: 0\n"));
+    while (!exp_master_is_idle(f->m))
+        exp_master_turn(f->m, 100, &err);
+    int code = strcmp(fixture_state(f, 1), "COMPLETED") == 0 ? 0 : 1;
+    exp_master_close(f->m, EXP_CLOSE_KILL, 0);
+    return code;
+}
+
+TEST(master_that_was_stopped__calls_nobody_silent)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    char path[300];
+    int status = -1;
+    fixture_begin(&f, 1);
+    f.options.heartbeat_ms = 2000;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(be_master(&f));
+    snprintf(path, sizeof path, "%s/trials/1/log", f.dir);
+    struct stat st = {0};
+    while ((stat(path, &st) != 0 || st.st_size == 0) && waitpid(pid, &status, WNOHANG) == 0)
+        usleep(1000);   /* until it has begun */
+    kill(pid, SIGSTOP); /* as Ctrl-Z does */
+    usleep(2300000);
+    kill(pid, SIGCONT);
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ebb_arena_fini(&f.arena);
+    fixture_remove(f.dir);
+}
+
 TEST(trial_that_never_connects__is_killed_and_says_so)
 {
     TEST_UNUSED;
@@ -773,6 +815,7 @@ TEST_MAIN(RUN(metrics__are_told_once_when_durable),
           RUN(warm_start__begins_at_step_one_and_protects_its_checkpoint),
           RUN(warm_start__protects_its_checkpoint_before_the_first_trial),
           RUN(trial_that_never_answers__is_killed_and_says_so),
+          RUN(master_that_was_stopped__calls_nobody_silent),
           RUN(trial_that_never_connects__is_killed_and_says_so),
           RUN(trial_that_writes_garbage__is_killed_and_says_so),
           RUN(trial_that_says_hello_until_it_is_heard__is_heard),

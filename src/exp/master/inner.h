@@ -209,7 +209,7 @@ struct exp_master {
     bool is_acting;
     uint64_t now_ns; /* monotonic, at the beginning of the turn */
     double time;     /* Unix, likewise */
-    uint64_t logs_ns, sweep_ns;
+    uint64_t logs_ns, sweep_ns, checked_ns;
     size_t removals; /* jobs in progress */
     struct exp_deletion *deletions;
     size_t deletion_count, deletion_capacity;

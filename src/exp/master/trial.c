@@ -483,8 +483,25 @@ static void check_one(struct exp_master *m, struct exp_alloc *a)
                        exp_workload_name(q->work.kind), (long long)q->work.step);
 }
 
+/* Who was stopped for long (Ctrl-Z, a paused machine) has heard nothing meanwhile, and has no right
+ * to call others silent: that time does not count. */
+static void forgive_pause(struct exp_master *m)
+{
+    uint64_t gap = m->checked_ns != 0 ? m->now_ns - m->checked_ns : 0;
+    m->checked_ns = m->now_ns;
+    if (gap <= (uint64_t)m->options.heartbeat_ms * 1000000u / 4)
+        return;
+    for (size_t i = 0; i < m->alloc_count; i++) {
+        struct exp_alloc *a = m->allocs[i];
+        a->hello_ns += a->hello_ns != 0 ? gap : 0;
+        a->beat_ns += a->beat_ns != 0 ? gap : 0;
+        a->exit_ns += a->exit_ns != 0 ? gap : 0;
+    }
+}
+
 void exp_allocs_check(struct exp_master *m)
 {
+    forgive_pause(m);
     for (size_t i = 0; i < m->alloc_count; i++)
         check_one(m, m->allocs[i]);
 }
