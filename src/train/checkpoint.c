@@ -359,6 +359,11 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
     if (ebb_doc_int(root, "version", 0) != VERSION)
         return ebb_fail(err, EBB_EINPUT, "%s: version %" PRId64 ", this program reads %d", path,
                         ebb_doc_int(root, "version", 0), VERSION);
+    static const char *const counters[] = {"updates", "batches", "epoch", "skipped",
+                                           "optimizer_steps"};
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; i++)
+        if (ebb_doc_int(root, counters[i], -1) < 0)
+            return ebb_fail(err, EBB_ECORRUPT, "%s: %s is no counter", path, counters[i]);
     if (strcmp(model, t->net.model->name) != 0)
         return differs(err, path, "model", model, t->net.model->name);
     if (strcmp(optimizer, t->config.optim.name) != 0)

@@ -228,6 +228,19 @@ for damage in flip tear drop; do
     [ "$(value weights_sha256)" = "$free_hash" ] || fail "$damage: other weights"
 done
 
+# a counter that is none, with a manifest that agrees
+rm -rf bad
+expect 0 "$ebb" train gpt.yaml --updates 5 --checkpoint bad --checkpoint-every 2
+newest=bad/$(ls bad | tail -n 1)
+old=$(sha256sum <"$newest/state/train.json" | cut -d ' ' -f 1)
+sed -i 's/"updates": 5/"updates": -5/' "$newest/state/train.json"
+sed -i "s/$old/$(sha256sum <"$newest/state/train.json" | cut -d ' ' -f 1)/" "$newest/manifest.json"
+bytes=$(wc -c <"$newest/state/train.json")
+sed -i "s/\"bytes\": $((bytes - 1))/\"bytes\": $bytes/" "$newest/manifest.json"
+expect 0 "$ebb" train gpt.yaml --json --resume bad
+[[ $err == *"updates is no counter"* ]] || fail "a negative counter: $err"
+[ "$(value weights_sha256)" = "$free_hash" ] || fail "after a negative counter: other weights"
+
 # Ctrl-C: a checkpoint, and how to go on
 "$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out.txt 2>err.txt &
 pid=$!
