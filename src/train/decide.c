@@ -7,7 +7,7 @@
 #include "base/heap.h"
 
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
-#define MOST_OVERHEAD 20.0 /* a policy that takes longer has failed in its dry run */
+#define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed in its dry run */
 
 /* Frozen transfer prices of this machine's tiers, in bytes per nanosecond: decisions must not
  * depend on a measurement. */
@@ -92,25 +92,26 @@ static enum ebb_status unless_no_room(enum ebb_status status, const struct ebb_e
 }
 
 /* The policy's decisions, taken on the null device and written down. */
-static enum ebb_status decide_by_policy(const struct train_ways *w, struct train_choice *c,
-                                        bool *is_done, struct ebb_error *err)
+static enum ebb_status by_policy(const struct train_ways *w, const struct train_choice *c,
+                                 struct plan *plan, bool *is_found, struct ebb_error *err)
 {
     struct exec_log log = {0};
     struct exec_options o = train_ways_options(w);
+    struct exec_report report;
     o.log = &log;
     struct ebb_error why = {0};
-    enum ebb_status status = exec_run(c->exec, &o, &c->info.report, &why);
-    *is_done = status == EBB_OK && c->info.report.result == EXEC_OK;
-    if (*is_done) {
-        status = exec_log_to_plan(&log, c->trace, &c->plan, &why);
-        snprintf(c->plan.planner, sizeof c->plan.planner, "%s", w->policy->name);
+    enum ebb_status status = exec_run(c->exec, &o, &report, &why);
+    *is_found = status == EBB_OK && report.result == EXEC_OK;
+    if (*is_found) {
+        status = exec_log_to_plan(&log, c->trace, plan, &why);
+        snprintf(plan->planner, sizeof plan->planner, "%s", w->policy->name);
     }
     exec_log_fini(&log);
     return unless_no_room(status, &why, err);
 }
 
-static enum ebb_status decide_by_planner(const struct train_ways *w, struct train_choice *c,
-                                         bool *is_done, struct ebb_error *err)
+static enum ebb_status by_planner(const struct train_ways *w, const struct train_choice *c,
+                                  struct plan *plan, bool *is_found, struct ebb_error *err)
 {
     struct planner_request request;
     struct planner_result result;
@@ -121,9 +122,9 @@ static enum ebb_status decide_by_planner(const struct train_ways *w, struct trai
     request.time_limit_s = PLANNING_SECONDS;
     struct ebb_error why = {0};
     enum ebb_status status = planner_run(w->planner, c->trace, &request, &result, &why);
-    *is_done = status == EBB_OK && result.status == PLANNER_OK;
-    if (*is_done)
-        status = plan_copy(&c->plan, &result.plan, &why);
+    *is_found = status == EBB_OK && result.status == PLANNER_OK;
+    if (*is_found)
+        status = plan_copy(plan, &result.plan, &why);
     planner_result_fini(&result);
     return unless_no_room(status, &why, err);
 }
@@ -216,88 +217,101 @@ static enum ebb_status refuse(const struct train_ways *w, const struct train_cho
                     (unsigned long long)c->info.persistent_bytes);
 }
 
-/* What the plan will do, from its proof and a run on the null device. */
-static enum ebb_status predict(const struct train_ways *w, struct train_choice *c,
-                               struct ebb_error *err)
-{
-    struct exec_options o = train_ways_options(w);
-    o.plan = &c->plan;
-    o.policy = NULL;
-    uint64_t hash = c->info.report.evict_hash;
-    EBB_TRY(exec_run(c->exec, &o, &c->info.report, err));
-    if (hash)
-        c->info.report.evict_hash = hash;
-    c->info.peak_bytes = c->info.report.peak_bytes;
-    c->info.overhead = exec_overhead(&c->info.report);
-    snprintf(c->info.how, sizeof c->info.how, "%s", c->plan.planner);
-    return EBB_OK;
-}
-
 /* One of the floor's games at this budget, with the host's memory or without. */
-static enum ebb_status find_game(const struct train_ways *w, const struct train_choice *c,
-                                 struct plan *game, bool *is_found, struct ebb_error *err)
+static enum ebb_status by_game(const struct train_ways *w, const struct train_choice *c,
+                               struct plan *plan, bool *is_found, struct ebb_error *err)
 {
     struct planner_link link = host_link(w);
     uint64_t budget = w->budget_bytes;
-    EBB_TRY(planner_floor_at(c->trace, &link, budget, game, is_found, err));
+    EBB_TRY(planner_floor_at(c->trace, &link, budget, plan, is_found, err));
     if (*is_found && link.host_bytes)
-        EBB_TRY(is_placed(w, c, game, budget, is_found, err));
-    if (*is_found || !link.host_bytes)
-        return EBB_OK;
-    link.host_bytes = 0;
-    plan_fini(game);
-    return planner_floor_at(c->trace, &link, budget, game, is_found, err);
+        EBB_TRY(is_placed(w, c, plan, budget, is_found, err));
+    if (!*is_found && link.host_bytes) {
+        link.host_bytes = 0;
+        plan_fini(plan);
+        EBB_TRY(planner_floor_at(c->trace, &link, budget, plan, is_found, err));
+    }
+    snprintf(plan->planner, sizeof plan->planner, "floor");
+    return EBB_OK;
 }
 
-/* A game instead of a policy that failed, or when it is cheaper and nobody asked for a policy. */
-static enum ebb_status try_game(const struct train_ways *w, struct train_choice *c, bool is_needed,
-                                bool *is_taken, struct ebb_error *err)
+static enum ebb_status by_floor(const struct train_ways *w, const struct train_choice *c,
+                                struct plan *plan, bool *is_found, struct ebb_error *err)
 {
-    struct plan game, before = c->plan;
-    struct train_program_info info = c->info;
+    (void)w;
+    *is_found = true;
+    return plan_copy(plan, &c->least, err);
+}
+
+static enum ebb_status by_keeping(const struct train_ways *w, const struct train_choice *c,
+                                  struct plan *plan, bool *is_found, struct ebb_error *err)
+{
+    const struct plan *all = NULL;
+    (void)w;
+    *is_found = true;
+    EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
+    return plan_copy(plan, all, err);
+}
+
+typedef enum ebb_status maker(const struct train_ways *w, const struct train_choice *c,
+                              struct plan *plan, bool *is_found, struct ebb_error *err);
+
+/* Make a plan and see what it will do, on the null device; it is taken if there is none yet, or if
+ * it is faster. */
+static enum ebb_status offer(const struct train_ways *w, struct train_choice *c, maker *make,
+                             struct ebb_error *err)
+{
+    struct exec_options o = train_ways_options(w);
+    struct exec_report report;
+    struct plan plan;
     bool is_found = false;
-    *is_taken = false;
-    plan_init(&game);
-    enum ebb_status status = find_game(w, c, &game, &is_found, err);
-    if (status == EBB_OK && is_found && !is_needed) {
-        status = predict(w, c, err);
-        info = c->info;
+    plan_init(&plan);
+    enum ebb_status status = make(w, c, &plan, &is_found, err);
+    o.plan = &plan;
+    o.policy = NULL;
+    if (status == EBB_OK && is_found)
+        status = exec_run(c->exec, &o, &report, err);
+    if (status == EBB_OK && is_found &&
+        (!c->is_made || exec_overhead(&report) < c->info.overhead)) {
+        struct plan before = c->plan;
+        c->plan = plan;
+        plan = before;
+        c->is_made = true;
+        c->info.report = report;
+        c->info.peak_bytes = report.peak_bytes;
+        c->info.overhead = exec_overhead(&report);
+        snprintf(c->info.how, sizeof c->info.how, "%s", c->plan.planner);
     }
-    if (status != EBB_OK || !is_found) {
-        plan_fini(&game);
-        return status;
-    }
-    snprintf(game.planner, sizeof game.planner, "floor");
-    c->plan = game;
-    status = predict(w, c, err);
-    *is_taken = status == EBB_OK && (is_needed || c->info.overhead < info.overhead);
-    if (*is_taken) {
-        plan_fini(&before);
-    } else {
-        plan_fini(&game);
-        c->plan = before;
-        c->info = info;
-    }
+    plan_fini(&plan);
     return status;
 }
 
-/* The plan, not yet what it will do. */
-static enum ebb_status choose(const struct train_ways *w, struct train_choice *c,
-                              struct ebb_error *err)
+/* Nobody asked for a policy: the fastest of several. Tiers may be used or not, so that they never
+ * make it slower. */
+static enum ebb_status choose_freely(const struct train_ways *w, struct train_choice *c,
+                                     struct ebb_error *err)
+{
+    struct train_ways plain = *w;
+    plain.host_bytes = plain.file_bytes = 0;
+    EBB_TRY(offer(w, c, by_policy, err));
+    EBB_TRY(offer(w, c, by_game, err));
+    if (!w->host_bytes && !w->file_bytes)
+        return EBB_OK;
+    EBB_TRY(offer(&plain, c, by_policy, err));
+    return offer(&plain, c, by_game, err);
+}
+
+enum ebb_status train_choice_make(const struct train_ways *w, struct train_choice *c,
+                                  struct ebb_error *err)
 {
     const struct plan *all = NULL;
-    bool is_done = false, is_game = false;
     EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
     c->info.unlimited_bytes = all->budget_bytes;
     if (c->info.unlimited_bytes <= w->budget_bytes)
-        return plan_copy(&c->plan, all, err);
+        return offer(w, c, by_keeping, err);
     EBB_TRY(find_floor(w, c, err));
     if (w->budget_bytes < c->info.floor_bytes)
         return refuse(w, c, err);
-    if (w->policy)
-        EBB_TRY(decide_by_policy(w, c, &is_done, err));
-    if (w->planner)
-        EBB_TRY(decide_by_planner(w, c, &is_done, err));
     if (!w->policy && !w->planner)
         return ebb_fail(err, EBB_EBUDGET,
                         "policy none keeps everything: %s needs %llu bytes, the budget is %llu; "
@@ -305,19 +319,14 @@ static enum ebb_status choose(const struct train_ways *w, struct train_choice *c
                         c->trace->name, (unsigned long long)c->info.unlimited_bytes,
                         (unsigned long long)w->budget_bytes,
                         (unsigned long long)c->info.floor_bytes);
-    if (!is_done || w->is_free)
-        EBB_TRY(try_game(w, c, !is_done, &is_game, err));
-    if (!is_done && !is_game)
-        EBB_TRY(plan_copy(&c->plan, &c->least, err));
-    c->info.is_fallback = !is_done && !w->is_free;
-    return EBB_OK;
-}
-
-enum ebb_status train_choice_make(const struct train_ways *w, struct train_choice *c,
-                                  struct ebb_error *err)
-{
-    EBB_TRY(choose(w, c, err));
-    return predict(w, c, err);
+    if (w->is_free)
+        EBB_TRY(choose_freely(w, c, err));
+    else
+        EBB_TRY(offer(w, c, w->policy ? by_policy : by_planner, err));
+    c->info.is_fallback = !c->is_made && !w->is_free;
+    if (!c->is_made)
+        EBB_TRY(offer(w, c, by_game, err));
+    return c->is_made ? EBB_OK : offer(w, c, by_floor, err);
 }
 
 void train_choice_init(struct train_choice *c)

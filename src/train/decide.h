@@ -3,8 +3,8 @@
  * What there is (*ways*: a budget, tiers, a policy or planner) and a trace make a *choice*: a
  * proved plan and what it is predicted to do. A policy decides on the null device, a planner by
  * itself. One that fails above the floor gives way to a game of planner `floor`, which also
- * competes when nobody asked for a policy: the cheaper one is chosen. Below the floor the answer is
- * EBB_EBUDGET. */
+ * competes when nobody asked for a policy: the fastest is chosen, with the tiers or without. Below
+ * the floor the answer is EBB_EBUDGET. */
 #ifndef EBB_TRAIN_DECIDE_H
 #define EBB_TRAIN_DECIDE_H
 
@@ -31,7 +31,7 @@ struct train_choice {
     const struct trace *trace; /* borrowed, as is */
     struct exec_program *exec; /* the program made of it */
     struct plan plan, least;   /* least: of the floor */
-    bool has_least;
+    bool has_least, is_made;
     struct train_program_info info;
 };
 

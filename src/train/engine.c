@@ -257,6 +257,7 @@ enum ebb_status train_engine_predict(struct train_engine *e, struct train_progra
     EBB_TRY(train_ways_name(&ways, policy, err));
     EBB_TRY(train_choice_floor(&e->ways, &p->choice, &floor_bytes, err));
     choice = p->choice; /* the floor's plan is lent */
+    choice.is_made = false;
     plan_init(&choice.plan);
     enum ebb_status status = ways.policy && !ways.is_free && ways.budget_bytes >= floor_bytes
                                  ? try_policy(&ways, &choice, err)

@@ -274,6 +274,53 @@ TEST(tiers__give_the_same_bits)
     }
 }
 
+/* Predicted time of an update; what is predicted for a budget is what an engine with it does. */
+static double predict(uint64_t budget, uint64_t host, uint64_t file)
+{
+    struct ebb_error err;
+    struct step step;
+    struct train_engine *wide, *exact;
+    struct train_program *program;
+    struct train_program_info info;
+    struct train_engine_options options = {.threads = 1,
+                                           .is_dry = true,
+                                           .budget_bytes = UINT64_MAX,
+                                           .host_bytes = host,
+                                           .file_bytes = file};
+    CHECK_OK(train_engine_create(&wide, &options, &err), &err);
+    options.budget_bytes = budget;
+    CHECK_OK(train_engine_create(&exact, &options, &err), &err);
+    struct trace *trace = make_step(train_engine_backend(wide), &step, true);
+    CHECK_OK(train_engine_add(wide, trace, &program, &err), &err);
+    CHECK_OK(train_engine_predict(wide, program, budget, NULL, &info, &err), &err);
+    CHECK_EQ(train_engine_predict(wide, program, 256, NULL, &info, &err), EBB_EBUDGET);
+    CHECK_OK(train_engine_predict(wide, program, budget, NULL, &info, &err), &err);
+    trace = make_step(train_engine_backend(exact), &step, true);
+    CHECK_OK(train_engine_add(exact, trace, &program, &err), &err);
+    const struct train_program_info *real = train_program_info(program);
+    CHECK(real->overhead == info.overhead && real->peak_bytes == info.peak_bytes);
+    CHECK(strcmp(real->how, info.how) == 0 && info.peak_bytes <= budget);
+    train_engine_destroy(wide);
+    train_engine_destroy(exact);
+    return info.overhead;
+}
+
+TEST(tiers__never_make_it_slower)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    run_reference(&err);
+    for (int part = 0; part < 8; part++) {
+        uint64_t room = reference.unlimited - reference.floor;
+        uint64_t budget = (reference.floor + room * (uint64_t)part / 8) / 256 * 256;
+        double alone = predict(budget, 0, 0);
+        for (int bits = 12; bits <= 18; bits += 2) {
+            CHECK(predict(budget, UINT64_C(1) << bits, 0) <= alone);
+            CHECK(predict(budget, 0, UINT64_C(1) << bits) <= alone);
+        }
+    }
+}
+
 TEST(floor__is_accepted_and_refused_below)
 {
     TEST_UNUSED;
@@ -303,5 +350,5 @@ TEST(unknown_policies__are_refused)
 }
 
 TEST_MAIN(RUN(every_policy_and_budget__gives_the_same_bits), RUN(planners__give_the_same_bits),
-          RUN(tiers__give_the_same_bits), RUN(floor__is_accepted_and_refused_below),
-          RUN(unknown_policies__are_refused))
+          RUN(tiers__give_the_same_bits), RUN(tiers__never_make_it_slower),
+          RUN(floor__is_accepted_and_refused_below), RUN(unknown_policies__are_refused))
