@@ -76,7 +76,8 @@ with ebb_client.connect(detached="slow", hparams={}, max_steps=30, batches_per_s
             for batch in work.batches():
                 assert batch == state, (batch, state)
                 state += 1
-                time.sleep(0.03)
+                while work.step > int(os.environ.get("GATE", "99")) and not ebb.should_stop:
+                    time.sleep(0.02)  # here it is caught
                 work.report(loss=1.0 / state)
         elif work.is_validation:
             work.report(m=1.0 / state)
@@ -84,23 +85,16 @@ with ebb_client.connect(detached="slow", hparams={}, max_steps=30, batches_per_s
             open(os.path.join(work.directory, "n"), "w").write(str(state))
 PY
 lines() { cat slow/log.jsonl 2>/dev/null | wc -l; }
-grown() { # grown N: until the log has N lines
-    local i
-    for i in $(seq 300); do
-        [ "$(lines)" -ge "$1" ] && return
-        sleep 0.05
-    done
-    fail "the log never had $1 lines"
-}
-python3 slow.py >slow.txt 2>&1 &
-grown 4
+grown() { [ "$(lines)" -ge "$1" ]; } # the log has N lines
+GATE=4 python3 slow.py >slow.txt 2>&1 &
+wait_for grown 4
 kill -TERM $!
 wait $! || fail "SIGTERM is not a clean end"
 [[ $(kinds slow/log.jsonl) == *" C"* ]] || fail "no checkpoint after SIGTERM"
 [ ! -e slow/exp.yaml ] || fail "an unfinished run can be imported"
 before=$(lines)
-python3 slow.py >slow.txt 2>&1 &
-grown $((before + 4))
+GATE=10 python3 slow.py >slow.txt 2>&1 &
+wait_for grown $((before + 4))
 kill -KILL $!
 wait $! 2>/dev/null
 printf '{"type": "DO' >>slow/log.jsonl

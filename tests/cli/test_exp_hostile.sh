@@ -51,11 +51,12 @@ has out.txt "without end of line"
 grep -q $'\x1b' out.txt && fail "escape sequences of a log reach the terminal"
 
 # Children: none is left when the trial has ended.
+left() { grep -lz "^EBB_CONFIG=$EBB_STATE/" /proc/[0-9]*/environ 2>/dev/null | wc -l; } # processes of any trial of ours
+none_left() { [ "$(left)" = 0 ]; }
 trial children 0
-sleep 0.3
-same "children left" "$(pgrep -fx "sleep 7654" | wc -l)" 0
+wait_for none_left
 trial runaways 0
-same "runaways left" "$(pgrep -fx "sleep 8.765" | wc -l)" 0
+wait_for none_left
 
 # The master is killed: the next one takes the trial over; nothing is repeated, no restart is counted.
 cat >slow.py <<'PY'

@@ -139,10 +139,8 @@ has args.txt ",trial-3:$folder/trial/3"
 expect 0 "$ebb" tensorboard --csv
 same "servers" "$(grep -c RUNNING out.txt)" 2
 kill "$pid"
-for _ in $(seq 100); do # gone, or waiting for a parent that does not look
-    [[ $(cat "/proc/$pid/stat" 2>/dev/null) =~ ") "[^ZX] ]] || break
-    sleep 0.05
-done
+is_gone() { ! [[ $(cat "/proc/$1/stat" 2>/dev/null) =~ ") "[^ZX] ]]; } # or waiting for a parent that does not look
+wait_for is_gone "$pid"
 expect 0 "$ebb" tensorboard list --json
 same "the one that was killed" "$(field "[t['running'] for t in x['tensorboards']]")" "[True, False]"
 expect 0 "$ebb" tensorboard kill 1
