@@ -179,22 +179,20 @@ static enum ebb_status record(struct session *s, const char *name, double value,
 static enum ebb_status open_csv(struct session *s, struct ebb_error *err)
 {
     int64_t updates = train_trial_updates(s->trial);
-    char *line = NULL;
-    size_t room = 0;
+    char line[512]; /* ours are shorter */
     long end = 0;
     s->csv = s->is_resumed ? fopen(s->o->csv, "r+e") : NULL;
     bool is_old = s->csv != NULL;
     while (is_old) {
-        ssize_t n = getline(&line, &room, s->csv);
+        size_t n = fgets(line, sizeof line, s->csv) ? strlen(line) : 0;
         char *rest = line;
         long long update = n > 0 ? strtoll(line, &rest, 10) : 0;
         bool is_header = end == 0 && n > 0 && strcmp(line, CSV_HEADER) == 0;
-        if (n <= 0 || line[n - 1] != '\n' ||
+        if (n == 0 || line[n - 1] != '\n' ||
             (!is_header && (rest == line || *rest != ',' || update > updates)))
             break;
         end = ftell(s->csv);
     }
-    free(line);
     if (is_old && (fseek(s->csv, end, SEEK_SET) != 0 || ftruncate(fileno(s->csv), end) != 0))
         return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
     if (!is_old)
