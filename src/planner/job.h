@@ -47,6 +47,7 @@ double planner_job_time_left(const struct planner_job *job); /* seconds, may be 
 bool planner_job_has_plan(const struct planner_job *job);
 /* cost <= (1 + gap) x bound? */
 bool planner_job_is_close(const struct planner_job *job);
+/* Of a search with the room asked for: in retries, which have less, nothing is noted. */
 void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class);
 
 /* The planners. */

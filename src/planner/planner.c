@@ -153,6 +153,8 @@ bool planner_job_is_close(const struct planner_job *job)
 
 void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class)
 {
+    if (job->is_retry) /* with less room than asked for */
+        return;
     if (job->bound_class != bound_class || bound > job->lower_bound) {
         job->lower_bound = bound;
         job->bound_class = bound_class;
@@ -409,6 +411,17 @@ static enum ebb_status last_resort(const struct trace *trace, struct planner_job
     return EBB_OK;
 }
 
+/* A search that ran out of time may not have come to a bound: the quick one takes milliseconds. */
+static enum ebb_status ensure_bound(struct planner_job *job, struct ebb_error *err)
+{
+    if (job->request->effort <= 0 || job->lower_bound > 0 || job->is_proven_infeasible)
+        return EBB_OK;
+    job->start_ns = ebb_clock_ns();
+    job->budget = job->request->budget_bytes;
+    job->is_retry = false;
+    return planner_best_bound_alone(job, err);
+}
+
 /* One order of first runs. */
 static enum ebb_status run_order(const struct planner *planner, const struct planner_graph *graph,
                                  const struct planner_request *request, struct planner_job *job,
@@ -417,9 +430,13 @@ static enum ebb_status run_order(const struct planner *planner, const struct pla
     enum ebb_status status = planner_job_init(job, graph, request, err);
     if (status == EBB_OK)
         status = run_job(planner, job, result, err);
+    if (job->is_retry) /* what was proved then is about less room */
+        job->is_proven_infeasible = false;
     if (status == EBB_OK && planner->solve == planner_solve_best && result->status != PLANNER_OK &&
         !job->is_proven_infeasible && !graph->is_moved)
         status = last_resort(graph->trace, job, result, err);
+    if (status == EBB_OK && planner->solve == planner_solve_best)
+        status = ensure_bound(job, err);
     if (status == EBB_OK)
         fill_result(job, result);
     return status;
@@ -463,8 +480,9 @@ static enum ebb_status run_orders(const struct planner *planner, const struct pl
     bool is_small = plain->node_count <= SMALL_NODES && request->effort > 0;
     rest.time_limit_s *= is_small ? 0.5 : 1;
     planner_result_init(&other);
+    uint64_t start_ns = ebb_clock_ns();
     enum ebb_status status = run_order(planner, eager, &rest, &job, result, err);
-    rest.time_limit_s = request->time_limit_s - planner_job_seconds(&job);
+    rest.time_limit_s = request->time_limit_s - (double)(ebb_clock_ns() - start_ns) * 1e-9;
     rest.write_lp = NULL;
     bool is_searched = is_small || (status == EBB_OK && result->status != PLANNER_OK);
     if (rest.time_limit_s < 0.02)
@@ -475,12 +493,12 @@ static enum ebb_status run_orders(const struct planner *planner, const struct pl
         return status;
     }
     other.status = PLANNER_TIMEOUT;
-    status = is_searched ? run_order(planner, plain, &rest, &second, &other, err)
-                         : planner_job_init(&second, plain, &rest, err);
-    if (status == EBB_OK && request->effort > 0 && second.lower_bound <= 0 &&
-        !second.is_proven_infeasible) {
-        second.start_ns = ebb_clock_ns(); /* a bound that is not about both orders is none */
-        status = planner_best_bound_alone(&second, err);
+    if (is_searched) {
+        status = run_order(planner, plain, &rest, &second, &other, err);
+    } else {
+        status = planner_job_init(&second, plain, &rest, err);
+        if (status == EBB_OK) /* a bound that is not about both orders is none */
+            status = ensure_bound(&second, err);
         other.lower_bound = second.lower_bound;
         other.bound_class = second.bound_class;
     }

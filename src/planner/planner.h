@@ -75,7 +75,9 @@ struct planner_result {
     uint64_t moved_bytes;     /* inside the slab */
     uint64_t peak_bytes, height_bytes;
     uint64_t fixed_bytes; /* graph files: outside the budget */
-    double lower_bound;   /* on the cost of any plan within the budget; 0 = none */
+    /* On the cost of any plan within the budget whose first runs follow the trace, or (best, on
+     * traces) the trace with updates as early as they can be; 0 = none. */
+    double lower_bound;
     enum planner_bound bound_class;
     bool optimal; /* proved, against a flow or joint bound */
     double gap;   /* cost / lower_bound - 1; NaN without a bound */

@@ -205,6 +205,20 @@ TEST(best__bound_holds_for_plans_with_early_updates)
     trace_destroy(trace);
 }
 
+/* When a plan could not be packed, planners are asked again with less room; what they prove then is
+ * not about the budget. */
+TEST(bound__of_a_retry_with_less_room_is_none)
+{
+    struct planner_job job = {.lower_bound = 5, .bound_class = PLANNER_BOUND_FLOW};
+    TEST_UNUSED;
+    planner_job_bound(&job, 6, PLANNER_BOUND_FLOW);
+    CHECK(job.lower_bound == 6);
+    job.is_retry = true;
+    planner_job_bound(&job, 7, PLANNER_BOUND_FLOW);
+    CHECK(job.lower_bound == 6);
+}
+
 TEST_MAIN(RUN(blocks__reverse_a_chain_in_the_fewest_steps),
           RUN(floor__of_a_chain_takes_the_fewest_steps),
-          RUN(best__bound_holds_for_plans_with_early_updates))
+          RUN(best__bound_holds_for_plans_with_early_updates),
+          RUN(bound__of_a_retry_with_less_room_is_none))
