@@ -108,9 +108,9 @@ int cli_usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * cleanly. */
 void cli_catch_interrupts(void);
 /* The same for work that ends in order after the first and in haste after the second: only the
- * third ends the program at once. cli_interrupts says how many there were. */
+ * third ends the program at once. A pipe that nobody reads counts as the first. */
 void cli_catch_two_interrupts(void);
-int cli_interrupts(void);
+bool cli_is_hurried(void *context); /* there were as many as the int says; exp_master_options */
 bool cli_interrupted(void);
 
 /* Aligned text table on a stream: cells are copied; numbers right-aligned when every cell of a

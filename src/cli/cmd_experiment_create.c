@@ -31,8 +31,9 @@ static enum ebb_status wait_for_trial(struct cli_master *m, int64_t id, int64_t 
         struct cli_answer answer = {0};
         enum ebb_status status = EBB_OK;
         if (cli_interrupted())
-            return ebb_fail(err, EBB_ECANCELED, "interrupted; experiment %lld goes on",
-                            (long long)id);
+            return ebb_fail(err, EBB_ECANCELED,
+                            "interrupted; experiment %lld is kept: 'ebb run --resume %lld' goes on",
+                            (long long)id, (long long)id);
         if (m->own != NULL)
             status = exp_master_turn(m->own, 100, err);
         if (status == EBB_OK)
@@ -94,8 +95,11 @@ static int create(const struct create_options *o)
     int code = cli_submit_check(&o->submission);
     if (code >= 0)
         return code;
-    cli_catch_interrupts();
-    if (cli_master_open(&m, &o->where, stays ? CLI_RUN : CLI_ASK, NULL, &err) != EBB_OK)
+    int patience = 2; /* interrupts until trials are killed instead of waited for */
+    struct exp_master_options options = {.is_hurried = cli_is_hurried,
+                                         .is_hurried_context = &patience};
+    cli_catch_two_interrupts();
+    if (cli_master_open(&m, &o->where, stays ? CLI_RUN : CLI_ASK, &options, &err) != EBB_OK)
         return cli_report(&err);
     if (cli_follow_init(&f, &m, CLI_FOLLOW_STAGES, &err) != EBB_OK)
         code = cli_report(&err);
@@ -106,7 +110,8 @@ static int create(const struct create_options *o)
         say_created(o, id);
         code = after_creation(&m, o, id, &f);
     }
-    cli_master_close(&m, EXP_CLOSE_PREEMPT, 20000);
+    patience = cli_interrupted() ? 2 : 1;
+    cli_master_close(&m, EXP_CLOSE_PREEMPT, -1);
     return code;
 }
 

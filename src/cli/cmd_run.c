@@ -311,11 +311,6 @@ static void settle(struct cli_master *m)
             return;
 }
 
-static bool is_hurried(void *context)
-{
-    return cli_interrupts() >= *(const int *)context;
-}
-
 static int start(const struct run_options *o)
 {
     struct cli_master m;
@@ -323,7 +318,7 @@ static int start(const struct run_options *o)
     bool is_interrupted = false;
     int patience = 2; /* interrupts until trials are killed instead of waited for */
     struct exp_master_options options = {
-        .slots = o->slots, .is_hurried = is_hurried, .is_hurried_context = &patience};
+        .slots = o->slots, .is_hurried = cli_is_hurried, .is_hurried_context = &patience};
     const char *heartbeat = getenv("EBB_HEARTBEAT_MS"); /* tests wait for less than a minute */
     if (heartbeat != NULL && !ebb_parse_i64(heartbeat, &options.heartbeat_ms))
         options.heartbeat_ms = 0;

@@ -35,17 +35,31 @@ void cli_catch_interrupts(void)
     catch_signals(1);
 }
 
+/* Nobody reads any more what we print: as good as Ctrl-C, however often it is found out. */
+static void on_pipe(int number)
+{
+    (void)number;
+    if (interrupted == 0)
+        interrupted = 1;
+}
+
 void cli_catch_two_interrupts(void)
 {
+    struct sigaction action;
     catch_signals(2);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_pipe;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGPIPE, &action, NULL);
+}
+
+bool cli_is_hurried(void *context)
+{
+    return interrupted >= *(const int *)context;
 }
 
 bool cli_interrupted(void)
 {
     return interrupted != 0;
-}
-
-int cli_interrupts(void)
-{
-    return interrupted;
 }

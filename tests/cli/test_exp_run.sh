@@ -173,4 +173,19 @@ same "processes left" "$(grep -lz "^EBB_CONFIG=$EBB_STATE/trials/$trial/config.j
 touch never
 resumed "two Ctrl-C"
 
+# ---- whoever read the output has gone: as Ctrl-C
+mkfifo pipe
+head -n 3 pipe >head.txt & # created, running, step 1
+head=$!
+"$ebb" run warm.yaml slow --no-charts --config searcher.max_steps=5 --config min_validation_period=1 --config batches_per_step=2 \
+    --config hyperparameters.go="$work/read" >pipe 2>slow.err &
+pid=$!
+wait $head
+touch read
+wait $pid
+same "exit code without a reader" $? 1
+id=$(sed -n 's/Created experiment //p' head.txt)
+has slow.err "ebb run --resume $id"
+resumed "a broken pipe"
+
 finish
