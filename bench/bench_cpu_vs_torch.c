@@ -266,11 +266,20 @@ static void fill(const struct model *m, const struct ops_host *h, tensor_id id, 
             p[i] = scale < 0 ? 1.0f : scale * uniform(random);
 }
 
+#ifdef __clang__
+#define BURN __attribute__((target_clones("avx512vl", "fma", "default")))
+#else
+#define BURN                                                                                       \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"),                   \
+                   optimize("O3", "fp-contract=fast")))
+#endif
+
 /* A chain of independent multiply-adds per thread, the widest vectors of the build's clones. */
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"),
-               optimize("O3", "fp-contract=fast"))) static float
-burn(int64_t rounds)
+BURN static float burn(int64_t rounds)
 {
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#endif
     float lane[256];
     for (int i = 0; i < 256; i++)
         lane[i] = (float)i;

@@ -18,6 +18,7 @@ KERNEL_CLONES KERNEL_CONTRACT static void product(int64_t m, int64_t n, int64_t 
                                                   int64_t ldb, float *restrict c, int64_t ldc,
                                                   float scale, bool add)
 {
+    KERNEL_CONTRACT_BODY
     for (int64_t i0 = 0; i0 < m; i0 += TILE_M)
         for (int64_t j0 = 0; j0 < n; j0 += TILE_N) {
             int64_t mm = m - i0 < TILE_M ? m - i0 : TILE_M, nn = n - j0 < TILE_N ? n - j0 : TILE_N;

@@ -11,19 +11,31 @@
 
 /* One body, compiled for three instruction sets, chosen when the program is loaded. The arithmetic
  * is the same in all (no contraction), so are the bits. Sanitizers cannot instrument the chooser.
- */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define KERNEL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+ * clang's does not know levels of x86-64, so there it is a feature that decides; and it is not
+ * static, so functions with clones have names of their own in the whole folder. */
+#ifdef __has_feature
+#define KERNEL_HAS_FEATURE(name) __has_feature(name)
 #else
+#define KERNEL_HAS_FEATURE(name) 0
+#endif
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__SANITIZE_ADDRESS__) ||                 \
+    defined(__SANITIZE_THREAD__) || KERNEL_HAS_FEATURE(address_sanitizer) ||                       \
+    KERNEL_HAS_FEATURE(thread_sanitizer) || KERNEL_HAS_FEATURE(memory_sanitizer)
 #define KERNEL_CLONES
+#elif defined(__clang__)
+#define KERNEL_CLONES __attribute__((target_clones("avx512vl", "fma", "default")))
+#else
+#define KERNEL_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 
-/* Allows a multiply and an add to become one instruction in this function. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define KERNEL_CONTRACT __attribute__((optimize("fp-contract=fast")))
-#else
+/* Allow a multiply and an add to become one instruction in this function: one for gcc at its head,
+ * one for clang where its body begins. */
+#if defined(__clang__)
 #define KERNEL_CONTRACT
+#define KERNEL_CONTRACT_BODY _Pragma("clang fp contract(fast)")
+#else
+#define KERNEL_CONTRACT __attribute__((optimize("fp-contract=fast")))
+#define KERNEL_CONTRACT_BODY
 #endif
 
 /* Before a loop: iterations do not depend on each other, though a result may lie exactly over an
@@ -124,8 +136,8 @@ static inline float kernel_from_f16(uint16_t x)
  * subnormals and infinity come out right. NaN stays NaN. */
 static inline float kernel_expf(float x)
 {
-    float c = x < -104.0f ? -104.0f : x;
-    c = c > 89.0f ? 89.0f : c;
+    float c = x > -104.0f ? x : -104.0f; /* for NaN, too: it has no integer below */
+    c = c < 89.0f ? c : 89.0f;
     float shifted = c * 1.44269504f + 12582912.0f;
     float n = shifted - 12582912.0f;
     float r = c - n * 0.693359375f;

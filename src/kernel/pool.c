@@ -107,7 +107,7 @@ static int64_t winner_index(const struct kernel_pool *p, int64_t o, uint8_t winn
 
 /* The number of lanes stays a variable: loops over a constant 16 are unrolled before the compiler
  * looks for vectors. */
-KERNEL_CLONES static void max_lanes(void *argument, int64_t from, int64_t to)
+KERNEL_CLONES static void max_pool_lanes(void *argument, int64_t from, int64_t to)
 {
     const struct pool_job *j = argument;
     const struct kernel_pool *p = j->p;
@@ -171,7 +171,7 @@ void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p
     job.y = y;
     job.winner = winner;
     kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes),
-                    p->lanes > 1 ? max_lanes : max_body, &job);
+                    p->lanes > 1 ? max_pool_lanes : max_body, &job);
 }
 
 /* dx += dy at every place of the window that won. */
