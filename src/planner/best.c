@@ -81,8 +81,6 @@ void planner_best_note_bound(struct best *b, double cost, enum planner_bound bou
         return;
     if (job->has_best && cost > (double)job->best.cost)
         cost = (double)job->best.cost;
-    if (job->has_recorded && cost > (double)job->recorded_cost)
-        cost = (double)job->recorded_cost;
     planner_job_bound(job, cost, bound_class);
 }
 

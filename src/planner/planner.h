@@ -76,7 +76,8 @@ struct planner_result {
     uint64_t peak_bytes, height_bytes;
     uint64_t fixed_bytes; /* graph files: outside the budget */
     /* On the cost of any plan within the budget whose first runs follow the trace, or (best, on
-     * traces) the trace with updates as early as they can be; 0 = none. */
+     * traces) the trace with updates as early as they can be, and that makes nothing again that is
+     * written in place; 0 = none, also when a plan below it shows that it is about others. */
     double lower_bound;
     enum planner_bound bound_class;
     bool optimal; /* proved, against a flow or joint bound */

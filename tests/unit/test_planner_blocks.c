@@ -210,15 +210,29 @@ TEST(best__bound_holds_for_plans_with_early_updates)
 TEST(bound__of_a_retry_with_less_room_is_none)
 {
     struct planner_job job = {.lower_bound = 5, .bound_class = PLANNER_BOUND_FLOW};
+    struct best b = {.job = &job};
     TEST_UNUSED;
     planner_job_bound(&job, 6, PLANNER_BOUND_FLOW);
     CHECK(job.lower_bound == 6);
     job.is_retry = true;
+    planner_best_note_bound(&b, 8, PLANNER_BOUND_FLOW);
     planner_job_bound(&job, 7, PLANNER_BOUND_FLOW);
     CHECK(job.lower_bound == 6);
+}
+
+/* A recorded run may do what schedules cannot. One below the bound on schedules is no proof of
+ * anything, so the bound must not become its cost. */
+TEST(bound__is_not_lowered_to_a_run_that_disproves_it)
+{
+    struct planner_job job = {.has_recorded = true, .recorded_cost = 100};
+    struct best b = {.job = &job};
+    TEST_UNUSED;
+    planner_best_note_bound(&b, 120, PLANNER_BOUND_FLOW);
+    CHECK(job.lower_bound == 120);
 }
 
 TEST_MAIN(RUN(blocks__reverse_a_chain_in_the_fewest_steps),
           RUN(floor__of_a_chain_takes_the_fewest_steps),
           RUN(best__bound_holds_for_plans_with_early_updates),
-          RUN(bound__of_a_retry_with_less_room_is_none))
+          RUN(bound__of_a_retry_with_less_room_is_none),
+          RUN(bound__is_not_lowered_to_a_run_that_disproves_it))
