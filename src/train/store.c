@@ -143,14 +143,11 @@ enum ebb_status train_store_lock(const char *folder, int *lock, struct ebb_error
     int fd = access(folder, W_OK) == 0 ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (fd < 0)
         return ebb_fail(err, EBB_EIO, "cannot write to %s: %s", folder, strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        int reason = errno;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(fd);
-        if (reason == EWOULDBLOCK)
-            return ebb_fail(err, EBB_EINPUT, "%s: another training keeps its checkpoints there",
-                            folder);
-        return ebb_fail(err, EBB_EIO, "cannot lock %s: %s", folder, strerror(reason));
-    }
+        return ebb_fail(err, EBB_EINPUT, "%s: another training keeps its checkpoints there",
+                        folder);
+    } /* other reasons: a file system that cannot lock folders */
     *lock = fd;
     return EBB_OK;
 }
