@@ -210,10 +210,11 @@ static void say_interrupted(const struct cli_master *m, const struct run_options
     else if (o->where.master != NULL)
         ebb_str_printf(&where, " --master %s", o->where.master);
     if (m->own != NULL)
-        fprintf(stderr,
-                "\nInterrupted. Trials save a checkpoint (Ctrl-C again: end at once, back to the "
-                "last one).\nNothing is lost; go on with: ebb run --resume %lld%s\n",
-                (long long)id, ebb_str_c(&where));
+        fprintf(
+            stderr,
+            "\nInterrupted. Trials finish their step and save a checkpoint (Ctrl-C again: end at "
+            "once,\nback to the last one). Go on with: ebb run --resume %lld%s\n",
+            (long long)id, ebb_str_c(&where));
     else
         fprintf(stderr,
                 "\nNo longer watching; the experiment goes on in the master's process.\n"

@@ -182,7 +182,7 @@ def main():
     parser.add_argument("--fault", default="")
     parser.add_argument("--batches", type=int, default=5)
     parser.add_argument("--store", default=os.path.join(os.getcwd(), "store"))
-    parser.add_argument("--timeout", type=float, default=20.0)
+    parser.add_argument("--timeout", type=float, default=120.0)
     parser.add_argument("command", nargs="+")
     Master(parser.parse_args()).run()
 

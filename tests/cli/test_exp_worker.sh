@@ -31,7 +31,7 @@ serve() {
     local -n command=trial_$3
     shift 3
     checks=$((checks + 1))
-    timeout 30 python3 "$source_dir/tests/cli/fake_master.py" "$work" --fault "$fault" --hparams "$hparams" --store "$PWD/store" \
+    timeout 240 python3 "$source_dir/tests/cli/fake_master.py" "$work" --fault "$fault" --hparams "$hparams" --store "$PWD/store" \
         "$@" -- "${command[@]}" >out.txt 2>err.txt || { cat err.txt; fail "fake master: $work $fault ${command[*]}"; }
 }
 
