@@ -107,7 +107,7 @@ enum ebb_status data_synthetic_language(struct data_set *set, const struct data_
     return EBB_OK;
 }
 
-/* ---- BERT: two segments, 15 % of the places masked ---- */
+/* ---- BERT: two segments, 15 % of the places masked, one at least ---- */
 
 enum { BERT_CLS = 101, BERT_SEP = 102, BERT_MASK = 103, BERT_SPECIAL = 1000 };
 
@@ -136,9 +136,13 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
     tokens[0] = BERT_CLS;
     tokens[half] = BERT_SEP;
     tokens[l->sequence - 1] = BERT_SEP;
+    int64_t first = -1, count = 0; /* place that could be masked; masked places */
     for (int64_t i = 0; i < l->sequence; i++) {
-        bool is_masked = tokens[i] >= BERT_SPECIAL && data_random_unit(&r) < 0.15;
+        bool can_be = tokens[i] >= BERT_SPECIAL;
+        bool is_masked = can_be && data_random_unit(&r) < 0.15;
         double way = data_random_unit(&r);
+        first = can_be && first < 0 ? i : first;
+        count += is_masked;
         targets[i] = is_masked ? tokens[i] : -100;
         segments[i] = i > half;
         attention[i] = 1;
@@ -147,6 +151,10 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
         else if (is_masked && way < 0.9)
             tokens[i] = BERT_SPECIAL +
                         (int64_t)data_random_below(&r, (uint64_t)(l->vocabulary - BERT_SPECIAL));
+    }
+    if (count == 0 && first >= 0) { /* one at least, as in real shards: a mean of nothing is NaN */
+        targets[first] = tokens[first];
+        tokens[first] = BERT_MASK;
     }
     const int64_t *made[] = {tokens, targets, segments, attention};
     for (int f = 0; f < 4; f++) {

@@ -327,6 +327,26 @@ static uint64_t sample_sum(struct kit *kit, const struct data_set *set, enum dat
     return sum;
 }
 
+TEST(synthetic_bert__has_a_target_in_every_sample)
+{
+    TEST_UNUSED;
+    struct kit kit;
+    kit_init(&kit);
+    struct data_set *set = kit_open(
+        &kit,
+        "{name: bert, data_dir: synthetic, vocabulary: 1100, sequence_length: 8, samples: 99}");
+    for (uint64_t i = 0; i < 99; i++) {
+        int64_t tokens[8], targets[8], places = 0;
+        void *fields[DATA_MAX_FIELDS] = {tokens, targets};
+        CHECK_OK(data_read(set, DATA_TRAIN, i, 0, 0, fields, &kit.err), &kit.err);
+        for (int k = 0; k < 8; k++)
+            places += targets[k] >= 0;
+        CHECK(places >= 1 && places < 8);
+    }
+    data_close(set);
+    kit_fini(&kit);
+}
+
 TEST(synthetic__is_a_function_of_seed_split_and_index)
 {
     TEST_UNUSED;
@@ -545,5 +565,6 @@ TEST_MAIN(RUN(page__names_every_dataset_and_key), RUN(options__are_the_sections_
           RUN(text__byte_pairs_decode_to_the_text_and_are_cached),
           RUN(text__merges_file_gives_the_ids_of_its_ranks), RUN(tokens__with_and_without_header),
           RUN(synthetic__is_a_function_of_seed_split_and_index),
+          RUN(synthetic_bert__has_a_target_in_every_sample),
           RUN(trees__are_trees_and_the_label_is_their_value), RUN(language__is_far_from_uniform),
           RUN(section__mistakes_are_told_all_at_once))
