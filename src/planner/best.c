@@ -3,9 +3,10 @@
  *
  * Order of events for one budget:
  *   1 nothing to do, or proven impossible (an op alone does not fit);
- *   2 seeds: recorded runs of the online policies, repair of "keep everything", classic strategies;
+ *   2 seeds: games of planner `floor`, checkpoints of blocks, recorded runs of the online policies,
+ *     repair of "keep everything", classic strategies;
  *   3 the split program's relaxation: a bound in milliseconds; it often ends the matter;
- *   4 annealing and exchanges, in turn with the split program in integers;
+ *   4 exchanges (first on large steps) and annealing, in turn with the split program in integers;
  *   5 the flow model: relaxation, branch and cut where it is small;
  *   6 rounds of annealing and of sub-programs around the LP's opinion (RINS) until gap, effort or
  *     time says stop. */

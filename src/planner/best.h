@@ -1,7 +1,8 @@
-/* best.h - the parts of the portfolio (private to planner): one struct, four files.
+/* best.h - the parts of the portfolio (private to planner): one struct, five files.
  *
- * best.c says what comes when; best_seeds.c begins, best_bound.c bounds by the split program,
- * best_exact.c solves the flow model and neighbourhoods of the incumbent in it. */
+ * best.c says what comes when; best_seeds.c begins, blocks.c has a seed of its own, best_bound.c
+ * bounds by the split program, best_exact.c solves the flow model and neighbourhoods of the
+ * incumbent in it. */
 #ifndef EBB_PLANNER_BEST_H
 #define EBB_PLANNER_BEST_H
 

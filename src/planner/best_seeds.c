@@ -1,5 +1,5 @@
-/* best_seeds.c - where the portfolio begins: repair of "keep everything", the classic strategies,
- * and recorded runs of the online policies.
+/* best_seeds.c - where the portfolio begins: games for memory, checkpoints of blocks, recorded runs
+ * of the online policies, repair of "keep everything", and the classic strategies.
  *
  * Every cheap planner and every policy is run at the very budget asked for, so that `best` is never
  * above one of them. A recorded run has addresses: its plan is kept as it is for the case that no

@@ -50,6 +50,12 @@ bool planner_job_is_close(const struct planner_job *job);
 /* Of a search with the room asked for: in retries, which have less, nothing is noted. */
 void planner_job_bound(struct planner_job *job, double bound, enum planner_bound bound_class);
 
+/* Solve, pack and prove: fills all of the result but bound, gap and names. */
+enum ebb_status planner_job_plan(const struct planner *planner, struct planner_job *job,
+                                 struct planner_result *result, struct ebb_error *err);
+/* Its cost and the time of moves inside the slab. */
+double planner_result_price(const struct planner_result *result);
+
 /* The planners. */
 enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_all_ap(struct planner_job *job, struct ebb_error *err);

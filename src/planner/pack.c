@@ -1,0 +1,178 @@
+/* pack.c - from a solved job to a proven plan: addresses, the checker, and what to try when a
+ * schedule fits in bytes but not in addresses. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "planner/job.h"
+
+static enum ebb_status make_plan(struct planner_job *job, const char *name, struct plan *plan,
+                                 struct ebb_error *err)
+{
+    const struct trace *trace = job->graph->trace;
+    plan_init(plan);
+    if (job->has_made) {
+        *plan = job->made;
+        plan_init(&job->made);
+    } else {
+        enum ebb_status status = planner_sched_emit(&job->ev, &job->best, NULL, plan, err);
+        if (status != EBB_OK) {
+            plan_fini(plan);
+            return status;
+        }
+    }
+    plan->signature = trace->signature;
+    plan->budget_bytes = job->request->budget_bytes;
+    plan->exact_bytes = job->graph->exact_bytes;
+    snprintf(plan->planner, sizeof plan->planner, "%s", name);
+    return EBB_OK;
+}
+
+enum packing { PACK_STILL, PACK_SLIDING }; /* with moves where free bytes lie scattered */
+
+/* Pack, prove and fill the result; EBB_EBUDGET: the byte sum fits, but the packing is too high. */
+static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum packing packing,
+                             struct planner_result *result, struct ebb_error *err)
+{
+    const struct planner_graph *g = job->graph;
+    uint64_t budget = job->request->budget_bytes;
+    bool has_addresses = job->has_made && !job->made_cost && !job->is_unplaced;
+    if (!has_addresses && packing == PACK_SLIDING)
+        EBB_TRY(plan_assign_sliding(g->trace, plan, budget, NULL, err));
+    else if (!has_addresses)
+        EBB_TRY(
+            plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, NULL, err));
+    struct plan_limits limits = {
+        .budget_bytes = {g->exact_bytes ? UINT64_MAX : budget, job->request->link.host_bytes, 0}};
+    struct plan_report report;
+    EBB_TRY(plan_check(g->trace, plan, &limits, &report, err));
+    if (report.peak_bytes > budget)
+        return ebb_fail(err, EBB_EINTERNAL, "planner: plan needs %llu bytes, budget %llu",
+                        (unsigned long long)report.peak_bytes, (unsigned long long)budget);
+    if (!job->has_made && (report.cost_ns != job->best.cost || report.peak_bytes != job->best.peak))
+        return ebb_fail(err, EBB_EINTERNAL,
+                        "planner: evaluator says cost %llu peak %llu, checker %llu, %llu",
+                        (unsigned long long)job->best.cost, (unsigned long long)job->best.peak,
+                        (unsigned long long)report.cost_ns, (unsigned long long)report.peak_bytes);
+    result->cost = job->made_cost ? job->made_cost : report.cost_ns;
+    result->peak_bytes = report.peak_bytes;
+    result->height_bytes = report.height_bytes;
+    result->moved_bytes = report.moved_bytes;
+    return EBB_OK;
+}
+
+/* The recorded run becomes the answer. */
+static void take_recorded(struct planner_job *job)
+{
+    plan_fini(&job->made);
+    job->made = job->recorded;
+    plan_init(&job->recorded);
+    job->has_recorded = false;
+    job->has_made = true;
+    job->is_unplaced = job->graph->exact_bytes;
+    snprintf(job->winner, sizeof job->winner, "%s", job->recorded_by);
+}
+
+static enum ebb_status attempt_plan(const char *name, struct planner_job *job, enum packing packing,
+                                    struct planner_result *result, struct ebb_error *err)
+{
+    struct plan plan;
+    EBB_TRY(make_plan(job, name, &plan, err));
+    enum ebb_status status = prove(job, &plan, packing, result, err);
+    if (status == EBB_OK) {
+        result->status = PLANNER_OK;
+        result->plan = plan;
+    } else {
+        plan_fini(&plan);
+    }
+    return status;
+}
+
+/* Moves inside the slab, as a device with its own memory makes them. */
+#define MOVE_BYTES_PER_NS 300
+
+double planner_result_price(const struct planner_result *r)
+{
+    return (double)r->cost + (double)r->moved_bytes / MOVE_BYTES_PER_NS;
+}
+
+struct slid { /* the first schedule, packed with moves */
+    struct planner_result result;
+    char winner[sizeof(((struct planner_job *)0)->winner)];
+    bool is_there;
+};
+
+static void take_slid(struct planner_job *job, struct slid *slid, struct planner_result *result)
+{
+    struct planner_result last = *result;
+    *result = slid->result;
+    slid->result = last;
+    slid->is_there = false;
+    snprintf(job->winner, sizeof job->winner, "%s", slid->winner);
+    job->note[0] = '\0';
+}
+
+/* Solve; when a packing does not fit, with moves, and again with less room: the cheaper. A recorded
+ * run needs no packing: it is taken when it is as cheap, or when nothing can be packed. */
+static enum ebb_status attempts(const struct planner *planner, struct planner_job *job,
+                                struct slid *slid, struct planner_result *result,
+                                struct ebb_error *err)
+{
+    for (int attempt = 0;; attempt++) {
+        EBB_TRY(planner->solve(job, err));
+        if (job->is_not_applicable) {
+            result->status = PLANNER_NOT_APPLICABLE;
+            return EBB_OK;
+        }
+        uint64_t less = (job->request->budget_bytes >> 8) << attempt;
+        bool is_last = attempt == 6 || less >= job->request->budget_bytes;
+        if (job->has_recorded && !job->has_made && planner_job_has_plan(job) &&
+            (!job->has_best || job->recorded_cost < job->best.cost))
+            take_recorded(job);
+        if (!job->has_best && !job->has_made) {
+            result->status = job->is_timeout ? PLANNER_TIMEOUT : PLANNER_INFEASIBLE;
+            return EBB_OK;
+        }
+        enum ebb_status status = attempt_plan(planner->name, job, PACK_STILL, result, err);
+        if (status != EBB_EBUDGET)
+            return status;
+        if (!slid->is_there && !job->has_made) {
+            EBB_TRY(attempt_plan(planner->name, job, PACK_SLIDING, &slid->result, err));
+            snprintf(slid->winner, sizeof slid->winner, "%s", job->winner);
+            slid->is_there = job->has_fallback = true;
+            double cost = (double)slid->result.cost;
+            if (planner_result_price(&slid->result) <= cost * (1 + job->request->gap))
+                return EBB_OK;
+        }
+        if (slid->is_there && planner_job_seconds(job) >= job->request->time_limit_s)
+            return EBB_OK;
+        if (is_last && job->has_recorded) {
+            take_recorded(job);
+            return attempt_plan(planner->name, job, PACK_STILL, result, err);
+        }
+        /* The packing was too high although the sum fits: ask for 0.5 % less, then 1 %, 2 %, ... */
+        if (is_last) {
+            result->status = PLANNER_INFEASIBLE;
+            snprintf(job->note, sizeof job->note, "%s", "no schedule found that can be packed");
+            return EBB_OK;
+        }
+        job->budget = job->request->budget_bytes - less;
+        job->is_retry = true;
+        job->has_best = false;
+    }
+}
+
+enum ebb_status planner_job_plan(const struct planner *planner, struct planner_job *job,
+                                 struct planner_result *result, struct ebb_error *err)
+{
+    struct slid slid = {.is_there = false};
+    planner_result_init(&slid.result);
+    result->status = PLANNER_INFEASIBLE; /* until there is one */
+    enum ebb_status status = attempts(planner, job, &slid, result, err);
+    if (status == EBB_OK && slid.is_there &&
+        (result->status != PLANNER_OK ||
+         planner_result_price(&slid.result) < planner_result_price(result)))
+        take_slid(job, &slid, result);
+    planner_result_fini(&slid.result);
+    return status;
+}
