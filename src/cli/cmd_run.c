@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -256,34 +257,57 @@ static void say_created(const struct cli_follow *f, int64_t id)
     fflush(stdout);
 }
 
-static int run_and_follow(struct cli_master *m, const struct run_options *o, bool *is_interrupted)
+/* What a run went through so far. */
+struct progress {
+    int64_t id; /* 0: not submitted yet */
+    bool is_interrupted;
+    bool is_orphaned; /* another process was the master, and is gone */
+};
+
+static int run_and_follow(struct cli_master *m, const struct run_options *o, struct progress *p)
 {
     struct cli_follow f;
     struct ebb_error err = {0};
-    int64_t id = o->resume;
-    int code;
+    bool is_first = p->id == 0;
+    int code = -1;
+    p->is_orphaned = false;
     if (cli_follow_init(&f, m, how_to_follow(o), &err) != EBB_OK)
         return cli_report(&err);
     f.is_json = o->where.is_json;
-    code = id > 0 ? resume(m, id) : cli_submit(m, &o->submission, &id);
+    if (is_first && o->resume > 0)
+        code = resume(m, p->id = o->resume);
+    else if (is_first)
+        code = cli_submit(m, &o->submission, &p->id);
     if (code >= 0)
         return code;
-    if (o->resume == 0)
-        say_created(&f, id);
-    enum ebb_status status = cli_follow_run(&f, id, &err);
+    if (is_first && o->resume == 0)
+        say_created(&f, p->id);
+    enum ebb_status status = cli_follow_run(&f, p->id, &err);
     if (status == EBB_ECANCELED) {
-        say_interrupted(m, o, id);
-        *is_interrupted = true;
+        say_interrupted(m, o, p->id);
+        p->is_interrupted = true;
         return 1;
     }
     if (status == EBB_OK)
         return finish(m, o, &f);
-    code = cli_report(&err);
-    if (m->own == NULL)
+    p->is_orphaned = status == EBB_EIO && m->own == NULL && m->state_dir != NULL;
+    return p->is_orphaned ? 1 : cli_report(&err);
+}
+
+/* The master was another 'ebb run', which has ended: go on here, or with whoever was faster. */
+static enum ebb_status take_over(struct cli_master *m, const struct run_options *o,
+                                 const struct exp_master_options *options, const struct progress *p,
+                                 struct ebb_error *err)
+{
+    cli_master_close(m, EXP_CLOSE_LEAVE, 0);
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    EBB_TRY(cli_master_open(m, &o->where, CLI_RUN, options, err));
+    if (m->own != NULL)
         fprintf(stderr,
-                "The master that ran experiment %lld is gone; go on with: ebb run --resume %lld\n",
-                (long long)id, (long long)id);
-    return code;
+                "ebb: note: the master has ended; this process goes on with experiment "
+                "%lld\n",
+                (long long)p->id);
+    return EBB_OK;
 }
 
 /* Let the collection of checkpoints end. Other experiments of the same state directory stay as they
@@ -316,7 +340,7 @@ static int start(const struct run_options *o)
 {
     struct cli_master m;
     struct ebb_error err = {0};
-    bool is_interrupted = false;
+    struct progress p = {0};
     int patience = 2; /* interrupts until trials are killed instead of waited for */
     struct exp_master_options options = {
         .slots = o->slots, .is_hurried = cli_is_hurried, .is_hurried_context = &patience};
@@ -334,10 +358,15 @@ static int start(const struct run_options *o)
     if (m.own == NULL && o->slots != SLOTS_BY_CPUS)
         fprintf(stderr, "ebb: note: another master runs, with slots of its own ('ebb slot list'): "
                         "--slots has no effect\n");
-    int code = run_and_follow(&m, o, &is_interrupted);
-    if (!is_interrupted)
+    int code = run_and_follow(&m, o, &p);
+    while (p.is_orphaned && !cli_interrupted()) {
+        if (take_over(&m, o, &options, &p, &err) != EBB_OK)
+            return cli_report(&err);
+        code = run_and_follow(&m, o, &p);
+    }
+    if (!p.is_interrupted)
         settle(&m);
-    patience = is_interrupted ? 2 : 1;
+    patience = p.is_interrupted ? 2 : 1;
     cli_master_close(&m, EXP_CLOSE_PREEMPT, -1);
     return code;
 }
@@ -375,8 +404,10 @@ static int run(int argc, char **argv)
             "(nothing for entrypoint ebb:...). What a file .ebbignore there lists stays out.\n"
             "\n"
             "This process is the master while it runs. If another one holds the state directory,\n"
-            "the experiment is handed to it and only watched here. Ctrl-C stops trials at a\n"
-            "checkpoint; --resume goes on. Nothing is lost when the process is killed.\n"
+            "the experiment is handed to it and only watched here, until that one ends. Ctrl-C "
+            "stops\n"
+            "trials at a checkpoint; --resume goes on. Nothing is lost when the process is "
+            "killed.\n"
             "\n"
             "Exit code 0: completed; 1: failed, canceled or interrupted; 2: FILE is not valid.\n"
             "\n"

@@ -173,6 +173,25 @@ same "processes left" "$(grep -lz "^EBB_CONFIG=$EBB_STATE/trials/$trial/config.j
 touch never
 resumed "two Ctrl-C"
 
+# ---- the first of two is gone: the second, which only watched, goes on as the master
+slow first
+"$ebb" run warm.yaml slow --no-charts --config searcher.max_steps=5 --config min_validation_period=1 --config batches_per_step=2 \
+    --config hyperparameters.go="$work/second" >second.out 2>second.err &
+second=$!
+wait_for grep -q "step 1:" second.out
+kill -KILL $pid
+wait $pid 2>/dev/null
+wait_for grep -q "this process goes on with experiment" second.err
+touch first second
+wait $second
+same "exit code of the second" $? 0
+for id in $id $(sed -n 's/Created experiment //p' second.out); do
+    expect 0 "$ebb" run --resume "$id" --no-charts # the first one may have some way to go
+    expect 0 "$ebb" experiment list-trials "$id" --json
+    same "restarts after the change" "$(field "x['trials'][0]['restarts']")" 0
+    same "steps after the change" "$(field "x['trials'][0]['steps']")" 5
+done
+
 # ---- whoever read the output has gone: as Ctrl-C
 mkfifo pipe
 head -n 3 pipe >head.txt & # created, running, step 1

@@ -121,6 +121,9 @@ static enum ebb_status find_source(struct exp_master *m, struct exp_alloc *a, ch
     status = exp_db_next(&rows, &has_row, err);
     if (status == EBB_OK && has_row)
         status = fill_source(a, &rows, location, err);
+    else if (status == EBB_OK && a->from.is_warm)
+        status = ebb_fail(err, EBB_EINPUT, "the checkpoint %s it would start from is gone",
+                          r->warm_start);
     else if (status == EBB_OK)
         status =
             ebb_fail(err, EBB_EINPUT, "the checkpoint of step %lld it would start from is gone",
