@@ -113,7 +113,8 @@ static enum ebb_status run_policies(struct online *o, bool is_quick, struct ebb_
     uint64_t budget = job->request->budget_bytes;
     if (job->graph->exact_bytes && budget > TRACE_MAX_BYTES)
         budget = TRACE_MAX_BYTES;
-    bool is_enough = is_quick && job->has_recorded && job->graph->node_count > RECORDED_NODES;
+    bool is_enough = is_quick && (job->has_best ||
+                                  (job->has_recorded && job->graph->node_count > RECORDED_NODES));
     for (size_t k = 0; k < sizeof frugal / sizeof *frugal && !is_enough; k++)
         EBB_TRY(record(o, mem_policy_find(frugal[k]), budget, err));
     for (size_t k = 0; k < mem_policy_count && !is_quick && !planner_job_out_of_time(job); k++)
@@ -269,6 +270,8 @@ enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err)
         if (!planner_best_is_done(b))
             EBB_TRY(planner_best_blocks(b, err));
     }
+    if (job->graph->node_count > QUICK_NODES && is_quick && !planner_job_has_plan(job))
+        EBB_TRY(planner_best_blocks(b, err));
     EBB_TRY(planner_best_online(b, err));
     if ((is_quick && job->graph->node_count > QUICK_NODES && planner_job_has_plan(job)) ||
         planner_best_is_done(b))

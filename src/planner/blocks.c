@@ -516,6 +516,8 @@ enum ebb_status planner_best_blocks(struct best *b, struct ebb_error *err)
         if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
             planner_search_fill(&b->search, job);
         planner_best_exchange(b, "blocks");
+        if (job->has_best && job->request->effort <= 0)
+            break;
     }
     b->search.exact_work = 0;
     planner_blocks_destroy(blocks);
