@@ -388,23 +388,30 @@ enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err)
     struct names n = {0};
     struct exp_db_rows rows;
     bool has_row = true;
-    int64_t ids[64];
-    size_t count = 0;
+    int64_t *ids = NULL;
+    size_t count = 0, capacity = 0;
     enum ebb_status status =
-        read_names(m, "SELECT uuid, storage FROM removals", EXP_DB_NO_ARGS, &n, err);
+        read_names(m,
+                   "SELECT uuid, storage FROM removals WHERE uuid NOT IN (SELECT c.uuid FROM"
+                   " checkpoints c JOIN experiments e ON e.id = c.experiment_id WHERE e.state ="
+                   " 'DELETING')", /* those go with their experiments, below */
+                   EXP_DB_NO_ARGS, &n, err);
     for (size_t i = 0; status == EBB_OK && i < n.count; i++)
         status = start_job(m, n.items[i].uuid, n.items[i].location, 0, err);
     names_fini(&n);
     EBB_TRY(status);
     EBB_TRY(exp_db_query(m->db, "SELECT id FROM experiments WHERE state = 'DELETING'",
                          EXP_DB_NO_ARGS, &rows, err));
-    while (status == EBB_OK && has_row && count < 64) {
+    while (status == EBB_OK && has_row) {
         status = exp_db_next(&rows, &has_row, err);
+        if (status == EBB_OK && has_row)
+            status = ebb_grow(&ids, &capacity, count + 1, sizeof *ids, err);
         if (status == EBB_OK && has_row)
             ids[count++] = exp_db_int(&rows, 0);
     }
     exp_db_done(&rows);
     for (size_t i = 0; status == EBB_OK && i < count; i++)
         status = exp_gc_delete(m, ids[i], err);
+    ebb_free(ids);
     return status;
 }
