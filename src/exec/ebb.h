@@ -154,8 +154,6 @@ enum ebb_status exec_tier_send(struct ebb_run *run, uint32_t storage, uint8_t ti
                                struct ebb_error *err);
 enum ebb_status exec_tier_fetch(struct ebb_run *run, uint32_t storage, uint8_t tier, uint64_t to,
                                 struct ebb_error *err);
-enum ebb_status exec_tier_forget_in(struct ebb_run *run, uint32_t storage, uint8_t tier,
-                                    struct ebb_error *err); /* the copy there, if any */
 enum ebb_status exec_tier_forget(struct ebb_run *run, uint32_t storage,
                                  struct ebb_error *err); /* all of them */
 

@@ -20,8 +20,9 @@ enum ebb_status exec_tier_await(struct ebb_run *run, uint32_t s, struct ebb_erro
                  : EBB_OK;
 }
 
-enum ebb_status exec_tier_forget_in(struct ebb_run *run, uint32_t s, uint8_t tier,
-                                    struct ebb_error *err)
+/* The copy there, if any. */
+static enum ebb_status forget_in(struct ebb_run *run, uint32_t s, uint8_t tier,
+                                 struct ebb_error *err)
 {
     struct ebb_slot *slot = &run->slots[s];
     if (!(slot->has_copy >> tier & 1))
@@ -37,7 +38,7 @@ enum ebb_status exec_tier_forget_in(struct ebb_run *run, uint32_t s, uint8_t tie
 enum ebb_status exec_tier_forget(struct ebb_run *run, uint32_t s, struct ebb_error *err)
 {
     for (uint8_t k = DEVICE_HOST; k < DEVICE_TIERS; k++)
-        EBB_TRY(exec_tier_forget_in(run, s, k, err));
+        EBB_TRY(forget_in(run, s, k, err));
     return EBB_OK;
 }
 

@@ -2,26 +2,6 @@
  * branches, so that the loops become vectors. */
 #include "kernel/internal.h"
 
-uint16_t kernel_bf16_from_float(float x)
-{
-    return kernel_to_bf16(x);
-}
-
-float kernel_float_from_bf16(uint16_t x)
-{
-    return kernel_from_bf16(x);
-}
-
-uint16_t kernel_f16_from_float(float x)
-{
-    return kernel_to_f16(x);
-}
-
-float kernel_float_from_f16(uint16_t x)
-{
-    return kernel_from_f16(x);
-}
-
 struct convert_job {
     const void *x;
     void *y;

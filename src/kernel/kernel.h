@@ -406,10 +406,6 @@ void kernel_gru_gates_grad(const struct kernel_context *c, int64_t rows, int64_t
 /* ---- numbers (convert.c, random.c)
  * --------------------------------------------------------------- */
 
-uint16_t kernel_bf16_from_float(float x);
-float kernel_float_from_bf16(uint16_t x);
-uint16_t kernel_f16_from_float(float x);
-float kernel_float_from_f16(uint16_t x);
 void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,
                     const void *x, enum kernel_dtype to, void *y);
 
@@ -425,8 +421,6 @@ struct kernel_random {
     uint64_t seed;
     uint32_t instance, step, stream;
 };
-void kernel_random_normal(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
-                          float mean, float deviation, float *y);
 /* y = uniform >= p ? x / (1 - p) : 0; the same function is its own gradient. */
 void kernel_dropout(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
                     float p, const float *x, float *y);

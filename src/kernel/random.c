@@ -24,31 +24,6 @@ static float unit(uint32_t u)
     return (float)(u >> 8) * 0x1p-24f;
 }
 
-/* Box-Muller on the pairs (0,1) and (2,3), in double so that rounding hides the library's last
- * bits. */
-static void normal_body(void *argument, int64_t first, int64_t last)
-{
-    const struct random_job *j = argument;
-    uint32_t u[4];
-    for (int64_t block = first; block < last; block++) {
-        words(j->r, block, u);
-        for (int64_t e = block * 4; e < kernel_min(j->n, block * 4 + 4); e++) {
-            int pair = (int)(e % 4) & 2;
-            double radius = sqrt(-2.0 * log(1.0 - (double)unit(u[pair])));
-            double angle = 6.283185307179586476925 * (double)unit(u[pair + 1]);
-            double z = radius * (e % 2 ? sin(angle) : cos(angle));
-            j->y[e] = (float)((double)j->a + (double)j->b * z);
-        }
-    }
-}
-
-void kernel_random_normal(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
-                          float mean, float deviation, float *y)
-{
-    struct random_job job = {.r = r, .n = n, .a = mean, .b = deviation, .y = y};
-    kernel_parallel(c, (n + 3) / 4, KERNEL_GRAIN / 4, normal_body, &job);
-}
-
 static void dropout_body(void *argument, int64_t first, int64_t last)
 {
     const struct random_job *j = argument;

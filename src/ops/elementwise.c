@@ -249,7 +249,7 @@ tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y)
     return unary_grad(s, KERNEL_RELU, dy, y, &(struct scalars){0, 0});
 }
 
-tensor_id ops_relu(struct tensor_session *s, tensor_id x)
+static tensor_id relu(struct tensor_session *s, tensor_id x)
 {
     tensor_id fused = ops_has_pass(s, OPS_PASS_NORM) ? ops_norm_relu(s, x) : TENSOR_NONE;
     if (!fused.v && ops_has_pass(s, OPS_PASS_RELU))
@@ -263,7 +263,7 @@ static void build_relu(struct tensor_session *s, const struct ops_def *def, cons
                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
 {
     (void)def, (void)in_count, (void)attr;
-    out[0] = ops_relu(s, in[0]);
+    out[0] = relu(s, in[0]);
     *out_count = 1;
 }
 

@@ -150,7 +150,6 @@ static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)
 
 /* x in blocks of that many channels, dense; 0: plain. Made once per tensor. */
 tensor_id ops_in_layout(struct tensor_session *s, tensor_id x, int block);
-tensor_id ops_relu(struct tensor_session *s, tensor_id x);
 /* x W^T of plain matrices, nothing added. */
 bool ops_is_product(const struct tensor_node *n);
 /* Cross entropy of logits that are a product x W^T; TENSOR_NONE: they are none. */
@@ -186,7 +185,6 @@ tensor_id ops_softmax(struct tensor_session *s, tensor_id x, int dim);
 /* Sum g down to the shape of `like` (undo broadcasting). */
 tensor_id ops_reduce_to(struct tensor_session *s, tensor_id g, const struct tensor_view *like);
 tensor_id ops_expand_to(struct tensor_session *s, tensor_id x, const struct tensor_view *like);
-tensor_id ops_permute(struct tensor_session *s, tensor_id x, const int64_t *dims);
 tensor_id ops_transpose(struct tensor_session *s, tensor_id x, int a, int b);
 tensor_id ops_unsqueeze(struct tensor_session *s, tensor_id x, int64_t dim);
 /* The dense view x in blocks, where that moves no byte. */
@@ -217,7 +215,6 @@ tensor_id ops_reduce_dims(struct tensor_session *s, const char *name, tensor_id 
 tensor_id ops_unary(struct tensor_session *s, enum kernel_unary f, tensor_id x, float a, float b);
 tensor_id ops_binary(struct tensor_session *s, enum kernel_binary f, tensor_id a, tensor_id b);
 tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id bias);
-tensor_id ops_layer_norm(struct tensor_session *s, tensor_id x, int64_t n, float eps);
 
 /* [outer, n, inner] around a dimension. */
 struct ops_lines {

@@ -447,7 +447,7 @@ static void grad_ln(struct ops_backward *b)
     }
 }
 
-tensor_id ops_layer_norm(struct tensor_session *s, tensor_id x, int64_t n, float eps)
+static tensor_id layer_norm(struct tensor_session *s, tensor_id x, int64_t n, float eps)
 {
     struct norm_attr a;
     memset(&a, 0, sizeof a);
@@ -493,7 +493,7 @@ static void build_group_norm(struct tensor_session *s, const struct ops_def *def
         tensor_fail(s, EBB_EINPUT, "%s: %" PRId64 " groups do not fit", def->name, groups);
         return;
     }
-    tensor_id y = ops_layer_norm(s, in[0], tensor_count(&x) / (x.dims[0] * groups), a->eps);
+    tensor_id y = layer_norm(s, in[0], tensor_count(&x) / (x.dims[0] * groups), a->eps);
     if (in_count > 1)
         y = ops_mul(s, y, channels(s, in[1], x.rank));
     if (in_count > 2)

@@ -124,7 +124,7 @@ static enum ebb_status infer_permute(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-tensor_id ops_permute(struct tensor_session *s, tensor_id x, const int64_t *dims)
+static tensor_id permute(struct tensor_session *s, tensor_id x, const int64_t *dims)
 {
     struct shape_attr attr;
     memset(&attr, 0, sizeof attr);
@@ -139,7 +139,7 @@ static void grad_permute(struct ops_backward *b)
     int64_t back[TENSOR_RANK];
     for (int d = 0; d < a->ints.count; d++)
         back[a->ints.v[d] < 0 ? a->ints.v[d] + a->ints.count : a->ints.v[d]] = d;
-    b->gin[0] = ops_permute(b->session, b->gout[0], back);
+    b->gin[0] = permute(b->session, b->gout[0], back);
 }
 
 static enum ebb_status infer_transpose(struct ops_infer *i, struct ebb_error *err)

@@ -286,7 +286,33 @@ static void own_kernels(const struct kernel_context *c, const float *x, const fl
     ebb_free(workspace);
     struct kernel_random r = {.seed = 5, .instance = 3, .step = 9};
     kernel_dropout(c, &r, N, 0.3f, x, out + 6 * N);
-    kernel_random_normal(c, &r, N, 0, 1, out + 7 * N);
+    struct ebb_error err;
+    for (int pass = 0; pass < 3; pass++) {
+        struct kernel_conv v = {.nd = 2,
+                                .is_small = 1,
+                                .n = 2,
+                                .ci = 13,
+                                .co = 21,
+                                .groups = 1,
+                                .in = {15, 17},
+                                .out = {8, 17},
+                                .k = {3, 3},
+                                .stride = {2, 1},
+                                .dilation = {1, 1},
+                                .pad = {1, 1}};
+        size_t bytes;
+        CHECK(kernel_conv_is_small(&v));
+        CHECK_OK(kernel_conv_prepare(NULL, &v, (enum kernel_conv_pass)pass, &bytes, &err), &err);
+        CHECK_EQ(bytes, 0); /* a trace without kernels */
+        struct kernel_context *same = context(kernel_context_threads(c));
+        CHECK_OK(kernel_conv_prepare(same, &v, (enum kernel_conv_pass)pass, &bytes, &err), &err);
+        workspace = ebb_alloc_aligned(256, bytes);
+        CHECK_OK(kernel_conv_run(same, &v, (enum kernel_conv_pass)pass, x, y, NULL,
+                                 out + 7 * N + pass * 10000, workspace, &err),
+                 &err);
+        ebb_free(workspace);
+        kernel_context_destroy(same);
+    }
 }
 
 TEST(own_kernels__give_the_same_bits_at_any_thread_count)
@@ -305,32 +331,49 @@ TEST(own_kernels__give_the_same_bits_at_any_thread_count)
 }
 
 /* All 16-bit numbers go to float32 and back; halves between neighbours go to the even one. */
+static uint16_t to_16(const struct kernel_context *c, enum kernel_dtype type, float x)
+{
+    uint16_t y;
+    kernel_convert(c, 1, KERNEL_F32, &x, type, &y);
+    return y;
+}
+
+static float from_16(const struct kernel_context *c, enum kernel_dtype type, uint32_t x)
+{
+    uint16_t bits = (uint16_t)x;
+    float y;
+    kernel_convert(c, 1, type, &bits, KERNEL_F32, &y);
+    return y;
+}
+
 TEST(sixteen_bits__convert_exactly)
 {
     TEST_UNUSED;
+    struct kernel_context *c = context(1);
     for (uint32_t u = 0; u < 0x10000; u++) {
-        float b = kernel_float_from_bf16((uint16_t)u), h = kernel_float_from_f16((uint16_t)u);
+        float b = from_16(c, KERNEL_BF16, u), h = from_16(c, KERNEL_F16, u);
         uint32_t e = u >> 10 & 31, m = u & 0x3ff;
         if (b == b)
-            CHECK_EQ(kernel_bf16_from_float(b), u);
+            CHECK_EQ(to_16(c, KERNEL_BF16, b), u);
         else
-            CHECK_EQ(kernel_bf16_from_float(b), u | 0x40);
+            CHECK_EQ(to_16(c, KERNEL_BF16, b), u | 0x40);
         if (h == h) {
             double want = e == 31 ? INFINITY
                           : e     ? ldexp(1.0 + m / 1024.0, (int)e - 15)
                                   : ldexp(m / 1024.0, -14);
             CHECK((double)fabsf(h) == want && signbit(h) == (int)(u >> 15 ? signbit(h) : 0));
-            CHECK_EQ(kernel_f16_from_float(h), u);
+            CHECK_EQ(to_16(c, KERNEL_F16, h), u);
         } else {
-            CHECK_EQ(kernel_f16_from_float(h) & 0x7e00, 0x7e00);
+            CHECK_EQ(to_16(c, KERNEL_F16, h) & 0x7e00, 0x7e00);
         }
         if (e < 30) { /* half way to the next one */
-            float next = kernel_float_from_f16((uint16_t)(u + 1)), half = 0.5f * (h + next);
-            CHECK_EQ(kernel_f16_from_float(half), u & 1 ? u + 1 : u);
+            float next = from_16(c, KERNEL_F16, u + 1), half = 0.5f * (h + next);
+            CHECK_EQ(to_16(c, KERNEL_F16, half), u & 1 ? u + 1 : u);
         }
     }
-    CHECK_EQ(kernel_f16_from_float(65519.0f), 0x7bff);
-    CHECK_EQ(kernel_f16_from_float(65520.0f), 0x7c00);
+    CHECK_EQ(to_16(c, KERNEL_F16, 65519.0f), 0x7bff);
+    CHECK_EQ(to_16(c, KERNEL_F16, 65520.0f), 0x7c00);
+    kernel_context_destroy(c);
 }
 
 TEST(exp_and_tanh__are_accurate_everywhere)
