@@ -353,6 +353,30 @@ static enum ebb_status check_targets(struct session *s, struct ebb_error *err)
     return s->o->checkpoint ? train_store_lock(s->o->checkpoint, &s->lock, err) : EBB_OK;
 }
 
+/* A word of a command line, for a shell. */
+static void print_word(const char *text)
+{
+    bool is_plain = text[strcspn(text, " \t\n'\"\\$`*?[]{}()<>|&;!#~")] == '\0';
+    fputs(is_plain ? "" : "'", stderr);
+    for (; *text; text++)
+        fputs(*text == '\'' ? "'\\''" : (char[]){*text, '\0'}, stderr);
+    fputs(is_plain ? "" : "'", stderr);
+}
+
+static void say_how_to_go_on(const struct session *s)
+{
+    const struct cli_train_changes *c = &s->o->changes;
+    bool has_more = c->sets.count || c->budget || c->policy || c->host || c->file || c->seed >= 0;
+    fprintf(stderr, "ebb: interrupted; a checkpoint is in %s\nGo on with: ebb train ",
+            ebb_str_c(&s->store));
+    print_word(s->path);
+    fputs(" --resume ", stderr);
+    print_word(ebb_str_c(&s->store));
+    if (s->o->updates != NOT_GIVEN)
+        fprintf(stderr, " --updates %" PRId64, s->o->updates);
+    fputs(has_more ? " (and the other options of this run)\n" : "\n", stderr);
+}
+
 static enum ebb_status work(struct session *s, struct ebb_error *err)
 {
     const char *schedule = s->file->config.schedule_name;
@@ -367,10 +391,7 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
     if (cli_interrupted()) {
         s->status = "interrupted";
         EBB_TRY(save(s, err));
-        fprintf(stderr,
-                "ebb: interrupted; a checkpoint is in %s\nGo on with: ebb train %s "
-                "--resume %s\n",
-                ebb_str_c(&s->store), s->path, ebb_str_c(&s->store));
+        say_how_to_go_on(s);
     } else {
         EBB_TRY(validate(s, err));
         if (s->o->checkpoint)
@@ -496,7 +517,12 @@ static int open_and_train(const char *path, struct settings *o)
     if (code < 0) {
         s.target = o->updates != NOT_GIVEN ? o->updates : file.updates;
         choose_store(&s);
-        code = train(&s);
+        if (s.target == 0 && o->updates == NOT_GIVEN)
+            code = cli_usage_error("%s: the batches of a trial do not make one update of %" PRId64
+                                   " (optimizations.aggregation_frequency)",
+                                   path, file.config.accumulate);
+        else
+            code = train(&s);
     }
     train_trial_destroy(s.trial);
     ebb_str_fini(&s.store);

@@ -132,15 +132,19 @@ static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *roo
     return EBB_OK;
 }
 
+static int64_t times(int64_t a, int64_t b) /* both positive; ends at the largest number */
+{
+    return a > 0 && b > INT64_MAX / a ? INT64_MAX : a * b;
+}
+
 static int64_t searcher_updates(const struct exp_config *exp)
 {
     const struct exp_searcher *s = &exp->searcher;
     int64_t steps = s->max_steps            ? s->max_steps
                     : s->target_trial_steps ? s->target_trial_steps
                     : s->max_length         ? s->max_length
-                                            : s->num_rounds * s->steps_per_round;
-    int64_t batches = steps * exp->batches_per_step;
-    return batches / exp->optimizations.aggregation_frequency;
+                                            : times(s->num_rounds, s->steps_per_round);
+    return times(steps, exp->batches_per_step) / exp->optimizations.aggregation_frequency;
 }
 
 /* Warnings are told. What this build cannot do is refused where training would have to do it. */

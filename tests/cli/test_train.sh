@@ -248,8 +248,25 @@ sleep 1.5
 kill -TERM "$pid"
 wait "$pid"
 checks=$((checks + 1))
-grep -q -- "ebb train gpt.yaml --resume stop" err.txt || fail "no way to go on: $(<err.txt)"
+grep -q -- "ebb train gpt.yaml --resume stop --updates 100000$" err.txt || fail "no way to go on: $(<err.txt)"
 [ "$(ls stop | wc -l)" -eq 1 ] || fail "no checkpoint after SIGTERM"
+
+cp gpt.yaml "a file.yaml"
+"$ebb" train "a file.yaml" --updates 100000 --seed 3 >out.txt 2>err.txt &
+pid=$!
+sleep 1
+kill -INT "$pid"
+wait "$pid"
+checks=$((checks + 1))
+grep -q -- "'a file.yaml' --resume 'a file.checkpoints' --updates 100000 (and" err.txt || fail "quoting: $(<err.txt)"
+
+# trials too short for one update, or longer than numbers are
+expect 2 "$ebb" train gpt.yaml --set optimizations.aggregation_frequency=13
+[[ $err == *"do not make one update of 13"* ]] || fail "a trial without an update: $err"
+timeout -s INT 1 "$ebb" train gpt.yaml --json --set searcher.max_steps=9000000000000000000 >out.txt 2>err.txt
+out=$(<out.txt)
+checks=$((checks + 1))
+[ "$(value status)" = interrupted ] && [ "$(value updates)" -gt 0 ] || fail "a very long trial: $out"
 
 # one training at a time in a folder
 "$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out.txt 2>err.txt &
