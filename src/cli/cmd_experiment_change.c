@@ -179,6 +179,7 @@ struct wait_options {
 static int wait_for_end(const struct wait_options *o)
 {
     char state[32] = "";
+    bool has_said = false;
     struct ebb_str last;
     struct ebb_error err = {0};
     ebb_str_init(&last);
@@ -192,6 +193,10 @@ static int wait_for_end(const struct wait_options *o)
             ebb_str_clear(&last);
             ebb_str_add(&last, ebb_str_c(&answer.response.body));
             cli_answer_fini(&answer);
+            if (status == EBB_OK && m.own != NULL && !has_said && !cli_state_is_over(state))
+                fprintf(stderr, "ebb: note: no master runs; 'ebb run --resume %lld' starts one\n",
+                        (long long)o->id);
+            has_said = true;
             cli_master_close(&m, EXP_CLOSE_LEAVE, 0);
         }
         if (status != EBB_OK) {

@@ -182,9 +182,11 @@ static int finish(struct cli_master *m, const struct run_options *o, const struc
     } else if (f->how != CLI_FOLLOW_STAGES) {
         if (f->how == CLI_FOLLOW_TABLE && !o->has_no_charts)
             print_curves(m, f->id);
-        printf("\nExperiment %lld %s after %s: %lld trials\n", (long long)f->id, state,
-               ebb_format_ns(ebb_clock_ns() - f->start_ns, buf, sizeof buf),
-               (long long)ebb_doc_int(e.root, "num_trials", 0));
+        long long trials = (long long)ebb_doc_int(e.root, "num_trials", 0);
+        printf("\nExperiment %lld %s%s%s: %lld trial%s\n", (long long)f->id, state,
+               f->was_over ? "" : " after ",
+               f->was_over ? "" : ebb_format_ns(ebb_clock_ns() - f->start_ns, buf, sizeof buf),
+               trials, trials == 1 ? "" : "s");
         print_best(m, e.root);
         if (charts.length > 0)
             printf("Charts:\n%s", ebb_str_c(&charts));

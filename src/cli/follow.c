@@ -200,6 +200,7 @@ enum ebb_status cli_follow_run(struct cli_follow *f, int64_t id, struct ebb_erro
 {
     f->id = id;
     EBB_TRY(learn(f, err));
+    f->was_over = f->is_over;
     f->is_dirty = true;
     while (!f->is_over) {
         if (cli_interrupted())

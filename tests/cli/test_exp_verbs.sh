@@ -40,6 +40,8 @@ expect 0 "$ebb" run --resume 1 --no-charts
 has out.txt "COMPLETED"
 expect 0 "$ebb" experiment wait 1 --polling-interval 0.1
 has out.txt "Experiment 1 terminated with state COMPLETED"
+expect 0 "$ebb" run --resume 1 --no-charts # it has ended: only said again
+has out.txt "Experiment 1 COMPLETED: 2 trials"
 
 # ---- reading
 expect 0 "$ebb" experiment describe 1,2 --metrics
