@@ -284,6 +284,10 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
     enum ebb_status status = EBB_OK;
     while (train_trial_updates(s->trial) < s->target && status == EBB_OK && !cli_interrupted()) {
         status = train_trial_batch(s->trial, &b, err);
+        if (status != EBB_OK && s->o->checkpoint && train_trial_is_whole(s->trial) &&
+            save(s, NULL) == EBB_OK)
+            fprintf(stderr, "ebb: note: a checkpoint of all %" PRId64 " updates is in %s\n",
+                    train_trial_updates(s->trial), ebb_str_c(&s->store));
         if (status != EBB_OK)
             break;
         sum += b.loss;

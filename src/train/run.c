@@ -283,7 +283,9 @@ enum ebb_status train_trial_batch(struct train_trial *t, struct train_batch *bat
     const struct train_step *step;
     *batch = (struct train_batch){.norm = NAN};
     EBB_TRY(load_batch(t, batch, &step, err));
+    t->is_torn = true; /* weights may be halfway through an update */
     EBB_TRY(t->has_gradients ? run_micro(t, step, batch, err) : run_step(t, step, batch, err));
+    t->is_torn = false;
     t->batches++;
     if (batch->is_update && !batch->is_skipped)
         t->updates++;

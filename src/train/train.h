@@ -132,6 +132,9 @@ enum ebb_status train_trial_batch(struct train_trial *trial, struct train_batch 
 enum ebb_status train_trial_lasts(const struct train_trial *trial, int64_t updates,
                                   struct ebb_error *err);
 
+/* Whether it can be saved after train_trial_batch failed: the data did, not the run. */
+bool train_trial_is_whole(const struct train_trial *trial);
+
 struct train_metric {
     const char *name; /* static */
     double value;

@@ -403,6 +403,11 @@ bool train_trial_has_validation(const struct train_trial *t)
     return t->has_eval;
 }
 
+bool train_trial_is_whole(const struct train_trial *t)
+{
+    return !t->is_torn;
+}
+
 int64_t train_trial_updates(const struct train_trial *t)
 {
     return t->updates;

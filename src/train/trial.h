@@ -29,6 +29,7 @@ struct train_trial {
     struct train_step eval, rest;  /* whole validation batches, and the last one */
     bool has_apply, has_eval, has_rest;
     bool has_gradients, is_scaled;
+    bool is_torn; /* a run failed: the weights are those of no update */
     float class_weights[TRAIN_MAX_WEIGHTS];
     struct optim_schedule *schedule; /* NULL: constant */
     struct optim_count count;

@@ -241,6 +241,28 @@ expect 0 "$ebb" train gpt.yaml --json --resume bad
 [[ $err == *"updates is no counter"* ]] || fail "a negative counter: $err"
 [ "$(value weights_sha256)" = "$free_hash" ] || fail "after a negative counter: other weights"
 
+# data that cannot be read: what was done until then is kept, and goes on when the file is mended
+expect 0 "$ebb" data make '{name: imagefolder, data_dir: synthetic, classes: 2}' pictures --train 12 --val 2
+cat >pictures.yaml <<'YAML'
+entrypoint: ebb:image_classification
+data: {name: imagefolder, data_dir: pictures, resize: 16, crop: 16}
+model: {name: cifar_resnet20, blocks: [1, 1, 1], planes: 4}
+hyperparameters: {global_batch_size: 2}
+opt: {name: SGD, lr: 0.01}
+memory: {threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+expect 0 "$ebb" train pictures.yaml --json --updates 8
+kept=$(value weights_sha256)
+picture=$(find pictures/train -name '*.jpg' | sort | tail -n 1)
+mv "$picture" safe.jpg
+: >"$picture"
+expect 2 "$ebb" train pictures.yaml --updates 8 --checkpoint cut
+[[ $err == *"a checkpoint of all"* ]] || fail "nothing is kept when data fails: $err"
+mv safe.jpg "$picture"
+expect 0 "$ebb" train pictures.yaml --json --updates 8 --resume cut
+[ "$(value weights_sha256)" = "$kept" ] || fail "after mended data: other weights"
+
 # Ctrl-C: a checkpoint, and how to go on
 "$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out.txt 2>err.txt &
 pid=$!
