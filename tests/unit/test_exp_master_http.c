@@ -433,7 +433,8 @@ TEST(logs__are_looked_through_to_the_end)
     fixture_begin(&f, 1);
     fixture_open(&f);
     snprintf(yaml, sizeof yaml,
-             "entrypoint: [sh, -c, 'seq -f \"line %%.0f\" 3000; exec %s']\n"
+             "entrypoint: [sh, -c, 'seq -f \"line %%.0f\" 3000; printf x; printf %%020000d 0 |"
+             " sed s/0/\303\251/g; echo; exec %s']\n"
              "hyperparameters: {global_batch_size: 1}\n"
              "searcher: {name: single, metric: error, max_steps: 1}\n",
              EBB_TRIAL_CHAIN);
@@ -445,6 +446,12 @@ TEST(logs__are_looked_through_to_the_end)
     CHECK_EQ(first, 1298);
     CHECK_EQ(logs_of(&f, "tail=5&search=line%201000", &first), 1);
     CHECK_EQ(logs_of(&f, "level=ERROR", &first), 0);
+    /* a long line is cut between characters: none becomes U+FFFD */
+    const struct ebb_doc_node *logs =
+        ebb_doc_get(fixture_get(&f, "/trials/1/logs?greater_than_id=3000"), "logs");
+    CHECK(logs->count >= 3);
+    for (size_t i = 0; i < logs->count; i++)
+        CHECK(strstr(ebb_doc_string(logs->items[i], "message", ""), "\xef\xbf\xbd") == NULL);
     CHECK_EQ(logs_of(&f, "rank=1", &first), 0);
     CHECK_EQ(logs_of(&f, "search=nothing%20of%20the%20kind", &first), 0);
     const struct ebb_doc_node *page =

@@ -68,9 +68,12 @@ static enum ebb_status take_lines(struct exp_master *m, struct exp_run *r, const
     while (at < length) {
         const char *eol = memchr(buffer + at, '\n', length - at);
         size_t n = eol != NULL ? (size_t)(eol - buffer) - at : length - at;
-        if (eol == NULL && n < LINE_BYTES && !is_last)
+        if (eol == NULL && n <= LINE_BYTES && !is_last)
             break;
         size_t piece = n < LINE_BYTES ? n : LINE_BYTES;
+        while (piece < n && piece > LINE_BYTES - 3 &&
+               ((unsigned char)buffer[at + piece] & 0xc0) == 0x80)
+            piece--; /* a character is not cut */
         EBB_TRY(insert(m, r, "INFO", buffer + at, piece, err));
         at += piece + (eol != NULL && piece == n ? 1 : 0);
     }
