@@ -15,10 +15,9 @@
 #define CLASSIC_NODES 1000
 #define RECORDED_NODES 2000 /* first plans of larger traces do with games */
 #define ONLINE_NODES 20000
-#define FLOOR_NODES 5000        /* beyond, a game takes seconds */
-#define MOST_OVERHEAD 10        /* of a recorded run */
-#define COPY_BYTES_PER_NS 300.0 /* moves inside the slab: as the simulator charges them */
-#define BEST_RUNS 3             /* recorded runs that are repaired and filled, too */
+#define FLOOR_NODES 5000 /* beyond, a game takes seconds */
+#define MOST_OVERHEAD 10 /* of a recorded run */
+#define BEST_RUNS 3      /* recorded runs that are repaired and filled, too */
 
 /* A schedule given as a plan: made to fit, then filled. */
 static enum ebb_status plan_seed(struct best *b, const struct plan *plan, const char *name,
@@ -69,7 +68,8 @@ static enum ebb_status record(struct online *o, const struct mem_policy *policy,
                                    .budget_bytes = budget,
                                    .limit = limit_of(o->b->job),
                                    .seed = o->b->job->request->seed,
-                                   .links.in[0].bytes_per_ns = COPY_BYTES_PER_NS,
+                                   .links.in[0].bytes_per_ns =
+                                       o->b->job->request->move_bytes_per_ns,
                                    .log = &log};
     enum ebb_status status = exec_run(o->program, &options, &report, err);
     uint64_t cost = report.base_ns + report.remat_ns;

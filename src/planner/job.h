@@ -54,7 +54,8 @@ void planner_job_bound(struct planner_job *job, double bound, enum planner_bound
 enum ebb_status planner_job_plan(const struct planner *planner, struct planner_job *job,
                                  struct planner_result *result, struct ebb_error *err);
 /* Its cost and the time of moves inside the slab. */
-double planner_result_price(const struct planner_result *result);
+double planner_result_price(const struct planner_request *request,
+                            const struct planner_result *result);
 
 /* The planners. */
 enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err);

@@ -88,12 +88,9 @@ static enum ebb_status attempt_plan(const char *name, struct planner_job *job, e
     return status;
 }
 
-/* Moves inside the slab, as a device with its own memory makes them. */
-#define MOVE_BYTES_PER_NS 300
-
-double planner_result_price(const struct planner_result *r)
+double planner_result_price(const struct planner_request *request, const struct planner_result *r)
 {
-    return (double)r->cost + (double)r->moved_bytes / MOVE_BYTES_PER_NS;
+    return (double)r->cost + (double)r->moved_bytes / request->move_bytes_per_ns;
 }
 
 struct slid { /* the first schedule, packed with moves */
@@ -141,7 +138,7 @@ static enum ebb_status attempts(const struct planner *planner, struct planner_jo
             snprintf(slid->winner, sizeof slid->winner, "%s", job->winner);
             slid->is_there = job->has_fallback = true;
             double cost = (double)slid->result.cost;
-            if (planner_result_price(&slid->result) <= cost * (1 + job->request->gap))
+            if (planner_result_price(job->request, &slid->result) <= cost * (1 + job->request->gap))
                 return EBB_OK;
         }
         if (slid->is_there && planner_job_seconds(job) >= job->request->time_limit_s)
@@ -170,8 +167,8 @@ enum ebb_status planner_job_plan(const struct planner *planner, struct planner_j
     result->status = PLANNER_INFEASIBLE; /* until there is one */
     enum ebb_status status = attempts(planner, job, &slid, result, err);
     if (status == EBB_OK && slid.is_there &&
-        (result->status != PLANNER_OK ||
-         planner_result_price(&slid.result) < planner_result_price(result)))
+        (result->status != PLANNER_OK || planner_result_price(job->request, &slid.result) <
+                                             planner_result_price(job->request, result)))
         take_slid(job, &slid, result);
     planner_result_fini(&slid.result);
     return status;

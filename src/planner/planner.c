@@ -77,6 +77,7 @@ void planner_request_init(struct planner_request *request)
         .gap = 0.005,
         .effort = 1,
         .time_limit_s = 60,
+        .move_bytes_per_ns = 300,
         .params = {.segment_bytes = NAN, .slots = -1, .lp_threshold = NAN}};
 }
 
@@ -273,11 +274,12 @@ static enum ebb_status run_order(const struct planner *planner, const struct pla
 }
 
 /* What holds for both orders: the cheaper plan, the lower bound. */
-static void join(struct planner_result *result, struct planner_result *other, bool is_impossible)
+static void join(const struct planner_request *request, struct planner_result *result,
+                 struct planner_result *other, bool is_impossible)
 {
-    bool is_other =
-        other->status == PLANNER_OK && (result->status != PLANNER_OK ||
-                                        planner_result_price(other) < planner_result_price(result));
+    bool is_other = other->status == PLANNER_OK &&
+                    (result->status != PLANNER_OK ||
+                     planner_result_price(request, other) < planner_result_price(request, result));
     if (!is_impossible && (other->lower_bound <= 0 || other->lower_bound < result->lower_bound)) {
         result->lower_bound = other->lower_bound;
         result->bound_class = other->bound_class;
@@ -334,7 +336,7 @@ static enum ebb_status run_orders(const struct planner *planner, const struct pl
         other.bound_class = second.bound_class;
     }
     if (status == EBB_OK)
-        join(result, &other, second.is_proven_infeasible);
+        join(request, result, &other, second.is_proven_infeasible);
     planner_result_fini(&other);
     planner_job_fini(&second);
     return status;

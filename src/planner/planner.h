@@ -55,10 +55,11 @@ struct planner_link { /* joint: the way to the host; bandwidth 0 = no offload */
 };
 
 struct planner_request {
-    uint64_t budget_bytes; /* UINT64_MAX = unlimited */
-    double gap;            /* stop when cost <= (1 + gap) x bound; default 0.005; 0 = prove */
-    int effort;            /* 0 seeds only, 1 default, 2 and 3: more neighbourhoods */
-    double time_limit_s;   /* per call; default 60 */
+    uint64_t budget_bytes;    /* UINT64_MAX = unlimited */
+    double gap;               /* stop when cost <= (1 + gap) x bound; default 0.005; 0 = prove */
+    int effort;               /* 0 seeds only, 1 default, 2 and 3: more neighbourhoods */
+    double time_limit_s;      /* per call; default 60 */
+    double move_bytes_per_ns; /* inside the slab; default 300: a device with its own memory */
     uint64_t seed;
     struct planner_params params;
     struct planner_link link;

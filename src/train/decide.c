@@ -120,6 +120,7 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
     request.budget_bytes = w->budget_bytes;
     request.seed = w->seed;
     request.time_limit_s = PLANNING_SECONDS;
+    request.move_bytes_per_ns = MOVE_RATE;
     struct ebb_error why = {0};
     enum ebb_status status = planner_run(w->planner, c->trace, &request, &result, &why);
     *is_found = status == EBB_OK && result.status == PLANNER_OK;
