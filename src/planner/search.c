@@ -478,26 +478,34 @@ static bool try_exchange(struct planner_search *s, struct flip *f, const struct 
     return false;
 }
 
-/* Call `act` for the gap before every rerun of stage t: keeping the item over it would save the
- * rerun. */
+typedef bool visit(struct planner_search *s, uint32_t node, uint32_t t,
+                   const struct planner_job *job);
+
+/* Every node that stage t runs again; whether one of the visits changed the schedule. */
 static bool for_reruns(struct planner_search *s, uint32_t t, const struct planner_job *job,
-                       bool (*act)(struct planner_search *, struct flip *,
-                                   const struct planner_job *))
+                       visit *act)
 {
-    const struct planner_graph *g = s->graph;
     bool is_changed = false;
     for (uint32_t w = 0; w <= t / 64; w++) {
         uint64_t left = run_row(s, t)[w];
         if (w == t / 64)
             left &= ~(UINT64_C(1) << (t % 64));
-        for (; left; left &= left - 1) {
-            const struct planner_node *node = &g->nodes[w * 64 + (uint32_t)__builtin_ctzll(left)];
-            for (uint32_t i = node->out_first; i < node->out_first + node->out_count; i++) {
-                struct flip f;
-                if (!planner_bit(planner_row(&s->sched, t), i) && find_gap(s, i, t, &f))
-                    is_changed |= act(s, &f, job);
-            }
-        }
+        for (; left; left &= left - 1)
+            is_changed |= act(s, w * 64 + (uint32_t)__builtin_ctzll(left), t, job);
+    }
+    return is_changed;
+}
+
+/* Keeping an output over the gap before would save the rerun. */
+static bool exchange_node(struct planner_search *s, uint32_t v, uint32_t t,
+                          const struct planner_job *job)
+{
+    const struct planner_node *node = &s->graph->nodes[v];
+    bool is_changed = false;
+    for (uint32_t i = node->out_first; i < node->out_first + node->out_count; i++) {
+        struct flip f;
+        if (!planner_bit(planner_row(&s->sched, t), i) && find_gap(s, i, t, &f))
+            is_changed |= try_exchange(s, &f, job);
     }
     return is_changed;
 }
@@ -508,7 +516,7 @@ void planner_search_polish(struct planner_search *s, const struct planner_job *j
     while (is_changed) {
         is_changed = false;
         for (uint32_t t = 0; t < s->sched.stages && !planner_job_out_of_time(job); t++)
-            is_changed |= for_reruns(s, t, job, try_exchange);
+            is_changed |= for_reruns(s, t, job, exchange_node);
         planner_search_fill(s, job);
     }
 }
@@ -550,7 +558,7 @@ void planner_search_iterate(struct planner_search *s, uint32_t iterations,
             continue;
         uint32_t begin = below(s, s->sched.stages);
         for (uint32_t k = 0; k < 24; k++)
-            for_reruns(s, (begin + k) % s->sched.stages, job, try_exchange);
+            for_reruns(s, (begin + k) % s->sched.stages, job, exchange_node);
     }
     planner_search_polish(s, job);
 }
@@ -684,26 +692,16 @@ static bool try_keep_all(struct planner_search *s, uint32_t v, uint32_t t)
     return false;
 }
 
-static bool fill_stage(struct planner_search *s, uint32_t t)
+static bool fill_node(struct planner_search *s, uint32_t v, uint32_t t,
+                      const struct planner_job *job)
 {
-    const struct planner_graph *g = s->graph;
-    bool is_changed = false;
-    for (uint32_t w = 0; w <= t / 64; w++) {
-        uint64_t left = run_row(s, t)[w];
-        if (w == t / 64)
-            left &= ~(UINT64_C(1) << (t % 64));
-        for (; left; left &= left - 1) {
-            uint32_t v = w * 64 + (uint32_t)__builtin_ctzll(left);
-            uint32_t i = g->nodes[v].out_first;
-            struct flip f;
-            if (g->nodes[v].out_count > 1)
-                is_changed |= try_keep_all(s, v, t);
-            else if (g->nodes[v].out_count == 1 && !planner_bit(planner_row(&s->sched, t), i) &&
-                     find_gap(s, i, t, &f))
-                is_changed |= try_keep(s, &f);
-        }
-    }
-    return is_changed;
+    const struct planner_node *node = &s->graph->nodes[v];
+    struct flip f;
+    (void)job;
+    if (node->out_count > 1)
+        return try_keep_all(s, v, t);
+    return node->out_count == 1 && !planner_bit(planner_row(&s->sched, t), node->out_first) &&
+           find_gap(s, node->out_first, t, &f) && try_keep(s, &f);
 }
 
 /* Keep whatever fits and saves, until nothing changes. */
@@ -713,7 +711,7 @@ void planner_search_fill(struct planner_search *s, const struct planner_job *job
     while (is_changed && !planner_job_out_of_time(job)) {
         is_changed = false;
         for (uint32_t t = s->sched.stages; t-- > 0;)
-            is_changed |= fill_stage(s, t);
+            is_changed |= for_reruns(s, t, job, fill_node);
     }
     note_best(s);
 }
