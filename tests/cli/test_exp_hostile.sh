@@ -90,10 +90,9 @@ same "batches trained" "$(grep -c '^batch' out.txt)" 32
 same "batches trained once" "$(grep '^batch' out.txt | sort -u | wc -l)" 32
 
 # The disk is full for a while: the run waits, says so, answers others, and goes on; nothing has failed.
-if command -v prlimit >/dev/null; then
-    state=$EBB_STATE
-    export EBB_STATE=$work/full
-    cat >wait.py <<'PY'
+state=$EBB_STATE
+export EBB_STATE=$work/full
+cat >wait.py <<'PY'
 import os, time, ebb_client
 with ebb_client.connect() as ebb:
     for work in ebb.workloads():
@@ -107,24 +106,23 @@ with ebb_client.connect() as ebb:
         else:
             open(work.directory + "/x", "w").close()
 PY
-    mv wait.py def/
-    (trap '' XFSZ; exec "$ebb" run exp.yaml def --no-charts --config 'entrypoint=[python3, wait.py]' --config searcher.max_steps=6 \
-        --config min_validation_period=1 --config hyperparameters.go="$work/go") >full.out 2>full.err &
-    pid=$!
-    wait_for grep -q "step 2:" full.out
-    prlimit --pid $pid --fsize=4096:unlimited
-    touch go
-    wait_for grep -q "trials wait until it can be written again" full.err
-    expect 0 "$ebb" master info --json
-    same "stalled" "$(field "x['is_stalled']")" True
-    expect 1 "$ebb" experiment list
-    prlimit --pid $pid --fsize=unlimited:unlimited
-    wait $pid
-    same "exit code after a full disk" $? 0
-    has full.out "COMPLETED"
-    expect 0 "$ebb" experiment list-trials 1 --json
-    same "restarts after a full disk" "$(field "x['trials'][0]['restarts']")" 0
-    export EBB_STATE=$state
-fi
+mv wait.py def/
+(trap '' XFSZ; exec "$ebb" run exp.yaml def --no-charts --config 'entrypoint=[python3, wait.py]' --config searcher.max_steps=6 \
+    --config min_validation_period=1 --config hyperparameters.go="$work/go") >full.out 2>full.err &
+pid=$!
+wait_for grep -q "step 2:" full.out
+prlimit --pid $pid --fsize=4096:unlimited
+touch go
+wait_for grep -q "trials wait until it can be written again" full.err
+expect 0 "$ebb" master info --json
+same "stalled" "$(field "x['is_stalled']")" True
+expect 1 "$ebb" experiment list
+prlimit --pid $pid --fsize=unlimited:unlimited
+wait $pid
+same "exit code after a full disk" $? 0
+has full.out "COMPLETED"
+expect 0 "$ebb" experiment list-trials 1 --json
+same "restarts after a full disk" "$(field "x['trials'][0]['restarts']")" 0
+export EBB_STATE=$state
 
 finish
