@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "base/thread.h"
+#include "cli/train_file.h"
 
 #define MAX_ROWS 4096
 
@@ -21,7 +22,7 @@ enum ebb_status cli_plan_load(struct plan_graph *graph, const char *path, struct
 {
     struct trace_stats stats;
     *graph = (struct plan_graph){.path = path};
-    EBB_TRY(trace_load(path, TRACE_FORMAT_AUTO, &graph->trace, err));
+    EBB_TRY(cli_load_trace(path, &graph->trace, err));
     enum ebb_status status = planner_facts_compute(graph->trace, &graph->facts, err);
     if (status == EBB_OK)
         status = trace_stats_compute(graph->trace, &stats, err);
@@ -350,9 +351,11 @@ static int run_plan(int argc, char **argv)
         .description =
             "Plan a training step under a memory budget: what is kept, what is run again. FILE is "
             "a\n"
-            "Checkmate graph, a DTR log or a trace. Every plan printed has been proved by a "
-            "checker.\n"
-            "A star marks a proven optimum. For graphs budgets count activation bytes.\n\n"
+            "Checkmate graph, a DTR log, a trace or an experiment file. Every plan printed has "
+            "been\n"
+            "proved by a checker. A star marks a proven optimum. For graphs budgets count "
+            "activation\n"
+            "bytes.\n\n"
             "Verbs:\n"
             "  show        print a plan file step by step\n"
             "  sweep       overhead versus memory, all methods: CSV and chart\n"
@@ -364,7 +367,8 @@ static int run_plan(int argc, char **argv)
             "Examples:\n"
             "  ebb plan vgg16.json --ratio 0.9,0.8,0.7\n"
             "  ebb plan unet.json --planner best,chen_sqrtn,griewank --budget 4GiB\n"
-            "  ebb plan step.trace --budget 48MiB -o step.plan",
+            "  ebb plan step.trace --budget 48MiB -o step.plan\n"
+            "  ebb plan exp.yaml --ratio 0.5",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .limits = limits,

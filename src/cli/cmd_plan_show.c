@@ -6,6 +6,7 @@
 
 #include "base/heap.h"
 #include "base/str.h"
+#include "cli/train_file.h"
 
 static const char *op_text(const struct trace *trace, uint32_t op)
 {
@@ -106,7 +107,7 @@ int cli_plan_show(int argc, char **argv)
     if (!trace_path) {
         code = cli_usage_error("say what the plan was made for: --trace FILE");
     } else {
-        enum ebb_status status = trace_load(trace_path, TRACE_FORMAT_AUTO, &trace, &err);
+        enum ebb_status status = cli_load_trace(trace_path, &trace, &err);
         if (status == EBB_OK)
             status = plan_load(args.positional[0], &plan, &err);
         if (status == EBB_OK)

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/cmd_trace.h"
+#include "cli/train_file.h"
 
 #define NOT_GIVEN INT64_MIN
 #define LOST_BYTES 4096
@@ -308,14 +309,17 @@ static int run_convert(int argc, char **argv)
     };
     const struct cli_spec spec = {
         .usage = "ebb trace convert FILE -o FILE [--to native|dtr] [--json]",
-        .description = "Reads a trace of any format (native, DTR log, graph file; the content says "
-                       "which) and writes it\n"
-                       "as a native trace or as a DTR log. Native files keep everything and load "
-                       "four times faster than\n"
-                       "logs. A DTR log cannot say everything: what it leaves out is listed.\n\n"
-                       "Examples:\n"
-                       "  ebb trace convert resnet32.log -o resnet32.trace\n"
-                       "  ebb trace convert vgg16.json -o vgg16.log",
+        .description =
+            "Reads a trace of any format (native, DTR log, graph file; the content says "
+            "which) or the step\n"
+            "of an experiment file, and writes it as a native trace or as a DTR log. Native "
+            "files keep\n"
+            "everything and load four times faster than logs. A DTR log cannot say "
+            "everything: what it\n"
+            "leaves out is listed.\n\n"
+            "Examples:\n"
+            "  ebb trace convert resnet32.log -o resnet32.trace\n"
+            "  ebb trace convert vgg16.json -o vgg16.log",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .min_positional = 1,
@@ -332,7 +336,7 @@ static int run_convert(int argc, char **argv)
     if (output == NULL)
         code = cli_usage_error("where to? -o FILE names the file to write");
     else if (pick_format(format_name, output, &format, &err) != EBB_OK ||
-             trace_load(args.positional[0], TRACE_FORMAT_AUTO, &trace, &err) != EBB_OK ||
+             cli_load_trace(args.positional[0], &trace, &err) != EBB_OK ||
              write_trace(trace, output, format, lost, &err) != EBB_OK)
         code = cli_report(&err);
     else

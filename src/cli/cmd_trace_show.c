@@ -3,6 +3,7 @@
 
 #include "base/heap.h"
 #include "cli/cmd_trace.h"
+#include "cli/train_file.h"
 
 struct show {
     const struct trace *t;
@@ -263,17 +264,18 @@ static int run(int argc, char **argv)
     };
     const struct cli_spec spec = {
         .usage = "ebb trace show FILE [--storages] [--first N] [--from N] [--json]",
-        .description = "Lists the ops of a trace in the order they run: what each costs, the bytes "
-                       "of its new outputs, the\n"
-                       "workspace it needs while it runs, the tensors it reads and makes (t7=t3: "
-                       "t7 is a view of t3; t7!t3:\n"
-                       "t3 is written in place), the last op that reads its first output's storage "
-                       "and the op after which\n"
-                       "that storage is freed. With --storages: one line per storage instead.\n\n"
-                       "FILE may be a native trace, a DTR log or a graph file.\n\n"
-                       "Examples:\n"
-                       "  ebb trace show resnet32.log --first 100\n"
-                       "  ebb trace show gpt.trace --storages --from 200 --json",
+        .description =
+            "Lists the ops of a trace in the order they run: what each costs, the bytes "
+            "of its new outputs, the\n"
+            "workspace it needs while it runs, the tensors it reads and makes (t7=t3: "
+            "t7 is a view of t3; t7!t3:\n"
+            "t3 is written in place), the last op that reads its first output's storage "
+            "and the op after which\n"
+            "that storage is freed. With --storages: one line per storage instead.\n\n"
+            "FILE may be a native trace, a DTR log, a graph file or an experiment file.\n\n"
+            "Examples:\n"
+            "  ebb trace show resnet32.log --first 100\n"
+            "  ebb trace show gpt.trace --storages --from 200 --json",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .min_positional = 1,
@@ -288,7 +290,7 @@ static int run(int argc, char **argv)
     struct cli_trace_life *lives = NULL;
     if (first < 0 || from < 0) {
         code = cli_usage_error("--first and --from cannot be negative");
-    } else if (trace_load(args.positional[0], TRACE_FORMAT_AUTO, &trace, &err) != EBB_OK ||
+    } else if (cli_load_trace(args.positional[0], &trace, &err) != EBB_OK ||
                cli_trace_lives(trace, &lives, &err) != EBB_OK) {
         code = cli_report(&err);
     } else {

@@ -293,15 +293,16 @@ static int run(int argc, char **argv)
     };
     const struct cli_spec spec = {
         .usage = "ebb trace stat FILE... [--top N] [--json]",
-        .description = "Says how much memory and time a trace needs on a machine without limits, "
-                       "and where they go. 'peak' is\n"
-                       "what --ratio of 'ebb sim' and 'ebb plan' is a ratio of; no budget below "
-                       "'leaves' or below the largest\n"
-                       "working set can work without moving data elsewhere.\n\n"
-                       "FILE may be a native trace, a DTR log or a graph file.\n\n"
-                       "Examples:\n"
-                       "  ebb trace stat resnet32.log\n"
-                       "  ebb trace stat *.log --json | jq '[.name, .baseline_bytes]'",
+        .description =
+            "Says how much memory and time a trace needs on a machine without limits, "
+            "and where they go. 'peak' is\n"
+            "what --ratio of 'ebb sim' and 'ebb plan' is a ratio of; no budget below "
+            "'leaves' or below the largest\n"
+            "working set can work without moving data elsewhere.\n\n"
+            "FILE may be a native trace, a DTR log, a graph file or an experiment file.\n\n"
+            "Examples:\n"
+            "  ebb trace stat resnet32.log\n"
+            "  ebb trace stat *.log --json | jq '[.name, .baseline_bytes]'",
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .min_positional = 1,

@@ -134,9 +134,14 @@ static enum ebb_status attempts(const struct planner *planner, struct planner_jo
         if (status != EBB_EBUDGET)
             return status;
         if (!slid->is_there && !job->has_made) {
-            EBB_TRY(attempt_plan(planner->name, job, PACK_SLIDING, &slid->result, err));
+            status = attempt_plan(planner->name, job, PACK_SLIDING, &slid->result, err);
+            if (status != EBB_OK && status != EBB_EBUDGET) /* what an op holds cannot slide */
+                return status;
+            slid->is_there = status == EBB_OK;
+        }
+        if (slid->is_there && !job->has_fallback) {
             snprintf(slid->winner, sizeof slid->winner, "%s", job->winner);
-            slid->is_there = job->has_fallback = true;
+            job->has_fallback = true;
             double cost = (double)slid->result.cost;
             if (planner_result_price(job->request, &slid->result) <= cost * (1 + job->request->gap))
                 return EBB_OK;

@@ -36,6 +36,20 @@ count=$("$ebb" plan "$graphs/unet2_b8_flops.json" -p all,last,chen_sqrtn,griewan
 "$ebb" plan "$graphs/unit_linear_8.json" 2>/dev/null
 [ $? = 2 ] || fail "no budget does not exit 2"
 
+# The step of an experiment file, as for ebb sim.
+cat >"$dir/exp.yaml" <<'YAML'
+entrypoint: ebb:language_model
+model: {name: gpt2_124M, layers: 2, width: 32, heads: 2, positions: 16, vocabulary: 64}
+hyperparameters: {global_batch_size: 2}
+opt: {name: SGD, lr: 0.1}
+memory: {threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+"$ebb" plan "$dir/exp.yaml" --ratio 0.9 --effort 0 -o "$dir/exp.plan" >/dev/null || fail "no plan of an experiment file"
+"$ebb" plan show "$dir/exp.plan" --trace "$dir/exp.yaml" >/dev/null || fail "its plan is not shown"
+"$ebb" trace convert "$dir/exp.yaml" -o "$dir/exp.trace" >/dev/null || fail "its step is not converted"
+"$ebb" plan show "$dir/exp.plan" --trace "$dir/exp.trace" >/dev/null || fail "the step is another one in a file"
+
 # Numbers out of range and options without effect are refused, not ignored.
 refused() { # refused WORD OPTION...
     local word=$1
