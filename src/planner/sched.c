@@ -265,10 +265,15 @@ void planner_sched_trim(struct planner_eval *ev, struct planner_sched *s)
 
 /* ---- plan steps ----------------------------------------------------------------------------- */
 
-static enum ebb_status emit_drop(const struct planner_graph *g, uint32_t item, struct plan *plan,
-                                 struct ebb_error *err)
+/* Of what is never made there is nothing to do, whatever a schedule keeps. */
+static enum ebb_status emit(const struct planner_graph *g, enum plan_act act, uint32_t item,
+                            struct plan *plan, struct ebb_error *err)
 {
-    return plan_add(plan, PLAN_DROP, g->items[item].storage, 0, 0, err);
+    bool is_copy = act == PLAN_SEND || act == PLAN_FETCH || act == PLAN_FORGET;
+    if (g->items[item].is_void)
+        return EBB_OK;
+    return plan_add(plan, act, g->items[item].storage, act == PLAN_PLACE ? PLAN_NOWHERE : 0,
+                    is_copy ? 1 : 0, err);
 }
 
 static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v, const uint64_t *in,
@@ -279,22 +284,20 @@ static enum ebb_status emit_run(struct planner_eval *ev, uint32_t t, uint32_t v,
     const struct planner_node *node = &g->nodes[v];
     bool is_first = v == t || node->out_count == 1;
     for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
-        if (!g->items[o].is_void && !planner_bit(in, o) &&
-            (is_first || is_used(ev, o) || planner_bit(out, o)))
-            EBB_TRY(plan_add(plan, PLAN_PLACE, g->items[o].storage, PLAN_NOWHERE, 0, err));
+        if (!planner_bit(in, o) && (is_first || is_used(ev, o) || planner_bit(out, o)))
+            EBB_TRY(emit(g, PLAN_PLACE, o, plan, err));
     EBB_TRY(plan_add(plan, PLAN_RUN, node->op, PLAN_NOWHERE, 0, err));
     for (uint32_t o = node->out_first; send && o < node->out_first + node->out_count; o++)
         if (planner_bit(send, o) && !planner_bit(in, o))
-            EBB_TRY(plan_add(plan, PLAN_SEND, g->items[o].storage, 0, 1, err));
+            EBB_TRY(emit(g, PLAN_SEND, o, plan, err));
     for (uint32_t k = 0; k < node->in_count; k++) {
         uint32_t i = g->ins[node->in_first + k];
         if (ev->last_use[i] == v && !planner_bit(out, i))
-            EBB_TRY(emit_drop(g, i, plan, err));
+            EBB_TRY(emit(g, PLAN_DROP, i, plan, err));
     }
     for (uint32_t o = node->out_first; o < node->out_first + node->out_count; o++)
-        if (is_first && !g->items[o].is_void && !planner_bit(in, o) && !is_used(ev, o) &&
-            !planner_bit(out, o))
-            EBB_TRY(emit_drop(g, o, plan, err));
+        if (is_first && !planner_bit(in, o) && !is_used(ev, o) && !planner_bit(out, o))
+            EBB_TRY(emit(g, PLAN_DROP, o, plan, err));
     return EBB_OK;
 }
 
@@ -311,12 +314,12 @@ static enum ebb_status emit_transfers(const struct planner_sched *s,
             bool is_last = true;
             for (uint32_t k = t + 1; k < s->stages && is_last; k++)
                 is_last = !planner_bit(transfers->fetch + (size_t)k * s->words, i);
-            EBB_TRY(plan_add(plan, PLAN_PLACE, g->items[i].storage, PLAN_NOWHERE, 0, err));
-            EBB_TRY(plan_add(plan, PLAN_FETCH, g->items[i].storage, 0, 1, err));
+            EBB_TRY(emit(g, PLAN_PLACE, i, plan, err));
+            EBB_TRY(emit(g, PLAN_FETCH, i, plan, err));
             if (is_last)
-                EBB_TRY(plan_add(plan, PLAN_FORGET, g->items[i].storage, 0, 1, err));
+                EBB_TRY(emit(g, PLAN_FORGET, i, plan, err));
         } else if (planner_bit(send, i) && planner_bit(planner_row(s, t), i)) {
-            EBB_TRY(plan_add(plan, PLAN_SEND, g->items[i].storage, 0, 1, err));
+            EBB_TRY(emit(g, PLAN_SEND, i, plan, err));
         }
     }
     return EBB_OK;
@@ -343,7 +346,7 @@ enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner
             for (uint64_t left = in[w] & ~out[w]; left; left &= left - 1) {
                 uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(left);
                 if (!is_used(ev, i))
-                    EBB_TRY(emit_drop(g, i, plan, err));
+                    EBB_TRY(emit(g, PLAN_DROP, i, plan, err));
             }
         for (uint32_t w = 0; w <= t / 64; w++)
             for (uint64_t left = ev->run[w]; left; left &= left - 1)

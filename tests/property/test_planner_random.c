@@ -74,7 +74,7 @@ TEST(planners__hand_out_legal_plans_only)
         run_all(trace, &planned);
         trace_destroy(trace);
     }
-    static const char *const shapes[] = {"chain", "unet", "transformer", "lstm"};
+    static const char *const shapes[] = {"chain", "linear", "tree", "unet", "transformer", "lstm"};
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
         struct trace *trace = make_trace(shapes[k], 3, 7, false);
         run_all(trace, &planned);
