@@ -73,6 +73,9 @@ struct cli_limit {
     const char *name; /* of the option */
     double low, high;
 };
+#define CLI_LIMITS(...)                                                                            \
+    .limits = (const struct cli_limit[]){__VA_ARGS__},                                             \
+    .limit_count = sizeof((const struct cli_limit[]){__VA_ARGS__}) / sizeof(struct cli_limit)
 
 struct cli_spec {
     const char

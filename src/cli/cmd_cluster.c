@@ -301,6 +301,7 @@ static int run_kind(const char *noun, const char *fallback, int argc, char **arg
         .description = kind->description,
         .options = options,
         .option_count = is_log ? sizeof options / sizeof options[0] : 0,
+        CLI_LIMITS({"tail", 0, 1e9}),
         .min_positional = kind->min_positional,
         .max_positional = kind->max_positional,
         .where = &o.where,
@@ -316,9 +317,7 @@ static int run_kind(const char *noun, const char *fallback, int argc, char **arg
         o.slot = args.positional[args.positional_count - 1];
     if (args.positional_count > (has_slot ? 1u : 0u))
         o.agent = args.positional[0];
-    code = is_log && o.tail < 0 && o.tail != CLI_TAIL_ALL
-               ? cli_usage_error("--tail must be at least 0")
-               : cli_with_master(&o.where, kind->what, &o);
+    code = cli_with_master(&o.where, kind->what, &o);
     cli_args_fini(&args);
     return code;
 }

@@ -260,6 +260,7 @@ static int run_make(int argc, char **argv)
                        "--format hdf5\n",
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        CLI_LIMITS({"train", 0, 1e9}, {"val", 0, 1e9}),
         .min_positional = 2,
         .max_positional = 2};
     struct cli_args args;
@@ -268,10 +269,6 @@ static int run_make(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    if (train < 0 || val < 0) {
-        cli_args_fini(&args);
-        return cli_usage_error("--train and --val must not be negative");
-    }
     code = open_section(&o, args.positional[0], 0);
     if (code < 0) {
         struct data_make_options make = {.count = {(uint64_t)train, (uint64_t)val},

@@ -234,6 +234,7 @@ int cli_experiment_wait(int argc, char **argv)
                        "  ebb experiment wait 3 && ebb experiment list-checkpoints 3 --best 1",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"polling-interval", 0.001, 1e6}),
         .min_positional = 1,
         .max_positional = 1,
         .where = &o.where,
@@ -246,8 +247,6 @@ int cli_experiment_wait(int argc, char **argv)
         return code;
     }
     code = cli_parse_id("experiment", args.positional[0], &o.id);
-    if (code < 0 && !(o.interval > 0 && o.interval < 1e6))
-        code = cli_usage_error("--polling-interval must be above 0");
     if (code < 0) {
         cli_catch_interrupts();
         code = wait_for_end(&o);

@@ -102,8 +102,6 @@ static int list_checkpoints(struct cli_master *m, void *context)
     struct ebb_error err = {0};
     struct cli_answer answer = {0};
     int code = 0;
-    if (o->best < 1)
-        return cli_usage_error("--best must be at least 1");
     enum ebb_status status =
         cli_ask(m, &answer, &err, "GET", NULL, "/experiments/%lld/checkpoints", (long long)o->id);
     const struct ebb_doc_node *list = ebb_doc_get(answer.root, "checkpoints");
@@ -139,6 +137,7 @@ int cli_experiment_checkpoints(int argc, char **argv)
                        "  ebb experiment list-checkpoints 3 --best 1 --download-dir best",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"best", 1, 1e9}),
         .min_positional = 1,
         .max_positional = 1,
         .where = &o.where,

@@ -103,6 +103,7 @@ int cli_experiment_list(int argc, char **argv)
             "  ebb experiment list --json | jq '.experiments[].best_metric'",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"limit", 1, 1e9}, {"offset", 0, 1e9}),
         .where = &o.where,
         .is_table = true,
     };
@@ -112,9 +113,7 @@ int cli_experiment_list(int argc, char **argv)
         cli_args_fini(&args);
         return code;
     }
-    code = o.limit < 1 || o.offset < 0
-               ? cli_usage_error("--limit must be at least 1, --offset at least 0")
-               : cli_with_master(&o.where, list_experiments, &o);
+    code = cli_with_master(&o.where, list_experiments, &o);
     cli_args_fini(&args);
     return code;
 }
@@ -330,6 +329,7 @@ int cli_experiment_logs(int argc, char **argv)
                        "stderr. 'ebb trial logs ID' prints those of any trial.",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"tail", 0, 1e9}),
         .min_positional = 1,
         .max_positional = 1,
         .where = &o.where,

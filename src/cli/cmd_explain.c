@@ -514,14 +514,13 @@ static int run(int argc, char **argv)
                        "hyperparameters.global_batch_size=64 -o memory.svg\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"layers", 1, 1e9}, {"threads", 0, 4096}),
         .min_positional = 1,
         .max_positional = 1,
     };
     struct cli_args args = {0};
     struct cli_train_file file;
     int code = cli_parse(&spec, argc, argv, &args);
-    if (code < 0 && (o.layers < 1 || o.changes.threads < 0))
-        code = cli_usage_error("--layers must be at least 1, --threads cannot be negative");
     if (code < 0) {
         struct view *v = ebb_calloc(1, sizeof *v);
         code = cli_train_open(&file, args.positional[0], &o.changes);

@@ -442,6 +442,7 @@ static int run_show(int argc, char **argv)
             "  ebb model show cifar_resnet20 --set blocks=1,1,1 --set planes=8\n",
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        CLI_LIMITS({"batch", 1, 1 << 24}),
         .min_positional = 1,
         .max_positional = 1};
     struct cli_args args;
@@ -449,10 +450,8 @@ static int run_show(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    if (p.batch != NOT_GIVEN && (p.batch < 1 || p.batch > 1 << 24))
-        code = cli_usage_error("--batch %" PRId64 ": 1 to %d is possible", p.batch, 1 << 24);
-    else if (cli_model_precision(precision, &p.precision, &err) != EBB_OK ||
-             cli_model_config(args.positional[0], &set, &p.config, &err) != EBB_OK)
+    if (cli_model_precision(precision, &p.precision, &err) != EBB_OK ||
+        cli_model_config(args.positional[0], &set, &p.config, &err) != EBB_OK)
         code = cli_report(&err);
     else
         code = show(&p);

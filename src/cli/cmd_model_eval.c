@@ -266,8 +266,6 @@ static int run(struct eval *e, const struct cli_spec *spec, const char *const *p
         return code;
     if (e->file == NULL)
         code = cli_usage_error("-o FILE is missing: where should the tensors go?");
-    else if (e->batch < 1 || e->batch > 1 << 24 || e->seed < 0)
-        code = cli_usage_error("--batch is 1 to %d, --seed not negative", 1 << 24);
     else if (cli_model_precision(*precision, &e->precision, &err) != EBB_OK ||
              cli_model_config(args.positional[0], set, &e->config, &err) != EBB_OK)
         code = cli_report(&err);
@@ -312,6 +310,7 @@ static int run_init(int argc, char **argv)
             "  ebb model init cifar_resnet20 --seed 1 -o weights.safetensors\n",
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        CLI_LIMITS({"seed", 0, 9e18}),
         .min_positional = 1,
         .max_positional = 1};
     return run(&e, &spec, &precision, &set, argc, argv);
@@ -354,6 +353,7 @@ static int run_eval(int argc, char **argv)
             "  ebb model eval unet --set planes=4 --weights w.safetensors -o out.safetensors\n",
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        CLI_LIMITS({"seed", 0, 9e18}, {"batch", 1, 1 << 24}),
         .min_positional = 1,
         .max_positional = 1};
     return run(&e, &spec, &precision, &set, argc, argv);

@@ -276,6 +276,7 @@ static int run(int argc, char **argv)
             "gpt2.trace\n",
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        CLI_LIMITS({"batch", 1, 1 << 24}, {"threads", 0, 4096}),
         .min_positional = 1,
         .max_positional = 1};
     struct cli_args args;
@@ -287,10 +288,6 @@ static int run(int argc, char **argv)
         return code;
     if (j.file == NULL)
         code = cli_usage_error("-o FILE is missing: where should the trace go?");
-    else if (j.batch < 1 || j.batch > 1 << 24)
-        code = cli_usage_error("--batch %" PRId64 ": 1 to %d is possible", j.batch, 1 << 24);
-    else if (j.threads < 0 || j.threads > 4096)
-        code = cli_usage_error("--threads %" PRId64 ": 0 to 4096 is possible", j.threads);
     else if (cli_model_precision(precision, &j.precision, &err) != EBB_OK ||
              parse_passes(&passes, &j, &err) != EBB_OK ||
              parse_optimizer(optimizer, &opt, &j.optim, &err) != EBB_OK ||

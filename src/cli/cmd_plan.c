@@ -341,11 +341,6 @@ static int run_plan(int argc, char **argv)
          "ilp, best, joint: write the model for another solver, too"},
         {"json", 0, CLI_FLAG, &set.is_json, NULL, "one object per row"},
     };
-    static const struct cli_limit limits[] = {CLI_PLAN_LIMITS,
-                                              {"effort", 0, 3},
-                                              {"seed", 0, 1e18},
-                                              {"host-out", 1e-6, 1e6},
-                                              {"host-in", 1e-6, 1e6}};
     const struct cli_spec spec = {
         .usage = "ebb plan FILE... [--planner P[,P...]] (--ratio R[,R...] | --budget B[,B...])",
         .description =
@@ -371,8 +366,8 @@ static int run_plan(int argc, char **argv)
             "  ebb plan exp.yaml --ratio 0.5",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .limits = limits,
-        .limit_count = sizeof limits / sizeof limits[0],
+        CLI_LIMITS(CLI_PLAN_LIMITS, {"effort", 0, 3}, {"seed", 0, 1e18}, {"host-out", 1e-6, 1e6},
+                   {"host-in", 1e-6, 1e6}),
         .min_positional = 1,
         .max_positional = 64,
     };

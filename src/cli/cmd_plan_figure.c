@@ -592,8 +592,6 @@ int cli_plan_figure(int argc, char **argv)
         {"jobs", 'j', CLI_INT, &f.how.jobs, "N", "points at a time (default: all cores)"},
         {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"},
     };
-    static const struct cli_limit limits[] = {
-        CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}};
     const struct cli_spec spec = {
         .usage = "ebb plan figure GRAPH... [--dir DIR] [--stage S[,S...]]",
         .description =
@@ -607,8 +605,7 @@ int cli_plan_figure(int argc, char **argv)
             "  ebb plan figure vgg16.json mobilenet.json --stage plot",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .limits = limits,
-        .limit_count = sizeof limits / sizeof limits[0],
+        CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
         .min_positional = 1,
         .max_positional = MAX_GRAPHS,
     };

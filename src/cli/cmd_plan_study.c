@@ -103,13 +103,11 @@ static int study_command(int argc, char **argv, const char *usage, const char *d
         {"jobs", 'j', CLI_INT, &s.jobs, "N", "points at a time (default: all cores)"},
         {"json", 0, CLI_FLAG, &s.is_json, NULL, "one object per row"},
     };
-    static const struct cli_limit limits[] = {CLI_PLAN_LIMITS};
     const struct cli_spec spec = {.usage = usage,
                                   .description = description,
                                   .options = options,
                                   .option_count = sizeof options / sizeof options[0],
-                                  .limits = limits,
-                                  .limit_count = sizeof limits / sizeof limits[0],
+                                  CLI_LIMITS(CLI_PLAN_LIMITS),
                                   .min_positional = 1,
                                   .max_positional = 1};
     struct cli_args args;
@@ -286,16 +284,13 @@ int cli_plan_maxbatch(int argc, char **argv)
          "subtract the fixed memory twice, as the published baselines did"},
         {"json", 0, CLI_FLAG, &m.is_json, NULL, "one object per planner"},
     };
-    static const struct cli_limit limits[] = {
-        {"batch", 1, 1e9}, {"most", 1, 1e9}, {"time-limit", 0.001, 1e6}};
     const struct cli_spec spec = {
         .usage = "ebb plan maxbatch GRAPH --batch N [--memory 16GB]",
         .description = "The largest batch that fits with at most one extra forward pass.\n\n"
                        "Example:\n  ebb plan maxbatch vgg16_b256.json --batch 256 --memory 16GB",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .limits = limits,
-        .limit_count = sizeof limits / sizeof limits[0],
+        CLI_LIMITS({"batch", 1, 1e9}, {"most", 1, 1e9}, {"time-limit", 0.001, 1e6}),
         .min_positional = 1,
         .max_positional = 1,
     };

@@ -377,8 +377,6 @@ int cli_plan_sweep(int argc, char **argv)
         {"chart", 0, CLI_STRING, &chart, "FILE", "draw the step curves: .svg, .png, .pdf"},
         {"json", 0, CLI_FLAG, &s.is_json, NULL, "one object per row"},
     };
-    static const struct cli_limit limits[] = {
-        CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}};
     const struct cli_spec spec = {
         .usage = "ebb plan sweep GRAPH [--points N] [-o FILE.csv] [--chart FILE.svg]",
         .description =
@@ -388,8 +386,7 @@ int cli_plan_sweep(int argc, char **argv)
             "  ebb plan sweep vgg16.json -o vgg16.csv --chart vgg16.svg",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .limits = limits,
-        .limit_count = sizeof limits / sizeof limits[0],
+        CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
         .min_positional = 1,
         .max_positional = 1,
     };

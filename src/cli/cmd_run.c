@@ -420,6 +420,7 @@ static int run(int argc, char **argv)
             "  ebb run --resume 3",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"slots", 1, 4096}),
         .max_positional = 2,
         .where = &o.where,
         .json_help = "one JSON object per event; the last one is the result",
@@ -434,8 +435,6 @@ static int run(int argc, char **argv)
         code = cli_usage_error("give an experiment file, or --resume ID; see 'ebb run --help'");
     } else if (args.positional_count > 0 && strcmp(args.positional[0], "-") == 0) {
         code = cli_usage_error("an experiment needs a file: its directory is the model definition");
-    } else if (o.slots != SLOTS_BY_CPUS && (o.slots < 1 || o.slots > 4096)) {
-        code = cli_usage_error("--slots must be 1 to 4096");
     } else {
         if (args.positional_count > 0)
             o.submission.file = args.positional[0];

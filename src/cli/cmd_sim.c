@@ -433,10 +433,6 @@ static int run(int argc, char **argv)
          "overhead against budget: .svg, .png or .pdf"},
         {"json", 0, CLI_FLAG, &set.is_json, NULL, "one JSON object per row"},
     };
-    static const struct cli_limit limits[] = {{"limit", 0, 1e9},        {"seed", 0, 1e18},
-                                              {"repeat", 1, 1e9},       {"jobs", 1, 4096},
-                                              {"copy-rate", 1e-6, 1e6}, {"host-rate", 1e-6, 1e6},
-                                              {"file-rate", 1e-6, 1e6}, {"latency", 0, 1e12}};
     char *text = full_description();
     const struct cli_spec spec = {
         .usage =
@@ -444,8 +440,9 @@ static int run(int argc, char **argv)
         .description = text ? text : description,
         .options = options,
         .option_count = sizeof options / sizeof *options,
-        .limits = limits,
-        .limit_count = sizeof limits / sizeof *limits,
+        CLI_LIMITS({"limit", 0, 1e9}, {"seed", 0, 1e18}, {"repeat", 1, 1e9}, {"jobs", 1, 4096},
+                   {"copy-rate", 1e-6, 1e6}, {"host-rate", 1e-6, 1e6}, {"file-rate", 1e-6, 1e6},
+                   {"latency", 0, 1e12}),
         .min_positional = 1,
         .max_positional = 10000,
     };

@@ -361,6 +361,7 @@ int cli_tensorboard_start(int argc, char **argv)
             "  ebb tensorboard start --trials 12,15 --port 7000",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"port", 1, 65535}),
         .max_positional = LIST_MAX,
         .where = &o.where,
         .json_help = "print the record as JSON",
@@ -373,8 +374,6 @@ int cli_tensorboard_start(int argc, char **argv)
     o.experiment_count = args.positional_count;
     if (o.experiment_count == 0 && o.trials.count == 0)
         code = cli_usage_error("give experiments, or --trials");
-    else if (o.port < 0 || o.port > 65535)
-        code = cli_usage_error("--port must be 1 to 65535");
     else
         code = cli_with_master(&o.where, start, &o);
     cli_args_fini(&args);

@@ -278,6 +278,7 @@ static int run(int argc, char **argv)
             "  ebb trace show gpt.trace --storages --from 200 --json",
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        CLI_LIMITS({"first", 0, 1e9}, {"from", 0, 1e9}),
         .min_positional = 1,
         .max_positional = 1,
     };
@@ -288,10 +289,8 @@ static int run(int argc, char **argv)
     struct ebb_error err;
     struct trace *trace = NULL;
     struct cli_trace_life *lives = NULL;
-    if (first < 0 || from < 0) {
-        code = cli_usage_error("--first and --from cannot be negative");
-    } else if (cli_load_trace(args.positional[0], &trace, &err) != EBB_OK ||
-               cli_trace_lives(trace, &lives, &err) != EBB_OK) {
+    if (cli_load_trace(args.positional[0], &trace, &err) != EBB_OK ||
+        cli_trace_lives(trace, &lives, &err) != EBB_OK) {
         code = cli_report(&err);
     } else {
         uint32_t total = storages ? trace->storage_count : trace->op_count;

@@ -305,6 +305,7 @@ static int run(int argc, char **argv)
             "  ebb trace stat *.log --json | jq '[.name, .baseline_bytes]'",
         .options = options,
         .option_count = sizeof options / sizeof *options,
+        CLI_LIMITS({"top", 0, 1000}),
         .min_positional = 1,
         .max_positional = SIZE_MAX,
     };
@@ -313,8 +314,6 @@ static int run(int argc, char **argv)
     if (code >= 0)
         return code;
     code = 0;
-    if (top < 0 || top > 1000)
-        code = cli_usage_error("option --top: %lld, must be from 0 to 1000", (long long)top);
     for (size_t i = 0; code == 0 && i < args.positional_count; i++) {
         if (i > 0 && !as_json)
             putchar('\n');

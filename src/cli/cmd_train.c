@@ -543,15 +543,6 @@ static int check_settings(const struct settings *o)
                                    o->device);
         return cli_usage_error("--device %s: allowed: cpu, cuda", o->device);
     }
-    if (o->checkpoint_every < 1)
-        return cli_usage_error("--checkpoint-every must be at least 1");
-    if (o->workers < -1 || o->workers > 256)
-        return cli_usage_error("--workers must be from 0 to 256");
-    if ((o->updates < 0 && o->updates != NOT_GIVEN) || o->validate_every < 0 ||
-        o->changes.threads < 0)
-        return cli_usage_error("--updates, --validate-every and --threads cannot be negative");
-    if (o->changes.seed < 0 && o->changes.seed != NOT_GIVEN)
-        return cli_usage_error("--seed cannot be negative");
     return -1;
 }
 
@@ -632,6 +623,8 @@ static int run(int argc, char **argv)
                        "  ebb train exp.yaml --resume ckpt\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"checkpoint-every", 1, 1e18}, {"workers", 0, 256}, {"updates", 0, 1e18},
+                   {"validate-every", 0, 1e18}, {"threads", 0, 4096}, {"seed", 0, 9e18}),
         .min_positional = 1,
         .max_positional = 1,
     };

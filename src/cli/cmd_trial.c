@@ -43,8 +43,6 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
 {
     int64_t after = 0;
     bool is_over = false;
-    if (tail < 0 && tail != CLI_TAIL_ALL)
-        return ebb_fail(err, EBB_EINPUT, "--tail must be at least 0");
     if (follows)
         cli_catch_interrupts();
     for (bool is_first = true; is_first || (!is_over && !cli_interrupted()); is_first = false) {
@@ -101,6 +99,7 @@ static int run_logs(int argc, char **argv)
                        "  ebb trial logs 12 --tail 50 --follow",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        CLI_LIMITS({"tail", 0, 1e9}),
         .min_positional = 1,
         .max_positional = 1,
         .where = &o.where,
