@@ -2,58 +2,13 @@
  *
  * One row per schedule: name, arguments, rate. `b` is the base rate, t counts from 0 (the schedule
  * whose own count starts at 1 adds it). */
+#include "optim/schedule.h"
+
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/heap.h"
 #include "base/str.h"
-#include "optim/args.h"
-#include "optim/optim.h"
-
-#define MAX_PARTS 8
-#define MAX_POINTS 64
-#define MAX_STEPS 1e15 /* exact in a double */
-
-struct args {
-    double gamma, eta_min, start_factor, end_factor, factor, power, max_lr, pct_start,
-        base_momentum, max_momentum, div_factor, final_div_factor, base_lr, threshold, min_lr, eps,
-        decay_rate, lr_warmup_factor, end_lr, degree, lr, final_frac;
-    int64_t step_size, T_max, T_0, T_mult, total_iters, total_steps, epochs, steps_per_epoch,
-        step_size_up, step_size_down, patience, cooldown, n_warmup_epochs, lr_warmup_steps, t_max,
-        milestone, start_warmup_steps, warmup_steps, warmup, total, global_batch_size,
-        base_batch_size;
-    bool cycle_momentum, three_phase;
-    const char *anneal_strategy, *mode, *threshold_mode, *scaling;
-    const struct ebb_doc_node *milestones, *schedulers, *decay_schedule;
-};
-
-struct optim_schedule {
-    const struct row *row;
-    double base;
-    struct args a;
-    double points[MAX_POINTS], values[MAX_POINTS]; /* milestones, or decay steps and factors */
-    size_t point_count;
-    struct optim_schedule *parts[MAX_PARTS]; /* owned */
-    size_t part_count;
-    bool is_linear, is_max, is_absolute; /* what the texts say */
-    int scale_rule, cycle_rule;
-    double rate, best; /* plateau */
-    int64_t bad, cooling;
-};
-
-struct row {
-    const char *name;
-    const struct optim_arg *args;
-    enum ebb_status (*prepare)(struct optim_schedule *s, struct ebb_error *err);
-    double (*rate)(const struct optim_schedule *s, double t);
-    double (*momentum)(const struct optim_schedule *s, double t);
-};
-
-static double cosine(double low, double high, double part)
-{
-    return low + (high - low) * (1 + cos(M_PI * part)) / 2;
-}
 
 /* ---- torch's closed forms ------------------------------------------------------------------- */
 
@@ -77,7 +32,7 @@ static double exponential_rate(const struct optim_schedule *s, double t)
 
 static double cosine_rate(const struct optim_schedule *s, double t)
 {
-    return cosine(s->a.eta_min, s->base, t / (double)s->a.T_max);
+    return optim_cosine(s->a.eta_min, s->base, t / (double)s->a.T_max);
 }
 
 static double restarts_rate(const struct optim_schedule *s, double t)
@@ -91,7 +46,7 @@ static double restarts_rate(const struct optim_schedule *s, double t)
             period *= (double)s->a.T_mult;
         }
     }
-    return cosine(s->a.eta_min, s->base, t / period);
+    return optim_cosine(s->a.eta_min, s->base, t / period);
 }
 
 static double linear_rate(const struct optim_schedule *s, double t)
@@ -115,7 +70,7 @@ static double polynomial_rate(const struct optim_schedule *s, double t)
 
 static enum ebb_status onecycle_prepare(struct optim_schedule *s, struct ebb_error *err)
 {
-    struct args *a = &s->a;
+    struct optim_schedule_args *a = &s->a;
     if (a->total_steps == 0 && (double)a->epochs * (double)a->steps_per_epoch > MAX_STEPS)
         return ebb_fail(err, EBB_EINPUT,
                         "OneCycleLR: epochs %" PRId64 " times steps_per_epoch %" PRId64
@@ -436,126 +391,9 @@ static enum ebb_status sequential_prepare(struct optim_schedule *s, struct ebb_e
     return EBB_OK;
 }
 
-/* ---- benchmark schedules -------------------------------------------------------------------- */
-
-static enum ebb_status cosmo_prepare(struct optim_schedule *s, struct ebb_error *err)
-{
-    const struct ebb_doc_node *map = s->a.decay_schedule;
-    s->base = s->a.base_lr;
-    s->scale_rule = strcmp(s->a.scaling, "linear") == 0 ? 1
-                    : strcmp(s->a.scaling, "sqrt") == 0 ? 2
-                                                        : 0;
-    if (map && (map->kind != EBB_DOC_MAP || map->count > MAX_POINTS))
-        return ebb_fail(err, EBB_EINPUT,
-                        "CosmoFlow: decay_schedule must be a mapping of epoch to factor");
-    for (size_t i = 0; map && i < map->count; i++) {
-        if (!ebb_parse_double(map->keys[i]->text, &s->points[i]) ||
-            (map->items[i]->kind != EBB_DOC_INT && map->items[i]->kind != EBB_DOC_DOUBLE))
-            return ebb_fail(err, EBB_EINPUT, "CosmoFlow: decay_schedule: '%s' must be an epoch",
-                            map->keys[i]->text);
-        s->values[i] = map->items[i]->number;
-        s->point_count++;
-    }
-    return EBB_OK;
-}
-
-static double cosmo_rate(const struct optim_schedule *s, double t)
-{
-    double ratio = (double)s->a.global_batch_size / (double)s->a.base_batch_size;
-    double peak = s->base * (s->scale_rule == 1 ? ratio : s->scale_rule == 2 ? sqrt(ratio) : 1);
-    double warm = (double)s->a.n_warmup_epochs, best = -1, factor = 1;
-    if (t < warm)
-        return s->base + t * (peak - s->base) / warm;
-    for (size_t i = 0; i < s->point_count; i++)
-        if (s->points[i] < t && s->points[i] > best) {
-            best = s->points[i];
-            factor = s->values[i];
-        }
-    return peak * factor;
-}
-
-static double deepcam_warm(const struct optim_schedule *s, double t)
-{
-    double w = (double)s->a.lr_warmup_steps, f = s->a.lr_warmup_factor;
-    return s->a.base_lr * (f == 1 ? t / w : (f - 1) * t / w + 1);
-}
-
-/* The ramp never reaches its end: its last value carries on. */
-static double deepcam_plateau(const struct optim_schedule *s)
-{
-    double w = (double)s->a.lr_warmup_steps;
-    return w > 0 ? deepcam_warm(s, w - 1) : s->a.base_lr;
-}
-
-static double deepcam_cosine_rate(const struct optim_schedule *s, double t)
-{
-    double w = (double)s->a.lr_warmup_steps;
-    if (t < w)
-        return deepcam_warm(s, t);
-    return cosine(s->a.eta_min, deepcam_plateau(s), (t - w) / (double)s->a.t_max);
-}
-
-static double deepcam_multistep_rate(const struct optim_schedule *s, double t)
-{
-    double w = (double)s->a.lr_warmup_steps;
-    if (t < w)
-        return deepcam_warm(s, t);
-    return deepcam_plateau(s) * (t >= (double)s->a.milestone + w + 1 ? s->a.decay_rate : 1);
-}
-
-static double bert_rate(const struct optim_schedule *s, double t0)
-{
-    double t = t0 + 1, start = (double)s->a.start_warmup_steps, off = start == 0 ? 1 : 0;
-    double m = t - off - start, w = (double)s->a.warmup_steps;
-    if (m < w)
-        return s->a.base_lr * fmax(m, 0) / (w + 1e-6);
-    double p = fmin((t - off) / (double)s->a.total_steps, 1);
-    return (s->a.base_lr - s->a.end_lr) * pow(1 - p, s->a.degree) + s->a.end_lr;
-}
-
-static double gpt_part(const struct optim_schedule *s, double t)
-{
-    double w = (double)s->a.warmup;
-    return fmin((t - w) / ((double)s->a.total - w), 1);
-}
-
-static double gpt_cosine_rate(const struct optim_schedule *s, double t)
-{
-    double low = s->a.lr * s->a.final_frac;
-    if (t < (double)s->a.warmup)
-        return s->a.lr * (t + 1) / (double)s->a.warmup;
-    return cosine(low, s->a.lr, gpt_part(s, t));
-}
-
-static double gpt_linear_rate(const struct optim_schedule *s, double t)
-{
-    double low = s->a.lr * s->a.final_frac;
-    if (t < (double)s->a.warmup)
-        return s->a.lr * (t + 1) / (double)s->a.warmup;
-    return s->a.lr - gpt_part(s, t) * (s->a.lr - low);
-}
-
-static double gpt_wsd_rate(const struct optim_schedule *s, double t)
-{
-    double low = s->a.lr * s->a.final_frac, total = (double)s->a.total, begin = 0.8 * total;
-    if (t < (double)s->a.warmup)
-        return s->a.lr * (t + 1) / (double)s->a.warmup;
-    if (t < begin)
-        return s->a.lr;
-    return low + (1 - sqrt(fmin((t - begin) / (total - begin), 1))) * (s->a.lr - low);
-}
-
-static enum ebb_status gpt_prepare(struct optim_schedule *s, struct ebb_error *err)
-{
-    if (s->a.total <= s->a.warmup)
-        return ebb_fail(err, EBB_EINPUT, "%s: total %" PRId64 " must be above warmup %" PRId64,
-                        s->row->name, s->a.total, s->a.warmup);
-    return EBB_OK;
-}
-
 /* ---- the table ------------------------------------------------------------------------------ */
 
-#define AT(member) offsetof(struct args, member)
+#define AT(member) offsetof(struct optim_schedule_args, member)
 #define NUM(text)                                                                                  \
     {                                                                                              \
 #text, OPTIM_DOUBLE, AT(text), false, -INFINITY, INFINITY                                  \
@@ -620,7 +458,7 @@ ROW(bert_args, NUM(base_lr), NAT(start_warmup_steps), NAT(warmup_steps), MUST_PO
     NUM(end_lr), NUM(degree));
 ROW(gpt_args, NUM(lr), NAT(warmup), MUST_POS(total), NUM(final_frac));
 
-static const struct row table[] = {
+static const struct optim_schedule_row table[] = {
     {"StepLR", step_args, NULL, step_rate, NULL},
     {"MultiStepLR", multistep_args, multistep_prepare, multistep_rate, NULL},
     {"ExponentialLR", exponential_args, NULL, exponential_rate, NULL},
@@ -634,13 +472,13 @@ static const struct row table[] = {
     {"ReduceLROnPlateau", plateau_args, plateau_prepare, plateau_rate, NULL},
     {"SequentialLR", sequential_args, sequential_prepare, sequential_rate, sequential_momentum},
     {"ChainedScheduler", chained_args, parts_prepare, chained_rate, chained_momentum},
-    {"CosmoFlow", cosmo_args, cosmo_prepare, cosmo_rate, NULL},
-    {"DeepCAMCosine", deepcam_cosine_args, NULL, deepcam_cosine_rate, NULL},
-    {"DeepCAMMultiStep", deepcam_multi_args, NULL, deepcam_multistep_rate, NULL},
-    {"LinearWarmupPolyDecay", bert_args, NULL, bert_rate, NULL},
-    {"GPTCosine", gpt_args, gpt_prepare, gpt_cosine_rate, NULL},
-    {"GPTLinear", gpt_args, gpt_prepare, gpt_linear_rate, NULL},
-    {"GPTWSD", gpt_args, gpt_prepare, gpt_wsd_rate, NULL},
+    {"CosmoFlow", cosmo_args, optim_cosmo_prepare, optim_cosmo_rate, NULL},
+    {"DeepCAMCosine", deepcam_cosine_args, NULL, optim_deepcam_cosine_rate, NULL},
+    {"DeepCAMMultiStep", deepcam_multi_args, NULL, optim_deepcam_multistep_rate, NULL},
+    {"LinearWarmupPolyDecay", bert_args, NULL, optim_bert_rate, NULL},
+    {"GPTCosine", gpt_args, optim_gpt_prepare, optim_gpt_cosine_rate, NULL},
+    {"GPTLinear", gpt_args, optim_gpt_prepare, optim_gpt_linear_rate, NULL},
+    {"GPTWSD", gpt_args, optim_gpt_prepare, optim_gpt_wsd_rate, NULL},
 };
 #define COUNT (sizeof table / sizeof *table)
 
@@ -672,36 +510,36 @@ size_t optim_schedule_names(const char *const **list)
 }
 
 /* Defaults differ by schedule where torch's do. */
-static void set_defaults(struct args *a, const char *name)
+static void set_defaults(struct optim_schedule_args *a, const char *name)
 {
     bool is_cyclic = strcmp(name, "CyclicLR") == 0;
     bool is_plateau = strcmp(name, "ReduceLROnPlateau") == 0;
-    *a = (struct args){.gamma = is_cyclic ? 1 : 0.1,
-                       .start_factor = 1.0 / 3,
-                       .end_factor = 1,
-                       .factor = is_plateau ? 0.1 : 1.0 / 3,
-                       .power = 1,
-                       .pct_start = 0.3,
-                       .base_momentum = is_cyclic ? 0.8 : 0.85,
-                       .max_momentum = is_cyclic ? 0.9 : 0.95,
-                       .div_factor = 25,
-                       .final_div_factor = 1e4,
-                       .threshold = 1e-4,
-                       .eps = 1e-8,
-                       .decay_rate = 0.1,
-                       .lr_warmup_factor = 1,
-                       .degree = 1,
-                       .final_frac = 0.1,
-                       .T_mult = 1,
-                       .total_iters = 5,
-                       .step_size_up = 2000,
-                       .patience = 10,
-                       .warmup = 1,
-                       .cycle_momentum = true,
-                       .anneal_strategy = "cos",
-                       .mode = is_plateau ? "min" : "triangular",
-                       .threshold_mode = "rel",
-                       .scaling = "none"};
+    *a = (struct optim_schedule_args){.gamma = is_cyclic ? 1 : 0.1,
+                                      .start_factor = 1.0 / 3,
+                                      .end_factor = 1,
+                                      .factor = is_plateau ? 0.1 : 1.0 / 3,
+                                      .power = 1,
+                                      .pct_start = 0.3,
+                                      .base_momentum = is_cyclic ? 0.8 : 0.85,
+                                      .max_momentum = is_cyclic ? 0.9 : 0.95,
+                                      .div_factor = 25,
+                                      .final_div_factor = 1e4,
+                                      .threshold = 1e-4,
+                                      .eps = 1e-8,
+                                      .decay_rate = 0.1,
+                                      .lr_warmup_factor = 1,
+                                      .degree = 1,
+                                      .final_frac = 0.1,
+                                      .T_mult = 1,
+                                      .total_iters = 5,
+                                      .step_size_up = 2000,
+                                      .patience = 10,
+                                      .warmup = 1,
+                                      .cycle_momentum = true,
+                                      .anneal_strategy = "cos",
+                                      .mode = is_plateau ? "min" : "triangular",
+                                      .threshold_mode = "rel",
+                                      .scaling = "none"};
 }
 
 enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const char *name,

@@ -369,6 +369,10 @@ enum ebb_status exp_gc_delete(struct exp_master *m, int64_t experiment, struct e
 enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err);
 void exp_forget(struct exp_master *m); /* everything in memory that rows can bring back */
 
+/* The loop (master.c). */
+void exp_master_look(struct exp_master *m);  /* at the clock: what a turn takes for now */
+void exp_master_sweep(struct exp_master *m); /* end every process that trials left behind */
+
 /* ---- conn.c ---- */
 void exp_conn_send(struct exp_master *m, struct exp_conn *c, const char *text, size_t length);
 void exp_conn_accept(struct exp_master *m);
