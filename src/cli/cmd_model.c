@@ -121,15 +121,15 @@ static void list_row(struct cli_table *table, const struct nn_model *m, const st
 static void list_json(struct ebb_json_writer *w, const struct nn_model *m, const struct nn_stats *s)
 {
     ebb_jsonw_object(w);
-    cli_trace_json_string(w, "name", m->name);
+    ebb_jsonw_key_string(w, "name", m->name);
     ebb_jsonw_key(w, "aliases");
     ebb_jsonw_array(w);
     for (size_t k = 0; m->aliases != NULL && m->aliases[k] != NULL; k++)
         ebb_jsonw_string(w, m->aliases[k]);
     ebb_jsonw_array_end(w);
-    cli_trace_json_string(w, "task", nn_task_name(m->task));
-    cli_trace_json_string(w, "summary", m->summary);
-    cli_trace_json_uint(w, "parameters", s->parameters);
+    ebb_jsonw_key_string(w, "task", nn_task_name(m->task));
+    ebb_jsonw_key_string(w, "summary", m->summary);
+    ebb_jsonw_key_uint(w, "parameters", s->parameters);
     ebb_jsonw_object_end(w);
 }
 
@@ -302,9 +302,9 @@ static void json_items(const struct show *p, struct ebb_json_writer *w)
     for (size_t i = 0; i < nn_item_count(&p->b); i++) {
         const struct nn_item *item = nn_item_at(&p->b, i);
         ebb_jsonw_object(w);
-        cli_trace_json_string(w, "name", item->name);
+        ebb_jsonw_key_string(w, "name", item->name);
         json_shape(w, &item->view);
-        cli_trace_json_string(w, "role", role_names[item->role]);
+        ebb_jsonw_key_string(w, "role", role_names[item->role]);
         ebb_jsonw_key(w, "trained");
         ebb_jsonw_bool(w, item->is_trained);
         ebb_jsonw_key(w, "decay");
@@ -321,13 +321,13 @@ static void json_layers(const struct show *p, struct ebb_json_writer *w)
     for (size_t i = 0; i < nn_layer_count(&p->b); i++) {
         const struct nn_layer *l = nn_layer_at(&p->b, i);
         ebb_jsonw_object(w);
-        cli_trace_json_string(w, "name", l->name);
-        cli_trace_json_string(w, "kind", l->kind);
+        ebb_jsonw_key_string(w, "name", l->name);
+        ebb_jsonw_key_string(w, "kind", l->kind);
         json_shape(w, tensor_view_of(p->s, l->out));
-        cli_trace_json_uint(w, "parameters", layer_parameters(p, l));
+        ebb_jsonw_key_uint(w, "parameters", layer_parameters(p, l));
         ebb_jsonw_key(w, "flops");
         ebb_jsonw_double(w, layer_flops(p, l));
-        cli_trace_json_uint(w, "bytes", bytes_of(tensor_view_of(p->s, l->out)));
+        ebb_jsonw_key_uint(w, "bytes", bytes_of(tensor_view_of(p->s, l->out)));
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_array_end(w);
@@ -343,29 +343,29 @@ static int show_json(const struct show *p)
     ebb_str_init(&value);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    cli_trace_json_string(&w, "name", m->name);
-    cli_trace_json_string(&w, "task", nn_task_name(m->task));
+    ebb_jsonw_key_string(&w, "name", m->name);
+    ebb_jsonw_key_string(&w, "task", nn_task_name(m->task));
     ebb_jsonw_key(&w, "options");
     ebb_jsonw_object(&w);
     for (size_t i = 0; i < m->option_count; i++) {
         ebb_str_clear(&value);
         add_value(&value, &p->config, &m->options[i]);
-        cli_trace_json_string(&w, m->options[i].name, ebb_str_c(&value));
+        ebb_jsonw_key_string(&w, m->options[i].name, ebb_str_c(&value));
     }
     ebb_jsonw_object_end(&w);
-    cli_trace_json_uint(&w, "batch", (uint64_t)p->batch);
-    cli_trace_json_uint(&w, "parameters", s->parameters);
-    cli_trace_json_uint(&w, "trained_parameters", s->trained_parameters);
-    cli_trace_json_uint(&w, "parameter_bytes", s->parameter_bytes);
-    cli_trace_json_uint(&w, "buffer_bytes", s->buffer_bytes);
-    cli_trace_json_uint(&w, "input_bytes", s->input_bytes);
+    ebb_jsonw_key_uint(&w, "batch", (uint64_t)p->batch);
+    ebb_jsonw_key_uint(&w, "parameters", s->parameters);
+    ebb_jsonw_key_uint(&w, "trained_parameters", s->trained_parameters);
+    ebb_jsonw_key_uint(&w, "parameter_bytes", s->parameter_bytes);
+    ebb_jsonw_key_uint(&w, "buffer_bytes", s->buffer_bytes);
+    ebb_jsonw_key_uint(&w, "input_bytes", s->input_bytes);
     ebb_jsonw_key(&w, "forward_flops");
     ebb_jsonw_double(&w, s->forward_flops);
     ebb_jsonw_key(&w, "backward_flops");
     ebb_jsonw_double(&w, s->backward_flops);
-    cli_trace_json_uint(&w, "forward_bytes", s->forward_bytes);
-    cli_trace_json_uint(&w, "saved_bytes", s->saved_bytes);
-    cli_trace_json_uint(&w, "ops", s->ops);
+    ebb_jsonw_key_uint(&w, "forward_bytes", s->forward_bytes);
+    ebb_jsonw_key_uint(&w, "saved_bytes", s->saved_bytes);
+    ebb_jsonw_key_uint(&w, "ops", s->ops);
     json_items(p, &w);
     json_layers(p, &w);
     ebb_jsonw_object_end(&w);

@@ -244,9 +244,9 @@ static int finish(struct eval *e)
         ebb_str_init(&out);
         ebb_jsonw_init(&w, &out, 0);
         ebb_jsonw_object(&w);
-        cli_trace_json_string(&w, "file", e->file);
-        cli_trace_json_string(&w, "name", e->config.model->name);
-        cli_trace_json_uint(&w, "tensors", e->item_count);
+        ebb_jsonw_key_string(&w, "file", e->file);
+        ebb_jsonw_key_string(&w, "name", e->config.model->name);
+        ebb_jsonw_key_uint(&w, "tensors", e->item_count);
         ebb_jsonw_object_end(&w);
         code = cli_trace_print_json(&out);
     } else {

@@ -197,12 +197,12 @@ static int print_saved(const struct job *j, const struct trace_stats *s, uint32_
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    cli_trace_json_string(&w, "file", j->file);
-    cli_trace_json_string(&w, "name", j->config.model->name);
-    cli_trace_json_uint(&w, "batch", (uint64_t)j->batch);
-    cli_trace_json_uint(&w, "ops", ops);
-    cli_trace_json_uint(&w, "base_ns", s->base_ns);
-    cli_trace_json_uint(&w, "baseline_bytes", s->baseline_bytes);
+    ebb_jsonw_key_string(&w, "file", j->file);
+    ebb_jsonw_key_string(&w, "name", j->config.model->name);
+    ebb_jsonw_key_uint(&w, "batch", (uint64_t)j->batch);
+    ebb_jsonw_key_uint(&w, "ops", ops);
+    ebb_jsonw_key_uint(&w, "base_ns", s->base_ns);
+    ebb_jsonw_key_uint(&w, "baseline_bytes", s->baseline_bytes);
     ebb_jsonw_object_end(&w);
     return cli_trace_print_json(&out);
 }

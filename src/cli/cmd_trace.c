@@ -78,11 +78,11 @@ static int print_written(const struct trace *trace, const char *path, const char
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    cli_trace_json_string(&w, "file", path);
-    cli_trace_json_string(&w, "name", trace->name);
-    cli_trace_json_uint(&w, "ops", trace->op_count);
-    cli_trace_json_uint(&w, "base_ns", s.base_ns);
-    cli_trace_json_uint(&w, "baseline_bytes", s.baseline_bytes);
+    ebb_jsonw_key_string(&w, "file", path);
+    ebb_jsonw_key_string(&w, "name", trace->name);
+    ebb_jsonw_key_uint(&w, "ops", trace->op_count);
+    ebb_jsonw_key_uint(&w, "base_ns", s.base_ns);
+    ebb_jsonw_key_uint(&w, "baseline_bytes", s.baseline_bytes);
     json_lost(&w, lost);
     ebb_jsonw_object_end(&w);
     return cli_trace_print_json(&out);
@@ -98,18 +98,6 @@ int cli_trace_print_json(struct ebb_str *out)
         code = cli_report(&err);
     ebb_str_fini(out);
     return code;
-}
-
-void cli_trace_json_string(struct ebb_json_writer *w, const char *key, const char *text)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, text);
-}
-
-void cli_trace_json_uint(struct ebb_json_writer *w, const char *key, uint64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_uint(w, value);
 }
 
 void cli_trace_json_index(struct ebb_json_writer *w, const char *key, uint32_t value)

@@ -195,31 +195,31 @@ static void json_head(struct ebb_json_writer *w, const struct report *r)
     char signature[40];
     snprintf(signature, sizeof signature, "%016llx%016llx", (unsigned long long)t->signature.high,
              (unsigned long long)t->signature.low);
-    cli_trace_json_string(w, "file", r->file);
-    cli_trace_json_string(w, "name", t->name);
-    cli_trace_json_string(w, "signature", signature);
-    cli_trace_json_uint(w, "ops", t->op_count);
-    cli_trace_json_uint(w, "tensors", t->tensor_count);
-    cli_trace_json_uint(w, "storages", t->storage_count);
-    cli_trace_json_uint(w, "commands", t->command_count);
-    cli_trace_json_uint(w, "leaves", s->leaf_count);
-    cli_trace_json_uint(w, "views", s->view_count);
-    cli_trace_json_uint(w, "gets", s->get_count);
-    cli_trace_json_uint(w, "releases", s->release_count);
-    cli_trace_json_uint(w, "pins", s->pin_count);
-    cli_trace_json_uint(w, "forward_ops", s->forward_count);
-    cli_trace_json_uint(w, "backward_ops", s->backward_count);
-    cli_trace_json_uint(w, "base_ns", s->base_ns);
-    cli_trace_json_uint(w, "baseline_bytes", s->baseline_bytes);
-    cli_trace_json_uint(w, "leaf_bytes", s->leaf_bytes);
-    cli_trace_json_uint(w, "keep_bytes", s->keep_bytes);
-    cli_trace_json_uint(w, "working_bytes", s->working_bytes);
+    ebb_jsonw_key_string(w, "file", r->file);
+    ebb_jsonw_key_string(w, "name", t->name);
+    ebb_jsonw_key_string(w, "signature", signature);
+    ebb_jsonw_key_uint(w, "ops", t->op_count);
+    ebb_jsonw_key_uint(w, "tensors", t->tensor_count);
+    ebb_jsonw_key_uint(w, "storages", t->storage_count);
+    ebb_jsonw_key_uint(w, "commands", t->command_count);
+    ebb_jsonw_key_uint(w, "leaves", s->leaf_count);
+    ebb_jsonw_key_uint(w, "views", s->view_count);
+    ebb_jsonw_key_uint(w, "gets", s->get_count);
+    ebb_jsonw_key_uint(w, "releases", s->release_count);
+    ebb_jsonw_key_uint(w, "pins", s->pin_count);
+    ebb_jsonw_key_uint(w, "forward_ops", s->forward_count);
+    ebb_jsonw_key_uint(w, "backward_ops", s->backward_count);
+    ebb_jsonw_key_uint(w, "base_ns", s->base_ns);
+    ebb_jsonw_key_uint(w, "baseline_bytes", s->baseline_bytes);
+    ebb_jsonw_key_uint(w, "leaf_bytes", s->leaf_bytes);
+    ebb_jsonw_key_uint(w, "keep_bytes", s->keep_bytes);
+    ebb_jsonw_key_uint(w, "working_bytes", s->working_bytes);
     cli_trace_json_index(w, "working_op", s->working_op);
-    cli_trace_json_uint(w, "bottleneck_bytes", s->bottleneck_bytes);
-    cli_trace_json_uint(w, "total_bytes", s->total_bytes);
+    ebb_jsonw_key_uint(w, "bottleneck_bytes", s->bottleneck_bytes);
+    ebb_jsonw_key_uint(w, "total_bytes", s->total_bytes);
     ebb_jsonw_key(w, "is_graph");
     ebb_jsonw_bool(w, t->is_graph);
-    cli_trace_json_uint(w, "graph_fixed_bytes", t->graph_fixed_bytes);
+    ebb_jsonw_key_uint(w, "graph_fixed_bytes", t->graph_fixed_bytes);
 }
 
 static int print_json(const struct report *r, size_t top)
@@ -234,10 +234,10 @@ static int print_json(const struct report *r, size_t top)
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < r->kind_count && i < top; i++) {
         ebb_jsonw_object(&w);
-        cli_trace_json_string(&w, "kind", r->kinds[i].name);
-        cli_trace_json_uint(&w, "ops", r->kinds[i].count);
-        cli_trace_json_uint(&w, "ns", r->kinds[i].cost_ns);
-        cli_trace_json_uint(&w, "output_bytes", r->kinds[i].bytes);
+        ebb_jsonw_key_string(&w, "kind", r->kinds[i].name);
+        ebb_jsonw_key_uint(&w, "ops", r->kinds[i].count);
+        ebb_jsonw_key_uint(&w, "ns", r->kinds[i].cost_ns);
+        ebb_jsonw_key_uint(&w, "output_bytes", r->kinds[i].bytes);
         ebb_jsonw_object_end(&w);
     }
     ebb_jsonw_array_end(&w);
@@ -245,9 +245,9 @@ static int print_json(const struct report *r, size_t top)
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < r->largest_count; i++) {
         ebb_jsonw_object(&w);
-        cli_trace_json_uint(&w, "storage", r->largest[i]);
-        cli_trace_json_uint(&w, "bytes", r->t->storages[r->largest[i]].bytes);
-        cli_trace_json_uint(&w, "op", r->lives[r->largest[i]].born);
+        ebb_jsonw_key_uint(&w, "storage", r->largest[i]);
+        ebb_jsonw_key_uint(&w, "bytes", r->t->storages[r->largest[i]].bytes);
+        ebb_jsonw_key_uint(&w, "op", r->lives[r->largest[i]].born);
         ebb_jsonw_object_end(&w);
     }
     ebb_jsonw_array_end(&w);

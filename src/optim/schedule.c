@@ -458,50 +458,33 @@ ROW(bert_args, NUM(base_lr), NAT(start_warmup_steps), NAT(warmup_steps), MUST_PO
     NUM(end_lr), NUM(degree));
 ROW(gpt_args, NUM(lr), NAT(warmup), MUST_POS(total), NUM(final_frac));
 
-static const struct optim_schedule_row table[] = {
-    {"StepLR", step_args, NULL, step_rate, NULL},
-    {"MultiStepLR", multistep_args, multistep_prepare, multistep_rate, NULL},
-    {"ExponentialLR", exponential_args, NULL, exponential_rate, NULL},
-    {"CosineAnnealingLR", cosine_args, NULL, cosine_rate, NULL},
-    {"CosineAnnealingWarmRestarts", restarts_args, NULL, restarts_rate, NULL},
-    {"LinearLR", linear_args, NULL, linear_rate, NULL},
-    {"ConstantLR", constant_args, NULL, constant_rate, NULL},
-    {"PolynomialLR", polynomial_args, NULL, polynomial_rate, NULL},
-    {"OneCycleLR", onecycle_args, onecycle_prepare, onecycle_rate, onecycle_momentum},
-    {"CyclicLR", cyclic_args, cyclic_prepare, cyclic_rate, cyclic_momentum},
-    {"ReduceLROnPlateau", plateau_args, plateau_prepare, plateau_rate, NULL},
-    {"SequentialLR", sequential_args, sequential_prepare, sequential_rate, sequential_momentum},
-    {"ChainedScheduler", chained_args, parts_prepare, chained_rate, chained_momentum},
-    {"CosmoFlow", cosmo_args, optim_cosmo_prepare, optim_cosmo_rate, NULL},
-    {"DeepCAMCosine", deepcam_cosine_args, NULL, optim_deepcam_cosine_rate, NULL},
-    {"DeepCAMMultiStep", deepcam_multi_args, NULL, optim_deepcam_multistep_rate, NULL},
-    {"LinearWarmupPolyDecay", bert_args, NULL, optim_bert_rate, NULL},
-    {"GPTCosine", gpt_args, optim_gpt_prepare, optim_gpt_cosine_rate, NULL},
-    {"GPTLinear", gpt_args, optim_gpt_prepare, optim_gpt_linear_rate, NULL},
-    {"GPTWSD", gpt_args, optim_gpt_prepare, optim_gpt_wsd_rate, NULL},
-};
-#define COUNT (sizeof table / sizeof *table)
+#define SCHEDULES(X)                                                                               \
+    X("StepLR", step_args, NULL, step_rate, NULL)                                                  \
+    X("MultiStepLR", multistep_args, multistep_prepare, multistep_rate, NULL)                      \
+    X("ExponentialLR", exponential_args, NULL, exponential_rate, NULL)                             \
+    X("CosineAnnealingLR", cosine_args, NULL, cosine_rate, NULL)                                   \
+    X("CosineAnnealingWarmRestarts", restarts_args, NULL, restarts_rate, NULL)                     \
+    X("LinearLR", linear_args, NULL, linear_rate, NULL)                                            \
+    X("ConstantLR", constant_args, NULL, constant_rate, NULL)                                      \
+    X("PolynomialLR", polynomial_args, NULL, polynomial_rate, NULL)                                \
+    X("OneCycleLR", onecycle_args, onecycle_prepare, onecycle_rate, onecycle_momentum)             \
+    X("CyclicLR", cyclic_args, cyclic_prepare, cyclic_rate, cyclic_momentum)                       \
+    X("ReduceLROnPlateau", plateau_args, plateau_prepare, plateau_rate, NULL)                      \
+    X("SequentialLR", sequential_args, sequential_prepare, sequential_rate, sequential_momentum)   \
+    X("ChainedScheduler", chained_args, parts_prepare, chained_rate, chained_momentum)             \
+    X("CosmoFlow", cosmo_args, optim_cosmo_prepare, optim_cosmo_rate, NULL)                        \
+    X("DeepCAMCosine", deepcam_cosine_args, NULL, optim_deepcam_cosine_rate, NULL)                 \
+    X("DeepCAMMultiStep", deepcam_multi_args, NULL, optim_deepcam_multistep_rate, NULL)            \
+    X("LinearWarmupPolyDecay", bert_args, NULL, optim_bert_rate, NULL)                             \
+    X("GPTCosine", gpt_args, optim_gpt_prepare, optim_gpt_cosine_rate, NULL)                       \
+    X("GPTLinear", gpt_args, optim_gpt_prepare, optim_gpt_linear_rate, NULL)                       \
+    X("GPTWSD", gpt_args, optim_gpt_prepare, optim_gpt_wsd_rate, NULL)
 
-static const char *const names[COUNT] = {"StepLR",
-                                         "MultiStepLR",
-                                         "ExponentialLR",
-                                         "CosineAnnealingLR",
-                                         "CosineAnnealingWarmRestarts",
-                                         "LinearLR",
-                                         "ConstantLR",
-                                         "PolynomialLR",
-                                         "OneCycleLR",
-                                         "CyclicLR",
-                                         "ReduceLROnPlateau",
-                                         "SequentialLR",
-                                         "ChainedScheduler",
-                                         "CosmoFlow",
-                                         "DeepCAMCosine",
-                                         "DeepCAMMultiStep",
-                                         "LinearWarmupPolyDecay",
-                                         "GPTCosine",
-                                         "GPTLinear",
-                                         "GPTWSD"};
+#define AS_ROW(name, args, prepare, rate, momentum) {name, args, prepare, rate, momentum},
+#define AS_NAME(name, ...) name,
+static const struct optim_schedule_row table[] = {SCHEDULES(AS_ROW)};
+static const char *const names[] = {SCHEDULES(AS_NAME)};
+#define COUNT (sizeof table / sizeof *table)
 
 size_t optim_schedule_names(const char *const **list)
 {

@@ -335,7 +335,6 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
     if (!p->image)
         EBB_TRY(exec_image_create(&p->image, p->exec, &p->choice.plan, &o, err));
     EBB_TRY(exec_image_run(p->image, &exec_io, io ? io->log : NULL, report, err));
-    report->evict_hash = p->choice.info.report.evict_hash;
     return EBB_OK;
 }
 
