@@ -78,13 +78,17 @@ def train(ebb, path, *more):
     return json.loads(r.stdout.strip().splitlines()[-1])
 
 
-def check(ebb, path, case, precision):
+def write(path, case, precision):
     name, options, task, data = case
     with open(path, "w") as f:
         f.write(f"description: {name}\nentrypoint: ebb:{task}\n" + (f"data: {data}\n" if data else "") +
                 f"model: {{name: {name}, {options}}}\nhyperparameters: {{global_batch_size: 4}}\n"
                 f"opt: {{name: SGD, lr: 0.01, momentum: 0.9}}\nmemory: {{precision: {precision}}}\n"
                 "searcher: {name: single, metric: validation_loss, max_steps: 1}\n")
+
+
+def check(ebb, path, case, precision):
+    write(path, case, precision)
     free = train(ebb, path)
     floor = free["floor_bytes"]
     for share in (0.0, 0.4):
@@ -118,4 +122,5 @@ def main():
     sys.exit(bool(failed) or not passed)
 
 
-main()
+if __name__ == "__main__":
+    main()
