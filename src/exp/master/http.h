@@ -15,7 +15,8 @@
 
 #define EXP_HTTP_HEAD_MAX ((size_t)16 << 10) /* request line and header fields */
 #define EXP_HTTP_BODY_MAX                                                                          \
-    ((size_t)160 << 20) /* 95 MiB of model definition, in base64, and more                         \
+    ((size_t)160                                                                                   \
+     << 20) /* 95 MiB of model definition, in base64, and more                         \
                          */
 
 struct exp_http_request {
