@@ -1,19 +1,30 @@
 /* device.h - where bytes live and work runs: slabs per tier, streams, events, copies.
  *
- * Asynchronous by contract: copy and launch enqueue on a stream and return; only device_event_wait
- * and device_sync block. So CUDA changes nothing above this header. A device knows nothing of
+ * Asynchronous by contract: copy, write, read, zero and launch enqueue on a stream and return; only
+ * event_wait and sync block. So CUDA changes nothing above this header. A device knows nothing of
  * tensors or ops: a launch is a function and its argument, with the nanoseconds it is expected to
  * take.
  *
- * Rules.  D1 work on one stream runs in order; streams are ordered only by events.
- *         D2 an event is recorded on a stream and becomes done when everything enqueued before it
- * is done. D3 a slab is taken once per tier and is the only memory of that tier; offsets are bytes
- * into it. D4 a copy's ranges must not be touched by other streams until its event is done (the
- * manager's duty). D5 device_now never goes backwards; on the null device it is simulated time,
- * elsewhere wall time. Decisions never read it (they use the sum of frozen op costs); reports do.
+ * Rules.
+ *   D1 Work on one stream runs in order; streams are ordered only by events.
+ *   D2 An event is recorded on a stream and becomes done when everything enqueued before it is.
+ *   D3 A slab is taken once per tier and is the only memory of that tier; offsets are bytes into it.
+ *   D4 A copy's ranges must not be touched by other streams until its event is done (the manager's
+ *      duty). Ranges of a copy inside tier 0 may overlap.
+ *   D5 now_ns never goes backwards; on the null device it is simulated time, elsewhere wall time.
+ *      Decisions never read it (they use the sum of frozen op costs); reports do.
+ *   D6 address() is for kernels. Unless `is_host_visible` the host cannot read there: it uses write
+ *      and read, whose host bytes come from host_take and stay untouched until an event behind.
+ *   D7 The argument of a launch stays as it is until an event behind it is done, and as long as a
+ *      graph that holds it.
+ *   D8 Between capture_begin and capture_end nothing runs: what is enqueued is written down, and
+ *      graph_launch enqueues all of it at once, any number of times. Events recorded meanwhile mean
+ *      something only to waits of the same capture. Nothing may be waited for by the host.
  *
  * Devices: null (clock only; links with latency and bandwidth; no memory), cpu (real memory,
- * threads), cuda (a plug-in loaded at run time that exports the same table). */
+ * kernels on the caller's thread), far (memory that the host cannot read, kernels on a thread of
+ * their own: what a GPU is to a program, for tests without one), cuda (a plug-in loaded at run time
+ * that exports the same table). */
 #ifndef EBB_DEVICE_DEVICE_H
 #define EBB_DEVICE_DEVICE_H
 
@@ -24,12 +35,12 @@
 #include "base/status.h"
 
 enum device_tier { DEVICE_T0, DEVICE_HOST, DEVICE_FILE, DEVICE_TIERS };
-enum device_stream {
-    DEVICE_COMPUTE,
-    DEVICE_OUT,
-    DEVICE_IN,
-    DEVICE_STREAMS
-}; /* one copy stream per direction */
+enum device_stream { /* one copy stream per direction */
+                     DEVICE_COMPUTE,
+                     DEVICE_OUT,
+                     DEVICE_IN,
+                     DEVICE_STREAMS
+};
 
 typedef uint64_t device_event; /* 0 = always done */
 
@@ -41,16 +52,19 @@ struct device_link {
 struct device_config {
     struct device_link out[DEVICE_TIERS]; /* T0 -> tier; [0] is not used */
     struct device_link in[DEVICE_TIERS];  /* tier -> T0; [0] = copies inside T0 */
+    bool is_throttled;     /* cpu, far: copies between tiers take no less than their link says */
     const char *file_path; /* folder of the T2 file; NULL: the system's temporary one */
     int threads;           /* cpu */
 };
 
 typedef enum ebb_status (*device_work)(void *argument, struct ebb_error *err);
 
-struct device; /* one owner thread */
+struct device;       /* one owner thread */
+struct device_graph; /* what was captured */
 
 struct device_table {
     const char *name;
+    bool is_host_visible; /* the host may read and write at address() while nothing runs there */
     enum ebb_status (*create)(struct device **device, const struct device_config *config,
                               struct ebb_error *err);
     void (*destroy)(struct device *device);
@@ -62,6 +76,13 @@ struct device_table {
     enum ebb_status (*copy)(struct device *device, enum device_stream stream, enum device_tier to,
                             uint64_t to_offset, enum device_tier from, uint64_t from_offset,
                             uint64_t bytes, struct ebb_error *err);
+    /* Between tier 0 and memory of host_take (D6), on any stream; cpu: of anybody. */
+    enum ebb_status (*write)(struct device *device, enum device_stream stream, uint64_t to_offset,
+                             const void *host, uint64_t bytes, struct ebb_error *err);
+    enum ebb_status (*read)(struct device *device, enum device_stream stream, void *host,
+                            uint64_t from_offset, uint64_t bytes, struct ebb_error *err);
+    void *(*host_take)(struct device *device, uint64_t bytes); /* NULL: there is none left */
+    void (*host_give)(struct device *device, void *host);
     enum ebb_status (*record)(struct device *device, enum device_stream stream, device_event *event,
                               struct ebb_error *err);
     enum ebb_status (*stream_wait)(struct device *device, enum device_stream stream,
@@ -71,6 +92,14 @@ struct device_table {
     enum ebb_status (*sync)(struct device *device, struct ebb_error *err); /* all streams */
     uint64_t (*now_ns)(struct device *device, enum device_stream stream);
     uint64_t (*stall_ns)(struct device *device); /* compute stream waited for copies so far */
+    /* D8; all NULL where there is no capture. A graph belongs to the caller and goes before the
+     * device. */
+    enum ebb_status (*capture_begin)(struct device *device, struct ebb_error *err);
+    enum ebb_status (*capture_end)(struct device *device, struct device_graph **graph,
+                                   struct ebb_error *err); /* NULL: given up */
+    enum ebb_status (*graph_launch)(struct device *device, struct device_graph *graph,
+                                    struct ebb_error *err);
+    void (*graph_free)(struct device *device, struct device_graph *graph);
 };
 
 struct device {
@@ -79,7 +108,11 @@ struct device {
 
 extern const struct device_table device_null;
 extern const struct device_table device_cpu;
+extern const struct device_table device_far;
 
 extern const struct device_table *const device_tables[]; /* built in, NULL-terminated */
+
+/* What a kernel on far's thread adds to an address in tier 0 to reach the bytes. */
+ptrdiff_t device_far_shift(const struct device *device);
 
 #endif

@@ -61,7 +61,7 @@ TEST(table__has_the_null_device)
 {
     TEST_UNUSED;
     CHECK(device_tables[0] == &device_null && device_tables[1] == &device_cpu &&
-          device_tables[2] == NULL);
+          device_tables[2] == &device_far && device_tables[3] == NULL);
     CHECK_STR(device_null.name, "null");
     CHECK(device_null.address(d, 0) == NULL);
 }
