@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "exp/db/db.h"
-#include "exp/exp.h"
+#include "serve/serve.h"
 
 static int fail(const char *what, const struct ebb_error *err)
 {
@@ -81,17 +81,17 @@ static char *submission(int trials)
 static int ask(struct exp_master *m, const char *method, const char *target, const char *body,
                size_t *bytes)
 {
-    struct exp_http_response response;
-    struct exp_http_request request = {
+    struct serve_http_response response;
+    struct serve_http_request request = {
         .method = method, .target = target, .body = body, .body_length = body ? strlen(body) : 0};
-    exp_http_response_init(&response);
-    exp_master_request(m, &request, &response);
+    serve_http_response_init(&response);
+    serve_request(m, &request, &response);
     int status = response.status;
     if (status >= 300)
         fprintf(stderr, "%s %s: %s\n", method, target, ebb_str_c(&response.body));
     if (bytes != NULL)
         *bytes = response.body.length;
-    exp_http_response_fini(&response);
+    serve_http_response_fini(&response);
     return status;
 }
 
@@ -121,7 +121,7 @@ static int list_many(const char *dir)
     exp_db_close(db);
     struct exp_master_options options = {
         .state_dir = dir, .is_reading_only = true, .is_socket_off = true};
-    if (exp_master_open(&options, &m, &err) != EBB_OK)
+    if (serve_open(&options, &m, &err) != EBB_OK)
         return fail("open", &err);
     static const char *const targets[] = {
         "/experiments", "/experiments?label=a&state=COMPLETED&description=three",
@@ -142,7 +142,7 @@ static int run_load(const char *dir, int experiments, int trials, int slots)
     struct ebb_error err;
     struct exp_master_options options = {.state_dir = dir, .slots = slots};
     double rate = sync_rate(dir), bar = rate * 0.3 < 200 ? rate * 0.3 : 200;
-    if (exp_master_open(&options, &m, &err) != EBB_OK)
+    if (serve_open(&options, &m, &err) != EBB_OK)
         return fail("open", &err);
     char *body = submission(trials);
     uint64_t start = ebb_clock_ns();

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/doc.h"
 #include "base/heap.h"
-#include "exp/exp.h"
+#include "serve/serve.h"
 
 struct fixture {
     char dir[256];
@@ -26,8 +26,8 @@ struct fixture {
 static inline void fixture_open(struct fixture *f)
 {
     struct ebb_error err;
-    if (exp_master_open(&f->options, &f->m, &err) != EBB_OK)
-        fail_msg("exp_master_open: %s", err.message);
+    if (serve_open(&f->options, &f->m, &err) != EBB_OK)
+        fail_msg("serve_open: %s", err.message);
 }
 
 static inline void fixture_begin(struct fixture *f, int64_t slots)
@@ -62,15 +62,15 @@ static inline const struct ebb_doc_node *fixture_ask(struct fixture *f, const ch
                                                      const char *target, const char *body,
                                                      int *status)
 {
-    struct exp_http_response response;
+    struct serve_http_response response;
     const struct ebb_doc_node *root = NULL;
     struct ebb_error err;
-    struct exp_http_request request = {.method = method,
-                                       .target = target,
-                                       .body = body,
-                                       .body_length = body != NULL ? strlen(body) : 0};
-    exp_http_response_init(&response);
-    exp_master_request(f->m, &request, &response);
+    struct serve_http_request request = {.method = method,
+                                         .target = target,
+                                         .body = body,
+                                         .body_length = body != NULL ? strlen(body) : 0};
+    serve_http_response_init(&response);
+    serve_request(f->m, &request, &response);
     if (status != NULL)
         *status = response.status;
     else if (response.status >= 300)
@@ -81,7 +81,7 @@ static inline const struct ebb_doc_node *fixture_ask(struct fixture *f, const ch
         ebb_doc_parse_json(&f->arena, target, response.body.data, response.body.length, &root,
                            &err) != EBB_OK)
         fail_msg("%s %s: %s in %s", method, target, err.message, ebb_str_c(&response.body));
-    exp_http_response_fini(&response);
+    serve_http_response_fini(&response);
     return root;
 }
 

@@ -103,7 +103,7 @@ static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64
     ebb_str_init(&target);
     ebb_str_printf(&target, "/experiments/%lld/trials-sample?max_trials=%d&metric=", (long long)id,
                    CURVES_MAX);
-    exp_http_escape(&target, metric);
+    serve_http_escape(&target, metric);
     enum ebb_status status = cli_ask(m, &c->sample, err, "GET", NULL, "%s", ebb_str_c(&target));
     ebb_str_fini(&target);
     EBB_TRY(status);

@@ -23,7 +23,7 @@ static enum ebb_status ask_uuid(struct cli_master *m, struct cli_answer *answer,
 {
     struct ebb_str text;
     ebb_str_init(&text);
-    exp_http_escape(&text, uuid);
+    serve_http_escape(&text, uuid);
     enum ebb_status status =
         cli_ask(m, answer, err, method, NULL, "/checkpoints/%s", ebb_str_c(&text));
     ebb_str_fini(&text);

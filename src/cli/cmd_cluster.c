@@ -222,7 +222,7 @@ static int set_slots(struct cli_master *m, void *context)
     }
     ebb_str_init(&target);
     ebb_str_add(&target, "/agents/");
-    exp_http_escape(&target, agent);
+    serve_http_escape(&target, agent);
     if (o->slot != NULL)
         ebb_str_printf(&target, "/slots/%lld", (long long)slot);
     enum ebb_status status = cli_ask(m, &answer, &err, "PATCH",

@@ -24,7 +24,7 @@ static void add_filter(struct ebb_str *target, const char *name, const char *val
     if (value == NULL)
         return;
     ebb_str_printf(target, "&%s=", name);
-    exp_http_escape(target, value);
+    serve_http_escape(target, value);
 }
 
 static void print_list(const struct ebb_doc_node *root, const struct list_options *o)

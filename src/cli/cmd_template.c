@@ -58,7 +58,7 @@ static enum ebb_status ask_one(struct cli_master *m, const struct template_optio
     struct ebb_str target;
     ebb_str_init(&target);
     ebb_str_add(&target, "/templates/");
-    exp_http_escape(&target, o->name);
+    serve_http_escape(&target, o->name);
     enum ebb_status status = cli_ask(m, answer, err, method, body, "%s", ebb_str_c(&target));
     ebb_str_fini(&target);
     return status;

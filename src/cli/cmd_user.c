@@ -62,7 +62,7 @@ static enum ebb_status ask_change(struct cli_master *m, const struct user_option
         status = cli_ask(m, answer, err, "POST", ebb_str_c(&text), "/users");
     } else {
         bool is_active = strcmp(o->verb, "activate") == 0;
-        exp_http_escape(&text, o->name);
+        serve_http_escape(&text, o->name);
         status = cli_ask(m, answer, err, "PATCH",
                          is_active ? "{\"active\": true}" : "{\"active\": false}", "/users/%s",
                          ebb_str_c(&text));

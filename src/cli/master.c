@@ -154,7 +154,7 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
     ebb_str_init(&site);
     enum ebb_status status = cli_site_read(m->state_dir, &o, &site, err);
     if (status == EBB_OK)
-        status = exp_master_open(&o, &m->own, err);
+        status = serve_open(&o, &m->own, err);
     ebb_str_fini(&site);
     return status;
 }
@@ -167,7 +167,7 @@ static enum ebb_status open_local(struct cli_master *m, enum cli_role role,
     m->address.state_dir = m->state_dir;
     for (;;) {
         enum ebb_status status = EBB_EIO;
-        bool is_there = exp_client_master_runs(m->state_dir);
+        bool is_there = exp_master_runs(m->state_dir);
         status = is_there ? greet(m, err) : open_own(m, role, options, err);
         bool can_retry = is_there ? status == EBB_EIO : status == EBB_ELIMIT;
         if (status == EBB_OK || !can_retry || ebb_clock_ns() - start > OPEN_PATIENCE_NS)
@@ -279,14 +279,14 @@ int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master
 
 void cli_answer_fini(struct cli_answer *answer)
 {
-    exp_http_response_fini(&answer->response);
+    serve_http_response_fini(&answer->response);
     ebb_arena_fini(&answer->arena);
 }
 
 enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char *target,
                             const char *body, struct cli_answer *answer, struct ebb_error *err)
 {
-    struct exp_http_request request = {
+    struct serve_http_request request = {
         .method = method,
         .target = target,
         .body = body,
@@ -294,12 +294,12 @@ enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char
         .user = m->user,
     };
     ebb_arena_init(&answer->arena);
-    exp_http_response_init(&answer->response);
+    serve_http_response_init(&answer->response);
     answer->root = NULL;
     if (m->own != NULL)
-        exp_master_request(m->own, &request, &answer->response);
+        serve_request(m->own, &request, &answer->response);
     else
-        EBB_TRY(exp_client_request(&m->address, &request, ANSWER_MS, &answer->response, err));
+        EBB_TRY(serve_client_request(&m->address, &request, ANSWER_MS, &answer->response, err));
     const struct ebb_str *text = &answer->response.body;
     if (text->length > 0 && (text->data[0] == '{' || text->data[0] == '[') &&
         ebb_doc_parse_json(&answer->arena, target, text->data, text->length, &answer->root, NULL) !=
@@ -312,7 +312,7 @@ enum ebb_status cli_answer_error(const struct cli_answer *answer, struct ebb_err
 {
     int status = answer->response.status;
     const struct ebb_doc_node *e = ebb_doc_get(answer->root, "error");
-    const char *message = ebb_doc_string(e, "message", exp_http_reason(status));
+    const char *message = ebb_doc_string(e, "message", serve_http_reason(status));
     return ebb_fail(err,
                     status == 400   ? EBB_EINPUT
                     : status == 503 ? EBB_EIO

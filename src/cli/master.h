@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "exp/exp.h"
-#include "exp/master/master.h"
+#include "serve/serve.h"
 
 struct cli_board;
 
@@ -26,7 +26,7 @@ enum cli_role {
 
 struct cli_master {
     char *state_dir;
-    struct exp_client_address address; /* of a master elsewhere */
+    struct serve_client_address address; /* of a master elsewhere */
     char *host, *python_path;
     const char *user;        /* in whose name; NULL = the account. Borrowed */
     struct exp_master *own;  /* NULL = elsewhere */
@@ -41,7 +41,7 @@ void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace
 
 struct cli_answer {
     struct ebb_arena arena;
-    struct exp_http_response response;
+    struct serve_http_response response;
     const struct ebb_doc_node *root; /* NULL: the body is empty or no JSON */
 };
 

@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "exp/exp.h"
+#include "serve/serve.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check(const char *bytes, size_t length, enum exp_http_result result,
-                  const struct exp_http_message *m)
+static void check(const char *bytes, size_t length, enum serve_http_result result,
+                  const struct serve_http_message *m)
 {
-    if (result != EXP_HTTP_DONE)
+    if (result != SERVE_HTTP_DONE)
         return;
     if (m->used > length || (m->body != NULL && (m->body < bytes || m->body > bytes + length ||
                                                  m->body_length > length)))
@@ -20,25 +20,25 @@ static void check(const char *bytes, size_t length, enum exp_http_result result,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct exp_http_message m;
+    struct serve_http_message m;
     struct ebb_str out;
     char *bytes = malloc(size + 1); /* exactly this long: a sanitizer sees what is read beyond */
     if (bytes == NULL)
         return 0;
     memcpy(bytes, data, size);
     char *text = realloc(bytes, size > 0 ? size : 1);
-    check(text, size, exp_http_read_request(text, size, &m), &m);
-    check(text, size, exp_http_read_response(text, size, false, &m), &m);
-    check(text, size, exp_http_read_response(text, size, true, &m), &m);
+    check(text, size, serve_http_read_request(text, size, &m), &m);
+    check(text, size, serve_http_read_response(text, size, false, &m), &m);
+    check(text, size, serve_http_read_response(text, size, true, &m), &m);
     ebb_str_init(&out);
-    exp_http_unchunk(text, size, &out, NULL);
+    serve_http_unchunk(text, size, &out, NULL);
     ebb_str_fini(&out);
     free(text);
     char *target = malloc(size + 1);
     if (target != NULL) {
         memcpy(target, data, size);
         target[size] = '\0';
-        ebb_free(exp_http_query(target, "a"));
+        ebb_free(serve_http_query(target, "a"));
         free(target);
     }
     return 0;

@@ -20,7 +20,7 @@
 
 #include "base/rng.h"
 #include "exp/db/db.h"
-#include "exp/exp.h"
+#include "serve/serve.h"
 #include "master_fixture.h"
 
 static char yaml[4096];
@@ -284,7 +284,7 @@ static void be_master(const struct storm *s, int64_t die_at, int64_t sleep_ms)
                                          .slots = 4,
                                          .keeps_search_log = true,
                                          .faults = {.die_at = die_at, .commit_sleep_ms = sleep_ms}};
-    while (exp_master_open(&options, &m, &err) != EBB_OK)
+    while (serve_open(&options, &m, &err) != EBB_OK)
         nap(50); /* a full disk: later */
     while (!exp_master_is_idle(m))
         exp_master_turn(m, 50, &err);

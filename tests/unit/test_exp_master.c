@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "exp/exp.h"
+#include "serve/serve.h"
 #include "exp/master/proc.h"
 #include "master_fixture.h"
 
@@ -754,8 +754,8 @@ TEST(second_master__is_refused)
     struct ebb_error err;
     fixture_begin(&f, 1);
     fixture_open(&f);
-    CHECK_EQ(exp_master_open(&f.options, &other, &err), EBB_ELIMIT);
-    CHECK(exp_client_master_runs(f.dir));
+    CHECK_EQ(serve_open(&f.options, &other, &err), EBB_ELIMIT);
+    CHECK(exp_master_runs(f.dir));
     fixture_end(&f);
 }
 

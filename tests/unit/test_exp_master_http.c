@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 
 #include "base/file.h"
-#include "exp/exp.h"
-#include "exp/master/rest.h"
+#include "serve/serve.h"
+#include "serve/rest.h"
 #include "master_fixture.h"
 
 static char yaml[4096];
@@ -32,22 +32,22 @@ static const char *user; /* in whose name; in the child process only */
 static int ask(const char *dir, const char *method, const char *target, const char *body, char *out,
                size_t size)
 {
-    struct exp_http_response response;
+    struct serve_http_response response;
     struct ebb_error err;
-    struct exp_client_address address = {.state_dir = dir};
-    struct exp_http_request request = {.method = method,
-                                       .target = target,
-                                       .body = body,
-                                       .body_length = body != NULL ? strlen(body) : 0,
-                                       .user = user};
-    exp_http_response_init(&response);
-    if (exp_client_request(&address, &request, 20000, &response, &err) != EBB_OK) {
+    struct serve_client_address address = {.state_dir = dir};
+    struct serve_http_request request = {.method = method,
+                                         .target = target,
+                                         .body = body,
+                                         .body_length = body != NULL ? strlen(body) : 0,
+                                         .user = user};
+    serve_http_response_init(&response);
+    if (serve_client_request(&address, &request, 20000, &response, &err) != EBB_OK) {
         fprintf(stderr, "%s\n", err.message);
         return -1;
     }
     int status = response.status;
     snprintf(out, size, "%s", ebb_str_c(&response.body));
-    exp_http_response_fini(&response);
+    serve_http_response_fini(&response);
     return status;
 }
 
@@ -65,7 +65,7 @@ static int use_all(const char *dir)
 {
     char *body = fixture_body(
         fixture_yaml(yaml, sizeof yaml, "", "name: random, max_steps: 2, max_trials: 2", ""), true);
-    WANT(exp_client_master_runs(dir));
+    WANT(exp_master_runs(dir));
     WANT(ask(dir, "POST", "/experiments", body, answer, sizeof answer) == 201);
     WANT(strstr(answer, "\"id\": 1") != NULL);
     /* follow it by long polls until it has ended */
@@ -373,16 +373,16 @@ TEST(model_definition__is_unpacked_kept_and_given_back)
     const struct ebb_doc_node *list =
         ebb_doc_get(fixture_get(&f, "/experiments/1/checkpoints"), "checkpoints");
     CHECK(ebb_doc_get(ebb_doc_get(list->items[0], "resources"), "code/pkg/a.py") != NULL);
-    struct exp_http_response response;
-    struct exp_http_request request = {.method = "GET", .target = "/experiments/1/model_def"};
-    exp_http_response_init(&response);
-    exp_master_request(f.m, &request, &response);
+    struct serve_http_response response;
+    struct serve_http_request request = {.method = "GET", .target = "/experiments/1/model_def"};
+    serve_http_response_init(&response);
+    serve_request(f.m, &request, &response);
     char path[300], command[800];
     snprintf(path, sizeof path, "%s/x.tar.gz", f.dir);
     FILE *out = fopen(path, "w");
     fwrite(response.body.data, 1, response.body.length, out);
     fclose(out);
-    exp_http_response_fini(&response);
+    serve_http_response_fini(&response);
     snprintf(command, sizeof command, "cd %s && tar xzf x.tar.gz && grep -q x=1 pkg/a.py", f.dir);
     CHECK_EQ(system(command), 0);
     fixture_ask(&f, "POST", "/experiments",
@@ -400,16 +400,16 @@ TEST(routes__all_stand_in_the_manual)
     struct ebb_file_view page;
     struct ebb_error err;
     CHECK_OK(ebb_file_view_open(&page, EBB_SOURCE_DIR "/docs/rest.md", 1 << 20, &err), &err);
-    for (size_t i = 0; i < exp_rest_route_count; i++) {
+    for (size_t i = 0; i < serve_rest_route_count; i++) {
         char part[64] = "";
-        for (const char *at = exp_rest_routes[i].path; *at != '\0';) { /* its last word */
+        for (const char *at = serve_rest_routes[i].path; *at != '\0';) { /* its last word */
             size_t n = strcspn(++at, "/");
             if (*at != '#' && *at != '*')
                 snprintf(part, sizeof part, "/%.*s", (int)n, at);
             at += n;
         }
         if (memmem(page.data, page.length, part, strlen(part)) == NULL)
-            fail_msg("docs/rest.md does not have %s", exp_rest_routes[i].path);
+            fail_msg("docs/rest.md does not have %s", serve_rest_routes[i].path);
     }
     ebb_file_view_close(&page);
 }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "exp/exp.h"
+#include "serve/serve.h"
 #include "master_fixture.h"
 
 static char yaml[4096];

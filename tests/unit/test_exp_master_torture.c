@@ -2,7 +2,7 @@
  * the experiment completes all the same. EBB_TORTURE_STEP sets how densely the moments lie. */
 #include "test.h"
 
-#include "exp/exp.h"
+#include "serve/serve.h"
 #include "master_fixture.h"
 
 static char yaml[4096];
@@ -10,16 +10,16 @@ static char yaml[4096];
 /* Submit until it is taken: an answer of 503 means that nothing was done. */
 static void submit(struct fixture *f, const char *body)
 {
-    struct exp_http_request request = {
+    struct serve_http_request request = {
         .method = "POST", .target = "/experiments", .body = body, .body_length = strlen(body)};
     for (int i = 0; i < 100; i++) {
-        struct exp_http_response response;
-        exp_http_response_init(&response);
-        exp_master_request(f->m, &request, &response);
+        struct serve_http_response response;
+        serve_http_response_init(&response);
+        serve_request(f->m, &request, &response);
         int status = response.status;
         if (status != 201 && status != 503)
             fail_msg("%d %s", status, ebb_str_c(&response.body));
-        exp_http_response_fini(&response);
+        serve_http_response_fini(&response);
         if (status == 201)
             break;
         fixture_turn_for(f, 100);
@@ -41,7 +41,7 @@ static bool run_with(uint64_t n)
                               true);
     uint64_t before = ebb_heap_live(), calls = ebb_heap_calls();
     ebb_heap_fail_at(n);
-    while (exp_master_open(&f.options, &f.m, &err) != EBB_OK)
+    while (serve_open(&f.options, &f.m, &err) != EBB_OK)
         CHECK_EQ(err.status, EBB_ENOMEM);
     submit(&f, body);
     fixture_run(&f, 60);

@@ -229,7 +229,7 @@ enum ebb_status exp_experiment_set_state(struct exp_master *m, struct exp_experi
         if (e->runs[i] == NULL)
             continue;
         if (state != EXP_ACTIVE)
-            exp_run_stop(m, e->runs[i]);
+            exp_run_stop(e->runs[i]);
         exp_run_update_task(m, e->runs[i]);
     }
     return EBB_OK;

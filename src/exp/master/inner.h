@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/wire.h"
 #include "exp/db/db.h"
 #include "exp/master/jobs.h"
 #include "exp/master/master.h"
@@ -131,25 +132,10 @@ struct exp_experiment { /* not ended */
     struct exp_experiment *next_dirty;
 };
 
-enum exp_conn_kind { EXP_CONN_NEW, EXP_CONN_HTTP, EXP_CONN_TRIAL };
-
-struct exp_conn {
-    int fd;
-    pid_t pid;
-    enum exp_conn_kind kind;
-    struct ebb_str in, out;
-    uint64_t received;       /* bytes so far */
-    size_t in_at;            /* consumed */
-    struct exp_alloc *alloc; /* TRIAL, after HELLO */
-    bool is_dead;            /* to be closed once `out` is sent */
-    bool is_broken;          /* to be closed at once */
-    bool is_handling;        /* bytes of this turn are not dealt with */
-    bool is_writing;         /* waits for room */
-    size_t committed;        /* bytes of `out` that may be sent */
-    char *waiting;           /* target of a long poll, owned */
-    uint64_t wait_until_ns;
-    bool is_stream, is_last; /* server-sent events; Connection: close */
-    int64_t stream_after;
+struct exp_conn { /* on master.sock: a trial, or somebody who has said nothing yet */
+    struct ebb_wire wire;
+    bool is_trial;
+    struct exp_alloc *alloc; /* after HELLO */
 };
 
 struct exp_notice {
@@ -180,6 +166,7 @@ struct exp_kept { /* a process while memory is read again */
 
 struct exp_master {
     struct exp_master_options options;
+    struct exp_master_front front;                                     /* all NULL: none */
     char *state_dir, *ebb_path, *python, *python_path, *site_defaults; /* owned */
     char cluster_id[EXP_UUID_TEXT], owner[64];
     int lock_fd, listen_fd, epoll_fd;
@@ -318,7 +305,7 @@ enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct 
 void exp_allocs_check(struct exp_master *m);
 /* A job for after the commit. */
 void exp_job_later(struct exp_master *m, struct exp_job *take_job);
-void exp_run_stop(struct exp_master *m, struct exp_run *r);
+void exp_run_stop(struct exp_run *r);
 
 /* ---- launch.c ---- */
 enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a,
@@ -330,9 +317,9 @@ enum ebb_status exp_model_load(struct exp_master *m, struct exp_experiment *e,
 /* ---- talk.c: the trial protocol ---- */
 enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const char *line,
                               size_t length, struct ebb_error *err);
-void exp_talk_run(struct exp_master *m, struct exp_alloc *a); /* RUN of the work in progress */
-void exp_talk_ack(struct exp_master *m, struct exp_alloc *a, int64_t seq);
-void exp_talk_simple(struct exp_master *m, struct exp_alloc *a, const char *type);
+void exp_talk_run(struct exp_alloc *a); /* RUN of the work in progress */
+void exp_talk_ack(struct exp_alloc *a, int64_t seq);
+void exp_talk_simple(struct exp_alloc *a, const char *type);
 
 /* ---- schedule.c ---- */
 enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err);
@@ -373,20 +360,11 @@ void exp_forget(struct exp_master *m); /* everything in memory that rows can bri
 void exp_master_look(struct exp_master *m);  /* at the clock: what a turn takes for now */
 void exp_master_sweep(struct exp_master *m); /* end every process that trials left behind */
 
-/* ---- conn.c ---- */
-void exp_conn_send(struct exp_master *m, struct exp_conn *c, const char *text, size_t length);
+/* ---- conn.c: trials on master.sock ---- */
 void exp_conn_accept(struct exp_master *m);
 enum ebb_status exp_conn_readable(struct exp_master *m, struct exp_conn *c, struct ebb_error *err);
-void exp_conn_flush(struct exp_master *m, struct exp_conn *c);
 void exp_conn_close(struct exp_master *m, struct exp_conn *c);
-void exp_conns_answer(struct exp_master *m); /* long polls and streams */
-void exp_conns_refuse(struct exp_master *m); /* 503 to whoever waits for this turn */
-
-/* ---- rest.c ---- */
-/* The master is stalled, and this is not the question whether it is. */
-bool exp_rest_must_wait(const struct exp_master *m, const struct exp_http_request *request);
-/* EBB_OK: response filled, also with an error of the request. Otherwise the turn has failed. */
-enum ebb_status exp_rest_handle(struct exp_master *m, const struct exp_http_request *request,
-                                struct exp_http_response *response, struct ebb_error *err);
+void exp_conns_send(struct exp_master *m);   /* after the commit; closes what is over */
+void exp_conns_refuse(struct exp_master *m); /* the turn has failed: trials come back */
 
 #endif

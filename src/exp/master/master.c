@@ -67,15 +67,9 @@ static void act(struct exp_master *m)
     m->held_last = NULL;
     act_on_allocs(m);
     point(m);
-    exp_conns_answer(m);
-    for (size_t i = 0; i < m->conn_count; i++)
-        if (m->conns[i]->out.length > 0)
-            exp_conn_flush(m, m->conns[i]);
-    for (size_t i = m->conn_count; i-- > 0;) {
-        struct exp_conn *c = m->conns[i];
-        if (c->is_broken || (c->is_dead && c->out.length == 0))
-            exp_conn_close(m, c);
-    }
+    if (m->front.send != NULL)
+        m->front.send(m->front.context, m->has_news);
+    exp_conns_send(m);
     for (const struct exp_measured *one = m->measured_first; one != NULL; one = one->next)
         m->options.on_metrics(m->options.on_metrics_context, &one->metrics);
     m->measured_first = m->measured_last = NULL;
@@ -104,14 +98,10 @@ static void stall(struct exp_master *m, const struct ebb_error *why)
         exp_job_destroy(job);
     }
     exp_conns_refuse(m);
+    if (m->front.refuse != NULL)
+        m->front.refuse(m->front.context, why);
     exp_forget(m);
-    for (size_t i = m->conn_count; i-- > 0;) {
-        struct exp_conn *c = m->conns[i];
-        c->alloc = NULL;
-        exp_conn_flush(m, c);
-        if (c->is_broken || (c->is_dead && c->out.length == 0))
-            exp_conn_close(m, c);
-    }
+    exp_conns_send(m);
 }
 
 static enum ebb_status finish(struct exp_master *m, struct ebb_error *err);
@@ -157,7 +147,7 @@ static enum ebb_status take_jobs(struct exp_master *m, struct ebb_error *err)
 static struct exp_conn *find_conn(const struct exp_master *m, int fd)
 {
     for (size_t i = 0; i < m->conn_count; i++)
-        if (m->conns[i]->fd == fd)
+        if (m->conns[i]->wire.fd == fd)
             return m->conns[i];
     return NULL;
 }
@@ -186,6 +176,8 @@ static enum ebb_status hear(struct exp_master *m, int timeout_ms, struct ebb_err
             exp_conn_accept(m);
         else if (fd == exp_jobs_fd(m->jobs))
             continue;
+        else if (m->front.hear != NULL && fd == m->front.fd)
+            EBB_TRY(m->front.hear(m->front.context, err));
         else if (c == NULL)
             note_exit(m, fd);
         else if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
@@ -201,10 +193,10 @@ static enum ebb_status end_gone(struct exp_master *m, struct ebb_error *err)
         struct exp_alloc *a = m->allocs[i];
         if (!a->is_gone)
             continue;
-        while (a->conn != NULL && !a->conn->is_broken && !a->conn->is_dead) {
-            uint64_t before = a->conn->received;
+        while (a->conn != NULL && !a->conn->wire.is_broken && !a->conn->wire.is_dead) {
+            uint64_t before = a->conn->wire.received;
             EBB_TRY(exp_conn_readable(m, a->conn, err));
-            if (a->conn == NULL || before == a->conn->received)
+            if (a->conn == NULL || before == a->conn->wire.received)
                 break;
         }
         EBB_TRY(exp_alloc_end(m, a, err));
@@ -301,13 +293,9 @@ int exp_master_wait_ms(const struct exp_master *m)
     uint64_t wait = is_ticking ? TICK_NS : 60000000000ull, now = ebb_clock_ns();
     if (m->alloc_count > 0)
         wait = m->logs_ns > now ? m->logs_ns - now : 0;
-    for (size_t i = 0; i < m->conn_count; i++) {
-        const struct exp_conn *c = m->conns[i];
-        if (c->waiting == NULL || c->is_stream)
-            continue;
-        uint64_t left = c->wait_until_ns > now ? c->wait_until_ns - now : 0;
-        wait = left < wait ? left : wait;
-    }
+    uint64_t until = m->front.deadline != NULL ? m->front.deadline(m->front.context) : UINT64_MAX;
+    uint64_t left = until > now ? until - now : 0;
+    wait = left < wait ? left : wait;
     return (int)(wait / 1000000u) + 1;
 }
 
@@ -338,19 +326,17 @@ static void hear_stalled(struct exp_master *m, int timeout_ms)
         struct exp_conn *c = find_conn(m, events[i].data.fd);
         if (events[i].data.fd == m->listen_fd)
             exp_conn_accept(m);
+        else if (m->front.hear != NULL && events[i].data.fd == m->front.fd)
+            (void)m->front.hear(m->front.context, &err);
         else if (c == NULL)
             is_deaf = true;
         else if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 &&
                  exp_conn_readable(m, c, &err) != EBB_OK)
-            c->is_broken = true;
+            c->wire.is_broken = true;
     }
-    for (size_t i = m->conn_count; i-- > 0;) {
-        struct exp_conn *c = m->conns[i];
-        if (c->out.length > 0)
-            exp_conn_flush(m, c);
-        if (c->is_broken || (c->is_dead && c->out.length == 0))
-            exp_conn_close(m, c);
-    }
+    if (m->front.send != NULL)
+        m->front.send(m->front.context, false);
+    exp_conns_send(m);
     ebb_arena_reset(&m->turn_arena);
     if (is_deaf)
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -374,40 +360,21 @@ enum ebb_status exp_master_turn(struct exp_master *m, int timeout_ms, struct ebb
     return EBB_OK;
 }
 
-void exp_master_request(struct exp_master *m, const struct exp_http_request *request,
-                        struct exp_http_response *response)
+enum ebb_status exp_master_do(struct exp_master *m,
+                              enum ebb_status (*work_on)(void *context, struct ebb_error *err),
+                              void *context, struct ebb_error *err)
 {
-    struct ebb_error err;
-    enum ebb_status status = EBB_EIO;
     exp_master_look(m);
-    if (exp_rest_must_wait(m, request)) {
-        err = m->stall;
-    } else if (m->is_stalled) {
-        status = exp_rest_handle(m, request, response, &err);
-    } else {
-        status = exp_rest_handle(m, request, response, &err);
-        if (status == EBB_OK)
-            status = finish(m, &err);
-        if (status != EBB_OK)
-            stall(m, &err);
+    if (m->is_stalled) {
+        *err = m->stall;
+        return EBB_EIO;
     }
+    enum ebb_status status = work_on(context, err);
     if (status == EBB_OK)
-        return;
-    ebb_str_clear(&response->body);
-    response->status = 503;
-    struct ebb_json_writer w;
-    ebb_jsonw_init(&w, &response->body, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "error");
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "code");
-    ebb_jsonw_int(&w, 503);
-    ebb_jsonw_key(&w, "reason");
-    ebb_jsonw_string(&w, exp_http_reason(503));
-    ebb_jsonw_key(&w, "message");
-    ebb_jsonw_string(&w, err.message);
-    ebb_jsonw_object_end(&w);
-    ebb_jsonw_object_end(&w);
+        status = finish(m, err);
+    if (status != EBB_OK)
+        stall(m, err);
+    return status;
 }
 
 bool exp_master_is_idle(const struct exp_master *m)

@@ -5,20 +5,21 @@
  * with events that are durable before they act:
  *
  *  M1  A turn reads what has arrived, changes memory and one database transaction, commits, and
- * only then acts: sends, starts, kills. Killed at any instant, the next master goes on from the
- * last commit and nothing that anybody was told is lost. M2  When the database cannot be written
- * (disk full, input/output error), memory is thrown away and read again from the last commit, as
- * after a crash; trials keep running and send again what was not acknowledged. Requests are
- * answered 503 meanwhile. M3  A trial may do anything: what it sends or fails to send ends at worst
- * its own process, with a message in its log. M4  Files go before rows: whatever exists on disk is
- * named by a row until it is gone.
+ *      only then acts: sends, starts, kills. Killed at any instant, the next master goes on from
+ *      the last commit and nothing that anybody was told is lost.
+ *  M2  When the database cannot be written (disk full, input/output error), memory is thrown away
+ *      and read again from the last commit, as after a crash; trials keep running and send again
+ *      what was not acknowledged. Requests are answered 503 meanwhile.
+ *  M3  A trial may do anything: what it sends or fails to send ends at worst its own process, with
+ *      a message in its log.
+ *  M4  Files go before rows: whatever exists on disk is named by a row until it is gone.
  *
  * State directory (mode 0700): ebb.db, lock (flock, held by the one master), master.sock,
  * checkpoints/, trials/<id>/{work,log,config.json}, tmp/. docs/formats/state.md has the tables.
  *
- * Socket: master.sock speaks HTTP/1.1 (docs/rest.md) and, to trials, the line protocol of
- * docs/trial-protocol.md; the first byte of a connection tells which ('{' = trial). Trials
- * get its path as EBB_SOCKET.
+ * Socket: on master.sock trials speak the line protocol of docs/trial-protocol.md; they get its path
+ * as EBB_SOCKET. A connection whose first byte is not '{' is handed to the front (below), which
+ * speaks to people; the master itself knows no requests.
  *
  * One thread owns a master. The library installs no signal handler and changes no signal mask; the
  * caller's process becomes the "child subreaper", so that what trials leave behind is found. */
@@ -32,8 +33,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "exp/config/config.h"
-#include "exp/master/client.h"
-#include "exp/master/http.h"
 #include "exp/sched/sched.h"
 
 struct exp_master;
@@ -112,11 +111,45 @@ enum ebb_status exp_master_turn(struct exp_master *master, int timeout_ms, struc
 int exp_master_fd(const struct exp_master *master);
 int exp_master_wait_ms(const struct exp_master *master);
 
-/* Handle one request of docs/rest.md now, as if it had come over the socket; durable when this
- * returns. The answer (also an error) is in response, which the caller has initialised.
- * `wait` and `follow` do not wait here: what is there is returned; make a turn and ask again. */
-void exp_master_request(struct exp_master *master, const struct exp_http_request *request,
-                        struct exp_http_response *response);
+/* ---- the front: whoever takes requests ----
+ *
+ * A table of callbacks, made in the rhythm of turns by the master's thread; src/serve has the one
+ * there is. Everything it changes before the commit goes through this header. */
+struct exp_master_front {
+    void *context;
+    int fd; /* readable when `hear` has something to do; watched by the master */
+    /* A connection to master.sock that is no trial's, and what it has said so far; fd is yours. */
+    enum ebb_status (*take)(void *context, int fd, const char *bytes, size_t length,
+                            struct ebb_error *err);
+    /* Before the commit: deal with what has arrived. Not EBB_OK: the turn has failed. */
+    enum ebb_status (*hear)(void *context, struct ebb_error *err);
+    /* After the commit: what the turn has answered may leave. has_news: there are new notices. */
+    void (*send)(void *context, bool has_news);
+    /* In place of the commit: what the turn has answered is void; who waits for it hears why. */
+    void (*refuse)(void *context, const struct ebb_error *why);
+    /* When it wants a turn though nothing arrives, monotonic; UINT64_MAX = never. */
+    uint64_t (*deadline)(void *context);
+    void (*close)(void *context); /* the master ends */
+};
+
+/* Once, before the first turn. */
+enum ebb_status exp_master_set_front(struct exp_master *master,
+                                     const struct exp_master_front *front, struct ebb_error *err);
+void *exp_master_front_context(const struct exp_master *master); /* NULL = no front */
+
+/* A turn for one piece of work: durable when EBB_OK is returned; otherwise nothing of it is there
+ * and err says why. While nothing can be written the work is not begun (EBB_EIO). */
+enum ebb_status exp_master_do(struct exp_master *master,
+                              enum ebb_status (*work)(void *context, struct ebb_error *err),
+                              void *context, struct ebb_error *err);
+
+/* The path of master.sock, however long it is: one that does not fit goes through an open
+ * descriptor of the directory; close *directory (if >= 0) after use. */
+struct sockaddr_un;
+enum ebb_status exp_master_address(struct sockaddr_un *address, const char *state_dir,
+                                   int *directory, struct ebb_error *err);
+/* True if a master holds the lock of the state directory now. */
+bool exp_master_runs(const char *state_dir);
 
 /* True when no experiment is ACTIVE or stopping and no process, removal or collection is left. */
 bool exp_master_is_idle(const struct exp_master *master);

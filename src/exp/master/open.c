@@ -12,17 +12,48 @@
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/thread.h"
-#include "exp/master/address.h"
 #include "exp/master/inner.h"
 
 #define LOG_BYTES_MAX ((off_t)8 << 20) /* of master.log; then it becomes master.log.1 */
+
+/* ---- what others may ask about a state directory ---- */
+
+enum ebb_status exp_master_address(struct sockaddr_un *address, const char *state_dir,
+                                   int *directory, struct ebb_error *err)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    *directory = -1;
+    int n = snprintf(address->sun_path, sizeof address->sun_path, "%s/master.sock", state_dir);
+    if (n > 0 && (size_t)n < sizeof address->sun_path)
+        return EBB_OK;
+    *directory = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*directory < 0)
+        return ebb_fail(err, EBB_EIO, "cannot open %s: %s", state_dir, strerror(errno));
+    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/master.sock",
+             *directory);
+    return EBB_OK;
+}
+
+bool exp_master_runs(const char *state_dir)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/lock", state_dir);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool is_held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return is_held;
+}
 
 /* ---- opening ---- */
 
@@ -62,7 +93,7 @@ static enum ebb_status listen_on(struct exp_master *m, struct ebb_error *err)
         return EBB_OK;
     snprintf(path, sizeof path, "%s/master.sock", m->state_dir);
     unlink(path);
-    EBB_TRY(exp_address_fill(&address, m->state_dir, &directory, err));
+    EBB_TRY(exp_master_address(&address, m->state_dir, &directory, err));
     m->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool is_bound = m->listen_fd >= 0 &&
                     bind(m->listen_fd, (struct sockaddr *)&address, sizeof address) == 0 &&
@@ -261,6 +292,21 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
     return EBB_OK;
 }
 
+enum ebb_status exp_master_set_front(struct exp_master *m, const struct exp_master_front *front,
+                                     struct ebb_error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = front->fd};
+    if (epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, front->fd, &event) != 0)
+        return ebb_fail(err, EBB_EIO, "master: epoll: %s", strerror(errno));
+    m->front = *front;
+    return EBB_OK;
+}
+
+void *exp_master_front_context(const struct exp_master *m)
+{
+    return m->front.context;
+}
+
 /* ---- closing ---- */
 
 static void turn_until_gone(struct exp_master *m, int grace_ms, bool is_patient)
@@ -280,7 +326,7 @@ static void stop_trials(struct exp_master *m, enum exp_master_close how, int gra
     m->is_closing = true;
     if (how == EXP_CLOSE_PREEMPT) {
         for (size_t i = 0; i < m->alloc_count; i++)
-            exp_run_stop(m, m->allocs[i]->run);
+            exp_run_stop(m->allocs[i]->run);
         turn_until_gone(m, grace_ms, true);
     }
     for (size_t i = 0; i < m->alloc_count; i++) {
@@ -309,6 +355,8 @@ void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace
         ebb_log(m->options.log, EBB_LOG_INFO, "process %d ends", (int)getpid());
     if (m->log.stream != NULL)
         fclose(m->log.stream);
+    if (m->front.close != NULL)
+        m->front.close(m->front.context);
     while (m->conn_count > 0)
         exp_conn_close(m, m->conns[0]);
     exp_jobs_destroy(m->jobs);

@@ -391,7 +391,7 @@ enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err)
             if (r == NULL)
                 continue;
             if (e->state != EXP_ACTIVE)
-                exp_run_stop(m, r);
+                exp_run_stop(r);
             exp_run_update_task(m, r);
             exp_experiment_check(e, r);
         }

@@ -74,7 +74,7 @@ static void empty_disabled(struct exp_master *m)
 {
     for (size_t i = 0; i < m->alloc_count; i++)
         if (m->slot_disabled[m->allocs[i]->slot])
-            exp_run_stop(m, m->allocs[i]->run);
+            exp_run_stop(m->allocs[i]->run);
 }
 
 enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)
@@ -105,7 +105,7 @@ enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)
         const struct exp_sched_decision *d = &output.decisions[t];
         l.runs[t]->wait = d->wait;
         if (d->action == EXP_SCHED_STOP)
-            exp_run_stop(m, l.runs[t]);
+            exp_run_stop(l.runs[t]);
         int64_t slot = d->action == EXP_SCHED_START ? free_slot(m) : -1;
         if (slot >= 0 && l.runs[t]->alloc == NULL)
             EBB_TRY(exp_run_start(m, l.runs[t], slot, err));

@@ -12,13 +12,13 @@
 
 /* ---- telling ---- */
 
-static void say(struct exp_master *m, struct exp_conn *c, struct ebb_str *line)
+static void say(struct exp_conn *c, struct ebb_str *line)
 {
     ebb_str_addc(line, '\n');
     if (!line->failed && c != NULL)
-        exp_conn_send(m, c, line->data, line->length);
+        ebb_wire_say(&c->wire, line->data, line->length);
     else if (c != NULL)
-        c->is_broken = true; /* it comes back, and is told again */
+        c->wire.is_broken = true; /* it comes back, and is told again */
     ebb_str_fini(line);
 }
 
@@ -31,7 +31,7 @@ static void open_line(struct ebb_str *line, struct ebb_json_writer *w, const cha
     ebb_jsonw_string(w, type);
 }
 
-void exp_talk_simple(struct exp_master *m, struct exp_alloc *a, const char *type)
+void exp_talk_simple(struct exp_alloc *a, const char *type)
 {
     struct ebb_str line;
     struct ebb_json_writer w;
@@ -39,10 +39,10 @@ void exp_talk_simple(struct exp_master *m, struct exp_alloc *a, const char *type
         return;
     open_line(&line, &w, type);
     ebb_jsonw_object_end(&w);
-    say(m, a->conn, &line);
+    say(a->conn, &line);
 }
 
-void exp_talk_ack(struct exp_master *m, struct exp_alloc *a, int64_t seq)
+void exp_talk_ack(struct exp_alloc *a, int64_t seq)
 {
     struct ebb_str line;
     struct ebb_json_writer w;
@@ -52,10 +52,10 @@ void exp_talk_ack(struct exp_master *m, struct exp_alloc *a, int64_t seq)
     ebb_jsonw_key(&w, "seq");
     ebb_jsonw_int(&w, seq);
     ebb_jsonw_object_end(&w);
-    say(m, a->conn, &line);
+    say(a->conn, &line);
 }
 
-void exp_talk_run(struct exp_master *m, struct exp_alloc *a)
+void exp_talk_run(struct exp_alloc *a)
 {
     const struct exp_run *r = a->run;
     const struct exp_workload *work = &r->sequence.work;
@@ -89,10 +89,10 @@ void exp_talk_run(struct exp_master *m, struct exp_alloc *a)
     }
     ebb_jsonw_object_end(&w);
     ebb_jsonw_object_end(&w);
-    say(m, a->conn, &line);
+    say(a->conn, &line);
 }
 
-static void refuse(struct exp_master *m, struct exp_conn *c, const char *reason)
+static void refuse(struct exp_conn *c, const char *reason)
 {
     struct ebb_str line;
     struct ebb_json_writer w;
@@ -100,8 +100,8 @@ static void refuse(struct exp_master *m, struct exp_conn *c, const char *reason)
     ebb_jsonw_key(&w, "reason");
     ebb_jsonw_string(&w, reason);
     ebb_jsonw_object_end(&w);
-    say(m, c, &line);
-    c->is_dead = true;
+    say(c, &line);
+    c->wire.is_dead = true;
 }
 
 /* ---- HELLO ---- */
@@ -121,18 +121,17 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     struct ebb_str line;
     struct ebb_json_writer w;
     if (a == NULL || a->is_gone || a->is_killed || a->run->state != EXP_RUN_ACTIVE) {
-        refuse(m, c, "no such allocation: the trial has ended or was started anew");
+        refuse(c, "no such allocation: the trial has ended or was started anew");
         return EBB_OK;
     }
     if (msg->protocol != 1 || (msg->trial_id >= 0 && msg->trial_id != a->run->id)) {
-        refuse(m, c,
-               msg->protocol != 1 ? "protocol 1 is spoken here"
-                                  : "the allocation belongs to another trial");
+        refuse(c, msg->protocol != 1 ? "protocol 1 is spoken here"
+                                     : "the allocation belongs to another trial");
         return EBB_OK;
     }
     if (a->conn != NULL && a->conn != c) {
         a->conn->alloc = NULL;
-        a->conn->is_broken = true;
+        a->conn->wire.is_broken = true;
     }
     a->conn = c;
     c->alloc = a;
@@ -149,12 +148,12 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     ebb_jsonw_array(&w);
     ebb_jsonw_array_end(&w);
     ebb_jsonw_object_end(&w);
-    say(m, c, &line);
+    say(c, &line);
     if (a->is_publishing)
         return EBB_OK; /* its DONE is here; the answer follows */
     if (!a->run->sequence.is_busy)
         return exp_alloc_next(m, a, err);
-    exp_talk_run(m, a); /* again: a trial knows repetitions */
+    exp_talk_run(a); /* again: a trial knows repetitions */
     return EBB_OK;
 }
 
@@ -366,7 +365,7 @@ static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
 {
     const struct exp_sequence *q = &a->run->sequence;
     if (msg->seq <= a->last_seq) {
-        exp_talk_ack(m, a, msg->seq); /* the first answer got lost */
+        exp_talk_ack(a, msg->seq); /* the first answer got lost */
         return EBB_OK;
     }
     if (a->is_publishing)
@@ -387,7 +386,7 @@ static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
     a->last_seq = msg->seq;
     exp_dirty_alloc(m, a);
     exp_dirty_run(m, a->run);
-    exp_talk_ack(m, a, msg->seq);
+    exp_talk_ack(a, msg->seq);
     return exp_alloc_next(m, a, err);
 }
 
@@ -435,7 +434,7 @@ enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const ch
     if (status == EBB_OK && msg.kind == EXP_TALK_HELLO && a == NULL)
         return hear_hello(m, c, &msg, err);
     if (a == NULL) {
-        refuse(m, c, status != EBB_OK ? why.message : "HELLO comes first");
+        refuse(c, status != EBB_OK ? why.message : "HELLO comes first");
         return EBB_OK;
     }
     /* A trial says HELLO until it is accepted: after a pause of ours there are several. */
@@ -445,7 +444,7 @@ enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const ch
     if (status != EBB_OK || (msg.kind == EXP_TALK_HELLO && !is_repeated)) {
         exp_alloc_kill(m, a, "breaks the protocol: %s",
                        status != EBB_OK ? why.message : "a HELLO in another's name");
-        c->is_broken = true;
+        c->wire.is_broken = true;
         return EBB_OK;
     }
     if (a->is_killed || a->is_to_kill || a->run->state != EXP_RUN_ACTIVE)

@@ -57,12 +57,12 @@ void exp_run_update_task(struct exp_master *m, struct exp_run *r)
     m->is_schedule_due = true;
 }
 
-void exp_run_stop(struct exp_master *m, struct exp_run *r)
+void exp_run_stop(struct exp_run *r)
 {
     if (r->alloc == NULL || r->sequence.is_stop_asked)
         return;
     exp_sequence_stop(&r->sequence);
-    exp_talk_simple(m, r->alloc, "PREEMPT");
+    exp_talk_simple(r->alloc, "PREEMPT");
 }
 
 /* ---- allocations ---- */
@@ -81,7 +81,7 @@ void exp_alloc_free(struct exp_master *m, struct exp_alloc *a)
 {
     if (a->conn != NULL) {
         a->conn->alloc = NULL;
-        a->conn->is_dead = true;
+        a->conn->wire.is_dead = true;
     }
     if (a->proc.fd >= 0) {
         epoll_ctl(m->epoll_fd, EPOLL_CTL_DEL, a->proc.fd, NULL);
@@ -211,7 +211,7 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
 {
     struct exp_run *r = a->run;
     if (m->slot_disabled[a->slot])
-        exp_run_stop(m, r);
+        exp_run_stop(r);
     struct exp_workload work = exp_sequence_next(&r->sequence);
     a->uuid[0] = '\0';
     if (work.kind == EXP_WORK_CHECKPOINT) {
@@ -233,7 +233,7 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
     a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
     a->run_time = m->time;
     exp_dirty_alloc(m, a);
-    exp_talk_run(m, a);
+    exp_talk_run(a);
     return EBB_OK;
 }
 
@@ -256,7 +256,7 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
     a->uuid[0] = '\0';
     exp_dirty_alloc(m, a);
     exp_dirty_run(m, r);
-    exp_talk_ack(m, a, job->seq);
+    exp_talk_ack(a, job->seq);
     exp_notice_work(m, r, "checkpoint", work.step, job->uuid, NULL, false);
     struct exp_event event = {
         .kind = EXP_EVENT_CHECKPOINTED, .request = r->request, .step = work.step};

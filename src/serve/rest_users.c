@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 #define NAME_MAX_BYTES 63
 
-const char *exp_rest_user(const struct exp_rest *r)
+const char *serve_rest_user(const struct serve_rest *r)
 {
     return r->request->user != NULL ? r->request->user : r->m->owner;
 }
@@ -28,7 +28,7 @@ static bool is_name(const char *name)
     return n > 0 && n <= NAME_MAX_BYTES;
 }
 
-static enum ebb_status read_user(struct exp_rest *r, const char *name, bool *is_there,
+static enum ebb_status read_user(struct serve_rest *r, const char *name, bool *is_there,
                                  bool *is_active)
 {
     int64_t active = -1;
@@ -39,7 +39,7 @@ static enum ebb_status read_user(struct exp_rest *r, const char *name, bool *is_
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_check_user(struct exp_rest *r, bool *is_bad)
+enum ebb_status serve_rest_check_user(struct serve_rest *r, bool *is_bad)
 {
     const char *name = r->request->user;
     bool is_there, is_active;
@@ -48,11 +48,11 @@ enum ebb_status exp_rest_check_user(struct exp_rest *r, bool *is_bad)
     EBB_TRY(read_user(r, name, &is_there, &is_active));
     *is_bad = !is_active;
     if (!is_there)
-        return exp_rest_refuse(r, 401, "there is no user %s; 'ebb user create %s' makes one", name,
-                               name);
+        return serve_rest_refuse(r, 401, "there is no user %s; 'ebb user create %s' makes one",
+                                 name, name);
     if (!is_active)
-        return exp_rest_refuse(r, 403, "user %s is not active; 'ebb user activate %s' changes that",
-                               name, name);
+        return serve_rest_refuse(
+            r, 403, "user %s is not active; 'ebb user activate %s' changes that", name, name);
     return EBB_OK;
 }
 
@@ -74,14 +74,14 @@ static void write_user(struct ebb_json_writer *w, const struct exp_db_rows *rows
     "SELECT u.name, u.is_active, u.created_time,"                                                  \
     " (SELECT COUNT(*) FROM experiments e WHERE e.owner = u.name) FROM users u"
 
-enum ebb_status exp_rest_list_users(struct exp_rest *r)
+enum ebb_status serve_rest_list_users(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     EBB_TRY(exp_db_query(r->m->db, USER_COLUMNS " ORDER BY u.name", EXP_DB_NO_ARGS, &rows, r->err));
-    return exp_rest_write_rows(r, "users", &rows, write_user);
+    return serve_rest_write_rows(r, "users", &rows, write_user);
 }
 
-static enum ebb_status answer_with(struct exp_rest *r, const char *name)
+static enum ebb_status answer_with(struct serve_rest *r, const char *name)
 {
     struct exp_db_rows rows;
     bool has_row = false;
@@ -92,32 +92,33 @@ static enum ebb_status answer_with(struct exp_rest *r, const char *name)
         write_user(&r->w, &rows);
     exp_db_done(&rows);
     if (status == EBB_OK && !has_row)
-        return exp_rest_refuse(r, 404, "no user %s", name);
+        return serve_rest_refuse(r, 404, "no user %s", name);
     return status;
 }
 
-enum ebb_status exp_rest_get_user(struct exp_rest *r)
+enum ebb_status serve_rest_get_user(struct serve_rest *r)
 {
     return answer_with(r, r->name);
 }
 
-enum ebb_status exp_rest_me(struct exp_rest *r)
+enum ebb_status serve_rest_me(struct serve_rest *r)
 {
-    return answer_with(r, exp_rest_user(r));
+    return answer_with(r, serve_rest_user(r));
 }
 
-enum ebb_status exp_rest_create_user(struct exp_rest *r)
+enum ebb_status serve_rest_create_user(struct serve_rest *r)
 {
     const char *name = ebb_doc_string(r->body, "name", NULL);
     bool is_there, is_active;
     if (name == NULL || !is_name(name))
-        return exp_rest_refuse(r, 400,
-                               "name: found '%.80s', allowed: at most %d letters, digits and, not "
-                               "first, any of . _ - @ +",
-                               name != NULL ? name : "", NAME_MAX_BYTES);
+        return serve_rest_refuse(
+            r, 400,
+            "name: found '%.80s', allowed: at most %d letters, digits and, not "
+            "first, any of . _ - @ +",
+            name != NULL ? name : "", NAME_MAX_BYTES);
     EBB_TRY(read_user(r, name, &is_there, &is_active));
     if (is_there)
-        return exp_rest_refuse(r, 409, "there is a user %s already", name);
+        return serve_rest_refuse(r, 409, "there is a user %s already", name);
     EBB_TRY(exp_db_run(r->m->db,
                        "INSERT INTO users (name, is_active, created_time) VALUES ($1, 1, $2)",
                        EXP_DB_ARGS(exp_db_t(name), exp_db_d(r->m->time)), r->err));
@@ -125,17 +126,18 @@ enum ebb_status exp_rest_create_user(struct exp_rest *r)
     return answer_with(r, name);
 }
 
-enum ebb_status exp_rest_patch_user(struct exp_rest *r)
+enum ebb_status serve_rest_patch_user(struct serve_rest *r)
 {
     const struct ebb_doc_node *active = ebb_doc_get(r->body, "active");
     bool is_there, is_active;
     EBB_TRY(read_user(r, r->name, &is_there, &is_active));
     if (!is_there)
-        return exp_rest_refuse(r, 404, "no user %s", r->name);
+        return serve_rest_refuse(r, 404, "no user %s", r->name);
     if (active == NULL || active->kind != EBB_DOC_BOOL || r->body->count != 1)
-        return exp_rest_refuse(r, 400, "only active can be changed: true or false");
+        return serve_rest_refuse(r, 400, "only active can be changed: true or false");
     if (!active->boolean && strcmp(r->name, r->m->owner) == 0)
-        return exp_rest_refuse(r, 409, "%s is the account of the master: it stays active", r->name);
+        return serve_rest_refuse(r, 409, "%s is the account of the master: it stays active",
+                                 r->name);
     EBB_TRY(exp_db_run(r->m->db, "UPDATE users SET is_active = $1 WHERE name = $2",
                        EXP_DB_ARGS(exp_db_i(active->boolean), exp_db_t(r->name)), r->err));
     return answer_with(r, r->name);

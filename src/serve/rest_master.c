@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 #define CHUNK_BYTES ((size_t)1 << 20) /* of the log in one answer */
 
-enum ebb_status exp_rest_master(struct exp_rest *r)
+enum ebb_status serve_rest_master(struct serve_rest *r)
 {
     const struct exp_master *m = r->m;
     ebb_jsonw_object(&r->w);
@@ -32,13 +32,13 @@ enum ebb_status exp_rest_master(struct exp_rest *r)
 
 /* ---- configuration ---- */
 
-enum ebb_status exp_rest_master_config(struct exp_rest *r)
+enum ebb_status serve_rest_master_config(struct serve_rest *r)
 {
     const struct exp_master *m = r->m;
     const struct exp_master_options *o = &m->options;
     const struct ebb_doc_node *storage = NULL;
     struct ebb_doc_node *whole = ebb_doc_new(r->arena, EBB_DOC_MAP); /* as a file has it: masked */
-    EBB_TRY(exp_rest_site_storage(r, &storage));
+    EBB_TRY(serve_rest_site_storage(r, &storage));
     if (whole == NULL || !ebb_doc_set(r->arena, whole, "checkpoint_storage", storage))
         return ebb_no_memory(r->err, sizeof *whole);
     ebb_jsonw_object(&r->w);
@@ -77,7 +77,7 @@ enum ebb_status exp_rest_master_config(struct exp_rest *r)
 /* Whole lines of `text`, of which the first byte is at `offset` of the file; the last `tail` of
  * them when tail > 0. A line's id is the offset of its end. Returns the id of the last one written.
  */
-static int64_t write_lines(struct exp_rest *r, const char *text, size_t length, int64_t offset,
+static int64_t write_lines(struct serve_rest *r, const char *text, size_t length, int64_t offset,
                            int64_t tail)
 {
     int64_t lines = 0, last = offset;
@@ -101,11 +101,12 @@ static int64_t write_lines(struct exp_rest *r, const char *text, size_t length, 
     return last;
 }
 
-enum ebb_status exp_rest_master_logs(struct exp_rest *r)
+enum ebb_status serve_rest_master_logs(struct serve_rest *r)
 {
     char path[4096];
     struct stat st;
-    int64_t after = exp_rest_int(r, "greater_than_id", 0, 0), tail = exp_rest_int(r, "tail", 0, 0);
+    int64_t after = serve_rest_int(r, "greater_than_id", 0, 0),
+            tail = serve_rest_int(r, "tail", 0, 0);
     snprintf(path, sizeof path, "%s/master.log", r->m->state_dir);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int64_t size = fd >= 0 && fstat(fd, &st) == 0 ? (int64_t)st.st_size : 0;

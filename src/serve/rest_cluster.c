@@ -1,7 +1,7 @@
 /* rest_cluster.c - templates, tasks, slots, events. */
 #include <string.h>
 
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 /* ---- templates ---- */
 
@@ -13,15 +13,15 @@ static void write_template(struct ebb_json_writer *w, const struct exp_db_rows *
     ebb_jsonw_object_end(w);
 }
 
-enum ebb_status exp_rest_list_templates(struct exp_rest *r)
+enum ebb_status serve_rest_list_templates(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     EBB_TRY(exp_db_query(r->m->db, "SELECT name, config FROM templates ORDER BY name",
                          EXP_DB_NO_ARGS, &rows, r->err));
-    return exp_rest_write_rows(r, "templates", &rows, write_template);
+    return serve_rest_write_rows(r, "templates", &rows, write_template);
 }
 
-enum ebb_status exp_rest_get_template(struct exp_rest *r)
+enum ebb_status serve_rest_get_template(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     bool has_row = false;
@@ -32,16 +32,16 @@ enum ebb_status exp_rest_get_template(struct exp_rest *r)
         write_template(&r->w, &rows);
     exp_db_done(&rows);
     if (status == EBB_OK && !has_row)
-        return exp_rest_refuse(r, 404, "no template %s", r->name);
+        return serve_rest_refuse(r, 404, "no template %s", r->name);
     return status;
 }
 
-enum ebb_status exp_rest_put_template(struct exp_rest *r)
+enum ebb_status serve_rest_put_template(struct serve_rest *r)
 {
     const struct ebb_doc_node *text = ebb_doc_get(r->body, "config"), *root = NULL;
     struct ebb_error why;
     if (text == NULL || text->kind != EBB_DOC_STRING)
-        return exp_rest_refuse(r, 400, "config: missing, or not a text");
+        return serve_rest_refuse(r, 400, "config: missing, or not a text");
     enum ebb_status status =
         ebb_doc_parse_yaml(r->arena, r->name, text->text, text->length, &root, &why);
     if (status == EBB_ENOMEM) {
@@ -49,19 +49,19 @@ enum ebb_status exp_rest_put_template(struct exp_rest *r)
         return status;
     }
     if (status != EBB_OK || root->kind != EBB_DOC_MAP)
-        return exp_rest_refuse(r, 400, "%s",
-                               status != EBB_OK ? why.message : "a template is a mapping");
+        return serve_rest_refuse(r, 400, "%s",
+                                 status != EBB_OK ? why.message : "a template is a mapping");
     EBB_TRY(exp_db_run(r->m->db, "DELETE FROM templates WHERE name = $1",
                        EXP_DB_ARGS(exp_db_t(r->name)), r->err));
     EBB_TRY(exp_db_run(r->m->db, "INSERT INTO templates (name, config) VALUES ($1, $2)",
                        EXP_DB_ARGS(exp_db_t(r->name), exp_db_tn(text->text, text->length)),
                        r->err));
-    return exp_rest_get_template(r);
+    return serve_rest_get_template(r);
 }
 
-enum ebb_status exp_rest_delete_template(struct exp_rest *r)
+enum ebb_status serve_rest_delete_template(struct serve_rest *r)
 {
-    EBB_TRY(exp_rest_get_template(r));
+    EBB_TRY(serve_rest_get_template(r));
     if (r->response->status == 404)
         return EBB_OK;
     ebb_str_clear(&r->response->body);
@@ -103,7 +103,7 @@ static void write_task(struct ebb_json_writer *w, const struct exp_run *run)
     ebb_jsonw_object_end(w);
 }
 
-enum ebb_status exp_rest_tasks(struct exp_rest *r)
+enum ebb_status serve_rest_tasks(struct serve_rest *r)
 {
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "tasks");
@@ -115,7 +115,7 @@ enum ebb_status exp_rest_tasks(struct exp_rest *r)
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_task(struct exp_rest *r)
+enum ebb_status serve_rest_task(struct serve_rest *r)
 {
     char request[EXP_REQUEST_TEXT];
     for (const struct exp_run *run = r->m->tasks_first; run != NULL; run = run->after)
@@ -123,10 +123,10 @@ enum ebb_status exp_rest_task(struct exp_rest *r)
             write_task(&r->w, run);
             return EBB_OK;
         }
-    return exp_rest_refuse(r, 404, "no task %s", r->name);
+    return serve_rest_refuse(r, 404, "no task %s", r->name);
 }
 
-static void write_agent(struct exp_rest *r)
+static void write_agent(struct serve_rest *r)
 {
     const struct exp_master *m = r->m;
     bool is_enabled = false;
@@ -155,7 +155,7 @@ static void write_agent(struct exp_rest *r)
     ebb_jsonw_object_end(&r->w);
 }
 
-enum ebb_status exp_rest_agents(struct exp_rest *r)
+enum ebb_status serve_rest_agents(struct serve_rest *r)
 {
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "agents");
@@ -166,12 +166,12 @@ enum ebb_status exp_rest_agents(struct exp_rest *r)
     return EBB_OK;
 }
 
-static enum ebb_status no_agent(struct exp_rest *r)
+static enum ebb_status no_agent(struct serve_rest *r)
 {
-    return exp_rest_refuse(r, 404, "no agent %s; there is one: local", r->name);
+    return serve_rest_refuse(r, 404, "no agent %s; there is one: local", r->name);
 }
 
-enum ebb_status exp_rest_agent(struct exp_rest *r)
+enum ebb_status serve_rest_agent(struct serve_rest *r)
 {
     if (strcmp(r->name, "local") != 0)
         return no_agent(r);
@@ -179,37 +179,37 @@ enum ebb_status exp_rest_agent(struct exp_rest *r)
     return EBB_OK;
 }
 
-/* All slots of the machine, as exp_rest_slot does it with one. */
-enum ebb_status exp_rest_patch_agent(struct exp_rest *r)
+/* All slots of the machine, as serve_rest_slot does it with one. */
+enum ebb_status serve_rest_patch_agent(struct serve_rest *r)
 {
     const struct ebb_doc_node *enabled = ebb_doc_get(r->body, "enabled");
     if (strcmp(r->name, "local") != 0)
         return no_agent(r);
     if (enabled == NULL || enabled->kind != EBB_DOC_BOOL)
-        return exp_rest_refuse(r, 400, "enabled: true or false");
+        return serve_rest_refuse(r, 400, "enabled: true or false");
     for (int64_t i = 0; i < r->m->options.slots; i++)
         r->m->slot_disabled[i] = !enabled->boolean;
     r->m->is_schedule_due = true;
-    return exp_rest_agents(r);
+    return serve_rest_agents(r);
 }
 
 /* A trial in a disabled slot ends in order; the slot is given nothing more. */
-enum ebb_status exp_rest_slot(struct exp_rest *r)
+enum ebb_status serve_rest_slot(struct serve_rest *r)
 {
     const struct ebb_doc_node *enabled = ebb_doc_get(r->body, "enabled");
     if (r->id >= r->m->options.slots)
-        return exp_rest_refuse(r, 404, "no slot %lld: there are 0 to %lld", (long long)r->id,
-                               (long long)r->m->options.slots - 1);
+        return serve_rest_refuse(r, 404, "no slot %lld: there are 0 to %lld", (long long)r->id,
+                                 (long long)r->m->options.slots - 1);
     if (enabled == NULL || enabled->kind != EBB_DOC_BOOL)
-        return exp_rest_refuse(r, 400, "enabled: true or false");
+        return serve_rest_refuse(r, 400, "enabled: true or false");
     r->m->slot_disabled[r->id] = !enabled->boolean;
     r->m->is_schedule_due = true;
-    return exp_rest_agents(r);
+    return serve_rest_agents(r);
 }
 
 /* ---- events ---- */
 
-enum ebb_status exp_rest_events(struct exp_rest *r)
+enum ebb_status serve_rest_events(struct serve_rest *r)
 {
     size_t count;
     bool is_cut;
@@ -217,8 +217,8 @@ enum ebb_status exp_rest_events(struct exp_rest *r)
     ebb_jsonw_key(&r->w, "events");
     ebb_jsonw_array(&r->w);
     int64_t next =
-        exp_notices_write(r->m, exp_rest_int(r, "after", 0, -1),
-                          exp_rest_int(r, "experiment_id", 0, 0), &r->w, &count, &is_cut);
+        exp_notices_write(r->m, serve_rest_int(r, "after", 0, -1),
+                          serve_rest_int(r, "experiment_id", 0, 0), &r->w, &count, &is_cut);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "next", next);
     ebb_jsonw_key(&r->w, "is_cut");

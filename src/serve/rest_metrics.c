@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 struct searched { /* of an experiment */
     char metric[256];
@@ -11,7 +11,7 @@ struct searched { /* of an experiment */
     int64_t batches_per_step;
 };
 
-static enum ebb_status read_searched(struct exp_rest *r, int64_t id, struct searched *s,
+static enum ebb_status read_searched(struct serve_rest *r, int64_t id, struct searched *s,
                                      bool *is_there)
 {
     struct exp_db_rows rows;
@@ -30,11 +30,11 @@ static enum ebb_status read_searched(struct exp_rest *r, int64_t id, struct sear
     }
     exp_db_done(&rows);
     if (status == EBB_OK && !*is_there)
-        return exp_rest_refuse(r, 404, "no experiment %lld", (long long)id);
+        return serve_rest_refuse(r, 404, "no experiment %lld", (long long)id);
     return status;
 }
 
-enum ebb_status exp_rest_history(struct exp_rest *r)
+enum ebb_status serve_rest_history(struct serve_rest *r)
 {
     struct searched s;
     struct exp_db_rows rows;
@@ -76,7 +76,7 @@ enum ebb_status exp_rest_history(struct exp_rest *r)
 /* ---- names ---- */
 
 /* Names in the newest rows of a query; `inner` is the mapping that holds them. */
-static enum ebb_status write_names(struct exp_rest *r, const char *sql, const char *inner)
+static enum ebb_status write_names(struct serve_rest *r, const char *sql, const char *inner)
 {
     struct exp_db_rows rows;
     struct ebb_strmap seen;
@@ -110,7 +110,7 @@ static enum ebb_status write_names(struct exp_rest *r, const char *sql, const ch
     return status;
 }
 
-enum ebb_status exp_rest_metric_names(struct exp_rest *r)
+enum ebb_status serve_rest_metric_names(struct serve_rest *r)
 {
     struct searched s;
     bool is_there;
@@ -141,7 +141,7 @@ enum ebb_status exp_rest_metric_names(struct exp_rest *r)
 
 /* ---- curves ---- */
 
-static void write_point(struct exp_rest *r, int64_t step, int64_t batches, double value,
+static void write_point(struct serve_rest *r, int64_t step, int64_t batches, double value,
                         double time)
 {
     ebb_jsonw_object(&r->w);
@@ -157,7 +157,7 @@ static void write_point(struct exp_rest *r, int64_t step, int64_t batches, doubl
 }
 
 /* All values of a metric, of validations or else of steps. */
-static enum ebb_status write_curve(struct exp_rest *r, int64_t trial, const char *metric,
+static enum ebb_status write_curve(struct serve_rest *r, int64_t trial, const char *metric,
                                    int64_t batches, bool is_validation, size_t *points)
 {
     struct exp_db_rows rows;
@@ -195,7 +195,7 @@ static enum ebb_status write_curve(struct exp_rest *r, int64_t trial, const char
     return status;
 }
 
-static enum ebb_status write_trial_curve(struct exp_rest *r, int64_t trial, const char *metric,
+static enum ebb_status write_trial_curve(struct serve_rest *r, int64_t trial, const char *metric,
                                          int64_t batches)
 {
     size_t points = 0;
@@ -208,7 +208,7 @@ static enum ebb_status write_trial_curve(struct exp_rest *r, int64_t trial, cons
     return status;
 }
 
-enum ebb_status exp_rest_sample(struct exp_rest *r)
+enum ebb_status serve_rest_sample(struct serve_rest *r)
 {
     struct searched s;
     struct exp_db_rows rows;
@@ -216,13 +216,13 @@ enum ebb_status exp_rest_sample(struct exp_rest *r)
     EBB_TRY(read_searched(r, r->id, &s, &is_there));
     if (!is_there)
         return EBB_OK;
-    const char *metric = exp_rest_text(r, "metric");
+    const char *metric = serve_rest_text(r, "metric");
     EBB_TRY(exp_rows_flush(r->m, r->err));
     EBB_TRY(
         exp_db_query(r->m->db,
                      "SELECT id, hparams FROM trials WHERE experiment_id = $1 ORDER BY CASE"
                      " WHEN best_signed IS NULL THEN 1 ELSE 0 END, best_signed, id LIMIT $2",
-                     EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(exp_rest_int(r, "max_trials", 10, 1))),
+                     EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(serve_rest_int(r, "max_trials", 10, 1))),
                      &rows, r->err));
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "trials");
@@ -248,7 +248,7 @@ enum ebb_status exp_rest_sample(struct exp_rest *r)
     return status;
 }
 
-enum ebb_status exp_rest_snapshot(struct exp_rest *r)
+enum ebb_status serve_rest_snapshot(struct serve_rest *r)
 {
     struct searched s;
     struct exp_db_rows rows;
@@ -256,12 +256,12 @@ enum ebb_status exp_rest_snapshot(struct exp_rest *r)
     EBB_TRY(read_searched(r, r->id, &s, &is_there));
     if (!is_there)
         return EBB_OK;
-    const char *metric = exp_rest_text(r, "metric");
+    const char *metric = serve_rest_text(r, "metric");
     EBB_TRY(exp_db_query(r->m->db,
                          "SELECT t.id, t.hparams, v.metrics FROM trials t JOIN validations v ON"
                          " v.trial_id = t.id WHERE t.experiment_id = $1 AND v.step_id = $2 AND"
                          " v.state = 'COMPLETED' ORDER BY t.id",
-                         EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(exp_rest_int(r, "step", 0, 0))),
+                         EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(serve_rest_int(r, "step", 0, 0))),
                          &rows, r->err));
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "trials");
@@ -295,7 +295,7 @@ enum ebb_status exp_rest_snapshot(struct exp_rest *r)
     return status;
 }
 
-static enum ebb_status write_series(struct exp_rest *r, int64_t trial, const char *metric)
+static enum ebb_status write_series(struct serve_rest *r, int64_t trial, const char *metric)
 {
     int64_t experiment = 0;
     struct searched s;
@@ -313,11 +313,11 @@ static enum ebb_status write_series(struct exp_rest *r, int64_t trial, const cha
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_time_series(struct exp_rest *r)
+enum ebb_status serve_rest_time_series(struct serve_rest *r)
 {
-    const char *ids = exp_rest_text(r, "ids"), *metric = exp_rest_text(r, "metric");
+    const char *ids = serve_rest_text(r, "ids"), *metric = serve_rest_text(r, "metric");
     if (ids == NULL)
-        return exp_rest_refuse(r, 400, "ids: missing");
+        return serve_rest_refuse(r, 400, "ids: missing");
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "trials");
     ebb_jsonw_array(&r->w);
@@ -328,7 +328,7 @@ enum ebb_status exp_rest_time_series(struct exp_rest *r)
         if (text != NULL && ebb_parse_i64(text, &id))
             EBB_TRY(write_series(r, id, metric));
         else
-            exp_rest_bad(r, "ids", ids, "numbers of trials, with commas");
+            serve_rest_bad(r, "ids", ids, "numbers of trials, with commas");
         at += n + (at[n] == ',');
     }
     ebb_jsonw_array_end(&r->w);

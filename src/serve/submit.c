@@ -7,7 +7,7 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "exp/master/base64.h"
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 #define MODEL_BYTES_MAX ((size_t)95 << 20)
 
@@ -22,7 +22,7 @@ struct submission {
 
 /* ---- reading the file ---- */
 
-enum ebb_status exp_rest_site_storage(struct exp_rest *r, const struct ebb_doc_node **node)
+enum ebb_status serve_rest_site_storage(struct serve_rest *r, const struct ebb_doc_node **node)
 {
     struct exp_master *m = r->m;
     const struct ebb_doc_node *root = NULL;
@@ -43,7 +43,7 @@ enum ebb_status exp_rest_site_storage(struct exp_rest *r, const struct ebb_doc_n
     return EBB_OK;
 }
 
-static enum ebb_status read_template(struct exp_rest *r, const char *name,
+static enum ebb_status read_template(struct serve_rest *r, const char *name,
                                      const struct ebb_doc_node **root, bool *is_bad)
 {
     struct exp_db_rows rows;
@@ -54,7 +54,7 @@ static enum ebb_status read_template(struct exp_rest *r, const char *name,
     enum ebb_status status = exp_db_next(&rows, &has_row, r->err);
     if (status == EBB_OK && !has_row) {
         *is_bad = true;
-        status = exp_rest_refuse(r, 400, "there is no template \"%s\"", name);
+        status = serve_rest_refuse(r, 400, "there is no template \"%s\"", name);
     } else if (status == EBB_OK) {
         struct exp_db_value text = exp_db_column(&rows, 0);
         status = ebb_doc_parse_yaml(r->arena, name, text.data, text.length, root, &why);
@@ -62,17 +62,17 @@ static enum ebb_status read_template(struct exp_rest *r, const char *name,
             *r->err = why;
         } else if (status != EBB_OK) {
             *is_bad = true;
-            status = exp_rest_refuse(r, 400, "template %s: %s", name, why.message);
+            status = serve_rest_refuse(r, 400, "template %s: %s", name, why.message);
         }
     }
     exp_db_done(&rows);
     return status;
 }
 
-static enum ebb_status refuse_report(struct exp_rest *r, const struct exp_report *report,
+static enum ebb_status refuse_report(struct serve_rest *r, const struct exp_report *report,
                                      const char *message)
 {
-    EBB_TRY(exp_rest_refuse(r, 400, "%s", message));
+    EBB_TRY(serve_rest_refuse(r, 400, "%s", message));
     struct ebb_str *body = &r->response->body;
     if (body->length > 2) /* into the error object */
         body->length -= 2;
@@ -87,7 +87,7 @@ static enum ebb_status refuse_report(struct exp_rest *r, const struct exp_report
 }
 
 /* What is valid but cannot be run by this build. */
-static enum ebb_status check_unbuilt(struct exp_rest *r, const struct exp_config *c, bool *is_bad)
+static enum ebb_status check_unbuilt(struct serve_rest *r, const struct exp_config *c, bool *is_bad)
 {
     size_t rows[64], count = exp_unbuilt_count <= 64 ? exp_config_unbuilt(c, rows) : 0;
     struct ebb_str text;
@@ -100,12 +100,12 @@ static enum ebb_status check_unbuilt(struct exp_rest *r, const struct exp_config
                        i > 0 ? "\n" : "", u->path, u->reason);
     }
     *is_bad = true;
-    enum ebb_status status = exp_rest_refuse(r, 400, "%s", ebb_str_c(&text));
+    enum ebb_status status = serve_rest_refuse(r, 400, "%s", ebb_str_c(&text));
     ebb_str_fini(&text);
     return status;
 }
 
-static enum ebb_status check_mounts(struct exp_rest *r, const struct exp_config *c, bool *is_bad)
+static enum ebb_status check_mounts(struct serve_rest *r, const struct exp_config *c, bool *is_bad)
 {
     for (size_t i = 0; i < c->bind_mount_count && !*is_bad; i++) {
         const struct exp_bind_mount *b = &c->bind_mounts[i];
@@ -113,22 +113,22 @@ static enum ebb_status check_mounts(struct exp_rest *r, const struct exp_config 
         bool has_place = b->container_path[0] != '/' || access(b->container_path, F_OK) == 0;
         *is_bad = !has_host || !has_place;
         if (*is_bad)
-            return exp_rest_refuse(r, 400, "bind_mounts[%zu].%s: %s is not there", i,
-                                   has_host ? "container_path" : "host_path",
-                                   has_host ? b->container_path : b->host_path);
+            return serve_rest_refuse(r, 400, "bind_mounts[%zu].%s: %s is not there", i,
+                                     has_host ? "container_path" : "host_path",
+                                     has_host ? b->container_path : b->host_path);
     }
     bool is_needed = c->bind_mount_count > 0 || c->resources.shm_size >= 0;
     if (*is_bad || !is_needed || exp_proc_can_mount())
         return EBB_OK;
     *is_bad = true;
-    return exp_rest_refuse(r, 400,
-                           "%s: this machine gives no private mount namespace (unprivileged user "
-                           "namespaces are off)",
-                           c->bind_mount_count > 0 ? "bind_mounts" : "resources.shm_size");
+    return serve_rest_refuse(r, 400,
+                             "%s: this machine gives no private mount namespace (unprivileged user "
+                             "namespaces are off)",
+                             c->bind_mount_count > 0 ? "bind_mounts" : "resources.shm_size");
 }
 
 /* A search that cannot be made, or makes nothing, is an error of the file. */
-static enum ebb_status check_search(struct exp_rest *r, const struct exp_config *c, bool *is_bad)
+static enum ebb_status check_search(struct serve_rest *r, const struct exp_config *c, bool *is_bad)
 {
     struct exp_search *search = NULL;
     struct exp_ops ops;
@@ -147,10 +147,10 @@ static enum ebb_status check_search(struct exp_rest *r, const struct exp_config 
         return status;
     }
     *is_bad = true;
-    return exp_rest_refuse(r, 400, "searcher: %s", why.message);
+    return serve_rest_refuse(r, 400, "searcher: %s", why.message);
 }
 
-static enum ebb_status find_warm_start(struct exp_rest *r, struct submission *s, bool *is_bad)
+static enum ebb_status find_warm_start(struct serve_rest *r, struct submission *s, bool *is_bad)
 {
     const struct exp_searcher *c = &s->config.searcher;
     struct exp_db_rows rows;
@@ -178,15 +178,15 @@ static enum ebb_status find_warm_start(struct exp_rest *r, struct submission *s,
         return status;
     *is_bad = true;
     if (c->source_trial_id != 0)
-        return exp_rest_refuse(r, 400,
-                               "searcher.source_trial_id: no checkpoint found for source trial "
-                               "%lld",
-                               (long long)c->source_trial_id);
-    return exp_rest_refuse(r, 400, "searcher.source_checkpoint_uuid: there is no checkpoint %s",
-                           c->source_checkpoint_uuid);
+        return serve_rest_refuse(r, 400,
+                                 "searcher.source_trial_id: no checkpoint found for source trial "
+                                 "%lld",
+                                 (long long)c->source_trial_id);
+    return serve_rest_refuse(r, 400, "searcher.source_checkpoint_uuid: there is no checkpoint %s",
+                             c->source_checkpoint_uuid);
 }
 
-static enum ebb_status check_store(struct exp_rest *r, const struct exp_config *c, bool *is_bad)
+static enum ebb_status check_store(struct serve_rest *r, const struct exp_config *c, bool *is_bad)
 {
     struct exp_store *store = NULL;
     struct ebb_error why;
@@ -201,11 +201,11 @@ static enum ebb_status check_store(struct exp_rest *r, const struct exp_config *
         return status;
     }
     *is_bad = true;
-    return exp_rest_refuse(r, 400, "checkpoint_storage: %s", why.message);
+    return serve_rest_refuse(r, 400, "checkpoint_storage: %s", why.message);
 }
 
 /* The configuration of a request, checked. *is_bad: refused already. */
-static enum ebb_status read_config(struct exp_rest *r, struct submission *s, bool *is_bad)
+static enum ebb_status read_config(struct serve_rest *r, struct submission *s, bool *is_bad)
 {
     const struct ebb_doc_node *node = ebb_doc_get(r->body, "experiment_config");
     const char *name = ebb_doc_string(r->body, "file_name", "experiment");
@@ -213,7 +213,7 @@ static enum ebb_status read_config(struct exp_rest *r, struct submission *s, boo
     struct ebb_error why;
     if (node == NULL || node->kind != EBB_DOC_STRING) {
         *is_bad = true;
-        return exp_rest_refuse(r, 400, "experiment_config: missing, or not a text");
+        return serve_rest_refuse(r, 400, "experiment_config: missing, or not a text");
     }
     uint64_t seed = r->m->now_ns ^ (uint64_t)(r->m->time * 1e6);
     struct exp_config_options options = {
@@ -224,7 +224,7 @@ static enum ebb_status read_config(struct exp_rest *r, struct submission *s, boo
         .check_section = r->m->options.check_section,
         .check_context = r->m->options.check_context,
     };
-    EBB_TRY(exp_rest_site_storage(r, &options.site_storage));
+    EBB_TRY(serve_rest_site_storage(r, &options.site_storage));
     if (template_name != NULL)
         EBB_TRY(read_template(r, template_name, &options.template_root, is_bad));
     if (*is_bad)
@@ -242,7 +242,7 @@ static enum ebb_status read_config(struct exp_rest *r, struct submission *s, boo
     return EBB_OK;
 }
 
-static enum ebb_status check_all(struct exp_rest *r, struct submission *s, bool *is_bad)
+static enum ebb_status check_all(struct serve_rest *r, struct submission *s, bool *is_bad)
 {
     EBB_TRY(read_config(r, s, is_bad));
     if (!*is_bad)
@@ -258,7 +258,7 @@ static enum ebb_status check_all(struct exp_rest *r, struct submission *s, bool 
 
 /* ---- the model definition ---- */
 
-static enum ebb_status read_file(struct exp_rest *r, const struct ebb_doc_node *node,
+static enum ebb_status read_file(struct serve_rest *r, const struct ebb_doc_node *node,
                                  struct exp_store_file *f, bool *is_bad)
 {
     const char *path = ebb_doc_string(node, "path", ""),
@@ -272,7 +272,7 @@ static enum ebb_status read_file(struct exp_rest *r, const struct ebb_doc_node *
         clean[--length] = '\0';
     if (!exp_store_is_safe_path(clean)) {
         *is_bad = true;
-        return exp_rest_refuse(r, 400, "model_definition: the path \"%s\" is not allowed", path);
+        return serve_rest_refuse(r, 400, "model_definition: the path \"%s\" is not allowed", path);
     }
     *f = (struct exp_store_file){.path = clean,
                                  .is_directory = strcmp(type, "dir") == 0 ||
@@ -287,12 +287,12 @@ static enum ebb_status read_file(struct exp_rest *r, const struct ebb_doc_node *
     f->data = data;
     if (!exp_base64_decode(content->text, content->length, data, &f->length)) {
         *is_bad = true;
-        return exp_rest_refuse(r, 400, "model_definition: %s: the content is not base64", path);
+        return serve_rest_refuse(r, 400, "model_definition: %s: the content is not base64", path);
     }
     return EBB_OK;
 }
 
-static enum ebb_status read_model(struct exp_rest *r, struct submission *s, bool *is_bad)
+static enum ebb_status read_model(struct serve_rest *r, struct submission *s, bool *is_bad)
 {
     const struct ebb_doc_node *list = ebb_doc_get(r->body, "model_definition");
     size_t total = 0;
@@ -309,10 +309,10 @@ static enum ebb_status read_model(struct exp_rest *r, struct submission *s, bool
     if (*is_bad || total <= MODEL_BYTES_MAX)
         return EBB_OK;
     *is_bad = true;
-    return exp_rest_refuse(r, 413, "model_definition: larger than 95 MiB");
+    return serve_rest_refuse(r, 413, "model_definition: larger than 95 MiB");
 }
 
-static enum ebb_status store_model(struct exp_rest *r, const struct submission *s, int64_t id)
+static enum ebb_status store_model(struct serve_rest *r, const struct submission *s, int64_t id)
 {
     struct exp_db *db = r->m->db;
     if (s->file_count == 0 && s->parent_id > 0)
@@ -339,7 +339,7 @@ static enum ebb_status store_model(struct exp_rest *r, const struct submission *
 
 /* ---- rows ---- */
 
-static enum ebb_status json_of(struct exp_rest *r, const struct ebb_doc_node *node,
+static enum ebb_status json_of(struct serve_rest *r, const struct ebb_doc_node *node,
                                struct ebb_str *text)
 {
     struct ebb_json_writer w;
@@ -350,7 +350,7 @@ static enum ebb_status json_of(struct exp_rest *r, const struct ebb_doc_node *no
 }
 
 /* Directory of the event files of an experiment; NULL: the storage has no directories. */
-static const char *board_of(struct exp_rest *r, const struct exp_config *c, int64_t id)
+static const char *board_of(struct serve_rest *r, const struct exp_config *c, int64_t id)
 {
     const struct exp_storage *s =
         c->has_tensorboard_storage ? &c->tensorboard_storage : &c->checkpoint_storage;
@@ -360,7 +360,7 @@ static const char *board_of(struct exp_rest *r, const struct exp_config *c, int6
                             r->m->cluster_id, (long long)id);
 }
 
-static enum ebb_status store_config(struct exp_rest *r, const struct submission *s, int64_t id)
+static enum ebb_status store_config(struct serve_rest *r, const struct submission *s, int64_t id)
 {
     struct ebb_str text;
     EBB_TRY(json_of(r, s->config.normalized, &text));
@@ -380,7 +380,8 @@ static enum ebb_status store_config(struct exp_rest *r, const struct submission 
     return status;
 }
 
-static enum ebb_status store_experiment(struct exp_rest *r, const struct submission *s, int64_t id)
+static enum ebb_status store_experiment(struct serve_rest *r, const struct submission *s,
+                                        int64_t id)
 {
     const struct exp_config *c = &s->config;
     struct ebb_str labels;
@@ -402,7 +403,7 @@ static enum ebb_status store_experiment(struct exp_rest *r, const struct submiss
             " VALUES ($1, 'PAUSED', $2, $3, $4, 0.0, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13,"
             " $14, $15)",
             EXP_DB_ARGS(exp_db_i(id), exp_db_t(c->description != NULL ? c->description : ""),
-                        exp_db_tn(labels.data, labels.length), exp_db_t(exp_rest_user(r)),
+                        exp_db_tn(labels.data, labels.length), exp_db_t(serve_rest_user(r)),
                         exp_db_d(r->m->time), exp_db_i(ebb_doc_bool(r->body, "archived", false)),
                         s->parent_id > 0 ? exp_db_i(s->parent_id) : exp_db_n(),
                         exp_db_t(exp_searcher_name(c->searcher.kind)), exp_db_t(c->searcher.metric),
@@ -415,7 +416,7 @@ static enum ebb_status store_experiment(struct exp_rest *r, const struct submiss
     return status;
 }
 
-static enum ebb_status create(struct exp_rest *r, const struct submission *s)
+static enum ebb_status create(struct serve_rest *r, const struct submission *s)
 {
     struct exp_experiment *e = NULL;
     int64_t id = r->m->last_experiment + 1;
@@ -443,17 +444,17 @@ static enum ebb_status create(struct exp_rest *r, const struct submission *s)
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_submit(struct exp_rest *r)
+enum ebb_status serve_rest_submit(struct serve_rest *r)
 {
     struct submission s = {0};
     bool is_bad = false;
-    EBB_TRY(exp_submit_check_body(r, &is_bad));
+    EBB_TRY(serve_submit_check_body(r, &is_bad));
     if (!is_bad)
         EBB_TRY(check_all(r, &s, &is_bad));
     if (!is_bad)
         EBB_TRY(read_model(r, &s, &is_bad));
     if (!is_bad)
-        EBB_TRY(exp_submit_check_paths(r, s.files, s.file_count, &is_bad));
+        EBB_TRY(serve_submit_check_paths(r, s.files, s.file_count, &is_bad));
     if (is_bad)
         return EBB_OK;
     if (ebb_doc_bool(r->body, "validate_only", false)) {
@@ -465,8 +466,8 @@ enum ebb_status exp_rest_submit(struct exp_rest *r)
         EBB_TRY(exp_db_number(r->m->db, "SELECT COUNT(*) FROM experiments WHERE id = $1",
                               EXP_DB_ARGS(exp_db_i(s.parent_id)), 0, &count, r->err));
         if (count == 0)
-            return exp_rest_refuse(r, 400, "parent_id: there is no experiment %lld",
-                                   (long long)s.parent_id);
+            return serve_rest_refuse(r, 400, "parent_id: there is no experiment %lld",
+                                     (long long)s.parent_id);
     }
     EBB_TRY(check_store(r, &s.config, &is_bad));
     return is_bad ? EBB_OK : create(r, &s);
@@ -495,7 +496,7 @@ static void spell_out(struct ebb_str *out, const char *workloads)
     }
 }
 
-static void write_counts(struct exp_rest *r, const struct exp_sim *sim)
+static void write_counts(struct serve_rest *r, const struct exp_sim *sim)
 {
     struct ebb_str key;
     ebb_str_init(&key);
@@ -519,7 +520,7 @@ static void write_counts(struct exp_rest *r, const struct exp_sim *sim)
     ebb_str_fini(&key);
 }
 
-enum ebb_status exp_rest_preview_search(struct exp_rest *r)
+enum ebb_status serve_rest_preview_search(struct serve_rest *r)
 {
     struct submission s = {0};
     bool is_bad = false;
@@ -543,7 +544,7 @@ enum ebb_status exp_rest_preview_search(struct exp_rest *r)
         return status;
     }
     if (status != EBB_OK)
-        return exp_rest_refuse(r, 400, "searcher: %s", why.message);
+        return serve_rest_refuse(r, 400, "searcher: %s", why.message);
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "seed");
     ebb_jsonw_int(&r->w, (int64_t)seed);

@@ -1,20 +1,21 @@
 /* http.c - HTTP/1.1 messages: the small, strict part that a REST interface needs. No chunked
  * requests, no continuation lines; a message is complete in memory before it is looked at. */
-#include "exp/master/http.h"
+#include "serve/http.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/heap.h"
+#include "base/json.h"
 
-void exp_http_response_init(struct exp_http_response *response)
+void serve_http_response_init(struct serve_http_response *response)
 {
-    *response = (struct exp_http_response){.status = 200, .content_type = "application/json"};
+    *response = (struct serve_http_response){.status = 200, .content_type = "application/json"};
     ebb_str_init(&response->body);
 }
 
-void exp_http_response_fini(struct exp_http_response *response)
+void serve_http_response_fini(struct serve_http_response *response)
 {
     ebb_str_fini(&response->body);
 }
@@ -28,10 +29,10 @@ struct head {
     uint64_t body_length;
 };
 
-static enum exp_http_result bad(struct exp_http_message *m, int status)
+static enum serve_http_result bad(struct serve_http_message *m, int status)
 {
     m->status = status;
-    return EXP_HTTP_BAD;
+    return SERVE_HTTP_BAD;
 }
 
 static bool is_name(const char *at, size_t n, const char *name)
@@ -63,8 +64,8 @@ static bool read_length(const char *at, size_t n, uint64_t *value)
     return true;
 }
 
-static enum exp_http_result read_field(struct head *head, const char *line, size_t n,
-                                       struct exp_http_message *m)
+static enum serve_http_result read_field(struct head *head, const char *line, size_t n,
+                                         struct serve_http_message *m)
 {
     const char *colon = memchr(line, ':', n);
     if (colon == NULL || colon == line || colon[-1] == ' ' || colon[-1] == '\t')
@@ -96,37 +97,37 @@ static enum exp_http_result read_field(struct head *head, const char *line, size
         m->user = value;
         m->user_length = length;
     }
-    return EXP_HTTP_DONE;
+    return SERVE_HTTP_DONE;
 }
 
 /* The end of the header: after "\r\n\r\n". */
-static enum exp_http_result find_head(const char *bytes, size_t length, struct head *head,
-                                      struct exp_http_message *m)
+static enum serve_http_result find_head(const char *bytes, size_t length, struct head *head,
+                                        struct serve_http_message *m)
 {
-    size_t limit = length < EXP_HTTP_HEAD_MAX ? length : EXP_HTTP_HEAD_MAX;
+    size_t limit = length < SERVE_HTTP_HEAD_MAX ? length : SERVE_HTTP_HEAD_MAX;
     const char *end = memmem(bytes, limit, "\r\n\r\n", 4);
     if (end == NULL)
-        return length >= EXP_HTTP_HEAD_MAX ? bad(m, 431) : EXP_HTTP_MORE;
+        return length >= SERVE_HTTP_HEAD_MAX ? bad(m, 431) : SERVE_HTTP_MORE;
     if (memchr(bytes, '\0', (size_t)(end - bytes)) != NULL)
         return bad(m, 400);
     head->length = (size_t)(end - bytes) + 4;
     head->end = end + 2; /* each line ends in "\r\n" */
     head->at = (const char *)memmem(bytes, head->length, "\r\n", 2) + 2;
-    return EXP_HTTP_DONE;
+    return SERVE_HTTP_DONE;
 }
 
-static enum exp_http_result read_fields(struct head *head, struct exp_http_message *m)
+static enum serve_http_result read_fields(struct head *head, struct serve_http_message *m)
 {
     while (head->at < head->end) {
         const char *eol = memmem(head->at, (size_t)(head->end - head->at), "\r\n", 2);
         if (eol == NULL || memchr(head->at, '\n', (size_t)(eol - head->at)) != NULL)
             return bad(m, 400);
-        enum exp_http_result result = read_field(head, head->at, (size_t)(eol - head->at), m);
-        if (result != EXP_HTTP_DONE)
+        enum serve_http_result result = read_field(head, head->at, (size_t)(eol - head->at), m);
+        if (result != SERVE_HTTP_DONE)
             return result;
         head->at = eol + 2;
     }
-    return EXP_HTTP_DONE;
+    return SERVE_HTTP_DONE;
 }
 
 static bool is_token(const char *at, size_t n)
@@ -146,8 +147,8 @@ static bool is_target(const char *at, size_t n)
 }
 
 /* METHOD SP target SP HTTP/1.x */
-static enum exp_http_result read_request_line(const char *line, size_t n,
-                                              struct exp_http_message *m)
+static enum serve_http_result read_request_line(const char *line, size_t n,
+                                                struct serve_http_message *m)
 {
     const char *a = memchr(line, ' ', n);
     const char *b = a != NULL ? memchr(a + 1, ' ', n - (size_t)(a + 1 - line)) : NULL;
@@ -161,40 +162,40 @@ static enum exp_http_result read_request_line(const char *line, size_t n,
     m->wants_close = b[8] == '0';
     if (!is_token(m->method, m->method_length) || !is_target(m->target, m->target_length))
         return bad(m, 400);
-    return EXP_HTTP_DONE;
+    return SERVE_HTTP_DONE;
 }
 
-enum exp_http_result exp_http_read_request(const char *bytes, size_t length,
-                                           struct exp_http_message *message)
+enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
+                                               struct serve_http_message *message)
 {
     struct head head = {0};
-    *message = (struct exp_http_message){0};
-    enum exp_http_result result = find_head(bytes, length, &head, message);
-    if (result == EXP_HTTP_DONE)
+    *message = (struct serve_http_message){0};
+    enum serve_http_result result = find_head(bytes, length, &head, message);
+    if (result == SERVE_HTTP_DONE)
         result = read_request_line(bytes, (size_t)(head.at - 2 - bytes), message);
-    if (result == EXP_HTTP_DONE)
+    if (result == SERVE_HTTP_DONE)
         result = read_fields(&head, message);
-    if (result != EXP_HTTP_DONE)
+    if (result != SERVE_HTTP_DONE)
         return result;
     if (message->is_chunked)
         return bad(message, 501);
-    if (head.body_length > EXP_HTTP_BODY_MAX)
+    if (head.body_length > SERVE_HTTP_BODY_MAX)
         return bad(message, 413);
     if (length - head.length < head.body_length)
-        return EXP_HTTP_MORE;
+        return SERVE_HTTP_MORE;
     message->body = head.body_length > 0 ? bytes + head.length : NULL;
     message->body_length = (size_t)head.body_length;
     message->used = head.length + message->body_length;
-    return EXP_HTTP_DONE;
+    return SERVE_HTTP_DONE;
 }
 
-enum exp_http_result exp_http_read_response(const char *bytes, size_t length, bool is_end,
-                                            struct exp_http_message *message)
+enum serve_http_result serve_http_read_response(const char *bytes, size_t length, bool is_end,
+                                                struct serve_http_message *message)
 {
     struct head head = {0};
-    *message = (struct exp_http_message){0};
-    enum exp_http_result result = find_head(bytes, length, &head, message);
-    if (result != EXP_HTTP_DONE)
+    *message = (struct serve_http_message){0};
+    enum serve_http_result result = find_head(bytes, length, &head, message);
+    if (result != SERVE_HTTP_DONE)
         return result;
     size_t line = (size_t)(head.at - 2 - bytes);
     if (line < 12 || strncmp(bytes, "HTTP/1.", 7) != 0 || bytes[8] != ' ')
@@ -205,22 +206,22 @@ enum exp_http_result exp_http_read_response(const char *bytes, size_t length, bo
         message->status = message->status * 10 + (bytes[i] - '0');
     }
     int status = message->status;
-    if (read_fields(&head, message) != EXP_HTTP_DONE)
+    if (read_fields(&head, message) != SERVE_HTTP_DONE)
         return bad(message, 502);
     message->status = status;
     message->body = bytes + head.length;
     if (message->is_chunked || !head.has_length) {
         bool is_empty = status == 204 || status == 304;
         if (!is_empty && !is_end)
-            return EXP_HTTP_MORE;
+            return SERVE_HTTP_MORE;
         message->body_length = is_empty ? 0 : length - head.length;
     } else {
         if (length - head.length < head.body_length)
-            return is_end ? bad(message, 502) : EXP_HTTP_MORE;
+            return is_end ? bad(message, 502) : SERVE_HTTP_MORE;
         message->body_length = (size_t)head.body_length;
     }
     message->used = head.length + message->body_length;
-    return EXP_HTTP_DONE;
+    return SERVE_HTTP_DONE;
 }
 
 static int hex(char c)
@@ -232,8 +233,8 @@ static int hex(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-enum ebb_status exp_http_unchunk(const char *bytes, size_t length, struct ebb_str *out,
-                                 struct ebb_error *err)
+enum ebb_status serve_http_unchunk(const char *bytes, size_t length, struct ebb_str *out,
+                                   struct ebb_error *err)
 {
     for (size_t at = 0; at < length;) {
         size_t size = 0, digits = 0;
@@ -254,7 +255,7 @@ enum ebb_status exp_http_unchunk(const char *bytes, size_t length, struct ebb_st
 
 /* ---- writing ---- */
 
-const char *exp_http_reason(int status)
+const char *serve_http_reason(int status)
 {
     static const struct {
         int status;
@@ -280,13 +281,30 @@ const char *exp_http_reason(int status)
     return "Unknown";
 }
 
-void exp_http_write_request(const struct exp_http_request *r, const char *host, struct ebb_str *out)
+void serve_http_write_error(struct serve_http_response *response, int status, const char *message)
+{
+    struct ebb_json_writer w;
+    response->status = status;
+    ebb_str_clear(&response->body);
+    ebb_jsonw_init(&w, &response->body, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key(&w, "error");
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key_int(&w, "code", status);
+    ebb_jsonw_key_string(&w, "reason", serve_http_reason(status));
+    ebb_jsonw_key_string(&w, "message", message);
+    ebb_jsonw_object_end(&w);
+    ebb_jsonw_object_end(&w);
+}
+
+void serve_http_write_request(const struct serve_http_request *r, const char *host,
+                              struct ebb_str *out)
 {
     ebb_str_printf(out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", r->method,
                    strncmp(r->target, "/api/v1", 7) == 0 ? "" : "/api/v1", r->target, host);
     if (r->user != NULL) {
         ebb_str_add(out, "X-Ebb-User: ");
-        exp_http_escape(out, r->user);
+        serve_http_escape(out, r->user);
         ebb_str_add(out, "\r\n");
     }
     if (r->body != NULL)
@@ -297,9 +315,10 @@ void exp_http_write_request(const struct exp_http_request *r, const char *host, 
         ebb_str_addn(out, r->body, r->body_length);
 }
 
-void exp_http_write_response(const struct exp_http_response *r, bool is_close, struct ebb_str *out)
+void serve_http_write_response(const struct serve_http_response *r, bool is_close,
+                               struct ebb_str *out)
 {
-    ebb_str_printf(out, "HTTP/1.1 %d %s\r\n", r->status, exp_http_reason(r->status));
+    ebb_str_printf(out, "HTTP/1.1 %d %s\r\n", r->status, serve_http_reason(r->status));
     if (r->location[0] != '\0')
         ebb_str_printf(out, "Location: %s\r\n", r->location);
     if (r->disposition[0] != '\0')
@@ -334,12 +353,12 @@ static char *decode(const char *at, size_t n, bool is_query)
     return ebb_str_take(&out);
 }
 
-char *exp_http_decode(const char *text, size_t length, bool is_query)
+char *serve_http_decode(const char *text, size_t length, bool is_query)
 {
     return decode(text, length, is_query);
 }
 
-char *exp_http_query(const char *target, const char *name)
+char *serve_http_query(const char *target, const char *name)
 {
     const char *at = strchr(target, '?');
     size_t want = strlen(name);
@@ -355,7 +374,7 @@ char *exp_http_query(const char *target, const char *name)
     return NULL;
 }
 
-void exp_http_escape(struct ebb_str *out, const char *text)
+void serve_http_escape(struct ebb_str *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;

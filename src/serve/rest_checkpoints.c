@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 #define COLUMNS                                                                                    \
     "c.id, c.uuid, c.experiment_id, c.trial_id, c.step_id, c.state, c.start_time, c.end_time,"     \
@@ -40,7 +40,7 @@ static void write_labels(struct ebb_json_writer *w, const struct exp_db_rows *ro
     ebb_jsonw_object_end(w);
 }
 
-static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
+static void write_row(struct serve_rest *r, const struct exp_db_rows *rows)
 {
     struct ebb_json_writer *w = &r->w;
     const char *resources = exp_db_text(rows, 8);
@@ -77,7 +77,7 @@ static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
     ebb_jsonw_object_end(w);
 }
 
-static enum ebb_status write_query(struct exp_rest *r, const char *sql, struct exp_db_value arg,
+static enum ebb_status write_query(struct serve_rest *r, const char *sql, struct exp_db_value arg,
                                    size_t *count)
 {
     struct exp_db_rows rows;
@@ -95,16 +95,16 @@ static enum ebb_status write_query(struct exp_rest *r, const char *sql, struct e
     return status;
 }
 
-static enum ebb_status is_there(struct exp_rest *r, bool *found)
+static enum ebb_status is_there(struct serve_rest *r, bool *found)
 {
     int64_t count = 0;
     EBB_TRY(exp_db_number(r->m->db, "SELECT COUNT(*) FROM experiments WHERE id = $1",
                           EXP_DB_ARGS(exp_db_i(r->id)), 0, &count, r->err));
     *found = count > 0;
-    return *found ? EBB_OK : exp_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
+    return *found ? EBB_OK : serve_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
 }
 
-enum ebb_status exp_rest_list_checkpoints(struct exp_rest *r)
+enum ebb_status serve_rest_list_checkpoints(struct serve_rest *r)
 {
     bool found;
     size_t count = 0;
@@ -123,14 +123,14 @@ enum ebb_status exp_rest_list_checkpoints(struct exp_rest *r)
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_get_checkpoint(struct exp_rest *r)
+enum ebb_status serve_rest_get_checkpoint(struct serve_rest *r)
 {
     size_t count = 0;
     EBB_TRY(write_query(r, "SELECT " COLUMNS FROM " WHERE c.uuid = $1", exp_db_t(r->name), &count));
-    return count > 0 ? EBB_OK : exp_rest_refuse(r, 404, "no checkpoint %s", r->name);
+    return count > 0 ? EBB_OK : serve_rest_refuse(r, 404, "no checkpoint %s", r->name);
 }
 
-enum ebb_status exp_rest_delete_checkpoint(struct exp_rest *r)
+enum ebb_status serve_rest_delete_checkpoint(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     bool has_row = false;
@@ -160,28 +160,28 @@ enum ebb_status exp_rest_delete_checkpoint(struct exp_rest *r)
     exp_db_done(&rows);
     EBB_TRY(status);
     if (!has_row)
-        return exp_rest_refuse(r, 404, "no checkpoint %s", r->name);
+        return serve_rest_refuse(r, 404, "no checkpoint %s", r->name);
     if (bad != NULL)
-        return exp_rest_refuse(r, 409, "checkpoint %s stays: %s", r->name, bad);
+        return serve_rest_refuse(r, 409, "checkpoint %s stays: %s", r->name, bad);
     if (location == NULL)
         return ebb_no_memory(r->err, 1);
     EBB_TRY(exp_gc_remove_checkpoint(r->m, r->name, location, 0, r->err));
     r->response->status = 202;
-    return exp_rest_get_checkpoint(r);
+    return serve_rest_get_checkpoint(r);
 }
 
-enum ebb_status exp_rest_preview_gc(struct exp_rest *r)
+enum ebb_status serve_rest_preview_gc(struct serve_rest *r)
 {
     bool found;
     int64_t *ids = NULL;
     size_t count = 0, written = 0;
-    struct exp_gc_policy policy = {.save_experiment_best =
-                                       exp_rest_int(r, "save_experiment_best", 0, 0),
-                                   .save_trial_best = exp_rest_int(r, "save_trial_best", 1, 0),
-                                   .save_trial_latest = exp_rest_int(r, "save_trial_latest", 1, 0)};
+    struct exp_gc_policy policy = {
+        .save_experiment_best = serve_rest_int(r, "save_experiment_best", 0, 0),
+        .save_trial_best = serve_rest_int(r, "save_trial_best", 1, 0),
+        .save_trial_latest = serve_rest_int(r, "save_trial_latest", 1, 0)};
     if (policy.save_experiment_best < 0 || policy.save_trial_best < 0 ||
         policy.save_trial_latest < 0)
-        return exp_rest_refuse(r, 400, "save_* counts are numbers >= 0");
+        return serve_rest_refuse(r, 400, "save_* counts are numbers >= 0");
     EBB_TRY(is_there(r, &found));
     if (!found)
         return EBB_OK;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 struct key {
     const char *name;
@@ -30,7 +30,7 @@ static const struct key file_keys[] = {
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* Every key known, every value of its kind or null. `where` begins the message. */
-static enum ebb_status check_keys(struct exp_rest *r, const struct ebb_doc_node *map,
+static enum ebb_status check_keys(struct serve_rest *r, const struct ebb_doc_node *map,
                                   const struct key *keys, size_t count, const char *where,
                                   bool *is_bad)
 {
@@ -46,11 +46,11 @@ static enum ebb_status check_keys(struct exp_rest *r, const struct ebb_doc_node 
         enum ebb_doc_kind kind = map->items[i]->kind;
         *is_bad = key == NULL || (kind != key->kind && kind != EBB_DOC_NULL);
         if (key == NULL)
-            EBB_TRY(exp_rest_refuse(r, 400, "%s%.80s: unknown key%s%s", where, name,
-                                    nearest != NULL ? ", nearest: " : "",
-                                    nearest != NULL ? nearest : ""));
+            EBB_TRY(serve_rest_refuse(r, 400, "%s%.80s: unknown key%s%s", where, name,
+                                      nearest != NULL ? ", nearest: " : "",
+                                      nearest != NULL ? nearest : ""));
         else if (*is_bad)
-            EBB_TRY(exp_rest_refuse(r, 400, "%s%s: allowed: %s", where, name, key->allowed));
+            EBB_TRY(serve_rest_refuse(r, 400, "%s%s: allowed: %s", where, name, key->allowed));
     }
     return EBB_OK;
 }
@@ -72,13 +72,14 @@ static bool is_type(const char *type, bool *is_directory)
     return false;
 }
 
-static enum ebb_status check_file(struct exp_rest *r, const struct ebb_doc_node *node, bool *is_bad)
+static enum ebb_status check_file(struct serve_rest *r, const struct ebb_doc_node *node,
+                                  bool *is_bad)
 {
     static const char where[] = "model_definition: ";
     bool is_directory;
     if (node->kind != EBB_DOC_MAP) {
         *is_bad = true;
-        return exp_rest_refuse(r, 400, "%sa list of {path, type, content, mode, mtime}", where);
+        return serve_rest_refuse(r, 400, "%sa list of {path, type, content, mode, mtime}", where);
     }
     EBB_TRY(check_keys(r, node, file_keys, COUNT(file_keys), where, is_bad));
     if (*is_bad)
@@ -88,17 +89,17 @@ static enum ebb_status check_file(struct exp_rest *r, const struct ebb_doc_node 
     int64_t mode = ebb_doc_int(node, "mode", 0);
     *is_bad = true;
     if (!has(node, "path") || strlen(name) != path->length)
-        return exp_rest_refuse(r, 400, "%sthe path \"%.80s\" is not allowed", where, name);
+        return serve_rest_refuse(r, 400, "%sthe path \"%.80s\" is not allowed", where, name);
     if (!is_type(ebb_doc_string(node, "type", "file"), &is_directory))
-        return exp_rest_refuse(r, 400, "%s%.80s: type: found '%.20s', allowed: file, dir", where,
-                               name, ebb_doc_string(node, "type", ""));
+        return serve_rest_refuse(r, 400, "%s%.80s: type: found '%.20s', allowed: file, dir", where,
+                                 name, ebb_doc_string(node, "type", ""));
     if (mode < 0 || mode > 07777)
-        return exp_rest_refuse(r, 400, "%s%.80s: mode: allowed: 0 to 4095", where, name);
+        return serve_rest_refuse(r, 400, "%s%.80s: mode: allowed: 0 to 4095", where, name);
     *is_bad = false;
     return EBB_OK;
 }
 
-enum ebb_status exp_submit_check_body(struct exp_rest *r, bool *is_bad)
+enum ebb_status serve_submit_check_body(struct serve_rest *r, bool *is_bad)
 {
     static const char *const git[] = {"git_remote", "git_commit", "git_committer",
                                       "git_commit_date"};
@@ -112,11 +113,11 @@ enum ebb_status exp_submit_check_body(struct exp_rest *r, bool *is_bad)
     file_count = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
     *is_bad = true;
     if (git_count != 0 && git_count != COUNT(git))
-        return exp_rest_refuse(r, 400,
-                               "git_remote, git_commit, git_committer, git_commit_date: all of "
-                               "them or none");
+        return serve_rest_refuse(r, 400,
+                                 "git_remote, git_commit, git_committer, git_commit_date: all of "
+                                 "them or none");
     if (file_count > 0 && has(r->body, "parent_id"))
-        return exp_rest_refuse(r, 400, "model_definition, parent_id: only one of them");
+        return serve_rest_refuse(r, 400, "model_definition, parent_id: only one of them");
     *is_bad = false;
     for (size_t i = 0; i < file_count && !*is_bad; i++)
         EBB_TRY(check_file(r, list->items[i], is_bad));
@@ -141,8 +142,8 @@ static const struct exp_store_file *find(const struct exp_store_file **sorted, s
     return found != NULL ? *found : NULL;
 }
 
-enum ebb_status exp_submit_check_paths(struct exp_rest *r, const struct exp_store_file *files,
-                                       size_t count, bool *is_bad)
+enum ebb_status serve_submit_check_paths(struct serve_rest *r, const struct exp_store_file *files,
+                                         size_t count, bool *is_bad)
 {
     const struct exp_store_file **sorted = ebb_arena_calloc(r->arena, count + 1, sizeof *sorted);
     if (sorted == NULL)
@@ -154,7 +155,7 @@ enum ebb_status exp_submit_check_paths(struct exp_rest *r, const struct exp_stor
         const char *path = sorted[i]->path;
         *is_bad = i > 0 && strcmp(sorted[i - 1]->path, path) == 0;
         if (*is_bad)
-            return exp_rest_refuse(r, 400, "model_definition: %.200s: it is there twice", path);
+            return serve_rest_refuse(r, 400, "model_definition: %.200s: it is there twice", path);
         for (const char *at = strchr(path, '/'); at != NULL && !*is_bad; at = strchr(at + 1, '/')) {
             char *parent = ebb_arena_strndup(r->arena, path, (size_t)(at - path));
             if (parent == NULL)
@@ -162,8 +163,8 @@ enum ebb_status exp_submit_check_paths(struct exp_rest *r, const struct exp_stor
             const struct exp_store_file *above = find(sorted, count, parent);
             *is_bad = above != NULL && !above->is_directory;
             if (*is_bad)
-                return exp_rest_refuse(r, 400, "model_definition: %.200s: %.200s is a file", path,
-                                       parent);
+                return serve_rest_refuse(r, 400, "model_definition: %.200s: %.200s is a file", path,
+                                         parent);
         }
     }
     return EBB_OK;

@@ -1,40 +1,22 @@
 /* client.c - see client.h. */
-#include "exp/master/client.h"
+#include "serve/client.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "exp/master/address.h"
-
-enum ebb_status exp_address_fill(struct sockaddr_un *address, const char *state_dir, int *directory,
-                                 struct ebb_error *err)
-{
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    *directory = -1;
-    int n = snprintf(address->sun_path, sizeof address->sun_path, "%s/master.sock", state_dir);
-    if (n > 0 && (size_t)n < sizeof address->sun_path)
-        return EBB_OK;
-    *directory = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (*directory < 0)
-        return ebb_fail(err, EBB_EIO, "cannot open %s: %s", state_dir, strerror(errno));
-    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/master.sock",
-             *directory);
-    return EBB_OK;
-}
+#include "exp/exp.h"
 
 static enum ebb_status connect_unix(const char *state_dir, int *fd, struct ebb_error *err)
 {
     struct sockaddr_un address;
     int directory;
-    EBB_TRY(exp_address_fill(&address, state_dir, &directory, err));
+    EBB_TRY(exp_master_address(&address, state_dir, &directory, err));
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int result = made < 0 ? -1 : connect(made, (struct sockaddr *)&address, sizeof address);
     int error = errno;
@@ -103,8 +85,8 @@ static enum ebb_status send_all(int fd, const struct ebb_str *text, int timeout_
     return EBB_OK;
 }
 
-static enum ebb_status take_answer(const struct ebb_str *in, const struct exp_http_message *m,
-                                   struct exp_http_response *response, struct ebb_error *err)
+static enum ebb_status take_answer(const struct ebb_str *in, const struct serve_http_message *m,
+                                   struct serve_http_response *response, struct ebb_error *err)
 {
     const char *at = memmem(in->data, in->length, "\r\nLocation: ", 12);
     response->status = m->status;
@@ -114,26 +96,27 @@ static enum ebb_status take_answer(const struct ebb_str *in, const struct exp_ht
     }
     ebb_str_clear(&response->body);
     if (m->is_chunked)
-        return exp_http_unchunk(m->body, m->body_length, &response->body, err);
+        return serve_http_unchunk(m->body, m->body_length, &response->body, err);
     ebb_str_addn(&response->body, m->body, m->body_length);
     return ebb_str_status(&response->body, err);
 }
 
-static enum ebb_status receive(int fd, int timeout_ms, struct exp_http_response *response,
+static enum ebb_status receive(int fd, int timeout_ms, struct serve_http_response *response,
                                struct ebb_error *err)
 {
     struct ebb_str in;
-    struct exp_http_message m;
+    struct serve_http_message m;
     char buffer[65536];
     enum ebb_status status = EBB_OK;
     ebb_str_init(&in);
     for (bool is_end = false; status == EBB_OK;) {
-        enum exp_http_result result = exp_http_read_response(ebb_str_c(&in), in.length, is_end, &m);
-        if (result == EXP_HTTP_DONE) {
+        enum serve_http_result result =
+            serve_http_read_response(ebb_str_c(&in), in.length, is_end, &m);
+        if (result == SERVE_HTTP_DONE) {
             status = take_answer(&in, &m, response, err);
             break;
         }
-        if (result == EXP_HTTP_BAD || is_end) {
+        if (result == SERVE_HTTP_BAD || is_end) {
             status = ebb_fail(err, EBB_EIO, "the master ended the connection without an answer");
             break;
         }
@@ -151,16 +134,16 @@ static enum ebb_status receive(int fd, int timeout_ms, struct exp_http_response 
     return status;
 }
 
-enum ebb_status exp_client_request(const struct exp_client_address *address,
-                                   const struct exp_http_request *request, int timeout_ms,
-                                   struct exp_http_response *response, struct ebb_error *err)
+enum ebb_status serve_client_request(const struct serve_client_address *address,
+                                     const struct serve_http_request *request, int timeout_ms,
+                                     struct serve_http_response *response, struct ebb_error *err)
 {
     int fd = -1;
     struct ebb_str out;
     EBB_TRY(address->host != NULL ? connect_tcp(address->host, address->port, &fd, err)
                                   : connect_unix(address->state_dir, &fd, err));
     ebb_str_init(&out);
-    exp_http_write_request(request, address->host != NULL ? address->host : "localhost", &out);
+    serve_http_write_request(request, address->host != NULL ? address->host : "localhost", &out);
     enum ebb_status status = ebb_str_status(&out, err);
     if (status == EBB_OK)
         status = send_all(fd, &out, timeout_ms, err);
@@ -169,16 +152,4 @@ enum ebb_status exp_client_request(const struct exp_client_address *address,
     ebb_str_fini(&out);
     close(fd);
     return status;
-}
-
-bool exp_client_master_runs(const char *state_dir)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/lock", state_dir);
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool is_held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    close(fd);
-    return is_held;
 }

@@ -1,7 +1,7 @@
 /* rest_trials.c - trials: listing, showing, their work, their logs. */
 #include <string.h>
 
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 #define COLUMNS                                                                                    \
     "t.id, t.experiment_id, t.request_id, t.state, t.start_time, t.end_time, t.hparams, t.seed,"   \
@@ -50,7 +50,7 @@ static void write_live(struct ebb_json_writer *w, const struct exp_run *r)
         ebb_jsonw_null(w);
 }
 
-static void write_row(struct exp_rest *r, const struct exp_db_rows *rows)
+static void write_row(struct serve_rest *r, const struct exp_db_rows *rows)
 {
     struct ebb_json_writer *w = &r->w;
     const char *hparams = exp_db_text(rows, 6);
@@ -107,7 +107,7 @@ static void write_pending(struct ebb_json_writer *w, const struct exp_run *run)
     ebb_jsonw_object_end(w);
 }
 
-enum ebb_status exp_rest_list_trials(struct exp_rest *r)
+enum ebb_status serve_rest_list_trials(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     bool has_row = true;
@@ -117,7 +117,7 @@ enum ebb_status exp_rest_list_trials(struct exp_rest *r)
     EBB_TRY(exp_db_number(r->m->db, "SELECT COUNT(*) FROM experiments WHERE id = $1",
                           EXP_DB_ARGS(exp_db_i(r->id)), 0, &count, r->err));
     if (count == 0)
-        return exp_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
+        return serve_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
     EBB_TRY(exp_db_query(r->m->db,
                          "SELECT " COLUMNS FROM " WHERE t.experiment_id = $1 ORDER BY t.id",
                          EXP_DB_ARGS(exp_db_i(r->id)), &rows, r->err));
@@ -140,7 +140,7 @@ enum ebb_status exp_rest_list_trials(struct exp_rest *r)
     return status;
 }
 
-enum ebb_status exp_rest_get_trial(struct exp_rest *r)
+enum ebb_status serve_rest_get_trial(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     bool has_row = false;
@@ -152,17 +152,17 @@ enum ebb_status exp_rest_get_trial(struct exp_rest *r)
         write_row(r, &rows);
     exp_db_done(&rows);
     if (status == EBB_OK && !has_row)
-        return exp_rest_refuse(r, 404, "no trial %lld", (long long)r->id);
+        return serve_rest_refuse(r, 404, "no trial %lld", (long long)r->id);
     return status;
 }
 
-static enum ebb_status is_there(struct exp_rest *r, bool *found)
+static enum ebb_status is_there(struct serve_rest *r, bool *found)
 {
     int64_t count = 0;
     EBB_TRY(exp_db_number(r->m->db, "SELECT COUNT(*) FROM trials WHERE id = $1",
                           EXP_DB_ARGS(exp_db_i(r->id)), 0, &count, r->err));
     *found = count > 0;
-    return *found ? EBB_OK : exp_rest_refuse(r, 404, "no trial %lld", (long long)r->id);
+    return *found ? EBB_OK : serve_rest_refuse(r, 404, "no trial %lld", (long long)r->id);
 }
 
 /* ---- workloads ---- */
@@ -180,7 +180,7 @@ static void write_part(struct ebb_json_writer *w, const struct exp_db_rows *rows
 }
 
 /* Metrics of a step, the list of batches left out unless asked for. */
-static enum ebb_status step_metrics(struct exp_rest *r, const char *text, bool has_batches,
+static enum ebb_status step_metrics(struct serve_rest *r, const char *text, bool has_batches,
                                     struct ebb_str *out)
 {
     const struct ebb_doc_node *root = NULL;
@@ -234,7 +234,7 @@ static void write_active_step(struct ebb_json_writer *w, const struct exp_alloc 
     ebb_jsonw_object_end(w);
 }
 
-static enum ebb_status write_workload(struct exp_rest *r, const struct exp_db_rows *rows,
+static enum ebb_status write_workload(struct serve_rest *r, const struct exp_db_rows *rows,
                                       bool has_batches, struct ebb_str *metrics)
 {
     struct ebb_json_writer *w = &r->w;
@@ -271,11 +271,11 @@ static enum ebb_status write_workload(struct exp_rest *r, const struct exp_db_ro
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_workloads(struct exp_rest *r)
+enum ebb_status serve_rest_workloads(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     struct ebb_str metrics;
-    bool found, has_row = true, has_batches = exp_rest_int(r, "batches", 0, 0) != 0;
+    bool found, has_row = true, has_batches = serve_rest_int(r, "batches", 0, 0) != 0;
     EBB_TRY(is_there(r, &found));
     if (!found)
         return EBB_OK;
@@ -345,21 +345,21 @@ struct log_query {
     const char *level, *search; /* "" = all */
 };
 
-static struct log_query read_query(struct exp_rest *r)
+static struct log_query read_query(struct serve_rest *r)
 {
     static const char *const levels[] = {"", "DEBUG", "INFO", "WARNING", "ERROR"};
-    const char *level = exp_rest_text(r, "level"), *search = exp_rest_text(r, "search");
-    struct log_query q = {.after = exp_rest_int(r, "greater_than_id", 0, 0),
-                          .before = exp_rest_int(r, "less_than_id", INT64_MAX, 0),
-                          .tail = exp_rest_int(r, "tail", 0, 0),
-                          .limit = exp_rest_int(r, "limit", 1000, 0),
+    const char *level = serve_rest_text(r, "level"), *search = serve_rest_text(r, "search");
+    struct log_query q = {.after = serve_rest_int(r, "greater_than_id", 0, 0),
+                          .before = serve_rest_int(r, "less_than_id", INT64_MAX, 0),
+                          .tail = serve_rest_int(r, "tail", 0, 0),
+                          .limit = serve_rest_int(r, "limit", 1000, 0),
                           .level = level != NULL ? level : "",
                           .search = search != NULL ? search : ""};
     bool is_level = false;
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         is_level |= strcmp(levels[i], q.level) == 0;
     if (!is_level)
-        exp_rest_bad(r, "level", q.level, "DEBUG, INFO, WARNING, ERROR");
+        serve_rest_bad(r, "level", q.level, "DEBUG, INFO, WARNING, ERROR");
     q.limit = q.tail > 0 ? q.tail : q.limit;
     q.limit = q.limit > 100000 ? 100000 : q.limit;
     return q;
@@ -375,7 +375,7 @@ static bool is_found(const struct log_query *q, const struct exp_db_rows *row)
 
 /* The lines of a query, one after the other, until `limit` of them are found; *last is the id of
  * the last one looked at, *is_end: there are no more. w NULL: only find. */
-static enum ebb_status walk_logs(struct exp_rest *r, const struct log_query *q, bool is_backward,
+static enum ebb_status walk_logs(struct serve_rest *r, const struct log_query *q, bool is_backward,
                                  struct ebb_json_writer *w, int64_t *last, bool *is_end)
 {
     struct exp_db_rows rows;
@@ -420,11 +420,11 @@ static enum ebb_status walk_logs(struct exp_rest *r, const struct log_query *q, 
 }
 
 /* *last: the id of the newest line that need not be looked at again. */
-static enum ebb_status write_logs(struct exp_rest *r, int64_t newest, int64_t *last)
+static enum ebb_status write_logs(struct serve_rest *r, int64_t newest, int64_t *last)
 {
     struct log_query q = read_query(r);
     bool is_end = true;
-    if (exp_rest_int(r, "rank", 0, 0) == 0) { /* the only one there is */
+    if (serve_rest_int(r, "rank", 0, 0) == 0) { /* the only one there is */
         if (q.tail > 0) {
             int64_t first = 0;
             EBB_TRY(walk_logs(r, &q, true, NULL, &first, &is_end));
@@ -438,10 +438,10 @@ static enum ebb_status write_logs(struct exp_rest *r, int64_t newest, int64_t *l
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_logs(struct exp_rest *r)
+enum ebb_status serve_rest_logs(struct serve_rest *r)
 {
     bool found;
-    int64_t last = exp_rest_int(r, "greater_than_id", 0, 0), newest = 0;
+    int64_t last = serve_rest_int(r, "greater_than_id", 0, 0), newest = 0;
     const struct exp_run *run = find_run(r->m, r->id);
     EBB_TRY(is_there(r, &found));
     if (!found)
@@ -461,7 +461,7 @@ enum ebb_status exp_rest_logs(struct exp_rest *r)
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_kill_trial(struct exp_rest *r)
+enum ebb_status serve_rest_kill_trial(struct serve_rest *r)
 {
     bool found;
     struct exp_run *run = find_run(r->m, r->id);
@@ -469,7 +469,7 @@ enum ebb_status exp_rest_kill_trial(struct exp_rest *r)
     if (!found)
         return EBB_OK;
     if (run == NULL || run->alloc == NULL)
-        return exp_rest_refuse(r, 409, "trial %lld has no process", (long long)r->id);
+        return serve_rest_refuse(r, 409, "trial %lld has no process", (long long)r->id);
     exp_alloc_kill(r->m, run->alloc, "was killed by the user");
-    return exp_rest_get_trial(r);
+    return serve_rest_get_trial(r);
 }

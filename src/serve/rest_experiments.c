@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
 #define COLUMNS                                                                                    \
     "id, state, description, labels, owner, progress, start_time, end_time, archived, parent_id,"  \
@@ -68,7 +68,7 @@ static void write_row(struct ebb_json_writer *w, const struct exp_db_rows *rows)
     key_int(w, "save_trial_latest", rows, 24);
 }
 
-static enum ebb_status write_config(struct exp_rest *r, int64_t id)
+static enum ebb_status write_config(struct serve_rest *r, int64_t id)
 {
     static const char *const names[] = {"git_remote", "git_commit", "git_committer",
                                         "git_commit_date", "tensorboard_path"};
@@ -95,8 +95,8 @@ static enum ebb_status write_config(struct exp_rest *r, int64_t id)
     return status;
 }
 
-enum ebb_status exp_rest_write_experiment(struct exp_rest *r, int64_t id, bool is_whole,
-                                          bool *is_there)
+enum ebb_status serve_rest_write_experiment(struct serve_rest *r, int64_t id, bool is_whole,
+                                            bool *is_there)
 {
     struct exp_db_rows rows;
     EBB_TRY(exp_rows_flush(r->m, r->err)); /* rows say what memory says */
@@ -114,14 +114,14 @@ enum ebb_status exp_rest_write_experiment(struct exp_rest *r, int64_t id, bool i
     return status;
 }
 
-static enum ebb_status answer_with(struct exp_rest *r, int64_t id)
+static enum ebb_status answer_with(struct serve_rest *r, int64_t id)
 {
     bool is_there = false;
-    EBB_TRY(exp_rest_write_experiment(r, id, true, &is_there));
-    return is_there ? EBB_OK : exp_rest_refuse(r, 404, "no experiment %lld", (long long)id);
+    EBB_TRY(serve_rest_write_experiment(r, id, true, &is_there));
+    return is_there ? EBB_OK : serve_rest_refuse(r, 404, "no experiment %lld", (long long)id);
 }
 
-enum ebb_status exp_rest_get_experiment(struct exp_rest *r)
+enum ebb_status serve_rest_get_experiment(struct serve_rest *r)
 {
     return answer_with(r, r->id);
 }
@@ -144,9 +144,9 @@ __attribute__((format(printf, 2, 3))) static void restrict_to(struct filter *f, 
     va_end(args);
 }
 
-static void filter_states(struct exp_rest *r, struct filter *f)
+static void filter_states(struct serve_rest *r, struct filter *f)
 {
-    const char *at = exp_rest_text(r, "state");
+    const char *at = serve_rest_text(r, "state");
     if (at == NULL || at[0] == '\0')
         return;
     restrict_to(f, "state IN (");
@@ -156,9 +156,9 @@ static void filter_states(struct exp_rest *r, struct filter *f)
         char name[32];
         snprintf(name, sizeof name, "%.*s", (int)(n < 31 ? n : 31), at);
         if (!exp_state_parse(name, &state))
-            exp_rest_bad(r, "state", name,
-                         "PAUSED, ACTIVE, STOPPING_*, CANCELED, COMPLETED, ERROR, DELETING, "
-                         "DELETE_FAILED");
+            serve_rest_bad(r, "state", name,
+                           "PAUSED, ACTIVE, STOPPING_*, CANCELED, COMPLETED, ERROR, DELETING, "
+                           "DELETE_FAILED");
         f->args[f->count++] = exp_db_tn(at, n);
         ebb_str_printf(&f->where, "%s$%zu", is_first ? "" : ", ", f->count);
         at += n + (at[n] == ',');
@@ -167,7 +167,8 @@ static void filter_states(struct exp_rest *r, struct filter *f)
 }
 
 /* A part of a text; % and _ stand for themselves. */
-static const char *like(struct exp_rest *r, const char *before, const char *text, const char *after)
+static const char *like(struct serve_rest *r, const char *before, const char *text,
+                        const char *after)
 {
     char *out = ebb_arena_alloc(r->arena, 2 * strlen(text) + strlen(before) + strlen(after) + 1);
     if (out == NULL)
@@ -183,19 +184,20 @@ static const char *like(struct exp_rest *r, const char *before, const char *text
     return out;
 }
 
-static void make_filter(struct exp_rest *r, struct filter *f)
+static void make_filter(struct serve_rest *r, struct filter *f)
 {
-    const char *archived = exp_rest_text(r, "archived"), *user = exp_rest_text(r, "user");
-    const char *description = exp_rest_text(r, "description"), *label = exp_rest_text(r, "label");
-    const char *mine = exp_rest_text(r, "mine");
+    const char *archived = serve_rest_text(r, "archived"), *user = serve_rest_text(r, "user");
+    const char *description = serve_rest_text(r, "description"),
+               *label = serve_rest_text(r, "label");
+    const char *mine = serve_rest_text(r, "mine");
     if (mine != NULL && strcmp(mine, "true") == 0)
-        user = exp_rest_user(r);
+        user = serve_rest_user(r);
     else if (mine != NULL && strcmp(mine, "false") != 0)
-        exp_rest_bad(r, "mine", mine, "true or false");
+        serve_rest_bad(r, "mine", mine, "true or false");
     filter_states(r, f);
     if (archived != NULL && strcmp(archived, "false") != 0 && strcmp(archived, "true") != 0 &&
         strcmp(archived, "all") != 0)
-        exp_rest_bad(r, "archived", archived, "true, false or all");
+        serve_rest_bad(r, "archived", archived, "true, false or all");
     if (archived == NULL || strcmp(archived, "false") == 0)
         restrict_to(f, "archived = 0");
     else if (strcmp(archived, "true") == 0)
@@ -214,11 +216,11 @@ static void make_filter(struct exp_rest *r, struct filter *f)
     }
 }
 
-static const char *order_of(struct exp_rest *r, bool *is_known)
+static const char *order_of(struct serve_rest *r, bool *is_known)
 {
     static const char *const columns[] = {"id",       "description", "state", "start_time",
                                           "end_time", "progress",    "owner"};
-    const char *sort = exp_rest_text(r, "sort");
+    const char *sort = serve_rest_text(r, "sort");
     *is_known = true;
     if (sort == NULL || sort[0] == '\0')
         return "id DESC";
@@ -230,11 +232,11 @@ static const char *order_of(struct exp_rest *r, bool *is_known)
     return NULL;
 }
 
-static enum ebb_status list_rows(struct exp_rest *r, const struct filter *f, const char *order)
+static enum ebb_status list_rows(struct serve_rest *r, const struct filter *f, const char *order)
 {
     struct exp_db_rows rows;
     bool has_row = true;
-    int64_t limit = exp_rest_int(r, "limit", 1000, 0), offset = exp_rest_int(r, "offset", 0, 0);
+    int64_t limit = serve_rest_int(r, "limit", 1000, 0), offset = serve_rest_int(r, "offset", 0, 0);
     char *sql = ebb_arena_printf(r->arena,
                                  "SELECT " COLUMNS " FROM experiments%s ORDER BY %s"
                                  " LIMIT %lld OFFSET %lld",
@@ -259,14 +261,14 @@ static enum ebb_status list_rows(struct exp_rest *r, const struct filter *f, con
     return status;
 }
 
-enum ebb_status exp_rest_list_experiments(struct exp_rest *r)
+enum ebb_status serve_rest_list_experiments(struct serve_rest *r)
 {
     struct filter f = {0};
     bool is_known;
     int64_t total = 0;
     const char *order = order_of(r, &is_known);
     if (!is_known)
-        return exp_rest_refuse(r, 400, "sort: no such column");
+        return serve_rest_refuse(r, 400, "sort: no such column");
     ebb_str_init(&f.where);
     make_filter(r, &f);
     enum ebb_status status = exp_rows_flush(r->m, r->err);
@@ -287,7 +289,7 @@ enum ebb_status exp_rest_list_experiments(struct exp_rest *r)
 /* ---- states ---- */
 
 /* The state in the row; 404 when there is none (then *is_there is false). */
-static enum ebb_status read_state(struct exp_rest *r, enum exp_state *state, bool *is_there)
+static enum ebb_status read_state(struct serve_rest *r, enum exp_state *state, bool *is_there)
 {
     struct exp_db_rows rows;
     const struct exp_experiment *e = exp_experiment_find(r->m, r->id);
@@ -303,12 +305,12 @@ static enum ebb_status read_state(struct exp_rest *r, enum exp_state *state, boo
         *is_there = exp_state_parse(exp_db_text(&rows, 0), state);
     exp_db_done(&rows);
     if (status == EBB_OK && !*is_there)
-        return exp_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
+        return serve_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
     return status;
 }
 
 /* Refuses what is illegal; *is_done: it was legal and is done. */
-static enum ebb_status change_state(struct exp_rest *r, enum exp_state from, enum exp_state to,
+static enum ebb_status change_state(struct serve_rest *r, enum exp_state from, enum exp_state to,
                                     bool *is_done)
 {
     struct exp_experiment *e = exp_experiment_find(r->m, r->id);
@@ -317,48 +319,48 @@ static enum ebb_status change_state(struct exp_rest *r, enum exp_state from, enu
     if (from == to)
         return EBB_OK;
     if (e == NULL)
-        return exp_rest_refuse(r, 409, "illegal transition %s -> %s", exp_state_name(from),
-                               exp_state_name(to));
+        return serve_rest_refuse(r, 409, "illegal transition %s -> %s", exp_state_name(from),
+                                 exp_state_name(to));
     enum ebb_status status = exp_experiment_set_state(r->m, e, to, &why);
     *is_done = status == EBB_OK;
     if (status == EBB_EINPUT)
-        return exp_rest_refuse(r, 409, "%s", why.message);
+        return serve_rest_refuse(r, 409, "%s", why.message);
     if (status != EBB_OK)
         *r->err = why;
     return status;
 }
 
-static enum ebb_status set_archived(struct exp_rest *r, enum exp_state state, bool is_archived,
+static enum ebb_status set_archived(struct serve_rest *r, enum exp_state state, bool is_archived,
                                     bool *is_done)
 {
     *is_done = exp_state_is_ended(state);
     if (!*is_done)
-        return exp_rest_refuse(r, 409, "experiment %lld is %s: only ended ones are archived",
-                               (long long)r->id, exp_state_name(state));
+        return serve_rest_refuse(r, 409, "experiment %lld is %s: only ended ones are archived",
+                                 (long long)r->id, exp_state_name(state));
     return exp_db_run(r->m->db, "UPDATE experiments SET archived = $1 WHERE id = $2",
                       EXP_DB_ARGS(exp_db_i(is_archived), exp_db_i(r->id)), r->err);
 }
 
-static enum ebb_status kill_experiment(struct exp_rest *r, bool *is_done)
+static enum ebb_status kill_experiment(struct serve_rest *r, bool *is_done)
 {
     struct exp_experiment *e = exp_experiment_find(r->m, r->id);
     *is_done = e != NULL;
     if (e == NULL)
-        return exp_rest_refuse(r, 409, "active experiment not found");
+        return serve_rest_refuse(r, 409, "active experiment not found");
     return exp_experiment_kill(r->m, e, r->err);
 }
 
-static enum ebb_status collect(struct exp_rest *r, enum exp_state state, bool *is_done)
+static enum ebb_status collect(struct serve_rest *r, enum exp_state state, bool *is_done)
 {
     *is_done = exp_state_is_ended(state);
     if (!*is_done)
-        return exp_rest_refuse(r, 409,
-                               "experiment %lld is %s: checkpoints are collected at its end",
-                               (long long)r->id, exp_state_name(state));
+        return serve_rest_refuse(r, 409,
+                                 "experiment %lld is %s: checkpoints are collected at its end",
+                                 (long long)r->id, exp_state_name(state));
     return exp_gc_collect(r->m, r->id, r->err);
 }
 
-enum ebb_status exp_rest_act_experiment(struct exp_rest *r)
+enum ebb_status serve_rest_act_experiment(struct serve_rest *r)
 {
     enum exp_state state;
     bool is_done = false, is_there;
@@ -381,7 +383,7 @@ enum ebb_status exp_rest_act_experiment(struct exp_rest *r)
     else if (strcmp(r->name, "gc") == 0)
         status = collect(r, state, &is_done);
     else
-        return exp_rest_refuse(r, 404, "an experiment cannot %s", r->name);
+        return serve_rest_refuse(r, 404, "an experiment cannot %s", r->name);
     if (status != EBB_OK || !is_done)
         return status;
     struct exp_experiment *e = exp_experiment_find(r->m, r->id);
@@ -390,7 +392,7 @@ enum ebb_status exp_rest_act_experiment(struct exp_rest *r)
     return answer_with(r, r->id);
 }
 
-enum ebb_status exp_rest_delete_experiment(struct exp_rest *r)
+enum ebb_status serve_rest_delete_experiment(struct serve_rest *r)
 {
     enum exp_state state;
     bool is_there;
@@ -398,8 +400,8 @@ enum ebb_status exp_rest_delete_experiment(struct exp_rest *r)
     if (!is_there)
         return EBB_OK;
     if (!exp_state_is_ended(state))
-        return exp_rest_refuse(r, 409, "experiment %lld is %s: only ended ones can be deleted",
-                               (long long)r->id, exp_state_name(state));
+        return serve_rest_refuse(r, 409, "experiment %lld is %s: only ended ones can be deleted",
+                                 (long long)r->id, exp_state_name(state));
     int64_t user = 0;
     EBB_TRY(exp_db_number(r->m->db,
                           "SELECT MIN(x.id) FROM experiment_configs k JOIN experiments x ON x.id ="
@@ -407,10 +409,10 @@ enum ebb_status exp_rest_delete_experiment(struct exp_rest *r)
                           " c.experiment_id = $1 AND x.id <> $1 AND x.end_time IS NULL",
                           EXP_DB_ARGS(exp_db_i(r->id)), 0, &user, r->err));
     if (user > 0)
-        return exp_rest_refuse(r, 409,
-                               "experiment %lld, which has not ended, starts its trials from a "
-                               "checkpoint of experiment %lld",
-                               (long long)user, (long long)r->id);
+        return serve_rest_refuse(r, 409,
+                                 "experiment %lld, which has not ended, starts its trials from a "
+                                 "checkpoint of experiment %lld",
+                                 (long long)user, (long long)r->id);
     r->response->status = 202;
     EBB_TRY(exp_gc_delete(r->m, r->id, r->err));
     ebb_jsonw_object(&r->w);
@@ -527,7 +529,7 @@ static const char *read_one(const char *key, const struct ebb_doc_node *node, st
     return "cannot be changed";
 }
 
-static enum ebb_status patch_labels(struct exp_rest *r, const struct ebb_doc_node *change)
+static enum ebb_status patch_labels(struct serve_rest *r, const struct ebb_doc_node *change)
 {
     struct exp_db_rows rows;
     struct ebb_str text;
@@ -562,7 +564,7 @@ static enum ebb_status patch_labels(struct exp_rest *r, const struct ebb_doc_nod
     return status;
 }
 
-static enum ebb_status patch_resources(struct exp_rest *r, const struct patch *p)
+static enum ebb_status patch_resources(struct serve_rest *r, const struct patch *p)
 {
     struct exp_experiment *e = exp_experiment_find(r->m, r->id);
     if (p->has_max_slots)
@@ -584,7 +586,7 @@ static enum ebb_status patch_resources(struct exp_rest *r, const struct patch *p
     return EBB_OK;
 }
 
-static enum ebb_status patch_rest(struct exp_rest *r, const struct patch *p, enum exp_state state)
+static enum ebb_status patch_rest(struct serve_rest *r, const struct patch *p, enum exp_state state)
 {
     struct exp_db *db = r->m->db;
     struct exp_db_value id = exp_db_i(r->id);
@@ -616,7 +618,7 @@ static enum ebb_status patch_rest(struct exp_rest *r, const struct patch *p, enu
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_patch_experiment(struct exp_rest *r)
+enum ebb_status serve_rest_patch_experiment(struct serve_rest *r)
 {
     struct patch p = {0};
     enum exp_state state;
@@ -628,11 +630,11 @@ enum ebb_status exp_rest_patch_experiment(struct exp_rest *r)
         const char *key = r->body->keys[i]->text;
         const char *bad = read_one(key, r->body->items[i], &p);
         if (bad != NULL)
-            return exp_rest_refuse(r, 400, "%s: %s", key, bad);
+            return serve_rest_refuse(r, 400, "%s: %s", key, bad);
     }
     if (p.has_archived && !exp_state_is_ended(state))
-        return exp_rest_refuse(r, 409, "experiment %lld is %s: only ended ones are archived",
-                               (long long)r->id, exp_state_name(state));
+        return serve_rest_refuse(r, 409, "experiment %lld is %s: only ended ones are archived",
+                                 (long long)r->id, exp_state_name(state));
     if (p.has_state)
         EBB_TRY(change_state(r, state, p.state, &is_done));
     if (!is_done)

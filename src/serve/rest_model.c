@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "exp/master/base64.h"
-#include "exp/master/rest.h"
+#include "serve/rest.h"
 
-static enum ebb_status read_files(struct exp_rest *r, struct exp_store_file **files, size_t *count)
+static enum ebb_status read_files(struct serve_rest *r, struct exp_store_file **files,
+                                  size_t *count)
 {
     struct exp_db_rows rows;
     int64_t total = 0;
@@ -46,13 +47,13 @@ static enum ebb_status read_files(struct exp_rest *r, struct exp_store_file **fi
     return status;
 }
 
-static enum ebb_status is_there(struct exp_rest *r, bool *found)
+static enum ebb_status is_there(struct serve_rest *r, bool *found)
 {
     int64_t count = 0;
     EBB_TRY(exp_db_number(r->m->db, "SELECT COUNT(*) FROM experiments WHERE id = $1",
                           EXP_DB_ARGS(exp_db_i(r->id)), 0, &count, r->err));
     *found = count > 0;
-    return *found ? EBB_OK : exp_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
+    return *found ? EBB_OK : serve_rest_refuse(r, 404, "no experiment %lld", (long long)r->id);
 }
 
 /* Characters outside this set go; at most 50 stay. */
@@ -67,7 +68,7 @@ static void clean_name(const char *text, char *out, size_t size)
     out[n] = '\0';
 }
 
-enum ebb_status exp_rest_model_def(struct exp_rest *r)
+enum ebb_status serve_rest_model_def(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     struct exp_store_file *files = NULL;
@@ -89,7 +90,7 @@ enum ebb_status exp_rest_model_def(struct exp_rest *r)
     ebb_str_clear(&r->response->body);
     status = exp_archive_write(files, count, &r->response->body, &why);
     if (status == EBB_EINPUT)
-        return exp_rest_refuse(r, 409, "%s", why.message);
+        return serve_rest_refuse(r, 409, "%s", why.message);
     if (status != EBB_OK) {
         *r->err = why;
         return status;
@@ -100,7 +101,7 @@ enum ebb_status exp_rest_model_def(struct exp_rest *r)
     return EBB_OK;
 }
 
-enum ebb_status exp_rest_file_tree(struct exp_rest *r)
+enum ebb_status serve_rest_file_tree(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     bool has_row = true, found;
@@ -136,11 +137,11 @@ enum ebb_status exp_rest_file_tree(struct exp_rest *r)
     return status;
 }
 
-enum ebb_status exp_rest_file(struct exp_rest *r)
+enum ebb_status serve_rest_file(struct serve_rest *r)
 {
     struct exp_db_rows rows;
     bool has_row = false;
-    const char *path = exp_rest_text(r, "path");
+    const char *path = serve_rest_text(r, "path");
     EBB_TRY(exp_db_query(r->m->db,
                          "SELECT content FROM model_files WHERE experiment_id = $1 AND path = $2"
                          " AND type <> 'dir'",
@@ -155,7 +156,7 @@ enum ebb_status exp_rest_file(struct exp_rest *r)
     }
     exp_db_done(&rows);
     if (status == EBB_OK && !has_row)
-        return exp_rest_refuse(r, 404, "experiment %lld has no file %s", (long long)r->id,
-                               path != NULL ? path : "");
+        return serve_rest_refuse(r, 404, "experiment %lld has no file %s", (long long)r->id,
+                                 path != NULL ? path : "");
     return status;
 }

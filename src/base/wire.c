@@ -1,0 +1,110 @@
+/* wire.c - see wire.h. */
+#include "base/wire.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_BYTES ((size_t)64 << 10)
+#define READS 4                     /* of one wire at a time */
+#define OUT_MAX ((size_t)512 << 20) /* a peer that does not read is dropped */
+
+void ebb_wire_init(struct ebb_wire *w, int fd)
+{
+    *w = (struct ebb_wire){.fd = fd};
+    ebb_str_init(&w->in);
+    ebb_str_init(&w->out);
+}
+
+void ebb_wire_fini(struct ebb_wire *w)
+{
+    if (w->fd >= 0)
+        close(w->fd);
+    ebb_str_fini(&w->in);
+    ebb_str_fini(&w->out);
+}
+
+enum ebb_status ebb_wire_hear(struct ebb_wire *w, struct ebb_error *err)
+{
+    char buffer[READ_BYTES];
+    bool is_more = true;
+    for (int i = 0; is_more && i < READS; i++) {
+        ssize_t n = recv(w->fd, buffer, sizeof buffer, 0);
+        if (n <= 0) { /* an end is heard again, after what came before it */
+            w->is_broken |= i == 0 && (n == 0 || (errno != EAGAIN && errno != EINTR));
+            return EBB_OK;
+        }
+        w->received += (uint64_t)n;
+        ebb_str_addn(&w->in, buffer, (size_t)n);
+        EBB_TRY(ebb_str_status(&w->in, err));
+        is_more = (size_t)n == sizeof buffer;
+    }
+    return EBB_OK;
+}
+
+const char *ebb_wire_at(const struct ebb_wire *w, size_t *left)
+{
+    *left = w->in.length - w->in_at;
+    return ebb_str_c(&w->in) + w->in_at;
+}
+
+/* The room of what is dealt with is taken back when it is at least half of all. */
+void ebb_wire_used(struct ebb_wire *w, size_t bytes)
+{
+    w->in_at += bytes;
+    if (w->in_at == w->in.length) {
+        ebb_str_clear(&w->in);
+        w->in_at = 0;
+    } else if (w->in_at > (w->in.length >> 1)) {
+        w->in.length -= w->in_at;
+        memmove(w->in.data, w->in.data + w->in_at, w->in.length);
+        w->in_at = 0;
+    }
+}
+
+void ebb_wire_say(struct ebb_wire *w, const char *text, size_t length)
+{
+    if (w->out.length + length > OUT_MAX)
+        w->is_broken = true;
+    else
+        ebb_str_addn(&w->out, text, length);
+    w->is_broken |= w->out.failed;
+}
+
+static void watch(struct ebb_wire *w, int epoll_fd, bool is_writing)
+{
+    struct epoll_event event = {.events = EPOLLIN | (is_writing ? EPOLLOUT : 0u), .data.fd = w->fd};
+    if (w->is_writing != is_writing)
+        epoll_ctl(epoll_fd, EPOLL_CTL_MOD, w->fd, &event);
+    w->is_writing = is_writing;
+}
+
+void ebb_wire_flush(struct ebb_wire *w, int epoll_fd)
+{
+    size_t sent = 0;
+    while (sent < w->out.length && !w->is_broken) {
+        ssize_t n = send(w->fd, w->out.data + sent, w->out.length - sent, MSG_NOSIGNAL);
+        if (n > 0)
+            sent += (size_t)n;
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            break;
+        else if (errno != EINTR)
+            w->is_broken = true;
+    }
+    if (sent == w->out.length) {
+        ebb_str_clear(&w->out);
+    } else if (sent > 0) {
+        memmove(w->out.data, w->out.data + sent, w->out.length - sent);
+        w->out.length -= sent;
+        w->out.data[w->out.length] = '\0';
+    }
+    w->committed = w->out.length;
+    watch(w, epoll_fd, w->out.length > 0);
+}
+
+bool ebb_wire_is_over(const struct ebb_wire *w)
+{
+    return w->is_broken || (w->is_dead && w->out.length == 0);
+}

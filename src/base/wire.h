@@ -1,0 +1,37 @@
+/* wire.h - one end of a stream socket that does not block: bytes in, bytes out, both in memory.
+ *
+ * What is said waits in `out` until ebb_wire_flush; what was heard waits in `in` until
+ * ebb_wire_used. A wire that fails in any way is `is_broken`, and its owner closes it. */
+#ifndef EBB_BASE_WIRE_H
+#define EBB_BASE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct ebb_wire {
+    int fd; /* owned */
+    struct ebb_str in, out;
+    size_t in_at;      /* bytes of `in` that are dealt with */
+    size_t committed;  /* bytes of `out` that the last flush left: they are promised */
+    uint64_t received; /* bytes so far */
+    bool is_broken;    /* to be closed at once */
+    bool is_dead;      /* to be closed once `out` is sent */
+    bool is_writing;   /* waits for room */
+};
+
+void ebb_wire_init(struct ebb_wire *w, int take_fd);
+void ebb_wire_fini(struct ebb_wire *w);
+/* Take what has arrived (a bounded part of it) into `in`. */
+enum ebb_status ebb_wire_hear(struct ebb_wire *w, struct ebb_error *err);
+const char *ebb_wire_at(const struct ebb_wire *w, size_t *left); /* what is not dealt with */
+void ebb_wire_used(struct ebb_wire *w, size_t bytes);
+/* Into `out`; a peer that does not read breaks the wire. */
+void ebb_wire_say(struct ebb_wire *w, const char *text, size_t length);
+/* Send what there is room for; the rest is watched in epoll_fd, where the wire is known. */
+void ebb_wire_flush(struct ebb_wire *w, int epoll_fd);
+bool ebb_wire_is_over(const struct ebb_wire *w); /* time to close it */
+
+#endif

@@ -1,0 +1,91 @@
+/* http.h - HTTP/1.1 messages as values, their reader and writer.
+ *
+ * The same structs are handled in process (serve_request) and travel over its
+ * socket, so a caller writes its requests once. The reader takes any bytes: it wants more, has a
+ * whole message, or says with which status the peer is to be refused. */
+#ifndef EBB_SERVE_HTTP_H
+#define EBB_SERVE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/str.h"
+
+#define SERVE_HTTP_HEAD_MAX ((size_t)16 << 10) /* request line and header fields */
+#define SERVE_HTTP_BODY_MAX                                                                        \
+    ((size_t)160 << 20) /* 95 MiB of model definition, in base64, and more */
+
+struct serve_http_request {
+    const char *method; /* "GET", "POST", "PATCH", "DELETE" */
+    const char *target; /* path and query: "/api/v1/experiments?limit=10"; the prefix may be left
+                           out */
+    const char *body;   /* JSON, or NULL */
+    size_t body_length;
+    const char *user; /* in whose name; unknown or inactive: 401, 403. NULL = the account of the
+                         master's process. Travels as header X-Ebb-User */
+};
+
+struct serve_http_response {
+    int status;               /* 200, 201, 204, 400, 404, 409, ... */
+    const char *content_type; /* borrowed, constant */
+    struct ebb_str body;      /* owned */
+    char location[64];        /* Location of a 201, else "" */
+    char disposition[160];    /* Content-Disposition, else "" */
+};
+
+void serve_http_response_init(struct serve_http_response *response);
+void serve_http_response_fini(struct serve_http_response *response);
+
+/* ---- reading ---- */
+
+enum serve_http_result {
+    SERVE_HTTP_MORE, /* not complete yet */
+    SERVE_HTTP_DONE, /* message filled; `used` bytes belong to it */
+    SERVE_HTTP_BAD,  /* refuse with `status` */
+};
+
+struct serve_http_message { /* pointers into the bytes given, or NULL */
+    const char *method, *target;
+    size_t method_length, target_length;
+    int status; /* of a response; of the refusal when BAD */
+    const char *body;
+    size_t body_length;
+    size_t used;
+    bool is_chunked; /* responses only; `body` is then raw: see serve_http_unchunk */
+    bool wants_close;
+    bool wants_stream; /* Accept: text/event-stream */
+    const char *user;  /* X-Ebb-User, percent-encoded; NULL = absent */
+    size_t user_length;
+};
+
+enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
+                                               struct serve_http_message *message);
+/* is_end: the peer closed, so a body without length is complete. */
+enum serve_http_result serve_http_read_response(const char *bytes, size_t length, bool is_end,
+                                                struct serve_http_message *message);
+/* Decode a chunked body; EBB_EINPUT when it is none. */
+enum ebb_status serve_http_unchunk(const char *bytes, size_t length, struct ebb_str *out,
+                                   struct ebb_error *err);
+
+/* ---- writing ---- */
+
+void serve_http_write_request(const struct serve_http_request *request, const char *host,
+                              struct ebb_str *out);
+void serve_http_write_response(const struct serve_http_response *response, bool is_close,
+                               struct ebb_str *out);
+const char *serve_http_reason(int status);
+/* {"error": {"code", "reason", "message"}} with that status. */
+void serve_http_write_error(struct serve_http_response *response, int status, const char *message);
+
+/* ---- targets ---- */
+
+/* Value of a query parameter, decoded; NULL = absent. Owned by the caller (ebb_free). */
+char *serve_http_query(const char *target, const char *name);
+/* Percent signs undone; in queries '+' is a blank. Owned by the caller; NULL: no memory. */
+char *serve_http_decode(const char *text, size_t length, bool is_query);
+/* Append `text` percent-encoded as one path segment or query value. */
+void serve_http_escape(struct ebb_str *out, const char *text);
+
+#endif
