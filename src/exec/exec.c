@@ -20,7 +20,7 @@ enum ebb_status exec_program_create(struct exec_program **program, const struct 
         return ebb_no_memory(err, sizeof *p);
     p->trace = trace;
     p->rules = rules;
-    enum ebb_status status = rules == EXEC_SIMRD ? exec_simrd_compile(&p->simrd, trace, err)
+    enum ebb_status status = rules == EXEC_SIMRD ? simrd_compile(&p->simrd, trace, err)
                                                  : exec_ebb_compile(&p->ebb, trace, err);
     if (status != EBB_OK) {
         exec_program_destroy(p);
@@ -34,7 +34,7 @@ void exec_program_destroy(struct exec_program *program)
 {
     if (!program)
         return;
-    exec_simrd_destroy(program->simrd);
+    simrd_destroy(program->simrd);
     exec_ebb_destroy(program->ebb);
     ebb_free(program);
 }
@@ -55,23 +55,99 @@ uint64_t exec_limit_ns(const struct exec_options *options, uint64_t base_ns)
     return limit < 0 ? 0 : limit >= 0x1p63 ? UINT64_MAX : (uint64_t)limit;
 }
 
+/* An event of the log from what memory tells: FREE is the DROP of what is dead. */
+static enum ebb_status log_note(void *context, const struct mem_note *note, struct ebb_error *err)
+{
+    static const uint8_t kinds[][2] = {[PLAN_PLACE] = {EXEC_EV_PLACE, EXEC_EV_PLACE},
+                                       [PLAN_RUN] = {EXEC_EV_RUN, EXEC_EV_RERUN},
+                                       [PLAN_DROP] = {EXEC_EV_FREE, EXEC_EV_DROP},
+                                       [PLAN_SEND] = {EXEC_EV_SEND, EXEC_EV_SEND},
+                                       [PLAN_FETCH] = {EXEC_EV_FETCH, EXEC_EV_FETCH},
+                                       [PLAN_FORGET] = {EXEC_EV_FORGET, EXEC_EV_FORGET},
+                                       [PLAN_MOVE] = {EXEC_EV_MOVE, EXEC_EV_MOVE}};
+    struct exec_event event = {kinds[note->act][note->is_again], note->tier, note->index,
+                               note->offset, note->clock_ns};
+    return exec_log_add(context, event, err);
+}
+
+struct mem_listener exec_log_listener(struct exec_log *log)
+{
+    return (struct mem_listener){.context = log, .tell = log ? log_note : NULL};
+}
+
+enum ebb_status exec_log_add(struct exec_log *log, struct exec_event event, struct ebb_error *err)
+{
+    EBB_TRY(ebb_grow(&log->events, &log->capacity, log->count + 1, sizeof *log->events, err));
+    log->events[log->count++] = event;
+    return EBB_OK;
+}
+
+/* What a run counted becomes its report. */
+static void report_tally(struct exec_report *r, const struct mem_tally *t)
+{
+    r->clock_ns = t->clock_ns;
+    r->remat_ns = t->remat_ns;
+    r->peak_bytes = t->peak_bytes;
+    r->sum_bytes = t->sum_bytes;
+    r->evictions_pressure = t->evictions_pressure;
+    r->evictions_release = t->evictions_release;
+    r->remat_ops = t->remat_ops;
+    r->remat_collateral = t->remat_collateral;
+    r->swapped_bytes = t->swapped_bytes;
+    r->moved_bytes = t->moved_bytes;
+    r->ops_done = t->ops_done;
+    r->eval_count = t->eval_count;
+    r->banished = t->banished;
+    r->evict_hash = t->evict_hash;
+    memcpy(r->why, t->why, sizeof r->why);
+}
+
+static enum ebb_status run_simrd(const struct simrd_program *program, const struct exec_options *o,
+                                 struct exec_report *report, struct ebb_error *err)
+{
+    if (o->plan || o->ways > MEM_DROP || o->sampling || o->ignore_small)
+        return ebb_fail(err, EBB_EINPUT,
+                        "rules simrd know no plans, swapping, sampling or small-tensor rule; "
+                        "use rules ebb");
+    struct mem_tally tally = {.evict_hash = EBB_FNV1A_INIT};
+    struct simrd_options options = {.policy = o->policy,
+                                    .budget_bytes = o->budget_bytes,
+                                    .limit_ns = exec_limit_ns(o, simrd_base_ns(program)),
+                                    .seed = o->seed,
+                                    .is_eager = o->dealloc == EXEC_EAGER,
+                                    .banishes = o->dealloc == EXEC_BANISH,
+                                    .reference_scan = o->reference_scan,
+                                    .listener = exec_log_listener(o->log)};
+    enum ebb_status status = simrd_run(program, &options, &tally, err);
+    report_tally(report, &tally);
+    report->base_ns = simrd_base_ns(program);
+    return status;
+}
+
+/* Running out of room or of patience is a result, told in the report. */
+static enum ebb_status settle_result(struct exec_report *report, enum ebb_status status)
+{
+    if (!*report->why || (status != EBB_EBUDGET && status != EBB_ELIMIT))
+        return status;
+    report->result = status == EBB_EBUDGET ? EXEC_OOM : EXEC_THRASHED;
+    return EBB_OK;
+}
+
 enum ebb_status exec_run(const struct exec_program *program, const struct exec_options *options,
                          struct exec_report *report, struct ebb_error *err)
 {
+    enum ebb_status status;
     memset(report, 0, sizeof *report);
     report->budget_bytes = options->budget_bytes;
     report->evict_hash = EBB_FNV1A_INIT;
-    if (program->rules == EXEC_SIMRD) {
-        if (options->plan || options->ways > MEM_DROP || options->sampling || options->ignore_small)
-            return ebb_fail(err, EBB_EINPUT,
-                            "rules simrd know no plans, swapping, sampling or small-tensor rule; "
-                            "use rules ebb");
-        return exec_simrd_run(program->simrd, options, report, err);
-    }
-    if (options->dealloc == EXEC_BANISH)
-        return ebb_fail(err, EBB_EINPUT,
-                        "banishing belongs to the published V1 runtime: use rules simrd");
-    return exec_ebb_run(program->ebb, options, report, err);
+    if (program->rules == EXEC_SIMRD)
+        status = run_simrd(program->simrd, options, report, err);
+    else if (options->dealloc == EXEC_BANISH)
+        status = ebb_fail(err, EBB_EINPUT,
+                          "banishing belongs to the published V1 runtime: use rules simrd");
+    else
+        status = exec_ebb_run(program->ebb, options, report, err);
+    return settle_result(report, status);
 }
 
 enum ebb_status exec_image_create(struct exec_image **image, const struct exec_program *program,

@@ -4,8 +4,8 @@
 #define EBB_EXEC_INTERNAL_H
 
 #include "exec/exec.h"
+#include "simrd/simrd.h"
 
-struct simrd_program;
 struct ebb_program;
 
 struct exec_program {
@@ -15,17 +15,14 @@ struct exec_program {
     struct ebb_program *ebb;     /* rules ebb */
 };
 
-enum ebb_status exec_simrd_compile(struct simrd_program **program, const struct trace *trace,
-                                   struct ebb_error *err);
-void exec_simrd_destroy(struct simrd_program *program);
-enum ebb_status exec_simrd_run(const struct simrd_program *program,
-                               const struct exec_options *options, struct exec_report *report,
-                               struct ebb_error *err);
 enum ebb_status exec_ebb_compile(struct ebb_program **program, const struct trace *trace,
                                  struct ebb_error *err);
 void exec_ebb_destroy(struct ebb_program *program);
 enum ebb_status exec_ebb_run(const struct ebb_program *program, const struct exec_options *options,
                              struct exec_report *report, struct ebb_error *err);
+
+enum ebb_status exec_log_add(struct exec_log *log, struct exec_event event, struct ebb_error *err);
+struct mem_listener exec_log_listener(struct exec_log *log); /* NULL: nobody listens */
 
 /* Nanoseconds of recomputation allowed by the options; UINT64_MAX = no limit. */
 uint64_t exec_limit_ns(const struct exec_options *options, uint64_t base_ns);

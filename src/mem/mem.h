@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "plan/plan.h"
 #include "trace/trace.h"
 
 enum mem_numerator {
@@ -44,8 +45,37 @@ extern const size_t mem_policy_count;
 /* By name or alias; NULL when unknown. */
 const struct mem_policy *mem_policy_find(const char *name);
 
-/* ---- who is whose neighbour
- * ------------------------------------------------------------------------------------ */
+/* ---- what happened --------------------------------------------------------------------------- */
+
+/* Told in the words of a plan, in order. */
+struct mem_note {
+    uint8_t act;    /* enum plan_act */
+    uint8_t tier;   /* SEND, FETCH, FORGET */
+    bool is_again;  /* RUN: a recomputation; DROP: a victim (else it is dead) */
+    uint32_t index; /* op of a RUN, else storage */
+    uint64_t offset;
+    uint64_t clock_ns;
+};
+
+struct mem_listener {
+    void *context;
+    enum ebb_status (*tell)(void *context, const struct mem_note *note,
+                            struct ebb_error *err); /* NULL: nobody listens */
+};
+
+/* Counted while a run goes on. */
+struct mem_tally {
+    uint64_t clock_ns;              /* the decision clock: ops and moves */
+    uint64_t remat_ns;              /* of it for recomputation */
+    uint64_t peak_bytes, sum_bytes; /* highest address; highest byte sum */
+    uint64_t evictions_pressure, evictions_release, remat_ops, remat_collateral;
+    uint64_t swapped_bytes, moved_bytes;
+    uint64_t ops_done, eval_count, banished;
+    uint64_t evict_hash; /* FNV-1a 64 over the root tensor ids of pressure victims */
+    char why[160];       /* why it ended before the end, with numbers; "" when it did not */
+};
+
+/* ---- who is whose neighbour ------------------------------------------------------------------ */
 
 /* Storage-level edges of a trace: P -> Q when an op reads a tensor on P and makes one on Q. Each
  * list is free of duplicates and sorted by the op that created the edge, so at any time the edges
@@ -68,8 +98,7 @@ void mem_graph_fini(struct mem_graph *graph);
 
 #define MEM_NONE UINT32_MAX
 
-/* ---- the slab: one tier's bytes
- * --------------------------------------------------------------------------------- */
+/* ---- the slab: one tier's bytes -------------------------------------------------------------- */
 
 struct mem_segment {
     uint64_t offset, bytes;
@@ -120,8 +149,7 @@ uint32_t mem_slab_largest(const struct mem_slab *slab, uint32_t *segments, uint3
 uint32_t mem_slab_find_outside(const struct mem_slab *slab, uint64_t bytes, uint64_t low,
                                uint64_t high);
 
-/* ---- the index: best merit under a moving clock
- * ------------------------------------------------------------------ */
+/* ---- the index: best merit under a moving clock ---------------------------------------------- */
 
 /* merit(id) = weight * (now - last), or weight alone when not by_stale. The best id (largest merit;
  * ties: smaller last, then smaller id) is found without looking at every entry: a 64-way tournament
@@ -143,8 +171,7 @@ uint32_t mem_index_top(struct mem_index *index,
 /* The same answer by looking at every entry: the reference for tests. */
 uint32_t mem_index_scan(const struct mem_index *index, double now);
 
-/* ---- neighbourhoods with lower bounds
- * ----------------------------------------------------------------------------- */
+/* ---- neighbourhoods with lower bounds -------------------------------------------------------- */
 
 /* What evicting a storage would cost beyond its own op (rules ebb). `bound` never exceeds the exact
  * numerator: evictions only raise numerators, so bounds stay valid without work; a storage coming

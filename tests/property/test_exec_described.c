@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "exec/exec.h"
-#include "exec/simrd.h"
+#include "simrd/run.h"
 
 #define MOST 400
 
@@ -128,7 +128,7 @@ static double score(struct naive *w, uint32_t s)
         last = latest;
     ebb_u128 d = p->by_size ? w->t->storages[s].bytes : 1;
     d *= p->by_stale ? w->clock - last : 1;
-    return d == 0 ? INFINITY : exec_quotient(n, d);
+    return d == 0 ? INFINITY : simrd_quotient(n, d);
 }
 
 /* ---- the runtime

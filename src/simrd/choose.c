@@ -1,4 +1,4 @@
-/* simrd_choose.c - which storage leaves, exactly as the published simulator decides.
+/* choose.c - which storage leaves, exactly as the published simulator decides.
  *
  * The reference walks the pool in insertion order, keeps the last of the lowest scores and stops at
  * the first score of zero (choose_literal does just that). The fast path gives the same answer: a
@@ -6,7 +6,7 @@
  * out: they only lower it), candidates that cannot win are never evaluated, evaluations stop as
  * soon as they have lost, and what is left within rounding distance of the best is compared by
  * correctly rounded quotients and pool order. */
-#include "exec/simrd.h"
+#include "simrd/run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 #define SLACK 0x1p-44 /* covers the rounding of every floating-point filter below */
 
-double exec_quotient(int64_t n, ebb_u128 d)
+double simrd_quotient(int64_t n, ebb_u128 d)
 {
     uint64_t un = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
     if (un == 0) /* the loop below looks for a first bit */
@@ -44,8 +44,7 @@ double exec_quotient(int64_t n, ebb_u128 d)
     return n < 0 ? -value : value;
 }
 
-/* ---- classes of evicted storages (union-find; never split, signed, as published)
- * ------------------------------- */
+/* ---- classes of evicted storages (union-find; never split, signed, as published) ------------- */
 
 static uint32_t find(struct simrd_node *nodes, uint32_t node)
 {
@@ -76,8 +75,7 @@ static enum ebb_status new_node(struct simrd_run *run, uint32_t storage, int64_t
     return EBB_OK;
 }
 
-enum ebb_status exec_simrd_class_evict(struct simrd_run *run, uint32_t storage,
-                                       struct ebb_error *err)
+enum ebb_status simrd_class_evict(struct simrd_run *run, uint32_t storage, struct ebb_error *err)
 {
     const struct mem_graph *g = &run->p->graph;
     EBB_TRY(new_node(run, storage, run->cost[storage], err));
@@ -101,7 +99,7 @@ enum ebb_status exec_simrd_class_evict(struct simrd_run *run, uint32_t storage,
     return EBB_OK;
 }
 
-void exec_simrd_class_material(struct simrd_run *run, uint32_t storage)
+void simrd_class_material(struct simrd_run *run, uint32_t storage)
 {
     uint32_t node = run->node_of[storage];
     if (node == SIMRD_NO_NODE)
@@ -111,8 +109,9 @@ void exec_simrd_class_material(struct simrd_run *run, uint32_t storage)
     run->node_of[storage] = SIMRD_NO_NODE;
 }
 
-/* ---- numerators: each may stop once the sum exceeds `most`; the caller then only knows that it
- * does ------------- */
+/* ---- numerators ------------------------------------------------------------------------------ */
+
+/* Each may stop once the sum exceeds `most`; the caller then only knows that it does. */
 
 static int64_t add_classes(struct simrd_run *run, uint32_t storage, int64_t sum, double most)
 {
@@ -202,12 +201,10 @@ static double score(struct simrd_run *run, uint32_t storage)
     ebb_u128 d = policy->by_size ? run->p->bytes[storage] : 1;
     if (policy->by_stale)
         d *= run->clock - (uint64_t)latest;
-    return d == 0 ? INFINITY : exec_quotient(n, d);
+    return d == 0 ? INFINITY : simrd_quotient(n, d);
 }
 
-/* ---- choosing
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 struct pooled {
     uint32_t stamp, storage;
@@ -410,7 +407,7 @@ static bool choose_neighbourly(struct simrd_run *run, uint32_t *victim)
     return true;
 }
 
-enum ebb_status exec_simrd_choose(struct simrd_run *run, uint32_t *victim, struct ebb_error *err)
+enum ebb_status simrd_choose(struct simrd_run *run, uint32_t *victim, struct ebb_error *err)
 {
     const struct mem_policy *policy = run->o->policy;
     *victim = UINT32_MAX;

@@ -5,7 +5,7 @@
  * banished: its bytes are freed whatever locks it, it leaves the graph, and its children, which can
  * never be recomputed again, are pinned. For the walks of the score a banished storage is a wall:
  * it is marked material, so nothing is counted behind it. */
-#include "exec/simrd.h"
+#include "simrd/run.h"
 
 #include "base/heap.h"
 
@@ -16,7 +16,7 @@ struct simrd_banish {
     uint8_t *is_counted;  /* per tensor: counted in `waiting` of its parents */
 };
 
-enum ebb_status exec_banish_create(struct simrd_run *run, struct ebb_error *err)
+enum ebb_status simrd_banish_create(struct simrd_run *run, struct ebb_error *err)
 {
     size_t n = (size_t)run->p->trace->storage_count + 1;
     struct simrd_banish *b = run->banish = ebb_calloc(1, sizeof *b);
@@ -27,7 +27,7 @@ enum ebb_status exec_banish_create(struct simrd_run *run, struct ebb_error *err)
     return EBB_OK;
 }
 
-void exec_banish_destroy(struct simrd_banish *b)
+void simrd_banish_destroy(struct simrd_banish *b)
 {
     if (!b)
         return;
@@ -38,13 +38,13 @@ void exec_banish_destroy(struct simrd_banish *b)
     ebb_free(b);
 }
 
-bool exec_banish_is_dead(const struct simrd_run *run, uint32_t storage)
+bool simrd_banish_is_dead(const struct simrd_run *run, uint32_t storage)
 {
     return run->banish->is_dead[storage];
 }
 
-enum ebb_status exec_banish_check(const struct simrd_run *run, uint32_t storage,
-                                  struct ebb_error *err)
+enum ebb_status simrd_banish_check(const struct simrd_run *run, uint32_t storage,
+                                   struct ebb_error *err)
 {
     if (!run->banish->is_banished[storage])
         return EBB_OK;
@@ -74,13 +74,13 @@ static void count(struct simrd_run *run, uint32_t tensor, bool is_waiting)
     }
 }
 
-void exec_banish_created(struct simrd_run *run, uint32_t op)
+void simrd_banish_created(struct simrd_run *run, uint32_t op)
 {
     for (uint32_t k = 0; k < run->p->ops[op].out_count; k++)
         count(run, run->p->ops[op].out_first + k, true);
 }
 
-void exec_banish_defined(struct simrd_run *run, uint32_t tensor)
+void simrd_banish_defined(struct simrd_run *run, uint32_t tensor)
 {
     count(run, tensor, false);
 }
@@ -108,7 +108,7 @@ static void forget(struct simrd_run *run, uint32_t tensor)
     count(run, tensor, false);
 }
 
-void exec_banish_evicted(struct simrd_run *run, uint32_t storage)
+void simrd_banish_evicted(struct simrd_run *run, uint32_t storage)
 {
     each_tensor(run, storage, mark_waiting);
 }
@@ -124,7 +124,7 @@ static void try_banish(struct simrd_run *run, uint32_t storage)
     each_tensor(run, storage, forget);
     if (run->material[storage]) {
         run->memory -= run->p->bytes[storage];
-        exec_simrd_unpool(run, storage);
+        simrd_unpool(run, storage);
     }
     run->material[storage] = 1; /* a wall for walks */
     run->epoch[storage]++;
@@ -132,17 +132,17 @@ static void try_banish(struct simrd_run *run, uint32_t storage)
         if (g->children[e].birth > run->op)
             break;
         if (!b->is_banished[g->children[e].storage])
-            exec_simrd_pin(run, g->children[e].storage);
+            simrd_pin(run, g->children[e].storage);
     }
 }
 
-void exec_banish_died(struct simrd_run *run, uint32_t storage)
+void simrd_banish_died(struct simrd_run *run, uint32_t storage)
 {
     run->banish->is_dead[storage] = 1;
     try_banish(run, storage);
 }
 
-void exec_banish_after(struct simrd_run *run, uint32_t op)
+void simrd_banish_after(struct simrd_run *run, uint32_t op)
 {
     const struct simrd_op *o = &run->p->ops[op];
     for (uint32_t i = 0; i < o->in_count; i++)

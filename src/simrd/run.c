@@ -1,16 +1,15 @@
-/* simrd.c - rules simrd: the published simulator, decision for decision (counting allocator, views
- * replayed).
+/* run.c - the interpreter of rules simrd (counting allocator, views replayed).
  *
- * It exists to reproduce published results exactly and as the yardstick of rules ebb. Everything
- * static is worked out once (compile): handle counts, adjacency, weights. A model op whose inputs
- * are all defined and whose outputs fit takes the fast path: locking and unlocking its inputs then
- * only renews their place in the pool order.
+ * Everything static is worked out once (compile): handle counts, adjacency, weights. A model op
+ * whose inputs are all defined and whose outputs fit takes the fast path: locking and unlocking its
+ * inputs then only renews their place in the pool order.
  *
  *   S1 memory == sum of bytes of material storages, duplicates of an op in flight aside; checked
- * against budget before it rises. S2 in_pool <=> material, locks == 0 (a pin is a lock that never
- * goes). S3 a tensor is defined iff its epoch equals its storage's; evicting a storage bumps the
- * epoch, undefining all views. */
-#include "exec/simrd.h"
+ *      against the budget before it rises.
+ *   S2 in_pool <=> material, locks == 0 (a pin is a lock that never goes).
+ *   S3 a tensor is defined iff its epoch equals its storage's; evicting a storage bumps the epoch,
+ *      undefining all views. */
+#include "simrd/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,9 +18,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 
-/* ---- compiling
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 static enum ebb_status compile_code(struct simrd_program *p, struct ebb_error *err)
 {
@@ -96,8 +93,8 @@ static void compile_ops(struct simrd_program *p)
     }
 }
 
-enum ebb_status exec_simrd_compile(struct simrd_program **program, const struct trace *trace,
-                                   struct ebb_error *err)
+enum ebb_status simrd_compile(struct simrd_program **program, const struct trace *trace,
+                              struct ebb_error *err)
 {
     for (uint32_t i = 0; i < trace->tensor_count; i++) {
         if (trace->tensors[i].alias == TRACE_MUTATE)
@@ -133,14 +130,14 @@ enum ebb_status exec_simrd_compile(struct simrd_program **program, const struct 
     if (status == EBB_OK)
         status = mem_graph_init(&p->graph, trace, true, err);
     if (status != EBB_OK) {
-        exec_simrd_destroy(p);
+        simrd_destroy(p);
         return status;
     }
     *program = p;
     return EBB_OK;
 }
 
-void exec_simrd_destroy(struct simrd_program *p)
+void simrd_destroy(struct simrd_program *p)
 {
     if (!p)
         return;
@@ -156,9 +153,12 @@ void exec_simrd_destroy(struct simrd_program *p)
     ebb_free(p);
 }
 
-/* ---- state
- * ------------------------------------------------------------------------------------------------------
- */
+uint64_t simrd_base_ns(const struct simrd_program *program)
+{
+    return program->base_ns;
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
 
 static void *carve(char **at, size_t bytes)
 {
@@ -168,16 +168,12 @@ static void *carve(char **at, size_t bytes)
 }
 
 static enum ebb_status run_init(struct simrd_run *run, const struct simrd_program *p,
-                                const struct exec_options *o, struct exec_report *r,
+                                const struct simrd_options *o, struct mem_tally *r,
                                 struct ebb_error *err)
 {
     size_t n = (size_t)p->trace->storage_count + 8, tensors = (size_t)p->trace->tensor_count + 1;
-    *run = (struct simrd_run){.p = p,
-                              .o = o,
-                              .r = r,
-                              .clock = 1,
-                              .budget = o->budget_bytes,
-                              .limit_ns = exec_limit_ns(o, p->base_ns)};
+    *run = (struct simrd_run){
+        .p = p, .o = o, .r = r, .clock = 1, .budget = o->budget_bytes, .limit_ns = o->limit_ns};
     size_t bytes = n * (3 + 7 * 4 + 7 * 8) + tensors * 4 + 19 * 64;
     char *at = run->block = ebb_alloc_aligned(64, (bytes + 63) & ~(size_t)63);
     if (!at)
@@ -230,12 +226,10 @@ static void run_fini(struct simrd_run *run)
     ebb_free(run->nodes);
     ebb_free(run->frames);
     ebb_free(run->missing);
-    exec_banish_destroy(run->banish);
+    simrd_banish_destroy(run->banish);
 }
 
-/* ---- primitives
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- primitives ------------------------------------------------------------------------------ */
 
 static bool is_defined(const struct simrd_run *run, uint32_t tensor)
 {
@@ -271,30 +265,28 @@ static void unlock(struct simrd_run *run, uint32_t s)
         pool_add(run, s);
 }
 
-/* Events of a run (bytes have no places here: offsets are 0). A failure is told at the end. */
-static void note_event(struct simrd_run *run, enum exec_event_kind kind, uint32_t index)
+/* Bytes have no places here: offsets are 0. A failure is told at the end. */
+static void tell(struct simrd_run *run, enum plan_act act, bool is_again, uint32_t index)
 {
-    struct exec_log *log = run->o->log;
+    const struct mem_listener *listener = &run->o->listener;
     struct ebb_error ignored;
-    if (!log || run->is_log_broken)
+    if (!listener->tell || run->is_deaf)
         return;
-    run->is_log_broken = ebb_grow(&log->events, &log->capacity, log->count + 1, sizeof *log->events,
-                                  &ignored) != EBB_OK;
-    if (!run->is_log_broken)
-        log->events[log->count++] =
-            (struct exec_event){.kind = (uint8_t)kind, .index = index, .clock_ns = run->clock};
+    struct mem_note note = {
+        .act = (uint8_t)act, .is_again = is_again, .index = index, .clock_ns = run->clock};
+    run->is_deaf = listener->tell(listener->context, &note, &ignored) != EBB_OK;
 }
 
 static enum ebb_status evict(struct simrd_run *run, uint32_t s, struct ebb_error *err)
 {
-    note_event(run, EXEC_EV_DROP, s);
+    tell(run, PLAN_DROP, true, s);
     run->material[s] = 0;
     run->epoch[s]++;
     run->memory -= run->p->bytes[s];
     pool_remove(run, s);
     if (run->banish)
-        exec_banish_evicted(run, s);
-    return run->needs_classes ? exec_simrd_class_evict(run, s, err) : EBB_OK;
+        simrd_banish_evicted(run, s);
+    return run->needs_classes ? simrd_class_evict(run, s, err) : EBB_OK;
 }
 
 /* Room for `bytes` more; EBB_EBUDGET when the pool runs empty. */
@@ -303,9 +295,8 @@ static enum ebb_status make_room(struct simrd_run *run, uint64_t bytes, struct e
     while (run->memory + bytes > run->budget) {
         uint32_t victim = UINT32_MAX;
         if (run->o->policy)
-            EBB_TRY(exec_simrd_choose(run, &victim, err));
+            EBB_TRY(simrd_choose(run, &victim, err));
         if (victim == UINT32_MAX) {
-            run->r->result = EXEC_OOM;
             snprintf(run->r->why, sizeof run->r->why,
                      "op %u needs %llu bytes, %llu in use, nothing left to evict", run->op,
                      (unsigned long long)bytes, (unsigned long long)run->memory);
@@ -328,10 +319,10 @@ static void count_memory(struct simrd_run *run, uint64_t bytes)
 
 static void become_material(struct simrd_run *run, uint32_t s)
 {
-    note_event(run, EXEC_EV_PLACE, s);
+    tell(run, PLAN_PLACE, false, s);
     run->material[s] = 1;
     if (run->needs_classes)
-        exec_simrd_class_material(run, s);
+        simrd_class_material(run, s);
     pool_add(run, s);
 }
 
@@ -361,15 +352,14 @@ static void execute(struct simrd_run *run, uint32_t tensor, bool is_remat)
         run->r->remat_collateral += is_remat && t != tensor;
         run->defined[t] = run->epoch[s];
         if (run->banish)
-            exec_banish_defined(run, t);
+            simrd_banish_defined(run, t);
         if (!run->material[s])
             become_material(run, s);
     }
-    note_event(run, is_remat ? EXEC_EV_RERUN : EXEC_EV_RUN, p->trace->tensors[tensor].op);
+    tell(run, PLAN_RUN, is_remat, p->trace->tensors[tensor].op);
 }
 
-/* ---- materializing, with an explicit stack
- * ------------------------------------------------------------------------ */
+/* ---- materializing, with an explicit stack --------------------------------------------------- */
 
 static enum ebb_status frame_push(struct simrd_run *run, uint32_t tensor, bool is_remat,
                                   struct ebb_error *err)
@@ -385,8 +375,8 @@ static enum ebb_status frame_push(struct simrd_run *run, uint32_t tensor, bool i
     for (uint32_t i = 0; i < op->in_count; i++) {
         uint32_t s = p->in_storage[op->in_first + i];
         if (run->banish)
-            EBB_TRY(exec_banish_check(run, s, err));
-        if (!run->banish || !exec_banish_is_dead(run, s))
+            EBB_TRY(simrd_banish_check(run, s, err));
+        if (!run->banish || !simrd_banish_is_dead(run, s))
             run->last[s] = (double)run->clock;
     }
     for (uint32_t i = 0; i < op->in_count; i++) {
@@ -423,9 +413,8 @@ static enum ebb_status materialize(struct simrd_run *run, uint32_t tensor, bool 
         for (uint32_t i = 0; i < op->in_count; i++)
             unlock(run, p->in_storage[op->in_first + i]);
         if (run->banish)
-            exec_banish_after(run, p->trace->tensors[frame->tensor].op);
+            simrd_banish_after(run, p->trace->tensors[frame->tensor].op);
         if (run->r->remat_ns > run->limit_ns) {
-            run->r->result = EXEC_THRASHED;
             snprintf(run->r->why, sizeof run->r->why,
                      "op %u: recomputation reached %llu ns, limit %llu ns", run->op,
                      (unsigned long long)run->r->remat_ns, (unsigned long long)run->limit_ns);
@@ -437,9 +426,7 @@ static enum ebb_status materialize(struct simrd_run *run, uint32_t tensor, bool 
     return EBB_OK;
 }
 
-/* ---- commands
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static void attach_outputs(struct simrd_run *run, const struct simrd_op *op)
 {
@@ -508,8 +495,8 @@ static enum ebb_status compute(struct simrd_run *run, uint32_t index, struct ebb
     run->r->ops_done++;
     attach_outputs(run, op);
     if (run->banish)
-        exec_banish_created(run, index);
-    else if (!run->o->log && try_fast(run, op)) /* the shortcut tells nothing */
+        simrd_banish_created(run, index);
+    else if (!run->o->listener.tell && try_fast(run, op)) /* the shortcut tells nothing */
         return EBB_OK;
     EBB_TRY(materialize(run, op->out_first, false, err));
     for (uint32_t k = 0; k < op->out_count; k++)
@@ -517,7 +504,7 @@ static enum ebb_status compute(struct simrd_run *run, uint32_t index, struct ebb
     return EBB_OK;
 }
 
-void exec_simrd_pin(struct simrd_run *run, uint32_t s)
+void simrd_pin(struct simrd_run *run, uint32_t s)
 {
     if (run->pinned[s])
         return;
@@ -525,7 +512,7 @@ void exec_simrd_pin(struct simrd_run *run, uint32_t s)
     lock(run, s);
 }
 
-void exec_simrd_unpool(struct simrd_run *run, uint32_t s)
+void simrd_unpool(struct simrd_run *run, uint32_t s)
 {
     if (run->in_pool[s])
         pool_remove(run, s);
@@ -534,31 +521,31 @@ void exec_simrd_unpool(struct simrd_run *run, uint32_t s)
 static enum ebb_status pin(struct simrd_run *run, uint32_t tensor, struct ebb_error *err)
 {
     if (run->banish)
-        EBB_TRY(exec_banish_check(run, run->p->tensor_storage[tensor], err));
+        EBB_TRY(simrd_banish_check(run, run->p->tensor_storage[tensor], err));
     if (!is_defined(run, tensor))
         EBB_TRY(materialize(run, tensor, true, err));
-    exec_simrd_pin(run, run->p->tensor_storage[tensor]);
+    simrd_pin(run, run->p->tensor_storage[tensor]);
     return EBB_OK;
 }
 
 static enum ebb_status die(struct simrd_run *run, uint32_t s, struct ebb_error *err)
 {
     if (run->banish) {
-        exec_banish_died(run, s);
+        simrd_banish_died(run, s);
         return EBB_OK;
     }
-    if (run->o->dealloc != EXEC_EAGER || !run->material[s] || run->pinned[s])
+    if (!run->o->is_eager || !run->material[s] || run->pinned[s])
         return EBB_OK;
     run->r->evictions_release++;
     return evict(run, s, err);
 }
 
-enum ebb_status exec_simrd_run(const struct simrd_program *p, const struct exec_options *o,
-                               struct exec_report *report, struct ebb_error *err)
+enum ebb_status simrd_run(const struct simrd_program *p, const struct simrd_options *o,
+                          struct mem_tally *tally, struct ebb_error *err)
 {
     struct simrd_run run;
-    EBB_TRY(run_init(&run, p, o, report, err));
-    enum ebb_status status = o->dealloc == EXEC_BANISH ? exec_banish_create(&run, err) : EBB_OK;
+    EBB_TRY(run_init(&run, p, o, tally, err));
+    enum ebb_status status = o->banishes ? simrd_banish_create(&run, err) : EBB_OK;
     for (size_t c = 0; c < p->code_count && status == EBB_OK; c++) {
         uint32_t index = p->code[c].index;
         switch (p->code[c].kind) {
@@ -573,13 +560,10 @@ enum ebb_status exec_simrd_run(const struct simrd_program *p, const struct exec_
             break;
         }
     }
-    report->clock_ns = run.clock;
-    report->base_ns = p->base_ns;
-    report->sum_bytes = report->peak_bytes;
+    tally->clock_ns = run.clock;
+    tally->sum_bytes = tally->peak_bytes;
     run_fini(&run);
-    if (status == EBB_EBUDGET || status == EBB_ELIMIT)
-        status = EBB_OK; /* a result, told in the report */
-    if (status == EBB_OK && run.is_log_broken)
-        status = ebb_no_memory(err, o->log->count * sizeof *o->log->events);
+    if (run.is_deaf && (status == EBB_OK || status == EBB_EBUDGET || status == EBB_ELIMIT))
+        status = ebb_no_memory(err, sizeof(struct mem_note));
     return status;
 }

@@ -1,10 +1,11 @@
-/* simrd.h - private: state shared by the interpreter of rules simrd and its victim choice. */
-#ifndef EBB_EXEC_SIMRD_H
-#define EBB_EXEC_SIMRD_H
+/* run.h - private to simrd: the compiled trace, and the state that the interpreter and its choice
+ * of victims share. */
+#ifndef EBB_SIMRD_RUN_H
+#define EBB_SIMRD_RUN_H
 
 #include "base/int128.h"
 #include "base/rng.h"
-#include "exec/internal.h"
+#include "simrd/simrd.h"
 
 struct simrd_op {
     uint64_t cost, total_bytes;
@@ -52,14 +53,14 @@ struct simrd_frame { /* one pending materialization */
 
 struct simrd_run {
     const struct simrd_program *p;
-    const struct exec_options *o;
-    struct exec_report *r;
+    const struct simrd_options *o;
+    struct mem_tally *r;
     uint64_t clock, memory, budget, limit_ns, model_ns;
     uint32_t op;      /* calls started so far - 1: edges born later do not exist yet */
     uint32_t created; /* storages that exist: ids below this */
     uint32_t stamp;   /* pool order: larger = inserted later */
     uint32_t pool_count;
-    bool is_log_broken; /* no memory for an event */
+    bool is_deaf; /* the listener failed: it is told no more */
     /* per storage */
     uint8_t *material, *in_pool, *pinned;
     uint32_t *locks, *epoch, *stamps, *node_of, *mark, *candidates;
@@ -90,28 +91,27 @@ struct simrd_run {
 };
 
 /* Pool storage to evict; UINT32_MAX when the pool is empty. */
-enum ebb_status exec_simrd_choose(struct simrd_run *run, uint32_t *victim, struct ebb_error *err);
+enum ebb_status simrd_choose(struct simrd_run *run, uint32_t *victim, struct ebb_error *err);
 /* Class bookkeeping on eviction and on becoming material. */
-enum ebb_status exec_simrd_class_evict(struct simrd_run *run, uint32_t storage,
-                                       struct ebb_error *err);
-void exec_simrd_class_material(struct simrd_run *run, uint32_t storage);
+enum ebb_status simrd_class_evict(struct simrd_run *run, uint32_t storage, struct ebb_error *err);
+void simrd_class_material(struct simrd_run *run, uint32_t storage);
 /* banish.c: hooks of the published V1 runtime; run->banish is set. */
-enum ebb_status exec_banish_create(struct simrd_run *run, struct ebb_error *err);
-void exec_banish_destroy(struct simrd_banish *banish);
-void exec_banish_created(struct simrd_run *run, uint32_t op); /* outputs exist, not computed yet */
-void exec_banish_defined(struct simrd_run *run, uint32_t tensor);
-void exec_banish_evicted(struct simrd_run *run, uint32_t storage);
-void exec_banish_died(struct simrd_run *run,
-                      uint32_t storage); /* last handle gone: banish if possible */
-void exec_banish_after(struct simrd_run *run, uint32_t op); /* materialized: try each parent */
-bool exec_banish_is_dead(const struct simrd_run *run, uint32_t storage);
+enum ebb_status simrd_banish_create(struct simrd_run *run, struct ebb_error *err);
+void simrd_banish_destroy(struct simrd_banish *banish);
+void simrd_banish_created(struct simrd_run *run, uint32_t op); /* outputs exist, not computed yet */
+void simrd_banish_defined(struct simrd_run *run, uint32_t tensor);
+void simrd_banish_evicted(struct simrd_run *run, uint32_t storage);
+void simrd_banish_died(struct simrd_run *run,
+                       uint32_t storage); /* last handle gone: banish if possible */
+void simrd_banish_after(struct simrd_run *run, uint32_t op); /* materialized: try each parent */
+bool simrd_banish_is_dead(const struct simrd_run *run, uint32_t storage);
 /* EBB_EINPUT when the storage is gone for good: programs that read what they gave up. */
-enum ebb_status exec_banish_check(const struct simrd_run *run, uint32_t storage,
-                                  struct ebb_error *err);
-/* simrd.c */
-void exec_simrd_pin(struct simrd_run *run, uint32_t storage);
-void exec_simrd_unpool(struct simrd_run *run, uint32_t storage);
+enum ebb_status simrd_banish_check(const struct simrd_run *run, uint32_t storage,
+                                   struct ebb_error *err);
+/* run.c */
+void simrd_pin(struct simrd_run *run, uint32_t storage);
+void simrd_unpool(struct simrd_run *run, uint32_t storage);
 /* Correctly rounded n / d. */
-double exec_quotient(int64_t n, ebb_u128 d);
+double simrd_quotient(int64_t n, ebb_u128 d);
 
 #endif

@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/rng.h"
-#include "exec/simrd.h"
+#include "simrd/run.h"
 
 #define LIMBS 10 /* 640 bits, little endian */
 
@@ -54,13 +54,13 @@ static int compare(uint64_t n, ebb_u128 d, uint64_t m, int e)
 
 static void check(int64_t n, ebb_u128 d)
 {
-    double q = exec_quotient(n, d);
+    double q = simrd_quotient(n, d);
     if (n == 0) {
         CHECK(q == 0);
         return;
     }
     CHECK((q < 0) == (n < 0));
-    CHECK(exec_quotient(-n, d) == -q);
+    CHECK(simrd_quotient(-n, d) == -q);
     uint64_t un = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
     int exponent;
     uint64_t m = (uint64_t)ldexp(frexp(fabs(q), &exponent), 53); /* q = m * 2^(exponent - 53) */
@@ -77,12 +77,12 @@ static void check(int64_t n, ebb_u128 d)
 TEST(small_integers__divide_as_doubles)
 {
     TEST_UNUSED;
-    CHECK(exec_quotient(1, 3) == 1.0 / 3.0);
-    CHECK(exec_quotient(-7, 2) == -3.5);
-    CHECK(exec_quotient(0, 5) == 0);
-    CHECK(exec_quotient(INT64_MAX, 1) == 0x1p63);
-    CHECK(exec_quotient(INT64_MIN, 1) == -0x1p63);
-    CHECK(exec_quotient(1, (ebb_u128)1 << 100) == 0x1p-100);
+    CHECK(simrd_quotient(1, 3) == 1.0 / 3.0);
+    CHECK(simrd_quotient(-7, 2) == -3.5);
+    CHECK(simrd_quotient(0, 5) == 0);
+    CHECK(simrd_quotient(INT64_MAX, 1) == 0x1p63);
+    CHECK(simrd_quotient(INT64_MIN, 1) == -0x1p63);
+    CHECK(simrd_quotient(1, (ebb_u128)1 << 100) == 0x1p-100);
 }
 
 TEST(random_quotients__are_correctly_rounded)
