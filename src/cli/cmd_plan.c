@@ -9,7 +9,6 @@
 
 #include "base/heap.h"
 #include "base/json.h"
-#include "base/progress.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "cli/train_file.h"
@@ -18,77 +17,18 @@
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-enum ebb_status cli_plan_load(struct plan_graph *graph, const char *path, struct ebb_error *err)
+struct study_how cli_plan_how(void)
 {
-    struct trace_stats stats;
-    *graph = (struct plan_graph){.path = path};
-    EBB_TRY(cli_load_trace(path, &graph->trace, err));
-    enum ebb_status status = planner_facts_compute(graph->trace, &graph->facts, err);
-    if (status == EBB_OK)
-        status = trace_stats_compute(graph->trace, &stats, err);
-    if (status != EBB_OK) {
-        cli_plan_unload(graph);
-        return status;
-    }
-    graph->ratio_base = graph->trace->is_graph ? graph->facts.no_remat_peak : stats.baseline_bytes;
-    return EBB_OK;
-}
-
-void cli_plan_unload(struct plan_graph *graph)
-{
-    trace_destroy(graph->trace);
-    graph->trace = NULL;
-}
-
-struct batch {
-    struct plan_row *rows;
-    struct ebb_progress *progress;
-};
-
-static void run_row(void *context, size_t i)
-{
-    struct batch *batch = context;
-    struct plan_row *row = &batch->rows[i];
-    if (cli_interrupted())
-        return;
-    row->status =
-        planner_run(row->planner, row->graph->trace, &row->request, &row->result, &row->err);
-    row->is_done = row->status == EBB_OK;
-    ebb_progress_add(batch->progress, 1);
-}
-
-enum ebb_status cli_plan_run_rows(struct plan_row *rows, size_t count, int jobs,
-                                  struct ebb_error *err)
-{
-    struct batch batch = {.rows = rows, .progress = ebb_progress_create("planning", count)};
     cli_catch_interrupts();
-    enum ebb_status status = ebb_parallel(jobs, count, run_row, &batch, err);
-    ebb_progress_destroy(batch.progress);
-    for (size_t i = 0; i < count && status == EBB_OK; i++)
-        if (rows[i].status != EBB_OK) {
-            if (err)
-                *err = rows[i].err;
-            status = rows[i].status;
-        }
-    return status;
+    return (struct study_how){.gap = 0.005,
+                              .points = 32,
+                              .segments = 300,
+                              .jobs = ebb_cpu_count(),
+                              .load = cli_load_trace,
+                              .is_cancelled = cli_interrupted};
 }
 
-void cli_plan_rows_fini(struct plan_row *rows, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].is_done)
-            planner_result_fini(&rows[i].result);
-    ebb_free(rows);
-}
-
-double cli_plan_overhead(const struct plan_row *row)
-{
-    if (!row->is_done || row->result.status != PLANNER_OK || row->result.base_cost == 0)
-        return NAN;
-    return (double)row->result.cost / (double)row->result.base_cost;
-}
-
-void cli_plan_print_json(const struct plan_row *row)
+void cli_plan_print_json(const struct study_row *row)
 {
     struct ebb_str out;
     struct ebb_json_writer w;
@@ -122,7 +62,7 @@ void cli_plan_print_json(const struct plan_row *row)
             ebb_jsonw_null(&w);
     }
     ebb_jsonw_key(&w, "overhead");
-    ebb_jsonw_double(&w, cli_plan_overhead(row));
+    ebb_jsonw_double(&w, study_overhead(row));
     ebb_jsonw_key(&w, "lower_bound");
     ebb_jsonw_double(&w, r->lower_bound > 0 ? r->lower_bound : NAN);
     ebb_jsonw_key(&w, "bound_class");
@@ -142,7 +82,7 @@ void cli_plan_print_json(const struct plan_row *row)
     ebb_str_fini(&out);
 }
 
-void cli_plan_print_table(const struct plan_row *rows, size_t count)
+void cli_plan_print_table(const struct study_row *rows, size_t count)
 {
     static const char *const headers[] = {"graph",    "planner", "budget",  "status",
                                           "overhead", "bound",   "gap %",   "peak",
@@ -150,7 +90,7 @@ void cli_plan_print_table(const struct plan_row *rows, size_t count)
     struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof *headers);
     char text[3][32];
     for (size_t i = 0; i < count && table; i++) {
-        const struct plan_row *row = &rows[i];
+        const struct study_row *row = &rows[i];
         const struct planner_result *r = &row->result;
         if (!row->is_done)
             continue;
@@ -193,8 +133,9 @@ void cli_plan_print_table(const struct plan_row *rows, size_t count)
 struct settings {
     struct cli_list planners, ratios, budgets;
     const char *output, *write_lp;
-    double gap, time_limit, in_rate, out_rate;
-    int64_t effort, jobs, seed;
+    struct study_how how;
+    double in_rate, out_rate;
+    int64_t effort, seed;
     uint64_t host_bytes;
     bool is_json;
 };
@@ -218,12 +159,12 @@ static int unknown_planner(const char *name)
     return code;
 }
 
-static void fill_request(const struct settings *set, struct plan_row *row)
+static void fill_request(const struct settings *set, struct study_row *row)
 {
     planner_request_init(&row->request);
-    row->request.gap = set->gap;
+    row->request.gap = set->how.gap;
     row->request.effort = (int)set->effort;
-    row->request.time_limit_s = set->time_limit;
+    row->request.time_limit_s = set->how.time_limit;
     row->request.seed = (uint64_t)set->seed;
     row->request.write_lp = set->write_lp;
     row->request.link = (struct planner_link){.out_bytes_per_ns = set->out_rate,
@@ -255,8 +196,8 @@ static int refuse_unused(const struct settings *set)
 }
 
 /* Graph-major, then planner, then budget. Returns -1, or the exit code of a usage error. */
-static int make_rows(const struct settings *set, const struct plan_graph *graphs,
-                     size_t graph_count, struct plan_row *rows, size_t *count)
+static int make_rows(const struct settings *set, const struct study_graph *graphs,
+                     size_t graph_count, struct study_row *rows, size_t *count)
 {
     size_t points = set->ratios.count + set->budgets.count;
     size_t planners = set->planners.count ? set->planners.count : 1;
@@ -273,8 +214,8 @@ static int make_rows(const struct settings *set, const struct plan_graph *graphs
         for (size_t p = 0; p < planners; p++)
             for (size_t k = 0; k < points; k++) {
                 const char *name = set->planners.count ? set->planners.items[p] : "best";
-                struct plan_row *row = &rows[(*count)++];
-                *row = (struct plan_row){
+                struct study_row *row = &rows[(*count)++];
+                *row = (struct study_row){
                     .graph = &graphs[g], .planner = planner_find(name), .ratio = NAN};
                 if (!row->planner)
                     return unknown_planner(name);
@@ -299,7 +240,7 @@ static int make_rows(const struct settings *set, const struct plan_graph *graphs
     return -1;
 }
 
-static int finish(const struct settings *set, struct plan_row *rows, size_t count)
+static int finish(const struct settings *set, struct study_row *rows, size_t count)
 {
     struct ebb_error err;
     size_t ok = 0;
@@ -317,7 +258,8 @@ static int finish(const struct settings *set, struct plan_row *rows, size_t coun
 
 static int run_plan(int argc, char **argv)
 {
-    struct settings set = {.gap = 0.005, .time_limit = 60, .effort = 1, .jobs = ebb_cpu_count()};
+    struct settings set = {.how = cli_plan_how(), .effort = 1};
+    set.how.time_limit = 60;
     const struct cli_option options[] = {
         {"planner", 'p', CLI_LIST, &set.planners, "P[,P...]",
          "best (default), floor, all, all_ap, last, chen_sqrtn, chen_sqrtn_noap,\n"
@@ -325,12 +267,12 @@ static int run_plan(int argc, char **argv)
         {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]",
          "budgets as fractions of the least peak without recomputation"},
         {"budget", 'b', CLI_LIST, &set.budgets, "B[,B...]", "budgets in bytes: 48MiB, unlimited"},
-        {"gap", 0, CLI_DOUBLE, &set.gap, "G",
+        {"gap", 0, CLI_DOUBLE, &set.how.gap, "G",
          "stop within this fraction of the bound (default 0.005; 0 = prove)"},
         {"effort", 0, CLI_INT, &set.effort, "N",
          "0: first good plan (milliseconds), 1: default, 2 and 3: search longer"},
-        {"time-limit", 0, CLI_DOUBLE, &set.time_limit, "S", "seconds per row (default 60)"},
-        {"jobs", 'j', CLI_INT, &set.jobs, "N", "rows at a time (default: all cores)"},
+        {"time-limit", 0, CLI_DOUBLE, &set.how.time_limit, "S", "seconds per row (default 60)"},
+        {"jobs", 'j', CLI_INT, &set.how.jobs, "N", "rows at a time (default: all cores)"},
         {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
         {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B",
          "joint (up to about 65 ops), floor: room on the host for offload"},
@@ -375,29 +317,31 @@ static int run_plan(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    struct plan_graph *graphs = ebb_calloc(args.positional_count, sizeof *graphs);
-    struct plan_row *rows = ebb_calloc(MAX_ROWS, sizeof *rows);
+    struct study_graph *graphs = ebb_calloc(args.positional_count, sizeof *graphs);
+    struct study_row *rows = ebb_calloc(MAX_ROWS, sizeof *rows);
     size_t loaded = 0, count = 0;
     struct ebb_error err;
     enum ebb_status status = graphs && rows ? EBB_OK : ebb_no_memory(&err, sizeof *rows);
     for (; status == EBB_OK && loaded < args.positional_count; loaded++)
-        status = cli_plan_load(&graphs[loaded], args.positional[loaded], &err);
+        status = study_load(&graphs[loaded], args.positional[loaded], &set.how, &err);
     if (status == EBB_OK)
         code = make_rows(&set, graphs, loaded, rows, &count);
     if (status == EBB_OK && code < 0 && (set.output || set.write_lp) && count != 1)
         code =
             cli_usage_error("--output and --write-lp need exactly one row, there are %zu", count);
     if (status == EBB_OK && code < 0) {
-        status = cli_plan_run_rows(rows, count, set.write_lp ? 1 : (int)set.jobs, &err);
+        if (set.write_lp)
+            set.how.jobs = 1;
+        status = study_run(rows, count, &set.how, &err);
         if (status == EBB_OK)
             code = finish(&set, rows, count);
     }
     if (status != EBB_OK)
         code = cli_report(&err);
     if (rows)
-        cli_plan_rows_fini(rows, count);
+        study_rows_fini(rows, count);
     for (size_t g = 0; graphs && g < args.positional_count; g++)
-        cli_plan_unload(&graphs[g]);
+        study_unload(&graphs[g]);
     ebb_free(graphs);
     cli_args_fini(&args);
     return code;

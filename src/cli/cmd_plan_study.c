@@ -1,277 +1,345 @@
-/* cmd_plan_study.c - the smaller experiments of the published comparison: `ebb plan
- * approx|gap|solve-time|maxbatch`. */
+/* cmd_plan_study.c - the experiments of the published comparisons: `ebb plan
+ * sweep|figure|approx|gap|solve-time|maxbatch`. */
 #include "cli/cmd_plan.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/heap.h"
+#include "base/file.h"
 #include "base/str.h"
-#include "base/thread.h"
+#include "plot/plot.h"
 
-/* Methods side by side over budgets of one graph. */
-struct study {
-    struct plan_graph graph;
-    struct plan_row *rows; /* owned; budget-major */
-    size_t method_count, budget_count;
-    double gap, time_limit;
-    int64_t jobs;
-    struct cli_list ratios;
-    bool is_json;
-};
+#define COUNT(list) (sizeof(list) / sizeof *(list))
 
-struct method {
-    const char *label, *planner;
-    double threshold; /* lp_round: NaN = sweep */
-    uint32_t randoms; /* lp_round: draws */
-};
-
-static enum ebb_status run_study(struct study *s, const struct method *methods, size_t count,
-                                 struct ebb_error *err)
-{
-    static const char *const usual[] = {"1.0", "0.9", "0.8", "0.7", "0.6", "0.5", "0.4", "0.3"};
-    s->method_count = count;
-    s->budget_count = s->ratios.count ? s->ratios.count : sizeof usual / sizeof *usual;
-    s->rows = ebb_calloc(s->budget_count * count, sizeof *s->rows);
-    if (!s->rows)
-        return ebb_no_memory(err, s->budget_count * count * sizeof *s->rows);
-    for (size_t b = 0; b < s->budget_count; b++)
-        for (size_t m = 0; m < count; m++) {
-            struct plan_row *row = &s->rows[b * count + m];
-            *row = (struct plan_row){.graph = &s->graph,
-                                     .planner = planner_find(methods[m].planner),
-                                     .label = methods[m].label};
-            const char *text = s->ratios.count ? s->ratios.items[b] : usual[b];
-            if (!ebb_parse_double(text, &row->ratio) || row->ratio <= 0)
-                return ebb_fail(err, EBB_EINPUT, "--ratio: found '%s', allowed: a number above 0",
-                                text);
-            planner_request_init(&row->request);
-            row->request.budget_bytes = (uint64_t)((double)s->graph.ratio_base * row->ratio);
-            row->request.gap = s->gap;
-            row->request.time_limit_s = s->time_limit;
-            row->request.params.lp_threshold = methods[m].threshold;
-            row->request.params.random_rounds = methods[m].randoms;
-        }
-    return cli_plan_run_rows(s->rows, s->budget_count * count, (int)s->jobs, err);
-}
-
-/* Slowdown against method 0 over the budgets where both have a plan: geometric mean and maximum. */
-static void print_slowdowns(const struct study *s)
-{
-    static const char *const headers[] = {"method", "points", "geomean", "max", "median seconds"};
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof *headers);
-    for (size_t m = 0; m < s->method_count && table; m++) {
-        double log_sum = 0, most = 0, seconds[64];
-        size_t n = 0, timed = 0;
-        for (size_t b = 0; b < s->budget_count; b++) {
-            const struct plan_row *row = &s->rows[b * s->method_count + m];
-            double best = cli_plan_overhead(&s->rows[b * s->method_count]);
-            double own = cli_plan_overhead(row);
-            if (row->is_done && timed < 64) { /* insertion sort: few values */
-                size_t at = timed++;
-                for (; at > 0 && seconds[at - 1] > row->result.seconds; at--)
-                    seconds[at] = seconds[at - 1];
-                seconds[at] = row->result.seconds;
-            }
-            if (isnan(best) || isnan(own))
-                continue;
-            log_sum += log(own / best);
-            most = own / best > most ? own / best : most;
-            n++;
-        }
-        cli_table_cell(table, "%s", s->rows[m].label);
-        cli_table_cell(table, "%zu", n);
-        cli_table_cell(table, "%.4f", n ? exp(log_sum / (double)n) : NAN);
-        cli_table_cell(table, "%.4f", most);
-        cli_table_cell(table, "%.3f", timed ? seconds[timed / 2] : 0.0);
+/* Options of sweep and figure. */
+#define SWEEP_ROWS(how)                                                                            \
+    {"points", 'n', CLI_INT, &(how)->points, "N", "global and local points each (default 32)"},    \
+        {"segments",       0,   CLI_INT,                                                           \
+         &(how)->segments, "N", "thresholds of the greedy sweep (default 300)"},                   \
+        {"gap",       0,   CLI_DOUBLE,                                                             \
+         &(how)->gap, "G", "stop within this fraction of the bound (default 0.005)"},              \
+        {"time-limit", 0, CLI_DOUBLE, &(how)->time_limit, "S", "seconds per point (default 10)"},  \
+    {                                                                                              \
+        "jobs", 'j', CLI_INT, &(how)->jobs, "N", "points at a time (default: all cores)"           \
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+
+/* ---- overhead versus memory ----------------------------------------------------------------- */
+
+static void summarize(const struct study_sweep *s)
+{
+    size_t proven = 0, close = 0, planned = 0, found = 0;
+    double seconds = 0;
+    for (size_t i = s->global_from; i < s->others_from; i++) {
+        const struct planner_result *r = &s->rows[i].result;
+        bool is_ok = study_is_ok(&s->rows[i]);
+        planned++;
+        seconds += r->seconds;
+        found += is_ok;
+        proven += is_ok && r->optimal;
+        close += is_ok && r->gap <= 0.01;
+    }
+    printf("%zu rows; of %zu planned points %zu have a plan, %zu within 1 %% of their bound, %zu "
+           "proven "
+           "optimal; %.1f s of planning\n",
+           s->count, planned, found, close, proven, seconds);
 }
 
-static int study_command(int argc, char **argv, const char *usage, const char *description,
-                         const struct method *methods, size_t count, double gap,
-                         void (*conclude)(const struct study *s))
+int cli_plan_sweep(int argc, char **argv)
 {
-    struct study s = {.gap = gap, .time_limit = 30, .jobs = ebb_cpu_count()};
+    struct study_sweep s = {.how = cli_plan_how()};
+    const char *output = NULL, *chart = NULL;
+    bool is_json = false;
+    s.how.time_limit = 10;
     const struct cli_option options[] = {
-        {"ratio", 'r', CLI_LIST, &s.ratios, "R[,R...]",
-         "budgets as fractions of the least peak without recomputation (default 1.0 ... 0.3)"},
-        {"gap", 0, CLI_DOUBLE, &s.gap, "G", "stop within this fraction of the bound"},
-        {"time-limit", 0, CLI_DOUBLE, &s.time_limit, "S", "seconds per point (default 30)"},
-        {"jobs", 'j', CLI_INT, &s.jobs, "N", "points at a time (default: all cores)"},
-        {"json", 0, CLI_FLAG, &s.is_json, NULL, "one object per row"},
+        SWEEP_ROWS(&s.how),
+        {"output", 'o', CLI_STRING, &output, "FILE", "write all rows as CSV"},
+        {"chart", 0, CLI_STRING, &chart, "FILE", "draw the step curves: .svg, .png, .pdf"},
+        {"json", 0, CLI_FLAG, &is_json, NULL, "one object per row"},
     };
-    const struct cli_spec spec = {.usage = usage,
-                                  .description = description,
-                                  .options = options,
-                                  .option_count = sizeof options / sizeof options[0],
-                                  CLI_LIMITS(CLI_PLAN_LIMITS),
-                                  .min_positional = 1,
-                                  .max_positional = 1};
+    const struct cli_spec spec = {
+        .usage = "ebb plan sweep GRAPH [--points N] [-o FILE.csv] [--chart FILE.svg]",
+        .description =
+            "Overhead versus memory budget: fixed strategies over their parameters, `best` at\n"
+            "global and local points, the online policies at the same points.\n\n"
+            "Example:\n"
+            "  ebb plan sweep vgg16.json -o vgg16.csv --chart vgg16.svg",
+        .options = options,
+        .option_count = COUNT(options),
+        CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
+        .min_positional = 1,
+        .max_positional = 1,
+    };
     struct cli_args args;
     struct ebb_error err;
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    enum ebb_status status = cli_plan_load(&s.graph, args.positional[0], &err);
+    enum ebb_status status = chart ? plot_check_name(chart, &err) : EBB_OK;
     if (status == EBB_OK)
-        status = run_study(&s, methods, count, &err);
-    size_t rows = s.budget_count * count;
-    if (status == EBB_OK && s.is_json)
-        for (size_t i = 0; i < rows; i++)
+        status = study_sweep_run(&s, args.positional[0], true, &err);
+    if (status == EBB_OK && output)
+        status = study_sweep_csv(&s, output, &err);
+    if (status == EBB_OK && chart)
+        status = study_sweep_chart(&s, chart, &err);
+    for (size_t i = 0; i < s.count && status == EBB_OK && is_json; i++)
+        if (s.rows[i].is_done)
             cli_plan_print_json(&s.rows[i]);
-    else if (status == EBB_OK) {
-        cli_plan_print_table(s.rows, rows);
-        printf("\n");
-        conclude(&s);
-    }
+    if (status == EBB_OK && !is_json)
+        summarize(&s);
     code = status == EBB_OK ? 0 : cli_report(&err);
-    if (s.rows)
-        cli_plan_rows_fini(s.rows, rows);
-    cli_plan_unload(&s.graph);
+    study_sweep_fini(&s);
     cli_args_fini(&args);
     return code;
 }
 
-int cli_plan_approx(int argc, char **argv)
+static const struct {
+    const char *name;
+    enum ebb_status (*run)(const struct study_figure *figure, struct ebb_error *err);
+} stages[] = {{"baselines", study_figure_baselines},
+              {"simrd", study_figure_simrd},
+              {"plot", study_figure_plot}};
+
+static bool is_listed(const struct cli_list *list, const char *name)
 {
-    static const struct method methods[] = {{"best", "best", NAN, 0},
-                                            {"lp_round", "lp_round", NAN, 0},
-                                            {"lp_round_0.5", "lp_round", 0.5, 0},
-                                            {"lp_round_random", "lp_round", NAN, 100},
-                                            {"chen_sqrtn", "chen_sqrtn", NAN, 0},
-                                            {"chen_greedy", "chen_greedy", NAN, 0},
-                                            {"griewank", "griewank", NAN, 0},
-                                            {"rotor", "rotor", NAN, 0},
-                                            {"knapsack", "knapsack", NAN, 0}};
-    return study_command(argc, argv, "ebb plan approx GRAPH [--ratio R[,R...]]",
-                         "How far approximations are from `best`: LP rounding and the classic\n"
-                         "strategies at the same budgets, with geometric mean and maximum.\n\n"
-                         "Example:\n  ebb plan approx linear16.json",
-                         methods, sizeof methods / sizeof *methods, 0.005, print_slowdowns);
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i], name) == 0)
+            return true;
+    return false;
 }
 
-int cli_plan_solve_time(int argc, char **argv)
+static enum ebb_status run_stages(const struct study_figure *f, const struct cli_list *wanted,
+                                  struct ebb_error *err)
 {
-    static const struct method methods[] = {
-        {"best", "best", NAN, 0}, {"ilp", "ilp", NAN, 0}, {"lp_round", "lp_round", NAN, 0}};
-    return study_command(argc, argv, "ebb plan solve-time GRAPH [--ratio R[,R...]]",
-                         "Seconds to a plan: the portfolio, the published ILP, its LP rounding.\n\n"
-                         "Example:\n  ebb plan solve-time linear8.json --ratio 0.5",
-                         methods, sizeof methods / sizeof *methods, 0, print_slowdowns);
+    EBB_TRY(ebb_file_mkdirs(f->dir, err));
+    for (size_t k = 0; k < COUNT(stages); k++)
+        if (wanted->count == 0 || is_listed(wanted, stages[k].name))
+            EBB_TRY(stages[k].run(f, err));
+    return EBB_OK;
 }
 
-/* ---- integrality gap ------------------------------------------------------------------------ */
+static int refuse_stage(const char *name)
+{
+    for (size_t k = 0; k < COUNT(stages); k++)
+        if (strcmp(name, stages[k].name) == 0)
+            return -1;
+    return cli_usage_error("--stage: found '%s', allowed: baselines, simrd, plot", name);
+}
 
-#define MOST_COVERED 40 /* ops */
+int cli_plan_figure(int argc, char **argv)
+{
+    struct study_figure f = {.dir = "data/budget_sweep", .how = cli_plan_how(), .out = stdout};
+    struct cli_list wanted = {0};
+    f.how.time_limit = 10;
+    const struct cli_option options[] = {
+        {"dir", 'd', CLI_STRING, &f.dir, "DIR", "where results lie (default data/budget_sweep)"},
+        {"stage", 's', CLI_LIST, &wanted, "S[,S...]",
+         "baselines, simrd, plot (default: all three, in this order)"},
+        SWEEP_ROWS(&f.how),
+        {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb plan figure GRAPH... [--dir DIR] [--stage S[,S...]]",
+        .description =
+            "Overhead versus memory budget of several networks in one chart: every strategy, the\n"
+            "online policies, `best` and its proven bound. Three stages that can be run one by "
+            "one:\n"
+            "baselines and simrd write DIR/NAME.*.csv, plot reads them and writes\n"
+            "DIR/budget_sweep.svg and DIR/slowdowns.csv, and prints a table.\n\n"
+            "Example:\n"
+            "  ebb plan figure vgg16.json mobilenet.json --dir data/budget_sweep\n"
+            "  ebb plan figure vgg16.json mobilenet.json --stage plot",
+        .options = options,
+        .option_count = COUNT(options),
+        CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
+        .min_positional = 1,
+        .max_positional = STUDY_FIGURE_GRAPHS,
+    };
+    struct cli_args args;
+    struct ebb_error err;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    for (size_t i = 0; i < wanted.count && code < 0; i++)
+        code = refuse_stage(wanted.items[i]);
+    if (code < 0) {
+        f.graphs = (const char *const *)args.positional;
+        f.graph_count = args.positional_count;
+        code = run_stages(&f, &wanted, &err) == EBB_OK ? 0 : cli_report(&err);
+    }
+    cli_args_fini(&args);
+    return code;
+}
 
-static void print_gaps(const struct study *s)
+/* ---- methods side by side ------------------------------------------------------------------- */
+
+static void print_slowdowns(const struct study_compare *c)
+{
+    static const char *const headers[] = {"method", "points", "geomean", "max", "median seconds"};
+    struct cli_table *table = cli_table_create(headers, COUNT(headers));
+    for (size_t m = 0; m < c->method_count && table; m++) {
+        struct study_slowdown s = study_slowdown_of(c, m);
+        cli_table_cell(table, "%s", c->rows[m].label);
+        cli_table_cell(table, "%zu", s.points);
+        cli_table_cell(table, "%.4f", s.geomean);
+        cli_table_cell(table, "%.4f", s.max);
+        cli_table_cell(table, "%.3f", s.median_seconds);
+    }
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
+#define MOST_COVERED 40 /* ops: the T x T squares of looser stages are small */
+
+static void print_gaps(const struct study_compare *c)
 {
     static const char *const headers[] = {"ratio",     "optimum",   "published LP", "flow LP",
                                           "gap publ.", "gap flow",  "rounded/opt",  "s publ. LP",
                                           "s flow LP", "cover all", "cover last"};
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof *headers);
-    for (size_t b = 0; b < s->budget_count && table; b++) {
-        const struct plan_row *exact = &s->rows[b * s->method_count];
-        double base = (double)s->graph.facts.base_cost, opt = cli_plan_overhead(exact);
-        double bound[2] = {NAN, NAN}, seconds[2] = {NAN, NAN};
-        struct ebb_error err;
-        (void)planner_lp_bound(s->graph.trace, exact->request.budget_bytes, PLANNER_MODEL_PUBLISHED,
-                               s->time_limit, &bound[0], &seconds[0], &err);
-        (void)planner_lp_bound(s->graph.trace, exact->request.budget_bytes, PLANNER_MODEL_FLOW,
-                               s->time_limit, &bound[1], &seconds[1], &err);
+    struct cli_table *table = cli_table_create(headers, COUNT(headers));
+    for (size_t b = 0; b < c->budget_count && table; b++) {
+        const struct study_row *exact = study_compare_row(c, b, 0);
+        double opt = study_overhead(exact);
+        struct study_lp published = study_lp_bound(c, b, PLANNER_MODEL_PUBLISHED),
+                        flow = study_lp_bound(c, b, PLANNER_MODEL_FLOW);
         cli_table_cell(table, "%.3f", exact->ratio);
         cli_table_cell(table, "%.6f%s", opt, exact->result.optimal ? "" : " ?");
-        cli_table_cell(table, "%.6f", bound[0] / base);
-        cli_table_cell(table, "%.6f", bound[1] / base);
-        cli_table_cell(table, "%.4f", opt * base / bound[0]);
-        cli_table_cell(table, "%.4f", opt * base / bound[1]);
-        cli_table_cell(table, "%.4f", cli_plan_overhead(exact + 1) / opt);
-        cli_table_cell(table, "%.3f", seconds[0]);
-        cli_table_cell(table, "%.3f", seconds[1]);
-        for (int k = 0; k < 2; k++) { /* looser stages: only where their T x T squares are small */
-            double loose = NAN, ignored;
-            if (s->graph.facts.node_count <= MOST_COVERED)
-                (void)planner_lp_bound(s->graph.trace, exact->request.budget_bytes,
-                                       k ? PLANNER_MODEL_COVER_LAST : PLANNER_MODEL_COVER_ALL,
-                                       s->time_limit, &loose, &ignored, &err);
-            cli_table_cell(table, isnan(loose) ? "-" : "%.6f", loose / base);
+        cli_table_cell(table, "%.6f", published.overhead);
+        cli_table_cell(table, "%.6f", flow.overhead);
+        cli_table_cell(table, "%.4f", opt / published.overhead);
+        cli_table_cell(table, "%.4f", opt / flow.overhead);
+        cli_table_cell(table, "%.4f", study_overhead(study_compare_row(c, b, 1)) / opt);
+        cli_table_cell(table, "%.3f", published.seconds);
+        cli_table_cell(table, "%.3f", flow.seconds);
+        for (int k = 0; k < 2; k++) {
+            struct study_lp loose = {.overhead = NAN};
+            if (c->graph.facts.node_count <= MOST_COVERED)
+                loose =
+                    study_lp_bound(c, b, k ? PLANNER_MODEL_COVER_LAST : PLANNER_MODEL_COVER_ALL);
+            cli_table_cell(table, isnan(loose.overhead) ? "-" : "%.6f", loose.overhead);
         }
     }
     cli_table_print(table, stdout);
     cli_table_destroy(table);
 }
 
+/* The budgets asked for, or the usual ones. Returns -1, or the exit code. */
+static int read_ratios(const struct cli_list *list, double *ratios, size_t room, size_t *count)
+{
+    static const double usual[] = {1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3};
+    if (list->count == 0)
+        memcpy(ratios, usual, sizeof usual);
+    *count = list->count ? list->count : COUNT(usual);
+    if (*count > room)
+        return cli_usage_error("--ratio: %zu budgets, at most %zu", *count, room);
+    for (size_t b = 0; b < list->count; b++)
+        if (!ebb_parse_double(list->items[b], &ratios[b]) || ratios[b] <= 0)
+            return cli_usage_error("--ratio: found '%s', allowed: a number above 0",
+                                   list->items[b]);
+    return -1;
+}
+
+static int compare(int argc, char **argv, const char *usage, const char *description,
+                   const struct study_method *methods, size_t count, double gap,
+                   void (*conclude)(const struct study_compare *c))
+{
+    struct study_compare c = {.how = cli_plan_how()};
+    struct cli_list list = {0};
+    bool is_json = false;
+    c.how.gap = gap;
+    c.how.time_limit = 30;
+    const struct cli_option options[] = {
+        {"ratio", 'r', CLI_LIST, &list, "R[,R...]",
+         "budgets as fractions of the least peak without recomputation (default 1.0 ... 0.3)"},
+        {"gap", 0, CLI_DOUBLE, &c.how.gap, "G", "stop within this fraction of the bound"},
+        {"time-limit", 0, CLI_DOUBLE, &c.how.time_limit, "S", "seconds per point (default 30)"},
+        {"jobs", 'j', CLI_INT, &c.how.jobs, "N", "points at a time (default: all cores)"},
+        {"json", 0, CLI_FLAG, &is_json, NULL, "one object per row"},
+    };
+    const struct cli_spec spec = {.usage = usage,
+                                  .description = description,
+                                  .options = options,
+                                  .option_count = COUNT(options),
+                                  CLI_LIMITS(CLI_PLAN_LIMITS),
+                                  .min_positional = 1,
+                                  .max_positional = 1};
+    struct cli_args args;
+    struct ebb_error err;
+    double ratios[1024];
+    size_t ratio_count;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    code = read_ratios(&list, ratios, COUNT(ratios), &ratio_count);
+    if (code < 0 && study_compare_run(&c, args.positional[0], methods, count, ratios, ratio_count,
+                                      &err) != EBB_OK)
+        code = cli_report(&err);
+    for (size_t i = 0; code < 0 && is_json && i < ratio_count * count; i++)
+        cli_plan_print_json(&c.rows[i]);
+    if (code < 0 && !is_json) {
+        cli_plan_print_table(c.rows, ratio_count * count);
+        printf("\n");
+        conclude(&c);
+    }
+    study_compare_fini(&c);
+    cli_args_fini(&args);
+    return code < 0 ? 0 : code;
+}
+
+int cli_plan_approx(int argc, char **argv)
+{
+    static const struct study_method methods[] = {{"best", "best", NAN, 0},
+                                                  {"lp_round", "lp_round", NAN, 0},
+                                                  {"lp_round_0.5", "lp_round", 0.5, 0},
+                                                  {"lp_round_random", "lp_round", NAN, 100},
+                                                  {"chen_sqrtn", "chen_sqrtn", NAN, 0},
+                                                  {"chen_greedy", "chen_greedy", NAN, 0},
+                                                  {"griewank", "griewank", NAN, 0},
+                                                  {"rotor", "rotor", NAN, 0},
+                                                  {"knapsack", "knapsack", NAN, 0}};
+    return compare(argc, argv, "ebb plan approx GRAPH [--ratio R[,R...]]",
+                   "How far approximations are from `best`: LP rounding and the classic\n"
+                   "strategies at the same budgets, with geometric mean and maximum.\n\n"
+                   "Example:\n  ebb plan approx linear16.json",
+                   methods, COUNT(methods), 0.005, print_slowdowns);
+}
+
+int cli_plan_solve_time(int argc, char **argv)
+{
+    static const struct study_method methods[] = {
+        {"best", "best", NAN, 0}, {"ilp", "ilp", NAN, 0}, {"lp_round", "lp_round", NAN, 0}};
+    return compare(argc, argv, "ebb plan solve-time GRAPH [--ratio R[,R...]]",
+                   "Seconds to a plan: the portfolio, the published ILP, its LP rounding.\n\n"
+                   "Example:\n  ebb plan solve-time linear8.json --ratio 0.5",
+                   methods, COUNT(methods), 0, print_slowdowns);
+}
+
 int cli_plan_gap(int argc, char **argv)
 {
-    static const struct method methods[] = {{"best", "best", NAN, 0},
-                                            {"lp_round", "lp_round", NAN, 0}};
-    return study_command(
+    static const struct study_method methods[] = {{"best", "best", NAN, 0},
+                                                  {"lp_round", "lp_round", NAN, 0}};
+    return compare(
         argc, argv, "ebb plan gap GRAPH [--ratio R[,R...]]",
         "The integrality gap: optimum over LP bound, for the published and for the\n"
         "conservation model, and the rounded LP over the optimum. Up to 40 ops also the LP\n"
         "bounds of looser stage rules: every op runs somewhere, or only the last must.\n\n"
         "Example:\n  ebb plan gap linear16.json --ratio 0.5,0.4",
-        methods, sizeof methods / sizeof *methods, 0, print_gaps);
+        methods, COUNT(methods), 0, print_gaps);
 }
 
-/* ---- largest batch -------------------------------------------------------------------------- */
-
-struct maxbatch {
-    struct plan_graph graph;
-    uint64_t memory;
-    int64_t batch, most;
-    double time_limit;
-    bool is_twice, is_json;
-};
-
-/* Sizes and costs are linear in the batch, so batch b on `memory` is the file's graph with its
- * bytes scaled back. */
-static enum ebb_status fits(const struct maxbatch *m, const struct planner *planner, int64_t b,
-                            bool *answer, struct ebb_error *err)
-{
-    struct planner_request request;
-    struct planner_result result;
-    uint64_t fixed = m->graph.facts.fixed_bytes * (m->is_twice ? 2 : 1);
-    *answer = false;
-    if (fixed >= m->memory)
-        return EBB_OK;
-    planner_request_init(&request);
-    request.budget_bytes = (uint64_t)((double)(m->memory - fixed) * (double)m->batch / (double)b);
-    request.time_limit_s = m->time_limit;
-    request.effort = 2;
-    EBB_TRY(planner_run(planner, m->graph.trace, &request, &result, err));
-    *answer = result.status == PLANNER_OK &&
-              result.cost <= m->graph.facts.base_cost + m->graph.facts.forward_cost;
-    planner_result_fini(&result);
-    return EBB_OK;
-}
-
-static enum ebb_status bisect(const struct maxbatch *m, const struct planner *planner,
-                              int64_t *batch, struct ebb_error *err)
-{
-    int64_t low = 0, high = m->most + 1; /* low fits, high does not */
-    while (high - low > 1) {
-        bool is_fit;
-        int64_t middle = low + (high - low) / 2;
-        if (cli_interrupted())
-            return ebb_fail(err, EBB_ECANCELED, "interrupted");
-        EBB_TRY(fits(m, planner, middle, &is_fit, err));
-        if (is_fit)
-            low = middle;
-        else
-            high = middle;
-    }
-    *batch = low;
-    return EBB_OK;
-}
+/* ---- the largest batch ---------------------------------------------------------------------- */
 
 int cli_plan_maxbatch(int argc, char **argv)
 {
-    struct maxbatch m = {.memory = UINT64_C(16000000000), .most = 16384, .time_limit = 10};
+    struct study_how how = cli_plan_how();
+    struct study_graph graph = {0};
+    struct study_batch m = {.graph = &graph,
+                            .memory = UINT64_C(16000000000),
+                            .most = 16384,
+                            .time_limit = 10,
+                            .is_cancelled = cli_interrupted};
     struct cli_list planners = {0};
+    bool is_json = false;
     const struct cli_option options[] = {
         {"planner", 'p', CLI_LIST, &planners, "P[,P...]",
          "default: all, chen_sqrtn, chen_greedy, best"},
@@ -282,14 +350,14 @@ int cli_plan_maxbatch(int argc, char **argv)
          "seconds per batch size tried (default 10)"},
         {"fixed-twice", 0, CLI_FLAG, &m.is_twice, NULL,
          "subtract the fixed memory twice, as the published baselines did"},
-        {"json", 0, CLI_FLAG, &m.is_json, NULL, "one object per planner"},
+        {"json", 0, CLI_FLAG, &is_json, NULL, "one object per planner"},
     };
     const struct cli_spec spec = {
         .usage = "ebb plan maxbatch GRAPH --batch N [--memory 16GB]",
         .description = "The largest batch that fits with at most one extra forward pass.\n\n"
                        "Example:\n  ebb plan maxbatch vgg16_b256.json --batch 256 --memory 16GB",
         .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        .option_count = COUNT(options),
         CLI_LIMITS({"batch", 1, 1e9}, {"most", 1, 1e9}, {"time-limit", 0.001, 1e6}),
         .min_positional = 1,
         .max_positional = 1,
@@ -304,9 +372,8 @@ int cli_plan_maxbatch(int argc, char **argv)
         cli_args_fini(&args);
         return cli_usage_error("--batch is missing: the batch size the graph was made for");
     }
-    cli_catch_interrupts();
-    enum ebb_status status = cli_plan_load(&m.graph, args.positional[0], &err);
-    size_t count = planners.count ? planners.count : sizeof usual / sizeof *usual;
+    enum ebb_status status = study_load(&graph, args.positional[0], &how, &err);
+    size_t count = planners.count ? planners.count : COUNT(usual);
     for (size_t p = 0; p < count && status == EBB_OK; p++) {
         const char *name = planners.count ? planners.items[p] : usual[p];
         const struct planner *planner = planner_find(name);
@@ -315,14 +382,14 @@ int cli_plan_maxbatch(int argc, char **argv)
             status = ebb_fail(&err, EBB_EINPUT, "--planner: unknown planner '%s'", name);
             break;
         }
-        status = bisect(&m, planner, &batch, &err);
-        if (status == EBB_OK && m.is_json)
+        status = study_batch_largest(&m, planner, &batch, &err);
+        if (status == EBB_OK && is_json)
             printf("{\"planner\":\"%s\",\"batch\":%" PRId64 "}\n", name, batch);
         else if (status == EBB_OK)
             printf("%-18s %" PRId64 "\n", name, batch);
     }
     code = status == EBB_OK ? 0 : cli_report(&err);
-    cli_plan_unload(&m.graph);
+    study_unload(&graph);
     cli_args_fini(&args);
     return code;
 }

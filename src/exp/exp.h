@@ -12,6 +12,5 @@
 #include "exp/search/search.h"
 #include "exp/sequence/sequence.h"
 #include "exp/store/store.h"
-#include "exp/vectors.h"
 
 #endif

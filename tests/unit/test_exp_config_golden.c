@@ -7,7 +7,7 @@
 #include "exp_config_support.h"
 
 #include "base/file.h"
-#include "exp/vectors.h"
+#include "dev/vectors.h"
 
 #define BROKEN EBB_SOURCE_DIR "/tests/golden/config/broken"
 
@@ -149,19 +149,19 @@ TEST(vectors__every_reference_case_passes)
     struct ebb_arena arena;
     struct ebb_error err = {0};
     const struct ebb_doc_node *root = NULL;
-    struct exp_vectors_report report;
+    struct dev_vectors_report report;
     ebb_arena_init(&arena);
     CHECK_OK(ebb_doc_load(&arena, EBB_SOURCE_DIR "/tests/golden/search/config_validation.json",
                           &root, &err),
              &err);
-    exp_vectors_init(&report);
+    dev_vectors_init(&report);
     report.file = "config_validation.json";
-    exp_vectors_config(root, &report);
+    dev_vectors_config(root, &report);
     if (report.failed)
         print_error("%s", ebb_str_c(&report.log));
     CHECK_EQ(report.failed, 0);
     CHECK_EQ(report.passed, 54);
-    exp_vectors_fini(&report);
+    dev_vectors_fini(&report);
     ebb_arena_fini(&arena);
 }
 
@@ -182,17 +182,17 @@ TEST(vectors__a_wrong_expectation_fails)
     struct ebb_arena arena;
     struct ebb_error err = {0};
     const struct ebb_doc_node *root = NULL;
-    struct exp_vectors_report report;
+    struct dev_vectors_report report;
     ebb_arena_init(&arena);
     CHECK_OK(ebb_doc_parse_yaml(&arena, "t", text, sizeof text - 1, &root, &err), &err);
-    exp_vectors_init(&report);
+    dev_vectors_init(&report);
     report.file = "t";
-    exp_vectors_config(root, &report);
+    dev_vectors_config(root, &report);
     CHECK_EQ(report.passed, 0);
     CHECK_EQ(report.failed, 7);
-    exp_vectors_config(NULL, &report);
+    dev_vectors_config(NULL, &report);
     CHECK_EQ(report.failed, 8);
-    exp_vectors_fini(&report);
+    dev_vectors_fini(&report);
     ebb_arena_fini(&arena);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "cli/golden.h"
+#include "dev/golden.h"
 #include "grad/grad.h"
 
 #define LAYERS 3
@@ -17,9 +17,9 @@ struct net {
 };
 
 struct gan {
-    struct golden *g;
+    struct dev_golden *g;
     const struct ebb_doc_node *doc;
-    struct golden_tensors *t;
+    struct dev_tensors *t;
     struct tensor_session *s;
     int64_t unroll, batch;
     double lr_d, lr_g, beta1, beta2, eps;
@@ -144,8 +144,8 @@ static enum ebb_status build(struct gan *a, struct ebb_error *err)
 
 static bool leaves(struct gan *a)
 {
-    const struct tensor_entry *noise = golden_find(a->t, "data/noise");
-    const struct tensor_entry *real = golden_find(a->t, "data/real");
+    const struct tensor_entry *noise = dev_find(a->t, "data/noise");
+    const struct tensor_entry *real = dev_find(a->t, "data/real");
     int64_t steps = ebb_doc_int(a->doc, "steps", 10);
     if (!noise || !real || noise->view.rank != 4 || real->view.rank != 4 ||
         noise->view.dtype != TENSOR_F32 || real->view.dtype != TENSOR_F32 || steps < 1 ||
@@ -158,12 +158,12 @@ static bool leaves(struct gan *a)
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < PARAMS; i++) {
             struct net *n = k ? &a->gen : &a->d;
-            const struct tensor_entry *e = golden_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
+            const struct tensor_entry *e = dev_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
             if (!e || e->view.dtype != TENSOR_F32)
                 return false;
-            n->p[i] = golden_leaf(a->s, e, parts[i]);
-            n->m[i] = golden_leaf(a->s, e, "exp_avg");
-            n->v[i] = golden_leaf(a->s, e, "exp_avg_sq");
+            n->p[i] = dev_leaf(a->s, e, parts[i]);
+            n->m[i] = dev_leaf(a->s, e, "exp_avg");
+            n->v[i] = dev_leaf(a->s, e, "exp_avg_sq");
         }
     return true;
 }
@@ -180,8 +180,8 @@ static void keep_net(struct gan *a, struct net *n)
 static void carry(struct gan *a, const struct ops_host *host, tensor_id from, tensor_id to)
 {
     struct tensor_view v;
-    const void *data = golden_read(a->s, host, from, &v);
-    golden_fill(a->s, host, to, data, (size_t)tensor_count(&v) * sizeof(float));
+    const void *data = dev_read(a->s, host, from, &v);
+    dev_fill(a->s, host, to, data, (size_t)tensor_count(&v) * sizeof(float));
 }
 
 static void carry_net(struct gan *a, const struct ops_host *host, const struct net *from,
@@ -199,8 +199,8 @@ static void start_values(struct gan *a, const struct ops_host *host)
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < PARAMS; i++) {
             const struct net *n = k ? &a->gen : &a->d;
-            const struct tensor_entry *e = golden_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
-            golden_fill(a->s, host, n->p[i], e->data, e->bytes);
+            const struct tensor_entry *e = dev_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
+            dev_fill(a->s, host, n->p[i], e->data, e->bytes);
             memset(ops_host_tensor(host, tensor_trace_id(a->s, n->m[i])), 0, e->bytes);
             memset(ops_host_tensor(host, tensor_trace_id(a->s, n->v[i])), 0, e->bytes);
         }
@@ -208,8 +208,8 @@ static void start_values(struct gan *a, const struct ops_host *host)
 
 static void step_values(struct gan *a, const struct ops_host *host, int64_t step)
 {
-    const struct tensor_entry *noise = golden_find(a->t, "data/noise");
-    const struct tensor_entry *real = golden_find(a->t, "data/real");
+    const struct tensor_entry *noise = dev_find(a->t, "data/noise");
+    const struct tensor_entry *real = dev_find(a->t, "data/real");
     float powers[MAX_UNROLL + 2][2];
     size_t nb = noise->bytes / (size_t)noise->view.dims[0];
     size_t rb = real->bytes / (size_t)real->view.dims[0];
@@ -218,23 +218,23 @@ static void step_values(struct gan *a, const struct ops_host *host, int64_t step
         powers[j][0] = (float)(1 / (1 - pow(a->beta1, t)));
         powers[j][1] = (float)(1 / (1 - pow(a->beta2, t)));
     }
-    golden_fill(a->s, host, a->noise, (const unsigned char *)noise->data + (size_t)step * nb, nb);
-    golden_fill(a->s, host, a->real, (const unsigned char *)real->data + (size_t)step * rb, rb);
-    golden_fill(a->s, host, a->powers, powers, (size_t)(a->unroll + 2) * sizeof *powers);
+    dev_fill(a->s, host, a->noise, (const unsigned char *)noise->data + (size_t)step * nb, nb);
+    dev_fill(a->s, host, a->real, (const unsigned char *)real->data + (size_t)step * rb, rb);
+    dev_fill(a->s, host, a->powers, powers, (size_t)(a->unroll + 2) * sizeof *powers);
 }
 
 static void compare_loss(struct gan *a, const struct ops_host *host, const char *key, int64_t step,
                          tensor_id id)
 {
     struct tensor_view v;
-    const float *got = golden_read(a->s, host, id, &v);
-    const struct ebb_doc_node *want = golden_numbers(ebb_doc_get(a->doc, "record"), key);
+    const float *got = dev_read(a->s, host, id, &v);
+    const struct ebb_doc_node *want = dev_numbers(ebb_doc_get(a->doc, "record"), key);
     char part[48];
     snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
     if (!want || (size_t)step >= want->count)
-        golden_refuse(a->g, "%s: no reference", part);
+        dev_refuse(a->g, "%s: no reference", part);
     else
-        golden_compare_number(a->g, part, (double)*got, want->items[step]->number, 1e-5, 0);
+        dev_compare_number(a->g, part, (double)*got, want->items[step]->number, 1e-5, 0);
 }
 
 static void compare_nets(struct gan *a, const struct ops_host *host, const char *kind, bool is_grad)
@@ -244,13 +244,13 @@ static void compare_nets(struct gan *a, const struct ops_host *host, const char 
             char part[64];
             struct tensor_view v;
             snprintf(part, sizeof part, "%s/%c.%s", kind, k ? 'G' : 'D', parts[i]);
-            const struct tensor_entry *want = golden_find(a->t, "%s_f64", part);
+            const struct tensor_entry *want = dev_find(a->t, "%s_f64", part);
             tensor_id id = is_grad ? a->grad0[i] : k ? a->g1.p[i] : a->d1.p[i];
-            const void *data = golden_read(a->s, host, id, &v);
+            const void *data = dev_read(a->s, host, id, &v);
             if (want)
-                golden_compare(a->g, part, &v, data, want, (struct golden_limit){.atol_max = 1e-5});
+                dev_compare(a->g, part, &v, data, want, (struct dev_limit){.atol_max = 1e-5});
             else
-                golden_refuse(a->g, "%s: no reference", part);
+                dev_refuse(a->g, "%s: no reference", part);
         }
 }
 
@@ -289,10 +289,10 @@ static enum ebb_status run(struct gan *a, struct ebb_error *err)
     return status;
 }
 
-void golden_gan(struct golden *g, const struct ebb_doc_node *doc, struct golden_tensors *t)
+void dev_gan(struct dev_golden *g, const struct ebb_doc_node *doc, struct dev_tensors *t)
 {
     const struct ebb_doc_node *d = ebb_doc_get(doc, "adam_d"), *gen = ebb_doc_get(doc, "adam_g");
-    const struct ebb_doc_node *betas = golden_numbers(d, "betas");
+    const struct ebb_doc_node *betas = dev_numbers(d, "betas");
     struct gan a = {.g = g,
                     .doc = doc,
                     .t = t,
@@ -303,16 +303,16 @@ void golden_gan(struct golden *g, const struct ebb_doc_node *doc, struct golden_
                     .eps = ebb_doc_double(d, "eps", 1e-8)};
     struct ebb_error err = {.status = EBB_OK};
     if (!betas || betas->count != 2 || a.unroll < 0 || a.unroll > MAX_UNROLL) {
-        golden_refuse(g, "betas or K (0 to %d) are missing", MAX_UNROLL);
+        dev_refuse(g, "betas or K (0 to %d) are missing", MAX_UNROLL);
         return;
     }
     a.beta1 = betas->items[0]->number;
     a.beta2 = betas->items[1]->number;
     if (tensor_session_create(&a.s, g->backend, &err) != EBB_OK)
-        golden_refuse(g, "%s", err.message);
+        dev_refuse(g, "%s", err.message);
     else if (!leaves(&a))
-        golden_refuse(g, "tensors are missing, or have other shapes than K and steps say");
+        dev_refuse(g, "tensors are missing, or have other shapes than K and steps say");
     else if (build(&a, &err) != EBB_OK || run(&a, &err) != EBB_OK)
-        golden_refuse(g, "%s", err.message);
+        dev_refuse(g, "%s", err.message);
     tensor_session_destroy(a.s);
 }

@@ -1,6 +1,6 @@
 /* vectors_search.c - reference cases of generator, samples, grids and searches. */
 #include "exp/exp.h"
-#include "exp/vectors_cases.h"
+#include "dev/vectors_cases.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static enum ebb_status read_seed(const struct ebb_doc_node *input, uint32_t *see
                                  struct ebb_error *err)
 {
     const struct ebb_doc_node *node = NULL;
-    EBB_TRY(exp_case_member(input, "seed", EBB_DOC_INT, &node, err));
+    EBB_TRY(dev_case_member(input, "seed", EBB_DOC_INT, &node, err));
     if (node->integer < 0 || node->integer > UINT32_MAX)
         return ebb_fail(err, EBB_EINPUT, "seed: %lld", (long long)node->integer);
     *seed = (uint32_t)node->integer;
@@ -22,7 +22,7 @@ static enum ebb_status read_count(const struct ebb_doc_node *input, const char *
                                   struct ebb_error *err)
 {
     const struct ebb_doc_node *node = NULL;
-    EBB_TRY(exp_case_member(input, key, EBB_DOC_INT, &node, err));
+    EBB_TRY(dev_case_member(input, key, EBB_DOC_INT, &node, err));
     if (node->integer < 0 || node->integer > 1000000)
         return ebb_fail(err, EBB_EINPUT, "%s: %lld", key, (long long)node->integer);
     *count = node->integer;
@@ -30,20 +30,20 @@ static enum ebb_status read_count(const struct ebb_doc_node *input, const char *
 }
 
 /* A space alone, read with a searcher that asks nothing of it. */
-static enum ebb_status read_space(struct exp_case_builder *b, const struct ebb_doc_node *node,
+static enum ebb_status read_space(struct dev_case_builder *b, const struct ebb_doc_node *node,
                                   struct exp_hparams *space, struct ebb_error *err)
 {
     struct exp_searcher searcher;
-    struct ebb_doc_node *plain = exp_case_map(b);
-    exp_case_set_text(b, plain, "name", "single");
-    exp_case_set_text(b, plain, "metric", "m");
-    exp_case_set_int(b, plain, "max_steps", 1);
+    struct ebb_doc_node *plain = dev_case_map(b);
+    dev_case_set_text(b, plain, "name", "single");
+    dev_case_set_text(b, plain, "metric", "m");
+    dev_case_set_int(b, plain, "max_steps", 1);
     if (b->failed)
         return ebb_no_memory(err, 0);
     return exp_search_parse(b->arena, plain, node, &searcher, space, err);
 }
 
-static enum ebb_status new_sample(struct exp_case_builder *b, const struct exp_hparams *space,
+static enum ebb_status new_sample(struct dev_case_builder *b, const struct exp_hparams *space,
                                   struct exp_value **sample, struct ebb_error *err)
 {
     *sample = ebb_arena_calloc(b->arena, space->count + 1, sizeof **sample);
@@ -52,7 +52,7 @@ static enum ebb_status new_sample(struct exp_case_builder *b, const struct exp_h
 
 /* ---- generator ---- */
 
-enum ebb_status exp_case_rng(struct exp_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_rng(struct dev_case_builder *b, const struct ebb_doc_node *input,
                              struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct ebb_mt19937 rng;
@@ -62,36 +62,36 @@ enum ebb_status exp_case_rng(struct exp_case_builder *b, const struct ebb_doc_no
     char hex[33];
     EBB_TRY(read_seed(input, &seed, err));
     EBB_TRY(read_count(input, "n", &n, err));
-    struct ebb_doc_node *map = exp_case_map(b), *bits = exp_case_list(b), *unit = exp_case_list(b),
-                        *bounded = exp_case_list(b), *seeds = exp_case_list(b);
+    struct ebb_doc_node *map = dev_case_map(b), *bits = dev_case_list(b), *unit = dev_case_list(b),
+                        *bounded = dev_case_list(b), *seeds = dev_case_list(b);
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        exp_case_add(b, bits, ebb_doc_new_int(b->arena, ebb_mt_u32(&rng)));
+        dev_case_add(b, bits, ebb_doc_new_int(b->arena, ebb_mt_u32(&rng)));
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        exp_case_add(b, unit, ebb_doc_new_double(b->arena, ebb_mt_double(&rng)));
+        dev_case_add(b, unit, ebb_doc_new_double(b->arena, ebb_mt_double(&rng)));
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        exp_case_add(b, bounded, ebb_doc_new_int(b->arena, ebb_mt_int64(&rng, -10, 10)));
+        dev_case_add(b, bounded, ebb_doc_new_int(b->arena, ebb_mt_int64(&rng, -10, 10)));
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        exp_case_add(b, seeds, ebb_doc_new_int(b->arena, ebb_mt_int64(&rng, 0, INT64_C(1) << 31)));
+        dev_case_add(b, seeds, ebb_doc_new_int(b->arena, ebb_mt_int64(&rng, 0, INT64_C(1) << 31)));
     ebb_mt_seed(&rng, seed);
     ebb_mt_bytes(&rng, bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-    exp_case_set(b, map, "bits32", bits);
-    exp_case_set(b, map, "unit_interval", unit);
-    exp_case_set(b, map, "int64_minus10_to_10_exclusive", bounded);
-    exp_case_set(b, map, "trial_seed_draws", seeds);
-    exp_case_set_text(b, map, "first_16_bytes", hex);
+    dev_case_set(b, map, "bits32", bits);
+    dev_case_set(b, map, "unit_interval", unit);
+    dev_case_set(b, map, "int64_minus10_to_10_exclusive", bounded);
+    dev_case_set(b, map, "trial_seed_draws", seeds);
+    dev_case_set_text(b, map, "first_16_bytes", hex);
     *computed = map;
     return EBB_OK;
 }
 
 /* ---- samples ---- */
 
-enum ebb_status exp_case_sampling(struct exp_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_sampling(struct dev_case_builder *b, const struct ebb_doc_node *input,
                                   struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
@@ -103,49 +103,49 @@ enum ebb_status exp_case_sampling(struct exp_case_builder *b, const struct ebb_d
     EBB_TRY(read_count(input, "n", &n, err));
     EBB_TRY(read_space(b, ebb_doc_get(input, "hyperparameters"), &space, err));
     EBB_TRY(new_sample(b, &space, &sample, err));
-    *computed = exp_case_list(b);
+    *computed = dev_case_list(b);
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++) {
         exp_sample(&space, &rng, sample);
-        exp_case_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
+        dev_case_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
     }
     return EBB_OK;
 }
 
-enum ebb_status exp_case_grid_values(struct exp_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_grid_values(struct dev_case_builder *b, const struct ebb_doc_node *input,
                                      struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
     const struct ebb_doc_node *param = ebb_doc_get(input, "param");
-    struct ebb_doc_node *map = exp_case_map(b);
+    struct ebb_doc_node *map = dev_case_map(b);
     if (param == NULL)
         return ebb_fail(err, EBB_EINPUT, "param: missing");
-    exp_case_set(b, map, "p", param);
+    dev_case_set(b, map, "p", param);
     if (b->failed)
         return ebb_no_memory(err, 0);
     EBB_TRY(read_space(b, map, &space, err));
-    *computed = exp_case_list(b);
+    *computed = dev_case_list(b);
     uint64_t count = exp_grid_count(&space.items[0]);
     for (uint64_t i = 0; i < count && i < 1000000; i++) {
         struct exp_value value = exp_grid_value(&space.items[0], i);
         const struct ebb_doc_node *sample = exp_sample_doc(b->arena, &space, &value);
-        exp_case_add(b, *computed, ebb_doc_get(sample, "p"));
+        dev_case_add(b, *computed, ebb_doc_get(sample, "p"));
     }
     return EBB_OK;
 }
 
-enum ebb_status exp_case_grid_product(struct exp_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_grid_product(struct dev_case_builder *b, const struct ebb_doc_node *input,
                                       struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
     struct exp_value *sample = NULL;
     EBB_TRY(read_space(b, ebb_doc_get(input, "hyperparameters"), &space, err));
     EBB_TRY(new_sample(b, &space, &sample, err));
-    *computed = exp_case_list(b);
+    *computed = dev_case_list(b);
     uint64_t size = exp_grid_size(&space);
     for (uint64_t i = 0; i < size && i < 1000000; i++) {
         exp_grid_point(&space, i, sample);
-        exp_case_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
+        dev_case_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
     }
     return EBB_OK;
 }
@@ -168,7 +168,7 @@ static enum ebb_status read_value(const struct exp_hparam *param, const struct e
     return EBB_OK;
 }
 
-enum ebb_status exp_case_explore(struct exp_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_explore(struct dev_case_builder *b, const struct ebb_doc_node *input,
                                  struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
@@ -250,7 +250,7 @@ static double call_metric(void *context, int64_t t, int64_t s)
     return ((const struct search_case *)context)->metric(t, s);
 }
 
-static enum ebb_status run_search(struct exp_case_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status run_search(struct dev_case_builder *b, const struct ebb_doc_node *input,
                                   struct search_case *c, struct ebb_error *err)
 {
     const char *metric = ebb_doc_string(input, "metric_fn", "");
@@ -278,30 +278,30 @@ static enum ebb_status run_search(struct exp_case_builder *b, const struct ebb_d
     return status;
 }
 
-static void add_totals(struct exp_case_builder *b, const struct exp_sim *sim,
+static void add_totals(struct dev_case_builder *b, const struct exp_sim *sim,
                        struct ebb_doc_node *map)
 {
-    exp_case_set_int(b, map, "num_trials", (int64_t)sim->trial_count);
-    exp_case_set_int(b, map, "total_steps", sim->total_steps);
-    exp_case_set_int(b, map, "total_validations", sim->total_validations);
+    dev_case_set_int(b, map, "num_trials", (int64_t)sim->trial_count);
+    dev_case_set_int(b, map, "total_steps", sim->total_steps);
+    dev_case_set_int(b, map, "total_validations", sim->total_validations);
 }
 
-static struct ebb_doc_node *summary(struct exp_case_builder *b, const struct exp_sim *sim)
+static struct ebb_doc_node *summary(struct dev_case_builder *b, const struct exp_sim *sim)
 {
-    struct ebb_doc_node *map = exp_case_map(b);
+    struct ebb_doc_node *map = dev_case_map(b);
     for (size_t i = 0; i < sim->trial_count; i++) {
         const char *workloads = sim->trials[i].workloads;
-        exp_case_set_int(b, map, workloads, ebb_doc_int(map, workloads, 0) + 1);
+        dev_case_set_int(b, map, workloads, ebb_doc_int(map, workloads, 0) + 1);
     }
     return map;
 }
 
 /* Quarter points of all workloads. A pair whose expected progress is null is not compared: the null
  * is repeated. Cases with very few workloads may name a point once. */
-static struct ebb_doc_node *progress(struct exp_case_builder *b, const struct exp_sim *sim,
+static struct ebb_doc_node *progress(struct dev_case_builder *b, const struct exp_sim *sim,
                                      const struct ebb_doc_node *expected)
 {
-    struct ebb_doc_node *list = exp_case_list(b);
+    struct ebb_doc_node *list = dev_case_list(b);
     int64_t points[4], total = (int64_t)sim->workload_count;
     bool is_short = expected != NULL && expected->kind == EBB_DOC_LIST && expected->count < 4;
     for (int64_t k = 0; k < 4 && total > 0; k++) {
@@ -312,107 +312,107 @@ static struct ebb_doc_node *progress(struct exp_case_builder *b, const struct ex
             expected != NULL && list->count < expected->count ? expected->items[list->count] : NULL;
         bool is_null = pair != NULL && pair->kind == EBB_DOC_LIST && pair->count == 2 &&
                        pair->items[1]->kind == EBB_DOC_NULL;
-        struct ebb_doc_node *made = exp_case_list(b);
-        exp_case_add(b, made, ebb_doc_new_int(b->arena, points[k]));
-        exp_case_add(b, made,
+        struct ebb_doc_node *made = dev_case_list(b);
+        dev_case_add(b, made, ebb_doc_new_int(b->arena, points[k]));
+        dev_case_add(b, made,
                      is_null ? ebb_doc_new(b->arena, EBB_DOC_NULL)
                              : ebb_doc_new_double(b->arena, sim->progress[points[k] - 1]));
-        exp_case_add(b, list, made);
+        dev_case_add(b, list, made);
     }
     return list;
 }
 
-static struct ebb_doc_node *brackets(struct exp_case_builder *b, const struct exp_shape *shape)
+static struct ebb_doc_node *brackets(struct dev_case_builder *b, const struct exp_shape *shape)
 {
-    struct ebb_doc_node *list = exp_case_list(b);
+    struct ebb_doc_node *list = dev_case_list(b);
     for (size_t i = 0; i < shape->count; i++) {
         const struct exp_bracket_shape *bracket = &shape->brackets[i];
-        struct ebb_doc_node *map = exp_case_map(b), *rungs = exp_case_list(b);
-        exp_case_set_int(b, map, "num_rungs", (int64_t)bracket->rung_count);
-        exp_case_set_int(b, map, "expected_workloads", bracket->expected_workloads);
+        struct ebb_doc_node *map = dev_case_map(b), *rungs = dev_case_list(b);
+        dev_case_set_int(b, map, "num_rungs", (int64_t)bracket->rung_count);
+        dev_case_set_int(b, map, "expected_workloads", bracket->expected_workloads);
         for (size_t r = 0; r < bracket->rung_count; r++) {
-            struct ebb_doc_node *rung = exp_case_map(b);
-            exp_case_set_int(b, rung, "steps_needed", bracket->rungs[r].steps);
-            exp_case_set_int(b, rung, "start_trials", bracket->rungs[r].start);
-            exp_case_set_int(b, rung, "promote_trials", bracket->rungs[r].promote);
-            exp_case_add(b, rungs, rung);
+            struct ebb_doc_node *rung = dev_case_map(b);
+            dev_case_set_int(b, rung, "steps_needed", bracket->rungs[r].steps);
+            dev_case_set_int(b, rung, "start_trials", bracket->rungs[r].start);
+            dev_case_set_int(b, rung, "promote_trials", bracket->rungs[r].promote);
+            dev_case_add(b, rungs, rung);
         }
-        exp_case_set(b, map, "rungs", rungs);
-        exp_case_add(b, list, map);
+        dev_case_set(b, map, "rungs", rungs);
+        dev_case_add(b, list, map);
     }
     return list;
 }
 
-static struct ebb_doc_node *trial_node(struct exp_case_builder *b, const struct exp_sim_trial *t,
+static struct ebb_doc_node *trial_node(struct dev_case_builder *b, const struct exp_sim_trial *t,
                                        size_t index)
 {
     char id[EXP_REQUEST_TEXT];
-    struct ebb_doc_node *map = exp_case_map(b);
-    exp_case_set_int(b, map, "index", (int64_t)index + 1);
-    exp_case_set_text(b, map, "request_id", exp_request_format(t->request, id));
-    exp_case_set_int(b, map, "trial_seed", t->trial_seed);
-    exp_case_set(b, map, "hparams", t->hparams);
-    exp_case_set_text(b, map, "workloads", t->workloads);
-    exp_case_set_bool(b, map, "closed", t->is_closed);
+    struct ebb_doc_node *map = dev_case_map(b);
+    dev_case_set_int(b, map, "index", (int64_t)index + 1);
+    dev_case_set_text(b, map, "request_id", exp_request_format(t->request, id));
+    dev_case_set_int(b, map, "trial_seed", t->trial_seed);
+    dev_case_set(b, map, "hparams", t->hparams);
+    dev_case_set_text(b, map, "workloads", t->workloads);
+    dev_case_set_bool(b, map, "closed", t->is_closed);
     if (t->from_trial > 0) {
-        exp_case_set_int(b, map, "from_trial", t->from_trial);
-        exp_case_set_int(b, map, "from_step", t->from_step);
+        dev_case_set_int(b, map, "from_trial", t->from_trial);
+        dev_case_set_int(b, map, "from_step", t->from_step);
     }
     return map;
 }
 
-enum ebb_status exp_case_search(struct exp_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_search(struct dev_case_builder *b, const struct ebb_doc_node *input,
                                 struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct search_case c = {0};
     EBB_TRY(run_search(b, input, &c, err));
-    struct ebb_doc_node *map = exp_case_map(b), *trials = exp_case_list(b);
+    struct ebb_doc_node *map = dev_case_map(b), *trials = dev_case_list(b);
     add_totals(b, &c.sim, map);
-    exp_case_set_int(b, map, "total_checkpoints", c.sim.total_checkpoints);
-    exp_case_set_int(b, map, "initial_operations", c.sim.initial_operations);
-    exp_case_set(b, map, "summary", summary(b, &c.sim));
-    exp_case_set(b, map, "progress",
+    dev_case_set_int(b, map, "total_checkpoints", c.sim.total_checkpoints);
+    dev_case_set_int(b, map, "initial_operations", c.sim.initial_operations);
+    dev_case_set(b, map, "summary", summary(b, &c.sim));
+    dev_case_set(b, map, "progress",
                  progress(b, &c.sim, ebb_doc_get(ebb_doc_get(input, "expected"), "progress")));
-    exp_case_set_bool(b, map, "shutdown", c.sim.is_shut_down);
+    dev_case_set_bool(b, map, "shutdown", c.sim.is_shut_down);
     if (c.shape.count > 0)
-        exp_case_set(b, map, "brackets", brackets(b, &c.shape));
+        dev_case_set(b, map, "brackets", brackets(b, &c.shape));
     for (size_t i = 0; i < c.sim.trial_count; i++)
-        exp_case_add(b, trials, trial_node(b, &c.sim.trials[i], i));
-    exp_case_set(b, map, "trials", trials);
+        dev_case_add(b, trials, trial_node(b, &c.sim.trials[i], i));
+    dev_case_set(b, map, "trials", trials);
     *computed = map;
     return EBB_OK;
 }
 
-enum ebb_status exp_case_asha(struct exp_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_asha(struct dev_case_builder *b, const struct ebb_doc_node *input,
                               struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct search_case c = {0};
     bool all_closed = true;
     EBB_TRY(run_search(b, input, &c, err));
-    struct ebb_doc_node *map = exp_case_map(b), *shape = exp_case_list(b),
-                        *trials = exp_case_list(b);
+    struct ebb_doc_node *map = dev_case_map(b), *shape = dev_case_list(b),
+                        *trials = dev_case_list(b);
     for (size_t i = 0; i < c.shape.count; i++) {
-        struct ebb_doc_node *bracket = exp_case_map(b), *rungs = exp_case_list(b);
+        struct ebb_doc_node *bracket = dev_case_map(b), *rungs = dev_case_list(b);
         for (size_t r = 0; r < c.shape.brackets[i].rung_count; r++)
-            exp_case_add(b, rungs, ebb_doc_new_int(b->arena, c.shape.brackets[i].rungs[r].steps));
-        exp_case_set(b, bracket, "rung_steps", rungs);
-        exp_case_set_int(b, bracket, "max_trials", c.shape.brackets[i].max_trials);
-        exp_case_set_int(b, bracket, "initial_trials", c.shape.brackets[i].initial_trials);
-        exp_case_add(b, shape, bracket);
+            dev_case_add(b, rungs, ebb_doc_new_int(b->arena, c.shape.brackets[i].rungs[r].steps));
+        dev_case_set(b, bracket, "rung_steps", rungs);
+        dev_case_set_int(b, bracket, "max_trials", c.shape.brackets[i].max_trials);
+        dev_case_set_int(b, bracket, "initial_trials", c.shape.brackets[i].initial_trials);
+        dev_case_add(b, shape, bracket);
     }
     for (size_t i = 0; i < c.sim.trial_count; i++) {
-        struct ebb_doc_node *trial = exp_case_map(b);
-        exp_case_set_int(b, trial, "index", (int64_t)i + 1);
-        exp_case_set_int(b, trial, "trial_seed", c.sim.trials[i].trial_seed);
-        exp_case_set_text(b, trial, "validated_at", c.sim.trials[i].validated_at);
-        exp_case_add(b, trials, trial);
+        struct ebb_doc_node *trial = dev_case_map(b);
+        dev_case_set_int(b, trial, "index", (int64_t)i + 1);
+        dev_case_set_int(b, trial, "trial_seed", c.sim.trials[i].trial_seed);
+        dev_case_set_text(b, trial, "validated_at", c.sim.trials[i].validated_at);
+        dev_case_add(b, trials, trial);
         all_closed &= c.sim.trials[i].is_closed;
     }
     add_totals(b, &c.sim, map);
-    exp_case_set(b, map, "brackets", shape);
-    exp_case_set(b, map, "trials", trials);
-    exp_case_set_bool(b, map, "all_closed", all_closed);
-    exp_case_set_double(b, map, "final_progress", c.sim.final_progress);
+    dev_case_set(b, map, "brackets", shape);
+    dev_case_set(b, map, "trials", trials);
+    dev_case_set_bool(b, map, "all_closed", all_closed);
+    dev_case_set_double(b, map, "final_progress", c.sim.final_progress);
     *computed = map;
     return EBB_OK;
 }

@@ -6,34 +6,34 @@
 
 #include "base/rng.h"
 #include "base/str.h"
-#include "cli/golden.h"
+#include "dev/golden.h"
 #include "nn/nn.h"
 
 #define MAX_DRAWS (1 << 20)
 #define MAX_ARGS 8
 
 /* Memory of a case: the arena of the run. NULL is said. */
-static void *draws(struct golden *g, size_t count, size_t bytes)
+static void *draws(struct dev_golden *g, size_t count, size_t bytes)
 {
     void *p = count <= MAX_DRAWS ? ebb_arena_calloc(&g->arena, count + 1, bytes) : NULL;
     if (!p)
-        golden_refuse(g, "%zu draws are too many", count);
+        dev_refuse(g, "%zu draws are too many", count);
     return p;
 }
 
-static void run_philox(struct golden *g, const struct ebb_doc_node *list)
+static void run_philox(struct dev_golden *g, const struct ebb_doc_node *list)
 {
     for (size_t i = 0; list && i < list->count; i++) {
-        const struct ebb_doc_node *c = golden_numbers(list->items[i], "counter");
-        const struct ebb_doc_node *k = golden_numbers(list->items[i], "key");
-        const struct ebb_doc_node *want = golden_numbers(list->items[i], "out");
+        const struct ebb_doc_node *c = dev_numbers(list->items[i], "counter");
+        const struct ebb_doc_node *k = dev_numbers(list->items[i], "key");
+        const struct ebb_doc_node *want = dev_numbers(list->items[i], "out");
         uint32_t counter[4], key[2], out[4];
         char name[32];
         snprintf(name, sizeof name, "philox_%zu", i);
-        golden_begin(g, "rng", name);
+        dev_begin(g, "rng", name);
         if (!c || c->count != 4 || !k || k->count != 2 || !want || want->count != 4) {
-            golden_refuse(g, "counter and out have four words, key two");
-            golden_end(g);
+            dev_refuse(g, "counter and out have four words, key two");
+            dev_end(g);
             continue;
         }
         for (size_t w = 0; w < 4; w++)
@@ -42,23 +42,23 @@ static void run_philox(struct golden *g, const struct ebb_doc_node *list)
             key[w] = (uint32_t)k->items[w]->integer;
         ebb_philox(key, counter, out);
         for (size_t w = 0; w < 4; w++)
-            golden_compare_number(g, "word", out[w], want->items[w]->number, 0, 0);
-        golden_end(g);
+            dev_compare_number(g, "word", out[w], want->items[w]->number, 0, 0);
+        dev_end(g);
     }
 }
 
-static void compare_list(struct golden *g, const char *part, const float *got,
+static void compare_list(struct dev_golden *g, const char *part, const float *got,
                          const struct ebb_doc_node *want, double tolerance)
 {
     for (size_t i = 0; i < want->count; i++) {
         double ref = want->items[i]->number;
         if (!(fabs((double)got[i] - ref) <= tolerance * fmax(1, fabs(ref))))
-            golden_fail(g, "%s[%zu] is %.9g, expected %.9g", part, i, (double)got[i], ref);
+            dev_fail(g, "%s[%zu] is %.9g, expected %.9g", part, i, (double)got[i], ref);
     }
 }
 
 /* One stream: its name says what is drawn. */
-static void run_stream(struct golden *g, uint64_t seed, const char *what,
+static void run_stream(struct dev_golden *g, uint64_t seed, const char *what,
                        const struct ebb_doc_node *want)
 {
     struct nn_torch_rng rng;
@@ -81,17 +81,17 @@ static void run_stream(struct golden *g, uint64_t seed, const char *what,
     } else if (strncmp(what, "randperm_", 9) == 0) {
         nn_torch_randperm(&rng, n, order);
         for (size_t i = 0; i < n; i++)
-            golden_compare_number(g, what, (double)order[i], want->items[i]->number, 0, 0);
+            dev_compare_number(g, what, (double)order[i], want->items[i]->number, 0, 0);
     } else if (strcmp(what, "random_u32") == 0) { /* drawn modulo 2^32 - 1 */
         for (size_t i = 0; i < n; i++)
-            golden_compare_number(g, what, (double)(ebb_mt_u32(&rng.mt) % UINT32_MAX),
-                                  want->items[i]->number, 0, 0);
+            dev_compare_number(g, what, (double)(ebb_mt_u32(&rng.mt) % UINT32_MAX),
+                               want->items[i]->number, 0, 0);
     } else {
-        golden_refuse(g, "unknown stream '%s'", what);
+        dev_refuse(g, "unknown stream '%s'", what);
     }
 }
 
-static void run_torch(struct golden *g, const struct ebb_doc_node *seeds)
+static void run_torch(struct dev_golden *g, const struct ebb_doc_node *seeds)
 {
     for (size_t i = 0; seeds && seeds->kind == EBB_DOC_MAP && i < seeds->count; i++) {
         const struct ebb_doc_node *streams = seeds->items[i];
@@ -99,14 +99,14 @@ static void run_torch(struct golden *g, const struct ebb_doc_node *seeds)
             char name[96];
             uint64_t seed = 0;
             const char *what = streams->keys[k]->text;
-            const struct ebb_doc_node *want = golden_numbers(streams, what);
+            const struct ebb_doc_node *want = dev_numbers(streams, what);
             snprintf(name, sizeof name, "torch_%s_%s", seeds->keys[i]->text, what);
-            golden_begin(g, "rng", name);
+            dev_begin(g, "rng", name);
             if (!ebb_parse_u64(seeds->keys[i]->text, &seed) || !want)
-                golden_refuse(g, "a seed and a list of numbers are needed");
+                dev_refuse(g, "a seed and a list of numbers are needed");
             else
                 run_stream(g, seed, what, want);
-            golden_end(g);
+            dev_end(g);
         }
     }
 }
@@ -190,7 +190,7 @@ static enum rule rule_of(const struct module *m, float *bound)
 }
 
 /* in_proj is Xavier over the whole [3C, C], drawn after out_proj; biases are zero at last. */
-static void draw_attention(struct golden *g, struct nn_torch_rng *rng, long width,
+static void draw_attention(struct dev_golden *g, struct nn_torch_rng *rng, long width,
                            const struct ebb_doc_node *values)
 {
     size_t n = (size_t)width * (size_t)width;
@@ -206,12 +206,12 @@ static void draw_attention(struct golden *g, struct nn_torch_rng *rng, long widt
     nn_torch_uniform(rng, 3 * n, -wide, wide, in);
     for (size_t i = 0; i < values->count; i++)
         if (values->count != 4 || values->items[i]->count != counts[i])
-            golden_refuse(g, "in_proj and out_proj, weight and bias of each, are expected");
+            dev_refuse(g, "in_proj and out_proj, weight and bias of each, are expected");
         else
             compare_list(g, "parameter", parts[i], values->items[i], 1e-6);
 }
 
-static void draw_list(struct golden *g, struct nn_torch_rng *rng, const struct module *m,
+static void draw_list(struct dev_golden *g, struct nn_torch_rng *rng, const struct module *m,
                       enum rule rule, float bound, const char *name,
                       const struct ebb_doc_node *want)
 {
@@ -231,18 +231,18 @@ static void draw_list(struct golden *g, struct nn_torch_rng *rng, const struct m
 }
 
 /* Parameters of a module in declaration order: a list per name, or "values". */
-static void run_init(struct golden *g, const struct ebb_doc_node *doc)
+static void run_init(struct dev_golden *g, const struct ebb_doc_node *doc)
 {
     const char *text = ebb_doc_string(doc, "module", "?");
     struct nn_torch_rng rng;
     struct module m;
     float bound = 0;
-    golden_begin(g, "rng", text);
+    dev_begin(g, "rng", text);
     enum rule rule = parse_module(text, &m) ? rule_of(&m, &bound) : RULE_UNKNOWN;
     const struct ebb_doc_node *values = ebb_doc_get(doc, "values"), *lists = values ? values : doc;
     nn_torch_seed(&rng, (uint64_t)ebb_doc_int(doc, "seed", 1));
     if (rule == RULE_UNKNOWN) {
-        golden_refuse(g, "unknown module '%s'", text);
+        dev_refuse(g, "unknown module '%s'", text);
     } else if (rule == RULE_ATTENTION && values && m.count > 0 && m.args[0] > 0 &&
                m.args[0] < 512) {
         draw_attention(g, &rng, m.args[0], values);
@@ -254,22 +254,22 @@ static void run_init(struct golden *g, const struct ebb_doc_node *doc)
                 draw_list(g, &rng, &m, rule, bound, name, want);
         }
     }
-    golden_end(g);
+    dev_end(g);
 }
 
 /* The sampler rule: pad by repetition or truncate, then every R-th. */
-static void run_sampler(struct golden *g, const struct ebb_doc_node *doc, size_t index)
+static void run_sampler(struct dev_golden *g, const struct ebb_doc_node *doc, size_t index)
 {
     int64_t n = ebb_doc_int(doc, "dataset", 0), ranks = ebb_doc_int(doc, "replicas", 1);
     const struct ebb_doc_node *want = ebb_doc_get(doc, "indices");
     char name[32];
     snprintf(name, sizeof name, "sampler_%zu", index);
-    golden_begin(g, "rng", name);
+    dev_begin(g, "rng", name);
     int64_t *order = n > 0 ? draws(g, (size_t)n, sizeof *order) : NULL;
     if (!order || ranks < 1 || !want || want->kind != EBB_DOC_LIST ||
         want->count != (size_t)ranks) {
-        golden_refuse(g, "dataset, replicas and a list of indices per replica are needed");
-        golden_end(g);
+        dev_refuse(g, "dataset, replicas and a list of indices per replica are needed");
+        dev_end(g);
         return;
     }
     bool is_dropping = ebb_doc_bool(doc, "drop_last", false);
@@ -284,20 +284,20 @@ static void run_sampler(struct golden *g, const struct ebb_doc_node *doc, size_t
     for (size_t r = 0; r < want->count; r++) {
         const struct ebb_doc_node *list = want->items[r];
         if (list->count != (size_t)per_rank)
-            golden_fail(g, "rank %zu has %zu samples, expected %lld", r, list->count,
-                        (long long)per_rank);
+            dev_fail(g, "rank %zu has %zu samples, expected %lld", r, list->count,
+                     (long long)per_rank);
         for (size_t i = 0; list->kind == EBB_DOC_LIST && i < list->count; i++)
-            golden_compare_number(g, "index", (double)order[((int64_t)i * ranks + (int64_t)r) % n],
-                                  list->items[i]->number, 0, 0);
+            dev_compare_number(g, "index", (double)order[((int64_t)i * ranks + (int64_t)r) % n],
+                               list->items[i]->number, 0, 0);
     }
-    golden_end(g);
+    dev_end(g);
 }
 
-enum ebb_status golden_rng(struct golden *g, struct ebb_error *err)
+enum ebb_status dev_golden_rng(struct dev_golden *g, struct ebb_error *err)
 {
-    if (!golden_has(g, "rng.json"))
+    if (!dev_has(g, "rng.json"))
         return EBB_OK;
-    const struct ebb_doc_node *root = golden_json(g, "rng.json", err);
+    const struct ebb_doc_node *root = dev_json(g, "rng.json", err);
     if (!root)
         return err->status;
     run_philox(g, ebb_doc_get(root, "philox4x32_10"));

@@ -1,6 +1,6 @@
 /* vectors.c - the case runner: files, comparison, report. What a case computes is in
  * vectors_search.c and vectors_work.c. */
-#include "exp/vectors.h"
+#include "dev/vectors.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,68 +10,70 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/heap.h"
-#include "exp/vectors_cases.h"
+#include "dev/dev.h"
+#include "dev/vectors_cases.h"
 
 #define TOLERANCE 1e-12
 
 /* ---- building and reading ---- */
 
-static struct ebb_doc_node *made(struct exp_case_builder *b, struct ebb_doc_node *node)
+static struct ebb_doc_node *made(struct dev_case_builder *b, struct ebb_doc_node *node)
 {
     b->failed |= node == NULL;
     return node;
 }
 
-struct ebb_doc_node *exp_case_map(struct exp_case_builder *b)
+struct ebb_doc_node *dev_case_map(struct dev_case_builder *b)
 {
     return made(b, ebb_doc_new(b->arena, EBB_DOC_MAP));
 }
 
-struct ebb_doc_node *exp_case_list(struct exp_case_builder *b)
+struct ebb_doc_node *dev_case_list(struct dev_case_builder *b)
 {
     return made(b, ebb_doc_new(b->arena, EBB_DOC_LIST));
 }
 
-void exp_case_set(struct exp_case_builder *b, struct ebb_doc_node *map, const char *key,
+void dev_case_set(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
                   const struct ebb_doc_node *value)
 {
     if (b->failed || map == NULL || value == NULL || !ebb_doc_set(b->arena, map, key, value))
         b->failed = true;
 }
 
-void exp_case_set_int(struct exp_case_builder *b, struct ebb_doc_node *map, const char *key,
+void dev_case_set_int(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
                       int64_t value)
 {
-    exp_case_set(b, map, key, ebb_doc_new_int(b->arena, value));
+    dev_case_set(b, map, key, ebb_doc_new_int(b->arena, value));
 }
 
-void exp_case_set_bool(struct exp_case_builder *b, struct ebb_doc_node *map, const char *key,
+void dev_case_set_bool(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
                        bool value)
 {
-    exp_case_set(b, map, key, ebb_doc_new_bool(b->arena, value));
+    dev_case_set(b, map, key, ebb_doc_new_bool(b->arena, value));
 }
 
-void exp_case_set_text(struct exp_case_builder *b, struct ebb_doc_node *map, const char *key,
+void dev_case_set_text(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
                        const char *value)
 {
-    exp_case_set(b, map, key, ebb_doc_new_string(b->arena, value));
+    dev_case_set(b, map, key, ebb_doc_new_string(b->arena, value));
 }
 
-void exp_case_set_double(struct exp_case_builder *b, struct ebb_doc_node *map, const char *key,
+void dev_case_set_double(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
                          double value)
 {
-    exp_case_set(b, map, key, ebb_doc_new_double(b->arena, value));
+    dev_case_set(b, map, key, ebb_doc_new_double(b->arena, value));
 }
 
-void exp_case_add(struct exp_case_builder *b, struct ebb_doc_node *list,
+void dev_case_add(struct dev_case_builder *b, struct ebb_doc_node *list,
                   const struct ebb_doc_node *value)
 {
     if (b->failed || list == NULL || value == NULL || !ebb_doc_append(b->arena, list, value))
         b->failed = true;
 }
 
-enum ebb_status exp_case_member(const struct ebb_doc_node *map, const char *key,
+enum ebb_status dev_case_member(const struct ebb_doc_node *map, const char *key,
                                 enum ebb_doc_kind kind, const struct ebb_doc_node **node,
                                 struct ebb_error *err)
 {
@@ -204,20 +206,20 @@ static bool agree(struct comparison *c, const struct ebb_doc_node *expected,
 
 /* ---- report ---- */
 
-void exp_vectors_init(struct exp_vectors_report *report)
+void dev_vectors_init(struct dev_vectors_report *report)
 {
-    *report = (struct exp_vectors_report){.file = ""};
+    *report = (struct dev_vectors_report){.file = ""};
     ebb_str_init(&report->log);
     ebb_str_init(&report->dump);
 }
 
-void exp_vectors_fini(struct exp_vectors_report *report)
+void dev_vectors_fini(struct dev_vectors_report *report)
 {
     ebb_str_fini(&report->log);
     ebb_str_fini(&report->dump);
 }
 
-static void dump(struct exp_vectors_report *report, size_t index, const char *name, bool passed,
+static void dump(struct dev_vectors_report *report, size_t index, const char *name, bool passed,
                  const struct ebb_doc_node *computed)
 {
     struct ebb_json_writer w;
@@ -242,14 +244,14 @@ static void dump(struct exp_vectors_report *report, size_t index, const char *na
     ebb_str_addc(&report->dump, '\n');
 }
 
-void exp_vectors_pass(struct exp_vectors_report *report, size_t index, const char *name,
+void dev_vectors_pass(struct dev_vectors_report *report, size_t index, const char *name,
                       const struct ebb_doc_node *computed)
 {
     report->passed++;
     dump(report, index, name, true, computed);
 }
 
-void exp_vectors_fail(struct exp_vectors_report *report, size_t index, const char *name,
+void dev_vectors_fail(struct dev_vectors_report *report, size_t index, const char *name,
                       const struct ebb_doc_node *computed, const char *fmt, ...)
 {
     va_list args;
@@ -269,50 +271,50 @@ void exp_vectors_fail(struct exp_vectors_report *report, size_t index, const cha
 
 struct kind {
     const char *file;
-    exp_case_run run;
+    dev_case_run run;
     bool is_tolerant;     /* `expected` is hyperparameter values */
     const char *optional; /* a member of `expected` that small cases only have; NULL = none */
 };
 
 static const struct kind kinds[] = {
-    {"rng_mt19937.json", exp_case_rng, false, NULL},
-    {"sampling.json", exp_case_sampling, true, NULL},
-    {"grid_values.json", exp_case_grid_values, true, NULL},
-    {"grid_product.json", exp_case_grid_product, true, NULL},
-    {"pbt_explore.json", exp_case_explore, true, NULL},
-    {"searcher_single.json", exp_case_search, false, "trials"},
-    {"searcher_random.json", exp_case_search, false, "trials"},
-    {"searcher_grid.json", exp_case_search, false, "trials"},
-    {"searcher_adaptive.json", exp_case_search, false, "trials"},
-    {"searcher_adaptive_simple.json", exp_case_search, false, "trials"},
-    {"searcher_pbt.json", exp_case_search, false, "trials"},
-    {"beyond_adaptive_asha.json", exp_case_asha, false, "trials"},
-    {"trial_sequencer.json", exp_case_sequencer, false, NULL},
-    {"scheduler.json", exp_case_scheduler, false, NULL},
-    {"checkpoint_gc.json", exp_case_retention, false, NULL},
+    {"rng_mt19937.json", dev_case_rng, false, NULL},
+    {"sampling.json", dev_case_sampling, true, NULL},
+    {"grid_values.json", dev_case_grid_values, true, NULL},
+    {"grid_product.json", dev_case_grid_product, true, NULL},
+    {"pbt_explore.json", dev_case_explore, true, NULL},
+    {"searcher_single.json", dev_case_search, false, "trials"},
+    {"searcher_random.json", dev_case_search, false, "trials"},
+    {"searcher_grid.json", dev_case_search, false, "trials"},
+    {"searcher_adaptive.json", dev_case_search, false, "trials"},
+    {"searcher_adaptive_simple.json", dev_case_search, false, "trials"},
+    {"searcher_pbt.json", dev_case_search, false, "trials"},
+    {"beyond_adaptive_asha.json", dev_case_asha, false, "trials"},
+    {"trial_sequencer.json", dev_case_sequencer, false, NULL},
+    {"scheduler.json", dev_case_scheduler, false, NULL},
+    {"checkpoint_gc.json", dev_case_retention, false, NULL},
 };
 
 /* `computed` without what the case does not ask for. */
-static const struct ebb_doc_node *trim(struct exp_case_builder *b, const struct kind *kind,
+static const struct ebb_doc_node *trim(struct dev_case_builder *b, const struct kind *kind,
                                        const struct ebb_doc_node *expected,
                                        const struct ebb_doc_node *computed)
 {
     if (kind->optional == NULL || computed->kind != EBB_DOC_MAP ||
         ebb_doc_get(expected, kind->optional) != NULL)
         return computed;
-    struct ebb_doc_node *map = exp_case_map(b);
+    struct ebb_doc_node *map = dev_case_map(b);
     for (size_t i = 0; i < computed->count; i++)
         if (strcmp(computed->keys[i]->text, kind->optional) != 0)
-            exp_case_set(b, map, computed->keys[i]->text, computed->items[i]);
+            dev_case_set(b, map, computed->keys[i]->text, computed->items[i]);
     return b->failed ? NULL : map;
 }
 
 static void run_case(const struct kind *kind, const struct ebb_doc_node *input, size_t index,
-                     struct exp_vectors_report *report)
+                     struct dev_vectors_report *report)
 {
     struct ebb_arena arena;
     ebb_arena_init(&arena);
-    struct exp_case_builder b = {.arena = &arena};
+    struct dev_case_builder b = {.arena = &arena};
     struct ebb_doc_node *computed = NULL;
     struct ebb_error err;
     const char *name = ebb_doc_string(input, "name", NULL);
@@ -321,20 +323,20 @@ static void run_case(const struct kind *kind, const struct ebb_doc_node *input, 
     if (status == EBB_OK && !b.failed && expected != NULL)
         trimmed = trim(&b, kind, expected, computed);
     if (status != EBB_OK) {
-        exp_vectors_fail(report, index, name, NULL, "%s", err.message);
+        dev_vectors_fail(report, index, name, NULL, "%s", err.message);
     } else if (expected == NULL) {
-        exp_vectors_fail(report, index, name, computed, "the case has no `expected`");
+        dev_vectors_fail(report, index, name, computed, "the case has no `expected`");
     } else if (b.failed || trimmed == NULL) {
-        exp_vectors_fail(report, index, name, NULL, "out of memory");
+        dev_vectors_fail(report, index, name, NULL, "out of memory");
     } else {
         struct comparison c = {.is_tolerant = kind->is_tolerant};
         ebb_str_init(&c.path);
         ebb_str_init(&c.reason);
         ebb_str_add(&c.path, "expected");
         if (agree(&c, expected, trimmed))
-            exp_vectors_pass(report, index, name, computed);
+            dev_vectors_pass(report, index, name, computed);
         else
-            exp_vectors_fail(report, index, name, computed, "%s", ebb_str_c(&c.reason));
+            dev_vectors_fail(report, index, name, computed, "%s", ebb_str_c(&c.reason));
         ebb_str_fini(&c.path);
         ebb_str_fini(&c.reason);
     }
@@ -349,7 +351,7 @@ static const struct kind *find_kind(const char *file)
     return NULL;
 }
 
-enum ebb_status exp_vectors_run_file(const char *path, struct exp_vectors_report *report,
+enum ebb_status dev_vectors_run_file(const char *path, struct dev_vectors_report *report,
                                      struct ebb_error *err)
 {
     struct ebb_arena arena;
@@ -361,11 +363,11 @@ enum ebb_status exp_vectors_run_file(const char *path, struct exp_vectors_report
     if (status == EBB_OK) {
         const struct kind *kind = find_kind(report->file);
         if (root->kind != EBB_DOC_LIST)
-            exp_vectors_fail(report, 0, "file", NULL, "not a list of cases");
+            dev_vectors_fail(report, 0, "file", NULL, "not a list of cases");
         else if (strcmp(report->file, "config_validation.json") == 0)
-            exp_vectors_config(root, report);
+            dev_vectors_config(root, report);
         else if (kind == NULL)
-            exp_vectors_fail(report, 0, "file", NULL, "unknown kind of file");
+            dev_vectors_fail(report, 0, "file", NULL, "unknown kind of file");
         else
             for (size_t i = 0; i < root->count; i++)
                 run_case(kind, root->items[i], i, report);
@@ -419,7 +421,7 @@ static enum ebb_status list_folder(const char *folder, struct names *names, stru
     return status;
 }
 
-enum ebb_status exp_vectors_run_folder(const char *folder, struct exp_vectors_report *report,
+enum ebb_status dev_vectors_run_folder(const char *folder, struct dev_vectors_report *report,
                                        struct ebb_error *err)
 {
     struct names names = {0};
@@ -430,11 +432,33 @@ enum ebb_status exp_vectors_run_folder(const char *folder, struct exp_vectors_re
         ebb_str_init(&path);
         ebb_str_printf(&path, "%s/%s", folder, names.items[i]);
         status = ebb_str_status(&path, err);
-        if (status == EBB_OK && exp_vectors_run_file(ebb_str_c(&path), report, &file_err) != EBB_OK)
-            exp_vectors_fail(report, 0, "file", NULL, "%s", file_err.message);
+        if (status == EBB_OK && dev_vectors_run_file(ebb_str_c(&path), report, &file_err) != EBB_OK)
+            dev_vectors_fail(report, 0, "file", NULL, "%s", file_err.message);
         report->file = ""; /* the path goes away */
         ebb_str_fini(&path);
     }
     names_fini(&names);
+    return status;
+}
+
+enum ebb_status dev_vectors(const struct dev_request *request, struct dev_counts *counts,
+                            struct ebb_error *err)
+{
+    struct dev_vectors_report report;
+    dev_vectors_init(&report);
+    report.wants_dump = request->dump != NULL;
+    enum ebb_status status = dev_vectors_run_folder(request->dir, &report, err);
+    if (status == EBB_OK)
+        status = ebb_str_status(&report.log, err);
+    if (status == EBB_OK && request->dump != NULL)
+        status = ebb_str_status(&report.dump, err);
+    if (status == EBB_OK && request->dump != NULL)
+        status =
+            ebb_file_write_atomic(request->dump, ebb_str_c(&report.dump), report.dump.length, err);
+    if (status == EBB_OK)
+        fputs(ebb_str_c(&report.log), request->out);
+    *counts = (struct dev_counts){
+        .passed = report.passed, .failed = report.failed, .skipped = report.skipped};
+    dev_vectors_fini(&report);
     return status;
 }

@@ -1,10 +1,10 @@
-/* cmd_dev_simrd.c - `ebb dev simrd DIR`: every recorded run of the published simulator in
+/* simrd.c - `ebb dev simrd DIR`: every recorded run of the published simulator in
  * golden.json and linear.json.
  *
  * Exact rows must agree in result, clock, counters and every victim. Rows whose heuristic walks
  * regions (DTR, MSPS, AbE*, DTRUnopt, runtime V1) may differ by 1 % in the clock; AbE is
  * indicative: rows of it that differ more are skipped. Random rows are compared statistically. */
-#include "cli/cli.h"
+#include "dev/dev.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,10 +17,9 @@
 #include "exec/exec.h"
 #include "trace/trace.h"
 
-int cli_dev_simrd(int argc, char **argv); /* a verb of `ebb dev`, see cmd_dev.c */
-
 struct judge {
-    size_t passed, failed, skipped;
+    const struct dev_request *request;
+    struct dev_counts counts;
     struct ebb_str dump;
     bool wants_dump;
 };
@@ -46,8 +45,9 @@ static bool is_region(const char *heuristic, const char *runtime)
 static void fail(struct judge *judge, const struct row *row, const char *what, const char *expected,
                  const char *found)
 {
-    judge->failed++;
-    printf("FAILED %s: %s: expected %s, found %s\n", row->label, what, expected, found);
+    judge->counts.failed++;
+    fprintf(judge->request->out, "FAILED %s: %s: expected %s, found %s\n", row->label, what,
+            expected, found);
 }
 
 static bool same_number(struct judge *judge, const struct row *row, const char *key, uint64_t found)
@@ -87,7 +87,7 @@ static void judge_exact(struct judge *judge, const struct row *row, const struct
         fail(judge, row, "evict_hash", ebb_doc_string(row->node, "evict_hash", ""), hash);
         return;
     }
-    judge->passed++;
+    judge->counts.passed++;
 }
 
 static void judge_region(struct judge *judge, const struct row *row, const struct exec_report *r)
@@ -97,16 +97,16 @@ static void judge_region(struct judge *judge, const struct row *row, const struc
     bool is_same = strcmp(result, exec_result_text(r->result)) == 0;
     char a[32], b[32];
     if (is_same && (r->result != EXEC_OK || fabs(ratio - 1) <= 0.01)) {
-        judge->passed++;
+        judge->counts.passed++;
         return;
     }
     if (!is_same && fabs(ratio - 1) <= 0.01) { /* next to a limit */
-        judge->passed++;
+        judge->counts.passed++;
         return;
     }
     if (strcmp(row->heuristic, "AbE") ==
         0) { /* indicative: agreement counts, the rest proves nothing */
-        judge->skipped++;
+        judge->counts.skipped++;
         return;
     }
     snprintf(a, sizeof a, "%s %.0f", result, clock);
@@ -160,7 +160,7 @@ static enum ebb_status run_row(struct judge *judge, const struct exec_program *p
         return EBB_OK;
     }
     if (strcmp(ebb_doc_string(row->node, "result", ""), "too_slow") == 0) {
-        judge->skipped++;
+        judge->counts.skipped++;
         return EBB_OK;
     }
     EBB_TRY(exec_run(program, options, &report, err));
@@ -213,7 +213,7 @@ static enum ebb_status run_random(struct judge *judge, const struct exec_program
     bool is_likely = !(ok == trials && found == 0) && !(ok == 0 && found == RANDOM_TRIALS);
     bool is_apart = ok > 0 && found > 0 && !(least <= high && low <= most);
     if (is_likely && !(is_apart && separation(ok, found) < 0.001))
-        judge->passed++;
+        judge->counts.passed++;
     else
         fail(judge, row, "random trials", a, b);
     return EBB_OK;
@@ -250,7 +250,7 @@ static enum ebb_status check_baseline(struct judge *judge, const struct trace *t
         same_number(judge, &row, "n_schedule", trace->command_count) &&
         same_number(judge, &row, "n_tensors", trace->tensor_count) &&
         same_number(judge, &row, "n_storages", trace->storage_count))
-        judge->passed++;
+        judge->counts.passed++;
     return EBB_OK;
 }
 
@@ -306,7 +306,7 @@ static enum ebb_status run_golden(struct judge *judge, const char *folder, struc
         status = ebb_fail(err, EBB_EINPUT, "%s: no mapping 'models'", path);
     struct ebb_progress *progress =
         ebb_progress_create("models", models ? (uint64_t)models->count : 0);
-    for (size_t i = 0; status == EBB_OK && i < models->count && !cli_interrupted(); i++) {
+    for (size_t i = 0; status == EBB_OK && i < models->count; i++) {
         status = run_model(judge, folder, models->keys[i]->text, models->items[i],
                            ebb_doc_double(root, "overhead_limit", 2.0), err);
         ebb_progress_add(progress, 1);
@@ -345,53 +345,20 @@ static enum ebb_status run_linear(struct judge *judge, const char *folder, struc
     return status;
 }
 
-int cli_dev_simrd(int argc, char **argv)
+enum ebb_status dev_simrd(const struct dev_request *request, struct dev_counts *counts,
+                          struct ebb_error *err)
 {
-    const char *dump = NULL;
-    bool is_json = false;
-    const struct cli_option options[] = {
-        {.name = "dump",
-         .kind = CLI_STRING,
-         .target = &dump,
-         .value = "FILE",
-         .help = "write what was computed, one JSON object per line and case"},
-        {.name = "json", .kind = CLI_FLAG, .target = &is_json, .help = "print the counts as JSON"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb dev simrd DIR [--dump FILE]",
-        .description =
-            "Runs every recorded run of golden.json and linear.json in DIR under rules simrd.\n"
-            "Exact rows must agree in result, clock, counters and every victim; region-based rows\n"
-            "within 1 %. The last line is \"N passed, N failed, N skipped\" (skipped: rows "
-            "without\n"
-            "numbers, because the original gave up on time).",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .min_positional = 1,
-        .max_positional = 1,
-    };
-    struct cli_args args;
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    struct judge judge = {.wants_dump = dump != NULL};
-    struct ebb_error err;
+    struct judge judge = {.request = request, .wants_dump = request->dump != NULL};
     ebb_str_init(&judge.dump);
-    enum ebb_status status = run_golden(&judge, args.positional[0], &err);
+    enum ebb_status status = run_golden(&judge, request->dir, err);
     if (status == EBB_OK)
-        status = run_linear(&judge, args.positional[0], &err);
-    if (status == EBB_OK && dump)
-        status = ebb_str_status(&judge.dump, &err);
-    if (status == EBB_OK && dump)
-        status = ebb_file_write_atomic(dump, ebb_str_c(&judge.dump), judge.dump.length, &err);
-    cli_args_fini(&args);
+        status = run_linear(&judge, request->dir, err);
+    if (status == EBB_OK && request->dump)
+        status = ebb_str_status(&judge.dump, err);
+    if (status == EBB_OK && request->dump)
+        status =
+            ebb_file_write_atomic(request->dump, ebb_str_c(&judge.dump), judge.dump.length, err);
     ebb_str_fini(&judge.dump);
-    if (status != EBB_OK)
-        return cli_report(&err);
-    if (is_json)
-        printf("{\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu}\n", judge.passed, judge.failed,
-               judge.skipped);
-    else
-        printf("%zu passed, %zu failed, %zu skipped\n", judge.passed, judge.failed, judge.skipped);
-    return judge.failed || judge.passed == 0 ? 1 : 0;
+    *counts = judge.counts;
+    return status;
 }

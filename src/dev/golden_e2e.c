@@ -9,21 +9,21 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/rng.h"
-#include "cli/golden_model.h"
+#include "dev/golden_model.h"
 #include "grad/grad.h"
 
 #define MAX_ACCUM 1024
 #define MAX_STEPS 100000
 #define MOVED_RUNS 4 /* trainings with moved weights, for the spread of the buffers */
 
-static void put(struct golden_model *m, struct ebb_strmap *env, const char *name, tensor_id id)
+static void put(struct dev_model *m, struct ebb_strmap *env, const char *name, tensor_id id)
 {
     struct ebb_error err = {.status = EBB_OK};
     if (ebb_strmap_put(env, name, strlen(name), id.v, &err) != EBB_OK)
         tensor_fail(m->s, err.status, "%s", err.message);
 }
 
-static tensor_id get(struct golden_model *m, const struct ebb_strmap *env, const char *name)
+static tensor_id get(struct dev_model *m, const struct ebb_strmap *env, const char *name)
 {
     uint64_t v = 0;
     if (!ebb_strmap_get(env, name, strlen(name), &v))
@@ -33,7 +33,7 @@ static tensor_id get(struct golden_model *m, const struct ebb_strmap *env, const
 
 /* ---- building ------------------------------------------------------------------------------- */
 
-static void *many(struct golden_model *m, size_t count, size_t bytes)
+static void *many(struct dev_model *m, size_t count, size_t bytes)
 {
     void *p = ebb_arena_calloc(&m->arena, count + 1, bytes);
     if (!p)
@@ -42,7 +42,7 @@ static void *many(struct golden_model *m, size_t count, size_t bytes)
 }
 
 /* The mapping of a key, or an empty one. */
-static const struct ebb_doc_node *names_of(const struct golden_model *m, const char *key)
+static const struct ebb_doc_node *names_of(const struct dev_model *m, const char *key)
 {
     static const struct ebb_doc_node none = {.kind = EBB_DOC_MAP};
     const struct ebb_doc_node *n = ebb_doc_get(m->doc, key);
@@ -50,34 +50,34 @@ static const struct ebb_doc_node *names_of(const struct golden_model *m, const c
 }
 
 /* Parameters or buffers: leaves of float32, as their starting values are. */
-static struct golden_item *add_items(struct golden_model *m, const char *key, const char *kind,
-                                     size_t *count)
+static struct dev_item *add_items(struct dev_model *m, const char *key, const char *kind,
+                                  size_t *count)
 {
     const struct ebb_doc_node *names = names_of(m, key);
-    struct golden_item *items = many(m, names->count, sizeof *items);
+    struct dev_item *items = many(m, names->count, sizeof *items);
     for (size_t i = 0; items && i < names->count; i++) {
-        struct golden_item *x = &items[i];
-        x->name = golden_text(names->keys[i]);
-        x->start = golden_find(m->tensors, "%s/%s", kind, x->name);
+        struct dev_item *x = &items[i];
+        x->name = dev_text(names->keys[i]);
+        x->start = dev_find(m->tensors, "%s/%s", kind, x->name);
         if (!x->start || x->start->view.dtype != TENSOR_F32) {
             tensor_fail(m->s, EBB_EINPUT, "no float32 values for '%s/%s'", kind, x->name);
             return NULL;
         }
-        x->id = golden_leaf(m->s, x->start, x->name);
+        x->id = dev_leaf(m->s, x->start, x->name);
         x->result = many(m, (size_t)tensor_count(&x->start->view), sizeof *x->result);
     }
     *count = items ? names->count : 0;
     return items;
 }
 
-static void add_data(struct golden_model *m)
+static void add_data(struct dev_model *m)
 {
     const struct ebb_doc_node *names = names_of(m, "data");
     m->data = many(m, names->count, sizeof *m->data);
     for (size_t i = 0; m->data && i < names->count; i++) {
-        struct golden_data *x = &m->data[i];
-        x->name = golden_text(names->keys[i]);
-        x->values = golden_find(m->tensors, "data/%s", x->name);
+        struct dev_data *x = &m->data[i];
+        x->name = dev_text(names->keys[i]);
+        x->values = dev_find(m->tensors, "data/%s", x->name);
         x->leaves = many(m, (size_t)m->accum, sizeof *x->leaves);
         const struct tensor_view *v = x->values ? &x->values->view : NULL;
         if (!v || !x->leaves || v->rank < 1 || v->dims[0] / m->accum < m->steps) {
@@ -91,8 +91,7 @@ static void add_data(struct golden_model *m)
     }
 }
 
-static void add_node(struct golden_model *m, struct ebb_strmap *env,
-                     const struct ebb_doc_node *node)
+static void add_node(struct dev_model *m, struct ebb_strmap *env, const struct ebb_doc_node *node)
 {
     const struct ebb_doc_node *in = ebb_doc_get(node, "in"), *out = ebb_doc_get(node, "out");
     const char *name = ebb_doc_string(node, "op", "");
@@ -116,16 +115,16 @@ static void add_node(struct golden_model *m, struct ebb_strmap *env,
         return;
     }
     for (size_t i = 0; i < in->count; i++)
-        inputs[i] = get(m, env, golden_text(in->items[i]));
+        inputs[i] = get(m, env, dev_text(in->items[i]));
     ops_call(m->s, def, inputs, in->count, attr, outputs, &count);
     if (tensor_status(m->s, NULL) == EBB_OK && out->count > count)
         tensor_fail(m->s, EBB_EINPUT, "%s: %zu outputs, the node names %zu", name, count,
                     out->count);
     for (size_t i = 0; i < out->count && i < count; i++)
-        put(m, env, golden_text(out->items[i]), outputs[i]);
+        put(m, env, dev_text(out->items[i]), outputs[i]);
 }
 
-static void name_leaves(struct golden_model *m, struct ebb_strmap *env, int64_t pass)
+static void name_leaves(struct dev_model *m, struct ebb_strmap *env, int64_t pass)
 {
     for (size_t i = 0; i < m->param_count; i++)
         put(m, env, m->params[i].name, m->params[i].id);
@@ -136,7 +135,7 @@ static void name_leaves(struct golden_model *m, struct ebb_strmap *env, int64_t 
         put(m, env, m->data[i].name, m->data[i].leaves[pass]);
 }
 
-static void add_gradients(struct golden_model *m, tensor_id loss)
+static void add_gradients(struct dev_model *m, tensor_id loss)
 {
     struct ebb_error err = {.status = EBB_OK};
     tensor_id *from = many(m, m->param_count, sizeof *from);
@@ -150,14 +149,14 @@ static void add_gradients(struct golden_model *m, tensor_id loss)
         return;
     }
     for (size_t i = 0; i < m->param_count; i++) {
-        struct golden_item *x = &m->params[i];
+        struct dev_item *x = &m->params[i];
         if (to[i].v)
             x->grad = x->grad.v ? ops_add(m->s, x->grad, to[i]) : to[i];
     }
 }
 
 /* One micro-batch: forward, backward; gradients are added to what earlier ones gave. */
-static void add_pass(struct golden_model *m, int64_t pass)
+static void add_pass(struct dev_model *m, int64_t pass)
 {
     struct ebb_strmap env;
     const struct ebb_doc_node *nodes = ebb_doc_get(m->doc, "nodes");
@@ -171,7 +170,7 @@ static void add_pass(struct golden_model *m, int64_t pass)
     tensor_id loss = ops_mul_scalar(m->s, get(m, &env, "loss"), (float)(1.0 / (double)m->accum));
     m->loss = m->loss.v ? ops_add(m->s, m->loss, loss) : loss;
     for (size_t i = 0; i < m->buffer_count; i++) {
-        struct golden_item *x = &m->buffers[i];
+        struct dev_item *x = &m->buffers[i];
         const char *source = ebb_doc_string(updates, x->name, NULL);
         if (source)
             x->next = get(m, &env, source);
@@ -183,7 +182,7 @@ static void add_pass(struct golden_model *m, int64_t pass)
         m->watch_count = m->watch ? watch->count : 0;
     }
     for (size_t i = 0; pass == 0 && i < m->watch_count; i++)
-        m->watch[i] = ops_contiguous(m->s, get(m, &env, golden_text(watch->items[i])));
+        m->watch[i] = ops_contiguous(m->s, get(m, &env, dev_text(watch->items[i])));
     if (tensor_status(m->s, NULL) == EBB_OK && tensor_count(tensor_view_of(m->s, loss)) != 1)
         tensor_fail(m->s, EBB_EINPUT, "the loss must be one number");
     if (tensor_status(m->s, NULL) == EBB_OK)
@@ -191,7 +190,7 @@ static void add_pass(struct golden_model *m, int64_t pass)
     ebb_strmap_fini(&env);
 }
 
-static void add_update(struct golden_model *m, struct golden_item *x, tensor_id grad)
+static void add_update(struct dev_model *m, struct dev_item *x, tensor_id grad)
 {
     const struct tensor_view *v = &x->start->view;
     size_t n = optim_state_count(&m->config);
@@ -205,7 +204,7 @@ static void add_update(struct golden_model *m, struct golden_item *x, tensor_id 
         tensor_keep(m->s, out[k]);
 }
 
-static void add_updates(struct golden_model *m)
+static void add_updates(struct dev_model *m)
 {
     const int64_t dims[1] = {OPS_UPDATE_SCALARS};
     double clip = ebb_doc_double(m->train, "clip_grad_norm", 0);
@@ -215,7 +214,7 @@ static void add_updates(struct golden_model *m)
     tensor_set_phase(m->s, TRACE_UPDATE);
     m->scalars = tensor_leaf(m->s, TENSOR_F32, 1, dims, "scalars");
     for (size_t i = 0; i < m->param_count; i++) {
-        struct golden_item *x = &m->params[i];
+        struct dev_item *x = &m->params[i];
         if (!x->grad.v) {
             tensor_fail(m->s, EBB_EINPUT, "parameter '%s' gets no gradient", x->name);
             return;
@@ -235,14 +234,14 @@ static void add_updates(struct golden_model *m)
         tensor_keep(m->s, m->watch[i]);
 }
 
-static void build(struct golden_model *m)
+static void build(struct dev_model *m)
 {
     m->params = add_items(m, "params", "init", &m->param_count);
     m->buffers = add_items(m, "buffers", "buf", &m->buffer_count);
     add_data(m);
     if (tensor_status(m->s, NULL) == EBB_OK && !m->param_count)
         tensor_fail(m->s, EBB_EINPUT, "there are no parameters");
-    golden_judge_begin(m);
+    dev_judge_begin(m);
     for (int64_t k = 0; k < m->accum && tensor_status(m->s, NULL) == EBB_OK; k++)
         add_pass(m, k);
     add_updates(m);
@@ -251,12 +250,12 @@ static void build(struct golden_model *m)
 /* ---- running -------------------------------------------------------------------------------- */
 
 /* Starting values; from the second run on, weights whose gradient is noise are moved. */
-static void fill_item(struct golden_model *m, const struct ops_host *host,
-                      const struct golden_item *x, size_t index, int run)
+static void fill_item(struct dev_model *m, const struct ops_host *host, const struct dev_item *x,
+                      size_t index, int run)
 {
     uint32_t t = tensor_trace_id(m->s, x->id);
     int64_t n = tensor_count(&x->start->view);
-    golden_fill(m->s, host, x->id, x->start->data, x->start->bytes);
+    dev_fill(m->s, host, x->id, x->start->data, x->start->bytes);
     if (run == 0 || t == TRACE_NONE)
         return;
     float *w = ops_host_tensor(host, t);
@@ -264,13 +263,12 @@ static void fill_item(struct golden_model *m, const struct ops_host *host,
         uint32_t key[2] = {(uint32_t)run, 0}, word[4];
         uint32_t counter[4] = {(uint32_t)i, (uint32_t)index, 0, 0};
         ebb_philox(key, counter, word);
-        if (fabs(golden_value(x->first_grad, i)) <= m->noise)
+        if (fabs(dev_value(x->first_grad, i)) <= m->noise)
             w[i] += (float)(m->drift * (word[0] & 1 ? 1 : -1));
     }
 }
 
-static void fill_state(struct golden_model *m, const struct ops_host *host,
-                       const struct golden_item *x)
+static void fill_state(struct dev_model *m, const struct ops_host *host, const struct dev_item *x)
 {
     for (size_t k = 0; k < optim_state_count(&m->config); k++) {
         float *state = ops_host_tensor(host, tensor_trace_id(m->s, x->states[k]));
@@ -279,33 +277,32 @@ static void fill_state(struct golden_model *m, const struct ops_host *host,
     }
 }
 
-double golden_rate(const struct golden_model *m, int64_t step)
+double dev_rate(const struct dev_model *m, int64_t step)
 {
-    const struct ebb_doc_node *rates = golden_numbers(m->train, "lr");
+    const struct ebb_doc_node *rates = dev_numbers(m->train, "lr");
     return rates && (size_t)step < rates->count ? rates->items[step]->number : m->config.lr;
 }
 
-static void step_values(struct golden_model *m, const struct ops_host *host, int64_t step,
+static void step_values(struct dev_model *m, const struct ops_host *host, int64_t step,
                         struct optim_count *count)
 {
     float scalars[OPS_UPDATE_SCALARS];
-    optim_step(&m->config, count, golden_rate(m, step), scalars);
-    golden_fill(m->s, host, m->scalars, scalars, sizeof scalars);
+    optim_step(&m->config, count, dev_rate(m, step), scalars);
+    dev_fill(m->s, host, m->scalars, scalars, sizeof scalars);
     for (size_t i = 0; i < m->data_count; i++) {
-        const struct golden_data *x = &m->data[i];
+        const struct dev_data *x = &m->data[i];
         size_t bytes = x->values->bytes / (size_t)x->values->view.dims[0];
         for (int64_t k = 0; k < m->accum; k++)
-            golden_fill(m->s, host, x->leaves[k],
-                        (const char *)x->values->data + (size_t)(step * m->accum + k) * bytes,
-                        bytes);
+            dev_fill(m->s, host, x->leaves[k],
+                     (const char *)x->values->data + (size_t)(step * m->accum + k) * bytes, bytes);
     }
 }
 
-static void note_item(struct golden_model *m, const struct ops_host *host, struct golden_item *x,
+static void note_item(struct dev_model *m, const struct ops_host *host, struct dev_item *x,
                       const char *kind, int run)
 {
     struct tensor_view view;
-    const float *got = golden_read(m->s, host, x->id, &view);
+    const float *got = dev_read(m->s, host, x->id, &view);
     char part[192];
     int64_t n = tensor_count(&x->start->view);
     if (!got) /* nothing reads or writes it */
@@ -316,10 +313,10 @@ static void note_item(struct golden_model *m, const struct ops_host *host, struc
         return;
     memcpy(x->result, got, (size_t)n * sizeof *got);
     snprintf(part, sizeof part, "%s/%s", kind, x->name);
-    golden_keep(m->g, part, &x->start->view, got);
+    dev_keep(m->g, part, &x->start->view, got);
 }
 
-static enum ebb_status run_once(struct golden_model *m, struct ops_host *host, int run,
+static enum ebb_status run_once(struct dev_model *m, struct ops_host *host, int run,
                                 struct ebb_error *err)
 {
     struct optim_count count = {0};
@@ -333,13 +330,13 @@ static enum ebb_status run_once(struct golden_model *m, struct ops_host *host, i
         step_values(m, host, t, &count);
         EBB_TRY(ops_host_run(host, err));
         if (run == 0)
-            golden_judge_step(m, host, t);
+            dev_judge_step(m, host, t);
         for (size_t i = 0; i < m->buffer_count; i++) {
             struct tensor_view view;
-            const struct golden_item *x = &m->buffers[i];
-            const void *next = x->next.v ? golden_read(m->s, host, x->next, &view) : NULL;
+            const struct dev_item *x = &m->buffers[i];
+            const void *next = x->next.v ? dev_read(m->s, host, x->next, &view) : NULL;
             if (next)
-                golden_fill(m->s, host, x->id, next, x->start->bytes);
+                dev_fill(m->s, host, x->id, next, x->start->bytes);
         }
     }
     for (size_t i = 0; run == 0 && i < m->param_count; i++)
@@ -349,7 +346,7 @@ static enum ebb_status run_once(struct golden_model *m, struct ops_host *host, i
     return EBB_OK;
 }
 
-static enum ebb_status run_model(struct golden_model *m, struct ebb_error *err)
+static enum ebb_status run_model(struct dev_model *m, struct ebb_error *err)
 {
     struct trace *trace;
     struct ops_host host;
@@ -358,35 +355,35 @@ static enum ebb_status run_model(struct golden_model *m, struct ebb_error *err)
     if (status == EBB_OK) {
         status = run_once(m, &host, 0, err);
         if (status == EBB_OK)
-            golden_judge_weights(m);
-        bool ok = status != EBB_OK || golden_judge_buffers(m, false);
+            dev_judge_weights(m);
+        bool ok = status != EBB_OK || dev_judge_buffers(m, false);
         for (int run = 1; !ok && run <= MOVED_RUNS && status == EBB_OK; run++)
             status = run_once(m, &host, run, err);
         if (!ok && status == EBB_OK)
-            golden_judge_buffers(m, true);
+            dev_judge_buffers(m, true);
         ops_host_destroy(&host);
     }
     trace_destroy(trace);
     return status;
 }
 
-static void train_graph(struct golden *g, const struct ebb_doc_node *doc, struct golden_tensors *t)
+static void train_graph(struct dev_golden *g, const struct ebb_doc_node *doc, struct dev_tensors *t)
 {
     struct ebb_error err = {.status = EBB_OK};
-    struct golden_model m = {.g = g, .doc = doc, .tensors = t, .train = ebb_doc_get(doc, "train")};
+    struct dev_model m = {.g = g, .doc = doc, .tensors = t, .train = ebb_doc_get(doc, "train")};
     ebb_arena_init(&m.arena);
     m.accum = ebb_doc_int(m.train, "accum", 1);
     m.steps = ebb_doc_int(doc, "steps", 10);
     if (m.accum < 1 || m.accum > MAX_ACCUM || m.steps < 1 || m.steps > MAX_STEPS) {
-        golden_refuse(g, "accum or steps out of range");
+        dev_refuse(g, "accum or steps out of range");
     } else if (optim_parse(ebb_doc_string(m.train, "optimizer", ""), ebb_doc_get(m.train, "args"),
                            &m.config, &err) != EBB_OK ||
                tensor_session_create(&m.s, g->backend, &err) != EBB_OK) {
-        golden_refuse(g, "%s", err.message);
+        dev_refuse(g, "%s", err.message);
     } else {
         build(&m);
         if (tensor_status(m.s, &err) != EBB_OK || run_model(&m, &err) != EBB_OK)
-            golden_refuse(g, "%s", err.message);
+            dev_refuse(g, "%s", err.message);
     }
     tensor_session_destroy(m.s);
     ebb_arena_fini(&m.arena);
@@ -398,32 +395,32 @@ static int is_model(const struct dirent *e)
     return n > 5 && strcmp(e->d_name + n - 5, ".json") == 0;
 }
 
-static void run_file(struct golden *g, const char *file)
+static void run_file(struct dev_golden *g, const char *file)
 {
-    struct golden_tensors t = {0};
+    struct dev_tensors t = {0};
     struct ebb_error err = {.status = EBB_OK};
     char name[300];
     snprintf(name, sizeof name, "e2e/%s", file);
-    const struct ebb_doc_node *doc = golden_json(g, name, &err);
+    const struct ebb_doc_node *doc = dev_json(g, name, &err);
     snprintf(name, sizeof name, "e2e/%.*s.safetensors", (int)strlen(file) - 5, file);
-    golden_begin(g, "e2e", ebb_doc_string(doc, "name", file));
-    if (!doc || golden_tensors_open(g, name, &t, &err) != EBB_OK)
-        golden_refuse(g, "%s", err.message);
+    dev_begin(g, "e2e", ebb_doc_string(doc, "name", file));
+    if (!doc || dev_tensors_open(g, name, &t, &err) != EBB_OK)
+        dev_refuse(g, "%s", err.message);
     else if (ebb_doc_get(doc, "nodes"))
         train_graph(g, doc, &t);
     else if (ebb_doc_get(doc, "K"))
-        golden_gan(g, doc, &t);
+        dev_gan(g, doc, &t);
     else
-        golden_refuse(g, "unknown kind of training");
-    golden_end(g);
-    golden_tensors_close(&t);
+        dev_refuse(g, "unknown kind of training");
+    dev_end(g);
+    dev_tensors_close(&t);
 }
 
-enum ebb_status golden_e2e(struct golden *g, struct ebb_error *err)
+enum ebb_status dev_golden_e2e(struct dev_golden *g, struct ebb_error *err)
 {
     struct dirent **list;
     char path[4096];
-    if (!golden_has(g, "e2e"))
+    if (!dev_has(g, "e2e"))
         return EBB_OK;
     snprintf(path, sizeof path, "%s/e2e", g->dir);
     int count = scandir(path, &list, is_model, alphasort);

@@ -10,23 +10,23 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/rng.h"
-#include "exp/exp.h"
+#include "dev/vectors.h"
 
 #define GOLDEN EBB_SOURCE_DIR "/tests/golden/search"
 
 TEST(folder__every_case_passes)
 {
     TEST_UNUSED;
-    struct exp_vectors_report report;
+    struct dev_vectors_report report;
     struct ebb_error err;
     uint64_t live = ebb_heap_live();
-    exp_vectors_init(&report);
-    CHECK_OK(exp_vectors_run_folder(GOLDEN, &report, &err), &err);
+    dev_vectors_init(&report);
+    CHECK_OK(dev_vectors_run_folder(GOLDEN, &report, &err), &err);
     if (report.failed > 0)
         fail_msg("%s", ebb_str_c(&report.log));
     CHECK_EQ(report.passed, 233);
     CHECK_EQ(report.skipped, 0);
-    exp_vectors_fini(&report);
+    dev_vectors_fini(&report);
     CHECK_EQ(ebb_heap_live(), live);
 }
 
@@ -143,14 +143,14 @@ TEST(altered_value__fails_exactly_that_case)
             if (leaves == 0)
                 continue;
             size_t at = ebb_splitmix64(&rng) % leaves;
-            struct exp_vectors_report report;
-            exp_vectors_init(&report);
+            struct dev_vectors_report report;
+            dev_vectors_init(&report);
             write_case(path, root, i, at);
-            CHECK_OK(exp_vectors_run_folder(folder, &report, &err), &err);
+            CHECK_OK(dev_vectors_run_folder(folder, &report, &err), &err);
             if (report.failed != 1 || report.passed != 0)
                 fail_msg("%s: case %zu, leaf %zu of %zu: altered, but not noticed", files[f], i, at,
                          leaves);
-            exp_vectors_fini(&report);
+            dev_vectors_fini(&report);
         }
         unlink(path);
         ebb_arena_fini(&arena);
@@ -160,15 +160,15 @@ TEST(altered_value__fails_exactly_that_case)
 
 /* ---- files that are not cases ---- */
 
-static void run_text(const char *name, const char *text, struct exp_vectors_report *report)
+static void run_text(const char *name, const char *text, struct dev_vectors_report *report)
 {
     char folder[] = "/tmp/ebb_vectors_XXXXXX", path[512];
     struct ebb_error err;
     CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/%s", folder, name);
     CHECK_OK(ebb_file_write_atomic(path, text, strlen(text), &err), &err);
-    exp_vectors_init(report);
-    CHECK_OK(exp_vectors_run_folder(folder, report, &err), &err);
+    dev_vectors_init(report);
+    CHECK_OK(dev_vectors_run_folder(folder, report, &err), &err);
     unlink(path);
     rmdir(folder);
 }
@@ -198,34 +198,34 @@ TEST(unknown__files_and_cases_are_failed_never_skipped)
         {"readme.txt", "hello", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct exp_vectors_report report;
+        struct dev_vectors_report report;
         run_text(rows[i].name, rows[i].text, &report);
         if (report.failed != rows[i].failed || report.passed != 0 || report.skipped != 0)
             fail_msg("%s: %zu failed, %zu passed", rows[i].text, report.failed, report.passed);
-        exp_vectors_fini(&report);
+        dev_vectors_fini(&report);
     }
 }
 
 TEST(folder__that_is_not_there_is_an_error)
 {
     TEST_UNUSED;
-    struct exp_vectors_report report;
+    struct dev_vectors_report report;
     struct ebb_error err;
-    exp_vectors_init(&report);
-    CHECK_EQ(exp_vectors_run_folder("/nonexistent/ebb", &report, &err), EBB_EIO);
-    exp_vectors_fini(&report);
+    dev_vectors_init(&report);
+    CHECK_EQ(dev_vectors_run_folder("/nonexistent/ebb", &report, &err), EBB_EIO);
+    dev_vectors_fini(&report);
 }
 
 TEST(dump__has_one_line_for_each_case_in_the_shape_of_expected)
 {
     TEST_UNUSED;
-    struct exp_vectors_report report;
+    struct dev_vectors_report report;
     struct ebb_error err;
     struct ebb_arena arena;
     size_t lines = 0;
-    exp_vectors_init(&report);
+    dev_vectors_init(&report);
     report.wants_dump = true;
-    CHECK_OK(exp_vectors_run_file(GOLDEN "/checkpoint_gc.json", &report, &err), &err);
+    CHECK_OK(dev_vectors_run_file(GOLDEN "/checkpoint_gc.json", &report, &err), &err);
     ebb_arena_init(&arena);
     for (const char *at = ebb_str_c(&report.dump); *at != '\0'; lines++) {
         size_t length = strcspn(at, "\n");
@@ -238,7 +238,7 @@ TEST(dump__has_one_line_for_each_case_in_the_shape_of_expected)
     }
     CHECK_EQ(lines, report.passed);
     ebb_arena_fini(&arena);
-    exp_vectors_fini(&report);
+    dev_vectors_fini(&report);
 }
 
 TEST_MAIN(RUN(folder__every_case_passes), RUN(altered_value__fails_exactly_that_case),

@@ -1,10 +1,9 @@
-/* cmd_dev_checkmate_simrd.c - a graph run by the published online simulator (the SIMRD rows of `ebb
- * dev checkmate`).
+/* online.c - a graph run by the published online simulator.
  *
  * The reference runs ops not in node order but in the reverse post-order of a depth-first search
  * over successors, roots ascending; successors come in the order of a hash set of small integers.
  * The trace is rebuilt in that order, with every tensor released after its last use. */
-#include "cli/cmd_dev_checkmate.h"
+#include "study/study.h"
 
 #include "base/heap.h"
 
@@ -176,9 +175,8 @@ static enum ebb_status reorder(const struct trace *g, struct trace **trace, stru
     return status;
 }
 
-enum ebb_status cli_checkmate_simrd(const struct trace *graph, const char *heuristic,
-                                    uint64_t budget, struct exec_report *report,
-                                    struct ebb_error *err)
+enum ebb_status study_online(const struct trace *graph, const char *heuristic, uint64_t budget,
+                             struct exec_report *report, struct ebb_error *err)
 {
     struct trace *trace = NULL;
     struct exec_program *program = NULL;

@@ -1,4 +1,4 @@
-/* cmd_dev_checkmate.c - run a folder of reference cases for the planners: `ebb dev checkmate DIR`.
+/* checkmate.c - run a folder of reference cases for the planners: `ebb dev checkmate DIR`.
  *
  * DIR/graphs/NAME.json are the graphs. DIR/strategies: every row equal in cost and peak.
  * DIR/optimum: exact mode reaches every proven optimum, proves infeasibility where that is known,
@@ -18,31 +18,29 @@
 #include "base/heap.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "cli/cli.h"
-#include "cli/cmd_dev_checkmate.h"
+#include "dev/dev.h"
 #include "planner/planner.h"
+#include "study/study.h"
 #include "trace/trace.h"
-
-int cli_dev_checkmate(int argc, char **argv);
 
 struct row { /* one case */
     const char *kind, *graph;
     const struct ebb_doc_node *head, *row;
     const struct trace *trace;
-    bool is_failed, is_skipped;
+    bool is_failed;
     double seconds;
     char text[320]; /* what was computed, or what is wrong */
     char json[512]; /* fields for --dump */
 };
 
 struct suite {
+    const struct dev_request *request;
     struct ebb_arena arena;
     const char *dir;
     struct row *rows;
     size_t count, capacity;
     struct trace **traces;
     size_t trace_count, trace_capacity;
-    double time_limit, gap;
 };
 
 static void row_fail(struct row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -96,8 +94,8 @@ static void check_simrd(struct row *r)
 {
     struct exec_report report;
     struct ebb_error err;
-    if (cli_checkmate_simrd(r->trace, ebb_doc_string(r->row, "heuristic", ""),
-                            (uint64_t)ebb_doc_int(r->row, "budget", 0), &report, &err) != EBB_OK) {
+    if (study_online(r->trace, ebb_doc_string(r->row, "heuristic", ""),
+                     (uint64_t)ebb_doc_int(r->row, "budget", 0), &report, &err) != EBB_OK) {
         row_fail(r, "%s", err.message);
         return;
     }
@@ -235,12 +233,12 @@ static void check_optimum(const struct suite *suite, struct row *r)
     struct planner_result result;
     const struct ebb_doc_node *merged = ebb_doc_get(r->row, "merged");
     const struct ebb_doc_node *full = ebb_doc_get(r->row, "full");
-    if (!plan_row(r, 0, suite->time_limit, &result))
+    if (!plan_row(r, 0, suite->request->time_limit, &result))
         return;
     /* the limit is wall time: on a busy machine a miss gets four times as long, once */
     if (optimum_missed(r, &result)) {
         planner_result_fini(&result);
-        if (!plan_row(r, 0, 4 * suite->time_limit, &result))
+        if (!plan_row(r, 0, 4 * suite->request->time_limit, &result))
             return;
     }
     const char *missed = optimum_missed(r, &result);
@@ -261,7 +259,7 @@ static void check_optimum(const struct suite *suite, struct row *r)
 static void check_bounds(const struct suite *suite, struct row *r)
 {
     struct planner_result result;
-    if (!plan_row(r, 0.005, suite->time_limit, &result))
+    if (!plan_row(r, 0.005, suite->request->time_limit, &result))
         return;
     double base = (double)result.base_cost;
     double known = ebb_doc_double(r->row, "best_known_overhead", NAN);
@@ -368,87 +366,54 @@ static enum ebb_status dump(const struct suite *suite, const char *path, struct 
     for (size_t i = 0; i < suite->count; i++) {
         const struct row *r = &suite->rows[i];
         fprintf(out.stream, "{\"kind\":\"%s\",\"graph\":\"%s\",\"row\":%zu,\"verdict\":\"%s\"",
-                r->kind, r->graph, i,
-                r->is_skipped  ? "skipped"
-                : r->is_failed ? "failed"
-                               : "passed");
+                r->kind, r->graph, i, r->is_failed ? "failed" : "passed");
         fprintf(out.stream, ",\"line\":%" PRIu32 ",\"seconds\":%.3f%s}\n", r->row->line, r->seconds,
                 r->json);
     }
     return ebb_file_out_commit(&out, err);
 }
 
-static int report(const struct suite *suite, bool is_verbose)
+static void report(const struct suite *suite, struct dev_counts *counts)
 {
-    size_t passed = 0, failed = 0, skipped = 0;
     for (size_t i = 0; i < suite->count; i++) {
         const struct row *r = &suite->rows[i];
-        passed += !r->is_failed && !r->is_skipped;
-        failed += r->is_failed;
-        skipped += r->is_skipped;
+        counts->passed += !r->is_failed;
+        counts->failed += r->is_failed;
         const char *name = ebb_doc_string(r->row, "strategy", r->kind);
-        if (r->is_failed || is_verbose)
-            printf("%s %s/%s line %" PRIu32 " (%s): %s [%.2f s]\n", r->is_failed ? "FAIL" : "ok",
-                   r->kind, r->graph, r->row->line, name, r->text, r->seconds);
+        if (r->is_failed || suite->request->is_verbose)
+            fprintf(suite->request->out, "%s %s/%s line %" PRIu32 " (%s): %s [%.2f s]\n",
+                    r->is_failed ? "FAIL" : "ok", r->kind, r->graph, r->row->line, name, r->text,
+                    r->seconds);
     }
-    printf("%zu passed, %zu failed, %zu skipped\n", passed, failed, skipped);
-    return failed > 0 || passed == 0;
 }
 
-int cli_dev_checkmate(int argc, char **argv)
+static bool is_wanted(const struct dev_request *request, const char *kind)
 {
-    const char *dump_path = NULL, *only = NULL;
-    struct cli_list wanted = {0};
-    struct suite suite = {.time_limit = 10};
-    int64_t threads = ebb_cpu_count();
-    bool is_verbose = false, is_json = false;
-    const struct cli_option options[] = {
-        {"dump", 0, CLI_STRING, &dump_path, "FILE",
-         "write what was computed, one JSON object per case"},
-        {"only", 0, CLI_STRING, &only, "TEXT", "only graphs whose file name contains TEXT"},
-        {"kind", 0, CLI_LIST, &wanted, "K[,K...]", "strategies, optimum, bounds (default: all)"},
-        {"time-limit", 0, CLI_DOUBLE, &suite.time_limit, "S",
-         "seconds per case of optimum and bounds (default 10)"},
-        {"threads", 0, CLI_INT, &threads, "N", "cases at a time (default: all cores)"},
-        {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print passed cases too"},
-        {"json", 0, CLI_FLAG, &is_json, NULL, "only the last line, as one JSON object"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb dev checkmate DIR [--kind K[,K...]] [--only TEXT] [--dump FILE]",
-        .description = "Run the planners on a folder of reference cases.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .min_positional = 1,
-        .max_positional = 1,
-    };
-    struct cli_args args;
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    struct ebb_error err;
+    bool is_named = request->kind_count == 0;
+    for (size_t w = 0; w < request->kind_count; w++)
+        is_named |= strcmp(request->kinds[w], kind) == 0;
+    return is_named;
+}
+
+enum ebb_status dev_checkmate(const struct dev_request *request, struct dev_counts *counts,
+                              struct ebb_error *err)
+{
+    struct suite suite = {.request = request, .dir = request->dir};
     enum ebb_status status = EBB_OK;
     ebb_arena_init(&suite.arena);
-    suite.dir = args.positional[0];
-    for (size_t k = 0; k < KIND_COUNT && status == EBB_OK; k++) {
-        bool is_wanted = wanted.count == 0;
-        for (size_t w = 0; w < wanted.count; w++)
-            is_wanted |= strcmp(wanted.items[w], kinds[k].folder) == 0;
-        if (is_wanted)
-            status = load_folder(&suite, kinds[k].folder, kinds[k].list, only, &err);
-    }
+    for (size_t k = 0; k < KIND_COUNT && status == EBB_OK; k++)
+        if (is_wanted(request, kinds[k].folder))
+            status = load_folder(&suite, kinds[k].folder, kinds[k].list, request->only, err);
     if (status == EBB_OK)
-        status = ebb_parallel((int)threads, suite.count, run_row, &suite, &err);
-    if (status == EBB_OK && dump_path)
-        status = dump(&suite, dump_path, &err);
+        status = ebb_parallel((int)request->threads, suite.count, run_row, &suite, err);
+    if (status == EBB_OK && request->dump)
+        status = dump(&suite, request->dump, err);
     if (status == EBB_OK)
-        code = report(&suite, is_verbose && !is_json);
-    else
-        code = cli_report(&err);
+        report(&suite, counts);
     for (size_t i = 0; i < suite.trace_count; i++)
         trace_destroy(suite.traces[i]);
     ebb_free(suite.traces);
     ebb_free(suite.rows);
     ebb_arena_fini(&suite.arena);
-    cli_args_fini(&args);
-    return code;
+    return status;
 }

@@ -1,4 +1,4 @@
-/* cmd_dev_golden.c - run a folder of reference vectors through the engine: `ebb dev golden DIR`.
+/* golden.c - run a folder of reference vectors through the engine: `ebb dev golden DIR`.
  *
  * Prints one line per failed case (every case with --verbose) and last "N passed, N failed, N
  * skipped". A case or op that is not known fails; nothing passed is a failure. --dump FILE writes
@@ -13,24 +13,20 @@
 
 #include "base/heap.h"
 #include "base/str.h"
-#include "base/thread.h"
-#include "cli/cli.h"
-#include "cli/golden.h"
-
-int cli_dev_golden(int argc, char **argv);
+#include "dev/golden.h"
 
 #define JSON_BYTES ((size_t)256 << 20)
 
-const struct golden_limit golden_op_limit = {.rtol = 2e-5, .atol_max = 2e-6};
+const struct dev_limit dev_op_limit = {.rtol = 2e-5, .atol_max = 2e-6};
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static char *path_of(struct golden *g, const char *name)
+static char *path_of(struct dev_golden *g, const char *name)
 {
     return ebb_arena_printf(&g->arena, "%s/%s", g->dir, name);
 }
 
-bool golden_has(const struct golden *g, const char *name)
+bool dev_has(const struct dev_golden *g, const char *name)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", g->dir, name);
@@ -54,7 +50,7 @@ static void spell_infinities(char *text, size_t length)
     }
 }
 
-const struct ebb_doc_node *golden_json(struct golden *g, const char *name, struct ebb_error *err)
+const struct ebb_doc_node *dev_json(struct dev_golden *g, const char *name, struct ebb_error *err)
 {
     const struct ebb_doc_node *root = NULL;
     struct ebb_file_view view;
@@ -76,8 +72,8 @@ const struct ebb_doc_node *golden_json(struct golden *g, const char *name, struc
     return root;
 }
 
-enum ebb_status golden_tensors_open(struct golden *g, const char *name, struct golden_tensors *t,
-                                    struct ebb_error *err)
+enum ebb_status dev_tensors_open(struct dev_golden *g, const char *name, struct dev_tensors *t,
+                                 struct ebb_error *err)
 {
     char *path = path_of(g, name);
     if (!path)
@@ -91,7 +87,7 @@ enum ebb_status golden_tensors_open(struct golden *g, const char *name, struct g
     return status;
 }
 
-void golden_tensors_close(struct golden_tensors *t)
+void dev_tensors_close(struct dev_tensors *t)
 {
     if (!t->is_open)
         return;
@@ -100,7 +96,7 @@ void golden_tensors_close(struct golden_tensors *t)
     t->is_open = false;
 }
 
-const struct tensor_entry *golden_find(const struct golden_tensors *t, const char *fmt, ...)
+const struct tensor_entry *dev_find(const struct dev_tensors *t, const char *fmt, ...)
 {
     char name[512];
     va_list args;
@@ -110,12 +106,12 @@ const struct tensor_entry *golden_find(const struct golden_tensors *t, const cha
     return tensor_file_find(&t->file, name);
 }
 
-const char *golden_text(const struct ebb_doc_node *node)
+const char *dev_text(const struct ebb_doc_node *node)
 {
     return node && node->kind == EBB_DOC_STRING ? node->text : "";
 }
 
-const struct ebb_doc_node *golden_numbers(const struct ebb_doc_node *map, const char *key)
+const struct ebb_doc_node *dev_numbers(const struct ebb_doc_node *map, const char *key)
 {
     const struct ebb_doc_node *list = ebb_doc_get(map, key);
     if (!list || list->kind != EBB_DOC_LIST || list->count == 0)
@@ -154,31 +150,31 @@ static double element(enum tensor_dtype dtype, const void *data, int64_t i)
     }
 }
 
-double golden_value(const struct tensor_entry *e, int64_t i)
+double dev_value(const struct tensor_entry *e, int64_t i)
 {
     return element(e->view.dtype, e->data, i);
 }
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-void golden_begin(struct golden *g, const char *group, const char *name)
+void dev_begin(struct dev_golden *g, const char *group, const char *name)
 {
     g->group = group;
     g->name = name;
     g->is_failed = false;
 }
 
-static void say_failed(struct golden *g, const char *fmt, va_list args)
+static void say_failed(struct dev_golden *g, const char *fmt, va_list args)
 {
     if (g->is_failed)
         return;
     g->is_failed = true;
-    printf("FAIL %s/%s: ", g->group, g->name);
-    vprintf(fmt, args);
-    putchar('\n');
+    fprintf(g->out, "FAIL %s/%s: ", g->group, g->name);
+    vfprintf(g->out, fmt, args);
+    fputc('\n', g->out);
 }
 
-void golden_fail(struct golden *g, const char *fmt, ...)
+void dev_fail(struct dev_golden *g, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -186,27 +182,27 @@ void golden_fail(struct golden *g, const char *fmt, ...)
     va_end(args);
 }
 
-void golden_refuse(struct golden *g, const char *fmt, ...)
+void dev_refuse(struct dev_golden *g, const char *fmt, ...)
 {
     va_list args;
-    g->is_broken = true;
+    g->counts.is_broken = true;
     va_start(args, fmt);
     say_failed(g, fmt, args);
     va_end(args);
 }
 
-void golden_end(struct golden *g)
+void dev_end(struct dev_golden *g)
 {
     if (g->is_failed)
-        g->failed++;
+        g->counts.failed++;
     else
-        g->passed++;
+        g->counts.passed++;
     if (!g->is_failed && g->is_verbose)
-        printf("ok   %s/%s\n", g->group, g->name);
+        fprintf(g->out, "ok   %s/%s\n", g->group, g->name);
 }
 
-void golden_keep(struct golden *g, const char *part, const struct tensor_view *view,
-                 const void *data)
+void dev_keep(struct dev_golden *g, const char *part, const struct tensor_view *view,
+              const void *data)
 {
     size_t bytes = (size_t)tensor_count(view) * tensor_dtype_bytes(view->dtype);
     struct ebb_error err;
@@ -216,7 +212,7 @@ void golden_keep(struct golden *g, const char *part, const struct tensor_view *v
     void *copy = ebb_arena_alloc(&g->arena, bytes + 1);
     if (!name || !copy ||
         ebb_grow(&g->dump, &g->dump_capacity, g->dump_count + 1, sizeof *g->dump, &err) != EBB_OK) {
-        golden_fail(g, "out of memory");
+        dev_fail(g, "out of memory");
         return;
     }
     if (data)
@@ -228,49 +224,48 @@ void golden_keep(struct golden *g, const char *part, const struct tensor_view *v
     g->dump[g->dump_count++] = (struct tensor_to_write){.name = name, .view = plain, .data = copy};
 }
 
-void golden_compare(struct golden *g, const char *part, const struct tensor_view *view,
-                    const void *data, const struct tensor_entry *want, struct golden_limit limit)
+void dev_compare(struct dev_golden *g, const char *part, const struct tensor_view *view,
+                 const void *data, const struct tensor_entry *want, struct dev_limit limit)
 {
     char a[128], b[128];
     double largest = 0;
-    golden_keep(g, part, view, data);
+    dev_keep(g, part, view, data);
     if (!tensor_same_shape(view, &want->view)) {
-        golden_fail(g, "%s: shape %s, expected %s", part, tensor_shape_text(view, a, sizeof a),
-                    tensor_shape_text(&want->view, b, sizeof b));
+        dev_fail(g, "%s: shape %s, expected %s", part, tensor_shape_text(view, a, sizeof a),
+                 tensor_shape_text(&want->view, b, sizeof b));
         return;
     }
     int64_t n = tensor_count(view);
     for (int64_t i = 0; i < n; i++)
-        if (isfinite(golden_value(want, i)))
-            largest = fmax(largest, fabs(golden_value(want, i)));
+        if (isfinite(dev_value(want, i)))
+            largest = fmax(largest, fabs(dev_value(want, i)));
     for (int64_t i = 0; i < n; i++) {
-        double x = data ? element(view->dtype, data, i) : 0, ref = golden_value(want, i);
+        double x = data ? element(view->dtype, data, i) : 0, ref = dev_value(want, i);
         double room =
             limit.is_exact ? 0 : limit.atol + limit.atol_max * largest + limit.rtol * fabs(ref);
         bool ok = isnan(ref) ? isnan(x) : x == ref || fabs(x - ref) <= room;
         if (!ok) {
-            golden_fail(g, "%s: element %" PRId64 " is %.9g, expected %.9g, off by %.3g of %.3g",
-                        part, i, x, ref, fabs(x - ref), room);
+            dev_fail(g, "%s: element %" PRId64 " is %.9g, expected %.9g, off by %.3g of %.3g", part,
+                     i, x, ref, fabs(x - ref), room);
             return;
         }
     }
 }
 
-void golden_compare_number(struct golden *g, const char *part, double got, double want, double rtol,
-                           double atol)
+void dev_compare_number(struct dev_golden *g, const char *part, double got, double want,
+                        double rtol, double atol)
 {
     struct tensor_view view;
     tensor_view_init(&view, TENSOR_F64, 0, NULL);
-    golden_keep(g, part, &view, &got);
+    dev_keep(g, part, &view, &got);
     if (!(fabs(got - want) <= atol + rtol * fabs(want)))
-        golden_fail(g, "%s is %.17g, expected %.17g, off by %.3g", part, got, want,
-                    fabs(got - want));
+        dev_fail(g, "%s is %.17g, expected %.17g, off by %.3g", part, got, want, fabs(got - want));
 }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-const void *golden_read(const struct tensor_session *s, const struct ops_host *host, tensor_id id,
-                        struct tensor_view *view)
+const void *dev_read(const struct tensor_session *s, const struct ops_host *host, tensor_id id,
+                     struct tensor_view *view)
 {
     *view = *tensor_view_of(s, id);
     uint32_t t = tensor_trace_id(s, id);
@@ -280,23 +275,23 @@ const void *golden_read(const struct tensor_session *s, const struct ops_host *h
     return base + (size_t)view->offset * tensor_dtype_bytes(view->dtype);
 }
 
-tensor_id golden_leaf(struct tensor_session *s, const struct tensor_entry *e, const char *name)
+tensor_id dev_leaf(struct tensor_session *s, const struct tensor_entry *e, const char *name)
 {
     return tensor_leaf(s, e->view.dtype, e->view.rank, e->view.dims, name);
 }
 
-void golden_fill(const struct tensor_session *s, const struct ops_host *host, tensor_id leaf,
-                 const void *data, size_t bytes)
+void dev_fill(const struct tensor_session *s, const struct ops_host *host, tensor_id leaf,
+              const void *data, size_t bytes)
 {
     uint32_t t = tensor_trace_id(s, leaf);
     if (t != TRACE_NONE) /* else nothing depends on it */
         memcpy(ops_host_tensor(host, t), data, bytes);
 }
 
-/* ---- command -------------------------------------------------------------------------------- */
+/* ---- the folder ------------------------------------------------------------------------------- */
 
 /* A file with cases that no group above runs is a failure, never ignored. */
-static enum ebb_status refuse_others(struct golden *g, struct ebb_error *err)
+static enum ebb_status refuse_others(struct dev_golden *g, struct ebb_error *err)
 {
     static const char *const known[] = {"ops.json", "optim.json", "lr.json", "amp.json",
                                         "rng.json", "e2e",        "formats", "config_cases.json"};
@@ -312,86 +307,57 @@ static enum ebb_status refuse_others(struct golden *g, struct ebb_error *err)
             is_known |= strcmp(e->d_name, known[i]) == 0;
         if (is_known || !has_cases)
             continue;
-        golden_begin(g, "other", ebb_arena_strndup(&g->arena, e->d_name, n));
-        golden_refuse(g, "this build cannot run these cases yet");
-        golden_end(g);
+        dev_begin(g, "other", ebb_arena_strndup(&g->arena, e->d_name, n));
+        dev_refuse(g, "this build cannot run these cases yet");
+        dev_end(g);
     }
     closedir(dir);
     return EBB_OK;
 }
 
 /* A file that cannot be read fails as one case; the other groups are run. */
-static void run_groups(struct golden *g)
+static void run_groups(struct dev_golden *g)
 {
     static const struct {
         const char *name;
-        enum ebb_status (*run)(struct golden *g, struct ebb_error *err);
-    } groups[] = {{"ops", golden_ops},       {"optim", golden_optim},     {"lr", golden_lr},
-                  {"amp", golden_amp},       {"rng", golden_rng},         {"e2e", golden_e2e},
-                  {"config", golden_config}, {"formats", golden_formats}, {"other", refuse_others}};
+        enum ebb_status (*run)(struct dev_golden *g, struct ebb_error *err);
+    } groups[] = {
+        {"ops", dev_golden_ops},       {"optim", dev_golden_optim},     {"lr", dev_golden_lr},
+        {"amp", dev_golden_amp},       {"rng", dev_golden_rng},         {"e2e", dev_golden_e2e},
+        {"config", dev_golden_config}, {"formats", dev_golden_formats}, {"other", refuse_others}};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         struct ebb_error err = {.status = EBB_OK};
         if (groups[i].run(g, &err) == EBB_OK)
             continue;
-        golden_begin(g, groups[i].name, "files");
-        golden_refuse(g, "%s", err.message);
-        golden_end(g);
+        dev_begin(g, groups[i].name, "files");
+        dev_refuse(g, "%s", err.message);
+        dev_end(g);
     }
-    if (g->passed + g->failed > 0)
+    if (g->counts.passed + g->counts.failed > 0)
         return;
-    golden_begin(g, "other", "files");
-    golden_refuse(g, "%s: has no cases", g->dir);
-    golden_end(g);
+    dev_begin(g, "other", "files");
+    dev_refuse(g, "%s: has no cases", g->dir);
+    dev_end(g);
 }
 
-int cli_dev_golden(int argc, char **argv)
+enum ebb_status dev_golden(const struct dev_request *request, struct dev_counts *counts,
+                           struct ebb_error *err)
 {
-    const char *dump = NULL;
-    int64_t threads = 1;
-    bool is_verbose = false, is_json = false, is_library = false;
-    const struct cli_option options[] = {
-        {"dump", 0, CLI_STRING, &dump, "FILE", "write what was computed as safetensors"},
-        {"threads", 0, CLI_INT, &threads, "N", "threads of the kernels (default 1)"},
-        {"library", 0, CLI_FLAG, &is_library, NULL,
-         "small convolutions by the library, too, as large ones are"},
-        {"verbose", 'v', CLI_FLAG, &is_verbose, NULL, "print every case"},
-        {"json", 0, CLI_FLAG, &is_json, NULL, "print the counts as JSON"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb dev golden DIR [--dump FILE] [--threads N] [--library] [--verbose]",
-        .description =
-            "Run the reference vectors in DIR through the engine: ops with their gradients, "
-            "optimizers, rates, reduced precision, random numbers, small trainings, batch "
-            "arithmetic, file formats. Leaves with 1 when a case gave other numbers, with 2 when a "
-            "case or a file could not be run as it is written.",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .min_positional = 1,
-        .max_positional = 1};
-    struct cli_args args;
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    struct golden g = {.dir = args.positional[0], .is_verbose = is_verbose, .is_dumping = dump};
-    struct ebb_error err = {.status = EBB_OK};
+    struct dev_golden g = {.dir = request->dir,
+                           .out = request->out,
+                           .is_verbose = request->is_verbose,
+                           .is_dumping = request->dump};
     ebb_arena_init(&g.arena);
-    enum ebb_status status = ops_backend_create(&g.backend, (int)threads, &err);
-    if (status == EBB_OK && is_library)
+    enum ebb_status status = ops_backend_create(&g.backend, (int)request->threads, err);
+    if (status == EBB_OK && request->is_library)
         ops_backend_set_passes(g.backend, OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD);
     if (status == EBB_OK)
         run_groups(&g);
-    if (status == EBB_OK && dump)
-        status = tensor_file_write(dump, g.dump, g.dump_count, &err);
-    if (status != EBB_OK)
-        code = cli_report(&err);
-    else
-        code = g.is_broken ? 2 : g.failed ? 1 : 0;
-    printf(is_json ? "{\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu}\n"
-                   : "%zu passed, %zu failed, %zu skipped\n",
-           g.passed, g.failed, g.skipped);
+    if (status == EBB_OK && request->dump)
+        status = tensor_file_write(request->dump, g.dump, g.dump_count, err);
+    *counts = g.counts;
     ops_backend_destroy(g.backend);
     ebb_free(g.dump);
     ebb_arena_fini(&g.arena);
-    cli_args_fini(&args);
-    return code;
+    return status;
 }

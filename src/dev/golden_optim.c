@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "cli/golden.h"
+#include "dev/golden.h"
 #include "optim/optim.h"
 
 /* ---- optimizers ----------------------------------------------------------------------------- */
@@ -13,7 +13,7 @@
 #define MAX_STEPS 100000
 
 struct replay { /* one parameter of one case */
-    struct golden *g;
+    struct dev_golden *g;
     struct tensor_session *s;
     struct optim_config config;
     tensor_id scalars, grad, w, states[OPS_UPDATE_STATES];
@@ -32,84 +32,82 @@ static void replay_steps(struct replay *r, struct ops_host *host, const struct t
     memcpy(r->path, w, bytes);
     for (int64_t t = 0; t < steps; t++) {
         optim_step(&r->config, &count, r->config.lr, scalars);
-        golden_fill(r->s, host, r->scalars, scalars, sizeof scalars);
-        golden_fill(r->s, host, r->grad, (const unsigned char *)grad->data + (size_t)t * bytes,
-                    bytes);
+        dev_fill(r->s, host, r->scalars, scalars, sizeof scalars);
+        dev_fill(r->s, host, r->grad, (const unsigned char *)grad->data + (size_t)t * bytes, bytes);
         if (ops_host_run(host, err) != EBB_OK) {
-            golden_fail(r->g, "%s", err->message);
+            dev_fail(r->g, "%s", err->message);
             return;
         }
         memcpy((unsigned char *)r->path + (size_t)(t + 1) * bytes, w, bytes);
     }
 }
 
-static void check_replay(struct replay *r, const struct ops_host *host,
-                         const struct golden_tensors *t, const char *name, const char *p,
-                         double tolerance)
+static void check_replay(struct replay *r, const struct ops_host *host, const struct dev_tensors *t,
+                         const char *name, const char *p, double tolerance)
 {
     char part[96];
-    struct golden_limit limit = {.rtol = 0, .atol_max = tolerance};
-    const struct tensor_entry *want = golden_find(t, "%s/traj_%s_f64", name, p);
+    struct dev_limit limit = {.rtol = 0, .atol_max = tolerance};
+    const struct tensor_entry *want = dev_find(t, "%s/traj_%s_f64", name, p);
     struct tensor_view view = want->view;
     view.dtype = TENSOR_F32;
     snprintf(part, sizeof part, "traj_%s", p);
-    golden_compare(r->g, part, &view, r->path, want, limit);
+    dev_compare(r->g, part, &view, r->path, want, limit);
     for (size_t i = 0; i < r->state_count; i++) {
         snprintf(part, sizeof part, "state_%s_%s", p, optim_state_name(&r->config, i));
-        want = golden_find(t, "%s/%s", name, part);
+        want = dev_find(t, "%s/%s", name, part);
         if (!want) {
-            golden_fail(r->g, "no reference for %s", part);
+            dev_fail(r->g, "no reference for %s", part);
             return;
         }
         limit.atol_max = fmax(tolerance, 1e-5);
         view = *tensor_view_of(r->s, r->states[i]);
-        golden_compare(r->g, part, &view,
-                       ops_host_tensor(host, tensor_trace_id(r->s, r->states[i])), want, limit);
+        dev_compare(r->g, part, &view, ops_host_tensor(host, tensor_trace_id(r->s, r->states[i])),
+                    want, limit);
     }
 }
 
-static void run_parameter(struct golden *g, const struct golden_tensors *t,
+static void run_parameter(struct dev_golden *g, const struct dev_tensors *t,
                           const struct ebb_doc_node *doc, const struct optim_config *config,
                           const char *p, struct ebb_error *err)
 {
     const char *name = ebb_doc_string(doc, "name", "?");
-    const struct tensor_entry *init = golden_find(t, "problem/%s_init", p);
-    const struct tensor_entry *grad = golden_find(t, "%s/grad_%s", name, p);
+    const struct tensor_entry *init = dev_find(t, "problem/%s_init", p);
+    const struct tensor_entry *grad = dev_find(t, "%s/grad_%s", name, p);
     struct replay r = {.g = g, .config = *config, .state_count = optim_state_count(config)};
     struct trace *trace = NULL;
     struct ops_host host = {0};
     tensor_id out[1 + OPS_UPDATE_STATES];
     int64_t steps = ebb_doc_int(doc, "steps", 20), scalar_dims[1] = {OPS_UPDATE_SCALARS};
-    const struct tensor_entry *want = golden_find(t, "%s/traj_%s_f64", name, p);
+    const struct tensor_entry *want = dev_find(t, "%s/traj_%s_f64", name, p);
     if (!init || !grad || !want || init->view.dtype != TENSOR_F32 ||
         grad->view.dtype != TENSOR_F32) {
-        golden_refuse(g, "no tensors for parameter '%s'", p);
+        dev_refuse(g, "no tensors for parameter '%s'", p);
         return;
     }
     int64_t n = tensor_count(&init->view);
     if (steps < 1 || steps > MAX_STEPS || tensor_count(&grad->view) != steps * n ||
         tensor_count(&want->view) != (steps + 1) * n) {
-        golden_refuse(g, "grad_%s and traj_%s do not fit %lld steps", p, p, (long long)steps);
+        dev_refuse(g, "grad_%s and traj_%s do not fit %lld steps", p, p, (long long)steps);
         return;
     }
     r.path = ebb_alloc(init->bytes * (size_t)(steps + 1));
     if (!r.path || tensor_session_create(&r.s, g->backend, err) != EBB_OK) {
-        golden_refuse(g, "out of memory");
+        dev_refuse(g, "out of memory");
         goto out;
     }
     r.scalars = tensor_leaf(r.s, TENSOR_F32, 1, scalar_dims, "scalars");
-    r.grad = golden_leaf(r.s, init, "gradient");
-    r.w = golden_leaf(r.s, init, "w");
+    r.grad = dev_leaf(r.s, init, "gradient");
+    r.w = dev_leaf(r.s, init, "w");
     for (size_t i = 0; i < r.state_count; i++)
-        r.states[i] = golden_leaf(r.s, init, optim_state_name(config, i));
+        r.states[i] = dev_leaf(r.s, init, optim_state_name(config, i));
     ops_update(r.s, config->kind, optim_flags(config), r.scalars, r.grad, r.w, r.states,
                r.state_count, out);
     if (tensor_finish(r.s, name, &trace, err) != EBB_OK ||
         ops_host_create(&host, trace, g->backend, err) != EBB_OK) {
-        golden_refuse(g, "%s", err->message);
+        dev_refuse(g, "%s", err->message);
         goto out;
     }
-    golden_fill(r.s, &host, r.w, init->data, init->bytes);
+    dev_fill(r.s, &host, r.w, init->data, init->bytes);
     for (size_t i = 0; i < r.state_count; i++) {
         float *state = ops_host_tensor(&host, tensor_trace_id(r.s, r.states[i]));
         for (size_t k = 0; k < init->bytes / sizeof(float); k++)
@@ -125,77 +123,77 @@ out:
     ebb_free(r.path);
 }
 
-enum ebb_status golden_optim(struct golden *g, struct ebb_error *err)
+enum ebb_status dev_golden_optim(struct dev_golden *g, struct ebb_error *err)
 {
-    struct golden_tensors t;
-    if (!golden_has(g, "optim.json"))
+    struct dev_tensors t;
+    if (!dev_has(g, "optim.json"))
         return EBB_OK;
-    const struct ebb_doc_node *root = golden_json(g, "optim.json", err);
+    const struct ebb_doc_node *root = dev_json(g, "optim.json", err);
     if (!root)
         return err->status;
-    EBB_TRY(golden_tensors_open(g, "optim.safetensors", &t, err));
+    EBB_TRY(dev_tensors_open(g, "optim.safetensors", &t, err));
     const struct ebb_doc_node *cases = ebb_doc_get(root, "cases");
     for (size_t i = 0; cases && i < cases->count; i++) {
         const struct ebb_doc_node *doc = cases->items[i], *params = ebb_doc_get(doc, "params");
         struct optim_config config;
         struct ebb_error e = {.status = EBB_OK};
-        golden_begin(g, "optim", ebb_doc_string(doc, "name", "?"));
+        dev_begin(g, "optim", ebb_doc_string(doc, "name", "?"));
         if (optim_parse(ebb_doc_string(doc, "optimizer", ""), ebb_doc_get(doc, "args"), &config,
                         &e) != EBB_OK)
-            golden_refuse(g, "%s", e.message);
+            dev_refuse(g, "%s", e.message);
         else if (!params || params->kind != EBB_DOC_LIST || params->count == 0)
-            golden_refuse(g, "params must be a list of names");
+            dev_refuse(g, "params must be a list of names");
         else
             for (size_t k = 0; k < params->count; k++)
-                run_parameter(g, &t, doc, &config, golden_text(params->items[k]), &e);
-        golden_end(g);
+                run_parameter(g, &t, doc, &config, dev_text(params->items[k]), &e);
+        dev_end(g);
     }
-    golden_tensors_close(&t);
+    dev_tensors_close(&t);
     return EBB_OK;
 }
 
 /* ---- rates ---------------------------------------------------------------------------------- */
 
-static void run_schedule(struct golden *g, const struct ebb_doc_node *doc)
+static void run_schedule(struct dev_golden *g, const struct ebb_doc_node *doc)
 {
     struct optim_schedule *s = NULL;
     struct ebb_error err = {.status = EBB_OK};
-    const struct ebb_doc_node *lr = golden_numbers(doc, "lr");
-    const struct ebb_doc_node *momentum = golden_numbers(doc, "momentum_trace");
-    const struct ebb_doc_node *metrics = golden_numbers(doc, "metrics");
-    golden_begin(g, "lr", ebb_doc_string(doc, "name", "?"));
+    const struct ebb_doc_node *lr = dev_numbers(doc, "lr");
+    const struct ebb_doc_node *momentum = dev_numbers(doc, "momentum_trace");
+    const struct ebb_doc_node *metrics = dev_numbers(doc, "metrics");
+    dev_begin(g, "lr", ebb_doc_string(doc, "name", "?"));
     if (!lr ||
         optim_schedule_create(&s, ebb_doc_string(doc, "scheduler", ""), ebb_doc_get(doc, "args"),
                               ebb_doc_double(doc, "base_lr", 0), &err) != EBB_OK)
-        golden_refuse(g, "%s", lr ? err.message : "no rates");
+        dev_refuse(g, "%s", lr ? err.message : "no rates");
     for (size_t i = 0; s && i < lr->count; i++) {
         double rate, m, want = lr->items[i]->number;
         char part[48];
         snprintf(part, sizeof part, "rate[%zu]", i);
         if (optim_schedule_rate(s, (int64_t)i, &rate, &err) != EBB_OK) {
-            golden_refuse(g, "%s", err.message);
+            dev_refuse(g, "%s", err.message);
             break;
         }
-        golden_compare_number(g, part, rate, want, 1e-12, 1e-15);
+        dev_compare_number(g, part, rate, want, 1e-12, 1e-15);
         if (momentum && i < momentum->count) {
             snprintf(part, sizeof part, "momentum[%zu]", i);
             if (optim_schedule_momentum(s, (int64_t)i, &m))
-                golden_compare_number(g, part, m, momentum->items[i]->number, 1e-12, 0);
+                dev_compare_number(g, part, m, momentum->items[i]->number, 1e-12, 0);
             else
-                golden_fail(g, "%s is missing", part);
+                dev_fail(g, "%s is missing", part);
         }
         if (metrics && i < metrics->count)
             optim_schedule_metric(s, metrics->items[i]->number);
     }
     optim_schedule_destroy(s);
-    golden_end(g);
+    dev_end(g);
 }
 
-enum ebb_status golden_lr(struct golden *g, struct ebb_error *err)
+enum ebb_status dev_golden_lr(struct dev_golden *g, struct ebb_error *err)
 {
-    if (!golden_has(g, "lr.json"))
+    if (!dev_has(g, "lr.json"))
         return EBB_OK;
-    const struct ebb_doc_node *root = golden_json(g, "lr.json", err);
+    const struct ebb_doc_node *root = dev_json(g, "lr.json", err);
     if (!root)
         return err->status;
     const struct ebb_doc_node *cases = ebb_doc_get(root, "cases");
@@ -207,12 +205,12 @@ enum ebb_status golden_lr(struct golden *g, struct ebb_error *err)
 /* ---- reduced precision ---------------------------------------------------------------------- */
 
 /* x cast to `dtype`, or from it, through the op. */
-static void run_cast(struct golden *g, const struct golden_tensors *t, const char *prefix,
+static void run_cast(struct dev_golden *g, const struct dev_tensors *t, const char *prefix,
                      enum tensor_dtype dtype)
 {
-    const struct tensor_entry *x = golden_find(t, "f32");
-    const struct tensor_entry *bits = golden_find(t, "%s_bits", prefix);
-    const struct tensor_entry *back = golden_find(t, "%s_back_f32", prefix);
+    const struct tensor_entry *x = dev_find(t, "f32");
+    const struct tensor_entry *bits = dev_find(t, "%s_bits", prefix);
+    const struct tensor_entry *back = dev_find(t, "%s_back_f32", prefix);
     struct tensor_session *s = NULL;
     struct trace *trace = NULL;
     struct ops_host host = {0};
@@ -220,35 +218,35 @@ static void run_cast(struct golden *g, const struct golden_tensors *t, const cha
     if (!x || !bits || !back || x->view.dtype != TENSOR_F32 ||
         tensor_count(&bits->view) != tensor_count(&x->view) ||
         tensor_count(&back->view) != tensor_count(&x->view)) {
-        golden_refuse(g, "f32, %s_bits and %s_back_f32 are missing or differ", prefix, prefix);
+        dev_refuse(g, "f32, %s_bits and %s_back_f32 are missing or differ", prefix, prefix);
         return;
     }
     if (tensor_session_create(&s, g->backend, &err) != EBB_OK) {
-        golden_fail(g, "%s", err.message);
+        dev_fail(g, "%s", err.message);
         return;
     }
-    tensor_id in = golden_leaf(s, x, "x"), low = ops_cast(s, in, dtype);
+    tensor_id in = dev_leaf(s, x, "x"), low = ops_cast(s, in, dtype);
     tensor_id high = ops_cast(s, low, TENSOR_F32);
     tensor_keep(s, low);
     tensor_keep(s, high);
     if (tensor_finish(s, prefix, &trace, &err) == EBB_OK &&
         ops_host_create(&host, trace, g->backend, &err) == EBB_OK) {
-        golden_fill(s, &host, in, x->data, x->bytes);
+        dev_fill(s, &host, in, x->data, x->bytes);
         if (ops_host_run(&host, &err) == EBB_OK) {
             const uint16_t *got = ops_host_tensor(&host, tensor_trace_id(s, low));
             const float *f = ops_host_tensor(&host, tensor_trace_id(s, high));
-            golden_keep(g, "bits", &bits->view, got);
+            dev_keep(g, "bits", &bits->view, got);
             for (int64_t i = 0; i < tensor_count(&x->view); i++) {
-                uint16_t want = (uint16_t)(int64_t)golden_value(bits, i);
-                double ref = golden_value(back, i);
+                uint16_t want = (uint16_t)(int64_t)dev_value(bits, i);
+                double ref = dev_value(back, i);
                 if (isnan(ref) ? !isnan(f[i]) : got[i] != want || (double)f[i] != ref)
-                    golden_fail(g, "element %lld: %.9g gives %04x, expected %04x", (long long)i,
-                                golden_value(x, i), got[i], want);
+                    dev_fail(g, "element %lld: %.9g gives %04x, expected %04x", (long long)i,
+                             dev_value(x, i), got[i], want);
             }
         }
     }
     if (err.status != EBB_OK)
-        golden_fail(g, "%s", err.message);
+        dev_fail(g, "%s", err.message);
     if (host.pointers)
         ops_host_destroy(&host);
     trace_destroy(trace);
@@ -271,12 +269,12 @@ static float low_value(uint16_t bits, bool is_bf16)
 
 /* Products: 16-bit inputs, sums in float, rounded once. fp16 has no kernel here: cast, multiply,
  * cast. */
-static void run_product(struct golden *g, const struct golden_tensors *t, const char *kind,
+static void run_product(struct dev_golden *g, const struct dev_tensors *t, const char *kind,
                         enum tensor_dtype dtype)
 {
-    const struct tensor_entry *a = golden_find(t, "mm_%s_a_bits", kind);
-    const struct tensor_entry *b = golden_find(t, "mm_%s_b_bits", kind);
-    const struct tensor_entry *ref = golden_find(t, "mm_%s_ref_f64", kind);
+    const struct tensor_entry *a = dev_find(t, "mm_%s_a_bits", kind);
+    const struct tensor_entry *b = dev_find(t, "mm_%s_b_bits", kind);
+    const struct tensor_entry *ref = dev_find(t, "mm_%s_ref_f64", kind);
     struct tensor_session *s = NULL;
     struct trace *trace = NULL;
     struct ops_host host = {0};
@@ -286,11 +284,11 @@ static void run_product(struct golden *g, const struct golden_tensors *t, const 
         a->view.dtype != TENSOR_I16 || b->view.dtype != TENSOR_I16 ||
         a->view.dims[1] != b->view.dims[0] || ref->view.dims[0] != a->view.dims[0] ||
         ref->view.dims[1] != b->view.dims[1]) {
-        golden_refuse(g, "mm_%s_a_bits, _b_bits and _ref_f64 are missing or do not fit", kind);
+        dev_refuse(g, "mm_%s_a_bits, _b_bits and _ref_f64 are missing or do not fit", kind);
         return;
     }
     if (tensor_session_create(&s, g->backend, &err) != EBB_OK) {
-        golden_refuse(g, "%s", err.message);
+        dev_refuse(g, "%s", err.message);
         return;
     }
     tensor_id x = tensor_leaf(s, dtype, 2, a->view.dims, "a");
@@ -303,33 +301,33 @@ static void run_product(struct golden *g, const struct golden_tensors *t, const 
     tensor_keep(s, z);
     if (tensor_finish(s, kind, &trace, &err) == EBB_OK &&
         ops_host_create(&host, trace, g->backend, &err) == EBB_OK) {
-        golden_fill(s, &host, x, a->data, a->bytes);
-        golden_fill(s, &host, y, b->data, b->bytes);
+        dev_fill(s, &host, x, a->data, a->bytes);
+        dev_fill(s, &host, y, b->data, b->bytes);
         if (ops_host_run(&host, &err) == EBB_OK) {
             const uint16_t *got = ops_host_tensor(&host, tensor_trace_id(s, z));
             double unit = is_bf16 ? 0x1p-8 : 0x1p-11;
             for (int64_t i = 0; i < tensor_count(&ref->view); i++) {
-                double want = golden_value(ref, i), have = (double)low_value(got[i], is_bf16);
+                double want = dev_value(ref, i), have = (double)low_value(got[i], is_bf16);
                 if (!(fabs(have - want) <= unit * fabs(want) + 1e-5))
-                    golden_fail(g, "element %lld is %.9g, expected %.9g", (long long)i, have, want);
+                    dev_fail(g, "element %lld is %.9g, expected %.9g", (long long)i, have, want);
             }
         }
     }
     if (err.status != EBB_OK)
-        golden_fail(g, "%s", err.message);
+        dev_fail(g, "%s", err.message);
     if (host.pointers)
         ops_host_destroy(&host);
     trace_destroy(trace);
     tensor_session_destroy(s);
 }
 
-static void run_scaler(struct golden *g, const struct ebb_doc_node *root, const char *key)
+static void run_scaler(struct dev_golden *g, const struct ebb_doc_node *root, const char *key)
 {
     const struct ebb_doc_node *doc = ebb_doc_get(root, key);
-    const struct ebb_doc_node *inf = golden_numbers(root, "found_inf");
-    const struct ebb_doc_node *want = golden_numbers(doc, "scale_used");
+    const struct ebb_doc_node *inf = dev_numbers(root, "found_inf");
+    const struct ebb_doc_node *want = dev_numbers(doc, "scale_used");
     struct optim_scaler s;
-    golden_begin(g, "amp", key);
+    dev_begin(g, "amp", key);
     if (strcmp(key, "grad_scaler") == 0) {
         optim_scaler_grad(&s);
         s.growth = ebb_doc_double(doc, "growth_factor", s.growth);
@@ -345,39 +343,39 @@ static void run_scaler(struct golden *g, const struct ebb_doc_node *root, const 
     }
     s.scale = ebb_doc_double(doc, "init_scale", s.scale);
     if (!want || !inf || want->count != inf->count)
-        golden_refuse(g, "no trace");
+        dev_refuse(g, "no trace");
     for (size_t i = 0; want && inf && i < want->count && i < inf->count; i++) {
         char part[32];
         snprintf(part, sizeof part, "scale[%zu]", i);
-        golden_compare_number(g, part, s.scale, want->items[i]->number, 0, 0);
+        dev_compare_number(g, part, s.scale, want->items[i]->number, 0, 0);
         optim_scaler_update(&s, inf->items[i]->integer != 0);
     }
-    golden_end(g);
+    dev_end(g);
 }
 
-enum ebb_status golden_amp(struct golden *g, struct ebb_error *err)
+enum ebb_status dev_golden_amp(struct dev_golden *g, struct ebb_error *err)
 {
-    struct golden_tensors t;
-    if (!golden_has(g, "amp.json"))
+    struct dev_tensors t;
+    if (!dev_has(g, "amp.json"))
         return EBB_OK;
-    const struct ebb_doc_node *root = golden_json(g, "amp.json", err);
+    const struct ebb_doc_node *root = dev_json(g, "amp.json", err);
     if (!root)
         return err->status;
-    EBB_TRY(golden_tensors_open(g, "amp.safetensors", &t, err));
-    golden_begin(g, "amp", "bf16");
+    EBB_TRY(dev_tensors_open(g, "amp.safetensors", &t, err));
+    dev_begin(g, "amp", "bf16");
     run_cast(g, &t, "bf16", TENSOR_BF16);
-    golden_end(g);
-    golden_begin(g, "amp", "f16");
+    dev_end(g);
+    dev_begin(g, "amp", "f16");
     run_cast(g, &t, "f16", TENSOR_F16);
-    golden_end(g);
-    golden_begin(g, "amp", "mm_bf16");
+    dev_end(g);
+    dev_begin(g, "amp", "mm_bf16");
     run_product(g, &t, "bf16", TENSOR_BF16);
-    golden_end(g);
-    golden_begin(g, "amp", "mm_f16");
+    dev_end(g);
+    dev_begin(g, "amp", "mm_f16");
     run_product(g, &t, "f16", TENSOR_F16);
-    golden_end(g);
+    dev_end(g);
     run_scaler(g, root, "grad_scaler");
     run_scaler(g, root, "dynamic_loss_scaler");
-    golden_tensors_close(&t);
+    dev_tensors_close(&t);
     return EBB_OK;
 }

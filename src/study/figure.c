@@ -1,11 +1,11 @@
-/* cmd_plan_figure.c - `ebb plan figure`: overhead versus memory budget for several networks, in
+/* figure.c - overhead versus memory budget for several networks, in
  * three stages that can be run one by one (spec 10, the comparison of DTR with Checkmate).
  *
  * baselines  every strategy over its parameters, `best` with its bound: DIR/NAME.baselines.csv
  * simrd      the online policies at the budgets of `best`, by the published rules:
  * DIR/NAME.simrd.csv plot       one panel per network from these files: DIR/budget_sweep.svg,
  * DIR/slowdowns.csv, a table */
-#include "cli/cmd_plan.h"
+#include "study/study.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,10 +17,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/thread.h"
-#include "cli/cmd_dev_checkmate.h"
 #include "plot/plot.h"
 
-#define MAX_GRAPHS 12
 #define COLUMNS 10
 #define MAX_CSV ((size_t)64 << 20)
 
@@ -29,14 +27,6 @@ struct csv_row {
     bool is_ok;
     double budget, cost, overhead, peak, total, bound,
         seconds; /* bound: as an overhead; 0 = none */
-};
-
-struct figure {
-    const char *dir;
-    const char *const *graphs;
-    size_t graph_count;
-    struct cli_plan_sweep_how how;
-    bool is_json;
 };
 
 struct network { /* what the plot stage has read of one graph */
@@ -70,7 +60,7 @@ static void make_title(const char *name, char *title, size_t room)
                      (int)(model - batch - 2), batch + 2, model + 1);
 }
 
-static void file_name(const struct figure *f, const char *graph, const char *what, char *path,
+static void file_name(const struct study_figure *f, const char *graph, const char *what, char *path,
                       size_t room)
 {
     char name[64];
@@ -136,7 +126,8 @@ static enum ebb_status read_csv(struct network *n, const char *path, struct ebb_
 /* ---- stage simrd ---------------------------------------------------------------------------- */
 
 struct online {
-    const struct plan_graph *graph;
+    const struct study_graph *graph;
+    const struct study_how *how;
     const char *policy;
     double budget;
     struct exec_report report;
@@ -147,9 +138,9 @@ struct online {
 static void run_online(void *context, size_t i)
 {
     struct online *o = (struct online *)context + i;
-    if (!cli_interrupted())
-        o->status = cli_checkmate_simrd(o->graph->trace, o->policy, (uint64_t)o->budget, &o->report,
-                                        &o->err);
+    if (!o->how->is_cancelled())
+        o->status =
+            study_online(o->graph->trace, o->policy, (uint64_t)o->budget, &o->report, &o->err);
 }
 
 static enum ebb_status write_online(const struct online *runs, size_t count, uint64_t fixed,
@@ -172,21 +163,22 @@ static enum ebb_status write_online(const struct online *runs, size_t count, uin
     return ebb_file_out_commit(&out, err);
 }
 
-static enum ebb_status stage_simrd(const struct figure *f, const char *path, struct ebb_error *err)
+static enum ebb_status run_simrd(const struct study_figure *f, const char *path,
+                                 struct ebb_error *err)
 {
     static const char *const policies[] = {"dtr", "dtr_eq",  "dtr_local", "msps",
                                            "lru", "largest", "random"};
     enum { POLICIES = sizeof policies / sizeof *policies };
     char in[1024], out[1024];
     struct network n = {0};
-    struct plan_graph graph = {0};
+    struct study_graph graph = {0};
     struct online *runs = NULL;
     size_t count = 0;
     file_name(f, path, "baselines", in, sizeof in);
     file_name(f, path, "simrd", out, sizeof out);
     enum ebb_status status = read_csv(&n, in, err);
     if (status == EBB_OK)
-        status = cli_plan_load(&graph, path, err);
+        status = study_load(&graph, path, &f->how, err);
     if (status == EBB_OK) {
         runs = ebb_calloc(n.count * POLICIES + 1, sizeof *runs);
         status = runs ? EBB_OK : ebb_no_memory(err, n.count * sizeof *runs);
@@ -194,8 +186,10 @@ static enum ebb_status stage_simrd(const struct figure *f, const char *path, str
     for (size_t p = 0; p < POLICIES && status == EBB_OK; p++)
         for (size_t i = 0; i < n.count; i++)
             if (strcmp(n.rows[i].method, "best") == 0 && !isnan(n.rows[i].budget))
-                runs[count++] = (struct online){
-                    .graph = &graph, .policy = policies[p], .budget = n.rows[i].budget};
+                runs[count++] = (struct online){.graph = &graph,
+                                                .how = &f->how,
+                                                .policy = policies[p],
+                                                .budget = n.rows[i].budget};
     if (status == EBB_OK)
         status = ebb_parallel((int)f->how.jobs, count, run_online, runs, err);
     for (size_t i = 0; i < count && status == EBB_OK; i++)
@@ -203,13 +197,13 @@ static enum ebb_status stage_simrd(const struct figure *f, const char *path, str
             *err = runs[i].err;
             status = runs[i].status;
         }
-    if (status == EBB_OK && cli_interrupted())
+    if (status == EBB_OK && f->how.is_cancelled())
         status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", path);
     if (status == EBB_OK)
         status = write_online(runs, count, graph.facts.fixed_bytes, out, err);
     ebb_free(runs);
     ebb_free(n.rows);
-    cli_plan_unload(&graph);
+    study_unload(&graph);
     return status;
 }
 
@@ -342,13 +336,13 @@ static void fill_panel(const struct network *n, double *room, struct point *poin
                                  .y_max = Y_MAX};
 }
 
-static enum ebb_status draw(const struct figure *f, const struct network *networks,
+static enum ebb_status draw(const struct study_figure *f, const struct network *networks,
                             struct ebb_error *err)
 {
-    struct plot_panel panels[MAX_GRAPHS];
-    struct plot_series *series = ebb_calloc(MAX_GRAPHS * (DRAWN + 1), sizeof *series);
-    double *room[MAX_GRAPHS] = {0};
-    struct point *points[MAX_GRAPHS] = {0};
+    struct plot_panel panels[STUDY_FIGURE_GRAPHS];
+    struct plot_series *series = ebb_calloc(STUDY_FIGURE_GRAPHS * (DRAWN + 1), sizeof *series);
+    double *room[STUDY_FIGURE_GRAPHS] = {0};
+    struct point *points[STUDY_FIGURE_GRAPHS] = {0};
     enum ebb_status status = series ? EBB_OK : ebb_no_memory(err, sizeof *series);
     for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
         room[g] = ebb_calloc((2 * networks[g].count + 2) * 3 * (DRAWN + 1), sizeof(double));
@@ -405,21 +399,21 @@ static int compare_budgets(const void *a, const void *b)
     return p->budget < q->budget ? 1 : p->budget > q->budget ? -1 : 0;
 }
 
-static void print_choice(const struct csv_row *row)
+static void print_choice(FILE *out, const struct csv_row *row)
 {
     if (row)
-        printf(" %.4f %s |", row->overhead, row->method);
+        fprintf(out, " %.4f %s |", row->overhead, row->method);
     else
-        printf(" none fits |");
+        fprintf(out, " none fits |");
 }
 
-static void print_markdown(const struct network *n, const struct csv_row *row)
+static void print_markdown(FILE *out, const struct network *n, const struct csv_row *row)
 {
-    printf("| %s | %.2f | %.4f | %.4f | %.2f | %.1f |", n->title, row->budget / 1e9, row->overhead,
-           row->bound, 100 * (row->overhead / row->bound - 1), row->seconds);
-    print_choice(cheapest(n, row->budget, false));
-    print_choice(cheapest(n, row->budget, true));
-    printf("\n");
+    fprintf(out, "| %s | %.2f | %.4f | %.4f | %.2f | %.1f |", n->title, row->budget / 1e9,
+            row->overhead, row->bound, 100 * (row->overhead / row->bound - 1), row->seconds);
+    print_choice(out, cheapest(n, row->budget, false));
+    print_choice(out, cheapest(n, row->budget, true));
+    fprintf(out, "\n");
 }
 
 static void json_choice(struct ebb_json_writer *w, const char *key, const struct csv_row *row)
@@ -432,7 +426,7 @@ static void json_choice(struct ebb_json_writer *w, const char *key, const struct
     ebb_jsonw_double(w, row ? row->overhead : NAN);
 }
 
-static void print_json(const struct network *n, const struct csv_row *row)
+static void print_json(FILE *stream, const struct network *n, const struct csv_row *row)
 {
     struct ebb_str out;
     struct ebb_json_writer w;
@@ -452,17 +446,18 @@ static void print_json(const struct network *n, const struct csv_row *row)
     json_choice(&w, "published", cheapest(n, row->budget, false));
     json_choice(&w, "online", cheapest(n, row->budget, true));
     ebb_jsonw_object_end(&w);
-    puts(ebb_str_c(&out));
+    fprintf(stream, "%s\n", ebb_str_c(&out));
     ebb_str_fini(&out);
 }
 
 /* A few budgets of every network; as JSON all of them. */
-static enum ebb_status print_rows(const struct network *networks, size_t count, bool is_json,
-                                  struct ebb_error *err)
+static enum ebb_status print_rows(FILE *out, const struct network *networks, size_t count,
+                                  bool is_json, struct ebb_error *err)
 {
     if (!is_json)
-        printf("| network | budget, GB | ebb | bound | gap, %% | s | best published strategy | "
-               "best online policy |\n|---|---|---|---|---|---|---|---|\n");
+        fprintf(out,
+                "| network | budget, GB | ebb | bound | gap, %% | s | best published strategy | "
+                "best online policy |\n|---|---|---|---|---|---|---|---|\n");
     for (size_t g = 0; g < count; g++) {
         const struct network *n = &networks[g];
         const struct csv_row **list = ebb_calloc(n->count + 1, sizeof(void *));
@@ -476,17 +471,17 @@ static enum ebb_status print_rows(const struct network *networks, size_t count, 
         if (used > 0)
             qsort(list, used, sizeof *list, compare_budgets);
         for (size_t i = 0; i < used && is_json; i++)
-            print_json(n, list[i]);
+            print_json(out, n, list[i]);
         for (size_t k = 0; k <= 5 && used > 0 && !is_json; k++)
             if (k == 0 || (used - 1) * k / 5 != (used - 1) * (k - 1) / 5)
-                print_markdown(n, list[(used - 1) * k / 5]);
+                print_markdown(out, n, list[(used - 1) * k / 5]);
         ebb_free(list);
     }
     return EBB_OK;
 }
 
 /* For every budget of `best`: what each method needs at most that memory for, over best. */
-static enum ebb_status write_slowdowns(const struct figure *f, const struct network *networks,
+static enum ebb_status write_slowdowns(const struct study_figure *f, const struct network *networks,
                                        struct ebb_error *err)
 {
     char path[1024];
@@ -520,9 +515,9 @@ static enum ebb_status write_slowdowns(const struct figure *f, const struct netw
     return ebb_file_out_commit(&out, err);
 }
 
-static enum ebb_status stage_plot(const struct figure *f, struct ebb_error *err)
+enum ebb_status study_figure_plot(const struct study_figure *f, struct ebb_error *err)
 {
-    struct network networks[MAX_GRAPHS];
+    struct network networks[STUDY_FIGURE_GRAPHS];
     memset(networks, 0, sizeof networks);
     enum ebb_status status = EBB_OK;
     for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
@@ -540,94 +535,34 @@ static enum ebb_status stage_plot(const struct figure *f, struct ebb_error *err)
     if (status == EBB_OK)
         status = write_slowdowns(f, networks, err);
     if (status == EBB_OK)
-        status = print_rows(networks, f->graph_count, f->is_json, err);
+        status = print_rows(f->out, networks, f->graph_count, f->is_json, err);
     for (size_t g = 0; g < f->graph_count; g++)
         ebb_free(networks[g].rows);
     return status;
 }
 
-/* ---- the command ---------------------------------------------------------------------------- */
+/* ---- stages --------------------------------------------------------------------------------- */
 
-static bool is_wanted(const struct cli_list *stages, const char *stage)
+enum ebb_status study_figure_baselines(const struct study_figure *f, struct ebb_error *err)
 {
-    for (size_t i = 0; i < stages->count; i++)
-        if (strcmp(stages->items[i], stage) == 0)
-            return true;
-    return stages->count == 0;
-}
-
-static enum ebb_status run_stages(const struct figure *f, const struct cli_list *stages,
-                                  struct ebb_error *err)
-{
-    EBB_TRY(ebb_file_mkdirs(f->dir, err));
-    for (size_t g = 0; g < f->graph_count && is_wanted(stages, "baselines"); g++) {
+    enum ebb_status status = EBB_OK;
+    for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
         char path[1024];
+        struct study_sweep sweep = {.how = f->how};
         file_name(f, f->graphs[g], "baselines", path, sizeof path);
-        EBB_TRY(cli_plan_sweep_baselines(f->graphs[g], &f->how, path, err));
+        status = study_sweep_run(&sweep, f->graphs[g], false, err);
+        if (status == EBB_OK && f->how.is_cancelled())
+            status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", f->graphs[g]);
+        if (status == EBB_OK)
+            status = study_sweep_csv(&sweep, path, err);
+        study_sweep_fini(&sweep);
     }
-    for (size_t g = 0; g < f->graph_count && is_wanted(stages, "simrd"); g++)
-        EBB_TRY(stage_simrd(f, f->graphs[g], err));
-    return is_wanted(stages, "plot") ? stage_plot(f, err) : EBB_OK;
+    return status;
 }
 
-int cli_plan_figure(int argc, char **argv)
+enum ebb_status study_figure_simrd(const struct study_figure *f, struct ebb_error *err)
 {
-    struct figure f = {.dir = "data/budget_sweep",
-                       .how = {.gap = 0.005,
-                               .time_limit = 10,
-                               .points = 32,
-                               .segments = 300,
-                               .jobs = ebb_cpu_count()}};
-    struct cli_list stages = {0};
-    const struct cli_option options[] = {
-        {"dir", 'd', CLI_STRING, &f.dir, "DIR", "where results lie (default data/budget_sweep)"},
-        {"stage", 's', CLI_LIST, &stages, "S[,S...]",
-         "baselines, simrd, plot (default: all three, in this order)"},
-        {"points", 'n', CLI_INT, &f.how.points, "N", "global and local points each (default 32)"},
-        {"segments", 0, CLI_INT, &f.how.segments, "N",
-         "thresholds of the greedy sweep (default 300)"},
-        {"gap", 0, CLI_DOUBLE, &f.how.gap, "G",
-         "stop within this fraction of the bound (default 0.005)"},
-        {"time-limit", 0, CLI_DOUBLE, &f.how.time_limit, "S", "seconds per point (default 10)"},
-        {"jobs", 'j', CLI_INT, &f.how.jobs, "N", "points at a time (default: all cores)"},
-        {"json", 0, CLI_FLAG, &f.is_json, NULL, "plot: one object per planned budget"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb plan figure GRAPH... [--dir DIR] [--stage S[,S...]]",
-        .description =
-            "Overhead versus memory budget of several networks in one chart: every strategy, the\n"
-            "online policies, `best` and its proven bound. Three stages that can be run one by "
-            "one:\n"
-            "baselines and simrd write DIR/NAME.*.csv, plot reads them and writes\n"
-            "DIR/budget_sweep.svg and DIR/slowdowns.csv, and prints a table.\n\n"
-            "Example:\n"
-            "  ebb plan figure vgg16.json mobilenet.json --dir data/budget_sweep\n"
-            "  ebb plan figure vgg16.json mobilenet.json --stage plot",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
-        .min_positional = 1,
-        .max_positional = MAX_GRAPHS,
-    };
-    static const char *const known[] = {"baselines", "simrd", "plot"};
-    struct cli_args args;
-    struct ebb_error err;
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    for (size_t i = 0; i < stages.count && code < 0; i++) {
-        bool is_known = false;
-        for (size_t k = 0; k < 3; k++)
-            is_known |= strcmp(stages.items[i], known[k]) == 0;
-        if (!is_known)
-            code = cli_usage_error("--stage: found '%s', allowed: baselines, simrd, plot",
-                                   stages.items[i]);
-    }
-    if (code < 0) {
-        f.graphs = (const char *const *)args.positional;
-        f.graph_count = args.positional_count;
-        code = run_stages(&f, &stages, &err) == EBB_OK ? 0 : cli_report(&err);
-    }
-    cli_args_fini(&args);
-    return code;
+    for (size_t g = 0; g < f->graph_count; g++)
+        EBB_TRY(run_simrd(f, f->graphs[g], err));
+    return EBB_OK;
 }

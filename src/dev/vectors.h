@@ -4,8 +4,8 @@
  * same thing is computed with this program's own code, in the shape of `expected`, and compared:
  * integers, text and counts exactly, hyperparameter values to 1e-12 relative (pow differs in the
  * last bit between C libraries). A file or case nobody knows is failed, never skipped. */
-#ifndef EBB_EXP_VECTORS_H
-#define EBB_EXP_VECTORS_H
+#ifndef EBB_DEV_VECTORS_H
+#define EBB_DEV_VECTORS_H
 
 #include <stddef.h>
 
@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "base/str.h"
 
-struct exp_vectors_report {
+struct dev_vectors_report {
     size_t passed, failed, skipped;
     struct ebb_str log;  /* one line per failed case: "file: case: reason" */
     struct ebb_str dump; /* when wants_dump: one JSON object per line and case:
@@ -22,26 +22,26 @@ struct exp_vectors_report {
     const char *file; /* borrowed: name of the file being run, for both texts */
 };
 
-void exp_vectors_init(struct exp_vectors_report *report);
-void exp_vectors_fini(struct exp_vectors_report *report);
+void dev_vectors_init(struct dev_vectors_report *report);
+void dev_vectors_fini(struct dev_vectors_report *report);
 
 /* Count one case. `name` may be NULL (then the index names it); `computed` (what this program came
  * to, in the shape of `expected`) may be NULL when there was nothing to compute. */
-void exp_vectors_pass(struct exp_vectors_report *report, size_t index, const char *name,
+void dev_vectors_pass(struct dev_vectors_report *report, size_t index, const char *name,
                       const struct ebb_doc_node *computed);
-void exp_vectors_fail(struct exp_vectors_report *report, size_t index, const char *name,
+void dev_vectors_fail(struct dev_vectors_report *report, size_t index, const char *name,
                       const struct ebb_doc_node *computed, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* Every file of one kind is a list of cases; a runner judges them all. config_validation.json is
- * judged by exp/config. */
-void exp_vectors_config(const struct ebb_doc_node *root, struct exp_vectors_report *report);
+ * judged in vectors_config.c. */
+void dev_vectors_config(const struct ebb_doc_node *root, struct dev_vectors_report *report);
 
 /* One file by its name (path's last part decides the kind), or every *.json file of a folder in
  * byte order of the names. The status is about reading; a failed case is no error. */
-enum ebb_status exp_vectors_run_file(const char *path, struct exp_vectors_report *report,
+enum ebb_status dev_vectors_run_file(const char *path, struct dev_vectors_report *report,
                                      struct ebb_error *err);
-enum ebb_status exp_vectors_run_folder(const char *folder, struct exp_vectors_report *report,
+enum ebb_status dev_vectors_run_folder(const char *folder, struct dev_vectors_report *report,
                                        struct ebb_error *err);
 
 #endif

@@ -5,7 +5,7 @@
  * The loss does not depend on them, but running means do. So where a buffer is off, the training is
  * run again with such weights moved as far as they may be, and what that makes of the buffers is
  * allowed on top of their tolerance. */
-#include "cli/golden_model.h"
+#include "dev/golden_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,36 +14,36 @@
 
 /* Largest reference of a kind over all parameters: what is zero in exact arithmetic is noise in the
  * reference, and may be other noise here. */
-static double largest(const struct golden_model *m, const char *kind)
+static double largest(const struct dev_model *m, const char *kind)
 {
     double most = 0;
     for (size_t i = 0; i < m->param_count; i++) {
-        const struct tensor_entry *e = golden_find(m->tensors, "%s/%s", kind, m->params[i].name);
+        const struct tensor_entry *e = dev_find(m->tensors, "%s/%s", kind, m->params[i].name);
         for (int64_t k = 0; e && k < tensor_count(&e->view); k++)
-            most = fmax(most, fabs(golden_value(e, k)));
+            most = fmax(most, fabs(dev_value(e, k)));
     }
     return most;
 }
 
-static void compare_tensor(struct golden_model *m, const struct ops_host *host, tensor_id id,
+static void compare_tensor(struct dev_model *m, const struct ops_host *host, tensor_id id,
                            const char *kind, const char *name, double tolerance, double floor)
 {
     char part[192];
     struct tensor_view view;
-    const struct tensor_entry *want = golden_find(m->tensors, "%s/%s_f64", kind, name);
+    const struct tensor_entry *want = dev_find(m->tensors, "%s/%s_f64", kind, name);
     if (!want)
-        want = golden_find(m->tensors, "%s/%s", kind, name);
+        want = dev_find(m->tensors, "%s/%s", kind, name);
     snprintf(part, sizeof part, "%s/%s", kind, name);
     if (!want) {
-        golden_refuse(m->g, "%s: no reference", part);
+        dev_refuse(m->g, "%s: no reference", part);
         return;
     }
-    const void *data = golden_read(m->s, host, id, &view);
-    golden_compare(m->g, part, &view, data, want,
-                   (struct golden_limit){.atol_max = tolerance, .atol = floor});
+    const void *data = dev_read(m->s, host, id, &view);
+    dev_compare(m->g, part, &view, data, want,
+                (struct dev_limit){.atol_max = tolerance, .atol = floor});
 }
 
-static void compare_record(struct golden_model *m, const struct ops_host *host, tensor_id id,
+static void compare_record(struct dev_model *m, const struct ops_host *host, tensor_id id,
                            const char *key, int64_t step, double tolerance)
 {
     const struct ebb_doc_node *list = ebb_doc_get(ebb_doc_get(m->doc, "record"), key);
@@ -53,11 +53,11 @@ static void compare_record(struct golden_model *m, const struct ops_host *host, 
     snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
     if (list && list->kind == EBB_DOC_LIST && (size_t)step < list->count)
         want = list->items[step];
-    const float *got = golden_read(m->s, host, id, &view);
+    const float *got = dev_read(m->s, host, id, &view);
     if (!got || !want || (want->kind != EBB_DOC_INT && want->kind != EBB_DOC_DOUBLE))
-        golden_refuse(m->g, "%s: no reference", part);
+        dev_refuse(m->g, "%s: no reference", part);
     else
-        golden_compare_number(m->g, part, (double)*got, want->number, tolerance, 0);
+        dev_compare_number(m->g, part, (double)*got, want->number, tolerance, 0);
 }
 
 /* Rates that one update may move a weight by, however small its gradient is. */
@@ -68,21 +68,21 @@ static double reach(const struct optim_config *c)
     return 1 / (sqrt(1 - c->alpha) * (1 - c->momentum));
 }
 
-void golden_judge_begin(struct golden_model *m)
+void dev_judge_begin(struct dev_model *m)
 {
     m->noise = NOISE * largest(m, "grad0");
     m->drift = 0;
     for (int64_t t = 0; t < m->steps; t++)
-        m->drift += 2 * reach(&m->config) * golden_rate(m, t);
+        m->drift += 2 * reach(&m->config) * dev_rate(m, t);
     for (size_t i = 0; i < m->param_count; i++) {
-        struct golden_item *x = &m->params[i];
-        x->first_grad = golden_find(m->tensors, "grad0/%s", x->name);
+        struct dev_item *x = &m->params[i];
+        x->first_grad = dev_find(m->tensors, "grad0/%s", x->name);
         if (!x->first_grad || !tensor_same_shape(&x->first_grad->view, &x->start->view))
             tensor_fail(m->s, EBB_EINPUT, "grad0/%s: no reference of that shape", x->name);
     }
 }
 
-void golden_judge_step(struct golden_model *m, const struct ops_host *host, int64_t step)
+void dev_judge_step(struct dev_model *m, const struct ops_host *host, int64_t step)
 {
     const struct ebb_doc_node *watch = ebb_doc_get(m->train, "watch");
     compare_record(m, host, m->loss, "loss_f64", step, 1e-5);
@@ -91,57 +91,56 @@ void golden_judge_step(struct golden_model *m, const struct ops_host *host, int6
     for (size_t i = 0; step == 0 && i < m->param_count; i++)
         compare_tensor(m, host, m->params[i].grad, "grad0", m->params[i].name, 1e-4, m->noise);
     for (size_t i = 0; step == 0 && i < m->watch_count; i++)
-        compare_tensor(m, host, m->watch[i], "watch", golden_text(watch->items[i]), 1e-5, 0);
+        compare_tensor(m, host, m->watch[i], "watch", dev_text(watch->items[i]), 1e-5, 0);
 }
 
 /* ---- at the end ----------------------------------------------------------------------------- */
 
 /* How much of a gradient may be noise: optimizers that divide by its size turn that relative error
  * into one of the step. */
-static double noise_share(const struct golden_model *m, const struct golden_item *x, int64_t k)
+static double noise_share(const struct dev_model *m, const struct dev_item *x, int64_t k)
 {
-    double size = x->first_grad ? fabs(golden_value(x->first_grad, k)) : INFINITY;
+    double size = x->first_grad ? fabs(dev_value(x->first_grad, k)) : INFINITY;
     return size <= m->noise ? 1 : m->noise / size;
 }
 
 /* Whether the result is within room, and the share of drift that noise may have moved it. */
-static bool judge_item(struct golden_model *m, const struct golden_item *x, const char *kind,
-                       double room, bool is_last)
+static bool judge_item(struct dev_model *m, const struct dev_item *x, const char *kind, double room,
+                       bool is_last)
 {
-    const struct tensor_entry *want = golden_find(m->tensors, "%s/%s", kind, x->name);
+    const struct tensor_entry *want = dev_find(m->tensors, "%s/%s", kind, x->name);
     if (!want || !tensor_same_shape(&want->view, &x->start->view)) {
-        golden_refuse(m->g, "%s/%s: no reference of that shape", kind, x->name);
+        dev_refuse(m->g, "%s/%s: no reference of that shape", kind, x->name);
         return true;
     }
     for (int64_t k = 0; k < tensor_count(&want->view); k++) {
-        double off = fabs((double)x->result[k] - golden_value(want, k));
+        double off = fabs((double)x->result[k] - dev_value(want, k));
         if (off <= room + m->drift * noise_share(m, x, k))
             continue;
         if (is_last)
-            golden_fail(m->g, "%s/%s: element %lld is %.9g, expected %.9g, off by %.3g of %.3g",
-                        kind, x->name, (long long)k, (double)x->result[k], golden_value(want, k),
-                        off, room);
+            dev_fail(m->g, "%s/%s: element %lld is %.9g, expected %.9g, off by %.3g of %.3g", kind,
+                     x->name, (long long)k, (double)x->result[k], dev_value(want, k), off, room);
         return false;
     }
     return true;
 }
 
-void golden_judge_weights(struct golden_model *m)
+void dev_judge_weights(struct dev_model *m)
 {
     double room = 2e-4 * largest(m, "final");
     for (size_t i = 0; i < m->param_count; i++)
         judge_item(m, &m->params[i], "final", room, true);
 }
 
-bool golden_judge_buffers(struct golden_model *m, bool is_last)
+bool dev_judge_buffers(struct dev_model *m, bool is_last)
 {
     bool ok = true;
     for (size_t i = 0; i < m->buffer_count; i++) {
-        const struct golden_item *x = &m->buffers[i];
-        const struct tensor_entry *want = golden_find(m->tensors, "finalbuf/%s", x->name);
+        const struct dev_item *x = &m->buffers[i];
+        const struct tensor_entry *want = dev_find(m->tensors, "finalbuf/%s", x->name);
         double most = 0;
         for (int64_t k = 0; want && k < tensor_count(&want->view); k++)
-            most = fmax(most, fabs(golden_value(want, k)));
+            most = fmax(most, fabs(dev_value(want, k)));
         ok &= judge_item(m, x, "finalbuf", 1e-4 * most + x->spread, is_last);
     }
     return ok;

@@ -1,4 +1,4 @@
-/* vectors.c - the reference cases of the configuration (config_validation.json).
+/* vectors_config.c - the reference cases of the configuration (config_validation.json).
  *
  * A case holds the text of a file, optionally of a template and of the site's storage, and what
  * must come out: accepted with this normalised form, or refused with an error at this field. Forms
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "exp/config/config.h"
-#include "exp/vectors.h"
+#include "dev/vectors.h"
+#include "exp/exp.h"
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -175,7 +175,7 @@ static struct ebb_doc_node *computed_doc(struct ebb_arena *arena, const struct o
 }
 
 static void judge(struct ebb_arena *arena, const struct ebb_doc_node *item, size_t index,
-                  struct exp_vectors_report *report)
+                  struct dev_vectors_report *report)
 {
     struct outcome out = {0};
     const char *name = ebb_doc_string(item, "name", NULL);
@@ -183,7 +183,7 @@ static void judge(struct ebb_arena *arena, const struct ebb_doc_node *item, size
     const struct ebb_doc_node *accept = ebb_doc_get(expected, "accept");
     const struct ebb_doc_node *text = ebb_doc_get(item, "yaml");
     if (!accept || accept->kind != EBB_DOC_BOOL || !text || text->kind != EBB_DOC_STRING) {
-        exp_vectors_fail(report, index, name, NULL, "no case of the configuration");
+        dev_vectors_fail(report, index, name, NULL, "no case of the configuration");
         return;
     }
     run_case(arena, item, &out);
@@ -191,12 +191,12 @@ static void judge(struct ebb_arena *arena, const struct ebb_doc_node *item, size
     const char *field = ebb_doc_string(expected, "field", NULL);
     const struct ebb_doc_node *form = ebb_doc_get(expected, "normalized");
     if (out.is_accepted != accept->boolean) {
-        exp_vectors_fail(report, index, name, doc, "%s, should be %s: %s",
+        dev_vectors_fail(report, index, name, doc, "%s, should be %s: %s",
                          out.is_accepted ? "accepted" : "refused",
                          out.is_accepted ? "refused" : "accepted",
                          out.is_accepted && field ? field : out.problem);
     } else if (!out.is_accepted && field && !names_field(&out.report, field)) {
-        exp_vectors_fail(report, index, name, doc, "refused, but not for %s: %s", field,
+        dev_vectors_fail(report, index, name, doc, "refused, but not for %s: %s", field,
                          out.problem);
     } else if (out.is_accepted && form) {
         const struct ebb_doc_node *mine = stripped(arena, out.config.normalized);
@@ -205,20 +205,20 @@ static void judge(struct ebb_arena *arena, const struct ebb_doc_node *item, size
         ebb_str_init(&path);
         say_difference(mine, theirs, &path);
         if (ebb_doc_equal(mine, theirs))
-            exp_vectors_pass(report, index, name, doc);
+            dev_vectors_pass(report, index, name, doc);
         else
-            exp_vectors_fail(report, index, name, doc, "normalised form differs at %s",
+            dev_vectors_fail(report, index, name, doc, "normalised form differs at %s",
                              ebb_str_c(&path));
         ebb_str_fini(&path);
     } else {
-        exp_vectors_pass(report, index, name, doc);
+        dev_vectors_pass(report, index, name, doc);
     }
 }
 
-void exp_vectors_config(const struct ebb_doc_node *root, struct exp_vectors_report *report)
+void dev_vectors_config(const struct ebb_doc_node *root, struct dev_vectors_report *report)
 {
     if (!root || root->kind != EBB_DOC_LIST) {
-        exp_vectors_fail(report, 0, NULL, NULL, "no list of cases");
+        dev_vectors_fail(report, 0, NULL, NULL, "no list of cases");
         return;
     }
     for (size_t i = 0; i < root->count; i++) {
