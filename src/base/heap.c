@@ -94,6 +94,21 @@ char *ebb_strdup(const char *s)
     return ebb_strndup(s, SIZE_MAX);
 }
 
+enum ebb_status ebb_new(void *pointer, size_t count, size_t bytes, struct ebb_error *err)
+{
+    size_t total = SIZE_MAX;
+    void *made = ebb_calloc(count ? count : 1, bytes);
+    memcpy(pointer, &made, sizeof made);
+    (void)ebb_mul_size(count, bytes, &total);
+    return made ? EBB_OK : ebb_no_memory(err, total);
+}
+
+enum ebb_status ebb_copy_text(char **copy, const char *text, struct ebb_error *err)
+{
+    *copy = ebb_strdup(text);
+    return *copy ? EBB_OK : ebb_no_memory(err, strlen(text) + 1);
+}
+
 enum ebb_status ebb_grow_more(void *data, size_t *capacity, size_t need, size_t bytes,
                               struct ebb_error *err)
 {

@@ -21,6 +21,13 @@ void ebb_free(void *p); /* NULL is fine */
 char *ebb_strdup(const char *s);
 char *ebb_strndup(const char *s, size_t n);
 
+/* *pointer = `count` zeroed elements of `bytes`; pointer is the address of a pointer, as for ebb_grow:
+ *     EBB_TRY(ebb_new(&p->steps, n, sizeof *p->steps, err));
+ * On failure it is NULL, so that one clean-up may free all that an object owns. */
+enum ebb_status ebb_new(void *pointer, size_t count, size_t bytes, struct ebb_error *err);
+/* *copy = an owned copy of the text. */
+enum ebb_status ebb_copy_text(char **copy, const char *text, struct ebb_error *err);
+
 /* Grow *data so that it holds at least `need` elements of `bytes`; capacity doubles. Typical use:
  *     EBB_TRY(ebb_grow(&v->items, &v->capacity, v->count + 1, sizeof *v->items, err));           */
 enum ebb_status ebb_grow_more(void *data, size_t *capacity, size_t need, size_t bytes,

@@ -28,8 +28,6 @@ enum arrays_format { FORMAT_NPY, FORMAT_NPZ, FORMAT_HDF5 };
 static void arrays_close(struct data_set *set)
 {
     struct arrays_state *state = set->state;
-    if (!state)
-        return;
     for (size_t f = 0; f < DATA_MAX_FIELDS; f++) {
         for (int s = 0; s < DATA_SPLITS; s++) {
             data_file_close(&state->arrays[s][f].file);
@@ -37,7 +35,6 @@ static void arrays_close(struct data_set *set)
         }
         ebb_free(state->names[f]);
     }
-    ebb_free(state);
 }
 
 static enum ebb_status open_array(struct data_set *set, const struct data_values *v,
@@ -48,12 +45,7 @@ static enum ebb_status open_array(struct data_set *set, const struct data_values
     struct array *a = &state->arrays[split][f];
     const struct data_texts *files = split == DATA_TRAIN ? &v->train_files : &v->val_files;
     const char *name = files->v[format == FORMAT_NPY ? f : 0];
-    char *folder = data_path(set->directory, v->data_dir ? v->data_dir : "");
-    char *path = folder ? data_path(folder, name) : NULL;
-    enum ebb_status status = path ? data_file_open(&a->file, path, err) : ebb_no_memory(err, 256);
-    ebb_free(path);
-    ebb_free(folder);
-    EBB_TRY(status);
+    EBB_TRY(data_file_open_in(&a->file, set->folder, name, err));
     a->h = (struct data_h5){.file = &a->file};
     if (format == FORMAT_NPY) {
         EBB_TRY(data_npy_read(&a->file, 0, a->file.length, &a->d, err));
@@ -61,8 +53,8 @@ static enum ebb_status open_array(struct data_set *set, const struct data_values
         struct ebb_str cache;
         ebb_str_init(&cache);
         bool has_cache = data_cache_folder(set, &cache, NULL) == EBB_OK;
-        status = data_npz_find(&a->file, state->names[f], has_cache ? cache.data : NULL,
-                               &a->unpacked, &a->d, err);
+        enum ebb_status status = data_npz_find(
+            &a->file, state->names[f], has_cache ? cache.data : NULL, &a->unpacked, &a->d, err);
         ebb_str_fini(&cache);
         EBB_TRY(status);
         if (a->unpacked.path) {
@@ -114,9 +106,8 @@ static enum ebb_status count_classes(struct data_set *set, struct ebb_error *err
 {
     const struct arrays_state *state = set->state;
     int64_t most = 0;
-    size_t bytes = set->info.scratch_bytes;
-    struct data_scratch scratch = {.memory = ebb_alloc(bytes), .bytes = bytes};
-    enum ebb_status status = scratch.memory ? EBB_OK : ebb_no_memory(err, bytes);
+    struct data_scratch scratch = {.bytes = set->info.scratch_bytes};
+    enum ebb_status status = ebb_new(&scratch.memory, 1, scratch.bytes, err);
     for (int s = 0; s < DATA_SPLITS && status == EBB_OK; s++) {
         const struct array *a = &state->arrays[s][1];
         int64_t labels[512];
@@ -180,20 +171,10 @@ static enum ebb_status describe(struct data_set *set, const struct data_values *
 static enum ebb_status arrays_open(struct data_set *set, const struct data_values *v,
                                    enum arrays_format format, struct ebb_error *err)
 {
-    struct arrays_state *state = ebb_calloc(1, sizeof *state);
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    for (int s = 0; s < DATA_SPLITS; s++) {
-        for (size_t f = 0; f < DATA_MAX_FIELDS; f++)
-            state->arrays[s][f].file = state->arrays[s][f].unpacked = DATA_FILE_NONE;
-    }
-    set->state = state;
+    struct arrays_state *state = set->state;
     state->count = v->fields.count;
-    for (size_t f = 0; f < state->count; f++) {
-        state->names[f] = ebb_strdup(v->fields.v[f]);
-        if (!state->names[f])
-            return ebb_no_memory(err, 64);
-    }
+    for (size_t f = 0; f < state->count; f++)
+        EBB_TRY(ebb_copy_text(&state->names[f], v->fields.v[f], err));
     for (int s = 0; s < DATA_SPLITS; s++) {
         size_t files = s == DATA_TRAIN ? v->train_files.count : v->val_files.count;
         for (size_t f = 0; files && f < state->count; f++) {
@@ -275,43 +256,19 @@ static const char *one_file_check(const struct data_values *v, const char **key)
     return NULL;
 }
 
-#define ARRAY_KEYS "data_dir train_files val_files fields classes image_dtype"
+/* Head of a row; the three differ in name, summary, check and open. */
+#define ARRAYS_ROW(text, what, check_, open_)                                                      \
+    {                                                                                              \
+        .name = (text), .summary = (what),                                                         \
+        .keys = "data_dir train_files val_files fields classes image_dtype",                       \
+        .required = "train_files", .kind = DATA_ARRAYS, .defaults = arrays_defaults,               \
+        .state_bytes = sizeof(struct arrays_state), .check = (check_), .open = (open_),            \
+        .read = arrays_read, .close = arrays_close,                                                \
+    }
 
-const struct data_row data_row_npy = {
-    .name = "npy",
-    .summary = "numpy arrays, one file a field",
-    .keys = ARRAY_KEYS,
-    .required = "train_files",
-    .kind = DATA_ARRAYS,
-    .defaults = arrays_defaults,
-    .check = npy_check,
-    .open = npy_open,
-    .read = arrays_read,
-    .close = arrays_close,
-};
-
-const struct data_row data_row_npz = {
-    .name = "npz",
-    .summary = "numpy arrays in one archive",
-    .keys = ARRAY_KEYS,
-    .required = "train_files",
-    .kind = DATA_ARRAYS,
-    .defaults = arrays_defaults,
-    .check = one_file_check,
-    .open = npz_open,
-    .read = arrays_read,
-    .close = arrays_close,
-};
-
-const struct data_row data_row_hdf5 = {
-    .name = "hdf5",
-    .summary = "datasets of one HDF5 file",
-    .keys = ARRAY_KEYS,
-    .required = "train_files",
-    .kind = DATA_ARRAYS,
-    .defaults = arrays_defaults,
-    .check = one_file_check,
-    .open = hdf5_open,
-    .read = arrays_read,
-    .close = arrays_close,
-};
+const struct data_row data_row_npy =
+    ARRAYS_ROW("npy", "numpy arrays, one file a field", npy_check, npy_open);
+const struct data_row data_row_npz =
+    ARRAYS_ROW("npz", "numpy arrays in one archive", one_file_check, npz_open);
+const struct data_row data_row_hdf5 =
+    ARRAYS_ROW("hdf5", "datasets of one HDF5 file", one_file_check, hdf5_open);

@@ -125,6 +125,17 @@ enum ebb_status data_bert_row(const struct data_h5 *h, uint64_t row, int64_t seq
 
 /* ---- the dataset ---- */
 
+void data_bert_describe(struct data_info *info, int64_t vocabulary, int64_t sequence)
+{
+    info->vocabulary = vocabulary;
+    info->sequence = sequence;
+    data_add_field(info, "tokens", DATA_I64, 1, &sequence);
+    data_add_field(info, "targets", DATA_I64, 1, &sequence);
+    data_add_field(info, "segments", DATA_I64, 1, &sequence);
+    data_add_field(info, "attention", DATA_I64, 1, &sequence);
+    data_add_field(info, "next_sentence", DATA_I64, 0, NULL);
+}
+
 struct bert_state {
     struct data_names shards[DATA_SPLITS]; /* whole paths */
     uint64_t *first[DATA_SPLITS];          /* rows before shard i; one more than shards */
@@ -134,29 +145,27 @@ struct bert_state {
 static void bert_close(struct data_set *set)
 {
     struct bert_state *state = set->state;
-    if (!state)
-        return;
     for (int s = 0; s < DATA_SPLITS; s++) {
         data_names_fini(&state->shards[s]);
         ebb_free(state->first[s]);
     }
-    ebb_free(state);
 }
 
-static enum ebb_status list_shards(struct data_set *set, const char *root, int split,
-                                   struct ebb_error *err)
+static enum ebb_status list_shards(struct data_set *set, int split, struct ebb_error *err)
 {
     static const char *const folders[] = {"train", "validation"};
-    static const char *const suffixes[] = {".h5", ".hdf5", NULL};
     struct bert_state *state = set->state;
     struct data_names found = {0};
-    char *folder = data_path(root, folders[split]);
-    enum ebb_status status = folder ? EBB_OK : ebb_no_memory(err, 256);
-    if (status == EBB_OK && (split == DATA_TRAIN || data_path_exists(folder)))
-        status = data_names_list(&found, folder, suffixes, false, err);
+    char *folder;
+    EBB_TRY(data_path(&folder, set->folder, folders[split], err));
+    enum ebb_status status = EBB_OK;
+    if (split == DATA_TRAIN || data_path_exists(folder))
+        status = data_names_list(&found, folder, data_h5_suffixes, false, err);
     for (size_t i = 0; i < found.count && status == EBB_OK; i++) {
-        char *path = data_path(folder, found.names[i]);
-        status = path ? data_names_add(&state->shards[split], path, err) : ebb_no_memory(err, 256);
+        char *path;
+        status = data_path(&path, folder, found.names[i], err);
+        if (status == EBB_OK)
+            status = data_names_add(&state->shards[split], path, err);
         ebb_free(path);
     }
     if (status == EBB_OK && split == DATA_TRAIN && found.count == 0)
@@ -170,11 +179,9 @@ static enum ebb_status measure_shards(struct data_set *set, int split, struct eb
 {
     struct bert_state *state = set->state;
     size_t count = state->shards[split].count;
-    state->first[split] = ebb_calloc(count + 1, sizeof(uint64_t));
-    if (!state->first[split])
-        return ebb_no_memory(err, (count + 1) * sizeof(uint64_t));
+    EBB_TRY(ebb_new(&state->first[split], count + 1, sizeof(uint64_t), err));
     for (size_t i = 0; i < count; i++) {
-        struct data_file file = DATA_FILE_NONE;
+        struct data_file file;
         struct data_h5 h;
         uint64_t rows = 0;
         int64_t sequence = state->sequence;
@@ -204,30 +211,15 @@ static enum ebb_status bert_open(struct data_set *set, const struct data_values 
 {
     if (v->is_synthetic)
         return data_synthetic_bert(set, v, err);
-    struct bert_state *state = ebb_calloc(1, sizeof *state);
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    set->state = state;
+    struct bert_state *state = set->state;
     state->sequence = v->sequence_length;
     state->vocabulary = v->vocabulary;
-    char *root = data_path(set->directory, v->data_dir);
-    enum ebb_status status = root ? EBB_OK : ebb_no_memory(err, 256);
-    for (int s = 0; s < DATA_SPLITS && status == EBB_OK; s++) {
-        status = list_shards(set, root, s, err);
-        if (status == EBB_OK)
-            status = measure_shards(set, s, err);
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        EBB_TRY(list_shards(set, s, err));
+        EBB_TRY(measure_shards(set, s, err));
     }
-    ebb_free(root);
-    EBB_TRY(status);
-    struct data_info *info = &set->info;
-    info->vocabulary = state->vocabulary;
-    info->sequence = state->sequence;
-    data_add_field(info, "tokens", DATA_I64, 1, &state->sequence);
-    data_add_field(info, "targets", DATA_I64, 1, &state->sequence);
-    data_add_field(info, "segments", DATA_I64, 1, &state->sequence);
-    data_add_field(info, "attention", DATA_I64, 1, &state->sequence);
-    data_add_field(info, "next_sentence", DATA_I64, 0, NULL);
-    info->scratch_bytes += ((size_t)state->sequence + 2 * MAX_MASKED) * sizeof(int64_t) + 256;
+    data_bert_describe(&set->info, state->vocabulary, state->sequence);
+    set->info.scratch_bytes += ((size_t)state->sequence + 2 * MAX_MASKED) * sizeof(int64_t) + 256;
     return EBB_OK;
 }
 
@@ -237,21 +229,14 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
 {
     const struct bert_state *state = set->state;
     const uint64_t *first = state->first[q->split];
-    size_t low = 0, high = state->shards[q->split].count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (first[middle] <= q->index)
-            low = middle;
-        else
-            high = middle;
-    }
-    struct data_file file = DATA_FILE_NONE;
+    size_t shard = data_find_start(first, state->shards[q->split].count, q->index);
+    struct data_file file;
     struct data_h5 h;
-    enum ebb_status status = data_file_open(&file, state->shards[q->split].names[low], err);
+    enum ebb_status status = data_file_open(&file, state->shards[q->split].names[shard], err);
     if (status == EBB_OK)
         status = data_h5_open(&h, &file, err);
     if (status == EBB_OK)
-        status = data_bert_row(&h, q->index - first[low], state->sequence, state->vocabulary,
+        status = data_bert_row(&h, q->index - first[shard], state->sequence, state->vocabulary,
                                fields, scratch, err);
     data_file_close(&file);
     return status;
@@ -270,6 +255,7 @@ const struct data_row data_row_bert = {
     .required = "data_dir",
     .can_synthesize = true,
     .kind = DATA_MASKED,
+    .state_bytes = sizeof(struct bert_state),
     .defaults = bert_defaults,
     .open = bert_open,
     .read = bert_read,

@@ -22,23 +22,17 @@ struct cifar_state {
 static void cifar_close(struct data_set *set)
 {
     struct cifar_state *state = set->state;
-    for (int i = 0; state && i < MAX_FILES; i++)
+    for (int i = 0; i < MAX_FILES; i++)
         data_file_close(&state->files[i]);
-    ebb_free(state);
 }
 
-static enum ebb_status cifar_add(struct data_set *set, const char *folder, const char *name,
-                                 enum data_split split, struct ebb_error *err)
+static enum ebb_status cifar_add(struct data_set *set, const char *name, enum data_split split,
+                                 struct ebb_error *err)
 {
     struct cifar_state *state = set->state;
     int i = state->file_count;
-    char *path = data_path(folder, name);
-    if (!path)
-        return ebb_no_memory(err, 256);
-    enum ebb_status status = data_file_open(&state->files[i], path, err);
-    ebb_free(path);
-    EBB_TRY(status);
     struct data_file *file = &state->files[i];
+    EBB_TRY(data_file_open_in(file, set->folder, name, err));
     if (file->length == 0 || file->length % state->record)
         return data_corrupt(err, file, file->length / state->record * state->record,
                             "%llu bytes are no whole number of records of %llu bytes",
@@ -53,29 +47,16 @@ static enum ebb_status cifar_add(struct data_set *set, const char *folder, const
 static enum ebb_status cifar_open(struct data_set *set, const struct data_values *v, bool is_100,
                                   const struct data_norm *norm, struct ebb_error *err)
 {
-    struct cifar_state *state = ebb_calloc(1, sizeof *state);
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    for (int i = 0; i < MAX_FILES; i++)
-        state->files[i] = DATA_FILE_NONE;
-    set->state = state;
+    struct cifar_state *state = set->state;
     state->classes = is_100 ? 100 : 10;
     state->label_at = is_100 ? 1 : 0; /* coarse label first, fine label second */
     state->record = state->label_at + 1 + PIXELS;
-    char *folder = data_path(set->directory, v->data_dir);
-    if (!folder)
-        return ebb_no_memory(err, 256);
-    enum ebb_status status = EBB_OK;
-    for (int i = 1; i <= (is_100 ? 1 : 5) && status == EBB_OK; i++) {
+    for (int i = 1; i <= (is_100 ? 1 : 5); i++) {
         char name[32];
         snprintf(name, sizeof name, is_100 ? "train.bin" : "data_batch_%d.bin", i);
-        status = cifar_add(set, folder, name, DATA_TRAIN, err);
+        EBB_TRY(cifar_add(set, name, DATA_TRAIN, err));
     }
-    if (status == EBB_OK)
-        status =
-            cifar_add(set, folder, is_100 ? "test.bin" : "test_batch.bin", DATA_VALIDATION, err);
-    ebb_free(folder);
-    EBB_TRY(status);
+    EBB_TRY(cifar_add(set, is_100 ? "test.bin" : "test_batch.bin", DATA_VALIDATION, err));
     int64_t size = v->size ? v->size : 32;
     state->small = (struct data_small){.in_channels = 3,
                                        .height = 32,
@@ -145,26 +126,15 @@ static const char *cifar_check(const struct data_values *v, const char **key)
     return data_pixels_check(v, 3, key);
 }
 
-const struct data_row data_row_cifar10 = {
-    .name = "cifar10",
-    .summary = "CIFAR-10, binary version",
-    .keys = "data_dir size normalize mean std image_dtype augment",
-    .required = "data_dir",
-    .kind = DATA_CLASSES,
-    .check = cifar_check,
-    .open = cifar10_open,
-    .read = cifar_read,
-    .close = cifar_close,
-};
+#define CIFAR_ROW(text, what, open_)                                                               \
+    {                                                                                              \
+        .name = (text), .summary = (what),                                                         \
+        .keys = "data_dir size normalize mean std image_dtype augment", .required = "data_dir",    \
+        .kind = DATA_CLASSES, .state_bytes = sizeof(struct cifar_state), .check = cifar_check,     \
+        .open = (open_), .read = cifar_read, .close = cifar_close,                                 \
+    }
 
-const struct data_row data_row_cifar100 = {
-    .name = "cifar100",
-    .summary = "CIFAR-100, binary version, fine labels",
-    .keys = "data_dir size normalize mean std image_dtype augment",
-    .required = "data_dir",
-    .kind = DATA_CLASSES,
-    .check = cifar_check,
-    .open = cifar100_open,
-    .read = cifar_read,
-    .close = cifar_close,
-};
+const struct data_row data_row_cifar10 =
+    CIFAR_ROW("cifar10", "CIFAR-10, binary version", cifar10_open);
+const struct data_row data_row_cifar100 =
+    CIFAR_ROW("cifar100", "CIFAR-100, binary version, fine labels", cifar100_open);

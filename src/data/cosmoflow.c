@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/heap.h"
 #include "data/cosmoflow.h"
 #include "data/hdf5.h"
 #include "data/synthetic.h"
@@ -13,8 +12,7 @@
 enum { CHANNELS = 4, TARGETS = 4, RECORD_SLACK = 4096 };
 
 struct cosmo_state {
-    char *folders[DATA_SPLITS];
-    struct data_names names[DATA_SPLITS];
+    struct data_folders files;
     struct data_cosmo cosmo;
     uint64_t seed;
 };
@@ -22,13 +20,7 @@ struct cosmo_state {
 static void cosmo_close(struct data_set *set)
 {
     struct cosmo_state *state = set->state;
-    if (!state)
-        return;
-    for (int s = 0; s < DATA_SPLITS; s++) {
-        ebb_free(state->folders[s]);
-        data_names_fini(&state->names[s]);
-    }
-    ebb_free(state);
+    data_folders_fini(&state->files);
 }
 
 static size_t cube_count(const struct data_cosmo *cosmo)
@@ -153,56 +145,25 @@ static enum ebb_status cosmo_read(const struct data_set *set, const struct data_
                                   struct ebb_error *err)
 {
     const struct cosmo_state *state = set->state;
-    enum ebb_status status;
+    struct data_file file;
     if (set->info.is_synthetic) {
-        status = make_cube(state, q, fields, scratch, err);
-    } else {
-        struct data_file file = DATA_FILE_NONE;
-        char *path = data_path(state->folders[q->split], state->names[q->split].names[q->index]);
-        status = path ? data_file_open(&file, path, err) : ebb_no_memory(err, 256);
-        ebb_free(path);
-        if (status == EBB_OK)
-            status = data_cosmo_read(&state->cosmo, &file, fields, scratch, err);
-        data_file_close(&file);
-        return status;
+        EBB_TRY(make_cube(state, q, fields, scratch, err));
+        if (fields[0])
+            normalise(fields[0], cube_count(&state->cosmo) * CHANNELS, state->cosmo.norm);
+        return EBB_OK;
     }
-    if (status == EBB_OK && fields[0])
-        normalise(fields[0], cube_count(&state->cosmo) * CHANNELS, state->cosmo.norm);
-    return status;
-}
-
-static enum ebb_status list_files(struct data_set *set, const struct data_values *v,
-                                  struct ebb_error *err)
-{
-    static const char *const folders[2][DATA_SPLITS] = {{"train", "validation"},
-                                                        {"hdf5_train", "hdf5_val"}};
-    static const char *const h5_suffixes[] = {".h5", ".hdf5", NULL};
-    struct cosmo_state *state = set->state;
-    char *root = data_path(set->directory, v->data_dir);
-    enum ebb_status status = root ? EBB_OK : ebb_no_memory(err, 256);
-    for (int s = 0; s < DATA_SPLITS && status == EBB_OK; s++) {
-        state->folders[s] = data_path(root, folders[state->cosmo.is_h5][s]);
-        if (!state->folders[s])
-            status = ebb_no_memory(err, 256);
-        else if (s == DATA_TRAIN || data_path_exists(state->folders[s]))
-            status = data_names_list(&state->names[s], state->folders[s],
-                                     state->cosmo.is_h5 ? h5_suffixes : NULL, false, err);
-        set->info.full_count[s] = state->names[s].count;
-        set->info.resident_bytes += state->names[s].bytes;
-    }
-    if (status == EBB_OK && state->names[DATA_TRAIN].count == 0)
-        status = ebb_fail(err, EBB_EINPUT, "%s: no file", state->folders[DATA_TRAIN]);
-    ebb_free(root);
+    EBB_TRY(data_folders_open(&state->files, q->split, q->index, &file, err));
+    enum ebb_status status = data_cosmo_read(&state->cosmo, &file, fields, scratch, err);
+    data_file_close(&file);
     return status;
 }
 
 static enum ebb_status cosmo_open(struct data_set *set, const struct data_values *v,
                                   struct ebb_error *err)
 {
-    struct cosmo_state *state = ebb_calloc(1, sizeof *state);
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    set->state = state;
+    static const char *const folders[2][DATA_SPLITS] = {{"train", "validation"},
+                                                        {"hdf5_train", "hdf5_val"}};
+    struct cosmo_state *state = set->state;
     state->seed = v->synthetic_seed;
     state->cosmo = (struct data_cosmo){
         .is_h5 = v->h5,
@@ -229,7 +190,8 @@ static enum ebb_status cosmo_open(struct data_set *set, const struct data_values
         data_synthetic_counts(set, v, 524288, 65536);
         return EBB_OK;
     }
-    EBB_TRY(list_files(set, v, err));
+    EBB_TRY(data_folders_list(&state->files, set, folders[v->h5], v->h5 ? data_h5_suffixes : NULL,
+                              NULL, err));
     if (state->cosmo.is_h5) /* chunks of any size up to the whole cube */
         info->scratch_bytes = 2 * (raw * 2 + 64) + DATA_STREAM_BYTES;
     return EBB_OK;
@@ -256,6 +218,7 @@ const struct data_row data_row_cosmoflow = {
     .required = "data_dir",
     .can_synthesize = true,
     .kind = DATA_NUMBERS,
+    .state_bytes = sizeof(struct cosmo_state),
     .defaults = cosmo_defaults,
     .check = cosmo_check,
     .open = cosmo_open,

@@ -10,8 +10,7 @@
 enum { CHANNELS = 16, CLASSES = 3, FILE_SEED = 12345 };
 
 struct deepcam_state {
-    char *folders[DATA_SPLITS];
-    struct data_names names[DATA_SPLITS];
+    struct data_folders files;
     uint32_t *order; /* of training files, shuffled once */
     int64_t height, width;
     float shift[CHANNELS], scale[CHANNELS];
@@ -21,45 +20,42 @@ struct deepcam_state {
 static void deepcam_close(struct data_set *set)
 {
     struct deepcam_state *state = set->state;
-    if (!state)
-        return;
-    for (int s = 0; s < DATA_SPLITS; s++) {
-        ebb_free(state->folders[s]);
-        data_names_fini(&state->names[s]);
-    }
+    data_folders_fini(&state->files);
     ebb_free(state->order);
-    ebb_free(state);
 }
 
-static enum ebb_status list_files(struct data_set *set, const char *root, enum data_split split,
-                                  const char *folder, struct ebb_error *err)
+/* climate/minval or climate/maxval */
+static enum ebb_status read_extreme(const struct data_file *file, const char *name,
+                                    float values[CHANNELS], struct ebb_error *err)
 {
-    static const char *const suffixes[] = {".h5", ".hdf5", NULL};
-    struct deepcam_state *state = set->state;
-    struct data_names *names = &state->names[split];
-    state->folders[split] = data_path(root, folder);
-    if (!state->folders[split])
-        return ebb_no_memory(err, 256);
-    if (split == DATA_VALIDATION && !data_path_exists(state->folders[split]))
-        return EBB_OK;
-    EBB_TRY(data_names_list(names, state->folders[split], suffixes, false, err));
-    size_t kept = 0;
-    for (size_t i = 0; i < names->count; i++) { /* statistics may lie among the samples */
-        if (strcmp(names->names[i], "stats.h5") == 0)
-            ebb_free(names->names[i]);
-        else
-            names->names[kept++] = names->names[i];
+    uint8_t memory[65536];
+    struct data_scratch scratch = {.memory = memory, .bytes = sizeof memory};
+    struct data_h5 h;
+    struct data_h5_dataset d;
+    EBB_TRY(data_h5_open(&h, file, err));
+    EBB_TRY(data_h5_find(&h, name, &d, err));
+    if (d.rank != 1)
+        return ebb_fail(err, EBB_ECORRUPT, "%s: minval and maxval must have rank 1", file->path);
+    return data_h5_read(&h, &d, 0, CHANNELS, DATA_F32, values, &scratch, err);
+}
+
+static enum ebb_status read_stats(struct deepcam_state *state, const struct data_file *file,
+                                  struct ebb_error *err)
+{
+    float most[CHANNELS];
+    EBB_TRY(read_extreme(file, "climate/minval", state->shift, err));
+    EBB_TRY(read_extreme(file, "climate/maxval", most, err));
+    for (int c = 0; c < CHANNELS; c++) {
+        state->scale[c] = 1.0f / (most[c] - state->shift[c]);
+        if (!(most[c] > state->shift[c]))
+            return ebb_fail(err, EBB_ECORRUPT, "%s: channel %d: largest value %g, smallest %g",
+                            file->path, c, (double)most[c], (double)state->shift[c]);
     }
-    names->count = kept;
-    if (split == DATA_TRAIN && kept == 0)
-        return ebb_fail(err, EBB_EINPUT, "%s: no .h5 file", state->folders[split]);
-    set->info.full_count[split] = kept;
-    set->info.resident_bytes += names->bytes;
     return EBB_OK;
 }
 
 /* Smallest and largest values of the channels, or the published ones. */
-static enum ebb_status read_stats(struct deepcam_state *state, const char *root,
+static enum ebb_status find_stats(struct deepcam_state *state, const char *root,
                                   struct ebb_error *err)
 {
     static const float shift[CHANNELS] = {0.0261446f,  -88.33799f,  -84.62094f,  -78.56367f,
@@ -72,38 +68,14 @@ static enum ebb_status read_stats(struct deepcam_state *state, const char *root,
         0.0042087096f,  1.7462624e-04f, 3.3861629e-04f, 0.019487498f};
     memcpy(state->shift, shift, sizeof shift);
     memcpy(state->scale, scale, sizeof scale);
-    char *path = data_path(root, "stats.h5");
-    if (!path)
-        return ebb_no_memory(err, 256);
-    struct data_file file = DATA_FILE_NONE;
+    char *path;
+    struct data_file file = {0};
+    EBB_TRY(data_path(&path, root, "stats.h5", err));
     enum ebb_status status = EBB_OK;
-    uint8_t memory[65536];
-    struct data_scratch scratch = {.memory = memory, .bytes = sizeof memory};
     if (data_path_exists(path)) {
-        struct data_h5 h;
-        struct data_h5_dataset low, high;
-        float least[CHANNELS], most[CHANNELS];
         status = data_file_open(&file, path, err);
         if (status == EBB_OK)
-            status = data_h5_open(&h, &file, err);
-        if (status == EBB_OK)
-            status = data_h5_find(&h, "climate/minval", &low, err);
-        if (status == EBB_OK)
-            status = data_h5_find(&h, "climate/maxval", &high, err);
-        if (status == EBB_OK && (low.rank != 1 || high.rank != 1))
-            status = ebb_fail(err, EBB_ECORRUPT, "%s: minval and maxval must have rank 1", path);
-        if (status == EBB_OK)
-            status = data_h5_read(&h, &low, 0, CHANNELS, DATA_F32, least, &scratch, err);
-        if (status == EBB_OK)
-            status = data_h5_read(&h, &high, 0, CHANNELS, DATA_F32, most, &scratch, err);
-        for (int c = 0; c < CHANNELS && status == EBB_OK; c++) {
-            state->shift[c] = least[c];
-            state->scale[c] = 1.0f / (most[c] - least[c]);
-            if (!(most[c] > least[c]))
-                status =
-                    ebb_fail(err, EBB_ECORRUPT, "%s: channel %d: largest value %g, smallest %g",
-                             path, c, (double)most[c], (double)least[c]);
-        }
+            status = read_stats(state, &file, err);
     }
     data_file_close(&file);
     ebb_free(path);
@@ -115,12 +87,7 @@ static enum ebb_status open_sample(const struct deepcam_state *state, enum data_
                                    struct data_h5_dataset *x, struct data_h5_dataset *labels,
                                    struct ebb_error *err)
 {
-    char *path = data_path(state->folders[split], state->names[split].names[index]);
-    if (!path)
-        return ebb_no_memory(err, 256);
-    enum ebb_status status = data_file_open(file, path, err);
-    ebb_free(path);
-    EBB_TRY(status);
+    EBB_TRY(data_folders_open(&state->files, split, index, file, err));
     EBB_TRY(data_h5_open(h, file, err));
     EBB_TRY(data_h5_find(h, "climate/data", x, err));
     EBB_TRY(data_h5_find(h, "climate/labels_0", labels, err));
@@ -158,19 +125,18 @@ static void describe(struct data_set *set, int64_t height, int64_t width)
     set->make_formats = "hdf5";
 }
 
-static enum ebb_status open_real(struct data_set *set, const char *root, struct ebb_error *err)
+static enum ebb_status open_real(struct data_set *set, struct ebb_error *err)
 {
+    static const char *const folders[] = {"train", "validation"};
     struct deepcam_state *state = set->state;
-    struct data_file file = DATA_FILE_NONE;
+    struct data_file file = {0};
     struct data_h5 h;
     struct data_h5_dataset x, labels;
-    EBB_TRY(list_files(set, root, DATA_TRAIN, "train", err));
-    EBB_TRY(list_files(set, root, DATA_VALIDATION, "validation", err));
-    EBB_TRY(read_stats(state, root, err));
-    size_t n = state->names[DATA_TRAIN].count;
-    state->order = ebb_alloc(n * sizeof *state->order);
-    if (!state->order)
-        return ebb_no_memory(err, n * sizeof *state->order);
+    /* statistics may lie among the samples */
+    EBB_TRY(data_folders_list(&state->files, set, folders, data_h5_suffixes, "stats.h5", err));
+    EBB_TRY(find_stats(state, set->folder, err));
+    size_t n = state->files.names[DATA_TRAIN].count;
+    EBB_TRY(ebb_new(&state->order, n, sizeof *state->order, err));
     for (size_t i = 0; i < n; i++)
         state->order[i] = (uint32_t)i;
     data_permute(state->order, n, FILE_SEED, 0, DATA_STREAM_ORDER);
@@ -191,26 +157,17 @@ static enum ebb_status open_real(struct data_set *set, const char *root, struct 
 static enum ebb_status deepcam_open(struct data_set *set, const struct data_values *v,
                                     struct ebb_error *err)
 {
-    struct deepcam_state *state = ebb_calloc(1, sizeof *state);
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    set->state = state;
-    if (v->is_synthetic) {
-        state->height = v->height;
-        state->width = v->width;
-        state->climate = (struct data_climate){v->synthetic_seed, CHANNELS, v->height, v->width};
-        set->info.scratch_bytes = data_climate_scratch(&state->climate) + 64 +
-                                  (size_t)(v->height * v->width) * sizeof(int64_t);
-        data_synthetic_counts(set, v, 121266, 15158);
-        describe(set, v->height, v->width);
-        return EBB_OK;
-    }
-    char *root = data_path(set->directory, v->data_dir);
-    if (!root)
-        return ebb_no_memory(err, 256);
-    enum ebb_status status = open_real(set, root, err);
-    ebb_free(root);
-    return status;
+    struct deepcam_state *state = set->state;
+    if (!v->is_synthetic)
+        return open_real(set, err);
+    state->height = v->height;
+    state->width = v->width;
+    state->climate = (struct data_climate){v->synthetic_seed, CHANNELS, v->height, v->width};
+    set->info.scratch_bytes = data_climate_scratch(&state->climate) + 64 +
+                              (size_t)(v->height * v->width) * sizeof(int64_t);
+    data_synthetic_counts(set, v, 121266, 15158);
+    describe(set, v->height, v->width);
+    return EBB_OK;
 }
 
 /* Channel last to channel first, normalised, block of rows by block of rows. */
@@ -266,7 +223,7 @@ static enum ebb_status deepcam_read(const struct data_set *set, const struct dat
                                     struct ebb_error *err)
 {
     const struct deepcam_state *state = set->state;
-    struct data_file file = DATA_FILE_NONE;
+    struct data_file file = {0};
     if (set->info.is_synthetic) {
         const struct data_climate *c = &state->climate;
         float *grid = data_scratch_take(scratch, data_climate_scratch(c), err);
@@ -298,6 +255,7 @@ const struct data_row data_row_deepcam = {
     .required = "data_dir",
     .can_synthesize = true,
     .kind = DATA_MASKS,
+    .state_bytes = sizeof(struct deepcam_state),
     .defaults = deepcam_defaults,
     .open = deepcam_open,
     .read = deepcam_read,

@@ -23,7 +23,7 @@ static const char *data_errno_text(int code)
 enum ebb_status data_file_open(struct data_file *file, const char *path, struct ebb_error *err)
 {
     struct stat about;
-    *file = DATA_FILE_NONE;
+    *file = (struct data_file){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return ebb_fail(err, errno == ENOENT ? EBB_EINPUT : EBB_EIO, "cannot open %s: %s", path,
@@ -32,35 +32,28 @@ enum ebb_status data_file_open(struct data_file *file, const char *path, struct 
         close(fd);
         return ebb_fail(err, EBB_EINPUT, "%s: not a regular file", path);
     }
-    file->path = ebb_strdup(path);
-    if (!file->path) {
-        close(fd);
-        return ebb_no_memory(err, strlen(path) + 1);
-    }
     file->fd = fd;
     file->length = (uint64_t)about.st_size;
-    return EBB_OK;
+    enum ebb_status status = ebb_copy_text(&file->path, path, err);
+    if (status != EBB_OK)
+        close(fd);
+    return status;
 }
 
 enum ebb_status data_file_memory(struct data_file *file, const char *name, const void *bytes,
                                  size_t length, struct ebb_error *err)
 {
-    *file = DATA_FILE_NONE;
-    file->path = ebb_strdup(name);
-    if (!file->path)
-        return ebb_no_memory(err, strlen(name) + 1);
-    file->memory = bytes;
-    file->length = length;
-    return EBB_OK;
+    *file = (struct data_file){.fd = -1, .memory = bytes, .length = length};
+    return ebb_copy_text(&file->path, name, err);
 }
 
 void data_file_close(struct data_file *file)
 {
-    if (file->fd >= 0)
+    if (file->path && file->fd >= 0)
         close(file->fd);
     ebb_free(file->path);
     ebb_free(file->owned);
-    *file = DATA_FILE_NONE;
+    *file = (struct data_file){0};
 }
 
 enum ebb_status data_corrupt(struct ebb_error *err, const struct data_file *file, uint64_t offset,
@@ -110,21 +103,29 @@ bool data_file_is_gzip(const struct data_file *file)
            magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
-char *data_path(const char *directory, const char *name)
+enum ebb_status data_path(char **path, const char *directory, const char *name,
+                          struct ebb_error *err)
 {
+    *path = NULL;
     if (name[0] == '/' || !directory || !directory[0])
-        return ebb_strdup(name);
+        return ebb_copy_text(path, name, err);
     struct ebb_str s;
     ebb_str_init(&s);
-    ebb_str_add(&s, directory);
-    if (directory[strlen(directory) - 1] != '/')
-        ebb_str_addc(&s, '/');
-    ebb_str_add(&s, name);
-    if (s.failed) {
-        ebb_str_fini(&s);
-        return NULL;
-    }
-    return ebb_str_take(&s);
+    ebb_str_printf(&s, "%s%s%s", directory, directory[strlen(directory) - 1] == '/' ? "" : "/",
+                   name);
+    EBB_TRY(ebb_str_status(&s, err));
+    *path = ebb_str_take(&s);
+    return EBB_OK;
+}
+
+enum ebb_status data_file_open_in(struct data_file *file, const char *folder, const char *name,
+                                  struct ebb_error *err)
+{
+    char *path;
+    EBB_TRY(data_path(&path, folder, name, err));
+    enum ebb_status status = data_file_open(file, path, err);
+    ebb_free(path);
+    return status;
 }
 
 bool data_path_exists(const char *path)
@@ -136,10 +137,8 @@ bool data_path_exists(const char *path)
 enum ebb_status data_names_add(struct data_names *names, const char *name, struct ebb_error *err)
 {
     EBB_TRY(ebb_grow(&names->names, &names->capacity, names->count + 1, sizeof *names->names, err));
-    char *copy = ebb_strdup(name);
-    if (!copy)
-        return ebb_no_memory(err, strlen(name) + 1);
-    names->names[names->count++] = copy;
+    EBB_TRY(ebb_copy_text(&names->names[names->count], name, err));
+    names->count++;
     names->bytes += strlen(name) + 1 + 16 + sizeof(char *);
     return EBB_OK;
 }
@@ -151,6 +150,8 @@ void data_names_fini(struct data_names *names)
     ebb_free(names->names);
     *names = (struct data_names){0};
 }
+
+const char *const data_h5_suffixes[] = {".h5", ".hdf5", NULL};
 
 static int names_compare(const void *a, const void *b)
 {
@@ -201,4 +202,46 @@ enum ebb_status data_names_list(struct data_names *names, const char *directory,
     if (status == EBB_OK && names->count > first)
         qsort(names->names + first, names->count - first, sizeof *names->names, names_compare);
     return status;
+}
+
+enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,
+                                  const char *const folders[DATA_SPLITS],
+                                  const char *const *suffixes, const char *except,
+                                  struct ebb_error *err)
+{
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        struct data_names *names = &f->names[s];
+        EBB_TRY(data_path(&f->folders[s], set->folder, folders[s], err));
+        if (s == DATA_VALIDATION && !data_path_exists(f->folders[s]))
+            continue;
+        EBB_TRY(data_names_list(names, f->folders[s], suffixes, false, err));
+        size_t kept = 0;
+        for (size_t i = 0; i < names->count; i++) {
+            if (except && strcmp(names->names[i], except) == 0)
+                ebb_free(names->names[i]);
+            else
+                names->names[kept++] = names->names[i];
+        }
+        names->count = kept;
+        set->info.full_count[s] = kept;
+        set->info.resident_bytes += names->bytes;
+    }
+    if (set->info.full_count[DATA_TRAIN] == 0)
+        return ebb_fail(err, EBB_EINPUT, "%s: no %sfile", f->folders[DATA_TRAIN],
+                        suffixes ? ".h5 " : "");
+    return EBB_OK;
+}
+
+enum ebb_status data_folders_open(const struct data_folders *f, enum data_split split,
+                                  uint64_t index, struct data_file *file, struct ebb_error *err)
+{
+    return data_file_open_in(file, f->folders[split], f->names[split].names[index], err);
+}
+
+void data_folders_fini(struct data_folders *f)
+{
+    for (int s = 0; s < DATA_SPLITS; s++) {
+        ebb_free(f->folders[s]);
+        data_names_fini(&f->names[s]);
+    }
 }

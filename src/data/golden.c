@@ -110,16 +110,14 @@ static void *take(struct golden *g, int64_t count, size_t bytes)
 
 static bool open_file(struct golden *g, const char *name, struct data_file *file)
 {
-    char *path = data_path(g->directory, name);
-    expect(g, path ? data_file_open(file, path, &g->err) : ebb_no_memory(&g->err, 256));
-    ebb_free(path);
+    expect(g, data_file_open_in(file, g->directory, name, &g->err));
     return !g->failure[0];
 }
 
 static void cosmo_case(struct golden *g, const char *name, const char *file_name,
                        struct data_cosmo cosmo, const char *expected)
 {
-    struct data_file file = DATA_FILE_NONE;
+    struct data_file file = {0};
     struct data_reference want;
     float *x = NULL, y[4];
     if (reference(g, expected, 4, 64, &want)) {
@@ -140,7 +138,7 @@ static void cosmo_case(struct golden *g, const char *name, const char *file_name
 
 static void bert_case(struct golden *g)
 {
-    struct data_file file = DATA_FILE_NONE;
+    struct data_file file = {0};
     struct data_reference want;
     struct data_h5 h;
     int64_t *rest = NULL, *targets = NULL, next;
@@ -271,7 +269,7 @@ static void picture_case(struct golden *g, const char *name, int64_t width, int6
 {
     struct rows r = {.g = g, .out_width = width, .out_height = height};
     struct data_row_sink sink = {&r, rows_begin, rows_row};
-    struct data_file file = DATA_FILE_NONE;
+    struct data_file file = {0};
     if (open_file(g, "imagefolder/train/n01/img0.png", &file)) {
         expect(g, data_image_decode(&file, &g->scratch, &sink, &g->err));
         if (!g->failure[0])

@@ -40,7 +40,7 @@ static enum ebb_status idx_header(struct data_idx *idx, const struct data_file *
 static enum ebb_status idx_unpack(struct data_idx *idx, struct data_stream *s, uint64_t bytes,
                                   const char *folder, struct ebb_error *err)
 {
-    struct data_file unpacked = DATA_FILE_NONE;
+    struct data_file unpacked = {0};
     if (bytes > data_stream_limit(s))
         return data_corrupt(err, &idx->file, 4,
                             "IDX sizes promise %llu bytes, more than the packed data can hold",
@@ -67,7 +67,7 @@ enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
     struct data_stream s = {0};
     uint64_t bytes = 0;
     *idx = (struct data_idx){.file = *take_file};
-    *take_file = DATA_FILE_NONE;
+    *take_file = (struct data_file){0};
     enum ebb_status status =
         data_stream_open(&s, &idx->file, DATA_WRAP_AUTO, 0, idx->file.length, err);
     if (status == EBB_OK)
@@ -87,7 +87,7 @@ enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
 void data_idx_fini(struct data_idx *idx)
 {
     data_file_close(&idx->file);
-    *idx = (struct data_idx){.file = DATA_FILE_NONE};
+    *idx = (struct data_idx){0};
 }
 
 /* ---- the datasets ---- */
@@ -100,47 +100,36 @@ struct idx_state {
 static void idx_close(struct data_set *set)
 {
     struct idx_state *state = set->state;
-    if (!state)
-        return;
     for (int s = 0; s < DATA_SPLITS; s++) {
         data_idx_fini(&state->images[s]);
         data_idx_fini(&state->labels[s]);
     }
-    ebb_free(state);
 }
 
 /* `name` in the data folder, or with .gz when only that is there. */
-static enum ebb_status idx_load(struct data_set *set, const char *folder, const char *name,
-                                struct data_idx *idx, struct ebb_error *err)
+static enum ebb_status idx_load(struct data_set *set, const char *name, struct data_idx *idx,
+                                struct ebb_error *err)
 {
-    char *base = data_path(set->directory, folder ? folder : "");
-    char *path = base ? data_path(base, name) : NULL;
+    char *path;
     struct ebb_str packed, cache;
-    struct data_file file = DATA_FILE_NONE;
-    enum ebb_status status = EBB_OK;
+    struct data_file file = {0};
+    EBB_TRY(data_path(&path, set->folder, name, err));
     ebb_str_init(&packed);
     ebb_str_init(&cache);
-    if (!path) {
-        status = ebb_no_memory(err, 256);
-        goto out;
-    }
     ebb_str_printf(&packed, "%s.gz", path);
-    status = ebb_str_status(&packed, err);
-    if (status != EBB_OK)
-        goto out;
-    bool is_packed = !data_path_exists(path) && data_path_exists(packed.data);
-    status = data_file_open(&file, is_packed ? packed.data : path, err);
+    enum ebb_status status = ebb_str_status(&packed, err);
+    bool is_packed = status == EBB_OK && !data_path_exists(path) && data_path_exists(packed.data);
+    if (status == EBB_OK)
+        status = data_file_open(&file, is_packed ? packed.data : path, err);
     bool has_cache = status == EBB_OK && data_file_is_gzip(&file) &&
                      data_cache_folder(set, &cache, NULL) == EBB_OK;
     if (status == EBB_OK)
         status = data_idx_read(idx, &file, has_cache ? cache.data : NULL, err);
     if (status == EBB_OK && idx->file.owned)
         set->info.resident_bytes += idx->file.length;
-out:
     ebb_str_fini(&packed);
     ebb_str_fini(&cache);
     ebb_free(path);
-    ebb_free(base);
     return status;
 }
 
@@ -231,17 +220,12 @@ static enum ebb_status idx_open_files(struct data_set *set, const struct data_va
                                       const char *const names[4], const struct data_norm *norm,
                                       struct ebb_error *err)
 {
-    struct idx_state *state = ebb_calloc(1, sizeof *state);
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    for (int s = 0; s < DATA_SPLITS; s++)
-        state->images[s].file = state->labels[s].file = DATA_FILE_NONE;
-    set->state = state;
+    struct idx_state *state = set->state;
     for (int s = 0; s < DATA_SPLITS; s++) {
         if (!names[2 * s])
             continue;
-        EBB_TRY(idx_load(set, v->data_dir, names[2 * s], &state->images[s], err));
-        EBB_TRY(idx_load(set, v->data_dir, names[2 * s + 1], &state->labels[s], err));
+        EBB_TRY(idx_load(set, names[2 * s], &state->images[s], err));
+        EBB_TRY(idx_load(set, names[2 * s + 1], &state->labels[s], err));
         EBB_TRY(idx_pair(set, s, err));
         if (s && (state->images[1].rank != state->images[0].rank ||
                   state->images[1].item != state->images[0].item))
@@ -316,6 +300,7 @@ const struct data_row data_row_fashion_mnist = {
     .keys = "data_dir size channels classes normalize mean std image_dtype augment",
     .kind = DATA_CLASSES,
     .defaults = fashion_defaults,
+    .state_bytes = sizeof(struct idx_state),
     .open = fashion_open,
     .read = idx_read,
     .close = idx_close,
@@ -330,6 +315,7 @@ const struct data_row data_row_idx = {
     .required = "train_images train_labels",
     .kind = DATA_CLASSES,
     .check = idx_check,
+    .state_bytes = sizeof(struct idx_state),
     .open = idx_open,
     .read = idx_read,
     .close = idx_close,

@@ -34,15 +34,12 @@ struct folder_state {
 static void folder_close(struct data_set *set)
 {
     struct folder_state *state = set->state;
-    if (!state)
-        return;
     for (int s = 0; s < DATA_SPLITS; s++) {
         ebb_free(state->folders[s]);
         ebb_str_fini(&state->lists[s].text);
         ebb_free(state->lists[s].offsets);
         ebb_free(state->lists[s].classes);
     }
-    ebb_free(state);
 }
 
 /* ---- listing ---- */
@@ -73,9 +70,8 @@ static enum ebb_status list_class(struct file_list *list, const char *folder,
 {
     static const char *const suffixes[] = {".jpg", ".jpeg", ".png", NULL};
     struct data_names files = {0};
-    char *path = data_path(folder, class_name);
-    if (!path)
-        return ebb_no_memory(err, 256);
+    char *path;
+    EBB_TRY(data_path(&path, folder, class_name, err));
     enum ebb_status status = data_names_list(&files, path, suffixes, false, err);
     for (size_t i = 0; i < files.count && status == EBB_OK; i++)
         status = list_add(list, class_name, files.names[i], class, err);
@@ -133,14 +129,8 @@ static enum ebb_status list_all(struct data_set *set, const struct data_values *
 {
     struct folder_state *state = set->state;
     struct data_names classes = {0};
-    char *root = data_path(set->directory, v->data_dir);
-    if (!root)
-        return ebb_no_memory(err, 256);
-    state->folders[DATA_TRAIN] = data_path(root, "train");
-    state->folders[DATA_VALIDATION] = data_path(root, "val");
-    ebb_free(root);
-    if (!state->folders[DATA_TRAIN] || !state->folders[DATA_VALIDATION])
-        return ebb_no_memory(err, 256);
+    EBB_TRY(data_path(&state->folders[DATA_TRAIN], set->folder, "train", err));
+    EBB_TRY(data_path(&state->folders[DATA_VALIDATION], set->folder, "val", err));
     enum ebb_status status = list_split(set, DATA_TRAIN, &classes, err);
     if (status == EBB_OK && data_path_exists(state->folders[DATA_VALIDATION]))
         status = list_split(set, DATA_VALIDATION, &classes, err);
@@ -299,13 +289,10 @@ static enum ebb_status decode_rows(struct picture *p, const struct data_row_sink
 {
     const struct folder_state *state = p->state;
     const struct file_list *list = &state->lists[p->request->split];
-    struct data_file file = DATA_FILE_NONE;
-    char *path = data_path(state->folders[p->request->split],
-                           list->text.data + list->offsets[p->request->index]);
-    enum ebb_status status = path ? data_file_open(&file, path, err) : ebb_no_memory(err, 256);
-    ebb_free(path);
-    if (status == EBB_OK)
-        status = data_image_decode(&file, p->scratch, sink, err);
+    struct data_file file;
+    EBB_TRY(data_file_open_in(&file, state->folders[p->request->split],
+                              list->text.data + list->offsets[p->request->index], err));
+    enum ebb_status status = data_image_decode(&file, p->scratch, sink, err);
     if (status == EBB_ELIMIT)
         ebb_context(err, status, "%s (data.decode_bytes may be raised)", file.path);
     if (status == EBB_OK && p->resampler.next_row != state->crop)
@@ -348,10 +335,7 @@ static enum ebb_status folder_open(struct data_set *set, const struct data_value
                    (int64_t[]){3, v->crop, v->crop});
     data_add_field(info, "label", DATA_I64, 0, NULL);
     set->make_formats = "jpeg png";
-    struct folder_state *state = ebb_calloc(1, sizeof *state);
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    set->state = state;
+    struct folder_state *state = set->state;
     state->resize = v->resize;
     state->crop = v->crop;
     state->is_random = v->random_resized_crop;
@@ -402,6 +386,7 @@ const struct data_row data_row_imagefolder = {
     .kind = DATA_CLASSES,
     .defaults = folder_defaults,
     .check = folder_check,
+    .state_bytes = sizeof(struct folder_state),
     .open = folder_open,
     .read = folder_read,
     .close = folder_close,

@@ -7,27 +7,26 @@
 
 /* ---- file.c: bytes outside ---- */
 
+struct data_set;
+
 /* A file read at offsets by any number of threads, or memory that looks like one. pread, not a
  * mapping: a file that shrinks while it is read is an error, not a signal. */
 struct data_file {
-    char *path;            /* owned: for messages */
+    char *path;            /* owned: for messages; NULL: closed, as a zeroed one is */
     int fd;                /* -1: memory */
     uint64_t length;       /* when opened */
     const uint8_t *memory; /* borrowed or == owned */
     uint8_t *owned;
 };
 
-#define DATA_FILE_NONE                                                                             \
-    (struct data_file)                                                                             \
-    {                                                                                              \
-        .fd = -1                                                                                   \
-    }
-
 enum ebb_status data_file_open(struct data_file *file, const char *path, struct ebb_error *err);
+/* `name` in a folder; absolute names stay. */
+enum ebb_status data_file_open_in(struct data_file *file, const char *folder, const char *name,
+                                  struct ebb_error *err);
 /* Bytes are borrowed until close. */
 enum ebb_status data_file_memory(struct data_file *file, const char *name, const void *bytes,
                                  size_t length, struct ebb_error *err);
-void data_file_close(struct data_file *file); /* closed or DATA_FILE_NONE is fine */
+void data_file_close(struct data_file *file); /* closed is fine */
 /* All n bytes or an error with file and offset (rule D3). */
 enum ebb_status data_file_read(const struct data_file *file, uint64_t offset, void *out, size_t n,
                                struct ebb_error *err);
@@ -36,8 +35,9 @@ enum ebb_status data_corrupt(struct ebb_error *err, const struct data_file *file
                              const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 bool data_file_is_gzip(const struct data_file *file);
 
-/* Join directory and name; absolute names stay. Caller frees. NULL when memory is out. */
-char *data_path(const char *directory, const char *name);
+/* Join directory and name; absolute names stay. Caller frees. */
+enum ebb_status data_path(char **path, const char *directory, const char *name,
+                          struct ebb_error *err);
 bool data_path_exists(const char *path);
 
 /* Sorted names of a folder's entries that end with `suffix` (or any of `suffixes`, NULL at the
@@ -47,11 +47,26 @@ struct data_names {
     size_t count, capacity;
     uint64_t bytes; /* held, about */
 };
+extern const char *const data_h5_suffixes[];
 enum ebb_status data_names_list(struct data_names *names, const char *directory,
                                 const char *const *suffixes, bool directories,
                                 struct ebb_error *err);
 enum ebb_status data_names_add(struct data_names *names, const char *name, struct ebb_error *err);
 void data_names_fini(struct data_names *names);
+
+/* The files of both splits, each in a folder of its own; validation may be missing. */
+struct data_folders {
+    char *folders[DATA_SPLITS]; /* owned */
+    struct data_names names[DATA_SPLITS];
+};
+/* Lists them and counts samples and memory in set->info; not the names in `except`. */
+enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,
+                                  const char *const folders[DATA_SPLITS],
+                                  const char *const *suffixes, const char *except,
+                                  struct ebb_error *err);
+enum ebb_status data_folders_open(const struct data_folders *f, enum data_split split,
+                                  uint64_t index, struct data_file *file, struct ebb_error *err);
+void data_folders_fini(struct data_folders *f);
 
 /* ---- inflate.c: gzip, zlib and plain files as one stream ---- */
 
@@ -86,8 +101,6 @@ uint64_t data_stream_limit(const struct data_stream *s);
 enum { DATA_STREAM_BYTES = 16384 + 65536 }; /* memory of one open stream: buffer and window */
 
 /* ---- unpack.c ---- */
-
-struct data_set;
 
 /* The folder for what is made once; it exists afterwards. */
 enum ebb_status data_cache_folder(const struct data_set *set, struct ebb_str *folder,
@@ -179,17 +192,18 @@ struct data_row {
     const char *required;                 /* keys that must be given; alternatives joined by | */
     bool can_synthesize, is_always_synthetic;
     enum data_kind kind;
+    size_t state_bytes; /* of set->state: zeroed before open, freed after close */
     /* May change defaults before the section is read. */
     void (*defaults)(struct data_values *values);
     /* Rules between keys, beyond the table. Returns a message or NULL; *key is where. */
     const char *(*check)(const struct data_values *values, const char **key);
-    /* Fill set->info (fields, counts) and set->state. On failure data_set close is called. */
+    /* Fill set->info (fields, counts) and set->state. On failure close is called as well. */
     enum ebb_status (*open)(struct data_set *set, const struct data_values *values,
                             struct ebb_error *err);
     enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
                             void *const *fields, struct data_scratch *scratch,
                             struct ebb_error *err);
-    void (*close)(struct data_set *set);
+    void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
 };
 
 struct data_tokenizer;
@@ -200,10 +214,11 @@ struct data_set {
     enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
                             void *const *fields, struct data_scratch *scratch,
                             struct ebb_error *err);
-    void (*close)(struct data_set *set); /* of state */
-    void *state;                         /* the format's own */
+    void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
+    void *state;                         /* the format's own; owned */
     uint32_t *subset[DATA_SPLITS];       /* NULL = all */
     char *directory, *cache;             /* owned: of the environment */
+    char *folder;                        /* owned: data_dir below the directory */
     uint64_t seed, synthetic_seed;       /* of the run; of generated samples */
     bool is_first_subset;                /* subsets are the first k, not k at random */
     struct data_loader_options loader;   /* what the section says */
@@ -220,6 +235,12 @@ extern const struct data_row data_row_fashion_mnist, data_row_idx, data_row_cifa
 const struct data_row *data_row_find(const char *name); /* name or alias; NULL */
 const struct data_row *data_row_at(size_t i);           /* NULL at the end */
 const char *data_row_nearest(const char *name);
+
+/* State of another sort than the row's, zeroed and without close: generated data behind the name of
+ * files. */
+enum ebb_status data_new_state(struct data_set *set, size_t bytes, struct ebb_error *err);
+/* Of the sorted starts first[0..count], the last that is not above `at`: which file holds it. */
+size_t data_find_start(const uint64_t *first, size_t count, uint64_t at);
 
 /* Describe a field; dims in the variable part, `rank` of them as int64_t. */
 void data_add_field(struct data_info *info, const char *name, enum data_dtype dtype, int rank,

@@ -116,9 +116,8 @@ static enum ebb_status take_subset(struct data_set *set, enum data_split split, 
     set->info.count[split] = k;
     if (set->is_first_subset || k == n)
         return EBB_OK;
-    uint32_t *all = ebb_alloc(n * sizeof *all);
-    if (!all)
-        return ebb_no_memory(err, n * sizeof *all);
+    uint32_t *all;
+    EBB_TRY(ebb_new(&all, n, sizeof *all, err));
     struct data_random r;
     data_random_init(&r, set->seed, split, 0, DATA_STREAM_SUBSET);
     for (uint64_t i = 0; i < n; i++)
@@ -192,38 +191,46 @@ enum ebb_status data_check(const struct ebb_doc_node *section, const struct data
     return data_section_read(section, env, report, context, &values, &row, err);
 }
 
+enum ebb_status data_new_state(struct data_set *set, size_t bytes, struct ebb_error *err)
+{
+    set->close = NULL; /* it would look for the row's */
+    ebb_free(set->state);
+    return ebb_new(&set->state, 1, bytes, err);
+}
+
+static enum ebb_status set_open(struct data_set *set, const struct data_env *env,
+                                const struct data_values *v, struct ebb_error *err)
+{
+    const struct data_row *row = set->row;
+    EBB_TRY(ebb_copy_text(&set->directory, env && env->directory ? env->directory : "", err));
+    EBB_TRY(data_path(&set->folder, set->directory, v->data_dir ? v->data_dir : "", err));
+    if (env && env->cache)
+        EBB_TRY(ebb_copy_text(&set->cache, env->cache, err));
+    EBB_TRY(data_new_state(set, row->state_bytes, err));
+    set->read = row->read;
+    set->close = row->close;
+    EBB_TRY(row->open(set, v, err));
+    EBB_TRY(set_check(set, err));
+    EBB_TRY(take_subset(set, DATA_TRAIN, (uint64_t)v->train_subset, err));
+    return take_subset(set, DATA_VALIDATION, (uint64_t)v->val_subset, err);
+}
+
 enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_env *env,
                           data_report_fn report, void *context, struct data_set **out,
                           struct ebb_error *err)
 {
     struct data_values values;
     const struct data_row *row;
-    enum ebb_status status = data_section_read(section, env, report, context, &values, &row, err);
-    if (status != EBB_OK)
-        return status;
-    struct data_set *set = ebb_calloc(1, sizeof *set);
-    if (!set)
-        return ebb_no_memory(err, sizeof *set);
+    struct data_set *set;
+    EBB_TRY(data_section_read(section, env, report, context, &values, &row, err));
+    EBB_TRY(ebb_new(&set, 1, sizeof *set, err));
     set->row = row;
-    set->read = row->read;
-    set->close = row->close;
     set->info.name = row->name;
     set->info.kind = row->kind;
     set->info.is_synthetic = values.is_synthetic;
     set->seed = env ? env->seed : 0;
     set->synthetic_seed = values.synthetic_seed;
-    set->directory = ebb_strdup(env && env->directory ? env->directory : "");
-    set->cache = env && env->cache ? ebb_strdup(env->cache) : NULL;
-    if (!set->directory || (env && env->cache && !set->cache))
-        status = ebb_no_memory(err, 256);
-    if (status == EBB_OK)
-        status = row->open(set, &values, err);
-    if (status == EBB_OK)
-        status = set_check(set, err);
-    if (status == EBB_OK)
-        status = take_subset(set, DATA_TRAIN, (uint64_t)values.train_subset, err);
-    if (status == EBB_OK)
-        status = take_subset(set, DATA_VALIDATION, (uint64_t)values.val_subset, err);
+    enum ebb_status status = set_open(set, env, &values, err);
     if (status != EBB_OK) {
         data_close(set);
         return ebb_context(err, status, "data");
@@ -241,7 +248,9 @@ void data_close(struct data_set *set)
         set->close(set);
     for (int s = 0; s < DATA_SPLITS; s++)
         ebb_free(set->subset[s]);
+    ebb_free(set->state);
     ebb_free(set->directory);
+    ebb_free(set->folder);
     ebb_free(set->cache);
     ebb_free(set);
 }
@@ -252,6 +261,19 @@ const struct data_info *data_describe(const struct data_set *set)
 }
 
 /* ---- reading ---- */
+
+size_t data_find_start(const uint64_t *first, size_t count, uint64_t at)
+{
+    size_t low = 0, high = count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (first[middle] <= at)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
 
 void *data_scratch_take(struct data_scratch *scratch, size_t bytes, struct ebb_error *err)
 {
@@ -292,9 +314,7 @@ enum ebb_status data_read(const struct data_set *set, enum data_split split, uin
                           uint64_t seed, uint64_t epoch, void *const *fields, struct ebb_error *err)
 {
     struct data_scratch scratch = {.bytes = set->info.scratch_bytes};
-    scratch.memory = ebb_alloc(scratch.bytes);
-    if (!scratch.memory)
-        return ebb_no_memory(err, scratch.bytes);
+    EBB_TRY(ebb_new(&scratch.memory, 1, scratch.bytes, err));
     enum ebb_status status = data_read_with(set, split, index, seed, epoch, fields, &scratch, err);
     ebb_free(scratch.memory);
     return status;

@@ -30,15 +30,12 @@ struct records_state {
 static void records_close(struct data_set *set)
 {
     struct records_state *state = set->state;
-    if (!state)
-        return;
     for (int s = 0; s < DATA_SPLITS; s++) {
         for (size_t i = 0; i < state->file_count[s]; i++)
             data_file_close(&state->files[s][i]);
         ebb_free(state->files[s]);
         ebb_free(state->places[s]);
     }
-    ebb_free(state);
 }
 
 /* name:dtype[:AxBxC] */
@@ -112,33 +109,22 @@ static enum ebb_status open_files(struct data_set *set, const struct data_values
 {
     struct records_state *state = set->state;
     const struct data_texts *names = split == DATA_TRAIN ? &v->train_files : &v->val_files;
-    char *folder = data_path(set->directory, v->data_dir ? v->data_dir : "");
-    state->files[split] = ebb_calloc(names->count + 1, sizeof(struct data_file));
-    enum ebb_status status = folder && state->files[split] ? EBB_OK : ebb_no_memory(err, 256);
-    for (size_t i = 0; i < names->count && status == EBB_OK; i++) {
-        char *path = data_path(folder, names->v[i]);
-        struct data_file *file = &state->files[split][i];
-        status = path ? data_file_open(file, path, err) : ebb_no_memory(err, 256);
-        ebb_free(path);
-        if (status != EBB_OK)
-            break;
-        state->file_count[split]++;
-        status = index_file(state, split, (uint32_t)i, err);
+    EBB_TRY(ebb_new(&state->files[split], names->count, sizeof(struct data_file), err));
+    state->file_count[split] = names->count;
+    for (size_t i = 0; i < names->count; i++) {
+        EBB_TRY(data_file_open_in(&state->files[split][i], set->folder, names->v[i], err));
+        EBB_TRY(index_file(state, split, (uint32_t)i, err));
     }
-    ebb_free(folder);
     set->info.full_count[split] = state->place_count[split];
     set->info.resident_bytes += state->place_capacity[split] * sizeof(struct record_place);
-    return status;
+    return EBB_OK;
 }
 
 static enum ebb_status records_open(struct data_set *set, const struct data_values *v,
                                     struct ebb_error *err)
 {
-    struct records_state *state = ebb_calloc(1, sizeof *state);
+    struct records_state *state = set->state;
     struct data_info *info = &set->info;
-    if (!state)
-        return ebb_no_memory(err, sizeof *state);
-    set->state = state;
     for (size_t f = 0; f < v->fields.count; f++) {
         enum data_dtype dtype;
         int rank;
@@ -255,6 +241,7 @@ const struct data_row data_row_tfrecord = {
     .keys = "data_dir train_files val_files fields classes",
     .required = "train_files fields",
     .kind = DATA_ARRAYS,
+    .state_bytes = sizeof(struct records_state),
     .check = records_check,
     .open = records_open,
     .read = records_read,

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/heap.h"
 #include "base/rng.h"
+#include "data/bert.h"
 
 struct data_random data_synthetic_random(const struct data_synthetic *s, enum data_split split,
                                          uint64_t index)
@@ -24,11 +24,6 @@ void data_synthetic_counts(struct data_set *set, const struct data_values *v, ui
     set->info.full_count[DATA_TRAIN] = v->samples ? (uint64_t)v->samples : train;
     set->info.full_count[DATA_VALIDATION] = v->val_samples ? (uint64_t)v->val_samples : validation;
     set->info.is_synthetic = true;
-}
-
-static void state_close(struct data_set *set)
-{
-    ebb_free(set->state);
 }
 
 /* ---- language: an order-2 chain over classes of tokens ----
@@ -89,14 +84,11 @@ static enum ebb_status language_read(const struct data_set *set, const struct da
 enum ebb_status data_synthetic_language(struct data_set *set, const struct data_values *v,
                                         struct ebb_error *err)
 {
-    struct language *l = ebb_calloc(1, sizeof *l);
-    if (!l)
-        return ebb_no_memory(err, sizeof *l);
+    EBB_TRY(data_new_state(set, sizeof(struct language), err));
+    struct language *l = set->state;
     l->source = (struct data_synthetic){v->synthetic_seed, DATA_SYN_LANGUAGE};
     l->vocabulary = v->vocabulary ? v->vocabulary : 50257;
     l->sequence = v->sequence_length;
-    set->state = l;
-    set->close = state_close;
     set->read = language_read;
     set->info.vocabulary = l->vocabulary;
     set->info.sequence = l->sequence;
@@ -169,11 +161,8 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
 enum ebb_status data_synthetic_bert(struct data_set *set, const struct data_values *v,
                                     struct ebb_error *err)
 {
-    struct language *l = ebb_calloc(1, sizeof *l);
-    if (!l)
-        return ebb_no_memory(err, sizeof *l);
-    set->state = l;
-    set->close = state_close;
+    EBB_TRY(data_new_state(set, sizeof(struct language), err));
+    struct language *l = set->state;
     set->read = bert_read;
     l->source = (struct data_synthetic){v->synthetic_seed, DATA_SYN_BERT};
     l->vocabulary = v->vocabulary ? v->vocabulary : 30522;
@@ -184,16 +173,9 @@ enum ebb_status data_synthetic_bert(struct data_set *set, const struct data_valu
                         "synthetic bert: vocabulary %lld, sequence %lld; more than %d and at least "
                         "4 are needed",
                         (long long)l->vocabulary, (long long)l->sequence, BERT_SPECIAL);
-    struct data_info *info = &set->info;
-    info->vocabulary = l->vocabulary;
-    info->sequence = l->sequence;
     data_synthetic_counts(set, v, 65536, 10000);
-    data_add_field(info, "tokens", DATA_I64, 1, &l->sequence);
-    data_add_field(info, "targets", DATA_I64, 1, &l->sequence);
-    data_add_field(info, "segments", DATA_I64, 1, &l->sequence);
-    data_add_field(info, "attention", DATA_I64, 1, &l->sequence);
-    data_add_field(info, "next_sentence", DATA_I64, 0, NULL);
-    info->scratch_bytes = 4 * ((size_t)l->sequence * sizeof(int64_t) + 16);
+    data_bert_describe(&set->info, l->vocabulary, l->sequence);
+    set->info.scratch_bytes = 4 * ((size_t)l->sequence * sizeof(int64_t) + 16);
     return EBB_OK;
 }
 
@@ -288,10 +270,8 @@ static enum ebb_status trees_read(const struct data_set *set, const struct data_
 static enum ebb_status trees_open(struct data_set *set, const struct data_values *v,
                                   struct ebb_error *err)
 {
-    struct trees *t = ebb_calloc(1, sizeof *t);
-    if (!t)
-        return ebb_no_memory(err, sizeof *t);
-    set->state = t;
+    struct trees *t = set->state;
+    (void)err;
     t->source = (struct data_synthetic){v->synthetic_seed, DATA_SYN_TREES};
     t->depth = v->depth;
     t->is_full = v->full;
@@ -324,9 +304,9 @@ const struct data_row data_row_trees = {
     .is_always_synthetic = true,
     .kind = DATA_TREES,
     .defaults = trees_defaults,
+    .state_bytes = sizeof(struct trees),
     .open = trees_open,
     .read = trees_read,
-    .close = state_close,
 };
 
 /* ---- points on a circle, for the unrolled GAN ---- */
@@ -370,10 +350,8 @@ static enum ebb_status gan_open(struct data_set *set, const struct data_values *
                                 struct ebb_error *err)
 {
     size_t n = (size_t)v->components;
-    struct points *p = ebb_calloc(1, sizeof *p + n * sizeof(float));
-    if (!p)
-        return ebb_no_memory(err, sizeof *p + n * sizeof(float));
-    set->state = p;
+    EBB_TRY(data_new_state(set, sizeof(struct points) + n * sizeof(float), err));
+    struct points *p = set->state;
     p->source = (struct data_synthetic){v->synthetic_seed, DATA_SYN_GAN};
     p->noise = v->noise;
     p->components = v->components;
@@ -413,5 +391,4 @@ const struct data_row data_row_gan = {
     .defaults = gan_defaults,
     .open = gan_open,
     .read = gan_read,
-    .close = state_close,
 };

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/heap.h"
-
 /* ---- pictures ---- */
 
 void data_waves_init(struct data_waves *w, uint64_t seed, enum data_split split, uint64_t index,
@@ -226,11 +224,6 @@ struct unet {
     int64_t height, width;
 };
 
-static void unet_close(struct data_set *set)
-{
-    ebb_free(set->state);
-}
-
 static enum ebb_status unet_read(const struct data_set *set, const struct data_request *q,
                                  void *const *fields, struct data_scratch *scratch,
                                  struct ebb_error *err)
@@ -268,10 +261,8 @@ static enum ebb_status unet_read(const struct data_set *set, const struct data_r
 static enum ebb_status unet_open(struct data_set *set, const struct data_values *v,
                                  struct ebb_error *err)
 {
-    struct unet *u = ebb_calloc(1, sizeof *u);
-    if (!u)
-        return ebb_no_memory(err, sizeof *u);
-    set->state = u;
+    struct unet *u = set->state;
+    (void)err;
     *u = (struct unet){v->synthetic_seed, v->height, v->width};
     struct data_info *info = &set->info;
     info->channels = 3;
@@ -307,8 +298,8 @@ const struct data_row data_row_unet = {
     .is_always_synthetic = true,
     .kind = DATA_MASKS,
     .defaults = unet_defaults,
+    .state_bytes = sizeof(struct unet),
     .check = unet_check,
     .open = unet_open,
     .read = unet_read,
-    .close = unet_close,
 };

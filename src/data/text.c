@@ -29,12 +29,12 @@ static void text_close(struct data_set *set)
 static enum ebb_status add_text_file(struct data_set *set, struct data_tokens *t, const char *path,
                                      struct ebb_error *err)
 {
-    struct data_file file = DATA_FILE_NONE;
+    struct data_file file;
     EBB_TRY(data_file_open(&file, path, err));
     if (!data_file_is_gzip(&file))
         return data_tokens_add(t, &file, err);
     struct data_stream s = {0};
-    struct data_file unpacked = DATA_FILE_NONE;
+    struct data_file unpacked = {0};
     struct ebb_str cache;
     ebb_str_init(&cache);
     bool has_cache = data_cache_folder(set, &cache, NULL) == EBB_OK;
@@ -58,10 +58,10 @@ static enum ebb_status add_text(struct data_set *set, struct data_tokens *t, con
         return add_text_file(set, t, path, err);
     enum ebb_status status = data_names_list(&names, path, NULL, false, err);
     for (size_t i = 0; i < names.count && status == EBB_OK; i++) {
-        char *file = data_path(path, names.names[i]);
-        if (!file)
-            status = ebb_no_memory(err, 256);
-        else if (lstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0)
+        char *file;
+        status = data_path(&file, path, names.names[i], err);
+        if (status == EBB_OK && lstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
+            about.st_size > 0)
             status = add_text_file(set, t, file, err); /* links would repeat what is there */
         ebb_free(file);
     }
@@ -69,19 +69,17 @@ static enum ebb_status add_text(struct data_set *set, struct data_tokens *t, con
     return status;
 }
 
-static enum ebb_status add_texts(struct data_set *set, const struct data_values *v,
-                                 const struct data_texts *names, struct data_tokens *t,
-                                 struct ebb_error *err)
+static enum ebb_status add_texts(struct data_set *set, const struct data_texts *names,
+                                 struct data_tokens *t, struct ebb_error *err)
 {
-    char *folder = data_path(set->directory, v->data_dir ? v->data_dir : "");
-    enum ebb_status status = folder ? EBB_OK : ebb_no_memory(err, 256);
+    enum ebb_status status = EBB_OK;
     t->width = 1;
     for (size_t i = 0; i < names->count && status == EBB_OK; i++) {
-        char *path = data_path(folder, names->v[i]);
-        status = path ? add_text(set, t, path, err) : ebb_no_memory(err, 256);
+        char *path;
+        EBB_TRY(data_path(&path, set->folder, names->v[i], err));
+        status = add_text(set, t, path, err);
         ebb_free(path);
     }
-    ebb_free(folder);
     if (status == EBB_OK && names->count && data_tokens_total(t) == 0)
         status = ebb_fail(err, EBB_EINPUT, "text: %s holds no text", names->v[0]);
     return status;
@@ -116,9 +114,7 @@ static enum ebb_status load_text(struct encoding *e, int split, struct ebb_error
     uint64_t n = e->end[split] - e->begin[split], done = 0;
     if (n > TEXT_MAX)
         return ebb_fail(err, EBB_ELIMIT, "text: more than 4 GiB for the byte-pair tokenizer");
-    e->text[split] = ebb_alloc(n);
-    if (!e->text[split])
-        return ebb_no_memory(err, n);
+    EBB_TRY(ebb_new(&e->text[split], n, 1, err));
     for (size_t i = 0; i < t->count && done < n; i++) {
         uint64_t start = e->begin[split] + done;
         if (start >= t->first[i + 1])
@@ -151,12 +147,10 @@ static enum ebb_status cache_paths(struct encoding *e, const char *recipe, struc
         char file[96];
         static const char *const ends[] = {"merges", "train.tokens", "val.tokens"};
         char **paths[] = {&e->merges_path, &e->tokens_path[0], &e->tokens_path[1]};
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 3 && status == EBB_OK; i++) {
             snprintf(file, sizeof file, "%016llx%016llx.%s", (unsigned long long)h.high,
                      (unsigned long long)h.low, ends[i]);
-            *paths[i] = data_path(folder.data, file);
-            if (!*paths[i])
-                status = ebb_no_memory(err, 256);
+            status = data_path(paths[i], folder.data, file, err);
         }
     }
     ebb_str_fini(&folder);
@@ -217,7 +211,7 @@ static enum ebb_status write_tokens(const struct encoding *e, int split, FILE *o
 static enum ebb_status open_tokens(const struct encoding *e, int split, struct data_tokens *t,
                                    struct ebb_error *err)
 {
-    struct data_file file = DATA_FILE_NONE;
+    struct data_file file;
     if (!data_path_exists(e->tokens_path[split])) {
         struct ebb_file_out out;
         EBB_TRY(ebb_file_out_open(&out, e->tokens_path[split], err));
@@ -249,8 +243,10 @@ static enum ebb_status encode_text(struct data_set *set, struct data_windows *w,
     if (status == EBB_OK)
         status = load_text(&e, DATA_VALIDATION, err);
     if (status == EBB_OK && v->merges) {
-        char *path = data_path(set->directory, v->merges);
-        status = path ? read_merges(&e, path, err) : ebb_no_memory(err, 256);
+        char *path;
+        status = data_path(&path, set->directory, v->merges, err);
+        if (status == EBB_OK)
+            status = read_merges(&e, path, err);
         ebb_free(path);
     }
     if (status == EBB_OK && e.t) { /* the merges decide, not their file's name */
@@ -285,26 +281,12 @@ static enum ebb_status encode_text(struct data_set *set, struct data_windows *w,
 static enum ebb_status text_open(struct data_set *set, const struct data_values *v,
                                  struct ebb_error *err)
 {
-    struct data_windows *w = ebb_calloc(1, sizeof *w);
-    if (!w)
-        return ebb_no_memory(err, sizeof *w);
-    set->state = w;
-    w->sequence = v->sequence_length;
-    w->stride = v->stride ? v->stride : v->sequence_length;
-    EBB_TRY(add_texts(set, v, &v->train_files, &w->tokens[DATA_TRAIN], err));
-    EBB_TRY(add_texts(set, v, &v->val_files, &w->tokens[DATA_VALIDATION], err));
-    uint64_t total = data_tokens_total(&w->tokens[DATA_TRAIN]);
-    w->end[DATA_TRAIN] = total;
-    w->end[DATA_VALIDATION] = data_tokens_total(&w->tokens[DATA_VALIDATION]);
-    if (!v->val_files.count) {
-        w->begin[DATA_VALIDATION] = w->end[DATA_TRAIN] =
-            total - (uint64_t)((double)total * v->validation_fraction);
-        w->end[DATA_VALIDATION] = total;
-    }
+    struct data_windows *w = set->state;
+    EBB_TRY(add_texts(set, &v->train_files, &w->tokens[DATA_TRAIN], err));
+    EBB_TRY(add_texts(set, &v->val_files, &w->tokens[DATA_VALIDATION], err));
+    data_windows_split(w, v, v->val_files.count > 0);
     if (strcmp(v->tokenizer, "byte") == 0) {
-        set->tokenizer = ebb_calloc(1, sizeof *set->tokenizer);
-        if (!set->tokenizer)
-            return ebb_no_memory(err, sizeof *set->tokenizer);
+        EBB_TRY(ebb_new(&set->tokenizer, 1, sizeof *set->tokenizer, err));
         ebb_map_init(&set->tokenizer->ranks);
         set->tokenizer->is_bytes = true;
     } else {
@@ -337,6 +319,7 @@ const struct data_row data_row_text = {
     .keys = "data_dir train_files val_files tokenizer vocabulary merges sequence_length stride "
             "validation_fraction",
     .kind = DATA_LANGUAGE,
+    .state_bytes = sizeof(struct data_windows),
     .defaults = text_defaults,
     .check = text_check,
     .open = text_open,
@@ -360,10 +343,9 @@ enum ebb_status data_encode(const struct data_set *set, const char *text, size_t
     const struct data_tokenizer *t = set->tokenizer;
     if (!t)
         return ebb_fail(err, EBB_EINPUT, "%s: this dataset has no text", set->info.name);
-    int64_t *out = ebb_calloc(length ? length : 1, sizeof *out);
+    int64_t *out;
     size_t n = 0;
-    if (!out)
-        return ebb_no_memory(err, length * sizeof *out);
+    EBB_TRY(ebb_new(&out, length, sizeof *out, err));
     for (size_t at = 0; at < length;) {
         uint32_t symbols[256];
         size_t word = data_word_length(text + at, length - at);

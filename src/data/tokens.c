@@ -51,7 +51,7 @@ enum ebb_status data_tokens_add(struct data_tokens *t, struct data_file *take_fi
 {
     struct data_file file = *take_file;
     uint64_t start = 0, count = 0;
-    *take_file = DATA_FILE_NONE;
+    *take_file = (struct data_file){0};
     enum ebb_status status = tokens_header(t, &file, &start, &count, err);
     size_t need = t->count + 1, capacity = t->capacity;
     if (status == EBB_OK)
@@ -98,15 +98,7 @@ static void tokens_widen(int64_t *out, size_t n, int width)
 enum ebb_status data_tokens_read(const struct data_tokens *t, uint64_t start, size_t n,
                                  int64_t vocabulary, int64_t *out, struct ebb_error *err)
 {
-    size_t low = 0, high = t->count; /* the file that holds `start` */
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (t->first[middle] <= start)
-            low = middle;
-        else
-            high = middle;
-    }
-    for (size_t i = low; n > 0 && i < t->count; i++) {
+    for (size_t i = data_find_start(t->first, t->count, start); n > 0 && i < t->count; i++) {
         uint64_t left = t->first[i + 1] - start;
         size_t now = n < left ? n : (size_t)left;
         uint64_t offset = t->starts[i] + (start - t->first[i]) * (uint64_t)t->width;
@@ -129,6 +121,20 @@ enum ebb_status data_tokens_read(const struct data_tokens *t, uint64_t start, si
 }
 
 /* ---- windows ---- */
+
+void data_windows_split(struct data_windows *w, const struct data_values *v, bool has_validation)
+{
+    uint64_t total = data_tokens_total(&w->tokens[DATA_TRAIN]);
+    w->sequence = v->sequence_length;
+    w->stride = v->stride ? v->stride : v->sequence_length;
+    w->end[DATA_TRAIN] = total;
+    w->end[DATA_VALIDATION] = data_tokens_total(&w->tokens[DATA_VALIDATION]);
+    if (has_validation)
+        return;
+    w->begin[DATA_VALIDATION] = w->end[DATA_TRAIN] =
+        total - (uint64_t)((double)total * v->validation_fraction);
+    w->end[DATA_VALIDATION] = total;
+}
 
 enum ebb_status data_windows_describe(struct data_set *set, struct data_windows *w,
                                       struct ebb_error *err)
@@ -170,11 +176,8 @@ enum ebb_status data_windows_read(const struct data_set *set, const struct data_
 void data_windows_close(struct data_set *set)
 {
     struct data_windows *w = set->state;
-    if (!w)
-        return;
     for (int s = 0; s < DATA_SPLITS; s++)
         data_tokens_fini(&w->tokens[s]);
-    ebb_free(w);
 }
 
 /* ---- the dataset ---- */
@@ -190,19 +193,13 @@ static enum ebb_status tokens_open_files(struct data_set *set, const struct data
                                          const struct data_texts *names, struct data_tokens *t,
                                          struct ebb_error *err)
 {
-    char *folder = data_path(set->directory, v->data_dir ? v->data_dir : "");
-    enum ebb_status status = folder ? EBB_OK : ebb_no_memory(err, 256);
     t->width = token_width(v->token_dtype);
-    for (size_t i = 0; i < names->count && status == EBB_OK; i++) {
-        struct data_file file = DATA_FILE_NONE;
-        char *path = data_path(folder, names->v[i]);
-        status = path ? data_file_open(&file, path, err) : ebb_no_memory(err, 256);
-        ebb_free(path);
-        if (status == EBB_OK)
-            status = data_tokens_add(t, &file, err);
+    for (size_t i = 0; i < names->count; i++) {
+        struct data_file file;
+        EBB_TRY(data_file_open_in(&file, set->folder, names->v[i], err));
+        EBB_TRY(data_tokens_add(t, &file, err));
     }
-    ebb_free(folder);
-    return status;
+    return EBB_OK;
 }
 
 static enum ebb_status tokens_open(struct data_set *set, const struct data_values *v,
@@ -210,12 +207,7 @@ static enum ebb_status tokens_open(struct data_set *set, const struct data_value
 {
     if (v->is_synthetic)
         return data_synthetic_language(set, v, err);
-    struct data_windows *w = ebb_calloc(1, sizeof *w);
-    if (!w)
-        return ebb_no_memory(err, sizeof *w);
-    set->state = w;
-    w->sequence = v->sequence_length;
-    w->stride = v->stride ? v->stride : v->sequence_length;
+    struct data_windows *w = set->state;
     w->vocabulary = v->vocabulary;
     struct data_texts train = v->train_files, val = v->val_files;
     if (!train.count) { /* as `ebb data make` names them */
@@ -224,14 +216,7 @@ static enum ebb_status tokens_open(struct data_set *set, const struct data_value
     }
     EBB_TRY(tokens_open_files(set, v, &train, &w->tokens[DATA_TRAIN], err));
     EBB_TRY(tokens_open_files(set, v, &val, &w->tokens[DATA_VALIDATION], err));
-    uint64_t total = data_tokens_total(&w->tokens[DATA_TRAIN]);
-    w->end[DATA_TRAIN] = total;
-    w->end[DATA_VALIDATION] = data_tokens_total(&w->tokens[DATA_VALIDATION]);
-    if (!val.count) { /* the tail of the training stream */
-        w->begin[DATA_VALIDATION] = w->end[DATA_TRAIN] =
-            total - (uint64_t)((double)total * v->validation_fraction);
-        w->end[DATA_VALIDATION] = total;
-    }
+    data_windows_split(w, v, val.count > 0);
     return data_windows_describe(set, w, err);
 }
 
@@ -251,6 +236,7 @@ const struct data_row data_row_tokens = {
     .required = "train_files|data_dir vocabulary",
     .can_synthesize = true,
     .kind = DATA_LANGUAGE,
+    .state_bytes = sizeof(struct data_windows),
     .check = tokens_check,
     .open = tokens_open,
     .read = data_windows_read,

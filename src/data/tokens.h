@@ -30,6 +30,9 @@ struct data_windows {
     int64_t sequence, stride, vocabulary;
 };
 
+/* Lengths as the section says, and the tokens of each split: without files for validation it gets
+ * the tail of the training stream. */
+void data_windows_split(struct data_windows *w, const struct data_values *v, bool has_validation);
 /* Fill info (fields, counts) from ranges and lengths. */
 enum ebb_status data_windows_describe(struct data_set *set, struct data_windows *w,
                                       struct ebb_error *err);

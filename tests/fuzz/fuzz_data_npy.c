@@ -30,7 +30,7 @@ static void read_array(const struct data_file *file, const struct data_h5_datase
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct data_file file, unpacked = DATA_FILE_NONE;
+    struct data_file file, unpacked = {0};
     struct data_h5_dataset d;
     struct ebb_error err = {0};
     uint64_t live = ebb_heap_live();

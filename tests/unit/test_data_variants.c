@@ -166,7 +166,7 @@ TEST(images__are_pillows_pixels)
     static const char *const names[] = {"plain.jpg", "progressive.jpg", "gray.jpg",
                                         "cmyk.jpg",  "palette.png",     "gray_alpha.png"};
     struct opened o = {.scratch = {.memory = memory, .bytes = sizeof memory}};
-    struct data_file packed, unpacked = DATA_FILE_NONE;
+    struct data_file packed, unpacked = {0};
     struct data_h5_dataset d;
     static uint8_t want[6][20 * 28 * 3];
     CHECK_OK(data_file_open(&packed, GOLDEN "decoded.npz", &o.err), &o.err);
