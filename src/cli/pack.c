@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/crypto.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "cli/ignore.h"
@@ -19,26 +20,6 @@ struct pack {
     size_t root_length; /* of the packed directory and its '/' */
     uint64_t total;     /* bytes so far */
 };
-
-static enum ebb_status add_base64(struct ebb_str *out, const char *bytes, size_t length,
-                                  struct ebb_error *err)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *text = ebb_alloc(length / 3 * 4 + 8), *at = text;
-    if (text == NULL)
-        return ebb_no_memory(err, length / 3 * 4 + 8);
-    for (size_t i = 0; i < length; i += 3) {
-        size_t n = length - i < 3 ? length - i : 3;
-        uint32_t group = 0;
-        for (size_t k = 0; k < 3; k++)
-            group = group << 8 | (k < n ? (uint8_t)bytes[i + k] : 0u);
-        for (size_t k = 0; k < 4; k++)
-            *at++ = k <= n ? digits[group >> (18 - 6 * k) & 63u] : '=';
-    }
-    ebb_str_addn(out, text, (size_t)(at - text));
-    ebb_free(text);
-    return ebb_str_status(out, err);
-}
 
 static void begin_row(struct ebb_json_writer *w, const char *name, const char *type,
                       const struct stat *st)
@@ -70,13 +51,13 @@ static enum ebb_status add_file(struct pack *p, const char *path, const char *na
     begin_row(p->w, name, "file", st);
     ebb_jsonw_key(p->w, "content");
     ebb_str_addc(p->w->out, '"');
-    enum ebb_status status = add_base64(p->w->out, view.data, view.length, err);
+    ebb_base64_add(p->w->out, view.data, view.length);
     ebb_str_addc(p->w->out, '"');
     p->w->after_key = false;
     p->w->need_comma = true;
     ebb_jsonw_object_end(p->w);
     ebb_file_view_close(&view);
-    return status;
+    return ebb_str_status(p->w->out, err);
 }
 
 static enum ebb_status add_directory(struct pack *p, const char *path, int depth,

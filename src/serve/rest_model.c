@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exp/master/base64.h"
+#include "serve/archive.h"
 #include "serve/rest.h"
 
 static enum ebb_status read_files(struct serve_rest *r, struct exp_store_file **files,
@@ -88,7 +88,7 @@ enum ebb_status serve_rest_model_def(struct serve_rest *r)
     EBB_TRY(status);
     EBB_TRY(read_files(r, &files, &count));
     ebb_str_clear(&r->response->body);
-    status = exp_archive_write(files, count, &r->response->body, &why);
+    status = serve_archive_write(files, count, &r->response->body, &why);
     if (status == EBB_EINPUT)
         return serve_rest_refuse(r, 409, "%s", why.message);
     if (status != EBB_OK) {

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crypto.h"
 #include "base/heap.h"
 #include "base/rng.h"
-#include "exp/master/base64.h"
 #include "serve/rest.h"
 
 #define MODEL_BYTES_MAX ((size_t)95 << 20)
@@ -285,7 +285,7 @@ static enum ebb_status read_file(struct serve_rest *r, const struct ebb_doc_node
     if (data == NULL)
         return ebb_no_memory(r->err, content->length);
     f->data = data;
-    if (!exp_base64_decode(content->text, content->length, data, &f->length)) {
+    if (!ebb_base64_decode(content->text, content->length, data, &f->length)) {
         *is_bad = true;
         return serve_rest_refuse(r, 400, "model_definition: %s: the content is not base64", path);
     }

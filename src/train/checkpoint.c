@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
-#include "base/sha256.h"
+#include "base/crypto.h"
 #include "train/trial.h"
 
 enum { PATH_BYTES = 4096, FILES = 3, VERSION = 1 };
@@ -162,10 +162,9 @@ static enum ebb_status hash_file(const char *path, char text[EBB_SHA256_TEXT], u
     EBB_TRY(ebb_file_view_open(&view, path, SIZE_MAX, err));
     ebb_sha256_init(&h);
     ebb_sha256_add(&h, view.data, view.length);
-    ebb_sha256_text(&h, text);
     *bytes = view.length;
     ebb_file_view_close(&view);
-    return EBB_OK;
+    return ebb_sha256_text(&h, text, err);
 }
 
 static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)

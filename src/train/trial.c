@@ -15,7 +15,7 @@
 #include "mem/mem.h"
 #include "planner/planner.h"
 #include "train/ports.h"
-#include "base/sha256.h"
+#include "base/crypto.h"
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
@@ -551,9 +551,8 @@ enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct eb
         ebb_sha256_add(&h, length, sizeof length);
         (void)train_slot_read(t, names[i].slot, add_to_hash, &h);
     }
-    ebb_sha256_text(&h, text);
     ebb_free(names);
-    return EBB_OK;
+    return ebb_sha256_text(&h, text, err);
 }
 
 /* ---- only the trace ------------------------------------------------------------------------- */

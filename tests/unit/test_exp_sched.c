@@ -106,17 +106,6 @@ static void check_offers(struct cluster *c, const int64_t *offers)
         CHECK_EQ(c->output.shares[g].offered, offers[g]);
 }
 
-TEST(md5__first_bytes)
-{
-    TEST_UNUSED;
-    /* d41d8cd98f00b204..., 900150983cd24fb0..., c3fcd3d76192e400..., 57edf4a22be3c955... */
-    CHECK(exp_sched_hash("") == 0x04b2008fd98c1dd4u);
-    CHECK(exp_sched_hash("abc") == 0xb04fd23c98500190u);
-    CHECK(exp_sched_hash("abcdefghijklmnopqrstuvwxyz") == 0x00e49261d7d3fcc3u);
-    CHECK(exp_sched_hash("1234567890123456789012345678901234567890123456789012345678901234567890"
-                         "1234567890") == 0x55c9e32ba2f4ed57u);
-}
-
 TEST(offers__worked_examples)
 {
     TEST_UNUSED;
@@ -431,8 +420,7 @@ TEST(random_clusters__come_to_rest)
     }
 }
 
-TEST_MAIN(RUN(md5__first_bytes), RUN(offers__worked_examples),
-          RUN(deadlock__the_latest_group_gives_way),
+TEST_MAIN(RUN(offers__worked_examples), RUN(deadlock__the_latest_group_gives_way),
           RUN(preemption__stops_the_oldest_and_starts_nothing_in_the_same_group),
           RUN(gang__takes_whole_agents_unless_parts_are_allowed),
           RUN(gang__prefers_whole_agents_and_is_all_or_nothing),

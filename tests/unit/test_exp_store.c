@@ -1,5 +1,4 @@
 /* Checkpoints on disk: sealed, renamed, verified, removed; nothing outside is touched. */
-#include "base/sha256.h"
 #include "test.h"
 
 #include <stdio.h>
@@ -212,27 +211,7 @@ TEST(check__stores_and_reads_back)
     end(&p);
 }
 
-TEST(sha256__agrees_with_the_standard)
-{
-    TEST_UNUSED;
-    struct ebb_sha256 h;
-    char text[65];
-    ebb_sha256_init(&h);
-    ebb_sha256_text(&h, text);
-    CHECK_STR(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    ebb_sha256_init(&h);
-    for (int i = 0; i < 1000000; i += 100)
-        ebb_sha256_add(
-            &h,
-            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-            "aaaaaaaaaaaaaaaaaaaaaa",
-            100);
-    ebb_sha256_text(&h, text);
-    CHECK_STR(text, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-}
-
 TEST_MAIN(RUN(published__is_whole_listed_and_verifies), RUN(damage__is_found),
           RUN(links_and_pipes__are_refused), RUN(nothing_written__is_an_error_with_the_name),
           RUN(remove__takes_every_form_and_follows_no_link), RUN(batch__gives_each_its_own_answer),
-          RUN(code__is_copied_and_paths_cannot_escape), RUN(check__stores_and_reads_back),
-          RUN(sha256__agrees_with_the_standard))
+          RUN(code__is_copied_and_paths_cannot_escape), RUN(check__stores_and_reads_back))

@@ -11,7 +11,6 @@
 #include "base/str.h"
 #include "nn/nn.h"
 #include "optim/optim.h"
-#include "base/sha256.h"
 #include "train/train.h"
 
 static char folder[] = "/tmp/ebb-test-train-XXXXXX";
@@ -28,33 +27,6 @@ static int tear_down(void **state)
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command);
-}
-
-/* ---- SHA-256: FIPS 180-4 examples ---- */
-
-static void check_hash(const char *data, size_t bytes, size_t piece, const char *want)
-{
-    struct ebb_sha256 h;
-    char text[EBB_SHA256_TEXT];
-    ebb_sha256_init(&h);
-    for (size_t i = 0; i < bytes; i += piece)
-        ebb_sha256_add(&h, data + i, bytes - i < piece ? bytes - i : piece);
-    ebb_sha256_text(&h, text);
-    CHECK_STR(text, want);
-}
-
-TEST(sha256__published_examples)
-{
-    TEST_UNUSED;
-    static char many[1000000];
-    memset(many, 'a', sizeof many);
-    check_hash("", 0, 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    check_hash("abc", 3, 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    const char *two = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
-    check_hash(two, 56, 56, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-    for (size_t piece = 1; piece < 200; piece += 31)
-        check_hash(many, sizeof many, piece,
-                   "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
 /* ---- event files ---- */
@@ -295,8 +267,7 @@ TEST(weights__export_and_import)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {RUN(sha256__published_examples),
-                                       RUN(events__frames_and_values),
+    const struct CMUnitTest tests[] = {RUN(events__frames_and_values),
                                        RUN(checkpoint__resumes_to_the_same_bits),
                                        RUN(checkpoint__inside_an_accumulation),
                                        RUN(checkpoint__every_changed_byte_is_noticed),

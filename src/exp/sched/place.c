@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crypto.h"
 #include "base/heap.h"
 
 struct candidate {
@@ -21,8 +22,7 @@ static enum ebb_status hash_address(struct ebb_arena *arena, const char *id, uin
     const char *address = ebb_arena_printf(arena, "/%s", id);
     if (address == NULL)
         return ebb_no_memory(err, strlen(id) + 2);
-    *hash = exp_sched_hash(address);
-    return EBB_OK;
+    return ebb_md5_head(address, hash, err);
 }
 
 enum ebb_status exp_sched_cluster_init(struct exp_sched_cluster *cluster,

@@ -103,8 +103,4 @@ enum ebb_status exp_sched_pass(const struct exp_sched_input *input, struct ebb_a
 const char *exp_task_state_text(enum exp_task_state state); /* "PENDING", ... */
 const char *exp_sched_wait_text(enum exp_sched_wait wait);
 
-/* First 8 bytes of the MD5 of a text as a little-endian integer: breaks ties between equal agents.
- */
-uint64_t exp_sched_hash(const char *text);
-
 #endif

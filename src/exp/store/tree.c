@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "base/sha256.h"
+#include "base/crypto.h"
 #include "exp/store/driver.h"
 
 #define DEPTH_MAX 32
@@ -48,10 +48,11 @@ enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], 
     ebb_free(buffer);
     if (fd >= 0)
         close(fd);
-    if (status == EBB_OK) {
-        ebb_sha256_text(&hash, sha256);
+    if (status == EBB_OK)
+        status = ebb_sha256_text(&hash, sha256, err);
+    ebb_sha256_fini(&hash);
+    if (status == EBB_OK)
         *bytes = total;
-    }
     return status;
 }
 
