@@ -135,7 +135,8 @@ static enum ebb_status launch(struct ebb_run *run, uint32_t op, const uint8_t *i
     const struct ebb_op *e = &run->p->ops[op];
     for (uint32_t i = 0; i < e->in_count; i++) /* arrivals that may still be under way */
         EBB_TRY(exec_tier_await(run, run->p->in_storage[e->in_first + i], err));
-    struct trace_call call = {.in = (const void *const *)run->pointers,
+    struct trace_call call = {.kind = top->kind,
+                              .in = (const void *const *)run->pointers,
                               .out = run->pointers + top->input_count,
                               .attr = t->attrs + top->attr_first,
                               .attr_bytes = top->attr_bytes,

@@ -96,7 +96,8 @@ static void make_run(struct maker *m, const struct plan_step *from, struct image
             out[k] = address(image, from->offset + exec_scratch(p, s, &extra));
         }
     }
-    *call = (struct trace_call){.in = (const void *const *)in,
+    *call = (struct trace_call){.kind = top->kind,
+                                .in = (const void *const *)in,
                                 .out = out,
                                 .workspace = op->workspace ? address(image, from->offset) : NULL,
                                 .attr = t->attrs + top->attr_first,

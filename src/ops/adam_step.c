@@ -1,7 +1,5 @@
 /* adam_step.c - one step of Adam as a value: weights and moments in, new ones out, differentiable.
  * What changes from step to step is read from a tensor, as in update.c. */
-#include <stddef.h>
-
 #include "ops/internal.h"
 
 enum { ROW_STEP, ROW_STEP_GRAD, ROW_COUNT };
@@ -47,17 +45,12 @@ static enum ebb_status infer_step(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_step(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_step(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_adam_step k = numbers(c.attr);
-    kernel_adam_step(
-        ops_context(&c), &k, tensor_count(&c.in[0]), tensor_call_in(&c, 4), tensor_call_in(&c, 0),
-        tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
-        (float *[3]){tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2)});
+    struct kernel_adam_step k = numbers(r->attr);
+    kernel_adam_step(r->context, &k, tensor_count(r->in), ops_arg(r, 4), ops_arg(r, 0),
+                     ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3),
+                     (float *[3]){ops_result(r, 0), ops_result(r, 1), ops_result(r, 2)});
     return EBB_OK;
 }
 
@@ -71,23 +64,18 @@ static enum ebb_status infer_step_grad(struct ops_infer *i, struct ebb_error *er
     return EBB_OK;
 }
 
-static enum ebb_status run_step_grad(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_step_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
     const float *d[3] = {NULL};
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct step_grad_attr *a = c.attr;
+    const struct step_grad_attr *a = r->attr;
     struct kernel_adam_step k = numbers(&a->step);
     uint32_t at = 4;
-    for (int r = 0; r < 3; r++)
-        if (a->given >> r & 1)
-            d[r] = tensor_call_in(&c, at++);
-    kernel_adam_step_grad(
-        ops_context(&c), &k, tensor_count(&c.in[2]), tensor_call_in(&c, 3), tensor_call_in(&c, 0),
-        tensor_call_in(&c, 1), tensor_call_in(&c, 2), d,
-        (float *[3]){tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2)});
+    for (int i = 0; i < 3; i++)
+        if (a->given >> i & 1)
+            d[i] = ops_arg(r, at++);
+    kernel_adam_step_grad(r->context, &k, tensor_count(&r->in[2]), ops_arg(r, 3), ops_arg(r, 0),
+                          ops_arg(r, 1), ops_arg(r, 2), d,
+                          (float *[3]){ops_result(r, 0), ops_result(r, 1), ops_result(r, 2)});
     return EBB_OK;
 }
 
@@ -129,11 +117,10 @@ void ops_adam_step(struct tensor_session *s, const double betas[2], float lr, fl
         out[k] = ops_output(first, k);
 }
 
-static const struct ops_field fields[] = {
-    {"betas", OPS_FLOATS, offsetof(struct step_attr, betas), NULL, true},
-    {"lr", OPS_FLOAT, offsetof(struct step_attr, lr), NULL, true},
-    {"eps", OPS_FLOAT, offsetof(struct step_attr, eps), NULL, true},
-    {0}};
+static const struct ops_field fields[] = {OPS_REQUIRED(step_attr, betas, OPS_FLOATS),
+                                          OPS_REQUIRED(step_attr, lr, OPS_FLOAT),
+                                          OPS_REQUIRED(step_attr, eps, OPS_FLOAT),
+                                          {0}};
 
 static const struct ops_def rows[ROW_COUNT] = {
     [ROW_STEP] = {OPS_PRIMITIVE("adam_step", 5, 5, infer_step, run_step, grad_step),

@@ -88,31 +88,11 @@ static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
     return kernel_conv_prepare(tensor_backend(i->session), c, pass, &i->workspace_bytes, err);
 }
 
-static enum ebb_status run_as(const struct trace_call *call, enum kernel_conv_pass pass,
-                              struct ebb_error *err)
+static enum ebb_status run_conv(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    return kernel_conv_run(ops_context(&c), c.attr, pass, tensor_call_in(&c, 0),
-                           tensor_call_in(&c, 1), c.input_count > 2 ? tensor_call_in(&c, 2) : NULL,
-                           tensor_call_out(&c, 0), call->workspace, err);
-}
-
-static enum ebb_status run_forward(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_as(call, KERNEL_CONV_FORWARD, err);
-}
-
-static enum ebb_status run_data(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_as(call, KERNEL_CONV_DATA, err);
-}
-
-static enum ebb_status run_weights(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_as(call, KERNEL_CONV_WEIGHTS, err);
+    return kernel_conv_run(r->context, r->attr, (enum kernel_conv_pass)r->def->variant,
+                           ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2), ops_result(r, 0),
+                           r->workspace, r->err);
 }
 
 /* Operands are brought into the layout that the library likes for this shape and pass. */
@@ -230,10 +210,13 @@ static bool spread(const struct ops_ints *v, int nd, int64_t fallback, int64_t l
 }
 
 /* Everything but in and out. */
-static bool geometry(struct tensor_session *s, const struct ops_def *def, const struct conv_attr *a,
-                     const tensor_id *in, int nd, struct kernel_conv *c, int64_t *output_padding)
+static bool geometry(const struct ops_build *b, struct kernel_conv *c, int64_t *output_padding)
 {
-    const struct tensor_view *x = tensor_view_of(s, in[0]), *w = tensor_view_of(s, in[1]);
+    struct tensor_session *s = b->s;
+    const struct ops_def *def = b->def;
+    const struct conv_attr *a = b->attr;
+    const struct tensor_view *x = tensor_view_of(s, b->in[0]), *w = tensor_view_of(s, b->in[1]);
+    int nd = def->variant;
     memset(c, 0, sizeof *c);
     c->nd = nd;
     c->groups = a->groups;
@@ -259,59 +242,54 @@ static bool geometry(struct tensor_session *s, const struct ops_def *def, const 
 }
 
 /* One sample without its dimension: a batch of one. */
-static bool build_single(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_single(const struct ops_build *b)
 {
-    const struct tensor_view x = *tensor_view_of(s, in[0]);
+    struct tensor_session *s = b->s;
+    const struct tensor_view x = *tensor_view_of(s, b->in[0]);
     int64_t dims[TENSOR_RANK + 1] = {1};
-    if (x.rank != def->variant + 1)
-        return false;
     memcpy(dims + 1, x.dims, sizeof x.dims);
-    tensor_id batch[3] = {ops_reshape(s, in[0], x.rank + 1, dims), in[1]};
-    if (in_count > 2)
-        batch[2] = in[2];
-    out[0] = TENSOR_NONE;
-    def->build(s, def, batch, in_count, attr, out, out_count);
-    if (out[0].v) {
-        const struct tensor_view y = *tensor_view_of(s, out[0]);
-        out[0] = ops_reshape(s, out[0], y.rank - 1, y.dims + 1);
-    }
-    return true;
+    struct ops_build one = *b;
+    one.in = (tensor_id[]){ops_reshape(s, b->in[0], x.rank + 1, dims), b->in[1], ops_given(b, 2)};
+    tensor_id y = b->def->build(&one);
+    if (!y.v)
+        return y;
+    const struct tensor_view v = *tensor_view_of(s, y);
+    return ops_reshape(s, y, v.rank - 1, v.dims + 1);
 }
 
-static void build_conv(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static bool is_single(const struct ops_build *b)
 {
-    int nd = def->variant;
+    return tensor_view_of(b->s, b->in[0])->rank == b->def->variant + 1;
+}
+
+static tensor_id build_conv(struct ops_build *b)
+{
+    struct tensor_session *s = b->s;
+    int nd = b->def->variant;
     struct kernel_conv c;
     int64_t unused[3];
-    *out_count = 1;
-    if (build_single(s, def, in, in_count, attr, out, out_count))
-        return;
-    if (!geometry(s, def, attr, in, nd, &c, unused))
-        return;
-    const struct tensor_view *x = tensor_view_of(s, in[0]), *w = tensor_view_of(s, in[1]);
+    if (is_single(b))
+        return build_single(b);
+    if (!geometry(b, &c, unused))
+        return TENSOR_NONE;
+    const struct tensor_view *x = tensor_view_of(s, b->in[0]), *w = tensor_view_of(s, b->in[1]);
     c.ci = x->dims[1];
     c.co = w->dims[0];
-    c.has_bias = in_count > 2;
-    if (c.ci % c.groups || c.co % c.groups || w->dims[1] != c.ci / c.groups) {
-        tensor_fail(s, EBB_EINPUT,
-                    "%s: %" PRId64 " input and %" PRId64 " output channels, %" PRId64
-                    " groups, weights for %" PRId64,
-                    def->name, c.ci, c.co, c.groups, w->dims[1]);
-        return;
-    }
+    c.has_bias = b->in_count > 2;
+    if (c.ci % c.groups || c.co % c.groups || w->dims[1] != c.ci / c.groups)
+        return tensor_fail(s, EBB_EINPUT,
+                           "%s: %" PRId64 " input and %" PRId64 " output channels, %" PRId64
+                           " groups, weights for %" PRId64,
+                           b->def->name, c.ci, c.co, c.groups, w->dims[1]);
     for (int d = 0; d < nd; d++) {
         c.in[d] = x->dims[d + 2];
         int64_t span = c.in[d] + 2 * c.pad[d] - c.dilation[d] * (c.k[d] - 1) - 1;
-        if (span < 0) {
-            tensor_fail(s, EBB_EINPUT, "%s: input of %" PRId64 " is smaller than the kernel",
-                        def->name, c.in[d]);
-            return;
-        }
+        if (span < 0)
+            return tensor_fail(s, EBB_EINPUT, "%s: input of %" PRId64 " is smaller than the kernel",
+                               b->def->name, c.in[d]);
         c.out[d] = span / c.stride[d] + 1;
     }
-    out[0] = emit(s, ROW_CONV, &c, in[0], in[1], in_count > 2 ? in[2] : TENSOR_NONE);
+    return emit(s, ROW_CONV, &c, b->in[0], b->in[1], ops_given(b, 2));
 }
 
 static tensor_id add_channels(struct tensor_session *s, tensor_id y, tensor_id bias)
@@ -321,35 +299,30 @@ static tensor_id add_channels(struct tensor_session *s, tensor_id y, tensor_id b
 }
 
 /* The convolution whose input is our output. */
-static void build_transposed(struct tensor_session *s, const struct ops_def *def,
-                             const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                             size_t *out_count)
+static tensor_id build_transposed(struct ops_build *b)
 {
-    int nd = def->variant;
+    struct tensor_session *s = b->s;
+    int nd = b->def->variant;
     struct kernel_conv c;
     int64_t extra[3];
-    *out_count = 1;
-    if (build_single(s, def, in, in_count, attr, out, out_count))
-        return;
-    if (!geometry(s, def, attr, in, nd, &c, extra))
-        return;
-    const struct tensor_view *x = tensor_view_of(s, in[0]), *w = tensor_view_of(s, in[1]);
+    if (is_single(b))
+        return build_single(b);
+    if (!geometry(b, &c, extra))
+        return TENSOR_NONE;
+    const struct tensor_view *x = tensor_view_of(s, b->in[0]), *w = tensor_view_of(s, b->in[1]);
     c.co = x->dims[1];
     c.ci = w->dims[1] * c.groups;
-    if (w->dims[0] != c.co || c.co % c.groups) {
-        tensor_fail(s, EBB_EINPUT, "%s: input has %" PRId64 " channels, weights %" PRId64,
-                    def->name, c.co, w->dims[0]);
-        return;
-    }
+    if (w->dims[0] != c.co || c.co % c.groups)
+        return tensor_fail(s, EBB_EINPUT, "%s: input has %" PRId64 " channels, weights %" PRId64,
+                           b->def->name, c.co, w->dims[0]);
     for (int d = 0; d < nd; d++) {
         c.out[d] = x->dims[d + 2];
         c.in[d] = (c.out[d] - 1) * c.stride[d] - 2 * c.pad[d] + c.dilation[d] * (c.k[d] - 1) +
                   extra[d] + 1;
-        if (c.in[d] < 1 || (extra[d] >= c.stride[d] && extra[d] >= c.dilation[d])) {
-            tensor_fail(s, EBB_EINPUT, "%s: output of %" PRId64 " with output_padding %" PRId64,
-                        def->name, c.in[d], extra[d]);
-            return;
-        }
+        if (c.in[d] < 1 || (extra[d] >= c.stride[d] && extra[d] >= c.dilation[d]))
+            return tensor_fail(s, EBB_EINPUT,
+                               "%s: output of %" PRId64 " with output_padding %" PRId64,
+                               b->def->name, c.in[d], extra[d]);
     }
     int64_t beyond[3] = {0}; /* zeros behind what the kernel reaches, which oneDNN refuses */
     for (int d = 0; d < nd; d++)
@@ -357,34 +330,27 @@ static void build_transposed(struct tensor_session *s, const struct ops_def *def
             beyond[d] = extra[d] - c.pad[d];
             c.in[d] -= beyond[d];
         }
-    out[0] = emit(s, ROW_CONV_DATA, &c, in[0], in[1], TENSOR_NONE);
+    tensor_id y = emit(s, ROW_CONV_DATA, &c, b->in[0], b->in[1], TENSOR_NONE);
     for (int d = 0; d < nd; d++)
-        if (beyond[d] && out[0].v) {
-            struct tensor_view v = *tensor_view_of(s, out[0]);
+        if (beyond[d] && y.v) {
+            struct tensor_view v = *tensor_view_of(s, y);
             v.dims[d + 2] = beyond[d];
             tensor_id zero = ops_full(s, v.rank, v.dims, 0.0f);
-            out[0] = ops_cat(s, (tensor_id[]){out[0], zero}, 2, d + 2);
+            y = ops_cat(s, (tensor_id[]){y, zero}, 2, d + 2);
         }
-    if (in_count > 2)
-        out[0] = add_channels(s, out[0], in[2]);
+    return b->in_count > 2 ? add_channels(s, y, b->in[2]) : y;
 }
 
-#define INTS(text)                                                                                 \
-    {                                                                                              \
-#text, OPS_INTS, offsetof(struct conv_attr, text), NULL, false                             \
-    }
-#define GROUPS                                                                                     \
-    {                                                                                              \
-        "groups", OPS_INT, offsetof(struct conv_attr, groups), NULL, false                         \
-    }
+#define INTS(text) OPS_FIELD(conv_attr, text, OPS_INTS)
+#define GROUPS OPS_FIELD(conv_attr, groups, OPS_INT)
 static const struct ops_field conv_fields[] = {
     INTS(stride), INTS(padding), INTS(dilation), GROUPS, {0}};
 static const struct ops_field transposed_fields[] = {
     INTS(stride), INTS(padding), INTS(dilation), INTS(output_padding), GROUPS, {0}};
 static const struct conv_attr conv_default = {.groups = 1};
 
-#define PRIMITIVE(id, text, high, pass, run_, grad_)                                               \
-    [id] = {OPS_PRIMITIVE(text, 2, high, infer_conv, run_, grad_),                                 \
+#define PRIMITIVE(id, text, high, pass, grad_)                                                     \
+    [id] = {OPS_PRIMITIVE(text, 2, high, infer_conv, run_conv, grad_),                             \
             .variant = pass,                                                                       \
             .attr_bytes = sizeof(struct kernel_conv),                                              \
             .is_internal = true,                                                                   \
@@ -393,19 +359,13 @@ static const struct conv_attr conv_default = {.groups = 1};
             .low_out = (pass) != KERNEL_CONV_WEIGHTS,                                              \
             .takes_low = is_bf16_conv}
 #define TORCH(id, text, nd, build_, fields_)                                                       \
-    [id] = {.name = text,                                                                          \
-            .min_in = 2,                                                                           \
-            .max_in = 3,                                                                           \
-            .variant = nd,                                                                         \
-            .build = build_,                                                                       \
-            .attr_bytes = sizeof(struct conv_attr),                                                \
-            .fields = fields_,                                                                     \
-            .defaults = &conv_default}
+    [id] = {OPS_COMPOSITE(text, 2, 3, build_), .variant = nd,                                      \
+            OPS_ATTR(struct conv_attr, fields_, &conv_default)}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    PRIMITIVE(ROW_CONV, "conv", 3, KERNEL_CONV_FORWARD, run_forward, grad_conv),
-    PRIMITIVE(ROW_CONV_DATA, "conv_data", 2, KERNEL_CONV_DATA, run_data, grad_data),
-    PRIMITIVE(ROW_CONV_WEIGHTS, "conv_weights", 2, KERNEL_CONV_WEIGHTS, run_weights, grad_weights),
+    PRIMITIVE(ROW_CONV, "conv", 3, KERNEL_CONV_FORWARD, grad_conv),
+    PRIMITIVE(ROW_CONV_DATA, "conv_data", 2, KERNEL_CONV_DATA, grad_data),
+    PRIMITIVE(ROW_CONV_WEIGHTS, "conv_weights", 2, KERNEL_CONV_WEIGHTS, grad_weights),
     TORCH(ROW_CONV1D, "conv1d", 1, build_conv, conv_fields),
     TORCH(ROW_CONV2D, "conv2d", 2, build_conv, conv_fields),
     TORCH(ROW_CONV3D, "conv3d", 3, build_conv, conv_fields),

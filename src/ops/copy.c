@@ -31,19 +31,15 @@ static enum ebb_status infer_copy(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_copy(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_copy(const struct ops_run *r)
 {
-    struct tensor_call c;
     struct kernel_nd nd;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    int block = c.out[0].block ? c.out[0].block : c.in[0].block;
-    ops_nd_shape(&nd, &c.out[0], block);
-    ops_nd_operand(&nd, 0, &c.out[0], block);
-    ops_nd_operand(&nd, 1, &c.in[0], block);
-    kernel_copy(ops_context(&c), &nd, tensor_dtype_bytes(c.in[0].dtype), tensor_call_out(&c, 0),
-                tensor_call_in(&c, 0));
+    int block = r->out[0].block ? r->out[0].block : r->in[0].block;
+    ops_nd_shape(&nd, r->out, block);
+    ops_nd_operand(&nd, 0, r->out, block);
+    ops_nd_operand(&nd, 1, r->in, block);
+    kernel_copy(r->context, &nd, tensor_dtype_bytes(r->in[0].dtype), ops_result(r, 0),
+                ops_arg(r, 0));
     return EBB_OK;
 }
 
@@ -119,32 +115,28 @@ static bool unslice_takes_block(const struct ops_infer *i, int block)
            ops_is_in_blocks(&cut, block);
 }
 
-static enum ebb_status run_unslice(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_unslice(const struct ops_run *r)
 {
-    struct tensor_call c;
     struct kernel_nd nd;
     struct ops_cut cut;
     struct ops_infer i = {.def = &rows[ROW_UNSLICE]};
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
+    const struct unslice_attr *a = r->attr;
+    unsigned char *to = ops_result(r, 0);
+    size_t element = tensor_dtype_bytes(r->out[0].dtype);
+    EBB_TRY(ops_make_cut(&i, &a->ranges, r->out, &cut, r->err));
+    memset(to, 0, (size_t)tensor_count(r->out) * element);
+    if (tensor_count(r->in) == 0)
         return EBB_OK;
-    const struct unslice_attr *a = c.attr;
-    unsigned char *to = tensor_call_out(&c, 0);
-    size_t element = tensor_dtype_bytes(c.out[0].dtype);
-    EBB_TRY(ops_make_cut(&i, &a->ranges, &c.out[0], &cut, err));
-    memset(to, 0, (size_t)tensor_count(&c.out[0]) * element);
-    if (tensor_count(&c.in[0]) == 0)
-        return EBB_OK;
-    ops_nd_shape(&nd, &c.in[0], c.out[0].block);
-    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
-    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
-    if (c.out[0].block)
-        cut.begin[1] /= c.out[0].block;
-    for (int d = 0; d < c.in[0].rank; d++) {
-        nd.stride[0][d] = c.out[0].strides[d] * cut.step[d];
-        to += (size_t)(cut.begin[d] * c.out[0].strides[d]) * element;
+    ops_nd_shape(&nd, r->in, r->out[0].block);
+    ops_nd_operand(&nd, 0, r->out, r->out[0].block);
+    ops_nd_operand(&nd, 1, r->in, r->out[0].block);
+    if (r->out[0].block)
+        cut.begin[1] /= r->out[0].block;
+    for (int d = 0; d < r->in[0].rank; d++) {
+        nd.stride[0][d] = r->out[0].strides[d] * cut.step[d];
+        to += (size_t)(cut.begin[d] * r->out[0].strides[d]) * element;
     }
-    kernel_copy(ops_context(&c), &nd, element, to, tensor_call_in(&c, 0));
+    kernel_copy(r->context, &nd, element, to, ops_arg(r, 0));
     return EBB_OK;
 }
 
@@ -194,26 +186,22 @@ static bool cat_takes_block(const struct ops_infer *i, int block)
     return true;
 }
 
-static enum ebb_status run_cat(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_cat(const struct ops_run *r)
 {
-    struct tensor_call c;
     struct kernel_nd nd;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const int64_t *attr = c.attr;
-    int dim = (int)(*attr < 0 ? *attr + c.out[0].rank : *attr);
-    size_t element = tensor_dtype_bytes(c.out[0].dtype);
-    unsigned char *to = tensor_call_out(&c, 0);
-    for (uint32_t k = 0; k < c.input_count; k++) {
-        ops_nd_shape(&nd, &c.in[k], c.out[0].block);
-        ops_nd_operand(&nd, 1, &c.in[k], c.out[0].block);
-        ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
-        for (int d = 0; d < c.in[k].rank; d++)
-            nd.stride[0][d] = c.out[0].strides[d];
-        kernel_copy(ops_context(&c), &nd, element, to, tensor_call_in(&c, k));
-        int64_t n = c.in[k].dims[dim] / (c.out[0].block && dim == 1 ? c.out[0].block : 1);
-        to += (size_t)(n * c.out[0].strides[dim]) * element;
+    const int64_t *attr = r->attr;
+    int dim = (int)(*attr < 0 ? *attr + r->out[0].rank : *attr);
+    size_t element = tensor_dtype_bytes(r->out[0].dtype);
+    unsigned char *to = ops_result(r, 0);
+    for (uint32_t k = 0; k < r->in_count; k++) {
+        ops_nd_shape(&nd, &r->in[k], r->out[0].block);
+        ops_nd_operand(&nd, 1, &r->in[k], r->out[0].block);
+        ops_nd_operand(&nd, 0, r->out, r->out[0].block);
+        for (int d = 0; d < r->in[k].rank; d++)
+            nd.stride[0][d] = r->out[0].strides[d];
+        kernel_copy(r->context, &nd, element, to, ops_arg(r, k));
+        int64_t n = r->in[k].dims[dim] / (r->out[0].block && dim == 1 ? r->out[0].block : 1);
+        to += (size_t)(n * r->out[0].strides[dim]) * element;
     }
     return EBB_OK;
 }
@@ -252,16 +240,14 @@ static void grad_cat(struct ops_backward *b)
     }
 }
 
-static void build_stack(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_stack(struct ops_build *b)
 {
-    const int64_t *dim = attr;
+    struct tensor_session *s = b->s;
+    const int64_t *dim = b->attr;
     tensor_id parts[TENSOR_PORTS];
-    (void)def;
-    for (size_t k = 0; k < in_count; k++)
-        parts[k] = ops_unsqueeze(s, in[k], *dim);
-    out[0] = ops_cat(s, parts, in_count, (int)*dim);
-    *out_count = 1;
+    for (size_t k = 0; k < b->in_count; k++)
+        parts[k] = ops_unsqueeze(s, b->in[k], *dim);
+    return ops_cat(s, parts, b->in_count, (int)*dim);
 }
 
 /* ---- pad, full, tile, shuffle, cast --------------------------------------------------------- */
@@ -296,24 +282,20 @@ static bool pad_takes_block(const struct ops_infer *i, int block)
     return a->pad.count <= channel || (a->pad.v[channel] == 0 && a->pad.v[channel + 1] == 0);
 }
 
-static enum ebb_status run_pad(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_pad(const struct ops_run *r)
 {
-    struct tensor_call c;
     struct kernel_nd nd;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct pad_attr *a = c.attr;
-    float *to = tensor_call_out(&c, 0);
-    kernel_fill(ops_context(&c), tensor_count(&c.out[0]), to, a->value);
+    const struct pad_attr *a = r->attr;
+    float *to = ops_result(r, 0);
+    kernel_fill(r->context, tensor_count(r->out), to, a->value);
     for (int k = 0; k < a->pad.count; k += 2)
-        to += a->pad.v[k] * c.out[0].strides[c.out[0].rank - 1 - k / 2];
-    ops_nd_shape(&nd, &c.in[0], c.out[0].block);
-    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
-    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
-    for (int d = 0; d < c.in[0].rank; d++)
-        nd.stride[0][d] = c.out[0].strides[d];
-    kernel_copy(ops_context(&c), &nd, sizeof(float), to, tensor_call_in(&c, 0));
+        to += a->pad.v[k] * r->out[0].strides[r->out[0].rank - 1 - k / 2];
+    ops_nd_shape(&nd, r->in, r->out[0].block);
+    ops_nd_operand(&nd, 0, r->out, r->out[0].block);
+    ops_nd_operand(&nd, 1, r->in, r->out[0].block);
+    for (int d = 0; d < r->in[0].rank; d++)
+        nd.stride[0][d] = r->out[0].strides[d];
+    kernel_copy(r->context, &nd, sizeof(float), to, ops_arg(r, 0));
     return EBB_OK;
 }
 
@@ -335,29 +317,26 @@ static void grad_pad(struct ops_backward *b)
 }
 
 /* From a file: negative padding cuts off. */
-static void build_pad(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                      size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_pad(struct ops_build *b)
 {
-    struct pad_attr a = *(const struct pad_attr *)attr;
-    const struct tensor_view x = *tensor_view_of(s, in[0]);
-    tensor_id y = in[0];
-    (void)in_count;
-    *out_count = 1;
+    struct tensor_session *s = b->s;
+    struct pad_attr a = *(const struct pad_attr *)b->attr;
+    const struct tensor_view x = *tensor_view_of(s, b->in[0]);
+    tensor_id y = b->in[0];
     for (int k = 0; k + 1 < a.pad.count && k / 2 < x.rank; k += 2) {
         int64_t *p = &a.pad.v[k], n = x.dims[x.rank - 1 - k / 2];
         int64_t begin = p[0] < 0 ? -p[0] : 0, end = p[1] < 0 ? n + p[1] : n;
         if (p[0] >= 0 && p[1] >= 0)
             continue;
-        if (begin > end) {
-            tensor_fail(s, EBB_EINPUT, "pad: %" PRId64 " and %" PRId64 " of %" PRId64 " elements",
-                        p[0], p[1], n);
-            return;
-        }
+        if (begin > end)
+            return tensor_fail(s, EBB_EINPUT,
+                               "pad: %" PRId64 " and %" PRId64 " of %" PRId64 " elements", p[0],
+                               p[1], n);
         y = ops_slice_dim(s, y, x.rank - 1 - k / 2, begin, end, 1);
         p[0] = p[0] < 0 ? 0 : p[0];
         p[1] = p[1] < 0 ? 0 : p[1];
     }
-    out[0] = ops_emit(s, def, &a, 1, &y);
+    return ops_emit(s, b->def, &a, 1, &y);
 }
 
 struct full_attr {
@@ -373,14 +352,10 @@ static enum ebb_status infer_full(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_full(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_full(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct full_attr *a = c.attr;
-    kernel_fill(ops_context(&c), tensor_count(&c.out[0]), tensor_call_out(&c, 0), a->value);
+    const struct full_attr *a = r->attr;
+    kernel_fill(r->context, tensor_count(r->out), ops_result(r, 0), a->value);
     return EBB_OK;
 }
 
@@ -401,13 +376,12 @@ static void grad_none(struct ops_backward *b)
 }
 
 /* One repeated dimension after the other: [.., 1, d, ..] -> [.., r, d, ..] -> [.., r d, ..]. */
-static void build_tile(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_tile(struct ops_build *b)
 {
-    const struct ops_ints *a = attr;
-    tensor_id x = in[0];
+    struct tensor_session *s = b->s;
+    const struct ops_ints *a = b->attr;
+    tensor_id x = b->in[0];
     struct tensor_view v = *tensor_view_of(s, x);
-    (void)def, (void)in_count;
     int lead = a->count - v.rank; /* leading repetitions make leading dimensions */
     for (int d = 0; d < lead; d++) {
         x = ops_unsqueeze(s, x, 0);
@@ -419,10 +393,9 @@ static void build_tile(struct tensor_session *s, const struct ops_def *def, cons
         int64_t reps = a->v[k];
         if (reps == 1)
             continue;
-        if (reps < 0 || v.rank == TENSOR_RANK) {
-            tensor_fail(s, EBB_EINPUT, "tile: repetition %" PRId64 " of rank %d", reps, v.rank);
-            return;
-        }
+        if (reps < 0 || v.rank == TENSOR_RANK)
+            return tensor_fail(s, EBB_EINPUT, "tile: repetition %" PRId64 " of rank %d", reps,
+                               v.rank);
         x = ops_unsqueeze(s, x, d);
         struct tensor_view wide = *tensor_view_of(s, x);
         wide.dims[d] = reps;
@@ -430,29 +403,25 @@ static void build_tile(struct tensor_session *s, const struct ops_def *def, cons
         v.dims[d] *= reps;
         x = ops_reshape(s, x, v.rank, v.dims);
     }
-    out[0] = ops_contiguous(s, x);
-    *out_count = 1;
+    return ops_contiguous(s, x);
 }
 
-static void build_shuffle(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                          size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_shuffle(struct ops_build *b)
 {
-    const int64_t *groups = attr;
-    const struct tensor_view v = *tensor_view_of(s, in[0]);
+    struct tensor_session *s = b->s;
+    const int64_t *groups = b->attr;
+    const struct tensor_view v = *tensor_view_of(s, b->in[0]);
     int64_t dims[TENSOR_RANK] = {0};
-    (void)def, (void)in_count;
-    if (v.rank < 2 || v.rank == TENSOR_RANK || *groups < 1 || v.dims[1] % *groups) {
-        tensor_fail(s, EBB_EINPUT, "channel_shuffle: %" PRId64 " groups do not fit", *groups);
-        return;
-    }
+    if (v.rank < 2 || v.rank == TENSOR_RANK || *groups < 1 || v.dims[1] % *groups)
+        return tensor_fail(s, EBB_EINPUT, "channel_shuffle: %" PRId64 " groups do not fit",
+                           *groups);
     dims[0] = v.dims[0];
     dims[1] = *groups;
     dims[2] = v.dims[1] / *groups;
     for (int d = 2; d < v.rank; d++)
         dims[d + 1] = v.dims[d];
-    tensor_id x = ops_transpose(s, ops_reshape(s, in[0], v.rank + 1, dims), 1, 2);
-    out[0] = ops_reshape(s, x, v.rank, v.dims);
-    *out_count = 1;
+    tensor_id x = ops_transpose(s, ops_reshape(s, b->in[0], v.rank + 1, dims), 1, 2);
+    return ops_reshape(s, x, v.rank, v.dims);
 }
 
 static int kernel_type(uint8_t dtype)
@@ -473,15 +442,11 @@ static enum ebb_status infer_cast(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_cast(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_cast(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    kernel_convert(ops_context(&c), tensor_count(&c.in[0]),
-                   (enum kernel_dtype)kernel_type(c.in[0].dtype), tensor_call_in(&c, 0),
-                   (enum kernel_dtype)kernel_type(c.out[0].dtype), tensor_call_out(&c, 0));
+    kernel_convert(r->context, tensor_count(r->in), (enum kernel_dtype)kernel_type(r->in[0].dtype),
+                   ops_arg(r, 0), (enum kernel_dtype)kernel_type(r->out[0].dtype),
+                   ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -504,13 +469,9 @@ static const struct ops_field reps_fields[] = {{"reps", OPS_INTS, 0, NULL, true}
 static const struct ops_field dim_fields[] = {{"dim", OPS_INT, 0, NULL, true}, {0}};
 static const struct ops_field group_fields[] = {{"groups", OPS_INT, 0, NULL, true}, {0}};
 static const struct ops_field pad_fields[] = {
-    {"pad", OPS_LIST, offsetof(struct pad_attr, pad), NULL, true},
-    {"value", OPS_FLOAT, offsetof(struct pad_attr, value), NULL, false},
-    {0}};
+    OPS_REQUIRED(pad_attr, pad, OPS_LIST), OPS_FIELD(pad_attr, value, OPS_FLOAT), {0}};
 static const struct ops_field full_fields[] = {
-    {"shape", OPS_INTS, offsetof(struct full_attr, shape), NULL, true},
-    {"value", OPS_FLOAT, offsetof(struct full_attr, value), NULL, true},
-    {0}};
+    OPS_REQUIRED(full_attr, shape, OPS_INTS), OPS_REQUIRED(full_attr, value, OPS_FLOAT), {0}};
 
 static const struct ops_def rows[ROW_COUNT] = {
     [ROW_COPY] = {OPS_PRIMITIVE("copy", 1, 1, infer_copy, run_copy, grad_copy), .strided = 1,
@@ -521,30 +482,18 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_CAT] = {OPS_PRIMITIVE("cat", 1, TENSOR_PORTS, infer_cat, run_cat, grad_cat),
                  .attr_bytes = sizeof(int64_t), .fields = dim_fields, .strided = ~UINT64_C(0),
                  .blocked = ~UINT64_C(0), .blocked_out = 1, .takes_block = cat_takes_block},
-    [ROW_STACK] = {.name = "stack",
-                   .min_in = 1,
-                   .max_in = TENSOR_PORTS,
-                   .build = build_stack,
-                   .attr_bytes = sizeof(int64_t),
-                   .fields = dim_fields},
+    [ROW_STACK] = {OPS_COMPOSITE("stack", 1, TENSOR_PORTS, build_stack),
+                   OPS_ATTR(int64_t, dim_fields, NULL)},
     [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, run_pad, grad_pad), .build = build_pad,
                  .attr_bytes = sizeof(struct pad_attr), .fields = pad_fields, .strided = 1,
                  .blocked = 1, .blocked_out = 1, .takes_block = pad_takes_block,
                  .low_rule = OPS_LOW_WHOLE, .low_out = 1},
     [ROW_FULL] = {OPS_PRIMITIVE("full", 0, 0, infer_full, run_full, grad_none),
                   .attr_bytes = sizeof(struct full_attr), .fields = full_fields},
-    [ROW_TILE] = {.name = "tile",
-                  .min_in = 1,
-                  .max_in = 1,
-                  .build = build_tile,
-                  .attr_bytes = sizeof(struct ops_ints),
-                  .fields = reps_fields},
-    [ROW_SHUFFLE] = {.name = "channel_shuffle",
-                     .min_in = 1,
-                     .max_in = 1,
-                     .build = build_shuffle,
-                     .attr_bytes = sizeof(int64_t),
-                     .fields = group_fields},
+    [ROW_TILE] = {OPS_COMPOSITE("tile", 1, 1, build_tile),
+                  OPS_ATTR(struct ops_ints, reps_fields, NULL)},
+    [ROW_SHUFFLE] = {OPS_COMPOSITE("channel_shuffle", 1, 1, build_shuffle),
+                     OPS_ATTR(int64_t, group_fields, NULL)},
     [ROW_CAST] = {OPS_PRIMITIVE("cast", 1, 1, infer_cast, run_cast, grad_cast),
                   .attr_bytes = sizeof(int64_t), .is_internal = true, .blocked = 1,
                   .blocked_out = 1},

@@ -33,44 +33,21 @@ static enum ebb_status infer_same(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_unary_as(const struct trace_call *call, enum kernel_unary f,
-                                    struct ebb_error *err)
+static enum ebb_status run_unary(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct scalars *a = c.attr;
-    kernel_unary(ops_context(&c), f, tensor_count(c.in), tensor_call_in(&c, 0),
-                 tensor_call_out(&c, 0), a->a, a->b);
+    const struct scalars *a = r->attr;
+    kernel_unary(r->context, (enum kernel_unary)r->def->variant, tensor_count(r->in), ops_arg(r, 0),
+                 ops_result(r, 0), a->a, a->b);
     return EBB_OK;
 }
 
-static enum ebb_status run_grad_as(const struct trace_call *call, enum kernel_unary f,
-                                   struct ebb_error *err)
+static enum ebb_status run_unary_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct scalars *a = c.attr;
-    kernel_unary_grad(ops_context(&c), f, tensor_count(c.in), tensor_call_in(&c, 0),
-                      tensor_call_in(&c, 1), tensor_call_out(&c, 0), a->a, a->b);
+    const struct scalars *a = r->attr;
+    kernel_unary_grad(r->context, (enum kernel_unary)r->def->variant, tensor_count(r->in),
+                      ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), a->a, a->b);
     return EBB_OK;
 }
-
-/* A trace kind has no room for a number, so each function has its two entry points. */
-#define X(name, text, saves)                                                                       \
-    static enum ebb_status run_##text(const struct trace_call *call, struct ebb_error *err)        \
-    {                                                                                              \
-        return run_unary_as(call, KERNEL_##name, err);                                             \
-    }                                                                                              \
-    static enum ebb_status run_##text##_grad(const struct trace_call *call, struct ebb_error *err) \
-    {                                                                                              \
-        return run_grad_as(call, KERNEL_##name, err);                                              \
-    }
-KERNEL_UNARY_LIST(X)
-#undef X
 
 static const struct ops_def *unary_row(enum kernel_unary f)
 {
@@ -259,21 +236,15 @@ static tensor_id relu(struct tensor_session *s, tensor_id x)
     return fused.v ? fused : ops_unary(s, KERNEL_RELU, x, 0, 0);
 }
 
-static void build_relu(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_relu(struct ops_build *b)
 {
-    (void)def, (void)in_count, (void)attr;
-    out[0] = relu(s, in[0]);
-    *out_count = 1;
+    return relu(b->s, b->in[0]);
 }
 
-static void build_gelu(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_gelu(struct ops_build *b)
 {
-    const int32_t *is_tanh = attr;
-    (void)def, (void)in_count;
-    out[0] = ops_unary(s, *is_tanh ? KERNEL_GELU_TANH : KERNEL_GELU, in[0], 0, 0);
-    *out_count = 1;
+    const int32_t *is_tanh = b->attr;
+    return ops_unary(b->s, *is_tanh ? KERNEL_GELU_TANH : KERNEL_GELU, b->in[0], 0, 0);
 }
 
 /* ---- binary --------------------------------------------------------------------------------- */
@@ -289,41 +260,25 @@ static enum ebb_status infer_binary(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_binary_as(const struct trace_call *call, enum kernel_binary f,
-                                     struct ebb_error *err)
+/* The index space of the result, and its strides and those of all inputs in it. */
+static struct kernel_nd nd_of(const struct ops_run *r)
 {
-    struct tensor_call c;
     struct kernel_nd nd;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    ops_nd_shape(&nd, &c.out[0], c.out[0].block);
-    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
-    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
-    ops_nd_operand(&nd, 2, &c.in[1], c.out[0].block);
-    kernel_binary(ops_context(&c), f, &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
-                  tensor_call_in(&c, 1));
-    return EBB_OK;
+    int block = r->out->block;
+    ops_nd_shape(&nd, r->out, block);
+    ops_nd_operand(&nd, 0, r->out, block);
+    for (uint32_t k = 0; k < r->in_count; k++)
+        ops_nd_operand(&nd, (int)k + 1, &r->in[k], block);
+    return nd;
 }
 
-#define BINARY_LIST(X)                                                                             \
-    X(ADD, add)                                                                                    \
-    X(SUB, sub)                                                                                    \
-    X(MUL, mul)                                                                                    \
-    X(DIV, div)                                                                                    \
-    X(MAXIMUM, maximum)                                                                            \
-    X(MINIMUM, minimum)                                                                            \
-    X(GREATER_HALF, greater_half)                                                                  \
-    X(EQUAL, equal)                                                                                \
-    X(GATE, gate)
-
-#define X(name, text)                                                                              \
-    static enum ebb_status run_##text(const struct trace_call *call, struct ebb_error *err)        \
-    {                                                                                              \
-        return run_binary_as(call, KERNEL_##name, err);                                            \
-    }
-BINARY_LIST(X)
-#undef X
+static enum ebb_status run_binary(const struct ops_run *r)
+{
+    const struct kernel_nd nd = nd_of(r);
+    kernel_binary(r->context, (enum kernel_binary)r->def->variant, &nd, ops_result(r, 0),
+                  ops_arg(r, 0), ops_arg(r, 1));
+    return EBB_OK;
+}
 
 static void grad_binary(struct ops_backward *b)
 {
@@ -412,20 +367,12 @@ static enum ebb_status infer_mask(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_mask(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_mask(const struct ops_run *r)
 {
-    struct tensor_call c;
-    struct kernel_nd nd;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct mask_attr *a = c.attr;
-    ops_nd_shape(&nd, &c.out[0], c.out[0].block);
-    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
-    ops_nd_operand(&nd, 1, &c.in[0], c.out[0].block);
-    ops_nd_operand(&nd, 2, &c.in[1], c.out[0].block);
-    kernel_mask(ops_context(&c), &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
-                tensor_call_in(&c, 1), a->invert, a->scale, a->fill);
+    const struct mask_attr *a = r->attr;
+    const struct kernel_nd nd = nd_of(r);
+    kernel_mask(r->context, &nd, ops_result(r, 0), ops_arg(r, 0), ops_arg(r, 1), a->invert,
+                a->scale, a->fill);
     return EBB_OK;
 }
 
@@ -437,13 +384,10 @@ static enum ebb_status infer_truth(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_truth(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_truth(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (c.wanted)
-        kernel_truth(ops_context(&c), tensor_count(&c.in[0]), tensor_call_in(&c, 0),
-                     c.in[0].dtype == TENSOR_F32, tensor_call_out(&c, 0));
+    kernel_truth(r->context, tensor_count(r->in), ops_arg(r, 0), r->in->dtype == TENSOR_F32,
+                 ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -474,28 +418,21 @@ static void grad_mask(struct ops_backward *b)
                                   tensor_view_of(b->session, b->in[0]));
 }
 
-static void build_masked_fill(struct tensor_session *s, const struct ops_def *def,
-                              const tensor_id *in, size_t in_count, const void *attr,
-                              tensor_id *out, size_t *out_count)
+static tensor_id build_masked_fill(struct ops_build *b)
 {
-    const struct scalars *a = attr;
-    (void)def, (void)in_count;
-    out[0] = mask(s, in[0], truth(s, in[1]), true, 1.0f, a->a);
-    *out_count = 1;
+    struct tensor_session *s = b->s;
+    const struct scalars *a = b->attr;
+    return mask(s, b->in[0], truth(s, b->in[1]), true, 1.0f, a->a);
 }
 
-static void build_dropout_mask(struct tensor_session *s, const struct ops_def *def,
-                               const tensor_id *in, size_t in_count, const void *attr,
-                               tensor_id *out, size_t *out_count)
+static tensor_id build_dropout_mask(struct ops_build *b)
 {
-    const struct scalars *a = attr;
-    (void)def, (void)in_count;
+    struct tensor_session *s = b->s;
+    const struct scalars *a = b->attr;
     float scale = (float)(1.0 / (1.0 - (double)a->a));
-    if (tensor_view_of(s, in[1])->dtype == TENSOR_F32) /* any factors, with a gradient */
-        out[0] = ops_mul_scalar(s, ops_mul(s, in[0], in[1]), scale);
-    else
-        out[0] = mask(s, in[0], truth(s, in[1]), false, scale, 0.0f);
-    *out_count = 1;
+    if (tensor_view_of(s, b->in[1])->dtype == TENSOR_F32) /* any factors, with a gradient */
+        return ops_mul_scalar(s, ops_mul(s, b->in[0], b->in[1]), scale);
+    return mask(s, b->in[0], truth(s, b->in[1]), false, scale, 0.0f);
 }
 
 static enum ebb_status infer_where(struct ops_infer *i, struct ebb_error *err)
@@ -513,19 +450,10 @@ static enum ebb_status infer_where(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_where(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_where(const struct ops_run *r)
 {
-    struct tensor_call c;
-    struct kernel_nd nd;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    ops_nd_shape(&nd, &c.out[0], c.out[0].block);
-    ops_nd_operand(&nd, 0, &c.out[0], c.out[0].block);
-    for (int k = 0; k < 3; k++)
-        ops_nd_operand(&nd, k + 1, &c.in[k], c.out[0].block);
-    kernel_where(ops_context(&c), &nd, tensor_call_out(&c, 0), tensor_call_in(&c, 0),
-                 tensor_call_in(&c, 1), tensor_call_in(&c, 2));
+    const struct kernel_nd nd = nd_of(r);
+    kernel_where(r->context, &nd, ops_result(r, 0), ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2));
     return EBB_OK;
 }
 
@@ -538,91 +466,84 @@ static void grad_where(struct ops_backward *b)
                                       tensor_view_of(b->session, b->in[k]));
 }
 
-static void build_where(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_where(struct ops_build *b)
 {
-    (void)in_count;
-    out[0] = ops_emit(s, def, attr, 3, (tensor_id[]){truth(s, in[0]), in[1], in[2]});
-    *out_count = 1;
+    struct tensor_session *s = b->s;
+    return ops_emit(s, b->def, b->attr, 3, (tensor_id[]){truth(s, b->in[0]), b->in[1], b->in[2]});
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-#define F(text, member)                                                                            \
+#define F(text, member, required)                                                                  \
     {                                                                                              \
-        text, OPS_FLOAT, offsetof(struct scalars, member), NULL, false                             \
+        text, OPS_FLOAT, offsetof(struct scalars, member), NULL, required                          \
     }
-#define R(text, member)                                                                            \
-    {                                                                                              \
-        text, OPS_FLOAT, offsetof(struct scalars, member), NULL, true                              \
-    }
-static const struct ops_field field_slope[] = {F("negative_slope", a), {0}};
-static const struct ops_field field_alpha[] = {F("alpha", a), {0}};
-static const struct ops_field field_softplus[] = {F("beta", a), F("threshold", b), {0}};
-static const struct ops_field field_clamp[] = {F("min", a), F("max", b), {0}};
-static const struct ops_field field_exponent[] = {R("exponent", a), {0}};
-static const struct ops_field field_value[] = {R("value", a), {0}};
-static const struct ops_field field_p[] = {R("p", a), {0}};
+static const struct ops_field field_slope[] = {F("negative_slope", a, false), {0}};
+static const struct ops_field field_alpha[] = {F("alpha", a, false), {0}};
+static const struct ops_field field_softplus[] = {
+    F("beta", a, false), F("threshold", b, false), {0}};
+static const struct ops_field field_clamp[] = {F("min", a, false), F("max", b, false), {0}};
+static const struct ops_field field_exponent[] = {F("exponent", a, true), {0}};
+static const struct ops_field field_value[] = {F("value", a, true), {0}};
+static const struct ops_field field_p[] = {F("p", a, true), {0}};
 static const char *const gelu_names[] = {"none", "tanh", NULL};
 static const struct ops_field field_gelu[] = {{"approximate", OPS_NAME, 0, gelu_names, false}, {0}};
 static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0},
                             softplus_default = {1.0f, 20.0f}, clamp_default = {-INFINITY, INFINITY};
 
-#define U(id, text, run_, f, d, internal)                                                          \
-    [KERNEL_##id] = {OPS_PRIMITIVE(text, 1, 1, infer_same, run_, grad_unary),                      \
+/* What element-wise rows of n inputs have in common. */
+#define EACH(n)                                                                                    \
+    .blocked = (n), .blocked_out = 1, .low_rule = OPS_LOW_EACH, .low_out = 1, .overwrites = 1
+#define UNARY(id, text, build_, f, d, internal)                                                    \
+    [KERNEL_##id] = {OPS_PRIMITIVE(text, 1, 1, infer_same, run_unary, grad_unary),                 \
                      .variant = KERNEL_##id,                                                       \
-                     .attr_bytes = sizeof(struct scalars),                                         \
-                     .fields = f,                                                                  \
-                     .defaults = d,                                                                \
+                     .build = build_,                                                              \
                      .is_internal = internal,                                                      \
-                     .blocked = 1,                                                                 \
-                     .blocked_out = 1,                                                             \
-                     .low_rule = OPS_LOW_EACH,                                                     \
-                     .low_out = 1,                                                                 \
-                     .overwrites = 1}
+                     OPS_ATTR(struct scalars, f, d),                                               \
+                     EACH(1)}
+#define U(id, text) UNARY(id, text, NULL, NULL, NULL, false)
+#define BINARY(id, text, internal)                                                                 \
+    [ROW_BINARY + KERNEL_##                                                                        \
+        id] = {OPS_PRIMITIVE(text, 2, 2, infer_binary, run_binary, grad_binary),                   \
+               .variant = KERNEL_##id,                                                             \
+               .strided = 3,                                                                       \
+               .can_broadcast = true,                                                              \
+               .is_internal = internal,                                                            \
+               EACH(3)}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    U(NEG, "neg", run_neg, NULL, NULL, false),
-    U(ABS, "abs", run_abs, NULL, NULL, false),
-    U(EXP, "exp", run_exp, NULL, NULL, false),
-    U(LOG, "log", run_log, NULL, NULL, false),
-    U(SQRT, "sqrt", run_sqrt, NULL, NULL, false),
-    U(RSQRT, "rsqrt", run_rsqrt, NULL, NULL, false),
-    U(SQUARE, "square", run_square, NULL, NULL, false),
-    U(RECIPROCAL, "reciprocal", run_reciprocal, NULL, NULL, false),
-    U(ERF, "erf", run_erf, NULL, NULL, false),
-    U(SIN, "sin", run_sin, NULL, NULL, false),
-    U(COS, "cos", run_cos, NULL, NULL, false),
-    [KERNEL_RELU] = {OPS_PRIMITIVE("relu", 1, 1, infer_same, run_relu, grad_unary),
-                     .variant = KERNEL_RELU, .attr_bytes = sizeof(struct scalars), .blocked = 1,
-                     .blocked_out = 1, .build = build_relu, .low_rule = OPS_LOW_EACH, .low_out = 1,
-                     .overwrites = 1},
-    U(RELU6, "relu6", run_relu6, NULL, NULL, false),
-    U(LEAKY_RELU, "leaky_relu", run_leaky_relu, field_slope, &slope_default, false),
-    U(ELU, "elu", run_elu, field_alpha, &alpha_default, false),
-    U(SIGMOID, "sigmoid", run_sigmoid, NULL, NULL, false),
-    U(TANH, "tanh", run_tanh, NULL, NULL, false),
-    U(GELU, "gelu_erf", run_gelu, NULL, NULL, true),
-    U(GELU_TANH, "gelu_tanh", run_gelu_tanh, NULL, NULL, true),
-    U(SILU, "silu", run_silu, NULL, NULL, false),
-    U(SOFTPLUS, "softplus", run_softplus, field_softplus, &softplus_default, false),
-    U(HARDSWISH, "hardswish", run_hardswish, NULL, NULL, false),
-    U(HARDSIGMOID, "hardsigmoid", run_hardsigmoid, NULL, NULL, false),
-    U(CLAMP, "clamp", run_clamp, field_clamp, &clamp_default, false),
-    U(POW, "pow_scalar", run_pow_scalar, field_exponent, NULL, false),
-    U(ADD_SCALAR, "add_scalar", run_add_scalar, field_value, NULL, false),
-    U(MUL_SCALAR, "mul_scalar", run_mul_scalar, field_value, NULL, false),
+    U(NEG, "neg"),
+    U(ABS, "abs"),
+    U(EXP, "exp"),
+    U(LOG, "log"),
+    U(SQRT, "sqrt"),
+    U(RSQRT, "rsqrt"),
+    U(SQUARE, "square"),
+    U(RECIPROCAL, "reciprocal"),
+    U(ERF, "erf"),
+    U(SIN, "sin"),
+    U(COS, "cos"),
+    UNARY(RELU, "relu", build_relu, NULL, NULL, false),
+    U(RELU6, "relu6"),
+    UNARY(LEAKY_RELU, "leaky_relu", NULL, field_slope, &slope_default, false),
+    UNARY(ELU, "elu", NULL, field_alpha, &alpha_default, false),
+    U(SIGMOID, "sigmoid"),
+    U(TANH, "tanh"),
+    UNARY(GELU, "gelu_erf", NULL, NULL, NULL, true),
+    UNARY(GELU_TANH, "gelu_tanh", NULL, NULL, NULL, true),
+    U(SILU, "silu"),
+    UNARY(SOFTPLUS, "softplus", NULL, field_softplus, &softplus_default, false),
+    U(HARDSWISH, "hardswish"),
+    U(HARDSIGMOID, "hardsigmoid"),
+    UNARY(CLAMP, "clamp", NULL, field_clamp, &clamp_default, false),
+    UNARY(POW, "pow_scalar", NULL, field_exponent, NULL, false),
+    UNARY(ADD_SCALAR, "add_scalar", NULL, field_value, NULL, false),
+    UNARY(MUL_SCALAR, "mul_scalar", NULL, field_value, NULL, false),
 #define X(name_, text, saves)                                                                      \
-    [UNARY_GRAD + KERNEL_##name_] = {                                                              \
-        OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, run_##text##_grad, grad_unary_grad),        \
-        .variant = KERNEL_##name_,                                                                 \
-        .attr_bytes = sizeof(struct scalars),                                                      \
-        .is_internal = true,                                                                       \
-        .blocked = 3,                                                                              \
-        .blocked_out = 1,                                                                          \
-        .low_rule = OPS_LOW_EACH,                                                                  \
-        .low_out = 1,                                                                              \
-        .overwrites = 1},
+    [UNARY_GRAD + KERNEL_##                                                                        \
+        name_] = {OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, run_unary_grad, grad_unary_grad), \
+                  .variant = KERNEL_##name_, .is_internal = true,                                  \
+                  OPS_ATTR(struct scalars, NULL, NULL), EACH(3)},
     KERNEL_UNARY_LIST(X)
 #undef X
         [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, run_mask, grad_mask), .strided = 3,
@@ -632,38 +553,20 @@ static const struct ops_def rows[ROW_COUNT] = {
                    .low_rule = OPS_LOW_WHOLE, .low_out = 1, .build = build_where},
     [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, run_truth, grad_truth),
                    .is_internal = true},
-#define X(name_, text)                                                                             \
-    [ROW_BINARY + KERNEL_##                                                                        \
-        name_] = {OPS_PRIMITIVE(#text, 2, 2, infer_binary, run_##text, grad_binary),               \
-                  .variant = KERNEL_##name_,                                                       \
-                  .strided = 3,                                                                    \
-                  .blocked = 3,                                                                    \
-                  .blocked_out = 1,                                                                \
-                  .can_broadcast = true,                                                           \
-                  .low_rule = OPS_LOW_EACH,                                                        \
-                  .low_out = 1,                                                                    \
-                  .overwrites = 1,                                                                 \
-                  .is_internal = KERNEL_##name_ >= KERNEL_GREATER_HALF},
-    BINARY_LIST(X)
-#undef X
-        [ROW_GELU] = {.name = "gelu",
-                      .min_in = 1,
-                      .max_in = 1,
-                      .build = build_gelu,
-                      .attr_bytes = sizeof(int32_t),
-                      .fields = field_gelu},
-    [ROW_MASKED_FILL] = {.name = "masked_fill",
-                         .min_in = 2,
-                         .max_in = 2,
-                         .build = build_masked_fill,
-                         .attr_bytes = sizeof(struct scalars),
-                         .fields = field_value},
-    [ROW_DROPOUT_MASK] = {.name = "dropout_mask",
-                          .min_in = 2,
-                          .max_in = 2,
-                          .build = build_dropout_mask,
-                          .attr_bytes = sizeof(struct scalars),
-                          .fields = field_p},
+    BINARY(ADD, "add", false),
+    BINARY(SUB, "sub", false),
+    BINARY(MUL, "mul", false),
+    BINARY(DIV, "div", false),
+    BINARY(MAXIMUM, "maximum", false),
+    BINARY(MINIMUM, "minimum", false),
+    BINARY(GREATER_HALF, "greater_half", true),
+    BINARY(EQUAL, "equal", true),
+    BINARY(GATE, "gate", true),
+    [ROW_GELU] = {OPS_COMPOSITE("gelu", 1, 1, build_gelu), OPS_ATTR(int32_t, field_gelu, NULL)},
+    [ROW_MASKED_FILL] = {OPS_COMPOSITE("masked_fill", 2, 2, build_masked_fill),
+                         OPS_ATTR(struct scalars, field_value, NULL)},
+    [ROW_DROPOUT_MASK] = {OPS_COMPOSITE("dropout_mask", 2, 2, build_dropout_mask),
+                          OPS_ATTR(struct scalars, field_p, NULL)},
 };
 
 static const struct ops_def *binary_row(enum kernel_binary f)

@@ -113,25 +113,21 @@ static struct kernel_cross_entropy describe(const struct attr *a, const struct s
                                          .reduction = (enum kernel_reduction)a->reduction};
 }
 
-static enum ebb_status run_forward(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_forward(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_context *context = ops_context(&c);
-    struct sizes z = {c.in[0].dims[0], c.in[0].dims[1], c.in[1].dims[0]};
-    const float *x = tensor_call_in(&c, 0), *w = tensor_call_in(&c, 1);
-    const int64_t *target = tensor_call_in(&c, 2);
-    float *loss = tensor_call_out(&c, 0), *lse = tensor_call_out(&c, 1), *logits = call->workspace;
-    void *room = (unsigned char *)call->workspace + logits_bytes(&z);
-    struct kernel_cross_entropy e = describe(c.attr, &z, z.n);
+    struct kernel_context *context = r->context;
+    struct sizes z = {r->in[0].dims[0], r->in[0].dims[1], r->in[1].dims[0]};
+    const float *x = ops_arg(r, 0), *w = ops_arg(r, 1);
+    const int64_t *target = ops_arg(r, 2);
+    float *loss = ops_result(r, 0), *lse = ops_result(r, 1), *logits = r->workspace;
+    void *room = (unsigned char *)r->workspace + logits_bytes(&z);
+    struct kernel_cross_entropy e = describe(r->attr, &z, z.n);
     double sum = 0, divisor;
-    EBB_TRY(kernel_entropy_check(&e, target, &divisor, err));
+    EBB_TRY(kernel_entropy_check(&e, target, &divisor, r->err));
     for (int64_t at = 0; at < z.n; at += block_rows(&z)) {
         e.n = z.n - at < block_rows(&z) ? z.n - at : block_rows(&z);
         struct kernel_matmul m = make(&z, LOGITS, e.n, false);
-        EBB_TRY(kernel_matmul_run(context, &m, x + at * z.k, w, NULL, logits, room, err));
+        EBB_TRY(kernel_matmul_run(context, &m, x + at * z.k, w, NULL, logits, room, r->err));
         sum += kernel_entropy_block(context, &e, logits, target + at, lse ? lse + at : NULL);
     }
     if (loss)
@@ -150,33 +146,30 @@ static enum ebb_status infer_grad(struct ops_infer *i, struct ebb_error *err)
     return prepare(i, &z, true, err);
 }
 
-static enum ebb_status run_grad(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_context *context = ops_context(&c);
-    struct sizes z = {c.in[1].dims[0], c.in[1].dims[1], c.in[2].dims[0]};
-    const float *dy = tensor_call_in(&c, 0), *x = tensor_call_in(&c, 1), *w = tensor_call_in(&c, 2),
-                *lse = tensor_call_in(&c, 4);
-    const int64_t *target = tensor_call_in(&c, 3);
-    float *dx = tensor_call_out(&c, 0), *dw = tensor_call_out(&c, 1), *logits = call->workspace;
-    void *room = (unsigned char *)call->workspace + logits_bytes(&z);
-    struct kernel_cross_entropy e = describe(c.attr, &z, z.n);
+    struct kernel_context *context = r->context;
+    struct sizes z = {r->in[1].dims[0], r->in[1].dims[1], r->in[2].dims[0]};
+    const float *dy = ops_arg(r, 0), *x = ops_arg(r, 1), *w = ops_arg(r, 2), *lse = ops_arg(r, 4);
+    const int64_t *target = ops_arg(r, 3);
+    float *dx = ops_result(r, 0), *dw = ops_result(r, 1), *logits = r->workspace;
+    void *room = (unsigned char *)r->workspace + logits_bytes(&z);
+    struct kernel_cross_entropy e = describe(r->attr, &z, z.n);
     double divisor;
-    EBB_TRY(kernel_entropy_check(&e, target, &divisor, err));
+    EBB_TRY(kernel_entropy_check(&e, target, &divisor, r->err));
     float scale = (float)((double)*dy / divisor);
     for (int64_t at = 0; at < z.n; at += block_rows(&z)) {
         e.n = z.n - at < block_rows(&z) ? z.n - at : block_rows(&z);
         struct kernel_matmul m = make(&z, LOGITS, e.n, false), to_x = make(&z, TO_X, e.n, false),
                              to_w = make(&z, TO_W, e.n, at > 0);
-        EBB_TRY(kernel_matmul_run(context, &m, x + at * z.k, w, NULL, logits, room, err));
+        EBB_TRY(kernel_matmul_run(context, &m, x + at * z.k, w, NULL, logits, room, r->err));
         kernel_entropy_block_grad(context, &e, scale, target + at, lse + at, logits);
         if (dx)
-            EBB_TRY(kernel_matmul_run(context, &to_x, logits, w, NULL, dx + at * z.k, room, err));
+            EBB_TRY(
+                kernel_matmul_run(context, &to_x, logits, w, NULL, dx + at * z.k, room, r->err));
         if (dw)
-            EBB_TRY(kernel_matmul_run(context, &to_w, logits, x + at * z.k, NULL, dw, room, err));
+            EBB_TRY(
+                kernel_matmul_run(context, &to_w, logits, x + at * z.k, NULL, dw, room, r->err));
     }
     return EBB_OK;
 }

@@ -78,7 +78,8 @@ static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, str
     unsigned char *workspace = bytes ? h->workspace : NULL;
     if (bytes)
         memset(workspace + bytes, GUARD_BYTE, GUARD);
-    struct trace_call call = {.in = in,
+    struct trace_call call = {.kind = op->kind,
+                              .in = in,
                               .out = out,
                               .workspace = workspace,
                               .attr = t->attrs + op->attr_first,

@@ -36,17 +36,12 @@ static enum ebb_status infer_select(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_select(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_select(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct index_attr *a = c.attr;
-    struct ops_lines l = ops_lines_of(&c.in[0], (int)(a->dim < 0 ? a->dim + c.in[0].rank : a->dim));
-    return kernel_index_select(ops_context(&c), l.outer, l.n, l.inner, tensor_count(&c.in[1]),
-                               tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_out(&c, 0),
-                               err);
+    const struct index_attr *a = r->attr;
+    struct ops_lines l = ops_lines_of(r->in, (int)(a->dim < 0 ? a->dim + r->in[0].rank : a->dim));
+    return kernel_index_select(r->context, l.outer, l.n, l.inner, tensor_count(&r->in[1]),
+                               ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), r->err);
 }
 
 /* dy, index -> dx; dim counts from the front here */
@@ -68,17 +63,12 @@ static enum ebb_status infer_add(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_add(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_add(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct index_attr *a = c.attr;
-    struct ops_lines l = ops_lines_of(&c.out[0], (int)a->dim);
-    return kernel_index_add(ops_context(&c), l.outer, l.n, l.inner, tensor_count(&c.in[1]), a->skip,
-                            tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_out(&c, 0),
-                            err);
+    const struct index_attr *a = r->attr;
+    struct ops_lines l = ops_lines_of(r->out, (int)a->dim);
+    return kernel_index_add(r->context, l.outer, l.n, l.inner, tensor_count(&r->in[1]), a->skip,
+                            ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), r->err);
 }
 
 static void grad_select(struct ops_backward *b)
@@ -100,34 +90,27 @@ static void grad_add(struct ops_backward *b)
             ops_emit(b->session, &rows[ROW_SELECT], a, 2, (tensor_id[]){b->gout[0], b->in[1]});
 }
 
-static void build_embedding(struct tensor_session *s, const struct ops_def *def,
-                            const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                            size_t *out_count)
+static tensor_id build_embedding(struct ops_build *b)
 {
-    struct index_attr a = *(const struct index_attr *)attr;
-    const struct tensor_view *w = tensor_view_of(s, in[1]);
-    (void)def, (void)in_count;
+    struct tensor_session *s = b->s;
+    struct index_attr a = *(const struct index_attr *)b->attr;
+    const struct tensor_view *w = tensor_view_of(s, b->in[1]);
     a.dim = 0;
     if (a.skip != NO_SKIP && a.skip < 0 && w->rank)
         a.skip += w->dims[0];
-    out[0] = ops_emit(s, &rows[ROW_SELECT], &a, 2, (tensor_id[]){in[1], in[0]});
-    *out_count = 1;
+    return ops_emit(s, &rows[ROW_SELECT], &a, 2, (tensor_id[]){b->in[1], b->in[0]});
 }
 
 /* From a file: one index without dimensions picks one row, as a list of one does. */
-static void build_select(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_select(struct ops_build *b)
 {
-    const struct tensor_view *index = tensor_view_of(s, in[1]);
-    tensor_id at = index->rank ? in[1] : ops_reshape(s, in[1], 1, (int64_t[]){1});
-    (void)in_count;
-    *out_count = 1;
-    out[0] = TENSOR_NONE;
+    struct tensor_session *s = b->s;
+    const struct tensor_view *index = tensor_view_of(s, b->in[1]);
+    tensor_id at = index->rank ? b->in[1] : ops_reshape(s, b->in[1], 1, (int64_t[]){1});
     if (index->rank > 1)
-        tensor_fail(s, EBB_EINPUT, "index_select: the indices must be a list, found rank %d",
-                    index->rank);
-    else
-        out[0] = ops_emit(s, def, attr, 2, (tensor_id[]){in[0], at});
+        return tensor_fail(s, EBB_EINPUT, "index_select: the indices must be a list, found rank %d",
+                           index->rank);
+    return ops_emit(s, b->def, b->attr, 2, (tensor_id[]){b->in[0], at});
 }
 
 /* ---- gather --------------------------------------------------------------------------------- */
@@ -151,31 +134,22 @@ static enum ebb_status infer_gather(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_gather(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_gather(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct index_attr *a = c.attr;
-    int dim = (int)(a->dim < 0 ? a->dim + c.in[0].rank : a->dim);
-    struct ops_lines l = ops_lines_of(&c.in[0], dim);
-    return kernel_gather(ops_context(&c), l.outer, l.n, l.inner, c.in[1].dims[dim],
-                         tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_out(&c, 0), err);
+    const struct index_attr *a = r->attr;
+    int dim = (int)(a->dim < 0 ? a->dim + r->in[0].rank : a->dim);
+    struct ops_lines l = ops_lines_of(r->in, dim);
+    return kernel_gather(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim], ops_arg(r, 0),
+                         ops_arg(r, 1), ops_result(r, 0), r->err);
 }
 
-static enum ebb_status run_scatter(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_scatter(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct index_attr *a = c.attr;
-    int dim = (int)(a->dim < 0 ? a->dim + c.in[0].rank : a->dim);
-    struct ops_lines l = ops_lines_of(&c.out[0], dim);
-    return kernel_scatter_add(ops_context(&c), l.outer, l.n, l.inner, c.in[1].dims[dim],
-                              tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_out(&c, 0),
-                              err);
+    const struct index_attr *a = r->attr;
+    int dim = (int)(a->dim < 0 ? a->dim + r->in[0].rank : a->dim);
+    struct ops_lines l = ops_lines_of(r->out, dim);
+    return kernel_scatter_add(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim], ops_arg(r, 0),
+                              ops_arg(r, 1), ops_result(r, 0), r->err);
 }
 
 static void grad_gather(struct ops_backward *b)
@@ -189,26 +163,20 @@ static void grad_gather(struct ops_backward *b)
 }
 
 /* From a file: the indices may leave out the ends of the other dimensions. */
-static void build_gather(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_gather(struct ops_build *b)
 {
-    const struct index_attr *a = attr;
-    const struct tensor_view x = *tensor_view_of(s, in[0]), index = *tensor_view_of(s, in[1]);
-    tensor_id from = in[0];
+    struct tensor_session *s = b->s;
+    const struct index_attr *a = b->attr;
+    const struct tensor_view x = *tensor_view_of(s, b->in[0]), index = *tensor_view_of(s, b->in[1]);
+    tensor_id from = b->in[0];
     int64_t dim = a->dim < 0 ? a->dim + x.rank : a->dim;
-    (void)in_count;
     for (int d = 0; x.rank == index.rank && d < x.rank; d++)
         if (d != dim && index.dims[d] < x.dims[d])
             from = ops_slice_dim(s, from, d, 0, index.dims[d], 1);
-    out[0] = ops_emit(s, def, attr, 2, (tensor_id[]){from, in[1]});
-    *out_count = 1;
+    return ops_emit(s, b->def, b->attr, 2, (tensor_id[]){from, b->in[1]});
 }
 
-#define DIM                                                                                        \
-    {                                                                                              \
-        "dim", OPS_INT, offsetof(struct index_attr, dim), NULL, true                               \
-    }
-static const struct ops_field dim_fields[] = {DIM, {0}};
+static const struct ops_field dim_fields[] = {OPS_REQUIRED(index_attr, dim, OPS_INT), {0}};
 static const struct ops_field embedding_fields[] = {
     {"padding_idx", OPS_INT, offsetof(struct index_attr, skip), NULL, false}, {0}};
 static const struct index_attr index_default = {.skip = NO_SKIP};
@@ -231,13 +199,8 @@ static const struct ops_def rows[ROW_COUNT] = {
     PRIMITIVE(ROW_ADD, "index_add", infer_add, run_add, grad_add, true),
     PRIMITIVE(ROW_GATHER, "gather", infer_gather, run_gather, grad_gather, false),
     PRIMITIVE(ROW_SCATTER, "scatter_add", infer_gather, run_scatter, grad_gather, true),
-    [ROW_EMBEDDING] = {.name = "embedding",
-                       .min_in = 2,
-                       .max_in = 2,
-                       .build = build_embedding,
-                       .attr_bytes = sizeof(struct index_attr),
-                       .fields = embedding_fields,
-                       .defaults = &index_default},
+    [ROW_EMBEDDING] = {OPS_COMPOSITE("embedding", 2, 2, build_embedding),
+                       OPS_ATTR(struct index_attr, embedding_fields, &index_default)},
 };
 
 const struct ops_family ops_index_family = {rows, ROW_COUNT};

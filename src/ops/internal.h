@@ -3,6 +3,7 @@
 #define EBB_OPS_INTERNAL_H
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "kernel/kernel.h"
@@ -71,6 +72,39 @@ enum ops_low {
 };
 #define LOW_PORTS 16
 
+/* A call of a kernel as its row sees it: decoded, with at least one result wanted (run.c). */
+struct ops_run {
+    const struct ops_def *def;
+    struct kernel_context *context;
+    const struct tensor_view *in, *out;
+    uint32_t in_count, out_count;
+    const void *attr;
+    void *workspace;
+    struct ebb_error *err;
+    const struct tensor_call *call; /* the pointers, for ops_arg and ops_result */
+};
+const void *ops_arg(const struct ops_run *r, uint32_t i); /* NULL: not given */
+void *ops_result(const struct ops_run *r, uint32_t i);    /* NULL: not wanted */
+enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call *call,
+                            struct ebb_error *err);
+
+/* A call of a row that is written with other ops, or that prepares its inputs first. */
+struct ops_build {
+    struct tensor_session *s;
+    const struct ops_def *def;
+    const tensor_id *in;
+    size_t in_count;
+    const void *attr;
+    tensor_id *out;   /* results behind the first */
+    size_t out_count; /* 1, unless the row says more */
+};
+
+/* An input that may be left out. */
+static inline tensor_id ops_given(const struct ops_build *b, size_t i)
+{
+    return i < b->in_count ? b->in[i] : TENSOR_NONE;
+}
+
 struct ops_def {
     const char *name;
     int variant; /* which member of a family */
@@ -97,21 +131,44 @@ struct ops_def {
     uint64_t low_out;
     bool (*takes_low)(const struct ops_infer *i); /* has a kernel for these inputs */
     enum ebb_status (*infer)(struct ops_infer *i, struct ebb_error *err); /* primitives and views */
-    void (*build)(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                  size_t in_count, const void *attr, tensor_id *out, size_t *out_count);
+    enum ebb_status (*run)(const struct ops_run *r);                      /* primitives */
+    tensor_id (*build)(struct ops_build *b);                              /* result 0 */
     void (*grad)(struct ops_backward *b);
 };
 
-/* Head of a primitive row. */
+/* Heads of rows: a primitive, one that changes inputs in place, a view, a composite. */
+#define OPS_HEAD(text, low, high) .name = (text), .min_in = (low), .max_in = (high)
 #define OPS_PRIMITIVE(text, low, high, infer_, run_, grad_)                                        \
-    .name = (text), .min_in = (low), .max_in = (high), .infer = (infer_), .grad = (grad_),         \
-    .kind = {.name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = (run_)},       \
-    .low_kind = {.name = (text),                                                                   \
-                 .purity = TRACE_PURE,                                                             \
-                 .can_skip_outputs = true,                                                         \
-                 .run = ops_low_run},                                                              \
-    .over_kind = {.name = (text), .purity = TRACE_MUTATING, .run = (run_)}
+    OPS_HEAD(text, low, high),                                                                     \
+        .infer = (infer_), .run = (run_), .grad = (grad_),                                         \
+        .kind = {.name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = ops_run},  \
+        .low_kind = {.name = (text),                                                               \
+                     .purity = TRACE_PURE,                                                         \
+                     .can_skip_outputs = true,                                                     \
+                     .run = ops_low_run},                                                          \
+        .over_kind = {.name = (text), .purity = TRACE_MUTATING, .run = ops_run_over}
+#define OPS_IN_PLACE(text, low, high, infer_, run_)                                                \
+    OPS_HEAD(text, low, high), .infer = (infer_), .run = (run_),                                   \
+                               .kind = {.name = (text), .purity = TRACE_MUTATING, .run = ops_run}, \
+                               .is_internal = true
+#define OPS_VIEW(text, in, infer_, grad_)                                                          \
+    OPS_HEAD(text, in, in), .is_view = true, .infer = (infer_), .grad = (grad_)
+#define OPS_COMPOSITE(text, low, high, build_) OPS_HEAD(text, low, high), .build = (build_)
+/* Attributes of a row: their type, the fields that files may set, the defaults. */
+#define OPS_ATTR(type, fields_, defaults_)                                                         \
+    .attr_bytes = sizeof(type), .fields = (fields_), .defaults = (defaults_)
+#define OPS_FIELD(type, member, kind)                                                              \
+    {                                                                                              \
+#member, kind, offsetof(struct type, member), NULL, false                                  \
+    }
+#define OPS_REQUIRED(type, member, kind)                                                           \
+    {                                                                                              \
+#member, kind, offsetof(struct type, member), NULL, true                                   \
+    }
 
+/* What the trace kinds of all rows run. */
+enum ebb_status ops_run(const struct trace_call *call, struct ebb_error *err);
+enum ebb_status ops_run_over(const struct trace_call *call, struct ebb_error *err);
 enum ebb_status ops_low_run(const struct trace_call *call, struct ebb_error *err);
 enum tensor_dtype ops_low_dtype(const struct ops_infer *i); /* of the first such input, or F32 */
 enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err);
@@ -135,12 +192,6 @@ tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const vo
 static inline tensor_id ops_output(tensor_id first, uint32_t i)
 {
     return first.v ? (tensor_id){first.v + i} : TENSOR_NONE;
-}
-
-/* Inside run: decoded call, kernel context. */
-static inline struct kernel_context *ops_context(const struct tensor_call *c)
-{
-    return c->call->context;
 }
 
 static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)

@@ -50,17 +50,12 @@ static int64_t batch_of(const struct tensor_view *x)
     return x->rank ? x->dims[0] : 1;
 }
 
-static enum ebb_status run_loss_as(const struct trace_call *call, enum kernel_loss f,
-                                   struct ebb_error *err)
+static enum ebb_status run_loss(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct loss_attr *a = c.attr;
-    kernel_loss(ops_context(&c), f, (enum kernel_reduction)a->reduction, tensor_count(&c.in[0]),
-                batch_of(&c.in[0]), a->beta, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                tensor_call_out(&c, 0));
+    const struct loss_attr *a = r->attr;
+    kernel_loss(r->context, (enum kernel_loss)r->def->variant, (enum kernel_reduction)a->reduction,
+                tensor_count(r->in), batch_of(r->in), a->beta, ops_arg(r, 0), ops_arg(r, 1),
+                ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -73,39 +68,15 @@ static enum ebb_status infer_loss_grad(struct ops_infer *i, struct ebb_error *er
     return EBB_OK;
 }
 
-static enum ebb_status run_grad_as(const struct trace_call *call, enum kernel_loss f,
-                                   struct ebb_error *err)
+static enum ebb_status run_loss_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct loss_attr *a = c.attr;
-    kernel_loss_grad(ops_context(&c), f, (enum kernel_reduction)a->reduction,
-                     tensor_count(&c.in[1]), batch_of(&c.in[1]), a->beta, tensor_call_in(&c, 0),
-                     tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_out(&c, 0));
+    const struct loss_attr *a = r->attr;
+    const struct tensor_view *x = &r->in[1];
+    kernel_loss_grad(r->context, (enum kernel_loss)r->def->variant,
+                     (enum kernel_reduction)a->reduction, tensor_count(x), batch_of(x), a->beta,
+                     ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2), ops_result(r, 0));
     return EBB_OK;
 }
-
-#define LOSS_LIST(X)                                                                               \
-    X(MSE, mse_loss)                                                                               \
-    X(L1, l1_loss)                                                                                 \
-    X(SMOOTH_L1, smooth_l1_loss)                                                                   \
-    X(BCE, bce_loss)                                                                               \
-    X(BCE_LOGITS, bce_with_logits_loss)                                                            \
-    X(KL, kl_div_loss)
-
-#define X(name, text)                                                                              \
-    static enum ebb_status run_##text(const struct trace_call *call, struct ebb_error *err)        \
-    {                                                                                              \
-        return run_loss_as(call, KERNEL_##name, err);                                              \
-    }                                                                                              \
-    static enum ebb_status run_##text##_grad(const struct trace_call *call, struct ebb_error *err) \
-    {                                                                                              \
-        return run_grad_as(call, KERNEL_##name, err);                                              \
-    }
-LOSS_LIST(X)
-#undef X
 
 /* What the reduction divides by, as a factor. */
 static double share(const struct loss_attr *a, const struct tensor_view *x)
@@ -156,23 +127,21 @@ static void grad_loss(struct ops_backward *b)
 }
 
 /* From a file: input and target broadcast. */
-static void build_loss(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_loss(struct ops_build *b)
 {
-    tensor_id parts[2] = {in[0], in[1]};
-    const struct tensor_view *x = tensor_view_of(s, in[0]), *t = tensor_view_of(s, in[1]);
+    struct tensor_session *s = b->s;
+    tensor_id parts[2] = {b->in[0], b->in[1]};
+    const struct tensor_view *x = tensor_view_of(s, b->in[0]), *t = tensor_view_of(s, b->in[1]);
     struct tensor_view wide = x->rank > t->rank ? *x : *t;
-    (void)in_count;
     for (int d = 0; d < wide.rank; d++) {
         int dx = d - (wide.rank - x->rank), dt = d - (wide.rank - t->rank);
-        int64_t a = dx < 0 ? 1 : x->dims[dx], b = dt < 0 ? 1 : t->dims[dt];
-        wide.dims[d] = a == 1 ? b : a;
+        int64_t nx = dx < 0 ? 1 : x->dims[dx], nt = dt < 0 ? 1 : t->dims[dt];
+        wide.dims[d] = nx == 1 ? nt : nx;
     }
     for (int k = 0; k < 2; k++)
-        if (!tensor_same_shape(tensor_view_of(s, in[k]), &wide))
-            parts[k] = ops_expand_to(s, in[k], &wide);
-    out[0] = ops_emit(s, def, attr, 2, parts);
-    *out_count = 1;
+        if (!tensor_same_shape(tensor_view_of(s, b->in[k]), &wide))
+            parts[k] = ops_expand_to(s, b->in[k], &wide);
+    return ops_emit(s, b->def, b->attr, 2, parts);
 }
 
 struct curve { /* of a loss: its slope d/dx, d slope/dx, -d slope/dt; TENSOR_NONE = zero */
@@ -276,11 +245,11 @@ static enum ebb_status infer_entropy_grad(struct ops_infer *i, struct ebb_error 
     return EBB_OK;
 }
 
-static struct kernel_cross_entropy describe(const struct tensor_call *c,
-                                            const struct tensor_view *x, bool is_log_prob)
+static struct kernel_cross_entropy describe(const struct ops_run *r, const struct tensor_view *x)
 {
-    const struct entropy_attr *a = c->attr;
+    const struct entropy_attr *a = r->attr;
     struct ops_lines l = ops_lines_of(x, 1);
+    bool is_log_prob = r->def->variant == ROW_NLL || r->def->variant == ROW_NLL_GRAD;
     return (struct kernel_cross_entropy){.n = l.outer,
                                          .classes = l.n,
                                          .inner = l.inner,
@@ -290,50 +259,18 @@ static struct kernel_cross_entropy describe(const struct tensor_call *c,
                                          .is_log_prob = is_log_prob};
 }
 
-static enum ebb_status run_entropy_as(const struct trace_call *call, bool is_log_prob,
-                                      struct ebb_error *err)
+static enum ebb_status run_entropy(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_cross_entropy e = describe(&c, &c.in[0], is_log_prob);
-    return kernel_cross_entropy(ops_context(&c), &e, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                                c.input_count > 2 ? tensor_call_in(&c, 2) : NULL,
-                                tensor_call_out(&c, 0), err);
+    struct kernel_cross_entropy e = describe(r, r->in);
+    return kernel_cross_entropy(r->context, &e, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
+                                ops_result(r, 0), r->err);
 }
 
-static enum ebb_status run_entropy_grad_as(const struct trace_call *call, bool is_log_prob,
-                                           struct ebb_error *err)
+static enum ebb_status run_entropy_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_cross_entropy e = describe(&c, &c.in[1], is_log_prob);
-    return kernel_cross_entropy_grad(
-        ops_context(&c), &e, tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_in(&c, 2),
-        c.input_count > 3 ? tensor_call_in(&c, 3) : NULL, tensor_call_out(&c, 0), err);
-}
-
-static enum ebb_status run_entropy(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_entropy_as(call, false, err);
-}
-
-static enum ebb_status run_nll(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_entropy_as(call, true, err);
-}
-
-static enum ebb_status run_entropy_grad(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_entropy_grad_as(call, false, err);
-}
-
-static enum ebb_status run_nll_grad(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_entropy_grad_as(call, true, err);
+    struct kernel_cross_entropy e = describe(r, &r->in[1]);
+    return kernel_cross_entropy_grad(r->context, &e, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
+                                     ops_arg(r, 3), ops_result(r, 0), r->err);
 }
 
 static void grad_entropy(struct ops_backward *b)
@@ -362,22 +299,18 @@ static tensor_id entropy_of_one(struct tensor_session *s, const struct ops_def *
 }
 
 /* A row of its own when the logits are a product and that rewrite is on. */
-static void build_entropy(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                          size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_entropy(struct ops_build *b)
 {
-    const struct entropy_attr *a = attr;
-    out[0] = TENSOR_NONE;
-    *out_count = 1;
-    if (tensor_view_of(s, in[0])->rank == 1 && tensor_view_of(s, in[1])->rank == 0) {
-        out[0] = entropy_of_one(s, def, in, in_count, a);
-        return;
-    }
-    if (def->variant == ROW_CROSS_ENTROPY && ops_has_pass(s, OPS_PASS_ENTROPY) && in_count == 2 &&
-        a->label_smoothing == 0.0f)
-        out[0] = ops_product_entropy(s, in[0], in[1], a->ignore_index,
-                                     (enum kernel_reduction)a->reduction);
-    if (!out[0].v)
-        out[0] = ops_emit(s, def, attr, in_count, in);
+    struct tensor_session *s = b->s;
+    const struct entropy_attr *a = b->attr;
+    tensor_id fused = TENSOR_NONE;
+    if (tensor_view_of(s, b->in[0])->rank == 1 && tensor_view_of(s, b->in[1])->rank == 0)
+        return entropy_of_one(s, b->def, b->in, b->in_count, a);
+    if (b->def->variant == ROW_CROSS_ENTROPY && ops_has_pass(s, OPS_PASS_ENTROPY) &&
+        b->in_count == 2 && a->label_smoothing == 0.0f)
+        fused = ops_product_entropy(s, b->in[0], b->in[1], a->ignore_index,
+                                    (enum kernel_reduction)a->reduction);
+    return fused.v ? fused : ops_emit(s, b->def, b->attr, b->in_count, b->in);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -391,64 +324,51 @@ static const char *const kl_reductions[] = {"mean", "sum", "none", "batchmean", 
 static const struct ops_field loss_fields[] = {REDUCTION(loss_attr, reductions), {0}};
 static const struct ops_field kl_fields[] = {REDUCTION(loss_attr, kl_reductions), {0}};
 static const struct ops_field smooth_fields[] = {
-    REDUCTION(loss_attr, reductions),
-    {"beta", OPS_FLOAT, offsetof(struct loss_attr, beta), NULL, false},
-    {0}};
+    REDUCTION(loss_attr, reductions), OPS_FIELD(loss_attr, beta, OPS_FLOAT), {0}};
 static const struct ops_field nll_fields[] = {
-    REDUCTION(entropy_attr, reductions),
-    {"ignore_index", OPS_INT, offsetof(struct entropy_attr, ignore_index), NULL, false},
-    {0}};
+    REDUCTION(entropy_attr, reductions), OPS_FIELD(entropy_attr, ignore_index, OPS_INT), {0}};
 static const struct ops_field entropy_fields[] = {
     REDUCTION(entropy_attr, reductions),
-    {"ignore_index", OPS_INT, offsetof(struct entropy_attr, ignore_index), NULL, false},
-    {"label_smoothing", OPS_FLOAT, offsetof(struct entropy_attr, label_smoothing), NULL, false},
+    OPS_FIELD(entropy_attr, ignore_index, OPS_INT),
+    OPS_FIELD(entropy_attr, label_smoothing, OPS_FLOAT),
     {0}};
 static const struct loss_attr loss_default = {.beta = 1.0f};
 static const struct entropy_attr entropy_default = {.ignore_index = -100};
 
 #define LOSS(id, text, fields_)                                                                    \
-    [ROW_##id] = {OPS_PRIMITIVE(#text, 2, 2, infer_loss, run_##text, grad_loss),                   \
-                  .build = build_loss,                                                             \
-                  .variant = KERNEL_##id,                                                          \
-                  .attr_bytes = sizeof(struct loss_attr),                                          \
-                  .fields = fields_,                                                               \
-                  .defaults = &loss_default,                                                       \
+    [ROW_##id] = {OPS_PRIMITIVE(text, 2, 2, infer_loss, run_loss, grad_loss), .build = build_loss, \
+                  .variant = KERNEL_##id, OPS_ATTR(struct loss_attr, fields_, &loss_default),      \
                   .low_rule = OPS_LOW_WHOLE},                                                      \
-    [ROW_LOSS_GRAD + KERNEL_##id] = {                                                              \
-        OPS_PRIMITIVE(#text "_grad", 3, 3, infer_loss_grad, run_##text##_grad, grad_loss_grad),    \
-        .variant = KERNEL_##id,                                                                    \
-        .attr_bytes = sizeof(struct loss_attr),                                                    \
-        .is_internal = true,                                                                       \
-        .low_rule = OPS_LOW_WHOLE,                                                                 \
-        .low_out = 1}
-#define ENTROPY(id, text, low, high, infer_, run_, grad_, fields_, internal)                       \
-    [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
+    [ROW_LOSS_GRAD + KERNEL_##                                                                     \
+        id] = {OPS_PRIMITIVE(text "_grad", 3, 3, infer_loss_grad, run_loss_grad, grad_loss_grad),  \
+               .variant = KERNEL_##id,                                                             \
+               .attr_bytes = sizeof(struct loss_attr),                                             \
+               .is_internal = true,                                                                \
+               .low_rule = OPS_LOW_WHOLE,                                                          \
+               .low_out = 1}
+#define ENTROPY(id, text, fields_)                                                                 \
+    [id] = {OPS_PRIMITIVE(text, 2, 3, infer_entropy, run_entropy, grad_entropy), .variant = id,    \
+            .build = build_entropy, OPS_ATTR(struct entropy_attr, fields_, &entropy_default),      \
+            .low_rule = OPS_LOW_WHOLE}
+#define ENTROPY_GRAD(id, text)                                                                     \
+    [id] = {OPS_PRIMITIVE(text, 3, 4, infer_entropy_grad, run_entropy_grad, NULL),                 \
             .variant = id,                                                                         \
-            .attr_bytes = sizeof(struct entropy_attr),                                             \
-            .fields = fields_,                                                                     \
-            .defaults = &entropy_default,                                                          \
-            .is_internal = internal,                                                               \
-            .build = internal ? NULL : build_entropy,                                              \
+            OPS_ATTR(struct entropy_attr, NULL, &entropy_default),                                 \
+            .is_internal = true,                                                                   \
             .low_rule = OPS_LOW_WHOLE,                                                             \
-            .low_out = internal}
+            .low_out = 1}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    LOSS(MSE, mse_loss, loss_fields),
-    LOSS(L1, l1_loss, loss_fields),
-    LOSS(SMOOTH_L1, smooth_l1_loss, smooth_fields),
-    LOSS(BCE, bce_loss, loss_fields),
-    LOSS(BCE_LOGITS, bce_with_logits_loss, loss_fields),
-    LOSS(KL, kl_div_loss, kl_fields),
-    [ROW_CROSS_ENTROPY] = {OPS_PRIMITIVE("cross_entropy", 2, 3, infer_entropy, run_entropy,
-                                         grad_entropy),
-                           .variant = ROW_CROSS_ENTROPY, .attr_bytes = sizeof(struct entropy_attr),
-                           .fields = entropy_fields, .defaults = &entropy_default,
-                           .low_rule = OPS_LOW_WHOLE, .build = build_entropy},
-    ENTROPY(ROW_NLL, "nll_loss", 2, 3, infer_entropy, run_nll, grad_entropy, nll_fields, false),
-    ENTROPY(ROW_CROSS_ENTROPY_GRAD, "cross_entropy_grad", 3, 4, infer_entropy_grad,
-            run_entropy_grad, NULL, NULL, true),
-    ENTROPY(ROW_NLL_GRAD, "nll_loss_grad", 3, 4, infer_entropy_grad, run_nll_grad, NULL, NULL,
-            true),
+    LOSS(MSE, "mse_loss", loss_fields),
+    LOSS(L1, "l1_loss", loss_fields),
+    LOSS(SMOOTH_L1, "smooth_l1_loss", smooth_fields),
+    LOSS(BCE, "bce_loss", loss_fields),
+    LOSS(BCE_LOGITS, "bce_with_logits_loss", loss_fields),
+    LOSS(KL, "kl_div_loss", kl_fields),
+    ENTROPY(ROW_CROSS_ENTROPY, "cross_entropy", entropy_fields),
+    ENTROPY(ROW_NLL, "nll_loss", nll_fields),
+    ENTROPY_GRAD(ROW_CROSS_ENTROPY_GRAD, "cross_entropy_grad"),
+    ENTROPY_GRAD(ROW_NLL_GRAD, "nll_loss_grad"),
 };
 
 const struct ops_family ops_loss_family = {rows, ROW_COUNT};

@@ -8,7 +8,6 @@
 
 #define CHUNK 65536
 #define ALIGN 256
-#define BLOB_BYTES 8192
 
 struct tail { /* behind the attributes of the row */
     uint32_t def;
@@ -169,54 +168,52 @@ static enum ebb_status prepare(const struct trace_call *call, struct low_call *l
     return EBB_OK;
 }
 
+static void part_view(const struct low_call *l, const struct tensor_view *from, int64_t n,
+                      struct tensor_view *to)
+{
+    as_float(from, to);
+    to->offset = 0; /* applied to the pointers already */
+    if (l->each)
+        tensor_view_init(to, (enum tensor_dtype)to->dtype, 1, &n);
+}
+
 /* Elements first .. first + n - 1 of an element-wise call, or everything. */
 static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, struct ebb_error *err)
 {
-    _Alignas(16) unsigned char blob[BLOB_BYTES];
-    struct tensor_view views[2 * LOW_PORTS];
     const void *in[LOW_PORTS];
     void *out[LOW_PORTS];
     const struct tensor_call *c = &l->c;
-    const struct kernel_context *context = ops_context(c);
-    uint32_t ins = c->input_count, outs = c->output_count;
-    for (uint32_t k = 0; k < ins + outs; k++) {
-        const struct tensor_view *v = k < ins ? &c->in[k] : &c->out[k - ins];
-        as_float(v, &views[k]);
-        views[k].offset = 0; /* applied to the pointers already */
-        if (l->each)
-            tensor_view_init(&views[k], (enum tensor_dtype)views[k].dtype, 1, &n);
-    }
-    for (uint32_t k = 0; k < ins; k++) {
+    struct trace_call call = *c->call;
+    struct tensor_call inner;
+    for (uint32_t k = 0; k < c->input_count; k++) {
         const unsigned char *from = l->in[k];
         from += (size_t)first * tensor_dtype_bytes(c->in[k].dtype);
         in[k] = from;
         if (l->room_in[k]) {
-            kernel_convert(context, l->each ? n : tensor_count(&c->in[k]),
+            kernel_convert(call.context, l->each ? n : tensor_count(&c->in[k]),
                            kernel_type(c->in[k].dtype), from, KERNEL_F32, l->room_in[k]);
             in[k] = l->room_in[k];
         }
+        part_view(l, &c->in[k], n, &inner.in[k]);
     }
-    for (uint32_t k = 0; k < outs; k++) {
+    for (uint32_t k = 0; k < c->output_count; k++) {
         unsigned char *to = l->out[k];
         if (to)
             to += (size_t)first * tensor_dtype_bytes(c->out[k].dtype);
         out[k] = to && l->room_out[k] ? (void *)l->room_out[k] : (void *)to;
+        part_view(l, &c->out[k], n, &inner.out[k]);
     }
-    size_t bytes = tensor_blob_write(blob, sizeof blob, ins, views, outs, views + ins, c->attr,
-                                     l->def->attr_bytes);
-    if (!bytes)
-        return ebb_fail(err, EBB_EINTERNAL, "op %s: too many operands", l->def->name);
-    struct trace_call inner = {.in = in,
-                               .out = out,
-                               .workspace = l->workspace,
-                               .attr = blob,
-                               .attr_bytes = bytes,
-                               .stream = c->call->stream,
-                               .context = c->call->context};
-    EBB_TRY(l->def->kind.run(&inner, err));
-    for (uint32_t k = 0; k < outs; k++)
+    call.in = in;
+    call.out = out;
+    call.workspace = l->workspace;
+    inner.call = &call;
+    inner.input_count = c->input_count;
+    inner.output_count = c->output_count;
+    inner.attr = c->attr;
+    EBB_TRY(ops_run_row(l->def, &inner, err));
+    for (uint32_t k = 0; k < c->output_count; k++)
         if (l->room_out[k] && l->out[k])
-            kernel_convert(context, l->each ? n : tensor_count(&c->out[k]), KERNEL_F32,
+            kernel_convert(call.context, l->each ? n : tensor_count(&c->out[k]), KERNEL_F32,
                            l->room_out[k], kernel_type(c->out[k].dtype),
                            (unsigned char *)l->out[k] +
                                (size_t)first * tensor_dtype_bytes(c->out[k].dtype));

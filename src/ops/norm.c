@@ -84,15 +84,10 @@ static enum ebb_status infer_bn_stats(struct ops_infer *i, struct ebb_error *err
     return EBB_OK;
 }
 
-static enum ebb_status run_bn_stats(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_bn_stats(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_batch_norm p = describe(&c.in[0], c.attr);
-    kernel_batch_norm_stats(ops_context(&c), &p, tensor_call_in(&c, 0), tensor_call_out(&c, 0),
-                            tensor_call_out(&c, 1));
+    struct kernel_batch_norm p = describe(r->in, r->attr);
+    kernel_batch_norm_stats(r->context, &p, ops_arg(r, 0), ops_result(r, 0), ops_result(r, 1));
     return EBB_OK;
 }
 
@@ -113,16 +108,11 @@ static enum ebb_status infer_bn_norm(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_bn_norm(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_bn_norm(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_batch_norm p = describe(&c.in[0], c.attr);
-    kernel_batch_norm(ops_context(&c), &p, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                      tensor_call_in(&c, 2), tensor_call_in(&c, 3), tensor_call_in(&c, 4),
-                      p.has_add ? tensor_call_in(&c, 5) : NULL, tensor_call_out(&c, 0));
+    struct kernel_batch_norm p = describe(r->in, r->attr);
+    kernel_batch_norm(r->context, &p, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3),
+                      ops_arg(r, 4), p.has_add ? ops_arg(r, 5) : NULL, ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -138,17 +128,12 @@ static enum ebb_status infer_bn_grad(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_bn_grad(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_bn_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct kernel_batch_norm p = describe(&c.in[1], c.attr);
-    kernel_batch_norm_grad(ops_context(&c), &p, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                           tensor_call_in(&c, 2), tensor_call_in(&c, 3), tensor_call_in(&c, 4),
-                           tensor_call_in(&c, 5), tensor_call_out(&c, 0), tensor_call_out(&c, 1),
-                           tensor_call_out(&c, 2));
+    struct kernel_batch_norm p = describe(&r->in[1], r->attr);
+    kernel_batch_norm_grad(r->context, &p, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
+                           ops_arg(r, 3), ops_arg(r, 4), ops_arg(r, 5), ops_result(r, 0),
+                           ops_result(r, 1), ops_result(r, 2));
     return EBB_OK;
 }
 
@@ -226,21 +211,19 @@ static enum ebb_status infer_bn_update(struct ops_infer *i, struct ebb_error *er
     return EBB_OK;
 }
 
-static enum ebb_status run_bn_update(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_bn_update(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    const struct bn_attr *a = c.attr;
-    float *mean = tensor_call_out(&c, 0), *var = tensor_call_out(&c, 1);
-    const float *new_mean = tensor_call_in(&c, 2), *new_var = tensor_call_in(&c, 3);
+    const struct bn_attr *a = r->attr;
+    float *mean = ops_result(r, 0), *var = ops_result(r, 1);
+    const float *new_mean = ops_arg(r, 2), *new_var = ops_arg(r, 3);
     const float keep = (float)(1.0 - (double)a->momentum), take = a->momentum;
     const float take_var = (float)((double)a->momentum * a->unbias);
-    for (int64_t k = 0; k < c.in[0].dims[0]; k++) {
+    for (int64_t k = 0; k < r->in[0].dims[0]; k++) {
         mean[k] = keep * mean[k] + take * new_mean[k];
         var[k] = keep * var[k] + take_var * new_var[k];
     }
-    if (c.output_count > 2)
-        ++*(int64_t *)tensor_call_out(&c, 2);
+    if (r->out_count > 2)
+        ++*(int64_t *)ops_result(r, 2);
     return EBB_OK;
 }
 
@@ -281,26 +264,22 @@ tensor_id ops_batch_norm_train(struct tensor_session *s, tensor_id x, tensor_id 
     return y;
 }
 
-static void build_batch_norm(struct tensor_session *s, const struct ops_def *def,
-                             const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                             size_t *out_count)
+static tensor_id build_batch_norm(struct ops_build *b)
 {
-    const struct norm_attr *t = attr;
+    struct tensor_session *s = b->s;
+    const struct norm_attr *t = b->attr;
     struct bn_attr a;
     tensor_id stats;
-    (void)def, (void)in_count;
     memset(&a, 0, sizeof a);
     a.eps = t->eps;
     a.momentum = t->momentum;
-    *out_count = 1;
-    if (!t->training) {
-        out[0] = ops_emit(s, &rows[ROW_BN_APPLY], &a, 5, in);
-        return;
-    }
-    out[0] = normalise(s, in, &a, &stats);
-    out[1] = running_value(s, in[3], stats, (double)a.momentum, 1.0);
-    out[2] = running_value(s, in[4], ops_output(stats, 1), (double)a.momentum, a.unbias);
-    *out_count = 3;
+    if (!t->training)
+        return ops_emit(s, &rows[ROW_BN_APPLY], &a, 5, b->in);
+    tensor_id y = normalise(s, b->in, &a, &stats);
+    b->out[1] = running_value(s, b->in[3], stats, (double)a.momentum, 1.0);
+    b->out[2] = running_value(s, b->in[4], ops_output(stats, 1), (double)a.momentum, a.unbias);
+    b->out_count = 3;
+    return y;
 }
 
 /* The node of the training normalisation that made x, without relu or addition yet. */
@@ -361,28 +340,14 @@ static enum ebb_status infer_ln(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_ln_as(const struct trace_call *call, bool is_rms, struct ebb_error *err)
+static enum ebb_status run_ln(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct norm_attr *a = c.attr;
-    kernel_layer_norm(ops_context(&c), is_rms, tensor_count(&c.in[0]) / a->n, a->n, a->eps,
-                      tensor_call_in(&c, 0), c.input_count > 1 ? tensor_call_in(&c, 1) : NULL,
-                      c.input_count > 2 ? tensor_call_in(&c, 2) : NULL, tensor_call_out(&c, 0),
-                      is_rms ? NULL : tensor_call_out(&c, 1), tensor_call_out(&c, is_rms ? 1 : 2));
+    const struct norm_attr *a = r->attr;
+    bool is_rms = r->def->variant == ROW_RMS;
+    kernel_layer_norm(r->context, is_rms, tensor_count(r->in) / a->n, a->n, a->eps, ops_arg(r, 0),
+                      ops_arg(r, 1), ops_arg(r, 2), ops_result(r, 0),
+                      is_rms ? NULL : ops_result(r, 1), ops_result(r, is_rms ? 1 : 2));
     return EBB_OK;
-}
-
-static enum ebb_status run_ln(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_ln_as(call, false, err);
-}
-
-static enum ebb_status run_rms(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_ln_as(call, true, err);
 }
 
 /* dy, x [, mean], rstd [, w] -> dx, dw, db (rms: dx, dw) */
@@ -400,31 +365,16 @@ static enum ebb_status infer_ln_grad(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_ln_grad_as(const struct trace_call *call, bool is_rms,
-                                      struct ebb_error *err)
+static enum ebb_status run_ln_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct norm_attr *a = c.attr;
+    const struct norm_attr *a = r->attr;
+    bool is_rms = r->def->variant == ROW_RMS_GRAD;
     uint32_t rstd = is_rms ? 2 : 3;
-    kernel_layer_norm_grad(
-        ops_context(&c), tensor_count(&c.in[1]) / a->n, a->n, a->eps, tensor_call_in(&c, 0),
-        tensor_call_in(&c, 1), c.input_count > rstd + 1 ? tensor_call_in(&c, rstd + 1) : NULL,
-        is_rms ? NULL : tensor_call_in(&c, 2), tensor_call_in(&c, rstd), tensor_call_out(&c, 0),
-        tensor_call_out(&c, 1), is_rms ? NULL : tensor_call_out(&c, 2), call->workspace);
+    kernel_layer_norm_grad(r->context, tensor_count(&r->in[1]) / a->n, a->n, a->eps, ops_arg(r, 0),
+                           ops_arg(r, 1), ops_arg(r, rstd + 1), is_rms ? NULL : ops_arg(r, 2),
+                           ops_arg(r, rstd), ops_result(r, 0), ops_result(r, 1), ops_result(r, 2),
+                           r->workspace);
     return EBB_OK;
-}
-
-static enum ebb_status run_ln_grad(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_ln_grad_as(call, false, err);
-}
-
-static enum ebb_status run_rms_grad(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_ln_grad_as(call, true, err);
 }
 
 static void grad_ln(struct ops_backward *b)
@@ -456,13 +406,12 @@ static tensor_id layer_norm(struct tensor_session *s, tensor_id x, int64_t n, fl
     return ops_emit(s, &rows[ROW_LN], &a, 1, &x);
 }
 
-static void build_layer_norm(struct tensor_session *s, const struct ops_def *def,
-                             const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                             size_t *out_count)
+static tensor_id build_layer_norm(struct ops_build *b)
 {
-    struct norm_attr a = *(const struct norm_attr *)attr;
-    const struct tensor_view *x = tensor_view_of(s, in[0]);
-    bool is_rms = def->variant == ROW_RMS_NORM, fits = true;
+    struct tensor_session *s = b->s;
+    struct norm_attr a = *(const struct norm_attr *)b->attr;
+    const struct tensor_view *x = tensor_view_of(s, b->in[0]);
+    bool is_rms = b->def->variant == ROW_RMS_NORM, fits = true;
     if (is_rms && !a.shape.count && x->rank) {
         a.shape.count = 1;
         a.shape.v[0] = x->dims[x->rank - 1];
@@ -473,51 +422,37 @@ static void build_layer_norm(struct tensor_session *s, const struct ops_def *def
         fits = fits && shift >= 0 && x->dims[shift + d] == a.shape.v[d];
         a.n *= fits ? a.shape.v[d] : 1;
     }
-    if (!fits || !a.shape.count) {
-        tensor_fail(s, EBB_EINPUT, "%s: shape must be the last dimensions of the input", def->name);
-        return;
-    }
-    out[0] = ops_emit(s, &rows[is_rms ? ROW_RMS : ROW_LN], &a, in_count, in);
-    *out_count = 1;
+    if (!fits || !a.shape.count)
+        return tensor_fail(s, EBB_EINPUT, "%s: shape must be the last dimensions of the input",
+                           b->def->name);
+    return ops_emit(s, &rows[is_rms ? ROW_RMS : ROW_LN], &a, b->in_count, b->in);
 }
 
 /* Rows of [n, groups, rest], then one weight and bias per channel. */
-static void build_group_norm(struct tensor_session *s, const struct ops_def *def,
-                             const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                             size_t *out_count)
+static tensor_id build_group_norm(struct ops_build *b)
 {
-    const struct norm_attr *a = attr;
-    const struct tensor_view x = *tensor_view_of(s, in[0]);
-    int64_t groups = def->variant == ROW_INSTANCE_NORM && x.rank > 1 ? x.dims[1] : a->groups;
-    if (x.rank < 2 || groups < 1 || x.dims[1] % groups || !x.dims[0]) {
-        tensor_fail(s, EBB_EINPUT, "%s: %" PRId64 " groups do not fit", def->name, groups);
-        return;
-    }
-    tensor_id y = layer_norm(s, in[0], tensor_count(&x) / (x.dims[0] * groups), a->eps);
-    if (in_count > 1)
-        y = ops_mul(s, y, channels(s, in[1], x.rank));
-    if (in_count > 2)
-        y = ops_add(s, y, channels(s, in[2], x.rank));
-    out[0] = y;
-    *out_count = 1;
+    struct tensor_session *s = b->s;
+    const struct norm_attr *a = b->attr;
+    const struct tensor_view x = *tensor_view_of(s, b->in[0]);
+    int64_t groups = b->def->variant == ROW_INSTANCE_NORM && x.rank > 1 ? x.dims[1] : a->groups;
+    if (x.rank < 2 || groups < 1 || x.dims[1] % groups || !x.dims[0])
+        return tensor_fail(s, EBB_EINPUT, "%s: %" PRId64 " groups do not fit", b->def->name,
+                           groups);
+    tensor_id y = layer_norm(s, b->in[0], tensor_count(&x) / (x.dims[0] * groups), a->eps);
+    if (b->in_count > 1)
+        y = ops_mul(s, y, channels(s, b->in[1], x.rank));
+    if (b->in_count > 2)
+        y = ops_add(s, y, channels(s, b->in[2], x.rank));
+    return y;
 }
 
-#define FLOAT(text)                                                                                \
-    {                                                                                              \
-#text, OPS_FLOAT, offsetof(struct norm_attr, text), NULL, false                            \
-    }
+#define EPS OPS_FIELD(norm_attr, eps, OPS_FLOAT)
 static const struct ops_field bn_fields[] = {
-    FLOAT(eps),
-    FLOAT(momentum),
-    {"training", OPS_BOOL, offsetof(struct norm_attr, training), NULL, false},
-    {0}};
-static const struct ops_field ln_fields[] = {
-    FLOAT(eps), {"shape", OPS_INTS, offsetof(struct norm_attr, shape), NULL, true}, {0}};
-static const struct ops_field rms_fields[] = {
-    FLOAT(eps), {"shape", OPS_INTS, offsetof(struct norm_attr, shape), NULL, false}, {0}};
-static const struct ops_field gn_fields[] = {
-    FLOAT(eps), {"groups", OPS_INT, offsetof(struct norm_attr, groups), NULL, true}, {0}};
-static const struct ops_field in_fields[] = {FLOAT(eps), {0}};
+    EPS, OPS_FIELD(norm_attr, momentum, OPS_FLOAT), OPS_FIELD(norm_attr, training, OPS_BOOL), {0}};
+static const struct ops_field ln_fields[] = {EPS, OPS_REQUIRED(norm_attr, shape, OPS_INTS), {0}};
+static const struct ops_field rms_fields[] = {EPS, OPS_FIELD(norm_attr, shape, OPS_INTS), {0}};
+static const struct ops_field gn_fields[] = {EPS, OPS_REQUIRED(norm_attr, groups, OPS_INT), {0}};
+static const struct ops_field in_fields[] = {EPS, {0}};
 static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .training = 1};
 
 #define PRIMITIVE(id, text, low, high, infer_, run_, grad_)                                        \
@@ -539,14 +474,8 @@ static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .t
             .takes_low = norm_takes_low,                                                           \
             .overwrites = (id) == ROW_BN_GRAD}
 #define TORCH(id, text, low, high, build_, fields_)                                                \
-    [id] = {.name = text,                                                                          \
-            .min_in = low,                                                                         \
-            .max_in = high,                                                                        \
-            .variant = id,                                                                         \
-            .build = build_,                                                                       \
-            .attr_bytes = sizeof(struct norm_attr),                                                \
-            .fields = fields_,                                                                     \
-            .defaults = &norm_default}
+    [id] = {OPS_COMPOSITE(text, low, high, build_), .variant = id,                                 \
+            OPS_ATTR(struct norm_attr, fields_, &norm_default)}
 
 static const struct ops_def rows[ROW_COUNT] = {
     BATCH(ROW_BN_STATS, "batch_norm_stats", 1, 1, infer_bn_stats, run_bn_stats, grad_bn_stats, 1,
@@ -554,19 +483,12 @@ static const struct ops_def rows[ROW_COUNT] = {
     BATCH(ROW_BN_NORM, "batch_norm_rows", 5, 6, infer_bn_norm, run_bn_norm, grad_bn_norm, 33, 1),
     BATCH(ROW_BN_GRAD, "batch_norm_grad", 6, 6, infer_bn_grad, run_bn_grad, NULL, 3, 1),
     BATCH(ROW_BN_APPLY, "batch_norm_apply", 5, 5, infer_bn_norm, run_bn_norm, grad_bn_apply, 1, 1),
-    [ROW_BN_UPDATE] = {.name = "batch_norm_update",
-                       .min_in = 4,
-                       .max_in = 5,
-                       .infer = infer_bn_update,
-                       .attr_bytes = sizeof(struct bn_attr),
-                       .kind = {.name = "batch_norm_update",
-                                .purity = TRACE_MUTATING,
-                                .run = run_bn_update},
-                       .is_internal = true},
+    [ROW_BN_UPDATE] = {OPS_IN_PLACE("batch_norm_update", 4, 5, infer_bn_update, run_bn_update),
+                       .attr_bytes = sizeof(struct bn_attr)},
     PRIMITIVE(ROW_LN, "layer_norm_rows", 1, 3, infer_ln, run_ln, grad_ln),
     PRIMITIVE(ROW_LN_GRAD, "layer_norm_grad", 4, 5, infer_ln_grad, run_ln_grad, NULL),
-    PRIMITIVE(ROW_RMS, "rms_norm_rows", 1, 2, infer_ln, run_rms, grad_ln),
-    PRIMITIVE(ROW_RMS_GRAD, "rms_norm_grad", 3, 4, infer_ln_grad, run_rms_grad, NULL),
+    PRIMITIVE(ROW_RMS, "rms_norm_rows", 1, 2, infer_ln, run_ln, grad_ln),
+    PRIMITIVE(ROW_RMS_GRAD, "rms_norm_grad", 3, 4, infer_ln_grad, run_ln_grad, NULL),
     TORCH(ROW_BATCH_NORM, "batch_norm", 5, 5, build_batch_norm, bn_fields),
     TORCH(ROW_LAYER_NORM, "layer_norm", 1, 3, build_layer_norm, ln_fields),
     TORCH(ROW_GROUP_NORM, "group_norm", 1, 3, build_group_norm, gn_fields),

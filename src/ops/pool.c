@@ -87,35 +87,30 @@ static struct kernel_pool in_lanes(const struct kernel_pool *p, const struct ten
     return q;
 }
 
-static enum ebb_status run_pool_as(const struct trace_call *call, int row, struct ebb_error *err)
+static enum ebb_status run_pool(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct pool_shape *shape = c.attr;
-    const struct kernel_pool pool = in_lanes(&shape->pool, &c.in[0]), *p = &pool;
-    const struct kernel_context *k = ops_context(&c);
-    const float *x = tensor_call_in(&c, 0);
-    float *y = tensor_call_out(&c, 0);
-    switch (row) {
+    const struct pool_shape *shape = r->attr;
+    const struct kernel_pool pool = in_lanes(&shape->pool, r->in), *p = &pool;
+    const float *x = ops_arg(r, 0);
+    float *y = ops_result(r, 0);
+    switch (r->def->variant) {
     case ROW_MAX:
-        kernel_max_pool(k, p, x, y, tensor_call_out(&c, 1));
+        kernel_max_pool(r->context, p, x, y, ops_result(r, 1));
         break;
     case ROW_MAX_GRAD:
-        kernel_max_pool_grad(k, p, x, tensor_call_in(&c, 1), y);
+        kernel_max_pool_grad(r->context, p, x, ops_arg(r, 1), y);
         break;
     case ROW_AVG:
-        kernel_avg_pool(k, p, x, y);
+        kernel_avg_pool(r->context, p, x, y);
         break;
     case ROW_AVG_GRAD:
-        kernel_avg_pool_grad(k, p, x, y);
+        kernel_avg_pool_grad(r->context, p, x, y);
         break;
     case ROW_ADAPTIVE:
-        kernel_adaptive_pool(k, p, x, y);
+        kernel_adaptive_pool(r->context, p, x, y);
         break;
     default:
-        kernel_adaptive_pool_grad(k, p, x, y);
+        kernel_adaptive_pool_grad(r->context, p, x, y);
     }
     return EBB_OK;
 }
@@ -130,29 +125,13 @@ static enum ebb_status infer_index(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_index(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_index(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct pool_shape *p = c.attr;
-    struct kernel_pool pool = in_lanes(&p->pool, &c.in[0]);
-    kernel_max_pool_index(ops_context(&c), &pool, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    const struct pool_shape *p = r->attr;
+    struct kernel_pool pool = in_lanes(&p->pool, r->in);
+    kernel_max_pool_index(r->context, &pool, ops_arg(r, 0), ops_result(r, 0));
     return EBB_OK;
 }
-
-#define RUN(name, row)                                                                             \
-    static enum ebb_status name(const struct trace_call *call, struct ebb_error *err)              \
-    {                                                                                              \
-        return run_pool_as(call, row, err);                                                        \
-    }
-RUN(run_max, ROW_MAX)
-RUN(run_max_grad, ROW_MAX_GRAD)
-RUN(run_avg, ROW_AVG)
-RUN(run_avg_grad, ROW_AVG_GRAD)
-RUN(run_adaptive, ROW_ADAPTIVE)
-RUN(run_adaptive_grad, ROW_ADAPTIVE_GRAD)
 
 static void grad_pool(struct ops_backward *b)
 {
@@ -216,17 +195,16 @@ static int64_t pooled(const struct kernel_pool *p, int d, bool is_ceil)
     return n;
 }
 
-static void build_pool(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                       size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_pool(struct ops_build *b)
 {
-    const struct pool_attr *a = attr;
-    bool is_max = def->variant < 10;
-    int nd = def->variant % 10;
+    struct tensor_session *s = b->s;
+    const struct pool_attr *a = b->attr;
+    bool is_max = b->def->variant < 10;
+    int nd = b->def->variant % 10;
     struct pool_shape p;
     const int64_t ones[3] = {1, 1, 1}, zeros[3] = {0};
-    (void)in_count;
-    if (!start(s, def, in[0], nd, &p))
-        return;
+    if (!start(s, b->def, b->in[0], nd, &p))
+        return TENSOR_NONE;
     p.pool.count_include_pad = a->count_include_pad;
     bool ok = a->kernel.count && spread(&a->kernel, nd, ones, 1, p.pool.k) &&
               spread(&a->stride, nd, p.pool.k, 1, p.pool.stride) &&
@@ -237,44 +215,36 @@ static void build_pool(struct tensor_session *s, const struct ops_def *def, cons
         p.out[p.rank - 3 + d] = p.pool.out[d];
         ok = p.pool.out[d] > 0 && 2 * p.pool.pad[d] <= p.pool.k[d];
     }
-    if (!ok) {
-        tensor_fail(s, EBB_EINPUT, "%s: kernel, stride, padding or dilation out of range",
-                    def->name);
-        return;
-    }
+    if (!ok)
+        return tensor_fail(s, EBB_EINPUT, "%s: kernel, stride, padding or dilation out of range",
+                           b->def->name);
     double volume = (double)p.pool.k[0] * (double)p.pool.k[1] * (double)p.pool.k[2];
-    if (is_max && volume > KERNEL_POOL_WINDOW) {
-        tensor_fail(s, EBB_EUNSUPPORTED, "%s: windows have at most %d elements", def->name,
-                    KERNEL_POOL_WINDOW);
-        return;
-    }
-    out[0] = ops_emit(s, &rows[is_max ? ROW_MAX : ROW_AVG], &p, 1, in);
-    *out_count = 1;
+    if (is_max && volume > KERNEL_POOL_WINDOW)
+        return tensor_fail(s, EBB_EUNSUPPORTED, "%s: windows have at most %d elements",
+                           b->def->name, KERNEL_POOL_WINDOW);
+    tensor_id y = ops_emit(s, &rows[is_max ? ROW_MAX : ROW_AVG], &p, 1, b->in);
     if (is_max) {
-        tensor_id winner = ops_output(out[0], 1);
-        out[(*out_count)++] = ops_emit(s, &rows[ROW_MAX_INDEX], &p, 1, &winner);
+        tensor_id winner = ops_output(y, 1);
+        b->out[b->out_count++] = ops_emit(s, &rows[ROW_MAX_INDEX], &p, 1, &winner);
     }
+    return y;
 }
 
-static void build_adaptive(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                           size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_adaptive(struct ops_build *b)
 {
-    struct ops_ints size = *(const struct ops_ints *)attr;
+    struct tensor_session *s = b->s;
+    struct ops_ints size = *(const struct ops_ints *)b->attr;
     struct pool_shape p;
-    (void)in_count;
-    if (!start(s, def, in[0], 2, &p))
-        return;
+    if (!start(s, b->def, b->in[0], 2, &p))
+        return TENSOR_NONE;
     for (int k = 0; k < size.count && size.count == 2; k++)
         if (size.v[k] == 0)
             size.v[k] = p.pool.in[1 + k];
-    if (!spread(&size, 2, p.pool.in, 1, p.pool.out)) {
-        tensor_fail(s, EBB_EINPUT, "%s: output_size out of range", def->name);
-        return;
-    }
+    if (!spread(&size, 2, p.pool.in, 1, p.pool.out))
+        return tensor_fail(s, EBB_EINPUT, "%s: output_size out of range", b->def->name);
     p.out[p.rank - 2] = p.pool.out[1];
     p.out[p.rank - 1] = p.pool.out[2];
-    out[0] = ops_emit(s, &rows[ROW_ADAPTIVE], &p, 1, in);
-    *out_count = 1;
+    return ops_emit(s, &rows[ROW_ADAPTIVE], &p, 1, b->in);
 }
 
 tensor_id ops_pool_share(struct tensor_session *s, tensor_id x)
@@ -320,50 +290,31 @@ static enum ebb_status infer_resample(struct ops_infer *i, struct ebb_error *err
     return EBB_OK;
 }
 
-static enum ebb_status run_resample(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_resample(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct resample_shape *p = c.attr;
-    struct kernel_resample r = p->r;
-    r.lanes = c.in[0].block ? c.in[0].block : 1;
-    r.planes /= r.lanes;
-    kernel_resample(ops_context(&c), &r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    const struct resample_shape *p = r->attr;
+    struct kernel_resample k = p->r;
+    k.lanes = r->in->block ? r->in->block : 1;
+    k.planes /= k.lanes;
+    if (r->def->variant == ROW_RESAMPLE)
+        kernel_resample(r->context, &k, ops_arg(r, 0), ops_result(r, 0));
+    else
+        kernel_resample_grad(r->context, &k, ops_arg(r, 0), ops_result(r, 0));
     return EBB_OK;
 }
 
-static enum ebb_status run_resample_grad(const struct trace_call *call, struct ebb_error *err)
+static tensor_id build_resample(struct ops_build *b)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct resample_shape *p = c.attr;
-    struct kernel_resample r = p->r;
-    r.lanes = c.in[0].block ? c.in[0].block : 1;
-    r.planes /= r.lanes;
-    kernel_resample_grad(ops_context(&c), &r, tensor_call_in(&c, 0), tensor_call_out(&c, 0));
-    return EBB_OK;
-}
-
-static void build_resample(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                           size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
-{
-    const struct resample_attr *a = attr;
-    const struct tensor_view v = *tensor_view_of(s, in[0]);
+    struct tensor_session *s = b->s;
+    const struct resample_attr *a = b->attr;
+    const struct tensor_view v = *tensor_view_of(s, b->in[0]);
     struct resample_shape p;
-    (void)in_count;
     memset(&p, 0, sizeof p);
-    if (v.rank != 4 || !a->scale.count == !a->size.count || a->scale.count > 2 ||
-        a->size.count > 2) {
-        tensor_fail(s, EBB_EINPUT, "%s: input of rank 4 and one of scale, size are needed",
-                    def->name);
-        return;
-    }
+    if (v.rank != 4 || !a->scale.count == !a->size.count || a->scale.count > 2 || a->size.count > 2)
+        return tensor_fail(s, EBB_EINPUT, "%s: input of rank 4 and one of scale, size are needed",
+                           b->def->name);
     p.r.planes = v.dims[0] * v.dims[1];
-    p.r.is_bilinear = def->variant == ROW_BILINEAR2D;
+    p.r.is_bilinear = b->def->variant == ROW_BILINEAR2D;
     p.r.align_corners = a->align_corners && p.r.is_bilinear;
     p.rank = 4;
     memcpy(p.in, v.dims, sizeof v.dims);
@@ -373,10 +324,8 @@ static void build_resample(struct tensor_session *s, const struct ops_def *def, 
         double scale = a->scale.count ? a->scale.v[a->scale.count == 1 ? 0 : d] : 0;
         m = a->scale.count ? (int64_t)floor((double)n * scale)
                            : a->size.v[a->size.count == 1 ? 0 : d];
-        if (m < 1 || m > INT32_MAX || n < 1) {
-            tensor_fail(s, EBB_EINPUT, "%s: output of %" PRId64, def->name, m);
-            return;
-        }
+        if (m < 1 || m > INT32_MAX || n < 1)
+            return tensor_fail(s, EBB_EINPUT, "%s: output of %" PRId64, b->def->name, m);
         p.r.in[d] = n;
         p.r.out[d] = p.out[2 + d] = m;
         if (p.r.align_corners)
@@ -386,8 +335,7 @@ static void build_resample(struct tensor_session *s, const struct ops_def *def, 
         else
             p.r.scale[d] = a->scale.count ? 1.0 / scale : (double)n / (double)m;
     }
-    out[0] = ops_emit(s, &rows[ROW_RESAMPLE], &p, 1, in);
-    *out_count = 1;
+    return ops_emit(s, &rows[ROW_RESAMPLE], &p, 1, b->in);
 }
 
 /* ---- unpooling ------------------------------------------------------------------------------ */
@@ -418,33 +366,15 @@ static enum ebb_status infer_unpool(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_unpool_as(const struct trace_call *call, bool is_grad,
-                                     struct ebb_error *err)
+static enum ebb_status run_unpool(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct plane *p = c.attr;
-    const struct tensor_view *v = &c.in[1];
+    const struct plane *p = r->attr;
+    const struct tensor_view *v = &r->in[1];
     int64_t small = v->dims[v->rank - 2] * v->dims[v->rank - 1];
     int64_t planes = small ? tensor_count(v) / small : 0;
-    if (is_grad)
-        return kernel_unpool_grad(ops_context(&c), planes, small, p->h * p->w,
-                                  tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                                  tensor_call_out(&c, 0), err);
-    return kernel_unpool(ops_context(&c), planes, small, p->h * p->w, tensor_call_in(&c, 0),
-                         tensor_call_in(&c, 1), tensor_call_out(&c, 0), err);
-}
-
-static enum ebb_status run_unpool(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_unpool_as(call, false, err);
-}
-
-static enum ebb_status run_unpool_grad(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_unpool_as(call, true, err);
+    return (r->def->variant == ROW_UNPOOL ? kernel_unpool : kernel_unpool_grad)(
+        r->context, planes, small, p->h * p->w, ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0),
+        r->err);
 }
 
 static void grad_unpool(struct ops_backward *b)
@@ -455,13 +385,12 @@ static void grad_unpool(struct ops_backward *b)
             ops_emit(b->session, &rows[row], b->attr, 2, (tensor_id[]){b->gout[0], b->in[1]});
 }
 
-static void build_unpool(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_unpool(struct ops_build *b)
 {
-    const struct unpool_attr *a = attr;
-    const struct tensor_view *v = tensor_view_of(s, in[0]);
+    struct tensor_session *s = b->s;
+    const struct unpool_attr *a = b->attr;
+    const struct tensor_view *v = tensor_view_of(s, b->in[0]);
     int64_t size[2];
-    (void)in_count;
     for (int d = 0; d < 2 && v->rank >= 3; d++) {
         const struct ops_ints *t = a->stride.count ? &a->stride : &a->kernel;
         int64_t k = a->kernel.v[a->kernel.count == 1 ? 0 : d], stride = t->v[t->count == 1 ? 0 : d];
@@ -473,14 +402,11 @@ static void build_unpool(struct tensor_session *s, const struct ops_def *def, co
             size[d] = a->output_size.v[a->output_size.count - 2 + d];
     }
     if (v->rank < 3 || a->kernel.count > 2 || a->stride.count > 2 || a->padding.count > 2 ||
-        a->output_size.count == 1 || size[0] < 1 || size[1] < 1) {
-        tensor_fail(s, EBB_EINPUT, "%s: kernel, stride, padding or output_size out of range",
-                    def->name);
-        return;
-    }
+        a->output_size.count == 1 || size[0] < 1 || size[1] < 1)
+        return tensor_fail(s, EBB_EINPUT, "%s: kernel, stride, padding or output_size out of range",
+                           b->def->name);
     struct plane p = {size[0], size[1]};
-    out[0] = ops_emit(s, &rows[ROW_UNPOOL], &p, 2, in);
-    *out_count = 1;
+    return ops_emit(s, &rows[ROW_UNPOOL], &p, 2, b->in);
 }
 
 /* ---- local response normalisation ----------------------------------------------------------- */
@@ -498,16 +424,12 @@ static enum ebb_status infer_window(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_window(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_window(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct window_attr *a = c.attr;
-    struct ops_lines l = ops_lines_of(&c.in[0], 1);
-    kernel_channel_window(ops_context(&c), l.outer, l.n, l.inner, a->before, a->after,
-                          tensor_call_in(&c, 0), tensor_call_out(&c, 0));
+    const struct window_attr *a = r->attr;
+    struct ops_lines l = ops_lines_of(r->in, 1);
+    kernel_channel_window(r->context, l.outer, l.n, l.inner, a->before, a->after, ops_arg(r, 0),
+                          ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -523,133 +445,98 @@ struct lrn_attr {
     float alpha, beta, k, zero;
 };
 
-static void build_lrn(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                      size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_lrn(struct ops_build *b)
 {
-    const struct lrn_attr *a = attr;
+    struct tensor_session *s = b->s;
+    const struct lrn_attr *a = b->attr;
     struct window_attr window = {a->size / 2, (a->size - 1) / 2};
-    (void)def, (void)in_count;
-    if (a->size < 1) {
-        tensor_fail(s, EBB_EINPUT, "lrn: size %" PRId64, a->size);
-        return;
-    }
-    tensor_id square = ops_unary(s, KERNEL_SQUARE, in[0], 0, 0);
+    if (a->size < 1)
+        return tensor_fail(s, EBB_EINPUT, "lrn: size %" PRId64, a->size);
+    tensor_id square = ops_unary(s, KERNEL_SQUARE, b->in[0], 0, 0);
     tensor_id sum = ops_emit(s, &rows[ROW_WINDOW], &window, 1, &square);
     tensor_id d = ops_add_scalar(
         s, ops_mul_scalar(s, sum, (float)((double)a->alpha / (double)a->size)), a->k);
-    out[0] = ops_mul(s, in[0], ops_unary(s, KERNEL_POW, d, -a->beta, 0));
-    *out_count = 1;
+    return ops_mul(s, b->in[0], ops_unary(s, KERNEL_POW, d, -a->beta, 0));
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-#define INTS(type, text, required)                                                                 \
-    {                                                                                              \
-#text, OPS_INTS, offsetof(struct type, text), NULL, required                               \
-    }
-#define BOOL(type, text)                                                                           \
-    {                                                                                              \
-#text, OPS_BOOL, offsetof(struct type, text), NULL, false                                  \
-    }
 static const struct ops_field max_fields[] = {
-    INTS(pool_attr, kernel, true),   INTS(pool_attr, stride, false),
-    INTS(pool_attr, padding, false), INTS(pool_attr, dilation, false),
-    BOOL(pool_attr, ceil_mode),      {0}};
+    OPS_REQUIRED(pool_attr, kernel, OPS_INTS), OPS_FIELD(pool_attr, stride, OPS_INTS),
+    OPS_FIELD(pool_attr, padding, OPS_INTS),   OPS_FIELD(pool_attr, dilation, OPS_INTS),
+    OPS_FIELD(pool_attr, ceil_mode, OPS_BOOL), {0}};
 static const struct ops_field avg_fields[] = {
-    INTS(pool_attr, kernel, true),      INTS(pool_attr, stride, false),
-    INTS(pool_attr, padding, false),    BOOL(pool_attr, ceil_mode),
-    BOOL(pool_attr, count_include_pad), {0}};
+    OPS_REQUIRED(pool_attr, kernel, OPS_INTS),         OPS_FIELD(pool_attr, stride, OPS_INTS),
+    OPS_FIELD(pool_attr, padding, OPS_INTS),           OPS_FIELD(pool_attr, ceil_mode, OPS_BOOL),
+    OPS_FIELD(pool_attr, count_include_pad, OPS_BOOL), {0}};
 static const struct pool_attr pool_default = {.count_include_pad = 1};
 static const struct ops_field adaptive_fields[] = {{"output_size", OPS_SIZES, 0, NULL, true}, {0}};
 static const struct ops_field nearest_fields[] = {
-    {"scale", OPS_FLOATS, offsetof(struct resample_attr, scale), NULL, false},
-    INTS(resample_attr, size, false),
-    {0}};
+    OPS_FIELD(resample_attr, scale, OPS_FLOATS), OPS_FIELD(resample_attr, size, OPS_INTS), {0}};
 static const struct ops_field bilinear_fields[] = {
-    {"scale", OPS_FLOATS, offsetof(struct resample_attr, scale), NULL, false},
-    INTS(resample_attr, size, false),
-    BOOL(resample_attr, align_corners),
+    OPS_FIELD(resample_attr, scale, OPS_FLOATS),
+    OPS_FIELD(resample_attr, size, OPS_INTS),
+    OPS_FIELD(resample_attr, align_corners, OPS_BOOL),
     {0}};
-static const struct ops_field unpool_fields[] = {INTS(unpool_attr, kernel, true),
-                                                 INTS(unpool_attr, stride, false),
-                                                 INTS(unpool_attr, padding, false),
-                                                 INTS(unpool_attr, output_size, false),
+static const struct ops_field unpool_fields[] = {OPS_REQUIRED(unpool_attr, kernel, OPS_INTS),
+                                                 OPS_FIELD(unpool_attr, stride, OPS_INTS),
+                                                 OPS_FIELD(unpool_attr, padding, OPS_INTS),
+                                                 OPS_FIELD(unpool_attr, output_size, OPS_INTS),
                                                  {0}};
-static const struct ops_field lrn_fields[] = {
-    {"size", OPS_INT, offsetof(struct lrn_attr, size), NULL, true},
-    {"alpha", OPS_FLOAT, offsetof(struct lrn_attr, alpha), NULL, false},
-    {"beta", OPS_FLOAT, offsetof(struct lrn_attr, beta), NULL, false},
-    {"k", OPS_FLOAT, offsetof(struct lrn_attr, k), NULL, false},
-    {0}};
+static const struct ops_field lrn_fields[] = {OPS_REQUIRED(lrn_attr, size, OPS_INT),
+                                              OPS_FIELD(lrn_attr, alpha, OPS_FLOAT),
+                                              OPS_FIELD(lrn_attr, beta, OPS_FLOAT),
+                                              OPS_FIELD(lrn_attr, k, OPS_FLOAT),
+                                              {0}};
 static const struct lrn_attr lrn_default = {.alpha = 1e-4f, .beta = 0.75f, .k = 1.0f};
 
-#define POOL(id, text, ins, run_, grad_)                                                           \
-    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, run_, grad_),                                \
-            .variant = id,                                                                         \
-            .attr_bytes = sizeof(struct pool_shape),                                               \
-            .is_internal = true,                                                                   \
-            .blocked = 3,                                                                          \
-            .blocked_out = 3,                                                                      \
-            .takes_block = pool_takes_block,                                                       \
-            .low_rule = OPS_LOW_WHOLE,                                                             \
-            .low_out = 1}
-#define RESAMPLE(id, text, run_)                                                                   \
-    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, run_, grad_pool),                            \
-            .variant = id,                                                                         \
-            .attr_bytes = sizeof(struct resample_shape),                                           \
-            .is_internal = true,                                                                   \
-            .blocked = 1,                                                                          \
-            .blocked_out = 1,                                                                      \
-            .low_rule = OPS_LOW_WHOLE,                                                             \
-            .low_out = 1}
-#define UNPOOL(id, text, run_)                                                                     \
-    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, run_, grad_unpool),                            \
-            .variant = id,                                                                         \
-            .attr_bytes = sizeof(struct plane),                                                    \
-            .is_internal = true,                                                                   \
-            .low_rule = OPS_LOW_WHOLE,                                                             \
-            .low_out = 1}
+/* Primitives with a description of their own kind that work on numbers of 16 bits as a whole. */
+#define INTERNAL(id, type)                                                                         \
+    .variant = id, .attr_bytes = sizeof(struct type), .is_internal = true,                         \
+    .low_rule = OPS_LOW_WHOLE, .low_out = 1
+#define POOL(id, text, ins, grad_)                                                                 \
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, run_pool, grad_), INTERNAL(id, pool_shape),  \
+            .blocked = 3, .blocked_out = 3, .takes_block = pool_takes_block}
+#define RESAMPLE(id, text)                                                                         \
+    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, run_resample, grad_pool),                    \
+            INTERNAL(id, resample_shape), .blocked = 1, .blocked_out = 1}
+#define UNPOOL(id, text)                                                                           \
+    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, run_unpool, grad_unpool), INTERNAL(id, plane)}
 #define TORCH(id, text, n, kind, build_, type, fields_, defaults_)                                 \
-    [id] = {.name = text,                                                                          \
-            .min_in = n,                                                                           \
-            .max_in = n,                                                                           \
-            .variant = kind,                                                                       \
-            .build = build_,                                                                       \
-            .attr_bytes = sizeof(type),                                                            \
-            .fields = fields_,                                                                     \
-            .defaults = defaults_}
+    [id] = {OPS_COMPOSITE(text, n, n, build_), .variant = kind,                                    \
+            OPS_ATTR(struct type, fields_, defaults_)}
+#define WINDOWS(id, text, kind, fields_)                                                           \
+    TORCH(id, text, 1, kind, build_pool, pool_attr, fields_, &pool_default)
 
 static const struct ops_def rows[ROW_COUNT] = {
-    POOL(ROW_MAX, "max_pool", 1, run_max, grad_pool),
-    POOL(ROW_MAX_GRAD, "max_pool_grad", 2, run_max_grad, NULL),
-    POOL(ROW_AVG, "avg_pool", 1, run_avg, grad_pool),
-    POOL(ROW_AVG_GRAD, "avg_pool_grad", 1, run_avg_grad, grad_pool),
-    POOL(ROW_ADAPTIVE, "adaptive_pool", 1, run_adaptive, grad_pool),
-    POOL(ROW_ADAPTIVE_GRAD, "adaptive_pool_grad", 1, run_adaptive_grad, grad_pool),
-    RESAMPLE(ROW_RESAMPLE, "resample", run_resample),
-    RESAMPLE(ROW_RESAMPLE_GRAD, "resample_grad", run_resample_grad),
-    UNPOOL(ROW_UNPOOL, "unpool", run_unpool),
-    UNPOOL(ROW_UNPOOL_GRAD, "unpool_grad", run_unpool_grad),
+    POOL(ROW_MAX, "max_pool", 1, grad_pool),
+    POOL(ROW_MAX_GRAD, "max_pool_grad", 2, NULL),
+    POOL(ROW_AVG, "avg_pool", 1, grad_pool),
+    POOL(ROW_AVG_GRAD, "avg_pool_grad", 1, grad_pool),
+    POOL(ROW_ADAPTIVE, "adaptive_pool", 1, grad_pool),
+    POOL(ROW_ADAPTIVE_GRAD, "adaptive_pool_grad", 1, grad_pool),
+    RESAMPLE(ROW_RESAMPLE, "resample"),
+    RESAMPLE(ROW_RESAMPLE_GRAD, "resample_grad"),
+    UNPOOL(ROW_UNPOOL, "unpool"),
+    UNPOOL(ROW_UNPOOL_GRAD, "unpool_grad"),
     [ROW_WINDOW] = {OPS_PRIMITIVE("channel_window", 1, 1, infer_window, run_window, grad_window),
-                    .attr_bytes = sizeof(struct window_attr), .is_internal = true,
-                    .low_rule = OPS_LOW_WHOLE, .low_out = 1},
+                    INTERNAL(ROW_WINDOW, window_attr)},
     [ROW_MAX_INDEX] = {OPS_PRIMITIVE("max_pool_index", 1, 1, infer_index, run_index, NULL),
                        .attr_bytes = sizeof(struct pool_shape), .is_internal = true},
-    TORCH(ROW_MAX1D, "max_pool1d", 1, 1, build_pool, struct pool_attr, max_fields, &pool_default),
-    TORCH(ROW_MAX2D, "max_pool2d", 1, 2, build_pool, struct pool_attr, max_fields, &pool_default),
-    TORCH(ROW_MAX3D, "max_pool3d", 1, 3, build_pool, struct pool_attr, max_fields, &pool_default),
-    TORCH(ROW_AVG1D, "avg_pool1d", 1, 11, build_pool, struct pool_attr, avg_fields, &pool_default),
-    TORCH(ROW_AVG2D, "avg_pool2d", 1, 12, build_pool, struct pool_attr, avg_fields, &pool_default),
-    TORCH(ROW_AVG3D, "avg_pool3d", 1, 13, build_pool, struct pool_attr, avg_fields, &pool_default),
-    TORCH(ROW_ADAPTIVE2D, "adaptive_avg_pool2d", 1, 0, build_adaptive, struct ops_ints,
-          adaptive_fields, NULL),
-    TORCH(ROW_NEAREST2D, "upsample_nearest2d", 1, ROW_NEAREST2D, build_resample,
-          struct resample_attr, nearest_fields, NULL),
-    TORCH(ROW_BILINEAR2D, "upsample_bilinear2d", 1, ROW_BILINEAR2D, build_resample,
-          struct resample_attr, bilinear_fields, NULL),
-    TORCH(ROW_MAX_UNPOOL2D, "max_unpool2d", 2, 0, build_unpool, struct unpool_attr, unpool_fields,
+    WINDOWS(ROW_MAX1D, "max_pool1d", 1, max_fields),
+    WINDOWS(ROW_MAX2D, "max_pool2d", 2, max_fields),
+    WINDOWS(ROW_MAX3D, "max_pool3d", 3, max_fields),
+    WINDOWS(ROW_AVG1D, "avg_pool1d", 11, avg_fields),
+    WINDOWS(ROW_AVG2D, "avg_pool2d", 12, avg_fields),
+    WINDOWS(ROW_AVG3D, "avg_pool3d", 13, avg_fields),
+    TORCH(ROW_ADAPTIVE2D, "adaptive_avg_pool2d", 1, 0, build_adaptive, ops_ints, adaptive_fields,
           NULL),
-    TORCH(ROW_LRN, "lrn", 1, 0, build_lrn, struct lrn_attr, lrn_fields, &lrn_default),
+    TORCH(ROW_NEAREST2D, "upsample_nearest2d", 1, ROW_NEAREST2D, build_resample, resample_attr,
+          nearest_fields, NULL),
+    TORCH(ROW_BILINEAR2D, "upsample_bilinear2d", 1, ROW_BILINEAR2D, build_resample, resample_attr,
+          bilinear_fields, NULL),
+    TORCH(ROW_MAX_UNPOOL2D, "max_unpool2d", 2, 0, build_unpool, unpool_attr, unpool_fields, NULL),
+    TORCH(ROW_LRN, "lrn", 1, 0, build_lrn, lrn_attr, lrn_fields, &lrn_default),
 };
 
 const struct ops_family ops_pool_family = {rows, ROW_COUNT};

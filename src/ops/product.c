@@ -70,9 +70,9 @@ static void describe(const struct tensor_view *a, const struct tensor_view *b,
     memcpy(m->c_dims, c->dims, sizeof c->dims);
 }
 
-static enum ebb_status infer_product(struct ops_infer *i, const struct matmul_attr *attr,
-                                     bool has_bias, struct ebb_error *err)
+static enum ebb_status infer_product(struct ops_infer *i, struct ebb_error *err)
 {
+    const struct matmul_attr *attr = i->attr;
     const struct tensor_view *a = i->in[0], *b = i->in[1];
     int64_t dims[TENSOR_RANK];
     int rank = a->rank > b->rank ? a->rank : b->rank;
@@ -97,7 +97,7 @@ static enum ebb_status infer_product(struct ops_infer *i, const struct matmul_at
     i->is_wide = attr->is_wide;
     i->flops = 2.0 * (double)tensor_count(&i->out[0]) * (double)k;
     struct kernel_matmul desc;
-    describe(a, b, &i->out[0], attr, has_bias, &desc);
+    describe(a, b, &i->out[0], attr, i->in_count > 2, &desc);
     return kernel_matmul_prepare(tensor_backend(i->session), &desc, &i->workspace_bytes, err);
 }
 
@@ -107,21 +107,12 @@ static bool is_all_bf16(const struct ops_infer *i)
     return i->in[0]->dtype == TENSOR_BF16 && i->in[1]->dtype == TENSOR_BF16 && kernel_has_bf16();
 }
 
-static enum ebb_status infer_matmul(struct ops_infer *i, struct ebb_error *err)
+static enum ebb_status run_product(const struct ops_run *r)
 {
-    return infer_product(i, i->attr, false, err);
-}
-
-static enum ebb_status run_matmul(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
     struct kernel_matmul m;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    describe(&c.in[0], &c.in[1], &c.out[0], c.attr, false, &m);
-    return kernel_matmul_run(ops_context(&c), &m, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                             NULL, tensor_call_out(&c, 0), call->workspace, err);
+    describe(&r->in[0], &r->in[1], r->out, r->attr, r->in_count > 2, &m);
+    return kernel_matmul_run(r->context, &m, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
+                             ops_result(r, 0), r->workspace, r->err);
 }
 
 /* Strides that oneDNN takes: one of the last two is 1, nothing is repeated by stride 0. */
@@ -166,8 +157,7 @@ static void grad_matmul(struct ops_backward *b)
     }
 }
 
-static void build_matmul(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count);
+static tensor_id build_matmul(struct ops_build *b);
 
 /* ---- linear --------------------------------------------------------------------------------- */
 
@@ -178,21 +168,7 @@ static enum ebb_status infer_linear2(struct ops_infer *i, struct ebb_error *err)
     if (i->in_count > 2 && (i->in[2]->dtype != TENSOR_F32 || i->in[2]->rank != 1 ||
                             i->in[1]->rank != 2 || i->in[2]->dims[0] != i->in[1]->dims[0]))
         return ops_wrong(i, err, "the bias has one F32 number per row of the weights");
-    return infer_product(i, i->attr, i->in_count > 2, err);
-}
-
-static enum ebb_status run_linear2(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct kernel_matmul m;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    bool has_bias = c.input_count > 2;
-    describe(&c.in[0], &c.in[1], &c.out[0], c.attr, has_bias, &m);
-    return kernel_matmul_run(ops_context(&c), &m, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                             has_bias ? tensor_call_in(&c, 2) : NULL, tensor_call_out(&c, 0),
-                             call->workspace, err);
+    return infer_product(i, err);
 }
 
 static void grad_linear2(struct ops_backward *b)
@@ -252,12 +228,9 @@ tensor_id ops_linear_relu(struct tensor_session *s, tensor_id x)
     return ops_reshape(s, y, v.rank, v.dims);
 }
 
-static void build_linear(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_linear(struct ops_build *b)
 {
-    (void)def, (void)attr;
-    out[0] = ops_linear(s, in[0], in[1], in_count > 2 ? in[2] : TENSOR_NONE);
-    *out_count = 1;
+    return ops_linear(b->s, b->in[0], b->in[1], ops_given(b, 2));
 }
 
 /* ---- attention ------------------------------------------------------------------------------ */
@@ -280,15 +253,10 @@ static enum ebb_status infer_attention(struct ops_infer *i, struct ebb_error *er
     return EBB_OK;
 }
 
-static enum ebb_status run_attention(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_attention(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    kernel_attention(ops_context(&c), c.attr, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                     tensor_call_in(&c, 2), c.input_count > 3 ? tensor_call_in(&c, 3) : NULL,
-                     tensor_call_out(&c, 0), tensor_call_out(&c, 1), call->workspace);
+    kernel_attention(r->context, r->attr, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
+                     ops_arg(r, 3), ops_result(r, 0), ops_result(r, 1), r->workspace);
     return EBB_OK;
 }
 
@@ -304,17 +272,11 @@ static enum ebb_status infer_attention_grad(struct ops_infer *i, struct ebb_erro
     return EBB_OK;
 }
 
-static enum ebb_status run_attention_grad(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_attention_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    kernel_attention_grad(ops_context(&c), c.attr, tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                          tensor_call_in(&c, 2), c.input_count > 6 ? tensor_call_in(&c, 6) : NULL,
-                          tensor_call_in(&c, 3), tensor_call_in(&c, 4), tensor_call_in(&c, 5),
-                          tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2),
-                          call->workspace);
+    kernel_attention_grad(r->context, r->attr, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
+                          ops_arg(r, 6), ops_arg(r, 3), ops_arg(r, 4), ops_arg(r, 5),
+                          ops_result(r, 0), ops_result(r, 1), ops_result(r, 2), r->workspace);
     return EBB_OK;
 }
 
@@ -420,23 +382,18 @@ static bool same_lead(struct tensor_session *s, tensor_id *parts)
     return true;
 }
 
-static void build_attention(struct tensor_session *s, const struct ops_def *def,
-                            const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                            size_t *out_count)
+static tensor_id build_attention(struct ops_build *b)
 {
-    const struct attention_attr *t = attr;
-    tensor_id given[3] = {in[0], in[1], in[2]};
+    struct tensor_session *s = b->s;
+    const struct attention_attr *t = b->attr;
+    tensor_id given[3] = {b->in[0], b->in[1], b->in[2]};
     struct kernel_attention a;
-    (void)def;
-    *out_count = 0;
     bool fits = same_lead(s, given);
     struct tensor_view q = *tensor_view_of(s, given[0]);
     const struct tensor_view *k = tensor_view_of(s, given[1]), *v = tensor_view_of(s, given[2]);
     if (!fits || q.dims[q.rank - 1] != k->dims[k->rank - 1] ||
-        k->dims[k->rank - 2] != v->dims[v->rank - 2]) {
-        tensor_fail(s, EBB_EINPUT, "attention: shapes of q, k and v do not fit");
-        return;
-    }
+        k->dims[k->rank - 2] != v->dims[v->rank - 2])
+        return tensor_fail(s, EBB_EINPUT, "attention: shapes of q, k and v do not fit");
     memset(&a, 0, sizeof a);
     a.rows = 1;
     for (int d = 0; d < q.rank - 2; d++)
@@ -450,35 +407,29 @@ static void build_attention(struct tensor_session *s, const struct ops_def *def,
     tensor_id parts[4] = {ops_reshape(s, given[0], 3, (int64_t[]){a.rows, a.tq, a.d}),
                           ops_reshape(s, given[1], 3, (int64_t[]){a.rows, a.tk, a.d}),
                           ops_reshape(s, given[2], 3, (int64_t[]){a.rows, a.tk, a.dv})};
-    if (in_count > 3)
-        parts[3] = flat_mask(s, in[3], &q, &a);
+    if (b->in_count > 3)
+        parts[3] = flat_mask(s, b->in[3], &q, &a);
     q.dims[q.rank - 1] = a.dv;
-    out[0] =
-        ops_reshape(s, ops_emit(s, &rows[ROW_ATTENTION_ROWS], &a, in_count, parts), q.rank, q.dims);
-    *out_count = 1;
+    return ops_reshape(s, ops_emit(s, &rows[ROW_ATTENTION_ROWS], &a, b->in_count, parts), q.rank,
+                       q.dims);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static const struct ops_field matmul_fields[] = {
-    {"ta", OPS_BOOL, offsetof(struct matmul_attr, ta), NULL, false},
-    {"tb", OPS_BOOL, offsetof(struct matmul_attr, tb), NULL, false},
-    {0}};
+    OPS_FIELD(matmul_attr, ta, OPS_BOOL), OPS_FIELD(matmul_attr, tb, OPS_BOOL), {0}};
 static const struct ops_field attention_fields[] = {
-    {"causal", OPS_BOOL, offsetof(struct attention_attr, causal), NULL, false},
-    {"scale", OPS_FLOAT, offsetof(struct attention_attr, scale), NULL, false},
-    {0}};
+    OPS_FIELD(attention_attr, causal, OPS_BOOL), OPS_FIELD(attention_attr, scale, OPS_FLOAT), {0}};
 static const struct attention_attr attention_default = {.scale = NAN};
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_MATMUL] = {OPS_PRIMITIVE("matmul", 2, 2, infer_matmul, run_matmul, grad_matmul),
-                    .low_rule = OPS_LOW_WHOLE, .low_out = 1, .takes_low = is_all_bf16,
-                    .attr_bytes = sizeof(struct matmul_attr), .fields = matmul_fields, .strided = 3,
-                    .build = build_matmul},
-    [ROW_LINEAR2] = {OPS_PRIMITIVE("linear2", 2, 3, infer_linear2, run_linear2, grad_linear2),
-                     .low_rule = OPS_LOW_WHOLE, .low_out = 1, .takes_low = is_all_bf16,
-                     .strided = 3, .is_internal = true, .attr_bytes = sizeof(struct matmul_attr)},
-    [ROW_LINEAR] = {.name = "linear", .min_in = 2, .max_in = 3, .build = build_linear},
+    [ROW_MATMUL] = {OPS_PRIMITIVE("matmul", 2, 2, infer_product, run_product, grad_matmul),
+                    OPS_ATTR(struct matmul_attr, matmul_fields, NULL), .low_rule = OPS_LOW_WHOLE,
+                    .low_out = 1, .takes_low = is_all_bf16, .strided = 3, .build = build_matmul},
+    [ROW_LINEAR2] = {OPS_PRIMITIVE("linear2", 2, 3, infer_linear2, run_product, grad_linear2),
+                     OPS_ATTR(struct matmul_attr, NULL, NULL), .low_rule = OPS_LOW_WHOLE,
+                     .low_out = 1, .takes_low = is_all_bf16, .strided = 3, .is_internal = true},
+    [ROW_LINEAR] = {OPS_COMPOSITE("linear", 2, 3, build_linear)},
     [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 3, 4, infer_attention, run_attention,
                                           grad_attention),
                             .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
@@ -487,13 +438,8 @@ static const struct ops_def rows[ROW_COUNT] = {
                                           run_attention_grad, NULL),
                             .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
                             .low_rule = OPS_LOW_WHOLE, .low_out = 7},
-    [ROW_ATTENTION] = {.name = "attention",
-                       .min_in = 3,
-                       .max_in = 4,
-                       .build = build_attention,
-                       .attr_bytes = sizeof(struct attention_attr),
-                       .fields = attention_fields,
-                       .defaults = &attention_default},
+    [ROW_ATTENTION] = {OPS_COMPOSITE("attention", 3, 4, build_attention),
+                       OPS_ATTR(struct attention_attr, attention_fields, &attention_default)},
 };
 
 bool ops_is_product(const struct tensor_node *n)
@@ -506,24 +452,22 @@ bool ops_is_product(const struct tensor_node *n)
 
 /* From a file: strides fitted first, then the primitive of the same row. A vector on the left is a
  * row, on the right a column; that dimension is gone from the result. */
-static void build_matmul(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                         size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_matmul(struct ops_build *b)
 {
-    const struct matmul_attr *a = attr;
-    const struct tensor_view p = *tensor_view_of(s, in[0]), q = *tensor_view_of(s, in[1]);
+    struct tensor_session *s = b->s;
+    const struct matmul_attr *a = b->attr;
+    const struct tensor_view p = *tensor_view_of(s, b->in[0]), q = *tensor_view_of(s, b->in[1]);
     bool is_row = p.rank == 1 && !a->ta, is_column = q.rank == 1 && !a->tb;
-    (void)def, (void)in_count;
-    tensor_id x = is_row ? ops_reshape(s, in[0], 2, (int64_t[]){1, p.dims[0]}) : in[0];
-    tensor_id y = is_column ? ops_reshape(s, in[1], 2, (int64_t[]){q.dims[0], 1}) : in[1];
-    out[0] = ops_matmul(s, x, y, a->ta, a->tb);
-    *out_count = 1;
-    if (!out[0].v || (!is_row && !is_column))
-        return;
-    struct tensor_view v = *tensor_view_of(s, out[0]);
+    tensor_id x = is_row ? ops_reshape(s, b->in[0], 2, (int64_t[]){1, p.dims[0]}) : b->in[0];
+    tensor_id y = is_column ? ops_reshape(s, b->in[1], 2, (int64_t[]){q.dims[0], 1}) : b->in[1];
+    tensor_id z = ops_matmul(s, x, y, a->ta, a->tb);
+    if (!z.v || (!is_row && !is_column))
+        return z;
+    struct tensor_view v = *tensor_view_of(s, z);
     int rank = v.rank - 1;
     if (is_row && !is_column)
         v.dims[rank - 1] = v.dims[rank];
-    out[0] = ops_reshape(s, out[0], rank - (is_row && is_column), v.dims);
+    return ops_reshape(s, z, rank - (is_row && is_column), v.dims);
 }
 
 const struct ops_family ops_product_family = {rows, ROW_COUNT};

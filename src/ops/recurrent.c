@@ -33,15 +33,10 @@ static enum ebb_status infer_lstm(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_lstm(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_lstm(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    kernel_lstm_gates(ops_context(&c), c.in[2].dims[0], c.in[2].dims[1], tensor_call_in(&c, 0),
-                      tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_out(&c, 0),
-                      tensor_call_out(&c, 1), tensor_call_out(&c, 2));
+    kernel_lstm_gates(r->context, r->in[2].dims[0], r->in[2].dims[1], ops_arg(r, 0), ops_arg(r, 1),
+                      ops_arg(r, 2), ops_result(r, 0), ops_result(r, 1), ops_result(r, 2));
     return EBB_OK;
 }
 
@@ -55,15 +50,11 @@ static enum ebb_status infer_lstm_grad(struct ops_infer *i, struct ebb_error *er
     return EBB_OK;
 }
 
-static enum ebb_status run_lstm_grad(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_lstm_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    kernel_lstm_gates_grad(ops_context(&c), c.in[1].dims[0], c.in[1].dims[1], tensor_call_in(&c, 0),
-                           tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
-                           tensor_call_in(&c, 4), tensor_call_out(&c, 0), tensor_call_out(&c, 1));
+    kernel_lstm_gates_grad(r->context, r->in[1].dims[0], r->in[1].dims[1], ops_arg(r, 0),
+                           ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3), ops_arg(r, 4),
+                           ops_result(r, 0), ops_result(r, 1));
     return EBB_OK;
 }
 
@@ -98,15 +89,10 @@ static enum ebb_status infer_gru(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_gru(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_gru(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    kernel_gru_gates(ops_context(&c), c.in[2].dims[0], c.in[2].dims[1], tensor_call_in(&c, 0),
-                     tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_out(&c, 0),
-                     tensor_call_out(&c, 1));
+    kernel_gru_gates(r->context, r->in[2].dims[0], r->in[2].dims[1], ops_arg(r, 0), ops_arg(r, 1),
+                     ops_arg(r, 2), ops_result(r, 0), ops_result(r, 1));
     return EBB_OK;
 }
 
@@ -121,15 +107,11 @@ static enum ebb_status infer_gru_grad(struct ops_infer *i, struct ebb_error *err
     return EBB_OK;
 }
 
-static enum ebb_status run_gru_grad(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_gru_grad(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    kernel_gru_gates_grad(ops_context(&c), c.in[2].dims[0], c.in[2].dims[1], tensor_call_in(&c, 0),
-                          tensor_call_in(&c, 1), tensor_call_in(&c, 2), tensor_call_in(&c, 3),
-                          tensor_call_out(&c, 0), tensor_call_out(&c, 1), tensor_call_out(&c, 2));
+    kernel_gru_gates_grad(r->context, r->in[2].dims[0], r->in[2].dims[1], ops_arg(r, 0),
+                          ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3), ops_result(r, 0),
+                          ops_result(r, 1), ops_result(r, 2));
     return EBB_OK;
 }
 
@@ -173,24 +155,21 @@ static tensor_id gru_step(struct tensor_session *s, const struct cell *w, tensor
                     (tensor_id[]){gates, ops_linear(s, h, w->wh, w->bh), h});
 }
 
-static void build_lstm_cell(struct tensor_session *s, const struct ops_def *def,
-                            const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                            size_t *out_count)
+static tensor_id build_lstm_cell(struct ops_build *b)
 {
-    struct cell w = make_cell(in, in_count, 3);
-    (void)def, (void)attr;
-    out[0] = lstm_step(s, &w, ops_linear(s, in[0], w.wi, w.bi), in[1], in[2]);
-    out[1] = ops_output(out[0], 1);
-    *out_count = 2;
+    struct tensor_session *s = b->s;
+    struct cell w = make_cell(b->in, b->in_count, 3);
+    tensor_id h = lstm_step(s, &w, ops_linear(s, b->in[0], w.wi, w.bi), b->in[1], b->in[2]);
+    b->out[1] = ops_output(h, 1);
+    b->out_count = 2;
+    return h;
 }
 
-static void build_gru_cell(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                           size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_gru_cell(struct ops_build *b)
 {
-    struct cell w = make_cell(in, in_count, 2);
-    (void)def, (void)attr;
-    out[0] = gru_step(s, &w, ops_linear(s, in[0], w.wi, w.bi), in[1]);
-    *out_count = 1;
+    struct tensor_session *s = b->s;
+    struct cell w = make_cell(b->in, b->in_count, 2);
+    return gru_step(s, &w, ops_linear(s, b->in[0], w.wi, w.bi), b->in[1]);
 }
 
 /* Joins any number of step outputs [rows, h] to [T, rows, h], TENSOR_PORTS at a time. */
@@ -209,25 +188,23 @@ static tensor_id join(struct tensor_session *s, tensor_id *steps, size_t count)
 #define MAX_STEPS 4096
 
 /* x [T, rows, in], h0 (and c0) [1, rows, h] -> y [T, rows, h], hn (and cn) [1, rows, h] */
-static void build_sequence(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                           size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_sequence(struct ops_build *b)
 {
-    bool is_lstm = def->variant == ROW_LSTM;
-    struct cell w = make_cell(in, in_count, is_lstm ? 3 : 2);
-    const struct tensor_view x = *tensor_view_of(s, in[0]), h0 = *tensor_view_of(s, in[1]);
+    struct tensor_session *s = b->s;
+    bool is_lstm = b->def->variant == ROW_LSTM;
+    struct cell w = make_cell(b->in, b->in_count, is_lstm ? 3 : 2);
+    const struct tensor_view x = *tensor_view_of(s, b->in[0]), h0 = *tensor_view_of(s, b->in[1]);
     tensor_id steps[MAX_STEPS], h, c = TENSOR_NONE;
-    (void)attr;
     if (x.rank != 3 || h0.rank != 3 || h0.dims[0] != 1 || h0.dims[1] != x.dims[1] ||
-        x.dims[0] < 1 || x.dims[0] > MAX_STEPS) {
-        tensor_fail(s, EBB_EINPUT, "%s: x must be [T, rows, in] with T <= %d, states [1, rows, h]",
-                    def->name, MAX_STEPS);
-        return;
-    }
+        x.dims[0] < 1 || x.dims[0] > MAX_STEPS)
+        return tensor_fail(s, EBB_EINPUT,
+                           "%s: x must be [T, rows, in] with T <= %d, states [1, rows, h]",
+                           b->def->name, MAX_STEPS);
     int64_t rows_count = x.dims[1], hidden = h0.dims[2], one[3] = {1, rows_count, hidden};
-    tensor_id gates = ops_linear(s, in[0], w.wi, w.bi);
-    h = ops_reshape(s, in[1], 2, one + 1);
+    tensor_id gates = ops_linear(s, b->in[0], w.wi, w.bi);
+    h = ops_reshape(s, b->in[1], 2, one + 1);
     if (is_lstm)
-        c = ops_reshape(s, in[2], 2, one + 1);
+        c = ops_reshape(s, b->in[2], 2, one + 1);
     int64_t flat[2] = {rows_count, hidden * (is_lstm ? 4 : 3)};
     for (int64_t t = 0; t < x.dims[0]; t++) {
         tensor_id g = ops_reshape(s, ops_slice_dim(s, gates, 0, t, t + 1, 1), 2, flat);
@@ -237,11 +214,12 @@ static void build_sequence(struct tensor_session *s, const struct ops_def *def, 
             c = ops_output(first, 1);
         steps[t] = ops_reshape(s, h, 3, one);
     }
-    out[0] = join(s, steps, (size_t)x.dims[0]);
-    out[1] = ops_reshape(s, h, 3, one);
+    tensor_id y = join(s, steps, (size_t)x.dims[0]);
+    b->out[1] = ops_reshape(s, h, 3, one);
     if (is_lstm)
-        out[2] = ops_reshape(s, c, 3, one);
-    *out_count = is_lstm ? 3 : 2;
+        b->out[2] = ops_reshape(s, c, 3, one);
+    b->out_count = is_lstm ? 3 : 2;
+    return y;
 }
 
 static const struct ops_def rows[ROW_COUNT] = {
@@ -255,12 +233,10 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_GRU_GATES_GRAD] = {OPS_PRIMITIVE("gru_gates_grad", 4, 4, infer_gru_grad, run_gru_grad,
                                           NULL),
                             .is_internal = true, .low_rule = OPS_LOW_WHOLE, .low_out = 7},
-    [ROW_LSTM_CELL] = {.name = "lstm_cell", .min_in = 5, .max_in = 7, .build = build_lstm_cell},
-    [ROW_GRU_CELL] = {.name = "gru_cell", .min_in = 4, .max_in = 6, .build = build_gru_cell},
-    [ROW_LSTM] =
-        {.name = "lstm", .min_in = 5, .max_in = 7, .variant = ROW_LSTM, .build = build_sequence},
-    [ROW_GRU] =
-        {.name = "gru", .min_in = 4, .max_in = 6, .variant = ROW_GRU, .build = build_sequence},
+    [ROW_LSTM_CELL] = {OPS_COMPOSITE("lstm_cell", 5, 7, build_lstm_cell)},
+    [ROW_GRU_CELL] = {OPS_COMPOSITE("gru_cell", 4, 6, build_gru_cell)},
+    [ROW_LSTM] = {OPS_COMPOSITE("lstm", 5, 7, build_sequence), .variant = ROW_LSTM},
+    [ROW_GRU] = {OPS_COMPOSITE("gru", 4, 6, build_sequence), .variant = ROW_GRU},
 };
 
 const struct ops_family ops_recurrent_family = {rows, ROW_COUNT};

@@ -84,43 +84,22 @@ static bool reduce_takes_block(const struct ops_infer *i, int block)
     return (mask_of(i->attr, i->in[0]->rank) & all) == (all & ~UINT64_C(2));
 }
 
-static enum ebb_status run_reduce_as(const struct trace_call *call, enum kernel_reduce f,
-                                     struct ebb_error *err)
+static enum ebb_status run_reduce(const struct ops_run *r)
 {
-    struct tensor_call c;
+    static const enum kernel_reduce folds[] = {[ROW_SUM] = KERNEL_SUM,
+                                               [ROW_MEAN] = KERNEL_MEAN,
+                                               [ROW_AMAX] = KERNEL_AMAX,
+                                               [ROW_SUM_SQUARES] = KERNEL_SUM_SQUARES};
     bool is_reduced[TENSOR_RANK];
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    struct tensor_view x = c.in[0];
-    uint64_t mask = mask_of(c.attr, x.rank);
+    struct tensor_view x = *r->in;
+    uint64_t mask = mask_of(r->attr, x.rank);
     if (x.block) /* the place inside a block is kept like the channels */
-        tensor_view_split(&c.in[0], x.block, &x);
+        tensor_view_split(r->in, x.block, &x);
     for (int d = 0; d < x.rank; d++)
-        is_reduced[d] = mask >> d & 1 && d < c.in[0].rank;
-    kernel_reduce(ops_context(&c), f, x.rank, x.dims, is_reduced, tensor_call_in(&c, 0),
-                  tensor_call_out(&c, 0));
+        is_reduced[d] = mask >> d & 1 && d < r->in->rank;
+    kernel_reduce(r->context, folds[r->def->variant], x.rank, x.dims, is_reduced, ops_arg(r, 0),
+                  ops_result(r, 0));
     return EBB_OK;
-}
-
-static enum ebb_status run_sum(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_reduce_as(call, KERNEL_SUM, err);
-}
-
-static enum ebb_status run_mean(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_reduce_as(call, KERNEL_MEAN, err);
-}
-
-static enum ebb_status run_amax(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_reduce_as(call, KERNEL_AMAX, err);
-}
-
-static enum ebb_status run_sum_squares(const struct trace_call *call, struct ebb_error *err)
-{
-    return run_reduce_as(call, KERNEL_SUM_SQUARES, err);
 }
 
 /* The result with its folded dimensions back as size 1. */
@@ -192,36 +171,28 @@ tensor_id ops_sum_squares(struct tensor_session *s, tensor_id x)
     return ops_emit(s, &rows[ROW_SUM_SQUARES], &attr, 1, &x);
 }
 
-static void build_var(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                      size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_var(struct ops_build *b)
 {
-    const struct reduce_attr *a = attr;
-    const struct tensor_view *x = tensor_view_of(s, in[0]);
+    struct tensor_session *s = b->s;
+    const struct reduce_attr *a = b->attr;
+    const struct tensor_view *x = tensor_view_of(s, b->in[0]);
     uint64_t mask = mask_of(a, x->rank);
     double n = 1;
-    (void)in_count;
-    *out_count = 0;
     for (int k = 0; k < a->dims.count; k++)
-        if (a->dims.v[k] < -x->rank || a->dims.v[k] >= x->rank) {
-            tensor_fail(s, EBB_EINPUT, "%s: dimension %lld of a tensor of rank %d", def->name,
-                        (long long)a->dims.v[k], x->rank);
-            return;
-        }
+        if (a->dims.v[k] < -x->rank || a->dims.v[k] >= x->rank)
+            return tensor_fail(s, EBB_EINPUT, "%s: dimension %lld of a tensor of rank %d",
+                               b->def->name, (long long)a->dims.v[k], x->rank);
     for (int d = 0; d < x->rank; d++)
         n *= mask >> d & 1 ? (double)x->dims[d] : 1.0;
-    tensor_id mean = ops_reduce_dims(s, "mean", in[0], mask, true);
+    tensor_id mean = ops_reduce_dims(s, "mean", b->in[0], mask, true);
     tensor_id squares =
-        ops_reduce_dims(s, "sum_squares", ops_sub(s, in[0], mean), mask, a->keepdim);
-    out[0] = ops_mul_scalar(s, squares, (float)(1.0 / (a->unbiased ? n - 1.0 : n)));
-    *out_count = 1;
+        ops_reduce_dims(s, "sum_squares", ops_sub(s, b->in[0], mean), mask, a->keepdim);
+    return ops_mul_scalar(s, squares, (float)(1.0 / (a->unbiased ? n - 1.0 : n)));
 }
 
-static void build_norm2(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_norm2(struct ops_build *b)
 {
-    (void)def, (void)in_count, (void)attr;
-    out[0] = ops_sqrt(s, ops_sum_squares(s, in[0]));
-    *out_count = 1;
+    return ops_sqrt(b->s, ops_sum_squares(b->s, b->in[0]));
 }
 
 /* ---- one dimension -------------------------------------------------------------------------- */
@@ -246,138 +217,75 @@ static enum ebb_status infer_lines(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status decode_lines(const struct trace_call *call, struct tensor_call *c,
-                                    struct ops_lines *l, struct ebb_error *err)
+static enum ebb_status run_lines(const struct ops_run *r)
 {
-    EBB_TRY(tensor_call_decode(call, c, err));
-    const struct dim_attr *a = c->attr;
-    const struct tensor_view *x = &c->in[c->input_count - 1];
-    *l = ops_lines_of(x, (int)(a->dim < 0 ? a->dim + x->rank : a->dim));
-    if (!c->wanted)
-        l->outer = 0; /* no lines, nothing is done */
-    return EBB_OK;
-}
-
-static enum ebb_status run_softmax(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct ops_lines l;
-    EBB_TRY(decode_lines(call, &c, &l, err));
-    kernel_softmax(ops_context(&c), KERNEL_SOFTMAX, l.outer, l.n, l.inner, tensor_call_in(&c, 0),
-                   tensor_call_out(&c, 0));
-    return EBB_OK;
-}
-
-static enum ebb_status run_log_softmax(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct ops_lines l;
-    EBB_TRY(decode_lines(call, &c, &l, err));
-    kernel_softmax(ops_context(&c), KERNEL_LOG_SOFTMAX, l.outer, l.n, l.inner,
-                   tensor_call_in(&c, 0), tensor_call_out(&c, 0));
-    return EBB_OK;
-}
-
-static enum ebb_status run_softmax_grad(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct ops_lines l;
-    EBB_TRY(decode_lines(call, &c, &l, err));
-    kernel_softmax_grad(ops_context(&c), KERNEL_SOFTMAX, l.outer, l.n, l.inner,
-                        tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_out(&c, 0));
-    return EBB_OK;
-}
-
-static enum ebb_status run_log_softmax_grad(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct ops_lines l;
-    EBB_TRY(decode_lines(call, &c, &l, err));
-    kernel_softmax_grad(ops_context(&c), KERNEL_LOG_SOFTMAX, l.outer, l.n, l.inner,
-                        tensor_call_in(&c, 0), tensor_call_in(&c, 1), tensor_call_out(&c, 0));
-    return EBB_OK;
-}
-
-static enum ebb_status run_logsumexp(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct ops_lines l;
-    EBB_TRY(decode_lines(call, &c, &l, err));
-    kernel_logsumexp(ops_context(&c), l.outer, l.n, l.inner, tensor_call_in(&c, 0),
-                     tensor_call_out(&c, 0));
-    return EBB_OK;
-}
-
-static enum ebb_status run_argmax(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct ops_lines l;
-    EBB_TRY(decode_lines(call, &c, &l, err));
-    kernel_argmax(ops_context(&c), l.outer, l.n, l.inner, tensor_call_in(&c, 0),
-                  tensor_call_out(&c, 0));
-    return EBB_OK;
-}
-
-static enum ebb_status run_cumsum(const struct trace_call *call, struct ebb_error *err)
-{
-    struct tensor_call c;
-    struct ops_lines l;
-    EBB_TRY(decode_lines(call, &c, &l, err));
-    const struct dim_attr *a = c.attr;
-    kernel_cumsum(ops_context(&c), l.outer, l.n, l.inner, a->reverse, tensor_call_in(&c, 0),
-                  tensor_call_out(&c, 0));
+    const struct dim_attr *a = r->attr;
+    const struct tensor_view *v = &r->in[r->in_count - 1];
+    struct ops_lines l = ops_lines_of(v, (int)(a->dim < 0 ? a->dim + v->rank : a->dim));
+    const void *x = ops_arg(r, 0);
+    void *y = ops_result(r, 0);
+    int row = r->def->variant;
+    bool is_log = row == ROW_LOG_SOFTMAX || row == ROW_LOG_SOFTMAX_GRAD;
+    enum kernel_softmax f = is_log ? KERNEL_LOG_SOFTMAX : KERNEL_SOFTMAX;
+    switch (row) {
+    case ROW_SOFTMAX:
+    case ROW_LOG_SOFTMAX:
+        kernel_softmax(r->context, f, l.outer, l.n, l.inner, x, y);
+        break;
+    case ROW_SOFTMAX_GRAD:
+    case ROW_LOG_SOFTMAX_GRAD:
+        kernel_softmax_grad(r->context, f, l.outer, l.n, l.inner, x, ops_arg(r, 1), y);
+        break;
+    case ROW_LOGSUMEXP:
+        kernel_logsumexp(r->context, l.outer, l.n, l.inner, x, y);
+        break;
+    case ROW_ARGMAX:
+        kernel_argmax(r->context, l.outer, l.n, l.inner, x, y);
+        break;
+    default:
+        kernel_cumsum(r->context, l.outer, l.n, l.inner, a->reverse, x, y);
+    }
     return EBB_OK;
 }
 
 /* From a file: a scalar is a line of one element, no dimension (argmax) means all in one line. */
-static void build_lines(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
-                        size_t in_count, const void *attr, tensor_id *out, size_t *out_count)
+static tensor_id build_lines(struct ops_build *b)
 {
-    struct dim_attr a = *(const struct dim_attr *)attr;
-    const struct tensor_view x = *tensor_view_of(s, in[0]);
-    (void)in_count;
-    *out_count = 1;
-    if (a.dim == ALL_DIMS && def->variant != ROW_ARGMAX) {
-        tensor_fail(s, EBB_EINPUT, "%s: attribute 'dim' must be an integer", def->name);
-        return;
-    }
+    struct tensor_session *s = b->s;
+    struct dim_attr a = *(const struct dim_attr *)b->attr;
+    const struct tensor_view x = *tensor_view_of(s, b->in[0]);
+    if (a.dim == ALL_DIMS && b->def->variant != ROW_ARGMAX)
+        return tensor_fail(s, EBB_EINPUT, "%s: attribute 'dim' must be an integer", b->def->name);
     bool is_flat = a.dim == ALL_DIMS || (x.rank == 0 && (a.dim == 0 || a.dim == -1));
-    if (!is_flat) {
-        out[0] = ops_emit(s, def, &a, 1, in);
-        return;
-    }
+    if (!is_flat)
+        return ops_emit(s, b->def, &a, 1, b->in);
     a.dim = 0;
-    tensor_id y = ops_reshape(s, in[0], 1, (int64_t[]){tensor_count(&x)});
-    y = ops_emit(s, def, &a, 1, &y);
-    out[0] = y.v && tensor_view_of(s, y)->rank ? ops_reshape(s, y, x.rank, x.dims) : y;
+    tensor_id y = ops_reshape(s, b->in[0], 1, (int64_t[]){tensor_count(&x)});
+    y = ops_emit(s, b->def, &a, 1, &y);
+    return y.v && tensor_view_of(s, y)->rank ? ops_reshape(s, y, x.rank, x.dims) : y;
 }
 
 /* Several dimensions: brought to the end and joined. */
-static void build_logsumexp(struct tensor_session *s, const struct ops_def *def,
-                            const tensor_id *in, size_t in_count, const void *attr, tensor_id *out,
-                            size_t *out_count)
+static tensor_id build_logsumexp(struct ops_build *b)
 {
-    const struct ops_ints *dims = attr;
+    struct tensor_session *s = b->s;
+    const struct ops_ints *dims = b->attr;
     struct dim_attr a = {.dim = dims->count == 1 ? dims->v[0] : -1};
-    struct tensor_view x = *tensor_view_of(s, in[0]);
+    struct tensor_view x = *tensor_view_of(s, b->in[0]);
     uint64_t mask = 0;
-    *out_count = 0;
-    if (dims->count == 1) {
-        build_lines(s, &rows[ROW_LOGSUMEXP], in, in_count, &a, out, out_count);
-        return;
-    }
+    if (dims->count == 1)
+        return build_lines(
+            &(struct ops_build){.s = s, .def = &rows[ROW_LOGSUMEXP], .in = b->in, .attr = &a});
     for (int k = 0; k < dims->count; k++) {
         int64_t d = dims->v[k] < 0 ? dims->v[k] + x.rank : dims->v[k];
-        if (d < 0 || d >= x.rank || (mask >> d & 1)) {
-            tensor_fail(s, EBB_EINPUT, "%s: dimension %lld of a tensor of rank %d", def->name,
-                        (long long)dims->v[k], x.rank);
-            return;
-        }
+        if (d < 0 || d >= x.rank || (mask >> d & 1))
+            return tensor_fail(s, EBB_EINPUT, "%s: dimension %lld of a tensor of rank %d",
+                               b->def->name, (long long)dims->v[k], x.rank);
         mask |= UINT64_C(1) << d;
     }
     if (dims->count == 0)
         mask = (UINT64_C(1) << x.rank) - 1;
-    tensor_id y = in[0];
+    tensor_id y = b->in[0];
     int64_t kept[TENSOR_RANK + 1];
     int rank = 0, moved = 0;
     for (int d = 0; d < x.rank; d++)
@@ -393,8 +301,7 @@ static void build_logsumexp(struct tensor_session *s, const struct ops_def *def,
         n *= mask >> d & 1 ? x.dims[d] : 1;
     kept[rank++] = n;
     y = ops_reshape(s, y, rank, kept);
-    out[0] = ops_emit(s, &rows[ROW_LOGSUMEXP], &a, 1, &y);
-    *out_count = 1;
+    return ops_emit(s, &rows[ROW_LOGSUMEXP], &a, 1, &y);
 }
 
 static void grad_softmax(struct ops_backward *b)
@@ -462,68 +369,48 @@ static void grad_cumsum(struct ops_backward *b)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-#define DIMS                                                                                       \
-    {                                                                                              \
-        "dims", OPS_INTS, offsetof(struct reduce_attr, dims), NULL, false                          \
-    }
-#define KEEP                                                                                       \
-    {                                                                                              \
-        "keepdim", OPS_BOOL, offsetof(struct reduce_attr, keepdim), NULL, false                    \
-    }
+#define DIMS OPS_FIELD(reduce_attr, dims, OPS_INTS)
+#define KEEP OPS_FIELD(reduce_attr, keepdim, OPS_BOOL)
 static const struct ops_field reduce_fields[] = {DIMS, KEEP, {0}};
 static const struct ops_field var_fields[] = {
-    DIMS, KEEP, {"unbiased", OPS_BOOL, offsetof(struct reduce_attr, unbiased), NULL, false}, {0}};
+    DIMS, KEEP, OPS_FIELD(reduce_attr, unbiased, OPS_BOOL), {0}};
 static const struct reduce_attr var_default = {.unbiased = 1};
-static const struct ops_field dim_fields[] = {
-    {"dim", OPS_INT, offsetof(struct dim_attr, dim), NULL, true}, {0}};
+static const struct ops_field dim_fields[] = {OPS_REQUIRED(dim_attr, dim, OPS_INT), {0}};
 static const struct dim_attr dim_default = {.dim = ALL_DIMS};
 static const struct ops_field logsumexp_fields[] = {{"dim", OPS_INTS, 0, NULL, true}, {0}};
 
-#define REDUCE(id, text, run_)                                                                     \
-    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_reduce, run_, grad_reduce),                            \
+#define REDUCE(id, text)                                                                           \
+    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_reduce, run_reduce, grad_reduce),                      \
             .variant = id,                                                                         \
-            .attr_bytes = sizeof(struct reduce_attr),                                              \
-            .fields = reduce_fields,                                                               \
+            OPS_ATTR(struct reduce_attr, reduce_fields, NULL),                                     \
             .blocked = 1,                                                                          \
             .takes_block = reduce_takes_block,                                                     \
             .low_rule = OPS_LOW_WHOLE}
-#define LINES(id, text, ins, run_, grad_, internal)                                                \
-    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_lines, run_, grad_),                               \
+#define LINES(id, text, ins, grad_, internal)                                                      \
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_lines, run_lines, grad_),                          \
             .variant = id,                                                                         \
-            .attr_bytes = sizeof(struct dim_attr),                                                 \
-            .fields = dim_fields,                                                                  \
-            .defaults = &dim_default,                                                              \
+            OPS_ATTR(struct dim_attr, dim_fields, &dim_default),                                   \
             .build = internal ? NULL : build_lines,                                                \
             .is_internal = internal,                                                               \
             .low_rule = OPS_LOW_WHOLE}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    REDUCE(ROW_SUM, "sum", run_sum),
-    REDUCE(ROW_MEAN, "mean", run_mean),
-    REDUCE(ROW_AMAX, "amax", run_amax),
-    REDUCE(ROW_SUM_SQUARES, "sum_squares", run_sum_squares),
-    LINES(ROW_SOFTMAX, "softmax", 1, run_softmax, grad_softmax, false),
-    LINES(ROW_LOG_SOFTMAX, "log_softmax", 1, run_log_softmax, grad_softmax, false),
-    LINES(ROW_SOFTMAX_GRAD, "softmax_grad", 2, run_softmax_grad, grad_softmax_grad, true),
-    LINES(ROW_LOG_SOFTMAX_GRAD, "log_softmax_grad", 2, run_log_softmax_grad, grad_softmax_grad,
-          true),
-    LINES(ROW_LOGSUMEXP, "logsumexp_line", 1, run_logsumexp, grad_logsumexp, true),
-    LINES(ROW_ARGMAX, "argmax", 1, run_argmax, NULL, false),
-    LINES(ROW_CUMSUM, "cumsum", 1, run_cumsum, grad_cumsum, false),
-    [ROW_VAR] = {.name = "var",
-                 .min_in = 1,
-                 .max_in = 1,
-                 .build = build_var,
-                 .attr_bytes = sizeof(struct reduce_attr),
-                 .fields = var_fields,
-                 .defaults = &var_default},
-    [ROW_NORM2] = {.name = "norm2", .min_in = 1, .max_in = 1, .build = build_norm2},
-    [ROW_LOGSUMEXP_DIMS] = {.name = "logsumexp",
-                            .min_in = 1,
-                            .max_in = 1,
-                            .build = build_logsumexp,
-                            .attr_bytes = sizeof(struct ops_ints),
-                            .fields = logsumexp_fields},
+    REDUCE(ROW_SUM, "sum"),
+    REDUCE(ROW_MEAN, "mean"),
+    REDUCE(ROW_AMAX, "amax"),
+    REDUCE(ROW_SUM_SQUARES, "sum_squares"),
+    LINES(ROW_SOFTMAX, "softmax", 1, grad_softmax, false),
+    LINES(ROW_LOG_SOFTMAX, "log_softmax", 1, grad_softmax, false),
+    LINES(ROW_SOFTMAX_GRAD, "softmax_grad", 2, grad_softmax_grad, true),
+    LINES(ROW_LOG_SOFTMAX_GRAD, "log_softmax_grad", 2, grad_softmax_grad, true),
+    LINES(ROW_LOGSUMEXP, "logsumexp_line", 1, grad_logsumexp, true),
+    LINES(ROW_ARGMAX, "argmax", 1, NULL, false),
+    LINES(ROW_CUMSUM, "cumsum", 1, grad_cumsum, false),
+    [ROW_VAR] = {OPS_COMPOSITE("var", 1, 1, build_var),
+                 OPS_ATTR(struct reduce_attr, var_fields, &var_default)},
+    [ROW_NORM2] = {OPS_COMPOSITE("norm2", 1, 1, build_norm2)},
+    [ROW_LOGSUMEXP_DIMS] = {OPS_COMPOSITE("logsumexp", 1, 1, build_logsumexp),
+                            OPS_ATTR(struct ops_ints, logsumexp_fields, NULL)},
 };
 
 const struct ops_family ops_reduce_family = {rows, ROW_COUNT};

@@ -232,7 +232,9 @@ void ops_call(struct tensor_session *s, const struct ops_def *def, const tensor_
         return;
     }
     if (def->build) {
-        def->build(s, def, in, in_count, attr, out, out_count);
+        struct ops_build b = {s, def, in, in_count, attr, out, 1};
+        out[0] = def->build(&b);
+        *out_count = out[0].v ? b.out_count : 0;
         return;
     }
     tensor_id first = ops_emit(s, def, attr, in_count, in);

@@ -41,19 +41,14 @@ static enum ebb_status infer_update(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_update(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_update(const struct ops_run *r)
 {
-    struct tensor_call c;
     float *states[KERNEL_UPDATE_STATES] = {NULL};
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct update_attr *a = c.attr;
-    for (uint32_t k = 1; k < c.output_count; k++)
-        states[k - 1] = tensor_call_out(&c, k);
-    kernel_update_run(ops_context(&c), (enum kernel_update)a->kind, a->flags,
-                      tensor_count(&c.in[1]), tensor_call_in(&c, 0), tensor_call_in(&c, 1),
-                      tensor_call_out(&c, 0), states, call->workspace);
+    const struct update_attr *a = r->attr;
+    for (uint32_t k = 1; k < r->out_count; k++)
+        states[k - 1] = ops_result(r, k);
+    kernel_update_run(r->context, (enum kernel_update)a->kind, a->flags, tensor_count(&r->in[1]),
+                      ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), states, r->workspace);
     return EBB_OK;
 }
 
@@ -109,27 +104,25 @@ static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_split(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_split(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    const struct update_attr *a = c.attr;
-    const struct kernel_context *k = ops_context(&c);
-    int64_t n = tensor_count(&c.in[1]), piece = split_piece(a, n);
-    float *w = call->workspace, *g = w + piece, *states[KERNEL_UPDATE_STATES] = {NULL};
-    uint16_t *high = tensor_call_out(&c, 0), *rest = tensor_call_out(&c, 1);
-    bool is_low = c.in[1].dtype == TENSOR_BF16;
+    const struct update_attr *a = r->attr;
+    const struct kernel_context *k = r->context;
+    int64_t n = tensor_count(&r->in[1]), piece = split_piece(a, n);
+    float *w = r->workspace, *g = w + piece, *states[KERNEL_UPDATE_STATES] = {NULL};
+    uint16_t *high = ops_result(r, 0), *rest = ops_result(r, 1);
+    bool is_low = r->in[1].dtype == TENSOR_BF16;
     for (int64_t at = 0; at < n; at += piece) {
         int64_t count = n - at < piece ? n - at : piece;
-        const float *gradient = is_low ? g : (const float *)tensor_call_in(&c, 1) + at;
+        const float *gradient = is_low ? g : (const float *)ops_arg(r, 1) + at;
         if (is_low)
-            kernel_convert(k, count, KERNEL_BF16, (const uint16_t *)tensor_call_in(&c, 1) + at,
-                           KERNEL_F32, g);
-        for (uint32_t s = 2; s < c.output_count; s++)
-            states[s - 2] = (float *)tensor_call_out(&c, s) + at;
+            kernel_convert(k, count, KERNEL_BF16, (const uint16_t *)ops_arg(r, 1) + at, KERNEL_F32,
+                           g);
+        for (uint32_t s = 2; s < r->out_count; s++)
+            states[s - 2] = (float *)ops_result(r, s) + at;
         kernel_master_join(k, count, high + at, rest + at, w);
-        kernel_update_run(k, (enum kernel_update)a->kind, a->flags, count, tensor_call_in(&c, 0),
-                          gradient, w, states, g + piece);
+        kernel_update_run(k, (enum kernel_update)a->kind, a->flags, count, ops_arg(r, 0), gradient,
+                          w, states, g + piece);
         kernel_master_split(k, count, w, high + at, rest + at);
     }
     return EBB_OK;
@@ -164,13 +157,10 @@ static enum ebb_status infer_join(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_join(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_join(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (c.wanted)
-        kernel_master_join(ops_context(&c), tensor_count(&c.in[0]), tensor_call_in(&c, 0),
-                           tensor_call_in(&c, 1), tensor_call_out(&c, 0));
+    kernel_master_join(r->context, tensor_count(r->in), ops_arg(r, 0), ops_arg(r, 1),
+                       ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -227,20 +217,15 @@ static enum ebb_status infer_dropout(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_dropout(const struct trace_call *call, struct ebb_error *err)
+static enum ebb_status run_dropout(const struct ops_run *r)
 {
-    struct tensor_call c;
-    EBB_TRY(tensor_call_decode(call, &c, err));
-    if (!c.wanted)
-        return EBB_OK;
-    const struct dropout_attr *a = c.attr;
-    const int64_t *step = tensor_call_in(&c, 1);
-    struct kernel_random r = {.seed = a->seed,
-                              .instance = a->instance,
-                              .step = (uint32_t)*step,
-                              .stream = (uint32_t)((uint64_t)*step >> 32)};
-    kernel_dropout(ops_context(&c), &r, tensor_count(&c.in[0]), a->p, tensor_call_in(&c, 0),
-                   tensor_call_out(&c, 0));
+    const struct dropout_attr *a = r->attr;
+    const int64_t *step = ops_arg(r, 1);
+    struct kernel_random at = {.seed = a->seed,
+                               .instance = a->instance,
+                               .step = (uint32_t)*step,
+                               .stream = (uint32_t)((uint64_t)*step >> 32)};
+    kernel_dropout(r->context, &at, tensor_count(r->in), a->p, ops_arg(r, 0), ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -258,29 +243,14 @@ static void grad_dropout(struct ops_backward *b)
 }
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_UPDATE] = {.name = "update",
-                    .min_in = 3,
-                    .max_in = 3 + KERNEL_UPDATE_STATES,
-                    .infer = infer_update,
-                    .attr_bytes = sizeof(struct update_attr),
-                    .kind = {.name = "update", .purity = TRACE_MUTATING, .run = run_update},
-                    .is_internal = true},
-    [ROW_SPLIT] = {.name = "update_split",
-                   .min_in = 4,
-                   .max_in = 4 + KERNEL_UPDATE_STATES,
-                   .infer = infer_split,
-                   .attr_bytes = sizeof(struct update_attr),
-                   .kind = {.name = "update_split", .purity = TRACE_MUTATING, .run = run_split},
-                   .is_internal = true},
+    [ROW_UPDATE] = {OPS_IN_PLACE("update", 3, 3 + KERNEL_UPDATE_STATES, infer_update, run_update),
+                    .attr_bytes = sizeof(struct update_attr)},
+    [ROW_SPLIT] = {OPS_IN_PLACE("update_split", 4, 4 + KERNEL_UPDATE_STATES, infer_split,
+                                run_split),
+                   .attr_bytes = sizeof(struct update_attr)},
     [ROW_JOIN] = {OPS_PRIMITIVE("master_join", 2, 2, infer_join, run_join, grad_join),
                   .is_internal = true},
-    [ROW_HIGH] = {.name = "master_high",
-                  .min_in = 2,
-                  .max_in = 2,
-                  .infer = infer_high,
-                  .grad = grad_high,
-                  .is_view = true,
-                  .is_internal = true},
+    [ROW_HIGH] = {OPS_VIEW("master_high", 2, infer_high, grad_high), .is_internal = true},
     [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, run_dropout, grad_dropout),
                      .attr_bytes = sizeof(struct dropout_attr), .is_internal = true,
                      .low_rule = OPS_LOW_WHOLE, .low_out = 1},

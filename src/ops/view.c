@@ -432,75 +432,29 @@ static const struct ops_field dims_fields[] = {{"dims", OPS_INTS, 0, NULL, true}
 static const struct ops_field dim_fields[] = {{"dim", OPS_INT, 0, NULL, true}, {0}};
 static const struct ops_field range_fields[] = {{"ranges", OPS_RANGES, 0, NULL, true}, {0}};
 static const struct ops_field split_fields[] = {
-    {"sizes", OPS_LIST, offsetof(struct split_attr, sizes), NULL, true},
-    {"dim", OPS_INT, offsetof(struct split_attr, dim), NULL, true},
-    {0}};
+    OPS_REQUIRED(split_attr, sizes, OPS_LIST), OPS_REQUIRED(split_attr, dim, OPS_INT), {0}};
 
-#define VIEW(id, text, infer_, grad_, bytes, fields_)                                              \
-    [id] = {.name = text,                                                                          \
-            .min_in = 1,                                                                           \
-            .max_in = 1,                                                                           \
-            .is_view = true,                                                                       \
-            .infer = infer_,                                                                       \
-            .grad = grad_,                                                                         \
-            .attr_bytes = bytes,                                                                   \
-            .fields = fields_,                                                                     \
-            .strided = 1}
-#define INTS sizeof(struct shape_attr)
+#define VIEW(id, text, infer_, grad_, type, fields_)                                               \
+    [id] = {OPS_VIEW(text, 1, infer_, grad_), OPS_ATTR(type, fields_, NULL), .strided = 1}
+#define INTS struct shape_attr
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_RELABEL] = {.name = "relabel",
-                     .min_in = 1,
-                     .max_in = 1,
-                     .is_view = true,
-                     .is_internal = true,
-                     .infer = infer_relabel,
-                     .grad = grad_relabel,
-                     .attr_bytes = sizeof(int64_t),
-                     .is_layout_own = true},
-    [ROW_RESHAPE] = {.name = "reshape",
-                     .min_in = 1,
-                     .max_in = 1,
-                     .is_view = true,
-                     .infer = infer_reshape,
-                     .grad = grad_reshape,
-                     .attr_bytes = INTS,
-                     .fields = shape_fields},
+    [ROW_RELABEL] = {OPS_VIEW("relabel", 1, infer_relabel, grad_relabel), .is_internal = true,
+                     .attr_bytes = sizeof(int64_t), .is_layout_own = true},
+    [ROW_RESHAPE] = {OPS_VIEW("reshape", 1, infer_reshape, grad_reshape),
+                     OPS_ATTR(INTS, shape_fields, NULL)},
     VIEW(ROW_PERMUTE, "permute", infer_permute, grad_permute, INTS, dims_fields),
     VIEW(ROW_TRANSPOSE, "transpose", infer_transpose, grad_transpose, INTS, dims_fields),
     VIEW(ROW_EXPAND, "expand", infer_expand, grad_expand, INTS, shape_fields),
-    VIEW(ROW_SQUEEZE, "squeeze", infer_squeeze, grad_reshape, sizeof(int64_t), dim_fields),
-    VIEW(ROW_UNSQUEEZE, "unsqueeze", infer_unsqueeze, grad_reshape, sizeof(int64_t), dim_fields),
-    [ROW_SLICE] = {.name = "slice",
-                   .min_in = 1,
-                   .max_in = 1,
-                   .is_view = true,
-                   .infer = infer_slice,
-                   .grad = grad_slice,
-                   .attr_bytes = sizeof(struct ops_ranges),
-                   .fields = range_fields,
-                   .strided = 1,
-                   .blocked = 1,
+    VIEW(ROW_SQUEEZE, "squeeze", infer_squeeze, grad_reshape, int64_t, dim_fields),
+    VIEW(ROW_UNSQUEEZE, "unsqueeze", infer_unsqueeze, grad_reshape, int64_t, dim_fields),
+    [ROW_SLICE] = {OPS_VIEW("slice", 1, infer_slice, grad_slice),
+                   OPS_ATTR(struct ops_ranges, range_fields, NULL), .strided = 1, .blocked = 1,
                    .takes_block = slice_takes_block},
-    [ROW_SPLIT] = {.name = "split",
-                   .min_in = 1,
-                   .max_in = 1,
-                   .is_view = true,
-                   .infer = infer_split,
-                   .grad = grad_split,
-                   .attr_bytes = sizeof(struct split_attr),
-                   .fields = split_fields,
-                   .strided = 1,
-                   .blocked = 1,
+    [ROW_SPLIT] = {OPS_VIEW("split", 1, infer_split, grad_split),
+                   OPS_ATTR(struct split_attr, split_fields, NULL), .strided = 1, .blocked = 1,
                    .takes_block = split_takes_block},
-    [ROW_DETACH] = {.name = "detach",
-                    .min_in = 1,
-                    .max_in = 1,
-                    .is_view = true,
-                    .infer = infer_detach,
-                    .grad = grad_none,
-                    .strided = 1,
-                    .blocked = 1},
+    [ROW_DETACH] = {OPS_VIEW("detach", 1, infer_detach, grad_none), .strided = 1, .blocked = 1},
 };
 
 const struct ops_family ops_view_family = {rows, ROW_COUNT};

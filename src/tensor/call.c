@@ -56,31 +56,6 @@ enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_
     return EBB_OK;
 }
 
-size_t tensor_blob_write(void *to, size_t capacity, size_t input_count,
-                         const struct tensor_view *in, size_t output_count,
-                         const struct tensor_view *out, const void *attr, size_t attr_bytes)
-{
-    struct tensor_blob_head head = {(uint32_t)input_count, (uint32_t)output_count, attr_bytes};
-    size_t bytes = sizeof head + tensor_round_up(attr_bytes);
-    unsigned char *at = to;
-    for (size_t i = 0; i < input_count; i++)
-        bytes += tensor_packed_bytes(&in[i]);
-    for (size_t i = 0; i < output_count; i++)
-        bytes += tensor_packed_bytes(&out[i]);
-    if (bytes > capacity)
-        return 0;
-    memcpy(at, &head, sizeof head);
-    at += sizeof head;
-    for (size_t i = 0; i < input_count; i++)
-        at = tensor_pack(at, &in[i]);
-    for (size_t i = 0; i < output_count; i++)
-        at = tensor_pack(at, &out[i]);
-    memset(at, 0, tensor_round_up(attr_bytes));
-    if (attr_bytes)
-        memcpy(at, attr, attr_bytes);
-    return bytes;
-}
-
 const void *tensor_call_in(const struct tensor_call *c, uint32_t i)
 {
     const unsigned char *p = c->call->in[i];

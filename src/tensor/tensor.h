@@ -167,10 +167,6 @@ struct tensor_call {
 };
 enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_call *out,
                                    struct ebb_error *err);
-/* Writes such a blob, for a kernel that calls another. Its bytes, or 0 when there is no room. */
-size_t tensor_blob_write(void *to, size_t capacity, size_t input_count,
-                         const struct tensor_view *in, size_t output_count,
-                         const struct tensor_view *out, const void *attr, size_t attr_bytes);
 const void *tensor_call_in(const struct tensor_call *c, uint32_t i); /* offset applied */
 void *tensor_call_out(const struct tensor_call *c, uint32_t i);      /* NULL = do not produce */
 

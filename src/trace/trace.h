@@ -70,6 +70,7 @@ struct trace_kind {
 
 /* Arguments of one kernel launch; pointers are in tier 0 and valid for the call only. */
 struct trace_call {
+    const struct trace_kind *kind;
     const void *const *in; /* one per op input, in op order */
     void *const *out;      /* one per op output; NULL = do not produce; MUTATE: equals its input */
     void *workspace;       /* workspace_bytes of the op, 256-byte aligned; NULL when 0 */

@@ -389,7 +389,8 @@ static void check_subset(struct check *c, const struct trace *t, const struct tr
         out[k] = mask >> k & 1 ? ops_host_tensor(&c->host, op->output_first + k) : NULL;
         memset(ops_host_tensor(&c->host, op->output_first + k), 0x5A, output_bytes(t, op, k));
     }
-    struct trace_call call = {.in = in,
+    struct trace_call call = {.kind = op->kind,
+                              .in = in,
                               .out = out,
                               .workspace = op->workspace_bytes ? c->host.workspace : NULL,
                               .attr = t->attrs + op->attr_first,
