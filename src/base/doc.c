@@ -41,6 +41,12 @@ const struct ebb_doc_node *ebb_doc_get(const struct ebb_doc_node *node, const ch
     return i < node->count ? node->items[i] : NULL;
 }
 
+const struct ebb_doc_node *ebb_doc_given(const struct ebb_doc_node *map, const char *key)
+{
+    const struct ebb_doc_node *value = ebb_doc_get(map, key);
+    return value && value->kind != EBB_DOC_NULL ? value : NULL;
+}
+
 const char *ebb_doc_string(const struct ebb_doc_node *map, const char *key, const char *fallback)
 {
     const struct ebb_doc_node *node = ebb_doc_get(map, key);

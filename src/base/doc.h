@@ -60,6 +60,8 @@ enum ebb_status ebb_doc_load(struct ebb_arena *arena, const char *path,
 
 /* Member of a MAP by key, or NULL (also when node is NULL or no MAP). */
 const struct ebb_doc_node *ebb_doc_get(const struct ebb_doc_node *node, const char *key);
+/* The same for a member whose value is not null. */
+const struct ebb_doc_node *ebb_doc_given(const struct ebb_doc_node *map, const char *key);
 /* Convenience readers: value of member `key`, or `fallback` when absent or of another kind. */
 const char *ebb_doc_string(const struct ebb_doc_node *map, const char *key, const char *fallback);
 int64_t ebb_doc_int(const struct ebb_doc_node *map, const char *key, int64_t fallback);

@@ -16,7 +16,7 @@ struct validate_options {
     bool is_json;
 };
 
-static void write_counts(const struct exp_report *r, struct ebb_json_writer *w)
+static void write_counts(const struct ebb_report *r, struct ebb_json_writer *w)
 {
     ebb_jsonw_key(w, "errors");
     ebb_jsonw_uint(w, r->errors);
@@ -27,7 +27,7 @@ static void write_counts(const struct exp_report *r, struct ebb_json_writer *w)
 }
 
 /* One object on one line. `normalized` is NULL for an invalid file. */
-static enum ebb_status print_json(const char *path, const struct exp_report *r,
+static enum ebb_status print_json(const char *path, const struct ebb_report *r,
                                   const struct ebb_doc_node *normalized, struct ebb_error *err)
 {
     struct ebb_str out;
@@ -43,7 +43,7 @@ static enum ebb_status print_json(const char *path, const struct exp_report *r,
     ebb_jsonw_key(&w, "findings");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < r->count; i++)
-        exp_finding_write(&r->items[i], &w);
+        ebb_finding_write(&r->items[i], &w);
     ebb_jsonw_array_end(&w);
     ebb_jsonw_key(&w, "normalized");
     if (normalized)
@@ -62,7 +62,7 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
 {
     struct ebb_error err = {0};
     struct exp_config config = {0};
-    struct exp_report report = {0};
+    struct ebb_report report = {0};
     struct exp_config_options options = {.file_name = path,
                                          .template_name = o->template_path,
                                          .default_seed = -1,
@@ -82,7 +82,7 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
     if (!o->is_json) {
         struct ebb_str text;
         ebb_str_init(&text);
-        exp_report_format(&report, path, &text);
+        ebb_report_format(&report, path, &text);
         fputs(ebb_str_c(&text), stdout);
         ebb_str_fini(&text);
     } else if (print_json(path, &report, normalized, &err) != EBB_OK) {

@@ -78,7 +78,7 @@ static enum ebb_status check_storage(const struct site *s, const struct ebb_doc_
                                "searcher: {name: single, metric: none, max_steps: 1}\n";
     struct ebb_arena arena;
     struct exp_config config;
-    struct exp_report report = {0};
+    struct ebb_report report = {0};
     struct exp_config_options options = {.file_name = s->path,
                                          .default_seed = -1,
                                          .site_storage = node,

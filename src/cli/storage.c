@@ -14,7 +14,7 @@ static const char bare[] = "entrypoint: [none]\n"
 /* The configuration points into `answer`. */
 static enum ebb_status read_storage(struct cli_master *m, int64_t experiment, const char *file,
                                     struct cli_answer *answer, struct exp_config *config,
-                                    struct exp_report *report, struct ebb_error *err)
+                                    struct ebb_report *report, struct ebb_error *err)
 {
     struct ebb_str text;
     struct exp_config_options options = {
@@ -46,14 +46,14 @@ int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file
     struct ebb_error err = {0};
     struct cli_answer answer = {0};
     struct exp_config config;
-    struct exp_report report = {0};
+    struct ebb_report report = {0};
     struct exp_store *store = NULL;
     int code = -1;
     enum ebb_status status = read_storage(m, experiment, file, &answer, &config, &report, &err);
     if (status != EBB_OK && status != EBB_EIO && report.errors > 0) {
         struct ebb_str lines;
         ebb_str_init(&lines);
-        exp_report_format(&report, file != NULL ? file : "configuration", &lines);
+        ebb_report_format(&report, file != NULL ? file : "configuration", &lines);
         fputs(ebb_str_c(&lines), stderr);
         ebb_str_fini(&lines);
         code = 2;

@@ -127,7 +127,7 @@ int cli_submit_check(const struct cli_submission *s)
     struct ebb_str text;
     struct ebb_error err = {0};
     struct exp_config config;
-    struct exp_report report = {0};
+    struct ebb_report report = {0};
     const char *entrypoint = NULL;
     struct exp_config_options options = {.default_seed = -1, .check_section = cli_check_training};
     int code = -1;
@@ -143,7 +143,7 @@ int cli_submit_check(const struct cli_submission *s)
         if (report.errors > 0) {
             struct ebb_str lines;
             ebb_str_init(&lines);
-            exp_report_format(&report, options.file_name, &lines);
+            ebb_report_format(&report, options.file_name, &lines);
             fputs(ebb_str_c(&lines), stderr);
             fprintf(stderr, "'ebb experiment schema' prints the reference of all keys; nothing "
                             "was started.\n");

@@ -13,7 +13,7 @@
  * ---------------------------------------------------------------------- */
 
 struct relay {
-    struct exp_config_reader *reader;
+    struct ebb_reading *reader;
     size_t count;
 };
 
@@ -22,7 +22,7 @@ static void relay_error(void *context, const struct ebb_doc_node *node, const ch
 {
     struct relay *relay = context;
     relay->count++;
-    exp_config_error(relay->reader, node, path, "%s", message);
+    ebb_reading_add(relay->reader, EBB_FINDING_ERROR, node, path, "%s", message);
 }
 
 /* One end of every range. */
@@ -60,7 +60,7 @@ static const struct ebb_doc_node *corner(struct ebb_arena *arena, const struct e
     return exp_sample_doc(arena, space, sample);
 }
 
-void cli_check_training(void *context, struct exp_config_reader *reader, const char *section,
+void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config)
 {
     struct relay relay = {.reader = reader};
@@ -148,18 +148,18 @@ static int64_t searcher_updates(const struct exp_config *exp)
 }
 
 /* Warnings are told. What this build cannot do is refused where training would have to do it. */
-static int tell_findings(const struct exp_report *report)
+static int tell_findings(const struct ebb_report *report)
 {
     struct ebb_str text;
     bool is_refused = false;
     ebb_str_init(&text);
     for (size_t i = 0; i < report->count; i++) {
-        const struct exp_finding *finding = &report->items[i];
+        const struct ebb_finding *finding = &report->items[i];
         bool is_ours = strncmp(finding->path, "optimizations", strlen("optimizations")) == 0;
-        if (finding->kind == EXP_FINDING_ERROR || (finding->kind == EXP_FINDING_NOTE && !is_ours))
+        if (finding->kind == EBB_FINDING_ERROR || (finding->kind == EBB_FINDING_NOTE && !is_ours))
             continue;
-        is_refused |= finding->kind == EXP_FINDING_NOTE;
-        exp_finding_format(finding, &text);
+        is_refused |= finding->kind == EBB_FINDING_NOTE;
+        ebb_finding_format(finding, &text);
         ebb_str_addc(&text, '\n');
     }
     fputs(ebb_str_c(&text), stderr);
@@ -231,7 +231,7 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
 int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_train_changes *c)
 {
     struct ebb_error err = {0};
-    struct exp_report report = {0};
+    struct ebb_report report = {0};
     const struct ebb_doc_node *read;
     struct exp_config_options options = {
         .file_name = path, .default_seed = 0, .check_section = cli_check_training};
@@ -258,7 +258,7 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
     if (status != EBB_OK) {
         struct ebb_str text;
         ebb_str_init(&text);
-        exp_report_format(&report, path, &text);
+        ebb_report_format(&report, path, &text);
         fputs(ebb_str_c(&text), stderr);
         ebb_str_fini(&text);
         return 2;

@@ -29,7 +29,7 @@ void cli_train_close(struct cli_train_file *file);
 
 /* For exp_config_options.check_section: checks ebb's own sections, with the smallest and, when that
  * is fine, the largest value of every hyperparameter. */
-void cli_check_training(void *context, struct exp_config_reader *reader, const char *section,
+void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config);
 
 /* An experiment file (rather than a trace or graph)? By its suffix: .yaml or .yml. */

@@ -83,7 +83,7 @@ static void say_difference(const struct ebb_doc_node *a, const struct ebb_doc_no
 struct outcome {
     bool is_accepted;
     struct exp_config config;
-    struct exp_report report;
+    struct ebb_report report;
     char problem[1024]; /* of a text that could not even be parsed */
 };
 
@@ -129,13 +129,13 @@ static bool quotes_key(const char *message, const char *field)
     return false;
 }
 
-static bool names_field(const struct exp_report *report, const char *field)
+static bool names_field(const struct ebb_report *report, const char *field)
 {
     for (size_t i = 0; i < report->count; i++) {
-        const struct exp_finding *f = &report->items[i];
-        if (f->kind == EXP_FINDING_ERROR && !f->path[0] && quotes_key(f->message, field))
+        const struct ebb_finding *f = &report->items[i];
+        if (f->kind == EBB_FINDING_ERROR && !f->path[0] && quotes_key(f->message, field))
             return true;
-        if (f->kind == EXP_FINDING_ERROR &&
+        if (f->kind == EBB_FINDING_ERROR &&
             (strcmp(f->path, field) == 0 || (f->also && strcmp(f->also, field) == 0)))
             return true;
     }
@@ -156,8 +156,8 @@ static struct ebb_doc_node *computed_doc(struct ebb_arena *arena, const struct o
     struct ebb_str line;
     ebb_str_init(&line);
     for (size_t i = 0; i < out->report.count; i++) {
-        const struct exp_finding *f = &out->report.items[i];
-        if (f->kind != EXP_FINDING_ERROR)
+        const struct ebb_finding *f = &out->report.items[i];
+        if (f->kind != EBB_FINDING_ERROR)
             continue;
         if (fields && fields->count == 0)
             ebb_doc_set(arena, doc, "field", ebb_doc_new_string(arena, f->path));
@@ -165,7 +165,7 @@ static struct ebb_doc_node *computed_doc(struct ebb_arena *arena, const struct o
         if (f->also)
             ebb_doc_append(arena, fields, ebb_doc_new_string(arena, f->also));
         ebb_str_clear(&line);
-        exp_finding_format(f, &line);
+        ebb_finding_format(f, &line);
         ebb_doc_append(arena, messages, ebb_doc_new_string(arena, ebb_str_c(&line)));
     }
     ebb_str_fini(&line);

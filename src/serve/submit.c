@@ -13,7 +13,7 @@
 
 struct submission {
     struct exp_config config;
-    struct exp_report report;
+    struct ebb_report report;
     struct exp_store_file *files;
     size_t file_count;
     const char *warm_start; /* uuid, or NULL */
@@ -69,7 +69,7 @@ static enum ebb_status read_template(struct serve_rest *r, const char *name,
     return status;
 }
 
-static enum ebb_status refuse_report(struct serve_rest *r, const struct exp_report *report,
+static enum ebb_status refuse_report(struct serve_rest *r, const struct ebb_report *report,
                                      const char *message)
 {
     EBB_TRY(serve_rest_refuse(r, 400, "%s", message));
@@ -80,7 +80,7 @@ static enum ebb_status refuse_report(struct serve_rest *r, const struct exp_repo
     ebb_jsonw_key(&w, "findings");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < report->count; i++)
-        exp_finding_write(&report->items[i], &w);
+        ebb_finding_write(&report->items[i], &w);
     ebb_jsonw_array_end(&w);
     ebb_str_add(body, "}}");
     return EBB_OK;
@@ -437,8 +437,8 @@ static enum ebb_status create(struct serve_rest *r, const struct submission *s)
     ebb_jsonw_key(&r->w, "warnings");
     ebb_jsonw_array(&r->w);
     for (size_t i = 0; i < s->report.count; i++)
-        if (s->report.items[i].kind == EXP_FINDING_WARNING)
-            exp_finding_write(&s->report.items[i], &r->w);
+        if (s->report.items[i].kind == EBB_FINDING_WARNING)
+            ebb_finding_write(&s->report.items[i], &r->w);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;

@@ -18,14 +18,14 @@ static void require(int condition)
         abort();
 }
 
-static void check_findings(const struct exp_report *report)
+static void check_findings(const struct ebb_report *report)
 {
     struct ebb_str line;
     ebb_str_init(&line);
-    require(report->count <= EXP_FINDINGS_MAX);
+    require(report->count <= EBB_FINDINGS_MAX);
     require(report->count <= report->errors + report->warnings + report->notes);
     for (size_t i = 0; i < report->count; i++) {
-        const struct exp_finding *f = &report->items[i], *before = i > 0 ? f - 1 : f;
+        const struct ebb_finding *f = &report->items[i], *before = i > 0 ? f - 1 : f;
         require(before->layer <= f->layer);
         if (before->layer == f->layer)
             require(before->line < f->line ||
@@ -33,7 +33,7 @@ static void check_findings(const struct exp_report *report)
         if (!f->file)
             continue; /* the YAML parser's own words */
         ebb_str_clear(&line);
-        exp_finding_format(f, &line);
+        ebb_finding_format(f, &line);
         for (size_t k = 0; k < line.length; k++)
             require((unsigned char)line.data[k] >= 0x20 && line.data[k] != 0x7f);
     }
@@ -43,7 +43,7 @@ static void check_findings(const struct exp_report *report)
 static void check_fixed_point(struct ebb_arena *arena, const struct exp_config *config)
 {
     struct exp_config again;
-    struct exp_report report;
+    struct ebb_report report;
     struct ebb_error err;
     struct exp_config_options options = {.file_name = "again", .default_seed = -1};
     require(exp_config_read(arena, config->normalized, &options, &again, &report, &err) == EBB_OK);
@@ -57,7 +57,7 @@ static void read_config(const char *bytes, size_t size)
     struct ebb_arena arena;
     struct ebb_error err = {0};
     struct exp_config config;
-    struct exp_report report;
+    struct ebb_report report;
     struct exp_config_options options = {
         .file_name = "file", .template_name = "template", .default_seed = -1};
     ebb_arena_init(&arena);

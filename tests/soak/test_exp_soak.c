@@ -130,7 +130,7 @@ static void load_config(struct exp_db *db, int64_t experiment, struct ebb_arena 
                         struct exp_config *config)
 {
     struct exp_db_rows rows;
-    struct exp_report report;
+    struct ebb_report report;
     struct ebb_error err;
     const struct ebb_doc_node *root;
     bool has_row;

@@ -23,7 +23,7 @@ static const char *const support_base[] = {
 struct reading {
     struct ebb_arena arena;
     struct exp_config config;
-    struct exp_report report;
+    struct ebb_report report;
     struct ebb_error err;
     enum ebb_status status;
     struct ebb_str text; /* the file that was read */
@@ -72,8 +72,8 @@ static inline void reading_close(struct reading *r)
     ebb_arena_fini(&r->arena);
 }
 
-static inline const struct exp_finding *reading_find(const struct reading *r,
-                                                     enum exp_finding_kind kind, const char *path)
+static inline const struct ebb_finding *reading_find(const struct reading *r,
+                                                     enum ebb_finding_kind kind, const char *path)
 {
     for (size_t i = 0; i < r->report.count; i++)
         if (r->report.items[i].kind == kind && strcmp(r->report.items[i].path, path) == 0)
@@ -86,7 +86,7 @@ static inline void reading_print(const struct reading *r)
     for (size_t i = 0; i < r->report.count; i++) {
         struct ebb_str line;
         ebb_str_init(&line);
-        exp_finding_format(&r->report.items[i], &line);
+        ebb_finding_format(&r->report.items[i], &line);
         print_error("  %s\n", ebb_str_c(&line));
         ebb_str_fini(&line);
     }
@@ -109,7 +109,7 @@ static inline void expect_refused(const char *path, const char *lines)
     struct reading r;
     reading_open(&r, lines);
     if (r.status != EBB_EINPUT || r.report.errors != 1 ||
-        !reading_find(&r, EXP_FINDING_ERROR, path)) {
+        !reading_find(&r, EBB_FINDING_ERROR, path)) {
         reading_print(&r);
         fail_msg("not refused for %s alone: %s", path, lines);
     }

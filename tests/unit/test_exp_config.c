@@ -102,7 +102,7 @@ TEST(keys__of_another_alternative_are_unknown)
     TEST_UNUSED;
     struct reading r;
     reading_open(&r, "searcher: {name: single, metric: m, max_steps: 1, max_trials: 3}");
-    const struct exp_finding *f = reading_find(&r, EXP_FINDING_ERROR, "searcher.max_trials");
+    const struct ebb_finding *f = reading_find(&r, EBB_FINDING_ERROR, "searcher.max_trials");
     CHECK(f && strstr(f->message, "belongs to random"));
     reading_close(&r);
     expect_refused("checkpoint_storage.bucket",
@@ -119,7 +119,7 @@ TEST(keys__a_wrong_tag_is_not_buried)
     struct reading r;
     reading_open(&r, "searcher: {name: sngle, metric: m, max_stps: 3}");
     CHECK_EQ(r.report.errors, 2); /* a key that looks like a known one is a typing error anyway */
-    CHECK(reading_find(&r, EXP_FINDING_ERROR, "searcher.max_stps"));
+    CHECK(reading_find(&r, EBB_FINDING_ERROR, "searcher.max_stps"));
     reading_close(&r);
 }
 
@@ -142,7 +142,7 @@ TEST(report__has_all_errors_in_file_order)
     for (size_t i = 1; i < r.report.count; i++)
         CHECK(r.report.items[i - 1].line <= r.report.items[i].line);
     ebb_str_init(&line);
-    exp_finding_format(&r.report.items[3], &line);
+    ebb_finding_format(&r.report.items[3], &line);
     CHECK_STR(ebb_str_c(&line), "exp.yaml:7:15: max_restarts: found -1, allowed: an integer >= 0");
     ebb_str_fini(&line);
     CHECK(strstr(r.err.message, "invalid experiment configuration: 5 errors"));
@@ -158,7 +158,7 @@ TEST(report__counts_what_it_does_not_keep)
     for (int i = 0; i < 700; i++)
         ebb_str_printf(&lines, "bogus_%d: 1\n", i);
     reading_open(&r, ebb_str_c(&lines));
-    CHECK_EQ(r.report.count, EXP_FINDINGS_MAX);
+    CHECK_EQ(r.report.count, EBB_FINDINGS_MAX);
     CHECK_EQ(r.report.errors, 700);
     ebb_str_fini(&lines);
     reading_close(&r);
@@ -180,9 +180,9 @@ TEST(report__names_the_nearest)
     TEST_UNUSED;
     struct reading r;
     reading_open(&r, "searcher: {name: adaptiv, metric: m}\noptimisations: {}");
-    const struct exp_finding *f = reading_find(&r, EXP_FINDING_ERROR, "searcher.name");
+    const struct ebb_finding *f = reading_find(&r, EBB_FINDING_ERROR, "searcher.name");
     CHECK(f && strstr(f->message, "nearest: adaptive"));
-    f = reading_find(&r, EXP_FINDING_ERROR, "optimisations");
+    f = reading_find(&r, EBB_FINDING_ERROR, "optimisations");
     CHECK(f && strstr(f->message, "nearest: optimizations"));
     reading_close(&r);
 }
@@ -192,7 +192,7 @@ TEST(report__a_file_that_is_no_mapping)
     TEST_UNUSED;
     struct ebb_arena arena;
     struct exp_config config;
-    struct exp_report report;
+    struct ebb_report report;
     struct ebb_error err;
     struct exp_config_options options = {.file_name = "f", .default_seed = -1};
     const char *const files[] = {"", "[1, 2]", "just text", "# nothing\n", "3"};
@@ -594,9 +594,9 @@ TEST(old_keys__are_accepted_and_said_to_do_nothing)
                      "optimizations: {grad_updates_size_file: f}\ndebug: true");
     CHECK_OK(r.status, &r.err);
     CHECK(r.config.debug);
-    CHECK(reading_find(&r, EXP_FINDING_WARNING, "security"));
-    CHECK(reading_find(&r, EXP_FINDING_WARNING, "environment.ports"));
-    CHECK(reading_find(&r, EXP_FINDING_WARNING, "optimizations.grad_updates_size_file"));
+    CHECK(reading_find(&r, EBB_FINDING_WARNING, "security"));
+    CHECK(reading_find(&r, EBB_FINDING_WARNING, "environment.ports"));
+    CHECK(reading_find(&r, EBB_FINDING_WARNING, "optimizations.grad_updates_size_file"));
     reading_close(&r);
     expect_refused("environment.ports.tb", "environment: {ports: {tb: x}}");
 }

@@ -41,7 +41,7 @@ static void validate(const char *name, struct ebb_str *out)
 {
     struct ebb_arena arena;
     struct exp_config config;
-    struct exp_report report;
+    struct ebb_report report;
     struct ebb_error err = {0};
     struct ebb_file_view view;
     char path[600], file[300], template_name[300];
@@ -58,7 +58,7 @@ static void validate(const char *name, struct ebb_str *out)
         exp_config_parse(&arena, view.data, view.length, &options, &config, &report, &err);
     ebb_str_printf(out, "# ebb experiment validate %s%s%s\n", file,
                    has_template ? " --template " : "", has_template ? template_name : "");
-    exp_report_format(&report, file, out);
+    ebb_report_format(&report, file, out);
     CHECK(status == EBB_EINPUT || status == EBB_ELIMIT);
     ebb_file_view_close(&view);
     ebb_arena_fini(&arena);
@@ -127,7 +127,7 @@ TEST(reference__example_is_valid)
     struct ebb_str out;
     struct ebb_arena arena;
     struct exp_config config;
-    struct exp_report report;
+    struct ebb_report report;
     struct ebb_error err = {0};
     struct exp_config_options options = {.file_name = "example", .default_seed = -1};
     ebb_str_init(&out);

@@ -136,7 +136,7 @@ TEST(merge__another_tag_drops_the_fields_of_the_old_one)
     /* max_steps exists in both, but belongs to the old alternative: it must be given again. */
     layered_open(&r, NULL, "searcher: {name: random, metric: m, max_steps: 3, max_trials: 5}\n",
                  REST "hyperparameters: {global_batch_size: 8}\nsearcher: {name: grid}\n");
-    CHECK(reading_find(&r, EXP_FINDING_ERROR, "searcher.max_steps"));
+    CHECK(reading_find(&r, EBB_FINDING_ERROR, "searcher.max_steps"));
     reading_close(&r);
 }
 
@@ -202,7 +202,7 @@ TEST(template__errors_name_the_template)
     layered_open(&r, NULL, "description: t\nmax_restart: 1\nmax_restarts: x\n", FILE_HEAD);
     CHECK_EQ(r.report.errors, 2);
     ebb_str_init(&line);
-    exp_finding_format(&r.report.items[0], &line);
+    ebb_finding_format(&r.report.items[0], &line);
     CHECK(strncmp(ebb_str_c(&line), "tpl.yaml:2:1: max_restart: unknown key", 38) == 0);
     CHECK_STR(r.report.items[1].file, "tpl.yaml");
     CHECK_EQ(r.report.items[1].line, 3);
@@ -294,7 +294,7 @@ TEST(own__precision_is_asked_for_once)
     reading_close(&r);
 }
 
-static void count_section(void *context, struct exp_config_reader *reader, const char *section,
+static void count_section(void *context, struct ebb_reading *reader, const char *section,
                           const struct ebb_doc_node *value, const struct exp_config *config)
 {
     char *seen = context;
@@ -302,7 +302,8 @@ static void count_section(void *context, struct exp_config_reader *reader, const
     strcat(seen, " ");
     CHECK(config->hyperparameters.count == 2);
     if (ebb_doc_get(value, "bad"))
-        exp_config_error(reader, ebb_doc_get(value, "bad"), "memory.bad", "found %s", "bad");
+        ebb_reading_add(reader, EBB_FINDING_ERROR, ebb_doc_get(value, "bad"), "memory.bad",
+                        "found %s", "bad");
 }
 
 TEST(own__keys_are_checked_by_the_callers_function)
@@ -343,7 +344,7 @@ TEST(unbuilt__notes_and_rows)
                            "resources: {slots_per_trial: 2}\n");
     CHECK_OK(r.status, &r.err);
     CHECK_EQ(r.report.notes, 2);
-    const struct exp_finding *f = reading_find(&r, EXP_FINDING_NOTE, "checkpoint_storage.type");
+    const struct ebb_finding *f = reading_find(&r, EBB_FINDING_NOTE, "checkpoint_storage.type");
     CHECK(f && f->line == 5 && strstr(f->message, "valid, but this build cannot run it yet"));
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 2);
     CHECK_STR(exp_unbuilt_table[rows[1]].path, "resources.slots_per_trial");

@@ -41,7 +41,7 @@ static const char broken[] =
 static enum ebb_status read_both(struct ebb_arena *arena, const char *file, struct ebb_str *out)
 {
     struct exp_config config = {0};
-    struct exp_report report = {0};
+    struct ebb_report report = {0};
     struct ebb_error err = {0};
     struct exp_config_options options = {.file_name = "f",
                                          .template_name = "t",
@@ -55,7 +55,7 @@ static enum ebb_status read_both(struct ebb_arena *arena, const char *file, stru
     if (status == EBB_OK && !exp_config_masked(arena, config.normalized))
         return EBB_ENOMEM;
     for (size_t i = 0; i < report.count; i++)
-        exp_finding_format(&report.items[i], out);
+        ebb_finding_format(&report.items[i], out);
     if (status == EBB_OK) {
         struct ebb_json_writer w;
         ebb_jsonw_init(&w, out, 0);
@@ -112,7 +112,7 @@ static double read_ms(const struct ebb_str *file, enum ebb_status expected, enum
     for (int i = 0; i < 5; i++) {
         struct ebb_arena arena;
         struct exp_config config;
-        struct exp_report report;
+        struct ebb_report report;
         struct ebb_error err = {0};
         struct exp_config_options options = {.file_name = "bomb", .default_seed = -1};
         ebb_arena_init(&arena);
@@ -225,7 +225,7 @@ static uint64_t below(uint64_t *rng, uint64_t n)
 }
 
 /* A value for a row: usually of its type, once in `wildness` anything. */
-static void add_value(uint64_t *rng, uint64_t wildness, const struct exp_row *row,
+static void add_value(uint64_t *rng, uint64_t wildness, const struct ebb_key *row,
                       struct ebb_str *out)
 {
     static const char *const wild[] = {"null",  "3",    "-1",          "2.5",  "'text'", "[]",
@@ -236,47 +236,52 @@ static void add_value(uint64_t *rng, uint64_t wildness, const struct exp_row *ro
         ebb_str_add(out, wild[below(rng, sizeof wild / sizeof wild[0])]);
         return;
     }
-    switch (row->type) {
-    case EXP_T_INT:
+    if (row->kind == EBB_KEY_OWN) {
+        const struct {
+            const struct ebb_key_type *type;
+            const char *text;
+        } own[] = {
+            {&exp_type_labels, "[a, b, a]"},
+            {&exp_type_command, "[a, b, a]"},
+            {&exp_type_image, below(rng, 2) ? "i" : "{gpu: i}"},
+            {&exp_type_variables, below(rng, 2) ? "[A=1, A=2]" : "{cpu: [B=1]}"},
+            {&exp_type_mounts, "[{host_path: /a, container_path: b}]"},
+            {row->type, "{a: 1}"},
+        };
+        size_t i = 0;
+        while (own[i].type != row->type)
+            i++;
+        ebb_str_add(out, own[i].text);
+        return;
+    }
+    switch (row->kind) {
+    case EBB_KEY_INT:
         ebb_str_printf(out, "%d", 1 + (int)below(rng, 40));
         break;
-    case EXP_T_DOUBLE:
+    case EBB_KEY_DOUBLE:
         ebb_str_add(out, row->bounds && strchr(row->bounds, '<') ? "0.25" : "2.5");
         break;
-    case EXP_T_BOOL:
+    case EBB_KEY_BOOL:
         ebb_str_add(out, below(rng, 2) ? "true" : "false");
         break;
-    case EXP_T_ENUM:
-        index = below(rng, exp_words_count(row->names));
-        ebb_str_addn(out, exp_words_at(row->names, index, &n), n);
+    case EBB_KEY_WORD:
+        index = below(rng, ebb_words_count(row->words));
+        ebb_str_addn(out, ebb_words_at(row->words, index, &n), n);
         break;
-    case EXP_T_STRING:
+    case EBB_KEY_TEXT:
         if (row->allowed && strcmp(row->allowed, "a UUID") == 0)
             ebb_str_add(out, "01234567-89ab-cdef-0123-456789abcdef");
         else if (row->allowed && strstr(row->allowed, "://"))
             ebb_str_add(out, "'http://name:1'");
         else
-            ebb_str_add(out, row->names ? "shared" : "/path");
+            ebb_str_add(out, row->words ? "shared" : "/path");
         break;
-    case EXP_T_ANY:
+    case EBB_KEY_NODE:
         ebb_str_add(out, wild[below(rng, sizeof wild / sizeof wild[0])]);
         break;
-    case EXP_T_ANY_LIST:
-    case EXP_T_INT_LIST:
+    case EBB_KEY_NODES:
+    case EBB_KEY_INTS:
         ebb_str_add(out, "[2, 3]");
-        break;
-    case EXP_T_LABELS:
-    case EXP_T_STRING_LIST:
-        ebb_str_add(out, "[a, b, a]");
-        break;
-    case EXP_T_IMAGE:
-        ebb_str_add(out, below(rng, 2) ? "i" : "{gpu: i}");
-        break;
-    case EXP_T_VARIABLES:
-        ebb_str_add(out, below(rng, 2) ? "[A=1, A=2]" : "{cpu: [B=1]}");
-        break;
-    case EXP_T_MOUNTS:
-        ebb_str_add(out, "[{host_path: /a, container_path: b}]");
         break;
     default:
         ebb_str_add(out, "{a: 1}");
@@ -296,26 +301,28 @@ static bool is_there(const char *const *keys, size_t count, const char *key)
 static void add_section(uint64_t *rng, uint64_t wildness, const char *section, const char *tag,
                         struct ebb_str *out)
 {
+    const struct ebb_section here = {.table = &exp_schema, .prefix = section};
     const char *keys[64];
     size_t count = 0;
     ebb_str_addc(out, '{');
-    for (size_t i = 0; i < exp_schema_count; i++) {
-        const struct exp_row *row = &exp_schema[i];
-        bool is_tag = (row->flags & EXP_TAG) && tag;
-        uint64_t odds = row->flags & EXP_REQUIRED ? 2 * wildness : 3;
-        if (!exp_row_in(row, section) || (!exp_row_applies(row, tag) && below(rng, 2 * wildness)) ||
-            is_there(keys, count, exp_row_key(row)) || below(rng, odds) == 0)
+    for (size_t i = 0; i < exp_schema.count; i++) {
+        const struct ebb_key *row = &exp_schema.rows[i];
+        bool is_tag = (row->flags & EBB_KEY_TAG) && tag;
+        uint64_t odds = row->flags & EBB_KEY_REQUIRED ? 2 * wildness : 3;
+        if (!ebb_section_has(&here, row) ||
+            (!ebb_key_applies(row, tag) && below(rng, 2 * wildness)) ||
+            is_there(keys, count, ebb_key_name(row)) || below(rng, odds) == 0)
             continue;
-        if (!(row->flags & EXP_REQUIRED) && !is_tag && below(rng, 2))
+        if (!(row->flags & EBB_KEY_REQUIRED) && !is_tag && below(rng, 2))
             continue;
-        ebb_str_printf(out, "%s%s: ", count ? ", " : "", exp_row_key(row));
+        ebb_str_printf(out, "%s%s: ", count ? ", " : "", ebb_key_name(row));
         if (is_tag)
             ebb_str_add(out, tag);
-        else if (row->type == EXP_T_MAP)
-            add_section(rng, wildness, exp_row_section(row), NULL, out);
+        else if (row->kind == EBB_KEY_MAP)
+            add_section(rng, wildness, ebb_key_section(&exp_schema, row).prefix, NULL, out);
         else
             add_value(rng, wildness, row, out);
-        keys[count++] = exp_row_key(row);
+        keys[count++] = ebb_key_name(row);
     }
     ebb_str_addc(out, '}');
 }
@@ -324,15 +331,17 @@ static void add_tagged(uint64_t *rng, uint64_t wildness, const char *section, st
 {
     char tag[32];
     size_t n = 0;
-    const struct exp_row *row = exp_schema_tag(section);
-    size_t index = below(rng, exp_words_count(row->names));
-    const char *word = exp_words_at(row->names, index, &n);
+    const struct ebb_section here = {.table = &exp_schema, .prefix = section};
+    const struct ebb_key *row = ebb_section_tag(&here);
+    size_t index = below(rng, ebb_words_count(row->words));
+    const char *word = ebb_words_at(row->words, index, &n);
     snprintf(tag, sizeof tag, "%.*s", (int)n, word);
     add_section(rng, wildness, section, tag, out);
 }
 
 static void random_file(uint64_t *rng, struct ebb_str *out)
 {
+    const struct ebb_section here = {.table = &exp_schema};
     uint64_t wildness = below(rng, 2) ? 12 : 500;
     ebb_str_printf(out, "entrypoint: %s\n", below(rng, 3) ? "a:b" : "ebb:gan");
     ebb_str_add(out, "hyperparameters: {global_batch_size: 64, lr: ");
@@ -345,15 +354,15 @@ static void random_file(uint64_t *rng, struct ebb_str *out)
         add_tagged(rng, wildness, "checkpoint_storage", out);
         ebb_str_addc(out, '\n');
     }
-    for (size_t i = 0; i < exp_schema_count; i++) {
-        const struct exp_row *row = &exp_schema[i];
+    for (size_t i = 0; i < exp_schema.count; i++) {
+        const struct ebb_key *row = &exp_schema.rows[i];
         static const char taken[] = "entrypoint hyperparameters searcher checkpoint_storage";
-        if (!exp_row_in(row, "") || exp_words_find(taken, row->path, strlen(row->path), NULL) ||
-            below(rng, 4))
+        if (!ebb_section_has(&here, row) ||
+            ebb_words_find(taken, row->path, strlen(row->path), NULL) || below(rng, 4))
             continue;
         ebb_str_printf(out, "%s: ", row->path);
-        if (row->type == EXP_T_MAP)
-            add_section(rng, wildness, exp_row_section(row), NULL, out);
+        if (row->kind == EBB_KEY_MAP)
+            add_section(rng, wildness, ebb_key_section(&exp_schema, row).prefix, NULL, out);
         else
             add_value(rng, wildness, row, out);
         ebb_str_addc(out, '\n');
@@ -366,7 +375,7 @@ static void check_fixed_point(const struct exp_config *config)
 {
     struct ebb_arena arena;
     struct exp_config again;
-    struct exp_report report;
+    struct ebb_report report;
     struct ebb_error err = {0};
     struct exp_config_options options = {.file_name = "normalised", .default_seed = -1};
     ebb_arena_init(&arena);
@@ -384,7 +393,7 @@ TEST(random__files_are_accepted_to_a_fixed_point_or_refused_in_order)
         struct ebb_str text;
         struct ebb_arena arena;
         struct exp_config config = {0};
-        struct exp_report report;
+        struct ebb_report report;
         struct ebb_error err = {0};
         struct exp_config_options options = {.file_name = "random", .default_seed = -1};
         ebb_str_init(&text);
@@ -424,23 +433,24 @@ TEST(rich__file_is_a_fixed_point)
 TEST(table__rows_are_complete)
 {
     TEST_UNUSED;
-    for (size_t i = 0; i < exp_schema_count; i++) {
-        const struct exp_row *row = &exp_schema[i];
+    for (size_t i = 0; i < exp_schema.count; i++) {
+        const struct ebb_key *row = &exp_schema.rows[i];
         CHECK(row->path && row->help && row->help[0]);
-        CHECK((row->type == EXP_T_ENUM) <= (row->names != NULL));
-        CHECK(!(row->preset && (row->flags & EXP_REQUIRED)));
+        CHECK((row->kind == EBB_KEY_WORD) <= (row->words != NULL));
+        CHECK(!(row->preset && (row->flags & EBB_KEY_REQUIRED)));
         CHECK(!(row->check && !row->allowed));
-        if (row->type == EXP_T_ENUM && row->preset)
-            CHECK(exp_words_find(row->names, row->preset, strlen(row->preset), NULL));
+        if (row->kind == EBB_KEY_WORD && row->preset)
+            CHECK(ebb_words_find(row->words, row->preset, strlen(row->preset), NULL));
         if (row->when) {
             size_t n = 0;
             char section[64];
-            snprintf(section, sizeof section, "%.*s", (int)(exp_row_key(row) - row->path) - 1,
+            snprintf(section, sizeof section, "%.*s", (int)(ebb_key_name(row) - row->path) - 1,
                      row->path);
-            const struct exp_row *tag = exp_schema_tag(section);
+            const struct ebb_section here = {.table = &exp_schema, .prefix = section};
+            const struct ebb_key *tag = ebb_section_tag(&here);
             CHECK(tag != NULL);
-            for (size_t k = 0; exp_words_at(row->when, k, &n); k++)
-                CHECK(exp_words_find(tag->names, exp_words_at(row->when, k, &n), n, NULL));
+            for (size_t k = 0; ebb_words_at(row->when, k, &n); k++)
+                CHECK(ebb_words_find(tag->words, ebb_words_at(row->when, k, &n), n, NULL));
         }
     }
 }

@@ -132,12 +132,12 @@ TEST(batch_size__feeds_every_slot)
                    "hyperparameters: {global_batch_size: 0}\nresources: {native_parallel: true}");
     reading_open(&r, "hyperparameters: {global_batch_size: 10}\nresources: {slots_per_trial: 4}");
     CHECK_OK(r.status, &r.err);
-    const struct exp_finding *f =
-        reading_find(&r, EXP_FINDING_WARNING, "hyperparameters.global_batch_size");
+    const struct ebb_finding *f =
+        reading_find(&r, EBB_FINDING_WARNING, "hyperparameters.global_batch_size");
     CHECK(f && strstr(f->message, "10") && strstr(f->message, "8"));
     reading_close(&r);
     reading_open(&r, "hyperparameters: {global_batch_size: 8, batch_size: 8}");
-    CHECK(reading_find(&r, EXP_FINDING_WARNING, "hyperparameters.batch_size"));
+    CHECK(reading_find(&r, EBB_FINDING_WARNING, "hyperparameters.batch_size"));
     reading_close(&r);
 }
 

@@ -1,4 +1,5 @@
-/* compound.c - values with a shape of their own: labels, entrypoint, images, variables, mounts. */
+/* compound.c - values with a shape of their own: labels, entrypoint, images, variables, mounts. Each
+ * is a kind of value in the sense of base/keys.h. */
 #include <string.h>
 
 #include "base/map.h"
@@ -8,21 +9,21 @@
 /* ---- labels ---- */
 
 /* Adds `text` to the set unless it is there. */
-static void label_add(struct exp_config_reader *reader, struct ebb_strmap *seen,
+static void label_add(struct ebb_reading *reader, struct ebb_strmap *seen,
                       const struct ebb_doc_node *node, struct ebb_doc_node *out)
 {
     if (reader->failed || ebb_strmap_get(seen, node->text, node->length, NULL))
         return;
     if (ebb_strmap_put(seen, node->text, node->length, 1, NULL) != EBB_OK)
         reader->failed = true;
-    exp_append(reader, out, node);
+    ebb_reading_append(reader, out, node);
 }
 
 /* The texts of a list of strings. */
-static bool list_texts(struct exp_config_reader *reader, const struct ebb_doc_node *list,
+static bool list_texts(struct ebb_reading *reader, const struct ebb_doc_node *list,
                        struct exp_strings *out)
 {
-    const char **items = exp_alloc(reader, list->count, sizeof *items);
+    const char **items = ebb_reading_alloc(reader, list->count, sizeof *items);
     for (size_t i = 0; items && i < list->count; i++)
         items[i] = list->items[i]->text;
     out->items = items;
@@ -30,61 +31,75 @@ static bool list_texts(struct exp_config_reader *reader, const struct ebb_doc_no
     return items != NULL;
 }
 
-const struct ebb_doc_node *exp_read_labels(struct exp_config_reader *reader,
-                                           const struct exp_path *path,
-                                           const struct ebb_doc_node *node,
-                                           struct exp_strings *labels)
+static const struct ebb_doc_node *read_labels(struct ebb_reading *reader, const struct ebb_key *key,
+                                              const struct ebb_path *path,
+                                              const struct ebb_doc_node *node, void *record)
 {
+    static const struct ebb_key member = {.kind = EBB_KEY_BOOL};
     struct ebb_strmap seen;
     ebb_strmap_init(&seen);
-    struct ebb_doc_node *out = exp_node(reader, EBB_DOC_LIST, node);
-    bool is_good = true;
+    struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_LIST, node);
+    bool is_good = true, is_map = node->kind == EBB_DOC_MAP;
     for (size_t i = 0; out && i < node->count && !reader->failed; i++) {
-        bool is_map = node->kind == EBB_DOC_MAP;
         const struct ebb_doc_node *label = is_map ? node->keys[i] : node->items[i];
-        struct exp_path at = {.up = path, .index = i};
-        if (is_map)
-            at.key = label->text, at.length = label->length;
+        struct ebb_path at = ebb_path_item(path, node, i);
         if (is_map && node->items[i]->kind != EBB_DOC_BOOL) {
-            static const struct exp_row member = {.type = EXP_T_BOOL};
-            exp_value_refuse(reader, &member, &at, node->items[i]);
+            ebb_key_refuse(reader, &member, &at, node->items[i]);
             is_good = false;
-        } else if (!exp_value_text(reader, &at, label, "a string")) {
+        } else if (!ebb_key_text(reader, &at, label, "a string")) {
             is_good = false;
         } else {
             label_add(reader, &seen, label, out);
         }
     }
     ebb_strmap_fini(&seen);
-    if (!is_good || reader->failed || !list_texts(reader, out, labels))
+    if (!is_good || reader->failed ||
+        !list_texts(reader, out, (struct exp_strings *)(void *)((char *)record + key->at)))
         return NULL;
     return out;
 }
 
+const struct ebb_key_type exp_type_labels = {
+    .noun = "a list of strings, or a mapping of strings to true or false",
+    .shapes = 1u << EBB_DOC_LIST | 1u << EBB_DOC_MAP,
+    .empty = EBB_DOC_LIST,
+    .read = read_labels,
+    .reports = true,
+    .merge = exp_merge_labels,
+};
+
 /* ---- entrypoint ---- */
 
-static const struct ebb_doc_node *read_command(struct exp_config_reader *reader,
-                                               const struct exp_path *path,
+/* A program and its arguments. */
+static const char **read_argv(struct ebb_reading *reader, const struct ebb_path *path,
+                              const struct ebb_doc_node *node)
+{
+    const char **argv = ebb_reading_alloc(reader, node->count, sizeof *argv);
+    bool is_good = argv != NULL;
+    for (size_t i = 0; argv && i < node->count; i++) {
+        struct ebb_path at = ebb_path_item(path, node, i);
+        argv[i] = ebb_key_text(reader, &at, node->items[i], "a string");
+        is_good = is_good && argv[i];
+    }
+    return is_good ? argv : NULL;
+}
+
+static const struct ebb_doc_node *read_command(struct ebb_reading *reader,
+                                               const struct ebb_path *path,
                                                const struct ebb_doc_node *node,
                                                struct exp_entrypoint *entry)
 {
     if (node->count == 0) {
-        exp_report_error(reader, path, node,
-                         "found an empty list, allowed: a program and its arguments");
+        ebb_reading_refuse(reader, path, node, "a program and its arguments");
         return NULL;
     }
-    const char **argv = exp_alloc(reader, node->count, sizeof *argv);
-    bool is_good = argv != NULL;
-    for (size_t i = 0; argv && i < node->count; i++) {
-        struct exp_path at = {.up = path, .index = i};
-        argv[i] = exp_value_text(reader, &at, node->items[i], "a string");
-        if (argv[i] && i == 0 && argv[i][0] == '\0') {
-            exp_report_error(reader, &at, node->items[i], "found \"\", allowed: a program");
-            is_good = false;
-        }
-        is_good = is_good && argv[i];
+    const char **argv = read_argv(reader, path, node);
+    if (argv && argv[0][0] == '\0') {
+        struct ebb_path at = ebb_path_item(path, node, 0);
+        ebb_reading_refuse(reader, &at, node->items[0], "a program");
+        return NULL;
     }
-    if (!is_good)
+    if (!argv)
         return NULL;
     entry->kind = EXP_ENTRY_COMMAND;
     entry->command = argv;
@@ -92,42 +107,61 @@ static const struct ebb_doc_node *read_command(struct exp_config_reader *reader,
     return node;
 }
 
+/* searcher.command */
+static const struct ebb_doc_node *read_program(struct ebb_reading *reader,
+                                               const struct ebb_key *key,
+                                               const struct ebb_path *path,
+                                               const struct ebb_doc_node *node, void *record)
+{
+    if (node->count == 0 ||
+        (node->items[0]->kind == EBB_DOC_STRING && node->items[0]->length == 0)) {
+        ebb_key_refuse(reader, key, path, node);
+        return NULL;
+    }
+    const char **argv = read_argv(reader, path, node);
+    if (!argv)
+        return NULL;
+    memcpy((char *)record + key->at, &argv, sizeof argv);
+    memcpy((char *)record + key->count_at, &node->count, sizeof node->count);
+    return node;
+}
+
+const struct ebb_key_type exp_type_command = {
+    .noun = "a list of strings, the first one not empty",
+    .shapes = 1u << EBB_DOC_LIST,
+    .read = read_program,
+    .reports = true,
+};
+
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static bool check_task(struct exp_config_reader *reader, const struct exp_path *path,
+static bool check_task(struct ebb_reading *reader, const struct ebb_path *path,
                        const struct ebb_doc_node *node, const char *task)
 {
     size_t n = strlen(task);
-    if (exp_words_find(EXP_TASKS, task, n, NULL))
+    if (ebb_words_find(EXP_TASKS, task, n, NULL))
         return true;
-    const char *nearest = exp_nearest_word(reader, EXP_TASKS, task, n);
-    struct ebb_str found, allowed;
-    ebb_str_init(&found);
-    ebb_str_init(&allowed);
-    exp_say_found(node, &found);
-    exp_say_words(EXP_TASKS, &allowed);
-    if (found.failed || allowed.failed)
-        reader->failed = true;
-    else
-        exp_report_error(reader, path, node,
-                         "found %s, a built-in task that does not exist, allowed after ebb: %s%s%s",
-                         ebb_str_c(&found), ebb_str_c(&allowed), nearest ? "; nearest: " : "",
-                         nearest ? nearest : "");
-    ebb_str_fini(&found);
-    ebb_str_fini(&allowed);
+    struct ebb_str text;
+    ebb_str_init(&text);
+    ebb_str_add(&text, "found ");
+    ebb_say_found(node, &text);
+    ebb_str_add(&text, ", a built-in task that does not exist, allowed after ebb: ");
+    ebb_say_words(EXP_TASKS, &text);
+    ebb_say_nearest(EXP_TASKS, task, n, &text);
+    ebb_reading_say(reader, EBB_FINDING_ERROR, path, node, &text);
     return false;
 }
 
 /* What the parts around the first ':' mean. False: an unknown built-in task, reported here. */
-static bool entry_classify(struct exp_config_reader *reader, const struct exp_path *path,
+static bool entry_classify(struct ebb_reading *reader, const struct ebb_path *path,
                            const struct ebb_doc_node *node, struct exp_entrypoint *entry)
 {
     if (strcmp(entry->module, "exec") == 0) {
-        const char **argv = exp_alloc(reader, 3, sizeof *argv);
+        const char **argv = ebb_reading_alloc(reader, 3, sizeof *argv);
         if (!argv)
             return false;
         argv[0] = "/bin/sh", argv[1] = "-c", argv[2] = entry->object;
@@ -148,19 +182,19 @@ static bool entry_classify(struct exp_config_reader *reader, const struct exp_pa
     return true;
 }
 
-const struct ebb_doc_node *exp_read_entrypoint(struct exp_config_reader *reader,
-                                               const struct exp_path *path,
-                                               const struct ebb_doc_node *node,
-                                               struct exp_entrypoint *entry)
+static const struct ebb_doc_node *read_entrypoint(struct ebb_reading *reader,
+                                                  const struct ebb_key *key,
+                                                  const struct ebb_path *path,
+                                                  const struct ebb_doc_node *node, void *record)
 {
-    static const struct exp_row row = {.type = EXP_T_ENTRYPOINT};
+    struct exp_entrypoint *entry = (void *)((char *)record + key->at);
     if (node->kind == EBB_DOC_LIST)
         return read_command(reader, path, node, entry);
     const char *colon = memchr(node->text, ':', node->length);
     bool has_parts =
         colon && colon > node->text && colon[1] != '\0' && strlen(node->text) == node->length;
     if (!has_parts) {
-        exp_value_refuse(reader, &row, path, node);
+        ebb_key_refuse(reader, key, path, node);
         return NULL;
     }
     entry->text = node->text;
@@ -173,48 +207,51 @@ const struct ebb_doc_node *exp_read_entrypoint(struct exp_config_reader *reader,
     return entry_classify(reader, path, node, entry) ? node : NULL;
 }
 
+const struct ebb_key_type exp_type_entrypoint = {
+    .noun = "\"<module>:<object>\", or a list of strings (a command)",
+    .shapes = 1u << EBB_DOC_STRING | 1u << EBB_DOC_LIST,
+    .read = read_entrypoint,
+    .reports = true,
+};
+
 /* ---- two sides: cpu and gpu ---- */
 
-/* Value of one side; other keys of the mapping are reported. */
-static bool check_sides(struct exp_config_reader *reader, const struct exp_path *path,
+/* Keys of the mapping that are no side are reported. */
+static bool check_sides(struct ebb_reading *reader, const struct ebb_path *path,
                         const struct ebb_doc_node *node)
 {
-    bool is_good = true;
-    for (size_t i = 0; i < node->count; i++) {
-        const struct ebb_doc_node *key = node->keys[i];
-        if (exp_words_find("cpu gpu", key->text, key->length, NULL))
-            continue;
-        struct exp_path at = {.up = path, .key = key->text, .length = key->length};
-        const char *nearest = exp_nearest_word(reader, "cpu gpu", key->text, key->length);
-        exp_report_error(reader, &at, key, "unknown key, %s%s%sallowed: cpu, gpu",
-                         nearest ? "nearest: " : "", nearest ? nearest : "", nearest ? "; " : "");
-        is_good = false;
-    }
-    return is_good;
+    static const struct ebb_key rows[] = {
+        {.path = "cpu", .kind = EBB_KEY_NODE, .at = EBB_KEY_NOWHERE},
+        {.path = "gpu", .kind = EBB_KEY_NODE, .at = EBB_KEY_NOWHERE},
+    };
+    static const struct ebb_keys table = EBB_KEYS(rows);
+    size_t errors = reader->report->errors;
+    ebb_keys_check(reader, &(struct ebb_section){.table = &table}, path, node);
+    return reader->report->errors == errors;
 }
 
 static const char *const sides[] = {"cpu", "gpu"};
 
-const struct ebb_doc_node *exp_read_image(struct exp_config_reader *reader,
-                                          const struct exp_path *path,
-                                          const struct ebb_doc_node *node,
-                                          struct exp_environment *environment)
+static const struct ebb_doc_node *read_image(struct ebb_reading *reader, const struct ebb_key *key,
+                                             const struct ebb_path *path,
+                                             const struct ebb_doc_node *node, void *record)
 {
+    struct exp_environment *environment = record;
     const char *images[2] = {NULL, NULL};
-    bool is_good = node->kind == EBB_DOC_STRING || check_sides(reader, path, node);
-    struct ebb_doc_node *out = exp_node(reader, EBB_DOC_MAP, node);
+    bool is_map = node->kind == EBB_DOC_MAP, is_good = !is_map || check_sides(reader, path, node);
+    struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_MAP, node);
+    (void)key;
     for (size_t s = 0; s < 2 && out; s++) {
-        struct exp_path at = {.up = path, .key = sides[s], .length = 3};
-        bool is_map = node->kind == EBB_DOC_MAP;
-        const struct ebb_doc_node *value = is_map ? exp_given(node, sides[s]) : node;
+        struct ebb_path at = {.up = path, .key = sides[s]};
+        const struct ebb_doc_node *value = is_map ? ebb_doc_given(node, sides[s]) : node;
         if (!value) {
-            exp_set(reader, out, sides[s], exp_node(reader, EBB_DOC_NULL, node));
+            ebb_reading_set(reader, out, sides[s], ebb_reading_node(reader, EBB_DOC_NULL, node));
             continue;
         }
-        const char *text = exp_value_text(reader, is_map ? &at : path, value, "a string");
+        const char *text = ebb_key_text(reader, is_map ? &at : path, value, "a string");
         is_good = is_good && text;
         images[s] = text && text[0] ? text : NULL; /* "" is the old spelling of no image */
-        exp_set(reader, out, sides[s], value);
+        ebb_reading_set(reader, out, sides[s], value);
     }
     if (!is_good || reader->failed)
         return NULL;
@@ -224,13 +261,21 @@ const struct ebb_doc_node *exp_read_image(struct exp_config_reader *reader,
     return out;
 }
 
+const struct ebb_key_type exp_type_image = {
+    .noun = "a string, or a mapping with cpu and/or gpu",
+    .shapes = 1u << EBB_DOC_STRING | 1u << EBB_DOC_MAP,
+    .read = read_image,
+    .reports = true,
+    .merge = exp_merge_sides,
+};
+
 /* The entries that count: of two with one name the later, at the place of the earlier. */
-static void effective_variables(struct exp_config_reader *reader, const struct ebb_doc_node *list,
+static void effective_variables(struct ebb_reading *reader, const struct ebb_doc_node *list,
                                 struct exp_strings *out)
 {
     struct ebb_strmap seen;
     ebb_strmap_init(&seen);
-    const char **items = exp_alloc(reader, list->count, sizeof *items);
+    const char **items = ebb_reading_alloc(reader, list->count, sizeof *items);
     size_t count = 0;
     for (size_t i = 0; items && i < list->count; i++) {
         const char *text = list->items[i]->text;
@@ -247,78 +292,120 @@ static void effective_variables(struct exp_config_reader *reader, const struct e
     *out = (struct exp_strings){.items = items, .count = count};
 }
 
-static bool check_variables(struct exp_config_reader *reader, const struct exp_path *path,
+static bool check_variables(struct ebb_reading *reader, const struct ebb_path *path,
                             const struct ebb_doc_node *list)
 {
-    static const struct exp_row form = {
-        .type = EXP_T_STRING,
+    static const struct ebb_key form = {
+        .path = "",
+        .kind = EBB_KEY_TEXT,
         .check = exp_form_variable,
+        .at = EBB_KEY_NOWHERE,
         .allowed = "NAME=VALUE, the name of letters, digits and _, not starting with a digit"};
-    static const struct exp_row lists = {.type = EXP_T_STRING, .allowed = "a list of NAME=VALUE"};
     if (list->kind != EBB_DOC_LIST) {
-        exp_value_refuse(reader, &lists, path, list);
+        ebb_reading_refuse(reader, path, list, "a list of NAME=VALUE");
         return false;
     }
     bool is_good = true;
     for (size_t i = 0; i < list->count && !reader->failed; i++) {
-        const struct ebb_doc_node *item = list->items[i];
-        struct exp_path at = {.up = path, .index = i};
-        if (item->kind != EBB_DOC_STRING || memchr(item->text, '\0', item->length) ||
-            !exp_form_variable(item->text)) {
-            exp_value_refuse(reader, &form, &at, item);
+        struct ebb_path at = ebb_path_item(path, list, i);
+        if (!ebb_key_read(reader, &form, NULL, &at, list->items[i], NULL))
             is_good = false;
-        }
     }
     return is_good;
 }
 
-const struct ebb_doc_node *exp_read_variables(struct exp_config_reader *reader,
-                                              const struct exp_path *path,
-                                              const struct ebb_doc_node *node,
-                                              struct exp_environment *environment)
+static const struct ebb_doc_node *read_variables(struct ebb_reading *reader,
+                                                 const struct ebb_key *key,
+                                                 const struct ebb_path *path,
+                                                 const struct ebb_doc_node *node, void *record)
 {
+    struct exp_environment *environment = record;
     struct exp_strings *fields[2] = {&environment->variables_cpu, &environment->variables_gpu};
     bool is_map = node->kind == EBB_DOC_MAP;
     bool is_good = is_map ? check_sides(reader, path, node) : check_variables(reader, path, node);
-    struct ebb_doc_node *out = exp_node(reader, EBB_DOC_MAP, node);
+    struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_MAP, node);
+    (void)key;
     for (size_t s = 0; s < 2 && out; s++) {
-        struct exp_path at = {.up = path, .key = sides[s], .length = 3};
-        const struct ebb_doc_node *list = is_map ? exp_given(node, sides[s]) : node;
+        struct ebb_path at = {.up = path, .key = sides[s]};
+        const struct ebb_doc_node *list = is_map ? ebb_doc_given(node, sides[s]) : node;
         if (!list)
-            list = exp_node(reader, EBB_DOC_LIST, node);
+            list = ebb_reading_node(reader, EBB_DOC_LIST, node);
         if (is_map && list && !check_variables(reader, &at, list))
             is_good = false;
         if (is_good && list)
             effective_variables(reader, list, fields[s]);
-        exp_set(reader, out, sides[s], list);
+        ebb_reading_set(reader, out, sides[s], list);
     }
     return is_good && !reader->failed ? out : NULL;
 }
 
+const struct ebb_key_type exp_type_variables = {
+    .noun = "a list of NAME=VALUE, or a mapping with cpu and/or gpu",
+    .shapes = 1u << EBB_DOC_LIST | 1u << EBB_DOC_MAP,
+    .empty = EBB_DOC_LIST,
+    .read = read_variables,
+    .reports = true,
+    .merge = exp_merge_sides,
+};
+
+/* ---- ports ---- */
+
+static const struct ebb_doc_node *read_ports(struct ebb_reading *reader, const struct ebb_key *key,
+                                             const struct ebb_path *path,
+                                             const struct ebb_doc_node *node, void *record)
+{
+    static const struct ebb_key port = {
+        .path = "", .kind = EBB_KEY_INT, .bounds = ">= 0, <= 65535", .at = EBB_KEY_NOWHERE};
+    bool is_good = true;
+    (void)key;
+    for (size_t i = 0; i < node->count; i++) {
+        struct ebb_path at = ebb_path_item(path, node, i);
+        if (!ebb_key_read(reader, &port, NULL, &at, node->items[i], record))
+            is_good = false;
+    }
+    return is_good ? node : NULL;
+}
+
+const struct ebb_key_type exp_type_ports = {
+    .noun = "a mapping of names to port numbers",
+    .shapes = 1u << EBB_DOC_MAP,
+    .read = read_ports,
+    .reports = true,
+    .merge = exp_merge_free,
+};
+
 /* ---- bind_mounts ---- */
 
-const struct ebb_doc_node *exp_read_mounts(struct exp_config_reader *reader,
-                                           const struct exp_path *path,
-                                           const struct ebb_doc_node *node,
-                                           const struct exp_bind_mount **mounts, size_t *count)
+static const struct ebb_doc_node *read_mounts(struct ebb_reading *reader, const struct ebb_key *key,
+                                              const struct ebb_path *path,
+                                              const struct ebb_doc_node *node, void *record)
 {
-    static const struct exp_row element = {
-        .type = EXP_T_MAP, .allowed = "a mapping with host_path and container_path"};
-    struct exp_bind_mount *items = exp_alloc(reader, node->count, sizeof *items);
-    struct ebb_doc_node *out = exp_node(reader, EBB_DOC_LIST, node);
+    static const struct ebb_section section = {.table = &exp_schema, .prefix = "bind_mounts[]"};
+    struct exp_bind_mount *items = ebb_reading_alloc(reader, node->count, sizeof *items);
+    struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_LIST, node);
     size_t errors = reader->report->errors;
     for (size_t i = 0; items && out && i < node->count; i++) {
-        struct exp_path at = {.up = path, .index = i};
+        struct ebb_path at = ebb_path_item(path, node, i);
         const struct ebb_doc_node *item = node->items[i];
         if (item->kind != EBB_DOC_MAP)
-            exp_value_refuse(reader, &element, &at, item);
+            ebb_reading_refuse(reader, &at, item, "a mapping with host_path and container_path");
         else
-            exp_append(reader, out,
-                       exp_section_read(reader, "bind_mounts[]", &at, item, item, &items[i]));
+            ebb_reading_append(reader, out,
+                               ebb_keys_read(reader, &section, &at, item, item, &items[i]));
     }
     if (reader->failed || reader->report->errors > errors)
         return NULL;
-    *mounts = items;
-    *count = node->count;
+    memcpy((char *)record + key->at, &items, sizeof items);
+    memcpy((char *)record + key->count_at, &node->count, sizeof node->count);
     return out;
 }
+
+const struct ebb_key_type exp_type_mounts = {
+    .noun = "a list of mappings",
+    .shapes = 1u << EBB_DOC_LIST,
+    .section = "bind_mounts[]",
+    .empty = EBB_DOC_LIST,
+    .read = read_mounts,
+    .reports = true,
+    .merge = exp_merge_free,
+};

@@ -7,63 +7,76 @@
 #include "exp/config/forms.h"
 #include "exp/config/reader.h"
 
+static const struct ebb_section whole = {.table = &exp_schema};
+
+/* What stands for "not given", where that is not zero. */
+static const struct exp_config nothing = {
+    .checkpoint_storage = {.kind = EXP_STORAGE_NONE},
+    .tensorboard_storage = {.kind = EXP_STORAGE_NONE},
+    .resources = {.shm_size = -1},
+    .experiment_seed = -1,
+};
+
+static void begin(struct ebb_reading *reader, struct ebb_arena *arena,
+                  const struct exp_config_options *options, struct ebb_report *report)
+{
+    ebb_reading_init(reader, arena, options->file_name, report);
+    reader->files[EXP_LAYER_SITE] = options->site_name ? options->site_name : "site defaults";
+    reader->files[EXP_LAYER_TEMPLATE] =
+        options->template_name ? options->template_name : "template";
+    reader->context = options;
+}
+
 /* ---- layers ---- */
 
 /* What the caller offers below template and file. NULL when it offers nothing. */
-static const struct ebb_doc_node *site_layer(struct exp_config_reader *reader)
+static const struct ebb_doc_node *site_layer(struct ebb_reading *reader)
 {
-    const struct exp_config_options *o = reader->options;
+    const struct exp_config_options *o = reader->context;
     if (!o->site_storage && !o->default_description && o->default_seed < 0)
         return NULL;
-    struct ebb_doc_node *root = exp_node(reader, EBB_DOC_MAP, NULL);
+    struct ebb_doc_node *root = ebb_reading_node(reader, EBB_DOC_MAP, NULL);
     if (o->default_description && root)
-        exp_set(reader, root, "description",
-                ebb_doc_new_string(reader->arena, o->default_description));
+        ebb_reading_set(reader, root, "description",
+                        ebb_doc_new_string(reader->arena, o->default_description));
     if (o->default_seed >= 0 && root) {
-        struct ebb_doc_node *map = exp_node(reader, EBB_DOC_MAP, NULL);
-        exp_set(reader, map, "experiment_seed",
-                ebb_doc_new_int(reader->arena, o->default_seed & INT32_MAX));
-        exp_set(reader, root, "reproducibility", map);
+        struct ebb_doc_node *map = ebb_reading_node(reader, EBB_DOC_MAP, NULL);
+        ebb_reading_set(reader, map, "experiment_seed",
+                        ebb_doc_new_int(reader->arena, o->default_seed & INT32_MAX));
+        ebb_reading_set(reader, root, "reproducibility", map);
     }
-    exp_set(reader, root, "checkpoint_storage", o->site_storage);
-    exp_layer_mark(reader, root, EXP_LAYER_SITE);
+    ebb_reading_set(reader, root, "checkpoint_storage", o->site_storage);
+    ebb_reading_layer(reader, root, EXP_LAYER_SITE);
     return reader->failed ? NULL : root;
 }
 
-static bool is_mapping(struct exp_config_reader *reader, const struct ebb_doc_node *node)
+static bool is_mapping(struct ebb_reading *reader, const struct ebb_doc_node *node)
 {
+    static const char allowed[] = "a mapping with entrypoint, hyperparameters, searcher";
     if (node->kind == EBB_DOC_MAP)
         return true;
-    struct ebb_str found;
-    ebb_str_init(&found);
     if (node->kind == EBB_DOC_NULL)
-        ebb_str_add(&found, "nothing");
+        ebb_reading_error(reader, NULL, node, "found nothing, allowed: %s", allowed);
     else
-        exp_say_found(node, &found);
-    if (found.failed)
-        reader->failed = true;
-    else
-        exp_report_error(reader, NULL, node,
-                         "found %s, allowed: a mapping with entrypoint, hyperparameters, searcher",
-                         ebb_str_c(&found));
-    ebb_str_fini(&found);
+        ebb_reading_refuse(reader, NULL, node, "%s", allowed);
     return false;
 }
 
 /* All layers in one tree; NULL after an error. */
-static const struct ebb_doc_node *merged_layers(struct exp_config_reader *reader,
+static const struct ebb_doc_node *merged_layers(struct ebb_reading *reader,
                                                 const struct ebb_doc_node *file)
 {
     const struct ebb_doc_node *merged = site_layer(reader);
-    const struct ebb_doc_node *template_root = reader->options->template_root;
+    const struct exp_config_options *options = reader->context;
+    const struct ebb_doc_node *template_root = options->template_root;
     bool is_good = is_mapping(reader, file);
     if (merged)
-        exp_section_check_keys(reader, merged);
+        ebb_keys_check(reader, &whole, NULL, merged);
     if (template_root && template_root->kind != EBB_DOC_NULL) {
-        exp_layer_mark(reader, template_root, EXP_LAYER_TEMPLATE);
+        ebb_reading_layer(reader, template_root, EXP_LAYER_TEMPLATE);
         is_good = is_mapping(reader, template_root) && is_good;
         if (is_good) {
-            exp_section_check_keys(reader, template_root);
+            ebb_keys_check(reader, &whole, NULL, template_root);
             merged = exp_layers_merge(reader, merged, template_root);
         }
     }
@@ -74,55 +87,44 @@ static const struct ebb_doc_node *merged_layers(struct exp_config_reader *reader
 
 /* ---- reading ---- */
 
-static void add_notes(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+static void add_notes(struct ebb_reading *reader, const struct ebb_doc_node *root,
                       const struct exp_config *config)
 {
     for (size_t i = 0; i < exp_unbuilt_count; i++) {
         const struct exp_unbuilt *row = &exp_unbuilt_table[i];
         if (row->uses(config))
-            exp_report_note(reader, row->path, exp_place(root, row->path),
+            ebb_reading_add(reader, EBB_FINDING_NOTE, exp_place(root, row->path), row->path,
                             "valid, but this build cannot run it yet: %s", row->reason);
     }
 }
 
-/* The summary that goes upward: number of errors and the first of them. */
-static enum ebb_status refuse(const struct exp_report *report, struct ebb_error *err)
+/* Closing of every reading: what goes upward is the number of errors and the first of them. */
+static enum ebb_status finish(struct ebb_reading *reader, struct ebb_error *err)
 {
+    const struct ebb_report *report = reader->report;
+    enum ebb_status status = ebb_reading_end(reader, err);
+    if (status != EBB_EINPUT)
+        return status;
     struct ebb_str first;
     ebb_str_init(&first);
-    for (size_t i = 0; i < report->count; i++) {
-        if (report->items[i].kind == EXP_FINDING_ERROR) {
-            exp_finding_format(&report->items[i], &first);
-            break;
-        }
-    }
+    if (ebb_report_first(report))
+        ebb_finding_format(ebb_report_first(report), &first);
     ebb_fail(err, EBB_EINPUT, "invalid experiment configuration: %zu error%s; first: %s",
              report->errors, report->errors == 1 ? "" : "s", ebb_str_c(&first));
     ebb_str_fini(&first);
     return EBB_EINPUT;
 }
 
-/* Closing of every reading: order the report, answer with a status. */
-static enum ebb_status finish(struct exp_config_reader *reader, struct ebb_error *err)
-{
-    exp_report_sort(reader->report);
-    bool failed = reader->failed;
-    exp_reader_fini(reader);
-    if (failed)
-        return ebb_no_memory(err, 0);
-    return reader->report->errors > 0 ? refuse(reader->report, err) : EBB_OK;
-}
-
 enum ebb_status exp_config_read(struct ebb_arena *arena, const struct ebb_doc_node *root,
                                 const struct exp_config_options *options, struct exp_config *config,
-                                struct exp_report *report, struct ebb_error *err)
+                                struct ebb_report *report, struct ebb_error *err)
 {
-    struct exp_config_reader reader;
-    struct exp_config draft = {0};
-    exp_reader_init(&reader, arena, options, report);
+    struct ebb_reading reader;
+    struct exp_config draft = nothing;
+    begin(&reader, arena, options, report);
     const struct ebb_doc_node *merged = merged_layers(&reader, root);
     if (merged) {
-        draft.normalized = exp_section_read(&reader, "", NULL, merged, merged, &draft);
+        draft.normalized = ebb_keys_read(&reader, &whole, NULL, merged, merged, &draft);
         if (!reader.failed)
             exp_rules_config(&reader, merged, &draft);
         if (!reader.failed)
@@ -137,18 +139,18 @@ enum ebb_status exp_config_read(struct ebb_arena *arena, const struct ebb_doc_no
 }
 
 /* A text that could not be parsed: the parser's message is the only finding. */
-static enum ebb_status unreadable(struct ebb_arena *arena, struct exp_report *report,
+static enum ebb_status unreadable(struct ebb_arena *arena, struct ebb_report *report,
                                   const struct ebb_error *problem, struct ebb_error *err)
 {
-    *report = (struct exp_report){0};
-    struct exp_finding *item = ebb_arena_calloc(arena, 1, sizeof *item);
+    *report = (struct ebb_report){0};
+    struct ebb_finding *item = ebb_arena_calloc(arena, 1, sizeof *item);
     char *message =
         item ? ebb_arena_strndup(arena, problem->message, strlen(problem->message)) : NULL;
     if (!message || problem->status == EBB_ENOMEM)
         return ebb_no_memory(err, 0);
-    *item = (struct exp_finding){
-        .kind = EXP_FINDING_ERROR, .layer = EXP_LAYER_FILE, .path = "", .message = message};
-    *report = (struct exp_report){.items = item, .count = 1, .capacity = 1, .errors = 1};
+    *item = (struct ebb_finding){
+        .kind = EBB_FINDING_ERROR, .layer = EXP_LAYER_FILE, .path = "", .message = message};
+    *report = (struct ebb_report){.items = item, .count = 1, .capacity = 1, .errors = 1};
     if (err)
         *err = *problem;
     return problem->status;
@@ -156,7 +158,7 @@ static enum ebb_status unreadable(struct ebb_arena *arena, struct exp_report *re
 
 enum ebb_status exp_config_parse(struct ebb_arena *arena, const char *bytes, size_t length,
                                  const struct exp_config_options *options,
-                                 struct exp_config *config, struct exp_report *report,
+                                 struct exp_config *config, struct ebb_report *report,
                                  struct ebb_error *err)
 {
     const struct ebb_doc_node *root = NULL;
@@ -168,7 +170,7 @@ enum ebb_status exp_config_parse(struct ebb_arena *arena, const char *bytes, siz
 
 enum ebb_status exp_config_load(struct ebb_arena *arena, const char *path,
                                 const struct exp_config_options *options, struct exp_config *config,
-                                struct exp_report *report, struct ebb_error *err)
+                                struct ebb_report *report, struct ebb_error *err)
 {
     struct exp_config_options named = *options;
     named.file_name = path;
@@ -190,16 +192,16 @@ enum ebb_status exp_config_load(struct ebb_arena *arena, const char *path,
 
 /* ---- the two sections of the search vectors ---- */
 
-static enum ebb_status refuse_all(const struct exp_report *report, struct ebb_error *err)
+static enum ebb_status refuse_all(const struct ebb_report *report, struct ebb_error *err)
 {
     struct ebb_str text;
     ebb_str_init(&text);
     for (size_t i = 0; i < report->count; i++) {
-        if (report->items[i].kind != EXP_FINDING_ERROR)
+        if (report->items[i].kind != EBB_FINDING_ERROR)
             continue;
         if (text.length > 0)
             ebb_str_addc(&text, '\n');
-        exp_finding_format(&report->items[i], &text);
+        ebb_finding_format(&report->items[i], &text);
     }
     ebb_fail(err, EBB_EINPUT, "%s", ebb_str_c(&text));
     ebb_str_fini(&text);
@@ -207,18 +209,17 @@ static enum ebb_status refuse_all(const struct exp_report *report, struct ebb_er
 }
 
 /* One top-level section of a vector. */
-static void read_alone(struct exp_config_reader *reader, const char *key,
-                       const struct ebb_doc_node *node, struct ebb_doc_node *root,
-                       struct exp_config *draft)
+static void read_alone(struct ebb_reading *reader, const char *key, const struct ebb_doc_node *node,
+                       struct ebb_doc_node *root, struct exp_config *draft)
 {
     bool foreign = false;
-    const struct exp_row *row = exp_schema_find("", NULL, key, strlen(key), &foreign);
-    struct exp_path path = {.key = key, .length = strlen(key)};
-    exp_set(reader, root, key, node);
+    const struct ebb_key *row = ebb_section_find(&whole, NULL, key, strlen(key), &foreign);
+    struct ebb_path path = {.key = key};
+    ebb_reading_set(reader, root, key, node);
     if (node)
-        exp_value_read(reader, row, &path, node, draft);
+        ebb_key_read(reader, row, &exp_schema, &path, node, draft);
     else
-        exp_report_error(reader, &path, NULL, "required but missing");
+        ebb_reading_error(reader, &path, NULL, "required but missing");
 }
 
 enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_node *searcher_node,
@@ -227,11 +228,11 @@ enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_n
                                  struct ebb_error *err)
 {
     static const struct exp_config_options options = {.file_name = "search", .default_seed = -1};
-    struct exp_config_reader reader;
-    struct exp_report report;
-    struct exp_config draft = {0};
-    exp_reader_init(&reader, arena, &options, &report);
-    struct ebb_doc_node *root = exp_node(&reader, EBB_DOC_MAP, NULL);
+    struct ebb_reading reader;
+    struct ebb_report report;
+    struct exp_config draft = nothing;
+    begin(&reader, arena, &options, &report);
+    struct ebb_doc_node *root = ebb_reading_node(&reader, EBB_DOC_MAP, NULL);
     if (searcher)
         read_alone(&reader, "searcher", searcher_node, root, &draft);
     if (hparams)
@@ -241,8 +242,8 @@ enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_n
     if (searcher && hparams && !reader.failed) {
         exp_rules_grid(&reader, root, &draft.searcher, &draft.hyperparameters);
         if (draft.searcher.kind == EXP_SEARCHER_GRID && hparams_node && hparams_node->count == 0)
-            exp_config_error(&reader, hparams_node, "hyperparameters",
-                             "found none, allowed with searcher grid: at least one");
+            ebb_reading_add(&reader, EBB_FINDING_ERROR, hparams_node, "hyperparameters",
+                            "found none, allowed with searcher grid: at least one");
     }
     enum ebb_status status = finish(&reader, err);
     if (status == EBB_EINPUT)
@@ -298,8 +299,8 @@ const struct ebb_doc_node *exp_config_masked(struct ebb_arena *arena,
 {
     const struct ebb_doc_node *mask = ebb_doc_new_string(arena, "********");
     const struct ebb_doc_node *out = mask ? normalized : NULL;
-    for (size_t i = 0; out && i < exp_schema_count; i++)
-        if (exp_schema[i].flags & EXP_SECRET)
-            out = replaced(arena, out, exp_schema[i].path, mask);
+    for (size_t i = 0; out && i < exp_schema.count; i++)
+        if (exp_schema.rows[i].flags & EBB_KEY_SECRET)
+            out = replaced(arena, out, exp_schema.rows[i].path, mask);
     return out ? replaced(arena, out, "tensorboard_storage.secret_key", mask) : NULL;
 }

@@ -9,8 +9,9 @@
  * environment: what varies (description, seed) is an option.
  *
  * C1  A configuration is returned only if there is no error: its fields obey every rule of the
- * table. C2  Everything in it lives in the arena given to the reader, and is immutable. C3  Reading
- * the normalised form again gives the same normalised form. */
+ *     table.
+ * C2  Everything in it lives in the arena given to the reader, and is immutable.
+ * C3  Reading the normalised form again gives the same normalised form. */
 #ifndef EBB_EXP_CONFIG_CONFIG_H
 #define EBB_EXP_CONFIG_CONFIG_H
 
@@ -21,61 +22,19 @@
 #include "base/arena.h"
 #include "base/doc.h"
 #include "base/json.h"
+#include "base/report.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "exp/config/types.h"
 
 /* ---- reading ---- */
 
-enum exp_finding_kind {
-    EXP_FINDING_ERROR,   /* the file is refused */
-    EXP_FINDING_WARNING, /* accepted, but probably not what was meant, or without effect */
-    EXP_FINDING_NOTE,    /* valid, but this build cannot run it yet */
-};
-
-struct exp_finding {
-    enum exp_finding_kind kind;
-    uint32_t layer;        /* which file: 0 site defaults, 1 template, 2 the file itself */
-    const char *file;      /* borrowed from the options; NULL: the message names its place itself */
-    uint32_t line, column; /* 1-based; 0 = none */
-    const char *path;    /* "searcher.max_steps", "bind_mounts[0].host_path"; "" = the whole file */
-    const char *also;    /* the second field of a rule between two, or NULL */
-    const char *message; /* "found 3.5, allowed: an integer > 0" */
-};
-
-/* Findings in the order of file, line, column. At most EXP_FINDINGS_MAX are kept; the rest is
- * counted. */
-#define EXP_FINDINGS_MAX 200
-
-struct exp_report {
-    struct exp_finding *items; /* in the arena */
-    size_t count, capacity;
-    size_t errors, warnings, notes; /* found, kept or not */
-};
-
-/* "file:line:column: path: message", warnings and notes marked as such; one line, no newline. */
-void exp_finding_format(const struct exp_finding *finding, struct ebb_str *out);
-void exp_finding_write(const struct exp_finding *finding, struct ebb_json_writer *out); /* object */
-
-/* All findings, one per line, and a last line that says "FILE: valid" or "FILE: invalid: 3 errors".
- */
-void exp_report_format(const struct exp_report *report, const char *file_name, struct ebb_str *out);
-
-struct exp_config_reader; /* one reading: what a section checker needs to report */
-
-/* Add an error at `node`, a value or key of the tree being read (NULL = the whole file). */
-void exp_config_error(struct exp_config_reader *reader, const struct ebb_doc_node *node,
-                      const char *path, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-void exp_config_warning(struct exp_config_reader *reader, const struct ebb_doc_node *node,
-                        const char *path, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-
 /* Checks the keys of one of ebb's own sections (data model opt lr_schedule loss memory), called
  * once for each that is present when the entrypoint is ebb:... or onnx:...; `config` is complete
  * except for `normalized`. References ${name} are already known to name hyperparameters. Findings
  * join the same report. */
-typedef void (*exp_section_check)(void *context, struct exp_config_reader *reader,
-                                  const char *section, const struct ebb_doc_node *value,
+typedef void (*exp_section_check)(void *context, struct ebb_reading *reading, const char *section,
+                                  const struct ebb_doc_node *value,
                                   const struct exp_config *config);
 
 struct exp_config_options {
@@ -97,18 +56,18 @@ struct exp_config_options {
  * number. The report is filled in both cases; its memory is the arena's. */
 enum ebb_status exp_config_read(struct ebb_arena *arena, const struct ebb_doc_node *root,
                                 const struct exp_config_options *options, struct exp_config *config,
-                                struct exp_report *report, struct ebb_error *err);
+                                struct ebb_report *report, struct ebb_error *err);
 /* The same from bytes (YAML, of which JSON is a subset). A syntax error is the report's only
  * finding. */
 enum ebb_status exp_config_parse(struct ebb_arena *arena, const char *bytes, size_t length,
                                  const struct exp_config_options *options,
-                                 struct exp_config *config, struct exp_report *report,
+                                 struct exp_config *config, struct ebb_report *report,
                                  struct ebb_error *err);
 /* The same from a file ("-" = standard input; .json is read as JSON); options->file_name is set to
  * path. */
 enum ebb_status exp_config_load(struct ebb_arena *arena, const char *path,
                                 const struct exp_config_options *options, struct exp_config *config,
-                                struct exp_report *report, struct ebb_error *err);
+                                struct ebb_report *report, struct ebb_error *err);
 
 /* Read the two sections alone, as the search vectors give them: same rules as in a whole file,
  * except that global_batch_size is not required. `searcher` or `hparams` may be NULL to read

@@ -7,13 +7,13 @@
 
 /* "searcher" of "searcher.replace_function.truncate_fraction", "bind_mounts" of "bind_mounts[].x".
  */
-static size_t heading_length(const struct exp_row *row)
+static size_t heading_length(const struct ebb_key *row)
 {
     return strchr(row->path, '.') ? strcspn(row->path, ".[") : 0;
 }
 
 /* The key as it stands below the heading. */
-static const char *key_below(const struct exp_row *row)
+static const char *key_below(const struct ebb_key *row)
 {
     size_t n = heading_length(row);
     const char *key = row->path + n;
@@ -24,23 +24,23 @@ static const char *key_below(const struct exp_row *row)
     return strncmp(key, "*.", 2) == 0 ? key + 2 : key;
 }
 
-static bool same_heading(const struct exp_row *a, const struct exp_row *b)
+static bool same_heading(const struct ebb_key *a, const struct ebb_key *b)
 {
     size_t n = heading_length(a);
     return n == heading_length(b) && memcmp(a->path, b->path, n) == 0;
 }
 
-static void say_default(const struct exp_row *row, struct ebb_str *out)
+static void say_default(const struct ebb_key *row, struct ebb_str *out)
 {
-    if (row->flags & EXP_REQUIRED)
+    if (row->flags & EBB_KEY_REQUIRED)
         ebb_str_add(out, "**required**");
     else if (row->preset)
         ebb_str_printf(out, "`%s`", row->preset[0] ? row->preset : "\"\"");
-    else if (row->type == EXP_T_LABELS || row->type == EXP_T_MOUNTS || row->type == EXP_T_VARIABLES)
+    else if (row->kind == EBB_KEY_OWN && row->type->empty == EBB_DOC_LIST)
         ebb_str_add(out, "`[]`");
-    else if (row->flags & EXP_NULLABLE)
+    else if (row->flags & EBB_KEY_NULLABLE)
         ebb_str_add(out, "`null`");
-    else if (row->type == EXP_T_FREE && !(row->flags & EXP_OPTIONAL))
+    else if (row->kind == EBB_KEY_FREE && !(row->flags & EBB_KEY_OPTIONAL))
         ebb_str_add(out, "`{}`");
 }
 
@@ -55,55 +55,55 @@ static void say_cell(const char *text, struct ebb_str *out)
 }
 
 /* The alternatives a row exists in; a row below a mapping has those of the mapping. */
-static const char *alternatives(const struct exp_row *row)
+static const char *alternatives(const struct ebb_key *row)
 {
-    size_t n = (size_t)(exp_row_key(row) - row->path);
-    for (size_t i = 0; !row->when && n > 0 && i < exp_schema_count; i++)
-        if (strlen(exp_schema[i].path) == n - 1 &&
-            memcmp(exp_schema[i].path, row->path, n - 1) == 0)
-            return exp_schema[i].when;
+    size_t n = (size_t)(ebb_key_name(row) - row->path);
+    for (size_t i = 0; !row->when && n > 0 && i < exp_schema.count; i++)
+        if (strlen(exp_schema.rows[i].path) == n - 1 &&
+            memcmp(exp_schema.rows[i].path, row->path, n - 1) == 0)
+            return exp_schema.rows[i].when;
     return row->when;
 }
 
-static void add_row(const struct exp_row *row, bool has_tag, struct ebb_str *out)
+static void add_row(const struct ebb_key *row, bool has_tag, struct ebb_str *out)
 {
     struct ebb_str text;
     ebb_str_init(&text);
     ebb_str_printf(out, "| `%s` | ", key_below(row));
     if (has_tag) {
         const char *when = alternatives(row);
-        exp_say_words(when ? when : "all", &text);
+        ebb_say_words(when ? when : "all", &text);
         ebb_str_printf(out, "%s | ", ebb_str_c(&text));
         ebb_str_clear(&text);
     }
-    exp_say_allowed(row, &text);
+    ebb_say_allowed(row, &text);
     say_cell(ebb_str_c(&text), out);
     ebb_str_add(out, " | ");
     say_default(row, out);
     ebb_str_add(out, " | ");
-    if (row->flags & EXP_OLD)
+    if (row->flags & EBB_KEY_OLD)
         ebb_str_add(out, "*(old files)* ");
-    if (row->flags & EXP_BEYOND)
+    if (row->flags & EBB_KEY_BEYOND)
         ebb_str_add(out, "*(ebb)* ");
     say_cell(row->help, out);
     ebb_str_add(out, " |\n");
     ebb_str_fini(&text);
 }
 
-static bool section_has_tag(const struct exp_row *row)
+static bool section_has_tag(const struct ebb_key *row)
 {
     if (heading_length(row) == 0)
         return false;
-    for (size_t i = 0; i < exp_schema_count; i++)
-        if ((exp_schema[i].flags & EXP_TAG) && same_heading(&exp_schema[i], row))
+    for (size_t i = 0; i < exp_schema.count; i++)
+        if ((exp_schema.rows[i].flags & EBB_KEY_TAG) && same_heading(&exp_schema.rows[i], row))
             return true;
     return false;
 }
 
 static void add_tables(struct ebb_str *out)
 {
-    for (size_t i = 0; i < exp_schema_count; i++) {
-        const struct exp_row *row = &exp_schema[i];
+    for (size_t i = 0; i < exp_schema.count; i++) {
+        const struct ebb_key *row = &exp_schema.rows[i];
         bool has_tag = section_has_tag(row);
         if (i == 0 || !same_heading(row, row - 1)) {
             if (heading_length(row) == 0)
@@ -209,11 +209,11 @@ void exp_config_reference_markdown(struct ebb_str *out)
 
 /* ---- the same for programs ---- */
 
-static void add_json_row(const struct exp_row *row, struct ebb_json_writer *w)
+static void add_json_row(const struct ebb_key *row, struct ebb_json_writer *w)
 {
     struct ebb_str allowed;
     ebb_str_init(&allowed);
-    exp_say_allowed(row, &allowed);
+    ebb_say_allowed(row, &allowed);
     ebb_jsonw_object(w);
     ebb_jsonw_key(w, "path");
     ebb_jsonw_string(w, row->path);
@@ -222,13 +222,13 @@ static void add_json_row(const struct exp_row *row, struct ebb_json_writer *w)
     ebb_jsonw_key(w, "allowed");
     ebb_jsonw_string(w, ebb_str_c(&allowed));
     ebb_jsonw_key(w, "required");
-    ebb_jsonw_bool(w, (row->flags & EXP_REQUIRED) != 0);
+    ebb_jsonw_bool(w, (row->flags & EBB_KEY_REQUIRED) != 0);
     ebb_jsonw_key(w, "default");
     ebb_jsonw_string(w, row->preset);
     ebb_jsonw_key(w, "origin");
-    ebb_jsonw_string(w, row->flags & EXP_OLD      ? "old files"
-                        : row->flags & EXP_BEYOND ? "ebb"
-                                                  : "standard");
+    ebb_jsonw_string(w, row->flags & EBB_KEY_OLD      ? "old files"
+                        : row->flags & EBB_KEY_BEYOND ? "ebb"
+                                                      : "standard");
     ebb_jsonw_key(w, "help");
     ebb_jsonw_string(w, row->help);
     ebb_jsonw_object_end(w);
@@ -240,8 +240,8 @@ void exp_config_reference_json(struct ebb_json_writer *w)
     ebb_jsonw_object(w);
     ebb_jsonw_key(w, "keys");
     ebb_jsonw_array(w);
-    for (size_t i = 0; i < exp_schema_count; i++)
-        add_json_row(&exp_schema[i], w);
+    for (size_t i = 0; i < exp_schema.count; i++)
+        add_json_row(&exp_schema.rows[i], w);
     ebb_jsonw_array_end(w);
     ebb_jsonw_key(w, "not_runnable");
     ebb_jsonw_array(w);

@@ -38,7 +38,7 @@ static const char *directory_key(const struct exp_storage *s, const char **value
     return *value ? "checkpoint_path" : NULL;
 }
 
-static void check_directory(struct exp_config_reader *reader, const struct exp_path *section,
+static void check_directory(struct ebb_reading *reader, const struct ebb_path *section,
                             const struct ebb_doc_node *node, struct exp_storage *s)
 {
     const char *relative = NULL;
@@ -52,62 +52,61 @@ static void check_directory(struct exp_config_reader *reader, const struct exp_p
     s->directory = directory;
     if (!key || exp_path_inside(host, directory))
         return;
-    struct exp_path at = {.up = section, .key = key, .length = strlen(key)};
-    struct ebb_str found, allowed;
-    ebb_str_init(&found);
-    ebb_str_init(&allowed);
-    exp_say_quoted(directory, strlen(directory), &found);
-    exp_say_quoted(host, strlen(host), &allowed);
-    if (found.failed || allowed.failed)
-        reader->failed = true;
-    else
-        exp_report_error(reader, &at, exp_place(node, key),
-                         "found the directory \"%s\", allowed: host_path \"%s\" or below it",
-                         ebb_str_c(&found), ebb_str_c(&allowed));
-    exp_report_also(reader, "checkpoint_storage.host_path");
-    ebb_str_fini(&found);
-    ebb_str_fini(&allowed);
+    struct ebb_path at = {.up = section, .key = key};
+    struct ebb_str text;
+    ebb_str_init(&text);
+    ebb_str_add(&text, "found the directory \"");
+    ebb_say_quoted(directory, strlen(directory), &text);
+    ebb_str_add(&text, "\", allowed: host_path \"");
+    ebb_say_quoted(host, strlen(host), &text);
+    ebb_str_add(&text, "\" or below it");
+    ebb_reading_say(reader, EBB_FINDING_ERROR, &at, exp_place(node, key), &text);
+    ebb_reading_also(reader, "checkpoint_storage.host_path");
 }
 
-static void check_storage(struct exp_config_reader *reader, const char *section,
+static void check_storage(struct ebb_reading *reader, const char *section,
                           const struct ebb_doc_node *root, struct exp_storage *s)
 {
     const struct ebb_doc_node *node = ebb_doc_get(root, section);
-    struct exp_path path = {.key = section, .length = strlen(section)};
-    if (!node || !exp_is_good(reader, s))
+    struct ebb_path path = {.key = section};
+    if (!node || !ebb_reading_is_good(reader, s))
         return;
-    bool has_paths = exp_is_good(reader, &s->host_path) && exp_is_good(reader, &s->storage_path) &&
-                     exp_is_good(reader, &s->tensorboard_path) &&
-                     exp_is_good(reader, &s->checkpoint_path);
+    bool has_paths = ebb_reading_is_good(reader, &s->host_path) &&
+                     ebb_reading_is_good(reader, &s->storage_path) &&
+                     ebb_reading_is_good(reader, &s->tensorboard_path) &&
+                     ebb_reading_is_good(reader, &s->checkpoint_path);
     if (s->kind == EXP_STORAGE_SHARED_FS && has_paths)
         check_directory(reader, &path, node, s);
-    bool has_keys = exp_is_good(reader, &s->access_key) && exp_is_good(reader, &s->secret_key);
+    bool has_keys =
+        ebb_reading_is_good(reader, &s->access_key) && ebb_reading_is_good(reader, &s->secret_key);
     if (s->kind == EXP_STORAGE_S3 && has_keys && !s->access_key != !s->secret_key) {
         const char *missing = s->access_key ? "secret_key" : "access_key";
         const char *given = s->access_key ? "access_key" : "secret_key";
-        struct exp_path at = {.up = &path, .key = missing, .length = strlen(missing)};
-        exp_report_error(reader, &at, exp_place(node, given),
-                         "missing beside %s, allowed: both keys or neither", given);
-        exp_report_also(reader, s->access_key ? "checkpoint_storage.access_key"
-                                              : "checkpoint_storage.secret_key");
+        struct ebb_path at = {.up = &path, .key = missing};
+        ebb_reading_error(reader, &at, exp_place(node, given),
+                          "missing beside %s, allowed: both keys or neither", given);
+        ebb_reading_also(reader, s->access_key ? "checkpoint_storage.access_key"
+                                               : "checkpoint_storage.secret_key");
     }
 }
 
 /* ---- the rest ---- */
 
-static void check_slots(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+static void check_slots(struct ebb_reading *reader, const struct ebb_doc_node *root,
                         const struct exp_resources *r)
 {
-    if (!exp_is_good(reader, &r->max_slots) || !exp_is_good(reader, &r->slots_per_trial) ||
-        r->max_slots == 0 || r->max_slots >= r->slots_per_trial)
+    if (!ebb_reading_is_good(reader, &r->max_slots) ||
+        !ebb_reading_is_good(reader, &r->slots_per_trial) || r->max_slots == 0 ||
+        r->max_slots >= r->slots_per_trial)
         return;
-    exp_config_error(reader, exp_place(root, "resources.max_slots"), "resources.max_slots",
-                     "found %lld, allowed: at least slots_per_trial, which is %lld",
-                     (long long)r->max_slots, (long long)r->slots_per_trial);
-    exp_report_also(reader, "resources.slots_per_trial");
+    ebb_reading_add(reader, EBB_FINDING_ERROR, exp_place(root, "resources.max_slots"),
+                    "resources.max_slots",
+                    "found %lld, allowed: at least slots_per_trial, which is %lld",
+                    (long long)r->max_slots, (long long)r->slots_per_trial);
+    ebb_reading_also(reader, "resources.slots_per_trial");
 }
 
-static void fold_registry(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+static void fold_registry(struct ebb_reading *reader, const struct ebb_doc_node *root,
                           struct exp_environment *e)
 {
     static const char other[] = "environment.registry_auth.serveraddress";
@@ -115,28 +114,28 @@ static void fold_registry(struct exp_config_reader *reader, const struct ebb_doc
     if (!e->registry_serveraddress)
         return;
     if (e->registry_server && strcmp(e->registry_server, e->registry_serveraddress) != 0) {
-        exp_config_error(reader, exp_place(root, other), other,
-                         "found beside a different server, allowed: one of the two spellings");
-        exp_report_also(reader, "environment.registry_auth.server");
+        ebb_reading_add(reader, EBB_FINDING_ERROR, exp_place(root, other), other,
+                        "found beside a different server, allowed: one of the two spellings");
+        ebb_reading_also(reader, "environment.registry_auth.server");
     }
     e->registry_server = e->registry_serveraddress;
 }
 
-void exp_rules_config(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+void exp_rules_config(struct ebb_reading *reader, const struct ebb_doc_node *root,
                       struct exp_config *config)
 {
-    config->has_tensorboard_storage = exp_given(root, "tensorboard_storage") != NULL;
+    config->has_tensorboard_storage = ebb_doc_given(root, "tensorboard_storage") != NULL;
     check_storage(reader, "checkpoint_storage", root, &config->checkpoint_storage);
     if (config->has_tensorboard_storage)
         check_storage(reader, "tensorboard_storage", root, &config->tensorboard_storage);
     exp_rules_searcher(reader, root, &config->searcher);
-    if (exp_is_good(reader, &config->hyperparameters))
+    if (ebb_reading_is_good(reader, &config->hyperparameters))
         exp_rules_grid(reader, root, &config->searcher, &config->hyperparameters);
     check_slots(reader, root, &config->resources);
     exp_rules_batch_size(reader, root, config);
     fold_registry(reader, root, &config->environment);
     if (exp_hparams_find(&config->hyperparameters, "batch_size"))
-        exp_config_warning(reader, exp_place(root, "hyperparameters.batch_size"),
-                           "hyperparameters.batch_size",
-                           "the batch of a trial is global_batch_size; this one is only passed on");
+        ebb_reading_add(reader, EBB_FINDING_WARNING, exp_place(root, "hyperparameters.batch_size"),
+                        "hyperparameters.batch_size",
+                        "the batch of a trial is global_batch_size; this one is only passed on");
 }

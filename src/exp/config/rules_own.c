@@ -7,44 +7,27 @@
 static const char *const own_sections[] = {"model", "opt", "lr_schedule", "loss", "memory"};
 #define OWN_COUNT (sizeof own_sections / sizeof own_sections[0])
 
-/* The hyperparameter nearest to a name that is none. */
-static const char *nearest_hparam(struct exp_config_reader *reader,
-                                  const struct exp_hparams *hparams, const char *name, size_t n)
-{
-    struct ebb_str names;
-    ebb_str_init(&names);
-    for (size_t i = 0; i < hparams->count && i < 64; i++) {
-        if (i > 0)
-            ebb_str_addc(&names, ' ');
-        ebb_str_add(&names, hparams->items[i].name);
-    }
-    const char *nearest = exp_nearest_word(reader, ebb_str_c(&names), name, n);
-    ebb_str_fini(&names);
-    return nearest;
-}
-
-static void report_reference(struct exp_config_reader *reader, const struct exp_path *path,
+static void report_reference(struct ebb_reading *reader, const struct ebb_path *path,
                              const struct ebb_doc_node *node, const struct exp_hparams *hparams,
                              const char *name, size_t n)
 {
-    if (exp_report_is_full(reader))
+    if (ebb_reading_is_full(reader))
         return;
-    struct ebb_str found;
-    ebb_str_init(&found);
-    exp_say_quoted(name, n, &found);
-    const char *nearest = nearest_hparam(reader, hparams, name, n);
-    if (found.failed)
-        reader->failed = true;
-    else
-        exp_report_error(
-            reader, path, node,
-            "found ${%s}, allowed: the name of a hyperparameter ($${ for a plain ${)%s%s",
-            ebb_str_c(&found), nearest ? "; nearest: " : "", nearest ? nearest : "");
-    ebb_str_fini(&found);
+    struct ebb_str text, names;
+    ebb_str_init(&text);
+    ebb_str_init(&names);
+    for (size_t i = 0; i < hparams->count && i < 64; i++)
+        ebb_words_add(&names, hparams->items[i].name);
+    ebb_str_add(&text, "found ${");
+    ebb_say_quoted(name, n, &text);
+    ebb_str_add(&text, "}, allowed: the name of a hyperparameter ($${ for a plain ${)");
+    ebb_say_nearest(ebb_str_c(&names), name, n, &text);
+    ebb_str_fini(&names);
+    ebb_reading_say(reader, EBB_FINDING_ERROR, path, node, &text);
 }
 
 /* Every ${name} of a text must name a hyperparameter. "$${" is a plain "${". */
-static void check_text(struct exp_config_reader *reader, const struct exp_path *path,
+static void check_text(struct ebb_reading *reader, const struct ebb_path *path,
                        const struct ebb_doc_node *node, const struct exp_hparams *hparams)
 {
     const char *at = node->text, *end = node->text + node->length;
@@ -61,8 +44,8 @@ static void check_text(struct exp_config_reader *reader, const struct exp_path *
         at += 2;
         const char *close = memchr(at, '}', (size_t)(end - at));
         if (!close) {
-            exp_report_error(reader, path, node,
-                             "found ${ without }, allowed: ${name}, or $${ for a plain ${");
+            ebb_reading_error(reader, path, node,
+                              "found ${ without }, allowed: ${name}, or $${ for a plain ${");
             return;
         }
         size_t n = (size_t)(close - at);
@@ -77,7 +60,7 @@ static void check_text(struct exp_config_reader *reader, const struct exp_path *
     }
 }
 
-static void check_references(struct exp_config_reader *reader, const struct exp_path *path,
+static void check_references(struct ebb_reading *reader, const struct ebb_path *path,
                              const struct ebb_doc_node *node, const struct exp_hparams *hparams)
 {
     if (reader->failed)
@@ -85,61 +68,56 @@ static void check_references(struct exp_config_reader *reader, const struct exp_
     if (node->kind == EBB_DOC_STRING)
         check_text(reader, path, node, hparams);
     for (size_t i = 0; i < node->count; i++) {
-        struct exp_path at = {.up = path, .index = i};
-        if (node->kind == EBB_DOC_MAP) {
-            at.key = node->keys[i]->text;
-            at.length = node->keys[i]->length;
-        }
+        struct ebb_path at = ebb_path_item(path, node, i);
         check_references(reader, &at, node->items[i], hparams);
     }
 }
 
-static void check_section(struct exp_config_reader *reader, const char *section,
+static void check_section(struct ebb_reading *reader, const char *section,
                           const struct ebb_doc_node *value, const struct exp_config *config)
 {
-    struct exp_path path = {.key = section, .length = strlen(section)};
+    const struct exp_config_options *options = reader->context;
+    struct ebb_path path = {.key = section};
     if (!value || value->kind != EBB_DOC_MAP)
         return;
-    if (exp_is_good(reader, &config->hyperparameters))
+    if (ebb_reading_is_good(reader, &config->hyperparameters))
         check_references(reader, &path, value, &config->hyperparameters);
-    if (reader->options->check_section && !reader->failed)
-        reader->options->check_section(reader->options->check_context, reader, section, value,
-                                       config);
+    if (options->check_section && !reader->failed)
+        options->check_section(options->check_context, reader, section, value, config);
 }
 
 /* Half precision is asked for in one place. */
-static void check_precision(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+static void check_precision(struct ebb_reading *reader, const struct ebb_doc_node *root,
                             const struct exp_config *config)
 {
-    const struct ebb_doc_node *precision = exp_given(config->memory, "precision");
+    const struct ebb_doc_node *precision = ebb_doc_given(config->memory, "precision");
     const struct ebb_doc_node *mixed =
-        exp_given(ebb_doc_get(root, "optimizations"), "mixed_precision");
+        ebb_doc_given(ebb_doc_get(root, "optimizations"), "mixed_precision");
     if (!precision || !mixed)
         return;
-    exp_config_error(
-        reader, precision, "memory.precision",
-        "found together with optimizations.mixed_precision, allowed: only one of them");
-    exp_report_also(reader, "optimizations.mixed_precision");
+    ebb_reading_add(reader, EBB_FINDING_ERROR, precision, "memory.precision",
+                    "found together with optimizations.mixed_precision, allowed: only one of them");
+    ebb_reading_also(reader, "optimizations.mixed_precision");
 }
 
-void exp_rules_own(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+void exp_rules_own(struct ebb_reading *reader, const struct ebb_doc_node *root,
                    const struct exp_config *config)
 {
-    if (!exp_is_good(reader, &config->entrypoint))
+    if (!ebb_reading_is_good(reader, &config->entrypoint))
         return;
     enum exp_entry_kind kind = config->entrypoint.kind;
     bool is_own = kind == EXP_ENTRY_BUILTIN || kind == EXP_ENTRY_ONNX;
     if (is_own) {
-        check_section(reader, "data", exp_given(root, "data"), config);
+        check_section(reader, "data", ebb_doc_given(root, "data"), config);
         check_precision(reader, root, config);
     }
     for (size_t i = 0; i < OWN_COUNT; i++) {
-        const struct ebb_doc_node *value = exp_given(root, own_sections[i]);
+        const struct ebb_doc_node *value = ebb_doc_given(root, own_sections[i]);
         if (is_own)
             check_section(reader, own_sections[i], value, config);
         else if (value)
-            exp_config_error(
-                reader, value, own_sections[i],
+            ebb_reading_add(
+                reader, EBB_FINDING_ERROR, value, own_sections[i],
                 "found with an entrypoint of another kind, allowed: only with ebb:<task> "
                 "or onnx:<path>");
     }

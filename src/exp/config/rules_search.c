@@ -60,38 +60,40 @@ static int64_t most_rungs(const struct exp_searcher *s)
     return most;
 }
 
-static void check_adaptive(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+static void check_adaptive(struct ebb_reading *reader, const struct ebb_doc_node *root,
                            const struct exp_searcher *s)
 {
-    if (!exp_is_good(reader, &s->step_budget) || !exp_is_good(reader, &s->target_trial_steps))
+    if (!ebb_reading_is_good(reader, &s->step_budget) ||
+        !ebb_reading_is_good(reader, &s->target_trial_steps))
         return;
     const struct ebb_doc_node *budget = exp_place(root, "searcher.step_budget");
     if (s->step_budget <= s->target_trial_steps) {
-        exp_config_error(reader, budget, "searcher.step_budget",
-                         "found %lld, allowed: more than target_trial_steps, which is %lld",
-                         (long long)s->step_budget, (long long)s->target_trial_steps);
-        exp_report_also(reader, "searcher.target_trial_steps");
+        ebb_reading_add(reader, EBB_FINDING_ERROR, budget, "searcher.step_budget",
+                        "found %lld, allowed: more than target_trial_steps, which is %lld",
+                        (long long)s->step_budget, (long long)s->target_trial_steps);
+        ebb_reading_also(reader, "searcher.target_trial_steps");
         return;
     }
-    if (!exp_is_good(reader, &s->mode) || !exp_is_good(reader, &s->divisor) ||
-        !exp_is_good(reader, &s->max_rungs) || !exp_is_good(reader, &s->bracket_rungs))
+    if (!ebb_reading_is_good(reader, &s->mode) || !ebb_reading_is_good(reader, &s->divisor) ||
+        !ebb_reading_is_good(reader, &s->max_rungs) ||
+        !ebb_reading_is_good(reader, &s->bracket_rungs))
         return;
     bool is_explicit = s->bracket_rungs_count > 0;
     if (pow(s->divisor, (double)(most_rungs(s) - 1)) >= TWO_63) {
         const char *path = is_explicit ? "searcher.bracket_rungs" : "searcher.max_rungs";
-        exp_config_error(reader, exp_place(root, path), path,
-                         "found %lld rungs, allowed: divisor^(rungs-1) below 2^63",
-                         (long long)most_rungs(s));
-        exp_report_also(reader, "searcher.divisor");
+        ebb_reading_add(reader, EBB_FINDING_ERROR, exp_place(root, path), path,
+                        "found %lld rungs, allowed: divisor^(rungs-1) below 2^63",
+                        (long long)most_rungs(s));
+        ebb_reading_also(reader, "searcher.divisor");
     } else if (all_brackets_empty(s)) {
-        exp_config_error(reader, budget, "searcher.step_budget",
-                         "found %lld, allowed: enough steps for one trial in one bracket",
-                         (long long)s->step_budget);
+        ebb_reading_add(reader, EBB_FINDING_ERROR, budget, "searcher.step_budget",
+                        "found %lld, allowed: enough steps for one trial in one bracket",
+                        (long long)s->step_budget);
     }
 }
 
 /* Checkpoint directories are lower case; the file may say it either way. */
-static void lower_uuid(struct exp_config_reader *reader, struct exp_searcher *s)
+static void lower_uuid(struct ebb_reading *reader, struct exp_searcher *s)
 {
     char *copy = ebb_arena_strndup(reader->arena, s->source_checkpoint_uuid,
                                    strlen(s->source_checkpoint_uuid));
@@ -105,18 +107,18 @@ static void lower_uuid(struct exp_config_reader *reader, struct exp_searcher *s)
     s->source_checkpoint_uuid = copy;
 }
 
-void exp_rules_searcher(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+void exp_rules_searcher(struct ebb_reading *reader, const struct ebb_doc_node *root,
                         struct exp_searcher *s)
 {
     if (s->source_checkpoint_uuid)
         lower_uuid(reader, s);
     if (s->source_trial_id && s->source_checkpoint_uuid) {
-        exp_config_error(reader, exp_place(root, "searcher.source_trial_id"),
-                         "searcher.source_trial_id",
-                         "found together with source_checkpoint_uuid, allowed: only one of them");
-        exp_report_also(reader, "searcher.source_checkpoint_uuid");
+        ebb_reading_add(reader, EBB_FINDING_ERROR, exp_place(root, "searcher.source_trial_id"),
+                        "searcher.source_trial_id",
+                        "found together with source_checkpoint_uuid, allowed: only one of them");
+        ebb_reading_also(reader, "searcher.source_checkpoint_uuid");
     }
-    if (exp_is_good(reader, &s->kind) && s->kind == EXP_SEARCHER_ADAPTIVE)
+    if (ebb_reading_is_good(reader, &s->kind) && s->kind == EXP_SEARCHER_ADAPTIVE)
         check_adaptive(reader, root, s);
 }
 
@@ -138,52 +140,39 @@ static uint64_t grid_factor(const struct exp_hparam *h)
     return count;
 }
 
-void exp_rules_grid(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+void exp_rules_grid(struct ebb_reading *reader, const struct ebb_doc_node *root,
                     const struct exp_searcher *searcher, const struct exp_hparams *hparams)
 {
-    if (!exp_is_good(reader, &searcher->kind) || searcher->kind != EXP_SEARCHER_GRID)
+    if (!ebb_reading_is_good(reader, &searcher->kind) || searcher->kind != EXP_SEARCHER_GRID)
         return;
     const struct ebb_doc_node *section = ebb_doc_get(root, "hyperparameters");
-    struct exp_path top = {.key = "hyperparameters", .length = strlen("hyperparameters")};
+    struct ebb_path top = {.key = "hyperparameters"};
     uint64_t points = 1;
     bool is_complete = true;
     for (size_t i = 0; i < hparams->count; i++) {
         const struct exp_hparam *h = &hparams->items[i];
-        if (!exp_is_good(reader, &h->kind) || !exp_is_good(reader, &h->count)) {
+        if (!ebb_reading_is_good(reader, &h->kind) || !ebb_reading_is_good(reader, &h->count)) {
             is_complete = false;
             continue;
         }
         uint64_t factor = grid_factor(h);
         if (factor == 0) {
-            struct exp_path name = {.up = &top, .key = h->name, .length = strlen(h->name)};
-            struct exp_path count = {.up = &name, .key = "count", .length = 5};
-            exp_report_error(reader, &count, ebb_doc_get(section, h->name),
-                             "required by searcher grid but missing, allowed: an integer > 0");
+            struct ebb_path name = {.up = &top, .key = h->name};
+            struct ebb_path count = {.up = &name, .key = "count"};
+            ebb_reading_error(reader, &count, ebb_doc_get(section, h->name),
+                              "required by searcher grid but missing, allowed: an integer > 0");
             is_complete = false;
         }
         if (__builtin_mul_overflow(points, factor, &points))
             points = UINT64_MAX / 2;
     }
     if (is_complete && points > GRID_POINTS_MAX)
-        exp_report_error(reader, &top, section, "found %s%llu grid points, allowed: at most %d",
-                         points >= UINT64_MAX / 2 ? "at least " : "", (unsigned long long)points,
-                         GRID_POINTS_MAX);
+        ebb_reading_error(reader, &top, section, "found %s%llu grid points, allowed: at most %d",
+                          points >= UINT64_MAX / 2 ? "at least " : "", (unsigned long long)points,
+                          GRID_POINTS_MAX);
 }
 
 /* ---- global_batch_size ---- */
-
-/* Is the node a whole number? */
-static bool whole(const struct ebb_doc_node *node, int64_t *value)
-{
-    if (node->kind == EBB_DOC_INT)
-        *value = node->integer;
-    else if (node->kind == EBB_DOC_DOUBLE && node->number == floor(node->number) &&
-             fabs(node->number) < 9e15)
-        *value = (int64_t)node->number;
-    else
-        return false;
-    return true;
-}
 
 /* Smallest value it can take; NULL when all of them are integers, else the one that is not (of a
  * range: the parameter itself). */
@@ -191,7 +180,7 @@ static const struct ebb_doc_node *smallest_batch(const struct exp_hparam *h,
                                                  const struct ebb_doc_node *node, int64_t *smallest)
 {
     if (h->kind == EXP_HPARAM_CONST)
-        return whole(h->value, smallest) ? NULL : h->value;
+        return ebb_key_whole(h->value, smallest) ? NULL : h->value;
     if (h->kind == EXP_HPARAM_INT) {
         *smallest = h->int_min;
         return NULL;
@@ -201,7 +190,7 @@ static const struct ebb_doc_node *smallest_batch(const struct exp_hparam *h,
     *smallest = INT64_MAX;
     for (size_t i = 0; i < h->value_count; i++) {
         int64_t value = 0;
-        if (!whole(h->values[i], &value))
+        if (!ebb_key_whole(h->values[i], &value))
             return h->values[i];
         if (value < *smallest)
             *smallest = value;
@@ -209,69 +198,63 @@ static const struct ebb_doc_node *smallest_batch(const struct exp_hparam *h,
     return NULL;
 }
 
-static void report_batch(struct exp_config_reader *reader, const struct exp_hparam *h,
+static void report_batch(struct ebb_reading *reader, const struct exp_hparam *h,
                          const struct ebb_doc_node *bad)
 {
-    struct ebb_str found;
-    ebb_str_init(&found);
+    static const struct ebb_path path = {.key = "hyperparameters.global_batch_size"};
+    static const char allowed[] = "positive integers (a value, type int or categorical)";
     if (h->kind == EXP_HPARAM_DOUBLE || h->kind == EXP_HPARAM_LOG)
-        ebb_str_printf(&found, "type %s", h->kind == EXP_HPARAM_LOG ? "log" : "double");
+        ebb_reading_error(reader, &path, bad, "found type %s, allowed: %s",
+                          h->kind == EXP_HPARAM_LOG ? "log" : "double", allowed);
     else
-        exp_say_found(bad, &found);
-    if (found.failed)
-        reader->failed = true;
-    else
-        exp_config_error(reader, bad, "hyperparameters.global_batch_size",
-                         "found %s, allowed: positive integers (a value, type int or categorical)",
-                         ebb_str_c(&found));
-    ebb_str_fini(&found);
+        ebb_reading_refuse(reader, &path, bad, "%s", allowed);
 }
 
-static void warn_uneven(struct exp_config_reader *reader, const struct ebb_doc_node *node,
-                        int64_t batch, int64_t slots)
+static void warn_uneven(struct ebb_reading *reader, const struct ebb_doc_node *node, int64_t batch,
+                        int64_t slots)
 {
     if (batch % slots != 0)
-        exp_config_warning(
-            reader, node, "hyperparameters.global_batch_size",
-            "%lld is not a multiple of slots_per_trial %lld: batches of %lld are used",
-            (long long)batch, (long long)slots, (long long)(batch / slots * slots));
+        ebb_reading_add(reader, EBB_FINDING_WARNING, node, "hyperparameters.global_batch_size",
+                        "%lld is not a multiple of slots_per_trial %lld: batches of %lld are used",
+                        (long long)batch, (long long)slots, (long long)(batch / slots * slots));
 }
 
-void exp_rules_batch_size(struct exp_config_reader *reader, const struct ebb_doc_node *root,
+void exp_rules_batch_size(struct ebb_reading *reader, const struct ebb_doc_node *root,
                           const struct exp_config *config)
 {
     static const char path[] = "hyperparameters.global_batch_size";
     const struct exp_resources *r = &config->resources;
-    if (!exp_is_good(reader, &config->hyperparameters))
+    if (!ebb_reading_is_good(reader, &config->hyperparameters))
         return;
     const struct exp_hparam *h = exp_hparams_find(&config->hyperparameters, "global_batch_size");
     const struct ebb_doc_node *node = exp_place(root, path);
     int64_t smallest = 0;
     if (!h) {
-        exp_config_error(reader, node, path, "required but missing, allowed: positive integers");
+        ebb_reading_add(reader, EBB_FINDING_ERROR, node, path,
+                        "required but missing, allowed: positive integers");
         return;
     }
-    if (!exp_is_good(reader, &h->kind) || !exp_is_good(reader, &h->int_min) ||
-        !exp_is_good(reader, &h->values) || !exp_is_good(reader, &h->value))
+    if (!ebb_reading_is_good(reader, &h->kind) || !ebb_reading_is_good(reader, &h->int_min) ||
+        !ebb_reading_is_good(reader, &h->values) || !ebb_reading_is_good(reader, &h->value))
         return;
-    bool has_slots = exp_is_good(reader, &r->slots_per_trial) && !r->native_parallel;
+    bool has_slots = ebb_reading_is_good(reader, &r->slots_per_trial) && !r->native_parallel;
     const struct ebb_doc_node *bad = smallest_batch(h, node, &smallest);
     if (bad) {
         report_batch(reader, h, bad);
     } else if (smallest <= 0) {
-        exp_config_error(reader, node, path, "found the value %lld, allowed: positive integers",
-                         (long long)smallest);
+        ebb_reading_add(reader, EBB_FINDING_ERROR, node, path,
+                        "found the value %lld, allowed: positive integers", (long long)smallest);
     } else if (has_slots && smallest < r->slots_per_trial) {
-        exp_config_error(
-            reader, node, path,
+        ebb_reading_add(
+            reader, EBB_FINDING_ERROR, node, path,
             "found the value %lld, allowed: at least resources.slots_per_trial, which is %lld",
             (long long)smallest, (long long)r->slots_per_trial);
-        exp_report_also(reader, "resources.slots_per_trial");
+        ebb_reading_also(reader, "resources.slots_per_trial");
     } else if (has_slots && h->kind == EXP_HPARAM_CONST) {
         warn_uneven(reader, node, smallest, r->slots_per_trial);
     } else if (has_slots && h->kind == EXP_HPARAM_CATEGORICAL) {
         for (size_t i = 0; i < h->value_count; i++)
-            if (whole(h->values[i], &smallest))
+            if (ebb_key_whole(h->values[i], &smallest))
                 warn_uneven(reader, h->values[i], smallest, r->slots_per_trial);
     }
 }

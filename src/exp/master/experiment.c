@@ -348,7 +348,7 @@ static enum ebb_status read_config(struct exp_master *m, struct exp_experiment *
                                    struct ebb_error *err)
 {
     struct exp_db_rows rows;
-    struct exp_report report;
+    struct ebb_report report;
     const struct ebb_doc_node *root = NULL;
     bool has_row = false;
     EBB_TRY(exp_db_query(
