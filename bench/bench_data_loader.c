@@ -79,7 +79,7 @@ static int measure(const struct job *job)
     enum ebb_status status =
         ebb_doc_parse_yaml(&arena, "section", job->section, strlen(job->section), &root, &err);
     if (status == EBB_OK)
-        status = data_open(root, NULL, NULL, NULL, &set, &err);
+        status = data_open(root, NULL, &set, &err);
     double opened = (double)(ebb_clock_ns() - begin) * 1e-6;
     if (status == EBB_OK)
         status = run(set, job, 0, &free_run, &seconds, &err);
@@ -112,7 +112,7 @@ static int make_pictures(const char *folder)
     enum ebb_status status =
         ebb_doc_parse_yaml(&arena, "section", section, strlen(section), &root, &err);
     if (status == EBB_OK)
-        status = data_open(root, NULL, NULL, NULL, &set, &err);
+        status = data_open(root, NULL, &set, &err);
     if (status == EBB_OK)
         status = data_make(set, folder, &o, &err);
     data_close(set);

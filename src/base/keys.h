@@ -40,7 +40,7 @@ enum ebb_key_kind {
     EBB_KEY_WORD,    /* a C enum, in the order of `words`                                */
     EBB_KEY_BYTES,   /* uint64_t: 67108864, 64MiB; `words`: one that means UINT64_MAX    */
     EBB_KEY_PAIR,    /* double[2]                                                        */
-    EBB_KEY_INTS,    /* a list of at least one int64_t: see `room`                       */
+    EBB_KEY_INTS,    /* a list of at least one int64_t; with `room` also one number      */
     EBB_KEY_DOUBLES, /* the same of double; one number is a list of one                  */
     EBB_KEY_TEXTS,   /* the same of const char *, none of them empty; one text likewise  */
     EBB_KEY_NODES,   /* const struct ebb_doc_node *const *: a list of at least one value */
@@ -63,7 +63,8 @@ enum ebb_key_flag {
     EBB_KEY_SECRET = 1u << 8,    /* never shown */
     EBB_KEY_LOOSE = 1u << 9,     /* numbers: "1e-6" is one, too, as files of YAML 1.1 write it */
     EBB_KEY_ANY_CASE = 1u << 10, /* words in upper and lower case alike */
-    EBB_KEY_HIDE = 1u << 11,     /* not there where a section hides (struct ebb_key.hides) */
+    EBB_KEY_EMPTY = 1u << 11,    /* lists: may be empty */
+    EBB_KEY_HIDE = 1u << 12,     /* not there where a section hides (struct ebb_key.hides) */
 };
 
 struct ebb_key;
@@ -97,7 +98,7 @@ struct ebb_key {
     const char *bounds; /* numbers, and each number of a list: "> 0", ">= 0, <= 0.5" */
     const char *words;  /* WORD, TEXT: blank-separated */
     const char *(*word)(size_t index); /* the same from another table; NULL past its end */
-    bool (*check)(const char *text);   /* TEXT: is it well formed? */
+    bool (*check)(const char *text);   /* TEXT: is it well formed? Then words only tell */
     const char *allowed;               /* in the place of what the kind, bounds and words say */
     const char *section;               /* MAP: path of its rows; NULL = its own */
     bool hides;                        /* MAP: its rows with EBB_KEY_HIDE are not there */

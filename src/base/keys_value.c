@@ -62,10 +62,11 @@ void ebb_say_allowed(const struct ebb_key *key, struct ebb_str *out)
         ebb_say_words(ebb_str_c(&words), out);
     } else {
         if (key->room)
-            ebb_str_printf(out, "a list of 1 to %zu %s", key->room,
+            ebb_str_printf(out, "a list of %d to %zu %s", !(key->flags & EBB_KEY_EMPTY), key->room,
                            key->kind == EBB_KEY_INTS      ? "integers"
                            : key->kind == EBB_KEY_DOUBLES ? "numbers"
-                                                          : "strings");
+                           : key->kind == EBB_KEY_TEXTS   ? "strings"
+                                                          : "values");
         else
             ebb_str_add(out, ebb_key_type(key)->noun);
         if (key->bounds)
@@ -264,8 +265,9 @@ static const struct ebb_doc_node *read_text(struct ebb_reading *reading, const s
     const char **field = field_of(key, record);
     size_t index;
     (void)reading, (void)path;
-    if (!is_plain_text(node) || (key->check && !key->check(node->text)) ||
-        ((key->words || key->word) && !find_word(key, node, &index)))
+    if (!is_plain_text(node) ||
+        (key->check ? !key->check(node->text)
+                    : (key->words || key->word) && !find_word(key, node, &index)))
         return NULL;
     if (field)
         *field = node->text;
@@ -328,6 +330,11 @@ static void store_list(const struct ebb_key *key, void *record, const void *item
     memcpy((char *)record + key->count_at, &count, sizeof count);
 }
 
+static bool has_room(const struct ebb_key *key, size_t count)
+{
+    return (count > 0 || (key->flags & EBB_KEY_EMPTY)) && (!key->room || count <= key->room);
+}
+
 static bool is_not_empty(const char *text)
 {
     return text[0] != '\0';
@@ -349,10 +356,11 @@ static const struct ebb_doc_node *read_list(struct ebb_reading *reading, const s
     const struct ebb_doc_node *const *items = node->kind == EBB_DOC_LIST ? node->items : &node;
     size_t count = node->kind == EBB_DOC_LIST ? node->count : 1, size = sizes[key->kind];
     if (element.kind == EBB_KEY_TEXT) {
-        element.check = is_not_empty;
+        element.check = key->check ? key->check : is_not_empty;
         element.allowed = "a string that is not empty";
     }
-    if (count == 0 || (key->room && count > key->room)) {
+    if (!has_room(key, count) ||
+        (key->kind == EBB_KEY_INTS && !key->room && node->kind != EBB_DOC_LIST)) {
         ebb_key_refuse(reading, key, path, node);
         return NULL;
     }
@@ -378,7 +386,7 @@ static const struct ebb_doc_node *read_nodes(struct ebb_reading *reading, const 
                                              const struct ebb_doc_node *node, void *record)
 {
     (void)reading, (void)path;
-    if (node->count == 0)
+    if (!has_room(key, node->count))
         return NULL;
     store_list(key, record, node->items, node->count, sizeof *node->items);
     return node;
@@ -409,7 +417,7 @@ const struct ebb_key_type *ebb_key_type(const struct ebb_key *key)
         [EBB_KEY_BYTES] = {.noun = "bytes with a unit (48MiB, 1.5GiB)", .read = read_bytes},
         [EBB_KEY_PAIR] = {.noun = "a list of two numbers", .shapes = IS(LIST), .read = read_pair},
         [EBB_KEY_INTS] = {.noun = "a list of at least one integer",
-                          .shapes = IS(LIST),
+                          .shapes = IS(LIST) | IS(INT),
                           .read = read_list,
                           .reports = true},
         [EBB_KEY_DOUBLES] = {.noun = "a list of at least one number",

@@ -15,18 +15,26 @@
 struct opened {
     struct ebb_arena arena;
     struct data_set *set;
-    int mistakes;
 };
 
-static void print_mistake(void *context, const struct ebb_doc_node *node, const char *path,
-                          const char *message)
+/* Every mistake to stderr; false when there is one. */
+static bool check_section(struct opened *o, const struct ebb_doc_node *section,
+                          const struct data_env *env, struct ebb_error *err)
 {
-    struct opened *o = context;
-    o->mistakes++;
-    if (node != NULL && node->line > 0)
-        fprintf(stderr, "%u:%u: %s: %s\n", node->line, node->column, path, message);
-    else
-        fprintf(stderr, "%s: %s\n", path, message);
+    struct ebb_reading reading;
+    struct ebb_report report;
+    struct ebb_str text;
+    ebb_reading_init(&reading, &o->arena, NULL, &report);
+    data_check(&reading, &(struct ebb_path){.key = "data"}, section, env);
+    enum ebb_status status = ebb_reading_end(&reading, err);
+    ebb_str_init(&text);
+    for (size_t i = 0; i < report.count; i++) {
+        ebb_finding_format(&report.items[i], &text);
+        ebb_str_addc(&text, '\n');
+    }
+    fputs(ebb_str_c(&text), stderr);
+    ebb_str_fini(&text);
+    return status == EBB_OK;
 }
 
 static void close_section(struct opened *o)
@@ -52,11 +60,11 @@ static int open_section(struct opened *o, const char *text, uint64_t seed)
         memcpy(folder, text, (size_t)(slash - text) + 1);
     struct data_env env = {.directory = folder[0] ? folder : NULL, .seed = seed};
     const struct ebb_doc_node *section = is_text ? root : ebb_doc_get(root, "data");
-    if (status == EBB_OK)
-        status = data_open(section, &env, print_mistake, o, &o->set, &err);
-    if (status == EBB_OK)
+    bool is_good = status == EBB_OK && check_section(o, section, &env, &err);
+    if (is_good && data_open(section, &env, &o->set, &err) == EBB_OK)
         return -1;
-    int code = o->mistakes ? 2 : cli_report(&err);
+    bool is_told = status == EBB_OK && !is_good && err.status == EBB_EINPUT;
+    int code = is_told ? 2 : cli_report(&err);
     close_section(o);
     return code;
 }

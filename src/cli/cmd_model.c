@@ -69,41 +69,6 @@ enum ebb_status cli_model_precision(const char *text, enum nn_precision *precisi
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
-/* What one option is set to, as it would be written in a file. */
-static void add_value(struct ebb_str *s, const struct nn_config *c, const struct nn_option *o)
-{
-    const unsigned char *at = c->bytes + o->offset;
-    char text[32];
-    int64_t integer;
-    double number;
-    int index;
-    bool flag;
-    struct nn_ints list;
-    switch (o->kind) {
-    case NN_INT:
-        memcpy(&integer, at, sizeof integer);
-        ebb_str_printf(s, "%" PRId64, integer);
-        break;
-    case NN_FLOAT:
-        memcpy(&number, at, sizeof number);
-        ebb_str_add(s, ebb_format_double(number, text, sizeof text));
-        break;
-    case NN_BOOL:
-        memcpy(&flag, at, sizeof flag);
-        ebb_str_add(s, flag ? "true" : "false");
-        break;
-    case NN_NAME:
-        memcpy(&index, at, sizeof index);
-        ebb_str_add(s, o->names[index]);
-        break;
-    case NN_INTS:
-        memcpy(&list, at, sizeof list);
-        for (int64_t i = 0; i < list.count; i++)
-            ebb_str_printf(s, "%s%" PRId64, i ? "," : "", list.v[i]);
-        break;
-    }
-}
-
 static void list_row(struct cli_table *table, const struct nn_model *m, const struct nn_stats *s)
 {
     char aliases[160] = "";
@@ -231,8 +196,8 @@ static void show_options(const struct show *p)
     for (size_t i = 0; table != NULL && i < m->option_count; i++) {
         struct ebb_str value;
         ebb_str_init(&value);
-        add_value(&value, &p->config, &m->options[i]);
-        cli_table_cell(table, "%s", m->options[i].name);
+        ebb_say_value(&m->options[i], p->config.bytes, &value);
+        cli_table_cell(table, "%s", m->options[i].path);
         cli_table_cell(table, "%s", ebb_str_c(&value));
         cli_table_cell(table, "%s", m->options[i].help);
         ebb_str_fini(&value);
@@ -349,8 +314,8 @@ static int show_json(const struct show *p)
     ebb_jsonw_object(&w);
     for (size_t i = 0; i < m->option_count; i++) {
         ebb_str_clear(&value);
-        add_value(&value, &p->config, &m->options[i]);
-        ebb_jsonw_key_string(&w, m->options[i].name, ebb_str_c(&value));
+        ebb_say_value(&m->options[i], p->config.bytes, &value);
+        ebb_jsonw_key_string(&w, m->options[i].path, ebb_str_c(&value));
     }
     ebb_jsonw_object_end(&w);
     ebb_jsonw_key_uint(&w, "batch", (uint64_t)p->batch);

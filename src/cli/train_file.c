@@ -12,19 +12,6 @@
 /* ---- checking sections
  * ---------------------------------------------------------------------- */
 
-struct relay {
-    struct ebb_reading *reader;
-    size_t count;
-};
-
-static void relay_error(void *context, const struct ebb_doc_node *node, const char *path,
-                        const char *message)
-{
-    struct relay *relay = context;
-    relay->count++;
-    ebb_reading_add(relay->reader, EBB_FINDING_ERROR, node, path, "%s", message);
-}
-
 /* One end of every range. */
 static const struct ebb_doc_node *corner(struct ebb_arena *arena, const struct exp_hparams *space,
                                          bool is_high)
@@ -60,21 +47,21 @@ static const struct ebb_doc_node *corner(struct ebb_arena *arena, const struct e
     return exp_sample_doc(arena, space, sample);
 }
 
-void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
+void cli_check_training(void *context, struct ebb_reading *reading, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config)
 {
-    struct relay relay = {.reader = reader};
+    size_t errors = reading->report->errors;
     struct ebb_arena arena;
     char entrypoint[128] = "";
     (void)context;
     if (config->entrypoint.kind == EXP_ENTRY_BUILTIN)
         snprintf(entrypoint, sizeof entrypoint, "ebb:%s", config->entrypoint.object);
     ebb_arena_init(&arena);
-    for (int high = 0; high < 2 && relay.count == 0; high++) {
+    for (int high = 0; high < 2 && reading->report->errors == errors; high++) {
         const struct ebb_doc_node *sample = corner(&arena, &config->hyperparameters, high);
         const struct ebb_doc_node *expanded = train_expand(&arena, value, sample);
         if (sample && expanded)
-            train_check_section(&arena, section, expanded, entrypoint, relay_error, &relay);
+            train_check_section(reading, section, expanded, entrypoint);
     }
     ebb_arena_fini(&arena);
 }
@@ -167,20 +154,6 @@ static int tell_findings(const struct ebb_report *report)
     return is_refused ? 1 : -1;
 }
 
-struct printer {
-    const char *path;
-};
-
-static void print_mistake(void *context, const struct ebb_doc_node *node, const char *path,
-                          const char *message)
-{
-    const struct printer *p = context;
-    if (node && node->line)
-        fprintf(stderr, "%s:%u:%u: %s: %s\n", p->path, node->line, node->column, path, message);
-    else
-        fprintf(stderr, "%s: %s: %s\n", p->path, path, message);
-}
-
 static enum ebb_status sample(struct cli_train_file *f, uint64_t seed, struct ebb_error *err)
 {
     const struct exp_hparams *space = &f->exp.hyperparameters;
@@ -207,7 +180,7 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
     uint64_t seed = c->seed >= 0                  ? (uint64_t)c->seed
                     : f->exp.experiment_seed >= 0 ? (uint64_t)f->exp.experiment_seed
                                                   : 0;
-    struct printer printer = {path};
+    struct ebb_report report;
     char entrypoint[128];
     if (f->exp.entrypoint.kind != EXP_ENTRY_BUILTIN)
         return cli_usage_error("%s: the entrypoint is no built-in task (ebb:<task>); 'ebb run' "
@@ -222,8 +195,17 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
                                   .root = f->exp.normalized,
                                   .hparams = f->hparams,
                                   .seed = seed};
-    if (train_config_read(&f->arena, &source, &f->config, print_mistake, &printer, err) != EBB_OK)
+    if (train_config_read(&f->arena, &source, &f->config, &report, err) != EBB_OK) {
+        struct ebb_str text;
+        ebb_str_init(&text);
+        for (size_t i = 0; i < report.count; i++) {
+            ebb_finding_format(&report.items[i], &text);
+            ebb_str_addc(&text, '\n');
+        }
+        fputs(ebb_str_c(&text), stderr);
+        ebb_str_fini(&text);
         return err->status == EBB_EINPUT ? 2 : cli_report(err);
+    }
     f->updates = searcher_updates(&f->exp);
     return -1;
 }

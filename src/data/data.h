@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/doc.h"
+#include "base/keys.h"
 #include "base/status.h"
 #include "base/str.h"
 
@@ -94,20 +95,14 @@ struct data_env {
     uint64_t seed;         /* of the run: subsets, synthetic data without a seed of its own */
 };
 
-/* One call per mistake. `node` is where it stands (key or value; NULL: the section is missing),
- * `path` is like "data.augment.flip"; the message says what was found, what is allowed, and the
- * nearest known word. Both are borrowed for the call. */
-typedef void (*data_report_fn)(void *context, const struct ebb_doc_node *node, const char *path,
-                               const char *message);
+/* Keys and values only: no file is touched. False: mistakes were reported. `path` is where the
+ * section stands. */
+bool data_check(struct ebb_reading *reading, const struct ebb_path *path,
+                const struct ebb_doc_node *section, const struct data_env *env);
 
-/* Keys and values only: no file is touched. EBB_EINPUT when anything was reported. */
-enum ebb_status data_check(const struct ebb_doc_node *section, const struct data_env *env,
-                           data_report_fn report, void *context, struct ebb_error *err);
-
-/* Check, then open. report may be NULL: then err names the first mistake and counts the rest. */
+/* Check, then open. err names the first mistake and counts the rest. */
 enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_env *env,
-                          data_report_fn report, void *context, struct data_set **set,
-                          struct ebb_error *err);
+                          struct data_set **set, struct ebb_error *err);
 void data_close(struct data_set *set); /* after its loaders; NULL is fine */
 const struct data_info *data_describe(const struct data_set *set);
 

@@ -183,7 +183,7 @@ static struct data_set *open_set(struct golden *g, struct ebb_arena *arena, cons
     if (!is_made)
         fail_case(g, "out of memory");
     else
-        expect(g, data_open(section, &env, NULL, NULL, &set, &g->err));
+        expect(g, data_open(section, &env, &set, &g->err));
     return set;
 }
 

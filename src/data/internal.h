@@ -173,10 +173,10 @@ struct data_values {
 
 struct data_row;
 
-/* Read `section` for the dataset it names. Mistakes go to report; EBB_EINPUT when there was one. */
-enum ebb_status data_section_read(const struct ebb_doc_node *section, const struct data_env *env,
-                                  data_report_fn report, void *context, struct data_values *values,
-                                  const struct data_row **row, struct ebb_error *err);
+/* Read a section for the dataset it names. False: mistakes were reported. */
+bool data_section_read(struct ebb_reading *reading, const struct ebb_path *path,
+                       const struct ebb_doc_node *map, const struct data_env *env,
+                       struct data_values *values, const struct data_row **row);
 
 /* ---- the table: open.c ---- */
 
@@ -234,7 +234,6 @@ extern const struct data_row data_row_fashion_mnist, data_row_idx, data_row_cifa
 
 const struct data_row *data_row_find(const char *name); /* name or alias; NULL */
 const struct data_row *data_row_at(size_t i);           /* NULL at the end */
-const char *data_row_nearest(const char *name);
 
 /* State of another sort than the row's, zeroed and without close: generated data behind the name of
  * files. */

@@ -41,23 +41,10 @@ const struct data_row *data_row_find(const char *name)
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (strcmp(rows[i]->name, name) == 0)
             return rows[i];
-        for (const char *at = rows[i]->aliases; at && *at;) {
-            size_t length = strcspn(at, " ");
-            if (length == n && memcmp(at, name, n) == 0)
-                return rows[i];
-            at += length;
-            at += *at == ' ';
-        }
+        if (ebb_words_find(rows[i]->aliases, name, n, NULL))
+            return rows[i];
     }
     return NULL;
-}
-
-const char *data_row_nearest(const char *name)
-{
-    const char *names[ROW_COUNT];
-    for (size_t i = 0; i < ROW_COUNT; i++)
-        names[i] = rows[i]->name;
-    return ebb_nearest(name, names, ROW_COUNT);
 }
 
 size_t data_dtype_bytes(enum data_dtype dtype)
@@ -183,12 +170,12 @@ void data_loader_options_of(const struct data_set *set, enum data_split split,
     }
 }
 
-enum ebb_status data_check(const struct ebb_doc_node *section, const struct data_env *env,
-                           data_report_fn report, void *context, struct ebb_error *err)
+bool data_check(struct ebb_reading *reading, const struct ebb_path *path,
+                const struct ebb_doc_node *section, const struct data_env *env)
 {
     struct data_values values;
     const struct data_row *row;
-    return data_section_read(section, env, report, context, &values, &row, err);
+    return data_section_read(reading, path, section, env, &values, &row);
 }
 
 enum ebb_status data_new_state(struct data_set *set, size_t bytes, struct ebb_error *err)
@@ -216,13 +203,20 @@ static enum ebb_status set_open(struct data_set *set, const struct data_env *env
 }
 
 enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_env *env,
-                          data_report_fn report, void *context, struct data_set **out,
-                          struct ebb_error *err)
+                          struct data_set **out, struct ebb_error *err)
 {
     struct data_values values;
     const struct data_row *row;
     struct data_set *set;
-    EBB_TRY(data_section_read(section, env, report, context, &values, &row, err));
+    struct ebb_arena arena;
+    struct ebb_reading reading;
+    struct ebb_report report;
+    ebb_arena_init(&arena);
+    ebb_reading_init(&reading, &arena, NULL, &report);
+    data_section_read(&reading, &(struct ebb_path){.key = "data"}, section, env, &values, &row);
+    enum ebb_status status = ebb_reading_end(&reading, err);
+    ebb_arena_fini(&arena);
+    EBB_TRY(status);
     EBB_TRY(ebb_new(&set, 1, sizeof *set, err));
     set->row = row;
     set->info.name = row->name;
@@ -230,7 +224,7 @@ enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_
     set->info.is_synthetic = values.is_synthetic;
     set->seed = env ? env->seed : 0;
     set->synthetic_seed = values.synthetic_seed;
-    enum ebb_status status = set_open(set, env, &values, err);
+    status = set_open(set, env, &values, err);
     if (status != EBB_OK) {
         data_close(set);
         return ebb_context(err, status, "data");

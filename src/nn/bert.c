@@ -157,10 +157,10 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     return nn_bert_build(b, (const void *)config->bytes, in, out);
 }
 
-static const struct nn_option options[] = {
-    NN_OPTION_INT(nn_lm, vocabulary, 1, 1 << 24, "different tokens"),
-    NN_OPTION_INT(nn_lm, positions, 1, 1 << 20, "positions that have an embedding"),
-    NN_OPTION_INT(nn_lm, length, 1, 1 << 20, "tokens of a sequence"),
+static const struct ebb_key options[] = {
+    NN_OPTION_INT(nn_lm, vocabulary, 1, 16777216, "different tokens"),
+    NN_OPTION_INT(nn_lm, positions, 1, 1048576, "positions that have an embedding"),
+    NN_OPTION_INT(nn_lm, length, 1, 1048576, "tokens of a sequence"),
     NN_OPTION_INT(nn_lm, width, 1, 65536, "width of a token"),
     NN_OPTION_INT(nn_lm, layers, 1, 1024, "transformer layers"),
     NN_OPTION_INT(nn_lm, heads, 1, 1024, "attention heads"),

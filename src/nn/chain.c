@@ -104,16 +104,16 @@ static size_t build_bert(struct nn_builder *b, const struct nn_config *config, c
     return n;
 }
 
-static const struct nn_option linear_options[] = {
+static const struct ebb_key linear_options[] = {
     NN_IMAGE_OPTIONS(chain),
     NN_OPTION_INT(chain, layers, 1, 4096, "convolutions"),
     NN_OPTION_INT(chain, planes, 1, 4096, "channels"),
 };
-static const struct nn_option test_options[] = {
+static const struct ebb_key test_options[] = {
     NN_IMAGE_OPTIONS(chain),
     NN_OPTION_INT(chain, planes, 1, 4096, "channels of the first convolution"),
 };
-static const struct nn_option bert_options[] = {
+static const struct ebb_key bert_options[] = {
     NN_OPTION_INT(test_bert, length, 1, 65536, "length of a sequence"),
     NN_OPTION_INT(test_bert, width, 1, 65536, "width of an element"),
     NN_OPTION_INT(test_bert, layers, 1, 1024, "layers"),

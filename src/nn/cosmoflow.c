@@ -72,7 +72,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     return 1;
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_OPTION_INT(cosmoflow, channels, 1, 1024, "channels of a volume"),
     NN_OPTION_INT(cosmoflow, size, 2, 4096, "edge of a volume"),
     NN_OPTION_INT(cosmoflow, outputs, 1, 4096, "numbers estimated"),

@@ -195,7 +195,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     return nn_classes(b, out, "logits", decoder(b, m, x, low), "cross_entropy");
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(deepcam),
     NN_OPTION_INT(deepcam, shrink, 1, 64, "divides every channel count, for small tests"),
     NN_OPTION_INT(deepcam, middle, 0, 64, "blocks of the middle flow"),

@@ -82,7 +82,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     return nn_classes(b, out, "logits", x, "cross_entropy");
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(densenet),
     NN_OPTION_INTS(densenet, blocks, 1, 256, "dense layers of each block"),
     NN_OPTION_INT(densenet, growth, 1, 1024, "channels that each dense layer adds"),

@@ -256,7 +256,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     return 2;
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_OPTION_INT(gan, noise, 1, 65536, "width of the generator's input"),
     NN_OPTION_INT(gan, hidden, 1, 65536, "width of the hidden layers"),
     NN_OPTION_INT(gan, unroll, 0, 1000, "differentiable steps of the discriminator"),

@@ -125,23 +125,23 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-static const char *const type_names[] = {"gpt", "bert", NULL};
-static const char *const head_names[] = {"tokens", "classifier", "pretraining", NULL};
+static const char type_names[] = "gpt bert";
+static const char head_names[] = "tokens classifier pretraining";
 
 #define SIZE_OPTIONS                                                                               \
-    NN_OPTION_INT(nn_lm, positions, 1, 1 << 20, "positions that have an embedding"),               \
-        NN_OPTION_INT(nn_lm, length, 1, 1 << 20, "tokens of a sequence"),                          \
+    NN_OPTION_INT(nn_lm, positions, 1, 1048576, "positions that have an embedding"),               \
+        NN_OPTION_INT(nn_lm, length, 1, 1048576, "tokens of a sequence"),                          \
         NN_OPTION_INT(nn_lm, width, 1, 65536, "width of a token"),                                 \
         NN_OPTION_INT(nn_lm, layers, 1, 1024, "transformer layers"),                               \
         NN_OPTION_INT(nn_lm, heads, 1, 1024, "attention heads"),                                   \
         NN_OPTION_FLOAT(nn_lm, dropout, 0, 0.999, "share of units left out in training")
 
-static const struct nn_option gpt_options[] = {
-    NN_OPTION_INT(nn_lm, vocabulary, 1, 1 << 24, "different tokens"),
+static const struct ebb_key gpt_options[] = {
+    NN_OPTION_INT(nn_lm, vocabulary, 1, 16777216, "different tokens"),
     SIZE_OPTIONS,
 };
-static const struct nn_option size_options[] = {
-    NN_OPTION_INT(nn_lm, vocabulary, 0, 1 << 24, "different tokens; 0: 50257 or 30522, by type"),
+static const struct ebb_key size_options[] = {
+    NN_OPTION_INT(nn_lm, vocabulary, 0, 16777216, "different tokens; 0: 50257 or 30522, by type"),
     SIZE_OPTIONS,
     NN_OPTION_INT(nn_lm, labels, 1, 65536, "classes of the sequence classifier"),
     NN_OPTION_NAME(nn_lm, type, type_names, "kind of transformer"),

@@ -374,7 +374,7 @@ static size_t build_google(struct nn_builder *b, const struct nn_config *config,
     return 3;
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(inception),
     NN_OPTION_INT(inception, shrink, 1, 64, "divides every channel count, for small tests"),
     NN_OPTION_FLOAT(inception, dropout, 0, 0.999, "share of features left out in training"),

@@ -17,30 +17,24 @@ extern const struct nn_family nn_resnet_family, nn_densenet_family, nn_vgg_famil
     nn_sizes_family, nn_gan_family, nn_chain_family;
 
 /* Options: `type` is the family's config struct. */
+#define NN_OPTION(type, field, ...)                                                                \
+    {                                                                                              \
+        .path = #field, .at = offsetof(struct type, field), __VA_ARGS__                            \
+    }
+#define NN_RANGE(least, most) .bounds = ">= " #least ", <= " #most
 #define NN_OPTION_INT(type, field, least, most, text)                                              \
-    {                                                                                              \
-        .name = #field, .kind = NN_INT, .offset = offsetof(struct type, field), .low = (least),    \
-        .high = (most), .help = (text)                                                             \
-    }
+    NN_OPTION(type, field, .kind = EBB_KEY_INT, NN_RANGE(least, most), .help = (text))
 #define NN_OPTION_FLOAT(type, field, least, most, text)                                            \
-    {                                                                                              \
-        .name = #field, .kind = NN_FLOAT, .offset = offsetof(struct type, field), .low = (least),  \
-        .high = (most), .help = (text)                                                             \
-    }
+    NN_OPTION(type, field, .kind = EBB_KEY_DOUBLE, NN_RANGE(least, most), .help = (text))
 #define NN_OPTION_BOOL(type, field, text)                                                          \
-    {                                                                                              \
-        .name = #field, .kind = NN_BOOL, .offset = offsetof(struct type, field), .help = (text)    \
-    }
+    NN_OPTION(type, field, .kind = EBB_KEY_BOOL, .help = (text))
 #define NN_OPTION_NAME(type, field, list, text)                                                    \
-    {                                                                                              \
-        .name = #field, .kind = NN_NAME, .offset = offsetof(struct type, field), .names = (list),  \
-        .help = (text)                                                                             \
-    }
+    NN_OPTION(type, field, .kind = EBB_KEY_WORD, .flags = EBB_KEY_ANY_CASE, .words = (list),       \
+              .help = (text))
 #define NN_OPTION_INTS(type, field, least, most, text)                                             \
-    {                                                                                              \
-        .name = #field, .kind = NN_INTS, .offset = offsetof(struct type, field), .low = (least),   \
-        .high = (most), .help = (text)                                                             \
-    }
+    NN_OPTION(type, field, .kind = EBB_KEY_INTS, .room = NN_LIST,                                  \
+              .count_at = offsetof(struct type, field.count), NN_RANGE(least, most),               \
+              .help = (text))
 /* A row of the table; the aliases come last and end with NULL. Defaults stand in parentheses. */
 #define NN_MODEL(text, task_, about, list, type, inputs_, build_, defaults_, ...)                  \
     NN_CHECKED(text, task_, about, list, type, NULL, inputs_, build_, defaults_, __VA_ARGS__)
@@ -62,8 +56,8 @@ struct nn_image {
 };
 #define NN_IMAGE_OPTION(type, field, most, text)                                                   \
     {                                                                                              \
-        .name = #field, .kind = NN_INT, .offset = offsetof(struct type, image.field), .low = 1,    \
-        .high = (most), .help = (text)                                                             \
+        .path = #field, .kind = EBB_KEY_INT, .at = offsetof(struct type, image.field),             \
+        NN_RANGE(1, most), .help = (text)                                                          \
     }
 #define NN_IMAGE_OPTIONS(type)                                                                     \
     NN_IMAGE_OPTION(type, channels, 65536, "channels of an image"),                                \

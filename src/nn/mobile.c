@@ -254,15 +254,15 @@ static size_t build_shufflenet(struct nn_builder *b, const struct nn_config *con
     return head(b, m, "fc", x, (struct nn_dense){.out = 0}, out);
 }
 
-static const struct nn_option v1_options[] = {
+static const struct ebb_key v1_options[] = {
     NN_IMAGE_OPTIONS(mobile),
     NN_OPTION_INT(mobile, shrink, 1, 64, "divides every channel count, for small tests"),
-    {.name = "keras",
-     .kind = NN_BOOL,
-     .offset = offsetof(struct mobile, is_keras),
+    {.path = "keras",
+     .kind = EBB_KEY_BOOL,
+     .at = offsetof(struct mobile, is_keras),
      .help = "asymmetric padding at stride 2, batch norm eps 1e-3, momentum 0.01"},
 };
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(mobile),
     NN_OPTION_INT(mobile, shrink, 1, 64, "divides every channel count, for small tests"),
     NN_OPTION_FLOAT(mobile, dropout, 0, 0.999, "share of features left out in training"),

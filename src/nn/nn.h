@@ -8,7 +8,7 @@
  *
  *     struct nn_config config;
  *     struct nn_builder b;
- *     nn_config_parse(model_section, NULL, NULL, &config, err);
+ *     nn_config_parse(model_section, &config, err);
  *     nn_builder_init(&b, session, &(struct nn_mode){.is_training = true, .step = step});
  *     nn_leaves(&b, &config, batch, inputs, err);           // or handles of your own
  *     nn_build(&b, &config, inputs, outputs, &count, err);
@@ -32,6 +32,7 @@
 
 #include "base/arena.h"
 #include "base/doc.h"
+#include "base/keys.h"
 #include "base/map.h"
 #include "base/rng.h"
 #include "base/status.h"
@@ -212,20 +213,9 @@ struct nn_output {
     struct nn_port target; /* what that loss compares with; view.rank etc. only when loss */
 };
 
-enum nn_option_kind { NN_INT, NN_FLOAT, NN_BOOL, NN_NAME, NN_INTS };
-
-struct nn_ints {
+struct nn_ints { /* EBB_KEY_INTS */
     int64_t v[NN_LIST];
     int64_t count;
-};
-
-struct nn_option {
-    const char *name;
-    enum nn_option_kind kind; /* int64_t, double, bool, int (index into names), struct nn_ints */
-    size_t offset;
-    double low, high;         /* allowed, for each number; both 0: any */
-    const char *const *names; /* NN_NAME: ends with NULL */
-    const char *help;
 };
 
 struct nn_model;
@@ -242,7 +232,7 @@ struct nn_model {
     const char *const *aliases; /* ends with NULL; may be NULL */
     enum nn_task task;
     const char *summary;
-    const struct nn_option *options;
+    const struct ebb_key *options; /* at most 64 (struct nn_config.given) */
     size_t option_count;
     const void *defaults; /* config_bytes */
     size_t config_bytes;
@@ -261,14 +251,12 @@ size_t nn_model_count(void);
 const struct nn_model *nn_model_at(size_t i);
 const struct nn_model *nn_model_find(const char *name); /* or alias, any case; NULL: unknown */
 
-/* Called for every problem of a section; key is the path below `model`. */
-typedef void (*nn_report)(void *context, const struct ebb_doc_node *where, const char *key,
-                          const char *message);
-
-/* Reads a `model:` mapping: `name`, `rng`, and the model's options. Every problem goes to report
- * (may be NULL); err gets the first, with key, found, allowed and nearest. */
-enum ebb_status nn_config_parse(const struct ebb_doc_node *map, nn_report report, void *context,
-                                struct nn_config *config, struct ebb_error *err);
+/* Reads a `model:` mapping: `name`, `rng`, and the model's options. False: mistakes were reported. */
+bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
+                    const struct ebb_doc_node *map, struct nn_config *config);
+/* The same in a reading of its own: err gets the first mistake. */
+enum ebb_status nn_config_parse(const struct ebb_doc_node *map, struct nn_config *config,
+                                struct ebb_error *err);
 /* Defaults of a model. */
 enum ebb_status nn_config_init(struct nn_config *config, const char *name, struct ebb_error *err);
 /* "key", "value" from a command line; lists as "1,2,3". */

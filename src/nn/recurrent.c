@@ -85,8 +85,8 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     return n;
 }
 
-static const struct nn_option options[] = {
-    NN_OPTION_INT(words, vocabulary, 1, 1 << 24, "different tokens"),
+static const struct ebb_key options[] = {
+    NN_OPTION_INT(words, vocabulary, 1, 16777216, "different tokens"),
     NN_OPTION_INT(words, length, 1, 4096, "tokens of a sequence"),
     NN_OPTION_INT(words, embedding, 1, 65536, "width of a token"),
     NN_OPTION_INT(words, hidden, 1, 65536, "width of the state"),

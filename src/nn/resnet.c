@@ -7,8 +7,8 @@ enum stem { STEM_CIFAR, STEM_IMAGENET, STEM_EPCC };
 enum block { BLOCK_BASIC, BLOCK_BOTTLENECK };
 enum rule { RULE_DEFAULT, RULE_FAN_IN, RULE_FAN_OUT };
 
-static const char *const stem_names[] = {"cifar", "imagenet", "epcc", NULL};
-static const char *const block_names[] = {"basic", "bottleneck", NULL};
+static const char stem_names[] = "cifar imagenet epcc";
+static const char block_names[] = "basic bottleneck";
 
 struct resnet {
     struct nn_image image;
@@ -106,7 +106,7 @@ static enum ebb_status check(const struct nn_config *config, struct ebb_error *e
     return EBB_OK;
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(resnet),
     NN_OPTION_INTS(resnet, blocks, 1, 1000, "residual blocks of each stage"),
     NN_OPTION_INT(resnet, planes, 1, 4096, "channels of the first stage; each stage doubles them"),

@@ -193,18 +193,18 @@ static size_t build_fcn8(struct nn_builder *b, const struct nn_config *config, c
     return finish(b, s, enlarge(b, "up3", x, 16, 8), out);
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(segment),
     NN_OPTION_INT(segment, planes, 1, 4096, "channels of the first level"),
     NN_OPTION_BOOL(segment, full, "result of the images' size; false: as the origin has it"),
 };
-static const struct nn_option segnet_options[] = {
+static const struct ebb_key segnet_options[] = {
     NN_IMAGE_OPTIONS(segment),
     NN_OPTION_INT(segment, planes, 1, 4096, "channels of the first level"),
     NN_OPTION_BOOL(segment, unpool, "unpool with the stored winners, as the paper does"),
     NN_OPTION_BOOL(segment, full, "result of the images' size; false: as the origin has it"),
 };
-static const struct nn_option fcn_options[] = {
+static const struct ebb_key fcn_options[] = {
     NN_IMAGE_OPTIONS(segment),
     NN_OPTION_INT(segment, planes, 1, 4096, "channels of the first level"),
     NN_OPTION_INT(segment, hidden, 1, 65536, "channels of the two wide layers"),

@@ -299,21 +299,20 @@ static void generate(const struct nn_config *config, const struct nn_port *port,
         }
 }
 
-static const struct nn_option word_options[] = {
-    NN_OPTION_INT(transformer, vocabulary, 1, 1 << 24, "different tokens"),
+static const struct ebb_key word_options[] = {
+    NN_OPTION_INT(transformer, vocabulary, 1, 16777216, "different tokens"),
     NN_OPTION_INT(transformer, length, 1, 65536, "tokens of a sequence"),
     NN_OPTION_INT(transformer, width, 1, 65536, "width of a token"),
     NN_OPTION_INT(transformer, hidden, 1, 262144, "width inside the feed-forward part"),
     NN_OPTION_INT(transformer, heads, 1, 1024, "attention heads"),
-    {.name = "layers",
-     .kind = NN_INT,
-     .offset = offsetof(struct transformer, encoder_layers),
-     .low = 1,
-     .high = 1024,
+    {.path = "layers",
+     .kind = EBB_KEY_INT,
+     .at = offsetof(struct transformer, encoder_layers),
+     .bounds = ">= 1, <= 1024",
      .help = "transformer layers"},
     NN_OPTION_FLOAT(transformer, dropout, 0, 0.999, "share of units left out in training"),
 };
-static const struct nn_option pair_options[] = {
+static const struct ebb_key pair_options[] = {
     NN_OPTION_INT(transformer, length, 1, 65536, "length of the source"),
     NN_OPTION_INT(transformer, target_length, 1, 65536, "length of the target"),
     NN_OPTION_INT(transformer, width, 2, 65536, "width of an element"),

@@ -141,12 +141,12 @@ static size_t build_tree(struct nn_builder *b, const struct nn_config *config, c
     return finish(b, subtree(b, m, in[0], m->depth, &next), out);
 }
 
-static const struct nn_option chain_options[] = {
+static const struct ebb_key chain_options[] = {
     NN_OPTION_INT(tree, features, 1, 65536, "width of an input"),
     NN_OPTION_INT(tree, memory, 1, 65536, "width of the state"),
     NN_OPTION_INT(tree, steps, 1, 65536, "length of the chain"),
 };
-static const struct nn_option tree_options[] = {
+static const struct ebb_key tree_options[] = {
     NN_OPTION_INT(tree, features, 1, 65536, "width of an input"),
     NN_OPTION_INT(tree, memory, 1, 65536, "width of the state"),
     NN_OPTION_INT(tree, depth, 0, 16, "of the full binary tree; 0 is one node"),

@@ -87,7 +87,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
                       u->image.classes == 1 ? "bce_with_logits_loss" : "cross_entropy");
 }
 
-static const struct nn_option options[] = {
+static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(unet),
     NN_OPTION_INT(unet, planes, 2, 4096, "channels at full resolution"),
     NN_OPTION_INT(unet, depth, 1, MAX_DEPTH, "halvings of the resolution"),

@@ -154,20 +154,20 @@ static size_t build_squeezenet(struct nn_builder *b, const struct nn_config *con
     return nn_classes(b, out, "logits", nn_global_pool(b, x), "cross_entropy");
 }
 
-static const struct nn_option vgg_options[] = {
+static const struct ebb_key vgg_options[] = {
     NN_IMAGE_OPTIONS(plain),
     NN_OPTION_INTS(plain, blocks, 1, 64, "convolutions of each block"),
     NN_OPTION_INT(plain, planes, 1, 4096, "channels of the first block"),
     NN_OPTION_INT(plain, hidden, 1, 65536, "width of the linear layers"),
     NN_OPTION_FLOAT(plain, dropout, 0, 0.999, "share of hidden units left out in training"),
 };
-static const struct nn_option alexnet_options[] = {
+static const struct ebb_key alexnet_options[] = {
     NN_IMAGE_OPTIONS(plain),
     NN_OPTION_INT(plain, planes, 1, 4096, "channels of the first convolution"),
     NN_OPTION_INT(plain, hidden, 1, 65536, "width of the linear layers"),
     NN_OPTION_FLOAT(plain, dropout, 0, 0.999, "share of hidden units left out in training"),
 };
-static const struct nn_option squeezenet_options[] = {
+static const struct ebb_key squeezenet_options[] = {
     NN_IMAGE_OPTIONS(plain),
     NN_OPTION_INT(plain, planes, 4, 4096, "channels of the first convolution"),
     NN_OPTION_FLOAT(plain, dropout, 0, 0.999, "share of units left out in training"),

@@ -4,90 +4,60 @@
 #include <math.h>
 #include <string.h>
 
-#include "optim/args.h"
+#include "optim/internal.h"
 
-#define AT(member) offsetof(struct optim_config, member)
-#define ANY 0, INFINITY
-#define LR                                                                                         \
-    {                                                                                              \
-        "lr", OPTIM_DOUBLE, AT(lr), false, ANY                                                     \
-    }
-#define DECAY                                                                                      \
-    {                                                                                              \
-        "weight_decay", OPTIM_DOUBLE, AT(weight_decay), false, ANY                                 \
-    }
-#define EPS                                                                                        \
-    {                                                                                              \
-        "eps", OPTIM_DOUBLE, AT(eps), false, ANY                                                   \
-    }
+#define AT(member) .at = offsetof(struct optim_config, member)
+#define NUMBER(name, member)                                                                       \
+    .path = (name), .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = ">= 0", AT(member)
+#define FLAG(member) .path = #member, .kind = EBB_KEY_BOOL, AT(member)
+#define LR NUMBER("lr", lr)
+#define DECAY NUMBER("weight_decay", weight_decay)
+#define EPS NUMBER("eps", eps)
+#define MOMENTUM NUMBER("momentum", momentum)
 #define BETAS                                                                                      \
-    {                                                                                              \
-        "betas", OPTIM_PAIR, AT(beta1), false, 0, 1                                                \
-    }
-#define MOMENTUM                                                                                   \
-    {                                                                                              \
-        "momentum", OPTIM_DOUBLE, AT(momentum), false, ANY                                         \
-    }
-#define MAXIMIZE                                                                                   \
-    {                                                                                              \
-        "maximize", OPTIM_BOOL, AT(maximize), false, 1, 0                                          \
-    }
-#define FLAG(text)                                                                                 \
-    {                                                                                              \
-#text, OPTIM_BOOL, AT(text), false, 1, 0                                                   \
-    }
-#define END                                                                                        \
-    {                                                                                              \
-        0                                                                                          \
-    }
+    .path = "betas", .kind = EBB_KEY_PAIR, .flags = EBB_KEY_LOOSE, .bounds = ">= 0, < 1", AT(beta1)
+#define MAXIMIZE FLAG(maximize)
+#define ROWS(name, ...) static const struct ebb_key name[] = {__VA_ARGS__}
 
-static const struct optim_arg sgd_args[] = {
-    {"lr", OPTIM_DOUBLE, AT(lr), true, ANY},
-    MOMENTUM,
-    {"dampening", OPTIM_DOUBLE, AT(dampening), false, -INFINITY, INFINITY},
-    DECAY,
-    FLAG(nesterov),
-    MAXIMIZE,
-    END};
-static const struct optim_arg adam_args[] = {LR, BETAS, EPS, DECAY, FLAG(amsgrad), MAXIMIZE, END};
-static const struct optim_arg rmsprop_args[] = {
-    LR,       {"alpha", OPTIM_DOUBLE, AT(alpha), false, ANY},
-    EPS,      DECAY,
-    MOMENTUM, FLAG(centered),
-    MAXIMIZE, END};
-static const struct optim_arg adagrad_args[] = {
-    LR,    {"lr_decay", OPTIM_DOUBLE, AT(lr_decay), false, ANY},
-    DECAY, {"initial_accumulator_value", OPTIM_DOUBLE, AT(initial), false, ANY},
-    EPS,   MAXIMIZE,
-    END};
-static const struct optim_arg adadelta_args[] = {
-    LR, {"rho", OPTIM_DOUBLE, AT(rho), false, 0, 1}, EPS, DECAY, MAXIMIZE, END};
-static const struct optim_arg adamax_args[] = {LR, BETAS, EPS, DECAY, MAXIMIZE, END};
-static const struct optim_arg nadam_args[] = {
-    LR, BETAS, EPS, DECAY, {"momentum_decay", OPTIM_DOUBLE, AT(momentum_decay), false, ANY}, END};
-static const struct optim_arg radam_args[] = {LR, BETAS, EPS, DECAY, END};
-static const struct optim_arg lars_args[] = {LR,
-                                             MOMENTUM,
-                                             {"eeta", OPTIM_DOUBLE, AT(eeta), false, ANY},
-                                             DECAY,
-                                             {"epsilon", OPTIM_DOUBLE, AT(eps), false, ANY},
-                                             FLAG(lars),
-                                             MAXIMIZE,
-                                             END};
-static const struct optim_arg lamb_args[] = {
-    LR, BETAS, EPS, DECAY, FLAG(bias_correction), FLAG(adam), MAXIMIZE, END};
+ROWS(sgd_keys,
+     {.path = "lr",
+      .kind = EBB_KEY_DOUBLE,
+      .flags = EBB_KEY_LOOSE | EBB_KEY_REQUIRED,
+      .bounds = ">= 0",
+      AT(lr)},
+     {MOMENTUM},
+     {.path = "dampening", .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, AT(dampening)}, {DECAY},
+     {FLAG(nesterov)}, {MAXIMIZE});
+ROWS(adam_keys, {LR}, {BETAS}, {EPS}, {DECAY}, {FLAG(amsgrad)}, {MAXIMIZE});
+ROWS(rmsprop_keys, {LR}, {NUMBER("alpha", alpha)}, {EPS}, {DECAY}, {MOMENTUM}, {FLAG(centered)},
+     {MAXIMIZE});
+ROWS(adagrad_keys, {LR}, {NUMBER("lr_decay", lr_decay)}, {DECAY},
+     {NUMBER("initial_accumulator_value", initial)}, {EPS}, {MAXIMIZE});
+ROWS(adadelta_keys, {LR},
+     {.path = "rho",
+      .kind = EBB_KEY_DOUBLE,
+      .flags = EBB_KEY_LOOSE,
+      .bounds = ">= 0, <= 1",
+      AT(rho)},
+     {EPS}, {DECAY}, {MAXIMIZE});
+ROWS(adamax_keys, {LR}, {BETAS}, {EPS}, {DECAY}, {MAXIMIZE});
+ROWS(nadam_keys, {LR}, {BETAS}, {EPS}, {DECAY}, {NUMBER("momentum_decay", momentum_decay)});
+ROWS(radam_keys, {LR}, {BETAS}, {EPS}, {DECAY});
+ROWS(lars_keys, {LR}, {MOMENTUM}, {NUMBER("eeta", eeta)}, {DECAY}, {NUMBER("epsilon", eps)},
+     {FLAG(lars)}, {MAXIMIZE});
+ROWS(lamb_keys, {LR}, {BETAS}, {EPS}, {DECAY}, {FLAG(bias_correction)}, {FLAG(adam)}, {MAXIMIZE});
 
 #define B .beta1 = 0.9, .beta2 = 0.999
 static const struct {
-    const struct optim_arg *args;
+    struct ebb_keys keys;
     struct optim_config defaults;
     const char *states[OPS_UPDATE_STATES];
 } table[] = {
-    {sgd_args, {.name = "SGD", .kind = OPS_SGD}, {"momentum_buffer"}},
-    {adam_args,
+    {EBB_KEYS(sgd_keys), {.name = "SGD", .kind = OPS_SGD}, {"momentum_buffer"}},
+    {EBB_KEYS(adam_keys),
      {.name = "Adam", .kind = OPS_ADAM, .lr = 1e-3, .eps = 1e-8, B},
      {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}},
-    {adam_args,
+    {EBB_KEYS(adam_keys),
      {.name = "AdamW",
       .kind = OPS_ADAM,
       .lr = 1e-3,
@@ -96,58 +66,96 @@ static const struct {
       .weight_decay = 1e-2,
       .is_decoupled = true},
      {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}},
-    {rmsprop_args,
+    {EBB_KEYS(rmsprop_keys),
      {.name = "RMSprop", .kind = OPS_RMSPROP, .lr = 1e-2, .alpha = 0.99, .eps = 1e-8},
      {"square_avg", "momentum_buffer", "grad_avg"}},
-    {adagrad_args, {.name = "Adagrad", .kind = OPS_ADAGRAD, .lr = 1e-2, .eps = 1e-10}, {"sum"}},
-    {adadelta_args,
+    {EBB_KEYS(adagrad_keys),
+     {.name = "Adagrad", .kind = OPS_ADAGRAD, .lr = 1e-2, .eps = 1e-10},
+     {"sum"}},
+    {EBB_KEYS(adadelta_keys),
      {.name = "Adadelta", .kind = OPS_ADADELTA, .lr = 1.0, .rho = 0.9, .eps = 1e-6},
      {"square_avg", "acc_delta"}},
-    {adamax_args,
+    {EBB_KEYS(adamax_keys),
      {.name = "Adamax", .kind = OPS_ADAMAX, .lr = 2e-3, .eps = 1e-8, B},
      {"exp_avg", "exp_inf"}},
-    {nadam_args,
+    {EBB_KEYS(nadam_keys),
      {.name = "NAdam", .kind = OPS_NADAM, .lr = 2e-3, .eps = 1e-8, B, .momentum_decay = 4e-3},
      {"exp_avg", "exp_avg_sq"}},
-    {radam_args,
+    {EBB_KEYS(radam_keys),
      {.name = "RAdam", .kind = OPS_RADAM, .lr = 1e-3, .eps = 1e-8, B},
      {"exp_avg", "exp_avg_sq"}},
-    {lars_args,
+    {EBB_KEYS(lars_keys),
      {.name = "LARS", .kind = OPS_LARS, .lr = 1e-3, .eeta = 1e-3, .lars = true},
      {"momentum_buffer"}},
-    {lamb_args,
+    {EBB_KEYS(lamb_keys),
      {.name = "LAMB", .kind = OPS_LAMB, .lr = 1e-3, .eps = 1e-6, B, .bias_correction = true},
      {"exp_avg", "exp_avg_sq"}},
 };
 #define COUNT (sizeof table / sizeof *table)
 
-static const char *const names[COUNT] = {"SGD",     "Adam",     "AdamW",  "RMSprop",
-                                         "Adagrad", "Adadelta", "Adamax", "NAdam",
-                                         "RAdam",   "LARS",     "LAMB"};
-
-size_t optim_names(const char *const **list)
+bool optim_choose(struct ebb_reading *reading, const struct ebb_path *path,
+                  const struct ebb_doc_node *where, const char *(*names)(size_t), const char *name,
+                  unsigned *index)
 {
-    *list = names;
-    return COUNT;
+    struct ebb_key key = {
+        .path = "", .kind = EBB_KEY_WORD, .flags = EBB_KEY_ANY_CASE, .word = names};
+    struct ebb_str why;
+    ebb_str_init(&why);
+    if (ebb_key_read_text(&key, name, index, &why))
+        return true;
+    ebb_reading_say(reading, EBB_FINDING_ERROR, path, where, &why);
+    return false;
+}
+
+void optim_read_keys(struct ebb_reading *reading, const struct ebb_section *section,
+                     const struct ebb_path *path, const struct ebb_doc_node *map, void *record)
+{
+    if (map && map->kind != EBB_DOC_MAP && map->kind != EBB_DOC_NULL)
+        ebb_reading_refuse(reading, path, map, "a mapping");
+    else
+        ebb_keys_read(reading, section, path, map && map->kind == EBB_DOC_MAP ? map : NULL, map,
+                      record);
+}
+
+const char *optim_name(size_t i)
+{
+    return i < COUNT ? table[i].defaults.name : NULL;
+}
+
+bool optim_read(struct ebb_reading *reading, const struct ebb_path *path, const char *name,
+                const struct ebb_doc_node *map, const char *also, struct optim_config *config)
+{
+    unsigned i = 0;
+    size_t errors = reading->report->errors;
+    if (!optim_choose(reading, path, map, optim_name, name, &i))
+        return false;
+    struct optim_config c = table[i].defaults;
+    struct ebb_section section = {.table = &table[i].keys, .also = also, .what = c.name};
+    optim_read_keys(reading, &section, path, map, &c);
+    if (reading->failed || reading->report->errors > errors)
+        return false;
+    if (c.nesterov && (c.momentum <= 0 || c.dampening != 0)) {
+        ebb_reading_error(reading, path, map,
+                          "SGD: nesterov needs momentum > 0 and dampening 0, found %g and %g",
+                          c.momentum, c.dampening);
+        return false;
+    }
+    *config = c;
+    return true;
 }
 
 enum ebb_status optim_parse(const char *name, const struct ebb_doc_node *args,
                             struct optim_config *config, struct ebb_error *err)
 {
-    int i = optim_args_choose("optimizer", name, names, COUNT, err);
-    if (i < 0)
-        return EBB_EINPUT;
-    struct optim_config c = table[i].defaults;
-    EBB_TRY(optim_args_read(names[i], table[i].args, args, &c, err));
-    if (c.nesterov && (c.momentum <= 0 || c.dampening != 0))
-        return ebb_fail(err, EBB_EINPUT,
-                        "SGD: nesterov needs momentum > 0 and dampening 0, found %g and %g",
-                        c.momentum, c.dampening);
-    if (c.beta1 >= 1 || c.beta2 >= 1)
-        return ebb_fail(err, EBB_EINPUT, "%s: betas must be below 1, found %g and %g", c.name,
-                        c.beta1, c.beta2);
-    *config = c;
-    return EBB_OK;
+    struct ebb_arena arena;
+    struct ebb_reading reading;
+    struct ebb_report report;
+    ebb_arena_init(&arena);
+    ebb_reading_init(&reading, &arena, NULL, &report);
+    optim_read(&reading, &(struct ebb_path){.key = "optimizer"}, name, args, "name decay", config);
+    enum ebb_status status = ebb_reading_end(&reading, err);
+    ebb_arena_fini(&arena);
+    return status;
 }
 
 unsigned optim_flags(const struct optim_config *c)
@@ -182,7 +190,7 @@ size_t optim_state_count(const struct optim_config *c)
 const char *optim_state_name(const struct optim_config *c, size_t i)
 {
     for (size_t k = 0; k < COUNT; k++)
-        if (strcmp(names[k], c->name) == 0) {
+        if (strcmp(table[k].defaults.name, c->name) == 0) {
             bool skips = c->kind == OPS_RMSPROP && c->momentum == 0 && i == 1;
             return table[k].states[skips ? 2 : i];
         }

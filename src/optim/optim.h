@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/doc.h"
+#include "base/keys.h"
 #include "base/status.h"
 #include "ops/ops.h"
 #include "tensor/tensor.h"
@@ -27,11 +28,15 @@ struct optim_config {
     bool nesterov, amsgrad, centered, maximize, bias_correction, adam, lars, is_decoupled;
 };
 
-/* Name in any case; args (may be NULL) is a mapping. An unknown argument is an error that lists the
- * valid ones. */
+/* Name in any case; map (may be NULL) holds the arguments, `also` names keys of it that others read
+ * (base/keys.h). False: mistakes were reported. */
+bool optim_read(struct ebb_reading *reading, const struct ebb_path *path, const char *name,
+                const struct ebb_doc_node *map, const char *also, struct optim_config *config);
+/* The same in a reading of its own: err gets the first mistake. `name` and `decay` may stand beside
+ * the arguments, as in a file. */
 enum ebb_status optim_parse(const char *name, const struct ebb_doc_node *args,
                             struct optim_config *config, struct ebb_error *err);
-size_t optim_names(const char *const **names); /* all, for help and messages */
+const char *optim_name(size_t i); /* NULL past the end */
 
 unsigned optim_flags(const struct optim_config *config);
 size_t optim_state_count(const struct optim_config *config);
@@ -61,12 +66,17 @@ void optim_clip(struct tensor_session *s, tensor_id *gradients, size_t count, do
 
 struct optim_schedule;
 
-/* base_lr is also the default of the arguments base_lr and lr where a schedule has them. */
+/* As optim_read and optim_parse; NULL: mistakes were reported. base_lr is also the default of the
+ * arguments base_lr and lr where a schedule has them. */
+struct optim_schedule *optim_schedule_read(struct ebb_reading *reading, const struct ebb_path *path,
+                                           const char *name, const struct ebb_doc_node *map,
+                                           const char *also, double base_lr);
+/* `name` and `interval` may stand beside the arguments. */
 enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const char *name,
                                       const struct ebb_doc_node *args, double base_lr,
                                       struct ebb_error *err);
 void optim_schedule_destroy(struct optim_schedule *schedule);
-size_t optim_schedule_names(const char *const **names);
+const char *optim_schedule_name(size_t i); /* NULL past the end */
 /* Rate used for step t = 0, 1, ...; past the end of OneCycleLR (also as a part): an error.
  * ReduceLROnPlateau ignores t. */
 enum ebb_status optim_schedule_rate(const struct optim_schedule *schedule, int64_t t, double *lr,

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/heap.h"
 #include "base/str.h"
@@ -20,8 +21,8 @@ static double step_rate(const struct optim_schedule *s, double t)
 static double multistep_rate(const struct optim_schedule *s, double t)
 {
     double n = 0;
-    for (size_t i = 0; i < s->point_count; i++)
-        n += s->points[i] <= t;
+    for (size_t i = 0; i < s->a.milestone_count; i++)
+        n += (double)s->a.milestones[i] <= t;
     return s->base * pow(s->a.gamma, n);
 }
 
@@ -68,29 +69,22 @@ static double polynomial_rate(const struct optim_schedule *s, double t)
 
 /* ---- one cycle ------------------------------------------------------------------------------ */
 
-static enum ebb_status onecycle_prepare(struct optim_schedule *s, struct ebb_error *err)
+static void onecycle_prepare(struct optim_schedule *s, const struct optim_place *place)
 {
     struct optim_schedule_args *a = &s->a;
-    if (a->total_steps == 0 && (double)a->epochs * (double)a->steps_per_epoch > MAX_STEPS)
-        return ebb_fail(err, EBB_EINPUT,
-                        "OneCycleLR: epochs %" PRId64 " times steps_per_epoch %" PRId64
-                        " are more than %g steps",
-                        a->epochs, a->steps_per_epoch, MAX_STEPS);
+    bool is_endless = (double)a->epochs * (double)a->steps_per_epoch > MAX_STEPS;
+    if (a->total_steps == 0 && is_endless) {
+        ebb_reading_error(place->reading, place->path, place->map,
+                          "OneCycleLR: epochs %" PRId64 " times steps_per_epoch %" PRId64
+                          " are more than %g steps",
+                          a->epochs, a->steps_per_epoch, MAX_STEPS);
+        return;
+    }
     if (a->total_steps == 0)
         a->total_steps = a->epochs * a->steps_per_epoch;
     if (a->total_steps < 1)
-        return ebb_fail(err, EBB_EINPUT,
-                        "OneCycleLR: total_steps, or epochs and steps_per_epoch, are required");
-    if (!(a->div_factor > 0) || !(a->final_div_factor > 0))
-        return ebb_fail(err, EBB_EINPUT,
-                        "OneCycleLR: div_factor and final_div_factor must be above 0, found %g and "
-                        "%g",
-                        a->div_factor, a->final_div_factor);
-    if (strcmp(a->anneal_strategy, "cos") != 0 && strcmp(a->anneal_strategy, "linear") != 0)
-        return ebb_fail(err, EBB_EINPUT, "OneCycleLR: anneal_strategy '%s', allowed: cos, linear",
-                        a->anneal_strategy);
-    s->is_linear = strcmp(a->anneal_strategy, "linear") == 0;
-    return EBB_OK;
+        ebb_reading_error(place->reading, place->path, place->map,
+                          "OneCycleLR: total_steps, or epochs and steps_per_epoch, are required");
 }
 
 /* Piecewise from v[k] to v[k+1], phases ending at end[k]. */
@@ -102,7 +96,7 @@ static double phases(const struct optim_schedule *s, double t, const double *end
     while (k < count - 1 && t > end[k])
         start = end[k++];
     double part = end[k] > start ? (t - start) / (end[k] - start) : 1;
-    if (s->is_linear)
+    if (s->a.anneal == OPTIM_ANNEAL_LINEAR)
         return (v[k + 1] - v[k]) * part + v[k];
     return v[k + 1] + (v[k] - v[k + 1]) / 2 * (1 + cos(M_PI * part));
 }
@@ -134,13 +128,11 @@ static double onecycle_momentum(const struct optim_schedule *s, double t)
 
 /* ---- cyclic --------------------------------------------------------------------------------- */
 
-static enum ebb_status cyclic_prepare(struct optim_schedule *s, struct ebb_error *err)
+static void cyclic_prepare(struct optim_schedule *s, const struct optim_place *place)
 {
-    static const char *const modes[] = {"triangular", "triangular2", "exp_range"};
-    s->cycle_rule = optim_args_choose("mode of CyclicLR", s->a.mode, modes, 3, err);
+    (void)place;
     if (s->a.step_size_down == 0)
         s->a.step_size_down = s->a.step_size_up;
-    return s->cycle_rule < 0 ? EBB_EINPUT : EBB_OK;
 }
 
 static double cyclic_scale(const struct optim_schedule *s, double t)
@@ -148,9 +140,9 @@ static double cyclic_scale(const struct optim_schedule *s, double t)
     double up = (double)s->a.step_size_up, length = up + (double)s->a.step_size_down;
     double cycle = floor(1 + t / length), x = 1 + t / length - cycle, r = up / length;
     double scale = x <= r ? x / r : (x - 1) / (r - 1);
-    double k = s->cycle_rule == 0   ? 1
-               : s->cycle_rule == 1 ? pow(2, -(cycle - 1))
-                                    : pow(s->a.gamma, t);
+    double k = s->a.cycle == OPTIM_TRIANGULAR    ? 1
+               : s->a.cycle == OPTIM_TRIANGULAR2 ? pow(2, -(cycle - 1))
+                                                 : pow(s->a.gamma, t);
     return scale * k;
 }
 
@@ -168,24 +160,11 @@ static double cyclic_momentum(const struct optim_schedule *s, double t)
 
 /* ---- plateau -------------------------------------------------------------------------------- */
 
-static enum ebb_status plateau_prepare(struct optim_schedule *s, struct ebb_error *err)
+static void plateau_prepare(struct optim_schedule *s, const struct optim_place *place)
 {
-    static const char *const modes[] = {"min", "max"}, *const kinds[] = {"rel", "abs"};
-    int mode = optim_args_choose("mode of ReduceLROnPlateau", s->a.mode, modes, 2, err);
-    if (mode < 0)
-        return EBB_EINPUT;
-    int kind = optim_args_choose("threshold_mode of ReduceLROnPlateau", s->a.threshold_mode, kinds,
-                                 2, err);
-    if (kind < 0)
-        return EBB_EINPUT;
-    if (s->a.factor >= 1)
-        return ebb_fail(err, EBB_EINPUT, "ReduceLROnPlateau: factor must be below 1, found %g",
-                        s->a.factor);
-    s->is_max = mode;
-    s->is_absolute = kind;
+    (void)place;
     s->rate = s->base;
-    s->best = mode ? -INFINITY : INFINITY;
-    return EBB_OK;
+    s->best = s->a.metric == OPTIM_METRIC_MAX ? -INFINITY : INFINITY;
 }
 
 static double plateau_rate(const struct optim_schedule *s, double t)
@@ -197,9 +176,10 @@ static double plateau_rate(const struct optim_schedule *s, double t)
 static bool is_better(const struct optim_schedule *s, double metric)
 {
     double th = s->a.threshold;
-    if (s->is_max)
-        return metric > (s->is_absolute ? s->best + th : s->best * (1 + th));
-    return metric < (s->is_absolute ? s->best - th : s->best * (1 - th));
+    bool is_apart = s->a.threshold_kind == OPTIM_THRESHOLD_ABS;
+    if (s->a.metric == OPTIM_METRIC_MAX)
+        return metric > (is_apart ? s->best + th : s->best * (1 + th));
+    return metric < (is_apart ? s->best - th : s->best * (1 - th));
 }
 
 void optim_schedule_metric(struct optim_schedule *s, double metric)
@@ -231,9 +211,9 @@ void optim_schedule_metric(struct optim_schedule *s, double metric)
 static const struct optim_schedule *active_part(const struct optim_schedule *s, double *t)
 {
     size_t k = 0;
-    while (k < s->point_count && *t >= s->points[k])
+    while (k < s->a.milestone_count && *t >= (double)s->a.milestones[k])
         k++;
-    *t -= k ? s->points[k - 1] : 0;
+    *t -= k ? (double)s->a.milestones[k - 1] : 0;
     return s->parts[k];
 }
 
@@ -306,190 +286,141 @@ static double chained_momentum(const struct optim_schedule *s, double t)
     return momentum;
 }
 
-static enum ebb_status read_points(struct optim_schedule *s, const struct ebb_doc_node *list,
-                                   struct ebb_error *err)
-{
-    bool is_one = list->kind == EBB_DOC_INT;
-    if ((!is_one && list->kind != EBB_DOC_LIST) || list->count > MAX_POINTS)
-        return ebb_fail(err, EBB_EINPUT, "%s: milestones must be a list of at most %d integers",
-                        s->row->name, MAX_POINTS);
-    s->point_count = is_one ? 1 : list->count;
-    for (size_t i = 0; i < s->point_count; i++) {
-        const struct ebb_doc_node *n = is_one ? list : list->items[i];
-        if (n->kind != EBB_DOC_INT)
-            return ebb_fail(err, EBB_EINPUT, "%s: milestones must be integers", s->row->name);
-        s->points[i] = n->number;
-    }
-    return EBB_OK;
-}
-
-static enum ebb_status multistep_prepare(struct optim_schedule *s, struct ebb_error *err)
-{
-    return read_points(s, s->a.milestones, err);
-}
-
 /* One of the schedules: {name: N, args: {...}}, or {name: N, ...} with the arguments beside it. */
-static enum ebb_status read_part(struct optim_schedule *s, const struct ebb_doc_node *p,
-                                 struct optim_schedule **part, struct ebb_error *err)
+static struct optim_schedule *read_part(const struct optim_schedule *s,
+                                        const struct optim_place *place,
+                                        const struct ebb_doc_node *part)
 {
-    const struct ebb_doc_node *args = ebb_doc_get(p, "args");
-    const char *name = ebb_doc_string(p, "scheduler", ebb_doc_string(p, "name", NULL));
-    if (p->kind != EBB_DOC_MAP || !name)
-        return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: a schedule must be a mapping with a name",
-                        p->line, p->column, s->row->name);
-    if (strcasecmp(name, "ReduceLROnPlateau") == 0)
-        return ebb_fail(err, EBB_EINPUT,
-                        "%u:%u: %s: ReduceLROnPlateau looks at metrics, not at steps: it cannot be "
-                        "a part",
-                        p->line, p->column, s->row->name);
-    const struct ebb_doc_node **room = ebb_calloc(2 * p->count + 1, sizeof *room);
-    if (!room)
-        return ebb_no_memory(err, 2 * p->count * sizeof *room);
-    struct ebb_doc_node beside = {.kind = EBB_DOC_MAP,
-                                  .line = p->line,
-                                  .column = p->column,
-                                  .keys = room,
-                                  .items = room + p->count};
-    enum ebb_status status = EBB_OK;
-    for (size_t i = 0; i < p->count && status == EBB_OK; i++) {
-        const char *key = p->keys[i]->text;
-        if (strcmp(key, "scheduler") == 0 || strcmp(key, "name") == 0 || strcmp(key, "args") == 0)
-            continue;
-        if (args)
-            status = ebb_fail(err, EBB_EINPUT, "%u:%u: %s: '%s' stands beside args, not in it",
-                              p->keys[i]->line, p->keys[i]->column, name, key);
-        room[beside.count] = p->keys[i];
-        room[p->count + beside.count++] = p->items[i];
+    const struct ebb_doc_node *args = ebb_doc_get(part, "args");
+    const char *name = ebb_doc_string(part, "scheduler", ebb_doc_string(part, "name", NULL));
+    if (part->kind != EBB_DOC_MAP || !name) {
+        ebb_reading_refuse(place->reading, place->path, part, "a mapping with a name");
+        return NULL;
     }
-    if (status == EBB_OK)
-        status = optim_schedule_create(part, name, args ? args : &beside, s->base, err);
-    ebb_free(room);
-    return status;
+    if (strcasecmp(name, "ReduceLROnPlateau") == 0) {
+        ebb_reading_error(place->reading, place->path, part,
+                          "ReduceLROnPlateau looks at metrics, not at steps: it cannot be a part");
+        return NULL;
+    }
+    for (size_t i = 0; args && i < part->count; i++) {
+        const struct ebb_doc_node *key = part->keys[i];
+        struct ebb_path at = ebb_path_key(place->path, key);
+        if (!ebb_words_find("name scheduler args", key->text, key->length, NULL))
+            ebb_reading_error(place->reading, &at, key, "stands beside args, not in it");
+    }
+    struct ebb_path inside = {.up = place->path, .key = "args"};
+    return optim_schedule_read(place->reading, args ? &inside : place->path, name,
+                               args ? args : part, args ? NULL : "name scheduler", s->base);
 }
 
-static enum ebb_status parts_prepare(struct optim_schedule *s, struct ebb_error *err)
+static void parts_prepare(struct optim_schedule *s, const struct optim_place *place)
 {
-    const struct ebb_doc_node *list = s->a.schedulers;
-    if (list->kind != EBB_DOC_LIST || list->count == 0 || list->count > MAX_PARTS)
-        return ebb_fail(err, EBB_EINPUT, "%s: schedulers must be a list of 1 to %d", s->row->name,
-                        MAX_PARTS);
-    for (size_t i = 0; i < list->count; i++) {
-        EBB_TRY(read_part(s, list->items[i], &s->parts[i], err));
-        s->part_count++;
+    struct ebb_path list = {.up = place->path, .key = "schedulers"};
+    for (size_t i = 0; i < s->a.scheduler_count; i++) {
+        struct ebb_path at = {.up = &list, .index = i};
+        struct optim_place inside = {.reading = place->reading, .path = &at};
+        s->parts[i] = read_part(s, &inside, s->a.schedulers[i]);
     }
-    return EBB_OK;
+    s->part_count = s->a.scheduler_count;
 }
 
-static enum ebb_status sequential_prepare(struct optim_schedule *s, struct ebb_error *err)
+static void sequential_prepare(struct optim_schedule *s, const struct optim_place *place)
 {
-    EBB_TRY(parts_prepare(s, err));
-    EBB_TRY(read_points(s, s->a.milestones, err));
-    if (s->point_count + 1 != s->part_count)
-        return ebb_fail(err, EBB_EINPUT,
-                        "SequentialLR: %zu schedules need %zu milestones, found %zu", s->part_count,
-                        s->part_count - 1, s->point_count);
-    return EBB_OK;
+    parts_prepare(s, place);
+    if (s->a.milestone_count + 1 != s->part_count)
+        ebb_reading_error(place->reading, place->path, place->map,
+                          "SequentialLR: %zu schedules need %zu milestones, found %zu",
+                          s->part_count, s->part_count - 1, s->a.milestone_count);
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-#define AT(member) offsetof(struct optim_schedule_args, member)
-#define NUM(text)                                                                                  \
-    {                                                                                              \
-#text, OPTIM_DOUBLE, AT(text), false, -INFINITY, INFINITY                                  \
-    }
-#define MUST_NUM(text)                                                                             \
-    {                                                                                              \
-#text, OPTIM_DOUBLE, AT(text), true, -INFINITY, INFINITY                                   \
-    }
-#define POS(text)                                                                                  \
-    {                                                                                              \
-#text, OPTIM_INT, AT(text), false, 1, MAX_STEPS                                            \
-    }
-#define MUST_POS(text)                                                                             \
-    {                                                                                              \
-#text, OPTIM_INT, AT(text), true, 1, MAX_STEPS                                             \
-    }
-#define NAT(text)                                                                                  \
-    {                                                                                              \
-#text, OPTIM_INT, AT(text), false, 0, MAX_STEPS                                            \
-    }
-#define YES(text)                                                                                  \
-    {                                                                                              \
-#text, OPTIM_BOOL, AT(text), false, 1, 0                                                   \
-    }
-#define TEXT(text)                                                                                 \
-    {                                                                                              \
-#text, OPTIM_TEXT, AT(text), false, 1, 0                                                   \
-    }
-#define NODE(text, required)                                                                       \
-    {                                                                                              \
-#text, OPTIM_NODE, AT(text), required, 1, 0                                                \
-    }
-#define ROW(name, ...) static const struct optim_arg name[] = {__VA_ARGS__, {0}}
+#define AT(member) .at = offsetof(struct optim_schedule_args, member)
+#define NUM(member) .path = #member, .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, AT(member)
+#define MUST_NUM(member)                                                                           \
+    .path = #member, .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE | EBB_KEY_REQUIRED, AT(member)
+#define STEPS ", <= 1000000000000000" /* MAX_STEPS */
+#define POS(member) .path = #member, .kind = EBB_KEY_INT, .bounds = "> 0" STEPS, AT(member)
+#define MUST_POS(member) POS(member), .flags = EBB_KEY_REQUIRED
+#define NAT(member) .path = #member, .kind = EBB_KEY_INT, .bounds = ">= 0" STEPS, AT(member)
+#define YES(member) .path = #member, .kind = EBB_KEY_BOOL, AT(member)
+#define WORD(name, member, list)                                                                   \
+    .path = (name), .kind = EBB_KEY_WORD, .flags = EBB_KEY_ANY_CASE, .words = (list), AT(member)
+#define ABOVE_ZERO(member)                                                                         \
+    .path = #member, .kind = EBB_KEY_DOUBLE, .flags = EBB_KEY_LOOSE, .bounds = "> 0", AT(member)
+#define MILESTONES                                                                                 \
+    .path = "milestones", .kind = EBB_KEY_INTS, .flags = EBB_KEY_REQUIRED | EBB_KEY_EMPTY,         \
+    .room = MAX_POINTS, AT(milestones),                                                            \
+    .count_at = offsetof(struct optim_schedule_args, milestone_count)
+#define SCHEDULERS                                                                                 \
+    .path = "schedulers", .kind = EBB_KEY_NODES, .flags = EBB_KEY_REQUIRED, .room = MAX_PARTS,     \
+    AT(schedulers), .count_at = offsetof(struct optim_schedule_args, scheduler_count)
+#define ROWS(name, ...) static const struct ebb_key name[] = {__VA_ARGS__}
 
-ROW(step_args, MUST_POS(step_size), NUM(gamma));
-ROW(multistep_args, NODE(milestones, true), NUM(gamma));
-ROW(exponential_args, MUST_NUM(gamma));
-ROW(cosine_args, MUST_POS(T_max), NUM(eta_min));
-ROW(restarts_args, MUST_POS(T_0), POS(T_mult), NUM(eta_min));
-ROW(linear_args, NUM(start_factor), NUM(end_factor), NAT(total_iters));
-ROW(constant_args, NUM(factor), NAT(total_iters));
-ROW(polynomial_args, NAT(total_iters), NUM(power));
-ROW(onecycle_args, MUST_NUM(max_lr), POS(total_steps), POS(epochs), POS(steps_per_epoch),
-    {"pct_start", OPTIM_DOUBLE, AT(pct_start), false, 0, 1}, TEXT(anneal_strategy),
-    YES(cycle_momentum), NUM(base_momentum), NUM(max_momentum), NUM(div_factor),
-    NUM(final_div_factor), YES(three_phase));
-ROW(cyclic_args, NUM(base_lr), MUST_NUM(max_lr), POS(step_size_up), POS(step_size_down), TEXT(mode),
-    NUM(gamma), YES(cycle_momentum), NUM(base_momentum), NUM(max_momentum));
-ROW(plateau_args, TEXT(mode), NUM(factor), NAT(patience), NUM(threshold), TEXT(threshold_mode),
-    NAT(cooldown), NUM(min_lr), NUM(eps));
-ROW(sequential_args, NODE(schedulers, true), NODE(milestones, true));
-ROW(chained_args, NODE(schedulers, true));
-ROW(cosmo_args, NUM(base_lr), TEXT(scaling), MUST_POS(global_batch_size), MUST_POS(base_batch_size),
-    NAT(n_warmup_epochs), NODE(decay_schedule, false));
-ROW(deepcam_cosine_args, NUM(base_lr), NAT(lr_warmup_steps), NUM(lr_warmup_factor), MUST_POS(t_max),
-    NUM(eta_min));
-static const struct optim_arg deepcam_multi_args[] = {
-    NUM(base_lr),          NAT(lr_warmup_steps),
-    NUM(lr_warmup_factor), {"milestones", OPTIM_INT, AT(milestone), true, 0, MAX_STEPS},
-    NUM(decay_rate),       {0}};
-ROW(bert_args, NUM(base_lr), NAT(start_warmup_steps), NAT(warmup_steps), MUST_POS(total_steps),
-    NUM(end_lr), NUM(degree));
-ROW(gpt_args, NUM(lr), NAT(warmup), MUST_POS(total), NUM(final_frac));
+ROWS(step_keys, {MUST_POS(step_size)}, {NUM(gamma)});
+ROWS(multistep_keys, {MILESTONES}, {NUM(gamma)});
+ROWS(exponential_keys, {MUST_NUM(gamma)});
+ROWS(cosine_keys, {MUST_POS(T_max)}, {NUM(eta_min)});
+ROWS(restarts_keys, {MUST_POS(T_0)}, {POS(T_mult)}, {NUM(eta_min)});
+ROWS(linear_keys, {NUM(start_factor)}, {NUM(end_factor)}, {NAT(total_iters)});
+ROWS(constant_keys, {NUM(factor)}, {NAT(total_iters)});
+ROWS(polynomial_keys, {NAT(total_iters)}, {NUM(power)});
+ROWS(onecycle_keys, {MUST_NUM(max_lr)}, {POS(total_steps)}, {POS(epochs)}, {POS(steps_per_epoch)},
+     {NUM(pct_start), .bounds = ">= 0, <= 1"}, {WORD("anneal_strategy", anneal, "cos linear")},
+     {YES(cycle_momentum)}, {NUM(base_momentum)}, {NUM(max_momentum)}, {ABOVE_ZERO(div_factor)},
+     {ABOVE_ZERO(final_div_factor)}, {YES(three_phase)});
+ROWS(cyclic_keys, {NUM(base_lr)}, {MUST_NUM(max_lr)}, {POS(step_size_up)}, {POS(step_size_down)},
+     {WORD("mode", cycle, "triangular triangular2 exp_range")}, {NUM(gamma)}, {YES(cycle_momentum)},
+     {NUM(base_momentum)}, {NUM(max_momentum)});
+ROWS(plateau_keys, {WORD("mode", metric, "min max")}, {NUM(factor), .bounds = "< 1"},
+     {NAT(patience)}, {NUM(threshold)}, {WORD("threshold_mode", threshold_kind, "rel abs")},
+     {NAT(cooldown)}, {NUM(min_lr)}, {NUM(eps)});
+ROWS(sequential_keys, {SCHEDULERS}, {MILESTONES});
+ROWS(chained_keys, {SCHEDULERS});
+ROWS(cosmo_keys, {NUM(base_lr)}, {WORD("scaling", scaling, "none linear sqrt")},
+     {MUST_POS(global_batch_size)}, {MUST_POS(base_batch_size)}, {NAT(n_warmup_epochs)},
+     {.path = "decay_schedule", .kind = EBB_KEY_NODE, AT(decay_schedule)});
+ROWS(deepcam_cosine_keys, {NUM(base_lr)}, {NAT(lr_warmup_steps)}, {NUM(lr_warmup_factor)},
+     {MUST_POS(t_max)}, {NUM(eta_min)});
+ROWS(deepcam_multi_keys, {NUM(base_lr)}, {NAT(lr_warmup_steps)}, {NUM(lr_warmup_factor)},
+     {.path = "milestones",
+      .kind = EBB_KEY_INT,
+      .flags = EBB_KEY_REQUIRED,
+      .bounds = ">= 0" STEPS,
+      AT(milestone)},
+     {NUM(decay_rate)});
+ROWS(bert_keys, {NUM(base_lr)}, {NAT(start_warmup_steps)}, {NAT(warmup_steps)},
+     {MUST_POS(total_steps)}, {NUM(end_lr)}, {NUM(degree)});
+ROWS(gpt_keys, {NUM(lr)}, {NAT(warmup)}, {MUST_POS(total)}, {NUM(final_frac)});
 
-#define SCHEDULES(X)                                                                               \
-    X("StepLR", step_args, NULL, step_rate, NULL)                                                  \
-    X("MultiStepLR", multistep_args, multistep_prepare, multistep_rate, NULL)                      \
-    X("ExponentialLR", exponential_args, NULL, exponential_rate, NULL)                             \
-    X("CosineAnnealingLR", cosine_args, NULL, cosine_rate, NULL)                                   \
-    X("CosineAnnealingWarmRestarts", restarts_args, NULL, restarts_rate, NULL)                     \
-    X("LinearLR", linear_args, NULL, linear_rate, NULL)                                            \
-    X("ConstantLR", constant_args, NULL, constant_rate, NULL)                                      \
-    X("PolynomialLR", polynomial_args, NULL, polynomial_rate, NULL)                                \
-    X("OneCycleLR", onecycle_args, onecycle_prepare, onecycle_rate, onecycle_momentum)             \
-    X("CyclicLR", cyclic_args, cyclic_prepare, cyclic_rate, cyclic_momentum)                       \
-    X("ReduceLROnPlateau", plateau_args, plateau_prepare, plateau_rate, NULL)                      \
-    X("SequentialLR", sequential_args, sequential_prepare, sequential_rate, sequential_momentum)   \
-    X("ChainedScheduler", chained_args, parts_prepare, chained_rate, chained_momentum)             \
-    X("CosmoFlow", cosmo_args, optim_cosmo_prepare, optim_cosmo_rate, NULL)                        \
-    X("DeepCAMCosine", deepcam_cosine_args, NULL, optim_deepcam_cosine_rate, NULL)                 \
-    X("DeepCAMMultiStep", deepcam_multi_args, NULL, optim_deepcam_multistep_rate, NULL)            \
-    X("LinearWarmupPolyDecay", bert_args, NULL, optim_bert_rate, NULL)                             \
-    X("GPTCosine", gpt_args, optim_gpt_prepare, optim_gpt_cosine_rate, NULL)                       \
-    X("GPTLinear", gpt_args, optim_gpt_prepare, optim_gpt_linear_rate, NULL)                       \
-    X("GPTWSD", gpt_args, optim_gpt_prepare, optim_gpt_wsd_rate, NULL)
-
-#define AS_ROW(name, args, prepare, rate, momentum) {name, args, prepare, rate, momentum},
-#define AS_NAME(name, ...) name,
-static const struct optim_schedule_row table[] = {SCHEDULES(AS_ROW)};
-static const char *const names[] = {SCHEDULES(AS_NAME)};
+static const struct optim_schedule_row table[] = {
+    {"StepLR", EBB_KEYS(step_keys), NULL, step_rate, NULL},
+    {"MultiStepLR", EBB_KEYS(multistep_keys), NULL, multistep_rate, NULL},
+    {"ExponentialLR", EBB_KEYS(exponential_keys), NULL, exponential_rate, NULL},
+    {"CosineAnnealingLR", EBB_KEYS(cosine_keys), NULL, cosine_rate, NULL},
+    {"CosineAnnealingWarmRestarts", EBB_KEYS(restarts_keys), NULL, restarts_rate, NULL},
+    {"LinearLR", EBB_KEYS(linear_keys), NULL, linear_rate, NULL},
+    {"ConstantLR", EBB_KEYS(constant_keys), NULL, constant_rate, NULL},
+    {"PolynomialLR", EBB_KEYS(polynomial_keys), NULL, polynomial_rate, NULL},
+    {"OneCycleLR", EBB_KEYS(onecycle_keys), onecycle_prepare, onecycle_rate, onecycle_momentum},
+    {"CyclicLR", EBB_KEYS(cyclic_keys), cyclic_prepare, cyclic_rate, cyclic_momentum},
+    {"ReduceLROnPlateau", EBB_KEYS(plateau_keys), plateau_prepare, plateau_rate, NULL},
+    {"SequentialLR", EBB_KEYS(sequential_keys), sequential_prepare, sequential_rate,
+     sequential_momentum},
+    {"ChainedScheduler", EBB_KEYS(chained_keys), parts_prepare, chained_rate, chained_momentum},
+    {"CosmoFlow", EBB_KEYS(cosmo_keys), optim_cosmo_prepare, optim_cosmo_rate, NULL},
+    {"DeepCAMCosine", EBB_KEYS(deepcam_cosine_keys), NULL, optim_deepcam_cosine_rate, NULL},
+    {"DeepCAMMultiStep", EBB_KEYS(deepcam_multi_keys), NULL, optim_deepcam_multistep_rate, NULL},
+    {"LinearWarmupPolyDecay", EBB_KEYS(bert_keys), NULL, optim_bert_rate, NULL},
+    {"GPTCosine", EBB_KEYS(gpt_keys), optim_gpt_prepare, optim_gpt_cosine_rate, NULL},
+    {"GPTLinear", EBB_KEYS(gpt_keys), optim_gpt_prepare, optim_gpt_linear_rate, NULL},
+    {"GPTWSD", EBB_KEYS(gpt_keys), optim_gpt_prepare, optim_gpt_wsd_rate, NULL},
+};
 #define COUNT (sizeof table / sizeof *table)
 
-size_t optim_schedule_names(const char *const **list)
+const char *optim_schedule_name(size_t i)
 {
-    *list = names;
-    return COUNT;
+    return i < COUNT ? table[i].name : NULL;
 }
 
 /* Defaults differ by schedule where torch's do. */
@@ -518,38 +449,54 @@ static void set_defaults(struct optim_schedule_args *a, const char *name)
                                       .step_size_up = 2000,
                                       .patience = 10,
                                       .warmup = 1,
-                                      .cycle_momentum = true,
-                                      .anneal_strategy = "cos",
-                                      .mode = is_plateau ? "min" : "triangular",
-                                      .threshold_mode = "rel",
-                                      .scaling = "none"};
+                                      .cycle_momentum = true};
+}
+
+struct optim_schedule *optim_schedule_read(struct ebb_reading *reading, const struct ebb_path *path,
+                                           const char *name, const struct ebb_doc_node *map,
+                                           const char *also, double base_lr)
+{
+    unsigned i = 0;
+    size_t errors = reading->report->errors;
+    struct optim_place place = {.reading = reading, .path = path, .map = map};
+    if (!optim_choose(reading, path, map, optim_schedule_name, name, &i))
+        return NULL;
+    struct optim_schedule *s = ebb_calloc(1, sizeof *s);
+    if (!s) {
+        reading->failed = true;
+        return NULL;
+    }
+    struct ebb_section section = {.table = &table[i].keys, .also = also, .what = table[i].name};
+    s->row = &table[i];
+    s->base = base_lr;
+    set_defaults(&s->a, s->row->name);
+    s->a.base_lr = s->a.lr = base_lr;
+    optim_read_keys(reading, &section, path, map, &s->a);
+    if (reading->report->errors == errors && !reading->failed && s->row->prepare)
+        s->row->prepare(s, &place);
+    if (reading->report->errors == errors && !reading->failed)
+        return s;
+    optim_schedule_destroy(s);
+    return NULL;
 }
 
 enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const char *name,
                                       const struct ebb_doc_node *args, double base_lr,
                                       struct ebb_error *err)
 {
-    int i = optim_args_choose("schedule", name, names, COUNT, err);
-    if (i < 0)
-        return EBB_EINPUT;
-    struct optim_schedule *s = ebb_calloc(1, sizeof *s);
-    if (!s)
-        return ebb_no_memory(err, sizeof *s);
-    s->row = &table[i];
-    s->base = base_lr;
-    set_defaults(&s->a, names[i]);
-    s->a.base_lr = s->a.lr = base_lr;
-    enum ebb_status status = optim_args_read(names[i], table[i].args, args, &s->a, err);
-    if (status == EBB_OK && table[i].prepare)
-        status = table[i].prepare(s, err);
-    if (status != EBB_OK) {
-        optim_schedule_destroy(s);
-        return status;
-    }
-    s->a.milestones = s->a.schedulers = s->a.decay_schedule = NULL; /* the document may go */
-    s->a.anneal_strategy = s->a.mode = s->a.threshold_mode = s->a.scaling = NULL;
-    *schedule = s;
-    return EBB_OK;
+    struct ebb_arena arena;
+    struct ebb_reading reading;
+    struct ebb_report report;
+    struct ebb_path path = {.key = "schedule"};
+    ebb_arena_init(&arena);
+    ebb_reading_init(&reading, &arena, NULL, &report);
+    struct optim_schedule *s =
+        optim_schedule_read(&reading, &path, name, args, "name interval", base_lr);
+    enum ebb_status status = ebb_reading_end(&reading, err);
+    ebb_arena_fini(&arena);
+    if (s)
+        *schedule = s;
+    return status;
 }
 
 void optim_schedule_destroy(struct optim_schedule *schedule)

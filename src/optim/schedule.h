@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-#include "optim/args.h"
-#include "optim/optim.h"
+#include "optim/internal.h"
 
 #define MAX_PARTS 8
 #define MAX_POINTS 64
@@ -19,29 +18,42 @@ struct optim_schedule_args {
         step_size_up, step_size_down, patience, cooldown, n_warmup_epochs, lr_warmup_steps, t_max,
         milestone, start_warmup_steps, warmup_steps, warmup, total, global_batch_size,
         base_batch_size;
+    int64_t milestones[MAX_POINTS];
+    size_t milestone_count, scheduler_count;
     bool cycle_momentum, three_phase;
-    const char *anneal_strategy, *mode, *threshold_mode, *scaling;
-    const struct ebb_doc_node *milestones, *schedulers, *decay_schedule;
+    unsigned anneal, cycle, metric, threshold_kind, scaling;           /* the enums below */
+    const struct ebb_doc_node *schedulers[MAX_PARTS], *decay_schedule; /* only while it is read */
 };
+/* In the order of the words that stand for them. */
+enum { OPTIM_ANNEAL_COS, OPTIM_ANNEAL_LINEAR };
+enum { OPTIM_TRIANGULAR, OPTIM_TRIANGULAR2, OPTIM_EXP_RANGE };
+enum { OPTIM_METRIC_MIN, OPTIM_METRIC_MAX };
+enum { OPTIM_THRESHOLD_REL, OPTIM_THRESHOLD_ABS };
+enum { OPTIM_SCALING_NONE, OPTIM_SCALING_LINEAR, OPTIM_SCALING_SQRT };
 
 struct optim_schedule {
     const struct optim_schedule_row *row;
     double base;
     struct optim_schedule_args a;
-    double points[MAX_POINTS], values[MAX_POINTS]; /* milestones, or decay steps and factors */
+    double points[MAX_POINTS], values[MAX_POINTS]; /* CosmoFlow: decay steps and factors */
     size_t point_count;
     struct optim_schedule *parts[MAX_PARTS]; /* owned */
     size_t part_count;
-    bool is_linear, is_max, is_absolute; /* what the texts say */
-    int scale_rule, cycle_rule;
     double rate, best; /* plateau */
     int64_t bad, cooling;
 };
 
+struct optim_place { /* where the arguments stand */
+    struct ebb_reading *reading;
+    const struct ebb_path *path;
+    const struct ebb_doc_node *map;
+};
+
 struct optim_schedule_row {
     const char *name;
-    const struct optim_arg *args;
-    enum ebb_status (*prepare)(struct optim_schedule *s, struct ebb_error *err);
+    struct ebb_keys keys;
+    /* Rules between arguments, reported; NULL: none. */
+    void (*prepare)(struct optim_schedule *s, const struct optim_place *place);
     double (*rate)(const struct optim_schedule *s, double t);
     double (*momentum)(const struct optim_schedule *s, double t);
 };
@@ -52,7 +64,7 @@ static inline double optim_cosine(double low, double high, double part)
 }
 
 /* Of benchmarks (schedule_bench.c). */
-enum ebb_status optim_cosmo_prepare(struct optim_schedule *s, struct ebb_error *err);
+void optim_cosmo_prepare(struct optim_schedule *s, const struct optim_place *place);
 double optim_cosmo_rate(const struct optim_schedule *s, double t);
 double optim_deepcam_cosine_rate(const struct optim_schedule *s, double t);
 double optim_deepcam_multistep_rate(const struct optim_schedule *s, double t);
@@ -60,6 +72,6 @@ double optim_bert_rate(const struct optim_schedule *s, double t0);
 double optim_gpt_cosine_rate(const struct optim_schedule *s, double t);
 double optim_gpt_linear_rate(const struct optim_schedule *s, double t);
 double optim_gpt_wsd_rate(const struct optim_schedule *s, double t);
-enum ebb_status optim_gpt_prepare(struct optim_schedule *s, struct ebb_error *err);
+void optim_gpt_prepare(struct optim_schedule *s, const struct optim_place *place);
 
 #endif

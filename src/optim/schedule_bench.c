@@ -2,35 +2,36 @@
 #include "optim/schedule.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/str.h"
 
-enum ebb_status optim_cosmo_prepare(struct optim_schedule *s, struct ebb_error *err)
+void optim_cosmo_prepare(struct optim_schedule *s, const struct optim_place *place)
 {
     const struct ebb_doc_node *map = s->a.decay_schedule;
+    struct ebb_path path = {.up = place->path, .key = "decay_schedule"};
     s->base = s->a.base_lr;
-    s->scale_rule = strcmp(s->a.scaling, "linear") == 0 ? 1
-                    : strcmp(s->a.scaling, "sqrt") == 0 ? 2
-                                                        : 0;
-    if (map && (map->kind != EBB_DOC_MAP || map->count > MAX_POINTS))
-        return ebb_fail(err, EBB_EINPUT,
-                        "CosmoFlow: decay_schedule must be a mapping of epoch to factor");
+    if (map && (map->kind != EBB_DOC_MAP || map->count > MAX_POINTS)) {
+        ebb_reading_refuse(place->reading, &path, map, "a mapping of at most %d epochs to factors",
+                           MAX_POINTS);
+        return;
+    }
     for (size_t i = 0; map && i < map->count; i++) {
+        struct ebb_path at = ebb_path_item(&path, map, i);
+        const struct ebb_doc_node *factor = map->items[i];
         if (!ebb_parse_double(map->keys[i]->text, &s->points[i]) ||
-            (map->items[i]->kind != EBB_DOC_INT && map->items[i]->kind != EBB_DOC_DOUBLE))
-            return ebb_fail(err, EBB_EINPUT, "CosmoFlow: decay_schedule: '%s' must be an epoch",
-                            map->keys[i]->text);
-        s->values[i] = map->items[i]->number;
+            (factor->kind != EBB_DOC_INT && factor->kind != EBB_DOC_DOUBLE))
+            ebb_reading_refuse(place->reading, &at, factor, "an epoch with the number after it");
+        s->values[i] = factor->number;
         s->point_count++;
     }
-    return EBB_OK;
 }
 
 double optim_cosmo_rate(const struct optim_schedule *s, double t)
 {
     double ratio = (double)s->a.global_batch_size / (double)s->a.base_batch_size;
-    double peak = s->base * (s->scale_rule == 1 ? ratio : s->scale_rule == 2 ? sqrt(ratio) : 1);
+    double peak = s->base * (s->a.scaling == OPTIM_SCALING_LINEAR ? ratio
+                             : s->a.scaling == OPTIM_SCALING_SQRT ? sqrt(ratio)
+                                                                  : 1);
     double warm = (double)s->a.n_warmup_epochs, best = -1, factor = 1;
     if (t < warm)
         return s->base + t * (peak - s->base) / warm;
@@ -113,10 +114,10 @@ double optim_gpt_wsd_rate(const struct optim_schedule *s, double t)
     return low + (1 - sqrt(fmin((t - begin) / (total - begin), 1))) * (s->a.lr - low);
 }
 
-enum ebb_status optim_gpt_prepare(struct optim_schedule *s, struct ebb_error *err)
+void optim_gpt_prepare(struct optim_schedule *s, const struct optim_place *place)
 {
     if (s->a.total <= s->a.warmup)
-        return ebb_fail(err, EBB_EINPUT, "%s: total %" PRId64 " must be above warmup %" PRId64,
-                        s->row->name, s->a.total, s->a.warmup);
-    return EBB_OK;
+        ebb_reading_error(place->reading, place->path, place->map,
+                          "%s: total %" PRId64 " must be above warmup %" PRId64, s->row->name,
+                          s->a.total, s->a.warmup);
 }

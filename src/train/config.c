@@ -1,236 +1,280 @@
 /* config.c - the sections of training in an experiment file: checked, then as C values.
  *
- * data is checked by its folder, model by nn, opt and lr_schedule by optim; loss and memory here.
- * Rules between sections (rates stand in opt, not in lr_schedule; one kind of clipping) too. */
-#include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
+ * data is read by its folder, model by nn, the arguments of opt and lr_schedule by optim; the rest is
+ * rows here. Rules between sections (rates stand in opt, not in lr_schedule; one kind of clipping)
+ * too. */
 #include <string.h>
-#include <strings.h>
 
-#include "base/str.h"
+#include "base/keys.h"
 #include "mem/mem.h"
-#include "nn/nn.h"
 #include "planner/planner.h"
 #include "train/internal.h"
 
-static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
-static const char *const masters[] = {"fp32", "split", NULL};
-static const char *const decays[] = {"all", "matrices", NULL};
-static const char *const intervals[] = {"update", "epoch", NULL};
-static const char *const later_policies[] = {"belady", "capuchin", "unified", NULL};
+/* ---- keys ---- */
 
-static const struct train_key memory_keys[] = {
-    {"budget", TRAIN_V_BYTES, 0, 1, NULL, "memory of the device; default: unlimited"},
-    {"policy", TRAIN_V_TEXT, 0, 0, NULL, "policy or planner that keeps the budget"},
-    {"host", TRAIN_V_BYTES, 0, 0, NULL, "room for swapped tensors in host memory"},
-    {"file", TRAIN_V_BYTES, 0, 0, NULL, "room for swapped tensors in a file"},
-    {"file_path", TRAIN_V_TEXT, 0, 0, NULL, "folder of that file"},
-    {"precision", TRAIN_V_TEXT, 0, 0, precisions, "of compute"},
-    {"master_weights", TRAIN_V_TEXT, 0, 0, masters, "how bf16 training keeps its weights"},
-    {"threads", TRAIN_V_INT, 1, 1024, NULL, "of kernels"},
-    {0},
+struct draft { /* what the sections say, one after the other */
+    struct train_config config;
+    struct nn_config net;
+    struct train_loss loss;
+    const char *optimizer;
+    unsigned master_weights, decay;
+    int64_t threads;
 };
 
-static const struct train_key opt_keys[] = {
-    {"decay", TRAIN_V_TEXT, 0, 0, decays, "which parameters decay"},
-    {0},
-};
-
-static const struct train_key schedule_keys[] = {
-    {"interval", TRAIN_V_TEXT, 0, 0, intervals, "unit of its steps"},
-    {0},
-};
-
-/* ---- sections ------------------------------------------------------------------------------- */
-
-static size_t policy_names(const char **names, size_t most)
+static const char *policy_name(size_t i)
 {
-    size_t count = 0;
-    names[count++] = "none";
-    for (size_t i = 0; i < mem_policy_count && count < most; i++)
-        names[count++] = mem_policies[i].name;
-    for (size_t i = 0; i < planner_count && count < most; i++)
-        names[count++] = planner_table[i].name;
-    return count;
+    if (i == 0)
+        return "none";
+    if (i - 1 < mem_policy_count)
+        return mem_policies[i - 1].name;
+    i -= 1 + mem_policy_count;
+    return i < planner_count ? planner_table[i].name : NULL;
 }
 
-static void check_memory(struct train_checker *c, const struct ebb_doc_node *map)
+/* Those that are designed and not built are valid in a file; submission and training refuse them
+ * (exp/config/unbuilt.c). */
+static bool is_policy(const char *name)
 {
-    train_check_keys(c, map, memory_keys, NULL);
-    const struct ebb_doc_node *master = ebb_doc_get(map, "master_weights");
-    if (strcmp(ebb_doc_string(map, "master_weights", "fp32"), "split") == 0 &&
-        strcmp(ebb_doc_string(map, "precision", "fp32"), "bf16") != 0)
-        train_complain(c, master, "master_weights",
-                       "found 'split', which halves weights into bf16 and the rest: allowed with "
-                       "precision: bf16");
-    const struct ebb_doc_node *policy = ebb_doc_get(map, "policy");
-    if (!policy || policy->kind != EBB_DOC_STRING || strcmp(policy->text, "none") == 0 ||
-        mem_policy_find(policy->text) || planner_find(policy->text))
-        return;
-    for (size_t i = 0; later_policies[i]; i++)
-        if (strcmp(later_policies[i], policy->text) == 0)
-            return; /* known by design; refused when it is to run, not in the file */
-    const char *names[96];
-    size_t count = policy_names(names, 96);
-    const char *near = ebb_nearest(policy->text, names, count);
-    struct ebb_str list;
-    ebb_str_init(&list);
-    for (size_t i = 0; i < count; i++)
-        ebb_str_printf(&list, "%s%s", i ? ", " : "", names[i]);
-    train_complain(c, policy, "policy", "found '%.40s', allowed: %s%s%s", policy->text,
-                   ebb_str_c(&list), near ? "; nearest: " : "", near ? near : "");
-    ebb_str_fini(&list);
+    return strcmp(name, "none") == 0 || mem_policy_find(name) || planner_find(name) ||
+           ebb_words_find("belady capuchin unified", name, strlen(name), NULL);
 }
 
-struct named { /* arguments of an optimizer or schedule */
-    const char *name;
-    double base;                /* schedule */
-    struct optim_config *optim; /* to fill; for a schedule: whose momentum it may cycle */
+#define AT(field) .at = offsetof(struct draft, field)
+static const struct ebb_key memory_rows[] = {
+    {.path = "budget",
+     .kind = EBB_KEY_BYTES,
+     .words = "unlimited",
+     .bounds = "> 0",
+     .allowed = "bytes with a unit (48MiB, 1.5GiB), or unlimited",
+     AT(config.budget_bytes),
+     .help = "memory of the device; default: unlimited"},
+    {.path = "policy",
+     .kind = EBB_KEY_TEXT,
+     .word = policy_name,
+     .check = is_policy,
+     AT(config.policy),
+     .help = "policy or planner that keeps the budget"},
+    {.path = "host",
+     .kind = EBB_KEY_BYTES,
+     .allowed = "bytes with a unit (48MiB, 1.5GiB), or 0",
+     AT(config.host_bytes),
+     .help = "room for swapped tensors in host memory"},
+    {.path = "file",
+     .kind = EBB_KEY_BYTES,
+     .allowed = "bytes with a unit (48MiB, 1.5GiB), or 0",
+     AT(config.file_bytes),
+     .help = "room for swapped tensors in a file"},
+    {.path = "file_path",
+     .kind = EBB_KEY_TEXT,
+     AT(config.file_path),
+     .help = "folder of that file"},
+    {.path = "precision",
+     .kind = EBB_KEY_WORD,
+     .words = "fp32 bf16 fp16",
+     AT(config.precision),
+     .help = "of compute"},
+    {.path = "master_weights",
+     .kind = EBB_KEY_WORD,
+     .words = "fp32 split",
+     AT(master_weights),
+     .help = "how bf16 training keeps its weights"},
+    {.path = "threads",
+     .kind = EBB_KEY_INT,
+     .bounds = "> 0, <= 1024",
+     AT(threads),
+     .help = "of kernels"},
 };
 
-static enum ebb_status read_opt(void *self, const struct ebb_doc_node *map, struct ebb_error *err)
+static const struct ebb_key opt_rows[] = {
+    {.path = "name",
+     .kind = EBB_KEY_TEXT,
+     .flags = EBB_KEY_REQUIRED | EBB_KEY_ANY_CASE,
+     .word = optim_name,
+     AT(optimizer),
+     .help = "the optimizer"},
+    {.path = "decay",
+     .kind = EBB_KEY_WORD,
+     .words = "all matrices",
+     AT(decay),
+     .help = "which parameters decay"},
+};
+
+static const struct ebb_key schedule_rows[] = {
+    {.path = "name",
+     .kind = EBB_KEY_TEXT,
+     .flags = EBB_KEY_REQUIRED | EBB_KEY_ANY_CASE,
+     .word = optim_schedule_name,
+     AT(config.schedule_name),
+     .help = "the schedule"},
+    {.path = "interval",
+     .kind = EBB_KEY_WORD,
+     .words = "update epoch",
+     AT(config.interval),
+     .help = "unit of its steps"},
+};
+
+/* Hyperparameters that the loop itself reads. */
+static const struct ebb_key hparam_rows[] = {
+    {.path = "global_batch_size",
+     .kind = EBB_KEY_INT,
+     .flags = EBB_KEY_REQUIRED,
+     .bounds = "> 0",
+     AT(config.batch_size),
+     .help = "samples of a batch"},
+    {.path = "clip_grad_l2_norm",
+     .kind = EBB_KEY_DOUBLE,
+     .flags = EBB_KEY_LOOSE,
+     .bounds = "> 0",
+     AT(config.clip_norm),
+     .help = "norm that all gradients together are cut to"},
+    {.path = "clip_grad_val",
+     .kind = EBB_KEY_DOUBLE,
+     .flags = EBB_KEY_LOOSE,
+     .bounds = "> 0",
+     AT(config.clip_value),
+     .help = "value that each gradient is cut to"},
+};
+
+static const struct ebb_key optimization_rows[] = {
+    {.path = "aggregation_frequency",
+     .kind = EBB_KEY_INT,
+     .bounds = "> 0",
+     AT(config.accumulate),
+     .help = "batches of an update"},
+    {.path = "average_aggregated_gradients",
+     .kind = EBB_KEY_BOOL,
+     AT(config.average),
+     .help = "divide their sum"},
+};
+
+static const struct ebb_keys memory_keys = EBB_KEYS(memory_rows), opt_keys = EBB_KEYS(opt_rows),
+                             schedule_keys = EBB_KEYS(schedule_rows),
+                             hparam_keys = EBB_KEYS(hparam_rows),
+                             optimization_keys = EBB_KEYS(optimization_rows);
+
+/* ---- sections ---- */
+
+struct section { /* that is read */
+    struct ebb_reading *reading;
+    struct ebb_path path;
+    const struct ebb_doc_node *map;
+    const struct train_task *task; /* NULL: unknown */
+    struct draft *draft;
+};
+
+static void read_rows(const struct section *s, const struct ebb_keys *table, bool is_open)
 {
-    struct named *n = self;
-    return optim_parse(n->name, map, n->optim, err);
+    struct ebb_section rows = {.table = table, .is_open = is_open};
+    ebb_keys_read(s->reading, &rows, &s->path, s->map, s->map, s->draft);
 }
 
-static enum ebb_status read_schedule(void *self, const struct ebb_doc_node *map,
-                                     struct ebb_error *err)
+/* An error at one key of the section, or at the section where the key is absent. */
+static void complain(const struct section *s, const char *key, const char *message)
 {
-    struct named *n = self;
-    struct optim_schedule *schedule;
+    struct ebb_path path = {.up = &s->path, .key = key};
+    const struct ebb_doc_node *node = ebb_doc_get(s->map, key);
+    ebb_reading_error(s->reading, &path, node ? node : s->map, "%s", message);
+}
+
+static void read_data(const struct section *s)
+{
+    if (s->map->count > 0)
+        data_check(s->reading, &s->path, s->map, &(struct data_env){0});
+}
+
+static void read_model(const struct section *s)
+{
+    struct ebb_path name = {.up = &s->path, .key = "name"};
+    struct nn_config *net = &s->draft->net;
+    if (nn_config_read(s->reading, &s->path, s->map, net) && s->task &&
+        !train_task_takes(s->task, net->model->task))
+        ebb_reading_error(s->reading, &name, ebb_doc_get(s->map, "name"),
+                          "found \"%s\", a model for %s, allowed: models for %s", net->model->name,
+                          nn_task_name(net->model->task), s->task->name);
+}
+
+static void read_opt(const struct section *s)
+{
+    struct draft *d = s->draft;
+    read_rows(s, &opt_keys, true);
+    if (d->optimizer)
+        optim_read(s->reading, &s->path, d->optimizer, s->map, "name decay", &d->config.optim);
+}
+
+static void read_schedule(const struct section *s)
+{
+    struct optim_config *optim = &s->draft->config.optim;
     double momentum;
-    EBB_TRY(optim_schedule_create(&schedule, n->name, map, n->base, err));
-    bool is_cycled = optim_schedule_momentum(schedule, 0, &momentum);
+    read_rows(s, &schedule_keys, true);
+    for (size_t i = 0; i < s->map->count; i++)
+        if (strcmp(s->map->keys[i]->text, "base_lr") == 0) {
+            struct ebb_path at = ebb_path_key(&s->path, s->map->keys[i]);
+            ebb_reading_error(s->reading, &at, s->map->keys[i],
+                              "belongs to benchmark files; here the rate is opt.lr");
+        }
+    const char *name = s->draft->config.schedule_name;
+    struct optim_schedule *schedule =
+        name ? optim_schedule_read(s->reading, &s->path, name, s->map, "name interval",
+                                   optim->lr > 0 ? optim->lr : 0.1)
+             : NULL;
+    if (!schedule)
+        return;
+    if (optim_schedule_momentum(schedule, 0, &momentum) && optim->name &&
+        !optim_cycle_momentum(optim, momentum))
+        ebb_reading_error(s->reading, &s->path, s->map,
+                          "%s cycles the momentum and opt.name %s has none; allowed: "
+                          "cycle_momentum: false",
+                          name, optim->name);
     optim_schedule_destroy(schedule);
-    if (is_cycled && n->optim->name && !optim_cycle_momentum(n->optim, momentum))
-        return ebb_fail(err, EBB_EINPUT,
-                        "%s cycles the momentum and opt.name %s has none; allowed: cycle_momentum: "
-                        "false",
-                        n->name, n->optim->name);
-    return EBB_OK;
 }
 
-/* The value of `name`, which must be there and be one of the names. */
-static const char *section_name(struct train_checker *c, const struct ebb_doc_node *map,
-                                const char *const *names, size_t count)
+static void read_loss(const struct section *s)
 {
-    const struct ebb_doc_node *node = ebb_doc_get(map, "name");
-    struct ebb_str list;
-    if (!node || node->kind != EBB_DOC_STRING) {
-        train_complain(c, node ? node : map, "name", "%s, allowed: the name of one of the table",
-                       node ? "is no string" : "is missing");
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++)
-        if (strcasecmp(names[i], node->text) == 0)
-            return names[i];
-    ebb_str_init(&list);
-    for (size_t i = 0; i < count; i++)
-        ebb_str_printf(&list, "%s%s", i ? ", " : "", names[i]);
-    const char *near = ebb_nearest(node->text, names, count);
-    train_complain(c, node, "name", "found '%.40s', allowed: %s%s%s", node->text, ebb_str_c(&list),
-                   near ? "; nearest: " : "", near ? near : "");
-    ebb_str_fini(&list);
-    return NULL;
+    train_loss_read(s->reading, &s->path, s->map, &s->draft->loss);
+    s->draft->config.loss = &s->draft->loss;
 }
 
-/* A key of our own among arguments that another folder reads. */
-static void check_one(struct train_checker *c, const struct ebb_doc_node *map, const char *name,
-                      const struct train_key *keys)
+static void read_memory(const struct section *s)
 {
-    struct ebb_doc_node *alone = ebb_doc_new(c->arena, EBB_DOC_MAP);
-    const struct ebb_doc_node *value = ebb_doc_get(map, name);
-    if (alone && value && ebb_doc_set(c->arena, alone, name, value))
-        train_check_keys(c, alone, keys, NULL);
+    struct draft *d = s->draft;
+    read_rows(s, &memory_keys, false);
+    d->config.threads = (int)d->threads;
+    d->config.is_split = d->master_weights == 1;
+    if (d->config.is_split && d->config.precision != TRAIN_BF16)
+        complain(s, "master_weights",
+                 "found \"split\", which halves weights into bf16 and the rest: allowed with "
+                 "precision: bf16");
 }
 
-static void check_opt(struct train_checker *c, const struct ebb_doc_node *map,
-                      struct optim_config *optim)
-{
-    const char *const *names;
-    size_t count = optim_names(&names);
-    const char *name = section_name(c, map, names, count);
-    static const char *const own[] = {"name", "decay", NULL};
-    check_one(c, map, "decay", opt_keys);
-    struct named n = {.name = name, .optim = optim};
-    const struct ebb_doc_node *args = name ? train_without(c->arena, map, own) : NULL;
-    if (args)
-        train_check_all(c, args, read_opt, &n);
-}
-
-static void check_schedule(struct train_checker *c, const struct ebb_doc_node *map, double base,
-                           struct optim_config *optim)
-{
-    const char *const *names;
-    size_t count = optim_schedule_names(&names);
-    static const char *const own[] = {"name", "interval", "base_lr", NULL};
-    const struct ebb_doc_node *rate = ebb_doc_get(map, "base_lr");
-    const char *name = section_name(c, map, names, count);
-    struct named n = {.name = name, .base = base, .optim = optim};
-    check_one(c, map, "interval", schedule_keys);
-    if (rate)
-        train_complain(c, rate, "base_lr", "belongs to benchmark files; here the rate is opt.lr");
-    const struct ebb_doc_node *args = name ? train_without(c->arena, map, own) : NULL;
-    if (args)
-        train_check_all(c, args, read_schedule, &n);
-}
-
-struct relay { /* nn reports keys, we report paths */
-    struct train_checker *checker;
+/* opt comes before lr_schedule, which needs its rate */
+static const struct {
+    const char *name;
+    void (*read)(const struct section *s);
+    bool is_required;
+} sections[] = {
+    {"data", read_data, false}, {"model", read_model, true},
+    {"opt", read_opt, true},    {"lr_schedule", read_schedule, false},
+    {"loss", read_loss, false}, {"memory", read_memory, false},
 };
+enum { SECTIONS = sizeof sections / sizeof *sections };
 
-static void relay_model(void *context, const struct ebb_doc_node *where, const char *key,
-                        const char *message)
+static void read_section(struct ebb_reading *reading, size_t i, const struct ebb_doc_node *value,
+                         const struct train_task *task, struct draft *draft)
 {
-    struct relay *relay = context;
-    char place[128]; /* nn says it as well */
-    int n = snprintf(place, sizeof place, "model.%s: ", key);
-    if (n > 0 && (size_t)n < sizeof place && strncmp(message, place, (size_t)n) == 0)
-        message += n;
-    train_complain(relay->checker, where, key, "%s", message);
-}
-
-static void check_model(struct train_checker *c, const struct ebb_doc_node *map,
-                        const struct train_task *task, struct nn_config *config)
-{
-    struct relay relay = {c};
-    struct ebb_error err = {0};
-    size_t before = c->errors;
-    if (nn_config_parse(map, relay_model, &relay, config, &err) != EBB_OK) {
-        if (c->errors == before)
-            train_complain(c, map, "", "%s", err.message);
+    struct section s = {.reading = reading,
+                        .path = {.key = sections[i].name},
+                        .map = value,
+                        .task = task,
+                        .draft = draft};
+    if (!value || value->kind == EBB_DOC_NULL)
         return;
-    }
-    if (task && !train_task_takes(task, config->model->task))
-        train_complain(c, ebb_doc_get(map, "name"), "name",
-                       "found '%s', a model for %s, allowed: models for %s", config->model->name,
-                       nn_task_name(config->model->task), task->name);
+    if (value->kind == EBB_DOC_MAP)
+        sections[i].read(&s);
+    else
+        ebb_reading_refuse(reading, &s.path, value, "a mapping");
 }
 
-static void relay_data(void *context, const struct ebb_doc_node *node, const char *path,
-                       const char *message)
-{
-    struct relay *relay = context;
-    relay->checker->errors++;
-    if (relay->checker->report)
-        relay->checker->report(relay->checker->context, node, path, message);
-}
-
-static void check_data(struct train_checker *c, const struct ebb_doc_node *map)
-{
-    struct relay relay = {c};
-    struct data_env env = {0};
-    struct ebb_error err = {0};
-    size_t before = c->errors;
-    if (map->count == 0)
-        return;
-    if (data_check(map, &env, relay_data, &relay, &err) != EBB_OK && c->errors == before)
-        train_complain(c, map, "", "%s", err.message);
-}
-
-/* ---- all together --------------------------------------------------------------------------- */
+/* ---- all together ---- */
 
 static const struct train_task *task_of(const char *entrypoint)
 {
@@ -238,177 +282,79 @@ static const struct train_task *task_of(const char *entrypoint)
                                                              : NULL;
 }
 
-struct parsed { /* what the checks find out on the way */
-    struct optim_config optim;
-    struct nn_config net;
-};
+static const struct train_config defaults = {
+    .budget_bytes = UINT64_MAX, .accumulate = 1, .average = true};
 
-static size_t check_section(struct ebb_arena *arena, const char *section,
-                            const struct ebb_doc_node *value, const char *entrypoint, double base,
-                            struct parsed *parsed, train_report_fn report, void *context)
+void train_check_section(struct ebb_reading *reading, const char *section,
+                         const struct ebb_doc_node *value, const char *entrypoint)
 {
-    struct train_checker c = {
-        .arena = arena, .report = report, .context = context, .section = section};
-    if (!value || value->kind == EBB_DOC_NULL)
-        return 0;
-    if (value->kind != EBB_DOC_MAP)
-        train_complain(&c, value, "", "found %s, allowed: a mapping",
-                       ebb_doc_kind_text(value->kind));
-    else if (strcmp(section, "data") == 0)
-        check_data(&c, value);
-    else if (strcmp(section, "model") == 0)
-        check_model(&c, value, task_of(entrypoint), &parsed->net);
-    else if (strcmp(section, "opt") == 0)
-        check_opt(&c, value, &parsed->optim);
-    else if (strcmp(section, "lr_schedule") == 0)
-        check_schedule(&c, value, base, &parsed->optim);
-    else if (strcmp(section, "loss") == 0)
-        train_check_loss(&c, value);
-    else if (strcmp(section, "memory") == 0)
-        check_memory(&c, value);
-    return c.errors;
+    struct draft draft = {.config = defaults};
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (strcmp(sections[i].name, section) == 0)
+            read_section(reading, i, value, task_of(entrypoint), &draft);
 }
 
-size_t train_check_section(struct ebb_arena *arena, const char *section,
-                           const struct ebb_doc_node *value, const char *entrypoint,
-                           train_report_fn report, void *context)
+static void read_rest(struct ebb_reading *reading, const struct train_source *source,
+                      struct draft *draft)
 {
-    struct parsed parsed = {0};
-    return check_section(arena, section, value, entrypoint, 0.1, &parsed, report, context);
+    struct section s = {.reading = reading,
+                        .path = {.key = "hyperparameters"},
+                        .map = source->hparams,
+                        .draft = draft};
+    read_rows(&s, &hparam_keys, true);
+    if (ebb_doc_given(s.map, "clip_grad_l2_norm") && ebb_doc_given(s.map, "clip_grad_val"))
+        complain(&s, "clip_grad_val",
+                 "found together with clip_grad_l2_norm, allowed: only one of them");
+    s.path.key = "optimizations";
+    s.map = ebb_doc_given(source->root, "optimizations");
+    if (s.map)
+        read_rows(&s, &optimization_keys, true);
 }
 
-struct first { /* keeps the first mistake for err, passes all on */
-    train_report_fn report;
-    void *context;
-    const char *file;
-    size_t count;
-    char text[512];
-};
-
-static void note_first(void *context, const struct ebb_doc_node *node, const char *path,
-                       const char *message)
+static enum ebb_status read_all(struct ebb_reading *reading, const struct train_source *source,
+                                struct draft *draft, struct ebb_error *err)
 {
-    struct first *f = context;
-    if (f->count++ == 0)
-        snprintf(f->text, sizeof f->text, "%s:%u:%u: %s: %s", f->file, node ? node->line : 0,
-                 node ? node->column : 0, path, message);
-    if (f->report)
-        f->report(f->context, node, path, message);
-}
-
-static uint64_t bytes_of(const struct ebb_doc_node *map, const char *key, uint64_t fallback)
-{
-    const struct ebb_doc_node *node = ebb_doc_get(map, key);
-    uint64_t bytes = fallback;
-    if (node && node->kind == EBB_DOC_INT)
-        return (uint64_t)node->integer;
-    if (node && node->kind == EBB_DOC_STRING && strcmp(node->text, "unlimited") != 0)
-        (void)ebb_parse_bytes(node->text, &bytes, NULL); /* checked before */
-    return bytes;
-}
-
-static void fill_memory(struct train_config *config, const struct ebb_doc_node *map)
-{
-    const char *precision = ebb_doc_string(map, "precision", "fp32");
-    config->budget_bytes = bytes_of(map, "budget", UINT64_MAX);
-    config->host_bytes = bytes_of(map, "host", 0);
-    config->file_bytes = bytes_of(map, "file", 0);
-    config->policy = ebb_doc_string(map, "policy", NULL);
-    config->file_path = ebb_doc_string(map, "file_path", NULL);
-    config->threads = (int)ebb_doc_int(map, "threads", 0);
-    config->precision = strcmp(precision, "bf16") == 0   ? TRAIN_BF16
-                        : strcmp(precision, "fp16") == 0 ? TRAIN_FP16
-                                                         : TRAIN_FP32;
-    config->is_split = strcmp(ebb_doc_string(map, "master_weights", "fp32"), "split") == 0;
-}
-
-/* Hyperparameters that the loop itself reads. */
-static void fill_hparams(struct train_config *config, const struct train_source *source,
-                         struct first *first)
-{
-    const struct ebb_doc_node *batch = ebb_doc_get(source->hparams, "global_batch_size");
-    const struct ebb_doc_node *norm = ebb_doc_get(source->hparams, "clip_grad_l2_norm");
-    const struct ebb_doc_node *value = ebb_doc_get(source->hparams, "clip_grad_val");
-    struct train_checker c = {.report = note_first, .context = first, .section = "hyperparameters"};
-    if (!batch || batch->kind != EBB_DOC_INT || batch->integer < 1)
-        train_complain(&c, batch, "global_batch_size", "is missing or no positive integer");
-    else
-        config->batch_size = batch->integer;
-    if (norm && (!train_number(norm, &config->clip_norm) || !(config->clip_norm > 0)))
-        train_complain(&c, norm, "clip_grad_l2_norm", "allowed: a number > 0");
-    if (value && (!train_number(value, &config->clip_value) || !(config->clip_value > 0)))
-        train_complain(&c, value, "clip_grad_val", "allowed: a number > 0");
-    if (norm && value)
-        train_complain(&c, value, "clip_grad_val",
-                       "found together with clip_grad_l2_norm, allowed: only one of them");
-}
-
-static void fill_optimizations(struct train_config *config, const struct ebb_doc_node *root)
-{
-    const struct ebb_doc_node *map = ebb_doc_get(root, "optimizations");
-    config->accumulate = ebb_doc_int(map, "aggregation_frequency", 1);
-    config->average = ebb_doc_bool(map, "average_aggregated_gradients", true);
-    if (config->accumulate < 1)
-        config->accumulate = 1;
-}
-
-static void require(struct train_source const *source, struct first *first, const char *section,
-                    const struct ebb_doc_node *node)
-{
-    struct train_checker c = {.report = note_first, .context = first, .section = section};
-    if (!node || node->kind == EBB_DOC_NULL)
-        train_complain(&c, source->root, "", "is missing: training needs this section");
+    const struct ebb_doc_node *values[SECTIONS];
+    for (size_t i = 0; i < SECTIONS; i++) {
+        struct ebb_path path = {.key = sections[i].name};
+        const struct ebb_doc_node *raw = ebb_doc_given(source->root, sections[i].name);
+        values[i] = train_expand(reading->arena, raw, source->hparams);
+        if (raw && !values[i])
+            reading->failed = true;
+        if (!raw && sections[i].is_required)
+            ebb_reading_error(reading, &path, source->root,
+                              "is missing: training needs this section");
+        read_section(reading, i, values[i], draft->config.task, draft);
+    }
+    read_rest(reading, source, draft);
+    enum ebb_status status = ebb_reading_end(reading, err);
+    draft->config.data = values[0] && values[0]->count > 0 ? values[0] : NULL;
+    draft->config.schedule = values[3];
+    return status;
 }
 
 enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_source *source,
-                                  struct train_config *config, train_report_fn report,
-                                  void *context, struct ebb_error *err)
+                                  struct train_config *config, struct ebb_report *report,
+                                  struct ebb_error *err)
 {
-    static const char *const sections[] = {"data", "model", "opt", "lr_schedule", "loss", "memory"};
-    enum { SECTIONS = sizeof sections / sizeof *sections };
-    const struct ebb_doc_node *values[SECTIONS];
-    struct parsed *parsed = ebb_arena_calloc(arena, 1, sizeof *parsed);
-    struct first first = {.report = report, .context = context, .file = source->file};
-    struct train_config out = {.file = source->file, .directory = source->directory};
-    if (!parsed)
-        return ebb_no_memory(err, sizeof *parsed);
-    out.task = task_of(source->entrypoint);
-    if (!out.task)
+    struct ebb_report own;
+    struct ebb_reading reading;
+    struct draft *draft = ebb_arena_calloc(arena, 1, sizeof *draft);
+    const struct train_task *task = task_of(source->entrypoint);
+    if (!draft)
+        return ebb_no_memory(err, sizeof *draft);
+    if (!task)
         return ebb_fail(err, EBB_EINPUT, "%s: entrypoint '%s' is no built-in task (ebb:<task>)",
                         source->file, source->entrypoint ? source->entrypoint : "");
-    for (size_t i = 0; i < SECTIONS; i++) {
-        const struct ebb_doc_node *raw = ebb_doc_get(source->root, sections[i]);
-        values[i] = train_expand(arena, raw, source->hparams);
-        if (raw && !values[i])
-            return ebb_no_memory(err, sizeof *raw);
-    }
-    require(source, &first, "model", values[1]);
-    require(source, &first, "opt", values[2]);
-    for (size_t i = 0; i < SECTIONS; i++) /* opt comes before lr_schedule, which needs its rate */
-        check_section(arena, sections[i], values[i], source->entrypoint,
-                      parsed->optim.lr > 0 ? parsed->optim.lr : 0.1, parsed, note_first, &first);
-    fill_hparams(&out, source, &first);
-    fill_optimizations(&out, source->root);
-    if (first.count > 1)
-        return ebb_fail(err, EBB_EINPUT, "%s (and %zu more)", first.text, first.count - 1);
-    if (first.count)
-        return ebb_fail(err, EBB_EINPUT, "%s", first.text);
-    fill_memory(&out, values[5]);
-    out.data = values[0] && values[0]->kind == EBB_DOC_MAP && values[0]->count ? values[0] : NULL;
-    out.net = &parsed->net;
-    out.optim = parsed->optim;
-    out.decays_matrices_only = strcmp(ebb_doc_string(values[2], "decay", "all"), "matrices") == 0;
-    out.schedule_name = ebb_doc_string(values[3], "name", NULL);
-    out.interval = strcmp(ebb_doc_string(values[3], "interval", "update"), "epoch") == 0
-                       ? TRAIN_PER_EPOCH
-                       : TRAIN_PER_UPDATE;
-    if (out.schedule_name) {
-        static const char *const own[] = {"name", "interval", NULL};
-        if (!(out.schedule = train_without(arena, values[3], own)))
-            return ebb_no_memory(err, sizeof *out.schedule);
-    }
-    out.loss = values[4] && values[4]->kind == EBB_DOC_MAP ? values[4] : NULL;
-    out.seed = source->seed;
-    *config = out;
+    draft->config = defaults;
+    draft->config.file = source->file;
+    draft->config.directory = source->directory;
+    draft->config.seed = source->seed;
+    draft->config.task = task;
+    draft->config.net = &draft->net;
+    ebb_reading_init(&reading, arena, source->file, report ? report : &own);
+    EBB_TRY(read_all(&reading, source, draft, err));
+    draft->config.decays_matrices_only = draft->decay == 1;
+    *config = draft->config;
     return EBB_OK;
 }

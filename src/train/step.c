@@ -180,7 +180,7 @@ static tensor_id output_loss(struct build *x, size_t i, bool is_first)
     bool is_classes = x->step->targets[x->step->target_count - 1].view.dtype == TENSOR_I64;
     if (train_loss_takes_classes(c->loss) != is_classes)
         return tensor_fail(x->s, EBB_EINPUT, "loss.name: found '%s', a loss for %s; model %s %s",
-                           ebb_doc_string(c->loss, "name", ""), is_classes ? "numbers" : "classes",
+                           c->loss->name, is_classes ? "numbers" : "classes",
                            x->o->net->model->name,
                            is_classes ? "answers with classes" : "answers with numbers");
     float values[TRAIN_MAX_WEIGHTS];

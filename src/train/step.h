@@ -77,9 +77,9 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
 
 enum { TRAIN_MAX_WEIGHTS = 4096 };
 /* Weights of classes in the section; returns their number. */
-size_t train_loss_weights(const struct ebb_doc_node *map, float *weights, size_t most);
-bool train_loss_takes_classes(const struct ebb_doc_node *map); /* else numbers */
-tensor_id train_loss(struct nn_builder *b, const struct ebb_doc_node *map, tensor_id answer,
+size_t train_loss_weights(const struct train_loss *loss, float *weights, size_t most);
+bool train_loss_takes_classes(const struct train_loss *loss); /* else numbers */
+tensor_id train_loss(struct nn_builder *b, const struct train_loss *loss, tensor_id answer,
                      tensor_id target, tensor_id weights);
 
 /* ---- hoist.c ---- */

@@ -21,6 +21,7 @@
 #include "base/arena.h"
 #include "base/doc.h"
 #include "base/json.h"
+#include "base/report.h"
 #include "base/status.h"
 #include "data/data.h"
 #include "optim/optim.h"
@@ -30,10 +31,6 @@
 /* ---- configuration ---------------------------------------------------------------------------
  */
 
-/* One call per mistake; as data_report_fn. */
-typedef void (*train_report_fn)(void *context, const struct ebb_doc_node *node, const char *path,
-                                const char *message);
-
 enum train_precision { TRAIN_FP32, TRAIN_BF16, TRAIN_FP16 };
 enum train_interval { TRAIN_PER_UPDATE, TRAIN_PER_EPOCH };
 
@@ -42,14 +39,25 @@ struct train_task;                                          /* a row of the tabl
 const struct train_task *train_task_find(const char *name); /* NULL: unknown */
 const char *train_task_name(const struct train_task *task);
 
+/* The section `loss`. */
+struct train_loss {
+    const char *name; /* of the op */
+    double label_smoothing, beta;
+    int64_t ignore_index;
+    const double *weights; /* of classes */
+    size_t weight_count;
+    unsigned divide_by; /* what a weighted mean is divided by (loss.c) */
+};
+
 /* Everything is in the arena given to the reader. */
 struct train_config {
     const char *file;      /* for messages */
     const char *directory; /* relative paths of data start here; NULL: working folder */
     const struct train_task *task;
-    const struct ebb_doc_node *data, *loss, *schedule; /* ${name} expanded; NULL: not given */
-    const struct nn_config *net;                       /* the model, before data adapts it */
-    const char *schedule_name;                         /* NULL = constant rate */
+    const struct ebb_doc_node *data, *schedule; /* ${name} expanded; NULL: not given */
+    const struct train_loss *loss;              /* NULL: the model's own */
+    const struct nn_config *net;                /* the model, before data adapts it */
+    const char *schedule_name;                  /* NULL = constant rate */
     enum train_interval interval;
     struct optim_config optim;
     bool decays_matrices_only;    /* opt.decay: biases and norms have no weight decay, and no trust
@@ -83,17 +91,16 @@ const struct ebb_doc_node *train_expand(struct ebb_arena *arena, const struct eb
 enum ebb_status train_set(struct ebb_arena *arena, struct ebb_doc_node *root, const char *text,
                           struct ebb_error *err);
 
-/* Check one section (data model opt lr_schedule loss memory), ${name} expanded; `task` may be NULL
- * when unknown. Reports every mistake; returns their number. Touches no data file. */
-size_t train_check_section(struct ebb_arena *arena, const char *section,
-                           const struct ebb_doc_node *value, const char *entrypoint,
-                           train_report_fn report, void *context);
+/* Check one section (data model opt lr_schedule loss memory), ${name} expanded; `entrypoint` may be
+ * NULL when unknown. Reports every mistake. Touches no data file. */
+void train_check_section(struct ebb_reading *reading, const char *section,
+                         const struct ebb_doc_node *value, const char *entrypoint);
 
-/* Check everything, then fill. EBB_EINPUT: mistakes were reported (report may be NULL: err names
- * the first and counts the rest). */
+/* Check everything, then fill. EBB_EINPUT: there are mistakes; *report (may be NULL) holds all, err
+ * names the first and counts the rest. */
 enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_source *source,
-                                  struct train_config *config, train_report_fn report,
-                                  void *context, struct ebb_error *err);
+                                  struct train_config *config, struct ebb_report *report,
+                                  struct ebb_error *err);
 
 /* ---- a trial ---------------------------------------------------------------------------------
  */

@@ -46,7 +46,7 @@ static enum ebb_status open_data(struct train_trial *t, struct ebb_error *err)
     if (!t->config.data || t->options.makes_data)
         return EBB_OK;
     struct ebb_error why = {0};
-    enum ebb_status status = data_open(t->config.data, &env, NULL, NULL, &t->set, &why);
+    enum ebb_status status = data_open(t->config.data, &env, &t->set, &why);
     if (status != EBB_OK && t->options.is_dry && status != EBB_ENOMEM) {
         t->set = NULL; /* the section was checked; shapes of the model's own defaults, then */
         if (t->options.no_data)

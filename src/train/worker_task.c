@@ -33,7 +33,7 @@ static enum ebb_status work_create(const struct worker_job *job, void **self, st
     if (!w)
         return ebb_no_memory(err, sizeof *w);
     ebb_arena_init(&w->arena);
-    enum ebb_status status = train_config_read(&w->arena, &source, &w->config, NULL, NULL, err);
+    enum ebb_status status = train_config_read(&w->arena, &source, &w->config, NULL, err);
     if (status == EBB_EINPUT) /* this sample of hyperparameters can never work */
         status = ebb_context(err, EBB_EINFEASIBLE, "configuration");
     if (status == EBB_OK)

@@ -37,8 +37,8 @@ mistake() {
     grep -q -- "$want" "$work/err" || fail "'$*' does not say '$want': $(cat "$work/err")"
 }
 mistake "resnet50" model show resnt50
-mistake "nearest is 'planes'" model show resnet50 --set plans=4
-mistake "1 to 4096" model show resnet50 --set planes=0
+mistake "nearest: planes" model show resnet50 --set plans=4
+mistake ">= 1, <= 4096" model show resnet50 --set planes=0
 mistake "key=value" model show resnet50 --set planes
 mistake "divisors" model show gpt2_124M --set heads=7
 mistake "batch" model show resnet50 --batch 0

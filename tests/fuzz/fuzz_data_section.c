@@ -17,14 +17,6 @@ static void require(int condition)
         abort();
 }
 
-static void count(void *context, const struct ebb_doc_node *node, const char *path,
-                  const char *message)
-{
-    (void)node;
-    require(path[0] && message[0]);
-    ++*(size_t *)context;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ebb_arena arena;
@@ -34,17 +26,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t live = ebb_heap_live();
     ebb_arena_init(&arena);
     if (ebb_doc_parse_json(&arena, "fuzz", (const char *)data, size, &root, &err) == EBB_OK) {
-        size_t mistakes = 0;
+        struct ebb_reading reading;
+        struct ebb_report report;
         struct data_set *set = NULL;
-        enum ebb_status status = data_check(root, &env, count, &mistakes, &err);
-        require((status == EBB_OK) == (mistakes == 0));
+        ebb_reading_init(&reading, &arena, NULL, &report);
+        bool is_good = data_check(&reading, &(struct ebb_path){.key = "data"}, root, &env);
+        enum ebb_status status = ebb_reading_end(&reading, &err);
+        require((status == EBB_OK) == (report.errors == 0) && is_good == (status == EBB_OK));
         require(status == EBB_OK || err.message[0]);
         const char *directory = ebb_doc_string(root, "data_dir", "synthetic");
         bool is_generated = strncmp(directory, "synthetic", 9) == 0 &&
                             !ebb_doc_get(root, "train_files") && !ebb_doc_get(root, "merges") &&
                             !ebb_doc_get(root, "train_subset") && !ebb_doc_get(root, "n_train");
-        if (status == EBB_OK && is_generated &&
-            data_open(root, &env, NULL, NULL, &set, &err) == EBB_OK) {
+        if (status == EBB_OK && is_generated && data_open(root, &env, &set, &err) == EBB_OK) {
             const struct data_info *info = data_describe(set);
             size_t bytes = 0;
             for (size_t f = 0; f < info->field_count; f++)

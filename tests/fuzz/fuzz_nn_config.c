@@ -14,13 +14,6 @@ static void require(int condition)
         abort();
 }
 
-static void count(void *context, const struct ebb_doc_node *where, const char *key,
-                  const char *message)
-{
-    require(key != NULL && message[0] != '\0' && (where == NULL || where->line >= 1));
-    ++*(size_t *)context;
-}
-
 static void parse(const char *bytes, size_t size)
 {
     struct ebb_arena arena;
@@ -28,11 +21,14 @@ static void parse(const char *bytes, size_t size)
     const struct ebb_doc_node *root = NULL;
     struct nn_config config;
     struct nn_port ports[NN_PORTS];
-    size_t problems = 0;
+    struct ebb_reading reading;
+    struct ebb_report report;
     ebb_arena_init(&arena);
     if (ebb_doc_parse_yaml(&arena, "fuzz", bytes, size, &root, &err) == EBB_OK) {
-        enum ebb_status status = nn_config_parse(root, count, &problems, &config, &err);
-        require((status == EBB_OK) == (problems == 0));
+        ebb_reading_init(&reading, &arena, NULL, &report);
+        bool is_read = nn_config_read(&reading, &(struct ebb_path){.key = "model"}, root, &config);
+        enum ebb_status status = ebb_reading_end(&reading, &err);
+        require((status == EBB_OK) == (report.errors == 0) && is_read == (status == EBB_OK));
         if (status == EBB_OK) {
             size_t n = nn_inputs(&config, 1, ports);
             require(n >= 1 && n <= NN_PORTS);

@@ -17,30 +17,21 @@ static void require(int condition)
         abort();
 }
 
-static void count(void *context, const struct ebb_doc_node *node, const char *path,
-                  const char *message)
-{
-    (void)node;
-    require(path != NULL && message != NULL && *message != '\0');
-    ++*(size_t *)context;
-}
-
 static void read_sections(const char *bytes, size_t size)
 {
     struct ebb_arena arena;
     struct ebb_error err = {0};
     struct train_config config;
     const struct ebb_doc_node *root = NULL;
-    size_t mistakes = 0;
+    struct ebb_report report = {0};
     ebb_arena_init(&arena);
     if (ebb_doc_parse_yaml(&arena, "file", bytes, size, &root, &err) == EBB_OK && root) {
         struct train_source source = {.file = "file",
                                       .entrypoint = "ebb:image_classification",
                                       .root = root,
                                       .hparams = ebb_doc_get(root, "hyperparameters")};
-        enum ebb_status status =
-            train_config_read(&arena, &source, &config, count, &mistakes, &err);
-        require((status == EBB_EINPUT) == (mistakes > 0) || status == EBB_ENOMEM);
+        enum ebb_status status = train_config_read(&arena, &source, &config, &report, &err);
+        require((status == EBB_EINPUT) == (report.errors > 0) || status == EBB_ENOMEM);
         struct ebb_doc_node copy = *root;
         copy.owner = NULL;
         if (root->kind == EBB_DOC_MAP && size < 4096) {

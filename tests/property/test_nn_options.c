@@ -11,11 +11,14 @@ static uint64_t next(uint64_t *state, uint64_t n)
 }
 
 /* Mostly small, sometimes the limits, sometimes beyond them. */
-static void any_value(const struct nn_option *o, uint64_t *state, char *text, size_t size)
+static void any_value(const struct ebb_key *o, uint64_t *state, char *text, size_t size)
 {
-    long long low = (long long)o->low, high = (long long)o->high;
+    long long low = 0, high = 0;
+    size_t length = 0;
+    if (o->bounds && o->kind == EBB_KEY_INT)
+        CHECK_EQ(sscanf(o->bounds, ">= %lld, <= %lld", &low, &high), 2);
     switch (o->kind) {
-    case NN_INT:
+    case EBB_KEY_INT:
         if (next(state, 12) == 0)
             snprintf(text, size, "%lld", next(state, 2) ? high : low - 1);
         else
@@ -23,18 +26,20 @@ static void any_value(const struct nn_option *o, uint64_t *state, char *text, si
                      low +
                          (long long)next(state, high - low < 12 ? (uint64_t)(high - low) + 1 : 12));
         break;
-    case NN_FLOAT:
+    case EBB_KEY_DOUBLE:
         snprintf(text, size, "%.3f", (double)next(state, 1200) / 1000.0);
         break;
-    case NN_BOOL:
+    case EBB_KEY_BOOL:
         snprintf(text, size, "%s", next(state, 2) ? "true" : "false");
         break;
-    case NN_NAME:
-        snprintf(text, size, "%s", o->names[0]);
-        for (uint64_t k = 0, n = next(state, 3); o->names[k] && k <= n; k++)
-            snprintf(text, size, "%s", o->names[k]);
+    case EBB_KEY_WORD:
+        for (uint64_t k = 0, last = next(state, 3); k <= last; k++) {
+            const char *word = ebb_words_at(o->words, k, &length);
+            if (word)
+                snprintf(text, size, "%.*s", (int)length, word);
+        }
         break;
-    case NN_INTS: {
+    default: {
         size_t at = 0;
         for (uint64_t k = 0, n = 1 + next(state, next(state, 8) ? 4 : 70); k < n && at < size; k++)
             at += (size_t)snprintf(text + at, size - at, "%s%d", k ? "," : "",
@@ -55,9 +60,9 @@ static void try_model(const struct nn_model *m, uint64_t *state, int *built, int
         if (next(state, 3))
             continue;
         any_value(&m->options[i], state, text, sizeof text);
-        if (nn_config_set(&c, m->options[i].name, text, &err) != EBB_OK) {
+        if (nn_config_set(&c, m->options[i].path, text, &err) != EBB_OK) {
             CHECK_EQ(err.status, EBB_EINPUT);
-            CHECK(strstr(err.message, m->options[i].name) != NULL);
+            CHECK(strstr(err.message, m->options[i].path) != NULL);
         }
     }
     enum ebb_status status = nn_model_stats(&c, 1 + (int64_t)next(state, 3),

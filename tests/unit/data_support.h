@@ -45,8 +45,19 @@ static inline struct data_set *kit_open(struct kit *kit, const char *yaml)
 {
     struct data_set *set = NULL;
     struct data_env env = {.directory = kit->folder, .cache = kit->folder, .seed = 7};
-    CHECK_OK(data_open(kit_section(kit, yaml), &env, NULL, NULL, &set, &kit->err), &kit->err);
+    CHECK_OK(data_open(kit_section(kit, yaml), &env, &set, &kit->err), &kit->err);
     return set;
+}
+
+/* Whether a section has no mistake. */
+static inline bool kit_check(struct kit *kit, const char *yaml, const struct data_env *env)
+{
+    struct ebb_reading reading;
+    struct ebb_report report;
+    const struct ebb_doc_node *section = kit_section(kit, yaml);
+    ebb_reading_init(&reading, &kit->arena, NULL, &report);
+    data_check(&reading, &(struct ebb_path){.key = "data"}, section, env);
+    return ebb_reading_end(&reading, &kit->err) == EBB_OK;
 }
 
 /* The message of a section that must be refused. */
@@ -55,7 +66,7 @@ static inline const char *kit_refused(struct kit *kit, const char *yaml)
     struct data_set *set = NULL;
     struct data_env env = {.directory = kit->folder, .cache = kit->folder, .seed = 7};
     kit->err.message[0] = '\0';
-    CHECK(data_open(kit_section(kit, yaml), &env, NULL, NULL, &set, &kit->err) != EBB_OK);
+    CHECK(data_open(kit_section(kit, yaml), &env, &set, &kit->err) != EBB_OK);
     return kit->err.message;
 }
 

@@ -223,7 +223,7 @@ TEST(files__cut_anywhere_are_refused_or_read)
                                         &kit.err),
                      &kit.err);
             kit.err.message[0] = '\0';
-            enum ebb_status status = data_open(section, &env, NULL, NULL, &set, &kit.err);
+            enum ebb_status status = data_open(section, &env, &set, &kit.err);
             if (status == EBB_OK)
                 status =
                     data_read(set, DATA_TRAIN, 0, 0, 0, (void *[]){fields[0], fields[1]}, &kit.err);

@@ -380,7 +380,7 @@ TEST(memory__failing_anywhere_is_a_status_and_no_leak)
         float images[4 * PIXELS];
         struct data_batch b;
         ebb_heap_fail_at(nth);
-        enum ebb_status status = data_open(section, &env, NULL, NULL, &set, &kit.err);
+        enum ebb_status status = data_open(section, &env, &set, &kit.err);
         if (status == EBB_OK)
             status = data_loader_create(set, &o, &l, &kit.err);
         if (status == EBB_OK)

@@ -60,7 +60,7 @@ static uint8_t *read_batch(struct kit *kit, const struct ebb_doc_node *section, 
     void *fields[DATA_MAX_FIELDS] = {0};
     uint8_t *memory = NULL;
     enum { BATCH = 7 };
-    *status = data_open(section, &env, NULL, NULL, &set, &kit->err);
+    *status = data_open(section, &env, &set, &kit->err);
     if (*status == EBB_OK) {
         const struct data_info *info = data_describe(set);
         struct data_loader_options o = {.batch = BATCH,

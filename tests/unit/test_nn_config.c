@@ -12,7 +12,7 @@ static enum ebb_status parse(const char *yaml, struct nn_config *c, struct ebb_e
     ebb_arena_init(&arena);
     enum ebb_status status = ebb_doc_parse_yaml(&arena, "file", yaml, strlen(yaml), &doc, err);
     if (status == EBB_OK)
-        status = nn_config_parse(doc, NULL, NULL, c, err);
+        status = nn_config_parse(doc, c, err);
     ebb_arena_fini(&arena);
     return status;
 }
@@ -46,17 +46,17 @@ TEST(mistakes__name_key_found_allowed_nearest)
         const char *parts[4];
     } rows[] = {
         {"name: resnet5O\n", {"1:7", "model.name", "resnet5O", "resnet50"}},
-        {"name: resnet50\nblokcs: [1]\n", {"2:9", "model.blokcs", "nearest is 'blocks'", "planes"}},
-        {"name: resnet50\nplanes: wide\n", {"2:9", "model.planes", "'wide'", "1 to 4096"}},
-        {"name: resnet50\nplanes: 0\n", {"2:9", "model.planes", "found 0", "1 to 4096"}},
-        {"name: resnet50\nblocks: [3, x]\n", {"2:9", "model.blocks", "'x'", "list of integers"}},
-        {"name: resnet50\nstem: big\n", {"2:7", "model.stem", "'big'", "cifar, imagenet, epcc"}},
+        {"name: resnet50\nblokcs: [1]\n", {"2:1", "model.blokcs", "nearest: blocks", "planes"}},
+        {"name: resnet50\nplanes: wide\n", {"2:9", "model.planes", "\"wide\"", ">= 1, <= 4096"}},
+        {"name: resnet50\nplanes: 0\n", {"2:9", "model.planes", "found 0", ">= 1, <= 4096"}},
+        {"name: resnet50\nblocks: [3, x]\n", {"2:13", "model.blocks[1]", "\"x\"", "an integer"}},
+        {"name: resnet50\nstem: big\n", {"2:7", "model.stem", "\"big\"", "cifar, imagenet, epcc"}},
         {"name: unet\nbilinear: 1\n", {"2:11", "model.bilinear", "found 1", "true or false"}},
         {"name: gpt2_124M\nheads: 7\n", {"model.heads", "found 7", "width 768", "divisors"}},
         {"name: gpt2_124M\nlength: 2048\n", {"model.length", "2048", "1024", "positions"}},
         {"name: deepcam\nheight: 100\n", {"model.height", "100", "multiples", "16"}},
         {"name: resnet50\nrng: numpy\n", {"model.rng", "numpy", "ebb", "torch"}},
-        {"planes: 3\n", {"model", "name", "mapping", "text"}},
+        {"planes: 3\n", {"1:1", "model.name", "required but missing", "model list"}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct nn_config c;
@@ -68,13 +68,6 @@ TEST(mistakes__name_key_found_allowed_nearest)
     }
 }
 
-static void count(void *context, const struct ebb_doc_node *where, const char *key,
-                  const char *message)
-{
-    CHECK(where != NULL && key != NULL && message[0] != '\0');
-    ++*(int *)context;
-}
-
 TEST(every_mistake__is_reported)
 {
     TEST_UNUSED;
@@ -83,11 +76,14 @@ TEST(every_mistake__is_reported)
     struct ebb_error err;
     struct nn_config c;
     const struct ebb_doc_node *doc;
-    int n = 0;
+    struct ebb_reading reading;
+    struct ebb_report report;
     ebb_arena_init(&arena);
     CHECK_OK(ebb_doc_parse_yaml(&arena, "file", yaml, sizeof yaml - 1, &doc, &err), &err);
-    CHECK_EQ(nn_config_parse(doc, count, &n, &c, &err), EBB_EINPUT);
-    CHECK_EQ(n, 3);
+    ebb_reading_init(&reading, &arena, NULL, &report);
+    CHECK(!nn_config_read(&reading, &(struct ebb_path){.key = "model"}, doc, &c));
+    CHECK_EQ(ebb_reading_end(&reading, &err), EBB_EINPUT);
+    CHECK_EQ(report.errors, 3);
     ebb_arena_fini(&arena);
 }
 

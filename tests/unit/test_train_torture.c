@@ -26,7 +26,7 @@ static enum ebb_status read_config(struct ebb_arena *arena, struct train_config 
     EBB_TRY(ebb_doc_parse_yaml(arena, "values", values, sizeof values - 1, &hparams, err));
     struct train_source source = {
         .file = "file", .entrypoint = "ebb:language_model", .root = root, .hparams = hparams};
-    return train_config_read(arena, &source, config, NULL, NULL, err);
+    return train_config_read(arena, &source, config, NULL, err);
 }
 
 TEST(config__survives_every_failing_allocation)
