@@ -1,22 +1,8 @@
 /* attr.c - attributes of ops, from files and by hand. */
-#include <stdio.h>
-
+#include "base/keys.h"
 #include "ops/internal.h"
 
-/* ---- from files ----------------------------------------------------------------------------- */
-
-static enum ebb_status bad_value(const struct ops_def *def, const struct ops_field *f,
-                                 const struct ebb_doc_node *node, const char *want,
-                                 struct ebb_error *err)
-{
-    return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: attribute '%s' must be %s, found %s", node->line,
-                    node->column, def->name, f->name, want, ebb_doc_kind_text(node->kind));
-}
-
-static bool is_number(const struct ebb_doc_node *n)
-{
-    return n->kind == EBB_DOC_INT || n->kind == EBB_DOC_DOUBLE;
-}
+/* ---- from files: kinds of values for base/keys.h ---------------------------------------------- */
 
 /* Sizes and places of files: what is beyond any tensor stays so, and can be reckoned with. */
 #define FAR (INT64_C(1) << 40)
@@ -26,147 +12,170 @@ static int64_t tame(int64_t v)
     return v > FAR ? FAR : v < -FAR ? -FAR : v;
 }
 
-static enum ebb_status parse_list(const struct ops_def *def, const struct ops_field *f,
-                                  const struct ebb_doc_node *n, size_t room, struct ops_list *out,
-                                  struct ebb_error *err)
+static bool is_number(const struct ebb_doc_node *n)
+{
+    return n->kind == EBB_DOC_INT || n->kind == EBB_DOC_DOUBLE;
+}
+
+/* One integer or a list of at most `room`; null in a list: 0, where the row says so. */
+static bool take_list(const struct ebb_doc_node *n, size_t room, bool has_null,
+                      struct ops_list *out)
 {
     struct ops_list v = {.count = 0};
     if (n->kind == EBB_DOC_INT) {
         v.v[0] = tame(n->integer);
         v.count = v.is_scalar = 1;
-    } else if (n->kind == EBB_DOC_LIST && n->count <= room) {
-        for (size_t i = 0; i < n->count; i++) {
-            bool is_same = f->kind == OPS_SIZES && n->items[i]->kind == EBB_DOC_NULL;
-            if (n->items[i]->kind != EBB_DOC_INT && !is_same)
-                return bad_value(def, f, n->items[i], "integers", err);
-            v.v[v.count++] = is_same ? 0 : tame(n->items[i]->integer);
-        }
-    } else {
-        char want[48];
-        snprintf(want, sizeof want, "an integer or a list of at most %zu", room);
-        return bad_value(def, f, n, want, err);
+    }
+    for (size_t i = 0; n->kind == EBB_DOC_LIST && i < n->count; i++) {
+        bool is_same = has_null && n->items[i]->kind == EBB_DOC_NULL;
+        if (n->count > room || (n->items[i]->kind != EBB_DOC_INT && !is_same))
+            return false;
+        v.v[v.count++] = is_same ? 0 : tame(n->items[i]->integer);
     }
     *out = v;
-    return EBB_OK;
+    return true;
 }
 
-static enum ebb_status parse_ints(const struct ops_def *def, const struct ops_field *f,
-                                  const struct ebb_doc_node *n, struct ops_ints *out,
-                                  struct ebb_error *err)
+static bool take_ints(const struct ebb_doc_node *n, bool has_null, void *at)
 {
     struct ops_list v;
-    EBB_TRY(parse_list(def, f, n, TENSOR_RANK, &v, err));
+    struct ops_ints *out = at;
+    if (!take_list(n, TENSOR_RANK, has_null, &v))
+        return false;
     memcpy(out->v, v.v, sizeof out->v);
     out->count = v.count;
     out->is_scalar = v.is_scalar;
-    return EBB_OK;
+    return true;
 }
 
-static enum ebb_status parse_floats(const struct ops_def *def, const struct ops_field *f,
-                                    const struct ebb_doc_node *n, struct ops_floats *out,
-                                    struct ebb_error *err)
+static bool take_floats(const struct ebb_doc_node *n, struct ops_floats *out)
 {
     struct ops_floats v = {.count = 0};
     if (is_number(n)) {
         v.v[0] = n->number;
         v.count = v.is_scalar = 1;
-    } else if (n->kind == EBB_DOC_LIST && n->count <= 4) {
-        for (size_t i = 0; i < n->count; i++) {
-            if (!is_number(n->items[i]))
-                return bad_value(def, f, n->items[i], "numbers", err);
-            v.v[v.count++] = n->items[i]->number;
-        }
-    } else {
-        return bad_value(def, f, n, "a number or a list of at most 4", err);
+    }
+    for (size_t i = 0; n->kind == EBB_DOC_LIST && i < n->count; i++) {
+        if (n->count > 4 || !is_number(n->items[i]))
+            return false;
+        v.v[v.count++] = n->items[i]->number;
     }
     *out = v;
-    return EBB_OK;
+    return true;
 }
 
-static enum ebb_status parse_ranges(const struct ops_def *def, const struct ops_field *f,
-                                    const struct ebb_doc_node *n, struct ops_ranges *out,
-                                    struct ebb_error *err)
+static bool take_ranges(const struct ebb_doc_node *n, struct ops_ranges *out)
 {
-    if (n->kind != EBB_DOC_LIST || n->count > TENSOR_RANK)
-        return bad_value(def, f, n, "a list of at most 8 [dim, begin, end, step]", err);
+    static const int64_t open[4] = {0, 0, FAR, 1}; /* null: as in a slice of Python */
     memset(out, 0, sizeof *out);
     for (size_t i = 0; i < n->count; i++) {
         const struct ebb_doc_node *r = n->items[i];
-        if (r->kind != EBB_DOC_LIST || r->count != 4)
-            return bad_value(def, f, r, "[dim, begin, end, step]", err);
-        static const int64_t open[4] = {0, 0, FAR, 1}; /* null: as in a slice of Python */
+        if (n->count > TENSOR_RANK || r->kind != EBB_DOC_LIST || r->count != 4)
+            return false;
         for (size_t k = 0; k < 4; k++) {
             bool is_open = k > 0 && r->items[k]->kind == EBB_DOC_NULL;
             if (r->items[k]->kind != EBB_DOC_INT && !is_open)
-                return bad_value(def, f, r->items[k], "an integer", err);
+                return false;
             out->v[i][k] = is_open ? open[k] : tame(r->items[k]->integer);
         }
     }
     out->count = (int64_t)n->count;
-    return EBB_OK;
+    return true;
 }
 
-static enum ebb_status parse_name(const struct ops_def *def, const struct ops_field *f,
-                                  const struct ebb_doc_node *n, int32_t *out, struct ebb_error *err)
+static bool take_name(const char *text, const char *const *names, int32_t *out)
 {
-    char text[256] = "one of";
-    for (int i = 0; f->names[i]; i++) {
-        if (n->kind == EBB_DOC_STRING && strcmp(f->names[i], n->text) == 0) {
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], text) == 0) {
             *out = i;
-            return EBB_OK;
+            return true;
         }
-        size_t at = strlen(text);
-        snprintf(text + at, sizeof text - at, " %s", f->names[i]);
-    }
-    return bad_value(def, f, n, text, err);
+    return false;
 }
 
-static enum ebb_status parse_field(const struct ops_def *def, const struct ops_field *f,
-                                   const struct ebb_doc_node *n, unsigned char *attr,
-                                   struct ebb_error *err)
+static bool take(const struct ops_field *f, const struct ebb_doc_node *n, void *at)
 {
-    void *at = attr + f->offset;
     switch (f->kind) {
     case OPS_FLOAT:
-        if (!is_number(n))
-            return bad_value(def, f, n, "a number", err);
         memcpy(at, &(float){(float)n->number}, sizeof(float));
-        return EBB_OK;
+        return true;
     case OPS_INT:
-        if (n->kind != EBB_DOC_INT)
-            return bad_value(def, f, n, "an integer", err);
         memcpy(at, &(int64_t){tame(n->integer)}, sizeof(int64_t));
-        return EBB_OK;
+        return true;
     case OPS_BOOL:
-        if (n->kind != EBB_DOC_BOOL)
-            return bad_value(def, f, n, "true or false", err);
         memcpy(at, &(int32_t){n->boolean}, sizeof(int32_t));
-        return EBB_OK;
+        return true;
     case OPS_INTS:
     case OPS_SIZES:
-        return parse_ints(def, f, n, at, err);
+        return take_ints(n, f->kind == OPS_SIZES, at);
     case OPS_LIST:
-        return parse_list(def, f, n, sizeof((struct ops_list *)0)->v / sizeof(int64_t), at, err);
+        return take_list(n, sizeof((struct ops_list *)0)->v / sizeof(int64_t), false, at);
     case OPS_FLOATS:
-        return parse_floats(def, f, n, at, err);
+        return take_floats(n, at);
     case OPS_RANGES:
-        return parse_ranges(def, f, n, at, err);
+        return take_ranges(n, at);
     case OPS_NAME:
-        return parse_name(def, f, n, at, err);
+        return take_name(n->text, f->names, at);
     }
-    return EBB_OK;
+    return false;
 }
 
-static enum ebb_status unknown_attribute(const struct ops_def *def, const struct ebb_doc_node *key,
-                                         struct ebb_error *err)
+static const struct ops_field *find_field(const struct ops_def *def, const char *name)
 {
-    char text[512] = "";
-    for (const struct ops_field *f = def->fields; f && f->name; f++) {
-        size_t at = strlen(text);
-        snprintf(text + at, sizeof text - at, "%s%s", at ? ", " : "", f->name);
+    const struct ops_field *f = def->fields;
+    while (f && f->name && strcmp(f->name, name) != 0)
+        f++;
+    return f && f->name ? f : NULL;
+}
+
+/* The context of the reading is the op. */
+static const struct ebb_doc_node *read_field(struct ebb_reading *reading, const struct ebb_key *key,
+                                             const struct ebb_path *path,
+                                             const struct ebb_doc_node *node, void *record)
+{
+    const struct ops_def *def = reading->context;
+    (void)path;
+    return take(find_field(def, key->path), node, (char *)record + key->at) ? node : NULL;
+}
+
+#define IS(kind) (1u << EBB_DOC_##kind)
+#define TYPE(text, bits)                                                                           \
+    {                                                                                              \
+        .noun = (text), .shapes = (bits), .read = read_field                                       \
     }
-    return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: unknown attribute '%s'; allowed: %s", key->line,
-                    key->column, def->name, key->text, *text ? text : "none");
+static const struct ebb_key_type types[] = {
+    [OPS_FLOAT] = TYPE("a number", IS(INT) | IS(DOUBLE)),
+    [OPS_INT] = TYPE("an integer", IS(INT)),
+    [OPS_BOOL] = TYPE("true or false", IS(BOOL)),
+    [OPS_INTS] = TYPE("an integer or a list of at most 8", IS(INT) | IS(LIST)),
+    [OPS_SIZES] = TYPE("an integer or a list of at most 8", IS(INT) | IS(LIST)),
+    [OPS_LIST] = TYPE("an integer or a list of at most 48", IS(INT) | IS(LIST)),
+    [OPS_FLOATS] = TYPE("a number or a list of at most 4", IS(INT) | IS(DOUBLE) | IS(LIST)),
+    [OPS_NAME] = TYPE("", IS(STRING)),
+    [OPS_RANGES] = TYPE("a list of at most 8 [dim, begin, end, step]", IS(LIST)),
+};
+
+#define MAX_FIELDS 16
+/* The fields of an op as rows; `words` holds the names that they may have. A null is a value here:
+ * the default, also of what must be given. */
+static size_t field_rows(const struct ops_def *def, const struct ebb_doc_node *map,
+                         struct ebb_key rows[MAX_FIELDS], struct ebb_str words[MAX_FIELDS])
+{
+    size_t count = 0;
+    for (const struct ops_field *f = def->fields; f && f->name && count < MAX_FIELDS; f++) {
+        struct ebb_str *w = &words[count];
+        bool is_missing = f->is_required && !ebb_doc_get(map, f->name);
+        ebb_str_init(w);
+        for (size_t i = 0; f->names && f->names[i]; i++)
+            ebb_words_add(w, f->names[i]);
+        rows[count++] = (struct ebb_key){.path = f->name,
+                                         .kind = EBB_KEY_OWN,
+                                         .type = &types[f->kind],
+                                         .flags = is_missing ? EBB_KEY_REQUIRED : 0,
+                                         .words = f->names ? ebb_str_c(w) : NULL,
+                                         .at = f->offset};
+    }
+    return count;
 }
 
 static void set_defaults(const struct ops_def *def, void *attr)
@@ -180,23 +189,29 @@ static void set_defaults(const struct ops_def *def, void *attr)
 enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *map, void *attr,
                           struct ebb_error *err)
 {
+    struct ebb_key rows[MAX_FIELDS];
+    struct ebb_str words[MAX_FIELDS];
+    struct ebb_keys keys = {rows, field_rows(def, map, rows, words), NULL};
+    struct ebb_section section = {.table = &keys};
+    struct ebb_path path = {.key = def->name};
+    struct ebb_arena arena;
+    struct ebb_reading reading;
+    struct ebb_report report;
+    ebb_arena_init(&arena);
+    ebb_reading_init(&reading, &arena, NULL, &report);
+    reading.context = def;
     set_defaults(def, attr);
-    if (map && map->kind != EBB_DOC_MAP && map->kind != EBB_DOC_NULL)
-        return ebb_fail(err, EBB_EINPUT, "%u:%u: %s: attributes must be a mapping, found %s",
-                        map->line, map->column, def->name, ebb_doc_kind_text(map->kind));
-    for (size_t i = 0; map && i < map->count; i++) {
-        const struct ops_field *f = def->fields;
-        while (f && f->name && strcmp(f->name, map->keys[i]->text) != 0)
-            f++;
-        if (!f || !f->name)
-            return unknown_attribute(def, map->keys[i], err);
-        if (map->items[i]->kind != EBB_DOC_NULL) /* null = the default */
-            EBB_TRY(parse_field(def, f, map->items[i], attr, err));
-    }
-    for (const struct ops_field *f = def->fields; f && f->name; f++)
-        if (f->is_required && !ebb_doc_get(map, f->name))
-            return ebb_fail(err, EBB_EINPUT, "%s: attribute '%s' is required", def->name, f->name);
-    return EBB_OK;
+    if (map && map->kind == EBB_DOC_NULL)
+        map = NULL;
+    if (map && map->kind != EBB_DOC_MAP)
+        ebb_reading_refuse(&reading, &path, map, "a mapping");
+    else
+        ebb_keys_read(&reading, &section, &path, map, map, attr);
+    for (size_t i = 0; i < keys.count; i++)
+        ebb_str_fini(&words[i]);
+    enum ebb_status status = ebb_reading_end(&reading, err);
+    ebb_arena_fini(&arena);
+    return status;
 }
 
 /* ---- by hand -------------------------------------------------------------------------------- */
@@ -222,16 +237,6 @@ static bool assign_ranges(const struct ops_value *value, struct ops_ranges *out)
     memcpy(out->v, value->ints, (size_t)value->count * sizeof *value->ints);
     out->count = value->count / 4;
     return true;
-}
-
-static bool assign_name(const struct ops_value *value, const char *const *names, int32_t *out)
-{
-    for (int32_t i = 0; value->text && names[i]; i++)
-        if (strcmp(names[i], value->text) == 0) {
-            *out = i;
-            return true;
-        }
-    return false;
 }
 
 static bool assign(const struct ops_field *f, const struct ops_value *value, unsigned char *attr)
@@ -262,7 +267,7 @@ static bool assign(const struct ops_field *f, const struct ops_value *value, uns
     case OPS_RANGES:
         return assign_ranges(value, at);
     case OPS_NAME:
-        return assign_name(value, f->names, at);
+        return value->text && take_name(value->text, f->names, at);
     }
     return false;
 }
@@ -272,10 +277,8 @@ enum ebb_status ops_assign(const struct ops_def *def, const struct ops_value *va
 {
     set_defaults(def, attr);
     for (size_t i = 0; i < count; i++) {
-        const struct ops_field *f = def->fields;
-        while (f && f->name && strcmp(f->name, values[i].name) != 0)
-            f++;
-        if (!f || !f->name || !assign(f, &values[i], attr))
+        const struct ops_field *f = find_field(def, values[i].name);
+        if (!f || !assign(f, &values[i], attr))
             return ebb_fail(err, EBB_EINPUT, "%s: attribute '%s' does not exist or does not fit",
                             def->name, values[i].name);
     }
