@@ -17,30 +17,6 @@
 
 #include "base/heap.h"
 
-void planner_sched_keep_all(struct planner_sched *s)
-{
-    const struct planner_graph *g = s->graph;
-    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
-    for (uint32_t i = 0; i < g->item_count; i++) {
-        const struct planner_item *item = &g->items[i];
-        uint32_t last = item->use_count ? g->uses[item->use_first + item->use_count - 1] : 0;
-        if (item->is_kept)
-            last = s->stages - 1;
-        for (uint32_t t = item->node + 1; t <= last; t++)
-            planner_keep(s, t, i);
-    }
-}
-
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 double planner_best_time_left(const struct best *b)
 {
     return planner_job_time_left(b->job);
@@ -61,6 +37,15 @@ void planner_best_exchange(struct best *b, const char *name)
     }
     if (job->has_best && (!b->search.has_best || job->best.cost < b->search.best.cost))
         planner_search_from(&b->search, &job->best);
+}
+
+void planner_best_repair(struct best *b, const char *name)
+{
+    struct planner_job *job = b->job;
+    planner_sched_close(&job->ev, &job->trial);
+    if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
+        planner_search_fill(&b->search, job);
+    planner_best_exchange(b, name);
 }
 
 double planner_best_cutoff(const struct best *b, double gap)
@@ -99,10 +84,7 @@ static void anneal(struct best *b, uint32_t round, uint64_t flips)
     struct planner_sched *trial = &b->job->trial;
     uint32_t k = round % (sizeof plans / sizeof plans[0]);
     if (plans[k].from == FROM_LITTLE) {
-        memset(trial->keep, 0, (size_t)trial->stages * trial->words * sizeof *trial->keep);
-        for (uint32_t t = 1; t < trial->stages; t++)
-            for (uint32_t o = 0; o < g->nodes[t - 1].out_count; o++)
-                planner_keep(trial, t, g->nodes[t - 1].out_first + o);
+        planner_sched_keep_newest(trial);
         planner_search_from(&b->search, trial);
     } else if (plans[k].from == FROM_ALL) {
         planner_sched_keep_all(trial);
@@ -151,20 +133,16 @@ static void shrink(struct best *b)
 /* The model for another solver: full where it is not too large, else merged. */
 static enum ebb_status write_model(const struct planner_job *job, struct ebb_error *err)
 {
-    struct planner_groups groups;
-    struct planner_model model = {0};
+    struct planner_model model;
     bool is_full = job->graph->node_count <= 200;
-    EBB_TRY(planner_groups_make(&groups, job->graph,
-                                is_full ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED, err));
-    enum ebb_status status =
-        planner_model_build(&model, job->graph, &groups, job->budget, NULL, err);
-    if (status == EBB_OK)
-        status = planner_mip_write_lp(&model.mip, job->request->write_lp,
-                                      is_full ? "flow model, cost x 1e4 / base cost"
-                                              : "merged model, cost x 1e4 / base cost",
-                                      err);
+    EBB_TRY(planner_model_build(&model, job->graph,
+                                is_full ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED, job->budget,
+                                NULL, err));
+    enum ebb_status status = planner_mip_write_lp(&model.mip, job->request->write_lp,
+                                                  is_full ? "flow model, cost x 1e4 / base cost"
+                                                          : "merged model, cost x 1e4 / base cost",
+                                                  err);
     planner_model_fini(&model);
-    planner_groups_fini(&groups);
     return status;
 }
 
@@ -248,7 +226,6 @@ static enum ebb_status finish(struct best *b, enum ebb_status status)
 {
     planner_search_fini(&b->search);
     planner_model_fini(&b->model);
-    planner_groups_fini(&b->groups);
     ebb_free(b->lp);
     return status;
 }
@@ -270,8 +247,7 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_error *err)
         job->is_proven_infeasible = true;
         return EBB_OK;
     }
-    for (uint32_t v = 0; v < job->graph->node_count; v++)
-        b.cost_unit = gcd(b.cost_unit, job->graph->nodes[v].cost);
+    b.cost_unit = planner_cost_unit(job->graph);
     EBB_TRY(planner_search_init(&b.search, &job->ev, job->budget, job->request->seed, err));
     enum ebb_status status = run_portfolio(&b, err);
     if (status == EBB_OK && !planner_job_has_plan(job) && !job->is_proven_infeasible &&

@@ -12,8 +12,7 @@
 struct best {
     struct planner_job *job;
     struct planner_search search;
-    double *lp; /* owned: solution of the relaxation of `model` */
-    struct planner_groups groups;
+    double *lp;                 /* owned: solution of the relaxation of `model` */
     struct planner_model model; /* merged or full: the one neighbourhoods are cut from */
     bool has_model, is_merged_infeasible;
     uint64_t cost_unit; /* gcd of costs */
@@ -25,6 +24,11 @@ double planner_best_time_left(const struct best *b);
 bool planner_best_is_done(const struct best *b); /* close enough, or out of time */
 /* Hand the search's best to the job, and the job's best to the search. */
 void planner_best_exchange(struct best *b, const char *name);
+/* job->trial made valid, made to fit, then filled: a seed. */
+void planner_best_repair(struct best *b, const char *name);
+/* Offer the schedule in x; the solver's word is never taken for peak or cost. */
+bool planner_best_offer(struct best *b, const struct planner_model *model, const double *x,
+                        const char *name);
 /* Only costs below this are of interest: by the gap, or by one unit of cost. */
 double planner_best_cutoff(const struct best *b, double gap);
 /* A bound counts when its class is at least as general as the one there is. */

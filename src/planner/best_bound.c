@@ -27,13 +27,11 @@ static enum ebb_status complete(struct best *b, const struct planner_cuts *cuts,
 {
     struct planner_job *job = b->job;
     const struct planner_graph *g = job->graph;
-    struct planner_groups groups;
-    struct planner_model model = {0};
+    struct planner_model model;
     struct planner_mip_result result;
     planner_mip_result_init(&result);
-    EBB_TRY(planner_groups_make(&groups, g, PLANNER_LEVEL_FULL, err));
-    enum ebb_status status = planner_model_build(&model, g, &groups, job->budget, NULL, err);
-    for (uint32_t k = 0; k < cuts->count && status == EBB_OK; k++)
+    EBB_TRY(planner_model_build(&model, g, PLANNER_LEVEL_FULL, job->budget, NULL, err));
+    for (uint32_t k = 0; k < cuts->count; k++)
         for (uint32_t i = 0; i < g->item_count && cuts->at[k] + 1 < g->node_count; i++) {
             int s = model.s_col[((size_t)cuts->at[k] + 1) * g->item_count + i];
             if (s >= 0)
@@ -42,18 +40,11 @@ static enum ebb_status complete(struct best *b, const struct planner_cuts *cuts,
         }
     struct planner_mip_options options = {.seconds = seconds,
                                           .cutoff = planner_best_cutoff(b, 0) * model.cost_scale};
-    if (status == EBB_OK)
-        status = planner_mip_solve(&model.mip, &options, &result, err);
-    if (status == EBB_OK && result.has_x) {
-        planner_model_extract(&model, result.x, &job->trial);
-        planner_sched_close(&job->ev, &job->trial);
-        planner_sched_trim(&job->ev, &job->trial);
-        if (planner_job_offer(job, "split"))
-            planner_best_exchange(b, "split");
-    }
+    enum ebb_status status = planner_mip_solve(&model.mip, &options, &result, err);
+    if (status == EBB_OK && result.has_x)
+        planner_best_offer(b, &model, result.x, "split");
     planner_mip_result_fini(&result);
     planner_model_fini(&model);
-    planner_groups_fini(&groups);
     return status;
 }
 
@@ -62,10 +53,7 @@ static void offer_cuts(struct best *b, const struct planner_cuts *cuts, const do
 {
     struct planner_job *job = b->job;
     planner_cuts_extract(cuts, x, &job->trial);
-    planner_sched_close(&job->ev, &job->trial);
-    if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
-        planner_search_fill(&b->search, job);
-    planner_best_exchange(b, "split");
+    planner_best_repair(b, "split");
 }
 
 enum ebb_status planner_best_bound(struct best *b, uint32_t slices, struct ebb_error *err)

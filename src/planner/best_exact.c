@@ -13,9 +13,8 @@
 #define EXACT_BINARIES 1600
 #define FULL_BINARIES 2600
 
-/* Offer the schedule in x; the solver's word is never taken for peak or cost. */
-static bool offer_solution(struct best *b, const struct planner_model *model, const double *x,
-                           const char *name)
+bool planner_best_offer(struct best *b, const struct planner_model *model, const double *x,
+                        const char *name)
 {
     struct planner_job *job = b->job;
     planner_model_extract(model, x, &job->trial);
@@ -29,7 +28,7 @@ static bool offer_solution(struct best *b, const struct planner_model *model, co
 
 static enum planner_bound bound_class(const struct planner_model *model)
 {
-    return model->groups->is_flow ? PLANNER_BOUND_FLOW : PLANNER_BOUND_MERGED;
+    return model->groups.is_flow ? PLANNER_BOUND_FLOW : PLANNER_BOUND_MERGED;
 }
 
 static void note_bound(struct best *b, const struct planner_model *model, double cost)
@@ -44,9 +43,9 @@ static enum ebb_status relax(struct best *b, const struct planner_model *model, 
     EBB_TRY(planner_mip_solve(&model->mip, &options, result, err));
     if (result->status == PLANNER_MIP_OPTIMAL)
         note_bound(b, model, planner_model_cost(model, result->bound));
-    if (result->status == PLANNER_MIP_INFEASIBLE && model->groups->is_flow && !b->job->has_best)
+    if (result->status == PLANNER_MIP_INFEASIBLE && model->groups.is_flow && !b->job->has_best)
         b->job->is_proven_infeasible = true;
-    if (result->status == PLANNER_MIP_INFEASIBLE && !model->groups->is_flow)
+    if (result->status == PLANNER_MIP_INFEASIBLE && !model->groups.is_flow)
         b->is_merged_infeasible = true;
     return EBB_OK;
 }
@@ -55,28 +54,20 @@ static enum ebb_status relax(struct best *b, const struct planner_model *model, 
 static enum ebb_status bound_level(struct best *b, enum planner_level level, bool keep_it,
                                    struct ebb_error *err)
 {
-    struct planner_groups groups;
-    struct planner_model model = {0};
+    struct planner_model model;
     struct planner_mip_result result;
     planner_mip_result_init(&result);
-    EBB_TRY(planner_groups_make(&groups, b->job->graph, level, err));
-    enum ebb_status status =
-        planner_model_build(&model, b->job->graph, &groups, b->job->budget, NULL, err);
-    if (status == EBB_OK)
-        status = relax(b, &model, planner_best_time_left(b), &result, err);
+    EBB_TRY(planner_model_build(&model, b->job->graph, level, b->job->budget, NULL, err));
+    enum ebb_status status = relax(b, &model, planner_best_time_left(b), &result, err);
     if (status == EBB_OK && keep_it && result.status == PLANNER_MIP_OPTIMAL) {
         planner_model_fini(&b->model);
-        planner_groups_fini(&b->groups);
         ebb_free(b->lp);
-        b->groups = groups;
         b->model = model;
-        b->model.groups = &b->groups;
         b->lp = result.x;
         b->has_model = true;
         result.x = NULL;
     } else {
         planner_model_fini(&model);
-        planner_groups_fini(&groups);
     }
     planner_mip_result_fini(&result);
     return status;
@@ -94,16 +85,15 @@ static enum ebb_status exact_level(struct best *b, enum planner_level level, dou
                                    size_t most_binaries, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
-    struct planner_groups groups;
-    struct planner_model model = {0};
+    struct planner_model model;
     struct planner_mip_result result;
+    enum ebb_status status = EBB_OK;
     planner_mip_result_init(&result);
-    EBB_TRY(planner_groups_make(&groups, job->graph, level, err));
-    enum ebb_status status =
-        planner_model_build(&model, job->graph, &groups, job->budget, NULL, err);
+    EBB_TRY(planner_model_build(&model, job->graph, level, job->budget, NULL, err));
+    bool is_flow = model.groups.is_flow;
     double stop = planner_job_seconds(job) + seconds;
     static const double ladder[] = {0.015, 0.0075, 0};
-    size_t rung = job->request->gap > 0 && groups.is_flow ? 0 : 2;
+    size_t rung = job->request->gap > 0 && is_flow ? 0 : 2;
     while (status == EBB_OK && model.binary_count <= most_binaries && !planner_best_is_done(b) &&
            planner_job_seconds(job) < stop) {
         while (rung < 2 && is_within(job, ladder[rung]))
@@ -118,10 +108,10 @@ static enum ebb_status exact_level(struct best *b, enum planner_level level, dou
         if (status != EBB_OK)
             break;
         bool is_better =
-            result.has_x && offer_solution(b, &model, result.x, groups.is_flow ? "flow" : "merged");
+            result.has_x && planner_best_offer(b, &model, result.x, is_flow ? "flow" : "merged");
         if (result.status == PLANNER_MIP_INFEASIBLE && cutoff < PLANNER_INF)
             note_bound(b, &model, gap > 0 ? cutoff : (double)job->best.cost);
-        else if (result.status == PLANNER_MIP_INFEASIBLE && groups.is_flow && !job->has_best)
+        else if (result.status == PLANNER_MIP_INFEASIBLE && is_flow && !job->has_best)
             job->is_proven_infeasible = true;
         else if (result.status == PLANNER_MIP_OPTIMAL && result.has_x)
             note_bound(b, &model,
@@ -135,7 +125,6 @@ static enum ebb_status exact_level(struct best *b, enum planner_level level, dou
     }
     planner_mip_result_fini(&result);
     planner_model_fini(&model);
-    planner_groups_fini(&groups);
     return status;
 }
 
@@ -143,7 +132,7 @@ static enum ebb_status exact_level(struct best *b, enum planner_level level, dou
 static size_t cut_neighbourhood(struct best *b, uint32_t kind, double *lower, double *upper)
 {
     const struct planner_graph *g = b->job->graph;
-    const struct planner_groups *groups = &b->groups;
+    const struct planner_groups *groups = &b->model.groups;
     size_t free_count = 0;
     uint32_t group_width = groups->count / 6 + 2, item_width = g->item_count / 8 + 2;
     uint32_t group_at = (uint32_t)(ebb_splitmix64(&b->random) % groups->count);
@@ -187,7 +176,7 @@ enum ebb_status planner_best_neighbourhood(struct best *b, uint32_t kind, double
         .seconds = seconds, .cutoff = planner_best_cutoff(b, 0) * b->model.cost_scale};
     status = planner_mip_solve(&sub, &options, &result, err);
     if (status == EBB_OK && result.has_x)
-        offer_solution(b, &b->model, result.x, kind == 0 ? "rins" : "window");
+        planner_best_offer(b, &b->model, result.x, kind == 0 ? "rins" : "window");
 out:
     ebb_free(lower);
     ebb_free(upper);

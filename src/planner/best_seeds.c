@@ -23,12 +23,8 @@
 static enum ebb_status plan_seed(struct best *b, const struct plan *plan, const char *name,
                                  struct ebb_error *err)
 {
-    struct planner_job *job = b->job;
-    EBB_TRY(planner_sched_from_plan(&job->trial, plan, err));
-    planner_sched_close(&job->ev, &job->trial);
-    if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
-        planner_search_fill(&b->search, job);
-    planner_best_exchange(b, name);
+    EBB_TRY(planner_sched_from_plan(&b->job->trial, plan, err));
+    planner_best_repair(b, name);
     return EBB_OK;
 }
 

@@ -416,7 +416,7 @@ static void emit(const struct planner_blocks *c, struct planner_sched *s, uint32
 static void make_rows(const struct planner_blocks *c, struct planner_sched *s)
 {
     const struct planner_graph *g = c->g;
-    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+    planner_sched_clear(s);
     for (uint32_t i = 0; i < g->item_count; i++) {
         bool is_forward = g->items[i].node < c->forward_end && is_movable(g, i);
         keep_rows(s, i, g->items[i].node + 1, is_forward ? last_forward_use(c, i) : last_use(c, i));

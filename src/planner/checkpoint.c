@@ -15,12 +15,6 @@
 
 /* ---- published rules (mirrored graphs) ------------------------------------------------------ */
 
-static void keep_range(struct planner_sched *s, uint32_t item, uint32_t first, uint32_t last)
-{
-    for (uint32_t t = first; t <= last; t++)
-        planner_keep(s, t, item);
-}
-
 /* One segment [a, e) of forward nodes: ladder, forward block, backward block (5.1 rule 4). */
 static void mirrored_segment(struct planner_sched *s, uint32_t a, uint32_t e)
 {
@@ -49,7 +43,7 @@ static void mirrored_rows(struct planner_sched *s, const bool *is_checkpoint)
         for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
             uint32_t u = g->ins[g->nodes[v].in_first + k];
             if (u >= n && v >= n)
-                keep_range(s, u, u + 1, v);
+                planner_sched_keep(s, u, u + 1, v);
             planner_keep(s, v, u);
         }
     uint32_t begin = 0;
@@ -57,7 +51,7 @@ static void mirrored_rows(struct planner_sched *s, const bool *is_checkpoint)
         if (!is_checkpoint[k])
             continue;
         if (k + 1 < total)
-            keep_range(s, k, k + 1, total - 1);
+            planner_sched_keep(s, k, k + 1, total - 1);
         mirrored_segment(s, begin, k);
         begin = k;
     }
@@ -69,7 +63,7 @@ static void mirrored_rows(struct planner_sched *s, const bool *is_checkpoint)
 static void keep_to(struct planner_sched *s, uint32_t item, uint32_t last)
 {
     if (last > s->graph->items[item].node)
-        keep_range(s, item, s->graph->items[item].node + 1, last);
+        planner_sched_keep(s, item, s->graph->items[item].node + 1, last);
 }
 
 static void trace_rows(struct planner_sched *s, const bool *is_checkpoint)
@@ -79,9 +73,7 @@ static void trace_rows(struct planner_sched *s, const bool *is_checkpoint)
     for (uint32_t i = 0; i < g->item_count; i++) {
         const struct planner_item *item = &g->items[i];
         const uint32_t *uses = &g->uses[item->use_first];
-        uint32_t last = item->use_count ? uses[item->use_count - 1] : item->node;
-        if (item->is_kept)
-            last = s->stages - 1;
+        uint32_t last = item->is_kept ? s->stages - 1 : planner_graph_last_use(g, item, item->node);
         uint32_t forward_last = item->node;
         for (uint32_t u = 0; u < item->use_count && uses[u] < n; u++)
             forward_last = uses[u];
@@ -105,7 +97,7 @@ static void trace_rows(struct planner_sched *s, const bool *is_checkpoint)
                         if (pass == 0 && t < first)
                             first = t;
                         if (pass == 1 && t > first)
-                            keep_range(s, g->nodes[v].out_first + o, first + 1, t);
+                            planner_sched_keep(s, g->nodes[v].out_first + o, first + 1, t);
                     }
                 }
         begin = end;
@@ -115,7 +107,7 @@ static void trace_rows(struct planner_sched *s, const bool *is_checkpoint)
 static void set_rows(struct planner_job *job, const bool *is_checkpoint)
 {
     struct planner_sched *s = &job->trial;
-    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+    planner_sched_clear(s);
     if (job->graph->is_mirrored) {
         mirrored_rows(s, is_checkpoint);
     } else {
@@ -171,10 +163,7 @@ enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *er
 {
     (void)err;
     struct planner_sched *s = &job->trial;
-    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
-    for (uint32_t t = 1; t < s->stages; t++)
-        for (uint32_t o = 0; o < job->graph->nodes[t - 1].out_count; o++)
-            planner_keep(s, t, job->graph->nodes[t - 1].out_first + o);
+    planner_sched_keep_newest(s);
     if (!job->graph->is_mirrored)
         planner_sched_close(&job->ev, s);
     planner_job_offer(job, "last");

@@ -6,16 +6,6 @@
 
 #include "base/heap.h"
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 #define NO_COL (-1)
 #define ALWAYS (-2) /* S is one: what cannot be made again and is read later */
 
@@ -25,7 +15,6 @@ struct build {
     const struct planner_graph *g;
     const uint32_t *at; /* instants */
     uint32_t count;     /* of them; interval `count` holds what comes after the last */
-    struct ebb_error *err;
     uint32_t *interval; /* node -> interval of its first run */
     uint32_t *last;     /* item -> last interval in which it can be of use */
     uint32_t *certain;  /* item -> last interval in which a first run reads it */
@@ -78,7 +67,7 @@ static void find_last(struct build *b)
 }
 
 /* Columns of S past instant k. */
-static enum ebb_status keep_columns(struct build *b, uint32_t k)
+static void keep_columns(struct build *b, uint32_t k)
 {
     const struct planner_graph *g = b->g;
     for (uint32_t i = 0; i < g->item_count; i++) {
@@ -93,12 +82,11 @@ static enum ebb_status keep_columns(struct build *b, uint32_t k)
         if (item->is_fixed && b->certain[i] > k)
             b->s_next[i] = ALWAYS;
         else
-            EBB_TRY(planner_mip_col(b->mip, 0, 1, 0, true, &b->s_next[i], b->err));
+            b->s_next[i] = planner_mip_col(b->mip, 0, 1, 0, true);
     }
-    return EBB_OK;
 }
 
-static enum ebb_status rerun_columns(struct build *b, uint32_t k)
+static void rerun_columns(struct build *b, uint32_t k)
 {
     const struct planner_graph *g = b->g;
     for (uint32_t v = 0; v < g->node_count; v++) {
@@ -110,28 +98,23 @@ static enum ebb_status rerun_columns(struct build *b, uint32_t k)
         if (b->interval[v] >= k || node->is_fixed || !is_useful ||
             node->deadline < interval_begin(b, k))
             continue;
-        EBB_TRY(planner_mip_col(b->mip, 0, 1, (double)node->cost * b->cost_scale, false, &b->r[v],
-                                b->err));
+        b->r[v] = planner_mip_col(b->mip, 0, 1, (double)node->cost * b->cost_scale, false);
     }
-    return EBB_OK;
 }
 
 /* S + R of an item from before the interval, at least `constant` + `other` (a column or NO_COL). */
-static enum ebb_status presence(struct build *b, uint32_t i, double constant, int other)
+static void presence(struct build *b, uint32_t i, double constant, int other)
 {
     if (b->s[i] == ALWAYS)
-        return EBB_OK;
-    int r = b->r[b->g->items[i].node];
-    EBB_TRY(planner_mip_row(b->mip, constant, PLANNER_INF, b->err));
-    if (b->s[i] >= 0)
-        EBB_TRY(planner_mip_term(b->mip, b->s[i], 1, b->err));
-    if (r >= 0)
-        EBB_TRY(planner_mip_term(b->mip, r, 1, b->err));
-    return other >= 0 ? planner_mip_term(b->mip, other, -1, b->err) : EBB_OK;
+        return;
+    planner_mip_row(b->mip, constant, PLANNER_INF);
+    planner_mip_term(b->mip, b->s[i], 1);
+    planner_mip_term(b->mip, b->r[b->g->items[i].node], 1);
+    planner_mip_term(b->mip, other, -1);
 }
 
 /* What runs in interval k needs its inputs; what is kept past it was there or is made in it. */
-static enum ebb_status flow_rows(struct build *b, uint32_t k)
+static void flow_rows(struct build *b, uint32_t k)
 {
     const struct planner_graph *g = b->g;
     uint32_t begin = interval_begin(b, k), end = k < b->count ? b->at[k] + 1 : g->node_count;
@@ -142,90 +125,52 @@ static enum ebb_status flow_rows(struct build *b, uint32_t k)
             if (reader >= begin && reader < end)
                 is_read = true;
             else if (reader < begin && b->r[reader] >= 0)
-                EBB_TRY(presence(b, i, 0, b->r[reader]));
+                presence(b, i, 0, b->r[reader]);
         }
         if (is_read || b->s_next[i] == ALWAYS)
-            EBB_TRY(presence(b, i, 1, NO_COL));
+            presence(b, i, 1, NO_COL);
         else if (b->s_next[i] >= 0)
-            EBB_TRY(presence(b, i, 0, b->s_next[i]));
+            presence(b, i, 0, b->s_next[i]);
     }
-    return EBB_OK;
 }
 
-static bool is_input(const struct planner_graph *g, const struct planner_node *node, uint32_t item)
-{
-    uint32_t low = node->in_first, high = low + node->in_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (g->ins[middle] < item)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < node->in_first + node->in_count && g->ins[low] == item;
-}
-
-static uint64_t working_set(const struct planner_graph *g, const struct planner_node *node)
-{
-    uint64_t bytes = node->workspace_bytes;
-    for (uint32_t k = 0; k < node->in_count; k++)
-        bytes += g->items[g->ins[node->in_first + k]].bytes;
-    for (uint32_t o = 0; o < node->out_count; o++)
-        bytes += g->items[node->out_first + o].bytes;
-    return bytes;
-}
-
-/* Sizes over their gcd, halved until the largest is at most 1e7: sums that fit exactly must stay so
- * in the solver's arithmetic. */
 static void set_scales(struct build *b, uint64_t budget)
 {
-    const struct planner_graph *g = b->g;
-    uint64_t unit = 0, largest = 1;
-    for (uint32_t i = 0; i < g->item_count; i++) {
-        unit = gcd(unit, g->items[i].bytes);
-        if (g->items[i].bytes > largest)
-            largest = g->items[i].bytes;
-    }
+    uint64_t unit = 0;
     for (uint32_t k = 0; k < b->count; k++)
-        unit = gcd(unit, g->nodes[b->at[k]].workspace_bytes);
-    if (unit == 0)
-        unit = 1;
-    b->mem_scale = 1.0 / (double)unit;
-    while ((double)largest * b->mem_scale > 1e7)
-        b->mem_scale /= 2;
+        unit = planner_gcd(unit, b->g->nodes[b->at[k]].workspace_bytes);
+    b->mem_scale = planner_mem_scale(b->g, &unit);
     b->budget = (double)(budget / unit * unit) * b->mem_scale;
 }
 
-static enum ebb_status memory_row(struct build *b, uint32_t k)
+static void memory_row(struct build *b, uint32_t k)
 {
     const struct planner_graph *g = b->g;
     const struct planner_node *node = &g->nodes[b->at[k]];
-    double room = b->budget - (double)working_set(g, node) * b->mem_scale;
-    EBB_TRY(planner_mip_row(b->mip, -PLANNER_INF, 0, b->err));
-    size_t row = b->mip->row_count - 1;
+    double room = b->budget - (double)planner_graph_working_set(g, node) * b->mem_scale;
+    planner_mip_row(b->mip, -PLANNER_INF, 0);
     for (uint32_t i = 0; i < node->out_first; i++) {
         double bytes = (double)g->items[i].bytes * b->mem_scale;
-        if (b->s_next[i] == NO_COL || is_input(g, node, i))
+        if (b->s_next[i] == NO_COL || planner_graph_reads(g, node, i))
             continue;
         if (b->s_next[i] == ALWAYS)
             room -= bytes;
         else
-            EBB_TRY(planner_mip_term(b->mip, b->s_next[i], bytes, b->err));
+            planner_mip_term(b->mip, b->s_next[i], bytes);
     }
-    b->mip->row_upper[row] = room;
-    return EBB_OK;
+    planner_mip_upper(b->mip, room);
 }
 
-static enum ebb_status add_intervals(struct build *b)
+static void add_intervals(struct build *b)
 {
     for (uint32_t i = 0; i < b->g->item_count; i++)
         b->s[i] = NO_COL;
     for (uint32_t k = 0; k <= b->count; k++) {
-        EBB_TRY(keep_columns(b, k));
-        EBB_TRY(rerun_columns(b, k));
-        EBB_TRY(flow_rows(b, k));
+        keep_columns(b, k);
+        rerun_columns(b, k);
+        flow_rows(b, k);
         if (k < b->count)
-            EBB_TRY(memory_row(b, k));
+            memory_row(b, k);
         if (k < b->count)
             memcpy(b->cuts->s_col + (size_t)k * b->g->item_count, b->s_next,
                    b->g->item_count * sizeof *b->s_next);
@@ -233,52 +178,45 @@ static enum ebb_status add_intervals(struct build *b)
         b->s = b->s_next;
         b->s_next = swap;
     }
-    return EBB_OK;
 }
 
 enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct planner_graph *g,
                                    uint64_t budget, const uint32_t *at, uint32_t count,
                                    struct ebb_error *err)
 {
-    *cuts = (struct planner_cuts){.graph = g,
-                                  .cost_scale = g->base_cost ? 1e4 / (double)g->base_cost : 1};
+    struct ebb_arena build_arena;
+    size_t items = (size_t)g->item_count + 1, nodes = (size_t)g->node_count + 1;
+    *cuts = (struct planner_cuts){.graph = g, .count = count, .cost_scale = planner_cost_scale(g)};
+    ebb_arena_init(&cuts->arena);
+    ebb_arena_init(&build_arena);
     planner_mip_init(&cuts->mip);
     cuts->mip.offset = (double)g->base_cost * cuts->cost_scale;
+    cuts->s_col = ebb_arena_calloc(&cuts->arena, (size_t)count + 1, items * sizeof *cuts->s_col);
+    cuts->at = ebb_arena_calloc(&cuts->arena, (size_t)count + 1, sizeof *cuts->at);
     struct build b = {.cuts = cuts,
                       .mip = &cuts->mip,
                       .g = g,
                       .at = at,
                       .count = count,
-                      .err = err,
+                      .interval = ebb_arena_calloc(&build_arena, nodes, sizeof *b.interval),
+                      .r = ebb_arena_calloc(&build_arena, nodes, sizeof *b.r),
+                      .last = ebb_arena_calloc(&build_arena, items, sizeof *b.last),
+                      .certain = ebb_arena_calloc(&build_arena, items, sizeof *b.certain),
+                      .s = ebb_arena_calloc(&build_arena, items, sizeof *b.s),
+                      .s_next = ebb_arena_calloc(&build_arena, items, sizeof *b.s_next),
                       .cost_scale = cuts->cost_scale};
-    size_t items = (size_t)g->item_count + 1, nodes = (size_t)g->node_count + 1;
-    enum ebb_status status = EBB_OK;
-    cuts->s_col = ebb_calloc((size_t)count * g->item_count + 1, sizeof *cuts->s_col);
-    cuts->at = ebb_calloc((size_t)count + 1, sizeof *cuts->at);
-    b.interval = ebb_calloc(nodes, sizeof *b.interval);
-    b.r = ebb_calloc(nodes, sizeof *b.r);
-    b.last = ebb_calloc(items, sizeof *b.last);
-    b.certain = ebb_calloc(items, sizeof *b.certain);
-    b.s = ebb_calloc(items, sizeof *b.s);
-    b.s_next = ebb_calloc(items, sizeof *b.s_next);
-    if (!cuts->s_col || !cuts->at || !b.interval || !b.r || !b.last || !b.certain || !b.s ||
-        !b.s_next) {
-        status = ebb_no_memory(err, items * sizeof *b.s);
-        goto out;
+    bool has_all =
+        cuts->s_col && cuts->at && b.interval && b.r && b.last && b.certain && b.s && b.s_next;
+    enum ebb_status status = has_all ? EBB_OK : ebb_no_memory(err, items * sizeof *b.s);
+    if (has_all) {
+        memcpy(cuts->at, at, count * sizeof *at);
+        set_scales(&b, budget);
+        find_intervals(&b);
+        find_last(&b);
+        add_intervals(&b);
+        status = planner_mip_status(&cuts->mip, err);
     }
-    memcpy(cuts->at, at, count * sizeof *at);
-    cuts->count = count;
-    set_scales(&b, budget);
-    find_intervals(&b);
-    find_last(&b);
-    status = add_intervals(&b);
-out:
-    ebb_free(b.interval);
-    ebb_free(b.r);
-    ebb_free(b.last);
-    ebb_free(b.certain);
-    ebb_free(b.s);
-    ebb_free(b.s_next);
+    ebb_arena_fini(&build_arena);
     if (status != EBB_OK)
         planner_cuts_fini(cuts);
     return status;
@@ -287,10 +225,7 @@ out:
 void planner_cuts_fini(struct planner_cuts *cuts)
 {
     planner_mip_fini(&cuts->mip);
-    ebb_free(cuts->s_col);
-    ebb_free(cuts->at);
-    cuts->s_col = NULL;
-    cuts->at = NULL;
+    ebb_arena_fini(&cuts->arena);
 }
 
 /* ---- the schedule a solution speaks of ------------------------------------------------------ */
@@ -319,15 +254,14 @@ static void extract_interval(const struct planner_cuts *cuts, const double *x, u
                 last = g->uses[item->use_first + u];
         if (k < cuts->count ? planner_cuts_is_kept(cuts, x, k, i) : item->is_kept)
             last = end - 1;
-        for (uint32_t t = from; t <= last && t < end; t++)
-            planner_keep(sched, t, i);
+        planner_sched_keep(sched, i, from, last < end ? last : end - 1);
     }
 }
 
 void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
                           struct planner_sched *sched)
 {
-    memset(sched->keep, 0, (size_t)sched->stages * sched->words * sizeof *sched->keep);
+    planner_sched_clear(sched);
     for (uint32_t k = 0; k <= cuts->count; k++)
         extract_interval(cuts, x, k, sched);
 }
@@ -365,9 +299,7 @@ static uint32_t sort_items(const struct planner_graph *g, struct density *list)
 static bool is_read_after(const struct planner_graph *g, uint32_t i, uint32_t t)
 {
     const struct planner_item *item = &g->items[i];
-    return item->node <= t &&
-           (item->is_kept ||
-            (item->use_count > 0 && g->uses[item->use_first + item->use_count - 1] > t));
+    return item->node <= t && (item->is_kept || planner_graph_last_use(g, item, 0) > t);
 }
 
 /* What must at least be run again because of the instant t alone: enough of what is read later, by
@@ -379,7 +311,7 @@ static double price_of(const struct planner_graph *g, uint64_t budget, uint32_t 
     double excess = (double)live - (double)budget;
     for (uint32_t k = 0; k < count && excess > 0; k++) {
         if (!is_read_after(g, list[k].item, t) || g->items[list[k].item].node == t ||
-            is_input(g, &g->nodes[t], list[k].item))
+            planner_graph_reads(g, &g->nodes[t], list[k].item))
             continue;
         double part = excess < (double)list[k].bytes ? excess : (double)list[k].bytes;
         price += part * list[k].per_byte;
@@ -457,7 +389,7 @@ enum ebb_status planner_cuts_choose(const struct planner_graph *g, uint64_t budg
         uint32_t end = first + (uint32_t)((uint64_t)span * (k + 1) / parts);
         struct place dearest = {begin, -1}, widest = {begin, -1};
         for (uint32_t v = begin; v < end; v++) {
-            double width = (double)working_set(g, &g->nodes[v]);
+            double width = (double)planner_graph_working_set(g, &g->nodes[v]);
             if (width > widest.score)
                 widest = (struct place){v, width};
             if ((v - begin) % stride != 0 && v + 1 != g->forward_count)

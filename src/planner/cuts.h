@@ -7,9 +7,9 @@
  *
  * Per interval k: S_k(i) = item i is kept past instant k; R_k(v) = v, made in an earlier interval,
  * runs again in it.
- *   S_k(i) <= S_(k-1)(i) + R_k(maker of i)          for items made before the interval
- *   S_(k-1)(i) + R_k(maker of i) >= 1               for every first run in k that reads i from
- * before S_(k-1)(i) + R_k(maker of i) >= R_k(v)          for every rerun v that reads i from before
+ *   S_k(i) <= S_(k-1)(i) + R_k(maker of i)      for items made before the interval
+ *   S_(k-1)(i) + R_k(maker of i) >= 1           for every first run in k that reads i from before
+ *   S_(k-1)(i) + R_k(maker of i) >= R_k(v)      for every rerun v that reads i from before
  *   working set of t_k + sum of bytes x S_k(i) over everything else <= budget */
 #ifndef EBB_PLANNER_CUTS_H
 #define EBB_PLANNER_CUTS_H
@@ -23,8 +23,9 @@ struct planner_cuts {
     struct planner_mip
         mip; /* objective: cost of what runs again, scaled; offset: every node once */
     double cost_scale;
-    uint32_t *at, count; /* owned: the instants */
-    int *s_col;          /* owned: [k * item_count + item]: column of S past instant k, or < 0 */
+    struct ebb_arena arena; /* owns the rest */
+    uint32_t *at, count;    /* the instants */
+    int *s_col;             /* [k * item_count + item]: column of S past instant k, or < 0 */
 };
 
 /* Instants worth a split, ascending: from where memory first runs short to the end, cut into

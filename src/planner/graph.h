@@ -76,4 +76,23 @@ enum ebb_status planner_graph_articulation(const struct planner_graph *graph, bo
 /* Has the node a neighbour among the forward nodes? */
 bool planner_graph_has_forward_edge(const struct planner_graph *graph, uint32_t node);
 
+/* ---- measure.c ---- */
+
+bool planner_graph_reads(const struct planner_graph *graph, const struct planner_node *node,
+                         uint32_t item);
+/* Workspace, inputs and outputs. */
+uint64_t planner_graph_working_set(const struct planner_graph *graph,
+                                   const struct planner_node *node);
+/* Last node that reads the item; `otherwise` when none does. */
+uint32_t planner_graph_last_use(const struct planner_graph *graph, const struct planner_item *item,
+                                uint32_t otherwise);
+
+uint64_t planner_gcd(uint64_t a, uint64_t b);
+uint64_t planner_cost_unit(const struct planner_graph *graph); /* gcd of costs */
+/* Bytes x scale = units of a program: over their gcd (and the `unit` given, which it becomes), then
+ * halved until the largest item is at most 1e7: the solver works with absolute tolerances, and sums
+ * that fit exactly must stay so in its arithmetic. */
+double planner_mem_scale(const struct planner_graph *graph, uint64_t *unit);
+double planner_cost_scale(const struct planner_graph *graph); /* the base cost becomes 1e4 */
+
 #endif

@@ -56,13 +56,7 @@ static void griewank_rows(struct planner_job *job, struct revolve *r, uint32_t s
 {
     const struct planner_graph *g = job->graph;
     struct planner_sched *s = &job->trial;
-    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
-    for (uint32_t v = g->forward_count; v < g->node_count; v++)
-        for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
-            uint32_t u = g->ins[g->nodes[v].in_first + k];
-            for (uint32_t t = u + 1; u >= g->forward_count && t <= v; t++)
-                planner_keep(s, t, u);
-        }
+    planner_sched_keep_gradients(s);
     for (uint32_t t = 1; t < s->stages; t++)
         planner_keep(s, t, t - 1);
     reverse(r, 0, r->states, slots, TRACE_NONE);

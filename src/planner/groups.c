@@ -1,16 +1,6 @@
 /* groups.c - which nodes share a stage of the model, and which may run again. */
 #include "planner/model.h"
 
-#include "base/heap.h"
-
-void planner_groups_fini(struct planner_groups *groups)
-{
-    ebb_free(groups->begin);
-    ebb_free(groups->of);
-    ebb_free(groups->can_rerun);
-    *groups = (struct planner_groups){0};
-}
-
 /* Nodes of the one forward group: the forward pass, and the loss of a mirrored graph. */
 static uint32_t forward_end(const struct planner_graph *g)
 {
@@ -48,17 +38,17 @@ static void allow_reruns(struct planner_groups *groups, const struct planner_gra
     }
 }
 
-enum ebb_status planner_groups_make(struct planner_groups *groups, const struct planner_graph *g,
-                                    enum planner_level level, struct ebb_error *err)
+enum ebb_status planner_groups_make(struct planner_groups *groups, struct ebb_arena *arena,
+                                    const struct planner_graph *g, enum planner_level level,
+                                    struct ebb_error *err)
 {
-    *groups = (struct planner_groups){0};
-    groups->begin = ebb_calloc((size_t)g->node_count + 2, sizeof *groups->begin);
-    groups->of = ebb_calloc((size_t)g->node_count + 1, sizeof *groups->of);
-    groups->can_rerun = ebb_calloc((size_t)g->node_count + 1, sizeof *groups->can_rerun);
-    if (!groups->begin || !groups->of || !groups->can_rerun) {
-        planner_groups_fini(groups);
-        return ebb_no_memory(err, g->node_count * sizeof *groups->begin);
-    }
+    size_t nodes = (size_t)g->node_count + 2;
+    *groups = (struct planner_groups){
+        .begin = ebb_arena_calloc(arena, nodes, sizeof *groups->begin),
+        .of = ebb_arena_calloc(arena, nodes, sizeof *groups->of),
+        .can_rerun = ebb_arena_calloc(arena, nodes, sizeof *groups->can_rerun)};
+    if (!groups->begin || !groups->of || !groups->can_rerun)
+        return ebb_no_memory(err, nodes * sizeof *groups->begin);
     uint32_t joined = level == PLANNER_LEVEL_FULL ? 0 : forward_end(g);
     for (uint32_t v = 0; v < g->node_count; v++) {
         if (v == 0 || v >= joined)

@@ -69,7 +69,7 @@ static void round_at_random(const struct planner_published *model, const double 
                             uint64_t *random, struct planner_sched *sched)
 {
     uint32_t n = model->graph->node_count;
-    memset(sched->keep, 0, (size_t)sched->stages * sched->words * sizeof *sched->keep);
+    planner_sched_clear(sched);
     for (uint32_t t = 1; t < n; t++)
         for (uint32_t i = 0; i < t; i++)
             if ((double)(ebb_splitmix64(random) >> 11) * 0x1p-53 < x[model->s[(size_t)t * n + i]])

@@ -74,7 +74,6 @@ enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error
 enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *err);
 
-void planner_sched_keep_all(struct planner_sched *s);
 enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *err);
 /* Only its bound, by relaxations: for another order of first runs than the one searched. */
 enum ebb_status planner_best_bound_alone(struct planner_job *job, struct ebb_error *err);

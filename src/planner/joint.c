@@ -19,7 +19,6 @@
 
 struct joint {
     struct planner_job *job;
-    struct planner_groups groups;
     struct planner_model model;
     uint64_t *fetch, *send, *row; /* owned bit rows */
 };
@@ -39,10 +38,10 @@ static void read_solution(struct joint *j, const double *x)
     planner_model_extract(&j->model, x, s);
     memset(j->fetch, 0, rows * sizeof *j->fetch);
     memset(j->send, 0, rows * sizeof *j->send);
-    for (uint32_t group = 0; group < j->groups.count; group++)
+    for (uint32_t group = 0; group < j->model.groups.count; group++)
         for (uint32_t i = 0; i < g->item_count; i++) {
             size_t at = (size_t)group * g->item_count + i;
-            uint32_t stage = j->groups.begin[group];
+            uint32_t stage = j->model.groups.begin[group];
             if (is_one(x, j->model.in_col[at]))
                 planner_bit_set(j->fetch + (size_t)stage * s->words, i);
             if (is_one(x, j->model.out_col[at])) {
@@ -68,9 +67,9 @@ static uint64_t evaluate(struct joint *j)
     struct planner_sched *s = &j->job->trial;
     const struct planner_link *link = &j->job->request->link;
     uint64_t total = 0;
-    for (uint32_t group = 0; group < j->groups.count; group++) {
+    for (uint32_t group = 0; group < j->model.groups.count; group++) {
         uint64_t compute = 0, in = 0, out = 0;
-        for (uint32_t t = j->groups.begin[group]; t < j->groups.begin[group + 1]; t++) {
+        for (uint32_t t = j->model.groups.begin[group]; t < j->model.groups.begin[group + 1]; t++) {
             struct planner_stage stage;
             const uint64_t *fetch = j->fetch + (size_t)t * s->words;
             for (uint32_t w = 0; w < s->words; w++)
@@ -133,10 +132,9 @@ static enum ebb_status joint_init(struct joint *j, struct ebb_error *err)
     j->row = ebb_calloc(s->words + 1, sizeof *j->row);
     if (!j->fetch || !j->send || !j->row)
         return ebb_no_memory(err, rows * sizeof *j->fetch);
-    EBB_TRY(planner_groups_make(
-        &j->groups, g, g->node_count <= 40 ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED, err));
-    return planner_model_build(&j->model, g, &j->groups, j->job->budget, &j->job->request->link,
-                               err);
+    return planner_model_build(&j->model, g,
+                               g->node_count <= 40 ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED,
+                               j->job->budget, &j->job->request->link, err);
 }
 
 enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err)
@@ -179,7 +177,6 @@ enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *e
     job->is_proven_infeasible |= job->budget < job->graph->max_in_out;
     job->is_timeout = !job->has_best && !job->has_made && !job->is_proven_infeasible;
     planner_model_fini(&j.model);
-    planner_groups_fini(&j.groups);
     ebb_free(j.fetch);
     ebb_free(j.send);
     ebb_free(j.row);

@@ -33,47 +33,71 @@ void planner_mip_fini(struct planner_mip *mip)
     planner_mip_init(mip);
 }
 
-enum ebb_status planner_mip_col(struct planner_mip *mip, double lower, double upper, double cost,
-                                bool is_integer, int *col, struct ebb_error *err)
+static bool has_room(struct planner_mip *mip, void *array, size_t *capacity, size_t count,
+                     size_t bytes)
+{
+    mip->is_short |= ebb_grow(array, capacity, count + 1, bytes, NULL) != EBB_OK;
+    return !mip->is_short;
+}
+
+int planner_mip_col(struct planner_mip *mip, double lower, double upper, double cost,
+                    bool is_integer)
 {
     size_t n = mip->col_count;
-    EBB_TRY(ebb_grow(&mip->col_lower, &mip->col_capacity[0], n + 1, sizeof(double), err));
-    EBB_TRY(ebb_grow(&mip->col_upper, &mip->col_capacity[1], n + 1, sizeof(double), err));
-    EBB_TRY(ebb_grow(&mip->objective, &mip->col_capacity[2], n + 1, sizeof(double), err));
-    EBB_TRY(ebb_grow(&mip->is_integer, &mip->col_capacity[3], n + 1, sizeof(bool), err));
+    if (!has_room(mip, &mip->col_lower, &mip->col_capacity[0], n, sizeof(double)) ||
+        !has_room(mip, &mip->col_upper, &mip->col_capacity[1], n, sizeof(double)) ||
+        !has_room(mip, &mip->objective, &mip->col_capacity[2], n, sizeof(double)) ||
+        !has_room(mip, &mip->is_integer, &mip->col_capacity[3], n, sizeof(bool)))
+        return 0;
     mip->col_lower[n] = lower;
     mip->col_upper[n] = upper;
     mip->objective[n] = cost;
     mip->is_integer[n] = is_integer;
     mip->col_count++;
-    *col = (int)n;
-    return EBB_OK;
+    return (int)n;
 }
 
-enum ebb_status planner_mip_row(struct planner_mip *mip, double lower, double upper,
-                                struct ebb_error *err)
+void planner_mip_row(struct planner_mip *mip, double lower, double upper)
 {
     size_t n = mip->row_count;
-    EBB_TRY(ebb_grow(&mip->row_lower, &mip->row_capacity[0], n + 1, sizeof(double), err));
-    EBB_TRY(ebb_grow(&mip->row_upper, &mip->row_capacity[1], n + 1, sizeof(double), err));
-    EBB_TRY(ebb_grow(&mip->row_start, &mip->row_capacity[2], n + 1, sizeof(size_t), err));
+    if (!has_room(mip, &mip->row_lower, &mip->row_capacity[0], n, sizeof(double)) ||
+        !has_room(mip, &mip->row_upper, &mip->row_capacity[1], n, sizeof(double)) ||
+        !has_room(mip, &mip->row_start, &mip->row_capacity[2], n, sizeof(size_t)))
+        return;
     mip->row_lower[n] = lower;
     mip->row_upper[n] = upper;
     mip->row_start[n] = mip->coef_count;
     mip->row_count++;
-    return EBB_OK;
 }
 
-enum ebb_status planner_mip_term(struct planner_mip *mip, int col, double coef,
-                                 struct ebb_error *err)
+void planner_mip_term(struct planner_mip *mip, int col, double coef)
 {
     size_t n = mip->coef_count;
-    EBB_TRY(ebb_grow(&mip->coefs, &mip->coef_capacity[0], n + 1, sizeof(double), err));
-    EBB_TRY(ebb_grow(&mip->cols, &mip->coef_capacity[1], n + 1, sizeof(int), err));
+    if (col < 0 || !has_room(mip, &mip->coefs, &mip->coef_capacity[0], n, sizeof(double)) ||
+        !has_room(mip, &mip->cols, &mip->coef_capacity[1], n, sizeof(int)))
+        return;
     mip->coefs[n] = coef;
     mip->cols[n] = col;
     mip->coef_count++;
-    return EBB_OK;
+}
+
+void planner_mip_constant(struct planner_mip *mip, double constant)
+{
+    if (mip->is_short)
+        return;
+    mip->row_lower[mip->row_count - 1] -= constant;
+    mip->row_upper[mip->row_count - 1] -= constant;
+}
+
+void planner_mip_upper(struct planner_mip *mip, double upper)
+{
+    if (!mip->is_short)
+        mip->row_upper[mip->row_count - 1] = upper;
+}
+
+enum ebb_status planner_mip_status(const struct planner_mip *mip, struct ebb_error *err)
+{
+    return mip->is_short ? ebb_no_memory(err, mip->coef_count * sizeof *mip->coefs) : EBB_OK;
 }
 
 static void write_rows(const struct planner_mip *mip, FILE *f)

@@ -21,17 +21,21 @@ struct planner_mip {
     size_t *row_start;
     size_t row_count, row_capacity[3], coef_count, coef_capacity[2];
     double offset; /* constant of the objective */
+    bool is_short; /* memory ran out */
 };
 
 void planner_mip_init(struct planner_mip *mip);
 void planner_mip_fini(struct planner_mip *mip);
-enum ebb_status planner_mip_col(struct planner_mip *mip, double lower, double upper, double cost,
-                                bool is_integer, int *col, struct ebb_error *err);
-/* A row is begun, gets its terms, and is closed by the next begin. */
-enum ebb_status planner_mip_row(struct planner_mip *mip, double lower, double upper,
-                                struct ebb_error *err);
-enum ebb_status planner_mip_term(struct planner_mip *mip, int col, double coef,
-                                 struct ebb_error *err);
+/* Building: when memory runs out the rest is ignored; planner_mip_status says so at the end. */
+int planner_mip_col(struct planner_mip *mip, double lower, double upper, double cost,
+                    bool is_integer);
+/* A row is begun, gets its terms (a column below 0 is none), and is closed by the next begin. */
+void planner_mip_row(struct planner_mip *mip, double lower, double upper);
+void planner_mip_term(struct planner_mip *mip, int col, double coef);
+/* Constants found while the row gets its terms: taken from both sides. */
+void planner_mip_constant(struct planner_mip *mip, double constant);
+void planner_mip_upper(struct planner_mip *mip, double upper); /* of the newest row */
+enum ebb_status planner_mip_status(const struct planner_mip *mip, struct ebb_error *err);
 /* CPLEX LP text, columns x0, x1, ... */
 enum ebb_status planner_mip_write_lp(const struct planner_mip *mip, const char *path,
                                      const char *comment, struct ebb_error *err);

@@ -19,11 +19,11 @@
 #include "planner/planner.h"
 #include "planner/sched.h"
 
-struct planner_groups {
-    uint32_t *begin; /* owned: group_count + 1 entries; begin[0] = 0, begin[count] = node count */
-    uint32_t *of;    /* owned: node -> group */
+struct planner_groups { /* arrays belong to an arena */
+    uint32_t *begin;    /* group_count + 1 entries; begin[0] = 0, begin[count] = node count */
+    uint32_t *of;       /* node -> group */
     uint32_t count;
-    bool *can_rerun; /* owned: node may run in a later group */
+    bool *can_rerun; /* node may run in a later group */
     bool is_flow; /* one node per group, everything may run again: bounds hold for every schedule */
 };
 
@@ -34,16 +34,17 @@ enum planner_level {
     PLANNER_LEVEL_FULL,
 };
 
-enum ebb_status planner_groups_make(struct planner_groups *groups, const struct planner_graph *g,
-                                    enum planner_level level, struct ebb_error *err);
-void planner_groups_fini(struct planner_groups *groups);
+enum ebb_status planner_groups_make(struct planner_groups *groups, struct ebb_arena *arena,
+                                    const struct planner_graph *g, enum planner_level level,
+                                    struct ebb_error *err);
 
-struct planner_model {
+struct planner_model { /* all zero: none, which may be finished, too */
     const struct planner_graph *graph;
-    const struct planner_groups *groups;
+    struct ebb_arena arena; /* owns groups and columns */
+    struct planner_groups groups;
     struct planner_mip mip;
-    int *s_col;       /* owned: [group * item_count + item]; PLANNER_CELL_* when no column */
-    int *r_col;       /* owned: [group * node_count + node] */
+    int *s_col;       /* [group * item_count + item]; PLANNER_CELL_* when no column */
+    int *r_col;       /* [group * node_count + node] */
     double mem_scale; /* bytes x scale = units of the model */
     double cost_scale;
     size_t binary_count;
@@ -59,7 +60,7 @@ struct planner_model {
 /* With a link: time of a group = max(compute, bytes in, bytes out) and the objective is their sum.
  */
 enum ebb_status planner_model_build(struct planner_model *model, const struct planner_graph *graph,
-                                    const struct planner_groups *groups, uint64_t budget,
+                                    enum planner_level level, uint64_t budget,
                                     const struct planner_link *link, struct ebb_error *err);
 void planner_model_fini(struct planner_model *model);
 

@@ -14,7 +14,8 @@ enum planner_imposed { PLANNER_IMPOSED_FULL, PLANNER_IMPOSED_ALL, PLANNER_IMPOSE
 struct planner_published {
     const struct planner_graph *graph;
     struct planner_mip mip;
-    int *r, *s; /* owned: T x T columns */
+    struct ebb_arena arena; /* owns the columns */
+    int *r, *s;             /* T x T */
     double cost_scale;
     enum planner_imposed imposed;
 };

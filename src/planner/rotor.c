@@ -94,15 +94,14 @@ static uint32_t backward_end(const struct rotor *r, uint32_t block)
  * further. */
 static uint32_t last_reader(const struct rotor *r, uint32_t node)
 {
-    const struct planner_item *item = &r->job->graph->items[node];
-    return item->use_count ? r->job->graph->uses[item->use_first + item->use_count - 1] : node;
+    const struct planner_graph *g = r->job->graph;
+    return planner_graph_last_use(g, &g->items[node], node);
 }
 
 /* Node i lies in memory after stage `created` (TRACE_NONE: its own) until stage `end`. */
 static void keep_node(struct rotor *r, uint32_t node, uint32_t created, uint32_t end)
 {
-    for (uint32_t t = (created == TRACE_NONE ? node : created) + 1; t <= end; t++)
-        planner_keep(&r->job->trial, t, node);
+    planner_sched_keep(&r->job->trial, node, (created == TRACE_NONE ? node : created) + 1, end);
 }
 
 static void follow(struct rotor *r, uint32_t m, uint32_t a, uint32_t b, uint32_t created)
@@ -133,13 +132,7 @@ static void offer(struct rotor *r, uint32_t m)
 {
     struct planner_sched *s = &r->job->trial;
     const struct planner_graph *g = r->job->graph;
-    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
-    for (uint32_t v = g->forward_count; v < g->node_count; v++)
-        for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
-            uint32_t u = g->ins[g->nodes[v].in_first + k];
-            for (uint32_t t = u + 1; u >= g->forward_count && t <= v; t++)
-                planner_keep(s, t, u);
-        }
+    planner_sched_keep_gradients(s);
     for (uint32_t v = 0; v < g->forward_count; v++) /* the forward pass runs once */
         for (uint32_t k = 0; k < g->nodes[v].in_count; k++)
             keep_node(r, g->ins[g->nodes[v].in_first + k], TRACE_NONE, v);
@@ -210,6 +203,36 @@ static enum ebb_status make_blocks(struct rotor *r, struct ebb_error *err)
     return status;
 }
 
+static enum ebb_status solve(struct rotor *r, struct ebb_arena *arena, struct ebb_error *err)
+{
+    struct planner_job *job = r->job;
+    uint64_t most = 2 * job->graph->no_remat_peak;
+    uint64_t budget = job->budget < most ? job->budget : most;
+    size_t n = (size_t)job->graph->forward_count + 3;
+    r->first = ebb_arena_calloc(arena, n, sizeof *r->first);
+    r->ap = ebb_arena_calloc(arena, n, sizeof *r->ap);
+    r->fw = ebb_arena_calloc(arena, n, sizeof *r->fw);
+    r->bw = ebb_arena_calloc(arena, n, sizeof *r->bw);
+    r->cw = ebb_arena_calloc(arena, n, sizeof *r->cw);
+    r->cbw = ebb_arena_calloc(arena, n, sizeof *r->cbw);
+    r->prefix = ebb_arena_calloc(arena, n, sizeof *r->prefix);
+    if (!r->first || !r->ap || !r->fw || !r->bw || !r->cw || !r->cbw || !r->prefix)
+        return ebb_no_memory(err, n * sizeof *r->fw);
+    EBB_TRY(make_blocks(r, err));
+    if (r->blocks > MOST_BLOCKS) {
+        planner_job_not_applicable(job, "the chain is longer than 220 blocks");
+        return EBB_OK;
+    }
+    size_t cells = (size_t)(r->blocks + 1) * (r->blocks + 1) * (SLOTS + 1);
+    r->opt = ebb_arena_alloc(arena, cells * sizeof *r->opt);
+    r->pick = ebb_arena_alloc(arena, cells * sizeof *r->pick);
+    if (!r->opt || !r->pick)
+        return ebb_no_memory(err, cells * sizeof *r->opt);
+    for (int k = 0; k < 6 && !planner_job_out_of_time(job); k++)
+        solve_budget(r, (uint64_t)((double)budget * (1.12 - 0.06 * k)));
+    return EBB_OK;
+}
+
 enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err)
 {
     const struct planner_graph *g = job->graph;
@@ -219,45 +242,9 @@ enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *e
                                    "needs a graph whose backward pass mirrors the forward pass");
         return EBB_OK;
     }
-    size_t n = (size_t)g->forward_count + 3;
-    enum ebb_status status = EBB_OK;
-    r.first = ebb_calloc(n, sizeof *r.first);
-    r.ap = ebb_calloc(n, sizeof *r.ap);
-    r.fw = ebb_calloc(n, sizeof *r.fw);
-    r.bw = ebb_calloc(n, sizeof *r.bw);
-    r.cw = ebb_calloc(n, sizeof *r.cw);
-    r.cbw = ebb_calloc(n, sizeof *r.cbw);
-    r.prefix = ebb_calloc(n, sizeof *r.prefix);
-    if (!r.first || !r.ap || !r.fw || !r.bw || !r.cw || !r.cbw || !r.prefix) {
-        status = ebb_no_memory(err, n * sizeof *r.fw);
-        goto out;
-    }
-    status = make_blocks(&r, err);
-    if (status != EBB_OK)
-        goto out;
-    if (r.blocks > MOST_BLOCKS) {
-        planner_job_not_applicable(job, "the chain is longer than 220 blocks");
-        goto out;
-    }
-    size_t cells = (size_t)(r.blocks + 1) * (r.blocks + 1) * (SLOTS + 1);
-    r.opt = ebb_calloc(cells, sizeof *r.opt);
-    r.pick = ebb_calloc(cells, sizeof *r.pick);
-    if (!r.opt || !r.pick) {
-        status = ebb_no_memory(err, cells * sizeof *r.opt);
-        goto out;
-    }
-    uint64_t budget = job->budget < 2 * g->no_remat_peak ? job->budget : 2 * g->no_remat_peak;
-    for (int k = 0; k < 6 && !planner_job_out_of_time(job); k++)
-        solve_budget(&r, (uint64_t)((double)budget * (1.12 - 0.06 * k)));
-out:
-    ebb_free(r.first);
-    ebb_free(r.ap);
-    ebb_free(r.fw);
-    ebb_free(r.bw);
-    ebb_free(r.cw);
-    ebb_free(r.cbw);
-    ebb_free(r.prefix);
-    ebb_free(r.opt);
-    ebb_free(r.pick);
+    struct ebb_arena arena;
+    ebb_arena_init(&arena);
+    enum ebb_status status = solve(&r, &arena, err);
+    ebb_arena_fini(&arena);
     return status;
 }

@@ -38,6 +38,49 @@ void planner_sched_copy(struct planner_sched *to, const struct planner_sched *fr
     to->keep = keep;
 }
 
+void planner_sched_clear(struct planner_sched *s)
+{
+    memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
+}
+
+void planner_sched_keep(struct planner_sched *s, uint32_t i, uint32_t first, uint32_t last)
+{
+    for (uint32_t t = first; t <= last; t++)
+        planner_keep(s, t, i);
+}
+
+void planner_sched_keep_all(struct planner_sched *s)
+{
+    const struct planner_graph *g = s->graph;
+    planner_sched_clear(s);
+    for (uint32_t i = 0; i < g->item_count; i++) {
+        const struct planner_item *item = &g->items[i];
+        uint32_t last = item->is_kept ? s->stages - 1 : planner_graph_last_use(g, item, 0);
+        planner_sched_keep(s, i, item->node + 1, last);
+    }
+}
+
+void planner_sched_keep_newest(struct planner_sched *s)
+{
+    const struct planner_graph *g = s->graph;
+    planner_sched_clear(s);
+    for (uint32_t t = 1; t < s->stages; t++)
+        for (uint32_t o = 0; o < g->nodes[t - 1].out_count; o++)
+            planner_keep(s, t, g->nodes[t - 1].out_first + o);
+}
+
+void planner_sched_keep_gradients(struct planner_sched *s)
+{
+    const struct planner_graph *g = s->graph;
+    planner_sched_clear(s);
+    for (uint32_t v = g->forward_count; v < g->node_count; v++)
+        for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
+            uint32_t u = g->ins[g->nodes[v].in_first + k];
+            if (u >= g->forward_count)
+                planner_sched_keep(s, u, u + 1, v);
+        }
+}
+
 enum ebb_status planner_eval_init(struct planner_eval *ev, const struct planner_graph *graph,
                                   struct ebb_error *err)
 {

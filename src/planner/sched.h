@@ -50,6 +50,14 @@ enum ebb_status planner_sched_init(struct planner_sched *s, const struct planner
                                    struct ebb_error *err); /* nothing kept but the keep set */
 void planner_sched_fini(struct planner_sched *s);
 void planner_sched_copy(struct planner_sched *to, const struct planner_sched *from);
+void planner_sched_clear(struct planner_sched *s); /* nothing kept but the keep set */
+/* Item i lies there from stage `first` to stage `last`. */
+void planner_sched_keep(struct planner_sched *s, uint32_t i, uint32_t first, uint32_t last);
+/* Everything as long as it is read; the newest outputs only; what the backward pass makes and
+ * reads. */
+void planner_sched_keep_all(struct planner_sched *s);
+void planner_sched_keep_newest(struct planner_sched *s);
+void planner_sched_keep_gradients(struct planner_sched *s);
 
 /* Scratch of the evaluation; one per thread. */
 struct planner_eval {
