@@ -172,24 +172,27 @@ static void fill_request(const struct settings *set, struct study_row *row)
                                               .host_bytes = set->host_bytes};
 }
 
-static bool asks_for(const struct settings *set, const char *name)
+/* Is one of the planners asked for of that kind? */
+static bool asks_for(const struct settings *set, enum planner_flag flag)
 {
-    for (size_t p = 0; p < set->planners.count; p++)
-        if (strcmp(set->planners.items[p], name) == 0)
+    for (size_t p = 0; p < set->planners.count; p++) {
+        const struct planner *planner = planner_find(set->planners.items[p]);
+        if (planner && (planner->flags & flag))
             return true;
-    return set->planners.count == 0 && strcmp(name, "best") == 0;
+    }
+    return set->planners.count == 0 && (planner_find("best")->flags & flag);
 }
 
 /* Options that none of the planners reads. Returns -1, or the exit code. */
 static int refuse_unused(const struct settings *set)
 {
     bool has_host = set->host_bytes > 0 || set->in_rate > 0 || set->out_rate > 0;
-    if (has_host && !asks_for(set, "joint") && !asks_for(set, "floor"))
+    if (has_host && !asks_for(set, PLANNER_HOST))
         return cli_usage_error("--host-bytes, --host-out and --host-in need --planner joint or "
                                "floor");
     if (has_host && !(set->host_bytes > 0 && set->in_rate > 0 && set->out_rate > 0))
         return cli_usage_error("--host-bytes, --host-out and --host-in go together");
-    if (set->write_lp && !asks_for(set, "best") && !asks_for(set, "ilp") && !asks_for(set, "joint"))
+    if (set->write_lp && !asks_for(set, PLANNER_LP))
         return cli_usage_error("--write-lp needs --planner best, ilp or joint: others have no "
                                "model");
     return -1;

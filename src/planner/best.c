@@ -1,7 +1,7 @@
 /* best.c - the portfolio (spec 14.3): keep everything if it fits; else seeds, search, bounds, and
  * exact or partial programs.
  *
- * Order of events for one budget:
+ * The table `stages` says what comes when:
  *   1 nothing to do, or proven impossible (an op alone does not fit);
  *   2 seeds: games of planner `floor`, checkpoints of blocks, recorded runs of the online policies,
  *     repair of "keep everything", classic strategies;
@@ -99,37 +99,6 @@ static void anneal(struct best *b, uint32_t round, uint64_t flips)
     planner_best_exchange(b, "shake");
 }
 
-static enum ebb_status improve(struct best *b, uint64_t flips, struct ebb_error *err)
-{
-    static const uint32_t rounds_of[] = {0, 8, 32, UINT32_MAX};
-    int effort = b->job->request->effort;
-    uint32_t rounds = rounds_of[effort < 0 ? 0 : effort > 3 ? 3 : effort];
-    for (uint32_t round = 1; round <= rounds && !planner_best_is_done(b); round++) {
-        anneal(b, round, flips);
-        if (b->has_model && b->job->has_best && !planner_best_is_done(b)) {
-            double seconds = planner_best_time_left(b) < 4 ? planner_best_time_left(b) : 4;
-            EBB_TRY(planner_best_neighbourhood(b,
-                                               round % 3 == 1   ? 0
-                                               : round % 3 == 2 ? 1
-                                                                : 2,
-                                               seconds, err));
-        }
-        if (round % 4 == 0 && flips < (UINT64_C(1) << 24))
-            flips *= 2;
-    }
-    return EBB_OK;
-}
-
-/* The last schedule fits in bytes but not in addresses: make it smaller, quickly. */
-static void shrink(struct best *b)
-{
-    planner_sched_copy(&b->job->trial, &b->job->best);
-    if (planner_search_from(&b->search, &b->job->trial) &&
-        planner_search_repair(&b->search, b->job))
-        planner_search_fill(&b->search, b->job);
-    planner_best_exchange(b, "shrink");
-}
-
 /* The model for another solver: full where it is not too large, else merged. */
 static enum ebb_status write_model(const struct planner_job *job, struct ebb_error *err)
 {
@@ -146,67 +115,202 @@ static enum ebb_status write_model(const struct planner_job *job, struct ebb_err
     return status;
 }
 
-#define SMALL_NODES 400
+#define PLAYED_NODES 5000  /* beyond, a game takes seconds */
+#define BOUNDED_NODES 1000 /* beyond, the seeds have the bound */
+
+/* ---- stages --------------------------------------------------------------------------------- */
+
+static uint64_t flips_of(const struct best *b)
+{
+    return 100000 + 200 * (uint64_t)b->job->graph->node_count;
+}
+
+/* The last schedule fits in bytes but not in addresses: make it smaller, quickly. */
+static enum ebb_status shrink(struct best *b, struct ebb_error *err)
+{
+    (void)err;
+    planner_sched_copy(&b->job->trial, &b->job->best);
+    if (planner_search_from(&b->search, &b->job->trial) &&
+        planner_search_repair(&b->search, b->job))
+        planner_search_fill(&b->search, b->job);
+    planner_best_exchange(b, "shrink");
+    b->is_over = b->job->has_best;
+    return EBB_OK;
+}
+
+static enum ebb_status first_bound(struct best *b, struct ebb_error *err)
+{
+    return planner_best_bound(b, 1, err);
+}
+
+/* When recorded runs are all that was wanted, other seeds are left out. */
+static enum ebb_status recorded_runs(struct best *b, struct ebb_error *err)
+{
+    const struct planner_job *job = b->job;
+    EBB_TRY(planner_best_online(b, err));
+    b->is_seeded =
+        planner_best_is_done(b) || (job->request->effort <= 0 && planner_job_has_plan(job) &&
+                                    job->graph->node_count > PLANNER_BEST_SMALL);
+    return EBB_OK;
+}
+
+static enum ebb_status take_filled(struct best *b, struct ebb_error *err)
+{
+    (void)err;
+    planner_best_exchange(b, "fill");
+    return EBB_OK;
+}
+
+static enum ebb_status first_plan(struct best *b, struct ebb_error *err)
+{
+    (void)err;
+    bool is_planless = !planner_job_has_plan(b->job);
+    for (uint32_t round = 0; round < 2 && is_planless && planner_best_time_left(b) > 0; round++)
+        anneal(b, round, flips_of(b));
+    b->is_over = true;
+    return EBB_OK;
+}
+
+static enum ebb_status relaxed_bound(struct best *b, struct ebb_error *err)
+{
+    return planner_best_bound(b, 4, err);
+}
+
+static enum ebb_status exchanges(struct best *b, struct ebb_error *err)
+{
+    (void)err;
+    planner_search_polish(&b->search, b->job);
+    planner_best_exchange(b, "exchange");
+    return EBB_OK;
+}
 
 static bool is_optimal(const struct best *b)
 {
     return b->job->has_best && (double)b->job->best.cost <= b->job->lower_bound * (1 + 1e-9);
 }
 
-/* Steps 3 and 4. Shares of the time: what proves also finds, so it comes first where it is cheap.
- */
-static enum ebb_status search_and_bound(struct best *b, uint64_t flips, struct ebb_error *err)
+/* Near the bound already: two short rounds still find what a lucky rival would. */
+static enum ebb_status first_rounds(struct best *b, struct ebb_error *err)
 {
-    struct planner_job *job = b->job;
-    if (job->graph->node_count <= 1000) /* larger ones have theirs from the seeds */
-        EBB_TRY(planner_best_bound(b, 4, err));
-    /* near the bound already: two short rounds still find what a lucky rival would */
-    bool is_small = job->graph->node_count <= SMALL_NODES;
-    if (!is_small && !planner_best_is_done(b)) { /* annealing takes long there */
-        planner_search_polish(&b->search, job);
-        planner_best_exchange(b, "exchange");
-    }
+    (void)err;
+    bool is_small = b->job->graph->node_count <= PLANNER_BEST_SMALL;
     for (uint32_t round = 0;
          round < 2 &&
          (is_small ? planner_best_time_left(b) > 0 && !is_optimal(b) : !planner_best_is_done(b));
          round++)
-        anneal(b, round, flips);
-    if (!planner_best_is_done(b))
-        EBB_TRY(planner_best_prove(b, 0.3 * planner_best_time_left(b), err));
+        anneal(b, round, flips_of(b));
+    return EBB_OK;
+}
+
+static enum ebb_status first_proof(struct best *b, struct ebb_error *err)
+{
+    return planner_best_prove(b, 0.3 * planner_best_time_left(b), err);
+}
+
+static enum ebb_status more_rounds(struct best *b, struct ebb_error *err)
+{
+    (void)err;
+    const struct planner_job *job = b->job;
     double stop = 0.6 * planner_best_time_left(b);
     for (uint32_t round = 2; round < (job->has_best ? 10u : 4u) && !planner_best_is_done(b) &&
                              planner_best_time_left(b) > stop && !job->is_proven_infeasible;
          round++)
-        anneal(b, round, flips * 2);
+        anneal(b, round, 2 * flips_of(b));
+    return EBB_OK;
+}
+
+static enum ebb_status second_proof(struct best *b, struct ebb_error *err)
+{
     return planner_best_prove(b, 0.5 * planner_best_time_left(b), err);
 }
 
-static enum ebb_status run_portfolio(struct best *b, struct ebb_error *err)
+static enum ebb_status improve(struct best *b, struct ebb_error *err)
 {
-    struct planner_job *job = b->job;
-    if (job->is_retry) {
-        shrink(b);
-        if (job->has_best)
-            return EBB_OK;
+    static const uint32_t rounds_of[] = {0, 8, 32, UINT32_MAX};
+    int effort = b->job->request->effort;
+    uint32_t rounds = rounds_of[effort < 0 ? 0 : effort > 3 ? 3 : effort];
+    uint64_t flips = 4 * flips_of(b);
+    for (uint32_t round = 1; round <= rounds && !planner_best_is_done(b); round++) {
+        anneal(b, round, flips);
+        if (b->has_model && b->job->has_best && !planner_best_is_done(b)) {
+            double seconds = planner_best_time_left(b) < 4 ? planner_best_time_left(b) : 4;
+            EBB_TRY(planner_best_neighbourhood(b, (round + 2) % 3, seconds, err));
+        }
+        if (round % 4 == 0 && flips < (UINT64_C(1) << 24))
+            flips *= 2;
     }
-    uint64_t flips = 100000 + 200 * (uint64_t)job->graph->node_count;
-    EBB_TRY(planner_best_seeds(b, err));
-    if (job->request->effort <= 0 && planner_job_has_plan(job))
-        return EBB_OK;
-    if (job->request->effort <= 0) {
-        for (uint32_t round = 0; round < 2 && planner_best_time_left(b) > 0; round++)
-            anneal(b, round, flips);
-        return EBB_OK;
-    }
-    EBB_TRY(search_and_bound(b, flips, err));
-    if (planner_best_is_done(b) || job->is_proven_infeasible)
-        return EBB_OK;
-    EBB_TRY(planner_best_relax(b, err));
-    if (!planner_best_is_done(b) && !job->is_proven_infeasible)
-        EBB_TRY(planner_best_exact(b, err));
-    if (job->is_proven_infeasible)
-        return EBB_OK;
-    return improve(b, flips * 4, err);
+    return EBB_OK;
+}
+
+/* What a stage may ask for. */
+enum when {
+    ALWAYS = 0,
+    RETRY = 1,          /* a schedule is there that cannot be packed */
+    QUICK = 1 << 1,     /* the first good plan is wanted */
+    PATIENT = 1 << 2,   /* the best one is */
+    SMALL = 1 << 3,     /* nodes */
+    LARGE = 1 << 4,     /* more */
+    PLAYABLE = 1 << 5,  /* a game for memory takes less than seconds */
+    BOUNDABLE = 1 << 6, /* larger ones have their bound from the seeds */
+    PLANLESS = 1 << 7,  /* nothing found yet, not even a recorded run */
+    NOTHING = 1 << 8,   /* no schedule found yet */
+    UNSEEDED = 1 << 9,  /* recorded runs were not good enough */
+    WARM = 1 << 10,     /* a plan for another budget was given */
+    OPEN = 1 << 11,     /* not close enough, time left */
+    POSSIBLE = 1 << 12, /* not proved that no plan exists */
+};
+
+static unsigned situation(const struct best *b)
+{
+    const struct planner_job *job = b->job;
+    uint32_t n = job->graph->node_count;
+    return (job->is_retry ? RETRY : 0) | (job->request->effort <= 0 ? QUICK : PATIENT) |
+           (n <= PLANNER_BEST_SMALL ? SMALL : LARGE) | (n <= PLAYED_NODES ? PLAYABLE : 0) |
+           (n <= BOUNDED_NODES ? BOUNDABLE : 0) | (planner_job_has_plan(job) ? 0 : PLANLESS) |
+           (job->has_best ? 0 : NOTHING) | (b->is_seeded ? 0 : UNSEEDED) |
+           (job->request->warm ? WARM : 0) | (planner_best_is_done(b) ? 0 : OPEN) |
+           (job->is_proven_infeasible ? 0 : POSSIBLE);
+}
+
+/* In this order, each when all it asks for holds. What proves also finds, so it comes first where
+ * it is cheap. */
+static const struct {
+    const char *name;
+    unsigned when; /* OR of enum when */
+    enum ebb_status (*run)(struct best *b, struct ebb_error *err);
+} stages[] = {
+    {"shrink", RETRY, shrink},
+    {"game", PATIENT | PLAYABLE, planner_best_game},
+    {"game", QUICK | LARGE | PLAYABLE, planner_best_game},
+    {"first bound", PATIENT | LARGE, first_bound},
+    {"blocks", PATIENT | LARGE | OPEN, planner_best_blocks},
+    {"blocks", QUICK | LARGE | PLANLESS, planner_best_blocks},
+    {"recorded runs", ALWAYS, recorded_runs},
+    {"blocks", UNSEEDED | SMALL, planner_best_blocks},
+    {"repair", UNSEEDED, planner_best_repair_all},
+    {"floor", UNSEEDED | PATIENT | PLAYABLE, planner_best_floor},
+    {"classic", UNSEEDED | PATIENT, planner_best_classic},
+    {"classic", UNSEEDED | QUICK | NOTHING, planner_best_classic},
+    {"fill", UNSEEDED, take_filled},
+    {"warm", UNSEEDED | WARM, planner_best_warm},
+    {"first plan", QUICK, first_plan},
+    {"relaxed bound", BOUNDABLE, relaxed_bound},
+    {"exchanges", LARGE | OPEN, exchanges},
+    {"annealing", ALWAYS, first_rounds},
+    {"proof", OPEN, first_proof},
+    {"annealing", ALWAYS, more_rounds},
+    {"proof", ALWAYS, second_proof},
+    {"flow model", OPEN | POSSIBLE, planner_best_relax},
+    {"branch and cut", OPEN | POSSIBLE, planner_best_exact},
+    {"neighbourhoods", POSSIBLE, improve},
+};
+
+static enum ebb_status run_stages(struct best *b, struct ebb_error *err)
+{
+    for (size_t k = 0; k < sizeof stages / sizeof *stages && !b->is_over; k++)
+        if ((stages[k].when & ~situation(b)) == 0)
+            EBB_TRY(stages[k].run(b, err));
+    return EBB_OK;
 }
 
 enum ebb_status planner_best_bound_alone(struct planner_job *job, struct ebb_error *err)
@@ -249,7 +353,7 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_error *err)
     }
     b.cost_unit = planner_cost_unit(job->graph);
     EBB_TRY(planner_search_init(&b.search, &job->ev, job->budget, job->request->seed, err));
-    enum ebb_status status = run_portfolio(&b, err);
+    enum ebb_status status = run_stages(&b, err);
     if (status == EBB_OK && !planner_job_has_plan(job) && !job->is_proven_infeasible &&
         !job->graph->trace->is_graph) {
         status = planner_solve_floor(job, err); /* the online run may still have a plan */

@@ -18,7 +18,11 @@ struct best {
     uint64_t cost_unit; /* gcd of costs */
     uint64_t random;
     uint32_t slices; /* of the split program to be solved next */
+    bool is_seeded;  /* recorded runs do: no more seeds */
+    bool is_over;    /* no more stages */
 };
+
+#define PLANNER_BEST_SMALL 400 /* nodes; beyond, the first plan is a recorded run */
 
 double planner_best_time_left(const struct best *b);
 bool planner_best_is_done(const struct best *b); /* close enough, or out of time */
@@ -34,9 +38,20 @@ double planner_best_cutoff(const struct best *b, double gap);
 /* A bound counts when its class is at least as general as the one there is. */
 void planner_best_note_bound(struct best *b, double cost, enum planner_bound bound_class);
 
-enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err);
+/* ---- stages (best_seeds.c, blocks.c, best_bound.c, best_exact.c) ---- */
+
+/* A game for memory at this very budget, in milliseconds: the first plan where no policy gets
+ * through, and what `floor` itself would answer. */
+enum ebb_status planner_best_game(struct best *b, struct ebb_error *err);
 /* What the online policies do at this budget, recorded: quick, and with addresses. */
 enum ebb_status planner_best_online(struct best *b, struct ebb_error *err);
+enum ebb_status planner_best_repair_all(struct best *b, struct ebb_error *err);
+/* Planner `floor` plays for memory; with room to spare its plans are sometimes cheap. It may run
+ * updates in another order than the trace, so its plan is kept as it is, and is a seed besides. */
+enum ebb_status planner_best_floor(struct best *b, struct ebb_error *err);
+/* The classic strategies, with their own parameters: what each would answer by itself. */
+enum ebb_status planner_best_classic(struct best *b, struct ebb_error *err);
+enum ebb_status planner_best_warm(struct best *b, struct ebb_error *err);
 
 /* Checkpoints of a chain of blocks (blocks.c). */
 enum ebb_status planner_best_blocks(struct best *b, struct ebb_error *err);

@@ -11,11 +11,9 @@
 
 #include "exec/exec.h"
 
-#define QUICK_NODES 400 /* beyond, the first plan is a recorded run */
 #define CLASSIC_NODES 1000
 #define RECORDED_NODES 2000 /* first plans of larger traces do with games */
 #define ONLINE_NODES 20000
-#define FLOOR_NODES 5000 /* beyond, a game takes seconds */
 #define MOST_OVERHEAD 10 /* of a recorded run */
 #define BEST_RUNS 3      /* recorded runs that are repaired and filled, too */
 
@@ -46,7 +44,7 @@ struct online {
 static double limit_of(const struct planner_job *job)
 {
     const struct planner_graph *g = job->graph;
-    if (!job->has_recorded || g->node_count <= QUICK_NODES || g->base_cost == 0)
+    if (!job->has_recorded || g->node_count <= PLANNER_BEST_SMALL || g->base_cost == 0)
         return MOST_OVERHEAD;
     double more = (double)job->recorded_cost / (double)g->base_cost - 1;
     double limit = 1 + (job->request->effort <= 0 ? more : 0.05 + 1.5 * more);
@@ -126,7 +124,7 @@ static enum ebb_status use_runs(struct online *o, struct ebb_error *err)
 {
     struct planner_job *job = o->b->job;
     keep_run(job, &o->runs[0]);
-    if (job->request->effort <= 0 && job->graph->node_count > QUICK_NODES &&
+    if (job->request->effort <= 0 && job->graph->node_count > PLANNER_BEST_SMALL &&
         planner_job_has_plan(job))
         return EBB_OK;
     for (size_t k = 0; k < BEST_RUNS && !planner_best_is_done(o->b); k++) {
@@ -142,7 +140,7 @@ static enum ebb_status use_runs(struct online *o, struct ebb_error *err)
 enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
-    bool is_quick = job->request->effort <= 0 && job->graph->node_count > QUICK_NODES;
+    bool is_quick = job->request->effort <= 0 && job->graph->node_count > PLANNER_BEST_SMALL;
     struct online o = {.b = b};
     if (job->graph->node_count > ONLINE_NODES)
         return EBB_OK;
@@ -162,13 +160,25 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
     return status;
 }
 
-/* A game for memory at this very budget, in milliseconds: the first plan where no policy gets
- * through, and what `floor` itself would answer. */
-static enum ebb_status quick_floor(struct planner_job *job, struct ebb_error *err)
+/* ---- games ---------------------------------------------------------------------------------- */
+
+/* The plan of a game, proved, is kept as a run where it fits the budget. On graph files it leaves
+ * out outputs that nobody reads: another model. */
+static void keep_game(struct planner_job *job, struct run *run)
 {
-    struct run run = {.name = "floor"};
     struct plan_report report;
     struct plan_limits limits = {.budget_bytes = {job->request->budget_bytes, 0, 0}};
+    if (job->graph->exact_bytes ||
+        plan_check(job->graph->trace, &run->plan, &limits, &report, NULL) != EBB_OK)
+        return;
+    run->cost = report.cost_ns;
+    keep_run(job, run);
+}
+
+enum ebb_status planner_best_game(struct best *b, struct ebb_error *err)
+{
+    struct planner_job *job = b->job;
+    struct run run = {.name = "floor"};
     bool is_found = false;
     if (job->graph->exact_bytes)
         return EBB_OK;
@@ -176,22 +186,14 @@ static enum ebb_status quick_floor(struct planner_job *job, struct ebb_error *er
     enum ebb_status status = planner_floor_at(job->graph->trace, NULL, job->request->budget_bytes,
                                               &run.plan, &is_found, err);
     if (status == EBB_OK && is_found)
-        status = plan_check(job->graph->trace, &run.plan, &limits, &report, err);
-    if (status == EBB_OK && is_found) {
-        run.cost = report.cost_ns;
-        keep_run(job, &run);
-    }
+        keep_game(job, &run);
     plan_fini(&run.plan);
     return status;
 }
 
-/* Planner `floor` plays for memory; with room to spare its plans are sometimes cheap. It may run
- * updates in another order than the trace, so its plan is kept as it is, and is a seed besides. */
-static enum ebb_status floor_seed(struct best *b, struct ebb_error *err)
+enum ebb_status planner_best_floor(struct best *b, struct ebb_error *err)
 {
     struct planner_job *job = b->job;
-    if (job->request->effort <= 0 || job->graph->node_count > FLOOR_NODES)
-        return EBB_OK;
     char winner[sizeof job->winner];
     memcpy(winner, job->winner, sizeof winner);
     EBB_TRY(planner_solve_floor(job, err));
@@ -201,49 +203,40 @@ static enum ebb_status floor_seed(struct best *b, struct ebb_error *err)
     if (!job->has_made)
         return EBB_OK;
     struct run run = {.plan = job->made, .name = "floor"};
-    struct plan_report report;
-    struct plan_limits limits = {
-        .budget_bytes = {job->graph->exact_bytes ? UINT64_MAX : job->request->budget_bytes, 0, 0}};
     plan_init(&job->made);
     job->has_made = false;
+    job->made_cost = 0;
     enum ebb_status status = plan_seed(b, &run.plan, "floor", err);
-    if (status == EBB_OK &&
-        plan_check(job->graph->trace, &run.plan, &limits, &report, err) == EBB_OK &&
-        report.peak_bytes <= job->request->budget_bytes) {
-        run.cost = report.cost_ns;
-        if (!job->graph->exact_bytes) /* it leaves out outputs that nobody reads: another model */
-            keep_run(job, &run);
-    }
+    if (status == EBB_OK)
+        keep_game(job, &run);
     plan_fini(&run.plan);
     return status;
 }
 
-/* ---- the classic strategies ----------------------------------------------------------------- */
+/* ---- strategies ----------------------------------------------------------------------------- */
 
-/* With their own parameters: what each would answer by itself. */
-static enum ebb_status classic_seeds(struct best *b, struct ebb_error *err)
+enum ebb_status planner_best_classic(struct best *b, struct ebb_error *err)
 {
-    static enum ebb_status (*const solvers[])(struct planner_job *, struct ebb_error *) = {
-        planner_solve_last,       planner_solve_griewank,         planner_solve_chen_sqrtn_noap,
-        planner_solve_chen_sqrtn, planner_solve_chen_greedy_noap, planner_solve_chen_greedy,
-        planner_solve_all,        planner_solve_all_ap,           planner_solve_knapsack,
-        planner_solve_rotor};
+    static const char *const names[] = {
+        "last",        "griewank", "chen_sqrtn_noap", "chen_sqrtn", "chen_greedy_noap",
+        "chen_greedy", "all",      "all_ap",          "knapsack",   "rotor"};
     struct planner_job *job = b->job;
     bool is_quick = job->request->effort <= 0;
-    size_t count = sizeof solvers / sizeof solvers[0];
-    if (job->graph->node_count > CLASSIC_NODES)
-        count = 1;
+    size_t count = job->graph->node_count > CLASSIC_NODES ? 1 : sizeof names / sizeof *names;
     for (size_t k = 0; k < count && !planner_job_out_of_time(job) && !(is_quick && job->has_best);
          k++)
-        EBB_TRY(solvers[k](job, err));
+        EBB_TRY(planner_job_solve(job, planner_find(names[k]), err));
     job->is_not_applicable = job->is_timeout = job->is_proven_infeasible =
         false; /* of a seed only */
     job->note[0] = '\0';
+    if (job->has_best && planner_search_from(&b->search, &job->best))
+        planner_search_fill(&b->search, job);
     return EBB_OK;
 }
 
-static void repair_seed(struct best *b)
+enum ebb_status planner_best_repair_all(struct best *b, struct ebb_error *err)
 {
+    (void)err;
     struct planner_job *job = b->job;
     planner_sched_keep_all(&job->trial);
     planner_sched_close(&job->ev, &job->trial);
@@ -252,37 +245,10 @@ static void repair_seed(struct best *b)
     if (job->graph->node_count <= (job->request->effort > 0 ? 600 : 200))
         planner_search_polish(&b->search, job);
     planner_best_exchange(b, "repair");
+    return EBB_OK;
 }
 
-enum ebb_status planner_best_seeds(struct best *b, struct ebb_error *err)
+enum ebb_status planner_best_warm(struct best *b, struct ebb_error *err)
 {
-    struct planner_job *job = b->job;
-    bool is_quick = job->request->effort <= 0;
-    if (job->graph->node_count <= FLOOR_NODES &&
-        (!is_quick || job->graph->node_count > QUICK_NODES))
-        EBB_TRY(quick_floor(job, err));
-    if (job->graph->node_count > QUICK_NODES && !is_quick) {
-        EBB_TRY(planner_best_bound(b, 1, err));
-        if (!planner_best_is_done(b))
-            EBB_TRY(planner_best_blocks(b, err));
-    }
-    if (job->graph->node_count > QUICK_NODES && is_quick && !planner_job_has_plan(job))
-        EBB_TRY(planner_best_blocks(b, err));
-    EBB_TRY(planner_best_online(b, err));
-    if ((is_quick && job->graph->node_count > QUICK_NODES && planner_job_has_plan(job)) ||
-        planner_best_is_done(b))
-        return EBB_OK;
-    if (job->graph->node_count <= QUICK_NODES)
-        EBB_TRY(planner_best_blocks(b, err));
-    repair_seed(b);
-    EBB_TRY(floor_seed(b, err));
-    if (!job->has_best || !is_quick) {
-        EBB_TRY(classic_seeds(b, err));
-        if (job->has_best && planner_search_from(&b->search, &job->best))
-            planner_search_fill(&b->search, job);
-    }
-    planner_best_exchange(b, "fill");
-    if (job->request->warm)
-        EBB_TRY(plan_seed(b, job->request->warm, "warm", err));
-    return EBB_OK;
+    return plan_seed(b, b->job->request->warm, "warm", err);
 }

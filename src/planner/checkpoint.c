@@ -127,8 +127,12 @@ static bool lacks_forward(struct planner_job *job)
 
 /* ---- constant sets -------------------------------------------------------------------------- */
 
-static enum ebb_status solve_set(struct planner_job *job, bool only_ap, const char *name,
-                                 struct ebb_error *err)
+static bool only_ap(const struct planner_job *job)
+{
+    return job->planner->flags & PLANNER_AP;
+}
+
+enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err)
 {
     if (lacks_forward(job))
         return EBB_OK;
@@ -136,27 +140,17 @@ static enum ebb_status solve_set(struct planner_job *job, bool only_ap, const ch
     if (!set)
         return ebb_no_memory(err, job->graph->node_count);
     enum ebb_status status = EBB_OK;
-    if (only_ap)
+    if (only_ap(job))
         status = planner_graph_articulation(job->graph, set, err);
     else
         for (uint32_t v = 0; v < job->graph->forward_count; v++)
             set[v] = true;
     if (status == EBB_OK) {
         set_rows(job, set);
-        planner_job_offer(job, name);
+        planner_job_offer(job, job->planner->name);
     }
     ebb_free(set);
     return status;
-}
-
-enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err)
-{
-    return solve_set(job, false, "all", err);
-}
-
-enum ebb_status planner_solve_all_ap(struct planner_job *job, struct ebb_error *err)
-{
-    return solve_set(job, true, "all_ap", err);
 }
 
 enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *err)
@@ -186,7 +180,7 @@ static void candidates_fini(struct candidates *c)
     ebb_free(c->chosen);
 }
 
-static enum ebb_status candidates_init(struct planner_job *job, bool only_ap, struct candidates *c,
+static enum ebb_status candidates_init(struct planner_job *job, bool is_ap, struct candidates *c,
                                        struct ebb_error *err)
 {
     const struct planner_graph *g = job->graph;
@@ -197,13 +191,13 @@ static enum ebb_status candidates_init(struct planner_job *job, bool only_ap, st
     enum ebb_status status = EBB_OK;
     if (!c->order || !c->is_member || !c->chosen)
         status = ebb_no_memory(err, g->node_count * sizeof *c->order);
-    else if (only_ap)
+    else if (is_ap)
         status = planner_graph_articulation(g, c->is_member, err);
     if (status != EBB_OK) {
         candidates_fini(c);
         return status;
     }
-    for (uint32_t v = 0; v < g->forward_count && !only_ap; v++)
+    for (uint32_t v = 0; v < g->forward_count && !is_ap; v++)
         c->is_member[v] = planner_graph_has_forward_edge(g, v);
     for (uint32_t v = 0; v < g->node_count && !params->order; v++)
         if (c->is_member[v])
@@ -214,12 +208,12 @@ static enum ebb_status candidates_init(struct planner_job *job, bool only_ap, st
     return EBB_OK;
 }
 
-static enum ebb_status solve_sqrtn(struct planner_job *job, bool only_ap, struct ebb_error *err)
+enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err)
 {
     struct candidates c;
     if (lacks_forward(job))
         return EBB_OK;
-    EBB_TRY(candidates_init(job, only_ap, &c, err));
+    EBB_TRY(candidates_init(job, only_ap(job), &c, err));
     size_t k = (size_t)sqrt((double)c.count);
     if (k == 0) {
         planner_job_not_applicable(job, "no forward op can be a checkpoint");
@@ -227,20 +221,10 @@ static enum ebb_status solve_sqrtn(struct planner_job *job, bool only_ap, struct
         for (size_t i = k; i <= c.count; i += k)
             c.chosen[c.order[i - 1]] = true;
         set_rows(job, c.chosen);
-        planner_job_offer(job, only_ap ? "chen_sqrtn" : "chen_sqrtn_noap");
+        planner_job_offer(job, job->planner->name);
     }
     candidates_fini(&c);
     return EBB_OK;
-}
-
-enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err)
-{
-    return solve_sqrtn(job, true, err);
-}
-
-enum ebb_status planner_solve_chen_sqrtn_noap(struct planner_job *job, struct ebb_error *err)
-{
-    return solve_sqrtn(job, false, err);
 }
 
 static uint64_t node_bytes(const struct planner_graph *g, uint32_t v)
@@ -273,7 +257,7 @@ static void greedy_set(struct planner_job *job, struct candidates *c, double b)
 
 /* b = A (1 + x), x from -1 in steps of 3/points, A = peak of sqrt(n) over all forward nodes
  * (spec 5.2). */
-static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *c, const char *name,
+static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *c,
                                     struct ebb_error *err)
 {
     struct candidates all;
@@ -290,37 +274,26 @@ static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *
     for (uint32_t p = 0; p < points && !planner_job_out_of_time(job); p++) {
         greedy_set(job, c, reference * (3.0 * p / points));
         set_rows(job, c->chosen);
-        planner_job_offer(job, name);
+        planner_job_offer(job, job->planner->name);
     }
     return EBB_OK;
 }
 
-static enum ebb_status solve_greedy(struct planner_job *job, bool only_ap, struct ebb_error *err)
+enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err)
 {
     struct candidates c;
-    const char *name = only_ap ? "chen_greedy" : "chen_greedy_noap";
     double b = job->request->params.segment_bytes;
     if (lacks_forward(job))
         return EBB_OK;
-    EBB_TRY(candidates_init(job, only_ap, &c, err));
+    EBB_TRY(candidates_init(job, only_ap(job), &c, err));
     enum ebb_status status = EBB_OK;
     if (isnan(b)) {
-        status = greedy_sweep(job, &c, name, err);
+        status = greedy_sweep(job, &c, err);
     } else {
         greedy_set(job, &c, b);
         set_rows(job, c.chosen);
-        planner_job_offer(job, name);
+        planner_job_offer(job, job->planner->name);
     }
     candidates_fini(&c);
     return status;
-}
-
-enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err)
-{
-    return solve_greedy(job, true, err);
-}
-
-enum ebb_status planner_solve_chen_greedy_noap(struct planner_job *job, struct ebb_error *err)
-{
-    return solve_greedy(job, false, err);
 }

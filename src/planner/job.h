@@ -6,6 +6,7 @@
 #include "planner/sched.h"
 
 struct planner_job {
+    const struct planner *planner; /* whose row is being solved */
     const struct planner_graph *graph;
     const struct planner_request *request;
     struct planner_eval ev;
@@ -36,6 +37,9 @@ struct planner_job {
 enum ebb_status planner_job_init(struct planner_job *job, const struct planner_graph *graph,
                                  const struct planner_request *request, struct ebb_error *err);
 void planner_job_fini(struct planner_job *job);
+/* One row of the table at work on the job: asked for, or as part of another. */
+enum ebb_status planner_job_solve(struct planner_job *job, const struct planner *planner,
+                                  struct ebb_error *err);
 /* Evaluate job->trial; keep it when it fits and is cheaper (ties: lower peak). True when it became
  * the best. */
 bool planner_job_offer(struct planner_job *job, const char *winner);
@@ -59,12 +63,9 @@ double planner_result_price(const struct planner_request *request,
 
 /* The planners. */
 enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_all_ap(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_chen_sqrtn_noap(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_chen_greedy_noap(struct planner_job *job, struct ebb_error *err);
 enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err);
 
 enum ebb_status planner_solve_ilp(struct planner_job *job, struct ebb_error *err);

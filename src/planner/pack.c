@@ -116,7 +116,7 @@ static enum ebb_status attempts(const struct planner *planner, struct planner_jo
                                 struct ebb_error *err)
 {
     for (int attempt = 0;; attempt++) {
-        EBB_TRY(planner->solve(job, err));
+        EBB_TRY(planner_job_solve(job, planner, err));
         if (job->is_not_applicable) {
             result->status = PLANNER_NOT_APPLICABLE;
             return EBB_OK;

@@ -16,33 +16,35 @@
     }
 
 const struct planner planner_table[] = {
-    {"best", NULL, "portfolio: seeds, search and exact models, with a bound", planner_solve_best},
+    {"best", NULL, "portfolio: seeds, search and exact models, with a bound", planner_solve_best,
+     PLANNER_PORTFOLIO | PLANNER_LP},
     {"floor", NULL, "least memory: the plan for the smallest budget that works",
-     planner_solve_floor},
-    {"all", ALIASES("CHECKPOINT_ALL"), "every forward output is a checkpoint", planner_solve_all},
+     planner_solve_floor, PLANNER_HOST},
+    {"all", ALIASES("CHECKPOINT_ALL"), "every forward output is a checkpoint", planner_solve_all,
+     0},
     {"all_ap", ALIASES("CHECKPOINT_ALL_AP"), "every articulation point is a checkpoint",
-     planner_solve_all_ap},
+     planner_solve_all, PLANNER_AP},
     {"last", ALIASES("CHECKPOINT_LAST_NODE"), "keep the newest output only: least memory",
-     planner_solve_last},
+     planner_solve_last, 0},
     {"chen_sqrtn", ALIASES("CHEN_SQRTN"), "Chen et al.: every sqrt(n)-th articulation point",
-     planner_solve_chen_sqrtn},
+     planner_solve_chen_sqrtn, PLANNER_AP},
     {"chen_sqrtn_noap", ALIASES("CHEN_SQRTN_NOAP"), "the same over all forward outputs",
-     planner_solve_chen_sqrtn_noap},
+     planner_solve_chen_sqrtn, 0},
     {"chen_greedy", ALIASES("CHEN_GREEDY"), "Chen et al.: segments of equal bytes, swept",
-     planner_solve_chen_greedy},
+     planner_solve_chen_greedy, PLANNER_AP},
     {"chen_greedy_noap", ALIASES("CHEN_GREEDY_NOAP"), "the same over all forward outputs",
-     planner_solve_chen_greedy_noap},
+     planner_solve_chen_greedy, 0},
     {"griewank", ALIASES("GRIEWANK_LOGN"), "Griewank and Walther: binomial checkpointing",
-     planner_solve_griewank},
+     planner_solve_griewank, 0},
     {"rotor", NULL, "Beaumont et al.: exact program for chains with persistent checkpoints",
-     planner_solve_rotor},
+     planner_solve_rotor, 0},
     {"knapsack", NULL, "PyTorch's activation memory budget: 0/1 knapsack, then repair",
-     planner_solve_knapsack},
-    {"ilp", ALIASES("OPTIMAL_ILP_GC"), "Checkmate's published ILP", planner_solve_ilp},
+     planner_solve_knapsack, 0},
+    {"ilp", ALIASES("OPTIMAL_ILP_GC"), "Checkmate's published ILP", planner_solve_ilp, PLANNER_LP},
     {"joint", ALIASES("POET"), "recomputation and offload to the host together, by branch and cut",
-     planner_solve_joint},
+     planner_solve_joint, PLANNER_HOST | PLANNER_LP},
     {"lp_round", ALIASES("APPROX_DET_ROUND_LP_SWEEP"), "its LP relaxation, rounded at thresholds",
-     planner_solve_lp_round},
+     planner_solve_lp_round, 0},
 };
 const size_t planner_count = sizeof planner_table / sizeof planner_table[0];
 
@@ -93,6 +95,16 @@ void planner_result_fini(struct planner_result *result)
 }
 
 /* ---- the job -------------------------------------------------------------------------------- */
+
+enum ebb_status planner_job_solve(struct planner_job *job, const struct planner *planner,
+                                  struct ebb_error *err)
+{
+    const struct planner *outer = job->planner;
+    job->planner = planner;
+    enum ebb_status status = planner->solve(job, err);
+    job->planner = outer;
+    return status;
+}
 
 bool planner_job_offer(struct planner_job *job, const char *winner)
 {
@@ -263,10 +275,10 @@ static enum ebb_status run_order(const struct planner *planner, const struct pla
         status = planner_job_plan(planner, job, result, err);
     if (job->is_retry) /* what was proved then is about less room */
         job->is_proven_infeasible = false;
-    if (status == EBB_OK && planner->solve == planner_solve_best && result->status != PLANNER_OK &&
+    if (status == EBB_OK && (planner->flags & PLANNER_PORTFOLIO) && result->status != PLANNER_OK &&
         !job->is_proven_infeasible && !graph->is_moved)
         status = last_resort(graph->trace, job, result, err);
-    if (status == EBB_OK && planner->solve == planner_solve_best)
+    if (status == EBB_OK && (planner->flags & PLANNER_PORTFOLIO))
         status = ensure_bound(job, err);
     if (status == EBB_OK)
         fill_result(job, result);
@@ -352,7 +364,7 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
     EBB_TRY(planner_graph_create(trace, false, &graph, err));
     planner_result_init(result);
     enum ebb_status status = EBB_OK;
-    if (planner->solve == planner_solve_best && !trace->is_graph && !request->write_lp &&
+    if ((planner->flags & PLANNER_PORTFOLIO) && !trace->is_graph && !request->write_lp &&
         graph->no_remat_peak > request->budget_bytes)
         status = planner_graph_create(trace, true, &eager, err);
     if (status == EBB_OK && eager && eager->is_moved) {

@@ -94,11 +94,19 @@ void planner_result_fini(struct planner_result *result);
 
 struct planner_job;
 
+enum planner_flag {
+    PLANNER_PORTFOLIO = 1, /* tries both orders of updates and has other planners to fall back on */
+    PLANNER_HOST = 2,      /* reads the link: copies to the host */
+    PLANNER_LP = 4,        /* has a model that write_lp writes */
+    PLANNER_AP = 8,        /* only articulation points are candidates */
+};
+
 struct planner {
     const char *name;
     const char *const *aliases; /* published names; NULL-terminated; may be NULL */
     const char *help;
     enum ebb_status (*solve)(struct planner_job *job, struct ebb_error *err);
+    unsigned flags; /* OR of planner_flag */
 };
 
 extern const struct planner planner_table[];
