@@ -513,37 +513,59 @@ enum ebb_status planner_floor_facts_compute(const struct trace *trace,
     return EBB_OK;
 }
 
+/* `plan` becomes the job's, if it takes less time than the one there is. */
+static enum ebb_status offer(struct planner_job *job, struct plan *plan, struct ebb_error *err)
+{
+    uint64_t ns;
+    enum ebb_status status = planner_job_time(job, plan, &ns, err);
+    if (status == EBB_OK && (!job->has_made || ns < job->made_cost)) {
+        plan_fini(&job->made);
+        job->made = *plan;
+        job->made_cost = ns;
+        job->has_made = true;
+        job->is_unplaced = false;
+        plan_init(plan);
+    }
+    plan_fini(plan);
+    return status;
+}
+
+/* The cheapest game at this budget, if there is one. */
+static enum ebb_status offer_game(struct planner_job *job, const struct planner_link *link,
+                                  struct ebb_error *err)
+{
+    struct plan plan;
+    bool is_found = false;
+    plan_init(&plan);
+    enum ebb_status status = planner_floor_at(job->graph->trace, link, job->request->budget_bytes,
+                                              &plan, &is_found, err);
+    return status == EBB_OK && is_found ? offer(job, &plan, err) : status;
+}
+
 enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *err)
 {
     struct search s;
     struct plan plan;
     struct plan_report proof;
     struct planner_floor_facts facts = {0};
-    bool is_found = false;
-    uint64_t budget = job->request->budget_bytes, cost = 0;
-    plan_init(&plan);
-    enum ebb_status status = search_init(&s, job->graph->trace, &job->request->link, &facts, err);
+    const struct planner_link *link = &job->request->link;
+    uint64_t budget = job->request->budget_bytes;
+    enum ebb_status status = search_init(&s, job->graph->trace, link, &facts, err);
+    job->has_made = false;
     if (status == EBB_OK && s.best.peak_bytes > budget) {
         snprintf(job->note, sizeof job->note, "the floor is %llu bytes",
                  (unsigned long long)s.best.peak_bytes);
         goto out;
     }
     if (status == EBB_OK && budget > s.best.peak_bytes)
-        status =
-            planner_floor_at(job->graph->trace, &job->request->link, budget, &plan, &is_found, err);
-    for (size_t i = 0; i < plan.step_count && is_found; i++)
-        cost +=
-            plan.steps[i].act == PLAN_RUN ? job->graph->trace->ops[plan.steps[i].index].cost_ns : 0;
-    if (status == EBB_OK && (!is_found || cost > s.best.cost)) {
-        plan_fini(&plan);
-        plan_init(&plan);
+        status = offer_game(job, link, err);
+    if (status == EBB_OK && budget > s.best.peak_bytes && s.host.bytes) /* copies may take longer */
+        status = offer_game(job, NULL, err);
+    if (status == EBB_OK && (!job->has_made || s.host.bytes || s.best.cost < job->made_cost)) {
         status = make_plan(&s, &s.best, s.best.peak_bytes, &plan, &proof, err);
+        if (status == EBB_OK)
+            status = offer(job, &plan, err);
     }
-    if (status != EBB_OK)
-        goto out;
-    plan_fini(&job->made);
-    job->made = plan;
-    job->has_made = true;
     snprintf(job->winner, sizeof job->winner, "floor");
 out:
     search_fini(&s);

@@ -30,7 +30,7 @@ struct planner_job {
     bool has_recorded, is_unplaced; /* unplaced: `made` has no addresses yet */
     uint64_t recorded_cost;
     char recorded_by[32];
-    uint64_t made_cost; /* of `made`, when it is more than its compute (transfers); 0 otherwise */
+    uint64_t made_cost; /* of `made`, copies included, when its planner knows; 0 otherwise */
 };
 
 /* A job takes graph and request on loan. */
@@ -57,6 +57,11 @@ void planner_job_bound(struct planner_job *job, double bound, enum planner_bound
 /* Solve, pack and prove: fills all of the result but bound, gap and names. */
 enum ebb_status planner_job_plan(const struct planner *planner, struct planner_job *job,
                                  struct planner_result *result, struct ebb_error *err);
+/* What a plan takes: its runs or, where it copies to the host, its time on the null device with the
+ * request's link (plans of graph files do not run there: runs, and copies one after the other).
+ * Moves inside the slab are not in it: see planner_result_price. */
+enum ebb_status planner_job_time(const struct planner_job *job, const struct plan *plan,
+                                 uint64_t *ns, struct ebb_error *err);
 /* Its cost and the time of moves inside the slab. */
 double planner_result_price(const struct planner_request *request,
                             const struct planner_result *result);

@@ -16,11 +16,13 @@
 #include "planner/model.h"
 
 #define MOST_BINARIES 9000
+#define MOST_NODES 65 /* beyond, the solver may end with nothing */
 
 struct joint {
     struct planner_job *job;
     struct planner_model model;
     uint64_t *fetch, *send, *row; /* owned bit rows */
+    bool is_solved;               /* job->made is the model's */
 };
 
 static bool is_one(const double *x, int col)
@@ -102,12 +104,13 @@ static enum ebb_status solve(struct joint *j, struct ebb_error *err)
     if (result.has_x) {
         read_solution(j, result.x);
         uint64_t cost = evaluate(j);
-        if (cost != UINT64_MAX && (!job->has_best || cost < job->best.cost)) {
+        if (cost != UINT64_MAX && (!job->has_best || cost < job->best.cost) &&
+            (!job->has_made || cost < job->made_cost)) {
             struct planner_transfers transfers = {j->fetch, j->send, j->row};
             plan_fini(&job->made);
             plan_init(&job->made);
             status = planner_sched_emit(&job->ev, &job->trial, &transfers, &job->made, err);
-            job->has_made = status == EBB_OK;
+            job->has_made = job->is_unplaced = j->is_solved = status == EBB_OK;
             job->made_cost = cost;
             snprintf(job->winner, sizeof job->winner, "joint");
         }
@@ -137,6 +140,43 @@ static enum ebb_status joint_init(struct joint *j, struct ebb_error *err)
                                j->job->budget, &j->job->request->link, err);
 }
 
+/* The same budget without a host. */
+static enum ebb_status find_incumbent(struct planner_job *job, struct ebb_error *err)
+{
+    const struct planner_request *asked = job->request;
+    struct planner_request quick = *asked;
+    quick.effort = 0;
+    quick.write_lp = NULL;
+    quick.link = (struct planner_link){0};
+    job->request = &quick;
+    enum ebb_status status = planner_solve_best(job, err);
+    job->request = asked;
+    return status;
+}
+
+/* Solve the model where it is small enough. What it does not answer is not answered without copies
+ * instead, unless that is proved to be as good. */
+static enum ebb_status with_copies(struct joint *j, struct ebb_error *err)
+{
+    struct planner_job *job = j->job;
+    const char *path = job->request->write_lp;
+    EBB_TRY(joint_init(j, err));
+    if (path)
+        EBB_TRY(planner_mip_write_lp(&j->model.mip, path, "joint model", err));
+    if (j->model.binary_count * 4 > MOST_BINARIES) {
+        planner_job_not_applicable(job, "too many ops for the joint model (about 65 at most)");
+        return EBB_OK;
+    }
+    EBB_TRY(solve(j, err));
+    bool is_answered = j->is_solved || planner_job_is_close(job);
+    if (!is_answered && job->graph->node_count > MOST_NODES)
+        planner_job_not_applicable(
+            job, "no plan with copies found in time: the joint model takes about 65 ops");
+    else if (!is_answered && planner_job_has_plan(job))
+        snprintf(job->note, sizeof job->note, "no plan with copies found in time");
+    return EBB_OK;
+}
+
 enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err)
 {
     const struct planner_link *link = &job->request->link;
@@ -149,32 +189,18 @@ enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *e
         planner_job_not_applicable(job, "this build has no solver (coinor-libcbc-dev)");
         return EBB_OK;
     }
-    struct planner_request quick =
-        *job->request; /* the incumbent: the same budget without a host */
-    const struct planner_request *asked = job->request;
-    quick.effort = 0;
-    quick.write_lp = NULL;
-    job->request = &quick;
-    enum ebb_status status = planner_solve_best(job, err);
-    job->request = asked;
+    enum ebb_status status = find_incumbent(job, err);
     bool is_free = job->has_best && job->best.cost == job->graph->base_cost;
-    job->is_proven_infeasible = job->is_timeout = false; /* offload may still help */
-    if (job->bound_class != PLANNER_BOUND_NONE && !is_free) {
-        job->bound_class = PLANNER_BOUND_NONE; /* bounds without a host do not hold with one */
-        job->lower_bound = 0;
-    } else if (is_free) {
+    job->is_proven_infeasible = job->budget < job->graph->max_in_out;
+    job->is_timeout = false; /* offload may still help */
+    if (is_free) {
         job->bound_class = PLANNER_BOUND_JOINT;
+    } else { /* bounds without a host do not hold with one */
+        job->bound_class = PLANNER_BOUND_NONE;
+        job->lower_bound = 0;
     }
-    if (status == EBB_OK && !is_free && job->budget >= job->graph->max_in_out && !job->has_made) {
-        status = joint_init(&j, err);
-        if (status == EBB_OK && asked->write_lp)
-            status = planner_mip_write_lp(&j.model.mip, asked->write_lp, "joint model", err);
-        if (status == EBB_OK && j.model.binary_count * 4 <= MOST_BINARIES)
-            status = solve(&j, err);
-        else if (status == EBB_OK)
-            planner_job_not_applicable(job, "too many ops for the joint model (about 65 at most)");
-    }
-    job->is_proven_infeasible |= job->budget < job->graph->max_in_out;
+    if (status == EBB_OK && !is_free && !job->is_proven_infeasible)
+        status = with_copies(&j, err);
     job->is_timeout = !job->has_best && !job->has_made && !job->is_proven_infeasible;
     planner_model_fini(&j.model);
     ebb_free(j.fetch);

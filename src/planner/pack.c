@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "exec/exec.h"
 #include "planner/job.h"
 
 static enum ebb_status make_plan(struct planner_job *job, const char *name, struct plan *plan,
@@ -36,7 +37,7 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
 {
     const struct planner_graph *g = job->graph;
     uint64_t budget = job->request->budget_bytes;
-    bool has_addresses = job->has_made && !job->made_cost && !job->is_unplaced;
+    bool has_addresses = job->has_made && !job->is_unplaced;
     if (!has_addresses && packing == PACK_SLIDING)
         EBB_TRY(plan_assign_sliding(g->trace, plan, budget, NULL, err));
     else if (!has_addresses)
@@ -58,6 +59,54 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
     result->peak_bytes = report.peak_bytes;
     result->height_bytes = report.height_bytes;
     result->moved_bytes = report.moved_bytes;
+    return EBB_OK;
+}
+
+/* The plan as it runs: copies go beside the ops, and ops wait for them. */
+static enum ebb_status time_on_null(const struct planner_job *job, const struct plan *plan,
+                                    uint64_t *ns, struct ebb_error *err)
+{
+    const struct planner_link *link = &job->request->link;
+    struct exec_program *program = NULL;
+    struct exec_report report;
+    struct exec_options options = {
+        .plan = plan,
+        .budget_bytes = plan->budget_bytes,
+        .tier_bytes[DEVICE_HOST] = link->host_bytes,
+        .links = {.out[DEVICE_HOST] = {link->latency_ns, link->out_bytes_per_ns},
+                  .in[DEVICE_HOST] = {link->latency_ns, link->in_bytes_per_ns}}};
+    EBB_TRY(exec_program_create(&program, job->graph->trace, EXEC_EBB, err));
+    enum ebb_status status = exec_run(program, &options, &report, err);
+    exec_program_destroy(program);
+    if (status == EBB_OK && report.result != EXEC_OK)
+        status = ebb_fail(err, EBB_EINTERNAL, "planner: a proved plan ends %s: %s",
+                          exec_result_text(report.result), report.why);
+    *ns = report.device_ns > report.clock_ns ? report.device_ns : report.clock_ns;
+    return status;
+}
+
+static double copy_ns(const struct planner_job *job, const struct plan_step *step)
+{
+    const struct planner_link *link = &job->request->link;
+    double rate = step->act == PLAN_SEND ? link->out_bytes_per_ns : link->in_bytes_per_ns;
+    return (double)link->latency_ns + (double)job->graph->trace->storages[step->index].bytes / rate;
+}
+
+enum ebb_status planner_job_time(const struct planner_job *job, const struct plan *plan,
+                                 uint64_t *ns, struct ebb_error *err)
+{
+    uint64_t runs = 0;
+    double copies = 0;
+    for (size_t i = 0; i < plan->step_count; i++) {
+        const struct plan_step *step = &plan->steps[i];
+        if (step->act == PLAN_RUN)
+            runs += job->graph->trace->ops[step->index].cost_ns;
+        else if (step->act == PLAN_SEND || step->act == PLAN_FETCH)
+            copies += copy_ns(job, step);
+    }
+    if (copies > 0 && !job->graph->exact_bytes)
+        return time_on_null(job, plan, ns, err);
+    *ns = runs + (uint64_t)copies;
     return EBB_OK;
 }
 
