@@ -156,27 +156,6 @@ static int json_hex4(const char *p, const char *end)
     return value;
 }
 
-static void json_add_utf8(struct ebb_str *s, unsigned c)
-{
-    char b[4];
-    size_t n = 0;
-    if (c < 0x80) {
-        b[n++] = (char)c;
-    } else if (c < 0x800) {
-        b[n++] = (char)(0xc0 | c >> 6);
-    } else if (c < 0x10000) {
-        b[n++] = (char)(0xe0 | c >> 12);
-        b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-    } else {
-        b[n++] = (char)(0xf0 | c >> 18);
-        b[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-        b[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-    }
-    if (c >= 0x80)
-        b[n++] = (char)(0x80 | (c & 0x3f));
-    ebb_str_addn(s, b, n);
-}
-
 /* \uXXXX at p (behind the u), with its low half when it is a high surrogate. */
 static enum ebb_status json_unicode(struct ebb_json *r, const char **at, struct ebb_error *err)
 {
@@ -192,7 +171,8 @@ static enum ebb_status json_unicode(struct ebb_json *r, const char **at, struct 
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         p += 6;
     }
-    json_add_utf8(&r->scratch, (unsigned)c);
+    char bytes[4];
+    ebb_str_addn(&r->scratch, bytes, ebb_utf8_encode((uint32_t)c, bytes));
     *at = p;
     return EBB_OK;
 }

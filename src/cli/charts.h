@@ -5,8 +5,8 @@
 #include "cli/master.h"
 
 /* Write learning-curves.{svg,png} and parallel-coordinates.{svg,png} into `dir` (made if missing).
- * `written` receives the names, one per line. EBB_EUNSUPPORTED: no gnuplot (err says how to get
- * it). With fewer than two trials that have a metric there is nothing to compare: only curves. */
+ * `written` receives the names, one per line. EBB_EUNSUPPORTED: no rsvg-convert (err says how
+ * to get it). With fewer than two trials that have a metric there is nothing to compare: only curves. */
 enum ebb_status cli_charts_write(struct cli_master *m, int64_t id, const char *dir,
                                  struct ebb_str *written, struct ebb_error *err);
 

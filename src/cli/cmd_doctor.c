@@ -15,10 +15,9 @@
 static const struct tool {
     const char *name, *purpose, *package;
 } tools[] = {
-    {"gnuplot", "charts as SVG, PNG and PDF", "gnuplot-nox"},
+    {"rsvg-convert", "charts as PNG and PDF", "librsvg2-bin"},
     {"python3", "trials in Python", "python3"},
     {"git", "'ebb run --git': which commit an experiment was made from", "git"},
-    {"fc-list", "words beyond Latin, Greek and Cyrillic in PNG and PDF charts", "fontconfig"},
 };
 #define TOOL_COUNT (sizeof tools / sizeof tools[0])
 

@@ -1,53 +1,26 @@
 /* git.c - where a model definition comes from: asked of the git program. */
 #include "cli/submit.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/heap.h"
+#include "base/process.h"
 
-extern char **environ;
-
-/* First line of what `git -C dir ARGS` prints; EBB_EINPUT when it fails. */
+/* First line of what `git -C dir WORDS` prints; EBB_EINPUT when it fails. */
 static enum ebb_status ask_git(const char *dir, const char *const *words, size_t count, char **line,
                                struct ebb_error *err)
 {
-    char *argv[12] = {(char *)"git", (char *)"-C", (char *)dir};
-    int ends[2];
-    pid_t pid;
-    for (size_t i = 0; i < count && i < 8; i++)
-        argv[3 + i] = (char *)words[i];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return ebb_fail(err, EBB_EIO, "cannot make a pipe: %s", strerror(errno));
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    int code = posix_spawnp(&pid, "git", &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
+    const char *argv[12] = {"git", "-C", dir};
     struct ebb_str text;
+    for (size_t i = 0; i < count && i < 8; i++)
+        argv[3 + i] = words[i];
     ebb_str_init(&text);
-    char buffer[4096];
-    ssize_t n;
-    while (code == 0 && (n = read(ends[0], buffer, sizeof buffer)) > 0)
-        ebb_str_addn(&text, buffer, (size_t)n);
-    close(ends[0]);
-    int state = 0;
-    if (code == 0)
-        waitpid(pid, &state, 0);
-    enum ebb_status status = code != 0 ? ebb_fail(err, EBB_EUNSUPPORTED,
-                                                  "cannot start git: %s; install it or "
-                                                  "leave out --git",
-                                                  strerror(code))
-                             : !WIFEXITED(state) || WEXITSTATUS(state) != 0
-                                 ? ebb_fail(err, EBB_EINPUT, "git %s fails in %s", words[0], dir)
-                                 : ebb_str_status(&text, err);
+    enum ebb_status status = ebb_process_run(&(struct ebb_process){.argv = argv}, &text, err);
+    if (status == EBB_EUNSUPPORTED)
+        ebb_fail(err, status, "git is not installed here; install it or leave out --git");
+    else if (status == EBB_EIO)
+        status = ebb_fail(err, EBB_EINPUT, "git %s fails in %s", words[0], dir);
     if (status == EBB_OK) {
         *line = ebb_strndup(ebb_str_c(&text), strcspn(ebb_str_c(&text), "\n"));
         status = *line != NULL ? EBB_OK : ebb_no_memory(err, text.length);

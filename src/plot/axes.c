@@ -1,70 +1,66 @@
-/* axes.c - frames, ticks, grids and the colour bar of a heat map.
- *
- * gnuplot draws the strokes; the labels beside them are placed by us, since its own offsets count
- * in characters, whose size differs from one terminal to the next. */
-#include "plot/pen.h"
+/* axes.c - frames, ticks, grids and the colour bar of a heat map. */
+#include "plot/svg.h"
 
 #include <string.h>
 
 #define GRID "#e2e2e2"
+#define NO_CELL "#ececec" /* cells without a value stay grey, not white as if there were no cell */
+#define TICK 6.0
+#define TICK_MINOR 3.0
 
 static void tick_words(struct plot_pen *pen, const char *text, double x, double y,
                        const char *align, double angle)
 {
-    if (text[0] == '\0')
+    if (text[0] != '\0')
+        plot_pen_words(pen, &(struct plot_words){.text = text,
+                                                 .width = PLOT_TICK_WIDTH,
+                                                 .x = x,
+                                                 .y = y,
+                                                 .size = PLOT_FONT_SMALL,
+                                                 .align = align,
+                                                 .color = PLOT_SOFT,
+                                                 .angle = angle});
+}
+
+static bool is_named(const struct plot_panel *panel)
+{
+    return panel->x_ticks != NULL && panel->x_tick_count > 0;
+}
+
+void plot_grid_add(struct plot_pen *pen, const struct plot_pane *pane,
+                   const struct plot_place *place)
+{
+    const struct plot_box *b = &place->plot;
+    if (pane->cell_width > 0) {
+        plot_pen_rect(pen, b, NO_CELL, 1);
         return;
-    plot_pen_words(pen, &(struct plot_words){.text = text,
-                                             .length = strlen(text),
-                                             .columns = PLOT_TICK_COLUMNS,
-                                             .x = x,
-                                             .y = y,
-                                             .size = PLOT_FONT_SMALL,
-                                             .align = align,
-                                             .color = PLOT_SOFT,
-                                             .angle = angle});
-}
-
-static void write_tick_list(struct plot_pen *pen, const char *axis, const struct plot_tick *ticks,
-                            size_t count)
-{
-    ebb_str_printf(pen->out, "set %stics (", axis);
-    for (size_t i = 0; i < count; i++) {
-        ebb_str_add(pen->out, i > 0 ? ", '' " : "'' ");
-        plot_num(pen->out, ticks[i].at);
-        if (ticks[i].text[0] == '\0')
-            ebb_str_add(pen->out, " 1"); /* a minor tick */
     }
-    ebb_str_add(pen->out, ")\n");
+    if (pane->panel->has_no_y_axis)
+        return;
+    plot_pen_path(pen);
+    for (size_t i = 0; i < place->y_tick_count; i++)
+        if (place->y_ticks[i].text[0] != '\0') {
+            ebb_str_addc(pen->out, 'M');
+            plot_pen_at(pen, b->x, plot_box_y(b, &pane->y, place->y_ticks[i].at));
+            ebb_str_printf(pen->out, "h%g", b->width);
+        }
+    for (size_t i = 0; i < place->x_tick_count; i++)
+        if (place->x_ticks[i].text[0] != '\0') {
+            ebb_str_addc(pen->out, 'M');
+            plot_pen_at(pen, plot_box_x(b, &pane->x, place->x_ticks[i].at), b->y);
+            ebb_str_printf(pen->out, "v%g", b->height);
+        }
+    plot_pen_stroke(pen, GRID, 1, NULL);
 }
 
-static void write_axis(struct plot_pen *pen, const char *axis, const struct plot_scale *s)
-{
-    ebb_str_printf(pen->out, "%sset logscale %s\n", s->is_log ? "" : "un", axis);
-    ebb_str_printf(pen->out, "set %srange [", axis);
-    plot_num(pen->out, s->min);
-    ebb_str_addc(pen->out, ':');
-    plot_num(pen->out, s->max);
-    ebb_str_add(pen->out, "]\n");
-}
-
-static void write_margins(struct plot_pen *pen, const struct plot_box *b)
-{
-    const struct plot_layout *l = pen->layout;
-    ebb_str_printf(pen->out, "set lmargin at screen %.6f\nset rmargin at screen %.6f\n",
-                   b->x / l->width, (b->x + b->width) / l->width);
-    ebb_str_printf(pen->out, "set tmargin at screen %.6f\nset bmargin at screen %.6f\n",
-                   1 - b->y / l->height, 1 - (b->y + b->height) / l->height);
-}
-
-static void write_names(struct plot_pen *pen, const struct plot_pane *pane,
-                        const struct plot_place *place)
+static void x_names(struct plot_pen *pen, const struct plot_pane *pane,
+                    const struct plot_place *place)
 {
     const struct plot_box *b = &place->plot;
     for (size_t i = 0; i < pane->panel->x_tick_count; i++) {
-        double part = plot_scale_place(&pane->x, (double)i);
+        double part = plot_scale_place(&pane->x, (double)i), x = b->x + part * b->width;
         if (!(part >= 0 && part <= 1))
             continue; /* the caller's limits leave it out, or a log axis has no 0 */
-        double x = b->x + part * b->width;
         if (place->ticks_slanted)
             tick_words(pen, pane->panel->x_ticks[i], x + 5, b->y + b->height + 9, "right", 35);
         else
@@ -72,90 +68,76 @@ static void write_names(struct plot_pen *pen, const struct plot_pane *pane,
     }
 }
 
+/* The frame's two lines and the ticks that stand out of them, as one stroke. */
+static void strokes(struct plot_pen *pen, const struct plot_pane *pane,
+                    const struct plot_place *place)
+{
+    const struct plot_box *b = &place->plot;
+    double bottom = b->y + b->height;
+    plot_pen_path(pen);
+    if (!pane->panel->has_no_y_axis) {
+        ebb_str_addc(pen->out, 'M');
+        plot_pen_at(pen, b->x, b->y);
+        ebb_str_printf(pen->out, "v%gh%g", b->height, b->width);
+    }
+    for (size_t i = 0; i < place->x_tick_count; i++) {
+        ebb_str_addc(pen->out, 'M');
+        plot_pen_at(pen, plot_box_x(b, &pane->x, place->x_ticks[i].at), bottom);
+        ebb_str_printf(pen->out, "v%g", place->x_ticks[i].text[0] != '\0' ? TICK : TICK_MINOR);
+    }
+    for (size_t i = 0; i < place->y_tick_count; i++) {
+        ebb_str_addc(pen->out, 'M');
+        plot_pen_at(pen, b->x, plot_box_y(b, &pane->y, place->y_ticks[i].at));
+        ebb_str_printf(pen->out, "h%g", place->y_ticks[i].text[0] != '\0' ? -TICK : -TICK_MINOR);
+    }
+    plot_pen_stroke(pen, PLOT_AXIS, 1, NULL);
+}
+
 void plot_axes_add(struct plot_pen *pen, const struct plot_pane *pane,
                    const struct plot_place *place)
 {
     const struct plot_box *b = &place->plot;
-    bool is_named = pane->panel->x_ticks != NULL && pane->panel->x_tick_count > 0;
-    write_margins(pen, b);
-    write_axis(pen, "x", &pane->x);
-    write_axis(pen, "y", &pane->y);
-    ebb_str_printf(pen->out,
-                   "set xtics out nomirror scale 0.6,0.3\nset ytics out nomirror scale 0.6,0.3\n");
-    if (is_named) {
-        ebb_str_add(pen->out, "unset xtics\n");
-        write_names(pen, pane, place);
-    } else {
-        write_tick_list(pen, "x", place->x_ticks, place->x_tick_count);
-        for (size_t i = 0; i < place->x_tick_count; i++)
-            tick_words(pen, place->x_ticks[i].text,
-                       b->x + plot_scale_place(&pane->x, place->x_ticks[i].at) * b->width,
-                       b->y + b->height + 16, "center", 0);
-    }
-    if (pane->panel->has_no_y_axis)
-        ebb_str_add(pen->out, "set border 0\nunset ytics\n");
-    else
-        write_tick_list(pen, "y", place->y_ticks, place->y_tick_count);
+    strokes(pen, pane, place);
+    if (is_named(pane->panel))
+        x_names(pen, pane, place);
+    for (size_t i = 0; i < place->x_tick_count; i++)
+        tick_words(pen, place->x_ticks[i].text, plot_box_x(b, &pane->x, place->x_ticks[i].at),
+                   b->y + b->height + 16, "center", 0);
     for (size_t i = 0; i < place->y_tick_count; i++)
         tick_words(pen, place->y_ticks[i].text, b->x - 9,
-                   b->y + (1 - plot_scale_place(&pane->y, place->y_ticks[i].at)) * b->height,
-                   "right", 0);
-    ebb_str_add(pen->out, "unset grid\n");
-    if (pane->cell_width <= 0 && !pane->panel->has_no_y_axis)
-        ebb_str_printf(
-            pen->out,
-            "set grid %s ytics back linetype 1 linewidth 1 dashtype solid linecolor rgb '" GRID
-            "'\n",
-            is_named ? "" : "xtics");
+                   plot_box_y(b, &pane->y, place->y_ticks[i].at), "right", 0);
 }
 
-/* ---- heat maps ---------------------------------------------------------------------------------
- */
-
-/* Viridis, sampled: even in lightness, readable in grey and by colour-blind eyes. */
-static const char *const viridis[] = {"#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c",
-                                      "#28ae80", "#5ec962", "#addc30", "#fde725"};
-
+/* The bar, its ticks, and the name of what the colours mean. */
 void plot_color_bar_add(struct plot_pen *pen, const struct plot_pane *pane,
                         const struct plot_place *place)
 {
     const struct plot_box *b = &place->plot;
-    const struct plot_layout *l = pen->layout;
-    /* cells without a value stay grey, not white as if there were no cell */
-    ebb_str_add(pen->out,
-                "set object rectangle from graph 0,0 to graph 1,1 fillcolor rgb '#ececec' "
-                "fillstyle solid 1 noborder behind\n");
-    ebb_str_add(pen->out, "set palette defined (");
-    for (size_t i = 0; i < sizeof viridis / sizeof viridis[0]; i++)
-        ebb_str_printf(pen->out, "%s%zu '%s'", i > 0 ? ", " : "", i, viridis[i]);
-    ebb_str_add(pen->out, ")\n");
-    write_axis(pen, "cb", &pane->value);
-    ebb_str_add(pen->out, "set cbtics out nomirror scale 0.4\n");
-    write_tick_list(pen, "cb", place->value_ticks, place->value_tick_count);
-    for (size_t i = 0; i < place->value_tick_count; i++)
-        tick_words(pen, place->value_ticks[i].text, b->x + b->width + 33,
-                   b->y +
-                       (1 - plot_scale_place(&pane->value, place->value_ticks[i].at)) * b->height,
-                   "left", 0);
-    ebb_str_printf(
-        pen->out,
-        "set colorbox user vertical origin screen %.6f,%.6f size screen %.6f,%.6f noborder\n",
-        (b->x + b->width + 14) / l->width, 1 - (b->y + b->height) / l->height, 12 / l->width,
-        b->height / l->height);
+    double left = b->x + b->width + 14, right = left + 12;
+    char color[8];
+    ebb_str_add(pen->out, "<linearGradient id=\"ebb-viridis\" x2=\"0\" y1=\"1\" y2=\"0\">");
+    for (int i = 0; i <= PLOT_VIRIDIS; i++)
+        ebb_str_printf(pen->out, "<stop offset=\"%g\" stop-color=\"%s\"/>",
+                       (double)i / PLOT_VIRIDIS, plot_viridis((double)i / PLOT_VIRIDIS, color));
+    ebb_str_add(pen->out, "</linearGradient>\n");
+    plot_pen_rect(pen, &(struct plot_box){left, b->y, 12, b->height}, "url(#ebb-viridis)", 1);
+    for (size_t i = 0; i < place->value_tick_count; i++) {
+        double y = plot_box_y(b, &pane->value, place->value_ticks[i].at);
+        plot_pen_line(pen, right, y, right + 4, y, PLOT_AXIS, 1, NULL);
+        tick_words(pen, place->value_ticks[i].text, right + 7, y, "left", 0);
+    }
     for (size_t i = 0; i < pane->panel->series_count; i++) {
         const struct plot_series *s = &pane->panel->series[i];
         if (s->style != PLOT_CELLS || s->name == NULL)
             continue;
-        plot_pen_words(
-            pen, &(struct plot_words){.text = s->name,
-                                      .length = strlen(s->name),
-                                      .columns = (size_t)(b->height / (PLOT_FONT_SMALL * 0.58)),
-                                      .x = b->x + b->width + 66,
-                                      .y = b->y + b->height / 2,
-                                      .size = PLOT_FONT_SMALL,
-                                      .align = "center",
-                                      .color = PLOT_INK,
-                                      .angle = 90});
+        plot_pen_words(pen, &(struct plot_words){.text = s->name,
+                                                 .width = b->height,
+                                                 .x = right + 42,
+                                                 .y = b->y + b->height / 2,
+                                                 .size = PLOT_FONT_SMALL,
+                                                 .align = "center",
+                                                 .color = PLOT_INK,
+                                                 .angle = 90});
         return;
     }
 }

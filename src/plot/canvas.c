@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/utf8.h"
 #include "plot/text.h"
 
 enum ebb_status plot_canvas_init(struct plot_canvas *c, int width, int height,
@@ -53,18 +54,6 @@ void plot_canvas_uncover(struct plot_canvas *c, int x, int y, const uint32_t *gl
             *cell = 0;
 }
 
-/* Code point of well-formed UTF-8. */
-static uint32_t next_code(const char **s)
-{
-    const unsigned char *u = (const unsigned char *)*s;
-    size_t n = u[0] < 0x80 ? 1 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
-    uint32_t code = n == 1 ? u[0] : u[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++)
-        code = code << 6 | (u[i] & 0x3fu);
-    *s += n;
-    return code;
-}
-
 int plot_canvas_text(struct plot_canvas *c, int x, int y, const char *text)
 {
     struct ebb_str clean;
@@ -72,36 +61,15 @@ int plot_canvas_text(struct plot_canvas *c, int x, int y, const char *text)
     if (x < c->width)
         plot_text_clean(&clean, text, strlen(text), (size_t)(c->width - (x < 0 ? 0 : x)));
     for (const char *s = ebb_str_c(&clean); *s != '\0';)
-        plot_canvas_glyph(c, x++, y, next_code(&s));
+        plot_canvas_glyph(c, x++, y, ebb_utf8_next(&s));
     ebb_str_fini(&clean);
     return x;
-}
-
-static void add_code(struct ebb_str *out, uint32_t code)
-{
-    char buf[4];
-    size_t n = 0;
-    if (code < 0x80) {
-        buf[n++] = (char)code;
-    } else if (code < 0x800) {
-        buf[n++] = (char)(0xc0 | code >> 6);
-        buf[n++] = (char)(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        buf[n++] = (char)(0xe0 | code >> 12);
-        buf[n++] = (char)(0x80 | (code >> 6 & 0x3f));
-        buf[n++] = (char)(0x80 | (code & 0x3f));
-    } else {
-        buf[n++] = (char)(0xf0 | code >> 18);
-        buf[n++] = (char)(0x80 | (code >> 12 & 0x3f));
-        buf[n++] = (char)(0x80 | (code >> 6 & 0x3f));
-        buf[n++] = (char)(0x80 | (code & 0x3f));
-    }
-    ebb_str_addn(out, buf, n);
 }
 
 void plot_canvas_row(const struct plot_canvas *c, int y, bool is_padded, struct ebb_str *out)
 {
     size_t blanks = 0;
+    char text[4];
     for (int x = 0; x < c->width; x++) {
         size_t at = (size_t)y * (size_t)c->width + (size_t)x;
         uint32_t code = c->glyphs[at] != 0 ? c->glyphs[at]
@@ -113,7 +81,7 @@ void plot_canvas_row(const struct plot_canvas *c, int y, bool is_padded, struct 
         }
         for (; blanks > 0; blanks--)
             ebb_str_addc(out, ' ');
-        add_code(out, code);
+        ebb_str_addn(out, text, ebb_utf8_encode(code, text));
     }
     for (; is_padded && blanks > 0; blanks--)
         ebb_str_addc(out, ' ');

@@ -5,6 +5,8 @@
  * markers by row; two names that share a chart never share both. */
 #include "plot/figure.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -83,6 +85,22 @@ const char *plot_scale_color(double part)
     if (!(part > 0))
         return shades[0];
     return shades[part >= 1 ? last : (size_t)(part * (double)last + 0.5)];
+}
+
+const char *plot_viridis(double part, char color[8])
+{
+    static const unsigned char stops[PLOT_VIRIDIS + 1][3] = {
+        {0x44, 0x01, 0x54}, {0x47, 0x2d, 0x7b}, {0x3b, 0x52, 0x8b},
+        {0x2c, 0x72, 0x8e}, {0x21, 0x91, 0x8c}, {0x28, 0xae, 0x80},
+        {0x5e, 0xc9, 0x62}, {0xad, 0xdc, 0x30}, {0xfd, 0xe7, 0x25}};
+    double at = part > 0 ? (part < 1 ? part : 1) * PLOT_VIRIDIS : 0;
+    size_t low = at < PLOT_VIRIDIS ? (size_t)at : PLOT_VIRIDIS - 1;
+    unsigned mixed[3];
+    for (size_t i = 0; i < 3; i++)
+        mixed[i] = (unsigned)lround(stops[low][i] +
+                                    (at - (double)low) * (stops[low + 1][i] - stops[low][i]));
+    snprintf(color, 8, "#%02x%02x%02x", mixed[0], mixed[1], mixed[2]);
+    return color;
 }
 
 bool plot_known(const char *name, const char **color, int *marker)

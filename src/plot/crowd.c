@@ -49,8 +49,8 @@ static int curve_cost(const struct plot_pane *pane, const struct plot_layer *lay
     if (s->style == PLOT_CELLS || s->style == PLOT_BARS)
         return 0;
     for (size_t i = 0; i < s->count; i += stride) {
-        double px = plot->x + plot_scale_place(&pane->x, layer->x[i]) * plot->width;
-        double py = plot->y + (1 - plot_scale_place(&pane->y, y[i])) * plot->height;
+        double px = plot_box_x(plot, &pane->x, layer->x[i]);
+        double py = plot_box_y(plot, &pane->y, y[i]);
         bool is_point = s->style == PLOT_POINTS;
         if (isfinite(px) && isfinite(py) && isfinite(last_x) && !is_point &&
             (segment_meets(words, last_x, last_y, px, s->style == PLOT_STEP ? last_y : py) ||
@@ -75,8 +75,7 @@ static int cost(const struct plot_pane *pane, const struct plot_box *plot, size_
         sum += boxes_meet(words, &done[i]) ? COST_WORDS : 0;
     for (size_t i = 0; i < pane->panel->mark_count; i++) {
         const struct plot_mark *m = &pane->panel->marks[i];
-        double part = plot_scale_place(m->is_vertical ? &pane->x : &pane->y, m->at);
-        double x = plot->x + part * plot->width, y = plot->y + (1 - part) * plot->height;
+        double x = plot_box_x(plot, &pane->x, m->at), y = plot_box_y(plot, &pane->y, m->at);
         double air =
             i == mark ? 0 : 3; /* words belong to the line beside them, not to the next one */
         if (m->is_vertical ? x > words->x - air && x < words->x + words->width + air
@@ -95,8 +94,7 @@ struct plot_box plot_free_place(const struct plot_pane *pane, const struct plot_
     /* along the line: 0 = its upper or right end */
     static const double along[] = {0, 0.2, 0.4, 0.6, 0.8, 1};
     const struct plot_mark *m = &pane->panel->marks[mark];
-    double part = plot_scale_place(m->is_vertical ? &pane->x : &pane->y, m->at);
-    double x = plot->x + part * plot->width, y = plot->y + (1 - part) * plot->height;
+    double x = plot_box_x(plot, &pane->x, m->at), y = plot_box_y(plot, &pane->y, m->at);
     struct plot_box best = {0};
     int best_cost = -1;
     for (size_t i = 0; i < sizeof along / sizeof along[0]; i++)

@@ -390,8 +390,7 @@ static enum ebb_status find_ranges(struct plot_pane *pane, struct ebb_error *err
     return EBB_OK;
 }
 
-/* ---- ticks of cells -----------------------------------------------------------------------------
- */
+/* ---- ticks of cells -------------------------------------------------------------------------- */
 
 #define CELL_TICKS_MAX 16
 

@@ -1,6 +1,5 @@
 /* figure.h - a chart made ready to draw: checked, ranges known, stacks summed, every series with
- * its colour. Private to this folder; script.c draws it with gnuplot, terminal.c with characters.
- */
+ * its colour. Private to this folder; svg.c draws it as a picture, terminal.c with characters. */
 #ifndef EBB_PLOT_FIGURE_H
 #define EBB_PLOT_FIGURE_H
 
@@ -58,6 +57,9 @@ size_t plot_pane_ticks(const struct plot_pane *pane, bool is_y, size_t target,
 
 /* color.c */
 bool plot_known(const char *name, const char **color, int *marker);
+#define PLOT_VIRIDIS 8 /* steps between its samples */
+/* Viridis, even in lightness, readable in grey and by colour-blind eyes: "#rrggbb" for 0 to 1. */
+const char *plot_viridis(double part, char color[8]);
 const char *plot_color_free(const char *const *used, size_t used_count, size_t order);
 
 #endif

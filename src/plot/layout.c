@@ -9,8 +9,6 @@
 
 #define GAP 26.0       /* between panels */
 #define ENTRY_GAP 20.0 /* between legend entries */
-#define LINE_TITLE 25.0
-#define LINE_SUBTITLE 16.0
 #define COLOR_BAR_ROOM 78.0
 #define SLANT 0.5736 /* sin 35 degrees */
 
@@ -19,13 +17,28 @@ static double max2(double a, double b)
     return a > b ? a : b;
 }
 
+double plot_box_x(const struct plot_box *box, const struct plot_scale *scale, double value)
+{
+    return box->x + plot_scale_place(scale, value) * box->width;
+}
+
+double plot_box_y(const struct plot_box *box, const struct plot_scale *scale, double value)
+{
+    return box->y + (1 - plot_scale_place(scale, value)) * box->height;
+}
+
+/* Of words that are cut at `most`. */
+static double name_width(const char *name, double most)
+{
+    double w = plot_text_pixels(name, PLOT_FONT_SMALL);
+    return w < most ? w : most;
+}
+
 /* ---- legends ------------------------------------------------------------------------------- */
 
 double plot_entry_width(const struct plot_entry *entry)
 {
-    double columns = (double)plot_text_columns(entry->name);
-    columns = columns > PLOT_NAME_COLUMNS ? PLOT_NAME_COLUMNS : columns;
-    return PLOT_SWATCH + 8 + columns * PLOT_FONT_SMALL * 0.58 + ENTRY_GAP;
+    return PLOT_SWATCH + 8 + name_width(entry->name, PLOT_NAME_WIDTH) + ENTRY_GAP;
 }
 
 bool plot_legend_has(const struct plot_figure *figure, const struct plot_pane *pane, size_t i)
@@ -38,21 +51,29 @@ bool plot_legend_has(const struct plot_figure *figure, const struct plot_pane *p
     return false;
 }
 
+size_t plot_legend_row(const struct plot_figure *figure, const struct plot_pane *pane, size_t first,
+                       double room, double *width)
+{
+    size_t end = first;
+    *width = -ENTRY_GAP;
+    for (; end < figure->entry_count; end++) {
+        if (!plot_legend_has(figure, pane, end))
+            continue;
+        double w = plot_entry_width(&figure->entries[end]);
+        if (*width > 0 && *width + w > room)
+            break;
+        *width += w;
+    }
+    return end;
+}
+
 static size_t legend_rows(const struct plot_figure *figure, const struct plot_pane *pane,
-                          double width)
+                          double room)
 {
     size_t rows = 0;
-    double left = 0;
-    for (size_t i = 0; i < figure->entry_count; i++) {
-        if (!plot_legend_has(figure, pane, i))
-            continue;
-        double w = plot_entry_width(&figure->entries[i]);
-        if (rows == 0 || left < w - ENTRY_GAP) {
-            rows++;
-            left = width;
-        }
-        left -= w;
-    }
+    double width;
+    for (size_t i = 0; i<figure->entry_count; rows += width> 0)
+        i = plot_legend_row(figure, pane, i, room, &width);
     return rows;
 }
 
@@ -81,21 +102,11 @@ struct rim {
     double left, right, top, bottom;
 };
 
-static bool has_text(const char *text)
-{
-    return text != NULL && text[0] != '\0';
-}
-
 static void name_ticks(const struct plot_panel *panel, struct plot_place *place, double width)
 {
     double widest = 0;
-    for (size_t i = 0; i < panel->x_tick_count; i++) {
-        double w = plot_text_pixels(panel->x_ticks[i], PLOT_FONT_SMALL);
-        w = w > PLOT_TICK_COLUMNS * PLOT_FONT_SMALL * 0.58
-                ? PLOT_TICK_COLUMNS * PLOT_FONT_SMALL * 0.58
-                : w;
-        widest = max2(widest, w);
-    }
+    for (size_t i = 0; i < panel->x_tick_count; i++)
+        widest = max2(widest, name_width(panel->x_ticks[i], PLOT_TICK_WIDTH));
     place->ticks_slanted = widest + 8 > width / (double)panel->x_tick_count;
     place->x_tick_y = place->ticks_slanted ? widest * SLANT + 14 : 18;
 }
@@ -116,16 +127,17 @@ static void measure(const struct plot_figure *figure, const struct plot_pane *pa
     if (pane->cell_width > 0)
         place->value_tick_count = plot_ticks(&pane->value, 5, place->value_ticks);
 
-    rim->top = has_text(panel->title) ? 30 : 8;
+    rim->top = plot_has_text(panel->title) ? 30 : 8;
     rim->left = widest_tick(place->y_ticks, place->y_tick_count) + 12;
-    rim->left += has_text(panel->y_label) ? 24 : 0;
+    place->y_label_x = rim->left + 15; /* from the axis, so far */
+    rim->left += plot_has_text(panel->y_label) ? 24 : 0;
     rim->right = pane->cell_width > 0 ? COLOR_BAR_ROOM : 16;
     if (place->ticks_slanted) { /* the first slanted name reaches to the left */
         double slot = place->plot.width / (double)panel->x_tick_count;
         double reach = (place->x_tick_y - 14) / SLANT * 0.8192 - slot / 2;
         rim->left = max2(rim->left, reach);
     }
-    rim->bottom = place->x_tick_y + (has_text(panel->x_label) ? 30 : 10);
+    rim->bottom = place->x_tick_y + (plot_has_text(panel->x_label) ? 30 : 10);
     if (!figure->chart->shared_legend) {
         place->legend.width = place->plot.width + rim->left;
         place->legend.rows = legend_rows(figure, pane, place->legend.width);
@@ -156,9 +168,9 @@ static void place_panel(const struct plot_pane *pane, struct plot_place *place,
     place->title_y = y + rim->top - 18;
     double bottom = place->plot.y + place->plot.height;
     place->x_label_y = bottom + place->x_tick_y + 16;
-    place->y_label_x = x + 9;
+    place->y_label_x = place->plot.x - place->y_label_x;
     place->legend.center_x = place->plot.x + (place->plot.width - rim->left) / 2;
-    place->legend.top = bottom + place->x_tick_y + (has_text(pane->panel->x_label) ? 34 : 14);
+    place->legend.top = bottom + place->x_tick_y + (plot_has_text(pane->panel->x_label) ? 34 : 14);
 }
 
 static double head(struct plot_layout *layout, const struct plot_chart *chart)
@@ -167,9 +179,10 @@ static double head(struct plot_layout *layout, const struct plot_chart *chart)
     layout->title_columns = (size_t)(inner / (PLOT_FONT_TITLE * 0.64));
     layout->subtitle_columns = (size_t)(inner / (PLOT_FONT_SMALL * 0.6));
     layout->title_y = y + 8;
-    y += LINE_TITLE * (double)count_lines(chart->title, layout->title_columns, PLOT_TITLE_LINES);
+    y += PLOT_TITLE_LINE *
+         (double)count_lines(chart->title, layout->title_columns, PLOT_TITLE_LINES);
     layout->subtitle_y = y + 5;
-    y += LINE_SUBTITLE *
+    y += PLOT_SUBTITLE_LINE *
          (double)count_lines(chart->subtitle, layout->subtitle_columns, PLOT_SUBTITLE_LINES);
     return y > PLOT_PAGE_MARGIN ? y + 8 : y;
 }

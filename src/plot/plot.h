@@ -1,11 +1,10 @@
-/* plot.h - charts for people: SVG, PNG and PDF drawn by gnuplot, and text for the terminal, drawn
- * here.
+/* plot.h - charts for people: SVG, PNG and PDF files, and text for the terminal.
  *
  * A chart is data: panels of series with points. The module knows nothing of what the numbers mean;
  * commands and tools fill the struct. Colours are a colour-blind safe cycle, fixed per series name
  * where `plot_color` knows the name, so that one policy has one colour in every chart. The same
- * chart gives the same SVG, byte for byte, with the same gnuplot. When gnuplot is missing:
- * EBB_EUNSUPPORTED with the command that installs it; the terminal does not need it. */
+ * chart gives the same SVG, byte for byte. PNG and PDF are made from it by the program rsvg-convert;
+ * when that is missing: EBB_EUNSUPPORTED with the command that installs it. */
 #ifndef EBB_PLOT_PLOT_H
 #define EBB_PLOT_PLOT_H
 

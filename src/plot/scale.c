@@ -114,6 +114,11 @@ double plot_scale_place(const struct plot_scale *s, double value)
     return (value - s->min) / (s->max - s->min);
 }
 
+double plot_scale_span(const struct plot_scale *s)
+{
+    return s->is_log ? log10(s->max / s->min) : s->max - s->min;
+}
+
 /* ---- labels ------------------------------------------------------------------------------- */
 
 static const char *const suffixes[] = {"", "k", "M", "G", "T", "P"};

@@ -28,6 +28,8 @@ struct plot_scale plot_scale_make(const struct plot_extent *e, bool is_log, bool
 double plot_scale_place(const struct plot_scale *s,
                         double value); /* 0 at min, 1 at max; NaN if none */
 
+double plot_scale_span(const struct plot_scale *s); /* decades on a log axis */
+
 #define PLOT_TICKS 48
 struct plot_tick {
     double at;

@@ -1,4 +1,4 @@
-/* terminal.c - charts as text, drawn here: gnuplot is not needed.
+/* terminal.c - charts as text, drawn here.
  *
  * Curves are Braille dots; since a terminal need not have colours, each series is told apart by the
  * marker on its points, filled shapes by their shade. Panels of bars become rows, which leave room
@@ -52,8 +52,7 @@ static int whole(double v)
     return v > -1e6 && v < 1e6 ? (int)floor(v) : -1000000;
 }
 
-/* ---- curves and filled shapes
- * -------------------------------------------------------------------- */
+/* ---- curves and filled shapes ---------------------------------------------------------------- */
 
 struct area { /* the part of a panel's canvas inside the axes */
     struct plot_canvas *canvas;
@@ -174,23 +173,16 @@ static void draw_cells(const struct area *a, const struct plot_pane *pane,
 {
     static const uint32_t levels[] = {0xb7, 0x2591, 0x2592, 0x2593, 0x2588};
     const struct plot_series *s = layer->series;
+    double half_w = pane->cell_width / plot_scale_span(&pane->x) / 2;
+    double half_h = pane->cell_height / plot_scale_span(&pane->y) / 2;
     for (size_t i = 0; i < s->count; i++) {
         double level = plot_scale_place(&pane->value, s->y2[i]);
-        double tx = pane->x.is_log ? log10(layer->x[i]) : layer->x[i];
-        double ty = pane->y.is_log ? log10(s->y[i]) : s->y[i];
-        double half_w = pane->cell_width / 2, half_h = pane->cell_height / 2;
-        if (!isfinite(level) || !isfinite(tx) || !isfinite(ty))
+        double x = plot_scale_place(&pane->x, layer->x[i]);
+        double y = 1 - plot_scale_place(&pane->y, s->y[i]);
+        if (!isfinite(level) || !isfinite(x) || !isfinite(y))
             continue;
-        double left =
-            plot_scale_place(&pane->x, pane->x.is_log ? pow(10, tx - half_w) : tx - half_w);
-        double right =
-            plot_scale_place(&pane->x, pane->x.is_log ? pow(10, tx + half_w) : tx + half_w);
-        double low =
-            plot_scale_place(&pane->y, pane->y.is_log ? pow(10, ty - half_h) : ty - half_h);
-        double high =
-            plot_scale_place(&pane->y, pane->y.is_log ? pow(10, ty + half_h) : ty + half_h);
-        int c0 = whole(left * a->width + 0.5), c1 = whole(right * a->width + 0.5);
-        int r0 = whole((1 - high) * a->height + 0.5), r1 = whole((1 - low) * a->height + 0.5);
+        int c0 = whole((x - half_w) * a->width + 0.5), c1 = whole((x + half_w) * a->width + 0.5);
+        int r0 = whole((y - half_h) * a->height + 0.5), r1 = whole((y + half_h) * a->height + 0.5);
         int step = whole(level * 4.999);
         for (int r = r0 < 0 ? 0 : r0; r < (r1 > r0 ? r1 : r0 + 1) && r < a->height; r++)
             for (int c = c0 < 0 ? 0 : c0; c < (c1 > c0 ? c1 : c0 + 1) && c < a->width; c++)
@@ -215,8 +207,7 @@ static void draw_marks(const struct area *a, const struct plot_pane *pane)
     }
 }
 
-/* ---- axes
- * ---------------------------------------------------------------------------------------- */
+/* ---- axes ------------------------------------------------------------------------------------ */
 
 static void draw_x_axis(const struct area *a, const struct plot_pane *pane)
 {
@@ -278,13 +269,7 @@ static int y_label_width(const struct plot_pane *pane, int height)
     return width;
 }
 
-/* ---- one panel
- * ----------------------------------------------------------------------------------- */
-
-static bool has_text(const char *text)
-{
-    return text != NULL && text[0] != '\0';
-}
+/* ---- one panel ------------------------------------------------------------------------------- */
 
 static void draw_layers(const struct area *a, const struct plot_pane *pane)
 {
@@ -314,10 +299,10 @@ static void draw_layers(const struct area *a, const struct plot_pane *pane)
 static void draw_panel(struct plot_canvas *canvas, const struct plot_pane *pane)
 {
     const struct plot_panel *panel = pane->panel;
-    int top = 0, bottom = canvas->height - 2 - has_text(panel->x_label);
-    if (has_text(panel->title))
+    int top = 0, bottom = canvas->height - 2 - plot_has_text(panel->x_label);
+    if (plot_has_text(panel->title))
         plot_canvas_text(canvas, 0, top++, panel->title);
-    if (has_text(panel->y_label))
+    if (plot_has_text(panel->y_label))
         plot_canvas_text(canvas, 0, top++, panel->y_label);
     struct area a = {canvas, 0, top, 0, bottom - top};
     a.left = y_label_width(pane, a.height) + 2;
@@ -326,7 +311,7 @@ static void draw_panel(struct plot_canvas *canvas, const struct plot_pane *pane)
         return;
     draw_y_axis(&a, pane);
     draw_x_axis(&a, pane);
-    if (has_text(panel->x_label)) {
+    if (plot_has_text(panel->x_label)) {
         int length = (int)plot_text_columns(panel->x_label);
         int x = a.left + (a.width - length) / 2;
         plot_canvas_text(canvas, x < 0 ? 0 : x, bottom + 2, panel->x_label);
@@ -336,8 +321,7 @@ static void draw_panel(struct plot_canvas *canvas, const struct plot_pane *pane)
         plot_canvas_text(canvas, a.left + a.width / 2 - 3, a.top + a.height / 2, "no data");
 }
 
-/* ---- bars as rows
- * -------------------------------------------------------------------------------- */
+/* ---- bars as rows ---------------------------------------------------------------------------- */
 
 static bool is_bars(const struct plot_panel *panel)
 {
@@ -378,9 +362,9 @@ static void draw_bar_rows(struct plot_canvas *canvas, const struct plot_pane *pa
     const struct plot_layer *first = &pane->layers[0];
     int y = 0, name_width = 0;
     char name[128], number[32];
-    if (has_text(panel->title))
+    if (plot_has_text(panel->title))
         plot_canvas_text(canvas, 0, y++, panel->title);
-    if (has_text(panel->y_label))
+    if (plot_has_text(panel->y_label))
         plot_canvas_text(canvas, 0, y++, panel->y_label);
     for (size_t i = 0; i < first->series->count; i++) {
         bar_name(panel, first->x[i], name, sizeof name);
@@ -421,11 +405,10 @@ static int bar_rows(const struct plot_pane *pane)
     for (size_t k = 0; k < panel->series_count; k++)
         bars += panel->is_stacked && k > 0 ? 0 : panel->series[k].count;
     bars = bars < ROWS_MAX ? bars : ROWS_MAX;
-    return (int)bars + has_text(panel->title) + has_text(panel->y_label);
+    return (int)bars + plot_has_text(panel->title) + plot_has_text(panel->y_label);
 }
 
-/* ---- legend
- * -------------------------------------------------------------------------------------- */
+/* ---- legend ---------------------------------------------------------------------------------- */
 
 struct legend {
     struct ebb_str *out;
@@ -499,7 +482,7 @@ static void write_legend(const struct plot_figure *f, int columns, struct ebb_st
         for (size_t i = 0; i < pane->panel->mark_count; i++) {
             const struct plot_mark *m = &pane->panel->marks[i];
             char number[32], text[160];
-            if (!has_text(m->label) || is_repeated(f, p, i))
+            if (!plot_has_text(m->label) || is_repeated(f, p, i))
                 continue;
             plot_number(m->at, number, sizeof number);
             snprintf(text, sizeof text, "%.100s (%s)", m->label, number);
@@ -510,12 +493,11 @@ static void write_legend(const struct plot_figure *f, int columns, struct ebb_st
         ebb_str_addc(out, '\n');
 }
 
-/* ---- the page
- * ------------------------------------------------------------------------------------ */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static void write_head(const char *text, int columns, size_t max, struct ebb_str *out)
 {
-    for (size_t n = 0; has_text(text) && n < max; n++) {
+    for (size_t n = 0; plot_has_text(text) && n < max; n++) {
         const char *next;
         size_t bytes = plot_text_line(text, (size_t)columns, &next);
         plot_text_clean(out, text, n + 1 == max && next != NULL ? strlen(text) : bytes,

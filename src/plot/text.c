@@ -4,24 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of the character at s (1..4) when it is well-formed UTF-8, else 0. Refuses overlong forms,
- * surrogates and what lies beyond U+10FFFF: XML readers do, too. */
-static size_t utf8_bytes(const char *s, size_t left)
-{
-    const unsigned char *u = (const unsigned char *)s;
-    size_t n = u[0] < 0x80 ? 1 : u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
-    if (n == 1)
-        return 1;
-    if (u[0] < 0xc2 || u[0] > 0xf4 || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((u[i] & 0xc0u) != 0x80u)
-            return 0;
-    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
-        (u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))
-        return 0;
-    return n;
-}
+#include "base/utf8.h"
 
 /* C0 and C1 controls, DEL and the two noncharacters that XML forbids. */
 static bool is_control(const char *s, size_t bytes)
@@ -35,7 +18,7 @@ static bool is_control(const char *s, size_t bytes)
 /* One cleaned character of text[*at..length): appended to out when not NULL. */
 static void step(struct ebb_str *out, const char *text, size_t length, size_t *at)
 {
-    size_t n = utf8_bytes(text + *at, length - *at);
+    size_t n = ebb_utf8_length(text + *at, text + length);
     if (n == 0) {
         if (out != NULL)
             ebb_str_add(out, "\xef\xbf\xbd");
@@ -57,6 +40,11 @@ static size_t count_columns(const char *text, size_t length)
     return columns;
 }
 
+bool plot_has_text(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
 size_t plot_text_columns(const char *text)
 {
     return count_columns(text, strlen(text));
@@ -70,22 +58,6 @@ void plot_text_clean(struct ebb_str *out, const char *text, size_t length, size_
         step(out, text, length, &at);
     if (is_cut && max_columns > 0)
         ebb_str_add(out, "…");
-}
-
-void plot_text_quote(struct ebb_str *out, const char *text, size_t max_columns)
-{
-    struct ebb_str clean;
-    ebb_str_init(&clean);
-    plot_text_clean(&clean, text, strlen(text), max_columns);
-    ebb_str_addc(out, '\'');
-    for (const char *c = ebb_str_c(&clean); *c != '\0'; c++) {
-        if (*c == '\'')
-            ebb_str_addc(out, '\''); /* a quote is written twice */
-        ebb_str_addc(out, *c);
-    }
-    ebb_str_addc(out, '\'');
-    out->failed = out->failed || clean.failed;
-    ebb_str_fini(&clean);
 }
 
 void plot_text_xml(struct ebb_str *out, const char *text)
@@ -107,9 +79,48 @@ void plot_text_xml(struct ebb_str *out, const char *text)
     ebb_str_fini(&clean);
 }
 
+/* ---- widths ------------------------------------------------------------------------------- */
+
+/* Hundredths of the font size, DejaVu Sans, from ' ' to '~'. */
+static const unsigned char widths[] = {
+    32, 40, 46, 84, 64, 95, 78, 27, 39,  39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
+    64, 64, 34, 34, 84, 84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79,
+    60, 79, 69, 63, 61, 73, 68, 99, 69,  61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63,
+    63, 28, 28, 58, 28, 97, 63, 61, 63,  63, 41, 52, 39, 63, 59, 82, 59, 59, 52, 64, 34, 64, 84};
+
+static double width_of(const char *s)
+{
+    unsigned char c = (unsigned char)s[0];
+    if (c >= 0x20 && c < 0x7f)
+        return widths[c - 0x20] / 100.0;
+    return c < 0xe0 ? 0.7 : 1.0; /* Latin, Greek, Cyrillic; signs and the writing of East Asia */
+}
+
+static double measure(const char *text, size_t length)
+{
+    double sum = 0;
+    for (size_t at = 0; at < length;) {
+        sum += width_of(text + at);
+        step(NULL, text, length, &at);
+    }
+    return sum;
+}
+
 double plot_text_pixels(const char *text, double font_size)
 {
-    return (double)plot_text_columns(text) * font_size * 0.58;
+    return measure(text, strlen(text)) * font_size;
+}
+
+size_t plot_text_fit(const char *text, size_t length, double pixels, double font_size)
+{
+    double left = pixels / font_size;
+    size_t columns = 1;
+    if (measure(text, length) <= left)
+        return count_columns(text, length);
+    left -= 1; /* the dots */
+    for (size_t at = 0; at < length && (left -= width_of(text + at)) >= 0; columns++)
+        step(NULL, text, length, &at);
+    return columns;
 }
 
 size_t plot_text_line(const char *text, size_t columns, const char **next)

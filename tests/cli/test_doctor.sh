@@ -21,11 +21,11 @@ json=$("$ebb" doctor --json) || exit 1
 check "JSON is one line with the parts" "$json" '^\{"version": "[0-9.]+", "machine": \{.*"tools": \[.*"not_runnable_yet": \[.*\}$'
 
 bare=$(PATH=/nonexistent EBB_STATE=/somewhere/else "$ebb" doctor) || exit 1
-check "a missing tool" "$bare" 'gnuplot +missing'
-check "its package" "$bare" 'apt-get install [^#]*gnuplot-nox'
+check "a missing tool" "$bare" 'rsvg-convert +missing'
+check "its package" "$bare" 'apt-get install [^#]*librsvg2-bin'
 check "the state folder" "$bare" 'state +/somewhere/else'
 bare=$(PATH=/nonexistent "$ebb" doctor --json) || exit 1
-check "a missing tool in JSON" "$bare" '"gnuplot", "kind": "program", "is_found": false, "path": null, "package": "gnuplot-nox"'
+check "a missing tool in JSON" "$bare" '"rsvg-convert", "kind": "program", "is_found": false, "path": null, "package": "librsvg2-bin"'
 
 full=$("$ebb" doctor >/dev/full 2>&1)
 [ $? = 1 ] || {

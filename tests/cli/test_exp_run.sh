@@ -10,7 +10,7 @@ has out.txt "experiment 1: COMPLETED"
 has out.txt "(best so far)"
 has out.txt "Best: trial"
 has out.txt "learning_rate"
-if command -v gnuplot >/dev/null; then
+if command -v rsvg-convert >/dev/null; then
     [ -s "$EBB_STATE/charts/experiment-1/learning-curves.svg" ] || fail "no learning curves"
     [ -s "$EBB_STATE/charts/experiment-1/parallel-coordinates.png" ] || fail "no parallel coordinates"
 fi

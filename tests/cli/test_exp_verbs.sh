@@ -75,7 +75,7 @@ expect 0 "$ebb" experiment download-model-def 1 --output-dir model
 has out.txt "model/exp1_a line with verbs_model_def.tar.gz"
 same "packed files" "$(tar tzf "model/exp1_a line with verbs_model_def.tar.gz" | sed 's/^\.\///' | sort | tr '\n' ' ')" "train.py "
 expect 0 "$ebb" experiment logs 1
-if command -v gnuplot >/dev/null; then
+if command -v rsvg-convert >/dev/null; then
     expect 0 "$ebb" experiment charts 1 -o charts
     [ -s charts/learning-curves.png ] || fail "no charts"
     expect 1 "$ebb" experiment charts 2 -o charts2

@@ -27,10 +27,8 @@ table=$(sed -n '/^  Trials/,$p' <<<"$out")
 [[ $page == *"$table"* ]] || fail "docs/cli/preview-search.md shows another table"
 [ "$("$ebb" preview-search "$work/a.yaml")" = "$out" ] || fail "two runs differ"
 "$ebb" preview-search "$work/a.yaml" --json | grep -q '"trials": 43, "steps": 148' || fail "--json lacks the totals"
-if command -v gnuplot >/dev/null; then
-    "$ebb" preview-search "$work/a.yaml" --chart "$work/a.svg" >/dev/null || fail "--chart exits $?"
-    grep -q '<svg' "$work/a.svg" || fail "--chart wrote no SVG"
-fi
+"$ebb" preview-search "$work/a.yaml" --chart "$work/a.svg" >/dev/null || fail "--chart exits $?"
+grep -q '<svg' "$work/a.svg" || fail "--chart wrote no SVG"
 "$ebb" preview-search "$work/a.yaml" --terminal | grep -q 'trials still training' || fail "--terminal draws nothing"
 
 echo 'description: nothing to search' >"$work/b.yaml"

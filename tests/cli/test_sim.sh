@@ -186,10 +186,8 @@ contains err "missing.trace"
 expect 2 "$ebb" sim empty -p dtr -r 0.5
 
 # the chart goes to a file of the kind its name says
-if command -v gnuplot >/dev/null; then
-    expect 0 "$ebb" sim small.trace -p dtr,lru -r 1,0.8,0.6,0.4 --chart chart.svg --no-floor
-    grep -q "<svg" chart.svg || fail "chart.svg is no SVG"
-fi
+expect 0 "$ebb" sim small.trace -p dtr,lru -r 1,0.8,0.6,0.4 --chart chart.svg --no-floor
+grep -q "<svg" chart.svg || fail "chart.svg is no SVG"
 expect 2 "$ebb" sim small.trace -p dtr -r 1,0.5 --chart chart.xyz --no-floor
 
 [ $failed = 0 ] && echo "test_sim: $checks checks passed"

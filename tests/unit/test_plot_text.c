@@ -1,4 +1,4 @@
-/* Words on charts: nothing a user types may become a command, markup or broken UTF-8. */
+/* Words on charts: nothing a user types may become markup or broken UTF-8; nothing overlaps. */
 #include "test.h"
 
 #include <stdio.h>
@@ -6,12 +6,12 @@
 #include "base/heap.h"
 #include "plot/text.h"
 
-static const char *quoted(const char *text, size_t columns)
+static const char *cleaned(const char *text, size_t columns)
 {
     static char buf[512];
     struct ebb_str s;
     ebb_str_init(&s);
-    plot_text_quote(&s, text, columns);
+    plot_text_clean(&s, text, strlen(text), columns);
     snprintf(buf, sizeof buf, "%s", ebb_str_c(&s));
     ebb_str_fini(&s);
     return buf;
@@ -28,48 +28,54 @@ static const char *xml(const char *text)
     return buf;
 }
 
-TEST(quote__doubles_single_quotes)
+TEST(clean__blanks_controls)
 {
     TEST_UNUSED;
-    CHECK_STR(quoted("it's", 99), "'it''s'");
-    CHECK_STR(quoted("'", 99), "''''");
-    CHECK_STR(quoted("", 99), "''");
+    CHECK_STR(cleaned("a\nb\r\tc\x1b[2J\x7f", 99), "a b  c [2J ");
+    CHECK_STR(cleaned("x\xc2\x85y", 99), "x y"); /* C1 */
 }
 
-TEST(quote__leaves_what_single_quotes_protect)
+TEST(clean__mends_broken_utf8)
 {
     TEST_UNUSED;
-    CHECK_STR(quoted("a\\b \"c\" `ls` @m $x %d", 99), "'a\\b \"c\" `ls` @m $x %d'");
-    CHECK_STR(quoted("dtr_eq x^2 {a} ~ & #", 99), "'dtr_eq x^2 {a} ~ & #'");
-    CHECK_STR(quoted("ends in \\", 99), "'ends in \\'");
+    CHECK_STR(cleaned("ü 漢 😀", 99), "ü 漢 😀");
+    CHECK_STR(cleaned("a\xff"
+                      "b",
+                      99),
+              "a\xef\xbf\xbd"
+              "b");
+    CHECK_STR(cleaned("cut \xe6\xbc", 99), "cut \xef\xbf\xbd\xef\xbf\xbd");
+    CHECK_STR(cleaned("\xc0\xaf", 99), "\xef\xbf\xbd\xef\xbf\xbd");                 /* overlong */
+    CHECK_STR(cleaned("\xed\xa0\x80", 99), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"); /* surrogate */
 }
 
-TEST(quote__blanks_controls)
+TEST(clean__cuts_by_characters)
 {
     TEST_UNUSED;
-    CHECK_STR(quoted("a\nb\r\tc\x1b[2J\x7f", 99), "'a b  c [2J '");
-    CHECK_STR(quoted("x\xc2\x85y", 99), "'x y'"); /* C1 */
+    CHECK_STR(cleaned("äöüß", 4), "äöüß");
+    CHECK_STR(cleaned("äöüßx", 4), "äöü…");
 }
 
-TEST(quote__mends_broken_utf8)
+TEST(pixels__are_those_of_the_widest_font)
 {
     TEST_UNUSED;
-    CHECK_STR(quoted("ü 漢 😀", 99), "'ü 漢 😀'");
-    CHECK_STR(quoted("a\xff"
-                     "b",
-                     99),
-              "'a\xef\xbf\xbd"
-              "b'");
-    CHECK_STR(quoted("cut \xe6\xbc", 99), "'cut \xef\xbf\xbd\xef\xbf\xbd'");
-    CHECK_STR(quoted("\xc0\xaf", 99), "'\xef\xbf\xbd\xef\xbf\xbd'");                 /* overlong */
-    CHECK_STR(quoted("\xed\xa0\x80", 99), "'\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd'"); /* surrogate */
+    CHECK(plot_text_pixels("", 10) == 0);
+    CHECK(plot_text_pixels("iii", 10) > 8.3 && plot_text_pixels("iii", 10) < 8.5);
+    CHECK(plot_text_pixels("WWW", 10) > 29 && plot_text_pixels("WWW", 10) < 30);
+    CHECK(plot_text_pixels("漢字", 10) == 20);
 }
 
-TEST(quote__cuts_by_characters)
+TEST(fit__cuts_by_pixels_with_room_for_the_dots)
 {
     TEST_UNUSED;
-    CHECK_STR(quoted("äöüß", 4), "'äöüß'");
-    CHECK_STR(quoted("äöüßx", 4), "'äöü…'");
+    const char *text = "a name that is too long";
+    for (double room = 12; room < 300; room += 7.5) {
+        const char *shown = cleaned(text, plot_text_fit(text, strlen(text), room, 11.5));
+        CHECK(plot_text_pixels(shown, 11.5) <= room);
+        CHECK(strcmp(shown, text) == 0 || strstr(shown, "…") != NULL);
+    }
+    CHECK_EQ(plot_text_fit(text, strlen(text), 300, 11.5), strlen(text));
+    CHECK_STR(cleaned(text, plot_text_fit(text, 6, 300, 11.5)), "a nam…"); /* of its first 6 */
 }
 
 TEST(xml__escapes_markup)
@@ -104,8 +110,8 @@ TEST(text__leaks_nothing)
     CHECK_EQ(ebb_heap_live(), 0);
 }
 
-TEST_MAIN(RUN(quote__doubles_single_quotes), RUN(quote__leaves_what_single_quotes_protect),
-          RUN(quote__blanks_controls), RUN(quote__mends_broken_utf8),
-          RUN(quote__cuts_by_characters), RUN(xml__escapes_markup),
+TEST_MAIN(RUN(clean__blanks_controls), RUN(clean__mends_broken_utf8),
+          RUN(clean__cuts_by_characters), RUN(pixels__are_those_of_the_widest_font),
+          RUN(fit__cuts_by_pixels_with_room_for_the_dots), RUN(xml__escapes_markup),
           RUN(line__breaks_at_blanks_and_newlines), RUN(line__splits_a_word_that_is_too_long),
           RUN(text__leaks_nothing))
