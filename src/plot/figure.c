@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
@@ -43,16 +44,10 @@ static enum ebb_status check_series(const struct plot_panel *panel, size_t p, si
 }
 
 /* Limits that were never filled in, both 0, are automatic like NaN. */
-static double limit_low(const struct plot_panel *p, bool is_y)
+static double limit(const struct plot_panel *p, bool is_y, bool is_high)
 {
     double low = is_y ? p->y_min : p->x_min, high = is_y ? p->y_max : p->x_max;
-    return low == 0 && high == 0 ? NAN : low;
-}
-
-static double limit_high(const struct plot_panel *p, bool is_y)
-{
-    double low = is_y ? p->y_min : p->x_min, high = is_y ? p->y_max : p->x_max;
-    return low == 0 && high == 0 ? NAN : high;
+    return low == 0 && high == 0 ? NAN : is_high ? high : low;
 }
 
 static enum ebb_status check_panel(const struct plot_panel *panel, size_t p, struct ebb_error *err)
@@ -64,15 +59,15 @@ static enum ebb_status check_panel(const struct plot_panel *panel, size_t p, str
             return ebb_fail(err, EBB_EINPUT,
                             "plot: panel %zu, mark %zu: colour '%.20s' is not of the form #rrggbb",
                             p, i, panel->marks[i].color);
-    if ((isfinite(limit_low(panel, false)) && panel->x_min >= panel->x_max) ||
-        (isfinite(limit_low(panel, true)) && panel->y_min >= panel->y_max))
-        return ebb_fail(err, EBB_EINPUT, "plot: panel %zu: an axis ends before it begins", p);
-    for (int is_y = 0; is_y < 2; is_y++)
-        if ((is_y ? panel->log_y : panel->log_x) &&
-            (limit_low(panel, is_y) <= 0 || limit_high(panel, is_y) <= 0))
+    for (int is_y = 0; is_y < 2; is_y++) {
+        double low = limit(panel, is_y, false), high = limit(panel, is_y, true);
+        if (isfinite(low) && low >= high)
+            return ebb_fail(err, EBB_EINPUT, "plot: panel %zu: an axis ends before it begins", p);
+        if ((is_y ? panel->log_y : panel->log_x) && (low <= 0 || high <= 0))
             return ebb_fail(err, EBB_EINPUT,
                             "plot: panel %zu: a logarithmic axis has a limit that is not positive",
                             p);
+    }
     return EBB_OK;
 }
 
@@ -89,6 +84,12 @@ static size_t find_entry(const struct plot_figure *f, const char *name)
 /* Explicit and known colours first: those of other names must not repeat them. */
 static enum ebb_status collect_entries(struct plot_figure *f, struct ebb_error *err)
 {
+    size_t most = 1;
+    for (size_t p = 0; p < f->chart->panel_count; p++)
+        most += f->chart->panels[p].series_count;
+    f->entries = ebb_arena_calloc(&f->arena, most, sizeof *f->entries);
+    if (f->entries == NULL)
+        return ebb_no_memory(err, most * sizeof *f->entries);
     for (size_t p = 0; p < f->chart->panel_count; p++) {
         const struct plot_panel *panel = &f->chart->panels[p];
         for (size_t i = 0; i < panel->series_count; i++) {
@@ -96,8 +97,6 @@ static enum ebb_status collect_entries(struct plot_figure *f, struct ebb_error *
             if (s->name == NULL || s->style == PLOT_CELLS ||
                 find_entry(f, s->name) != PLOT_NO_ENTRY)
                 continue;
-            EBB_TRY(ebb_grow(&f->entries, &f->entry_capacity, f->entry_count + 1,
-                             sizeof *f->entries, err));
             struct plot_entry *e = &f->entries[f->entry_count];
             *e = (struct plot_entry){.name = s->name, .style = s->style, .is_dashed = s->is_dashed};
             e->marker = (int)(f->entry_count % PLOT_MARKERS);
@@ -112,7 +111,7 @@ static enum ebb_status collect_entries(struct plot_figure *f, struct ebb_error *
 
 static enum ebb_status color_entries(struct plot_figure *f, struct ebb_error *err)
 {
-    const char **used = ebb_calloc(f->entry_count + 1, sizeof *used);
+    const char **used = ebb_arena_calloc(&f->arena, f->entry_count + 1, sizeof *used);
     size_t used_count = 0, order = 0;
     if (used == NULL)
         return ebb_no_memory(err, f->entry_count * sizeof *used);
@@ -124,15 +123,14 @@ static enum ebb_status color_entries(struct plot_figure *f, struct ebb_error *er
             f->entries[i].color = plot_color_free(used, used_count, order++);
             used[used_count++] = f->entries[i].color;
         }
-    ebb_free(used);
     return EBB_OK;
 }
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-static double *copy_doubles(const double *from, size_t count)
+static double *copy_doubles(struct ebb_arena *arena, const double *from, size_t count)
 {
-    double *to = ebb_calloc(count + 1, sizeof *to);
+    double *to = ebb_arena_calloc(arena, count + 1, sizeof *to);
     for (size_t i = 0; to != NULL && i < count; i++)
         to[i] = from != NULL ? from[i] : (double)i; /* no x: 0, 1, 2 ... */
     return to;
@@ -165,15 +163,15 @@ static enum ebb_status stack_under(const struct plot_pane *pane, size_t index, s
     return EBB_OK;
 }
 
-static enum ebb_status fill_layer(const struct plot_pane *pane, size_t index, size_t p,
-                                  struct ebb_error *err)
+static enum ebb_status fill_layer(struct ebb_arena *arena, const struct plot_pane *pane,
+                                  size_t index, size_t p, struct ebb_error *err)
 {
     struct plot_layer *layer = &pane->layers[index];
     const struct plot_series *s = layer->series;
     if (s->style != PLOT_AREA && s->style != PLOT_BAND && s->style != PLOT_BARS)
         return EBB_OK;
-    layer->low = ebb_calloc(s->count + 1, sizeof *layer->low);
-    layer->high = ebb_calloc(s->count + 1, sizeof *layer->high);
+    layer->low = ebb_arena_calloc(arena, s->count + 1, sizeof *layer->low);
+    layer->high = ebb_arena_calloc(arena, s->count + 1, sizeof *layer->high);
     if (layer->low == NULL || layer->high == NULL)
         return ebb_no_memory(err, s->count * sizeof *layer->low);
     if (pane->panel->is_stacked && s->style != PLOT_BAND)
@@ -195,7 +193,7 @@ static enum ebb_status make_layers(struct plot_figure *f, struct plot_pane *pane
                                    struct ebb_error *err)
 {
     const struct plot_panel *panel = pane->panel;
-    pane->layers = ebb_calloc(panel->series_count + 1, sizeof *pane->layers);
+    pane->layers = ebb_arena_calloc(&f->arena, panel->series_count + 1, sizeof *pane->layers);
     if (pane->layers == NULL)
         return ebb_no_memory(err, panel->series_count * sizeof *pane->layers);
     for (size_t i = 0; i < panel->series_count; i++) {
@@ -214,15 +212,21 @@ static enum ebb_status make_layers(struct plot_figure *f, struct plot_pane *pane
         }
         if (s->color != NULL)
             layer->color = s->color;
-        layer->x = copy_doubles(s->x, s->count);
+        layer->x = copy_doubles(&f->arena, s->x, s->count);
         if (layer->x == NULL)
             return ebb_no_memory(err, s->count * sizeof *layer->x);
-        EBB_TRY(fill_layer(pane, i, p, err));
+        EBB_TRY(fill_layer(&f->arena, pane, i, p, err));
     }
     return EBB_OK;
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b; /* finite, both */
+    return (x > y) - (x < y);
+}
 
 /* Smallest distance between neighbouring distinct values of the layers of one style; on a log axis,
  * of their logarithms. 1 when there is one value only. */
@@ -246,15 +250,8 @@ static enum ebb_status spacing(const struct plot_pane *pane, enum plot_style sty
     }
     *out = 1;
     bool is_found = false;
-    /* shell sort: needs no comparator that knows about NaN, and heat maps are small */
-    for (size_t gap = count / 2; gap > 0; gap /= 2)
-        for (size_t i = gap; i < count; i++) {
-            double v = values[i];
-            size_t j = i;
-            for (; j >= gap && values[j - gap] > v; j -= gap)
-                values[j] = values[j - gap];
-            values[j] = v;
-        }
+    if (count > 0)
+        qsort(values, count, sizeof *values, by_value);
     for (size_t i = 1; i < count; i++) {
         double d = values[i] - values[i - 1];
         if (d > 1e-12 * fabs(values[i]) && (!is_found || d < *out)) {
@@ -372,13 +369,13 @@ static enum ebb_status find_ranges(struct plot_pane *pane, struct ebb_error *err
                         m->is_vertical ? panel->log_x : panel->log_y);
     }
     bool is_flush = e.is_exact || (e.has_area && !e.has_points && !panel->log_x);
-    double low = limit_low(panel, false), high = limit_high(panel, false);
+    double low = limit(panel, false, false), high = limit(panel, false, true);
     if (is_flush && e.x.count > 0 && e.x.min < e.x.max) {
         low = isfinite(low) ? low : e.x.min;
         high = isfinite(high) ? high : e.x.max;
     }
     pane->x = plot_scale_make(&e.x, panel->log_x, false, true, low, high);
-    low = limit_low(panel, true), high = limit_high(panel, true);
+    low = limit(panel, true, false), high = limit(panel, true, true);
     if (has_cells && e.y.count > 0 && e.y.min < e.y.max) {
         low = isfinite(low) ? low : e.y.min;
         high = isfinite(high) ? high : e.y.max;
@@ -431,6 +428,24 @@ static size_t grid_columns(size_t panels, size_t asked)
     return columns > panels ? panels : columns;
 }
 
+static enum ebb_status make_figure(struct plot_figure *f, struct ebb_error *err)
+{
+    const struct plot_chart *chart = f->chart;
+    f->columns = grid_columns(chart->panel_count, chart->columns);
+    f->rows = (chart->panel_count + f->columns - 1) / f->columns;
+    f->panes = ebb_arena_calloc(&f->arena, chart->panel_count, sizeof *f->panes);
+    if (f->panes == NULL)
+        return ebb_no_memory(err, chart->panel_count * sizeof *f->panes);
+    EBB_TRY(collect_entries(f, err));
+    EBB_TRY(color_entries(f, err));
+    for (size_t p = 0; p < chart->panel_count; p++) {
+        f->panes[p].panel = &chart->panels[p];
+        EBB_TRY(make_layers(f, &f->panes[p], p, err));
+        EBB_TRY(find_ranges(&f->panes[p], err));
+    }
+    return EBB_OK;
+}
+
 enum ebb_status plot_figure_init(struct plot_figure *figure, const struct plot_chart *chart,
                                  struct ebb_error *err)
 {
@@ -440,27 +455,8 @@ enum ebb_status plot_figure_init(struct plot_figure *figure, const struct plot_c
                         chart->panel_count);
     for (size_t p = 0; p < chart->panel_count; p++)
         EBB_TRY(check_panel(&chart->panels[p], p, err));
-    figure->columns = grid_columns(chart->panel_count, chart->columns);
-    figure->rows = (chart->panel_count + figure->columns - 1) / figure->columns;
-
-    enum ebb_status status = EBB_OK;
-    figure->panes = ebb_calloc(chart->panel_count, sizeof *figure->panes);
-    if (figure->panes == NULL) {
-        status = ebb_no_memory(err, chart->panel_count * sizeof *figure->panes);
-        goto out;
-    }
-    for (size_t p = 0; p < chart->panel_count; p++)
-        figure->panes[p].panel = &chart->panels[p];
-    if ((status = collect_entries(figure, err)) != EBB_OK ||
-        (status = color_entries(figure, err)) != EBB_OK)
-        goto out;
-    for (size_t p = 0; p < chart->panel_count; p++) {
-        struct plot_pane *pane = &figure->panes[p];
-        if ((status = make_layers(figure, pane, p, err)) != EBB_OK ||
-            (status = find_ranges(pane, err)) != EBB_OK)
-            goto out;
-    }
-out:
+    ebb_arena_init(&figure->arena);
+    enum ebb_status status = make_figure(figure, err);
     if (status != EBB_OK)
         plot_figure_fini(figure);
     return status;
@@ -468,16 +464,6 @@ out:
 
 void plot_figure_fini(struct plot_figure *figure)
 {
-    for (size_t p = 0; figure->panes != NULL && p < figure->chart->panel_count; p++) {
-        struct plot_pane *pane = &figure->panes[p];
-        for (size_t i = 0; pane->layers != NULL && i < pane->panel->series_count; i++) {
-            ebb_free(pane->layers[i].x);
-            ebb_free(pane->layers[i].low);
-            ebb_free(pane->layers[i].high);
-        }
-        ebb_free(pane->layers);
-    }
-    ebb_free(figure->panes);
-    ebb_free(figure->entries);
+    ebb_arena_fini(&figure->arena);
     *figure = (struct plot_figure){0};
 }

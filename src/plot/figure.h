@@ -3,6 +3,7 @@
 #ifndef EBB_PLOT_FIGURE_H
 #define EBB_PLOT_FIGURE_H
 
+#include "base/arena.h"
 #include "plot/plot.h"
 #include "plot/scale.h"
 
@@ -22,15 +23,15 @@ struct plot_layer {                   /* one series, ready */
     const char *color;
     int marker;
     size_t entry;               /* in figure.entries, or PLOT_NO_ENTRY */
-    double *x;                  /* owned: series x, or 0, 1, 2 ... */
-    double *low, *high;         /* owned: AREA, BAND, BARS: the filled part; else NULL */
+    double *x;                  /* series x, or 0, 1, 2 ... */
+    double *low, *high;         /* AREA, BAND, BARS: the filled part; else NULL */
     double bar_left, bar_right; /* BARS: edges relative to x */
     bool has_points;
 };
 
 struct plot_pane {                  /* one panel, ready */
     const struct plot_panel *panel; /* borrowed */
-    struct plot_layer *layers;      /* owned; panel->series_count */
+    struct plot_layer *layers;      /* panel->series_count */
     struct plot_scale x, y;
     struct plot_scale value;        /* colours of CELLS */
     double cell_width, cell_height; /* CELLS: 0 = none here */
@@ -39,9 +40,10 @@ struct plot_pane {                  /* one panel, ready */
 
 struct plot_figure {
     const struct plot_chart *chart; /* borrowed */
-    struct plot_pane *panes;        /* owned; chart->panel_count */
-    struct plot_entry *entries;     /* owned; unique names, in order of appearance */
-    size_t entry_count, entry_capacity;
+    struct ebb_arena arena;         /* of all that follows */
+    struct plot_pane *panes;        /* chart->panel_count */
+    struct plot_entry *entries;     /* unique names, in order of appearance */
+    size_t entry_count;
     size_t columns, rows; /* of panels */
 };
 

@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/heap.h"
 #include "plot/scale.h"
 
 #define NOTES_PER_AXIS (PLOT_TICKS + 1)
 
 struct parallel {
+    struct ebb_arena arena; /* of all that follows */
     const struct plot_parallel *in;
     struct plot_scale *scales;
     double *heights; /* line by line */
@@ -27,39 +29,27 @@ struct parallel {
     const char **names;
 };
 
-static void parallel_fini(struct parallel *p)
-{
-    ebb_free(p->scales);
-    ebb_free(p->heights);
-    ebb_free(p->places);
-    ebb_free(p->order);
-    ebb_free(p->ticks);
-    ebb_free(p->notes);
-    ebb_free(p->marks);
-    ebb_free(p->series);
-    ebb_free(p->names);
-}
-
 static enum ebb_status parallel_init(struct parallel *p, const struct plot_parallel *in,
                                      struct ebb_error *err)
 {
     size_t axes = in->axis_count, lines = in->line_count, cells;
     *p = (struct parallel){.in = in};
+    ebb_arena_init(&p->arena);
     if (axes < 2 || lines < 1 || in->stride < axes || in->color_axis >= axes)
         return ebb_fail(err, EBB_EINPUT,
                         "plot: parallel coordinates need two axes and one line, got %zu and %zu",
                         axes, lines);
     if (!ebb_mul_size(axes, lines, &cells))
         return ebb_no_memory(err, SIZE_MAX);
-    p->scales = ebb_calloc(axes, sizeof *p->scales);
-    p->heights = ebb_calloc(cells, sizeof *p->heights);
-    p->places = ebb_calloc(axes, sizeof *p->places);
-    p->order = ebb_calloc(lines, sizeof *p->order);
-    p->ticks = ebb_calloc(axes, sizeof *p->ticks);
-    p->notes = ebb_calloc(axes * NOTES_PER_AXIS, sizeof *p->notes);
-    p->marks = ebb_calloc(axes, sizeof *p->marks);
-    p->series = ebb_calloc(lines, sizeof *p->series);
-    p->names = ebb_calloc(axes, sizeof *p->names);
+    p->scales = ebb_arena_calloc(&p->arena, axes, sizeof *p->scales);
+    p->heights = ebb_arena_calloc(&p->arena, cells, sizeof *p->heights);
+    p->places = ebb_arena_calloc(&p->arena, axes, sizeof *p->places);
+    p->order = ebb_arena_calloc(&p->arena, lines, sizeof *p->order);
+    p->ticks = ebb_arena_calloc(&p->arena, axes, sizeof *p->ticks);
+    p->notes = ebb_arena_calloc(&p->arena, axes * NOTES_PER_AXIS, sizeof *p->notes);
+    p->marks = ebb_arena_calloc(&p->arena, axes, sizeof *p->marks);
+    p->series = ebb_arena_calloc(&p->arena, lines, sizeof *p->series);
+    p->names = ebb_arena_calloc(&p->arena, axes, sizeof *p->names);
     if (p->scales == NULL || p->heights == NULL || p->places == NULL || p->order == NULL ||
         p->ticks == NULL || p->notes == NULL || p->marks == NULL || p->series == NULL ||
         p->names == NULL)
@@ -169,6 +159,6 @@ enum ebb_status plot_parallel_write(const struct plot_parallel *chart, const cha
         .title = chart->title, .subtitle = chart->subtitle, .panels = &panel, .panel_count = 1};
     status = plot_write(&whole, path, err);
 out:
-    parallel_fini(&p);
+    ebb_arena_fini(&p.arena);
     return status;
 }
