@@ -50,37 +50,19 @@ enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error 
     return EBB_OK;
 }
 
-/* "host", "host:port", "http://host[:port]"; an IPv6 address stands in brackets. */
-static enum ebb_status parse_address(const char *text, char **host, uint16_t *port,
-                                     struct ebb_error *err)
+/* "host", "host:port" (8080), "http://host[:port]", "https://host[:port]"; an IPv6 address stands in
+ * brackets. Whether it is well-formed, the first request tells. */
+static enum ebb_status make_url(const char *text, char **url, struct ebb_error *err)
 {
-    const char *at = text;
-    uint64_t number = 8080;
-    if (strncasecmp(at, "https://", 8) == 0)
-        return ebb_fail(err, EBB_EUNSUPPORTED,
-                        "%s: this build cannot speak https; use an ssh tunnel and http", text);
-    if (strncasecmp(at, "http://", 7) == 0) {
-        at += 7;
-        number = 80;
-    }
-    bool is_bracketed = at[0] == '[';
-    at += is_bracketed;
-    size_t length = strcspn(at, is_bracketed ? "]" : ":/");
-    const char *rest = at + length + (is_bracketed && at[length] == ']');
-    if (length == 0 || (is_bracketed && at[length] != ']') || strchr(":/", rest[0]) == NULL)
-        return ebb_fail(err, EBB_EINPUT, "'%s' is no HOST[:PORT]", text);
-    if (rest[0] == ':') {
-        char digits[8] = {0};
-        size_t n = strcspn(rest + 1, "/");
-        if (n < sizeof digits)
-            memcpy(digits, rest + 1, n);
-        if (n >= sizeof digits || !ebb_parse_u64(digits, &number) || number < 1 || number > 65535)
-            return ebb_fail(err, EBB_EINPUT, "'%s': the port must be 1 to 65535", text);
-    }
-    *host = ebb_strndup(at, length);
-    if (*host == NULL)
-        return ebb_no_memory(err, length + 1);
-    *port = (uint16_t)number;
+    bool has_scheme = strstr(text, "://") != NULL;
+    const char *bracket = strrchr(text, ']');
+    bool has_port = strchr(bracket != NULL ? bracket : text, ':') != NULL;
+    struct ebb_str made;
+    ebb_str_init(&made);
+    ebb_str_printf(&made, "%s%s%s", has_scheme ? "" : "http://", text,
+                   has_scheme || has_port ? "" : ":8080");
+    EBB_TRY(ebb_str_status(&made, err));
+    *url = ebb_str_take(&made);
     return EBB_OK;
 }
 
@@ -191,8 +173,8 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
     if (tcp != NULL && strncmp(tcp, "unix:", 5) == 0)
         tcp = NULL; /* inside a trial: its master's socket is that of the state directory */
     if (tcp != NULL && where->state == NULL) {
-        status = parse_address(tcp, &m->host, &m->address.port, err);
-        m->address.host = m->host;
+        status = make_url(tcp, &m->url, err);
+        m->address.url = m->url;
         if (status == EBB_OK)
             status = greet(m, err);
     } else {
@@ -211,7 +193,7 @@ void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace
     if (m->board != NULL)
         cli_board_fini(m->board);
     ebb_free(m->board);
-    ebb_free(m->host);
+    ebb_free(m->url);
     ebb_free(m->python_path);
     ebb_free(m->state_dir);
     *m = (struct cli_master){0};

@@ -27,7 +27,7 @@ enum cli_role {
 struct cli_master {
     char *state_dir;
     struct serve_client_address address; /* of a master elsewhere */
-    char *host, *python_path;
+    char *url, *python_path;
     const char *user;        /* in whose name; NULL = the account. Borrowed */
     struct exp_master *own;  /* NULL = elsewhere */
     struct cli_board *board; /* of an own master; owned */

@@ -1,155 +1,183 @@
-/* client.c - see client.h. */
+/* client.c - see client.h. libcurl is loaded with the first request: see base/library.h. */
 #include "serve/client.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <poll.h>
+#define CURL_DISABLE_TYPECHECK /* its macros want libcurl's names, not our pointers */
+#include <curl/curl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/heap.h"
+#include "base/library.h"
 #include "exp/exp.h"
 
-static enum ebb_status connect_unix(const char *state_dir, int *fd, struct ebb_error *err)
+#define CALLS(X)                                                                                   \
+    X(slist_append)                                                                                \
+    X(slist_free_all)                                                                              \
+    X(easy_init)                                                                                   \
+    X(easy_setopt)                                                                                 \
+    X(easy_perform)                                                                                \
+    X(easy_getinfo)                                                                                \
+    X(easy_header)                                                                                 \
+    X(easy_strerror)                                                                               \
+    X(easy_cleanup)
+
+struct calls {
+#define X(name) __typeof__(&curl_##name) name;
+    CALLS(X)
+#undef X
+};
+
+static enum ebb_status load(struct calls *c, struct ebb_error *err)
 {
-    struct sockaddr_un address;
-    int directory;
-    EBB_TRY(exp_master_address(&address, state_dir, &directory, err));
-    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int result = made < 0 ? -1 : connect(made, (struct sockaddr *)&address, sizeof address);
-    int error = errno;
-    if (directory >= 0)
-        close(directory);
-    if (result != 0) {
-        if (made >= 0)
-            close(made);
-        return ebb_fail(err, EBB_EIO, "no master answers on %s/master.sock: %s", state_dir,
-                        strerror(error));
-    }
-    *fd = made;
-    return EBB_OK;
+#define X(name) {"curl_" #name, &c->name},
+    const struct ebb_library_call calls[] = {CALLS(X)};
+#undef X
+    return ebb_library_load("libcurl.so.4", "libcurl4", calls, sizeof calls / sizeof calls[0], err);
 }
 
-static enum ebb_status connect_tcp(const char *host, uint16_t port, int *fd, struct ebb_error *err)
+struct exchange {
+    struct calls c;
+    CURL *curl;
+    struct curl_slist *fields;
+    char error[CURL_ERROR_SIZE];
+    bool is_complete; /* every field of the request is there */
+};
+
+static size_t take(char *bytes, size_t one, size_t count, void *body)
 {
-    char service[8];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
-    snprintf(service, sizeof service, "%u", (unsigned)port);
-    int code = getaddrinfo(host, service, &hints, &list);
-    if (code != 0)
-        return ebb_fail(err, EBB_EIO, "no master at %s:%s: %s", host, service, gai_strerror(code));
-    int made = -1, error = 0;
-    for (struct addrinfo *a = list; a != NULL && made < 0; a = a->ai_next) {
-        made = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (made >= 0 && connect(made, a->ai_addr, a->ai_addrlen) != 0) {
-            error = errno;
-            close(made);
-            made = -1;
-        }
-    }
-    freeaddrinfo(list);
-    if (made < 0)
-        return ebb_fail(err, EBB_EIO, "no master answers at %s:%s: %s", host, service,
-                        strerror(error));
-    *fd = made;
-    return EBB_OK;
+    (void)one; /* always 1 */
+    ebb_str_addn(body, bytes, count);
+    return ((struct ebb_str *)body)->failed ? 0 : count;
 }
 
-static enum ebb_status wait_for(int fd, short what, int timeout_ms, struct ebb_error *err)
+static void add_field(struct exchange *x, const struct ebb_str *line)
 {
-    struct pollfd p = {.fd = fd, .events = what};
-    int n;
-    do
-        n = poll(&p, 1, timeout_ms);
-    while (n < 0 && errno == EINTR);
-    if (n > 0)
-        return EBB_OK;
-    return ebb_fail(err, n == 0 ? EBB_ELIMIT : EBB_EIO, "the master does not answer%s%s",
-                    n == 0 ? " in time" : ": ", n == 0 ? "" : strerror(errno));
+    struct curl_slist *longer = line->failed ? NULL : x->c.slist_append(x->fields, ebb_str_c(line));
+    x->is_complete = x->is_complete && longer != NULL;
+    x->fields = longer != NULL ? longer : x->fields;
 }
 
-static enum ebb_status send_all(int fd, const struct ebb_str *text, int timeout_ms,
-                                struct ebb_error *err)
+static void set_request(struct exchange *x, const struct serve_http_request *r)
 {
-    for (size_t at = 0; at < text->length;) {
-        EBB_TRY(wait_for(fd, POLLOUT, timeout_ms, err));
-        ssize_t n = send(fd, text->data + at, text->length - at, MSG_NOSIGNAL);
-        if (n < 0 && errno == EPIPE)
-            return EBB_OK; /* it may have answered already (413) */
-        if (n < 0 && errno != EINTR && errno != EAGAIN)
-            return ebb_fail(err, EBB_EIO, "cannot send to the master: %s", strerror(errno));
-        at += n > 0 ? (size_t)n : 0;
+    struct ebb_str line;
+    ebb_str_init(&line);
+    ebb_str_add(&line, "Expect:"); /* not "100-continue": no waiting before a large body */
+    add_field(x, &line);
+    if (r->user != NULL) {
+        ebb_str_clear(&line);
+        ebb_str_add(&line, "X-Ebb-User: ");
+        serve_http_escape(&line, r->user);
+        add_field(x, &line);
     }
-    return EBB_OK;
+    if (r->body != NULL) {
+        ebb_str_clear(&line);
+        ebb_str_add(&line, "Content-Type: application/json");
+        add_field(x, &line);
+        x->c.easy_setopt(x->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_length);
+        x->c.easy_setopt(x->curl, CURLOPT_POSTFIELDS, r->body);
+    }
+    ebb_str_clear(&line);
+    ebb_str_printf(&line, "%s%s", strncmp(r->target, "/api/v1", 7) == 0 ? "" : "/api/v1",
+                   r->target);
+    x->is_complete =
+        x->is_complete && !line.failed &&
+        x->c.easy_setopt(x->curl, CURLOPT_CUSTOMREQUEST, r->method) == CURLE_OK &&
+        x->c.easy_setopt(x->curl, CURLOPT_REQUEST_TARGET, ebb_str_c(&line)) == CURLE_OK &&
+        x->c.easy_setopt(x->curl, CURLOPT_HTTPHEADER, x->fields) == CURLE_OK;
+    ebb_str_fini(&line);
 }
 
-static enum ebb_status take_answer(const struct ebb_str *in, const struct serve_http_message *m,
-                                   struct serve_http_response *response, struct ebb_error *err)
+static void set_manners(struct exchange *x, int timeout_ms)
 {
-    const char *at = memmem(in->data, in->length, "\r\nLocation: ", 12);
-    response->status = m->status;
-    if (at != NULL && at < m->body) {
-        size_t n = strcspn(at + 12, "\r");
-        snprintf(response->location, sizeof response->location, "%.*s", (int)n, at + 12);
+    const char *authorities = getenv("SSL_CERT_FILE");
+    x->c.easy_setopt(x->curl, CURLOPT_ERRORBUFFER, x->error);
+    x->c.easy_setopt(x->curl, CURLOPT_NOSIGNAL, 1L);
+    x->c.easy_setopt(x->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    x->c.easy_setopt(x->curl, CURLOPT_NOPROXY, "*");
+    x->c.easy_setopt(x->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms);
+    x->c.easy_setopt(x->curl, CURLOPT_LOW_SPEED_LIMIT, 1L); /* bytes per second */
+    x->c.easy_setopt(x->curl, CURLOPT_LOW_SPEED_TIME, (long)(timeout_ms + 999) / 1000);
+    if (authorities != NULL && authorities[0] != '\0')
+        x->c.easy_setopt(x->curl, CURLOPT_CAINFO, authorities);
+}
+
+static enum ebb_status explain(const struct exchange *x, const struct serve_client_address *a,
+                               CURLcode code, struct ebb_error *err)
+{
+    long number = 0;
+    const char *words = x->error[0] != '\0' ? x->error : x->c.easy_strerror(code);
+    x->c.easy_getinfo(x->curl, CURLINFO_OS_ERRNO, &number);
+    const char *why = number != 0 ? strerror((int)number) : words;
+    switch (code) {
+    case CURLE_OUT_OF_MEMORY:
+        return ebb_no_memory(err, 1 << 16);
+    case CURLE_OPERATION_TIMEDOUT:
+        return ebb_fail(err, EBB_ELIMIT, "the master does not answer in time");
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+        return ebb_fail(err, EBB_EIO, "the master ended the connection without an answer");
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return ebb_fail(err, EBB_EINPUT, "'%s' is no HOST[:PORT] of a master: %s", a->url, words);
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+        if (a->url == NULL)
+            return ebb_fail(err, EBB_EIO, "no master answers on %s/master.sock: %s", a->state_dir,
+                            why);
+        return ebb_fail(err, EBB_EIO, "no master answers at %s: %s", a->url, why);
+    default:
+        return ebb_fail(err, EBB_EIO, "cannot ask the master: %s", words);
     }
+}
+
+static enum ebb_status perform(struct exchange *x, const struct serve_client_address *address,
+                               struct serve_http_response *response, struct ebb_error *err)
+{
+    struct curl_header *location;
+    long status = 0;
     ebb_str_clear(&response->body);
-    if (m->is_chunked)
-        return serve_http_unchunk(m->body, m->body_length, &response->body, err);
-    ebb_str_addn(&response->body, m->body, m->body_length);
-    return ebb_str_status(&response->body, err);
-}
-
-static enum ebb_status receive(int fd, int timeout_ms, struct serve_http_response *response,
-                               struct ebb_error *err)
-{
-    struct ebb_str in;
-    struct serve_http_message m;
-    char buffer[65536];
-    enum ebb_status status = EBB_OK;
-    ebb_str_init(&in);
-    for (bool is_end = false; status == EBB_OK;) {
-        enum serve_http_result result =
-            serve_http_read_response(ebb_str_c(&in), in.length, is_end, &m);
-        if (result == SERVE_HTTP_DONE) {
-            status = take_answer(&in, &m, response, err);
-            break;
-        }
-        if (result == SERVE_HTTP_BAD || is_end) {
-            status = ebb_fail(err, EBB_EIO, "the master ended the connection without an answer");
-            break;
-        }
-        status = wait_for(fd, POLLIN, timeout_ms, err);
-        ssize_t n = status == EBB_OK ? recv(fd, buffer, sizeof buffer, 0) : 0;
-        if (n < 0 && errno != EINTR)
-            status = ebb_fail(err, EBB_EIO, "cannot hear the master: %s", strerror(errno));
-        is_end = n == 0;
-        if (n > 0)
-            ebb_str_addn(&in, buffer, (size_t)n);
-        if (status == EBB_OK)
-            status = ebb_str_status(&in, err);
-    }
-    ebb_str_fini(&in);
-    return status;
+    x->c.easy_setopt(x->curl, CURLOPT_WRITEFUNCTION, take);
+    x->c.easy_setopt(x->curl, CURLOPT_WRITEDATA, &response->body);
+    CURLcode code = x->is_complete ? x->c.easy_perform(x->curl) : CURLE_OUT_OF_MEMORY;
+    EBB_TRY(ebb_str_status(&response->body, err));
+    if (code != CURLE_OK)
+        return explain(x, address, code, err);
+    x->c.easy_getinfo(x->curl, CURLINFO_RESPONSE_CODE, &status);
+    response->status = (int)status;
+    if (x->c.easy_header(x->curl, "Location", 0, CURLH_HEADER, -1, &location) == CURLHE_OK)
+        snprintf(response->location, sizeof response->location, "%s", location->value);
+    return EBB_OK;
 }
 
 enum ebb_status serve_client_request(const struct serve_client_address *address,
                                      const struct serve_http_request *request, int timeout_ms,
                                      struct serve_http_response *response, struct ebb_error *err)
 {
-    int fd = -1;
-    struct ebb_str out;
-    EBB_TRY(address->host != NULL ? connect_tcp(address->host, address->port, &fd, err)
-                                  : connect_unix(address->state_dir, &fd, err));
-    ebb_str_init(&out);
-    serve_http_write_request(request, address->host != NULL ? address->host : "localhost", &out);
-    enum ebb_status status = ebb_str_status(&out, err);
-    if (status == EBB_OK)
-        status = send_all(fd, &out, timeout_ms, err);
-    if (status == EBB_OK)
-        status = receive(fd, timeout_ms, response, err);
-    ebb_str_fini(&out);
-    close(fd);
+    struct sockaddr_un socket_address;
+    int directory = -1;
+    struct exchange x = {.is_complete = true};
+    EBB_TRY(load(&x.c, err));
+    x.curl = x.c.easy_init();
+    if (x.curl == NULL)
+        return ebb_no_memory(err, 1 << 16);
+    enum ebb_status status = EBB_OK;
+    if (address->url == NULL) {
+        status = exp_master_address(&socket_address, address->state_dir, &directory, err);
+        x.c.easy_setopt(x.curl, CURLOPT_UNIX_SOCKET_PATH, socket_address.sun_path);
+    }
+    if (status == EBB_OK) {
+        x.c.easy_setopt(x.curl, CURLOPT_URL,
+                        address->url != NULL ? address->url : "http://localhost");
+        set_manners(&x, timeout_ms);
+        set_request(&x, request);
+        status = perform(&x, address, response, err);
+    }
+    if (directory >= 0)
+        close(directory);
+    x.c.slist_free_all(x.fields);
+    x.c.easy_cleanup(x.curl);
     return status;
 }

@@ -84,9 +84,7 @@ static enum serve_http_result read_field(struct head *head, const char *line, si
         head->has_length = true;
         head->body_length = v;
     } else if (is_name(line, name, "transfer-encoding")) {
-        if (!is_name(value, length, "chunked"))
-            return bad(m, 501);
-        m->is_chunked = true;
+        return bad(m, 501);
     } else if (is_name(line, name, "connection")) {
         m->wants_close |= has_word(value, length, "close");
     } else if (is_name(line, name, "accept")) {
@@ -177,8 +175,6 @@ enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
         result = read_fields(&head, message);
     if (result != SERVE_HTTP_DONE)
         return result;
-    if (message->is_chunked)
-        return bad(message, 501);
     if (head.body_length > SERVE_HTTP_BODY_MAX)
         return bad(message, 413);
     if (length - head.length < head.body_length)
@@ -187,70 +183,6 @@ enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
     message->body_length = (size_t)head.body_length;
     message->used = head.length + message->body_length;
     return SERVE_HTTP_DONE;
-}
-
-enum serve_http_result serve_http_read_response(const char *bytes, size_t length, bool is_end,
-                                                struct serve_http_message *message)
-{
-    struct head head = {0};
-    *message = (struct serve_http_message){0};
-    enum serve_http_result result = find_head(bytes, length, &head, message);
-    if (result != SERVE_HTTP_DONE)
-        return result;
-    size_t line = (size_t)(head.at - 2 - bytes);
-    if (line < 12 || strncmp(bytes, "HTTP/1.", 7) != 0 || bytes[8] != ' ')
-        return bad(message, 502);
-    for (int i = 9; i < 12; i++) {
-        if (bytes[i] < '0' || bytes[i] > '9')
-            return bad(message, 502);
-        message->status = message->status * 10 + (bytes[i] - '0');
-    }
-    int status = message->status;
-    if (read_fields(&head, message) != SERVE_HTTP_DONE)
-        return bad(message, 502);
-    message->status = status;
-    message->body = bytes + head.length;
-    if (message->is_chunked || !head.has_length) {
-        bool is_empty = status == 204 || status == 304;
-        if (!is_empty && !is_end)
-            return SERVE_HTTP_MORE;
-        message->body_length = is_empty ? 0 : length - head.length;
-    } else {
-        if (length - head.length < head.body_length)
-            return is_end ? bad(message, 502) : SERVE_HTTP_MORE;
-        message->body_length = (size_t)head.body_length;
-    }
-    message->used = head.length + message->body_length;
-    return SERVE_HTTP_DONE;
-}
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-enum ebb_status serve_http_unchunk(const char *bytes, size_t length, struct ebb_str *out,
-                                   struct ebb_error *err)
-{
-    for (size_t at = 0; at < length;) {
-        size_t size = 0, digits = 0;
-        for (; at < length && hex(bytes[at]) >= 0 && digits < 8; at++, digits++)
-            size = size * 16 + (size_t)hex(bytes[at]);
-        if (digits == 0 || length - at < 2 || memcmp(bytes + at, "\r\n", 2) != 0)
-            break;
-        at += 2;
-        if (size == 0)
-            return ebb_str_status(out, err);
-        if (length - at < size + 2 || memcmp(bytes + at + size, "\r\n", 2) != 0)
-            break;
-        ebb_str_addn(out, bytes + at, size);
-        at += size + 2;
-    }
-    return ebb_fail(err, EBB_EINPUT, "answer: a chunked body that is none");
 }
 
 /* ---- writing ---- */
@@ -297,24 +229,6 @@ void serve_http_write_error(struct serve_http_response *response, int status, co
     ebb_jsonw_object_end(&w);
 }
 
-void serve_http_write_request(const struct serve_http_request *r, const char *host,
-                              struct ebb_str *out)
-{
-    ebb_str_printf(out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", r->method,
-                   strncmp(r->target, "/api/v1", 7) == 0 ? "" : "/api/v1", r->target, host);
-    if (r->user != NULL) {
-        ebb_str_add(out, "X-Ebb-User: ");
-        serve_http_escape(out, r->user);
-        ebb_str_add(out, "\r\n");
-    }
-    if (r->body != NULL)
-        ebb_str_printf(out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
-                       r->body_length);
-    ebb_str_add(out, "\r\n");
-    if (r->body != NULL)
-        ebb_str_addn(out, r->body, r->body_length);
-}
-
 void serve_http_write_response(const struct serve_http_response *r, bool is_close,
                                struct ebb_str *out)
 {
@@ -333,6 +247,15 @@ void serve_http_write_response(const struct serve_http_response *r, bool is_clos
 }
 
 /* ---- targets ---- */
+
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
 
 static char *decode(const char *at, size_t n, bool is_query)
 {

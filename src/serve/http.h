@@ -49,11 +49,10 @@ enum serve_http_result {
 struct serve_http_message { /* pointers into the bytes given, or NULL */
     const char *method, *target;
     size_t method_length, target_length;
-    int status; /* of a response; of the refusal when BAD */
+    int status; /* of the refusal when BAD */
     const char *body;
     size_t body_length;
     size_t used;
-    bool is_chunked; /* responses only; `body` is then raw: see serve_http_unchunk */
     bool wants_close;
     bool wants_stream; /* Accept: text/event-stream */
     const char *user;  /* X-Ebb-User, percent-encoded; NULL = absent */
@@ -62,17 +61,9 @@ struct serve_http_message { /* pointers into the bytes given, or NULL */
 
 enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
                                                struct serve_http_message *message);
-/* is_end: the peer closed, so a body without length is complete. */
-enum serve_http_result serve_http_read_response(const char *bytes, size_t length, bool is_end,
-                                                struct serve_http_message *message);
-/* Decode a chunked body; EBB_EINPUT when it is none. */
-enum ebb_status serve_http_unchunk(const char *bytes, size_t length, struct ebb_str *out,
-                                   struct ebb_error *err);
 
 /* ---- writing ---- */
 
-void serve_http_write_request(const struct serve_http_request *request, const char *host,
-                              struct ebb_str *out);
 void serve_http_write_response(const struct serve_http_response *response, bool is_close,
                                struct ebb_str *out);
 const char *serve_http_reason(int status);
