@@ -2,7 +2,8 @@
  *
  * To add a command: write src/cli/cmd_<name>.c with a `const struct cli_command cli_cmd_<name>`,
  * add one line to the table in main.c (tests/cli checks that every row has --help that names each
- * of its options, and that docs/cli/<name>.md repeats it). Only this folder may print and exit.
+ * of its options, and that docs/cli/<name>.md repeats it). Verbs that ask a master are rows of their
+ * noun's table (verb.h). Only this folder may print and exit.
  *
  * Exit codes: 0 success, 1 failure or negative result, 2 usage or invalid input file.
  *
@@ -43,6 +44,8 @@ struct cli_option {
     const char *help;  /* one or more lines */
 };
 
+struct cli_noun;
+
 struct cli_command {
     const char *name;    /* "sim", or two words: "trace make" */
     const char *summary; /* one line for `ebb --help` */
@@ -50,7 +53,9 @@ struct cli_command {
     /* argv[0] is the command name; returns the exit code. Text meant for programs goes to stdout.
      */
     int (*run)(int argc, char **argv);
+    const struct cli_noun *noun; /* in place of run: verbs that ask a master (verb.h) */
 };
+int cli_command_run(const struct cli_command *command, int argc, char **argv);
 
 struct cli_args {
     const char **positional; /* owned */
@@ -101,6 +106,10 @@ void cli_args_fini(struct cli_args *args);
  * nearest verb. */
 int cli_dispatch(const char *prefix, const struct cli_command *const *verbs, size_t count, int argc,
                  char **argv);
+/* The verb that the words name, which are moved to its own; NULL: help or a mistake was printed,
+ * and *code is the exit code. */
+const struct cli_command *cli_choose(const char *prefix, const struct cli_command *const *verbs,
+                                     size_t count, int *argc, char ***argv, int *code);
 
 /* Print "ebb: error: message" to stderr; the exit code for a status (EBB_EINPUT, EBB_ECORRUPT... ->
  * 2, else 1). */

@@ -1,191 +1,128 @@
 /* cmd_cluster.c - ebb agent, slot, task, master: what the running master has and does. */
-#include "cli/cli.h"
+#include "cli/verb.h"
 
 #include <string.h>
 #include <time.h>
 
-#include "base/json.h"
 #include "cli/cmd_experiment.h"
-#include "cli/master.h"
 #include "cli/show.h"
 
-struct cluster_options {
-    struct cli_where where;
-    const char *agent, *slot; /* positionals; the slot is a number */
-    bool is_enable, follows;
+struct options {
+    bool follows;
     int64_t tail;
 };
 
+static const struct options defaults = {.tail = CLI_TAIL_ALL};
+
 /* ---- tables ---- */
 
-static void print_agents(const struct ebb_doc_node *root, bool is_csv)
+static void show_slots(struct ebb_str *out, const struct ebb_doc_node *slots, bool is_csv)
 {
-    static const char *const headers[] = {"Agent ID", "Label", "Slots", "Busy", "Enabled"};
-    const struct ebb_doc_node *list = ebb_doc_get(root, "agents");
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
-    for (size_t i = 0; list != NULL && i < list->count; i++) {
-        const struct ebb_doc_node *slots = ebb_doc_get(list->items[i], "slots");
-        size_t count = slots != NULL ? slots->count : 0, busy = 0, enabled = 0;
-        for (size_t k = 0; k < count; k++) {
-            busy += ebb_doc_int(slots->items[k], "trial_id", 0) > 0;
-            enabled += ebb_doc_bool(slots->items[k], "enabled", true);
-        }
-        cli_table_cell(table, "%s", ebb_doc_string(list->items[i], "id", ""));
-        cli_table_cell(table, "%s", ebb_doc_string(list->items[i], "label", ""));
-        cli_table_cell(table, "%zu", count);
-        cli_table_cell(table, "%zu", busy);
-        cli_table_cell(table, "%zu", enabled);
-    }
-    cli_table_show(table, is_csv);
+    (void)is_csv;
+    ebb_str_printf(out, "%zu", slots != NULL ? slots->count : 0);
 }
 
-static void print_slots(const struct ebb_doc_node *root, bool is_csv)
+static void show_busy(struct ebb_str *out, const struct ebb_doc_node *slots, bool is_csv)
 {
-    static const char *const headers[] = {"Agent ID", "Slot ID", "Enabled", "Trial ID", "Device"};
+    size_t busy = 0;
+    (void)is_csv;
+    for (size_t k = 0; slots != NULL && k < slots->count; k++)
+        busy += ebb_doc_int(slots->items[k], "trial_id", 0) > 0;
+    ebb_str_printf(out, "%zu", busy);
+}
+
+static void show_enabled(struct ebb_str *out, const struct ebb_doc_node *slots, bool is_csv)
+{
+    size_t enabled = 0;
+    (void)is_csv;
+    for (size_t k = 0; slots != NULL && k < slots->count; k++)
+        enabled += ebb_doc_bool(slots->items[k], "enabled", true);
+    ebb_str_printf(out, "%zu", enabled);
+}
+
+static void show_numbers(struct ebb_str *out, const struct ebb_doc_node *list, bool is_csv)
+{
+    (void)is_csv;
+    cli_show_list(out, list, ",");
+}
+
+static const struct cli_column agent_columns[] = {
+    {"Agent ID", "id", CLI_AS_TEXT, NULL},           {"Label", "label", CLI_AS_TEXT, NULL},
+    {"Slots", "slots", CLI_AS_TEXT, show_slots},     {"Busy", "slots", CLI_AS_TEXT, show_busy},
+    {"Enabled", "slots", CLI_AS_TEXT, show_enabled},
+};
+
+static const struct cli_column slot_columns[] = {
+    {"Agent ID", NULL, CLI_AS_TEXT, NULL}, /* of the agent */
+    {"Slot ID", "id", CLI_AS_NUMBER, NULL},        {"Enabled", "enabled", CLI_AS_YES_NO, NULL},
+    {"Trial ID", "trial_id", CLI_AS_NUMBER, NULL}, {"Device", "device", CLI_AS_TEXT, NULL},
+};
+
+static const struct cli_column task_columns[] = {
+    {"ID", "id", CLI_AS_TEXT, NULL},
+    {"Experiment ID", "experiment_id", CLI_AS_NUMBER, NULL},
+    {"Trial ID", "trial_id", CLI_AS_NUMBER, NULL},
+    {"State", "state", CLI_AS_TEXT, NULL},
+    {"Slots", "slots", CLI_AS_TEXT, show_numbers},
+    {"Waits for", "waiting", CLI_AS_TEXT, NULL},
+};
+
+/* One row for a slot, over all agents. */
+static void print_slots(const struct cli_call *c, const struct ebb_doc_node *root)
+{
+    const size_t count = sizeof slot_columns / sizeof slot_columns[0];
     const struct ebb_doc_node *list = ebb_doc_get(root, "agents");
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
-    char buf[CLI_CELL];
+    struct cli_table *table = cli_columns_table(slot_columns, count);
     for (size_t i = 0; list != NULL && i < list->count; i++) {
-        const struct ebb_doc_node *slots = ebb_doc_get(list->items[i], "slots");
+        const struct ebb_doc_node *agent = list->items[i], *slots = ebb_doc_get(agent, "slots");
         for (size_t k = 0; slots != NULL && k < slots->count; k++) {
-            const struct ebb_doc_node *s = slots->items[k];
-            cli_table_cell(table, "%s", ebb_doc_string(list->items[i], "id", ""));
-            cli_table_cell(table, "%s", cli_show_number(s, "id", buf));
-            cli_table_cell(table, "%s", ebb_doc_bool(s, "enabled", true) ? "yes" : "no");
-            cli_table_cell(table, "%s", cli_show_number(s, "trial_id", buf));
-            cli_table_cell(table, "%s", ebb_doc_string(s, "device", ""));
+            cli_columns_add(table, slot_columns, 1, ebb_doc_get(agent, "id"), c->where.is_csv);
+            cli_columns_add(table, slot_columns + 1, count - 1, slots->items[k], c->where.is_csv);
         }
     }
-    cli_table_show(table, is_csv);
+    cli_table_show(table, c->where.is_csv);
 }
 
-static void print_tasks(const struct ebb_doc_node *root, bool is_csv)
+static void print_pairs(const struct cli_call *c, const struct ebb_doc_node *root)
 {
-    static const char *const headers[] = {"ID",    "Experiment ID", "Trial ID",
-                                          "State", "Slots",         "Waits for"};
-    const struct ebb_doc_node *list = ebb_doc_get(root, "tasks");
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
-    char buf[CLI_CELL];
-    for (size_t i = 0; list != NULL && i < list->count; i++) {
-        const struct ebb_doc_node *t = list->items[i], *slots = ebb_doc_get(t, "slots");
-        struct ebb_str text;
-        ebb_str_init(&text);
-        for (size_t k = 0; slots != NULL && slots->kind == EBB_DOC_LIST && k < slots->count; k++) {
-            ebb_str_add(&text, k > 0 ? "," : "");
-            cli_show_value(&text, slots->items[k]);
-        }
-        cli_table_cell(table, "%s", ebb_doc_string(t, "id", ""));
-        cli_table_cell(table, "%s", cli_show_number(t, "experiment_id", buf));
-        cli_table_cell(table, "%s", cli_show_number(t, "trial_id", buf));
-        cli_table_cell(table, "%s", ebb_doc_string(t, "state", ""));
-        cli_table_cell(table, "%s", ebb_str_c(&text));
-        cli_table_cell(table, "%s", ebb_doc_string(t, "waiting", ""));
-        ebb_str_fini(&text);
-    }
-    cli_table_show(table, is_csv);
+    (void)c;
+    for (size_t i = 0; root != NULL && root->kind == EBB_DOC_MAP && i < root->count; i++)
+        cli_print_pair(root->keys[i]->text, root->items[i]);
 }
 
-static void print_master(const struct ebb_doc_node *root, bool is_csv)
+static void print_config(const struct cli_call *c, const struct ebb_doc_node *root)
 {
-    (void)is_csv;
-    for (size_t i = 0; root != NULL && root->kind == EBB_DOC_MAP && i < root->count; i++) {
-        struct ebb_str text;
-        ebb_str_init(&text);
-        if (root->items[i]->kind != EBB_DOC_NULL)
-            cli_show_value(&text, root->items[i]);
-        if (text.length > 0)
-            printf("%-14s %s\n", root->keys[i]->text, ebb_str_c(&text));
-        ebb_str_fini(&text);
-    }
-}
-
-static void print_config(const struct ebb_doc_node *root, bool is_csv)
-{
-    struct ebb_str text;
-    (void)is_csv;
-    ebb_str_init(&text);
-    if (root != NULL)
-        cli_show_yaml(&text, root, 0);
-    fputs(ebb_str_c(&text), stdout);
-    ebb_str_fini(&text);
-}
-
-/* ---- asking ---- */
-
-static int ask_and_print(struct cli_master *m, const struct cluster_options *o, const char *target,
-                         void (*print)(const struct ebb_doc_node *root, bool is_csv))
-{
-    struct ebb_error err = {0};
-    struct cli_answer answer = {0};
-    enum ebb_status status = cli_ask(m, &answer, &err, "GET", NULL, "%s", target);
-    if (status == EBB_OK && m->own != NULL)
-        fprintf(stderr, "ebb: note: no master runs; this is what the state directory says\n");
-    if (status == EBB_OK && o->where.is_json)
-        cli_print_body(&answer.response.body);
-    else if (status == EBB_OK)
-        print(answer.root, o->where.is_csv);
-    cli_answer_fini(&answer);
-    return status == EBB_OK ? 0 : cli_report(&err);
-}
-
-static int list_agents(struct cli_master *m, void *context)
-{
-    return ask_and_print(m, context, "/agents", print_agents);
-}
-
-static int list_slots(struct cli_master *m, void *context)
-{
-    return ask_and_print(m, context, "/agents", print_slots);
-}
-
-static int list_tasks(struct cli_master *m, void *context)
-{
-    return ask_and_print(m, context, "/tasks", print_tasks);
-}
-
-static int show_master(struct cli_master *m, void *context)
-{
-    return ask_and_print(m, context, "/master", print_master);
-}
-
-static int show_config(struct cli_master *m, void *context)
-{
-    return ask_and_print(m, context, "/master/config", print_config);
+    (void)c;
+    cli_print_yaml(root);
 }
 
 /* ---- the master's log ---- */
 
-static enum ebb_status print_logs(struct cli_master *m, const struct cluster_options *o,
-                                  struct ebb_error *err)
+static enum ebb_status print_logs(struct cli_call *c, struct ebb_error *err)
 {
+    const struct options *o = c->options;
     int64_t after = 0;
+    if (o->follows)
+        cli_catch_interrupts();
     for (bool is_first = true; is_first || !cli_interrupted(); is_first = false) {
         struct cli_answer answer = {0};
+        bool is_tail = is_first && o->tail >= 0; /* of none, where new ones begin */
         enum ebb_status status =
-            is_first && o->tail >= 0 /* of none, where new ones begin */
-                ? cli_ask(m, &answer, err, "GET", NULL, "/master/logs?tail=%lld",
-                          (long long)(o->tail > 0 ? o->tail : 1))
-                : cli_ask(m, &answer, err, "GET", NULL, "/master/logs?greater_than_id=%lld",
-                          (long long)after);
+            cli_ask(c->m, &answer, err, "GET", NULL, "/master/logs?%s=%lld",
+                    is_tail ? "tail" : "greater_than_id",
+                    (long long)(is_tail ? (o->tail > 0 ? o->tail : 1) : after));
         const struct ebb_doc_node *list = ebb_doc_get(answer.root, "logs");
         size_t count = status == EBB_OK && list != NULL ? list->count : 0;
         if (is_first && o->tail == 0)
             count = 0;
-        for (size_t i = 0; i < count && o->where.is_json; i++) {
-            struct ebb_str text;
-            ebb_str_init(&text);
-            cli_show_json(&text, list->items[i]);
-            puts(ebb_str_c(&text));
-            ebb_str_fini(&text);
-        }
-        for (size_t i = 0; i < count && !o->where.is_json; i++)
-            cli_print_line(ebb_doc_get(list->items[i], "message"), stdout);
+        for (size_t i = 0; i < count; i++)
+            cli_print_log(list->items[i], c->where.is_json);
         fflush(stdout);
         after = ebb_doc_int(answer.root, "next", after);
         cli_answer_fini(&answer);
         EBB_TRY(status);
         bool is_end = count == 0 || o->tail >= 0;
-        if (is_end && (!o->follows || m->own != NULL))
+        if (is_end && (!o->follows || c->m->own != NULL))
             return EBB_OK;
         if (count == 0)
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
@@ -193,197 +130,152 @@ static enum ebb_status print_logs(struct cli_master *m, const struct cluster_opt
     return EBB_OK;
 }
 
-static int show_logs(struct cli_master *m, void *context)
-{
-    const struct cluster_options *o = context;
-    struct ebb_error err = {0};
-    if (o->follows)
-        cli_catch_interrupts();
-    return print_logs(m, o, &err) == EBB_OK ? 0 : cli_report(&err);
-}
+/* ---- changing slots: [AGENT] for agents, [AGENT] SLOT for slots ---- */
 
-/* ---- changing slots ---- */
-
-static int set_slots(struct cli_master *m, void *context)
+static enum ebb_status set_slots(struct cli_call *c, bool has_slot, struct ebb_error *err)
 {
-    const struct cluster_options *o = context;
-    const char *agent = o->agent != NULL ? o->agent : "local";
-    struct ebb_error err = {0};
-    struct cli_answer answer = {0};
+    bool is_enable = strcmp(c->verb->name, "enable") == 0;
+    const char *slot_text = has_slot ? c->words[c->word_count - 1] : NULL;
+    const char *agent = c->word_count > (has_slot ? 1u : 0u) ? c->words[0] : "local";
+    const char *past = is_enable ? "Enabled" : "Disabled";
+    const struct ebb_doc_node *root;
     struct ebb_str target;
     int64_t slot = -1;
-    if (o->slot != NULL && (!ebb_parse_i64(o->slot, &slot) || slot < 0))
-        return cli_usage_error("'%s' is no slot number; 'ebb slot list' shows them", o->slot);
-    if (o->slot != NULL && strcmp(agent, "local") != 0)
-        return cli_usage_error("there is no agent '%s'; 'ebb agent list' shows them", agent);
-    if (m->own != NULL) {
-        cli_usage_error("no master runs, so there are no slots to change; 'ebb run' starts one");
-        return 1;
+    if (has_slot && (!ebb_parse_i64(slot_text, &slot) || slot < 0)) {
+        c->code = cli_usage_error("'%s' is no slot number; 'ebb slot list' shows them", slot_text);
+        return EBB_OK;
     }
+    if (has_slot && strcmp(agent, "local") != 0) {
+        c->code = cli_usage_error("there is no agent '%s'; 'ebb agent list' shows them", agent);
+        return EBB_OK;
+    }
+    if (c->m->own != NULL)
+        return ebb_fail(err, EBB_EINFEASIBLE,
+                        "no master runs, so there are no slots to change; 'ebb run' starts one");
     ebb_str_init(&target);
-    ebb_str_add(&target, "/agents/");
     serve_http_escape(&target, agent);
-    if (o->slot != NULL)
+    if (has_slot)
         ebb_str_printf(&target, "/slots/%lld", (long long)slot);
-    enum ebb_status status = cli_ask(m, &answer, &err, "PATCH",
-                                     o->is_enable ? "{\"enabled\": true}" : "{\"enabled\": false}",
-                                     "%s", ebb_str_c(&target));
+    enum ebb_status status = cli_send(c->m, &root, err, "PATCH",
+                                      is_enable ? "{\"enabled\": true}" : "{\"enabled\": false}",
+                                      "/agents/%s", ebb_str_c(&target));
     ebb_str_fini(&target);
-    const char *past = o->is_enable ? "Enabled" : "Disabled";
-    if (status == EBB_OK && o->where.is_json)
-        cli_print_body(&answer.response.body);
-    else if (status == EBB_OK && o->slot != NULL)
-        printf("%s slot %lld\n", past, (long long)slot);
-    else if (status == EBB_OK)
-        printf("%s agent %s\n", past, agent);
-    cli_answer_fini(&answer);
-    return status == EBB_OK ? 0 : cli_report(&err);
+    EBB_TRY(status);
+    if (has_slot)
+        cli_say(c, NULL, "%s slot %lld", past, (long long)slot);
+    else
+        cli_say(c, NULL, "%s agent %s", past, agent);
+    return EBB_OK;
 }
 
-/* ---- verbs ---- */
+static enum ebb_status set_agent(struct cli_call *c, struct ebb_error *err)
+{
+    return set_slots(c, false, err);
+}
 
-static const struct cluster_verb {
-    const char *noun, *verb, *usage, *description;
-    size_t min_positional, max_positional;
-    bool is_table;
-    int (*what)(struct cli_master *m, void *context);
-} kinds[] = {
-    {"agent", "list", "ebb agent list [OPTION...]",
-     "Machines that offer slots. This build has one: the master's own.", 0, 0, true, list_agents},
-    {"agent", "enable", "ebb agent enable [AGENT] [OPTION...]",
-     "Let all slots of a machine be used again. There is one, local: it need not be named.", 0, 1,
-     false, set_slots},
-    {"agent", "disable", "ebb agent disable [AGENT] [OPTION...]",
-     "Take all slots of a machine out of use, until the master ends: trials in them save\n"
-     "checkpoints and wait.",
-     0, 1, false, set_slots},
-    {"slot", "list", "ebb slot list [OPTION...]",
-     "Slots of the running master, and the trials in them.", 0, 0, true, list_slots},
-    {"slot", "enable", "ebb slot enable [AGENT] SLOT [OPTION...]", "Let a slot be used again.", 1,
-     2, false, set_slots},
-    {"slot", "disable", "ebb slot disable [AGENT] SLOT [OPTION...]",
-     "Take a slot out of use: the trial in it saves a checkpoint and goes on elsewhere.", 1, 2,
-     false, set_slots},
-    {"task", "list", "ebb task list [OPTION...]",
-     "Trials that have slots or want some, and what they wait for.", 0, 0, true, list_tasks},
-    {"master", "info", "ebb master info [OPTION...]",
-     "The running master: process, slots, state directory, and whether it can write.", 0, 0, false,
-     show_master},
-    {"master", "config", "ebb master config [OPTION...]",
-     "What the running master was started with, as YAML: slots, scheduler, where checkpoints\n"
-     "go by default. Without one, what 'ebb run' would use.",
-     0, 0, false, show_config},
-    {"master", "logs", "ebb master logs [OPTION...]",
-     "What masters of this state directory logged: when they began and ended, experiments that\n"
-     "ended, trials that failed, what could not be written.\n"
-     "\n"
-     "Example:\n"
-     "  ebb master logs --tail 20 --follow",
-     0, 0, false, show_logs},
+static enum ebb_status set_slot(struct cli_call *c, struct ebb_error *err)
+{
+    return set_slots(c, true, err);
+}
+
+/* ---- the rows ---- */
+
+static const struct cli_verb agent_verbs[] = {
+    {.name = "list",
+     .summary = "machines with slots",
+     .text = "Machines that offer slots. This build has one: the master's own.",
+     .has_csv = true,
+     .is_live = true,
+     .route = "/agents",
+     .list = "agents",
+     CLI_COLUMNS(agent_columns)},
+    {.name = "enable",
+     .summary = "let all its slots be used",
+     CLI_WORDS("[AGENT]", 0, 1),
+     .text = "Let all slots of a machine be used again. There is one, local: it need not be named.",
+     .run = set_agent},
+    {.name = "disable",
+     .summary = "take them out of use",
+     CLI_WORDS("[AGENT]", 0, 1),
+     .text = "Take all slots of a machine out of use, until the master ends: trials in them save\n"
+             "checkpoints and wait.",
+     .run = set_agent},
 };
 
-static int run_kind(const char *noun, const char *fallback, int argc, char **argv)
-{
-    struct cluster_options o = {.tail = CLI_TAIL_ALL, .is_enable = strcmp(argv[0], "enable") == 0};
-    const struct cluster_verb *kind = NULL;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strcmp(kinds[i].noun, noun) == 0 &&
-            (strcmp(kinds[i].verb, argv[0]) == 0 ||
-             (kind == NULL && strcmp(kinds[i].verb, fallback) == 0)))
-            kind = &kinds[i];
-    const struct cli_option options[] = {
-        {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until Ctrl-C"},
-        {"tail", 0, CLI_INT, &o.tail, "N", "only the last N lines"},
-    };
-    bool is_log = kind->what == show_logs;
-    const struct cli_spec spec = {
-        .usage = kind->usage,
-        .description = kind->description,
-        .options = options,
-        .option_count = is_log ? sizeof options / sizeof options[0] : 0,
-        CLI_LIMITS({"tail", 0, 1e9}),
-        .min_positional = kind->min_positional,
-        .max_positional = kind->max_positional,
-        .where = &o.where,
-        .json_help = is_log ? "one JSON object per line of the log" : NULL,
-        .is_table = kind->is_table,
-    };
-    struct cli_args args = {0};
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    bool has_slot = strcmp(noun, "slot") == 0 && args.positional_count > 0;
-    if (has_slot)
-        o.slot = args.positional[args.positional_count - 1];
-    if (args.positional_count > (has_slot ? 1u : 0u))
-        o.agent = args.positional[0];
-    code = cli_with_master(&o.where, kind->what, &o);
-    cli_args_fini(&args);
-    return code;
-}
+static const struct cli_verb slot_verbs[] = {
+    {.name = "list",
+     .summary = "slots and who is in them",
+     .text = "Slots of the running master, and the trials in them.",
+     .has_csv = true,
+     .is_live = true,
+     .route = "/agents",
+     .print = print_slots},
+    {.name = "enable",
+     .summary = "let it be used",
+     CLI_WORDS("[AGENT] SLOT", 1, 2),
+     .text = "Let a slot be used again.",
+     .run = set_slot},
+    {.name = "disable",
+     .summary = "take it out of use",
+     CLI_WORDS("[AGENT] SLOT", 1, 2),
+     .text = "Take a slot out of use: the trial in it saves a checkpoint and goes on elsewhere.",
+     .run = set_slot},
+};
 
-static int run_agent_verb(int argc, char **argv)
-{
-    return run_kind("agent", "list", argc, argv);
-}
+static const struct cli_verb task_verbs[] = {
+    {.name = "list",
+     .summary = "what runs and what waits for what",
+     .text = "Trials that have slots or want some, and what they wait for.",
+     .has_csv = true,
+     .is_live = true,
+     .route = "/tasks",
+     .list = "tasks",
+     CLI_COLUMNS(task_columns)},
+};
 
-static int run_slot_verb(int argc, char **argv)
-{
-    return run_kind("slot", "list", argc, argv);
-}
+static const struct cli_field log_options[] = {
+    {"follow", 'f', CLI_FLAG, offsetof(struct options, follows), NULL, "go on until Ctrl-C", 0, 0},
+    {"tail", 0, CLI_INT, offsetof(struct options, tail), "N", "only the last N lines", 0, 1e9},
+};
 
-static int run_task_verb(int argc, char **argv)
-{
-    return run_kind("task", "list", argc, argv);
-}
+static const struct cli_verb master_verbs[] = {
+    {.name = "info",
+     .summary = "process, slots, state directory",
+     .text = "The running master: process, slots, state directory, and whether it can write.",
+     .is_live = true,
+     .route = "/master",
+     .print = print_pairs},
+    {.name = "config",
+     .summary = "what it was started with",
+     .text =
+         "What the running master was started with, as YAML: slots, scheduler, where checkpoints\n"
+         "go by default. Without one, what 'ebb run' would use.",
+     .is_live = true,
+     .route = "/master/config",
+     .print = print_config},
+    {.name = "logs",
+     .summary = "what it logged",
+     .text = "What masters of this state directory logged: when they began and ended, experiments "
+             "that\n"
+             "ended, trials that failed, what could not be written.\n"
+             "\n"
+             "Example:\n"
+             "  ebb master logs --tail 20 --follow",
+     CLI_OPTIONS(log_options),
+     .json_help = "one JSON object per line of the log",
+     .run = print_logs},
+};
 
-static int run_master_verb(int argc, char **argv)
-{
-    return run_kind("master", "info", argc, argv);
-}
-
-/* clang-format off */
-static const struct cli_command agent_list = {"agent list", "machines with slots", false, run_agent_verb};
-static const struct cli_command agent_enable = {"agent enable", "let all its slots be used", false, run_agent_verb};
-static const struct cli_command agent_disable = {"agent disable", "take them out of use", false, run_agent_verb};
-static const struct cli_command slot_list = {"slot list", "slots and who is in them", false, run_slot_verb};
-static const struct cli_command slot_enable = {"slot enable", "let it be used", false, run_slot_verb};
-static const struct cli_command slot_disable = {"slot disable", "take it out of use", false, run_slot_verb};
-static const struct cli_command task_list = {"task list", "what runs and what waits for what", false, run_task_verb};
-static const struct cli_command master_info = {"master info", "process, slots, state directory", false, run_master_verb};
-static const struct cli_command master_config = {"master config", "what it was started with", false, run_master_verb};
-static const struct cli_command master_logs = {"master logs", "what it logged", false, run_master_verb};
-/* clang-format on */
-
-static int run_agent(int argc, char **argv)
-{
-    static const struct cli_command *const verbs[] = {&agent_list, &agent_enable, &agent_disable};
-    return cli_dispatch("agent", verbs, 3, argc, argv);
-}
-
-static int run_slot(int argc, char **argv)
-{
-    static const struct cli_command *const verbs[] = {&slot_list, &slot_enable, &slot_disable};
-    return cli_dispatch("slot", verbs, 3, argc, argv);
-}
-
-static int run_task(int argc, char **argv)
-{
-    static const struct cli_command *const verbs[] = {&task_list};
-    return cli_dispatch("task", verbs, 1, argc, argv);
-}
-
-static int run_master(int argc, char **argv)
-{
-    static const struct cli_command *const verbs[] = {&master_info, &master_config, &master_logs};
-    return cli_dispatch("master", verbs, 3, argc, argv);
-}
+static const struct cli_noun agent = CLI_NOUN("agent", agent_verbs, defaults);
+static const struct cli_noun slot = CLI_NOUN("slot", slot_verbs, defaults);
+static const struct cli_noun task = CLI_NOUN("task", task_verbs, defaults);
+static const struct cli_noun master = CLI_NOUN("master", master_verbs, defaults);
 
 const struct cli_command cli_cmd_agent = {
-    .name = "agent", .summary = "machines that offer slots", .run = run_agent};
+    .name = "agent", .summary = "machines that offer slots", .noun = &agent};
 const struct cli_command cli_cmd_slot = {
-    .name = "slot", .summary = "slots of the running master", .run = run_slot};
+    .name = "slot", .summary = "slots of the running master", .noun = &slot};
 const struct cli_command cli_cmd_task = {
-    .name = "task", .summary = "what runs, and what waits for what", .run = run_task};
+    .name = "task", .summary = "what runs, and what waits for what", .noun = &task};
 const struct cli_command cli_cmd_master = {
-    .name = "master", .summary = "the running master", .run = run_master};
+    .name = "master", .summary = "the running master", .noun = &master};

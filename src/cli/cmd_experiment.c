@@ -5,8 +5,8 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "cli/train_file.h"
 #include "cli/cmd_experiment.h"
+#include "cli/train_file.h"
 #include "exp/exp.h"
 
 /* ---- validate ---------------------------------------------------------------------------- */
@@ -18,12 +18,9 @@ struct validate_options {
 
 static void write_counts(const struct ebb_report *r, struct ebb_json_writer *w)
 {
-    ebb_jsonw_key(w, "errors");
-    ebb_jsonw_uint(w, r->errors);
-    ebb_jsonw_key(w, "warnings");
-    ebb_jsonw_uint(w, r->warnings);
-    ebb_jsonw_key(w, "notes");
-    ebb_jsonw_uint(w, r->notes);
+    ebb_jsonw_key_uint(w, "errors", r->errors);
+    ebb_jsonw_key_uint(w, "warnings", r->warnings);
+    ebb_jsonw_key_uint(w, "notes", r->notes);
 }
 
 /* One object on one line. `normalized` is NULL for an invalid file. */
@@ -174,62 +171,282 @@ static int run_schema(int argc, char **argv)
     return code;
 }
 
-/* ---- the noun ---------------------------------------------------------------------------- */
+/* ---- the rows ---------------------------------------------------------------------------- */
 
-static const struct cli_command cmd_validate = {
-    .name = "experiment validate",
-    .summary = "check an experiment file, start nothing",
-    .run = run_validate,
+static const struct cli_experiment_options defaults = {.limit = 50,
+                                                       .tail = CLI_TAIL_ALL,
+                                                       .best_count = INT64_MAX,
+                                                       .keep_best = -1,
+                                                       .keep_trial_best = -1,
+                                                       .keep_latest = -1,
+                                                       .interval = 5};
+
+#define AT(member) offsetof(struct cli_experiment_options, member)
+
+static const struct cli_field create_options[] = {
+    {"follow-first-trial", 'f', CLI_FLAG, AT(follows), NULL, "print the first trial's log", 0, 0},
+    {"paused", 0, CLI_FLAG, AT(submission.is_paused), NULL,
+     "do not start it; 'ebb experiment activate ID' does", 0, 0},
+    {"test-mode", 't', CLI_FLAG, AT(submission.is_test), NULL,
+     "one batch, one validation, one checkpoint: does it run at all?", 0, 0},
+    {"template", 0, CLI_STRING, AT(submission.template_name), "NAME",
+     "template under the file (ebb template list)", 0, 0},
+    {"git", 'g', CLI_FLAG, AT(submission.is_git), NULL,
+     "record remote, commit and committer; needs a clean, pushed work tree", 0, 0},
+    {"config", 0, CLI_TEXTS, AT(submission.changes), "KEY=VALUE",
+     "change the file: searcher.max_steps=4; may be repeated", 0, 0},
+};
+static const struct cli_field list_options[] = {
+    {"all", 'a', CLI_FLAG, AT(is_all), NULL, "archived ones and other users', too", 0, 0},
+    {"limit", 'n', CLI_INT, AT(limit), "N", "at most this many, newest first; default 50", 1, 1e9},
+    {"offset", 0, CLI_INT, AT(offset), "N", "leave out the newest N", 0, 1e9},
+    {"filter-state", 0, CLI_STRING, AT(state), "S[,S...]",
+     "only in these states: ACTIVE, PAUSED, ...", 0, 0},
+    {"label", 0, CLI_STRING, AT(label), "LABEL", "only with this label", 0, 0},
+    {"description", 0, CLI_STRING, AT(description), "TEXT", "only if the description has this text",
+     0, 0},
+};
+static const struct cli_field describe_options[] = {
+    {"metrics", 0, CLI_FLAG, AT(has_metrics), NULL, "columns for every metric of every step", 0, 0},
+    {"outdir", 0, CLI_STRING, AT(directory), "DIR",
+     "write experiments.csv, trials.csv and steps.csv there", 0, 0},
+};
+static const struct cli_field trials_options[] = {
+    {"filter-state", 0, CLI_LIST, AT(states), "S[,S...]",
+     "only in these states: PENDING, ACTIVE, ERROR, ...", 0, 0},
+};
+static const struct cli_field checkpoints_options[] = {
+    {"best", 0, CLI_INT, AT(best_count), "N",
+     "only the N best by the searcher's metric, of those that are there", 1, 1e9},
+    {"download-dir", 'd', CLI_STRING, AT(directory), "DIR", "copy them to DIR/exp-E-trial-T-step-S",
+     0, 0},
+};
+static const struct cli_field charts_options[] = {
+    {"output", 'o', CLI_STRING, AT(directory), "DIR", "default experiment-ID-charts", 0, 0},
+};
+static const struct cli_field logs_options[] = {
+    {"best", 0, CLI_FLAG, AT(is_best), NULL, "of the best trial so far instead of the first", 0, 0},
+    {"follow", 'f', CLI_FLAG, AT(follows), NULL, "go on until the trial has ended", 0, 0},
+    {"tail", 0, CLI_INT, AT(tail), "N", "only the last N lines", 0, 1e9},
+};
+static const struct cli_field model_options[] = {
+    {"output-dir", 'o', CLI_STRING, AT(directory), "DIR", "default: here", 0, 0},
+};
+static const struct cli_field wait_options[] = {
+    {"polling-interval", 0, CLI_DOUBLE, AT(interval), "S", "seconds between looks; default 5",
+     0.001, 1e6},
+};
+static const struct cli_field delete_options[] = {
+    {"yes", 'y', CLI_FLAG, AT(is_sure), NULL, "do not ask", 0, 0},
+};
+static const struct cli_field gc_options[] = {
+    {"validate", 0, CLI_FLAG, AT(is_tried), NULL,
+     "try the storage first; change nothing if it fails", 0, 0},
+};
+static const struct cli_field set_options[] = {
+    {"save-experiment-best", 0, CLI_INT, AT(keep_best), "N",
+     "gc-policy: keep the N best checkpoints of the experiment", 0, 0},
+    {"save-trial-best", 0, CLI_INT, AT(keep_trial_best), "N",
+     "gc-policy: keep the N best of each trial", 0, 0},
+    {"save-trial-latest", 0, CLI_INT, AT(keep_latest), "N",
+     "gc-policy: keep the N newest of each trial", 0, 0},
+    {"yes", 'y', CLI_FLAG, AT(is_sure), NULL, "gc-policy: do not ask", 0, 0},
 };
 
-static const struct cli_command cmd_schema = {
-    .name = "experiment schema",
-    .summary = "print the reference of the experiment file",
-    .run = run_schema,
+/* A change of state: POST /experiments/ID/VERB. */
+#define CHANGE(verb, line, past, help)                                                             \
+    .name = (verb), .summary = (line), CLI_ID("experiment"), .text = (help),                       \
+    .json_help = "print the experiment as JSON", .said = past " experiment #",                     \
+    .run = cli_experiment_change
+
+/* In the order of the help page. */
+static const struct cli_verb verbs[] = {
+    {.name = "validate",
+     .summary = "check an experiment file, start nothing",
+     .main = run_validate},
+    {.name = "schema", .summary = "print the reference of the experiment file", .main = run_schema},
+    {.name = "create",
+     .summary = "submit one and leave ('ebb run' stays)",
+     CLI_WORDS("FILE [MODEL_DEF]", 1, 2),
+     .text =
+         "Submit an experiment and leave: 'ebb run' is the same and watches it. MODEL_DEF is the\n"
+         "file or directory that trials need (at most 95 MiB without what .ebbignore lists);\n"
+         "without it the directory of FILE, nothing for entrypoint ebb:...\n"
+         "\n"
+         "With --test-mode an archived experiment of one trial and one batch shows whether\n"
+         "scheduling, training, validation and checkpointing work; on failure the trial's log\n"
+         "is printed.\n"
+         "\n"
+         "Examples:\n"
+         "  ebb experiment create exp.yaml model/\n"
+         "  ebb experiment create exp.yaml --test-mode",
+     CLI_OPTIONS(create_options),
+     .check = cli_experiment_check_create,
+     .run = cli_experiment_create,
+     .opens_itself = true},
+    {.name = "list",
+     .summary = "the newest experiments",
+     .text = "List your experiments that are not archived, the newest first. A missing verb means\n"
+             "list: 'ebb e'. Whose they are: -u, or 'ebb user whoami'.\n"
+             "\n"
+             "Examples:\n"
+             "  ebb experiment list --filter-state ACTIVE,PAUSED\n"
+             "  ebb experiment list --json | jq '.experiments[].best_metric'",
+     CLI_OPTIONS(list_options),
+     .has_csv = true,
+     .print = cli_experiment_print_list,
+     .run = cli_experiment_list},
+    {.name = "describe",
+     .summary = "everything about some of them",
+     CLI_WORDS("ID[,ID...]", 1, 1),
+     .text = "Everything about experiments: three tables, of the experiments, their trials\n"
+             "and all steps with their validations and checkpoints.\n"
+             "\n"
+             "Examples:\n"
+             "  ebb experiment describe 3 --metrics\n"
+             "  ebb experiment describe 3,4 --outdir tables",
+     CLI_OPTIONS(describe_options),
+     .json_help = "one object per experiment, with its trials and their workloads",
+     .has_csv = true,
+     .check = cli_experiment_check_describe,
+     .run = cli_experiment_describe},
+    {.name = "list-trials",
+     .summary = "its trials (lt)",
+     .alias = "lt",
+     CLI_ID("experiment"),
+     .text = "The trials of an experiment, with hyperparameters, best validation and why the last\n"
+             "process failed or what a trial waits for. Short form: lt.\n"
+             "\n"
+             "Examples:\n"
+             "  ebb experiment list-trials 3 --csv > trials.csv\n"
+             "  ebb experiment list-trials 3 --filter-state ERROR",
+     CLI_OPTIONS(trials_options),
+     .has_csv = true,
+     .run = cli_experiment_trials},
+    {.name = "list-checkpoints",
+     .summary = "its checkpoints, the best first (lc)",
+     .alias = "lc",
+     CLI_ID("experiment"),
+     .text = "Checkpoints of an experiment, the best first, those without a validation\n"
+             "last. Short form: lc.\n"
+             "\n"
+             "Example:\n"
+             "  ebb experiment list-checkpoints 3 --best 1 --download-dir best",
+     CLI_OPTIONS(checkpoints_options),
+     .has_csv = true,
+     .run = cli_experiment_checkpoints},
+    {.name = "charts",
+     .summary = "learning curves and parallel coordinates",
+     CLI_ID("experiment"),
+     .text = "Draw learning curves and parallel coordinates (one line per trial, one axis\n"
+             "per hyperparameter) as SVG and PNG. Works while the experiment runs.",
+     CLI_OPTIONS(charts_options),
+     .json_help = "names of the files as JSON",
+     .run = cli_experiment_charts},
+    {.name = "logs",
+     .summary = "what its first or best trial wrote",
+     CLI_ID("experiment"),
+     .text = "What the first trial of an experiment (or the best) wrote to stdout and\n"
+             "stderr. 'ebb trial logs ID' prints those of any trial.",
+     CLI_OPTIONS(logs_options),
+     .json_help = "one JSON object per line of the log",
+     .run = cli_experiment_logs},
+    {.name = "config",
+     .summary = "the configuration it runs with",
+     CLI_ID("experiment"),
+     .text = "The configuration an experiment runs with, as YAML: template merged, every\n"
+             "default written out, secrets as ********. It can be submitted again.\n"
+             "\n"
+             "Example:\n"
+             "  ebb experiment config 3 > again.yaml",
+     .json_help = "as JSON instead of YAML",
+     .run = cli_experiment_config},
+    {.name = "download-model-def",
+     .summary = "the files it was made with",
+     CLI_ID("experiment"),
+     .text = "Write the model definition an experiment was made with as\n"
+             "expID_DESCRIPTION_model_def.tar.gz.",
+     CLI_OPTIONS(model_options),
+     .json_help = "name and size as JSON",
+     .run = cli_experiment_model_def},
+    {.name = "wait",
+     .summary = "until it has ended",
+     CLI_ID("experiment"),
+     .text = "Wait until an experiment has ended. Exit code 0 if it completed, else 1.\n"
+             "\n"
+             "Example:\n"
+             "  ebb experiment wait 3 && ebb experiment list-checkpoints 3 --best 1",
+     CLI_OPTIONS(wait_options),
+     .json_help = "print the experiment as JSON at the end",
+     .run = cli_experiment_wait,
+     .opens_itself = true},
+    {CHANGE("pause", "checkpoint, and free the slots", "Paused",
+            "Take the slots away: each trial finishes its step, saves a checkpoint and ends;\n"
+            "'ebb experiment activate ID' goes on from there.")},
+    {CHANGE("activate", "go on", "Activated",
+            "Let a paused experiment use slots again. It runs as long as a master runs: 'ebb run\n"
+            "--resume ID' starts one.")},
+    {CHANGE("cancel", "end it in order", "Canceled",
+            "End an experiment in order: each trial finishes its step and saves a checkpoint. It\n"
+            "cannot be activated again.")},
+    {CHANGE("kill", "end it at once", "Killed",
+            "End an experiment at once: processes are killed, nothing more is saved.")},
+    {CHANGE("archive", "hide it from lists", "Archived",
+            "Hide an ended experiment from lists; 'list --all' shows it.")},
+    {CHANGE("unarchive", "show it again", "Unarchived",
+            "Show an archived experiment in lists again.")},
+    {.name = "delete",
+     .summary = "remove it with all its files",
+     CLI_ID("experiment"),
+     .text = "Delete an ended experiment with its trials, logs, metrics and checkpoints.\n"
+             "Files go first; when one cannot be removed the experiment stays listed as\n"
+             "DELETE_FAILED and delete can be repeated. There is no way back.",
+     CLI_OPTIONS(delete_options),
+     .said = "Deleted experiment #",
+     .json = "{\"deleted\": #}",
+     .run = cli_experiment_delete},
+    {CHANGE(
+         "gc", "remove checkpoints that are not to be kept", "Collected checkpoints of",
+         "Remove the checkpoints of an ended experiment that its save_* counts do not keep; for\n"
+         "what an earlier collection could not remove."),
+     CLI_OPTIONS(gc_options)},
+    {.name = "label",
+     .summary = "add or remove a label",
+     CLI_WORDS("(add | remove) ID LABEL", 3, 3),
+     .id = "experiment",
+     .id_at = 1,
+     .text = "Add a label to an experiment, or remove one; in every state.",
+     .json_help = "print the experiment as JSON",
+     .check = cli_experiment_check_label,
+     .run = cli_experiment_label},
+    {.name = "set",
+     .summary = "change description, slots, weight, which checkpoints stay",
+     CLI_WORDS("(description | max-slots | weight | gc-policy) ID [VALUE]", 2, 3),
+     .id = "experiment",
+     .id_at = 1,
+     .text =
+         "Change an experiment, in every state:\n"
+         "  description TEXT\n"
+         "  max-slots N|none   slots it may use at once; takes effect at once\n"
+         "  weight W           its share of the slots beside other experiments\n"
+         "  gc-policy          which checkpoints are kept; all three --save options are needed;\n"
+         "                     shows what would go and asks\n"
+         "\n"
+         "Examples:\n"
+         "  ebb experiment set max-slots 3 none\n"
+         "  ebb experiment set gc-policy 3 --save-experiment-best 1 --save-trial-best 0 "
+         "--save-trial-latest 0",
+     CLI_OPTIONS(set_options),
+     .json_help = "print the experiment as JSON",
+     .check = cli_experiment_check_set,
+     .run = cli_experiment_set},
 };
 
-/* In the order of the help page. One row a line. */
-/* clang-format off */
-#define VERB(verb, text, function, hidden)                                                         \
-    {.name = "experiment " verb, .summary = text, .is_hidden = hidden, .run = function}
-static const struct cli_command others[] = {
-    VERB("create", "submit one and leave ('ebb run' stays)", cli_experiment_create, false),
-    VERB("list", "the newest experiments", cli_experiment_list, false),
-    VERB("describe", "everything about some of them", cli_experiment_describe, false),
-    VERB("list-trials", "its trials (lt)", cli_experiment_trials, false),
-    VERB("list-checkpoints", "its checkpoints, the best first (lc)", cli_experiment_checkpoints, false),
-    VERB("charts", "learning curves and parallel coordinates", cli_experiment_charts, false),
-    VERB("logs", "what its first or best trial wrote", cli_experiment_logs, false),
-    VERB("config", "the configuration it runs with", cli_experiment_config, false),
-    VERB("download-model-def", "the files it was made with", cli_experiment_model_def, false),
-    VERB("wait", "until it has ended", cli_experiment_wait, false),
-    VERB("pause", "checkpoint, and free the slots", cli_experiment_change, false),
-    VERB("activate", "go on", cli_experiment_change, false),
-    VERB("cancel", "end it in order", cli_experiment_change, false),
-    VERB("kill", "end it at once", cli_experiment_change, false),
-    VERB("archive", "hide it from lists", cli_experiment_change, false),
-    VERB("unarchive", "show it again", cli_experiment_change, false),
-    VERB("delete", "remove it with all its files", cli_experiment_delete, false),
-    VERB("gc", "remove checkpoints that are not to be kept", cli_experiment_change, false),
-    VERB("label", "add or remove a label", cli_experiment_label, false),
-    VERB("set", "change description, slots, weight, which checkpoints stay", cli_experiment_set, false),
-    VERB("lt", "short for list-trials", cli_experiment_trials, true),
-    VERB("lc", "short for list-checkpoints", cli_experiment_checkpoints, true),
-};
-/* clang-format on */
-#define OTHERS (sizeof others / sizeof others[0])
-
-static int run_experiment(int argc, char **argv)
-{
-    const struct cli_command *verbs[2 + OTHERS] = {&cmd_validate, &cmd_schema};
-    for (size_t i = 0; i < OTHERS; i++)
-        verbs[2 + i] = &others[i];
-    return cli_dispatch("experiment", verbs, 2 + OTHERS, argc, argv);
-}
+static const struct cli_noun noun = CLI_NOUN("experiment", verbs, defaults);
 
 extern const struct cli_command cli_cmd_experiment;
 const struct cli_command cli_cmd_experiment = {
     .name = "experiment",
     .summary = "experiments: submit, watch, change, validate files",
-    .run = run_experiment,
+    .noun = &noun,
 };

@@ -2,25 +2,41 @@
 #ifndef EBB_CLI_CMD_EXPERIMENT_H
 #define EBB_CLI_CMD_EXPERIMENT_H
 
-#include "cli/cli.h"
-#include "cli/master.h"
+#include "cli/submit.h"
+#include "cli/verb.h"
 
-/* One row of verbs: what the table of cmd_experiment.c lists. */
-int cli_experiment_create(int argc, char **argv);
-int cli_experiment_list(int argc, char **argv);
-int cli_experiment_describe(int argc, char **argv);
-int cli_experiment_trials(int argc, char **argv);
-int cli_experiment_checkpoints(int argc, char **argv);
-int cli_experiment_config(int argc, char **argv);
-int cli_experiment_logs(int argc, char **argv);
-int cli_experiment_charts(int argc, char **argv);
-int cli_experiment_model_def(int argc, char **argv);
-int cli_experiment_change(int argc,
-                          char **argv); /* activate pause cancel kill archive unarchive gc */
-int cli_experiment_wait(int argc, char **argv);
-int cli_experiment_delete(int argc, char **argv);
-int cli_experiment_label(int argc, char **argv);
-int cli_experiment_set(int argc, char **argv);
+struct cli_experiment_options { /* of all verbs; the rows of cmd_experiment.c say whose */
+    struct cli_submission submission;
+    bool is_all, has_metrics, follows, is_best, is_tried, is_sure;
+    int64_t limit, offset, tail;
+    int64_t best_count; /* INT64_MAX = all */
+    int64_t keep_best, keep_trial_best, keep_latest;
+    double interval;
+    const char *state, *label, *description, *directory;
+    struct cli_list states;
+};
+
+/* What the rows of cmd_experiment.c name, by file: _show, _describe, _checkpoints, _change, _create.
+ */
+enum ebb_status cli_experiment_list(struct cli_call *c, struct ebb_error *err);
+void cli_experiment_print_list(const struct cli_call *c, const struct ebb_doc_node *root);
+enum ebb_status cli_experiment_trials(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_config(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_logs(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_charts(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_model_def(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_describe(struct cli_call *c, struct ebb_error *err);
+int cli_experiment_check_describe(struct cli_call *c);
+enum ebb_status cli_experiment_checkpoints(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_change(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_wait(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_delete(struct cli_call *c, struct ebb_error *err);
+enum ebb_status cli_experiment_label(struct cli_call *c, struct ebb_error *err);
+int cli_experiment_check_label(struct cli_call *c);
+enum ebb_status cli_experiment_set(struct cli_call *c, struct ebb_error *err);
+int cli_experiment_check_set(struct cli_call *c);
+enum ebb_status cli_experiment_create(struct cli_call *c, struct ebb_error *err);
+int cli_experiment_check_create(struct cli_call *c);
 
 /* Shared with `ebb trial`. tail: the last lines only; CLI_TAIL_ALL = all. */
 #define CLI_TAIL_ALL INT64_MIN
@@ -38,7 +54,5 @@ int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file
                       struct ebb_str *where);
 /* Ask a yes-or-no question on the terminal; anything but y or yes is no. */
 bool cli_confirm(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Metrics of a step or validation: the mapping of numbers inside. */
-const struct ebb_doc_node *cli_step_metrics(const struct ebb_doc_node *node);
 
 #endif

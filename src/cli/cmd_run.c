@@ -53,7 +53,7 @@ static void print_best(struct cli_master *m, const struct ebb_doc_node *e)
     if (id == 0)
         return;
     printf("Best: trial %lld with %s %s after step %lld\n", (long long)id,
-           ebb_doc_string(e, "metric", ""), cli_show_number(e, "best_metric", buf),
+           ebb_doc_string(e, "metric", ""), cli_show_number(ebb_doc_get(e, "best_metric"), buf),
            (long long)ebb_doc_int(e, "best_step_id", 0));
     if (cli_ask(m, &trial, &err, "GET", NULL, "/trials/%lld", (long long)id) == EBB_OK)
         print_hparams(ebb_doc_get(trial.root, "hparams"));

@@ -13,15 +13,10 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "base/json.h"
 #include "cli/show.h"
 
 #define END_MS 5000
-
-struct board_options {
-    struct cli_where where;
-    int64_t id;
-};
+#define LIST_MAX 10000
 
 /* ---- what is remembered ---- */
 
@@ -110,91 +105,72 @@ enum ebb_status cli_board_ids(const struct cli_master *m, int64_t **ids, size_t 
     return status;
 }
 
-bool cli_board_is_here(const struct cli_master *m)
+enum ebb_status cli_board_is_here(const struct cli_master *m, struct ebb_error *err)
 {
-    if (m->state_dir == NULL)
-        fprintf(stderr,
-                "ebb: error: 'ebb tensorboard' works on the machine of the state directory, "
-                "not with --master\n");
-    return m->state_dir != NULL;
+    if (m->state_dir != NULL)
+        return EBB_OK;
+    return ebb_fail(err, EBB_EINFEASIBLE,
+                    "'ebb tensorboard' works on the machine of the state directory, not with "
+                    "--master");
 }
 
 /* ---- list ---- */
 
-static void join(struct ebb_str *out, const struct ebb_doc_node *list)
+static void show_state(struct ebb_str *out, const struct ebb_doc_node *running, bool is_csv)
 {
-    for (size_t i = 0; list != NULL && list->kind == EBB_DOC_LIST && i < list->count; i++) {
-        ebb_str_add(out, i > 0 ? ", " : "");
-        cli_show_value(out, list->items[i]);
-    }
+    (void)is_csv;
+    ebb_str_add(out, running->boolean ? "RUNNING" : "ENDED");
 }
 
-static void add_row(struct cli_table *table, const struct server *s)
-{
-    struct ebb_str text;
-    char buf[CLI_CELL];
-    ebb_str_init(&text);
-    cli_table_cell(table, "%lld", (long long)s->id);
-    cli_table_cell(table, "%s", is_running(s) ? "RUNNING" : "ENDED");
-    join(&text, ebb_doc_get(s->root, "experiments"));
-    cli_table_cell(table, "%s", ebb_str_c(&text));
-    ebb_str_clear(&text);
-    join(&text, ebb_doc_get(s->root, "trials"));
-    cli_table_cell(table, "%s", ebb_str_c(&text));
-    cli_table_cell(table, "%s", ebb_doc_string(s->root, "url", ""));
-    cli_table_cell(table, "%s", cli_show_time(s->root, "start_time", buf));
-    ebb_str_fini(&text);
-}
+static const struct cli_column columns[] = {
+    {"ID", "tensorboard.id", CLI_AS_NUMBER, NULL},
+    {"State", "running", CLI_AS_TEXT, show_state},
+    {"Experiments", "tensorboard.experiments", CLI_AS_LIST, NULL},
+    {"Trials", "tensorboard.trials", CLI_AS_LIST, NULL},
+    {"URL", "tensorboard.url", CLI_AS_TEXT, NULL},
+    {"Start Time", "tensorboard.start_time", CLI_AS_TIME, NULL},
+};
 
-static int list(struct cli_master *m, void *context)
+/* [{running, tensorboard: the record}] */
+static enum ebb_status read_all(struct cli_call *c, const int64_t *ids, size_t count,
+                                struct ebb_doc_node *all, struct ebb_error *err)
 {
-    static const char *const headers[] = {"ID",     "State", "Experiments",
-                                          "Trials", "URL",   "Start Time"};
-    const struct board_options *o = context;
-    struct ebb_error err = {0};
-    struct ebb_arena arena;
-    struct ebb_str path, out;
-    int64_t *ids = NULL;
-    size_t count = 0;
-    if (!cli_board_is_here(m))
-        return 1;
-    ebb_arena_init(&arena);
+    struct ebb_str path;
+    enum ebb_status status = EBB_OK;
     ebb_str_init(&path);
-    ebb_str_init(&out);
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
-    struct ebb_json_writer w;
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "tensorboards");
-    ebb_jsonw_array(&w);
-    enum ebb_status status = cli_board_ids(m, &ids, &count, &err);
     for (size_t i = 0; status == EBB_OK && i < count; i++) {
         struct server s = {0};
-        cli_board_path(m, ids[i], ".json", &path);
-        status = read_record(&arena, ebb_str_c(&path), &s, &err);
-        if (status != EBB_OK)
-            break;
-        add_row(table, &s);
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key(&w, "running");
-        ebb_jsonw_bool(&w, is_running(&s));
-        ebb_jsonw_key(&w, "tensorboard");
-        ebb_doc_write_json(s.root, &w);
-        ebb_jsonw_object_end(&w);
+        struct ebb_doc_node *one = ebb_doc_new(&c->arena, EBB_DOC_MAP);
+        cli_board_path(c->m, ids[i], ".json", &path);
+        status = read_record(&c->arena, ebb_str_c(&path), &s, err);
+        if (status == EBB_OK &&
+            (one == NULL ||
+             !ebb_doc_set(&c->arena, one, "running", ebb_doc_new_bool(&c->arena, is_running(&s))) ||
+             !ebb_doc_set(&c->arena, one, "tensorboard", s.root) ||
+             !ebb_doc_append(&c->arena, all, one)))
+            status = ebb_no_memory(err, sizeof *one);
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    if (status == EBB_OK && o->where.is_json)
-        puts(ebb_str_c(&out));
-    if (status == EBB_OK && !o->where.is_json)
-        cli_table_show(table, o->where.is_csv);
-    else
-        cli_table_destroy(table);
-    ebb_str_fini(&out);
     ebb_str_fini(&path);
+    return status;
+}
+
+static enum ebb_status list(struct cli_call *c, struct ebb_error *err)
+{
+    int64_t *ids = NULL;
+    size_t count = 0;
+    struct ebb_doc_node *all = ebb_doc_new(&c->arena, EBB_DOC_LIST);
+    if (all == NULL)
+        return ebb_no_memory(err, sizeof *all);
+    EBB_TRY(cli_board_is_here(c->m, err));
+    enum ebb_status status = cli_board_ids(c->m, &ids, &count, err);
+    if (status == EBB_OK)
+        status = read_all(c, ids, count, all, err);
     ebb_free(ids);
-    ebb_arena_fini(&arena);
-    return status == EBB_OK ? 0 : cli_report(&err);
+    if (status == EBB_OK && c->where.is_json)
+        cli_print_list("tensorboards", all);
+    else if (status == EBB_OK)
+        cli_columns_show(columns, sizeof columns / sizeof columns[0], all, c->where.is_csv);
+    return status;
 }
 
 /* ---- kill ---- */
@@ -210,90 +186,76 @@ static void end_process(const struct server *s)
         (void)kill((pid_t)-s->pid, SIGKILL);
 }
 
-static int kill_one(struct cli_master *m, void *context)
+static enum ebb_status kill_one(struct cli_call *c, struct ebb_error *err)
 {
-    const struct board_options *o = context;
-    struct ebb_error err = {0};
-    struct ebb_arena arena;
     struct ebb_str path;
     struct server s = {0};
-    if (!cli_board_is_here(m))
-        return 1;
-    ebb_arena_init(&arena);
+    EBB_TRY(cli_board_is_here(c->m, err));
     ebb_str_init(&path);
-    cli_board_path(m, o->id, ".json", &path);
+    cli_board_path(c->m, c->id, ".json", &path);
     enum ebb_status status = EBB_OK;
     if (access(ebb_str_c(&path), F_OK) != 0)
         status =
-            ebb_fail(&err, EBB_EINFEASIBLE,
-                     "no tensorboard %lld; 'ebb tensorboard list' shows them", (long long)o->id);
+            ebb_fail(err, EBB_EINFEASIBLE, "no tensorboard %lld; 'ebb tensorboard list' shows them",
+                     (long long)c->id);
     if (status == EBB_OK)
-        status = read_record(&arena, ebb_str_c(&path), &s, &err);
+        status = read_record(&c->arena, ebb_str_c(&path), &s, err);
     if (status == EBB_OK) {
         end_process(&s);
         unlink(ebb_str_c(&path));
-        cli_board_path(m, o->id, ".log", &path);
+        cli_board_path(c->m, c->id, ".log", &path);
         unlink(ebb_str_c(&path));
-        if (o->where.is_json)
-            printf("{\"killed\": %lld}\n", (long long)o->id);
-        else
-            printf("Killed tensorboard %lld\n", (long long)o->id);
+        cli_verb_print(c, NULL);
     }
     ebb_str_fini(&path);
-    ebb_arena_fini(&arena);
-    return status == EBB_OK ? 0 : cli_report(&err);
+    return status;
 }
 
-/* ---- verbs ---- */
+/* ---- the rows ---- */
 
-static int run_list(int argc, char **argv)
-{
-    struct board_options o = {0};
-    const struct cli_spec spec = {
-        .usage = "ebb tensorboard list [OPTION...]",
-        .description = "TensorBoard servers that were started, and whether they still run.",
-        .where = &o.where,
-        .is_table = true,
-    };
-    struct cli_args args = {0};
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    cli_args_fini(&args);
-    return cli_with_master(&o.where, list, &o);
-}
+static const struct cli_tensorboard_options defaults = {.host = "127.0.0.1"};
 
-static int run_kill(int argc, char **argv)
-{
-    struct board_options o = {0};
-    const struct cli_spec spec = {
-        .usage = "ebb tensorboard kill ID [OPTION...]",
-        .description = "End a TensorBoard server and forget it. Event files stay.",
-        .min_positional = 1,
-        .max_positional = 1,
-        .where = &o.where,
-    };
-    return cli_with_id(&spec, argc, argv, "tensorboard", &o.id, &o.where, kill_one, &o);
-}
+#define AT(member) offsetof(struct cli_tensorboard_options, member)
 
-static const struct cli_command cmd_start = {.name = "tensorboard start",
-                                             .summary = "show experiments or trials",
-                                             .run = cli_tensorboard_start};
-static const struct cli_command cmd_list = {
-    .name = "tensorboard list", .summary = "servers that were started", .run = run_list};
-static const struct cli_command cmd_kill = {
-    .name = "tensorboard kill", .summary = "end one", .run = run_kill};
+static const struct cli_field start_options[] = {
+    {"trials", 0, CLI_LIST, AT(trials), "T[,T...]", "trials, instead of or beside experiments", 0,
+     0},
+    {"port", 0, CLI_INT, AT(port), "N", "else the first free one from 6006 on", 1, 65535},
+    {"host", 0, CLI_STRING, AT(host), "ADDRESS", "where it listens; default 127.0.0.1", 0, 0},
+};
 
-static const struct cli_command *const verbs[] = {&cmd_start, &cmd_list, &cmd_kill};
+static const struct cli_verb verbs[] = {
+    {.name = "start",
+     .summary = "show experiments or trials",
+     CLI_WORDS("[EXPERIMENT...]", 0, LIST_MAX),
+     .text =
+         "Start a TensorBoard server over experiments or trials, and leave it running. Needs\n"
+         "the Python program tensorboard (pip install tensorboard). ebb writes the event files\n"
+         "while trials run, with or without it; 'ebb experiment charts' needs no server.\n"
+         "\n"
+         "Examples:\n"
+         "  ebb tensorboard start 3 4\n"
+         "  ebb tensorboard start --trials 12,15 --port 7000",
+     CLI_OPTIONS(start_options),
+     .json_help = "print the record as JSON",
+     .check = cli_tensorboard_check,
+     .run = cli_tensorboard_start},
+    {.name = "list",
+     .summary = "servers that were started",
+     .text = "TensorBoard servers that were started, and whether they still run.",
+     .has_csv = true,
+     .run = list},
+    {.name = "kill",
+     .summary = "end one",
+     CLI_ID("tensorboard"),
+     .text = "End a TensorBoard server and forget it. Event files stay.",
+     .said = "Killed tensorboard #",
+     .json = "{\"killed\": #}",
+     .run = kill_one},
+};
 
-static int run(int argc, char **argv)
-{
-    return cli_dispatch("tensorboard", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
-}
+static const struct cli_noun noun = CLI_NOUN("tensorboard", verbs, defaults);
 
 extern const struct cli_command cli_cmd_tensorboard;
 const struct cli_command cli_cmd_tensorboard = {
-    .name = "tensorboard",
-    .summary = "TensorBoard servers over experiments",
-    .run = run,
-};
+    .name = "tensorboard", .summary = "TensorBoard servers over experiments", .noun = &noun};

@@ -2,10 +2,15 @@
 #ifndef EBB_CLI_CMD_TENSORBOARD_H
 #define EBB_CLI_CMD_TENSORBOARD_H
 
-#include "cli/cli.h"
-#include "cli/master.h"
+#include "cli/verb.h"
 
-int cli_tensorboard_start(int argc, char **argv);
+struct cli_tensorboard_options {
+    struct cli_list trials;
+    const char *host;
+    int64_t port;
+};
+int cli_tensorboard_check(struct cli_call *c);
+enum ebb_status cli_tensorboard_start(struct cli_call *c, struct ebb_error *err);
 
 /* <state>/tensorboards/ID<suffix>; the folder for id 0. */
 void cli_board_path(const struct cli_master *m, int64_t id, const char *suffix,
@@ -16,7 +21,7 @@ int64_t cli_board_pid_start(int64_t pid);
 /* Numbers of the records, ascending; owned by the caller. */
 enum ebb_status cli_board_ids(const struct cli_master *m, int64_t **ids, size_t *count,
                               struct ebb_error *err);
-/* False, and said, when the state directory is on another machine. */
-bool cli_board_is_here(const struct cli_master *m);
+/* A failure when the state directory is on another machine. */
+enum ebb_status cli_board_is_here(const struct cli_master *m, struct ebb_error *err);
 
 #endif

@@ -16,23 +16,12 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/json.h"
-#include "cli/show.h"
 
 #define FIRST_PORT 6006
 #define PORTS 100
 #define START_MS 15000 /* it is a Python program: seconds until it answers */
-#define LIST_MAX 10000
 
 extern char **environ;
-
-struct start_options {
-    struct cli_where where;
-    const char *const *experiments; /* positionals: "3" or "3,5" */
-    size_t experiment_count;
-    struct cli_list trials;
-    const char *host;
-    int64_t port;
-};
 
 struct start {
     int64_t *experiments, *trials;
@@ -55,37 +44,31 @@ static void add_folder(struct start *s, const char *name, int64_t id, const char
 static enum ebb_status add_experiment(struct cli_master *m, struct start *s, int64_t experiment,
                                       int64_t trial, struct ebb_error *err)
 {
-    struct cli_answer answer = {0};
+    const struct ebb_doc_node *root;
     struct ebb_str path;
+    EBB_TRY(cli_get(m, &root, err, "/experiments/%lld", (long long)experiment));
+    const char *folder = ebb_doc_string(root, "tensorboard_path", "");
+    if (folder[0] == '\0')
+        return ebb_fail(err, EBB_EINFEASIBLE, "experiment %lld has no event files",
+                        (long long)experiment);
     ebb_str_init(&path);
-    enum ebb_status status =
-        cli_ask(m, &answer, err, "GET", NULL, "/experiments/%lld", (long long)experiment);
-    const char *folder = ebb_doc_string(answer.root, "tensorboard_path", "");
-    if (status == EBB_OK && folder[0] == '\0')
-        status = ebb_fail(err, EBB_EINFEASIBLE, "experiment %lld has no event files",
-                          (long long)experiment);
     ebb_str_add(&path, folder);
     if (trial > 0)
         ebb_str_printf(&path, "/trial/%lld", (long long)trial);
-    if (status == EBB_OK)
-        status = ebb_file_mkdirs(ebb_str_c(&path), err);
+    enum ebb_status status = ebb_file_mkdirs(ebb_str_c(&path), err);
     if (status == EBB_OK)
         add_folder(s, trial > 0 ? "trial" : "experiment", trial > 0 ? trial : experiment,
                    ebb_str_c(&path));
     ebb_str_fini(&path);
-    cli_answer_fini(&answer);
     return status;
 }
 
 static enum ebb_status add_trial(struct cli_master *m, struct start *s, int64_t trial,
                                  struct ebb_error *err)
 {
-    struct cli_answer answer = {0};
-    enum ebb_status status =
-        cli_ask(m, &answer, err, "GET", NULL, "/trials/%lld", (long long)trial);
-    int64_t experiment = ebb_doc_int(answer.root, "experiment_id", 0);
-    cli_answer_fini(&answer);
-    return status == EBB_OK ? add_experiment(m, s, experiment, trial, err) : status;
+    const struct ebb_doc_node *root;
+    EBB_TRY(cli_get(m, &root, err, "/trials/%lld", (long long)trial));
+    return add_experiment(m, s, ebb_doc_int(root, "experiment_id", 0), trial, err);
 }
 
 static enum ebb_status gather(struct cli_master *m, struct start *s, struct ebb_error *err)
@@ -121,7 +104,8 @@ static int find_port(int64_t asked)
     return 0;
 }
 
-static int spawn(const struct start *s, const struct start_options *o, const char *log, pid_t *pid)
+static int spawn(const struct start *s, const struct cli_tensorboard_options *o, const char *log,
+                 pid_t *pid)
 {
     char port[16];
     snprintf(port, sizeof port, "%d", s->port);
@@ -159,8 +143,9 @@ static void write_ids(struct ebb_json_writer *w, const char *key, const int64_t 
     ebb_jsonw_array_end(w);
 }
 
-static void write_record(struct ebb_str *out, const struct start *s, const struct start_options *o,
-                         int64_t id, pid_t pid, const char *url)
+static void write_record(struct ebb_str *out, const struct start *s,
+                         const struct cli_tensorboard_options *o, int64_t id, pid_t pid,
+                         const char *url)
 {
     struct ebb_json_writer w;
     char now[32];
@@ -170,24 +155,16 @@ static void write_record(struct ebb_str *out, const struct start *s, const struc
     strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%S.000Z", &utc);
     ebb_jsonw_init(&w, out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "id");
-    ebb_jsonw_int(&w, id);
-    ebb_jsonw_key(&w, "url");
-    ebb_jsonw_string(&w, url);
+    ebb_jsonw_key_int(&w, "id", id);
+    ebb_jsonw_key_string(&w, "url", url);
     write_ids(&w, "experiments", s->experiments, s->experiment_count);
     write_ids(&w, "trials", s->trials, s->trial_count);
-    ebb_jsonw_key(&w, "logdir");
-    ebb_jsonw_string(&w, ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders));
-    ebb_jsonw_key(&w, "start_time");
-    ebb_jsonw_string(&w, now);
-    ebb_jsonw_key(&w, "pid");
-    ebb_jsonw_int(&w, pid);
-    ebb_jsonw_key(&w, "pid_start");
-    ebb_jsonw_int(&w, cli_board_pid_start(pid));
-    ebb_jsonw_key(&w, "host");
-    ebb_jsonw_string(&w, o->host);
-    ebb_jsonw_key(&w, "port");
-    ebb_jsonw_int(&w, s->port);
+    ebb_jsonw_key_string(&w, "logdir", ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders));
+    ebb_jsonw_key_string(&w, "start_time", now);
+    ebb_jsonw_key_int(&w, "pid", pid);
+    ebb_jsonw_key_int(&w, "pid_start", cli_board_pid_start(pid));
+    ebb_jsonw_key_string(&w, "host", o->host);
+    ebb_jsonw_key_int(&w, "port", s->port);
     ebb_jsonw_object_end(&w);
 }
 
@@ -250,9 +227,10 @@ static enum ebb_status wait_for(pid_t pid, const char *host, int port, const cha
     return EBB_OK;
 }
 
-static enum ebb_status launch(struct cli_master *m, const struct start_options *o, struct start *s,
-                              struct ebb_error *err)
+static enum ebb_status launch(struct cli_call *c, struct start *s, struct ebb_error *err)
 {
+    const struct cli_tensorboard_options *o = c->options;
+    struct cli_master *m = c->m;
     struct ebb_str log, record, text;
     int64_t *ids = NULL, id = 1;
     size_t count = 0;
@@ -286,7 +264,7 @@ static enum ebb_status launch(struct cli_master *m, const struct start_options *
     } else {
         unlink(ebb_str_c(&log));
     }
-    if (status == EBB_OK && o->where.is_json)
+    if (status == EBB_OK && c->where.is_json)
         puts(ebb_str_c(&text));
     else if (status == EBB_OK)
         printf("Started tensorboard %lld: %s\n", (long long)id, url);
@@ -316,66 +294,47 @@ static int add_ids(const char *what, const char *text, int64_t **ids, size_t *co
     return -1;
 }
 
-static int start(struct cli_master *m, void *context)
+int cli_tensorboard_check(struct cli_call *c)
 {
-    const struct start_options *o = context;
+    const struct cli_tensorboard_options *o = c->options;
+    return c->word_count == 0 && o->trials.count == 0
+               ? cli_usage_error("give experiments, or --trials")
+               : -1;
+}
+
+/* The numbers among the words and options: -1, or 2 after a message. */
+static int read_ids(const struct cli_call *c, struct start *s)
+{
+    const struct cli_tensorboard_options *o = c->options;
+    int code = -1;
+    for (size_t i = 0; code < 0 && i < c->word_count; i++)
+        code = add_ids("experiment", c->words[i], &s->experiments, &s->experiment_count,
+                       &s->experiment_capacity);
+    for (size_t i = 0; code < 0 && i < o->trials.count; i++)
+        code =
+            add_ids("trial", o->trials.items[i], &s->trials, &s->trial_count, &s->trial_capacity);
+    return code;
+}
+
+enum ebb_status cli_tensorboard_start(struct cli_call *c, struct ebb_error *err)
+{
+    const struct cli_tensorboard_options *o = c->options;
     struct start s = {.port = find_port(o->port)};
-    struct ebb_error err = {0};
-    int code = cli_board_is_here(m) ? -1 : 1;
+    EBB_TRY(cli_board_is_here(c->m, err));
     ebb_str_init(&s.folders);
     ebb_str_init(&s.first);
-    for (size_t i = 0; code < 0 && i < o->experiment_count; i++)
-        code = add_ids("experiment", o->experiments[i], &s.experiments, &s.experiment_count,
-                       &s.experiment_capacity);
-    for (size_t i = 0; code < 0 && i < o->trials.count; i++)
-        code = add_ids("trial", o->trials.items[i], &s.trials, &s.trial_count, &s.trial_capacity);
+    int code = read_ids(c, &s);
+    enum ebb_status status = EBB_OK;
+    c->code = code < 0 ? 0 : code;
     if (code < 0 && s.port == 0)
-        code = cli_report(&(struct ebb_error){
-            .status = EBB_EIO, .message = "the port is in use; give another one with --port"});
-    if (code < 0 && (gather(m, &s, &err) != EBB_OK || launch(m, o, &s, &err) != EBB_OK))
-        code = cli_report(&err);
+        status = ebb_fail(err, EBB_EIO, "the port is in use; give another one with --port");
+    if (code < 0 && status == EBB_OK)
+        status = gather(c->m, &s, err);
+    if (code < 0 && status == EBB_OK)
+        status = launch(c, &s, err);
     ebb_str_fini(&s.folders);
     ebb_str_fini(&s.first);
     ebb_free(s.experiments);
     ebb_free(s.trials);
-    return code < 0 ? 0 : code;
-}
-
-int cli_tensorboard_start(int argc, char **argv)
-{
-    struct start_options o = {.host = "127.0.0.1"};
-    const struct cli_option options[] = {
-        {"trials", 0, CLI_LIST, &o.trials, "T[,T...]", "trials, instead of or beside experiments"},
-        {"port", 0, CLI_INT, &o.port, "N", "else the first free one from 6006 on"},
-        {"host", 0, CLI_STRING, &o.host, "ADDRESS", "where it listens; default 127.0.0.1"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb tensorboard start [EXPERIMENT...] [OPTION...]",
-        .description =
-            "Start a TensorBoard server over experiments or trials, and leave it running. Needs\n"
-            "the Python program tensorboard (pip install tensorboard). ebb writes the event files\n"
-            "while trials run, with or without it; 'ebb experiment charts' needs no server.\n"
-            "\n"
-            "Examples:\n"
-            "  ebb tensorboard start 3 4\n"
-            "  ebb tensorboard start --trials 12,15 --port 7000",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        CLI_LIMITS({"port", 1, 65535}),
-        .max_positional = LIST_MAX,
-        .where = &o.where,
-        .json_help = "print the record as JSON",
-    };
-    struct cli_args args = {0};
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0)
-        return code;
-    o.experiments = args.positional;
-    o.experiment_count = args.positional_count;
-    if (o.experiment_count == 0 && o.trials.count == 0)
-        code = cli_usage_error("give experiments, or --trials");
-    else
-        code = cli_with_master(&o.where, start, &o);
-    cli_args_fini(&args);
-    return code;
+    return status;
 }

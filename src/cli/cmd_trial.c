@@ -1,42 +1,22 @@
 /* cmd_trial.c - ebb trial: one trial, its steps, its log, its checkpoints. */
-#include "cli/cli.h"
+#include "cli/verb.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/heap.h"
 #include "base/json.h"
 #include "cli/cmd_experiment.h"
-#include "cli/master.h"
 #include "cli/show.h"
 
-struct trial_options {
-    struct cli_where where;
-    int64_t id, tail;
+struct options {
+    int64_t tail;
     bool has_metrics, follows, is_best, is_latest, is_quiet;
     const char *uuid, *directory, *metric, *smaller;
 };
 
-static int with_trial(const struct cli_spec *spec, int argc, char **argv, struct trial_options *o,
-                      int (*what)(struct cli_master *m, void *context))
-{
-    return cli_with_id(spec, argc, argv, "trial", &o->id, &o->where, what, o);
-}
+static const struct options defaults = {.tail = CLI_TAIL_ALL};
 
 /* ---- logs ---- */
-
-static void print_log(const struct ebb_doc_node *line, bool is_json)
-{
-    if (is_json) {
-        struct ebb_str text;
-        ebb_str_init(&text);
-        cli_show_json(&text, line);
-        puts(ebb_str_c(&text));
-        ebb_str_fini(&text);
-    } else {
-        cli_print_line(ebb_doc_get(line, "message"), stdout);
-    }
-}
 
 enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail, bool follows,
                                bool is_json, struct ebb_error *err)
@@ -62,7 +42,7 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
         size_t count = list != NULL ? list->count : 0;
         for (size_t i = 0; i < count; i++) {
             if (!is_first || tail != 0)
-                print_log(list->items[i], is_json);
+                cli_print_log(list->items[i], is_json);
             after = ebb_doc_int(list->items[i], "id", after);
         }
         if (count > 0)
@@ -75,186 +55,68 @@ enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail
     return EBB_OK;
 }
 
-static int logs(struct cli_master *m, void *context)
+static enum ebb_status logs(struct cli_call *c, struct ebb_error *err)
 {
-    const struct trial_options *o = context;
-    struct ebb_error err = {0};
-    enum ebb_status status =
-        cli_logs_print(m, o->id, o->tail, o->follows && m->own == NULL, o->where.is_json, &err);
-    return status == EBB_OK ? 0 : cli_report(&err);
-}
-
-static int run_logs(int argc, char **argv)
-{
-    struct trial_options o = {.tail = CLI_TAIL_ALL};
-    const struct cli_option options[] = {
-        {"follow", 'f', CLI_FLAG, &o.follows, NULL, "go on until the trial has ended"},
-        {"tail", 0, CLI_INT, &o.tail, "N", "only the last N lines"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb trial logs ID [OPTION...]",
-        .description = "What a trial wrote to stdout and stderr, over all its restarts.\n"
-                       "\n"
-                       "Example:\n"
-                       "  ebb trial logs 12 --tail 50 --follow",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        CLI_LIMITS({"tail", 0, 1e9}),
-        .min_positional = 1,
-        .max_positional = 1,
-        .where = &o.where,
-        .json_help = "one JSON object per line of the log",
-    };
-    return with_trial(&spec, argc, argv, &o, logs);
+    const struct options *o = c->options;
+    return cli_logs_print(c->m, c->id, o->tail, o->follows && c->m->own == NULL, c->where.is_json,
+                          err);
 }
 
 /* ---- describe ---- */
 
-static void show_map(struct cli_table *table, const struct ebb_doc_node *map)
-{
-    struct ebb_str text;
-    ebb_str_init(&text);
-    cli_show_map(&text, map);
-    cli_table_cell(table, "%s", ebb_str_c(&text));
-    ebb_str_fini(&text);
-}
+static const struct cli_column trial_columns[] = {
+    {"Experiment ID", "experiment_id", CLI_AS_NUMBER, NULL},
+    {"State", "state", CLI_AS_TEXT, NULL},
+    {"H-Params", "hparams", CLI_AS_JSON, NULL},
+    {"Start Time", "start_time", CLI_AS_TIME, NULL},
+    {"End Time", "end_time", CLI_AS_TIME, NULL},
+    {"Restarts", "restarts", CLI_AS_NUMBER, NULL},
+};
 
-static void print_steps(const struct ebb_doc_node *list, const struct trial_options *o)
-{
-    static const char *const headers[] = {
-        "Step #",          "State",      "Start Time",         "End Time",    "Checkpoint",
-        "Checkpoint UUID", "Validation", "Validation Metrics", "Step Metrics"};
-    struct cli_table *table = cli_table_create(headers, o->has_metrics ? 9 : 8);
-    char buf[CLI_CELL];
-    for (size_t i = 0; list != NULL && i < list->count; i++) {
-        const struct ebb_doc_node *s = list->items[i], *c = ebb_doc_get(s, "checkpoint");
-        const struct ebb_doc_node *v = ebb_doc_get(s, "validation");
-        cli_table_cell(table, "%s", cli_show_number(s, "step_id", buf));
-        cli_table_cell(table, "%s", ebb_doc_string(s, "state", ""));
-        cli_table_cell(table, "%s", cli_show_time(s, "start_time", buf));
-        cli_table_cell(table, "%s", cli_show_time(s, "end_time", buf));
-        cli_table_cell(table, "%s", ebb_doc_string(c, "state", ""));
-        cli_table_cell(table, "%s", ebb_doc_string(c, "uuid", ""));
-        cli_table_cell(table, "%s", ebb_doc_string(v, "state", ""));
-        show_map(table, cli_step_metrics(v));
-        if (o->has_metrics)
-            show_map(table, cli_step_metrics(s));
-    }
-    cli_table_show(table, o->where.is_csv);
-}
+static const struct cli_column step_columns[] = {
+    {"Step #", "step_id", CLI_AS_NUMBER, NULL},
+    {"State", "state", CLI_AS_TEXT, NULL},
+    {"Start Time", "start_time", CLI_AS_TIME, NULL},
+    {"End Time", "end_time", CLI_AS_TIME, NULL},
+    {"Checkpoint", "checkpoint.state", CLI_AS_TEXT, NULL},
+    {"Checkpoint UUID", "checkpoint.uuid", CLI_AS_TEXT, NULL},
+    {"Validation", "validation.state", CLI_AS_TEXT, NULL},
+    {"Validation Metrics", "validation", CLI_AS_METRICS, NULL},
+    {"Step Metrics", NULL, CLI_AS_METRICS, NULL}, /* with --metrics */
+};
 
-static void print_trial(const struct ebb_doc_node *t, const struct ebb_doc_node *steps,
-                        const struct trial_options *o)
+static void print_trial(const struct cli_call *c, const struct ebb_doc_node *t,
+                        const struct ebb_doc_node *steps)
 {
-    static const char *const headers[] = {"Experiment ID", "State",    "H-Params",
-                                          "Start Time",    "End Time", "Restarts"};
-    struct cli_table *table = cli_table_create(headers, sizeof headers / sizeof headers[0]);
-    char buf[CLI_CELL];
-    struct ebb_str hparams;
-    ebb_str_init(&hparams);
-    cli_show_json(&hparams, ebb_doc_get(t, "hparams"));
-    cli_table_cell(table, "%s", cli_show_number(t, "experiment_id", buf));
-    cli_table_cell(table, "%s", ebb_doc_string(t, "state", ""));
-    cli_table_cell(table, "%s", ebb_str_c(&hparams));
-    cli_table_cell(table, "%s", cli_show_time(t, "start_time", buf));
-    cli_table_cell(table, "%s", cli_show_time(t, "end_time", buf));
-    cli_table_cell(table, "%s", cli_show_number(t, "restarts", buf));
-    cli_table_show(table, o->where.is_csv);
-    ebb_str_fini(&hparams);
+    const struct options *o = c->options;
     const char *warm = ebb_doc_string(t, "warm_start_checkpoint", "");
     const char *message = ebb_doc_string(t, "message", "");
-    if (!o->where.is_csv && warm[0] != '\0')
+    struct cli_table *table = cli_columns_table(trial_columns, 6);
+    cli_columns_add(table, trial_columns, 6, t, c->where.is_csv);
+    cli_table_show(table, c->where.is_csv);
+    if (!c->where.is_csv && warm[0] != '\0')
         printf("\nStarted from checkpoint %s\n", warm);
-    if (!o->where.is_csv && message[0] != '\0')
+    if (!c->where.is_csv && message[0] != '\0')
         printf("\nLast failure: %s\n", message);
     printf("\nSteps:\n");
-    print_steps(steps, o);
+    cli_columns_show(step_columns, o->has_metrics ? 9 : 8, steps, c->where.is_csv);
 }
 
-static int describe(struct cli_master *m, void *context)
+static enum ebb_status describe(struct cli_call *c, struct ebb_error *err)
 {
-    const struct trial_options *o = context;
-    struct ebb_error err = {0};
-    struct cli_answer trial = {0}, work = {0};
-    enum ebb_status status =
-        cli_ask(m, &trial, &err, "GET", NULL, "/trials/%lld", (long long)o->id);
-    if (status == EBB_OK)
-        status = cli_ask(m, &work, &err, "GET", NULL, "/trials/%lld/workloads", (long long)o->id);
-    const struct ebb_doc_node *steps = ebb_doc_get(work.root, "workloads");
-    if (status == EBB_OK && o->where.is_json) {
-        struct ebb_str out;
-        struct ebb_json_writer w;
-        ebb_str_init(&out);
-        ebb_jsonw_init(&w, &out, 0);
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key(&w, "trial");
-        ebb_doc_write_json(trial.root, &w);
-        ebb_jsonw_key(&w, "workloads");
-        ebb_doc_write_json(steps, &w);
-        ebb_jsonw_object_end(&w);
-        puts(ebb_str_c(&out));
-        ebb_str_fini(&out);
-    } else if (status == EBB_OK) {
-        print_trial(trial.root, steps, o);
-    }
-    cli_answer_fini(&trial);
-    cli_answer_fini(&work);
-    return status == EBB_OK ? 0 : cli_report(&err);
-}
-
-static int run_describe(int argc, char **argv)
-{
-    struct trial_options o = {0};
-    const struct cli_option options[] = {
-        {"metrics", 0, CLI_FLAG, &o.has_metrics, NULL, "the training metrics of every step, too"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb trial describe ID [OPTION...]",
-        .description =
-            "A trial: hyperparameters, restarts, where it started from, and its steps with\n"
-            "their validations and checkpoints.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .min_positional = 1,
-        .max_positional = 1,
-        .where = &o.where,
-        .json_help = "one object: trial and workloads",
-        .is_table = true,
-    };
-    return with_trial(&spec, argc, argv, &o, describe);
-}
-
-/* ---- kill ---- */
-
-static int kill_trial(struct cli_master *m, void *context)
-{
-    const struct trial_options *o = context;
-    struct ebb_error err = {0};
-    struct cli_answer answer = {0};
-    enum ebb_status status =
-        cli_ask(m, &answer, &err, "POST", NULL, "/trials/%lld/kill", (long long)o->id);
-    if (status == EBB_OK && o->where.is_json)
-        printf("{\"killed\": %lld}\n", (long long)o->id);
-    else if (status == EBB_OK)
-        printf("Killed trial %lld\n", (long long)o->id);
-    cli_answer_fini(&answer);
-    return status == EBB_OK ? 0 : cli_report(&err);
-}
-
-static int run_kill(int argc, char **argv)
-{
-    struct trial_options o = {0};
-    const struct cli_spec spec = {
-        .usage = "ebb trial kill ID [OPTION...]",
-        .description =
-            "Kill the process of a trial. That counts as a failure: it starts again from\n"
-            "its last checkpoint, unless max_restarts is used up. To end a whole\n"
-            "experiment: ebb experiment kill.",
-        .min_positional = 1,
-        .max_positional = 1,
-        .where = &o.where,
-    };
-    return with_trial(&spec, argc, argv, &o, kill_trial);
+    const struct ebb_doc_node *trial, *work;
+    EBB_TRY(cli_get(c->m, &trial, err, "/trials/%lld", (long long)c->id));
+    EBB_TRY(cli_get(c->m, &work, err, "/trials/%lld/workloads", (long long)c->id));
+    const struct ebb_doc_node *steps = ebb_doc_get(work, "workloads");
+    struct ebb_doc_node *whole = ebb_doc_new(&c->arena, EBB_DOC_MAP);
+    if (whole == NULL || !ebb_doc_set(&c->arena, whole, "trial", trial) ||
+        !ebb_doc_set(&c->arena, whole, "workloads", steps))
+        return ebb_no_memory(err, sizeof *whole);
+    if (c->where.is_json)
+        cli_print_json(whole);
+    else
+        print_trial(c, trial, steps);
+    return EBB_OK;
 }
 
 /* ---- download ---- */
@@ -271,15 +133,15 @@ static double metric_at(const struct ebb_doc_node *work, int64_t step, const cha
 
 /* The completed checkpoint of the trial that is asked for; NULL = none. */
 static const struct ebb_doc_node *choose(const struct ebb_doc_node *list,
-                                         const struct ebb_doc_node *work,
-                                         const struct trial_options *o, bool smaller)
+                                         const struct ebb_doc_node *work, const struct options *o,
+                                         int64_t trial, bool smaller)
 {
     const struct ebb_doc_node *best = NULL;
     double best_value = NAN;
     for (size_t i = 0; list != NULL && i < list->count; i++) {
         const struct ebb_doc_node *c = list->items[i];
         int64_t step = ebb_doc_int(c, "step_id", 0);
-        if (ebb_doc_int(c, "trial_id", 0) != o->id ||
+        if (ebb_doc_int(c, "trial_id", 0) != trial ||
             strcmp(ebb_doc_string(c, "state", ""), "COMPLETED") != 0)
             continue;
         if (o->uuid != NULL) {
@@ -302,134 +164,128 @@ static const struct ebb_doc_node *choose(const struct ebb_doc_node *list,
     return best;
 }
 
-static enum ebb_status fetch(struct cli_master *m, const struct trial_options *o,
-                             struct ebb_error *err)
+static enum ebb_status find(struct cli_call *c, const struct ebb_doc_node **found,
+                            struct ebb_error *err)
 {
-    struct cli_answer trial = {0}, experiment = {0}, checkpoints = {0}, work = {0};
-    struct ebb_str target;
-    ebb_str_init(&target);
-    enum ebb_status status = cli_ask(m, &trial, err, "GET", NULL, "/trials/%lld", (long long)o->id);
-    long long parent = (long long)ebb_doc_int(trial.root, "experiment_id", 0);
-    if (status == EBB_OK)
-        status = cli_ask(m, &experiment, err, "GET", NULL, "/experiments/%lld", parent);
-    if (status == EBB_OK)
-        status =
-            cli_ask(m, &checkpoints, err, "GET", NULL, "/experiments/%lld/checkpoints", parent);
-    if (status == EBB_OK)
-        status = cli_ask(m, &work, err, "GET", NULL, "/trials/%lld/workloads", (long long)o->id);
+    const struct options *o = c->options;
+    const struct ebb_doc_node *trial, *experiment, *checkpoints, *work;
+    EBB_TRY(cli_get(c->m, &trial, err, "/trials/%lld", (long long)c->id));
+    long long parent = (long long)ebb_doc_int(trial, "experiment_id", 0);
+    EBB_TRY(cli_get(c->m, &experiment, err, "/experiments/%lld", parent));
+    EBB_TRY(cli_get(c->m, &checkpoints, err, "/experiments/%lld/checkpoints", parent));
+    EBB_TRY(cli_get(c->m, &work, err, "/trials/%lld/workloads", (long long)c->id));
+    bool smaller = o->smaller != NULL ? strcmp(o->smaller, "true") == 0
+                                      : ebb_doc_bool(experiment, "smaller_is_better", true);
+    *found = choose(ebb_doc_get(checkpoints, "checkpoints"), ebb_doc_get(work, "workloads"), o,
+                    c->id, smaller);
+    if (*found != NULL)
+        return EBB_OK;
+    return ebb_fail(err, EBB_EINFEASIBLE,
+                    "trial %lld has no such checkpoint; 'ebb experiment list-checkpoints %lld' "
+                    "shows what is there",
+                    (long long)c->id, parent);
+}
+
+static enum ebb_status download(struct cli_call *c, struct ebb_error *err)
+{
+    const struct options *o = c->options;
     const struct ebb_doc_node *found = NULL;
-    if (status == EBB_OK) {
-        bool smaller = o->smaller != NULL
-                           ? strcmp(o->smaller, "true") == 0
-                           : ebb_doc_bool(experiment.root, "smaller_is_better", true);
-        found = choose(ebb_doc_get(checkpoints.root, "checkpoints"),
-                       ebb_doc_get(work.root, "workloads"), o, smaller);
-        if (found == NULL)
-            status = ebb_fail(err, EBB_EINFEASIBLE,
-                              "trial %lld has no such checkpoint; 'ebb experiment "
-                              "list-checkpoints %lld' shows what is there",
-                              (long long)o->id, parent);
-    }
-    if (status == EBB_OK && o->directory != NULL)
-        ebb_str_add(&target, o->directory);
-    else if (status == EBB_OK)
-        ebb_str_printf(&target, "checkpoints/trial_%lld/step_%lld", (long long)o->id,
-                       (long long)ebb_doc_int(found, "step_id", 0));
-    if (status == EBB_OK)
-        status = cli_checkpoint_copy(found, ebb_str_c(&target), err);
-    if (status == EBB_OK && o->where.is_json) {
-        struct ebb_str out;
-        ebb_str_init(&out);
-        cli_show_json(&out, found);
-        puts(ebb_str_c(&out));
-        ebb_str_fini(&out);
-    } else if (status == EBB_OK) {
-        printf(o->is_quiet ? "%s\n" : "Local checkpoint path: %s\n", ebb_str_c(&target));
-    }
-    ebb_str_fini(&target);
-    cli_answer_fini(&trial);
-    cli_answer_fini(&experiment);
-    cli_answer_fini(&checkpoints);
-    cli_answer_fini(&work);
-    return status;
+    EBB_TRY(find(c, &found, err));
+    const char *target = o->directory;
+    if (target == NULL)
+        target = ebb_arena_printf(&c->arena, "checkpoints/trial_%lld/step_%lld", (long long)c->id,
+                                  (long long)ebb_doc_int(found, "step_id", 0));
+    if (target == NULL)
+        return ebb_no_memory(err, 64);
+    EBB_TRY(cli_checkpoint_copy(found, target, err));
+    cli_say(c, found, "%s%s", o->is_quiet ? "" : "Local checkpoint path: ", target);
+    return EBB_OK;
 }
 
-static int download(struct cli_master *m, void *context)
+static int check_download(struct cli_call *c)
 {
-    struct ebb_error err = {0};
-    return fetch(m, context, &err) == EBB_OK ? 0 : cli_report(&err);
+    const struct options *o = c->options;
+    if ((o->is_best ? 1 : 0) + (o->is_latest ? 1 : 0) + (o->uuid != NULL ? 1 : 0) != 1)
+        return cli_usage_error("give exactly one of --best, --latest and --uuid");
+    if (o->metric != NULL && !o->is_best)
+        return cli_usage_error("--metric-name goes with --best");
+    if (o->smaller != NULL && o->metric == NULL)
+        return cli_usage_error("--smaller-is-better goes with --metric-name");
+    if (o->smaller != NULL && strcmp(o->smaller, "true") != 0 && strcmp(o->smaller, "false") != 0)
+        return cli_usage_error("--smaller-is-better is true or false");
+    return -1;
 }
 
-static int run_download(int argc, char **argv)
-{
-    struct trial_options o = {0};
-    const struct cli_option options[] = {
-        {"best", 0, CLI_FLAG, &o.is_best, NULL, "the one with the best validation"},
-        {"latest", 0, CLI_FLAG, &o.is_latest, NULL, "the newest one"},
-        {"uuid", 0, CLI_STRING, &o.uuid, "UUID", "this one"},
-        {"output-dir", 'o', CLI_STRING, &o.directory, "DIR", "default checkpoints/trial_T/step_S"},
-        {"metric-name", 0, CLI_STRING, &o.metric, "NAME",
-         "--best by this validation metric instead of the searcher's"},
-        {"smaller-is-better", 0, CLI_STRING, &o.smaller, "BOOL",
-         "for --metric-name: true or false; else as the experiment has it"},
-        {"quiet", 'q', CLI_FLAG, &o.is_quiet, NULL, "print only the path"},
-    };
-    const struct cli_spec spec = {
-        .usage = "ebb trial download ID (--best | --latest | --uuid UUID) [OPTION...]",
-        .description = "Copy a checkpoint of a trial to a directory of yours.\n"
-                       "\n"
-                       "Example:\n"
-                       "  ebb trial download 12 --best -o model",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .min_positional = 1,
-        .max_positional = 1,
-        .where = &o.where,
-        .json_help = "print the checkpoint as JSON",
-    };
-    struct cli_args args = {0};
-    int code = cli_parse(&spec, argc, argv, &args);
-    if (code >= 0) {
-        cli_args_fini(&args);
-        return code;
-    }
-    if ((o.is_best ? 1 : 0) + (o.is_latest ? 1 : 0) + (o.uuid != NULL ? 1 : 0) != 1)
-        code = cli_usage_error("give exactly one of --best, --latest and --uuid");
-    else if (o.metric != NULL && !o.is_best)
-        code = cli_usage_error("--metric-name goes with --best");
-    else if (o.smaller != NULL && o.metric == NULL)
-        code = cli_usage_error("--smaller-is-better goes with --metric-name");
-    else if (o.smaller != NULL && strcmp(o.smaller, "true") != 0 && strcmp(o.smaller, "false") != 0)
-        code = cli_usage_error("--smaller-is-better is true or false");
-    else
-        code = cli_parse_id("trial", args.positional[0], &o.id);
-    if (code < 0)
-        code = cli_with_master(&o.where, download, &o);
-    cli_args_fini(&args);
-    return code;
-}
+/* ---- the rows ---- */
 
-/* ---- the table ---- */
+#define AT(member) offsetof(struct options, member)
 
-static const struct cli_command cmd_describe = {
-    .name = "trial describe", .summary = "a trial and its steps", .run = run_describe};
-static const struct cli_command cmd_logs = {
-    .name = "trial logs", .summary = "what it wrote", .run = run_logs};
-static const struct cli_command cmd_download = {
-    .name = "trial download", .summary = "copy one of its checkpoints", .run = run_download};
-static const struct cli_command cmd_kill = {
-    .name = "trial kill", .summary = "kill its process; it is restarted", .run = run_kill};
+static const struct cli_field describe_options[] = {
+    {"metrics", 0, CLI_FLAG, AT(has_metrics), NULL, "the training metrics of every step, too", 0,
+     0},
+};
+static const struct cli_field log_options[] = {
+    {"follow", 'f', CLI_FLAG, AT(follows), NULL, "go on until the trial has ended", 0, 0},
+    {"tail", 0, CLI_INT, AT(tail), "N", "only the last N lines", 0, 1e9},
+};
+static const struct cli_field download_options[] = {
+    {"best", 0, CLI_FLAG, AT(is_best), NULL, "the one with the best validation", 0, 0},
+    {"latest", 0, CLI_FLAG, AT(is_latest), NULL, "the newest one", 0, 0},
+    {"uuid", 0, CLI_STRING, AT(uuid), "UUID", "this one", 0, 0},
+    {"output-dir", 'o', CLI_STRING, AT(directory), "DIR", "default checkpoints/trial_T/step_S", 0,
+     0},
+    {"metric-name", 0, CLI_STRING, AT(metric), "NAME",
+     "--best by this validation metric instead of the searcher's", 0, 0},
+    {"smaller-is-better", 0, CLI_STRING, AT(smaller), "BOOL",
+     "for --metric-name: true or false; else as the experiment has it", 0, 0},
+    {"quiet", 'q', CLI_FLAG, AT(is_quiet), NULL, "print only the path", 0, 0},
+};
 
-static const struct cli_command *const verbs[] = {&cmd_describe, &cmd_logs, &cmd_download,
-                                                  &cmd_kill};
+static const struct cli_verb verbs[] = {
+    {.name = "describe",
+     .summary = "a trial and its steps",
+     CLI_ID("trial"),
+     .text = "A trial: hyperparameters, restarts, where it started from, and its steps with\n"
+             "their validations and checkpoints.",
+     CLI_OPTIONS(describe_options),
+     .json_help = "one object: trial and workloads",
+     .has_csv = true,
+     .run = describe},
+    {.name = "logs",
+     .summary = "what it wrote",
+     CLI_ID("trial"),
+     .text = "What a trial wrote to stdout and stderr, over all its restarts.\n"
+             "\n"
+             "Example:\n"
+             "  ebb trial logs 12 --tail 50 --follow",
+     CLI_OPTIONS(log_options),
+     .json_help = "one JSON object per line of the log",
+     .run = logs},
+    {.name = "download",
+     .summary = "copy one of its checkpoints",
+     CLI_WORDS("ID (--best | --latest | --uuid UUID)", 1, 1),
+     .id = "trial",
+     .text = "Copy a checkpoint of a trial to a directory of yours.\n"
+             "\n"
+             "Example:\n"
+             "  ebb trial download 12 --best -o model",
+     CLI_OPTIONS(download_options),
+     .json_help = "print the checkpoint as JSON",
+     .check = check_download,
+     .run = download},
+    {.name = "kill",
+     .summary = "kill its process; it is restarted",
+     CLI_ID("trial"),
+     .text = "Kill the process of a trial. That counts as a failure: it starts again from\n"
+             "its last checkpoint, unless max_restarts is used up. To end a whole\n"
+             "experiment: ebb experiment kill.",
+     .method = "POST",
+     .route = "/trials/#/kill",
+     .said = "Killed trial #",
+     .json = "{\"killed\": #}"},
+};
 
-static int run(int argc, char **argv)
-{
-    return cli_dispatch("trial", verbs, sizeof verbs / sizeof verbs[0], argc, argv);
-}
+static const struct cli_noun noun = CLI_NOUN("trial", verbs, defaults);
 
 const struct cli_command cli_cmd_trial = {
-    .name = "trial",
-    .summary = "one trial: steps, log, checkpoints",
-    .run = run,
-};
+    .name = "trial", .summary = "one trial: steps, log, checkpoints", .noun = &noun};

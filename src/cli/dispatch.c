@@ -62,37 +62,45 @@ static int unknown_verb(const char *prefix, const struct cli_command *const *ver
     return 2;
 }
 
+const struct cli_command *cli_choose(const char *prefix, const struct cli_command *const *verbs,
+                                     size_t count, int *argc, char ***argv, int *code)
+{
+    static char help[] = "--help";
+    char **words = *argv;
+    if (strncmp(prefix, "ebb ", 4) == 0)
+        prefix += 4;
+    const char *word = *argc >= 2 ? words[1] : "";
+    bool is_help =
+        strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+    if (*argc < 2 || (word[0] == '-' && !is_help)) { /* experiments: a missing verb means list */
+        const struct cli_command *list = find_verb(prefix, verbs, count, "list");
+        if (list != NULL)
+            return list;
+    }
+    *code = *argc < 2 ? 2 : 0;
+    if (*argc < 2 || (is_help && *argc == 2)) {
+        print_verbs(*argc < 2 ? stderr : stdout, prefix, verbs, count);
+        return NULL;
+    }
+    if (is_help) { /* 'help VERB' is 'VERB --help' */
+        words[1] = words[2];
+        words[2] = help;
+        *argc = 3;
+    }
+    const struct cli_command *verb = find_verb(prefix, verbs, count, words[1]);
+    if (verb == NULL)
+        *code = unknown_verb(prefix, verbs, count, words[1]);
+    --*argc;
+    ++*argv;
+    return verb;
+}
+
 int cli_dispatch(const char *prefix, const struct cli_command *const *verbs, size_t count, int argc,
                  char **argv)
 {
-    char *help_argv[] = {NULL, (char[]){"--help"}, NULL};
-    if (strncmp(prefix, "ebb ", 4) == 0)
-        prefix += 4;
-    const char *word = argc >= 2 ? argv[1] : "";
-    bool is_help =
-        strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
-    if (argc < 2 || (word[0] == '-' && !is_help)) { /* experiments: a missing verb means list */
-        const struct cli_command *list = find_verb(prefix, verbs, count, "list");
-        if (list != NULL)
-            return list->run(argc, argv);
-    }
-    if (argc < 2) {
-        print_verbs(stderr, prefix, verbs, count);
-        return 2;
-    }
-    if (is_help && argc == 2) {
-        print_verbs(stdout, prefix, verbs, count);
-        return 0;
-    }
-    if (is_help)
-        word = argv[2];
-    const struct cli_command *verb = find_verb(prefix, verbs, count, word);
-    if (verb == NULL)
-        return unknown_verb(prefix, verbs, count, word);
-    if (!is_help)
-        return verb->run(argc - 1, argv + 1);
-    help_argv[0] = argv[2];
-    return verb->run(2, help_argv);
+    int code = 0;
+    const struct cli_command *verb = cli_choose(prefix, verbs, count, &argc, &argv, &code);
+    return verb != NULL ? verb->run(argc, argv) : code;
 }
 
 int cli_report(const struct ebb_error *err)

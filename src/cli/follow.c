@@ -69,11 +69,12 @@ static void print_line(struct cli_follow *f, const char *type, const struct ebb_
     } else if (strcmp(type, "validation") == 0) {
         begin_line(f);
         printf("trial %lld, step %lld: %s %s%s\n", trial, step, f->metric,
-               cli_show_number(e, "metric", buf),
+               cli_show_number(ebb_doc_get(e, "metric"), buf),
                ebb_doc_bool(e, "is_best", false) ? " (best so far)" : "");
     } else if (strcmp(type, "step") == 0 && ebb_clock_ns() - f->line_ns > STEP_LINE_NS) {
         begin_line(f);
-        printf("trial %lld, step %lld: loss %s\n", trial, step, cli_show_number(e, "loss", buf));
+        printf("trial %lld, step %lld: loss %s\n", trial, step,
+               cli_show_number(ebb_doc_get(e, "loss"), buf));
     }
     fflush(stdout);
 }

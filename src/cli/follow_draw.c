@@ -74,7 +74,7 @@ static void add_head(struct cli_follow *f, const struct ebb_doc_node *e, size_t 
     ebb_str_addc(out, '\n');
     if (ebb_doc_int(e, "best_trial_id", 0) > 0)
         ebb_str_printf(out, "best so far: %s %s, trial %lld, step %lld\n", f->metric,
-                       cli_show_number(e, "best_metric", buf),
+                       cli_show_number(ebb_doc_get(e, "best_metric"), buf),
                        (long long)ebb_doc_int(e, "best_trial_id", 0),
                        (long long)ebb_doc_int(e, "best_step_id", 0));
     else
@@ -118,7 +118,7 @@ static const char *slots_text(const struct ebb_doc_node *t, char buf[CLI_CELL])
     const struct ebb_doc_node *slots = ebb_doc_get(t, "slots");
     struct ebb_str text;
     if (slots == NULL || slots->kind != EBB_DOC_LIST)
-        return cli_show_number(t, "slots", buf);
+        return cli_show_number(ebb_doc_get(t, "slots"), buf);
     ebb_str_init(&text);
     for (size_t i = 0; i < slots->count; i++) {
         ebb_str_add(&text, i > 0 ? "," : "");
@@ -160,11 +160,11 @@ static void add_row(struct cli_table *table, const struct ebb_doc_node *list,
     struct ebb_str text;
     const char *message = ebb_doc_string(t, "message", "");
     const char *waiting = ebb_doc_string(t, "waiting", "");
-    cli_table_cell(table, "%s", cli_show_number(t, "id", buf));
+    cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "id"), buf));
     cli_table_cell(table, "%s", ebb_doc_string(t, "state", ""));
-    cli_table_cell(table, "%s", cli_show_number(t, "steps", buf));
-    cli_table_cell(table, "%s", cli_show_number(t, "latest_validation", buf));
-    cli_table_cell(table, "%s", cli_show_number(t, "best_validation", buf));
+    cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "steps"), buf));
+    cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "latest_validation"), buf));
+    cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "best_validation"), buf));
     cli_table_cell(table, "%s", slots_text(t, buf));
     ebb_str_init(&text);
     add_hparams(&text, list, t);

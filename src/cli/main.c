@@ -191,7 +191,7 @@ static int run_help(int argc, char **argv)
         return unknown_command(argv[1]);
     char dash_help[] = "--help";
     char *help_argv[] = {argv[1], argc >= 3 ? argv[2] : dash_help, dash_help, NULL};
-    return command->run(argc >= 3 ? 3 : 2, help_argv);
+    return cli_command_run(command, argc >= 3 ? 3 : 2, help_argv);
 }
 
 /* -m and -u before the command, as in 'ebb -m HOST e list', become options of the command, which
@@ -257,7 +257,7 @@ static int run(int argc, char **argv)
     if (strcmp(word, "help") == 0)
         return run_help(argc - 1, argv + 1);
     const struct cli_command *command = find_command(word);
-    return command != NULL ? command->run(argc - 1, argv + 1) : unknown_command(word);
+    return command != NULL ? cli_command_run(command, argc - 1, argv + 1) : unknown_command(word);
 }
 
 /* Threads of a kernel wait for each other by spinning, as OpenMP is set by default for about a

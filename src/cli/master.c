@@ -187,12 +187,22 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
     return status;
 }
 
+struct cli_held {
+    struct cli_answer answer;
+    struct cli_held *next;
+};
+
 void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace_ms)
 {
     exp_master_close(m->own, how, grace_ms);
     if (m->board != NULL)
         cli_board_fini(m->board);
     ebb_free(m->board);
+    for (struct cli_held *h = m->held; h != NULL; h = m->held) {
+        m->held = h->next;
+        cli_answer_fini(&h->answer);
+        ebb_free(h);
+    }
     ebb_free(m->url);
     ebb_free(m->python_path);
     ebb_free(m->state_dir);
@@ -243,18 +253,6 @@ bool cli_master_settle(struct cli_master *m, double seconds,
             return false;
     }
     return false;
-}
-
-int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
-                    void *context)
-{
-    struct cli_master m;
-    struct ebb_error err = {0};
-    if (cli_master_open(&m, where, CLI_ASK, NULL, &err) != EBB_OK)
-        return cli_report(&err);
-    int code = what(&m, context);
-    cli_master_close(&m, EXP_CLOSE_LEAVE, 0);
-    return code;
 }
 
 /* ---- asking ---- */
@@ -318,6 +316,51 @@ enum ebb_status cli_ask(struct cli_master *m, struct cli_answer *answer, struct 
     return status;
 }
 
+static enum ebb_status ask_held(struct cli_master *m, const struct ebb_doc_node **root,
+                                struct ebb_error *err, const char *method, const char *body,
+                                const char *fmt, va_list list)
+{
+    struct cli_held *h = ebb_calloc(1, sizeof *h);
+    struct ebb_str target;
+    if (h == NULL)
+        return ebb_no_memory(err, sizeof *h);
+    ebb_str_init(&target);
+    ebb_str_vprintf(&target, fmt, list);
+    enum ebb_status status = cli_ask(m, &h->answer, err, method, body, "%s", ebb_str_c(&target));
+    ebb_str_fini(&target);
+    h->next = m->held;
+    m->held = h;
+    *root = h->answer.root;
+    return status;
+}
+
+enum ebb_status cli_get(struct cli_master *m, const struct ebb_doc_node **root,
+                        struct ebb_error *err, const char *fmt, ...)
+{
+    va_list list;
+    va_start(list, fmt);
+    enum ebb_status status = ask_held(m, root, err, "GET", NULL, fmt, list);
+    va_end(list);
+    return status;
+}
+
+enum ebb_status cli_send(struct cli_master *m, const struct ebb_doc_node **root,
+                         struct ebb_error *err, const char *method, const char *body,
+                         const char *fmt, ...)
+{
+    va_list list;
+    va_start(list, fmt);
+    enum ebb_status status = ask_held(m, root, err, method, body, fmt, list);
+    va_end(list);
+    return status;
+}
+
+const struct ebb_str *cli_last_body(const struct cli_master *m)
+{
+    static const struct ebb_str none = {0};
+    return m->held != NULL ? &m->held->answer.response.body : &none;
+}
+
 int cli_parse_id(const char *what, const char *text, int64_t *id)
 {
     if (ebb_parse_i64(text, id) && *id > 0)
@@ -325,18 +368,4 @@ int cli_parse_id(const char *what, const char *text, int64_t *id)
     return cli_usage_error("'%s' is no %s number; 'ebb experiment list' shows experiments, "
                            "'ebb experiment list-trials ID' the trials of one",
                            text, what);
-}
-
-int cli_with_id(const struct cli_spec *spec, int argc, char **argv, const char *noun, int64_t *id,
-                const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
-                void *context)
-{
-    struct cli_args args = {0};
-    int code = cli_parse(spec, argc, argv, &args);
-    if (code < 0)
-        code = cli_parse_id(noun, args.positional[0], id);
-    if (code < 0)
-        code = cli_with_master(where, what, context);
-    cli_args_fini(&args);
-    return code;
 }

@@ -31,6 +31,7 @@ struct cli_master {
     const char *user;        /* in whose name; NULL = the account. Borrowed */
     struct exp_master *own;  /* NULL = elsewhere */
     struct cli_board *board; /* of an own master; owned */
+    struct cli_held *held;   /* answers of cli_get and cli_send; owned */
 };
 
 /* `options` (may be NULL) holds what only an own master needs: slots, callbacks. */
@@ -54,6 +55,15 @@ enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char
 enum ebb_status cli_ask(struct cli_master *m, struct cli_answer *answer, struct ebb_error *err,
                         const char *method, const char *body, const char *fmt, ...)
     __attribute__((format(printf, 6, 7)));
+/* The same for commands that ask a few questions: answers live until the master is closed. *root
+ * NULL: the body is empty or no JSON. */
+enum ebb_status cli_get(struct cli_master *m, const struct ebb_doc_node **root,
+                        struct ebb_error *err, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+enum ebb_status cli_send(struct cli_master *m, const struct ebb_doc_node **root,
+                         struct ebb_error *err, const char *method, const char *body,
+                         const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+const struct ebb_str *cli_last_body(const struct cli_master *m); /* of those two */
 /* What an answer's error says, as a failure. */
 enum ebb_status cli_answer_error(const struct cli_answer *answer, struct ebb_error *err);
 
@@ -66,18 +76,10 @@ bool cli_is_ended(const struct cli_answer *answer); /* an experiment that has en
 /* "checkpoints" that are to go: none is left, or those left say why they could not be removed. */
 bool cli_is_collected(const struct cli_answer *answer);
 
-/* Open for asking, run `what`, close: the frame of most commands. Returns the exit code. */
-int cli_with_master(const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
-                    void *context);
-
 /* The path of the state directory: owned by the caller. */
 enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error *err);
 
 /* ids: "3", "3,5,7". Positive integers only. */
 int cli_parse_id(const char *what, const char *text, int64_t *id); /* -1, or 2 after a message */
-/* A command about one thing: parse, read the id (the first positional), do it with the master. */
-int cli_with_id(const struct cli_spec *spec, int argc, char **argv, const char *noun, int64_t *id,
-                const struct cli_where *where, int (*what)(struct cli_master *m, void *context),
-                void *context);
 
 #endif

@@ -7,11 +7,11 @@
 
 #include "base/json.h"
 
-const char *cli_show_time(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+const char *cli_show_time(const struct ebb_doc_node *value, char buf[CLI_CELL])
 {
-    const char *text = ebb_doc_string(map, key, NULL);
+    const char *text = value != NULL && value->kind == EBB_DOC_STRING ? value->text : "";
     buf[0] = '\0';
-    if (text != NULL && strlen(text) >= 19) /* 2026-11-15T11:39:31.123Z */
+    if (strlen(text) >= 19) /* 2026-11-15T11:39:31.123Z */
         snprintf(buf, CLI_CELL, "%.10s %.8s+0000", text, text + 11);
     return buf;
 }
@@ -29,22 +29,21 @@ double cli_metric(const struct ebb_doc_node *node)
     return NAN;
 }
 
-const char *cli_show_number(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+const char *cli_show_number(const struct ebb_doc_node *value, char buf[CLI_CELL])
 {
-    const struct ebb_doc_node *node = ebb_doc_get(map, key);
     buf[0] = '\0';
-    if (node == NULL || node->kind == EBB_DOC_NULL)
+    if (value == NULL || value->kind == EBB_DOC_NULL)
         return buf;
-    if (node->kind == EBB_DOC_STRING)
-        snprintf(buf, CLI_CELL, "%s", node->text);
-    else if (node->kind == EBB_DOC_INT)
-        snprintf(buf, CLI_CELL, "%lld", (long long)node->integer);
-    else if (node->kind == EBB_DOC_DOUBLE)
-        snprintf(buf, CLI_CELL, "%.6g", node->number);
+    if (value->kind == EBB_DOC_STRING)
+        snprintf(buf, CLI_CELL, "%s", value->text);
+    else if (value->kind == EBB_DOC_INT)
+        snprintf(buf, CLI_CELL, "%lld", (long long)value->integer);
+    else if (value->kind == EBB_DOC_DOUBLE)
+        snprintf(buf, CLI_CELL, "%.6g", value->number);
     else { /* a list, a mapping: as much as there is room for */
         struct ebb_str text;
         ebb_str_init(&text);
-        cli_show_json(&text, node);
+        cli_show_json(&text, value);
         snprintf(buf, CLI_CELL, "%.*s", (int)cli_fit(ebb_str_c(&text), CLI_CELL / 4),
                  ebb_str_c(&text));
         ebb_str_fini(&text);
@@ -52,18 +51,17 @@ const char *cli_show_number(const struct ebb_doc_node *map, const char *key, cha
     return buf;
 }
 
-const char *cli_show_percent(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+const char *cli_show_percent(const struct ebb_doc_node *value, char buf[CLI_CELL])
 {
-    const struct ebb_doc_node *node = ebb_doc_get(map, key);
     buf[0] = '\0';
-    if (node != NULL && (node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE))
-        snprintf(buf, CLI_CELL, "%.1f%%", node->number * 100);
+    if (value != NULL && (value->kind == EBB_DOC_INT || value->kind == EBB_DOC_DOUBLE))
+        snprintf(buf, CLI_CELL, "%.1f%%", value->number * 100);
     return buf;
 }
 
-const char *cli_show_bytes(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL])
+const char *cli_show_bytes(const struct ebb_doc_node *value, char buf[CLI_CELL])
 {
-    int64_t bytes = ebb_doc_int(map, key, -1);
+    int64_t bytes = value != NULL && value->kind == EBB_DOC_INT ? value->integer : -1;
     buf[0] = '\0';
     return bytes < 0 ? buf : ebb_format_bytes((uint64_t)bytes, buf, CLI_CELL);
 }
@@ -92,6 +90,23 @@ void cli_show_map(struct ebb_str *out, const struct ebb_doc_node *map)
         ebb_str_printf(out, "%s%s ", i > 0 ? ", " : "", map->keys[i]->text);
         cli_show_value(out, map->items[i]);
     }
+}
+
+void cli_show_list(struct ebb_str *out, const struct ebb_doc_node *list, const char *between)
+{
+    for (size_t i = 0; list != NULL && list->kind == EBB_DOC_LIST && i < list->count; i++) {
+        ebb_str_add(out, i > 0 ? between : "");
+        cli_show_value(out, list->items[i]);
+    }
+}
+
+const struct ebb_doc_node *cli_step_metrics(const struct ebb_doc_node *node)
+{
+    const struct ebb_doc_node *metrics = ebb_doc_get(node, "metrics");
+    const struct ebb_doc_node *inner = ebb_doc_get(metrics, "avg_metrics");
+    if (inner == NULL)
+        inner = ebb_doc_get(metrics, "validation_metrics");
+    return inner != NULL ? inner : metrics;
 }
 
 /* ---- YAML ---- */
@@ -157,14 +172,48 @@ void cli_show_yaml(struct ebb_str *out, const struct ebb_doc_node *node, int ind
 
 /* ---- the rest ---- */
 
+static void print_text(struct ebb_str *text)
+{
+    fputs(ebb_str_c(text), stdout);
+    ebb_str_fini(text);
+}
+
 void cli_print_list(const char *key, const struct ebb_doc_node *list)
 {
     struct ebb_str out;
     ebb_str_init(&out);
     ebb_str_printf(&out, "{\"%s\": ", key);
     cli_show_json(&out, list);
-    ebb_str_addc(&out, '}');
-    puts(ebb_str_c(&out));
+    ebb_str_add(&out, "}\n");
+    print_text(&out);
+}
+
+void cli_print_json(const struct ebb_doc_node *node)
+{
+    struct ebb_str out;
+    ebb_str_init(&out);
+    cli_show_json(&out, node);
+    ebb_str_addc(&out, '\n');
+    print_text(&out);
+}
+
+void cli_print_yaml(const struct ebb_doc_node *node)
+{
+    struct ebb_str out;
+    ebb_str_init(&out);
+    if (node != NULL)
+        cli_show_yaml(&out, node, 0);
+    print_text(&out);
+}
+
+void cli_print_pair(const char *key, const struct ebb_doc_node *value)
+{
+    struct ebb_str out;
+    ebb_str_init(&out);
+    if (value != NULL && value->kind != EBB_DOC_NULL)
+        cli_show_value(&out, value);
+    if (out.length > 0)
+        printf("%-14s %s\n", key, ebb_str_c(&out));
     ebb_str_fini(&out);
 }
 
@@ -202,6 +251,14 @@ void cli_print_line(const struct ebb_doc_node *text, FILE *stream)
         }
     }
     fputc('\n', stream);
+}
+
+void cli_print_log(const struct ebb_doc_node *line, bool is_json)
+{
+    if (is_json)
+        cli_print_json(line);
+    else
+        cli_print_line(ebb_doc_get(line, "message"), stdout);
 }
 
 size_t cli_fit(const char *text, size_t columns)

@@ -11,10 +11,10 @@
 
 /* All return buf, or "" for null and absent. */
 #define CLI_CELL 64
-const char *cli_show_time(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
-const char *cli_show_number(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
-const char *cli_show_percent(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
-const char *cli_show_bytes(const struct ebb_doc_node *map, const char *key, char buf[CLI_CELL]);
+const char *cli_show_time(const struct ebb_doc_node *value, char buf[CLI_CELL]);
+const char *cli_show_number(const struct ebb_doc_node *value, char buf[CLI_CELL]);
+const char *cli_show_percent(const struct ebb_doc_node *value, char buf[CLI_CELL]);
+const char *cli_show_bytes(const struct ebb_doc_node *value, char buf[CLI_CELL]);
 
 /* A metric: numbers and the texts "NaN", "Infinity", "-Infinity"; NaN for anything else. */
 double cli_metric(const struct ebb_doc_node *node);
@@ -22,6 +22,9 @@ double cli_metric(const struct ebb_doc_node *node);
 void cli_show_value(struct ebb_str *out, const struct ebb_doc_node *node);
 /* "hidden 33, learning_rate 0.0123": scalars of a mapping. */
 void cli_show_map(struct ebb_str *out, const struct ebb_doc_node *map);
+void cli_show_list(struct ebb_str *out, const struct ebb_doc_node *list, const char *between);
+/* Metrics of a step or validation: the mapping of numbers inside. */
+const struct ebb_doc_node *cli_step_metrics(const struct ebb_doc_node *node);
 /* Compact JSON. */
 void cli_show_json(struct ebb_str *out, const struct ebb_doc_node *node);
 /* A node as YAML block text, for configurations. */
@@ -32,8 +35,15 @@ int cli_print_body(const struct ebb_str *body);
 /* {"key": list}, as one line. */
 void cli_print_list(const char *key, const struct ebb_doc_node *list);
 
+void cli_print_json(const struct ebb_doc_node *node); /* as one line */
+void cli_print_yaml(const struct ebb_doc_node *node);
+/* "key            value"; nothing for null, absent and "". */
+void cli_print_pair(const char *key, const struct ebb_doc_node *value);
+
 /* A line of a log: bytes that could move the cursor or hide text are shown as '?'; colours pass. */
 void cli_print_line(const struct ebb_doc_node *text, FILE *stream);
+/* An entry of a log: its message as such a line, or the entry as JSON. */
+void cli_print_log(const struct ebb_doc_node *line, bool is_json);
 
 /* The longest part of text that fits `columns`. In bytes. */
 size_t cli_fit(const char *text, size_t columns);

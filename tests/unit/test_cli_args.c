@@ -331,9 +331,11 @@ static int run_list(int argc, char **argv)
     return 8;
 }
 
-static const struct cli_command verb_make = {"trace make", "makes", false, run_make};
-static const struct cli_command verb_list = {"list", "lists", false, run_list};
-static const struct cli_command verb_hidden = {"secret", "hides", true, run_list};
+static const struct cli_command verb_make = {
+    .name = "trace make", .summary = "makes", .run = run_make};
+static const struct cli_command verb_list = {.name = "list", .summary = "lists", .run = run_list};
+static const struct cli_command verb_hidden = {
+    .name = "secret", .summary = "hides", .is_hidden = true, .run = run_list};
 static const struct cli_command *const verbs[] = {&verb_make, &verb_hidden, &verb_list};
 
 static int dispatch(size_t count, const char *const *words)
