@@ -250,8 +250,7 @@ static void print_json(const struct view *v)
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "file");
-    ebb_jsonw_string(&w, v->path);
+    ebb_jsonw_key_string(&w, "file", v->path);
     const struct {
         const char *key;
         uint64_t value;
@@ -259,25 +258,21 @@ static void print_json(const struct view *v)
                    {"unlimited_bytes", v->st.unlimited_bytes},   {"floor_bytes", v->floor_bytes},
                    {"persistent_bytes", v->st.persistent_bytes}, {"peak_bytes", v->e.peak_bytes}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ebb_jsonw_key(&w, numbers[i].key);
-        ebb_jsonw_uint(&w, numbers[i].value);
+        ebb_jsonw_key_uint(&w, numbers[i].key, numbers[i].value);
     }
     ebb_jsonw_key(&w, "peak");
     ebb_jsonw_object(&w);
     for (int k = 0; k < TRAIN_KINDS; k++) {
-        ebb_jsonw_key(&w, train_kind_names[k]);
-        ebb_jsonw_uint(&w, v->e.kinds[k]);
+        ebb_jsonw_key_uint(&w, train_kind_names[k], v->e.kinds[k]);
     }
     ebb_jsonw_object_end(&w);
     ebb_jsonw_key(&w, "layers");
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < v->e.layer_count; i++) {
         ebb_jsonw_object(&w);
-        ebb_jsonw_key(&w, "name");
-        ebb_jsonw_string(&w, v->e.layers[i].name);
+        ebb_jsonw_key_string(&w, "name", v->e.layers[i].name);
         for (int k = 0; k < TRAIN_KINDS; k++) {
-            ebb_jsonw_key(&w, train_kind_names[k]);
-            ebb_jsonw_uint(&w, v->e.layers[i].kinds[k]);
+            ebb_jsonw_key_uint(&w, train_kind_names[k], v->e.layers[i].kinds[k]);
         }
         ebb_jsonw_object_end(&w);
     }
@@ -287,12 +282,10 @@ static void print_json(const struct view *v)
     for (size_t p = 0; p < v->policy_count; p++)
         for (size_t b = 0; b < v->budget_count; b++) {
             ebb_jsonw_object(&w);
-            ebb_jsonw_key(&w, "policy");
-            ebb_jsonw_string(&w, v->policies[p]);
-            ebb_jsonw_key(&w, "budget_bytes");
-            ebb_jsonw_uint(&w, v->budgets[b]);
-            ebb_jsonw_key(&w, "overhead");
-            ebb_jsonw_double(&w, v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN);
+            ebb_jsonw_key_string(&w, "policy", v->policies[p]);
+            ebb_jsonw_key_uint(&w, "budget_bytes", v->budgets[b]);
+            ebb_jsonw_key_double(&w, "overhead",
+                                 v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN);
             ebb_jsonw_object_end(&w);
         }
     ebb_jsonw_array_end(&w);
@@ -300,10 +293,8 @@ static void print_json(const struct view *v)
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < advice_count; i++) {
         ebb_jsonw_object(&w);
-        ebb_jsonw_key(&w, "bytes");
-        ebb_jsonw_uint(&w, advice[i].bytes);
-        ebb_jsonw_key(&w, "what");
-        ebb_jsonw_string(&w, advice[i].text);
+        ebb_jsonw_key_uint(&w, "bytes", advice[i].bytes);
+        ebb_jsonw_key_string(&w, "what", advice[i].text);
         ebb_jsonw_object_end(&w);
     }
     ebb_jsonw_array_end(&w);

@@ -37,16 +37,11 @@ void cli_plan_print_json(const struct study_row *row)
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "graph");
-    ebb_jsonw_string(&w, row->graph->path);
-    ebb_jsonw_key(&w, "planner");
-    ebb_jsonw_string(&w, row->label ? row->label : row->planner->name);
-    ebb_jsonw_key(&w, "ratio");
-    ebb_jsonw_double(&w, row->ratio);
-    ebb_jsonw_key(&w, "budget_bytes");
-    ebb_jsonw_uint(&w, row->request.budget_bytes);
-    ebb_jsonw_key(&w, "status");
-    ebb_jsonw_string(&w, planner_status_text(r->status));
+    ebb_jsonw_key_string(&w, "graph", row->graph->path);
+    ebb_jsonw_key_string(&w, "planner", row->label ? row->label : row->planner->name);
+    ebb_jsonw_key_double(&w, "ratio", row->ratio);
+    ebb_jsonw_key_uint(&w, "budget_bytes", row->request.budget_bytes);
+    ebb_jsonw_key_string(&w, "status", planner_status_text(r->status));
     const struct {
         const char *key;
         uint64_t value;
@@ -61,22 +56,14 @@ void cli_plan_print_json(const struct study_row *row)
         else
             ebb_jsonw_null(&w);
     }
-    ebb_jsonw_key(&w, "overhead");
-    ebb_jsonw_double(&w, study_overhead(row));
-    ebb_jsonw_key(&w, "lower_bound");
-    ebb_jsonw_double(&w, r->lower_bound > 0 ? r->lower_bound : NAN);
-    ebb_jsonw_key(&w, "bound_class");
-    ebb_jsonw_string(&w, planner_bound_text(r->bound_class));
-    ebb_jsonw_key(&w, "optimal");
-    ebb_jsonw_bool(&w, r->optimal);
-    ebb_jsonw_key(&w, "gap");
-    ebb_jsonw_double(&w, r->gap);
-    ebb_jsonw_key(&w, "winner");
-    ebb_jsonw_string(&w, r->winner[0] ? r->winner : NULL);
-    ebb_jsonw_key(&w, "note");
-    ebb_jsonw_string(&w, r->note[0] ? r->note : NULL);
-    ebb_jsonw_key(&w, "seconds");
-    ebb_jsonw_double(&w, r->seconds);
+    ebb_jsonw_key_double(&w, "overhead", study_overhead(row));
+    ebb_jsonw_key_double(&w, "lower_bound", r->lower_bound > 0 ? r->lower_bound : NAN);
+    ebb_jsonw_key_string(&w, "bound_class", planner_bound_text(r->bound_class));
+    ebb_jsonw_key_bool(&w, "optimal", r->optimal);
+    ebb_jsonw_key_double(&w, "gap", r->gap);
+    ebb_jsonw_key_string(&w, "winner", r->winner[0] ? r->winner : NULL);
+    ebb_jsonw_key_string(&w, "note", r->note[0] ? r->note : NULL);
+    ebb_jsonw_key_double(&w, "seconds", r->seconds);
     ebb_jsonw_object_end(&w);
     puts(ebb_str_c(&out));
     ebb_str_fini(&out);

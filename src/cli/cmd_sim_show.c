@@ -37,14 +37,12 @@ static const char *base_name(const char *path)
 
 static void number(struct ebb_json_writer *w, const char *key, uint64_t value)
 {
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_uint(w, value);
+    ebb_jsonw_key_uint(w, key, value);
 }
 
 static void text(struct ebb_json_writer *w, const char *key, const char *value)
 {
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, value);
+    ebb_jsonw_key_string(w, key, value);
 }
 
 void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
@@ -62,15 +60,12 @@ void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
     text(&w, "rules", job->rules == EXEC_EBB ? "ebb" : "simrd");
     text(&w, "runtime", runtime_name(job));
     text(&w, "dealloc", dealloc_name(job->dealloc));
-    ebb_jsonw_key(&w, "limit");
-    ebb_jsonw_double(&w, job->limit);
+    ebb_jsonw_key_double(&w, "limit", job->limit);
     number(&w, "seed", job->seed);
-    ebb_jsonw_key(&w, "ratio");
-    ebb_jsonw_double(&w, row->ratio);
+    ebb_jsonw_key_double(&w, "ratio", row->ratio);
     number(&w, "budget_bytes", row->budget_bytes);
     text(&w, "status", exec_result_text(r->result));
-    ebb_jsonw_key(&w, "overhead");
-    ebb_jsonw_double(&w, exec_overhead(r));
+    ebb_jsonw_key_double(&w, "overhead", exec_overhead(r));
     number(&w, "base_ns", r->base_ns);
     number(&w, "clock_ns", r->clock_ns);
     number(&w, "remat_ns", r->remat_ns);
@@ -88,10 +83,8 @@ void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
     number(&w, "swapped_bytes", r->swapped_bytes);
     number(&w, "moved_bytes", r->moved_bytes);
     text(&w, "evict_hash", hash);
-    ebb_jsonw_key(&w, "seconds");
-    ebb_jsonw_double(&w, row->seconds);
-    ebb_jsonw_key(&w, "why");
-    ebb_jsonw_string(&w, r->why[0] ? r->why : NULL);
+    ebb_jsonw_key_double(&w, "seconds", row->seconds);
+    ebb_jsonw_key_string(&w, "why", r->why[0] ? r->why : NULL);
     ebb_jsonw_object_end(&w);
     puts(ebb_str_c(&out));
     ebb_str_fini(&out);

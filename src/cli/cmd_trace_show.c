@@ -62,8 +62,7 @@ static void json_op(struct ebb_json_writer *w, const struct show *s, uint32_t o)
     ebb_jsonw_key_string(w, "kind", op->kind->name);
     ebb_jsonw_key_string(w, "label", trace_label(t, op));
     ebb_jsonw_key_string(w, "phase", cli_trace_phases[op->phase]);
-    ebb_jsonw_key(w, "is_leaf");
-    ebb_jsonw_bool(w, op->is_leaf);
+    ebb_jsonw_key_bool(w, "is_leaf", op->is_leaf);
     ebb_jsonw_key_uint(w, "cost_ns", op->cost_ns);
     ebb_jsonw_key_uint(w, "workspace_bytes", op->workspace_bytes);
     cli_trace_json_index(w, "partner", op->partner);
@@ -178,8 +177,7 @@ static void json_storage(struct ebb_json_writer *w, const struct show *s, uint32
     ebb_jsonw_key_string(w, "label", trace_label(t, &t->ops[life->born]));
     cli_trace_json_index(w, "last_read", life->last_read);
     cli_trace_json_index(w, "freed", life->freed);
-    ebb_jsonw_key(w, "is_kept");
-    ebb_jsonw_bool(w, life->is_kept);
+    ebb_jsonw_key_bool(w, "is_kept", life->is_kept);
     ebb_jsonw_object_end(w);
 }
 

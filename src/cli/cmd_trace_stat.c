@@ -217,8 +217,7 @@ static void json_head(struct ebb_json_writer *w, const struct report *r)
     cli_trace_json_index(w, "working_op", s->working_op);
     ebb_jsonw_key_uint(w, "bottleneck_bytes", s->bottleneck_bytes);
     ebb_jsonw_key_uint(w, "total_bytes", s->total_bytes);
-    ebb_jsonw_key(w, "is_graph");
-    ebb_jsonw_bool(w, t->is_graph);
+    ebb_jsonw_key_bool(w, "is_graph", t->is_graph);
     ebb_jsonw_key_uint(w, "graph_fixed_bytes", t->graph_fixed_bytes);
 }
 

@@ -4,21 +4,15 @@
  * DIR/optimum: exact mode reaches every proven optimum, proves infeasibility where that is known,
  * and no bound passes a known cost. DIR/bounds: large graphs, never above the best schedule known.
  * A row of an unknown kind fails. */
-#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/clock.h"
-#include "base/doc.h"
-#include "base/file.h"
 #include "base/heap.h"
-#include "base/str.h"
 #include "base/thread.h"
-#include "dev/dev.h"
+#include "dev/judge.h"
 #include "planner/planner.h"
 #include "study/study.h"
 #include "trace/trace.h"
@@ -34,9 +28,7 @@ struct row { /* one case */
 };
 
 struct suite {
-    const struct dev_request *request;
-    struct ebb_arena arena;
-    const char *dir;
+    struct dev_judge judge;
     struct row *rows;
     size_t count, capacity;
     struct trace **traces;
@@ -233,12 +225,12 @@ static void check_optimum(const struct suite *suite, struct row *r)
     struct planner_result result;
     const struct ebb_doc_node *merged = ebb_doc_get(r->row, "merged");
     const struct ebb_doc_node *full = ebb_doc_get(r->row, "full");
-    if (!plan_row(r, 0, suite->request->time_limit, &result))
+    if (!plan_row(r, 0, suite->judge.request->time_limit, &result))
         return;
     /* the limit is wall time: on a busy machine a miss gets four times as long, once */
     if (optimum_missed(r, &result)) {
         planner_result_fini(&result);
-        if (!plan_row(r, 0, 4 * suite->request->time_limit, &result))
+        if (!plan_row(r, 0, 4 * suite->judge.request->time_limit, &result))
             return;
     }
     const char *missed = optimum_missed(r, &result);
@@ -259,7 +251,7 @@ static void check_optimum(const struct suite *suite, struct row *r)
 static void check_bounds(const struct suite *suite, struct row *r)
 {
     struct planner_result result;
-    if (!plan_row(r, 0.005, suite->request->time_limit, &result))
+    if (!plan_row(r, 0.005, suite->judge.request->time_limit, &result))
         return;
     double base = (double)result.base_cost;
     double known = ebb_doc_double(r->row, "best_known_overhead", NAN);
@@ -284,22 +276,19 @@ static const struct {
 };
 #define KIND_COUNT (sizeof kinds / sizeof kinds[0])
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static enum ebb_status load_file(struct suite *suite, const char *folder, const char *list,
                                  const char *file, struct ebb_error *err)
 {
     const struct ebb_doc_node *head;
     struct trace *trace = NULL;
-    char *path = ebb_arena_printf(&suite->arena, "%s/%s/%s", suite->dir, folder, file);
-    char *graph_path = ebb_arena_printf(&suite->arena, "%s/graphs/%s", suite->dir, file);
-    char *name = ebb_arena_printf(&suite->arena, "%.*s", (int)(strlen(file) - 5), file);
+    struct ebb_arena *arena = &suite->judge.arena;
+    const char *dir = suite->judge.request->dir;
+    char *path = ebb_arena_printf(arena, "%s/%s/%s", dir, folder, file);
+    char *graph_path = ebb_arena_printf(arena, "%s/graphs/%s", dir, file);
+    char *name = ebb_arena_strndup(arena, file, strlen(file) - 5);
     if (!path || !graph_path || !name)
         return ebb_no_memory(err, 64);
-    EBB_TRY(ebb_doc_load(&suite->arena, path, &head, err));
+    EBB_TRY(ebb_doc_load(arena, path, &head, err));
     EBB_TRY(trace_load(graph_path, TRACE_FORMAT_GRAPH, &trace, err));
     enum ebb_status status = ebb_grow(&suite->traces, &suite->trace_capacity,
                                       suite->trace_count + 1, sizeof *suite->traces, err);
@@ -321,31 +310,18 @@ static enum ebb_status load_file(struct suite *suite, const char *folder, const 
 }
 
 static enum ebb_status load_folder(struct suite *suite, const char *folder, const char *list,
-                                   const char *only, struct ebb_error *err)
+                                   struct ebb_error *err)
 {
-    char *path = ebb_arena_printf(&suite->arena, "%s/%s", suite->dir, folder);
-    DIR *dir = path ? opendir(path) : NULL;
-    if (!dir)
-        return ebb_fail(err, EBB_EIO, "%s/%s: cannot be opened", suite->dir, folder);
-    const char **names = NULL;
-    size_t count = 0, capacity = 0;
-    enum ebb_status status = EBB_OK;
-    for (const struct dirent *entry; status == EBB_OK && (entry = readdir(dir));) {
-        size_t n = strlen(entry->d_name);
-        if (n <= 5 || strcmp(entry->d_name + n - 5, ".json") != 0 ||
-            (only && !strstr(entry->d_name, only)))
-            continue;
-        status = ebb_grow(&names, &capacity, count + 1, sizeof *names, err);
-        if (status == EBB_OK)
-            names[count++] = ebb_arena_strndup(&suite->arena, entry->d_name, n);
-    }
-    closedir(dir);
-    if (count > 0)
-        qsort(names, count, sizeof *names, compare_names);
-    for (size_t i = 0; i < count && status == EBB_OK; i++)
-        status = load_file(suite, folder, list, names[i], err);
-    ebb_free(names);
-    return status;
+    const char *only = suite->judge.request->only, *path = dev_path(&suite->judge, folder);
+    char **names;
+    size_t count;
+    if (!path)
+        return ebb_no_memory(err, strlen(folder));
+    EBB_TRY(dev_list(&suite->judge.arena, path, &names, &count, err));
+    for (size_t i = 0; i < count; i++)
+        if (!only || strstr(names[i], only))
+            EBB_TRY(load_file(suite, folder, list, names[i], err));
+    return EBB_OK;
 }
 
 static void run_row(void *context, size_t i)
@@ -359,31 +335,24 @@ static void run_row(void *context, size_t i)
     r->seconds = (double)(ebb_clock_ns() - start) * 1e-9;
 }
 
-static enum ebb_status dump(const struct suite *suite, const char *path, struct ebb_error *err)
+static void report(struct suite *suite)
 {
-    struct ebb_file_out out;
-    EBB_TRY(ebb_file_out_open(&out, path, err));
+    struct dev_judge *j = &suite->judge;
     for (size_t i = 0; i < suite->count; i++) {
         const struct row *r = &suite->rows[i];
-        fprintf(out.stream, "{\"kind\":\"%s\",\"graph\":\"%s\",\"row\":%zu,\"verdict\":\"%s\"",
-                r->kind, r->graph, i, r->is_failed ? "failed" : "passed");
-        fprintf(out.stream, ",\"line\":%" PRIu32 ",\"seconds\":%.3f%s}\n", r->row->line, r->seconds,
-                r->json);
-    }
-    return ebb_file_out_commit(&out, err);
-}
-
-static void report(const struct suite *suite, struct dev_counts *counts)
-{
-    for (size_t i = 0; i < suite->count; i++) {
-        const struct row *r = &suite->rows[i];
-        counts->passed += !r->is_failed;
-        counts->failed += r->is_failed;
-        const char *name = ebb_doc_string(r->row, "strategy", r->kind);
-        if (r->is_failed || suite->request->is_verbose)
-            fprintf(suite->request->out, "%s %s/%s line %" PRIu32 " (%s): %s [%.2f s]\n",
-                    r->is_failed ? "FAIL" : "ok", r->kind, r->graph, r->row->line, name, r->text,
-                    r->seconds);
+        dev_begin(j, "%s/%s line %" PRIu32 " (%s)", r->kind, r->graph, r->row->line,
+                  ebb_doc_string(r->row, "strategy", r->kind));
+        if (r->is_failed)
+            dev_fail(j, "%s [%.2f s]", r->text, r->seconds);
+        else if (j->request->is_verbose)
+            fprintf(j->request->out, "ok %s: %s [%.2f s]\n", j->name, r->text, r->seconds);
+        dev_count(j);
+        if (j->request->dump)
+            ebb_str_printf(&j->dump,
+                           "{\"kind\":\"%s\",\"graph\":\"%s\",\"row\":%zu,\"verdict\":\"%s\","
+                           "\"line\":%" PRIu32 ",\"seconds\":%.3f%s}\n",
+                           r->kind, r->graph, i, r->is_failed ? "failed" : "passed", r->row->line,
+                           r->seconds, r->json);
     }
 }
 
@@ -398,22 +367,19 @@ static bool is_wanted(const struct dev_request *request, const char *kind)
 enum ebb_status dev_checkmate(const struct dev_request *request, struct dev_counts *counts,
                               struct ebb_error *err)
 {
-    struct suite suite = {.request = request, .dir = request->dir};
+    struct suite suite = {.count = 0};
     enum ebb_status status = EBB_OK;
-    ebb_arena_init(&suite.arena);
+    dev_judge_init(&suite.judge, request, "FAIL ");
     for (size_t k = 0; k < KIND_COUNT && status == EBB_OK; k++)
         if (is_wanted(request, kinds[k].folder))
-            status = load_folder(&suite, kinds[k].folder, kinds[k].list, request->only, err);
+            status = load_folder(&suite, kinds[k].folder, kinds[k].list, err);
     if (status == EBB_OK)
         status = ebb_parallel((int)request->threads, suite.count, run_row, &suite, err);
-    if (status == EBB_OK && request->dump)
-        status = dump(&suite, request->dump, err);
     if (status == EBB_OK)
-        report(&suite, counts);
+        report(&suite);
     for (size_t i = 0; i < suite.trace_count; i++)
         trace_destroy(suite.traces[i]);
     ebb_free(suite.traces);
     ebb_free(suite.rows);
-    ebb_arena_fini(&suite.arena);
-    return status;
+    return dev_judge_fini(&suite.judge, status, counts, err);
 }

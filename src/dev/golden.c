@@ -21,16 +21,10 @@ const struct dev_limit dev_op_limit = {.rtol = 2e-5, .atol_max = 2e-6};
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static char *path_of(struct dev_golden *g, const char *name)
+bool dev_has(struct dev_judge *j, const char *name)
 {
-    return ebb_arena_printf(&g->arena, "%s/%s", g->dir, name);
-}
-
-bool dev_has(const struct dev_golden *g, const char *name)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", g->dir, name);
-    return access(path, R_OK) == 0;
+    const char *path = dev_path(j, name);
+    return path && access(path, R_OK) == 0;
 }
 
 /* Python writes infinities as words that are no JSON: a number of the same length that a float
@@ -50,32 +44,32 @@ static void spell_infinities(char *text, size_t length)
     }
 }
 
-const struct ebb_doc_node *dev_json(struct dev_golden *g, const char *name, struct ebb_error *err)
+const struct ebb_doc_node *dev_json(struct dev_judge *j, const char *name, struct ebb_error *err)
 {
     const struct ebb_doc_node *root = NULL;
     struct ebb_file_view view;
-    char *path = path_of(g, name);
+    char *path = dev_path(j, name);
     if (!path) {
         ebb_no_memory(err, strlen(name));
         return NULL;
     }
     if (ebb_file_view_open(&view, path, JSON_BYTES, err) != EBB_OK)
         return NULL;
-    char *text = ebb_arena_strndup(&g->arena, view.data, view.length);
+    char *text = ebb_arena_strndup(&j->arena, view.data, view.length);
     if (!text)
         ebb_no_memory(err, view.length);
     else
         spell_infinities(text, view.length);
-    if (text && ebb_doc_parse_json(&g->arena, path, text, view.length, &root, err) != EBB_OK)
+    if (text && ebb_doc_parse_json(&j->arena, path, text, view.length, &root, err) != EBB_OK)
         root = NULL;
     ebb_file_view_close(&view);
     return root;
 }
 
-enum ebb_status dev_tensors_open(struct dev_golden *g, const char *name, struct dev_tensors *t,
+enum ebb_status dev_tensors_open(struct dev_judge *j, const char *name, struct dev_tensors *t,
                                  struct ebb_error *err)
 {
-    char *path = path_of(g, name);
+    char *path = dev_path(j, name);
     if (!path)
         return ebb_no_memory(err, strlen(name));
     memset(t, 0, sizeof *t);
@@ -155,64 +149,21 @@ double dev_value(const struct tensor_entry *e, int64_t i)
     return element(e->view.dtype, e->data, i);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------ */
 
-void dev_begin(struct dev_golden *g, const char *group, const char *name)
-{
-    g->group = group;
-    g->name = name;
-    g->is_failed = false;
-}
-
-static void say_failed(struct dev_golden *g, const char *fmt, va_list args)
-{
-    if (g->is_failed)
-        return;
-    g->is_failed = true;
-    fprintf(g->out, "FAIL %s/%s: ", g->group, g->name);
-    vfprintf(g->out, fmt, args);
-    fputc('\n', g->out);
-}
-
-void dev_fail(struct dev_golden *g, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    say_failed(g, fmt, args);
-    va_end(args);
-}
-
-void dev_refuse(struct dev_golden *g, const char *fmt, ...)
-{
-    va_list args;
-    g->counts.is_broken = true;
-    va_start(args, fmt);
-    say_failed(g, fmt, args);
-    va_end(args);
-}
-
-void dev_end(struct dev_golden *g)
-{
-    if (g->is_failed)
-        g->counts.failed++;
-    else
-        g->counts.passed++;
-    if (!g->is_failed && g->is_verbose)
-        fprintf(g->out, "ok   %s/%s\n", g->group, g->name);
-}
-
-void dev_keep(struct dev_golden *g, const char *part, const struct tensor_view *view,
+void dev_keep(struct dev_judge *j, const char *part, const struct tensor_view *view,
               const void *data)
 {
     size_t bytes = (size_t)tensor_count(view) * tensor_dtype_bytes(view->dtype);
     struct ebb_error err;
-    if (!g->is_dumping)
+    if (!j->request->dump)
         return;
-    char *name = ebb_arena_printf(&g->arena, "%s/%s/%s", g->group, g->name, part);
-    void *copy = ebb_arena_alloc(&g->arena, bytes + 1);
+    char *name = ebb_arena_printf(&j->arena, "%s/%s", j->name, part);
+    void *copy = ebb_arena_alloc(&j->arena, bytes + 1);
     if (!name || !copy ||
-        ebb_grow(&g->dump, &g->dump_capacity, g->dump_count + 1, sizeof *g->dump, &err) != EBB_OK) {
-        dev_fail(g, "out of memory");
+        ebb_grow(&j->tensors, &j->tensor_capacity, j->tensor_count + 1, sizeof *j->tensors, &err) !=
+            EBB_OK) {
+        dev_fail(j, "out of memory");
         return;
     }
     if (data)
@@ -221,17 +172,18 @@ void dev_keep(struct dev_golden *g, const char *part, const struct tensor_view *
         memset(copy, 0, bytes);
     struct tensor_view plain;
     tensor_view_init(&plain, view->dtype, view->rank, view->dims);
-    g->dump[g->dump_count++] = (struct tensor_to_write){.name = name, .view = plain, .data = copy};
+    j->tensors[j->tensor_count++] =
+        (struct tensor_to_write){.name = name, .view = plain, .data = copy};
 }
 
-void dev_compare(struct dev_golden *g, const char *part, const struct tensor_view *view,
+void dev_compare(struct dev_judge *j, const char *part, const struct tensor_view *view,
                  const void *data, const struct tensor_entry *want, struct dev_limit limit)
 {
     char a[128], b[128];
     double largest = 0;
-    dev_keep(g, part, view, data);
+    dev_keep(j, part, view, data);
     if (!tensor_same_shape(view, &want->view)) {
-        dev_fail(g, "%s: shape %s, expected %s", part, tensor_shape_text(view, a, sizeof a),
+        dev_fail(j, "%s: shape %s, expected %s", part, tensor_shape_text(view, a, sizeof a),
                  tensor_shape_text(&want->view, b, sizeof b));
         return;
     }
@@ -245,119 +197,188 @@ void dev_compare(struct dev_golden *g, const char *part, const struct tensor_vie
             limit.is_exact ? 0 : limit.atol + limit.atol_max * largest + limit.rtol * fabs(ref);
         bool ok = isnan(ref) ? isnan(x) : x == ref || fabs(x - ref) <= room;
         if (!ok) {
-            dev_fail(g, "%s: element %" PRId64 " is %.9g, expected %.9g, off by %.3g of %.3g", part,
+            dev_fail(j, "%s: element %" PRId64 " is %.9g, expected %.9g, off by %.3g of %.3g", part,
                      i, x, ref, fabs(x - ref), room);
             return;
         }
     }
 }
 
-void dev_compare_number(struct dev_golden *g, const char *part, double got, double want,
-                        double rtol, double atol)
+void dev_compare_number(struct dev_judge *j, const char *part, double got, double want, double rtol,
+                        double atol)
 {
     struct tensor_view view;
     tensor_view_init(&view, TENSOR_F64, 0, NULL);
-    dev_keep(g, part, &view, &got);
+    dev_keep(j, part, &view, &got);
     if (!(fabs(got - want) <= atol + rtol * fabs(want)))
-        dev_fail(g, "%s is %.17g, expected %.17g, off by %.3g", part, got, want, fabs(got - want));
+        dev_fail(j, "%s is %.17g, expected %.17g, off by %.3g", part, got, want, fabs(got - want));
 }
 
-/* ---- tensors -------------------------------------------------------------------------------- */
+/* ---- small runs ----------------------------------------------------------------------------- */
 
-const void *dev_read(const struct tensor_session *s, const struct ops_host *host, tensor_id id,
-                     struct tensor_view *view)
+bool dev_run_begin(struct dev_run *run, struct dev_judge *j)
 {
-    *view = *tensor_view_of(s, id);
-    uint32_t t = tensor_trace_id(s, id);
-    if (t == TRACE_NONE)
+    struct ebb_error err;
+    *run = (struct dev_run){.j = j};
+    if (tensor_session_create(&run->s, j->backend, &err) != EBB_OK)
+        dev_refuse(j, "%s", err.message);
+    return run->s != NULL;
+}
+
+bool dev_run_finish(struct dev_run *run)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    if (tensor_finish(run->s, run->j->name, &run->trace, &err) != EBB_OK ||
+        ops_host_create(&run->host, run->trace, run->j->backend, &err) != EBB_OK)
+        dev_refuse(run->j, "%s", err.message);
+    return err.status == EBB_OK;
+}
+
+bool dev_run_go(struct dev_run *run)
+{
+    struct ebb_error err = {.status = EBB_OK};
+    if (ops_host_run(&run->host, &err) != EBB_OK)
+        dev_refuse(run->j, "%s", err.message);
+    return err.status == EBB_OK;
+}
+
+void dev_run_end(struct dev_run *run)
+{
+    if (run->host.pointers)
+        ops_host_destroy(&run->host);
+    trace_destroy(run->trace);
+    tensor_session_destroy(run->s);
+}
+
+tensor_id dev_leaf(struct dev_run *run, const struct tensor_entry *e, const char *name)
+{
+    return tensor_leaf(run->s, e->view.dtype, e->view.rank, e->view.dims, name);
+}
+
+void *dev_bytes(const struct dev_run *run, tensor_id id)
+{
+    return ops_host_tensor(&run->host, tensor_trace_id(run->s, id));
+}
+
+void dev_fill(struct dev_run *run, tensor_id leaf, const void *data, size_t bytes)
+{
+    if (tensor_trace_id(run->s, leaf) != TRACE_NONE) /* else nothing depends on it */
+        memcpy(dev_bytes(run, leaf), data, bytes);
+}
+
+const void *dev_read(const struct dev_run *run, tensor_id id, struct tensor_view *view)
+{
+    *view = *tensor_view_of(run->s, id);
+    if (tensor_trace_id(run->s, id) == TRACE_NONE)
         return NULL;
-    const unsigned char *base = ops_host_tensor(host, t);
-    return base + (size_t)view->offset * tensor_dtype_bytes(view->dtype);
+    return (const unsigned char *)dev_bytes(run, id) +
+           (size_t)view->offset * tensor_dtype_bytes(view->dtype);
 }
 
-tensor_id dev_leaf(struct tensor_session *s, const struct tensor_entry *e, const char *name)
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *file, *tensors; /* file: JSON, or a folder; tensors may be NULL */
+    dev_group_fn *run;
+} groups[] = {
+    {"ops", "ops.json", "ops.safetensors", dev_golden_ops},
+    {"optim", "optim.json", "optim.safetensors", dev_golden_optim},
+    {"lr", "lr.json", NULL, dev_golden_lr},
+    {"amp", "amp.json", "amp.safetensors", dev_golden_amp},
+    {"rng", "rng.json", NULL, dev_golden_rng},
+    {"e2e", "e2e", NULL, dev_golden_e2e},
+    {"config", "config_cases.json", NULL, dev_golden_config},
+    {"formats", "formats", "formats/expected.safetensors", dev_golden_formats},
+};
+#define GROUP_COUNT (sizeof groups / sizeof *groups)
+
+static bool is_json(const char *name)
 {
-    return tensor_leaf(s, e->view.dtype, e->view.rank, e->view.dims, name);
+    size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".json") == 0;
 }
 
-void dev_fill(const struct tensor_session *s, const struct ops_host *host, tensor_id leaf,
-              const void *data, size_t bytes)
+void dev_each(struct dev_judge *j, const struct ebb_doc_node *root, const char *key,
+              dev_case_one_fn *run, const struct dev_tensors *tensors)
 {
-    uint32_t t = tensor_trace_id(s, leaf);
-    if (t != TRACE_NONE) /* else nothing depends on it */
-        memcpy(ops_host_tensor(host, t), data, bytes);
+    const struct ebb_doc_node *cases = ebb_doc_get(root, key);
+    for (size_t i = 0; cases && i < cases->count; i++)
+        run(j, cases->items[i], tensors);
 }
 
-/* ---- the folder ------------------------------------------------------------------------------- */
+void dev_broken(struct dev_judge *j, const char *group, const char *why)
+{
+    dev_begin(j, "%s/files", group);
+    dev_refuse(j, "%s", why);
+    dev_end(j);
+}
+
+/* A file that is missing is no group; one that cannot be read fails as one case. */
+static void run_group(struct dev_judge *j, size_t k)
+{
+    struct dev_tensors tensors = {.is_open = false};
+    const struct ebb_doc_node *root = NULL;
+    struct ebb_error err = {.status = EBB_OK};
+    if (!dev_has(j, groups[k].file))
+        return;
+    if (is_json(groups[k].file))
+        root = dev_json(j, groups[k].file, &err);
+    if (err.status == EBB_OK && groups[k].tensors)
+        (void)dev_tensors_open(j, groups[k].tensors, &tensors, &err);
+    if (err.status == EBB_OK)
+        groups[k].run(j, root, &tensors);
+    else
+        dev_broken(j, groups[k].name, err.message);
+    dev_tensors_close(&tensors);
+}
+
+static bool is_known(const char *name)
+{
+    for (size_t k = 0; k < GROUP_COUNT; k++)
+        if (strcmp(name, groups[k].file) == 0)
+            return true;
+    return name[0] == '.' || name[0] == '_';
+}
 
 /* A file with cases that no group above runs is a failure, never ignored. */
-static enum ebb_status refuse_others(struct dev_golden *g, struct ebb_error *err)
+static void refuse_others(struct dev_judge *j)
 {
-    static const char *const known[] = {"ops.json", "optim.json", "lr.json", "amp.json",
-                                        "rng.json", "e2e",        "formats", "config_cases.json"};
-    struct dirent *e;
-    DIR *dir = opendir(g->dir);
-    if (!dir)
-        return ebb_fail(err, EBB_EIO, "%s: cannot be read", g->dir);
-    while ((e = readdir(dir)) != NULL) {
-        size_t n = strlen(e->d_name);
-        bool is_known = e->d_name[0] == '.' || e->d_name[0] == '_';
-        bool has_cases = e->d_type == DT_DIR || (n > 5 && strcmp(e->d_name + n - 5, ".json") == 0);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            is_known |= strcmp(e->d_name, known[i]) == 0;
-        if (is_known || !has_cases)
+    DIR *dir = opendir(j->request->dir);
+    for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
+        if (!(e->d_type == DT_DIR || is_json(e->d_name)) || is_known(e->d_name))
             continue;
-        dev_begin(g, "other", ebb_arena_strndup(&g->arena, e->d_name, n));
-        dev_refuse(g, "this build cannot run these cases yet");
-        dev_end(g);
+        dev_begin(j, "other/%s", e->d_name);
+        dev_refuse(j, "this build cannot run these cases yet");
+        dev_end(j);
     }
-    closedir(dir);
-    return EBB_OK;
+    if (dir)
+        closedir(dir);
+    else
+        dev_broken(j, "other", ebb_arena_printf(&j->arena, "%s: cannot be read", j->request->dir));
 }
 
-/* A file that cannot be read fails as one case; the other groups are run. */
-static void run_groups(struct dev_golden *g)
+static void run_groups(struct dev_judge *j)
 {
-    static const struct {
-        const char *name;
-        enum ebb_status (*run)(struct dev_golden *g, struct ebb_error *err);
-    } groups[] = {
-        {"ops", dev_golden_ops},       {"optim", dev_golden_optim},     {"lr", dev_golden_lr},
-        {"amp", dev_golden_amp},       {"rng", dev_golden_rng},         {"e2e", dev_golden_e2e},
-        {"config", dev_golden_config}, {"formats", dev_golden_formats}, {"other", refuse_others}};
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        struct ebb_error err = {.status = EBB_OK};
-        if (groups[i].run(g, &err) == EBB_OK)
-            continue;
-        dev_begin(g, groups[i].name, "files");
-        dev_refuse(g, "%s", err.message);
-        dev_end(g);
-    }
-    if (g->counts.passed + g->counts.failed > 0)
-        return;
-    dev_begin(g, "other", "files");
-    dev_refuse(g, "%s: has no cases", g->dir);
-    dev_end(g);
+    for (size_t k = 0; k < GROUP_COUNT; k++)
+        run_group(j, k);
+    refuse_others(j);
+    if (j->counts.passed + j->counts.failed == 0)
+        dev_broken(j, "other", ebb_arena_printf(&j->arena, "%s: has no cases", j->request->dir));
 }
 
 enum ebb_status dev_golden(const struct dev_request *request, struct dev_counts *counts,
                            struct ebb_error *err)
 {
-    struct dev_golden g = {.dir = request->dir,
-                           .out = request->out,
-                           .is_verbose = request->is_verbose,
-                           .is_dumping = request->dump};
-    ebb_arena_init(&g.arena);
-    enum ebb_status status = ops_backend_create(&g.backend, (int)request->threads, err);
+    struct dev_judge j;
+    dev_judge_init(&j, request, "FAIL ");
+    enum ebb_status status = ops_backend_create(&j.backend, (int)request->threads, err);
     if (status == EBB_OK && request->is_library)
-        ops_backend_set_passes(g.backend, OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD);
+        ops_backend_set_passes(j.backend, OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD);
     if (status == EBB_OK)
-        run_groups(&g);
+        run_groups(&j);
     if (status == EBB_OK && request->dump)
-        status = tensor_file_write(request->dump, g.dump, g.dump_count, err);
-    *counts = g.counts;
-    ops_backend_destroy(g.backend);
-    ebb_free(g.dump);
-    ebb_arena_fini(&g.arena);
-    return status;
+        status = tensor_file_write(request->dump, j.tensors, j.tensor_count, err);
+    ops_backend_destroy(j.backend);
+    ebb_free(j.tensors);
+    return dev_judge_fini(&j, status, counts, err);
 }

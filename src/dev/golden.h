@@ -1,5 +1,5 @@
-/* golden.h - shared by the parts of `ebb dev golden`: counting, comparing, keeping what was
- * computed. */
+/* golden.h - shared by the parts of `ebb dev golden`: files of numbers, small runs of the engine,
+ * comparing, keeping what was computed. */
 #ifndef EBB_DEV_GOLDEN_H
 #define EBB_DEV_GOLDEN_H
 
@@ -7,27 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/doc.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "dev/dev.h"
+#include "dev/judge.h"
 #include "ops/ops.h"
 #include "tensor/tensor.h"
-
-struct dev_golden {
-    const char *dir;
-    struct ebb_arena arena;
-    void *backend; /* kernel context */
-    FILE *out;
-    bool is_verbose;
-    struct dev_counts counts;
-    const char *group, *name; /* of the case being run */
-    bool is_failed;
-    bool is_dumping;
-    struct tensor_to_write *dump; /* names and data in the arena */
-    size_t dump_count, dump_capacity;
-};
 
 struct dev_tensors { /* a safetensors file held open */
     struct ebb_file_view view;
@@ -40,23 +24,15 @@ const char *dev_text(const struct ebb_doc_node *node);
 /* A list of numbers; NULL when it is anything else or empty. */
 const struct ebb_doc_node *dev_numbers(const struct ebb_doc_node *map, const char *key);
 
-/* dir/name, or false when the file is not there. */
-bool dev_has(const struct dev_golden *g, const char *name);
-const struct ebb_doc_node *dev_json(struct dev_golden *g, const char *name, struct ebb_error *err);
-enum ebb_status dev_tensors_open(struct dev_golden *g, const char *name, struct dev_tensors *t,
+bool dev_has(struct dev_judge *j, const char *name); /* is there a file dir/name? */
+const struct ebb_doc_node *dev_json(struct dev_judge *j, const char *name, struct ebb_error *err);
+enum ebb_status dev_tensors_open(struct dev_judge *j, const char *name, struct dev_tensors *t,
                                  struct ebb_error *err);
 void dev_tensors_close(struct dev_tensors *t);
 /* Entry "case/part"; part is made by the format. NULL when absent. */
 const struct tensor_entry *dev_find(const struct dev_tensors *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 double dev_value(const struct tensor_entry *e, int64_t i); /* element i as a double */
-
-void dev_begin(struct dev_golden *g, const char *group, const char *name);
-/* The first reason of a case is kept and printed. */
-void dev_fail(struct dev_golden *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a case that cannot be run as it is written. */
-void dev_refuse(struct dev_golden *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void dev_end(struct dev_golden *g);
 
 struct dev_limit {
     double rtol;     /* of the element */
@@ -68,32 +44,48 @@ struct dev_limit {
 extern const struct dev_limit dev_op_limit;
 
 /* Computed data of `view` against the reference; NULL data = zeros. */
-void dev_compare(struct dev_golden *g, const char *part, const struct tensor_view *view,
+void dev_compare(struct dev_judge *j, const char *part, const struct tensor_view *view,
                  const void *data, const struct tensor_entry *want, struct dev_limit limit);
-void dev_compare_number(struct dev_golden *g, const char *part, double got, double want,
-                        double rtol, double atol);
+void dev_compare_number(struct dev_judge *j, const char *part, double got, double want, double rtol,
+                        double atol);
 /* Keep a computed tensor for --dump under "group/case/part". */
-void dev_keep(struct dev_golden *g, const char *part, const struct tensor_view *view,
+void dev_keep(struct dev_judge *j, const char *part, const struct tensor_view *view,
               const void *data);
 
+/* A trace that is built, run and looked at. Each step refuses the case when it fails. */
+struct dev_run {
+    struct dev_judge *j;
+    struct tensor_session *s;
+    struct trace *trace;
+    struct ops_host host;
+};
+
+bool dev_run_begin(struct dev_run *run, struct dev_judge *j); /* a session to build in */
+bool dev_run_finish(struct dev_run *run);                     /* built: memory for it */
+bool dev_run_go(struct dev_run *run);
+void dev_run_end(struct dev_run *run); /* in any case */
+
+/* Leaf of the shape and dtype of an entry. */
+tensor_id dev_leaf(struct dev_run *run, const struct tensor_entry *e, const char *name);
+void dev_fill(struct dev_run *run, tensor_id leaf, const void *data, size_t bytes);
+/* The bytes of a handle that has its storage to itself. */
+void *dev_bytes(const struct dev_run *run, tensor_id id);
 /* Where a handle's bytes are after a run; *view is contiguous. Handles must have been made
  * contiguous. */
-const void *dev_read(const struct tensor_session *s, const struct ops_host *host, tensor_id id,
-                     struct tensor_view *view);
-/* Leaf of the shape and dtype of an entry. */
-tensor_id dev_leaf(struct tensor_session *s, const struct tensor_entry *e, const char *name);
-void dev_fill(const struct tensor_session *s, const struct ops_host *host, tensor_id leaf,
-              const void *data, size_t bytes);
+const void *dev_read(const struct dev_run *run, tensor_id id, struct tensor_view *view);
 
-/* The groups; a file that is missing is no group. */
-enum ebb_status dev_golden_ops(struct dev_golden *g, struct ebb_error *err);
-enum ebb_status dev_golden_optim(struct dev_golden *g, struct ebb_error *err);
-enum ebb_status dev_golden_lr(struct dev_golden *g, struct ebb_error *err);
-enum ebb_status dev_golden_amp(struct dev_golden *g, struct ebb_error *err);
-enum ebb_status dev_golden_rng(struct dev_golden *g, struct ebb_error *err);
-enum ebb_status dev_golden_e2e(struct dev_golden *g, struct ebb_error *err);
-enum ebb_status dev_golden_config(struct dev_golden *g, struct ebb_error *err);
-enum ebb_status dev_golden_formats(struct dev_golden *g, struct ebb_error *err);
-void dev_gan(struct dev_golden *g, const struct ebb_doc_node *doc, struct dev_tensors *t);
+/* One kind of file: what it holds is judged. `root` is NULL for folders. */
+typedef void dev_group_fn(struct dev_judge *j, const struct ebb_doc_node *root,
+                          struct dev_tensors *tensors);
+dev_group_fn dev_golden_ops, dev_golden_optim, dev_golden_lr, dev_golden_amp, dev_golden_rng,
+    dev_golden_e2e, dev_golden_config, dev_golden_formats, dev_gan;
+/* What cannot be read at all: one failed case of the group. */
+void dev_broken(struct dev_judge *j, const char *group, const char *why);
+
+/* Every item of a list in `root`. */
+typedef void dev_case_one_fn(struct dev_judge *j, const struct ebb_doc_node *doc,
+                             const struct dev_tensors *tensors);
+void dev_each(struct dev_judge *j, const struct ebb_doc_node *root, const char *key,
+              dev_case_one_fn *run, const struct dev_tensors *tensors);
 
 #endif

@@ -8,30 +8,31 @@
 
 static void count(void *context, const char *group, const char *name, const char *failure)
 {
-    struct dev_golden *g = context;
-    dev_begin(g, group, name);
+    struct dev_judge *j = context;
+    dev_begin(j, "%s/%s", group, name);
     if (failure)
-        dev_fail(g, "%s", failure);
-    dev_end(g);
+        dev_fail(j, "%s", failure);
+    dev_end(j);
 }
 
-enum ebb_status dev_golden_config(struct dev_golden *g, struct ebb_error *err)
+void dev_golden_config(struct dev_judge *j, const struct ebb_doc_node *root,
+                       struct dev_tensors *tensors)
 {
-    if (!dev_has(g, "config_cases.json"))
-        return EBB_OK;
-    const struct ebb_doc_node *root = dev_json(g, "config_cases.json", err);
-    return root ? data_golden_batches(root, count, g, err) : err->status;
+    struct ebb_error err;
+    (void)tensors;
+    if (data_golden_batches(root, count, j, &err) != EBB_OK)
+        dev_broken(j, "config", err.message);
 }
 
 struct formats {
-    struct dev_golden *g;
-    struct dev_tensors tensors;
+    struct dev_judge *j;
+    const struct dev_tensors *tensors;
 };
 
 static bool find(void *context, const char *name, struct data_reference *out)
 {
-    struct formats *f = context;
-    const struct tensor_entry *e = dev_find(&f->tensors, "%s", name);
+    const struct formats *f = context;
+    const struct tensor_entry *e = dev_find(f->tensors, "%s", name);
     if (!e || e->view.rank > DATA_MAX_RANK)
         return false;
     *out = (struct data_reference){.data = e->data,
@@ -44,20 +45,18 @@ static bool find(void *context, const char *name, struct data_reference *out)
 
 static void count_format(void *context, const char *group, const char *name, const char *failure)
 {
-    struct formats *f = context;
-    count(f->g, group, name, failure);
+    count(((struct formats *)context)->j, group, name, failure);
 }
 
-enum ebb_status dev_golden_formats(struct dev_golden *g, struct ebb_error *err)
+void dev_golden_formats(struct dev_judge *j, const struct ebb_doc_node *root,
+                        struct dev_tensors *tensors)
 {
-    struct formats f = {.g = g};
-    char *dir = ebb_arena_printf(&g->arena, "%s/formats", g->dir);
-    if (!dev_has(g, "formats/expected.safetensors"))
-        return EBB_OK;
+    struct formats f = {.j = j, .tensors = tensors};
+    struct ebb_error err;
+    const char *dir = dev_path(j, "formats");
+    (void)root;
     if (!dir)
-        return ebb_no_memory(err, strlen(g->dir));
-    EBB_TRY(dev_tensors_open(g, "formats/expected.safetensors", &f.tensors, err));
-    enum ebb_status status = data_golden_formats(dir, find, count_format, &f, err);
-    dev_tensors_close(&f.tensors);
-    return status;
+        dev_broken(j, "formats", "out of memory");
+    else if (data_golden_formats(dir, find, count_format, &f, &err) != EBB_OK)
+        dev_broken(j, "formats", err.message);
 }

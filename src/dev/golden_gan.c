@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/heap.h"
 #include "dev/golden.h"
 #include "grad/grad.h"
 
@@ -17,10 +16,10 @@ struct net {
 };
 
 struct gan {
-    struct dev_golden *g;
+    struct dev_run run;
+    struct tensor_session *s; /* the run's */
     const struct ebb_doc_node *doc;
     struct dev_tensors *t;
-    struct tensor_session *s;
     int64_t unroll, batch;
     double lr_d, lr_g, beta1, beta2, eps;
     struct net d, gen; /* leaves */
@@ -76,7 +75,7 @@ static tensor_id row(struct gan *a, tensor_id x, int64_t k)
     size_t count = 0;
     snprintf(text, sizeof text, "{\"ranges\": [[0, %lld, %lld, 1]]}", (long long)k,
              (long long)k + 1);
-    if (ebb_doc_parse_json(&a->g->arena, "row", text, strlen(text), &map, &err) != EBB_OK ||
+    if (ebb_doc_parse_json(&a->run.j->arena, "row", text, strlen(text), &map, &err) != EBB_OK ||
         ops_parse(ops_find("slice"), map, attr, &err) != EBB_OK)
         return tensor_fail(a->s, err.status, "%s", err.message);
     ops_call(a->s, ops_find("slice"), &in, 1, attr, out, &count);
@@ -161,9 +160,9 @@ static bool leaves(struct gan *a)
             const struct tensor_entry *e = dev_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
             if (!e || e->view.dtype != TENSOR_F32)
                 return false;
-            n->p[i] = dev_leaf(a->s, e, parts[i]);
-            n->m[i] = dev_leaf(a->s, e, "exp_avg");
-            n->v[i] = dev_leaf(a->s, e, "exp_avg_sq");
+            n->p[i] = dev_leaf(&a->run, e, parts[i]);
+            n->m[i] = dev_leaf(&a->run, e, "exp_avg");
+            n->v[i] = dev_leaf(&a->run, e, "exp_avg_sq");
         }
     return true;
 }
@@ -177,36 +176,35 @@ static void keep_net(struct gan *a, struct net *n)
     }
 }
 
-static void carry(struct gan *a, const struct ops_host *host, tensor_id from, tensor_id to)
+static void carry(struct gan *a, tensor_id from, tensor_id to)
 {
     struct tensor_view v;
-    const void *data = dev_read(a->s, host, from, &v);
-    dev_fill(a->s, host, to, data, (size_t)tensor_count(&v) * sizeof(float));
+    const void *data = dev_read(&a->run, from, &v);
+    dev_fill(&a->run, to, data, (size_t)tensor_count(&v) * sizeof(float));
 }
 
-static void carry_net(struct gan *a, const struct ops_host *host, const struct net *from,
-                      const struct net *to)
+static void carry_net(struct gan *a, const struct net *from, const struct net *to)
 {
     for (int i = 0; i < PARAMS; i++) {
-        carry(a, host, from->p[i], to->p[i]);
-        carry(a, host, from->m[i], to->m[i]);
-        carry(a, host, from->v[i], to->v[i]);
+        carry(a, from->p[i], to->p[i]);
+        carry(a, from->m[i], to->m[i]);
+        carry(a, from->v[i], to->v[i]);
     }
 }
 
-static void start_values(struct gan *a, const struct ops_host *host)
+static void start_values(struct gan *a)
 {
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < PARAMS; i++) {
             const struct net *n = k ? &a->gen : &a->d;
             const struct tensor_entry *e = dev_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
-            dev_fill(a->s, host, n->p[i], e->data, e->bytes);
-            memset(ops_host_tensor(host, tensor_trace_id(a->s, n->m[i])), 0, e->bytes);
-            memset(ops_host_tensor(host, tensor_trace_id(a->s, n->v[i])), 0, e->bytes);
+            dev_fill(&a->run, n->p[i], e->data, e->bytes);
+            memset(dev_bytes(&a->run, n->m[i]), 0, e->bytes);
+            memset(dev_bytes(&a->run, n->v[i]), 0, e->bytes);
         }
 }
 
-static void step_values(struct gan *a, const struct ops_host *host, int64_t step)
+static void step_values(struct gan *a, int64_t step)
 {
     const struct tensor_entry *noise = dev_find(a->t, "data/noise");
     const struct tensor_entry *real = dev_find(a->t, "data/real");
@@ -218,26 +216,25 @@ static void step_values(struct gan *a, const struct ops_host *host, int64_t step
         powers[j][0] = (float)(1 / (1 - pow(a->beta1, t)));
         powers[j][1] = (float)(1 / (1 - pow(a->beta2, t)));
     }
-    dev_fill(a->s, host, a->noise, (const unsigned char *)noise->data + (size_t)step * nb, nb);
-    dev_fill(a->s, host, a->real, (const unsigned char *)real->data + (size_t)step * rb, rb);
-    dev_fill(a->s, host, a->powers, powers, (size_t)(a->unroll + 2) * sizeof *powers);
+    dev_fill(&a->run, a->noise, (const unsigned char *)noise->data + (size_t)step * nb, nb);
+    dev_fill(&a->run, a->real, (const unsigned char *)real->data + (size_t)step * rb, rb);
+    dev_fill(&a->run, a->powers, powers, (size_t)(a->unroll + 2) * sizeof *powers);
 }
 
-static void compare_loss(struct gan *a, const struct ops_host *host, const char *key, int64_t step,
-                         tensor_id id)
+static void compare_loss(struct gan *a, const char *key, int64_t step, tensor_id id)
 {
     struct tensor_view v;
-    const float *got = dev_read(a->s, host, id, &v);
+    const float *got = dev_read(&a->run, id, &v);
     const struct ebb_doc_node *want = dev_numbers(ebb_doc_get(a->doc, "record"), key);
     char part[48];
     snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
     if (!want || (size_t)step >= want->count)
-        dev_refuse(a->g, "%s: no reference", part);
+        dev_refuse(a->run.j, "%s: no reference", part);
     else
-        dev_compare_number(a->g, part, (double)*got, want->items[step]->number, 1e-5, 0);
+        dev_compare_number(a->run.j, part, (double)*got, want->items[step]->number, 1e-5, 0);
 }
 
-static void compare_nets(struct gan *a, const struct ops_host *host, const char *kind, bool is_grad)
+static void compare_nets(struct gan *a, const char *kind, bool is_grad)
 {
     for (int k = is_grad; k < 2; k++)
         for (int i = 0; i < PARAMS; i++) {
@@ -246,18 +243,16 @@ static void compare_nets(struct gan *a, const struct ops_host *host, const char 
             snprintf(part, sizeof part, "%s/%c.%s", kind, k ? 'G' : 'D', parts[i]);
             const struct tensor_entry *want = dev_find(a->t, "%s_f64", part);
             tensor_id id = is_grad ? a->grad0[i] : k ? a->g1.p[i] : a->d1.p[i];
-            const void *data = dev_read(a->s, host, id, &v);
+            const void *data = dev_read(&a->run, id, &v);
             if (want)
-                dev_compare(a->g, part, &v, data, want, (struct dev_limit){.atol_max = 1e-5});
+                dev_compare(a->run.j, part, &v, data, want, (struct dev_limit){.atol_max = 1e-5});
             else
-                dev_refuse(a->g, "%s: no reference", part);
+                dev_refuse(a->run.j, "%s: no reference", part);
         }
 }
 
-static enum ebb_status run(struct gan *a, struct ebb_error *err)
+static void run(struct gan *a)
 {
-    struct trace *trace;
-    struct ops_host host;
     int64_t steps = ebb_doc_int(a->doc, "steps", 10);
     keep_net(a, &a->d1);
     keep_net(a, &a->g1);
@@ -265,36 +260,28 @@ static enum ebb_status run(struct gan *a, struct ebb_error *err)
     tensor_keep(a->s, a->g_loss);
     for (int i = 0; i < PARAMS; i++)
         tensor_keep(a->s, a->grad0[i] = ops_contiguous(a->s, a->grad0[i]));
-    EBB_TRY(tensor_finish(a->s, a->g->name, &trace, err));
-    enum ebb_status status = ops_host_create(&host, trace, a->g->backend, err);
-    if (status == EBB_OK) {
-        start_values(a, &host);
-        for (int64_t t = 0; t < steps && status == EBB_OK; t++) {
-            step_values(a, &host, t);
-            status = ops_host_run(&host, err);
-            if (status != EBB_OK)
-                break;
-            compare_loss(a, &host, "d_loss_f64", t, a->d_loss);
-            compare_loss(a, &host, "g_loss_f64", t, a->g_loss);
-            if (t == 0)
-                compare_nets(a, &host, "grad0", true);
-            carry_net(a, &host, &a->d1, &a->d);
-            carry_net(a, &host, &a->g1, &a->gen);
-        }
-        if (status == EBB_OK)
-            compare_nets(a, &host, "final", false);
-        ops_host_destroy(&host);
+    if (!dev_run_finish(&a->run))
+        return;
+    start_values(a);
+    for (int64_t t = 0; t < steps; t++) {
+        step_values(a, t);
+        if (!dev_run_go(&a->run))
+            return;
+        compare_loss(a, "d_loss_f64", t, a->d_loss);
+        compare_loss(a, "g_loss_f64", t, a->g_loss);
+        if (t == 0)
+            compare_nets(a, "grad0", true);
+        carry_net(a, &a->d1, &a->d);
+        carry_net(a, &a->g1, &a->gen);
     }
-    trace_destroy(trace);
-    return status;
+    compare_nets(a, "final", false);
 }
 
-void dev_gan(struct dev_golden *g, const struct ebb_doc_node *doc, struct dev_tensors *t)
+void dev_gan(struct dev_judge *g, const struct ebb_doc_node *doc, struct dev_tensors *t)
 {
     const struct ebb_doc_node *d = ebb_doc_get(doc, "adam_d"), *gen = ebb_doc_get(doc, "adam_g");
     const struct ebb_doc_node *betas = dev_numbers(d, "betas");
-    struct gan a = {.g = g,
-                    .doc = doc,
+    struct gan a = {.doc = doc,
                     .t = t,
                     .unroll = ebb_doc_int(doc, "K", 0),
                     .batch = ebb_doc_int(doc, "batch", 0),
@@ -308,11 +295,14 @@ void dev_gan(struct dev_golden *g, const struct ebb_doc_node *doc, struct dev_te
     }
     a.beta1 = betas->items[0]->number;
     a.beta2 = betas->items[1]->number;
-    if (tensor_session_create(&a.s, g->backend, &err) != EBB_OK)
-        dev_refuse(g, "%s", err.message);
-    else if (!leaves(&a))
+    if (!dev_run_begin(&a.run, g))
+        return;
+    a.s = a.run.s;
+    if (!leaves(&a))
         dev_refuse(g, "tensors are missing, or have other shapes than K and steps say");
-    else if (build(&a, &err) != EBB_OK || run(&a, &err) != EBB_OK)
+    else if (build(&a, &err) != EBB_OK)
         dev_refuse(g, "%s", err.message);
-    tensor_session_destroy(a.s);
+    else
+        run(&a);
+    dev_run_end(&a.run);
 }

@@ -25,8 +25,8 @@ static double largest(const struct dev_model *m, const char *kind)
     return most;
 }
 
-static void compare_tensor(struct dev_model *m, const struct ops_host *host, tensor_id id,
-                           const char *kind, const char *name, double tolerance, double floor)
+static void compare_tensor(struct dev_model *m, tensor_id id, const char *kind, const char *name,
+                           double tolerance, double floor)
 {
     char part[192];
     struct tensor_view view;
@@ -38,13 +38,13 @@ static void compare_tensor(struct dev_model *m, const struct ops_host *host, ten
         dev_refuse(m->g, "%s: no reference", part);
         return;
     }
-    const void *data = dev_read(m->s, host, id, &view);
+    const void *data = dev_read(&m->run, id, &view);
     dev_compare(m->g, part, &view, data, want,
                 (struct dev_limit){.atol_max = tolerance, .atol = floor});
 }
 
-static void compare_record(struct dev_model *m, const struct ops_host *host, tensor_id id,
-                           const char *key, int64_t step, double tolerance)
+static void compare_record(struct dev_model *m, tensor_id id, const char *key, int64_t step,
+                           double tolerance)
 {
     const struct ebb_doc_node *list = ebb_doc_get(ebb_doc_get(m->doc, "record"), key);
     const struct ebb_doc_node *want = NULL;
@@ -53,7 +53,7 @@ static void compare_record(struct dev_model *m, const struct ops_host *host, ten
     snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
     if (list && list->kind == EBB_DOC_LIST && (size_t)step < list->count)
         want = list->items[step];
-    const float *got = dev_read(m->s, host, id, &view);
+    const float *got = dev_read(&m->run, id, &view);
     if (!got || !want || (want->kind != EBB_DOC_INT && want->kind != EBB_DOC_DOUBLE))
         dev_refuse(m->g, "%s: no reference", part);
     else
@@ -68,7 +68,7 @@ static double reach(const struct optim_config *c)
     return 1 / (sqrt(1 - c->alpha) * (1 - c->momentum));
 }
 
-void dev_judge_begin(struct dev_model *m)
+void dev_model_begin(struct dev_model *m)
 {
     m->noise = NOISE * largest(m, "grad0");
     m->drift = 0;
@@ -78,20 +78,20 @@ void dev_judge_begin(struct dev_model *m)
         struct dev_item *x = &m->params[i];
         x->first_grad = dev_find(m->tensors, "grad0/%s", x->name);
         if (!x->first_grad || !tensor_same_shape(&x->first_grad->view, &x->start->view))
-            tensor_fail(m->s, EBB_EINPUT, "grad0/%s: no reference of that shape", x->name);
+            tensor_fail(m->run.s, EBB_EINPUT, "grad0/%s: no reference of that shape", x->name);
     }
 }
 
-void dev_judge_step(struct dev_model *m, const struct ops_host *host, int64_t step)
+void dev_model_step(struct dev_model *m, int64_t step)
 {
     const struct ebb_doc_node *watch = ebb_doc_get(m->train, "watch");
-    compare_record(m, host, m->loss, "loss_f64", step, 1e-5);
+    compare_record(m, m->loss, "loss_f64", step, 1e-5);
     if (step == 0) /* later ones follow the weights, which are compared at the end */
-        compare_record(m, host, m->norm, "grad_norm_f64", step, 1e-4);
+        compare_record(m, m->norm, "grad_norm_f64", step, 1e-4);
     for (size_t i = 0; step == 0 && i < m->param_count; i++)
-        compare_tensor(m, host, m->params[i].grad, "grad0", m->params[i].name, 1e-4, m->noise);
+        compare_tensor(m, m->params[i].grad, "grad0", m->params[i].name, 1e-4, m->noise);
     for (size_t i = 0; step == 0 && i < m->watch_count; i++)
-        compare_tensor(m, host, m->watch[i], "watch", dev_text(watch->items[i]), 1e-5, 0);
+        compare_tensor(m, m->watch[i], "watch", dev_text(watch->items[i]), 1e-5, 0);
 }
 
 /* ---- at the end ----------------------------------------------------------------------------- */
@@ -125,14 +125,14 @@ static bool judge_item(struct dev_model *m, const struct dev_item *x, const char
     return true;
 }
 
-void dev_judge_weights(struct dev_model *m)
+void dev_model_weights(struct dev_model *m)
 {
     double room = 2e-4 * largest(m, "final");
     for (size_t i = 0; i < m->param_count; i++)
         judge_item(m, &m->params[i], "final", room, true);
 }
 
-bool dev_judge_buffers(struct dev_model *m, bool is_last)
+bool dev_model_buffers(struct dev_model *m, bool is_last)
 {
     bool ok = true;
     for (size_t i = 0; i < m->buffer_count; i++) {

@@ -25,10 +25,10 @@ struct dev_data {
 };
 
 struct dev_model {
-    struct dev_golden *g;
+    struct dev_judge *g;
     const struct ebb_doc_node *doc, *train;
     struct dev_tensors *tensors;
-    struct tensor_session *s;
+    struct dev_run run;
     struct ebb_arena arena;
     struct optim_config config;
     int64_t accum, steps;
@@ -43,11 +43,11 @@ struct dev_model {
 
 double dev_rate(const struct dev_model *m, int64_t step);
 
-void dev_judge_begin(struct dev_model *m); /* what the references say about noise */
+void dev_model_begin(struct dev_model *m); /* what the references say about noise */
 /* After an update: loss and gradient norm; of the first one gradients and watched values. */
-void dev_judge_step(struct dev_model *m, const struct ops_host *host, int64_t step);
-void dev_judge_weights(struct dev_model *m);
+void dev_model_step(struct dev_model *m, int64_t step);
+void dev_model_weights(struct dev_model *m);
 /* false: a buffer is off by more than its tolerance and its spread; is_last: say so. */
-bool dev_judge_buffers(struct dev_model *m, bool is_last);
+bool dev_model_buffers(struct dev_model *m, bool is_last);
 
 #endif

@@ -13,155 +13,149 @@
 #define MAX_STEPS 100000
 
 struct replay { /* one parameter of one case */
-    struct dev_golden *g;
-    struct tensor_session *s;
-    struct optim_config config;
+    struct dev_run run;
+    const struct dev_tensors *tensors;
+    const struct optim_config *config;
+    const char *name, *p; /* of the case, of the parameter */
     tensor_id scalars, grad, w, states[OPS_UPDATE_STATES];
     size_t state_count;
     float *path; /* [steps + 1, n] */
 };
 
-static void replay_steps(struct replay *r, struct ops_host *host, const struct tensor_entry *grad,
-                         int64_t steps, struct ebb_error *err)
+static bool replay_steps(struct replay *r, const struct tensor_entry *grad, int64_t steps)
 {
     struct optim_count count = {0};
-    const struct tensor_view *v = tensor_view_of(r->s, r->w);
-    size_t bytes = (size_t)tensor_count(v) * sizeof(float);
+    size_t bytes = grad->bytes / (size_t)steps;
     float scalars[OPS_UPDATE_SCALARS];
-    const void *w = ops_host_tensor(host, tensor_trace_id(r->s, r->w));
+    const void *w = dev_bytes(&r->run, r->w);
     memcpy(r->path, w, bytes);
     for (int64_t t = 0; t < steps; t++) {
-        optim_step(&r->config, &count, r->config.lr, scalars);
-        dev_fill(r->s, host, r->scalars, scalars, sizeof scalars);
-        dev_fill(r->s, host, r->grad, (const unsigned char *)grad->data + (size_t)t * bytes, bytes);
-        if (ops_host_run(host, err) != EBB_OK) {
-            dev_fail(r->g, "%s", err->message);
-            return;
-        }
+        optim_step(r->config, &count, r->config->lr, scalars);
+        dev_fill(&r->run, r->scalars, scalars, sizeof scalars);
+        dev_fill(&r->run, r->grad, (const unsigned char *)grad->data + (size_t)t * bytes, bytes);
+        if (!dev_run_go(&r->run))
+            return false;
         memcpy((unsigned char *)r->path + (size_t)(t + 1) * bytes, w, bytes);
     }
+    return true;
 }
 
-static void check_replay(struct replay *r, const struct ops_host *host, const struct dev_tensors *t,
-                         const char *name, const char *p, double tolerance)
+static void check_replay(struct replay *r, const struct tensor_entry *want, double tolerance)
 {
     char part[96];
     struct dev_limit limit = {.rtol = 0, .atol_max = tolerance};
-    const struct tensor_entry *want = dev_find(t, "%s/traj_%s_f64", name, p);
     struct tensor_view view = want->view;
     view.dtype = TENSOR_F32;
-    snprintf(part, sizeof part, "traj_%s", p);
-    dev_compare(r->g, part, &view, r->path, want, limit);
+    snprintf(part, sizeof part, "traj_%s", r->p);
+    dev_compare(r->run.j, part, &view, r->path, want, limit);
     for (size_t i = 0; i < r->state_count; i++) {
-        snprintf(part, sizeof part, "state_%s_%s", p, optim_state_name(&r->config, i));
-        want = dev_find(t, "%s/%s", name, part);
+        snprintf(part, sizeof part, "state_%s_%s", r->p, optim_state_name(r->config, i));
+        want = dev_find(r->tensors, "%s/%s", r->name, part);
         if (!want) {
-            dev_fail(r->g, "no reference for %s", part);
+            dev_fail(r->run.j, "no reference for %s", part);
             return;
         }
         limit.atol_max = fmax(tolerance, 1e-5);
-        view = *tensor_view_of(r->s, r->states[i]);
-        dev_compare(r->g, part, &view, ops_host_tensor(host, tensor_trace_id(r->s, r->states[i])),
-                    want, limit);
+        dev_compare(r->run.j, part, tensor_view_of(r->run.s, r->states[i]),
+                    dev_bytes(&r->run, r->states[i]), want, limit);
     }
 }
 
-static void run_parameter(struct dev_golden *g, const struct dev_tensors *t,
-                          const struct ebb_doc_node *doc, const struct optim_config *config,
-                          const char *p, struct ebb_error *err)
+/* The trace of one update, run once per step. */
+static void replay(struct replay *r, const struct tensor_entry *init,
+                   const struct tensor_entry *grad, const struct tensor_entry *want, int64_t steps)
 {
-    const char *name = ebb_doc_string(doc, "name", "?");
-    const struct tensor_entry *init = dev_find(t, "problem/%s_init", p);
-    const struct tensor_entry *grad = dev_find(t, "%s/grad_%s", name, p);
-    struct replay r = {.g = g, .config = *config, .state_count = optim_state_count(config)};
-    struct trace *trace = NULL;
-    struct ops_host host = {0};
+    const struct optim_config *config = r->config;
     tensor_id out[1 + OPS_UPDATE_STATES];
-    int64_t steps = ebb_doc_int(doc, "steps", 20), scalar_dims[1] = {OPS_UPDATE_SCALARS};
-    const struct tensor_entry *want = dev_find(t, "%s/traj_%s_f64", name, p);
+    int64_t scalar_dims[1] = {OPS_UPDATE_SCALARS};
+    r->scalars = tensor_leaf(r->run.s, TENSOR_F32, 1, scalar_dims, "scalars");
+    r->grad = dev_leaf(&r->run, init, "gradient");
+    r->w = dev_leaf(&r->run, init, "w");
+    for (size_t i = 0; i < r->state_count; i++)
+        r->states[i] = dev_leaf(&r->run, init, optim_state_name(config, i));
+    ops_update(r->run.s, config->kind, optim_flags(config), r->scalars, r->grad, r->w, r->states,
+               r->state_count, out);
+    if (!dev_run_finish(&r->run))
+        return;
+    dev_fill(&r->run, r->w, init->data, init->bytes);
+    for (size_t i = 0; i < r->state_count; i++) {
+        float *state = dev_bytes(&r->run, r->states[i]);
+        for (size_t k = 0; k < init->bytes / sizeof(float); k++)
+            state[k] = optim_state_initial(config, i);
+    }
+    if (replay_steps(r, grad, steps))
+        check_replay(r, want, config->centered ? 1e-5 : 2e-6);
+}
+
+static void run_parameter(struct dev_judge *j, const struct dev_tensors *t,
+                          const struct ebb_doc_node *doc, const struct optim_config *config,
+                          const char *p)
+{
+    struct replay r = {.tensors = t,
+                       .config = config,
+                       .name = ebb_doc_string(doc, "name", "?"),
+                       .p = p,
+                       .state_count = optim_state_count(config)};
+    const struct tensor_entry *init = dev_find(t, "problem/%s_init", p);
+    const struct tensor_entry *grad = dev_find(t, "%s/grad_%s", r.name, p);
+    const struct tensor_entry *want = dev_find(t, "%s/traj_%s_f64", r.name, p);
+    int64_t steps = ebb_doc_int(doc, "steps", 20);
     if (!init || !grad || !want || init->view.dtype != TENSOR_F32 ||
         grad->view.dtype != TENSOR_F32) {
-        dev_refuse(g, "no tensors for parameter '%s'", p);
+        dev_refuse(j, "no tensors for parameter '%s'", p);
         return;
     }
     int64_t n = tensor_count(&init->view);
     if (steps < 1 || steps > MAX_STEPS || tensor_count(&grad->view) != steps * n ||
         tensor_count(&want->view) != (steps + 1) * n) {
-        dev_refuse(g, "grad_%s and traj_%s do not fit %lld steps", p, p, (long long)steps);
+        dev_refuse(j, "grad_%s and traj_%s do not fit %lld steps", p, p, (long long)steps);
         return;
     }
     r.path = ebb_alloc(init->bytes * (size_t)(steps + 1));
-    if (!r.path || tensor_session_create(&r.s, g->backend, err) != EBB_OK) {
-        dev_refuse(g, "out of memory");
-        goto out;
-    }
-    r.scalars = tensor_leaf(r.s, TENSOR_F32, 1, scalar_dims, "scalars");
-    r.grad = dev_leaf(r.s, init, "gradient");
-    r.w = dev_leaf(r.s, init, "w");
-    for (size_t i = 0; i < r.state_count; i++)
-        r.states[i] = dev_leaf(r.s, init, optim_state_name(config, i));
-    ops_update(r.s, config->kind, optim_flags(config), r.scalars, r.grad, r.w, r.states,
-               r.state_count, out);
-    if (tensor_finish(r.s, name, &trace, err) != EBB_OK ||
-        ops_host_create(&host, trace, g->backend, err) != EBB_OK) {
-        dev_refuse(g, "%s", err->message);
-        goto out;
-    }
-    dev_fill(r.s, &host, r.w, init->data, init->bytes);
-    for (size_t i = 0; i < r.state_count; i++) {
-        float *state = ops_host_tensor(&host, tensor_trace_id(r.s, r.states[i]));
-        for (size_t k = 0; k < init->bytes / sizeof(float); k++)
-            state[k] = optim_state_initial(config, i);
-    }
-    replay_steps(&r, &host, grad, steps, err);
-    check_replay(&r, &host, t, name, p, config->centered ? 1e-5 : 2e-6);
-out:
-    if (host.pointers)
-        ops_host_destroy(&host);
-    trace_destroy(trace);
-    tensor_session_destroy(r.s);
+    if (!r.path)
+        dev_refuse(j, "out of memory");
+    else if (dev_run_begin(&r.run, j))
+        replay(&r, init, grad, want, steps);
+    dev_run_end(&r.run);
     ebb_free(r.path);
 }
 
-enum ebb_status dev_golden_optim(struct dev_golden *g, struct ebb_error *err)
+static void run_optimizer(struct dev_judge *j, const struct ebb_doc_node *doc,
+                          const struct dev_tensors *t)
 {
-    struct dev_tensors t;
-    if (!dev_has(g, "optim.json"))
-        return EBB_OK;
-    const struct ebb_doc_node *root = dev_json(g, "optim.json", err);
-    if (!root)
-        return err->status;
-    EBB_TRY(dev_tensors_open(g, "optim.safetensors", &t, err));
-    const struct ebb_doc_node *cases = ebb_doc_get(root, "cases");
-    for (size_t i = 0; cases && i < cases->count; i++) {
-        const struct ebb_doc_node *doc = cases->items[i], *params = ebb_doc_get(doc, "params");
-        struct optim_config config;
-        struct ebb_error e = {.status = EBB_OK};
-        dev_begin(g, "optim", ebb_doc_string(doc, "name", "?"));
-        if (optim_parse(ebb_doc_string(doc, "optimizer", ""), ebb_doc_get(doc, "args"), &config,
-                        &e) != EBB_OK)
-            dev_refuse(g, "%s", e.message);
-        else if (!params || params->kind != EBB_DOC_LIST || params->count == 0)
-            dev_refuse(g, "params must be a list of names");
-        else
-            for (size_t k = 0; k < params->count; k++)
-                run_parameter(g, &t, doc, &config, dev_text(params->items[k]), &e);
-        dev_end(g);
-    }
-    dev_tensors_close(&t);
-    return EBB_OK;
+    const struct ebb_doc_node *params = ebb_doc_get(doc, "params");
+    struct optim_config config;
+    struct ebb_error err = {.status = EBB_OK};
+    dev_begin(j, "optim/%s", ebb_doc_string(doc, "name", "?"));
+    if (optim_parse(ebb_doc_string(doc, "optimizer", ""), ebb_doc_get(doc, "args"), &config,
+                    &err) != EBB_OK)
+        dev_refuse(j, "%s", err.message);
+    else if (!params || params->kind != EBB_DOC_LIST || params->count == 0)
+        dev_refuse(j, "params must be a list of names");
+    else
+        for (size_t k = 0; k < params->count; k++)
+            run_parameter(j, t, doc, &config, dev_text(params->items[k]));
+    dev_end(j);
+}
+
+void dev_golden_optim(struct dev_judge *j, const struct ebb_doc_node *root,
+                      struct dev_tensors *tensors)
+{
+    dev_each(j, root, "cases", run_optimizer, tensors);
 }
 
 /* ---- rates ---------------------------------------------------------------------------------- */
 
-static void run_schedule(struct dev_golden *g, const struct ebb_doc_node *doc)
+static void run_schedule(struct dev_judge *g, const struct ebb_doc_node *doc,
+                         const struct dev_tensors *tensors)
 {
+    (void)tensors;
     struct optim_schedule *s = NULL;
     struct ebb_error err = {.status = EBB_OK};
     const struct ebb_doc_node *lr = dev_numbers(doc, "lr");
     const struct ebb_doc_node *momentum = dev_numbers(doc, "momentum_trace");
     const struct ebb_doc_node *metrics = dev_numbers(doc, "metrics");
-    dev_begin(g, "lr", ebb_doc_string(doc, "name", "?"));
+    dev_begin(g, "lr/%s", ebb_doc_string(doc, "name", "?"));
     if (!lr ||
         optim_schedule_create(&s, ebb_doc_string(doc, "scheduler", ""), ebb_doc_get(doc, "args"),
                               ebb_doc_double(doc, "base_lr", 0), &err) != EBB_OK)
@@ -189,68 +183,51 @@ static void run_schedule(struct dev_golden *g, const struct ebb_doc_node *doc)
     dev_end(g);
 }
 
-enum ebb_status dev_golden_lr(struct dev_golden *g, struct ebb_error *err)
+void dev_golden_lr(struct dev_judge *j, const struct ebb_doc_node *root,
+                   struct dev_tensors *tensors)
 {
-    if (!dev_has(g, "lr.json"))
-        return EBB_OK;
-    const struct ebb_doc_node *root = dev_json(g, "lr.json", err);
-    if (!root)
-        return err->status;
-    const struct ebb_doc_node *cases = ebb_doc_get(root, "cases");
-    for (size_t i = 0; cases && i < cases->count; i++)
-        run_schedule(g, cases->items[i]);
-    return EBB_OK;
+    dev_each(j, root, "cases", run_schedule, tensors);
 }
 
 /* ---- reduced precision ---------------------------------------------------------------------- */
 
 /* x cast to `dtype`, or from it, through the op. */
-static void run_cast(struct dev_golden *g, const struct dev_tensors *t, const char *prefix,
+static void run_cast(struct dev_judge *g, const struct dev_tensors *t, const char *prefix,
                      enum tensor_dtype dtype)
 {
     const struct tensor_entry *x = dev_find(t, "f32");
     const struct tensor_entry *bits = dev_find(t, "%s_bits", prefix);
     const struct tensor_entry *back = dev_find(t, "%s_back_f32", prefix);
-    struct tensor_session *s = NULL;
-    struct trace *trace = NULL;
-    struct ops_host host = {0};
-    struct ebb_error err = {.status = EBB_OK};
+    struct dev_run run = {.j = g};
     if (!x || !bits || !back || x->view.dtype != TENSOR_F32 ||
         tensor_count(&bits->view) != tensor_count(&x->view) ||
         tensor_count(&back->view) != tensor_count(&x->view)) {
         dev_refuse(g, "f32, %s_bits and %s_back_f32 are missing or differ", prefix, prefix);
         return;
     }
-    if (tensor_session_create(&s, g->backend, &err) != EBB_OK) {
-        dev_fail(g, "%s", err.message);
+    if (!dev_run_begin(&run, g))
         return;
+    tensor_id in = dev_leaf(&run, x, "x"), low = ops_cast(run.s, in, dtype);
+    tensor_id high = ops_cast(run.s, low, TENSOR_F32);
+    tensor_keep(run.s, low);
+    tensor_keep(run.s, high);
+    if (!dev_run_finish(&run))
+        goto out;
+    dev_fill(&run, in, x->data, x->bytes);
+    if (!dev_run_go(&run))
+        goto out;
+    const uint16_t *got = dev_bytes(&run, low);
+    const float *f = dev_bytes(&run, high);
+    dev_keep(g, "bits", &bits->view, got);
+    for (int64_t i = 0; i < tensor_count(&x->view); i++) {
+        uint16_t want = (uint16_t)(int64_t)dev_value(bits, i);
+        double ref = dev_value(back, i);
+        if (isnan(ref) ? !isnan(f[i]) : got[i] != want || (double)f[i] != ref)
+            dev_fail(g, "element %lld: %.9g gives %04x, expected %04x", (long long)i,
+                     dev_value(x, i), got[i], want);
     }
-    tensor_id in = dev_leaf(s, x, "x"), low = ops_cast(s, in, dtype);
-    tensor_id high = ops_cast(s, low, TENSOR_F32);
-    tensor_keep(s, low);
-    tensor_keep(s, high);
-    if (tensor_finish(s, prefix, &trace, &err) == EBB_OK &&
-        ops_host_create(&host, trace, g->backend, &err) == EBB_OK) {
-        dev_fill(s, &host, in, x->data, x->bytes);
-        if (ops_host_run(&host, &err) == EBB_OK) {
-            const uint16_t *got = ops_host_tensor(&host, tensor_trace_id(s, low));
-            const float *f = ops_host_tensor(&host, tensor_trace_id(s, high));
-            dev_keep(g, "bits", &bits->view, got);
-            for (int64_t i = 0; i < tensor_count(&x->view); i++) {
-                uint16_t want = (uint16_t)(int64_t)dev_value(bits, i);
-                double ref = dev_value(back, i);
-                if (isnan(ref) ? !isnan(f[i]) : got[i] != want || (double)f[i] != ref)
-                    dev_fail(g, "element %lld: %.9g gives %04x, expected %04x", (long long)i,
-                             dev_value(x, i), got[i], want);
-            }
-        }
-    }
-    if (err.status != EBB_OK)
-        dev_fail(g, "%s", err.message);
-    if (host.pointers)
-        ops_host_destroy(&host);
-    trace_destroy(trace);
-    tensor_session_destroy(s);
+out:
+    dev_run_end(&run);
 }
 
 static float low_value(uint16_t bits, bool is_bf16)
@@ -269,16 +246,13 @@ static float low_value(uint16_t bits, bool is_bf16)
 
 /* Products: 16-bit inputs, sums in float, rounded once. fp16 has no kernel here: cast, multiply,
  * cast. */
-static void run_product(struct dev_golden *g, const struct dev_tensors *t, const char *kind,
+static void run_product(struct dev_judge *g, const struct dev_tensors *t, const char *kind,
                         enum tensor_dtype dtype)
 {
     const struct tensor_entry *a = dev_find(t, "mm_%s_a_bits", kind);
     const struct tensor_entry *b = dev_find(t, "mm_%s_b_bits", kind);
     const struct tensor_entry *ref = dev_find(t, "mm_%s_ref_f64", kind);
-    struct tensor_session *s = NULL;
-    struct trace *trace = NULL;
-    struct ops_host host = {0};
-    struct ebb_error err = {.status = EBB_OK};
+    struct dev_run run;
     bool is_bf16 = dtype == TENSOR_BF16;
     if (!a || !b || !ref || a->view.rank != 2 || b->view.rank != 2 || ref->view.rank != 2 ||
         a->view.dtype != TENSOR_I16 || b->view.dtype != TENSOR_I16 ||
@@ -287,10 +261,9 @@ static void run_product(struct dev_golden *g, const struct dev_tensors *t, const
         dev_refuse(g, "mm_%s_a_bits, _b_bits and _ref_f64 are missing or do not fit", kind);
         return;
     }
-    if (tensor_session_create(&s, g->backend, &err) != EBB_OK) {
-        dev_refuse(g, "%s", err.message);
+    if (!dev_run_begin(&run, g))
         return;
-    }
+    struct tensor_session *s = run.s;
     tensor_id x = tensor_leaf(s, dtype, 2, a->view.dims, "a");
     tensor_id y = tensor_leaf(s, dtype, 2, b->view.dims, "b");
     tensor_id z = is_bf16 ? ops_matmul(s, x, y, false, false)
@@ -299,35 +272,30 @@ static void run_product(struct dev_golden *g, const struct dev_tensors *t, const
                                                 ops_cast(s, y, TENSOR_F32), false, false),
                                      dtype);
     tensor_keep(s, z);
-    if (tensor_finish(s, kind, &trace, &err) == EBB_OK &&
-        ops_host_create(&host, trace, g->backend, &err) == EBB_OK) {
-        dev_fill(s, &host, x, a->data, a->bytes);
-        dev_fill(s, &host, y, b->data, b->bytes);
-        if (ops_host_run(&host, &err) == EBB_OK) {
-            const uint16_t *got = ops_host_tensor(&host, tensor_trace_id(s, z));
-            double unit = is_bf16 ? 0x1p-8 : 0x1p-11;
-            for (int64_t i = 0; i < tensor_count(&ref->view); i++) {
-                double want = dev_value(ref, i), have = (double)low_value(got[i], is_bf16);
-                if (!(fabs(have - want) <= unit * fabs(want) + 1e-5))
-                    dev_fail(g, "element %lld is %.9g, expected %.9g", (long long)i, have, want);
-            }
-        }
+    if (!dev_run_finish(&run))
+        goto out;
+    dev_fill(&run, x, a->data, a->bytes);
+    dev_fill(&run, y, b->data, b->bytes);
+    if (!dev_run_go(&run))
+        goto out;
+    const uint16_t *got = dev_bytes(&run, z);
+    double unit = is_bf16 ? 0x1p-8 : 0x1p-11;
+    for (int64_t i = 0; i < tensor_count(&ref->view); i++) {
+        double want = dev_value(ref, i), have = (double)low_value(got[i], is_bf16);
+        if (!(fabs(have - want) <= unit * fabs(want) + 1e-5))
+            dev_fail(g, "element %lld is %.9g, expected %.9g", (long long)i, have, want);
     }
-    if (err.status != EBB_OK)
-        dev_fail(g, "%s", err.message);
-    if (host.pointers)
-        ops_host_destroy(&host);
-    trace_destroy(trace);
-    tensor_session_destroy(s);
+out:
+    dev_run_end(&run);
 }
 
-static void run_scaler(struct dev_golden *g, const struct ebb_doc_node *root, const char *key)
+static void run_scaler(struct dev_judge *g, const struct ebb_doc_node *root, const char *key)
 {
     const struct ebb_doc_node *doc = ebb_doc_get(root, key);
     const struct ebb_doc_node *inf = dev_numbers(root, "found_inf");
     const struct ebb_doc_node *want = dev_numbers(doc, "scale_used");
     struct optim_scaler s;
-    dev_begin(g, "amp", key);
+    dev_begin(g, "amp/%s", key);
     if (strcmp(key, "grad_scaler") == 0) {
         optim_scaler_grad(&s);
         s.growth = ebb_doc_double(doc, "growth_factor", s.growth);
@@ -353,29 +321,23 @@ static void run_scaler(struct dev_golden *g, const struct ebb_doc_node *root, co
     dev_end(g);
 }
 
-enum ebb_status dev_golden_amp(struct dev_golden *g, struct ebb_error *err)
+void dev_golden_amp(struct dev_judge *j, const struct ebb_doc_node *root,
+                    struct dev_tensors *tensors)
 {
-    struct dev_tensors t;
-    if (!dev_has(g, "amp.json"))
-        return EBB_OK;
-    const struct ebb_doc_node *root = dev_json(g, "amp.json", err);
-    if (!root)
-        return err->status;
-    EBB_TRY(dev_tensors_open(g, "amp.safetensors", &t, err));
-    dev_begin(g, "amp", "bf16");
-    run_cast(g, &t, "bf16", TENSOR_BF16);
-    dev_end(g);
-    dev_begin(g, "amp", "f16");
-    run_cast(g, &t, "f16", TENSOR_F16);
-    dev_end(g);
-    dev_begin(g, "amp", "mm_bf16");
-    run_product(g, &t, "bf16", TENSOR_BF16);
-    dev_end(g);
-    dev_begin(g, "amp", "mm_f16");
-    run_product(g, &t, "f16", TENSOR_F16);
-    dev_end(g);
-    run_scaler(g, root, "grad_scaler");
-    run_scaler(g, root, "dynamic_loss_scaler");
-    dev_tensors_close(&t);
-    return EBB_OK;
+    static const struct {
+        const char *kind;
+        enum tensor_dtype dtype;
+    } kinds[] = {{"bf16", TENSOR_BF16}, {"f16", TENSOR_F16}};
+    for (int k = 0; k < 2; k++) {
+        dev_begin(j, "amp/%s", kinds[k].kind);
+        run_cast(j, tensors, kinds[k].kind, kinds[k].dtype);
+        dev_end(j);
+    }
+    for (int k = 0; k < 2; k++) {
+        dev_begin(j, "amp/mm_%s", kinds[k].kind);
+        run_product(j, tensors, kinds[k].kind, kinds[k].dtype);
+        dev_end(j);
+    }
+    run_scaler(j, root, "grad_scaler");
+    run_scaler(j, root, "dynamic_loss_scaler");
 }

@@ -13,7 +13,7 @@
 #define MAX_ARGS 8
 
 /* Memory of a case: the arena of the run. NULL is said. */
-static void *draws(struct dev_golden *g, size_t count, size_t bytes)
+static void *draws(struct dev_judge *g, size_t count, size_t bytes)
 {
     void *p = count <= MAX_DRAWS ? ebb_arena_calloc(&g->arena, count + 1, bytes) : NULL;
     if (!p)
@@ -21,16 +21,14 @@ static void *draws(struct dev_golden *g, size_t count, size_t bytes)
     return p;
 }
 
-static void run_philox(struct dev_golden *g, const struct ebb_doc_node *list)
+static void run_philox(struct dev_judge *g, const struct ebb_doc_node *list)
 {
     for (size_t i = 0; list && i < list->count; i++) {
         const struct ebb_doc_node *c = dev_numbers(list->items[i], "counter");
         const struct ebb_doc_node *k = dev_numbers(list->items[i], "key");
         const struct ebb_doc_node *want = dev_numbers(list->items[i], "out");
         uint32_t counter[4], key[2], out[4];
-        char name[32];
-        snprintf(name, sizeof name, "philox_%zu", i);
-        dev_begin(g, "rng", name);
+        dev_begin(g, "rng/philox_%zu", i);
         if (!c || c->count != 4 || !k || k->count != 2 || !want || want->count != 4) {
             dev_refuse(g, "counter and out have four words, key two");
             dev_end(g);
@@ -47,7 +45,7 @@ static void run_philox(struct dev_golden *g, const struct ebb_doc_node *list)
     }
 }
 
-static void compare_list(struct dev_golden *g, const char *part, const float *got,
+static void compare_list(struct dev_judge *g, const char *part, const float *got,
                          const struct ebb_doc_node *want, double tolerance)
 {
     for (size_t i = 0; i < want->count; i++) {
@@ -58,7 +56,7 @@ static void compare_list(struct dev_golden *g, const char *part, const float *go
 }
 
 /* One stream: its name says what is drawn. */
-static void run_stream(struct dev_golden *g, uint64_t seed, const char *what,
+static void run_stream(struct dev_judge *g, uint64_t seed, const char *what,
                        const struct ebb_doc_node *want)
 {
     struct nn_torch_rng rng;
@@ -91,17 +89,15 @@ static void run_stream(struct dev_golden *g, uint64_t seed, const char *what,
     }
 }
 
-static void run_torch(struct dev_golden *g, const struct ebb_doc_node *seeds)
+static void run_torch(struct dev_judge *g, const struct ebb_doc_node *seeds)
 {
     for (size_t i = 0; seeds && seeds->kind == EBB_DOC_MAP && i < seeds->count; i++) {
         const struct ebb_doc_node *streams = seeds->items[i];
         for (size_t k = 0; streams->kind == EBB_DOC_MAP && k < streams->count; k++) {
-            char name[96];
             uint64_t seed = 0;
             const char *what = streams->keys[k]->text;
             const struct ebb_doc_node *want = dev_numbers(streams, what);
-            snprintf(name, sizeof name, "torch_%s_%s", seeds->keys[i]->text, what);
-            dev_begin(g, "rng", name);
+            dev_begin(g, "rng/torch_%s_%s", seeds->keys[i]->text, what);
             if (!ebb_parse_u64(seeds->keys[i]->text, &seed) || !want)
                 dev_refuse(g, "a seed and a list of numbers are needed");
             else
@@ -190,7 +186,7 @@ static enum rule rule_of(const struct module *m, float *bound)
 }
 
 /* in_proj is Xavier over the whole [3C, C], drawn after out_proj; biases are zero at last. */
-static void draw_attention(struct dev_golden *g, struct nn_torch_rng *rng, long width,
+static void draw_attention(struct dev_judge *g, struct nn_torch_rng *rng, long width,
                            const struct ebb_doc_node *values)
 {
     size_t n = (size_t)width * (size_t)width;
@@ -211,7 +207,7 @@ static void draw_attention(struct dev_golden *g, struct nn_torch_rng *rng, long 
             compare_list(g, "parameter", parts[i], values->items[i], 1e-6);
 }
 
-static void draw_list(struct dev_golden *g, struct nn_torch_rng *rng, const struct module *m,
+static void draw_list(struct dev_judge *g, struct nn_torch_rng *rng, const struct module *m,
                       enum rule rule, float bound, const char *name,
                       const struct ebb_doc_node *want)
 {
@@ -231,13 +227,15 @@ static void draw_list(struct dev_golden *g, struct nn_torch_rng *rng, const stru
 }
 
 /* Parameters of a module in declaration order: a list per name, or "values". */
-static void run_init(struct dev_golden *g, const struct ebb_doc_node *doc)
+static void run_init(struct dev_judge *g, const struct ebb_doc_node *doc,
+                     const struct dev_tensors *tensors)
 {
+    (void)tensors;
     const char *text = ebb_doc_string(doc, "module", "?");
     struct nn_torch_rng rng;
     struct module m;
     float bound = 0;
-    dev_begin(g, "rng", text);
+    dev_begin(g, "rng/%s", text);
     enum rule rule = parse_module(text, &m) ? rule_of(&m, &bound) : RULE_UNKNOWN;
     const struct ebb_doc_node *values = ebb_doc_get(doc, "values"), *lists = values ? values : doc;
     nn_torch_seed(&rng, (uint64_t)ebb_doc_int(doc, "seed", 1));
@@ -258,13 +256,11 @@ static void run_init(struct dev_golden *g, const struct ebb_doc_node *doc)
 }
 
 /* The sampler rule: pad by repetition or truncate, then every R-th. */
-static void run_sampler(struct dev_golden *g, const struct ebb_doc_node *doc, size_t index)
+static void run_sampler(struct dev_judge *g, const struct ebb_doc_node *doc, size_t index)
 {
     int64_t n = ebb_doc_int(doc, "dataset", 0), ranks = ebb_doc_int(doc, "replicas", 1);
     const struct ebb_doc_node *want = ebb_doc_get(doc, "indices");
-    char name[32];
-    snprintf(name, sizeof name, "sampler_%zu", index);
-    dev_begin(g, "rng", name);
+    dev_begin(g, "rng/sampler_%zu", index);
     int64_t *order = n > 0 ? draws(g, (size_t)n, sizeof *order) : NULL;
     if (!order || ranks < 1 || !want || want->kind != EBB_DOC_LIST ||
         want->count != (size_t)ranks) {
@@ -293,20 +289,13 @@ static void run_sampler(struct dev_golden *g, const struct ebb_doc_node *doc, si
     dev_end(g);
 }
 
-enum ebb_status dev_golden_rng(struct dev_golden *g, struct ebb_error *err)
+void dev_golden_rng(struct dev_judge *j, const struct ebb_doc_node *root,
+                    struct dev_tensors *tensors)
 {
-    if (!dev_has(g, "rng.json"))
-        return EBB_OK;
-    const struct ebb_doc_node *root = dev_json(g, "rng.json", err);
-    if (!root)
-        return err->status;
-    run_philox(g, ebb_doc_get(root, "philox4x32_10"));
-    run_torch(g, ebb_doc_get(root, "torch_mt19937"));
-    const struct ebb_doc_node *init = ebb_doc_get(root, "init");
-    for (size_t i = 0; init && i < init->count; i++)
-        run_init(g, init->items[i]);
+    run_philox(j, ebb_doc_get(root, "philox4x32_10"));
+    run_torch(j, ebb_doc_get(root, "torch_mt19937"));
+    dev_each(j, root, "init", run_init, tensors);
     const struct ebb_doc_node *sampler = ebb_doc_get(root, "distributed_sampler");
     for (size_t i = 0; sampler && i < sampler->count; i++)
-        run_sampler(g, sampler->items[i], i);
-    return EBB_OK;
+        run_sampler(j, sampler->items[i], i);
 }

@@ -1,81 +1,73 @@
-/* vectors.c - the case runner: files, comparison, report. What a case computes is in
- * vectors_search.c and vectors_work.c. */
+/* vectors.c - the case runner: files and comparison. What a case computes is in vectors_search.c,
+ * vectors_work.c and vectors_config.c. */
 #include "dev/vectors.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/heap.h"
-#include "dev/dev.h"
-#include "dev/vectors_cases.h"
+#include "base/json.h"
 
 #define TOLERANCE 1e-12
 
 /* ---- building and reading ---- */
 
-static struct ebb_doc_node *made(struct dev_case_builder *b, struct ebb_doc_node *node)
+static struct ebb_doc_node *made(struct dev_builder *b, struct ebb_doc_node *node)
 {
     b->failed |= node == NULL;
     return node;
 }
 
-struct ebb_doc_node *dev_case_map(struct dev_case_builder *b)
+struct ebb_doc_node *dev_map(struct dev_builder *b)
 {
     return made(b, ebb_doc_new(b->arena, EBB_DOC_MAP));
 }
 
-struct ebb_doc_node *dev_case_list(struct dev_case_builder *b)
+struct ebb_doc_node *dev_items(struct dev_builder *b)
 {
     return made(b, ebb_doc_new(b->arena, EBB_DOC_LIST));
 }
 
-void dev_case_set(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
-                  const struct ebb_doc_node *value)
+void dev_set(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
+             const struct ebb_doc_node *value)
 {
     if (b->failed || map == NULL || value == NULL || !ebb_doc_set(b->arena, map, key, value))
         b->failed = true;
 }
 
-void dev_case_set_int(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
-                      int64_t value)
+void dev_set_int(struct dev_builder *b, struct ebb_doc_node *map, const char *key, int64_t value)
 {
-    dev_case_set(b, map, key, ebb_doc_new_int(b->arena, value));
+    dev_set(b, map, key, ebb_doc_new_int(b->arena, value));
 }
 
-void dev_case_set_bool(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
-                       bool value)
+void dev_set_bool(struct dev_builder *b, struct ebb_doc_node *map, const char *key, bool value)
 {
-    dev_case_set(b, map, key, ebb_doc_new_bool(b->arena, value));
+    dev_set(b, map, key, ebb_doc_new_bool(b->arena, value));
 }
 
-void dev_case_set_text(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
-                       const char *value)
+void dev_set_text(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
+                  const char *value)
 {
-    dev_case_set(b, map, key, ebb_doc_new_string(b->arena, value));
+    dev_set(b, map, key, ebb_doc_new_string(b->arena, value));
 }
 
-void dev_case_set_double(struct dev_case_builder *b, struct ebb_doc_node *map, const char *key,
-                         double value)
-{
-    dev_case_set(b, map, key, ebb_doc_new_double(b->arena, value));
-}
-
-void dev_case_add(struct dev_case_builder *b, struct ebb_doc_node *list,
-                  const struct ebb_doc_node *value)
+void dev_add(struct dev_builder *b, struct ebb_doc_node *list, const struct ebb_doc_node *value)
 {
     if (b->failed || list == NULL || value == NULL || !ebb_doc_append(b->arena, list, value))
         b->failed = true;
 }
 
-enum ebb_status dev_case_member(const struct ebb_doc_node *map, const char *key,
-                                enum ebb_doc_kind kind, const struct ebb_doc_node **node,
-                                struct ebb_error *err)
+void dev_add_int(struct dev_builder *b, struct ebb_doc_node *list, int64_t value)
+{
+    dev_add(b, list, ebb_doc_new_int(b->arena, value));
+}
+
+void dev_add_double(struct dev_builder *b, struct ebb_doc_node *list, double value)
+{
+    dev_add(b, list, ebb_doc_new_double(b->arena, value));
+}
+
+enum ebb_status dev_member(const struct ebb_doc_node *map, const char *key, enum ebb_doc_kind kind,
+                           const struct ebb_doc_node **node, struct ebb_error *err)
 {
     const struct ebb_doc_node *found = ebb_doc_get(map, key);
     if (found == NULL || found->kind != kind)
@@ -83,6 +75,14 @@ enum ebb_status dev_case_member(const struct ebb_doc_node *map, const char *key,
                         found == NULL ? "nothing" : ebb_doc_kind_text(found->kind));
     *node = found;
     return EBB_OK;
+}
+
+enum ebb_status dev_array(struct dev_builder *b, size_t count, size_t bytes, void *array,
+                          struct ebb_error *err)
+{
+    void *memory = ebb_arena_calloc(b->arena, count + 1, bytes);
+    memcpy(array, &memory, sizeof memory); /* the address of a pointer to any object type */
+    return memory != NULL ? EBB_OK : ebb_no_memory(err, count * bytes);
 }
 
 /* ---- comparison ---- */
@@ -111,7 +111,7 @@ static bool numbers_agree(const struct ebb_doc_node *a, const struct ebb_doc_nod
 static void say(struct comparison *c, const char *what, const struct ebb_doc_node *node)
 {
     struct ebb_json_writer w;
-    ebb_str_printf(&c->reason, "%s", what);
+    ebb_str_add(&c->reason, what);
     ebb_jsonw_init(&w, &c->reason, 0);
     ebb_doc_write_json(node, &w);
 }
@@ -204,74 +204,11 @@ static bool agree(struct comparison *c, const struct ebb_doc_node *expected,
     return ebb_doc_equal(expected, computed) || differ(c, expected, computed);
 }
 
-/* ---- report ---- */
-
-void dev_vectors_init(struct dev_vectors_report *report)
-{
-    *report = (struct dev_vectors_report){.file = ""};
-    ebb_str_init(&report->log);
-    ebb_str_init(&report->dump);
-}
-
-void dev_vectors_fini(struct dev_vectors_report *report)
-{
-    ebb_str_fini(&report->log);
-    ebb_str_fini(&report->dump);
-}
-
-static void dump(struct dev_vectors_report *report, size_t index, const char *name, bool passed,
-                 const struct ebb_doc_node *computed)
-{
-    struct ebb_json_writer w;
-    if (!report->wants_dump)
-        return;
-    ebb_jsonw_init(&w, &report->dump, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "file");
-    ebb_jsonw_string(&w, report->file);
-    ebb_jsonw_key(&w, "index");
-    ebb_jsonw_uint(&w, index);
-    ebb_jsonw_key(&w, "name");
-    ebb_jsonw_string(&w, name);
-    ebb_jsonw_key(&w, "passed");
-    ebb_jsonw_bool(&w, passed);
-    ebb_jsonw_key(&w, "computed");
-    if (computed != NULL)
-        ebb_doc_write_json(computed, &w);
-    else
-        ebb_jsonw_null(&w);
-    ebb_jsonw_object_end(&w);
-    ebb_str_addc(&report->dump, '\n');
-}
-
-void dev_vectors_pass(struct dev_vectors_report *report, size_t index, const char *name,
-                      const struct ebb_doc_node *computed)
-{
-    report->passed++;
-    dump(report, index, name, true, computed);
-}
-
-void dev_vectors_fail(struct dev_vectors_report *report, size_t index, const char *name,
-                      const struct ebb_doc_node *computed, const char *fmt, ...)
-{
-    va_list args;
-    report->failed++;
-    if (name != NULL)
-        ebb_str_printf(&report->log, "%s: %s: ", report->file, name);
-    else
-        ebb_str_printf(&report->log, "%s: case %zu: ", report->file, index);
-    va_start(args, fmt);
-    ebb_str_vprintf(&report->log, fmt, args);
-    va_end(args);
-    ebb_str_addc(&report->log, '\n');
-    dump(report, index, name, false, computed);
-}
-
 /* ---- files ---- */
 
 struct kind {
     const char *file;
-    dev_case_run run;
+    dev_case_fn *run;
     bool is_tolerant;     /* `expected` is hyperparameter values */
     const char *optional; /* a member of `expected` that small cases only have; NULL = none */
 };
@@ -295,52 +232,85 @@ static const struct kind kinds[] = {
 };
 
 /* `computed` without what the case does not ask for. */
-static const struct ebb_doc_node *trim(struct dev_case_builder *b, const struct kind *kind,
+static const struct ebb_doc_node *trim(struct dev_builder *b, const struct kind *kind,
                                        const struct ebb_doc_node *expected,
                                        const struct ebb_doc_node *computed)
 {
     if (kind->optional == NULL || computed->kind != EBB_DOC_MAP ||
         ebb_doc_get(expected, kind->optional) != NULL)
         return computed;
-    struct ebb_doc_node *map = dev_case_map(b);
+    struct ebb_doc_node *map = dev_map(b);
     for (size_t i = 0; i < computed->count; i++)
         if (strcmp(computed->keys[i]->text, kind->optional) != 0)
-            dev_case_set(b, map, computed->keys[i]->text, computed->items[i]);
-    return b->failed ? NULL : map;
+            dev_set(b, map, computed->keys[i]->text, computed->items[i]);
+    return map;
 }
 
-static void run_case(const struct kind *kind, const struct ebb_doc_node *input, size_t index,
-                     struct dev_vectors_report *report)
+/* Where what was computed is not as expected, in the arena; NULL: nowhere. */
+static const char *compare(struct ebb_arena *arena, bool is_tolerant,
+                           const struct ebb_doc_node *expected, const struct ebb_doc_node *computed)
 {
-    struct ebb_arena arena;
-    ebb_arena_init(&arena);
-    struct dev_case_builder b = {.arena = &arena};
+    struct comparison c = {.is_tolerant = is_tolerant};
+    ebb_str_init(&c.path);
+    ebb_str_init(&c.reason);
+    ebb_str_add(&c.path, "expected");
+    const char *reason =
+        agree(&c, expected, computed) ? NULL : ebb_arena_printf(arena, "%s", ebb_str_c(&c.reason));
+    ebb_str_fini(&c.path);
+    ebb_str_fini(&c.reason);
+    return reason;
+}
+
+static struct dev_verdict judge_case(const struct kind *kind, struct ebb_arena *arena,
+                                     const struct ebb_doc_node *input)
+{
+    struct dev_builder b = {.arena = arena};
     struct ebb_doc_node *computed = NULL;
     struct ebb_error err;
-    const char *name = ebb_doc_string(input, "name", NULL);
-    const struct ebb_doc_node *expected = ebb_doc_get(input, "expected"), *trimmed = NULL;
-    enum ebb_status status = kind->run(&b, input, &computed, &err);
-    if (status == EBB_OK && !b.failed && expected != NULL)
-        trimmed = trim(&b, kind, expected, computed);
-    if (status != EBB_OK) {
-        dev_vectors_fail(report, index, name, NULL, "%s", err.message);
-    } else if (expected == NULL) {
-        dev_vectors_fail(report, index, name, computed, "the case has no `expected`");
-    } else if (b.failed || trimmed == NULL) {
-        dev_vectors_fail(report, index, name, NULL, "out of memory");
-    } else {
-        struct comparison c = {.is_tolerant = kind->is_tolerant};
-        ebb_str_init(&c.path);
-        ebb_str_init(&c.reason);
-        ebb_str_add(&c.path, "expected");
-        if (agree(&c, expected, trimmed))
-            dev_vectors_pass(report, index, name, computed);
-        else
-            dev_vectors_fail(report, index, name, computed, "%s", ebb_str_c(&c.reason));
-        ebb_str_fini(&c.path);
-        ebb_str_fini(&c.reason);
-    }
-    ebb_arena_fini(&arena);
+    const struct ebb_doc_node *expected = ebb_doc_get(input, "expected"), *trimmed;
+    if (kind->run(&b, input, &computed, &err) != EBB_OK)
+        return (struct dev_verdict){.reason = ebb_arena_printf(arena, "%s", err.message)};
+    if (expected == NULL)
+        return (struct dev_verdict){computed, "the case has no `expected`"};
+    trimmed = b.failed ? NULL : trim(&b, kind, expected, computed);
+    if (b.failed)
+        return (struct dev_verdict){.reason = "out of memory"};
+    return (struct dev_verdict){computed, compare(arena, kind->is_tolerant, expected, trimmed)};
+}
+
+static void dump(struct dev_judge *j, const char *file, size_t index, const char *name,
+                 const struct dev_verdict *verdict)
+{
+    struct ebb_json_writer w;
+    if (!j->request->dump)
+        return;
+    ebb_jsonw_init(&w, &j->dump, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key_string(&w, "file", file);
+    ebb_jsonw_key_uint(&w, "index", index);
+    ebb_jsonw_key_string(&w, "name", name);
+    ebb_jsonw_key_bool(&w, "passed", verdict->reason == NULL);
+    ebb_jsonw_key(&w, "computed");
+    if (verdict->computed != NULL)
+        ebb_doc_write_json(verdict->computed, &w);
+    else
+        ebb_jsonw_null(&w);
+    ebb_jsonw_object_end(&w);
+    ebb_str_addc(&j->dump, '\n');
+}
+
+/* One case; `name` may be NULL: then its place names it. */
+static void note(struct dev_judge *j, const char *file, size_t index, const char *name,
+                 const struct dev_verdict *verdict)
+{
+    if (name != NULL)
+        dev_begin(j, "%s: %s", file, name);
+    else
+        dev_begin(j, "%s: case %zu", file, index);
+    if (verdict->reason)
+        dev_fail(j, "%s", verdict->reason);
+    dump(j, file, index, name, verdict);
+    dev_end(j);
 }
 
 static const struct kind *find_kind(const char *file)
@@ -351,114 +321,46 @@ static const struct kind *find_kind(const char *file)
     return NULL;
 }
 
-enum ebb_status dev_vectors_run_file(const char *path, struct dev_vectors_report *report,
-                                     struct ebb_error *err)
+void dev_vectors_file(struct dev_judge *j, const char *path)
 {
-    struct ebb_arena arena;
-    const struct ebb_doc_node *root;
-    const char *slash = strrchr(path, '/');
-    report->file = slash != NULL ? slash + 1 : path;
-    ebb_arena_init(&arena);
-    enum ebb_status status = ebb_doc_load(&arena, path, &root, err);
-    if (status == EBB_OK) {
-        const struct kind *kind = find_kind(report->file);
-        if (root->kind != EBB_DOC_LIST)
-            dev_vectors_fail(report, 0, "file", NULL, "not a list of cases");
-        else if (strcmp(report->file, "config_validation.json") == 0)
-            dev_vectors_config(root, report);
-        else if (kind == NULL)
-            dev_vectors_fail(report, 0, "file", NULL, "unknown kind of file");
-        else
-            for (size_t i = 0; i < root->count; i++)
-                run_case(kind, root->items[i], i, report);
+    struct ebb_arena file_arena;
+    struct ebb_error err;
+    const struct ebb_doc_node *root = NULL;
+    const char *slash = strrchr(path, '/'), *file = slash != NULL ? slash + 1 : path;
+    const struct kind *kind = find_kind(file);
+    bool is_config = strcmp(file, "config_validation.json") == 0;
+    ebb_arena_init(&file_arena);
+    const char *reason = ebb_doc_load(&file_arena, path, &root, &err) != EBB_OK ? err.message
+                         : root->kind != EBB_DOC_LIST ? "not a list of cases"
+                         : kind == NULL && !is_config ? "unknown kind of file"
+                                                      : NULL;
+    if (reason)
+        note(j, file, 0, "file", &(struct dev_verdict){.reason = reason});
+    for (size_t i = 0; !reason && i < root->count; i++) {
+        struct ebb_arena arena;
+        ebb_arena_init(&arena);
+        struct dev_verdict verdict = is_config ? dev_judge_config(&arena, root->items[i])
+                                               : judge_case(kind, &arena, root->items[i]);
+        note(j, file, i, ebb_doc_string(root->items[i], "name", NULL), &verdict);
+        ebb_arena_fini(&arena);
     }
-    ebb_arena_fini(&arena);
-    return status;
-}
-
-/* Names of the *.json files of a folder. */
-struct names {
-    char **items; /* owned */
-    size_t count, capacity;
-};
-
-static void names_fini(struct names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        ebb_free(names->items[i]);
-    ebb_free(names->items);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static enum ebb_status add_name(struct names *names, const char *name, struct ebb_error *err)
-{
-    size_t length = strlen(name);
-    if (length <= 5 || strcmp(name + length - 5, ".json") != 0)
-        return EBB_OK;
-    EBB_TRY(ebb_grow(&names->items, &names->capacity, names->count + 1, sizeof *names->items, err));
-    names->items[names->count] = ebb_strdup(name);
-    if (names->items[names->count] == NULL)
-        return ebb_no_memory(err, length);
-    names->count++;
-    return EBB_OK;
-}
-
-static enum ebb_status list_folder(const char *folder, struct names *names, struct ebb_error *err)
-{
-    DIR *dir = opendir(folder);
-    enum ebb_status status = EBB_OK;
-    if (dir == NULL)
-        return ebb_fail(err, EBB_EIO, "%s: %s", folder, strerror(errno));
-    for (struct dirent *entry; status == EBB_OK && (entry = readdir(dir)) != NULL;)
-        status = add_name(names, entry->d_name, err);
-    closedir(dir);
-    if (names->count > 0)
-        qsort(names->items, names->count, sizeof *names->items, by_name);
-    return status;
-}
-
-enum ebb_status dev_vectors_run_folder(const char *folder, struct dev_vectors_report *report,
-                                       struct ebb_error *err)
-{
-    struct names names = {0};
-    enum ebb_status status = list_folder(folder, &names, err);
-    for (size_t i = 0; status == EBB_OK && i < names.count; i++) {
-        struct ebb_error file_err;
-        struct ebb_str path;
-        ebb_str_init(&path);
-        ebb_str_printf(&path, "%s/%s", folder, names.items[i]);
-        status = ebb_str_status(&path, err);
-        if (status == EBB_OK && dev_vectors_run_file(ebb_str_c(&path), report, &file_err) != EBB_OK)
-            dev_vectors_fail(report, 0, "file", NULL, "%s", file_err.message);
-        report->file = ""; /* the path goes away */
-        ebb_str_fini(&path);
-    }
-    names_fini(&names);
-    return status;
+    ebb_arena_fini(&file_arena);
 }
 
 enum ebb_status dev_vectors(const struct dev_request *request, struct dev_counts *counts,
                             struct ebb_error *err)
 {
-    struct dev_vectors_report report;
-    dev_vectors_init(&report);
-    report.wants_dump = request->dump != NULL;
-    enum ebb_status status = dev_vectors_run_folder(request->dir, &report, err);
-    if (status == EBB_OK)
-        status = ebb_str_status(&report.log, err);
-    if (status == EBB_OK && request->dump != NULL)
-        status = ebb_str_status(&report.dump, err);
-    if (status == EBB_OK && request->dump != NULL)
-        status =
-            ebb_file_write_atomic(request->dump, ebb_str_c(&report.dump), report.dump.length, err);
-    if (status == EBB_OK)
-        fputs(ebb_str_c(&report.log), request->out);
-    *counts = (struct dev_counts){
-        .passed = report.passed, .failed = report.failed, .skipped = report.skipped};
-    dev_vectors_fini(&report);
-    return status;
+    struct dev_judge j;
+    char **names = NULL;
+    size_t count = 0;
+    dev_judge_init(&j, request, "");
+    enum ebb_status status = dev_list(&j.arena, request->dir, &names, &count, err);
+    for (size_t i = 0; status == EBB_OK && i < count; i++) {
+        const char *path = dev_path(&j, names[i]);
+        if (path)
+            dev_vectors_file(&j, path);
+        else
+            status = ebb_no_memory(err, strlen(names[i]));
+    }
+    return dev_judge_fini(&j, status, counts, err);
 }

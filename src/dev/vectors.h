@@ -1,47 +1,55 @@
-/* vectors.h - runs reference cases (tests/golden/search and other folders of the same format).
+/* vectors.h - reference cases of search, scheduling, sequencing, retention and configuration
+ * (private to dev).
  *
  * A folder holds JSON files, each a list of cases with inputs and `expected`. For every case the
  * same thing is computed with this program's own code, in the shape of `expected`, and compared:
  * integers, text and counts exactly, hyperparameter values to 1e-12 relative (pow differs in the
- * last bit between C libraries). A file or case nobody knows is failed, never skipped. */
+ * last bit between C libraries). */
 #ifndef EBB_DEV_VECTORS_H
 #define EBB_DEV_VECTORS_H
 
-#include <stddef.h>
+#include "dev/judge.h"
 
-#include "base/doc.h"
-#include "base/status.h"
-#include "base/str.h"
-
-struct dev_vectors_report {
-    size_t passed, failed, skipped;
-    struct ebb_str log;  /* one line per failed case: "file: case: reason" */
-    struct ebb_str dump; /* when wants_dump: one JSON object per line and case:
-                            {"file":..., "index":..., "name":..., "passed":..., "computed":...} */
-    bool wants_dump;
-    const char *file; /* borrowed: name of the file being run, for both texts */
+/* Building what was computed, in the shape of `expected`: a lack of memory is remembered, so that
+ * callers check once at the end. */
+struct dev_builder {
+    struct ebb_arena *arena;
+    bool failed;
 };
 
-void dev_vectors_init(struct dev_vectors_report *report);
-void dev_vectors_fini(struct dev_vectors_report *report);
+struct ebb_doc_node *dev_map(struct dev_builder *b);
+struct ebb_doc_node *dev_items(struct dev_builder *b);
+void dev_set(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
+             const struct ebb_doc_node *value);
+void dev_set_int(struct dev_builder *b, struct ebb_doc_node *map, const char *key, int64_t value);
+void dev_set_bool(struct dev_builder *b, struct ebb_doc_node *map, const char *key, bool value);
+void dev_set_text(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
+                  const char *value);
+void dev_add(struct dev_builder *b, struct ebb_doc_node *list, const struct ebb_doc_node *value);
+void dev_add_int(struct dev_builder *b, struct ebb_doc_node *list, int64_t value);
+void dev_add_double(struct dev_builder *b, struct ebb_doc_node *list, double value);
 
-/* Count one case. `name` may be NULL (then the index names it); `computed` (what this program came
- * to, in the shape of `expected`) may be NULL when there was nothing to compute. */
-void dev_vectors_pass(struct dev_vectors_report *report, size_t index, const char *name,
-                      const struct ebb_doc_node *computed);
-void dev_vectors_fail(struct dev_vectors_report *report, size_t index, const char *name,
-                      const struct ebb_doc_node *computed, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
+/* Reading a case: the member, or an error that names it; memory that lives as long as the case. */
+enum ebb_status dev_member(const struct ebb_doc_node *map, const char *key, enum ebb_doc_kind kind,
+                           const struct ebb_doc_node **node, struct ebb_error *err);
+enum ebb_status dev_array(struct dev_builder *b, size_t count, size_t bytes, void *array,
+                          struct ebb_error *err);
 
-/* Every file of one kind is a list of cases; a runner judges them all. config_validation.json is
- * judged in vectors_config.c. */
-void dev_vectors_config(const struct ebb_doc_node *root, struct dev_vectors_report *report);
+/* Computes what the case's `expected` should be. */
+typedef enum ebb_status dev_case_fn(struct dev_builder *b, const struct ebb_doc_node *input,
+                                    struct ebb_doc_node **computed, struct ebb_error *err);
+dev_case_fn dev_case_rng, dev_case_sampling, dev_case_grid_values, dev_case_grid_product,
+    dev_case_explore, dev_case_search, dev_case_asha;                   /* vectors_search.c */
+dev_case_fn dev_case_sequencer, dev_case_scheduler, dev_case_retention; /* vectors_work.c */
 
-/* One file by its name (path's last part decides the kind), or every *.json file of a folder in
- * byte order of the names. The status is about reading; a failed case is no error. */
-enum ebb_status dev_vectors_run_file(const char *path, struct dev_vectors_report *report,
-                                     struct ebb_error *err);
-enum ebb_status dev_vectors_run_folder(const char *folder, struct dev_vectors_report *report,
-                                       struct ebb_error *err);
+/* What judging a case of the configuration came to: `reason` is NULL when it is as expected. */
+struct dev_verdict {
+    const struct ebb_doc_node *computed;
+    const char *reason;
+};
+struct dev_verdict dev_judge_config(struct ebb_arena *arena, const struct ebb_doc_node *item);
+
+/* All cases of one file; the last part of the path says of which kind they are. */
+void dev_vectors_file(struct dev_judge *j, const char *path);
 
 #endif

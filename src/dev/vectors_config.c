@@ -174,57 +174,35 @@ static struct ebb_doc_node *computed_doc(struct ebb_arena *arena, const struct o
     return doc;
 }
 
-static void judge(struct ebb_arena *arena, const struct ebb_doc_node *item, size_t index,
-                  struct dev_vectors_report *report)
+struct dev_verdict dev_judge_config(struct ebb_arena *arena, const struct ebb_doc_node *item)
 {
     struct outcome out = {0};
-    const char *name = ebb_doc_string(item, "name", NULL);
     const struct ebb_doc_node *expected = ebb_doc_get(item, "expected");
     const struct ebb_doc_node *accept = ebb_doc_get(expected, "accept");
     const struct ebb_doc_node *text = ebb_doc_get(item, "yaml");
-    if (!accept || accept->kind != EBB_DOC_BOOL || !text || text->kind != EBB_DOC_STRING) {
-        dev_vectors_fail(report, index, name, NULL, "no case of the configuration");
-        return;
-    }
+    if (!accept || accept->kind != EBB_DOC_BOOL || !text || text->kind != EBB_DOC_STRING)
+        return (struct dev_verdict){.reason = "no case of the configuration"};
     run_case(arena, item, &out);
-    const struct ebb_doc_node *doc = computed_doc(arena, &out);
+    struct dev_verdict verdict = {.computed = computed_doc(arena, &out)};
     const char *field = ebb_doc_string(expected, "field", NULL);
     const struct ebb_doc_node *form = ebb_doc_get(expected, "normalized");
     if (out.is_accepted != accept->boolean) {
-        dev_vectors_fail(report, index, name, doc, "%s, should be %s: %s",
-                         out.is_accepted ? "accepted" : "refused",
-                         out.is_accepted ? "refused" : "accepted",
-                         out.is_accepted && field ? field : out.problem);
+        verdict.reason = ebb_arena_printf(arena, "%s, should be %s: %s",
+                                          out.is_accepted ? "accepted" : "refused",
+                                          out.is_accepted ? "refused" : "accepted",
+                                          out.is_accepted && field ? field : out.problem);
     } else if (!out.is_accepted && field && !names_field(&out.report, field)) {
-        dev_vectors_fail(report, index, name, doc, "refused, but not for %s: %s", field,
-                         out.problem);
+        verdict.reason = ebb_arena_printf(arena, "refused, but not for %s: %s", field, out.problem);
     } else if (out.is_accepted && form) {
         const struct ebb_doc_node *mine = stripped(arena, out.config.normalized);
         const struct ebb_doc_node *theirs = stripped(arena, form);
         struct ebb_str path;
         ebb_str_init(&path);
         say_difference(mine, theirs, &path);
-        if (ebb_doc_equal(mine, theirs))
-            dev_vectors_pass(report, index, name, doc);
-        else
-            dev_vectors_fail(report, index, name, doc, "normalised form differs at %s",
-                             ebb_str_c(&path));
+        if (!ebb_doc_equal(mine, theirs))
+            verdict.reason =
+                ebb_arena_printf(arena, "normalised form differs at %s", ebb_str_c(&path));
         ebb_str_fini(&path);
-    } else {
-        dev_vectors_pass(report, index, name, doc);
     }
-}
-
-void dev_vectors_config(const struct ebb_doc_node *root, struct dev_vectors_report *report)
-{
-    if (!root || root->kind != EBB_DOC_LIST) {
-        dev_vectors_fail(report, 0, NULL, NULL, "no list of cases");
-        return;
-    }
-    for (size_t i = 0; i < root->count; i++) {
-        struct ebb_arena case_arena;
-        ebb_arena_init(&case_arena);
-        judge(&case_arena, root->items[i], i, report);
-        ebb_arena_fini(&case_arena);
-    }
+    return verdict;
 }

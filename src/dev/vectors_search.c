@@ -1,9 +1,10 @@
 /* vectors_search.c - reference cases of generator, samples, grids and searches. */
-#include "exp/exp.h"
-#include "dev/vectors_cases.h"
+#include "dev/vectors.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "exp/exp.h"
 
 /* ---- inputs ---- */
 
@@ -11,7 +12,7 @@ static enum ebb_status read_seed(const struct ebb_doc_node *input, uint32_t *see
                                  struct ebb_error *err)
 {
     const struct ebb_doc_node *node = NULL;
-    EBB_TRY(dev_case_member(input, "seed", EBB_DOC_INT, &node, err));
+    EBB_TRY(dev_member(input, "seed", EBB_DOC_INT, &node, err));
     if (node->integer < 0 || node->integer > UINT32_MAX)
         return ebb_fail(err, EBB_EINPUT, "seed: %lld", (long long)node->integer);
     *seed = (uint32_t)node->integer;
@@ -22,7 +23,7 @@ static enum ebb_status read_count(const struct ebb_doc_node *input, const char *
                                   struct ebb_error *err)
 {
     const struct ebb_doc_node *node = NULL;
-    EBB_TRY(dev_case_member(input, key, EBB_DOC_INT, &node, err));
+    EBB_TRY(dev_member(input, key, EBB_DOC_INT, &node, err));
     if (node->integer < 0 || node->integer > 1000000)
         return ebb_fail(err, EBB_EINPUT, "%s: %lld", key, (long long)node->integer);
     *count = node->integer;
@@ -30,29 +31,22 @@ static enum ebb_status read_count(const struct ebb_doc_node *input, const char *
 }
 
 /* A space alone, read with a searcher that asks nothing of it. */
-static enum ebb_status read_space(struct dev_case_builder *b, const struct ebb_doc_node *node,
+static enum ebb_status read_space(struct dev_builder *b, const struct ebb_doc_node *node,
                                   struct exp_hparams *space, struct ebb_error *err)
 {
     struct exp_searcher searcher;
-    struct ebb_doc_node *plain = dev_case_map(b);
-    dev_case_set_text(b, plain, "name", "single");
-    dev_case_set_text(b, plain, "metric", "m");
-    dev_case_set_int(b, plain, "max_steps", 1);
+    struct ebb_doc_node *plain = dev_map(b);
+    dev_set_text(b, plain, "name", "single");
+    dev_set_text(b, plain, "metric", "m");
+    dev_set_int(b, plain, "max_steps", 1);
     if (b->failed)
         return ebb_no_memory(err, 0);
     return exp_search_parse(b->arena, plain, node, &searcher, space, err);
 }
 
-static enum ebb_status new_sample(struct dev_case_builder *b, const struct exp_hparams *space,
-                                  struct exp_value **sample, struct ebb_error *err)
-{
-    *sample = ebb_arena_calloc(b->arena, space->count + 1, sizeof **sample);
-    return *sample != NULL ? EBB_OK : ebb_no_memory(err, space->count * sizeof **sample);
-}
-
 /* ---- generator ---- */
 
-enum ebb_status dev_case_rng(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_rng(struct dev_builder *b, const struct ebb_doc_node *input,
                              struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct ebb_mt19937 rng;
@@ -62,36 +56,36 @@ enum ebb_status dev_case_rng(struct dev_case_builder *b, const struct ebb_doc_no
     char hex[33];
     EBB_TRY(read_seed(input, &seed, err));
     EBB_TRY(read_count(input, "n", &n, err));
-    struct ebb_doc_node *map = dev_case_map(b), *bits = dev_case_list(b), *unit = dev_case_list(b),
-                        *bounded = dev_case_list(b), *seeds = dev_case_list(b);
+    struct ebb_doc_node *map = dev_map(b), *bits = dev_items(b), *unit = dev_items(b),
+                        *bounded = dev_items(b), *seeds = dev_items(b);
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        dev_case_add(b, bits, ebb_doc_new_int(b->arena, ebb_mt_u32(&rng)));
+        dev_add_int(b, bits, ebb_mt_u32(&rng));
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        dev_case_add(b, unit, ebb_doc_new_double(b->arena, ebb_mt_double(&rng)));
+        dev_add_double(b, unit, ebb_mt_double(&rng));
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        dev_case_add(b, bounded, ebb_doc_new_int(b->arena, ebb_mt_int64(&rng, -10, 10)));
+        dev_add_int(b, bounded, ebb_mt_int64(&rng, -10, 10));
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++)
-        dev_case_add(b, seeds, ebb_doc_new_int(b->arena, ebb_mt_int64(&rng, 0, INT64_C(1) << 31)));
+        dev_add_int(b, seeds, ebb_mt_int64(&rng, 0, INT64_C(1) << 31));
     ebb_mt_seed(&rng, seed);
     ebb_mt_bytes(&rng, bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
-    dev_case_set(b, map, "bits32", bits);
-    dev_case_set(b, map, "unit_interval", unit);
-    dev_case_set(b, map, "int64_minus10_to_10_exclusive", bounded);
-    dev_case_set(b, map, "trial_seed_draws", seeds);
-    dev_case_set_text(b, map, "first_16_bytes", hex);
+    dev_set(b, map, "bits32", bits);
+    dev_set(b, map, "unit_interval", unit);
+    dev_set(b, map, "int64_minus10_to_10_exclusive", bounded);
+    dev_set(b, map, "trial_seed_draws", seeds);
+    dev_set_text(b, map, "first_16_bytes", hex);
     *computed = map;
     return EBB_OK;
 }
 
 /* ---- samples ---- */
 
-enum ebb_status dev_case_sampling(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_sampling(struct dev_builder *b, const struct ebb_doc_node *input,
                                   struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
@@ -102,50 +96,50 @@ enum ebb_status dev_case_sampling(struct dev_case_builder *b, const struct ebb_d
     EBB_TRY(read_seed(input, &seed, err));
     EBB_TRY(read_count(input, "n", &n, err));
     EBB_TRY(read_space(b, ebb_doc_get(input, "hyperparameters"), &space, err));
-    EBB_TRY(new_sample(b, &space, &sample, err));
-    *computed = dev_case_list(b);
+    EBB_TRY(dev_array(b, space.count, sizeof *sample, &sample, err));
+    *computed = dev_items(b);
     ebb_mt_seed(&rng, seed);
     for (int64_t i = 0; i < n; i++) {
         exp_sample(&space, &rng, sample);
-        dev_case_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
+        dev_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
     }
     return EBB_OK;
 }
 
-enum ebb_status dev_case_grid_values(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_grid_values(struct dev_builder *b, const struct ebb_doc_node *input,
                                      struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
     const struct ebb_doc_node *param = ebb_doc_get(input, "param");
-    struct ebb_doc_node *map = dev_case_map(b);
+    struct ebb_doc_node *map = dev_map(b);
     if (param == NULL)
         return ebb_fail(err, EBB_EINPUT, "param: missing");
-    dev_case_set(b, map, "p", param);
+    dev_set(b, map, "p", param);
     if (b->failed)
         return ebb_no_memory(err, 0);
     EBB_TRY(read_space(b, map, &space, err));
-    *computed = dev_case_list(b);
+    *computed = dev_items(b);
     uint64_t count = exp_grid_count(&space.items[0]);
     for (uint64_t i = 0; i < count && i < 1000000; i++) {
         struct exp_value value = exp_grid_value(&space.items[0], i);
         const struct ebb_doc_node *sample = exp_sample_doc(b->arena, &space, &value);
-        dev_case_add(b, *computed, ebb_doc_get(sample, "p"));
+        dev_add(b, *computed, ebb_doc_get(sample, "p"));
     }
     return EBB_OK;
 }
 
-enum ebb_status dev_case_grid_product(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_grid_product(struct dev_builder *b, const struct ebb_doc_node *input,
                                       struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
     struct exp_value *sample = NULL;
     EBB_TRY(read_space(b, ebb_doc_get(input, "hyperparameters"), &space, err));
-    EBB_TRY(new_sample(b, &space, &sample, err));
-    *computed = dev_case_list(b);
+    EBB_TRY(dev_array(b, space.count, sizeof *sample, &sample, err));
+    *computed = dev_items(b);
     uint64_t size = exp_grid_size(&space);
     for (uint64_t i = 0; i < size && i < 1000000; i++) {
         exp_grid_point(&space, i, sample);
-        dev_case_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
+        dev_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
     }
     return EBB_OK;
 }
@@ -168,7 +162,7 @@ static enum ebb_status read_value(const struct exp_hparam *param, const struct e
     return EBB_OK;
 }
 
-enum ebb_status dev_case_explore(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_explore(struct dev_builder *b, const struct ebb_doc_node *input,
                                  struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_hparams space = {0};
@@ -179,7 +173,7 @@ enum ebb_status dev_case_explore(struct dev_case_builder *b, const struct ebb_do
     EBB_TRY(read_seed(input, &seed, err));
     EBB_TRY(exp_search_parse(b->arena, ebb_doc_get(input, "searcher"),
                              ebb_doc_get(input, "hyperparameters"), &pbt, &space, err));
-    EBB_TRY(new_sample(b, &space, &sample, err));
+    EBB_TRY(dev_array(b, space.count, sizeof *sample, &sample, err));
     for (size_t i = 0; i < space.count; i++)
         EBB_TRY(read_value(&space.items[i],
                            ebb_doc_get(ebb_doc_get(input, "old"), space.items[i].name), &sample[i],
@@ -250,7 +244,7 @@ static double call_metric(void *context, int64_t t, int64_t s)
     return ((const struct search_case *)context)->metric(t, s);
 }
 
-static enum ebb_status run_search(struct dev_case_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status run_search(struct dev_builder *b, const struct ebb_doc_node *input,
                                   struct search_case *c, struct ebb_error *err)
 {
     const char *metric = ebb_doc_string(input, "metric_fn", "");
@@ -278,30 +272,29 @@ static enum ebb_status run_search(struct dev_case_builder *b, const struct ebb_d
     return status;
 }
 
-static void add_totals(struct dev_case_builder *b, const struct exp_sim *sim,
-                       struct ebb_doc_node *map)
+static void add_totals(struct dev_builder *b, const struct exp_sim *sim, struct ebb_doc_node *map)
 {
-    dev_case_set_int(b, map, "num_trials", (int64_t)sim->trial_count);
-    dev_case_set_int(b, map, "total_steps", sim->total_steps);
-    dev_case_set_int(b, map, "total_validations", sim->total_validations);
+    dev_set_int(b, map, "num_trials", (int64_t)sim->trial_count);
+    dev_set_int(b, map, "total_steps", sim->total_steps);
+    dev_set_int(b, map, "total_validations", sim->total_validations);
 }
 
-static struct ebb_doc_node *summary(struct dev_case_builder *b, const struct exp_sim *sim)
+static struct ebb_doc_node *summary(struct dev_builder *b, const struct exp_sim *sim)
 {
-    struct ebb_doc_node *map = dev_case_map(b);
+    struct ebb_doc_node *map = dev_map(b);
     for (size_t i = 0; i < sim->trial_count; i++) {
         const char *workloads = sim->trials[i].workloads;
-        dev_case_set_int(b, map, workloads, ebb_doc_int(map, workloads, 0) + 1);
+        dev_set_int(b, map, workloads, ebb_doc_int(map, workloads, 0) + 1);
     }
     return map;
 }
 
 /* Quarter points of all workloads. A pair whose expected progress is null is not compared: the null
  * is repeated. Cases with very few workloads may name a point once. */
-static struct ebb_doc_node *progress(struct dev_case_builder *b, const struct exp_sim *sim,
+static struct ebb_doc_node *progress(struct dev_builder *b, const struct exp_sim *sim,
                                      const struct ebb_doc_node *expected)
 {
-    struct ebb_doc_node *list = dev_case_list(b);
+    struct ebb_doc_node *list = dev_items(b);
     int64_t points[4], total = (int64_t)sim->workload_count;
     bool is_short = expected != NULL && expected->kind == EBB_DOC_LIST && expected->count < 4;
     for (int64_t k = 0; k < 4 && total > 0; k++) {
@@ -312,107 +305,106 @@ static struct ebb_doc_node *progress(struct dev_case_builder *b, const struct ex
             expected != NULL && list->count < expected->count ? expected->items[list->count] : NULL;
         bool is_null = pair != NULL && pair->kind == EBB_DOC_LIST && pair->count == 2 &&
                        pair->items[1]->kind == EBB_DOC_NULL;
-        struct ebb_doc_node *made = dev_case_list(b);
-        dev_case_add(b, made, ebb_doc_new_int(b->arena, points[k]));
-        dev_case_add(b, made,
-                     is_null ? ebb_doc_new(b->arena, EBB_DOC_NULL)
-                             : ebb_doc_new_double(b->arena, sim->progress[points[k] - 1]));
-        dev_case_add(b, list, made);
+        struct ebb_doc_node *made = dev_items(b);
+        dev_add_int(b, made, points[k]);
+        dev_add(b, made,
+                is_null ? ebb_doc_new(b->arena, EBB_DOC_NULL)
+                        : ebb_doc_new_double(b->arena, sim->progress[points[k] - 1]));
+        dev_add(b, list, made);
     }
     return list;
 }
 
-static struct ebb_doc_node *brackets(struct dev_case_builder *b, const struct exp_shape *shape)
+static struct ebb_doc_node *brackets(struct dev_builder *b, const struct exp_shape *shape)
 {
-    struct ebb_doc_node *list = dev_case_list(b);
+    struct ebb_doc_node *list = dev_items(b);
     for (size_t i = 0; i < shape->count; i++) {
         const struct exp_bracket_shape *bracket = &shape->brackets[i];
-        struct ebb_doc_node *map = dev_case_map(b), *rungs = dev_case_list(b);
-        dev_case_set_int(b, map, "num_rungs", (int64_t)bracket->rung_count);
-        dev_case_set_int(b, map, "expected_workloads", bracket->expected_workloads);
+        struct ebb_doc_node *map = dev_map(b), *rungs = dev_items(b);
+        dev_set_int(b, map, "num_rungs", (int64_t)bracket->rung_count);
+        dev_set_int(b, map, "expected_workloads", bracket->expected_workloads);
         for (size_t r = 0; r < bracket->rung_count; r++) {
-            struct ebb_doc_node *rung = dev_case_map(b);
-            dev_case_set_int(b, rung, "steps_needed", bracket->rungs[r].steps);
-            dev_case_set_int(b, rung, "start_trials", bracket->rungs[r].start);
-            dev_case_set_int(b, rung, "promote_trials", bracket->rungs[r].promote);
-            dev_case_add(b, rungs, rung);
+            struct ebb_doc_node *rung = dev_map(b);
+            dev_set_int(b, rung, "steps_needed", bracket->rungs[r].steps);
+            dev_set_int(b, rung, "start_trials", bracket->rungs[r].start);
+            dev_set_int(b, rung, "promote_trials", bracket->rungs[r].promote);
+            dev_add(b, rungs, rung);
         }
-        dev_case_set(b, map, "rungs", rungs);
-        dev_case_add(b, list, map);
+        dev_set(b, map, "rungs", rungs);
+        dev_add(b, list, map);
     }
     return list;
 }
 
-static struct ebb_doc_node *trial_node(struct dev_case_builder *b, const struct exp_sim_trial *t,
+static struct ebb_doc_node *trial_node(struct dev_builder *b, const struct exp_sim_trial *t,
                                        size_t index)
 {
     char id[EXP_REQUEST_TEXT];
-    struct ebb_doc_node *map = dev_case_map(b);
-    dev_case_set_int(b, map, "index", (int64_t)index + 1);
-    dev_case_set_text(b, map, "request_id", exp_request_format(t->request, id));
-    dev_case_set_int(b, map, "trial_seed", t->trial_seed);
-    dev_case_set(b, map, "hparams", t->hparams);
-    dev_case_set_text(b, map, "workloads", t->workloads);
-    dev_case_set_bool(b, map, "closed", t->is_closed);
+    struct ebb_doc_node *map = dev_map(b);
+    dev_set_int(b, map, "index", (int64_t)index + 1);
+    dev_set_text(b, map, "request_id", exp_request_format(t->request, id));
+    dev_set_int(b, map, "trial_seed", t->trial_seed);
+    dev_set(b, map, "hparams", t->hparams);
+    dev_set_text(b, map, "workloads", t->workloads);
+    dev_set_bool(b, map, "closed", t->is_closed);
     if (t->from_trial > 0) {
-        dev_case_set_int(b, map, "from_trial", t->from_trial);
-        dev_case_set_int(b, map, "from_step", t->from_step);
+        dev_set_int(b, map, "from_trial", t->from_trial);
+        dev_set_int(b, map, "from_step", t->from_step);
     }
     return map;
 }
 
-enum ebb_status dev_case_search(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_search(struct dev_builder *b, const struct ebb_doc_node *input,
                                 struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct search_case c = {0};
     EBB_TRY(run_search(b, input, &c, err));
-    struct ebb_doc_node *map = dev_case_map(b), *trials = dev_case_list(b);
+    struct ebb_doc_node *map = dev_map(b), *trials = dev_items(b);
     add_totals(b, &c.sim, map);
-    dev_case_set_int(b, map, "total_checkpoints", c.sim.total_checkpoints);
-    dev_case_set_int(b, map, "initial_operations", c.sim.initial_operations);
-    dev_case_set(b, map, "summary", summary(b, &c.sim));
-    dev_case_set(b, map, "progress",
-                 progress(b, &c.sim, ebb_doc_get(ebb_doc_get(input, "expected"), "progress")));
-    dev_case_set_bool(b, map, "shutdown", c.sim.is_shut_down);
+    dev_set_int(b, map, "total_checkpoints", c.sim.total_checkpoints);
+    dev_set_int(b, map, "initial_operations", c.sim.initial_operations);
+    dev_set(b, map, "summary", summary(b, &c.sim));
+    dev_set(b, map, "progress",
+            progress(b, &c.sim, ebb_doc_get(ebb_doc_get(input, "expected"), "progress")));
+    dev_set_bool(b, map, "shutdown", c.sim.is_shut_down);
     if (c.shape.count > 0)
-        dev_case_set(b, map, "brackets", brackets(b, &c.shape));
+        dev_set(b, map, "brackets", brackets(b, &c.shape));
     for (size_t i = 0; i < c.sim.trial_count; i++)
-        dev_case_add(b, trials, trial_node(b, &c.sim.trials[i], i));
-    dev_case_set(b, map, "trials", trials);
+        dev_add(b, trials, trial_node(b, &c.sim.trials[i], i));
+    dev_set(b, map, "trials", trials);
     *computed = map;
     return EBB_OK;
 }
 
-enum ebb_status dev_case_asha(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_asha(struct dev_builder *b, const struct ebb_doc_node *input,
                               struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct search_case c = {0};
     bool all_closed = true;
     EBB_TRY(run_search(b, input, &c, err));
-    struct ebb_doc_node *map = dev_case_map(b), *shape = dev_case_list(b),
-                        *trials = dev_case_list(b);
+    struct ebb_doc_node *map = dev_map(b), *shape = dev_items(b), *trials = dev_items(b);
     for (size_t i = 0; i < c.shape.count; i++) {
-        struct ebb_doc_node *bracket = dev_case_map(b), *rungs = dev_case_list(b);
+        struct ebb_doc_node *bracket = dev_map(b), *rungs = dev_items(b);
         for (size_t r = 0; r < c.shape.brackets[i].rung_count; r++)
-            dev_case_add(b, rungs, ebb_doc_new_int(b->arena, c.shape.brackets[i].rungs[r].steps));
-        dev_case_set(b, bracket, "rung_steps", rungs);
-        dev_case_set_int(b, bracket, "max_trials", c.shape.brackets[i].max_trials);
-        dev_case_set_int(b, bracket, "initial_trials", c.shape.brackets[i].initial_trials);
-        dev_case_add(b, shape, bracket);
+            dev_add_int(b, rungs, c.shape.brackets[i].rungs[r].steps);
+        dev_set(b, bracket, "rung_steps", rungs);
+        dev_set_int(b, bracket, "max_trials", c.shape.brackets[i].max_trials);
+        dev_set_int(b, bracket, "initial_trials", c.shape.brackets[i].initial_trials);
+        dev_add(b, shape, bracket);
     }
     for (size_t i = 0; i < c.sim.trial_count; i++) {
-        struct ebb_doc_node *trial = dev_case_map(b);
-        dev_case_set_int(b, trial, "index", (int64_t)i + 1);
-        dev_case_set_int(b, trial, "trial_seed", c.sim.trials[i].trial_seed);
-        dev_case_set_text(b, trial, "validated_at", c.sim.trials[i].validated_at);
-        dev_case_add(b, trials, trial);
+        struct ebb_doc_node *trial = dev_map(b);
+        dev_set_int(b, trial, "index", (int64_t)i + 1);
+        dev_set_int(b, trial, "trial_seed", c.sim.trials[i].trial_seed);
+        dev_set_text(b, trial, "validated_at", c.sim.trials[i].validated_at);
+        dev_add(b, trials, trial);
         all_closed &= c.sim.trials[i].is_closed;
     }
     add_totals(b, &c.sim, map);
-    dev_case_set(b, map, "brackets", shape);
-    dev_case_set(b, map, "trials", trials);
-    dev_case_set_bool(b, map, "all_closed", all_closed);
-    dev_case_set_double(b, map, "final_progress", c.sim.final_progress);
+    dev_set(b, map, "brackets", shape);
+    dev_set(b, map, "trials", trials);
+    dev_set_bool(b, map, "all_closed", all_closed);
+    dev_set(b, map, "final_progress", ebb_doc_new_double(b->arena, c.sim.final_progress));
     *computed = map;
     return EBB_OK;
 }

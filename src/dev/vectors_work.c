@@ -1,17 +1,10 @@
 /* vectors_work.c - reference cases of trial sequencing, scheduling and checkpoint retention. */
-#include "exp/exp.h"
-#include "dev/vectors_cases.h"
+#include "dev/vectors.h"
 
 #include <string.h>
 
 #include "base/str.h"
-
-static enum ebb_status new_array(struct dev_case_builder *b, size_t count, size_t bytes,
-                                 void **array, struct ebb_error *err)
-{
-    *array = ebb_arena_calloc(b->arena, count + 1, bytes);
-    return *array != NULL ? EBB_OK : ebb_no_memory(err, count * bytes);
-}
+#include "exp/exp.h"
 
 /* ---- one trial ---- */
 
@@ -119,7 +112,7 @@ static enum ebb_status read_policy(const struct ebb_doc_node *input,
     return EBB_OK;
 }
 
-enum ebb_status dev_case_sequencer(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_sequencer(struct dev_builder *b, const struct ebb_doc_node *input,
                                    struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_sequence_rules rules = {
@@ -130,14 +123,12 @@ enum ebb_status dev_case_sequencer(struct dev_case_builder *b, const struct ebb_
                            .smaller_is_better = ebb_doc_bool(input, "smaller_is_better", true)};
     const struct ebb_doc_node *steps = NULL;
     const char *state = "";
-    void *list = NULL;
-    EBB_TRY(dev_case_member(input, "max_steps", EBB_DOC_INT, &steps, err));
-    EBB_TRY(dev_case_member(input, "validation_metrics", EBB_DOC_LIST, &c.metrics, err));
+    EBB_TRY(dev_member(input, "max_steps", EBB_DOC_INT, &steps, err));
+    EBB_TRY(dev_member(input, "validation_metrics", EBB_DOC_LIST, &c.metrics, err));
     EBB_TRY(read_policy(input, &rules.checkpoint_policy, err));
     if (steps->integer < 1 || steps->integer > 1000000)
         return ebb_fail(err, EBB_EINPUT, "max_steps: %lld", (long long)steps->integer);
-    EBB_TRY(new_array(b, (size_t)steps->integer, sizeof *c.steps, &list, err));
-    c.steps = list;
+    EBB_TRY(dev_array(b, (size_t)steps->integer, sizeof *c.steps, &c.steps, err));
     exp_sequence_init(&c.sequence, &rules);
     ebb_str_init(&c.trace);
     enum ebb_status status = ask_all(&c.sequence, steps->integer, err);
@@ -146,11 +137,11 @@ enum ebb_status dev_case_sequencer(struct dev_case_builder *b, const struct ebb_
     if (status == EBB_OK)
         status = ebb_str_status(&c.trace, err);
     if (status == EBB_OK) {
-        *computed = dev_case_map(b);
-        dev_case_set_text(b, *computed, "trace", ebb_str_c(&c.trace));
-        dev_case_set_text(b, *computed, "trial_state", state);
-        dev_case_set_int(b, *computed, "restarts", c.sequence.restarts);
-        dev_case_set_int(b, *computed, "last_checkpoint_step", c.last_checkpoint);
+        *computed = dev_map(b);
+        dev_set_text(b, *computed, "trace", ebb_str_c(&c.trace));
+        dev_set_text(b, *computed, "trial_state", state);
+        dev_set_int(b, *computed, "restarts", c.sequence.restarts);
+        dev_set_int(b, *computed, "last_checkpoint_step", c.last_checkpoint);
     }
     ebb_str_fini(&c.trace);
     exp_sequence_fini(&c.sequence);
@@ -166,14 +157,12 @@ struct sched_case {
     struct exp_sched_input input;
 };
 
-static enum ebb_status read_agents(struct dev_case_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_agents(struct dev_builder *b, const struct ebb_doc_node *input,
                                    struct sched_case *c, struct ebb_error *err)
 {
     const struct ebb_doc_node *list = NULL;
-    void *array = NULL;
-    EBB_TRY(dev_case_member(input, "agents", EBB_DOC_LIST, &list, err));
-    EBB_TRY(new_array(b, list->count, sizeof *c->agents, &array, err));
-    c->agents = array;
+    EBB_TRY(dev_member(input, "agents", EBB_DOC_LIST, &list, err));
+    EBB_TRY(dev_array(b, list->count, sizeof *c->agents, &c->agents, err));
     for (size_t i = 0; i < list->count; i++)
         c->agents[i] =
             (struct exp_sched_agent){.id = ebb_doc_string(list->items[i], "id", ""),
@@ -184,14 +173,12 @@ static enum ebb_status read_agents(struct dev_case_builder *b, const struct ebb_
     return EBB_OK;
 }
 
-static enum ebb_status read_groups(struct dev_case_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_groups(struct dev_builder *b, const struct ebb_doc_node *input,
                                    struct sched_case *c, struct ebb_error *err)
 {
     const struct ebb_doc_node *list = NULL;
-    void *array = NULL;
-    EBB_TRY(dev_case_member(input, "groups", EBB_DOC_LIST, &list, err));
-    EBB_TRY(new_array(b, list->count, sizeof *c->groups, &array, err));
-    c->groups = array;
+    EBB_TRY(dev_member(input, "groups", EBB_DOC_LIST, &list, err));
+    EBB_TRY(dev_array(b, list->count, sizeof *c->groups, &c->groups, err));
     for (size_t i = 0; i < list->count; i++)
         c->groups[i] =
             (struct exp_sched_group){.id = ebb_doc_string(list->items[i], "id", ""),
@@ -202,15 +189,14 @@ static enum ebb_status read_groups(struct dev_case_builder *b, const struct ebb_
     return EBB_OK;
 }
 
-static enum ebb_status read_placements(struct dev_case_builder *b, const struct sched_case *c,
+static enum ebb_status read_placements(struct dev_builder *b, const struct sched_case *c,
                                        const struct ebb_doc_node *node, struct exp_sched_task *task,
                                        struct ebb_error *err)
 {
-    void *array = NULL;
+    struct exp_placement *places;
     if (node == NULL || node->kind != EBB_DOC_MAP)
         return EBB_OK;
-    EBB_TRY(new_array(b, node->count, sizeof *task->placements, &array, err));
-    struct exp_placement *places = array;
+    EBB_TRY(dev_array(b, node->count, sizeof *places, &places, err));
     for (size_t i = 0; i < node->count; i++) {
         size_t agent = 0;
         while (agent < c->input.agent_count &&
@@ -226,14 +212,12 @@ static enum ebb_status read_placements(struct dev_case_builder *b, const struct 
     return EBB_OK;
 }
 
-static enum ebb_status read_tasks(struct dev_case_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_tasks(struct dev_builder *b, const struct ebb_doc_node *input,
                                   struct sched_case *c, struct ebb_error *err)
 {
     const struct ebb_doc_node *list = NULL;
-    void *array = NULL;
-    EBB_TRY(dev_case_member(input, "tasks", EBB_DOC_LIST, &list, err));
-    EBB_TRY(new_array(b, list->count, sizeof *c->tasks, &array, err));
-    c->tasks = array;
+    EBB_TRY(dev_member(input, "tasks", EBB_DOC_LIST, &list, err));
+    EBB_TRY(dev_array(b, list->count, sizeof *c->tasks, &c->tasks, err));
     for (size_t i = 0; i < list->count; i++) {
         const struct ebb_doc_node *node = list->items[i];
         struct exp_sched_task *task = &c->tasks[i];
@@ -254,7 +238,7 @@ static enum ebb_status read_tasks(struct dev_case_builder *b, const struct ebb_d
     return EBB_OK;
 }
 
-static enum ebb_status read_sched(struct dev_case_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_sched(struct dev_builder *b, const struct ebb_doc_node *input,
                                   struct sched_case *c, struct ebb_error *err)
 {
     const char *kind = ebb_doc_string(input, "scheduler", ""),
@@ -271,7 +255,7 @@ static enum ebb_status read_sched(struct dev_case_builder *b, const struct ebb_d
     return read_tasks(b, input, c, err);
 }
 
-static struct ebb_doc_node *task_after(struct dev_case_builder *b, const struct sched_case *c,
+static struct ebb_doc_node *task_after(struct dev_builder *b, const struct sched_case *c,
                                        size_t index, const struct exp_sched_decision *decision)
 {
     const struct exp_sched_task *task = &c->tasks[index];
@@ -281,45 +265,45 @@ static struct ebb_doc_node *task_after(struct dev_case_builder *b, const struct 
                                                                      : task->state;
     const struct exp_placement *places = starts ? decision->placements : task->placements;
     size_t count = starts ? decision->placement_count : task->placement_count;
-    struct ebb_doc_node *map = dev_case_map(b), *placement = dev_case_map(b);
-    dev_case_set_text(b, map, "id", task->id);
-    dev_case_set_text(b, map, "state", exp_task_state_text(state));
+    struct ebb_doc_node *map = dev_map(b), *placement = dev_map(b);
+    dev_set_text(b, map, "id", task->id);
+    dev_set_text(b, map, "state", exp_task_state_text(state));
     for (size_t i = 0; i < count; i++)
-        dev_case_set_int(b, placement, c->agents[places[i].agent].id, places[i].slots);
+        dev_set_int(b, placement, c->agents[places[i].agent].id, places[i].slots);
     if (count > 0)
-        dev_case_set(b, map, "placement", placement);
+        dev_set(b, map, "placement", placement);
     return map;
 }
 
-enum ebb_status dev_case_scheduler(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_scheduler(struct dev_builder *b, const struct ebb_doc_node *input,
                                    struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct sched_case c;
     struct exp_sched_output output = {0};
     EBB_TRY(read_sched(b, input, &c, err));
     EBB_TRY(exp_sched_pass(&c.input, b->arena, &output, err));
-    struct ebb_doc_node *map = dev_case_map(b), *demand = dev_case_map(b),
-                        *offers = dev_case_map(b), *tasks = dev_case_list(b);
+    struct ebb_doc_node *map = dev_map(b), *demand = dev_map(b), *offers = dev_map(b),
+                        *tasks = dev_items(b);
     for (size_t g = 0; g < c.input.group_count; g++) {
         if (!output.shares[g].is_counted)
             continue;
-        dev_case_set_int(b, demand, c.groups[g].id, output.shares[g].demand);
-        dev_case_set_int(b, offers, c.groups[g].id, output.shares[g].offered);
+        dev_set_int(b, demand, c.groups[g].id, output.shares[g].demand);
+        dev_set_int(b, offers, c.groups[g].id, output.shares[g].offered);
     }
     for (size_t t = 0; t < c.input.task_count; t++)
-        dev_case_add(b, tasks, task_after(b, &c, t, &output.decisions[t]));
+        dev_add(b, tasks, task_after(b, &c, t, &output.decisions[t]));
     if (c.input.kind == EXP_SCHED_FAIR_SHARE) {
-        dev_case_set(b, map, "demand", demand);
-        dev_case_set(b, map, "offers", offers);
+        dev_set(b, map, "demand", demand);
+        dev_set(b, map, "offers", offers);
     }
-    dev_case_set(b, map, "tasks", tasks);
+    dev_set(b, map, "tasks", tasks);
     *computed = map;
     return EBB_OK;
 }
 
 /* ---- retention ---- */
 
-enum ebb_status dev_case_retention(struct dev_case_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_retention(struct dev_builder *b, const struct ebb_doc_node *input,
                                    struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_retention policy = {
@@ -328,12 +312,11 @@ enum ebb_status dev_case_retention(struct dev_case_builder *b, const struct ebb_
         .save_trial_latest = ebb_doc_int(input, "save_trial_latest", 1),
         .smaller_is_better = ebb_doc_bool(input, "smaller_is_better", true)};
     const struct ebb_doc_node *list = NULL;
-    void *array = NULL, *flags = NULL;
-    EBB_TRY(dev_case_member(input, "checkpoints", EBB_DOC_LIST, &list, err));
-    EBB_TRY(new_array(b, list->count, sizeof(struct exp_checkpoint), &array, err));
-    EBB_TRY(new_array(b, list->count, sizeof(bool), &flags, err));
-    struct exp_checkpoint *checkpoints = array;
-    bool *is_deleted = flags;
+    struct exp_checkpoint *checkpoints;
+    bool *is_deleted;
+    EBB_TRY(dev_member(input, "checkpoints", EBB_DOC_LIST, &list, err));
+    EBB_TRY(dev_array(b, list->count, sizeof *checkpoints, &checkpoints, err));
+    EBB_TRY(dev_array(b, list->count, sizeof *is_deleted, &is_deleted, err));
     for (size_t i = 0; i < list->count; i++) {
         const struct ebb_doc_node *node = list->items[i], *metric = ebb_doc_get(node, "metric");
         struct exp_checkpoint *c = &checkpoints[i];
@@ -347,13 +330,12 @@ enum ebb_status dev_case_retention(struct dev_case_builder *b, const struct ebb_
         c->is_protected = has_position(ebb_doc_get(input, "warm_start_checkpoints"), c->id);
     }
     EBB_TRY(exp_retention_select(checkpoints, list->count, &policy, is_deleted, err));
-    struct ebb_doc_node *map = dev_case_map(b), *gone = dev_case_list(b), *kept = dev_case_list(b);
+    struct ebb_doc_node *map = dev_map(b), *gone = dev_items(b), *kept = dev_items(b);
     for (size_t i = 0; i < list->count; i++)
         if (checkpoints[i].is_completed)
-            dev_case_add(b, is_deleted[i] ? gone : kept,
-                         ebb_doc_new_int(b->arena, checkpoints[i].id));
-    dev_case_set(b, map, "delete", gone);
-    dev_case_set(b, map, "keep", kept);
+            dev_add(b, is_deleted[i] ? gone : kept, ebb_doc_new_int(b->arena, checkpoints[i].id));
+    dev_set(b, map, "delete", gone);
+    dev_set(b, map, "keep", kept);
     *computed = map;
     return EBB_OK;
 }

@@ -420,10 +420,8 @@ static void json_choice(struct ebb_json_writer *w, const char *key, const struct
 {
     char text[32];
     snprintf(text, sizeof text, "%s_overhead", key);
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, row ? row->method : NULL);
-    ebb_jsonw_key(w, text);
-    ebb_jsonw_double(w, row ? row->overhead : NAN);
+    ebb_jsonw_key_string(w, key, row ? row->method : NULL);
+    ebb_jsonw_key_double(w, text, row ? row->overhead : NAN);
 }
 
 static void print_json(FILE *stream, const struct network *n, const struct csv_row *row)
@@ -433,16 +431,11 @@ static void print_json(FILE *stream, const struct network *n, const struct csv_r
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "graph");
-    ebb_jsonw_string(&w, n->name);
-    ebb_jsonw_key(&w, "budget_bytes");
-    ebb_jsonw_uint(&w, (uint64_t)row->budget);
-    ebb_jsonw_key(&w, "overhead");
-    ebb_jsonw_double(&w, row->overhead);
-    ebb_jsonw_key(&w, "bound_overhead");
-    ebb_jsonw_double(&w, row->bound > 0 ? row->bound : NAN);
-    ebb_jsonw_key(&w, "seconds");
-    ebb_jsonw_double(&w, row->seconds);
+    ebb_jsonw_key_string(&w, "graph", n->name);
+    ebb_jsonw_key_uint(&w, "budget_bytes", (uint64_t)row->budget);
+    ebb_jsonw_key_double(&w, "overhead", row->overhead);
+    ebb_jsonw_key_double(&w, "bound_overhead", row->bound > 0 ? row->bound : NAN);
+    ebb_jsonw_key_double(&w, "seconds", row->seconds);
     json_choice(&w, "published", cheapest(n, row->budget, false));
     json_choice(&w, "online", cheapest(n, row->budget, true));
     ebb_jsonw_object_end(&w);

@@ -14,19 +14,29 @@
 
 #define GOLDEN EBB_SOURCE_DIR "/tests/golden/search"
 
+/* Lines about failed cases go to `out`; NULL: nowhere. */
+static struct dev_counts run_folder(const char *folder, const char *dump, FILE *out)
+{
+    struct dev_request request = {.dir = folder, .dump = dump, .out = out};
+    struct dev_counts counts = {0};
+    struct ebb_error err;
+    if (!out)
+        request.out = fopen("/dev/null", "w");
+    CHECK(request.out != NULL);
+    CHECK_OK(dev_vectors(&request, &counts, &err), &err);
+    if (!out)
+        fclose(request.out);
+    return counts;
+}
+
 TEST(folder__every_case_passes)
 {
     TEST_UNUSED;
-    struct dev_vectors_report report;
-    struct ebb_error err;
     uint64_t live = ebb_heap_live();
-    dev_vectors_init(&report);
-    CHECK_OK(dev_vectors_run_folder(GOLDEN, &report, &err), &err);
-    if (report.failed > 0)
-        fail_msg("%s", ebb_str_c(&report.log));
-    CHECK_EQ(report.passed, 233);
-    CHECK_EQ(report.skipped, 0);
-    dev_vectors_fini(&report);
+    struct dev_counts counts = run_folder(GOLDEN, NULL, stderr);
+    CHECK_EQ(counts.failed, 0);
+    CHECK_EQ(counts.passed, 233);
+    CHECK_EQ(counts.skipped, 0);
     CHECK_EQ(ebb_heap_live(), live);
 }
 
@@ -143,14 +153,11 @@ TEST(altered_value__fails_exactly_that_case)
             if (leaves == 0)
                 continue;
             size_t at = ebb_splitmix64(&rng) % leaves;
-            struct dev_vectors_report report;
-            dev_vectors_init(&report);
             write_case(path, root, i, at);
-            CHECK_OK(dev_vectors_run_folder(folder, &report, &err), &err);
-            if (report.failed != 1 || report.passed != 0)
+            struct dev_counts counts = run_folder(folder, NULL, NULL);
+            if (counts.failed != 1 || counts.passed != 0)
                 fail_msg("%s: case %zu, leaf %zu of %zu: altered, but not noticed", files[f], i, at,
                          leaves);
-            dev_vectors_fini(&report);
         }
         unlink(path);
         ebb_arena_fini(&arena);
@@ -160,17 +167,17 @@ TEST(altered_value__fails_exactly_that_case)
 
 /* ---- files that are not cases ---- */
 
-static void run_text(const char *name, const char *text, struct dev_vectors_report *report)
+static struct dev_counts run_text(const char *name, const char *text)
 {
     char folder[] = "/tmp/ebb_vectors_XXXXXX", path[512];
     struct ebb_error err;
     CHECK(mkdtemp(folder) != NULL);
     snprintf(path, sizeof path, "%s/%s", folder, name);
     CHECK_OK(ebb_file_write_atomic(path, text, strlen(text), &err), &err);
-    dev_vectors_init(report);
-    CHECK_OK(dev_vectors_run_folder(folder, report, &err), &err);
+    struct dev_counts counts = run_folder(folder, NULL, NULL);
     unlink(path);
     rmdir(folder);
+    return counts;
 }
 
 TEST(unknown__files_and_cases_are_failed_never_skipped)
@@ -198,47 +205,42 @@ TEST(unknown__files_and_cases_are_failed_never_skipped)
         {"readme.txt", "hello", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct dev_vectors_report report;
-        run_text(rows[i].name, rows[i].text, &report);
-        if (report.failed != rows[i].failed || report.passed != 0 || report.skipped != 0)
-            fail_msg("%s: %zu failed, %zu passed", rows[i].text, report.failed, report.passed);
-        dev_vectors_fini(&report);
+        struct dev_counts counts = run_text(rows[i].name, rows[i].text);
+        if (counts.failed != rows[i].failed || counts.passed != 0 || counts.skipped != 0)
+            fail_msg("%s: %zu failed, %zu passed", rows[i].text, counts.failed, counts.passed);
     }
 }
 
 TEST(folder__that_is_not_there_is_an_error)
 {
     TEST_UNUSED;
-    struct dev_vectors_report report;
+    const struct dev_request request = {.dir = "/nonexistent/ebb", .out = stderr};
+    struct dev_counts counts;
     struct ebb_error err;
-    dev_vectors_init(&report);
-    CHECK_EQ(dev_vectors_run_folder("/nonexistent/ebb", &report, &err), EBB_EIO);
-    dev_vectors_fini(&report);
+    CHECK_EQ(dev_vectors(&request, &counts, &err), EBB_EIO);
 }
 
 TEST(dump__has_one_line_for_each_case_in_the_shape_of_expected)
 {
     TEST_UNUSED;
-    struct dev_vectors_report report;
+    const struct dev_request request = {.dir = GOLDEN, .dump = "kept in memory", .out = stderr};
+    struct dev_judge j;
     struct ebb_error err;
-    struct ebb_arena arena;
     size_t lines = 0;
-    dev_vectors_init(&report);
-    report.wants_dump = true;
-    CHECK_OK(dev_vectors_run_file(GOLDEN "/checkpoint_gc.json", &report, &err), &err);
-    ebb_arena_init(&arena);
-    for (const char *at = ebb_str_c(&report.dump); *at != '\0'; lines++) {
+    dev_judge_init(&j, &request, "");
+    dev_vectors_file(&j, GOLDEN "/checkpoint_gc.json");
+    for (const char *at = ebb_str_c(&j.dump); *at != '\0'; lines++) {
         size_t length = strcspn(at, "\n");
         const struct ebb_doc_node *row;
-        CHECK_OK(ebb_doc_parse_json(&arena, "dump", at, length, &row, &err), &err);
+        CHECK_OK(ebb_doc_parse_json(&j.arena, "dump", at, length, &row, &err), &err);
         CHECK_EQ(ebb_doc_int(row, "index", -1), lines);
         CHECK_STR(ebb_doc_string(row, "file", ""), "checkpoint_gc.json");
         CHECK(ebb_doc_get(ebb_doc_get(row, "computed"), "delete") != NULL);
         at += length + 1;
     }
-    CHECK_EQ(lines, report.passed);
-    ebb_arena_fini(&arena);
-    dev_vectors_fini(&report);
+    CHECK_EQ(lines, j.counts.passed);
+    ebb_str_clear(&j.dump);
+    CHECK_OK(dev_judge_fini(&j, EBB_OK, &(struct dev_counts){0}, &err), &err);
 }
 
 TEST_MAIN(RUN(folder__every_case_passes), RUN(altered_value__fails_exactly_that_case),
