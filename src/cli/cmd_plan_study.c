@@ -79,7 +79,7 @@ int cli_plan_sweep(int argc, char **argv)
     if (status == EBB_OK)
         status = study_sweep_run(&s, args.positional[0], true, &err);
     if (status == EBB_OK && output)
-        status = study_sweep_csv(&s, output, &err);
+        status = study_points_write(&s.points, output, &err);
     if (status == EBB_OK && chart)
         status = study_sweep_chart(&s, chart, &err);
     for (size_t i = 0; i < s.count && status == EBB_OK && is_json; i++)

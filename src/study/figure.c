@@ -1,11 +1,12 @@
-/* figure.c - overhead versus memory budget for several networks, in
- * three stages that can be run one by one (spec 10, the comparison of DTR with Checkmate).
+/* figure.c - overhead versus memory budget for several networks, in three stages that can be run
+ * one by one (spec 10, the comparison of DTR with Checkmate).
  *
- * baselines  every strategy over its parameters, `best` with its bound: DIR/NAME.baselines.csv
- * simrd      the online policies at the budgets of `best`, by the published rules:
- * DIR/NAME.simrd.csv plot       one panel per network from these files: DIR/budget_sweep.svg,
- * DIR/slowdowns.csv, a table */
-#include "study/study.h"
+ *   baselines  every strategy over its parameters, `best` with its bound: DIR/NAME.baselines.csv
+ *   simrd      the online policies at the budgets of `best`, by the published rules:
+ *              DIR/NAME.simrd.csv
+ *   plot       one panel per network from these files: DIR/budget_sweep.svg, DIR/slowdowns.csv, a
+ *              table */
+#include "study/points.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -19,20 +20,9 @@
 #include "base/thread.h"
 #include "plot/plot.h"
 
-#define COLUMNS 10
-#define MAX_CSV ((size_t)64 << 20)
-
-struct csv_row {
-    char method[24];
-    bool is_ok;
-    double budget, cost, overhead, peak, total, bound,
-        seconds; /* bound: as an overhead; 0 = none */
-};
-
 struct network { /* what the plot stage has read of one graph */
     char name[64], title[96];
-    struct csv_row *rows; /* owned */
-    size_t count, capacity;
+    struct study_points points;
 };
 
 static void base_name(const char *path, char *name, size_t room)
@@ -68,61 +58,6 @@ static void file_name(const struct study_figure *f, const char *graph, const cha
     snprintf(path, room, "%s/%s.%s.csv", f->dir, name, what);
 }
 
-/* ---- CSV in --------------------------------------------------------------------------------- */
-
-static double number_or(const char *text, double otherwise)
-{
-    double value;
-    return text && ebb_parse_double(text, &value) ? value : otherwise;
-}
-
-static enum ebb_status read_csv(struct network *n, const char *path, struct ebb_error *err)
-{
-    struct ebb_file_view view;
-    EBB_TRY(ebb_file_view_open(&view, path, MAX_CSV, err));
-    enum ebb_status status = EBB_OK;
-    size_t line_number = 0;
-    for (size_t at = 0; at < view.length && status == EBB_OK;) {
-        size_t end = at;
-        char line[512], *field[COLUMNS] = {0};
-        while (end < view.length && view.data[end] != '\n')
-            end++;
-        size_t length = end - at < sizeof line - 1 ? end - at : sizeof line - 1;
-        memcpy(line, view.data + at, length);
-        line[length] = '\0';
-        at = end + 1;
-        size_t fields = 0;
-        for (char *p = line; p && fields < COLUMNS; fields++) {
-            field[fields] = p;
-            p = strchr(p, ',');
-            if (p)
-                *p++ = '\0';
-        }
-        if (line_number++ == 0)
-            continue; /* names of the columns */
-        if (fields != COLUMNS) {
-            status = ebb_fail(err, EBB_EINPUT, "%s:%zu: %zu columns, allowed: %d", path,
-                              line_number, fields, COLUMNS);
-            break;
-        }
-        status = ebb_grow(&n->rows, &n->capacity, n->count + 1, sizeof *n->rows, err);
-        if (status != EBB_OK)
-            break;
-        struct csv_row *row = &n->rows[n->count++];
-        *row = (struct csv_row){.is_ok = strcmp(field[2], "ok") == 0,
-                                .budget = number_or(field[1], NAN),
-                                .cost = number_or(field[3], NAN),
-                                .overhead = number_or(field[4], NAN),
-                                .peak = number_or(field[5], NAN),
-                                .total = number_or(field[6], NAN),
-                                .seconds = number_or(field[8], NAN),
-                                .bound = number_or(field[9], 0)};
-        snprintf(row->method, sizeof row->method, "%s", field[0]);
-    }
-    ebb_file_view_close(&view);
-    return status;
-}
-
 /* ---- stage simrd ---------------------------------------------------------------------------- */
 
 struct online {
@@ -146,21 +81,40 @@ static void run_online(void *context, size_t i)
 static enum ebb_status write_online(const struct online *runs, size_t count, uint64_t fixed,
                                     const char *path, struct ebb_error *err)
 {
-    struct ebb_file_out out;
-    EBB_TRY(ebb_file_out_open(&out, path, err));
-    fprintf(out.stream, "method,budget_bytes,status,cost,overhead,peak_bytes,total_bytes,"
-                        "lower_bound,seconds,bound_overhead\n");
-    for (size_t i = 0; i < count; i++) {
+    struct study_points points = {0};
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < count && status == EBB_OK; i++) {
         const struct exec_report *r = &runs[i].report;
-        fprintf(out.stream, "%s,%.0f,", runs[i].policy, runs[i].budget);
-        if (r->result == EXEC_OK)
-            fprintf(out.stream, "ok,%" PRIu64 ",%.9f,%" PRIu64 ",%" PRIu64 ",0,0,0\n",
-                    r->clock_ns - 1, (double)(r->clock_ns - 1) / (double)r->base_ns, r->peak_bytes,
-                    r->peak_bytes + fixed);
-        else
-            fprintf(out.stream, "infeasible,,,,,0,0,0\n");
+        bool is_ok = r->result == EXEC_OK;
+        struct study_point point = {.budget = runs[i].budget,
+                                    .cost = (double)(r->clock_ns - 1),
+                                    .overhead = (double)(r->clock_ns - 1) / (double)r->base_ns,
+                                    .peak = (double)r->peak_bytes,
+                                    .total = (double)(r->peak_bytes + fixed),
+                                    .lower_bound = NAN,
+                                    .seconds = NAN,
+                                    .bound = NAN};
+        snprintf(point.method, sizeof point.method, "%s", runs[i].policy);
+        snprintf(point.status, sizeof point.status, "%s",
+                 planner_status_text(is_ok ? PLANNER_OK : PLANNER_INFEASIBLE));
+        status = study_points_add(&points, &point, err);
     }
-    return ebb_file_out_commit(&out, err);
+    if (status == EBB_OK)
+        status = study_points_write(&points, path, err);
+    study_points_fini(&points);
+    return status;
+}
+
+static enum ebb_status run_all(struct online *runs, size_t count, const struct study_how *how,
+                               struct ebb_error *err)
+{
+    EBB_TRY(ebb_parallel((int)how->jobs, count, run_online, runs, err));
+    for (size_t i = 0; i < count; i++)
+        if (runs[i].status != EBB_OK) {
+            *err = runs[i].err;
+            return runs[i].status;
+        }
+    return EBB_OK;
 }
 
 static enum ebb_status run_simrd(const struct study_figure *f, const char *path,
@@ -170,39 +124,34 @@ static enum ebb_status run_simrd(const struct study_figure *f, const char *path,
                                            "lru", "largest", "random"};
     enum { POLICIES = sizeof policies / sizeof *policies };
     char in[1024], out[1024];
-    struct network n = {0};
+    struct study_points points = {0};
     struct study_graph graph = {0};
     struct online *runs = NULL;
     size_t count = 0;
     file_name(f, path, "baselines", in, sizeof in);
     file_name(f, path, "simrd", out, sizeof out);
-    enum ebb_status status = read_csv(&n, in, err);
+    enum ebb_status status = study_points_read(&points, in, err);
     if (status == EBB_OK)
         status = study_load(&graph, path, &f->how, err);
     if (status == EBB_OK) {
-        runs = ebb_calloc(n.count * POLICIES + 1, sizeof *runs);
-        status = runs ? EBB_OK : ebb_no_memory(err, n.count * sizeof *runs);
+        runs = ebb_calloc(points.count * POLICIES + 1, sizeof *runs);
+        status = runs ? EBB_OK : ebb_no_memory(err, points.count * sizeof *runs);
     }
     for (size_t p = 0; p < POLICIES && status == EBB_OK; p++)
-        for (size_t i = 0; i < n.count; i++)
-            if (strcmp(n.rows[i].method, "best") == 0 && !isnan(n.rows[i].budget))
+        for (size_t i = 0; i < points.count; i++)
+            if (strcmp(points.items[i].method, "best") == 0 && !isnan(points.items[i].budget))
                 runs[count++] = (struct online){.graph = &graph,
                                                 .how = &f->how,
                                                 .policy = policies[p],
-                                                .budget = n.rows[i].budget};
+                                                .budget = points.items[i].budget};
     if (status == EBB_OK)
-        status = ebb_parallel((int)f->how.jobs, count, run_online, runs, err);
-    for (size_t i = 0; i < count && status == EBB_OK; i++)
-        if (runs[i].status != EBB_OK) {
-            *err = runs[i].err;
-            status = runs[i].status;
-        }
+        status = run_all(runs, count, &f->how, err);
     if (status == EBB_OK && f->how.is_cancelled())
         status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", path);
     if (status == EBB_OK)
         status = write_online(runs, count, graph.facts.fixed_bytes, out, err);
     ebb_free(runs);
-    ebb_free(n.rows);
+    study_points_fini(&points);
     study_unload(&graph);
     return status;
 }
@@ -230,47 +179,19 @@ static const struct {
 };
 enum { DRAWN = sizeof drawn / sizeof *drawn };
 
-struct point {
-    double x, y;
-};
-
-static int compare_points(const void *a, const void *b)
-{
-    const struct point *p = a, *q = b;
-    return p->x != q->x ? (p->x < q->x ? -1 : 1) : p->y < q->y ? -1 : p->y > q->y;
-}
-
-/* Running minimum over the total memory of one method. */
-static size_t steps_of(const struct network *n, const char *method, struct point *points, double *x,
-                       double *y)
-{
-    size_t count = 0, steps = 0;
-    for (size_t i = 0; i < n->count; i++)
-        if (n->rows[i].is_ok && strcmp(n->rows[i].method, method) == 0)
-            points[count++] = (struct point){n->rows[i].total / 1e9, n->rows[i].overhead};
-    if (count > 0)
-        qsort(points, count, sizeof *points, compare_points);
-    for (size_t i = 0; i < count; i++)
-        if (steps == 0 || points[i].y < y[steps - 1]) {
-            x[steps] = points[i].x;
-            y[steps++] = points[i].y;
-        }
-    return steps;
-}
-
 /* The proven bound over the budget, as steps: between two budgets the one of the larger holds. */
-static size_t bound_of(const struct network *n, struct point *points, double *x, double *y)
+static size_t bound_of(const struct network *n, struct study_xy *points, double *x, double *y)
 {
     size_t count = 0, steps = 0;
     double fixed = 0;
-    for (size_t i = 0; i < n->count; i++)
-        if (n->rows[i].is_ok)
-            fixed = n->rows[i].total - n->rows[i].peak;
-    for (size_t i = 0; i < n->count; i++)
-        if (strcmp(n->rows[i].method, "best") == 0 && n->rows[i].is_ok && n->rows[i].bound > 0)
-            points[count++] = (struct point){(n->rows[i].budget + fixed) / 1e9, n->rows[i].bound};
-    if (count > 0)
-        qsort(points, count, sizeof *points, compare_points);
+    for (size_t i = 0; i < n->points.count; i++)
+        if (study_point_is_ok(&n->points.items[i]))
+            fixed = n->points.items[i].total - n->points.items[i].peak;
+    for (size_t i = 0; i < n->points.count; i++)
+        if (study_point_is_of(&n->points.items[i], "best") && n->points.items[i].bound > 0)
+            points[count++] = (struct study_xy){(n->points.items[i].budget + fixed) / 1e9,
+                                                n->points.items[i].bound};
+    study_sort_xy(points, count);
     for (size_t i = count; i-- > 1;) /* what holds with more memory holds with less */
         if (points[i - 1].y < points[i].y)
             points[i - 1].y = points[i].y;
@@ -289,10 +210,10 @@ static size_t bound_of(const struct network *n, struct point *points, double *x,
 #define Y_MAX 1.5
 
 /* Room: DRAWN + 1 series of x, y and y2, each as long as the network has rows. */
-static void fill_panel(const struct network *n, double *room, struct point *points,
+static void fill_panel(const struct network *n, double *room, struct study_xy *points,
                        struct plot_series *series, struct plot_panel *panel)
 {
-    size_t stride = 2 * n->count + 2, used = 0;
+    size_t stride = 2 * n->points.count + 2, used = 0;
     double left = INFINITY, right = 0;
     double *x = room, *y = room + stride, *y2 = room + 2 * stride;
     size_t count = bound_of(n, points, x, y);
@@ -308,21 +229,16 @@ static void fill_panel(const struct network *n, double *room, struct point *poin
                                               .color = "#9a9a9a"};
     for (size_t k = 0; k < DRAWN; k++) {
         double *sx = room + 3 * (k + 1) * stride, *sy = sx + stride;
-        size_t steps = steps_of(n, drawn[k].method, points, sx, sy);
+        size_t steps = study_points_steps(&n->points, drawn[k].method, points, sx, sy);
         if (steps == 0)
             continue;
         if (strcmp(drawn[k].method, "best") == 0)
             left = sx[0];
         if (strcmp(drawn[k].method, "all") == 0)
             right = sx[0];
-        series[used++] = (struct plot_series){
-            .name = drawn[k].label,
-            .style = steps > 1 ? PLOT_STEP : PLOT_POINTS,
-            .x = sx,
-            .y = sy,
-            .count = steps,
-            .color = drawn[k].color ? drawn[k].color : plot_color(drawn[k].method, k),
-            .is_dashed = drawn[k].is_dashed};
+        series[used] = study_step_series(drawn[k].label, sx, sy, steps);
+        series[used].color = drawn[k].color ? drawn[k].color : plot_color(drawn[k].method, k);
+        series[used++].is_dashed = drawn[k].is_dashed;
     }
     double width = right > left ? right - left : 1;
     *panel = (struct plot_panel){.title = n->title,
@@ -342,15 +258,15 @@ static enum ebb_status draw(const struct study_figure *f, const struct network *
     struct plot_panel panels[STUDY_FIGURE_GRAPHS];
     struct plot_series *series = ebb_calloc(STUDY_FIGURE_GRAPHS * (DRAWN + 1), sizeof *series);
     double *room[STUDY_FIGURE_GRAPHS] = {0};
-    struct point *points[STUDY_FIGURE_GRAPHS] = {0};
+    struct study_xy *points[STUDY_FIGURE_GRAPHS] = {0};
     enum ebb_status status = series ? EBB_OK : ebb_no_memory(err, sizeof *series);
     for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
-        room[g] = ebb_calloc((2 * networks[g].count + 2) * 3 * (DRAWN + 1), sizeof(double));
-        points[g] = ebb_calloc(networks[g].count + 2, sizeof **points);
+        room[g] = ebb_calloc((2 * networks[g].points.count + 2) * 3 * (DRAWN + 1), sizeof(double));
+        points[g] = ebb_calloc(networks[g].points.count + 2, sizeof **points);
         if (room[g] && points[g])
             fill_panel(&networks[g], room[g], points[g], series + g * (DRAWN + 1), &panels[g]);
         else
-            status = ebb_no_memory(err, networks[g].count * sizeof(double));
+            status = ebb_no_memory(err, networks[g].points.count * sizeof(double));
     }
     char path[1024];
     snprintf(path, sizeof path, "%s/budget_sweep.svg", f->dir);
@@ -372,21 +288,22 @@ static enum ebb_status draw(const struct study_figure *f, const struct network *
 }
 
 /* Cheapest row of a group of methods within a budget; NULL when none fits. */
-static const struct csv_row *cheapest(const struct network *n, double budget, bool is_online)
+static const struct study_point *cheapest(const struct network *n, double budget, bool is_online)
 {
     static const char *const published[] = {
         "all",         "all_ap",           "chen_sqrtn", "chen_sqrtn_noap",
         "chen_greedy", "chen_greedy_noap", "griewank"};
     static const char *const policies[] = {"dtr", "dtr_eq", "dtr_local", "msps", "lru", "largest"};
-    const struct csv_row *best = NULL;
-    for (size_t i = 0; i < n->count; i++) {
-        const struct csv_row *row = &n->rows[i];
+    const struct study_point *best = NULL;
+    for (size_t i = 0; i < n->points.count; i++) {
+        const struct study_point *row = &n->points.items[i];
         bool is_wanted = false;
         for (size_t k = 0; k < sizeof published / sizeof *published && !is_online; k++)
             is_wanted |= strcmp(row->method, published[k]) == 0;
         for (size_t k = 0; k < sizeof policies / sizeof *policies && is_online; k++)
             is_wanted |= strcmp(row->method, policies[k]) == 0;
-        if (is_wanted && row->is_ok && row->peak <= budget && (!best || row->cost < best->cost))
+        if (is_wanted && study_point_is_ok(row) && row->peak <= budget &&
+            (!best || row->cost < best->cost))
             best = row;
     }
     return best;
@@ -394,12 +311,12 @@ static const struct csv_row *cheapest(const struct network *n, double budget, bo
 
 static int compare_budgets(const void *a, const void *b)
 {
-    const struct csv_row *p = *(const struct csv_row *const *)a;
-    const struct csv_row *q = *(const struct csv_row *const *)b;
+    const struct study_point *p = *(const struct study_point *const *)a;
+    const struct study_point *q = *(const struct study_point *const *)b;
     return p->budget < q->budget ? 1 : p->budget > q->budget ? -1 : 0;
 }
 
-static void print_choice(FILE *out, const struct csv_row *row)
+static void print_choice(FILE *out, const struct study_point *row)
 {
     if (row)
         fprintf(out, " %.4f %s |", row->overhead, row->method);
@@ -407,7 +324,7 @@ static void print_choice(FILE *out, const struct csv_row *row)
         fprintf(out, " none fits |");
 }
 
-static void print_markdown(FILE *out, const struct network *n, const struct csv_row *row)
+static void print_markdown(FILE *out, const struct network *n, const struct study_point *row)
 {
     fprintf(out, "| %s | %.2f | %.4f | %.4f | %.2f | %.1f |", n->title, row->budget / 1e9,
             row->overhead, row->bound, 100 * (row->overhead / row->bound - 1), row->seconds);
@@ -416,7 +333,7 @@ static void print_markdown(FILE *out, const struct network *n, const struct csv_
     fprintf(out, "\n");
 }
 
-static void json_choice(struct ebb_json_writer *w, const char *key, const struct csv_row *row)
+static void json_choice(struct ebb_json_writer *w, const char *key, const struct study_point *row)
 {
     char text[32];
     snprintf(text, sizeof text, "%s_overhead", key);
@@ -424,7 +341,7 @@ static void json_choice(struct ebb_json_writer *w, const char *key, const struct
     ebb_jsonw_key_double(w, text, row ? row->overhead : NAN);
 }
 
-static void print_json(FILE *stream, const struct network *n, const struct csv_row *row)
+static void print_json(FILE *stream, const struct network *n, const struct study_point *row)
 {
     struct ebb_str out;
     struct ebb_json_writer w;
@@ -453,14 +370,14 @@ static enum ebb_status print_rows(FILE *out, const struct network *networks, siz
                 "best online policy |\n|---|---|---|---|---|---|---|---|\n");
     for (size_t g = 0; g < count; g++) {
         const struct network *n = &networks[g];
-        const struct csv_row **list = ebb_calloc(n->count + 1, sizeof(void *));
+        const struct study_point **list = ebb_calloc(n->points.count + 1, sizeof(void *));
         size_t used = 0;
         if (!list)
-            return ebb_no_memory(err, n->count * sizeof(void *));
-        for (size_t i = 0; i < n->count; i++)
-            if (n->rows[i].is_ok && strcmp(n->rows[i].method, "best") == 0 &&
-                n->rows[i].overhead > 1 + 1e-9)
-                list[used++] = &n->rows[i];
+            return ebb_no_memory(err, n->points.count * sizeof(void *));
+        for (size_t i = 0; i < n->points.count; i++)
+            if (study_point_is_of(&n->points.items[i], "best") &&
+                n->points.items[i].overhead > 1 + 1e-9)
+                list[used++] = &n->points.items[i];
         if (used > 0)
             qsort(list, used, sizeof *list, compare_budgets);
         for (size_t i = 0; i < used && is_json; i++)
@@ -487,19 +404,21 @@ static enum ebb_status write_slowdowns(const struct study_figure *f, const struc
             const struct network *n = &networks[g];
             double most = 0, sum = 0;
             size_t points = 0;
-            for (size_t i = 0; i < n->count; i++) {
+            for (size_t i = 0; i < n->points.count; i++) {
                 double least = INFINITY;
-                if (!n->rows[i].is_ok || strcmp(n->rows[i].method, "best") != 0)
+                if (!study_point_is_of(&n->points.items[i], "best"))
                     continue;
-                for (size_t j = 0; j < n->count; j++)
-                    if (n->rows[j].is_ok && n->rows[j].peak <= n->rows[i].budget &&
-                        strcmp(n->rows[j].method, drawn[k].method) == 0 && n->rows[j].cost < least)
-                        least = n->rows[j].cost;
+                for (size_t j = 0; j < n->points.count; j++)
+                    if (study_point_is_of(&n->points.items[j], drawn[k].method) &&
+                        n->points.items[j].peak <= n->points.items[i].budget &&
+                        n->points.items[j].cost < least)
+                        least = n->points.items[j].cost;
                 if (isinf(least))
                     continue;
                 points++;
-                sum += log(least / n->rows[i].cost);
-                most = least / n->rows[i].cost > most ? least / n->rows[i].cost : most;
+                sum += log(least / n->points.items[i].cost);
+                most =
+                    least / n->points.items[i].cost > most ? least / n->points.items[i].cost : most;
             }
             if (points > 0)
                 fprintf(out.stream, "%s,%s,%zu,%.6f,%.6f\n", n->name, drawn[k].method, points, most,
@@ -518,10 +437,10 @@ enum ebb_status study_figure_plot(const struct study_figure *f, struct ebb_error
         base_name(f->graphs[g], networks[g].name, sizeof networks[g].name);
         make_title(networks[g].name, networks[g].title, sizeof networks[g].title);
         file_name(f, f->graphs[g], "baselines", path, sizeof path);
-        status = read_csv(&networks[g], path, err);
+        status = study_points_read(&networks[g].points, path, err);
         file_name(f, f->graphs[g], "simrd", path, sizeof path);
         if (status == EBB_OK)
-            status = read_csv(&networks[g], path, err);
+            status = study_points_read(&networks[g].points, path, err);
     }
     if (status == EBB_OK)
         status = draw(f, networks, err);
@@ -530,7 +449,7 @@ enum ebb_status study_figure_plot(const struct study_figure *f, struct ebb_error
     if (status == EBB_OK)
         status = print_rows(f->out, networks, f->graph_count, f->is_json, err);
     for (size_t g = 0; g < f->graph_count; g++)
-        ebb_free(networks[g].rows);
+        study_points_fini(&networks[g].points);
     return status;
 }
 
@@ -547,7 +466,7 @@ enum ebb_status study_figure_baselines(const struct study_figure *f, struct ebb_
         if (status == EBB_OK && f->how.is_cancelled())
             status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", f->graphs[g]);
         if (status == EBB_OK)
-            status = study_sweep_csv(&sweep, path, err);
+            status = study_points_write(&sweep.points, path, err);
         study_sweep_fini(&sweep);
     }
     return status;

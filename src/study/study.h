@@ -63,6 +63,24 @@ enum ebb_status study_online(const struct trace *graph, const char *heuristic, u
 
 /* ---- overhead versus memory ---- */
 
+struct study_point {
+    char method[24];
+    char status[16];                    /* as planner_status_text has it */
+    double budget;                      /* NaN: unlimited */
+    double cost, overhead, peak, total; /* NaN unless ok; total: fixed memory included */
+    double lower_bound, seconds;        /* NaN: of an online policy */
+    double bound;                       /* lower_bound as an overhead; 0 = none */
+};
+
+struct study_points {
+    struct study_point *items; /* owned */
+    size_t count, capacity;
+};
+
+/* As CSV. */
+enum ebb_status study_points_write(const struct study_points *points, const char *path,
+                                   struct ebb_error *err);
+
 struct study_sweep {
     struct study_how how;
     struct study_graph graph;
@@ -70,13 +88,12 @@ struct study_sweep {
     size_t count, capacity;
     size_t global_from, global_to; /* rows of `best` at global points */
     size_t others_from;            /* first row after those at local points */
+    struct study_points points;    /* of all finished rows */
 };
 
 /* The strategies over their parameters, `best` at global and local points, planners that take a
  * budget; with_online: the online policies at the same points. Finish in any case. */
 enum ebb_status study_sweep_run(struct study_sweep *sweep, const char *path, bool with_online,
-                                struct ebb_error *err);
-enum ebb_status study_sweep_csv(const struct study_sweep *sweep, const char *path,
                                 struct ebb_error *err);
 enum ebb_status study_sweep_chart(const struct study_sweep *sweep, const char *path,
                                   struct ebb_error *err);

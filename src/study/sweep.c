@@ -3,16 +3,13 @@
  * Stage 1 the strategies with fixed checkpoints, over their own parameters; stage 2 the planner at
  * global points; stage 3 at local points around the least memory reached; the online policies at
  * all points of 2 and 3. */
-#include "study/study.h"
+#include "study/points.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/arena.h"
 #include "base/heap.h"
-#include "plot/plot.h"
 
 static enum ebb_status add_row(struct study_sweep *s, const char *planner, const char *label,
                                struct study_row **row, struct ebb_error *err)
@@ -181,68 +178,12 @@ static enum ebb_status online_points(struct study_sweep *s, struct ebb_error *er
     return EBB_OK;
 }
 
-enum ebb_status study_sweep_csv(const struct study_sweep *s, const char *path,
-                                struct ebb_error *err)
-{
-    struct ebb_file_out out;
-    EBB_TRY(ebb_file_out_open(&out, path, err));
-    fprintf(out.stream, "method,budget_bytes,status,cost,overhead,peak_bytes,total_bytes,"
-                        "lower_bound,seconds,bound_overhead\n");
-    for (size_t i = 0; i < s->count; i++) {
-        const struct study_row *row = &s->rows[i];
-        if (!row->is_done)
-            continue;
-        fprintf(out.stream, "%s,", row->label);
-        if (row->request.budget_bytes != UINT64_MAX)
-            fprintf(out.stream, "%" PRIu64, row->request.budget_bytes);
-        fprintf(out.stream, ",%s", planner_status_text(row->result.status));
-        if (study_is_ok(row))
-            fprintf(out.stream, ",%" PRIu64 ",%.9f,%" PRIu64 ",%" PRIu64, row->result.cost,
-                    study_overhead(row), row->result.peak_bytes,
-                    row->result.peak_bytes + s->graph.facts.fixed_bytes);
-        else
-            fprintf(out.stream, ",,,,");
-        fprintf(out.stream, ",%.17g,%.3f,%.9f\n", row->result.lower_bound, row->result.seconds,
-                row->result.lower_bound / (double)s->graph.facts.base_cost);
-    }
-    return ebb_file_out_commit(&out, err);
-}
-
 /* ---- the chart ------------------------------------------------------------------------------ */
 
-struct point {
-    double x, y;
-};
-
-static int compare_points(const void *a, const void *b)
+static enum ebb_status draw(const struct study_sweep *s, struct ebb_arena *arena, const char *path,
+                            struct ebb_error *err)
 {
-    const struct point *p = a, *q = b;
-    return p->x != q->x ? (p->x < q->x ? -1 : 1) : p->y < q->y ? -1 : p->y > q->y;
-}
-
-/* Running minimum over the peak of one method; returns the number of steps. */
-static size_t prefix_min(const struct study_sweep *s, const char *label, struct point *points,
-                         double *x, double *y)
-{
-    size_t n = 0, steps = 0;
-    for (size_t i = 0; i < s->count; i++)
-        if (study_is_ok(&s->rows[i]) && strcmp(s->rows[i].label, label) == 0)
-            points[n++] = (struct point){
-                (double)(s->rows[i].result.peak_bytes + s->graph.facts.fixed_bytes) / 1e9,
-                study_overhead(&s->rows[i])};
-    if (n > 0)
-        qsort(points, n, sizeof *points, compare_points);
-    for (size_t i = 0; i < n; i++)
-        if (steps == 0 || points[i].y < y[steps - 1]) {
-            x[steps] = points[i].x;
-            y[steps++] = points[i].y;
-        }
-    return steps;
-}
-
-enum ebb_status study_sweep_chart(const struct study_sweep *s, const char *path,
-                                  struct ebb_error *err)
-{
+    const struct study_points *points = &s->points;
     static const char *const labels[] = {"best",
                                          "dtr",
                                          "dtr_eq",
@@ -257,23 +198,16 @@ enum ebb_status study_sweep_chart(const struct study_sweep *s, const char *path,
                                          "all"};
     enum { COUNT = sizeof labels / sizeof *labels };
     struct plot_series series[COUNT];
-    double *room = ebb_calloc((s->count + 1) * 2 * COUNT, sizeof *room);
-    struct point *points = ebb_calloc(s->count + 1, sizeof *points);
-    size_t used = 0;
-    if (!room || !points) {
-        ebb_free(room);
-        ebb_free(points);
-        return ebb_no_memory(err, s->count * sizeof *points);
-    }
+    size_t used = 0, stride = points->count + 1;
+    double *curves = ebb_arena_calloc(arena, 2 * stride * COUNT, sizeof *curves);
+    struct study_xy *room = ebb_arena_calloc(arena, stride, sizeof *room);
+    if (!curves || !room)
+        return ebb_no_memory(err, 2 * stride * COUNT * sizeof *curves);
     for (size_t k = 0; k < COUNT; k++) {
-        double *x = room + 2 * k * (s->count + 1), *y = x + s->count + 1;
-        size_t n = prefix_min(s, labels[k], points, x, y);
+        double *x = curves + 2 * k * stride, *y = x + stride;
+        size_t n = study_points_steps(points, labels[k], room, x, y);
         if (n > 0)
-            series[used++] = (struct plot_series){.name = labels[k],
-                                                  .style = n > 1 ? PLOT_STEP : PLOT_POINTS,
-                                                  .x = x,
-                                                  .y = y,
-                                                  .count = n};
+            series[used++] = study_step_series(labels[k], x, y, n);
     }
     const struct plot_mark ideal = {.at = 1, .is_dashed = true};
     const struct plot_panel panel = {.x_label = "peak memory, GB (fixed memory included)",
@@ -292,9 +226,16 @@ enum ebb_status study_sweep_chart(const struct study_sweep *s, const char *path,
                                      .subtitle = "ebb plan sweep",
                                      .panels = &panel,
                                      .panel_count = 1};
-    enum ebb_status status = plot_write(&chart, path, err);
-    ebb_free(room);
-    ebb_free(points);
+    return plot_write(&chart, path, err);
+}
+
+enum ebb_status study_sweep_chart(const struct study_sweep *s, const char *path,
+                                  struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    ebb_arena_init(&arena);
+    enum ebb_status status = draw(s, &arena, path, err);
+    ebb_arena_fini(&arena);
     return status;
 }
 
@@ -307,11 +248,16 @@ enum ebb_status study_sweep_run(struct study_sweep *s, const char *path, bool wi
     EBB_TRY(fixed_strategies(s, err));
     EBB_TRY(planned_points(s, err));
     EBB_TRY(other_planners(s, err));
-    return with_online ? online_points(s, err) : EBB_OK;
+    if (with_online)
+        EBB_TRY(online_points(s, err));
+    for (size_t i = 0; i < s->count; i++)
+        EBB_TRY(study_points_add_row(&s->points, &s->rows[i], err));
+    return EBB_OK;
 }
 
 void study_sweep_fini(struct study_sweep *s)
 {
+    study_points_fini(&s->points);
     study_rows_fini(s->rows, s->count);
     study_unload(&s->graph);
 }
