@@ -108,12 +108,9 @@ static int run_list(int argc, char **argv)
             ebb_str_init(&out);
             ebb_jsonw_init(&w, &out, 0);
             ebb_jsonw_object(&w);
-            ebb_jsonw_key(&w, "name");
-            ebb_jsonw_string(&w, data_name(i));
-            ebb_jsonw_key(&w, "summary");
-            ebb_jsonw_string(&w, data_summary(i));
-            ebb_jsonw_key(&w, "synthetic");
-            ebb_jsonw_bool(&w, data_can_synthesize(i));
+            ebb_jsonw_key_string(&w, "name", data_name(i));
+            ebb_jsonw_key_string(&w, "summary", data_summary(i));
+            ebb_jsonw_key_bool(&w, "synthetic", data_can_synthesize(i));
             ebb_jsonw_object_end(&w);
             print_json(&out);
         }
@@ -167,24 +164,18 @@ static void show_json(const struct data_info *info)
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "name");
-    ebb_jsonw_string(&w, info->name);
-    ebb_jsonw_key(&w, "kind");
-    ebb_jsonw_string(&w, data_kind_text(info->kind));
-    ebb_jsonw_key(&w, "synthetic");
-    ebb_jsonw_bool(&w, info->is_synthetic);
+    ebb_jsonw_key_string(&w, "name", info->name);
+    ebb_jsonw_key_string(&w, "kind", data_kind_text(info->kind));
+    ebb_jsonw_key_bool(&w, "synthetic", info->is_synthetic);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ebb_jsonw_key(&w, numbers[i].key);
-        ebb_jsonw_uint(&w, numbers[i].value);
+        ebb_jsonw_key_uint(&w, numbers[i].key, numbers[i].value);
     }
     ebb_jsonw_key(&w, "fields");
     ebb_jsonw_array(&w);
     for (size_t f = 0; f < info->field_count; f++) {
         ebb_jsonw_object(&w);
-        ebb_jsonw_key(&w, "name");
-        ebb_jsonw_string(&w, info->fields[f].name);
-        ebb_jsonw_key(&w, "dtype");
-        ebb_jsonw_string(&w, data_dtype_text(info->fields[f].dtype));
+        ebb_jsonw_key_string(&w, "name", info->fields[f].name);
+        ebb_jsonw_key_string(&w, "dtype", data_dtype_text(info->fields[f].dtype));
         ebb_jsonw_key(&w, "dims");
         ebb_jsonw_array(&w);
         for (int i = 0; i < info->fields[f].rank; i++)

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#include "base/json.h"
 #include "base/str.h"
 #include "cli/machine.h"
+#include "cli/json.h"
 #include "exp/exp.h"
 
 /* Programs that ebb starts. */
@@ -170,8 +170,7 @@ static void print_unbuilt(void)
 
 static void key_string(struct ebb_json_writer *w, const char *key, const char *text)
 {
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, text[0] != '\0' ? text : NULL);
+    ebb_jsonw_key_string(w, key, text[0] != '\0' ? text : NULL);
 }
 
 static void key_uint(struct ebb_json_writer *w, const char *key, uint64_t value)
@@ -220,8 +219,7 @@ static void json_part(struct ebb_json_writer *w, const char *name, const char *k
     ebb_jsonw_object(w);
     key_string(w, "name", name);
     key_string(w, "kind", kind);
-    ebb_jsonw_key(w, "is_found");
-    ebb_jsonw_bool(w, is_found);
+    ebb_jsonw_key_bool(w, "is_found", is_found);
     key_string(w, "path", path);
     key_string(w, "package", package);
     ebb_jsonw_object_end(w);
@@ -229,43 +227,32 @@ static void json_part(struct ebb_json_writer *w, const char *name, const char *k
 
 static int print_json(const struct finding *f)
 {
-    struct ebb_str out;
-    struct ebb_json_writer w;
-    struct ebb_error err;
-    int code = 0;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    key_string(&w, "version", EBB_VERSION);
-    json_machine(&w, &f->machine);
-    key_string(&w, "state", f->state);
-    key_uint(&w, "state_free_bytes", f->state_free_bytes);
-    ebb_jsonw_key(&w, "tools");
-    ebb_jsonw_array(&w);
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    key_string(w, "version", EBB_VERSION);
+    json_machine(w, &f->machine);
+    key_string(w, "state", f->state);
+    key_uint(w, "state_free_bytes", f->state_free_bytes);
+    ebb_jsonw_key(w, "tools");
+    ebb_jsonw_array(w);
     for (size_t i = 0; i < TOOL_COUNT; i++)
-        json_part(&w, tools[i].name, "program", f->tool_path[i][0] != '\0', f->tool_path[i],
+        json_part(w, tools[i].name, "program", f->tool_path[i][0] != '\0', f->tool_path[i],
                   tools[i].package);
     for (size_t i = 0; i < LIBRARY_COUNT; i++)
-        json_part(&w, libraries[i].name, "library", libraries[i].is_built_in, "",
+        json_part(w, libraries[i].name, "library", libraries[i].is_built_in, "",
                   libraries[i].package);
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_key(&w, "not_runnable_yet");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_array_end(w);
+    ebb_jsonw_key(w, "not_runnable_yet");
+    ebb_jsonw_array(w);
     for (size_t i = 0; i < exp_unbuilt_count; i++) {
-        ebb_jsonw_object(&w);
-        key_string(&w, "path", exp_unbuilt_table[i].path);
-        key_string(&w, "value", exp_unbuilt_table[i].value);
-        key_string(&w, "reason", exp_unbuilt_table[i].reason);
-        ebb_jsonw_object_end(&w);
+        ebb_jsonw_object(w);
+        key_string(w, "path", exp_unbuilt_table[i].path);
+        key_string(w, "value", exp_unbuilt_table[i].value);
+        key_string(w, "reason", exp_unbuilt_table[i].reason);
+        ebb_jsonw_object_end(w);
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    if (ebb_str_status(&out, &err) == EBB_OK)
-        puts(ebb_str_c(&out));
-    else
-        code = cli_report(&err);
-    ebb_str_fini(&out);
-    return code;
+    ebb_jsonw_array_end(w);
+    return cli_json_object_end(&json);
 }
 
 static int run(int argc, char **argv)

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "cli/train_file.h"
+#include "cli/json.h"
 #include "exec/exec.h"
 #include "plot/plot.h"
 
@@ -40,9 +40,7 @@ struct view {
     struct train_prediction cells[MOST_POLICIES][MOST_BUDGETS];
 };
 
-/* ---- the sweep
- * ------------------------------------------------------------------------------
- */
+/* ---- the sweep ------------------------------------------------------------------------------- */
 
 static int choose_policies(struct view *v)
 {
@@ -95,14 +93,7 @@ static enum ebb_status sweep(struct view *v, struct ebb_error *err)
     return EBB_OK;
 }
 
-/* ---- words
- * ----------------------------------------------------------------------------------
- */
-
-static const char *bytes_text(uint64_t bytes, char *buf, size_t size)
-{
-    return ebb_format_bytes(bytes, buf, size);
-}
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static void print_kinds(const struct view *v)
 {
@@ -111,7 +102,7 @@ static void print_kinds(const struct view *v)
     char text[32];
     for (int k = 0; k < TRAIN_KINDS; k++) {
         cli_table_cell(table, "%s", train_kind_names[k]);
-        cli_table_cell(table, "%s", bytes_text(v->e.kinds[k], text, sizeof text));
+        cli_table_cell(table, "%s", ebb_format_bytes(v->e.kinds[k], text, sizeof text));
         cli_table_cell(table, "%.1f%%", 100.0 * (double)v->e.kinds[k] / (double)v->e.peak_bytes);
     }
     cli_table_print(table, stdout);
@@ -135,10 +126,11 @@ static void print_layers(const struct view *v)
     for (size_t i = 0; i < shown + (shown < v->e.layer_count); i++) {
         const struct train_layer *layer = i < shown ? &v->e.layers[i] : &rest;
         cli_table_cell(table, "%s", layer->name);
-        cli_table_cell(table, "%s", bytes_text(layer->bytes, text, sizeof text));
+        cli_table_cell(table, "%s", ebb_format_bytes(layer->bytes, text, sizeof text));
         for (int k = 0; k < TRAIN_KINDS; k++)
             cli_table_cell(table, "%s",
-                           layer->kinds[k] ? bytes_text(layer->kinds[k], text, sizeof text) : "-");
+                           layer->kinds[k] ? ebb_format_bytes(layer->kinds[k], text, sizeof text)
+                                           : "-");
     }
     cli_table_print(table, stdout);
     cli_table_destroy(table);
@@ -152,7 +144,7 @@ static void print_sweep(const struct view *v)
         headers[2 + p] = v->policies[p];
     struct cli_table *table = cli_table_create(headers, 2 + v->policy_count);
     for (size_t b = 0; b < v->budget_count; b++) {
-        cli_table_cell(table, "%s", bytes_text(v->budgets[b], text, sizeof text));
+        cli_table_cell(table, "%s", ebb_format_bytes(v->budgets[b], text, sizeof text));
         cli_table_cell(table, "%.0f%%",
                        100.0 * (double)v->budgets[b] / (double)v->st.unlimited_bytes);
         for (size_t p = 0; p < v->policy_count; p++)
@@ -185,7 +177,7 @@ static size_t advise(const struct view *v, struct advice advice[4])
         found[count].bytes = slack;
         snprintf(found[count].text, sizeof found[count].text,
                  "a budget (--budget) can go down to %s without changing a result",
-                 bytes_text(v->floor_bytes, text, sizeof text));
+                 ebb_format_bytes(v->floor_bytes, text, sizeof text));
         count++;
     }
     if (c->batch_size > 1 && half) {
@@ -223,8 +215,9 @@ static void print_text(const struct view *v)
            train_task_name(v->file->config.task), v->file->config.batch_size, v->st.parameters,
            v->e.moment_count);
     printf("without limit %s, floor %s; %s always there\n\n",
-           bytes_text(v->st.unlimited_bytes, a, sizeof a), bytes_text(v->floor_bytes, b, sizeof b),
-           bytes_text(v->st.persistent_bytes, c, sizeof c));
+           ebb_format_bytes(v->st.unlimited_bytes, a, sizeof a),
+           ebb_format_bytes(v->floor_bytes, b, sizeof b),
+           ebb_format_bytes(v->st.persistent_bytes, c, sizeof c));
     print_kinds(v);
     printf("\nThe peak is at op %u of the step, %s in the %s pass%s%s.\n\n", v->e.peak_op,
            v->e.peak_name, phases[v->e.peak_phase], *v->e.peak_layer ? ", " : "", v->e.peak_layer);
@@ -238,74 +231,64 @@ static void print_text(const struct view *v)
     if (count)
         printf("\nWhat would help most:\n");
     for (size_t i = 0; i < count; i++)
-        printf("  -%s  %s\n", bytes_text(advice[i].bytes, a, sizeof a), advice[i].text);
+        printf("  -%s  %s\n", ebb_format_bytes(advice[i].bytes, a, sizeof a), advice[i].text);
 }
 
 static void print_json(const struct view *v)
 {
-    struct ebb_str out;
-    struct ebb_json_writer w;
+    struct cli_json json;
     struct advice advice[4] = {0};
     size_t advice_count = advise(v, advice);
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_string(&w, "file", v->path);
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "file", v->path);
     const struct {
         const char *key;
         uint64_t value;
     } numbers[] = {{"parameters", (uint64_t)v->st.parameters},   {"ops", v->e.moment_count},
                    {"unlimited_bytes", v->st.unlimited_bytes},   {"floor_bytes", v->floor_bytes},
                    {"persistent_bytes", v->st.persistent_bytes}, {"peak_bytes", v->e.peak_bytes}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ebb_jsonw_key_uint(&w, numbers[i].key, numbers[i].value);
-    }
-    ebb_jsonw_key(&w, "peak");
-    ebb_jsonw_object(&w);
-    for (int k = 0; k < TRAIN_KINDS; k++) {
-        ebb_jsonw_key_uint(&w, train_kind_names[k], v->e.kinds[k]);
-    }
-    ebb_jsonw_object_end(&w);
-    ebb_jsonw_key(&w, "layers");
-    ebb_jsonw_array(&w);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        ebb_jsonw_key_uint(w, numbers[i].key, numbers[i].value);
+    ebb_jsonw_key(w, "peak");
+    ebb_jsonw_object(w);
+    for (int k = 0; k < TRAIN_KINDS; k++)
+        ebb_jsonw_key_uint(w, train_kind_names[k], v->e.kinds[k]);
+    ebb_jsonw_object_end(w);
+    ebb_jsonw_key(w, "layers");
+    ebb_jsonw_array(w);
     for (size_t i = 0; i < v->e.layer_count; i++) {
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_string(&w, "name", v->e.layers[i].name);
-        for (int k = 0; k < TRAIN_KINDS; k++) {
-            ebb_jsonw_key_uint(&w, train_kind_names[k], v->e.layers[i].kinds[k]);
-        }
-        ebb_jsonw_object_end(&w);
+        ebb_jsonw_object(w);
+        ebb_jsonw_key_string(w, "name", v->e.layers[i].name);
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            ebb_jsonw_key_uint(w, train_kind_names[k], v->e.layers[i].kinds[k]);
+        ebb_jsonw_object_end(w);
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_key(&w, "budgets");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_array_end(w);
+    ebb_jsonw_key(w, "budgets");
+    ebb_jsonw_array(w);
     for (size_t p = 0; p < v->policy_count; p++)
         for (size_t b = 0; b < v->budget_count; b++) {
-            ebb_jsonw_object(&w);
-            ebb_jsonw_key_string(&w, "policy", v->policies[p]);
-            ebb_jsonw_key_uint(&w, "budget_bytes", v->budgets[b]);
-            ebb_jsonw_key_double(&w, "overhead",
+            ebb_jsonw_object(w);
+            ebb_jsonw_key_string(w, "policy", v->policies[p]);
+            ebb_jsonw_key_uint(w, "budget_bytes", v->budgets[b]);
+            ebb_jsonw_key_double(w, "overhead",
                                  v->cells[p][b].is_ok ? v->cells[p][b].overhead : NAN);
-            ebb_jsonw_object_end(&w);
+            ebb_jsonw_object_end(w);
         }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_key(&w, "advice");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_array_end(w);
+    ebb_jsonw_key(w, "advice");
+    ebb_jsonw_array(w);
     for (size_t i = 0; i < advice_count; i++) {
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_uint(&w, "bytes", advice[i].bytes);
-        ebb_jsonw_key_string(&w, "what", advice[i].text);
-        ebb_jsonw_object_end(&w);
+        ebb_jsonw_object(w);
+        ebb_jsonw_key_uint(w, "bytes", advice[i].bytes);
+        ebb_jsonw_key_string(w, "what", advice[i].text);
+        ebb_jsonw_object_end(w);
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    puts(ebb_str_c(&out));
-    ebb_str_fini(&out);
+    ebb_jsonw_array_end(w);
+    cli_json_object_end(&json);
 }
 
-/* ---- pictures
- * -------------------------------------------------------------------------------
- */
+/* ---- pictures -------------------------------------------------------------------------------- */
 
 enum { POINTS = 400 };
 
@@ -429,9 +412,7 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
     return status;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------
- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int explain(struct view *v)
 {

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/json.h"
 #include "base/str.h"
 #include "cli/cmd_trace.h"
+#include "cli/json.h"
 
 #define NOT_GIVEN INT64_MIN
 
@@ -126,12 +126,10 @@ static int run_list(int argc, char **argv)
             nn_model_stats(&c, 2, NN_FP32, NULL, &s, &err) != EBB_OK) {
             code = cli_report(&err);
         } else if (as_json) {
-            struct ebb_str out;
-            struct ebb_json_writer w;
-            ebb_str_init(&out);
-            ebb_jsonw_init(&w, &out, 0);
-            list_json(&w, m, &s);
-            code = cli_trace_print_json(&out);
+            struct cli_json json;
+            struct ebb_json_writer *w = cli_json_begin(&json);
+            list_json(w, m, &s);
+            code = cli_json_end(&json);
         } else if (table != NULL) {
             list_row(table, m, &s);
         }
@@ -270,10 +268,8 @@ static void json_items(const struct show *p, struct ebb_json_writer *w)
         ebb_jsonw_key_string(w, "name", item->name);
         json_shape(w, &item->view);
         ebb_jsonw_key_string(w, "role", role_names[item->role]);
-        ebb_jsonw_key(w, "trained");
-        ebb_jsonw_bool(w, item->is_trained);
-        ebb_jsonw_key(w, "decay");
-        ebb_jsonw_bool(w, item->has_decay);
+        ebb_jsonw_key_bool(w, "trained", item->is_trained);
+        ebb_jsonw_key_bool(w, "decay", item->has_decay);
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_array_end(w);
@@ -290,8 +286,7 @@ static void json_layers(const struct show *p, struct ebb_json_writer *w)
         ebb_jsonw_key_string(w, "kind", l->kind);
         json_shape(w, tensor_view_of(p->s, l->out));
         ebb_jsonw_key_uint(w, "parameters", layer_parameters(p, l));
-        ebb_jsonw_key(w, "flops");
-        ebb_jsonw_double(w, layer_flops(p, l));
+        ebb_jsonw_key_double(w, "flops", layer_flops(p, l));
         ebb_jsonw_key_uint(w, "bytes", bytes_of(tensor_view_of(p->s, l->out)));
         ebb_jsonw_object_end(w);
     }
@@ -302,40 +297,35 @@ static int show_json(const struct show *p)
 {
     const struct nn_stats *s = &p->stats;
     const struct nn_model *m = p->config.model;
-    struct ebb_str out, value;
-    struct ebb_json_writer w;
-    ebb_str_init(&out);
+    struct ebb_str value;
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
     ebb_str_init(&value);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_string(&w, "name", m->name);
-    ebb_jsonw_key_string(&w, "task", nn_task_name(m->task));
-    ebb_jsonw_key(&w, "options");
-    ebb_jsonw_object(&w);
+    ebb_jsonw_key_string(w, "name", m->name);
+    ebb_jsonw_key_string(w, "task", nn_task_name(m->task));
+    ebb_jsonw_key(w, "options");
+    ebb_jsonw_object(w);
     for (size_t i = 0; i < m->option_count; i++) {
         ebb_str_clear(&value);
         ebb_say_value(&m->options[i], p->config.bytes, &value);
-        ebb_jsonw_key_string(&w, m->options[i].path, ebb_str_c(&value));
+        ebb_jsonw_key_string(w, m->options[i].path, ebb_str_c(&value));
     }
-    ebb_jsonw_object_end(&w);
-    ebb_jsonw_key_uint(&w, "batch", (uint64_t)p->batch);
-    ebb_jsonw_key_uint(&w, "parameters", s->parameters);
-    ebb_jsonw_key_uint(&w, "trained_parameters", s->trained_parameters);
-    ebb_jsonw_key_uint(&w, "parameter_bytes", s->parameter_bytes);
-    ebb_jsonw_key_uint(&w, "buffer_bytes", s->buffer_bytes);
-    ebb_jsonw_key_uint(&w, "input_bytes", s->input_bytes);
-    ebb_jsonw_key(&w, "forward_flops");
-    ebb_jsonw_double(&w, s->forward_flops);
-    ebb_jsonw_key(&w, "backward_flops");
-    ebb_jsonw_double(&w, s->backward_flops);
-    ebb_jsonw_key_uint(&w, "forward_bytes", s->forward_bytes);
-    ebb_jsonw_key_uint(&w, "saved_bytes", s->saved_bytes);
-    ebb_jsonw_key_uint(&w, "ops", s->ops);
-    json_items(p, &w);
-    json_layers(p, &w);
-    ebb_jsonw_object_end(&w);
+    ebb_jsonw_object_end(w);
+    ebb_jsonw_key_uint(w, "batch", (uint64_t)p->batch);
+    ebb_jsonw_key_uint(w, "parameters", s->parameters);
+    ebb_jsonw_key_uint(w, "trained_parameters", s->trained_parameters);
+    ebb_jsonw_key_uint(w, "parameter_bytes", s->parameter_bytes);
+    ebb_jsonw_key_uint(w, "buffer_bytes", s->buffer_bytes);
+    ebb_jsonw_key_uint(w, "input_bytes", s->input_bytes);
+    ebb_jsonw_key_double(w, "forward_flops", s->forward_flops);
+    ebb_jsonw_key_double(w, "backward_flops", s->backward_flops);
+    ebb_jsonw_key_uint(w, "forward_bytes", s->forward_bytes);
+    ebb_jsonw_key_uint(w, "saved_bytes", s->saved_bytes);
+    ebb_jsonw_key_uint(w, "ops", s->ops);
+    json_items(p, w);
+    json_layers(p, w);
     ebb_str_fini(&value);
-    return cli_trace_print_json(&out);
+    return cli_json_object_end(&json);
 }
 
 static int show(struct show *p)

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/cmd_model.h"
 #include "cli/cmd_trace.h"
+#include "cli/json.h"
 #include "ops/ops.h"
 
 struct eval {
@@ -239,16 +240,12 @@ static int finish(struct eval *e)
     if (work(e, &err) != EBB_OK) {
         code = cli_report(&err);
     } else if (e->as_json) {
-        struct ebb_str out;
-        struct ebb_json_writer w;
-        ebb_str_init(&out);
-        ebb_jsonw_init(&w, &out, 0);
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_string(&w, "file", e->file);
-        ebb_jsonw_key_string(&w, "name", e->config.model->name);
-        ebb_jsonw_key_uint(&w, "tensors", e->item_count);
-        ebb_jsonw_object_end(&w);
-        code = cli_trace_print_json(&out);
+        struct cli_json json;
+        struct ebb_json_writer *w = cli_json_object(&json);
+        ebb_jsonw_key_string(w, "file", e->file);
+        ebb_jsonw_key_string(w, "name", e->config.model->name);
+        ebb_jsonw_key_uint(w, "tensors", e->item_count);
+        code = cli_json_object_end(&json);
     } else {
         printf("%s: %zu tensors\n", e->file, e->item_count);
     }

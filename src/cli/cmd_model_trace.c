@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/cmd_model.h"
 #include "cli/cmd_trace.h"
+#include "cli/json.h"
 #include "grad/grad.h"
 #include "optim/optim.h"
 
@@ -192,19 +193,15 @@ static int print_saved(const struct job *j, const struct trace_stats *s, uint32_
                ebb_format_bytes(s->baseline_bytes, peak, sizeof peak));
         return 0;
     }
-    struct ebb_str out;
-    struct ebb_json_writer w;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_string(&w, "file", j->file);
-    ebb_jsonw_key_string(&w, "name", j->config.model->name);
-    ebb_jsonw_key_uint(&w, "batch", (uint64_t)j->batch);
-    ebb_jsonw_key_uint(&w, "ops", ops);
-    ebb_jsonw_key_uint(&w, "base_ns", s->base_ns);
-    ebb_jsonw_key_uint(&w, "baseline_bytes", s->baseline_bytes);
-    ebb_jsonw_object_end(&w);
-    return cli_trace_print_json(&out);
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "file", j->file);
+    ebb_jsonw_key_string(w, "name", j->config.model->name);
+    ebb_jsonw_key_uint(w, "batch", (uint64_t)j->batch);
+    ebb_jsonw_key_uint(w, "ops", ops);
+    ebb_jsonw_key_uint(w, "base_ns", s->base_ns);
+    ebb_jsonw_key_uint(w, "baseline_bytes", s->baseline_bytes);
+    return cli_json_object_end(&json);
 }
 
 static int run(int argc, char **argv)

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "cli/train_file.h"
+#include "cli/json.h"
 
 #define MAX_ROWS 4096
 
@@ -30,18 +30,15 @@ struct study_how cli_plan_how(void)
 
 void cli_plan_print_json(const struct study_row *row)
 {
-    struct ebb_str out;
-    struct ebb_json_writer w;
+    struct cli_json json;
     const struct planner_result *r = &row->result;
     bool is_ok = r->status == PLANNER_OK;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_string(&w, "graph", row->graph->path);
-    ebb_jsonw_key_string(&w, "planner", row->label ? row->label : row->planner->name);
-    ebb_jsonw_key_double(&w, "ratio", row->ratio);
-    ebb_jsonw_key_uint(&w, "budget_bytes", row->request.budget_bytes);
-    ebb_jsonw_key_string(&w, "status", planner_status_text(r->status));
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "graph", row->graph->path);
+    ebb_jsonw_key_string(w, "planner", row->label ? row->label : row->planner->name);
+    ebb_jsonw_key_double(w, "ratio", row->ratio);
+    ebb_jsonw_key_uint(w, "budget_bytes", row->request.budget_bytes);
+    ebb_jsonw_key_string(w, "status", planner_status_text(r->status));
     const struct {
         const char *key;
         uint64_t value;
@@ -50,23 +47,21 @@ void cli_plan_print_json(const struct study_row *row)
                    {"height_bytes", r->height_bytes},
                    {"base_cost", r->base_cost}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ebb_jsonw_key(&w, numbers[i].key);
+        ebb_jsonw_key(w, numbers[i].key);
         if (is_ok)
-            ebb_jsonw_uint(&w, numbers[i].value);
+            ebb_jsonw_uint(w, numbers[i].value);
         else
-            ebb_jsonw_null(&w);
+            ebb_jsonw_null(w);
     }
-    ebb_jsonw_key_double(&w, "overhead", study_overhead(row));
-    ebb_jsonw_key_double(&w, "lower_bound", r->lower_bound > 0 ? r->lower_bound : NAN);
-    ebb_jsonw_key_string(&w, "bound_class", planner_bound_text(r->bound_class));
-    ebb_jsonw_key_bool(&w, "optimal", r->optimal);
-    ebb_jsonw_key_double(&w, "gap", r->gap);
-    ebb_jsonw_key_string(&w, "winner", r->winner[0] ? r->winner : NULL);
-    ebb_jsonw_key_string(&w, "note", r->note[0] ? r->note : NULL);
-    ebb_jsonw_key_double(&w, "seconds", r->seconds);
-    ebb_jsonw_object_end(&w);
-    puts(ebb_str_c(&out));
-    ebb_str_fini(&out);
+    ebb_jsonw_key_double(w, "overhead", study_overhead(row));
+    ebb_jsonw_key_double(w, "lower_bound", r->lower_bound > 0 ? r->lower_bound : NAN);
+    ebb_jsonw_key_string(w, "bound_class", planner_bound_text(r->bound_class));
+    ebb_jsonw_key_bool(w, "optimal", r->optimal);
+    ebb_jsonw_key_double(w, "gap", r->gap);
+    ebb_jsonw_key_string(w, "winner", r->winner[0] ? r->winner : NULL);
+    ebb_jsonw_key_string(w, "note", r->note[0] ? r->note : NULL);
+    ebb_jsonw_key_double(w, "seconds", r->seconds);
+    cli_json_object_end(&json);
 }
 
 void cli_plan_print_table(const struct study_row *rows, size_t count)

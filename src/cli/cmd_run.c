@@ -12,12 +12,12 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/json.h"
 #include "cli/charts.h"
 #include "cli/follow.h"
 #include "cli/master.h"
 #include "cli/show.h"
 #include "cli/submit.h"
+#include "cli/json.h"
 
 #define LOG_LINES 20
 
@@ -140,26 +140,20 @@ static void print_curves(struct cli_master *m, int64_t id)
 
 static void print_result(const struct ebb_doc_node *e, const struct ebb_str *charts)
 {
-    struct ebb_str out;
-    struct ebb_json_writer w;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "type");
-    ebb_jsonw_string(&w, "result");
-    ebb_jsonw_key(&w, "experiment");
-    ebb_doc_write_json(e, &w);
-    ebb_jsonw_key(&w, "charts");
-    ebb_jsonw_array(&w);
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "type", "result");
+    ebb_jsonw_key(w, "experiment");
+    ebb_doc_write_json(e, w);
+    ebb_jsonw_key(w, "charts");
+    ebb_jsonw_array(w);
     for (const char *at = ebb_str_c(charts); *at != '\0';) {
         size_t n = strcspn(at, "\n");
-        ebb_jsonw_stringn(&w, at, n);
+        ebb_jsonw_stringn(w, at, n);
         at += n + (at[n] == '\n');
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    puts(ebb_str_c(&out));
-    ebb_str_fini(&out);
+    ebb_jsonw_array_end(w);
+    cli_json_object_end(&json);
 }
 
 static int finish(struct cli_master *m, const struct run_options *o, const struct cli_follow *f)

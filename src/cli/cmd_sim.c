@@ -35,8 +35,7 @@ static int bad_value(const char *option, const char *found, const char *allowed)
     return cli_usage_error("--%s: found '%s', allowed: %s", option, found, allowed);
 }
 
-/* ---- reading the settings
- * ------------------------------------------------------------------------------------------ */
+/* ---- reading the settings -------------------------------------------------------------------- */
 
 static int read_runtime(const struct settings *set, struct sim_job *job)
 {

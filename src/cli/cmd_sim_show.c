@@ -1,12 +1,12 @@
 /* cmd_sim_show.c - rows of `ebb sim` as JSON, tables and charts. */
 #include "cli/cmd_sim.h"
+#include "cli/json.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/json.h"
 #include "plot/plot.h"
 
 static const char *policy_name(const struct mem_policy *policy)
@@ -35,59 +35,44 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static void number(struct ebb_json_writer *w, const char *key, uint64_t value)
-{
-    ebb_jsonw_key_uint(w, key, value);
-}
-
-static void text(struct ebb_json_writer *w, const char *key, const char *value)
-{
-    ebb_jsonw_key_string(w, key, value);
-}
-
 void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
 {
     const struct exec_report *r = &row->report;
-    struct ebb_str out;
-    struct ebb_json_writer w;
+    struct cli_json json;
     char hash[20];
     snprintf(hash, sizeof hash, "%016" PRIx64, r->evict_hash);
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    text(&w, "log", row->log->path);
-    text(&w, "policy", policy_name(row->policy));
-    text(&w, "rules", job->rules == EXEC_EBB ? "ebb" : "simrd");
-    text(&w, "runtime", runtime_name(job));
-    text(&w, "dealloc", dealloc_name(job->dealloc));
-    ebb_jsonw_key_double(&w, "limit", job->limit);
-    number(&w, "seed", job->seed);
-    ebb_jsonw_key_double(&w, "ratio", row->ratio);
-    number(&w, "budget_bytes", row->budget_bytes);
-    text(&w, "status", exec_result_text(r->result));
-    ebb_jsonw_key_double(&w, "overhead", exec_overhead(r));
-    number(&w, "base_ns", r->base_ns);
-    number(&w, "clock_ns", r->clock_ns);
-    number(&w, "remat_ns", r->remat_ns);
-    number(&w, "device_ns", job->rules == EXEC_EBB ? r->device_ns : r->clock_ns);
-    number(&w, "peak_bytes", r->peak_bytes);
-    number(&w, "sum_bytes", r->sum_bytes);
-    ebb_jsonw_key(&w, "floor_bytes");
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "log", row->log->path);
+    ebb_jsonw_key_string(w, "policy", policy_name(row->policy));
+    ebb_jsonw_key_string(w, "rules", job->rules == EXEC_EBB ? "ebb" : "simrd");
+    ebb_jsonw_key_string(w, "runtime", runtime_name(job));
+    ebb_jsonw_key_string(w, "dealloc", dealloc_name(job->dealloc));
+    ebb_jsonw_key_double(w, "limit", job->limit);
+    ebb_jsonw_key_uint(w, "seed", job->seed);
+    ebb_jsonw_key_double(w, "ratio", row->ratio);
+    ebb_jsonw_key_uint(w, "budget_bytes", row->budget_bytes);
+    ebb_jsonw_key_string(w, "status", exec_result_text(r->result));
+    ebb_jsonw_key_double(w, "overhead", exec_overhead(r));
+    ebb_jsonw_key_uint(w, "base_ns", r->base_ns);
+    ebb_jsonw_key_uint(w, "clock_ns", r->clock_ns);
+    ebb_jsonw_key_uint(w, "remat_ns", r->remat_ns);
+    ebb_jsonw_key_uint(w, "device_ns", job->rules == EXEC_EBB ? r->device_ns : r->clock_ns);
+    ebb_jsonw_key_uint(w, "peak_bytes", r->peak_bytes);
+    ebb_jsonw_key_uint(w, "sum_bytes", r->sum_bytes);
+    ebb_jsonw_key(w, "floor_bytes");
     if (row->log->floor_bytes)
-        ebb_jsonw_uint(&w, row->log->floor_bytes);
+        ebb_jsonw_uint(w, row->log->floor_bytes);
     else
-        ebb_jsonw_null(&w);
-    number(&w, "evictions_pressure", r->evictions_pressure);
-    number(&w, "evictions_release", r->evictions_release);
-    number(&w, "remat_ops", r->remat_ops);
-    number(&w, "swapped_bytes", r->swapped_bytes);
-    number(&w, "moved_bytes", r->moved_bytes);
-    text(&w, "evict_hash", hash);
-    ebb_jsonw_key_double(&w, "seconds", row->seconds);
-    ebb_jsonw_key_string(&w, "why", r->why[0] ? r->why : NULL);
-    ebb_jsonw_object_end(&w);
-    puts(ebb_str_c(&out));
-    ebb_str_fini(&out);
+        ebb_jsonw_null(w);
+    ebb_jsonw_key_uint(w, "evictions_pressure", r->evictions_pressure);
+    ebb_jsonw_key_uint(w, "evictions_release", r->evictions_release);
+    ebb_jsonw_key_uint(w, "remat_ops", r->remat_ops);
+    ebb_jsonw_key_uint(w, "swapped_bytes", r->swapped_bytes);
+    ebb_jsonw_key_uint(w, "moved_bytes", r->moved_bytes);
+    ebb_jsonw_key_string(w, "evict_hash", hash);
+    ebb_jsonw_key_double(w, "seconds", row->seconds);
+    ebb_jsonw_key_string(w, "why", r->why[0] ? r->why : NULL);
+    cli_json_object_end(&json);
 }
 
 static const struct sim_row *row_at(const struct sim_job *job, size_t log, size_t policy,
@@ -165,9 +150,7 @@ void cli_sim_print_tables(const struct sim_job *job)
         describe(&job->rows[0]);
 }
 
-/* ---- charts
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- charts ---------------------------------------------------------------------------------- */
 
 struct drawing {
     struct plot_panel *panels;

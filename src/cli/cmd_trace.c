@@ -2,11 +2,11 @@
  * cmd_trace_show.c and cmd_trace_stat.c. */
 #include <string.h>
 
-#include "base/json.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/cmd_trace.h"
 #include "cli/train_file.h"
+#include "cli/json.h"
 
 #define NOT_GIVEN INT64_MIN
 #define LOST_BYTES 4096
@@ -73,31 +73,15 @@ static int print_written(const struct trace *trace, const char *path, const char
             fprintf(stderr, "Not said in %s:\n%s", path, lost);
         return 0;
     }
-    struct ebb_str out;
-    struct ebb_json_writer w;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_string(&w, "file", path);
-    ebb_jsonw_key_string(&w, "name", trace->name);
-    ebb_jsonw_key_uint(&w, "ops", trace->op_count);
-    ebb_jsonw_key_uint(&w, "base_ns", s.base_ns);
-    ebb_jsonw_key_uint(&w, "baseline_bytes", s.baseline_bytes);
-    json_lost(&w, lost);
-    ebb_jsonw_object_end(&w);
-    return cli_trace_print_json(&out);
-}
-
-int cli_trace_print_json(struct ebb_str *out)
-{
-    struct ebb_error err;
-    int code = 0;
-    if (ebb_str_status(out, &err) == EBB_OK)
-        puts(ebb_str_c(out));
-    else
-        code = cli_report(&err);
-    ebb_str_fini(out);
-    return code;
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "file", path);
+    ebb_jsonw_key_string(w, "name", trace->name);
+    ebb_jsonw_key_uint(w, "ops", trace->op_count);
+    ebb_jsonw_key_uint(w, "base_ns", s.base_ns);
+    ebb_jsonw_key_uint(w, "baseline_bytes", s.baseline_bytes);
+    json_lost(w, lost);
+    return cli_json_object_end(&json);
 }
 
 void cli_trace_json_index(struct ebb_json_writer *w, const char *key, uint32_t value)

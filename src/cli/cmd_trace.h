@@ -23,7 +23,5 @@ enum ebb_status cli_trace_lives(const struct trace *trace, struct cli_trace_life
                                 struct ebb_error *err);
 
 void cli_trace_json_index(struct ebb_json_writer *w, const char *key, uint32_t value);
-/* Prints the text as one line and frees it; the exit code. */
-int cli_trace_print_json(struct ebb_str *out);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "cli/cmd_trace.h"
 #include "cli/train_file.h"
+#include "cli/json.h"
 
 struct show {
     const struct trace *t;
@@ -205,15 +206,13 @@ static void row_storage(struct cli_table *table, const struct show *s, uint32_t 
 static int show_json(const struct show *s, bool storages)
 {
     for (uint32_t i = s->from; i < s->end; i++) {
-        struct ebb_str out;
-        struct ebb_json_writer w;
-        ebb_str_init(&out);
-        ebb_jsonw_init(&w, &out, 0);
+        struct cli_json json;
+        struct ebb_json_writer *w = cli_json_begin(&json);
         if (storages)
-            json_storage(&w, s, i);
+            json_storage(w, s, i);
         else
-            json_op(&w, s, i);
-        int code = cli_trace_print_json(&out);
+            json_op(w, s, i);
+        int code = cli_json_end(&json);
         if (code != 0)
             return code;
     }

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "cli/cmd_trace.h"
 #include "cli/train_file.h"
+#include "cli/json.h"
 
 struct kind_total {
     const char *name;
@@ -223,35 +224,31 @@ static void json_head(struct ebb_json_writer *w, const struct report *r)
 
 static int print_json(const struct report *r, size_t top)
 {
-    struct ebb_str out;
-    struct ebb_json_writer w;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    json_head(&w, r);
-    ebb_jsonw_key(&w, "kinds");
-    ebb_jsonw_array(&w);
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    json_head(w, r);
+    ebb_jsonw_key(w, "kinds");
+    ebb_jsonw_array(w);
     for (size_t i = 0; i < r->kind_count && i < top; i++) {
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_string(&w, "kind", r->kinds[i].name);
-        ebb_jsonw_key_uint(&w, "ops", r->kinds[i].count);
-        ebb_jsonw_key_uint(&w, "ns", r->kinds[i].cost_ns);
-        ebb_jsonw_key_uint(&w, "output_bytes", r->kinds[i].bytes);
-        ebb_jsonw_object_end(&w);
+        ebb_jsonw_object(w);
+        ebb_jsonw_key_string(w, "kind", r->kinds[i].name);
+        ebb_jsonw_key_uint(w, "ops", r->kinds[i].count);
+        ebb_jsonw_key_uint(w, "ns", r->kinds[i].cost_ns);
+        ebb_jsonw_key_uint(w, "output_bytes", r->kinds[i].bytes);
+        ebb_jsonw_object_end(w);
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_key(&w, "largest");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_array_end(w);
+    ebb_jsonw_key(w, "largest");
+    ebb_jsonw_array(w);
     for (size_t i = 0; i < r->largest_count; i++) {
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_uint(&w, "storage", r->largest[i]);
-        ebb_jsonw_key_uint(&w, "bytes", r->t->storages[r->largest[i]].bytes);
-        ebb_jsonw_key_uint(&w, "op", r->lives[r->largest[i]].born);
-        ebb_jsonw_object_end(&w);
+        ebb_jsonw_object(w);
+        ebb_jsonw_key_uint(w, "storage", r->largest[i]);
+        ebb_jsonw_key_uint(w, "bytes", r->t->storages[r->largest[i]].bytes);
+        ebb_jsonw_key_uint(w, "op", r->lives[r->largest[i]].born);
+        ebb_jsonw_object_end(w);
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    return cli_trace_print_json(&out);
+    ebb_jsonw_array_end(w);
+    return cli_json_object_end(&json);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */

@@ -13,12 +13,12 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/json.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "base/thread.h"
 #include "cli/machine.h"
 #include "cli/train_file.h"
+#include "cli/json.h"
 
 enum { DEFAULT_CHECKPOINT_EVERY = 100 };
 #define NOT_GIVEN INT64_MIN
@@ -57,53 +57,35 @@ static void json_metrics(struct ebb_json_writer *w, const struct train_metrics *
 {
     ebb_jsonw_object(w);
     for (size_t i = 0; i < m->count; i++) {
-        ebb_jsonw_key(w, m->items[i].name);
-        ebb_jsonw_double(w, m->items[i].value);
+        ebb_jsonw_key_double(w, m->items[i].name, m->items[i].value);
     }
     ebb_jsonw_object_end(w);
-}
-
-static void json_uint(struct ebb_json_writer *w, const char *key, uint64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_uint(w, value);
 }
 
 /* The last line: its keys are relied on by other tools. */
 static void print_json(const struct session *s, const struct train_state *st, const char *hash)
 {
-    struct ebb_str out;
-    struct ebb_json_writer w;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "status");
-    ebb_jsonw_string(&w, s->status);
-    ebb_jsonw_key(&w, "updates");
-    ebb_jsonw_int(&w, st->updates);
-    ebb_jsonw_key(&w, "loss");
-    ebb_jsonw_double(&w, s->loss);
-    ebb_jsonw_key(&w, "metrics");
-    json_metrics(&w, &s->metrics);
-    ebb_jsonw_key(&w, "budget_bytes");
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "status", s->status);
+    ebb_jsonw_key_int(w, "updates", st->updates);
+    ebb_jsonw_key_double(w, "loss", s->loss);
+    ebb_jsonw_key(w, "metrics");
+    json_metrics(w, &s->metrics);
+    ebb_jsonw_key(w, "budget_bytes");
     if (st->budget_bytes == UINT64_MAX)
-        ebb_jsonw_null(&w);
+        ebb_jsonw_null(w);
     else
-        ebb_jsonw_uint(&w, st->budget_bytes);
-    json_uint(&w, "floor_bytes", st->floor_bytes);
-    json_uint(&w, "peak_bytes", st->peak_bytes);
-    ebb_jsonw_key(&w, "update_ms");
-    ebb_jsonw_double(&w, (double)st->update_ns / 1e6);
-    json_uint(&w, "evictions", st->evictions);
-    json_uint(&w, "remat_ops", st->remat_ops);
-    json_uint(&w, "swapped_bytes", st->swapped_bytes);
-    ebb_jsonw_key(&w, "threads");
-    ebb_jsonw_int(&w, st->threads);
-    ebb_jsonw_key(&w, "weights_sha256");
-    ebb_jsonw_string(&w, hash);
-    ebb_jsonw_object_end(&w);
-    puts(ebb_str_c(&out));
-    ebb_str_fini(&out);
+        ebb_jsonw_uint(w, st->budget_bytes);
+    ebb_jsonw_key_uint(w, "floor_bytes", st->floor_bytes);
+    ebb_jsonw_key_uint(w, "peak_bytes", st->peak_bytes);
+    ebb_jsonw_key_double(w, "update_ms", (double)st->update_ns / 1e6);
+    ebb_jsonw_key_uint(w, "evictions", st->evictions);
+    ebb_jsonw_key_uint(w, "remat_ops", st->remat_ops);
+    ebb_jsonw_key_uint(w, "swapped_bytes", st->swapped_bytes);
+    ebb_jsonw_key_int(w, "threads", st->threads);
+    ebb_jsonw_key_string(w, "weights_sha256", hash);
+    cli_json_object_end(&json);
 }
 
 static const char *bytes_text(uint64_t bytes, char *buf, size_t size)
