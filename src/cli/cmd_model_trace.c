@@ -157,31 +157,20 @@ static enum ebb_status parse_optimizer(const char *name, const struct cli_list *
 static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
                                     struct ebb_error *err)
 {
-    static const struct {
-        const char *name;
-        unsigned pass;
-    } rows[] = {{"none", 0},
-                {"layout", OPS_PASS_LAYOUT},
-                {"norm", OPS_PASS_NORM},
-                {"winograd", OPS_PASS_WINOGRAD},
-                {"small", OPS_PASS_SMALL},
-                {"entropy", OPS_PASS_ENTROPY},
-                {"relu", OPS_PASS_RELU}};
+    struct ebb_str text;
     j->has_passes = list->count > 0;
-    for (size_t i = 0; i < list->count; i++) {
-        size_t k = 0;
-        while (k < sizeof rows / sizeof *rows && strcmp(rows[k].name, list->items[i]) != 0)
-            k++;
-        if (k == sizeof rows / sizeof *rows)
-            return ebb_fail(err, EBB_EINPUT,
-                            "--passes %s: none, layout, norm, winograd, small, entropy, relu are "
-                            "possible",
-                            list->items[i]);
-        j->passes |= rows[k].pass;
-    }
-    if (j->has_passes && j->threads == 0)
+    if (!j->has_passes)
+        return EBB_OK;
+    if (j->threads == 0)
         return ebb_fail(err, EBB_EINPUT, "--passes needs kernels: --threads must not be 0");
-    return EBB_OK;
+    ebb_str_init(&text);
+    for (size_t i = 0; i < list->count; i++)
+        ebb_str_printf(&text, "%s%s", i ? "," : "", list->items[i]);
+    enum ebb_status status = ebb_str_status(&text, err);
+    if (status == EBB_OK)
+        status = ops_rewrites_parse(ebb_str_c(&text), &j->passes, err);
+    ebb_str_fini(&text);
+    return status == EBB_EINPUT ? ebb_context(err, status, "--passes") : status;
 }
 
 static int print_saved(const struct job *j, const struct trace_stats *s, uint32_t ops, bool as_json)
@@ -254,8 +243,8 @@ static int run(int argc, char **argv)
          .kind = CLI_LIST,
          .target = &passes,
          .value = "P[,P...]",
-         .help = "rewrites that are on: none, layout, norm, winograd, small, entropy,\nrelu; "
-                 "default: layout, norm, winograd, small"},
+         .help = "rewrites that are on: none, layout, norm, winograd, small, entropy,\nrelu, over; "
+                 "+P and -P change the default: layout, norm, winograd, small"},
         {.name = "forward",
          .kind = CLI_FLAG,
          .target = &j.is_forward,

@@ -545,6 +545,8 @@ static int run(int argc, char **argv)
          "room for swapped tensors in host memory"},
         {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "room for swapped tensors in a file"},
         {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},
+        {"rewrites", 0, CLI_STRING, &o.changes.rewrites, "NAMES",
+         "of the step that are on, as +entropy or layout,norm (docs/training.md)"},
         {"device", 0, CLI_STRING, &o.device, "cpu|cuda", "where to run"},
         {"threads", 0, CLI_INT, &o.changes.threads, "N",
          "of kernels (default: all cores; resuming: as before)"},

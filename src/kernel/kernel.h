@@ -442,7 +442,35 @@ enum kernel_update {
     KERNEL_UPDATE_COUNT
 };
 
+/* What changes from step to step, computed in double on the host and rounded once: by kind, in the
+ * order of their places. Every kind begins with rate and decay; the last place is the sign of the
+ * gradient (-1: maximize), and what lies between is 0. The names are those of struct ops_scalars. */
 #define KERNEL_UPDATE_SCALARS 12
+#define KERNEL_SCALARS_SGD(X) X(SGD, carry) X(SGD, fresh) X(SGD, momentum)
+#define KERNEL_SCALARS_ADAM(X)                                                                     \
+    X(ADAM, beta1)                                                                                 \
+    X(ADAM, rest1) X(ADAM, beta2) X(ADAM, rest2) X(ADAM, root2) X(ADAM, eps) X(ADAM, keep)
+#define KERNEL_SCALARS_RMSPROP(X)                                                                  \
+    X(RMSPROP, alpha) X(RMSPROP, rest_alpha) X(RMSPROP, eps) X(RMSPROP, momentum)
+#define KERNEL_SCALARS_ADAGRAD(X) X(ADAGRAD, eps)
+#define KERNEL_SCALARS_ADADELTA(X) X(ADADELTA, rho) X(ADADELTA, rest_rho) X(ADADELTA, eps)
+#define KERNEL_SCALARS_ADAMAX(X) X(ADAMAX, beta1) X(ADAMAX, rest1) X(ADAMAX, beta2) X(ADAMAX, eps)
+#define KERNEL_SCALARS_NADAM(X)                                                                    \
+    X(NADAM, beta1)                                                                                \
+    X(NADAM, rest1)                                                                                \
+    X(NADAM, beta2) X(NADAM, rest2) X(NADAM, power2) X(NADAM, eps) X(NADAM, momentum_rate)
+#define KERNEL_SCALARS_RADAM(X)                                                                    \
+    X(RADAM, beta1)                                                                                \
+    X(RADAM, rest1) X(RADAM, beta2) X(RADAM, rest2) X(RADAM, rectified) X(RADAM, eps)
+#define KERNEL_SCALARS_LARS(X) X(LARS, carry) X(LARS, eeta) X(LARS, eps)
+#define KERNEL_SCALARS_LAMB(X)                                                                     \
+    X(LAMB, beta1)                                                                                 \
+    X(LAMB, rest1)                                                                                 \
+    X(LAMB, beta2) X(LAMB, rest2) X(LAMB, power1) X(LAMB, power2) X(LAMB, eps)
+#define KERNEL_SCALARS(X)                                                                          \
+    X(SGD)                                                                                         \
+    X(ADAM) X(RMSPROP) X(ADAGRAD) X(ADADELTA) X(ADAMAX) X(NADAM) X(RADAM) X(LARS) X(LAMB)
+
 #define KERNEL_UPDATE_STATES 3
 
 enum kernel_update_flags { /* constant over steps */
@@ -454,8 +482,7 @@ enum kernel_update_flags { /* constant over steps */
 };
 
 int kernel_update_states(enum kernel_update f, unsigned flags);
-/* w and states in place; scalars[] as optim fills them (update.c names them); workspace of n floats
- * only for LAMB. */
+/* w and states in place; workspace of n floats only for LAMB. */
 void kernel_update_run(const struct kernel_context *c, enum kernel_update f, unsigned flags,
                        int64_t n, const float *scalars, const float *g, float *w,
                        float *const *states, float *workspace);

@@ -1,17 +1,14 @@
-/* update.c - one optimizer update of one tensor, in place.
- *
- * What changes from step to step comes in scalars[] (computed in double on the host, rounded once),
- * so the op itself is constant. Index 11 is the sign of the gradient (-1: maximize). The rest by
- * kind: sgd       0 lr, 1 decay, 2 momentum (0 at the first step), 3 1-dampening (1 at the first
- * step), 4 momentum adam      0 lr/(1-b1^t), 1 decay, 2 b1, 3 1-b1, 4 b2, 5 1-b2, 6 sqrt(1-b2^t), 7
- * eps, 8 weight factor rmsprop   0 lr, 1 decay, 2 alpha, 3 1-alpha, 4 eps, 5 momentum adagrad   0
- * rate, 1 decay, 2 eps adadelta  0 lr, 1 decay, 2 rho, 3 1-rho, 4 eps adamax    0 lr/(1-b1^t), 1
- * decay, 2 b1, 3 1-b1, 4 b2, 5 eps nadam     0 gradient rate, 1 decay, 2 b1, 3 1-b1, 4 b2, 5 1-b2,
- * 6 1-b2^t, 7 eps, 8 momentum rate radam     0 lr/(1-b1^t), 1 decay, 2 b1, 3 1-b1, 4 b2, 5 1-b2, 6
- * rectification * sqrt(1-b2^t) or 0, 7 eps lars      0 lr, 1 decay, 2 momentum (0 at the first
- * step), 3 eeta, 4 epsilon lamb      0 lr, 1 decay, 2 b1, 3 1-b1, 4 b2, 5 1-b2, 6 1-b1^t (or 1), 7
- * 1-b2^t (or 1), 8 eps        */
+/* update.c - one optimizer update of one tensor, in place. What changes from step to step comes in
+ * scalars[], so the op itself is constant. */
 #include "kernel/internal.h"
+
+/* Places of the scalars: SGD_momentum and so on. */
+enum { RATE, DECAY, FIRST, SIGN = KERNEL_UPDATE_SCALARS - 1 };
+#define PLACE(kind, name) kind##_##name,
+#define PLACES(kind)                                                                               \
+    enum { kind##_before = FIRST - 1, KERNEL_SCALARS_##kind(PLACE) kind##_behind };                \
+    _Static_assert((int)kind##_behind <= (int)SIGN, "room for all of them");
+KERNEL_SCALARS(PLACES)
 
 struct update_job {
     unsigned flags;
@@ -54,87 +51,90 @@ int kernel_update_states(enum kernel_update f, unsigned flags)
         const unsigned flags = j->flags;                                                           \
         (void)s0, (void)s1, (void)s2, (void)flags;                                                 \
         for (int64_t i = first; i < last; i++) {                                                   \
-            float g = gradient[i] * k[11];                                                         \
-            g = k[1] != 0.0f ? fmaf(k[1], w[i], g) : g;                                            \
+            float g = gradient[i] * k[SIGN];                                                       \
+            g = k[DECAY] != 0.0f ? fmaf(k[DECAY], w[i], g) : g;                                    \
             body                                                                                   \
         }                                                                                          \
     }
 
-UPDATE(sgd_plain, { w[i] = fmaf(-k[0], g, w[i]); })
+UPDATE(sgd_plain, { w[i] = fmaf(-k[RATE], g, w[i]); })
 UPDATE(sgd_momentum, {
-    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
-    w[i] = fmaf(-k[0], flags & KERNEL_UPDATE_NESTEROV ? fmaf(k[4], s0[i], g) : s0[i], w[i]);
+    s0[i] = fmaf(k[SGD_fresh], g, k[SGD_carry] * s0[i]);
+    w[i] = fmaf(-k[RATE], flags & KERNEL_UPDATE_NESTEROV ? fmaf(k[SGD_momentum], s0[i], g) : s0[i],
+                w[i]);
 })
 UPDATE(adam, {
-    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
-    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
-    w[i] = w[i] * k[8] - k[0] * s0[i] / (sqrtf(s1[i]) / k[6] + k[7]);
+    s0[i] = fmaf(k[ADAM_rest1], g, k[ADAM_beta1] * s0[i]);
+    s1[i] = fmaf(k[ADAM_rest2] * g, g, k[ADAM_beta2] * s1[i]);
+    w[i] = w[i] * k[ADAM_keep] - k[RATE] * s0[i] / (sqrtf(s1[i]) / k[ADAM_root2] + k[ADAM_eps]);
 })
 UPDATE(adam_amsgrad, {
-    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
-    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
+    s0[i] = fmaf(k[ADAM_rest1], g, k[ADAM_beta1] * s0[i]);
+    s1[i] = fmaf(k[ADAM_rest2] * g, g, k[ADAM_beta2] * s1[i]);
     s2[i] = s2[i] > s1[i] ? s2[i] : s1[i];
-    w[i] = w[i] * k[8] - k[0] * s0[i] / (sqrtf(s2[i]) / k[6] + k[7]);
+    w[i] = w[i] * k[ADAM_keep] - k[RATE] * s0[i] / (sqrtf(s2[i]) / k[ADAM_root2] + k[ADAM_eps]);
 })
 UPDATE(rmsprop, {
-    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
-    w[i] = fmaf(-k[0], g / (sqrtf(s0[i]) + k[4]), w[i]);
+    s0[i] = fmaf(k[RMSPROP_rest_alpha] * g, g, k[RMSPROP_alpha] * s0[i]);
+    w[i] = fmaf(-k[RATE], g / (sqrtf(s0[i]) + k[RMSPROP_eps]), w[i]);
 })
 UPDATE(rmsprop_momentum, {
-    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
-    s1[i] = k[5] * s1[i] + g / (sqrtf(s0[i]) + k[4]);
-    w[i] = fmaf(-k[0], s1[i], w[i]);
+    s0[i] = fmaf(k[RMSPROP_rest_alpha] * g, g, k[RMSPROP_alpha] * s0[i]);
+    s1[i] = k[RMSPROP_momentum] * s1[i] + g / (sqrtf(s0[i]) + k[RMSPROP_eps]);
+    w[i] = fmaf(-k[RATE], s1[i], w[i]);
 })
 UPDATE(rmsprop_centered, {
-    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
-    s1[i] = fmaf(k[3], g, k[2] * s1[i]);
-    w[i] = fmaf(-k[0], g / (sqrtf(s0[i] - s1[i] * s1[i]) + k[4]), w[i]);
+    s0[i] = fmaf(k[RMSPROP_rest_alpha] * g, g, k[RMSPROP_alpha] * s0[i]);
+    s1[i] = fmaf(k[RMSPROP_rest_alpha], g, k[RMSPROP_alpha] * s1[i]);
+    w[i] = fmaf(-k[RATE], g / (sqrtf(s0[i] - s1[i] * s1[i]) + k[RMSPROP_eps]), w[i]);
 })
 UPDATE(rmsprop_both, {
-    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
-    s2[i] = fmaf(k[3], g, k[2] * s2[i]);
-    s1[i] = k[5] * s1[i] + g / (sqrtf(s0[i] - s2[i] * s2[i]) + k[4]);
-    w[i] = fmaf(-k[0], s1[i], w[i]);
+    s0[i] = fmaf(k[RMSPROP_rest_alpha] * g, g, k[RMSPROP_alpha] * s0[i]);
+    s2[i] = fmaf(k[RMSPROP_rest_alpha], g, k[RMSPROP_alpha] * s2[i]);
+    s1[i] = k[RMSPROP_momentum] * s1[i] + g / (sqrtf(s0[i] - s2[i] * s2[i]) + k[RMSPROP_eps]);
+    w[i] = fmaf(-k[RATE], s1[i], w[i]);
 })
 UPDATE(adagrad, {
     s0[i] = fmaf(g, g, s0[i]);
-    w[i] = fmaf(-k[0], g / (sqrtf(s0[i]) + k[2]), w[i]);
+    w[i] = fmaf(-k[RATE], g / (sqrtf(s0[i]) + k[ADAGRAD_eps]), w[i]);
 })
 UPDATE(adadelta, {
-    s0[i] = fmaf(k[3] * g, g, k[2] * s0[i]);
-    float d = sqrtf(s1[i] + k[4]) / sqrtf(s0[i] + k[4]) * g;
-    s1[i] = fmaf(k[3] * d, d, k[2] * s1[i]);
-    w[i] = fmaf(-k[0], d, w[i]);
+    s0[i] = fmaf(k[ADADELTA_rest_rho] * g, g, k[ADADELTA_rho] * s0[i]);
+    float d = sqrtf(s1[i] + k[ADADELTA_eps]) / sqrtf(s0[i] + k[ADADELTA_eps]) * g;
+    s1[i] = fmaf(k[ADADELTA_rest_rho] * d, d, k[ADADELTA_rho] * s1[i]);
+    w[i] = fmaf(-k[RATE], d, w[i]);
 })
 UPDATE(adamax, {
-    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
-    float a = fabsf(g) + k[5];
-    float b = k[4] * s1[i];
+    s0[i] = fmaf(k[ADAMAX_rest1], g, k[ADAMAX_beta1] * s0[i]);
+    float a = fabsf(g) + k[ADAMAX_eps];
+    float b = k[ADAMAX_beta2] * s1[i];
     s1[i] = a > b ? a : b;
-    w[i] -= k[0] * s0[i] / s1[i];
+    w[i] -= k[RATE] * s0[i] / s1[i];
 })
 UPDATE(nadam, {
-    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
-    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
-    float d = sqrtf(s1[i] / k[6]) + k[7];
-    w[i] -= k[0] * (g / d) + k[8] * (s0[i] / d);
+    s0[i] = fmaf(k[NADAM_rest1], g, k[NADAM_beta1] * s0[i]);
+    s1[i] = fmaf(k[NADAM_rest2] * g, g, k[NADAM_beta2] * s1[i]);
+    float d = sqrtf(s1[i] / k[NADAM_power2]) + k[NADAM_eps];
+    w[i] -= k[RATE] * (g / d) + k[NADAM_momentum_rate] * (s0[i] / d);
 })
 UPDATE(radam, {
-    s0[i] = fmaf(k[3], g, k[2] * s0[i]);
-    s1[i] = fmaf(k[5] * g, g, k[4] * s1[i]);
-    float d = k[6] != 0.0f ? s0[i] * k[6] / (sqrtf(s1[i]) + k[7]) : s0[i];
-    w[i] = fmaf(-k[0], d, w[i]);
+    s0[i] = fmaf(k[RADAM_rest1], g, k[RADAM_beta1] * s0[i]);
+    s1[i] = fmaf(k[RADAM_rest2] * g, g, k[RADAM_beta2] * s1[i]);
+    float d = k[RADAM_rectified] != 0.0f
+                  ? s0[i] * k[RADAM_rectified] / (sqrtf(s1[i]) + k[RADAM_eps])
+                  : s0[i];
+    w[i] = fmaf(-k[RATE], d, w[i]);
 })
 
 KERNEL_CLONES static void lars(void *argument, int64_t first, int64_t last)
 {
     const struct update_job *j = argument;
     for (int64_t i = first; i < last; i++) {
-        float d = j->g[i] * j->k[11];
+        float d = j->g[i] * j->k[SIGN];
         if (!(j->flags & KERNEL_UPDATE_NO_TRUST))
-            d = d + j->k[1] * j->w[i];
+            d = d + j->k[DECAY] * j->w[i];
         if (j->flags & KERNEL_UPDATE_MOMENTUM)
-            d = j->s0[i] = j->k[2] * j->s0[i] + d;
+            d = j->s0[i] = j->k[LARS_carry] * j->s0[i] + d;
         j->w[i] -= j->rate * d;
     }
 }
@@ -144,10 +144,11 @@ KERNEL_CLONES static void lamb(void *argument, int64_t first, int64_t last)
     const struct update_job *j = argument;
     const float *k = j->k;
     for (int64_t i = first; i < last; i++) {
-        float g = j->g[i] * k[11];
-        j->s0[i] = k[2] * j->s0[i] + k[3] * g;
-        j->s1[i] = k[4] * j->s1[i] + k[5] * (g * g);
-        j->u[i] = j->s0[i] / k[6] / (sqrtf(j->s1[i] / k[7]) + k[8]) + k[1] * j->w[i];
+        float g = j->g[i] * k[SIGN];
+        j->s0[i] = k[LAMB_beta1] * j->s0[i] + k[LAMB_rest1] * g;
+        j->s1[i] = k[LAMB_beta2] * j->s1[i] + k[LAMB_rest2] * (g * g);
+        j->u[i] = j->s0[i] / k[LAMB_power1] / (sqrtf(j->s1[i] / k[LAMB_power2]) + k[LAMB_eps]) +
+                  k[DECAY] * j->w[i];
     }
 }
 
@@ -185,8 +186,9 @@ static void run_lars(const struct kernel_context *c, struct update_job *job)
 {
     double w = norm(c, job, job->w), g = norm(c, job, job->g), trust = 1;
     if (!(job->flags & KERNEL_UPDATE_NO_TRUST) && w > 0 && g > 0)
-        trust = (double)job->k[3] * w / (g + (double)job->k[1] * w + (double)job->k[4]);
-    job->rate = (float)((double)job->k[0] * trust);
+        trust = (double)job->k[LARS_eeta] * w /
+                (g + (double)job->k[DECAY] * w + (double)job->k[LARS_eps]);
+    job->rate = (float)((double)job->k[RATE] * trust);
     kernel_parallel(c, job->n, KERNEL_GRAIN, lars, job);
 }
 
@@ -194,11 +196,11 @@ static void run_lamb(const struct kernel_context *c, struct update_job *job)
 {
     double trust = 1;
     kernel_parallel(c, job->n, KERNEL_GRAIN, lamb, job);
-    if (job->k[1] != 0.0f && !(job->flags & KERNEL_UPDATE_NO_TRUST)) {
+    if (job->k[DECAY] != 0.0f && !(job->flags & KERNEL_UPDATE_NO_TRUST)) {
         double w = norm(c, job, job->w), u = norm(c, job, job->u);
         trust = w > 0 && u > 0 ? w / u : 1;
     }
-    job->rate = (float)((double)job->k[0] * trust);
+    job->rate = (float)((double)job->k[RATE] * trust);
     kernel_parallel(c, job->n, KERNEL_GRAIN, lamb_apply, job);
 }
 

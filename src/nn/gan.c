@@ -58,24 +58,19 @@ static void make_points(uint64_t seed, int64_t update, size_t count, float *y)
     }
 }
 
-/* Which number of Adam's means what: kernel/update.c. */
 static void make_scalars(const struct gan *g, int64_t update, float *k)
 {
-    double t = (double)update + 1, power1 = 1 - pow(g->beta1, t), power2 = 1 - pow(g->beta2, t);
-    const double v[OPS_UPDATE_SCALARS] = {g->lr / power1,
-                                          0,
-                                          g->beta1,
-                                          1 - g->beta1,
-                                          g->beta2,
-                                          1 - g->beta2,
-                                          sqrt(power2),
-                                          g->eps,
-                                          1,
-                                          0,
-                                          0,
-                                          1};
-    for (int i = 0; i < OPS_UPDATE_SCALARS; i++)
-        k[i] = (float)v[i];
+    double t = (double)update + 1;
+    const struct ops_scalars v = {.rate = g->lr / (1 - pow(g->beta1, t)),
+                                  .beta1 = g->beta1,
+                                  .rest1 = 1 - g->beta1,
+                                  .beta2 = g->beta2,
+                                  .rest2 = 1 - g->beta2,
+                                  .root2 = sqrt(1 - pow(g->beta2, t)),
+                                  .eps = g->eps,
+                                  .keep = 1,
+                                  .sign = 1};
+    ops_update_scalars(OPS_ADAM, &v, k);
 }
 
 static void generate(const struct nn_config *config, const struct nn_port *port, uint64_t seed,

@@ -182,20 +182,28 @@ static void grad_weights(struct ops_backward *b)
         b->gin[1] = emit(b->session, ROW_CONV, b->attr, b->in[0], b->gout[0], TENSOR_NONE);
 }
 
-tensor_id ops_conv_relu(struct tensor_session *s, tensor_id x)
+static bool match_relu(const struct ops_build *b, struct ops_match *m)
 {
-    if (!x.v || tensor_status(s, NULL) != EBB_OK)
-        return TENSOR_NONE;
-    struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
-    if (n.def != &rows[ROW_CONV])
-        return TENSOR_NONE;
-    struct kernel_conv c = *(const struct kernel_conv *)n.attr;
-    if (c.has_relu)
-        return TENSOR_NONE;
-    c.has_relu = 1;
-    return emit(s, ROW_CONV, &c, n.inputs[0], n.inputs[1],
-                n.input_count > 2 ? n.inputs[2] : TENSOR_NONE);
+    m->node = tensor_node_at(b->s, tensor_producer(b->s, b->in[0]));
+    const struct kernel_conv *c = m->node.attr;
+    return m->node.def == &rows[ROW_CONV] && !c->has_relu;
 }
+
+static tensor_id replace_relu(const struct ops_build *b, const struct ops_match *m)
+{
+    const struct tensor_node *n = &m->node;
+    struct kernel_conv c = *(const struct kernel_conv *)n->attr;
+    c.has_relu = 1;
+    return emit(b->s, ROW_CONV, &c, n->inputs[0], n->inputs[1],
+                n->input_count > 2 ? n->inputs[2] : TENSOR_NONE);
+}
+
+const struct ops_rewrite ops_conv_relu_rewrite = {"relu", OPS_PASS_RELU, false,
+                                                  "relu", match_relu,    replace_relu};
+/* Asked where a convolution is appended (emit). */
+const struct ops_rewrite ops_layout_rewrite = {"layout", OPS_PASS_LAYOUT, .is_default = true};
+const struct ops_rewrite ops_winograd_rewrite = {"winograd", OPS_PASS_WINOGRAD, .is_default = true};
+const struct ops_rewrite ops_small_rewrite = {"small", OPS_PASS_SMALL, .is_default = true};
 
 /* ---- from torch's arguments ----------------------------------------------------------------- */
 

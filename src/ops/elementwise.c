@@ -226,21 +226,6 @@ tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y)
     return unary_grad(s, KERNEL_RELU, dy, y, &(struct scalars){0, 0});
 }
 
-static tensor_id relu(struct tensor_session *s, tensor_id x)
-{
-    tensor_id fused = ops_has_pass(s, OPS_PASS_NORM) ? ops_norm_relu(s, x) : TENSOR_NONE;
-    if (!fused.v && ops_has_pass(s, OPS_PASS_RELU))
-        fused = ops_conv_relu(s, x);
-    if (!fused.v && ops_has_pass(s, OPS_PASS_RELU))
-        fused = ops_linear_relu(s, x);
-    return fused.v ? fused : ops_unary(s, KERNEL_RELU, x, 0, 0);
-}
-
-static tensor_id build_relu(struct ops_build *b)
-{
-    return relu(b->s, b->in[0]);
-}
-
 static tensor_id build_gelu(struct ops_build *b)
 {
     const int32_t *is_tanh = b->attr;
@@ -494,14 +479,11 @@ static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0
 /* What element-wise rows of n inputs have in common. */
 #define EACH(n)                                                                                    \
     .blocked = (n), .blocked_out = 1, .low_rule = OPS_LOW_EACH, .low_out = 1, .overwrites = 1
-#define UNARY(id, text, build_, f, d, internal)                                                    \
+#define UNARY(id, text, f, d, internal)                                                            \
     [KERNEL_##id] = {OPS_PRIMITIVE(text, 1, 1, infer_same, run_unary, grad_unary),                 \
-                     .variant = KERNEL_##id,                                                       \
-                     .build = build_,                                                              \
-                     .is_internal = internal,                                                      \
-                     OPS_ATTR(struct scalars, f, d),                                               \
-                     EACH(1)}
-#define U(id, text) UNARY(id, text, NULL, NULL, NULL, false)
+                     .variant = KERNEL_##id, .is_internal = internal,                              \
+                     OPS_ATTR(struct scalars, f, d), EACH(1)}
+#define U(id, text) UNARY(id, text, NULL, NULL, false)
 #define BINARY(id, text, internal)                                                                 \
     [ROW_BINARY + KERNEL_##                                                                        \
         id] = {OPS_PRIMITIVE(text, 2, 2, infer_binary, run_binary, grad_binary),                   \
@@ -523,22 +505,22 @@ static const struct ops_def rows[ROW_COUNT] = {
     U(ERF, "erf"),
     U(SIN, "sin"),
     U(COS, "cos"),
-    UNARY(RELU, "relu", build_relu, NULL, NULL, false),
+    U(RELU, "relu"),
     U(RELU6, "relu6"),
-    UNARY(LEAKY_RELU, "leaky_relu", NULL, field_slope, &slope_default, false),
-    UNARY(ELU, "elu", NULL, field_alpha, &alpha_default, false),
+    UNARY(LEAKY_RELU, "leaky_relu", field_slope, &slope_default, false),
+    UNARY(ELU, "elu", field_alpha, &alpha_default, false),
     U(SIGMOID, "sigmoid"),
     U(TANH, "tanh"),
-    UNARY(GELU, "gelu_erf", NULL, NULL, NULL, true),
-    UNARY(GELU_TANH, "gelu_tanh", NULL, NULL, NULL, true),
+    UNARY(GELU, "gelu_erf", NULL, NULL, true),
+    UNARY(GELU_TANH, "gelu_tanh", NULL, NULL, true),
     U(SILU, "silu"),
-    UNARY(SOFTPLUS, "softplus", NULL, field_softplus, &softplus_default, false),
+    UNARY(SOFTPLUS, "softplus", field_softplus, &softplus_default, false),
     U(HARDSWISH, "hardswish"),
     U(HARDSIGMOID, "hardsigmoid"),
-    UNARY(CLAMP, "clamp", NULL, field_clamp, &clamp_default, false),
-    UNARY(POW, "pow_scalar", NULL, field_exponent, NULL, false),
-    UNARY(ADD_SCALAR, "add_scalar", NULL, field_value, NULL, false),
-    UNARY(MUL_SCALAR, "mul_scalar", NULL, field_value, NULL, false),
+    UNARY(CLAMP, "clamp", field_clamp, &clamp_default, false),
+    UNARY(POW, "pow_scalar", field_exponent, NULL, false),
+    UNARY(ADD_SCALAR, "add_scalar", field_value, NULL, false),
+    UNARY(MUL_SCALAR, "mul_scalar", field_value, NULL, false),
 #define X(name_, text, saves)                                                                      \
     [UNARY_GRAD + KERNEL_##                                                                        \
         name_] = {OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, run_unary_grad, grad_unary_grad), \

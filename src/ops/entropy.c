@@ -2,9 +2,10 @@
  *
  * Forward: BLOCK rows of logits at a time in the workspace; kept are the logs of the row sums.
  * Backward: the same rows again, turned into their gradients in place, then multiplied into dx and
- * added to dW. Costs one product more than keeping the logits; saves their bytes twice. */
-#include <inttypes.h>
-
+ * added to dW. Costs one product more than keeping the logits; saves their bytes twice.
+ *
+ * x and W in BF16: logits and losses are float32 all the same, their gradients are rounded to BF16
+ * for the two products; dx is BF16, dW float32. */
 #include "ops/internal.h"
 
 #define BLOCK 128
@@ -14,27 +15,28 @@ enum { ROW_FORWARD, ROW_GRAD, ROW_COUNT };
 
 static const struct ops_def rows[ROW_COUNT];
 
-struct attr {
-    int64_t ignore_index;
-    int32_t reduction, zero;
-};
-
 struct sizes {
     int64_t n, k, classes;
+    enum kernel_dtype dtype; /* of x and W: F32 or BF16 */
 };
+
+static struct sizes sizes_of(const struct tensor_view *x, const struct tensor_view *w)
+{
+    return (struct sizes){x->dims[0], x->dims[1], w->dims[0],
+                          x->dtype == TENSOR_BF16 ? KERNEL_BF16 : KERNEL_F32};
+}
 
 static int64_t block_rows(const struct sizes *z)
 {
     return z->n < BLOCK ? z->n : BLOCK;
 }
 
-/* The three products of `rows` rows: logits = x W^T; dx = g W; dW (+)= g^T x. */
-static struct kernel_matmul product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, bool adds)
+/* [m, k] or its transpose times [k, n] or its transpose. */
+static struct kernel_matmul product(int64_t m, int64_t n, int64_t k, bool ta, bool tb)
 {
     struct kernel_matmul p;
     memset(&p, 0, sizeof p);
     p.rank = 2;
-    p.adds = adds;
     p.a_dims[0] = p.c_dims[0] = m;
     p.b_dims[1] = p.c_dims[1] = n;
     p.a_dims[1] = p.b_dims[0] = k;
@@ -45,24 +47,39 @@ static struct kernel_matmul product(int64_t m, int64_t n, int64_t k, bool ta, bo
     return p;
 }
 
+/* The three products of `count` rows: logits = x W^T; dx = g W; dW (+)= g^T x. */
 enum which { LOGITS, TO_X, TO_W };
 
 static struct kernel_matmul make(const struct sizes *z, enum which w, int64_t count, bool adds)
 {
-    if (w == LOGITS)
-        return product(count, z->classes, z->k, false, true, false);
-    if (w == TO_X)
-        return product(count, z->k, z->classes, false, false, false);
-    return product(z->classes, z->k, count, true, false, adds);
+    struct kernel_matmul p = w == LOGITS ? product(count, z->classes, z->k, false, true)
+                             : w == TO_X ? product(count, z->k, z->classes, false, false)
+                                         : product(z->classes, z->k, count, true, false);
+    p.dtype = z->dtype;
+    p.out_dtype = w == TO_X ? z->dtype : KERNEL_F32;
+    p.adds = adds;
+    return p;
 }
 
-static size_t logits_bytes(const struct sizes *z)
+static size_t round_up(size_t bytes)
 {
-    size_t bytes = (size_t)(block_rows(z) * z->classes) * sizeof(float);
     return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Workspace: the block of logits, then what the products want. */
+/* Workspace: the block of logits, their gradients as BF16 where that is wanted, then what the
+ * products want. */
+static size_t low_at(const struct sizes *z)
+{
+    return round_up((size_t)(block_rows(z) * z->classes) * sizeof(float));
+}
+
+static size_t rest_at(const struct sizes *z, bool is_grad)
+{
+    bool has_low = is_grad && z->dtype != KERNEL_F32;
+    return low_at(z) +
+           (has_low ? round_up((size_t)(block_rows(z) * z->classes) * sizeof(uint16_t)) : 0);
+}
+
 static enum ebb_status prepare(struct ops_infer *i, const struct sizes *z, bool is_grad,
                                struct ebb_error *err)
 {
@@ -76,19 +93,27 @@ static enum ebb_status prepare(struct ops_infer *i, const struct sizes *z, bool 
         EBB_TRY(kernel_matmul_prepare(tensor_backend(i->session), &m, &bytes, err));
         most = bytes > most ? bytes : most;
     }
-    i->workspace_bytes = logits_bytes(z) + most;
+    i->workspace_bytes = rest_at(z, is_grad) + most;
     return EBB_OK;
+}
+
+static bool takes_bf16(const struct ops_infer *i)
+{
+    size_t x = i->def == &rows[ROW_GRAD];
+    return i->in[x]->dtype == TENSOR_BF16 && i->in[x + 1]->dtype == TENSOR_BF16 &&
+           kernel_has_bf16();
 }
 
 static enum ebb_status want_sizes(const struct ops_infer *i, size_t first, struct sizes *z,
                                   struct ebb_error *err)
 {
     const struct tensor_view *x = i->in[first], *w = i->in[first + 1], *t = i->in[first + 2];
-    if (x->dtype != TENSOR_F32 || w->dtype != TENSOR_F32 || t->dtype != TENSOR_I64 ||
-        x->rank != 2 || w->rank != 2 || t->rank != 1 || x->dims[1] != w->dims[1] ||
-        t->dims[0] != x->dims[0] || x->dims[0] < 1 || x->dims[1] < 1 || w->dims[0] < 1)
+    bool is_number = x->dtype == TENSOR_F32 || x->dtype == TENSOR_BF16;
+    if (!is_number || w->dtype != x->dtype || t->dtype != TENSOR_I64 || x->rank != 2 ||
+        w->rank != 2 || t->rank != 1 || x->dims[1] != w->dims[1] || t->dims[0] != x->dims[0] ||
+        x->dims[0] < 1 || x->dims[1] < 1 || w->dims[0] < 1)
         return ops_wrong(i, err, "x [n, k], weights [classes, k], targets I64 [n] are needed");
-    *z = (struct sizes){x->dims[0], x->dims[1], w->dims[0]};
+    *z = sizes_of(x, w);
     return EBB_OK;
 }
 
@@ -103,32 +128,39 @@ static enum ebb_status infer_forward(struct ops_infer *i, struct ebb_error *err)
     return prepare(i, &z, false, err);
 }
 
-static struct kernel_cross_entropy describe(const struct attr *a, const struct sizes *z,
-                                            int64_t count)
+static struct kernel_cross_entropy describe(const struct ops_entropy *a, const struct sizes *z)
 {
-    return (struct kernel_cross_entropy){.n = count,
+    return (struct kernel_cross_entropy){.n = z->n,
                                          .classes = z->classes,
                                          .inner = 1,
                                          .ignore_index = a->ignore_index,
                                          .reduction = (enum kernel_reduction)a->reduction};
 }
 
+/* Row `at` of a matrix of rows of k numbers. */
+static const void *row_at(const struct sizes *z, const void *x, int64_t at)
+{
+    return (const unsigned char *)x +
+           (size_t)(at * z->k) * (z->dtype == KERNEL_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
 static enum ebb_status run_forward(const struct ops_run *r)
 {
-    struct kernel_context *context = r->context;
-    struct sizes z = {r->in[0].dims[0], r->in[0].dims[1], r->in[1].dims[0]};
-    const float *x = ops_arg(r, 0), *w = ops_arg(r, 1);
+    struct sizes z = sizes_of(&r->in[0], &r->in[1]);
+    const void *x = ops_arg(r, 0), *w = ops_arg(r, 1);
     const int64_t *target = ops_arg(r, 2);
-    float *loss = ops_result(r, 0), *lse = ops_result(r, 1), *logits = r->workspace;
-    void *room = (unsigned char *)r->workspace + logits_bytes(&z);
-    struct kernel_cross_entropy e = describe(r->attr, &z, z.n);
+    float *loss = ops_result(r, 0), *lse = ops_result(r, 1);
+    float *logits = r->workspace;
+    void *rest = (unsigned char *)r->workspace + rest_at(&z, false);
+    struct kernel_cross_entropy e = describe(r->attr, &z);
     double sum = 0, divisor;
     EBB_TRY(kernel_entropy_check(&e, target, &divisor, r->err));
     for (int64_t at = 0; at < z.n; at += block_rows(&z)) {
         e.n = z.n - at < block_rows(&z) ? z.n - at : block_rows(&z);
         struct kernel_matmul m = make(&z, LOGITS, e.n, false);
-        EBB_TRY(kernel_matmul_run(context, &m, x + at * z.k, w, NULL, logits, room, r->err));
-        sum += kernel_entropy_block(context, &e, logits, target + at, lse ? lse + at : NULL);
+        EBB_TRY(
+            kernel_matmul_run(r->context, &m, row_at(&z, x, at), w, NULL, logits, rest, r->err));
+        sum += kernel_entropy_block(r->context, &e, logits, target + at, lse ? lse + at : NULL);
     }
     if (loss)
         *loss = (float)(sum / divisor);
@@ -140,7 +172,7 @@ static enum ebb_status infer_grad(struct ops_infer *i, struct ebb_error *err)
 {
     struct sizes z;
     EBB_TRY(want_sizes(i, 1, &z, err));
-    ops_out(i, TENSOR_F32, 2, i->in[1]->dims);
+    ops_out(i, (enum tensor_dtype)i->in[1]->dtype, 2, i->in[1]->dims);
     ops_out(i, TENSOR_F32, 2, i->in[2]->dims);
     i->flops = 6.0 * (double)z.n * (double)z.k * (double)z.classes;
     return prepare(i, &z, true, err);
@@ -149,27 +181,35 @@ static enum ebb_status infer_grad(struct ops_infer *i, struct ebb_error *err)
 static enum ebb_status run_grad(const struct ops_run *r)
 {
     struct kernel_context *context = r->context;
-    struct sizes z = {r->in[1].dims[0], r->in[1].dims[1], r->in[2].dims[0]};
-    const float *dy = ops_arg(r, 0), *x = ops_arg(r, 1), *w = ops_arg(r, 2), *lse = ops_arg(r, 4);
+    struct sizes z = sizes_of(&r->in[1], &r->in[2]);
+    const void *x = ops_arg(r, 1), *w = ops_arg(r, 2);
+    const float *dy = ops_arg(r, 0), *lse = ops_arg(r, 4);
     const int64_t *target = ops_arg(r, 3);
-    float *dx = ops_result(r, 0), *dw = ops_result(r, 1), *logits = r->workspace;
-    void *room = (unsigned char *)r->workspace + logits_bytes(&z);
-    struct kernel_cross_entropy e = describe(r->attr, &z, z.n);
+    unsigned char *dx = ops_result(r, 0);
+    float *dw = ops_result(r, 1);
+    unsigned char *workspace = r->workspace;
+    float *logits = r->workspace;
+    void *low = workspace + low_at(&z), *rest = workspace + rest_at(&z, true);
+    const void *g = z.dtype == KERNEL_F32 ? r->workspace : low;
+    struct kernel_cross_entropy e = describe(r->attr, &z);
     double divisor;
     EBB_TRY(kernel_entropy_check(&e, target, &divisor, r->err));
     float scale = (float)((double)*dy / divisor);
     for (int64_t at = 0; at < z.n; at += block_rows(&z)) {
+        const void *block = row_at(&z, x, at);
         e.n = z.n - at < block_rows(&z) ? z.n - at : block_rows(&z);
         struct kernel_matmul m = make(&z, LOGITS, e.n, false), to_x = make(&z, TO_X, e.n, false),
                              to_w = make(&z, TO_W, e.n, at > 0);
-        EBB_TRY(kernel_matmul_run(context, &m, x + at * z.k, w, NULL, logits, room, r->err));
+        EBB_TRY(kernel_matmul_run(context, &m, block, w, NULL, logits, rest, r->err));
         kernel_entropy_block_grad(context, &e, scale, target + at, lse + at, logits);
-        if (dx)
-            EBB_TRY(
-                kernel_matmul_run(context, &to_x, logits, w, NULL, dx + at * z.k, room, r->err));
+        if (z.dtype != KERNEL_F32)
+            kernel_convert(context, e.n * z.classes, KERNEL_F32, logits, z.dtype, low);
+        if (dx) {
+            void *to = dx + ((const unsigned char *)block - (const unsigned char *)x);
+            EBB_TRY(kernel_matmul_run(context, &to_x, g, w, NULL, to, rest, r->err));
+        }
         if (dw)
-            EBB_TRY(
-                kernel_matmul_run(context, &to_w, logits, x + at * z.k, NULL, dw, room, r->err));
+            EBB_TRY(kernel_matmul_run(context, &to_w, g, block, NULL, dw, rest, r->err));
     }
     return EBB_OK;
 }
@@ -184,38 +224,43 @@ static void grad_forward(struct ops_backward *b)
     b->gin[1] = ops_output(first, 1);
 }
 
-tensor_id ops_product_entropy(struct tensor_session *s, tensor_id logits, tensor_id target,
-                              int64_t ignore_index, enum kernel_reduction reduction)
+/* The mean or the sum of the cross entropy of rows that are a product x W^T, each for itself. */
+static bool match(const struct ops_build *b, struct ops_match *m)
 {
-    struct attr a;
-    const struct tensor_view *v = tensor_view_of(s, logits);
-    if (!logits.v || tensor_status(s, NULL) != EBB_OK || v->rank != 2 ||
-        reduction == KERNEL_REDUCE_NONE)
-        return TENSOR_NONE;
-    int64_t n = v->dims[0], classes = v->dims[1];
-    struct tensor_node node = tensor_node_at(s, tensor_producer(s, logits));
-    while (node.def && strcmp(ops_name(node.def), "reshape") == 0)
-        node = tensor_node_at(s, tensor_producer(s, node.inputs[0]));
-    if (!node.def || !ops_is_product(&node))
-        return TENSOR_NONE;
-    const struct tensor_view *x = tensor_view_of(s, node.inputs[0]),
-                             *w = tensor_view_of(s, node.inputs[1]);
-    if (x->rank != 2 || w->rank != 2 || x->dims[0] != n || w->dims[0] != classes ||
-        x->dtype != TENSOR_F32 || w->dtype != TENSOR_F32)
-        return TENSOR_NONE;
-    memset(&a, 0, sizeof a);
-    a.ignore_index = ignore_index;
-    a.reduction = (int32_t)reduction;
-    return ops_emit(s, &rows[ROW_FORWARD], &a, 3,
-                    (tensor_id[]){node.inputs[0], node.inputs[1], target});
+    const struct ops_entropy *a = b->attr;
+    const struct tensor_view *v = tensor_view_of(b->s, b->in[0]);
+    if (b->in_count != 2 || a->label_smoothing != 0.0f || v->rank != 2 ||
+        a->reduction == KERNEL_REDUCE_NONE)
+        return false;
+    m->node = ops_maker(b->s, b->in[0]);
+    if (!m->node.def || !ops_is_product(&m->node))
+        return false;
+    const struct tensor_view *x = tensor_view_of(b->s, m->node.inputs[0]),
+                             *w = tensor_view_of(b->s, m->node.inputs[1]);
+    return x->rank == 2 && w->rank == 2 && x->dims[0] == v->dims[0] && w->dims[0] == v->dims[1] &&
+           x->dtype == w->dtype;
 }
 
+static tensor_id replace(const struct ops_build *b, const struct ops_match *m)
+{
+    return ops_emit(b->s, &rows[ROW_FORWARD], b->attr, 3,
+                    (tensor_id[]){m->node.inputs[0], m->node.inputs[1], b->in[1]});
+}
+
+const struct ops_rewrite ops_entropy_rewrite = {"entropy", OPS_PASS_ENTROPY, false, "cross_entropy",
+                                                match,     replace};
+
+#define ENTROPY(id, text, ins, infer_, run_, grad_, low_out_)                                      \
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_, run_, grad_),                                    \
+            .attr_bytes = sizeof(struct ops_entropy),                                              \
+            .is_internal = true,                                                                   \
+            .low_rule = OPS_LOW_WHOLE,                                                             \
+            .low_out = low_out_,                                                                   \
+            .takes_low = takes_bf16}
+
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_FORWARD] = {OPS_PRIMITIVE("product_entropy", 3, 3, infer_forward, run_forward,
-                                   grad_forward),
-                     .attr_bytes = sizeof(struct attr), .is_internal = true},
-    [ROW_GRAD] = {OPS_PRIMITIVE("product_entropy_grad", 5, 5, infer_grad, run_grad, NULL),
-                  .attr_bytes = sizeof(struct attr), .is_internal = true},
+    ENTROPY(ROW_FORWARD, "product_entropy", 3, infer_forward, run_forward, grad_forward, 0),
+    ENTROPY(ROW_GRAD, "product_entropy_grad", 5, infer_grad, run_grad, NULL, 1),
 };
 
 const struct ops_family ops_entropy_family = {rows, ROW_COUNT};

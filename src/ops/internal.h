@@ -180,10 +180,60 @@ struct ops_family {
     const struct ops_def *rows;
     size_t count;
 };
-extern const struct ops_family ops_elementwise_family, ops_reduce_family, ops_product_family,
-    ops_recurrent_family, ops_conv_family, ops_pool_family, ops_norm_family, ops_view_family,
-    ops_copy_family, ops_index_family, ops_loss_family, ops_entropy_family, ops_update_family,
-    ops_adam_step_family;
+/* One row per file of ops; their order is that of the whole table. */
+#define OPS_FAMILIES(X)                                                                            \
+    X(elementwise)                                                                                 \
+    X(reduce)                                                                                      \
+    X(product)                                                                                     \
+    X(recurrent)                                                                                   \
+    X(conv)                                                                                        \
+    X(pool)                                                                                        \
+    X(norm)                                                                                        \
+    X(view)                                                                                        \
+    X(copy)                                                                                        \
+    X(index)                                                                                       \
+    X(loss)                                                                                        \
+    X(entropy)                                                                                     \
+    X(update)                                                                                      \
+    X(adam_step)
+#define X(name) extern const struct ops_family ops_##name##_family;
+OPS_FAMILIES(X)
+#undef X
+
+/* ---- rewrites (rewrite.c) --------------------------------------------------------------------- */
+
+struct ops_match { /* what a rewrite found before the op that is appended */
+    struct tensor_node node;
+    tensor_id other;
+};
+
+struct ops_rewrite {
+    const char *name; /* in files and options; several rows may share one */
+    unsigned pass;    /* enum ops_pass */
+    bool is_default;
+    const char *op; /* tried when this one is appended; NULL: rows ask for themselves */
+    bool (*match)(const struct ops_build *b, struct ops_match *m);
+    tensor_id (*replace)(const struct ops_build *b, const struct ops_match *m);
+};
+
+/* One row each; where several match, the first is done. */
+#define OPS_REWRITES(X)                                                                            \
+    X(layout)                                                                                      \
+    X(norm)                                                                                        \
+    X(winograd)                                                                                    \
+    X(small)                                                                                       \
+    X(entropy)                                                                                     \
+    X(conv_relu)                                                                                   \
+    X(linear_relu)                                                                                 \
+    X(over)
+#define X(name) extern const struct ops_rewrite ops_##name##_rewrite;
+OPS_REWRITES(X)
+#undef X
+
+/* Result 0 of a rewrite that is on and matches; TENSOR_NONE: none does. */
+tensor_id ops_rewrite(const struct ops_build *b);
+/* The node that made x; of views by reshape the one behind them. */
+struct tensor_node ops_maker(const struct tensor_session *s, tensor_id x);
 
 /* Appends a primitive or view; strided inputs are copied where the row wants it. Returns output 0.
  */
@@ -201,18 +251,15 @@ static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)
 
 /* x in blocks of that many channels, dense; 0: plain. Made once per tensor. */
 tensor_id ops_in_layout(struct tensor_session *s, tensor_id x, int block);
-/* x W^T of plain matrices, nothing added. */
+/* Is it x W^T of plain matrices, nothing added? */
 bool ops_is_product(const struct tensor_node *n);
-/* Cross entropy of logits that are a product x W^T; TENSOR_NONE: they are none. */
-tensor_id ops_product_entropy(struct tensor_session *s, tensor_id logits, tensor_id target,
-                              int64_t ignore_index, enum kernel_reduction reduction);
-/* relu of the result of a convolution or a linear layer, in one op; TENSOR_NONE: is none. */
-tensor_id ops_conv_relu(struct tensor_session *s, tensor_id x);
-tensor_id ops_linear_relu(struct tensor_session *s, tensor_id x);
+struct ops_entropy { /* attributes of cross_entropy and its relatives */
+    int64_t ignore_index;
+    int32_t reduction; /* enum kernel_reduction */
+    float label_smoothing;
+};
 /* dx of relu from its result y. */
 tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y);
-/* relu of the result of a batch norm (and an addition), in one op; TENSOR_NONE: is none. */
-tensor_id ops_norm_relu(struct tensor_session *s, tensor_id x);
 
 /* Inside infer. */
 void ops_out(struct ops_infer *i, enum tensor_dtype dtype, int rank, const int64_t *dims);

@@ -23,12 +23,6 @@ struct loss_attr {
     float beta;
 };
 
-struct entropy_attr {
-    int64_t ignore_index;
-    int32_t reduction;
-    float label_smoothing;
-};
-
 /* ---- element-wise --------------------------------------------------------------------------- */
 
 static enum ebb_status infer_loss(struct ops_infer *i, struct ebb_error *err)
@@ -226,7 +220,7 @@ static enum ebb_status want_targets(const struct ops_infer *i, const struct tens
 
 static enum ebb_status infer_entropy(struct ops_infer *i, struct ebb_error *err)
 {
-    const struct entropy_attr *a = i->attr;
+    const struct ops_entropy *a = i->attr;
     EBB_TRY(want_targets(i, i->in[0], i->in[1], i->in_count > 2 ? i->in[2] : NULL, err));
     if (a->reduction == KERNEL_REDUCE_NONE)
         ops_out(i, TENSOR_F32, i->in[1]->rank, i->in[1]->dims);
@@ -247,7 +241,7 @@ static enum ebb_status infer_entropy_grad(struct ops_infer *i, struct ebb_error 
 
 static struct kernel_cross_entropy describe(const struct ops_run *r, const struct tensor_view *x)
 {
-    const struct entropy_attr *a = r->attr;
+    const struct ops_entropy *a = r->attr;
     struct ops_lines l = ops_lines_of(x, 1);
     bool is_log_prob = r->def->variant == ROW_NLL || r->def->variant == ROW_NLL_GRAD;
     return (struct kernel_cross_entropy){.n = l.outer,
@@ -288,7 +282,7 @@ static void grad_entropy(struct ops_backward *b)
 
 /* One sample without its dimension: a batch of one. */
 static tensor_id entropy_of_one(struct tensor_session *s, const struct ops_def *def,
-                                const tensor_id *in, size_t in_count, const struct entropy_attr *a)
+                                const tensor_id *in, size_t in_count, const struct ops_entropy *a)
 {
     int64_t one[2] = {1, tensor_view_of(s, in[0])->dims[0]};
     tensor_id parts[3] = {ops_reshape(s, in[0], 2, one), ops_reshape(s, in[1], 1, one)};
@@ -298,19 +292,11 @@ static tensor_id entropy_of_one(struct tensor_session *s, const struct ops_def *
     return a->reduction == KERNEL_REDUCE_NONE ? ops_reshape(s, y, 0, NULL) : y;
 }
 
-/* A row of its own when the logits are a product and that rewrite is on. */
 static tensor_id build_entropy(struct ops_build *b)
 {
-    struct tensor_session *s = b->s;
-    const struct entropy_attr *a = b->attr;
-    tensor_id fused = TENSOR_NONE;
-    if (tensor_view_of(s, b->in[0])->rank == 1 && tensor_view_of(s, b->in[1])->rank == 0)
-        return entropy_of_one(s, b->def, b->in, b->in_count, a);
-    if (b->def->variant == ROW_CROSS_ENTROPY && ops_has_pass(s, OPS_PASS_ENTROPY) &&
-        b->in_count == 2 && a->label_smoothing == 0.0f)
-        fused = ops_product_entropy(s, b->in[0], b->in[1], a->ignore_index,
-                                    (enum kernel_reduction)a->reduction);
-    return fused.v ? fused : ops_emit(s, b->def, b->attr, b->in_count, b->in);
+    if (tensor_view_of(b->s, b->in[0])->rank == 1 && tensor_view_of(b->s, b->in[1])->rank == 0)
+        return entropy_of_one(b->s, b->def, b->in, b->in_count, b->attr);
+    return ops_emit(b->s, b->def, b->attr, b->in_count, b->in);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -326,14 +312,14 @@ static const struct ops_field kl_fields[] = {REDUCTION(loss_attr, kl_reductions)
 static const struct ops_field smooth_fields[] = {
     REDUCTION(loss_attr, reductions), OPS_FIELD(loss_attr, beta, OPS_FLOAT), {0}};
 static const struct ops_field nll_fields[] = {
-    REDUCTION(entropy_attr, reductions), OPS_FIELD(entropy_attr, ignore_index, OPS_INT), {0}};
+    REDUCTION(ops_entropy, reductions), OPS_FIELD(ops_entropy, ignore_index, OPS_INT), {0}};
 static const struct ops_field entropy_fields[] = {
-    REDUCTION(entropy_attr, reductions),
-    OPS_FIELD(entropy_attr, ignore_index, OPS_INT),
-    OPS_FIELD(entropy_attr, label_smoothing, OPS_FLOAT),
+    REDUCTION(ops_entropy, reductions),
+    OPS_FIELD(ops_entropy, ignore_index, OPS_INT),
+    OPS_FIELD(ops_entropy, label_smoothing, OPS_FLOAT),
     {0}};
 static const struct loss_attr loss_default = {.beta = 1.0f};
-static const struct entropy_attr entropy_default = {.ignore_index = -100};
+static const struct ops_entropy entropy_default = {.ignore_index = -100};
 
 #define LOSS(id, text, fields_)                                                                    \
     [ROW_##id] = {OPS_PRIMITIVE(text, 2, 2, infer_loss, run_loss, grad_loss), .build = build_loss, \
@@ -348,12 +334,12 @@ static const struct entropy_attr entropy_default = {.ignore_index = -100};
                .low_out = 1}
 #define ENTROPY(id, text, fields_)                                                                 \
     [id] = {OPS_PRIMITIVE(text, 2, 3, infer_entropy, run_entropy, grad_entropy), .variant = id,    \
-            .build = build_entropy, OPS_ATTR(struct entropy_attr, fields_, &entropy_default),      \
+            .build = build_entropy, OPS_ATTR(struct ops_entropy, fields_, &entropy_default),       \
             .low_rule = OPS_LOW_WHOLE}
 #define ENTROPY_GRAD(id, text)                                                                     \
     [id] = {OPS_PRIMITIVE(text, 3, 4, infer_entropy_grad, run_entropy_grad, NULL),                 \
             .variant = id,                                                                         \
-            OPS_ATTR(struct entropy_attr, NULL, &entropy_default),                                 \
+            OPS_ATTR(struct ops_entropy, NULL, &entropy_default),                                  \
             .is_internal = true,                                                                   \
             .low_rule = OPS_LOW_WHOLE,                                                             \
             .low_out = 1}

@@ -290,33 +290,40 @@ static bool is_bare_norm(const struct tensor_session *s, tensor_id x, struct ten
     return n->def == &rows[ROW_BN_NORM] && !a->has_relu && !a->has_add;
 }
 
-tensor_id ops_norm_relu(struct tensor_session *s, tensor_id x)
+/* relu of a batch norm, or of a batch norm and an addition. */
+static bool match_norm(const struct ops_build *b, struct ops_match *m)
 {
-    struct tensor_node n, m;
-    tensor_id in[6];
-    if (!x.v || tensor_status(s, NULL) != EBB_OK)
-        return TENSOR_NONE;
-    if (is_bare_norm(s, x, &n)) {
-        struct bn_attr a = *(const struct bn_attr *)n.attr;
-        a.has_relu = 1;
-        return ops_emit(s, &rows[ROW_BN_NORM], &a, 5, n.inputs);
-    }
-    if (!n.def || strcmp(((const struct ops_def *)n.def)->name, "add") != 0)
-        return TENSOR_NONE;
+    const struct tensor_session *s = b->s;
+    const struct tensor_view *v = tensor_view_of(s, b->in[0]);
+    struct tensor_node sum;
+    if (is_bare_norm(s, b->in[0], &m->node))
+        return true;
+    sum = m->node;
+    if (!sum.def || strcmp(ops_name(sum.def), "add") != 0)
+        return false;
     for (int k = 0; k < 2; k++) {
-        tensor_id other = n.inputs[1 - k];
-        if (!tensor_same_shape(tensor_view_of(s, x), tensor_view_of(s, other)) ||
-            !tensor_same_shape(tensor_view_of(s, x), tensor_view_of(s, n.inputs[k])) ||
-            !is_bare_norm(s, n.inputs[k], &m))
-            continue;
-        struct bn_attr a = *(const struct bn_attr *)m.attr;
-        a.has_relu = a.has_add = 1;
-        memcpy(in, m.inputs, 5 * sizeof *in);
-        in[5] = other;
-        return ops_emit(s, &rows[ROW_BN_NORM], &a, 6, in);
+        m->other = sum.inputs[1 - k];
+        if (tensor_same_shape(v, tensor_view_of(s, m->other)) &&
+            tensor_same_shape(v, tensor_view_of(s, sum.inputs[k])) &&
+            is_bare_norm(s, sum.inputs[k], &m->node))
+            return true;
     }
-    return TENSOR_NONE;
+    return false;
 }
+
+static tensor_id replace_norm(const struct ops_build *b, const struct ops_match *m)
+{
+    struct bn_attr a = *(const struct bn_attr *)m->node.attr;
+    tensor_id in[6];
+    a.has_relu = 1;
+    a.has_add = m->other.v != 0;
+    memcpy(in, m->node.inputs, 5 * sizeof *in);
+    in[5] = m->other;
+    return ops_emit(b->s, &rows[ROW_BN_NORM], &a, a.has_add ? 6 : 5, in);
+}
+
+const struct ops_rewrite ops_norm_rewrite = {"norm", OPS_PASS_NORM, true,
+                                             "relu", match_norm,    replace_norm};
 
 /* ---- layer norm ----------------------------------------------------------------------------- */
 

@@ -8,7 +8,8 @@
  *
  * To add an op: write the row in the file of its family (elementwise, reduce, product, conv, norm,
  * view, copy, loss, update), with the kernel in src/kernel; the golden runner and the
- * finite-difference test read the table. Names and attributes are those of torch. */
+ * finite-difference test read the table. A new family is a file and a row of OPS_FAMILIES
+ * (internal.h). Names and attributes are those of torch. */
 #ifndef EBB_OPS_OPS_H
 #define EBB_OPS_OPS_H
 
@@ -100,8 +101,8 @@ tensor_id ops_dropout(struct tensor_session *s, tensor_id x, tensor_id step, flo
 tensor_id ops_batch_norm_train(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id b,
                                tensor_id running[3], float momentum, float eps);
 
-/* One optimizer update in place: out[0] = new w, then the new states. Which scalar means what:
- * kernel/update.c. */
+/* One optimizer update in place: out[0] = new w, then the new states. What changes from step to
+ * step is read from a tensor of OPS_UPDATE_SCALARS floats. */
 #define OPS_UPDATE_SCALARS 12
 #define OPS_UPDATE_STATES 3
 enum ops_update_kind {
@@ -123,6 +124,24 @@ enum ops_update_flags {
     OPS_CENTERED = 8,
     OPS_NO_TRUST = 16, /* LARS, LAMB: trust ratio 1 */
 };
+/* The numbers of a step by name; each kind reads some of them. */
+struct ops_scalars {
+    double rate;                             /* may hold a correction of the moments */
+    double decay;                            /* times the weights, added to the gradient */
+    double sign;                             /* of the gradient; -1: maximize */
+    double momentum;                         /* as it is given */
+    double carry;                            /* momentum, 0 at the first step */
+    double fresh;                            /* 1 - dampening, 1 at the first step */
+    double beta1, rest1, beta2, rest2;       /* rest: 1 - beta */
+    double power1, power2, root2, rectified; /* 1 - beta^t; its root; RAdam's factor, or 0 */
+    double momentum_rate;                    /* NAdam */
+    double alpha, rest_alpha, rho, rest_rho;
+    double eeta, eps;
+    double keep; /* factor of the weights: decoupled decay */
+};
+/* Those of a kind, rounded, at their places. */
+void ops_update_scalars(enum ops_update_kind kind, const struct ops_scalars *scalars,
+                        float packed[OPS_UPDATE_SCALARS]);
 void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
                 tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
                 size_t state_count, tensor_id *out);
@@ -171,8 +190,12 @@ enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error
 void ops_backend_destroy(void *backend);
 int ops_backend_threads(const void *backend);
 
-/* Rewrites while ops are appended, on at the start unless it is said. Off: for tests and
- * comparisons. Part of the trace, so set them before the first op of a session. */
+/* ---- rewrites ----------------------------------------------------------------------------------
+ *
+ * Made while ops are appended, so they are part of the trace: set them before the first op of a
+ * session. Whether one applies depends on shapes and types, never on a budget. To add one: write
+ * its struct ops_rewrite in the file of its ops and a row in OPS_REWRITES (internal.h). */
+
 enum ops_pass {
     OPS_PASS_LAYOUT = 1, /* convolutions choose layouts, neighbours follow; sums in other order */
     OPS_PASS_NORM = 2,   /* batch norm (+ addition) + relu in one op; the same bits */
@@ -184,7 +207,8 @@ enum ops_pass {
     OPS_PASS_SMALL = 8,
     /* Off at the start: a product with weights and the cross entropy of its rows in one op, 128
      * rows at a time; the logits are never there as a whole, and are made again for the gradient.
-     * The weights' gradient is summed in blocks: 1e-6. */
+     * The weights' gradient is summed in blocks: 1e-6. With numbers of 16 bits the logits are kept
+     * in float32 and only their gradients are rounded: 1e-2 of what rounds both. */
     OPS_PASS_ENTROPY = 256,
     /* Off at the start: convolution or linear layer + relu in one op, 1e-6. The layer is computed
      * twice where something else reads its result without relu, forward and backward. */
@@ -195,5 +219,8 @@ enum ops_pass {
     OPS_PASS_OVER = 1024,
 };
 void ops_backend_set_passes(void *backend, unsigned passes);
+/* "layout,norm": exactly these; "+entropy,-norm": the ones on at the start and not, changed;
+ * "none". EBB_EINPUT names what is unknown and what is allowed. NULL: those on at the start. */
+enum ebb_status ops_rewrites_parse(const char *text, unsigned *passes, struct ebb_error *err);
 
 #endif

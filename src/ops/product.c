@@ -210,23 +210,24 @@ tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_
     return ops_reshape(s, y, v.rank, v.dims);
 }
 
-tensor_id ops_linear_relu(struct tensor_session *s, tensor_id x)
+static bool match_relu(const struct ops_build *b, struct ops_match *m)
 {
-    if (!x.v || tensor_status(s, NULL) != EBB_OK)
-        return TENSOR_NONE;
-    const struct tensor_view v = *tensor_view_of(s, x);
-    struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
-    if (n.def && strcmp(ops_name(n.def), "reshape") == 0)
-        n = tensor_node_at(s, tensor_producer(s, n.inputs[0]));
-    if (n.def != &rows[ROW_LINEAR2])
-        return TENSOR_NONE;
-    struct matmul_attr a = *(const struct matmul_attr *)n.attr;
-    if (a.has_relu)
-        return TENSOR_NONE;
-    a.has_relu = 1;
-    tensor_id y = ops_emit(s, &rows[ROW_LINEAR2], &a, n.input_count, n.inputs);
-    return ops_reshape(s, y, v.rank, v.dims);
+    m->node = ops_maker(b->s, b->in[0]);
+    const struct matmul_attr *a = m->node.attr;
+    return m->node.def == &rows[ROW_LINEAR2] && !a->has_relu;
 }
+
+static tensor_id replace_relu(const struct ops_build *b, const struct ops_match *m)
+{
+    const struct tensor_view v = *tensor_view_of(b->s, b->in[0]);
+    struct matmul_attr a = *(const struct matmul_attr *)m->node.attr;
+    a.has_relu = 1;
+    tensor_id y = ops_emit(b->s, &rows[ROW_LINEAR2], &a, m->node.input_count, m->node.inputs);
+    return ops_reshape(b->s, y, v.rank, v.dims);
+}
+
+const struct ops_rewrite ops_linear_relu_rewrite = {"relu", OPS_PASS_RELU, false,
+                                                    "relu", match_relu,    replace_relu};
 
 static tensor_id build_linear(struct ops_build *b)
 {

@@ -8,10 +8,9 @@
 #include "ops/internal.h"
 
 static const struct ops_family *const families[] = {
-    &ops_elementwise_family, &ops_reduce_family,    &ops_product_family, &ops_recurrent_family,
-    &ops_conv_family,        &ops_pool_family,      &ops_norm_family,    &ops_view_family,
-    &ops_copy_family,        &ops_index_family,     &ops_loss_family,    &ops_entropy_family,
-    &ops_update_family,      &ops_adam_step_family,
+#define X(name) &ops_##name##_family,
+    OPS_FAMILIES(X)
+#undef X
 };
 #define FAMILIES (sizeof families / sizeof *families)
 
@@ -231,9 +230,11 @@ void ops_call(struct tensor_session *s, const struct ops_def *def, const tensor_
                     def->min_in, def->max_in);
         return;
     }
-    if (def->build) {
-        struct ops_build b = {s, def, in, in_count, attr, out, 1};
+    struct ops_build b = {s, def, in, in_count, attr, out, 1};
+    out[0] = ops_rewrite(&b);
+    if (!out[0].v && def->build)
         out[0] = def->build(&b);
+    if (out[0].v || def->build) {
         *out_count = out[0].v ? b.out_count : 0;
         return;
     }

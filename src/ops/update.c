@@ -15,6 +15,24 @@ _Static_assert((int)OPS_NO_TRUST == (int)KERNEL_UPDATE_NO_TRUST &&
                    (int)OPS_CENTERED == (int)KERNEL_UPDATE_CENTERED,
                "the same flags for both layers");
 
+void ops_update_scalars(enum ops_update_kind kind, const struct ops_scalars *scalars,
+                        float packed[OPS_UPDATE_SCALARS])
+{
+#define NAME(kind, name) offsetof(struct ops_scalars, name),
+#define NAMES(kind) [KERNEL_UPDATE_##kind] = {KERNEL_SCALARS_##kind(NAME) 0},
+    static const size_t places[KERNEL_UPDATE_COUNT][KERNEL_UPDATE_SCALARS] = {
+        KERNEL_SCALARS(NAMES)}; /* rate is at 0: the end */
+    memset(packed, 0, OPS_UPDATE_SCALARS * sizeof *packed);
+    packed[0] = (float)scalars->rate;
+    packed[1] = (float)scalars->decay;
+    packed[OPS_UPDATE_SCALARS - 1] = (float)scalars->sign;
+    for (size_t i = 0; places[kind][i]; i++) {
+        double value;
+        memcpy(&value, (const unsigned char *)scalars + places[kind][i], sizeof value);
+        packed[2 + i] = (float)value;
+    }
+}
+
 struct update_attr {
     int32_t kind;
     uint32_t flags;

@@ -230,108 +230,81 @@ bool optim_cycle_momentum(struct optim_config *config, double momentum)
 
 /* ---- scalars -------------------------------------------------------------------------------- */
 
-static void betas(const struct optim_config *c, double *k)
-{
-    k[2] = c->beta1;
-    k[3] = 1 - c->beta1;
-    k[4] = c->beta2;
-    k[5] = 1 - c->beta2;
-}
-
-static void nadam(const struct optim_config *c, struct optim_count *count, double lr, double *k)
+static void nadam(const struct optim_config *c, struct optim_count *count, double lr,
+                  struct ops_scalars *k)
 {
     double t = (double)count->steps, psi = c->momentum_decay;
     double mu = c->beta1 * (1 - 0.5 * pow(0.96, t * psi));
     double next = c->beta1 * (1 - 0.5 * pow(0.96, (t + 1) * psi));
     count->mu_product = (count->steps == 1 ? 1 : count->mu_product) * mu;
-    betas(c, k);
-    k[0] = lr * (1 - mu) / (1 - count->mu_product);
-    k[6] = 1 - pow(c->beta2, t);
-    k[7] = c->eps;
-    k[8] = lr * next / (1 - count->mu_product * next);
+    k->rate = lr * (1 - mu) / (1 - count->mu_product);
+    k->momentum_rate = lr * next / (1 - count->mu_product * next);
 }
 
-static void radam(const struct optim_config *c, double t, double lr, double *k)
+static double rectified(const struct optim_config *c, double t)
 {
     double b2t = pow(c->beta2, t), limit = 2 / (1 - c->beta2) - 1;
     double r = limit - 2 * t * b2t / (1 - b2t);
-    betas(c, k);
-    k[0] = lr / (1 - pow(c->beta1, t));
-    k[6] = r > 5 ? sqrt((r - 4) * (r - 2) * limit / ((limit - 4) * (limit - 2) * r)) * sqrt(1 - b2t)
+    return r > 5 ? sqrt((r - 4) * (r - 2) * limit / ((limit - 4) * (limit - 2) * r)) * sqrt(1 - b2t)
                  : 0;
-    k[7] = c->eps;
 }
 
-static void fill(const struct optim_config *c, struct optim_count *count, double lr, double *k)
+/* Where a kind's rate, or its powers, are not the plain ones. */
+static void correct(const struct optim_config *c, struct optim_count *count, double lr,
+                    struct ops_scalars *k)
 {
     double t = (double)count->steps;
-    bool is_first = count->steps == 1;
-    k[0] = lr;
-    k[1] = c->is_decoupled ? 0 : c->weight_decay;
     switch (c->kind) {
-    case OPS_SGD:
-        k[2] = is_first ? 0 : c->momentum;
-        k[3] = is_first ? 1 : 1 - c->dampening;
-        k[4] = c->momentum;
+    case OPS_RADAM:
+        k->rectified = rectified(c, t);
+        k->rate = lr / k->power1;
         break;
     case OPS_ADAM:
-        betas(c, k);
-        k[0] = lr / (1 - pow(c->beta1, t));
-        k[6] = sqrt(1 - pow(c->beta2, t));
-        k[7] = c->eps;
-        k[8] = c->is_decoupled ? 1 - lr * c->weight_decay : 1;
-        break;
-    case OPS_RMSPROP:
-        k[2] = c->alpha;
-        k[3] = 1 - c->alpha;
-        k[4] = c->eps;
-        k[5] = c->momentum;
+    case OPS_ADAMAX:
+        k->rate = lr / k->power1;
         break;
     case OPS_ADAGRAD:
-        k[0] = lr / (1 + (t - 1) * c->lr_decay);
-        k[2] = c->eps;
-        break;
-    case OPS_ADADELTA:
-        k[2] = c->rho;
-        k[3] = 1 - c->rho;
-        k[4] = c->eps;
-        break;
-    case OPS_ADAMAX:
-        k[0] = lr / (1 - pow(c->beta1, t));
-        k[2] = c->beta1;
-        k[3] = 1 - c->beta1;
-        k[4] = c->beta2;
-        k[5] = c->eps;
+        k->rate = lr / (1 + (t - 1) * c->lr_decay);
         break;
     case OPS_NADAM:
         nadam(c, count, lr, k);
         break;
-    case OPS_RADAM:
-        radam(c, t, lr, k);
-        break;
-    case OPS_LARS:
-        k[2] = is_first ? 0 : c->momentum;
-        k[3] = c->eeta;
-        k[4] = c->eps;
-        break;
     case OPS_LAMB:
-        betas(c, k);
-        k[6] = c->bias_correction ? 1 - pow(c->beta1, t) : 1;
-        k[7] = c->bias_correction ? 1 - pow(c->beta2, t) : 1;
-        k[8] = c->eps;
+        if (!c->bias_correction)
+            k->power1 = k->power2 = 1;
+        break;
+    default:
         break;
     }
 }
 
-void optim_step(const struct optim_config *config, struct optim_count *count, double lr,
+void optim_step(const struct optim_config *c, struct optim_count *count, double lr,
                 float scalars[OPS_UPDATE_SCALARS])
 {
-    double k[OPS_UPDATE_SCALARS] = {0};
-    count->steps++;
-    fill(config, count, lr, k);
-    k[11] = config->maximize ? -1 : 1;
-    for (int i = 0; i < OPS_UPDATE_SCALARS; i++)
-        scalars[i] = (float)k[i];
+    double t = (double)++count->steps;
+    bool is_first = count->steps == 1;
+    struct ops_scalars k = {.rate = lr,
+                            .decay = c->is_decoupled ? 0 : c->weight_decay,
+                            .sign = c->maximize ? -1 : 1,
+                            .momentum = c->momentum,
+                            .carry = is_first ? 0 : c->momentum,
+                            .fresh = is_first ? 1 : 1 - c->dampening,
+                            .beta1 = c->beta1,
+                            .rest1 = 1 - c->beta1,
+                            .beta2 = c->beta2,
+                            .rest2 = 1 - c->beta2,
+                            .power1 = 1 - pow(c->beta1, t),
+                            .power2 = 1 - pow(c->beta2, t),
+                            .root2 = sqrt(1 - pow(c->beta2, t)),
+                            .alpha = c->alpha,
+                            .rest_alpha = 1 - c->alpha,
+                            .rho = c->rho,
+                            .rest_rho = 1 - c->rho,
+                            .eeta = c->eeta,
+                            .eps = c->eps,
+                            .keep = c->is_decoupled ? 1 - lr * c->weight_decay : 1};
+    correct(c, count, lr, &k);
+    ops_update_scalars(c->kind, &k, scalars);
 }
 
 /* ---- clipping ------------------------------------------------------------------------------- */

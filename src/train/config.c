@@ -83,6 +83,10 @@ static const struct ebb_key memory_rows[] = {
      .bounds = "> 0, <= 1024",
      AT(threads),
      .help = "of kernels"},
+    {.path = "rewrites",
+     .kind = EBB_KEY_TEXT,
+     AT(config.rewrites),
+     .help = "of the step that are on; +name and -name change the usual ones"},
 };
 
 static const struct ebb_key opt_rows[] = {
@@ -244,6 +248,10 @@ static void read_memory(const struct section *s)
         complain(s, "master_weights",
                  "found \"split\", which halves weights into bf16 and the rest: allowed with "
                  "precision: bf16");
+    struct ebb_error err;
+    unsigned passes;
+    if (ops_rewrites_parse(d->config.rewrites, &passes, &err) != EBB_OK)
+        complain(s, "rewrites", err.message);
 }
 
 /* opt comes before lr_schedule, which needs its rate */

@@ -54,7 +54,10 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.host_bytes = options->host_bytes;
     e->ways.file_bytes = options->file_bytes;
     e->ways.seed = options->seed;
+    unsigned passes = 0;
     enum ebb_status status = train_ways_name(&e->ways, options->policy, err);
+    if (status == EBB_OK)
+        status = ops_rewrites_parse(options->rewrites, &passes, err);
     if (status == EBB_OK && options->file_path) {
         size_t n = strlen(options->file_path) + 1;
         e->file_path = ebb_alloc(n);
@@ -66,6 +69,7 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     if (status == EBB_OK)
         status = ops_backend_create(&e->backend, e->options.threads, err);
     if (status == EBB_OK) {
+        ops_backend_set_passes(e->backend, passes);
         e->ways.backend = e->backend;
         e->ways.file_path = e->file_path;
         struct device_config config = train_ways_options(&e->ways).links;

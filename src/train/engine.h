@@ -37,10 +37,11 @@ struct train_engine_options {
     const char *file_path; /* folder for the file tier; NULL: the system's temporary folder */
     const char *policy; /* name of a policy or planner; NULL: none when unlimited, else the cheaper
                            of dtr_eq and floor */
-    int threads;        /* of kernels; 0: all cores this process may use */
-    uint64_t seed;      /* policies that draw */
-    bool is_dry;        /* null device: plans and reports only, no memory, no kernels */
-    bool is_online;     /* decide while running instead of by a plan made before (for tests) */
+    const char *rewrites; /* ops_rewrites_parse */
+    int threads;          /* of kernels; 0: all cores this process may use */
+    uint64_t seed;        /* policies that draw */
+    bool is_dry;          /* null device: plans and reports only, no memory, no kernels */
+    bool is_online;       /* decide while running instead of by a plan made before (for tests) */
 };
 
 enum ebb_status train_engine_create(struct train_engine **engine,

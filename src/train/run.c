@@ -250,9 +250,8 @@ static enum ebb_status run_micro(struct train_trial *t, const struct train_step 
 {
     struct train_pass pass = {.trial = t, .step = step, .number = t->batches};
     struct exec_report report = {0};
-    pass.scalars[0] = -1; /* adds: w - (-1) g */
-    pass.scalars[3] = 1;
-    pass.scalars[11] = 1;
+    ops_update_scalars(OPS_SGD, &(struct ops_scalars){.rate = -1, .fresh = 1, .sign = 1},
+                       pass.scalars); /* adds: w - (-1) g */
     pass.scale = (float)t->scaler.scale;
     EBB_TRY(train_rate(t, &batch->rate, err));
     EBB_TRY(train_pass_run(&pass, &report, err));

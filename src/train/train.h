@@ -69,6 +69,7 @@ struct train_config {
     uint64_t seed;
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
     const char *policy, *file_path;                /* NULL = default */
+    const char *rewrites; /* of the trace (ops_rewrites_parse); NULL = those on at the start */
     enum train_precision precision;
     bool is_split; /* weights as a BF16 half and the 16 bits below */
     int threads;   /* 0 = all */

@@ -317,6 +317,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
                                      .file_bytes = c->file_bytes,
                                      .file_path = c->file_path,
                                      .policy = c->policy,
+                                     .rewrites = c->rewrites,
                                      .threads = c->threads,
                                      .seed = c->seed,
                                      .is_dry = t->options.is_dry,

@@ -193,6 +193,29 @@ expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume fulls
 expect 2 "$ebb" train gpt.yaml --set memory.master_weights=split
 [[ $err == *"precision: bf16"* ]] || fail "split weights in fp32: $err"
 
+# ---- rewrites: named in the file and by a flag; one result at every budget ----
+for precision in fp32 bf16; do
+    for names in +entropy +relu +over -norm,-small,+entropy,+relu,+over; do
+        few=(train gpt.yaml --json --updates 3 --set memory.precision=$precision --rewrites "$names")
+        expect 0 "$ebb" "${few[@]}"
+        kept=$(value weights_sha256)
+        peak=$(value peak_bytes)
+        least=$(value floor_bytes)
+        for budget in $(((peak + least) / 2)) "$least"; do
+            expect 0 "$ebb" "${few[@]}" --budget "$budget"
+            [ "$(value weights_sha256)" = "$kept" ] || fail "$precision $names at $budget: other weights"
+        done
+    done
+done
+few=(train gpt.yaml --json --updates 1 --set memory.precision=bf16 --set hyperparameters.global_batch_size=32
+    --set data.vocabulary=1000)
+expect 0 "$ebb" "${few[@]}"
+plain=$(value peak_bytes)
+expect 0 "$ebb" "${few[@]}" --set memory.rewrites=+entropy
+[ "$(value peak_bytes)" -lt "$plain" ] || fail "blocked entropy in bf16 takes no less: $(value peak_bytes), $plain"
+expect 2 "$ebb" train gpt.yaml --rewrites nrom
+[[ $err == *"memory.rewrites: found \"nrom\", allowed: none, layout, norm,"* ]] || fail "rewrites: $err"
+
 # ---- checkpoints ----
 expect 0 "$ebb" train gpt.yaml --json --updates 5 --checkpoint ck --checkpoint-every 2
 [ "$(find ck -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ] || fail "not two checkpoints: $(ls -A ck)"

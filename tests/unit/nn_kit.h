@@ -151,7 +151,8 @@ static inline enum ebb_status kit_start(struct kit *k, uint64_t seed, struct ebb
     if (k->b.mode.step.v && kit_data(k, k->b.mode.step))
         *(int64_t *)kit_data(k, k->b.mode.step) = 0;
     if (k->scalars.v) {
-        float scalars[OPS_UPDATE_SCALARS] = {[0] = 0.01f, [11] = 1.0f};
+        float scalars[OPS_UPDATE_SCALARS];
+        ops_update_scalars(OPS_SGD, &(struct ops_scalars){.rate = 0.01, .sign = 1}, scalars);
         memcpy(kit_data(k, k->scalars), scalars, sizeof scalars);
     }
     return EBB_OK;

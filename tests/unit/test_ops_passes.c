@@ -161,8 +161,7 @@ static struct result train(unsigned passes)
         fill(&n, &host, n.params[i], 100 + i);
     fill(&n, &host, n.x, 7);
     float *scalars = ops_host_tensor(&host, tensor_trace_id(n.s, n.scalars));
-    scalars[0] = 0.05f;
-    scalars[11] = 1.0f;
+    ops_update_scalars(OPS_SGD, &(struct ops_scalars){.rate = 0.05, .sign = 1}, scalars);
     for (int k = 0; k < STEPS; k++) {
         CHECK_OK(ops_host_run(&host, &err), &err);
         r.loss[k] = *(float *)ops_host_tensor(&host, tensor_trace_id(n.s, n.loss));
@@ -258,7 +257,8 @@ TEST(the_same_steps__give_the_same_bits)
 #define WIDTH 24
 #define CLASSES 500
 
-static void entropy(unsigned passes, float *loss, float *grads, uint64_t *peak)
+static void entropy(unsigned passes, enum tensor_dtype dtype, float *loss, float *grads,
+                    uint64_t *peak)
 {
     struct net n = {0};
     struct ebb_error err = {0};
@@ -272,7 +272,8 @@ static void entropy(unsigned passes, float *loss, float *grads, uint64_t *peak)
     tensor_id x = param(&n, 3, (int64_t[]){3, ROWS / 3, WIDTH});
     tensor_id w = param(&n, 2, (int64_t[]){CLASSES, WIDTH});
     n.target = tensor_leaf(n.s, TENSOR_I64, 1, (int64_t[]){ROWS}, "target");
-    tensor_id y = call(&n, "linear", NULL, (tensor_id[]){x, w}, 2);
+    tensor_id in[2] = {ops_cast(n.s, x, dtype), ops_cast(n.s, w, dtype)};
+    tensor_id y = call(&n, "linear", NULL, in, 2);
     y = ops_reshape(n.s, y, 2, (int64_t[]){ROWS, CLASSES});
     n.loss = call(&n, "cross_entropy", "{\"ignore_index\": 7}", (tensor_id[]){y, n.target}, 2);
     CHECK_OK(grad_backward(n.s, &n.loss, NULL, 1, n.params, n.count, n.grads, &err), &err);
@@ -300,23 +301,63 @@ static void entropy(unsigned passes, float *loss, float *grads, uint64_t *peak)
     ops_backend_destroy(backend);
 }
 
-TEST(cross_entropy_in_blocks__is_the_same_in_less_memory)
+static void compare_entropy(enum tensor_dtype dtype, float loss_error, double grad_error)
 {
-    TEST_UNUSED;
     static float a[(ROWS + CLASSES) * WIDTH], b[(ROWS + CLASSES) * WIDTH];
     float loss_a, loss_b;
     uint64_t peak_a, peak_b;
     double most = 0, size = 0;
-    entropy(0, &loss_a, a, &peak_a);
-    entropy(OPS_PASS_ENTROPY, &loss_b, b, &peak_b);
-    CHECK(fabsf(loss_a - loss_b) <= 1e-6f * fabsf(loss_a));
+    entropy(0, dtype, &loss_a, a, &peak_a);
+    entropy(OPS_PASS_ENTROPY, dtype, &loss_b, b, &peak_b);
+    CHECK(fabsf(loss_a - loss_b) <= loss_error * fabsf(loss_a));
     for (size_t i = 0; i < sizeof a / sizeof *a; i++) {
         CHECK(isfinite(a[i]) && isfinite(b[i]));
         most = fmax(most, fabs((double)a[i] - (double)b[i]));
         size = fmax(size, fabs((double)a[i]));
     }
-    CHECK(size > 0 && most <= 2e-6 * size);
+    CHECK(size > 0 && most <= grad_error * size);
     CHECK(peak_b < peak_a - ROWS * CLASSES * sizeof(float));
+}
+
+TEST(cross_entropy_in_blocks__is_the_same_in_less_memory)
+{
+    TEST_UNUSED;
+    compare_entropy(TENSOR_F32, 1e-6f, 2e-6);
+}
+
+/* The other way rounds the logits as well. */
+TEST(cross_entropy_in_blocks__of_numbers_of_16_bits)
+{
+    TEST_UNUSED;
+    compare_entropy(TENSOR_BF16, 1e-3f, 1e-2);
+    compare_entropy(TENSOR_F16, 1e-4f, 1e-3);
+}
+
+TEST(names_of_rewrites__make_sets)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    const unsigned usual = OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD | OPS_PASS_SMALL;
+    static const struct {
+        const char *text;
+        unsigned passes;
+    } cases[] = {{NULL, usual},
+                 {"none", 0},
+                 {"norm, relu", OPS_PASS_NORM | OPS_PASS_RELU},
+                 {"+entropy", usual | OPS_PASS_ENTROPY},
+                 {"-norm,+over", (usual & ~(unsigned)OPS_PASS_NORM) | OPS_PASS_OVER}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned passes = ~0u;
+        CHECK_OK(ops_rewrites_parse(cases[i].text, &passes, &err), &err);
+        CHECK_EQ(passes, cases[i].passes);
+    }
+    static const char *const wrong[] = {"", "nrom", "+none", "norm,,relu", "+"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        unsigned passes = 0;
+        CHECK_EQ(ops_rewrites_parse(wrong[i], &passes, &err), EBB_EINPUT);
+        CHECK(strstr(err.message,
+                     "allowed: none, layout, norm, winograd, small, entropy, relu, over"));
+    }
 }
 
 /* A trace for looking at needs no kernels. */
@@ -340,4 +381,5 @@ TEST(without_a_backend__ops_can_be_recorded)
 TEST_MAIN(RUN(rewrites__change_nothing), RUN(writing_over_dead_inputs__changes_no_bit),
           RUN(the_same_steps__give_the_same_bits),
           RUN(cross_entropy_in_blocks__is_the_same_in_less_memory),
+          RUN(cross_entropy_in_blocks__of_numbers_of_16_bits), RUN(names_of_rewrites__make_sets),
           RUN(without_a_backend__ops_can_be_recorded))

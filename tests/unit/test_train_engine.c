@@ -88,11 +88,18 @@ static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_
     struct step *step = context;
     (void)err;
     float *f = bytes;
-    if (tensor == step->scalars) { /* lr, betas, eps, corrections: see kernel/update.c */
-        memset(bytes, 0, count);
-        f[0] = 1e-3f;
-        for (uint64_t i = 1; i < count / 4; i++)
-            f[i] = 0.5f;
+    if (tensor == step->scalars) {
+        const struct ops_scalars scalars = {.rate = 1e-3,
+                                            .decay = 0.5,
+                                            .sign = 0.5,
+                                            .beta1 = 0.5,
+                                            .rest1 = 0.5,
+                                            .beta2 = 0.5,
+                                            .rest2 = 0.5,
+                                            .root2 = 0.5,
+                                            .eps = 0.5,
+                                            .keep = 0.5};
+        ops_update_scalars(OPS_ADAM, &scalars, bytes);
     } else if (tensor == step->counter) {
         memcpy(bytes, &step->number, sizeof step->number);
     } else {

@@ -1,0 +1,89 @@
+/* rewrite.c - the table of rewrites: named, switched, tried. */
+#include <stdio.h>
+
+#include "base/str.h"
+#include "ops/internal.h"
+
+static const struct ops_rewrite *const table[] = {
+#define X(name) &ops_##name##_rewrite,
+    OPS_REWRITES(X)
+#undef X
+};
+#define COUNT (sizeof table / sizeof *table)
+
+/* Asked where outputs are placed (table.c). */
+const struct ops_rewrite ops_over_rewrite = {"over", OPS_PASS_OVER, .is_default = false};
+
+tensor_id ops_rewrite(const struct ops_build *b)
+{
+    struct ops_match m = {.other = TENSOR_NONE};
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct ops_rewrite *r = table[i];
+        if (r->op && strcmp(r->op, b->def->name) == 0 && ops_has_pass(b->s, r->pass) &&
+            r->match(b, &m))
+            return r->replace(b, &m);
+    }
+    return TENSOR_NONE;
+}
+
+struct tensor_node ops_maker(const struct tensor_session *s, tensor_id x)
+{
+    struct tensor_node n = tensor_node_at(s, tensor_producer(s, x));
+    while (n.def && strcmp(ops_name(n.def), "reshape") == 0)
+        n = tensor_node_at(s, tensor_producer(s, n.inputs[0]));
+    return n;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static unsigned defaults(void)
+{
+    unsigned passes = 0;
+    for (size_t i = 0; i < COUNT; i++)
+        passes |= table[i]->is_default ? table[i]->pass : 0;
+    return passes;
+}
+
+static enum ebb_status unknown(const char *name, size_t length, struct ebb_error *err)
+{
+    struct ebb_str list;
+    ebb_str_init(&list);
+    for (size_t i = 0; i < COUNT; i++)
+        if (i == 0 || strcmp(table[i]->name, table[i - 1]->name) != 0)
+            ebb_str_printf(&list, ", %s", table[i]->name);
+    enum ebb_status status = ebb_fail(
+        err, EBB_EINPUT,
+        "found \"%.*s\", allowed: none%s; or +name, -name to change what is on at the start",
+        (int)length, name, ebb_str_c(&list));
+    ebb_str_fini(&list);
+    return status;
+}
+
+static enum ebb_status change(const char *name, size_t length, unsigned *passes,
+                              struct ebb_error *err)
+{
+    bool is_signed = *name == '+' || *name == '-';
+    const char *word = name + is_signed;
+    size_t n = length - is_signed;
+    if (!is_signed && n == 4 && memcmp(word, "none", n) == 0)
+        return EBB_OK;
+    for (size_t i = 0; i < COUNT; i++)
+        if (strlen(table[i]->name) == n && memcmp(table[i]->name, word, n) == 0) {
+            *passes = *name == '-' ? *passes & ~table[i]->pass : *passes | table[i]->pass;
+            return EBB_OK;
+        }
+    return unknown(name, length, err);
+}
+
+enum ebb_status ops_rewrites_parse(const char *text, unsigned *passes, struct ebb_error *err)
+{
+    unsigned set = !text || *text == '+' || *text == '-' ? defaults() : 0;
+    while (text) {
+        size_t skipped = strspn(text, " "), length = strcspn(text + skipped, ", ");
+        EBB_TRY(change(text + skipped, length, &set, err));
+        text = strchr(text, ',');
+        text = text ? text + 1 : NULL;
+    }
+    *passes = set;
+    return EBB_OK;
+}
