@@ -6,17 +6,11 @@
 
 #include <string.h>
 
+#include "base/codec.h"
+
 enum { MAX_BLOCKS = 64, MAX_MESSAGES = 4096, BODY_BYTES = 2048, MAX_LEVEL = 16, NAME_BYTES = 256 };
 
 static const uint64_t undefined = UINT64_MAX;
-
-static uint64_t little(const uint8_t *p, size_t n)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
 
 /* n bytes at an address of the file's own address space. */
 static enum ebb_status fetch(const struct data_h5 *h, uint64_t address, void *out, size_t n,
@@ -61,11 +55,11 @@ enum ebb_status data_h5_open(struct data_h5 *h, const struct data_file *file, st
         return refuse(err, h, "size of addresses", sizes[0]);
     if (version < 2) {
         size_t start = version == 0 ? 24 : 28; /* four addresses, then the root's entry */
-        h->base = little(head + start, 8);
-        h->root = little(head + start + 32 + 8, 8);
+        h->base = ebb_load_bytes(head + start, 8);
+        h->root = ebb_load_bytes(head + start + 32 + 8, 8);
     } else {
-        h->base = little(head + 12, 8);
-        h->root = little(head + 36, 8);
+        h->base = ebb_load_bytes(head + 12, 8);
+        h->root = ebb_load_bytes(head + 36, 8);
     }
     if (h->base != at && h->base != 0)
         return data_corrupt(err, file, at, "HDF5: base address %llu", (unsigned long long)h->base);
@@ -119,14 +113,14 @@ static enum ebb_status walk_init(struct walk *w, const struct data_h5 *h, uint64
         if (head[0] != 1)
             return data_corrupt(err, h->file, h->base + address, "HDF5: no object header");
         w->version = 1;
-        return walk_add(w, h->base + address + 16, little(head + 8, 4), err);
+        return walk_add(w, h->base + address + 16, ebb_load_bytes(head + 8, 4), err);
     }
     w->version = 2;
     w->flags = head[5];
     size_t at = 6u + (w->flags & 0x20 ? 16u : 0u) + (w->flags & 0x10 ? 4u : 0u);
     size_t width = (size_t)1 << (w->flags & 3);
     EBB_TRY(fetch(h, address + at, head, width, err));
-    return walk_add(w, h->base + address + at + width, little(head, width), err);
+    return walk_add(w, h->base + address + at + width, ebb_load_bytes(head, width), err);
 }
 
 /* The next message; *found false at the end. Continuations are followed. */
@@ -148,8 +142,8 @@ static enum ebb_status walk_next(struct walk *w, struct message *m, bool *found,
         if (w->messages++ == MAX_MESSAGES)
             return data_corrupt(err, file, at, "HDF5: more than %d header messages", MAX_MESSAGES);
         EBB_TRY(data_file_read(file, at, head, width, err));
-        m->type = w->version == 1 ? (unsigned)little(head, 2) : head[0];
-        m->bytes = (size_t)little(head + (w->version == 1 ? 2 : 1), 2);
+        m->type = w->version == 1 ? (unsigned)ebb_load_bytes(head, 2) : head[0];
+        m->bytes = (size_t)ebb_load_bytes(head + (w->version == 1 ? 2 : 1), 2);
         m->place = at + width;
         if (m->bytes > end - m->place)
             return data_corrupt(err, file, at, "HDF5: a message of %zu bytes leaves its header",
@@ -163,7 +157,7 @@ static enum ebb_status walk_next(struct walk *w, struct message *m, bool *found,
         }
         if (m->held < 16)
             return data_corrupt(err, file, at, "HDF5: a cut continuation");
-        uint64_t next = little(m->body, 8), bytes = little(m->body + 8, 8);
+        uint64_t next = ebb_load_bytes(m->body, 8), bytes = ebb_load_bytes(m->body + 8, 8);
         if (w->version == 2 && bytes >= 8) { /* "OCHK" before, a checksum after */
             next += 4;
             bytes -= 8;
@@ -202,13 +196,13 @@ static enum ebb_status find_in_node(const struct data_h5 *h, uint64_t node, uint
     EBB_TRY(fetch(h, node, head, 8, err));
     if (memcmp(head, "SNOD", 4) != 0)
         return data_corrupt(err, h->file, h->base + node, "HDF5: no symbol table node");
-    size_t count = (size_t)little(head + 6, 2);
+    size_t count = (size_t)ebb_load_bytes(head + 6, 2);
     for (size_t i = 0; i < count; i++) {
         int order;
         EBB_TRY(fetch(h, node + 8 + 40 * i, entry, 40, err));
-        EBB_TRY(heap_compare(h, heap, little(entry, 8), name, length, &order, err));
+        EBB_TRY(heap_compare(h, heap, ebb_load_bytes(entry, 8), name, length, &order, err));
         if (order == 0) {
-            *address = little(entry + 8, 8);
+            *address = ebb_load_bytes(entry + 8, 8);
             return EBB_OK;
         }
     }
@@ -223,21 +217,22 @@ static enum ebb_status find_in_table(const struct data_h5 *h, uint64_t tree, uin
     EBB_TRY(fetch(h, heap_header, head, 32, err));
     if (memcmp(head, "HEAP", 4) != 0)
         return data_corrupt(err, h->file, h->base + heap_header, "HDF5: no local heap");
-    uint64_t heap = little(head + 24, 8);
+    uint64_t heap = ebb_load_bytes(head + 24, 8);
     unsigned above = MAX_LEVEL;
     for (uint64_t node = tree;;) {
         EBB_TRY(fetch(h, node, head, 24, err));
         if (memcmp(head, "TREE", 4) != 0 || head[4] != 0 || head[5] >= above)
             return data_corrupt(err, h->file, h->base + node, "HDF5: no group tree node");
         above = head[5];
-        uint64_t low = 0, high = little(head + 6, 2); /* child i holds names up to key i + 1 */
+        uint64_t low = 0,
+                 high = ebb_load_bytes(head + 6, 2); /* child i holds names up to key i + 1 */
         if (high == 0)
             return EBB_OK;
         while (low + 1 < high) {
             uint64_t middle = low + (high - low) / 2;
             int order;
             EBB_TRY(fetch(h, node + 24 + 16 * middle, pair, 8, err));
-            EBB_TRY(heap_compare(h, heap, little(pair, 8), name, length, &order, err));
+            EBB_TRY(heap_compare(h, heap, ebb_load_bytes(pair, 8), name, length, &order, err));
             if (order > 0)
                 low = middle;
             else
@@ -245,8 +240,8 @@ static enum ebb_status find_in_table(const struct data_h5 *h, uint64_t tree, uin
         }
         EBB_TRY(fetch(h, node + 24 + 16 * low + 8, pair, 8, err));
         if (above == 0)
-            return find_in_node(h, little(pair, 8), heap, name, length, address, err);
-        node = little(pair, 8);
+            return find_in_node(h, ebb_load_bytes(pair, 8), heap, name, length, address, err);
+        node = ebb_load_bytes(pair, 8);
     }
 }
 
@@ -266,7 +261,7 @@ static enum ebb_status link_match(const struct data_h5 *h, const struct message 
     size_t width = (size_t)1 << (flags & 3);
     if (at + width > m->held)
         return data_corrupt(err, h->file, m->place, "HDF5: a cut link");
-    uint64_t n = little(m->body + at, width);
+    uint64_t n = ebb_load_bytes(m->body + at, width);
     at += width;
     if (n > m->held - at || n != length || memcmp(m->body + at, name, length) != 0)
         return EBB_OK;
@@ -274,7 +269,7 @@ static enum ebb_status link_match(const struct data_h5 *h, const struct message 
         return refuse(err, h, "link type", type);
     if (m->held - at - (size_t)n < 8)
         return data_corrupt(err, h->file, m->place, "HDF5: a cut link");
-    *address = little(m->body + at + n, 8);
+    *address = ebb_load_bytes(m->body + at + n, 8);
     return EBB_OK;
 }
 
@@ -292,13 +287,13 @@ static enum ebb_status find_child(const struct data_h5 *h, uint64_t group, const
         if (!found || *address != undefined)
             return EBB_OK;
         if (m.type == 0x11 && m.held >= 16)
-            EBB_TRY(find_in_table(h, little(m.body, 8), little(m.body + 8, 8), name, length,
-                                  address, err));
+            EBB_TRY(find_in_table(h, ebb_load_bytes(m.body, 8), ebb_load_bytes(m.body + 8, 8), name,
+                                  length, address, err));
         else if (m.type == 6)
             EBB_TRY(link_match(h, &m, name, length, address, err));
         else if (m.type == 2 && m.held >= 18) {
             size_t at = 2 + (m.body[1] & 1 ? 8 : 0);
-            if (little(m.body + at, 8) != undefined)
+            if (ebb_load_bytes(m.body + at, 8) != undefined)
                 return refuse(err, h, "dense group, link info version", m.body[0]);
         }
     }
@@ -321,7 +316,7 @@ static enum ebb_status read_space(const struct data_h5 *h, const struct message 
     for (int i = 0; i < d->rank; i++, at += 8) {
         if (at + 8 > m->held)
             return data_corrupt(err, h->file, m->place, "HDF5: a cut dataspace");
-        d->dims[i] = little(m->body + at, 8);
+        d->dims[i] = ebb_load_bytes(m->body + at, 8);
         uint64_t n = d->dims[i] ? d->dims[i] : 1; /* an empty one must not hide the others */
         if (__builtin_mul_overflow(count, n, &count) || count > UINT64_C(1) << 56)
             return data_corrupt(err, h->file, m->place, "HDF5: sizes overflow");
@@ -342,13 +337,13 @@ static enum ebb_status read_number(const struct data_h5 *h, const uint8_t *body,
     if (class > 1)
         return refuse(err, h, "datatype class", class);
     t->class = class == 0 ? DATA_H5_INTEGER : DATA_H5_FLOAT;
-    t->bytes = (uint32_t)little(body + 4, 4);
+    t->bytes = (uint32_t)ebb_load_bytes(body + 4, 4);
     t->is_big_endian = body[1] & 1;
     t->is_signed = body[1] & 8;
-    uint64_t precision = little(body + 10, 2);
+    uint64_t precision = ebb_load_bytes(body + 10, 2);
     bool is_known = class == 0 ? t->bytes == 1 || t->bytes == 2 || t->bytes == 4 || t->bytes == 8
                                : t->bytes == 2 || t->bytes == 4 || t->bytes == 8;
-    if (!is_known || little(body + 8, 2) != 0 || precision != 8u * t->bytes)
+    if (!is_known || ebb_load_bytes(body + 8, 2) != 0 || precision != 8u * t->bytes)
         return refuse(err, h, "number of bytes", t->bytes);
     return EBB_OK;
 }
@@ -363,9 +358,9 @@ static enum ebb_status read_type(const struct data_h5 *h, const struct message *
     if ((m->body[1] & 15) != 0)
         return refuse(err, h, "string type", 9);
     d->type = (struct data_h5_type){.class = DATA_H5_ROWS, .bytes = 16};
-    if (little(m->body + 4, 4) != 16)
+    if (ebb_load_bytes(m->body + 4, 4) != 16)
         return data_corrupt(err, h->file, m->place, "HDF5: variable-length entries of %llu bytes",
-                            (unsigned long long)little(m->body + 4, 4));
+                            (unsigned long long)ebb_load_bytes(m->body + 4, 4));
     return read_number(h, m->body + 8, m->held - 8, m->place, &d->base, err);
 }
 
@@ -379,7 +374,7 @@ static enum ebb_status read_chunks(const struct data_h5 *h, const struct message
         return data_corrupt(err, h->file, m->place, "HDF5: cut chunk sizes");
     d->chunk_bytes = 1;
     for (int i = 0; i < count; i++, at += width) {
-        uint64_t n = little(m->body + at, width);
+        uint64_t n = ebb_load_bytes(m->body + at, width);
         if (i < count - 1)
             d->chunk[i] = n;
         if (n == 0 || __builtin_mul_overflow(d->chunk_bytes, n, &d->chunk_bytes) ||
@@ -409,7 +404,7 @@ static enum ebb_status read_layout4(const struct data_h5 *h, const struct messag
         if (flags & 2) {
             if (at + 12 > m->held)
                 return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
-            d->single_bytes = little(m->body + at, 8);
+            d->single_bytes = ebb_load_bytes(m->body + at, 8);
             at += 12;
         }
     } else if (index == 2) {
@@ -419,7 +414,7 @@ static enum ebb_status read_layout4(const struct data_h5 *h, const struct messag
     }
     if (at + 8 > m->held)
         return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
-    d->address = little(m->body + at, 8);
+    d->address = ebb_load_bytes(m->body + at, 8);
     return EBB_OK;
 }
 
@@ -433,7 +428,7 @@ static enum ebb_status read_layout(const struct data_h5 *h, const struct message
         return refuse(err, h, "layout version", version);
     if (class == 0) {
         d->layout = DATA_H5_COMPACT;
-        d->bytes = little(m->body + 2, 2);
+        d->bytes = ebb_load_bytes(m->body + 2, 2);
         d->address = m->place + 4 - h->base;
         if (d->bytes > m->bytes - 4)
             return data_corrupt(err, h->file, m->place, "HDF5: compact data leave their message");
@@ -443,8 +438,8 @@ static enum ebb_status read_layout(const struct data_h5 *h, const struct message
         d->layout = DATA_H5_CONTIGUOUS;
         if (m->held < 18)
             return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
-        d->address = little(m->body + 2, 8);
-        d->bytes = little(m->body + 10, 8);
+        d->address = ebb_load_bytes(m->body + 2, 8);
+        d->bytes = ebb_load_bytes(m->body + 10, 8);
         return EBB_OK;
     }
     if (class != 2)
@@ -455,7 +450,7 @@ static enum ebb_status read_layout(const struct data_h5 *h, const struct message
     d->index = DATA_H5_BTREE;
     if (m->held < 11)
         return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
-    d->address = little(m->body + 3, 8);
+    d->address = ebb_load_bytes(m->body + 3, 8);
     return read_chunks(h, m, 11, m->body[2], 4, d, err);
 }
 
@@ -471,10 +466,10 @@ static enum ebb_status read_filters(const struct data_h5 *h, const struct messag
     for (unsigned i = 0; i < count; i++) {
         if (at + 8 > m->held)
             return data_corrupt(err, h->file, m->place, "HDF5: a cut filter list");
-        unsigned id = (unsigned)little(m->body + at, 2);
+        unsigned id = (unsigned)ebb_load_bytes(m->body + at, 2);
         bool has_name = version == 1 || id >= 256;
-        size_t name = has_name ? (size_t)little(m->body + at + 2, 2) : 0;
-        size_t values = (size_t)little(m->body + at + (has_name ? 6 : 4), 2);
+        size_t name = has_name ? (size_t)ebb_load_bytes(m->body + at + 2, 2) : 0;
+        size_t values = (size_t)ebb_load_bytes(m->body + at + (has_name ? 6 : 4), 2);
         at += has_name ? 8 : 6;
         if (version == 1) {
             name = (name + 7) & ~(size_t)7;

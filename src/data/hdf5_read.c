@@ -3,15 +3,9 @@
 
 #include <string.h>
 
-enum { BLOCK_BYTES = 16384, MAX_LEVEL = 16 };
+#include "base/codec.h"
 
-static uint64_t little(const uint8_t *p, size_t n)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
+enum { BLOCK_BYTES = 16384, MAX_LEVEL = 16 };
 
 /* ---- numbers ---- */
 
@@ -28,12 +22,7 @@ static double half_to_double(uint16_t bits)
 
 static uint64_t load_bits(const uint8_t *p, const struct data_h5_type *t)
 {
-    if (!t->is_big_endian)
-        return little(p, t->bytes);
-    uint64_t v = 0;
-    for (uint32_t i = 0; i < t->bytes; i++)
-        v = v << 8 | p[i];
-    return v;
+    return t->is_big_endian ? ebb_load_big(p, t->bytes) : ebb_load_bytes(p, t->bytes);
 }
 
 static double load_float(uint64_t bits, uint32_t bytes)
@@ -150,7 +139,7 @@ struct chunk {
 static int key_order(const uint8_t *key, const uint64_t *start, int rank)
 {
     for (int i = 0; i < rank; i++) {
-        uint64_t at = little(key + 8 + 8 * (size_t)i, 8);
+        uint64_t at = ebb_load_bytes(key + 8 + 8 * (size_t)i, 8);
         if (start[i] != at)
             return start[i] < at ? -1 : 1;
     }
@@ -169,7 +158,7 @@ static enum ebb_status find_chunk(const struct data_h5 *h, const struct data_h5_
         if (memcmp(head, "TREE", 4) != 0 || head[4] != 1 || head[5] >= above)
             return data_corrupt(err, h->file, h->base + node, "HDF5: no chunk tree node");
         above = head[5];
-        uint64_t low = 0, high = little(head + 6, 2); /* the last key not after start */
+        uint64_t low = 0, high = ebb_load_bytes(head + 6, 2); /* the last key not after start */
         if (high == 0)
             return EBB_OK;
         while (low + 1 < high) {
@@ -184,10 +173,11 @@ static enum ebb_status find_chunk(const struct data_h5 *h, const struct data_h5_
         EBB_TRY(fetch(h, node + 24 + pair * low + key_bytes, child, 8, err));
         if (above == 0) {
             if (key_order(key, start, d->rank) == 0)
-                *c = (struct chunk){little(child, 8), little(key, 4), (uint32_t)little(key + 4, 4)};
+                *c = (struct chunk){ebb_load_bytes(child, 8), ebb_load_bytes(key, 4),
+                                    (uint32_t)ebb_load_bytes(key + 4, 4)};
             return EBB_OK;
         }
-        node = little(child, 8);
+        node = ebb_load_bytes(child, 8);
     }
     return EBB_OK;
 }
@@ -269,7 +259,7 @@ static enum ebb_status filter_chunk(const struct data_h5 *h, const struct data_h
         } else if (d->filters[i] == 2) {
             unshuffle(a, b, bytes, d->type.bytes);
         } else {
-            if (bytes < 4 || fletcher32(a, bytes - 4) != little(a + bytes - 4, 4))
+            if (bytes < 4 || fletcher32(a, bytes - 4) != ebb_load_bytes(a + bytes - 4, 4))
                 return data_corrupt(err, h->file, place, "HDF5: a chunk's checksum is wrong");
             bytes -= 4;
             continue;
@@ -399,10 +389,10 @@ static enum ebb_status find_object(const struct data_h5 *h, uint64_t collection,
     EBB_TRY(fetch(h, collection, head, 16, err));
     if (memcmp(head, "GCOL", 4) != 0)
         return data_corrupt(err, h->file, h->base + collection, "HDF5: no global heap");
-    uint64_t size = little(head + 8, 8), at = 16;
+    uint64_t size = ebb_load_bytes(head + 8, 8), at = 16;
     while (size >= 16 && at <= size - 16) {
         EBB_TRY(fetch(h, collection + at, head, 16, err));
-        uint64_t index = little(head, 2), length = little(head + 8, 8);
+        uint64_t index = ebb_load_bytes(head, 2), length = ebb_load_bytes(head + 8, 8);
         if (index == 0 || length > size)
             break;
         if (index == number) {
@@ -446,7 +436,7 @@ enum ebb_status data_h5_read_row(const struct data_h5 *h, const struct data_h5_d
     } else {
         EBB_TRY(fetch(h, d->address + 16 * row, entry, 16, err));
     }
-    uint64_t length = little(entry, 4), address = 0, bytes = 0;
+    uint64_t length = ebb_load_bytes(entry, 4), address = 0, bytes = 0;
     if (length > most)
         return data_corrupt(err, h->file, h->base + d->header,
                             "HDF5: row %llu has %llu numbers, at most %zu expected",
@@ -454,7 +444,8 @@ enum ebb_status data_h5_read_row(const struct data_h5 *h, const struct data_h5_d
     *count = (size_t)length;
     if (length == 0)
         return EBB_OK;
-    EBB_TRY(find_object(h, little(entry + 4, 8), little(entry + 12, 4), &address, &bytes, err));
+    EBB_TRY(find_object(h, ebb_load_bytes(entry + 4, 8), ebb_load_bytes(entry + 12, 4), &address,
+                        &bytes, err));
     if (bytes < length * d->base.bytes)
         return data_corrupt(err, h->file, h->base + address, "HDF5: row %llu is cut",
                             (unsigned long long)row);

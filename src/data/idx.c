@@ -3,13 +3,9 @@
 
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/heap.h"
 #include "data/pixels.h"
-
-static uint32_t big_u32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 static enum ebb_status idx_header(struct data_idx *idx, const struct data_file *file,
                                   struct data_stream *s, uint64_t *bytes, struct ebb_error *err)
@@ -28,7 +24,7 @@ static enum ebb_status idx_header(struct data_idx *idx, const struct data_file *
     *bytes = 1;
     idx->item = 1;
     for (int i = 0; i < idx->rank; i++) {
-        idx->dims[i] = big_u32(sizes + 4 * i);
+        idx->dims[i] = (uint32_t)ebb_load_big(sizes + 4 * i, 4);
         if (__builtin_mul_overflow(*bytes, idx->dims[i], bytes) ||
             (i > 0 && __builtin_mul_overflow(idx->item, idx->dims[i], &idx->item)))
             return data_corrupt(err, file, 4, "IDX sizes overflow");

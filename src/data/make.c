@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/codec.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "data/hdf5.h"
@@ -62,20 +63,6 @@ static enum ebb_status make_picture(const struct making *m, struct ebb_str *path
 
 /* ---- TFRecord ---- */
 
-static void add_varint(struct ebb_str *s, uint64_t value)
-{
-    for (; value >= 128; value >>= 7)
-        ebb_str_addc(s, (char)(value | 128));
-    ebb_str_addc(s, (char)value);
-}
-
-/* Head of a field of bytes. */
-static void add_head(struct ebb_str *s, unsigned field, uint64_t bytes)
-{
-    add_varint(s, field << 3 | 2);
-    add_varint(s, bytes);
-}
-
 static uint64_t varint_bytes(uint64_t value)
 {
     uint64_t n = 1;
@@ -95,19 +82,13 @@ static void add_feature(struct ebb_str *s, const char *key, unsigned kind, const
 {
     uint64_t list = framed(n), feature = framed(list),
              entry = framed(strlen(key)) + framed(feature);
-    add_head(s, 1, entry);
-    add_head(s, 1, strlen(key));
+    ebb_add_field(s, 1, entry);
+    ebb_add_field(s, 1, strlen(key));
     ebb_str_add(s, key);
-    add_head(s, 2, feature);
-    add_head(s, kind, list);
-    add_head(s, 1, n);
+    ebb_add_field(s, 2, feature);
+    ebb_add_field(s, kind, list);
+    ebb_add_field(s, 1, n);
     ebb_str_addn(s, bytes, n);
-}
-
-static void add_u32(struct ebb_str *s, uint32_t value)
-{
-    for (int i = 0; i < 4; i++)
-        ebb_str_addc(s, (char)(value >> (8 * i)));
 }
 
 static enum ebb_status write_gzip(const char *path, const char *bytes, size_t n,
@@ -145,18 +126,18 @@ static enum ebb_status make_record(const struct making *m, const char *path, con
     add_feature(&features, "x", 1, x, n * sizeof *x);
     add_feature(&features, "y", 2, y, 4 * sizeof *y);
     uint64_t length = framed(features.length);
-    char head[8];
-    for (int i = 0; i < 8; i++)
-        head[i] = (char)(length >> (8 * i));
-    ebb_str_addn(&record, head, 8);
-    add_u32(&record, data_crc32c_masked(head, 8));
-    add_head(&record, 1, features.length);
+    uint8_t head[EBB_RECORD_HEAD], foot[4];
+    ebb_record_head(head, length);
+    ebb_str_addn(&record, (const char *)head, sizeof head);
+    ebb_add_field(&record, 1, features.length);
     ebb_str_addn(&record, ebb_str_c(&features), features.length);
     enum ebb_status status = ebb_str_status(&features, err);
     if (status == EBB_OK)
         status = ebb_str_status(&record, err);
-    if (status == EBB_OK)
-        add_u32(&record, data_crc32c_masked(record.data + 12, record.length - 12));
+    if (status == EBB_OK) {
+        ebb_store_u32(foot, ebb_record_sum(record.data + sizeof head, record.length - sizeof head));
+        ebb_str_addn(&record, (const char *)foot, sizeof foot);
+    }
     if (status == EBB_OK)
         status = ebb_str_status(&record, err);
     if (status == EBB_OK)

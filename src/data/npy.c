@@ -3,17 +3,10 @@
 
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/heap.h"
 
 enum { HEADER_MOST = 4096 };
-
-static uint64_t little(const uint8_t *p, size_t n)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
 
 /* ---- NPY ---- */
 
@@ -79,7 +72,7 @@ enum ebb_status data_npy_read(const struct data_file *file, uint64_t offset, uin
     if (memcmp(head, "\x93NUMPY", 6) != 0 || head[6] < 1 || head[6] > 3)
         return data_corrupt(err, file, offset, "not an NPY array: no signature");
     size_t width = head[6] == 1 ? 2 : 4;
-    uint64_t length = little(head + 8, width), start = 8 + width;
+    uint64_t length = ebb_load_bytes(head + 8, width), start = 8 + width;
     if (length > HEADER_MOST || length > bytes - start)
         return data_corrupt(err, file, offset + 8, "NPY: a header of %llu bytes",
                             (unsigned long long)length);
@@ -130,17 +123,17 @@ static enum ebb_status find_directory(const struct data_file *file, uint64_t *at
         if (memcmp(tail, "PK\5\6", 4) != 0)
             continue;
         EBB_TRY(data_file_read(file, place, tail, 22, err));
-        *bytes = little(tail + 12, 4);
-        *at = little(tail + 16, 4);
+        *bytes = ebb_load_bytes(tail + 12, 4);
+        *at = ebb_load_bytes(tail + 16, 4);
         uint8_t wide[56];
         if ((*at == 0xffffffffu || *bytes == 0xffffffffu) && place >= 20) { /* zip64 */
             EBB_TRY(data_file_read(file, place - 20, wide, 20, err));
-            uint64_t record = little(wide + 8, 8);
+            uint64_t record = ebb_load_bytes(wide + 8, 8);
             if (memcmp(wide, "PK\6\7", 4) != 0)
                 return data_corrupt(err, file, place - 20, "zip: no zip64 locator");
             EBB_TRY(data_file_read(file, record, wide, 56, err));
-            *bytes = little(wide + 40, 8);
-            *at = little(wide + 48, 8);
+            *bytes = ebb_load_bytes(wide + 40, 8);
+            *at = ebb_load_bytes(wide + 48, 8);
         }
         if (*at > file->length || *bytes > file->length - *at)
             return data_corrupt(err, file, place, "zip: the directory lies outside the file");
@@ -158,11 +151,12 @@ static enum ebb_status read_extra(const struct data_file *file, uint64_t at, siz
     size_t n = bytes < sizeof extra ? bytes : sizeof extra;
     EBB_TRY(data_file_read(file, at, extra, n, err));
     for (size_t i = 0; i + 4 <= n;) {
-        size_t id = (size_t)little(extra + i, 2), size = (size_t)little(extra + i + 2, 2);
+        size_t id = (size_t)ebb_load_bytes(extra + i, 2),
+               size = (size_t)ebb_load_bytes(extra + i + 2, 2);
         size_t from = i + 4, end = from + size < n ? from + size : n;
         for (int k = 0; id == 1 && k < 3; k++) {
             if (*wide[k] == 0xffffffffu && from + 8 <= end) {
-                *wide[k] = little(extra + from, 8);
+                *wide[k] = ebb_load_bytes(extra + from, 8);
                 from += 8;
             }
         }
@@ -190,16 +184,18 @@ static enum ebb_status find_member(const struct data_file *file, const char *nam
         EBB_TRY(data_file_read(file, at, head, 46, err));
         if (memcmp(head, "PK\1\2", 4) != 0)
             return data_corrupt(err, file, at, "zip: a damaged directory");
-        size_t n = (size_t)little(head + 28, 2), extra = (size_t)little(head + 30, 2);
+        size_t n = (size_t)ebb_load_bytes(head + 28, 2),
+               extra = (size_t)ebb_load_bytes(head + 30, 2);
         if (n <= sizeof found) {
             EBB_TRY(data_file_read(file, at + 46, found, n, err));
             if (name_fits(found, n, name)) {
-                *m = (struct member){(unsigned)little(head + 10, 2), little(head + 20, 4),
-                                     little(head + 24, 4), little(head + 42, 4)};
+                *m = (struct member){(unsigned)ebb_load_bytes(head + 10, 2),
+                                     ebb_load_bytes(head + 20, 4), ebb_load_bytes(head + 24, 4),
+                                     ebb_load_bytes(head + 42, 4)};
                 return read_extra(file, at + 46 + n, extra, m, err);
             }
         }
-        at += 46 + n + extra + little(head + 32, 2);
+        at += 46 + n + extra + ebb_load_bytes(head + 32, 2);
     }
     return ebb_fail(err, EBB_EINPUT, "%s: no array named %s", file->path, name);
 }
@@ -230,7 +226,7 @@ enum ebb_status data_npz_find(const struct data_file *file, const char *name, co
     EBB_TRY(data_file_read(file, m.local, local, 30, err));
     if (memcmp(local, "PK\3\4", 4) != 0)
         return data_corrupt(err, file, m.local, "zip: no local header");
-    uint64_t at = m.local + 30 + little(local + 26, 2) + little(local + 28, 2);
+    uint64_t at = m.local + 30 + ebb_load_bytes(local + 26, 2) + ebb_load_bytes(local + 28, 2);
     if (m.method == 0) {
         if (at > file->length || m.bytes > file->length - at)
             return data_corrupt(err, file, m.local, "zip: a member leaves the file");

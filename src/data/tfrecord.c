@@ -7,64 +7,13 @@
 
 #include <string.h>
 
-/* CRC-32C, reflected polynomial 0x82f63b78: the processor's instruction, or a table. */
-static uint32_t crc_byte(uint32_t crc)
-{
-    for (int k = 0; k < 8; k++)
-        crc = crc & 1 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
-    return crc;
-}
-
-#if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_fast(uint32_t crc, const uint8_t *p, size_t n)
-{
-    uint64_t wide = crc, word;
-    for (; n >= 8; n -= 8, p += 8) {
-        memcpy(&word, p, 8);
-        wide = __builtin_ia32_crc32di(wide, word);
-    }
-    crc = (uint32_t)wide;
-    for (; n > 0; n--, p++)
-        crc = __builtin_ia32_crc32qi(crc, *p);
-    return crc;
-}
-#endif
-
-uint32_t data_crc32c(const void *bytes, size_t n)
-{
-    const uint8_t *p = bytes;
-    uint32_t crc = 0xffffffffu;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("sse4.2"))
-        return crc_fast(crc, p, n) ^ 0xffffffffu;
-#endif
-    uint32_t table[256];
-    for (uint32_t i = 0; i < 256; i++)
-        table[i] = crc_byte(i);
-    for (size_t i = 0; i < n; i++)
-        crc = table[(crc ^ p[i]) & 255] ^ crc >> 8;
-    return crc ^ 0xffffffffu;
-}
-
-uint32_t data_crc32c_masked(const void *bytes, size_t n)
-{
-    uint32_t crc = data_crc32c(bytes, n);
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
-static uint64_t little(const uint8_t *p, size_t n)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v |= (uint64_t)p[i] << (8 * i);
-    return v;
-}
+#include "base/codec.h"
 
 /* Length and its checksum; *is_end when the stream ends before it. */
 static enum ebb_status record_head(struct data_stream *s, uint64_t *length, bool *is_end,
                                    struct ebb_error *err)
 {
-    uint8_t head[12];
+    uint8_t head[EBB_RECORD_HEAD];
     size_t got = 0;
     uint64_t at = s->out_offset;
     EBB_TRY(data_stream_read(s, head, 12, &got, err));
@@ -74,11 +23,11 @@ static enum ebb_status record_head(struct data_stream *s, uint64_t *length, bool
     if (got < 12)
         return data_corrupt(err, s->file, s->in_offset,
                             "TFRecord: the file ends in a record's head");
-    if (data_crc32c_masked(head, 8) != (uint32_t)little(head + 8, 4))
+    if (ebb_record_sum(head, 8) != ebb_load_u32(head + 8))
         return data_corrupt(err, s->file, s->in_offset,
                             "TFRecord: the checksum of the length at %llu is wrong",
                             (unsigned long long)at);
-    *length = little(head, 8);
+    *length = ebb_load_bytes(head, 8);
     if (*length > UINT64_MAX - 4 || *length + 4 > data_stream_limit(s))
         return data_corrupt(err, s->file, s->in_offset,
                             "TFRecord: a record of %llu bytes at %llu, more than the file can hold",
@@ -106,7 +55,7 @@ enum ebb_status data_tfrecord_next(struct data_stream *s, size_t most, struct da
         return EBB_ELIMIT;
     EBB_TRY(data_stream_take(s, record, (size_t)n, err));
     EBB_TRY(data_stream_take(s, tail, 4, err));
-    if (data_crc32c_masked(record, (size_t)n) != (uint32_t)little(tail, 4))
+    if (ebb_record_sum(record, (size_t)n) != ebb_load_u32(tail))
         return data_corrupt(err, s->file, s->in_offset,
                             "TFRecord: the checksum of the record at %llu is wrong",
                             (unsigned long long)at);
@@ -178,7 +127,7 @@ static enum ebb_status wire_next(struct wire *w, unsigned *field, unsigned *type
         return wire_fail(w, "a field is cut", err);
     *inside = (struct wire){w->name, w->at, w->at, w->at + n};
     if (*type != 2)
-        *value = little(w->at, (size_t)n);
+        *value = ebb_load_bytes(w->at, (size_t)n);
     w->at += n;
     return EBB_OK;
 }

@@ -4,8 +4,6 @@
 
 #include "data/internal.h"
 
-uint32_t data_crc32c(const void *bytes, size_t n);
-uint32_t data_crc32c_masked(const void *bytes, size_t n);
 
 /* The next record of a stream into scratch; *bytes NULL at the end. Both checksums are checked. */
 enum ebb_status data_tfrecord_next(struct data_stream *s, size_t most, struct data_scratch *scratch,

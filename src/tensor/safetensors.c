@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/codec.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/json.h"
@@ -204,11 +205,9 @@ enum ebb_status tensor_file_read(struct tensor_file *file, const char *name, con
 {
     const unsigned char *p = bytes;
     struct tensor_file f = {0};
-    uint64_t header = 0;
     if (length < 8)
         return ebb_fail(err, EBB_EINPUT, "%s: %zu bytes, a header needs 8", name, length);
-    for (int i = 7; i >= 0; i--)
-        header = header << 8 | p[i];
+    uint64_t header = ebb_load_u64(p);
     if (header > length - 8 || header > MAX_HEADER)
         return ebb_fail(err, EBB_EINPUT, "%s: header of %" PRIu64 " bytes in a file of %zu", name,
                         header, length);
@@ -288,8 +287,7 @@ static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str 
     unsigned char size[8];
     const char *text = ebb_str_c(header);
     size_t length = strlen(text), padded = (length + 7) / 8 * 8;
-    for (int i = 0; i < 8; i++)
-        size[i] = (unsigned char)((uint64_t)padded >> (8 * i));
+    ebb_store_u64(size, padded);
     bool ok =
         fwrite(size, 1, 8, out->stream) == 8 && fwrite(text, 1, length, out->stream) == length;
     for (size_t i = length; ok && i < padded; i++)

@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "base/codec.h"
+
 #define TRACE_NATIVE_MAGIC                                                                         \
     "\x89"                                                                                         \
     "EBBT\r\n\x1a"
@@ -51,29 +53,5 @@ enum {
     NATIVE_HEADER_BYTES = NATIVE_AT_CHECKSUM + 8,
     NATIVE_OP_BYTES = 44,
 };
-
-static inline uint32_t trace_get_u32(const unsigned char *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static inline uint64_t trace_get_u64(const unsigned char *p)
-{
-    return trace_get_u32(p) | (uint64_t)trace_get_u32(p + 4) << 32;
-}
-
-static inline void trace_put_u32(unsigned char *p, uint32_t value)
-{
-    p[0] = (unsigned char)value;
-    p[1] = (unsigned char)(value >> 8);
-    p[2] = (unsigned char)(value >> 16);
-    p[3] = (unsigned char)(value >> 24);
-}
-
-static inline void trace_put_u64(unsigned char *p, uint64_t value)
-{
-    trace_put_u32(p, (uint32_t)value);
-    trace_put_u32(p + 4, (uint32_t)(value >> 32));
-}
 
 #endif

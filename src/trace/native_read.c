@@ -34,7 +34,7 @@ corrupt(struct native *n, uint64_t offset, const char *fmt, ...)
 
 static uint32_t header_u32(const struct native *n, int at)
 {
-    return trace_get_u32(n->data + at);
+    return ebb_load_u32(n->data + at);
 }
 
 /* ---- header and sections --------------------------------------------------------------------- */
@@ -53,14 +53,14 @@ static enum ebb_status read_header(struct native *n)
     if (n->length < NATIVE_HEADER_BYTES)
         return corrupt(n, n->length, "the file ends inside its header of %d bytes",
                        NATIVE_HEADER_BYTES);
-    if (trace_get_u64(n->data + NATIVE_AT_CHECKSUM) != ebb_hash64(n->data, NATIVE_AT_CHECKSUM))
+    if (ebb_load_u64(n->data + NATIVE_AT_CHECKSUM) != ebb_hash64(n->data, NATIVE_AT_CHECKSUM))
         return corrupt(n, NATIVE_AT_CHECKSUM, "checksum of the header does not match");
     if (header_u32(n, NATIVE_AT_HEADER_BYTES) != NATIVE_HEADER_BYTES ||
         header_u32(n, NATIVE_AT_SECTION_COUNT) != NATIVE_SECTIONS)
         return corrupt(n, NATIVE_AT_HEADER_BYTES, "header of %u bytes with %u sections",
                        header_u32(n, NATIVE_AT_HEADER_BYTES),
                        header_u32(n, NATIVE_AT_SECTION_COUNT));
-    uint64_t stated = trace_get_u64(n->data + NATIVE_AT_FILE_BYTES);
+    uint64_t stated = ebb_load_u64(n->data + NATIVE_AT_FILE_BYTES);
     if (stated != n->length)
         return corrupt(n, n->length, "the file has %zu bytes, its header says %llu", n->length,
                        (unsigned long long)stated);
@@ -77,8 +77,8 @@ static enum ebb_status read_table(struct native *n)
     for (int i = 0; i < NATIVE_SECTIONS; i++) {
         uint64_t row = (uint64_t)(NATIVE_AT_TABLE + i * NATIVE_TABLE_ROW);
         uint64_t begin = (end + 7) & ~UINT64_C(7);
-        n->offset[i] = trace_get_u64(n->data + row);
-        n->bytes[i] = trace_get_u64(n->data + row + 8);
+        n->offset[i] = ebb_load_u64(n->data + row);
+        n->bytes[i] = ebb_load_u64(n->data + row + 8);
         if (n->offset[i] != begin || begin > n->length || n->bytes[i] > n->length - begin)
             return corrupt(n, row, "section %d at %llu with %llu bytes, expected at %llu of %zu", i,
                            (unsigned long long)n->offset[i], (unsigned long long)n->bytes[i],
@@ -93,7 +93,7 @@ static enum ebb_status read_table(struct native *n)
                        (unsigned long long)(n->length - end));
     for (int i = 0; i < NATIVE_SECTIONS; i++) {
         uint64_t row = (uint64_t)(NATIVE_AT_TABLE + i * NATIVE_TABLE_ROW);
-        if (trace_get_u64(n->data + row + 16) !=
+        if (ebb_load_u64(n->data + row + 16) !=
             ebb_hash64(n->data + n->offset[i], (size_t)n->bytes[i]))
             return corrupt(n, n->offset[i], "checksum of section %d does not match", i);
     }
@@ -138,7 +138,7 @@ static enum ebb_status read_kinds(struct native *n, struct trace *t)
         if (end - at < 8)
             return corrupt(n, at, "kind %u is cut off", i);
         const unsigned char *p = n->data + at;
-        uint32_t length = trace_get_u32(p + 4);
+        uint32_t length = ebb_load_u32(p + 4);
         if (length > end - at - 8 || p[0] > TRACE_ONCE || p[1] > 1 || p[2] != 0 || p[3] != 0 ||
             memchr(p + 8, '\0', length) != NULL)
             return corrupt(n, at, "kind %u is malformed", i);
@@ -165,7 +165,7 @@ static enum ebb_status allocate(struct native *n, struct trace *t)
     t->text_bytes = (size_t)n->bytes[NATIVE_TEXT];
     t->attr_bytes = (size_t)n->bytes[NATIVE_ATTRS];
     t->backward_command = header_u32(n, NATIVE_AT_BACKWARD);
-    t->graph_fixed_bytes = trace_get_u64(n->data + NATIVE_AT_FIXED);
+    t->graph_fixed_bytes = ebb_load_u64(n->data + NATIVE_AT_FIXED);
     t->is_graph = header_u32(n, NATIVE_AT_FLAGS) & 1;
     t->ops = ebb_calloc(t->op_count, sizeof *t->ops);
     t->tensors = ebb_calloc(t->tensor_count, sizeof *t->tensors);
@@ -191,22 +191,22 @@ static enum ebb_status read_ops(struct native *n, struct trace *t)
     for (uint32_t i = 0; i < t->op_count; i++) {
         uint64_t at = n->offset[NATIVE_OPS] + (uint64_t)i * NATIVE_OP_BYTES;
         const unsigned char *p = n->data + at;
-        uint32_t kind = trace_get_u32(p + 16);
+        uint32_t kind = ebb_load_u32(p + 16);
         if (kind >= n->kind_count || p[42] != 0 || p[43] != 0)
             return corrupt(n, at, "op %u has kind %u of %u, or padding that is not zero", i, kind,
                            n->kind_count);
         t->ops[i] = (struct trace_op){
             .kind = n->kinds[kind],
-            .cost_ns = trace_get_u64(p),
-            .workspace_bytes = trace_get_u64(p + 8),
+            .cost_ns = ebb_load_u64(p),
+            .workspace_bytes = ebb_load_u64(p + 8),
             .input_first = (uint32_t)inputs,
-            .input_count = trace_get_u32(p + 20),
+            .input_count = ebb_load_u32(p + 20),
             .output_first = (uint32_t)outputs,
-            .output_count = trace_get_u32(p + 24),
+            .output_count = ebb_load_u32(p + 24),
             .attr_first = (uint32_t)attrs,
-            .attr_bytes = trace_get_u32(p + 28),
-            .partner = trace_get_u32(p + 32),
-            .label = trace_get_u32(p + 36),
+            .attr_bytes = ebb_load_u32(p + 28),
+            .partner = ebb_load_u32(p + 32),
+            .label = ebb_load_u32(p + 36),
             .phase = p[40],
             .is_leaf = p[41],
         };
@@ -228,7 +228,7 @@ static enum ebb_status read_tensor(struct native *n, struct trace *t, uint32_t o
                                    uint32_t *storages)
 {
     uint64_t at = n->offset[NATIVE_TENSORS] + (uint64_t)id * 4;
-    uint32_t code = trace_get_u32(n->data + at);
+    uint32_t code = ebb_load_u32(n->data + at);
     struct trace_tensor *x = &t->tensors[id];
     *x = (struct trace_tensor){.op = o, .alias_input = TRACE_NONE, .alias = TRACE_FRESH};
     if (code == 0) {
@@ -237,7 +237,7 @@ static enum ebb_status read_tensor(struct native *n, struct trace *t, uint32_t o
                            t->storage_count);
         x->storage = (*storages)++;
         t->storages[x->storage] = (struct trace_storage){
-            .bytes = trace_get_u64(n->data + n->offset[NATIVE_STORAGES] + (uint64_t)x->storage * 8),
+            .bytes = ebb_load_u64(n->data + n->offset[NATIVE_STORAGES] + (uint64_t)x->storage * 8),
             .root = id,
             .version_count = 1,
         };
@@ -265,10 +265,10 @@ static enum ebb_status read_arrays(struct native *n, struct trace *t)
 {
     const unsigned char *p = n->data + n->offset[NATIVE_INPUTS];
     for (size_t i = 0; i < t->input_count; i++, p += 4)
-        t->inputs[i] = trace_get_u32(p);
+        t->inputs[i] = ebb_load_u32(p);
     p = n->data + n->offset[NATIVE_COMMANDS];
     for (uint32_t i = 0; i < t->command_count; i++, p += 4) {
-        uint32_t word = trace_get_u32(p), kind = word >> 30;
+        uint32_t word = ebb_load_u32(p), kind = word >> 30;
         t->commands[i] = (struct trace_command){.kind = kind & 3u, .index = word & TRACE_MAX_INDEX};
     }
     memcpy(t->text, n->data + n->offset[NATIVE_TEXT], t->text_bytes);
@@ -308,8 +308,8 @@ static enum ebb_status prove(struct native *n, struct trace *t)
         return corrupt(n, at, "%s", found.message);
     }
     t->signature = trace_signature(t);
-    if (t->signature.low != trace_get_u64(n->data + NATIVE_AT_SIGNATURE) ||
-        t->signature.high != trace_get_u64(n->data + NATIVE_AT_SIGNATURE + 8))
+    if (t->signature.low != ebb_load_u64(n->data + NATIVE_AT_SIGNATURE) ||
+        t->signature.high != ebb_load_u64(n->data + NATIVE_AT_SIGNATURE + 8))
         return corrupt(n, NATIVE_AT_SIGNATURE, "the signature does not match the contents");
     return EBB_OK;
 }

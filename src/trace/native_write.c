@@ -60,7 +60,7 @@ static void put_kinds(struct writer *w)
         size_t n = strlen(w->kinds[i]->name);
         p[0] = (unsigned char)w->kinds[i]->purity;
         p[1] = w->kinds[i]->can_skip_outputs;
-        trace_put_u32(p + 4, (uint32_t)n);
+        ebb_store_u32(p + 4, (uint32_t)n);
         memcpy(p + 8, w->kinds[i]->name, n);
         p += 8 + n;
     }
@@ -73,14 +73,14 @@ static void put_ops(struct writer *w)
         const struct trace_op *op = &w->t->ops[i];
         uint64_t kind = 0;
         ebb_map_get(&w->kind_index, (uint64_t)(uintptr_t)op->kind, &kind);
-        trace_put_u64(p, op->cost_ns);
-        trace_put_u64(p + 8, op->workspace_bytes);
-        trace_put_u32(p + 16, (uint32_t)kind);
-        trace_put_u32(p + 20, op->input_count);
-        trace_put_u32(p + 24, op->output_count);
-        trace_put_u32(p + 28, op->attr_bytes);
-        trace_put_u32(p + 32, op->partner);
-        trace_put_u32(p + 36, op->label);
+        ebb_store_u64(p, op->cost_ns);
+        ebb_store_u64(p + 8, op->workspace_bytes);
+        ebb_store_u32(p + 16, (uint32_t)kind);
+        ebb_store_u32(p + 20, op->input_count);
+        ebb_store_u32(p + 24, op->output_count);
+        ebb_store_u32(p + 28, op->attr_bytes);
+        ebb_store_u32(p + 32, op->partner);
+        ebb_store_u32(p + 36, op->label);
         p[40] = op->phase;
         p[41] = op->is_leaf;
     }
@@ -93,17 +93,17 @@ static void put_arrays(struct writer *w)
     unsigned char *p = w->data + w->offset[NATIVE_TENSORS];
     for (uint32_t i = 0; i < t->tensor_count; i++, p += 4) {
         const struct trace_tensor *x = &t->tensors[i];
-        trace_put_u32(p, x->alias == TRACE_FRESH ? 0 : x->alias + 2 * x->alias_input);
+        ebb_store_u32(p, x->alias == TRACE_FRESH ? 0 : x->alias + 2 * x->alias_input);
     }
     p = w->data + w->offset[NATIVE_STORAGES];
     for (uint32_t i = 0; i < t->storage_count; i++, p += 8)
-        trace_put_u64(p, t->storages[i].bytes);
+        ebb_store_u64(p, t->storages[i].bytes);
     p = w->data + w->offset[NATIVE_INPUTS];
     for (size_t i = 0; i < t->input_count; i++, p += 4)
-        trace_put_u32(p, t->inputs[i]);
+        ebb_store_u32(p, t->inputs[i]);
     p = w->data + w->offset[NATIVE_COMMANDS];
     for (uint32_t i = 0; i < t->command_count; i++, p += 4)
-        trace_put_u32(p, (uint32_t)t->commands[i].kind << 30 | t->commands[i].index);
+        ebb_store_u32(p, (uint32_t)t->commands[i].kind << 30 | t->commands[i].index);
     memcpy(w->data + w->offset[NATIVE_TEXT], t->text, t->text_bytes);
     if (t->attr_bytes > 0)
         memcpy(w->data + w->offset[NATIVE_ATTRS], t->attrs, t->attr_bytes);
@@ -114,27 +114,27 @@ static void put_header(struct writer *w)
     const struct trace *t = w->t;
     unsigned char *h = w->data;
     memcpy(h, TRACE_NATIVE_MAGIC, TRACE_NATIVE_MAGIC_BYTES);
-    trace_put_u32(h + NATIVE_AT_VERSION, TRACE_NATIVE_VERSION);
-    trace_put_u32(h + NATIVE_AT_HEADER_BYTES, NATIVE_HEADER_BYTES);
-    trace_put_u64(h + NATIVE_AT_FILE_BYTES, w->length);
-    trace_put_u64(h + NATIVE_AT_SIGNATURE, t->signature.low);
-    trace_put_u64(h + NATIVE_AT_SIGNATURE + 8, t->signature.high);
-    trace_put_u64(h + NATIVE_AT_FIXED, t->graph_fixed_bytes);
-    trace_put_u32(h + NATIVE_AT_FLAGS, t->is_graph);
-    trace_put_u32(h + NATIVE_AT_OPS, t->op_count);
-    trace_put_u32(h + NATIVE_AT_TENSORS, t->tensor_count);
-    trace_put_u32(h + NATIVE_AT_STORAGES, t->storage_count);
-    trace_put_u32(h + NATIVE_AT_COMMANDS, t->command_count);
-    trace_put_u32(h + NATIVE_AT_KINDS, (uint32_t)w->kind_count);
-    trace_put_u32(h + NATIVE_AT_BACKWARD, t->backward_command);
-    trace_put_u32(h + NATIVE_AT_SECTION_COUNT, NATIVE_SECTIONS);
+    ebb_store_u32(h + NATIVE_AT_VERSION, TRACE_NATIVE_VERSION);
+    ebb_store_u32(h + NATIVE_AT_HEADER_BYTES, NATIVE_HEADER_BYTES);
+    ebb_store_u64(h + NATIVE_AT_FILE_BYTES, w->length);
+    ebb_store_u64(h + NATIVE_AT_SIGNATURE, t->signature.low);
+    ebb_store_u64(h + NATIVE_AT_SIGNATURE + 8, t->signature.high);
+    ebb_store_u64(h + NATIVE_AT_FIXED, t->graph_fixed_bytes);
+    ebb_store_u32(h + NATIVE_AT_FLAGS, t->is_graph);
+    ebb_store_u32(h + NATIVE_AT_OPS, t->op_count);
+    ebb_store_u32(h + NATIVE_AT_TENSORS, t->tensor_count);
+    ebb_store_u32(h + NATIVE_AT_STORAGES, t->storage_count);
+    ebb_store_u32(h + NATIVE_AT_COMMANDS, t->command_count);
+    ebb_store_u32(h + NATIVE_AT_KINDS, (uint32_t)w->kind_count);
+    ebb_store_u32(h + NATIVE_AT_BACKWARD, t->backward_command);
+    ebb_store_u32(h + NATIVE_AT_SECTION_COUNT, NATIVE_SECTIONS);
     for (int i = 0; i < NATIVE_SECTIONS; i++) {
         unsigned char *row = h + NATIVE_AT_TABLE + i * NATIVE_TABLE_ROW;
-        trace_put_u64(row, w->offset[i]);
-        trace_put_u64(row + 8, w->bytes[i]);
-        trace_put_u64(row + 16, ebb_hash64(w->data + w->offset[i], (size_t)w->bytes[i]));
+        ebb_store_u64(row, w->offset[i]);
+        ebb_store_u64(row + 8, w->bytes[i]);
+        ebb_store_u64(row + 16, ebb_hash64(w->data + w->offset[i], (size_t)w->bytes[i]));
     }
-    trace_put_u64(h + NATIVE_AT_CHECKSUM, ebb_hash64(h, NATIVE_AT_CHECKSUM));
+    ebb_store_u64(h + NATIVE_AT_CHECKSUM, ebb_hash64(h, NATIVE_AT_CHECKSUM));
 }
 
 enum ebb_status trace_write_native(const struct trace *trace, const char *path,

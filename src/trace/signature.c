@@ -23,8 +23,8 @@ struct canon {
 
 static void canon_hash(struct canon *c, size_t bytes)
 {
-    trace_put_u64(c->block, c->sum.low);
-    trace_put_u64(c->block + 8, c->sum.high);
+    ebb_store_u64(c->block, c->sum.low);
+    ebb_store_u64(c->block + 8, c->sum.high);
     c->sum = ebb_hash128(c->block, 16 + bytes);
 }
 
@@ -53,13 +53,13 @@ static void canon_bytes(struct canon *c, const void *data, size_t length)
 
 static inline void canon_u32(struct canon *c, uint32_t value)
 {
-    trace_put_u32(c->block + 16 + c->used, value);
+    ebb_store_u32(c->block + 16 + c->used, value);
     c->used += 4;
 }
 
 static inline void canon_u64(struct canon *c, uint64_t value)
 {
-    trace_put_u64(c->block + 16 + c->used, value);
+    ebb_store_u64(c->block + 16 + c->used, value);
     c->used += 8;
 }
 

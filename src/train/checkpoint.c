@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/heap.h"
+#include "base/manifest.h"
 #include "base/str.h"
 #include "base/crypto.h"
 #include "train/trial.h"
@@ -169,35 +170,19 @@ static enum ebb_status hash_file(const char *path, char text[EBB_SHA256_TEXT], u
 
 static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
 {
+    char path[PATH_BYTES], hashes[FILES][EBB_SHA256_TEXT];
+    struct ebb_manifest_file entries[FILES];
     struct ebb_str out;
-    struct ebb_json_writer w;
-    char path[PATH_BYTES], hash[EBB_SHA256_TEXT];
-    enum ebb_status status = EBB_OK;
-    ebb_str_init(&out);
-    ebb_jsonw_init(&w, &out, 2);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_int(&w, "version", VERSION);
-    ebb_jsonw_key(&w, "files");
-    ebb_jsonw_array(&w);
-    for (size_t i = 0; i < FILES && status == EBB_OK; i++) {
+    for (size_t i = 0; i < FILES; i++) {
         uint64_t bytes;
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
-        status = hash_file(path, hash, &bytes, err);
-        if (status != EBB_OK)
-            break;
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_string(&w, "path", files[i]);
-        ebb_jsonw_key(&w, "bytes");
-        ebb_jsonw_uint(&w, bytes);
-        ebb_jsonw_key_string(&w, "sha256", hash);
-        ebb_jsonw_object_end(&w);
+        EBB_TRY(hash_file(path, hashes[i], &bytes, err));
+        entries[i] = (struct ebb_manifest_file){files[i], (int64_t)bytes, hashes[i]};
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    ebb_str_addc(&out, '\n');
-    snprintf(path, sizeof path, "%s/manifest.json", dir);
-    if (status == EBB_OK)
-        status = ebb_str_status(&out, err);
+    ebb_str_init(&out);
+    ebb_manifest_write(&(struct ebb_manifest){.files = entries, .count = FILES}, 2, &out);
+    snprintf(path, sizeof path, "%s/" EBB_MANIFEST, dir);
+    enum ebb_status status = ebb_str_status(&out, err);
     if (status == EBB_OK)
         status = ebb_file_write_atomic(path, out.data, out.length, err);
     ebb_str_fini(&out);
@@ -222,28 +207,25 @@ enum ebb_status train_trial_save(struct train_trial *t, const char *dir, struct 
 
 /* ---- proving -------------------------------------------------------------------------------- */
 
-static enum ebb_status prove_file(const char *dir, const struct ebb_doc_node *entry,
+static enum ebb_status prove_file(const char *dir, const struct ebb_manifest_file *want,
                                   struct ebb_error *err)
 {
     char path[PATH_BYTES], hash[EBB_SHA256_TEXT];
-    const char *name = ebb_doc_string(entry, "path", "");
-    const char *want = ebb_doc_string(entry, "sha256", "");
-    int64_t length = ebb_doc_int(entry, "bytes", -1);
     uint64_t bytes;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(path, sizeof path, "%s/%s", dir, want->path);
     enum ebb_status status = hash_file(path, hash, &bytes, err);
     if (status == EBB_ENOMEM)
         return status;
     if (status != EBB_OK)
-        return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s: %s is missing", dir, name);
-    if (length < 0 || bytes != (uint64_t)length)
+        return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s: %s is missing", dir, want->path);
+    if (want->bytes < 0 || bytes != (uint64_t)want->bytes)
         return ebb_fail(err, EBB_ECORRUPT,
                         "checkpoint %s: %s has %" PRIu64 " bytes, the manifest says %" PRId64, dir,
-                        name, bytes, length);
-    if (strcmp(hash, want) != 0)
+                        want->path, bytes, want->bytes);
+    if (strcmp(hash, want->sha256) != 0)
         return ebb_fail(err, EBB_ECORRUPT,
                         "checkpoint %s: %s was changed: its SHA-256 is not the manifest's", dir,
-                        name);
+                        want->path);
     return EBB_OK;
 }
 
@@ -252,25 +234,22 @@ enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
 {
     char path[PATH_BYTES];
     const struct ebb_doc_node *root;
+    struct ebb_manifest manifest;
     struct ebb_error why = {0};
     if (strlen(dir) > PATH_BYTES - 64)
         return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoint is too long");
-    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    snprintf(path, sizeof path, "%s/" EBB_MANIFEST, dir);
     enum ebb_status status = ebb_doc_load(arena, path, &root, &why);
     if (status == EBB_ENOMEM)
         return ebb_fail(err, status, "%s", why.message);
     if (status != EBB_OK)
         return ebb_fail(err, EBB_ECORRUPT, "checkpoint %s has no manifest: %s", dir, why.message);
-    const struct ebb_doc_node *list = ebb_doc_get(root, "files");
-    if (ebb_doc_int(root, "version", 0) != VERSION || !list || list->kind != EBB_DOC_LIST)
-        return ebb_fail(err, EBB_ECORRUPT, "%s is no manifest of version %d", path, VERSION);
+    EBB_TRY(ebb_manifest_read(arena, path, root, &manifest, err));
     for (size_t f = 0; f < FILES; f++) { /* only the files we read: no path of its own choice */
-        size_t i = 0;
-        while (i < list->count && strcmp(ebb_doc_string(list->items[i], "path", ""), files[f]) != 0)
-            i++;
-        if (i == list->count)
+        const struct ebb_manifest_file *want = ebb_manifest_find(&manifest, files[f]);
+        if (!want)
             return ebb_fail(err, EBB_ECORRUPT, "%s does not name %s", path, files[f]);
-        EBB_TRY(prove_file(dir, list->items[i], err));
+        EBB_TRY(prove_file(dir, want, err));
     }
     return EBB_OK;
 }

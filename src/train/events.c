@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
@@ -20,40 +21,9 @@ struct train_events {
     char *path;
 };
 
-static uint32_t crc32c(const unsigned char *p, size_t n)
-{
-    uint32_t crc = ~0u;
-    for (size_t i = 0; i < n; i++) {
-        crc ^= p[i];
-        for (int k = 0; k < 8; k++)
-            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-    }
-    return ~crc;
-}
-
-static void put_u32(unsigned char *p, uint32_t v)
-{
-    for (int i = 0; i < 4; i++)
-        p[i] = (unsigned char)(v >> (8 * i));
-}
-
-static uint32_t masked(const unsigned char *p, size_t n)
-{
-    uint32_t crc = crc32c(p, n);
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
-static void put_varint(struct ebb_str *s, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        ebb_str_addc(s, (char)(unsigned char)(v | 0x80));
-    ebb_str_addc(s, (char)(unsigned char)v);
-}
-
 static void put_bytes(struct ebb_str *s, unsigned field, const char *bytes, size_t n)
 {
-    put_varint(s, field << 3 | 2);
-    put_varint(s, n);
+    ebb_add_field(s, field, n);
     ebb_str_addn(s, bytes, n);
 }
 
@@ -68,21 +38,19 @@ static void put_time(struct ebb_str *event, double wall)
 {
     char bytes[sizeof wall];
     memcpy(bytes, &wall, sizeof wall);
-    put_varint(event, 1 << 3 | 1);
+    ebb_add_varint(event, 1 << 3 | 1);
     ebb_str_addn(event, bytes, sizeof bytes);
 }
 
 static enum ebb_status write_frame(struct train_events *e, struct ebb_str *event,
                                    struct ebb_error *err)
 {
-    unsigned char head[12], foot[4];
+    uint8_t head[EBB_RECORD_HEAD], foot[4];
     enum ebb_status status = ebb_str_status(event, err);
     if (status == EBB_OK) {
         size_t n = event->length;
-        put_u32(head, (uint32_t)n);
-        put_u32(head + 4, (uint32_t)((uint64_t)n >> 32));
-        put_u32(head + 8, masked(head, 8));
-        put_u32(foot, masked((const unsigned char *)event->data, n));
+        ebb_record_head(head, n);
+        ebb_store_u32(foot, ebb_record_sum(event->data, n));
         if (fwrite(head, 1, sizeof head, e->stream) != sizeof head ||
             fwrite(event->data, 1, n, e->stream) != n ||
             fwrite(foot, 1, sizeof foot, e->stream) != sizeof foot)
@@ -149,12 +117,12 @@ enum ebb_status train_events_scalar_at(struct train_events *e, const char *tag, 
     ebb_str_init(&event);
     memcpy(bytes, &simple, sizeof simple);
     put_bytes(&one, 1, tag, strlen(tag));
-    put_varint(&one, 2 << 3 | 5);
+    ebb_add_varint(&one, 2 << 3 | 5);
     ebb_str_addn(&one, bytes, sizeof bytes);
     put_bytes(&summary, 1, ebb_str_c(&one), one.length);
     put_time(&event, time);
-    put_varint(&event, 2 << 3 | 0);
-    put_varint(&event, (uint64_t)step);
+    ebb_add_varint(&event, 2 << 3 | 0);
+    ebb_add_varint(&event, (uint64_t)step);
     put_bytes(&event, 5, ebb_str_c(&summary), summary.length);
     if (one.failed || summary.failed)
         event.failed = true;

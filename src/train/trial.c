@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/codec.h"
 #include "base/heap.h"
 #include "base/str.h"
 #include "kernel/kernel.h"
@@ -546,8 +547,7 @@ enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct eb
     for (size_t i = 0; i < count; i++) {
         const struct train_slot *slot = &t->main.slots[names[i].slot];
         unsigned char length[8];
-        for (int k = 0; k < 8; k++)
-            length[k] = (unsigned char)(slot->bytes >> (8 * k));
+        ebb_store_u64(length, slot->bytes);
         ebb_sha256_add(&h, slot->name, strlen(slot->name) + 1);
         ebb_sha256_add(&h, length, sizeof length);
         (void)train_slot_read(t, names[i].slot, add_to_hash, &h);

@@ -91,13 +91,13 @@ TEST(counts__are_compared_with_the_file_before_anything_is_allocated)
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct ebb_error err;
         struct trace *t = NULL;
-        uint32_t kept = trace_get_u32(bytes + counts[i]);
-        trace_put_u32(bytes + counts[i], UINT32_MAX - 1);
+        uint32_t kept = ebb_load_u32(bytes + counts[i]);
+        ebb_store_u32(bytes + counts[i], UINT32_MAX - 1);
         trace_reseal(bytes, length);
         uint64_t calls = ebb_heap_calls();
         CHECK_EQ(trace_read_native("huge", bytes, length, &t, &err), EBB_ECORRUPT);
         CHECK(ebb_heap_calls() - calls <= 1); /* the empty trace */
-        trace_put_u32(bytes + counts[i], kept);
+        ebb_store_u32(bytes + counts[i], kept);
     }
     ebb_free(bytes);
 }

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/json.h"
+#include "base/manifest.h"
 #include "exp/store/driver.h"
 
 #define NAME_MAX_BYTES 48 /* ".<uuid>.tmp" */
@@ -130,34 +131,21 @@ static enum ebb_status write_manifest(int dir, const char *uuid, const struct ex
                                       struct ebb_error *err)
 {
     struct ebb_str text;
-    struct ebb_json_writer w;
-    ebb_str_init(&text);
-    ebb_jsonw_init(&w, &text, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "version");
-    ebb_jsonw_int(&w, 1);
-    ebb_jsonw_key(&w, "uuid");
-    ebb_jsonw_string(&w, uuid);
-    ebb_jsonw_key(&w, "files");
-    ebb_jsonw_array(&w);
+    struct ebb_manifest manifest = {.uuid = uuid};
+    manifest.files = ebb_calloc(tree->count + 1, sizeof *manifest.files);
+    if (manifest.files == NULL)
+        return ebb_no_memory(err, tree->count * sizeof *manifest.files);
     for (size_t i = 0; i < tree->count; i++) {
         const struct exp_tree_entry *e = &tree->entries[i];
-        if (e->path[strlen(e->path) - 1] == '/')
-            continue;
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key(&w, "path");
-        ebb_jsonw_string(&w, e->path);
-        ebb_jsonw_key(&w, "bytes");
-        ebb_jsonw_int(&w, e->bytes);
-        ebb_jsonw_key(&w, "sha256");
-        ebb_jsonw_string(&w, e->sha256);
-        ebb_jsonw_object_end(&w);
+        if (e->path[strlen(e->path) - 1] != '/')
+            manifest.files[manifest.count++] =
+                (struct ebb_manifest_file){e->path, e->bytes, e->sha256};
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    ebb_str_addc(&text, '\n');
-    enum ebb_status status = write_file(dir, "manifest.json", &text, err);
+    ebb_str_init(&text);
+    ebb_manifest_write(&manifest, 0, &text);
+    enum ebb_status status = write_file(dir, EBB_MANIFEST, &text, err);
     ebb_str_fini(&text);
+    ebb_free(manifest.files);
     return status;
 }
 
@@ -295,20 +283,21 @@ static void publish(const struct exp_store *store, struct exp_store_item *items,
 
 /* ---- verifying ---- */
 
-static enum ebb_status verify_entry(int dir, const struct ebb_doc_node *e, struct ebb_error *err)
+static enum ebb_status verify_entry(int dir, const struct ebb_manifest_file *want,
+                                    struct ebb_error *err)
 {
-    const char *path = ebb_doc_string(e, "path", ""), *sha256 = ebb_doc_string(e, "sha256", "");
-    int64_t want = ebb_doc_int(e, "bytes", -1), bytes = 0;
+    int64_t bytes = 0;
     char found[65];
-    if (!exp_store_is_safe_path(path))
-        return ebb_fail(err, EBB_ECORRUPT, "manifest.json names \"%s\"", path);
-    if (exp_tree_hash(dir, path, found, &bytes, err) != EBB_OK)
+    if (!exp_store_is_safe_path(want->path))
+        return ebb_fail(err, EBB_ECORRUPT, "manifest.json names \"%s\"", want->path);
+    if (exp_tree_hash(dir, want->path, found, &bytes, err) != EBB_OK)
         return ebb_context(err, EBB_ECORRUPT, "damaged");
-    if (bytes != want)
+    if (bytes != want->bytes)
         return ebb_fail(err, EBB_ECORRUPT, "damaged: %s has %lld bytes, manifest.json says %lld",
-                        path, (long long)bytes, (long long)want);
-    if (strcmp(found, sha256) != 0)
-        return ebb_fail(err, EBB_ECORRUPT, "damaged: SHA-256 of %s is not the manifest's", path);
+                        want->path, (long long)bytes, (long long)want->bytes);
+    if (strcmp(found, want->sha256) != 0)
+        return ebb_fail(err, EBB_ECORRUPT, "damaged: SHA-256 of %s is not the manifest's",
+                        want->path);
     return EBB_OK;
 }
 
@@ -316,21 +305,21 @@ static enum ebb_status verify_open(int dir, const char *uuid, struct ebb_error *
 {
     struct ebb_arena arena;
     struct ebb_str text;
+    struct ebb_manifest manifest = {.count = 0};
     const struct ebb_doc_node *root = NULL;
     ebb_arena_init(&arena);
     ebb_str_init(&text);
-    enum ebb_status status = read_file(dir, "manifest.json", &text, err);
+    enum ebb_status status = read_file(dir, EBB_MANIFEST, &text, err);
     if (status == EBB_OK && text.length == 0)
         status = ebb_fail(err, EBB_ECORRUPT, "damaged: there is no manifest.json");
     if (status == EBB_OK &&
-        ebb_doc_parse_json(&arena, "manifest.json", text.data, text.length, &root, err) != EBB_OK)
+        (ebb_doc_parse_json(&arena, EBB_MANIFEST, text.data, text.length, &root, err) != EBB_OK ||
+         ebb_manifest_read(&arena, EBB_MANIFEST, root, &manifest, err) != EBB_OK))
         status = ebb_context(err, EBB_ECORRUPT, "damaged");
-    const struct ebb_doc_node *files = ebb_doc_get(root, "files");
-    if (status == EBB_OK && (files == NULL || files->kind != EBB_DOC_LIST ||
-                             strcmp(ebb_doc_string(root, "uuid", ""), uuid) != 0))
+    if (status == EBB_OK && (manifest.uuid == NULL || strcmp(manifest.uuid, uuid) != 0))
         status = ebb_fail(err, EBB_ECORRUPT, "damaged: manifest.json is not this checkpoint's");
-    for (size_t i = 0; status == EBB_OK && i < files->count; i++)
-        status = verify_entry(dir, files->items[i], err);
+    for (size_t i = 0; status == EBB_OK && i < manifest.count; i++)
+        status = verify_entry(dir, &manifest.files[i], err);
     ebb_str_fini(&text);
     ebb_arena_fini(&arena);
     return status;
