@@ -123,7 +123,7 @@ static int run_list(int argc, char **argv)
         struct nn_config c;
         struct nn_stats s;
         if (nn_config_init(&c, m->name, &err) != EBB_OK ||
-            nn_model_stats(&c, 2, NN_FP32, NULL, &s, &err) != EBB_OK) {
+            train_model_stats(&(struct train_model){.net = &c, .batch = 2}, &s, &err) != EBB_OK) {
             code = cli_report(&err);
         } else if (as_json) {
             struct cli_json json;
@@ -328,6 +328,14 @@ static int show_json(const struct show *p)
     return cli_json_object_end(&json);
 }
 
+static enum ebb_status measure(struct show *p, struct ebb_error *err)
+{
+    return train_model_stats(&(struct train_model){.net = &p->config,
+                                                   .batch = p->batch,
+                                                   .precision = (enum train_precision)p->precision},
+                             &p->stats, err);
+}
+
 static int show(struct show *p)
 {
     struct ebb_error err;
@@ -336,10 +344,11 @@ static int show(struct show *p)
     bool is_open = p->batch == NOT_GIVEN; /* one sample, or two where a norm needs them */
     if (is_open)
         p->batch = 1;
-    enum ebb_status status =
-        nn_model_stats(&p->config, p->batch, p->precision, NULL, &p->stats, &err);
-    if (status != EBB_OK && is_open)
-        status = nn_model_stats(&p->config, ++p->batch, p->precision, NULL, &p->stats, &err);
+    enum ebb_status status = measure(p, &err);
+    if (status != EBB_OK && is_open) {
+        p->batch++;
+        status = measure(p, &err);
+    }
     if (status != EBB_OK || tensor_session_create(&p->s, NULL, &err) != EBB_OK)
         return cli_report(&err);
     nn_builder_init(&p->b, p->s, &(struct nn_mode){.is_training = true, .precision = p->precision});

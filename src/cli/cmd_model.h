@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "cli/cli.h"
 #include "nn/nn.h"
+#include "train/train.h"
 
 extern const struct cli_command cli_cmd_model, cli_cmd_model_trace, cli_cmd_model_init,
     cli_cmd_model_eval;

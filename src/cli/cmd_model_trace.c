@@ -3,87 +3,22 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/heap.h"
 #include "base/str.h"
 #include "cli/cmd_model.h"
 #include "cli/cmd_trace.h"
 #include "cli/json.h"
-#include "grad/grad.h"
-#include "optim/optim.h"
 
 struct job {
     struct nn_config config;
+    struct train_model model;
     enum nn_precision precision;
     struct optim_config optim;
-    int64_t batch, threads;
+    int64_t threads;
     bool is_forward; /* no backward pass, evaluation mode */
     bool has_passes;
     unsigned passes; /* rewrites that are on, where they were chosen */
     const char *file;
-    struct tensor_session *s;
-    struct nn_builder b;
-    tensor_id *weights, *grads;
 };
-
-static enum ebb_status add_updates(struct job *j, size_t count, struct ebb_error *err)
-{
-    size_t states = optim_state_count(&j->optim);
-    tensor_id scalars =
-        tensor_leaf(j->s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, "scalars");
-    tensor_set_phase(j->s, TRACE_UPDATE);
-    for (size_t i = 0; i < count; i++) {
-        const struct tensor_view v = *tensor_view_of(j->s, j->weights[i]);
-        tensor_id state[OPS_UPDATE_STATES], out[1 + OPS_UPDATE_STATES];
-        if (j->grads[i].v == 0) /* no loss reaches it */
-            continue;
-        for (size_t k = 0; k < states; k++)
-            state[k] =
-                tensor_leaf(j->s, TENSOR_F32, v.rank, v.dims, optim_state_name(&j->optim, k));
-        ops_update(j->s, j->optim.kind, optim_flags(&j->optim), scalars, j->grads[i], j->weights[i],
-                   state, states, out);
-        for (size_t k = 0; k <= states; k++)
-            tensor_keep(j->s, out[k]);
-    }
-    return tensor_status(j->s, err);
-}
-
-static enum ebb_status add_backward(struct job *j, tensor_id loss, struct ebb_error *err)
-{
-    size_t n = nn_item_count(&j->b), count = 0;
-    j->weights = ebb_calloc(n + 1, sizeof *j->weights);
-    j->grads = ebb_calloc(n + 1, sizeof *j->grads);
-    if (j->weights == NULL || j->grads == NULL)
-        return ebb_no_memory(err, n * sizeof *j->grads);
-    for (size_t i = 0; i < n; i++)
-        if (nn_item_at(&j->b, i)->is_trained)
-            j->weights[count++] = nn_item_at(&j->b, i)->leaf;
-    EBB_TRY(grad_backward(j->s, &loss, NULL, 1, j->weights, count, j->grads, err));
-    return add_updates(j, count, err);
-}
-
-static enum ebb_status make(struct job *j, struct trace **trace, struct ebb_error *err)
-{
-    tensor_id inputs[NN_PORTS], targets[NN_PORTS] = {{0}};
-    struct nn_output outputs[NN_PORTS];
-    size_t n = 0;
-    char name[128];
-    EBB_TRY(nn_leaves(&j->b, &j->config, j->batch, inputs, err));
-    EBB_TRY(nn_build(&j->b, &j->config, inputs, outputs, &n, err));
-    if (j->is_forward) {
-        for (size_t i = 0; i < n; i++)
-            tensor_keep(j->s, ops_contiguous(j->s, outputs[i].id));
-    } else {
-        tensor_id loss = nn_loss(&j->b, outputs, n, targets);
-        EBB_TRY(tensor_status(j->s, err));
-        EBB_TRY(add_backward(j, loss, err));
-        tensor_keep(j->s, loss);
-        for (size_t i = 0; i < nn_item_count(&j->b); i++)
-            if (nn_item_at(&j->b, i)->id.v != nn_item_at(&j->b, i)->leaf.v)
-                tensor_keep(j->s, nn_item_at(&j->b, i)->id);
-    }
-    snprintf(name, sizeof name, "%s, batch %" PRId64, j->config.model->name, j->batch);
-    return tensor_finish(j->s, name, trace, err);
-}
 
 static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *ops,
                             struct ebb_error *err)
@@ -95,26 +30,19 @@ static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *
         status = ops_backend_create(&backend, (int)j->threads, err);
     if (status == EBB_OK && backend != NULL && j->has_passes)
         ops_backend_set_passes(backend, j->passes);
+    j->model.net = &j->config;
+    j->model.precision = (enum train_precision)j->precision;
+    j->model.optim = j->is_forward ? NULL : &j->optim;
+    j->model.backend = backend;
     if (status == EBB_OK)
-        status = tensor_session_create(&j->s, backend, err);
-    if (status != EBB_OK)
-        goto out;
-    nn_builder_init(&j->b, j->s,
-                    &(struct nn_mode){.is_training = !j->is_forward, .precision = j->precision});
-    status = make(j, &trace, err);
+        status = train_model_trace(&j->model, &trace, err);
     if (status == EBB_OK)
         status = trace_stats_compute(trace, stats, err);
     if (status == EBB_OK)
         status = trace_write_native(trace, j->file, err);
     if (status == EBB_OK)
         *ops = trace->op_count;
-    if (trace != NULL)
-        trace_destroy(trace);
-    nn_builder_fini(&j->b);
-out:
-    ebb_free(j->weights);
-    ebb_free(j->grads);
-    tensor_session_destroy(j->s);
+    trace_destroy(trace);
     if (backend != NULL)
         ops_backend_destroy(backend);
     return status;
@@ -178,7 +106,8 @@ static int print_saved(const struct job *j, const struct trace_stats *s, uint32_
     if (!as_json) {
         char peak[32], time[32];
         printf("%s: %s, batch %" PRId64 ", %u ops, %s of compute, %s without a limit\n", j->file,
-               j->config.model->name, j->batch, ops, ebb_format_ns(s->base_ns, time, sizeof time),
+               j->config.model->name, j->model.batch, ops,
+               ebb_format_ns(s->base_ns, time, sizeof time),
                ebb_format_bytes(s->baseline_bytes, peak, sizeof peak));
         return 0;
     }
@@ -186,7 +115,7 @@ static int print_saved(const struct job *j, const struct trace_stats *s, uint32_
     struct ebb_json_writer *w = cli_json_object(&json);
     ebb_jsonw_key_string(w, "file", j->file);
     ebb_jsonw_key_string(w, "name", j->config.model->name);
-    ebb_jsonw_key_uint(w, "batch", (uint64_t)j->batch);
+    ebb_jsonw_key_uint(w, "batch", (uint64_t)j->model.batch);
     ebb_jsonw_key_uint(w, "ops", ops);
     ebb_jsonw_key_uint(w, "base_ns", s->base_ns);
     ebb_jsonw_key_uint(w, "baseline_bytes", s->baseline_bytes);
@@ -195,7 +124,7 @@ static int print_saved(const struct job *j, const struct trace_stats *s, uint32_
 
 static int run(int argc, char **argv)
 {
-    struct job j = {.batch = 1, .threads = 1};
+    struct job j = {.model = {.batch = 1}, .threads = 1};
     const char *precision = "fp32", *optimizer = "SGD";
     struct cli_list set = {0}, opt = {0}, passes = {0};
     bool as_json = false;
@@ -209,7 +138,7 @@ static int run(int argc, char **argv)
         {.name = "batch",
          .letter = 'b',
          .kind = CLI_INT,
-         .target = &j.batch,
+         .target = &j.model.batch,
          .value = "N",
          .help = "samples of the step; default 1"},
         {.name = "set",

@@ -293,11 +293,11 @@ struct nn_stats {
     uint64_t forward_bytes;               /* everything the forward pass makes */
     uint64_t ops;                         /* of the whole step, without views */
 };
-/* From the trace of one step (forward, loss, backward) alone: takes no memory for weights. backend:
- * as for tensor_session_create. */
-enum ebb_status nn_model_stats(const struct nn_config *config, int64_t batch,
-                               enum nn_precision precision, void *backend, struct nn_stats *stats,
-                               struct ebb_error *err);
+/* Of a recorded step (forward, loss, backward) and its trace; nodes before forward_end are those of
+ * the forward pass and the loss. train_model_stats records one. */
+enum ebb_status nn_stats_count(const struct nn_builder *b, const struct nn_config *config,
+                               int64_t batch, uint32_t forward_end, const struct trace *trace,
+                               struct nn_stats *stats, struct ebb_error *err);
 /* Products and convolutions of one node of the tape; 0 for the rest. */
 double nn_node_flops(const struct tensor_session *s, uint32_t node);
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "grad/grad.h"
 #include "nn/internal.h"
 
 static double count(const struct tensor_session *s, tensor_id id)
@@ -117,68 +116,21 @@ out:
     return status;
 }
 
-static enum ebb_status backward(struct nn_builder *b, tensor_id loss, struct ebb_error *err)
-{
-    tensor_id *in = ebb_calloc(2 * b->item_count + 1, sizeof *in), *g = in + b->item_count;
-    size_t n = 0;
-    if (!in)
-        return ebb_no_memory(err, b->item_count);
-    for (size_t i = 0; i < b->item_count; i++)
-        if (b->items[i].is_trained)
-            in[n++] = b->items[i].leaf;
-    enum ebb_status status = grad_backward(b->session, &loss, NULL, 1, in, n, g, err);
-    for (size_t i = 0; i < n && status == EBB_OK; i++)
-        if (g[i].v)
-            tensor_keep(b->session, g[i]);
-    ebb_free(in);
-    return status;
-}
-
-static enum ebb_status measure(struct nn_builder *b, const struct nn_config *config, int64_t batch,
+enum ebb_status nn_stats_count(const struct nn_builder *b, const struct nn_config *config,
+                               int64_t batch, uint32_t forward_end, const struct trace *trace,
                                struct nn_stats *stats, struct ebb_error *err)
 {
-    tensor_id inputs[NN_PORTS], targets[NN_PORTS] = {{0}};
-    struct nn_output outputs[NN_PORTS];
     struct nn_port ports[NN_PORTS];
-    struct trace *trace = NULL;
-    size_t n = 0;
-    EBB_TRY(nn_leaves(b, config, batch, inputs, err));
-    EBB_TRY(nn_build(b, config, inputs, outputs, &n, err));
-    tensor_id loss = nn_loss(b, outputs, n, targets);
-    uint32_t border = tensor_node_count(b->session);
-    EBB_TRY(tensor_status(b->session, err));
-    EBB_TRY(backward(b, loss, err));
-    tensor_keep(b->session, loss);
-    EBB_TRY(tensor_finish(b->session, config->model->name, &trace, err));
     for (uint32_t i = 0; i < tensor_node_count(b->session); i++) {
         tensor_id out = tensor_node_at(b->session, i).first_output;
         if (tensor_trace_id(b->session, out) != TRACE_NONE) /* not what fusion left behind */
-            *(i < border ? &stats->forward_flops : &stats->backward_flops) +=
+            *(i < forward_end ? &stats->forward_flops : &stats->backward_flops) +=
                 nn_node_flops(b->session, i);
     }
-    n = nn_inputs(config, batch, ports);
+    size_t n = nn_inputs(config, batch, ports);
     for (size_t i = 0; i < n; i++)
         stats->input_bytes += (uint64_t)tensor_count(&ports[i].view) *
                               tensor_dtype_bytes((enum tensor_dtype)ports[i].view.dtype);
     count_items(b, stats);
-    enum ebb_status status = count_storages(trace, stats, err);
-    trace_destroy(trace);
-    return status;
-}
-
-enum ebb_status nn_model_stats(const struct nn_config *config, int64_t batch,
-                               enum nn_precision precision, void *backend, struct nn_stats *stats,
-                               struct ebb_error *err)
-{
-    struct tensor_session *s;
-    struct nn_builder b;
-    struct nn_stats result = {0};
-    EBB_TRY(tensor_session_create(&s, backend, err));
-    nn_builder_init(&b, s, &(struct nn_mode){.is_training = true, .precision = precision});
-    enum ebb_status status = measure(&b, config, batch, &result, err);
-    nn_builder_fini(&b);
-    tensor_session_destroy(s);
-    if (status == EBB_OK)
-        *stats = result;
-    return status;
+    return count_storages(trace, stats, err);
 }

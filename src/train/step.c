@@ -25,11 +25,13 @@ struct build { /* one tracing */
     size_t *trained;    /* items that the optimizer updates */
     size_t trained_count;
     tensor_id *gradients; /* per trained item */
+    uint32_t forward_end; /* nodes of the forward pass and the loss */
 };
 
-static bool is_trained(const struct nn_item *item)
+static void label(struct build *x, const char *text)
 {
-    return item->is_trained;
+    if (!x->o->is_plain)
+        tensor_label(x->s, text);
 }
 
 /* ---- leaves --------------------------------------------------------------------------------- */
@@ -62,6 +64,20 @@ static tensor_id add_slot(struct build *x, enum train_slot_kind kind, size_t ite
     return x->leaves[at];
 }
 
+/* What the optimizer updates. */
+static enum ebb_status list_trained(struct build *x, struct ebb_error *err)
+{
+    size_t items = nn_item_count(&x->b);
+    x->trained = ebb_arena_calloc(x->arena, items + 1, sizeof *x->trained);
+    x->gradients = ebb_arena_calloc(x->arena, items + 1, sizeof *x->gradients);
+    if (!x->trained || !x->gradients)
+        return ebb_no_memory(err, items * sizeof *x->trained);
+    for (size_t i = 0; i < items; i++)
+        if (nn_item_at(&x->b, i)->is_trained)
+            x->trained[x->trained_count++] = i;
+    return EBB_OK;
+}
+
 /* The persistent leaves, in the order every program has. Items were made by the model. */
 static enum ebb_status declare(struct build *x, struct ebb_error *err)
 {
@@ -71,9 +87,7 @@ static enum ebb_status declare(struct build *x, struct ebb_error *err)
     x->step->slots = ebb_arena_calloc(x->arena, most, sizeof *x->step->slots);
     x->leaves = ebb_arena_calloc(x->arena, most, sizeof *x->leaves);
     x->handles = ebb_arena_calloc(x->arena, most, sizeof *x->handles);
-    x->trained = ebb_arena_calloc(x->arena, items + 1, sizeof *x->trained);
-    x->gradients = ebb_arena_calloc(x->arena, items + 1, sizeof *x->gradients);
-    if (!x->step->slots || !x->leaves || !x->handles || !x->trained || !x->gradients)
+    if (!x->step->slots || !x->leaves || !x->handles)
         return ebb_no_memory(err, most * sizeof *x->step->slots);
     for (size_t i = 0; i < items; i++) {
         const struct nn_item *item = nn_item_at(&x->b, i);
@@ -83,8 +97,6 @@ static enum ebb_status declare(struct build *x, struct ebb_error *err)
         add_slot(x, TRAIN_ITEM, i, 0, name);
         if (item->role != NN_BUFFER)
             x->step->parameters += (uint64_t)tensor_count(&item->view);
-        if (is_trained(item))
-            x->trained[x->trained_count++] = i;
     }
     tensor_label(x->s, NULL);
     for (size_t k = 0; k < x->trained_count * states; k++) {
@@ -105,7 +117,7 @@ static enum ebb_status declare(struct build *x, struct ebb_error *err)
         const struct nn_item *item = nn_item_at(&x->b, i);
         if (!item->rest.v)
             continue;
-        if (!is_trained(item))
+        if (!item->is_trained)
             return ebb_fail(err, EBB_EUNSUPPORTED,
                             "model %s updates '%s' itself: memory.master_weights must be fp32",
                             x->o->net->model->name, item->name);
@@ -195,8 +207,10 @@ static tensor_id output_loss(struct build *x, size_t i, bool is_first)
 
 static enum ebb_status losses(struct build *x, struct ebb_error *err)
 {
-    tensor_label(x->s, "loss");
-    for (size_t i = 0; i < x->output_count; i++) {
+    label(x, "loss");
+    if (x->o->is_plain)
+        x->loss = nn_loss(&x->b, x->outputs, x->output_count, x->targets);
+    for (size_t i = 0; i < x->output_count && !x->o->is_plain; i++) {
         tensor_id loss = output_loss(x, i, !x->part.v);
         if (!loss.v)
             continue;
@@ -235,6 +249,11 @@ static void answers(struct build *x)
 
 /* ---- backward and update -------------------------------------------------------------------- */
 
+static tensor_id scalars_leaf(struct build *x, const char *name)
+{
+    return tensor_leaf(x->s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, name);
+}
+
 static enum ebb_status backward(struct build *x, struct ebb_error *err)
 {
     const struct train_config *c = x->o->config;
@@ -248,7 +267,10 @@ static enum ebb_status backward(struct build *x, struct ebb_error *err)
         loss = ops_mul(x->s, loss, ops_reshape(x->s, x->scale, 0, NULL));
     for (size_t i = 0; i < x->trained_count; i++)
         wanted[i] = nn_item_at(&x->b, x->trained[i])->id;
+    x->forward_end = tensor_node_count(x->s);
     EBB_TRY(grad_backward(x->s, &loss, NULL, 1, wanted, x->trained_count, x->gradients, err));
+    if (x->o->is_plain && x->step->kind == TRAIN_STEP)
+        x->scalars = scalars_leaf(x, "scalars");
     tensor_set_phase(x->s, TRACE_UPDATE);
     return tensor_status(x->s, err);
 }
@@ -261,7 +283,7 @@ static enum ebb_status accumulate(struct build *x, struct ebb_error *err)
         tensor_id out[1 + OPS_UPDATE_STATES];
         if (!x->gradients[i].v)
             continue;
-        tensor_label(x->s, nn_item_at(&x->b, x->trained[i])->name);
+        label(x, nn_item_at(&x->b, x->trained[i])->name);
         tensor_id g = ops_contiguous(x->s, x->gradients[i]);
         ops_update(x->s, OPS_SGD, 0, x->scalars, g, x->leaves[at], NULL, 0, out);
         x->handles[at] = out[0];
@@ -284,7 +306,7 @@ static void clip(struct build *x)
     const struct train_config *c = x->o->config;
     tensor_id *given = x->gradients;
     size_t count = 0;
-    tensor_label(x->s, "clip");
+    label(x, "clip");
     if (x->o->is_scaled) /* scale: 1 / loss scale here */
         for (size_t i = 0; i < x->trained_count; i++)
             if (given[i].v)
@@ -308,39 +330,46 @@ static void clip(struct build *x)
             given[i] = dense[count++];
 }
 
+/* The update of trained item i: of its weights, then of its states. */
+static void update_item(struct build *x, size_t i, tensor_id weights, tensor_id rest,
+                        const tensor_id *states, tensor_id *out)
+{
+    const struct optim_config *optim = &x->o->config->optim;
+    const struct nn_item *item = nn_item_at(&x->b, x->trained[i]);
+    size_t count = optim_state_count(optim);
+    label(x, item->name);
+    tensor_id g = ops_contiguous(x->s, x->gradients[i]);
+    bool is_bare = x->o->config->decays_matrices_only && !item->has_decay;
+    bool has_trust = optim->kind == OPS_LARS || optim->kind == OPS_LAMB;
+    unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
+    tensor_id scalars = is_bare ? x->bare : x->scalars;
+    if (rest.v)
+        ops_update_split(x->s, optim->kind, flags, scalars, g, weights, rest, states, count, out);
+    else
+        ops_update(x->s, optim->kind, flags, scalars, g, weights, states, count, out);
+}
+
 /* Newest gradients first: the backward pass ends with the first layers, and an update may follow
  * its gradient at once. */
 static enum ebb_status update(struct build *x, struct ebb_error *err)
 {
-    const struct optim_config *optim = &x->o->config->optim;
-    size_t states = optim_state_count(optim);
+    size_t states = optim_state_count(&x->o->config->optim);
     clip(x);
     for (size_t i = x->trained_count; i-- > 0;) {
-        size_t item = x->trained[i], at = item_slot(x, i);
+        size_t at = item_slot(x, i), rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
         tensor_id old[OPS_UPDATE_STATES] = {0}, out[2 + OPS_UPDATE_STATES];
-        size_t rest = x->step->slots[at].rest, weights = rest ? 2 : 1;
         if (!x->gradients[i].v)
             continue;
         for (size_t k = 0; k < states; k++)
             old[k] = x->leaves[state_slot(x, i, k)];
-        tensor_label(x->s, nn_item_at(&x->b, item)->name);
-        tensor_id g = ops_contiguous(x->s, x->gradients[i]);
-        bool is_bare = x->o->config->decays_matrices_only && !nn_item_at(&x->b, item)->has_decay;
-        bool has_trust = optim->kind == OPS_LARS || optim->kind == OPS_LAMB;
-        unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
-        tensor_id scalars = is_bare ? x->bare : x->scalars;
-        if (rest)
-            ops_update_split(x->s, optim->kind, flags, scalars, g, x->leaves[at], x->leaves[rest],
-                             old, states, out);
-        else
-            ops_update(x->s, optim->kind, flags, scalars, g, x->leaves[at], old, states, out);
+        update_item(x, i, x->leaves[at], rest ? x->leaves[rest] : TENSOR_NONE, old, out);
         x->handles[at] = out[0];
         if (rest)
             x->handles[rest] = out[1];
         for (size_t k = 0; k < states; k++)
             x->handles[state_slot(x, i, k)] = out[weights + k];
     }
-    tensor_label(x->s, NULL);
+    label(x, NULL);
     return tensor_status(x->s, err);
 }
 
@@ -399,6 +428,62 @@ static void find_places(struct build *x, const uint32_t *map)
         }
 }
 
+/* ---- a model by itself ---------------------------------------------------------------------- */
+
+static void update_plain(struct build *x)
+{
+    const struct optim_config *optim = &x->o->config->optim;
+    size_t states = optim_state_count(optim);
+    for (size_t i = 0; i < x->trained_count; i++) {
+        const struct nn_item *item = nn_item_at(&x->b, x->trained[i]);
+        tensor_id old[OPS_UPDATE_STATES], out[1 + OPS_UPDATE_STATES];
+        if (!x->gradients[i].v) /* no loss reaches it */
+            continue;
+        for (size_t k = 0; k < states; k++)
+            old[k] = tensor_leaf(x->s, TENSOR_F32, item->view.rank, item->view.dims,
+                                 optim_state_name(optim, k));
+        update_item(x, i, item->leaf, TENSOR_NONE, old, out);
+        for (size_t k = 0; k <= states; k++)
+            tensor_keep(x->s, out[k]);
+    }
+}
+
+static enum ebb_status finish_plain(struct build *x, struct ebb_error *err)
+{
+    char name[128];
+    for (size_t i = 0; i < x->output_count && x->o->kind == TRAIN_EVAL; i++)
+        tensor_keep(x->s, ops_contiguous(x->s, x->outputs[i].id));
+    for (size_t i = 0; i < x->trained_count && x->o->kind == TRAIN_GRADIENTS; i++)
+        if (x->gradients[i].v)
+            tensor_keep(x->s, x->gradients[i]);
+    if (x->loss.v)
+        tensor_keep(x->s, x->loss);
+    for (size_t i = 0; i < nn_item_count(&x->b) && x->o->kind == TRAIN_STEP; i++)
+        if (nn_item_at(&x->b, i)->id.v != nn_item_at(&x->b, i)->leaf.v)
+            tensor_keep(x->s, nn_item_at(&x->b, i)->id);
+    snprintf(name, sizeof name, "%s, batch %lld", x->o->net->model->name, (long long)x->o->batch);
+    EBB_TRY(tensor_finish(x->s, name, &x->step->trace, err));
+    return x->o->stats ? nn_stats_count(&x->b, x->o->net, x->o->batch, x->forward_end,
+                                        x->step->trace, x->o->stats, err)
+                       : EBB_OK;
+}
+
+static enum ebb_status build_plain(struct build *x, struct ebb_error *err)
+{
+    EBB_TRY(forward(x, err));
+    if (x->o->kind != TRAIN_EVAL) {
+        EBB_TRY(losses(x, err));
+        EBB_TRY(list_trained(x, err));
+        EBB_TRY(backward(x, err));
+    }
+    if (x->o->kind == TRAIN_STEP)
+        update_plain(x);
+    EBB_TRY(tensor_status(x->s, err));
+    return finish_plain(x, err);
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
 static const char *const kind_names[] = {"step", "micro", "apply", "eval"};
 
 static enum ebb_status finish(struct build *x, struct ebb_error *err)
@@ -439,6 +524,7 @@ static enum ebb_status build(struct build *x, struct ebb_error *err)
     EBB_TRY(forward(x, err));
     if (kind != TRAIN_APPLY)
         EBB_TRY(losses(x, err));
+    EBB_TRY(list_trained(x, err));
     EBB_TRY(declare(x, err));
     if (kind == TRAIN_EVAL)
         answers(x);
@@ -459,24 +545,28 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
         [TRAIN_FP32] = NN_FP32, [TRAIN_BF16] = NN_BF16, [TRAIN_FP16] = NN_FP16};
     struct train_step out = {.kind = options->kind, .batch = options->batch};
     struct build x = {.o = options, .step = &out, .arena = arena};
-    const int64_t one = 1, many = OPS_UPDATE_SCALARS;
+    const int64_t one = 1;
     EBB_TRY(tensor_session_create(&x.s, options->backend, err));
-    x.counter = tensor_leaf(x.s, TENSOR_I64, 1, &one, "step");
-    x.scalars = tensor_leaf(x.s, TENSOR_F32, 1, &many, "step_scalars");
-    x.bare = tensor_leaf(x.s, TENSOR_F32, 1, &many, "step_scalars_without_decay");
+    if (!options->is_plain) {
+        x.counter = tensor_leaf(x.s, TENSOR_I64, 1, &one, "step");
+        x.scalars = scalars_leaf(&x, "step_scalars");
+        x.bare = scalars_leaf(&x, "step_scalars_without_decay");
+    }
     if (options->is_scaled)
         x.scale = tensor_leaf(x.s, TENSOR_F32, 1, &one, "loss_scale");
     struct nn_mode mode = {.is_training =
-                               options->kind == TRAIN_STEP || options->kind == TRAIN_MICRO,
+                               options->kind != TRAIN_APPLY && options->kind != TRAIN_EVAL,
                            .precision = precisions[options->config->precision],
                            .is_split = options->config->is_split,
                            .seed = options->config->seed,
                            .step = x.counter};
     nn_builder_init(&x.b, x.s, &mode);
-    enum ebb_status status = build(&x, err);
+    enum ebb_status status = options->is_plain ? build_plain(&x, err) : build(&x, err);
     nn_builder_fini(&x.b);
     tensor_session_destroy(x.s);
     if (status == EBB_OK)
         *step = out;
+    else
+        trace_destroy(out.trace);
     return status;
 }

@@ -1,10 +1,12 @@
 /* step.h - private to train: one traced program with the places of everything it reads and makes.
+ * The one place where a step is recorded: for training, for `ebb model trace`, for statistics.
  *
  * Kinds of programs:
- *   TRAIN_STEP   forward, loss, backward, clipping, update: a whole update of one batch
- *   TRAIN_MICRO  forward, loss x 1/A, backward, added to the kept gradients
- *   TRAIN_APPLY  clipping and update from the kept gradients
- *   TRAIN_EVAL   forward in evaluation mode, loss, answers
+ *   TRAIN_STEP      forward, loss, backward, clipping, update: a whole update of one batch
+ *   TRAIN_MICRO     forward, loss x 1/A, backward, added to the kept gradients
+ *   TRAIN_APPLY     clipping and update from the kept gradients
+ *   TRAIN_EVAL      forward in evaluation mode, loss, answers
+ *   TRAIN_GRADIENTS forward, loss, backward, the gradients kept as they are (plain programs only)
  * All declare the same persistent leaves in the same order: items of the model, states of the
  * optimizer, kept gradients (when there are any), lower halves of split weights. */
 #ifndef EBB_TRAIN_STEP_H
@@ -13,7 +15,7 @@
 #include "train/engine.h"
 #include "train/internal.h"
 
-enum train_program_kind { TRAIN_STEP, TRAIN_MICRO, TRAIN_APPLY, TRAIN_EVAL };
+enum train_program_kind { TRAIN_STEP, TRAIN_MICRO, TRAIN_APPLY, TRAIN_EVAL, TRAIN_GRADIENTS };
 
 enum train_slot_kind { TRAIN_ITEM, TRAIN_STATE, TRAIN_GRADIENT, TRAIN_REST };
 
@@ -63,8 +65,11 @@ struct train_step_options {
     const struct train_config *config;
     const struct nn_config *net; /* adapted to the data */
     void *backend;
-    bool has_gradients;             /* kept gradients are among the persistent leaves */
-    bool is_scaled;                 /* losses times a scale, read from a step input */
+    bool has_gradients; /* kept gradients are among the persistent leaves */
+    bool is_scaled;     /* losses times a scale, read from a step input */
+    bool is_plain; /* a model by itself (model.c): leaves where they are read first, updates in the
+                      order of the weights, nothing hoisted, no slots, no labels of updates */
+    struct nn_stats *stats;         /* plain: filled; may be NULL */
     const struct train_step *micro; /* TRAIN_APPLY: what fills the kept gradients. A parameter
                                        without one is not updated: no decay either. NULL: all are */
 };

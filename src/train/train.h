@@ -103,6 +103,24 @@ enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_so
                                   struct train_config *config, struct ebb_report *report,
                                   struct ebb_error *err);
 
+/* ---- a model by itself (model.c) -------------------------------------------------------------
+ */
+
+struct train_model {
+    const struct nn_config *net;
+    int64_t batch;
+    enum train_precision precision;
+    const struct optim_config *optim; /* whose updates end the step; NULL: see the functions */
+    void *backend;                    /* whose kernels choose workspaces; NULL: none */
+};
+/* One training step; without an optimizer only the forward pass, as in evaluation. */
+enum ebb_status train_model_trace(const struct train_model *model, struct trace **trace,
+                                  struct ebb_error *err);
+struct nn_stats;
+/* Sizes, work and bytes of forward and backward pass. */
+enum ebb_status train_model_stats(const struct train_model *model, struct nn_stats *stats,
+                                  struct ebb_error *err);
+
 /* ---- a trial ---------------------------------------------------------------------------------
  */
 

@@ -562,8 +562,10 @@ enum ebb_status train_trace_from_config(const struct train_config *config, struc
                                         struct ebb_error *err)
 {
     struct train_trial t = {.config = *config, .net = *config->net, .options = {.is_dry = true}};
-    struct train_engine_options o = {
-        .budget_bytes = UINT64_MAX, .threads = config->threads, .is_dry = true};
+    struct train_engine_options o = {.budget_bytes = UINT64_MAX,
+                                     .threads = config->threads,
+                                     .rewrites = config->rewrites,
+                                     .is_dry = true};
     ebb_arena_init(&t.arena);
     t.is_scaled = config->precision == TRAIN_FP16;
     t.has_gradients = config->accumulate > 1 || t.is_scaled;

@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include "../unit/nn_kit.h"
+#include "train/train.h"
 
 #define ROUNDS 5 /* per model */
 
@@ -65,8 +66,9 @@ static void try_model(const struct nn_model *m, uint64_t *state, int *built, int
             CHECK(strstr(err.message, m->options[i].path) != NULL);
         }
     }
-    enum ebb_status status = nn_model_stats(&c, 1 + (int64_t)next(state, 3),
-                                            (enum nn_precision)next(state, 3), NULL, &stats, &err);
+    struct train_model model = {.net = &c, .batch = 1 + (int64_t)next(state, 3)};
+    model.precision = (enum train_precision)next(state, 3);
+    enum ebb_status status = train_model_stats(&model, &stats, &err);
     if (status == EBB_OK) {
         CHECK(stats.parameters > 0 && stats.trained_parameters > 0 && stats.ops > 0);
         ++*built;

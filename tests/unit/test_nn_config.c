@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "nn_kit.h"
+#include "train/train.h"
 
 static enum ebb_status parse(const char *yaml, struct nn_config *c, struct ebb_error *err)
 {
@@ -166,7 +167,8 @@ TEST(out_of_memory__is_a_status)
     for (uint64_t n = 1; n < 4000; n += n < 200 ? 1 : 37) {
         struct nn_stats stats;
         ebb_heap_fail_at(n);
-        enum ebb_status status = nn_model_stats(&c, 2, NN_FP32, NULL, &stats, &err);
+        enum ebb_status status = train_model_stats(
+            &(struct train_model){.net = &c, .batch = 2, .precision = TRAIN_FP32}, &stats, &err);
         ebb_heap_fail_at(0);
         CHECK_EQ(ebb_heap_live(), live);
         has_failed = has_failed || status == EBB_ENOMEM;

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "nn_kit.h"
+#include "train/train.h"
 
 /* Loss of one evaluation: batch norms over two values would amplify rounding in training. */
 static double run_eval(const char *name, enum nn_precision precision)
@@ -44,8 +45,14 @@ TEST(low_precision__halves_the_activations)
         struct nn_config c;
         struct nn_stats full, low;
         CHECK_OK(nn_config_init(&c, names[i], &err), &err);
-        CHECK_OK(nn_model_stats(&c, 8, NN_FP32, NULL, &full, &err), &err);
-        CHECK_OK(nn_model_stats(&c, 8, NN_BF16, NULL, &low, &err), &err);
+        CHECK_OK(
+            train_model_stats(&(struct train_model){.net = &c, .batch = 8, .precision = TRAIN_FP32},
+                              &full, &err),
+            &err);
+        CHECK_OK(
+            train_model_stats(&(struct train_model){.net = &c, .batch = 8, .precision = TRAIN_BF16},
+                              &low, &err),
+            &err);
         double share = (double)low.saved_bytes / (double)full.saved_bytes;
         if (!(share < 0.75))
             fail_msg("%s: bf16 keeps %g of fp32's bytes", names[i], share);

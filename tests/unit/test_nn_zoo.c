@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "nn_kit.h"
+#include "train/train.h"
 
 /* ---- parameters at the default size ---------------------------------------------------------- */
 
@@ -107,7 +108,10 @@ static uint64_t parameters_of(const char *name, const char *set)
     struct nn_config c;
     struct nn_stats stats;
     CHECK_OK(kit_config(&c, name, set, &err), &err);
-    CHECK_OK(nn_model_stats(&c, 2, NN_FP32, NULL, &stats, &err), &err);
+    CHECK_OK(
+        train_model_stats(&(struct train_model){.net = &c, .batch = 2, .precision = TRAIN_FP32},
+                          &stats, &err),
+        &err);
     return stats.parameters;
 }
 
@@ -204,7 +208,11 @@ TEST(forward_work__is_that_of_the_table)
         struct nn_config c;
         struct nn_stats s;
         CHECK_OK(kit_config(&c, rows[i].name, rows[i].set, &err), &err);
-        CHECK_OK(nn_model_stats(&c, rows[i].batch, NN_FP32, NULL, &s, &err), &err);
+        CHECK_OK(
+            train_model_stats(
+                &(struct train_model){.net = &c, .batch = rows[i].batch, .precision = TRAIN_FP32},
+                &s, &err),
+            &err);
         if (fabs(s.forward_flops / 1e9 - rows[i].gflop) > 0.002 * rows[i].gflop + 0.0006)
             fail_msg("%s: %g GFLOP, table %g", rows[i].name, s.forward_flops / 1e9, rows[i].gflop);
         CHECK(s.backward_flops > 1.4 * s.forward_flops &&
