@@ -372,28 +372,15 @@ static int run_show(int argc, char **argv)
     const char *precision = "fp32";
     struct cli_list set = {0};
     const struct cli_option options[] = {
-        {.name = "batch",
-         .letter = 'b',
-         .kind = CLI_INT,
-         .target = &p.batch,
-         .value = "N",
-         .help = "samples of one step; default 1, or 2 where the model needs them"},
-        {.name = "set",
-         .letter = 's',
-         .kind = CLI_LIST,
-         .target = &set,
-         .value = "KEY=VALUE",
-         .help = "an option of the model; repeatable; lists as 1,2,3"},
-        {.name = "precision",
-         .kind = CLI_STRING,
-         .target = &precision,
-         .value = "P",
-         .help = "fp32, bf16 or fp16; default fp32"},
+        CLI_MODEL_BATCH(&p.batch,
+                        "samples of one step; default 1, or 2 where the model needs them"),
+        CLI_MODEL_SET(&set, CLI_MODEL_SET_HELP),
+        CLI_MODEL_PRECISION(&precision),
         {.name = "all",
          .kind = CLI_FLAG,
          .target = &p.is_all,
          .help = "also layers without parameters and products"},
-        {.name = "json", .kind = CLI_FLAG, .target = &p.as_json, .help = "one JSON object"},
+        CLI_MODEL_JSON(&p.as_json),
     };
     const struct cli_spec spec = {
         .usage = "ebb model show NAME [OPTION...]",

@@ -272,32 +272,20 @@ static int run(struct eval *e, const struct cli_spec *spec, const char *const *p
     return code;
 }
 
-#define OUTPUT_OPTION                                                                              \
-    {                                                                                              \
-        .name = "output", .letter = 'o', .kind = CLI_STRING, .target = &e.file, .value = "FILE",   \
-        .help = "safetensors file to write"                                                        \
-    }
-#define SET_OPTION                                                                                 \
-    {                                                                                              \
-        .name = "set", .letter = 's', .kind = CLI_LIST, .target = &set, .value = "KEY=VALUE",      \
-        .help = "an option of the model, or rng=torch; repeatable"                                 \
-    }
+#define OUTPUT_OPTION CLI_MODEL_OUTPUT(&e.file, "safetensors file to write")
+#define SET_OPTION CLI_MODEL_SET(&set, "an option of the model, or rng=torch; repeatable")
 #define SEED_OPTION                                                                                \
     {                                                                                              \
         .name = "seed", .kind = CLI_INT, .target = &e.seed, .value = "N",                          \
         .help = "of the weights and inputs; default 1"                                             \
     }
-#define JSON_OPTION                                                                                \
-    {                                                                                              \
-        .name = "json", .kind = CLI_FLAG, .target = &e.as_json, .help = "one JSON object"          \
-    }
-
 static int run_init(int argc, char **argv)
 {
     struct eval e = {.batch = 1, .seed = 1, .is_init = true};
     const char *precision = "fp32";
     struct cli_list set = {0};
-    const struct cli_option options[] = {OUTPUT_OPTION, SET_OPTION, SEED_OPTION, JSON_OPTION};
+    const struct cli_option options[] = {OUTPUT_OPTION, SET_OPTION, SEED_OPTION,
+                                         CLI_MODEL_JSON(&e.as_json)};
     const struct cli_spec spec = {
         .usage = "ebb model init NAME -o FILE [OPTION...]",
         .description =
@@ -327,19 +315,10 @@ static int run_eval(int argc, char **argv)
          .target = &e.weights_file,
          .value = "FILE",
          .help = "safetensors file with every weight and buffer; default: initial ones"},
-        {.name = "batch",
-         .letter = 'b',
-         .kind = CLI_INT,
-         .target = &e.batch,
-         .value = "N",
-         .help = "samples; default 2"},
-        {.name = "precision",
-         .kind = CLI_STRING,
-         .target = &precision,
-         .value = "P",
-         .help = "fp32, bf16 or fp16; default fp32"},
+        CLI_MODEL_BATCH(&e.batch, "samples; default 2"),
+        CLI_MODEL_PRECISION(&precision),
         SEED_OPTION,
-        JSON_OPTION,
+        CLI_MODEL_JSON(&e.as_json),
     };
     const struct cli_spec spec = {
         .usage = "ebb model eval NAME -o FILE [OPTION...]",
