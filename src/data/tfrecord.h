@@ -4,7 +4,6 @@
 
 #include "data/internal.h"
 
-
 /* The next record of a stream into scratch; *bytes NULL at the end. Both checksums are checked. */
 enum ebb_status data_tfrecord_next(struct data_stream *s, size_t most, struct data_scratch *scratch,
                                    uint8_t **bytes, size_t *length, struct ebb_error *err);

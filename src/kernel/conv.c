@@ -10,6 +10,9 @@
 #include "kernel/conv_small.h"
 #include "kernel/internal.h"
 
+_Static_assert(sizeof(struct kernel_conv) == 8 * sizeof(int32_t) + 22 * sizeof(int64_t),
+               "a key has no padding");
+
 struct conv_key {
     char kind[8];
     int64_t threads, pass;
@@ -30,25 +33,7 @@ static void make_key(const struct kernel_context *c, const struct kernel_conv *c
     memcpy(key->kind, "conv", 4);
     key->threads = c->threads;
     key->pass = (int64_t)pass;
-    key->conv.nd = conv->nd;
-    key->conv.has_bias = conv->has_bias;
-    key->conv.n = conv->n;
-    key->conv.ci = conv->ci;
-    key->conv.co = conv->co;
-    key->conv.groups = conv->groups;
-    key->conv.x_block = conv->x_block;
-    key->conv.y_block = conv->y_block;
-    key->conv.is_winograd = conv->is_winograd;
-    key->conv.dtype = conv->dtype;
-    key->conv.has_relu = conv->has_relu;
-    for (int i = 0; i < conv->nd; i++) {
-        key->conv.in[i] = conv->in[i];
-        key->conv.out[i] = conv->out[i];
-        key->conv.k[i] = conv->k[i];
-        key->conv.stride[i] = conv->stride[i];
-        key->conv.dilation[i] = conv->dilation[i];
-        key->conv.pad[i] = conv->pad[i];
-    }
+    memcpy(&key->conv, conv, sizeof *conv); /* without padding; what is beyond nd is 0 */
 }
 
 static void make_shapes(const struct kernel_conv *conv, struct shapes *s)

@@ -11,10 +11,28 @@ struct nn_family {
     const struct nn_model *rows;
     size_t count;
 };
-extern const struct nn_family nn_resnet_family, nn_densenet_family, nn_vgg_family, nn_mobile_family,
-    nn_inception_family, nn_unet_family, nn_segment_family, nn_deepcam_family, nn_cosmoflow_family,
-    nn_recurrent_family, nn_tree_family, nn_transformer_family, nn_gpt_family, nn_bert_family,
-    nn_sizes_family, nn_gan_family, nn_chain_family;
+/* One row per file of models; their order is that of the whole table. */
+#define NN_FAMILIES(X)                                                                             \
+    X(resnet)                                                                                      \
+    X(densenet)                                                                                    \
+    X(unet)                                                                                        \
+    X(inception)                                                                                   \
+    X(mobile)                                                                                      \
+    X(vgg)                                                                                         \
+    X(segment)                                                                                     \
+    X(deepcam)                                                                                     \
+    X(cosmoflow)                                                                                   \
+    X(recurrent)                                                                                   \
+    X(tree)                                                                                        \
+    X(transformer)                                                                                 \
+    X(gan)                                                                                         \
+    X(gpt)                                                                                         \
+    X(bert)                                                                                        \
+    X(sizes)                                                                                       \
+    X(chain)
+#define X(name) extern const struct nn_family nn_##name##_family;
+NN_FAMILIES(X)
+#undef X
 
 /* Options: `type` is the family's config struct. */
 #define NN_OPTION(type, field, ...)                                                                \

@@ -7,11 +7,9 @@
 #include "nn/internal.h"
 
 static const struct nn_family *const families[] = {
-    &nn_resnet_family,    &nn_densenet_family,  &nn_unet_family,    &nn_inception_family,
-    &nn_mobile_family,    &nn_vgg_family,       &nn_segment_family, &nn_deepcam_family,
-    &nn_cosmoflow_family, &nn_recurrent_family, &nn_tree_family,    &nn_transformer_family,
-    &nn_gan_family,       &nn_gpt_family,       &nn_bert_family,    &nn_sizes_family,
-    &nn_chain_family,
+#define X(name) &nn_##name##_family,
+    NN_FAMILIES(X)
+#undef X
 };
 #define FAMILIES (sizeof families / sizeof *families)
 

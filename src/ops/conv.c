@@ -207,16 +207,6 @@ const struct ops_rewrite ops_small_rewrite = {"small", OPS_PASS_SMALL, .is_defau
 
 /* ---- from torch's arguments ----------------------------------------------------------------- */
 
-static bool spread(const struct ops_ints *v, int nd, int64_t fallback, int64_t least, int64_t *out)
-{
-    for (int d = 0; d < nd; d++) {
-        out[d] = v->count == 0 ? fallback : v->v[v->count == 1 ? 0 : d];
-        if (out[d] < least || out[d] > INT32_MAX)
-            return false;
-    }
-    return v->count <= 1 || v->count == nd;
-}
-
 /* Everything but in and out. */
 static bool geometry(const struct ops_build *b, struct kernel_conv *c, int64_t *output_padding)
 {
@@ -224,6 +214,7 @@ static bool geometry(const struct ops_build *b, struct kernel_conv *c, int64_t *
     const struct ops_def *def = b->def;
     const struct conv_attr *a = b->attr;
     const struct tensor_view *x = tensor_view_of(s, b->in[0]), *w = tensor_view_of(s, b->in[1]);
+    const int64_t ones[3] = {1, 1, 1}, zeros[3] = {0};
     int nd = def->variant;
     memset(c, 0, sizeof *c);
     c->nd = nd;
@@ -232,9 +223,10 @@ static bool geometry(const struct ops_build *b, struct kernel_conv *c, int64_t *
         tensor_fail(s, EBB_EINPUT, "%s: input and weights must have rank %d", def->name, nd + 2);
         return false;
     }
-    if (!spread(&a->stride, nd, 1, 1, c->stride) || !spread(&a->padding, nd, 0, 0, c->pad) ||
-        !spread(&a->dilation, nd, 1, 1, c->dilation) ||
-        !spread(&a->output_padding, nd, 0, 0, output_padding) || a->groups < 1) {
+    if (!ops_spread(&a->stride, nd, ones, 1, c->stride) ||
+        !ops_spread(&a->padding, nd, zeros, 0, c->pad) ||
+        !ops_spread(&a->dilation, nd, ones, 1, c->dilation) ||
+        !ops_spread(&a->output_padding, nd, zeros, 0, output_padding) || a->groups < 1) {
         tensor_fail(s, EBB_EINPUT, "%s: stride, padding, dilation or groups out of range",
                     def->name);
         return false;

@@ -190,7 +190,7 @@ static enum ebb_status run_cat(const struct ops_run *r)
 {
     struct kernel_nd nd;
     const int64_t *attr = r->attr;
-    int dim = (int)(*attr < 0 ? *attr + r->out[0].rank : *attr);
+    int dim = ops_wrap(*attr, r->out[0].rank);
     size_t element = tensor_dtype_bytes(r->out[0].dtype);
     unsigned char *to = ops_result(r, 0);
     for (uint32_t k = 0; k < r->in_count; k++) {
@@ -226,7 +226,7 @@ static void grad_cat(struct ops_backward *b)
     const int64_t *attr = b->attr;
     int64_t at = 0;
     int rank = tensor_view_of(b->session, b->in[0])->rank;
-    int dim = (int)(*attr < 0 ? *attr + rank : *attr);
+    int dim = ops_wrap(*attr, rank);
     tensor_id parts[TENSOR_PORTS];
     bool is_joined = dim == 1 && ops_cat_parts(b->session, b->gout[0], parts, b->in_count);
     for (size_t k = 0; k < b->in_count; k++) {
@@ -424,19 +424,11 @@ static tensor_id build_shuffle(struct ops_build *b)
     return ops_reshape(s, x, v.rank, v.dims);
 }
 
-static int kernel_type(uint8_t dtype)
-{
-    return dtype == TENSOR_F32    ? (int)KERNEL_F32
-           : dtype == TENSOR_BF16 ? (int)KERNEL_BF16
-           : dtype == TENSOR_F16  ? (int)KERNEL_F16
-                                  : -1;
-}
-
 static enum ebb_status infer_cast(struct ops_infer *i, struct ebb_error *err)
 {
     const int64_t *to = i->attr;
-    if (*to < 0 || *to >= TENSOR_DTYPE_COUNT || kernel_type((uint8_t)*to) < 0 ||
-        kernel_type(i->in[0]->dtype) < 0)
+    if (*to < 0 || *to >= TENSOR_DTYPE_COUNT || ops_kernel_dtype((uint8_t)*to) < 0 ||
+        ops_kernel_dtype(i->in[0]->dtype) < 0)
         return ops_wrong(i, err, "casts are between F32, BF16 and F16");
     ops_out(i, (enum tensor_dtype) * to, i->in[0]->rank, i->in[0]->dims);
     return EBB_OK;
@@ -444,9 +436,9 @@ static enum ebb_status infer_cast(struct ops_infer *i, struct ebb_error *err)
 
 static enum ebb_status run_cast(const struct ops_run *r)
 {
-    kernel_convert(r->context, tensor_count(r->in), (enum kernel_dtype)kernel_type(r->in[0].dtype),
-                   ops_arg(r, 0), (enum kernel_dtype)kernel_type(r->out[0].dtype),
-                   ops_result(r, 0));
+    kernel_convert(r->context, tensor_count(r->in),
+                   (enum kernel_dtype)ops_kernel_dtype(r->in[0].dtype), ops_arg(r, 0),
+                   (enum kernel_dtype)ops_kernel_dtype(r->out[0].dtype), ops_result(r, 0));
     return EBB_OK;
 }
 

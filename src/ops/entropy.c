@@ -9,7 +9,6 @@
 #include "ops/internal.h"
 
 #define BLOCK 128
-#define ALIGN 256
 
 enum { ROW_FORWARD, ROW_GRAD, ROW_COUNT };
 
@@ -61,23 +60,18 @@ static struct kernel_matmul make(const struct sizes *z, enum which w, int64_t co
     return p;
 }
 
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 /* Workspace: the block of logits, their gradients as BF16 where that is wanted, then what the
  * products want. */
 static size_t low_at(const struct sizes *z)
 {
-    return round_up((size_t)(block_rows(z) * z->classes) * sizeof(float));
+    return ops_align((size_t)(block_rows(z) * z->classes) * sizeof(float));
 }
 
 static size_t rest_at(const struct sizes *z, bool is_grad)
 {
     bool has_low = is_grad && z->dtype != KERNEL_F32;
     return low_at(z) +
-           (has_low ? round_up((size_t)(block_rows(z) * z->classes) * sizeof(uint16_t)) : 0);
+           (has_low ? ops_align((size_t)(block_rows(z) * z->classes) * sizeof(uint16_t)) : 0);
 }
 
 static enum ebb_status prepare(struct ops_infer *i, const struct sizes *z, bool is_grad,

@@ -39,7 +39,7 @@ static enum ebb_status infer_select(struct ops_infer *i, struct ebb_error *err)
 static enum ebb_status run_select(const struct ops_run *r)
 {
     const struct index_attr *a = r->attr;
-    struct ops_lines l = ops_lines_of(r->in, (int)(a->dim < 0 ? a->dim + r->in[0].rank : a->dim));
+    struct ops_lines l = ops_lines_of(r->in, ops_wrap(a->dim, r->in[0].rank));
     return kernel_index_select(r->context, l.outer, l.n, l.inner, tensor_count(&r->in[1]),
                                ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), r->err);
 }
@@ -137,7 +137,7 @@ static enum ebb_status infer_gather(struct ops_infer *i, struct ebb_error *err)
 static enum ebb_status run_gather(const struct ops_run *r)
 {
     const struct index_attr *a = r->attr;
-    int dim = (int)(a->dim < 0 ? a->dim + r->in[0].rank : a->dim);
+    int dim = ops_wrap(a->dim, r->in[0].rank);
     struct ops_lines l = ops_lines_of(r->in, dim);
     return kernel_gather(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim], ops_arg(r, 0),
                          ops_arg(r, 1), ops_result(r, 0), r->err);
@@ -146,7 +146,7 @@ static enum ebb_status run_gather(const struct ops_run *r)
 static enum ebb_status run_scatter(const struct ops_run *r)
 {
     const struct index_attr *a = r->attr;
-    int dim = (int)(a->dim < 0 ? a->dim + r->in[0].rank : a->dim);
+    int dim = ops_wrap(a->dim, r->in[0].rank);
     struct ops_lines l = ops_lines_of(r->out, dim);
     return kernel_scatter_add(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim], ops_arg(r, 0),
                               ops_arg(r, 1), ops_result(r, 0), r->err);

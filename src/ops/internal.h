@@ -261,6 +261,32 @@ struct ops_entropy { /* attributes of cross_entropy and its relatives */
 /* dx of relu from its result y. */
 tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y);
 
+/* The kernels' name of a type of numbers; -1: they have none. */
+static inline int ops_kernel_dtype(uint8_t dtype)
+{
+    return dtype == TENSOR_F32    ? (int)KERNEL_F32
+           : dtype == TENSOR_BF16 ? (int)KERNEL_BF16
+           : dtype == TENSOR_F16  ? (int)KERNEL_F16
+                                  : -1;
+}
+
+/* Parts of a workspace begin at multiples of 256 bytes. */
+static inline size_t ops_align(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* -1 is the last dimension and so on. */
+static inline int ops_wrap(int64_t dim, int rank)
+{
+    return (int)(dim < 0 ? dim + rank : dim);
+}
+
+/* One number for all nd dimensions, one for each, or none: the fallback. False: another count, or a
+ * number below `least` or beyond 31 bits. */
+bool ops_spread(const struct ops_ints *given, int nd, const int64_t *fallback, int64_t least,
+                int64_t *out);
+
 /* Inside infer. */
 void ops_out(struct ops_infer *i, enum tensor_dtype dtype, int rank, const int64_t *dims);
 enum ebb_status ops_wrong(const struct ops_infer *i, struct ebb_error *err, const char *fmt, ...)
@@ -269,7 +295,10 @@ enum ebb_status ops_want_f32(const struct ops_infer *i, uint64_t mask, struct eb
 /* -1 for the last dimension and so on; EBB_EINPUT when outside. */
 enum ebb_status ops_dim(const struct ops_infer *i, int64_t dim, int rank, int *out,
                         struct ebb_error *err);
-/* numpy broadcasting of input views a and b. */
+/* numpy broadcasting of all dimensions of a and b but the last `but`; false: they do not fit. */
+bool ops_broadcast_dims(const struct tensor_view *a, const struct tensor_view *b, int but,
+                        int *rank, int64_t *dims);
+/* The same for inputs, with an error. */
 enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_view *a,
                               const struct tensor_view *b, int *rank, int64_t *dims,
                               struct ebb_error *err);

@@ -127,11 +127,8 @@ static tensor_id build_loss(struct ops_build *b)
     tensor_id parts[2] = {b->in[0], b->in[1]};
     const struct tensor_view *x = tensor_view_of(s, b->in[0]), *t = tensor_view_of(s, b->in[1]);
     struct tensor_view wide = x->rank > t->rank ? *x : *t;
-    for (int d = 0; d < wide.rank; d++) {
-        int dx = d - (wide.rank - x->rank), dt = d - (wide.rank - t->rank);
-        int64_t nx = dx < 0 ? 1 : x->dims[dx], nt = dt < 0 ? 1 : t->dims[dt];
-        wide.dims[d] = nx == 1 ? nt : nx;
-    }
+    int rank;
+    ops_broadcast_dims(x, t, 0, &rank, wide.dims); /* what does not fit cannot be expanded */
     for (int k = 0; k < 2; k++)
         if (!tensor_same_shape(tensor_view_of(s, b->in[k]), &wide))
             parts[k] = ops_expand_to(s, b->in[k], &wide);

@@ -7,7 +7,6 @@
 #include "ops/internal.h"
 
 #define CHUNK 65536
-#define ALIGN 256
 
 struct tail { /* behind the attributes of the row */
     uint32_t def;
@@ -26,11 +25,6 @@ enum tensor_dtype ops_low_dtype(const struct ops_infer *i)
         if (is_low(i->in[k]->dtype))
             return (enum tensor_dtype)i->in[k]->dtype;
     return TENSOR_F32;
-}
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static size_t index_of(const struct ops_def *def)
@@ -80,7 +74,7 @@ enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err)
         i->in[k] = given[k];
     if (status != EBB_OK)
         return status;
-    size_t bytes = round_up(i->workspace_bytes);
+    size_t bytes = ops_align(i->workspace_bytes);
     bool each = is_elementwise(i);
     i->low_workspace = i->workspace_bytes;
     for (size_t k = 0; k < i->out_count; k++)
@@ -88,12 +82,12 @@ enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err)
             (are_all_low || i->def->low_rule != OPS_LOW_EACH)) {
             i->out[k].dtype = (uint8_t)dtype;
             int64_t n = tensor_count(&i->out[k]);
-            bytes += round_up((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
+            bytes += ops_align((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
         }
     for (size_t k = 0; k < i->in_count; k++)
         if (is_low(i->in[k]->dtype)) {
             int64_t n = tensor_count(i->in[k]);
-            bytes += round_up((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
+            bytes += ops_align((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
         }
     i->workspace_bytes = bytes;
     return EBB_OK;
@@ -126,13 +120,13 @@ struct low_call {
 
 static enum kernel_dtype kernel_type(uint8_t dtype)
 {
-    return dtype == TENSOR_BF16 ? KERNEL_BF16 : dtype == TENSOR_F16 ? KERNEL_F16 : KERNEL_F32;
+    return (enum kernel_dtype)ops_kernel_dtype(dtype);
 }
 
 static float *take(unsigned char **at, int64_t count)
 {
     float *p = (float *)(void *)*at;
-    *at += round_up((size_t)count * sizeof *p);
+    *at += ops_align((size_t)count * sizeof *p);
     return p;
 }
 
@@ -148,7 +142,7 @@ static enum ebb_status prepare(const struct trace_call *call, struct low_call *l
     l->def = ops_at(l->tail.def);
     unsigned char *at = call->workspace;
     l->workspace = l->tail.workspace_bytes ? at : NULL;
-    at += round_up((size_t)l->tail.workspace_bytes);
+    at += ops_align((size_t)l->tail.workspace_bytes);
     l->each = l->def->low_rule == OPS_LOW_EACH && c->output_count == 1;
     l->count = tensor_count(&c->out[0]);
     for (uint32_t k = 0; k < c->input_count; k++)

@@ -44,8 +44,7 @@ struct bn_attr { /* of the primitives */
 static enum ebb_status want_channels(const struct ops_infer *i, const struct tensor_view *x,
                                      size_t first, size_t last, struct ebb_error *err)
 {
-    bool is_float = x->dtype == TENSOR_F32 || x->dtype == TENSOR_BF16 || x->dtype == TENSOR_F16;
-    if (x->rank < 2 || !is_float)
+    if (x->rank < 2 || ops_kernel_dtype(x->dtype) < 0)
         return ops_wrong(i, err, "numbers of rank 2 or more are needed");
     for (size_t k = 0; k < i->in_count; k++)
         if (i->in[k]->dtype != (k >= first && k < last ? TENSOR_F32 : x->dtype))
@@ -65,9 +64,7 @@ static struct kernel_batch_norm describe(const struct tensor_view *x, const stru
                                       .block = x->block,
                                       .has_relu = a->has_relu,
                                       .has_add = a->has_add,
-                                      .dtype = x->dtype == TENSOR_BF16  ? KERNEL_BF16
-                                               : x->dtype == TENSOR_F16 ? KERNEL_F16
-                                                                        : KERNEL_F32,
+                                      .dtype = ops_kernel_dtype(x->dtype),
                                       .eps = a->eps};
 }
 

@@ -148,17 +148,6 @@ static void grad_pool(struct ops_backward *b)
 
 /* ---- from torch's arguments ----------------------------------------------------------------- */
 
-static bool spread(const struct ops_ints *v, int nd, const int64_t *fallback, int64_t least,
-                   int64_t *out)
-{
-    for (int d = 0; d < nd; d++) {
-        out[3 - nd + d] = v->count == 0 ? fallback[3 - nd + d] : v->v[v->count == 1 ? 0 : d];
-        if (out[3 - nd + d] < least || out[3 - nd + d] > INT32_MAX)
-            return false;
-    }
-    return v->count <= 1 || v->count == nd;
-}
-
 /* Shapes and planes of x with nd trailing spatial dimensions. */
 static bool start(struct tensor_session *s, const struct ops_def *def, tensor_id x, int nd,
                   struct pool_shape *p)
@@ -203,13 +192,14 @@ static tensor_id build_pool(struct ops_build *b)
     int nd = b->def->variant % 10;
     struct pool_shape p;
     const int64_t ones[3] = {1, 1, 1}, zeros[3] = {0};
+    int first = 3 - nd; /* of the three dimensions that the kernel has */
     if (!start(s, b->def, b->in[0], nd, &p))
         return TENSOR_NONE;
     p.pool.count_include_pad = a->count_include_pad;
-    bool ok = a->kernel.count && spread(&a->kernel, nd, ones, 1, p.pool.k) &&
-              spread(&a->stride, nd, p.pool.k, 1, p.pool.stride) &&
-              spread(&a->padding, nd, zeros, 0, p.pool.pad) &&
-              spread(&a->dilation, nd, ones, 1, p.pool.dilation);
+    bool ok = a->kernel.count && ops_spread(&a->kernel, nd, ones, 1, p.pool.k + first) &&
+              ops_spread(&a->stride, nd, p.pool.k + first, 1, p.pool.stride + first) &&
+              ops_spread(&a->padding, nd, zeros, 0, p.pool.pad + first) &&
+              ops_spread(&a->dilation, nd, ones, 1, p.pool.dilation + first);
     for (int d = 3 - nd; ok && d < 3; d++) {
         p.pool.out[d] = pooled(&p.pool, d, a->ceil_mode);
         p.out[p.rank - 3 + d] = p.pool.out[d];
@@ -240,7 +230,7 @@ static tensor_id build_adaptive(struct ops_build *b)
     for (int k = 0; k < size.count && size.count == 2; k++)
         if (size.v[k] == 0)
             size.v[k] = p.pool.in[1 + k];
-    if (!spread(&size, 2, p.pool.in, 1, p.pool.out))
+    if (!ops_spread(&size, 2, p.pool.in + 1, 1, p.pool.out + 1))
         return tensor_fail(s, EBB_EINPUT, "%s: output_size out of range", b->def->name);
     p.out[p.rank - 2] = p.pool.out[1];
     p.out[p.rank - 1] = p.pool.out[2];

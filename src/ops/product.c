@@ -23,11 +23,6 @@ struct matmul_attr {
     int32_t has_relu;
 };
 
-static int kernel_type(uint8_t dtype)
-{
-    return dtype == TENSOR_F32 ? (int)KERNEL_F32 : dtype == TENSOR_BF16 ? (int)KERNEL_BF16 : -1;
-}
-
 /* dims and strides of an operand in rank `rank`, transposed where asked. A dimension of size 1 gets
  * a stride beyond all others: oneDNN refuses strides that seem to overlap. */
 static void operand(const struct tensor_view *v, int rank, bool transpose, int64_t *dims,
@@ -60,8 +55,8 @@ static void describe(const struct tensor_view *a, const struct tensor_view *b,
                      struct kernel_matmul *m)
 {
     memset(m, 0, sizeof *m);
-    m->dtype = (enum kernel_dtype)kernel_type(a->dtype);
-    m->out_dtype = (enum kernel_dtype)kernel_type(c->dtype);
+    m->dtype = (enum kernel_dtype)ops_kernel_dtype(a->dtype);
+    m->out_dtype = (enum kernel_dtype)ops_kernel_dtype(c->dtype);
     m->rank = c->rank;
     m->has_bias = has_bias;
     m->has_relu = attr->has_relu;
@@ -75,22 +70,17 @@ static enum ebb_status infer_product(struct ops_infer *i, struct ebb_error *err)
     const struct matmul_attr *attr = i->attr;
     const struct tensor_view *a = i->in[0], *b = i->in[1];
     int64_t dims[TENSOR_RANK];
-    int rank = a->rank > b->rank ? a->rank : b->rank;
+    int rank;
     if (a->rank < 2 || b->rank < 2)
         return ops_wrong(i, err, "matrices have rank 2 or more");
-    if (kernel_type(a->dtype) < 0 || a->dtype != b->dtype)
+    if ((a->dtype != TENSOR_F32 && a->dtype != TENSOR_BF16) || a->dtype != b->dtype)
         return ops_wrong(i, err, "matrices must both be F32, BF16 or F16");
     int64_t m = a->dims[a->rank - (attr->ta ? 1 : 2)], k = a->dims[a->rank - (attr->ta ? 2 : 1)];
     int64_t k2 = b->dims[b->rank - (attr->tb ? 1 : 2)], n = b->dims[b->rank - (attr->tb ? 2 : 1)];
     if (k != k2)
         return ops_wrong(i, err, "inner sizes %" PRId64 " and %" PRId64 " differ", k, k2);
-    for (int d = 0; d < rank - 2; d++) {
-        int da = d - (rank - a->rank), db = d - (rank - b->rank);
-        int64_t p = da < 0 ? 1 : a->dims[da], q = db < 0 ? 1 : b->dims[db];
-        if (p != q && p != 1 && q != 1)
-            return ops_wrong(i, err, "batch dimensions do not broadcast");
-        dims[d] = p == 1 ? q : p;
-    }
+    if (!ops_broadcast_dims(a, b, 2, &rank, dims))
+        return ops_wrong(i, err, "batch dimensions do not broadcast");
     dims[rank - 2] = m;
     dims[rank - 1] = n;
     ops_out(i, attr->is_wide ? TENSOR_F32 : (enum tensor_dtype)a->dtype, rank, dims);
@@ -359,16 +349,11 @@ static bool same_lead(struct tensor_session *s, tensor_id *parts)
 {
     struct tensor_view lead = *tensor_view_of(s, parts[0]);
     for (int p = 1; p < 3; p++) {
-        const struct tensor_view *v = tensor_view_of(s, parts[p]), *most = &lead;
+        const struct tensor_view *v = tensor_view_of(s, parts[p]);
         struct tensor_view wide = v->rank > lead.rank ? *v : lead;
-        most = v->rank > lead.rank ? v : most;
-        for (int d = 0; d < wide.rank - 2; d++) {
-            int dv = d - (wide.rank - v->rank), dl = d - (wide.rank - lead.rank);
-            int64_t a = dv < 0 ? 1 : v->dims[dv], b = dl < 0 ? 1 : lead.dims[dl];
-            if (a != b && a != 1 && b != 1)
-                return false;
-            wide.dims[d] = a == 1 ? b : a;
-        }
+        int rank;
+        if (!ops_broadcast_dims(v, &lead, 2, &rank, wide.dims))
+            return false;
         lead = wide;
     }
     for (int p = 0; p < 3; p++) {

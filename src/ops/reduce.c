@@ -221,7 +221,7 @@ static enum ebb_status run_lines(const struct ops_run *r)
 {
     const struct dim_attr *a = r->attr;
     const struct tensor_view *v = &r->in[r->in_count - 1];
-    struct ops_lines l = ops_lines_of(v, (int)(a->dim < 0 ? a->dim + v->rank : a->dim));
+    struct ops_lines l = ops_lines_of(v, ops_wrap(a->dim, v->rank));
     const void *x = ops_arg(r, 0);
     void *y = ops_result(r, 0);
     int row = r->def->variant;
@@ -317,7 +317,7 @@ static void grad_softmax_grad(struct ops_backward *b)
     const struct dim_attr *a = b->attr;
     tensor_id g = b->gout[0], dy = b->in[0], y = b->in[1];
     int rank = tensor_view_of(s, y)->rank;
-    uint64_t mask = UINT64_C(1) << (a->dim < 0 ? a->dim + rank : a->dim);
+    uint64_t mask = UINT64_C(1) << ops_wrap(a->dim, rank);
     if (b->def->variant == ROW_LOG_SOFTMAX_GRAD) { /* dx = dy - e^y sum(dy) */
         tensor_id p = ops_unary(s, KERNEL_EXP, y, 0, 0);
         tensor_id gp = ops_reduce_dims(s, "sum", ops_mul(s, g, p), mask, true);
@@ -342,7 +342,7 @@ static void grad_logsumexp(struct ops_backward *b)
     struct tensor_session *s = b->session;
     const struct dim_attr *a = b->attr;
     int rank = tensor_view_of(s, b->in[0])->rank;
-    uint64_t mask = UINT64_C(1) << (a->dim < 0 ? a->dim + rank : a->dim);
+    uint64_t mask = UINT64_C(1) << ops_wrap(a->dim, rank);
     tensor_id p =
         ops_unary(s, KERNEL_EXP, ops_sub(s, b->in[0], keep_shape(b, b->out[0], mask)), 0, 0);
     b->gin[0] = ops_mul(s, p, keep_shape(b, b->gout[0], mask));

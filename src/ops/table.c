@@ -289,24 +289,42 @@ enum ebb_status ops_dim(const struct ops_infer *i, int64_t dim, int rank, int *o
 {
     if (dim < -rank || dim >= rank)
         return ops_wrong(i, err, "dimension %" PRId64 " of a tensor of rank %d", dim, rank);
-    *out = (int)(dim < 0 ? dim + rank : dim);
+    *out = ops_wrap(dim, rank);
     return EBB_OK;
+}
+
+bool ops_broadcast_dims(const struct tensor_view *a, const struct tensor_view *b, int but,
+                        int *rank, int64_t *dims)
+{
+    int n = a->rank > b->rank ? a->rank : b->rank;
+    for (int d = 0; d < n - but; d++) {
+        int da = d - (n - a->rank), db = d - (n - b->rank);
+        int64_t p = da < 0 ? 1 : a->dims[da], q = db < 0 ? 1 : b->dims[db];
+        if (p != q && p != 1 && q != 1)
+            return false;
+        dims[d] = p == 1 ? q : p;
+    }
+    *rank = n;
+    return true;
 }
 
 enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_view *a,
                               const struct tensor_view *b, int *rank, int64_t *dims,
                               struct ebb_error *err)
 {
-    int n = a->rank > b->rank ? a->rank : b->rank;
-    for (int d = 0; d < n; d++) {
-        int da = d - (n - a->rank), db = d - (n - b->rank);
-        int64_t p = da < 0 ? 1 : a->dims[da], q = db < 0 ? 1 : b->dims[db];
-        if (p != q && p != 1 && q != 1)
-            return ops_wrong(i, err, "shapes do not broadcast");
-        dims[d] = p == 1 ? q : p;
+    return ops_broadcast_dims(a, b, 0, rank, dims) ? EBB_OK
+                                                   : ops_wrong(i, err, "shapes do not broadcast");
+}
+
+bool ops_spread(const struct ops_ints *given, int nd, const int64_t *fallback, int64_t least,
+                int64_t *out)
+{
+    for (int d = 0; d < nd; d++) {
+        out[d] = given->count == 0 ? fallback[d] : given->v[given->count == 1 ? 0 : d];
+        if (out[d] < least || out[d] > INT32_MAX)
+            return false;
     }
-    *rank = n;
-    return EBB_OK;
+    return given->count <= 1 || given->count == nd;
 }
 
 void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block)

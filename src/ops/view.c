@@ -403,7 +403,7 @@ static void grad_split(struct ops_backward *b)
             b->gout[k].v ? b->gout[k] : ops_cast(s, ops_full(s, v->rank, v->dims, 0.0f), dtype);
     }
     int rank = tensor_view_of(s, b->in[0])->rank;
-    b->gin[0] = ops_cat(s, parts, b->out_count, (int)(a->dim < 0 ? a->dim + rank : a->dim));
+    b->gin[0] = ops_cat(s, parts, b->out_count, ops_wrap(a->dim, rank));
 }
 
 /* ---- detach --------------------------------------------------------------------------------- */
