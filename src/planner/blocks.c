@@ -28,7 +28,8 @@
 
 struct planner_blocks {
     const struct planner_graph *g;
-    uint32_t forward_end; /* first node of the backward pass */
+    struct ebb_arena arena; /* owns the arrays */
+    uint32_t forward_end;   /* first node of the backward pass */
     uint32_t count;
     uint32_t begin[MOST_BLOCKS + 1]; /* first node of each block; the last: forward_end */
     uint32_t start[MOST_BLOCKS];     /* stage at which its backward pass begins */
@@ -38,19 +39,19 @@ struct planner_blocks {
     uint32_t choice_count[MOST_BLOCKS];
     uint64_t stays[MOST_BLOCKS][MOST_CHOICES]; /* bytes */
     double again[MOST_BLOCKS][MOST_CHOICES];   /* time to make the rest again */
-    uint32_t *rank;  /* owned: node -> first choice in which its outputs stay; MOST_CHOICES: none */
-    uint8_t *needed; /* owned: node -> it runs again; scratch */
+    uint32_t *rank;  /* node -> first choice in which its outputs stay; MOST_CHOICES: none */
+    uint8_t *needed; /* node -> it runs again; scratch */
     uint64_t least[MOST_BLOCKS],
         most[MOST_BLOCKS]; /* bytes of its backward pass, by both figures */
     double cost[MOST_BLOCKS];
-    uint32_t *block;    /* owned: node -> block */
-    uint64_t *crossing; /* owned: node -> bytes that cross just before it */
-    double *time;       /* owned: node -> time of all before it */
+    uint32_t *block;    /* node -> block */
+    uint64_t *crossing; /* node -> bytes that cross just before it */
+    double *time;       /* node -> time of all before it */
     /* the program: sizes in units */
     uint32_t in_units[MOST_BLOCKS], stay_units[MOST_BLOCKS][MOST_CHOICES];
     int32_t room[MOST_BLOCKS];
-    float *opt;    /* owned: [(a * count + b) * (UNITS + 1) + u] */
-    int16_t *pick; /* owned: j: input of j; a: at once; count + k: choice k of a; -1: impossible */
+    float *opt;    /* [(a * count + b) * (UNITS + 1) + u] */
+    int16_t *pick; /* j: input of j; a: at once; count + k: choice k of a; -1: impossible */
 };
 
 static bool is_movable(const struct planner_graph *g, uint32_t item)
@@ -73,7 +74,7 @@ static uint32_t last_use(const struct planner_blocks *c, uint32_t item)
     const struct planner_item *it = &c->g->items[item];
     if (it->is_kept)
         return c->g->node_count - 1;
-    return it->use_count ? c->g->uses[it->use_first + it->use_count - 1] : it->node;
+    return planner_graph_last_use(c->g, it, it->node);
 }
 
 /* ---- the blocks ------------------------------------------------------------------------------ */
@@ -361,19 +362,13 @@ static bool solve(struct planner_blocks *c, uint64_t budget, double share)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static void keep_rows(struct planner_sched *s, uint32_t item, uint32_t from, uint32_t to)
-{
-    for (uint32_t t = from; t <= to && t < s->stages; t++)
-        planner_keep(s, t, item);
-}
-
 /* What is made in stage `made` (0: in the forward pass itself) stays until it is read last. */
 static void keep_input(const struct planner_blocks *c, struct planner_sched *s, uint32_t l,
                        uint32_t made)
 {
     for (uint32_t i = 0; i < c->g->item_count && c->g->items[i].node < c->begin[l]; i++)
         if (is_input(c, i, l))
-            keep_rows(s, i, made ? made + 1 : c->g->items[i].node + 1, c->last[l]);
+            planner_sched_keep(s, i, made ? made + 1 : c->g->items[i].node + 1, c->last[l]);
 }
 
 /* What stays by choice k when stage `made` has made it; the rest once it is made again. */
@@ -385,11 +380,11 @@ static void keep_inside(const struct planner_blocks *c, struct planner_sched *s,
         for (uint32_t o = g->nodes[v].out_first; o < g->nodes[v].out_first + g->nodes[v].out_count;
              o++)
             if (is_inside(c, o, l) && block_of(c, o) == l)
-                keep_rows(s, o,
-                          c->rank[v] > k ? c->start[l] + 1
-                          : made         ? made + 1
-                                         : v + 1,
-                          last_use(c, o));
+                planner_sched_keep(s, o,
+                                   c->rank[v] > k ? c->start[l] + 1
+                                   : made         ? made + 1
+                                                  : v + 1,
+                                   last_use(c, o));
 }
 
 static void emit(const struct planner_blocks *c, struct planner_sched *s, uint32_t a, uint32_t b,
@@ -419,7 +414,8 @@ static void make_rows(const struct planner_blocks *c, struct planner_sched *s)
     planner_sched_clear(s);
     for (uint32_t i = 0; i < g->item_count; i++) {
         bool is_forward = g->items[i].node < c->forward_end && is_movable(g, i);
-        keep_rows(s, i, g->items[i].node + 1, is_forward ? last_forward_use(c, i) : last_use(c, i));
+        planner_sched_keep(s, i, g->items[i].node + 1,
+                           is_forward ? last_forward_use(c, i) : last_use(c, i));
     }
     emit(c, s, 0, c->count - 1, 0, 0);
 }
@@ -428,29 +424,24 @@ static void make_rows(const struct planner_blocks *c, struct planner_sched *s)
 
 void planner_blocks_destroy(struct planner_blocks *c)
 {
-    if (!c)
-        return;
-    ebb_free(c->block);
-    ebb_free(c->crossing);
-    ebb_free(c->time);
-    ebb_free(c->needed);
-    ebb_free(c->rank);
-    ebb_free(c->opt);
-    ebb_free(c->pick);
+    if (c)
+        ebb_arena_fini(&c->arena);
     ebb_free(c);
 }
 
+/* The program's cells are written before they are read. */
 static bool allocate(struct planner_blocks *c)
 {
     size_t nodes = (size_t)c->g->node_count + 2;
     size_t cells = (size_t)MOST_BLOCKS * MOST_BLOCKS * (UNITS + 1);
-    c->block = ebb_calloc(nodes, sizeof *c->block);
-    c->needed = ebb_calloc(nodes, sizeof *c->needed);
-    c->rank = ebb_calloc(nodes, sizeof *c->rank);
-    c->crossing = ebb_calloc(nodes, sizeof *c->crossing);
-    c->time = ebb_calloc(nodes, sizeof *c->time);
-    c->opt = ebb_calloc(cells, sizeof *c->opt);
-    c->pick = ebb_calloc(cells, sizeof *c->pick);
+    ebb_arena_init(&c->arena);
+    c->block = ebb_arena_calloc(&c->arena, nodes, sizeof *c->block);
+    c->needed = ebb_arena_calloc(&c->arena, nodes, sizeof *c->needed);
+    c->rank = ebb_arena_calloc(&c->arena, nodes, sizeof *c->rank);
+    c->crossing = ebb_arena_calloc(&c->arena, nodes, sizeof *c->crossing);
+    c->time = ebb_arena_calloc(&c->arena, nodes, sizeof *c->time);
+    c->opt = ebb_arena_alloc(&c->arena, cells * sizeof *c->opt);
+    c->pick = ebb_arena_alloc(&c->arena, cells * sizeof *c->pick);
     return c->block && c->needed && c->rank && c->crossing && c->time && c->opt && c->pick;
 }
 
@@ -512,10 +503,7 @@ enum ebb_status planner_best_blocks(struct best *b, struct ebb_error *err)
          k++) {
         if (!planner_blocks_rows(blocks, job->budget, shares[k], &time, &job->trial))
             continue;
-        planner_sched_close(&job->ev, &job->trial);
-        if (planner_search_from(&b->search, &job->trial) && planner_search_repair(&b->search, job))
-            planner_search_fill(&b->search, job);
-        planner_best_exchange(b, "blocks");
+        planner_best_repair(b, "blocks");
         if (job->has_best && job->request->effort <= 0)
             break;
     }

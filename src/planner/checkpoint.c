@@ -117,14 +117,6 @@ static void set_rows(struct planner_job *job, const bool *is_checkpoint)
     }
 }
 
-static bool lacks_forward(struct planner_job *job)
-{
-    if (job->graph->forward_count > 0 && job->graph->forward_count < job->graph->node_count)
-        return false;
-    planner_job_not_applicable(job, "the trace does not say where the backward pass begins");
-    return true;
-}
-
 /* ---- constant sets -------------------------------------------------------------------------- */
 
 static bool only_ap(const struct planner_job *job)
@@ -134,7 +126,7 @@ static bool only_ap(const struct planner_job *job)
 
 enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err)
 {
-    if (lacks_forward(job))
+    if (!planner_job_has_forward(job))
         return EBB_OK;
     bool *set = ebb_calloc(job->graph->node_count, sizeof *set);
     if (!set)
@@ -166,37 +158,26 @@ enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *er
 
 /* ---- Chen et al. ---------------------------------------------------------------------------- */
 
-struct candidates {
-    uint32_t *order; /* owned: candidate nodes in iteration order */
+struct candidates {  /* arrays belong to an arena */
+    uint32_t *order; /* candidate nodes in iteration order */
     size_t count;
-    bool *is_member; /* owned, per node */
-    bool *chosen;    /* owned, per node */
+    bool *is_member; /* per node */
+    bool *chosen;    /* per node */
 };
 
-static void candidates_fini(struct candidates *c)
-{
-    ebb_free(c->order);
-    ebb_free(c->is_member);
-    ebb_free(c->chosen);
-}
-
-static enum ebb_status candidates_init(struct planner_job *job, bool is_ap, struct candidates *c,
-                                       struct ebb_error *err)
+static enum ebb_status find_candidates(struct planner_job *job, struct ebb_arena *arena, bool is_ap,
+                                       struct candidates *c, struct ebb_error *err)
 {
     const struct planner_graph *g = job->graph;
     const struct planner_params *params = &job->request->params;
-    *c = (struct candidates){.order = ebb_calloc(g->node_count, sizeof *c->order),
-                             .is_member = ebb_calloc(g->node_count, sizeof *c->is_member),
-                             .chosen = ebb_calloc(g->node_count, sizeof *c->chosen)};
-    enum ebb_status status = EBB_OK;
+    *c = (struct candidates){.order = ebb_arena_calloc(arena, g->node_count, sizeof *c->order),
+                             .is_member =
+                                 ebb_arena_calloc(arena, g->node_count, sizeof *c->is_member),
+                             .chosen = ebb_arena_calloc(arena, g->node_count, sizeof *c->chosen)};
     if (!c->order || !c->is_member || !c->chosen)
-        status = ebb_no_memory(err, g->node_count * sizeof *c->order);
-    else if (is_ap)
-        status = planner_graph_articulation(g, c->is_member, err);
-    if (status != EBB_OK) {
-        candidates_fini(c);
-        return status;
-    }
+        return ebb_no_memory(err, g->node_count * sizeof *c->order);
+    if (is_ap)
+        EBB_TRY(planner_graph_articulation(g, c->is_member, err));
     for (uint32_t v = 0; v < g->forward_count && !is_ap; v++)
         c->is_member[v] = planner_graph_has_forward_edge(g, v);
     for (uint32_t v = 0; v < g->node_count && !params->order; v++)
@@ -208,23 +189,32 @@ static enum ebb_status candidates_init(struct planner_job *job, bool is_ap, stru
     return EBB_OK;
 }
 
-enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err)
+/* Every sqrt(n)-th candidate; false: there are none. */
+static bool choose_sqrtn(struct candidates *c)
+{
+    size_t k = (size_t)sqrt((double)c->count);
+    for (size_t i = k; k > 0 && i <= c->count; i += k)
+        c->chosen[c->order[i - 1]] = true;
+    return k > 0;
+}
+
+static enum ebb_status solve_sqrtn(struct planner_job *job, struct ebb_arena *arena,
+                                   struct ebb_error *err)
 {
     struct candidates c;
-    if (lacks_forward(job))
-        return EBB_OK;
-    EBB_TRY(candidates_init(job, only_ap(job), &c, err));
-    size_t k = (size_t)sqrt((double)c.count);
-    if (k == 0) {
-        planner_job_not_applicable(job, "no forward op can be a checkpoint");
-    } else {
-        for (size_t i = k; i <= c.count; i += k)
-            c.chosen[c.order[i - 1]] = true;
+    EBB_TRY(find_candidates(job, arena, only_ap(job), &c, err));
+    if (choose_sqrtn(&c)) {
         set_rows(job, c.chosen);
         planner_job_offer(job, job->planner->name);
+    } else {
+        planner_job_not_applicable(job, "no forward op can be a checkpoint");
     }
-    candidates_fini(&c);
     return EBB_OK;
+}
+
+enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err)
+{
+    return planner_job_has_forward(job) ? planner_job_in_arena(job, solve_sqrtn, err) : EBB_OK;
 }
 
 static uint64_t node_bytes(const struct planner_graph *g, uint32_t v)
@@ -257,16 +247,13 @@ static void greedy_set(struct planner_job *job, struct candidates *c, double b)
 
 /* b = A (1 + x), x from -1 in steps of 3/points, A = peak of sqrt(n) over all forward nodes
  * (spec 5.2). */
-static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *c,
-                                    struct ebb_error *err)
+static enum ebb_status greedy_sweep(struct planner_job *job, struct ebb_arena *arena,
+                                    struct candidates *c, struct ebb_error *err)
 {
     struct candidates all;
-    EBB_TRY(candidates_init(job, false, &all, err));
-    size_t k = (size_t)sqrt((double)all.count);
-    for (size_t i = k; k > 0 && i <= all.count; i += k)
-        all.chosen[all.order[i - 1]] = true;
+    EBB_TRY(find_candidates(job, arena, false, &all, err));
+    (void)choose_sqrtn(&all);
     set_rows(job, all.chosen);
-    candidates_fini(&all);
     if (!planner_sched_eval(&job->ev, &job->trial, NULL))
         return EBB_OK;
     double reference = (double)job->trial.peak;
@@ -279,21 +266,21 @@ static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *
     return EBB_OK;
 }
 
-enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err)
+static enum ebb_status solve_greedy(struct planner_job *job, struct ebb_arena *arena,
+                                    struct ebb_error *err)
 {
     struct candidates c;
     double b = job->request->params.segment_bytes;
-    if (lacks_forward(job))
-        return EBB_OK;
-    EBB_TRY(candidates_init(job, only_ap(job), &c, err));
-    enum ebb_status status = EBB_OK;
-    if (isnan(b)) {
-        status = greedy_sweep(job, &c, err);
-    } else {
-        greedy_set(job, &c, b);
-        set_rows(job, c.chosen);
-        planner_job_offer(job, job->planner->name);
-    }
-    candidates_fini(&c);
-    return status;
+    EBB_TRY(find_candidates(job, arena, only_ap(job), &c, err));
+    if (isnan(b))
+        return greedy_sweep(job, arena, &c, err);
+    greedy_set(job, &c, b);
+    set_rows(job, c.chosen);
+    planner_job_offer(job, job->planner->name);
+    return EBB_OK;
+}
+
+enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err)
+{
+    return planner_job_has_forward(job) ? planner_job_in_arena(job, solve_greedy, err) : EBB_OK;
 }

@@ -3,9 +3,6 @@
 #include "planner/job.h"
 
 #include <stdio.h>
-#include <string.h>
-
-#include "base/heap.h"
 
 struct revolve {
     uint32_t states, slots; /* chain length a, snapshots c */
@@ -65,25 +62,16 @@ static void griewank_rows(struct planner_job *job, struct revolve *r, uint32_t s
             planner_bit_clear(planner_row(s, t), i);
 }
 
-enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err)
+static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
+                             struct ebb_error *err)
 {
     const struct planner_graph *g = job->graph;
     struct revolve r = {.rows = &job->trial};
-    if (!g->is_mirrored) {
-        planner_job_not_applicable(job,
-                                   "needs a graph whose backward pass mirrors the forward pass");
-        return EBB_OK;
-    }
-    bool *is_ap = ebb_calloc(g->node_count, sizeof *is_ap);
-    uint32_t *real = ebb_calloc((size_t)2 * g->node_count, sizeof *real);
-    enum ebb_status status = EBB_OK;
-    if (!is_ap || !real) {
-        status = ebb_no_memory(err, g->node_count * sizeof *real);
-        goto out;
-    }
-    status = planner_graph_articulation(g, is_ap, err);
-    if (status != EBB_OK)
-        goto out;
+    bool *is_ap = ebb_arena_calloc(arena, g->node_count, sizeof *is_ap);
+    uint32_t *real = ebb_arena_calloc(arena, (size_t)2 * g->node_count, sizeof *real);
+    if (!is_ap || !real)
+        return ebb_no_memory(err, g->node_count * sizeof *real);
+    EBB_TRY(planner_graph_articulation(g, is_ap, err));
     for (uint32_t v = 0; v < g->forward_count; v++)
         if (is_ap[v])
             real[r.states++] = v;
@@ -94,12 +82,11 @@ enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error
     r.slots = wanted >= 0 ? (uint32_t)wanted : r.states;
     if (r.slots > r.states)
         r.slots = r.states;
-    r.steps = ebb_calloc((size_t)(r.states + 1) * (r.slots + 1), sizeof *r.steps);
-    r.split = ebb_calloc((size_t)(r.states + 1) * (r.slots + 1), sizeof *r.split);
-    if (!r.steps || !r.split) {
-        status = ebb_no_memory(err, (size_t)(r.states + 1) * (r.slots + 1) * sizeof *r.steps);
-        goto out;
-    }
+    size_t cells = (size_t)(r.states + 1) * (r.slots + 1);
+    r.steps = ebb_arena_calloc(arena, cells, sizeof *r.steps);
+    r.split = ebb_arena_calloc(arena, cells, sizeof *r.split);
+    if (!r.steps || !r.split)
+        return ebb_no_memory(err, cells * sizeof *r.steps);
     fill_table(&r);
     for (uint32_t c = wanted >= 0 ? r.slots : 0; c <= r.slots; c++) {
         char name[32];
@@ -107,10 +94,10 @@ enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error
         griewank_rows(job, &r, c);
         planner_job_offer(job, name);
     }
-out:
-    ebb_free(is_ap);
-    ebb_free(real);
-    ebb_free(r.steps);
-    ebb_free(r.split);
-    return status;
+    return EBB_OK;
+}
+
+enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err)
+{
+    return planner_job_is_mirrored(job) ? planner_job_in_arena(job, solve, err) : EBB_OK;
 }

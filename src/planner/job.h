@@ -44,6 +44,16 @@ enum ebb_status planner_job_solve(struct planner_job *job, const struct planner 
  * the best. */
 bool planner_job_offer(struct planner_job *job, const char *winner);
 void planner_job_not_applicable(struct planner_job *job, const char *why);
+/* What planners need of a trace; else not applicable: a graph whose backward pass mirrors the
+ * forward pass; one that says where the backward pass begins. */
+bool planner_job_is_mirrored(struct planner_job *job);
+bool planner_job_has_forward(struct planner_job *job);
+/* Solve with memory that is gone afterwards. */
+enum ebb_status planner_job_in_arena(struct planner_job *job,
+                                     enum ebb_status (*solve)(struct planner_job *job,
+                                                              struct ebb_arena *arena,
+                                                              struct ebb_error *err),
+                                     struct ebb_error *err);
 double planner_job_seconds(const struct planner_job *job);
 bool planner_job_out_of_time(const struct planner_job *job);
 double planner_job_time_left(const struct planner_job *job); /* seconds, may be negative */
@@ -67,20 +77,10 @@ double planner_result_price(const struct planner_request *request,
                             const struct planner_result *result);
 
 /* The planners. */
-enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err);
-
-enum ebb_status planner_solve_ilp(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_lp_round(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err);
-enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *err);
-
-enum ebb_status planner_solve_best(struct planner_job *job, struct ebb_error *err);
+planner_solve_fn planner_solve_best, planner_solve_floor, planner_solve_all, planner_solve_last,
+    planner_solve_chen_sqrtn, planner_solve_chen_greedy, planner_solve_griewank,
+    planner_solve_rotor, planner_solve_knapsack, planner_solve_ilp, planner_solve_joint,
+    planner_solve_lp_round;
 /* Only its bound, by relaxations: for another order of first runs than the one searched. */
 enum ebb_status planner_best_bound_alone(struct planner_job *job, struct ebb_error *err);
 

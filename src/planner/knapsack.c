@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "base/heap.h"
+#include "base/arena.h"
 
 #define UNITS 10000
 
@@ -25,7 +25,7 @@ struct sack {
 static bool is_candidate(const struct planner_graph *g, uint32_t i)
 {
     const struct planner_item *item = &g->items[i];
-    uint32_t last = item->use_count ? g->uses[item->use_first + item->use_count - 1] : 0;
+    uint32_t last = planner_graph_last_use(g, item, 0);
     return item->node < g->forward_count && last >= g->forward_count && !item->is_fixed &&
            !item->is_kept && item->bytes > 0;
 }
@@ -96,24 +96,18 @@ static enum ebb_status sweep(struct planner_job *job, struct sack *k, struct ebb
     return EBB_OK;
 }
 
-enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error *err)
+static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
+                             struct ebb_error *err)
 {
     const struct planner_graph *g = job->graph;
-    struct sack k = {0};
+    size_t items = (size_t)g->item_count + 1;
+    struct sack k = {.items = ebb_arena_calloc(arena, items, sizeof *k.items),
+                     .weights = ebb_arena_calloc(arena, items, sizeof *k.weights),
+                     .best = ebb_arena_calloc(arena, UNITS + 1, sizeof *k.best),
+                     .chosen = ebb_arena_calloc(arena, items, sizeof *k.chosen)};
     uint64_t total = 0;
-    if (g->forward_count == 0 || g->forward_count == g->node_count) {
-        planner_job_not_applicable(job, "the trace does not say where the backward pass begins");
-        return EBB_OK;
-    }
-    k.items = ebb_calloc(g->item_count + 1, sizeof *k.items);
-    k.weights = ebb_calloc(g->item_count + 1, sizeof *k.weights);
-    k.best = ebb_calloc(UNITS + 1, sizeof *k.best);
-    k.chosen = ebb_calloc(g->item_count + 1, sizeof *k.chosen);
-    enum ebb_status status = EBB_OK;
-    if (!k.items || !k.weights || !k.best || !k.chosen) {
-        status = ebb_no_memory(err, g->item_count * sizeof *k.items);
-        goto out;
-    }
+    if (!k.items || !k.weights || !k.best || !k.chosen)
+        return ebb_no_memory(err, items * sizeof *k.items);
     for (uint32_t i = 0; i < g->item_count; i++) {
         if (!is_candidate(g, i))
             continue;
@@ -123,19 +117,15 @@ enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error
         k.items[at] = i;
         total += g->items[i].bytes;
     }
-    k.taken = ebb_calloc((size_t)k.count + 1, UNITS + 1);
-    if (!k.taken) {
-        status = ebb_no_memory(err, (size_t)k.count * UNITS);
-        goto out;
-    }
+    k.taken = ebb_arena_calloc(arena, (size_t)k.count + 1, UNITS + 1);
+    if (!k.taken)
+        return ebb_no_memory(err, (size_t)k.count * UNITS);
     if (total > 0)
         fill(g, &k, total);
-    status = sweep(job, &k, err);
-out:
-    ebb_free(k.items);
-    ebb_free(k.weights);
-    ebb_free(k.best);
-    ebb_free(k.chosen);
-    ebb_free(k.taken);
-    return status;
+    return sweep(job, &k, err);
+}
+
+enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error *err)
+{
+    return planner_job_has_forward(job) ? planner_job_in_arena(job, solve, err) : EBB_OK;
 }

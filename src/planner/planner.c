@@ -126,6 +126,37 @@ void planner_job_not_applicable(struct planner_job *job, const char *why)
     snprintf(job->note, sizeof job->note, "%s", why);
 }
 
+bool planner_job_is_mirrored(struct planner_job *job)
+{
+    bool is_mirrored = job->graph->is_mirrored && job->graph->forward_count > 0;
+    if (!is_mirrored)
+        planner_job_not_applicable(job,
+                                   "needs a graph whose backward pass mirrors the forward pass");
+    return is_mirrored;
+}
+
+bool planner_job_has_forward(struct planner_job *job)
+{
+    const struct planner_graph *g = job->graph;
+    bool has_both = g->forward_count > 0 && g->forward_count < g->node_count;
+    if (!has_both)
+        planner_job_not_applicable(job, "the trace does not say where the backward pass begins");
+    return has_both;
+}
+
+enum ebb_status planner_job_in_arena(struct planner_job *job,
+                                     enum ebb_status (*solve)(struct planner_job *job,
+                                                              struct ebb_arena *arena,
+                                                              struct ebb_error *err),
+                                     struct ebb_error *err)
+{
+    struct ebb_arena solve_arena;
+    ebb_arena_init(&solve_arena);
+    enum ebb_status status = solve(job, &solve_arena, err);
+    ebb_arena_fini(&solve_arena);
+    return status;
+}
+
 /* What of the limit the search may use: packing and its retries come after it. */
 static double search_limit(const struct planner_job *job)
 {

@@ -93,6 +93,7 @@ void planner_result_init(struct planner_result *result);
 void planner_result_fini(struct planner_result *result);
 
 struct planner_job;
+typedef enum ebb_status planner_solve_fn(struct planner_job *job, struct ebb_error *err);
 
 enum planner_flag {
     PLANNER_PORTFOLIO = 1, /* tries both orders of updates and has other planners to fall back on */
@@ -105,7 +106,7 @@ struct planner {
     const char *name;
     const char *const *aliases; /* published names; NULL-terminated; may be NULL */
     const char *help;
-    enum ebb_status (*solve)(struct planner_job *job, struct ebb_error *err);
+    planner_solve_fn *solve;
     unsigned flags; /* OR of planner_flag */
 };
 

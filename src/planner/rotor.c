@@ -203,9 +203,10 @@ static enum ebb_status make_blocks(struct rotor *r, struct ebb_error *err)
     return status;
 }
 
-static enum ebb_status solve(struct rotor *r, struct ebb_arena *arena, struct ebb_error *err)
+static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
+                             struct ebb_error *err)
 {
-    struct planner_job *job = r->job;
+    struct rotor rotor = {.job = job}, *r = &rotor;
     uint64_t most = 2 * job->graph->no_remat_peak;
     uint64_t budget = job->budget < most ? job->budget : most;
     size_t n = (size_t)job->graph->forward_count + 3;
@@ -235,16 +236,5 @@ static enum ebb_status solve(struct rotor *r, struct ebb_arena *arena, struct eb
 
 enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err)
 {
-    const struct planner_graph *g = job->graph;
-    struct rotor r = {.job = job};
-    if (!g->is_mirrored || g->forward_count == 0) {
-        planner_job_not_applicable(job,
-                                   "needs a graph whose backward pass mirrors the forward pass");
-        return EBB_OK;
-    }
-    struct ebb_arena arena;
-    ebb_arena_init(&arena);
-    enum ebb_status status = solve(&r, &arena, err);
-    ebb_arena_fini(&arena);
-    return status;
+    return planner_job_is_mirrored(job) ? planner_job_in_arena(job, solve, err) : EBB_OK;
 }
