@@ -202,10 +202,8 @@ static int run_show(int argc, char **argv)
                        "SECTION is\nthe text of a `data` section, FILE an experiment or benchmark "
                        "file that has one.\n\nExamples:\n  ebb data show '{name: fashion_mnist}'\n"
                        "  ebb data show examples/fashion_mnist.yaml\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .min_positional = 1,
-        .max_positional = 1};
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct opened o;
     int code = cli_parse(&spec, argc, argv, &args);
@@ -257,11 +255,9 @@ static int run_make(int argc, char **argv)
                        "synthetic, classes: 10}' /tmp/pictures --train 200\n  ebb data make "
                        "'{name: cosmoflow, data_dir: \"synthetic:7\", size: 32}' /tmp/cubes "
                        "--format hdf5\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"train", 0, 1e9}, {"val", 0, 1e9}),
-        .min_positional = 2,
-        .max_positional = 2};
+        CLI_POSITIONAL(2, 2)};
     struct cli_args args;
     struct opened o;
     struct ebb_error err = {.status = EBB_OK};

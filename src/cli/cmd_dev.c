@@ -21,8 +21,7 @@ static int judge(dev_judge_fn run, struct settings *set, const char *usage, cons
                                   .description = description,
                                   .options = options,
                                   .option_count = option_count,
-                                  .min_positional = 1,
-                                  .max_positional = 1};
+                                  CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct dev_counts counts = {0};
     struct ebb_error err;

@@ -268,8 +268,7 @@ static int run(int argc, char **argv)
                        "missing together with the Debian command that installs them, and what this "
                        "build of ebb\n"
                        "cannot run yet. Changes nothing.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);

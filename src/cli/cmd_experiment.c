@@ -110,10 +110,8 @@ static int run_validate(int argc, char **argv)
             "\n"
             "Example:\n"
             "  ebb experiment validate exp.yaml --json | jq .normalized\n",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
@@ -145,8 +143,7 @@ static int run_schema(int argc, char **argv)
             "\n"
             "Example:\n"
             "  ebb experiment schema | less\n",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -484,11 +484,9 @@ static int run(int argc, char **argv)
                        "  ebb explain exp.yaml\n"
                        "  ebb explain exp.yaml --set "
                        "hyperparameters.global_batch_size=64 -o memory.svg\n",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         CLI_LIMITS({"layers", 1, 1e9}, {"threads", 0, 4096}),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
     struct cli_train_file file;

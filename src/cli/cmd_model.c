@@ -391,11 +391,9 @@ static int run_show(int argc, char **argv)
             "  ebb model show resnet50 --batch 8\n"
             "  ebb model show GPT_175B\n"
             "  ebb model show cifar_resnet20 --set blocks=1,1,1 --set planes=8\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"batch", 1, 1 << 24}),
-        .min_positional = 1,
-        .max_positional = 1};
+        CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct ebb_error err;
     int code = cli_parse(&spec, argc, argv, &args);

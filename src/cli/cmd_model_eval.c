@@ -293,11 +293,9 @@ static int run_init(int argc, char **argv)
             "--set rng=torch they are those that torch draws for this seed.\n\n"
             "Example:\n"
             "  ebb model init cifar_resnet20 --seed 1 -o weights.safetensors\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"seed", 0, 9e18}),
-        .min_positional = 1,
-        .max_positional = 1};
+        CLI_POSITIONAL(1, 1)};
     return run(&e, &spec, &precision, &set, argc, argv);
 }
 
@@ -327,11 +325,9 @@ static int run_eval(int argc, char **argv)
             "(output/NAME), so that another program can compute the same and compare.\n\n"
             "Example:\n"
             "  ebb model eval unet --set planes=4 --weights w.safetensors -o out.safetensors\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"seed", 0, 9e18}, {"batch", 1, 1 << 24}),
-        .min_positional = 1,
-        .max_positional = 1};
+        CLI_POSITIONAL(1, 1)};
     return run(&e, &spec, &precision, &set, argc, argv);
 }
 

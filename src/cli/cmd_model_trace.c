@@ -170,11 +170,9 @@ static int run(int argc, char **argv)
             "  ebb model trace resnet50 --batch 8 --opt momentum=0.9 -o resnet50.trace\n"
             "  ebb model trace gpt2_124M --set length=256 --batch 2 --optimizer AdamW -o "
             "gpt2.trace\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"batch", 1, 1 << 24}, {"threads", 0, 4096}),
-        .min_positional = 1,
-        .max_positional = 1};
+        CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct ebb_error err;
     struct trace_stats stats;

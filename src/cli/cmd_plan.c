@@ -291,12 +291,10 @@ static int run_plan(int argc, char **argv)
             "  ebb plan unet.json --planner best,chen_sqrtn,griewank --budget 4GiB\n"
             "  ebb plan step.trace --budget 48MiB -o step.plan\n"
             "  ebb plan exp.yaml --ratio 0.5",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         CLI_LIMITS(CLI_PLAN_LIMITS, {"effort", 0, 3}, {"seed", 0, 1e18}, {"host-out", 1e-6, 1e6},
                    {"host-in", 1e-6, 1e6}),
-        .min_positional = 1,
-        .max_positional = 64,
+        CLI_POSITIONAL(1, 64),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);

@@ -91,10 +91,8 @@ int cli_plan_show(int argc, char **argv)
             "after proving it again.\n\n"
             "Example:\n"
             "  ebb plan show step.plan --trace step.trace",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
     struct ebb_error err;

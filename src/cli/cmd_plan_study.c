@@ -64,11 +64,9 @@ int cli_plan_sweep(int argc, char **argv)
             "global and local points, the online policies at the same points.\n\n"
             "Example:\n"
             "  ebb plan sweep vgg16.json -o vgg16.csv --chart vgg16.svg",
-        .options = options,
-        .option_count = COUNT(options),
+        CLI_OPTIONS(options),
         CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
     struct ebb_error err;
@@ -149,11 +147,9 @@ int cli_plan_figure(int argc, char **argv)
             "Example:\n"
             "  ebb plan figure vgg16.json mobilenet.json --dir data/budget_sweep\n"
             "  ebb plan figure vgg16.json mobilenet.json --stage plot",
-        .options = options,
-        .option_count = COUNT(options),
+        CLI_OPTIONS(options),
         CLI_LIMITS(CLI_PLAN_LIMITS, {"points", 1, 1000}, {"segments", 1, 10000}),
-        .min_positional = 1,
-        .max_positional = STUDY_FIGURE_GRAPHS,
+        CLI_POSITIONAL(1, STUDY_FIGURE_GRAPHS),
     };
     struct cli_args args;
     struct ebb_error err;
@@ -258,11 +254,9 @@ static int compare(int argc, char **argv, const char *usage, const char *descrip
     };
     const struct cli_spec spec = {.usage = usage,
                                   .description = description,
-                                  .options = options,
-                                  .option_count = COUNT(options),
+                                  CLI_OPTIONS(options),
                                   CLI_LIMITS(CLI_PLAN_LIMITS),
-                                  .min_positional = 1,
-                                  .max_positional = 1};
+                                  CLI_POSITIONAL(1, 1)};
     struct cli_args args;
     struct ebb_error err;
     double ratios[1024];
@@ -356,11 +350,9 @@ int cli_plan_maxbatch(int argc, char **argv)
         .usage = "ebb plan maxbatch GRAPH --batch N [--memory 16GB]",
         .description = "The largest batch that fits with at most one extra forward pass.\n\n"
                        "Example:\n  ebb plan maxbatch vgg16_b256.json --batch 256 --memory 16GB",
-        .options = options,
-        .option_count = COUNT(options),
+        CLI_OPTIONS(options),
         CLI_LIMITS({"batch", 1, 1e9}, {"most", 1, 1e9}, {"time-limit", 0.001, 1e6}),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_POSITIONAL(1, 1),
     };
     static const char *const usual[] = {"all", "chen_sqrtn", "chen_greedy", "best"};
     struct cli_args args;

@@ -505,10 +505,8 @@ static int run(int argc, char **argv)
             "Examples:\n"
             "    ebb preview-search experiment.yaml\n"
             "    ebb preview-search experiment.yaml --chart search.svg",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
     struct ebb_error err;

@@ -412,8 +412,7 @@ static int run(int argc, char **argv)
             "  ebb run exp.yaml --slots 4\n"
             "  ebb run exp.yaml --config searcher.max_trials=2\n"
             "  ebb run --resume 3",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         CLI_LIMITS({"slots", 1, 4096}),
         .max_positional = 2,
         .where = &o.where,

@@ -437,13 +437,11 @@ static int run(int argc, char **argv)
         .usage =
             "ebb sim LOG... --policy P[,P...] (--ratio R[,R...] | --budget B[,B...]) [options]",
         .description = text ? text : description,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"limit", 0, 1e9}, {"seed", 0, 1e18}, {"repeat", 1, 1e9}, {"jobs", 1, 4096},
                    {"copy-rate", 1e-6, 1e6}, {"host-rate", 1e-6, 1e6}, {"file-rate", 1e-6, 1e6},
                    {"latency", 0, 1e12}),
-        .min_positional = 1,
-        .max_positional = 10000,
+        CLI_POSITIONAL(1, 10000),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);

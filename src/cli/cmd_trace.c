@@ -252,10 +252,8 @@ static int run_make(int argc, char **argv)
     const struct cli_spec spec = {
         .usage = "ebb trace make SHAPE -o FILE [OPTION...]",
         .description = ebb_str_c(&text),
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);
@@ -292,10 +290,8 @@ static int run_convert(int argc, char **argv)
             "Examples:\n"
             "  ebb trace convert resnet32.log -o resnet32.trace\n"
             "  ebb trace convert vgg16.json -o vgg16.log",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);

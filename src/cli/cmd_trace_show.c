@@ -273,11 +273,9 @@ static int run(int argc, char **argv)
             "Examples:\n"
             "  ebb trace show resnet32.log --first 100\n"
             "  ebb trace show gpt.trace --storages --from 200 --json",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"first", 0, 1e9}, {"from", 0, 1e9}),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);

@@ -299,11 +299,9 @@ static int run(int argc, char **argv)
             "Examples:\n"
             "  ebb trace stat resnet32.log\n"
             "  ebb trace stat *.log --json | jq '[.name, .baseline_bytes]'",
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OPTIONS(options),
         CLI_LIMITS({"top", 0, 1000}),
-        .min_positional = 1,
-        .max_positional = SIZE_MAX,
+        CLI_POSITIONAL(1, SIZE_MAX),
     };
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);

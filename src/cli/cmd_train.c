@@ -605,12 +605,10 @@ static int run(int argc, char **argv)
                        "  ebb train exp.yaml --updates 1000 --checkpoint ckpt "
                        "--checkpoint-every 50\n"
                        "  ebb train exp.yaml --resume ckpt\n",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        CLI_OPTIONS(options),
         CLI_LIMITS({"checkpoint-every", 1, 1e18}, {"workers", 0, 256}, {"updates", 0, 1e18},
                    {"validate-every", 0, 1e18}, {"threads", 0, 4096}, {"seed", 0, 9e18}),
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -44,10 +44,8 @@ static int run(int argc, char **argv)
             "FILE.so:SYMBOL for a shared object (include/ebb.h).\n"
             "\n"
             "Exit code 0: told to terminate; 75: the master is gone; 1: the trial failed.",
-        .options = options,
-        .option_count = sizeof options / sizeof options[0],
-        .min_positional = 1,
-        .max_positional = 1,
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);

@@ -72,7 +72,6 @@ struct cli_verb {
 
 #define CLI_WORDS(line, least, most) .words = (line), .min_words = (least), .max_words = (most)
 #define CLI_ID(noun) CLI_WORDS("ID", 1, 1), .id = (noun)
-#define CLI_OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof(rows)[0]
 #define CLI_COLUMNS(rows) .columns = (rows), .column_count = sizeof(rows) / sizeof(rows)[0]
 
 struct cli_noun {
