@@ -11,8 +11,13 @@
 #define PARAMS 6 /* weight, bias of each layer */
 #define MAX_UNROLL 60
 
-struct net {
-    tensor_id p[PARAMS], m[PARAMS], v[PARAMS];
+#define NET_IDS (3 * PARAMS)
+
+union net {
+    struct {
+        tensor_id p[PARAMS], m[PARAMS], v[PARAMS];
+    };
+    tensor_id all[NET_IDS];
 };
 
 struct gan {
@@ -22,8 +27,8 @@ struct gan {
     struct dev_tensors *t;
     int64_t unroll, batch;
     double lr_d, lr_g, beta1, beta2, eps;
-    struct net d, gen; /* leaves */
-    struct net d1, g1; /* after the update */
+    union net d, gen; /* leaves */
+    union net d1, g1; /* after the update */
     tensor_id noise, real, powers, d_loss, g_loss, grad0[PARAMS];
 };
 
@@ -104,7 +109,7 @@ static tensor_id adam(struct gan *a, tensor_id p, tensor_id g, tensor_id *m, ten
     return ops_sub(s, p, ops_mul_scalar(s, step, (float)lr));
 }
 
-static void step_net(struct gan *a, struct net *n, const tensor_id *g, int64_t count, double lr)
+static void step_net(struct gan *a, union net *n, const tensor_id *g, int64_t count, double lr)
 {
     for (int i = 0; i < PARAMS; i++)
         n->p[i] = adam(a, n->p[i], g[i], &n->m[i], &n->v[i], count, lr);
@@ -124,12 +129,9 @@ static enum ebb_status build(struct gan *a, struct ebb_error *err)
     a->d_loss = d_loss(a, a->d.p, row(a, a->real, 0), mlp(a, a->gen.p, row(a, a->noise, 0)));
     EBB_TRY(grad_backward(a->s, &a->d_loss, NULL, 1, a->d.p, PARAMS, g, err));
     step_net(a, &a->d1, g, 0, a->lr_d);
-    struct net u; /* the plain step is no part of what the generator is trained through */
-    for (int i = 0; i < PARAMS; i++) {
-        u.p[i] = ops_detach(a->s, a->d1.p[i]);
-        u.m[i] = ops_detach(a->s, a->d1.m[i]);
-        u.v[i] = ops_detach(a->s, a->d1.v[i]);
-    }
+    union net u; /* the plain step is no part of what the generator is trained through */
+    for (size_t i = 0; i < NET_IDS; i++)
+        u.all[i] = ops_detach(a->s, a->d1.all[i]);
     for (int64_t k = 1; k <= a->unroll; k++) {
         tensor_id loss = d_loss(a, u.p, row(a, a->real, k), mlp(a, a->gen.p, row(a, a->noise, k)));
         EBB_TRY(grad_backward(a->s, &loss, NULL, 1, u.p, PARAMS, g, err));
@@ -156,7 +158,7 @@ static bool leaves(struct gan *a)
     a->powers = tensor_leaf(a->s, TENSOR_F32, 2, (int64_t[]){a->unroll + 2, 2}, "powers");
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < PARAMS; i++) {
-            struct net *n = k ? &a->gen : &a->d;
+            union net *n = k ? &a->gen : &a->d;
             const struct tensor_entry *e = dev_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
             if (!e || e->view.dtype != TENSOR_F32)
                 return false;
@@ -167,28 +169,18 @@ static bool leaves(struct gan *a)
     return true;
 }
 
-static void keep_net(struct gan *a, struct net *n)
+static void keep_net(struct gan *a, union net *n)
 {
-    for (int i = 0; i < PARAMS; i++) {
-        tensor_keep(a->s, n->p[i]);
-        tensor_keep(a->s, n->m[i]);
-        tensor_keep(a->s, n->v[i]);
-    }
+    for (size_t i = 0; i < NET_IDS; i++)
+        tensor_keep(a->s, n->all[i]);
 }
 
-static void carry(struct gan *a, tensor_id from, tensor_id to)
+static void carry_net(struct gan *a, const union net *from, const union net *to)
 {
-    struct tensor_view v;
-    const void *data = dev_read(&a->run, from, &v);
-    dev_fill(&a->run, to, data, (size_t)tensor_count(&v) * sizeof(float));
-}
-
-static void carry_net(struct gan *a, const struct net *from, const struct net *to)
-{
-    for (int i = 0; i < PARAMS; i++) {
-        carry(a, from->p[i], to->p[i]);
-        carry(a, from->m[i], to->m[i]);
-        carry(a, from->v[i], to->v[i]);
+    for (size_t i = 0; i < NET_IDS; i++) {
+        struct tensor_view v;
+        const void *data = dev_read(&a->run, from->all[i], &v);
+        dev_fill(&a->run, to->all[i], data, (size_t)tensor_count(&v) * sizeof(float));
     }
 }
 
@@ -196,7 +188,7 @@ static void start_values(struct gan *a)
 {
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < PARAMS; i++) {
-            const struct net *n = k ? &a->gen : &a->d;
+            const union net *n = k ? &a->gen : &a->d;
             const struct tensor_entry *e = dev_find(a->t, "init/%c.%s", k ? 'G' : 'D', parts[i]);
             dev_fill(&a->run, n->p[i], e->data, e->bytes);
             memset(dev_bytes(&a->run, n->m[i]), 0, e->bytes);

@@ -187,61 +187,40 @@ enum ebb_status dev_case_explore(struct dev_builder *b, const struct ebb_doc_nod
 
 /* ---- whole searches ---- */
 
-static double metric_const(int64_t t, int64_t s)
+enum metric { CONST, INDEX, NEG_INDEX, HASH, IMPROVING, EVEN_ODD, METRICS };
+static const char *const metrics[] = {"const", "index",     "neg_index",
+                                      "hash",  "improving", "even_odd"};
+
+/* Of trial t after s steps. */
+static double metric_of(enum metric metric, int64_t t, int64_t s)
 {
-    (void)t, (void)s;
-    return 1;
+    switch (metric) {
+    case INDEX:
+        return (double)t;
+    case NEG_INDEX:
+        return -(double)t;
+    case HASH:
+        return (double)((7919 * t + 104729 * s) % 1009) / 1009;
+    case IMPROVING:
+        return (double)((7919 * t) % 1009) / 1009 + 1 / (double)s;
+    case EVEN_ODD:
+        return t % 2 == 0 ? -(double)t : (double)t;
+    default:
+        return 1;
+    }
 }
-
-static double metric_index(int64_t t, int64_t s)
-{
-    (void)s;
-    return (double)t;
-}
-
-static double metric_neg_index(int64_t t, int64_t s)
-{
-    (void)s;
-    return -(double)t;
-}
-
-static double metric_hash(int64_t t, int64_t s)
-{
-    return (double)((7919 * t + 104729 * s) % 1009) / 1009;
-}
-
-static double metric_improving(int64_t t, int64_t s)
-{
-    return (double)((7919 * t) % 1009) / 1009 + 1 / (double)s;
-}
-
-static double metric_even_odd(int64_t t, int64_t s)
-{
-    (void)s;
-    return t % 2 == 0 ? -(double)t : (double)t;
-}
-
-typedef double (*metric_fn)(int64_t t, int64_t s);
-
-static const struct {
-    const char *name;
-    metric_fn fn;
-} metrics[] = {
-    {"const", metric_const}, {"index", metric_index},         {"neg_index", metric_neg_index},
-    {"hash", metric_hash},   {"improving", metric_improving}, {"even_odd", metric_even_odd},
-};
 
 struct search_case {
     struct exp_searcher searcher;
     struct exp_hparams space;
-    metric_fn metric;
+    enum metric metric;
     struct exp_shape shape;
     struct exp_sim sim;
 };
 
 static double call_metric(void *context, int64_t t, int64_t s)
 {
-    return ((const struct search_case *)context)->metric(t, s);
+    return metric_of(((const struct search_case *)context)->metric, t, s);
 }
 
 static enum ebb_status run_search(struct dev_builder *b, const struct ebb_doc_node *input,
@@ -250,11 +229,9 @@ static enum ebb_status run_search(struct dev_builder *b, const struct ebb_doc_no
     const char *metric = ebb_doc_string(input, "metric_fn", "");
     struct exp_search *search = NULL;
     uint32_t seed = 0;
-    c->metric = NULL;
-    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
-        if (strcmp(metric, metrics[i].name) == 0)
-            c->metric = metrics[i].fn;
-    if (c->metric == NULL)
+    while (c->metric < METRICS && strcmp(metric, metrics[c->metric]) != 0)
+        c->metric++;
+    if (c->metric == METRICS)
         return ebb_fail(err, EBB_EINPUT, "metric_fn: '%s' is unknown", metric);
     EBB_TRY(read_seed(input, &seed, err));
     EBB_TRY(exp_search_parse(b->arena, ebb_doc_get(input, "searcher"),
