@@ -22,7 +22,7 @@ static void compile_op(struct ebb_program *p, uint32_t o, uint32_t *ins, uint32_
                          .workspace = plan_round(op->workspace_bytes),
                          .in_first = *ins,
                          .out_first = *outs,
-                         .is_skipped = plan_is_view_op(t, o),
+                         .is_skipped = trace_is_view_op(t, o),
                          .can_skip_outputs = plan_can_skip(op->kind),
                          .is_once = op->kind->purity == TRACE_ONCE};
     uint32_t ports = op->input_count + op->output_count;

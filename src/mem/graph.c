@@ -32,7 +32,7 @@ static enum ebb_status edges_collect(struct edge_list *list, const struct trace 
         return ebb_no_memory(err, bound * 12);
     for (uint32_t o = 0; o < trace->op_count; o++) {
         const struct trace_op *op = &trace->ops[o];
-        if (!with_views && plan_is_view_op(trace, o))
+        if (!with_views && trace_is_view_op(trace, o))
             continue;
         for (uint32_t k = 0; k < op->output_count; k++) {
             uint32_t to = trace->tensors[op->output_first + k].storage;

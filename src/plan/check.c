@@ -206,7 +206,7 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     if (status != EBB_OK)
         goto out;
     for (uint32_t op = 0; op < trace->op_count; op++)
-        if (!plan_is_view_op(trace, op))
+        if (!trace_is_view_op(trace, op))
             found.base_ns += trace->ops[op].cost_ns;
     found.height_bytes = layout.height;
     *report = found;

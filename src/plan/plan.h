@@ -76,9 +76,6 @@ static inline bool plan_can_skip(const struct trace_kind *kind)
 enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, uint64_t *bytes,
                                  struct ebb_error *err);
 
-/* All outputs are views: nothing runs, nothing is paid. */
-bool plan_is_view_op(const struct trace *trace, uint32_t op);
-
 void plan_init(struct plan *plan);
 void plan_fini(struct plan *plan);
 enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, uint64_t offset,

@@ -5,15 +5,6 @@
 
 #include "base/heap.h"
 
-bool plan_is_view_op(const struct trace *trace, uint32_t op)
-{
-    const struct trace_op *o = &trace->ops[op];
-    for (uint32_t i = 0; i < o->output_count; i++)
-        if (trace->tensors[o->output_first + i].alias != TRACE_VIEW)
-            return false;
-    return o->output_count > 0;
-}
-
 enum ebb_status plan_walk_init(struct plan_walk *walk, const struct trace *trace,
                                const struct plan *plan, struct ebb_error *err)
 {
@@ -126,7 +117,7 @@ static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
 {
     const struct trace *trace = walk->trace;
     const struct trace_op *o = &trace->ops[op];
-    if (plan_is_view_op(trace, op))
+    if (trace_is_view_op(trace, op))
         return bad(err, at, "run of view op", op);
     if (walk->run_counts[op] > 0 && (o->is_leaf || o->kind->purity == TRACE_ONCE))
         return ebb_fail(err, EBB_EINPUT,
@@ -182,7 +173,7 @@ enum ebb_status plan_walk_end(const struct plan_walk *walk, struct ebb_error *er
 {
     const struct trace *trace = walk->trace;
     for (uint32_t op = 0; op < trace->op_count; op++)
-        if (walk->run_counts[op] == 0 && !plan_is_view_op(trace, op))
+        if (walk->run_counts[op] == 0 && !trace_is_view_op(trace, op))
             return ebb_fail(err, EBB_EINPUT, "plan: op %" PRIu32 " (%s) is never run", op,
                             op_name(walk, op));
     for (uint32_t c = trace->command_count; c-- > 0 && trace->commands[c].kind != TRACE_RUN;) {

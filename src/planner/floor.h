@@ -1,6 +1,5 @@
 /* floor.h - the parts of planner `floor` (private to planner).
  *
- * floor_order.c  in which order nodes run for the first time
  * floor_graph.c  the trace as a pebbling game: nodes in order, versions, how long each can be had
  * floor_sweep.c  plays it within a number of bytes: what runs, what leaves (addresses come later)
  * floor_room.c   who leaves to make room in it
@@ -77,11 +76,6 @@ struct floor_graph {
     bool exact_bytes;
     bool is_moved; /* updates stand earlier than in the trace */
 };
-
-/* The order of first runs: ops that are no views, in the trace's order or (is_eager) with updates
- * as early as they can be. *is_moved: that is another order. */
-enum ebb_status planner_floor_order(const struct trace *trace, bool is_eager, uint32_t *ops,
-                                    uint32_t *count, bool *is_moved, struct ebb_error *err);
 
 enum ebb_status planner_floor_graph_create(const struct trace *trace, bool is_eager,
                                            struct floor_graph **graph, struct ebb_error *err);

@@ -283,7 +283,8 @@ enum ebb_status planner_floor_graph_create(const struct trace *trace, bool is_ea
         !(m.seen = ebb_arena_calloc(&g->arena, (size_t)g->storage_count + 1, sizeof *m.seen)))
         status = ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
     if (status == EBB_OK)
-        status = planner_floor_order(trace, is_eager, order, &count, &g->is_moved, err);
+        status = trace_reorder(trace, is_eager ? TRACE_EARLY : TRACE_AS_RECORDED, order, &count,
+                               &g->is_moved, err);
     if (status == EBB_OK)
         status = find_base(g, err);
     if (status != EBB_OK) {

@@ -280,7 +280,8 @@ enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
         !m.newest || !m.overwriter)
         status = ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
     if (status == EBB_OK)
-        status = planner_floor_order(trace, is_eager, m.order, &m.count, &g->is_moved, err);
+        status = trace_reorder(trace, is_eager ? TRACE_EARLY : TRACE_AS_RECORDED, m.order, &m.count,
+                               &g->is_moved, err);
     if (status != EBB_OK) {
         planner_graph_destroy(g);
         return status;

@@ -237,6 +237,27 @@ struct trace_stats {
 enum ebb_status trace_stats_compute(const struct trace *trace, struct trace_stats *stats,
                                     struct ebb_error *err);
 
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* All outputs are views: nothing runs, nothing is paid. */
+bool trace_is_view_op(const struct trace *trace, uint32_t op);
+
+enum trace_order {
+    TRACE_AS_RECORDED,   /* ops that are no views, as they stand */
+    TRACE_UPDATES_EARLY, /* every op; updates where they can first run */
+    TRACE_EARLY,         /* no views; updates and weight gradients early, leaves when wanted */
+};
+
+/* The order of first runs, op_count entries at most; *is_moved: it is not the trace's own. Every op
+ * still reads the same versions, so values are the same bit for bit. */
+enum ebb_status trace_reorder(const struct trace *trace, enum trace_order how, uint32_t *ops,
+                              uint32_t *count, bool *is_moved, struct ebb_error *err);
+/* The same trace with every op of the update as early as it can be: right after the gradient it
+ * reads is complete and nothing needs the old weights any more. So gradients need not all live at
+ * once. map[old tensor] = new tensor. */
+enum ebb_status trace_hoist_updates(const struct trace *trace, struct trace **hoisted,
+                                    uint32_t *map, struct ebb_error *err);
+
 /* ---- synthetic traces ------------------------------------------------------------------------ */
 
 /* The unit chain of spec/dtr.md 7.6 (no pins at the end). */

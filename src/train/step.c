@@ -495,7 +495,7 @@ static enum ebb_status finish(struct build *x, struct ebb_error *err)
              (long long)x->o->batch);
     EBB_TRY(tensor_draft(x->s, name, &plain, err));
     uint32_t *map = ebb_calloc((size_t)plain->tensor_count + 1, sizeof *map);
-    enum ebb_status status = map ? train_hoist(plain, &trace, map, err)
+    enum ebb_status status = map ? trace_hoist_updates(plain, &trace, map, err)
                                  : ebb_no_memory(err, plain->tensor_count * sizeof *map);
     if (status == EBB_OK) {
         find_places(x, map);

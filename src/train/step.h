@@ -87,12 +87,4 @@ bool train_loss_takes_classes(const struct train_loss *loss); /* else numbers */
 tensor_id train_loss(struct nn_builder *b, const struct train_loss *loss, tensor_id answer,
                      tensor_id target, tensor_id weights);
 
-/* ---- hoist.c ---- */
-
-/* The same trace with every op of the update as early as it can be: right after the gradient it
- * reads is complete and nothing needs the old weights any more. So gradients need not all live at
- * once. map[old tensor] = new tensor. */
-enum ebb_status train_hoist(const struct trace *trace, struct trace **hoisted, uint32_t *map,
-                            struct ebb_error *err);
-
 #endif
