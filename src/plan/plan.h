@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "trace/trace.h"
@@ -114,7 +115,110 @@ enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan
 enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan, uint64_t height,
                                     uint64_t *moved_bytes, struct ebb_error *err);
 
-/* Files: text, versioned, one step per line (docs/formats/plan.md). The reader refuses anything it
+/* ---- recipes: what a trace says about memory ------------------------------------------------- */
+
+/* A *node* is an op in the order of first runs; *stage* t is everything up to and including the
+ * first run of node t. A *version* of a storage is made by one node; its *recipe* is that node and,
+ * for versions above 0, the ones before it that wrote the storage in place. What has no recipe is
+ * an *anchor*: a leaf, an output of a `once` op, a storage of an op that writes another one in
+ * place (running it again would write that one twice). plan_check uses nothing of this. */
+enum plan_look {
+    PLAN_ONLINE,  /* for a manager that decides as it goes: nodes are all ops by their number, views
+                     do nothing; nobody promises to restore anything */
+    PLAN_OFFLINE, /* for schedules: nodes are the ops that run, then the end, which reads the keep
+                     set; what must be restored is */
+    PLAN_EARLY,   /* the same in the order TRACE_EARLY */
+};
+
+#define PLAN_NEVER UINT32_MAX
+
+struct plan_ref { /* a version of a storage */
+    uint32_t storage, version;
+};
+
+struct plan_node {
+    uint64_t cost, workspace_bytes;
+    uint32_t op;                           /* TRACE_NONE: the end */
+    uint32_t in_first, in_count;           /* into ins: each storage once */
+    uint32_t out_first, out_count;         /* into outs; views are left out */
+    uint32_t restore_first, restore_count; /* into restores: versions whose recipe ends with this
+                                              stage while they are still wanted */
+    uint32_t end_first, end_count;         /* into ends: anchors that go after this stage */
+    bool is_leaf, is_view, can_skip;
+    bool is_replayable; /* may run again: pure, or writes one storage in place and nothing else */
+};
+
+struct plan_storage {
+    uint64_t bytes;                        /* rounded as the plan will be */
+    uint64_t base;                         /* address of a persistent storage, else PLAN_NOWHERE */
+    uint32_t use_first, use_count;         /* into uses: nodes that read it, ascending */
+    uint32_t version_first, version_count; /* into versions */
+    bool is_kept;
+};
+
+struct plan_version {
+    uint32_t maker;    /* node */
+    uint32_t last_use; /* last node that reads it; its maker when none does; the end when kept */
+    uint32_t gone;     /* node that overwrites it; PLAN_NEVER */
+    /* Last stage at which its recipe works; 0: it has none, PLAN_NEVER: it always does. It is
+     * restored at that stage if anybody reads it later. */
+    uint32_t expire;
+    uint32_t had_until; /* last stage at which it can be had, by lying there or by its recipe */
+};
+
+struct plan_recipes {
+    struct ebb_arena arena; /* owns all below */
+    const struct trace *trace;
+    struct plan_node *nodes; /* node_count real ones and the end */
+    struct plan_storage *storages;
+    struct plan_version *versions;
+    struct plan_ref *ins, *outs, *restores;
+    uint32_t *uses, *ends;
+    uint32_t *need_until; /* storage -> last stage that may need it, recomputations included */
+    uint64_t *clock;      /* node -> sum of costs before it */
+    uint32_t node_count, storage_count;
+    uint64_t base_bytes; /* persistent storages, reserved throughout */
+    uint64_t base_cost;
+    bool is_online, exact_bytes;
+    bool is_moved; /* updates stand earlier than in the trace */
+};
+
+enum ebb_status plan_recipes_create(struct plan_recipes **recipes, const struct trace *trace,
+                                    enum plan_look look, struct ebb_error *err);
+void plan_recipes_destroy(struct plan_recipes *recipes);
+
+/* How long anchors are held (offline). All zero: while anything derived from them that is no kept
+ * value may have to be made again. */
+struct plan_holds {
+    const uint8_t *may_rerun;   /* node -> it may run again; NULL: all may */
+    const uint32_t *last_stage; /* storage -> no longer than this stage; NULL: no limit */
+    bool keep_again;            /* also for making the keep set again at the end */
+    bool is_shortest;           /* only for their readers: nothing may run again */
+};
+
+/* Work out needs, recipes, restores and ends for schedules of that kind. */
+void plan_recipes_settle(struct plan_recipes *recipes, const struct plan_holds *holds);
+
+static inline struct plan_version *plan_version_of(const struct plan_recipes *r, uint32_t storage,
+                                                   uint32_t version)
+{
+    return &r->versions[r->storages[storage].version_first + version];
+}
+
+static inline struct plan_version *plan_last_version(const struct plan_recipes *r, uint32_t storage)
+{
+    return plan_version_of(r, storage, r->storages[storage].version_count - 1);
+}
+
+/* First stage at which it may no longer be dropped. */
+static inline uint32_t plan_pinned_from(const struct plan_version *v)
+{
+    return v->expire == 0 || v->expire == PLAN_NEVER ? v->expire : v->expire + 1;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Text, versioned, one step per line (docs/formats/plan.md). The reader refuses anything it
  * does not know, with file:line. */
 enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb_error *err);
 enum ebb_status plan_load(const char *path, struct plan *plan, struct ebb_error *err);

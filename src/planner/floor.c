@@ -23,7 +23,7 @@
 #define MORE_WORK (140 * UINT64_C(1000000)) /* of the whole search when the best is above that */
 
 struct search {
-    struct floor_graph *graph;
+    struct plan_recipes *graph;
     struct floor_host host;
     struct floor_game best;   /* least peak so far */
     uint64_t low;             /* no plan is below it */
@@ -42,7 +42,7 @@ static bool is_above(const struct search *s)
 static struct floor_rules rules_for(const struct search *s, uint64_t budget, int variant,
                                     uint64_t work)
 {
-    const struct floor_graph *g = s->graph;
+    const struct plan_recipes *g = s->graph;
     uint64_t nodes = g->node_count, most = nodes * MOST_OVERHEAD + 1000;
     uint64_t few = MOST_RUNS > nodes * 4 ? MOST_RUNS : nodes * 4;
     return (struct floor_rules){.budget_bytes = budget,
@@ -58,7 +58,7 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
 }
 
 /* Enough for a few tenths of a second up to five thousand nodes, for seconds beyond. */
-static uint64_t work_for(const struct floor_graph *g)
+static uint64_t work_for(const struct plan_recipes *g)
 {
     return 15 * 1000 * 1000 + (uint64_t)g->node_count * 4000;
 }
@@ -196,9 +196,9 @@ static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_er
     if (!copy)
         return ebb_no_memory(err, bytes);
     memcpy(copy, by_reruns ? (void *)s->best.reruns : (void *)s->best.last_stage, bytes);
-    struct floor_holds holds = {.may_rerun = by_reruns ? copy : NULL,
-                                .last_stage = by_reruns ? NULL : copy};
-    planner_floor_graph_settle(s->graph, &holds);
+    struct plan_holds holds = {.may_rerun = by_reruns ? copy : NULL,
+                               .last_stage = by_reruns ? NULL : copy};
+    plan_recipes_settle(s->graph, &holds);
     ebb_free(copy);
     return EBB_OK;
 }
@@ -224,9 +224,9 @@ static enum ebb_status descend(struct search *s, struct ebb_error *err)
     EBB_TRY(bisect(s, s->low, 256, err));
     EBB_TRY(settle_by(s, false, err));
     EBB_TRY(bisect(s, s->low, 256, err));
-    planner_floor_graph_settle(s->graph, &(struct floor_holds){.keep_again = true});
+    plan_recipes_settle(s->graph, &(struct plan_holds){.keep_again = true});
     EBB_TRY(bisect(s, s->low, 256, err));
-    planner_floor_graph_settle(s->graph, &(struct floor_holds){.is_shortest = true});
+    plan_recipes_settle(s->graph, &(struct plan_holds){.is_shortest = true});
     return bisect(s, s->low, 256, err);
 }
 
@@ -235,14 +235,14 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
     EBB_TRY(descend(s, err));
     EBB_TRY(settle_by(s, true, err));
     EBB_TRY(cheapen(s, err));
-    planner_floor_graph_settle(s->graph, &(struct floor_holds){0});
+    plan_recipes_settle(s->graph, &(struct plan_holds){0});
     return cheapen(s, err);
 }
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 /* The steps of a game, without addresses. */
-static enum ebb_status emit(const struct floor_graph *g, const struct floor_game *game,
+static enum ebb_status emit(const struct plan_recipes *g, const struct floor_game *game,
                             struct plan *plan, struct ebb_error *err)
 {
     for (size_t i = 0; i < game->count; i++) {
@@ -281,7 +281,7 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
                                  uint64_t height, struct plan *plan, struct plan_report *proof,
                                  struct ebb_error *err)
 {
-    const struct floor_graph *g = s->graph;
+    const struct plan_recipes *g = s->graph;
     uint64_t host_bytes = s->host.bytes;
     struct plan made;
     struct plan_limits limits = {.budget_bytes = {height, host_bytes, 0}};
@@ -337,7 +337,7 @@ static enum ebb_status search_order(struct search *s, const struct trace *trace,
         s->host = (struct floor_host){.bytes = link->host_bytes,
                                       .out_ns_per_byte = 1 / link->out_bytes_per_ns,
                                       .in_ns_per_byte = 1 / link->in_bytes_per_ns};
-    return planner_floor_graph_create(trace, is_eager, &s->graph, err);
+    return plan_recipes_create(&s->graph, trace, is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
 }
 
 static void search_fini(struct search *s)
@@ -345,7 +345,7 @@ static void search_fini(struct search *s)
     if (s->found.is_there)
         plan_fini(&s->found.plan);
     planner_floor_game_fini(&s->best);
-    planner_floor_graph_destroy(s->graph);
+    plan_recipes_destroy(s->graph);
     *s = (struct search){0};
 }
 
@@ -361,7 +361,7 @@ static enum ebb_status challenge(struct search *s, const struct search *other, b
 static enum ebb_status refine(struct search *s, const struct planner_floor_facts *facts,
                               struct ebb_error *err)
 {
-    const struct floor_graph *g = s->graph;
+    const struct plan_recipes *g = s->graph;
     uint64_t low = facts->lower_bound_bytes;
     if (s->host.bytes || g->exact_bytes || g->node_count > BLOCKS_NODES ||
         (s->best.peak_bytes <= low + low / 128 && s->best.cost < 2 * g->base_cost))

@@ -1,6 +1,5 @@
 /* floor.h - the parts of planner `floor` (private to planner).
  *
- * floor_graph.c  the trace as a pebbling game: nodes in order, versions, how long each can be had
  * floor_sweep.c  plays it within a number of bytes: what runs, what leaves (addresses come later)
  * floor_room.c   who leaves to make room in it
  * floor_blocks.c another way to a plan: checkpoints of blocks
@@ -8,10 +7,7 @@
  * floor_last.c   another such bound: room to make the last input
  * floor.c        the smallest number of bytes at which the game is won, and the plan for it
  *
- * Nouns. A *node* is an op that runs (no view); nodes are numbered in the order of their first
- * runs. A *stage* t is everything up to and including the first run of node t. A *version* of a
- * storage is made by one node; its *recipe* is that node and, for v > 0, the ones before it that
- * wrote the storage in place. */
+ * The trace as a pebbling game (nodes, stages, versions, recipes) is plan_recipes of plan.h. */
 #ifndef EBB_PLANNER_FLOOR_H
 #define EBB_PLANNER_FLOOR_H
 
@@ -23,85 +19,6 @@
 #include "base/status.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
-
-#define FLOOR_NEVER UINT32_MAX
-
-struct floor_ref { /* a version of a storage */
-    uint32_t storage, version;
-};
-
-struct floor_node {
-    uint64_t cost, workspace_bytes;
-    uint32_t op;                           /* TRACE_NONE: the end, which reads the keep set */
-    uint32_t in_first, in_count;           /* into graph.ins, each storage once */
-    uint32_t out_first, out_count;         /* into graph.outs; views are left out */
-    uint32_t restore_first, restore_count; /* into graph.restores: versions whose recipe ends with
-                                              this stage while they are still wanted */
-    uint32_t end_first, end_count;         /* into graph.ends: anchors that go after this stage */
-    bool is_leaf, can_skip;
-    bool is_replayable; /* may run again: pure, or writes one storage in place and nothing else */
-};
-
-struct floor_storage {
-    uint64_t bytes;                        /* rounded as the plan will be */
-    uint64_t base;                         /* address of a persistent storage, else PLAN_NOWHERE */
-    uint32_t use_first, use_count;         /* into graph.uses: nodes that read it, ascending */
-    uint32_t version_first, version_count; /* into graph.versions */
-    bool is_kept;
-};
-
-struct floor_version {
-    uint32_t maker;    /* node */
-    uint32_t last_use; /* last node that reads it; its maker when none does; the end when kept */
-    uint32_t gone;     /* node that overwrites it; FLOOR_NEVER */
-    /* It can be dropped while stage < pinned_from, because until then its recipe works; 0: there
-     * is none (an *anchor*). At stage pinned_from - 1 it is restored if anybody reads it later. */
-    uint32_t pinned_from;
-    uint32_t had_until; /* last stage at which it can be had, by lying there or by its recipe */
-};
-
-struct floor_graph {
-    struct ebb_arena arena; /* owns all below */
-    const struct trace *trace;
-    struct floor_node *nodes; /* node_count real ones and the end */
-    struct floor_storage *storages;
-    struct floor_version *versions;
-    struct floor_ref *ins, *outs, *restores;
-    uint32_t *uses, *ends;
-    uint32_t *need_until; /* storage -> last stage anchors are held to */
-    uint64_t *clock;      /* node -> sum of costs before it */
-    uint32_t node_count, storage_count, version_total;
-    uint64_t base_bytes; /* persistent storages, reserved throughout */
-    uint64_t base_cost;
-    bool exact_bytes;
-    bool is_moved; /* updates stand earlier than in the trace */
-};
-
-enum ebb_status planner_floor_graph_create(const struct trace *trace, bool is_eager,
-                                           struct floor_graph **graph, struct ebb_error *err);
-void planner_floor_graph_destroy(struct floor_graph *graph);
-/* How long anchors are held. All zero: while anything derived from them that is no kept value may
- * have to be made again. */
-struct floor_holds {
-    const uint8_t *may_rerun;   /* node -> it may run again; NULL: all may */
-    const uint32_t *last_stage; /* storage -> no longer than this stage; NULL: no limit */
-    bool keep_again;            /* also for making the keep set again at the end */
-    bool is_shortest;           /* only for their readers: nothing may run again */
-};
-
-/* Work out needs, recipes, restores and ends for games of that kind. */
-void planner_floor_graph_settle(struct floor_graph *graph, const struct floor_holds *holds);
-
-static inline struct floor_version *floor_version_of(const struct floor_graph *g, uint32_t storage,
-                                                     uint32_t version)
-{
-    return &g->versions[g->storages[storage].version_first + version];
-}
-
-static inline bool floor_is_anchor(const struct floor_graph *g, uint32_t storage, uint32_t version)
-{
-    return floor_version_of(g, storage, version)->pinned_from == 0;
-}
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
@@ -144,8 +61,9 @@ struct floor_rules {
 };
 #define FLOOR_VARIANTS 3
 
-enum ebb_status planner_floor_play(const struct floor_graph *graph, const struct floor_rules *rules,
-                                   struct floor_game *game, struct ebb_error *err);
+enum ebb_status planner_floor_play(const struct plan_recipes *graph,
+                                   const struct floor_rules *rules, struct floor_game *game,
+                                   struct ebb_error *err);
 void planner_floor_game_fini(struct floor_game *game);
 
 /* ---- checkpoints of blocks ------------------------------------------------------------------- */
@@ -166,12 +84,12 @@ enum ebb_status planner_floor_blocks(const struct trace *trace, uint64_t height,
  */
 
 /* Bytes without which no plan can make the last input of some node. */
-enum ebb_status planner_floor_last(const struct floor_graph *graph, uint64_t *bytes,
+enum ebb_status planner_floor_last(const struct plan_recipes *graph, uint64_t *bytes,
                                    struct ebb_error *err);
 
 struct planner_floor_facts;
 /* Fills always_live_bytes, working_bytes, lower_bound_bytes; the rest is untouched. */
-enum ebb_status planner_floor_bound(const struct floor_graph *graph,
+enum ebb_status planner_floor_bound(const struct plan_recipes *graph,
                                     struct planner_floor_facts *facts, struct ebb_error *err);
 
 #endif

@@ -28,12 +28,12 @@ struct arc {
 };
 
 struct flow {
-    const struct floor_graph *g;
+    const struct plan_recipes *g;
     struct arc *arcs;
     size_t arc_count, arc_capacity;
     uint32_t *head, *at, *depth, *queue, *path; /* per vertex */
     uint32_t vertex_count;
-    uint32_t *current; /* storage -> version that is current, FLOOR_NEVER before it is made */
+    uint32_t *current; /* storage -> version that is current, PLAN_NEVER before it is made */
     uint32_t *free_at; /* storage -> working set it lies in */
     uint32_t set;      /* number of the working set that was marked last */
 };
@@ -68,14 +68,14 @@ static bool is_reached(struct flow *f)
     f->queue[count++] = source_of(f);
     while (first < count) {
         uint32_t v = f->queue[first++];
-        for (uint32_t a = f->head[v]; a != FLOOR_NEVER; a = f->arcs[a].next) {
-            if (f->arcs[a].room > 0 && f->depth[f->arcs[a].to] == FLOOR_NEVER) {
+        for (uint32_t a = f->head[v]; a != PLAN_NEVER; a = f->arcs[a].next) {
+            if (f->arcs[a].room > 0 && f->depth[f->arcs[a].to] == PLAN_NEVER) {
                 f->depth[f->arcs[a].to] = f->depth[v] + 1;
                 f->queue[count++] = f->arcs[a].to;
             }
         }
     }
-    return f->depth[sink_of(f)] != FLOOR_NEVER;
+    return f->depth[sink_of(f)] != PLAN_NEVER;
 }
 
 /* Send what one path carries along it; back to the first arc that is full. */
@@ -109,16 +109,16 @@ static uint64_t max_flow(struct flow *f)
                 continue;
             }
             uint32_t a = f->at[v];
-            while (a != FLOOR_NEVER &&
+            while (a != PLAN_NEVER &&
                    !(f->arcs[a].room > 0 && f->depth[f->arcs[a].to] == f->depth[v] + 1))
                 a = f->arcs[a].next;
             f->at[v] = a;
-            if (a != FLOOR_NEVER) {
+            if (a != PLAN_NEVER) {
                 f->path[length++] = a;
             } else if (length == 0) {
                 break;
             } else { /* a dead end: do not come here again */
-                f->depth[v] = FLOOR_NEVER;
+                f->depth[v] = PLAN_NEVER;
                 length--;
             }
         }
@@ -137,14 +137,14 @@ static bool is_free(const struct flow *f, uint32_t s)
 /* What the working set of node t takes besides persistent storages; marks it as there. */
 static uint64_t take_working_set(struct flow *f, uint32_t t)
 {
-    const struct floor_graph *g = f->g;
-    const struct floor_node *node = &g->nodes[t];
+    const struct plan_recipes *g = f->g;
+    const struct plan_node *node = &g->nodes[t];
     uint64_t bytes = node->workspace_bytes;
     f->set++;
     for (uint32_t k = 0; k < node->in_count + node->out_count; k++) {
-        struct floor_ref ref = k < node->in_count ? g->ins[node->in_first + k]
-                                                  : g->outs[node->out_first + k - node->in_count];
-        const struct floor_storage *st = &g->storages[ref.storage];
+        struct plan_ref ref = k < node->in_count ? g->ins[node->in_first + k]
+                                                 : g->outs[node->out_first + k - node->in_count];
+        const struct plan_storage *st = &g->storages[ref.storage];
         /* an output nobody reads need not be made */
         bool is_skipped = k >= node->in_count && st->use_count == 0 && node->can_skip;
         if (!is_free(f, ref.storage) && !is_skipped)
@@ -156,10 +156,10 @@ static uint64_t take_working_set(struct flow *f, uint32_t t)
 
 static void find_current(struct flow *f, uint32_t t)
 {
-    const struct floor_graph *g = f->g;
+    const struct plan_recipes *g = f->g;
     for (uint32_t s = 0; s < g->storage_count; s++) {
-        const struct floor_storage *st = &g->storages[s];
-        f->current[s] = FLOOR_NEVER;
+        const struct plan_storage *st = &g->storages[s];
+        f->current[s] = PLAN_NEVER;
         for (uint32_t v = 0; v < st->version_count; v++)
             if (g->versions[st->version_first + v].maker <= t)
                 f->current[s] = v;
@@ -169,23 +169,23 @@ static void find_current(struct flow *f, uint32_t t)
 /* Arcs of storage s at stage t: from what its recipe reads, or from the source when it is lost. */
 static enum ebb_status add_storage(struct flow *f, uint32_t s, uint32_t t, struct ebb_error *err)
 {
-    const struct floor_graph *g = f->g;
+    const struct plan_recipes *g = f->g;
     bool is_lost = false;
     for (uint32_t v = 0; v <= f->current[s]; v++) {
-        const struct floor_node *node = &g->nodes[floor_version_of(g, s, v)->maker];
+        const struct plan_node *node = &g->nodes[plan_version_of(g, s, v)->maker];
         is_lost |= !node->is_replayable;
         for (uint32_t i = 0; i < node->in_count && !is_lost; i++) {
-            struct floor_ref in = g->ins[node->in_first + i];
-            is_lost |= in.storage != s && floor_version_of(g, in.storage, in.version)->gone <= t;
+            struct plan_ref in = g->ins[node->in_first + i];
+            is_lost |= in.storage != s && plan_version_of(g, in.storage, in.version)->gone <= t;
         }
     }
     EBB_TRY(add_arc(f, 2 * s, 2 * s + 1, g->storages[s].bytes, err));
-    if (floor_version_of(g, s, f->current[s])->last_use > t)
+    if (plan_version_of(g, s, f->current[s])->last_use > t)
         EBB_TRY(add_arc(f, 2 * s + 1, sink_of(f), ENDLESS, err));
     if (is_lost)
         return add_arc(f, source_of(f), 2 * s, ENDLESS, err);
     for (uint32_t v = 0; v <= f->current[s]; v++) {
-        const struct floor_node *node = &g->nodes[floor_version_of(g, s, v)->maker];
+        const struct plan_node *node = &g->nodes[plan_version_of(g, s, v)->maker];
         for (uint32_t i = 0; i < node->in_count; i++) {
             uint32_t in = g->ins[node->in_first + i].storage;
             if (in != s && !is_free(f, in))
@@ -199,13 +199,13 @@ static enum ebb_status add_storage(struct flow *f, uint32_t s, uint32_t t, struc
 static enum ebb_status stage_bound(struct flow *f, uint32_t t, uint64_t *bytes,
                                    struct ebb_error *err)
 {
-    const struct floor_graph *g = f->g;
+    const struct plan_recipes *g = f->g;
     uint64_t working = take_working_set(f, t);
     find_current(f, t);
     f->arc_count = 0;
     memset(f->head, 0xff, f->vertex_count * sizeof *f->head);
     for (uint32_t s = 0; s < g->storage_count; s++)
-        if (f->current[s] != FLOOR_NEVER && !is_free(f, s) && g->storages[s].bytes > 0)
+        if (f->current[s] != PLAN_NEVER && !is_free(f, s) && g->storages[s].bytes > 0)
             EBB_TRY(add_storage(f, s, t, err));
     *bytes = g->base_bytes + max_flow(f) + working;
     return EBB_OK;
@@ -232,14 +232,14 @@ static int compare_guesses(const void *a, const void *b)
  * stages; with each working set on top (counted twice where held). */
 static void make_guesses(struct flow *f, bool with_working_set, struct guess *guesses)
 {
-    const struct floor_graph *g = f->g;
+    const struct plan_recipes *g = f->g;
     for (uint32_t t = 0; t <= g->node_count + 1; t++)
         guesses[t] = (struct guess){.stage = t};
     for (uint32_t s = 0; s < g->storage_count; s++) {
-        const struct floor_storage *st = &g->storages[s];
+        const struct plan_storage *st = &g->storages[s];
         for (uint32_t k = 0; k < st->version_count && st->base == PLAN_NOWHERE; k++) {
-            const struct floor_version *v = &g->versions[st->version_first + k];
-            uint32_t from = v->pinned_from > v->maker ? v->pinned_from : v->maker;
+            const struct plan_version *v = &g->versions[st->version_first + k];
+            uint32_t from = plan_pinned_from(v) > v->maker ? plan_pinned_from(v) : v->maker;
             uint32_t to = v->last_use;
             if (st->is_kept && k + 1 == st->version_count)
                 from = v->maker;
@@ -257,7 +257,7 @@ static void make_guesses(struct flow *f, bool with_working_set, struct guess *gu
     qsort(guesses, (size_t)g->node_count + 1, sizeof *guesses, compare_guesses);
 }
 
-static bool allocate(struct flow *f, const struct floor_graph *g)
+static bool allocate(struct flow *f, const struct plan_recipes *g)
 {
     size_t vertices = f->vertex_count;
     return (f->head = ebb_calloc(vertices, 4)) && (f->at = ebb_calloc(vertices, 4)) &&
@@ -307,7 +307,7 @@ static void release(struct flow *f)
     ebb_free(f->free_at);
 }
 
-enum ebb_status planner_floor_bound(const struct floor_graph *g, struct planner_floor_facts *facts,
+enum ebb_status planner_floor_bound(const struct plan_recipes *g, struct planner_floor_facts *facts,
                                     struct ebb_error *err)
 {
     struct flow f = {.g = g, .vertex_count = 2 * g->storage_count + 2};

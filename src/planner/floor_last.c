@@ -15,7 +15,7 @@
 #define MOST_INPUTS 16 /* of a node that is looked at: the work is quadratic */
 
 struct last {
-    const struct floor_graph *g;
+    const struct plan_recipes *g;
     uint32_t *seen; /* storage -> number of the set it was counted in */
     uint32_t set;
     uint32_t *leaves; /* storages of leaves that stand before all other nodes and do not persist */
@@ -25,20 +25,20 @@ struct last {
 
 static uint64_t count(struct last *l, uint32_t storage)
 {
-    const struct floor_storage *st = &l->g->storages[storage];
+    const struct plan_storage *st = &l->g->storages[storage];
     if (l->seen[storage] == l->set || st->base != PLAN_NOWHERE)
         return 0;
     l->seen[storage] = l->set;
     return st->bytes;
 }
 
-static uint32_t maker_of(const struct floor_graph *g, struct floor_ref ref)
+static uint32_t maker_of(const struct plan_recipes *g, struct plan_ref ref)
 {
-    return floor_version_of(g, ref.storage, ref.version)->maker;
+    return plan_version_of(g, ref.storage, ref.version)->maker;
 }
 
 /* Was it there in every plan before some other input of t? */
-static bool is_early(const struct floor_graph *g, const struct floor_node *t, struct floor_ref ref)
+static bool is_early(const struct plan_recipes *g, const struct plan_node *t, struct plan_ref ref)
 {
     uint32_t maker = maker_of(g, ref);
     if (g->nodes[maker].is_replayable)
@@ -50,10 +50,10 @@ static bool is_early(const struct floor_graph *g, const struct floor_node *t, st
 }
 
 /* Bytes while the maker of `ref` runs, if that input of t is made last. */
-static uint64_t bytes_if_last(struct last *l, uint32_t t, struct floor_ref ref)
+static uint64_t bytes_if_last(struct last *l, uint32_t t, struct plan_ref ref)
 {
-    const struct floor_graph *g = l->g;
-    const struct floor_node *node = &g->nodes[t], *maker = &g->nodes[maker_of(g, ref)];
+    const struct plan_recipes *g = l->g;
+    const struct plan_node *node = &g->nodes[t], *maker = &g->nodes[maker_of(g, ref)];
     uint64_t bytes = maker->workspace_bytes + g->base_bytes;
     l->set++;
     for (uint32_t i = 0; i < node->in_count; i++)
@@ -63,14 +63,14 @@ static uint64_t bytes_if_last(struct last *l, uint32_t t, struct floor_ref ref)
     for (uint32_t k = 0; k < maker->out_count && !maker->can_skip; k++)
         bytes += count(l, g->outs[maker->out_first + k].storage);
     for (uint32_t i = 0; i < l->leaf_count && maker_of(g, ref) >= l->first; i++)
-        if (floor_version_of(g, l->leaves[i], 0)->last_use >= t)
+        if (plan_version_of(g, l->leaves[i], 0)->last_use >= t)
             bytes += count(l, l->leaves[i]); /* it has no recipe: it was there, too */
     return bytes;
 }
 
 static void list_leaves(struct last *l)
 {
-    const struct floor_graph *g = l->g;
+    const struct plan_recipes *g = l->g;
     while (l->first < g->node_count && g->nodes[l->first].is_leaf)
         l->first++;
     for (uint32_t n = 0; n < l->first; n++)
@@ -81,7 +81,7 @@ static void list_leaves(struct last *l)
         }
 }
 
-enum ebb_status planner_floor_last(const struct floor_graph *g, uint64_t *bytes,
+enum ebb_status planner_floor_last(const struct plan_recipes *g, uint64_t *bytes,
                                    struct ebb_error *err)
 {
     size_t storages = (size_t)g->storage_count + 1;
@@ -96,10 +96,10 @@ enum ebb_status planner_floor_last(const struct floor_graph *g, uint64_t *bytes,
     }
     list_leaves(&l);
     for (uint32_t t = 0; t < g->node_count; t++) {
-        const struct floor_node *node = &g->nodes[t];
+        const struct plan_node *node = &g->nodes[t];
         uint64_t least = UINT64_MAX;
         for (uint32_t i = 0; i < node->in_count && node->in_count <= MOST_INPUTS; i++) {
-            struct floor_ref ref = g->ins[node->in_first + i];
+            struct plan_ref ref = g->ins[node->in_first + i];
             if (is_early(g, node, ref))
                 continue;
             uint64_t all = bytes_if_last(&l, t, ref);

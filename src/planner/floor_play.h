@@ -28,7 +28,7 @@ struct floor_candidate {
 };
 
 struct floor_play {
-    const struct floor_graph *g;
+    const struct plan_recipes *g;
     const struct floor_rules *rules;
     struct floor_game *game;
     struct ebb_error *err;
@@ -41,7 +41,7 @@ struct floor_play {
     uint8_t *list_of;                          /* storage -> its list */
     uint32_t *mark, stamp;                     /* nodes seen by a walk */
     uint64_t *bitmap;                          /* nodes of a level being collected */
-    struct floor_ref *stack;
+    struct plan_ref *stack;
     size_t stack_count, stack_capacity;
     uint32_t *frames; /* storages pinned by waiting nodes */
     size_t frame_count, frame_capacity;
@@ -71,22 +71,22 @@ enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t storage);
 enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t storage);
 /* Let go until `need` more bytes fit; *fits is false when nobody is left to go. */
 enum ebb_status planner_floor_make_room(struct floor_play *w, uint64_t need, bool *fits);
-enum ebb_status planner_floor_push(struct floor_play *w, struct floor_ref ref);
+enum ebb_status planner_floor_push(struct floor_play *w, struct plan_ref ref);
 
 /* First use of a storage at or after the stage; the node of the stage counts until it has run. */
 uint32_t planner_floor_main_use(struct floor_play *w, uint32_t storage);
-/* First use in a level at its position `from` or later: its position, or FLOOR_NEVER. */
+/* First use in a level at its position `from` or later: its position, or PLAN_NEVER. */
 uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_level *level,
                                  uint32_t storage, uint32_t from);
 /* Will anything read it, or something large that can be made from it? */
 bool planner_floor_is_useful(struct floor_play *w, uint32_t storage);
 
-static inline bool planner_floor_has_copy(const struct floor_play *w, struct floor_ref ref)
+static inline bool planner_floor_has_copy(const struct floor_play *w, struct plan_ref ref)
 {
     return w->copy[ref.storage] == ref.version + 1;
 }
 
-static inline bool planner_floor_have(const struct floor_play *w, struct floor_ref ref)
+static inline bool planner_floor_have(const struct floor_play *w, struct plan_ref ref)
 {
     return w->is_resident[ref.storage] && w->version[ref.storage] == ref.version;
 }

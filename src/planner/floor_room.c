@@ -58,7 +58,7 @@ static void unlink_resident(struct floor_play *w, uint32_t s)
 
 enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
 {
-    const struct floor_storage *st = &w->g->storages[s];
+    const struct plan_storage *st = &w->g->storages[s];
     w->is_resident[s] = 1;
     w->known_cost[s] = w->g->nodes[w->g->versions[st->version_first].maker].cost + 1;
     if (st->base == PLAN_NOWHERE) {
@@ -72,7 +72,7 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
 
 static enum ebb_status drop(struct floor_play *w, uint32_t s)
 {
-    const struct floor_storage *st = &w->g->storages[s];
+    const struct plan_storage *st = &w->g->storages[s];
     w->is_resident[s] = 0;
     w->sum -= st->bytes;
     unlink_resident(w, s);
@@ -97,19 +97,19 @@ enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t s)
 /* First use of s at or after the stage; the node of the stage itself counts until it has run. */
 uint32_t planner_floor_main_use(struct floor_play *w, uint32_t s)
 {
-    const struct floor_storage *st = &w->g->storages[s];
+    const struct plan_storage *st = &w->g->storages[s];
     while (w->use_at[s] < st->use_count && w->g->uses[st->use_first + w->use_at[s]] < w->stage)
         w->use_at[s]++;
-    return w->use_at[s] < st->use_count ? w->g->uses[st->use_first + w->use_at[s]] : FLOOR_NEVER;
+    return w->use_at[s] < st->use_count ? w->g->uses[st->use_first + w->use_at[s]] : PLAN_NEVER;
 }
 
-/* First use of s in a level at its position `from` or later; its position, or FLOOR_NEVER. */
+/* First use of s in a level at its position `from` or later; its position, or PLAN_NEVER. */
 uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_level *level,
                                  uint32_t s, uint32_t from)
 {
-    const struct floor_storage *st = &w->g->storages[s];
+    const struct plan_storage *st = &w->g->storages[s];
     if (from >= level->count)
-        return FLOOR_NEVER;
+        return PLAN_NEVER;
     uint32_t low = 0, high = st->use_count, first = level->seq[from];
     const uint32_t *uses = &w->g->uses[st->use_first];
     while (low < high) {
@@ -123,18 +123,18 @@ uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_
     for (; low < st->use_count && uses[low] <= last; low++)
         if (level->position[uses[low]])
             return level->position[uses[low]] - 1;
-    return FLOOR_NEVER;
+    return PLAN_NEVER;
 }
 
 /* A small value nobody reads any more, but from which a large one that somebody will read can be
  * made, is worth its few bytes. Returns the first stage that reads such a one. */
 static uint32_t helper_use(struct floor_play *w, uint32_t s)
 {
-    const struct floor_graph *g = w->g;
-    const struct floor_storage *st = &g->storages[s];
-    uint32_t first = FLOOR_NEVER;
+    const struct plan_recipes *g = w->g;
+    const struct plan_storage *st = &g->storages[s];
+    uint32_t first = PLAN_NEVER;
     for (uint32_t u = 0; u < st->use_count && g->uses[st->use_first + u] < w->stage; u++) {
-        const struct floor_node *node = &g->nodes[g->uses[st->use_first + u]];
+        const struct plan_node *node = &g->nodes[g->uses[st->use_first + u]];
         for (uint32_t k = 0; k < node->out_count && node->is_replayable; k++) {
             uint32_t out = g->outs[node->out_first + k].storage;
             if (out != s && st->bytes <= g->storages[out].bytes / HELPER) {
@@ -156,7 +156,7 @@ static uint64_t distance(struct floor_play *w, uint32_t s, uint32_t *when)
         const struct floor_level *level = &w->levels[d - 1];
         uint64_t now = level->clock[level->at];
         uint32_t use = planner_floor_level_use(w, level, s, level->at);
-        if (use != FLOOR_NEVER)
+        if (use != PLAN_NEVER)
             return before + level->clock[use] - now;
         before += level->clock[level->count] - now;
         if (w->targeted[s]) {
@@ -166,29 +166,29 @@ static uint64_t distance(struct floor_play *w, uint32_t s, uint32_t *when)
         }
     }
     *when = planner_floor_main_use(w, s);
-    if (*when == FLOOR_NEVER)
+    if (*when == PLAN_NEVER)
         *when = helper_use(w, s);
-    if (*when == FLOOR_NEVER && planner_floor_is_useful(w, s)) /* for recipes only */
+    if (*when == PLAN_NEVER && planner_floor_is_useful(w, s)) /* for recipes only */
         *when = w->g->need_until[s];
-    return *when == FLOOR_NEVER ? UINT64_MAX : before + w->g->clock[*when] - w->g->clock[w->stage];
+    return *when == PLAN_NEVER ? UINT64_MAX : before + w->g->clock[*when] - w->g->clock[w->stage];
 }
 
 bool planner_floor_is_useful(struct floor_play *w, uint32_t s)
 {
-    const struct floor_storage *st = &w->g->storages[s];
-    if (st->base != PLAN_NOWHERE || w->targeted[s] || planner_floor_main_use(w, s) != FLOOR_NEVER)
+    const struct plan_storage *st = &w->g->storages[s];
+    if (st->base != PLAN_NOWHERE || w->targeted[s] || planner_floor_main_use(w, s) != PLAN_NEVER)
         return true;
-    if (floor_is_anchor(w->g, s, w->version[s]) && w->stage <= w->g->need_until[s])
+    if (plan_version_of(w->g, s, w->version[s])->expire == 0 && w->stage <= w->g->need_until[s])
         return true;
     for (uint32_t d = w->depth; d > 0; d--)
-        if (planner_floor_level_use(w, &w->levels[d - 1], s, w->levels[d - 1].at) != FLOOR_NEVER)
+        if (planner_floor_level_use(w, &w->levels[d - 1], s, w->levels[d - 1].at) != PLAN_NEVER)
             return true;
-    return helper_use(w, s) != FLOOR_NEVER;
+    return helper_use(w, s) != PLAN_NEVER;
 }
 
 /* ---- victims --------------------------------------------------------------------------------- */
 
-enum ebb_status planner_floor_push(struct floor_play *w, struct floor_ref ref)
+enum ebb_status planner_floor_push(struct floor_play *w, struct plan_ref ref)
 {
     EBB_TRY(ebb_grow(&w->stack, &w->stack_capacity, w->stack_count + 1, sizeof *w->stack, w->err));
     w->stack[w->stack_count++] = ref;
@@ -200,27 +200,27 @@ enum ebb_status planner_floor_push(struct floor_play *w, struct floor_ref ref)
 static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t when,
                                      uint64_t limit, uint64_t *cost)
 {
-    const struct floor_graph *g = w->g;
+    const struct plan_recipes *g = w->g;
     uint64_t sum = 0;
     w->stamp++;
     w->stack_count = 0;
-    EBB_TRY(planner_floor_push(w, (struct floor_ref){s, w->version[s]}));
+    EBB_TRY(planner_floor_push(w, (struct plan_ref){s, w->version[s]}));
     while (w->stack_count > 0 && sum <= limit) {
-        struct floor_ref ref = w->stack[--w->stack_count];
+        struct plan_ref ref = w->stack[--w->stack_count];
         for (uint32_t v = ref.version + 1; v-- > 0;) {
-            uint32_t n = floor_version_of(g, ref.storage, v)->maker;
-            const struct floor_node *node = &g->nodes[n];
+            uint32_t n = plan_version_of(g, ref.storage, v)->maker;
+            const struct plan_node *node = &g->nodes[n];
             if (w->mark[n] == w->stamp)
                 break;
             w->mark[n] = w->stamp;
             sum += node->cost + 1;
             w->game->work++;
             for (uint32_t i = 0; i < node->in_count; i++) {
-                struct floor_ref in = g->ins[node->in_first + i];
-                const struct floor_version *v_in = floor_version_of(g, in.storage, in.version);
+                struct plan_ref in = g->ins[node->in_first + i];
+                const struct plan_version *v_in = plan_version_of(g, in.storage, in.version);
                 bool helps =
                     planner_floor_have(w, in) &&
-                    (v_in->last_use >= when || v_in->pinned_from == 0 ||
+                    (v_in->last_use >= when || v_in->expire == 0 ||
                      g->storages[in.storage].bytes <= g->storages[ref.storage].bytes / HELPER);
                 if (planner_floor_has_copy(w, in))
                     sum += (uint64_t)((double)g->storages[in.storage].bytes *
@@ -248,7 +248,7 @@ static uint64_t copy_cost(const struct floor_play *w, uint32_t s)
 
 static bool has_recipe(const struct floor_play *w, uint32_t s)
 {
-    return floor_version_of(w->g, s, w->version[s])->pinned_from > w->stage;
+    return plan_pinned_from(plan_version_of(w->g, s, w->version[s])) > w->stage;
 }
 
 static bool can_leave(const struct floor_play *w, uint32_t s)

@@ -16,14 +16,14 @@
 /* The recipes of the targets of a level, cut off at what lies there. False: one is gone. */
 static enum ebb_status collect(struct floor_play *w, struct floor_level *level, bool *is_possible)
 {
-    const struct floor_graph *g = w->g;
+    const struct plan_recipes *g = w->g;
     uint32_t lowest = UINT32_MAX, highest = 0, count = 0;
     *is_possible = true;
     while (w->stack_count > 0) {
-        struct floor_ref ref = w->stack[--w->stack_count];
+        struct plan_ref ref = w->stack[--w->stack_count];
         for (uint32_t v = ref.version + 1; v-- > 0;) {
-            uint32_t n = floor_version_of(g, ref.storage, v)->maker;
-            const struct floor_node *node = &g->nodes[n];
+            uint32_t n = plan_version_of(g, ref.storage, v)->maker;
+            const struct plan_node *node = &g->nodes[n];
             if (w->bitmap[n / 64] >> (n % 64) & 1)
                 break;
             if (!node->is_replayable || n >= w->stage) {
@@ -35,7 +35,7 @@ static enum ebb_status collect(struct floor_play *w, struct floor_level *level, 
             highest = n > highest ? n : highest;
             count++;
             for (uint32_t i = 0; i < node->in_count; i++) {
-                struct floor_ref in = g->ins[node->in_first + i];
+                struct plan_ref in = g->ins[node->in_first + i];
                 if (in.storage != ref.storage && !planner_floor_have(w, in) &&
                     !planner_floor_has_copy(w, in)) /* copies are fetched when wanted */
                     EBB_TRY(planner_floor_push(w, in));
@@ -62,11 +62,11 @@ static enum ebb_status collect(struct floor_play *w, struct floor_level *level, 
 
 static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done);
 
-static bool is_wanted(struct floor_play *w, const struct floor_level *level, struct floor_ref out)
+static bool is_wanted(struct floor_play *w, const struct floor_level *level, struct plan_ref out)
 {
     if (w->is_resident[out.storage] && w->version[out.storage] >= out.version)
         return false;
-    if (planner_floor_level_use(w, level, out.storage, level->at + 1) != FLOOR_NEVER)
+    if (planner_floor_level_use(w, level, out.storage, level->at + 1) != PLAN_NEVER)
         return true;
     for (uint32_t i = 0; w->targeted[out.storage] && i < level->target_count; i++)
         if (level->targets[i] == out.storage)
@@ -76,10 +76,10 @@ static bool is_wanted(struct floor_play *w, const struct floor_level *level, str
 
 static enum ebb_status run_level(struct floor_play *w, struct floor_level *level, bool *is_done)
 {
-    const struct floor_graph *g = w->g;
+    const struct plan_recipes *g = w->g;
     *is_done = true;
     for (; level->at < level->count && *is_done; level->at++) {
-        const struct floor_node *node = &g->nodes[level->seq[level->at]];
+        const struct plan_node *node = &g->nodes[level->seq[level->at]];
         bool wanted = false;
         for (uint32_t k = 0; k < node->out_count && !wanted; k++)
             wanted = is_wanted(w, level, g->outs[node->out_first + k]);
@@ -120,7 +120,7 @@ static enum ebb_status descend(struct floor_play *w, bool *is_done)
         w->targeted[level->targets[i]]--;
     /* what a run inside a deeper level made superfluous */
     for (uint32_t i = 0; i < level->count && status == EBB_OK && *is_done; i++) {
-        const struct floor_node *node = &w->g->nodes[level->seq[i]];
+        const struct plan_node *node = &w->g->nodes[level->seq[i]];
         for (uint32_t k = 0; k < node->out_count && status == EBB_OK; k++) {
             uint32_t s = w->g->outs[node->out_first + k].storage;
             if (w->is_resident[s] && w->pins[s] == 0 && w->targeted[s] == 0 &&
@@ -147,20 +147,20 @@ static void let_go(struct floor_play *w, size_t frame)
 }
 
 /* What node n wants: what it reads; at the main level then what must be restored. */
-static struct floor_ref wanted_by(const struct floor_graph *g, const struct floor_node *node,
-                                  uint32_t i)
+static struct plan_ref wanted_by(const struct plan_recipes *g, const struct plan_node *node,
+                                 uint32_t i)
 {
     return i < node->in_count ? g->ins[node->in_first + i]
                               : g->restores[node->restore_first + i - node->in_count];
 }
 
 /* Bring from the host what is there, pinned. */
-static enum ebb_status fetch(struct floor_play *w, const struct floor_node *node, bool *is_done)
+static enum ebb_status fetch(struct floor_play *w, const struct plan_node *node, bool *is_done)
 {
-    const struct floor_graph *g = w->g;
+    const struct plan_recipes *g = w->g;
     *is_done = true;
     for (uint32_t i = 0; i < node->in_count && w->host_sum > 0 && *is_done; i++) {
-        struct floor_ref ref = wanted_by(g, node, i);
+        struct plan_ref ref = wanted_by(g, node, i);
         if (planner_floor_have(w, ref) || !planner_floor_has_copy(w, ref))
             continue;
         EBB_TRY(planner_floor_make_room(w, g->storages[ref.storage].bytes, is_done));
@@ -177,8 +177,8 @@ static enum ebb_status fetch(struct floor_play *w, const struct floor_node *node
 /* Make everything node n reads lie there, pinned from frame on. */
 static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
 {
-    const struct floor_graph *g = w->g;
-    const struct floor_node *node = &g->nodes[n];
+    const struct plan_recipes *g = w->g;
+    const struct plan_node *node = &g->nodes[n];
     size_t frame = w->frame_count;
     uint32_t wants = node->in_count + (w->depth == 0 ? node->restore_count : 0);
     for (uint32_t round = 0;; round++) {
@@ -190,7 +190,7 @@ static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
         w->stack_count = 0;
         uint32_t later = 0; /* fetched and gone again: the next round holds the others */
         for (uint32_t i = 0; i < wants && *is_done; i++) {
-            struct floor_ref ref = wanted_by(g, node, i);
+            struct plan_ref ref = wanted_by(g, node, i);
             if (planner_floor_have(w, ref))
                 continue;
             if (!planner_floor_has_copy(w, ref))
@@ -217,15 +217,15 @@ static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
 
 /* Which outputs are made: at the main level all that anybody will read; below, those the levels
  * want. Returns the bytes they need; *extra: workspace and scratch for the others. */
-static uint64_t plan_outputs(struct floor_play *w, const struct floor_node *node, uint64_t *extra)
+static uint64_t plan_outputs(struct floor_play *w, const struct plan_node *node, uint64_t *extra)
 {
-    const struct floor_graph *g = w->g;
+    const struct plan_recipes *g = w->g;
     uint64_t need = 0;
     w->placing_count = 0;
     *extra = node->workspace_bytes;
     for (uint32_t k = 0; k < node->out_count; k++) {
-        struct floor_ref out = g->outs[node->out_first + k];
-        const struct floor_storage *st = &g->storages[out.storage];
+        struct plan_ref out = g->outs[node->out_first + k];
+        const struct plan_storage *st = &g->storages[out.storage];
         if (out.version > 0)
             continue;
         bool wanted = !w->is_resident[out.storage] &&
@@ -242,18 +242,18 @@ static uint64_t plan_outputs(struct floor_play *w, const struct floor_node *node
 }
 
 /* Outputs nobody waits for now but somebody will read: made too where they cost no room. */
-static void add_bonus(struct floor_play *w, const struct floor_node *node, uint64_t *need,
+static void add_bonus(struct floor_play *w, const struct plan_node *node, uint64_t *need,
                       uint64_t *extra)
 {
-    const struct floor_graph *g = w->g;
+    const struct plan_recipes *g = w->g;
     for (uint32_t k = 0; k < node->out_count && w->depth > 0 && node->out_count > 1; k++) {
-        struct floor_ref out = g->outs[node->out_first + k];
+        struct plan_ref out = g->outs[node->out_first + k];
         uint64_t bytes = g->storages[out.storage].bytes;
         bool is_listed = false;
         for (size_t i = 0; i < w->placing_count; i++)
             is_listed |= w->placing[i] == out.storage;
         if (is_listed || out.version > 0 || w->is_resident[out.storage] ||
-            planner_floor_main_use(w, out.storage) == FLOOR_NEVER)
+            planner_floor_main_use(w, out.storage) == PLAN_NEVER)
             continue;
         uint64_t less = node->can_skip ? 0 : bytes;
         if (w->sum + *need + *extra + bytes - less > w->rules->budget_bytes)
@@ -266,7 +266,7 @@ static void add_bonus(struct floor_play *w, const struct floor_node *node, uint6
 
 /* One stage may take a few times what everything before it took: more is thrashing, and the sooner
  * it ends the better. */
-static bool is_too_long(struct floor_play *w, const struct floor_node *node)
+static bool is_too_long(struct floor_play *w, const struct plan_node *node)
 {
     uint64_t spent = w->game->cost - w->stage_cost, runs = w->runs - w->stage_runs;
     uint64_t times = w->rules->stage_limit;
@@ -295,8 +295,8 @@ static enum ebb_status remember(struct floor_play *w)
 
 static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
 {
-    const struct floor_graph *g = w->g;
-    const struct floor_node *node = &g->nodes[n];
+    const struct plan_recipes *g = w->g;
+    const struct plan_node *node = &g->nodes[n];
     size_t frame = w->frame_count;
     uint64_t extra, need;
     EBB_TRY(bring(w, n, is_done));
@@ -325,7 +325,7 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
     if (w->sum + extra > w->game->peak_bytes)
         w->game->peak_bytes = w->sum + extra;
     for (uint32_t k = 0; k < node->out_count; k++) {
-        struct floor_ref out = g->outs[node->out_first + k];
+        struct plan_ref out = g->outs[node->out_first + k];
         if (out.version > 0) {
             w->version[out.storage] = out.version;
             EBB_TRY(planner_floor_forget(w, out.storage)); /* the host has an old version */
@@ -352,7 +352,7 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
 
 static enum ebb_status play(struct floor_play *w)
 {
-    const struct floor_graph *g = w->g;
+    const struct plan_recipes *g = w->g;
     bool is_done = true;
     for (uint32_t n = 0; n < g->node_count && is_done; n++) {
         w->stage_cost = w->game->cost;
@@ -414,8 +414,9 @@ static void release(struct floor_play *w)
     }
 }
 
-enum ebb_status planner_floor_play(const struct floor_graph *graph, const struct floor_rules *rules,
-                                   struct floor_game *game, struct ebb_error *err)
+enum ebb_status planner_floor_play(const struct plan_recipes *graph,
+                                   const struct floor_rules *rules, struct floor_game *game,
+                                   struct ebb_error *err)
 {
     struct floor_play w = {.g = graph, .rules = rules, .game = game, .err = err};
     *game = (struct floor_game){0};

@@ -1,61 +1,48 @@
-/* graph.c - trace to planner graph: views collapse, versions become deadlines, sizes are rounded as
- * the plan will be. */
+/* graph.c - recipes to planner graph: storages become items, versions become deadlines. */
 #include "planner/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/heap.h"
-#include "plan/plan.h"
-#include "planner/floor.h"
-
-struct maker {
-    const struct trace *trace;
-    struct planner_graph *graph;
-    uint32_t *node_of;      /* op -> node */
-    uint32_t *item_of;      /* storage -> item */
-    uint32_t *overwriter;   /* tensor -> node that overwrites its version, TRACE_NONE = nobody */
-    uint32_t *newest;       /* storage -> newest tensor so far */
-    uint32_t *order, count; /* ops that run, in the order of their first runs */
-};
-
-static uint64_t size_of(const struct planner_graph *g, uint64_t bytes)
-{
-    return g->exact_bytes ? bytes : plan_round(bytes);
-}
 
 /* Nodes and items in the order of first runs. */
-static void add_nodes(struct maker *m)
+static void add_nodes(struct planner_graph *g)
 {
-    const struct trace *trace = m->trace;
-    struct planner_graph *g = m->graph;
-    for (uint32_t k = 0; k < m->count; k++) {
-        uint32_t o = m->order[k];
-        const struct trace_op *op = &trace->ops[o];
-        struct planner_node *node = &g->nodes[g->node_count];
-        *node = (struct planner_node){.cost = op->cost_ns,
-                                      .workspace_bytes = size_of(g, op->workspace_bytes),
-                                      .op = o,
+    const struct trace *trace = g->trace;
+    uint32_t *node_of = g->node_of;
+    for (uint32_t v = 0; v < g->node_count; v++) {
+        const struct plan_node *from = &g->recipes->nodes[v];
+        const struct trace_op *op = &trace->ops[from->op];
+        struct planner_node *node = &g->nodes[v];
+        *node = (struct planner_node){.cost = from->cost,
+                                      .workspace_bytes = from->workspace_bytes,
+                                      .op = from->op,
                                       .out_first = g->item_count,
                                       .deadline = TRACE_NONE,
                                       .partner = TRACE_NONE,
                                       .phase = op->phase,
                                       .is_fixed = op->is_leaf || op->kind->purity != TRACE_PURE};
-        for (uint32_t i = 0; i < op->output_count; i++) {
-            const struct trace_tensor *t = &trace->tensors[op->output_first + i];
-            if (t->alias != TRACE_FRESH)
+        for (uint32_t k = 0; k < from->out_count; k++) {
+            struct plan_ref out = g->recipes->outs[from->out_first + k];
+            const struct plan_storage *s = &g->recipes->storages[out.storage];
+            if (out.version > 0)
                 continue;
-            const struct trace_storage *s = &trace->storages[t->storage];
             node->is_fixed |= s->version_count > 1;
-            m->item_of[t->storage] = g->item_count;
-            g->items[g->item_count++] = (struct planner_item){
-                .bytes = size_of(g, s->bytes), .node = g->node_count, .storage = t->storage};
+            g->item_of[out.storage] = g->item_count;
+            g->items[g->item_count++] =
+                (struct planner_item){.bytes = s->bytes,
+                                      .node = v,
+                                      .storage = out.storage,
+                                      .use_first = s->use_first,
+                                      .use_count = s->use_count - s->is_kept, /* the end's */
+                                      .is_kept = s->is_kept};
             node->out_count++;
         }
-        node->needs_scratch = node->out_count > 1 && !plan_can_skip(op->kind);
+        node->needs_scratch = node->out_count > 1 && !from->can_skip;
         if (op->partner != TRACE_NONE)
-            node->partner = m->node_of[op->partner];
-        m->node_of[o] = g->node_count++;
+            node->partner = node_of[op->partner];
+        node_of[from->op] = v;
     }
 }
 
@@ -65,72 +52,28 @@ static int compare_u32(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Which node overwrites the version a tensor denotes? Views share their base's answer through
- * (storage, version). */
-static void find_overwriters(struct maker *m)
+/* A node that reads a version can run until that is overwritten. */
+static void add_edges(struct planner_graph *g)
 {
-    const struct trace *trace = m->trace;
-    for (uint32_t t = 0; t < trace->tensor_count; t++)
-        m->overwriter[t] = TRACE_NONE;
-    for (uint32_t t = trace->tensor_count; t-- > 0;) {
-        const struct trace_tensor *tensor = &trace->tensors[t];
-        m->overwriter[t] = m->newest[tensor->storage]; /* the first later MUTATE of this storage */
-        if (tensor->alias == TRACE_MUTATE)
-            m->newest[tensor->storage] = m->node_of[tensor->op];
-    }
-}
-
-static void add_edges(struct maker *m)
-{
-    const struct trace *trace = m->trace;
-    struct planner_graph *g = m->graph;
     for (uint32_t v = 0; v < g->node_count; v++) {
+        const struct plan_node *from = &g->recipes->nodes[v];
         struct planner_node *node = &g->nodes[v];
-        const struct trace_op *op = &trace->ops[node->op];
         uint32_t *list = &g->ins[g->edge_count];
-        uint32_t n = 0;
-        for (uint32_t i = 0; i < op->input_count; i++) {
-            uint32_t tensor = trace->inputs[op->input_first + i];
-            list[n++] = m->item_of[trace->tensors[tensor].storage];
-            if (m->overwriter[tensor] < node->deadline)
-                node->deadline = m->overwriter[tensor];
-        }
-        qsort(list, n, sizeof *list, compare_u32);
-        uint32_t unique = 0;
-        for (uint32_t i = 0; i < n; i++)
-            if (unique == 0 || list[unique - 1] != list[i])
-                list[unique++] = list[i];
         node->in_first = (uint32_t)g->edge_count;
-        node->in_count = unique;
-        g->edge_count += unique;
+        node->in_count = from->in_count;
+        g->edge_count += from->in_count;
+        for (uint32_t i = 0; i < from->in_count; i++) {
+            struct plan_ref in = g->recipes->ins[from->in_first + i];
+            uint32_t gone = plan_version_of(g->recipes, in.storage, in.version)->gone;
+            list[i] = g->item_of[in.storage];
+            node->deadline = gone < node->deadline ? gone : node->deadline;
+        }
+        qsort(list, from->in_count, sizeof *list, compare_u32);
         if (node->is_fixed)
             node->deadline = v;
-        for (uint32_t i = 0; i < unique; i++)
-            g->items[list[i]].use_count++;
         for (uint32_t i = 0; i < node->out_count; i++)
             g->items[node->out_first + i].is_fixed = node->is_fixed;
     }
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < g->item_count; i++) {
-        g->items[i].use_first = first;
-        first += g->items[i].use_count;
-        g->items[i].use_count = 0;
-    }
-    for (uint32_t v = 0; v < g->node_count; v++)
-        for (uint32_t i = 0; i < g->nodes[v].in_count; i++) {
-            struct planner_item *item = &g->items[g->ins[g->nodes[v].in_first + i]];
-            g->uses[item->use_first + item->use_count++] = v;
-        }
-}
-
-static void mark_kept(struct maker *m)
-{
-    const struct trace *trace = m->trace;
-    for (uint32_t c = trace->command_count; c-- > 0 && trace->commands[c].kind != TRACE_RUN;)
-        if (trace->commands[c].kind == TRACE_PIN) {
-            uint32_t storage = trace->tensors[trace->commands[c].index].storage;
-            m->graph->items[m->item_of[storage]].is_kept = true;
-        }
 }
 
 /* Outputs for nobody are not made where the op can do without, as in planner `floor`. In graph
@@ -255,6 +198,17 @@ static void find_shape(struct planner_graph *g)
             g->is_mirrored = false;
 }
 
+static bool allocate(struct planner_graph *g)
+{
+    const struct trace *trace = g->trace;
+    struct ebb_arena *a = &g->arena;
+    return (g->nodes = ebb_arena_calloc(a, trace->op_count, sizeof *g->nodes)) &&
+           (g->items = ebb_arena_calloc(a, trace->storage_count, sizeof *g->items)) &&
+           (g->ins = ebb_arena_calloc(a, trace->input_count, sizeof *g->ins)) &&
+           (g->node_of = ebb_arena_calloc(a, trace->op_count, sizeof *g->node_of)) &&
+           (g->item_of = ebb_arena_calloc(a, trace->storage_count, sizeof *g->item_of));
+}
+
 enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
                                      struct planner_graph **graph, struct ebb_error *err)
 {
@@ -263,36 +217,23 @@ enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
         return ebb_no_memory(err, sizeof *g);
     ebb_arena_init(&g->arena);
     g->trace = trace;
-    g->exact_bytes = trace->is_graph;
     g->fixed_bytes = trace->graph_fixed_bytes;
-    struct maker m = {.trace = trace, .graph = g};
-    g->nodes = ebb_arena_calloc(&g->arena, trace->op_count, sizeof *g->nodes);
-    g->items = ebb_arena_calloc(&g->arena, trace->storage_count, sizeof *g->items);
-    g->ins = ebb_arena_calloc(&g->arena, trace->input_count, sizeof *g->ins);
-    g->uses = ebb_arena_calloc(&g->arena, trace->input_count, sizeof *g->uses);
-    m.node_of = ebb_arena_calloc(&g->arena, trace->op_count, sizeof *m.node_of);
-    m.order = ebb_arena_calloc(&g->arena, (size_t)trace->op_count + 1, sizeof *m.order);
-    m.item_of = g->item_of = ebb_arena_calloc(&g->arena, trace->storage_count, sizeof *m.item_of);
-    m.newest = ebb_arena_calloc(&g->arena, trace->storage_count, sizeof *m.newest);
-    m.overwriter = ebb_arena_calloc(&g->arena, trace->tensor_count, sizeof *m.overwriter);
-    enum ebb_status status = EBB_OK;
-    if (!g->nodes || !g->items || !g->ins || !g->uses || !m.node_of || !m.order || !m.item_of ||
-        !m.newest || !m.overwriter)
-        status = ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
+    enum ebb_status status =
+        allocate(g) ? EBB_OK : ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
     if (status == EBB_OK)
-        status = trace_reorder(trace, is_eager ? TRACE_EARLY : TRACE_AS_RECORDED, m.order, &m.count,
-                               &g->is_moved, err);
+        status = plan_recipes_create(&g->recipes, trace, is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
     if (status != EBB_OK) {
         planner_graph_destroy(g);
         return status;
     }
-    memset(m.newest, 0xff, trace->storage_count * sizeof *m.newest);
-    memset(m.item_of, 0xff, trace->storage_count * sizeof *m.item_of);
-    memset(m.node_of, 0xff, trace->op_count * sizeof *m.node_of);
-    add_nodes(&m);
-    find_overwriters(&m);
-    add_edges(&m);
-    mark_kept(&m);
+    g->exact_bytes = g->recipes->exact_bytes;
+    g->is_moved = g->recipes->is_moved;
+    g->uses = g->recipes->uses;
+    g->node_count = g->recipes->node_count;
+    memset(g->item_of, 0xff, trace->storage_count * sizeof *g->item_of);
+    memset(g->node_of, 0xff, trace->op_count * sizeof *g->node_of);
+    add_nodes(g);
+    add_edges(g);
     mark_void(g);
     find_shape(g);
     find_last_stages(g);
@@ -306,6 +247,7 @@ void planner_graph_destroy(struct planner_graph *graph)
 {
     if (!graph)
         return;
+    plan_recipes_destroy(graph->recipes);
     struct ebb_arena arena = graph->arena;
     ebb_arena_fini(&arena);
     ebb_free(graph);

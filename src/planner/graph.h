@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "plan/plan.h"
 #include "trace/trace.h"
 
 struct planner_node {
@@ -45,10 +46,12 @@ struct planner_item {
 struct planner_graph {
     struct ebb_arena arena; /* owns all below */
     const struct trace *trace;
+    struct plan_recipes *recipes; /* owned: what the trace says; node v is its node v */
     struct planner_node *nodes;
     struct planner_item *items;
-    uint32_t *ins, *uses;
-    uint32_t *item_of; /* storage -> item; TRACE_NONE: none */
+    uint32_t *ins, *uses; /* uses are those of the recipes */
+    uint32_t *item_of;    /* storage -> item; TRACE_NONE: none */
+    uint32_t *node_of;    /* op -> node; TRACE_NONE: none */
     uint32_t node_count, item_count;
     size_t edge_count;
     uint32_t forward_count; /* nodes 0.. before the first one of another phase */

@@ -157,7 +157,8 @@ enum ebb_status planner_published_build(struct planner_published *p,
     ebb_arena_init(&p->arena);
     p->r = ebb_arena_calloc(&p->arena, cells, sizeof *p->r);
     p->s = ebb_arena_calloc(&p->arena, cells, sizeof *p->s);
-    b.free_col = ebb_arena_calloc(&p->arena, graph->edge_count + 1, sizeof *b.free_col);
+    b.free_col =
+        ebb_arena_calloc(&p->arena, graph->edge_count + graph->item_count + 1, sizeof *b.free_col);
     p->mip.is_short = !p->r || !p->s || !b.free_col;
     b.scale = planner_mem_scale(graph, &unit);
     b.budget = (double)budget * b.scale;
