@@ -1,15 +1,14 @@
 /* easy.c - a run written down as a plan, and the plan that needs no planner: nothing is ever
  * evicted, every storage goes after its last use. It is used by itself whenever its packed height
  * fits the budget: then no policy has anything to decide. */
-#include "exec/ebb.h"
+#include "exec/internal.h"
 
 #include <pthread.h>
 #include <stdio.h>
 
 #include "base/heap.h"
 
-/* ---- a run as a plan
- * ---------------------------------------------------------------------------------------------- */
+/* ---- a run as a plan ------------------------------------------------------------------------- */
 
 enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace *trace,
                                  struct plan *plan, struct ebb_error *err)
@@ -51,13 +50,12 @@ enum ebb_status exec_log_to_plan(const struct exec_log *log, const struct trace 
     return EBB_OK;
 }
 
-/* ---- the plan without evictions
- * ----------------------------------------------------------------------------------- */
+/* ---- the plan without evictions -------------------------------------------------------------- */
 
 struct exec_easy {
     pthread_mutex_t lock; /* guards the rest */
     struct plan plan;
-    uint64_t height; /* 0: not packed yet; a function of the trace, not of the first budget */
+    uint64_t height; /* 0: not packed yet */
 };
 
 enum ebb_status exec_easy_create(struct exec_easy **easy, struct ebb_error *err)
@@ -80,91 +78,91 @@ void exec_easy_destroy(struct exec_easy *easy)
     ebb_free(easy);
 }
 
-/* Last op after which the storage is of no use; EXEC_NEVER for the keep set. */
-static uint32_t end_of(const struct ebb_program *p, uint32_t s)
+/* Last op after which the storage is of no use; PLAN_NEVER for the keep set. */
+static uint32_t end_of(const struct plan_recipes *r, uint32_t s)
 {
-    if (p->is_keep[s])
-        return EXEC_NEVER;
-    uint32_t final_op = p->mutator[p->version_first[s] + p->final_version[s]];
-    return p->use_count[s] && p->last_use[s] > final_op ? p->last_use[s] : final_op;
+    return r->storages[s].is_kept ? PLAN_NEVER : plan_last_version(r, s)->last_use;
 }
 
-uint64_t exec_keep_peak(const struct ebb_program *p)
+/* What the op leaves behind for nobody: its inputs first, then what is made and never read. */
+static uint32_t ending(const struct plan_recipes *r, const struct plan_node *node, uint32_t i)
+{
+    bool is_in = i < node->in_count;
+    uint32_t s = is_in ? r->ins[node->in_first + i].storage
+                       : r->outs[node->out_first + i - node->in_count].storage;
+    bool is_input = r->storages[s].use_count && plan_last_version(r, s)->last_use == node->op;
+    return end_of(r, s) == node->op && (is_in || !is_input) ? s : TRACE_NONE;
+}
+
+uint64_t exec_keep_peak(const struct plan_recipes *r)
 {
     uint64_t now = 0, peak = 0;
-    for (uint32_t o = 0; o < p->op_count; o++) {
-        const struct ebb_op *op = &p->ops[o];
-        for (uint32_t k = 0; k < op->out_count; k++) {
-            if (p->out_version[op->out_first + k] == 0)
-                now += p->bytes[p->out_storage[op->out_first + k]];
+    for (uint32_t o = 0; o < r->node_count; o++) {
+        const struct plan_node *node = &r->nodes[o];
+        for (uint32_t k = 0; k < node->out_count; k++) {
+            struct plan_ref out = r->outs[node->out_first + k];
+            now += out.version == 0 ? r->storages[out.storage].bytes : 0;
         }
-        peak = now + op->workspace > peak ? now + op->workspace : peak;
-        for (uint32_t i = 0; i < op->in_count; i++) {
-            uint32_t s = p->in_storage[op->in_first + i];
-            now -= end_of(p, s) == o ? p->bytes[s] : 0;
-        }
-        for (uint32_t k = 0; k < op->out_count;
-             k++) { /* made and never read; inputs were counted above */
-            uint32_t s = p->out_storage[op->out_first + k];
-            bool is_input = p->use_count[s] && p->last_use[s] == o;
-            now -= end_of(p, s) == o && !is_input ? p->bytes[s] : 0;
+        peak = now + node->workspace_bytes > peak ? now + node->workspace_bytes : peak;
+        for (uint32_t i = 0; i < node->in_count + node->out_count; i++) {
+            uint32_t s = ending(r, node, i);
+            now -= s == TRACE_NONE ? 0 : r->storages[s].bytes;
         }
     }
     return peak;
 }
 
-static enum ebb_status build(const struct ebb_program *p, struct plan *plan, struct ebb_error *err)
+static enum ebb_status build(const struct plan_recipes *r, struct plan *plan, struct ebb_error *err)
 {
-    for (uint32_t o = 0; o < p->op_count; o++) {
-        const struct ebb_op *op = &p->ops[o];
-        if (op->is_skipped)
+    for (uint32_t o = 0; o < r->node_count; o++) {
+        const struct plan_node *node = &r->nodes[o];
+        if (node->is_view)
             continue;
-        for (uint32_t k = 0; k < op->out_count; k++) {
-            if (p->out_version[op->out_first + k] == 0)
-                EBB_TRY(plan_add(plan, PLAN_PLACE, p->out_storage[op->out_first + k], PLAN_NOWHERE,
-                                 0, err));
+        for (uint32_t k = 0; k < node->out_count; k++) {
+            struct plan_ref out = r->outs[node->out_first + k];
+            if (out.version == 0)
+                EBB_TRY(plan_add(plan, PLAN_PLACE, out.storage, PLAN_NOWHERE, 0, err));
         }
         EBB_TRY(plan_add(plan, PLAN_RUN, o, PLAN_NOWHERE, 0, err));
-        for (uint32_t i = 0; i < op->in_count; i++) {
-            uint32_t s = p->in_storage[op->in_first + i];
-            if (end_of(p, s) == o)
-                EBB_TRY(plan_add(plan, PLAN_DROP, s, 0, 0, err));
-        }
-        for (uint32_t k = 0; k < op->out_count; k++) {
-            uint32_t s = p->out_storage[op->out_first + k];
-            bool is_input = p->use_count[s] && p->last_use[s] == o;
-            if (end_of(p, s) == o && !is_input)
+        for (uint32_t i = 0; i < node->in_count + node->out_count; i++) {
+            uint32_t s = ending(r, node, i);
+            if (s != TRACE_NONE)
                 EBB_TRY(plan_add(plan, PLAN_DROP, s, 0, 0, err));
         }
     }
     return EBB_OK;
 }
 
-enum ebb_status exec_easy_plan(const struct ebb_program *p, uint64_t budget,
-                               const struct plan **plan, struct ebb_error *err)
+/* Packed once; a function of the trace, not of the first budget. */
+static enum ebb_status pack(const struct exec_program *p, struct exec_easy *easy,
+                            struct ebb_error *err)
 {
-    struct exec_easy *easy = p->easy;
-    enum ebb_status status = EBB_OK;
+    struct plan made;
+    uint64_t height = 0;
+    plan_init(&made);
+    made.signature = p->trace->signature;
+    snprintf(made.planner, sizeof made.planner, "keep_all");
+    enum ebb_status status = build(p->recipes, &made, err);
+    if (status == EBB_OK)
+        status = plan_assign_offsets(p->trace, &made, UINT64_MAX, &height, err);
+    if (status != EBB_OK) {
+        plan_fini(&made);
+        return status;
+    }
+    made.budget_bytes = height;
+    easy->plan = made;
+    easy->height = height ? height : 1;
+    return EBB_OK;
+}
+
+enum ebb_status exec_keep_all(const struct exec_program *program, uint64_t budget,
+                              const struct plan **plan, struct ebb_error *err)
+{
+    EBB_TRY(exec_needs_ebb(program, err));
+    struct exec_easy *easy = program->easy;
     *plan = NULL;
     pthread_mutex_lock(&easy->lock);
-    if (easy->height == 0) {
-        struct plan made;
-        uint64_t height = 0;
-        plan_init(&made);
-        made.signature = p->trace->signature;
-        snprintf(made.planner, sizeof made.planner, "keep_all");
-        status = build(p, &made, err);
-        if (status == EBB_OK)
-            status = plan_assign_offsets(p->trace, &made, UINT64_MAX, &height, err);
-        if (status == EBB_OK) {
-            made.budget_bytes = height;
-            plan_fini(&easy->plan);
-            easy->plan = made;
-            easy->height = height ? height : 1;
-        } else {
-            plan_fini(&made);
-        }
-    }
+    enum ebb_status status = easy->height ? EBB_OK : pack(program, easy, err);
     if (status == EBB_OK && easy->height <= budget) /* else the policy decides */
         *plan = &easy->plan;
     pthread_mutex_unlock(&easy->lock);

@@ -1,5 +1,5 @@
 /* exec.c - the face of exec: programs, and running one under either rule set. */
-#include "exec/ebb.h"
+#include "exec/internal.h"
 
 #include <string.h>
 
@@ -12,6 +12,22 @@ const char *exec_result_text(enum exec_result result)
     return texts[result];
 }
 
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static enum ebb_status compile_ebb(struct exec_program *p, struct ebb_error *err)
+{
+    const struct trace *t = p->trace;
+    EBB_TRY(plan_recipes_create(&p->recipes, t, PLAN_ONLINE, err));
+    EBB_TRY(mem_graph_init(&p->graph, t, false, err));
+    EBB_TRY(exec_easy_create(&p->easy, err));
+    for (uint32_t o = 0; o < t->op_count; o++) {
+        uint32_t ports = t->ops[o].input_count + t->ops[o].output_count;
+        p->ports = ports > p->ports ? ports : p->ports;
+    }
+    p->keep_peak = exec_keep_peak(p->recipes);
+    return EBB_OK;
+}
+
 enum ebb_status exec_program_create(struct exec_program **program, const struct trace *trace,
                                     enum exec_rules rules, struct ebb_error *err)
 {
@@ -20,8 +36,8 @@ enum ebb_status exec_program_create(struct exec_program **program, const struct 
         return ebb_no_memory(err, sizeof *p);
     p->trace = trace;
     p->rules = rules;
-    enum ebb_status status = rules == EXEC_SIMRD ? simrd_compile(&p->simrd, trace, err)
-                                                 : exec_ebb_compile(&p->ebb, trace, err);
+    enum ebb_status status =
+        rules == EXEC_SIMRD ? simrd_compile(&p->simrd, trace, err) : compile_ebb(p, err);
     if (status != EBB_OK) {
         exec_program_destroy(p);
         return status;
@@ -35,24 +51,25 @@ void exec_program_destroy(struct exec_program *program)
     if (!program)
         return;
     simrd_destroy(program->simrd);
-    exec_ebb_destroy(program->ebb);
+    plan_recipes_destroy(program->recipes);
+    mem_graph_fini(&program->graph);
+    exec_easy_destroy(program->easy);
     ebb_free(program);
 }
+
+enum ebb_status exec_needs_ebb(const struct exec_program *program, struct ebb_error *err)
+{
+    return program->rules == EXEC_EBB
+               ? EBB_OK
+               : ebb_fail(err, EBB_EINPUT, "rules simrd know no plans: use rules ebb");
+}
+
+/* ---- the log --------------------------------------------------------------------------------- */
 
 void exec_log_fini(struct exec_log *log)
 {
     ebb_free(log->events);
     *log = (struct exec_log){0};
-}
-
-uint64_t exec_limit_ns(const struct exec_options *options, uint64_t base_ns)
-{
-    if (options->limit_ns)
-        return options->limit_ns;
-    if (options->limit <= 0)
-        return UINT64_MAX;
-    double limit = (options->limit - 1) * (double)base_ns;
-    return limit < 0 ? 0 : limit >= 0x1p63 ? UINT64_MAX : (uint64_t)limit;
 }
 
 /* An event of the log from what memory tells: FREE is the DROP of what is dead. */
@@ -77,13 +94,27 @@ struct mem_listener exec_log_listener(struct exec_log *log)
 
 enum ebb_status exec_log_add(struct exec_log *log, struct exec_event event, struct ebb_error *err)
 {
+    if (!log)
+        return EBB_OK;
     EBB_TRY(ebb_grow(&log->events, &log->capacity, log->count + 1, sizeof *log->events, err));
     log->events[log->count++] = event;
     return EBB_OK;
 }
 
+/* ---- running --------------------------------------------------------------------------------- */
+
+uint64_t exec_limit_ns(const struct exec_options *options, uint64_t base_ns)
+{
+    if (options->limit_ns)
+        return options->limit_ns;
+    if (options->limit <= 0)
+        return UINT64_MAX;
+    double limit = (options->limit - 1) * (double)base_ns;
+    return limit < 0 ? 0 : limit >= 0x1p63 ? UINT64_MAX : (uint64_t)limit;
+}
+
 /* What a run counted becomes its report. */
-static void report_tally(struct exec_report *r, const struct mem_tally *t)
+void exec_report_tally(struct exec_report *r, const struct mem_tally *t)
 {
     r->clock_ns = t->clock_ns;
     r->remat_ns = t->remat_ns;
@@ -119,50 +150,68 @@ static enum ebb_status run_simrd(const struct simrd_program *program, const stru
                                     .reference_scan = o->reference_scan,
                                     .listener = exec_log_listener(o->log)};
     enum ebb_status status = simrd_run(program, &options, &tally, err);
-    report_tally(report, &tally);
+    exec_report_tally(report, &tally);
     report->base_ns = simrd_base_ns(program);
     return status;
 }
 
-/* Running out of room or of patience is a result, told in the report. */
-static enum ebb_status settle_result(struct exec_report *report, enum ebb_status status)
+static enum ebb_status run_plan(const struct exec_program *p, const struct plan *plan,
+                                const struct exec_options *o, struct exec_report *report,
+                                struct ebb_error *err)
 {
-    if (!*report->why || (status != EBB_EBUDGET && status != EBB_ELIMIT))
-        return status;
-    report->result = status == EBB_EBUDGET ? EXEC_OOM : EXEC_THRASHED;
-    return EBB_OK;
+    struct exec_image *image = NULL;
+    EBB_TRY(exec_image_create(&image, p, plan, o, err));
+    enum ebb_status status = exec_image_run(image, o->io, o->log, report, err);
+    exec_image_destroy(image);
+    return status;
+}
+
+static enum ebb_status own_device(struct exec_options *o, struct ebb_error *err)
+{
+    EBB_TRY(device_null.create(&o->device, &o->links, err));
+    enum ebb_status status = EBB_OK;
+    for (int k = 0; k < DEVICE_TIERS && status == EBB_OK; k++) {
+        uint64_t bytes = k ? o->tier_bytes[k] : o->budget_bytes;
+        if (bytes)
+            status = device_null.reserve(o->device, (enum device_tier)k, bytes, err);
+    }
+    if (status != EBB_OK)
+        device_null.destroy(o->device);
+    return status;
+}
+
+static enum ebb_status run_ebb(const struct exec_program *p, const struct exec_options *options,
+                               struct exec_report *report, struct ebb_error *err)
+{
+    struct exec_options o = *options;
+    const struct plan *plan = o.plan;
+    if (o.dealloc == EXEC_BANISH)
+        return ebb_fail(err, EBB_EINPUT,
+                        "banishing belongs to the published V1 runtime: use rules simrd");
+    if (!plan && o.budget_bytes >= p->keep_peak && o.dealloc == EXEC_EAGER)
+        EBB_TRY(exec_keep_all(p, o.budget_bytes, &plan, err));
+    if (!options->device)
+        EBB_TRY(own_device(&o, err));
+    enum ebb_status status =
+        plan ? run_plan(p, plan, &o, report, err) : exec_run_policy(p, &o, report, err);
+    if (!options->device)
+        device_null.destroy(o.device);
+    return status;
 }
 
 enum ebb_status exec_run(const struct exec_program *program, const struct exec_options *options,
                          struct exec_report *report, struct ebb_error *err)
 {
-    enum ebb_status status;
     memset(report, 0, sizeof *report);
     report->budget_bytes = options->budget_bytes;
     report->evict_hash = EBB_FNV1A_INIT;
-    if (program->rules == EXEC_SIMRD)
-        status = run_simrd(program->simrd, options, report, err);
-    else if (options->dealloc == EXEC_BANISH)
-        status = ebb_fail(err, EBB_EINPUT,
-                          "banishing belongs to the published V1 runtime: use rules simrd");
-    else
-        status = exec_ebb_run(program->ebb, options, report, err);
-    return settle_result(report, status);
-}
-
-enum ebb_status exec_image_create(struct exec_image **image, const struct exec_program *program,
-                                  const struct plan *plan, const struct exec_options *options,
-                                  struct ebb_error *err)
-{
-    if (program->rules != EXEC_EBB)
-        return ebb_fail(err, EBB_EINPUT, "rules simrd know no plans: use rules ebb");
-    return exec_image_bind(image, program->ebb, plan, options, err);
-}
-
-enum ebb_status exec_keep_all(const struct exec_program *program, uint64_t budget,
-                              const struct plan **plan, struct ebb_error *err)
-{
-    if (program->rules != EXEC_EBB)
-        return ebb_fail(err, EBB_EINPUT, "rules simrd know no plans: use rules ebb");
-    return exec_easy_plan(program->ebb, budget, plan, err);
+    enum ebb_status status = program->rules == EXEC_SIMRD
+                                 ? run_simrd(program->simrd, options, report, err)
+                                 : run_ebb(program, options, report, err);
+    if (*report->why && (status == EBB_EBUDGET || status == EBB_ELIMIT)) {
+        /* out of room or of patience: a result, told in the report */
+        report->result = status == EBB_EBUDGET ? EXEC_OOM : EXEC_THRASHED;
+        return EBB_OK;
+    }
+    return status;
 }

@@ -5,17 +5,21 @@
  * Decisions never look at a wall clock: time is the sum of the frozen op costs.
  *
  * Rules (enum exec_rules):
- *   EXEC_EBB    the default. Storages have addresses in one slab of `budget_bytes`; views cost
- * nothing; an op's outputs and workspace are reserved before it runs; what has no further use is
- * freed at once, recomputed intermediates included; outputs that are resident are never made twice;
- * inputs are brought back in an order that needs least memory, and stay evictable until the op that
- * waits for them is about to run; the keep set is pinned when final. See src/mem/README.md for the
- * states and the numbered rules. EXEC_SIMRD  the published simulator (spec/dtr.md 2-4), decision
- * for decision: bytes are counted, not placed.
  *
- * A run ends ok, oom (nothing left to evict), thrashed (recomputation above the limit) or refused
- * (budget below the floor, checked only when a floor is given). All four are results, not errors.
- */
+ *   EXEC_EBB    the default (README.md, rules E1-E4):
+ *               - storages have addresses in one slab of `budget_bytes`; views cost nothing;
+ *               - an op's outputs and workspace are reserved before it runs;
+ *               - what has no further use is freed at once, recomputed intermediates included;
+ *               - outputs that are resident are never made twice;
+ *               - inputs are brought back in an order that needs least memory, and stay evictable
+ *                 until the op that waits for them is about to run;
+ *               - the keep set is pinned when final.
+ *   EXEC_SIMRD  the published simulator, decision for decision: bytes are counted, not placed
+ *               (src/simrd).
+ *
+ * A run ends ok, oom (nothing left to evict) or thrashed (recomputation above the limit). All three
+ * are results, not errors. EXEC_REFUSED is no end of a run: commands that know a floor report it
+ * for budgets below. */
 #ifndef EBB_EXEC_EXEC_H
 #define EBB_EXEC_EXEC_H
 

@@ -4,7 +4,7 @@
  * every pointer of every launch, the places of copies in the lower tiers. A run only goes through
  * the steps. Copies out are waited for when their bytes are given back, moved or written; copies in
  * when they are first read. */
-#include "exec/ebb.h"
+#include "exec/internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct image_step {
 };
 
 struct exec_image {
-    const struct ebb_program *p;
+    const struct exec_program *p;
     struct exec_options o; /* io and log are those of the run */
     struct device *device;
     struct image_step *steps;
@@ -37,22 +37,30 @@ struct exec_image {
     struct exec_report report;
 };
 
-/* ---- making
- * ------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 struct maker {
     struct exec_image *image;
+    const struct plan *plan;
+    struct plan_walk walk;              /* what each step does to residency, versions and copies */
     struct mem_slab slab[DEVICE_TIERS]; /* lower tiers */
-    uint32_t *places_left, *copy_segment[DEVICE_TIERS], *copy_version[DEVICE_TIERS];
-    uint32_t *version;
-    uint8_t *is_placed, *is_filled, *has_run;
-    uint64_t *offset;
-    uint64_t sum_bytes;
+    uint32_t *places_left, *copy_segment[DEVICE_TIERS];
+    uint64_t *offset; /* of each resident */
 };
+
+static uint64_t bytes_of(const struct exec_image *image, uint32_t storage)
+{
+    return image->p->recipes->storages[storage].bytes;
+}
 
 static void *address(const struct exec_image *image, uint64_t offset)
 {
     return image->device->table->address(image->device, offset);
+}
+
+static uint64_t move_ns(const struct exec_options *o, uint64_t bytes)
+{
+    return (uint64_t)mem_copy_ns(&o->links.in[DEVICE_T0], bytes);
 }
 
 static void note_height(struct maker *m, uint64_t offset, uint64_t bytes)
@@ -62,67 +70,61 @@ static void note_height(struct maker *m, uint64_t offset, uint64_t bytes)
         r->peak_bytes = offset + bytes;
 }
 
-static void note_sum(struct maker *m, uint64_t extra)
+/* Where output `tensor` of a RUN goes as things stand; scratch follows the workspace (rule P4). */
+static void *output_address(const struct maker *m, const struct plan_step *from, uint32_t tensor,
+                            uint64_t *extra)
 {
-    if (m->sum_bytes + extra > m->image->report.sum_bytes)
-        m->image->report.sum_bytes = m->sum_bytes + extra;
+    const struct exec_image *image = m->image;
+    uint32_t s = image->p->trace->tensors[tensor].storage;
+    if (bytes_of(image, s) == 0)
+        return NULL;
+    switch (plan_walk_fate(&m->walk, tensor)) {
+    case PLAN_FILLED:
+    case PLAN_WRITTEN:
+        return address(image, m->offset[s]);
+    case PLAN_SCRATCH:
+        return address(image, from->offset + exec_scratch(image->p, s, extra));
+    default:
+        return NULL;
+    }
 }
 
 static void make_run(struct maker *m, const struct plan_step *from, struct image_step *step)
 {
     struct exec_image *image = m->image;
-    const struct ebb_program *p = image->p;
-    const struct trace *t = p->trace;
+    const struct trace *t = image->p->trace;
     const struct trace_op *top = &t->ops[from->index];
-    const struct ebb_op *op = &p->ops[from->index];
-    struct trace_call *call = &image->calls[image->call_count];
+    const struct plan_node *op = &image->p->recipes->nodes[from->index];
     void **in = image->pointers + image->pointer_count, **out = in + top->input_count;
-    uint64_t extra = op->workspace;
+    uint64_t extra = op->workspace_bytes;
     step->call = image->call_count++;
     image->pointer_count += (size_t)top->input_count + top->output_count;
     for (uint32_t i = 0; i < top->input_count; i++) {
         uint32_t s = t->tensors[t->inputs[top->input_first + i]].storage;
-        in[i] = p->bytes[s] ? address(image, m->offset[s]) : NULL;
+        in[i] = bytes_of(image, s) ? address(image, m->offset[s]) : NULL;
     }
-    for (uint32_t k = 0; k < top->output_count; k++) {
-        const struct trace_tensor *tensor = &t->tensors[top->output_first + k];
-        uint32_t s = tensor->storage;
-        bool is_made = tensor->alias == TRACE_FRESH && m->is_placed[s] && !m->is_filled[s];
-        if (is_made || tensor->alias == TRACE_MUTATE) {
-            out[k] = p->bytes[s] ? address(image, m->offset[s]) : NULL;
-            m->is_filled[s] = 1;
-            m->version[s] = tensor->version;
-        } else if (tensor->alias == TRACE_FRESH && !op->can_skip_outputs && p->bytes[s]) {
-            out[k] = address(image, from->offset + exec_scratch(p, s, &extra));
-        }
-    }
-    *call = (struct trace_call){.kind = top->kind,
-                                .in = (const void *const *)in,
-                                .out = out,
-                                .workspace = op->workspace ? address(image, from->offset) : NULL,
-                                .attr = t->attrs + top->attr_first,
-                                .attr_bytes = top->attr_bytes,
-                                .context = image->o.context};
+    for (uint32_t k = 0; k < top->output_count; k++)
+        out[k] = output_address(m, from, top->output_first + k, &extra);
+    image->calls[step->call] = exec_call(image->p, &image->o, from->index, in,
+                                         op->workspace_bytes ? address(image, from->offset) : NULL);
     step->has_work = extra > 0;
-    step->is_again = m->has_run[from->index];
-    m->has_run[from->index] = 1;
+    step->is_again = m->walk.run_counts[from->index] > 0;
     struct exec_report *r = &image->report;
     r->clock_ns += op->cost;
     r->remat_ns += step->is_again ? op->cost : 0;
     r->remat_ops += step->is_again;
-    note_sum(m, extra);
     note_height(m, from->offset, extra);
 }
 
-/* A copy in a lower tier; *is_clean when it is there already. */
+/* A place for the copy in a lower tier; *is_clean when the copy is there already. */
 static enum ebb_status make_send(struct maker *m, struct image_step *step, bool *is_clean,
                                  struct ebb_error *err)
 {
     uint32_t s = step->index, *segment = &m->copy_segment[step->tier][s];
+    const struct plan_residence *r = &m->walk.storages[s];
     struct mem_slab *slab = &m->slab[step->tier];
-    uint64_t bytes = m->image->p->bytes[s];
-    *is_clean =
-        bytes == 0 || (*segment != MEM_NONE && m->copy_version[step->tier][s] == m->version[s]);
+    uint64_t bytes = bytes_of(m->image, s);
+    *is_clean = bytes == 0 || r->copy[step->tier] == r->version + 1;
     if (*is_clean)
         return EBB_OK;
     if (*segment == MEM_NONE) {
@@ -132,94 +134,94 @@ static enum ebb_status make_send(struct maker *m, struct image_step *step, bool 
                             step->tier, s, (unsigned long long)bytes);
         EBB_TRY(mem_slab_take(slab, hole, bytes, false, s, segment, err));
     }
-    m->copy_version[step->tier][s] = m->version[s];
     step->low_offset = slab->segments[*segment].offset;
     m->image->report.swapped_bytes += bytes;
     return EBB_OK;
 }
 
-static enum ebb_status make_step(struct maker *m, const struct plan_step *from,
-                                 struct ebb_error *err)
+/* Addresses of a step as things stand before it; *is_clean: there is nothing to do. */
+static enum ebb_status make_addresses(struct maker *m, const struct plan_step *from,
+                                      struct image_step *step, bool *is_clean,
+                                      struct ebb_error *err)
 {
     struct exec_image *image = m->image;
     struct exec_report *r = &image->report;
-    struct image_step *step = &image->steps[image->step_count];
     uint32_t s = from->index;
-    *step = (struct image_step){
-        .act = from->act, .tier = from->tier, .index = s, .offset = from->offset};
-    uint64_t bytes = from->act == PLAN_RUN ? 0 : image->p->bytes[s];
-    bool is_clean = false;
+    uint64_t bytes = from->act == PLAN_RUN ? 0 : bytes_of(image, s);
     switch (from->act) {
     case PLAN_PLACE:
-        m->is_placed[s] = 1;
         m->places_left[s]--;
         m->offset[s] = from->offset;
-        m->sum_bytes += bytes;
-        note_sum(m, 0);
         note_height(m, from->offset, bytes);
-        break;
+        return EBB_OK;
     case PLAN_RUN:
         make_run(m, from, step);
-        break;
+        return EBB_OK;
     case PLAN_DROP:
-        m->is_placed[s] = m->is_filled[s] = 0;
-        m->sum_bytes -= bytes;
         step->is_again = m->places_left[s] > 0;
         r->evictions_pressure += step->is_again;
         r->evictions_release += !step->is_again;
-        break;
+        return EBB_OK;
     case PLAN_SEND:
         step->offset = m->offset[s];
-        EBB_TRY(make_send(m, step, &is_clean, err));
-        break;
+        return make_send(m, step, is_clean, err);
     case PLAN_FETCH:
-        m->is_filled[s] = 1;
         step->offset = m->offset[s];
-        if (bytes) {
-            m->version[s] = m->copy_version[from->tier][s];
+        if (bytes)
             step->low_offset = m->slab[from->tier].segments[m->copy_segment[from->tier][s]].offset;
-        }
         r->swapped_bytes += bytes;
-        break;
+        return EBB_OK;
     case PLAN_FORGET:
         if (bytes) {
             mem_slab_give(&m->slab[from->tier], m->copy_segment[from->tier][s]);
             m->copy_segment[from->tier][s] = MEM_NONE;
         }
-        break;
+        return EBB_OK;
     default: /* PLAN_MOVE */
         step->low_offset = m->offset[s];
         m->offset[s] = from->offset;
         r->moved_bytes += bytes;
-        r->clock_ns += exec_move_ns(&image->o, bytes);
+        r->clock_ns += move_ns(&image->o, bytes);
         note_height(m, from->offset, bytes);
-        break;
+        return EBB_OK;
     }
+}
+
+static enum ebb_status make_step(struct maker *m, size_t at, struct ebb_error *err)
+{
+    struct exec_image *image = m->image;
+    const struct plan_step *from = &m->plan->steps[at];
+    struct image_step *step = &image->steps[image->step_count];
+    bool is_clean = false;
+    *step = (struct image_step){
+        .act = from->act, .tier = from->tier, .index = from->index, .offset = from->offset};
+    EBB_TRY(make_addresses(m, from, step, &is_clean, err));
+    EBB_TRY(plan_walk_step(&m->walk, at, err));
+    uint64_t sum = m->walk.resident_bytes + m->walk.extra_bytes;
+    image->report.sum_bytes = sum > image->report.sum_bytes ? sum : image->report.sum_bytes;
     image->step_count += !is_clean;
     return EBB_OK;
 }
 
-static enum ebb_status maker_init(struct maker *m, const struct plan *plan, struct ebb_error *err)
+static enum ebb_status maker_init(struct maker *m, struct ebb_error *err)
 {
-    size_t n = (size_t)m->image->p->storage_count + 1;
-    bool is_there = (m->places_left = ebb_calloc(n, sizeof *m->places_left)) &&
-                    (m->version = ebb_calloc(n, sizeof *m->version)) &&
-                    (m->is_placed = ebb_calloc(n, 1)) && (m->is_filled = ebb_calloc(n, 1)) &&
-                    (m->has_run = ebb_calloc((size_t)m->image->p->op_count + 1, 1)) &&
-                    (m->offset = ebb_calloc(n, sizeof *m->offset));
+    const struct trace *t = m->image->p->trace;
+    size_t n = (size_t)t->storage_count + 1;
+    EBB_TRY(plan_walk_init(&m->walk, t, m->plan, err));
+    m->places_left = ebb_calloc(n, sizeof *m->places_left);
+    m->offset = ebb_calloc(n, sizeof *m->offset);
+    if (!m->places_left || !m->offset)
+        return ebb_no_memory(err, n * sizeof *m->offset);
     for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
         m->copy_segment[k] = ebb_alloc(n * sizeof *m->copy_segment[k]);
-        m->copy_version[k] = ebb_calloc(n, sizeof *m->copy_version[k]);
-        if (!m->copy_segment[k] || !m->copy_version[k])
-            return ebb_no_memory(err, n * sizeof *m->version);
+        if (!m->copy_segment[k])
+            return ebb_no_memory(err, n * sizeof *m->copy_segment[k]);
         memset(m->copy_segment[k], 0xff, n * sizeof *m->copy_segment[k]);
         EBB_TRY(mem_slab_init(&m->slab[k], m->image->o.tier_bytes[k], err));
     }
-    if (!is_there)
-        return ebb_no_memory(err, n * sizeof *m->offset);
-    for (size_t i = 0; i < plan->step_count; i++) {
-        if (plan->steps[i].act == PLAN_PLACE) /* the index of a RUN is an op */
-            m->places_left[plan->steps[i].index]++;
+    for (size_t i = 0; i < m->plan->step_count; i++) {
+        if (m->plan->steps[i].act == PLAN_PLACE) /* the index of a RUN is an op */
+            m->places_left[m->plan->steps[i].index]++;
     }
     return EBB_OK;
 }
@@ -228,18 +230,14 @@ static void maker_fini(struct maker *m)
 {
     for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
         ebb_free(m->copy_segment[k]);
-        ebb_free(m->copy_version[k]);
         mem_slab_fini(&m->slab[k]);
     }
+    plan_walk_fini(&m->walk);
     ebb_free(m->places_left);
-    ebb_free(m->version);
-    ebb_free(m->is_placed);
-    ebb_free(m->is_filled);
-    ebb_free(m->has_run);
     ebb_free(m->offset);
 }
 
-static enum ebb_status prove(const struct ebb_program *p, const struct plan *plan,
+static enum ebb_status prove(const struct exec_program *p, const struct plan *plan,
                              const struct exec_options *o, struct ebb_error *err)
 {
     const struct trace *t = p->trace;
@@ -284,10 +282,11 @@ static enum ebb_status image_allocate(struct exec_image *image, const struct pla
     return EBB_OK;
 }
 
-enum ebb_status exec_image_bind(struct exec_image **image, const struct ebb_program *p,
-                                const struct plan *plan, const struct exec_options *options,
-                                struct ebb_error *err)
+enum ebb_status exec_image_create(struct exec_image **image, const struct exec_program *p,
+                                  const struct plan *plan, const struct exec_options *options,
+                                  struct ebb_error *err)
 {
+    EBB_TRY(exec_needs_ebb(p, err));
     EBB_TRY(prove(p, plan, options, err));
     struct exec_image *i = ebb_calloc(1, sizeof *i);
     if (!i)
@@ -295,16 +294,17 @@ enum ebb_status exec_image_bind(struct exec_image **image, const struct ebb_prog
     *i = (struct exec_image){.p = p, .o = *options, .device = options->device};
     i->report = (struct exec_report){.budget_bytes = options->budget_bytes,
                                      .evict_hash = EBB_FNV1A_INIT,
-                                     .base_ns = p->base_ns,
-                                     .ops_done = p->op_count};
-    struct maker m = {.image = i};
+                                     .base_ns = p->recipes->base_cost,
+                                     .ops_done = p->trace->op_count};
+    struct maker m = {.image = i, .plan = plan};
     enum ebb_status status = image_allocate(i, plan, err);
     if (status == EBB_OK)
-        status = maker_init(&m, plan, err);
+        status = maker_init(&m, err);
     for (size_t k = 0; k < plan->step_count && status == EBB_OK; k++)
-        status = make_step(&m, &plan->steps[k], err);
-    for (uint32_t s = 0; s < p->storage_count && status == EBB_OK; s++)
-        i->final_offset[s] = m.is_placed[s] && p->bytes[s] ? m.offset[s] : PLAN_NOWHERE;
+        status = make_step(&m, k, err);
+    for (uint32_t s = 0; s < p->trace->storage_count && status == EBB_OK; s++)
+        i->final_offset[s] =
+            m.walk.storages[s].is_placed && bytes_of(i, s) ? m.offset[s] : PLAN_NOWHERE;
     maker_fini(&m);
     if (status != EBB_OK) {
         exec_image_destroy(i);
@@ -327,8 +327,7 @@ void exec_image_destroy(struct exec_image *image)
     ebb_free(image);
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------ */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* The compute stream goes on behind the copy, if one is under way. */
 static enum ebb_status await(struct exec_image *image, device_event *events, uint32_t s,
@@ -350,11 +349,12 @@ static enum ebb_status await_both(struct exec_image *image, uint32_t s, struct e
 static enum ebb_status run_call(struct exec_image *image, const struct image_step *step,
                                 struct ebb_error *err)
 {
-    const struct ebb_op *op = &image->p->ops[step->index];
+    const struct plan_recipes *r = image->p->recipes;
+    const struct plan_node *op = &r->nodes[step->index];
     for (uint32_t i = 0; image->arriving && i < op->in_count; i++)
-        EBB_TRY(await(image, image->arriving, image->p->in_storage[op->in_first + i], err));
+        EBB_TRY(await(image, image->arriving, r->ins[op->in_first + i].storage, err));
     for (uint32_t k = 0; image->leaving && k < op->out_count; k++) /* written in place */
-        EBB_TRY(await(image, image->leaving, image->p->out_storage[op->out_first + k], err));
+        EBB_TRY(await(image, image->leaving, r->outs[op->out_first + k].storage, err));
     return exec_launch_op(image->p, &image->o, image->device, step->index,
                           &image->calls[step->call], err);
 }
@@ -365,7 +365,7 @@ static enum ebb_status run_copy(struct exec_image *image, const struct image_ste
 {
     const struct device_table *d = image->device->table;
     uint32_t s = step->index;
-    uint64_t bytes = image->p->bytes[s];
+    uint64_t bytes = bytes_of(image, s);
     bool is_out = step->act == PLAN_SEND;
     enum device_stream stream = is_out ? DEVICE_OUT : DEVICE_IN;
     enum device_tier low = (enum device_tier)step->tier;
@@ -394,13 +394,9 @@ struct image_run {
 static enum ebb_status note(struct image_run *run, enum exec_event_kind kind,
                             const struct image_step *step, uint64_t offset, struct ebb_error *err)
 {
-    struct exec_log *log = run->log;
-    if (!log)
-        return EBB_OK;
-    EBB_TRY(ebb_grow(&log->events, &log->capacity, log->count + 1, sizeof *log->events, err));
-    log->events[log->count++] =
-        (struct exec_event){(uint8_t)kind, step->tier, step->index, offset, run->clock};
-    return EBB_OK;
+    return exec_log_add(
+        run->log, (struct exec_event){(uint8_t)kind, step->tier, step->index, offset, run->clock},
+        err);
 }
 
 static enum ebb_status run_step(struct exec_image *image, struct image_run *run,
@@ -414,7 +410,7 @@ static enum ebb_status run_step(struct exec_image *image, struct image_run *run,
         if (step->has_work)
             EBB_TRY(note(run, EXEC_EV_WORK, step, step->offset, err));
         EBB_TRY(note(run, step->is_again ? EXEC_EV_RERUN : EXEC_EV_RUN, step, 0, err));
-        run->clock += image->p->ops[s].cost;
+        run->clock += image->p->recipes->nodes[s].cost;
         return run_call(image, step, err);
     case PLAN_DROP:
         EBB_TRY(await_both(image, s, err));
@@ -433,8 +429,8 @@ static enum ebb_status run_step(struct exec_image *image, struct image_run *run,
     default: /* PLAN_MOVE */
         EBB_TRY(await_both(image, s, err));
         EBB_TRY(image->device->table->copy(image->device, DEVICE_COMPUTE, DEVICE_T0, step->offset,
-                                           DEVICE_T0, step->low_offset, image->p->bytes[s], err));
-        run->clock += exec_move_ns(&image->o, image->p->bytes[s]);
+                                           DEVICE_T0, step->low_offset, bytes_of(image, s), err));
+        run->clock += move_ns(&image->o, bytes_of(image, s));
         return note(run, EXEC_EV_MOVE, step, step->offset, err);
     }
 }

@@ -1,6 +1,6 @@
 /* launch.c - one op handed to the device, and kept results handed to the caller: the same for
  * policies and plans. */
-#include "exec/ebb.h"
+#include "exec/internal.h"
 
 struct launch {
     const struct trace_kind *kind;
@@ -22,7 +22,7 @@ static enum ebb_status fill_leaf(void *argument, struct ebb_error *err)
     return l->io->fill(l->io->context, l->tensor, l->call->out[0], l->bytes, err);
 }
 
-enum ebb_status exec_launch_op(const struct ebb_program *p, const struct exec_options *o,
+enum ebb_status exec_launch_op(const struct exec_program *p, const struct exec_options *o,
                                struct device *device, uint32_t op, const struct trace_call *call,
                                struct ebb_error *err)
 {
@@ -33,7 +33,9 @@ enum ebb_status exec_launch_op(const struct ebb_program *p, const struct exec_op
     if (top->is_leaf) { /* what is persistent has its bytes already */
         uint32_t s = t->tensors[top->output_first].storage;
         l.bytes = t->storages[s].bytes;
-        work = o->io && o->io->fill && p->base[s] == PLAN_NOWHERE && l.bytes ? fill_leaf : NULL;
+        work = o->io && o->io->fill && p->recipes->storages[s].base == PLAN_NOWHERE && l.bytes
+                   ? fill_leaf
+                   : NULL;
     }
     enum ebb_status status = device->table->launch(device, work, &l, top->cost_ns, err);
     if (status == EBB_OK)
@@ -43,14 +45,27 @@ enum ebb_status exec_launch_op(const struct ebb_program *p, const struct exec_op
                        label);
 }
 
-uint64_t exec_scratch(const struct ebb_program *p, uint32_t storage, uint64_t *bytes)
+struct trace_call exec_call(const struct exec_program *p, const struct exec_options *o, uint32_t op,
+                            void **pointers, void *workspace)
+{
+    const struct trace_op *top = &p->trace->ops[op];
+    return (struct trace_call){.kind = top->kind,
+                               .in = (const void *const *)pointers,
+                               .out = pointers + top->input_count,
+                               .workspace = workspace,
+                               .attr = p->trace->attrs + top->attr_first,
+                               .attr_bytes = top->attr_bytes,
+                               .context = o->context};
+}
+
+uint64_t exec_scratch(const struct exec_program *p, uint32_t storage, uint64_t *bytes)
 {
     uint64_t at = *bytes;
-    *bytes += p->bytes[storage];
+    *bytes += p->recipes->storages[storage].bytes;
     return at;
 }
 
-enum ebb_status exec_hand_over(const struct ebb_program *p, const struct exec_options *o,
+enum ebb_status exec_hand_over(const struct exec_program *p, const struct exec_options *o,
                                void *(*address)(void *context, uint32_t storage), void *context,
                                struct ebb_error *err)
 {
@@ -62,7 +77,8 @@ enum ebb_status exec_hand_over(const struct ebb_program *p, const struct exec_op
         if (t->commands[c].kind != TRACE_PIN)
             continue;
         uint32_t s = t->tensors[tensor].storage;
-        const void *bytes = p->is_leaf[s] ? NULL : address(context, s);
+        const void *bytes =
+            t->ops[t->tensors[t->storages[s].root].op].is_leaf ? NULL : address(context, s);
         if (bytes)
             EBB_TRY(o->io->read(o->io->context, tensor, bytes, t->storages[s].bytes, err));
     }

@@ -1,12 +1,13 @@
-/* mem.h - memory under a budget: the slab, the pool of what may leave, and the policies that rank
- * it.
+/* mem.h - memory under a budget: slabs, the pool of what may leave, the policies that rank it, and
+ * the manager that makes room. States and rules: README.md.
  *
- * A policy only ranks; it never frees, copies or launches. exec acts on the answer, so one policy
- * runs unchanged on a GPU, under the simulator and in a unit test. Every published heuristic is one
- * row: a numerator (what losing the storage would cost) over size and staleness, each on or off:
+ * A policy only ranks; it never frees, copies or launches, so one policy runs unchanged on a GPU,
+ * under the simulator and in a unit test. Every published heuristic is one row: a numerator (what
+ * losing the storage would cost) over size and staleness, each on or off:
  *
- *     score = numerator / (bytes^by_size * (now - last_use)^by_stale)          lowest score leaves
- * first */
+ *     score = numerator / (bytes^by_size * (now - last_use)^by_stale)
+ *
+ * The lowest score leaves first. */
 #ifndef EBB_MEM_MEM_H
 #define EBB_MEM_MEM_H
 
@@ -14,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/rng.h"
 #include "base/status.h"
+#include "device/device.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
 
@@ -219,5 +222,126 @@ enum ebb_status mem_neigh_returned(struct mem_neigh *neigh, uint32_t storage,
                                    struct ebb_error *err);
 int64_t mem_neigh_exact(struct mem_neigh *neigh,
                         uint32_t storage); /* numerator now, own cost included */
+
+/* ---- prices ---------------------------------------------------------------------------------- */
+
+double mem_copy_ns(const struct device_link *link, uint64_t bytes);
+/* Of going out, unless a clean copy lies there, and coming back. */
+double mem_swap_ns(const struct device_link *in, const struct device_link *out, uint64_t bytes,
+                   bool is_clean);
+/* What having a storage again costs: the cheaper of making it and copying it; INFINITY = not that
+ * way. *is_copied (may be NULL). Making it wins a tie. */
+double mem_price(double make_ns, double copy_ns, bool *is_copied);
+
+/* ---- the manager ----------------------------------------------------------------------------- */
+
+/* Where every storage of a trace is: it makes room, chooses who leaves and how, and brings back
+ * copies. It launches nothing: whoever drives it (exec) says which op is served, waits with, pins
+ * and reports what ops did, and runs the ops that make things again. States and rules: README.md. */
+
+enum mem_state { MEM_ABSENT, MEM_RESIDENT };
+
+struct mem_slot {         /* a storage's place in the tiers */
+    uint32_t segment;     /* in the slab of tier 0 */
+    uint32_t version;     /* of the newest value, wherever it is */
+    uint32_t uses_left;   /* program uses still to come */
+    uint16_t pins, waits; /* hard: op about to run; soft: ops that wait with it as input */
+    uint8_t state;        /* enum mem_state */
+    uint8_t is_held;      /* its way back is gone: may not be dropped */
+    uint8_t is_droppable; /* as last noted: see swap of the manager */
+    uint8_t is_small;     /* below the small-tensor rule: no candidate */
+    uint8_t has_copy;     /* bit per tier: a copy of the newest version */
+    uint32_t copy_segment[DEVICE_TIERS]; /* in the slab of that tier */
+    uint32_t copy_version[DEVICE_TIERS];
+    device_event ready; /* copy in: readers wait for it */
+};
+
+struct mem_config {
+    const struct plan_recipes *recipes; /* PLAN_ONLINE; borrowed, as all below */
+    const struct mem_graph *graph;
+    const struct mem_policy *policy;   /* NULL: nobody is evicted */
+    unsigned ways;                     /* OR of mem_way */
+    uint64_t bytes[DEVICE_TIERS];      /* of the slabs */
+    const struct device_config *links; /* frozen transfer costs that decisions use */
+    struct device *device;             /* does the copies */
+    uint64_t seed;                     /* policies that draw */
+    bool sampling;                     /* score about 2 sqrt(n) candidates only */
+    bool ignore_small;                 /* those below 1 % of the average size are none */
+    bool reference_scan;               /* choose by a plain scan: for tests */
+    bool ignores_dead;                 /* what is dead stays until chosen */
+    struct mem_listener listener;
+};
+
+struct mem_aside { /* chosen to leave; its bytes are given back, but nothing lies there yet */
+    uint32_t storage;
+    uint32_t segment; /* that was its own: a hole now, or part of one */
+    uint64_t offset;
+};
+
+struct mem_manager {
+    struct mem_config c;
+    const struct plan_recipes *r;
+    struct mem_tally *tally; /* borrowed; its clock is the one decisions see */
+    struct mem_slab slab[DEVICE_TIERS];
+    struct mem_slot *slots;
+    uint32_t op;   /* being served */
+    uint32_t done; /* finished */
+    uint64_t sum_bytes;
+    /* private */
+    uint8_t *is_resident, *is_candidate;
+    int64_t *cost; /* per storage: of making it again from what lies there */
+    double *last;  /* per storage: last use */
+    double *price; /* scratch of gathering */
+    double *swap;  /* per storage: cost of leaving by a copy as last noted, INFINITY = no way */
+    struct mem_index *index;  /* NULL: no policy */
+    uint32_t *pool, *pool_at; /* the same members, dense: for policies that draw */
+    uint32_t pool_count;
+    struct mem_neigh neigh;
+    uint32_t *waiting; /* ops that wait, outermost first */
+    size_t waiting_count, waiting_capacity;
+    struct mem_aside *asides; /* victims of the request in service, in order of choice */
+    size_t aside_count, aside_capacity;
+    uint32_t *mark, *walk; /* scratch of walks */
+    uint32_t visit;
+    uint64_t average_bytes;          /* of a storage */
+    uint64_t seen_bytes, seen_count; /* running average of storage sizes (small-tensor rule) */
+    struct ebb_mt19937 rng;
+    bool has_tier_room; /* copies were forgotten since the pool was last looked over */
+};
+
+/* EBB_EBUDGET with tally->why when persistent storages do not fit; fini in any case. */
+enum ebb_status mem_manager_init(struct mem_manager *m, const struct mem_config *config,
+                                 struct mem_tally *tally, struct ebb_error *err);
+void mem_manager_fini(struct mem_manager *m);
+
+/* Tier-0 room for `bytes` (rounded, > 0); EBB_EBUDGET with tally->why when nothing more may leave.
+ * What is taken for no storage (owner MEM_NONE - 1) is given back by mem_slab_give. */
+enum ebb_status mem_take(struct mem_manager *m, uint64_t bytes, bool is_high, uint32_t owner,
+                         uint32_t *segment, struct ebb_error *err);
+/* An output of the op about to run gets its bytes, pinned, at version 0. */
+enum ebb_status mem_place(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+/* Its copy comes back. */
+enum ebb_status mem_fetch(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+/* The copies of it in lower tiers are given up. */
+enum ebb_status mem_forget(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+/* The compute stream goes on only behind the copy that still fills the storage (D4): before its
+ * bytes are read, moved or given back. */
+enum ebb_status mem_await(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+/* The op has run: what it wrote in place has a new version, its outputs were just used. */
+enum ebb_status mem_made(struct mem_manager *m, const struct plan_node *op, bool is_remat,
+                         struct ebb_error *err);
+enum ebb_status mem_free_if_dead(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
+
+void mem_pin(struct mem_manager *m, uint32_t storage);
+void mem_unpin(struct mem_manager *m, uint32_t storage);
+void mem_hold(struct mem_manager *m, uint32_t storage); /* its way back ends with the op served */
+/* An op waits for what it reads; the last one that began to is done (is_used: for good). */
+enum ebb_status mem_wait(struct mem_manager *m, uint32_t op, struct ebb_error *err);
+void mem_wait_over(struct mem_manager *m, bool is_used);
+
+static inline bool mem_has(const struct mem_manager *m, uint32_t storage, uint32_t version)
+{
+    return m->slots[storage].state == MEM_RESIDENT && m->slots[storage].version == version;
+}
 
 #endif

@@ -3,7 +3,7 @@
  * Addresses: either every residence (and every nonempty workspace) has one or none has. With
  * addresses the residents are kept sorted by offset, so that each new block is compared with its
  * two neighbours only. */
-#include "plan/walk.h"
+#include "plan/plan.h"
 
 #include <inttypes.h>
 #include <string.h>

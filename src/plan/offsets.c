@@ -6,7 +6,7 @@
  * the peak first, program order), then the best one is improved by taking the rectangles that stick
  * out earlier. The byte-sum peak is a lower bound, so a packing that reaches it ends the search.
  * Everything is counted in visits, not in time: the same plan always gets the same addresses. */
-#include "plan/walk.h"
+#include "plan/plan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

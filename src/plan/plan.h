@@ -3,21 +3,27 @@
  * A plan is a straight-line program over a trace. It is proved before use: plan_check is a pure
  * integer walk that rejects it if any instant exceeds the budget, two residents overlap, an input
  * is missing or of the wrong version, or the keep set is not resident at the end. exec runs exactly
- * what the checker accepted.
+ * what the checker accepted. The rules P1-P10 stand in README.md.
  *
- * Steps (enum plan_act), index is a storage unless said otherwise:
- *   PLACE  reserve tier-0 bytes for the storage at `offset`. Contents undefined until a RUN or
- * FETCH fills it. RUN    index is an op. Inputs must be resident with the version the op reads;
- * FRESH outputs that were PLACEd and are not yet filled are produced; outputs not placed are
- * skipped (kind->can_skip_outputs, else `scratch` covers them); resident outputs are never
- * rewritten. The op's workspace (+ scratch) lies at `offset` for this step. DROP   give the tier-0
- * bytes back. SEND   copy tier 0 -> `tier` (asynchronous; the tier-0 bytes stay until DROP, which
- * waits for the copy). FETCH  copy `tier` -> tier 0 into a PLACEd storage; it is resident at once
- * for the checker, exec waits for the copy before the first reader. FORGET drop the copy in `tier`.
- *   MOVE   copy a placed storage to `offset` inside tier 0 (the ranges may overlap); its old bytes
- * are free. Only plans with addresses have moves: they are records of runs that gathered scattered
- * free bytes. Leaves become resident by the RUN of their leaf op. Views cost nothing: a plan never
- * runs a view op; reading a view reads its base storage.
+ * Steps (enum plan_act); index is a storage unless said otherwise:
+ *
+ *   PLACE   reserve tier-0 bytes for the storage at `offset`. Contents are undefined until a RUN or
+ *           FETCH fills it.
+ *   RUN     index is an op. Its inputs must be resident with the version it reads. FRESH outputs
+ *           that were PLACEd and are not yet filled are produced; outputs not placed are skipped
+ *           (kind->can_skip_outputs, else scratch covers them); resident outputs are never
+ *           rewritten. The op's workspace, then scratch, lies at `offset` for this step.
+ *   DROP    give the tier-0 bytes back.
+ *   SEND    copy tier 0 -> `tier`, asynchronously; the tier-0 bytes stay until DROP, which waits
+ *           for the copy.
+ *   FETCH   copy `tier` -> tier 0 into a PLACEd storage; it is resident at once for the checker,
+ *           exec waits for the copy before the first reader.
+ *   FORGET  give up the copy in `tier`.
+ *   MOVE    copy a placed storage to `offset` inside tier 0 (the ranges may overlap); its old bytes
+ *           are free. Only plans with addresses have moves.
+ *
+ * Leaves become resident by the RUN of their leaf op. Views cost nothing: a plan never runs a view
+ * op; reading a view reads its base storage.
  *
  * Offsets: multiples of PLAN_UNIT. PLAN_NOWHERE = not assigned yet (byte-sum mode): the checker
  * then counts rounded bytes instead of addresses; plan_assign_offsets gives every residence an
@@ -103,6 +109,52 @@ struct plan_limits {
 enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
                            const struct plan_limits *limits, struct plan_report *report,
                            struct ebb_error *err);
+
+/* ---- one step at a time ---------------------------------------------------------------------- */
+
+/* The only place that knows what a step does to residency, versions and copies: the checker, the
+ * assignment of offsets and exec's images all go through it. It knows nothing of addresses:
+ * extra_bytes tells what lies in tier 0 for the duration of a RUN besides the residents. */
+struct plan_residence {
+    uint32_t version;          /* of the contents, valid when is_filled */
+    uint32_t copy[PLAN_TIERS]; /* version + 1 of the copy in tier 1, 2; 0 = none */
+    bool is_placed, is_filled;
+};
+
+struct plan_walk {
+    const struct trace *trace;
+    const struct plan *plan;
+    struct plan_residence *storages; /* owned */
+    uint32_t *run_counts;            /* owned; per op */
+    uint64_t resident_bytes;         /* of every placed storage */
+    uint64_t tier_bytes[PLAN_TIERS]; /* copies in tier 1, 2 */
+    uint64_t extra_bytes;            /* of the last RUN: workspace + scratch; 0 after other steps */
+};
+
+enum ebb_status plan_walk_init(struct plan_walk *walk, const struct trace *trace,
+                               const struct plan *plan, struct ebb_error *err);
+void plan_walk_fini(struct plan_walk *walk);
+/* Apply step `at`; EBB_EINPUT names the step and what is wrong. */
+enum ebb_status plan_walk_step(struct plan_walk *walk, size_t at, struct ebb_error *err);
+/* After the last step: every op ran, the keep set is resident. */
+enum ebb_status plan_walk_end(const struct plan_walk *walk, struct ebb_error *err);
+
+/* What a RUN that comes now would do with an output of its op (rule P3). */
+enum plan_fate {
+    PLAN_FILLED,   /* produced: placed and empty */
+    PLAN_WRITTEN,  /* written in place */
+    PLAN_SCRATCH,  /* not wanted, but the op cannot do without: into scratch */
+    PLAN_LEFT_OUT, /* not produced */
+};
+enum plan_fate plan_walk_fate(const struct plan_walk *walk, uint32_t tensor);
+
+/* Bytes that `bytes` take in this plan (rounded unless exact). */
+static inline uint64_t plan_size(const struct plan *plan, uint64_t bytes)
+{
+    return plan->exact_bytes ? bytes : plan_round(bytes);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------- */
 
 /* Give every residence (PLACE..DROP) and workspace an address so that none overlap; deterministic.
  * Fails with EBB_EBUDGET when the packed height exceeds `budget` (UINT64_MAX = do not care).

@@ -6,7 +6,7 @@
  * residents between two others are slid down, those that cost the fewest bytes to copy. The free
  * bytes then lie together, so a slide always helps. Of several ways to choose holes the one that
  * slides least is taken. */
-#include "plan/walk.h"
+#include "plan/plan.h"
 
 #include <inttypes.h>
 #include <string.h>

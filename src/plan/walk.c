@@ -1,5 +1,5 @@
 /* walk.c - what each step of a plan does (rules P1-P8 of README.md). */
-#include "plan/walk.h"
+#include "plan/plan.h"
 
 #include <inttypes.h>
 
@@ -112,6 +112,17 @@ static enum ebb_status check_inputs(const struct plan_walk *walk, size_t at, uin
     return EBB_OK;
 }
 
+enum plan_fate plan_walk_fate(const struct plan_walk *walk, uint32_t tensor)
+{
+    const struct trace_tensor *t = &walk->trace->tensors[tensor];
+    const struct plan_residence *r = &walk->storages[t->storage];
+    if (t->alias != TRACE_FRESH)
+        return t->alias == TRACE_MUTATE ? PLAN_WRITTEN : PLAN_LEFT_OUT;
+    if (r->is_placed && !r->is_filled)
+        return PLAN_FILLED;
+    return plan_can_skip(walk->trace->ops[t->op].kind) ? PLAN_LEFT_OUT : PLAN_SCRATCH;
+}
+
 static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
                                 struct ebb_error *err)
 {
@@ -129,12 +140,11 @@ static enum ebb_status walk_run(struct plan_walk *walk, size_t at, uint32_t op,
     for (uint32_t i = 0; i < o->output_count; i++) {
         const struct trace_tensor *t = &trace->tensors[o->output_first + i];
         struct plan_residence *r = &walk->storages[t->storage];
-        if (t->alias == TRACE_MUTATE) {
-            r->version = t->version;
-        } else if (t->alias == TRACE_FRESH && r->is_placed && !r->is_filled) {
+        enum plan_fate fate = plan_walk_fate(walk, o->output_first + i);
+        if (fate == PLAN_FILLED || fate == PLAN_WRITTEN) {
             r->is_filled = true;
-            r->version = 0;
-        } else if (t->alias == TRACE_FRESH && !plan_can_skip(o->kind)) {
+            r->version = t->version;
+        } else if (fate == PLAN_SCRATCH) {
             extra += plan_size(walk->plan, trace->storages[t->storage].bytes);
         }
     }

@@ -1,5 +1,5 @@
-/* ebb_gather.c - one hole out of scattered free bytes (rules ebb). */
-#include "exec/ebb.h"
+/* gather.c - one hole out of scattered free bytes. */
+#include "mem/manager.h"
 
 #include <math.h>
 
@@ -22,30 +22,29 @@ struct window {
     double ns;
 };
 
-static bool may_move(const struct ebb_run *run, uint32_t owner)
+static bool may_move(const struct mem_manager *m, uint32_t owner)
 {
-    return owner < run->p->storage_count && run->slots[owner].pins == 0 &&
-           run->p->base[owner] == PLAN_NOWHERE;
+    return owner < m->r->storage_count && m->slots[owner].pins == 0 &&
+           m->r->storages[owner].base == PLAN_NOWHERE;
 }
 
-static double move_ns(const struct ebb_run *run, uint64_t bytes)
+static double move_ns(const struct mem_manager *m, uint64_t bytes)
 {
-    return exec_link_ns(&run->o->links.in[DEVICE_T0], bytes);
+    return mem_copy_ns(&m->c.links->in[DEVICE_T0], bytes);
 }
 
 /* What the return of an evicted `owner` would cost; infinite when it may not leave. */
-static double return_ns(struct ebb_run *run, uint32_t owner)
+static double return_ns(struct mem_manager *m, uint32_t owner)
 {
     double back = INFINITY;
     uint8_t tier;
-    if (run->pool_at[owner] == MEM_NONE)
+    if (m->pool_at[owner] == MEM_NONE)
         return back;
-    if (exec_victim_can_drop(run, owner)) {
-        exec_victim_settle(run, owner);
-        back = (double)run->neigh.bound[owner];
+    if (mem_victim_can_drop(m, owner)) {
+        mem_victim_settle(m, owner);
+        back = (double)m->neigh.bound[owner];
     }
-    double swap = (run->ways & ~(unsigned)MEM_DROP) ? exec_victim_swap_ns(run, owner, &tier) : -1;
-    return swap >= 0 && swap < back ? swap : back;
+    return mem_price(back, mem_victim_swap_ns(m, owner, &tier), NULL);
 }
 
 /* Some segments in address order, among which windows are looked for. */
@@ -53,28 +52,27 @@ struct stretch {
     uint32_t first, count;
 };
 
-static void best_clearing(struct ebb_run *run, uint64_t bytes, struct stretch in,
+static void best_clearing(struct mem_manager *m, uint64_t bytes, struct stretch in,
                           struct window *best)
 {
-    const struct mem_segment *seg = run->slab[0].segments;
+    const struct mem_segment *seg = m->slab[0].segments;
     double sum = 0;
     uint64_t length = 0;
     uint32_t begin = in.first;
     for (uint32_t at = in.first; at != MEM_NONE && in.count-- > 0; at = seg[at].next) {
         uint32_t owner = seg[at].owner;
-        if (owner != MEM_NONE && !may_move(run, owner)) {
+        if (owner != MEM_NONE && !may_move(m, owner)) {
             begin = seg[at].next;
             sum = 0;
             length = 0;
             continue;
         }
         if (owner != MEM_NONE)
-            sum += run->price[owner] =
-                fmin(move_ns(run, run->p->bytes[owner]), return_ns(run, owner));
+            sum += m->price[owner] = fmin(move_ns(m, mem_bytes(m, owner)), return_ns(m, owner));
         length += seg[at].bytes;
         while (begin != at && length - seg[begin].bytes >= bytes) {
             length -= seg[begin].bytes;
-            sum -= seg[begin].owner == MEM_NONE ? 0 : run->price[seg[begin].owner];
+            sum -= seg[begin].owner == MEM_NONE ? 0 : m->price[seg[begin].owner];
             begin = seg[begin].next;
         }
         if (length >= bytes && sum < best->ns)
@@ -82,18 +80,18 @@ static void best_clearing(struct ebb_run *run, uint64_t bytes, struct stretch in
     }
 }
 
-static void best_sliding(struct ebb_run *run, uint64_t bytes, struct stretch in,
+static void best_sliding(struct mem_manager *m, uint64_t bytes, struct stretch in,
                          struct window *best)
 {
-    const struct mem_segment *seg = run->slab[0].segments;
+    const struct mem_segment *seg = m->slab[0].segments;
     uint64_t free_bytes = 0;
     double sum = 0;
     uint32_t begin = in.first;
     for (uint32_t at = in.first; at != MEM_NONE && in.count-- > 0; at = seg[at].next) {
         if (seg[at].owner == MEM_NONE) {
             free_bytes += seg[at].bytes;
-        } else if (may_move(run, seg[at].owner)) {
-            sum += move_ns(run, seg[at].bytes);
+        } else if (may_move(m, seg[at].owner)) {
+            sum += move_ns(m, seg[at].bytes);
         } else {
             begin = seg[at].next;
             free_bytes = 0;
@@ -104,7 +102,7 @@ static void best_sliding(struct ebb_run *run, uint64_t bytes, struct stretch in,
                (seg[begin].owner != MEM_NONE ||
                 free_bytes - seg[begin].bytes >= bytes)) { /* not needed at the low end */
             if (seg[begin].owner != MEM_NONE)
-                sum -= move_ns(run, seg[begin].bytes);
+                sum -= move_ns(m, seg[begin].bytes);
             else
                 free_bytes -= seg[begin].bytes;
             begin = seg[begin].next;
@@ -116,42 +114,42 @@ static void best_sliding(struct ebb_run *run, uint64_t bytes, struct stretch in,
 
 /* Where to look in a large slab, so that the work does not grow with it: at the largest holes, and
  * at the victims that the policy would choose next. */
-static uint32_t places_to_look(struct ebb_run *run, uint32_t segments[2 * PLACES])
+static uint32_t places_to_look(struct mem_manager *m, uint32_t segments[2 * PLACES])
 {
     uint32_t victims[PLACES], count = 0;
-    uint32_t holes = mem_slab_largest(&run->slab[0], segments, PLACES);
-    while (count < PLACES && run->o->policy->numerator != MEM_RANDOM && !run->o->sampling) {
-        uint32_t s = exec_victim_next(run);
+    uint32_t holes = mem_slab_largest(&m->slab[0], segments, PLACES);
+    while (count < PLACES && m->c.policy->numerator != MEM_RANDOM && !m->c.sampling) {
+        uint32_t s = mem_victim_next(m);
         if (s == MEM_NONE)
             break;
-        mem_index_remove(run->index, s);
+        mem_index_remove(m->index, s);
         victims[count++] = s;
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t s = victims[i];
-        exec_victim_rank(run, s);
-        segments[holes + i] = run->slots[s].segment;
+        mem_victim_rank(m, s);
+        segments[holes + i] = m->slots[s].segment;
     }
     return holes + count;
 }
 
-typedef void (*window_search)(struct ebb_run *run, uint64_t bytes, struct stretch in,
+typedef void (*window_search)(struct mem_manager *m, uint64_t bytes, struct stretch in,
                               struct window *best);
 
 /* Up to `reach` segments to either side of each place; everywhere when there is none. */
-static struct window best_window(struct ebb_run *run, uint64_t bytes, window_search search,
+static struct window best_window(struct mem_manager *m, uint64_t bytes, window_search search,
                                  const uint32_t *places, uint32_t count, uint32_t reach)
 {
-    const struct mem_slab *slab = &run->slab[0];
+    const struct mem_slab *slab = &m->slab[0];
     struct window best = {MEM_NONE, MEM_NONE, INFINITY};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t first = places[i];
         for (uint32_t k = 0; k < reach && slab->segments[first].prev != MEM_NONE; k++)
             first = slab->segments[first].prev;
-        search(run, bytes, (struct stretch){first, 2 * reach + 1}, &best);
+        search(m, bytes, (struct stretch){first, 2 * reach + 1}, &best);
     }
     if (count == 0)
-        search(run, bytes, (struct stretch){slab->head, UINT32_MAX}, &best);
+        search(m, bytes, (struct stretch){slab->head, UINT32_MAX}, &best);
     return best;
 }
 
@@ -159,91 +157,91 @@ static struct window best_window(struct ebb_run *run, uint64_t bytes, window_sea
 static enum ebb_status told_of_move(void *context, uint32_t owner, uint64_t from, uint64_t to,
                                     uint64_t bytes, struct ebb_error *err)
 {
-    struct ebb_run *run = context;
-    EBB_TRY(exec_tier_await(run, owner, err));
-    run->r->moved_bytes += bytes;
-    run->clock += (uint64_t)move_ns(run, bytes);
-    EBB_TRY(run->device->table->copy(run->device, DEVICE_COMPUTE, DEVICE_T0, to, DEVICE_T0, from,
+    struct mem_manager *m = context;
+    EBB_TRY(mem_await(m, owner, err));
+    m->tally->moved_bytes += bytes;
+    m->tally->clock_ns += (uint64_t)move_ns(m, bytes);
+    EBB_TRY(m->c.device->table->copy(m->c.device, DEVICE_COMPUTE, DEVICE_T0, to, DEVICE_T0, from,
                                      bytes, err));
-    return exec_room_log(run, EXEC_EV_MOVE, owner, to, 0, err);
+    return mem_tell(m, PLAN_MOVE, owner, to, 0, err);
 }
 
-static enum ebb_status relocate(struct ebb_run *run, uint32_t s, uint32_t hole,
+static enum ebb_status relocate(struct mem_manager *m, uint32_t s, uint32_t hole,
                                 struct ebb_error *err)
 {
-    struct mem_slab *slab = &run->slab[0];
-    uint32_t old = run->slots[s].segment, taken;
+    struct mem_slab *slab = &m->slab[0];
+    uint32_t old = m->slots[s].segment, taken;
     uint64_t from = slab->segments[old].offset;
-    EBB_TRY(mem_slab_take(slab, hole, run->p->bytes[s], false, s, &taken, err));
-    run->slots[s].segment = taken;
-    EBB_TRY(told_of_move(run, s, from, slab->segments[taken].offset, run->p->bytes[s], err));
+    EBB_TRY(mem_slab_take(slab, hole, mem_bytes(m, s), false, s, &taken, err));
+    m->slots[s].segment = taken;
+    EBB_TRY(told_of_move(m, s, from, slab->segments[taken].offset, mem_bytes(m, s), err));
     mem_slab_give(slab, old);
     return EBB_OK;
 }
 
 /* Moves first. Those that found no hole after all are evicted too, unless that would cost more than
  * `most_ns`: then nothing is evicted and *is_cleared stays false. */
-static enum ebb_status clear_window(struct ebb_run *run, struct window w, double most_ns,
+static enum ebb_status clear_window(struct mem_manager *m, struct window w, double most_ns,
                                     bool *is_cleared, struct ebb_error *err)
 {
-    struct mem_slab *slab = &run->slab[0];
+    struct mem_slab *slab = &m->slab[0];
     uint64_t low = slab->segments[w.first].offset;
     uint64_t high = slab->segments[w.last].offset + slab->segments[w.last].bytes;
     uint32_t count = 0, staying = 0;
     for (uint32_t at = w.first;;
          at = slab->segments[at].next) { /* segments change below: note the owners */
         if (slab->segments[at].owner != MEM_NONE)
-            run->walk[count++] = slab->segments[at].owner;
+            m->walk[count++] = slab->segments[at].owner;
         if (at == w.last)
             break;
     }
     double stuck_ns = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t s = run->walk[i], hole = MEM_NONE;
-        double back = return_ns(run, s);
-        bool moves = move_ns(run, run->p->bytes[s]) <= back;
+        uint32_t s = m->walk[i], hole = MEM_NONE;
+        double back = return_ns(m, s);
+        bool moves = move_ns(m, mem_bytes(m, s)) <= back;
         if (moves)
-            hole = mem_slab_find_outside(slab, run->p->bytes[s], low, high);
+            hole = mem_slab_find_outside(slab, mem_bytes(m, s), low, high);
         if (hole != MEM_NONE)
-            EBB_TRY(relocate(run, s, hole, err));
+            EBB_TRY(relocate(m, s, hole, err));
         else
-            run->walk[staying++] = s;
+            m->walk[staying++] = s;
         stuck_ns += moves && hole == MEM_NONE ? back : 0;
     }
     *is_cleared = stuck_ns <= most_ns;
     for (uint32_t i = 0; i < staying && *is_cleared; i++) {
-        uint32_t s = run->walk[i];
-        if (run->pool_at[s] != MEM_NONE && exec_victim_has_way(run, s))
-            EBB_TRY(exec_room_evict(run, s, err));
+        uint32_t s = m->walk[i];
+        if (m->pool_at[s] != MEM_NONE && mem_victim_has_way(m, s))
+            EBB_TRY(mem_room_evict(m, s, err));
     }
     return EBB_OK;
 }
 
 /* True when something was done that brings a hole of `bytes` nearer. */
-enum ebb_status exec_gather(struct ebb_run *run, uint64_t bytes, bool *is_done,
-                            struct ebb_error *err)
+enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,
+                           struct ebb_error *err)
 {
     uint32_t places[2 * PLACES] = {0}, count = 0;
-    if (run->slab[0].segment_count > FEW_SEGMENTS)
-        count = places_to_look(run, places);
-    struct window clear = best_window(run, bytes, best_clearing, places, count, CLEAR_REACH);
-    struct window slide = best_window(run, bytes, best_sliding, places, count, SLIDE_REACH);
+    if (m->slab[0].segment_count > FEW_SEGMENTS)
+        count = places_to_look(m, places);
+    struct window clear = best_window(m, bytes, best_clearing, places, count, CLEAR_REACH);
+    struct window slide = best_window(m, bytes, best_sliding, places, count, SLIDE_REACH);
     if (count && clear.first == MEM_NONE && slide.first == MEM_NONE) { /* too large for a place */
         count = 0;
-        clear = best_window(run, bytes, best_clearing, places, count, 0);
-        slide = best_window(run, bytes, best_sliding, places, count, 0);
+        clear = best_window(m, bytes, best_clearing, places, count, 0);
+        slide = best_window(m, bytes, best_sliding, places, count, 0);
     }
-    uint64_t moved = run->r->moved_bytes, before = moved + run->r->evictions_pressure;
+    uint64_t moved = m->tally->moved_bytes, before = moved + m->tally->evictions_pressure;
     bool is_cleared = false;
     if (clear.ns < slide.ns)
-        EBB_TRY(clear_window(run, clear, slide.ns, &is_cleared, err));
+        EBB_TRY(clear_window(m, clear, slide.ns, &is_cleared, err));
     if (!is_cleared) {
-        if (count && run->r->moved_bytes != moved) /* the places are not what they were */
-            count = places_to_look(run, places);
-        slide = best_window(run, bytes, best_sliding, places, count, SLIDE_REACH);
+        if (count && m->tally->moved_bytes != moved) /* the places are not what they were */
+            count = places_to_look(m, places);
+        slide = best_window(m, bytes, best_sliding, places, count, SLIDE_REACH);
         if (slide.ns < INFINITY)
-            EBB_TRY(mem_slab_slide(&run->slab[0], slide.first, slide.last, told_of_move, run, err));
+            EBB_TRY(mem_slab_slide(&m->slab[0], slide.first, slide.last, told_of_move, m, err));
     }
-    *is_done = run->r->moved_bytes + run->r->evictions_pressure != before;
+    *is_done = m->tally->moved_bytes + m->tally->evictions_pressure != before;
     return EBB_OK;
 }
