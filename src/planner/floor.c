@@ -76,6 +76,13 @@ static uint64_t cost_of(const struct floor_game *game)
     return game->cost + game->copy_ns;
 }
 
+static void swap_best(struct search *s, struct floor_game *game)
+{
+    struct floor_game last = s->best;
+    s->best = *game;
+    *game = last;
+}
+
 /* A game of the search; won with a lower peak it becomes the best. */
 static enum ebb_status play(struct search *s, uint64_t budget, int variant, struct floor_game *game,
                             struct ebb_error *err)
@@ -85,9 +92,7 @@ static enum ebb_status play(struct search *s, uint64_t budget, int variant, stru
     EBB_TRY(planner_floor_play(s->graph, &rules, game, err));
     s->work_left -= game->work < s->work_left ? game->work : s->work_left;
     if (game->is_won && (!s->best.is_won || game->peak_bytes < s->best.peak_bytes)) {
-        struct floor_game last = s->best;
-        s->best = *game;
-        *game = last;
+        swap_best(s, game);
         game->is_won = true;
     }
     return EBB_OK;
@@ -178,11 +183,8 @@ static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
         if (s->host.bytes == 0)
             rules.cost_limit = s->best.cost;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
-        if (game.is_won && cost_of(&game) < cost_of(&s->best)) {
-            struct floor_game last = s->best;
-            s->best = game;
-            game = last;
-        }
+        if (game.is_won && cost_of(&game) < cost_of(&s->best))
+            swap_best(s, &game);
         planner_floor_game_fini(&game);
     }
     return EBB_OK;
@@ -241,58 +243,30 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* The steps of a game, without addresses. */
-static enum ebb_status emit(const struct plan_recipes *g, const struct floor_game *game,
-                            struct plan *plan, struct ebb_error *err)
+static enum ebb_status copy_steps(const struct plan *from, struct plan *to, struct ebb_error *err)
 {
-    for (size_t i = 0; i < game->count; i++) {
-        const struct floor_step *step = &game->steps[i];
-        bool is_run = step->act == PLAN_RUN;
-        bool is_copy =
-            step->act == PLAN_SEND || step->act == PLAN_FETCH || step->act == PLAN_FORGET;
-        EBB_TRY(plan_add(plan, (enum plan_act)step->act,
-                         is_run ? g->nodes[step->index].op : step->index,
-                         is_copy ? 0 : PLAN_NOWHERE, is_copy ? 1 : 0, err));
-    }
+    EBB_TRY(ebb_grow(&to->steps, &to->step_capacity, from->step_count, sizeof *to->steps, err));
+    memcpy(to->steps, from->steps, from->step_count * sizeof *to->steps);
+    to->step_count = from->step_count;
     return EBB_OK;
 }
 
-static enum ebb_status copy_found(const struct search *s, struct plan *plan,
-                                  struct plan_report *proof, struct ebb_error *err)
-{
-    const struct plan *found = &s->found.plan;
-    struct plan_limits limits = {.budget_bytes = {s->found.height_bytes, 0, 0}};
-    struct plan made = *found;
-    made.steps = NULL;
-    made.step_count = made.step_capacity = 0;
-    EBB_TRY(ebb_grow(&made.steps, &made.step_capacity, found->step_count, sizeof *made.steps, err));
-    memcpy(made.steps, found->steps, found->step_count * sizeof *made.steps);
-    made.step_count = found->step_count;
-    enum ebb_status status = plan_check(s->graph->trace, &made, &limits, proof, err);
-    if (status == EBB_OK)
-        *plan = made;
-    else
-        plan_fini(&made);
-    return status;
-}
-
-/* Within `height`; room above the game's peak spares slides. */
+/* Within `height`; room above the game's peak spares slides. What blocks found has addresses. */
 static enum ebb_status make_plan(const struct search *s, const struct floor_game *game,
                                  uint64_t height, struct plan *plan, struct plan_report *proof,
                                  struct ebb_error *err)
 {
     const struct plan_recipes *g = s->graph;
-    uint64_t host_bytes = s->host.bytes;
+    bool is_found = game == &s->best && s->found.is_there;
+    struct plan_limits limits = {
+        .budget_bytes = {is_found ? s->found.height_bytes : height, s->host.bytes, 0}};
     struct plan made;
-    struct plan_limits limits = {.budget_bytes = {height, host_bytes, 0}};
-    if (game == &s->best && s->found.is_there)
-        return copy_found(s, plan, proof, err);
     plan_init(&made);
     made.signature = g->trace->signature;
     made.exact_bytes = g->exact_bytes;
     snprintf(made.planner, sizeof made.planner, "floor");
-    enum ebb_status status = emit(g, game, &made, err);
-    if (status == EBB_OK)
+    enum ebb_status status = copy_steps(is_found ? &s->found.plan : &game->plan, &made, err);
+    if (status == EBB_OK && !is_found)
         status = plan_assign_sliding(g->trace, &made, height, NULL, err);
     if (status == EBB_OK)
         status = plan_check(g->trace, &made, &limits, proof, err);
@@ -317,11 +291,8 @@ static enum ebb_status play_cheapest(struct search *s, uint64_t budget, uint64_t
         uint64_t limit = s->best.is_won && cost_of(&s->best) < most ? cost_of(&s->best) : most;
         rules.cost_limit = limit < rules.cost_limit ? limit : rules.cost_limit;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
-        if (game.is_won && (!s->best.is_won || cost_of(&game) < cost_of(&s->best))) {
-            struct floor_game last = s->best;
-            s->best = game;
-            game = last;
-        }
+        if (game.is_won && (!s->best.is_won || cost_of(&game) < cost_of(&s->best)))
+            swap_best(s, &game);
         planner_floor_game_fini(&game);
     }
     return EBB_OK;
@@ -335,8 +306,8 @@ static enum ebb_status search_order(struct search *s, const struct trace *trace,
     *s = (struct search){.aim = UINT64_MAX}; /* nothing is above it */
     if (link && link->host_bytes && link->in_bytes_per_ns > 0 && link->out_bytes_per_ns > 0)
         s->host = (struct floor_host){.bytes = link->host_bytes,
-                                      .out_ns_per_byte = 1 / link->out_bytes_per_ns,
-                                      .in_ns_per_byte = 1 / link->in_bytes_per_ns};
+                                      .out.bytes_per_ns = link->out_bytes_per_ns,
+                                      .in.bytes_per_ns = link->in_bytes_per_ns};
     return plan_recipes_create(&s->graph, trace, is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
 }
 
@@ -347,6 +318,13 @@ static void search_fini(struct search *s)
     planner_floor_game_fini(&s->best);
     plan_recipes_destroy(s->graph);
     *s = (struct search){0};
+}
+
+static void swap_searches(struct search *a, struct search *b)
+{
+    struct search other = *a;
+    *a = *b;
+    *b = other;
 }
 
 /* Does it win in 3 % less than the other needs? */
@@ -403,9 +381,7 @@ static enum ebb_status search_orders(struct search *s, const struct trace *trace
         status = find_floor(s, err);
     if (status == EBB_OK && eager.best.is_won &&
         (!s->best.is_won || eager.best.peak_bytes < s->best.peak_bytes)) {
-        struct search other = *s;
-        *s = eager;
-        eager = other;
+        swap_searches(s, &eager);
     }
     if (status == EBB_OK)
         status = refine(s, facts, err);
@@ -425,9 +401,7 @@ static enum ebb_status search_init(struct search *s, const struct trace *trace,
     struct search plain;
     enum ebb_status status = search_orders(&plain, trace, NULL, facts, err);
     if (status == EBB_OK && plain.best.peak_bytes < s->best.peak_bytes) {
-        struct search other = *s;
-        *s = plain;
-        plain = other;
+        swap_searches(s, &plain);
     }
     search_fini(&plain);
     return status;

@@ -17,21 +17,14 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "mem/mem.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
 
 /* ---- playing --------------------------------------------------------------------------------- */
 
-struct floor_step { /* PLACE, DROP, SEND, FETCH, FORGET: storage; RUN: node, extra = workspace and
-                       scratch */
-    uint8_t act;    /* enum plan_act */
-    uint32_t index;
-    uint64_t extra_bytes;
-};
-
-struct floor_game {           /* result of one play */
-    struct floor_step *steps; /* owned */
-    size_t count, capacity;
+struct floor_game {   /* result of one play */
+    struct plan plan; /* owned: its steps, without addresses */
     uint64_t peak_bytes, cost;
     uint64_t work;        /* what playing took: things looked at */
     uint64_t copy_ns;     /* to and from the host, one after the other */
@@ -46,7 +39,7 @@ struct floor_game {           /* result of one play */
 
 struct floor_host { /* a lower tier to copy to; bytes 0: none */
     uint64_t bytes;
-    double out_ns_per_byte, in_ns_per_byte;
+    struct device_link out, in;
 };
 
 struct floor_rules {

@@ -257,14 +257,16 @@ static void make_guesses(struct flow *f, bool with_working_set, struct guess *gu
     qsort(guesses, (size_t)g->node_count + 1, sizeof *guesses, compare_guesses);
 }
 
-static bool allocate(struct flow *f, const struct plan_recipes *g)
+static bool allocate(struct flow *f, struct ebb_arena *a)
 {
-    size_t vertices = f->vertex_count;
-    return (f->head = ebb_calloc(vertices, 4)) && (f->at = ebb_calloc(vertices, 4)) &&
-           (f->depth = ebb_calloc(vertices, 4)) && (f->queue = ebb_calloc(vertices, 4)) &&
-           (f->path = ebb_calloc(vertices, 4)) &&
-           (f->current = ebb_calloc((size_t)g->storage_count + 1, 4)) &&
-           (f->free_at = ebb_calloc((size_t)g->storage_count + 1, 4));
+    size_t vertices = f->vertex_count, storages = (size_t)f->g->storage_count + 1;
+    return (f->head = ebb_arena_calloc(a, vertices, 4)) &&
+           (f->at = ebb_arena_calloc(a, vertices, 4)) &&
+           (f->depth = ebb_arena_calloc(a, vertices, 4)) &&
+           (f->queue = ebb_arena_calloc(a, vertices, 4)) &&
+           (f->path = ebb_arena_calloc(a, vertices, 4)) &&
+           (f->current = ebb_arena_calloc(a, storages, 4)) &&
+           (f->free_at = ebb_arena_calloc(a, storages, 4));
 }
 
 static enum ebb_status find_largest(struct flow *f, struct guess *guesses, uint64_t *largest,
@@ -295,29 +297,17 @@ static enum ebb_status find_bounds(struct flow *f, struct guess *guesses,
     return find_largest(f, guesses, &facts->lower_bound_bytes, err);
 }
 
-static void release(struct flow *f)
-{
-    ebb_free(f->arcs);
-    ebb_free(f->head);
-    ebb_free(f->at);
-    ebb_free(f->depth);
-    ebb_free(f->queue);
-    ebb_free(f->path);
-    ebb_free(f->current);
-    ebb_free(f->free_at);
-}
-
 enum ebb_status planner_floor_bound(const struct plan_recipes *g, struct planner_floor_facts *facts,
                                     struct ebb_error *err)
 {
     struct flow f = {.g = g, .vertex_count = 2 * g->storage_count + 2};
-    struct guess *guesses = ebb_calloc((size_t)g->node_count + 2, sizeof *guesses);
-    enum ebb_status status = EBB_OK;
-    if (!guesses || !allocate(&f, g))
-        status = ebb_no_memory(err, f.vertex_count * sizeof *f.head);
-    if (status == EBB_OK)
-        status = find_bounds(&f, guesses, facts, err);
-    ebb_free(guesses);
-    release(&f);
+    struct ebb_arena arena;
+    ebb_arena_init(&arena);
+    struct guess *guesses = ebb_arena_calloc(&arena, (size_t)g->node_count + 2, sizeof *guesses);
+    enum ebb_status status = guesses && allocate(&f, &arena)
+                                 ? find_bounds(&f, guesses, facts, err)
+                                 : ebb_no_memory(err, f.vertex_count * sizeof *f.head);
+    ebb_free(f.arcs);
+    ebb_arena_fini(&arena);
     return status;
 }

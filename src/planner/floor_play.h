@@ -28,6 +28,7 @@ struct floor_candidate {
 };
 
 struct floor_play {
+    struct ebb_arena arena; /* owns what has no capacity below */
     const struct plan_recipes *g;
     const struct floor_rules *rules;
     struct floor_game *game;
@@ -62,9 +63,8 @@ struct floor_play {
 
 /* ---- floor_room.c ---- */
 
-/* Append a step. */
-enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index,
-                                   uint64_t extra);
+/* Append a step; index of a RUN is an op. Copies are in tier 1. */
+enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index);
 enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
 /* It is of no use any more, nor is its copy. */
 enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t storage);

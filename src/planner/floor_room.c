@@ -26,14 +26,10 @@ static unsigned class_of(uint64_t bytes)
     return bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0;
 }
 
-enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index,
-                                   uint64_t extra)
+enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index)
 {
-    struct floor_game *game = w->game;
-    EBB_TRY(ebb_grow(&game->steps, &game->capacity, game->count + 1, sizeof *game->steps, w->err));
-    game->steps[game->count++] =
-        (struct floor_step){.act = (uint8_t)act, .index = index, .extra_bytes = extra};
-    return EBB_OK;
+    bool is_copy = act == PLAN_SEND || act == PLAN_FETCH || act == PLAN_FORGET;
+    return plan_add(&w->game->plan, act, index, is_copy ? 0 : PLAN_NOWHERE, is_copy, w->err);
 }
 
 static void link(struct floor_play *w, uint32_t s, unsigned list)
@@ -67,7 +63,7 @@ enum ebb_status planner_floor_place(struct floor_play *w, uint32_t s)
     }
     if (w->sum > w->game->peak_bytes)
         w->game->peak_bytes = w->sum;
-    return planner_floor_emit(w, PLAN_PLACE, s, 0);
+    return planner_floor_emit(w, PLAN_PLACE, s);
 }
 
 static enum ebb_status drop(struct floor_play *w, uint32_t s)
@@ -76,7 +72,7 @@ static enum ebb_status drop(struct floor_play *w, uint32_t s)
     w->is_resident[s] = 0;
     w->sum -= st->bytes;
     unlink_resident(w, s);
-    return planner_floor_emit(w, PLAN_DROP, s, 0);
+    return planner_floor_emit(w, PLAN_DROP, s);
 }
 
 enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
@@ -85,7 +81,7 @@ enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
         return EBB_OK;
     w->copy[s] = 0;
     w->host_sum -= w->g->storages[s].bytes;
-    return planner_floor_emit(w, PLAN_FORGET, s, 0);
+    return planner_floor_emit(w, PLAN_FORGET, s);
 }
 
 enum ebb_status planner_floor_discard(struct floor_play *w, uint32_t s)
@@ -223,8 +219,7 @@ static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t 
                     (v_in->last_use >= when || v_in->expire == 0 ||
                      g->storages[in.storage].bytes <= g->storages[ref.storage].bytes / HELPER);
                 if (planner_floor_has_copy(w, in))
-                    sum += (uint64_t)((double)g->storages[in.storage].bytes *
-                                      w->rules->host.in_ns_per_byte);
+                    sum += (uint64_t)mem_copy_ns(&w->rules->host.in, g->storages[in.storage].bytes);
                 else if (in.storage != ref.storage && !helps)
                     EBB_TRY(planner_floor_push(w, in));
             }
@@ -234,16 +229,14 @@ static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t 
     return EBB_OK;
 }
 
-/* Time to copy s to the host, if it is not there, and back; UINT64_MAX: it does not fit. */
-static uint64_t copy_cost(const struct floor_play *w, uint32_t s)
+/* Time to copy s to the host, if it is not there, and back; INFINITY: it does not fit. */
+static double copy_cost(const struct floor_play *w, uint32_t s)
 {
     const struct floor_host *host = &w->rules->host;
     uint64_t bytes = w->g->storages[s].bytes, more = w->copy[s] ? 0 : bytes;
     if (host->bytes == 0 || more > host->bytes - w->host_sum)
-        return UINT64_MAX;
-    bool is_there = w->copy[s] == w->version[s] + 1;
-    return (uint64_t)((double)bytes *
-                      (host->in_ns_per_byte + (is_there ? 0 : host->out_ns_per_byte)));
+        return INFINITY;
+    return floor(mem_swap_ns(&host->in, &host->out, bytes, w->copy[s] == w->version[s] + 1));
 }
 
 static bool has_recipe(const struct floor_play *w, uint32_t s)
@@ -253,20 +246,20 @@ static bool has_recipe(const struct floor_play *w, uint32_t s)
 
 static bool can_leave(const struct floor_play *w, uint32_t s)
 {
-    return w->pins[s] == 0 && (has_recipe(w, s) || copy_cost(w, s) != UINT64_MAX);
+    return w->pins[s] == 0 && (has_recipe(w, s) || copy_cost(w, s) < INFINITY);
 }
 
 /* What having s again will cost, by what is known. With a host the last variant copies whatever it
  * can: that needs the least room. */
 static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied)
 {
-    uint64_t copy = copy_cost(w, s);
-    *is_copied = copy != UINT64_MAX && (!has_recipe(w, s) || copy < w->known_cost[s] ||
-                                        w->rules->variant == FLOOR_VARIANTS - 1);
-    if (*is_copied)
-        return copy;
-    double factor = w->rules->dear ? (double)w->rules->dear[s] : 1;
-    return (uint64_t)((double)w->known_cost[s] * factor);
+    double copy = copy_cost(w, s);
+    bool is_made =
+        has_recipe(w, s) && (copy == INFINITY || w->rules->variant != FLOOR_VARIANTS - 1);
+    double price = mem_price(is_made ? (double)w->known_cost[s] : INFINITY, copy, is_copied);
+    if (!*is_copied)
+        price = (double)w->known_cost[s] * (w->rules->dear ? (double)w->rules->dear[s] : 1);
+    return (uint64_t)price;
 }
 
 /* A victim goes, to the host when that is its way back. */
@@ -275,11 +268,11 @@ static enum ebb_status leave(struct floor_play *w, uint32_t s)
     bool is_copied;
     price_of(w, s, &is_copied);
     if (is_copied && planner_floor_is_useful(w, s)) {
-        w->game->copy_ns += copy_cost(w, s);
+        w->game->copy_ns += (uint64_t)copy_cost(w, s);
         if (w->copy[s] != w->version[s] + 1) {
             w->host_sum += w->copy[s] ? 0 : w->g->storages[s].bytes;
             w->copy[s] = w->version[s] + 1;
-            EBB_TRY(planner_floor_emit(w, PLAN_SEND, s, 0));
+            EBB_TRY(planner_floor_emit(w, PLAN_SEND, s));
         }
     }
     return drop(w, s);

@@ -97,7 +97,8 @@ static enum ebb_status descend(struct floor_play *w, bool *is_done)
         return EBB_OK;
     struct floor_level *level = &w->levels[w->depth];
     if (!level->position) {
-        level->position = ebb_calloc((size_t)w->g->node_count + 1, sizeof *level->position);
+        level->position =
+            ebb_arena_calloc(&w->arena, (size_t)w->g->node_count + 1, sizeof *level->position);
         if (!level->position)
             return ebb_no_memory(w->err, w->g->node_count * sizeof *level->position);
     }
@@ -168,7 +169,7 @@ static enum ebb_status fetch(struct floor_play *w, const struct plan_node *node,
             break;
         EBB_TRY(planner_floor_place(w, ref.storage));
         w->version[ref.storage] = ref.version;
-        EBB_TRY(planner_floor_emit(w, PLAN_FETCH, ref.storage, 0));
+        EBB_TRY(planner_floor_emit(w, PLAN_FETCH, ref.storage));
         EBB_TRY(hold(w, ref.storage));
     }
     return EBB_OK;
@@ -319,7 +320,7 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         EBB_TRY(planner_floor_place(w, w->placing[i]));
         w->version[w->placing[i]] = 0;
     }
-    EBB_TRY(planner_floor_emit(w, PLAN_RUN, n, extra));
+    EBB_TRY(planner_floor_emit(w, PLAN_RUN, node->op));
     w->game->cost += node->cost;
     w->game->reruns[n] |= w->depth > 0;
     if (w->sum + extra > w->game->peak_bytes)
@@ -376,42 +377,35 @@ static enum ebb_status play(struct floor_play *w)
 static bool allocate(struct floor_play *w)
 {
     size_t storages = (size_t)w->g->storage_count + 1, nodes = (size_t)w->g->node_count + 1;
-    return (w->is_resident = ebb_calloc(storages, 1)) && (w->version = ebb_calloc(storages, 4)) &&
-           (w->pins = ebb_calloc(storages, 4)) && (w->targeted = ebb_calloc(storages, 4)) &&
-           (w->use_at = ebb_calloc(storages, 4)) && (w->next = ebb_calloc(storages, 4)) &&
-           (w->prev = ebb_calloc(storages, 4)) && (w->copy = ebb_calloc(storages, 4)) &&
-           (w->list_of = ebb_calloc(storages, 1)) && (w->placing = ebb_calloc(storages, 4)) &&
-           (w->known_cost = ebb_calloc(storages, 8)) &&
-           (w->candidates = ebb_calloc(storages, sizeof *w->candidates)) &&
-           (w->mark = ebb_calloc(nodes, 4)) && (w->bitmap = ebb_calloc(nodes / 64 + 1, 8)) &&
+    struct ebb_arena *a = &w->arena;
+    return (w->is_resident = ebb_arena_calloc(a, storages, 1)) &&
+           (w->version = ebb_arena_calloc(a, storages, 4)) &&
+           (w->pins = ebb_arena_calloc(a, storages, 4)) &&
+           (w->targeted = ebb_arena_calloc(a, storages, 4)) &&
+           (w->use_at = ebb_arena_calloc(a, storages, 4)) &&
+           (w->next = ebb_arena_calloc(a, storages, 4)) &&
+           (w->prev = ebb_arena_calloc(a, storages, 4)) &&
+           (w->copy = ebb_arena_calloc(a, storages, 4)) &&
+           (w->list_of = ebb_arena_calloc(a, storages, 1)) &&
+           (w->placing = ebb_arena_calloc(a, storages, 4)) &&
+           (w->known_cost = ebb_arena_calloc(a, storages, 8)) &&
+           (w->candidates = ebb_arena_calloc(a, storages, sizeof *w->candidates)) &&
+           (w->mark = ebb_arena_calloc(a, nodes, 4)) &&
+           (w->bitmap = ebb_arena_calloc(a, nodes / 64 + 1, 8)) &&
            (w->game->reruns = ebb_calloc(nodes, 1)) &&
            (w->game->last_stage = ebb_calloc(storages, 4));
 }
 
 static void release(struct floor_play *w)
 {
-    ebb_free(w->is_resident);
-    ebb_free(w->version);
-    ebb_free(w->pins);
-    ebb_free(w->targeted);
-    ebb_free(w->use_at);
-    ebb_free(w->next);
-    ebb_free(w->prev);
-    ebb_free(w->copy);
-    ebb_free(w->list_of);
-    ebb_free(w->placing);
-    ebb_free(w->known_cost);
-    ebb_free(w->candidates);
-    ebb_free(w->mark);
-    ebb_free(w->bitmap);
     ebb_free(w->stack);
     ebb_free(w->frames);
     for (int d = 0; d < FLOOR_DEPTH; d++) {
         ebb_free(w->levels[d].seq);
         ebb_free(w->levels[d].clock);
-        ebb_free(w->levels[d].position);
         ebb_free(w->levels[d].targets);
     }
+    ebb_arena_fini(&w->arena);
 }
 
 enum ebb_status planner_floor_play(const struct plan_recipes *graph,
@@ -420,6 +414,8 @@ enum ebb_status planner_floor_play(const struct plan_recipes *graph,
 {
     struct floor_play w = {.g = graph, .rules = rules, .game = game, .err = err};
     *game = (struct floor_game){0};
+    plan_init(&game->plan);
+    ebb_arena_init(&w.arena);
     memset(w.heads, 0xff, sizeof w.heads);
     w.sum = graph->base_bytes;
     game->peak_bytes = w.sum;
@@ -435,7 +431,7 @@ enum ebb_status planner_floor_play(const struct plan_recipes *graph,
 
 void planner_floor_game_fini(struct floor_game *game)
 {
-    ebb_free(game->steps);
+    plan_fini(&game->plan);
     ebb_free(game->reruns);
     ebb_free(game->last_stage);
     ebb_free(game->missed);
