@@ -57,6 +57,13 @@ static enum ebb_status init_pool(struct mem_manager *m, struct ebb_error *err)
     m->neigh.is_resident = m->is_resident;
     m->neigh.is_candidate = m->is_candidate;
     m->neigh.cost = m->cost;
+    m->fresh = m->last;
+    if (m->c.policy->numerator == MEM_UNION) {
+        m->neigh.last = m->last;
+        m->fresh = ebb_calloc(n, sizeof *m->fresh);
+        if (!m->fresh)
+            return ebb_no_memory(err, n * sizeof *m->fresh);
+    }
     ebb_mt_seed(&m->rng, (uint32_t)m->c.seed);
     return mem_index_create(&m->index, m->r->storage_count, m->c.policy->by_stale, err);
 }
@@ -92,6 +99,8 @@ void mem_manager_fini(struct mem_manager *m)
     ebb_free(m->is_resident);
     ebb_free(m->is_candidate);
     ebb_free(m->cost);
+    if (m->fresh != m->last)
+        ebb_free(m->fresh);
     ebb_free(m->last);
     ebb_free(m->price);
     ebb_free(m->swap);

@@ -190,6 +190,8 @@ struct mem_neigh {
         is_resident; /* borrowed, per storage: kept by the caller, changed before the calls below */
     const uint8_t *is_candidate; /* borrowed: storages that may ever be in the pool (no leaves) */
     const int64_t *cost;         /* borrowed: own recompute cost */
+    const double *last;          /* borrowed: last use (MEM_UNION), else NULL */
+    double latest;               /* MEM_UNION: of the set that was counted last */
     enum mem_numerator numerator;
     uint32_t now_op; /* edges born later do not exist; set by the caller */
     int64_t *bound;
@@ -290,6 +292,8 @@ struct mem_manager {
     /* private */
     uint8_t *is_resident, *is_candidate;
     int64_t *cost; /* per storage: of making it again from what lies there */
+    double *fresh; /* per storage: last use of the freshest member of its set as last counted
+                      (MEM_UNION), else `last` itself */
     double *last;  /* per storage: last use */
     double *price; /* scratch of gathering */
     double *swap;  /* per storage: cost of leaving by a copy as last noted, INFINITY = no way */

@@ -79,9 +79,7 @@ static bool has_regions(const struct mem_neigh *n)
     return n->numerator == MEM_REGION || n->numerator == MEM_ANCESTORS || n->numerator == MEM_UNION;
 }
 
-/* ---- classes
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- classes --------------------------------------------------------------------------------- */
 
 static uint32_t find(struct mem_class *classes, uint32_t c)
 {
@@ -207,7 +205,7 @@ static void lower(struct mem_neigh *n, uint32_t storage, int64_t bound)
 {
     if (bound < n->cost[storage])
         bound = n->cost[storage];
-    if (bound >= n->bound[storage])
+    if (bound >= n->bound[storage] && n->numerator != MEM_UNION) /* its freshest member may go */
         return;
     n->bound[storage] = bound;
     n->lowered[n->lowered_count++] = storage;
@@ -393,9 +391,7 @@ static int64_t class_sum(struct mem_neigh *n, uint32_t storage)
     return sum;
 }
 
-/* ---- regions
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- regions --------------------------------------------------------------------------------- */
 
 /* Walk through evicted storages in one direction. Counts their cost, or lists the resident
  * candidates at the rim. */
@@ -419,22 +415,22 @@ static int64_t walk_region(struct mem_neigh *n, uint32_t storage, bool is_backwa
                 continue;
             if (n->state[other] == GONE && !is_backward && !lists_rim)
                 continue; /* nobody will rebuild it; but who lies behind it counts what returns */
+            n->mark[other] = visit;
             if (n->state[other] == HERE) {
                 if (lists_rim && n->is_candidate[other] && n->is_resident[other])
                     lower(n, other, 0);
                 continue;
             }
-            n->mark[other] = visit;
             sum += n->cost[other];
+            if (n->last && n->last[other] > n->latest)
+                n->latest = n->last[other];
             n->walk[depth++] = other;
         }
     }
     return sum;
 }
 
-/* ---- the interface
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- the interface --------------------------------------------------------------------------- */
 
 static enum ebb_status become_needed(struct mem_neigh *n, uint32_t storage, struct ebb_error *err)
 {
@@ -505,6 +501,9 @@ int64_t mem_neigh_exact(struct mem_neigh *n, uint32_t storage)
     case MEM_UNION:
         break;
     }
+    n->latest = n->last ? n->last[storage] : 0;
     int64_t sum = n->cost[storage] + walk_region(n, storage, true, ++n->visit, false);
-    return sum + walk_region(n, storage, false, ++n->visit, false);
+    if (n->numerator != MEM_UNION) /* one set: the second walk keeps the marks of the first */
+        n->visit++;
+    return sum + walk_region(n, storage, false, n->visit, false);
 }

@@ -71,6 +71,7 @@ void mem_victim_remove(struct mem_manager *m, uint32_t s)
 static void note_ways(struct mem_manager *m, uint32_t s)
 {
     uint8_t tier;
+    m->fresh[s] = m->last[s];
     m->slots[s].is_droppable = mem_victim_can_drop(m, s);
     m->swap[s] = mem_victim_swap_ns(m, s, &tier);
 }
@@ -88,7 +89,7 @@ static double weight_of(const struct mem_manager *m, uint32_t s)
 
 void mem_victim_rank(struct mem_manager *m, uint32_t s)
 {
-    mem_index_set(m->index, s, weight_of(m, s), m->last[s]);
+    mem_index_set(m->index, s, weight_of(m, s), m->fresh[s]);
 }
 
 /* V1, waits aside; V3, V4. */
@@ -130,8 +131,8 @@ void mem_victim_touch(struct mem_manager *m, uint32_t s)
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-/* Bounds are optimistic: ask for the winner's exact numerator, put it back if it was better than
- * that. */
+/* Bounds are optimistic: ask for the winner's exact numerator (and for the freshest member of its
+ * set), put it back if it was better than that. */
 bool mem_victim_settle(struct mem_manager *m, uint32_t s)
 {
     enum mem_numerator numerator = m->c.policy->numerator;
@@ -140,16 +141,20 @@ bool mem_victim_settle(struct mem_manager *m, uint32_t s)
         return true;
     m->neigh.now_op = m->op;
     int64_t exact = mem_neigh_exact(&m->neigh, s);
-    if (exact <= m->neigh.bound[s])
+    bool is_fresher = numerator == MEM_UNION && m->neigh.latest > m->fresh[s];
+    if (exact <= m->neigh.bound[s] && !is_fresher)
         return true;
-    m->neigh.bound[s] = exact;
+    if (is_fresher)
+        m->fresh[s] = m->neigh.latest;
+    if (exact > m->neigh.bound[s])
+        m->neigh.bound[s] = exact;
     mem_victim_rank(m, s);
     return false;
 }
 
 static double merit_now(const struct mem_manager *m, uint32_t s)
 {
-    double stale = m->c.policy->by_stale ? (double)m->tally->clock_ns - m->last[s] : 1.0;
+    double stale = m->c.policy->by_stale ? (double)m->tally->clock_ns - m->fresh[s] : 1.0;
     return weight_of(m, s) * stale;
 }
 
@@ -232,8 +237,10 @@ void mem_victim_rank_lowered(struct mem_manager *m)
 {
     for (size_t i = 0; i < m->neigh.lowered_count; i++) {
         uint32_t s = m->neigh.lowered[i];
-        if (m->pool_at[s] != MEM_NONE)
-            mem_victim_rank(m, s);
+        if (m->pool_at[s] == MEM_NONE)
+            continue;
+        m->fresh[s] = m->last[s];
+        mem_victim_rank(m, s);
     }
 }
 
