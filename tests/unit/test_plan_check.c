@@ -53,6 +53,13 @@ static struct trace *make_trace(enum trace_purity purity_of_a)
     return trace;
 }
 
+static enum ebb_status run_nothing(const struct trace_call *call, struct ebb_error *err)
+{
+    (void)call;
+    (void)err;
+    return EBB_OK;
+}
+
 static void make_plan(struct plan *plan, const struct trace *trace, const struct plan_step *steps,
                       size_t count)
 {
@@ -149,6 +156,71 @@ static void refuses(const struct plan_step *steps, size_t count, const char *tex
     CHECK_EQ(check(steps, count, &unlimited, TRACE_PURE, &report, &err), EBB_EINPUT);
     if (!strstr(err.message, text))
         fail_msg("'%s' lacks '%s'", err.message, text);
+}
+
+/* x: leaf; y = f(x), z = f(x) by one op that cannot leave one out; y written in place; w = g(y). */
+static struct trace *make_pair(void)
+{
+    static const struct trace_kind pair = {.name = "pair", .run = run_nothing};
+    struct trace_builder *builder;
+    struct trace *trace = NULL;
+    struct ebb_error err;
+    uint32_t x, y, w;
+    struct trace_output outs[2] = {{.bytes = 512}, {.bytes = 768}};
+    struct trace_op_desc op = {.kind_name = "x",
+                               .outputs = outs,
+                               .output_count = 1,
+                               .partner = TRACE_NONE,
+                               .is_leaf = true};
+    CHECK_OK(trace_builder_create(&builder, &err), &err);
+    CHECK_OK(trace_builder_op(builder, &op, &x, &err), &err);
+    op = (struct trace_op_desc){.kind = &pair,
+                                .inputs = &x,
+                                .input_count = 1,
+                                .outputs = outs,
+                                .output_count = 2,
+                                .partner = TRACE_NONE};
+    CHECK_OK(trace_builder_op(builder, &op, &y, &err), &err);
+    struct trace_output write = {.alias = TRACE_MUTATE};
+    op = (struct trace_op_desc){.kind_name = "write",
+                                .inputs = &y,
+                                .input_count = 1,
+                                .outputs = &write,
+                                .output_count = 1,
+                                .partner = TRACE_NONE};
+    CHECK_OK(trace_builder_op(builder, &op, &w, &err), &err);
+    op = (struct trace_op_desc){.kind_name = "g",
+                                .inputs = &w,
+                                .input_count = 1,
+                                .outputs = outs,
+                                .output_count = 1,
+                                .partner = TRACE_NONE};
+    CHECK_OK(trace_builder_op(builder, &op, &y, &err), &err);
+    CHECK_OK(trace_builder_finish(builder, "pair", &trace, &err), &err);
+    trace_builder_destroy(builder);
+    return trace;
+}
+
+TEST(check__scratch_counts_and_versions_are_compared)
+{
+    TEST_UNUSED;
+    struct plan_report report;
+    struct plan plan;
+    struct ebb_error err;
+    struct trace *trace = make_pair();
+    const struct plan_step one[] = {STEP_PLACE(0), STEP_RUN(0),   STEP_PLACE(1), STEP_RUN(1),
+                                    STEP_RUN(2),   STEP_PLACE(3), STEP_RUN(3)};
+    make_plan(&plan, trace, one, COUNT(one));
+    CHECK_OK(plan_check(trace, &plan, &unlimited, &report, &err), &err);
+    CHECK_EQ(report.peak_bytes, 512 + 512 + 768); /* z into scratch */
+    plan_fini(&plan);
+    const struct plan_step stale[] = {STEP_PLACE(0), STEP_RUN(0),   STEP_PLACE(1),
+                                      STEP_RUN(1),   STEP_PLACE(3), STEP_RUN(3)};
+    make_plan(&plan, trace, stale, COUNT(stale));
+    CHECK_EQ(plan_check(trace, &plan, &unlimited, &report, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "reads version 1 of storage 1, version 0 is resident") != NULL);
+    plan_fini(&plan);
+    trace_destroy(trace);
 }
 
 TEST(check__refuses_what_cannot_run)
@@ -278,6 +350,7 @@ TEST(check__survives_every_failed_allocation)
 }
 
 TEST_MAIN(RUN(check__counts_cost_peak_and_reruns), RUN(check__budget_is_exact),
-          RUN(check__once_op_may_not_run_again), RUN(check__refuses_what_cannot_run),
+          RUN(check__once_op_may_not_run_again),
+          RUN(check__scratch_counts_and_versions_are_compared), RUN(check__refuses_what_cannot_run),
           RUN(check__offload_counts_tiers), RUN(check__refuses_another_trace),
           RUN(offsets__are_disjoint_and_tight), RUN(check__survives_every_failed_allocation))
