@@ -2,12 +2,13 @@
 #include "test.h"
 
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "exp/db/db.h"
+#include "exp/db/driver.h"
 
 struct place {
     char dir[64], path[80];
@@ -226,6 +227,156 @@ TEST(older_schema__is_brought_up_to_date)
     end(&p);
 }
 
+/* ---- typed queries ---- */
+
+struct exp_db_none {
+    char unused;
+};
+
+#define SHAPE(type, FIELDS) extern const struct exp_db_shape type##_shape;
+EXP_DB_STRUCTS(SHAPE)
+static const struct exp_db_shape exp_db_none_shape = {0};
+
+static void check_statement(struct exp_db *db, const char *name, enum exp_db_query_id id,
+                            const struct exp_db_shape *in, const struct exp_db_shape *out)
+{
+    sqlite3_stmt *statement = db->cache[id].statement;
+    if (statement == NULL)
+        printf("%s: not prepared\n", name);
+    assert_non_null(statement);
+    CHECK(!db->cache[id].is_busy);
+    if (sqlite3_bind_parameter_count(statement) != (int)in->count ||
+        sqlite3_column_count(statement) != (int)out->count)
+        printf("%s: parameters or columns do not match its structs\n", name);
+    CHECK_EQ(sqlite3_bind_parameter_count(statement), (int)in->count);
+    CHECK_EQ(sqlite3_column_count(statement), (int)out->count);
+    for (size_t i = 0; out->count > 1 && i < out->count; i++)
+        CHECK_STR(sqlite3_column_name(statement, (int)i), out->fields[i].name);
+}
+
+TEST(queries__fit_the_schema_and_their_structs)
+{
+    TEST_UNUSED;
+    struct place p;
+    struct ebb_error err;
+    begin(&p);
+    struct exp_db *db = open_db(&p, (struct exp_db_options){0});
+#define READ(function, in, out, sql)                                                               \
+    {                                                                                              \
+        struct out row;                                                                            \
+        struct exp_db_cursor c = function(db, &(struct in){0}, &row, &err);                        \
+        (void)exp_db_fetch(&c);                                                                    \
+        CHECK_OK(exp_db_end(&c), &err);                                                            \
+        check_statement(db, #function, function##_query, &in##_shape, &out##_shape);               \
+    }
+#define WRITE(function, in, sql)                                                                   \
+    (void)function(db, &(struct in){0}, &err); /* may fail: columns that must not be null are */   \
+    check_statement(db, #function, function##_query, &in##_shape, &exp_db_none_shape);
+    EXP_DB_QUERIES(READ, WRITE)
+    exp_db_close(db);
+    end(&p);
+}
+
+TEST(rows__bring_null_as_each_kind_has_it)
+{
+    TEST_UNUSED;
+    struct place p;
+    struct ebb_error err;
+    struct ebb_arena arena;
+    struct exp_db_trial_made made = {.id = 7,
+                                     .experiment_id = 3,
+                                     .request_id = "r",
+                                     .state = "ACTIVE",
+                                     .start_time = 0.5,
+                                     .hparams = "{}",
+                                     .seed = INT64_MAX,
+                                     .sequence = ""};
+    struct exp_db_trial *rows = NULL;
+    size_t count = 0;
+    begin(&p);
+    ebb_arena_init(&arena);
+    struct exp_db *db = open_db(&p, (struct exp_db_options){0});
+    CHECK_OK(exp_db_trial_add(db, &made, &err), &err);
+    made.id = 8;
+    made.warm_start = "w";
+    CHECK_OK(exp_db_trial_add(db, &made, &err), &err);
+    CHECK_OK(exp_db_trial_write(db,
+                                &(struct exp_db_trial_state){.id = 8,
+                                                             .state = "ERROR",
+                                                             .end_time = (double)NAN,
+                                                             .best_signed = -1.5,
+                                                             .best_step_id = EXP_DB_NO_INT,
+                                                             .sequence = "s"},
+                                &err),
+             &err);
+    CHECK_OK(exp_db_all(exp_db_trials(db, EXP_DB_ID(3), NULL, &err), &arena, &rows, &count), &err);
+    CHECK_EQ(count, 2);
+    CHECK_EQ(rows[0].id, 7);
+    CHECK(rows[0].seed == INT64_MAX && rows[0].start_time == 0.5);
+    CHECK(rows[0].warm_start == NULL && isnan(rows[0].best_signed));
+    CHECK(rows[0].best_step_id == EXP_DB_NO_INT);
+    CHECK_STR(rows[1].warm_start, "w");
+    CHECK_STR(rows[1].state, "ERROR");
+    CHECK(rows[1].best_signed == -1.5 && isnan(rows[1].end_time) && rows[1].latest_signed == 0);
+    CHECK(rows[1].best_step_id == EXP_DB_NO_INT);
+    exp_db_close(db);
+    ebb_arena_fini(&arena);
+    end(&p);
+}
+
+static void add_experiment(struct exp_db *db, int64_t id, const char *description, bool archived)
+{
+    struct ebb_error err;
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO experiments (id, state, description, labels, owner, start_time, archived,"
+             " searcher, metric, smaller_is_better, num_trials, num_ended, weight,"
+             " save_experiment_best, save_trial_best, save_trial_latest) VALUES (%d, '%s', '%s',"
+             " '[\"a_b\"]', 'ada', 5.0, %d, 'single', 'm', 1, 0, 0, 1.0, 0, 1, 1)",
+             (int)id, id % 2 == 0 ? "PAUSED" : "ERROR", description, archived);
+    CHECK_OK(db->driver->exec(db->connection, sql, &err), &err);
+}
+
+static void check_list(struct exp_db *db, struct exp_db_filter f, const char *expected)
+{
+    struct ebb_error err;
+    struct exp_db_experiment row;
+    struct exp_db_id total = {-1};
+    char found[64] = "";
+    f.limit = 100;
+    struct exp_db_cursor c = exp_db_experiments(db, &f, &row, &err);
+    while (exp_db_fetch(&c))
+        snprintf(found + strlen(found), sizeof found - strlen(found), " %d", (int)row.id);
+    CHECK_OK(exp_db_end(&c), &err);
+    CHECK_STR(found, expected);
+    CHECK_OK(exp_db_only(exp_db_experiments_count(db, &f, &total, &err), NULL, NULL), &err);
+    CHECK_EQ(total.id, (int64_t)strlen(expected) / 2);
+}
+
+TEST(lists_of_experiments__are_filtered_and_sorted)
+{
+    TEST_UNUSED;
+    struct place p;
+    begin(&p);
+    struct exp_db *db = open_db(&p, (struct exp_db_options){0});
+    add_experiment(db, 1, "100%", false);
+    add_experiment(db, 2, "1000", false);
+    add_experiment(db, 3, "zebra", true);
+    check_list(db, (struct exp_db_filter){.is_unarchived = true}, " 2 1");
+    check_list(db, (struct exp_db_filter){.is_archived = true}, " 3");
+    check_list(db, (struct exp_db_filter){.is_archived = true, .is_unarchived = true}, " 3 2 1");
+    check_list(db, (struct exp_db_filter){.description = "0%"}, " 1");
+    check_list(db, (struct exp_db_filter){.label = "a_b", .owner = "ada"}, " 3 2 1");
+    check_list(db, (struct exp_db_filter){.label = "axb"}, "");
+    check_list(db, (struct exp_db_filter){.owner = "bob"}, "");
+    check_list(db, (struct exp_db_filter){.states = {"ERROR", "ACTIVE"}, .state_count = 2}, " 3 1");
+    check_list(db, (struct exp_db_filter){.sort = "description"}, " 1 2 3");
+    check_list(db, (struct exp_db_filter){.sort = "description", .is_descending = true}, " 3 2 1");
+    CHECK(exp_db_is_sort("owner") && !exp_db_is_sort("owner; DROP TABLE trials"));
+    exp_db_close(db);
+    end(&p);
+}
+
 TEST(file_that_is_no_database__is_refused)
 {
     TEST_UNUSED;
@@ -270,5 +421,8 @@ TEST_MAIN(RUN(commit__makes_durable_and_rollback_forgets),
           RUN(failed_commit__leaves_nothing_and_the_next_works),
           RUN(failed_statement__rolls_the_transaction_back), RUN(values__come_back_as_they_were),
           RUN(same_query_twice_at_once__does_not_disturb), RUN(newer_schema__is_refused),
-          RUN(older_schema__is_brought_up_to_date), RUN(file_that_is_no_database__is_refused),
+          RUN(older_schema__is_brought_up_to_date), RUN(queries__fit_the_schema_and_their_structs),
+          RUN(rows__bring_null_as_each_kind_has_it),
+          RUN(lists_of_experiments__are_filtered_and_sorted),
+          RUN(file_that_is_no_database__is_refused),
           RUN(memory__runs_out_at_any_point_without_leaks))

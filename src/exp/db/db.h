@@ -1,26 +1,117 @@
-/* db.h - rows on disk: one connection, one transaction at a time, statements by their text.
+/* db.h - rows on disk: one connection, one transaction at a time, typed queries.
  *
- * A thin face over SQL that SQLite and PostgreSQL both speak: parameters are $1, $2, ... in the
- * order of their first use; types BIGINT, DOUBLE PRECISION, TEXT, BYTEA; no engine's own functions.
+ * Who wants something of the database calls a function of queries.h: a struct goes in, a struct
+ * comes out (rows.h), and no text of SQL and no number of a column is seen outside this folder.
+ *
+ *   write   EBB_TRY(exp_db_step_add(db, &(struct exp_db_step){.trial_id = 7, ...}, err));
+ *
+ *   one     struct exp_db_config row;
+ *           EBB_TRY(exp_db_only(exp_db_config_read(db, EXP_DB_ID(7), &row, err), arena, &is_there));
+ *
+ *   each    struct exp_db_trial row;
+ *           struct exp_db_cursor trials = exp_db_trials(db, EXP_DB_ID(7), &row, err);
+ *           while (exp_db_fetch(&trials))
+ *               trials.status = look_at(&row, err);
+ *           return exp_db_end(&trials);
+ *
+ *   all     struct exp_db_id *rows;
+ *           EBB_TRY(exp_db_all(exp_db_experiments_going(db, NULL, NULL, err), arena, &rows, &n));
+ *
  * A driver (driver.h) is what an engine has to offer; SQLite is the one that is built.
  *
  *  D1  The first write opens a transaction; everything is durable when exp_db_commit returns EBB_OK
  *      (WAL, synchronous=FULL), and nothing of it is there otherwise.
  *  D2  A failed write or commit leaves no transaction open: exp_db_rollback has been done.
  *  D3  The schema has a version; opening brings an older one up to date in one transaction, and
- *      refuses a newer one.
- *
- * NaN is stored as NULL by SQLite: callers store numbers that are none as text. */
+ *      refuses a newer one. */
 #ifndef EBB_EXP_DB_DB_H
 #define EBB_EXP_DB_DB_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "base/arena.h"
 #include "base/status.h"
+#include "exp/db/rows.h"
 
-enum exp_db_kind { EXP_DB_NULL, EXP_DB_INT, EXP_DB_DOUBLE, EXP_DB_TEXT, EXP_DB_BLOB };
+struct exp_db;
+
+struct exp_db_options {
+    const char *path;                            /* file; PostgreSQL: a connection text */
+    int64_t commit_fail_from, commit_fail_count; /* tests: the n-th commit (1, ...) and next ones */
+    int64_t commit_sleep_ms;                     /* tests: a slow disk */
+};
+
+enum ebb_status exp_db_open(const struct exp_db_options *options, struct exp_db **db,
+                            struct ebb_error *err);
+void exp_db_close(struct exp_db *db); /* rolls back what is open */
+
+/* ---- transactions ---- */
+
+enum ebb_status exp_db_commit(struct exp_db *db, struct ebb_error *err); /* nothing open: nothing */
+void exp_db_rollback(struct exp_db *db);
+bool exp_db_is_open(const struct exp_db *db); /* a transaction is */
+uint64_t exp_db_commits(const struct exp_db *db);
+/* Proves that writing works again: a small transaction of its own. */
+enum ebb_status exp_db_probe(struct exp_db *db, struct ebb_error *err);
+
+/* ---- queries ---- */
+
+/* The usual keys. */
+#define EXP_DB_ID(value) (&(struct exp_db_id){(value)})
+#define EXP_DB_NAME(text) (&(struct exp_db_name){(text)})
+
+/* A query in progress; it sees what the open transaction has written. Ended by exp_db_end,
+ * exp_db_only or exp_db_all, each of which returns its status. */
+struct exp_db_cursor {
+    enum ebb_status status; /* of the query, or what its user put there; not EBB_OK: no more rows */
+    struct ebb_error *err;
+    struct exp_db *db;
+    const struct exp_db_shape *shape; /* of the rows */
+    void *row, *statement;
+    bool *is_busy; /* of the cached statement; NULL = it is not a cached one */
+};
+
+/* The next row into the struct that the query was given; its texts live until the next call.
+ * false: no more, or a failure (exp_db_end tells). */
+bool exp_db_fetch(struct exp_db_cursor *cursor);
+enum ebb_status exp_db_end(struct exp_db_cursor *cursor);
+/* The first row, texts in the arena (NULL: the row has none); the struct is as before when there
+ * is no row. is_there may be NULL. */
+enum ebb_status exp_db_only(struct exp_db_cursor cursor, struct ebb_arena *arena, bool *is_there);
+/* All rows as an array in the arena: *(struct out **)items. For lists that fit memory, and for those
+ * whose handling writes to the same tables. */
+enum ebb_status exp_db_all(struct exp_db_cursor cursor, struct ebb_arena *arena, void *items,
+                           size_t *count);
+
+#include "exp/db/queries.h"
+
+/* ---- lists of experiments ---- */
+
+#define EXP_DB_FILTER_STATES 16
+
+struct exp_db_filter { /* NULL and "" = any */
+    const char *states[EXP_DB_FILTER_STATES];
+    size_t state_count;              /* 0 = any */
+    bool is_archived, is_unarchived; /* both: any */
+    const char *owner;
+    const char *description; /* a part of it */
+    const char *label;
+    const char *sort; /* a name that exp_db_is_sort knows; NULL = the newest first */
+    bool is_descending;
+    int64_t limit, offset;
+};
+
+bool exp_db_is_sort(const char *name);
+struct exp_db_cursor exp_db_experiments(struct exp_db *db, const struct exp_db_filter *filter,
+                                        struct exp_db_experiment *row, struct ebb_error *err);
+struct exp_db_cursor exp_db_experiments_count(struct exp_db *db, const struct exp_db_filter *filter,
+                                              struct exp_db_id *count, struct ebb_error *err);
+
+/* ---- schema ---- */
+
+#define EXP_DB_VERSION 3
+
+/* ---- values and statements by their text: only where typed queries have not come yet ---- */
+
+enum exp_db_kind { EXP_DB_NULL, EXP_DB_INT, EXP_DB_BOOL, EXP_DB_DOUBLE, EXP_DB_TEXT, EXP_DB_BLOB };
 
 struct exp_db_value {
     enum exp_db_kind kind;
@@ -37,64 +128,30 @@ struct exp_db_value exp_db_tn(const char *text, size_t length);
 struct exp_db_value exp_db_b(const void *data, size_t length);
 struct exp_db_value exp_db_n(void); /* null */
 
-/* Arguments of a statement, and their number. */
 #define EXP_DB_ARGS(...)                                                                           \
     (const struct exp_db_value[]){__VA_ARGS__},                                                    \
         sizeof((const struct exp_db_value[]){__VA_ARGS__}) / sizeof(struct exp_db_value)
 #define EXP_DB_NO_ARGS NULL, 0
 
-struct exp_db;
-
-struct exp_db_options {
-    const char *path;                            /* file; PostgreSQL: a connection text */
-    int64_t commit_fail_from, commit_fail_count; /* tests: the n-th commit (1, ...) and next ones */
-    int64_t commit_sleep_ms;                     /* tests: a slow disk */
-};
-
-enum ebb_status exp_db_open(const struct exp_db_options *options, struct exp_db **db,
-                            struct ebb_error *err);
-void exp_db_close(struct exp_db *db); /* rolls back what is open */
-
-/* ---- writing ---- */
-
 enum ebb_status exp_db_run(struct exp_db *db, const char *sql, const struct exp_db_value *args,
                            size_t arg_count, struct ebb_error *err);
-enum ebb_status exp_db_commit(struct exp_db *db, struct ebb_error *err); /* nothing open: nothing */
-void exp_db_rollback(struct exp_db *db);
-bool exp_db_is_open(const struct exp_db *db); /* a transaction is */
-uint64_t exp_db_commits(const struct exp_db *db);
-/* Proves that writing works again: a small transaction of its own. */
-enum ebb_status exp_db_probe(struct exp_db *db, struct ebb_error *err);
-
-/* ---- reading ---- */
 
 struct exp_db_rows { /* a query in progress; caller's memory */
     struct exp_db *db;
     void *statement;
-    bool is_cached;
 };
 
-/* Sees what the open transaction has written. On success close it with exp_db_done. */
 enum ebb_status exp_db_query(struct exp_db *db, const char *sql, const struct exp_db_value *args,
                              size_t arg_count, struct exp_db_rows *rows, struct ebb_error *err);
-/* *has_row = false at the end. */
 enum ebb_status exp_db_next(struct exp_db_rows *rows, bool *has_row, struct ebb_error *err);
 void exp_db_done(struct exp_db_rows *rows);
-
-/* Columns of the current row (0, 1, ...); pointers live until the next call. */
 struct exp_db_value exp_db_column(const struct exp_db_rows *rows, int column);
 int64_t exp_db_int(const struct exp_db_rows *rows, int column);      /* null = 0 */
 double exp_db_double(const struct exp_db_rows *rows, int column);    /* null = 0 */
 const char *exp_db_text(const struct exp_db_rows *rows, int column); /* null = NULL */
 bool exp_db_is_null(const struct exp_db_rows *rows, int column);
-
-/* The one integer a query gives; `fallback` when it gives no row or null. */
 enum ebb_status exp_db_number(struct exp_db *db, const char *sql, const struct exp_db_value *args,
                               size_t arg_count, int64_t fallback, int64_t *value,
                               struct ebb_error *err);
-
-/* ---- schema ---- */
-
-#define EXP_DB_VERSION 3
 
 #endif

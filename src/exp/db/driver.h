@@ -1,4 +1,5 @@
-/* driver.h - what a database engine offers to db.c. Private to exp/db. */
+/* driver.h - what a database engine offers, and what the files of exp/db share. Private to exp/db.
+ */
 #ifndef EBB_EXP_DB_DRIVER_H
 #define EBB_EXP_DB_DRIVER_H
 
@@ -24,5 +25,53 @@ extern const struct exp_db_driver exp_db_sqlite;
 
 /* Scripts of the schema: [i] leads from version i to i + 1. */
 extern const char *const exp_db_migrations[EXP_DB_VERSION];
+
+/* ---- structs as queries see them ---- */
+
+struct exp_db_field {
+    const char *name;
+    enum exp_db_kind kind;
+    size_t offset;
+};
+
+struct exp_db_shape {
+    const struct exp_db_field *fields;
+    size_t count, bytes;
+};
+
+extern const struct exp_db_shape exp_db_experiment_shape, exp_db_id_shape;
+
+/* Numbers of queries: places in the cache of statements. */
+enum exp_db_query_id {
+#define READ(function, in, out, sql) function##_query,
+#define WRITE(function, in, sql) function##_query,
+    EXP_DB_QUERIES(READ, WRITE)
+#undef READ
+#undef WRITE
+        EXP_DB_QUERY_COUNT
+};
+
+struct exp_db_cached {
+    void *statement; /* NULL = not prepared yet */
+    bool is_busy;
+};
+
+struct exp_db {
+    const struct exp_db_driver *driver;
+    void *connection;
+    struct exp_db_options options;
+    struct exp_db_cached cache[EXP_DB_QUERY_COUNT];
+    uint64_t commits;
+    bool is_open;
+};
+
+enum ebb_status exp_db_begin(struct exp_db *db, struct ebb_error *err);
+/* A query whose text is made on the fly: prepared for this one use. */
+struct exp_db_cursor exp_db_ask(struct exp_db *db, const char *sql, const struct exp_db_value *args,
+                                size_t count, const struct exp_db_shape *shape, void *row,
+                                struct ebb_error *err);
+/* "a, b, c" */
+struct ebb_str;
+void exp_db_columns(const struct exp_db_shape *shape, struct ebb_str *out);
 
 #endif

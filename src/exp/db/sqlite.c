@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 #include <string.h>
 
+#include "base/heap.h"
+
 static enum ebb_status fail(sqlite3 *db, int code, const char *what, struct ebb_error *err)
 {
     int primary = code & 0xff;
@@ -54,11 +56,18 @@ static void db_close(void *connection)
     sqlite3_close(connection);
 }
 
+/* $2 is the second value here as in PostgreSQL: SQLite calls that ?2, and takes $2 for a name. */
 static enum ebb_status db_prepare(void *connection, const char *sql, void **statement,
                                   struct ebb_error *err)
 {
     sqlite3_stmt *made = NULL;
-    int code = sqlite3_prepare_v3(connection, sql, -1, SQLITE_PREPARE_PERSISTENT, &made, NULL);
+    char *text = ebb_strdup(sql);
+    if (text == NULL)
+        return ebb_no_memory(err, strlen(sql) + 1);
+    for (char *at = text; (at = strchr(at, '$')) != NULL;)
+        *at = '?';
+    int code = sqlite3_prepare_v3(connection, text, -1, SQLITE_PREPARE_PERSISTENT, &made, NULL);
+    ebb_free(text);
     if (code != SQLITE_OK)
         return fail(connection, code, sql, err);
     *statement = made;
@@ -79,6 +88,7 @@ static enum ebb_status db_bind(void *statement, size_t index, const struct exp_d
         code = sqlite3_bind_null(statement, at);
         break;
     case EXP_DB_INT:
+    case EXP_DB_BOOL:
         code = sqlite3_bind_int64(statement, at, v->integer);
         break;
     case EXP_DB_DOUBLE:

@@ -1,0 +1,122 @@
+/* filter.c - lists of experiments: the one query whose text depends on what is asked. */
+#include <string.h>
+
+#include "base/str.h"
+#include "exp/db/driver.h"
+
+#define ARGS (EXP_DB_FILTER_STATES + 5)
+
+struct asked {
+    struct ebb_str sql, description, label;
+    struct exp_db_value args[ARGS];
+    size_t count;
+    bool has_where;
+};
+
+bool exp_db_is_sort(const char *name)
+{
+    static const char *const columns[] = {"id",       "description", "state", "start_time",
+                                          "end_time", "progress",    "owner"};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (strcmp(columns[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_any(const char *text)
+{
+    return text == NULL || text[0] == '\0';
+}
+
+static void condition(struct asked *q, const char *text)
+{
+    ebb_str_printf(&q->sql, "%s%s", q->has_where ? " AND " : " WHERE ", text);
+    q->has_where = true;
+}
+
+static void argument(struct asked *q, const char *before, struct exp_db_value value,
+                     const char *after)
+{
+    q->args[q->count++] = value;
+    ebb_str_printf(&q->sql, "%s$%zu%s", before, q->count, after);
+}
+
+/* A part of a text; % and _ stand for themselves. */
+static void like(struct asked *q, const char *column, struct ebb_str *pattern, const char *quote,
+                 const char *part)
+{
+    if (is_any(part))
+        return;
+    ebb_str_printf(pattern, "%%%s", quote);
+    for (; *part != '\0'; part++) {
+        if (strchr("%_\\", *part) != NULL)
+            ebb_str_addc(pattern, '\\');
+        ebb_str_addc(pattern, *part);
+    }
+    ebb_str_printf(pattern, "%s%%", quote);
+    condition(q, column);
+    argument(q, " LIKE ", exp_db_t(ebb_str_c(pattern)), " ESCAPE '\\'");
+}
+
+static void conditions(struct asked *q, const struct exp_db_filter *f)
+{
+    for (size_t i = 0; i < f->state_count; i++) {
+        if (i == 0)
+            condition(q, "state IN (");
+        argument(q, i > 0 ? ", " : "", exp_db_t(f->states[i]), "");
+    }
+    if (f->state_count > 0)
+        ebb_str_addc(&q->sql, ')');
+    if (f->is_archived != f->is_unarchived)
+        condition(q, f->is_archived ? "archived = 1" : "archived = 0");
+    if (!is_any(f->owner)) {
+        condition(q, "owner");
+        argument(q, " = ", exp_db_t(f->owner), "");
+    }
+    like(q, "description", &q->description, "", f->description);
+    like(q, "labels", &q->label, "\"", f->label);
+}
+
+static struct exp_db_cursor ask(struct exp_db *db, const struct exp_db_filter *f, bool is_count,
+                                void *row, struct ebb_error *err)
+{
+    struct asked q = {0};
+    ebb_str_init(&q.sql);
+    ebb_str_init(&q.description);
+    ebb_str_init(&q.label);
+    ebb_str_add(&q.sql, "SELECT ");
+    if (is_count)
+        ebb_str_add(&q.sql, "COUNT(*)");
+    else
+        exp_db_columns(&exp_db_experiment_shape, &q.sql);
+    ebb_str_add(&q.sql, " FROM experiments");
+    conditions(&q, f);
+    if (!is_count) {
+        ebb_str_add(&q.sql, " ORDER BY ");
+        if (!is_any(f->sort))
+            ebb_str_printf(&q.sql, "%s%s, ", f->sort, f->is_descending ? " DESC" : "");
+        argument(&q, "id DESC LIMIT ", exp_db_i(f->limit), "");
+        argument(&q, " OFFSET ", exp_db_i(f->offset), "");
+    }
+    struct exp_db_cursor c = {.db = db, .shape = &exp_db_id_shape, .err = err};
+    c.status = ebb_str_status(&q.sql, err);
+    if (c.status == EBB_OK)
+        c = exp_db_ask(db, ebb_str_c(&q.sql), q.args, q.count,
+                       is_count ? &exp_db_id_shape : &exp_db_experiment_shape, row, err);
+    ebb_str_fini(&q.sql);
+    ebb_str_fini(&q.description);
+    ebb_str_fini(&q.label);
+    return c;
+}
+
+struct exp_db_cursor exp_db_experiments(struct exp_db *db, const struct exp_db_filter *filter,
+                                        struct exp_db_experiment *row, struct ebb_error *err)
+{
+    return ask(db, filter, false, row, err);
+}
+
+struct exp_db_cursor exp_db_experiments_count(struct exp_db *db, const struct exp_db_filter *filter,
+                                              struct exp_db_id *count, struct ebb_error *err)
+{
+    return ask(db, filter, true, count, err);
+}

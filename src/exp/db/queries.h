@@ -1,0 +1,146 @@
+/* queries.h - every statement, once: a function with a struct in and a struct out. Part of db.h.
+ *
+ *   READ(function, in, out, sql)    struct exp_db_cursor function(db, const struct in *, struct out *, err)
+ *   WRITE(function, in, sql)        enum ebb_status function(db, const struct in *, err)
+ *
+ * In the text of a statement
+ *
+ *   $1, $2   are the members of `in`, in their order
+ *   @        is the list of columns of `out` (of `in` where nothing comes out)
+ *   #        is $1, $2, ... for every member of `in`
+ *   &        is "column = $n" for every member of `in` but the first, which is the key
+ *
+ * SQL that SQLite and PostgreSQL both speak; no engine's own functions. A statement is prepared when
+ * it is first used. To add one: a row here, and a struct in rows.h when none fits. */
+#ifndef EBB_EXP_DB_QUERIES_H
+#define EBB_EXP_DB_QUERIES_H
+
+/* A checkpoint with its validation's metric; is_source: a trial was started from it. */
+#define EXP_DB_FROM_CHECKPOINTS                                                                    \
+    " FROM (SELECT c.*, v.signed_metric, e.smaller_is_better, EXISTS (SELECT 1 FROM trials t"      \
+    " WHERE t.warm_start = c.uuid) AS is_source FROM checkpoints c JOIN experiments e ON"          \
+    " e.id = c.experiment_id LEFT JOIN validations v ON v.trial_id = c.trial_id AND"               \
+    " v.step_id = c.step_id) AS r"
+
+#define EXP_DB_FROM_USERS                                                                          \
+    " FROM (SELECT u.*, (SELECT COUNT(*) FROM experiments e WHERE e.owner = u.name)"               \
+    " AS num_experiments FROM users u) AS r"
+
+#define EXP_DB_QUERIES(READ, WRITE)                                                                \
+    /* numbers and words that belong to the whole */                                               \
+    READ(exp_db_version_read, exp_db_none, exp_db_id,                                              \
+         "SELECT COALESCE(MAX(version), 0) FROM schema_version")                                   \
+    WRITE(exp_db_version_add, exp_db_id, "INSERT INTO schema_version (version) VALUES ($1)")       \
+    READ(exp_db_meta_read, exp_db_name, exp_db_name, "SELECT value FROM meta WHERE key = $1")      \
+    WRITE(exp_db_meta_write, exp_db_meta,                                                          \
+          "INSERT INTO meta (@) VALUES (#) ON CONFLICT (key) DO UPDATE SET value = $2")            \
+    READ(exp_db_last_experiment, exp_db_none, exp_db_id,                                           \
+         "SELECT COALESCE(MAX(id), 0) FROM experiments")                                           \
+    READ(exp_db_last_trial, exp_db_none, exp_db_id, "SELECT COALESCE(MAX(id), 0) FROM trials")     \
+    READ(exp_db_last_checkpoint, exp_db_none, exp_db_id,                                           \
+         "SELECT COALESCE(MAX(id), 0) FROM checkpoints")                                           \
+                                                                                                   \
+    /* experiments */                                                                              \
+    READ(exp_db_experiment_read, exp_db_id, exp_db_experiment,                                     \
+         "SELECT @ FROM experiments WHERE id = $1")                                                \
+    READ(exp_db_experiments_going, exp_db_none, exp_db_id,                                         \
+         "SELECT id FROM experiments WHERE state IN ('ACTIVE', 'PAUSED', 'STOPPING_CANCELED',"     \
+         " 'STOPPING_COMPLETED', 'STOPPING_ERROR') ORDER BY id")                                   \
+    READ(exp_db_experiments_deleting, exp_db_none, exp_db_id,                                      \
+         "SELECT id FROM experiments WHERE state = 'DELETING'")                                    \
+    WRITE(exp_db_experiment_write, exp_db_experiment_state,                                        \
+          "UPDATE experiments SET & WHERE id = $1")                                                \
+    WRITE(exp_db_experiment_set_aside, exp_db_failure,                                             \
+          "UPDATE experiments SET state = 'ERROR', & WHERE id = $1")                               \
+    WRITE(exp_db_experiment_deleting, exp_db_id,                                                   \
+          "UPDATE experiments SET state = 'DELETING' WHERE id = $1")                               \
+    WRITE(exp_db_experiment_not_deleted, exp_db_reason,                                            \
+          "UPDATE experiments SET state = 'DELETE_FAILED', & WHERE id = $1")                       \
+    WRITE(exp_db_experiment_delete, exp_db_id, "DELETE FROM experiments WHERE id = $1")            \
+    READ(exp_db_config_read, exp_db_id, exp_db_config,                                             \
+         "SELECT @ FROM experiment_configs WHERE experiment_id = $1")                              \
+    WRITE(exp_db_config_delete, exp_db_id,                                                         \
+          "DELETE FROM experiment_configs WHERE experiment_id = $1")                               \
+    READ(exp_db_files, exp_db_id, exp_db_file,                                                     \
+         "SELECT @ FROM model_files WHERE experiment_id = $1 ORDER BY path")                       \
+    READ(exp_db_files_count, exp_db_id, exp_db_id,                                                 \
+         "SELECT COUNT(*) FROM model_files WHERE experiment_id = $1")                              \
+    WRITE(exp_db_files_delete, exp_db_id, "DELETE FROM model_files WHERE experiment_id = $1")      \
+    READ(exp_db_events, exp_db_id, exp_db_event,                                                   \
+         "SELECT @ FROM searcher_events WHERE experiment_id = $1 ORDER BY seq")                    \
+    WRITE(exp_db_event_add, exp_db_event, "INSERT INTO searcher_events (@) VALUES (#)")            \
+    WRITE(exp_db_events_delete, exp_db_id, "DELETE FROM searcher_events WHERE experiment_id = $1") \
+                                                                                                   \
+    /* trials */                                                                                   \
+    READ(exp_db_trials, exp_db_id, exp_db_trial,                                                   \
+         "SELECT @ FROM trials WHERE experiment_id = $1 ORDER BY id")                              \
+    WRITE(exp_db_trial_add, exp_db_trial_made,                                                     \
+          "INSERT INTO trials (@, restarts, steps, log_offset, log_bytes)"                         \
+          " VALUES (#, 0, 0, 0, 0)")                                                               \
+    WRITE(exp_db_trial_write, exp_db_trial_state, "UPDATE trials SET & WHERE id = $1")             \
+    WRITE(exp_db_trials_set_aside, exp_db_id,                                                      \
+          "UPDATE trials SET state = 'ERROR' WHERE experiment_id = $1 AND state = 'ACTIVE'")       \
+    WRITE(exp_db_trials_delete, exp_db_id, "DELETE FROM trials WHERE experiment_id = $1")          \
+    READ(exp_db_allocs, exp_db_none, exp_db_alloc, "SELECT @ FROM allocations ORDER BY trial_id")  \
+    WRITE(exp_db_alloc_add, exp_db_alloc, "INSERT INTO allocations (@) VALUES (#)")                \
+    WRITE(exp_db_alloc_write, exp_db_work, "UPDATE allocations SET & WHERE id = $1")               \
+    WRITE(exp_db_alloc_delete, exp_db_name, "DELETE FROM allocations WHERE id = $1")               \
+    WRITE(exp_db_step_add, exp_db_step, "INSERT INTO steps (@) VALUES (#)")                        \
+    WRITE(exp_db_steps_forget, exp_db_step_id,                                                     \
+          "DELETE FROM steps WHERE trial_id = $1 AND id > $2")                                     \
+    WRITE(exp_db_steps_delete, exp_db_id,                                                          \
+          "DELETE FROM steps WHERE trial_id IN (SELECT id FROM trials WHERE experiment_id = $1)")  \
+    WRITE(exp_db_validation_add, exp_db_validation, "INSERT INTO validations (@) VALUES (#)")      \
+    WRITE(exp_db_validations_forget, exp_db_step_id,                                               \
+          "DELETE FROM validations WHERE trial_id = $1 AND step_id > $2")                          \
+    WRITE(exp_db_validations_delete, exp_db_id,                                                    \
+          "DELETE FROM validations WHERE trial_id IN"                                              \
+          " (SELECT id FROM trials WHERE experiment_id = $1)")                                     \
+    READ(exp_db_last_log, exp_db_id, exp_db_id,                                                    \
+         "SELECT COALESCE(MAX(id), 0) FROM trial_logs WHERE trial_id = $1")                        \
+    WRITE(exp_db_log_add, exp_db_log, "INSERT INTO trial_logs (@) VALUES (#)")                     \
+    WRITE(exp_db_logs_delete, exp_db_id,                                                           \
+          "DELETE FROM trial_logs WHERE trial_id IN"                                               \
+          " (SELECT id FROM trials WHERE experiment_id = $1)")                                     \
+                                                                                                   \
+    /* checkpoints */                                                                              \
+    READ(exp_db_checkpoint_read, exp_db_name, exp_db_checkpoint,                                   \
+         "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE uuid = $1")                                    \
+    READ(exp_db_checkpoint_at, exp_db_step_id, exp_db_checkpoint,                                  \
+         "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE trial_id = $1 AND step_id = $2")               \
+    READ(exp_db_checkpoints, exp_db_id, exp_db_checkpoint,                                         \
+         "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE experiment_id = $1 ORDER BY id")               \
+    WRITE(exp_db_checkpoint_add, exp_db_checkpoint_made, "INSERT INTO checkpoints (@) VALUES (#)") \
+    WRITE(exp_db_checkpoint_write, exp_db_checkpoint_done,                                         \
+          "UPDATE checkpoints SET & WHERE uuid = $1")                                              \
+    WRITE(exp_db_checkpoint_removed, exp_db_name,                                                  \
+          "UPDATE checkpoints SET state = 'DELETED', note = NULL WHERE uuid = $1")                 \
+    WRITE(exp_db_checkpoint_note, exp_db_note, "UPDATE checkpoints SET & WHERE uuid = $1")         \
+    WRITE(exp_db_checkpoint_delete, exp_db_name, "DELETE FROM checkpoints WHERE uuid = $1")        \
+    WRITE(exp_db_checkpoints_delete, exp_db_id,                                                    \
+          "DELETE FROM checkpoints WHERE experiment_id = $1")                                      \
+    /* those of experiments that are being deleted go with them */                                 \
+    READ(exp_db_removals, exp_db_none, exp_db_stored,                                              \
+         "SELECT @ FROM removals WHERE uuid NOT IN (SELECT c.uuid FROM checkpoints c JOIN"         \
+         " experiments e ON e.id = c.experiment_id WHERE e.state = 'DELETING')")                   \
+    WRITE(exp_db_removal_add, exp_db_stored,                                                       \
+          "INSERT INTO removals (@) VALUES (#)"                                                    \
+          " ON CONFLICT (uuid) DO UPDATE SET storage = $2, note = NULL")                           \
+    WRITE(exp_db_removal_note, exp_db_note, "UPDATE removals SET & WHERE uuid = $1")               \
+    WRITE(exp_db_removal_done, exp_db_name, "DELETE FROM removals WHERE uuid = $1")                \
+                                                                                                   \
+    /* users */                                                                                    \
+    READ(exp_db_user_read, exp_db_name, exp_db_user,                                               \
+         "SELECT @" EXP_DB_FROM_USERS " WHERE name = $1")                                          \
+    WRITE(exp_db_user_add, exp_db_user_made, "INSERT INTO users (@) VALUES (#)")
+
+struct exp_db_none; /* in: NULL */
+
+#define EXP_DB_READ(function, in, out, sql)                                                        \
+    struct exp_db_cursor function(struct exp_db *db, const struct in *key, struct out *row,        \
+                                  struct ebb_error *err);
+#define EXP_DB_WRITE(function, in, sql)                                                            \
+    enum ebb_status function(struct exp_db *db, const struct in *values, struct ebb_error *err);
+EXP_DB_QUERIES(EXP_DB_READ, EXP_DB_WRITE)
+
+#endif
