@@ -173,7 +173,7 @@ enum ebb_status serve_rest_delete_checkpoint(struct serve_rest *r)
 enum ebb_status serve_rest_preview_gc(struct serve_rest *r)
 {
     bool found;
-    int64_t *ids = NULL;
+    struct exp_db_checkpoint *doomed = NULL;
     size_t count = 0, written = 0;
     struct exp_gc_policy policy = {
         .save_experiment_best = serve_rest_int(r, "save_experiment_best", 0, 0),
@@ -185,13 +185,13 @@ enum ebb_status serve_rest_preview_gc(struct serve_rest *r)
     EBB_TRY(is_there(r, &found));
     if (!found)
         return EBB_OK;
-    EBB_TRY(exp_gc_select(r->m, r->id, &policy, r->arena, &ids, &count, r->err));
+    EBB_TRY(exp_gc_select(r->m, r->id, &policy, r->arena, &doomed, &count, r->err));
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "checkpoints");
     ebb_jsonw_array(&r->w);
     for (size_t i = 0; i < count; i++)
-        EBB_TRY(
-            write_query(r, "SELECT " COLUMNS FROM " WHERE c.id = $1", exp_db_i(ids[i]), &written));
+        EBB_TRY(write_query(r, "SELECT " COLUMNS FROM " WHERE c.id = $1", exp_db_i(doomed[i].id),
+                            &written));
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;

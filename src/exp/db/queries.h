@@ -81,7 +81,9 @@
     WRITE(exp_db_trials_set_aside, exp_db_id,                                                      \
           "UPDATE trials SET state = 'ERROR' WHERE experiment_id = $1 AND state = 'ACTIVE'")       \
     WRITE(exp_db_trials_delete, exp_db_id, "DELETE FROM trials WHERE experiment_id = $1")          \
-    READ(exp_db_allocs, exp_db_none, exp_db_alloc, "SELECT @ FROM allocations ORDER BY trial_id")  \
+    READ(exp_db_allocs, exp_db_none, exp_db_alloc_kept,                                            \
+         "SELECT @ FROM (SELECT a.*, t.sequence FROM allocations a LEFT JOIN trials t"             \
+         " ON t.id = a.trial_id) AS r ORDER BY trial_id")                                          \
     WRITE(exp_db_alloc_add, exp_db_alloc, "INSERT INTO allocations (@) VALUES (#)")                \
     WRITE(exp_db_alloc_write, exp_db_work, "UPDATE allocations SET & WHERE id = $1")               \
     WRITE(exp_db_alloc_delete, exp_db_name, "DELETE FROM allocations WHERE id = $1")               \
@@ -108,6 +110,10 @@
          "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE uuid = $1")                                    \
     READ(exp_db_checkpoint_at, exp_db_step_id, exp_db_checkpoint,                                  \
          "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE trial_id = $1 AND step_id = $2")               \
+    /* the one of that step, else the newest */                                                    \
+    READ(exp_db_checkpoint_near, exp_db_step_id, exp_db_name,                                      \
+         "SELECT uuid FROM checkpoints WHERE trial_id = $1 AND state = 'COMPLETED'"                \
+         " ORDER BY CASE WHEN step_id = $2 THEN 0 ELSE 1 END, step_id DESC LIMIT 1")               \
     READ(exp_db_checkpoints, exp_db_id, exp_db_checkpoint,                                         \
          "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE experiment_id = $1 ORDER BY id")               \
     WRITE(exp_db_checkpoint_add, exp_db_checkpoint_made, "INSERT INTO checkpoints (@) VALUES (#)") \

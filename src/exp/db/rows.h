@@ -156,6 +156,9 @@ struct exp_db_bytes {
     X(T, TEXT, slots)                                                                              \
     X(T, INT, pid_start)
 
+/* With its trial's sequence. */
+#define EXP_DB_ALLOC_KEPT_FIELDS(X, T) EXP_DB_ALLOC_FIELDS(X, T) X(T, TEXT, sequence)
+
 #define EXP_DB_STEP_FIELDS(X, T)                                                                   \
     X(T, INT, trial_id)                                                                            \
     X(T, INT, id)                                                                                  \
@@ -241,6 +244,7 @@ struct exp_db_bytes {
     S(exp_db_trial, EXP_DB_TRIAL_FIELDS)                                                           \
     S(exp_db_work, EXP_DB_WORK_FIELDS)                                                             \
     S(exp_db_alloc, EXP_DB_ALLOC_FIELDS)                                                           \
+    S(exp_db_alloc_kept, EXP_DB_ALLOC_KEPT_FIELDS)                                                 \
     S(exp_db_step, EXP_DB_STEP_FIELDS)                                                             \
     S(exp_db_validation, EXP_DB_VALIDATION_FIELDS)                                                 \
     S(exp_db_log, EXP_DB_LOG_FIELDS)                                                               \

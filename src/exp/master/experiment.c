@@ -1,4 +1,5 @@
 /* experiment.c - an experiment in memory: its search fed with events, its state, its end. */
+#include <math.h>
 #include <string.h>
 
 #include "base/heap.h"
@@ -131,13 +132,13 @@ static enum ebb_status log_event(struct exp_master *m, struct exp_experiment *e,
     if (status == EBB_OK)
         status = write_ops(m, e, &ops, err);
     if (status == EBB_OK)
-        status = exp_db_run(
-            m->db,
-            "INSERT INTO searcher_events (experiment_id, seq, type, content, operations)"
-            " VALUES ($1, $2, $3, $4, $5)",
-            EXP_DB_ARGS(exp_db_i(e->id), exp_db_i(e->search_seq), exp_db_t(type),
-                        exp_db_tn(content.data, content.length), exp_db_tn(ops.data, ops.length)),
-            err);
+        status = exp_db_event_add(m->db,
+                                  &(struct exp_db_event){.experiment_id = e->id,
+                                                         .seq = e->search_seq,
+                                                         .type = type,
+                                                         .content = ebb_str_c(&content),
+                                                         .operations = ebb_str_c(&ops)},
+                                  err);
     e->search_seq++;
     ebb_str_fini(&content);
     ebb_str_fini(&ops);
@@ -295,8 +296,7 @@ static enum ebb_status end(struct exp_master *m, struct exp_experiment *e, struc
     ebb_log(m->options.log, EBB_LOG_INFO, "experiment %lld: %s%s%s", (long long)e->id,
             exp_state_name(final), e->error != NULL ? ": " : "", e->error != NULL ? e->error : "");
     if (!m->options.keeps_search_log)
-        EBB_TRY(exp_db_run(m->db, "DELETE FROM searcher_events WHERE experiment_id = $1",
-                           EXP_DB_ARGS(exp_db_i(e->id)), err));
+        EBB_TRY(exp_db_events_delete(m->db, EXP_DB_ID(e->id), err));
     return exp_gc_collect(m, e->id, err);
 }
 
@@ -347,60 +347,41 @@ void exp_experiment_free(struct exp_master *m, struct exp_experiment *e)
 static enum ebb_status read_config(struct exp_master *m, struct exp_experiment *e,
                                    struct ebb_error *err)
 {
-    struct exp_db_rows rows;
+    static const char name[] = "stored configuration";
+    struct exp_config_options options = {.file_name = name, .default_seed = -1};
+    struct exp_db_config row;
     struct ebb_report report;
     const struct ebb_doc_node *root = NULL;
-    bool has_row = false;
-    EBB_TRY(exp_db_query(
-        m->db, "SELECT config, warm_start, board FROM experiment_configs WHERE experiment_id = $1",
-        EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
-    enum ebb_status status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && !has_row)
-        status = ebb_fail(err, EBB_ECORRUPT, "database: experiment %lld has no configuration",
-                          (long long)e->id);
-    struct exp_db_value text = {0};
-    if (status == EBB_OK) {
-        text = exp_db_column(&rows, 0);
-        status = ebb_doc_parse_json(&e->arena, "stored configuration", text.data, text.length,
-                                    &root, err);
-    }
-    if (status == EBB_OK)
-        status = exp_text_set(&e->warm_start, exp_db_text(&rows, 1), err);
-    if (status == EBB_OK)
-        status = exp_text_set(&e->board, exp_db_text(&rows, 2), err);
-    exp_db_done(&rows);
-    struct exp_config_options options = {.file_name = "stored configuration", .default_seed = -1};
-    if (status == EBB_OK)
-        status = exp_config_read(&e->arena, root, &options, &e->config, &report, err);
-    return status;
+    bool is_there;
+    EBB_TRY(
+        exp_db_only(exp_db_config_read(m->db, EXP_DB_ID(e->id), &row, err), &e->arena, &is_there));
+    if (!is_there)
+        return ebb_fail(err, EBB_ECORRUPT, "database: experiment %lld has no configuration",
+                        (long long)e->id);
+    EBB_TRY(ebb_doc_parse_json(&e->arena, name, row.config, strlen(row.config), &root, err));
+    EBB_TRY(exp_text_set(&e->warm_start, row.warm_start, err));
+    EBB_TRY(exp_text_set(&e->board, row.board, err));
+    return exp_config_read(&e->arena, root, &options, &e->config, &report, err);
 }
 
 static enum ebb_status read_row(struct exp_master *m, struct exp_experiment *e,
                                 struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = false;
-    EBB_TRY(exp_db_query(m->db,
-                         "SELECT state, best_signed, best_trial_id, best_step_id, num_trials,"
-                         " num_ended, weight, max_slots, error FROM experiments WHERE id = $1",
-                         EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
-    enum ebb_status status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && (!has_row || !exp_state_parse(exp_db_text(&rows, 0), &e->state)))
-        status =
-            ebb_fail(err, EBB_ECORRUPT, "database: experiment %lld has no state", (long long)e->id);
-    if (status == EBB_OK) {
-        e->best = (struct exp_best){.has_metric = !exp_db_is_null(&rows, 1),
-                                    .metric = exp_db_double(&rows, 1)};
-        e->best_trial = exp_db_int(&rows, 2);
-        e->best_step = exp_db_int(&rows, 3);
-        e->trial_count = exp_db_int(&rows, 4);
-        e->ended_count = exp_db_int(&rows, 5);
-        e->weight = exp_db_double(&rows, 6);
-        e->max_slots = exp_db_is_null(&rows, 7) ? -1 : exp_db_int(&rows, 7);
-        status = exp_text_set(&e->error, exp_db_text(&rows, 8), err);
-    }
-    exp_db_done(&rows);
-    return status;
+    struct exp_db_experiment row;
+    bool is_there;
+    EBB_TRY(exp_db_only(exp_db_experiment_read(m->db, EXP_DB_ID(e->id), &row, err), &m->turn_arena,
+                        &is_there));
+    if (!is_there || !exp_state_parse(row.state, &e->state))
+        return ebb_fail(err, EBB_ECORRUPT, "database: experiment %lld has no state",
+                        (long long)e->id);
+    e->best = (struct exp_best){.has_metric = !isnan(row.best_signed), .metric = row.best_signed};
+    e->best_trial = row.best_trial_id;
+    e->best_step = row.best_step_id;
+    e->trial_count = row.num_trials;
+    e->ended_count = row.num_ended;
+    e->weight = row.weight;
+    e->max_slots = row.max_slots == EXP_DB_NO_INT ? -1 : row.max_slots;
+    return exp_text_set(&e->error, row.error, err);
 }
 
 static enum ebb_status open_store(struct exp_experiment *e, struct ebb_error *err)
@@ -416,31 +397,29 @@ static enum ebb_status open_store(struct exp_experiment *e, struct ebb_error *er
 
 /* One stored event: the search must answer as it did. */
 static enum ebb_status replay_one(struct exp_master *m, struct exp_experiment *e,
-                                  const struct exp_db_rows *rows, struct ebb_str *ops,
+                                  const struct exp_db_event *row, struct ebb_str *ops,
                                   struct ebb_error *err)
 {
-    struct exp_db_value content = exp_db_column(rows, 1), stored = exp_db_column(rows, 2);
     const struct ebb_doc_node *node = NULL;
     struct exp_event event;
-    int64_t seq = exp_db_int(rows, 0);
     exp_ops_clear(&e->ops);
-    if (seq != e->search_seq)
+    if (row->seq != e->search_seq)
         return ebb_fail(err, EBB_EINPUT, "event %lld of the search is missing",
                         (long long)e->search_seq);
-    if (seq == 0) {
+    if (row->seq == 0) {
         EBB_TRY(exp_search_start(e->search, &e->ops, err));
     } else {
-        EBB_TRY(
-            ebb_doc_parse_json(&m->turn_arena, "event", content.data, content.length, &node, err));
+        EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "event", row->content, strlen(row->content),
+                                   &node, err));
         EBB_TRY(exp_event_read(node, &event, err));
         EBB_TRY(exp_search_event(e->search, &event, &e->ops, err));
     }
     e->search_seq++;
     EBB_TRY(write_ops(m, e, ops, err));
-    if (ops->length != stored.length || memcmp(ops->data, stored.data, stored.length) != 0)
+    if (strcmp(ebb_str_c(ops), row->operations) != 0)
         return ebb_fail(err, EBB_EINPUT,
                         "the search does not answer event %lld as it did when it was stored",
-                        (long long)seq);
+                        (long long)row->seq);
     for (size_t i = 0; i < e->ops.count; i++)
         if (e->ops.items[i].kind != EXP_OP_SHUTDOWN)
             EBB_TRY(apply_one(m, e, &e->ops.items[i], err));
@@ -450,24 +429,14 @@ static enum ebb_status replay_one(struct exp_master *m, struct exp_experiment *e
 
 static enum ebb_status replay(struct exp_master *m, struct exp_experiment *e, struct ebb_error *err)
 {
-    struct exp_db_rows rows;
+    struct exp_db_event row;
     struct ebb_str ops;
-    bool has_row = true;
-    EBB_TRY(exp_db_query(m->db,
-                         "SELECT seq, content, operations FROM searcher_events"
-                         " WHERE experiment_id = $1 ORDER BY seq",
-                         EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
     ebb_str_init(&ops);
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status != EBB_OK || !has_row)
-            break;
-        status = replay_one(m, e, &rows, &ops, err);
-    }
+    struct exp_db_cursor events = exp_db_events(m->db, EXP_DB_ID(e->id), &row, err);
+    while (exp_db_fetch(&events))
+        events.status = replay_one(m, e, &row, &ops, err);
     ebb_str_fini(&ops);
-    exp_db_done(&rows);
-    return status;
+    return exp_db_end(&events);
 }
 
 static enum ebb_status begin_search(struct exp_master *m, struct exp_experiment *e, bool is_new,
@@ -507,14 +476,13 @@ enum ebb_status exp_experiment_load(struct exp_master *m, int64_t id, bool is_ne
     e->id = id;
     ebb_arena_init(&e->arena);
     exp_ops_init(&e->ops);
-    int64_t files = 0;
+    struct exp_db_id files = {0};
     enum ebb_status status = read_config(m, e, err);
     if (status == EBB_OK)
         status = read_row(m, e, err);
     if (status == EBB_OK)
-        status = exp_db_number(m->db, "SELECT COUNT(*) FROM model_files WHERE experiment_id = $1",
-                               EXP_DB_ARGS(exp_db_i(id)), 0, &files, err);
-    e->has_model = files > 0;
+        status = exp_db_only(exp_db_files_count(m->db, EXP_DB_ID(id), &files, err), NULL, NULL);
+    e->has_model = files.id > 0;
     if (status == EBB_OK)
         status = open_store(e, err);
     if (status == EBB_OK)

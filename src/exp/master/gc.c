@@ -1,5 +1,6 @@
 /* gc.c - checkpoints that go, and experiments that are deleted. Files go before rows (M4): what is
  * to be removed stands in `removals` until a thread has removed it. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,76 +10,49 @@
 
 /* ---- which ---- */
 
-struct listed {
-    struct exp_checkpoint *items;
-    size_t count, capacity;
-};
-
-static enum ebb_status list(struct exp_master *m, int64_t experiment, bool smaller_is_better,
-                            struct listed *l, struct ebb_error *err)
+/* A search that has not started from it yet will. */
+static bool is_awaited(const struct exp_master *m, const char *uuid)
 {
-    struct exp_db_rows rows;
-    bool has_row = true;
-    EBB_TRY(exp_db_query(
-        m->db,
-        "SELECT c.id, c.trial_id, c.step_id, v.signed_metric,"
-        " EXISTS (SELECT 1 FROM trials t WHERE t.warm_start = c.uuid), c.uuid FROM checkpoints c"
-        " LEFT JOIN validations v ON v.trial_id = c.trial_id AND v.step_id = c.step_id"
-        " WHERE c.experiment_id = $1 AND c.state = 'COMPLETED' ORDER BY c.id",
-        EXP_DB_ARGS(exp_db_i(experiment)), &rows, err));
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK && has_row) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status != EBB_OK || !has_row)
-            break;
-        status = ebb_grow(&l->items, &l->capacity, l->count + 1, sizeof *l->items, err);
-        if (status != EBB_OK)
-            break;
-        bool is_awaited = false; /* a search that has not started from it yet will */
-        for (size_t i = 0; i < m->experiment_count; i++)
-            is_awaited |= m->experiments[i]->warm_start != NULL &&
-                          strcmp(m->experiments[i]->warm_start, exp_db_text(&rows, 5)) == 0;
-        l->items[l->count++] = (struct exp_checkpoint){
-            .id = exp_db_int(&rows, 0),
-            .trial = exp_db_int(&rows, 1),
-            .step = exp_db_int(&rows, 2),
-            .is_completed = true,
-            .has_metric = !exp_db_is_null(&rows, 3),
-            .metric = exp_metric_unsigned(exp_db_double(&rows, 3), smaller_is_better),
-            .is_protected = is_awaited || exp_db_int(&rows, 4) != 0};
-    }
-    exp_db_done(&rows);
-    return status;
+    for (size_t i = 0; i < m->experiment_count; i++)
+        if (m->experiments[i]->warm_start != NULL &&
+            strcmp(m->experiments[i]->warm_start, uuid) == 0)
+            return true;
+    return false;
 }
 
 enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
                               const struct exp_gc_policy *policy, struct ebb_arena *arena,
-                              int64_t **ids, size_t *count, struct ebb_error *err)
+                              struct exp_db_checkpoint **doomed, size_t *count,
+                              struct ebb_error *err)
 {
-    struct listed l = {0};
-    int64_t smaller = 1;
-    EBB_TRY(exp_db_number(m->db, "SELECT smaller_is_better FROM experiments WHERE id = $1",
-                          EXP_DB_ARGS(exp_db_i(experiment)), 1, &smaller, err));
+    struct exp_db_checkpoint *rows = NULL;
+    size_t n = 0;
+    EBB_TRY(
+        exp_db_all(exp_db_checkpoints(m->db, EXP_DB_ID(experiment), NULL, err), arena, &rows, &n));
     struct exp_retention retention = {.save_experiment_best = policy->save_experiment_best,
                                       .save_trial_best = policy->save_trial_best,
                                       .save_trial_latest = policy->save_trial_latest,
-                                      .smaller_is_better = smaller != 0};
-    enum ebb_status status = list(m, experiment, smaller != 0, &l, err);
-    bool *is_deleted = ebb_arena_calloc(arena, l.count + 1, sizeof *is_deleted);
-    int64_t *out = ebb_arena_calloc(arena, l.count + 1, sizeof *out);
-    if (status == EBB_OK && (is_deleted == NULL || out == NULL))
-        status = ebb_no_memory(err, l.count);
-    if (status == EBB_OK)
-        status = exp_retention_select(l.items, l.count, &retention, is_deleted, err);
-    if (status == EBB_OK) {
-        *count = 0;
-        for (size_t i = 0; i < l.count; i++)
-            if (is_deleted[i])
-                out[(*count)++] = l.items[i].id;
-        *ids = out;
-    }
-    ebb_free(l.items);
-    return status;
+                                      .smaller_is_better = n == 0 || rows[0].smaller_is_better};
+    struct exp_checkpoint *items = ebb_arena_calloc(arena, n + 1, sizeof *items);
+    bool *is_deleted = ebb_arena_calloc(arena, n + 1, sizeof *is_deleted);
+    if (items == NULL || is_deleted == NULL)
+        return ebb_no_memory(err, n * sizeof *items);
+    for (size_t i = 0; i < n; i++)
+        items[i] = (struct exp_checkpoint){
+            .id = rows[i].id,
+            .trial = rows[i].trial_id,
+            .step = rows[i].step_id,
+            .is_completed = strcmp(rows[i].state, "COMPLETED") == 0,
+            .has_metric = !isnan(rows[i].signed_metric),
+            .metric = exp_metric_unsigned(rows[i].signed_metric, rows[i].smaller_is_better),
+            .is_protected = rows[i].is_source || is_awaited(m, rows[i].uuid)};
+    EBB_TRY(exp_retention_select(items, n, &retention, is_deleted, err));
+    *doomed = rows;
+    *count = 0;
+    for (size_t i = 0; i < n; i++)
+        if (is_deleted[i])
+            rows[(*count)++] = rows[i];
+    return EBB_OK;
 }
 
 /* ---- removing ---- */
@@ -106,109 +80,38 @@ enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
                                          const char *location, int64_t deleted_experiment,
                                          struct ebb_error *err)
 {
-    EBB_TRY(exp_db_run(m->db, "DELETE FROM removals WHERE uuid = $1", EXP_DB_ARGS(exp_db_t(uuid)),
-                       err));
-    EBB_TRY(exp_db_run(m->db, "UPDATE checkpoints SET note = NULL WHERE uuid = $1",
-                       EXP_DB_ARGS(exp_db_t(uuid)), err)); /* of an earlier attempt */
-    EBB_TRY(exp_db_run(m->db, "INSERT INTO removals (uuid, storage) VALUES ($1, $2)",
-                       EXP_DB_ARGS(exp_db_t(uuid), exp_db_t(location)), err));
+    EBB_TRY(exp_db_checkpoint_note(m->db, &(struct exp_db_note){uuid, NULL}, err)); /* an old one */
+    EBB_TRY(exp_db_removal_add(m->db, &(struct exp_db_stored){uuid, location}, err));
     return start_job(m, uuid, location, deleted_experiment, err);
-}
-
-struct named {
-    char *uuid, *location;
-};
-
-struct names {
-    struct named *items;
-    size_t count, capacity;
-};
-
-static void names_fini(struct names *n)
-{
-    for (size_t i = 0; i < n->count; i++) {
-        ebb_free(n->items[i].uuid);
-        ebb_free(n->items[i].location);
-    }
-    ebb_free(n->items);
-}
-
-/* (uuid, storage) of a query's rows: read whole, since what follows writes to the same tables. */
-static enum ebb_status read_names(struct exp_master *m, const char *sql,
-                                  const struct exp_db_value *args, size_t arg_count,
-                                  struct names *out, struct ebb_error *err)
-{
-    struct exp_db_rows rows;
-    bool has_row = true;
-    EBB_TRY(exp_db_query(m->db, sql, args, arg_count, &rows, err));
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status != EBB_OK || !has_row)
-            break;
-        status = ebb_grow(&out->items, &out->capacity, out->count + 1, sizeof *out->items, err);
-        if (status != EBB_OK)
-            break;
-        out->items[out->count] = (struct named){0};
-        status = exp_text_set(&out->items[out->count].uuid, exp_db_text(&rows, 0), err);
-        if (status == EBB_OK)
-            status = exp_text_set(&out->items[out->count].location, exp_db_text(&rows, 1), err);
-        out->count++;
-    }
-    exp_db_done(&rows);
-    return status;
 }
 
 enum ebb_status exp_gc_discard(struct exp_master *m, const char *uuid, struct ebb_error *err)
 {
-    struct names n = {0};
-    enum ebb_status status =
-        read_names(m, "SELECT uuid, storage FROM checkpoints WHERE uuid = $1 AND state = 'ACTIVE'",
-                   EXP_DB_ARGS(exp_db_t(uuid)), &n, err);
-    for (size_t i = 0; status == EBB_OK && i < n.count; i++) {
-        status = exp_db_run(m->db, "DELETE FROM checkpoints WHERE uuid = $1",
-                            EXP_DB_ARGS(exp_db_t(uuid)), err);
-        if (status == EBB_OK)
-            status = exp_gc_remove_checkpoint(m, uuid, n.items[i].location, 0, err);
-    }
-    names_fini(&n);
-    return status;
-}
-
-static enum ebb_status read_policy(struct exp_master *m, int64_t experiment,
-                                   struct exp_gc_policy *policy, struct ebb_error *err)
-{
-    struct exp_db_rows rows;
-    bool has_row = false;
-    EBB_TRY(exp_db_query(m->db,
-                         "SELECT save_experiment_best, save_trial_best, save_trial_latest"
-                         " FROM experiments WHERE id = $1",
-                         EXP_DB_ARGS(exp_db_i(experiment)), &rows, err));
-    enum ebb_status status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && has_row)
-        *policy = (struct exp_gc_policy){exp_db_int(&rows, 0), exp_db_int(&rows, 1),
-                                         exp_db_int(&rows, 2)};
-    exp_db_done(&rows);
-    return status;
+    struct exp_db_checkpoint row;
+    bool is_there;
+    EBB_TRY(exp_db_only(exp_db_checkpoint_read(m->db, EXP_DB_NAME(uuid), &row, err), &m->turn_arena,
+                        &is_there));
+    if (!is_there || strcmp(row.state, "ACTIVE") != 0)
+        return EBB_OK;
+    EBB_TRY(exp_db_checkpoint_delete(m->db, EXP_DB_NAME(uuid), err));
+    return exp_gc_remove_checkpoint(m, uuid, row.storage, 0, err);
 }
 
 enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct ebb_error *err)
 {
-    struct exp_gc_policy policy = {0};
-    int64_t *ids = NULL;
+    struct exp_db_experiment row = {0};
+    struct exp_db_checkpoint *doomed = NULL;
     size_t count = 0;
     struct ebb_arena arena;
-    EBB_TRY(read_policy(m, experiment, &policy, err));
     ebb_arena_init(&arena);
-    enum ebb_status status = exp_gc_select(m, experiment, &policy, &arena, &ids, &count, err);
-    for (size_t i = 0; status == EBB_OK && i < count; i++) {
-        struct names n = {0};
-        status = read_names(m, "SELECT uuid, storage FROM checkpoints WHERE id = $1",
-                            EXP_DB_ARGS(exp_db_i(ids[i])), &n, err);
-        if (status == EBB_OK && n.count == 1)
-            status = exp_gc_remove_checkpoint(m, n.items[0].uuid, n.items[0].location, 0, err);
-        names_fini(&n);
-    }
+    enum ebb_status status =
+        exp_db_only(exp_db_experiment_read(m->db, EXP_DB_ID(experiment), &row, err), &arena, NULL);
+    struct exp_gc_policy policy = {row.save_experiment_best, row.save_trial_best,
+                                   row.save_trial_latest};
+    if (status == EBB_OK)
+        status = exp_gc_select(m, experiment, &policy, &arena, &doomed, &count, err);
+    for (size_t i = 0; status == EBB_OK && i < count; i++)
+        status = exp_gc_remove_checkpoint(m, doomed[i].uuid, doomed[i].storage, 0, err);
     ebb_arena_fini(&arena);
     return status;
 }
@@ -244,30 +147,20 @@ static enum ebb_status start_tree(struct exp_master *m, struct exp_deletion *d, 
 static enum ebb_status start_trees(struct exp_master *m, struct exp_deletion *d,
                                    struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = true;
+    struct exp_db_trial row;
+    struct exp_db_config config;
+    bool is_there;
     d->has_trees = true;
-    EBB_TRY(exp_db_query(m->db, "SELECT id FROM trials WHERE experiment_id = $1",
-                         EXP_DB_ARGS(exp_db_i(d->id)), &rows, err));
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status != EBB_OK || !has_row)
-            break;
+    struct exp_db_cursor trials = exp_db_trials(m->db, EXP_DB_ID(d->id), &row, err);
+    while (exp_db_fetch(&trials)) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir,
-                 (long long)exp_db_int(&rows, 0));
-        status = start_tree(m, d, path, err);
+        snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir, (long long)row.id);
+        trials.status = start_tree(m, d, path, err);
     }
-    exp_db_done(&rows);
-    EBB_TRY(status);
-    EBB_TRY(exp_db_query(m->db, "SELECT board FROM experiment_configs WHERE experiment_id = $1",
-                         EXP_DB_ARGS(exp_db_i(d->id)), &rows, err));
-    status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && has_row && !exp_db_is_null(&rows, 0)) /* event files */
-        status = start_tree(m, d, exp_db_text(&rows, 0), err);
-    exp_db_done(&rows);
-    return status;
+    EBB_TRY(exp_db_end(&trials));
+    EBB_TRY(exp_db_only(exp_db_config_read(m->db, EXP_DB_ID(d->id), &config, err), &m->turn_arena,
+                        &is_there));
+    return is_there && config.board != NULL ? start_tree(m, d, config.board, err) : EBB_OK;
 }
 
 /* Numbers are never given twice, also when their last owners are gone. */
@@ -276,29 +169,20 @@ static enum ebb_status keep_number(struct exp_master *m, const char *key, int64_
 {
     char text[24];
     snprintf(text, sizeof text, "%lld", (long long)last);
-    EBB_TRY(exp_db_run(m->db, "DELETE FROM meta WHERE key = $1", EXP_DB_ARGS(exp_db_t(key)), err));
-    return exp_db_run(m->db, "INSERT INTO meta (key, value) VALUES ($1, $2)",
-                      EXP_DB_ARGS(exp_db_t(key), exp_db_t(text)), err);
+    return exp_db_meta_write(m->db, &(struct exp_db_meta){key, text}, err);
 }
 
 static enum ebb_status delete_rows(struct exp_master *m, int64_t id, struct ebb_error *err)
 {
-    static const char *const scripts[] = {
-        "DELETE FROM trial_logs WHERE trial_id IN (SELECT id FROM trials WHERE experiment_id = $1)",
-        "DELETE FROM steps WHERE trial_id IN (SELECT id FROM trials WHERE experiment_id = $1)",
-        ("DELETE FROM validations WHERE trial_id IN"
-         " (SELECT id FROM trials WHERE experiment_id = $1)"),
-        "DELETE FROM checkpoints WHERE experiment_id = $1",
-        "DELETE FROM searcher_events WHERE experiment_id = $1",
-        "DELETE FROM trials WHERE experiment_id = $1",
-        "DELETE FROM model_files WHERE experiment_id = $1",
-        "DELETE FROM experiment_configs WHERE experiment_id = $1",
-        "DELETE FROM experiments WHERE id = $1",
-    };
+    static enum ebb_status (*const deletes[])(struct exp_db *, const struct exp_db_id *,
+                                              struct ebb_error *) = {
+        exp_db_logs_delete,        exp_db_steps_delete,  exp_db_validations_delete,
+        exp_db_checkpoints_delete, exp_db_events_delete, exp_db_trials_delete,
+        exp_db_files_delete,       exp_db_config_delete, exp_db_experiment_delete};
     EBB_TRY(keep_number(m, "last_experiment", m->last_experiment, err));
     EBB_TRY(keep_number(m, "last_trial", m->last_trial, err));
-    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        EBB_TRY(exp_db_run(m->db, scripts[i], EXP_DB_ARGS(exp_db_i(id)), err));
+    for (size_t i = 0; i < sizeof deletes / sizeof *deletes; i++)
+        EBB_TRY(deletes[i](m->db, EXP_DB_ID(id), err));
     return EBB_OK;
 }
 
@@ -313,9 +197,7 @@ static enum ebb_status advance(struct exp_master *m, struct exp_deletion *d, str
             return EBB_OK;
     }
     if (d->is_failed)
-        EBB_TRY(exp_db_run(
-            m->db, "UPDATE experiments SET state = 'DELETE_FAILED', error = $1 WHERE id = $2",
-            EXP_DB_ARGS(exp_db_t(d->note), exp_db_i(d->id)), err));
+        EBB_TRY(exp_db_experiment_not_deleted(m->db, &(struct exp_db_reason){d->id, d->note}, err));
     else
         EBB_TRY(delete_rows(m, d->id, err));
     struct exp_experiment gone = {.id = d->id,
@@ -327,24 +209,24 @@ static enum ebb_status advance(struct exp_master *m, struct exp_deletion *d, str
 
 enum ebb_status exp_gc_delete(struct exp_master *m, int64_t experiment, struct ebb_error *err)
 {
-    struct names n = {0};
+    struct exp_db_checkpoint *rows = NULL;
+    size_t count = 0;
     if (find_deletion(m, experiment) != NULL)
         return EBB_OK;
     EBB_TRY(ebb_grow(&m->deletions, &m->deletion_capacity, m->deletion_count + 1,
                      sizeof *m->deletions, err));
-    EBB_TRY(exp_db_run(m->db, "UPDATE experiments SET state = 'DELETING' WHERE id = $1",
-                       EXP_DB_ARGS(exp_db_i(experiment)), err));
+    EBB_TRY(exp_db_experiment_deleting(m->db, EXP_DB_ID(experiment), err));
     struct exp_deletion *d = &m->deletions[m->deletion_count++];
     *d = (struct exp_deletion){.id = experiment};
-    enum ebb_status status = read_names(
-        m, "SELECT uuid, storage FROM checkpoints WHERE experiment_id = $1 AND state <> 'DELETED'",
-        EXP_DB_ARGS(exp_db_i(experiment)), &n, err);
-    for (size_t i = 0; status == EBB_OK && i < n.count; i++) {
-        status = exp_gc_remove_checkpoint(m, n.items[i].uuid, n.items[i].location, experiment, err);
+    EBB_TRY(exp_db_all(exp_db_checkpoints(m->db, EXP_DB_ID(experiment), NULL, err), &m->turn_arena,
+                       &rows, &count));
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].state, "DELETED") == 0)
+            continue;
+        EBB_TRY(exp_gc_remove_checkpoint(m, rows[i].uuid, rows[i].storage, experiment, err));
         d->pending++;
     }
-    names_fini(&n);
-    return status != EBB_OK ? status : advance(m, d, err);
+    return advance(m, d, err);
 }
 
 /* ---- results ---- */
@@ -353,18 +235,14 @@ static enum ebb_status removed(struct exp_master *m, const struct exp_job *job,
                                struct ebb_error *err)
 {
     if (job->status == EBB_OK) {
-        EBB_TRY(exp_db_run(m->db,
-                           "UPDATE checkpoints SET state = 'DELETED', note = NULL WHERE uuid = $1",
-                           EXP_DB_ARGS(exp_db_t(job->uuid)), err));
-        return exp_db_run(m->db, "DELETE FROM removals WHERE uuid = $1",
-                          EXP_DB_ARGS(exp_db_t(job->uuid)), err);
+        EBB_TRY(exp_db_checkpoint_removed(m->db, EXP_DB_NAME(job->uuid), err));
+        return exp_db_removal_done(m->db, EXP_DB_NAME(job->uuid), err);
     }
+    struct exp_db_note note = {job->uuid, job->err.message};
     ebb_log(m->options.log, EBB_LOG_WARN, "checkpoint %s is not removed: %s", job->uuid,
             job->err.message);
-    EBB_TRY(exp_db_run(m->db, "UPDATE checkpoints SET note = $1 WHERE uuid = $2",
-                       EXP_DB_ARGS(exp_db_t(job->err.message), exp_db_t(job->uuid)), err));
-    return exp_db_run(m->db, "UPDATE removals SET note = $1 WHERE uuid = $2",
-                      EXP_DB_ARGS(exp_db_t(job->err.message), exp_db_t(job->uuid)), err);
+    EBB_TRY(exp_db_checkpoint_note(m->db, &note, err));
+    return exp_db_removal_note(m->db, &note, err);
 }
 
 enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struct ebb_error *err)
@@ -385,33 +263,15 @@ enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struc
 
 enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err)
 {
-    struct names n = {0};
-    struct exp_db_rows rows;
-    bool has_row = true;
-    int64_t *ids = NULL;
-    size_t count = 0, capacity = 0;
-    enum ebb_status status =
-        read_names(m,
-                   "SELECT uuid, storage FROM removals WHERE uuid NOT IN (SELECT c.uuid FROM"
-                   " checkpoints c JOIN experiments e ON e.id = c.experiment_id WHERE e.state ="
-                   " 'DELETING')", /* those go with their experiments, below */
-                   EXP_DB_NO_ARGS, &n, err);
-    for (size_t i = 0; status == EBB_OK && i < n.count; i++)
-        status = start_job(m, n.items[i].uuid, n.items[i].location, 0, err);
-    names_fini(&n);
-    EBB_TRY(status);
-    EBB_TRY(exp_db_query(m->db, "SELECT id FROM experiments WHERE state = 'DELETING'",
-                         EXP_DB_NO_ARGS, &rows, err));
-    while (status == EBB_OK && has_row) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status == EBB_OK && has_row)
-            status = ebb_grow(&ids, &capacity, count + 1, sizeof *ids, err);
-        if (status == EBB_OK && has_row)
-            ids[count++] = exp_db_int(&rows, 0);
-    }
-    exp_db_done(&rows);
-    for (size_t i = 0; status == EBB_OK && i < count; i++)
-        status = exp_gc_delete(m, ids[i], err);
-    ebb_free(ids);
-    return status;
+    struct exp_db_stored *removals = NULL;
+    struct exp_db_id *deleting = NULL;
+    size_t count = 0;
+    EBB_TRY(exp_db_all(exp_db_removals(m->db, NULL, NULL, err), &m->turn_arena, &removals, &count));
+    for (size_t i = 0; i < count; i++)
+        EBB_TRY(start_job(m, removals[i].uuid, removals[i].storage, 0, err));
+    EBB_TRY(exp_db_all(exp_db_experiments_deleting(m->db, NULL, NULL, err), &m->turn_arena,
+                       &deleting, &count));
+    for (size_t i = 0; i < count; i++)
+        EBB_TRY(exp_gc_delete(m, deleting[i].id, err));
+    return EBB_OK;
 }

@@ -333,13 +333,14 @@ enum ebb_status exp_log_tail(struct exp_master *m, struct exp_run *r, bool is_la
                              struct ebb_error *err);
 
 /* ---- gc.c ---- */
-/* Which checkpoints would go; appended to `doomed` as row ids. */
 struct exp_gc_policy {
     int64_t save_experiment_best, save_trial_best, save_trial_latest;
 };
+/* Which checkpoints would go. */
 enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
                               const struct exp_gc_policy *policy, struct ebb_arena *arena,
-                              int64_t **ids, size_t *count, struct ebb_error *err);
+                              struct exp_db_checkpoint **doomed, size_t *count,
+                              struct ebb_error *err);
 /* Start removing what the policy in the experiment's row does not keep. */
 enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct ebb_error *err);
 enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,

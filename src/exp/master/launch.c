@@ -17,55 +17,43 @@
 /* ---- the model definition ---- */
 
 static enum ebb_status add_file(struct exp_model *model, size_t *capacity,
-                                const struct exp_db_rows *rows, struct ebb_error *err)
+                                const struct exp_db_file *row, struct ebb_error *err)
 {
-    struct exp_db_value path = exp_db_column(rows, 0), content = exp_db_column(rows, 4);
-    size_t blocks = *capacity;
+    size_t blocks = *capacity, path = strlen(row->path) + 1;
     EBB_TRY(ebb_grow(&model->files, capacity, model->count + 1, sizeof *model->files, err));
     EBB_TRY(ebb_grow(&model->blocks, &blocks, *capacity, sizeof *model->blocks, err));
-    char *block = ebb_alloc(path.length + 1 + content.length);
+    char *block = ebb_alloc(path + row->content.length);
     if (block == NULL)
-        return ebb_no_memory(err, path.length + content.length);
-    memcpy(block, path.data, path.length);
-    block[path.length] = '\0';
-    if (content.length > 0)
-        memcpy(block + path.length + 1, content.data, content.length);
-    const char *type = exp_db_text(rows, 1);
+        return ebb_no_memory(err, path + row->content.length);
+    memcpy(block, row->path, path);
+    if (row->content.length > 0)
+        memcpy(block + path, row->content.data, row->content.length);
     model->blocks[model->count] = block;
     model->files[model->count++] =
         (struct exp_store_file){.path = block,
-                                .is_directory = type != NULL && strcmp(type, "dir") == 0,
-                                .mode = (uint32_t)exp_db_int(rows, 2),
-                                .mtime = exp_db_int(rows, 3),
-                                .data = block + path.length + 1,
-                                .length = content.length};
+                                .is_directory = strcmp(row->type, "dir") == 0,
+                                .mode = (uint32_t)row->mode,
+                                .mtime = row->mtime,
+                                .data = block + path,
+                                .length = row->content.length};
     return EBB_OK;
 }
 
 enum ebb_status exp_model_load(struct exp_master *m, struct exp_experiment *e,
                                struct ebb_error *err)
 {
-    struct exp_db_rows rows;
+    struct exp_db_file row;
     size_t capacity = 0;
-    bool has_row = true;
     if (!e->has_model || e->model != NULL)
         return EBB_OK;
     struct exp_model *model = ebb_calloc(1, sizeof *model);
     if (model == NULL)
         return ebb_no_memory(err, sizeof *model);
     model->uses = 1;
-    enum ebb_status status = exp_db_query(m->db,
-                                          "SELECT path, type, mode, mtime, content FROM model_files"
-                                          " WHERE experiment_id = $1 ORDER BY path",
-                                          EXP_DB_ARGS(exp_db_i(e->id)), &rows, err);
-    if (status == EBB_OK) {
-        while (status == EBB_OK && has_row) {
-            status = exp_db_next(&rows, &has_row, err);
-            if (status == EBB_OK && has_row)
-                status = add_file(model, &capacity, &rows, err);
-        }
-        exp_db_done(&rows);
-    }
+    struct exp_db_cursor files = exp_db_files(m->db, EXP_DB_ID(e->id), &row, err);
+    while (exp_db_fetch(&files))
+        files.status = add_file(model, &capacity, &row, err);
+    enum ebb_status status = exp_db_end(&files);
     if (status != EBB_OK) {
         exp_model_release(model);
         return status;
@@ -76,15 +64,15 @@ enum ebb_status exp_model_load(struct exp_master *m, struct exp_experiment *e,
 
 /* ---- where it starts from ---- */
 
-static enum ebb_status fill_source(struct exp_alloc *a, const struct exp_db_rows *rows,
+static enum ebb_status fill_source(struct exp_alloc *a, const struct exp_db_checkpoint *row,
                                    char **location, struct ebb_error *err)
 {
     struct exp_store *store = NULL;
     struct ebb_str path;
-    snprintf(a->from.uuid, sizeof a->from.uuid, "%s", exp_db_text(rows, 0));
-    a->from.trial = exp_db_int(rows, 2);
-    a->from.step = exp_db_int(rows, 3);
-    EBB_TRY(exp_text_set(location, exp_db_text(rows, 1), err));
+    snprintf(a->from.uuid, sizeof a->from.uuid, "%s", row->uuid);
+    a->from.trial = row->trial_id;
+    a->from.step = row->step_id;
+    EBB_TRY(exp_text_set(location, row->storage, err));
     EBB_TRY(exp_store_open_location(*location, &store, err));
     ebb_str_init(&path);
     exp_store_path(store, a->from.uuid, &path);
@@ -100,36 +88,23 @@ static enum ebb_status find_source(struct exp_master *m, struct exp_alloc *a, ch
                                    struct ebb_error *err)
 {
     const struct exp_run *r = a->run;
-    struct exp_db_rows rows;
-    bool has_row = false;
-    enum ebb_status status;
+    struct exp_db_checkpoint row;
+    bool is_there;
     a->from.is_warm = r->sequence.checkpoint == 0;
     if (a->from.is_warm && r->warm_start == NULL)
         return EBB_OK;
+    struct exp_db_step_id at = {r->id, r->sequence.checkpoint};
+    EBB_TRY(exp_db_only(a->from.is_warm
+                            ? exp_db_checkpoint_read(m->db, EXP_DB_NAME(r->warm_start), &row, err)
+                            : exp_db_checkpoint_at(m->db, &at, &row, err),
+                        &m->turn_arena, &is_there));
+    if (is_there && strcmp(row.state, "COMPLETED") == 0)
+        return fill_source(a, &row, location, err);
     if (a->from.is_warm)
-        status = exp_db_query(m->db,
-                              "SELECT uuid, storage, trial_id, step_id FROM checkpoints"
-                              " WHERE uuid = $1 AND state = 'COMPLETED'",
-                              EXP_DB_ARGS(exp_db_t(r->warm_start)), &rows, err);
-    else
-        status = exp_db_query(m->db,
-                              "SELECT uuid, storage, trial_id, step_id FROM checkpoints"
-                              " WHERE trial_id = $1 AND step_id = $2 AND state = 'COMPLETED'",
-                              EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(r->sequence.checkpoint)), &rows,
-                              err);
-    EBB_TRY(status);
-    status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && has_row)
-        status = fill_source(a, &rows, location, err);
-    else if (status == EBB_OK && a->from.is_warm)
-        status = ebb_fail(err, EBB_EINPUT, "the checkpoint %s it would start from is gone",
-                          r->warm_start);
-    else if (status == EBB_OK)
-        status =
-            ebb_fail(err, EBB_EINPUT, "the checkpoint of step %lld it would start from is gone",
-                     (long long)r->sequence.checkpoint);
-    exp_db_done(&rows);
-    return status;
+        return ebb_fail(err, EBB_EINPUT, "the checkpoint %s it would start from is gone",
+                        r->warm_start);
+    return ebb_fail(err, EBB_EINPUT, "the checkpoint of step %lld it would start from is gone",
+                    (long long)r->sequence.checkpoint);
 }
 
 static enum ebb_status make_directory(const char *path, struct ebb_error *err)

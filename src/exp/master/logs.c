@@ -20,12 +20,13 @@
 static enum ebb_status insert(struct exp_master *m, struct exp_run *r, const char *level,
                               const char *text, size_t length, struct ebb_error *err)
 {
-    EBB_TRY(exp_db_run(m->db,
-                       "INSERT INTO trial_logs (trial_id, id, time, level, message)"
-                       " VALUES ($1, $2, $3, $4, $5)",
-                       EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(r->log_next), exp_db_d(m->time),
-                                   exp_db_t(level), exp_db_b(text, length)),
-                       err));
+    EBB_TRY(exp_db_log_add(m->db,
+                           &(struct exp_db_log){.trial_id = r->id,
+                                                .id = r->log_next,
+                                                .time = m->time,
+                                                .level = level,
+                                                .message = {text, length}},
+                           err));
     r->log_next++;
     return EBB_OK;
 }

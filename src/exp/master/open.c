@@ -141,32 +141,27 @@ static enum ebb_status make_slots(struct exp_master *m, struct ebb_error *err)
 
 static enum ebb_status read_cluster(struct exp_master *m, struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = false;
-    EBB_TRY(exp_db_query(m->db, "SELECT value FROM meta WHERE key = 'cluster_id'", EXP_DB_NO_ARGS,
-                         &rows, err));
-    enum ebb_status status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && has_row)
-        snprintf(m->cluster_id, sizeof m->cluster_id, "%.36s", exp_db_text(&rows, 0));
-    exp_db_done(&rows);
-    EBB_TRY(status);
-    if (has_row)
+    struct exp_db_name row;
+    bool is_there;
+    EBB_TRY(exp_db_only(exp_db_meta_read(m->db, EXP_DB_NAME("cluster_id"), &row, err),
+                        &m->turn_arena, &is_there));
+    if (is_there) {
+        snprintf(m->cluster_id, sizeof m->cluster_id, "%.36s", row.name);
         return EBB_OK;
+    }
     EBB_TRY(exp_uuid_make(m->cluster_id, err));
-    return exp_db_run(m->db, "INSERT INTO meta (key, value) VALUES ('cluster_id', $1)",
-                      EXP_DB_ARGS(exp_db_t(m->cluster_id)), err);
+    return exp_db_meta_write(m->db, &(struct exp_db_meta){"cluster_id", m->cluster_id}, err);
 }
 
 /* The account owns what is asked for in nobody's name. */
 static enum ebb_status add_account(struct exp_master *m, struct ebb_error *err)
 {
-    int64_t count = 0;
-    EBB_TRY(exp_db_number(m->db, "SELECT COUNT(*) FROM users WHERE name = $1",
-                          EXP_DB_ARGS(exp_db_t(m->owner)), 0, &count, err));
-    if (count > 0)
-        return EBB_OK;
-    return exp_db_run(m->db, "INSERT INTO users (name, is_active, created_time) VALUES ($1, 1, $2)",
-                      EXP_DB_ARGS(exp_db_t(m->owner), exp_db_d(m->time)), err);
+    struct exp_db_user row;
+    struct exp_db_user_made made = {.name = m->owner, .is_active = true, .created_time = m->time};
+    bool is_there;
+    EBB_TRY(exp_db_only(exp_db_user_read(m->db, EXP_DB_NAME(m->owner), &row, err), &m->turn_arena,
+                        &is_there));
+    return is_there ? EBB_OK : exp_db_user_add(m->db, &made, err);
 }
 
 /* <state>/master.log, unless the caller has a log of its own. That it cannot be written is no

@@ -4,6 +4,7 @@
  * its trials from their rows. Processes that an earlier master left are found by the allocation in
  * their environment and get some time to come back; the others are gone, and their trials go on
  * from the last checkpoint. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -82,53 +83,42 @@ static enum ebb_status load_sequence(struct exp_master *m, struct exp_run *r, co
 }
 
 static enum ebb_status load_run(struct exp_master *m, struct exp_run *r,
-                                const struct exp_db_rows *rows, struct ebb_error *err)
+                                const struct exp_db_trial *row, struct ebb_error *err)
 {
-    r->id = exp_db_int(rows, 0);
-    r->state = parse_run_state(exp_db_text(rows, 2));
-    r->start_time = exp_db_double(rows, 3);
-    r->end_time = exp_db_double(rows, 4);
-    r->has_best = !exp_db_is_null(rows, 5);
-    r->best_signed = exp_db_double(rows, 5);
-    r->best_step = exp_db_int(rows, 6);
-    r->has_latest = !exp_db_is_null(rows, 7);
-    r->latest_signed = exp_db_double(rows, 7);
-    EBB_TRY(exp_text_set(&r->warm_start, exp_db_text(rows, 8), err));
-    EBB_TRY(exp_text_set(&r->message, exp_db_text(rows, 10), err));
-    r->log_offset = exp_db_int(rows, 11);
-    r->log_bytes = exp_db_int(rows, 12);
+    r->id = row->id;
+    r->state = parse_run_state(row->state);
+    r->start_time = row->start_time;
+    r->end_time = isnan(row->end_time) ? 0 : row->end_time;
+    r->has_best = !isnan(row->best_signed);
+    r->best_signed = row->best_signed;
+    r->best_step = row->best_step_id;
+    r->has_latest = !isnan(row->latest_signed);
+    r->latest_signed = row->latest_signed;
+    EBB_TRY(exp_text_set(&r->warm_start, row->warm_start, err));
+    EBB_TRY(exp_text_set(&r->message, row->message, err));
+    r->log_offset = row->log_offset;
+    r->log_bytes = row->log_bytes;
     EBB_TRY(ebb_map_put(&m->trials, (uint64_t)r->id, (uint64_t)(uintptr_t)r, err));
-    EBB_TRY(load_sequence(m, r, exp_db_text(rows, 9), err));
+    EBB_TRY(load_sequence(m, r, row->sequence, err));
     if (r->state != EXP_RUN_ACTIVE)
         return EBB_OK;
-    int64_t last = 0;
-    EBB_TRY(exp_db_number(m->db, "SELECT MAX(id) FROM trial_logs WHERE trial_id = $1",
-                          EXP_DB_ARGS(exp_db_i(r->id)), 0, &last, err));
-    r->log_next = last + 1;
+    struct exp_db_id last;
+    EBB_TRY(exp_db_only(exp_db_last_log(m->db, EXP_DB_ID(r->id), &last, err), NULL, NULL));
+    r->log_next = last.id + 1;
     return EBB_OK;
 }
 
 static enum ebb_status load_runs(struct exp_master *m, struct exp_experiment *e,
                                  struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = true;
-    EBB_TRY(exp_db_query(m->db,
-                         "SELECT id, request_id, state, start_time, end_time, best_signed,"
-                         " best_step_id, latest_signed, warm_start, sequence, message, log_offset,"
-                         " log_bytes FROM trials WHERE experiment_id = $1",
-                         EXP_DB_ARGS(exp_db_i(e->id)), &rows, err));
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status != EBB_OK || !has_row)
-            break;
-        struct exp_run *r = find_run(e, exp_db_text(&rows, 1));
+    struct exp_db_trial row;
+    struct exp_db_cursor trials = exp_db_trials(m->db, EXP_DB_ID(e->id), &row, err);
+    while (exp_db_fetch(&trials)) {
+        struct exp_run *r = find_run(e, row.request_id);
         if (r != NULL)
-            status = load_run(m, r, &rows, err);
+            trials.status = load_run(m, r, &row, err);
     }
-    exp_db_done(&rows);
-    return status;
+    return exp_db_end(&trials);
 }
 
 /* ---- experiments ---- */
@@ -138,13 +128,9 @@ static enum ebb_status set_aside(struct exp_master *m, int64_t id, const char *w
 {
     ebb_log(m->options.log, EBB_LOG_ERROR, "experiment %lld cannot be resumed: %s", (long long)id,
             why);
-    EBB_TRY(exp_db_run(m->db,
-                       "UPDATE trials SET state = 'ERROR' WHERE experiment_id = $1 AND"
-                       " state = 'ACTIVE'",
-                       EXP_DB_ARGS(exp_db_i(id)), err));
-    return exp_db_run(
-        m->db, "UPDATE experiments SET state = 'ERROR', error = $1, end_time = $2 WHERE id = $3",
-        EXP_DB_ARGS(exp_db_t(why), exp_db_d(m->time), exp_db_i(id)), err);
+    EBB_TRY(exp_db_trials_set_aside(m->db, EXP_DB_ID(id), err));
+    return exp_db_experiment_set_aside(
+        m->db, &(struct exp_db_failure){.id = id, .error = why, .end_time = m->time}, err);
 }
 
 static enum ebb_status load_experiment(struct exp_master *m, int64_t id, struct ebb_error *err)
@@ -167,28 +153,15 @@ static enum ebb_status load_experiment(struct exp_master *m, int64_t id, struct 
 
 static enum ebb_status load_experiments(struct exp_master *m, struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = true;
-    int64_t *ids = NULL;
-    size_t count = 0, capacity = 0;
-    EBB_TRY(exp_db_query(m->db,
-                         "SELECT id FROM experiments WHERE state IN ('ACTIVE', 'PAUSED',"
-                         " 'STOPPING_CANCELED', 'STOPPING_COMPLETED', 'STOPPING_ERROR')"
-                         " ORDER BY id",
-                         EXP_DB_NO_ARGS, &rows, err));
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status != EBB_OK || !has_row)
-            break;
-        status = ebb_grow(&ids, &capacity, count + 1, sizeof *ids, err);
-        if (status == EBB_OK)
-            ids[count++] = exp_db_int(&rows, 0);
-    }
-    exp_db_done(&rows);
+    struct exp_db_id *going = NULL;
+    size_t count = 0;
+    struct ebb_arena arena;
+    ebb_arena_init(&arena);
+    enum ebb_status status =
+        exp_db_all(exp_db_experiments_going(m->db, NULL, NULL, err), &arena, &going, &count);
     for (size_t i = 0; status == EBB_OK && i < count; i++)
-        status = load_experiment(m, ids[i], err);
-    ebb_free(ids);
+        status = load_experiment(m, going[i].id, err);
+    ebb_arena_fini(&arena);
     return status;
 }
 
@@ -232,45 +205,42 @@ static void kill_found(const struct processes *p, const char *allocation)
 
 /* The sequence as it was, not rolled back: the process may still be there. */
 static enum ebb_status restore(struct exp_master *m, struct exp_alloc *a,
-                               const struct exp_db_rows *rows, struct ebb_error *err)
+                               const struct exp_db_alloc_kept *row, struct ebb_error *err)
 {
     struct exp_sequence *q = &a->run->sequence;
     const struct ebb_doc_node *node = NULL;
-    const char *text = exp_db_text(rows, 7);
-    EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "trial", text, strlen(text), &node, err));
+    EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "trial", row->sequence, strlen(row->sequence), &node,
+                               err));
     q->current = ebb_doc_int(node, "current", q->current);
     q->has_validation = ebb_doc_bool(node, "validated", true);
     q->has_checkpoint = ebb_doc_bool(node, "checkpointed", true);
     q->is_running = true;
-    int64_t kind = exp_db_int(rows, 4);
-    q->is_busy = kind >= 0;
+    q->is_busy = row->work_kind >= 0;
     if (q->is_busy)
-        q->work = (struct exp_workload){(enum exp_workload_kind)kind, exp_db_int(rows, 5)};
-    const char *uuid = exp_db_text(rows, 6);
-    snprintf(a->uuid, sizeof a->uuid, "%s", uuid != NULL ? uuid : "");
-    a->last_seq = exp_db_int(rows, 3);
+        q->work = (struct exp_workload){(enum exp_workload_kind)row->work_kind, row->work_step};
+    snprintf(a->uuid, sizeof a->uuid, "%s", row->work_uuid != NULL ? row->work_uuid : "");
+    a->last_seq = row->last_seq;
     return EBB_OK;
 }
 
-static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_rows *rows,
+static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_alloc_kept *row,
                                   const struct processes *p, struct ebb_error *err)
 {
     uint64_t pointer = 0;
-    int64_t slot = exp_db_int(rows, 2);
-    struct exp_run *r = ebb_map_get(&m->trials, (uint64_t)exp_db_int(rows, 1), &pointer)
+    int64_t slot = -1;
+    struct exp_run *r = ebb_map_get(&m->trials, (uint64_t)row->trial_id, &pointer)
                             ? (struct exp_run *)(uintptr_t)pointer
                             : NULL;
-    const char *id = exp_db_text(rows, 0);
-    if (r == NULL || r->alloc != NULL || strlen(id) != 36) {
-        kill_found(p, id);
-        return exp_db_run(m->db, "DELETE FROM allocations WHERE id = $1", EXP_DB_ARGS(exp_db_t(id)),
-                          err);
+    if (r == NULL || r->alloc != NULL || strlen(row->id) != 36) {
+        kill_found(p, row->id);
+        return exp_db_alloc_delete(m->db, EXP_DB_NAME(row->id), err);
     }
     struct exp_alloc *a = ebb_calloc(1, sizeof *a);
     if (a == NULL)
         return ebb_no_memory(err, sizeof *a);
     *a = (struct exp_alloc){.run = r, .proc.fd = -1, .is_adopted = true, .is_lost = true};
-    memcpy(a->id, id, 37);
+    memcpy(a->id, row->id, 37);
+    (void)ebb_parse_i64(row->slots, &slot);
     for (int64_t i = 0;
          i < m->options.slots && (slot < 0 || slot >= m->options.slots || m->slots[slot] != 0); i++)
         slot = i; /* the number of slots has changed: any free one */
@@ -281,10 +251,10 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_rows
         ebb_free(a);
         return status;
     }
-    EBB_TRY(restore(m, a, rows, err));
+    EBB_TRY(restore(m, a, row, err));
     bool is_there = take_process(m, p, a);
     if (!is_there || !has_slot || r->state != EXP_RUN_ACTIVE) {
-        kill_found(p, id);
+        kill_found(p, row->id);
         a->is_excused = true;
     }
     if (!is_there) {
@@ -300,23 +270,11 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_rows
 static enum ebb_status load_allocs(struct exp_master *m, const struct processes *p,
                                    struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = true;
-    EBB_TRY(exp_db_query(m->db,
-                         "SELECT a.id, a.trial_id, a.slots, a.last_seq, a.work_kind, a.work_step,"
-                         " a.work_uuid, t.sequence FROM allocations a"
-                         " LEFT JOIN trials t ON t.id = a.trial_id ORDER BY a.trial_id",
-                         EXP_DB_NO_ARGS, &rows, err));
-    enum ebb_status status = EBB_OK;
-    while (status == EBB_OK) {
-        status = exp_db_next(&rows, &has_row, err);
-        if (status == EBB_OK && has_row)
-            status = load_alloc(m, &rows, p, err);
-        if (!has_row)
-            break;
-    }
-    exp_db_done(&rows);
-    return status;
+    struct exp_db_alloc_kept row;
+    struct exp_db_cursor allocs = exp_db_allocs(m->db, NULL, &row, err);
+    while (exp_db_fetch(&allocs))
+        allocs.status = load_alloc(m, &row, p, err);
+    return exp_db_end(&allocs);
 }
 
 static bool is_known(const struct exp_master *m, const char *allocation)
@@ -352,29 +310,32 @@ static enum ebb_status recover_processes(struct exp_master *m, struct ebb_error 
 
 /* ---- all ---- */
 
-static enum ebb_status read_number(struct exp_master *m, const char *sql, const char *key,
-                                   int64_t *last, struct ebb_error *err)
+/* Numbers are never given twice, also when their last owners are gone. */
+static enum ebb_status read_number(struct exp_master *m, struct exp_db_cursor newest,
+                                   const struct exp_db_id *row, const char *key, int64_t *last,
+                                   struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = false;
-    int64_t kept = 0;
-    EBB_TRY(exp_db_number(m->db, sql, EXP_DB_NO_ARGS, 0, last, err));
-    EBB_TRY(exp_db_query(m->db, "SELECT value FROM meta WHERE key = $1", EXP_DB_ARGS(exp_db_t(key)),
-                         &rows, err));
-    enum ebb_status status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && has_row && ebb_parse_i64(exp_db_text(&rows, 0), &kept) && kept > *last)
-        *last = kept;
-    exp_db_done(&rows);
-    return status;
+    struct exp_db_name kept = {0};
+    int64_t number = 0;
+    EBB_TRY(exp_db_only(newest, NULL, NULL));
+    EBB_TRY(
+        exp_db_only(exp_db_meta_read(m->db, EXP_DB_NAME(key), &kept, err), &m->turn_arena, NULL));
+    *last = row->id;
+    if (kept.name != NULL && ebb_parse_i64(kept.name, &number) && number > *last)
+        *last = number;
+    return EBB_OK;
 }
 
 static enum ebb_status read_numbers(struct exp_master *m, struct ebb_error *err)
 {
-    EBB_TRY(read_number(m, "SELECT MAX(id) FROM experiments", "last_experiment",
+    struct exp_db_id row;
+    EBB_TRY(read_number(m, exp_db_last_experiment(m->db, NULL, &row, err), &row, "last_experiment",
                         &m->last_experiment, err));
-    EBB_TRY(read_number(m, "SELECT MAX(id) FROM trials", "last_trial", &m->last_trial, err));
-    return exp_db_number(m->db, "SELECT MAX(id) FROM checkpoints", EXP_DB_NO_ARGS, 0,
-                         &m->last_checkpoint, err);
+    EBB_TRY(read_number(m, exp_db_last_trial(m->db, NULL, &row, err), &row, "last_trial",
+                        &m->last_trial, err));
+    EBB_TRY(exp_db_only(exp_db_last_checkpoint(m->db, NULL, &row, err), NULL, NULL));
+    m->last_checkpoint = row.id;
+    return EBB_OK;
 }
 
 enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err)

@@ -1,6 +1,11 @@
 /* rows.c - rows that mirror objects, written once a turn however often they changed. */
+#include <math.h>
+#include <stdio.h>
+
 #include "base/heap.h"
 #include "exp/master/inner.h"
+
+#define WORK_NONE (-1) /* work_kind of a process that does nothing at the moment */
 
 void exp_dirty_experiment(struct exp_master *m, struct exp_experiment *e)
 {
@@ -29,68 +34,85 @@ void exp_dirty_alloc(struct exp_master *m, struct exp_alloc *a)
     m->dirty_allocs = a;
 }
 
-static struct exp_db_value time_or_null(double t)
+static double value_or_none(bool has_value, double value)
 {
-    return t > 0 ? exp_db_d(t) : exp_db_n();
+    return has_value ? value : (double)NAN;
+}
+
+static int64_t number_or_none(bool has_number, int64_t number)
+{
+    return has_number ? number : EXP_DB_NO_INT;
 }
 
 static enum ebb_status write_experiment(struct exp_master *m, const struct exp_experiment *e,
                                         struct ebb_error *err)
 {
-    bool is_ended = exp_state_is_ended(e->state);
+    bool is_ended = exp_state_is_ended(e->state), has_best = e->best.has_metric;
     bool has_progress = !is_ended && e->search != NULL;
-    return exp_db_run(
+    return exp_db_experiment_write(
         m->db,
-        "UPDATE experiments SET state = $1, progress = $2, end_time = $3, best_signed = $4,"
-        " best_trial_id = $5, best_step_id = $6, num_trials = $7, num_ended = $8, weight = $9,"
-        " max_slots = $10, error = $11 WHERE id = $12",
-        EXP_DB_ARGS(exp_db_t(exp_state_name(e->state)),
-                    has_progress ? exp_db_d(exp_search_progress(e->search)) : exp_db_n(),
-                    is_ended ? exp_db_d(m->time) : exp_db_n(),
-                    e->best.has_metric ? exp_db_d(e->best.metric) : exp_db_n(),
-                    e->best.has_metric ? exp_db_i(e->best_trial) : exp_db_n(),
-                    e->best.has_metric ? exp_db_i(e->best_step) : exp_db_n(),
-                    exp_db_i(e->trial_count), exp_db_i(e->ended_count), exp_db_d(e->weight),
-                    e->max_slots >= 0 ? exp_db_i(e->max_slots) : exp_db_n(), exp_db_t(e->error),
-                    exp_db_i(e->id)),
+        &(struct exp_db_experiment_state){
+            .id = e->id,
+            .state = exp_state_name(e->state),
+            .progress = has_progress ? exp_search_progress(e->search) : (double)NAN,
+            .end_time = value_or_none(is_ended, m->time),
+            .best_signed = value_or_none(has_best, e->best.metric),
+            .best_trial_id = number_or_none(has_best, e->best_trial),
+            .best_step_id = number_or_none(has_best, e->best_step),
+            .num_trials = e->trial_count,
+            .num_ended = e->ended_count,
+            .weight = e->weight,
+            .max_slots = number_or_none(e->max_slots >= 0, e->max_slots),
+            .error = e->error},
         err);
 }
 
-static enum ebb_status write_run(struct exp_master *m, struct exp_run *r, struct ebb_error *err)
+static enum ebb_status insert_run(struct exp_master *m, const struct exp_run *r,
+                                  const char *sequence, struct ebb_error *err)
+{
+    char request[EXP_REQUEST_TEXT];
+    return exp_db_trial_add(
+        m->db,
+        &(struct exp_db_trial_made){.id = r->id,
+                                    .experiment_id = r->experiment->id,
+                                    .request_id = exp_request_format(r->request, request),
+                                    .state = exp_run_state_name(r->state),
+                                    .start_time = r->start_time,
+                                    .hparams = r->hparams,
+                                    .seed = r->seed,
+                                    .warm_start = r->warm_start,
+                                    .sequence = sequence},
+        err);
+}
+
+static enum ebb_status write_run(struct exp_master *m, const struct exp_run *r,
+                                 struct ebb_error *err)
 {
     struct ebb_str state;
     struct ebb_json_writer w;
-    char request[EXP_REQUEST_TEXT];
     ebb_str_init(&state);
     ebb_jsonw_init(&w, &state, 0);
     exp_sequence_save(&r->sequence, &w);
     enum ebb_status status = ebb_str_status(&state, err);
     if (status == EBB_OK && r->is_new)
-        status = exp_db_run(
-            m->db,
-            "INSERT INTO trials (id, experiment_id, request_id, state, start_time, hparams, seed,"
-            " restarts, steps, warm_start, sequence, log_offset, log_bytes)"
-            " VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8, $9, 0, 0)",
-            EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(r->experiment->id),
-                        exp_db_t(exp_request_format(r->request, request)),
-                        exp_db_t(exp_run_state_name(r->state)), exp_db_d(r->start_time),
-                        exp_db_t(r->hparams), exp_db_i(r->seed), exp_db_t(r->warm_start),
-                        exp_db_tn(state.data, state.length)),
-            err);
+        status = insert_run(m, r, ebb_str_c(&state), err);
     if (status == EBB_OK)
-        status = exp_db_run(
-            m->db,
-            "UPDATE trials SET state = $1, end_time = $2, restarts = $3, steps = $4,"
-            " best_signed = $5, best_step_id = $6, latest_signed = $7, sequence = $8, message = $9,"
-            " log_offset = $10, log_bytes = $11 WHERE id = $12",
-            EXP_DB_ARGS(exp_db_t(exp_run_state_name(r->state)), time_or_null(r->end_time),
-                        exp_db_i(r->sequence.restarts), exp_db_i(r->sequence.current),
-                        r->has_best ? exp_db_d(r->best_signed) : exp_db_n(),
-                        r->has_best ? exp_db_i(r->best_step) : exp_db_n(),
-                        r->has_latest ? exp_db_d(r->latest_signed) : exp_db_n(),
-                        exp_db_tn(state.data, state.length), exp_db_t(r->message),
-                        exp_db_i(r->log_offset), exp_db_i(r->log_bytes), exp_db_i(r->id)),
-            err);
+        status =
+            exp_db_trial_write(m->db,
+                               &(struct exp_db_trial_state){
+                                   .id = r->id,
+                                   .state = exp_run_state_name(r->state),
+                                   .end_time = value_or_none(r->end_time > 0, r->end_time),
+                                   .restarts = r->sequence.restarts,
+                                   .steps = r->sequence.current,
+                                   .best_signed = value_or_none(r->has_best, r->best_signed),
+                                   .best_step_id = number_or_none(r->has_best, r->best_step),
+                                   .latest_signed = value_or_none(r->has_latest, r->latest_signed),
+                                   .sequence = ebb_str_c(&state),
+                                   .message = r->message,
+                                   .log_offset = r->log_offset,
+                                   .log_bytes = r->log_bytes},
+                               err);
     ebb_str_fini(&state);
     return status;
 }
@@ -98,25 +120,28 @@ static enum ebb_status write_run(struct exp_master *m, struct exp_run *r, struct
 enum ebb_status exp_rows_insert_alloc(struct exp_master *m, const struct exp_alloc *a,
                                       struct ebb_error *err)
 {
-    return exp_db_run(m->db,
-                      "INSERT INTO allocations (id, trial_id, slots, last_seq, work_kind,"
-                      " work_step, work_uuid, pid, pid_start) VALUES ($1, $2, $3, 0, -1, 0, NULL,"
-                      " 0, 0)",
-                      EXP_DB_ARGS(exp_db_t(a->id), exp_db_i(a->run->id), exp_db_i(a->slot)), err);
+    char slot[24];
+    snprintf(slot, sizeof slot, "%lld", (long long)a->slot);
+    return exp_db_alloc_add(
+        m->db,
+        &(struct exp_db_alloc){
+            .id = a->id, .trial_id = a->run->id, .slots = slot, .work_kind = WORK_NONE},
+        err);
 }
 
 static enum ebb_status write_alloc(struct exp_master *m, const struct exp_alloc *a,
                                    struct ebb_error *err)
 {
     const struct exp_sequence *q = &a->run->sequence;
-    return exp_db_run(m->db,
-                      "UPDATE allocations SET last_seq = $1, work_kind = $2, work_step = $3,"
-                      " work_uuid = $4, pid = $5 WHERE id = $6",
-                      EXP_DB_ARGS(exp_db_i(a->last_seq),
-                                  exp_db_i(q->is_busy ? (int64_t)q->work.kind : -1),
-                                  exp_db_i(q->work.step), exp_db_t(a->uuid), exp_db_i(a->proc.pid),
-                                  exp_db_t(a->id)),
-                      err);
+    return exp_db_alloc_write(
+        m->db,
+        &(struct exp_db_work){.id = a->id,
+                              .last_seq = a->last_seq,
+                              .work_kind = q->is_busy ? (int64_t)q->work.kind : WORK_NONE,
+                              .work_step = q->work.step,
+                              .work_uuid = a->uuid,
+                              .pid = a->proc.pid},
+        err);
 }
 
 /* What an ended trial needs no more. */

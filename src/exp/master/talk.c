@@ -222,13 +222,14 @@ static enum ebb_status done_step(struct exp_master *m, struct exp_alloc *a,
         return EBB_OK;
     }
     EBB_TRY(to_text(metrics, &text, err));
-    enum ebb_status status =
-        exp_db_run(m->db,
-                   "INSERT INTO steps (trial_id, id, state, start_time, end_time, metrics)"
-                   " VALUES ($1, $2, 'COMPLETED', $3, $4, $5)",
-                   EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(msg->work.step), exp_db_d(msg->start),
-                               exp_db_d(msg->end), exp_db_tn(text.data, text.length)),
-                   err);
+    enum ebb_status status = exp_db_step_add(m->db,
+                                             &(struct exp_db_step){.trial_id = r->id,
+                                                                   .id = msg->work.step,
+                                                                   .state = "COMPLETED",
+                                                                   .start_time = msg->start,
+                                                                   .end_time = msg->end,
+                                                                   .metrics = ebb_str_c(&text)},
+                                             err);
     ebb_str_fini(&text);
     EBB_TRY(status);
     EBB_TRY(exp_sequence_complete(&r->sequence, &msg->work, false, err));
@@ -278,14 +279,17 @@ static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a
     }
     note_metric(r, msg->work.step, value);
     EBB_TRY(to_text(msg->metrics, &text, err));
-    enum ebb_status status = exp_db_run(
-        m->db,
-        "INSERT INTO validations (trial_id, step_id, state, start_time, end_time, metrics,"
-        " signed_metric, is_best) VALUES ($1, $2, 'COMPLETED', $3, $4, $5, $6, $7)",
-        EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(msg->work.step), exp_db_d(msg->start),
-                    exp_db_d(msg->end), exp_db_tn(text.data, text.length), exp_db_d(value),
-                    exp_db_i(is_best)),
-        err);
+    enum ebb_status status =
+        exp_db_validation_add(m->db,
+                              &(struct exp_db_validation){.trial_id = r->id,
+                                                          .step_id = msg->work.step,
+                                                          .state = "COMPLETED",
+                                                          .start_time = msg->start,
+                                                          .end_time = msg->end,
+                                                          .metrics = ebb_str_c(&text),
+                                                          .signed_metric = value,
+                                                          .is_best = is_best},
+                              err);
     ebb_str_fini(&text);
     EBB_TRY(status);
     EBB_TRY(exp_sequence_complete(&r->sequence, &msg->work, is_best, err));

@@ -1,4 +1,5 @@
 /* trial.c - one trial: asking for slots, being given work, the end of its process. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,20 +120,13 @@ void exp_run_free(struct exp_master *m, struct exp_run *r)
 /* The checkpoint a clone starts from: its parent's of that step, else the newest (S3, 19.6). */
 static enum ebb_status find_source(struct exp_master *m, struct exp_run *r, struct ebb_error *err)
 {
-    struct exp_db_rows rows;
-    bool has_row = false;
+    struct exp_db_name source = {0};
     const struct exp_run *parent = r->experiment->runs[r->source];
     if (parent == NULL)
         return EBB_OK;
-    EBB_TRY(exp_db_query(m->db,
-                         "SELECT uuid FROM checkpoints WHERE trial_id = $1 AND state = 'COMPLETED'"
-                         " ORDER BY CASE WHEN step_id = $2 THEN 0 ELSE 1 END, step_id DESC LIMIT 1",
-                         EXP_DB_ARGS(exp_db_i(parent->id), exp_db_i(r->source_step)), &rows, err));
-    enum ebb_status status = exp_db_next(&rows, &has_row, err);
-    if (status == EBB_OK && has_row)
-        status = exp_text_set(&r->warm_start, exp_db_text(&rows, 0), err);
-    exp_db_done(&rows);
-    return status;
+    struct exp_db_step_id at = {parent->id, r->source_step};
+    EBB_TRY(exp_db_only(exp_db_checkpoint_near(m->db, &at, &source, err), &m->turn_arena, NULL));
+    return exp_text_set(&r->warm_start, source.name, err);
 }
 
 /* It gets slots for the first time: a number, a row. */
@@ -216,15 +210,17 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
     a->uuid[0] = '\0';
     if (work.kind == EXP_WORK_CHECKPOINT) {
         EBB_TRY(exp_uuid_make(a->uuid, err));
-        EBB_TRY(exp_db_run(m->db,
-                           "INSERT INTO checkpoints (id, uuid, experiment_id, trial_id, step_id,"
-                           " state, start_time, storage) VALUES ($1, $2, $3, $4, $5, 'ACTIVE', $6,"
-                           " $7)",
-                           EXP_DB_ARGS(exp_db_i(++m->last_checkpoint), exp_db_t(a->uuid),
-                                       exp_db_i(r->experiment->id), exp_db_i(r->id),
-                                       exp_db_i(work.step), exp_db_d(m->time),
-                                       exp_db_t(r->experiment->location)),
-                           err));
+        EBB_TRY(exp_db_checkpoint_add(
+            m->db,
+            &(struct exp_db_checkpoint_made){.id = ++m->last_checkpoint,
+                                             .uuid = a->uuid,
+                                             .experiment_id = r->experiment->id,
+                                             .trial_id = r->id,
+                                             .step_id = work.step,
+                                             .state = "ACTIVE",
+                                             .start_time = m->time,
+                                             .storage = r->experiment->location},
+            err));
     }
     if (work.kind == EXP_WORK_TERMINATE) {
         a->exit_ns = m->now_ns + EXIT_NS;
@@ -244,13 +240,15 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
 {
     struct exp_run *r = a->run;
     struct exp_workload work = r->sequence.work;
-    EBB_TRY(exp_db_run(m->db,
-                       "UPDATE checkpoints SET state = 'COMPLETED', start_time = $1, end_time = $2,"
-                       " resources = $3, size = $4 WHERE uuid = $5",
-                       EXP_DB_ARGS(exp_db_d(a->done_start), exp_db_d(a->done_end),
-                                   exp_db_t(ebb_str_c(&job->resources)), exp_db_i(job->size),
-                                   exp_db_t(job->uuid)),
-                       err));
+    EBB_TRY(exp_db_checkpoint_write(
+        m->db,
+        &(struct exp_db_checkpoint_done){.uuid = job->uuid,
+                                         .state = "COMPLETED",
+                                         .start_time = a->done_start,
+                                         .end_time = a->done_end,
+                                         .resources = ebb_str_c(&job->resources),
+                                         .size = job->size},
+        err));
     EBB_TRY(exp_sequence_complete(&r->sequence, &work, false, err));
     a->last_seq = job->seq;
     a->uuid[0] = '\0';
@@ -323,11 +321,9 @@ static enum exp_sequence_exit classify(const struct exp_alloc *a, struct exp_seq
 
 static enum ebb_status roll_back(struct exp_master *m, struct exp_run *r, struct ebb_error *err)
 {
-    struct exp_db_value id = exp_db_i(r->id), step = exp_db_i(r->sequence.current);
-    EBB_TRY(exp_db_run(m->db, "DELETE FROM steps WHERE trial_id = $1 AND id > $2",
-                       EXP_DB_ARGS(id, step), err));
-    return exp_db_run(m->db, "DELETE FROM validations WHERE trial_id = $1 AND step_id > $2",
-                      EXP_DB_ARGS(id, step), err);
+    struct exp_db_step_id last = {r->id, r->sequence.current};
+    EBB_TRY(exp_db_steps_forget(m->db, &last, err));
+    return exp_db_validations_forget(m->db, &last, err);
 }
 
 static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
@@ -399,19 +395,22 @@ static enum ebb_status keep_failed(struct exp_master *m, const struct exp_run *r
                                    const struct exp_workload *work, double start,
                                    struct ebb_error *err)
 {
-    struct exp_db_value begin = start > 0 ? exp_db_d(start) : exp_db_n();
+    struct exp_db_step step = {.trial_id = r->id,
+                               .id = work->step,
+                               .state = "ERROR",
+                               .start_time = start > 0 ? start : (double)NAN,
+                               .end_time = m->time};
     if (work->kind == EXP_WORK_TRAIN)
-        return exp_db_run(
-            m->db,
-            "INSERT INTO steps (trial_id, id, state, start_time, end_time) VALUES"
-            " ($1, $2, 'ERROR', $3, $4)",
-            EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(work->step), begin, exp_db_d(m->time)), err);
+        return exp_db_step_add(m->db, &step, err);
     if (work->kind == EXP_WORK_VALIDATE)
-        return exp_db_run(
-            m->db,
-            "INSERT INTO validations (trial_id, step_id, state, start_time, end_time,"
-            " is_best) VALUES ($1, $2, 'ERROR', $3, $4, 0)",
-            EXP_DB_ARGS(exp_db_i(r->id), exp_db_i(work->step), begin, exp_db_d(m->time)), err);
+        return exp_db_validation_add(m->db,
+                                     &(struct exp_db_validation){.trial_id = r->id,
+                                                                 .step_id = work->step,
+                                                                 .state = step.state,
+                                                                 .start_time = step.start_time,
+                                                                 .end_time = step.end_time,
+                                                                 .signed_metric = (double)NAN},
+                                     err);
     return EBB_OK;
 }
 
@@ -439,8 +438,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
         exp_proc_kill_group(a->proc.pid); /* what it left behind */
     if (a->uuid[0] != '\0')
         EBB_TRY(exp_gc_discard(m, a->uuid, err));
-    EBB_TRY(exp_db_run(m->db, "DELETE FROM allocations WHERE id = $1", EXP_DB_ARGS(exp_db_t(a->id)),
-                       err));
+    EBB_TRY(exp_db_alloc_delete(m->db, EXP_DB_NAME(a->id), err));
     if (never_started)
         r->not_before_ns = m->now_ns + START_AGAIN_NS;
     exp_alloc_free(m, a);
