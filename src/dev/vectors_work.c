@@ -51,7 +51,7 @@ static enum ebb_status run_process(struct trial_case *c, enum exp_sequence_exit 
         struct exp_workload work = exp_sequence_next(q);
         if (work.kind == EXP_WORK_TERMINATE) {
             ebb_str_add(&c->trace, " EXIT");
-            *exit = exp_sequence_exit(q, true);
+            *exit = exp_sequence_exit(q, EXP_END_CLEAN);
             return EBB_OK;
         }
         c->started++;
@@ -60,7 +60,7 @@ static enum ebb_status run_process(struct trial_case *c, enum exp_sequence_exit 
             exp_sequence_stop(q);
         if (has_position(ebb_doc_get(c->input, "crash_during_workload"), c->started)) {
             ebb_str_addc(&c->trace, '!');
-            *exit = exp_sequence_exit(q, false);
+            *exit = exp_sequence_exit(q, EXP_END_FAULT);
             return EBB_OK;
         }
         bool is_best = work.kind == EXP_WORK_VALIDATE &&

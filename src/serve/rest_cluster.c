@@ -77,7 +77,7 @@ static const char *state_of(const struct exp_run *run)
     const struct exp_sequence *q = &run->sequence;
     if (run->alloc == NULL)
         return exp_task_state_text(EXP_TASK_PENDING);
-    bool is_ending = q->is_stop_asked || run->alloc->is_killed ||
+    bool is_ending = q->is_stop_asked || run->alloc->phase >= EXP_ALLOC_KILLED ||
                      (q->is_busy && q->work.kind == EXP_WORK_TERMINATE);
     return exp_task_state_text(is_ending ? EXP_TASK_TERMINATING : EXP_TASK_RUNNING);
 }

@@ -48,7 +48,7 @@ static const char *work(struct seq *s, int most, bool is_best)
     for (int i = 0; i < most; i++) {
         struct exp_workload w = exp_sequence_next(&s->q);
         if (w.kind == EXP_WORK_TERMINATE) {
-            CHECK_EQ(exp_sequence_exit(&s->q, true), EXP_SEQUENCE_ENDED);
+            CHECK_EQ(exp_sequence_exit(&s->q, EXP_END_CLEAN), EXP_SEQUENCE_ENDED);
             snprintf(s->text + length, sizeof s->text - length, "%sEND", length > 0 ? " " : "");
             break;
         }
@@ -176,7 +176,7 @@ TEST(crash__rolls_back_to_the_checkpoint_and_repeats_the_wishes)
     exp_sequence_start(&s.q);
     CHECK_STR(work(&s, 8, false), "S1 S2 V2 C2 S3 S4 V4 S5");
     CHECK_EQ(exp_sequence_next(&s.q).step, 6);
-    CHECK_EQ(exp_sequence_exit(&s.q, false), EXP_SEQUENCE_ROLLED_BACK);
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_FAULT), EXP_SEQUENCE_ROLLED_BACK);
     CHECK_EQ(s.q.current, 2);
     CHECK_EQ(s.q.restarts, 1);
     CHECK_EQ(exp_sequence_start(&s.q), 2);
@@ -198,11 +198,11 @@ TEST(crash__after_a_late_validation_does_not_validate_again)
     exp_sequence_start(&s.q);
     CHECK_STR(work(&s, 1, false), "V1");
     exp_sequence_next(&s.q);
-    CHECK_EQ(exp_sequence_exit(&s.q, false), EXP_SEQUENCE_ROLLED_BACK); /* in S2 */
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_FAULT), EXP_SEQUENCE_ROLLED_BACK); /* in S2 */
     exp_sequence_start(&s.q);
     CHECK_STR(work(&s, 2, false), "S2 V2");
     exp_sequence_next(&s.q);
-    CHECK_EQ(exp_sequence_exit(&s.q, false), EXP_SEQUENCE_ROLLED_BACK); /* in S3 */
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_FAULT), EXP_SEQUENCE_ROLLED_BACK); /* in S3 */
     exp_sequence_start(&s.q);
     CHECK_STR(work(&s, 100, false), "S2 V2 S3 V3 C3 END");
     exp_sequence_fini(&s.q);
@@ -215,14 +215,16 @@ TEST(exit__classification)
     open_seq(&s, 0, 0, EXP_POLICY_NONE);
     s.q.rules.max_restarts = 1;
     ask_to(&s, 2);
-    CHECK_EQ(exp_sequence_exit(&s.q, false), EXP_SEQUENCE_UNCHANGED); /* never started */
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_FAULT), EXP_SEQUENCE_UNCHANGED); /* never started */
     CHECK_EQ(s.q.restarts, 0);
     exp_sequence_start(&s.q);
-    CHECK_EQ(exp_sequence_exit(&s.q, true), EXP_SEQUENCE_ROLLED_BACK); /* 0, but not told to end */
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_CLEAN),
+             EXP_SEQUENCE_ROLLED_BACK); /* 0, but not told to end */
     exp_sequence_start(&s.q);
     work(&s, 3, false);
     exp_sequence_next(&s.q);
-    CHECK_EQ(exp_sequence_exit(&s.q, true), EXP_SEQUENCE_FAILED); /* a checkpoint was needed */
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_CLEAN),
+             EXP_SEQUENCE_FAILED); /* a checkpoint was needed */
     CHECK(!exp_sequence_has_work(&s.q) && !exp_sequence_is_done(&s.q));
     exp_sequence_fini(&s.q);
     open_seq(&s, 0, 0, EXP_POLICY_NONE);
@@ -230,7 +232,8 @@ TEST(exit__classification)
     exp_sequence_start(&s.q);
     work(&s, 3, false);
     CHECK_EQ(exp_sequence_next(&s.q).kind, EXP_WORK_TERMINATE);
-    CHECK_EQ(exp_sequence_exit(&s.q, false), EXP_SEQUENCE_ROLLED_BACK); /* told to, but crashed */
+    CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_FAULT),
+             EXP_SEQUENCE_ROLLED_BACK); /* told to, but crashed */
     CHECK_EQ(s.q.current, 1);
     exp_sequence_fini(&s.q);
 }
@@ -283,7 +286,7 @@ TEST(saved__keeps_restarts_and_resumes_from_the_checkpoint)
     ask_to(&s, 8);
     ask(&s, EXP_OP_CLOSE, 0);
     exp_sequence_start(&s.q);
-    exp_sequence_exit(&s.q, false);
+    exp_sequence_exit(&s.q, EXP_END_FAULT);
     reload(&s);
     CHECK_EQ(s.q.restarts, 1);
     exp_sequence_start(&s.q);
@@ -416,7 +419,7 @@ TEST(sequence__equals_the_model_under_random_events)
             CHECK_EQ(w.kind, expected.kind);
             CHECK_EQ(w.step, expected.step);
             if (w.kind == EXP_WORK_TERMINATE) {
-                CHECK_EQ(exp_sequence_exit(&s.q, true), EXP_SEQUENCE_ENDED);
+                CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_CLEAN), EXP_SEQUENCE_ENDED);
                 exp_sequence_start(&s.q);
                 stop = false;
                 continue;
@@ -426,7 +429,7 @@ TEST(sequence__equals_the_model_under_random_events)
                 stop = true;
             }
             if (dice == 5) {
-                CHECK_EQ(exp_sequence_exit(&s.q, false), EXP_SEQUENCE_ROLLED_BACK);
+                CHECK_EQ(exp_sequence_exit(&s.q, EXP_END_FAULT), EXP_SEQUENCE_ROLLED_BACK);
                 model_crash(&m);
                 CHECK_EQ(s.q.current, m.current);
                 CHECK_EQ(exp_sequence_start(&s.q), m.current);

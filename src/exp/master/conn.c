@@ -41,7 +41,6 @@ void exp_conn_close(struct exp_master *m, struct exp_conn *c)
     if (c->alloc != NULL) {
         struct exp_alloc *a = c->alloc;
         a->conn = NULL;
-        a->is_lost = true;
         a->hello_ns = ebb_clock_ns() + (uint64_t)m->options.adopt_ms * 1000000u;
     }
     if (c->wire.fd >= 0)

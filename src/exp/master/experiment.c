@@ -253,10 +253,8 @@ enum ebb_status exp_experiment_kill(struct exp_master *m, struct exp_experiment 
     if (!exp_state_is_stopping(e->state))
         EBB_TRY(exp_experiment_set_state(m, e, EXP_STOPPING_CANCELED, err));
     for (size_t i = 0; i < e->run_count; i++)
-        if (e->runs[i] != NULL && e->runs[i]->alloc != NULL) {
-            e->runs[i]->alloc->is_excused = true;
-            exp_alloc_kill(m, e->runs[i]->alloc, "the experiment was killed");
-        }
+        if (e->runs[i] != NULL && e->runs[i]->alloc != NULL)
+            exp_alloc_excuse(m, e->runs[i]->alloc, "the experiment was killed");
     return EBB_OK;
 }
 

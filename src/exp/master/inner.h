@@ -36,36 +36,56 @@ enum exp_run_state { EXP_RUN_ACTIVE, EXP_RUN_COMPLETED, EXP_RUN_CANCELED, EXP_RU
 struct exp_run;
 struct exp_conn;
 
+/* The phases of an allocation; exp_alloc_go is the only way from one to the next:
+ *
+ *   DECIDED ──► PREPARING ──► PREPARED ──► STARTED ──HELLO──► TALKING ─┐
+ *      │            │             ▲                              ▲     │ kill (from PREPARING,
+ *      │            └── kill ──┐  │      ADOPTED ──── HELLO ─────┘     ▼ STARTED, ADOPTED too)
+ *      └── nothing to prepare ─┼──┘                                 KILLED
+ *                              └─────────────────────────────────────►─┘
+ *   every one of them ──► GONE: the process ended, or none came to be
+ *
+ * While a job publishes its checkpoint the end waits (M7). Why it ended: exp_fault and the status. */
+enum exp_alloc_phase {
+    EXP_ALLOC_DECIDED,   /* prepared after the commit */
+    EXP_ALLOC_PREPARING, /* a job unpacks and verifies */
+    EXP_ALLOC_PREPARED,  /* started after the commit */
+    EXP_ALLOC_STARTED,   /* a process that has not said HELLO */
+    EXP_ALLOC_ADOPTED,   /* of an earlier master; has not said HELLO to this one */
+    EXP_ALLOC_TALKING,   /* has said HELLO; without a connection it is lost, and may come back */
+    EXP_ALLOC_KILLED,    /* its end is awaited */
+    EXP_ALLOC_GONE,
+};
+
+enum exp_fault {
+    EXP_FAULT_NONE,    /* its exit tells */
+    EXP_FAULT_FAILED,  /* it said so, or could not start: counts */
+    EXP_FAULT_KILLED,  /* by the master, for what it did: counts */
+    EXP_FAULT_EXCUSED, /* ended through no fault of its own: nothing is counted */
+};
+
 struct exp_alloc { /* a process of a trial, from the decision to start it until it is gone */
     char id[EXP_UUID_TEXT];
     struct exp_run *run;
     int64_t slot;
+    enum exp_alloc_phase phase;
+    enum exp_fault fault;
+    bool is_kill_due;     /* after the commit */
+    bool is_publishing;   /* a job publishes its checkpoint: nothing else about it is decided */
+    bool has_spoken;      /* HELLO, to this master or an earlier one */
     struct exp_proc proc; /* fd -1: not started yet */
     struct exp_conn *conn;
     int64_t last_seq;
     char uuid[EXP_UUID_TEXT]; /* of the checkpoint in progress */
-    bool is_preparing;        /* a job unpacks and verifies */
-    bool is_to_start;         /* after the commit */
-    bool is_to_kill;          /* after the commit */
-    bool is_killed;
-    bool is_publishing; /* a job publishes its checkpoint: nothing else about it is decided */
-    bool is_gone;       /* the process ended; handled once nothing is in progress */
-    bool is_lost;       /* connected before, not now, or started by an earlier master */
-    bool is_failed;     /* it said so, or could not start: counts as a failure */
-    bool is_prepared;
-    bool is_excused; /* killed through no fault of its own: nothing is counted */
-    bool is_adopted; /* started by an earlier master */
     struct {
         char uuid[EXP_UUID_TEXT]; /* "" = none */
         char *path;               /* owned */
         int64_t trial, step;
         bool is_warm;
     } from; /* the checkpoint it starts from */
-    bool is_greeted;
     bool is_dirty;
     int status;                  /* of its exit */
-    uint64_t started_ns;         /* monotonic */
-    uint64_t hello_ns, beat_ns;  /* deadlines; 0 = none */
+    uint64_t hello_ns, beat_ns;  /* deadlines, monotonic; 0 = none */
     uint64_t exit_ns;            /* it must be gone by then; 0 = none */
     double run_time;             /* Unix: when it was given its workload; 0 = by another master */
     double done_start, done_end; /* of the DONE that waits for a publish job */
@@ -289,10 +309,20 @@ void exp_run_update_task(struct exp_master *m, struct exp_run *r);
 enum ebb_status exp_run_start(struct exp_master *m, struct exp_run *r, int64_t slot,
                               struct ebb_error *err);
 void exp_run_free(struct exp_master *m, struct exp_run *r);
-/* After the commit: files, process. */
+void exp_run_leave_tasks(struct exp_master *m, struct exp_run *r);
+void exp_run_stop(struct exp_run *r);
+
+/* ---- alloc.c ---- */
+/* To another phase; asserts that it may. */
+void exp_alloc_go(struct exp_alloc *a, enum exp_alloc_phase phase);
+void exp_alloc_gone(struct exp_alloc *a, int status);
+/* After the commit: kill, if that is due; prepare or start. */
+void exp_alloc_kill_now(struct exp_master *m, struct exp_alloc *a);
+bool exp_alloc_is_start_due(const struct exp_alloc *a);
 void exp_alloc_launch(struct exp_master *m, struct exp_alloc *a);
 void exp_alloc_kill(struct exp_master *m, struct exp_alloc *a, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+void exp_alloc_excuse(struct exp_master *m, struct exp_alloc *a, const char *why); /* and kill */
 /* Give the connected process its next workload. */
 enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
 /* The process is gone, or never came to be. */
@@ -305,7 +335,6 @@ enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct 
 void exp_allocs_check(struct exp_master *m);
 /* A job for after the commit. */
 void exp_job_later(struct exp_master *m, struct exp_job *take_job);
-void exp_run_stop(struct exp_run *r);
 
 /* ---- launch.c ---- */
 enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a,

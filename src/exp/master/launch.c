@@ -128,7 +128,7 @@ enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a, st
     EBB_TRY(exp_model_load(m, e, err));
     enum ebb_status status = find_source(m, a, &location, err);
     if (status == EBB_OK && a->from.uuid[0] == '\0' && !e->has_model) {
-        a->is_prepared = true;
+        exp_alloc_go(a, EXP_ALLOC_PREPARED);
         return exp_launch_spawn(m, a, err);
     }
     struct exp_job *job = status == EBB_OK ? exp_job_create(EXP_JOB_PREPARE) : NULL;
@@ -148,7 +148,7 @@ enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a, st
     if (job->model != NULL)
         job->model->uses++;
     memcpy(job->allocation, a->id, sizeof job->allocation);
-    a->is_preparing = true;
+    exp_alloc_go(a, EXP_ALLOC_PREPARING);
     exp_jobs_add(m->jobs, job);
     return EBB_OK;
 }
@@ -162,16 +162,11 @@ static void write_source(const struct exp_alloc *a, struct ebb_json_writer *w)
         return;
     }
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "uuid");
-    ebb_jsonw_string(w, a->from.uuid);
-    ebb_jsonw_key(w, "path");
-    ebb_jsonw_string(w, a->from.path);
-    ebb_jsonw_key(w, "trial_id");
-    ebb_jsonw_int(w, a->from.trial);
-    ebb_jsonw_key(w, "step_id");
-    ebb_jsonw_int(w, a->from.step);
-    ebb_jsonw_key(w, "is_warm_start");
-    ebb_jsonw_bool(w, a->from.is_warm);
+    ebb_jsonw_key_string(w, "uuid", a->from.uuid);
+    ebb_jsonw_key_string(w, "path", a->from.path);
+    ebb_jsonw_key_int(w, "trial_id", a->from.trial);
+    ebb_jsonw_key_int(w, "step_id", a->from.step);
+    ebb_jsonw_key_bool(w, "is_warm_start", a->from.is_warm);
     ebb_jsonw_object_end(w);
 }
 
@@ -188,12 +183,9 @@ static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
     ebb_doc_write_json(r->experiment->config.normalized, &w);
     ebb_jsonw_key(&w, "hparams");
     exp_json_raw(&w, r->hparams, strlen(r->hparams));
-    ebb_jsonw_key(&w, "trial_seed");
-    ebb_jsonw_int(&w, r->seed);
-    ebb_jsonw_key(&w, "experiment_id");
-    ebb_jsonw_int(&w, r->experiment->id);
-    ebb_jsonw_key(&w, "trial_id");
-    ebb_jsonw_int(&w, r->id);
+    ebb_jsonw_key_int(&w, "trial_seed", r->seed);
+    ebb_jsonw_key_int(&w, "experiment_id", r->experiment->id);
+    ebb_jsonw_key_int(&w, "trial_id", r->id);
     ebb_jsonw_key(&w, "latest_checkpoint");
     write_source(a, &w);
     ebb_jsonw_key(&w, "slots");
@@ -415,7 +407,7 @@ enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, stru
     struct epoll_event event = {.events = EPOLLIN, .data.fd = a->proc.fd};
     if (epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, a->proc.fd, &event) != 0)
         return ebb_fail(err, EBB_EIO, "cannot watch a process: %s", strerror(errno));
-    a->started_ns = m->now_ns;
+    exp_alloc_go(a, EXP_ALLOC_STARTED);
     a->hello_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
     exp_dirty_alloc(m, a);
     return EBB_OK;

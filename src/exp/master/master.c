@@ -33,23 +33,22 @@ static void point(struct exp_master *m)
 
 /* ---- after the commit ---- */
 
+void exp_job_later(struct exp_master *m, struct exp_job *job)
+{
+    job->next = NULL;
+    if (m->held_last != NULL)
+        m->held_last->next = job;
+    else
+        m->held_jobs = job;
+    m->held_last = job;
+}
+
 static void act_on_allocs(struct exp_master *m)
 {
     for (size_t i = 0; i < m->alloc_count; i++) {
         struct exp_alloc *a = m->allocs[i];
-        if (a->is_to_kill) {
-            a->is_to_kill = false;
-            a->is_killed = true;
-            if (a->proc.pid > 0) {
-                exp_proc_kill_group(a->proc.pid);
-                exp_proc_kill(a->proc.pid);
-            } else if (!a->is_preparing && !a->is_gone) {
-                a->is_to_start = false;
-                a->is_gone = m->wants_turn = true;
-                a->status = -1;
-            }
-        }
-        if (a->is_to_start) {
+        exp_alloc_kill_now(m, a);
+        if (exp_alloc_is_start_due(a)) {
             point(m);
             exp_alloc_launch(m, a);
         }
@@ -156,10 +155,9 @@ static void note_exit(struct exp_master *m, int fd)
 {
     for (size_t i = 0; i < m->alloc_count; i++) {
         struct exp_alloc *a = m->allocs[i];
-        if (a->proc.fd != fd || a->is_gone)
+        if (a->proc.fd != fd || a->phase == EXP_ALLOC_GONE)
             continue;
-        a->status = exp_proc_reap(&a->proc);
-        a->is_gone = true;
+        exp_alloc_gone(a, exp_proc_reap(&a->proc));
         epoll_ctl(m->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
     }
 }
@@ -191,7 +189,7 @@ static enum ebb_status end_gone(struct exp_master *m, struct ebb_error *err)
 {
     for (size_t i = m->alloc_count; i-- > 0;) {
         struct exp_alloc *a = m->allocs[i];
-        if (!a->is_gone)
+        if (a->phase != EXP_ALLOC_GONE)
             continue;
         while (a->conn != NULL && !a->conn->wire.is_broken && !a->conn->wire.is_dead) {
             uint64_t before = a->conn->wire.received;

@@ -13,12 +13,9 @@ static void begin(struct exp_master *m, struct ebb_str *text, struct ebb_json_wr
     ebb_str_init(text);
     ebb_jsonw_init(w, text, 0);
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "seq");
-    ebb_jsonw_int(w, m->notice_next);
-    ebb_jsonw_key(w, "type");
-    ebb_jsonw_string(w, type);
-    ebb_jsonw_key(w, "experiment_id");
-    ebb_jsonw_int(w, experiment);
+    ebb_jsonw_key_int(w, "seq", m->notice_next);
+    ebb_jsonw_key_string(w, "type", type);
+    ebb_jsonw_key_int(w, "experiment_id", experiment);
     ebb_jsonw_key(w, "trial_id");
     if (trial > 0)
         ebb_jsonw_int(w, trial);
@@ -50,15 +47,13 @@ void exp_notice_experiment(struct exp_master *m, const struct exp_experiment *e)
     struct ebb_str text;
     struct ebb_json_writer w;
     begin(m, &text, &w, "experiment", e->id, 0);
-    ebb_jsonw_key(&w, "state");
-    ebb_jsonw_string(&w, exp_state_name(e->state));
+    ebb_jsonw_key_string(&w, "state", exp_state_name(e->state));
     ebb_jsonw_key(&w, "progress");
     if (e->search != NULL && !exp_state_is_ended(e->state))
         ebb_jsonw_double(&w, exp_search_progress(e->search));
     else
         ebb_jsonw_null(&w);
-    ebb_jsonw_key(&w, "error");
-    ebb_jsonw_string(&w, e->error);
+    ebb_jsonw_key_string(&w, "error", e->error);
     end(m, &text, &w, e->id);
 }
 
@@ -67,14 +62,10 @@ void exp_notice_trial(struct exp_master *m, const struct exp_run *r)
     struct ebb_str text;
     struct ebb_json_writer w;
     begin(m, &text, &w, "trial", r->experiment->id, r->id);
-    ebb_jsonw_key(&w, "state");
-    ebb_jsonw_string(&w, exp_run_state_name(r->state));
-    ebb_jsonw_key(&w, "is_running");
-    ebb_jsonw_bool(&w, r->alloc != NULL);
-    ebb_jsonw_key(&w, "restarts");
-    ebb_jsonw_int(&w, r->sequence.restarts);
-    ebb_jsonw_key(&w, "message");
-    ebb_jsonw_string(&w, r->message);
+    ebb_jsonw_key_string(&w, "state", exp_run_state_name(r->state));
+    ebb_jsonw_key_bool(&w, "is_running", r->alloc != NULL);
+    ebb_jsonw_key_int(&w, "restarts", r->sequence.restarts);
+    ebb_jsonw_key_string(&w, "message", r->message);
     end(m, &text, &w, r->experiment->id);
 }
 
@@ -84,17 +75,14 @@ void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *
     struct ebb_str text;
     struct ebb_json_writer w;
     begin(m, &text, &w, type, r->experiment->id, r->id);
-    ebb_jsonw_key(&w, "step_id");
-    ebb_jsonw_int(&w, step);
+    ebb_jsonw_key_int(&w, "step_id", step);
     if (uuid != NULL) {
-        ebb_jsonw_key(&w, "uuid");
-        ebb_jsonw_string(&w, uuid);
+        ebb_jsonw_key_string(&w, "uuid", uuid);
     }
     if (metric != NULL) {
         ebb_jsonw_key(&w, strcmp(type, "step") == 0 ? "loss" : "metric");
         exp_metric_write(&w, *metric);
-        ebb_jsonw_key(&w, "is_best");
-        ebb_jsonw_bool(&w, is_best);
+        ebb_jsonw_key_bool(&w, "is_best", is_best);
     }
     end(m, &text, &w, r->experiment->id);
 }

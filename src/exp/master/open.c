@@ -324,10 +324,8 @@ static void stop_trials(struct exp_master *m, enum exp_master_close how, int gra
             exp_run_stop(m->allocs[i]->run);
         turn_until_gone(m, grace_ms, true);
     }
-    for (size_t i = 0; i < m->alloc_count; i++) {
-        m->allocs[i]->is_excused = true;
-        exp_alloc_kill(m, m->allocs[i], "the master ends");
-    }
+    for (size_t i = 0; i < m->alloc_count; i++)
+        exp_alloc_excuse(m, m->allocs[i], "the master ends");
     turn_until_gone(m, 10000, false);
 }
 

@@ -22,7 +22,8 @@ static void keep(struct exp_master *m, struct exp_alloc *a)
     if (ebb_grow(&m->kept, &m->kept_capacity, m->kept_count + 1, sizeof *m->kept, NULL) != EBB_OK)
         return; /* found again by its environment */
     struct exp_kept *k = &m->kept[m->kept_count++];
-    *k = (struct exp_kept){.proc = a->proc, .status = a->status, .is_gone = a->is_gone};
+    *k = (struct exp_kept){
+        .proc = a->proc, .status = a->status, .is_gone = a->phase == EXP_ALLOC_GONE};
     memcpy(k->id, a->id, sizeof k->id);
     a->proc = (struct exp_proc){.fd = -1};
 }
@@ -178,8 +179,8 @@ static bool take_process(struct exp_master *m, const struct processes *p, struct
     for (size_t i = 0; i < m->kept_count; i++)
         if (strcmp(m->kept[i].id, a->id) == 0) {
             a->proc = m->kept[i].proc;
-            a->is_gone = m->kept[i].is_gone;
-            a->status = m->kept[i].status;
+            if (m->kept[i].is_gone)
+                exp_alloc_gone(a, m->kept[i].status);
             m->kept[i] = m->kept[--m->kept_count];
             return true;
         }
@@ -238,7 +239,8 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_allo
     struct exp_alloc *a = ebb_calloc(1, sizeof *a);
     if (a == NULL)
         return ebb_no_memory(err, sizeof *a);
-    *a = (struct exp_alloc){.run = r, .proc.fd = -1, .is_adopted = true, .is_lost = true};
+    *a =
+        (struct exp_alloc){.run = r, .phase = EXP_ALLOC_ADOPTED, .proc.fd = -1, .has_spoken = true};
     memcpy(a->id, row->id, 37);
     (void)ebb_parse_i64(row->slots, &slot);
     for (int64_t i = 0;
@@ -253,15 +255,13 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_allo
     }
     EBB_TRY(restore(m, a, row, err));
     bool is_there = take_process(m, p, a);
-    if (!is_there || !has_slot || r->state != EXP_RUN_ACTIVE) {
+    if (!is_there || !has_slot || r->state != EXP_RUN_ACTIVE)
         kill_found(p, row->id);
-        a->is_excused = true;
-    }
     if (!is_there) {
         a->proc.pid = -1; /* there was one, or may have been: nobody knows how it ended */
-        a->is_gone = m->wants_turn = true;
-        a->status = -1;
-        a->is_excused = false;
+        exp_alloc_gone(a, -1);
+    } else if (!has_slot || r->state != EXP_RUN_ACTIVE) {
+        a->fault = EXP_FAULT_EXCUSED;
     }
     a->hello_ns = m->now_ns + (uint64_t)m->options.adopt_ms * 1000000u;
     return EBB_OK;
@@ -295,7 +295,7 @@ static enum ebb_status recover_processes(struct exp_master *m, struct ebb_error 
         if (!is_known(m, p.found[i].allocation))
             kill_found(&p, p.found[i].allocation); /* left over from something that has ended */
     for (size_t i = 0; status == EBB_OK && i < m->alloc_count; i++)
-        if (m->allocs[i]->is_gone)
+        if (m->allocs[i]->phase == EXP_ALLOC_GONE)
             kill_found(&p, m->allocs[i]->id); /* the leader is gone, others may not be */
     for (size_t i = 0; status == EBB_OK && i < m->kept_count; i++) {
         exp_proc_kill_group(m->kept[i].proc.pid);

@@ -23,7 +23,7 @@ static enum exp_task_state state_of(const struct exp_run *r)
     const struct exp_sequence *q = &r->sequence;
     if (r->alloc == NULL)
         return EXP_TASK_PENDING;
-    bool is_ending = q->is_stop_asked || r->alloc->is_killed || r->alloc->is_gone ||
+    bool is_ending = q->is_stop_asked || r->alloc->phase >= EXP_ALLOC_KILLED ||
                      (q->is_busy && q->work.kind == EXP_WORK_TERMINATE);
     return is_ending ? EXP_TASK_TERMINATING : EXP_TASK_RUNNING;
 }

@@ -27,8 +27,7 @@ static void open_line(struct ebb_str *line, struct ebb_json_writer *w, const cha
     ebb_str_init(line);
     ebb_jsonw_init(w, line, 0);
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "type");
-    ebb_jsonw_string(w, type);
+    ebb_jsonw_key_string(w, "type", type);
 }
 
 void exp_talk_simple(struct exp_alloc *a, const char *type)
@@ -49,8 +48,7 @@ void exp_talk_ack(struct exp_alloc *a, int64_t seq)
     if (a->conn == NULL)
         return;
     open_line(&line, &w, "ACK");
-    ebb_jsonw_key(&w, "seq");
-    ebb_jsonw_int(&w, seq);
+    ebb_jsonw_key_int(&w, "seq", seq);
     ebb_jsonw_object_end(&w);
     say(a->conn, &line);
 }
@@ -66,25 +64,18 @@ void exp_talk_run(struct exp_alloc *a)
     open_line(&line, &w, "RUN");
     ebb_jsonw_key(&w, "workload");
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "kind");
-    ebb_jsonw_string(&w, exp_workload_name(work->kind));
-    ebb_jsonw_key(&w, "experiment_id");
-    ebb_jsonw_int(&w, r->experiment->id);
-    ebb_jsonw_key(&w, "trial_id");
-    ebb_jsonw_int(&w, r->id);
-    ebb_jsonw_key(&w, "step_id");
-    ebb_jsonw_int(&w, work->step);
+    ebb_jsonw_key_string(&w, "kind", exp_workload_name(work->kind));
+    ebb_jsonw_key_int(&w, "experiment_id", r->experiment->id);
+    ebb_jsonw_key_int(&w, "trial_id", r->id);
+    ebb_jsonw_key_int(&w, "step_id", work->step);
     if (work->kind == EXP_WORK_TRAIN) {
-        ebb_jsonw_key(&w, "num_batches");
-        ebb_jsonw_int(&w, r->experiment->config.batches_per_step);
+        ebb_jsonw_key_int(&w, "num_batches", r->experiment->config.batches_per_step);
     }
     if (work->kind == EXP_WORK_CHECKPOINT) {
         ebb_str_init(&path);
         exp_store_staging_path(r->experiment->store, a->uuid, &path);
-        ebb_jsonw_key(&w, "uuid");
-        ebb_jsonw_string(&w, a->uuid);
-        ebb_jsonw_key(&w, "path");
-        ebb_jsonw_string(&w, ebb_str_c(&path));
+        ebb_jsonw_key_string(&w, "uuid", a->uuid);
+        ebb_jsonw_key_string(&w, "path", ebb_str_c(&path));
         ebb_str_fini(&path);
     }
     ebb_jsonw_object_end(&w);
@@ -97,8 +88,7 @@ static void refuse(struct exp_conn *c, const char *reason)
     struct ebb_str line;
     struct ebb_json_writer w;
     open_line(&line, &w, "REFUSED");
-    ebb_jsonw_key(&w, "reason");
-    ebb_jsonw_string(&w, reason);
+    ebb_jsonw_key_string(&w, "reason", reason);
     ebb_jsonw_object_end(&w);
     say(c, &line);
     c->wire.is_dead = true;
@@ -120,7 +110,7 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     struct exp_alloc *a = find_alloc(m, msg->allocation);
     struct ebb_str line;
     struct ebb_json_writer w;
-    if (a == NULL || a->is_gone || a->is_killed || a->run->state != EXP_RUN_ACTIVE) {
+    if (a == NULL || a->phase >= EXP_ALLOC_KILLED || a->run->state != EXP_RUN_ACTIVE) {
         refuse(c, "no such allocation: the trial has ended or was started anew");
         return EBB_OK;
     }
@@ -135,15 +125,13 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     }
     a->conn = c;
     c->alloc = a;
-    a->is_lost = false;
-    a->is_greeted = true;
+    a->has_spoken = true;
+    exp_alloc_go(a, EXP_ALLOC_TALKING);
     a->hello_ns = 0;
     a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
     open_line(&line, &w, "RENDEZVOUS");
-    ebb_jsonw_key(&w, "rank");
-    ebb_jsonw_int(&w, 0);
-    ebb_jsonw_key(&w, "size");
-    ebb_jsonw_int(&w, 1);
+    ebb_jsonw_key_int(&w, "rank", 0);
+    ebb_jsonw_key_int(&w, "size", 1);
     ebb_jsonw_key(&w, "peers");
     ebb_jsonw_array(&w);
     ebb_jsonw_array_end(&w);
@@ -313,20 +301,14 @@ static enum ebb_status write_metadata(const struct exp_master *m, const struct e
     ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "cluster_id");
-    ebb_jsonw_string(&w, m->cluster_id);
-    ebb_jsonw_key(&w, "ebb_version");
-    ebb_jsonw_string(&w, EBB_VERSION);
-    ebb_jsonw_key(&w, "experiment_id");
-    ebb_jsonw_int(&w, r->experiment->id);
-    ebb_jsonw_key(&w, "trial_id");
-    ebb_jsonw_int(&w, r->id);
-    ebb_jsonw_key(&w, "step_id");
-    ebb_jsonw_int(&w, r->sequence.work.step);
+    ebb_jsonw_key_string(&w, "cluster_id", m->cluster_id);
+    ebb_jsonw_key_string(&w, "ebb_version", EBB_VERSION);
+    ebb_jsonw_key_int(&w, "experiment_id", r->experiment->id);
+    ebb_jsonw_key_int(&w, "trial_id", r->id);
+    ebb_jsonw_key_int(&w, "step_id", r->sequence.work.step);
     ebb_jsonw_key(&w, "hparams");
     exp_json_raw(&w, r->hparams, strlen(r->hparams));
-    ebb_jsonw_key(&w, "format");
-    ebb_jsonw_string(&w, "manifest-1"); /* a directory as its manifest.json says */
+    ebb_jsonw_key_string(&w, "format", "manifest-1"); /* a directory as its manifest.json says */
     ebb_jsonw_object_end(&w);
     EBB_TRY(ebb_str_status(&text, err));
     *out = ebb_str_take(&text);
@@ -385,7 +367,7 @@ static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
         return done_checkpoint(m, a, msg, err);
     EBB_TRY(msg->work.kind == EXP_WORK_TRAIN ? done_step(m, a, msg, err)
                                              : done_validation(m, a, msg, err));
-    if (a->is_to_kill)
+    if (a->is_kill_due)
         return EBB_OK;
     a->last_seq = msg->seq;
     exp_dirty_alloc(m, a);
@@ -401,7 +383,8 @@ static enum ebb_status hear_failed(struct exp_master *m, struct exp_alloc *a,
 {
     struct exp_run *r = a->run;
     char text[512];
-    a->is_failed = true;
+    if (a->fault == EXP_FAULT_NONE)
+        a->fault = EXP_FAULT_FAILED;
     a->exit_ns = m->now_ns + 10000000000ull;
     snprintf(a->reason, sizeof a->reason, "says: %.240s", msg->reason);
     if (msg->exit_reason == EXP_EXIT_ERRORED)
@@ -451,7 +434,7 @@ enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const ch
         c->wire.is_broken = true;
         return EBB_OK;
     }
-    if (a->is_killed || a->is_to_kill || a->run->state != EXP_RUN_ACTIVE)
+    if (a->phase == EXP_ALLOC_KILLED || a->is_kill_due || a->run->state != EXP_RUN_ACTIVE)
         return EBB_OK;
     a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
     switch (msg.kind) {

@@ -408,8 +408,7 @@ enum ebb_status exp_custom_answer(struct exp_search *s, const char *line, size_t
 static void custom_save(const struct exp_search *s, struct ebb_json_writer *w)
 {
     const struct custom *c = state_of(s);
-    ebb_jsonw_key(w, "last_id");
-    ebb_jsonw_int(w, c->last_id);
+    ebb_jsonw_key_int(w, "last_id", c->last_id);
     ebb_jsonw_key(w, "progress");
     exp_save_double(w, c->progress);
     ebb_jsonw_key(w, "events");

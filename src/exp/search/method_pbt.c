@@ -317,14 +317,12 @@ static void save_place(const struct exp_search *s, const struct place *place,
         ebb_jsonw_key(w, "trial");
         ebb_jsonw_uint(w, place->trial);
     } else {
-        ebb_jsonw_key(w, "waiting");
-        ebb_jsonw_string(w, exp_request_format(place->waiting.id, text));
+        ebb_jsonw_key_string(w, "waiting", exp_request_format(place->waiting.id, text));
         ebb_jsonw_key(w, "seed");
         ebb_jsonw_uint(w, place->waiting.seed);
         ebb_jsonw_key(w, "parent");
         ebb_jsonw_uint(w, place->parent);
-        ebb_jsonw_key(w, "step");
-        ebb_jsonw_int(w, place->parent_step);
+        ebb_jsonw_key_int(w, "step", place->parent_step);
     }
     if (place->has_reported) {
         ebb_jsonw_key(w, "metric");
@@ -338,8 +336,7 @@ static void save_place(const struct exp_search *s, const struct place *place,
 static void pbt_save(const struct exp_search *s, struct ebb_json_writer *w)
 {
     const struct pbt *p = state_of(s);
-    ebb_jsonw_key(w, "rounds");
-    ebb_jsonw_int(w, p->rounds);
+    ebb_jsonw_key_int(w, "rounds", p->rounds);
     ebb_jsonw_key(w, "places");
     ebb_jsonw_array(w);
     for (size_t i = 0; i < p->count; i++)

@@ -129,8 +129,7 @@ static void write_request(struct ebb_json_writer *w, const char *key, struct exp
 static void write_create(const struct exp_create *create, const struct ebb_doc_node *hparams,
                          struct ebb_json_writer *w)
 {
-    ebb_jsonw_key(w, "trial_seed");
-    ebb_jsonw_int(w, create->trial_seed);
+    ebb_jsonw_key_int(w, "trial_seed", create->trial_seed);
     ebb_jsonw_key(w, "hparams");
     if (hparams != NULL)
         ebb_doc_write_json(hparams, w);
@@ -138,8 +137,7 @@ static void write_create(const struct exp_create *create, const struct ebb_doc_n
         ebb_jsonw_null(w);
     if (create->has_source) {
         write_request(w, "source_request_id", create->source);
-        ebb_jsonw_key(w, "source_step");
-        ebb_jsonw_int(w, create->source_step);
+        ebb_jsonw_key_int(w, "source_step", create->source_step);
     }
 }
 
@@ -149,25 +147,20 @@ void exp_op_write(const struct exp_ops *ops, const struct exp_op *op,
     static const char *const names[] = {"create",     "train", "validate",
                                         "checkpoint", "close", "shutdown"};
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "type");
-    ebb_jsonw_string(w, names[op->kind]);
+    ebb_jsonw_key_string(w, "type", names[op->kind]);
     if (op->kind != EXP_OP_SHUTDOWN)
         write_request(w, "request_id", op->request);
     if (op->kind == EXP_OP_CREATE)
         write_create(&ops->creates[op->create], hparams, w);
     if (op->kind == EXP_OP_TRAIN) {
-        ebb_jsonw_key(w, "first_step");
-        ebb_jsonw_int(w, op->first_step);
-        ebb_jsonw_key(w, "last_step");
-        ebb_jsonw_int(w, op->last_step);
+        ebb_jsonw_key_int(w, "first_step", op->first_step);
+        ebb_jsonw_key_int(w, "last_step", op->last_step);
     }
     if (op->kind == EXP_OP_VALIDATE || op->kind == EXP_OP_CHECKPOINT) {
-        ebb_jsonw_key(w, "step");
-        ebb_jsonw_int(w, op->last_step);
+        ebb_jsonw_key_int(w, "step", op->last_step);
     }
     if (op->kind == EXP_OP_SHUTDOWN) {
-        ebb_jsonw_key(w, "failure");
-        ebb_jsonw_bool(w, op->is_failure);
+        ebb_jsonw_key_bool(w, "failure", op->is_failure);
     }
     ebb_jsonw_object_end(w);
 }
@@ -204,25 +197,21 @@ static void write_metric(struct ebb_json_writer *w, double metric)
 void exp_event_write(const struct exp_event *event, struct ebb_json_writer *w)
 {
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "type");
-    ebb_jsonw_string(w, exp_event_name(event->kind));
+    ebb_jsonw_key_string(w, "type", exp_event_name(event->kind));
     write_request(w, "request_id", event->request);
     if (event->kind == EXP_EVENT_CREATED) {
-        ebb_jsonw_key(w, "trial_id");
-        ebb_jsonw_int(w, event->trial_id);
+        ebb_jsonw_key_int(w, "trial_id", event->trial_id);
     }
     if (event->kind == EXP_EVENT_TRAINED || event->kind == EXP_EVENT_VALIDATED ||
         event->kind == EXP_EVENT_CHECKPOINTED) {
-        ebb_jsonw_key(w, "step");
-        ebb_jsonw_int(w, event->step);
+        ebb_jsonw_key_int(w, "step", event->step);
     }
     if (event->kind == EXP_EVENT_VALIDATED) {
         ebb_jsonw_key(w, "metric");
         write_metric(w, event->metric);
     }
     if (event->kind == EXP_EVENT_EXITED) {
-        ebb_jsonw_key(w, "reason");
-        ebb_jsonw_string(w, exp_exit_name(event->reason));
+        ebb_jsonw_key_string(w, "reason", exp_exit_name(event->reason));
     }
     ebb_jsonw_object_end(w);
 }

@@ -484,21 +484,16 @@ static enum ebb_status load_held(struct exp_search *s, const struct ebb_doc_node
 void exp_search_save(const struct exp_search *s, struct ebb_json_writer *w)
 {
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "version");
-    ebb_jsonw_int(w, EXP_SEARCH_STATE_VERSION);
-    ebb_jsonw_key(w, "searcher");
-    ebb_jsonw_string(w, s->method->name);
+    ebb_jsonw_key_int(w, "version", EXP_SEARCH_STATE_VERSION);
+    ebb_jsonw_key_string(w, "searcher", s->method->name);
     ebb_jsonw_key(w, "parameters");
     ebb_jsonw_uint(w, s->space->count);
     save_rng(&s->rng, w);
     ebb_jsonw_key(w, "workloads");
     ebb_jsonw_uint(w, s->workloads);
-    ebb_jsonw_key(w, "invalid_row");
-    ebb_jsonw_int(w, s->invalid_row);
-    ebb_jsonw_key(w, "started");
-    ebb_jsonw_bool(w, s->is_started);
-    ebb_jsonw_key(w, "shut_down");
-    ebb_jsonw_bool(w, s->is_shut_down);
+    ebb_jsonw_key_int(w, "invalid_row", s->invalid_row);
+    ebb_jsonw_key_bool(w, "started", s->is_started);
+    ebb_jsonw_key_bool(w, "shut_down", s->is_shut_down);
     ebb_jsonw_key(w, "trials");
     ebb_jsonw_array(w);
     for (size_t i = 0; i < s->trial_count; i++)

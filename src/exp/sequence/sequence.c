@@ -230,16 +230,15 @@ static void roll_back(struct exp_sequence *q)
     q->has_validation = wishes_of(q, q->current).validation;
 }
 
-enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *q, bool is_clean)
+enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *q, enum exp_sequence_end end)
 {
     if (!q->is_running)
         return EXP_SEQUENCE_UNCHANGED;
     bool was_told = q->is_busy && q->work.kind == EXP_WORK_TERMINATE;
     q->is_running = q->is_busy = q->is_stop_asked = false;
-    if (is_clean && was_told)
+    if (end == EXP_END_CLEAN && was_told)
         return EXP_SEQUENCE_ENDED;
-    q->restarts++;
-    if (q->restarts > q->rules.max_restarts) {
+    if (end != EXP_END_LOST && ++q->restarts > q->rules.max_restarts) {
         q->is_failed = true;
         return EXP_SEQUENCE_FAILED;
     }
@@ -260,14 +259,10 @@ void exp_sequence_save(const struct exp_sequence *q, struct ebb_json_writer *w)
         ebb_jsonw_key(w, names[i]);
         ebb_jsonw_int(w, values[i]);
     }
-    ebb_jsonw_key(w, "validated");
-    ebb_jsonw_bool(w, q->has_validation);
-    ebb_jsonw_key(w, "checkpointed");
-    ebb_jsonw_bool(w, q->has_checkpoint);
-    ebb_jsonw_key(w, "closing");
-    ebb_jsonw_bool(w, q->is_close_asked);
-    ebb_jsonw_key(w, "failed");
-    ebb_jsonw_bool(w, q->is_failed);
+    ebb_jsonw_key_bool(w, "validated", q->has_validation);
+    ebb_jsonw_key_bool(w, "checkpointed", q->has_checkpoint);
+    ebb_jsonw_key_bool(w, "closing", q->is_close_asked);
+    ebb_jsonw_key_bool(w, "failed", q->is_failed);
     ebb_jsonw_key(w, "wishes"); /* [step, 1 = validation | 2 = checkpoint, ...] */
     ebb_jsonw_array(w);
     for (size_t i = 0; i < q->wish_count; i++) {

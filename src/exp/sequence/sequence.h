@@ -6,7 +6,8 @@
  *  Q1  At a step boundary the order is train, validate, checkpoint.
  *  Q2  A process ends only with its last step checkpointed, unless it crashes.
  *  Q3  Wishes (validation, checkpoint at a step) outlive a rollback, so the same ones are done
- * again. Q4  Memory is bounded by the wishes since the last checkpoint, not by the steps. */
+ *      again.
+ *  Q4  Memory is bounded by the wishes since the last checkpoint, not by the steps. */
 #ifndef EBB_EXP_SEQUENCE_SEQUENCE_H
 #define EBB_EXP_SEQUENCE_SEQUENCE_H
 
@@ -96,8 +97,14 @@ enum exp_sequence_exit {
     EXP_SEQUENCE_UNCHANGED,   /* no process had started: nothing is counted */
 };
 
-/* The process is gone. is_clean: exit status 0 of its leader. */
-enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *sequence, bool is_clean);
+enum exp_sequence_end {
+    EXP_END_CLEAN, /* exit status 0 of its leader */
+    EXP_END_FAULT, /* counts as a failure */
+    EXP_END_LOST,  /* nobody knows, or it was not its fault: rolled back, nothing is counted */
+};
+
+/* The process is gone. */
+enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *sequence, enum exp_sequence_end end);
 
 /* Saved form, at any moment; a loaded sequence has no process (it is rolled back to its
  * checkpoint). */

@@ -125,10 +125,8 @@ void exp_store_location(const struct exp_store *store, struct ebb_str *out)
     struct ebb_json_writer w;
     ebb_jsonw_init(&w, out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "type");
-    ebb_jsonw_string(&w, store->driver->name);
-    ebb_jsonw_key(&w, "directory");
-    ebb_jsonw_string(&w, store->directory);
+    ebb_jsonw_key_string(&w, "type", store->driver->name);
+    ebb_jsonw_key_string(&w, "directory", store->directory);
     ebb_jsonw_object_end(&w);
 }
 
