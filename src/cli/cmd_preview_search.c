@@ -103,7 +103,7 @@ static enum ebb_status simulate(struct preview *p, struct ebb_error *err)
     EBB_TRY(exp_search_create(&p->searcher, &p->space, EXP_FAILURE_FAIL_EXPERIMENT,
                               (uint32_t)p->seed, &search, err));
     p->metric_state = (uint64_t)p->seed;
-    enum ebb_status status = exp_sim_run(&search, &p->space, &options, &p->arena, &p->sim, err);
+    enum ebb_status status = exp_sim_run(search, &p->space, &options, &p->arena, &p->sim, err);
     exp_search_destroy(search);
     return status;
 }

@@ -244,7 +244,7 @@ static enum ebb_status run_search(struct dev_builder *b, const struct ebb_doc_no
                                       .wants_hparams = true,
                                       .wants_progress = true,
                                       .max_workloads = 10000000};
-    enum ebb_status status = exp_sim_run(&search, &c->space, &options, b->arena, &c->sim, err);
+    enum ebb_status status = exp_sim_run(search, &c->space, &options, b->arena, &c->sim, err);
     exp_search_destroy(search);
     return status;
 }

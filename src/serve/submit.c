@@ -537,7 +537,7 @@ enum ebb_status serve_rest_preview_search(struct serve_rest *r)
         exp_search_create(&s.config.searcher, &s.config.hyperparameters, s.config.trial_failure,
                           (uint32_t)seed, &search, &why);
     if (status == EBB_OK)
-        status = exp_sim_run(&search, &s.config.hyperparameters, &options, r->arena, &sim, &why);
+        status = exp_sim_run(search, &s.config.hyperparameters, &options, r->arena, &sim, &why);
     exp_search_destroy(search);
     if (status == EBB_ENOMEM) {
         *r->err = why;

@@ -151,13 +151,4 @@ static inline const char *kit_exited(struct kit *k, uint32_t trial, enum exp_exi
     return kit_event(k, (struct exp_event){.kind = EXP_EVENT_EXITED, .reason = reason}, trial);
 }
 
-static inline void kit_saved(const struct exp_search *search, struct ebb_str *text)
-{
-    struct ebb_json_writer w;
-    ebb_str_clear(text);
-    ebb_jsonw_init(&w, text, 0);
-    exp_search_save(search, &w);
-    assert_false(text->failed);
-}
-
 #endif

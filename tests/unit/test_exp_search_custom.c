@@ -27,20 +27,6 @@ static void check_events(struct kit *k, int64_t after, const char *expected)
     ebb_str_fini(&lines);
 }
 
-static void reload(struct kit *k)
-{
-    struct ebb_str text;
-    struct exp_search *loaded;
-    ebb_str_init(&text);
-    kit_saved(k->search, &text);
-    CHECK_OK(exp_search_load(&k->searcher, &k->space, k->failure, ebb_str_c(&text), text.length,
-                             &loaded, &k->err),
-             &k->err);
-    exp_search_destroy(k->search);
-    k->search = loaded;
-    ebb_str_fini(&text);
-}
-
 TEST(custom__runs_a_whole_search)
 {
     TEST_UNUSED;
@@ -54,10 +40,8 @@ TEST(custom__runs_a_whole_search)
               "C0 T0:1-4 V0:4");
     check_events(&k, 0, "");
     CHECK_STR(kit_created(&k, 0), "");
-    reload(&k);
     CHECK_STR(kit_trained(&k, 0, 1), "");
     CHECK_STR(kit_trained(&k, 0, 4), ""); /* progress is told once until it is answered */
-    reload(&k);
     CHECK_STR(kit_validated(&k, 0, 4, 0.25), "");
     check_events(&k, 2,
                  "{\"id\":3,\"event\":{\"type\":\"trial_progress\",\"request_id\":\"" A
@@ -71,7 +55,6 @@ TEST(custom__runs_a_whole_search)
               "X0");
     CHECK(exp_search_progress(k.search) == 0.5);
     CHECK_STR(kit_closed(&k, 0), ""); /* only the program ends the search */
-    reload(&k);
     CHECK_STR(answer(&k, "{\"type\":\"OPERATIONS\",\"last_event\":5,"
                          "\"operations\":[{\"type\":\"shutdown\"}]}"),
               "END");
@@ -102,7 +85,6 @@ TEST(custom__events_wait_until_they_are_answered)
     answer(&k, "{\"type\":\"OPERATIONS\",\"last_event\":0,\"operations\":[{\"type\":\"create\","
                "\"request_id\":\"" A "\",\"hparams\":{}}]}");
     kit_exited(&k, 0, EXP_EXIT_INVALID_HP);
-    reload(&k);
     check_events(&k, 0,
                  "{\"id\":1,\"event\":{\"type\":\"initial\"}}\n"
                  "{\"id\":2,\"event\":{\"type\": \"trial_exited_early\", \"request_id\": \"" A
@@ -183,7 +165,6 @@ TEST(custom__limit_holds_further_work_with_the_creation)
                          "{\"type\":\"train_until\",\"request_id\":\"" B "\",\"step\":5},"
                          "{\"type\":\"close\",\"request_id\":\"" B "\"}]}"),
               "");
-    reload(&k);
     CHECK_STR(kit_trained(&k, 0, 2), "");
     CHECK_STR(kit_validated(&k, 0, 2, 1), "C1 T1:1-2 V1:2 T1:3-5 V1:5 X1");
     kit_close(&k);

@@ -8,7 +8,7 @@
 struct exp_rung {
     struct exp_ranks ranks; /* results */
     size_t outstanding;     /* trials on their way to this rung's result */
-    bool is_closed_out;     /* asynchronous: every entry is promoted or closed; not saved */
+    bool is_closed_out;     /* asynchronous: every entry is promoted or closed */
 };
 
 struct exp_bracket {
@@ -54,8 +54,5 @@ enum ebb_status exp_brackets_exited(struct exp_search *s, uint32_t trial,
 
 void exp_brackets_worked(struct exp_search *s, uint32_t trial, int64_t workloads);
 size_t exp_brackets_bracket(const struct exp_search *s, uint32_t trial);
-void exp_brackets_save(const struct exp_search *s, struct ebb_json_writer *w);
-enum ebb_status exp_brackets_load(struct exp_state_reader *reader, const struct ebb_doc_node *node,
-                                  struct ebb_error *err);
 
 #endif

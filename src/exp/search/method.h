@@ -13,12 +13,6 @@
 
 #define EXP_NO_TRIAL UINT32_MAX
 
-/* Reads one method's part of a saved state. */
-struct exp_state_reader {
-    struct exp_search *search;
-    struct ebb_arena *arena; /* temporary */
-};
-
 struct exp_search_method {
     enum exp_searcher_kind kind;
     const char *name;
@@ -47,12 +41,6 @@ struct exp_search_method {
     void (*worked)(struct exp_search *s, uint32_t trial, int64_t workloads);
     double (*progress)(const struct exp_search *s);                /* unclamped */
     size_t (*bracket)(const struct exp_search *s, uint32_t trial); /* NULL = 0 */
-
-    /* Members of an object already opened; NULL = nothing to save. load gets that object after init
-     * and after the trials were read. */
-    void (*save)(const struct exp_search *s, struct ebb_json_writer *w);
-    enum ebb_status (*load)(struct exp_state_reader *reader, const struct ebb_doc_node *node,
-                            struct ebb_error *err);
 };
 
 extern const struct exp_search_method exp_method_single;
@@ -165,30 +153,6 @@ bool exp_search_may_replace(const struct exp_search *s);
 /* Append one operation list entry to another list, sample included. */
 enum ebb_status exp_ops_copy(struct exp_ops *to, const struct exp_ops *from,
                              const struct exp_op *op, size_t params, struct ebb_error *err);
-
-/* ---- saved forms (state.c) ---- */
-
-void exp_save_double(struct ebb_json_writer *w, double value); /* exact, infinities and -0 too */
-bool exp_load_double(const struct ebb_doc_node *node, double *value);
-void exp_save_sample(const struct exp_search *s, const struct exp_value *sample,
-                     struct ebb_json_writer *w);
-enum ebb_status exp_load_sample(const struct exp_search *s, const struct ebb_doc_node *node,
-                                struct exp_value *sample, struct ebb_error *err);
-/* [metric, trial, metric, trial, ...] in order; loading refuses a list that does not ascend. */
-void exp_save_ranks(const struct exp_ranks *ranks, struct ebb_json_writer *w);
-enum ebb_status exp_load_ranks(const struct exp_search *s, const struct ebb_doc_node *node,
-                               struct exp_ranks *ranks, struct ebb_error *err);
-/* Member `key` of kind list or map, or an error naming it. */
-enum ebb_status exp_load_list(const struct ebb_doc_node *map, const char *key,
-                              const struct ebb_doc_node **list, struct ebb_error *err);
-enum ebb_status exp_load_int(const struct ebb_doc_node *node, const char *what, int64_t low,
-                             int64_t high, int64_t *value, struct ebb_error *err);
-enum ebb_status exp_load_member(const struct ebb_doc_node *map, const char *key, int64_t low,
-                                int64_t high, int64_t *value, struct ebb_error *err);
-enum ebb_status exp_load_trial(const struct exp_search *s, const struct ebb_doc_node *node,
-                               const char *what, uint32_t *trial, struct ebb_error *err);
-enum ebb_status exp_load_request(const struct ebb_doc_node *node, const char *what,
-                                 struct exp_request_id *id, struct ebb_error *err);
 
 /* trunc() to a non-negative integer that later sums of a million cannot overflow; NaN gives 0. */
 int64_t exp_trunc(double value);

@@ -99,8 +99,6 @@ const struct exp_search_method exp_method_adaptive = {
     .worked = exp_brackets_worked,
     .progress = adaptive_progress,
     .bracket = exp_brackets_bracket,
-    .save = exp_brackets_save,
-    .load = exp_brackets_load,
 };
 
 const struct exp_search_method exp_method_adaptive_simple = {
@@ -115,6 +113,4 @@ const struct exp_search_method exp_method_adaptive_simple = {
     .worked = exp_brackets_worked,
     .progress = adaptive_progress,
     .bracket = exp_brackets_bracket,
-    .save = exp_brackets_save,
-    .load = exp_brackets_load,
 };

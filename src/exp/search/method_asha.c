@@ -148,8 +148,6 @@ const struct exp_search_method exp_method_adaptive_asha = {
     .worked = exp_brackets_worked,
     .progress = asha_progress,
     .bracket = exp_brackets_bracket,
-    .save = exp_brackets_save,
-    .load = exp_brackets_load,
 };
 
 const struct exp_search_method exp_method_async_halving = {
@@ -165,6 +163,4 @@ const struct exp_search_method exp_method_async_halving = {
     .worked = exp_brackets_worked,
     .progress = asha_progress,
     .bracket = exp_brackets_bracket,
-    .save = exp_brackets_save,
-    .load = exp_brackets_load,
 };

@@ -1,6 +1,6 @@
 /* method_custom.c - the search is an external program that reads events and answers with
  * operations, one JSON object a line (specification 19.2). Here is only the protocol, as a state
- * machine; the master runs the program.
+ * machine; nobody starts a program yet (exp/config/unbuilt.c says so to users).
  *
  * Out: {"id":N,"event":{"type":"initial"|"trial_created"|"trial_progress"|..., ...}}
  * In:  {"type":"OPERATIONS","last_event":N,"operations":[
@@ -183,6 +183,40 @@ int64_t exp_custom_last_event(const struct exp_search *s)
 
 /* ---- operations in ---- */
 
+static enum ebb_status read_list(const struct ebb_doc_node *map, const char *key,
+                                 const struct ebb_doc_node **list, struct ebb_error *err)
+{
+    const struct ebb_doc_node *node = ebb_doc_get(map, key);
+    if (node == NULL || node->kind != EBB_DOC_LIST)
+        return ebb_fail(err, EBB_EINPUT, "%s: %s, expected a list", key,
+                        node == NULL ? "missing" : ebb_doc_kind_text(node->kind));
+    *list = node;
+    return EBB_OK;
+}
+
+static enum ebb_status read_member(const struct ebb_doc_node *map, const char *key, int64_t low,
+                                   int64_t high, int64_t *value, struct ebb_error *err)
+{
+    const struct ebb_doc_node *node = ebb_doc_get(map, key);
+    if (node == NULL || node->kind != EBB_DOC_INT)
+        return ebb_fail(err, EBB_EINPUT, "%s: %s, expected an integer", key,
+                        node == NULL ? "missing" : ebb_doc_kind_text(node->kind));
+    if (node->integer < low || node->integer > high)
+        return ebb_fail(err, EBB_EINPUT, "%s: %lld is not in %lld..%lld", key,
+                        (long long)node->integer, (long long)low, (long long)high);
+    *value = node->integer;
+    return EBB_OK;
+}
+
+static enum ebb_status read_request(const struct ebb_doc_node *node, const char *what,
+                                    struct exp_request_id *id, struct ebb_error *err)
+{
+    if (node == NULL || node->kind != EBB_DOC_STRING ||
+        !exp_request_parse(node->text, node->length, id))
+        return ebb_fail(err, EBB_EINPUT, "%s: no request id", what);
+    return EBB_OK;
+}
+
 enum answer_kind { ANSWER_CREATE, ANSWER_TRAIN, ANSWER_CLOSE, ANSWER_PROGRESS, ANSWER_SHUTDOWN };
 
 static const char *const answer_names[] = {"create", "train_until", "close", "set_progress",
@@ -211,15 +245,15 @@ static enum ebb_status read_answer(const struct ebb_doc_node *node, struct answe
                         type);
     *answer = (struct answer){.kind = (enum answer_kind)kind, .seed = -1};
     if (answer->kind <= ANSWER_CLOSE)
-        EBB_TRY(exp_load_request(ebb_doc_get(node, "request_id"), "request_id", &answer->id, err));
+        EBB_TRY(read_request(ebb_doc_get(node, "request_id"), "request_id", &answer->id, err));
     if (answer->kind == ANSWER_TRAIN)
-        EBB_TRY(exp_load_member(node, "step", 1, INT64_MAX / 2, &answer->step, err));
+        EBB_TRY(read_member(node, "step", 1, INT64_MAX / 2, &answer->step, err));
     if (answer->kind == ANSWER_CREATE) {
         answer->hparams = ebb_doc_get(node, "hparams");
         if (answer->hparams == NULL || answer->hparams->kind != EBB_DOC_MAP)
             return ebb_fail(err, EBB_EINPUT, "hparams: expected a mapping");
         if (ebb_doc_get(node, "trial_seed") != NULL)
-            EBB_TRY(exp_load_member(node, "trial_seed", 0, INT32_MAX, &answer->seed, err));
+            EBB_TRY(read_member(node, "trial_seed", 0, INT32_MAX, &answer->seed, err));
     }
     if (answer->kind == ANSWER_PROGRESS) {
         answer->progress = ebb_doc_double(node, "progress", -1);
@@ -343,11 +377,11 @@ static enum ebb_status read_message(const struct exp_search *s, const struct ebb
                                     struct ebb_arena *arena, struct answer **answers, size_t *count,
                                     int64_t *last, struct ebb_error *err)
 {
-    const struct ebb_doc_node *list;
+    const struct ebb_doc_node *list = NULL;
     if (strcmp(ebb_doc_string(root, "type", ""), "OPERATIONS") != 0)
         return ebb_fail(err, EBB_EINPUT, "type is not OPERATIONS");
-    EBB_TRY(exp_load_member(root, "last_event", 0, state_of(s)->last_id, last, err));
-    EBB_TRY(exp_load_list(root, "operations", &list, err));
+    EBB_TRY(read_member(root, "last_event", 0, state_of(s)->last_id, last, err));
+    EBB_TRY(read_list(root, "operations", &list, err));
     if (list->count > OPERATIONS_MAX)
         return ebb_fail(err, EBB_EINPUT, "operations: %zu in one answer, at most %d", list->count,
                         OPERATIONS_MAX);
@@ -403,78 +437,6 @@ enum ebb_status exp_custom_answer(struct exp_search *s, const char *line, size_t
     return status;
 }
 
-/* ---- saved form: last_id, progress, events: [[id, trial | -1, text], ...] ---- */
-
-static void custom_save(const struct exp_search *s, struct ebb_json_writer *w)
-{
-    const struct custom *c = state_of(s);
-    ebb_jsonw_key_int(w, "last_id", c->last_id);
-    ebb_jsonw_key(w, "progress");
-    exp_save_double(w, c->progress);
-    ebb_jsonw_key(w, "events");
-    ebb_jsonw_array(w);
-    for (size_t i = 0; i < c->count; i++) {
-        ebb_jsonw_array(w);
-        ebb_jsonw_int(w, c->events[i].id);
-        ebb_jsonw_int(w, c->events[i].trial == EXP_NO_TRIAL ? -1 : (int64_t)c->events[i].trial);
-        ebb_jsonw_string(w, c->events[i].text);
-        ebb_jsonw_array_end(w);
-    }
-    ebb_jsonw_array_end(w);
-}
-
-static enum ebb_status load_event(struct exp_search *s, const struct ebb_doc_node *node,
-                                  int64_t *before, struct ebb_error *err)
-{
-    struct custom *c = state_of(s);
-    const struct ebb_doc_node *ignored;
-    struct ebb_arena arena;
-    struct ebb_str text;
-    int64_t id, trial;
-    if (node->kind != EBB_DOC_LIST || node->count != 3 || node->items[2]->kind != EBB_DOC_STRING)
-        return ebb_fail(err, EBB_EINPUT, "not [id, trial, text]");
-    EBB_TRY(exp_load_int(node->items[0], "id", *before + 1, c->last_id, &id, err));
-    EBB_TRY(exp_load_int(node->items[1], "trial", -1, (int64_t)s->trial_count - 1, &trial, err));
-    ebb_arena_init(&arena); /* it goes to the program as it is: it must be JSON on one line */
-    enum ebb_status status = ebb_doc_parse_json(&arena, "text", node->items[2]->text,
-                                                node->items[2]->length, &ignored, err);
-    ebb_arena_fini(&arena);
-    if (status == EBB_OK && (strchr(node->items[2]->text, '\n') != NULL ||
-                             strlen(node->items[2]->text) != node->items[2]->length))
-        status = ebb_fail(err, EBB_EINPUT, "text: more than one line");
-    if (status != EBB_OK)
-        return status;
-    int64_t last_id = c->last_id; /* add_text sets it */
-    ebb_str_init(&text);
-    ebb_str_add(&text, node->items[2]->text);
-    EBB_TRY(add_text(c, id, trial < 0 ? EXP_NO_TRIAL : (uint32_t)trial, &text, err));
-    if (trial >= 0)
-        c->has_progress[trial] = true;
-    c->last_id = last_id;
-    *before = id;
-    return EBB_OK;
-}
-
-static enum ebb_status custom_load(struct exp_state_reader *reader, const struct ebb_doc_node *node,
-                                   struct ebb_error *err)
-{
-    struct exp_search *s = reader->search;
-    struct custom *c = state_of(s);
-    const struct ebb_doc_node *list;
-    int64_t before = 0;
-    EBB_TRY(exp_load_member(node, "last_id", 0, INT64_MAX / 2, &c->last_id, err));
-    if (!exp_load_double(ebb_doc_get(node, "progress"), &c->progress))
-        return ebb_fail(err, EBB_EINPUT, "progress: no number");
-    EBB_TRY(exp_load_list(node, "events", &list, err));
-    EBB_TRY(grow_marks(s, err));
-    for (size_t i = 0; i < list->count; i++) {
-        enum ebb_status status = load_event(s, list->items[i], &before, err);
-        if (status != EBB_OK)
-            return ebb_context(err, status, "events[%zu]", i);
-    }
-    return EBB_OK;
-}
-
 const struct exp_search_method exp_method_custom = {
     .kind = EXP_SEARCHER_CUSTOM,
     .name = "custom",
@@ -488,6 +450,4 @@ const struct exp_search_method exp_method_custom = {
     .closed = custom_closed,
     .exited = custom_exited,
     .progress = custom_progress,
-    .save = custom_save,
-    .load = custom_load,
 };

@@ -309,49 +309,6 @@ static double tpe_progress(const struct exp_search *s)
            (((double)s->config->max_steps + 1) * (double)s->config->max_trials);
 }
 
-/* ---- saved form: results: [metric, trial, ...], samples: [[...], ...] by trial ---- */
-
-static void tpe_save(const struct exp_search *s, struct ebb_json_writer *w)
-{
-    const struct tpe *t = state_of(s);
-    ebb_jsonw_key(w, "results");
-    exp_save_ranks(&t->ranks, w);
-    ebb_jsonw_key(w, "samples");
-    ebb_jsonw_array(w);
-    for (size_t i = 0; i < s->trial_count; i++)
-        exp_save_sample(s, t->samples + i * s->space->count, w);
-    ebb_jsonw_array_end(w);
-}
-
-static enum ebb_status tpe_load(struct exp_state_reader *reader, const struct ebb_doc_node *node,
-                                struct ebb_error *err)
-{
-    struct exp_search *s = reader->search;
-    struct tpe *t = state_of(s);
-    const struct ebb_doc_node *results, *samples;
-    for (size_t i = 0; i < s->trial_count; i++)
-        t->created += !s->trials[i].is_replaced;
-    EBB_TRY(exp_load_list(node, "results", &results, err));
-    EBB_TRY(exp_load_ranks(s, results, &t->ranks, err));
-    EBB_TRY(exp_load_list(node, "samples", &samples, err));
-    if (samples->count != s->trial_count)
-        return ebb_fail(err, EBB_EINPUT, "samples: %zu, expected %zu", samples->count,
-                        s->trial_count);
-    size_t values;
-    if (!ebb_mul_size(samples->count, s->space->count, &values))
-        return ebb_fail(err, EBB_ELIMIT, "samples: too many");
-    if (values > 0)
-        EBB_TRY(ebb_grow(&t->samples, &t->sample_capacity, values, sizeof *t->samples, err));
-    for (size_t i = 0; i < samples->count; i++) {
-        enum ebb_status status =
-            exp_load_sample(s, samples->items[i],
-                            s->space->count > 0 ? t->samples + i * s->space->count : NULL, err);
-        if (status != EBB_OK)
-            return ebb_context(err, status, "samples[%zu]", i);
-    }
-    return EBB_OK;
-}
-
 const struct exp_search_method exp_method_tpe = {
     .kind = EXP_SEARCHER_TPE,
     .name = "tpe",
@@ -362,6 +319,4 @@ const struct exp_search_method exp_method_tpe = {
     .validated = tpe_validated,
     .exited = tpe_exited,
     .progress = tpe_progress,
-    .save = tpe_save,
-    .load = tpe_load,
 };

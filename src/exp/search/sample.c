@@ -1,6 +1,6 @@
 /* sample.c - values of hyperparameters: drawn, on a grid, explored from a parent's.
  *
- * How many draws each value takes is part of the contract: saved searches replay them. */
+ * How many draws each value takes is part of the contract: searches are replayed. */
 #include "exp/search/search.h"
 
 #include <math.h>

@@ -463,8 +463,7 @@ static enum ebb_status check_event(const struct exp_search *s, const struct exp_
     char text[EXP_REQUEST_TEXT];
     if (s->is_broken || !s->is_started)
         return ebb_fail(err, EBB_EINTERNAL, "search: %s",
-                        s->is_broken ? "an earlier event failed; load the last saved state"
-                                     : "an event before the start");
+                        s->is_broken ? "an earlier event failed" : "an event before the start");
     if (event->kind > EXP_EVENT_EXITED || event->reason > EXP_EXIT_USER_CANCELED)
         return ebb_fail(err, EBB_EINPUT, "search: no such event");
     if (!exp_search_find(s, event->request, trial) || s->trials[*trial].held_ops > 0)

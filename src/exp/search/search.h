@@ -1,9 +1,8 @@
 /* search.h - which trials exist, and how many steps each gets.
  *
  * A search is a pure state machine: events in, operations out. It knows no clock, file or thread;
- * its randomness is one generator inside its saved state. So a search is a function of
- * (configuration, seed, order of events), and can be saved after any event and loaded elsewhere
- * without any difference. README.md beside this file has the nouns, the numbered rules (S1..S9) and
+ * its randomness is one generator inside. So a search is a function of (configuration, seed, order
+ * of events): whoever keeps the events can make it again by telling them again. README.md beside this file has the nouns, the numbered rules (S1..S9) and
  * how to add a method.
  *
  * Ownership: a search borrows the configuration and the space for its whole life. One thread owns
@@ -179,7 +178,7 @@ enum ebb_status exp_search_start(struct exp_search *search, struct exp_ops *ops,
                                  struct ebb_error *err);
 /* Appends to `ops` what follows from the event. EBB_EINPUT: the event cannot be (unknown trial, a
  * step nobody asked for), nothing has changed. Any other failure (memory) leaves a search that only
- * refuses: load the last saved state. On failure `ops` is as before. */
+ * refuses: make it again from its events. On failure `ops` is as before. */
 enum ebb_status exp_search_event(struct exp_search *search, const struct exp_event *event,
                                  struct exp_ops *ops, struct ebb_error *err);
 
@@ -193,15 +192,6 @@ bool exp_search_find(const struct exp_search *search, struct exp_request_id requ
                      uint32_t *trial);
 /* The bracket that made a trial: an index into the shape; 0 for methods without brackets. */
 size_t exp_search_bracket(const struct exp_search *search, uint32_t trial);
-
-/* Saved form: one JSON object with a version. Loading needs the same configuration and space;
- * whatever the text says, the result is a working search or EBB_EINPUT with what is wrong where. */
-#define EXP_SEARCH_STATE_VERSION 1
-
-void exp_search_save(const struct exp_search *search, struct ebb_json_writer *w);
-enum ebb_status exp_search_load(const struct exp_searcher *config, const struct exp_hparams *space,
-                                enum exp_trial_failure failure, const char *text, size_t length,
-                                struct exp_search **search, struct ebb_error *err);
 
 /* ---- shape of a halving search ---- */
 
@@ -230,8 +220,8 @@ enum ebb_status exp_search_shape(const struct exp_searcher *config, struct ebb_a
 
 /* The program reads events, one JSON object a line with increasing ids, and answers with
  * operations, one object a line: {"type":"OPERATIONS","last_event":N,"operations":[...]} (docs in
- * README.md). Only for kind CUSTOM; other searches: EBB_EINPUT. Events wait in the search (and in
- * its saved state) until an answer names them. */
+ * README.md). Only for kind CUSTOM; other searches: EBB_EINPUT. Events wait in the search until an
+ * answer names them. */
 
 /* Append the waiting events with id > after. */
 enum ebb_status exp_custom_events(const struct exp_search *search, int64_t after,
@@ -270,16 +260,13 @@ struct exp_sim_options {
     /* Metric of trial index t (1, 2, ...) at its step s. */
     double (*metric)(void *context, int64_t t, int64_t s);
     void *context;
-    /* Called after the start and after each event; may replace *search. NULL = none. */
-    enum ebb_status (*after_event)(void *context, struct exp_search **search,
-                                   struct ebb_error *err);
     bool wants_hparams, wants_progress;
     int64_t max_workloads; /* EBB_ELIMIT beyond; 0 = no limit */
 };
 
 /* Run a search to its end with a single first-in first-out queue of operations, each completing at
- * once (the order the reference cases are made with). *search may be replaced by after_event. */
-enum ebb_status exp_sim_run(struct exp_search **search, const struct exp_hparams *space,
+ * once (the order the reference cases are made with). */
+enum ebb_status exp_sim_run(struct exp_search *search, const struct exp_hparams *space,
                             const struct exp_sim_options *options, struct ebb_arena *arena,
                             struct exp_sim *sim, struct ebb_error *err);
 

@@ -17,7 +17,7 @@ struct tally { /* one trial while it runs */
 };
 
 struct run {
-    struct exp_search **search;
+    struct exp_search *search;
     const struct exp_hparams *space;
     const struct exp_sim_options *options;
     struct ebb_arena *arena;
@@ -61,17 +61,9 @@ static enum ebb_status enqueue(struct run *run, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status hook(struct run *run, struct ebb_error *err)
-{
-    if (run->options->after_event == NULL)
-        return EBB_OK;
-    return run->options->after_event(run->options->context, run->search, err);
-}
-
 static enum ebb_status tell(struct run *run, const struct exp_event *event, struct ebb_error *err)
 {
-    EBB_TRY(exp_search_event(*run->search, event, &run->answers, err));
-    EBB_TRY(hook(run, err));
+    EBB_TRY(exp_search_event(run->search, event, &run->answers, err));
     return enqueue(run, err);
 }
 
@@ -89,7 +81,7 @@ static enum ebb_status workload(struct run *run, const struct exp_event *event, 
         return EBB_OK;
     EBB_TRY(ebb_grow(&run->progress, &run->progress_capacity, run->sim.workload_count,
                      sizeof *run->progress, err));
-    run->progress[run->sim.workload_count - 1] = exp_search_progress(*run->search);
+    run->progress[run->sim.workload_count - 1] = exp_search_progress(run->search);
     return EBB_OK;
 }
 
@@ -108,10 +100,10 @@ static enum ebb_status create(struct run *run, const struct exp_op *op, struct e
     *trial =
         (struct exp_sim_trial){.request = op->request,
                                .trial_seed = detail->trial_seed,
-                               .bracket = (uint32_t)exp_search_bracket(*run->search, op->trial)};
+                               .bracket = (uint32_t)exp_search_bracket(run->search, op->trial)};
     run->tallies[sim->trial_count] = (struct tally){0};
     uint32_t parent;
-    if (detail->has_source && exp_search_find(*run->search, detail->source, &parent)) {
+    if (detail->has_source && exp_search_find(run->search, detail->source, &parent)) {
         trial->from_trial = (int64_t)parent + 1;
         trial->from_step = detail->source_step;
     }
@@ -127,7 +119,7 @@ static enum ebb_status create(struct run *run, const struct exp_op *op, struct e
 static enum ebb_status train(struct run *run, const struct exp_op *op, struct ebb_error *err)
 {
     int64_t all = op->last_step - op->first_step + 1;
-    int64_t stride = run->options->wants_progress || run->options->after_event != NULL ? 1 : all;
+    int64_t stride = run->options->wants_progress ? 1 : all;
     count(&run->tallies[op->trial], 'S', all);
     run->sim.trials[op->trial].steps += all;
     run->sim.total_steps += all;
@@ -192,16 +184,15 @@ static int64_t single_operations(const struct exp_ops *ops)
 
 static enum ebb_status run_all(struct run *run, struct ebb_error *err)
 {
-    EBB_TRY(exp_search_start(*run->search, &run->answers, err));
+    EBB_TRY(exp_search_start(run->search, &run->answers, err));
     run->sim.initial_operations = single_operations(&run->answers);
-    EBB_TRY(hook(run, err));
     EBB_TRY(enqueue(run, err));
     while (run->at < run->queue.count) {
         struct exp_op op = run->queue.items[run->at]; /* a copy: the queue may move */
         run->at++;
         EBB_TRY(perform(run, &op, err));
     }
-    run->sim.final_progress = exp_search_progress(*run->search);
+    run->sim.final_progress = exp_search_progress(run->search);
     return EBB_OK;
 }
 
@@ -235,7 +226,7 @@ static enum ebb_status hand_over(struct run *run, struct exp_sim *sim, struct eb
     return EBB_OK;
 }
 
-enum ebb_status exp_sim_run(struct exp_search **search, const struct exp_hparams *space,
+enum ebb_status exp_sim_run(struct exp_search *search, const struct exp_hparams *space,
                             const struct exp_sim_options *options, struct ebb_arena *arena,
                             struct exp_sim *sim, struct ebb_error *err)
 {
