@@ -38,6 +38,7 @@ enum ebb_status ebb_wire_hear(struct ebb_wire *w, struct ebb_error *err)
         }
         w->received += (uint64_t)n;
         ebb_str_addn(&w->in, buffer, (size_t)n);
+        w->is_broken |= w->in.failed; /* bytes are lost: the peer has to come again */
         EBB_TRY(ebb_str_status(&w->in, err));
         is_more = (size_t)n == sizeof buffer;
     }

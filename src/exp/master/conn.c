@@ -107,7 +107,7 @@ static enum ebb_status hand_over(struct exp_master *m, struct exp_conn *c, struc
 enum ebb_status exp_conn_readable(struct exp_master *m, struct exp_conn *c, struct ebb_error *err)
 {
     EBB_TRY(ebb_wire_hear(&c->wire, err));
-    if (c->wire.received == 0)
+    if (c->wire.in.length == 0)
         return EBB_OK;
     if (!c->is_trial && c->wire.in.data[0] != '{')
         return hand_over(m, c, err);
