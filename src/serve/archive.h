@@ -2,7 +2,7 @@
 #ifndef EBB_SERVE_ARCHIVE_H
 #define EBB_SERVE_ARCHIVE_H
 
-#include "exp/store/store.h"
+#include "exp/exp.h"
 
 /* Append a gzip-compressed tar (ustar) archive; the same files give the same bytes. EBB_EINPUT: a
  * path that does not fit the format. */
