@@ -72,7 +72,7 @@ enum ebb_status serve_rest_delete_template(struct serve_rest *r)
 
 /* ---- tasks and slots ---- */
 
-static const char *state_of(const struct exp_run *run)
+static const char *state_of(const struct exp_trial *run)
 {
     const struct exp_sequence *q = &run->sequence;
     if (run->alloc == NULL)
@@ -82,7 +82,7 @@ static const char *state_of(const struct exp_run *run)
     return exp_task_state_text(is_ending ? EXP_TASK_TERMINATING : EXP_TASK_RUNNING);
 }
 
-static void write_task(struct ebb_json_writer *w, const struct exp_run *run)
+static void write_task(struct ebb_json_writer *w, const struct exp_trial *run)
 {
     char request[EXP_REQUEST_TEXT];
     ebb_jsonw_object(w);
@@ -108,7 +108,7 @@ enum ebb_status serve_rest_tasks(struct serve_rest *r)
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key(&r->w, "tasks");
     ebb_jsonw_array(&r->w);
-    for (const struct exp_run *run = r->m->tasks_first; run != NULL; run = run->after)
+    for (const struct exp_trial *run = r->m->tasks_first; run != NULL; run = run->after)
         write_task(&r->w, run);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
@@ -118,7 +118,7 @@ enum ebb_status serve_rest_tasks(struct serve_rest *r)
 enum ebb_status serve_rest_task(struct serve_rest *r)
 {
     char request[EXP_REQUEST_TEXT];
-    for (const struct exp_run *run = r->m->tasks_first; run != NULL; run = run->after)
+    for (const struct exp_trial *run = r->m->tasks_first; run != NULL; run = run->after)
         if (strcmp(exp_request_format(run->request, request), r->name) == 0) {
             write_task(&r->w, run);
             return EBB_OK;

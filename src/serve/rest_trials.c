@@ -25,15 +25,15 @@ static void key_metric(struct ebb_json_writer *w, const char *key, const struct 
         exp_metric_write(w, exp_metric_unsigned(exp_db_double(rows, column), is_smaller));
 }
 
-static struct exp_run *find_run(const struct exp_master *m, int64_t id)
+static struct exp_trial *find_trial(const struct exp_master *m, int64_t id)
 {
     uint64_t pointer;
-    return ebb_map_get(&m->trials, (uint64_t)id, &pointer) ? (struct exp_run *)(uintptr_t)pointer
+    return ebb_map_get(&m->trials, (uint64_t)id, &pointer) ? (struct exp_trial *)(uintptr_t)pointer
                                                            : NULL;
 }
 
 /* What only memory knows: slots, process, why it waits. */
-static void write_live(struct ebb_json_writer *w, const struct exp_run *r)
+static void write_live(struct ebb_json_writer *w, const struct exp_trial *r)
 {
     bool has_alloc = r != NULL && r->alloc != NULL;
     bool is_waiting = r != NULL && !has_alloc && r->is_asking;
@@ -76,11 +76,11 @@ static void write_row(struct serve_rest *r, const struct exp_db_rows *rows)
     key_metric(w, "latest_validation", rows, 11, is_smaller);
     ebb_jsonw_key_string(w, "warm_start_checkpoint", exp_db_text(rows, 12));
     ebb_jsonw_key_string(w, "message", exp_db_text(rows, 13));
-    write_live(w, find_run(r->m, exp_db_int(rows, 0)));
+    write_live(w, find_trial(r->m, exp_db_int(rows, 0)));
     ebb_jsonw_object_end(w);
 }
 
-static void write_pending(struct ebb_json_writer *w, const struct exp_run *run)
+static void write_pending(struct ebb_json_writer *w, const struct exp_trial *run)
 {
     static const char *const nulls[] = {"best_validation", "latest_validation",
                                         "warm_start_checkpoint", "message"};
@@ -132,9 +132,9 @@ enum ebb_status serve_rest_list_trials(struct serve_rest *r)
         write_row(r, &rows);
     }
     exp_db_done(&rows);
-    for (size_t i = 0; e != NULL && i < e->run_count; i++)
-        if (e->runs[i] != NULL && e->runs[i]->id == 0)
-            write_pending(&r->w, e->runs[i]);
+    for (size_t i = 0; e != NULL && i < e->trial_count; i++)
+        if (e->trials[i] != NULL && e->trials[i]->id == 0)
+            write_pending(&r->w, e->trials[i]);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
     return status;
@@ -203,7 +203,7 @@ static enum ebb_status step_metrics(struct serve_rest *r, const char *text, bool
 }
 
 /* What a process is doing now has no row yet. */
-static const struct exp_alloc *find_work(const struct exp_run *run, enum exp_workload_kind kind,
+static const struct exp_alloc *find_work(const struct exp_trial *run, enum exp_workload_kind kind,
                                          int64_t step)
 {
     const struct exp_sequence *q = run != NULL ? &run->sequence : NULL;
@@ -225,7 +225,7 @@ static void write_active(struct ebb_json_writer *w, const struct exp_alloc *a)
 static void write_active_step(struct ebb_json_writer *w, const struct exp_alloc *a)
 {
     ebb_jsonw_object(w);
-    ebb_jsonw_key_int(w, "step_id", a->run->sequence.work.step);
+    ebb_jsonw_key_int(w, "step_id", a->trial->sequence.work.step);
     write_active(w, a);
     ebb_jsonw_key(w, "validation");
     ebb_jsonw_null(w);
@@ -244,7 +244,7 @@ static enum ebb_status write_workload(struct serve_rest *r, const struct exp_db_
     write_part(w, rows, 1, ebb_str_c(metrics));
     ebb_jsonw_key(w, "validation");
     const struct exp_alloc *a =
-        find_work(find_run(r->m, r->id), EXP_WORK_VALIDATE, exp_db_int(rows, 0));
+        find_work(find_trial(r->m, r->id), EXP_WORK_VALIDATE, exp_db_int(rows, 0));
     if (exp_db_is_null(rows, 5) && a != NULL) {
         ebb_jsonw_object(w);
         write_active(w, a);
@@ -298,7 +298,7 @@ enum ebb_status serve_rest_workloads(struct serve_rest *r)
             break;
         status = write_workload(r, &rows, has_batches, &metrics);
     }
-    const struct exp_alloc *a = find_work(find_run(r->m, r->id), EXP_WORK_TRAIN, 0);
+    const struct exp_alloc *a = find_work(find_trial(r->m, r->id), EXP_WORK_TRAIN, 0);
     if (a != NULL)
         write_active_step(&r->w, a);
     ebb_jsonw_array_end(&r->w);
@@ -442,7 +442,7 @@ enum ebb_status serve_rest_logs(struct serve_rest *r)
 {
     bool found;
     int64_t last = serve_rest_int(r, "greater_than_id", 0, 0), newest = 0;
-    const struct exp_run *run = find_run(r->m, r->id);
+    const struct exp_trial *run = find_trial(r->m, r->id);
     EBB_TRY(is_there(r, &found));
     if (!found)
         return EBB_OK;
@@ -455,7 +455,7 @@ enum ebb_status serve_rest_logs(struct serve_rest *r)
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "next", last);
     ebb_jsonw_key(&r->w, "is_over");
-    bool has_ended = run == NULL || (run->state != EXP_RUN_ACTIVE && run->alloc == NULL);
+    bool has_ended = run == NULL || (run->state != EXP_TRIAL_ACTIVE && run->alloc == NULL);
     ebb_jsonw_bool(&r->w, has_ended && last >= newest);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
@@ -464,7 +464,7 @@ enum ebb_status serve_rest_logs(struct serve_rest *r)
 enum ebb_status serve_rest_kill_trial(struct serve_rest *r)
 {
     bool found;
-    struct exp_run *run = find_run(r->m, r->id);
+    struct exp_trial *run = find_trial(r->m, r->id);
     EBB_TRY(is_there(r, &found));
     if (!found)
         return EBB_OK;

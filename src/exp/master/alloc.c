@@ -50,9 +50,9 @@ enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct 
 {
     EBB_TRY(ebb_grow(&m->allocs, &m->alloc_capacity, m->alloc_count + 1, sizeof *m->allocs, err));
     m->allocs[m->alloc_count++] = a;
-    a->run->alloc = a;
-    a->run->experiment->alloc_count++;
-    m->slots[a->slot] = a->run->id;
+    a->trial->alloc = a;
+    a->trial->experiment->alloc_count++;
+    m->slots[a->slot] = a->trial->id;
     return EBB_OK;
 }
 
@@ -74,8 +74,8 @@ void exp_alloc_free(struct exp_master *m, struct exp_alloc *a)
             *at = a->next_dirty;
             break;
         }
-    a->run->alloc = NULL;
-    a->run->experiment->alloc_count--;
+    a->trial->alloc = NULL;
+    a->trial->experiment->alloc_count--;
     m->slots[a->slot] = 0;
     ebb_free(a->from.path);
     ebb_free(a);
@@ -135,9 +135,9 @@ void exp_alloc_launch(struct exp_master *m, struct exp_alloc *a)
 
 enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
-    struct exp_run *r = a->run;
+    struct exp_trial *r = a->trial;
     if (m->slot_disabled[a->slot])
-        exp_run_stop(r);
+        exp_trial_stop(r);
     struct exp_workload work = exp_sequence_next(&r->sequence);
     a->uuid[0] = '\0';
     if (work.kind == EXP_WORK_CHECKPOINT) {
@@ -170,7 +170,7 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
 static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, struct exp_job *job,
                                  struct ebb_error *err)
 {
-    struct exp_run *r = a->run;
+    struct exp_trial *r = a->trial;
     struct exp_workload work = r->sequence.work;
     EBB_TRY(exp_db_checkpoint_write(
         m->db,
@@ -185,7 +185,7 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
     a->last_seq = job->seq;
     a->uuid[0] = '\0';
     exp_dirty_alloc(m, a);
-    exp_dirty_run(m, r);
+    exp_dirty_trial(m, r);
     exp_talk_ack(a, job->seq);
     exp_notice_work(m, r, "checkpoint", work.step, job->uuid, NULL, false);
     struct exp_event event = {
@@ -216,7 +216,7 @@ enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, st
     a->is_publishing = false;
     if (job->status == EBB_OK)
         return published(m, a, job, err);
-    exp_alloc_kill(m, a, "checkpoint at step %lld: %s", (long long)a->run->sequence.work.step,
+    exp_alloc_kill(m, a, "checkpoint at step %lld: %s", (long long)a->trial->sequence.work.step,
                    job->err.message);
     return EBB_OK;
 }
@@ -244,7 +244,7 @@ static enum exp_sequence_end classify(const struct exp_alloc *a, const struct ex
     return a->status == 0 && a->fault == EXP_FAULT_NONE ? EXP_END_CLEAN : EXP_END_FAULT;
 }
 
-static enum ebb_status roll_back(struct exp_master *m, struct exp_run *r, struct ebb_error *err)
+static enum ebb_status roll_back(struct exp_master *m, struct exp_trial *r, struct ebb_error *err)
 {
     struct exp_db_step_id last = {r->id, r->sequence.current};
     EBB_TRY(exp_db_steps_forget(m->db, &last, err));
@@ -254,7 +254,7 @@ static enum ebb_status roll_back(struct exp_master *m, struct exp_run *r, struct
 static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
                                enum exp_sequence_exit how, struct ebb_error *err)
 {
-    struct exp_run *r = a->run;
+    struct exp_trial *r = a->trial;
     struct ebb_str text;
     bool is_counted = how == EXP_SEQUENCE_FAILED || how == EXP_SEQUENCE_ROLLED_BACK;
     if (!is_counted)
@@ -293,14 +293,14 @@ static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
 }
 
 /* Restarts are used up: the trial is over (8.3, 19.6). */
-static enum ebb_status give_up(struct exp_master *m, struct exp_run *r, struct ebb_error *err)
+static enum ebb_status give_up(struct exp_master *m, struct exp_trial *r, struct ebb_error *err)
 {
     struct exp_experiment *e = r->experiment;
     char text[768];
-    r->state = EXP_RUN_ERROR;
+    r->state = EXP_TRIAL_ERROR;
     r->end_time = m->time;
     e->ended_count++;
-    exp_dirty_run(m, r);
+    exp_dirty_trial(m, r);
     exp_notice_trial(m, r);
     if (e->config.trial_failure == EXP_FAILURE_FAIL_EXPERIMENT) {
         snprintf(text, sizeof text, "trial %lld failed after %lld restarts: %.600s",
@@ -316,7 +316,7 @@ static enum ebb_status give_up(struct exp_master *m, struct exp_run *r, struct e
 }
 
 /* What it was doing when it failed for the last time: kept as ERROR (8.3). */
-static enum ebb_status keep_failed(struct exp_master *m, const struct exp_run *r,
+static enum ebb_status keep_failed(struct exp_master *m, const struct exp_trial *r,
                                    const struct exp_workload *work, double start,
                                    struct ebb_error *err)
 {
@@ -341,7 +341,7 @@ static enum ebb_status keep_failed(struct exp_master *m, const struct exp_run *r
 
 enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
-    struct exp_run *r = a->run;
+    struct exp_trial *r = a->trial;
     struct exp_experiment *e = r->experiment;
     if (a->is_publishing)
         return EBB_OK; /* comes back when that is over (M7) */
@@ -352,7 +352,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
     bool was_busy = r->sequence.is_busy;
     struct exp_workload work = r->sequence.work;
     double run_time = a->run_time;
-    if (r->state == EXP_RUN_ACTIVE) {
+    if (r->state == EXP_TRIAL_ACTIVE) {
         how = exp_sequence_exit(&r->sequence, classify(a, &r->sequence));
         if (r->sequence.restarts != restarts)
             EBB_TRY(explain(m, a, how, err));
@@ -367,9 +367,9 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
     if (is_unstarted)
         r->not_before_ns = m->now_ns + START_AGAIN_NS;
     exp_alloc_free(m, a);
-    exp_run_leave_tasks(m, r);
+    exp_trial_leave_tasks(m, r);
     m->sweep_ns = m->now_ns;
-    exp_dirty_run(m, r);
+    exp_dirty_trial(m, r);
     if (how == EXP_SEQUENCE_ROLLED_BACK)
         EBB_TRY(roll_back(m, r, err));
     if (how == EXP_SEQUENCE_FAILED && was_busy)
@@ -378,7 +378,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
         EBB_TRY(give_up(m, r, err));
     else
         exp_notice_trial(m, r);
-    exp_run_update_task(m, r);
+    exp_trial_update_task(m, r);
     exp_experiment_check(e, r);
     return EBB_OK;
 }
@@ -387,7 +387,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
 
 static void check_one(struct exp_master *m, struct exp_alloc *a)
 {
-    const struct exp_sequence *q = &a->run->sequence;
+    const struct exp_sequence *q = &a->trial->sequence;
     long long seconds = (long long)(m->options.heartbeat_ms / 1000);
     if (a->phase < EXP_ALLOC_STARTED || a->phase > EXP_ALLOC_TALKING || a->is_kill_due ||
         a->is_publishing)

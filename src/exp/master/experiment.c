@@ -21,31 +21,31 @@ struct exp_experiment *exp_experiment_find(const struct exp_master *m, int64_t i
 
 /* ---- operations of the search ---- */
 
-static enum ebb_status add_run(struct exp_master *m, struct exp_experiment *e,
-                               const struct exp_op *op, struct ebb_error *err)
+static enum ebb_status add_trial(struct exp_master *m, struct exp_experiment *e,
+                                 const struct exp_op *op, struct ebb_error *err)
 {
     const struct exp_create *create = &e->ops.creates[op->create];
     const struct ebb_doc_node *hparams = NULL;
     struct ebb_str text;
     struct ebb_json_writer w;
-    size_t need = (size_t)op->trial + 1, before = e->run_count;
+    size_t need = (size_t)op->trial + 1, before = e->trial_count;
     EBB_TRY(
         exp_ops_hparams(&e->ops, op, &e->config.hyperparameters, &m->turn_arena, &hparams, err));
-    EBB_TRY(ebb_grow(&e->runs, &e->run_capacity, need, sizeof *e->runs, err));
-    struct exp_run *r = ebb_calloc(1, sizeof *r);
+    EBB_TRY(ebb_grow(&e->trials, &e->trial_capacity, need, sizeof *e->trials, err));
+    struct exp_trial *r = ebb_calloc(1, sizeof *r);
     if (r == NULL)
         return ebb_no_memory(err, sizeof *r);
     ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_doc_write_json(hparams, &w);
-    *r = (struct exp_run){.experiment = e,
-                          .index = op->trial,
-                          .request = op->request,
-                          .seed = create->trial_seed,
-                          .hparams = ebb_str_take(&text),
-                          .has_source = create->has_source,
-                          .source_step = create->source_step,
-                          .log_next = 1};
+    *r = (struct exp_trial){.experiment = e,
+                            .index = op->trial,
+                            .request = op->request,
+                            .seed = create->trial_seed,
+                            .hparams = ebb_str_take(&text),
+                            .has_source = create->has_source,
+                            .source_step = create->source_step,
+                            .log_next = 1};
     if (r->hparams == NULL) {
         ebb_free(r);
         return ebb_no_memory(err, 1);
@@ -59,10 +59,10 @@ static enum ebb_status add_run(struct exp_master *m, struct exp_experiment *e,
                                         .max_restarts = e->config.max_restarts,
                                     });
     for (size_t i = before; i < need; i++)
-        e->runs[i] = NULL;
-    if (e->run_count < need)
-        e->run_count = need;
-    e->runs[op->trial] = r;
+        e->trials[i] = NULL;
+    if (e->trial_count < need)
+        e->trial_count = need;
+    e->trials[op->trial] = r;
     return EBB_OK;
 }
 
@@ -71,21 +71,21 @@ static enum ebb_status apply_one(struct exp_master *m, struct exp_experiment *e,
                                  const struct exp_op *op, struct ebb_error *err)
 {
     if (op->kind == EXP_OP_CREATE)
-        return add_run(m, e, op, err);
-    struct exp_run *r = op->trial < e->run_count ? e->runs[op->trial] : NULL;
+        return add_trial(m, e, op, err);
+    struct exp_trial *r = op->trial < e->trial_count ? e->trials[op->trial] : NULL;
     if (r == NULL)
         return ebb_fail(err, EBB_EINPUT, "an operation for trial %u, which is not there",
                         op->trial);
-    if (r->state != EXP_RUN_ACTIVE)
+    if (r->state != EXP_TRIAL_ACTIVE)
         return EBB_OK;
     EBB_TRY(exp_sequence_ask(&r->sequence, op, err));
-    exp_dirty_run(m, r);
+    exp_dirty_trial(m, r);
     if (op->kind == EXP_OP_CLOSE)
         exp_experiment_check(e, r);
     return EBB_OK;
 }
 
-void exp_experiment_check(struct exp_experiment *e, struct exp_run *r)
+void exp_experiment_check(struct exp_experiment *e, struct exp_trial *r)
 {
     if (r->is_checked)
         return;
@@ -165,7 +165,7 @@ static enum ebb_status apply_ops(struct exp_master *m, struct exp_experiment *e,
             *err = why;
             return status;
         }
-        exp_run_update_task(m, e->runs[op->trial]);
+        exp_trial_update_task(m, e->trials[op->trial]);
     }
     return EBB_OK;
 }
@@ -226,12 +226,12 @@ enum ebb_status exp_experiment_set_state(struct exp_master *m, struct exp_experi
     exp_dirty_experiment(m, e);
     exp_notice_experiment(m, e);
     m->is_schedule_due = true;
-    for (size_t i = 0; i < e->run_count; i++) {
-        if (e->runs[i] == NULL)
+    for (size_t i = 0; i < e->trial_count; i++) {
+        if (e->trials[i] == NULL)
             continue;
         if (state != EXP_ACTIVE)
-            exp_run_stop(e->runs[i]);
-        exp_run_update_task(m, e->runs[i]);
+            exp_trial_stop(e->trials[i]);
+        exp_trial_update_task(m, e->trials[i]);
     }
     return EBB_OK;
 }
@@ -252,22 +252,22 @@ enum ebb_status exp_experiment_kill(struct exp_master *m, struct exp_experiment 
 {
     if (!exp_state_is_stopping(e->state))
         EBB_TRY(exp_experiment_set_state(m, e, EXP_STOPPING_CANCELED, err));
-    for (size_t i = 0; i < e->run_count; i++)
-        if (e->runs[i] != NULL && e->runs[i]->alloc != NULL)
-            exp_alloc_excuse(m, e->runs[i]->alloc, "the experiment was killed");
+    for (size_t i = 0; i < e->trial_count; i++)
+        if (e->trials[i] != NULL && e->trials[i]->alloc != NULL)
+            exp_alloc_excuse(m, e->trials[i]->alloc, "the experiment was killed");
     return EBB_OK;
 }
 
 /* ---- ends ---- */
 
-static enum ebb_status close_run(struct exp_master *m, struct exp_experiment *e, struct exp_run *r,
-                                 struct ebb_error *err)
+static enum ebb_status close_trial(struct exp_master *m, struct exp_experiment *e,
+                                   struct exp_trial *r, struct ebb_error *err)
 {
-    r->state = EXP_RUN_COMPLETED;
+    r->state = EXP_TRIAL_COMPLETED;
     r->end_time = m->time;
     e->ended_count++;
-    exp_dirty_run(m, r);
-    exp_run_update_task(m, r);
+    exp_dirty_trial(m, r);
+    exp_trial_update_task(m, r);
     exp_notice_trial(m, r);
     return exp_experiment_feed(
         m, e, &(struct exp_event){.kind = EXP_EVENT_CLOSED, .request = r->request}, err);
@@ -278,14 +278,14 @@ static enum ebb_status end(struct exp_master *m, struct exp_experiment *e, struc
     enum exp_state final = e->state == EXP_STOPPING_CANCELED    ? EXP_CANCELED
                            : e->state == EXP_STOPPING_COMPLETED ? EXP_COMPLETED
                                                                 : EXP_ERROR;
-    for (size_t i = 0; i < e->run_count; i++) {
-        struct exp_run *r = e->runs[i];
-        if (r == NULL || r->state != EXP_RUN_ACTIVE)
+    for (size_t i = 0; i < e->trial_count; i++) {
+        struct exp_trial *r = e->trials[i];
+        if (r == NULL || r->state != EXP_TRIAL_ACTIVE)
             continue;
-        r->state = final == EXP_CANCELED ? EXP_RUN_CANCELED : EXP_RUN_COMPLETED;
+        r->state = final == EXP_CANCELED ? EXP_TRIAL_CANCELED : EXP_TRIAL_COMPLETED;
         r->end_time = m->time;
         e->ended_count++;
-        exp_dirty_run(m, r);
+        exp_dirty_trial(m, r);
         exp_notice_trial(m, r);
     }
     e->state = final;
@@ -302,12 +302,12 @@ enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experimen
                                       struct ebb_error *err)
 {
     while (e->checked != NULL) {
-        struct exp_run *r = e->checked;
+        struct exp_trial *r = e->checked;
         e->checked = r->next_checked;
         r->is_checked = false;
-        if (r->state == EXP_RUN_ACTIVE && exp_sequence_is_done(&r->sequence) && r->alloc == NULL &&
-            !exp_state_is_stopping(e->state) && !exp_state_is_ended(e->state))
-            EBB_TRY(close_run(m, e, r, err));
+        if (r->state == EXP_TRIAL_ACTIVE && exp_sequence_is_done(&r->sequence) &&
+            r->alloc == NULL && !exp_state_is_stopping(e->state) && !exp_state_is_ended(e->state))
+            EBB_TRY(close_trial(m, e, r, err));
     }
     if (exp_state_is_stopping(e->state) && e->alloc_count == 0)
         return end(m, e, err);
@@ -320,10 +320,10 @@ void exp_experiment_free(struct exp_master *m, struct exp_experiment *e)
 {
     if (e == NULL)
         return;
-    for (size_t i = 0; i < e->run_count; i++)
-        if (e->runs[i] != NULL)
-            exp_run_free(m, e->runs[i]);
-    ebb_free(e->runs);
+    for (size_t i = 0; i < e->trial_count; i++)
+        if (e->trials[i] != NULL)
+            exp_trial_free(m, e->trials[i]);
+    ebb_free(e->trials);
     exp_search_destroy(e->search);
     exp_ops_fini(&e->ops);
     exp_store_close(e->store);
@@ -375,7 +375,7 @@ static enum ebb_status read_row(struct exp_master *m, struct exp_experiment *e,
     e->best = (struct exp_best){.has_metric = !isnan(row.best_signed), .metric = row.best_signed};
     e->best_trial = row.best_trial_id;
     e->best_step = row.best_step_id;
-    e->trial_count = row.num_trials;
+    e->entered_count = row.num_trials;
     e->ended_count = row.num_ended;
     e->weight = row.weight;
     e->max_slots = row.max_slots == EXP_DB_NO_INT ? -1 : row.max_slots;

@@ -31,9 +31,9 @@ enum exp_state {
     EXP_DELETE_FAILED,
 };
 
-enum exp_run_state { EXP_RUN_ACTIVE, EXP_RUN_COMPLETED, EXP_RUN_CANCELED, EXP_RUN_ERROR };
+enum exp_trial_state { EXP_TRIAL_ACTIVE, EXP_TRIAL_COMPLETED, EXP_TRIAL_CANCELED, EXP_TRIAL_ERROR };
 
-struct exp_run;
+struct exp_trial;
 struct exp_conn;
 
 /* The phases of an allocation; exp_alloc_go is the only way from one to the next:
@@ -66,7 +66,7 @@ enum exp_fault {
 
 struct exp_alloc { /* a process of a trial, from the decision to start it until it is gone */
     char id[EXP_UUID_TEXT];
-    struct exp_run *run;
+    struct exp_trial *trial;
     int64_t slot;
     enum exp_alloc_phase phase;
     enum exp_fault fault;
@@ -93,12 +93,12 @@ struct exp_alloc { /* a process of a trial, from the decision to start it until 
     struct exp_alloc *next_dirty;
 };
 
-struct exp_run { /* a trial */
+struct exp_trial {
     struct exp_experiment *experiment;
     uint32_t index; /* in the search */
     struct exp_request_id request;
     int64_t id; /* 0: never had slots, no row */
-    enum exp_run_state state;
+    enum exp_trial_state state;
     uint32_t seed;
     char *hparams;   /* JSON, owned; NULL once it ended */
     bool has_source; /* PBT: starts from another trial's checkpoint */
@@ -117,10 +117,10 @@ struct exp_run { /* a trial */
     enum exp_sched_wait wait;
     bool is_asking; /* in the list of tasks */
     bool is_dirty, is_new;
-    struct exp_run *before, *after; /* tasks, in the order of asking */
-    bool is_checked;                /* in the experiment's list of those that may be done */
-    struct exp_run *next_checked;
-    struct exp_run *next_dirty;
+    struct exp_trial *before, *after; /* tasks, in the order of asking */
+    bool is_checked;                  /* in the experiment's list of those that may be done */
+    struct exp_trial *next_checked;
+    struct exp_trial *next_dirty;
 };
 
 struct exp_experiment { /* not ended */
@@ -131,11 +131,11 @@ struct exp_experiment { /* not ended */
     struct exp_search *search;
     struct exp_ops ops; /* scratch */
     int64_t search_seq;
-    struct exp_run **runs; /* by index */
-    size_t run_count, run_capacity;
+    struct exp_trial **trials; /* by index */
+    size_t trial_count, trial_capacity;
     struct exp_best best;
     int64_t best_trial, best_step;
-    int64_t trial_count, ended_count; /* rows; ended runs */
+    int64_t entered_count, ended_count; /* trials that have a row; that have ended */
     size_t alloc_count;
     double weight;
     int64_t max_slots; /* < 0 = none */
@@ -147,8 +147,8 @@ struct exp_experiment { /* not ended */
     bool has_model; /* there are files; `model` is read when first needed */
     char *error;    /* why it failed */
     bool is_dirty, is_settling;
-    struct exp_run *checked; /* runs that may be done */
-    size_t group;            /* scratch of the scheduler */
+    struct exp_trial *checked; /* trials that may be done */
+    size_t group;              /* scratch of the scheduler */
     struct exp_experiment *next_dirty;
 };
 
@@ -196,12 +196,12 @@ struct exp_master {
     struct exp_jobs *jobs;
     struct exp_experiment **experiments; /* not ended, ascending by id */
     size_t experiment_count, experiment_capacity;
-    struct ebb_map trials; /* id -> struct exp_run */
+    struct ebb_map trials; /* id -> struct exp_trial */
     struct exp_conn **conns;
     size_t conn_count, conn_capacity;
     struct exp_alloc **allocs;
     size_t alloc_count, alloc_capacity;
-    struct exp_run *tasks_first, *tasks_last;
+    struct exp_trial *tasks_first, *tasks_last;
     int64_t *slots; /* trial that holds each, or 0 */
     cpu_set_t *slot_cpus;
     bool *slot_disabled;
@@ -209,7 +209,7 @@ struct exp_master {
     bool can_pin;
     int64_t last_experiment, last_trial, last_checkpoint;
     struct exp_experiment *dirty_experiments;
-    struct exp_run *dirty_runs;
+    struct exp_trial *dirty_trials;
     struct exp_alloc *dirty_allocs;
     bool is_schedule_due;
     bool wants_turn; /* something is left to do at once */
@@ -242,7 +242,7 @@ const char *exp_state_name(enum exp_state state);
 bool exp_state_parse(const char *name, enum exp_state *state);
 bool exp_state_is_stopping(enum exp_state state);
 bool exp_state_is_ended(enum exp_state state);
-const char *exp_run_state_name(enum exp_run_state state);
+const char *exp_trial_state_name(enum exp_trial_state state);
 const char *exp_workload_name(enum exp_workload_kind kind);
 bool exp_workload_parse(const char *name, enum exp_workload_kind *kind);
 double exp_time_now(void);
@@ -258,7 +258,7 @@ enum ebb_status exp_text_set(char **text, const char *value, struct ebb_error *e
 
 /* ---- rows.c: rows that mirror objects ---- */
 void exp_dirty_experiment(struct exp_master *m, struct exp_experiment *e);
-void exp_dirty_run(struct exp_master *m, struct exp_run *r);
+void exp_dirty_trial(struct exp_master *m, struct exp_trial *r);
 void exp_dirty_alloc(struct exp_master *m, struct exp_alloc *a);
 enum ebb_status exp_rows_flush(struct exp_master *m, struct ebb_error *err);
 enum ebb_status exp_rows_insert_alloc(struct exp_master *m, const struct exp_alloc *a,
@@ -266,13 +266,13 @@ enum ebb_status exp_rows_insert_alloc(struct exp_master *m, const struct exp_all
 
 /* ---- notice.c: what followers hear ---- */
 void exp_notice_experiment(struct exp_master *m, const struct exp_experiment *e);
-void exp_notice_trial(struct exp_master *m, const struct exp_run *r);
-void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *type, int64_t step,
-                     const char *uuid, const double *metric, bool is_best);
+void exp_notice_trial(struct exp_master *m, const struct exp_trial *r);
+void exp_notice_work(struct exp_master *m, const struct exp_trial *r, const char *type,
+                     int64_t step, const char *uuid, const double *metric, bool is_best);
 /* Metrics of a step or validation for on_metrics, when the turn is durable. */
-void exp_notice_metrics(struct exp_master *m, const struct exp_run *r, int64_t step, double time,
+void exp_notice_metrics(struct exp_master *m, const struct exp_trial *r, int64_t step, double time,
                         bool is_validation, const struct ebb_doc_node *metrics);
-void exp_notice_log(struct exp_master *m, const struct exp_run *r);
+void exp_notice_log(struct exp_master *m, const struct exp_trial *r);
 void exp_notices_free(struct exp_master *m);
 /* Append the JSON of notices after `after` (of one experiment, or 0) to a list that w is in.
  * Returns the next cursor. */
@@ -287,7 +287,7 @@ enum ebb_status exp_experiment_load(struct exp_master *m, int64_t id, bool is_ne
                                     struct exp_experiment **e, struct ebb_error *err);
 void exp_experiment_free(struct exp_master *m, struct exp_experiment *e);
 /* Look at this trial when settling: it may be done. */
-void exp_experiment_check(struct exp_experiment *e, struct exp_run *r);
+void exp_experiment_check(struct exp_experiment *e, struct exp_trial *r);
 /* An event of a trial for the search, logged, and what follows from it. */
 enum ebb_status exp_experiment_feed(struct exp_master *m, struct exp_experiment *e,
                                     const struct exp_event *event, struct ebb_error *err);
@@ -305,12 +305,12 @@ enum ebb_status exp_experiment_fail(struct exp_master *m, struct exp_experiment 
 
 /* ---- trial.c ---- */
 /* Is it to be among the tasks? Puts it there or takes it out. */
-void exp_run_update_task(struct exp_master *m, struct exp_run *r);
-enum ebb_status exp_run_start(struct exp_master *m, struct exp_run *r, int64_t slot,
-                              struct ebb_error *err);
-void exp_run_free(struct exp_master *m, struct exp_run *r);
-void exp_run_leave_tasks(struct exp_master *m, struct exp_run *r);
-void exp_run_stop(struct exp_run *r);
+void exp_trial_update_task(struct exp_master *m, struct exp_trial *r);
+enum ebb_status exp_trial_start(struct exp_master *m, struct exp_trial *r, int64_t slot,
+                                struct ebb_error *err);
+void exp_trial_free(struct exp_master *m, struct exp_trial *r);
+void exp_trial_leave_tasks(struct exp_master *m, struct exp_trial *r);
+void exp_trial_stop(struct exp_trial *r);
 
 /* ---- alloc.c ---- */
 /* To another phase; asserts that it may. */
@@ -355,10 +355,10 @@ enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err);
 
 /* ---- logs.c ---- */
 /* A line of the master in a trial's log. */
-enum ebb_status exp_log_add(struct exp_master *m, struct exp_run *r, const char *level,
+enum ebb_status exp_log_add(struct exp_master *m, struct exp_trial *r, const char *level,
                             const char *text, struct ebb_error *err);
 /* Take over what the process has printed. is_last: the rest line too. */
-enum ebb_status exp_log_tail(struct exp_master *m, struct exp_run *r, bool is_last,
+enum ebb_status exp_log_tail(struct exp_master *m, struct exp_trial *r, bool is_last,
                              struct ebb_error *err);
 
 /* ---- gc.c ---- */

@@ -87,7 +87,7 @@ static enum ebb_status fill_source(struct exp_alloc *a, const struct exp_db_chec
 static enum ebb_status find_source(struct exp_master *m, struct exp_alloc *a, char **location,
                                    struct ebb_error *err)
 {
-    const struct exp_run *r = a->run;
+    const struct exp_trial *r = a->trial;
     struct exp_db_checkpoint row;
     bool is_there;
     a->from.is_warm = r->sequence.checkpoint == 0;
@@ -119,8 +119,8 @@ static enum ebb_status make_directory(const char *path, struct ebb_error *err)
 enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
     char path[4096], *location = NULL;
-    struct exp_experiment *e = a->run->experiment;
-    int n = snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir, (long long)a->run->id);
+    struct exp_experiment *e = a->trial->experiment;
+    int n = snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir, (long long)a->trial->id);
     EBB_TRY(make_directory(path, err));
     snprintf(path + n, sizeof path - (size_t)n, "/work");
     EBB_TRY(make_directory(path, err));
@@ -173,7 +173,7 @@ static void write_source(const struct exp_alloc *a, struct ebb_json_writer *w)
 static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
                                     struct ebb_error *err)
 {
-    const struct exp_run *r = a->run;
+    const struct exp_trial *r = a->trial;
     struct ebb_str text;
     struct ebb_json_writer w;
     ebb_str_init(&text);
@@ -269,7 +269,7 @@ static void add_json(struct texts *t, const char *name, const struct exp_alloc *
 
 static void add_trial(const struct exp_master *m, const struct exp_alloc *a, struct texts *t)
 {
-    const struct exp_run *r = a->run;
+    const struct exp_trial *r = a->trial;
     long long trial = (long long)r->id;
     struct exp_sequence next = r->sequence; /* looking must not begin it */
     struct exp_workload work = exp_sequence_next(&next);
@@ -364,7 +364,7 @@ static enum ebb_status make_mount_points(const struct exp_config *c, const char 
 static enum ebb_status spawn(struct exp_master *m, struct exp_alloc *a, const char *work, int log,
                              struct ebb_error *err)
 {
-    const struct exp_config *c = &a->run->experiment->config;
+    const struct exp_config *c = &a->trial->experiment->config;
     struct texts argv = {0}, envp = {0};
     add_base(m, &envp);
     add_trial(m, a, &envp);
@@ -391,7 +391,7 @@ static enum ebb_status spawn(struct exp_master *m, struct exp_alloc *a, const ch
 enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
     char path[4096];
-    long long id = (long long)a->run->id;
+    long long id = (long long)a->trial->id;
     snprintf(path, sizeof path, "%s/trials/%lld/config.json", m->state_dir, id);
     EBB_TRY(write_config(a, path, err));
     snprintf(path, sizeof path, "%s/trials/%lld/log", m->state_dir, id);
@@ -399,7 +399,7 @@ enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, stru
     if (log < 0)
         return ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%s/trials/%lld/work", m->state_dir, id);
-    enum ebb_status status = make_mount_points(&a->run->experiment->config, path, err);
+    enum ebb_status status = make_mount_points(&a->trial->experiment->config, path, err);
     if (status == EBB_OK)
         status = spawn(m, a, path, log, err);
     close(log);

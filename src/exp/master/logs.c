@@ -17,7 +17,7 @@
 #define LINE_BYTES ((size_t)32 << 10)  /* longer lines are cut into pieces */
 #define KEEP_BYTES ((int64_t)1 << 20)  /* of a flooded file stay readable on disk */
 
-static enum ebb_status insert(struct exp_master *m, struct exp_run *r, const char *level,
+static enum ebb_status insert(struct exp_master *m, struct exp_trial *r, const char *level,
                               const char *text, size_t length, struct ebb_error *err)
 {
     EBB_TRY(exp_db_log_add(m->db,
@@ -31,7 +31,7 @@ static enum ebb_status insert(struct exp_master *m, struct exp_run *r, const cha
     return EBB_OK;
 }
 
-enum ebb_status exp_log_add(struct exp_master *m, struct exp_run *r, const char *level,
+enum ebb_status exp_log_add(struct exp_master *m, struct exp_trial *r, const char *level,
                             const char *text, struct ebb_error *err)
 {
     if (r->id == 0)
@@ -41,7 +41,7 @@ enum ebb_status exp_log_add(struct exp_master *m, struct exp_run *r, const char 
 }
 
 /* Over the limit: skip, and give the disk back what nobody will read. */
-static enum ebb_status skip(struct exp_master *m, struct exp_run *r, int fd, int64_t size,
+static enum ebb_status skip(struct exp_master *m, struct exp_trial *r, int fd, int64_t size,
                             struct ebb_error *err)
 {
     int64_t limit = m->options.log_bytes_max;
@@ -56,13 +56,13 @@ static enum ebb_status skip(struct exp_master *m, struct exp_run *r, int fd, int
         (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, until - from);
     if (r->log_offset != size) {
         r->log_offset = size;
-        exp_dirty_run(m, r);
+        exp_dirty_trial(m, r);
     }
     return EBB_OK;
 }
 
 /* Whole lines of the buffer; returns how many bytes they were. */
-static enum ebb_status take_lines(struct exp_master *m, struct exp_run *r, const char *buffer,
+static enum ebb_status take_lines(struct exp_master *m, struct exp_trial *r, const char *buffer,
                                   size_t length, bool is_last, size_t *used, struct ebb_error *err)
 {
     size_t at = 0;
@@ -82,7 +82,7 @@ static enum ebb_status take_lines(struct exp_master *m, struct exp_run *r, const
     return EBB_OK;
 }
 
-static enum ebb_status read_some(struct exp_master *m, struct exp_run *r, int fd, int64_t size,
+static enum ebb_status read_some(struct exp_master *m, struct exp_trial *r, int fd, int64_t size,
                                  bool is_last, struct ebb_error *err)
 {
     char *buffer = ebb_arena_alloc(&m->turn_arena, TURN_BYTES);
@@ -99,13 +99,13 @@ static enum ebb_status read_some(struct exp_master *m, struct exp_run *r, int fd
             break;
         r->log_offset += (int64_t)used;
         r->log_bytes += (int64_t)used;
-        exp_dirty_run(m, r);
+        exp_dirty_trial(m, r);
         exp_notice_log(m, r);
     } while (is_last && r->log_offset < size && r->log_bytes <= m->options.log_bytes_max);
     return EBB_OK;
 }
 
-enum ebb_status exp_log_tail(struct exp_master *m, struct exp_run *r, bool is_last,
+enum ebb_status exp_log_tail(struct exp_master *m, struct exp_trial *r, bool is_last,
                              struct ebb_error *err)
 {
     char path[4096];

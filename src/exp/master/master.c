@@ -251,7 +251,7 @@ static enum ebb_status tick(struct exp_master *m, struct ebb_error *err)
         return EBB_OK;
     m->logs_ns = m->now_ns + TICK_NS;
     for (size_t i = 0; i < m->alloc_count; i++)
-        EBB_TRY(exp_log_tail(m, m->allocs[i]->run, false, err));
+        EBB_TRY(exp_log_tail(m, m->allocs[i]->trial, false, err));
     m->is_schedule_due |= m->tasks_first != NULL; /* starts that were put off */
     if (m->sweep_ns == 0 || m->options.is_reading_only)
         return EBB_OK;

@@ -46,7 +46,7 @@ bool exp_state_is_ended(enum exp_state state)
     return state >= EXP_CANCELED;
 }
 
-const char *exp_run_state_name(enum exp_run_state state)
+const char *exp_trial_state_name(enum exp_trial_state state)
 {
     static const char *const names[] = {"ACTIVE", "COMPLETED", "CANCELED", "ERROR"};
     return names[state];

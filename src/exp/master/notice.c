@@ -57,20 +57,20 @@ void exp_notice_experiment(struct exp_master *m, const struct exp_experiment *e)
     end(m, &text, &w, e->id);
 }
 
-void exp_notice_trial(struct exp_master *m, const struct exp_run *r)
+void exp_notice_trial(struct exp_master *m, const struct exp_trial *r)
 {
     struct ebb_str text;
     struct ebb_json_writer w;
     begin(m, &text, &w, "trial", r->experiment->id, r->id);
-    ebb_jsonw_key_string(&w, "state", exp_run_state_name(r->state));
+    ebb_jsonw_key_string(&w, "state", exp_trial_state_name(r->state));
     ebb_jsonw_key_bool(&w, "is_running", r->alloc != NULL);
     ebb_jsonw_key_int(&w, "restarts", r->sequence.restarts);
     ebb_jsonw_key_string(&w, "message", r->message);
     end(m, &text, &w, r->experiment->id);
 }
 
-void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *type, int64_t step,
-                     const char *uuid, const double *metric, bool is_best)
+void exp_notice_work(struct exp_master *m, const struct exp_trial *r, const char *type,
+                     int64_t step, const char *uuid, const double *metric, bool is_best)
 {
     struct ebb_str text;
     struct ebb_json_writer w;
@@ -87,7 +87,7 @@ void exp_notice_work(struct exp_master *m, const struct exp_run *r, const char *
     end(m, &text, &w, r->experiment->id);
 }
 
-void exp_notice_metrics(struct exp_master *m, const struct exp_run *r, int64_t step, double time,
+void exp_notice_metrics(struct exp_master *m, const struct exp_trial *r, int64_t step, double time,
                         bool is_validation, const struct ebb_doc_node *metrics)
 {
     const struct exp_experiment *e = r->experiment;
@@ -112,7 +112,7 @@ void exp_notice_metrics(struct exp_master *m, const struct exp_run *r, int64_t s
     m->measured_last = one;
 }
 
-void exp_notice_log(struct exp_master *m, const struct exp_run *r)
+void exp_notice_log(struct exp_master *m, const struct exp_trial *r)
 {
     struct ebb_str text;
     struct ebb_json_writer w;

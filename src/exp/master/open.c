@@ -321,7 +321,7 @@ static void stop_trials(struct exp_master *m, enum exp_master_close how, int gra
     m->is_closing = true;
     if (how == EXP_CLOSE_PREEMPT) {
         for (size_t i = 0; i < m->alloc_count; i++)
-            exp_run_stop(m->allocs[i]->run);
+            exp_trial_stop(m->allocs[i]->trial);
         turn_until_gone(m, grace_ms, true);
     }
     for (size_t i = 0; i < m->alloc_count; i++)

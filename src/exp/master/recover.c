@@ -37,7 +37,7 @@ void exp_forget(struct exp_master *m)
     }
     m->held_last = NULL;
     m->dirty_allocs = NULL;
-    m->dirty_runs = NULL;
+    m->dirty_trials = NULL;
     m->dirty_experiments = NULL;
     for (size_t i = 0; i < m->alloc_count; i++)
         keep(m, m->allocs[i]);
@@ -52,25 +52,25 @@ void exp_forget(struct exp_master *m)
 
 /* ---- trials ---- */
 
-static struct exp_run *find_run(struct exp_experiment *e, const char *request)
+static struct exp_trial *find_trial(struct exp_experiment *e, const char *request)
 {
     struct exp_request_id id;
     uint32_t index;
     if (request == NULL || !exp_request_parse(request, strlen(request), &id) || e->search == NULL ||
-        !exp_search_find(e->search, id, &index) || index >= e->run_count)
+        !exp_search_find(e->search, id, &index) || index >= e->trial_count)
         return NULL;
-    return e->runs[index];
+    return e->trials[index];
 }
 
-static enum exp_run_state parse_run_state(const char *name)
+static enum exp_trial_state parse_trial_state(const char *name)
 {
-    for (int i = EXP_RUN_ACTIVE; name != NULL && i <= EXP_RUN_ERROR; i++)
-        if (strcmp(exp_run_state_name((enum exp_run_state)i), name) == 0)
-            return (enum exp_run_state)i;
-    return EXP_RUN_ERROR;
+    for (int i = EXP_TRIAL_ACTIVE; name != NULL && i <= EXP_TRIAL_ERROR; i++)
+        if (strcmp(exp_trial_state_name((enum exp_trial_state)i), name) == 0)
+            return (enum exp_trial_state)i;
+    return EXP_TRIAL_ERROR;
 }
 
-static enum ebb_status load_sequence(struct exp_master *m, struct exp_run *r, const char *text,
+static enum ebb_status load_sequence(struct exp_master *m, struct exp_trial *r, const char *text,
                                      struct ebb_error *err)
 {
     const struct ebb_doc_node *node = NULL;
@@ -83,11 +83,11 @@ static enum ebb_status load_sequence(struct exp_master *m, struct exp_run *r, co
     return EBB_OK;
 }
 
-static enum ebb_status load_run(struct exp_master *m, struct exp_run *r,
-                                const struct exp_db_trial *row, struct ebb_error *err)
+static enum ebb_status load_trial(struct exp_master *m, struct exp_trial *r,
+                                  const struct exp_db_trial *row, struct ebb_error *err)
 {
     r->id = row->id;
-    r->state = parse_run_state(row->state);
+    r->state = parse_trial_state(row->state);
     r->start_time = row->start_time;
     r->end_time = isnan(row->end_time) ? 0 : row->end_time;
     r->has_best = !isnan(row->best_signed);
@@ -101,7 +101,7 @@ static enum ebb_status load_run(struct exp_master *m, struct exp_run *r,
     r->log_bytes = row->log_bytes;
     EBB_TRY(ebb_map_put(&m->trials, (uint64_t)r->id, (uint64_t)(uintptr_t)r, err));
     EBB_TRY(load_sequence(m, r, row->sequence, err));
-    if (r->state != EXP_RUN_ACTIVE)
+    if (r->state != EXP_TRIAL_ACTIVE)
         return EBB_OK;
     struct exp_db_id last;
     EBB_TRY(exp_db_only(exp_db_last_log(m->db, EXP_DB_ID(r->id), &last, err), NULL, NULL));
@@ -109,15 +109,15 @@ static enum ebb_status load_run(struct exp_master *m, struct exp_run *r,
     return EBB_OK;
 }
 
-static enum ebb_status load_runs(struct exp_master *m, struct exp_experiment *e,
-                                 struct ebb_error *err)
+static enum ebb_status load_trials(struct exp_master *m, struct exp_experiment *e,
+                                   struct ebb_error *err)
 {
     struct exp_db_trial row;
     struct exp_db_cursor trials = exp_db_trials(m->db, EXP_DB_ID(e->id), &row, err);
     while (exp_db_fetch(&trials)) {
-        struct exp_run *r = find_run(e, row.request_id);
+        struct exp_trial *r = find_trial(e, row.request_id);
         if (r != NULL)
-            trials.status = load_run(m, r, &row, err);
+            trials.status = load_trial(m, r, &row, err);
     }
     return exp_db_end(&trials);
 }
@@ -140,7 +140,7 @@ static enum ebb_status load_experiment(struct exp_master *m, int64_t id, struct 
     struct ebb_error why;
     enum ebb_status status = exp_experiment_load(m, id, false, &e, &why);
     if (status == EBB_OK)
-        status = load_runs(m, e, &why);
+        status = load_trials(m, e, &why);
     if (status == EBB_OK)
         return EBB_OK;
     if (status == EBB_EIO || status == EBB_ENOMEM) {
@@ -208,7 +208,7 @@ static void kill_found(const struct processes *p, const char *allocation)
 static enum ebb_status restore(struct exp_master *m, struct exp_alloc *a,
                                const struct exp_db_alloc_kept *row, struct ebb_error *err)
 {
-    struct exp_sequence *q = &a->run->sequence;
+    struct exp_sequence *q = &a->trial->sequence;
     const struct ebb_doc_node *node = NULL;
     EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "trial", row->sequence, strlen(row->sequence), &node,
                                err));
@@ -229,9 +229,9 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_allo
 {
     uint64_t pointer = 0;
     int64_t slot = -1;
-    struct exp_run *r = ebb_map_get(&m->trials, (uint64_t)row->trial_id, &pointer)
-                            ? (struct exp_run *)(uintptr_t)pointer
-                            : NULL;
+    struct exp_trial *r = ebb_map_get(&m->trials, (uint64_t)row->trial_id, &pointer)
+                              ? (struct exp_trial *)(uintptr_t)pointer
+                              : NULL;
     if (r == NULL || r->alloc != NULL || strlen(row->id) != 36) {
         kill_found(p, row->id);
         return exp_db_alloc_delete(m->db, EXP_DB_NAME(row->id), err);
@@ -239,8 +239,8 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_allo
     struct exp_alloc *a = ebb_calloc(1, sizeof *a);
     if (a == NULL)
         return ebb_no_memory(err, sizeof *a);
-    *a =
-        (struct exp_alloc){.run = r, .phase = EXP_ALLOC_ADOPTED, .proc.fd = -1, .has_spoken = true};
+    *a = (struct exp_alloc){
+        .trial = r, .phase = EXP_ALLOC_ADOPTED, .proc.fd = -1, .has_spoken = true};
     memcpy(a->id, row->id, 37);
     (void)ebb_parse_i64(row->slots, &slot);
     for (int64_t i = 0;
@@ -255,12 +255,12 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_allo
     }
     EBB_TRY(restore(m, a, row, err));
     bool is_there = take_process(m, p, a);
-    if (!is_there || !has_slot || r->state != EXP_RUN_ACTIVE)
+    if (!is_there || !has_slot || r->state != EXP_TRIAL_ACTIVE)
         kill_found(p, row->id);
     if (!is_there) {
         a->proc.pid = -1; /* there was one, or may have been: nobody knows how it ended */
         exp_alloc_gone(a, -1);
-    } else if (!has_slot || r->state != EXP_RUN_ACTIVE) {
+    } else if (!has_slot || r->state != EXP_TRIAL_ACTIVE) {
         a->fault = EXP_FAULT_EXCUSED;
     }
     a->hello_ns = m->now_ns + (uint64_t)m->options.adopt_ms * 1000000u;
@@ -347,13 +347,13 @@ enum ebb_status exp_recover(struct exp_master *m, struct ebb_error *err)
     EBB_TRY(recover_processes(m, err));
     for (size_t i = 0; i < m->experiment_count; i++) {
         struct exp_experiment *e = m->experiments[i];
-        for (size_t k = 0; k < e->run_count; k++) {
-            struct exp_run *r = e->runs[k];
+        for (size_t k = 0; k < e->trial_count; k++) {
+            struct exp_trial *r = e->trials[k];
             if (r == NULL)
                 continue;
             if (e->state != EXP_ACTIVE)
-                exp_run_stop(r);
-            exp_run_update_task(m, r);
+                exp_trial_stop(r);
+            exp_trial_update_task(m, r);
             exp_experiment_check(e, r);
         }
     }

@@ -16,13 +16,13 @@ void exp_dirty_experiment(struct exp_master *m, struct exp_experiment *e)
     m->dirty_experiments = e;
 }
 
-void exp_dirty_run(struct exp_master *m, struct exp_run *r)
+void exp_dirty_trial(struct exp_master *m, struct exp_trial *r)
 {
     if (r->is_dirty || r->id == 0) /* a trial without slots has no row */
         return;
     r->is_dirty = true;
-    r->next_dirty = m->dirty_runs;
-    m->dirty_runs = r;
+    r->next_dirty = m->dirty_trials;
+    m->dirty_trials = r;
 }
 
 void exp_dirty_alloc(struct exp_master *m, struct exp_alloc *a)
@@ -59,7 +59,7 @@ static enum ebb_status write_experiment(struct exp_master *m, const struct exp_e
             .best_signed = value_or_none(has_best, e->best.metric),
             .best_trial_id = number_or_none(has_best, e->best_trial),
             .best_step_id = number_or_none(has_best, e->best_step),
-            .num_trials = e->trial_count,
+            .num_trials = e->entered_count,
             .num_ended = e->ended_count,
             .weight = e->weight,
             .max_slots = number_or_none(e->max_slots >= 0, e->max_slots),
@@ -67,8 +67,8 @@ static enum ebb_status write_experiment(struct exp_master *m, const struct exp_e
         err);
 }
 
-static enum ebb_status insert_run(struct exp_master *m, const struct exp_run *r,
-                                  const char *sequence, struct ebb_error *err)
+static enum ebb_status insert_trial(struct exp_master *m, const struct exp_trial *r,
+                                    const char *sequence, struct ebb_error *err)
 {
     char request[EXP_REQUEST_TEXT];
     return exp_db_trial_add(
@@ -76,7 +76,7 @@ static enum ebb_status insert_run(struct exp_master *m, const struct exp_run *r,
         &(struct exp_db_trial_made){.id = r->id,
                                     .experiment_id = r->experiment->id,
                                     .request_id = exp_request_format(r->request, request),
-                                    .state = exp_run_state_name(r->state),
+                                    .state = exp_trial_state_name(r->state),
                                     .start_time = r->start_time,
                                     .hparams = r->hparams,
                                     .seed = r->seed,
@@ -85,8 +85,8 @@ static enum ebb_status insert_run(struct exp_master *m, const struct exp_run *r,
         err);
 }
 
-static enum ebb_status write_run(struct exp_master *m, const struct exp_run *r,
-                                 struct ebb_error *err)
+static enum ebb_status write_trial(struct exp_master *m, const struct exp_trial *r,
+                                   struct ebb_error *err)
 {
     struct ebb_str state;
     struct ebb_json_writer w;
@@ -95,13 +95,13 @@ static enum ebb_status write_run(struct exp_master *m, const struct exp_run *r,
     exp_sequence_save(&r->sequence, &w);
     enum ebb_status status = ebb_str_status(&state, err);
     if (status == EBB_OK && r->is_new)
-        status = insert_run(m, r, ebb_str_c(&state), err);
+        status = insert_trial(m, r, ebb_str_c(&state), err);
     if (status == EBB_OK)
         status =
             exp_db_trial_write(m->db,
                                &(struct exp_db_trial_state){
                                    .id = r->id,
-                                   .state = exp_run_state_name(r->state),
+                                   .state = exp_trial_state_name(r->state),
                                    .end_time = value_or_none(r->end_time > 0, r->end_time),
                                    .restarts = r->sequence.restarts,
                                    .steps = r->sequence.current,
@@ -125,14 +125,14 @@ enum ebb_status exp_rows_insert_alloc(struct exp_master *m, const struct exp_all
     return exp_db_alloc_add(
         m->db,
         &(struct exp_db_alloc){
-            .id = a->id, .trial_id = a->run->id, .slots = slot, .work_kind = WORK_NONE},
+            .id = a->id, .trial_id = a->trial->id, .slots = slot, .work_kind = WORK_NONE},
         err);
 }
 
 static enum ebb_status write_alloc(struct exp_master *m, const struct exp_alloc *a,
                                    struct ebb_error *err)
 {
-    const struct exp_sequence *q = &a->run->sequence;
+    const struct exp_sequence *q = &a->trial->sequence;
     return exp_db_alloc_write(
         m->db,
         &(struct exp_db_work){.id = a->id,
@@ -145,9 +145,9 @@ static enum ebb_status write_alloc(struct exp_master *m, const struct exp_alloc 
 }
 
 /* What an ended trial needs no more. */
-static void slim(struct exp_run *r)
+static void slim(struct exp_trial *r)
 {
-    if (r->state == EXP_RUN_ACTIVE || r->alloc != NULL)
+    if (r->state == EXP_TRIAL_ACTIVE || r->alloc != NULL)
         return;
     ebb_free(r->hparams);
     r->hparams = NULL;
@@ -158,9 +158,9 @@ static void slim(struct exp_run *r)
 
 enum ebb_status exp_rows_flush(struct exp_master *m, struct ebb_error *err)
 {
-    for (; m->dirty_runs != NULL; m->dirty_runs = m->dirty_runs->next_dirty) {
-        struct exp_run *r = m->dirty_runs;
-        EBB_TRY(write_run(m, r, err));
+    for (; m->dirty_trials != NULL; m->dirty_trials = m->dirty_trials->next_dirty) {
+        struct exp_trial *r = m->dirty_trials;
+        EBB_TRY(write_trial(m, r, err));
         r->is_dirty = r->is_new = false;
         slim(r);
     }

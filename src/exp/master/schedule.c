@@ -7,18 +7,18 @@
 struct lists {
     struct exp_sched_group *groups;
     struct exp_sched_task *tasks;
-    struct exp_run **runs; /* by task */
+    struct exp_trial **trials; /* by task */
     size_t group_count, task_count;
 };
 
 static const struct exp_placement one_slot = {.agent = 0, .slots = 1};
 
-static bool is_ready(const struct exp_master *m, const struct exp_run *r)
+static bool is_ready(const struct exp_master *m, const struct exp_trial *r)
 {
     return r->alloc != NULL || r->not_before_ns <= m->now_ns;
 }
 
-static enum exp_task_state state_of(const struct exp_run *r)
+static enum exp_task_state state_of(const struct exp_trial *r)
 {
     const struct exp_sequence *q = &r->sequence;
     if (r->alloc == NULL)
@@ -31,12 +31,12 @@ static enum exp_task_state state_of(const struct exp_run *r)
 static enum ebb_status build(struct exp_master *m, struct lists *l, struct ebb_error *err)
 {
     size_t count = 0;
-    for (const struct exp_run *r = m->tasks_first; r != NULL; r = r->after)
+    for (const struct exp_trial *r = m->tasks_first; r != NULL; r = r->after)
         count++;
     l->groups = ebb_arena_calloc(&m->turn_arena, m->experiment_count + 1, sizeof *l->groups);
     l->tasks = ebb_arena_calloc(&m->turn_arena, count + 1, sizeof *l->tasks);
-    l->runs = ebb_arena_calloc(&m->turn_arena, count + 1, sizeof *l->runs);
-    if (l->groups == NULL || l->tasks == NULL || l->runs == NULL)
+    l->trials = ebb_arena_calloc(&m->turn_arena, count + 1, sizeof *l->trials);
+    if (l->groups == NULL || l->tasks == NULL || l->trials == NULL)
         return ebb_no_memory(err, count * sizeof *l->tasks);
     for (size_t i = 0; i < m->experiment_count; i++) {
         struct exp_experiment *e = m->experiments[i];
@@ -44,10 +44,10 @@ static enum ebb_status build(struct exp_master *m, struct lists *l, struct ebb_e
         l->groups[e->group] =
             (struct exp_sched_group){.id = "", .weight = e->weight, .max_slots = e->max_slots};
     }
-    for (struct exp_run *r = m->tasks_first; r != NULL; r = r->after) {
+    for (struct exp_trial *r = m->tasks_first; r != NULL; r = r->after) {
         if (!is_ready(m, r))
             continue;
-        l->runs[l->task_count] = r;
+        l->trials[l->task_count] = r;
         l->tasks[l->task_count++] =
             (struct exp_sched_task){.id = "",
                                     .label = "",
@@ -74,7 +74,7 @@ static void empty_disabled(struct exp_master *m)
 {
     for (size_t i = 0; i < m->alloc_count; i++)
         if (m->slot_disabled[m->allocs[i]->slot])
-            exp_run_stop(m->allocs[i]->run);
+            exp_trial_stop(m->allocs[i]->trial);
 }
 
 enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)
@@ -103,12 +103,12 @@ enum ebb_status exp_schedule(struct exp_master *m, struct ebb_error *err)
     EBB_TRY(exp_sched_pass(&input, &m->turn_arena, &output, err));
     for (size_t t = 0; t < l.task_count; t++) {
         const struct exp_sched_decision *d = &output.decisions[t];
-        l.runs[t]->wait = d->wait;
+        l.trials[t]->wait = d->wait;
         if (d->action == EXP_SCHED_STOP)
-            exp_run_stop(l.runs[t]);
+            exp_trial_stop(l.trials[t]);
         int64_t slot = d->action == EXP_SCHED_START ? free_slot(m) : -1;
-        if (slot >= 0 && l.runs[t]->alloc == NULL)
-            EBB_TRY(exp_run_start(m, l.runs[t], slot, err));
+        if (slot >= 0 && l.trials[t]->alloc == NULL)
+            EBB_TRY(exp_trial_start(m, l.trials[t], slot, err));
     }
     return EBB_OK;
 }

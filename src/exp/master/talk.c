@@ -55,7 +55,7 @@ void exp_talk_ack(struct exp_alloc *a, int64_t seq)
 
 void exp_talk_run(struct exp_alloc *a)
 {
-    const struct exp_run *r = a->run;
+    const struct exp_trial *r = a->trial;
     const struct exp_workload *work = &r->sequence.work;
     struct ebb_str line, path;
     struct ebb_json_writer w;
@@ -110,11 +110,11 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     struct exp_alloc *a = find_alloc(m, msg->allocation);
     struct ebb_str line;
     struct ebb_json_writer w;
-    if (a == NULL || a->phase >= EXP_ALLOC_KILLED || a->run->state != EXP_RUN_ACTIVE) {
+    if (a == NULL || a->phase >= EXP_ALLOC_KILLED || a->trial->state != EXP_TRIAL_ACTIVE) {
         refuse(c, "no such allocation: the trial has ended or was started anew");
         return EBB_OK;
     }
-    if (msg->protocol != 1 || (msg->trial_id >= 0 && msg->trial_id != a->run->id)) {
+    if (msg->protocol != 1 || (msg->trial_id >= 0 && msg->trial_id != a->trial->id)) {
         refuse(c, msg->protocol != 1 ? "protocol 1 is spoken here"
                                      : "the allocation belongs to another trial");
         return EBB_OK;
@@ -139,7 +139,7 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     say(c, &line);
     if (a->is_publishing)
         return EBB_OK; /* its DONE is here; the answer follows */
-    if (!a->run->sequence.is_busy)
+    if (!a->trial->sequence.is_busy)
         return exp_alloc_next(m, a, err);
     exp_talk_run(a); /* again: a trial knows repetitions */
     return EBB_OK;
@@ -162,7 +162,7 @@ static enum ebb_status to_text(const struct ebb_doc_node *node, struct ebb_str *
 }
 
 /* Check the metrics of a step and add what is missing; *bad says what is wrong with them. */
-static enum ebb_status check_step(struct exp_master *m, const struct exp_run *r,
+static enum ebb_status check_step(struct exp_master *m, const struct exp_trial *r,
                                   const struct ebb_doc_node **metrics, const char **bad,
                                   struct ebb_error *err)
 {
@@ -200,7 +200,7 @@ static enum ebb_status check_step(struct exp_master *m, const struct exp_run *r,
 static enum ebb_status done_step(struct exp_master *m, struct exp_alloc *a,
                                  const struct exp_talk_message *msg, struct ebb_error *err)
 {
-    struct exp_run *r = a->run;
+    struct exp_trial *r = a->trial;
     const struct ebb_doc_node *metrics = msg->metrics;
     const char *bad = NULL;
     struct ebb_str text;
@@ -233,7 +233,7 @@ static enum ebb_status done_step(struct exp_master *m, struct exp_alloc *a,
                                err);
 }
 
-static void note_metric(struct exp_run *r, int64_t step, double value)
+static void note_metric(struct exp_trial *r, int64_t step, double value)
 {
     r->has_latest = true;
     r->latest_signed = value;
@@ -247,7 +247,7 @@ static void note_metric(struct exp_run *r, int64_t step, double value)
 static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a,
                                        const struct exp_talk_message *msg, struct ebb_error *err)
 {
-    struct exp_run *r = a->run;
+    struct exp_trial *r = a->trial;
     struct exp_experiment *e = r->experiment;
     const struct exp_searcher *s = &e->config.searcher;
     double metric = 0;
@@ -295,7 +295,7 @@ static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a
 static enum ebb_status write_metadata(const struct exp_master *m, const struct exp_alloc *a,
                                       char **out, struct ebb_error *err)
 {
-    const struct exp_run *r = a->run;
+    const struct exp_trial *r = a->trial;
     struct ebb_str text;
     struct ebb_json_writer w;
     ebb_str_init(&text);
@@ -319,7 +319,7 @@ static enum ebb_status write_metadata(const struct exp_master *m, const struct e
 static enum ebb_status done_checkpoint(struct exp_master *m, struct exp_alloc *a,
                                        const struct exp_talk_message *msg, struct ebb_error *err)
 {
-    struct exp_experiment *e = a->run->experiment;
+    struct exp_experiment *e = a->trial->experiment;
     struct exp_job *job = exp_job_create(EXP_JOB_PUBLISH);
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
@@ -349,7 +349,7 @@ static enum ebb_status done_checkpoint(struct exp_master *m, struct exp_alloc *a
 static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
                                  const struct exp_talk_message *msg, struct ebb_error *err)
 {
-    const struct exp_sequence *q = &a->run->sequence;
+    const struct exp_sequence *q = &a->trial->sequence;
     if (msg->seq <= a->last_seq) {
         exp_talk_ack(a, msg->seq); /* the first answer got lost */
         return EBB_OK;
@@ -371,7 +371,7 @@ static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
         return EBB_OK;
     a->last_seq = msg->seq;
     exp_dirty_alloc(m, a);
-    exp_dirty_run(m, a->run);
+    exp_dirty_trial(m, a->trial);
     exp_talk_ack(a, msg->seq);
     return exp_alloc_next(m, a, err);
 }
@@ -381,7 +381,7 @@ static enum ebb_status hear_done(struct exp_master *m, struct exp_alloc *a,
 static enum ebb_status hear_failed(struct exp_master *m, struct exp_alloc *a,
                                    const struct exp_talk_message *msg, struct ebb_error *err)
 {
-    struct exp_run *r = a->run;
+    struct exp_trial *r = a->trial;
     char text[512];
     if (a->fault == EXP_FAULT_NONE)
         a->fault = EXP_FAULT_FAILED;
@@ -393,10 +393,10 @@ static enum ebb_status hear_failed(struct exp_master *m, struct exp_alloc *a,
              exp_exit_name(msg->exit_reason), msg->reason);
     EBB_TRY(exp_log_add(m, r, "WARNING", text, err));
     EBB_TRY(exp_text_set(&r->message, msg->reason, err));
-    r->state = msg->exit_reason == EXP_EXIT_USER_CANCELED ? EXP_RUN_CANCELED : EXP_RUN_ERROR;
+    r->state = msg->exit_reason == EXP_EXIT_USER_CANCELED ? EXP_TRIAL_CANCELED : EXP_TRIAL_ERROR;
     r->end_time = m->time;
     r->experiment->ended_count++;
-    exp_dirty_run(m, r);
+    exp_dirty_trial(m, r);
     exp_notice_trial(m, r);
     return exp_experiment_feed(m, r->experiment,
                                &(struct exp_event){.kind = EXP_EVENT_EXITED,
@@ -427,14 +427,14 @@ enum ebb_status exp_talk_line(struct exp_master *m, struct exp_conn *c, const ch
     /* A trial says HELLO until it is accepted: after a pause of ours there are several. */
     bool is_repeated = status == EBB_OK && msg.kind == EXP_TALK_HELLO &&
                        strcmp(msg.allocation, a->id) == 0 &&
-                       (msg.trial_id < 0 || msg.trial_id == a->run->id);
+                       (msg.trial_id < 0 || msg.trial_id == a->trial->id);
     if (status != EBB_OK || (msg.kind == EXP_TALK_HELLO && !is_repeated)) {
         exp_alloc_kill(m, a, "breaks the protocol: %s",
                        status != EBB_OK ? why.message : "a HELLO in another's name");
         c->wire.is_broken = true;
         return EBB_OK;
     }
-    if (a->phase == EXP_ALLOC_KILLED || a->is_kill_due || a->run->state != EXP_RUN_ACTIVE)
+    if (a->phase == EXP_ALLOC_KILLED || a->is_kill_due || a->trial->state != EXP_TRIAL_ACTIVE)
         return EBB_OK;
     a->beat_ns = m->now_ns + (uint64_t)m->options.heartbeat_ms * 1000000u;
     switch (msg.kind) {

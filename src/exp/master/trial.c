@@ -4,7 +4,7 @@
 
 /* ---- tasks ---- */
 
-void exp_run_leave_tasks(struct exp_master *m, struct exp_run *r)
+void exp_trial_leave_tasks(struct exp_master *m, struct exp_trial *r)
 {
     if (!r->is_asking)
         return;
@@ -15,15 +15,15 @@ void exp_run_leave_tasks(struct exp_master *m, struct exp_run *r)
     m->is_schedule_due = true;
 }
 
-void exp_run_update_task(struct exp_master *m, struct exp_run *r)
+void exp_trial_update_task(struct exp_master *m, struct exp_trial *r)
 {
     bool is_task =
-        r->alloc != NULL || (r->state == EXP_RUN_ACTIVE && r->experiment->state == EXP_ACTIVE &&
+        r->alloc != NULL || (r->state == EXP_TRIAL_ACTIVE && r->experiment->state == EXP_ACTIVE &&
                              exp_sequence_has_work(&r->sequence));
     if (is_task == r->is_asking)
         return;
     if (!is_task) {
-        exp_run_leave_tasks(m, r);
+        exp_trial_leave_tasks(m, r);
         return;
     }
     r->before = m->tasks_last;
@@ -35,7 +35,7 @@ void exp_run_update_task(struct exp_master *m, struct exp_run *r)
     m->is_schedule_due = true;
 }
 
-void exp_run_stop(struct exp_run *r)
+void exp_trial_stop(struct exp_trial *r)
 {
     if (r->alloc == NULL || r->sequence.is_stop_asked)
         return;
@@ -43,11 +43,11 @@ void exp_run_stop(struct exp_run *r)
     exp_talk_simple(r->alloc, "PREEMPT");
 }
 
-void exp_run_free(struct exp_master *m, struct exp_run *r)
+void exp_trial_free(struct exp_master *m, struct exp_trial *r)
 {
     if (r->alloc != NULL)
         exp_alloc_free(m, r->alloc);
-    exp_run_leave_tasks(m, r);
+    exp_trial_leave_tasks(m, r);
     if (r->id > 0)
         ebb_map_remove(&m->trials, (uint64_t)r->id);
     exp_sequence_fini(&r->sequence);
@@ -58,10 +58,10 @@ void exp_run_free(struct exp_master *m, struct exp_run *r)
 }
 
 /* The checkpoint a clone starts from: its parent's of that step, else the newest (S3, 19.6). */
-static enum ebb_status find_source(struct exp_master *m, struct exp_run *r, struct ebb_error *err)
+static enum ebb_status find_source(struct exp_master *m, struct exp_trial *r, struct ebb_error *err)
 {
     struct exp_db_name source = {0};
-    const struct exp_run *parent = r->experiment->runs[r->source];
+    const struct exp_trial *parent = r->experiment->trials[r->source];
     if (parent == NULL)
         return EBB_OK;
     struct exp_db_step_id at = {parent->id, r->source_step};
@@ -70,7 +70,7 @@ static enum ebb_status find_source(struct exp_master *m, struct exp_run *r, stru
 }
 
 /* It gets slots for the first time: a number, a row. */
-static enum ebb_status enter(struct exp_master *m, struct exp_run *r, struct ebb_error *err)
+static enum ebb_status enter(struct exp_master *m, struct exp_trial *r, struct ebb_error *err)
 {
     struct exp_experiment *e = r->experiment;
     if (r->has_source)
@@ -81,8 +81,8 @@ static enum ebb_status enter(struct exp_master *m, struct exp_run *r, struct ebb
     r->id = ++m->last_trial;
     r->start_time = m->time;
     r->is_new = true;
-    e->trial_count++;
-    exp_dirty_run(m, r);
+    e->entered_count++;
+    exp_dirty_trial(m, r);
     exp_dirty_experiment(m, e);
     return exp_experiment_feed(
         m, e,
@@ -90,8 +90,8 @@ static enum ebb_status enter(struct exp_master *m, struct exp_run *r, struct ebb
         err);
 }
 
-enum ebb_status exp_run_start(struct exp_master *m, struct exp_run *r, int64_t slot,
-                              struct ebb_error *err)
+enum ebb_status exp_trial_start(struct exp_master *m, struct exp_trial *r, int64_t slot,
+                                struct ebb_error *err)
 {
     if (r->id == 0)
         EBB_TRY(enter(m, r, err));
@@ -100,7 +100,7 @@ enum ebb_status exp_run_start(struct exp_master *m, struct exp_run *r, int64_t s
     struct exp_alloc *a = ebb_calloc(1, sizeof *a);
     if (a == NULL)
         return ebb_no_memory(err, sizeof *a);
-    *a = (struct exp_alloc){.run = r, .slot = slot, .proc.fd = -1};
+    *a = (struct exp_alloc){.trial = r, .slot = slot, .proc.fd = -1};
     enum ebb_status status = exp_uuid_make(a->id, err);
     if (status == EBB_OK)
         status = exp_alloc_add(m, a, err);
@@ -109,7 +109,7 @@ enum ebb_status exp_run_start(struct exp_master *m, struct exp_run *r, int64_t s
         return status;
     }
     exp_sequence_start(&r->sequence);
-    exp_dirty_run(m, r);
+    exp_dirty_trial(m, r);
     exp_notice_trial(m, r);
     return exp_rows_insert_alloc(m, a, err);
 }

@@ -65,7 +65,7 @@ struct exp_wanted {
     bool is_checkpoint;
 };
 
-struct exp_trial {
+struct exp_search_trial {
     struct exp_request_id id;
     int64_t requested, trained; /* steps asked for, steps done */
     int64_t checkpoint;         /* last step checkpointed, asked for or not; 0 = none */
@@ -90,7 +90,7 @@ struct exp_search {
     struct ebb_mt19937 rng;
     struct ebb_arena arena; /* shape and other things of the search's life */
 
-    struct exp_trial *trials;
+    struct exp_search_trial *trials;
     size_t trial_count, trial_capacity;
     struct ebb_strmap ids; /* 16 bytes of id -> index */
     struct exp_wanted *wanted;

@@ -68,24 +68,24 @@ void exp_search_destroy(struct exp_search *s)
 
 /* ---- what is asked for and not done ---- */
 
-static bool has_work(const struct exp_trial *t)
+static bool has_work(const struct exp_search_trial *t)
 {
     return t->requested > t->trained || t->wanted != EXP_NO_TRIAL;
 }
 
 /* Takes a place of max_concurrent_trials. */
-static bool is_busy(const struct exp_trial *t)
+static bool is_busy(const struct exp_search_trial *t)
 {
     return t->held_ops == 0 && !t->is_closed && has_work(t);
 }
 
 /* Recount after a change of `t`, which was busy before or not. */
-static void recount(struct exp_search *s, const struct exp_trial *t, bool was_busy)
+static void recount(struct exp_search *s, const struct exp_search_trial *t, bool was_busy)
 {
     s->busy_count += (size_t)is_busy(t) - (size_t)was_busy;
 }
 
-static enum ebb_status want(struct exp_search *s, struct exp_trial *t, int64_t step,
+static enum ebb_status want(struct exp_search *s, struct exp_search_trial *t, int64_t step,
                             bool is_checkpoint, struct ebb_error *err)
 {
     uint32_t index = s->wanted_free;
@@ -103,7 +103,8 @@ static enum ebb_status want(struct exp_search *s, struct exp_trial *t, int64_t s
 }
 
 /* Strike one off the list; false: it was not asked for, or is already done. */
-static bool unwant(struct exp_search *s, struct exp_trial *t, int64_t step, bool is_checkpoint)
+static bool unwant(struct exp_search *s, struct exp_search_trial *t, int64_t step,
+                   bool is_checkpoint)
 {
     for (uint32_t *link = &t->wanted; *link != EXP_NO_TRIAL; link = &s->wanted[*link].next) {
         struct exp_wanted *w = &s->wanted[*link];
@@ -128,7 +129,7 @@ void exp_search_draw_identity(struct exp_search *s, struct exp_identity *identit
     identity->seed = (uint32_t)ebb_mt_int64(&s->rng, 0, INT64_C(1) << 31);
 }
 
-static struct exp_ops *target(struct exp_search *s, const struct exp_trial *t)
+static struct exp_ops *target(struct exp_search *s, const struct exp_search_trial *t)
 {
     return t->held_ops > 0 ? &s->held : s->out;
 }
@@ -137,7 +138,7 @@ static struct exp_ops *target(struct exp_search *s, const struct exp_trial *t)
 static enum ebb_status put(struct exp_search *s, uint32_t trial, struct exp_op op,
                            struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     struct exp_ops *ops = target(s, t);
     EBB_TRY(ebb_grow(&ops->items, &ops->capacity, ops->count + 1, sizeof *ops->items, err));
     op.trial = trial;
@@ -202,7 +203,8 @@ enum ebb_status exp_search_ask_create(struct exp_search *s, const struct exp_new
     EBB_TRY(ebb_strmap_put(&s->ids, (const char *)id.bytes, sizeof id.bytes, s->trial_count, err));
     uint32_t trial = (uint32_t)s->trial_count++;
     bool is_held = is_limited(s) && (s->held_at < s->held.count || !has_place(s));
-    s->trials[trial] = (struct exp_trial){.id = id, .wanted = EXP_NO_TRIAL, .held_ops = is_held};
+    s->trials[trial] =
+        (struct exp_search_trial){.id = id, .wanted = EXP_NO_TRIAL, .held_ops = is_held};
     EBB_TRY(put_create(s, trial, new_trial, err));
     s->trials[trial].held_ops = is_held; /* counted once: put saw the mark as an operation */
     *index = trial;
@@ -212,7 +214,7 @@ enum ebb_status exp_search_ask_create(struct exp_search *s, const struct exp_new
 enum ebb_status exp_search_ask_train(struct exp_search *s, uint32_t trial, int64_t step,
                                      struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     bool was_busy = is_busy(t);
     if (step > t->requested) {
         struct exp_op train = {
@@ -229,7 +231,7 @@ enum ebb_status exp_search_ask_train(struct exp_search *s, uint32_t trial, int64
 enum ebb_status exp_search_ask_checkpoint(struct exp_search *s, uint32_t trial, int64_t step,
                                           struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     if (t->checkpoint == step) { /* S3: it has happened already; tell the method afterwards */
         EBB_TRY(ebb_grow(&s->ready, &s->ready_capacity, s->ready_count + 1, sizeof *s->ready, err));
         s->ready[s->ready_count++] = (struct exp_ready){.trial = trial, .step = step};
@@ -244,7 +246,7 @@ enum ebb_status exp_search_ask_checkpoint(struct exp_search *s, uint32_t trial, 
 
 enum ebb_status exp_search_ask_close(struct exp_search *s, uint32_t trial, struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     if (t->is_close_asked || t->is_closed)
         return EBB_OK;
     EBB_TRY(put(s, trial, (struct exp_op){.kind = EXP_OP_CLOSE}, err));
@@ -344,7 +346,7 @@ enum ebb_status exp_search_settle(struct exp_search *s, struct ebb_error *err)
 static enum ebb_status on_trained(struct exp_search *s, uint32_t trial,
                                   const struct exp_event *event, struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     if (event->step <= t->trained)
         return EBB_OK; /* done again after a crash (S2) */
     bool was_busy = is_busy(t);
@@ -358,7 +360,7 @@ static enum ebb_status on_trained(struct exp_search *s, uint32_t trial,
 static enum ebb_status on_validated(struct exp_search *s, uint32_t trial,
                                     const struct exp_event *event, struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     bool was_busy = is_busy(t);
     if (!unwant(s, t, event->step, false))
         return EBB_OK; /* not asked for, or done again (S1, S2) */
@@ -372,7 +374,7 @@ static enum ebb_status on_validated(struct exp_search *s, uint32_t trial,
 static enum ebb_status on_checkpointed(struct exp_search *s, uint32_t trial,
                                        const struct exp_event *event, struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     bool was_busy = is_busy(t);
     if (event->step > t->checkpoint)
         t->checkpoint = event->step;
@@ -392,7 +394,7 @@ static enum ebb_status end_if_all_closed(struct exp_search *s, struct ebb_error 
 
 static enum ebb_status on_closed(struct exp_search *s, uint32_t trial, struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     if (t->is_closed)
         return EBB_OK;
     bool was_busy = is_busy(t);
@@ -409,7 +411,7 @@ static enum ebb_status on_closed(struct exp_search *s, uint32_t trial, struct eb
 static enum ebb_status on_exited(struct exp_search *s, uint32_t trial, enum exp_exit_reason reason,
                                  struct ebb_error *err)
 {
-    struct exp_trial *t = &s->trials[trial];
+    struct exp_search_trial *t = &s->trials[trial];
     if (t->is_closed)
         return EBB_OK;
     bool was_busy = is_busy(t), had_work = has_work(t);
@@ -469,7 +471,7 @@ static enum ebb_status check_event(const struct exp_search *s, const struct exp_
     if (!exp_search_find(s, event->request, trial) || s->trials[*trial].held_ops > 0)
         return ebb_fail(err, EBB_EINPUT, "search: %s for the unknown trial %s",
                         exp_event_name(event->kind), exp_request_format(event->request, text));
-    const struct exp_trial *t = &s->trials[*trial];
+    const struct exp_search_trial *t = &s->trials[*trial];
     if (event->kind == EXP_EVENT_TRAINED && !t->is_closed && event->step > t->requested)
         return ebb_fail(err, EBB_EINPUT, "search: trial %s completed step %lld of %lld asked for",
                         exp_request_format(event->request, text), (long long)event->step,
