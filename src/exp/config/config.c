@@ -260,16 +260,9 @@ enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_n
 const char *exp_searcher_name(enum exp_searcher_kind kind)
 {
     static const char *const names[] = {
-        [EXP_SEARCHER_SINGLE] = "single",
-        [EXP_SEARCHER_RANDOM] = "random",
-        [EXP_SEARCHER_GRID] = "grid",
-        [EXP_SEARCHER_ADAPTIVE] = "adaptive",
-        [EXP_SEARCHER_ADAPTIVE_SIMPLE] = "adaptive_simple",
-        [EXP_SEARCHER_PBT] = "pbt",
-        [EXP_SEARCHER_ADAPTIVE_ASHA] = "adaptive_asha",
-        [EXP_SEARCHER_ASYNC_HALVING] = "async_halving",
-        [EXP_SEARCHER_TPE] = "tpe",
-        [EXP_SEARCHER_CUSTOM] = "custom",
+#define X(KIND, name, method) #name,
+        EXP_SEARCHERS(X)
+#undef X
     };
     return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
 }

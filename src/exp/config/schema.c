@@ -21,9 +21,11 @@
 #define NONEMPTY .check = exp_form_nonempty, .allowed = "a string that is not empty"
 #define PROPAGATION "private rprivate shared rshared slave rslave"
 #define MODES "aggressive standard conservative"
-#define SEARCHERS                                                                                  \
-    "single random grid adaptive adaptive_simple pbt adaptive_asha async_halving tpe custom"
 #define OWN EBB_KEY_OPTIONAL | EBB_KEY_QUIET | EBB_KEY_BEYOND
+
+#define X(KIND, name, method) " " #name
+static const char searchers[] = EXP_SEARCHERS(X);
+#undef X
 
 /* clang-format off */
 static const struct ebb_key rows[] = {
@@ -130,7 +132,7 @@ static const struct ebb_key rows[] = {
      .help = "The values, of any shape; at least one."},
 
     /* ---- searcher ---- */
-    {.path = "searcher.name", .kind = EBB_KEY_WORD, .flags = EBB_KEY_TAG | EBB_KEY_REQUIRED, .words = SEARCHERS, IN_SEARCHER(kind),
+    {.path = "searcher.name", .kind = EBB_KEY_WORD, .flags = EBB_KEY_TAG | EBB_KEY_REQUIRED, .words = searchers + 1, IN_SEARCHER(kind),
      .help = "Search method. The last four are additions of ebb."},
     {.path = "searcher.metric", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_REQUIRED, NONEMPTY, IN_SEARCHER(metric),
      .help = "Name of the validation metric that decides."},

@@ -44,17 +44,24 @@ const struct exp_hparam *exp_hparams_find(const struct exp_hparams *hparams, con
 
 /* ---- searcher ---- */
 
-enum exp_searcher_kind { /* order of the names in the table; contract first */
-                         EXP_SEARCHER_SINGLE,
-                         EXP_SEARCHER_RANDOM,
-                         EXP_SEARCHER_GRID,
-                         EXP_SEARCHER_ADAPTIVE,
-                         EXP_SEARCHER_ADAPTIVE_SIMPLE,
-                         EXP_SEARCHER_PBT,
-                         EXP_SEARCHER_ADAPTIVE_ASHA,
-                         EXP_SEARCHER_ASYNC_HALVING,
-                         EXP_SEARCHER_TPE,
-                         EXP_SEARCHER_CUSTOM,
+/* Every searcher, in the order that users see: the contract's first. A row makes the kind, the word
+ * in files and the line of the table in exp/search, whose exp_method_<method> it is. */
+#define EXP_SEARCHERS(X) /* kind, name, method */                                                  \
+    X(SINGLE, single, random)                                                                      \
+    X(RANDOM, random, random)                                                                      \
+    X(GRID, grid, grid)                                                                            \
+    X(ADAPTIVE, adaptive, adaptive)                                                                \
+    X(ADAPTIVE_SIMPLE, adaptive_simple, adaptive)                                                  \
+    X(PBT, pbt, pbt)                                                                               \
+    X(ADAPTIVE_ASHA, adaptive_asha, asha)                                                          \
+    X(ASYNC_HALVING, async_halving, asha)                                                          \
+    X(TPE, tpe, tpe)                                                                               \
+    X(CUSTOM, custom, custom)
+
+enum exp_searcher_kind {
+#define X(KIND, name, method) EXP_SEARCHER_##KIND,
+    EXP_SEARCHERS(X)
+#undef X
 };
 
 enum exp_mode { EXP_MODE_AGGRESSIVE, EXP_MODE_STANDARD, EXP_MODE_CONSERVATIVE };

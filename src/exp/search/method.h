@@ -14,12 +14,13 @@
 #define EXP_NO_TRIAL UINT32_MAX
 
 struct exp_search_method {
-    enum exp_searcher_kind kind;
-    const char *name;
     bool limits_itself; /* max_concurrent_trials is the method's business, not search.c's */
     bool ends_itself;   /* rule S4 does not apply: the method asks for the shutdown */
     size_t state_bytes; /* zeroed by search.c */
 
+    /* Brackets and rungs that follow from the settings; NULL = it has none. */
+    enum ebb_status (*shape)(const struct exp_searcher *config, struct ebb_arena *arena,
+                             struct exp_shape *shape, struct ebb_error *err);
     /* Check the settings, compute what follows from them; no draws. */
     enum ebb_status (*init)(struct exp_search *s, struct ebb_error *err);
     void (*fini)(struct exp_search *s); /* also after a failed init */
@@ -43,18 +44,11 @@ struct exp_search_method {
     size_t (*bracket)(const struct exp_search *s, uint32_t trial); /* NULL = 0 */
 };
 
-extern const struct exp_search_method exp_method_single;
-extern const struct exp_search_method exp_method_random;
-extern const struct exp_search_method exp_method_grid;
-extern const struct exp_search_method exp_method_adaptive;
-extern const struct exp_search_method exp_method_adaptive_simple;
-extern const struct exp_search_method exp_method_pbt;
-extern const struct exp_search_method exp_method_adaptive_asha;
-extern const struct exp_search_method exp_method_async_halving;
-extern const struct exp_search_method exp_method_tpe;
-extern const struct exp_search_method exp_method_custom;
+#define X(KIND, name, method) extern const struct exp_search_method exp_method_##method;
+EXP_SEARCHERS(X)
+#undef X
 
-/* The table: a new method is one line in table.c. NULL: no such kind. */
+/* NULL: no such kind. */
 const struct exp_search_method *exp_method_find(enum exp_searcher_kind kind);
 
 /* A validation or checkpoint that was asked for and is not done; a list for each trial in a common
@@ -154,6 +148,12 @@ bool exp_search_may_replace(const struct exp_search *s);
 enum ebb_status exp_ops_copy(struct exp_ops *to, const struct exp_ops *from,
                              const struct exp_op *op, size_t params, struct ebb_error *err);
 
+/* ---- shapes (shape.c) ---- */
+
+enum ebb_status exp_shape_synchronous(const struct exp_searcher *config, struct ebb_arena *arena,
+                                      struct exp_shape *shape, struct ebb_error *err);
+enum ebb_status exp_shape_asynchronous(const struct exp_searcher *config, struct ebb_arena *arena,
+                                       struct exp_shape *shape, struct ebb_error *err);
 /* trunc() to a non-negative integer that later sums of a million cannot overflow; NaN gives 0. */
 int64_t exp_trunc(double value);
 

@@ -88,23 +88,8 @@ static double adaptive_progress(const struct exp_search *s)
 }
 
 const struct exp_search_method exp_method_adaptive = {
-    .kind = EXP_SEARCHER_ADAPTIVE,
-    .name = "adaptive",
     .state_bytes = sizeof(struct exp_brackets),
-    .init = exp_brackets_init,
-    .fini = exp_brackets_fini,
-    .start = exp_brackets_start,
-    .validated = adaptive_validated,
-    .exited = adaptive_exited,
-    .worked = exp_brackets_worked,
-    .progress = adaptive_progress,
-    .bracket = exp_brackets_bracket,
-};
-
-const struct exp_search_method exp_method_adaptive_simple = {
-    .kind = EXP_SEARCHER_ADAPTIVE_SIMPLE,
-    .name = "adaptive_simple",
-    .state_bytes = sizeof(struct exp_brackets),
+    .shape = exp_shape_synchronous,
     .init = exp_brackets_init,
     .fini = exp_brackets_fini,
     .start = exp_brackets_start,

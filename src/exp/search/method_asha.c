@@ -135,26 +135,10 @@ static double asha_progress(const struct exp_search *s)
     return sum / (double)a->shape.count;
 }
 
-const struct exp_search_method exp_method_adaptive_asha = {
-    .kind = EXP_SEARCHER_ADAPTIVE_ASHA,
-    .name = "adaptive_asha",
+const struct exp_search_method exp_method_asha = {
     .limits_itself = true,
     .state_bytes = sizeof(struct exp_brackets),
-    .init = exp_brackets_init,
-    .fini = exp_brackets_fini,
-    .start = exp_brackets_start,
-    .validated = asha_validated,
-    .exited = asha_exited,
-    .worked = exp_brackets_worked,
-    .progress = asha_progress,
-    .bracket = exp_brackets_bracket,
-};
-
-const struct exp_search_method exp_method_async_halving = {
-    .kind = EXP_SEARCHER_ASYNC_HALVING,
-    .name = "async_halving",
-    .limits_itself = true,
-    .state_bytes = sizeof(struct exp_brackets),
+    .shape = exp_shape_asynchronous,
     .init = exp_brackets_init,
     .fini = exp_brackets_fini,
     .start = exp_brackets_start,

@@ -159,8 +159,9 @@ static double custom_progress(const struct exp_search *s)
 
 static enum ebb_status check_kind(const struct exp_search *s, struct ebb_error *err)
 {
-    if (s->method->kind != EXP_SEARCHER_CUSTOM)
-        return ebb_fail(err, EBB_EINPUT, "searcher '%s' is no external program", s->method->name);
+    if (s->method != &exp_method_custom)
+        return ebb_fail(err, EBB_EINPUT, "searcher '%s' is no external program",
+                        exp_searcher_name(s->config->kind));
     return EBB_OK;
 }
 
@@ -178,7 +179,7 @@ enum ebb_status exp_custom_events(const struct exp_search *s, int64_t after, str
 
 int64_t exp_custom_last_event(const struct exp_search *s)
 {
-    return s->method->kind == EXP_SEARCHER_CUSTOM ? state_of(s)->last_id : 0;
+    return s->method == &exp_method_custom ? state_of(s)->last_id : 0;
 }
 
 /* ---- operations in ---- */
@@ -438,8 +439,6 @@ enum ebb_status exp_custom_answer(struct exp_search *s, const char *line, size_t
 }
 
 const struct exp_search_method exp_method_custom = {
-    .kind = EXP_SEARCHER_CUSTOM,
-    .name = "custom",
     .ends_itself = true,
     .state_bytes = sizeof(struct custom),
     .fini = custom_fini,

@@ -307,8 +307,6 @@ static double pbt_progress(const struct exp_search *s)
 }
 
 const struct exp_search_method exp_method_pbt = {
-    .kind = EXP_SEARCHER_PBT,
-    .name = "pbt",
     .state_bytes = sizeof(struct pbt),
     .init = pbt_init,
     .fini = pbt_fini,

@@ -29,7 +29,7 @@ static double progress_of(const struct exp_search *s, double trials)
 
 static int64_t trials_of(const struct exp_searcher *config)
 {
-    return config->kind == EXP_SEARCHER_SINGLE ? 1 : config->max_trials;
+    return config->max_trials > 0 ? config->max_trials : 1; /* single has no such key */
 }
 
 static enum ebb_status random_start(struct exp_search *s, struct ebb_error *err)
@@ -57,20 +57,7 @@ static double random_progress(const struct exp_search *s)
     return progress_of(s, (double)trials_of(s->config));
 }
 
-const struct exp_search_method exp_method_single = {
-    .kind = EXP_SEARCHER_SINGLE,
-    .name = "single",
-    .state_bytes = 1,
-    .start = random_start,
-    .validated = ignore_validated,
-    .exited = random_exited,
-    .progress = random_progress,
-};
-
 const struct exp_search_method exp_method_random = {
-    .kind = EXP_SEARCHER_RANDOM,
-    .name = "random",
-    .state_bytes = 1,
     .start = random_start,
     .validated = ignore_validated,
     .exited = random_exited,
@@ -109,9 +96,6 @@ static double grid_progress(const struct exp_search *s)
 }
 
 const struct exp_search_method exp_method_grid = {
-    .kind = EXP_SEARCHER_GRID,
-    .name = "grid",
-    .state_bytes = 1,
     .init = grid_init,
     .start = grid_start,
     .validated = ignore_validated, /* an invalid point has no replacement: exits change nothing */

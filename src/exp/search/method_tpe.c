@@ -310,8 +310,6 @@ static double tpe_progress(const struct exp_search *s)
 }
 
 const struct exp_search_method exp_method_tpe = {
-    .kind = EXP_SEARCHER_TPE,
-    .name = "tpe",
     .limits_itself = true,
     .state_bytes = sizeof(struct tpe),
     .fini = tpe_fini,

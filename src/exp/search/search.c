@@ -36,7 +36,7 @@ enum ebb_status exp_search_create(const struct exp_searcher *config,
     exp_ops_init(&s->held);
     enum ebb_status status = EBB_OK;
     s->scratch = ebb_calloc(space->count + 1, sizeof *s->scratch);
-    s->state = ebb_calloc(1, method->state_bytes);
+    s->state = ebb_calloc(1, method->state_bytes + 1); /* some have none */
     if (s->scratch == NULL || s->state == NULL)
         status = ebb_no_memory(err, space->count * sizeof *s->scratch + method->state_bytes);
     if (status == EBB_OK && method->init != NULL)

@@ -151,8 +151,8 @@ static enum ebb_status make_brackets(const int64_t *rungs, size_t count, struct 
     return EBB_OK;
 }
 
-static enum ebb_status shape_synchronous(const struct exp_searcher *config, struct ebb_arena *arena,
-                                         struct exp_shape *shape, struct ebb_error *err)
+enum ebb_status exp_shape_synchronous(const struct exp_searcher *config, struct ebb_arena *arena,
+                                      struct exp_shape *shape, struct ebb_error *err)
 {
     bool by_budget = config->kind == EXP_SEARCHER_ADAPTIVE;
     int64_t *rungs = NULL;
@@ -230,9 +230,8 @@ static int64_t initial_trials(const struct exp_searcher *config,
     return min_of(max_of(wide, 1), bracket->max_trials);
 }
 
-static enum ebb_status shape_asynchronous(const struct exp_searcher *config,
-                                          struct ebb_arena *arena, struct exp_shape *shape,
-                                          struct ebb_error *err)
+enum ebb_status exp_shape_asynchronous(const struct exp_searcher *config, struct ebb_arena *arena,
+                                       struct exp_shape *shape, struct ebb_error *err)
 {
     int64_t *rungs = NULL;
     size_t count = 0;
@@ -260,21 +259,8 @@ static enum ebb_status shape_asynchronous(const struct exp_searcher *config,
 enum ebb_status exp_search_shape(const struct exp_searcher *config, struct ebb_arena *arena,
                                  struct exp_shape *shape, struct ebb_error *err)
 {
-    switch (config->kind) {
-    case EXP_SEARCHER_ADAPTIVE:
-    case EXP_SEARCHER_ADAPTIVE_SIMPLE:
-        return shape_synchronous(config, arena, shape, err);
-    case EXP_SEARCHER_ADAPTIVE_ASHA:
-    case EXP_SEARCHER_ASYNC_HALVING:
-        return shape_asynchronous(config, arena, shape, err);
-    case EXP_SEARCHER_SINGLE:
-    case EXP_SEARCHER_RANDOM:
-    case EXP_SEARCHER_GRID:
-    case EXP_SEARCHER_PBT:
-    case EXP_SEARCHER_TPE:
-    case EXP_SEARCHER_CUSTOM:
-        break;
-    }
+    const struct exp_search_method *method = exp_method_find(config->kind);
     *shape = (struct exp_shape){0};
-    return EBB_OK;
+    return method != NULL && method->shape != NULL ? method->shape(config, arena, shape, err)
+                                                   : EBB_OK;
 }
