@@ -93,6 +93,8 @@ void ebb_jsonw_uint(struct ebb_json_writer *w, uint64_t value);
 void ebb_jsonw_double(struct ebb_json_writer *w, double value);
 void ebb_jsonw_bool(struct ebb_json_writer *w, bool value);
 void ebb_jsonw_null(struct ebb_json_writer *w);
+/* A value that is JSON text already; for writers without indent. */
+void ebb_jsonw_raw(struct ebb_json_writer *w, const char *text, size_t length);
 /* A member of an object: key and value. */
 void ebb_jsonw_key_string(struct ebb_json_writer *w, const char *key, const char *text);
 void ebb_jsonw_key_int(struct ebb_json_writer *w, const char *key, int64_t value);

@@ -196,3 +196,12 @@ void ebb_jsonw_key_bool(struct ebb_json_writer *w, const char *key, bool value)
     ebb_jsonw_key(w, key);
     ebb_jsonw_bool(w, value);
 }
+
+void ebb_jsonw_raw(struct ebb_json_writer *w, const char *text, size_t length)
+{
+    if (!w->after_key && w->need_comma)
+        ebb_str_add(w->out, ", ");
+    w->after_key = false;
+    w->need_comma = true;
+    ebb_str_addn(w->out, text, length);
+}

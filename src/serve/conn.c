@@ -45,6 +45,24 @@ static void close_conn(struct serve *s, struct conn *c)
     ebb_free(c);
 }
 
+static bool is_stalled(const struct serve *s)
+{
+    return exp_master_info(s->m).stall != NULL;
+}
+
+static uint64_t now_ns(const struct serve *s)
+{
+    return exp_master_info(s->m).now_ns;
+}
+
+/* The target is asked again, or filters a stream. */
+static bool keep_target(struct conn *c, const char *target)
+{
+    ebb_free(c->waiting);
+    c->waiting = ebb_strdup(target);
+    return c->waiting != NULL;
+}
+
 /* ---- out ---- */
 
 static void answer(struct conn *c, const struct serve_http_response *response)
@@ -86,7 +104,7 @@ static enum ebb_status handle(struct serve *s, struct conn *c,
     struct serve_http_response response;
     serve_http_response_init(&response);
     if (serve_rest_must_wait(s->m, request)) {
-        serve_http_write_error(&response, 503, s->m->stall.message);
+        serve_http_write_error(&response, 503, exp_master_info(s->m).stall);
         answer(c, &response);
         serve_http_response_fini(&response);
         return EBB_OK;
@@ -100,10 +118,11 @@ static enum ebb_status handle(struct serve *s, struct conn *c,
     ebb_free(wait);
     ebb_free(follow);
     if (status == EBB_OK && !is_again && seconds > 0 && is_empty_answer(&response)) {
-        c->wait_until_ns = s->m->now_ns + (uint64_t)((seconds < 600 ? seconds : 600) * 1e9);
-        status = exp_text_set(&c->waiting, request->target, err);
+        c->wait_until_ns = now_ns(s) + (uint64_t)((seconds < 600 ? seconds : 600) * 1e9);
+        if (!keep_target(c, request->target))
+            status = ebb_no_memory(err, strlen(request->target));
     } else if (status == EBB_OK &&
-               (!is_again || !is_empty_answer(&response) || s->m->now_ns >= c->wait_until_ns)) {
+               (!is_again || !is_empty_answer(&response) || now_ns(s) >= c->wait_until_ns)) {
         answer(c, &response);
         ebb_free(c->waiting);
         c->waiting = NULL;
@@ -122,8 +141,8 @@ static void begin_stream(struct serve *s, struct conn *c, const char *target)
         (void)ebb_parse_i64(after, &value);
     ebb_free(after);
     c->is_stream = true;
-    c->stream_after = value >= 0 ? value : s->m->notice_next - 1;
-    (void)exp_text_set(&c->waiting, target, NULL);
+    c->stream_after = value >= 0 ? value : exp_master_info(s->m).last_notice;
+    (void)keep_target(c, target);
     ebb_wire_say(&c->wire, head, sizeof head - 1);
 }
 
@@ -138,7 +157,7 @@ static void stream(struct serve *s, struct conn *c)
     if (text != NULL)
         (void)ebb_parse_i64(text, &experiment);
     ebb_free(text);
-    if (c->stream_after >= s->m->notice_next - 1)
+    if (c->stream_after >= exp_master_info(s->m).last_notice)
         return;
     ebb_str_init(&list);
     ebb_str_init(&out);
@@ -211,7 +230,7 @@ static enum ebb_status readable(struct serve *s, struct conn *c, struct ebb_erro
 {
     c->is_handling = true;
     enum ebb_status status = read_requests(s, c, err);
-    if (status != EBB_OK && s->m->is_stalled) {
+    if (status != EBB_OK && is_stalled(s)) {
         c->wire.is_broken = true;
         status = EBB_OK;
     }
@@ -276,11 +295,11 @@ static void send_all(void *context, bool has_news)
 {
     struct serve *s = context;
     struct ebb_error err;
-    for (size_t i = 0; i < s->conn_count && !s->m->is_stalled; i++) {
+    for (size_t i = 0; i < s->conn_count && !is_stalled(s); i++) {
         struct conn *c = s->conns[i];
         if (c->is_stream) {
             stream(s, c);
-        } else if (c->waiting != NULL && (has_news || s->m->now_ns >= c->wait_until_ns)) {
+        } else if (c->waiting != NULL && (has_news || now_ns(s) >= c->wait_until_ns)) {
             struct serve_http_request request = {.method = "GET", .target = c->waiting};
             if (handle(s, c, &request, true, &err) != EBB_OK)
                 c->wire.is_broken = true; /* a read failed: the peer asks again */
@@ -308,7 +327,7 @@ static uint64_t deadline(void *context)
 {
     const struct serve *s = context;
     uint64_t first = UINT64_MAX;
-    for (size_t i = 0; i < s->conn_count && !s->m->is_stalled; i++) {
+    for (size_t i = 0; i < s->conn_count && !is_stalled(s); i++) {
         const struct conn *c = s->conns[i];
         if (c->waiting != NULL && !c->is_stream && c->wait_until_ns < first)
             first = c->wait_until_ns;
@@ -376,7 +395,7 @@ void serve_request(struct exp_master *m, const struct serve_http_request *reques
 {
     struct asked a = {.m = m, .request = request, .response = response};
     struct ebb_error err;
-    bool is_reading = m->is_stalled && !serve_rest_must_wait(m, request);
+    bool is_reading = exp_master_info(m).stall != NULL && !serve_rest_must_wait(m, request);
     enum ebb_status status = is_reading ? ask(&a, &err) : exp_master_do(m, ask, &a, &err);
     if (status != EBB_OK)
         serve_http_write_error(response, 503, err.message);

@@ -1,16 +1,18 @@
 /* rest.h - routes and what their handlers share. Private to serve.
  *
- * A handler returns EBB_OK with an answer, also when the answer is an error of the request
- * (serve_rest_refuse); it has written nothing then. Any other status means that the turn has failed.
- */
+ * A handler ends with EBB_OK and an answer, or with SERVE_REFUSED and an error of the request in its
+ * place; any other status means that the turn has failed. To add a route: a row, and its handler, in
+ * the rest_*.c of its noun; its line in docs/rest.md. */
 #ifndef EBB_SERVE_REST_H
 #define EBB_SERVE_REST_H
 
-#include "exp/master/inner.h"
+#include "base/doc.h"
 #include "serve/serve.h"
 
 struct serve_rest { /* one request */
     struct exp_master *m;
+    struct exp_master_info info;
+    struct exp_db *db;
     const struct serve_http_request *request;
     struct serve_http_response *response;
     struct ebb_json_writer w; /* of the body */
@@ -22,100 +24,109 @@ struct serve_rest { /* one request */
     struct ebb_error *err;
 };
 
-typedef enum ebb_status (*serve_rest_handler)(struct serve_rest *r);
-
-struct serve_rest_route {
+struct serve_route {
     const char *method;
     const char *path; /* "/experiments/#/trials": # a number, * a text */
-    serve_rest_handler handler;
+    enum ebb_status (*handler)(struct serve_rest *r);
     const char *text; /* one line of description */
 };
 
-extern const struct serve_rest_route serve_rest_routes[];
-extern const size_t serve_rest_route_count;
+struct serve_routes { /* those of a file */
+    const struct serve_route *rows;
+    size_t count;
+};
+#define SERVE_ROUTES(list)                                                                         \
+    {                                                                                              \
+        (list), sizeof(list) / sizeof(list)[0]                                                     \
+    }
 
-enum ebb_status serve_rest_refuse(struct serve_rest *r, int status, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Query parameters. Text lives in the request's arena; NULL = absent. */
-const char *serve_rest_text(struct serve_rest *r, const char *name);
-/* What is no number, or below min, makes the answer a 400. For requests that change nothing. */
-int64_t serve_rest_int(struct serve_rest *r, const char *name, int64_t fallback, int64_t min);
-void serve_rest_bad(struct serve_rest *r, const char *name, const char *found, const char *allowed);
+extern const struct serve_routes serve_routes_checkpoints, serve_routes_cluster,
+    serve_routes_experiments, serve_routes_logs, serve_routes_master, serve_routes_metrics,
+    serve_routes_model, serve_routes_submit, serve_routes_templates, serve_routes_trials,
+    serve_routes_users;
 
-/* {"key": [one object per row]}; the rows are done with. */
-enum ebb_status
-serve_rest_write_rows(struct serve_rest *r, const char *key, struct exp_db_rows *rows,
-                      void (*write)(struct ebb_json_writer *w, const struct exp_db_rows *row));
-
-/* Handlers, by file. */
-enum ebb_status serve_rest_submit(struct serve_rest *r);
-enum ebb_status serve_rest_preview_search(struct serve_rest *r);
-/* submit_body.c; *is_bad: refused. */
-enum ebb_status serve_submit_check_body(struct serve_rest *r, bool *is_bad);
-enum ebb_status serve_submit_check_paths(struct serve_rest *r, const struct exp_store_file *files,
-                                         size_t count, bool *is_bad);
-
-enum ebb_status serve_rest_list_experiments(struct serve_rest *r);
-enum ebb_status serve_rest_get_experiment(struct serve_rest *r);
-enum ebb_status serve_rest_patch_experiment(struct serve_rest *r);
-enum ebb_status serve_rest_act_experiment(struct serve_rest *r);
-enum ebb_status serve_rest_delete_experiment(struct serve_rest *r);
-/* The object as JSON into r->w; *is_there false: none. */
-enum ebb_status serve_rest_write_experiment(struct serve_rest *r, int64_t id, bool is_whole,
-                                            bool *is_there);
-
-enum ebb_status serve_rest_model_def(struct serve_rest *r);
-enum ebb_status serve_rest_file_tree(struct serve_rest *r);
-enum ebb_status serve_rest_file(struct serve_rest *r);
-
-enum ebb_status serve_rest_list_trials(struct serve_rest *r);
-enum ebb_status serve_rest_get_trial(struct serve_rest *r);
-enum ebb_status serve_rest_workloads(struct serve_rest *r);
-enum ebb_status serve_rest_logs(struct serve_rest *r);
-enum ebb_status serve_rest_kill_trial(struct serve_rest *r);
-
-enum ebb_status serve_rest_history(struct serve_rest *r);
-enum ebb_status serve_rest_metric_names(struct serve_rest *r);
-enum ebb_status serve_rest_sample(struct serve_rest *r);
-enum ebb_status serve_rest_snapshot(struct serve_rest *r);
-enum ebb_status serve_rest_time_series(struct serve_rest *r);
-
-enum ebb_status serve_rest_list_checkpoints(struct serve_rest *r);
-enum ebb_status serve_rest_get_checkpoint(struct serve_rest *r);
-enum ebb_status serve_rest_delete_checkpoint(struct serve_rest *r);
-enum ebb_status serve_rest_preview_gc(struct serve_rest *r);
-
-enum ebb_status serve_rest_list_templates(struct serve_rest *r);
-enum ebb_status serve_rest_get_template(struct serve_rest *r);
-enum ebb_status serve_rest_put_template(struct serve_rest *r);
-enum ebb_status serve_rest_delete_template(struct serve_rest *r);
-
-enum ebb_status serve_rest_list_users(struct serve_rest *r);
-enum ebb_status serve_rest_create_user(struct serve_rest *r);
-enum ebb_status serve_rest_get_user(struct serve_rest *r);
-enum ebb_status serve_rest_patch_user(struct serve_rest *r);
-enum ebb_status serve_rest_me(struct serve_rest *r);
-/* Whoever asks must be known and active; *is_bad: refused. */
-enum ebb_status serve_rest_check_user(struct serve_rest *r, bool *is_bad);
-const char *serve_rest_user(const struct serve_rest *r); /* in whose name */
-
-enum ebb_status serve_rest_tasks(struct serve_rest *r);
-enum ebb_status serve_rest_task(struct serve_rest *r);
-enum ebb_status serve_rest_agents(struct serve_rest *r);
-enum ebb_status serve_rest_agent(struct serve_rest *r);
-enum ebb_status serve_rest_patch_agent(struct serve_rest *r);
-enum ebb_status serve_rest_slot(struct serve_rest *r);
-enum ebb_status serve_rest_events(struct serve_rest *r);
-enum ebb_status serve_rest_master(struct serve_rest *r);
-enum ebb_status serve_rest_master_config(struct serve_rest *r);
-enum ebb_status serve_rest_master_logs(struct serve_rest *r);
-/* The checkpoint_storage of files that name none. */
-enum ebb_status serve_rest_site_storage(struct serve_rest *r, const struct ebb_doc_node **node);
+/* Over all files; NULL = there are no more. */
+const struct serve_route *serve_route_at(size_t index);
 
 /* The master is stalled, and this is not the question whether it is. */
 bool serve_rest_must_wait(const struct exp_master *m, const struct serve_http_request *request);
 /* EBB_OK: response filled, also with an error of the request. Otherwise the turn has failed. */
 enum ebb_status serve_rest_handle(struct exp_master *m, const struct serve_http_request *request,
                                   struct serve_http_response *response, struct ebb_error *err);
+
+/* ---- refusing ---- */
+
+#define SERVE_REFUSED EBB_ECANCELED /* the answer says why; nothing was changed */
+
+/* Returns SERVE_REFUSED. */
+enum ebb_status serve_refuse(struct serve_rest *r, int status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What went wrong with something of the request: out of memory fails the turn, the rest is refused
+ * with this HTTP status and `where` before the message. */
+enum ebb_status serve_blame(struct serve_rest *r, enum ebb_status status,
+                            const struct ebb_error *why, int http_status, const char *where);
+/* 404 unless it is there. */
+enum ebb_status serve_need_experiment(struct serve_rest *r, int64_t id);
+enum ebb_status serve_need_trial(struct serve_rest *r, int64_t id);
+/* Whoever asks must be known and active. */
+enum ebb_status serve_need_user(struct serve_rest *r);
+const char *serve_user(const struct serve_rest *r); /* in whose name */
+
+/* ---- query parameters: for requests that change nothing ---- */
+
+/* Text lives in the request's arena; NULL = absent. */
+const char *serve_query_text(struct serve_rest *r, const char *name);
+/* What is no number, or below min, makes the answer a 400. */
+int64_t serve_query_int(struct serve_rest *r, const char *name, int64_t fallback, int64_t min);
+void serve_query_bad(struct serve_rest *r, const char *name, const char *found,
+                     const char *allowed);
+
+/* ---- answers are columns of rows ---- */
+
+enum serve_as {
+    SERVE_INT,    /* int64_t; null = null */
+    SERVE_COUNT,  /* int64_t; null = 0 */
+    SERVE_BOOL,   /* bool */
+    SERVE_DOUBLE, /* double; NaN = null */
+    SERVE_TIME,   /* double, Unix */
+    SERVE_TEXT,   /* const char * */
+    SERVE_RAW,    /* const char *, JSON already; NULL = null */
+    SERVE_METRIC, /* double, signed as smaller_is_better (at `sense`) has it; NaN = null */
+};
+
+struct serve_column {
+    const char *key;
+    enum serve_as as;
+    size_t at, sense; /* offsets in the row */
+};
+
+#define SERVE_COLUMNS(list) (list), sizeof(list) / sizeof(list)[0]
+
+/* Members of an object that is open. */
+void serve_write_row(struct ebb_json_writer *w, const struct serve_column *columns, size_t count,
+                     const void *row);
+/* {"key": [an object for each row]}: a whole answer. */
+enum ebb_status serve_write_list(struct serve_rest *r, const char *key,
+                                 const struct serve_column *columns, size_t count,
+                                 struct exp_db_cursor cursor);
+/* The first row as the answer; 404 "no NOUN NAME" when there is none. */
+enum ebb_status serve_write_one(struct serve_rest *r, const struct serve_column *columns,
+                                size_t count, struct exp_db_cursor cursor, const char *noun,
+                                const char *name);
+/* A member that is a number, or null when `is` is false. */
+void serve_key_int(struct ebb_json_writer *w, const char *key, int64_t value, bool is);
+void serve_key_raw(struct ebb_json_writer *w, const char *key, const char *json); /* NULL = null */
+void serve_key_time(struct ebb_json_writer *w, const char *key, double time);
+void serve_begin_list(struct serve_rest *r, const char *key); /* {"key": [ */
+void serve_end_list(struct serve_rest *r);                    /* ]} */
+
+/* ---- shared by files ---- */
+
+/* submit_body.c */
+enum ebb_status serve_submit_check_body(struct serve_rest *r);
+enum ebb_status serve_submit_check_paths(struct serve_rest *r, const struct exp_store_file *files,
+                                         size_t count);
+/* submit.c: the checkpoint_storage of files that name none. */
+enum ebb_status serve_site_storage(struct serve_rest *r, const struct ebb_doc_node **node);
 
 #endif

@@ -10,35 +10,33 @@
 
 #define CHUNK_BYTES ((size_t)1 << 20) /* of the log in one answer */
 
-enum ebb_status serve_rest_master(struct serve_rest *r)
+static enum ebb_status info(struct serve_rest *r)
 {
-    const struct exp_master *m = r->m;
+    const struct exp_master_info *m = &r->info;
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key_string(&r->w, "cluster_id", m->cluster_id);
     ebb_jsonw_key_string(&r->w, "version", EBB_VERSION);
     ebb_jsonw_key_int(&r->w, "pid", getpid());
-    ebb_jsonw_key_int(&r->w, "slots", m->options.slots);
+    ebb_jsonw_key_int(&r->w, "slots", m->options->slots);
     ebb_jsonw_key_string(&r->w, "state_dir", m->state_dir);
-    ebb_jsonw_key_int(&r->w, "experiments", (int64_t)m->experiment_count);
-    ebb_jsonw_key_int(&r->w, "running", (int64_t)m->alloc_count);
-    ebb_jsonw_key(&r->w, "commits");
-    ebb_jsonw_uint(&r->w, exp_db_commits(m->db));
-    ebb_jsonw_key(&r->w, "is_stalled");
-    ebb_jsonw_bool(&r->w, m->is_stalled);
-    ebb_jsonw_key_string(&r->w, "message", m->is_stalled ? m->stall.message : NULL);
+    ebb_jsonw_key_uint(&r->w, "experiments", m->experiments);
+    ebb_jsonw_key_uint(&r->w, "running", m->running);
+    ebb_jsonw_key_uint(&r->w, "commits", exp_db_commits(r->db));
+    ebb_jsonw_key_bool(&r->w, "is_stalled", m->stall != NULL);
+    ebb_jsonw_key_string(&r->w, "message", m->stall);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
 
 /* ---- configuration ---- */
 
-enum ebb_status serve_rest_master_config(struct serve_rest *r)
+static enum ebb_status config(struct serve_rest *r)
 {
-    const struct exp_master *m = r->m;
-    const struct exp_master_options *o = &m->options;
+    const struct exp_master_info *m = &r->info;
+    const struct exp_master_options *o = m->options;
     const struct ebb_doc_node *storage = NULL;
     struct ebb_doc_node *whole = ebb_doc_new(r->arena, EBB_DOC_MAP); /* as a file has it: masked */
-    EBB_TRY(serve_rest_site_storage(r, &storage));
+    EBB_TRY(serve_site_storage(r, &storage));
     if (whole == NULL || !ebb_doc_set(r->arena, whole, "checkpoint_storage", storage))
         return ebb_no_memory(r->err, sizeof *whole);
     ebb_jsonw_object(&r->w);
@@ -48,11 +46,8 @@ enum ebb_status serve_rest_master_config(struct serve_rest *r)
     ebb_jsonw_key_string(&r->w, "device", o->gpu_ids != NULL ? "gpu" : "cpu");
     ebb_jsonw_key_int(&r->w, "threads_per_slot", m->threads);
     ebb_jsonw_key_bool(&r->w, "pin_cpus", o->pin_cpus && m->can_pin);
-    ebb_jsonw_key(&r->w, "slot_memory_bytes");
-    if (o->slot_memory_bytes > 0)
-        ebb_jsonw_uint(&r->w, o->slot_memory_bytes);
-    else
-        ebb_jsonw_null(&r->w);
+    serve_key_int(&r->w, "slot_memory_bytes", (int64_t)o->slot_memory_bytes,
+                  o->slot_memory_bytes > 0);
     ebb_jsonw_key(&r->w, "scheduler");
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key_string(&r->w, "type",
@@ -101,13 +96,13 @@ static int64_t write_lines(struct serve_rest *r, const char *text, size_t length
     return last;
 }
 
-enum ebb_status serve_rest_master_logs(struct serve_rest *r)
+static enum ebb_status logs(struct serve_rest *r)
 {
     char path[4096];
     struct stat st;
-    int64_t after = serve_rest_int(r, "greater_than_id", 0, 0),
-            tail = serve_rest_int(r, "tail", 0, 0);
-    snprintf(path, sizeof path, "%s/master.log", r->m->state_dir);
+    int64_t after = serve_query_int(r, "greater_than_id", 0, 0),
+            tail = serve_query_int(r, "tail", 0, 0);
+    snprintf(path, sizeof path, "%s/master.log", r->info.state_dir);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int64_t size = fd >= 0 && fstat(fd, &st) == 0 ? (int64_t)st.st_size : 0;
     if (after < 0 || after > size)
@@ -126,7 +121,14 @@ enum ebb_status serve_rest_master_logs(struct serve_rest *r)
     int64_t last = write_lines(r, text, n > 0 ? (size_t)n : 0, after, tail);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "next", last);
-    ebb_jsonw_key_bool(&r->w, "is_over", r->m->options.is_reading_only);
+    ebb_jsonw_key_bool(&r->w, "is_over", r->info.options->is_reading_only);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }
+
+static const struct serve_route routes[] = {
+    {"GET", "/master", info, "the master itself"},
+    {"GET", "/master/config", config, "what it was started with"},
+    {"GET", "/master/logs", logs, "what it logged"},
+};
+const struct serve_routes serve_routes_master = SERVE_ROUTES(routes);

@@ -22,6 +22,11 @@
     " e.id = c.experiment_id LEFT JOIN validations v ON v.trial_id = c.trial_id AND"               \
     " v.step_id = c.step_id) AS r"
 
+/* A trial with what its experiment's searcher calls better. */
+#define EXP_DB_FROM_TRIALS                                                                         \
+    " FROM (SELECT t.*, e.smaller_is_better FROM trials t JOIN experiments e"                      \
+    " ON e.id = t.experiment_id) AS r"
+
 #define EXP_DB_FROM_USERS                                                                          \
     " FROM (SELECT u.*, (SELECT COUNT(*) FROM experiments e WHERE e.owner = u.name)"               \
     " AS num_experiments FROM users u) AS r"
@@ -138,7 +143,110 @@
     /* users */                                                                                    \
     READ(exp_db_user_read, exp_db_name, exp_db_user,                                               \
          "SELECT @" EXP_DB_FROM_USERS " WHERE name = $1")                                          \
-    WRITE(exp_db_user_add, exp_db_user_made, "INSERT INTO users (@) VALUES (#)")
+    WRITE(exp_db_user_add, exp_db_user_made, "INSERT INTO users (@) VALUES (#)")                   \
+                                                                                                   \
+    /* for answers: experiments */                                                                 \
+    READ(exp_db_experiment_has, exp_db_id, exp_db_id, "SELECT id FROM experiments WHERE id = $1")  \
+    READ(exp_db_experiment_told, exp_db_id, exp_db_experiment_told,                                \
+         "SELECT @ FROM experiments WHERE id = $1")                                                \
+    WRITE(exp_db_experiment_tell, exp_db_experiment_told,                                          \
+          "UPDATE experiments SET & WHERE id = $1")                                                \
+    WRITE(exp_db_experiment_add, exp_db_experiment_made, "INSERT INTO experiments (@) VALUES (#)") \
+    WRITE(exp_db_config_add, exp_db_config, "INSERT INTO experiment_configs (@) VALUES (#)")       \
+    WRITE(exp_db_file_add, exp_db_file, "INSERT INTO model_files (@) VALUES (#)")                  \
+    /* of b for a */                                                                               \
+    WRITE(exp_db_files_copy, exp_db_pair,                                                          \
+          "INSERT INTO model_files (experiment_id, path, type, mode, mtime, size, content)"        \
+          " SELECT $1, path, type, mode, mtime, size, content FROM model_files"                    \
+          " WHERE experiment_id = $2")                                                             \
+    READ(exp_db_files_info, exp_db_id, exp_db_file_info,                                           \
+         "SELECT @ FROM model_files WHERE experiment_id = $1 ORDER BY path")                       \
+    READ(exp_db_file_read, exp_db_path, exp_db_blob,                                               \
+         "SELECT content FROM model_files WHERE experiment_id = $1 AND path = $2"                  \
+         " AND type <> 'dir'")                                                                     \
+    READ(exp_db_searched_read, exp_db_id, exp_db_searched,                                         \
+         "SELECT @ FROM experiments e JOIN experiment_configs c ON c.experiment_id = e.id"         \
+         " WHERE e.id = $1")                                                                       \
+    /* one that has not ended and starts its trials from a checkpoint of this one */               \
+    READ(exp_db_experiment_needed_by, exp_db_id, exp_db_id,                                        \
+         "SELECT MIN(x.id) FROM experiment_configs k JOIN experiments x ON x.id ="                 \
+         " k.experiment_id JOIN checkpoints c ON c.uuid = k.warm_start WHERE"                      \
+         " c.experiment_id = $1 AND x.id <> $1 AND x.end_time IS NULL")                            \
+                                                                                                   \
+    /* for answers: trials */                                                                      \
+    READ(exp_db_trial_has, exp_db_id, exp_db_id, "SELECT id FROM trials WHERE id = $1")            \
+    READ(exp_db_trial_experiment, exp_db_id, exp_db_id,                                            \
+         "SELECT experiment_id FROM trials WHERE id = $1")                                         \
+    READ(exp_db_trial_show, exp_db_id, exp_db_trial_shown,                                         \
+         "SELECT @" EXP_DB_FROM_TRIALS " WHERE id = $1")                                           \
+    READ(exp_db_trials_show, exp_db_id, exp_db_trial_shown,                                        \
+         "SELECT @" EXP_DB_FROM_TRIALS " WHERE experiment_id = $1 ORDER BY id")                    \
+    /* the best b trials of experiment a */                                                        \
+    READ(exp_db_trials_best, exp_db_pair, exp_db_trial_shown,                                      \
+         "SELECT @" EXP_DB_FROM_TRIALS " WHERE experiment_id = $1 ORDER BY CASE"                   \
+         " WHEN best_signed IS NULL THEN 1 ELSE 0 END, best_signed, id LIMIT $2")                  \
+    READ(exp_db_workloads, exp_db_id, exp_db_workload,                                             \
+         "SELECT s.id, s.state, s.start_time, s.end_time, s.metrics, v.state AS v_state,"          \
+         " v.start_time AS v_start_time, v.end_time AS v_end_time, v.metrics AS v_metrics,"        \
+         " c.state AS c_state, c.start_time AS c_start_time, c.end_time AS c_end_time,"            \
+         " c.uuid AS c_uuid, c.size AS c_size FROM steps s"                                        \
+         " LEFT JOIN validations v ON v.trial_id = s.trial_id AND v.step_id = s.id"                \
+         " LEFT JOIN checkpoints c ON c.trial_id = s.trial_id AND c.step_id = s.id"                \
+         " WHERE s.trial_id = $1 ORDER BY s.id")                                                   \
+    READ(exp_db_history, exp_db_id, exp_db_best,                                                   \
+         "SELECT v.trial_id, v.step_id, v.end_time, v.signed_metric FROM validations v"            \
+         " JOIN trials t ON t.id = v.trial_id WHERE t.experiment_id = $1 AND v.is_best = 1"        \
+         " ORDER BY v.end_time, v.signed_metric DESC")                                             \
+    READ(exp_db_steps_newest, exp_db_id, exp_db_name,                                              \
+         "SELECT s.metrics FROM steps s JOIN trials t ON t.id = s.trial_id WHERE"                  \
+         " t.experiment_id = $1 AND s.state = 'COMPLETED' ORDER BY s.trial_id DESC, s.id DESC"     \
+         " LIMIT 20")                                                                              \
+    READ(exp_db_validations_newest, exp_db_id, exp_db_name,                                        \
+         "SELECT v.metrics FROM validations v JOIN trials t ON t.id = v.trial_id WHERE"            \
+         " t.experiment_id = $1 AND v.state = 'COMPLETED' ORDER BY v.trial_id DESC,"               \
+         " v.step_id DESC LIMIT 20")                                                               \
+    READ(exp_db_steps_curve, exp_db_id, exp_db_point,                                              \
+         "SELECT id AS step_id, end_time, metrics FROM steps WHERE trial_id = $1 AND"              \
+         " state = 'COMPLETED' ORDER BY id")                                                       \
+    READ(exp_db_validations_curve, exp_db_id, exp_db_point,                                        \
+         "SELECT step_id, end_time, metrics FROM validations WHERE trial_id = $1 AND"              \
+         " state = 'COMPLETED' ORDER BY step_id")                                                  \
+    /* all trials of experiment a at step b */                                                     \
+    READ(exp_db_trials_at, exp_db_pair, exp_db_snapshot,                                           \
+         "SELECT t.id AS trial_id, t.hparams, v.metrics FROM trials t JOIN validations v ON"       \
+         " v.trial_id = t.id WHERE t.experiment_id = $1 AND v.step_id = $2 AND"                    \
+         " v.state = 'COMPLETED' ORDER BY t.id")                                                   \
+    READ(exp_db_logs, exp_db_log_range, exp_db_log,                                                \
+         "SELECT @ FROM trial_logs WHERE trial_id = $1 AND id > $2 AND id < $3 AND"                \
+         " ($4 = '' OR level = $4) ORDER BY id")                                                   \
+    READ(exp_db_logs_backward, exp_db_log_range, exp_db_log,                                       \
+         "SELECT @ FROM trial_logs WHERE trial_id = $1 AND id > $2 AND id < $3 AND"                \
+         " ($4 = '' OR level = $4) ORDER BY id DESC")                                              \
+                                                                                                   \
+    /* for answers: checkpoints, templates, users */                                               \
+    READ(exp_db_checkpoints_best, exp_db_id, exp_db_checkpoint,                                    \
+         "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE experiment_id = $1 ORDER BY CASE WHEN"         \
+         " signed_metric IS NULL THEN 1 ELSE 0 END, signed_metric, id")                            \
+    READ(exp_db_checkpoint_needed, exp_db_name, exp_db_needed,                                     \
+         "SELECT c.state, c.storage, e.state AS experiment_state, EXISTS (SELECT 1 FROM"           \
+         " trials t WHERE t.warm_start = c.uuid) AS is_source, EXISTS (SELECT 1 FROM"              \
+         " experiment_configs k JOIN experiments x ON x.id = k.experiment_id WHERE"                \
+         " k.warm_start = c.uuid AND x.end_time IS NULL) AS is_wanted FROM checkpoints c"          \
+         " JOIN experiments e ON e.id = c.experiment_id WHERE c.uuid = $1")                        \
+    READ(exp_db_checkpoint_newest, exp_db_id, exp_db_name,                                         \
+         "SELECT uuid FROM checkpoints WHERE trial_id = $1 AND state = 'COMPLETED' AND"            \
+         " uuid NOT IN (SELECT uuid FROM removals) ORDER BY step_id DESC LIMIT 1")                 \
+    READ(exp_db_checkpoint_whole, exp_db_name, exp_db_name,                                        \
+         "SELECT uuid FROM checkpoints WHERE uuid = $1 AND state = 'COMPLETED' AND"                \
+         " uuid NOT IN (SELECT uuid FROM removals)")                                               \
+    READ(exp_db_templates, exp_db_none, exp_db_template, "SELECT @ FROM templates ORDER BY name")  \
+    READ(exp_db_template_read, exp_db_name, exp_db_template,                                       \
+         "SELECT @ FROM templates WHERE name = $1")                                                \
+    WRITE(exp_db_template_write, exp_db_template,                                                  \
+          "INSERT INTO templates (@) VALUES (#) ON CONFLICT (name) DO UPDATE SET config = $2")     \
+    WRITE(exp_db_template_delete, exp_db_name, "DELETE FROM templates WHERE name = $1")            \
+    READ(exp_db_users, exp_db_none, exp_db_user, "SELECT @" EXP_DB_FROM_USERS " ORDER BY name")    \
+    WRITE(exp_db_user_set, exp_db_user_active, "UPDATE users SET & WHERE name = $1")
 
 struct exp_db_none; /* in: NULL */
 

@@ -80,6 +80,25 @@ struct exp_db_bytes {
 #define EXP_DB_REASON_FIELDS(X, T) X(T, INT, id) X(T, TEXT, error)
 #define EXP_DB_FAILURE_FIELDS(X, T) EXP_DB_REASON_FIELDS(X, T) X(T, DOUBLE, end_time)
 
+/* What people say about one. */
+#define EXP_DB_EXPERIMENT_TOLD_FIELDS(X, T)                                                        \
+    X(T, INT, id)                                                                                  \
+    X(T, TEXT, description)                                                                        \
+    X(T, TEXT, notes)                                                                              \
+    X(T, TEXT, labels)                                                                             \
+    X(T, BOOL, archived)                                                                           \
+    X(T, DOUBLE, weight)                                                                           \
+    X(T, INT, max_slots)                                                                           \
+    X(T, INT, save_experiment_best)                                                                \
+    X(T, INT, save_trial_best)                                                                     \
+    X(T, INT, save_trial_latest)
+
+/* What its searcher looks at. */
+#define EXP_DB_SEARCHED_FIELDS(X, T)                                                               \
+    X(T, TEXT, metric)                                                                             \
+    X(T, BOOL, smaller_is_better)                                                                  \
+    X(T, TEXT, config)
+
 #define EXP_DB_CONFIG_FIELDS(X, T)                                                                 \
     X(T, INT, experiment_id)                                                                       \
     X(T, TEXT, config)                                                                             \
@@ -98,6 +117,16 @@ struct exp_db_bytes {
     X(T, INT, mtime)                                                                               \
     X(T, INT, size)                                                                                \
     X(T, BLOB, content)
+
+#define EXP_DB_FILE_INFO_FIELDS(X, T)                                                              \
+    X(T, TEXT, path)                                                                               \
+    X(T, TEXT, type)                                                                               \
+    X(T, INT, size)                                                                                \
+    X(T, INT, mode)
+
+#define EXP_DB_PATH_FIELDS(X, T) X(T, INT, experiment_id) X(T, TEXT, path)
+#define EXP_DB_BYTES_FIELDS(X, T) X(T, BLOB, bytes)
+#define EXP_DB_PAIR_FIELDS(X, T) X(T, INT, a) X(T, INT, b)
 
 #define EXP_DB_EVENT_FIELDS(X, T)                                                                  \
     X(T, INT, experiment_id)                                                                       \
@@ -184,6 +213,64 @@ struct exp_db_bytes {
     X(T, TEXT, level)                                                                              \
     X(T, BLOB, message)
 
+/* As people see it. */
+#define EXP_DB_TRIAL_SHOWN_FIELDS(X, T)                                                            \
+    X(T, INT, id)                                                                                  \
+    X(T, INT, experiment_id)                                                                       \
+    X(T, TEXT, request_id)                                                                         \
+    X(T, TEXT, state)                                                                              \
+    X(T, DOUBLE, start_time)                                                                       \
+    X(T, DOUBLE, end_time)                                                                         \
+    X(T, TEXT, hparams)                                                                            \
+    X(T, INT, seed)                                                                                \
+    X(T, INT, restarts)                                                                            \
+    X(T, INT, steps)                                                                               \
+    X(T, DOUBLE, best_signed)                                                                      \
+    X(T, INT, best_step_id)                                                                        \
+    X(T, DOUBLE, latest_signed)                                                                    \
+    X(T, TEXT, warm_start)                                                                         \
+    X(T, TEXT, message)                                                                            \
+    X(T, BOOL, smaller_is_better)
+
+/* A step with its validation (v_) and checkpoint (c_). */
+#define EXP_DB_WORKLOAD_FIELDS(X, T)                                                               \
+    X(T, INT, id)                                                                                  \
+    X(T, TEXT, state)                                                                              \
+    X(T, DOUBLE, start_time)                                                                       \
+    X(T, DOUBLE, end_time)                                                                         \
+    X(T, TEXT, metrics)                                                                            \
+    X(T, TEXT, v_state)                                                                            \
+    X(T, DOUBLE, v_start_time)                                                                     \
+    X(T, DOUBLE, v_end_time)                                                                       \
+    X(T, TEXT, v_metrics)                                                                          \
+    X(T, TEXT, c_state)                                                                            \
+    X(T, DOUBLE, c_start_time)                                                                     \
+    X(T, DOUBLE, c_end_time)                                                                       \
+    X(T, TEXT, c_uuid)                                                                             \
+    X(T, INT, c_size)
+
+#define EXP_DB_POINT_FIELDS(X, T)                                                                  \
+    X(T, INT, step_id)                                                                             \
+    X(T, DOUBLE, end_time)                                                                         \
+    X(T, TEXT, metrics)
+
+#define EXP_DB_BEST_FIELDS(X, T)                                                                   \
+    X(T, INT, trial_id)                                                                            \
+    X(T, INT, step_id)                                                                             \
+    X(T, DOUBLE, end_time)                                                                         \
+    X(T, DOUBLE, signed_metric)
+
+#define EXP_DB_SNAPSHOT_FIELDS(X, T)                                                               \
+    X(T, INT, trial_id)                                                                            \
+    X(T, TEXT, hparams)                                                                            \
+    X(T, TEXT, metrics)
+
+#define EXP_DB_LOG_RANGE_FIELDS(X, T)                                                              \
+    X(T, INT, trial_id)                                                                            \
+    X(T, INT, after)                                                                               \
+    X(T, INT, before)                                                                              \
+    X(T, TEXT, level)
+
 /* ---- checkpoints ---- */
 
 #define EXP_DB_CHECKPOINT_MADE_FIELDS(X, T)                                                        \
@@ -217,11 +304,22 @@ struct exp_db_bytes {
 
 #define EXP_DB_STORED_FIELDS(X, T) X(T, TEXT, uuid) X(T, TEXT, storage)
 
+/* Who needs a checkpoint. */
+#define EXP_DB_NEEDED_FIELDS(X, T)                                                                 \
+    X(T, TEXT, state)                                                                              \
+    X(T, TEXT, storage)                                                                            \
+    X(T, TEXT, experiment_state)                                                                   \
+    X(T, BOOL, is_source)                                                                          \
+    X(T, BOOL, is_wanted)
+
 /* ---- users ---- */
 
 #define EXP_DB_USER_MADE_FIELDS(X, T)                                                              \
     X(T, TEXT, name) X(T, BOOL, is_active) X(T, DOUBLE, created_time)
 #define EXP_DB_USER_FIELDS(X, T) EXP_DB_USER_MADE_FIELDS(X, T) X(T, INT, num_experiments)
+#define EXP_DB_USER_ACTIVE_FIELDS(X, T) X(T, TEXT, name) X(T, BOOL, is_active)
+
+#define EXP_DB_TEMPLATE_FIELDS(X, T) X(T, TEXT, name) X(T, TEXT, config)
 
 /* ---- the structs ---- */
 
@@ -253,7 +351,22 @@ struct exp_db_bytes {
     S(exp_db_checkpoint, EXP_DB_CHECKPOINT_FIELDS)                                                 \
     S(exp_db_stored, EXP_DB_STORED_FIELDS)                                                         \
     S(exp_db_user_made, EXP_DB_USER_MADE_FIELDS)                                                   \
-    S(exp_db_user, EXP_DB_USER_FIELDS)
+    S(exp_db_user, EXP_DB_USER_FIELDS)                                                             \
+    S(exp_db_experiment_told, EXP_DB_EXPERIMENT_TOLD_FIELDS)                                       \
+    S(exp_db_searched, EXP_DB_SEARCHED_FIELDS)                                                     \
+    S(exp_db_file_info, EXP_DB_FILE_INFO_FIELDS)                                                   \
+    S(exp_db_path, EXP_DB_PATH_FIELDS)                                                             \
+    S(exp_db_blob, EXP_DB_BYTES_FIELDS)                                                            \
+    S(exp_db_pair, EXP_DB_PAIR_FIELDS)                                                             \
+    S(exp_db_trial_shown, EXP_DB_TRIAL_SHOWN_FIELDS)                                               \
+    S(exp_db_workload, EXP_DB_WORKLOAD_FIELDS)                                                     \
+    S(exp_db_point, EXP_DB_POINT_FIELDS)                                                           \
+    S(exp_db_best, EXP_DB_BEST_FIELDS)                                                             \
+    S(exp_db_snapshot, EXP_DB_SNAPSHOT_FIELDS)                                                     \
+    S(exp_db_log_range, EXP_DB_LOG_RANGE_FIELDS)                                                   \
+    S(exp_db_needed, EXP_DB_NEEDED_FIELDS)                                                         \
+    S(exp_db_user_active, EXP_DB_USER_ACTIVE_FIELDS)                                               \
+    S(exp_db_template, EXP_DB_TEMPLATE_FIELDS)
 
 #define EXP_DB_C_INT int64_t
 #define EXP_DB_C_BOOL bool

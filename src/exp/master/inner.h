@@ -18,19 +18,6 @@
 #include "exp/search/search.h"
 #include "exp/sequence/sequence.h"
 
-enum exp_state {
-    EXP_PAUSED,
-    EXP_ACTIVE,
-    EXP_STOPPING_CANCELED,
-    EXP_STOPPING_COMPLETED,
-    EXP_STOPPING_ERROR,
-    EXP_CANCELED,
-    EXP_COMPLETED,
-    EXP_ERROR,
-    EXP_DELETING,
-    EXP_DELETE_FAILED,
-};
-
 enum exp_trial_state { EXP_TRIAL_ACTIVE, EXP_TRIAL_COMPLETED, EXP_TRIAL_CANCELED, EXP_TRIAL_ERROR };
 
 struct exp_trial;
@@ -238,21 +225,11 @@ struct exp_master {
 };
 
 /* ---- names.c ---- */
-const char *exp_state_name(enum exp_state state);
-bool exp_state_parse(const char *name, enum exp_state *state);
 bool exp_state_is_stopping(enum exp_state state);
-bool exp_state_is_ended(enum exp_state state);
 const char *exp_trial_state_name(enum exp_trial_state state);
 const char *exp_workload_name(enum exp_workload_kind kind);
 bool exp_workload_parse(const char *name, enum exp_workload_kind *kind);
 double exp_time_now(void);
-void exp_time_write(struct ebb_json_writer *w, double time); /* <= 0: null */
-/* Numbers as JSON; what is no number as "NaN", "Infinity", "-Infinity". */
-void exp_metric_write(struct ebb_json_writer *w, double value);
-/* The value as reported, from the signed form in rows. */
-double exp_metric_unsigned(double signed_metric, bool smaller_is_better);
-/* A value that is JSON text already; for writers without indent. */
-void exp_json_raw(struct ebb_json_writer *w, const char *text, size_t length);
 /* Replace *text by a copy. */
 enum ebb_status exp_text_set(char **text, const char *value, struct ebb_error *err);
 
@@ -274,10 +251,6 @@ void exp_notice_metrics(struct exp_master *m, const struct exp_trial *r, int64_t
                         bool is_validation, const struct ebb_doc_node *metrics);
 void exp_notice_log(struct exp_master *m, const struct exp_trial *r);
 void exp_notices_free(struct exp_master *m);
-/* Append the JSON of notices after `after` (of one experiment, or 0) to a list that w is in.
- * Returns the next cursor. */
-int64_t exp_notices_write(const struct exp_master *m, int64_t after, int64_t experiment,
-                          struct ebb_json_writer *w, size_t *count, bool *is_cut);
 
 /* ---- experiment.c ---- */
 struct exp_experiment *exp_experiment_find(const struct exp_master *m, int64_t id);
@@ -362,14 +335,6 @@ enum ebb_status exp_log_tail(struct exp_master *m, struct exp_trial *r, bool is_
                              struct ebb_error *err);
 
 /* ---- gc.c ---- */
-struct exp_gc_policy {
-    int64_t save_experiment_best, save_trial_best, save_trial_latest;
-};
-/* Which checkpoints would go. */
-enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
-                              const struct exp_gc_policy *policy, struct ebb_arena *arena,
-                              struct exp_db_checkpoint **doomed, size_t *count,
-                              struct ebb_error *err);
 /* Start removing what the policy in the experiment's row does not keep. */
 enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct ebb_error *err);
 enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,

@@ -182,7 +182,7 @@ static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
     ebb_jsonw_key(&w, "config");
     ebb_doc_write_json(r->experiment->config.normalized, &w);
     ebb_jsonw_key(&w, "hparams");
-    exp_json_raw(&w, r->hparams, strlen(r->hparams));
+    ebb_jsonw_raw(&w, r->hparams, strlen(r->hparams));
     ebb_jsonw_key_int(&w, "trial_seed", r->seed);
     ebb_jsonw_key_int(&w, "experiment_id", r->experiment->id);
     ebb_jsonw_key_int(&w, "trial_id", r->id);

@@ -30,10 +30,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
 #include "exp/config/config.h"
+#include "exp/db/db.h"
 #include "exp/sched/sched.h"
+#include "exp/search/search.h"
+#include "exp/sequence/sequence.h"
 
 struct exp_master;
 
@@ -153,6 +157,123 @@ bool exp_master_runs(const char *state_dir);
 
 /* True when no experiment is ACTIVE or stopping and no process, removal or collection is left. */
 bool exp_master_is_idle(const struct exp_master *master);
+
+/* ---- what a front asks and changes (front.c) ----
+ *
+ * Everything below is for the front's `hear` and for the work of exp_master_do: it changes memory
+ * and the open transaction, which the turn commits. */
+
+enum exp_state {
+    EXP_PAUSED,
+    EXP_ACTIVE,
+    EXP_STOPPING_CANCELED,
+    EXP_STOPPING_COMPLETED,
+    EXP_STOPPING_ERROR,
+    EXP_CANCELED,
+    EXP_COMPLETED,
+    EXP_ERROR,
+    EXP_DELETING,
+    EXP_DELETE_FAILED,
+};
+
+const char *exp_state_name(enum exp_state state);
+bool exp_state_parse(const char *name, enum exp_state *state);
+bool exp_state_is_ended(enum exp_state state);
+
+struct exp_master_info { /* borrowed until the next turn */
+    const struct exp_master_options *options;
+    const char *cluster_id, *state_dir, *owner, *python, *python_path, *site_defaults;
+    int threads; /* of a slot */
+    bool can_pin;
+    size_t experiments, running; /* not ended; processes */
+    const char *stall;           /* why nothing can be written (M2); NULL = it can */
+    uint64_t now_ns;             /* monotonic, at the beginning of the turn */
+    double time;                 /* Unix, likewise */
+    int64_t last_notice;
+};
+struct exp_master_info exp_master_info(const struct exp_master *master);
+struct exp_db *exp_master_db(struct exp_master *master);
+/* Rows say what memory says. */
+enum ebb_status exp_master_flush(struct exp_master *master, struct ebb_error *err);
+
+/* Experiments. In memory are those that have not ended. */
+bool exp_master_find(const struct exp_master *master, int64_t id, enum exp_state *state);
+int64_t exp_master_next_id(const struct exp_master *master);
+/* Its rows are written: bring it to life. */
+enum ebb_status exp_master_begin(struct exp_master *master, int64_t id, bool is_active,
+                                 struct ebb_error *err);
+/* EBB_EINPUT: illegal transition. */
+enum ebb_status exp_master_set_state(struct exp_master *master, int64_t id, enum exp_state state,
+                                     struct ebb_error *err);
+enum ebb_status exp_master_kill(struct exp_master *master, int64_t id, struct ebb_error *err);
+/* NULL = as before; max_slots < 0 = none. */
+void exp_master_set_share(struct exp_master *master, int64_t id, const double *weight,
+                          const int64_t *max_slots);
+/* What follows from a change; is_told: followers hear of it. */
+enum ebb_status exp_master_settle(struct exp_master *master, int64_t id, bool is_told,
+                                  struct ebb_error *err);
+/* Remove an ended one with all its files: goes on over the next turns. */
+enum ebb_status exp_master_delete(struct exp_master *master, int64_t id, struct ebb_error *err);
+
+/* Checkpoints: which would go; remove those that its row does not keep; remove one. */
+struct exp_gc_policy {
+    int64_t save_experiment_best, save_trial_best, save_trial_latest;
+};
+enum ebb_status exp_gc_select(struct exp_master *master, int64_t experiment,
+                              const struct exp_gc_policy *policy, struct ebb_arena *arena,
+                              struct exp_db_checkpoint **doomed, size_t *count,
+                              struct ebb_error *err);
+enum ebb_status exp_master_collect(struct exp_master *master, int64_t experiment,
+                                   struct ebb_error *err);
+enum ebb_status exp_master_remove(struct exp_master *master, const char *uuid, const char *location,
+                                  struct ebb_error *err);
+
+/* Trials in memory: what rows do not say of them. */
+struct exp_master_trial {
+    int64_t id, experiment_id; /* id 0: never had slots, no row */
+    char request[EXP_REQUEST_TEXT];
+    const char *hparams; /* JSON, or NULL */
+    uint32_t seed;
+    bool is_over;        /* ended, and no process left */
+    bool has_process;    /* or is about to: it has a slot */
+    int64_t slot, pid;   /* pid 0: not started */
+    const char *state;   /* as a task: pending, running, terminating */
+    bool is_asking;      /* for slots; */
+    const char *waiting; /* why it has none */
+    bool is_busy;        /* its process does: */
+    enum exp_workload_kind work;
+    int64_t work_step;
+    double work_time; /* since */
+};
+bool exp_master_trial(const struct exp_master *master, int64_t id, struct exp_master_trial *trial);
+/* The next one of an experiment that has no row; *at begins as 0. */
+bool exp_master_pending(const struct exp_master *master, int64_t experiment, size_t *at,
+                        struct exp_master_trial *trial);
+/* The next one that has or wants slots, in the order of asking; *at begins as NULL. */
+bool exp_master_task(const struct exp_master *master, const void **at,
+                     struct exp_master_trial *trial);
+void exp_master_kill_trial(struct exp_master *master, int64_t id, const char *why);
+
+/* Slots: 0 to options->slots - 1. A trial in a disabled one ends in order. */
+bool exp_master_slot(const struct exp_master *master, int64_t slot, int64_t *trial);
+void exp_master_set_slot(struct exp_master *master, int64_t slot, bool is_enabled);
+
+/* Append the JSON of notices after `after` (of one experiment, or 0) to a list that w is in.
+ * Returns the next cursor; *is_cut: some are forgotten already. */
+int64_t exp_notices_write(const struct exp_master *master, int64_t after, int64_t experiment,
+                          struct ebb_json_writer *w, size_t *count, bool *is_cut);
+
+/* Times and metrics as answers have them. */
+void exp_time_write(struct ebb_json_writer *w, double time); /* <= 0, NaN: null */
+/* Numbers as JSON; what is no number as "NaN", "Infinity", "-Infinity". */
+void exp_metric_write(struct ebb_json_writer *w, double value);
+/* The value as reported, from the signed form in rows. */
+double exp_metric_unsigned(double signed_metric, bool smaller_is_better);
+
+/* Can a trial have a mount namespace of its own here? */
+bool exp_proc_can_mount(void);
+
+/* ---- the end ---- */
 
 enum exp_master_close {
     EXP_CLOSE_PREEMPT, /* tell all trials to checkpoint, wait at most grace_ms (< 0: as long as a

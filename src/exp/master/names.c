@@ -123,12 +123,3 @@ enum ebb_status exp_text_set(char **text, const char *value, struct ebb_error *e
     *text = copy;
     return EBB_OK;
 }
-
-void exp_json_raw(struct ebb_json_writer *w, const char *text, size_t length)
-{
-    if (!w->after_key && w->need_comma)
-        ebb_str_add(w->out, ", ");
-    w->after_key = false;
-    w->need_comma = true;
-    ebb_str_addn(w->out, text, length);
-}

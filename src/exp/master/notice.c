@@ -142,7 +142,7 @@ int64_t exp_notices_write(const struct exp_master *m, int64_t after, int64_t exp
         const struct exp_notice *n = &m->notices[(uint64_t)seq % EXP_NOTICES];
         if (experiment != 0 && n->experiment_id != experiment)
             continue;
-        exp_json_raw(w, n->json, strlen(n->json));
+        ebb_jsonw_raw(w, n->json, strlen(n->json));
         ++*count;
     }
     return m->notice_next - 1;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "exp/master/master.h"
 
 /* ---- starting ---- */
 

@@ -67,7 +67,4 @@ struct exp_proc_scan {
 enum ebb_status exp_proc_scan(const struct exp_proc_scan *scan, struct exp_proc_found **found,
                               size_t *count, struct ebb_error *err);
 
-/* Can this process give a child a mount namespace of its own? */
-bool exp_proc_can_mount(void);
-
 #endif

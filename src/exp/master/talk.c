@@ -307,7 +307,7 @@ static enum ebb_status write_metadata(const struct exp_master *m, const struct e
     ebb_jsonw_key_int(&w, "trial_id", r->id);
     ebb_jsonw_key_int(&w, "step_id", r->sequence.work.step);
     ebb_jsonw_key(&w, "hparams");
-    exp_json_raw(&w, r->hparams, strlen(r->hparams));
+    ebb_jsonw_raw(&w, r->hparams, strlen(r->hparams));
     ebb_jsonw_key_string(&w, "format", "manifest-1"); /* a directory as its manifest.json says */
     ebb_jsonw_object_end(&w);
     EBB_TRY(ebb_str_status(&text, err));

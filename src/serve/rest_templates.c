@@ -1,0 +1,52 @@
+/* rest_templates.c - pieces of configuration kept by name. */
+#include "serve/rest.h"
+
+#define AT(member) offsetof(struct exp_db_template, member)
+static const struct serve_column columns[] = {
+    {"name", SERVE_TEXT, AT(name), 0},
+    {"config", SERVE_TEXT, AT(config), 0},
+};
+
+static enum ebb_status list(struct serve_rest *r)
+{
+    struct exp_db_template row;
+    return serve_write_list(r, "templates", SERVE_COLUMNS(columns),
+                            exp_db_templates(r->db, NULL, &row, r->err));
+}
+
+static enum ebb_status get(struct serve_rest *r)
+{
+    struct exp_db_template row;
+    return serve_write_one(r, SERVE_COLUMNS(columns),
+                           exp_db_template_read(r->db, EXP_DB_NAME(r->name), &row, r->err),
+                           "template", r->name);
+}
+
+static enum ebb_status put(struct serve_rest *r)
+{
+    const struct ebb_doc_node *text = ebb_doc_get(r->body, "config"), *root = NULL;
+    struct ebb_error why;
+    if (text == NULL || text->kind != EBB_DOC_STRING)
+        return serve_refuse(r, 400, "config: missing, or not a text");
+    enum ebb_status status =
+        ebb_doc_parse_yaml(r->arena, r->name, text->text, text->length, &root, &why);
+    EBB_TRY(serve_blame(r, status, &why, 400, ""));
+    if (root->kind != EBB_DOC_MAP)
+        return serve_refuse(r, 400, "a template is a mapping");
+    struct exp_db_template row = {.name = r->name, .config = text->text};
+    EBB_TRY(exp_db_template_write(r->db, &row, r->err));
+    return get(r);
+}
+
+static enum ebb_status delete (struct serve_rest *r) {
+    EBB_TRY(get(r)); ebb_str_clear(&r->response->body); r->response->status = 204;
+    return exp_db_template_delete(r->db, EXP_DB_NAME(r->name), r->err);
+}
+
+static const struct serve_route routes[] = {
+    {"GET", "/templates", list, "list templates"},
+    {"GET", "/templates/*", get, "one template"},
+    {"PUT", "/templates/*", put, "store a template"},
+    {"DELETE", "/templates/*", delete, "delete a template"},
+};
+const struct serve_routes serve_routes_templates = SERVE_ROUTES(routes);
