@@ -22,19 +22,12 @@
 
 struct curves {
     struct ebb_arena arena;
-    struct cli_answer experiment, sample;
+    const struct ebb_doc_node *experiment, *sample; /* answers */
     struct plot_series *series;
     size_t count, trial_count;
     bool has_lines; /* some trial has more than one validation */
     char *title;
 };
-
-static void curves_fini(struct curves *c)
-{
-    cli_answer_fini(&c->experiment);
-    cli_answer_fini(&c->sample);
-    ebb_arena_fini(&c->arena);
-}
 
 static bool curve_of(struct curves *c, const struct ebb_doc_node *trial, struct plot_series *out)
 {
@@ -98,20 +91,19 @@ static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64
     struct ebb_str target;
     *c = (struct curves){0};
     ebb_arena_init(&c->arena);
-    EBB_TRY(cli_ask(m, &c->experiment, err, "GET", NULL, "/experiments/%lld", (long long)id));
-    const char *metric = ebb_doc_string(c->experiment.root, "metric", "");
+    EBB_TRY(cli_get(m, &c->experiment, err, "/experiments/%lld", (long long)id));
+    const char *metric = ebb_doc_string(c->experiment, "metric", "");
     ebb_str_init(&target);
     ebb_str_printf(&target, "/experiments/%lld/trials-sample?max_trials=%d&metric=", (long long)id,
                    CURVES_MAX);
     serve_http_escape(&target, metric);
-    enum ebb_status status = cli_ask(m, &c->sample, err, "GET", NULL, "%s", ebb_str_c(&target));
+    enum ebb_status status = cli_get(m, &c->sample, err, "%s", ebb_str_c(&target));
     ebb_str_fini(&target);
     EBB_TRY(status);
-    const struct ebb_doc_node *trials = ebb_doc_get(c->sample.root, "trials");
+    const struct ebb_doc_node *trials = ebb_doc_get(c->sample, "trials");
     size_t n = trials != NULL && trials->kind == EBB_DOC_LIST ? trials->count : 0;
     c->series = ebb_arena_calloc(&c->arena, n + 2, sizeof *c->series);
-    c->title =
-        ebb_arena_printf(&c->arena, "%s", ebb_doc_string(c->experiment.root, "description", ""));
+    c->title = ebb_arena_printf(&c->arena, "%s", ebb_doc_string(c->experiment, "description", ""));
     if (c->series == NULL || c->title == NULL)
         return ebb_no_memory(err, n * sizeof *c->series);
     for (size_t i = 0; i < n; i++) {
@@ -159,7 +151,7 @@ static struct plot_panel curves_panel(const struct curves *c)
 {
     return (struct plot_panel){
         .x_label = "batches",
-        .y_label = ebb_doc_string(c->experiment.root, "metric", ""),
+        .y_label = ebb_doc_string(c->experiment, "metric", ""),
         .series = c->series,
         .series_count = c->count,
         .log_y = wants_log(c),
@@ -180,7 +172,7 @@ enum ebb_status cli_charts_terminal(struct cli_master *m, int64_t id, int column
         struct plot_chart chart = {.title = "learning curves", .panels = &panel, .panel_count = 1};
         status = plot_terminal(&chart, columns, rows, out, err);
     }
-    curves_fini(&c);
+    ebb_arena_fini(&c.arena);
     return status;
 }
 
@@ -195,7 +187,6 @@ struct lines {
     struct ebb_arena arena;
     struct line *lines;
     size_t left_out;
-    struct cli_answer trials;
     struct plot_axis axes[AXES_MAX];
     size_t axis_count;
     double *values; /* line by line */
@@ -289,11 +280,12 @@ static enum ebb_status lines_load(struct lines *l, struct cli_master *m,
                                   const struct ebb_doc_node *experiment, struct ebb_error *err)
 {
     bool is_smaller = ebb_doc_bool(experiment, "smaller_is_better", true);
+    const struct ebb_doc_node *root;
     *l = (struct lines){0};
     ebb_arena_init(&l->arena);
-    EBB_TRY(cli_ask(m, &l->trials, err, "GET", NULL, "/experiments/%lld/trials",
+    EBB_TRY(cli_get(m, &root, err, "/experiments/%lld/trials",
                     (long long)ebb_doc_int(experiment, "id", 0)));
-    const struct ebb_doc_node *list = ebb_doc_get(l->trials.root, "trials");
+    const struct ebb_doc_node *list = ebb_doc_get(root, "trials");
     size_t n = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
     l->lines = ebb_arena_calloc(&l->arena, n + 1, sizeof *l->lines);
     l->values = ebb_arena_calloc(&l->arena, (n + 1) * AXES_MAX, sizeof *l->values);
@@ -322,30 +314,46 @@ static enum ebb_status lines_load(struct lines *l, struct cli_master *m,
     return EBB_OK;
 }
 
-static void lines_fini(struct lines *l)
-{
-    cli_answer_fini(&l->trials);
-    ebb_arena_fini(&l->arena);
-}
-
 /* ---- files ---- */
 
-static enum ebb_status name_file(struct ebb_str *path, const char *dir, const char *name,
-                                 struct ebb_error *err)
+/* A chart as dir/name.svg and dir/name.png, by `draw`; the names are appended to `written`. */
+static enum ebb_status write_both(const char *dir, const char *name,
+                                  enum ebb_status (*draw)(const void *chart, const char *path,
+                                                          struct ebb_error *err),
+                                  const void *chart, struct ebb_str *written, struct ebb_error *err)
 {
-    ebb_str_clear(path);
-    ebb_str_printf(path, "%s/%s", dir, name);
-    return ebb_str_status(path, err);
+    static const char *const endings[] = {"svg", "png"};
+    struct ebb_str path;
+    enum ebb_status status = EBB_OK;
+    ebb_str_init(&path);
+    for (size_t i = 0; i < 2 && status == EBB_OK; i++) {
+        ebb_str_clear(&path);
+        ebb_str_printf(&path, "%s/%s.%s", dir, name, endings[i]);
+        status = ebb_str_status(&path, err);
+        if (status == EBB_OK)
+            status = draw(chart, ebb_str_c(&path), err);
+        if (status == EBB_OK)
+            ebb_str_printf(written, "%s\n", ebb_str_c(&path));
+    }
+    ebb_str_fini(&path);
+    return status;
+}
+
+static enum ebb_status draw_chart(const void *chart, const char *path, struct ebb_error *err)
+{
+    return plot_write(chart, path, err);
+}
+
+static enum ebb_status draw_parallel(const void *chart, const char *path, struct ebb_error *err)
+{
+    return plot_parallel_write(chart, path, err);
 }
 
 static enum ebb_status write_curves(struct cli_master *m, int64_t id, const char *dir,
                                     struct ebb_str *written, struct ebb_error *err)
 {
-    static const char *const names[] = {"learning-curves.svg", "learning-curves.png"};
     struct curves c;
-    struct ebb_str path;
     char subtitle[96];
-    ebb_str_init(&path);
     enum ebb_status status = curves_load(&c, m, id, err);
     if (status == EBB_OK && c.count > 0) {
         struct plot_panel panel = curves_panel(&c);
@@ -353,31 +361,20 @@ static enum ebb_status write_curves(struct cli_master *m, int64_t id, const char
                  (long long)id, c.trial_count == CURVES_MAX ? "the best " : "", c.trial_count);
         struct plot_chart chart = {
             .title = c.title, .subtitle = subtitle, .panels = &panel, .panel_count = 1};
-        for (size_t i = 0; i < 2 && status == EBB_OK; i++) {
-            status = name_file(&path, dir, names[i], err);
-            if (status == EBB_OK)
-                status = plot_write(&chart, ebb_str_c(&path), err);
-            if (status == EBB_OK)
-                ebb_str_printf(written, "%s\n", ebb_str_c(&path));
-        }
+        status = write_both(dir, "learning-curves", draw_chart, &chart, written, err);
     }
-    ebb_str_fini(&path);
-    curves_fini(&c);
+    ebb_arena_fini(&c.arena);
     return status;
 }
 
 static enum ebb_status write_lines(struct cli_master *m, int64_t id, const char *dir,
                                    struct ebb_str *written, struct ebb_error *err)
 {
-    static const char *const names[] = {"parallel-coordinates.svg", "parallel-coordinates.png"};
-    struct cli_answer e = {0};
+    const struct ebb_doc_node *e;
     struct lines l = {0};
-    struct ebb_str path;
     char subtitle[96];
-    ebb_str_init(&path);
-    enum ebb_status status = cli_ask(m, &e, err, "GET", NULL, "/experiments/%lld", (long long)id);
-    if (status == EBB_OK)
-        status = lines_load(&l, m, e.root, err);
+    EBB_TRY(cli_get(m, &e, err, "/experiments/%lld", (long long)id));
+    enum ebb_status status = lines_load(&l, m, e, err);
     if (status == EBB_OK && l.line_count >= 2 && l.axis_count >= 2) {
         int at = snprintf(subtitle, sizeof subtitle,
                           "experiment %lld: one line per trial, dark is best", (long long)id);
@@ -385,7 +382,7 @@ static enum ebb_status write_lines(struct cli_master *m, int64_t id, const char 
             snprintf(subtitle + at, sizeof subtitle - (size_t)at, "; %zu far worse left out",
                      l.left_out);
         struct plot_parallel chart = {
-            .title = ebb_doc_string(e.root, "description", ""),
+            .title = ebb_doc_string(e, "description", ""),
             .subtitle = subtitle,
             .axes = l.axes,
             .axis_count = l.axis_count,
@@ -393,19 +390,11 @@ static enum ebb_status write_lines(struct cli_master *m, int64_t id, const char 
             .stride = AXES_MAX,
             .line_count = l.line_count,
             .color_axis = l.axis_count - 1,
-            .is_low_best = ebb_doc_bool(e.root, "smaller_is_better", true),
+            .is_low_best = ebb_doc_bool(e, "smaller_is_better", true),
         };
-        for (size_t i = 0; i < 2 && status == EBB_OK; i++) {
-            status = name_file(&path, dir, names[i], err);
-            if (status == EBB_OK)
-                status = plot_parallel_write(&chart, ebb_str_c(&path), err);
-            if (status == EBB_OK)
-                ebb_str_printf(written, "%s\n", ebb_str_c(&path));
-        }
+        status = write_both(dir, "parallel-coordinates", draw_parallel, &chart, written, err);
     }
-    ebb_str_fini(&path);
-    lines_fini(&l);
-    cli_answer_fini(&e);
+    ebb_arena_fini(&l.arena);
     return status;
 }
 

@@ -173,13 +173,7 @@ static void print_names(const char *names)
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key(&w, "charts");
-    ebb_jsonw_array(&w);
-    for (const char *at = names; *at != '\0';) {
-        size_t n = strcspn(at, "\n");
-        ebb_jsonw_stringn(&w, at, n);
-        at += n + (at[n] == '\n');
-    }
-    ebb_jsonw_array_end(&w);
+    cli_write_lines(&w, names);
     ebb_jsonw_object_end(&w);
     puts(ebb_str_c(&out));
     ebb_str_fini(&out);

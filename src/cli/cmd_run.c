@@ -48,63 +48,57 @@ static void print_best(struct cli_master *m, const struct ebb_doc_node *e)
 {
     char buf[CLI_CELL];
     struct ebb_error err = {0};
-    struct cli_answer trial = {0}, checkpoints = {0};
+    const struct ebb_doc_node *trial, *root;
     int64_t id = ebb_doc_int(e, "best_trial_id", 0);
     if (id == 0)
         return;
     printf("Best: trial %lld with %s %s after step %lld\n", (long long)id,
            ebb_doc_string(e, "metric", ""), cli_show_number(ebb_doc_get(e, "best_metric"), buf),
            (long long)ebb_doc_int(e, "best_step_id", 0));
-    if (cli_ask(m, &trial, &err, "GET", NULL, "/trials/%lld", (long long)id) == EBB_OK)
-        print_hparams(ebb_doc_get(trial.root, "hparams"));
-    if (cli_ask(m, &checkpoints, &err, "GET", NULL, "/experiments/%lld/checkpoints",
-                (long long)ebb_doc_int(e, "id", 0)) == EBB_OK) {
-        const struct ebb_doc_node *list = ebb_doc_get(checkpoints.root, "checkpoints");
-        for (size_t i = 0; list != NULL && i < list->count; i++)
-            if (ebb_doc_int(list->items[i], "trial_id", 0) == id &&
-                strcmp(ebb_doc_string(list->items[i], "state", ""), "COMPLETED") == 0) {
-                printf("Its checkpoint: %s\n", ebb_doc_string(list->items[i], "path", ""));
-                break;
-            }
-    }
-    cli_answer_fini(&trial);
-    cli_answer_fini(&checkpoints);
+    if (cli_get(m, &trial, &err, "/trials/%lld", (long long)id) == EBB_OK)
+        print_hparams(ebb_doc_get(trial, "hparams"));
+    if (cli_get(m, &root, &err, "/experiments/%lld/checkpoints",
+                (long long)ebb_doc_int(e, "id", 0)) != EBB_OK)
+        return;
+    const struct ebb_doc_node *list = ebb_doc_get(root, "checkpoints");
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        if (ebb_doc_int(list->items[i], "trial_id", 0) == id &&
+            strcmp(ebb_doc_string(list->items[i], "state", ""), "COMPLETED") == 0) {
+            printf("Its checkpoint: %s\n", ebb_doc_string(list->items[i], "path", ""));
+            return;
+        }
 }
 
 /* The last lines of a failed trial's log. */
 static void print_log_tail(struct cli_master *m, int64_t trial)
 {
     struct ebb_error err = {0};
-    struct cli_answer logs = {0};
-    if (trial > 0 && cli_ask(m, &logs, &err, "GET", NULL, "/trials/%lld/logs?tail=%d",
-                             (long long)trial, LOG_LINES) == EBB_OK) {
-        const struct ebb_doc_node *list = ebb_doc_get(logs.root, "logs");
-        if (list != NULL && list->count > 0)
-            fprintf(stderr, "Last lines of trial %lld:\n", (long long)trial);
-        for (size_t i = 0; list != NULL && i < list->count; i++) {
-            fputs("  ", stderr);
-            cli_print_line(ebb_doc_get(list->items[i], "message"), stderr);
-        }
-        fprintf(stderr, "All of it: ebb trial logs %lld\n", (long long)trial);
+    const struct ebb_doc_node *root;
+    if (trial == 0 ||
+        cli_get(m, &root, &err, "/trials/%lld/logs?tail=%d", (long long)trial, LOG_LINES) != EBB_OK)
+        return;
+    const struct ebb_doc_node *list = ebb_doc_get(root, "logs");
+    if (list != NULL && list->count > 0)
+        fprintf(stderr, "Last lines of trial %lld:\n", (long long)trial);
+    for (size_t i = 0; list != NULL && i < list->count; i++) {
+        fputs("  ", stderr);
+        cli_print_line(ebb_doc_get(list->items[i], "message"), stderr);
     }
-    cli_answer_fini(&logs);
+    fprintf(stderr, "All of it: ebb trial logs %lld\n", (long long)trial);
 }
 
-/* The trial whose failure ended the experiment. */
+/* The trial whose failure ended the experiment; 0 = none. */
 static int64_t find_failed(struct cli_master *m, int64_t id)
 {
     struct ebb_error err = {0};
-    struct cli_answer trials = {0};
-    int64_t found = 0;
-    if (cli_ask(m, &trials, &err, "GET", NULL, "/experiments/%lld/trials", (long long)id) ==
-        EBB_OK) {
-        const struct ebb_doc_node *list = ebb_doc_get(trials.root, "trials");
-        for (size_t i = 0; list != NULL && i < list->count && found == 0; i++)
-            if (strcmp(ebb_doc_string(list->items[i], "state", ""), "ERROR") == 0)
-                found = ebb_doc_int(list->items[i], "id", 0);
-    }
-    cli_answer_fini(&trials);
-    return found;
+    const struct ebb_doc_node *root;
+    if (cli_get(m, &root, &err, "/experiments/%lld/trials", (long long)id) != EBB_OK)
+        return 0;
+    const struct ebb_doc_node *list = ebb_doc_get(root, "trials");
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        if (strcmp(ebb_doc_string(list->items[i], "state", ""), "ERROR") == 0)
+            return ebb_doc_int(list->items[i], "id", 0);
+    return 0;
 }
 
 static void write_charts(struct cli_master *m, const struct run_options *o, int64_t id,
@@ -146,53 +140,44 @@ static void print_result(const struct ebb_doc_node *e, const struct ebb_str *cha
     ebb_jsonw_key(w, "experiment");
     ebb_doc_write_json(e, w);
     ebb_jsonw_key(w, "charts");
-    ebb_jsonw_array(w);
-    for (const char *at = ebb_str_c(charts); *at != '\0';) {
-        size_t n = strcspn(at, "\n");
-        ebb_jsonw_stringn(w, at, n);
-        at += n + (at[n] == '\n');
-    }
-    ebb_jsonw_array_end(w);
+    cli_write_lines(w, ebb_str_c(charts));
     cli_json_object_end(&json);
 }
 
 static int finish(struct cli_master *m, const struct run_options *o, const struct cli_follow *f)
 {
     struct ebb_error err = {0};
-    struct cli_answer e = {0};
+    const struct ebb_doc_node *e;
     struct ebb_str charts;
     char buf[32];
-    if (cli_ask(m, &e, &err, "GET", NULL, "/experiments/%lld", (long long)f->id) != EBB_OK) {
-        cli_answer_fini(&e);
+    if (cli_get(m, &e, &err, "/experiments/%lld", (long long)f->id) != EBB_OK)
         return cli_report(&err);
-    }
-    const char *state = ebb_doc_string(e.root, "state", "");
+    const char *state = ebb_doc_string(e, "state", "");
     bool is_good = strcmp(state, "COMPLETED") == 0;
     ebb_str_init(&charts);
     if (!o->has_no_charts && f->how != CLI_FOLLOW_STAGES)
         write_charts(m, o, f->id, &charts);
     if (f->how == CLI_FOLLOW_JSON) {
-        print_result(e.root, &charts);
+        print_result(e, &charts);
     } else if (f->how != CLI_FOLLOW_STAGES) {
         if (f->how == CLI_FOLLOW_TABLE && !o->has_no_charts)
             print_curves(m, f->id);
-        long long trials = (long long)ebb_doc_int(e.root, "num_trials", 0);
+        long long trials = (long long)ebb_doc_int(e, "num_trials", 0);
         printf("\nExperiment %lld %s%s%s: %lld trial%s\n", (long long)f->id, state,
                f->was_over ? "" : " after ",
                f->was_over ? "" : ebb_format_ns(ebb_clock_ns() - f->start_ns, buf, sizeof buf),
                trials, trials == 1 ? "" : "s");
-        print_best(m, e.root);
+        print_best(m, e);
         if (charts.length > 0)
             printf("Charts:\n%s", ebb_str_c(&charts));
     }
     fflush(stdout);
-    const char *why = ebb_doc_string(e.root, "error", "");
+    const char *why = ebb_doc_string(e, "error", "");
     if (!is_good && why[0] != '\0')
         fprintf(stderr, "ebb: error: experiment %lld: %s\n", (long long)f->id, why);
     if (strcmp(state, "ERROR") == 0)
         print_log_tail(m, find_failed(m, f->id));
     ebb_str_fini(&charts);
-    cli_answer_fini(&e);
     return is_good && (f->how != CLI_FOLLOW_STAGES || f->stage == 4) ? 0 : 1;
 }
 
@@ -226,12 +211,11 @@ static void say_interrupted(const struct cli_master *m, const struct run_options
 static int resume(struct cli_master *m, int64_t id)
 {
     struct ebb_error err = {0};
-    struct cli_answer e = {0}, done = {0};
-    enum ebb_status status = cli_ask(m, &e, &err, "GET", NULL, "/experiments/%lld", (long long)id);
-    if (status == EBB_OK && strcmp(ebb_doc_string(e.root, "state", ""), "PAUSED") == 0)
-        status = cli_ask(m, &done, &err, "POST", NULL, "/experiments/%lld/activate", (long long)id);
-    cli_answer_fini(&e);
-    cli_answer_fini(&done);
+    const struct ebb_doc_node *e, *done;
+    enum ebb_status status = cli_get(m, &e, &err, "/experiments/%lld", (long long)id);
+    if (status == EBB_OK && strcmp(ebb_doc_string(e, "state", ""), "PAUSED") == 0)
+        status =
+            cli_send(m, &done, &err, "POST", NULL, "/experiments/%lld/activate", (long long)id);
     return status == EBB_OK ? -1 : cli_report(&err);
 }
 
@@ -311,15 +295,13 @@ static enum ebb_status take_over(struct cli_master *m, const struct run_options 
 static void settle(struct cli_master *m)
 {
     struct ebb_error err = {0};
-    struct cli_answer list = {0};
+    const struct ebb_doc_node *list;
     uint64_t start = ebb_clock_ns();
     if (m->own == NULL)
         return;
     int64_t others = 0;
-    if (cli_ask(m, &list, &err, "GET", NULL, "/experiments?state=ACTIVE&archived=all&limit=1") ==
-        EBB_OK)
-        others = ebb_doc_int(list.root, "total", 0);
-    cli_answer_fini(&list);
+    if (cli_get(m, &list, &err, "/experiments?state=ACTIVE&archived=all&limit=1") == EBB_OK)
+        others = ebb_doc_int(list, "total", 0);
     if (others > 0)
         fprintf(stderr,
                 "ebb: note: %lld more experiments are active: their trials end with a checkpoint "

@@ -188,6 +188,17 @@ void cli_print_list(const char *key, const struct ebb_doc_node *list)
     print_text(&out);
 }
 
+void cli_write_lines(struct ebb_json_writer *w, const char *lines)
+{
+    ebb_jsonw_array(w);
+    for (const char *at = lines; *at != '\0';) {
+        size_t n = strcspn(at, "\n");
+        ebb_jsonw_stringn(w, at, n);
+        at += n + (at[n] == '\n');
+    }
+    ebb_jsonw_array_end(w);
+}
+
 void cli_print_json(const struct ebb_doc_node *node)
 {
     struct ebb_str out;
