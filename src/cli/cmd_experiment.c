@@ -32,10 +32,8 @@ static enum ebb_status print_json(const char *path, const struct ebb_report *r,
     ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "file");
-    ebb_jsonw_string(&w, path);
-    ebb_jsonw_key(&w, "valid");
-    ebb_jsonw_bool(&w, r->errors == 0);
+    ebb_jsonw_key_string(&w, "file", path);
+    ebb_jsonw_key_bool(&w, "valid", r->errors == 0);
     write_counts(r, &w);
     ebb_jsonw_key(&w, "findings");
     ebb_jsonw_array(&w);

@@ -302,8 +302,7 @@ static enum ebb_status print_json(const struct preview *p, const struct row *row
         ebb_jsonw_object(&w);
         write_int(&w, "trials", rows[i].trials);
         write_int(&w, "steps", rows[i].steps);
-        ebb_jsonw_key(&w, "workloads");
-        ebb_jsonw_string(&w, rows[i].workloads);
+        ebb_jsonw_key_string(&w, "workloads", rows[i].workloads);
         ebb_jsonw_object_end(&w);
     }
     ebb_jsonw_array_end(&w);

@@ -1,6 +1,6 @@
 /* master.h - how commands reach the master. Private to cli.
  *
- * Order: --master, EBB_MASTER, DET_MASTER (TCP, a running `ebb serve`); else the socket of the
+ * Order: --master, EBB_MASTER, DET_MASTER (TCP, a master that listens there); else the socket of the
  * master that holds the state directory; else this process takes the lock and answers itself. The
  * same requests (docs/rest.md) work in all three. */
 #ifndef EBB_CLI_MASTER_H

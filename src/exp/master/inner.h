@@ -3,7 +3,7 @@
  *
  * Objects in memory mirror rows; a change marks its object dirty, and the rows are written at the
  * end of the turn, in the turn's transaction. A function here that fails has not told anybody
- * anything: the turn ends, memory is thrown away and read again (stall.c). */
+ * anything: the turn ends, memory is thrown away and read again (master.c). */
 #ifndef EBB_EXP_MASTER_INNER_H
 #define EBB_EXP_MASTER_INNER_H
 
