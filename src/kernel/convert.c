@@ -37,8 +37,7 @@ void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype
     kernel_parallel(c, n, KERNEL_GRAIN, bodies[from][to], &job);
 }
 
-/* ---- split master weights ---------------------------------------------------------------------
- */
+/* ---- split master weights -------------------------------------------------------------------- */
 
 struct master_job {
     const uint16_t *high, *rest;

@@ -88,8 +88,7 @@ static inline uint32_t kernel_float_bits(float f)
     return u;
 }
 
-/* ---- numbers of 16 bits: without branches, so that loops become vectors -----------------------
- */
+/* ---- numbers of 16 bits: without branches, so that loops become vectors ---------------------- */
 
 static inline uint16_t kernel_to_bf16(float x)
 {
@@ -129,8 +128,7 @@ static inline float kernel_from_f16(uint16_t x)
     return kernel_bits_float(sign | r);
 }
 
-/* ---- math that vectorises (relative error below 3e-7 unless said) -----------------------------
- */
+/* ---- math that vectorises (relative error below 3e-7 unless said) ---------------------------- */
 
 /* e^x: x = n ln2 + r, |r| <= ln2/2, polynomial of degree 6; 2^n applied in two halves so that
  * subnormals and infinity come out right. NaN stays NaN. */

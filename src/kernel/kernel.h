@@ -5,11 +5,12 @@
  * unless a stride is passed. Float means float32; sums are accumulated in double or in short float
  * blocks.
  *
- * Rules.  K1 same input, same context, same instruction set: same bits, at any thread count for the
- * own kernels (partitions depend on shapes alone), at a fixed thread count for oneDNN's. K2 an
- * output pointer that is NULL is not produced (where the comment says "may be NULL"). K3 *_prepare
- * is called when the op is recorded: it builds and caches oneDNN primitives and answers the
- * workspace; *_run with an equal description finds them again.
+ * Rules (src/kernel/README.md has all):
+ *   K1  same input, same context, same instruction set: same bits; at any thread count for the own
+ *       kernels (partitions depend on shapes alone), at a fixed thread count for oneDNN's
+ *   K2  an output pointer that is NULL is not produced, where the comment says "may be NULL"
+ *   K3  *_prepare is called when the op is recorded: it builds and caches oneDNN primitives and
+ *       answers the workspace; *_run with an equal description finds them again
  *
  * The context owns the oneDNN engine and the primitive cache. One thread uses a context at a time.
  */
@@ -41,8 +42,7 @@ void kernel_context_set_options(struct kernel_context *context, unsigned options
 bool kernel_has_bf16(void);
 size_t kernel_context_primitives(const struct kernel_context *context); /* cached so far */
 
-/* ---- element-wise (unary.c, binary.c)
- * ------------------------------------------------------------ */
+/* ---- element-wise (unary.c, binary.c) -------------------------------------------------------- */
 
 /* name, saves y (1) or x (0) for the gradient */
 #define KERNEL_UNARY_LIST(X)                                                                       \
@@ -115,9 +115,9 @@ void kernel_binary(const struct kernel_context *c, enum kernel_binary f, const s
 /* y = (m != 0) != invert ? x * scale : fill.  Operands: 0 y, 1 x, 2 m. */
 void kernel_mask(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
                  const float *x, const uint8_t *m, bool invert, float scale, float fill);
-/* y = m ? a : b.  Operands: 0 y, 1 m, 2 a, 3 b. */
 void kernel_truth(const struct kernel_context *c, int64_t n, const void *x, bool is_float,
                   uint8_t *y); /* y = x != 0; x is int64_t or float */
+/* y = m ? a : b.  Operands: 0 y, 1 m, 2 a, 3 b. */
 void kernel_where(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
                   const uint8_t *m, const float *a, const float *b);
 /* Copy elements of 1, 2, 4 or 8 bytes.  Operands: 0 to, 1 from. */
@@ -125,8 +125,7 @@ void kernel_copy(const struct kernel_context *c, const struct kernel_nd *nd, siz
                  void *to, const void *from);
 void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value);
 
-/* ---- reductions (reduce.c)
- * ----------------------------------------------------------------------- */
+/* ---- reductions (reduce.c) ------------------------------------------------------------------- */
 
 enum kernel_reduce { KERNEL_SUM, KERNEL_MEAN, KERNEL_AMAX, KERNEL_SUM_SQUARES };
 
@@ -148,8 +147,7 @@ void kernel_softmax_grad(const struct kernel_context *c, enum kernel_softmax f, 
 void kernel_logsumexp(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
                       const float *x, float *y);
 
-/* ---- products (matmul.c, conv.c: oneDNN)
- * --------------------------------------------------------- */
+/* ---- products (matmul.c, conv.c: oneDNN) ----------------------------------------------------- */
 
 /* C = A B (+ bias over the last dimension). Batch dimensions are equal or 1 (broadcast). Strides in
  * elements; one of the last two strides of A and of B is 1; C is contiguous. */
@@ -228,8 +226,7 @@ void kernel_attention_grad(const struct kernel_context *c, const struct kernel_a
                            const float *o, const float *lse, const float *d_o, float *dq, float *dk,
                            float *dv, void *workspace);
 
-/* ---- normalisation (norm.c)
- * ---------------------------------------------------------------------- */
+/* ---- normalisation (norm.c) ------------------------------------------------------------------ */
 
 /* Batch norm of [n, channels, spatial], or [n, channels / block, spatial, block]. */
 struct kernel_batch_norm {
@@ -264,8 +261,7 @@ void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_
                             const float *dy, const float *x, const float *w, const float *mean,
                             const float *rstd, float *dx, float *dw, float *db, void *workspace);
 
-/* ---- pooling and resampling (pool.c, resample.c)
- * ------------------------------------------------- */
+/* ---- pooling and resampling (pool.c, resample.c) --------------------------------------------- */
 
 /* planes = batch * channels / lanes; three spatial dimensions, unused ones 1. lanes: 1, or the
  * block of a blocked layout: so many channels lie behind each other at every place. */
@@ -315,8 +311,7 @@ void kernel_resample_grad(const struct kernel_context *c, const struct kernel_re
 void kernel_channel_window(const struct kernel_context *c, int64_t outer, int64_t channels,
                            int64_t inner, int64_t before, int64_t after, const float *x, float *y);
 
-/* ---- indexing (index.c)
- * -------------------------------------------------------------------------- */
+/* ---- indexing (index.c) ---------------------------------------------------------------------- */
 
 /* y[o, j, i] = x[o, index[j], i] for x [outer, n, inner]; an index outside 0..n-1 is an error. */
 enum ebb_status kernel_index_select(const struct kernel_context *c, int64_t outer, int64_t n,
@@ -334,8 +329,7 @@ enum ebb_status kernel_scatter_add(const struct kernel_context *c, int64_t outer
                                    int64_t inner, int64_t count, const float *dy,
                                    const int64_t *index, float *dx, struct ebb_error *err);
 
-/* ---- losses (loss.c)
- * ----------------------------------------------------------------------------- */
+/* ---- losses (loss.c) ------------------------------------------------------------------------- */
 
 enum kernel_reduction {
     KERNEL_REDUCE_MEAN,
@@ -386,8 +380,7 @@ double kernel_entropy_block(const struct kernel_context *c, const struct kernel_
 void kernel_entropy_block_grad(const struct kernel_context *c, const struct kernel_cross_entropy *e,
                                float scale, const int64_t *target, const float *lse, float *x);
 
-/* ---- recurrent gates (rnn.c)
- * --------------------------------------------------------------------- */
+/* ---- recurrent gates (rnn.c) ----------------------------------------------------------------- */
 
 /* Gates a + b [rows, 4h] in order i,f,g,o; act (may be NULL) gets the activated gates. */
 void kernel_lstm_gates(const struct kernel_context *c, int64_t rows, int64_t h, const float *a,
@@ -403,8 +396,7 @@ void kernel_gru_gates_grad(const struct kernel_context *c, int64_t rows, int64_t
                            const float *act, const float *b, const float *h0, const float *dh1,
                            float *da, float *db, float *dh0);
 
-/* ---- numbers (convert.c, random.c)
- * --------------------------------------------------------------- */
+/* ---- numbers (convert.c, random.c) ----------------------------------------------------------- */
 
 void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,
                     const void *x, enum kernel_dtype to, void *y);
@@ -425,8 +417,7 @@ struct kernel_random {
 void kernel_dropout(const struct kernel_context *c, const struct kernel_random *r, int64_t n,
                     float p, const float *x, float *y);
 
-/* ---- optimizer updates (update.c)
- * ---------------------------------------------------------------- */
+/* ---- optimizer updates (update.c) ------------------------------------------------------------ */
 
 enum kernel_update {
     KERNEL_UPDATE_SGD,

@@ -314,8 +314,7 @@ enum ebb_status kernel_cross_entropy_grad(const struct kernel_context *c,
     return EBB_OK;
 }
 
-/* ---- cross entropy of a product, by blocks of rows ---------------------------------------------
- */
+/* ---- cross entropy of a product, by blocks of rows ------------------------------------------- */
 
 enum ebb_status kernel_entropy_check(const struct kernel_cross_entropy *e, const int64_t *target,
                                      double *divisor, struct ebb_error *err)

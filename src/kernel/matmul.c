@@ -49,8 +49,7 @@ static bool is_empty(const struct kernel_matmul *m)
     return false;
 }
 
-/* ---- small ones -------------------------------------------------------------------------------
- */
+/* ---- small ones ------------------------------------------------------------------------------ */
 
 #define OWN_FLOPS 4e6 /* beyond this a loop of our own is not worth it */
 #define COLUMNS 64
@@ -129,8 +128,7 @@ static bool is_own(const struct kernel_matmul *m, const_dnnl_primitive_desc_t pd
            strncmp(name, "brg", 3) != 0;
 }
 
-/* ---- oneDNN's ---------------------------------------------------------------------------------
- */
+/* ---- oneDNN's -------------------------------------------------------------------------------- */
 
 static enum ebb_status create(struct kernel_context *c, const struct kernel_matmul *m,
                               const struct matmul_key *key, struct kernel_primitive **p,

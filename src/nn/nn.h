@@ -38,8 +38,7 @@
 #include "base/status.h"
 #include "tensor/tensor.h"
 
-/* ---- the builder --------------------------------------------------------------------------------
- */
+/* ---- the builder ----------------------------------------------------------------------------- */
 
 enum nn_precision { NN_FP32, NN_BF16, NN_FP16 };
 
@@ -138,8 +137,7 @@ const struct nn_item *nn_item_find(const struct nn_builder *b, const char *name)
 size_t nn_layer_count(const struct nn_builder *b);
 const struct nn_layer *nn_layer_at(const struct nn_builder *b, size_t i);
 
-/* ---- initial values -----------------------------------------------------------------------------
- */
+/* ---- initial values -------------------------------------------------------------------------- */
 
 struct nn_init nn_init_constant(float value);
 struct nn_init nn_init_uniform(float bound);     /* [-bound, bound) */
@@ -161,8 +159,7 @@ void nn_initializer_destroy(struct nn_initializer *initializer);
 /* Writes the bytes of item i. */
 void nn_initialize(const struct nn_initializer *initializer, size_t i, void *dst);
 
-/* ---- models -------------------------------------------------------------------------------------
- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
 #define NN_PORTS 8
 #define NN_LIST 64 /* entries of a list option */
@@ -301,8 +298,7 @@ enum ebb_status nn_stats_count(const struct nn_builder *b, const struct nn_confi
 /* Products and convolutions of one node of the tape; 0 for the rest. */
 double nn_node_flops(const struct tensor_session *s, uint32_t node);
 
-/* ---- layers: weights by name, then ops ----------------------------------------------------------
- */
+/* ---- layers: weights by name, then ops ------------------------------------------------------- */
 
 /* Any op of the table with `count` attributes; those not given have their defaults. Returns output
  * 0, the others follow in out (may be NULL). */
@@ -366,8 +362,7 @@ tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id
 tensor_id nn_low(struct nn_builder *b, tensor_id x);
 tensor_id nn_full(struct nn_builder *b, tensor_id x);
 
-/* ---- torch's CPU generator ----------------------------------------------------------------------
- */
+/* ---- torch's CPU generator ------------------------------------------------------------------- */
 
 /* nn_torch_rng reproduces it draw for draw (option `rng: torch`): MT19937, floats of 24 bits,
  * normals by Box-Muller, singly in double below 16 elements and in blocks of 16 floats from there

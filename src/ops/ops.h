@@ -23,8 +23,7 @@
 
 struct ops_def;
 
-/* ---- the table ---------------------------------------------------------------------------------
- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 const struct ops_def *ops_find(const char *name); /* NULL: unknown */
 size_t ops_count(void);
@@ -68,8 +67,7 @@ struct ops_backward { /* one node, seen by its gradient rule */
 };
 void ops_backward(struct ops_backward *b);
 
-/* ---- by hand: what models, grad and optim call -------------------------------------------------
- */
+/* ---- by hand: what models, grad and optim call ----------------------------------------------- */
 
 tensor_id ops_add(struct tensor_session *s, tensor_id a, tensor_id b);
 tensor_id ops_sub(struct tensor_session *s, tensor_id a, tensor_id b);
@@ -163,8 +161,7 @@ tensor_id ops_master_join(struct tensor_session *s, tensor_id high, tensor_id re
 /* `high` for computing, with the gradient of `master`, which need not be made for it. */
 tensor_id ops_master_high(struct tensor_session *s, tensor_id high, tensor_id master);
 
-/* ---- running without a memory manager ----------------------------------------------------------
- */
+/* ---- running without a memory manager -------------------------------------------------------- */
 
 /* The reference for exec: every op once, in order, everything kept, each storage a block of its own
  * with guard bytes behind it that are checked after every op. pointers[storage] is allocated where

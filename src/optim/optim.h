@@ -61,8 +61,7 @@ bool optim_cycle_momentum(struct optim_config *config, double momentum);
 void optim_clip(struct tensor_session *s, tensor_id *gradients, size_t count, double max_norm,
                 tensor_id *norm);
 
-/* ---- schedules ----------------------------------------------------------------------------------
- */
+/* ---- schedules ------------------------------------------------------------------------------- */
 
 struct optim_schedule;
 
@@ -86,8 +85,7 @@ bool optim_schedule_momentum(const struct optim_schedule *schedule, int64_t t, d
 /* ReduceLROnPlateau: the metric of one period. Others ignore it. */
 void optim_schedule_metric(struct optim_schedule *schedule, double metric);
 
-/* ---- loss scaling -------------------------------------------------------------------------------
- */
+/* ---- loss scaling ---------------------------------------------------------------------------- */
 
 struct optim_scaler {
     double scale, growth, backoff, min_scale;

@@ -170,8 +170,7 @@ enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_
 const void *tensor_call_in(const struct tensor_call *c, uint32_t i); /* offset applied */
 void *tensor_call_out(const struct tensor_call *c, uint32_t i);      /* NULL = do not produce */
 
-/* ---- safetensors (safetensors.c) ---------------------------------------------------------------
- */
+/* ---- safetensors (safetensors.c) ------------------------------------------------------------- */
 
 struct tensor_entry {
     const char *name; /* in the arena of the file, terminated */

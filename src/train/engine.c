@@ -37,8 +37,7 @@ struct train_engine {
     struct train_program *programs; /* newest first */
 };
 
-/* ---- creating ---------------------------------------------------------------------------------
- */
+/* ---- creating -------------------------------------------------------------------------------- */
 
 enum ebb_status train_engine_create(struct train_engine **engine,
                                     const struct train_engine_options *options,
@@ -124,8 +123,7 @@ int train_engine_threads(const struct train_engine *e)
     return e->options.threads;
 }
 
-/* ---- adding -----------------------------------------------------------------------------------
- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 static enum ebb_status find_persistent(struct train_program *p, struct ebb_error *err)
 {
@@ -286,8 +284,7 @@ const struct trace *train_program_trace(const struct train_program *p)
     return p->trace;
 }
 
-/* ---- running ----------------------------------------------------------------------------------
- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static uint64_t more_than_there_is(void)
 {

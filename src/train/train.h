@@ -28,8 +28,7 @@
 #include "trace/trace.h"
 #include "worker/worker.h"
 
-/* ---- configuration ---------------------------------------------------------------------------
- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 enum train_precision { TRAIN_FP32, TRAIN_BF16, TRAIN_FP16 };
 enum train_interval { TRAIN_PER_UPDATE, TRAIN_PER_EPOCH };
@@ -103,8 +102,7 @@ enum ebb_status train_config_read(struct ebb_arena *arena, const struct train_so
                                   struct train_config *config, struct ebb_report *report,
                                   struct ebb_error *err);
 
-/* ---- a model by itself (model.c) -------------------------------------------------------------
- */
+/* ---- a model by itself (model.c) ------------------------------------------------------------- */
 
 struct train_model {
     const struct nn_config *net;
@@ -121,8 +119,7 @@ struct nn_stats;
 enum ebb_status train_model_stats(const struct train_model *model, struct nn_stats *stats,
                                   struct ebb_error *err);
 
-/* ---- a trial ---------------------------------------------------------------------------------
- */
+/* ---- a trial --------------------------------------------------------------------------------- */
 
 struct train_trial; /* one owner thread */
 
@@ -205,8 +202,7 @@ enum ebb_status train_trial_hash(struct train_trial *trial, char text[65], struc
 /* The main training program; borrowed until the trial is destroyed. */
 const struct trace *train_trial_trace(const struct train_trial *trial);
 
-/* ---- checkpoints -----------------------------------------------------------------------------
- */
+/* ---- checkpoints ----------------------------------------------------------------------------- */
 
 enum train_load {
     TRAIN_RESUME,  /* everything: goes on as if never interrupted */
@@ -242,8 +238,7 @@ void train_store_unlock(int lock); /* -1: nothing */
 /* Threads recorded in the newest whole checkpoint, 0 when there is none. */
 int train_store_threads(const char *folder);
 
-/* ---- what memory goes where ------------------------------------------------------------------
- */
+/* ---- what memory goes where ------------------------------------------------------------------ */
 
 enum train_kind {
     TRAIN_KIND_WEIGHTS, /* and buffers */
@@ -294,8 +289,7 @@ enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_b
 enum ebb_status train_trace_from_config(const struct train_config *config, struct trace **trace,
                                         struct ebb_error *err);
 
-/* ---- metrics in files ------------------------------------------------------------------------
- */
+/* ---- metrics in files ------------------------------------------------------------------------ */
 
 struct train_events; /* a TensorBoard event file */
 enum ebb_status train_events_open(struct train_events **events, const char *folder,
@@ -308,8 +302,7 @@ enum ebb_status train_events_scalar_at(struct train_events *events, const char *
 enum ebb_status train_events_flush(struct train_events *events, struct ebb_error *err);
 enum ebb_status train_events_close(struct train_events *events, struct ebb_error *err);
 
-/* ---- worker ----------------------------------------------------------------------------------
- */
+/* ---- worker ---------------------------------------------------------------------------------- */
 
 /* Trials for `ebb worker`, one per task; NULL: unknown task. */
 const struct worker_trial *train_worker(const char *task);
