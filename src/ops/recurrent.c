@@ -18,16 +18,20 @@ static const struct ops_def rows[ROW_COUNT];
 
 /* ---- gates ---------------------------------------------------------------------------------- */
 
-/* gates a, gates b [rows, 4h], c [rows, h] -> h', c', activated gates */
-static enum ebb_status infer_lstm(struct ops_infer *i, struct ebb_error *err)
+/* gates a, gates b [rows, 4h], c [rows, h] -> h', c', activated gates
+ * a, b [rows, 3h], h [rows, h] -> h', activated gates */
+static enum ebb_status infer_gates(struct ops_infer *i, struct ebb_error *err)
 {
-    const struct tensor_view *a = i->in[0], *c = i->in[2];
+    const struct tensor_view *a = i->in[0], *state = i->in[2];
+    bool is_lstm = i->def->variant == ROW_LSTM_GATES;
+    int gates = is_lstm ? 4 : 3;
     EBB_TRY(ops_want_f32(i, 7, err));
-    if (c->rank != 2 || a->rank != 2 || !tensor_same_shape(a, i->in[1]) ||
-        a->dims[0] != c->dims[0] || a->dims[1] != 4 * c->dims[1])
-        return ops_wrong(i, err, "gates must be [rows, 4h] for a state [rows, h]");
-    ops_out(i, TENSOR_F32, 2, c->dims);
-    ops_out(i, TENSOR_F32, 2, c->dims);
+    if (state->rank != 2 || a->rank != 2 || !tensor_same_shape(a, i->in[1]) ||
+        a->dims[0] != state->dims[0] || a->dims[1] != gates * state->dims[1])
+        return ops_wrong(i, err, "gates must be [rows, %dh] for a state [rows, h]", gates);
+    ops_out(i, TENSOR_F32, 2, state->dims);
+    if (is_lstm)
+        ops_out(i, TENSOR_F32, 2, state->dims);
     ops_out(i, TENSOR_F32, 2, a->dims);
     i->flops = 30.0 * (double)tensor_count(a);
     return EBB_OK;
@@ -73,20 +77,6 @@ static void grad_lstm(struct ops_backward *b)
                                (tensor_id[]){b->out[2], b->in[2], b->out[1], dh, dc});
     b->gin[0] = b->gin[1] = first;
     b->gin[2] = ops_output(first, 1);
-}
-
-/* a, b [rows, 3h], h [rows, h] -> h', activated gates */
-static enum ebb_status infer_gru(struct ops_infer *i, struct ebb_error *err)
-{
-    const struct tensor_view *a = i->in[0], *h = i->in[2];
-    EBB_TRY(ops_want_f32(i, 7, err));
-    if (h->rank != 2 || a->rank != 2 || !tensor_same_shape(a, i->in[1]) ||
-        a->dims[0] != h->dims[0] || a->dims[1] != 3 * h->dims[1])
-        return ops_wrong(i, err, "gates must be [rows, 3h] for a state [rows, h]");
-    ops_out(i, TENSOR_F32, 2, h->dims);
-    ops_out(i, TENSOR_F32, 2, a->dims);
-    i->flops = 30.0 * (double)tensor_count(a);
-    return EBB_OK;
 }
 
 static enum ebb_status run_gru(const struct ops_run *r)
@@ -223,13 +213,15 @@ static tensor_id build_sequence(struct ops_build *b)
 }
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_LSTM_GATES] = {OPS_PRIMITIVE("lstm_gates", 3, 3, infer_lstm, run_lstm, grad_lstm),
-                        .is_internal = true, .low_rule = OPS_LOW_WHOLE, .low_out = 1},
+    [ROW_LSTM_GATES] = {OPS_PRIMITIVE("lstm_gates", 3, 3, infer_gates, run_lstm, grad_lstm),
+                        .variant = ROW_LSTM_GATES, .is_internal = true, .low_rule = OPS_LOW_WHOLE,
+                        .low_out = 1},
     [ROW_LSTM_GATES_GRAD] = {OPS_PRIMITIVE("lstm_gates_grad", 5, 5, infer_lstm_grad, run_lstm_grad,
                                            NULL),
                              .is_internal = true, .low_rule = OPS_LOW_WHOLE, .low_out = 1},
-    [ROW_GRU_GATES] = {OPS_PRIMITIVE("gru_gates", 3, 3, infer_gru, run_gru, grad_gru),
-                       .is_internal = true, .low_rule = OPS_LOW_WHOLE, .low_out = 1},
+    [ROW_GRU_GATES] = {OPS_PRIMITIVE("gru_gates", 3, 3, infer_gates, run_gru, grad_gru),
+                       .variant = ROW_GRU_GATES, .is_internal = true, .low_rule = OPS_LOW_WHOLE,
+                       .low_out = 1},
     [ROW_GRU_GATES_GRAD] = {OPS_PRIMITIVE("gru_gates_grad", 4, 4, infer_gru_grad, run_gru_grad,
                                           NULL),
                             .is_internal = true, .low_rule = OPS_LOW_WHOLE, .low_out = 7},

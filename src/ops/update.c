@@ -38,21 +38,31 @@ struct update_attr {
     uint32_t flags;
 };
 
-/* scalars, g, w, states... -> w, states..., all in place */
-static enum ebb_status infer_update(struct ops_infer *i, struct ebb_error *err)
+/* What is behind the gradient, input 1, has its shape and is changed in place: `weights` tensors,
+ * then the states. */
+static enum ebb_status infer_in_place(struct ops_infer *i, size_t weights, struct ebb_error *err)
 {
     const struct update_attr *a = i->attr;
     int states = kernel_update_states((enum kernel_update)a->kind, a->flags);
-    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
-    if (tensor_count(i->in[0]) != KERNEL_UPDATE_SCALARS || i->in_count != (size_t)(3 + states))
+    if (tensor_count(i->in[0]) != KERNEL_UPDATE_SCALARS ||
+        i->in_count != 2 + weights + (size_t)states)
         return ops_wrong(i, err, "%d scalars and %d states are needed", KERNEL_UPDATE_SCALARS,
                          states);
     for (size_t k = 2; k < i->in_count; k++) {
         if (!tensor_same_shape(i->in[1], i->in[k]))
             return ops_wrong(i, err, "gradient, weights and states must have the same shape");
-        ops_out(i, TENSOR_F32, i->in[k]->rank, i->in[k]->dims);
+        ops_out(i, (enum tensor_dtype)i->in[k]->dtype, i->in[k]->rank, i->in[k]->dims);
         i->mutates[k - 2] = (uint8_t)(k + 1);
     }
+    return EBB_OK;
+}
+
+/* scalars, g, w, states... -> w, states..., all in place */
+static enum ebb_status infer_update(struct ops_infer *i, struct ebb_error *err)
+{
+    const struct update_attr *a = i->attr;
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    EBB_TRY(infer_in_place(i, 1, err));
     if (a->kind == KERNEL_UPDATE_LAMB)
         i->workspace_bytes = (size_t)tensor_count(i->in[2]) * sizeof(float);
     i->flops = 12.0 * (double)tensor_count(i->in[1]);
@@ -70,21 +80,29 @@ static enum ebb_status run_update(const struct ops_run *r)
     return EBB_OK;
 }
 
-void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
-                tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
-                size_t state_count, tensor_id *out)
+/* in: scalars, gradient, `weights` tensors; room for the states behind them. */
+static void emit_update(struct tensor_session *s, int row, const struct update_attr *attr,
+                        tensor_id *in, size_t weights, const tensor_id *states, size_t state_count,
+                        tensor_id *out)
 {
-    struct update_attr attr = {(int32_t)kind, flags};
-    tensor_id in[3 + KERNEL_UPDATE_STATES] = {scalars, g, w};
     if (state_count > KERNEL_UPDATE_STATES) {
         tensor_fail(s, EBB_EINTERNAL, "update: %zu states", state_count);
         return;
     }
     for (size_t k = 0; k < state_count; k++)
-        in[3 + k] = states[k];
-    tensor_id first = ops_emit(s, &rows[ROW_UPDATE], &attr, 3 + state_count, in);
-    for (uint32_t k = 0; k <= state_count; k++)
+        in[2 + weights + k] = states[k];
+    tensor_id first = ops_emit(s, &rows[row], attr, 2 + weights + state_count, in);
+    for (uint32_t k = 0; k < weights + state_count; k++)
         out[k] = ops_output(first, k);
+}
+
+void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned flags,
+                tensor_id scalars, tensor_id g, tensor_id w, const tensor_id *states,
+                size_t state_count, tensor_id *out)
+{
+    tensor_id in[3 + KERNEL_UPDATE_STATES] = {scalars, g, w};
+    emit_update(s, ROW_UPDATE, &(struct update_attr){(int32_t)kind, flags}, in, 1, states,
+                state_count, out);
 }
 
 /* ---- split master weights -------------------------------------------------------------------- */
@@ -102,20 +120,11 @@ static int64_t split_piece(const struct update_attr *a, int64_t n)
 static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
 {
     const struct update_attr *a = i->attr;
-    int states = kernel_update_states((enum kernel_update)a->kind, a->flags);
-    if (tensor_count(i->in[0]) != KERNEL_UPDATE_SCALARS || i->in_count != (size_t)(4 + states))
-        return ops_wrong(i, err, "%d scalars and %d states are needed", KERNEL_UPDATE_SCALARS,
-                         states);
     bool is_float = i->in[1]->dtype == TENSOR_F32 || i->in[1]->dtype == TENSOR_BF16;
     if (!is_float || i->in[2]->dtype != TENSOR_BF16 || i->in[3]->dtype != TENSOR_I16)
         return ops_wrong(i, err, "gradient F32 or BF16, weights BF16 and I16 are needed");
     EBB_TRY(ops_want_f32(i, ~UINT64_C(14), err));
-    for (size_t k = 2; k < i->in_count; k++) {
-        if (!tensor_same_shape(i->in[1], i->in[k]))
-            return ops_wrong(i, err, "gradient, weights and states must have the same shape");
-        ops_out(i, (enum tensor_dtype)i->in[k]->dtype, i->in[k]->rank, i->in[k]->dims);
-        i->mutates[k - 2] = (uint8_t)(k + 1);
-    }
+    EBB_TRY(infer_in_place(i, 2, err));
     /* weights, gradient, and what LAMB needs */
     i->workspace_bytes = 3 * (size_t)split_piece(a, tensor_count(i->in[1])) * sizeof(float);
     i->flops = 16.0 * (double)tensor_count(i->in[1]);
@@ -150,17 +159,9 @@ void ops_update_split(struct tensor_session *s, enum ops_update_kind kind, unsig
                       tensor_id scalars, tensor_id g, tensor_id high, tensor_id rest,
                       const tensor_id *states, size_t state_count, tensor_id *out)
 {
-    struct update_attr attr = {(int32_t)kind, flags};
     tensor_id in[4 + KERNEL_UPDATE_STATES] = {scalars, g, high, rest};
-    if (state_count > KERNEL_UPDATE_STATES) {
-        tensor_fail(s, EBB_EINTERNAL, "update: %zu states", state_count);
-        return;
-    }
-    for (size_t k = 0; k < state_count; k++)
-        in[4 + k] = states[k];
-    tensor_id first = ops_emit(s, &rows[ROW_SPLIT], &attr, 4 + state_count, in);
-    for (uint32_t k = 0; k < state_count + 2; k++)
-        out[k] = ops_output(first, k);
+    emit_update(s, ROW_SPLIT, &(struct update_attr){(int32_t)kind, flags}, in, 2, states,
+                state_count, out);
 }
 
 /* high, rest -> the master weights in F32. They end here: gradients are asked of them, not of their
