@@ -1,5 +1,5 @@
 /* step.c - traces one program: forward, loss, backward, accumulation, clipping, update. */
-#include "train/step.h"
+#include "train/build.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,26 +9,7 @@
 #include "grad/grad.h"
 #include "ops/ops.h"
 
-struct build { /* one tracing */
-    const struct train_step_options *o;
-    struct train_step *step;
-    struct ebb_arena *arena;
-    struct tensor_session *s;
-    struct nn_builder b;
-    tensor_id inputs[NN_PORTS], targets[NN_PORTS];
-    struct nn_output outputs[NN_PORTS];
-    size_t output_count;
-    tensor_id scalars, bare, counter, weights, scale; /* step inputs; bare: without decay */
-    tensor_id loss, part, norm, answer;
-    tensor_id *handles; /* per slot: newest version */
-    tensor_id *leaves;  /* per slot */
-    size_t *trained;    /* items that the optimizer updates */
-    size_t trained_count;
-    tensor_id *gradients; /* per trained item */
-    uint32_t forward_end; /* nodes of the forward pass and the loss */
-};
-
-static void label(struct build *x, const char *text)
+static void label(struct train_build *x, const char *text)
 {
     if (!x->o->is_plain)
         tensor_label(x->s, text);
@@ -41,8 +22,8 @@ static uint64_t view_bytes(const struct tensor_view *view)
     return (uint64_t)tensor_count(view) * tensor_dtype_bytes((enum tensor_dtype)view->dtype);
 }
 
-static tensor_id add_slot(struct build *x, enum train_slot_kind kind, size_t item, size_t state,
-                          const char *name)
+static tensor_id add_slot(struct train_build *x, enum train_slot_kind kind, size_t item,
+                          size_t state, const char *name)
 {
     const struct nn_item *i = nn_item_at(&x->b, item);
     size_t at = x->step->slot_count++;
@@ -65,7 +46,7 @@ static tensor_id add_slot(struct build *x, enum train_slot_kind kind, size_t ite
 }
 
 /* What the optimizer updates. */
-static enum ebb_status list_trained(struct build *x, struct ebb_error *err)
+enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err)
 {
     size_t items = nn_item_count(&x->b);
     x->trained = ebb_arena_calloc(x->arena, items + 1, sizeof *x->trained);
@@ -79,7 +60,7 @@ static enum ebb_status list_trained(struct build *x, struct ebb_error *err)
 }
 
 /* The persistent leaves, in the order every program has. Items were made by the model. */
-static enum ebb_status declare(struct build *x, struct ebb_error *err)
+static enum ebb_status declare(struct train_build *x, struct ebb_error *err)
 {
     const struct optim_config *optim = &x->o->config->optim;
     size_t items = nn_item_count(&x->b), states = optim_state_count(optim);
@@ -128,30 +109,30 @@ static enum ebb_status declare(struct build *x, struct ebb_error *err)
 }
 
 /* Places in the list of slots: of an item, of state k or the kept gradient of trained item i. */
-static size_t item_slot(const struct build *x, size_t i)
+static size_t item_slot(const struct train_build *x, size_t i)
 {
     return x->trained[i];
 }
 
-static size_t state_slot(const struct build *x, size_t i, size_t k)
+static size_t state_slot(const struct train_build *x, size_t i, size_t k)
 {
     return nn_item_count(&x->b) + i * optim_state_count(&x->o->config->optim) + k;
 }
 
-static size_t gradient_slot(const struct build *x, size_t i)
+static size_t gradient_slot(const struct train_build *x, size_t i)
 {
     return state_slot(x, x->trained_count, 0) + i;
 }
 
 /* ---- forward and loss ----------------------------------------------------------------------- */
 
-static tensor_id port_leaf(struct build *x, const struct nn_port *port)
+static tensor_id port_leaf(struct train_build *x, const struct nn_port *port)
 {
     return tensor_leaf(x->s, (enum tensor_dtype)port->view.dtype, port->view.rank, port->view.dims,
                        port->name);
 }
 
-static enum ebb_status forward(struct build *x, struct ebb_error *err)
+enum ebb_status train_build_forward(struct train_build *x, struct ebb_error *err)
 {
     struct train_step *st = x->step;
     tensor_set_phase(x->s, TRACE_FORWARD);
@@ -162,7 +143,7 @@ static enum ebb_status forward(struct build *x, struct ebb_error *err)
 }
 
 /* The target of output i; leaves are named after it. */
-static tensor_id target(struct build *x, size_t i)
+static tensor_id target(struct train_build *x, size_t i)
 {
     struct train_step *st = x->step;
     struct nn_port *port = &st->targets[st->target_count];
@@ -176,7 +157,7 @@ static tensor_id target(struct build *x, size_t i)
 }
 
 /* The loss of output i: by the section for the first, by the model for the others. */
-static tensor_id output_loss(struct build *x, size_t i, bool is_first)
+static tensor_id output_loss(struct train_build *x, size_t i, bool is_first)
 {
     const struct train_config *c = x->o->config;
     const struct nn_output *out = &x->outputs[i];
@@ -205,7 +186,7 @@ static tensor_id output_loss(struct build *x, size_t i, bool is_first)
     return train_loss(&x->b, c->loss, out->id, goal, x->weights);
 }
 
-static enum ebb_status losses(struct build *x, struct ebb_error *err)
+enum ebb_status train_build_losses(struct train_build *x, struct ebb_error *err)
 {
     label(x, "loss");
     if (x->o->is_plain)
@@ -230,7 +211,7 @@ static enum ebb_status losses(struct build *x, struct ebb_error *err)
 }
 
 /* What metrics are computed from. */
-static void answers(struct build *x)
+static void answers(struct train_build *x)
 {
     const struct nn_output *out = &x->outputs[0];
     struct train_step *st = x->step;
@@ -249,12 +230,12 @@ static void answers(struct build *x)
 
 /* ---- backward and update -------------------------------------------------------------------- */
 
-static tensor_id scalars_leaf(struct build *x, const char *name)
+tensor_id train_build_scalars(struct train_build *x, const char *name)
 {
     return tensor_leaf(x->s, TENSOR_F32, 1, (int64_t[]){OPS_UPDATE_SCALARS}, name);
 }
 
-static enum ebb_status backward(struct build *x, struct ebb_error *err)
+enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *err)
 {
     const struct train_config *c = x->o->config;
     tensor_id loss = x->loss;
@@ -270,13 +251,13 @@ static enum ebb_status backward(struct build *x, struct ebb_error *err)
     x->forward_end = tensor_node_count(x->s);
     EBB_TRY(grad_backward(x->s, &loss, NULL, 1, wanted, x->trained_count, x->gradients, err));
     if (x->o->is_plain && x->step->kind == TRAIN_STEP)
-        x->scalars = scalars_leaf(x, "scalars");
+        x->scalars = train_build_scalars(x, "scalars");
     tensor_set_phase(x->s, TRACE_UPDATE);
     return tensor_status(x->s, err);
 }
 
 /* kept += gradient: the plain update with rate -1, exactly w - (-1) g. */
-static enum ebb_status accumulate(struct build *x, struct ebb_error *err)
+static enum ebb_status accumulate(struct train_build *x, struct ebb_error *err)
 {
     for (size_t i = 0; i < x->trained_count; i++) {
         size_t at = gradient_slot(x, i);
@@ -301,7 +282,7 @@ static enum ebb_status accumulate(struct build *x, struct ebb_error *err)
     return tensor_status(x->s, err);
 }
 
-static void clip(struct build *x)
+static void clip(struct train_build *x)
 {
     const struct train_config *c = x->o->config;
     tensor_id *given = x->gradients;
@@ -331,7 +312,7 @@ static void clip(struct build *x)
 }
 
 /* The update of trained item i: of its weights, then of its states. */
-static void update_item(struct build *x, size_t i, tensor_id weights, tensor_id rest,
+void train_build_update(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
                         const tensor_id *states, tensor_id *out)
 {
     const struct optim_config *optim = &x->o->config->optim;
@@ -351,7 +332,7 @@ static void update_item(struct build *x, size_t i, tensor_id weights, tensor_id 
 
 /* Newest gradients first: the backward pass ends with the first layers, and an update may follow
  * its gradient at once. */
-static enum ebb_status update(struct build *x, struct ebb_error *err)
+static enum ebb_status update(struct train_build *x, struct ebb_error *err)
 {
     size_t states = optim_state_count(&x->o->config->optim);
     clip(x);
@@ -362,7 +343,7 @@ static enum ebb_status update(struct build *x, struct ebb_error *err)
             continue;
         for (size_t k = 0; k < states; k++)
             old[k] = x->leaves[state_slot(x, i, k)];
-        update_item(x, i, x->leaves[at], rest ? x->leaves[rest] : TENSOR_NONE, old, out);
+        train_build_update(x, i, x->leaves[at], rest ? x->leaves[rest] : TENSOR_NONE, old, out);
         x->handles[at] = out[0];
         if (rest)
             x->handles[rest] = out[1];
@@ -375,7 +356,7 @@ static enum ebb_status update(struct build *x, struct ebb_error *err)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static void keep(struct build *x)
+static void keep(struct train_build *x)
 {
     struct train_step *st = x->step;
     for (size_t i = 0; i < st->slot_count; i++) {
@@ -394,13 +375,13 @@ static void keep(struct build *x)
             tensor_keep(x->s, x->outputs[i].id);
 }
 
-static uint32_t place(const struct build *x, const uint32_t *map, tensor_id id)
+static uint32_t place(const struct train_build *x, const uint32_t *map, tensor_id id)
 {
     uint32_t at = id.v ? tensor_trace_id(x->s, id) : TRACE_NONE;
     return at == TRACE_NONE ? at : map[at];
 }
 
-static void find_places(struct build *x, const uint32_t *map)
+static void find_places(struct train_build *x, const uint32_t *map)
 {
     struct train_step *st = x->step;
     for (size_t i = 0; i < st->slot_count; i++)
@@ -428,65 +409,11 @@ static void find_places(struct build *x, const uint32_t *map)
         }
 }
 
-/* ---- a model by itself ---------------------------------------------------------------------- */
-
-static void update_plain(struct build *x)
-{
-    const struct optim_config *optim = &x->o->config->optim;
-    size_t states = optim_state_count(optim);
-    for (size_t i = 0; i < x->trained_count; i++) {
-        const struct nn_item *item = nn_item_at(&x->b, x->trained[i]);
-        tensor_id old[OPS_UPDATE_STATES], out[1 + OPS_UPDATE_STATES];
-        if (!x->gradients[i].v) /* no loss reaches it */
-            continue;
-        for (size_t k = 0; k < states; k++)
-            old[k] = tensor_leaf(x->s, TENSOR_F32, item->view.rank, item->view.dims,
-                                 optim_state_name(optim, k));
-        update_item(x, i, item->leaf, TENSOR_NONE, old, out);
-        for (size_t k = 0; k <= states; k++)
-            tensor_keep(x->s, out[k]);
-    }
-}
-
-static enum ebb_status finish_plain(struct build *x, struct ebb_error *err)
-{
-    char name[128];
-    for (size_t i = 0; i < x->output_count && x->o->kind == TRAIN_EVAL; i++)
-        tensor_keep(x->s, ops_contiguous(x->s, x->outputs[i].id));
-    for (size_t i = 0; i < x->trained_count && x->o->kind == TRAIN_GRADIENTS; i++)
-        if (x->gradients[i].v)
-            tensor_keep(x->s, x->gradients[i]);
-    if (x->loss.v)
-        tensor_keep(x->s, x->loss);
-    for (size_t i = 0; i < nn_item_count(&x->b) && x->o->kind == TRAIN_STEP; i++)
-        if (nn_item_at(&x->b, i)->id.v != nn_item_at(&x->b, i)->leaf.v)
-            tensor_keep(x->s, nn_item_at(&x->b, i)->id);
-    snprintf(name, sizeof name, "%s, batch %lld", x->o->net->model->name, (long long)x->o->batch);
-    EBB_TRY(tensor_finish(x->s, name, &x->step->trace, err));
-    return x->o->stats ? nn_stats_count(&x->b, x->o->net, x->o->batch, x->forward_end,
-                                        x->step->trace, x->o->stats, err)
-                       : EBB_OK;
-}
-
-static enum ebb_status build_plain(struct build *x, struct ebb_error *err)
-{
-    EBB_TRY(forward(x, err));
-    if (x->o->kind != TRAIN_EVAL) {
-        EBB_TRY(losses(x, err));
-        EBB_TRY(list_trained(x, err));
-        EBB_TRY(backward(x, err));
-    }
-    if (x->o->kind == TRAIN_STEP)
-        update_plain(x);
-    EBB_TRY(tensor_status(x->s, err));
-    return finish_plain(x, err);
-}
-
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static const char *const kind_names[] = {"step", "micro", "apply", "eval"};
 
-static enum ebb_status finish(struct build *x, struct ebb_error *err)
+static enum ebb_status finish(struct train_build *x, struct ebb_error *err)
 {
     struct trace *plain = NULL, *trace = NULL;
     char name[128];
@@ -507,7 +434,7 @@ static enum ebb_status finish(struct build *x, struct ebb_error *err)
 }
 
 /* Only the update: the model is built for its items, and nothing keeps its forward pass. */
-static enum ebb_status build_apply(struct build *x, struct ebb_error *err)
+static enum ebb_status build_apply(struct train_build *x, struct ebb_error *err)
 {
     tensor_set_phase(x->s, TRACE_UPDATE);
     for (size_t i = 0; i < x->trained_count; i++) {
@@ -518,20 +445,20 @@ static enum ebb_status build_apply(struct build *x, struct ebb_error *err)
     return update(x, err);
 }
 
-static enum ebb_status build(struct build *x, struct ebb_error *err)
+static enum ebb_status build(struct train_build *x, struct ebb_error *err)
 {
     enum train_program_kind kind = x->o->kind;
-    EBB_TRY(forward(x, err));
+    EBB_TRY(train_build_forward(x, err));
     if (kind != TRAIN_APPLY)
-        EBB_TRY(losses(x, err));
-    EBB_TRY(list_trained(x, err));
+        EBB_TRY(train_build_losses(x, err));
+    EBB_TRY(train_build_trained(x, err));
     EBB_TRY(declare(x, err));
     if (kind == TRAIN_EVAL)
         answers(x);
     else if (kind == TRAIN_APPLY)
         EBB_TRY(build_apply(x, err));
     else {
-        EBB_TRY(backward(x, err));
+        EBB_TRY(train_build_backward(x, err));
         EBB_TRY(kind == TRAIN_MICRO ? accumulate(x, err) : update(x, err));
     }
     EBB_TRY(tensor_status(x->s, err));
@@ -544,13 +471,13 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
     static const enum nn_precision precisions[] = {
         [TRAIN_FP32] = NN_FP32, [TRAIN_BF16] = NN_BF16, [TRAIN_FP16] = NN_FP16};
     struct train_step out = {.kind = options->kind, .batch = options->batch};
-    struct build x = {.o = options, .step = &out, .arena = arena};
+    struct train_build x = {.o = options, .step = &out, .arena = arena};
     const int64_t one = 1;
     EBB_TRY(tensor_session_create(&x.s, options->backend, err));
     if (!options->is_plain) {
         x.counter = tensor_leaf(x.s, TENSOR_I64, 1, &one, "step");
-        x.scalars = scalars_leaf(&x, "step_scalars");
-        x.bare = scalars_leaf(&x, "step_scalars_without_decay");
+        x.scalars = train_build_scalars(&x, "step_scalars");
+        x.bare = train_build_scalars(&x, "step_scalars_without_decay");
     }
     if (options->is_scaled)
         x.scale = tensor_leaf(x.s, TENSOR_F32, 1, &one, "loss_scale");
@@ -561,7 +488,7 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
                            .seed = options->config->seed,
                            .step = x.counter};
     nn_builder_init(&x.b, x.s, &mode);
-    enum ebb_status status = options->is_plain ? build_plain(&x, err) : build(&x, err);
+    enum ebb_status status = options->is_plain ? train_build_plain(&x, err) : build(&x, err);
     nn_builder_fini(&x.b);
     tensor_session_destroy(x.s);
     if (status == EBB_OK)

@@ -18,100 +18,6 @@
 #include "train/ports.h"
 #include "base/crypto.h"
 
-/* ---- data ----------------------------------------------------------------------------------- */
-
-static void adapt(struct train_trial *t)
-{
-    const struct data_info *d = t->info;
-    const struct data_field *x = &d->fields[0], *y = &d->fields[1];
-    bool is_volume = x->rank == 4, has_numbers = d->kind == DATA_NUMBERS && d->field_count > 1;
-    const struct {
-        const char *key;
-        int64_t value;
-    } facts[] = {{"channels", is_volume ? x->dims[0] : d->channels},
-                 {"height", d->height},
-                 {"width", d->width},
-                 {"classes", d->classes},
-                 {"vocabulary", d->vocabulary},
-                 {"length", d->sequence},
-                 {"size", is_volume ? x->dims[1] : 0},
-                 {"outputs", has_numbers && y->rank == 1 ? y->dims[0] : 0}};
-    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-        if (facts[i].value > 0)
-            nn_config_adapt(&t->net, facts[i].key, facts[i].value);
-}
-
-static enum ebb_status open_data(struct train_trial *t, struct ebb_error *err)
-{
-    struct data_env env = {.directory = t->config.directory, .seed = t->config.seed};
-    if (!t->config.data || t->options.makes_data)
-        return EBB_OK;
-    struct ebb_error why = {0};
-    enum ebb_status status = data_open(t->config.data, &env, &t->set, &why);
-    if (status != EBB_OK && t->options.is_dry && status != EBB_ENOMEM) {
-        t->set = NULL; /* the section was checked; shapes of the model's own defaults, then */
-        if (t->options.no_data)
-            *t->options.no_data = why;
-        return EBB_OK;
-    }
-    if (status != EBB_OK) {
-        if (err)
-            *err = why;
-        return status;
-    }
-    t->info = data_describe(t->set);
-    t->validation_count = t->info->count[DATA_VALIDATION];
-    adapt(t);
-    return EBB_OK;
-}
-
-/* Before the programs: how many samples the last batch of an epoch has depends on it. */
-static enum ebb_status open_loader(struct train_trial *t, struct ebb_error *err)
-{
-    struct data_loader_options o;
-    uint64_t samples = t->info->count[DATA_TRAIN], batch = (uint64_t)t->config.batch_size;
-    data_loader_options_of(t->set, DATA_TRAIN, &o);
-    o.batch = (size_t)batch;
-    o.seed = t->config.seed;
-    if (t->options.workers >= 0)
-        o.workers = t->options.workers;
-    t->tail_batch = o.drop_last ? 0 : (int64_t)(samples % batch);
-    if (t->options.is_dry)
-        return EBB_OK;
-    if (samples == 0 || (o.drop_last && samples < batch))
-        return ebb_fail(err, EBB_EINPUT,
-                        "data %s has %" PRIu64 " training samples, less than one batch of %" PRIu64,
-                        t->info->name, samples, batch);
-    enum ebb_status status = data_loader_create(t->set, &o, &t->loader, err);
-    if (status == EBB_EBUDGET) /* the budget it means is data.buffer */
-        status = ebb_context(err, EBB_EINPUT, "data.buffer");
-    EBB_TRY(status);
-    t->epoch_batches = (int64_t)data_loader_batches(t->loader);
-    t->tail_batch = o.drop_last ? 0 : (int64_t)(data_loader_samples(t->loader) % batch);
-    return EBB_OK;
-}
-
-static enum ebb_status stage(struct train_trial *t, struct ebb_error *err)
-{
-    for (size_t f = 0; f < t->info->field_count; f++) {
-        bool is_used = false;
-        for (size_t i = 0; i < NN_PORTS; i++)
-            is_used |= (i < t->main.input_count && t->input_fields[i] == (int)f) ||
-                       (i < t->main.target_count && t->target_fields[i] == (int)f);
-        size_t bytes;
-        if (!is_used)
-            continue;
-        if (!ebb_mul_size(t->info->fields[f].bytes, (size_t)t->config.batch_size, &bytes))
-            return ebb_fail(err, EBB_ELIMIT, "a batch of %" PRId64 " samples is too large",
-                            t->config.batch_size);
-        t->fields[f] = ebb_alloc_aligned(64, bytes);
-        if (!t->fields[f])
-            return ebb_no_memory(err, bytes);
-        t->staging_bytes += bytes;
-    }
-    return EBB_OK;
-}
-
 /* ---- programs ------------------------------------------------------------------------------- */
 
 static enum ebb_status build_step(struct train_trial *t, enum train_program_kind kind,
@@ -332,11 +238,11 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     optim_scaler_grad(&t->scaler);
     train_loss_weights(c->loss, t->class_weights, TRAIN_MAX_WEIGHTS);
     EBB_TRY(make_schedule(t, err));
-    EBB_TRY(open_data(t, err));
+    EBB_TRY(train_open_data(t, err));
     EBB_TRY(nn_config_check(&t->net, err));
     EBB_TRY(train_engine_create(&t->engine, &o, err));
     if (t->set)
-        EBB_TRY(open_loader(t, err));
+        EBB_TRY(train_open_loader(t, err));
     EBB_TRY(make_programs(t, err));
     if (t->refusal.status != EBB_OK) {
         if (t->options.needed_bytes)
@@ -350,7 +256,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     EBB_TRY(check_machine(t, err));
     EBB_TRY(train_engine_reserve(t->engine, err));
     if (t->set)
-        EBB_TRY(stage(t, err));
+        EBB_TRY(train_stage(t, err));
     return initialize(t, err);
 }
 
@@ -569,7 +475,7 @@ enum ebb_status train_trace_from_config(const struct train_config *config, struc
     ebb_arena_init(&t.arena);
     t.is_scaled = config->precision == TRAIN_FP16;
     t.has_gradients = config->accumulate > 1 || t.is_scaled;
-    enum ebb_status status = open_data(&t, err);
+    enum ebb_status status = train_open_data(&t, err);
     if (status == EBB_OK)
         status = nn_config_check(&t.net, err);
     if (status == EBB_OK)

@@ -48,6 +48,14 @@ struct train_trial {
     struct ebb_error refusal; /* of the program with the largest floor; status EBB_OK: none */
 };
 
+/* ---- data (feed.c) ---- */
+
+enum ebb_status train_open_data(struct train_trial *trial, struct ebb_error *err);
+/* Before the programs: how many samples the last batch of an epoch has depends on it. */
+enum ebb_status train_open_loader(struct train_trial *trial, struct ebb_error *err);
+/* After them: room for the fields that they read. */
+enum ebb_status train_stage(struct train_trial *trial, struct ebb_error *err);
+
 /* What fill and read work on during one run. */
 struct train_pass {
     struct train_trial *trial;

@@ -1,0 +1,40 @@
+/* build.h - private to train: one recording of a step, in parts (step.c); programs of a model by
+ * itself put the same parts together in their own way (model.c). */
+#ifndef EBB_TRAIN_BUILD_H
+#define EBB_TRAIN_BUILD_H
+
+#include "ops/ops.h"
+#include "train/step.h"
+
+struct train_build { /* one tracing */
+    const struct train_step_options *o;
+    struct train_step *step;
+    struct ebb_arena *arena;
+    struct tensor_session *s;
+    struct nn_builder b;
+    tensor_id inputs[NN_PORTS], targets[NN_PORTS];
+    struct nn_output outputs[NN_PORTS];
+    size_t output_count;
+    tensor_id scalars, bare, counter, weights, scale; /* step inputs; bare: without decay */
+    tensor_id loss, part, norm, answer;
+    tensor_id *handles; /* per slot: newest version */
+    tensor_id *leaves;  /* per slot */
+    size_t *trained;    /* items that the optimizer updates */
+    size_t trained_count;
+    tensor_id *gradients; /* per trained item */
+    uint32_t forward_end; /* nodes of the forward pass and the loss */
+};
+
+enum ebb_status train_build_forward(struct train_build *x, struct ebb_error *err);
+enum ebb_status train_build_losses(struct train_build *x, struct ebb_error *err);
+/* Lists what the optimizer updates; then gradients of all of it. */
+enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err);
+enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *err);
+tensor_id train_build_scalars(struct train_build *x, const char *name); /* a leaf */
+/* The update of trained item i: of its weights, then of its states. */
+void train_build_update(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
+                        const tensor_id *states, tensor_id *out);
+/* A plain program, from forward pass to trace (model.c). */
+enum ebb_status train_build_plain(struct train_build *x, struct ebb_error *err);
+
+#endif

@@ -1,0 +1,98 @@
+/* feed.c - a trial and its data: the set is opened and told to the model, the loader made, rooms for
+ * batches taken. */
+#include <inttypes.h>
+
+#include "base/heap.h"
+#include "train/trial.h"
+
+static void adapt(struct train_trial *t)
+{
+    const struct data_info *d = t->info;
+    const struct data_field *x = &d->fields[0], *y = &d->fields[1];
+    bool is_volume = x->rank == 4, has_numbers = d->kind == DATA_NUMBERS && d->field_count > 1;
+    const struct {
+        const char *key;
+        int64_t value;
+    } facts[] = {{"channels", is_volume ? x->dims[0] : d->channels},
+                 {"height", d->height},
+                 {"width", d->width},
+                 {"classes", d->classes},
+                 {"vocabulary", d->vocabulary},
+                 {"length", d->sequence},
+                 {"size", is_volume ? x->dims[1] : 0},
+                 {"outputs", has_numbers && y->rank == 1 ? y->dims[0] : 0}};
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (facts[i].value > 0)
+            nn_config_adapt(&t->net, facts[i].key, facts[i].value);
+}
+
+enum ebb_status train_open_data(struct train_trial *t, struct ebb_error *err)
+{
+    struct data_env env = {.directory = t->config.directory, .seed = t->config.seed};
+    if (!t->config.data || t->options.makes_data)
+        return EBB_OK;
+    struct ebb_error why = {0};
+    enum ebb_status status = data_open(t->config.data, &env, &t->set, &why);
+    if (status != EBB_OK && t->options.is_dry && status != EBB_ENOMEM) {
+        t->set = NULL; /* the section was checked; shapes of the model's own defaults, then */
+        if (t->options.no_data)
+            *t->options.no_data = why;
+        return EBB_OK;
+    }
+    if (status != EBB_OK) {
+        if (err)
+            *err = why;
+        return status;
+    }
+    t->info = data_describe(t->set);
+    t->validation_count = t->info->count[DATA_VALIDATION];
+    adapt(t);
+    return EBB_OK;
+}
+
+/* Before the programs: how many samples the last batch of an epoch has depends on it. */
+enum ebb_status train_open_loader(struct train_trial *t, struct ebb_error *err)
+{
+    struct data_loader_options o;
+    uint64_t samples = t->info->count[DATA_TRAIN], batch = (uint64_t)t->config.batch_size;
+    data_loader_options_of(t->set, DATA_TRAIN, &o);
+    o.batch = (size_t)batch;
+    o.seed = t->config.seed;
+    if (t->options.workers >= 0)
+        o.workers = t->options.workers;
+    t->tail_batch = o.drop_last ? 0 : (int64_t)(samples % batch);
+    if (t->options.is_dry)
+        return EBB_OK;
+    if (samples == 0 || (o.drop_last && samples < batch))
+        return ebb_fail(err, EBB_EINPUT,
+                        "data %s has %" PRIu64 " training samples, less than one batch of %" PRIu64,
+                        t->info->name, samples, batch);
+    enum ebb_status status = data_loader_create(t->set, &o, &t->loader, err);
+    if (status == EBB_EBUDGET) /* the budget it means is data.buffer */
+        status = ebb_context(err, EBB_EINPUT, "data.buffer");
+    EBB_TRY(status);
+    t->epoch_batches = (int64_t)data_loader_batches(t->loader);
+    t->tail_batch = o.drop_last ? 0 : (int64_t)(data_loader_samples(t->loader) % batch);
+    return EBB_OK;
+}
+
+enum ebb_status train_stage(struct train_trial *t, struct ebb_error *err)
+{
+    for (size_t f = 0; f < t->info->field_count; f++) {
+        bool is_used = false;
+        for (size_t i = 0; i < NN_PORTS; i++)
+            is_used |= (i < t->main.input_count && t->input_fields[i] == (int)f) ||
+                       (i < t->main.target_count && t->target_fields[i] == (int)f);
+        size_t bytes;
+        if (!is_used)
+            continue;
+        if (!ebb_mul_size(t->info->fields[f].bytes, (size_t)t->config.batch_size, &bytes))
+            return ebb_fail(err, EBB_ELIMIT, "a batch of %" PRId64 " samples is too large",
+                            t->config.batch_size);
+        t->fields[f] = ebb_alloc_aligned(64, bytes);
+        if (!t->fields[f])
+            return ebb_no_memory(err, bytes);
+        t->staging_bytes += bytes;
+    }
+    return EBB_OK;
+}
