@@ -15,7 +15,6 @@ enum ebb_status kernel_context_create(struct kernel_context **context, int threa
     if (!c)
         return ebb_no_memory(err, sizeof *c);
     c->threads = threads;
-    c->options = KERNEL_DEFAULTS;
     enum ebb_status status = kernel_dnnl_open(c, err);
     if (status != EBB_OK) {
         ebb_free(c);
@@ -40,7 +39,7 @@ int kernel_context_threads(const struct kernel_context *context)
 
 unsigned kernel_context_options(const struct kernel_context *context)
 {
-    return context ? context->options : KERNEL_DEFAULTS;
+    return context->options;
 }
 
 void kernel_context_set_options(struct kernel_context *context, unsigned options)

@@ -33,10 +33,8 @@ enum ebb_status kernel_context_create(struct kernel_context **context, int threa
                                       struct ebb_error *err);
 void kernel_context_destroy(struct kernel_context *context);
 int kernel_context_threads(const struct kernel_context *context); /* NULL: 1 */
-/* Bits whose meaning the layer above defines (rewrites that are on); the lower eight are on at the
- * start. */
-#define KERNEL_DEFAULTS 0xFFu
-unsigned kernel_context_options(const struct kernel_context *context); /* NULL: the defaults */
+/* Bits whose meaning the layer above defines (rewrites that are on); 0 at the start. */
+unsigned kernel_context_options(const struct kernel_context *context);
 void kernel_context_set_options(struct kernel_context *context, unsigned options);
 /* Whether products and convolutions can take BF16 on this processor. */
 bool kernel_has_bf16(void);

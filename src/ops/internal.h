@@ -244,9 +244,11 @@ static inline tensor_id ops_output(tensor_id first, uint32_t i)
     return first.v ? (tensor_id){first.v + i} : TENSOR_NONE;
 }
 
+unsigned ops_rewrite_defaults(void); /* those that are on at the start */
 static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)
 {
-    return (kernel_context_options(tensor_backend(s)) & pass) != 0;
+    const struct kernel_context *kernels = tensor_backend(s);
+    return ((kernels ? kernel_context_options(kernels) : ops_rewrite_defaults()) & pass) != 0;
 }
 
 /* x in blocks of that many channels, dense; 0: plain. Made once per tensor. */

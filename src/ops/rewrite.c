@@ -36,7 +36,7 @@ struct tensor_node ops_maker(const struct tensor_session *s, tensor_id x)
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static unsigned defaults(void)
+unsigned ops_rewrite_defaults(void)
 {
     unsigned passes = 0;
     for (size_t i = 0; i < COUNT; i++)
@@ -77,7 +77,7 @@ static enum ebb_status change(const char *name, size_t length, unsigned *passes,
 
 enum ebb_status ops_rewrites_parse(const char *text, unsigned *passes, struct ebb_error *err)
 {
-    unsigned set = !text || *text == '+' || *text == '-' ? defaults() : 0;
+    unsigned set = !text || *text == '+' || *text == '-' ? ops_rewrite_defaults() : 0;
     while (text) {
         size_t skipped = strspn(text, " "), length = strcspn(text + skipped, ", ");
         EBB_TRY(change(text + skipped, length, &set, err));

@@ -374,6 +374,7 @@ enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error
 {
     struct kernel_context *c;
     EBB_TRY(kernel_context_create(&c, threads, err));
+    kernel_context_set_options(c, ops_rewrite_defaults());
     *backend = c;
     return EBB_OK;
 }
