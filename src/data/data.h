@@ -272,10 +272,5 @@ typedef bool (*data_reference_fn)(void *context, const char *name, struct data_r
 /* Run the folder `formats` (files of the reference data) against expected tensors. */
 enum ebb_status data_golden_formats(const char *directory, data_reference_fn find,
                                     data_case_fn done, void *context, struct ebb_error *err);
-/* Run config_cases.json and the distributed_sampler list of rng.json (parsed). */
-enum ebb_status data_golden_batches(const struct ebb_doc_node *cases, data_case_fn done,
-                                    void *context, struct ebb_error *err);
-enum ebb_status data_golden_samplers(const struct ebb_doc_node *samplers, data_case_fn done,
-                                     void *context, struct ebb_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* golden.c - the reference cases of formats, batch arithmetic and samplers. */
+/* golden.c - the reference cases of file formats, which look into the readers. */
 #include "data/internal.h"
 
 #include <math.h>
@@ -338,102 +338,5 @@ enum ebb_status data_golden_formats(const char *directory, data_reference_fn fin
     ebb_arena_fini(&arena);
     ebb_free(g->scratch.memory);
     ebb_free(g);
-    return EBB_OK;
-}
-
-/* ---- batch arithmetic ---- */
-
-static const char *batch_case(const struct ebb_doc_node *c, char *text, size_t size)
-{
-    const char *benchmark = ebb_doc_string(c, "benchmark", "");
-    const struct ebb_doc_node *want = ebb_doc_get(c, "expect");
-    struct data_batching b = {
-        .devices = (uint64_t)ebb_doc_int(c, "devices", 0),
-        .global_batch = (uint64_t)ebb_doc_int(c, "global_batch_size", 0),
-        .local_batch = (uint64_t)ebb_doc_int(c, "local_batch_size", 0),
-        .accumulation = ebb_doc_int(c, "gradient_accumulation_freq", 1),
-        .cap = strcmp(benchmark, "cosmoflow") == 0 ? 16 : 64,
-        .samples = (uint64_t)ebb_doc_int(c, "dataset_size", 0),
-        .drop_last = ebb_doc_bool(c, "drop_last", false),
-        .sampler_drop_last = strcmp(benchmark, "resnet50") != 0,
-    };
-    enum ebb_status status = data_batch_plan(&b, NULL);
-    if (ebb_doc_get(want, "error"))
-        return status != EBB_OK ? NULL : "accepted, but no sample is left for a device";
-    if (status != EBB_OK)
-        return "refused";
-    const struct {
-        const char *key;
-        uint64_t got;
-    } rows[] = {
-        {"local_batch_size", b.local},        {"gradient_accumulation_freq", b.accumulate},
-        {"global_batch_size", b.global},      {"effective_batch", b.effective},
-        {"samples_per_device", b.per_device}, {"iterations_per_epoch", b.iterations},
-        {"updates_per_epoch", b.updates},     {"leftover_iterations", b.leftover},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int64_t expected = ebb_doc_int(want, rows[i].key, -1);
-        if ((int64_t)rows[i].got != expected) {
-            snprintf(text, size, "%s is %llu, the reference %lld", rows[i].key,
-                     (unsigned long long)rows[i].got, (long long)expected);
-            return text;
-        }
-    }
-    return b.is_exact == ebb_doc_bool(want, "exact", !b.is_exact) ? NULL : "exact differs";
-}
-
-enum ebb_status data_golden_batches(const struct ebb_doc_node *cases, data_case_fn done,
-                                    void *context, struct ebb_error *err)
-{
-    const struct ebb_doc_node *list = ebb_doc_get(cases, "cases");
-    if (!list || list->kind != EBB_DOC_LIST)
-        return ebb_fail(err, EBB_EINPUT, "batch cases: no list `cases`");
-    for (size_t i = 0; i < list->count; i++) {
-        char name[96], text[160];
-        snprintf(name, sizeof name, "%zu_%.40s", i,
-                 ebb_doc_string(list->items[i], "benchmark", ""));
-        done(context, "config", name, batch_case(list->items[i], text, sizeof text));
-    }
-    return EBB_OK;
-}
-
-/* ---- samplers ---- */
-
-static const char *sampler_case(const struct ebb_doc_node *c)
-{
-    const struct ebb_doc_node *ranks = ebb_doc_get(c, "indices");
-    uint32_t all[4096], list[4096];
-    struct data_sampler s = {
-        .count = (uint64_t)ebb_doc_int(c, "dataset", 0),
-        .world = (uint32_t)ebb_doc_int(c, "replicas", 0),
-        .order = ebb_doc_bool(c, "shuffle", false) ? DATA_SHUFFLE_TORCH : DATA_SEQUENTIAL,
-        .drop_last = ebb_doc_bool(c, "drop_last", false),
-        .seed = (uint64_t)ebb_doc_int(c, "seed", 0),
-    };
-    if (!ranks || ranks->kind != EBB_DOC_LIST || ranks->count != s.world || s.count > 4096)
-        return "a case that cannot be run";
-    for (s.rank = 0; s.rank < s.world; s.rank++) {
-        const struct ebb_doc_node *want = ranks->items[s.rank];
-        if (data_sampler_length(&s) != want->count)
-            return "a rank has another number of samples";
-        data_sampler_list(&s, (uint64_t)ebb_doc_int(c, "epoch", 0), all, list);
-        for (size_t i = 0; i < want->count; i++) {
-            if ((int64_t)list[i] != want->items[i]->integer)
-                return "another order";
-        }
-    }
-    return NULL;
-}
-
-enum ebb_status data_golden_samplers(const struct ebb_doc_node *samplers, data_case_fn done,
-                                     void *context, struct ebb_error *err)
-{
-    if (!samplers || samplers->kind != EBB_DOC_LIST)
-        return ebb_fail(err, EBB_EINPUT, "sampler cases: no list");
-    for (size_t i = 0; i < samplers->count; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "sampler_%zu", i);
-        done(context, "samplers", name, sampler_case(samplers->items[i]));
-    }
     return EBB_OK;
 }

@@ -82,6 +82,9 @@ dev_group_fn dev_golden_ops, dev_golden_optim, dev_golden_lr, dev_golden_amp, de
 /* What cannot be read at all: one failed case of the group. */
 void dev_broken(struct dev_judge *j, const char *group, const char *why);
 
+/* One list of indices per replica, of the program's own sampler. */
+void dev_golden_sampler(struct dev_judge *j, const struct ebb_doc_node *doc);
+
 /* Every item of a list in `root`. */
 typedef void dev_case_one_fn(struct dev_judge *j, const struct ebb_doc_node *doc,
                              const struct dev_tensors *tensors);

@@ -255,40 +255,6 @@ static void run_init(struct dev_judge *g, const struct ebb_doc_node *doc,
     dev_end(g);
 }
 
-/* The sampler rule: pad by repetition or truncate, then every R-th. */
-static void run_sampler(struct dev_judge *g, const struct ebb_doc_node *doc, size_t index)
-{
-    int64_t n = ebb_doc_int(doc, "dataset", 0), ranks = ebb_doc_int(doc, "replicas", 1);
-    const struct ebb_doc_node *want = ebb_doc_get(doc, "indices");
-    dev_begin(g, "rng/sampler_%zu", index);
-    int64_t *order = n > 0 ? draws(g, (size_t)n, sizeof *order) : NULL;
-    if (!order || ranks < 1 || !want || want->kind != EBB_DOC_LIST ||
-        want->count != (size_t)ranks) {
-        dev_refuse(g, "dataset, replicas and a list of indices per replica are needed");
-        dev_end(g);
-        return;
-    }
-    bool is_dropping = ebb_doc_bool(doc, "drop_last", false);
-    int64_t per_rank = is_dropping ? n / ranks : (n + ranks - 1) / ranks;
-    for (int64_t i = 0; i < n; i++)
-        order[i] = i;
-    if (ebb_doc_bool(doc, "shuffle", false)) {
-        struct nn_torch_rng rng;
-        nn_torch_seed(&rng, (uint64_t)(ebb_doc_int(doc, "seed", 0) + ebb_doc_int(doc, "epoch", 0)));
-        nn_torch_randperm(&rng, (size_t)n, order);
-    }
-    for (size_t r = 0; r < want->count; r++) {
-        const struct ebb_doc_node *list = want->items[r];
-        if (list->count != (size_t)per_rank)
-            dev_fail(g, "rank %zu has %zu samples, expected %lld", r, list->count,
-                     (long long)per_rank);
-        for (size_t i = 0; list->kind == EBB_DOC_LIST && i < list->count; i++)
-            dev_compare_number(g, "index", (double)order[((int64_t)i * ranks + (int64_t)r) % n],
-                               list->items[i]->number, 0, 0);
-    }
-    dev_end(g);
-}
-
 void dev_golden_rng(struct dev_judge *j, const struct ebb_doc_node *root,
                     struct dev_tensors *tensors)
 {
@@ -296,6 +262,9 @@ void dev_golden_rng(struct dev_judge *j, const struct ebb_doc_node *root,
     run_torch(j, ebb_doc_get(root, "torch_mt19937"));
     dev_each(j, root, "init", run_init, tensors);
     const struct ebb_doc_node *sampler = ebb_doc_get(root, "distributed_sampler");
-    for (size_t i = 0; sampler && i < sampler->count; i++)
-        run_sampler(j, sampler->items[i], i);
+    for (size_t i = 0; sampler && i < sampler->count; i++) {
+        dev_begin(j, "rng/sampler_%zu", i);
+        dev_golden_sampler(j, sampler->items[i]);
+        dev_end(j);
+    }
 }

@@ -52,24 +52,6 @@ TEST(reference__formats)
     ebb_file_view_close(&view);
 }
 
-TEST(reference__batches_and_samplers)
-{
-    TEST_UNUSED;
-    struct kit kit;
-    struct counts c = {0};
-    const struct ebb_doc_node *root = NULL;
-    kit_init(&kit);
-    CHECK_OK(ebb_doc_load(&kit.arena, GOLDEN "data/config_cases.json", &root, &kit.err), &kit.err);
-    CHECK_OK(data_golden_batches(root, count_case, &c, &kit.err), &kit.err);
-    CHECK_EQ(c.passed, 90);
-    CHECK_OK(ebb_doc_load(&kit.arena, GOLDEN "engine/rng.json", &root, &kit.err), &kit.err);
-    CHECK_OK(
-        data_golden_samplers(ebb_doc_get(root, "distributed_sampler"), count_case, &c, &kit.err),
-        &kit.err);
-    CHECK(c.failed == 0 && c.passed == 97);
-    kit_fini(&kit);
-}
-
 TEST(batches__advice_names_what_divides)
 {
     TEST_UNUSED;
@@ -241,7 +223,6 @@ TEST(files__cut_anywhere_are_refused_or_read)
     kit_fini(&kit);
 }
 
-TEST_MAIN(RUN(reference__formats), RUN(reference__batches_and_samplers),
-          RUN(batches__advice_names_what_divides),
+TEST_MAIN(RUN(reference__formats), RUN(batches__advice_names_what_divides),
           RUN(npy__reads_arrays_and_decides_what_they_are_for), RUN(tfrecord__fields_of_any_file),
           RUN(hdf5__datasets_by_path), RUN(files__cut_anywhere_are_refused_or_read))

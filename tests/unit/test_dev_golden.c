@@ -44,6 +44,12 @@ TEST(vectors__pass_with_convolutions_of_the_library)
     CHECK_EQ(run_with(EBB_SOURCE_DIR "/tests/golden/more", 1, true), 0);
 }
 
+TEST(vectors__of_data_pass)
+{
+    TEST_UNUSED;
+    CHECK_EQ(run(EBB_SOURCE_DIR "/tests/golden/data", 1), 0);
+}
+
 static void write_text(const char *dir, const char *name, const void *text, size_t length)
 {
     char path[256];
@@ -92,5 +98,5 @@ TEST(an_unknown_op__fails)
 }
 
 TEST_MAIN(RUN(vectors__pass_on_one_thread), RUN(vectors__pass_on_two_threads),
-          RUN(vectors__pass_with_convolutions_of_the_library), RUN(an_empty_folder__is_a_failure),
-          RUN(an_unknown_op__fails))
+          RUN(vectors__pass_with_convolutions_of_the_library), RUN(vectors__of_data_pass),
+          RUN(an_empty_folder__is_a_failure), RUN(an_unknown_op__fails))
