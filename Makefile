@@ -5,7 +5,7 @@
 #   make test     install, build, run every test    make bench      measure the hot paths
 #   make check    what a commit must pass           make golden     rewrite golden files: review the diff
 #   make format   clang-format in place             make clean      remove build folders
-#   make soak     the crash test, SOAK_SECONDS long
+#   make soak     SOAK_SECONDS of the crash test    make tidy       clang-tidy over all of src
 
 FUZZ_SECONDS ?= 5
 SOAK_SECONDS ?= 1800
@@ -15,7 +15,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: all demo test check format asan tsan fuzz bench golden soak size clean
+.PHONY: all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -38,6 +38,10 @@ check:
 
 format:
 	@tools/sources | xargs clang-format -i
+
+tidy:
+	@tools/setup --check
+	@tools/tidy
 
 asan:
 	@tools/sanitize address,undefined build-asan gcc

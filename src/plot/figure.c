@@ -343,6 +343,33 @@ static void extend_layer(const struct plot_pane *pane, const struct plot_layer *
     e->has_area = e->has_area || s->style == PLOT_AREA || s->style == PLOT_BAND;
 }
 
+/* is_flush: end where the data ends. */
+static struct plot_scale range_of(const struct plot_panel *panel, const struct plot_extent *e,
+                                  bool is_y, bool is_flush, bool wants_zero)
+{
+    double low = limit(panel, is_y, false), high = limit(panel, is_y, true);
+    if (is_flush && e->count > 0 && e->min < e->max) {
+        low = isfinite(low) ? low : e->min;
+        high = isfinite(high) ? high : e->max;
+    }
+    return plot_scale_make(e, is_y ? panel->log_y : panel->log_x, wants_zero, !is_y, low, high);
+}
+
+/* Names of categories and lines across the panel want room, too. */
+static void extend_panel(const struct plot_panel *panel, struct extents *e)
+{
+    if (panel->x_ticks != NULL && panel->x_tick_count > 0) {
+        plot_extent_add(&e->x, -0.5, false);
+        plot_extent_add(&e->x, (double)panel->x_tick_count - 0.5, false);
+        e->is_exact = true;
+    }
+    for (size_t i = 0; i < panel->mark_count; i++) {
+        const struct plot_mark *m = &panel->marks[i];
+        plot_extent_add(m->is_vertical ? &e->x : &e->y, m->at,
+                        m->is_vertical ? panel->log_x : panel->log_y);
+    }
+}
+
 static enum ebb_status find_ranges(struct plot_pane *pane, struct ebb_error *err)
 {
     const struct plot_panel *panel = pane->panel;
@@ -358,29 +385,10 @@ static enum ebb_status find_ranges(struct plot_pane *pane, struct ebb_error *err
     for (size_t i = 0; i < panel->series_count; i++)
         extend_layer(pane, &pane->layers[i], &e);
     pane->has_data = e.x.count > 0 && e.y.count > 0;
-    if (panel->x_ticks != NULL && panel->x_tick_count > 0) {
-        plot_extent_add(&e.x, -0.5, false);
-        plot_extent_add(&e.x, (double)panel->x_tick_count - 0.5, false);
-        e.is_exact = true;
-    }
-    for (size_t i = 0; i < panel->mark_count; i++) {
-        const struct plot_mark *m = &panel->marks[i];
-        plot_extent_add(m->is_vertical ? &e.x : &e.y, m->at,
-                        m->is_vertical ? panel->log_x : panel->log_y);
-    }
+    extend_panel(panel, &e);
     bool is_flush = e.is_exact || (e.has_area && !e.has_points && !panel->log_x);
-    double low = limit(panel, false, false), high = limit(panel, false, true);
-    if (is_flush && e.x.count > 0 && e.x.min < e.x.max) {
-        low = isfinite(low) ? low : e.x.min;
-        high = isfinite(high) ? high : e.x.max;
-    }
-    pane->x = plot_scale_make(&e.x, panel->log_x, false, true, low, high);
-    low = limit(panel, true, false), high = limit(panel, true, true);
-    if (has_cells && e.y.count > 0 && e.y.min < e.y.max) {
-        low = isfinite(low) ? low : e.y.min;
-        high = isfinite(high) ? high : e.y.max;
-    }
-    pane->y = plot_scale_make(&e.y, panel->log_y, e.wants_zero, false, low, high);
+    pane->x = range_of(panel, &e.x, false, is_flush, false);
+    pane->y = range_of(panel, &e.y, true, has_cells, e.wants_zero);
     pane->value =
         plot_scale_make(&e.value, false, false, true, e.value.count > 0 ? e.value.min : 0,
                         e.value.count > 0 && e.value.max > e.value.min ? e.value.max : NAN);

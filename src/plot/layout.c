@@ -209,10 +209,12 @@ enum ebb_status plot_layout_init(struct plot_layout *layout, const struct plot_f
     double columns = (double)figure->columns, rows = (double)figure->rows;
     layout->width = ceil(2 * PLOT_PAGE_MARGIN + columns * cell_w + (columns - 1) * GAP);
     double y = head(layout, chart);
-    for (size_t p = 0; p < n; p++)
+    for (size_t p = 0; p < n; p++) {
+        size_t row = p / figure->columns, column = p % figure->columns;
         place_panel(&figure->panes[p], &layout->places[p], &rim,
-                    PLOT_PAGE_MARGIN + (double)(p % figure->columns) * (cell_w + GAP),
-                    y + (double)(p / figure->columns) * (cell_h + GAP * 0.6));
+                    PLOT_PAGE_MARGIN + (double)column * (cell_w + GAP),
+                    y + (double)row * (cell_h + GAP * 0.6));
+    }
     y += rows * cell_h + (rows - 1) * GAP * 0.6;
     if (chart->shared_legend) {
         layout->legend.width = layout->width - 2 * PLOT_PAGE_MARGIN;

@@ -174,10 +174,9 @@ static size_t linear_ticks(const struct plot_scale *s, size_t target,
     double top = fabs(s->min) > fabs(s->max) ? fabs(s->min) : fabs(s->max);
     int k = thousands(top);
     size_t count = 0;
-    for (double i = first; i <= last && count < PLOT_TICKS; i++) {
-        ticks[count].at = i * step;
-        label(i * step, step, k, ticks[count].text, sizeof ticks[count].text);
-        count++;
+    for (; count < PLOT_TICKS && first + (double)count <= last; count++) {
+        ticks[count].at = (first + (double)count) * step;
+        label(ticks[count].at, step, k, ticks[count].text, sizeof ticks[count].text);
     }
     return count;
 }

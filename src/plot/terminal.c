@@ -5,6 +5,7 @@
  * for names. */
 #include "plot/plot.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -239,10 +240,16 @@ static void draw_x_axis(const struct area *a, const struct plot_pane *pane)
     }
 }
 
+static size_t y_ticks(const struct plot_pane *pane, int height, struct plot_tick *ticks)
+{
+    int target = height / 3 + 1;
+    return plot_pane_ticks(pane, true, target > 0 ? (size_t)target : 1, ticks);
+}
+
 static void draw_y_axis(const struct area *a, const struct plot_pane *pane)
 {
     struct plot_tick ticks[PLOT_TICKS];
-    size_t count = plot_pane_ticks(pane, true, (size_t)(a->height / 3 + 1), ticks);
+    size_t count = y_ticks(pane, a->height, ticks);
     int last = -1;
     for (int r = 0; r < a->height; r++)
         plot_canvas_glyph(a->canvas, a->left - 1, a->top + r, 0x2502);
@@ -260,7 +267,7 @@ static void draw_y_axis(const struct area *a, const struct plot_pane *pane)
 static int y_label_width(const struct plot_pane *pane, int height)
 {
     struct plot_tick ticks[PLOT_TICKS];
-    size_t count = plot_pane_ticks(pane, true, (size_t)(height / 3 + 1), ticks);
+    size_t count = y_ticks(pane, height, ticks);
     int width = 1;
     for (size_t i = 0; i < count; i++) {
         int n = (int)plot_text_columns(ticks[i].text);
@@ -559,6 +566,7 @@ static enum ebb_status write_page(const struct plot_figure *f, int columns, int 
     write_head(chart->title, columns, 2, out);
     write_head(chart->subtitle, columns, 2, out);
     size_t across = f->columns;
+    assert(across > 0 && chart->panel_count > 0); /* plot_figure_init */
     while (across > 1 && columns / (int)across < PANEL_COLUMNS)
         across--;
     size_t down = (chart->panel_count + across - 1) / across;
