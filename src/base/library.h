@@ -1,12 +1,17 @@
 /* library.h - libraries that are loaded when first needed.
  *
  * Every command pays at its start for what the program is linked with; libcurl and libarchive with
- * the 36 libraries behind them double that (16 to 33 ms of processor time), and most commands need
+ * the 33 libraries behind them double that (16 to 33 ms of processor time), and most commands need
  * neither. */
 #ifndef EBB_BASE_LIBRARY_H
 #define EBB_BASE_LIBRARY_H
 
 #include "base/status.h"
+
+#define EBB_CURL_FILE "libcurl.so.4"
+#define EBB_CURL_PACKAGE "libcurl4"
+#define EBB_ARCHIVE_FILE "libarchive.so.13"
+#define EBB_ARCHIVE_PACKAGE "libarchive13"
 
 struct ebb_library_call {
     const char *name;

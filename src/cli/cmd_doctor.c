@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "base/library.h"
 #include "base/str.h"
 #include "cli/machine.h"
 #include "cli/json.h"
@@ -21,24 +22,27 @@ static const struct tool {
 };
 #define TOOL_COUNT (sizeof tools / sizeof tools[0])
 
-/* Libraries chosen when ebb was built. */
+/* Libraries chosen when ebb was built (no file), and those that are loaded when first needed. */
 static const struct library {
-    const char *name, *purpose, *package;
+    const char *name, *purpose, *package, *file;
     bool is_built_in;
 } libraries[] = {
 #ifdef EBB_HAVE_CBC
-    {"cbc", "exact planner (ilp) and its bounds", "coinor-libcbc-dev", true},
+    {"cbc", "exact planner (ilp) and its bounds", "coinor-libcbc-dev", NULL, true},
 #else
-    {"cbc", "exact planner (ilp) and its bounds", "coinor-libcbc-dev", false},
+    {"cbc", "exact planner (ilp) and its bounds", "coinor-libcbc-dev", NULL, false},
 #endif
+    {"libcurl", "asking a master in another process", EBB_CURL_PACKAGE, EBB_CURL_FILE, false},
+    {"libarchive", "model definitions as tar.gz", EBB_ARCHIVE_PACKAGE, EBB_ARCHIVE_FILE, false},
 };
 #define LIBRARY_COUNT (sizeof libraries / sizeof libraries[0])
 
 struct finding {
     struct cli_machine machine;
     char tool_path[TOOL_COUNT][512]; /* "" = missing */
-    char state[512];                 /* state directory; "" = neither $EBB_STATE nor $HOME */
-    uint64_t state_free_bytes;       /* 0 = not known */
+    bool has_library[LIBRARY_COUNT];
+    char state[512];           /* state directory; "" = neither $EBB_STATE nor $HOME */
+    uint64_t state_free_bytes; /* 0 = not known */
 };
 
 /* $EBB_STATE, else ${XDG_STATE_HOME:-~/.local/state}/ebb. Free space: of the nearest folder that
@@ -74,6 +78,11 @@ static void look(struct finding *f)
     cli_machine_probe(&f->machine, "");
     for (size_t i = 0; i < TOOL_COUNT; i++)
         cli_machine_which(tools[i].name, getenv("PATH"), f->tool_path[i], sizeof f->tool_path[i]);
+    for (size_t i = 0; i < LIBRARY_COUNT; i++)
+        f->has_library[i] =
+            libraries[i].file != NULL
+                ? ebb_library_load(libraries[i].file, libraries[i].package, NULL, 0, NULL) == EBB_OK
+                : libraries[i].is_built_in;
     find_state(f);
 }
 
@@ -130,13 +139,16 @@ static void print_tools(const struct finding *f)
     printf("\nTools and libraries\n");
     for (size_t i = 0; i < TOOL_COUNT; i++) {
         bool has = f->tool_path[i][0] != '\0';
-        printf("  %-9s  %-8s  %s\n", tools[i].name, has ? "found" : "missing", tools[i].purpose);
+        printf("  %-12s  %-8s  %s\n", tools[i].name, has ? "found" : "missing", tools[i].purpose);
         missing += !has;
     }
     for (size_t i = 0; i < LIBRARY_COUNT; i++) {
-        printf("  %-9s  %-8s  %s\n", libraries[i].name,
-               libraries[i].is_built_in ? "built in" : "missing", libraries[i].purpose);
-        missing += !libraries[i].is_built_in;
+        printf("  %-12s  %-8s  %s\n", libraries[i].name,
+               !f->has_library[i]          ? "missing"
+               : libraries[i].file == NULL ? "built in"
+                                           : "found",
+               libraries[i].purpose);
+        missing += !f->has_library[i];
     }
     if (missing == 0) {
         printf("  Nothing is missing.\n");
@@ -148,9 +160,9 @@ static void print_tools(const struct finding *f)
         if (f->tool_path[i][0] == '\0')
             printf(" %s", tools[i].package);
     for (size_t i = 0; i < LIBRARY_COUNT; i++)
-        if (!libraries[i].is_built_in) {
+        if (!f->has_library[i]) {
             printf(" %s", libraries[i].package);
-            rebuild = true;
+            rebuild = rebuild || libraries[i].file == NULL;
         }
     printf("%s\n", rebuild ? "   # then build ebb again" : "");
 }
@@ -239,8 +251,7 @@ static int print_json(const struct finding *f)
         json_part(w, tools[i].name, "program", f->tool_path[i][0] != '\0', f->tool_path[i],
                   tools[i].package);
     for (size_t i = 0; i < LIBRARY_COUNT; i++)
-        json_part(w, libraries[i].name, "library", libraries[i].is_built_in, "",
-                  libraries[i].package);
+        json_part(w, libraries[i].name, "library", f->has_library[i], "", libraries[i].package);
     ebb_jsonw_array_end(w);
     ebb_jsonw_key(w, "not_runnable_yet");
     ebb_jsonw_array(w);

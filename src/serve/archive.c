@@ -41,7 +41,7 @@ static enum ebb_status load(struct writer *w, struct ebb_error *err)
 #define X(name) {"archive_" #name, &w->name},
     const struct ebb_library_call calls[] = {CALLS(X)};
 #undef X
-    return ebb_library_load("libarchive.so.13", "libarchive13", calls,
+    return ebb_library_load(EBB_ARCHIVE_FILE, EBB_ARCHIVE_PACKAGE, calls,
                             sizeof calls / sizeof calls[0], err);
 }
 

@@ -35,7 +35,8 @@ static enum ebb_status load(struct calls *c, struct ebb_error *err)
 #define X(name) {"curl_" #name, &c->name},
     const struct ebb_library_call calls[] = {CALLS(X)};
 #undef X
-    return ebb_library_load("libcurl.so.4", "libcurl4", calls, sizeof calls / sizeof calls[0], err);
+    return ebb_library_load(EBB_CURL_FILE, EBB_CURL_PACKAGE, calls, sizeof calls / sizeof calls[0],
+                            err);
 }
 
 struct exchange {

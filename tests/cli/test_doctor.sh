@@ -22,6 +22,7 @@ check "JSON is one line with the parts" "$json" '^\{"version": "[0-9.]+", "machi
 
 bare=$(PATH=/nonexistent EBB_STATE=/somewhere/else "$ebb" doctor) || exit 1
 check "a missing tool" "$bare" 'rsvg-convert +missing'
+check "a library loaded when needed" "$bare" 'libcurl +found'
 check "its package" "$bare" 'apt-get install [^#]*librsvg2-bin'
 check "the state folder" "$bare" 'state +/somewhere/else'
 bare=$(PATH=/nonexistent "$ebb" doctor --json) || exit 1
