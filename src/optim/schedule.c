@@ -268,9 +268,9 @@ static double chained_rate(const struct optim_schedule *s, double t)
     }
     for (size_t i = 0; is_product && i < s->part_count; i++)
         rate *= s->parts[i]->row->rate(s->parts[i], t) / s->base;
-    for (double u = 0; !is_product && u <= t; u++)
+    for (size_t u = 0; !is_product && (double)u <= t; u++)
         for (size_t i = 0; i < s->part_count; i++)
-            rate = chained_step(s->parts[i], rate, u);
+            rate = chained_step(s->parts[i], rate, (double)u);
     return rate;
 }
 

@@ -15,21 +15,30 @@ static bool is_control(const char *s, size_t bytes)
            (bytes == 3 && memcmp(s, "\xef\xbf", 2) == 0 && (unsigned char)s[2] >= 0xbe);
 }
 
-/* One cleaned character of text[*at..length): appended to out when not NULL. */
-static void step(struct ebb_str *out, const char *text, size_t length, size_t *at)
+/* Hundredths of the font size, DejaVu Sans, from ' ' to '~'. */
+static const unsigned char widths[] = {
+    32, 40, 46, 84, 64, 95, 78, 27, 39,  39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
+    64, 64, 34, 34, 84, 84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79,
+    60, 79, 69, 63, 61, 73, 68, 99, 69,  61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63,
+    63, 28, 28, 58, 28, 97, 63, 61, 63,  63, 41, 52, 39, 63, 59, 82, 59, 59, 52, 64, 34, 64, 84};
+
+/* One cleaned character of text[*at..length): appended to out when not NULL. Returns its width in
+ * font sizes: Latin, Greek and Cyrillic, then signs and the writing of East Asia, are about alike. */
+static double step(struct ebb_str *out, const char *text, size_t length, size_t *at)
 {
-    size_t n = ebb_utf8_length(text + *at, text + length);
+    const char *shown = text + *at;
+    size_t n = ebb_utf8_length(shown, text + length), bytes = n;
     if (n == 0) {
-        if (out != NULL)
-            ebb_str_add(out, "\xef\xbf\xbd");
-        ++*at;
-        return;
+        shown = "\xef\xbf\xbd";
+        bytes = 3;
+    } else if (is_control(shown, n)) {
+        shown = " ";
+        bytes = 1;
     }
-    if (out != NULL && is_control(text + *at, n))
-        ebb_str_addc(out, ' ');
-    else if (out != NULL)
-        ebb_str_addn(out, text + *at, n);
-    *at += n;
+    if (out != NULL)
+        ebb_str_addn(out, shown, bytes);
+    *at += n > 0 ? n : 1;
+    return bytes == 1 ? widths[(unsigned char)shown[0] - ' '] / 100.0 : bytes == 2 ? 0.7 : 1.0;
 }
 
 static size_t count_columns(const char *text, size_t length)
@@ -79,30 +88,11 @@ void plot_text_xml(struct ebb_str *out, const char *text)
     ebb_str_fini(&clean);
 }
 
-/* ---- widths ------------------------------------------------------------------------------- */
-
-/* Hundredths of the font size, DejaVu Sans, from ' ' to '~'. */
-static const unsigned char widths[] = {
-    32, 40, 46, 84, 64, 95, 78, 27, 39,  39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
-    64, 64, 34, 34, 84, 84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79,
-    60, 79, 69, 63, 61, 73, 68, 99, 69,  61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63,
-    63, 28, 28, 58, 28, 97, 63, 61, 63,  63, 41, 52, 39, 63, 59, 82, 59, 59, 52, 64, 34, 64, 84};
-
-static double width_of(const char *s)
-{
-    unsigned char c = (unsigned char)s[0];
-    if (c >= 0x20 && c < 0x7f)
-        return widths[c - 0x20] / 100.0;
-    return c < 0xe0 ? 0.7 : 1.0; /* Latin, Greek, Cyrillic; signs and the writing of East Asia */
-}
-
 static double measure(const char *text, size_t length)
 {
     double sum = 0;
-    for (size_t at = 0; at < length;) {
-        sum += width_of(text + at);
-        step(NULL, text, length, &at);
-    }
+    for (size_t at = 0; at < length;)
+        sum += step(NULL, text, length, &at);
     return sum;
 }
 
@@ -118,8 +108,8 @@ size_t plot_text_fit(const char *text, size_t length, double pixels, double font
     if (measure(text, length) <= left)
         return count_columns(text, length);
     left -= 1; /* the dots */
-    for (size_t at = 0; at < length && (left -= width_of(text + at)) >= 0; columns++)
-        step(NULL, text, length, &at);
+    for (size_t at = 0; at < length && (left -= step(NULL, text, length, &at)) >= 0;)
+        columns++;
     return columns;
 }
 

@@ -63,6 +63,7 @@ TEST(pixels__are_those_of_the_widest_font)
     CHECK(plot_text_pixels("iii", 10) > 8.3 && plot_text_pixels("iii", 10) < 8.5);
     CHECK(plot_text_pixels("WWW", 10) > 29 && plot_text_pixels("WWW", 10) < 30);
     CHECK(plot_text_pixels("漢字", 10) == 20);
+    CHECK(plot_text_pixels("\xff\n", 10) == plot_text_pixels("\xef\xbf\xbd ", 10)); /* as drawn */
 }
 
 TEST(fit__cuts_by_pixels_with_room_for_the_dots)
