@@ -168,51 +168,35 @@ static int list_add(struct parse *p, const struct cli_option *o, const char *sho
     return GO_ON;
 }
 
-static int check_limit(const struct parse *p, const struct cli_option *o, const char *shown,
-                       double number)
+/* The limits of a number as the bounds of a row; NULL: none. */
+static const char *option_bounds(const struct cli_spec *spec, const struct cli_option *o, char *buf,
+                                 size_t size)
 {
-    for (size_t i = 0; i < p->spec->limit_count; i++) {
-        const struct cli_limit *l = &p->spec->limits[i];
-        if (strcmp(l->name, o->name) == 0 && !(number >= l->low && number <= l->high))
-            return usage_fail(p, "option %s: found %.15g, allowed: %.15g to %.15g", shown, number,
-                              l->low, l->high);
+    for (size_t i = 0; i < spec->limit_count; i++) {
+        const struct cli_limit *l = &spec->limits[i];
+        if (strcmp(l->name, o->name) == 0) {
+            snprintf(buf, size, ">= %.15g, <= %.15g", l->low, l->high);
+            return buf;
+        }
     }
-    return GO_ON;
+    return NULL;
 }
 
 static int option_set(struct parse *p, const struct cli_option *o, const char *shown,
                       const char *value)
 {
-    struct ebb_error err;
+    char bounds[64];
+    struct ebb_key key = {.path = o->name,
+                          .kind = (enum ebb_key_kind)o->kind,
+                          .bounds = option_bounds(p->spec, o, bounds, sizeof bounds)};
+    struct ebb_str why;
     int code = GO_ON;
-    switch (o->kind) {
-    case CLI_FLAG:
-        *(bool *)o->target = true;
-        break;
-    case CLI_STRING:
-        *(const char **)o->target = value;
-        break;
-    case CLI_INT:
-        if (!ebb_parse_i64(value, o->target))
-            code = usage_fail(p, "option %s: '%s' is not a whole number", shown, value);
-        else
-            code = check_limit(p, o, shown, (double)*(int64_t *)o->target);
-        break;
-    case CLI_DOUBLE:
-        if (!ebb_parse_double(value, o->target))
-            code = usage_fail(p, "option %s: '%s' is not a number", shown, value);
-        else
-            code = check_limit(p, o, shown, *(double *)o->target);
-        break;
-    case CLI_BYTES:
-        if (ebb_parse_bytes(value, o->target, &err) != EBB_OK)
-            code = usage_fail(p, "option %s: %s", shown, err.message);
-        break;
-    case CLI_LIST:
-    case CLI_TEXTS:
+    ebb_str_init(&why);
+    if (o->kind == CLI_LIST || o->kind == CLI_TEXTS)
         code = list_add(p, o, shown, value);
-        break;
-    }
+    else if (!ebb_key_read_text(&key, o->kind == CLI_FLAG ? "true" : value, o->target, &why))
+        code = usage_fail(p, "option %s: %s", shown, ebb_str_c(&why));
+    ebb_str_fini(&why);
     p->is_seen[o - p->spec->options] = true;
     return code;
 }

@@ -18,16 +18,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/keys.h"
 #include "base/status.h"
 
+/* Values are read by the reader of key tables (base/keys.h); lists are the parser's own. */
 enum cli_option_kind {
-    CLI_FLAG,   /* bool *                                   */
-    CLI_STRING, /* const char **                            */
-    CLI_INT,    /* int64_t *                                */
-    CLI_DOUBLE, /* double *                                 */
-    CLI_BYTES,  /* uint64_t *: "48MiB"                      */
-    CLI_LIST,   /* struct cli_list *: comma separated, repeatable */
-    CLI_TEXTS,  /* struct cli_list *: repeatable, each value taken whole */
+    CLI_FLAG = EBB_KEY_BOOL,     /* bool *                                   */
+    CLI_STRING = EBB_KEY_TEXT,   /* const char **                            */
+    CLI_INT = EBB_KEY_INT,       /* int64_t *                                */
+    CLI_DOUBLE = EBB_KEY_DOUBLE, /* double *                                 */
+    CLI_BYTES = EBB_KEY_BYTES,   /* uint64_t *: "48MiB"                      */
+    CLI_LIST = EBB_KEY_TEXTS,    /* struct cli_list *: comma separated, repeatable */
+    CLI_TEXTS = EBB_KEY_NODES,   /* struct cli_list *: repeatable, each value taken whole */
 };
 
 struct cli_list {

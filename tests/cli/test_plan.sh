@@ -59,18 +59,18 @@ refused() { # refused WORD OPTION...
     [[ $(<"$dir/err") == *"$word"* ]] || fail "ebb plan $*: no '$word' in $(<"$dir/err")"
 }
 line=$graphs/unit_linear_4.json
-refused "allowed: 0 to 1" "$line" -r 0.5 --gap -1
-refused "allowed: 0 to 3" "$line" -r 0.5 --effort 7
-refused "allowed: 0.001 to" "$line" -r 0.5 --time-limit 0
-refused "allowed: 1 to 4096" "$line" -r 0.5 --jobs 0
+refused "allowed: a number >= 0, <= 1" "$line" -r 0.5 --gap -1
+refused "allowed: an integer >= 0, <= 3" "$line" -r 0.5 --effort 7
+refused "a number >= 0.001, <=" "$line" -r 0.5 --time-limit 0
+refused "allowed: an integer >= 1, <= 4096" "$line" -r 0.5 --jobs 0
 refused "at most 1e6" "$line" -r 1e9
 refused "joint or floor" "$line" -r 0.5 --host-bytes 64 --host-in 1 --host-out 1
 refused "go together" "$line" -r 0.5 -p joint --host-bytes 64
 refused "have no model" "$line" -r 0.5 -p all --write-lp "$dir/x.lp"
-refused "allowed: 1 to 1000" sweep "$line" --points 0
+refused "allowed: an integer >= 1, <= 1000" sweep "$line" --points 0
 refused "ends in .svg" sweep "$line" --chart x.gif
-refused "allowed: 0 to 1" gap "$line" --gap 2
-refused "allowed: 1 to" maxbatch "$line" --batch 0
+refused "allowed: a number >= 0, <= 1" gap "$line" --gap 2
+refused ">= 1, <= " maxbatch "$line" --batch 0
 refused "--batch is missing" maxbatch "$line"
 
 # A model for other solvers, offload, a small sweep.

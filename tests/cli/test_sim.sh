@@ -159,12 +159,12 @@ refused() { # refused WORD OPTION...: exit 2, and the message has WORD
     expect 2 "$ebb" sim small.trace -p dtr -r 0.5 "$@"
     contains err "$word"
 }
-refused "allowed: 0 to" --limit -1
+refused ">= 0, <= " --limit -1
 refused "allowed: 0, or" --limit 0.5
-refused "allowed: 1 to" --jobs 0
-refused "allowed: 1 to" --repeat 0
+refused ">= 1, <= " --jobs 0
+refused ">= 1, <= " --repeat 0
 refused "allowed: 1e-06 to" --copy-rate 0
-refused "allowed: 0 to" --seed -1
+refused ">= 0, <= " --seed -1
 refused "needs --host BYTES" --host-rate 5
 refused "needs --file BYTES" --file-rate 5
 refused "needs --host or --file" --latency 5
