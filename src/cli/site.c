@@ -1,76 +1,65 @@
 /* site.c - <state>/master.yaml: what every master of a state directory is started with. */
 #include "cli/site.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/keys.h"
 #include "cli/train_file.h"
 
 #define SITE_BYTES_MAX ((size_t)1 << 20)
-#define SLOTS_MAX 4096
 
-struct site {
-    const char *path;
-    struct exp_master_options *options;
-    bool keeps_slots; /* the command line said how many */
+struct site { /* what the file says; zero: nothing */
+    int64_t slots, threads_per_slot;
+    uint64_t slot_memory;
+    bool pin_cpus;
+    unsigned type, fit; /* of scheduler */
+    const struct ebb_doc_node *checkpoint_storage;
 };
 
-static enum ebb_status wrong(const struct site *s, const struct ebb_doc_node *node, const char *key,
-                             const char *allowed, struct ebb_error *err)
-{
-    return ebb_fail(err, EBB_EINPUT, "%s:%u:%u: %s: allowed: %s", s->path, (unsigned)node->line,
-                    (unsigned)node->column, key, allowed);
-}
-
-/* One of some words; *at is its index. */
-static enum ebb_status read_word(const struct site *s, const struct ebb_doc_node *node,
-                                 const char *key, const char *const words[2], int *at,
-                                 struct ebb_error *err)
-{
-    for (*at = 0; *at < 2; ++*at)
-        if (node->kind == EBB_DOC_STRING && strcmp(node->text, words[*at]) == 0)
-            return EBB_OK;
-    char allowed[64];
-    snprintf(allowed, sizeof allowed, "%s, %s", words[0], words[1]);
-    return wrong(s, node, key, allowed, err);
-}
-
-static enum ebb_status unknown(const struct site *s, const struct ebb_doc_node *key,
-                               const char *const *names, size_t count, struct ebb_error *err)
-{
-    const char *near = ebb_nearest(key->text, names, count);
-    return ebb_fail(err, EBB_EINPUT, "%s:%u:%u: %s: unknown key%s%s", s->path, (unsigned)key->line,
-                    (unsigned)key->column, key->text, near != NULL ? ", nearest: " : "",
-                    near != NULL ? near : "");
-}
-
-static enum ebb_status read_scheduler(const struct site *s, const struct ebb_doc_node *map,
-                                      struct ebb_error *err)
-{
-    static const char *const names[] = {"type", "fit"};
-    static const char *const types[2] = {"fair_share", "priority"};
-    static const char *const fits[2] = {"best", "worst"};
-    if (map->kind != EBB_DOC_MAP)
-        return wrong(s, map, "scheduler", "a mapping with type and fit", err);
-    for (size_t i = 0; i < map->count; i++) {
-        const char *key = map->keys[i]->text;
-        int at = 0;
-        if (strcmp(key, "type") == 0) {
-            EBB_TRY(read_word(s, map->items[i], "scheduler.type", types, &at, err));
-            s->options->sched_kind = at == 1 ? EXP_SCHED_PRIORITY : EXP_SCHED_FAIR_SHARE;
-        } else if (strcmp(key, "fit") == 0) {
-            EBB_TRY(read_word(s, map->items[i], "scheduler.fit", fits, &at, err));
-            s->options->sched_fit = at == 1 ? EXP_FIT_WORST : EXP_FIT_BEST;
-        } else {
-            return unknown(s, map->keys[i], names, sizeof names / sizeof names[0], err);
-        }
-    }
-    return EBB_OK;
-}
+#define AT(field) .at = offsetof(struct site, field)
+static const struct ebb_key rows[] = {
+    {.path = "slots",
+     .kind = EBB_KEY_INT,
+     .bounds = "> 0, <= 4096",
+     AT(slots),
+     .help = "trials at a time"},
+    {.path = "threads_per_slot",
+     .kind = EBB_KEY_INT,
+     .bounds = "> 0, <= 4096",
+     AT(threads_per_slot),
+     .help = "threads of a trial"},
+    {.path = "pin_cpus", .kind = EBB_KEY_BOOL, AT(pin_cpus), .help = "a slot keeps its processors"},
+    {.path = "slot_memory",
+     .kind = EBB_KEY_BYTES,
+     .bounds = ">= 1048576",
+     .allowed = "bytes with a unit, as 4GiB",
+     AT(slot_memory),
+     .help = "memory of a trial"},
+    {.path = "scheduler",
+     .kind = EBB_KEY_MAP,
+     .allowed = "a mapping with type and fit",
+     .at = 0,
+     .help = "who runs where"},
+    {.path = "scheduler.type",
+     .kind = EBB_KEY_WORD,
+     .words = "fair_share priority",
+     AT(type),
+     .help = "who comes first"},
+    {.path = "scheduler.fit",
+     .kind = EBB_KEY_WORD,
+     .words = "best worst",
+     AT(fit),
+     .help = "which slots are taken"},
+    {.path = "checkpoint_storage",
+     .kind = EBB_KEY_NODE,
+     AT(checkpoint_storage),
+     .help = "of files without one"},
+};
+static const struct ebb_keys keys = EBB_KEYS(rows);
 
 /* As a file without storage of its own would get it. */
-static enum ebb_status check_storage(const struct site *s, const struct ebb_doc_node *node,
+static enum ebb_status check_storage(const char *path, const struct ebb_doc_node *node,
                                      struct ebb_error *err)
 {
     static const char bare[] = "entrypoint: [none]\n"
@@ -79,7 +68,7 @@ static enum ebb_status check_storage(const struct site *s, const struct ebb_doc_
     struct ebb_arena arena;
     struct exp_config config;
     struct ebb_report report = {0};
-    struct exp_config_options options = {.file_name = s->path,
+    struct exp_config_options options = {.file_name = path,
                                          .default_seed = -1,
                                          .site_storage = node,
                                          .check_section = cli_check_training};
@@ -87,54 +76,43 @@ static enum ebb_status check_storage(const struct site *s, const struct ebb_doc_
     enum ebb_status status =
         exp_config_parse(&arena, bare, sizeof bare - 1, &options, &config, &report, err);
     if (status == EBB_EINPUT && report.count > 0)
-        (void)ebb_fail(err, EBB_EINPUT, "%s: %s: %s", s->path, report.items[0].path,
+        (void)ebb_fail(err, EBB_EINPUT, "%s: %s: %s", path, report.items[0].path,
                        report.items[0].message);
     if (status == EBB_OK && config.checkpoint_storage.kind != EXP_STORAGE_SHARED_FS)
         status = ebb_fail(err, EBB_EUNSUPPORTED,
                           "%s: checkpoint_storage.type: valid, but this build cannot run it yet "
                           "(checkpoints are kept on shared_fs only)",
-                          s->path);
+                          path);
     ebb_arena_fini(&arena);
     return status;
 }
 
-static enum ebb_status read_number(const struct site *s, const struct ebb_doc_node *node,
-                                   const char *key, int64_t *value, struct ebb_error *err)
+static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
+                                 const struct ebb_doc_node *root, struct exp_master_options *o,
+                                 struct ebb_error *err)
 {
-    *value = node->integer;
-    if (node->kind == EBB_DOC_INT && node->integer >= 1 && node->integer <= SLOTS_MAX)
-        return EBB_OK;
-    return wrong(s, node, key, "a whole number, 1 to 4096", err);
-}
-
-static enum ebb_status read_key(const struct site *s, const struct ebb_doc_node *key,
-                                const struct ebb_doc_node *node, struct ebb_error *err)
-{
-    static const char *const names[] = {"slots",       "threads_per_slot", "pin_cpus",
-                                        "slot_memory", "scheduler",        "checkpoint_storage"};
-    struct exp_master_options *o = s->options;
-    int64_t number = 0;
-    if (strcmp(key->text, "slots") == 0) {
-        EBB_TRY(read_number(s, node, key->text, &number, err));
-        o->slots = s->keeps_slots ? o->slots : number;
-    } else if (strcmp(key->text, "threads_per_slot") == 0) {
-        EBB_TRY(read_number(s, node, key->text, &number, err));
-        o->threads_per_slot = (int)number;
-    } else if (strcmp(key->text, "pin_cpus") == 0) {
-        if (node->kind != EBB_DOC_BOOL)
-            return wrong(s, node, key->text, "true, false", err);
-        o->pin_cpus = node->boolean;
-    } else if (strcmp(key->text, "slot_memory") == 0) {
-        if (node->kind != EBB_DOC_STRING ||
-            ebb_parse_bytes(node->text, &o->slot_memory_bytes, NULL) != EBB_OK)
-            return wrong(s, node, key->text, "bytes with a unit, as 4GiB", err);
-    } else if (strcmp(key->text, "scheduler") == 0) {
-        return read_scheduler(s, node, err);
-    } else if (strcmp(key->text, "checkpoint_storage") == 0) {
-        return check_storage(s, node, err);
-    } else {
-        return unknown(s, key, names, sizeof names / sizeof names[0], err);
-    }
+    struct ebb_reading reading;
+    struct ebb_report report;
+    struct site s = {.pin_cpus = o->pin_cpus,
+                     .type = o->sched_kind == EXP_SCHED_PRIORITY,
+                     .fit = o->sched_fit == EXP_FIT_WORST};
+    ebb_reading_init(&reading, arena, path, &report);
+    if (root->kind == EBB_DOC_MAP)
+        ebb_keys_read(&reading, &(struct ebb_section){.table = &keys}, NULL, root, root, &s);
+    else
+        ebb_reading_refuse(&reading, NULL, root, "a mapping");
+    EBB_TRY(ebb_reading_end(&reading, err));
+    if (s.checkpoint_storage)
+        EBB_TRY(check_storage(path, s.checkpoint_storage, err));
+    if (s.slots > 0 && o->slots <= 0) /* else the command line said how many */
+        o->slots = s.slots;
+    if (s.threads_per_slot > 0)
+        o->threads_per_slot = (int)s.threads_per_slot;
+    if (s.slot_memory > 0)
+        o->slot_memory_bytes = s.slot_memory;
+    o->pin_cpus = s.pin_cpus;
+    o->sched_kind = s.type ? EXP_SCHED_PRIORITY : EXP_SCHED_FAIR_SHARE;
+    o->sched_fit = s.fit ? EXP_FIT_WORST : EXP_FIT_BEST;
     return EBB_OK;
 }
 
@@ -148,25 +126,21 @@ enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *
     ebb_str_init(&path);
     ebb_arena_init(&arena);
     ebb_str_printf(&path, "%s/master.yaml", state_dir);
-    struct site s = {
-        .path = ebb_str_c(&path), .options = options, .keeps_slots = options->slots > 0};
     enum ebb_status status = ebb_str_status(&path, err);
-    if (status != EBB_OK || access(s.path, F_OK) != 0)
+    if (status != EBB_OK || access(ebb_str_c(&path), F_OK) != 0)
         goto out;
-    status = ebb_file_view_open(&view, s.path, SITE_BYTES_MAX, err);
+    status = ebb_file_view_open(&view, ebb_str_c(&path), SITE_BYTES_MAX, err);
     if (status != EBB_OK)
         goto out;
     ebb_str_addn(text, view.data, view.length);
     ebb_file_view_close(&view);
     status = ebb_str_status(text, err);
     if (status == EBB_OK)
-        status = ebb_doc_parse_yaml(&arena, s.path, ebb_str_c(text), text->length, &root, err);
+        status =
+            ebb_doc_parse_yaml(&arena, ebb_str_c(&path), ebb_str_c(text), text->length, &root, err);
     if (status != EBB_OK || root->kind == EBB_DOC_NULL) /* an empty file says nothing */
         goto out;
-    if (root->kind != EBB_DOC_MAP)
-        status = wrong(&s, root, "the file", "a mapping", err);
-    for (size_t i = 0; status == EBB_OK && i < root->count; i++)
-        status = read_key(&s, root->keys[i], root->items[i], err);
+    status = read_site(&arena, ebb_str_c(&path), root, options, err);
     if (status == EBB_OK)
         options->site_defaults = ebb_str_c(text);
 out:

@@ -190,12 +190,12 @@ while IFS='|' read -r line message; do
     has err.txt "$message"
 done <<'CASES'
 slot: 3|slot: unknown key, nearest: slots
-slots: 0|slots: allowed: a whole number, 1 to 4096
-slots: many|slots: allowed
-pin_cpus: 1|pin_cpus: allowed: true, false
-slot_memory: 7|slot_memory: allowed: bytes with a unit
-scheduler: {typ: priority}|typ: unknown key, nearest: type
-scheduler: {type: random}|scheduler.type: allowed: fair_share, priority
+slots: 0|slots: found 0, allowed: an integer > 0, <= 4096
+slots: many|slots: found "many", allowed
+pin_cpus: 1|pin_cpus: found 1, allowed: true or false
+slot_memory: 7|slot_memory: found 7, allowed: bytes with a unit
+scheduler: {typ: priority}|scheduler.typ: unknown key, nearest: type
+scheduler: {type: random}|scheduler.type: found "random", allowed: fair_share, priority
 checkpoint_storage: {type: shared_fs}|host_path
 - 1|allowed: a mapping
 CASES

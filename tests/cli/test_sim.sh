@@ -163,7 +163,7 @@ refused ">= 0, <= " --limit -1
 refused "allowed: 0, or" --limit 0.5
 refused ">= 1, <= " --jobs 0
 refused ">= 1, <= " --repeat 0
-refused "allowed: 1e-06 to" --copy-rate 0
+refused ">= 1e-06, <= " --copy-rate 0
 refused ">= 0, <= " --seed -1
 refused "needs --host BYTES" --host-rate 5
 refused "needs --file BYTES" --file-rate 5
