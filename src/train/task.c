@@ -1,17 +1,15 @@
 /* task.c - the table of tasks: which models each can train. */
 #include <string.h>
 
+#include "base/tasks.h"
 #include "train/internal.h"
 
 #define BIT(kind) (1u << (kind))
 
-/* Recurrent and tree models with a loss of their own have no task of their own name. */
 static const struct train_task tasks[] = {
-    {"image_classification", BIT(NN_IMAGE_CLASSIFICATION), "images to classes"},
-    {"segmentation", BIT(NN_SEGMENTATION), "images to a class per pixel"},
-    {"language_model", BIT(NN_LANGUAGE_MODEL) | BIT(NN_SEQUENCE), "tokens to tokens"},
-    {"regression", BIT(NN_REGRESSION) | BIT(NN_SEQUENCE), "anything to numbers"},
-    {"gan", BIT(NN_GAN), "a generator against a discriminator"},
+#define X(name, models, help) {#name, models, help},
+    EBB_TASK_LIST(X)
+#undef X
 };
 enum { TASKS = sizeof tasks / sizeof *tasks };
 

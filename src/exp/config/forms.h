@@ -8,11 +8,13 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "base/tasks.h"
 
-/* Tasks of an `ebb:` entrypoint. */
-#define EXP_TASKS "image_classification segmentation language_model regression gan"
-#define EXP_TASKS_TEXT                                                                             \
-    "`image_classification`, `segmentation`, `language_model`, `regression`, `gan`"
+/* Tasks of an `ebb:` entrypoint: blank-separated, and as the reference page names them. */
+#define EXP_TASK_WORD(name, models, help) #name " "
+#define EXP_TASK_CODE(name, models, help) "`" #name "`, "
+#define EXP_TASKS EBB_TASK_LIST(EXP_TASK_WORD)
+#define EXP_TASKS_TEXT EBB_TASK_LIST(EXP_TASK_CODE)
 
 bool exp_form_nonempty(const char *text);
 bool exp_form_absolute(const char *text);
