@@ -143,7 +143,8 @@ static int tell_findings(const struct ebb_report *report)
     ebb_str_init(&text);
     for (size_t i = 0; i < report->count; i++) {
         const struct ebb_finding *finding = &report->items[i];
-        bool is_ours = strncmp(finding->path, "optimizations", strlen("optimizations")) == 0;
+        bool is_ours = strncmp(finding->path, "optimizations", strlen("optimizations")) == 0 ||
+                       strncmp(finding->path, "memory", strlen("memory")) == 0;
         if (finding->kind == EBB_FINDING_ERROR || (finding->kind == EBB_FINDING_NOTE && !is_ours))
             continue;
         is_refused |= finding->kind == EBB_FINDING_NOTE;

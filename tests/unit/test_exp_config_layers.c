@@ -349,6 +349,13 @@ TEST(unbuilt__notes_and_rows)
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 2);
     CHECK_STR(exp_unbuilt_table[rows[1]].path, "resources.slots_per_trial");
     reading_close(&r);
+    reading_open(&r, "entrypoint: ebb:gan\nhyperparameters: {global_batch_size: 1}\n"
+                     "searcher: {name: single, metric: m, max_steps: 1}\n"
+                     "memory: {policy: unified}\n");
+    CHECK_OK(r.status, &r.err);
+    CHECK_EQ(exp_config_unbuilt(&r.config, rows), 1);
+    CHECK_STR(exp_unbuilt_table[rows[0]].path, "memory.policy");
+    reading_close(&r);
 }
 
 TEST_MAIN(RUN(merge__scalars_the_later_wins), RUN(merge__every_list_is_joined_template_first),

@@ -92,7 +92,7 @@ static void add_notes(struct ebb_reading *reader, const struct ebb_doc_node *roo
 {
     for (size_t i = 0; i < exp_unbuilt_count; i++) {
         const struct exp_unbuilt *row = &exp_unbuilt_table[i];
-        if (row->uses(config))
+        if (exp_unbuilt_uses(row, config))
             ebb_reading_add(reader, EBB_FINDING_NOTE, exp_place(root, row->path), row->path,
                             "valid, but this build cannot run it yet: %s", row->reason);
     }

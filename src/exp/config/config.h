@@ -91,8 +91,9 @@ struct exp_unbuilt {
     const char *path;  /* "checkpoint_storage.type" */
     const char *value; /* the part of its values that is meant: "s3", "> 1"; "" = any */
     const char *reason;
-    bool (*uses)(const struct exp_config *config);
+    bool (*uses)(const struct exp_config *config); /* NULL: the value at path is one of value */
 };
+bool exp_unbuilt_uses(const struct exp_unbuilt *row, const struct exp_config *config);
 
 extern const struct exp_unbuilt exp_unbuilt_table[];
 extern const size_t exp_unbuilt_count;

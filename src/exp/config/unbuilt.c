@@ -1,28 +1,9 @@
 /* unbuilt.c - what a file may say and this build cannot run yet. One row each; when a part is
  * built, its row goes. Nothing is parsed and ignored: submission refuses what a row names. */
-#include "exp/config/config.h"
-
+#include <stdio.h>
 #include <string.h>
 
-static bool uses_s3(const struct exp_config *c)
-{
-    return c->checkpoint_storage.kind == EXP_STORAGE_S3;
-}
-
-static bool uses_gcs(const struct exp_config *c)
-{
-    return c->checkpoint_storage.kind == EXP_STORAGE_GCS;
-}
-
-static bool uses_hdfs(const struct exp_config *c)
-{
-    return c->checkpoint_storage.kind == EXP_STORAGE_HDFS;
-}
-
-static bool uses_tensorboard(const struct exp_config *c)
-{
-    return c->has_tensorboard_storage && c->tensorboard_storage.kind != EXP_STORAGE_SHARED_FS;
-}
+#include "exp/config/config.h"
 
 static bool uses_slots(const struct exp_config *c)
 {
@@ -64,11 +45,6 @@ static bool uses_propagation(const struct exp_config *c)
            strcmp(s->propagation, "rprivate") != 0;
 }
 
-static bool uses_mixed_precision(const struct exp_config *c)
-{
-    return c->optimizations.mixed_precision != EXP_PRECISION_O0;
-}
-
 static bool uses_agent_label(const struct exp_config *c)
 {
     return c->resources.agent_label[0] != '\0';
@@ -77,11 +53,6 @@ static bool uses_agent_label(const struct exp_config *c)
 static bool uses_image(const struct exp_config *c)
 {
     return c->environment.image_cpu || c->environment.image_gpu;
-}
-
-static bool uses_force_pull(const struct exp_config *c)
-{
-    return c->environment.force_pull_image;
 }
 
 static bool uses_registry(const struct exp_config *c)
@@ -94,48 +65,72 @@ static bool uses_onnx(const struct exp_config *c)
     return c->entrypoint.kind == EXP_ENTRY_ONNX;
 }
 
-static bool uses_custom(const struct exp_config *c)
-{
-    return c->searcher.kind == EXP_SEARCHER_CUSTOM;
-}
-
+#define STORE "checkpoints are kept on shared_fs only"
+#define CONTAINER "trials run without a container"
+#define ONE_SLOT "a trial trains on one slot"
 const struct exp_unbuilt exp_unbuilt_table[] = {
     {"entrypoint", "onnx:<path>", "ONNX models are not read", uses_onnx},
-    {"checkpoint_storage.type", "s3", "checkpoints are kept on shared_fs only", uses_s3},
-    {"checkpoint_storage.type", "gcs", "checkpoints are kept on shared_fs only", uses_gcs},
-    {"checkpoint_storage.type", "hdfs", "checkpoints are kept on shared_fs only", uses_hdfs},
+    {"checkpoint_storage.type", "s3", STORE, NULL},
+    {"checkpoint_storage.type", "gcs", STORE, NULL},
+    {"checkpoint_storage.type", "hdfs", STORE, NULL},
     {"checkpoint_storage.container_path", "not /determined_shared_fs",
      "trials run without a container and see the storage where it is", uses_container_path},
     {"checkpoint_storage.propagation", "not rprivate", "the storage is not mounted for trials",
      uses_propagation},
-    {"tensorboard_storage.type", "s3, gcs, hdfs", "event files are kept on shared_fs only",
-     uses_tensorboard},
-    {"searcher.name", "custom", "external search programs are not started", uses_custom},
-    {"resources.slots_per_trial", "> 1", "a trial trains on one slot", uses_slots},
+    {"tensorboard_storage.type", "s3, gcs, hdfs", "event files are kept on shared_fs only", NULL},
+    {"searcher.name", "custom", "external search programs are not started", NULL},
+    {"resources.slots_per_trial", "> 1", ONE_SLOT, uses_slots},
     {"resources.agent_label", "", "there is one agent, this machine, without label",
      uses_agent_label},
-    {"environment.image", "", "trials run without a container", uses_image},
-    {"environment.force_pull_image", "true", "trials run without a container", uses_force_pull},
-    {"environment.registry_auth", "", "trials run without a container", uses_registry},
-    {"optimizations.gradient_compression", "true with several slots", "a trial trains on one slot",
-     uses_compression},
-    {"optimizations.tensor_fusion_threshold", "not 64 with several slots",
-     "a trial trains on one slot", uses_threshold},
-    {"optimizations.tensor_fusion_cycle_time", "not 5 with several slots",
-     "a trial trains on one slot", uses_cycle_time},
-    {"optimizations.auto_tune_tensor_fusion", "true with several slots",
-     "a trial trains on one slot", uses_fusion},
+    {"environment.image", "", CONTAINER, uses_image},
+    {"environment.force_pull_image", "true", CONTAINER, NULL},
+    {"environment.registry_auth", "", CONTAINER, uses_registry},
+    {"optimizations.gradient_compression", "true with several slots", ONE_SLOT, uses_compression},
+    {"optimizations.tensor_fusion_threshold", "not 64 with several slots", ONE_SLOT,
+     uses_threshold},
+    {"optimizations.tensor_fusion_cycle_time", "not 5 with several slots", ONE_SLOT,
+     uses_cycle_time},
+    {"optimizations.auto_tune_tensor_fusion", "true with several slots", ONE_SLOT, uses_fusion},
     {"optimizations.mixed_precision", "O1, O2, O3",
-     "lower precision is asked for by memory.precision: bf16, fp16", uses_mixed_precision},
+     "lower precision is asked for by memory.precision: bf16, fp16", NULL},
+    {"memory.policy", "belady, capuchin, unified", "the policy is not written", NULL},
 };
 
 const size_t exp_unbuilt_count = sizeof exp_unbuilt_table / sizeof exp_unbuilt_table[0];
+
+/* Is the value at a path of the completed file one of "a, b"? */
+static bool has_value(const struct ebb_doc_node *node, const char *path, const char *values)
+{
+    while (node && *path) {
+        char key[64];
+        size_t n = strcspn(path, ".");
+        snprintf(key, sizeof key, "%.*s", (int)n, path);
+        node = ebb_doc_get(node, key);
+        path += n + (path[n] == '.');
+    }
+    const char *text = !node                          ? NULL
+                       : node->kind == EBB_DOC_STRING ? node->text
+                       : node->kind == EBB_DOC_BOOL   ? (node->boolean ? "true" : "false")
+                                                      : NULL;
+    for (const char *at = values; text && *at; at += strspn(at, ", ")) {
+        size_t n = strcspn(at, ", ");
+        if (strlen(text) == n && memcmp(at, text, n) == 0)
+            return true;
+        at += n;
+    }
+    return false;
+}
+
+bool exp_unbuilt_uses(const struct exp_unbuilt *row, const struct exp_config *config)
+{
+    return row->uses ? row->uses(config) : has_value(config->normalized, row->path, row->value);
+}
 
 size_t exp_config_unbuilt(const struct exp_config *config, size_t *rows)
 {
     size_t count = 0;
     for (size_t i = 0; i < exp_unbuilt_count; i++)
-        if (exp_unbuilt_table[i].uses(config))
+        if (exp_unbuilt_uses(&exp_unbuilt_table[i], config))
             rows[count++] = i;
     return count;
 }
