@@ -375,6 +375,12 @@ struct ebb_doc_node *ebb_keys_read(struct ebb_reading *reading, const struct ebb
                                    const struct ebb_path *path, const struct ebb_doc_node *node,
                                    const struct ebb_doc_node *where, void *record)
 {
+    if (node && node->kind == EBB_DOC_NULL)
+        node = NULL;
+    if (node && node->kind != EBB_DOC_MAP) {
+        ebb_reading_refuse(reading, path, node, "a mapping");
+        return NULL;
+    }
     struct ebb_doc_node *out = ebb_reading_node(reading, EBB_DOC_MAP, node);
     if (!out)
         return NULL;

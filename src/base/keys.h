@@ -130,8 +130,8 @@ struct ebb_section {
     uint64_t *given;    /* NULL, or told bit by bit: row i of the table had a good value */
 };
 
-/* Read mapping `node` (NULL: empty) into `record`; the completed mapping comes back, NULL after out
- * of memory. `where` is the place of "missing" when node is NULL. */
+/* Read mapping `node` (NULL or null: empty) into `record`; the completed mapping comes back, NULL
+ * when it is none or memory is out. `where` is the place of "missing" when there is no node. */
 struct ebb_doc_node *ebb_keys_read(struct ebb_reading *reading, const struct ebb_section *section,
                                    const struct ebb_path *path, const struct ebb_doc_node *node,
                                    const struct ebb_doc_node *where, void *record);

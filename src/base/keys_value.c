@@ -323,6 +323,8 @@ static const struct ebb_doc_node *read_bytes(struct ebb_reading *reading, const 
 static void store_list(const struct ebb_key *key, void *record, const void *items, size_t count,
                        size_t size)
 {
+    if (key->at == EBB_KEY_NOWHERE)
+        return;
     if (key->room)
         memcpy(field_of(key, record), items, count * size);
     else

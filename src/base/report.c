@@ -53,6 +53,20 @@ enum ebb_status ebb_reading_end(struct ebb_reading *reading, struct ebb_error *e
     return reading->report->errors > 0 ? refuse_first(reading->report, err) : EBB_OK;
 }
 
+struct ebb_reading *ebb_alone_init(struct ebb_alone *alone)
+{
+    ebb_arena_init(&alone->arena);
+    ebb_reading_init(&alone->reading, &alone->arena, NULL, &alone->report);
+    return &alone->reading;
+}
+
+enum ebb_status ebb_alone_end(struct ebb_alone *alone, struct ebb_error *err)
+{
+    enum ebb_status status = ebb_reading_end(&alone->reading, err);
+    ebb_arena_fini(&alone->arena);
+    return status;
+}
+
 void *ebb_reading_alloc(struct ebb_reading *reading, size_t count, size_t bytes)
 {
     void *p = reading->failed ? NULL : ebb_arena_calloc(reading->arena, count ? count : 1, bytes);
@@ -363,13 +377,18 @@ static void say_counts(const struct ebb_report *r, struct ebb_str *out)
     }
 }
 
-void ebb_report_format(const struct ebb_report *report, const char *file_name, struct ebb_str *out)
+void ebb_report_lines(const struct ebb_report *report, struct ebb_str *out)
 {
-    size_t found = report->errors + report->warnings + report->notes;
     for (size_t i = 0; i < report->count; i++) {
         ebb_finding_format(&report->items[i], out);
         ebb_str_addc(out, '\n');
     }
+}
+
+void ebb_report_format(const struct ebb_report *report, const char *file_name, struct ebb_str *out)
+{
+    size_t found = report->errors + report->warnings + report->notes;
+    ebb_report_lines(report, out);
     if (found > report->count)
         ebb_str_printf(out, "... and %zu more\n", found - report->count);
     ebb_str_printf(out, "%s: %s", file_name, report->errors > 0 ? "invalid: " : "valid");

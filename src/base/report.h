@@ -64,6 +64,7 @@ struct ebb_report {
 void ebb_finding_format(const struct ebb_finding *finding, struct ebb_str *out);
 void ebb_finding_write(const struct ebb_finding *finding, struct ebb_json_writer *out); /* object */
 
+void ebb_report_lines(const struct ebb_report *report, struct ebb_str *out); /* one per line */
 /* All findings, one per line, and a last line that says "FILE: valid" or "FILE: invalid: 3 errors".
  */
 void ebb_report_format(const struct ebb_report *report, const char *file_name, struct ebb_str *out);
@@ -106,6 +107,15 @@ enum ebb_status ebb_reading_end(struct ebb_reading *reading, struct ebb_error *e
 /* Only to free what the reading holds; ebb_reading_end does it as well. */
 void ebb_reading_fini(struct ebb_reading *reading);
 void ebb_report_sort(struct ebb_report *report);
+
+/* A reading with an arena of its own, for callers that want a status and the first mistake. */
+struct ebb_alone {
+    struct ebb_reading reading;
+    struct ebb_report report; /* until ebb_alone_end */
+    struct ebb_arena arena;
+};
+struct ebb_reading *ebb_alone_init(struct ebb_alone *alone);
+enum ebb_status ebb_alone_end(struct ebb_alone *alone, struct ebb_error *err);
 
 /* The whole tree belongs to this layer. */
 void ebb_reading_layer(struct ebb_reading *reading, const struct ebb_doc_node *node,

@@ -28,10 +28,7 @@ static bool check_section(struct opened *o, const struct ebb_doc_node *section,
     data_check(&reading, &(struct ebb_path){.key = "data"}, section, env);
     enum ebb_status status = ebb_reading_end(&reading, err);
     ebb_str_init(&text);
-    for (size_t i = 0; i < report.count; i++) {
-        ebb_finding_format(&report.items[i], &text);
-        ebb_str_addc(&text, '\n');
-    }
+    ebb_report_lines(&report, &text);
     fputs(ebb_str_c(&text), stderr);
     ebb_str_fini(&text);
     return status == EBB_OK;

@@ -97,10 +97,7 @@ static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
                      .type = o->sched_kind == EXP_SCHED_PRIORITY,
                      .fit = o->sched_fit == EXP_FIT_WORST};
     ebb_reading_init(&reading, arena, path, &report);
-    if (root->kind == EBB_DOC_MAP)
-        ebb_keys_read(&reading, &(struct ebb_section){.table = &keys}, NULL, root, root, &s);
-    else
-        ebb_reading_refuse(&reading, NULL, root, "a mapping");
+    ebb_keys_read(&reading, &(struct ebb_section){.table = &keys}, NULL, root, root, &s);
     EBB_TRY(ebb_reading_end(&reading, err));
     if (s.checkpoint_storage)
         EBB_TRY(check_storage(path, s.checkpoint_storage, err));

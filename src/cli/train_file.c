@@ -200,10 +200,7 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
     if (train_config_read(&f->arena, &source, &f->config, &report, err) != EBB_OK) {
         struct ebb_str text;
         ebb_str_init(&text);
-        for (size_t i = 0; i < report.count; i++) {
-            ebb_finding_format(&report.items[i], &text);
-            ebb_str_addc(&text, '\n');
-        }
+        ebb_report_lines(&report, &text);
         fputs(ebb_str_c(&text), stderr);
         ebb_str_fini(&text);
         return err->status == EBB_EINPUT ? 2 : cli_report(err);

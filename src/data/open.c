@@ -208,15 +208,10 @@ enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_
     struct data_values values;
     const struct data_row *row;
     struct data_set *set;
-    struct ebb_arena arena;
-    struct ebb_reading reading;
-    struct ebb_report report;
-    ebb_arena_init(&arena);
-    ebb_reading_init(&reading, &arena, NULL, &report);
-    data_section_read(&reading, &(struct ebb_path){.key = "data"}, section, env, &values, &row);
-    enum ebb_status status = ebb_reading_end(&reading, err);
-    ebb_arena_fini(&arena);
-    EBB_TRY(status);
+    struct ebb_alone alone;
+    struct ebb_path path = {.key = "data"};
+    data_section_read(ebb_alone_init(&alone), &path, section, env, &values, &row);
+    EBB_TRY(ebb_alone_end(&alone, err));
     EBB_TRY(ebb_new(&set, 1, sizeof *set, err));
     set->row = row;
     set->info.name = row->name;
@@ -224,7 +219,7 @@ enum ebb_status data_open(const struct ebb_doc_node *section, const struct data_
     set->info.is_synthetic = values.is_synthetic;
     set->seed = env ? env->seed : 0;
     set->synthetic_seed = values.synthetic_seed;
-    status = set_open(set, env, &values, err);
+    enum ebb_status status = set_open(set, env, &values, err);
     if (status != EBB_OK) {
         data_close(set);
         return ebb_context(err, status, "data");

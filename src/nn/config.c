@@ -121,10 +121,6 @@ bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
     struct head head = {0};
     struct nn_config c;
     struct ebb_section name = {.table = &head_keys, .only = "name", .is_open = true};
-    if (map && map->kind != EBB_DOC_MAP) {
-        ebb_reading_refuse(reading, path, map, "a mapping with the name of a model");
-        return false;
-    }
     ebb_keys_read(reading, &name, path, map, map, &head);
     if (!head.name || nn_config_init(&c, head.name, &err) != EBB_OK)
         return false;
@@ -142,15 +138,9 @@ bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
 enum ebb_status nn_config_parse(const struct ebb_doc_node *map, struct nn_config *config,
                                 struct ebb_error *err)
 {
-    struct ebb_arena arena;
-    struct ebb_reading reading;
-    struct ebb_report report;
-    ebb_arena_init(&arena);
-    ebb_reading_init(&reading, &arena, NULL, &report);
-    nn_config_read(&reading, &(struct ebb_path){.key = "model"}, map, config);
-    enum ebb_status status = ebb_reading_end(&reading, err);
-    ebb_arena_fini(&arena);
-    return status;
+    struct ebb_alone alone;
+    nn_config_read(ebb_alone_init(&alone), &(struct ebb_path){.key = "model"}, map, config);
+    return ebb_alone_end(&alone, err);
 }
 
 enum ebb_status nn_config_check(const struct nn_config *config, struct ebb_error *err)
@@ -188,25 +178,21 @@ enum ebb_status nn_config_set(struct nn_config *config, const char *key, const c
                               struct ebb_error *err)
 {
     struct ebb_error why = {0};
-    struct ebb_arena arena;
-    struct ebb_reading reading;
-    struct ebb_report report;
-    ebb_arena_init(&arena);
+    struct ebb_alone alone;
+    struct ebb_reading *reading = ebb_alone_init(&alone);
     const struct ebb_doc_node *map =
-        one_member(&arena, find_option(config->model, key), key, value, &why);
-    enum ebb_status status = why.status;
-    if (map) {
-        ebb_reading_init(&reading, &arena, NULL, &report);
-        read_options(&reading, &(struct ebb_path){.key = "model"}, map, config);
-        status = ebb_reading_end(&reading, &why);
-        const struct ebb_finding *first = ebb_report_first(&report); /* it has no line to tell */
-        if (status == EBB_EINPUT && first)
-            ebb_fail(&why, status, "%s: %s", first->path, first->message);
-    }
-    if (status != EBB_OK && err)
+        one_member(&alone.arena, find_option(config->model, key), key, value, &why);
+    if (map)
+        read_options(reading, &(struct ebb_path){.key = "model"}, map, config);
+    const struct ebb_finding *first = ebb_report_first(&alone.report); /* it has no line to tell */
+    if (first)
+        ebb_fail(&why, EBB_EINPUT, "%s: %s", first->path, first->message);
+    else if (reading->failed)
+        ebb_no_memory(&why, 0);
+    ebb_alone_end(&alone, NULL);
+    if (why.status != EBB_OK && err)
         *err = why;
-    ebb_arena_fini(&arena);
-    return status;
+    return why.status;
 }
 
 bool nn_config_adapt(struct nn_config *config, const char *key, int64_t value)

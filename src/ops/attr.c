@@ -194,24 +194,14 @@ enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *
     struct ebb_keys keys = {rows, field_rows(def, map, rows, words), NULL};
     struct ebb_section section = {.table = &keys};
     struct ebb_path path = {.key = def->name};
-    struct ebb_arena arena;
-    struct ebb_reading reading;
-    struct ebb_report report;
-    ebb_arena_init(&arena);
-    ebb_reading_init(&reading, &arena, NULL, &report);
-    reading.context = def;
+    struct ebb_alone alone;
+    struct ebb_reading *reading = ebb_alone_init(&alone);
+    reading->context = def;
     set_defaults(def, attr);
-    if (map && map->kind == EBB_DOC_NULL)
-        map = NULL;
-    if (map && map->kind != EBB_DOC_MAP)
-        ebb_reading_refuse(&reading, &path, map, "a mapping");
-    else
-        ebb_keys_read(&reading, &section, &path, map, map, attr);
+    ebb_keys_read(reading, &section, &path, map, map, attr);
     for (size_t i = 0; i < keys.count; i++)
         ebb_str_fini(&words[i]);
-    enum ebb_status status = ebb_reading_end(&reading, err);
-    ebb_arena_fini(&arena);
-    return status;
+    return ebb_alone_end(&alone, err);
 }
 
 /* ---- by hand -------------------------------------------------------------------------------- */

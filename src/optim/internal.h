@@ -8,8 +8,4 @@
 bool optim_choose(struct ebb_reading *reading, const struct ebb_path *path,
                   const struct ebb_doc_node *where, const char *(*names)(size_t), const char *name,
                   unsigned *index);
-/* A mapping, or nothing, by the rows of a section. */
-void optim_read_keys(struct ebb_reading *reading, const struct ebb_section *section,
-                     const struct ebb_path *path, const struct ebb_doc_node *map, void *record);
-
 #endif

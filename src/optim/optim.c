@@ -107,16 +107,6 @@ bool optim_choose(struct ebb_reading *reading, const struct ebb_path *path,
     return false;
 }
 
-void optim_read_keys(struct ebb_reading *reading, const struct ebb_section *section,
-                     const struct ebb_path *path, const struct ebb_doc_node *map, void *record)
-{
-    if (map && map->kind != EBB_DOC_MAP && map->kind != EBB_DOC_NULL)
-        ebb_reading_refuse(reading, path, map, "a mapping");
-    else
-        ebb_keys_read(reading, section, path, map && map->kind == EBB_DOC_MAP ? map : NULL, map,
-                      record);
-}
-
 const char *optim_name(size_t i)
 {
     return i < COUNT ? table[i].defaults.name : NULL;
@@ -131,7 +121,7 @@ bool optim_read(struct ebb_reading *reading, const struct ebb_path *path, const 
         return false;
     struct optim_config c = table[i].defaults;
     struct ebb_section section = {.table = &table[i].keys, .also = also, .what = c.name};
-    optim_read_keys(reading, &section, path, map, &c);
+    ebb_keys_read(reading, &section, path, map, map, &c);
     if (reading->failed || reading->report->errors > errors)
         return false;
     if (c.nesterov && (c.momentum <= 0 || c.dampening != 0)) {
@@ -147,15 +137,10 @@ bool optim_read(struct ebb_reading *reading, const struct ebb_path *path, const 
 enum ebb_status optim_parse(const char *name, const struct ebb_doc_node *args,
                             struct optim_config *config, struct ebb_error *err)
 {
-    struct ebb_arena arena;
-    struct ebb_reading reading;
-    struct ebb_report report;
-    ebb_arena_init(&arena);
-    ebb_reading_init(&reading, &arena, NULL, &report);
-    optim_read(&reading, &(struct ebb_path){.key = "optimizer"}, name, args, "name decay", config);
-    enum ebb_status status = ebb_reading_end(&reading, err);
-    ebb_arena_fini(&arena);
-    return status;
+    struct ebb_alone alone;
+    struct ebb_path path = {.key = "optimizer"};
+    optim_read(ebb_alone_init(&alone), &path, name, args, "name decay", config);
+    return ebb_alone_end(&alone, err);
 }
 
 unsigned optim_flags(const struct optim_config *c)

@@ -471,7 +471,7 @@ struct optim_schedule *optim_schedule_read(struct ebb_reading *reading, const st
     s->base = base_lr;
     set_defaults(&s->a, s->row->name);
     s->a.base_lr = s->a.lr = base_lr;
-    optim_read_keys(reading, &section, path, map, &s->a);
+    ebb_keys_read(reading, &section, path, map, map, &s->a);
     if (reading->report->errors == errors && !reading->failed && s->row->prepare)
         s->row->prepare(s, &place);
     if (reading->report->errors == errors && !reading->failed)
@@ -484,19 +484,13 @@ enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const ch
                                       const struct ebb_doc_node *args, double base_lr,
                                       struct ebb_error *err)
 {
-    struct ebb_arena arena;
-    struct ebb_reading reading;
-    struct ebb_report report;
+    struct ebb_alone alone;
     struct ebb_path path = {.key = "schedule"};
-    ebb_arena_init(&arena);
-    ebb_reading_init(&reading, &arena, NULL, &report);
     struct optim_schedule *s =
-        optim_schedule_read(&reading, &path, name, args, "name interval", base_lr);
-    enum ebb_status status = ebb_reading_end(&reading, err);
-    ebb_arena_fini(&arena);
+        optim_schedule_read(ebb_alone_init(&alone), &path, name, args, "name interval", base_lr);
     if (s)
         *schedule = s;
-    return status;
+    return ebb_alone_end(&alone, err);
 }
 
 void optim_schedule_destroy(struct optim_schedule *schedule)

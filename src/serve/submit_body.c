@@ -4,90 +4,62 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/keys.h"
 #include "serve/rest.h"
-
-struct key {
-    const char *name;
-    enum ebb_doc_kind kind;
-    const char *allowed;
-};
-
-static const struct key body_keys[] = {
-    {"experiment_config", EBB_DOC_STRING, "a text"},  {"file_name", EBB_DOC_STRING, "a text"},
-    {"template", EBB_DOC_STRING, "a text"},           {"model_definition", EBB_DOC_LIST, "a list"},
-    {"parent_id", EBB_DOC_INT, "a whole number"},     {"archived", EBB_DOC_BOOL, "true or false"},
-    {"git_remote", EBB_DOC_STRING, "a text"},         {"git_commit", EBB_DOC_STRING, "a text"},
-    {"git_committer", EBB_DOC_STRING, "a text"},      {"git_commit_date", EBB_DOC_STRING, "a text"},
-    {"validate_only", EBB_DOC_BOOL, "true or false"}, {"activate", EBB_DOC_BOOL, "true or false"},
-};
-
-static const struct key file_keys[] = {
-    {"path", EBB_DOC_STRING, "a text"},       {"type", EBB_DOC_STRING, "file, dir"},
-    {"content", EBB_DOC_STRING, "base64"},    {"mode", EBB_DOC_INT, "a whole number"},
-    {"mtime", EBB_DOC_INT, "a whole number"},
-};
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-/* Every key known, every value of its kind or null. `where` begins the message. */
-static enum ebb_status check_keys(struct serve_rest *r, const struct ebb_doc_node *map,
-                                  const struct key *keys, size_t count, const char *where)
+static bool is_type(const char *type)
 {
-    const char *names[16];
-    for (size_t i = 0; i < count; i++)
-        names[i] = keys[i].name;
-    for (size_t i = 0; map != NULL && i < map->count; i++) {
-        const char *name = map->keys[i]->text;
-        const struct key *key = NULL;
-        for (size_t k = 0; k < count; k++)
-            key = strcmp(keys[k].name, name) == 0 ? &keys[k] : key;
-        const char *nearest = key == NULL ? ebb_nearest(name, names, count) : NULL;
-        enum ebb_doc_kind kind = map->items[i]->kind;
-        if (key == NULL)
-            return serve_refuse(r, 400, "%s%.80s: unknown key%s%s", where, name,
-                                nearest != NULL ? ", nearest: " : "",
-                                nearest != NULL ? nearest : "");
-        if (kind != key->kind && kind != EBB_DOC_NULL)
-            return serve_refuse(r, 400, "%s%s: allowed: %s", where, name, key->allowed);
-    }
-    return EBB_OK;
+    return ebb_words_find("file f 0 dir d 5", type, strlen(type), NULL);
 }
 
-static bool has(const struct ebb_doc_node *map, const char *name)
-{
-    const struct ebb_doc_node *node = ebb_doc_get(map, name);
-    return node != NULL && node->kind != EBB_DOC_NULL;
-}
+/* Values are only checked here: their readers take them from the body. */
+#define TEXT .kind = EBB_KEY_TEXT, .at = EBB_KEY_NOWHERE
+#define YES_NO .kind = EBB_KEY_BOOL, .at = EBB_KEY_NOWHERE
+#define NUMBER .kind = EBB_KEY_INT, .at = EBB_KEY_NOWHERE
+static const struct ebb_key body_rows[] = {
+    {.path = "experiment_config", TEXT},
+    {.path = "file_name", TEXT},
+    {.path = "template", TEXT},
+    {.path = "model_definition",
+     .kind = EBB_KEY_NODES,
+     .flags = EBB_KEY_EMPTY,
+     .at = EBB_KEY_NOWHERE,
+     .allowed = "a list"},
+    {.path = "parent_id", NUMBER},
+    {.path = "archived", YES_NO},
+    {.path = "git_remote", TEXT},
+    {.path = "git_commit", TEXT},
+    {.path = "git_committer", TEXT},
+    {.path = "git_commit_date", TEXT},
+    {.path = "validate_only", YES_NO},
+    {.path = "activate", YES_NO},
+};
+static const struct ebb_key file_rows[] = {
+    {.path = "path", .flags = EBB_KEY_REQUIRED, TEXT},
+    {.path = "type", .words = "file dir", .check = is_type, TEXT},
+    {.path = "content", TEXT},
+    {.path = "mode", .bounds = ">= 0, <= 4095", NUMBER},
+    {.path = "mtime", NUMBER},
+};
+static const struct ebb_keys body_keys = EBB_KEYS(body_rows), file_keys = EBB_KEYS(file_rows);
 
-static bool is_type(const char *type, bool *is_directory)
+/* Every key known, every value of its kind or null. */
+static enum ebb_status check_keys(struct serve_rest *r, const struct ebb_keys *keys,
+                                  const struct ebb_path *path, const struct ebb_doc_node *map)
 {
-    static const char *const files[] = {"file", "f", "0"}, *const directories[] = {"dir", "d", "5"};
-    for (size_t i = 0; i < 3; i++) {
-        *is_directory = strcmp(type, directories[i]) == 0;
-        if (*is_directory || strcmp(type, files[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-static enum ebb_status check_file(struct serve_rest *r, const struct ebb_doc_node *node)
-{
-    static const char where[] = "model_definition: ";
-    bool is_directory;
-    if (node->kind != EBB_DOC_MAP)
-        return serve_refuse(r, 400, "%sa list of {path, type, content, mode, mtime}", where);
-    EBB_TRY(check_keys(r, node, file_keys, COUNT(file_keys), where));
-    const struct ebb_doc_node *path = ebb_doc_get(node, "path");
-    const char *name = ebb_doc_string(node, "path", "");
-    int64_t mode = ebb_doc_int(node, "mode", 0);
-    if (!has(node, "path") || strlen(name) != path->length)
-        return serve_refuse(r, 400, "%sthe path \"%.80s\" is not allowed", where, name);
-    if (!is_type(ebb_doc_string(node, "type", "file"), &is_directory))
-        return serve_refuse(r, 400, "%s%.80s: type: found '%.20s', allowed: file, dir", where, name,
-                            ebb_doc_string(node, "type", ""));
-    if (mode < 0 || mode > 07777)
-        return serve_refuse(r, 400, "%s%.80s: mode: allowed: 0 to 4095", where, name);
-    return EBB_OK;
+    struct ebb_alone alone;
+    enum ebb_status status = EBB_OK;
+    ebb_keys_read(ebb_alone_init(&alone), &(struct ebb_section){.table = keys}, path, map, map,
+                  NULL);
+    const struct ebb_finding *first = ebb_report_first(&alone.report);
+    if (first != NULL)
+        status = serve_refuse(r, 400, "%s: %s", first->path, first->message);
+    else if (alone.reading.failed)
+        status = ebb_no_memory(r->err, 0);
+    ebb_alone_end(&alone, NULL);
+    return status;
 }
 
 enum ebb_status serve_submit_check_body(struct serve_rest *r)
@@ -96,18 +68,21 @@ enum ebb_status serve_submit_check_body(struct serve_rest *r)
                                       "git_commit_date"};
     const struct ebb_doc_node *list = ebb_doc_get(r->body, "model_definition");
     size_t git_count = 0, file_count = 0;
-    EBB_TRY(check_keys(r, r->body, body_keys, COUNT(body_keys), ""));
+    EBB_TRY(check_keys(r, &body_keys, NULL, r->body));
     for (size_t i = 0; i < COUNT(git); i++)
-        git_count += has(r->body, git[i]);
+        git_count += ebb_doc_given(r->body, git[i]) != NULL;
     file_count = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
     if (git_count != 0 && git_count != COUNT(git))
         return serve_refuse(r, 400,
                             "git_remote, git_commit, git_committer, git_commit_date: all of them "
                             "or none");
-    if (file_count > 0 && has(r->body, "parent_id"))
+    if (file_count > 0 && ebb_doc_given(r->body, "parent_id"))
         return serve_refuse(r, 400, "model_definition, parent_id: only one of them");
-    for (size_t i = 0; i < file_count; i++)
-        EBB_TRY(check_file(r, list->items[i]));
+    for (size_t i = 0; i < file_count; i++) {
+        struct ebb_path top = {.key = "model_definition"};
+        struct ebb_path at = ebb_path_item(&top, list, i);
+        EBB_TRY(check_keys(r, &file_keys, &at, list->items[i]));
+    }
     return EBB_OK;
 }
 

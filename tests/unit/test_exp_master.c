@@ -255,15 +255,17 @@ TEST(submission__that_is_wrong_creates_nothing)
         const char *more, *message;
     } bad[] = {
         {"\"validateonly\": true", "validateonly: unknown key, nearest: validate_only"},
-        {"\"archived\": \"yes\"", "archived: allowed: true or false"},
+        {"\"archived\": \"yes\"", "archived: found \"yes\", allowed: true or false"},
         {"\"git_commit\": \"x\"", "all of them or none"},
         {"\"parent_id\": 1, \"model_definition\": [{\"path\": \"a\"}]", "only one of them"},
-        {"\"model_definition\": [\"a\"]", "a list of {path"},
+        {"\"model_definition\": [\"a\"]", "model_definition[0]: found \"a\", allowed: a mapping"},
         {"\"model_definition\": [{\"path\": \"a\", \"typ\": 1}]",
          "typ: unknown key, nearest: type"},
-        {"\"model_definition\": [{\"path\": \"a\", \"type\": \"link\"}]", "found 'link'"},
-        {"\"model_definition\": [{\"path\": \"a\", \"mode\": -1}]", "mode: allowed"},
-        {"\"model_definition\": [{\"path\": \"a\\u0000b\"}]", "is not allowed"},
+        {"\"model_definition\": [{\"path\": \"a\", \"type\": \"link\"}]",
+         "type: found \"link\", allowed: file, dir"},
+        {"\"model_definition\": [{\"path\": \"a\", \"mode\": -1}]",
+         "mode: found -1, allowed: an integer >= 0, <= 4095"},
+        {"\"model_definition\": [{\"path\": \"a\\u0000b\"}]", "path: found \"a\\x00b\""},
         {"\"model_definition\": [{\"path\": \"a\"}, {\"path\": \"a\"}]", "a: it is there twice"},
         {"\"model_definition\": [{\"path\": \"a/b/c\"}, {\"path\": \"a\"}]", "a/b/c: a is a file"},
     };
