@@ -245,29 +245,40 @@ void ebb_reading_say(struct ebb_reading *reading, enum ebb_finding_kind kind,
     ebb_str_fini(take_text);
 }
 
+static void say(struct ebb_reading *reading, enum ebb_finding_kind kind,
+                const struct ebb_path *path, const struct ebb_doc_node *node, const char *fmt,
+                va_list args)
+{
+    struct ebb_str text;
+    ebb_str_init(&text);
+    ebb_str_vprintf(&text, fmt, args);
+    ebb_reading_say(reading, kind, path, node, &text);
+}
+
 void ebb_reading_error(struct ebb_reading *reading, const struct ebb_path *path,
                        const struct ebb_doc_node *node, const char *fmt, ...)
 {
-    struct ebb_str text;
     va_list args;
-    ebb_str_init(&text);
     va_start(args, fmt);
-    ebb_str_vprintf(&text, fmt, args);
+    say(reading, EBB_FINDING_ERROR, path, node, fmt, args);
     va_end(args);
-    ebb_reading_say(reading, EBB_FINDING_ERROR, path, node, &text);
 }
 
 void ebb_reading_add(struct ebb_reading *reading, enum ebb_finding_kind kind,
                      const struct ebb_doc_node *node, const char *path, const char *fmt, ...)
 {
-    struct ebb_str text;
     va_list args;
-    ebb_str_init(&text);
     va_start(args, fmt);
-    ebb_str_vprintf(&text, fmt, args);
+    say(reading, kind, &(struct ebb_path){.key = path}, node, fmt, args);
     va_end(args);
-    add(reading, kind, path, node, &text);
-    ebb_str_fini(&text);
+}
+
+void ebb_reading_wrong(struct ebb_reading *reading, const struct ebb_path *path,
+                       const struct ebb_doc_node *map, const char *key, const char *message)
+{
+    struct ebb_path at = {.up = path, .key = key};
+    const struct ebb_doc_node *node = ebb_doc_get(map, key);
+    ebb_reading_error(reading, &at, node ? node : map, "%s", message);
 }
 
 void ebb_reading_refuse(struct ebb_reading *reading, const struct ebb_path *path,

@@ -129,6 +129,9 @@ void ebb_reading_error(struct ebb_reading *reading, const struct ebb_path *path,
 void ebb_reading_add(struct ebb_reading *reading, enum ebb_finding_kind kind,
                      const struct ebb_doc_node *node, const char *path, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+/* An error about one key of a mapping: at its value, or at the mapping when it is absent. */
+void ebb_reading_wrong(struct ebb_reading *reading, const struct ebb_path *path,
+                       const struct ebb_doc_node *map, const char *key, const char *message);
 /* The error "found NODE, allowed: ...". */
 void ebb_reading_refuse(struct ebb_reading *reading, const struct ebb_path *path,
                         const struct ebb_doc_node *node, const char *allowed, ...)

@@ -111,14 +111,6 @@ struct section { /* that is read */
     const struct data_row *row;
 };
 
-/* A mistake at a key, or at the section where the key is absent. */
-static void complain(const struct section *s, const char *key, const char *message)
-{
-    struct ebb_path path = {.up = s->path, .key = key};
-    const struct ebb_doc_node *node = ebb_doc_get(s->map, key);
-    ebb_reading_error(s->reading, &path, node ? node : s->map, "%s", message);
-}
-
 static const struct data_row *find_row(const struct section *s)
 {
     struct data_values values = {0};
@@ -169,7 +161,8 @@ static void check_required(const struct section *s)
         }
         snprintf(key, sizeof key, "%.*s", (int)n, word);
         if (!is_given)
-            complain(s, key, "required but missing: this dataset needs it");
+            ebb_reading_wrong(s->reading, s->path, s->map, key,
+                              "required but missing: this dataset needs it");
     }
 }
 
@@ -189,10 +182,11 @@ static void read_directory(const struct section *s)
     v->is_synthetic = true;
     v->synthetic_seed = seed;
     if (!s->row->can_synthesize)
-        complain(s, "data_dir", "this dataset has no synthetic form");
+        ebb_reading_wrong(s->reading, s->path, s->map, "data_dir",
+                          "this dataset has no synthetic form");
     else if (*rest == ':' && !ebb_parse_u64(rest + 1, &v->synthetic_seed))
-        complain(s, "data_dir",
-                 "allowed: a folder, synthetic, synthetic:<seed> with a whole number");
+        ebb_reading_wrong(s->reading, s->path, s->map, "data_dir",
+                          "allowed: a folder, synthetic, synthetic:<seed> with a whole number");
 }
 
 static void check_rules(const struct section *s)
@@ -208,7 +202,7 @@ static void check_rules(const struct section *s)
     else if (s->row->check)
         message = s->row->check(v, &key);
     if (message)
-        complain(s, key, message);
+        ebb_reading_wrong(s->reading, s->path, s->map, key, message);
 }
 
 bool data_section_read(struct ebb_reading *reading, const struct ebb_path *path,

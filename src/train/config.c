@@ -172,14 +172,6 @@ static void read_rows(const struct section *s, const struct ebb_keys *table, boo
     ebb_keys_read(s->reading, &rows, &s->path, s->map, s->map, s->draft);
 }
 
-/* An error at one key of the section, or at the section where the key is absent. */
-static void complain(const struct section *s, const char *key, const char *message)
-{
-    struct ebb_path path = {.up = &s->path, .key = key};
-    const struct ebb_doc_node *node = ebb_doc_get(s->map, key);
-    ebb_reading_error(s->reading, &path, node ? node : s->map, "%s", message);
-}
-
 static void read_data(const struct section *s)
 {
     if (s->map->count > 0)
@@ -245,13 +237,14 @@ static void read_memory(const struct section *s)
     d->config.threads = (int)d->threads;
     d->config.is_split = d->master_weights == 1;
     if (d->config.is_split && d->config.precision != TRAIN_BF16)
-        complain(s, "master_weights",
-                 "found \"split\", which halves weights into bf16 and the rest: allowed with "
-                 "precision: bf16");
+        ebb_reading_wrong(
+            s->reading, &s->path, s->map, "master_weights",
+            "found \"split\", which halves weights into bf16 and the rest: allowed with "
+            "precision: bf16");
     struct ebb_error err;
     unsigned passes;
     if (ops_rewrites_parse(d->config.rewrites, &passes, &err) != EBB_OK)
-        complain(s, "rewrites", err.message);
+        ebb_reading_wrong(s->reading, &s->path, s->map, "rewrites", err.message);
 }
 
 /* opt comes before lr_schedule, which needs its rate */
@@ -311,8 +304,8 @@ static void read_rest(struct ebb_reading *reading, const struct train_source *so
                         .draft = draft};
     read_rows(&s, &hparam_keys, true);
     if (ebb_doc_given(s.map, "clip_grad_l2_norm") && ebb_doc_given(s.map, "clip_grad_val"))
-        complain(&s, "clip_grad_val",
-                 "found together with clip_grad_l2_norm, allowed: only one of them");
+        ebb_reading_wrong(reading, &s.path, s.map, "clip_grad_val",
+                          "found together with clip_grad_l2_norm, allowed: only one of them");
     s.path.key = "optimizations";
     s.map = ebb_doc_given(source->root, "optimizations");
     if (s.map)

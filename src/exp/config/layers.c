@@ -67,12 +67,15 @@ static const struct ebb_doc_node *concat(struct ebb_reading *reader, const struc
 
 /* ---- one value over another ---- */
 
-/* Free-form content: mappings merge, lists join, anything else is replaced. */
-const struct ebb_doc_node *exp_merge_free(struct ebb_reading *reader, const struct ebb_doc_node *a,
-                                          const struct ebb_doc_node *b)
+typedef const struct ebb_doc_node *(*merge_fn)(struct ebb_reading *reader,
+                                               const struct ebb_doc_node *a,
+                                               const struct ebb_doc_node *b);
+
+/* Two mappings with any keys: what both have is merged, the rest is united. */
+static const struct ebb_doc_node *merge_members(struct ebb_reading *reader,
+                                                const struct ebb_doc_node *a,
+                                                const struct ebb_doc_node *b, merge_fn merge)
 {
-    if (a->kind == EBB_DOC_LIST && b->kind == EBB_DOC_LIST)
-        return concat(reader, a, b);
     if (a->kind != EBB_DOC_MAP || b->kind != EBB_DOC_MAP)
         return b;
     struct map_builder m;
@@ -83,12 +86,21 @@ const struct ebb_doc_node *exp_merge_free(struct ebb_reading *reader, const stru
         if (j == SIZE_MAX)
             builder_add(&m, a->keys[i], a->items[i]);
         else
-            builder_add(&m, b->keys[j], exp_merge_free(reader, a->items[i], b->items[j]));
+            builder_add(&m, b->keys[j], merge(reader, a->items[i], b->items[j]));
     }
     for (size_t j = 0; j < b->count; j++)
         if (key_index(a, b->keys[j]) == SIZE_MAX)
             builder_add(&m, b->keys[j], b->items[j]);
     return m.node;
+}
+
+/* Free-form content: mappings merge, lists join, anything else is replaced. */
+const struct ebb_doc_node *exp_merge_free(struct ebb_reading *reader, const struct ebb_doc_node *a,
+                                          const struct ebb_doc_node *b)
+{
+    return a->kind == EBB_DOC_LIST && b->kind == EBB_DOC_LIST
+               ? concat(reader, a, b)
+               : merge_members(reader, a, b, exp_merge_free);
 }
 
 /* A string or list that counts for both sides, as the mapping {cpu, gpu} it stands for. */
@@ -138,29 +150,18 @@ static const struct ebb_doc_node *merge_section(struct ebb_reading *reader,
                                                 const struct ebb_doc_node *b);
 
 /* A hyperparameter: {type: ...} over {type: ...} is a tagged section; a plain value is a const. */
+static const struct ebb_doc_node *
+merge_hparam(struct ebb_reading *reader, const struct ebb_doc_node *a, const struct ebb_doc_node *b)
+{
+    static const struct ebb_section section = {.table = &exp_schema, .prefix = "hyperparameters.*"};
+    return merge_section(reader, &section, a, b);
+}
+
 const struct ebb_doc_node *exp_merge_hparams(struct ebb_reading *reader,
                                              const struct ebb_doc_node *a,
                                              const struct ebb_doc_node *b)
 {
-    static const struct ebb_section section = {.table = &exp_schema, .prefix = "hyperparameters.*"};
-    if (a->kind != EBB_DOC_MAP || b->kind != EBB_DOC_MAP)
-        return b;
-    struct map_builder m;
-    if (!builder_begin(reader, &m, a->count + b->count, b))
-        return NULL;
-    for (size_t i = 0; i < a->count; i++) {
-        size_t j = key_index(b, a->keys[i]);
-        if (j == SIZE_MAX)
-            builder_add(&m, a->keys[i], a->items[i]);
-        else if (a->items[i]->kind == EBB_DOC_MAP && b->items[j]->kind == EBB_DOC_MAP)
-            builder_add(&m, b->keys[j], merge_section(reader, &section, a->items[i], b->items[j]));
-        else
-            builder_add(&m, b->keys[j], b->items[j]);
-    }
-    for (size_t j = 0; j < b->count; j++)
-        if (key_index(a, b->keys[j]) == SIZE_MAX)
-            builder_add(&m, b->keys[j], b->items[j]);
-    return m.node;
+    return merge_members(reader, a, b, merge_hparam);
 }
 
 static const struct ebb_doc_node *merge_value(struct ebb_reading *reader, const struct ebb_key *row,
