@@ -56,7 +56,11 @@ static enum ebb_status make_url(const char *text, char **url, struct ebb_error *
 {
     bool has_scheme = strstr(text, "://") != NULL;
     const char *bracket = strrchr(text, ']');
-    bool has_port = strchr(bracket != NULL ? bracket : text, ':') != NULL;
+    const char *colon = strrchr(bracket != NULL ? bracket : text, ':');
+    bool has_port = colon != NULL;
+    if (has_port && strcmp(colon, ":0") == 0)
+        return ebb_fail(err, EBB_EINPUT, "'%s' is no HOST[:PORT] of a master: nobody has port 0",
+                        text);
     struct ebb_str made;
     ebb_str_init(&made);
     ebb_str_printf(&made, "%s%s%s", has_scheme ? "" : "http://", text,

@@ -31,7 +31,7 @@ has err.txt "unknown option --master"
 expect 1 "$ebb" -m 127.0.0.1:1 e
 has err.txt "127.0.0.1:1"
 expect 1 "$ebb" -m '[::1]:1' e
-has err.txt "::1:1"
+has err.txt "::1]:1"
 for address in ':1' '[::1' '[::1]x' 'host:0' 'host:99999' 'host:x' ''; do
     expect 2 "$ebb" -m "$address" e
 done
