@@ -279,14 +279,10 @@ void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_po
 /* Winners as flat indices into their plane, as torch returns them. */
 void kernel_max_pool_index(const struct kernel_context *c, const struct kernel_pool *p,
                            const uint8_t *winner, int64_t *index);
-void kernel_avg_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
-                     float *y);
-void kernel_avg_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
-                          const float *dy, float *dx);
-void kernel_adaptive_pool(const struct kernel_context *c, const struct kernel_pool *p,
-                          const float *x, float *y);
-void kernel_adaptive_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
-                               const float *dy, float *dx);
+/* Means over windows, or over equal shares of the plane; the gradients take dy and give dx. */
+enum kernel_mean { KERNEL_AVG, KERNEL_AVG_GRAD, KERNEL_ADAPTIVE, KERNEL_ADAPTIVE_GRAD };
+void kernel_mean_pool(const struct kernel_context *c, enum kernel_mean f,
+                      const struct kernel_pool *p, const float *x, float *y);
 /* y[plane][index] = x, zero elsewhere; and its gradient. in_size, out_size: elements of one plane.
  */
 enum ebb_status kernel_unpool(const struct kernel_context *c, int64_t planes, int64_t in_size,
@@ -301,10 +297,9 @@ struct kernel_resample { /* planes of in[0] x in[1] to out[0] x out[1], `lanes` 
     double scale[2]; /* source step per target pixel */
     int32_t is_bilinear, align_corners;
 };
-void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r,
+/* is_grad: from dy to dx. */
+void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r, bool is_grad,
                      const float *x, float *y);
-void kernel_resample_grad(const struct kernel_context *c, const struct kernel_resample *r,
-                          const float *dy, float *dx);
 /* y[o, c, i] = sum over channels c - before .. c + after of x (zero outside). */
 void kernel_channel_window(const struct kernel_context *c, int64_t outer, int64_t channels,
                            int64_t inner, int64_t before, int64_t after, const float *x, float *y);

@@ -347,35 +347,15 @@ static void adaptive_grad_body(void *argument, int64_t first, int64_t last)
     average_grad(argument, first, last, adaptive_window);
 }
 
-static void run(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
-                float *y, kernel_body body)
+void kernel_mean_pool(const struct kernel_context *c, enum kernel_mean f,
+                      const struct kernel_pool *p, const float *x, float *y)
 {
+    static const kernel_body bodies[] = {[KERNEL_AVG] = avg_body,
+                                         [KERNEL_AVG_GRAD] = avg_grad_body,
+                                         [KERNEL_ADAPTIVE] = adaptive_body,
+                                         [KERNEL_ADAPTIVE_GRAD] = adaptive_grad_body};
     struct pool_job job = make_job(p);
     job.x = x;
     job.y = y;
-    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes), body, &job);
-}
-
-void kernel_avg_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
-                     float *y)
-{
-    run(c, p, x, y, avg_body);
-}
-
-void kernel_avg_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
-                          const float *dy, float *dx)
-{
-    run(c, p, dy, dx, avg_grad_body);
-}
-
-void kernel_adaptive_pool(const struct kernel_context *c, const struct kernel_pool *p,
-                          const float *x, float *y)
-{
-    run(c, p, x, y, adaptive_body);
-}
-
-void kernel_adaptive_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
-                               const float *dy, float *dx)
-{
-    run(c, p, dy, dx, adaptive_grad_body);
+    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes), bodies[f], &job);
 }

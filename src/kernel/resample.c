@@ -100,20 +100,12 @@ KERNEL_CLONES static void backward(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r,
+void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r, bool is_grad,
                      const float *x, float *y)
 {
     struct resample_job job = {r, x, y};
-    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * r->lanes * 4), forward,
-                    &job);
-}
-
-void kernel_resample_grad(const struct kernel_context *c, const struct kernel_resample *r,
-                          const float *dy, float *dx)
-{
-    struct resample_job job = {r, dy, dx};
-    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * r->lanes * 4), backward,
-                    &job);
+    kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * r->lanes * 4),
+                    is_grad ? backward : forward, &job);
 }
 
 /* ---- unpooling ------------------------------------------------------------------------------ */

@@ -31,6 +31,7 @@ enum {
 };
 
 static const struct ops_def rows[ROW_COUNT];
+_Static_assert(ROW_ADAPTIVE_GRAD - ROW_AVG == KERNEL_ADAPTIVE_GRAD, "rows of means in their order");
 
 struct pool_attr {
     struct ops_ints kernel, stride, padding, dilation;
@@ -93,25 +94,13 @@ static enum ebb_status run_pool(const struct ops_run *r)
     const struct kernel_pool pool = in_lanes(&shape->pool, r->in), *p = &pool;
     const float *x = ops_arg(r, 0);
     float *y = ops_result(r, 0);
-    switch (r->def->variant) {
-    case ROW_MAX:
+    int row = r->def->variant;
+    if (row == ROW_MAX)
         kernel_max_pool(r->context, p, x, y, ops_result(r, 1));
-        break;
-    case ROW_MAX_GRAD:
+    else if (row == ROW_MAX_GRAD)
         kernel_max_pool_grad(r->context, p, x, ops_arg(r, 1), y);
-        break;
-    case ROW_AVG:
-        kernel_avg_pool(r->context, p, x, y);
-        break;
-    case ROW_AVG_GRAD:
-        kernel_avg_pool_grad(r->context, p, x, y);
-        break;
-    case ROW_ADAPTIVE:
-        kernel_adaptive_pool(r->context, p, x, y);
-        break;
-    default:
-        kernel_adaptive_pool_grad(r->context, p, x, y);
-    }
+    else
+        kernel_mean_pool(r->context, (enum kernel_mean)(row - ROW_AVG), p, x, y);
     return EBB_OK;
 }
 
@@ -286,10 +275,8 @@ static enum ebb_status run_resample(const struct ops_run *r)
     struct kernel_resample k = p->r;
     k.lanes = r->in->block ? r->in->block : 1;
     k.planes /= k.lanes;
-    if (r->def->variant == ROW_RESAMPLE)
-        kernel_resample(r->context, &k, ops_arg(r, 0), ops_result(r, 0));
-    else
-        kernel_resample_grad(r->context, &k, ops_arg(r, 0), ops_result(r, 0));
+    kernel_resample(r->context, &k, r->def->variant == ROW_RESAMPLE_GRAD, ops_arg(r, 0),
+                    ops_result(r, 0));
     return EBB_OK;
 }
 
