@@ -153,7 +153,7 @@ static int run_load(const char *dir, int experiments, int trials, int slots)
     start = ebb_clock_ns();
     uint64_t cpu = ebb_clock_cpu_ns(), turns = 0;
     while (!exp_master_is_idle(m)) {
-        exp_master_turn(m, 1000, &err);
+        exp_master_turn(m, 1000);
         turns++;
     }
     double seconds = (double)(ebb_clock_ns() - start) * 1e-9;

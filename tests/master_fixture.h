@@ -161,20 +161,18 @@ static inline void fixture_run(struct fixture *f, int seconds)
 {
     seconds *= 8;
     uint64_t until = ebb_clock_ns() + (uint64_t)seconds * 1000000000u;
-    struct ebb_error err;
     while (!exp_master_is_idle(f->m)) {
         if (ebb_clock_ns() > until)
             fail_msg("not idle after %d s", seconds);
-        exp_master_turn(f->m, 100, &err);
+        exp_master_turn(f->m, 100);
     }
 }
 
 static inline void fixture_turn_for(struct fixture *f, int ms)
 {
     uint64_t until = ebb_clock_ns() + (uint64_t)ms * 1000000u;
-    struct ebb_error err;
     while (ebb_clock_ns() < until)
-        exp_master_turn(f->m, 20, &err);
+        exp_master_turn(f->m, 20);
 }
 
 /* Turn until a condition holds; machines differ, so tests wait for what they want to see. */

@@ -12,16 +12,14 @@ static enum ebb_status wait_for_trial(struct cli_master *m, int64_t id, int64_t 
 {
     while (*trial == 0) {
         struct cli_answer answer = {0};
-        enum ebb_status status = EBB_OK;
         if (cli_interrupted())
             return ebb_fail(err, EBB_ECANCELED,
                             "interrupted; experiment %lld is kept: 'ebb run --resume %lld' goes on",
                             (long long)id, (long long)id);
         if (m->own != NULL)
-            status = exp_master_turn(m->own, 100, err);
-        if (status == EBB_OK)
-            status =
-                cli_ask(m, &answer, err, "GET", NULL, "/experiments/%lld/trials", (long long)id);
+            exp_master_turn(m->own, 100);
+        enum ebb_status status =
+            cli_ask(m, &answer, err, "GET", NULL, "/experiments/%lld/trials", (long long)id);
         const struct ebb_doc_node *list = ebb_doc_get(answer.root, "trials");
         for (size_t i = 0; list != NULL && i < list->count && *trial == 0; i++)
             *trial = ebb_doc_int(list->items[i], "id", 0);

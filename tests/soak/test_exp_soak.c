@@ -287,7 +287,7 @@ static void be_master(const struct storm *s, int64_t die_at, int64_t sleep_ms)
     while (serve_open(&options, &m, &err) != EBB_OK)
         nap(50); /* a full disk: later */
     while (!exp_master_is_idle(m))
-        exp_master_turn(m, 50, &err);
+        exp_master_turn(m, 50);
     exp_master_close(m, EXP_CLOSE_KILL, 0);
     _exit(0);
 }

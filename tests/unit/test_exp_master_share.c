@@ -17,10 +17,9 @@ struct held { /* slot-seconds of two experiments */
 static struct held measure(struct fixture *f, double seconds)
 {
     struct held held = {{0, 0}};
-    struct ebb_error err;
     uint64_t start = ebb_clock_ns(), before = start;
     while ((double)(before - start) < seconds * 1e9) {
-        exp_master_turn(f->m, 20, &err);
+        exp_master_turn(f->m, 20);
         const struct ebb_doc_node *tasks = ebb_doc_get(fixture_get(f, "/tasks"), "tasks");
         uint64_t now = ebb_clock_ns();
         for (size_t i = 0; i < tasks->count; i++) {

@@ -340,10 +340,9 @@ static void hear_stalled(struct exp_master *m, int timeout_ms)
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-enum ebb_status exp_master_turn(struct exp_master *m, int timeout_ms, struct ebb_error *err)
+void exp_master_turn(struct exp_master *m, int timeout_ms)
 {
     struct ebb_error why;
-    (void)err;
     m->turns++;
     int wait = exp_master_wait_ms(m);
     if (timeout_ms < 0 || timeout_ms > wait)
@@ -351,11 +350,9 @@ enum ebb_status exp_master_turn(struct exp_master *m, int timeout_ms, struct ebb
     if (m->is_stalled) {
         hear_stalled(m, timeout_ms < 100 ? timeout_ms : 100);
         try_again(m);
-        return EBB_OK;
-    }
-    if (work(m, timeout_ms, &why) != EBB_OK)
+    } else if (work(m, timeout_ms, &why) != EBB_OK) {
         stall(m, &why);
-    return EBB_OK;
+    }
 }
 
 enum ebb_status exp_master_do(struct exp_master *m,

@@ -106,9 +106,9 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
                                 struct exp_master **master, struct ebb_error *err);
 
 /* One turn: wait at most timeout_ms (0 = not at all, < 0 = until something happens), handle it,
- * commit, act. Failures of trials, requests and of writing are handled inside; EBB_OK unless the
- * master cannot go on at all. */
-enum ebb_status exp_master_turn(struct exp_master *master, int timeout_ms, struct ebb_error *err);
+ * commit, act. Failures of trials, requests and of writing are handled inside (M2, M3): a turn
+ * always leaves a master that can make the next one. */
+void exp_master_turn(struct exp_master *master, int timeout_ms);
 
 /* A descriptor that is readable (poll) when a turn has something to do. Owned by the master.
  * Timers are not seen: make a turn at least every exp_master_wait_ms. */

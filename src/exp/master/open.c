@@ -311,8 +311,7 @@ static void turn_until_gone(struct exp_master *m, int grace_ms, bool is_patient)
         if (is_patient && m->options.is_hurried != NULL &&
             m->options.is_hurried(m->options.is_hurried_context))
             return;
-        if (exp_master_turn(m, 50, NULL) != EBB_OK)
-            return;
+        exp_master_turn(m, 50);
     }
 }
 
