@@ -1,0 +1,264 @@
+/* embed.cu - rows of a table by index, and the gradient of the table.
+ *
+ * The gradient: indices are sorted stably with their positions, chunks of CHUNK sorted entries are added up by one warp
+ * each; a row whose entries lie in one chunk is written there, a row that crosses chunks is added from the chunks'
+ * partial sums, in order, by the warp of its first chunk. So every row has one writer and one order. */
+#include "cuda/cuda.h"
+#include "cuda/device.cuh"
+#include <cub/device/device_radix_sort.cuh>
+
+#define THREADS 256
+#define CHUNK 32
+
+/* Bytes: count * n * size * 2 (3 with positions). */
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    embed_rows(int64_t count, int64_t rows, int n, int64_t positions,
+               const int64_t *__restrict__ index, const T *__restrict__ table,
+               const T *__restrict__ position, T *__restrict__ y, uint32_t *error)
+{
+    int64_t vectors = count * (n / 8);
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < vectors;
+         i += (int64_t)gridDim.x * THREADS) {
+        int64_t row = i / (n / 8), at = i % (n / 8) * 8, from = index[row];
+        vec8 v;
+        if (from < 0 || from >= rows) {
+            if (error)
+                atomicMin(error, (uint32_t)row + 1u);
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                v.v[k] = 0;
+        } else {
+            v = device_load(table + from * n + at);
+        }
+        if (position) {
+            vec8 p = device_load(position + row % positions * n + at);
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                v.v[k] += p.v[k];
+        }
+        device_store(y + row * n + at, v);
+    }
+}
+
+extern "C" int cuda_embed(const struct cuda_embed *d, const int64_t *index, const void *table,
+                          const void *position, void *y, uint32_t *error, cuda_stream stream)
+{
+    if (d->n % 8 || d->n <= 0 || (position && d->positions <= 0))
+        return (int)cudaErrorInvalidValue;
+    int64_t blocks = (d->count * (d->n / 8) + THREADS - 1) / THREADS;
+    unsigned grid = (unsigned)(blocks > 1 << 20 ? 1 << 20 : blocks);
+    if (d->dtype == CUDA_BF16)
+        embed_rows<bf16><<<grid, THREADS, 0, stream>>>(d->count, d->rows, (int)d->n, d->positions,
+                                                       index, (const bf16 *)table,
+                                                       (const bf16 *)position, (bf16 *)y, error);
+    else
+        embed_rows<float><<<grid, THREADS, 0, stream>>>(d->count, d->rows, (int)d->n, d->positions,
+                                                        index, (const float *)table,
+                                                        (const float *)position, (float *)y, error);
+    return (int)cudaGetLastError();
+}
+
+/* ---- gradient ------------------------------------------------------------------------------- */
+
+/* Wrong indices sort behind every row and are skipped. */
+__global__ void __launch_bounds__(THREADS)
+    embed_keys(int64_t count, int64_t rows, const int64_t *__restrict__ index,
+               uint32_t *__restrict__ keys, uint32_t *__restrict__ values)
+{
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= count)
+        return;
+    int64_t at = index[i];
+    keys[i] = at < 0 || at >= rows ? (uint32_t)rows : (uint32_t)at;
+    values[i] = (uint32_t)i;
+}
+
+/* Grid: (chunks, column strips of 256). partial [chunks, 2, n]: sums of the first entries of a chunk that belong to a row
+ * begun earlier, and of the last ones whose row goes on. Bytes: count * n * size, rows in use * n * 8. */
+template <class T>
+__global__ void __launch_bounds__(32)
+    embed_chunks(int64_t count, int64_t rows, int n, const uint32_t *__restrict__ keys,
+                 const uint32_t *__restrict__ values, const T *__restrict__ dy,
+                 float *__restrict__ dtable, float *__restrict__ partial)
+{
+    int at = (blockIdx.y * 32 + threadIdx.x) * 8;
+    int64_t chunk = blockIdx.x, first = chunk * CHUNK,
+            last = first + CHUNK < count ? first + CHUNK : count;
+    if (at >= n)
+        return;
+    vec8 sum;
+    bool is_begun_here = first == 0 || keys[first - 1] != keys[first];
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        sum.v[k] = 0;
+    for (int64_t i = first; i < last; i++) {
+        uint32_t key = keys[i];
+        if (key >= (uint32_t)rows)
+            break;
+        vec8 g = device_load(dy + (int64_t)values[i] * n + at);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            sum.v[k] += g.v[k];
+        bool is_end = i + 1 == count || keys[i + 1] != key;
+        if (is_end && is_begun_here) {
+            float *to = dtable + (int64_t)key * n + at;
+            vec8 old = device_load(to);
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                old.v[k] += sum.v[k];
+            device_store(to, old);
+        } else if (is_end || i + 1 == last) {
+            device_store(partial + (chunk * 2 + (is_begun_here ? 1 : 0)) * n + at, sum);
+        }
+        if (is_end) {
+            is_begun_here = true;
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                sum.v[k] = 0;
+        }
+    }
+}
+
+/* Rows that cross chunks. */
+__global__ void __launch_bounds__(32)
+    embed_crossing(int64_t count, int64_t rows, int n, const uint32_t *__restrict__ keys,
+                   float *__restrict__ dtable, const float *__restrict__ partial)
+{
+    int at = (blockIdx.y * 32 + threadIdx.x) * 8;
+    int64_t chunk = blockIdx.x, last = chunk * CHUNK + CHUNK;
+    if (at >= n || last >= count)
+        return;
+    uint32_t key = keys[last - 1];
+    if (key >= (uint32_t)rows || keys[last] != key)
+        return; /* nothing goes on behind this chunk */
+    if (keys[chunk * CHUNK] == key && chunk > 0 && keys[chunk * CHUNK - 1] == key)
+        return; /* begun earlier: not ours */
+    vec8 sum = device_load(partial + (chunk * 2 + 1) * n + at);
+    for (int64_t c = chunk + 1; c * CHUNK < count && keys[c * CHUNK] == key; c++) {
+        vec8 p = device_load(partial + c * 2 * n + at);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            sum.v[k] += p.v[k];
+        int64_t end = c * CHUNK + CHUNK < count ? c * CHUNK + CHUNK : count;
+        if (keys[end - 1] != key)
+            break;
+    }
+    float *to = dtable + (int64_t)key * n + at;
+    vec8 old = device_load(to);
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        old.v[k] += sum.v[k];
+    device_store(to, old);
+}
+
+struct embed_space {
+    uint32_t *keys_in, *values_in, *keys, *values;
+    float *partial;
+    void *sort;
+    size_t sort_bytes, bytes;
+};
+
+static int key_bits(int64_t rows)
+{
+    int bits = 1;
+    while (bits < 32 && (int64_t)1 << bits <= rows)
+        bits++;
+    return bits;
+}
+
+static size_t align(size_t x)
+{
+    return (x + 255) / 256 * 256;
+}
+
+/* The sort's own need is asked of CUB for the count: a function of the shape. */
+static void carve(const struct cuda_embed *d, char *base, struct embed_space *s)
+{
+    size_t list = align((size_t)d->count * sizeof(uint32_t)), at = 0;
+    size_t chunks = (size_t)((d->count + CHUNK - 1) / CHUNK);
+    uint32_t **lists[4] = {&s->keys_in, &s->values_in, &s->keys, &s->values};
+    for (int i = 0; i < 4; i++, at += list)
+        *lists[i] = (uint32_t *)(base + at);
+    s->partial = (float *)(base + at);
+    at += align(chunks * 2 * (size_t)d->n * sizeof(float));
+    s->sort = base + at;
+    s->sort_bytes = 0;
+    cub::DeviceRadixSort::SortPairs(NULL, s->sort_bytes, s->keys_in, s->keys, s->values_in,
+                                    s->values, (int)d->count, 0, key_bits(d->rows));
+    s->bytes = at + align(s->sort_bytes);
+}
+
+extern "C" size_t cuda_embed_grad_workspace(const struct cuda_embed *d)
+{
+    struct embed_space s;
+    carve(d, (char *)256, &s);
+    return s.bytes;
+}
+
+extern "C" int cuda_embed_grad(const struct cuda_embed *d, const int64_t *index, const void *dy,
+                               float *dtable, void *workspace, cuda_stream stream)
+{
+    if (d->n % 8 || d->n <= 0 || d->count > INT32_MAX || d->rows >= INT32_MAX)
+        return (int)cudaErrorInvalidValue;
+    if (d->count <= 0)
+        return 0;
+    struct embed_space s;
+    carve(d, (char *)workspace, &s);
+    embed_keys<<<(unsigned)((d->count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
+        d->count, d->rows, index, s.keys_in, s.values_in);
+    cudaError_t e =
+        cub::DeviceRadixSort::SortPairs(s.sort, s.sort_bytes, s.keys_in, s.keys, s.values_in,
+                                        s.values, (int)d->count, 0, key_bits(d->rows), stream);
+    if (e != cudaSuccess)
+        return (int)e;
+    int n = (int)d->n;
+    dim3 grid((unsigned)((d->count + CHUNK - 1) / CHUNK), (unsigned)((n + 255) / 256));
+    if (d->dtype == CUDA_BF16)
+        embed_chunks<bf16><<<grid, 32, 0, stream>>>(d->count, d->rows, n, s.keys, s.values,
+                                                    (const bf16 *)dy, dtable, s.partial);
+    else
+        embed_chunks<float><<<grid, 32, 0, stream>>>(d->count, d->rows, n, s.keys, s.values,
+                                                     (const float *)dy, dtable, s.partial);
+    embed_crossing<<<grid, 32, 0, stream>>>(d->count, d->rows, n, s.keys, dtable, s.partial);
+    return (int)cudaGetLastError();
+}
+
+/* Bytes: count * n * size. */
+template <class T>
+__global__ void __launch_bounds__(THREADS)
+    position_rows(int64_t count, int64_t positions, int n, const T *__restrict__ dy,
+                  float *__restrict__ dposition)
+{
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x, p = i / (n / 8);
+    int at = (int)(i % (n / 8)) * 8;
+    if (p >= positions)
+        return;
+    vec8 sum;
+#pragma unroll
+    for (int k = 0; k < 8; k++)
+        sum.v[k] = 0;
+#pragma unroll 4
+    for (int64_t row = p; row < count; row += positions) {
+        vec8 g = device_load(dy + row * n + at);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            sum.v[k] += g.v[k];
+    }
+    device_store(dposition + p * n + at, sum);
+}
+
+extern "C" int cuda_embed_position_grad(const struct cuda_embed *d, const void *dy,
+                                        float *dposition, cuda_stream stream)
+{
+    if (d->n % 8 || d->n <= 0 || d->positions <= 0)
+        return (int)cudaErrorInvalidValue;
+    unsigned blocks = (unsigned)((d->positions * (d->n / 8) + THREADS - 1) / THREADS);
+    if (d->dtype == CUDA_BF16)
+        position_rows<bf16><<<blocks, THREADS, 0, stream>>>(d->count, d->positions, (int)d->n,
+                                                            (const bf16 *)dy, dposition);
+    else
+        position_rows<float><<<blocks, THREADS, 0, stream>>>(d->count, d->positions, (int)d->n,
+                                                             (const float *)dy, dposition);
+    return (int)cudaGetLastError();
+}
