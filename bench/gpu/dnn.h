@@ -279,7 +279,9 @@ static inline int dnn_plans(struct dnn_graph *g, bool is_deterministic_only, int
             g->ops);
     dnn_done(g, g->graph, "operation graph");
     cudnnBackendDescriptor_t heuristic = dnn_new(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
+    const char *asked = getenv("DNN_MODE"); /* 1 B, 2 fallback, 3 A */
+    cudnnBackendHeurMode_t mode =
+        asked ? (cudnnBackendHeurMode_t)strtol(asked, NULL, 10) : CUDNN_HEUR_MODE_A;
     dnn_set(g, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
             &g->graph);
     dnn_set(g, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);

@@ -1,6 +1,6 @@
 /* lab.cu - the kernels of src/cuda against double precision on the CPU, and their times on shapes of GPT-2 124M.
  *
- *   lab [PART...]     parts: copy norm gelu columns entropy embed update attention repeat; all without an argument
+ *   lab [PART...]     parts: copy norm bn pool gelu columns entropy embed update attention repeat; all without an argument
  *
  * A line per kernel: what, error, ms, GB/s or TFLOP/s, fraction of the measured ceiling. Times are medians of five replays
  * of a graph of 20 launches over rotating buffers. Exit status 1 if any check fails. */
@@ -273,6 +273,191 @@ static void part_norm(void)
               8.0 * (double)m, 0);
         cudaFree(x), cudaFree(g), cudaFree(y), cudaFree(s), cudaFree(ws);
     }
+}
+
+static void bn_case(int64_t rows, int64_t n, bool is_relu, bool has_residual)
+{
+    size_t count = (size_t)(rows * n);
+    std::vector<uint16_t> x = noise(count, 1, 40), r = noise(count, 1, 41), g = noise(count, 1, 42);
+    for (size_t i = 0; i < count; i++) /* a mean far from zero */
+        x[i] = ref_bf16(ref_float(x[i]) + (float)(i % (size_t)n % 7) * 4);
+    std::vector<float> w = noise_float((size_t)n, 0.2f, 1, 43),
+                       b = noise_float((size_t)n, 0.2f, 0, 44);
+    uint16_t *dx = device_copy(x), *dr = device_copy(r), *dg = device_copy(g),
+             *dy = device_new<uint16_t>(count), *gx = device_new<uint16_t>(count),
+             *gr = device_new<uint16_t>(count);
+    float *dw = device_copy(w), *db = device_copy(b), *mean = device_new<float>((size_t)n),
+          *rstd = device_new<float>((size_t)n), *gw = device_new<float>((size_t)n),
+          *gb = device_new<float>((size_t)n);
+    struct cuda_batch_norm d = {rows, n, 1e-5f, is_relu, CUDA_BF16};
+    char *ws = device_new<char>(cuda_batch_norm_workspace(&d));
+    MUST(cuda_batch_norm_stats(&d, dx, mean, rstd, ws, stream));
+    MUST(cuda_batch_norm_apply(&d, dx, has_residual ? dr : NULL, mean, rstd, dw, db, dy, stream));
+    MUST(cuda_batch_norm_grad(&d, dg, dx, has_residual ? dy : NULL, mean, rstd, dw, db, gx,
+                              has_residual ? gr : NULL, gw, gb, ws, stream));
+    std::vector<uint16_t> y = host_copy(dy, count), hx = host_copy(gx, count),
+                          hr = host_copy(gr, count);
+    std::vector<float> hw = host_copy(gw, (size_t)n), hb = host_copy(gb, (size_t)n);
+    error_sum ey, ex, er, ew, eb;
+    for (int64_t k = 0; k < n; k++) {
+        double m = 0, v = 0, sw = 0, sb = 0;
+        auto at = [&](int64_t i) { return (size_t)(i * n + k); };
+        for (int64_t i = 0; i < rows; i++)
+            m += ref_float(x[at(i)]);
+        m /= (double)rows;
+        for (int64_t i = 0; i < rows; i++)
+            v += (ref_float(x[at(i)]) - m) * (ref_float(x[at(i)]) - m);
+        double q = 1 / sqrt(v / (double)rows + 1e-5);
+        std::vector<double> gated((size_t)rows);
+        for (int64_t i = 0; i < rows; i++) {
+            double h = (ref_float(x[at(i)]) - m) * q, o = h * w[(size_t)k] + b[(size_t)k];
+            if (has_residual)
+                o += ref_float(r[at(i)]);
+            ey.add(ref_float(y[at(i)]), is_relu && o < 0 ? 0 : o);
+            /* the gate as stored: near zero both are right */
+            bool is_open = !is_relu || ref_float(y[at(i)]) > 0;
+            gated[(size_t)i] = is_open ? ref_float(g[at(i)]) : 0;
+            sw += gated[(size_t)i] * h;
+            sb += gated[(size_t)i];
+        }
+        ew.add(hw[(size_t)k], sw);
+        eb.add(hb[(size_t)k], sb);
+        for (int64_t i = 0; i < rows; i++) {
+            double h = (ref_float(x[at(i)]) - m) * q;
+            ex.add(ref_float(hx[at(i)]),
+                   w[(size_t)k] * q *
+                       (gated[(size_t)i] - sb / (double)rows - h * sw / (double)rows));
+            if (has_residual)
+                er.add(ref_float(hr[at(i)]), gated[(size_t)i]);
+        }
+    }
+    char text[96];
+    snprintf(text, sizeof text, "batch norm %lld x %lld%s%s: y", (long long)rows, (long long)n,
+             is_relu ? " relu" : "", has_residual ? " + residual" : "");
+    verdict(text, ey.value(), 3e-3);
+    verdict("  dx, gated gradient", std::max(ex.value(), er.value()), 3e-3);
+    verdict("  dw, db", std::max(ew.value(), eb.value()), 1e-4);
+    for (void *p :
+         {(void *)dx, (void *)dr, (void *)dg, (void *)dy, (void *)gx, (void *)gr, (void *)dw,
+          (void *)db, (void *)mean, (void *)rstd, (void *)gw, (void *)gb, (void *)ws})
+        cudaFree(p);
+}
+
+/* All batch norms of ResNet-50, batch 256: {count, places, channels, kind}; kind 0 plain, 1 relu, 2 residual + relu. */
+static void part_bn(void)
+{
+    bn_case(1000, 64, true, false);
+    bn_case(4099, 256, true, true);
+    bn_case(700, 2048, false, false);
+    bn_case(300, 2056, true, true);
+    bn_case(97, 24, true, false);
+    static const int shapes[][4] = {
+        {1, 112, 64, 1}, {6, 56, 64, 1},   {3, 56, 256, 2},  {1, 56, 256, 0},
+        {1, 56, 128, 1}, {7, 28, 128, 1},  {4, 28, 512, 2},  {1, 28, 512, 0},
+        {1, 28, 256, 1}, {11, 14, 256, 1}, {6, 14, 1024, 2}, {1, 14, 1024, 0},
+        {1, 14, 512, 1}, {5, 7, 512, 1},   {3, 7, 2048, 2},  {1, 7, 2048, 0}};
+    double sums[3] = {0}, bytes = 0;
+    size_t most = (size_t)256 * 112 * 112 * 64;
+    uint16_t *x = device_copy(noise(most, 1, 45)), *g = device_copy(noise(most, 1, 46)),
+             *y = device_copy(noise(most, 1, 47)), *o = device_new<uint16_t>(most),
+             *o2 = device_new<uint16_t>(most);
+    float *one = device_copy(noise_float(2048, 0.1f, 1, 48)), *mean = device_new<float>(2048),
+          *rstd = device_new<float>(2048), *gw = device_new<float>(2048),
+          *gb = device_new<float>(2048);
+    for (auto &s : shapes) {
+        struct cuda_batch_norm d = {(int64_t)256 * s[1] * s[1], s[2], 1e-5f, s[3] > 0, CUDA_BF16};
+        char *ws = device_new<char>(cuda_batch_norm_workspace(&d)), text[64];
+        double size = 2.0 * (double)d.rows * (double)d.channels;
+        double a = time_ms(
+                   [&](int) { MUST(cuda_batch_norm_stats(&d, x, mean, rstd, ws, stream)); }),
+               b = time_ms([&](int) {
+                   MUST(cuda_batch_norm_apply(&d, x, s[3] == 2 ? y : NULL, mean, rstd, one, one, o,
+                                              stream));
+               }),
+               c = time_ms([&](int) {
+                   MUST(cuda_batch_norm_grad(&d, g, x, s[3] == 2 ? y : NULL, mean, rstd, one, one,
+                                             o, s[3] == 2 ? o2 : NULL, gw, gb, ws, stream));
+               });
+        double moved = size * (1 + (s[3] == 2 ? 3 : 2) + (s[3] == 2 ? 8 : 5));
+        snprintf(text, sizeof text, "batch norm %d^2 x %d kind %d: all three", s[1], s[2], s[3]);
+        speed(text, a + b + c, moved, 0);
+        sums[0] += s[0] * a;
+        sums[1] += s[0] * b;
+        sums[2] += s[0] * c;
+        bytes += s[0] * moved;
+        cudaFree(ws);
+    }
+    printf("batch norms of ResNet-50 b256: statistics %.2f, apply %.2f, gradient %.2f ms; %.1f GB, "
+           "%.2f of copy\n",
+           sums[0], sums[1], sums[2], bytes * 1e-9,
+           bytes / (sums[0] + sums[1] + sums[2]) * 1e3 / ceiling);
+    cudaFree(x), cudaFree(g), cudaFree(y), cudaFree(o), cudaFree(o2);
+}
+
+static void part_pool(void)
+{
+    struct cuda_pool d = {3, 13, 11, 16, 7, 6, 3, 2, 1, CUDA_BF16};
+    size_t in = 3 * 13 * 11 * 16, out = 3 * 7 * 6 * 16;
+    std::vector<uint16_t> x = noise(in, 1, 50), g = noise(out, 1, 51);
+    for (size_t i = 0; i < in; i += 3)
+        x[i] = 0x3f80; /* equal ones */
+    uint16_t *dx = device_copy(x), *dg = device_copy(g), *dy = device_new<uint16_t>(out),
+             *gx = device_new<uint16_t>(in);
+    uint8_t *index = device_new<uint8_t>(out);
+    MUST(cuda_max_pool(&d, dx, dy, index, stream));
+    MUST(cuda_max_pool_grad(&d, dg, index, gx, stream));
+    std::vector<uint16_t> y = host_copy(dy, out), h = host_copy(gx, in);
+    std::vector<double> want(in);
+    error_sum e, eg;
+    for (int n = 0; n < 3; n++)
+        for (int r = 0; r < 7; r++)
+            for (int c = 0; c < 6; c++)
+                for (int k = 0; k < 16; k++) {
+                    double best = -1e30;
+                    size_t at = 0, to = (size_t)(((n * 7 + r) * 6 + c) * 16 + k);
+                    for (int a = 0; a < 3; a++)
+                        for (int b = 0; b < 3; b++) {
+                            int i = r * 2 - 1 + a, j = c * 2 - 1 + b;
+                            size_t from = (size_t)(((n * 13 + i) * 11 + j) * 16 + k);
+                            if (i >= 0 && i < 13 && j >= 0 && j < 11 && ref_float(x[from]) > best)
+                                best = ref_float(x[from]), at = from;
+                        }
+                    e.add(ref_float(y[to]), best);
+                    want[at] += ref_float(g[to]);
+                }
+    for (size_t i = 0; i < in; i++)
+        eg.add(ref_float(h[i]), want[i]);
+    verdict("max pool", e.value(), 0);
+    verdict("  gradient", eg.value(), 3e-3);
+    uint16_t *my = device_new<uint16_t>(48), *mx = device_new<uint16_t>(in);
+    MUST(cuda_mean_pool(&d, dx, my, stream));
+    MUST(cuda_mean_pool_grad(&d, dg, mx, stream));
+    std::vector<uint16_t> hm = host_copy(my, 48), hs = host_copy(mx, in);
+    error_sum em, es;
+    for (size_t i = 0; i < 48; i++) {
+        double sum = 0;
+        for (size_t p = 0; p < 143; p++) {
+            sum += ref_float(x[(i / 16 * 143 + p) * 16 + i % 16]);
+            es.add(ref_float(hs[(i / 16 * 143 + p) * 16 + i % 16]), (double)ref_float(g[i]) / 143);
+        }
+        em.add(ref_float(hm[i]), sum / 143);
+    }
+    verdict("mean pool and gradient", std::max(em.value(), es.value()), 4e-3);
+    struct cuda_pool big = {256, 112, 112, 64, 56, 56, 3, 2, 1, CUDA_BF16},
+                     last = {256, 7, 7, 2048, 1, 1, 7, 1, 0, CUDA_BF16};
+    size_t n = (size_t)256 * 112 * 112 * 64;
+    uint16_t *a = device_copy(noise(n, 1, 52)), *b = device_new<uint16_t>(n / 4),
+             *c = device_new<uint16_t>(n);
+    uint8_t *i8 = device_new<uint8_t>(n / 4);
+    speed("max pool 112^2 x 64, 3x3/2",
+          time_ms([&](int) { MUST(cuda_max_pool(&big, a, b, i8, stream)); }), 2.75 * (double)n, 0);
+    speed("  gradient", time_ms([&](int) { MUST(cuda_max_pool_grad(&big, b, i8, c, stream)); }),
+          2.75 * (double)n, 0);
+    speed("mean pool 7^2 x 2048", time_ms([&](int) { MUST(cuda_mean_pool(&last, a, b, stream)); }),
+          2.0 * 256 * 49 * 2048, 0);
+    speed("  gradient", time_ms([&](int) { MUST(cuda_mean_pool_grad(&last, b, c, stream)); }),
+          2.0 * 256 * 49 * 2048, 0);
+    cudaFree(a), cudaFree(b), cudaFree(c);
 }
 
 static void part_gelu(void)
@@ -729,6 +914,16 @@ static void part_attention(void)
     }
 }
 
+/* One call each way, for a profiler. */
+static void part_once(void)
+{
+    attention_data a = attention_new(32, 12, 1024, true);
+    attention_forward(a);
+    attention_backward(a);
+    MUST(cudaStreamSynchronize(stream));
+    attention_free(a);
+}
+
 static void part_repeat(void)
 {
     attention_data a = attention_new(32, 12, 1024, true);
@@ -752,9 +947,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"copy", part_copy},       {"norm", part_norm},           {"gelu", part_gelu},
-                 {"columns", part_columns}, {"entropy", part_entropy},     {"embed", part_embed},
-                 {"update", part_update},   {"attention", part_attention}, {"repeat", part_repeat}};
+    } parts[] = {{"copy", part_copy},           {"norm", part_norm},     {"bn", part_bn},
+                 {"pool", part_pool},           {"gelu", part_gelu},     {"columns", part_columns},
+                 {"entropy", part_entropy},     {"embed", part_embed},   {"update", part_update},
+                 {"attention", part_attention}, {"repeat", part_repeat}, {"once", part_once}};
     MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (const auto &part : parts) {
         bool is_wanted = argc == 1;

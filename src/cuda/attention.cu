@@ -76,6 +76,22 @@ struct forward_shape {
     float scale2; /* scale * log2(e) */
 };
 
+/* Thread 0: the keys and values of tile i + STAGES - 2, into the place of a tile that both groups are through with. */
+__device__ static inline void load_ahead(const maps &m, int i, int key_tiles, int head, int batch,
+                                         uint32_t keys, uint32_t full, uint32_t empty)
+{
+    int next = i + STAGES - 2, stage = next % STAGES;
+    if (threadIdx.x == 0 && next < key_tiles) {
+        uint32_t to = keys + stage * 2 * TILE_BYTES, barrier = full + 8 * stage;
+        if (next >= STAGES)
+            hopper_wait(empty + 8 * stage, (next / STAGES - 1) % 2);
+        hopper_expect(barrier, 2 * TILE_BYTES);
+        hopper_load(to, &m.k, barrier, head, (key_tiles - 1 - next) * 64, batch);
+        hopper_load(to + TILE_BYTES, &m.v, barrier, head, (key_tiles - 1 - next) * 64, batch);
+    }
+    __syncwarp();
+}
+
 /* FLOP: 4 * 64 * batch * heads * pairs; bytes: q, k, v, o once where keys stay in the second-level cache. */
 template <bool IS_CAUSAL>
 __global__ void __launch_bounds__(256, 2)
@@ -85,7 +101,8 @@ __global__ void __launch_bounds__(256, 2)
     __shared__ uint64_t barriers[2 * STAGES + 1];
     uint32_t base = (hopper_address(raw) + 1023) & ~1023u, keys = base + 2 * TILE_BYTES;
     uint32_t full = hopper_address(barriers), empty = full + 8 * STAGES, ready = full + 16 * STAGES;
-    int group = threadIdx.x / 128, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0), lane = threadIdx.x % 32,
+        warp = threadIdx.x / 32 % 4;
     int query_tile = gridDim.x - 1 - blockIdx.x; /* the longest rows first */
     int head = blockIdx.y % s.heads, batch = blockIdx.y / s.heads, first_query = query_tile * 128;
     int key_tiles = (s.tokens + 63) / 64;
@@ -115,90 +132,85 @@ __global__ void __launch_bounds__(256, 2)
 #pragma unroll
     for (int i = 0; i < 32; i++)
         o[i] = scores[i] = 0;
-    uint64_t queries = hopper_tile(base + group * TILE_BYTES);
+    uint32_t queries[16]; /* in registers: one operand less to fetch for each product */
+    int query_row = warp * 16 + lane % 16;
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        hopper_load_matrices(base + group * TILE_BYTES + query_row * 128 +
+                                 (((2 * k + lane / 16) ^ (query_row % 8)) << 4),
+                             queries + 4 * k);
     int row = first_query + group * 64 + warp * 16 + lane / 4; /* and row + 8 */
     /* the first group sees nothing in the last tile of a causal block */
     int start = IS_CAUSAL && group == 0 && key_tiles == query_tile * 2 + 2 ? 1 : 0;
-    for (int i = 0; i < key_tiles; i++) {
-        int stage = i % STAGES;
-        if (threadIdx.x == 0 && i + STAGES - 2 < key_tiles) {
-            int next = i + STAGES - 2, to_stage = next % STAGES;
-            uint32_t to = keys + to_stage * 2 * TILE_BYTES, barrier = full + 8 * to_stage;
-            if (next >= STAGES)
-                hopper_wait(empty + 8 * to_stage, (next / STAGES - 1) % 2);
-            hopper_expect(barrier, 2 * TILE_BYTES);
-            hopper_load(to, &m.k, barrier, head, (key_tiles - 1 - next) * 64, batch);
-            hopper_load(to + TILE_BYTES, &m.v, barrier, head, (key_tiles - 1 - next) * 64, batch);
-        }
-        __syncwarp();
-        if (i >= start) {
-            uint32_t tile = keys + stage * 2 * TILE_BYTES;
-            if (i == start) {
-                hopper_wait(full + 8 * stage, i / STAGES % 2);
-                hopper_mma_fence();
+    if (start) {
+        load_ahead(m, 0, key_tiles, head, batch, keys, full, empty);
+        if (lane == 0)
+            hopper_arrive(empty);
+    }
+    hopper_wait(full + 8 * start, 0);
+    hopper_mma_fence();
 #pragma unroll
-                for (int k = 0; k < 4; k++)
-                    hopper_mma<0, 0>(scores, queries + 2 * k, hopper_tile(tile) + 2 * k, k > 0);
-                hopper_mma_commit();
-                hopper_mma_wait<0>();
+    for (int k = 0; k < 4; k++)
+        hopper_mma<0>(scores, queries + 4 * k, hopper_tile(keys + start * 2 * TILE_BYTES) + 2 * k,
+                      k > 0);
+    hopper_mma_commit();
+    hopper_mma_wait<0>();
+    for (int i = start; i < key_tiles; i++) {
+        int stage = i % STAGES, after = (i + 1) % STAGES, first_key = (key_tiles - 1 - i) * 64;
+        uint32_t tile = keys + stage * 2 * TILE_BYTES;
+        load_ahead(m, i, key_tiles, head, batch, keys, full, empty);
+        bool is_edge = IS_CAUSAL ? i == start : first_key + 64 > s.tokens;
+        if (is_edge) {
+#pragma unroll
+            for (int j = 0; j < 32; j++) {
+                int key = first_key + j / 4 * 8 + lane % 4 * 2 + j % 2,
+                    query = row + (j / 2 % 2) * 8;
+                if (IS_CAUSAL ? key > query : key >= s.tokens)
+                    scores[j] = -CUDART_INF_F;
             }
-            int first_key = (key_tiles - 1 - i) * 64;
-            bool is_edge = IS_CAUSAL ? i == start : first_key + 64 > s.tokens;
-            if (is_edge) {
+        }
+        float factor[2];
 #pragma unroll
-                for (int j = 0; j < 32; j++) {
-                    int key = first_key + j / 4 * 8 + lane % 4 * 2 + j % 2,
-                        query = row + (j / 2 % 2) * 8;
-                    if (IS_CAUSAL ? key > query : key >= s.tokens)
-                        scores[j] = -CUDART_INF_F;
+        for (int h = 0; h < 2; h++) {
+            float top = largest[h];
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                top = fmaxf(top, fmaxf(scores[4 * j + 2 * h], scores[4 * j + 2 * h + 1]));
+            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+            top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+            factor[h] = device_exp2((largest[h] - top) * s.scale2);
+            largest[h] = top;
+            float shift = top * s.scale2, part = 0;
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    float p = device_exp2(fmaf(scores[4 * j + 2 * h + e], s.scale2, -shift));
+                    scores[4 * j + 2 * h + e] = p;
+                    part += p;
                 }
-            }
-            float factor[2];
-#pragma unroll
-            for (int h = 0; h < 2; h++) {
-                float top = largest[h];
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    top = fmaxf(top, fmaxf(scores[4 * j + 2 * h], scores[4 * j + 2 * h + 1]));
-                top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-                top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-                factor[h] = device_exp2((largest[h] - top) * s.scale2);
-                largest[h] = top;
-                float shift = top * s.scale2, part = 0;
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-#pragma unroll
-                    for (int e = 0; e < 2; e++) {
-                        float p = device_exp2(fmaf(scores[4 * j + 2 * h + e], s.scale2, -shift));
-                        scores[4 * j + 2 * h + e] = p;
-                        part += p;
-                    }
-                sum[h] = fmaf(sum[h], factor[h], part);
-            }
-            uint32_t p[16];
-#pragma unroll
-            for (int j = 0; j < 16; j++)
-                p[j] = device_pack(scores[2 * j], scores[2 * j + 1]);
-#pragma unroll
-            for (int j = 0; j < 32; j++)
-                o[j] *= factor[j / 2 % 2];
-            hopper_mma_fence();
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                hopper_mma<1>(o, p + 4 * k, hopper_tile(tile + TILE_BYTES) + 128 * k, 1);
-            hopper_mma_commit();
-            if (i + 1 < key_tiles) {
-                int after = (i + 1) % STAGES;
-                uint32_t next_tile = keys + after * 2 * TILE_BYTES;
-                hopper_wait(full + 8 * after, (i + 1) / STAGES % 2);
-#pragma unroll
-                for (int k = 0; k < 4; k++)
-                    hopper_mma<0, 0>(scores, queries + 2 * k, hopper_tile(next_tile) + 2 * k,
-                                     k > 0);
-                hopper_mma_commit();
-            }
-            hopper_mma_wait<0>();
+            sum[h] = fmaf(sum[h], factor[h], part);
         }
+        uint32_t p[16];
+#pragma unroll
+        for (int j = 0; j < 16; j++)
+            p[j] = device_pack(scores[2 * j], scores[2 * j + 1]);
+#pragma unroll
+        for (int j = 0; j < 32; j++)
+            o[j] *= factor[j / 2 % 2];
+        if (i + 1 < key_tiles) /* else the next scores are of an old tile, and nobody reads them */
+            hopper_wait(full + 8 * after, (i + 1) / STAGES % 2);
+        hopper_mma_fence();
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            hopper_mma<1>(o, p + 4 * k, hopper_tile(tile + TILE_BYTES) + 128 * k, 1);
+        hopper_mma_commit();
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            hopper_mma<0>(scores, queries + 4 * k,
+                          hopper_tile(keys + after * 2 * TILE_BYTES) + 2 * k, k > 0);
+        hopper_mma_commit();
+        hopper_mma_wait<0>();
         if (lane == 0)
             hopper_arrive(empty + 8 * stage);
     }
@@ -347,6 +359,15 @@ __device__ static inline void load_keys(const maps &m, const grad_shape &s, int 
     hopper_load(base + VALUES_AT(buffer) + TILE_BYTES, &m.v, barrier, head, key * 128 + 64, batch);
 }
 
+/* d = A B' of tiles with 64 and 128 rows, as one group. */
+__device__ static inline void product_issue(float (&d)[64], uint32_t a, uint32_t b)
+{
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        hopper_mma<0, 0>(d, hopper_tile(a) + 2 * k, hopper_tile(b) + 2 * k, k > 0);
+    hopper_mma_commit();
+}
+
 /* FLOP: 10 * 64 * batch * heads * pairs. */
 template <bool IS_CAUSAL>
 __global__ void __launch_bounds__(256, 1)
@@ -358,78 +379,70 @@ __global__ void __launch_bounds__(256, 1)
     uint32_t base = (hopper_address(raw) + 1023) & ~1023u;
     const char *shared = raw + (base - hopper_address(raw));
     uint32_t query_full = hopper_address(barriers), key_full = query_full + 8 * QUERY_STAGES;
-    int group = threadIdx.x / 128, lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0), lane = threadIdx.x % 32,
+        warp = threadIdx.x / 32 % 4;
     int heads = s.batch * s.heads;
     float4 *slot = slots + (int64_t)blockIdx.x * s.tiles * 8 * 256 + threadIdx.x;
-    step now = {(int)blockIdx.x, 0, 0, 0}, ahead = now;
+    step now = {(int)blockIdx.x, 0, 0, 0};
+    __shared__ step
+        ahead; /* of thread 0, which loads two steps in advance; kept out of its registers */
     if (threadIdx.x == 0) {
         for (int i = 0; i < QUERY_STAGES + 2; i++)
             hopper_barrier_init(query_full + 8 * i, 1);
         hopper_barrier_fence();
         load_keys(m, s, now.which, 0, 0, base, key_full);
+        ahead = now;
         for (int i = 0; i < 2 && ahead.which < heads; i++, step_next<IS_CAUSAL>(ahead, s.tiles))
             load_queries(m, s, ahead, i, base, query_full + 8 * i, pairs);
     }
     __syncthreads();
 
-    float dk[32], dv[32];
+    float dk[32], dv[32], scores[64];
     bool is_storing =
-        false; /* thread 0 of a group: its last dK, dV may still be read by the copy engine */
+        false; /* first thread of a group: the copy engine may still read its dK, dV */
+    hopper_wait(key_full, 0);
+    hopper_wait(query_full, 0);
+    hopper_mma_fence();
+    product_issue(scores, base + KEYS_AT(0) + group * TILE_BYTES, base + QUERIES_AT(0));
+    hopper_mma_wait<0>();
     for (int n = 0; now.which < heads; n++) {
         int stage = n % QUERY_STAGES, buffer = now.group % 2;
         bool is_first = now.query == (IS_CAUSAL ? now.key : 0);
-        uint32_t keys = base + KEYS_AT(buffer) + group * TILE_BYTES,
-                 values = base + VALUES_AT(buffer) + group * TILE_BYTES;
         uint32_t queries = base + QUERIES_AT(stage), go = base + GO_AT(stage);
-        if (is_first) {
-#pragma unroll
-            for (int i = 0; i < 32; i++)
-                dk[i] = dv[i] = 0;
-            hopper_wait(key_full + 8 * buffer, now.group / 2 % 2);
-        }
-        hopper_wait(query_full + 8 * stage, n / QUERY_STAGES % 2);
-        float scores[64], dp[64];
-#pragma unroll
-        for (int i = 0; i < 64; i++)
-            scores[i] = dp[i] = 0;
+        uint32_t values = base + VALUES_AT(buffer) + group * TILE_BYTES;
+        float dp[64];
         hopper_mma_fence();
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            hopper_mma<0, 0>(scores, hopper_tile(keys) + 2 * k, hopper_tile(queries) + 2 * k,
-                             k > 0);
-        hopper_mma_commit();
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            hopper_mma<0, 0>(dp, hopper_tile(values) + 2 * k, hopper_tile(go) + 2 * k, k > 0);
-        hopper_mma_commit();
-        hopper_mma_wait<1>();
+        product_issue(dp, values, go);
 
         /* P' */
         const float4 *stats =
             reinterpret_cast<const float4 *>(shared + STATS_AT(stage)); /* two queries each */
-        int key = group * 64 + warp * 16 + lane / 4;
         bool is_edge = IS_CAUSAL ? now.key == now.query : now.key * 128 + 128 > s.tokens;
-        int limit = IS_CAUSAL ? 0 : s.tokens - now.key * 128; /* keys past the end */
+        if (is_edge) {
+            int key = group * 64 + warp * 16 + lane / 4;
+            int limit = s.tokens - now.key * 128; /* keys past the end */
 #pragma unroll
-        for (int j = 0; j < 16; j++) {
-            float4 pair = stats[j * 4 + lane % 4];
-#pragma unroll
-            for (int e = 0; e < 4; e++) {
-                float p = device_exp2(fmaf(scores[4 * j + e], s.scale2, e % 2 ? -pair.z : -pair.x));
-                if (is_edge && (IS_CAUSAL ? key + e / 2 * 8 > j * 8 + lane % 4 * 2 + e % 2
-                                          : key + e / 2 * 8 >= limit))
-                    p = 0;
-                scores[4 * j + e] = p;
+            for (int i = 0; i < 64; i++) {
+                int k = key + i / 2 % 2 * 8;
+                if (IS_CAUSAL ? k > i / 4 * 8 + lane % 4 * 2 + i % 2 : k >= limit)
+                    scores[i] = -CUDART_INF_F;
             }
         }
         uint32_t packed[32];
 #pragma unroll
-        for (int i = 0; i < 32; i++)
-            packed[i] = device_pack(scores[2 * i], scores[2 * i + 1]);
+        for (int j = 0; j < 16; j++) {
+            float4 pair = stats[j * 4 + lane % 4];
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                scores[4 * j + e] =
+                    device_exp2(fmaf(scores[4 * j + e], s.scale2, e % 2 ? -pair.z : -pair.x));
+            packed[2 * j] = device_pack(scores[4 * j], scores[4 * j + 1]);
+            packed[2 * j + 1] = device_pack(scores[4 * j + 2], scores[4 * j + 3]);
+        }
         hopper_mma_fence();
 #pragma unroll
         for (int k = 0; k < 8; k++)
-            hopper_mma<1>(dv, packed + 4 * k, hopper_tile(go) + 128 * k, 1);
+            hopper_mma<1>(dv, packed + 4 * k, hopper_tile(go) + 128 * k, k > 0 || !is_first);
         hopper_mma_commit();
         hopper_mma_wait<1>();
 
@@ -446,7 +459,7 @@ __global__ void __launch_bounds__(256, 1)
         hopper_mma_fence();
 #pragma unroll
         for (int k = 0; k < 8; k++)
-            hopper_mma<1>(dk, turned + 4 * k, hopper_tile(queries) + 128 * k, 1);
+            hopper_mma<1>(dk, turned + 4 * k, hopper_tile(queries) + 128 * k, k > 0 || !is_first);
         hopper_mma_commit();
 
         /* what was added to this dQ before */
@@ -466,11 +479,10 @@ __global__ void __launch_bounds__(256, 1)
         __syncthreads(); /* everyone is through with the step before: its dS', its queries, the keys of the last group */
         if (threadIdx.x == 0) {
             if (is_first) {
-                int next_key = now.key + 1 < s.tiles ? now.key + 1 : 0;
+                int next_key = now.key + 1 < s.tiles ? now.key + 1 : 0, to = (now.group + 1) % 2;
                 int next_which = next_key ? now.which : now.which + (int)gridDim.x;
                 if (next_which < heads)
-                    load_keys(m, s, next_which, next_key, (now.group + 1) % 2, base,
-                              key_full + 8 * ((now.group + 1) % 2));
+                    load_keys(m, s, next_which, next_key, to, base, key_full + 8 * to);
             }
             if (ahead.which < heads) {
                 int to = (n + 2) % QUERY_STAGES;
@@ -495,11 +507,25 @@ __global__ void __launch_bounds__(256, 1)
         for (int k = 0; k < 8; k++)
             hopper_mma<1, 1>(sum, hopper_tile(ds) + 128 * k, hopper_tile(all_keys) + 128 * k, 1);
         hopper_mma_commit();
-        hopper_mma_wait<0>();
+
+        /* the next scores run while this dQ is written */
+        step done = now;
+        step_next<IS_CAUSAL>(now, s.tiles);
+        int next = (n + 1) % QUERY_STAGES, next_buffer = now.group % 2;
+        if (now.which <
+            heads) { /* else: products of old tiles that nobody reads, so that every step is alike */
+            if (now.group != done.group)
+                hopper_wait(key_full + 8 * next_buffer, now.group / 2 % 2);
+            hopper_wait(query_full + 8 * next, (n + 1) / QUERY_STAGES % 2);
+        }
+        hopper_mma_fence();
+        product_issue(scores, base + KEYS_AT(next_buffer) + group * TILE_BYTES,
+                      base + QUERIES_AT(next));
+        hopper_mma_wait<1>();
         if (is_end) {
-            int64_t at = now.which / s.heads * s.batch_stride +
-                         now.which % s.heads * s.head_stride + lane % 4 * 2;
-            int token = now.query * 128 + group * 64 + warp * 16 + lane / 4;
+            int64_t at = done.which / s.heads * s.batch_stride +
+                         done.which % s.heads * s.head_stride + lane % 4 * 2;
+            int token = done.query * 128 + group * 64 + warp * 16 + lane / 4;
 #pragma unroll
             for (int h = 0; h < 2; h++)
                 if (token + 8 * h < s.tokens) {
@@ -516,21 +542,21 @@ __global__ void __launch_bounds__(256, 1)
                 place[i * 256] =
                     make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
         }
-        if (now.query == s.tiles - 1) { /* dK, dV are complete */
+        if (done.query == s.tiles - 1) { /* dK, dV are complete */
             uint32_t staged = base + STAGED_AT + group * TILE_BYTES;
             store_tile(staged, dk, s.scale, s.scale);
             store_tile(values, dv, 1.0f, 1.0f); /* only this group reads these values */
             hopper_proxy_fence();
             hopper_sync(1 + group, 128);
-            int token = now.key * 128 + group * 64;
+            int token = done.key * 128 + group * 64;
             if (threadIdx.x % 128 == 0 && token < s.tokens) {
-                hopper_store(&m.dk, staged, now.which % s.heads, token, now.which / s.heads);
-                hopper_store(&m.dv, values, now.which % s.heads, token, now.which / s.heads);
+                hopper_store(&m.dk, staged, done.which % s.heads, token, done.which / s.heads);
+                hopper_store(&m.dv, values, done.which % s.heads, token, done.which / s.heads);
                 hopper_store_commit();
                 is_storing = true;
             }
         }
-        step_next<IS_CAUSAL>(now, s.tiles);
+        hopper_mma_wait<0>(); /* the next scores */
     }
     if (is_storing)
         hopper_store_read();

@@ -7,14 +7,15 @@
 #define WARPS 8
 #define STRIP 256 /* columns: 512 bytes per warp and row of bf16 */
 #define TILE 256  /* rows: 1,536 blocks at 32,768 x 3,072, sums of 1.5 MiB */
-#define AHEAD 4   /* rows in flight per warp */
+#define AHEAD(is_gradient) ((is_gradient) ? 2 : 4) /* rows in flight per warp */
 
 /* Bytes: plain rows * n * size; with a gradient 3 rows * n * size. */
 template <class T, int F, bool IS_GRADIENT>
-__global__ void __launch_bounds__(32 * WARPS)
+__global__ void __launch_bounds__(32 * WARPS, IS_GRADIENT ? 3 : 2)
     columns_tile(int64_t rows, int64_t n, const T *__restrict__ dy, const T *__restrict__ x,
                  T *__restrict__ dx, float *__restrict__ partial)
 {
+    constexpr int ahead = AHEAD(IS_GRADIENT);
     __shared__ float shared[WARPS][STRIP];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int64_t column = (int64_t)blockIdx.x * STRIP + lane * 8;
@@ -24,10 +25,10 @@ __global__ void __launch_bounds__(32 * WARPS)
     for (int i = 0; i < 8; i++)
         sum.v[i] = 0;
     if (column < n)
-        for (int64_t row = first + warp; row < last; row += WARPS * AHEAD) {
-            vec8 g[AHEAD], v[AHEAD];
+        for (int64_t row = first + warp; row < last; row += WARPS * ahead) {
+            vec8 g[ahead], v[ahead];
 #pragma unroll
-            for (int a = 0; a < AHEAD; a++) {
+            for (int a = 0; a < ahead; a++) {
                 int64_t r = row + a * WARPS;
                 if (r < last) {
                     g[a] = device_load(dy + r * n + column);
@@ -36,14 +37,14 @@ __global__ void __launch_bounds__(32 * WARPS)
                 }
             }
 #pragma unroll
-            for (int a = 0; a < AHEAD; a++) {
+            for (int a = 0; a < ahead; a++) {
                 int64_t r = row + a * WARPS;
                 if (r < last) {
                     if (IS_GRADIENT) {
 #pragma unroll
                         for (int i = 0; i < 8; i++)
-                            g[a].v[i] = device_round<T>(g[a].v[i] * unary_slope<T, F>(v[a].v[i]));
-                        device_store(dx + r * n + column, g[a]);
+                            g[a].v[i] *= unary_slope<T, F>(v[a].v[i]);
+                        g[a] = device_store_rounded(dx + r * n + column, g[a]);
                     }
 #pragma unroll
                     for (int i = 0; i < 8; i++)

@@ -22,7 +22,7 @@ enum cuda_dtype { CUDA_F32, CUDA_BF16 };
 /* ---- norm.cu ---------------------------------------------------------------------------------- */
 
 struct cuda_norm {
-    int64_t rows, n; /* n a multiple of 8 */
+    int64_t rows, n; /* n a multiple of 8; gradient: at most 8,192 */
     float eps;
     enum cuda_dtype dtype; /* of x, y and their gradients; weights and statistics are F32 */
 };
@@ -35,6 +35,45 @@ size_t cuda_layer_norm_grad_workspace(const struct cuda_norm *d);
 int cuda_layer_norm_grad(const struct cuda_norm *d, const void *dy, const void *x,
                          const void *residual, const float *w, const float *mean, const float *rstd,
                          void *dx, float *dw, float *db, void *workspace, cuda_stream stream);
+
+/* ---- batch_norm.cu: channels-last, so a tensor is [rows, channels] ------------------------------ */
+
+struct cuda_batch_norm {
+    int64_t rows, channels; /* channels a multiple of 8 */
+    float eps;
+    bool is_relu;
+    enum cuda_dtype dtype; /* of x, y, residual and their gradients; the rest is F32 */
+};
+size_t cuda_batch_norm_workspace(const struct cuda_batch_norm *d);
+/* mean and rstd of every channel. Reads x. */
+int cuda_batch_norm_stats(const struct cuda_batch_norm *d, const void *x, float *mean, float *rstd,
+                          void *workspace, cuda_stream stream);
+/* y = (x - mean) * rstd * w + b (+ residual, may be NULL), relu where asked. Reads x, residual; writes y. */
+int cuda_batch_norm_apply(const struct cuda_batch_norm *d, const void *x, const void *residual,
+                          const float *mean, const float *rstd, const float *w, const float *b,
+                          void *y, cuda_stream stream);
+/* dx, dw, db and, where dresidual is not NULL, the gradient behind the relu. y is needed with relu and a residual (else
+ * NULL: the gate is made again from x). Reads dy, x (and y) twice; writes dx (and dresidual). */
+int cuda_batch_norm_grad(const struct cuda_batch_norm *d, const void *dy, const void *x,
+                         const void *y, const float *mean, const float *rstd, const float *w,
+                         const float *b, void *dx, void *dresidual, float *dw, float *db,
+                         void *workspace, cuda_stream stream);
+
+/* ---- pool.cu: channels-last, two spatial dimensions ----------------------------------------------- */
+
+struct cuda_pool {
+    int32_t batch, height, width, channels; /* of x; channels a multiple of 8 */
+    int32_t out_height, out_width, size, stride, padding;
+    enum cuda_dtype dtype;
+};
+/* index [as y] bytes: the place in its window that won, the first of equals. Reads x (overlaps from the cache); writes y. */
+int cuda_max_pool(const struct cuda_pool *d, const void *x, void *y, uint8_t *index,
+                  cuda_stream stream);
+int cuda_max_pool_grad(const struct cuda_pool *d, const void *dy, const uint8_t *index, void *dx,
+                       cuda_stream stream);
+/* y [batch, channels] = mean over all places, in a fixed order; and back. */
+int cuda_mean_pool(const struct cuda_pool *d, const void *x, void *y, cuda_stream stream);
+int cuda_mean_pool_grad(const struct cuda_pool *d, const void *dy, void *dx, cuda_stream stream);
 
 /* ---- pointwise.cu ------------------------------------------------------------------------------- */
 

@@ -54,6 +54,30 @@ __device__ static inline vec8 device_load(const float *p)
     return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 }
 
+/* Eight elements as they lie in memory. */
+template <class T> struct packed8;
+template <> struct packed8<bf16> {
+    typedef uint4 type;
+};
+template <> struct packed8<float> {
+    typedef vec8 type;
+};
+
+__device__ static inline uint4 device_load_packed(const bf16 *p)
+{
+    return *reinterpret_cast<const uint4 *>(p);
+}
+
+__device__ static inline vec8 device_load_packed(const float *p)
+{
+    return device_load(p);
+}
+
+__device__ static inline vec8 device_widen(const vec8 &x)
+{
+    return x;
+}
+
 __device__ static inline void device_store(bf16 *p, const vec8 &x)
 {
     *reinterpret_cast<uint4 *>(p) = device_narrow(x);
@@ -63,6 +87,20 @@ __device__ static inline void device_store(float *p, const vec8 &x)
 {
     reinterpret_cast<float4 *>(p)[0] = make_float4(x.v[0], x.v[1], x.v[2], x.v[3]);
     reinterpret_cast<float4 *>(p)[1] = make_float4(x.v[4], x.v[5], x.v[6], x.v[7]);
+}
+
+/* Stores x and hands back what it became. */
+__device__ static inline vec8 device_store_rounded(bf16 *p, const vec8 &x)
+{
+    uint4 u = device_narrow(x);
+    *reinterpret_cast<uint4 *>(p) = u;
+    return device_widen(u);
+}
+
+__device__ static inline vec8 device_store_rounded(float *p, const vec8 &x)
+{
+    device_store(p, x);
+    return x;
 }
 
 __device__ static inline float device_to_float(float x)

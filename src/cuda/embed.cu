@@ -8,7 +8,8 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #define THREADS 256
-#define CHUNK 32
+#define CHUNK 32 /* one entry per lane */
+#define AHEAD 8  /* rows in flight */
 
 /* Bytes: count * n * size * 2 (3 with positions). */
 template <class T>
@@ -85,37 +86,51 @@ __global__ void __launch_bounds__(32)
     int at = (blockIdx.y * 32 + threadIdx.x) * 8;
     int64_t chunk = blockIdx.x, first = chunk * CHUNK,
             last = first + CHUNK < count ? first + CHUNK : count;
-    if (at >= n)
-        return;
+    /* lane l knows entry first + l; the last entry's successor decides whether its row goes on */
+    uint32_t my_key = first + threadIdx.x < last ? keys[first + threadIdx.x] : (uint32_t)rows;
+    uint32_t my_value = first + threadIdx.x < last ? values[first + threadIdx.x] : 0;
+    uint32_t after = last < count ? keys[last] : (uint32_t)rows;
+    bool is_begun_here = first == 0 || keys[first - 1] != __shfl_sync(0xffffffffu, my_key, 0);
+    int entries = (int)(last - first);
     vec8 sum;
-    bool is_begun_here = first == 0 || keys[first - 1] != keys[first];
 #pragma unroll
     for (int k = 0; k < 8; k++)
         sum.v[k] = 0;
-    for (int64_t i = first; i < last; i++) {
-        uint32_t key = keys[i];
-        if (key >= (uint32_t)rows)
-            break;
-        vec8 g = device_load(dy + (int64_t)values[i] * n + at);
+    for (int i = 0; i < entries; i += AHEAD) {
+        vec8 g[AHEAD];
 #pragma unroll
-        for (int k = 0; k < 8; k++)
-            sum.v[k] += g.v[k];
-        bool is_end = i + 1 == count || keys[i + 1] != key;
-        if (is_end && is_begun_here) {
-            float *to = dtable + (int64_t)key * n + at;
-            vec8 old = device_load(to);
-#pragma unroll
-            for (int k = 0; k < 8; k++)
-                old.v[k] += sum.v[k];
-            device_store(to, old);
-        } else if (is_end || i + 1 == last) {
-            device_store(partial + (chunk * 2 + (is_begun_here ? 1 : 0)) * n + at, sum);
+        for (int a = 0; a < AHEAD; a++) { /* loads first: they do not depend on each other */
+            int from = (int)__shfl_sync(0xffffffffu, my_value, (i + a) % CHUNK);
+            if (i + a < entries && at < n)
+                g[a] = device_load(dy + (int64_t)from * n + at);
         }
-        if (is_end) {
-            is_begun_here = true;
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++) {
+            uint32_t key = __shfl_sync(0xffffffffu, my_key, (i + a) % CHUNK);
+            uint32_t next = __shfl_sync(0xffffffffu, my_key, (i + a + 1) % CHUNK);
+            next = i + a + 1 < entries ? next : after;
+            if (i + a >= entries || key >= (uint32_t)rows || at >= n)
+                continue;
 #pragma unroll
             for (int k = 0; k < 8; k++)
-                sum.v[k] = 0;
+                sum.v[k] += g[a].v[k];
+            bool is_end = next != key;
+            if (is_end && is_begun_here) {
+                float *to = dtable + (int64_t)key * n + at;
+                vec8 old = device_load(to);
+#pragma unroll
+                for (int k = 0; k < 8; k++)
+                    old.v[k] += sum.v[k];
+                device_store(to, old);
+            } else if (is_end || i + a + 1 == entries) {
+                device_store(partial + (chunk * 2 + (is_begun_here ? 1 : 0)) * n + at, sum);
+            }
+            if (is_end) {
+                is_begun_here = true;
+#pragma unroll
+                for (int k = 0; k < 8; k++)
+                    sum.v[k] = 0;
+            }
         }
     }
 }
@@ -127,22 +142,40 @@ __global__ void __launch_bounds__(32)
 {
     int at = (blockIdx.y * 32 + threadIdx.x) * 8;
     int64_t chunk = blockIdx.x, last = chunk * CHUNK + CHUNK;
-    if (at >= n || last >= count)
+    if (last >= count)
         return;
     uint32_t key = keys[last - 1];
     if (key >= (uint32_t)rows || keys[last] != key)
         return; /* nothing goes on behind this chunk */
     if (keys[chunk * CHUNK] == key && chunk > 0 && keys[chunk * CHUNK - 1] == key)
         return; /* begun earlier: not ours */
-    vec8 sum = device_load(partial + (chunk * 2 + 1) * n + at);
-    for (int64_t c = chunk + 1; c * CHUNK < count && keys[c * CHUNK] == key; c++) {
-        vec8 p = device_load(partial + c * 2 * n + at);
-#pragma unroll
-        for (int k = 0; k < 8; k++)
-            sum.v[k] += p.v[k];
-        int64_t end = c * CHUNK + CHUNK < count ? c * CHUNK + CHUNK : count;
-        if (keys[end - 1] != key)
+    /* how many chunks behind this one begin with the row: 32 looks at a time */
+    int64_t more = 0;
+    for (;;) {
+        int64_t look = chunk + 1 + more + threadIdx.x;
+        unsigned other =
+            __ballot_sync(0xffffffffu, look * CHUNK >= count || keys[look * CHUNK] != key);
+        more += other ? __ffs((int)other) - 1 : 32;
+        if (other)
             break;
+    }
+    if (at >= n)
+        return;
+    vec8 sum = device_load(partial + (chunk * 2 + 1) * n + at);
+    const float *from = partial + (chunk + 1) * 2 * n + at;
+    for (int64_t c = 0; c < more; c += AHEAD) {
+        vec8 p[AHEAD];
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (c + a < more)
+                p[a] = device_load(from + (c + a) * 2 * n);
+#pragma unroll
+        for (int a = 0; a < AHEAD; a++)
+            if (c + a < more) {
+#pragma unroll
+                for (int k = 0; k < 8; k++)
+                    sum.v[k] += p[a].v[k];
+            }
     }
     float *to = dtable + (int64_t)key * n + at;
     vec8 old = device_load(to);

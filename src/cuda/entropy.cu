@@ -45,58 +45,110 @@ __device__ static int64_t target_of(int64_t t, int64_t classes, int64_t ignore, 
 
 #define LOG2E 1.4426950408889634f
 
-/* Bytes: 4 * stride per row. */
-__global__ void __launch_bounds__(THREADS, 2)
+#define ROW_THREADS                                                                                \
+    640 /* 50,304 columns are 9.8 vectors each; two blocks per multiprocessor leave 48 registers */
+#define ROW_AHEAD 5
+
+/* Running largest logit (in base 2, times log2 e) and sum of exponentials below it. */
+struct running {
+    float top, sum;
+};
+
+__device__ static running running_join(running a, running b)
+{
+    float top = fmaxf(a.top, b.top);
+    return {top, (a.top == -CUDART_INF_F ? 0.0f : a.sum * device_exp2(a.top - top)) +
+                     (b.top == -CUDART_INF_F ? 0.0f : b.sum * device_exp2(b.top - top))};
+}
+
+__device__ static running block_running(running x, running *shared)
+{
+#pragma unroll
+    for (int i = 16; i; i >>= 1)
+        x = running_join(
+            x, {__shfl_xor_sync(0xffffffffu, x.top, i), __shfl_xor_sync(0xffffffffu, x.sum, i)});
+    if (threadIdx.x % 32 == 0)
+        shared[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = threadIdx.x % 32 < ROW_THREADS / 32 ? shared[threadIdx.x % 32]
+                                            : running{-CUDART_INF_F, 0.0f};
+#pragma unroll
+    for (int i = 16; i; i >>= 1)
+        x = running_join(
+            x, {__shfl_xor_sync(0xffffffffu, x.top, i), __shfl_xor_sync(0xffffffffu, x.sum, i)});
+    return x;
+}
+
+/* Columns past the end as the least logit. */
+__device__ static inline vec8 row_vector(uint4 u, int first, int classes)
+{
+    vec8 v = device_widen(u);
+    if (first + 8 > classes) {
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            v.v[j] = first + j < classes ? v.v[j] : -CUDART_INF_F;
+    }
+    return v;
+}
+
+/* Bytes: 4 * stride per row. The sum runs along while the row comes in; the second walk makes the gradient. */
+__global__ void __launch_bounds__(ROW_THREADS, 2)
     entropy_shared(int classes, int stride, int64_t ignore, float scale, bf16 *__restrict__ logits,
                    const int64_t *__restrict__ targets, float *__restrict__ loss, uint32_t *error)
 {
     extern __shared__ uint4 row[];
-    __shared__ float shared[32], picked;
+    __shared__ running shared[32];
     uint4 *global = reinterpret_cast<uint4 *>(logits + (int64_t)blockIdx.x * stride);
     int vectors = stride / 8;
     int target = (int)target_of(targets[blockIdx.x], classes, ignore, error);
-    float max = -CUDART_INF_F;
-    for (int i = threadIdx.x; i < vectors; i += THREADS) {
-        uint4 u = global[i];
-        row[i] = u;
-        vec8 v = device_widen(u);
-        if (i * 8 + 8 <= classes) {
-            float a = fmaxf(fmaxf(v.v[0], v.v[1]), fmaxf(v.v[2], v.v[3])),
-                  b = fmaxf(fmaxf(v.v[4], v.v[5]), fmaxf(v.v[6], v.v[7]));
-            max = fmaxf(max, fmaxf(a, b));
-        } else {
+    running r = {-CUDART_INF_F, 0.0f};
+    for (int i = threadIdx.x; i < vectors; i += ROW_AHEAD * ROW_THREADS) {
+        uint4 u[ROW_AHEAD];
 #pragma unroll
-            for (int j = 0; j < 8; j++)
-                max = i * 8 + j < classes ? fmaxf(max, v.v[j]) : max;
+        for (int k = 0; k < ROW_AHEAD; k++)
+            if (i + k * ROW_THREADS < vectors)
+                u[k] = __ldcs(global + i + k * ROW_THREADS);
+#pragma unroll
+        for (int k = 0; k < ROW_AHEAD; k++) {
+            int at = i + k * ROW_THREADS;
+            if (at < vectors) {
+                row[at] = u[k];
+                vec8 v = row_vector(u[k], at * 8, classes);
+                float top = fmaxf(fmaxf(fmaxf(v.v[0], v.v[1]), fmaxf(v.v[2], v.v[3])),
+                                  fmaxf(fmaxf(v.v[4], v.v[5]), fmaxf(v.v[6], v.v[7]))) *
+                            LOG2E;
+                if (top > r.top) {
+                    r.sum *= device_exp2(r.top - top);
+                    r.top = top;
+                }
+                float part = 0;
+#pragma unroll
+                for (int j = 0; j < 8; j++)
+                    part += device_exp2(fmaf(v.v[j], LOG2E, -r.top));
+                r.sum += part;
+            }
         }
     }
-    max = block_max(max, shared);
-    float shift = max * LOG2E, sum = 0;
-    for (int i = threadIdx.x; i < vectors; i += THREADS) {
-        vec8 v = device_widen(row[i]);
-        float part = 0;
-#pragma unroll
-        for (int j = 0; j < 8; j++)
-            part += i * 8 + j < classes ? device_exp2(fmaf(v.v[j], LOG2E, -shift)) : 0.0f;
-        sum += part;
-        if (target >= 0 && target / 8 == i)
-            picked = v.v[target % 8];
-    }
-    sum = block_sum(sum, shared);
+    r = block_running(r, shared); /* its barrier also publishes the row */
     if (threadIdx.x == 0)
-        loss[blockIdx.x] = target >= 0 ? max + logf(sum) - picked : 0.0f;
-    float factor = target >= 0 ? scale / sum : 0.0f;
-    for (int i = threadIdx.x; i < vectors; i += THREADS) {
-        vec8 v = device_widen(row[i]);
+        loss[blockIdx.x] = target >= 0
+                               ? (r.top + log2f(r.sum)) * 0.69314718055994531f -
+                                     device_to_float(reinterpret_cast<const bf16 *>(row)[target])
+                               : 0.0f;
+    /* p = 2^(x log2 e - top - log2 sum), times the scale */
+    float shift = r.top + log2f(r.sum);
+    float factor = target >= 0 ? scale : 0.0f;
+    for (int i = threadIdx.x; i < vectors; i += ROW_THREADS) {
+        vec8 v = row_vector(row[i], i * 8, classes);
 #pragma unroll
         for (int j = 0; j < 8; j++)
-            v.v[j] = i * 8 + j < classes ? device_exp2(fmaf(v.v[j], LOG2E, -shift)) * factor : 0.0f;
+            v.v[j] = device_exp2(fmaf(v.v[j], LOG2E, -shift)) * factor;
         if (target >= 0 && target / 8 == i) {
 #pragma unroll
             for (int j = 0; j < 8; j++)
                 v.v[j] -= j == target % 8 ? scale : 0.0f;
         }
-        global[i] = device_narrow(v);
+        __stcs(global + i, device_narrow(v));
     }
 }
 
@@ -139,7 +191,7 @@ extern "C" int cuda_entropy_grad(const struct cuda_entropy *d, void *logits, con
             entropy_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
         if (e != cudaSuccess)
             return (int)e;
-        entropy_shared<<<(unsigned)d->rows, THREADS, bytes, stream>>>(
+        entropy_shared<<<(unsigned)d->rows, ROW_THREADS, bytes, stream>>>(
             (int)d->classes, (int)d->stride, d->ignore_index, d->scale, (bf16 *)logits, targets,
             loss, error);
     } else if (d->dtype == CUDA_BF16) {

@@ -110,6 +110,15 @@ __device__ static inline void hopper_store_matrices(uint32_t to, const uint32_t 
                  : "memory");
 }
 
+/* The same way back. */
+__device__ static inline void hopper_load_matrices(uint32_t from, uint32_t *a)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"(from)
+                 : "memory");
+}
+
 /* ---- products ------------------------------------------------------------------------------- */
 
 /* A tile of 128-byte rows at a 1,024-byte boundary, or 32 bytes (16 k of a row) further. Groups of eight rows follow each

@@ -176,20 +176,22 @@ extern "C" int cuda_layer_norm(const struct cuda_norm *d, const void *x, const v
 /* Rows go to TILES blocks of consecutive rows: two per multiprocessor of the H200, but a constant, so that sums have the
  * same order everywhere. */
 #define TILES 256
+#define WIDE_TILES 512 /* rows of more than 1,024 elements */
 
-static int64_t tile_rows(int64_t rows)
+static int64_t tile_rows(const struct cuda_norm *d)
 {
-    return (rows + TILES - 1) / TILES;
+    int64_t tiles = d->n <= 1024 ? TILES : WIDE_TILES;
+    return (d->rows + tiles - 1) / tiles;
 }
 
-static int64_t tile_count(int64_t rows)
+static int64_t tile_count(const struct cuda_norm *d)
 {
-    return (rows + tile_rows(rows) - 1) / tile_rows(rows);
+    return (d->rows + tile_rows(d) - 1) / tile_rows(d);
 }
 
 /* Bytes: rows * n * size * (2 reads + 1 write), one more read with a residual; partial [tiles, 2, n] floats. */
 template <class T, int K, bool HAS_RESIDUAL>
-__global__ void __launch_bounds__(32 * WARPS, K <= 3 ? 2 : 1)
+__global__ void __launch_bounds__(32 * WARPS, K <= 3 && sizeof(T) == 2 ? 2 : 1)
     grad_rows(int64_t rows, int64_t per_tile, int n, const T *__restrict__ dy,
               const T *__restrict__ x, const T *__restrict__ residual, const float *__restrict__ w,
               const float *__restrict__ mean, const float *__restrict__ rstd, T *__restrict__ dx,
@@ -205,29 +207,30 @@ __global__ void __launch_bounds__(32 * WARPS, K <= 3 ? 2 : 1)
         for (int i = 0; i < 8; i++)
             dw[k].v[i] = db[k].v[i] = 0;
     for (int64_t row = first + warp; row < last; row += WARPS) {
-        float m = mean[row], s = rstd[row], a = 0, c = 0;
-        vec8 g[K], h[K]; /* gradient of the normalized row, normalized row */
+        float m = mean[row], s = rstd[row], shift = -m * s, a = 0, c = 0;
+        typename packed8<T>::type g[K], h[K], z[K]; /* as they lie in memory: half the registers */
 #pragma unroll
         for (int k = 0; k < K; k++) {
             int at = (k * 32 + lane) * 8;
             if (at < n) {
-                g[k] = device_load(dy + row * n + at);
-                h[k] = device_load(x + row * n + at);
+                g[k] = device_load_packed(dy + row * n + at);
+                h[k] = device_load_packed(x + row * n + at);
+                if (HAS_RESIDUAL)
+                    z[k] = device_load_packed(residual + row * n + at);
             }
         }
 #pragma unroll
         for (int k = 0; k < K; k++) {
             int at = (k * 32 + lane) * 8;
             if (at < n) {
-                vec8 weight = device_load(w + at);
+                vec8 weight = device_load(w + at), gk = device_widen(g[k]), hk = device_widen(h[k]);
 #pragma unroll
                 for (int i = 0; i < 8; i++) {
-                    h[k].v[i] = (h[k].v[i] - m) * s;
-                    dw[k].v[i] = fmaf(g[k].v[i], h[k].v[i], dw[k].v[i]);
-                    db[k].v[i] += g[k].v[i];
-                    g[k].v[i] *= weight.v[i];
-                    a += g[k].v[i];
-                    c = fmaf(g[k].v[i], h[k].v[i], c);
+                    float normal = fmaf(hk.v[i], s, shift), weighted = gk.v[i] * weight.v[i];
+                    dw[k].v[i] = fmaf(gk.v[i], normal, dw[k].v[i]);
+                    db[k].v[i] += gk.v[i];
+                    a += weighted;
+                    c = fmaf(weighted, normal, c);
                 }
             }
         }
@@ -237,15 +240,18 @@ __global__ void __launch_bounds__(32 * WARPS, K <= 3 ? 2 : 1)
         for (int k = 0; k < K; k++) {
             int at = (k * 32 + lane) * 8;
             if (at < n) {
-                vec8 r;
+                vec8 weight = device_load(w + at), gk = device_widen(g[k]), hk = device_widen(h[k]),
+                     r;
 #pragma unroll
-                for (int i = 0; i < 8; i++)
-                    r.v[i] = s * (g[k].v[i] - a - h[k].v[i] * c);
+                for (int i = 0; i < 8; i++) {
+                    float normal = fmaf(hk.v[i], s, shift);
+                    r.v[i] = s * (fmaf(gk.v[i], weight.v[i], -a) - normal * c);
+                }
                 if (HAS_RESIDUAL) {
-                    vec8 z = device_load(residual + row * n + at);
+                    vec8 zk = device_widen(z[k]);
 #pragma unroll
                     for (int i = 0; i < 8; i++)
-                        r.v[i] += z.v[i];
+                        r.v[i] += zk.v[i];
                 }
                 device_store(dx + row * n + at, r);
             }
@@ -269,38 +275,95 @@ __global__ void __launch_bounds__(32 * WARPS, K <= 3 ? 2 : 1)
     }
 }
 
-/* Long rows: a block per tile, columns of the sums stay with their thread. */
-template <class T>
-__global__ void __launch_bounds__(32 * WARPS)
-    grad_long(int64_t rows, int64_t per_tile, int n, const T *__restrict__ dy,
+/* Long rows: a block goes through the rows of its tile one by one; V vectors of every row, and their columns' sums, belong
+ * to each thread. Up to four blocks share a multiprocessor and hide each other's barriers. */
+template <class T, int V>
+__global__ void __launch_bounds__(32 * WARPS, V <= 1 && sizeof(T) == 2 ? 4
+                                              : V <= 2                 ? 2
+                                                                       : 1)
+    grad_wide(int64_t rows, int64_t per_tile, int n, const T *__restrict__ dy,
               const T *__restrict__ x, const T *__restrict__ residual, const float *__restrict__ w,
               const float *__restrict__ mean, const float *__restrict__ rstd, T *__restrict__ dx,
               float *__restrict__ partial)
 {
-    __shared__ float shared[WARPS];
+    __shared__ float2 shared[2][WARPS];
     int64_t first = blockIdx.x * per_tile, last = first + per_tile < rows ? first + per_tile : rows;
-    float *dw = partial + blockIdx.x * (int64_t)2 * n, *db = dw + n;
-    for (int at = threadIdx.x; at < n; at += 32 * WARPS)
-        dw[at] = db[at] = 0;
+    vec8 dw[V], db[V];
+#pragma unroll
+    for (int v = 0; v < V; v++)
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            dw[v].v[i] = db[v].v[i] = 0;
     for (int64_t row = first; row < last; row++) {
-        float m = mean[row], s = rstd[row], a = 0, c = 0;
-        for (int at = threadIdx.x; at < n; at += 32 * WARPS) {
-            float g = device_to_float(dy[row * n + at]),
-                  h = (device_to_float(x[row * n + at]) - m) * s;
-            dw[at] = fmaf(g, h, dw[at]);
-            db[at] += g;
-            a += g * w[at];
-            c = fmaf(g * w[at], h, c);
+        float s = rstd[row], shift = -mean[row] * s, a = 0, c = 0;
+        typename packed8<T>::type g[V], h[V], z[V];
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            int at = (v * 32 * WARPS + threadIdx.x) * 8;
+            if (at < n) {
+                g[v] = device_load_packed(dy + row * n + at);
+                h[v] = device_load_packed(x + row * n + at);
+                if (residual)
+                    z[v] = device_load_packed(residual + row * n + at);
+            }
         }
-        a = block_sum(a, shared) / (float)n;
-        c = block_sum(c, shared) / (float)n;
-        for (int at = threadIdx.x; at < n; at += 32 * WARPS) {
-            float g = device_to_float(dy[row * n + at]) * w[at],
-                  h = (device_to_float(x[row * n + at]) - m) * s;
-            float r = s * (g - a - h * c);
-            if (residual)
-                r += device_to_float(residual[row * n + at]);
-            dx[row * n + at] = device_from_float<T>(r);
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            int at = (v * 32 * WARPS + threadIdx.x) * 8;
+            if (at < n) {
+                vec8 weight = device_load(w + at), gv = device_widen(g[v]), hv = device_widen(h[v]);
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    float normal = fmaf(hv.v[i], s, shift), weighted = gv.v[i] * weight.v[i];
+                    dw[v].v[i] = fmaf(gv.v[i], normal, dw[v].v[i]);
+                    db[v].v[i] += gv.v[i];
+                    a += weighted;
+                    c = fmaf(weighted, normal, c);
+                }
+            }
+        }
+        a = device_warp_sum(a);
+        c = device_warp_sum(c);
+        if (threadIdx.x % 32 == 0)
+            shared[row % 2][threadIdx.x / 32] = make_float2(a, c);
+        __syncthreads(); /* the other half of `shared` is for the next row: one barrier is enough */
+        a = c = 0;
+#pragma unroll
+        for (int i = 0; i < WARPS; i++) {
+            float2 p = shared[row % 2][i];
+            a += p.x;
+            c += p.y;
+        }
+        a /= (float)n;
+        c /= (float)n;
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            int at = (v * 32 * WARPS + threadIdx.x) * 8;
+            if (at < n) {
+                vec8 weight = device_load(w + at), gv = device_widen(g[v]), hv = device_widen(h[v]),
+                     r;
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    float normal = fmaf(hv.v[i], s, shift);
+                    r.v[i] = s * (fmaf(gv.v[i], weight.v[i], -a) - normal * c);
+                }
+                if (residual) {
+                    vec8 zv = device_widen(z[v]);
+#pragma unroll
+                    for (int i = 0; i < 8; i++)
+                        r.v[i] += zv.v[i];
+                }
+                device_store(dx + row * n + at, r);
+            }
+        }
+    }
+    float *to = partial + blockIdx.x * (int64_t)2 * n;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        int at = (v * 32 * WARPS + threadIdx.x) * 8;
+        if (at < n) {
+            device_store(to + at, dw[v]);
+            device_store(to + n + at, db[v]);
         }
     }
 }
@@ -328,7 +391,7 @@ __global__ void __launch_bounds__(256)
 
 extern "C" size_t cuda_layer_norm_grad_workspace(const struct cuda_norm *d)
 {
-    return (size_t)tile_count(d->rows) * 2 * (size_t)d->n * sizeof(float);
+    return (size_t)tile_count(d) * 2 * (size_t)d->n * sizeof(float);
 }
 
 template <class T, int K, bool HAS_RESIDUAL>
@@ -344,9 +407,9 @@ static int launch_grad(const struct cuda_norm *d, const void *dy, const void *x,
         if (e != cudaSuccess)
             return (int)e;
     }
-    grad_rows<T, K, HAS_RESIDUAL><<<(unsigned)tile_count(d->rows), 32 * WARPS, shared, stream>>>(
-        d->rows, tile_rows(d->rows), (int)d->n, (const T *)dy, (const T *)x, (const T *)residual, w,
-        mean, rstd, (T *)dx, partial);
+    grad_rows<T, K, HAS_RESIDUAL><<<(unsigned)tile_count(d), 32 * WARPS, shared, stream>>>(
+        d->rows, tile_rows(d), (int)d->n, (const T *)dy, (const T *)x, (const T *)residual, w, mean,
+        rstd, (T *)dx, partial);
     return (int)cudaGetLastError();
 }
 
@@ -370,9 +433,20 @@ static int grad(const struct cuda_norm *d, const void *dy, const void *x, const 
         break;
     }
 #undef GRAD
-    grad_long<T><<<(unsigned)tile_count(d->rows), 32 * WARPS, 0, stream>>>(
-        d->rows, tile_rows(d->rows), (int)d->n, (const T *)dy, (const T *)x, (const T *)residual, w,
-        mean, rstd, (T *)dx, partial);
+#define WIDE(v)                                                                                    \
+    grad_wide<T, v><<<(unsigned)tile_count(d), 32 * WARPS, 0, stream>>>(                           \
+        d->rows, tile_rows(d), (int)d->n, (const T *)dy, (const T *)x, (const T *)residual, w,     \
+        mean, rstd, (T *)dx, partial)
+    int64_t vectors = (d->n / 8 + 32 * WARPS - 1) / (32 * WARPS);
+    if (vectors <= 1)
+        WIDE(1);
+    else if (vectors <= 2)
+        WIDE(2);
+    else if (vectors <= 4)
+        WIDE(4);
+    else
+        return (int)cudaErrorInvalidValue;
+#undef WIDE
     return (int)cudaGetLastError();
 }
 
@@ -390,6 +464,6 @@ extern "C" int cuda_layer_norm_grad(const struct cuda_norm *d, const void *dy, c
     if (e)
         return e;
     dim3 grid((unsigned)((d->n + 31) / 32), 2);
-    grad_tiles<<<grid, 256, 0, stream>>>(tile_count(d->rows), (int)d->n, partial, dw, db);
+    grad_tiles<<<grid, 256, 0, stream>>>(tile_count(d), (int)d->n, partial, dw, db);
     return (int)cudaGetLastError();
 }

@@ -11,14 +11,26 @@
 #define UNARY_GELU_C 0.79788456080286536f /* sqrt(2 / pi) */
 #define UNARY_GELU_K 0.044715f
 
-template <class T> __device__ static inline float unary_sigmoid(float x)
+#define UNARY_LOG2E 1.4426950408889634f
+
+/* 1 / (1 + 2^t) */
+template <class T> __device__ static inline float unary_logistic(float t)
 {
-    if (sizeof(T) == 2)
-        return __fdividef(1.0f, 1.0f + __expf(-x));
-    return 1.0f / (1.0f + expf(-x));
+    if (sizeof(T) == 2) {
+        float r;
+        asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + device_exp2(t)));
+        return r;
+    }
+    return 1.0f / (1.0f + exp2f(t));
 }
 
-/* 0.5 (1 + tanh(u)) = sigmoid(2u) */
+/* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)), u = C (x + K x^3) */
+template <class T> __device__ static inline float unary_gelu_gate(float x)
+{
+    const float c = -2.0f * UNARY_GELU_C * UNARY_LOG2E;
+    return unary_logistic<T>(x * fmaf(x * x, c * UNARY_GELU_K, c));
+}
+
 template <class T, int F> __device__ static inline float unary_value(float x)
 {
     if (F == CUDA_RELU)
@@ -26,7 +38,7 @@ template <class T, int F> __device__ static inline float unary_value(float x)
     if (F == CUDA_GELU)
         return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     if (F == CUDA_GELU_TANH)
-        return x * unary_sigmoid<T>(2.0f * UNARY_GELU_C * x * fmaf(UNARY_GELU_K * x, x, 1.0f));
+        return x * unary_gelu_gate<T>(x);
     return x;
 }
 
@@ -34,14 +46,15 @@ template <class T, int F> __device__ static inline float unary_slope(float x)
 {
     if (F == CUDA_RELU)
         return x > 0.0f ? 1.0f : 0.0f;
-    if (F == CUDA_GELU)
-        return fmaf(x * 0.3989422804014327f,
-                    sizeof(T) == 2 ? __expf(-0.5f * x * x) : expf(-0.5f * x * x),
+    if (F == CUDA_GELU) {
+        float e = -0.5f * UNARY_LOG2E * x * x;
+        return fmaf(x * 0.3989422804014327f, sizeof(T) == 2 ? device_exp2(e) : exp2f(e),
                     0.5f * (1.0f + erff(x * 0.70710678118654752f)));
-    if (F == CUDA_GELU_TANH) {
-        float s = unary_sigmoid<T>(2.0f * UNARY_GELU_C * x * fmaf(UNARY_GELU_K * x, x, 1.0f));
-        float d = 2.0f * UNARY_GELU_C * fmaf(3.0f * UNARY_GELU_K * x, x, 1.0f);
-        return fmaf(x * s * (1.0f - s), d, s);
+    }
+    if (F == CUDA_GELU_TANH) { /* s (1 + x (1 - s) 2 u') */
+        float s = unary_gelu_gate<T>(x);
+        float d = x * fmaf(x * x, 6.0f * UNARY_GELU_C * UNARY_GELU_K, 2.0f * UNARY_GELU_C);
+        return s * fmaf(d, 1.0f - s, 1.0f);
     }
     return 1.0f;
 }
