@@ -5,9 +5,10 @@
  *
  * Gradient: a block has whole heads, one after the other. The outer loop goes over tiles of 128 keys whose dK and dV stay
  * in registers, the inner one over tiles of 128 queries. Scores stand turned (keys x queries), so that P' and dS' feed
- * the next products from registers. dQ is added tile by tile into F32 workspace of the block: every element is touched by
- * one thread, in the order of the key tiles, so the sum has one order and no atomic is needed; five products, not seven.
- * Workspace: SLOTS * tokens * 64 floats (32 MiB at 1,024 tokens: stays in the second-level cache) and 8 bytes per query. */
+ * the next products from registers. dQ is added tile by tile into F32 workspace of the block: every element belongs to one
+ * thread, which adds in the order of the key tiles, so the sum has one order; five products, not seven. The additions are
+ * done by the memory: nobody waits for a load, and additions of one thread to one place keep their order.
+ * Workspace: SLOTS * tokens * 64 floats (32 MiB at 1,024 tokens) and 8 bytes per query. */
 #include "cuda/cuda.h"
 #include "cuda/device.cuh"
 #include "cuda/hopper.cuh"
@@ -17,14 +18,17 @@
 #define LOG2E 1.4426950408889634f
 #define TILE_BYTES (64 * D * 2) /* 64 tokens of one head */
 
-/* ---- tensor maps ------------------------------------------------------------------------------ */
+/* ---- tensor maps
+ * ------------------------------------------------------------------------------
+ */
 
 typedef CUresult (*encode_function)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
                                     const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
                                     const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
                                     CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/* Boxes of 64 tokens of one head; tokens past the end read as zero and are not written. */
+/* Boxes of 64 tokens of one head; tokens past the end read as zero and are not
+ * written. */
 static int make_map(const struct cuda_attention *d, const void *base, bool is_out, CUtensorMap *map)
 {
     void *symbol = NULL;
@@ -66,7 +70,9 @@ __device__ static inline void store_tile(uint32_t tile, const float (&d)[32], fl
     }
 }
 
-/* ---- forward ------------------------------------------------------------------------------------ */
+/* ---- forward
+ * ------------------------------------------------------------------------------------
+ */
 
 #define STAGES 4
 #define FORWARD_BYTES (2 * TILE_BYTES + STAGES * 2 * TILE_BYTES + 1024)
@@ -76,7 +82,8 @@ struct forward_shape {
     float scale2; /* scale * log2(e) */
 };
 
-/* Thread 0: the keys and values of tile i + STAGES - 2, into the place of a tile that both groups are through with. */
+/* Thread 0: the keys and values of tile i + STAGES - 2, into the place of a
+ * tile that both groups are through with. */
 __device__ static inline void load_ahead(const maps &m, int i, int key_tiles, int head, int batch,
                                          uint32_t keys, uint32_t full, uint32_t empty)
 {
@@ -92,7 +99,8 @@ __device__ static inline void load_ahead(const maps &m, int i, int key_tiles, in
     __syncwarp();
 }
 
-/* FLOP: 4 * 64 * batch * heads * pairs; bytes: q, k, v, o once where keys stay in the second-level cache. */
+/* FLOP: 4 * 64 * batch * heads * pairs; bytes: q, k, v, o once where keys stay
+ * in the second-level cache. */
 template <bool IS_CAUSAL>
 __global__ void __launch_bounds__(256, 2)
     forward(const __grid_constant__ maps m, forward_shape s, float *__restrict__ stats)
@@ -132,7 +140,8 @@ __global__ void __launch_bounds__(256, 2)
 #pragma unroll
     for (int i = 0; i < 32; i++)
         o[i] = scores[i] = 0;
-    uint32_t queries[16]; /* in registers: one operand less to fetch for each product */
+    uint32_t queries[16]; /* in registers: one operand less to fetch for each
+                           product */
     int query_row = warp * 16 + lane % 16;
 #pragma unroll
     for (int k = 0; k < 4; k++)
@@ -198,7 +207,8 @@ __global__ void __launch_bounds__(256, 2)
 #pragma unroll
         for (int j = 0; j < 32; j++)
             o[j] *= factor[j / 2 % 2];
-        if (i + 1 < key_tiles) /* else the next scores are of an old tile, and nobody reads them */
+        if (i + 1 < key_tiles) /* else the next scores are of an old tile, and
+                              nobody reads them */
             hopper_wait(full + 8 * after, (i + 1) / STAGES % 2);
         hopper_mma_fence();
 #pragma unroll
@@ -264,13 +274,18 @@ extern "C" int cuda_attention(const struct cuda_attention *d, const void *q, con
     return (int)cudaGetLastError();
 }
 
-/* ---- gradient ----------------------------------------------------------------------------------- */
+/* ---- gradient
+ * -----------------------------------------------------------------------------------
+ */
 
-#define SLOTS 132 /* blocks with a workspace each; a constant, results do not depend on it */
+#define SLOTS                                                                                      \
+    132 /* blocks with a workspace each; a constant, results do not depend on it \
+       */
 #define QUERY_STAGES 3
 #define BOTH (2 * TILE_BYTES) /* a tile of 128 tokens */
 
-/* shared memory from the 1,024-byte boundary on: keys and values twice, queries and dO in stages, dS', staged dK, stats */
+/* shared memory from the 1,024-byte boundary on: keys and values twice, queries
+ * and dO in stages, dS', staged dK, stats */
 #define KEYS_AT(buffer) ((buffer)*2 * BOTH)
 #define VALUES_AT(buffer) (KEYS_AT(buffer) + BOTH)
 #define QUERIES_AT(stage) (4 * BOTH + (stage)*2 * BOTH)
@@ -286,18 +301,16 @@ struct grad_shape {
     int64_t token_stride, head_stride, batch_stride;
 };
 
-/* delta = sum over channels of o * go; pairs [batch * heads, tiles * 128] of (stats * log2(e), delta), (inf, 0) past the
- * end. Eight lanes per row of a head. Bytes: o and go once. */
+/* delta = sum over channels of o * go; stats * log2(e) and delta of every tile
+ * of 128 queries behind each other, inf and 0 past the end. Eight lanes per row
+ * of a head. Bytes: o and go once. */
 __global__ void __launch_bounds__(256)
     grad_delta(grad_shape s, int64_t out_token, int64_t out_head, int64_t out_batch,
                const bf16 *__restrict__ o, const bf16 *__restrict__ go,
-               const float *__restrict__ stats, float2 *__restrict__ pairs)
+               const float *__restrict__ stats, float *__restrict__ rows)
 {
-    int padded = s.tiles * 128;
-    int64_t i = ((int64_t)blockIdx.x * 256 + threadIdx.x) / 8, which = i / padded;
-    int token = (int)(i % padded), part = threadIdx.x % 8;
-    if (which >= (int64_t)s.batch * s.heads)
-        return;
+    int which = blockIdx.y, token = (int)(blockIdx.x * 32 + threadIdx.x / 8),
+        part = threadIdx.x % 8;
     float delta = 0;
     if (token < s.tokens) {
         int64_t at =
@@ -310,10 +323,11 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int k = 4; k; k >>= 1)
         delta += __shfl_xor_sync(0xffffffffu, delta, k);
-    if (part == 0)
-        pairs[which * padded + token] =
-            token < s.tokens ? make_float2(stats[which * s.tokens + token] * LOG2E, delta)
-                             : make_float2(CUDART_INF_F, 0.0f);
+    if (part == 0) {
+        float *to = rows + ((int64_t)which * s.tiles + token / 128) * 256 + token % 128;
+        to[0] = token < s.tokens ? stats[(int64_t)which * s.tokens + token] * LOG2E : CUDART_INF_F;
+        to[128] = delta;
+    }
 }
 
 /* One step of a block: key tile, query tile, head; and the step after it. */
@@ -336,7 +350,7 @@ template <bool IS_CAUSAL> __device__ static inline void step_next(step &t, int t
 
 __device__ static inline void load_queries(const maps &m, const grad_shape &s, const step &t,
                                            int stage, uint32_t base, uint32_t barrier,
-                                           const float2 *pairs)
+                                           const float *rows)
 {
     int head = t.which % s.heads, batch = t.which / s.heads, token = t.query * 128;
     hopper_expect(barrier, 2 * BOTH + 1024);
@@ -344,7 +358,7 @@ __device__ static inline void load_queries(const maps &m, const grad_shape &s, c
     hopper_load(base + QUERIES_AT(stage) + TILE_BYTES, &m.q, barrier, head, token + 64, batch);
     hopper_load(base + GO_AT(stage), &m.go, barrier, head, token, batch);
     hopper_load(base + GO_AT(stage) + TILE_BYTES, &m.go, barrier, head, token + 64, batch);
-    hopper_load_bytes(base + STATS_AT(stage), pairs + (int64_t)t.which * s.tiles * 128 + token,
+    hopper_load_bytes(base + STATS_AT(stage), rows + ((int64_t)t.which * s.tiles + t.query) * 256,
                       1024, barrier);
 }
 
@@ -359,6 +373,14 @@ __device__ static inline void load_keys(const maps &m, const grad_shape &s, int 
     hopper_load(base + VALUES_AT(buffer) + TILE_BYTES, &m.v, barrier, head, key * 128 + 64, batch);
 }
 
+__device__ static inline void load_lse(float2 (&lse)[16], const char *stats)
+{
+    const float2 *from = reinterpret_cast<const float2 *>(stats) + threadIdx.x % 4;
+#pragma unroll
+    for (int j = 0; j < 16; j++)
+        lse[j] = from[j * 4];
+}
+
 /* d = A B' of tiles with 64 and 128 rows, as one group. */
 __device__ static inline void product_issue(float (&d)[64], uint32_t a, uint32_t b)
 {
@@ -371,7 +393,7 @@ __device__ static inline void product_issue(float (&d)[64], uint32_t a, uint32_t
 /* FLOP: 10 * 64 * batch * heads * pairs. */
 template <bool IS_CAUSAL>
 __global__ void __launch_bounds__(256, 1)
-    gradient(const __grid_constant__ maps m, grad_shape s, const float2 *__restrict__ pairs,
+    gradient(const __grid_constant__ maps m, grad_shape s, const float *__restrict__ rows,
              float4 *__restrict__ slots, bf16 *__restrict__ dq)
 {
     extern __shared__ char raw[];
@@ -384,8 +406,8 @@ __global__ void __launch_bounds__(256, 1)
     int heads = s.batch * s.heads;
     float4 *slot = slots + (int64_t)blockIdx.x * s.tiles * 8 * 256 + threadIdx.x;
     step now = {(int)blockIdx.x, 0, 0, 0};
-    __shared__ step
-        ahead; /* of thread 0, which loads two steps in advance; kept out of its registers */
+    __shared__ step ahead; /* of thread 0, which loads two steps in advance; kept
+                            out of its registers */
     if (threadIdx.x == 0) {
         for (int i = 0; i < QUERY_STAGES + 2; i++)
             hopper_barrier_init(query_full + 8 * i, 1);
@@ -393,17 +415,19 @@ __global__ void __launch_bounds__(256, 1)
         load_keys(m, s, now.which, 0, 0, base, key_full);
         ahead = now;
         for (int i = 0; i < 2 && ahead.which < heads; i++, step_next<IS_CAUSAL>(ahead, s.tiles))
-            load_queries(m, s, ahead, i, base, query_full + 8 * i, pairs);
+            load_queries(m, s, ahead, i, base, query_full + 8 * i, rows);
     }
     __syncthreads();
 
     float dk[32], dv[32], scores[64];
-    bool is_storing =
-        false; /* first thread of a group: the copy engine may still read its dK, dV */
+    float2 lse[16];          /* of the next step's queries, two by two */
+    bool is_storing = false; /* first thread of a group: the copy engine may still
+                              read its dK, dV */
     hopper_wait(key_full, 0);
     hopper_wait(query_full, 0);
     hopper_mma_fence();
     product_issue(scores, base + KEYS_AT(0) + group * TILE_BYTES, base + QUERIES_AT(0));
+    load_lse(lse, shared + STATS_AT(0));
     hopper_mma_wait<0>();
     for (int n = 0; now.which < heads; n++) {
         int stage = n % QUERY_STAGES, buffer = now.group % 2;
@@ -415,8 +439,6 @@ __global__ void __launch_bounds__(256, 1)
         product_issue(dp, values, go);
 
         /* P' */
-        const float4 *stats =
-            reinterpret_cast<const float4 *>(shared + STATS_AT(stage)); /* two queries each */
         bool is_edge = IS_CAUSAL ? now.key == now.query : now.key * 128 + 128 > s.tokens;
         if (is_edge) {
             int key = group * 64 + warp * 16 + lane / 4;
@@ -431,11 +453,10 @@ __global__ void __launch_bounds__(256, 1)
         uint32_t packed[32];
 #pragma unroll
         for (int j = 0; j < 16; j++) {
-            float4 pair = stats[j * 4 + lane % 4];
 #pragma unroll
             for (int e = 0; e < 4; e++)
                 scores[4 * j + e] =
-                    device_exp2(fmaf(scores[4 * j + e], s.scale2, e % 2 ? -pair.z : -pair.x));
+                    device_exp2(fmaf(scores[4 * j + e], s.scale2, e % 2 ? -lse[j].y : -lse[j].x));
             packed[2 * j] = device_pack(scores[4 * j], scores[4 * j + 1]);
             packed[2 * j + 1] = device_pack(scores[4 * j + 2], scores[4 * j + 3]);
         }
@@ -447,14 +468,15 @@ __global__ void __launch_bounds__(256, 1)
         hopper_mma_wait<1>();
 
         /* dS' = P' (dP' - delta) */
+        const float2 *delta = reinterpret_cast<const float2 *>(shared + STATS_AT(stage) + 512);
         uint32_t turned[32];
 #pragma unroll
         for (int j = 0; j < 16; j++) {
-            float4 pair = stats[j * 4 + lane % 4];
-            turned[2 * j] = device_pack(scores[4 * j] * (dp[4 * j] - pair.y),
-                                        scores[4 * j + 1] * (dp[4 * j + 1] - pair.w));
-            turned[2 * j + 1] = device_pack(scores[4 * j + 2] * (dp[4 * j + 2] - pair.y),
-                                            scores[4 * j + 3] * (dp[4 * j + 3] - pair.w));
+            float2 pair = delta[j * 4 + lane % 4];
+            turned[2 * j] = device_pack(scores[4 * j] * (dp[4 * j] - pair.x),
+                                        scores[4 * j + 1] * (dp[4 * j + 1] - pair.y));
+            turned[2 * j + 1] = device_pack(scores[4 * j + 2] * (dp[4 * j + 2] - pair.x),
+                                            scores[4 * j + 3] * (dp[4 * j + 3] - pair.y));
         }
         hopper_mma_fence();
 #pragma unroll
@@ -462,35 +484,12 @@ __global__ void __launch_bounds__(256, 1)
             hopper_mma<1>(dk, turned + 4 * k, hopper_tile(queries) + 128 * k, k > 0 || !is_first);
         hopper_mma_commit();
 
-        /* what was added to this dQ before */
-        float sum[32];
-        bool is_begin = now.key == 0, is_end = now.key == (IS_CAUSAL ? now.query : s.tiles - 1);
-        float4 *place = slot + now.query * 8 * 256;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            float4 old = is_begin ? make_float4(0, 0, 0, 0) : place[i * 256];
-            sum[4 * i] = old.x, sum[4 * i + 1] = old.y, sum[4 * i + 2] = old.z,
-                    sum[4 * i + 3] = old.w;
-        }
         if (is_storing) {
             hopper_store_read();
             is_storing = false;
         }
-        __syncthreads(); /* everyone is through with the step before: its dS', its queries, the keys of the last group */
-        if (threadIdx.x == 0) {
-            if (is_first) {
-                int next_key = now.key + 1 < s.tiles ? now.key + 1 : 0, to = (now.group + 1) % 2;
-                int next_which = next_key ? now.which : now.which + (int)gridDim.x;
-                if (next_which < heads)
-                    load_keys(m, s, next_which, next_key, to, base, key_full + 8 * to);
-            }
-            if (ahead.which < heads) {
-                int to = (n + 2) % QUERY_STAGES;
-                load_queries(m, s, ahead, to, base, query_full + 8 * to, pairs);
-                step_next<IS_CAUSAL>(ahead, s.tiles);
-            }
-        }
-        __syncwarp();
+        __syncthreads(); /* everyone is through with the step before: its dS', its
+                        queries, the keys of the last group */
         int row = warp * 16 + (lane / 8 % 2) * 8 + lane % 8;
 #pragma unroll
         for (int j = 0; j < 16; j += 2) {
@@ -502,18 +501,34 @@ __global__ void __launch_bounds__(256, 1)
         hopper_proxy_fence();
         __syncthreads();
         hopper_mma_fence();
+        float sum[32];
         uint32_t ds = base + DS_AT + group * BOTH, all_keys = base + KEYS_AT(buffer);
 #pragma unroll
         for (int k = 0; k < 8; k++)
-            hopper_mma<1, 1>(sum, hopper_tile(ds) + 128 * k, hopper_tile(all_keys) + 128 * k, 1);
+            hopper_mma<1, 1>(sum, hopper_tile(ds) + 128 * k, hopper_tile(all_keys) + 128 * k,
+                             k > 0);
         hopper_mma_commit();
 
         /* the next scores run while this dQ is written */
         step done = now;
         step_next<IS_CAUSAL>(now, s.tiles);
+        if (threadIdx.x == 0) { /* before anyone waits for what it loads */
+            if (is_first) {
+                int next_key = done.key + 1 < s.tiles ? done.key + 1 : 0, to = (done.group + 1) % 2;
+                int next_which = next_key ? done.which : done.which + (int)gridDim.x;
+                if (next_which < heads)
+                    load_keys(m, s, next_which, next_key, to, base, key_full + 8 * to);
+            }
+            if (ahead.which < heads) {
+                int to = (n + 2) % QUERY_STAGES;
+                load_queries(m, s, ahead, to, base, query_full + 8 * to, rows);
+                step_next<IS_CAUSAL>(ahead, s.tiles);
+            }
+        }
+        __syncwarp();
         int next = (n + 1) % QUERY_STAGES, next_buffer = now.group % 2;
-        if (now.which <
-            heads) { /* else: products of old tiles that nobody reads, so that every step is alike */
+        if (now.which < heads) { /* else: products of old tiles that nobody reads,
+                                so that every step is alike */
             if (now.group != done.group)
                 hopper_wait(key_full + 8 * next_buffer, now.group / 2 % 2);
             hopper_wait(query_full + 8 * next, (n + 1) / QUERY_STAGES % 2);
@@ -521,8 +536,23 @@ __global__ void __launch_bounds__(256, 1)
         hopper_mma_fence();
         product_issue(scores, base + KEYS_AT(next_buffer) + group * TILE_BYTES,
                       base + QUERIES_AT(next));
+        bool is_begin = done.key == 0, is_end = done.key == (IS_CAUSAL ? done.query : s.tiles - 1);
+        float4 *place = slot + done.query * 8 * 256;
         hopper_mma_wait<1>();
         if (is_end) {
+            if (!is_begin) { /* the last tile of keys needs what the others have added */
+                float4 old[8];
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    old[i] = __ldcg(place + i * 256);
+#pragma unroll
+                for (int i = 0; i < 8; i++) {
+                    sum[4 * i] += old[i].x;
+                    sum[4 * i + 1] += old[i].y;
+                    sum[4 * i + 2] += old[i].z;
+                    sum[4 * i + 3] += old[i].w;
+                }
+            }
             int64_t at = done.which / s.heads * s.batch_stride +
                          done.which % s.heads * s.head_stride + lane % 4 * 2;
             int token = done.query * 128 + group * 64 + warp * 16 + lane / 4;
@@ -536,11 +566,15 @@ __global__ void __launch_bounds__(256, 1)
                             device_pack(sum[4 * j + 2 * h] * s.scale,
                                         sum[4 * j + 2 * h + 1] * s.scale);
                 }
-        } else {
+        } else if (is_begin) {
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 place[i * 256] =
                     make_float4(sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                hopper_add(place + i * 256, sum + 4 * i);
         }
         if (done.query == s.tiles - 1) { /* dK, dV are complete */
             uint32_t staged = base + STAGED_AT + group * TILE_BYTES;
@@ -556,6 +590,7 @@ __global__ void __launch_bounds__(256, 1)
                 is_storing = true;
             }
         }
+        load_lse(lse, shared + STATS_AT(next));
         hopper_mma_wait<0>(); /* the next scores */
     }
     if (is_storing)
@@ -568,7 +603,7 @@ static int slots_of(const struct cuda_attention *d)
     return heads < SLOTS ? heads : SLOTS;
 }
 
-static size_t pairs_bytes(const struct cuda_attention *d)
+static size_t rows_bytes(const struct cuda_attention *d)
 {
     return (size_t)d->batch * (size_t)d->heads * (size_t)((d->tokens + 127) / 128) * 128 *
            sizeof(float2);
@@ -576,7 +611,7 @@ static size_t pairs_bytes(const struct cuda_attention *d)
 
 extern "C" size_t cuda_attention_grad_workspace(const struct cuda_attention *d)
 {
-    return pairs_bytes(d) +
+    return rows_bytes(d) +
            (size_t)slots_of(d) * (size_t)((d->tokens + 127) / 128) * 128 * D * sizeof(float);
 }
 
@@ -599,16 +634,16 @@ extern "C" int cuda_attention_grad(const struct cuda_attention *d, const void *q
     grad_shape s = {d->batch,       d->heads,         d->tokens,       (d->tokens + 127) / 128,
                     d->scale,       d->scale * LOG2E, d->token_stride, d->head_stride,
                     d->batch_stride};
-    float2 *pairs = (float2 *)workspace;
-    float4 *slots = (float4 *)((char *)workspace + pairs_bytes(d));
-    int64_t rows = (int64_t)d->batch * d->heads * s.tiles * 128;
-    grad_delta<<<(unsigned)((rows * 8 + 255) / 256), 256, 0, stream>>>(
-        s, d->out_token_stride, d->out_head_stride, d->out_batch_stride, (const bf16 *)o,
-        (const bf16 *)go, stats, pairs);
+    float *rows = (float *)workspace;
+    float4 *slots = (float4 *)((char *)workspace + rows_bytes(d));
+    dim3 grid((unsigned)(s.tiles * 4), (unsigned)(d->batch * d->heads));
+    grad_delta<<<grid, 256, 0, stream>>>(s, d->out_token_stride, d->out_head_stride,
+                                         d->out_batch_stride, (const bf16 *)o, (const bf16 *)go,
+                                         stats, rows);
     auto kernel = d->is_causal ? gradient<true> : gradient<false>;
     e = (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, GRAD_BYTES);
     if (e)
         return e;
-    kernel<<<(unsigned)slots_of(d), 256, GRAD_BYTES, stream>>>(m, s, pairs, slots, (bf16 *)dq);
+    kernel<<<(unsigned)slots_of(d), 256, GRAD_BYTES, stream>>>(m, s, rows, slots, (bf16 *)dq);
     return (int)cudaGetLastError();
 }

@@ -105,7 +105,7 @@ struct cuda_entropy {
     int64_t rows, classes,
         stride; /* stride: elements from row to row, a multiple of 8, >= classes */
     int64_t ignore_index;
-    float scale; /* of the gradient: 1 / divisor of the mean */
+    float scale; /* of the gradient, above 0: 1 / divisor of the mean */
     enum cuda_dtype dtype;
 };
 /* Logits become scale * (softmax - one-hot) in place, columns past `classes` become 0; loss[row] is the cross entropy

@@ -1,7 +1,9 @@
-/* entropy.cu - softmax cross entropy of rows of logits; the gradient takes their place.
+/* entropy.cu - softmax cross entropy of rows of logits; the gradient takes
+ * their place.
  *
- * bf16 rows of up to SHARED_BYTES lie in shared memory: one read and one write of global memory. Two blocks share a
- * multiprocessor, so that one loads while the other computes. Longer rows, and F32, are read three times. */
+ * bf16 rows of up to SHARED_BYTES lie in shared memory: one read and one write
+ * of global memory. Two blocks share a multiprocessor, so that one loads while
+ * the other computes. Longer rows, and F32, are read three times. */
 #include "cuda/cuda.h"
 #include "cuda/device.cuh"
 #include <math_constants.h>
@@ -46,10 +48,12 @@ __device__ static int64_t target_of(int64_t t, int64_t classes, int64_t ignore, 
 #define LOG2E 1.4426950408889634f
 
 #define ROW_THREADS                                                                                \
-    640 /* 50,304 columns are 9.8 vectors each; two blocks per multiprocessor leave 48 registers */
+    640 /* 50,304 columns are 9.8 vectors each; two blocks per multiprocessor    \
+         leave 48 registers */
 #define ROW_AHEAD 5
 
-/* Running largest logit (in base 2, times log2 e) and sum of exponentials below it. */
+/* Running largest logit (in base 2, times log2 e) and sum of exponentials below
+ * it. */
 struct running {
     float top, sum;
 };
@@ -79,19 +83,38 @@ __device__ static running block_running(running x, running *shared)
     return x;
 }
 
-/* Columns past the end as the least logit. */
-__device__ static inline vec8 row_vector(uint4 u, int first, int classes)
+/* r with the logits of one vector; those at `end` and behind do not count. */
+__device__ static inline running running_add(running r, vec8 v, int end)
+{
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        v.v[j] = j < end ? v.v[j] : -CUDART_INF_F;
+    float top = fmaxf(fmaxf(fmaxf(v.v[0], v.v[1]), fmaxf(v.v[2], v.v[3])),
+                      fmaxf(fmaxf(v.v[4], v.v[5]), fmaxf(v.v[6], v.v[7]))) *
+                LOG2E;
+    if (top > r.top) {
+        r.sum *= device_exp2(r.top - top);
+        r.top = top;
+    }
+    float part = 0;
+#pragma unroll
+    for (int j = 0; j < 8; j++)
+        part += device_exp2(fmaf(v.v[j], LOG2E, -r.top));
+    return {r.top, r.sum + part};
+}
+
+/* scale * softmax, the scale within the exponent. */
+__device__ static inline vec8 row_gradient(uint4 u, float shift)
 {
     vec8 v = device_widen(u);
-    if (first + 8 > classes) {
 #pragma unroll
-        for (int j = 0; j < 8; j++)
-            v.v[j] = first + j < classes ? v.v[j] : -CUDART_INF_F;
-    }
+    for (int j = 0; j < 8; j++)
+        v.v[j] = device_exp2(fmaf(v.v[j], LOG2E, -shift));
     return v;
 }
 
-/* Bytes: 4 * stride per row. The sum runs along while the row comes in; the second walk makes the gradient. */
+/* Bytes: 4 * stride per row. The sum runs along while the row comes in; the second walk makes the gradient. Whole vectors
+ * of columns go without a test; the last, broken one and the padding have a thread each at the end. */
 __global__ void __launch_bounds__(ROW_THREADS, 2)
     entropy_shared(int classes, int stride, int64_t ignore, float scale, bf16 *__restrict__ logits,
                    const int64_t *__restrict__ targets, float *__restrict__ loss, uint32_t *error)
@@ -99,50 +122,36 @@ __global__ void __launch_bounds__(ROW_THREADS, 2)
     extern __shared__ uint4 row[];
     __shared__ running shared[32];
     uint4 *global = reinterpret_cast<uint4 *>(logits + (int64_t)blockIdx.x * stride);
-    int vectors = stride / 8;
+    int whole = classes / 8, vectors = stride / 8;
     int target = (int)target_of(targets[blockIdx.x], classes, ignore, error);
     running r = {-CUDART_INF_F, 0.0f};
-    for (int i = threadIdx.x; i < vectors; i += ROW_AHEAD * ROW_THREADS) {
+    for (int i = threadIdx.x; i < whole; i += ROW_AHEAD * ROW_THREADS) {
         uint4 u[ROW_AHEAD];
 #pragma unroll
         for (int k = 0; k < ROW_AHEAD; k++)
-            if (i + k * ROW_THREADS < vectors)
+            if (i + k * ROW_THREADS < whole)
                 u[k] = __ldcs(global + i + k * ROW_THREADS);
 #pragma unroll
-        for (int k = 0; k < ROW_AHEAD; k++) {
-            int at = i + k * ROW_THREADS;
-            if (at < vectors) {
-                row[at] = u[k];
-                vec8 v = row_vector(u[k], at * 8, classes);
-                float top = fmaxf(fmaxf(fmaxf(v.v[0], v.v[1]), fmaxf(v.v[2], v.v[3])),
-                                  fmaxf(fmaxf(v.v[4], v.v[5]), fmaxf(v.v[6], v.v[7]))) *
-                            LOG2E;
-                if (top > r.top) {
-                    r.sum *= device_exp2(r.top - top);
-                    r.top = top;
-                }
-                float part = 0;
-#pragma unroll
-                for (int j = 0; j < 8; j++)
-                    part += device_exp2(fmaf(v.v[j], LOG2E, -r.top));
-                r.sum += part;
+        for (int k = 0; k < ROW_AHEAD; k++)
+            if (i + k * ROW_THREADS < whole) {
+                row[i + k * ROW_THREADS] = u[k];
+                r = running_add(r, device_widen(u[k]), 8);
             }
-        }
+    }
+    if (threadIdx.x == 0 && classes % 8) {
+        row[whole] = global[whole];
+        r = running_add(r, device_widen(row[whole]), classes % 8);
     }
     r = block_running(r, shared); /* its barrier also publishes the row */
+    float total = r.top + log2f(r.sum);
     if (threadIdx.x == 0)
         loss[blockIdx.x] = target >= 0
-                               ? (r.top + log2f(r.sum)) * 0.69314718055994531f -
+                               ? total * 0.69314718055994531f -
                                      device_to_float(reinterpret_cast<const bf16 *>(row)[target])
                                : 0.0f;
-    /* p = 2^(x log2 e - top - log2 sum), times the scale */
-    float shift = r.top + log2f(r.sum);
-    float factor = target >= 0 ? scale : 0.0f;
-    for (int i = threadIdx.x; i < vectors; i += ROW_THREADS) {
-        vec8 v = row_vector(row[i], i * 8, classes);
-#pragma unroll
-        for (int j = 0; j < 8; j++)
-            v.v[j] = device_exp2(fmaf(v.v[j], LOG2E, -shift)) * factor;
+    float shift = target >= 0 ? total - log2f(scale) : CUDART_INF_F;
+    for (int i = threadIdx.x; i < whole; i += ROW_THREADS) {
+        vec8 v = row_gradient(row[i], shift);
         if (target >= 0 && target / 8 == i) {
 #pragma unroll
             for (int j = 0; j < 8; j++)
@@ -150,9 +159,21 @@ __global__ void __launch_bounds__(ROW_THREADS, 2)
         }
         __stcs(global + i, device_narrow(v));
     }
+    for (int i = whole + (int)threadIdx.x; i < vectors; i += ROW_THREADS) {
+        vec8 v;
+        if (i == whole && classes % 8)
+            v = row_gradient(row[i], shift);
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            v.v[j] = i * 8 + j < classes ? v.v[j] : 0.0f;
+            v.v[j] -= i * 8 + j == target ? scale : 0.0f;
+        }
+        global[i] = device_narrow(v);
+    }
 }
 
-/* Bytes: rows * stride * size * (3 reads + 1 write), rows that fit in the second-level cache less. */
+/* Bytes: rows * stride * size * (3 reads + 1 write), rows that fit in the
+ * second-level cache less. */
 template <class T>
 __global__ void __launch_bounds__(THREADS)
     entropy_plain(int64_t classes, int64_t stride, int64_t ignore, float scale,
@@ -205,7 +226,8 @@ extern "C" int cuda_entropy_grad(const struct cuda_entropy *d, void *logits, con
     return (int)cudaGetLastError();
 }
 
-/* One block: thread t adds x[t], x[t + 1024], ... in order; then the threads in order. */
+/* One block: thread t adds x[t], x[t + 1024], ... in order; then the threads in
+ * order. */
 __global__ void __launch_bounds__(THREADS)
     sum_all(int64_t n, const float *__restrict__ x, double *__restrict__ out)
 {

@@ -53,6 +53,15 @@ __device__ static inline void hopper_sync(int id, int threads)
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
+/* x[0..3] to four floats in global memory, done there. Only where one thread owns the place: then the order is the order of
+ * its program, and the sum always the same. */
+__device__ static inline void hopper_add(float4 *to, const float *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x[0]),
+                 "f"(x[1]), "f"(x[2]), "f"(x[3])
+                 : "memory");
+}
+
 /* ---- copies --------------------------------------------------------------------------------- */
 
 /* One box of a tensor of four dimensions (channel, head, token, batch). */

@@ -1,15 +1,16 @@
-/* pool.cu - pooling over two spatial dimensions, channels-last; eight channels per thread.
+/* pool.cu - pooling over two spatial dimensions, channels-last; eight channels
+ * per thread.
  *
- * The gradient of the maximum is gathered: every place of x looks at the windows it lies in, in their order, so nothing
- * is added by two threads. */
+ * The gradient of the maximum is gathered: every place of x looks at the
+ * windows it lies in, in their order, so nothing is added by two threads. */
 #include "cuda/cuda.h"
 #include "cuda/device.cuh"
 #include <math_constants.h>
 
 #define THREADS 256
 
-/* Grid: (vectors of a row of places, rows, images). SIZE 0: any size. Bytes: x once (windows overlap in the cache), y and
- * half of it for the index. */
+/* Grid: (vectors of a row of places, rows, images). SIZE 0: any size. Bytes: x
+ * once (windows overlap in the cache), y and half of it for the index. */
 template <class T, int SIZE>
 __global__ void __launch_bounds__(THREADS, 4)
     max_windows(cuda_pool d, const T *__restrict__ x, T *__restrict__ y,
@@ -47,35 +48,44 @@ __global__ void __launch_bounds__(THREADS, 4)
         *reinterpret_cast<uint2 *>(index + to) = make_uint2(won[0], won[1]);
 }
 
-/* Grid as above, over x. Bytes: dy and the index once, dx once. */
-template <class T>
+/* Grid as above, over x. SIZE, STRIDE 0: any. Bytes: dy and the index once, dx once. */
+template <class T, int SIZE, int STRIDE>
 __global__ void __launch_bounds__(THREADS)
     max_gather(cuda_pool d, const T *__restrict__ dy, const uint8_t *__restrict__ index,
                T *__restrict__ dx)
 {
+    int size = SIZE ? SIZE : d.size, stride = STRIDE ? STRIDE : d.stride;
     int per_place = d.channels / 8, i = blockIdx.x * THREADS + threadIdx.x, place = i / per_place;
     int channel = (i - place * per_place) * 8;
     if (place >= d.width)
         return;
     int column = place + d.padding, row = (int)blockIdx.y + d.padding;
-    int first_row = row < d.size ? 0 : (row - d.size) / d.stride + 1,
-        first_column = column < d.size ? 0 : (column - d.size) / d.stride + 1;
-    int last_row = min(row / d.stride, d.out_height - 1),
-        last_column = min(column / d.stride, d.out_width - 1);
-    int64_t image = (int64_t)blockIdx.z * d.out_height * d.out_width * d.channels + channel;
+    int last_row = row / stride,
+        last_column = column / stride; /* the last window that begins at or before */
+    int windows = (size + stride - 1) / stride;
+    const T *image = dy + (int64_t)blockIdx.z * d.out_height * d.out_width * d.channels + channel;
+    const uint8_t *marks =
+        index + (int64_t)blockIdx.z * d.out_height * d.out_width * d.channels + channel;
     vec8 sum;
 #pragma unroll
     for (int k = 0; k < 8; k++)
         sum.v[k] = 0;
-    for (int r = first_row; r <= last_row; r++)
-        for (int c = first_column; c <= last_column; c++) {
-            int64_t from = image + ((int64_t)r * d.out_width + c) * d.channels;
-            uint32_t mine = (uint32_t)((row - r * d.stride) * d.size + column - c * d.stride);
-            uint2 won = *reinterpret_cast<const uint2 *>(index + from);
-            vec8 g = device_load(dy + from);
+#pragma unroll
+    for (int a = windows - 1; a >= 0; a--)
+#pragma unroll
+        for (int b = windows - 1; b >= 0; b--) {
+            int r = last_row - a, c = last_column - b, y = row - r * stride,
+                x = column - c * stride;
+            if (r < 0 || c < 0 || r >= d.out_height || c >= d.out_width || y >= size || x >= size)
+                continue;
+            int from = (r * d.out_width + c) * d.channels;
+            uint32_t mine = (uint32_t)(y * size + x) * 0x01010101u;
+            uint2 won = *reinterpret_cast<const uint2 *>(marks + from);
+            vec8 g = device_load(image + from);
+            uint32_t low = __vcmpeq4(won.x, mine), high = __vcmpeq4(won.y, mine);
 #pragma unroll
             for (int k = 0; k < 8; k++)
-                sum.v[k] += ((k < 4 ? won.x : won.y) >> (k % 4 * 8) & 255u) == mine ? g.v[k] : 0.0f;
+                sum.v[k] += (k < 4 ? low : high) & 1u << (k % 4 * 8) ? g.v[k] : 0.0f;
         }
     device_store(
         dx + (((int64_t)blockIdx.z * d.height + blockIdx.y) * d.width + place) * d.channels +
@@ -131,7 +141,8 @@ static bool is_valid(const struct cuda_pool *d)
 {
     return d->batch > 0 && d->height > 0 && d->width > 0 && d->channels > 0 &&
            d->channels % 8 == 0 && d->size > 0 && d->size <= 15 && d->stride > 0 &&
-           d->padding >= 0 && d->padding * 2 <= d->size && d->batch <= 65535 && d->height <= 65535;
+           d->padding >= 0 && d->padding * 2 <= d->size && d->batch <= 65535 &&
+           d->height <= 65535 && (int64_t)d->out_height * d->out_width * d->channels <= INT32_MAX;
 }
 
 static unsigned blocks_for(int64_t vectors)
@@ -168,16 +179,26 @@ extern "C" int cuda_max_pool(const struct cuda_pool *d, const void *x, void *y, 
     return (int)cudaGetLastError();
 }
 
+template <class T>
+static void max_pool_grad(const struct cuda_pool *d, const void *dy, const uint8_t *index, void *dx,
+                          cudaStream_t stream)
+{
+    auto kernel = d->size == 3 && d->stride == 2   ? max_gather<T, 3, 2>
+                  : d->size == 2 && d->stride == 2 ? max_gather<T, 2, 2>
+                                                   : max_gather<T, 0, 0>;
+    kernel<<<places_grid(d, d->height, d->width), THREADS, 0, stream>>>(*d, (const T *)dy, index,
+                                                                        (T *)dx);
+}
+
 extern "C" int cuda_max_pool_grad(const struct cuda_pool *d, const void *dy, const uint8_t *index,
                                   void *dx, cuda_stream stream)
 {
     if (!is_valid(d))
         return (int)cudaErrorInvalidValue;
-    dim3 grid = places_grid(d, d->height, d->width);
     if (d->dtype == CUDA_BF16)
-        max_gather<bf16><<<grid, THREADS, 0, stream>>>(*d, (const bf16 *)dy, index, (bf16 *)dx);
+        max_pool_grad<bf16>(d, dy, index, dx, stream);
     else
-        max_gather<float><<<grid, THREADS, 0, stream>>>(*d, (const float *)dy, index, (float *)dx);
+        max_pool_grad<float>(d, dy, index, dx, stream);
     return (int)cudaGetLastError();
 }
 
