@@ -903,8 +903,10 @@ static void part_attention(void)
     attention_case(1, 200, 64, true);
     attention_case(2, 12, 1024, true);
     attention_case(3, 64, 1024, true);
-    for (int b : {32, 16}) {
-        int heads = b == 32 ? 12 : 25;
+    static const int shapes[][2] = {
+        {32, 12}, {16, 25}, {8, 12}, {4, 12}}; /* GPT-2 124M, XL, small batches */
+    for (auto &shape : shapes) {
+        int b = shape[0], heads = shape[1];
         attention_data a = attention_new(b, heads, 1024, true);
         double pairs = 1024.0 * 1025 / 2 * b * heads;
         char text[64];
