@@ -752,9 +752,16 @@ static void part_update(void)
               *dv = device_copy(v);
         uint16_t *dh = device_copy(high), *dr = device_copy(rest), *dgh = device_copy(gh);
         bool is_low = kind == 1;
+        std::vector<struct cuda_update> pieces; /* kind 2: the same in uneven pieces */
+        for (size_t at = 0, i = 1; at < n; at += i * 8, i++)
+            pieces.push_back(
+                {(int64_t)std::min(i * 8, n - at), dg + at, dh + at, dr + at, dm + at, dv + at});
         for (int step = 0; step < 3; step++) {
-            MUST(cuda_adam_split((int64_t)n, is_low ? CUDA_BF16 : CUDA_F32, dk,
-                                 is_low ? (void *)dgh : (void *)dg, dh, dr, dm, dv, stream));
+            if (kind == 2)
+                MUST(cuda_adam_split_many((int)pieces.size(), pieces.data(), CUDA_F32, dk, stream));
+            else
+                MUST(cuda_adam_split((int64_t)n, is_low ? CUDA_BF16 : CUDA_F32, dk,
+                                     is_low ? (void *)dgh : (void *)dg, dh, dr, dm, dv, stream));
             for (size_t i = 0; i < n; i++)
                 adam_cpu(k, is_low ? ref_float(gh[i]) : g[i], &high[i], &rest[i], &m[i], &v[i]);
         }
@@ -763,7 +770,7 @@ static void part_update(void)
                        !memcmp(host_copy(dv, n).data(), v.data(), n * 4);
         verdict(kind == 0   ? "AdamW split: bits of the CPU"
                 : kind == 1 ? "  with L2 decay, bf16 gradient"
-                            : "  tiny gradients",
+                            : "  tiny gradients, many tensors",
                 !is_same, 0);
         for (void *p :
              {(void *)dk, (void *)dg, (void *)dm, (void *)dv, (void *)dh, (void *)dr, (void *)dgh})

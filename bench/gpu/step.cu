@@ -330,9 +330,11 @@ static void backward(void)
 
 static void update(void)
 {
+    std::vector<struct cuda_update> many;
     for (parameter p : tensors)
-        MUST(cuda_adam_split((int64_t)p.count, CUDA_F32, scalars, gradient + p.at, high + p.at,
-                             rest_bits + p.at, moment + p.at, square + p.at, stream));
+        many.push_back({(int64_t)p.count, gradient + p.at, high + p.at, rest_bits + p.at,
+                        moment + p.at, square + p.at});
+    MUST(cuda_adam_split_many((int)many.size(), many.data(), CUDA_F32, scalars, stream));
     MUST(cuda_unary(CUDA_COPY, (int64_t)norm_count, CUDA_BF16, high + norm_first, CUDA_F32, norms,
                     stream));
 }

@@ -140,6 +140,16 @@ int cuda_embed_position_grad(const struct cuda_embed *d, const void *dy, float *
 int cuda_adam_split(int64_t n, enum cuda_dtype gradient, const float *scalars, const void *g,
                     uint16_t *high, uint16_t *rest, float *m, float *v, cuda_stream stream);
 
+/* The same for several tensors in few launches: small ones share them. The bits are those of one call each. */
+struct cuda_update {
+    int64_t n;
+    const void *g;
+    uint16_t *high, *rest;
+    float *m, *v;
+};
+int cuda_adam_split_many(int count, const struct cuda_update *tensors, enum cuda_dtype gradient,
+                         const float *scalars, cuda_stream stream);
+
 /* ---- attention.cu --------------------------------------------------------------------------------------- */
 
 /* bf16, 64 channels per head. Strides in elements; q, k, v (and their gradients) share one set, so views of a packed

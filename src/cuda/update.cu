@@ -27,18 +27,31 @@ __device__ static inline void adam_one(const adam &a, float g, uint32_t &high, u
     high = ((u >> 16) + (u >> 15 & 1u)) & 0xffffu;
 }
 
-/* Bytes per element: gradient 4 (2), weights 4 + 4, moments 8 + 8: 28 with an F32 gradient. */
+#define MANY 32 /* tensors per launch: 1.7 KB of arguments */
+
+struct many {
+    struct cuda_update tensors[MANY];
+    uint32_t first[MANY]; /* block of each tensor */
+    int count;
+};
+
+/* Eight elements per thread. Bytes per element: gradient 4 (2), weights 4 + 4, moments 8 + 8: 28 with an F32 gradient. */
 template <class G>
 __global__ void __launch_bounds__(THREADS)
-    adam_split(int64_t n, const float *__restrict__ scalars, const G *__restrict__ g,
-               uint16_t *__restrict__ high, uint16_t *__restrict__ rest, float *__restrict__ m,
-               float *__restrict__ v)
+    adam_split(const __grid_constant__ many t, const float *__restrict__ scalars)
 {
+    int which = 0;
+    while (which + 1 < t.count && blockIdx.x >= t.first[which + 1])
+        which++;
+    int64_t n = t.tensors[which].n;
+    const G *__restrict__ g = (const G *)t.tensors[which].g;
+    uint16_t *__restrict__ high = t.tensors[which].high, *__restrict__ rest = t.tensors[which].rest;
+    float *__restrict__ m = t.tensors[which].m, *__restrict__ v = t.tensors[which].v;
     adam a;
 #pragma unroll
     for (int i = 0; i < 12; i++)
         a.k[i] = scalars[i];
-    int64_t at = ((int64_t)blockIdx.x * THREADS + threadIdx.x) * 8;
+    int64_t at = ((int64_t)(blockIdx.x - t.first[which]) * THREADS + threadIdx.x) * 8;
     if (at + 8 <= n) {
         uint4 h = *reinterpret_cast<const uint4 *>(high + at),
               r = *reinterpret_cast<const uint4 *>(rest + at);
@@ -66,18 +79,35 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
+extern "C" int cuda_adam_split_many(int count, const struct cuda_update *tensors,
+                                    enum cuda_dtype gradient, const float *scalars,
+                                    cuda_stream stream)
+{
+    many t;
+    uint32_t blocks = 0;
+    t.count = 0;
+    for (int i = 0; i < count; i++) {
+        if (tensors[i].n > 0) {
+            t.first[t.count] = blocks;
+            t.tensors[t.count++] = tensors[i];
+            blocks += (uint32_t)((tensors[i].n + THREADS * 8 - 1) / (THREADS * 8));
+        }
+        if (t.count && (t.count == MANY || i + 1 == count)) {
+            if (gradient == CUDA_BF16)
+                adam_split<bf16><<<blocks, THREADS, 0, stream>>>(t, scalars);
+            else
+                adam_split<float><<<blocks, THREADS, 0, stream>>>(t, scalars);
+            t.count = 0;
+            blocks = 0;
+        }
+    }
+    return (int)cudaGetLastError();
+}
+
 extern "C" int cuda_adam_split(int64_t n, enum cuda_dtype gradient, const float *scalars,
                                const void *g, uint16_t *high, uint16_t *rest, float *m, float *v,
                                cuda_stream stream)
 {
-    if (n <= 0)
-        return 0;
-    unsigned blocks = (unsigned)((n + THREADS * 8 - 1) / (THREADS * 8));
-    if (gradient == CUDA_BF16)
-        adam_split<bf16>
-            <<<blocks, THREADS, 0, stream>>>(n, scalars, (const bf16 *)g, high, rest, m, v);
-    else
-        adam_split<float>
-            <<<blocks, THREADS, 0, stream>>>(n, scalars, (const float *)g, high, rest, m, v);
-    return (int)cudaGetLastError();
+    struct cuda_update one = {n, g, high, rest, m, v};
+    return cuda_adam_split_many(1, &one, gradient, scalars, stream);
 }
