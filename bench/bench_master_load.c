@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "exp/db/db.h"
+#include "../tests/exp_db_text.h"
 #include "serve/serve.h"
 
 static int fail(const char *what, const struct ebb_error *err)

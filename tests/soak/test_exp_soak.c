@@ -19,7 +19,7 @@
 #include <time.h>
 
 #include "base/rng.h"
-#include "exp/db/db.h"
+#include "exp_db_text.h"
 #include "serve/serve.h"
 #include "master_fixture.h"
 

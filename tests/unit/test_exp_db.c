@@ -9,6 +9,7 @@
 
 #include "base/heap.h"
 #include "exp/db/driver.h"
+#include "exp_db_text.h"
 
 struct place {
     char dir[64], path[80];

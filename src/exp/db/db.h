@@ -109,49 +109,4 @@ struct exp_db_cursor exp_db_experiments_count(struct exp_db *db, const struct ex
 
 #define EXP_DB_VERSION 3
 
-/* ---- values and statements by their text: only where typed queries have not come yet ---- */
-
-enum exp_db_kind { EXP_DB_NULL, EXP_DB_INT, EXP_DB_BOOL, EXP_DB_DOUBLE, EXP_DB_TEXT, EXP_DB_BLOB };
-
-struct exp_db_value {
-    enum exp_db_kind kind;
-    int64_t integer;
-    double number;
-    const char *data; /* TEXT, BLOB; borrowed for the call */
-    size_t length;
-};
-
-struct exp_db_value exp_db_i(int64_t value);
-struct exp_db_value exp_db_d(double value);
-struct exp_db_value exp_db_t(const char *text); /* NULL = null */
-struct exp_db_value exp_db_tn(const char *text, size_t length);
-struct exp_db_value exp_db_b(const void *data, size_t length);
-struct exp_db_value exp_db_n(void); /* null */
-
-#define EXP_DB_ARGS(...)                                                                           \
-    (const struct exp_db_value[]){__VA_ARGS__},                                                    \
-        sizeof((const struct exp_db_value[]){__VA_ARGS__}) / sizeof(struct exp_db_value)
-#define EXP_DB_NO_ARGS NULL, 0
-
-enum ebb_status exp_db_run(struct exp_db *db, const char *sql, const struct exp_db_value *args,
-                           size_t arg_count, struct ebb_error *err);
-
-struct exp_db_rows { /* a query in progress; caller's memory */
-    struct exp_db *db;
-    void *statement;
-};
-
-enum ebb_status exp_db_query(struct exp_db *db, const char *sql, const struct exp_db_value *args,
-                             size_t arg_count, struct exp_db_rows *rows, struct ebb_error *err);
-enum ebb_status exp_db_next(struct exp_db_rows *rows, bool *has_row, struct ebb_error *err);
-void exp_db_done(struct exp_db_rows *rows);
-struct exp_db_value exp_db_column(const struct exp_db_rows *rows, int column);
-int64_t exp_db_int(const struct exp_db_rows *rows, int column);      /* null = 0 */
-double exp_db_double(const struct exp_db_rows *rows, int column);    /* null = 0 */
-const char *exp_db_text(const struct exp_db_rows *rows, int column); /* null = NULL */
-bool exp_db_is_null(const struct exp_db_rows *rows, int column);
-enum ebb_status exp_db_number(struct exp_db *db, const char *sql, const struct exp_db_value *args,
-                              size_t arg_count, int64_t fallback, int64_t *value,
-                              struct ebb_error *err);
-
 #endif

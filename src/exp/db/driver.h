@@ -5,6 +5,16 @@
 
 #include "exp/db/db.h"
 
+enum exp_db_kind { EXP_DB_NULL, EXP_DB_INT, EXP_DB_BOOL, EXP_DB_DOUBLE, EXP_DB_TEXT, EXP_DB_BLOB };
+
+struct exp_db_value {
+    enum exp_db_kind kind;
+    int64_t integer;
+    double number;
+    const char *data; /* TEXT, BLOB; borrowed for the call */
+    size_t length;
+};
+
 struct exp_db_driver {
     const char *name;
     enum ebb_status (*open)(const char *path, void **connection, struct ebb_error *err);

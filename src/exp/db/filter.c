@@ -23,14 +23,24 @@ bool exp_db_is_sort(const char *name)
     return false;
 }
 
+static struct exp_db_value text(const char *value)
+{
+    return (struct exp_db_value){.kind = EXP_DB_TEXT, .data = value, .length = strlen(value)};
+}
+
+static struct exp_db_value integer(int64_t value)
+{
+    return (struct exp_db_value){.kind = EXP_DB_INT, .integer = value};
+}
+
 static bool is_any(const char *text)
 {
     return text == NULL || text[0] == '\0';
 }
 
-static void condition(struct asked *q, const char *text)
+static void condition(struct asked *q, const char *what)
 {
-    ebb_str_printf(&q->sql, "%s%s", q->has_where ? " AND " : " WHERE ", text);
+    ebb_str_printf(&q->sql, "%s%s", q->has_where ? " AND " : " WHERE ", what);
     q->has_where = true;
 }
 
@@ -55,7 +65,7 @@ static void like(struct asked *q, const char *column, struct ebb_str *pattern, c
     }
     ebb_str_printf(pattern, "%s%%", quote);
     condition(q, column);
-    argument(q, " LIKE ", exp_db_t(ebb_str_c(pattern)), " ESCAPE '\\'");
+    argument(q, " LIKE ", text(ebb_str_c(pattern)), " ESCAPE '\\'");
 }
 
 static void conditions(struct asked *q, const struct exp_db_filter *f)
@@ -63,7 +73,7 @@ static void conditions(struct asked *q, const struct exp_db_filter *f)
     for (size_t i = 0; i < f->state_count; i++) {
         if (i == 0)
             condition(q, "state IN (");
-        argument(q, i > 0 ? ", " : "", exp_db_t(f->states[i]), "");
+        argument(q, i > 0 ? ", " : "", text(f->states[i]), "");
     }
     if (f->state_count > 0)
         ebb_str_addc(&q->sql, ')');
@@ -71,7 +81,7 @@ static void conditions(struct asked *q, const struct exp_db_filter *f)
         condition(q, f->is_archived ? "archived = 1" : "archived = 0");
     if (!is_any(f->owner)) {
         condition(q, "owner");
-        argument(q, " = ", exp_db_t(f->owner), "");
+        argument(q, " = ", text(f->owner), "");
     }
     like(q, "description", &q->description, "", f->description);
     like(q, "labels", &q->label, "\"", f->label);
@@ -95,8 +105,8 @@ static struct exp_db_cursor ask(struct exp_db *db, const struct exp_db_filter *f
         ebb_str_add(&q.sql, " ORDER BY ");
         if (!is_any(f->sort))
             ebb_str_printf(&q.sql, "%s%s, ", f->sort, f->is_descending ? " DESC" : "");
-        argument(&q, "id DESC LIMIT ", exp_db_i(f->limit), "");
-        argument(&q, " OFFSET ", exp_db_i(f->offset), "");
+        argument(&q, "id DESC LIMIT ", integer(f->limit), "");
+        argument(&q, " OFFSET ", integer(f->offset), "");
     }
     struct exp_db_cursor c = {.db = db, .shape = &exp_db_id_shape, .err = err};
     c.status = ebb_str_status(&q.sql, err);
