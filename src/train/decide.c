@@ -5,25 +5,27 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "profile/profile.h"
 
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
 #define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed in its dry run */
 
-/* Frozen transfer prices of this machine's tiers, in bytes per nanosecond: decisions must not
- * depend on a measurement. */
-#define MOVE_RATE 8.0
-#define HOST_RATE 6.0
-#define FILE_RATE 1.0
-#define FILE_LATENCY_NS 100000
+static struct device_link link_of(enum profile_link_name name)
+{
+    struct profile_link l = profile_link(profile_builtin(), name);
+    return (struct device_link){.latency_ns = l.latency_ns, .bytes_per_ns = l.bytes_per_ns};
+}
 
+/* Frozen transfer prices: decisions must not depend on a measurement of the moment. */
 static struct device_config tier_links(const char *file_path)
 {
-    struct device_config c = {.file_path = file_path};
-    c.in[DEVICE_T0].bytes_per_ns = MOVE_RATE;
-    c.in[DEVICE_HOST].bytes_per_ns = c.out[DEVICE_HOST].bytes_per_ns = HOST_RATE;
-    c.in[DEVICE_FILE].bytes_per_ns = c.out[DEVICE_FILE].bytes_per_ns = FILE_RATE;
-    c.in[DEVICE_FILE].latency_ns = c.out[DEVICE_FILE].latency_ns = FILE_LATENCY_NS;
-    return c;
+    return (struct device_config){
+        .file_path = file_path,
+        .out =
+            {[DEVICE_HOST] = link_of(PROFILE_HOST_OUT), [DEVICE_FILE] = link_of(PROFILE_FILE_OUT)},
+        .in = {[DEVICE_T0] = link_of(PROFILE_MOVE),
+               [DEVICE_HOST] = link_of(PROFILE_HOST_IN),
+               [DEVICE_FILE] = link_of(PROFILE_FILE_IN)}};
 }
 
 enum ebb_status train_ways_name(struct train_ways *w, const char *name, struct ebb_error *err)
@@ -120,7 +122,7 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
     request.budget_bytes = w->budget_bytes;
     request.seed = w->seed;
     request.time_limit_s = PLANNING_SECONDS;
-    request.move_bytes_per_ns = MOVE_RATE;
+    request.move_bytes_per_ns = link_of(PROFILE_MOVE).bytes_per_ns;
     struct ebb_error why = {0};
     enum ebb_status status = planner_run(w->planner, c->trace, &request, &result, &why);
     *is_found = status == EBB_OK && result.status == PLANNER_OK;
@@ -132,8 +134,9 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
 
 static struct planner_link host_link(const struct train_ways *w)
 {
-    return (struct planner_link){
-        .out_bytes_per_ns = HOST_RATE, .in_bytes_per_ns = HOST_RATE, .host_bytes = w->host_bytes};
+    return (struct planner_link){.out_bytes_per_ns = link_of(PROFILE_HOST_OUT).bytes_per_ns,
+                                 .in_bytes_per_ns = link_of(PROFILE_HOST_IN).bytes_per_ns,
+                                 .host_bytes = w->host_bytes};
 }
 
 /* Whether the copies in lower tiers find a place: planners count their bytes, not their addresses.
