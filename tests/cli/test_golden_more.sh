@@ -61,7 +61,7 @@ sed -i 's/"steps":7/"steps":9/' "$work/v/optim.json"
 expect "steps without gradients" 2 'do not fit 9 steps' "$work/v"
 copy lr.json
 sed -i 's/"StepLR"/"StapLR"/' "$work/v/lr.json"
-expect "an unknown schedule" 2 "unknown schedule 'StapLR'" "$work/v"
+expect "an unknown schedule" 2 "schedule: found \"StapLR\", allowed: .*nearest: StepLR" "$work/v"
 copy e2e/gru_more.json e2e/gru_more.safetensors e2e/llama_more.json
 expect "a model without tensors" 2 'FAIL e2e/llama_more: .*1 passed, 1 failed' "$work/v"
 copy e2e/gru_more.json e2e/gru_more.safetensors
