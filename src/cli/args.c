@@ -189,9 +189,8 @@ static int option_set(struct parse *p, const struct cli_option *o, const char *s
     struct ebb_key key = {.path = o->name,
                           .kind = (enum ebb_key_kind)o->kind,
                           .bounds = option_bounds(p->spec, o, bounds, sizeof bounds)};
-    struct ebb_str why;
+    struct ebb_str why = {0};
     int code = GO_ON;
-    ebb_str_init(&why);
     if (o->kind == CLI_LIST || o->kind == CLI_TEXTS)
         code = list_add(p, o, shown, value);
     else if (!ebb_key_read_text(&key, o->kind == CLI_FLAG ? "true" : value, o->target, &why))

@@ -88,12 +88,11 @@ static enum ebb_status add_single(struct curves *c, const struct ebb_doc_node *t
 static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64_t id,
                                    struct ebb_error *err)
 {
-    struct ebb_str target;
+    struct ebb_str target = {0};
     *c = (struct curves){0};
     ebb_arena_init(&c->arena);
     EBB_TRY(cli_get(m, &c->experiment, err, "/experiments/%lld", (long long)id));
     const char *metric = ebb_doc_string(c->experiment, "metric", "");
-    ebb_str_init(&target);
     ebb_str_printf(&target, "/experiments/%lld/trials-sample?max_trials=%d&metric=", (long long)id,
                    CURVES_MAX);
     serve_http_escape(&target, metric);
@@ -206,8 +205,7 @@ static bool is_number(const struct ebb_doc_node *node)
 /* Text of a value that is no number; owned by the arena. */
 static const char *text_of(struct ebb_arena *arena, const struct ebb_doc_node *node)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     if (node != NULL)
         cli_show_value(&text, node);
     const char *kept = ebb_arena_strndup(arena, ebb_str_c(&text), text.length);
@@ -323,9 +321,8 @@ static enum ebb_status write_both(const char *dir, const char *name,
                                   const void *chart, struct ebb_str *written, struct ebb_error *err)
 {
     static const char *const endings[] = {"svg", "png"};
-    struct ebb_str path;
+    struct ebb_str path = {0};
     enum ebb_status status = EBB_OK;
-    ebb_str_init(&path);
     for (size_t i = 0; i < 2 && status == EBB_OK; i++) {
         ebb_str_clear(&path);
         ebb_str_printf(&path, "%s/%s.%s", dir, name, endings[i]);

@@ -16,8 +16,7 @@ static const struct options defaults = {0};
 /* Whatever was typed, as one segment of a path. */
 static const char *path_of(struct cli_call *c, const char *uuid)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_add(&text, "/checkpoints/");
     serve_http_escape(&text, uuid);
     const char *path = ebb_arena_strndup(&c->arena, ebb_str_c(&text), text.length);
@@ -142,8 +141,7 @@ static int check_storage(struct cli_call *c)
 static enum ebb_status validate_storage(struct cli_call *c, struct ebb_error *err)
 {
     const struct options *o = c->options;
-    struct ebb_str where;
-    ebb_str_init(&where);
+    struct ebb_str where = {0};
     int code =
         cli_storage_check(c->m, o->experiment, c->word_count > 0 ? c->words[0] : NULL, &where);
     if (code < 0)

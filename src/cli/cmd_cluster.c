@@ -139,7 +139,7 @@ static enum ebb_status set_slots(struct cli_call *c, bool has_slot, struct ebb_e
     const char *agent = c->word_count > (has_slot ? 1u : 0u) ? c->words[0] : "local";
     const char *past = is_enable ? "Enabled" : "Disabled";
     const struct ebb_doc_node *root;
-    struct ebb_str target;
+    struct ebb_str target = {0};
     int64_t slot = -1;
     if (has_slot && (!ebb_parse_i64(slot_text, &slot) || slot < 0)) {
         c->code = cli_usage_error("'%s' is no slot number; 'ebb slot list' shows them", slot_text);
@@ -152,7 +152,6 @@ static enum ebb_status set_slots(struct cli_call *c, bool has_slot, struct ebb_e
     if (c->m->own != NULL)
         return ebb_fail(err, EBB_EINFEASIBLE,
                         "no master runs, so there are no slots to change; 'ebb run' starts one");
-    ebb_str_init(&target);
     serve_http_escape(&target, agent);
     if (has_slot)
         ebb_str_printf(&target, "/slots/%lld", (long long)slot);

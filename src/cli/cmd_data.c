@@ -23,11 +23,10 @@ static bool check_section(struct opened *o, const struct ebb_doc_node *section,
 {
     struct ebb_reading reading;
     struct ebb_report report;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     ebb_reading_init(&reading, &o->arena, NULL, &report);
     data_check(&reading, &(struct ebb_path){.key = "data"}, section, env);
     enum ebb_status status = ebb_reading_end(&reading, err);
-    ebb_str_init(&text);
     ebb_report_lines(&report, &text);
     fputs(ebb_str_c(&text), stderr);
     ebb_str_fini(&text);
@@ -100,9 +99,8 @@ static int run_list(int argc, char **argv)
             cli_table_cell(table, "%s", data_can_synthesize(i) ? "yes" : "no");
             cli_table_cell(table, "%s", data_summary(i));
         } else if (as_json) {
-            struct ebb_str out;
+            struct ebb_str out = {0};
             struct ebb_json_writer w;
-            ebb_str_init(&out);
             ebb_jsonw_init(&w, &out, 0);
             ebb_jsonw_object(&w);
             ebb_jsonw_key_string(&w, "name", data_name(i));
@@ -147,7 +145,7 @@ static void show_text(const struct data_info *info)
 
 static void show_json(const struct data_info *info)
 {
-    struct ebb_str out;
+    struct ebb_str out = {0};
     struct ebb_json_writer w;
     const struct {
         const char *key;
@@ -158,7 +156,6 @@ static void show_json(const struct data_info *info)
         {"vocabulary", (uint64_t)info->vocabulary}, {"sequence", (uint64_t)info->sequence},
         {"resident_bytes", info->resident_bytes},   {"scratch_bytes", info->scratch_bytes},
     };
-    ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key_string(&w, "name", info->name);

@@ -27,9 +27,8 @@ static void write_counts(const struct ebb_report *r, struct ebb_json_writer *w)
 static enum ebb_status print_json(const char *path, const struct ebb_report *r,
                                   const struct ebb_doc_node *normalized, struct ebb_error *err)
 {
-    struct ebb_str out;
+    struct ebb_str out = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key_string(&w, "file", path);
@@ -75,8 +74,7 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
     const struct ebb_doc_node *normalized =
         status == EBB_OK ? exp_config_masked(arena, config.normalized) : NULL;
     if (!o->is_json) {
-        struct ebb_str text;
-        ebb_str_init(&text);
+        struct ebb_str text = {0};
         ebb_report_format(&report, path, &text);
         fputs(ebb_str_c(&text), stdout);
         ebb_str_fini(&text);
@@ -117,8 +115,7 @@ static int run_validate(int argc, char **argv)
         cli_args_fini(&args);
         return code;
     }
-    struct ebb_arena arena;
-    ebb_arena_init(&arena);
+    struct ebb_arena arena = {0};
     code = validate(&arena, args.positional[0], &o);
     ebb_arena_fini(&arena);
     cli_args_fini(&args);
@@ -148,9 +145,8 @@ static int run_schema(int argc, char **argv)
     cli_args_fini(&args);
     if (code >= 0)
         return code;
-    struct ebb_str out;
+    struct ebb_str out = {0};
     struct ebb_error err = {0};
-    ebb_str_init(&out);
     if (is_json) {
         struct ebb_json_writer w;
         ebb_jsonw_init(&w, &out, 0);

@@ -82,8 +82,7 @@ static enum ebb_status settle_change(struct cli_call *c, const struct ebb_doc_no
 
 static int try_storage(struct cli_master *m, int64_t id)
 {
-    struct ebb_str place;
-    ebb_str_init(&place);
+    struct ebb_str place = {0};
     int code = cli_storage_check(m, id, NULL, &place);
     ebb_str_fini(&place);
     return code;
@@ -145,10 +144,9 @@ enum ebb_status cli_experiment_wait(struct cli_call *c, struct ebb_error *err)
 {
     const struct cli_experiment_options *o = c->options;
     char state[32] = "";
-    struct ebb_str last;
+    struct ebb_str last = {0};
     enum ebb_status status = EBB_OK;
     cli_catch_interrupts();
-    ebb_str_init(&last);
     for (bool is_first = true; status == EBB_OK && !cli_interrupted(); is_first = false) {
         status = look(c, is_first, state, &last, err);
         if (status != EBB_OK || cli_state_is_over(state))
@@ -239,9 +237,8 @@ int cli_experiment_check_label(struct cli_call *c)
 enum ebb_status cli_experiment_label(struct cli_call *c, struct ebb_error *err)
 {
     bool is_add = strcmp(c->words[0], "add") == 0;
-    struct ebb_str body;
+    struct ebb_str body = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&body);
     ebb_jsonw_init(&w, &body, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key(&w, "labels");
@@ -344,12 +341,11 @@ enum ebb_status cli_experiment_set(struct cli_call *c, struct ebb_error *err)
 {
     const char *what = c->words[0], *value = c->word_count > 2 ? c->words[2] : "";
     bool is_gc = strcmp(what, "gc-policy") == 0, is_good = true;
-    struct ebb_str body;
+    struct ebb_str body = {0};
     struct ebb_json_writer w;
     char said[64];
     if (is_gc)
         EBB_TRY(preview_gc(c, err));
-    ebb_str_init(&body);
     ebb_jsonw_init(&w, &body, 0);
     ebb_jsonw_object(&w);
     if (is_gc)

@@ -64,8 +64,7 @@ static enum ebb_status download_all(const struct ebb_doc_node *list, const char 
         const struct ebb_doc_node *c = list->items[i];
         if (strcmp(ebb_doc_string(c, "state", ""), "COMPLETED") != 0)
             continue;
-        struct ebb_str target;
-        ebb_str_init(&target);
+        struct ebb_str target = {0};
         ebb_str_printf(&target, "%s/exp-%lld-trial-%lld-step-%lld", directory,
                        (long long)experiment, (long long)ebb_doc_int(c, "trial_id", 0),
                        (long long)ebb_doc_int(c, "step_id", 0));

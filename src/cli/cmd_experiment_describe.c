@@ -206,9 +206,8 @@ static struct cli_table *steps_table(struct ebb_arena *arena, const struct view 
 static enum ebb_status write_csv(struct cli_table *table, const char *directory, const char *name,
                                  struct ebb_error *err)
 {
-    struct ebb_str path;
+    struct ebb_str path = {0};
     struct ebb_file_out out;
-    ebb_str_init(&path);
     ebb_str_printf(&path, "%s/%s", directory, name);
     enum ebb_status status = ebb_file_mkdirs(directory, err);
     if (status == EBB_OK)
@@ -255,9 +254,8 @@ static void print_json(const struct view *v)
 {
     for (size_t i = 0; i < v->experiment_count; i++) {
         int64_t id = ebb_doc_int(v->experiments[i], "id", 0);
-        struct ebb_str out;
+        struct ebb_str out = {0};
         struct ebb_json_writer w;
-        ebb_str_init(&out);
         ebb_jsonw_init(&w, &out, 0);
         ebb_jsonw_object(&w);
         ebb_jsonw_key(&w, "experiment");

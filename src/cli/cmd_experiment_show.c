@@ -45,8 +45,7 @@ enum ebb_status cli_experiment_list(struct cli_call *c, struct ebb_error *err)
 {
     const struct cli_experiment_options *o = c->options;
     const struct ebb_doc_node *root;
-    struct ebb_str target;
-    ebb_str_init(&target);
+    struct ebb_str target = {0};
     ebb_str_printf(&target, "/experiments?sort=-id&limit=%lld&offset=%lld", (long long)o->limit,
                    (long long)o->offset);
     ebb_str_add(&target, o->is_all ? "&archived=all" : "&mine=true");
@@ -167,9 +166,8 @@ enum ebb_status cli_experiment_logs(struct cli_call *c, struct ebb_error *err)
 /* Lines of names as {"charts": [...]}. */
 static void print_names(const char *names)
 {
-    struct ebb_str out;
+    struct ebb_str out = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key(&w, "charts");
@@ -183,12 +181,11 @@ enum ebb_status cli_experiment_charts(struct cli_call *c, struct ebb_error *err)
 {
     const struct cli_experiment_options *o = c->options;
     const char *directory = o->directory;
-    struct ebb_str written;
+    struct ebb_str written = {0};
     if (directory == NULL)
         directory = ebb_arena_printf(&c->arena, "experiment-%lld-charts", (long long)c->id);
     if (directory == NULL)
         return ebb_no_memory(err, 64);
-    ebb_str_init(&written);
     enum ebb_status status = cli_charts_write(c->m, c->id, directory, &written, err);
     if (status == EBB_OK && c->where.is_json)
         print_names(ebb_str_c(&written));
@@ -225,21 +222,19 @@ enum ebb_status cli_experiment_model_def(struct cli_call *c, struct ebb_error *e
     const struct cli_experiment_options *o = c->options;
     const char *directory = o->directory != NULL ? o->directory : ".";
     const struct ebb_doc_node *experiment, *ignored;
-    struct ebb_str path;
+    struct ebb_str path = {0};
     EBB_TRY(cli_get(c->m, &experiment, err, "/experiments/%lld", (long long)c->id));
     EBB_TRY(cli_get(c->m, &ignored, err, "/experiments/%lld/model_def", (long long)c->id));
     const struct ebb_str *file = cli_last_body(c->m);
     EBB_TRY(ebb_file_mkdirs(directory, err));
-    ebb_str_init(&path);
     ebb_str_printf(&path, "%s/exp%lld_", directory, (long long)c->id);
     clean_name(&path, ebb_doc_string(experiment, "description", ""));
     ebb_str_add(&path, "_model_def.tar.gz");
     enum ebb_status status =
         ebb_file_write_atomic(ebb_str_c(&path), ebb_str_c(file), file->length, err);
     if (status == EBB_OK && c->where.is_json) {
-        struct ebb_str out;
+        struct ebb_str out = {0};
         struct ebb_json_writer w;
-        ebb_str_init(&out);
         ebb_jsonw_init(&w, &out, 0);
         ebb_jsonw_object(&w);
         ebb_jsonw_key_string(&w, "path", ebb_str_c(&path));

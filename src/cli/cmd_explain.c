@@ -364,7 +364,7 @@ static void draw_sweep(const struct view *v, struct picture *pic, double unit)
 static enum ebb_status draw(const struct view *v, struct ebb_error *err)
 {
     struct picture *pic = ebb_calloc(1, sizeof *pic);
-    struct ebb_str text;
+    struct ebb_str text = {0};
     if (!pic)
         return ebb_no_memory(err, sizeof *pic);
     bool is_large = v->e.peak_bytes >= (UINT64_C(10) << 30);
@@ -398,7 +398,6 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
     struct plot_chart chart = {
         .title = pic->title, .panels = pic->panels, .panel_count = 2, .columns = 2};
     enum ebb_status status = EBB_OK;
-    ebb_str_init(&text);
     if (v->o->output) {
         status = plot_write(&chart, v->o->output, err);
     } else {

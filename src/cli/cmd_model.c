@@ -30,9 +30,8 @@ enum ebb_status cli_model_config(const char *name, const struct cli_list *set,
                                  struct nn_config *config, struct ebb_error *err)
 {
     struct nn_config c;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     EBB_TRY(nn_config_init(&c, name, err));
-    ebb_str_init(&text);
     enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < set->count && status == EBB_OK; i++) {
         if (i > 0 && strchr(set->items[i], '=') == NULL) {
@@ -192,8 +191,7 @@ static void show_options(const struct show *p)
     struct cli_table *table = cli_table_create(headers, 3);
     const struct nn_model *m = p->config.model;
     for (size_t i = 0; table != NULL && i < m->option_count; i++) {
-        struct ebb_str value;
-        ebb_str_init(&value);
+        struct ebb_str value = {0};
         ebb_say_value(&m->options[i], p->config.bytes, &value);
         cli_table_cell(table, "%s", m->options[i].path);
         cli_table_cell(table, "%s", ebb_str_c(&value));
@@ -297,10 +295,9 @@ static int show_json(const struct show *p)
 {
     const struct nn_stats *s = &p->stats;
     const struct nn_model *m = p->config.model;
-    struct ebb_str value;
+    struct ebb_str value = {0};
     struct cli_json json;
     struct ebb_json_writer *w = cli_json_object(&json);
-    ebb_str_init(&value);
     ebb_jsonw_key_string(w, "name", m->name);
     ebb_jsonw_key_string(w, "task", nn_task_name(m->task));
     ebb_jsonw_key(w, "options");

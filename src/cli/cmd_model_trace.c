@@ -52,11 +52,10 @@ static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *
 static enum ebb_status parse_optimizer(const char *name, const struct cli_list *list,
                                        struct optim_config *config, struct ebb_error *err)
 {
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     const struct ebb_doc_node *map = NULL;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     bool has_rate = false;
-    ebb_str_init(&text);
     for (size_t i = 0; i < list->count; i++) {
         const char *eq = strchr(list->items[i], '=');
         has_rate = has_rate || strncmp(list->items[i], "lr=", 3) == 0;
@@ -71,7 +70,6 @@ static enum ebb_status parse_optimizer(const char *name, const struct cli_list *
     }
     if (!has_rate)
         ebb_str_add(&text, "lr: 0.001\n");
-    ebb_arena_init(&arena);
     enum ebb_status status = ebb_str_status(&text, err);
     if (status == EBB_OK)
         status = ebb_doc_parse_yaml(&arena, "--opt", ebb_str_c(&text), text.length, &map, err);
@@ -85,13 +83,12 @@ static enum ebb_status parse_optimizer(const char *name, const struct cli_list *
 static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
                                     struct ebb_error *err)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     j->has_passes = list->count > 0;
     if (!j->has_passes)
         return EBB_OK;
     if (j->threads == 0)
         return ebb_fail(err, EBB_EINPUT, "--passes needs kernels: --threads must not be 0");
-    ebb_str_init(&text);
     for (size_t i = 0; i < list->count; i++)
         ebb_str_printf(&text, "%s%s", i ? "," : "", list->items[i]);
     enum ebb_status status = ebb_str_status(&text, err);

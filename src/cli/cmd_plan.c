@@ -129,8 +129,7 @@ static int unknown_planner(const char *name)
     for (size_t i = 0; i < planner_count && count < 64; i++)
         names[count++] = planner_table[i].name;
     const char *near = ebb_nearest(name, names, count);
-    struct ebb_str list;
-    ebb_str_init(&list);
+    struct ebb_str list = {0};
     for (size_t i = 0; i < count; i++)
         ebb_str_printf(&list, "%s%s", i ? ", " : "", names[i]);
     int code = near ? cli_usage_error("--planner: unknown planner '%s'; did you mean '%s'? (%s)",

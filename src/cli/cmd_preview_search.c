@@ -45,9 +45,8 @@ static double random_metric(void *context, int64_t t, int64_t s)
 static enum ebb_status name_file(struct ebb_error *err, const char *path)
 {
     static const char mark[] = "search:";
-    struct ebb_str text;
+    struct ebb_str text = {0};
     enum ebb_status status = err->status;
-    ebb_str_init(&text);
     for (const char *line = err->message; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         bool is_marked = strncmp(line, mark, sizeof mark - 1) == 0;
@@ -166,9 +165,8 @@ static void print_yaml(const struct ebb_doc_node *map, int indent)
             print_yaml(value, indent + 2);
             continue;
         }
-        struct ebb_str text;
+        struct ebb_str text = {0};
         struct ebb_json_writer w;
-        ebb_str_init(&text);
         ebb_jsonw_init(&w, &text, 0);
         ebb_doc_write_json(value, &w);
         if (value->kind == EBB_DOC_STRING)
@@ -183,8 +181,7 @@ static void print_table(const struct row *rows, size_t count)
 {
     int trials = 6, steps = 5;
     size_t widest = strlen("Breakdown");
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     for (size_t i = 0; i < count; i++) {
         int t = snprintf(NULL, 0, "%lld", (long long)rows[i].trials);
         int s = snprintf(NULL, 0, "%lld", (long long)rows[i].steps);
@@ -284,9 +281,8 @@ static void write_brackets(const struct exp_shape *shape, struct ebb_json_writer
 static enum ebb_status print_json(const struct preview *p, const struct row *rows, size_t count,
                                   struct ebb_error *err)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key(&w, "searcher");
@@ -427,8 +423,7 @@ static enum ebb_status draw(struct preview *p, const char *path, bool in_termina
         EBB_TRY(plot_write(&whole, path, err));
     if (!in_terminal)
         return EBB_OK;
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     enum ebb_status status = plot_terminal(&whole, 100, 24, &text, err);
     if (status == EBB_OK)
         printf("\n%s", ebb_str_c(&text));

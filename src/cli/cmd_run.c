@@ -36,8 +36,7 @@ struct run_options {
 static void print_hparams(const struct ebb_doc_node *hparams)
 {
     for (size_t i = 0; hparams != NULL && hparams->kind == EBB_DOC_MAP && i < hparams->count; i++) {
-        struct ebb_str text;
-        ebb_str_init(&text);
+        struct ebb_str text = {0};
         cli_show_value(&text, hparams->items[i]);
         printf("  %-24s %s\n", hparams->keys[i]->text, ebb_str_c(&text));
         ebb_str_fini(&text);
@@ -105,8 +104,7 @@ static void write_charts(struct cli_master *m, const struct run_options *o, int6
                          struct ebb_str *written)
 {
     struct ebb_error err = {0};
-    struct ebb_str dir;
-    ebb_str_init(&dir);
+    struct ebb_str dir = {0};
     if (o->output != NULL)
         ebb_str_add(&dir, o->output);
     else if (m->state_dir != NULL)
@@ -122,10 +120,9 @@ static void print_curves(struct cli_master *m, int64_t id)
 {
     struct winsize size = {0};
     struct ebb_error err = {0};
-    struct ebb_str text;
+    struct ebb_str text = {0};
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 40)
         return;
-    ebb_str_init(&text);
     if (cli_charts_terminal(m, id, size.ws_col < 100 ? size.ws_col : 100, 16, &text, &err) ==
         EBB_OK)
         fputs(ebb_str_c(&text), stdout);
@@ -148,13 +145,12 @@ static int finish(struct cli_master *m, const struct run_options *o, const struc
 {
     struct ebb_error err = {0};
     const struct ebb_doc_node *e;
-    struct ebb_str charts;
+    struct ebb_str charts = {0};
     char buf[32];
     if (cli_get(m, &e, &err, "/experiments/%lld", (long long)f->id) != EBB_OK)
         return cli_report(&err);
     const char *state = ebb_doc_string(e, "state", "");
     bool is_good = strcmp(state, "COMPLETED") == 0;
-    ebb_str_init(&charts);
     if (!o->has_no_charts && f->how != CLI_FOLLOW_STAGES)
         write_charts(m, o, f->id, &charts);
     if (f->how == CLI_FOLLOW_JSON) {
@@ -185,8 +181,7 @@ static int finish(struct cli_master *m, const struct run_options *o, const struc
 
 static void say_interrupted(const struct cli_master *m, const struct run_options *o, int64_t id)
 {
-    struct ebb_str where;
-    ebb_str_init(&where);
+    struct ebb_str where = {0};
     if (o->where.state != NULL)
         ebb_str_printf(&where, " --state %s", o->where.state);
     else if (o->where.master != NULL)

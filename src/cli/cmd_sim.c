@@ -321,8 +321,7 @@ static const char description[] =
 
 static char *full_description(void)
 {
-    struct ebb_str s;
-    ebb_str_init(&s);
+    struct ebb_str s = {0};
     ebb_str_add(&s, description);
     ebb_str_printf(&s, "  %-14s %s\n", "none", "never evict");
     for (size_t i = 0; i < mem_policy_count; i++)

@@ -261,8 +261,7 @@ enum ebb_status cli_sim_chart_terminal(const struct sim_job *job, struct ebb_err
 {
     struct drawing d = {0};
     struct plot_chart chart;
-    struct ebb_str out;
-    ebb_str_init(&out);
+    struct ebb_str out = {0};
     enum ebb_status status = draw(job, &d, &chart, err);
     if (status == EBB_OK)
         status = plot_terminal(&chart, 100, 24, &out, err);

@@ -9,9 +9,8 @@
 static void show_keys(struct ebb_str *out, const struct ebb_doc_node *config, bool is_csv)
 {
     const struct ebb_doc_node *root = config;
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     (void)is_csv;
-    ebb_arena_init(&arena);
     if (config != NULL && config->kind == EBB_DOC_STRING &&
         ebb_doc_parse_yaml(&arena, "template", config->text, config->length, &root, NULL) != EBB_OK)
         root = NULL;
@@ -36,12 +35,10 @@ static void print_one(const struct cli_call *c, const struct ebb_doc_node *root)
 static enum ebb_status set(struct cli_call *c, struct ebb_error *err)
 {
     struct ebb_file_view view;
-    struct ebb_str body, target;
+    struct ebb_str body = {0}, target = {0};
     struct ebb_json_writer w;
     const struct ebb_doc_node *root;
     EBB_TRY(ebb_file_view_open(&view, c->words[1], EXP_CONFIG_BYTES_MAX, err));
-    ebb_str_init(&body);
-    ebb_str_init(&target);
     ebb_jsonw_init(&w, &body, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key(&w, "config");

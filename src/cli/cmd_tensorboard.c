@@ -75,10 +75,9 @@ static enum ebb_status read_record(struct ebb_arena *arena, const char *path, st
 enum ebb_status cli_board_ids(const struct cli_master *m, int64_t **ids, size_t *count,
                               struct ebb_error *err)
 {
-    struct ebb_str path;
+    struct ebb_str path = {0};
     size_t capacity = 0;
     enum ebb_status status = EBB_OK;
-    ebb_str_init(&path);
     cli_board_path(m, 0, "", &path);
     DIR *dir = opendir(ebb_str_c(&path));
     for (struct dirent *entry; dir != NULL && status == EBB_OK && (entry = readdir(dir)) != NULL;) {
@@ -135,9 +134,8 @@ static const struct cli_column columns[] = {
 static enum ebb_status read_all(struct cli_call *c, const int64_t *ids, size_t count,
                                 struct ebb_doc_node *all, struct ebb_error *err)
 {
-    struct ebb_str path;
+    struct ebb_str path = {0};
     enum ebb_status status = EBB_OK;
-    ebb_str_init(&path);
     for (size_t i = 0; status == EBB_OK && i < count; i++) {
         struct server s = {0};
         struct ebb_doc_node *one = ebb_doc_new(&c->arena, EBB_DOC_MAP);
@@ -188,10 +186,9 @@ static void end_process(const struct server *s)
 
 static enum ebb_status kill_one(struct cli_call *c, struct ebb_error *err)
 {
-    struct ebb_str path;
+    struct ebb_str path = {0};
     struct server s = {0};
     EBB_TRY(cli_board_is_here(c->m, err));
-    ebb_str_init(&path);
     cli_board_path(c->m, c->id, ".json", &path);
     enum ebb_status status = EBB_OK;
     if (access(ebb_str_c(&path), F_OK) != 0)

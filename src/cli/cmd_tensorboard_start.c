@@ -45,13 +45,12 @@ static enum ebb_status add_experiment(struct cli_master *m, struct start *s, int
                                       int64_t trial, struct ebb_error *err)
 {
     const struct ebb_doc_node *root;
-    struct ebb_str path;
+    struct ebb_str path = {0};
     EBB_TRY(cli_get(m, &root, err, "/experiments/%lld", (long long)experiment));
     const char *folder = ebb_doc_string(root, "tensorboard_path", "");
     if (folder[0] == '\0')
         return ebb_fail(err, EBB_EINFEASIBLE, "experiment %lld has no event files",
                         (long long)experiment);
-    ebb_str_init(&path);
     ebb_str_add(&path, folder);
     if (trial > 0)
         ebb_str_printf(&path, "/trial/%lld", (long long)trial);
@@ -231,14 +230,11 @@ static enum ebb_status launch(struct cli_call *c, struct start *s, struct ebb_er
 {
     const struct cli_tensorboard_options *o = c->options;
     struct cli_master *m = c->m;
-    struct ebb_str log, record, text;
+    struct ebb_str log = {0}, record = {0}, text = {0};
     int64_t *ids = NULL, id = 1;
     size_t count = 0;
     pid_t pid = 0;
     char url[160];
-    ebb_str_init(&log);
-    ebb_str_init(&record);
-    ebb_str_init(&text);
     enum ebb_status status = cli_board_ids(m, &ids, &count, err);
     if (status == EBB_OK && count > 0)
         id = ids[count - 1] + 1;

@@ -246,8 +246,7 @@ static int run_make(int argc, char **argv)
         {"once", 0, CLI_FLAG, &o.has_once, NULL, "random: ops that must not run twice"},
         {"json", 0, CLI_FLAG, &o.as_json, NULL, "one JSON object instead of text"},
     };
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     describe_make(&text);
     const struct cli_spec spec = {
         .usage = "ebb trace make SHAPE -o FILE [OPTION...]",

@@ -291,9 +291,8 @@ static enum ebb_status start(struct session *s, struct ebb_error *err)
 {
     const struct settings *o = s->o;
     if (o->resume) {
-        struct ebb_str note;
+        struct ebb_str note = {0};
         bool found;
-        ebb_str_init(&note);
         enum ebb_status status = train_store_load(s->trial, o->resume, &found, &note, err);
         if (note.length)
             fprintf(stderr, "ebb: warning: %s", ebb_str_c(&note));
@@ -316,11 +315,10 @@ static enum ebb_status start(struct session *s, struct ebb_error *err)
  * others written as they are. */
 static enum ebb_status check_target(const char *path, struct ebb_error *err)
 {
-    struct ebb_str place;
+    struct ebb_str place = {0};
     struct stat about;
     const char *slash = strrchr(path, '/');
     bool is_there = stat(path, &about) == 0;
-    ebb_str_init(&place);
     if (is_there && !S_ISREG(about.st_mode))
         ebb_str_add(&place, path);
     else

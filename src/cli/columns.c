@@ -81,8 +81,7 @@ void cli_columns_add(struct cli_table *table, const struct cli_column *columns, 
     for (size_t i = 0; i < count; i++) {
         const struct cli_column *c = &columns[i];
         const struct ebb_doc_node *value = find(row, c->key);
-        struct ebb_str text;
-        ebb_str_init(&text);
+        struct ebb_str text = {0};
         if (c->show != NULL)
             c->show(&text, value, is_csv);
         else

@@ -52,10 +52,8 @@ static enum ebb_status copy_tree(const char *from, const char *to, int depth, st
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (status == EBB_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
-            struct ebb_str a, b;
+            struct ebb_str a = {0}, b = {0};
             struct stat st = {0};
-            ebb_str_init(&a);
-            ebb_str_init(&b);
             ebb_str_printf(&a, "%s/%s", from, name);
             ebb_str_printf(&b, "%s/%s", to, name);
             if (lstat(ebb_str_c(&a), &st) == 0 && S_ISDIR(st.st_mode))

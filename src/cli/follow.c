@@ -120,8 +120,7 @@ static void handle_event(struct cli_follow *f, const struct ebb_doc_node *e)
         f->trial_id = ebb_doc_int(e, "trial_id", 0);
     f->is_dirty = true;
     if (f->how == CLI_FOLLOW_JSON) {
-        struct ebb_str line;
-        ebb_str_init(&line);
+        struct ebb_str line = {0};
         cli_show_json(&line, e);
         puts(ebb_str_c(&line));
         fflush(stdout);

@@ -116,10 +116,9 @@ static int compare_rows(const void *pa, const void *pb)
 static const char *slots_text(const struct ebb_doc_node *t, char buf[CLI_CELL])
 {
     const struct ebb_doc_node *slots = ebb_doc_get(t, "slots");
-    struct ebb_str text;
+    struct ebb_str text = {0};
     if (slots == NULL || slots->kind != EBB_DOC_LIST)
         return cli_show_number(ebb_doc_get(t, "slots"), buf);
-    ebb_str_init(&text);
     for (size_t i = 0; i < slots->count; i++) {
         ebb_str_add(&text, i > 0 ? "," : "");
         cli_show_value(&text, slots->items[i]);
@@ -157,7 +156,7 @@ static void add_row(struct cli_table *table, const struct ebb_doc_node *list,
                     const struct ebb_doc_node *t)
 {
     char buf[CLI_CELL];
-    struct ebb_str text;
+    struct ebb_str text = {0};
     const char *message = ebb_doc_string(t, "message", "");
     const char *waiting = ebb_doc_string(t, "waiting", "");
     cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "id"), buf));
@@ -166,7 +165,6 @@ static void add_row(struct cli_table *table, const struct ebb_doc_node *list,
     cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "latest_validation"), buf));
     cli_table_cell(table, "%s", cli_show_number(ebb_doc_get(t, "best_validation"), buf));
     cli_table_cell(table, "%s", slots_text(t, buf));
-    ebb_str_init(&text);
     add_hparams(&text, list, t);
     if (message[0] != '\0')
         ebb_str_printf(&text, "  (%s)", message);
@@ -220,9 +218,8 @@ static void count_slots(const struct ebb_doc_node *agents, size_t *busy, size_t 
 /* Go back over what was drawn, write the new lines cut to the width, erase what is left. */
 static void put_on_screen(struct cli_follow *f, const char *text, size_t columns)
 {
-    struct ebb_str out;
+    struct ebb_str out = {0};
     size_t lines = 0;
-    ebb_str_init(&out);
     if (f->drawn_lines > 0)
         ebb_str_printf(&out, "\x1b[%zuA\r", f->drawn_lines);
     while (*text != '\0') {
@@ -243,10 +240,9 @@ enum ebb_status cli_follow_draw(struct cli_follow *f, struct ebb_error *err)
 {
     struct cli_answer experiment = {0}, trials = {0}, agents = {0};
     struct screen screen = screen_size();
-    struct ebb_str text;
+    struct ebb_str text = {0};
     char *table = NULL;
     size_t table_length = 0, busy, slots;
-    ebb_str_init(&text);
     enum ebb_status status =
         cli_ask(f->master, &experiment, err, "GET", NULL, "/experiments/%lld", (long long)f->id);
     if (status == EBB_OK)

@@ -12,10 +12,9 @@ static enum ebb_status ask_git(const char *dir, const char *const *words, size_t
                                struct ebb_error *err)
 {
     const char *argv[12] = {"git", "-C", dir};
-    struct ebb_str text;
+    struct ebb_str text = {0};
     for (size_t i = 0; i < count && i < 8; i++)
         argv[3 + i] = words[i];
-    ebb_str_init(&text);
     enum ebb_status status = ebb_process_run(&(struct ebb_process){.argv = argv}, &text, err);
     if (status == EBB_EUNSUPPORTED)
         ebb_fail(err, status, "git is not installed here; install it or leave out --git");

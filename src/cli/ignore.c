@@ -41,9 +41,8 @@ static enum ebb_status add_rule(struct cli_ignore *ignore, char *line, struct eb
 enum ebb_status cli_ignore_parse(struct cli_ignore *ignore, const char *text, size_t length,
                                  struct ebb_error *err)
 {
-    struct ebb_str all;
+    struct ebb_str all = {0};
     *ignore = (struct cli_ignore){0};
-    ebb_str_init(&all);
     ebb_str_add(&all, always);
     ebb_str_addn(&all, text, length);
     enum ebb_status status = ebb_str_status(&all, err);

@@ -30,9 +30,8 @@ static const char *environment(const char *name)
 
 enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error *err)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     const char *base;
-    ebb_str_init(&text);
     if (option != NULL)
         ebb_str_add(&text, option);
     else if ((base = environment("EBB_STATE")) != NULL)
@@ -61,8 +60,7 @@ static enum ebb_status make_url(const char *text, char **url, struct ebb_error *
     if (has_port && strcmp(colon, ":0") == 0)
         return ebb_fail(err, EBB_EINPUT, "'%s' is no HOST[:PORT] of a master: nobody has port 0",
                         text);
-    struct ebb_str made;
-    ebb_str_init(&made);
+    struct ebb_str made = {0};
     ebb_str_printf(&made, "%s%s%s", has_scheme ? "" : "http://", text,
                    has_scheme || has_port ? "" : ":8080");
     EBB_TRY(ebb_str_status(&made, err));
@@ -101,8 +99,7 @@ static char *find_python_path(void)
         return NULL;
     *slash = '\0';
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        struct ebb_str path;
-        ebb_str_init(&path);
+        struct ebb_str path = {0};
         ebb_str_printf(&path, "%s/%s/ebb_client/__init__.py", program, places[i]);
         bool is_there = !path.failed && access(ebb_str_c(&path), R_OK) == 0;
         ebb_str_clear(&path);
@@ -136,8 +133,7 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
         o.on_metrics = cli_board_add;
         o.on_metrics_context = m->board;
     }
-    struct ebb_str site;
-    ebb_str_init(&site);
+    struct ebb_str site = {0};
     enum ebb_status status = cli_site_read(m->state_dir, &o, &site, err);
     if (status == EBB_OK)
         status = serve_open(&o, &m->own, err);
@@ -306,9 +302,8 @@ enum ebb_status cli_answer_error(const struct cli_answer *answer, struct ebb_err
 enum ebb_status cli_ask(struct cli_master *m, struct cli_answer *answer, struct ebb_error *err,
                         const char *method, const char *body, const char *fmt, ...)
 {
-    struct ebb_str target;
+    struct ebb_str target = {0};
     va_list list;
-    ebb_str_init(&target);
     va_start(list, fmt);
     ebb_str_vprintf(&target, fmt, list);
     va_end(list);
@@ -324,10 +319,9 @@ static enum ebb_status ask_held(struct cli_master *m, const struct ebb_doc_node 
                                 const char *fmt, va_list list)
 {
     struct cli_held *h = ebb_calloc(1, sizeof *h);
-    struct ebb_str target;
+    struct ebb_str target = {0};
     if (h == NULL)
         return ebb_no_memory(err, sizeof *h);
-    ebb_str_init(&target);
     ebb_str_vprintf(&target, fmt, list);
     enum ebb_status status = cli_ask(m, &h->answer, err, method, body, "%s", ebb_str_c(&target));
     ebb_str_fini(&target);

@@ -118,8 +118,7 @@ static enum ebb_status add_directory(struct pack *p, const char *path, int depth
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (status == EBB_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
-            struct ebb_str child;
-            ebb_str_init(&child);
+            struct ebb_str child = {0};
             ebb_str_printf(&child, "%s/%s", path, name);
             status = ebb_str_status(&child, err);
             if (status == EBB_OK)
@@ -139,9 +138,8 @@ static enum ebb_status read_ignore(struct cli_ignore *ignore, const char *root,
     struct ebb_file_view view = {.data = ""};
     bool is_open = false;
     for (size_t i = 0; i < 2 && !is_open; i++) {
-        struct ebb_str path;
+        struct ebb_str path = {0};
         struct stat st;
-        ebb_str_init(&path);
         ebb_str_printf(&path, "%s/%s", root, names[i]);
         if (!path.failed && stat(ebb_str_c(&path), &st) == 0) {
             enum ebb_status status =

@@ -41,8 +41,7 @@ const char *cli_show_number(const struct ebb_doc_node *value, char buf[CLI_CELL]
     else if (value->kind == EBB_DOC_DOUBLE)
         snprintf(buf, CLI_CELL, "%.6g", value->number);
     else { /* a list, a mapping: as much as there is room for */
-        struct ebb_str text;
-        ebb_str_init(&text);
+        struct ebb_str text = {0};
         cli_show_json(&text, value);
         snprintf(buf, CLI_CELL, "%.*s", (int)cli_fit(ebb_str_c(&text), CLI_CELL / 4),
                  ebb_str_c(&text));
@@ -180,8 +179,7 @@ static void print_text(struct ebb_str *text)
 
 void cli_print_list(const char *key, const struct ebb_doc_node *list)
 {
-    struct ebb_str out;
-    ebb_str_init(&out);
+    struct ebb_str out = {0};
     ebb_str_printf(&out, "{\"%s\": ", key);
     cli_show_json(&out, list);
     ebb_str_add(&out, "}\n");
@@ -201,8 +199,7 @@ void cli_write_lines(struct ebb_json_writer *w, const char *lines)
 
 void cli_print_json(const struct ebb_doc_node *node)
 {
-    struct ebb_str out;
-    ebb_str_init(&out);
+    struct ebb_str out = {0};
     cli_show_json(&out, node);
     ebb_str_addc(&out, '\n');
     print_text(&out);
@@ -210,8 +207,7 @@ void cli_print_json(const struct ebb_doc_node *node)
 
 void cli_print_yaml(const struct ebb_doc_node *node)
 {
-    struct ebb_str out;
-    ebb_str_init(&out);
+    struct ebb_str out = {0};
     if (node != NULL)
         cli_show_yaml(&out, node, 0);
     print_text(&out);
@@ -219,8 +215,7 @@ void cli_print_yaml(const struct ebb_doc_node *node)
 
 void cli_print_pair(const char *key, const struct ebb_doc_node *value)
 {
-    struct ebb_str out;
-    ebb_str_init(&out);
+    struct ebb_str out = {0};
     if (value != NULL && value->kind != EBB_DOC_NULL)
         cli_show_value(&out, value);
     if (out.length > 0)

@@ -65,14 +65,13 @@ static enum ebb_status check_storage(const char *path, const struct ebb_doc_node
     static const char bare[] = "entrypoint: [none]\n"
                                "hyperparameters: {global_batch_size: 1}\n"
                                "searcher: {name: single, metric: none, max_steps: 1}\n";
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     struct exp_config config;
     struct ebb_report report = {0};
     struct exp_config_options options = {.file_name = path,
                                          .default_seed = -1,
                                          .site_storage = node,
                                          .check_section = cli_check_training};
-    ebb_arena_init(&arena);
     enum ebb_status status =
         exp_config_parse(&arena, bare, sizeof bare - 1, &options, &config, &report, err);
     if (status == EBB_EINPUT && report.count > 0)
@@ -116,12 +115,10 @@ static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
 enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *options,
                               struct ebb_str *text, struct ebb_error *err)
 {
-    struct ebb_str path;
-    struct ebb_arena arena;
+    struct ebb_str path = {0};
+    struct ebb_arena arena = {0};
     struct ebb_file_view view;
     const struct ebb_doc_node *root = NULL;
-    ebb_str_init(&path);
-    ebb_arena_init(&arena);
     ebb_str_printf(&path, "%s/master.yaml", state_dir);
     enum ebb_status status = ebb_str_status(&path, err);
     if (status != EBB_OK || access(ebb_str_c(&path), F_OK) != 0)

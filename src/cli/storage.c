@@ -16,10 +16,9 @@ static enum ebb_status read_storage(struct cli_master *m, int64_t experiment, co
                                     struct cli_answer *answer, struct exp_config *config,
                                     struct ebb_report *report, struct ebb_error *err)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct exp_config_options options = {
         .file_name = "default", .default_seed = -1, .check_section = cli_check_training};
-    ebb_str_init(&text);
     enum ebb_status status = EBB_OK;
     if (experiment > 0) {
         status = cli_ask(m, answer, err, "GET", NULL, "/experiments/%lld", (long long)experiment);
@@ -51,8 +50,7 @@ int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file
     int code = -1;
     enum ebb_status status = read_storage(m, experiment, file, &answer, &config, &report, &err);
     if (status != EBB_OK && status != EBB_EIO && report.errors > 0) {
-        struct ebb_str lines;
-        ebb_str_init(&lines);
+        struct ebb_str lines = {0};
         ebb_report_format(&report, file != NULL ? file : "configuration", &lines);
         fputs(ebb_str_c(&lines), stderr);
         ebb_str_fini(&lines);

@@ -123,16 +123,14 @@ static enum ebb_status make_text(const struct cli_submission *s, bool is_test,
 
 int cli_submit_check(const struct cli_submission *s)
 {
-    struct ebb_arena arena;
-    struct ebb_str text;
+    struct ebb_arena arena = {0};
+    struct ebb_str text = {0};
     struct ebb_error err = {0};
     struct exp_config config;
     struct ebb_report report = {0};
     const char *entrypoint = NULL;
     struct exp_config_options options = {.default_seed = -1, .check_section = cli_check_training};
     int code = -1;
-    ebb_arena_init(&arena);
-    ebb_str_init(&text);
     options.file_name = name_of(s, &arena);
     if (make_text(s, false, &arena, &text, &entrypoint, &err) != EBB_OK) {
         code = cli_report(&err);
@@ -141,8 +139,7 @@ int cli_submit_check(const struct cli_submission *s)
                exp_config_parse(&arena, ebb_str_c(&text), text.length, &options, &config, &report,
                                 &err) != EBB_OK) {
         if (report.errors > 0) {
-            struct ebb_str lines;
-            ebb_str_init(&lines);
+            struct ebb_str lines = {0};
             ebb_report_format(&report, options.file_name, &lines);
             fputs(ebb_str_c(&lines), stderr);
             fprintf(stderr, "'ebb experiment schema' prints the reference of all keys; nothing "
@@ -189,14 +186,12 @@ static char *definition_path(const struct cli_submission *s, const char *entrypo
 static enum ebb_status write_body(const struct cli_submission *s, bool check_only,
                                   struct ebb_str *body, struct ebb_error *err)
 {
-    struct ebb_arena arena;
-    struct ebb_str text;
+    struct ebb_arena arena = {0};
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
     const char *entrypoint = NULL;
     char *definition = NULL;
     struct cli_git git = {0};
-    ebb_arena_init(&arena);
-    ebb_str_init(&text);
     enum ebb_status status =
         make_text(s, s->is_test && !check_only, &arena, &text, &entrypoint, err);
     if (status != EBB_OK)
@@ -264,11 +259,10 @@ static void print_findings(const struct ebb_doc_node *list)
 
 static int post(struct cli_master *m, const struct cli_submission *s, bool check_only, int64_t *id)
 {
-    struct ebb_str body;
+    struct ebb_str body = {0};
     struct ebb_error err = {0};
     struct cli_answer answer;
     int code = -1;
-    ebb_str_init(&body);
     if (write_body(s, check_only, &body, &err) != EBB_OK) {
         ebb_str_fini(&body);
         return cli_report(&err);

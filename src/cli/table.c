@@ -99,9 +99,8 @@ void cli_table_cell(struct cli_table *table, const char *fmt, ...)
 {
     if (table == NULL)
         return;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     va_list list;
-    ebb_str_init(&text);
     va_start(list, fmt);
     ebb_str_vprintf(&text, fmt, list);
     va_end(list);

@@ -51,12 +51,11 @@ void cli_check_training(void *context, struct ebb_reading *reading, const char *
                         const struct ebb_doc_node *value, const struct exp_config *config)
 {
     size_t errors = reading->report->errors;
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     char entrypoint[128] = "";
     (void)context;
     if (config->entrypoint.kind == EXP_ENTRY_BUILTIN)
         snprintf(entrypoint, sizeof entrypoint, "ebb:%s", config->entrypoint.object);
-    ebb_arena_init(&arena);
     for (int high = 0; high < 2 && reading->report->errors == errors; high++) {
         const struct ebb_doc_node *sample = corner(&arena, &config->hyperparameters, high);
         const struct ebb_doc_node *expanded = train_expand(&arena, value, sample);
@@ -76,8 +75,7 @@ static enum ebb_status apply_sets(struct cli_train_file *f, struct ebb_doc_node 
                                   const struct cli_list *sets, struct ebb_error *err)
 {
     for (size_t i = 0; i < sets->count;) {
-        struct ebb_str text;
-        ebb_str_init(&text);
+        struct ebb_str text = {0};
         ebb_str_add(&text, sets->items[i++]);
         while (i < sets->count && !strchr(sets->items[i], '='))
             ebb_str_printf(&text, ",%s", sets->items[i++]);
@@ -138,9 +136,8 @@ static int64_t searcher_updates(const struct exp_config *exp)
 /* Warnings are told. What this build cannot do is refused where training would have to do it. */
 static int tell_findings(const struct ebb_report *report)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     bool is_refused = false;
-    ebb_str_init(&text);
     for (size_t i = 0; i < report->count; i++) {
         const struct ebb_finding *finding = &report->items[i];
         bool is_ours = strncmp(finding->path, "optimizations", strlen("optimizations")) == 0 ||
@@ -198,8 +195,7 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
                                   .hparams = f->hparams,
                                   .seed = seed};
     if (train_config_read(&f->arena, &source, &f->config, &report, err) != EBB_OK) {
-        struct ebb_str text;
-        ebb_str_init(&text);
+        struct ebb_str text = {0};
         ebb_report_lines(&report, &text);
         fputs(ebb_str_c(&text), stderr);
         ebb_str_fini(&text);
@@ -237,8 +233,7 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
     if (status != EBB_OK && report.errors == 0)
         return cli_report(&err);
     if (status != EBB_OK) {
-        struct ebb_str text;
-        ebb_str_init(&text);
+        struct ebb_str text = {0};
         ebb_report_format(&report, path, &text);
         fputs(ebb_str_c(&text), stderr);
         ebb_str_fini(&text);

@@ -15,9 +15,8 @@ enum place { PLAIN, SEGMENT, QUOTED };
 static const char *expand(struct cli_call *c, const char *pattern, enum place place)
 {
     const char *word = c->word_count > 0 ? c->words[0] : "";
-    struct ebb_str out;
+    struct ebb_str out = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&out);
     for (const char *at = pattern; *at != '\0'; at++) {
         if (*at == '#') {
             ebb_str_printf(&out, "%lld", (long long)c->id);

@@ -168,13 +168,12 @@ static bool maps_agree(struct comparison *c, const struct ebb_doc_node *expected
     for (size_t i = 0; i < expected->count; i++) {
         const char *key = expected->keys[i]->text;
         const struct ebb_doc_node *value = ebb_doc_get(computed, key);
-        struct ebb_str name;
+        struct ebb_str name = {0};
         if (value == NULL) {
             ebb_str_printf(&c->reason, "%s.%s: expected, but not computed", ebb_str_c(&c->path),
                            key);
             return false;
         }
-        ebb_str_init(&name);
         ebb_str_printf(&name, ".%s", key);
         bool result = agree_at(c, ebb_str_c(&name), expected->items[i], value);
         ebb_str_fini(&name);
@@ -323,13 +322,12 @@ static const struct kind *find_kind(const char *file)
 
 void dev_vectors_file(struct dev_judge *j, const char *path)
 {
-    struct ebb_arena file_arena;
+    struct ebb_arena file_arena = {0};
     struct ebb_error err;
     const struct ebb_doc_node *root = NULL;
     const char *slash = strrchr(path, '/'), *file = slash != NULL ? slash + 1 : path;
     const struct kind *kind = find_kind(file);
     bool is_config = strcmp(file, "config_validation.json") == 0;
-    ebb_arena_init(&file_arena);
     const char *reason = ebb_doc_load(&file_arena, path, &root, &err) != EBB_OK ? err.message
                          : root->kind != EBB_DOC_LIST ? "not a list of cases"
                          : kind == NULL && !is_config ? "unknown kind of file"
@@ -337,8 +335,7 @@ void dev_vectors_file(struct dev_judge *j, const char *path)
     if (reason)
         note(j, file, 0, "file", &(struct dev_verdict){.reason = reason});
     for (size_t i = 0; !reason && i < root->count; i++) {
-        struct ebb_arena arena;
-        ebb_arena_init(&arena);
+        struct ebb_arena arena = {0};
         struct dev_verdict verdict = is_config ? dev_judge_config(&arena, root->items[i])
                                                : judge_case(kind, &arena, root->items[i]);
         note(j, file, i, ebb_doc_string(root->items[i], "name", NULL), &verdict);

@@ -153,8 +153,7 @@ static struct ebb_doc_node *computed_doc(struct ebb_arena *arena, const struct o
     }
     struct ebb_doc_node *fields = ebb_doc_new(arena, EBB_DOC_LIST);
     struct ebb_doc_node *messages = ebb_doc_new(arena, EBB_DOC_LIST);
-    struct ebb_str line;
-    ebb_str_init(&line);
+    struct ebb_str line = {0};
     for (size_t i = 0; i < out->report.count; i++) {
         const struct ebb_finding *f = &out->report.items[i];
         if (f->kind != EBB_FINDING_ERROR)
@@ -196,8 +195,7 @@ struct dev_verdict dev_judge_config(struct ebb_arena *arena, const struct ebb_do
     } else if (out.is_accepted && form) {
         const struct ebb_doc_node *mine = stripped(arena, out.config.normalized);
         const struct ebb_doc_node *theirs = stripped(arena, form);
-        struct ebb_str path;
-        ebb_str_init(&path);
+        struct ebb_str path = {0};
         say_difference(mine, theirs, &path);
         if (!ebb_doc_equal(mine, theirs))
             verdict.reason =

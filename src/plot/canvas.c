@@ -56,8 +56,7 @@ void plot_canvas_uncover(struct plot_canvas *c, int x, int y, const uint32_t *gl
 
 int plot_canvas_text(struct plot_canvas *c, int x, int y, const char *text)
 {
-    struct ebb_str clean;
-    ebb_str_init(&clean);
+    struct ebb_str clean = {0};
     if (x < c->width)
         plot_text_clean(&clean, text, strlen(text), (size_t)(c->width - (x < 0 ? 0 : x)));
     for (const char *s = ebb_str_c(&clean); *s != '\0';)

@@ -45,8 +45,7 @@ void plot_pen_words(struct plot_pen *pen, const struct plot_words *w)
     double middle = 0.35 * w->size; /* from the middle of small letters and digits to their feet */
     size_t length = w->length > 0 ? w->length : strlen(w->text);
     double room = w->width > 0 ? w->width / (w->is_bold ? PLOT_BOLD : 1) : INFINITY;
-    struct ebb_str clean;
-    ebb_str_init(&clean);
+    struct ebb_str clean = {0};
     plot_text_clean(&clean, w->text, length, plot_text_fit(w->text, length, room, w->size));
     ebb_str_add(pen->out, "<text");
     attribute(pen, "x", w->x);

@@ -341,8 +341,7 @@ static bool is_bars(const struct plot_panel *panel)
 static void bar_name(const struct plot_panel *panel, double x, char *buf, size_t size)
 {
     if (panel->x_ticks != NULL && x >= 0 && x < (double)panel->x_tick_count && x == floor(x)) {
-        struct ebb_str name;
-        ebb_str_init(&name);
+        struct ebb_str name = {0};
         plot_text_clean(&name, panel->x_ticks[(size_t)x], strlen(panel->x_ticks[(size_t)x]), 24);
         snprintf(buf, size, "%s", ebb_str_c(&name));
         ebb_str_fini(&name);
@@ -560,8 +559,7 @@ static enum ebb_status write_page(const struct plot_figure *f, int columns, int 
                                   struct ebb_str *out, struct ebb_error *err)
 {
     const struct plot_chart *chart = f->chart;
-    struct ebb_str legend;
-    ebb_str_init(&legend);
+    struct ebb_str legend = {0};
     write_legend(f, columns, &legend);
     write_head(chart->title, columns, 2, out);
     write_head(chart->subtitle, columns, 2, out);
@@ -588,13 +586,12 @@ enum ebb_status plot_terminal(const struct plot_chart *chart, int columns, int r
                               struct ebb_str *out, struct ebb_error *err)
 {
     struct plot_figure figure;
-    struct ebb_str page;
+    struct ebb_str page = {0};
     if (columns < COLUMNS_MIN || columns > COLUMNS_MAX || rows < 1 || rows > ROWS_MAX)
         return ebb_fail(err, EBB_EINPUT,
                         "plot: a terminal of %d columns and %d rows; allowed: %d to %d and 1 to %d",
                         columns, rows, COLUMNS_MIN, COLUMNS_MAX, ROWS_MAX);
     EBB_TRY(plot_figure_init(&figure, chart, err));
-    ebb_str_init(&page);
     enum ebb_status status = write_page(&figure, columns, rows, &page, err);
     if (status == EBB_OK)
         status = ebb_str_status(&page, err);

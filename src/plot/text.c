@@ -71,8 +71,7 @@ void plot_text_clean(struct ebb_str *out, const char *text, size_t length, size_
 
 void plot_text_xml(struct ebb_str *out, const char *text)
 {
-    struct ebb_str clean;
-    ebb_str_init(&clean);
+    struct ebb_str clean = {0};
     plot_text_clean(&clean, text, strlen(text), SIZE_MAX);
     for (const char *c = ebb_str_c(&clean); *c != '\0'; c++) {
         if (*c == '&')

@@ -68,10 +68,8 @@ static enum ebb_status convert(const struct format *format, const struct ebb_str
 enum ebb_status plot_write(const struct plot_chart *chart, const char *path, struct ebb_error *err)
 {
     const struct format *format;
-    struct ebb_str svg, converted;
+    struct ebb_str svg = {0}, converted = {0};
     EBB_TRY(format_of(path, &format, err));
-    ebb_str_init(&svg);
-    ebb_str_init(&converted);
     enum ebb_status status = draw(chart, &svg, err);
     if (status == EBB_OK && format->name != NULL)
         status = convert(format, &svg, &converted, err);

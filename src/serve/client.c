@@ -63,8 +63,7 @@ static void add_field(struct exchange *x, const struct ebb_str *line)
 
 static void set_request(struct exchange *x, const struct serve_http_request *r)
 {
-    struct ebb_str line;
-    ebb_str_init(&line);
+    struct ebb_str line = {0};
     ebb_str_add(&line, "Expect:"); /* not "100-continue": no waiting before a large body */
     add_field(x, &line);
     if (r->user != NULL) {

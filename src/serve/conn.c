@@ -67,8 +67,7 @@ static bool keep_target(struct conn *c, const char *target)
 
 static void answer(struct conn *c, const struct serve_http_response *response)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     serve_http_write_response(response, c->is_last, &text);
     if (text.failed)
         c->wire.is_broken = true;
@@ -148,7 +147,7 @@ static void begin_stream(struct serve *s, struct conn *c, const char *target)
 
 static void stream(struct serve *s, struct conn *c)
 {
-    struct ebb_str list, out;
+    struct ebb_str list = {0}, out = {0};
     struct ebb_json_writer w;
     size_t count;
     bool is_cut;
@@ -159,8 +158,6 @@ static void stream(struct serve *s, struct conn *c)
     ebb_free(text);
     if (c->stream_after >= exp_master_info(s->m).last_notice)
         return;
-    ebb_str_init(&list);
-    ebb_str_init(&out);
     ebb_jsonw_init(&w, &list, 0);
     ebb_jsonw_array(&w);
     c->stream_after = exp_notices_write(s->m, c->stream_after, experiment, &w, &count, &is_cut);

@@ -259,8 +259,7 @@ static int hex(char c)
 
 static char *decode(const char *at, size_t n, bool is_query)
 {
-    struct ebb_str out;
-    ebb_str_init(&out);
+    struct ebb_str out = {0};
     for (size_t i = 0; i < n; i++) {
         if (at[i] == '%' && i + 2 < n && hex(at[i + 1]) >= 0 && hex(at[i + 2]) >= 0) {
             int c = hex(at[i + 1]) * 16 + hex(at[i + 2]);

@@ -86,12 +86,11 @@ static enum ebb_status walk(struct serve_rest *r, const struct log_query *q, boo
     struct exp_db_log_range range = {
         .trial_id = r->id, .after = q->after, .before = q->before, .level = q->level};
     struct exp_db_log row;
-    struct ebb_str scratch;
+    struct ebb_str scratch = {0};
     int64_t found = 0;
     struct exp_db_cursor c = is_backward ? exp_db_logs_backward(r->db, &range, &row, r->err)
                                          : exp_db_logs(r->db, &range, &row, r->err);
     *is_end = false;
-    ebb_str_init(&scratch);
     while (found < q->limit && !*is_end) {
         *is_end = !exp_db_fetch(&c);
         if (*is_end)

@@ -114,9 +114,8 @@ static enum ebb_status write_points(struct serve_rest *r, struct exp_db_cursor c
                                     const char *metric, int64_t batches, size_t *count)
 {
     while (exp_db_fetch(&c)) {
-        struct ebb_arena arena;
+        struct ebb_arena arena = {0};
         double value;
-        ebb_arena_init(&arena);
         const struct ebb_doc_node *map = inner_of(&arena, row->metrics, inner);
         if (map != NULL && exp_metric_find(map, metric, &value, NULL) == EBB_OK) {
             ebb_jsonw_object(&r->w);

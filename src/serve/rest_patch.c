@@ -118,12 +118,11 @@ static const char *read_one(const char *key, const struct ebb_doc_node *node, st
 /* The old ones without those that are named, then those that are to be there. */
 static enum ebb_status change_labels(struct serve_rest *r, struct patch *p)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
     const struct ebb_doc_node *old = NULL;
     EBB_TRY(ebb_doc_parse_json(r->arena, "labels", p->told.labels, strlen(p->told.labels), &old,
                                r->err));
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_jsonw_array(&w);
     for (size_t i = 0; i < old->count; i++)

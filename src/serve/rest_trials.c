@@ -196,11 +196,10 @@ static enum ebb_status workloads(struct serve_rest *r)
 {
     struct exp_db_workload row;
     struct exp_master_trial t = {0};
-    struct ebb_str metrics;
+    struct ebb_str metrics = {0};
     bool has_batches = serve_query_int(r, "batches", 0, 0) != 0;
     EBB_TRY(serve_need_trial(r, r->id));
     (void)exp_master_trial(r->m, r->id, &t);
-    ebb_str_init(&metrics);
     serve_begin_list(r, "workloads");
     struct exp_db_cursor c = exp_db_workloads(r->db, EXP_DB_ID(r->id), &row, r->err);
     while (exp_db_fetch(&c))

@@ -80,10 +80,9 @@ static enum ebb_status refuse_report(struct serve_rest *r, const struct ebb_repo
 static enum ebb_status check_unbuilt(struct serve_rest *r, const struct exp_config *c)
 {
     size_t rows[64], count = exp_unbuilt_count <= 64 ? exp_config_unbuilt(c, rows) : 0;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     if (count == 0)
         return EBB_OK;
-    ebb_str_init(&text);
     for (size_t i = 0; i < count; i++) {
         const struct exp_unbuilt *u = &exp_unbuilt_table[rows[i]];
         ebb_str_printf(&text, "%s%s: valid, but this build cannot run it yet (%s)",
@@ -324,8 +323,7 @@ static enum ebb_status store_experiment(struct serve_rest *r, const struct submi
 {
     const struct exp_config *c = &s->config;
     const struct exp_storage *store = &c->checkpoint_storage;
-    struct ebb_str labels;
-    ebb_str_init(&labels);
+    struct ebb_str labels = {0};
     write_labels(&labels, c);
     struct exp_db_experiment_made row = {
         .id = id,
@@ -421,8 +419,7 @@ static void spell_out(struct ebb_str *out, const char *workloads)
 
 static void write_counts(struct serve_rest *r, const struct exp_sim *sim)
 {
-    struct ebb_str key;
-    ebb_str_init(&key);
+    struct ebb_str key = {0};
     ebb_jsonw_object(&r->w);
     for (size_t i = 0; i < sim->trial_count; i++) {
         size_t count = 0;

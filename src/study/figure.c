@@ -343,9 +343,8 @@ static void json_choice(struct ebb_json_writer *w, const char *key, const struct
 
 static void print_json(FILE *stream, const struct network *n, const struct study_point *row)
 {
-    struct ebb_str out;
+    struct ebb_str out = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key_string(&w, "graph", n->name);

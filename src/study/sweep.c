@@ -232,8 +232,7 @@ static enum ebb_status draw(const struct study_sweep *s, struct ebb_arena *arena
 enum ebb_status study_sweep_chart(const struct study_sweep *s, const char *path,
                                   struct ebb_error *err)
 {
-    struct ebb_arena arena;
-    ebb_arena_init(&arena);
+    struct ebb_arena arena = {0};
     enum ebb_status status = draw(s, &arena, path, err);
     ebb_arena_fini(&arena);
     return status;
