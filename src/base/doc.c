@@ -252,6 +252,12 @@ bool ebb_doc_equal(const struct ebb_doc_node *a, const struct ebb_doc_node *b)
     }
 }
 
+void ebb_doc_write_key(const struct ebb_doc_node *node, struct ebb_json_writer *w, const char *key)
+{
+    ebb_jsonw_key(w, key);
+    ebb_doc_write_json(node, w);
+}
+
 void ebb_doc_write_json(const struct ebb_doc_node *node, struct ebb_json_writer *w)
 {
     switch (node ? node->kind : EBB_DOC_NULL) {

@@ -83,6 +83,9 @@ bool ebb_doc_set(struct ebb_arena *arena, struct ebb_doc_node *map, const char *
                  const struct ebb_doc_node *value);
 /* Deep equality; numbers by value (INT 1 equals DOUBLE 1.0), maps without regard to order. */
 bool ebb_doc_equal(const struct ebb_doc_node *a, const struct ebb_doc_node *b);
-void ebb_doc_write_json(const struct ebb_doc_node *node, struct ebb_json_writer *w);
+void ebb_doc_write_json(const struct ebb_doc_node *node,
+                        struct ebb_json_writer *w); /* NULL: null */
+/* As a member of an object. */
+void ebb_doc_write_key(const struct ebb_doc_node *node, struct ebb_json_writer *w, const char *key);
 
 #endif

@@ -101,5 +101,11 @@ void ebb_jsonw_key_int(struct ebb_json_writer *w, const char *key, int64_t value
 void ebb_jsonw_key_uint(struct ebb_json_writer *w, const char *key, uint64_t value);
 void ebb_jsonw_key_double(struct ebb_json_writer *w, const char *key, double value);
 void ebb_jsonw_key_bool(struct ebb_json_writer *w, const char *key, bool value);
+/* The same where there may be none: null unless `has`. */
+void ebb_jsonw_key_uint_or_null(struct ebb_json_writer *w, const char *key, uint64_t value,
+                                bool has);
+/* A member that is an object or array, which the caller fills and ends. */
+void ebb_jsonw_key_object(struct ebb_json_writer *w, const char *key);
+void ebb_jsonw_key_array(struct ebb_json_writer *w, const char *key);
 
 #endif

@@ -205,3 +205,25 @@ void ebb_jsonw_raw(struct ebb_json_writer *w, const char *text, size_t length)
     w->need_comma = true;
     ebb_str_addn(w->out, text, length);
 }
+
+void ebb_jsonw_key_uint_or_null(struct ebb_json_writer *w, const char *key, uint64_t value,
+                                bool has)
+{
+    ebb_jsonw_key(w, key);
+    if (has)
+        ebb_jsonw_uint(w, value);
+    else
+        ebb_jsonw_null(w);
+}
+
+void ebb_jsonw_key_object(struct ebb_json_writer *w, const char *key)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_object(w);
+}
+
+void ebb_jsonw_key_array(struct ebb_json_writer *w, const char *key)
+{
+    ebb_jsonw_key(w, key);
+    ebb_jsonw_array(w);
+}

@@ -140,6 +140,7 @@ void cli_table_cell(struct cli_table *table, const char *fmt, ...)
 void cli_table_print(struct cli_table *table, FILE *stream);
 void cli_table_ruled(struct cli_table *table, FILE *stream); /* as psql: bars and a line */
 void cli_table_csv(struct cli_table *table, FILE *stream);   /* RFC 4180, with the headers */
+void cli_table_out(struct cli_table *take_table);            /* printed to stdout; gone then */
 /* What commands about experiments print: ruled or CSV, to stdout; the table is gone then. */
 void cli_table_show(struct cli_table *take_table, bool is_csv);
 void cli_table_destroy(struct cli_table *table);

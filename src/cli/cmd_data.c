@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/doc.h"
-#include "base/json.h"
+#include "cli/json.h"
 #include "data/data.h"
 
 /* ---- shared ---------------------------------------------------------------------------------- */
@@ -65,13 +65,6 @@ static int open_section(struct opened *o, const char *text, uint64_t seed)
     return code;
 }
 
-static void print_json(struct ebb_str *out)
-{
-    ebb_str_addc(out, '\n');
-    fputs(ebb_str_c(out), stdout);
-    ebb_str_fini(out);
-}
-
 /* ---- list ------------------------------------------------------------------------------------ */
 
 static int run_list(int argc, char **argv)
@@ -94,25 +87,20 @@ static int run_list(int argc, char **argv)
         return code;
     struct cli_table *table = as_json ? NULL : cli_table_create(headers, 3);
     for (size_t i = 0; data_name(i) != NULL; i++) {
-        if (table != NULL) {
-            cli_table_cell(table, "%s", data_name(i));
-            cli_table_cell(table, "%s", data_can_synthesize(i) ? "yes" : "no");
-            cli_table_cell(table, "%s", data_summary(i));
-        } else if (as_json) {
-            struct ebb_str out = {0};
-            struct ebb_json_writer w;
-            ebb_jsonw_init(&w, &out, 0);
-            ebb_jsonw_object(&w);
-            ebb_jsonw_key_string(&w, "name", data_name(i));
-            ebb_jsonw_key_string(&w, "summary", data_summary(i));
-            ebb_jsonw_key_bool(&w, "synthetic", data_can_synthesize(i));
-            ebb_jsonw_object_end(&w);
-            print_json(&out);
+        if (as_json) {
+            struct cli_json json;
+            struct ebb_json_writer *w = cli_json_object(&json);
+            ebb_jsonw_key_string(w, "name", data_name(i));
+            ebb_jsonw_key_string(w, "summary", data_summary(i));
+            ebb_jsonw_key_bool(w, "synthetic", data_can_synthesize(i));
+            cli_json_object_end(&json);
         }
+        cli_table_cell(table, "%s", data_name(i));
+        cli_table_cell(table, "%s", data_can_synthesize(i) ? "yes" : "no");
+        cli_table_cell(table, "%s", data_summary(i));
     }
-    if (table != NULL)
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    if (!as_json)
+        cli_table_out(table);
     cli_args_fini(&args);
     return 0;
 }
@@ -145,8 +133,8 @@ static void show_text(const struct data_info *info)
 
 static void show_json(const struct data_info *info)
 {
-    struct ebb_str out = {0};
-    struct ebb_json_writer w;
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
     const struct {
         const char *key;
         uint64_t value;
@@ -156,30 +144,24 @@ static void show_json(const struct data_info *info)
         {"vocabulary", (uint64_t)info->vocabulary}, {"sequence", (uint64_t)info->sequence},
         {"resident_bytes", info->resident_bytes},   {"scratch_bytes", info->scratch_bytes},
     };
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_string(&w, "name", info->name);
-    ebb_jsonw_key_string(&w, "kind", data_kind_text(info->kind));
-    ebb_jsonw_key_bool(&w, "synthetic", info->is_synthetic);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ebb_jsonw_key_uint(&w, numbers[i].key, numbers[i].value);
-    }
-    ebb_jsonw_key(&w, "fields");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_key_string(w, "name", info->name);
+    ebb_jsonw_key_string(w, "kind", data_kind_text(info->kind));
+    ebb_jsonw_key_bool(w, "synthetic", info->is_synthetic);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        ebb_jsonw_key_uint(w, numbers[i].key, numbers[i].value);
+    ebb_jsonw_key_array(w, "fields");
     for (size_t f = 0; f < info->field_count; f++) {
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_string(&w, "name", info->fields[f].name);
-        ebb_jsonw_key_string(&w, "dtype", data_dtype_text(info->fields[f].dtype));
-        ebb_jsonw_key(&w, "dims");
-        ebb_jsonw_array(&w);
+        ebb_jsonw_object(w);
+        ebb_jsonw_key_string(w, "name", info->fields[f].name);
+        ebb_jsonw_key_string(w, "dtype", data_dtype_text(info->fields[f].dtype));
+        ebb_jsonw_key_array(w, "dims");
         for (int i = 0; i < info->fields[f].rank; i++)
-            ebb_jsonw_int(&w, info->fields[f].dims[i]);
-        ebb_jsonw_array_end(&w);
-        ebb_jsonw_object_end(&w);
+            ebb_jsonw_int(w, info->fields[f].dims[i]);
+        ebb_jsonw_array_end(w);
+        ebb_jsonw_object_end(w);
     }
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_object_end(&w);
-    print_json(&out);
+    ebb_jsonw_array_end(w);
+    cli_json_object_end(&json);
 }
 
 static int run_show(int argc, char **argv)

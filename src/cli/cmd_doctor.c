@@ -2,6 +2,7 @@
  * it, what this build cannot run yet. Looks only; changes nothing, starts nothing. */
 #include "cli/cli.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -187,34 +188,24 @@ static void key_string(struct ebb_json_writer *w, const char *key, const char *t
 
 static void key_uint(struct ebb_json_writer *w, const char *key, uint64_t value)
 {
-    ebb_jsonw_key(w, key);
-    if (value > 0)
-        ebb_jsonw_uint(w, value);
-    else
-        ebb_jsonw_null(w);
+    ebb_jsonw_key_uint_or_null(w, key, value, value > 0);
 }
 
 static void json_machine(struct ebb_json_writer *w, const struct cli_machine *m)
 {
-    ebb_jsonw_key(w, "machine");
-    ebb_jsonw_object(w);
+    ebb_jsonw_key_object(w, "machine");
     key_string(w, "system", m->system);
     key_string(w, "kernel", m->kernel);
     key_string(w, "cpu", m->cpu);
     key_string(w, "cpu_features", m->cpu_features);
     key_uint(w, "cpus_usable", (uint64_t)m->cpus_usable);
     key_uint(w, "cpus_online", (uint64_t)m->cpus_online);
-    ebb_jsonw_key(w, "cpu_quota");
-    if (m->cpu_quota > 0)
-        ebb_jsonw_double(w, m->cpu_quota);
-    else
-        ebb_jsonw_null(w);
+    ebb_jsonw_key_double(w, "cpu_quota", m->cpu_quota > 0 ? m->cpu_quota : NAN);
     key_uint(w, "memory_bytes", m->memory_bytes);
     key_uint(w, "memory_available_bytes", m->memory_available_bytes);
     key_uint(w, "memory_limit_bytes", m->memory_limit_bytes);
     key_string(w, "gpu_driver", m->gpu_driver);
-    ebb_jsonw_key(w, "gpus");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "gpus");
     for (size_t i = 0; i < m->gpu_count; i++) {
         ebb_jsonw_object(w);
         key_string(w, "name", m->gpus[i].name);
@@ -245,16 +236,14 @@ static int print_json(const struct finding *f)
     json_machine(w, &f->machine);
     key_string(w, "state", f->state);
     key_uint(w, "state_free_bytes", f->state_free_bytes);
-    ebb_jsonw_key(w, "tools");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "tools");
     for (size_t i = 0; i < TOOL_COUNT; i++)
         json_part(w, tools[i].name, "program", f->tool_path[i][0] != '\0', f->tool_path[i],
                   tools[i].package);
     for (size_t i = 0; i < LIBRARY_COUNT; i++)
         json_part(w, libraries[i].name, "library", f->has_library[i], "", libraries[i].package);
     ebb_jsonw_array_end(w);
-    ebb_jsonw_key(w, "not_runnable_yet");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "not_runnable_yet");
     for (size_t i = 0; i < exp_unbuilt_count; i++) {
         ebb_jsonw_object(w);
         key_string(w, "path", exp_unbuilt_table[i].path);

@@ -34,8 +34,7 @@ static enum ebb_status print_json(const char *path, const struct ebb_report *r,
     ebb_jsonw_key_string(&w, "file", path);
     ebb_jsonw_key_bool(&w, "valid", r->errors == 0);
     write_counts(r, &w);
-    ebb_jsonw_key(&w, "findings");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_key_array(&w, "findings");
     for (size_t i = 0; i < r->count; i++)
         ebb_finding_write(&r->items[i], &w);
     ebb_jsonw_array_end(&w);

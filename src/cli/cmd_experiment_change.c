@@ -241,8 +241,7 @@ enum ebb_status cli_experiment_label(struct cli_call *c, struct ebb_error *err)
     struct ebb_json_writer w;
     ebb_jsonw_init(&w, &body, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "labels");
-    ebb_jsonw_object(&w);
+    ebb_jsonw_key_object(&w, "labels");
     ebb_jsonw_key(&w, c->words[2]);
     if (is_add)
         ebb_jsonw_bool(&w, true);
@@ -286,8 +285,7 @@ static enum ebb_status preview_gc(struct cli_call *c, struct ebb_error *err)
 
 static void write_policy(const struct cli_experiment_options *o, struct ebb_json_writer *w)
 {
-    ebb_jsonw_key(w, "checkpoint_storage");
-    ebb_jsonw_object(w);
+    ebb_jsonw_key_object(w, "checkpoint_storage");
     ebb_jsonw_key_int(w, "save_experiment_best", o->keep_best);
     ebb_jsonw_key_int(w, "save_trial_best", o->keep_trial_best);
     ebb_jsonw_key_int(w, "save_trial_latest", o->keep_latest);
@@ -306,8 +304,7 @@ static bool write_resource(const char *what, const char *value, struct ebb_json_
                         is_weight ? "" : "; 'none' = unlimited");
         return false;
     }
-    ebb_jsonw_key(w, "resources");
-    ebb_jsonw_object(w);
+    ebb_jsonw_key_object(w, "resources");
     ebb_jsonw_key(w, is_weight ? "weight" : "max_slots");
     if (is_none)
         ebb_jsonw_null(w);

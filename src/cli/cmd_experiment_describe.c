@@ -258,19 +258,15 @@ static void print_json(const struct view *v)
         struct ebb_json_writer w;
         ebb_jsonw_init(&w, &out, 0);
         ebb_jsonw_object(&w);
-        ebb_jsonw_key(&w, "experiment");
-        ebb_doc_write_json(v->experiments[i], &w);
-        ebb_jsonw_key(&w, "trials");
-        ebb_jsonw_array(&w);
+        ebb_doc_write_key(v->experiments[i], &w, "experiment");
+        ebb_jsonw_key_array(&w, "trials");
         for (size_t k = 0; k < v->trial_count; k++) {
             const struct ebb_doc_node *t = v->trials[k];
             if (ebb_doc_int(t, "experiment_id", id) != id)
                 continue;
             ebb_jsonw_object(&w);
-            ebb_jsonw_key(&w, "trial");
-            ebb_doc_write_json(t, &w);
-            ebb_jsonw_key(&w, "workloads");
-            ebb_jsonw_array(&w);
+            ebb_doc_write_key(t, &w, "trial");
+            ebb_jsonw_key_array(&w, "workloads");
             for (size_t s = 0; s < v->step_count; s++)
                 if (v->step_trials[s] == ebb_doc_int(t, "id", 0))
                     ebb_doc_write_json(v->steps[s], &w);

@@ -105,8 +105,7 @@ static void print_kinds(const struct view *v)
         cli_table_cell(table, "%s", ebb_format_bytes(v->e.kinds[k], text, sizeof text));
         cli_table_cell(table, "%.1f%%", 100.0 * (double)v->e.kinds[k] / (double)v->e.peak_bytes);
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 static void print_layers(const struct view *v)
@@ -132,8 +131,7 @@ static void print_layers(const struct view *v)
                            layer->kinds[k] ? ebb_format_bytes(layer->kinds[k], text, sizeof text)
                                            : "-");
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 static void print_sweep(const struct view *v)
@@ -153,8 +151,7 @@ static void print_sweep(const struct view *v)
             else
                 cli_table_cell(table, "-");
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 /* What would make the peak smaller, with the bytes it would save, largest
@@ -249,13 +246,11 @@ static void print_json(const struct view *v)
                    {"persistent_bytes", v->st.persistent_bytes}, {"peak_bytes", v->e.peak_bytes}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         ebb_jsonw_key_uint(w, numbers[i].key, numbers[i].value);
-    ebb_jsonw_key(w, "peak");
-    ebb_jsonw_object(w);
+    ebb_jsonw_key_object(w, "peak");
     for (int k = 0; k < TRAIN_KINDS; k++)
         ebb_jsonw_key_uint(w, train_kind_names[k], v->e.kinds[k]);
     ebb_jsonw_object_end(w);
-    ebb_jsonw_key(w, "layers");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "layers");
     for (size_t i = 0; i < v->e.layer_count; i++) {
         ebb_jsonw_object(w);
         ebb_jsonw_key_string(w, "name", v->e.layers[i].name);
@@ -264,8 +259,7 @@ static void print_json(const struct view *v)
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_array_end(w);
-    ebb_jsonw_key(w, "budgets");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "budgets");
     for (size_t p = 0; p < v->policy_count; p++)
         for (size_t b = 0; b < v->budget_count; b++) {
             ebb_jsonw_object(w);
@@ -276,8 +270,7 @@ static void print_json(const struct view *v)
             ebb_jsonw_object_end(w);
         }
     ebb_jsonw_array_end(w);
-    ebb_jsonw_key(w, "advice");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "advice");
     for (size_t i = 0; i < advice_count; i++) {
         ebb_jsonw_object(w);
         ebb_jsonw_key_uint(w, "bytes", advice[i].bytes);

@@ -86,8 +86,7 @@ static void list_json(struct ebb_json_writer *w, const struct nn_model *m, const
 {
     ebb_jsonw_object(w);
     ebb_jsonw_key_string(w, "name", m->name);
-    ebb_jsonw_key(w, "aliases");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "aliases");
     for (size_t k = 0; m->aliases != NULL && m->aliases[k] != NULL; k++)
         ebb_jsonw_string(w, m->aliases[k]);
     ebb_jsonw_array_end(w);
@@ -129,11 +128,11 @@ static int run_list(int argc, char **argv)
             struct ebb_json_writer *w = cli_json_begin(&json);
             list_json(w, m, &s);
             code = cli_json_end(&json);
-        } else if (table != NULL) {
+        } else {
             list_row(table, m, &s);
         }
     }
-    if (table != NULL && !as_json && code == 0)
+    if (!as_json && code == 0)
         cli_table_print(table, stdout);
     cli_table_destroy(table);
     cli_args_fini(&args);
@@ -198,9 +197,7 @@ static void show_options(const struct show *p)
         cli_table_cell(table, "%s", m->options[i].help);
         ebb_str_fini(&value);
     }
-    if (table != NULL)
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 static void show_layers(const struct show *p)
@@ -223,9 +220,7 @@ static void show_layers(const struct show *p)
         cli_table_cell(table, "%.3f", flops / 1e9);
         cli_table_cell(table, "%s", ebb_format_bytes(bytes_of(v), bytes, sizeof bytes));
     }
-    if (table != NULL)
-        cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 static void show_text(const struct show *p)
@@ -249,8 +244,7 @@ static void show_text(const struct show *p)
 
 static void json_shape(struct ebb_json_writer *w, const struct tensor_view *v)
 {
-    ebb_jsonw_key(w, "shape");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "shape");
     for (int d = 0; d < v->rank; d++)
         ebb_jsonw_int(w, v->dims[d]);
     ebb_jsonw_array_end(w);
@@ -258,8 +252,7 @@ static void json_shape(struct ebb_json_writer *w, const struct tensor_view *v)
 
 static void json_items(const struct show *p, struct ebb_json_writer *w)
 {
-    ebb_jsonw_key(w, "items");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "items");
     for (size_t i = 0; i < nn_item_count(&p->b); i++) {
         const struct nn_item *item = nn_item_at(&p->b, i);
         ebb_jsonw_object(w);
@@ -275,8 +268,7 @@ static void json_items(const struct show *p, struct ebb_json_writer *w)
 
 static void json_layers(const struct show *p, struct ebb_json_writer *w)
 {
-    ebb_jsonw_key(w, "layers");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "layers");
     for (size_t i = 0; i < nn_layer_count(&p->b); i++) {
         const struct nn_layer *l = nn_layer_at(&p->b, i);
         ebb_jsonw_object(w);
@@ -300,8 +292,7 @@ static int show_json(const struct show *p)
     struct ebb_json_writer *w = cli_json_object(&json);
     ebb_jsonw_key_string(w, "name", m->name);
     ebb_jsonw_key_string(w, "task", nn_task_name(m->task));
-    ebb_jsonw_key(w, "options");
-    ebb_jsonw_object(w);
+    ebb_jsonw_key_object(w, "options");
     for (size_t i = 0; i < m->option_count; i++) {
         ebb_str_clear(&value);
         ebb_say_value(&m->options[i], p->config.bytes, &value);

@@ -46,13 +46,8 @@ void cli_plan_print_json(const struct study_row *row)
                    {"peak_bytes", r->peak_bytes},
                    {"height_bytes", r->height_bytes},
                    {"base_cost", r->base_cost}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        ebb_jsonw_key(w, numbers[i].key);
-        if (is_ok)
-            ebb_jsonw_uint(w, numbers[i].value);
-        else
-            ebb_jsonw_null(w);
-    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        ebb_jsonw_key_uint_or_null(w, numbers[i].key, numbers[i].value, is_ok);
     ebb_jsonw_key_double(w, "overhead", study_overhead(row));
     ebb_jsonw_key_double(w, "lower_bound", r->lower_bound > 0 ? r->lower_bound : NAN);
     ebb_jsonw_key_string(w, "bound_class", planner_bound_text(r->bound_class));
@@ -106,8 +101,7 @@ void cli_plan_print_table(const struct study_row *rows, size_t count)
         cli_table_cell(table, "%.2f", r->seconds);
         cli_table_cell(table, "%s", r->status == PLANNER_OK ? r->winner : r->note);
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */

@@ -181,8 +181,7 @@ static void print_slowdowns(const struct study_compare *c)
         cli_table_cell(table, "%.4f", s.max);
         cli_table_cell(table, "%.3f", s.median_seconds);
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 #define MOST_COVERED 40 /* ops: the T x T squares of looser stages are small */
@@ -215,8 +214,7 @@ static void print_gaps(const struct study_compare *c)
             cli_table_cell(table, isnan(loose.overhead) ? "-" : "%.6f", loose.overhead);
         }
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 /* The budgets asked for, or the usual ones. Returns -1, or the exit code. */

@@ -246,29 +246,21 @@ static void print_text(const struct preview *p, const struct row *rows, size_t c
 
 /* ---- JSON ---- */
 
-static void write_int(struct ebb_json_writer *w, const char *key, int64_t value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_int(w, value);
-}
-
 static void write_brackets(const struct exp_shape *shape, struct ebb_json_writer *w)
 {
-    ebb_jsonw_key(w, "brackets");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "brackets");
     for (size_t b = 0; b < shape->count; b++) {
         ebb_jsonw_object(w);
-        write_int(w, "max_trials", shape->brackets[b].max_trials);
-        write_int(w, "initial_trials", shape->brackets[b].initial_trials);
-        ebb_jsonw_key(w, "rungs");
-        ebb_jsonw_array(w);
+        ebb_jsonw_key_int(w, "max_trials", shape->brackets[b].max_trials);
+        ebb_jsonw_key_int(w, "initial_trials", shape->brackets[b].initial_trials);
+        ebb_jsonw_key_array(w, "rungs");
         for (size_t r = 0; r < shape->brackets[b].rung_count; r++) {
             const struct exp_rung_shape *rung = &shape->brackets[b].rungs[r];
             ebb_jsonw_object(w);
-            write_int(w, "steps", rung->steps);
+            ebb_jsonw_key_int(w, "steps", rung->steps);
             if (shape->brackets[b].rungs[0].start > 0) {
-                write_int(w, "start_trials", rung->start);
-                write_int(w, "promote_trials", rung->promote);
+                ebb_jsonw_key_int(w, "start_trials", rung->start);
+                ebb_jsonw_key_int(w, "promote_trials", rung->promote);
             }
             ebb_jsonw_object_end(w);
         }
@@ -285,19 +277,17 @@ static enum ebb_status print_json(const struct preview *p, const struct row *row
     struct ebb_json_writer w;
     ebb_jsonw_init(&w, &text, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "searcher");
-    ebb_doc_write_json(p->searcher_node, &w);
-    write_int(&w, "seed", p->seed);
-    write_int(&w, "trials", (int64_t)p->sim.trial_count);
-    write_int(&w, "steps", p->sim.total_steps);
-    write_int(&w, "validations", p->sim.total_validations);
-    write_int(&w, "checkpoints", p->sim.total_checkpoints);
-    ebb_jsonw_key(&w, "rows");
-    ebb_jsonw_array(&w);
+    ebb_doc_write_key(p->searcher_node, &w, "searcher");
+    ebb_jsonw_key_int(&w, "seed", p->seed);
+    ebb_jsonw_key_int(&w, "trials", (int64_t)p->sim.trial_count);
+    ebb_jsonw_key_int(&w, "steps", p->sim.total_steps);
+    ebb_jsonw_key_int(&w, "validations", p->sim.total_validations);
+    ebb_jsonw_key_int(&w, "checkpoints", p->sim.total_checkpoints);
+    ebb_jsonw_key_array(&w, "rows");
     for (size_t i = 0; i < count; i++) {
         ebb_jsonw_object(&w);
-        write_int(&w, "trials", rows[i].trials);
-        write_int(&w, "steps", rows[i].steps);
+        ebb_jsonw_key_int(&w, "trials", rows[i].trials);
+        ebb_jsonw_key_int(&w, "steps", rows[i].steps);
         ebb_jsonw_key_string(&w, "workloads", rows[i].workloads);
         ebb_jsonw_object_end(&w);
     }

@@ -134,8 +134,7 @@ static void print_result(const struct ebb_doc_node *e, const struct ebb_str *cha
     struct cli_json json;
     struct ebb_json_writer *w = cli_json_object(&json);
     ebb_jsonw_key_string(w, "type", "result");
-    ebb_jsonw_key(w, "experiment");
-    ebb_doc_write_json(e, w);
+    ebb_doc_write_key(e, w, "experiment");
     ebb_jsonw_key(w, "charts");
     cli_write_lines(w, ebb_str_c(charts));
     cli_json_object_end(&json);

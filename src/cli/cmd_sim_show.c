@@ -59,11 +59,7 @@ void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
     ebb_jsonw_key_uint(w, "device_ns", job->rules == EXEC_EBB ? r->device_ns : r->clock_ns);
     ebb_jsonw_key_uint(w, "peak_bytes", r->peak_bytes);
     ebb_jsonw_key_uint(w, "sum_bytes", r->sum_bytes);
-    ebb_jsonw_key(w, "floor_bytes");
-    if (row->log->floor_bytes)
-        ebb_jsonw_uint(w, row->log->floor_bytes);
-    else
-        ebb_jsonw_null(w);
+    ebb_jsonw_key_uint_or_null(w, "floor_bytes", row->log->floor_bytes, row->log->floor_bytes > 0);
     ebb_jsonw_key_uint(w, "evictions_pressure", r->evictions_pressure);
     ebb_jsonw_key_uint(w, "evictions_release", r->evictions_release);
     ebb_jsonw_key_uint(w, "remat_ops", r->remat_ops);
@@ -105,8 +101,7 @@ static void table_of_log(const struct sim_job *job, size_t log)
                 cli_table_cell(table, "%s", exec_result_text(r->result));
         }
     }
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 /* One row asked for: say everything about it. */

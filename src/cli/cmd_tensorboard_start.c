@@ -135,8 +135,7 @@ static int spawn(const struct start *s, const struct cli_tensorboard_options *o,
 
 static void write_ids(struct ebb_json_writer *w, const char *key, const int64_t *ids, size_t count)
 {
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, key);
     for (size_t i = 0; i < count; i++)
         ebb_jsonw_int(w, ids[i]);
     ebb_jsonw_array_end(w);

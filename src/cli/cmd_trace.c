@@ -7,6 +7,7 @@
 #include "cli/cmd_trace.h"
 #include "cli/train_file.h"
 #include "cli/json.h"
+#include "cli/show.h"
 
 #define NOT_GIVEN INT64_MIN
 #define LOST_BYTES 4096
@@ -44,19 +45,6 @@ static enum ebb_status write_trace(const struct trace *trace, const char *path,
                                       : trace_write_native(trace, path, err);
 }
 
-static void json_lost(struct ebb_json_writer *w, const char *lost)
-{
-    ebb_jsonw_key(w, "lost");
-    ebb_jsonw_array(w);
-    for (const char *line = lost; *line != '\0';) {
-        const char *end = strchr(line, '\n');
-        size_t n = end != NULL ? (size_t)(end - line) : strlen(line);
-        ebb_jsonw_stringn(w, line, n);
-        line += n + (end != NULL);
-    }
-    ebb_jsonw_array_end(w);
-}
-
 /* What was written: one line, and what the format could not say. */
 static int print_written(const struct trace *trace, const char *path, const char *lost,
                          bool as_json, struct ebb_error *err)
@@ -80,17 +68,14 @@ static int print_written(const struct trace *trace, const char *path, const char
     ebb_jsonw_key_uint(w, "ops", trace->op_count);
     ebb_jsonw_key_uint(w, "base_ns", s.base_ns);
     ebb_jsonw_key_uint(w, "baseline_bytes", s.baseline_bytes);
-    json_lost(w, lost);
+    ebb_jsonw_key(w, "lost");
+    cli_write_lines(w, lost);
     return cli_json_object_end(&json);
 }
 
 void cli_trace_json_index(struct ebb_json_writer *w, const char *key, uint32_t value)
 {
-    ebb_jsonw_key(w, key);
-    if (value == TRACE_NONE)
-        ebb_jsonw_null(w);
-    else
-        ebb_jsonw_uint(w, value);
+    ebb_jsonw_key_uint_or_null(w, key, value, value != TRACE_NONE);
 }
 
 /* ---- make ------------------------------------------------------------------------------------ */

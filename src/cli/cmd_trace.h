@@ -22,6 +22,8 @@ struct cli_trace_life {
 enum ebb_status cli_trace_lives(const struct trace *trace, struct cli_trace_life **lives,
                                 struct ebb_error *err);
 
+/* Two cells: the op that reads it last, the one after which it goes. */
+void cli_trace_cell_life(struct cli_table *table, const struct cli_trace_life *life);
 void cli_trace_json_index(struct ebb_json_writer *w, const char *key, uint32_t value);
 
 #endif

@@ -67,13 +67,11 @@ static void json_op(struct ebb_json_writer *w, const struct show *s, uint32_t o)
     ebb_jsonw_key_uint(w, "cost_ns", op->cost_ns);
     ebb_jsonw_key_uint(w, "workspace_bytes", op->workspace_bytes);
     cli_trace_json_index(w, "partner", op->partner);
-    ebb_jsonw_key(w, "inputs");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "inputs");
     for (uint32_t i = 0; i < op->input_count; i++)
         ebb_jsonw_uint(w, t->inputs[op->input_first + i]);
     ebb_jsonw_array_end(w);
-    ebb_jsonw_key(w, "outputs");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "outputs");
     for (uint32_t i = 0; i < op->output_count; i++) {
         const struct trace_tensor *x = &t->tensors[op->output_first + i];
         ebb_jsonw_object(w);
@@ -96,6 +94,15 @@ static void cell_index(struct cli_table *table, uint32_t value)
         cli_table_cell(table, "-");
     else
         cli_table_cell(table, "%u", value);
+}
+
+void cli_trace_cell_life(struct cli_table *table, const struct cli_trace_life *life)
+{
+    cell_index(table, life->last_read);
+    if (life->is_kept)
+        cli_table_cell(table, "kept");
+    else
+        cell_index(table, life->freed);
 }
 
 static void cell_inputs(struct cli_table *table, const struct trace *t, const struct trace_op *op)
@@ -155,11 +162,7 @@ static void row_op(struct cli_table *table, const struct show *s, uint32_t o)
                                            : "-");
     cell_inputs(table, t, op);
     cell_outputs(table, t, op);
-    cell_index(table, life->last_read);
-    if (life->is_kept)
-        cli_table_cell(table, "kept");
-    else
-        cell_index(table, life->freed);
+    cli_trace_cell_life(table, life);
 }
 
 /* ---- storages -------------------------------------------------------------------------------- */
@@ -194,11 +197,7 @@ static void row_storage(struct cli_table *table, const struct show *s, uint32_t 
     cli_table_cell(table, "%s", t->ops[life->born].kind->name);
     cli_table_cell(table, "%s", trace_label(t, &t->ops[life->born]));
     cli_table_cell(table, "%u", life->born);
-    cell_index(table, life->last_read);
-    if (life->is_kept)
-        cli_table_cell(table, "kept");
-    else
-        cell_index(table, life->freed);
+    cli_trace_cell_life(table, life);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -240,8 +239,7 @@ static int show_table(const struct show *s, bool storages)
             row_storage(table, s, i);
         else
             row_op(table, s, i);
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
     uint32_t total = storages ? s->t->storage_count : s->t->op_count;
     if (s->end < total)
         printf("... %u more; --first N shows more, --first 0 all, --from N starts elsewhere\n",

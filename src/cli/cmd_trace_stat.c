@@ -131,8 +131,10 @@ static void print_figures(const struct report *r)
 static void print_kinds(const struct report *r, size_t top)
 {
     static const char *const columns[] = {"kind", "ops", "time", "share", "output bytes"};
-    struct cli_table *table = cli_table_create(columns, 5);
     size_t shown = r->kind_count < top ? r->kind_count : top;
+    if (shown == 0)
+        return;
+    struct cli_table *table = cli_table_create(columns, 5);
     char a[32], b[32];
     for (size_t i = 0; table != NULL && i < shown; i++) {
         const struct kind_total *k = &r->kinds[i];
@@ -143,13 +145,8 @@ static void print_kinds(const struct report *r, size_t top)
                        r->s.base_ns > 0 ? 100.0 * (double)k->cost_ns / (double)r->s.base_ns : 0.0);
         cli_table_cell(table, "%s", ebb_format_bytes(k->bytes, b, sizeof b));
     }
-    if (table == NULL || shown == 0) {
-        cli_table_destroy(table);
-        return;
-    }
     printf("\nWhere the time goes\n");
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
     if (shown < r->kind_count)
         printf("... %zu more kinds; --top N shows more\n", r->kind_count - shown);
 }
@@ -158,8 +155,10 @@ static void print_largest(const struct report *r)
 {
     static const char *const columns[] = {"storage", "bytes",     "kind", "label",
                                           "op",      "last read", "freed"};
-    struct cli_table *table = cli_table_create(columns, 7);
     const struct trace *t = r->t;
+    if (r->largest_count == 0)
+        return;
+    struct cli_table *table = cli_table_create(columns, 7);
     char a[32];
     for (size_t i = 0; table != NULL && i < r->largest_count; i++) {
         uint32_t s = r->largest[i];
@@ -169,22 +168,10 @@ static void print_largest(const struct report *r)
         cli_table_cell(table, "%s", t->ops[life->born].kind->name);
         cli_table_cell(table, "%s", trace_label(t, &t->ops[life->born]));
         cli_table_cell(table, "%u", life->born);
-        if (life->last_read == TRACE_NONE)
-            cli_table_cell(table, "-");
-        else
-            cli_table_cell(table, "%u", life->last_read);
-        if (life->is_kept || life->freed == TRACE_NONE)
-            cli_table_cell(table, "%s", life->is_kept ? "kept" : "-");
-        else
-            cli_table_cell(table, "%u", life->freed);
-    }
-    if (table == NULL || r->largest_count == 0) {
-        cli_table_destroy(table);
-        return;
+        cli_trace_cell_life(table, life);
     }
     printf("\nLargest storages\n");
-    cli_table_print(table, stdout);
-    cli_table_destroy(table);
+    cli_table_out(table);
 }
 
 /* ---- for programs ---------------------------------------------------------------------------- */
@@ -227,8 +214,7 @@ static int print_json(const struct report *r, size_t top)
     struct cli_json json;
     struct ebb_json_writer *w = cli_json_object(&json);
     json_head(w, r);
-    ebb_jsonw_key(w, "kinds");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "kinds");
     for (size_t i = 0; i < r->kind_count && i < top; i++) {
         ebb_jsonw_object(w);
         ebb_jsonw_key_string(w, "kind", r->kinds[i].name);
@@ -238,8 +224,7 @@ static int print_json(const struct report *r, size_t top)
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_array_end(w);
-    ebb_jsonw_key(w, "largest");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "largest");
     for (size_t i = 0; i < r->largest_count; i++) {
         ebb_jsonw_object(w);
         ebb_jsonw_key_uint(w, "storage", r->largest[i]);

@@ -72,11 +72,7 @@ static void print_json(const struct session *s, const struct train_state *st, co
     ebb_jsonw_key_double(w, "loss", s->loss);
     ebb_jsonw_key(w, "metrics");
     json_metrics(w, &s->metrics);
-    ebb_jsonw_key(w, "budget_bytes");
-    if (st->budget_bytes == UINT64_MAX)
-        ebb_jsonw_null(w);
-    else
-        ebb_jsonw_uint(w, st->budget_bytes);
+    ebb_jsonw_key_uint_or_null(w, "budget_bytes", st->budget_bytes, st->budget_bytes < UINT64_MAX);
     ebb_jsonw_key_uint(w, "floor_bytes", st->floor_bytes);
     ebb_jsonw_key_uint(w, "peak_bytes", st->peak_bytes);
     ebb_jsonw_key_double(w, "update_ms", (double)st->update_ns / 1e6);

@@ -25,14 +25,10 @@ static void begin_row(struct ebb_json_writer *w, const char *name, const char *t
                       const struct stat *st)
 {
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "path");
-    ebb_jsonw_string(w, name);
-    ebb_jsonw_key(w, "type");
-    ebb_jsonw_string(w, type);
-    ebb_jsonw_key(w, "mode");
-    ebb_jsonw_int(w, (int64_t)(st->st_mode & 0777));
-    ebb_jsonw_key(w, "mtime");
-    ebb_jsonw_int(w, (int64_t)st->st_mtime);
+    ebb_jsonw_key_string(w, "path", name);
+    ebb_jsonw_key_string(w, "type", type);
+    ebb_jsonw_key_int(w, "mode", (int64_t)(st->st_mode & 0777));
+    ebb_jsonw_key_int(w, "mtime", (int64_t)st->st_mtime);
 }
 
 static enum ebb_status add_file(struct pack *p, const char *path, const char *name,

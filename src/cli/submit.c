@@ -157,18 +157,6 @@ int cli_submit_check(const struct cli_submission *s)
 
 /* ---- posting ---- */
 
-static void put(struct ebb_json_writer *w, const char *key, const char *value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, value);
-}
-
-static void put_true(struct ebb_json_writer *w, const char *key, bool value)
-{
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_bool(w, value);
-}
-
 /* Built-in models need no files; everything else is found beside the experiment file. */
 static char *definition_path(const struct cli_submission *s, const char *entrypoint)
 {
@@ -203,24 +191,23 @@ static enum ebb_status write_body(const struct cli_submission *s, bool check_onl
     }
     ebb_jsonw_init(&w, body, 0);
     ebb_jsonw_object(&w);
-    put(&w, "experiment_config", ebb_str_c(&text));
-    put(&w, "file_name", name_of(s, &arena));
+    ebb_jsonw_key_string(&w, "experiment_config", ebb_str_c(&text));
+    ebb_jsonw_key_string(&w, "file_name", name_of(s, &arena));
     if (s->template_name != NULL)
-        put(&w, "template", s->template_name);
-    put_true(&w, "validate_only", check_only);
-    put_true(&w, "activate", !s->is_paused);
-    put_true(&w, "archived", s->is_test);
+        ebb_jsonw_key_string(&w, "template", s->template_name);
+    ebb_jsonw_key_bool(&w, "validate_only", check_only);
+    ebb_jsonw_key_bool(&w, "activate", !s->is_paused);
+    ebb_jsonw_key_bool(&w, "archived", s->is_test);
     if (s->is_git && !check_only) {
         status = cli_git_read(definition[0] != '\0' ? definition : s->file, &git, err);
         if (status != EBB_OK)
             goto out;
-        put(&w, "git_remote", git.remote);
-        put(&w, "git_commit", git.commit);
-        put(&w, "git_committer", git.committer);
-        put(&w, "git_commit_date", git.date);
+        ebb_jsonw_key_string(&w, "git_remote", git.remote);
+        ebb_jsonw_key_string(&w, "git_commit", git.commit);
+        ebb_jsonw_key_string(&w, "git_committer", git.committer);
+        ebb_jsonw_key_string(&w, "git_commit_date", git.date);
     }
-    ebb_jsonw_key(&w, "model_definition");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_key_array(&w, "model_definition");
     if (definition[0] != '\0' && !check_only)
         status = cli_pack(definition, &w, err);
     ebb_jsonw_array_end(&w);

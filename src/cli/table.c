@@ -243,6 +243,12 @@ void cli_table_csv(struct cli_table *table, FILE *stream)
     }
 }
 
+void cli_table_out(struct cli_table *table)
+{
+    cli_table_print(table, stdout);
+    cli_table_destroy(table);
+}
+
 void cli_table_show(struct cli_table *table, bool is_csv)
 {
     if (is_csv)

@@ -289,11 +289,7 @@ static void dump(struct dev_judge *j, const char *file, size_t index, const char
     ebb_jsonw_key_uint(&w, "index", index);
     ebb_jsonw_key_string(&w, "name", name);
     ebb_jsonw_key_bool(&w, "passed", verdict->reason == NULL);
-    ebb_jsonw_key(&w, "computed");
-    if (verdict->computed != NULL)
-        ebb_doc_write_json(verdict->computed, &w);
-    else
-        ebb_jsonw_null(&w);
+    ebb_doc_write_key(verdict->computed, &w, "computed");
     ebb_jsonw_object_end(&w);
     ebb_str_addc(&j->dump, '\n');
 }

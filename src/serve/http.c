@@ -220,8 +220,7 @@ void serve_http_write_error(struct serve_http_response *response, int status, co
     ebb_str_clear(&response->body);
     ebb_jsonw_init(&w, &response->body, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "error");
-    ebb_jsonw_object(&w);
+    ebb_jsonw_key_object(&w, "error");
     ebb_jsonw_key_int(&w, "code", status);
     ebb_jsonw_key_string(&w, "reason", serve_http_reason(status));
     ebb_jsonw_key_string(&w, "message", message);

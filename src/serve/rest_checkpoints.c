@@ -47,8 +47,7 @@ static void write_checkpoint(struct ebb_json_writer *w, const struct exp_db_chec
     ebb_jsonw_object(w);
     serve_write_row(w, SERVE_COLUMNS(columns), row);
     write_path(w, row->storage, row->uuid);
-    ebb_jsonw_key(w, "labels");
-    ebb_jsonw_object(w);
+    ebb_jsonw_key_object(w, "labels");
     write_label(w, "experiment_id", row->experiment_id);
     write_label(w, "trial_id", row->trial_id);
     write_label(w, "step_id", row->step_id);

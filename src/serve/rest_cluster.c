@@ -12,8 +12,7 @@ static void write_task(struct ebb_json_writer *w, const struct exp_master_trial 
     ebb_jsonw_key_int(w, "experiment_id", t->experiment_id);
     serve_key_int(w, "trial_id", t->id, t->id > 0);
     ebb_jsonw_key_string(w, "state", t->state);
-    ebb_jsonw_key(w, "slots");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "slots");
     if (t->has_process)
         ebb_jsonw_int(w, t->slot);
     ebb_jsonw_array_end(w);
@@ -51,8 +50,7 @@ static void write_agent(struct serve_rest *r)
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key_string(&r->w, "id", "local");
     ebb_jsonw_key_string(&r->w, "label", "");
-    ebb_jsonw_key(&r->w, "slots");
-    ebb_jsonw_array(&r->w);
+    ebb_jsonw_key_array(&r->w, "slots");
     for (int64_t i = 0; i < o->slots; i++) {
         int64_t trial;
         bool is_enabled = exp_master_slot(r->m, i, &trial);
@@ -124,8 +122,7 @@ static enum ebb_status events(struct serve_rest *r)
     size_t count;
     bool is_cut;
     ebb_jsonw_object(&r->w);
-    ebb_jsonw_key(&r->w, "events");
-    ebb_jsonw_array(&r->w);
+    ebb_jsonw_key_array(&r->w, "events");
     int64_t next =
         exp_notices_write(r->m, serve_query_int(r, "after", 0, -1),
                           serve_query_int(r, "experiment_id", 0, 0), &r->w, &count, &is_cut);

@@ -54,8 +54,7 @@ static enum ebb_status write_config(struct serve_rest *r, int64_t id)
     if (!is_there)
         return EBB_OK;
     EBB_TRY(ebb_doc_parse_json(r->arena, "config", row.config, strlen(row.config), &root, r->err));
-    ebb_jsonw_key(&r->w, "config");
-    ebb_doc_write_json(exp_config_masked(r->arena, root), &r->w);
+    ebb_doc_write_key(exp_config_masked(r->arena, root), &r->w, "config");
     serve_write_row(&r->w, SERVE_COLUMNS(config_columns), &row);
     return EBB_OK;
 }
@@ -137,8 +136,7 @@ static enum ebb_status list(struct serve_rest *r)
     EBB_TRY(read_filter(r, &f));
     EBB_TRY(exp_master_flush(r->m, r->err));
     ebb_jsonw_object(&r->w);
-    ebb_jsonw_key(&r->w, "experiments");
-    ebb_jsonw_array(&r->w);
+    ebb_jsonw_key_array(&r->w, "experiments");
     struct exp_db_cursor c = exp_db_experiments(r->db, &f, &row, r->err);
     while (exp_db_fetch(&c)) {
         ebb_jsonw_object(&r->w);

@@ -48,8 +48,7 @@ static enum ebb_status config(struct serve_rest *r)
     ebb_jsonw_key_bool(&r->w, "pin_cpus", o->pin_cpus && m->can_pin);
     serve_key_int(&r->w, "slot_memory_bytes", (int64_t)o->slot_memory_bytes,
                   o->slot_memory_bytes > 0);
-    ebb_jsonw_key(&r->w, "scheduler");
-    ebb_jsonw_object(&r->w);
+    ebb_jsonw_key_object(&r->w, "scheduler");
     ebb_jsonw_key_string(&r->w, "type",
                          o->sched_kind == EXP_SCHED_PRIORITY ? "priority" : "fair_share");
     ebb_jsonw_key_string(&r->w, "fit", o->sched_fit == EXP_FIT_WORST ? "worst" : "best");
@@ -116,8 +115,7 @@ static enum ebb_status logs(struct serve_rest *r)
     if (text == NULL)
         return ebb_no_memory(r->err, CHUNK_BYTES);
     ebb_jsonw_object(&r->w);
-    ebb_jsonw_key(&r->w, "logs");
-    ebb_jsonw_array(&r->w);
+    ebb_jsonw_key_array(&r->w, "logs");
     int64_t last = write_lines(r, text, n > 0 ? (size_t)n : 0, after, tail);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "next", last);

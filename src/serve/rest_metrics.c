@@ -139,8 +139,7 @@ static enum ebb_status write_curve(struct serve_rest *r, int64_t trial, const ch
     size_t count = 0;
     struct exp_db_point row;
     const struct exp_db_id *id = EXP_DB_ID(trial);
-    ebb_jsonw_key(&r->w, "data");
-    ebb_jsonw_array(&r->w);
+    ebb_jsonw_key_array(&r->w, "data");
     EBB_TRY(write_points(r, exp_db_validations_curve(r->db, id, &row, r->err), &row,
                          "validation_metrics", metric, batches, &count));
     if (count == 0)

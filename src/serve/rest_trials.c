@@ -26,8 +26,7 @@ static const struct serve_column columns[] = {
 static void write_live(struct ebb_json_writer *w, const struct exp_master_trial *t)
 {
     ebb_jsonw_key_string(w, "waiting", t->is_asking ? t->waiting : NULL);
-    ebb_jsonw_key(w, "slots");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "slots");
     if (t->has_process)
         ebb_jsonw_int(w, t->slot);
     ebb_jsonw_array_end(w);
@@ -123,8 +122,7 @@ static enum ebb_status step_metrics(struct serve_rest *r, const char *text, bool
     ebb_jsonw_object(&w);
     for (size_t i = 0; i < root->count; i++)
         if (strcmp(root->keys[i]->text, "batch_metrics") != 0) {
-            ebb_jsonw_key(&w, root->keys[i]->text);
-            ebb_doc_write_json(root->items[i], &w);
+            ebb_doc_write_key(root->items[i], &w, root->keys[i]->text);
         }
     ebb_jsonw_object_end(&w);
     return ebb_str_status(out, r->err);

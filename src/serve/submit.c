@@ -67,8 +67,7 @@ static enum ebb_status refuse_report(struct serve_rest *r, const struct ebb_repo
     if (body->length > 2) /* into the error object */
         body->length -= 2;
     struct ebb_json_writer w = {.out = body, .depth = 2, .need_comma = true};
-    ebb_jsonw_key(&w, "findings");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_key_array(&w, "findings");
     for (size_t i = 0; i < report->count; i++)
         ebb_finding_write(&report->items[i], &w);
     ebb_jsonw_array_end(&w);
@@ -361,8 +360,7 @@ static enum ebb_status create(struct serve_rest *r, const struct submission *s)
              (long long)id);
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key_int(&r->w, "id", id);
-    ebb_jsonw_key(&r->w, "warnings");
-    ebb_jsonw_array(&r->w);
+    ebb_jsonw_key_array(&r->w, "warnings");
     for (size_t i = 0; i < s->report.count; i++)
         if (s->report.items[i].kind == EBB_FINDING_WARNING)
             ebb_finding_write(&s->report.items[i], &r->w);
@@ -432,8 +430,7 @@ static void write_counts(struct serve_rest *r, const struct exp_sim *sim)
         if (!is_first)
             continue;
         spell_out(&key, sim->trials[i].workloads);
-        ebb_jsonw_key(&r->w, ebb_str_c(&key));
-        ebb_jsonw_uint(&r->w, count);
+        ebb_jsonw_key_uint(&r->w, ebb_str_c(&key), count);
     }
     ebb_jsonw_object_end(&r->w);
     r->response->body.failed |= key.failed;

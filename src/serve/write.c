@@ -78,8 +78,7 @@ void serve_write_row(struct ebb_json_writer *w, const struct serve_column *colum
 void serve_begin_list(struct serve_rest *r, const char *key)
 {
     ebb_jsonw_object(&r->w);
-    ebb_jsonw_key(&r->w, key);
-    ebb_jsonw_array(&r->w);
+    ebb_jsonw_key_array(&r->w, key);
 }
 
 void serve_end_list(struct serve_rest *r)
