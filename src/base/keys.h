@@ -108,6 +108,13 @@ struct ebb_key {
     const char *help;
 };
 
+/* A row of a key that fills `field` of `type`; what else it has follows the help. */
+#define EBB_KEY_ROW(type, name, kind_, field, about, ...)                                          \
+    {                                                                                              \
+        .path = (name), .kind = EBB_KEY_##kind_, .at = offsetof(type, field), .help = (about),     \
+        __VA_ARGS__                                                                                \
+    }
+
 struct ebb_keys {
     const struct ebb_key *rows;
     size_t count;

@@ -15,10 +15,7 @@ static tensor_id linear(struct nn_builder *b, const char *name, tensor_id x, int
 
 static struct nn_init table_init(void)
 {
-    struct nn_init init = nn_init_normal(0.02);
-    init.is_redrawn = true;
-    init.constructor = NN_NORMAL;
-    return init;
+    return nn_init_again(nn_init_normal(0.02), NN_NORMAL);
 }
 
 /* 0 or 1 per token to an addend [n, 1, t, t]: -10000 where a key is padding. Integers cannot be
@@ -94,8 +91,7 @@ static tensor_id token_head(struct nn_builder *b, const struct nn_lm *m, tensor_
     int64_t rows = nn_dim(b, x, 0) * nn_dim(b, x, 1);
     tensor_id table = nn_parameter(b, "bert.embeddings.word_embeddings.weight", NN_EMBEDDING, 2,
                                    (int64_t[]){vocabulary, m->width}, table_init());
-    nn_push(b, "cls");
-    nn_push(b, "predictions");
+    nn_push(b, "cls.predictions");
     tensor_id bias = nn_parameter(b, "bias", NN_BIAS, 1, &vocabulary, nn_init_constant(0));
     nn_push(b, "transform");
     x = nn_activate(b, NN_GELU, linear(b, "dense", x, m->width));
@@ -104,7 +100,6 @@ static tensor_id token_head(struct nn_builder *b, const struct nn_lm *m, tensor_
     x = nn_op(b, "linear", 3,
               (tensor_id[]){nn_reshape(b, x, 2, (int64_t[]){rows, m->width}), table, bias}, NULL,
               NULL);
-    nn_pop(b);
     nn_pop(b);
     return x;
 }
@@ -167,17 +162,18 @@ static const struct ebb_key options[] = {
     NN_OPTION_FLOAT(nn_lm, dropout, 0, 0.999, "share of units left out in training"),
 };
 #define ROW(text, about, length_, layers_, width_, heads_, ...)                                    \
-    {                                                                                              \
-        .name = (text), .aliases = (const char *const[]){__VA_ARGS__}, .task = NN_LANGUAGE_MODEL,  \
-        .summary = (about), .options = options, .option_count = sizeof options / sizeof *options,  \
-        .config_bytes = sizeof(struct nn_lm), .check = nn_lm_check, .inputs = inputs,              \
-        .build = build, .defaults = &(const struct nn_lm)                                          \
-        {                                                                                          \
-            .vocabulary = 30522, .positions = 512, .length = length_, .width = width_,             \
-            .layers = layers_, .heads = heads_, .labels = 2, .dropout = 0.1, .type = NN_LM_BERT,   \
-            .head = NN_LM_PRETRAINING                                                              \
-        }                                                                                          \
-    }
+    NN_CHECKED(text, NN_LANGUAGE_MODEL, about, options, nn_lm, nn_lm_check, inputs, build,         \
+               (&(const struct nn_lm){.vocabulary = 30522,                                         \
+                                      .positions = 512,                                            \
+                                      .length = length_,                                           \
+                                      .width = width_,                                             \
+                                      .layers = layers_,                                           \
+                                      .heads = heads_,                                             \
+                                      .labels = 2,                                                 \
+                                      .dropout = 0.1,                                              \
+                                      .type = NN_LM_BERT,                                          \
+                                      .head = NN_LM_PRETRAINING}),                                 \
+               __VA_ARGS__)
 
 static const struct nn_model rows[] = {
     ROW("bert_base", "BERT base, pre-training heads", 128, 12, 768, 12, NULL),

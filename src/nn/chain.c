@@ -129,19 +129,11 @@ static const struct nn_model rows[] = {
              nn_image_inputs, build_linear, CHAIN(8), NULL),
     NN_MODEL("test", NN_IMAGE_CLASSIFICATION, "one fork: two convolutions side by side, added",
              test_options, chain, nn_image_inputs, build_test, CHAIN(1), NULL),
-    {.name = "testBERT",
-     .task = NN_SEQUENCE,
-     .summary = "12 transformer layers without softmax, on random numbers",
-     .options = bert_options,
-     .option_count = sizeof bert_options / sizeof *bert_options,
-     .config_bytes = sizeof(struct test_bert),
-     .defaults =
-         &(const struct test_bert){
-             .length = 128, .width = 768, .layers = 12, .heads = 12, .classes = 1000},
-     .check = bert_check,
-     .inputs = bert_inputs,
-     .build = build_bert,
-     .generate = bert_generate},
+    {NN_ROW("testBERT", NN_SEQUENCE, "12 transformer layers without softmax, on random numbers",
+            bert_options, test_bert, bert_inputs, build_bert,
+            (&(const struct test_bert){
+                .length = 128, .width = 768, .layers = 12, .heads = 12, .classes = 1000})),
+     .check = bert_check, .generate = bert_generate},
 };
 
 const struct nn_family nn_chain_family = {rows, sizeof rows / sizeof *rows};

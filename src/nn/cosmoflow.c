@@ -82,23 +82,18 @@ static const struct ebb_key options[] = {
     NN_OPTION_FLOAT(cosmoflow, dropout, 0, 0.999, "share of hidden units left out in training"),
 };
 
-static const struct nn_model rows[] = {{
-    .name = "cosmoflow",
-    .task = NN_REGRESSION,
-    .summary = "CosmoFlow: 3-D convolutions, four cosmological parameters",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
-    .config_bytes = sizeof(struct cosmoflow),
-    .defaults = &(const struct cosmoflow){.channels = 4,
+static const struct nn_model rows[] = {
+    NN_CHECKED("cosmoflow", NN_REGRESSION,
+               "CosmoFlow: 3-D convolutions, four cosmological parameters", options, cosmoflow,
+               check, inputs, build,
+               (&(const struct cosmoflow){.channels = 4,
                                           .size = 128,
                                           .outputs = 4,
                                           .planes = 32,
                                           .layers = 5,
                                           .hidden = {{128, 64}, 2},
-                                          .dropout = 0.5},
-    .check = check,
-    .inputs = inputs,
-    .build = build,
-}};
+                                          .dropout = 0.5}),
+               NULL),
+};
 
 const struct nn_family nn_cosmoflow_family = {rows, sizeof rows / sizeof *rows};

@@ -201,17 +201,12 @@ static const struct ebb_key options[] = {
     NN_OPTION_INT(deepcam, middle, 0, 64, "blocks of the middle flow"),
 };
 
-static const struct nn_model rows[] = {{
-    .name = "deepcam",
-    .task = NN_SEGMENTATION,
-    .summary = "DeepCAM: DeepLabv3+ on Xception, 16 climate channels, 3 classes",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
-    .config_bytes = sizeof(struct deepcam),
-    .defaults = &(const struct deepcam){.image = {16, 768, 1152, 3}, .shrink = 1, .middle = 16},
-    .check = check,
-    .inputs = nn_image_inputs,
-    .build = build,
-}};
+static const struct nn_model rows[] = {
+    NN_CHECKED("deepcam", NN_SEGMENTATION,
+               "DeepCAM: DeepLabv3+ on Xception, 16 climate channels, 3 classes", options, deepcam,
+               check, nn_image_inputs, build,
+               (&(const struct deepcam){.image = {16, 768, 1152, 3}, .shrink = 1, .middle = 16}),
+               NULL),
+};
 
 const struct nn_family nn_deepcam_family = {rows, sizeof rows / sizeof *rows};

@@ -260,16 +260,18 @@ static const struct ebb_key options[] = {
     NN_OPTION_FLOAT(gan, beta2, 0, 0.999999999, "second decay of the discriminator's Adam"),
     NN_OPTION_FLOAT(gan, eps, 0, 1, "eps of the discriminator's Adam"),
 };
+#define GAN(noise_, hidden_, unroll_)                                                              \
+    (&(const struct gan){.noise = noise_,                                                          \
+                         .hidden = hidden_,                                                        \
+                         .unroll = unroll_,                                                        \
+                         .lr = 1e-4,                                                               \
+                         .beta1 = 0.5,                                                             \
+                         .beta2 = 0.999,                                                           \
+                         .eps = 1e-8})
 #define ROW(text, about, noise_, hidden_, unroll_, ...)                                            \
     {                                                                                              \
-        .name = (text), .aliases = (const char *const[]){__VA_ARGS__}, .task = NN_GAN,             \
-        .summary = (about), .options = options, .option_count = sizeof options / sizeof *options,  \
-        .config_bytes = sizeof(struct gan), .inputs = inputs, .build = build,                      \
-        .generate = generate, .defaults = &(const struct gan)                                      \
-        {                                                                                          \
-            .noise = noise_, .hidden = hidden_, .unroll = unroll_, .lr = 1e-4, .beta1 = 0.5,       \
-            .beta2 = 0.999, .eps = 1e-8                                                            \
-        }                                                                                          \
+        NN_ROW(text, NN_GAN, about, options, gan, inputs, build, GAN(noise_, hidden_, unroll_)),   \
+            .generate = generate, NN_ALIASES(__VA_ARGS__)                                          \
     }
 
 static const struct nn_model rows[] = {

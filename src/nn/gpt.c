@@ -72,9 +72,7 @@ size_t nn_gpt_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id
 {
     int64_t batch = nn_dim(b, in[0], 0), length = nn_dim(b, in[0], 1);
     int64_t vocabulary = m->vocabulary ? m->vocabulary : 50257;
-    struct nn_init init = nn_init_normal(0.02);
-    init.is_redrawn = true;
-    init.constructor = NN_NORMAL;
+    struct nn_init init = nn_init_again(nn_init_normal(0.02), NN_NORMAL);
     nn_push(b, "transformer");
     tensor_id x = nn_embedding(b, "wte", in[0], vocabulary, m->width, init);
     nn_push(b, "wpe");
@@ -84,10 +82,8 @@ size_t nn_gpt_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id
     x = nn_add(b, x, length == m->positions ? positions : nn_slice(b, positions, 0, 0, length));
     x = nn_dropout(b, x, m->dropout);
     for (int64_t i = 0; i < m->layers; i++) {
-        nn_push(b, "h");
-        nn_push(b, "%" PRId64, i);
+        nn_push(b, "h.%" PRId64, i);
         x = layer(b, m, x);
-        nn_pop(b);
         nn_pop(b);
     }
     x = nn_layer_norm(b, "ln_f", x, 0);
@@ -149,12 +145,8 @@ static const struct ebb_key size_options[] = {
 };
 
 #define ROW(text, about, list, defaults_, ...)                                                     \
-    {                                                                                              \
-        .name = (text), .aliases = (const char *const[]){__VA_ARGS__}, .task = NN_LANGUAGE_MODEL,  \
-        .summary = (about), .options = (list), .option_count = sizeof(list) / sizeof *(list),      \
-        .config_bytes = sizeof(struct nn_lm), .defaults = (defaults_), .check = nn_lm_check,       \
-        .inputs = inputs, .build = build                                                           \
-    }
+    NN_CHECKED(text, NN_LANGUAGE_MODEL, about, list, nn_lm, nn_lm_check, inputs, build, defaults_, \
+               __VA_ARGS__)
 #define GPT2(layers_, width_, heads_)                                                              \
     (&(const struct nn_lm){.vocabulary = 50257,                                                    \
                            .positions = 1024,                                                      \

@@ -36,6 +36,13 @@ struct nn_init nn_init_xavier(int64_t fan_in, int64_t fan_out)
     return nn_init_uniform((float)sqrt(6.0 / (double)(fan_in + fan_out)));
 }
 
+struct nn_init nn_init_again(struct nn_init init, enum nn_init_kind constructor)
+{
+    init.is_redrawn = true;
+    init.constructor = constructor;
+    return init;
+}
+
 /* ---- ebb's generator ------------------------------------------------------------------------ */
 
 struct stream {

@@ -53,19 +53,28 @@ NN_FAMILIES(X)
     NN_OPTION(type, field, .kind = EBB_KEY_INTS, .room = NN_LIST,                                  \
               .count_at = offsetof(struct type, field.count), NN_RANGE(least, most),               \
               .help = (text))
-/* A row of the table; the aliases come last and end with NULL. Defaults stand in parentheses. */
+/* What every row of the table has; its check, generator and aliases may follow. Defaults stand in
+ * parentheses. */
+#define NN_ROW(text, task_, about, list, type, inputs_, build_, defaults_)                         \
+    .name = (text), .task = (task_), .summary = (about), .options = (list),                        \
+    .option_count = sizeof(list) / sizeof *(list), .config_bytes = sizeof(struct type),            \
+    .inputs = (inputs_), .build = (build_), .defaults = (defaults_)
+#define NN_ALIASES(...)                                                                            \
+    .aliases = (const char *const[])                                                               \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+/* A whole row; the aliases come last and end with NULL. */
 #define NN_MODEL(text, task_, about, list, type, inputs_, build_, defaults_, ...)                  \
-    NN_CHECKED(text, task_, about, list, type, NULL, inputs_, build_, defaults_, __VA_ARGS__)
+    {                                                                                              \
+        NN_ROW(text, task_, about, list, type, inputs_, build_, defaults_),                        \
+            NN_ALIASES(__VA_ARGS__)                                                                \
+    }
 /* The same with a check of its own. */
 #define NN_CHECKED(text, task_, about, list, type, check_, inputs_, build_, defaults_, ...)        \
     {                                                                                              \
-        .name = (text), .task = (task_), .summary = (about), .options = (list),                    \
-        .option_count = sizeof(list) / sizeof *(list), .config_bytes = sizeof(struct type),        \
-        .check = (check_), .inputs = (inputs_), .build = (build_), .defaults = (defaults_),        \
-        .aliases = (const char *const[])                                                           \
-        {                                                                                          \
-            __VA_ARGS__                                                                            \
-        }                                                                                          \
+        NN_ROW(text, task_, about, list, type, inputs_, build_, defaults_),                        \
+            .check = (check_), NN_ALIASES(__VA_ARGS__)                                             \
     }
 
 /* Vision configs begin with this. */

@@ -49,12 +49,7 @@ static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name
 /* The model's rule over what torch's constructor would have drawn. */
 static struct nn_init chosen(const struct nn_init *given, struct nn_init standard)
 {
-    if (!given->is_given)
-        return standard;
-    struct nn_init init = *given;
-    init.is_redrawn = true;
-    init.constructor = standard.kind;
-    return init;
+    return given->is_given ? nn_init_again(*given, standard.kind) : standard;
 }
 
 static int64_t or_one(int64_t v)

@@ -176,11 +176,9 @@ static size_t build_mnasnet(struct nn_builder *b, const struct nn_config *config
     x = part(b, "6", "7", x, (struct part){.out = ch(m, 16), .momentum = 0.0003});
     for (int i = 0; i < 6; i++)
         for (int k = 0; k < stacks[i][4]; k++) {
-            nn_push(b, "%d", i + 8);
-            nn_push(b, "%d", k);
+            nn_push(b, "%d.%d", i + 8, k);
             x = mnas_block(b, x, ch(m, stacks[i][0]), stacks[i][1], k ? 1 : stacks[i][2],
                            stacks[i][3]);
-            nn_pop(b);
             nn_pop(b);
         }
     x = part(b, "14", "15", x,
@@ -242,10 +240,8 @@ static size_t build_shufflenet(struct nn_builder *b, const struct nn_config *con
     x = nn_max_pool(b, x, 3, 2, 1);
     for (int s = 0; s < 3; s++)
         for (int k = 0; k < stages[s][1]; k++) {
-            nn_push(b, "stage%d", s + 2);
-            nn_push(b, "%d", k);
+            nn_push(b, "stage%d.%d", s + 2, k);
             x = shuffle_block(b, x, 2 * ch(m, stages[s][0] / 2), k ? 1 : 2);
-            nn_pop(b);
             nn_pop(b);
         }
     nn_push(b, "conv5");
@@ -257,10 +253,8 @@ static size_t build_shufflenet(struct nn_builder *b, const struct nn_config *con
 static const struct ebb_key v1_options[] = {
     NN_IMAGE_OPTIONS(mobile),
     NN_OPTION_INT(mobile, shrink, 1, 64, "divides every channel count, for small tests"),
-    {.path = "keras",
-     .kind = EBB_KEY_BOOL,
-     .at = offsetof(struct mobile, is_keras),
-     .help = "asymmetric padding at stride 2, batch norm eps 1e-3, momentum 0.01"},
+    EBB_KEY_ROW(struct mobile, "keras", BOOL, is_keras,
+                "asymmetric padding at stride 2, batch norm eps 1e-3, momentum 0.01", .flags = 0),
 };
 static const struct ebb_key options[] = {
     NN_IMAGE_OPTIONS(mobile),

@@ -145,6 +145,8 @@ struct nn_init nn_init_default(int64_t fan_in);  /* torch: U(-1/sqrt(fan_in), 1/
 struct nn_init nn_init_normal(double deviation); /* mean 0 */
 struct nn_init nn_init_kaiming(int64_t fan);     /* N(0, sqrt(2/fan)) */
 struct nn_init nn_init_xavier(int64_t fan_in, int64_t fan_out); /* uniform */
+/* The same, drawn over what torch's constructor drew. */
+struct nn_init nn_init_again(struct nn_init init, enum nn_init_kind constructor);
 
 enum nn_generator { NN_PHILOX, NN_TORCH };
 

@@ -55,9 +55,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     int64_t batch = nn_dim(b, in[0], 0), length = nn_dim(b, in[0], 1);
     int kinds = m->is_gru ? 1 : 2;
     tensor_id next[2][64];
-    struct nn_init init = nn_init_uniform(0.1f);
-    init.is_redrawn = true;
-    init.constructor = NN_NORMAL;
+    struct nn_init init = nn_init_again(nn_init_uniform(0.1f), NN_NORMAL);
     tensor_id x = nn_embedding(b, "encoder", in[0], m->vocabulary, m->embedding, init);
     x = nn_dropout(b, nn_permute(b, x, 3, (int64_t[]){1, 0, 2}), m->dropout);
     nn_push(b, "rnn");

@@ -82,10 +82,8 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     tensor_id x = stem(b, r, in[0]);
     for (int64_t s = 0; s < r->blocks.count; s++)
         for (int64_t k = 0; k < r->blocks.v[s]; k++) {
-            nn_push(b, "layer%" PRId64, s + 1);
-            nn_push(b, "%" PRId64, k);
+            nn_push(b, "layer%" PRId64 ".%" PRId64, s + 1, k);
             x = block(b, r, x, r->planes << s, s && !k ? 2 : 1);
-            nn_pop(b);
             nn_pop(b);
         }
     x = nn_global_pool(b, x);

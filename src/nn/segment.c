@@ -75,8 +75,7 @@ static void encode(struct nn_builder *b, const struct segment *s, tensor_id x, i
                    struct encoded *e)
 {
     for (int i = 0; i < LEVELS; i++) {
-        nn_push(b, "encoder");
-        nn_push(b, "block%d", i + 1);
+        nn_push(b, "encoder.block%d", i + 1);
         if (i < used) {
             tensor_id y = level(b, s, x, i);
             tensor_id pooled[TENSOR_PORTS] = {TENSOR_NONE, TENSOR_NONE};
@@ -86,7 +85,6 @@ static void encode(struct nn_builder *b, const struct segment *s, tensor_id x, i
             declare_level(b, s, i);
         }
         nn_pop(b);
-        nn_pop(b);
     }
 }
 
@@ -94,10 +92,8 @@ static void encode(struct nn_builder *b, const struct segment *s, tensor_id x, i
 
 static tensor_id step(struct nn_builder *b, int i, tensor_id x, int64_t out)
 {
-    nn_push(b, "decoder");
-    nn_push(b, "block%d", i);
+    nn_push(b, "decoder.block%d", i);
     x = nn_batch_norm(b, "bn", conv(b, "conv", x, out, 3), 0, 0);
-    nn_pop(b);
     nn_pop(b);
     return x;
 }

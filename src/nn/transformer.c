@@ -70,16 +70,10 @@ static void declare_linear(struct nn_builder *b, const struct transformer *m, co
 {
     struct nn_init weight = nn_init_default(in), bias = nn_init_default(in);
     char text[64];
-    if (!m->is_words) {
-        weight = nn_init_xavier(in, out);
-        weight.is_redrawn = true;
-        weight.constructor = NN_UNIFORM;
-    }
-    if (is_zero) { /* the attention's own: drawn, then zeroed */
-        bias = nn_init_constant(0);
-        bias.is_redrawn = true;
-        bias.constructor = NN_UNIFORM;
-    }
+    if (!m->is_words)
+        weight = nn_init_again(nn_init_xavier(in, out), NN_UNIFORM);
+    if (is_zero) /* the attention's own: drawn, then zeroed */
+        bias = nn_init_again(nn_init_constant(0), NN_UNIFORM);
     snprintf(text, sizeof text, "%s.weight", name);
     declare(b, text, NN_WEIGHT, out, in, weight, first);
     snprintf(text, sizeof text, "%s.bias", name);
@@ -198,10 +192,8 @@ static tensor_id stack(struct nn_builder *b, const struct transformer *m, const 
 {
     nn_push(b, "%s", name);
     for (int64_t i = 0; i < layers; i++) {
-        nn_push(b, "layers");
-        nn_push(b, "%" PRId64, i);
+        nn_push(b, "layers.%" PRId64, i);
         x = memory.v ? decoder_layer(b, m, x, memory) : encoder_layer(b, m, x);
-        nn_pop(b);
         nn_pop(b);
     }
     if (!m->is_words)
@@ -235,9 +227,7 @@ static size_t build_words(struct nn_builder *b, const struct nn_config *config, 
 {
     const struct transformer *m = (const void *)config->bytes;
     int64_t rows = nn_dim(b, in[0], 0) * m->length;
-    struct nn_init init = nn_init_uniform(0.1f);
-    init.is_redrawn = true;
-    init.constructor = NN_NORMAL;
+    struct nn_init init = nn_init_again(nn_init_uniform(0.1f), NN_NORMAL);
     declare_stack(b, m,
                   &(struct stack){.name = "transformer_encoder", .layers = m->encoder_layers});
     tensor_id x = nn_embedding(b, "encoder", in[0], m->vocabulary, m->width, init);
@@ -305,11 +295,8 @@ static const struct ebb_key word_options[] = {
     NN_OPTION_INT(transformer, width, 1, 65536, "width of a token"),
     NN_OPTION_INT(transformer, hidden, 1, 262144, "width inside the feed-forward part"),
     NN_OPTION_INT(transformer, heads, 1, 1024, "attention heads"),
-    {.path = "layers",
-     .kind = EBB_KEY_INT,
-     .at = offsetof(struct transformer, encoder_layers),
-     .bounds = ">= 1, <= 1024",
-     .help = "transformer layers"},
+    EBB_KEY_ROW(struct transformer, "layers", INT, encoder_layers, "transformer layers",
+                NN_RANGE(1, 1024)),
     NN_OPTION_FLOAT(transformer, dropout, 0, 0.999, "share of units left out in training"),
 };
 static const struct ebb_key pair_options[] = {
@@ -324,44 +311,29 @@ static const struct ebb_key pair_options[] = {
 };
 
 static const struct nn_model rows[] = {
-    {.name = "wlm_transformer",
-     .aliases = (const char *const[]){"transformer_encoder", NULL},
-     .task = NN_LANGUAGE_MODEL,
-     .summary = "word language model, two transformer layers",
-     .options = word_options,
-     .option_count = sizeof word_options / sizeof *word_options,
-     .config_bytes = sizeof(struct transformer),
-     .defaults = &(const struct transformer){.vocabulary = 33278,
-                                             .length = 35,
-                                             .width = 200,
-                                             .hidden = 200,
-                                             .heads = 2,
-                                             .encoder_layers = 2,
-                                             .dropout = 0.2,
-                                             .is_words = true},
-     .check = check,
-     .inputs = word_inputs,
-     .build = build_words,
-     .generate = generate},
-    {.name = "transformer_12_6",
-     .aliases = (const char *const[]){"transformer", NULL},
-     .task = NN_SEQUENCE,
-     .summary = "torch's transformer: 12 encoder and 6 decoder layers on random numbers",
-     .options = pair_options,
-     .option_count = sizeof pair_options / sizeof *pair_options,
-     .config_bytes = sizeof(struct transformer),
-     .defaults = &(const struct transformer){.length = 512,
-                                             .target_length = 20,
-                                             .width = 512,
-                                             .hidden = 2048,
-                                             .heads = 16,
-                                             .encoder_layers = 12,
-                                             .decoder_layers = 6,
-                                             .dropout = 0.1},
-     .check = check,
-     .inputs = pair_inputs,
-     .build = build_pair,
-     .generate = generate},
+    {NN_ROW("wlm_transformer", NN_LANGUAGE_MODEL, "word language model, two transformer layers",
+            word_options, transformer, word_inputs, build_words,
+            (&(const struct transformer){.vocabulary = 33278,
+                                         .length = 35,
+                                         .width = 200,
+                                         .hidden = 200,
+                                         .heads = 2,
+                                         .encoder_layers = 2,
+                                         .dropout = 0.2,
+                                         .is_words = true})),
+     .check = check, .generate = generate, NN_ALIASES("transformer_encoder", NULL)},
+    {NN_ROW("transformer_12_6", NN_SEQUENCE,
+            "torch's transformer: 12 encoder and 6 decoder layers on random numbers", pair_options,
+            transformer, pair_inputs, build_pair,
+            (&(const struct transformer){.length = 512,
+                                         .target_length = 20,
+                                         .width = 512,
+                                         .hidden = 2048,
+                                         .heads = 16,
+                                         .encoder_layers = 12,
+                                         .decoder_layers = 6,
+                                         .dropout = 0.1})),
+     .check = check, .generate = generate, NN_ALIASES("transformer", NULL)},
 };
 
 const struct nn_family nn_transformer_family = {rows, sizeof rows / sizeof *rows};

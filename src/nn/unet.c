@@ -65,12 +65,8 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
     nn_pop(b);
     for (int64_t i = 1; i <= u->depth; i++) {
         int64_t planes = (u->planes << i) / (i == u->depth ? f : 1);
-        nn_push(b, "down%" PRId64, i);
-        nn_push(b, "maxpool_conv");
-        nn_push(b, "1");
+        nn_push(b, "down%" PRId64 ".maxpool_conv.1", i);
         skips[i] = x = double_conv(b, nn_max_pool(b, x, 2, 2, 0), planes, planes);
-        nn_pop(b);
-        nn_pop(b);
         nn_pop(b);
     }
     for (int64_t i = 1; i <= u->depth; i++) {
