@@ -249,15 +249,10 @@ static void bert_defaults(struct data_values *v)
 }
 
 const struct data_row data_row_bert = {
-    .name = "bert",
-    .summary = "masked sentence pairs in HDF5 shards",
+    DATA_ROW("bert", "masked sentence pairs in HDF5 shards", DATA_MASKED, struct bert_state,
+             bert_open, bert_read, bert_close),
     .keys = "data_dir sequence_length vocabulary samples val_samples",
     .required = "data_dir",
     .can_synthesize = true,
-    .kind = DATA_MASKED,
-    .state_bytes = sizeof(struct bert_state),
     .defaults = bert_defaults,
-    .open = bert_open,
-    .read = bert_read,
-    .close = bert_close,
 };

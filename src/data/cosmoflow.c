@@ -211,17 +211,12 @@ static const char *cosmo_check(const struct data_values *v, const char **key)
 }
 
 const struct data_row data_row_cosmoflow = {
-    .name = "cosmoflow",
-    .summary = "cubes of densities with four numbers, TFRecord or HDF5",
+    DATA_ROW("cosmoflow", "cubes of densities with four numbers, TFRecord or HDF5", DATA_NUMBERS,
+             struct cosmo_state, cosmo_open, cosmo_read, cosmo_close),
     .keys =
         "data_dir n_train n_eval h5 compression apply_log h5_normalize size samples val_samples",
     .required = "data_dir",
     .can_synthesize = true,
-    .kind = DATA_NUMBERS,
-    .state_bytes = sizeof(struct cosmo_state),
     .defaults = cosmo_defaults,
     .check = cosmo_check,
-    .open = cosmo_open,
-    .read = cosmo_read,
-    .close = cosmo_close,
 };

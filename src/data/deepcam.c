@@ -249,15 +249,10 @@ static void deepcam_defaults(struct data_values *v)
 }
 
 const struct data_row data_row_deepcam = {
-    .name = "deepcam",
-    .summary = "climate images with masks, one HDF5 file a sample",
+    DATA_ROW("deepcam", "climate images with masks, one HDF5 file a sample", DATA_MASKS,
+             struct deepcam_state, deepcam_open, deepcam_read, deepcam_close),
     .keys = "data_dir height width samples val_samples",
     .required = "data_dir",
     .can_synthesize = true,
-    .kind = DATA_MASKS,
-    .state_bytes = sizeof(struct deepcam_state),
     .defaults = deepcam_defaults,
-    .open = deepcam_open,
-    .read = deepcam_read,
-    .close = deepcam_close,
 };

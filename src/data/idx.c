@@ -290,29 +290,20 @@ static const char *idx_check(const struct data_values *v, const char **key)
 }
 
 const struct data_row data_row_fashion_mnist = {
-    .name = "fashion_mnist",
-    .summary = "grey images of clothes, 28 x 28, from the Debian package dataset-fashion-mnist",
+    DATA_ROW("fashion_mnist",
+             "grey images of clothes, 28 x 28, from the Debian package dataset-fashion-mnist",
+             DATA_CLASSES, struct idx_state, fashion_open, idx_read, idx_close),
     .aliases = "fashion-mnist",
     .keys = "data_dir size channels classes normalize mean std image_dtype augment",
-    .kind = DATA_CLASSES,
     .defaults = fashion_defaults,
-    .state_bytes = sizeof(struct idx_state),
-    .open = fashion_open,
-    .read = idx_read,
-    .close = idx_close,
 };
 
 const struct data_row data_row_idx = {
-    .name = "idx",
-    .summary = "IDX files of images and labels, gzip or not",
+    DATA_ROW("idx", "IDX files of images and labels, gzip or not", DATA_CLASSES, struct idx_state,
+             idx_open, idx_read, idx_close),
     .aliases = "mnist",
     .keys = "data_dir train_images train_labels val_images val_labels size channels classes "
             "normalize mean std image_dtype augment",
     .required = "train_images train_labels",
-    .kind = DATA_CLASSES,
     .check = idx_check,
-    .state_bytes = sizeof(struct idx_state),
-    .open = idx_open,
-    .read = idx_read,
-    .close = idx_close,
 };

@@ -376,18 +376,13 @@ static const char *folder_check(const struct data_values *v, const char **key)
 }
 
 const struct data_row data_row_imagefolder = {
-    .name = "imagefolder",
-    .summary = "class folders of PNG and JPEG files",
+    DATA_ROW("imagefolder", "class folders of PNG and JPEG files", DATA_CLASSES,
+             struct folder_state, folder_open, folder_read, folder_close),
     .aliases = "imagenet",
     .keys = "data_dir resize crop classes normalize mean std image_dtype augment decode_bytes "
             "samples val_samples",
     .required = "data_dir",
     .can_synthesize = true,
-    .kind = DATA_CLASSES,
     .defaults = folder_defaults,
     .check = folder_check,
-    .state_bytes = sizeof(struct folder_state),
-    .open = folder_open,
-    .read = folder_read,
-    .close = folder_close,
 };

@@ -206,6 +206,11 @@ struct data_row {
     void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
 };
 
+/* What every row has; generated sets have no close. */
+#define DATA_ROW(text, about, kind_, type, open_, read_, close_)                                   \
+    .name = (text), .summary = (about), .kind = (kind_), .state_bytes = sizeof(type),              \
+    .open = (open_), .read = (read_), .close = (close_)
+
 struct data_tokenizer;
 
 struct data_set {

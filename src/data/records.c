@@ -236,14 +236,9 @@ static const char *records_check(const struct data_values *v, const char **key)
 }
 
 const struct data_row data_row_tfrecord = {
-    .name = "tfrecord",
-    .summary = "tf.Example records",
+    DATA_ROW("tfrecord", "tf.Example records", DATA_ARRAYS, struct records_state, records_open,
+             records_read, records_close),
     .keys = "data_dir train_files val_files fields classes",
     .required = "train_files fields",
-    .kind = DATA_ARRAYS,
-    .state_bytes = sizeof(struct records_state),
     .check = records_check,
-    .open = records_open,
-    .read = records_read,
-    .close = records_close,
 };

@@ -296,17 +296,13 @@ static void trees_defaults(struct data_values *v)
 }
 
 const struct data_row data_row_trees = {
-    .name = "trees",
-    .summary = "generated: expressions over digits and their value",
+    DATA_ROW("trees", "generated: expressions over digits and their value", DATA_TREES,
+             struct trees, trees_open, trees_read, NULL),
     .aliases = "treelstm",
     .keys = "data_dir depth full samples val_samples",
     .can_synthesize = true,
     .is_always_synthetic = true,
-    .kind = DATA_TREES,
     .defaults = trees_defaults,
-    .state_bytes = sizeof(struct trees),
-    .open = trees_open,
-    .read = trees_read,
 };
 
 /* ---- points on a circle, for the unrolled GAN ---- */

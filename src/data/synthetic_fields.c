@@ -290,16 +290,12 @@ static const char *unet_check(const struct data_values *v, const char **key)
 }
 
 const struct data_row data_row_unet = {
-    .name = "unet",
-    .summary = "generated: blobs on noise with their mask",
+    DATA_ROW("unet", "generated: blobs on noise with their mask", DATA_MASKS, struct unet,
+             unet_open, unet_read, NULL),
     .aliases = "synthetic_segmentation",
     .keys = "data_dir height width samples val_samples",
     .can_synthesize = true,
     .is_always_synthetic = true,
-    .kind = DATA_MASKS,
     .defaults = unet_defaults,
-    .state_bytes = sizeof(struct unet),
     .check = unet_check,
-    .open = unet_open,
-    .read = unet_read,
 };

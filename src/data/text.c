@@ -314,17 +314,12 @@ static const char *text_check(const struct data_values *v, const char **key)
 }
 
 const struct data_row data_row_text = {
-    .name = "text",
-    .summary = "plain text as bytes or byte-pair tokens",
+    DATA_ROW("text", "plain text as bytes or byte-pair tokens", DATA_LANGUAGE, struct data_windows,
+             text_open, data_windows_read, text_close),
     .keys = "data_dir train_files val_files tokenizer vocabulary merges sequence_length stride "
             "validation_fraction",
-    .kind = DATA_LANGUAGE,
-    .state_bytes = sizeof(struct data_windows),
     .defaults = text_defaults,
     .check = text_check,
-    .open = text_open,
-    .read = data_windows_read,
-    .close = text_close,
 };
 
 enum ebb_status data_decode(const struct data_set *set, const int64_t *tokens, size_t count,

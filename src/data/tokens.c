@@ -229,16 +229,11 @@ static const char *tokens_check(const struct data_values *v, const char **key)
 }
 
 const struct data_row data_row_tokens = {
-    .name = "tokens",
-    .summary = "files of token numbers",
+    DATA_ROW("tokens", "files of token numbers", DATA_LANGUAGE, struct data_windows, tokens_open,
+             data_windows_read, data_windows_close),
     .keys = "data_dir train_files val_files token_dtype vocabulary sequence_length stride "
             "validation_fraction samples val_samples",
     .required = "train_files|data_dir vocabulary",
     .can_synthesize = true,
-    .kind = DATA_LANGUAGE,
-    .state_bytes = sizeof(struct data_windows),
     .check = tokens_check,
-    .open = tokens_open,
-    .read = data_windows_read,
-    .close = data_windows_close,
 };
