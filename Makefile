@@ -6,6 +6,7 @@
 #   make check    what a commit must pass           make golden     rewrite golden files: review the diff
 #   make format   clang-format in place             make clean      remove build folders
 #   make soak     SOAK_SECONDS of the crash test    make tidy       clang-tidy over all of src
+#   make toys     add one of each kind to a copy, build and use it
 
 FUZZ_SECONDS ?= 5
 SOAK_SECONDS ?= 1800
@@ -15,7 +16,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: all demo test check format tidy asan tsan fuzz bench golden soak size clean
+.PHONY: toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -65,6 +66,9 @@ soak:
 	@$(CMAKE) -B build $(QUIET)
 	@ninja -C build test_exp_soak
 	@EBB_SOAK_SECONDS=$(SOAK_SECONDS) EBB_SOAK_SEED=$${EBB_SOAK_SEED:-$$(date +%s)} build/tests/test_exp_soak
+
+toys:
+	@tools/toys
 
 size:
 	@tools/size

@@ -1,7 +1,6 @@
 /* main.c - the table of commands, and what `ebb` says before one is chosen.
  *
- * To add a command: cmd_<name>.c with cli_cmd_<name>, one declaration and one row below (cli.h
- * tells the rest). */
+ * To add a command: cmd_<name>.c with cli_cmd_<name>, one row below (cli.h tells the rest). */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -13,57 +12,40 @@
 #include "base/heap.h"
 #include "base/str.h"
 
-extern const struct cli_command cli_cmd_agent;
-extern const struct cli_command cli_cmd_checkpoint;
-extern const struct cli_command cli_cmd_data;
-extern const struct cli_command cli_cmd_dev;
-extern const struct cli_command cli_cmd_doctor;
-extern const struct cli_command cli_cmd_experiment;
-extern const struct cli_command cli_cmd_explain;
-extern const struct cli_command cli_cmd_master;
-extern const struct cli_command cli_cmd_model;
-extern const struct cli_command cli_cmd_plan;
-extern const struct cli_command cli_cmd_preview_search;
-extern const struct cli_command cli_cmd_run;
-extern const struct cli_command cli_cmd_sim;
-extern const struct cli_command cli_cmd_slot;
-extern const struct cli_command cli_cmd_task;
-extern const struct cli_command cli_cmd_template;
-extern const struct cli_command cli_cmd_tensorboard;
-extern const struct cli_command cli_cmd_trace;
-extern const struct cli_command cli_cmd_train;
-extern const struct cli_command cli_cmd_trial;
-extern const struct cli_command cli_cmd_user;
-extern const struct cli_command cli_cmd_worker;
+/* In the order of the help page: what a newcomer needs first. */
+#define COMMAND_LIST(X)                                                                            \
+    X(run)                                                                                         \
+    X(train)                                                                                       \
+    X(explain)                                                                                     \
+    X(model)                                                                                       \
+    X(data)                                                                                        \
+    X(trace)                                                                                       \
+    X(sim)                                                                                         \
+    X(plan)                                                                                        \
+    X(experiment)                                                                                  \
+    X(trial)                                                                                       \
+    X(checkpoint)                                                                                  \
+    X(template)                                                                                    \
+    X(tensorboard)                                                                                 \
+    X(task)                                                                                        \
+    X(slot)                                                                                        \
+    X(agent)                                                                                       \
+    X(master)                                                                                      \
+    X(user)                                                                                        \
+    X(preview_search)                                                                              \
+    X(doctor)                                                                                      \
+    X(dev)                                                                                         \
+    X(worker)
 
-/* In the order of the help page: what a newcomer needs first. One row a line, so that additions
- * merge. */
-/* clang-format off */
+#define X(name) extern const struct cli_command cli_cmd_##name;
+COMMAND_LIST(X)
+#undef X
+
 static const struct cli_command *const commands[] = {
-    &cli_cmd_run,
-    &cli_cmd_train,
-    &cli_cmd_explain,
-    &cli_cmd_model,
-    &cli_cmd_data,
-    &cli_cmd_trace,
-    &cli_cmd_sim,
-    &cli_cmd_plan,
-    &cli_cmd_experiment,
-    &cli_cmd_trial,
-    &cli_cmd_checkpoint,
-    &cli_cmd_template,
-    &cli_cmd_tensorboard,
-    &cli_cmd_task,
-    &cli_cmd_slot,
-    &cli_cmd_agent,
-    &cli_cmd_master,
-    &cli_cmd_user,
-    &cli_cmd_preview_search,
-    &cli_cmd_doctor,
-    &cli_cmd_dev,
-    &cli_cmd_worker,
+#define X(name) &cli_cmd_##name,
+    COMMAND_LIST(X)
+#undef X
 };
-/* clang-format on */
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
 /* Determined's short nouns. A row here counts only while its command is in the table. Any other

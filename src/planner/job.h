@@ -76,11 +76,35 @@ enum ebb_status planner_job_time(const struct planner_job *job, const struct pla
 double planner_result_price(const struct planner_request *request,
                             const struct planner_result *result);
 
-/* The planners. */
-planner_solve_fn planner_solve_best, planner_solve_floor, planner_solve_all, planner_solve_last,
-    planner_solve_chen_sqrtn, planner_solve_chen_greedy, planner_solve_griewank,
-    planner_solve_rotor, planner_solve_knapsack, planner_solve_ilp, planner_solve_joint,
-    planner_solve_lp_round;
+/* The planners: name, published name, help, solver, flags. To add one: a row here and a file with its
+ * planner_solve_<solver>. */
+#define PLANNER_LIST(X)                                                                            \
+    X(best, NULL, "portfolio: seeds, search and exact models, with a bound", best,                 \
+      PLANNER_PORTFOLIO | PLANNER_LP)                                                              \
+    X(floor, NULL, "least memory: the plan for the smallest budget that works", floor,             \
+      PLANNER_HOST)                                                                                \
+    X(all, "CHECKPOINT_ALL", "every forward output is a checkpoint", all, 0)                       \
+    X(all_ap, "CHECKPOINT_ALL_AP", "every articulation point is a checkpoint", all, PLANNER_AP)    \
+    X(last, "CHECKPOINT_LAST_NODE", "keep the newest output only: least memory", last, 0)          \
+    X(chen_sqrtn, "CHEN_SQRTN", "Chen et al.: every sqrt(n)-th articulation point", chen_sqrtn,    \
+      PLANNER_AP)                                                                                  \
+    X(chen_sqrtn_noap, "CHEN_SQRTN_NOAP", "the same over all forward outputs", chen_sqrtn, 0)      \
+    X(chen_greedy, "CHEN_GREEDY", "Chen et al.: segments of equal bytes, swept", chen_greedy,      \
+      PLANNER_AP)                                                                                  \
+    X(chen_greedy_noap, "CHEN_GREEDY_NOAP", "the same over all forward outputs", chen_greedy, 0)   \
+    X(griewank, "GRIEWANK_LOGN", "Griewank and Walther: binomial checkpointing", griewank, 0)      \
+    X(rotor, NULL, "Beaumont et al.: exact program for chains with persistent checkpoints", rotor, \
+      0)                                                                                           \
+    X(knapsack, NULL, "PyTorch's activation memory budget: 0/1 knapsack, then repair", knapsack,   \
+      0)                                                                                           \
+    X(ilp, "OPTIMAL_ILP_GC", "Checkmate's published ILP", ilp, PLANNER_LP)                         \
+    X(joint, "POET", "recomputation and offload to the host together, by branch and cut", joint,   \
+      PLANNER_HOST | PLANNER_LP)                                                                   \
+    X(lp_round, "APPROX_DET_ROUND_LP_SWEEP", "its LP relaxation, rounded at thresholds", lp_round, \
+      0)
+#define X(name, published, help, solver, flags) planner_solve_fn planner_solve_##solver;
+PLANNER_LIST(X)
+#undef X
 /* Only its bound, by relaxations: for another order of first runs than the one searched. */
 enum ebb_status planner_best_bound_alone(struct planner_job *job, struct ebb_error *err);
 

@@ -9,42 +9,11 @@
 #include "base/heap.h"
 #include "planner/job.h"
 
-#define ALIASES(...)                                                                               \
-    (const char *const[])                                                                          \
-    {                                                                                              \
-        __VA_ARGS__, NULL                                                                          \
-    }
-
 const struct planner planner_table[] = {
-    {"best", NULL, "portfolio: seeds, search and exact models, with a bound", planner_solve_best,
-     PLANNER_PORTFOLIO | PLANNER_LP},
-    {"floor", NULL, "least memory: the plan for the smallest budget that works",
-     planner_solve_floor, PLANNER_HOST},
-    {"all", ALIASES("CHECKPOINT_ALL"), "every forward output is a checkpoint", planner_solve_all,
-     0},
-    {"all_ap", ALIASES("CHECKPOINT_ALL_AP"), "every articulation point is a checkpoint",
-     planner_solve_all, PLANNER_AP},
-    {"last", ALIASES("CHECKPOINT_LAST_NODE"), "keep the newest output only: least memory",
-     planner_solve_last, 0},
-    {"chen_sqrtn", ALIASES("CHEN_SQRTN"), "Chen et al.: every sqrt(n)-th articulation point",
-     planner_solve_chen_sqrtn, PLANNER_AP},
-    {"chen_sqrtn_noap", ALIASES("CHEN_SQRTN_NOAP"), "the same over all forward outputs",
-     planner_solve_chen_sqrtn, 0},
-    {"chen_greedy", ALIASES("CHEN_GREEDY"), "Chen et al.: segments of equal bytes, swept",
-     planner_solve_chen_greedy, PLANNER_AP},
-    {"chen_greedy_noap", ALIASES("CHEN_GREEDY_NOAP"), "the same over all forward outputs",
-     planner_solve_chen_greedy, 0},
-    {"griewank", ALIASES("GRIEWANK_LOGN"), "Griewank and Walther: binomial checkpointing",
-     planner_solve_griewank, 0},
-    {"rotor", NULL, "Beaumont et al.: exact program for chains with persistent checkpoints",
-     planner_solve_rotor, 0},
-    {"knapsack", NULL, "PyTorch's activation memory budget: 0/1 knapsack, then repair",
-     planner_solve_knapsack, 0},
-    {"ilp", ALIASES("OPTIMAL_ILP_GC"), "Checkmate's published ILP", planner_solve_ilp, PLANNER_LP},
-    {"joint", ALIASES("POET"), "recomputation and offload to the host together, by branch and cut",
-     planner_solve_joint, PLANNER_HOST | PLANNER_LP},
-    {"lp_round", ALIASES("APPROX_DET_ROUND_LP_SWEEP"), "its LP relaxation, rounded at thresholds",
-     planner_solve_lp_round, 0},
+#define X(name, published, help, solver, flags)                                                    \
+    {#name, (const char *const[]){published, NULL}, help, planner_solve_##solver, flags},
+    PLANNER_LIST(X)
+#undef X
 };
 const size_t planner_count = sizeof planner_table / sizeof planner_table[0];
 

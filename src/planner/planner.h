@@ -104,7 +104,7 @@ enum planner_flag {
 
 struct planner {
     const char *name;
-    const char *const *aliases; /* published names; NULL-terminated; may be NULL */
+    const char *const *aliases; /* published names; NULL-terminated */
     const char *help;
     planner_solve_fn *solve;
     unsigned flags; /* OR of planner_flag */
