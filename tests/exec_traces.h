@@ -19,7 +19,7 @@ static inline struct trace *exec_traces_shape(const char *shape, const struct tr
     struct trace *trace = NULL;
     for (size_t i = 0; i < trace_shape_count; i++) {
         if (strcmp(trace_shapes[i].name, shape) == 0 &&
-            trace_shapes[i].make(synth, &trace, &err) != EBB_OK) {
+            trace_shape_make(&trace_shapes[i], synth, &trace, &err) != EBB_OK) {
             fprintf(stderr, "%s: %s\n", shape, err.message);
             abort();
         }

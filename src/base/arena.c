@@ -44,6 +44,7 @@ void ebb_arena_fini(struct ebb_arena *arena)
 void ebb_arena_reset(struct ebb_arena *arena)
 {
     struct ebb_arena_block *block = arena->head;
+    arena->short_of = 0;
     if (!block)
         return;
     arena_free_list(block->older);
@@ -89,24 +90,39 @@ static void *arena_alloc_block(struct ebb_arena *arena, size_t bytes)
     return block + 1;
 }
 
+/* Keep in mind that there is not enough memory; returns NULL. */
+static void *arena_refuse(struct ebb_arena *arena, size_t bytes)
+{
+    if (arena->short_of == 0)
+        arena->short_of = bytes;
+    return NULL;
+}
+
 void *ebb_arena_alloc(struct ebb_arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX - ARENA_ALIGN)
-        return NULL;
+        return arena_refuse(arena, bytes);
     /* Zero bytes still get an address of their own. */
     bytes = bytes ? (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN : ARENA_ALIGN;
-    if ((size_t)(arena->end - arena->at) < bytes)
-        return arena_alloc_block(arena, bytes);
+    if ((size_t)(arena->end - arena->at) < bytes) {
+        void *made = arena_alloc_block(arena, bytes);
+        return made ? made : arena_refuse(arena, bytes);
+    }
     void *p = arena->at;
     arena->at += bytes;
     return p;
+}
+
+enum ebb_status ebb_arena_status(const struct ebb_arena *arena, struct ebb_error *err)
+{
+    return arena->short_of ? ebb_no_memory(err, arena->short_of) : EBB_OK;
 }
 
 void *ebb_arena_calloc(struct ebb_arena *arena, size_t count, size_t bytes)
 {
     size_t total;
     if (!ebb_mul_size(count, bytes, &total))
-        return NULL;
+        return arena_refuse(arena, SIZE_MAX);
     void *p = ebb_arena_alloc(arena, total);
     return p ? memset(p, 0, total) : NULL;
 }

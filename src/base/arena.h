@@ -7,12 +7,15 @@
 
 #include <stddef.h>
 
+#include "base/status.h"
+
 struct ebb_arena_block;
 
 struct ebb_arena {
     struct ebb_arena_block *head; /* newest block */
     char *at, *end;               /* free part of the newest block */
     size_t total_bytes;           /* sum of block sizes */
+    size_t short_of;              /* bytes of the first request that failed; 0: none has */
 };
 
 void ebb_arena_init(struct ebb_arena *arena);
@@ -25,5 +28,9 @@ void *ebb_arena_calloc(struct ebb_arena *arena, size_t count, size_t bytes);
 char *ebb_arena_strndup(struct ebb_arena *arena, const char *s, size_t n);
 char *ebb_arena_printf(struct ebb_arena *arena, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* ENOMEM when a request since init or reset got NULL: an object takes all its arrays, then asks
+ * once. */
+enum ebb_status ebb_arena_status(const struct ebb_arena *arena, struct ebb_error *err);
 
 #endif

@@ -177,7 +177,7 @@ static int make(const char *name, const struct make_options *o)
     enum trace_format format;
     char lost[LOST_BYTES];
     if (pick_format(o->format, o->output, &format, &err) != EBB_OK ||
-        shape->make(&synth, &trace, &err) != EBB_OK)
+        trace_shape_make(shape, &synth, &trace, &err) != EBB_OK)
         return cli_report(&err);
     int code = write_trace(trace, o->output, format, lost, &err) == EBB_OK
                    ? print_written(trace, o->output, lost, o->as_json, &err)

@@ -11,25 +11,17 @@ struct edge_list { /* every (from, to, birth) in op order, duplicates included *
     size_t count;
 };
 
-static void edges_fini(struct edge_list *list)
-{
-    ebb_free(list->from);
-    ebb_free(list->to);
-    ebb_free(list->birth);
-}
-
-static enum ebb_status edges_collect(struct edge_list *list, const struct trace *trace,
-                                     bool with_views, struct ebb_error *err)
+static enum ebb_status edges_collect(struct edge_list *list, struct ebb_arena *arena,
+                                     const struct trace *trace, bool with_views,
+                                     struct ebb_error *err)
 {
     size_t bound = 0;
     for (uint32_t o = 0; o < trace->op_count; o++)
         bound += (size_t)trace->ops[o].input_count * trace->ops[o].output_count;
-    list->count = 0;
-    list->from = ebb_calloc(bound + 1, sizeof *list->from);
-    list->to = ebb_calloc(bound + 1, sizeof *list->to);
-    list->birth = ebb_calloc(bound + 1, sizeof *list->birth);
-    if (!list->from || !list->to || !list->birth)
-        return ebb_no_memory(err, bound * 12);
+    list->from = ebb_arena_calloc(arena, bound + 1, sizeof *list->from);
+    list->to = ebb_arena_calloc(arena, bound + 1, sizeof *list->to);
+    list->birth = ebb_arena_calloc(arena, bound + 1, sizeof *list->birth);
+    EBB_TRY(ebb_arena_status(arena, err));
     for (uint32_t o = 0; o < trace->op_count; o++) {
         const struct trace_op *op = &trace->ops[o];
         if (!with_views && trace_is_view_op(trace, o))
@@ -52,20 +44,15 @@ static enum ebb_status edges_collect(struct edge_list *list, const struct trace 
 enum direction { PARENTS, CHILDREN, NEIGHBOURS };
 
 /* Bucket the edges by owner (stable, so births stay sorted), then drop later duplicates. */
-static enum ebb_status bucket(const struct edge_list *list, enum direction direction,
-                              uint32_t storages, uint32_t **first_out, struct mem_edge **edges_out,
-                              struct ebb_error *err)
+static enum ebb_status bucket(struct mem_graph *g, const struct edge_list *list,
+                              enum direction direction, uint32_t *seen, uint32_t **first_out,
+                              struct mem_edge **edges_out, struct ebb_error *err)
 {
     size_t total = list->count * (direction == NEIGHBOURS ? 2 : 1);
-    uint32_t *first = ebb_calloc((size_t)storages + 2, sizeof *first);
-    struct mem_edge *edges = ebb_calloc(total + 1, sizeof *edges);
-    uint32_t *seen = ebb_alloc(((size_t)storages + 1) * sizeof *seen);
-    if (!first || !edges || !seen) {
-        ebb_free(first);
-        ebb_free(edges);
-        ebb_free(seen);
-        return ebb_no_memory(err, total * sizeof *edges);
-    }
+    uint32_t storages = g->storage_count;
+    uint32_t *first = ebb_arena_calloc(&g->arena, (size_t)storages + 2, sizeof *first);
+    struct mem_edge *edges = ebb_arena_calloc(&g->arena, total + 1, sizeof *edges);
+    EBB_TRY(ebb_arena_status(&g->arena, err));
     for (size_t e = 0; e < list->count; e++) {
         if (direction != PARENTS)
             first[list->from[e] + 2]++;
@@ -94,7 +81,6 @@ static enum ebb_status bucket(const struct edge_list *list, enum direction direc
         begin = end;
     }
     first[storages] = write;
-    ebb_free(seen);
     *first_out = first;
     *edges_out = edges;
     return EBB_OK;
@@ -104,15 +90,17 @@ enum ebb_status mem_graph_init(struct mem_graph *graph, const struct trace *trac
                                struct ebb_error *err)
 {
     struct edge_list list = {0};
+    struct ebb_arena scratch = {0};
     struct mem_graph g = {.storage_count = trace->storage_count};
-    enum ebb_status status = edges_collect(&list, trace, with_views, err);
+    uint32_t *seen = ebb_arena_calloc(&scratch, (size_t)g.storage_count + 1, sizeof *seen);
+    enum ebb_status status = edges_collect(&list, &scratch, trace, with_views, err);
     if (status == EBB_OK)
-        status = bucket(&list, PARENTS, g.storage_count, &g.parent_first, &g.parents, err);
+        status = bucket(&g, &list, PARENTS, seen, &g.parent_first, &g.parents, err);
     if (status == EBB_OK)
-        status = bucket(&list, CHILDREN, g.storage_count, &g.child_first, &g.children, err);
+        status = bucket(&g, &list, CHILDREN, seen, &g.child_first, &g.children, err);
     if (status == EBB_OK)
-        status = bucket(&list, NEIGHBOURS, g.storage_count, &g.neighbour_first, &g.neighbours, err);
-    edges_fini(&list);
+        status = bucket(&g, &list, NEIGHBOURS, seen, &g.neighbour_first, &g.neighbours, err);
+    ebb_arena_fini(&scratch);
     if (status != EBB_OK) {
         mem_graph_fini(&g);
         return status;
@@ -123,11 +111,6 @@ enum ebb_status mem_graph_init(struct mem_graph *graph, const struct trace *trac
 
 void mem_graph_fini(struct mem_graph *graph)
 {
-    ebb_free(graph->parent_first);
-    ebb_free(graph->child_first);
-    ebb_free(graph->neighbour_first);
-    ebb_free(graph->parents);
-    ebb_free(graph->children);
-    ebb_free(graph->neighbours);
+    ebb_arena_fini(&graph->arena);
     memset(graph, 0, sizeof *graph);
 }

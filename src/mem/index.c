@@ -23,6 +23,7 @@
 struct mem_index {
     bool by_stale;
     uint32_t capacity, count;
+    struct ebb_arena arena;   /* owns the arrays */
     int levels;               /* levels above the entries */
     double *weight, *last;    /* entries; weight 0 = absent */
     uint32_t *winner[LEVELS]; /* [k]: nodes of level k + 1 */
@@ -48,27 +49,25 @@ static bool beats(const struct mem_index *x, uint32_t a, double ma, uint32_t b, 
 enum ebb_status mem_index_create(struct mem_index **index, uint32_t capacity, bool by_stale,
                                  struct ebb_error *err)
 {
-    struct mem_index *x = ebb_calloc(1, sizeof *x);
-    if (!x)
-        return ebb_no_memory(err, sizeof *x);
+    struct mem_index *x;
+    EBB_TRY(ebb_new(&x, 1, sizeof *x, err));
     x->by_stale = by_stale;
     x->capacity = capacity ? capacity : 1;
-    x->weight = ebb_calloc(x->capacity, sizeof *x->weight);
-    x->last = ebb_calloc(x->capacity, sizeof *x->last);
-    bool has_all = x->weight && x->last;
+    x->weight = ebb_arena_calloc(&x->arena, x->capacity, sizeof *x->weight);
+    x->last = ebb_arena_calloc(&x->arena, x->capacity, sizeof *x->last);
     uint32_t nodes = x->capacity;
     do {
         nodes = (nodes + FAN - 1) / FAN;
         int k = x->levels++;
         x->size[k] = nodes;
-        x->winner[k] = ebb_calloc(nodes, sizeof *x->winner[k]);
-        x->until[k] = ebb_calloc(nodes, sizeof *x->until[k]);
-        x->marks[k] = ebb_calloc((nodes + 63) / 64, sizeof *x->marks[k]);
-        has_all = has_all && x->winner[k] && x->until[k] && x->marks[k];
+        x->winner[k] = ebb_arena_calloc(&x->arena, nodes, sizeof *x->winner[k]);
+        x->until[k] = ebb_arena_calloc(&x->arena, nodes, sizeof *x->until[k]);
+        x->marks[k] = ebb_arena_calloc(&x->arena, (nodes + 63) / 64, sizeof *x->marks[k]);
     } while (nodes > 1);
-    if (!has_all) {
+    enum ebb_status status = ebb_arena_status(&x->arena, err);
+    if (status != EBB_OK) {
         mem_index_destroy(x);
-        return ebb_no_memory(err, (size_t)capacity * 16);
+        return status;
     }
     mem_index_clear(x);
     *index = x;
@@ -79,13 +78,7 @@ void mem_index_destroy(struct mem_index *x)
 {
     if (!x)
         return;
-    for (int k = 0; k < x->levels; k++) {
-        ebb_free(x->winner[k]);
-        ebb_free(x->until[k]);
-        ebb_free(x->marks[k]);
-    }
-    ebb_free(x->weight);
-    ebb_free(x->last);
+    ebb_arena_fini(&x->arena);
     ebb_free(x);
 }
 

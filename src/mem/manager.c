@@ -30,26 +30,31 @@ static enum ebb_status take_base(struct mem_manager *m, struct ebb_error *err)
     return EBB_OK;
 }
 
-static bool allocate(struct mem_manager *m)
+static enum ebb_status allocate(struct mem_manager *m, struct ebb_error *err)
 {
     size_t n = (size_t)m->r->storage_count + 1;
-    return (m->slots = ebb_calloc(n, sizeof *m->slots)) && (m->is_resident = ebb_calloc(n, 1)) &&
-           (m->cost = ebb_calloc(n, sizeof *m->cost)) &&
-           (m->last = ebb_calloc(n, sizeof *m->last)) &&
-           (m->price = ebb_calloc(n, sizeof *m->price)) &&
-           (m->swap = ebb_calloc(n, sizeof *m->swap)) &&
-           (m->mark = ebb_calloc(n, sizeof *m->mark)) && (m->walk = ebb_calloc(n, sizeof *m->walk));
+    m->slots = ebb_arena_calloc(&m->arena, n, sizeof *m->slots);
+    m->is_resident = ebb_arena_calloc(&m->arena, n, 1);
+    m->cost = ebb_arena_calloc(&m->arena, n, sizeof *m->cost);
+    m->last = ebb_arena_calloc(&m->arena, n, sizeof *m->last);
+    m->price = ebb_arena_calloc(&m->arena, n, sizeof *m->price);
+    m->swap = ebb_arena_calloc(&m->arena, n, sizeof *m->swap);
+    m->mark = ebb_arena_calloc(&m->arena, n, sizeof *m->mark);
+    m->walk = ebb_arena_calloc(&m->arena, n, sizeof *m->walk);
+    return ebb_arena_status(&m->arena, err);
 }
 
 /* What only a policy needs: the pool, the index, neighbourhoods. */
 static enum ebb_status init_pool(struct mem_manager *m, struct ebb_error *err)
 {
     size_t n = (size_t)m->r->storage_count + 1;
-    m->pool = ebb_calloc(n, sizeof *m->pool);
-    m->pool_at = ebb_alloc(n * sizeof *m->pool_at);
-    m->is_candidate = ebb_calloc(n, 1);
-    if (!m->pool || !m->pool_at || !m->is_candidate)
-        return ebb_no_memory(err, n * sizeof *m->pool);
+    m->pool = ebb_arena_calloc(&m->arena, n, sizeof *m->pool);
+    m->pool_at = ebb_arena_calloc(&m->arena, n, sizeof *m->pool_at);
+    m->is_candidate = ebb_arena_calloc(&m->arena, n, 1);
+    m->fresh = m->last;
+    if (m->c.policy->numerator == MEM_UNION)
+        m->fresh = ebb_arena_calloc(&m->arena, n, sizeof *m->fresh);
+    EBB_TRY(ebb_arena_status(&m->arena, err));
     memset(m->pool_at, 0xff, n * sizeof *m->pool_at);
     for (uint32_t s = 0; s < m->r->storage_count; s++)
         m->is_candidate[s] = mem_bytes(m, s) > 0;
@@ -57,13 +62,7 @@ static enum ebb_status init_pool(struct mem_manager *m, struct ebb_error *err)
     m->neigh.is_resident = m->is_resident;
     m->neigh.is_candidate = m->is_candidate;
     m->neigh.cost = m->cost;
-    m->fresh = m->last;
-    if (m->c.policy->numerator == MEM_UNION) {
-        m->neigh.last = m->last;
-        m->fresh = ebb_calloc(n, sizeof *m->fresh);
-        if (!m->fresh)
-            return ebb_no_memory(err, n * sizeof *m->fresh);
-    }
+    m->neigh.last = m->c.policy->numerator == MEM_UNION ? m->last : NULL;
     ebb_mt_seed(&m->rng, (uint32_t)m->c.seed);
     return mem_index_create(&m->index, m->r->storage_count, m->c.policy->by_stale, err);
 }
@@ -73,8 +72,7 @@ enum ebb_status mem_manager_init(struct mem_manager *m, const struct mem_config 
 {
     *m = (struct mem_manager){.c = *config, .r = config->recipes, .tally = tally};
     uint64_t total = 0;
-    if (!allocate(m))
-        return ebb_no_memory(err, m->r->storage_count * sizeof *m->slots);
+    EBB_TRY(allocate(m, err));
     for (uint32_t s = 0; s < m->r->storage_count; s++) {
         m->slots[s].uses_left = m->r->storages[s].use_count;
         m->cost[s] = (int64_t)m->r->nodes[plan_version_of(m->r, s, 0)->maker].cost;
@@ -95,19 +93,7 @@ void mem_manager_fini(struct mem_manager *m)
         mem_slab_fini(&m->slab[k]);
     mem_index_destroy(m->index);
     mem_neigh_fini(&m->neigh);
-    ebb_free(m->slots);
-    ebb_free(m->is_resident);
-    ebb_free(m->is_candidate);
-    ebb_free(m->cost);
-    if (m->fresh != m->last)
-        ebb_free(m->fresh);
-    ebb_free(m->last);
-    ebb_free(m->price);
-    ebb_free(m->swap);
-    ebb_free(m->mark);
-    ebb_free(m->walk);
-    ebb_free(m->pool);
-    ebb_free(m->pool_at);
+    ebb_arena_fini(&m->arena);
     ebb_free(m->waiting);
     ebb_free(m->asides);
 }

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "device/device.h"
@@ -89,6 +90,7 @@ struct mem_edge {
 };
 
 struct mem_graph {
+    struct ebb_arena arena; /* owns all below */
     uint32_t storage_count;
     uint32_t *parent_first, *child_first, *neighbour_first; /* storage_count + 1 each */
     struct mem_edge *parents, *children, *neighbours;       /* neighbours: both directions merged */
@@ -198,6 +200,7 @@ struct mem_neigh {
     uint32_t *lowered; /* storages whose bound fell in the last call */
     size_t lowered_count;
     /* private */
+    struct ebb_arena arena; /* the arrays per storage */
     struct mem_class *classes;
     size_t class_count, class_capacity;
     struct mem_class_link *links;
@@ -213,6 +216,7 @@ struct mem_neigh {
     uint32_t visit;
 };
 
+/* fini in any case. */
 enum ebb_status mem_neigh_init(struct mem_neigh *neigh, const struct mem_graph *graph,
                                enum mem_numerator numerator, struct ebb_error *err);
 void mem_neigh_fini(struct mem_neigh *neigh);
@@ -290,6 +294,7 @@ struct mem_manager {
     uint32_t done; /* finished */
     uint64_t sum_bytes;
     /* private */
+    struct ebb_arena arena; /* the arrays per storage */
     uint8_t *is_resident, *is_candidate;
     int64_t *cost; /* per storage: of making it again from what lies there */
     double *fresh; /* per storage: last use of the freshest member of its set as last counted

@@ -28,42 +28,27 @@ enum ebb_status mem_neigh_init(struct mem_neigh *n, const struct mem_graph *grap
 {
     size_t count = (size_t)graph->storage_count + 1;
     *n = (struct mem_neigh){.graph = graph, .numerator = numerator, .spare_link = MEM_NONE};
-    n->bound = ebb_calloc(count, sizeof *n->bound);
-    n->state = ebb_calloc(count, 1);
-    n->lowered = ebb_calloc(2 * count, sizeof *n->lowered);
-    n->class_of = ebb_alloc(count * sizeof *n->class_of);
-    n->contributed = ebb_calloc(count, sizeof *n->contributed);
-    n->mark = ebb_calloc(count, sizeof *n->mark);
-    n->walk = ebb_calloc(count, sizeof *n->walk);
-    n->walk_more = ebb_calloc(count, sizeof *n->walk_more);
-    n->next_member = ebb_calloc(count, sizeof *n->next_member);
-    n->prev_member = ebb_calloc(count, sizeof *n->prev_member);
-    n->far = ebb_calloc(count, sizeof *n->far);
-    n->is_far = ebb_calloc(count, 1);
+    n->bound = ebb_arena_calloc(&n->arena, count, sizeof *n->bound);
+    n->state = ebb_arena_calloc(&n->arena, count, 1);
+    n->lowered = ebb_arena_calloc(&n->arena, 2 * count, sizeof *n->lowered);
+    n->class_of = ebb_arena_calloc(&n->arena, count, sizeof *n->class_of);
+    n->contributed = ebb_arena_calloc(&n->arena, count, sizeof *n->contributed);
+    n->mark = ebb_arena_calloc(&n->arena, count, sizeof *n->mark);
+    n->walk = ebb_arena_calloc(&n->arena, count, sizeof *n->walk);
+    n->walk_more = ebb_arena_calloc(&n->arena, count, sizeof *n->walk_more);
+    n->next_member = ebb_arena_calloc(&n->arena, count, sizeof *n->next_member);
+    n->prev_member = ebb_arena_calloc(&n->arena, count, sizeof *n->prev_member);
+    n->far = ebb_arena_calloc(&n->arena, count, sizeof *n->far);
+    n->is_far = ebb_arena_calloc(&n->arena, count, 1);
     n->visit = 1;
-    if (!n->bound || !n->state || !n->lowered || !n->class_of || !n->contributed || !n->mark ||
-        !n->walk || !n->walk_more || !n->next_member || !n->prev_member || !n->far || !n->is_far) {
-        mem_neigh_fini(n);
-        return ebb_no_memory(err, count * 36);
-    }
+    EBB_TRY(ebb_arena_status(&n->arena, err));
     memset(n->class_of, 0xff, count * sizeof *n->class_of);
     return EBB_OK;
 }
 
 void mem_neigh_fini(struct mem_neigh *n)
 {
-    ebb_free(n->bound);
-    ebb_free(n->state);
-    ebb_free(n->lowered);
-    ebb_free(n->class_of);
-    ebb_free(n->contributed);
-    ebb_free(n->mark);
-    ebb_free(n->walk);
-    ebb_free(n->walk_more);
-    ebb_free(n->next_member);
-    ebb_free(n->prev_member);
-    ebb_free(n->far);
-    ebb_free(n->is_far);
+    ebb_arena_fini(&n->arena);
     ebb_free(n->classes);
     ebb_free(n->links);
     *n = (struct mem_neigh){0};

@@ -181,14 +181,12 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     EBB_TRY(plan_walk_init(&walk, trace, plan, err));
     struct layout layout = {0};
     struct plan_report found = {0};
-    enum ebb_status status = EBB_OK;
-    uint64_t *offsets = ebb_calloc((size_t)trace->storage_count + 1, sizeof *offsets);
-    layout.base = ebb_alloc(((size_t)trace->storage_count + 1) * sizeof *layout.base);
-    if (!offsets || !layout.base) {
-        status = ebb_no_memory(err, trace->storage_count * sizeof *offsets);
-        goto out;
-    }
-    status = plan_base_layout(trace, layout.base, &layout.base_bytes, err);
+    struct ebb_arena arena = {0};
+    uint64_t *offsets = ebb_arena_calloc(&arena, trace->storage_count, sizeof *offsets);
+    layout.base = ebb_arena_calloc(&arena, trace->storage_count, sizeof *layout.base);
+    enum ebb_status status = ebb_arena_status(&arena, err);
+    if (status == EBB_OK)
+        status = plan_base_layout(trace, layout.base, &layout.base_bytes, err);
     if (status == EBB_OK && plan->exact_bytes) { /* graphs have none */
         memset(layout.base, 0xff, trace->storage_count * sizeof *layout.base);
         layout.base_bytes = 0;
@@ -212,8 +210,7 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     *report = found;
 out:
     ebb_free(layout.blocks);
-    ebb_free(layout.base);
-    ebb_free(offsets);
+    ebb_arena_fini(&arena);
     plan_walk_fini(&walk);
     return status;
 }

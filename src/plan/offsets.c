@@ -28,7 +28,8 @@ struct rect {
 };
 
 struct packer {
-    struct rect *rects; /* in order of begin; persistent storages first */
+    struct ebb_arena arena; /* all but the rectangles */
+    struct rect *rects;     /* in order of begin; persistent storages first */
     size_t count, capacity, base_count;
     size_t leaves;    /* power of two >= count */
     uint64_t *tree;   /* segment tree over rects: latest end of those packed so far */
@@ -267,21 +268,18 @@ static enum ebb_status add_rect(struct packer *p, uint64_t bytes, size_t step, u
 static enum ebb_status collect_base(const struct trace *trace, size_t step_count, size_t *open,
                                     struct packer *p, struct ebb_error *err)
 {
-    uint64_t *base = ebb_alloc(((size_t)trace->storage_count + 1) * sizeof *base);
-    if (!base)
-        return ebb_no_memory(err, trace->storage_count * sizeof *base);
-    enum ebb_status status = plan_base_layout(trace, base, NULL, err);
-    for (uint32_t s = 0; s < trace->storage_count && status == EBB_OK; s++) {
+    uint64_t *base = ebb_arena_calloc(&p->arena, trace->storage_count, sizeof *base);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
+    EBB_TRY(plan_base_layout(trace, base, NULL, err));
+    for (uint32_t s = 0; s < trace->storage_count; s++) {
         if (base[s] == PLAN_NOWHERE || trace->storages[s].bytes == 0)
             continue;
         open[s] = p->count;
-        status = add_rect(p, plan_round(trace->storages[s].bytes), 0, 2 * step_count + 2, err);
-        if (status == EBB_OK)
-            p->rects[p->count - 1].is_base = true;
+        EBB_TRY(add_rect(p, plan_round(trace->storages[s].bytes), 0, 2 * step_count + 2, err));
+        p->rects[p->count - 1].is_base = true;
     }
     p->base_count = p->count;
-    ebb_free(base);
-    return status;
+    return EBB_OK;
 }
 
 /* Replay the plan into rectangles. `open` maps a storage to its residence. */
@@ -342,14 +340,10 @@ static enum ebb_status search(struct packer *p, uint64_t budget, uint64_t *best,
         p->visit_limit = VISITS_PER_RECT * p->count;
     if (budget != UINT64_MAX && budget > goal)
         goal = budget;
-    struct ranked *keys = ebb_calloc(p->count + 1, sizeof *keys);
-    uint32_t *order = ebb_calloc(p->count + 1, sizeof *order);
-    uint32_t *best_order = ebb_calloc(p->count + 1, sizeof *best_order);
-    enum ebb_status status = EBB_OK;
-    if (!keys || !order || !best_order) {
-        status = ebb_no_memory(err, p->count * sizeof *keys);
-        goto out;
-    }
+    struct ranked *keys = ebb_arena_calloc(&p->arena, p->count, sizeof *keys);
+    uint32_t *order = ebb_arena_calloc(&p->arena, p->count, sizeof *order);
+    uint32_t *best_order = ebb_arena_calloc(&p->arena, p->count, sizeof *best_order);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
     for (int kind = 0; kind<ORDER_COUNT && * best_height> goal; kind++) {
         if (kind > 0 && p->visits > p->visit_limit)
             break;
@@ -361,58 +355,45 @@ static enum ebb_status search(struct packer *p, uint64_t budget, uint64_t *best,
         }
     }
     improve(p, best_order, best, best_height, goal);
-out:
-    ebb_free(keys);
-    ebb_free(order);
-    ebb_free(best_order);
-    return status;
+    return EBB_OK;
+}
+
+static enum ebb_status assign(struct packer *p, const struct trace *trace, struct plan *plan,
+                              uint64_t budget, uint64_t *height, struct ebb_error *err)
+{
+    uint64_t best_height = UINT64_MAX;
+    size_t *open = ebb_arena_calloc(&p->arena, trace->storage_count, sizeof *open);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
+    memset(open, 0xff, trace->storage_count * sizeof *open);
+    EBB_TRY(collect(trace, plan, open, p, err));
+    for (p->leaves = 1; p->leaves < p->count; p->leaves *= 2)
+        ;
+    p->tree = ebb_arena_calloc(&p->arena, 2 * p->leaves, sizeof *p->tree);
+    p->hits = ebb_arena_calloc(&p->arena, p->count, sizeof *p->hits);
+    p->sorted = ebb_arena_calloc(&p->arena, p->count, sizeof *p->sorted);
+    uint64_t *best = ebb_arena_calloc(&p->arena, p->count, sizeof *best);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
+    EBB_TRY(search(p, budget, best, &best_height, err));
+    if (best_height > budget)
+        return ebb_fail(err, EBB_EBUDGET,
+                        "plan: packed height %" PRIu64 " bytes (byte sum %" PRIu64
+                        "), budget %" PRIu64,
+                        best_height, p->peak, budget);
+    for (size_t at = 0; at < plan->step_count; at++)
+        plan->steps[at].offset = 0;
+    for (size_t i = 0; i < p->count; i++)
+        plan->steps[p->rects[i].step].offset = best[i];
+    if (height)
+        *height = best_height;
+    return EBB_OK;
 }
 
 enum ebb_status plan_assign_offsets(const struct trace *trace, struct plan *plan, uint64_t budget,
                                     uint64_t *height, struct ebb_error *err)
 {
     struct packer p = {0};
-    uint64_t *best = NULL, best_height = UINT64_MAX;
-    enum ebb_status status;
-    size_t *open = ebb_alloc(((size_t)trace->storage_count + 1) * sizeof *open);
-    if (!open)
-        return ebb_no_memory(err, trace->storage_count * sizeof *open);
-    memset(open, 0xff, trace->storage_count * sizeof *open);
-    status = collect(trace, plan, open, &p, err);
-    if (status != EBB_OK)
-        goto out;
-    for (p.leaves = 1; p.leaves < p.count; p.leaves *= 2)
-        ;
-    p.tree = ebb_calloc(2 * p.leaves, sizeof *p.tree);
-    p.hits = ebb_calloc(p.count + 1, sizeof *p.hits);
-    p.sorted = ebb_calloc(p.count + 1, sizeof *p.sorted);
-    best = ebb_calloc(p.count + 1, sizeof *best);
-    if (!p.tree || !p.hits || !p.sorted || !best) {
-        status = ebb_no_memory(err, p.leaves * 2 * sizeof *p.tree);
-        goto out;
-    }
-    status = search(&p, budget, best, &best_height, err);
-    if (status != EBB_OK)
-        goto out;
-    if (best_height > budget) {
-        status = ebb_fail(err, EBB_EBUDGET,
-                          "plan: packed height %" PRIu64 " bytes (byte sum %" PRIu64
-                          "), budget %" PRIu64,
-                          best_height, p.peak, budget);
-        goto out;
-    }
-    for (size_t at = 0; at < plan->step_count; at++)
-        plan->steps[at].offset = 0;
-    for (size_t i = 0; i < p.count; i++)
-        plan->steps[p.rects[i].step].offset = best[i];
-    if (height)
-        *height = best_height;
-out:
-    ebb_free(open);
+    enum ebb_status status = assign(&p, trace, plan, budget, height, err);
     ebb_free(p.rects);
-    ebb_free(p.tree);
-    ebb_free(p.hits);
-    ebb_free(p.sorted);
-    ebb_free(best);
+    ebb_arena_fini(&p.arena);
     return status;
 }

@@ -33,9 +33,8 @@ enum ebb_status plan_add(struct plan *plan, enum plan_act act, uint32_t index, u
 enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, uint64_t *bytes,
                                  struct ebb_error *err)
 {
-    uint8_t *is_kept = ebb_calloc((size_t)trace->storage_count + 1, 1);
-    if (!is_kept)
-        return ebb_no_memory(err, trace->storage_count);
+    uint8_t *is_kept;
+    EBB_TRY(ebb_new(&is_kept, trace->storage_count, 1, err));
     for (uint32_t c = trace->command_count; c-- > 0 && trace->commands[c].kind != TRACE_RUN;) {
         if (trace->commands[c].kind == TRACE_PIN)
             is_kept[trace->tensors[trace->commands[c].index].storage] = 1;

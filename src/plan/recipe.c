@@ -269,31 +269,31 @@ void plan_recipes_settle(struct plan_recipes *r, const struct plan_holds *holds)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool allocate(struct plan_recipes *r)
+static enum ebb_status allocate(struct plan_recipes *r, struct ebb_error *err)
 {
     const struct trace *t = r->trace;
     size_t nodes = (size_t)t->op_count + 2, storages = (size_t)t->storage_count + 1;
     size_t versions = (size_t)t->tensor_count + 1;
     size_t reads = t->input_count + storages;
     struct ebb_arena *a = &r->arena;
-    return (r->nodes = ebb_arena_calloc(a, nodes, sizeof *r->nodes)) &&
-           (r->storages = ebb_arena_calloc(a, storages, sizeof *r->storages)) &&
-           (r->versions = ebb_arena_calloc(a, versions, sizeof *r->versions)) &&
-           (r->ins = ebb_arena_calloc(a, reads, sizeof *r->ins)) &&
-           (r->outs = ebb_arena_calloc(a, versions, sizeof *r->outs)) &&
-           (r->uses = ebb_arena_calloc(a, reads, sizeof *r->uses)) &&
-           (r->restores = ebb_arena_calloc(a, versions, sizeof *r->restores)) &&
-           (r->ends = ebb_arena_calloc(a, storages, sizeof *r->ends)) &&
-           (r->need_until = ebb_arena_calloc(a, storages, sizeof *r->need_until)) &&
-           (r->clock = ebb_arena_calloc(a, nodes, sizeof *r->clock));
+    r->nodes = ebb_arena_calloc(a, nodes, sizeof *r->nodes);
+    r->storages = ebb_arena_calloc(a, storages, sizeof *r->storages);
+    r->versions = ebb_arena_calloc(a, versions, sizeof *r->versions);
+    r->ins = ebb_arena_calloc(a, reads, sizeof *r->ins);
+    r->outs = ebb_arena_calloc(a, versions, sizeof *r->outs);
+    r->uses = ebb_arena_calloc(a, reads, sizeof *r->uses);
+    r->restores = ebb_arena_calloc(a, versions, sizeof *r->restores);
+    r->ends = ebb_arena_calloc(a, storages, sizeof *r->ends);
+    r->need_until = ebb_arena_calloc(a, storages, sizeof *r->need_until);
+    r->clock = ebb_arena_calloc(a, nodes, sizeof *r->clock);
+    return ebb_arena_status(a, err);
 }
 
 static enum ebb_status add_storages(struct plan_recipes *r, struct ebb_error *err)
 {
     uint64_t *base = ebb_arena_calloc(&r->arena, (size_t)r->storage_count + 1, sizeof *base);
     uint32_t versions = 0;
-    if (!base)
-        return ebb_no_memory(err, r->storage_count * sizeof *base);
+    EBB_TRY(ebb_arena_status(&r->arena, err));
     if (!r->exact_bytes)
         EBB_TRY(plan_base_layout(r->trace, base, &r->base_bytes, err));
     for (uint32_t s = 0; s < r->storage_count; s++) {
@@ -317,8 +317,7 @@ static enum ebb_status add_nodes(struct plan_recipes *r, enum plan_look look, st
     uint32_t count = t->op_count;
     uint32_t *order = ebb_arena_calloc(&r->arena, (size_t)count + 1, sizeof *order);
     m.seen = ebb_arena_calloc(&r->arena, (size_t)r->storage_count + 1, sizeof *m.seen);
-    if (!order || !m.seen)
-        return ebb_no_memory(err, count * sizeof *order);
+    EBB_TRY(ebb_arena_status(&r->arena, err));
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
     if (!r->is_online)
@@ -336,16 +335,13 @@ static enum ebb_status add_nodes(struct plan_recipes *r, enum plan_look look, st
 enum ebb_status plan_recipes_create(struct plan_recipes **recipes, const struct trace *trace,
                                     enum plan_look look, struct ebb_error *err)
 {
-    struct plan_recipes *r = ebb_calloc(1, sizeof *r);
-    if (!r)
-        return ebb_no_memory(err, sizeof *r);
-    ebb_arena_init(&r->arena);
+    struct plan_recipes *r;
+    EBB_TRY(ebb_new(&r, 1, sizeof *r, err));
     r->trace = trace;
     r->is_online = look == PLAN_ONLINE;
     r->exact_bytes = trace->is_graph && !r->is_online;
     r->storage_count = trace->storage_count;
-    enum ebb_status status =
-        allocate(r) ? EBB_OK : ebb_no_memory(err, trace->op_count * sizeof *r->nodes);
+    enum ebb_status status = allocate(r, err);
     if (status == EBB_OK)
         status = add_storages(r, err);
     if (status == EBB_OK)
@@ -363,7 +359,6 @@ void plan_recipes_destroy(struct plan_recipes *recipes)
 {
     if (!recipes)
         return;
-    struct ebb_arena arena = recipes->arena;
-    ebb_arena_fini(&arena);
+    ebb_arena_fini(&recipes->arena);
     ebb_free(recipes);
 }

@@ -20,6 +20,7 @@ struct block {
 };
 
 struct pack {
+    struct ebb_arena arena; /* all but the blocks */
     const struct trace *trace;
     const struct plan *from; /* without addresses */
     struct plan *plan;       /* with */
@@ -164,30 +165,26 @@ static enum ebb_status look_ahead(struct pack *p, struct ebb_error *err)
 {
     const struct plan *plan = p->from;
     struct plan_walk walk;
-    size_t *open = ebb_calloc((size_t)p->trace->storage_count + 1, sizeof *open);
+    size_t *open = ebb_arena_calloc(&p->arena, p->trace->storage_count, sizeof *open);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
+    EBB_TRY(plan_walk_init(&walk, p->trace, plan, err));
     enum ebb_status status = EBB_OK;
-    if (!open)
-        return ebb_no_memory(err, p->trace->storage_count * sizeof *open);
-    status = plan_walk_init(&walk, p->trace, plan, err);
-    if (status != EBB_OK) {
-        ebb_free(open);
-        return status;
-    }
     for (size_t i = 0; i < plan->step_count && status == EBB_OK; i++) {
         const struct plan_step *step = &plan->steps[i];
         status = plan_walk_step(&walk, i, err);
+        if (status != EBB_OK)
+            break;
         p->leaves[i] = plan->step_count;
         p->extra[i] = step->act == PLAN_RUN ? walk.extra_bytes : 0;
         if (step->act == PLAN_PLACE)
             open[step->index] = i;
         else if (step->act == PLAN_DROP)
             p->leaves[open[step->index]] = i;
-        else if (step->act == PLAN_MOVE && status == EBB_OK)
+        else if (step->act == PLAN_MOVE)
             status = ebb_fail(err, EBB_EINPUT,
                               "plan: step %zu is a move: the plan has addresses already", i);
     }
     plan_walk_fini(&walk);
-    ebb_free(open);
     return status;
 }
 
@@ -224,11 +221,10 @@ static enum ebb_status pack_init(struct pack *p, const struct trace *trace, cons
     size_t storages = (size_t)trace->storage_count + 1, steps = plan->step_count + 1;
     p->trace = trace;
     p->from = plan;
-    p->base = ebb_alloc(storages * sizeof *p->base);
-    p->extra = ebb_calloc(steps, sizeof *p->extra);
-    p->leaves = ebb_calloc(steps, sizeof *p->leaves);
-    if (!p->base || !p->extra || !p->leaves)
-        return ebb_no_memory(err, steps * sizeof *p->extra);
+    p->base = ebb_arena_calloc(&p->arena, storages, sizeof *p->base);
+    p->extra = ebb_arena_calloc(&p->arena, steps, sizeof *p->extra);
+    p->leaves = ebb_arena_calloc(&p->arena, steps, sizeof *p->leaves);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
     memset(p->base, 0xff, storages * sizeof *p->base);
     if (!plan->exact_bytes)
         EBB_TRY(plan_base_layout(trace, p->base, &p->base_bytes, err));
@@ -238,14 +234,13 @@ static enum ebb_status pack_init(struct pack *p, const struct trace *trace, cons
 /* The steps of `from` change places with those of `to`; what else a plan says stays. */
 static void swap_steps(struct plan *from, struct plan *to)
 {
-    struct plan_step *steps = from->steps;
-    size_t count = from->step_count, capacity = from->step_capacity;
+    struct plan old = *from;
     from->steps = to->steps;
     from->step_count = to->step_count;
     from->step_capacity = to->step_capacity;
-    to->steps = steps;
-    to->step_count = count;
-    to->step_capacity = capacity;
+    to->steps = old.steps;
+    to->step_count = old.step_count;
+    to->step_capacity = old.step_capacity;
 }
 
 enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan, uint64_t height,
@@ -279,8 +274,6 @@ enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan
     }
     plan_fini(&best);
     ebb_free(p.blocks);
-    ebb_free(p.base);
-    ebb_free(p.extra);
-    ebb_free(p.leaves);
+    ebb_arena_fini(&p.arena);
     return status;
 }

@@ -9,13 +9,12 @@ enum ebb_status plan_walk_init(struct plan_walk *walk, const struct trace *trace
                                const struct plan *plan, struct ebb_error *err)
 {
     *walk = (struct plan_walk){.trace = trace, .plan = plan};
-    walk->storages = ebb_calloc(trace->storage_count, sizeof *walk->storages);
-    walk->run_counts = ebb_calloc(trace->op_count, sizeof *walk->run_counts);
-    if (!walk->storages || !walk->run_counts) {
+    EBB_TRY(ebb_new(&walk->storages, trace->storage_count, sizeof *walk->storages, err));
+    enum ebb_status status =
+        ebb_new(&walk->run_counts, trace->op_count, sizeof *walk->run_counts, err);
+    if (status != EBB_OK)
         plan_walk_fini(walk);
-        return ebb_no_memory(err, trace->storage_count * sizeof *walk->storages);
-    }
-    return EBB_OK;
+    return status;
 }
 
 void plan_walk_fini(struct plan_walk *walk)

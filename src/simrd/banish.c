@@ -10,31 +10,30 @@
 #include "base/heap.h"
 
 struct simrd_banish {
-    uint32_t *waiting;    /* per storage: dependents that are not there */
-    uint8_t *is_dead;     /* per storage: no handle left */
-    uint8_t *is_banished; /* per storage */
-    uint8_t *is_counted;  /* per tensor: counted in `waiting` of its parents */
+    struct ebb_arena arena; /* owns the arrays */
+    uint32_t *waiting;      /* per storage: dependents that are not there */
+    uint8_t *is_dead;       /* per storage: no handle left */
+    uint8_t *is_banished;   /* per storage */
+    uint8_t *is_counted;    /* per tensor: counted in `waiting` of its parents */
 };
 
 enum ebb_status simrd_banish_create(struct simrd_run *run, struct ebb_error *err)
 {
     size_t n = (size_t)run->p->trace->storage_count + 1;
-    struct simrd_banish *b = run->banish = ebb_calloc(1, sizeof *b);
-    if (!b || !(b->waiting = ebb_calloc(n, sizeof *b->waiting)) ||
-        !(b->is_dead = ebb_calloc(n, 1)) || !(b->is_banished = ebb_calloc(n, 1)) ||
-        !(b->is_counted = ebb_calloc((size_t)run->p->trace->tensor_count + 1, 1)))
-        return ebb_no_memory(err, n * 8);
-    return EBB_OK;
+    EBB_TRY(ebb_new(&run->banish, 1, sizeof *run->banish, err));
+    struct simrd_banish *b = run->banish;
+    b->waiting = ebb_arena_calloc(&b->arena, n, sizeof *b->waiting);
+    b->is_dead = ebb_arena_calloc(&b->arena, n, 1);
+    b->is_banished = ebb_arena_calloc(&b->arena, n, 1);
+    b->is_counted = ebb_arena_calloc(&b->arena, run->p->trace->tensor_count, 1);
+    return ebb_arena_status(&b->arena, err);
 }
 
 void simrd_banish_destroy(struct simrd_banish *b)
 {
     if (!b)
         return;
-    ebb_free(b->waiting);
-    ebb_free(b->is_dead);
-    ebb_free(b->is_banished);
-    ebb_free(b->is_counted);
+    ebb_arena_fini(&b->arena);
     ebb_free(b);
 }
 

@@ -220,9 +220,8 @@ static int by_stamp(const void *a, const void *b)
 static enum ebb_status choose_literal(struct simrd_run *run, uint32_t *victim,
                                       struct ebb_error *err)
 {
-    struct pooled *pool = ebb_calloc(run->pool_count, sizeof *pool);
-    if (!pool)
-        return ebb_no_memory(err, run->pool_count * sizeof *pool);
+    struct pooled *pool;
+    EBB_TRY(ebb_new(&pool, run->pool_count, sizeof *pool, err));
     size_t count = 0;
     for (uint32_t s = 0; s < run->created; s++) {
         if (run->in_pool[s])

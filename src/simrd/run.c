@@ -23,12 +23,8 @@
 static enum ebb_status compile_code(struct simrd_program *p, struct ebb_error *err)
 {
     const struct trace *t = p->trace;
-    uint32_t *refs = ebb_calloc((size_t)t->storage_count + 1, sizeof *refs);
-    p->code = ebb_calloc((size_t)t->command_count + 1, sizeof *p->code);
-    if (!refs || !p->code) {
-        ebb_free(refs);
-        return ebb_no_memory(err, t->command_count * sizeof *p->code);
-    }
+    uint32_t *refs;
+    EBB_TRY(ebb_new(&refs, t->storage_count, sizeof *refs, err));
     for (uint32_t c = 0; c < t->command_count; c++) {
         uint32_t index = t->commands[c].index;
         switch (t->commands[c].kind) {
@@ -103,22 +99,20 @@ enum ebb_status simrd_compile(struct simrd_program **program, const struct trace
                             "(use --rules ebb)",
                             trace->name, trace->tensors[i].op);
     }
-    struct simrd_program *p = ebb_calloc(1, sizeof *p);
-    if (!p)
-        return ebb_no_memory(err, sizeof *p);
+    struct simrd_program *p;
+    EBB_TRY(ebb_new(&p, 1, sizeof *p, err));
+    struct ebb_arena *a = &p->arena;
     p->trace = trace;
     size_t storages = (size_t)trace->storage_count + 8;
-    p->ops = ebb_calloc((size_t)trace->op_count + 1, sizeof *p->ops);
-    p->in_storage = ebb_calloc(trace->input_count + 1, sizeof *p->in_storage);
-    p->tensor_storage = ebb_calloc((size_t)trace->tensor_count + 1, sizeof *p->tensor_storage);
-    p->bytes = ebb_calloc(storages, sizeof *p->bytes);
-    p->first_cost = ebb_calloc(storages, sizeof *p->first_cost);
-    bool has_all = p->ops && p->in_storage && p->tensor_storage && p->bytes && p->first_cost;
-    for (int i = 0; i < 4; i++) {
-        p->weight[i >> 1][i & 1] = ebb_calloc(storages, sizeof(double));
-        has_all = has_all && p->weight[i >> 1][i & 1];
-    }
-    enum ebb_status status = has_all ? EBB_OK : ebb_no_memory(err, storages * 64);
+    p->ops = ebb_arena_calloc(a, trace->op_count, sizeof *p->ops);
+    p->in_storage = ebb_arena_calloc(a, trace->input_count, sizeof *p->in_storage);
+    p->tensor_storage = ebb_arena_calloc(a, trace->tensor_count, sizeof *p->tensor_storage);
+    p->bytes = ebb_arena_calloc(a, storages, sizeof *p->bytes);
+    p->first_cost = ebb_arena_calloc(a, storages, sizeof *p->first_cost);
+    p->code = ebb_arena_calloc(a, trace->command_count, sizeof *p->code);
+    for (int i = 0; i < 4; i++)
+        p->weight[i >> 1][i & 1] = ebb_arena_calloc(a, storages, sizeof(double));
+    enum ebb_status status = ebb_arena_status(a, err);
     if (status == EBB_OK) {
         compile_ops(p);
         status = compile_code(p, err);
@@ -141,14 +135,7 @@ void simrd_destroy(struct simrd_program *p)
 {
     if (!p)
         return;
-    ebb_free(p->ops);
-    ebb_free(p->in_storage);
-    ebb_free(p->tensor_storage);
-    ebb_free(p->bytes);
-    ebb_free(p->first_cost);
-    for (int i = 0; i < 4; i++)
-        ebb_free(p->weight[i >> 1][i & 1]);
-    ebb_free(p->code);
+    ebb_arena_fini(&p->arena);
     mem_graph_fini(&p->graph);
     ebb_free(p);
 }

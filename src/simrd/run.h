@@ -3,6 +3,7 @@
 #ifndef EBB_SIMRD_RUN_H
 #define EBB_SIMRD_RUN_H
 
+#include "base/arena.h"
 #include "base/int128.h"
 #include "base/rng.h"
 #include "simrd/simrd.h"
@@ -26,6 +27,7 @@ struct simrd_code {
 struct simrd_program {
     const struct trace *trace;
     struct mem_graph graph;
+    struct ebb_arena arena; /* owns all below */
     struct simrd_op *ops;
     uint32_t *in_storage;
     uint32_t *tensor_storage;

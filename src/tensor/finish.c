@@ -233,9 +233,7 @@ static enum ebb_status finish(struct tensor_session *session, const char *name, 
 {
     EBB_TRY(tensor_status(session, err));
     struct emitter e = {.s = session};
-    e.last = ebb_calloc(session->info_count, sizeof *e.last);
-    if (!e.last)
-        return ebb_no_memory(err, session->info_count * sizeof *e.last);
+    EBB_TRY(ebb_new(&e.last, session->info_count, sizeof *e.last, err));
     mark_needed(session);
     find_last_uses(session, e.last);
     enum ebb_status status = trace_builder_create(&e.b, err);

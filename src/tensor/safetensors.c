@@ -134,8 +134,7 @@ static enum ebb_status read_member(struct reader *r, const struct ebb_json_event
     if (f->count == r->capacity) { /* an arena cannot grow in place: double */
         size_t capacity = r->capacity ? 2 * r->capacity : 32;
         struct tensor_entry *bigger = ebb_arena_calloc(&f->arena, capacity, sizeof *bigger);
-        if (!bigger)
-            return ebb_no_memory(err, capacity * sizeof *bigger);
+        EBB_TRY(ebb_arena_status(&f->arena, err));
         if (f->count)
             memcpy(bigger, f->entries, f->count * sizeof *bigger);
         f->entries = bigger;
@@ -143,8 +142,7 @@ static enum ebb_status read_member(struct reader *r, const struct ebb_json_event
     }
     struct tensor_entry *entry = &f->entries[f->count];
     entry->name = ebb_arena_strndup(&f->arena, key->text, key->length);
-    if (!entry->name)
-        return ebb_no_memory(err, key->length);
+    EBB_TRY(ebb_arena_status(&f->arena, err));
     EBB_TRY(ebb_strmap_put(&f->index, key->text, key->length, f->count, err));
     EBB_TRY(read_entry(r, entry, err));
     f->count++;
@@ -166,8 +164,7 @@ static enum ebb_status check_layout(struct reader *r, struct ebb_error *err)
     struct tensor_file *f = r->file;
     const unsigned char *at = r->data;
     const struct tensor_entry **order = ebb_arena_calloc(&f->arena, f->count + 1, sizeof *order);
-    if (!order)
-        return ebb_no_memory(err, f->count * sizeof *order);
+    EBB_TRY(ebb_arena_status(&f->arena, err));
     for (size_t i = 0; i < f->count; i++)
         order[i] = &f->entries[i];
     qsort(order, f->count, sizeof *order, by_data);
@@ -309,9 +306,8 @@ enum ebb_status tensor_file_write(const char *path, const struct tensor_to_write
 {
     struct ebb_str header = {0};
     struct ebb_file_out out = {0};
-    const struct tensor_to_write **order = ebb_calloc(count + 1, sizeof *order);
-    if (!order)
-        return ebb_no_memory(err, count * sizeof *order);
+    const struct tensor_to_write **order;
+    EBB_TRY(ebb_new(&order, count, sizeof *order, err));
     for (size_t i = 0; i < count; i++)
         order[i] = &items[i];
     qsort(order, count, sizeof *order, by_name);

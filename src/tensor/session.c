@@ -15,10 +15,8 @@ static const struct trace_kind leaf_kind = {.name = "leaf", .purity = TRACE_PURE
 enum ebb_status tensor_session_create(struct tensor_session **session, void *backend,
                                       struct ebb_error *err)
 {
-    struct tensor_session *s = ebb_calloc(1, sizeof *s);
-    if (!s)
-        return ebb_no_memory(err, sizeof *s);
-    ebb_arena_init(&s->arena);
+    struct tensor_session *s;
+    EBB_TRY(ebb_new(&s, 1, sizeof *s, err));
     s->backend = backend;
     s->partner = UINT32_MAX;
     s->info_count = 1;

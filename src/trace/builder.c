@@ -49,9 +49,8 @@ static void builder_clear(struct trace_builder *b)
 
 enum ebb_status trace_builder_create(struct trace_builder **builder, struct ebb_error *err)
 {
-    struct trace_builder *b = ebb_calloc(1, sizeof *b);
-    if (b == NULL)
-        return ebb_no_memory(err, sizeof *b);
+    struct trace_builder *b;
+    EBB_TRY(ebb_new(&b, 1, sizeof *b, err));
     builder_reset(b);
     *builder = b;
     return EBB_OK;
@@ -77,8 +76,7 @@ enum ebb_status trace_builder_kind(struct trace_builder *builder, const char *na
     }
     struct trace_kind *made = ebb_arena_calloc(&builder->arena, 1, sizeof *made);
     char *copy = ebb_arena_strndup(&builder->arena, name, length);
-    if (made == NULL || copy == NULL)
-        return ebb_no_memory(err, sizeof *made + length + 1);
+    EBB_TRY(ebb_arena_status(&builder->arena, err));
     made->name = copy;
     made->purity = purity;
     EBB_TRY(ebb_strmap_put(known, name, length, (uint64_t)(uintptr_t)made, err));
@@ -316,12 +314,10 @@ enum ebb_status trace_builder_draft(struct trace_builder *builder, const char *n
                                     struct trace **trace, struct ebb_error *err)
 {
     struct trace_builder *b = builder;
-    enum ebb_status status = EBB_OK;
-    struct trace *t = ebb_calloc(1, sizeof *t);
-    if (t == NULL) {
-        builder_clear(b);
-        return ebb_no_memory(err, sizeof *t);
-    }
+    struct trace *t;
+    enum ebb_status status = ebb_new(&t, 1, sizeof *t, err);
+    if (status != EBB_OK)
+        goto out;
     t->arena = b->arena; /* kinds live there */
     ebb_arena_init(&b->arena);
     t->op_count = (uint32_t)b->op_count;
@@ -344,10 +340,9 @@ enum ebb_status trace_builder_draft(struct trace_builder *builder, const char *n
     if (status != EBB_OK)
         goto out;
     t->name = ebb_arena_strndup(&t->arena, name, strlen(name));
-    if (t->name == NULL) {
-        status = ebb_no_memory(err, strlen(name) + 1);
+    status = ebb_arena_status(&t->arena, err);
+    if (status != EBB_OK)
         goto out;
-    }
     *trace = t;
     t = NULL;
 out:

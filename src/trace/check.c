@@ -218,23 +218,19 @@ enum ebb_status trace_check_at(const struct trace *trace, struct trace_fault *fa
 {
     struct checker c = {.t = trace, .fault = fault, .err = err};
     *fault = (struct trace_fault){TRACE_PART_NONE, 0};
-    enum ebb_status status;
     if (trace->op_count > TRACE_MAX_INDEX || trace->tensor_count > TRACE_MAX_INDEX ||
         trace->graph_fixed_bytes > TRACE_MAX_BYTES || trace->text_bytes == 0 ||
         trace->text[0] != '\0' || trace->text[trace->text_bytes - 1] != '\0')
         return bad(&c, TRACE_PART_HEADER, 0, "counts, fixed bytes or label text out of range");
-    c.newest = ebb_calloc((size_t)trace->storage_count + 1, sizeof *c.newest);
-    c.handles = ebb_calloc((size_t)trace->tensor_count + 1, sizeof *c.handles);
-    if (c.newest == NULL || c.handles == NULL) {
-        status = ebb_no_memory(err, (size_t)trace->tensor_count * sizeof *c.handles);
-        goto out;
-    }
-    status = check_ops(&c);
+    struct ebb_arena arena = {0};
+    c.newest = ebb_arena_calloc(&arena, trace->storage_count, sizeof *c.newest);
+    c.handles = ebb_arena_calloc(&arena, trace->tensor_count, sizeof *c.handles);
+    enum ebb_status status = ebb_arena_status(&arena, err);
+    if (status == EBB_OK)
+        status = check_ops(&c);
     if (status == EBB_OK)
         status = check_commands(&c);
-out:
-    ebb_free(c.newest);
-    ebb_free(c.handles);
+    ebb_arena_fini(&arena);
     return status;
 }
 

@@ -482,33 +482,16 @@ static enum ebb_status writer_init(struct trace_dtr_writer *w, const struct trac
     size_t tensors = (size_t)t->tensor_count + 1;
     size_t names = tensors + t->command_count; /* at most one per tensor and one per GET */
     *w = (struct trace_dtr_writer){.t = t};
-    w->live_head = ebb_calloc(tensors, sizeof(uint32_t));
-    w->live_tail = ebb_calloc(tensors, sizeof(uint32_t));
-    w->dead = ebb_calloc(tensors, sizeof(uint32_t));
-    w->last_use = ebb_calloc(tensors, sizeof(uint32_t));
-    w->bound = ebb_calloc(names, sizeof(uint32_t));
-    w->next = ebb_calloc(names, sizeof(uint32_t));
-    w->previous = ebb_calloc(names, sizeof(uint32_t));
-    w->is_first = ebb_calloc(names, sizeof(bool));
-    w->rebind = ebb_calloc((size_t)t->command_count + 1, 1);
-    if (w->live_head == NULL || w->live_tail == NULL || w->dead == NULL || w->last_use == NULL ||
-        w->bound == NULL || w->next == NULL || w->previous == NULL || w->is_first == NULL ||
-        w->rebind == NULL)
-        return ebb_no_memory(err, (4 * tensors + 2 * names) * sizeof(uint32_t));
-    return EBB_OK;
-}
-
-static void writer_fini(struct trace_dtr_writer *w)
-{
-    ebb_free(w->live_head);
-    ebb_free(w->live_tail);
-    ebb_free(w->dead);
-    ebb_free(w->last_use);
-    ebb_free(w->bound);
-    ebb_free(w->next);
-    ebb_free(w->previous);
-    ebb_free(w->is_first);
-    ebb_free(w->rebind);
+    w->live_head = ebb_arena_calloc(&w->arena, tensors, sizeof(uint32_t));
+    w->live_tail = ebb_arena_calloc(&w->arena, tensors, sizeof(uint32_t));
+    w->dead = ebb_arena_calloc(&w->arena, tensors, sizeof(uint32_t));
+    w->last_use = ebb_arena_calloc(&w->arena, tensors, sizeof(uint32_t));
+    w->bound = ebb_arena_calloc(&w->arena, names, sizeof(uint32_t));
+    w->next = ebb_arena_calloc(&w->arena, names, sizeof(uint32_t));
+    w->previous = ebb_arena_calloc(&w->arena, names, sizeof(uint32_t));
+    w->is_first = ebb_arena_calloc(&w->arena, names, sizeof(bool));
+    w->rebind = ebb_arena_calloc(&w->arena, (size_t)t->command_count + 1, 1);
+    return ebb_arena_status(&w->arena, err);
 }
 
 static enum ebb_status write_file(struct trace_dtr_writer *w, const char *path,
@@ -552,6 +535,6 @@ enum ebb_status trace_write_dtr(const struct trace *trace, const char *path, cha
     }
     if (status == EBB_OK && lost != NULL)
         trace_dtr_lost(&w, pins_differ(&w, &theirs) == SIZE_MAX, lost, lost_size);
-    writer_fini(&w);
+    ebb_arena_fini(&w.arena);
     return status;
 }

@@ -7,11 +7,13 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "base/str.h"
 #include "trace/trace.h"
 
 struct trace_dtr_writer {
     const struct trace *t;
+    struct ebb_arena arena; /* owns the arrays */
     /* names: per tensor the handles in order of age, and one name released but still bound */
     uint32_t *live_head, *live_tail, *dead;
     uint32_t *bound, *next, *previous; /* per name: its tensor, the next younger and older handle */

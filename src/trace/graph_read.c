@@ -159,9 +159,7 @@ static enum ebb_status read_graph(struct reader *r, struct trace **trace)
 {
     EBB_TRY(read_head(r));
     uint32_t count = (uint32_t)r->nodes->count;
-    r->last_reader = ebb_calloc((size_t)count + 1, sizeof *r->last_reader);
-    if (r->last_reader == NULL)
-        return ebb_no_memory(r->err, count * sizeof *r->last_reader);
+    EBB_TRY(ebb_new(&r->last_reader, count, sizeof *r->last_reader, r->err));
     for (uint32_t v = 0; v < count; v++)
         EBB_TRY(check_node(r, v));
     for (uint32_t v = 0; v < count; v++)

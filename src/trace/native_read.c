@@ -129,10 +129,9 @@ static enum ebb_status check_counts(struct native *n)
 
 static enum ebb_status read_kinds(struct native *n, struct trace *t)
 {
-    n->kinds = ebb_calloc((size_t)n->kind_count + 1, sizeof *n->kinds);
-    struct trace_kind *made = ebb_arena_calloc(&t->arena, (size_t)n->kind_count + 1, sizeof *made);
-    if (n->kinds == NULL || made == NULL)
-        return ebb_no_memory(n->err, n->kind_count * sizeof *made);
+    EBB_TRY(ebb_new(&n->kinds, n->kind_count, sizeof *n->kinds, n->err));
+    struct trace_kind *made = ebb_arena_calloc(&t->arena, n->kind_count, sizeof *made);
+    EBB_TRY(ebb_arena_status(&t->arena, n->err));
     uint64_t at = n->offset[NATIVE_KINDS], end = at + n->bytes[NATIVE_KINDS];
     for (uint32_t i = 0; i < n->kind_count; i++) {
         if (end - at < 8)
@@ -143,8 +142,7 @@ static enum ebb_status read_kinds(struct native *n, struct trace *t)
             memchr(p + 8, '\0', length) != NULL)
             return corrupt(n, at, "kind %u is malformed", i);
         made[i].name = ebb_arena_strndup(&t->arena, (const char *)p + 8, length);
-        if (made[i].name == NULL)
-            return ebb_no_memory(n->err, length + 1);
+        EBB_TRY(ebb_arena_status(&t->arena, n->err));
         made[i].purity = (enum trace_purity)p[0];
         made[i].can_skip_outputs = p[1] != 0;
         n->kinds[i] = &made[i];
@@ -167,22 +165,19 @@ static enum ebb_status allocate(struct native *n, struct trace *t)
     t->backward_command = header_u32(n, NATIVE_AT_BACKWARD);
     t->graph_fixed_bytes = ebb_load_u64(n->data + NATIVE_AT_FIXED);
     t->is_graph = header_u32(n, NATIVE_AT_FLAGS) & 1;
-    t->ops = ebb_calloc(t->op_count, sizeof *t->ops);
-    t->tensors = ebb_calloc(t->tensor_count, sizeof *t->tensors);
-    t->storages = ebb_calloc(t->storage_count, sizeof *t->storages);
-    t->commands = ebb_calloc(t->command_count, sizeof *t->commands);
-    t->inputs = ebb_calloc(t->input_count, sizeof *t->inputs);
-    t->text = ebb_alloc(t->text_bytes);
-    t->attrs = ebb_alloc(t->attr_bytes);
+    EBB_TRY(ebb_new(&t->ops, t->op_count, sizeof *t->ops, n->err));
+    EBB_TRY(ebb_new(&t->tensors, t->tensor_count, sizeof *t->tensors, n->err));
+    EBB_TRY(ebb_new(&t->storages, t->storage_count, sizeof *t->storages, n->err));
+    EBB_TRY(ebb_new(&t->commands, t->command_count, sizeof *t->commands, n->err));
+    EBB_TRY(ebb_new(&t->inputs, t->input_count, sizeof *t->inputs, n->err));
+    EBB_TRY(ebb_new(&t->text, t->text_bytes, 1, n->err));
+    EBB_TRY(ebb_new(&t->attrs, t->attr_bytes, 1, n->err));
     const char *name = (const char *)n->data + n->offset[NATIVE_NAME];
     size_t name_bytes = (size_t)n->bytes[NATIVE_NAME];
     if (memchr(name, '\0', name_bytes) != NULL)
         return corrupt(n, n->offset[NATIVE_NAME], "NUL byte in the name");
     t->name = ebb_arena_strndup(&t->arena, name, name_bytes);
-    if (t->ops == NULL || t->tensors == NULL || t->storages == NULL || t->commands == NULL ||
-        t->inputs == NULL || t->text == NULL || t->attrs == NULL || t->name == NULL)
-        return ebb_no_memory(n->err, n->length);
-    return EBB_OK;
+    return ebb_arena_status(&t->arena, n->err);
 }
 
 static enum ebb_status read_ops(struct native *n, struct trace *t)
@@ -329,10 +324,8 @@ enum ebb_status trace_read_native(const char *name, const void *bytes, size_t le
                                   struct trace **trace, struct ebb_error *err)
 {
     struct native n = {.name = name, .data = bytes, .length = length, .err = err};
-    struct trace *t = ebb_calloc(1, sizeof *t);
-    if (t == NULL)
-        return ebb_no_memory(err, sizeof *t);
-    ebb_arena_init(&t->arena);
+    struct trace *t;
+    EBB_TRY(ebb_new(&t, 1, sizeof *t, err));
     enum ebb_status status = read_all(&n, t);
     ebb_free(n.kinds);
     if (status != EBB_OK) {

@@ -143,20 +143,17 @@ enum ebb_status trace_write_native(const struct trace *trace, const char *path,
     struct writer w = {.t = trace};
     ebb_map_init(&w.kind_index);
     enum ebb_status status = collect_kinds(&w, err);
-    if (status != EBB_OK)
-        goto out;
-    lay_out(&w);
-    w.data = ebb_calloc(w.length, 1);
-    if (w.data == NULL) {
-        status = ebb_no_memory(err, w.length);
-        goto out;
+    if (status == EBB_OK) {
+        lay_out(&w);
+        status = ebb_new(&w.data, w.length, 1, err);
     }
-    put_kinds(&w);
-    put_ops(&w);
-    put_arrays(&w);
-    put_header(&w);
-    status = ebb_file_write_atomic(path, w.data, w.length, err);
-out:
+    if (status == EBB_OK) {
+        put_kinds(&w);
+        put_ops(&w);
+        put_arrays(&w);
+        put_header(&w);
+        status = ebb_file_write_atomic(path, w.data, w.length, err);
+    }
     ebb_free(w.data);
     ebb_free(w.kinds);
     ebb_map_fini(&w.kind_index);

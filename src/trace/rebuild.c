@@ -131,21 +131,16 @@ enum ebb_status trace_hoist_updates(const struct trace *trace, struct trace **ho
         ports = op->output_count > ports ? op->output_count : ports;
     }
     struct rebuild r = {.t = trace, .map = map};
-    uint32_t *block = ebb_calloc(2 * ops + tensors + ports, sizeof *block);
-    r.is_kept = ebb_calloc(tensors + 1, 1);
-    r.outputs = ebb_calloc(ports, sizeof *r.outputs);
-    enum ebb_status status = EBB_OK;
-    if (!block || !r.is_kept || !r.outputs) {
-        status = ebb_no_memory(err, (2 * ops + tensors) * sizeof *block);
-    } else {
-        r.order = block;
-        r.op_map = block + ops;
-        r.last = block + 2 * ops;
-        r.inputs = r.last + tensors;
+    struct ebb_arena arena = {0};
+    r.order = ebb_arena_calloc(&arena, ops, sizeof *r.order);
+    r.op_map = ebb_arena_calloc(&arena, ops, sizeof *r.op_map);
+    r.last = ebb_arena_calloc(&arena, tensors, sizeof *r.last);
+    r.inputs = ebb_arena_calloc(&arena, ports, sizeof *r.inputs);
+    r.is_kept = ebb_arena_calloc(&arena, tensors, 1);
+    r.outputs = ebb_arena_calloc(&arena, ports, sizeof *r.outputs);
+    enum ebb_status status = ebb_arena_status(&arena, err);
+    if (status == EBB_OK)
         status = build(&r, hoisted, err);
-    }
-    ebb_free(block);
-    ebb_free(r.is_kept);
-    ebb_free(r.outputs);
+    ebb_arena_fini(&arena);
     return status;
 }

@@ -208,22 +208,19 @@ enum ebb_status trace_reorder(const struct trace *t, enum trace_order how, uint3
     size_t n = (size_t)t->op_count + 2, tensors = (size_t)t->tensor_count + 1;
     size_t waits = 2 * t->input_count + 1, storages = (size_t)t->storage_count + 1;
     struct order o = {.trace = t, .how = how, .ops = ops};
-    uint32_t *block = ebb_calloc(3 * n + waits + 2 * tensors + storages, sizeof *block);
-    uint8_t *flags = ebb_calloc(3 * n, 1);
-    if (!block || !flags) {
-        ebb_free(block);
-        ebb_free(flags);
-        return ebb_no_memory(err, n * sizeof *block);
-    }
-    o.is_done = flags;
-    o.is_mover = flags + n;
-    o.is_read = flags + 2 * n;
+    size_t numbers = 3 * n + waits + 2 * tensors + storages;
+    uint32_t *block;
+    EBB_TRY(
+        ebb_new(&block, numbers + n, sizeof *block, err)); /* 3 n flags are behind the numbers */
     o.waits = block;
     o.first = block + n;
     o.ready = block + 2 * n;
     o.later = block + 3 * n;
     o.maker = o.later + waits;
     o.writer = o.maker + tensors;
+    o.is_done = (uint8_t *)(block + numbers);
+    o.is_mover = o.is_done + n;
+    o.is_read = o.is_mover + n;
     find_makers(&o);
     if (how == TRACE_EARLY)
         find_read(&o);
@@ -237,6 +234,5 @@ enum ebb_status trace_reorder(const struct trace *t, enum trace_order how, uint3
     for (uint32_t i = 1; i < o.count; i++)
         *is_moved |= ops[i] < ops[i - 1];
     ebb_free(block);
-    ebb_free(flags);
     return EBB_OK;
 }

@@ -116,21 +116,16 @@ enum ebb_status trace_stats_compute(const struct trace *trace, struct trace_stat
     struct trace_stats s = {.working_op = TRACE_NONE};
     struct counter c = {.t = trace, .s = &s};
     size_t n = (size_t)trace->storage_count + 1;
-    c.handles = ebb_calloc(n, sizeof *c.handles);
-    c.seen = ebb_calloc(n, sizeof *c.seen);
-    enum ebb_status status = EBB_OK;
-    if (c.handles == NULL || c.seen == NULL) {
-        status = ebb_no_memory(err, n * sizeof *c.seen);
-        goto out;
-    }
+    uint32_t *block;
+    EBB_TRY(ebb_new(&block, 2 * n, sizeof *block, err));
+    c.handles = block;
+    c.seen = block + n;
     for (uint32_t i = 0; i < trace->command_count; i++)
         count_command(&c, &trace->commands[i]);
     count_keep(&c);
     for (uint32_t i = 0; i < trace->storage_count; i++)
         s.total_bytes += trace->storages[i].bytes;
     *stats = s;
-out:
-    ebb_free(c.handles);
-    ebb_free(c.seen);
-    return status;
+    ebb_free(block);
+    return EBB_OK;
 }

@@ -85,18 +85,13 @@ enum ebb_status trace_maker_run(trace_maker_shape shape, const char *name,
                                 const struct trace_synth *options, struct trace **trace,
                                 struct ebb_error *err);
 
-enum ebb_status trace_synth_chain(const struct trace_synth *o, struct trace **trace,
-                                  struct ebb_error *err);
-enum ebb_status trace_synth_tree(const struct trace_synth *o, struct trace **trace,
-                                 struct ebb_error *err);
-enum ebb_status trace_synth_lstm(const struct trace_synth *o, struct trace **trace,
-                                 struct ebb_error *err);
-enum ebb_status trace_synth_resnet(const struct trace_synth *o, struct trace **trace,
-                                   struct ebb_error *err);
-enum ebb_status trace_synth_unet(const struct trace_synth *o, struct trace **trace,
-                                 struct ebb_error *err);
-enum ebb_status trace_synth_transformer(const struct trace_synth *o, struct trace **trace,
-                                        struct ebb_error *err);
+/* synth_nets.c: the forward passes */
+void trace_synth_chain(struct trace_maker *m);
+void trace_synth_tree(struct trace_maker *m);
+void trace_synth_lstm(struct trace_maker *m);
+void trace_synth_resnet(struct trace_maker *m);
+void trace_synth_unet(struct trace_maker *m);
+void trace_synth_transformer(struct trace_maker *m);
 enum ebb_status trace_synth_random(const struct trace_synth *o, struct trace **trace,
                                    struct ebb_error *err);
 

@@ -93,7 +93,7 @@ static void finish(struct trace_maker *m, uint32_t x)
 
 /* ---- chain ----------------------------------------------------------------------------------- */
 
-static void chain(struct trace_maker *m)
+void trace_synth_chain(struct trace_maker *m)
 {
     const struct trace_synth *o = m->options;
     uint32_t layers = (uint32_t)or_default(o->layers, 32);
@@ -168,7 +168,7 @@ static struct state cell_step(struct trace_maker *m, const struct cell *cell, ui
     return (struct state){c, h};
 }
 
-static void lstm(struct trace_maker *m)
+void trace_synth_lstm(struct trace_maker *m)
 {
     uint32_t steps = (uint32_t)or_default(m->options->layers, 64);
     struct cell cell = cell_make(m);
@@ -182,7 +182,7 @@ static void lstm(struct trace_maker *m)
 }
 
 /* Post order without recursion: a stack of the finished left siblings, at most one per level. */
-static void tree(struct trace_maker *m)
+void trace_synth_tree(struct trace_maker *m)
 {
     uint32_t depth = (uint32_t)or_default(m->options->layers, 6);
     struct cell cell = cell_make(m);
@@ -232,7 +232,7 @@ static uint32_t conv_norm_relu(struct trace_maker *m, uint32_t x, uint64_t chann
     return has_relu ? activate(m, "relu", "relu_backward", y, bytes) : y;
 }
 
-static void resnet(struct trace_maker *m)
+void trace_synth_resnet(struct trace_maker *m)
 {
     const struct trace_synth *o = m->options;
     uint32_t blocks = (uint32_t)or_default(o->layers, 16);
@@ -267,7 +267,7 @@ static uint32_t double_conv(struct trace_maker *m, uint32_t x, uint64_t in, uint
     return conv_norm_relu(m, x, out, out, bytes, true);
 }
 
-static void unet(struct trace_maker *m)
+void trace_synth_unet(struct trace_maker *m)
 {
     const struct trace_synth *o = m->options;
     uint32_t levels = (uint32_t)or_default(o->layers, 4);
@@ -324,7 +324,7 @@ static uint32_t attention(struct trace_maker *m, const struct block *b, uint32_t
     return matmul(m, y, weight(m, square), b->width, b->bytes);
 }
 
-static void transformer(struct trace_maker *m)
+void trace_synth_transformer(struct trace_maker *m)
 {
     const struct trace_synth *o = m->options;
     uint32_t layers = (uint32_t)or_default(o->layers, 12);
@@ -358,58 +358,4 @@ static void transformer(struct trace_maker *m)
     trace_maker_label(m, "head");
     x = layernorm(m, &b, x);
     finish(m, matmul(m, x, weight(m, b.width * 4 * 8192), b.width, b.tokens * 8192 * 4));
-}
-
-/* ---- entry points ---------------------------------------------------------------------------- */
-
-/* Bounds keep every product below within 62 bits; trace_check proves the sum. */
-static enum ebb_status run(trace_maker_shape shape, const char *name, uint32_t max_layers,
-                           const struct trace_synth *o, struct trace **trace, struct ebb_error *err)
-{
-    char full[64];
-    if (o->layers > max_layers)
-        return ebb_fail(err, EBB_EINPUT, "%s: %u layers, at most %u are possible", name, o->layers,
-                        max_layers);
-    if (o->bytes > UINT64_C(1) << 38 || o->weight_bytes > UINT64_C(1) << 38 ||
-        o->cost_ns > UINT64_C(1) << 38 || !(o->spread >= 0 && o->spread <= 1))
-        return ebb_fail(err, EBB_EINPUT,
-                        "%s: bytes, weight bytes and cost go up to 2^38, spread from 0 to 1", name);
-    snprintf(full, sizeof full, o->layers > 0 ? "%s_%u" : "%s", name, o->layers);
-    return trace_maker_run(shape, full, o, trace, err);
-}
-
-enum ebb_status trace_synth_chain(const struct trace_synth *o, struct trace **trace,
-                                  struct ebb_error *err)
-{
-    return run(chain, "chain", 10000000, o, trace, err);
-}
-
-enum ebb_status trace_synth_tree(const struct trace_synth *o, struct trace **trace,
-                                 struct ebb_error *err)
-{
-    return run(tree, "tree", 18, o, trace, err);
-}
-
-enum ebb_status trace_synth_lstm(const struct trace_synth *o, struct trace **trace,
-                                 struct ebb_error *err)
-{
-    return run(lstm, "lstm", 1000000, o, trace, err);
-}
-
-enum ebb_status trace_synth_resnet(const struct trace_synth *o, struct trace **trace,
-                                   struct ebb_error *err)
-{
-    return run(resnet, "resnet", 1000000, o, trace, err);
-}
-
-enum ebb_status trace_synth_unet(const struct trace_synth *o, struct trace **trace,
-                                 struct ebb_error *err)
-{
-    return run(unet, "unet", 12, o, trace, err);
-}
-
-enum ebb_status trace_synth_transformer(const struct trace_synth *o, struct trace **trace,
-                                        struct ebb_error *err)
-{
-    return run(transformer, "transformer", 100000, o, trace, err);
 }

@@ -289,13 +289,21 @@ enum trace_synth_use {
     TRACE_USES_FEATURES = 1u << 7, /* the has_ flags */
 };
 
+struct trace_maker; /* private */
+
 struct trace_shape {
     const char *name; /* "chain", "tree", "random", "resnet", "unet", "transformer", ... */
     const char *help;
+    /* One of: how to make it, or how to draw its forward pass, of most_layers at most. */
     enum ebb_status (*make)(const struct trace_synth *synth, struct trace **trace,
                             struct ebb_error *err);
+    void (*draw)(struct trace_maker *m);
+    uint32_t most_layers;
     unsigned uses; /* OR of trace_synth_use */
 };
+
+enum ebb_status trace_shape_make(const struct trace_shape *shape, const struct trace_synth *synth,
+                                 struct trace **trace, struct ebb_error *err);
 
 extern const struct trace_shape trace_shapes[];
 extern const size_t trace_shape_count;

@@ -70,7 +70,7 @@ TEST(sliding__reaches_the_byte_sum)
                                         .has_mutation = seed % 2 == 0};
             struct ebb_error err;
             struct trace *trace = NULL;
-            CHECK_OK(trace_shapes[shape].make(&synth, &trace, &err), &err);
+            CHECK_OK(trace_shape_make(&trace_shapes[shape], &synth, &trace, &err), &err);
             for (int r = 6; r <= 10; r += 2) {
                 struct plan plan;
                 if (make_plan(trace, 0.1 * r, &plan)) {

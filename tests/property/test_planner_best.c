@@ -42,7 +42,7 @@ TEST(best__is_not_above_others_on_traces)
         struct trace *trace = NULL;
         for (size_t i = 0; i < trace_shape_count; i++)
             if (strcmp(trace_shapes[i].name, shapes[k]) == 0)
-                CHECK_OK(trace_shapes[i].make(&synth, &trace, &err), &err);
+                CHECK_OK(trace_shape_make(&trace_shapes[i], &synth, &trace, &err), &err);
         CHECK(trace != NULL);
         check_budgets(trace, ratios, 2, &compared);
         trace_destroy(trace);

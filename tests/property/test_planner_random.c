@@ -23,7 +23,7 @@ static struct trace *make_trace(const char *shape, uint32_t size, uint64_t seed,
     struct trace *trace = NULL;
     for (size_t i = 0; i < trace_shape_count; i++)
         if (strcmp(trace_shapes[i].name, shape) == 0)
-            CHECK_OK(trace_shapes[i].make(&synth, &trace, &err), &err);
+            CHECK_OK(trace_shape_make(&trace_shapes[i], &synth, &trace, &err), &err);
     CHECK(trace != NULL);
     return trace;
 }

@@ -27,7 +27,7 @@ static unsigned char *sample(uint64_t seed, size_t *length)
     int fd = mkstemp(path);
     CHECK(fd >= 0);
     close(fd);
-    CHECK_OK(trace_shapes[trace_shape_count - 1].make(&synth, &t, &err), &err);
+    CHECK_OK(trace_shape_make(&trace_shapes[trace_shape_count - 1], &synth, &t, &err), &err);
     CHECK_OK(trace_write_native(t, path, &err), &err);
     trace_destroy(t);
     struct ebb_file_view view;

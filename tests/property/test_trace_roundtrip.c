@@ -44,7 +44,7 @@ static struct trace *random_trace(uint64_t seed)
                                 .has_once = bits & 16};
     for (size_t i = 0; i < trace_shape_count; i++)
         if (strcmp(trace_shapes[i].name, "random") == 0)
-            CHECK_OK(trace_shapes[i].make(&synth, &t, &err), &err);
+            CHECK_OK(trace_shape_make(&trace_shapes[i], &synth, &t, &err), &err);
     return t;
 }
 

@@ -132,7 +132,7 @@ TEST(logs__mean_the_same_however_they_are_spelled)
         struct trace *t = NULL, *fast = NULL, *slow = NULL;
         struct trace_synth synth = {
             .ops = 100, .seed = seed, .has_views = true, .has_mutation = true};
-        CHECK_OK(trace_shapes[trace_shape_count - 1].make(&synth, &t, &err), &err);
+        CHECK_OK(trace_shape_make(&trace_shapes[trace_shape_count - 1], &synth, &t, &err), &err);
         CHECK_OK(trace_write_dtr(t, path, NULL, 0, &err), &err);
         struct ebb_file_view view;
         struct ebb_str text;

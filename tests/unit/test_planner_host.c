@@ -14,7 +14,7 @@ static struct trace *chain(uint32_t layers)
     struct ebb_error err;
     for (size_t i = 0; i < trace_shape_count; i++)
         if (strcmp(trace_shapes[i].name, "chain") == 0)
-            CHECK_OK(trace_shapes[i].make(&synth, &trace, &err), &err);
+            CHECK_OK(trace_shape_make(&trace_shapes[i], &synth, &trace, &err), &err);
     return trace;
 }
 

@@ -50,7 +50,7 @@ static struct trace *make(const char *shape, uint64_t seed)
         struct trace *t = NULL;
         if (strcmp(trace_shapes[i].name, shape) != 0)
             continue;
-        CHECK_OK(trace_shapes[i].make(&synth, &t, &err), &err);
+        CHECK_OK(trace_shape_make(&trace_shapes[i], &synth, &t, &err), &err);
         return t;
     }
     fail_msg("no shape %s", shape);

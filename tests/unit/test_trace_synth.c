@@ -20,7 +20,7 @@ static struct trace *make(const char *name, struct trace_synth synth)
 {
     struct ebb_error err;
     struct trace *t = NULL;
-    CHECK_OK(shape_of(name)->make(&synth, &t, &err), &err);
+    CHECK_OK(trace_shape_make(shape_of(name), &synth, &t, &err), &err);
     return t;
 }
 
@@ -156,11 +156,11 @@ TEST(options__out_of_range_are_refused)
     struct trace *t = NULL;
     struct trace_synth deep = {.layers = 40}, wide = {.bytes = UINT64_C(1) << 60};
     struct trace_synth wild = {.spread = 2}, many = {.ops = 2000000000};
-    CHECK_EQ(shape_of("tree")->make(&deep, &t, &err), EBB_EINPUT);
-    CHECK_EQ(shape_of("unet")->make(&deep, &t, &err), EBB_EINPUT);
-    CHECK_EQ(shape_of("chain")->make(&wide, &t, &err), EBB_EINPUT);
-    CHECK_EQ(shape_of("chain")->make(&wild, &t, &err), EBB_EINPUT);
-    CHECK_EQ(shape_of("random")->make(&many, &t, &err), EBB_EINPUT);
+    CHECK_EQ(trace_shape_make(shape_of("tree"), &deep, &t, &err), EBB_EINPUT);
+    CHECK_EQ(trace_shape_make(shape_of("unet"), &deep, &t, &err), EBB_EINPUT);
+    CHECK_EQ(trace_shape_make(shape_of("chain"), &wide, &t, &err), EBB_EINPUT);
+    CHECK_EQ(trace_shape_make(shape_of("chain"), &wild, &t, &err), EBB_EINPUT);
+    CHECK_EQ(trace_shape_make(shape_of("random"), &many, &t, &err), EBB_EINPUT);
     CHECK(t == NULL);
 }
 
@@ -173,7 +173,7 @@ TEST(maker__survives_every_failing_allocation)
         struct trace *t = NULL;
         uint64_t before = ebb_heap_live();
         ebb_heap_fail_at(n);
-        enum ebb_status status = shape_of("random")->make(&synth, &t, &err);
+        enum ebb_status status = trace_shape_make(shape_of("random"), &synth, &t, &err);
         ebb_heap_fail_at(0);
         trace_destroy(t);
         CHECK_EQ(ebb_heap_live(), before);
