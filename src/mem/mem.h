@@ -237,7 +237,13 @@ double mem_swap_ns(const struct device_link *in, const struct device_link *out, 
                    bool is_clean);
 /* What having a storage again costs: the cheaper of making it and copying it; INFINITY = not that
  * way. *is_copied (may be NULL). Making it wins a tie. */
-double mem_price(double make_ns, double copy_ns, bool *is_copied);
+static inline double mem_price(double make_ns, double copy_ns, bool *is_copied)
+{
+    bool copies = copy_ns < make_ns;
+    if (is_copied)
+        *is_copied = copies;
+    return copies ? copy_ns : make_ns;
+}
 
 /* ---- the manager ----------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* price.c - what it costs to have a storage again: the one place where ways back are compared. */
+/* price.c - what copies cost; mem_price (mem.h) compares them with making a storage again. */
 #include "mem/mem.h"
 
 double mem_copy_ns(const struct device_link *link, uint64_t bytes)
@@ -11,12 +11,4 @@ double mem_swap_ns(const struct device_link *in, const struct device_link *out, 
                    bool is_clean)
 {
     return mem_copy_ns(in, bytes) + (is_clean ? 0 : mem_copy_ns(out, bytes));
-}
-
-double mem_price(double make_ns, double copy_ns, bool *is_copied)
-{
-    bool copies = copy_ns < make_ns;
-    if (is_copied)
-        *is_copied = copies;
-    return copies ? copy_ns : make_ns;
 }

@@ -30,6 +30,8 @@ double mem_victim_swap_ns(const struct mem_manager *m, uint32_t s, uint8_t *tier
 {
     const struct mem_slot *slot = &m->slots[s];
     double best = INFINITY;
+    if (m->c.ways == MEM_DROP)
+        return best;
     for (uint8_t k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
         if (!(m->c.ways & (k == DEVICE_HOST ? MEM_HOST : MEM_FILE)))
             continue;

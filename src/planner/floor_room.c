@@ -241,7 +241,8 @@ static double copy_cost(const struct floor_play *w, uint32_t s)
 
 static bool has_recipe(const struct floor_play *w, uint32_t s)
 {
-    return plan_pinned_from(plan_version_of(w->g, s, w->version[s])) > w->stage;
+    uint32_t expire = plan_version_of(w->g, s, w->version[s])->expire;
+    return expire != 0 && expire >= w->stage;
 }
 
 static bool can_leave(const struct floor_play *w, uint32_t s)
