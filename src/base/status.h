@@ -48,6 +48,13 @@ enum ebb_status ebb_context(struct ebb_error *err, enum ebb_status status, const
 
 enum ebb_status ebb_no_memory(struct ebb_error *err, size_t bytes);
 
+/* The next of several steps that share a clean-up: done when all before it went well. */
+#define EBB_THEN(status, ...)                                                                      \
+    do {                                                                                           \
+        if ((status) == EBB_OK)                                                                    \
+            (status) = (__VA_ARGS__);                                                              \
+    } while (0)
+
 /* The only macro that returns. */
 #define EBB_TRY(expr)                                                                              \
     do {                                                                                           \

@@ -164,8 +164,7 @@ static enum ebb_status list_shards(struct data_set *set, int split, struct ebb_e
     for (size_t i = 0; i < found.count && status == EBB_OK; i++) {
         char *path;
         status = data_path(&path, folder, found.names[i], err);
-        if (status == EBB_OK)
-            status = data_names_add(&state->shards[split], path, err);
+        EBB_THEN(status, data_names_add(&state->shards[split], path, err));
         ebb_free(path);
     }
     if (status == EBB_OK && split == DATA_TRAIN && found.count == 0)
@@ -187,10 +186,8 @@ static enum ebb_status measure_shards(struct data_set *set, int split, struct eb
         int64_t sequence = state->sequence;
         size_t scratch = 0;
         enum ebb_status status = data_file_open(&file, state->shards[split].names[i], err);
-        if (status == EBB_OK)
-            status = data_h5_open(&h, &file, err);
-        if (status == EBB_OK)
-            status = data_bert_shape(&h, &rows, &sequence, &scratch, err);
+        EBB_THEN(status, data_h5_open(&h, &file, err));
+        EBB_THEN(status, data_bert_shape(&h, &rows, &sequence, &scratch, err));
         if (status == EBB_OK && (split || i) && sequence != state->sequence)
             status = ebb_fail(err, EBB_ECORRUPT, "%s: rows of %lld tokens, others have %lld",
                               file.path, (long long)sequence, (long long)state->sequence);
@@ -233,11 +230,9 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
     struct data_file file;
     struct data_h5 h;
     enum ebb_status status = data_file_open(&file, state->shards[q->split].names[shard], err);
-    if (status == EBB_OK)
-        status = data_h5_open(&h, &file, err);
-    if (status == EBB_OK)
-        status = data_bert_row(&h, q->index - first[shard], state->sequence, state->vocabulary,
-                               fields, scratch, err);
+    EBB_THEN(status, data_h5_open(&h, &file, err));
+    EBB_THEN(status, data_bert_row(&h, q->index - first[shard], state->sequence, state->vocabulary,
+                                   fields, scratch, err));
     data_file_close(&file);
     return status;
 }

@@ -270,10 +270,8 @@ enum ebb_status data_tokenizer_train(struct data_tokenizer **out, const char *te
                           "vocabulary %lld; byte-pair encoding needs at least 257 (the bytes and "
                           "end of text)",
                           (long long)vocabulary);
-    if (status == EBB_OK)
-        status = data_words_count(&l.words, text, length, err);
-    if (status == EBB_OK)
-        status = learn(&l, (size_t)vocabulary - 257, err);
+    EBB_THEN(status, data_words_count(&l.words, text, length, err));
+    EBB_THEN(status, learn(&l, (size_t)vocabulary - 257, err));
     for (size_t p = 0; p < l.pair_count; p++)
         ebb_free(l.pairs[p].words);
     ebb_free(l.pairs);

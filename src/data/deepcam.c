@@ -74,8 +74,7 @@ static enum ebb_status find_stats(struct deepcam_state *state, const char *root,
     enum ebb_status status = EBB_OK;
     if (data_path_exists(path)) {
         status = data_file_open(&file, path, err);
-        if (status == EBB_OK)
-            status = read_stats(state, &file, err);
+        EBB_THEN(status, read_stats(state, &file, err));
     }
     data_file_close(&file);
     ebb_free(path);

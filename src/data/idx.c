@@ -66,8 +66,7 @@ enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
     *take_file = (struct data_file){0};
     enum ebb_status status =
         data_stream_open(&s, &idx->file, DATA_WRAP_AUTO, 0, idx->file.length, err);
-    if (status == EBB_OK)
-        status = idx_header(idx, &idx->file, &s, &bytes, err);
+    EBB_THEN(status, idx_header(idx, &idx->file, &s, &bytes, err));
     if (status == EBB_OK && s.state)
         status = idx_unpack(idx, &s, bytes, folder, err);
     else if (status == EBB_OK && bytes != idx->file.length - idx->offset)
@@ -115,12 +114,10 @@ static enum ebb_status idx_load(struct data_set *set, const char *name, struct d
     ebb_str_printf(&packed, "%s.gz", path);
     enum ebb_status status = ebb_str_status(&packed, err);
     bool is_packed = status == EBB_OK && !data_path_exists(path) && data_path_exists(packed.data);
-    if (status == EBB_OK)
-        status = data_file_open(&file, is_packed ? packed.data : path, err);
+    EBB_THEN(status, data_file_open(&file, is_packed ? packed.data : path, err));
     bool has_cache = status == EBB_OK && data_file_is_gzip(&file) &&
                      data_cache_folder(set, &cache, NULL) == EBB_OK;
-    if (status == EBB_OK)
-        status = data_idx_read(idx, &file, has_cache ? cache.data : NULL, err);
+    EBB_THEN(status, data_idx_read(idx, &file, has_cache ? cache.data : NULL, err));
     if (status == EBB_OK && idx->file.owned)
         set->info.resident_bytes += idx->file.length;
     ebb_str_fini(&packed);

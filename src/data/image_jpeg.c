@@ -246,8 +246,7 @@ enum ebb_status data_jpeg_write(const char *path, const uint8_t *rgb, int64_t wi
     struct ebb_file_out out;
     EBB_TRY(ebb_file_out_open(&out, path, err));
     enum ebb_status status = jpeg_stream(out.stream, rgb, width, height, quality, err);
-    if (status == EBB_OK)
-        status = ebb_file_out_commit(&out, err);
+    EBB_THEN(status, ebb_file_out_commit(&out, err));
     if (status != EBB_OK)
         ebb_file_out_abort(&out);
     return status;

@@ -133,8 +133,7 @@ enum ebb_status data_png_write(const char *path, const uint8_t *rgb, int64_t wid
     enum ebb_status status = EBB_OK;
     if (!png_image_write_to_memory(&image, memory, &bytes, 0, rgb, 0, NULL))
         status = ebb_fail(err, EBB_EINTERNAL, "%s: PNG: %s", path, image.message);
-    if (status == EBB_OK)
-        status = ebb_file_write_atomic(path, memory, bytes, err);
+    EBB_THEN(status, ebb_file_write_atomic(path, memory, bytes, err));
     ebb_free(memory);
     return status;
 }

@@ -113,8 +113,7 @@ static enum ebb_status list_split(struct data_set *set, enum data_split split,
         uint32_t class = (uint32_t)i;
         if (split != DATA_TRAIN)
             status = class_of(classes, names->names[i], &class, folder, err);
-        if (status == EBB_OK)
-            status = list_class(&state->lists[split], folder, names->names[i], class, err);
+        EBB_THEN(status, list_class(&state->lists[split], folder, names->names[i], class, err));
     }
     data_names_fini(&found);
     const struct file_list *list = &state->lists[split];

@@ -329,23 +329,17 @@ enum ebb_status data_loader_create(const struct data_set *set,
                                    const struct data_loader_options *options,
                                    struct data_loader **out, struct ebb_error *err)
 {
-    struct data_loader *l = ebb_calloc(1, sizeof *l);
-    if (!l)
-        return ebb_no_memory(err, sizeof *l);
+    struct data_loader *l;
+    EBB_TRY(ebb_new(&l, 1, sizeof *l, err));
     l->set = set;
     l->info = &set->info;
     l->options = *options;
     enum ebb_status status = check_options(l, err);
-    if (status == EBB_OK)
-        status = size_buffers(l, err);
-    if (status == EBB_OK)
-        status = make_lists(l, err);
-    if (status == EBB_OK)
-        status = make_slots(l, err);
-    if (status == EBB_OK)
-        status = make_workers(l, err);
-    if (status == EBB_OK)
-        status = start_workers(l, err);
+    EBB_THEN(status, size_buffers(l, err));
+    EBB_THEN(status, make_lists(l, err));
+    EBB_THEN(status, make_slots(l, err));
+    EBB_THEN(status, make_workers(l, err));
+    EBB_THEN(status, start_workers(l, err));
     if (status != EBB_OK) {
         data_loader_destroy(l);
         return status;

@@ -91,8 +91,7 @@ static enum ebb_status index_file(struct records_state *state, int split, uint32
         memcpy(&length, head, 8);
         if (status == EBB_OK && length > data_stream_limit(&s))
             status = data_corrupt(err, file, 0, "TFRecord: a record larger than the file can hold");
-        if (status == EBB_OK)
-            status = add_place(state, split, (struct record_place){number, 0, length}, err);
+        EBB_THEN(status, add_place(state, split, (struct record_place){number, 0, length}, err));
     }
     while (!s.state && status == EBB_OK && !is_end) {
         uint64_t at = s.out_offset;

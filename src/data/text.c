@@ -39,8 +39,7 @@ static enum ebb_status add_text_file(struct data_set *set, struct data_tokens *t
     ebb_str_init(&cache);
     bool has_cache = data_cache_folder(set, &cache, NULL) == EBB_OK;
     enum ebb_status status = data_stream_open(&s, &file, DATA_WRAP_AUTO, 0, file.length, err);
-    if (status == EBB_OK)
-        status = data_unpack(&s, TEXT_MAX, has_cache ? cache.data : NULL, &unpacked, err);
+    EBB_THEN(status, data_unpack(&s, TEXT_MAX, has_cache ? cache.data : NULL, &unpacked, err));
     data_stream_close(&s);
     data_file_close(&file);
     ebb_str_fini(&cache);
@@ -140,8 +139,7 @@ static enum ebb_status cache_paths(struct encoding *e, const char *recipe, struc
         ebb_str_printf(&name, " %016llx%016llx", (unsigned long long)h.high,
                        (unsigned long long)h.low);
     }
-    if (status == EBB_OK)
-        status = ebb_str_status(&name, err);
+    EBB_THEN(status, ebb_str_status(&name, err));
     if (status == EBB_OK) {
         struct ebb_hash128 h = ebb_hash128(name.data, name.length);
         char file[96];
@@ -176,8 +174,7 @@ static enum ebb_status make_merges(struct encoding *e, int64_t vocabulary, struc
     struct ebb_str text;
     ebb_str_init(&text);
     enum ebb_status status = data_tokenizer_write(e->t, &text, err);
-    if (status == EBB_OK)
-        status = ebb_file_write_atomic(e->merges_path, ebb_str_c(&text), text.length, err);
+    EBB_THEN(status, ebb_file_write_atomic(e->merges_path, ebb_str_c(&text), text.length, err));
     ebb_str_fini(&text);
     return status;
 }
@@ -216,8 +213,7 @@ static enum ebb_status open_tokens(const struct encoding *e, int split, struct d
         struct ebb_file_out out;
         EBB_TRY(ebb_file_out_open(&out, e->tokens_path[split], err));
         enum ebb_status status = write_tokens(e, split, out.stream, err);
-        if (status == EBB_OK)
-            status = ebb_file_out_commit(&out, err);
+        EBB_THEN(status, ebb_file_out_commit(&out, err));
         if (status != EBB_OK) {
             ebb_file_out_abort(&out);
             return status;
@@ -240,13 +236,11 @@ static enum ebb_status encode_text(struct data_set *set, struct data_windows *w,
         e.end[s] = w->end[s];
     }
     enum ebb_status status = load_text(&e, DATA_TRAIN, err);
-    if (status == EBB_OK)
-        status = load_text(&e, DATA_VALIDATION, err);
+    EBB_THEN(status, load_text(&e, DATA_VALIDATION, err));
     if (status == EBB_OK && v->merges) {
         char *path;
         status = data_path(&path, set->directory, v->merges, err);
-        if (status == EBB_OK)
-            status = read_merges(&e, path, err);
+        EBB_THEN(status, read_merges(&e, path, err));
         ebb_free(path);
     }
     if (status == EBB_OK && e.t) { /* the merges decide, not their file's name */
@@ -259,8 +253,7 @@ static enum ebb_status encode_text(struct data_set *set, struct data_windows *w,
     } else {
         snprintf(recipe, sizeof recipe, "vocabulary %lld", (long long)v->vocabulary);
     }
-    if (status == EBB_OK)
-        status = cache_paths(&e, recipe, err);
+    EBB_THEN(status, cache_paths(&e, recipe, err));
     if (status == EBB_OK && !e.t)
         status = make_merges(&e, v->vocabulary, err);
     if (status == EBB_OK)

@@ -54,8 +54,7 @@ enum ebb_status data_tokens_add(struct data_tokens *t, struct data_file *take_fi
     *take_file = (struct data_file){0};
     enum ebb_status status = tokens_header(t, &file, &start, &count, err);
     size_t need = t->count + 1, capacity = t->capacity;
-    if (status == EBB_OK)
-        status = ebb_grow(&t->files, &capacity, need, sizeof *t->files, err);
+    EBB_THEN(status, ebb_grow(&t->files, &capacity, need, sizeof *t->files, err));
     if (status == EBB_OK && capacity != t->capacity) { /* the three grow together */
         uint64_t *starts = ebb_realloc(t->starts, capacity, sizeof *starts);
         t->starts = starts ? starts : t->starts;

@@ -120,8 +120,7 @@ enum ebb_status data_unpack(struct data_stream *stream, uint64_t most, const cha
     struct ebb_str path;
     ebb_str_init(&path);
     ebb_str_printf(&path, "%s (unpacked)", stream->file->path);
-    if (status == EBB_OK)
-        status = ebb_str_status(&path, err);
+    EBB_THEN(status, ebb_str_status(&path, err));
     if (status != EBB_OK) {
         ebb_str_fini(&path);
         ebb_free(u.memory);

@@ -11,9 +11,8 @@ enum ebb_status kernel_context_create(struct kernel_context **context, int threa
 {
     if (threads < 1 || threads > 1024)
         return ebb_fail(err, EBB_EINPUT, "kernel: %d threads, allowed are 1 to 1024", threads);
-    struct kernel_context *c = ebb_calloc(1, sizeof *c);
-    if (!c)
-        return ebb_no_memory(err, sizeof *c);
+    struct kernel_context *c;
+    EBB_TRY(ebb_new(&c, 1, sizeof *c, err));
     c->threads = threads;
     enum ebb_status status = kernel_dnnl_open(c, err);
     if (status != EBB_OK) {

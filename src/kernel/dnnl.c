@@ -106,9 +106,8 @@ static enum ebb_status reserve(struct kernel_context *c, struct ebb_error *err)
     if (2 * (c->count + 1) <= c->capacity)
         return EBB_OK;
     size_t capacity = c->capacity ? 2 * c->capacity : 256;
-    struct kernel_primitive **items = ebb_calloc(capacity, sizeof *items);
-    if (!items)
-        return ebb_no_memory(err, capacity * sizeof *items);
+    struct kernel_primitive **items;
+    EBB_TRY(ebb_new(&items, capacity, sizeof *items, err));
     for (size_t i = 0; i < c->capacity; i++)
         if (c->items[i])
             place(items, capacity, c->items[i]);
@@ -184,9 +183,8 @@ enum ebb_status kernel_dnnl_add(struct kernel_context *c, const void *key, size_
                                 struct ebb_error *err)
 {
     EBB_TRY(reserve(c, err));
-    struct kernel_primitive *p = ebb_calloc(1, sizeof *p);
-    if (!p)
-        return ebb_no_memory(err, sizeof *p);
+    struct kernel_primitive *p;
+    EBB_TRY(ebb_new(&p, 1, sizeof *p, err));
     p->key = ebb_alloc(key_bytes);
     enum ebb_status status = p->key ? EBB_OK : ebb_no_memory(err, key_bytes);
     if (status == EBB_OK && pd)

@@ -394,8 +394,7 @@ tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const ten
     va_end(args);
     ebb_arena_init(&arena);
     enum ebb_status status = ebb_doc_parse_json(&arena, op, text, strlen(text), &map, &err);
-    if (status == EBB_OK)
-        status = ops_parse(def, map, attr, &err);
+    EBB_THEN(status, ops_parse(def, map, attr, &err));
     ebb_arena_fini(&arena);
     if (status != EBB_OK) {
         fail(b, &err);

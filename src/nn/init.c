@@ -192,9 +192,8 @@ enum ebb_status nn_initializer_create(struct nn_initializer **initializer,
                                       const struct nn_builder *b, enum nn_generator generator,
                                       uint64_t seed, struct ebb_error *err)
 {
-    struct nn_initializer *p = ebb_calloc(1, sizeof *p);
-    if (!p)
-        return ebb_no_memory(err, sizeof *p);
+    struct nn_initializer *p;
+    EBB_TRY(ebb_new(&p, 1, sizeof *p, err));
     *p = (struct nn_initializer){.b = b, .generator = generator, .seed = seed};
     if (generator == NN_TORCH) {
         p->at = ebb_calloc(b->item_count + 1, sizeof *p->at);

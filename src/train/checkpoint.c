@@ -149,8 +149,7 @@ static enum ebb_status save_state(struct train_trial *t, const char *path, struc
     write_state(t, &w);
     ebb_str_addc(&out, '\n');
     enum ebb_status status = ebb_str_status(&out, err);
-    if (status == EBB_OK)
-        status = ebb_file_write_atomic(path, out.data, out.length, err);
+    EBB_THEN(status, ebb_file_write_atomic(path, out.data, out.length, err));
     ebb_str_fini(&out);
     return status;
 }
@@ -183,8 +182,7 @@ static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
     ebb_manifest_write(&(struct ebb_manifest){.files = entries, .count = FILES}, 2, &out);
     snprintf(path, sizeof path, "%s/" EBB_MANIFEST, dir);
     enum ebb_status status = ebb_str_status(&out, err);
-    if (status == EBB_OK)
-        status = ebb_file_write_atomic(path, out.data, out.length, err);
+    EBB_THEN(status, ebb_file_write_atomic(path, out.data, out.length, err));
     ebb_str_fini(&out);
     return status;
 }
@@ -433,10 +431,8 @@ enum ebb_status train_trial_load(struct train_trial *t, const char *dir, enum tr
     ebb_arena_init(&arena);
     enum ebb_status status = train_checkpoint_prove(&arena, dir, err);
     snprintf(path, sizeof path, "%s/%s", dir, files[0]);
-    if (status == EBB_OK)
-        status = open_tensors(&weights, path, err);
-    if (status == EBB_OK)
-        status = check_tensors(t, &weights, path, true, false, err);
+    EBB_THEN(status, open_tensors(&weights, path, err));
+    EBB_THEN(status, check_tensors(t, &weights, path, true, false, err));
     if (status == EBB_OK && kind == TRAIN_RESUME)
         status = resume(t, &arena, dir, &weights, &optimizer, err);
     else if (status == EBB_OK)

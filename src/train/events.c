@@ -66,9 +66,8 @@ enum ebb_status train_events_open(struct train_events **events, const char *fold
     char host[64] = "localhost", path[4096];
     EBB_TRY(ebb_file_mkdirs(folder, err));
     gethostname(host, sizeof host - 1);
-    struct train_events *e = ebb_calloc(1, sizeof *e);
-    if (!e)
-        return ebb_no_memory(err, sizeof *e);
+    struct train_events *e;
+    EBB_TRY(ebb_new(&e, 1, sizeof *e, err));
     for (int n = 0; e->stream == NULL && n < 1000; n++) { /* never over a file that is there */
         snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%s.%d.%d", folder,
                  (long long)time(NULL), host, (int)getpid(), n);

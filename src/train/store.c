@@ -126,12 +126,9 @@ static enum ebb_status write_whole(struct train_trial *t, const char *folder, co
     EBB_TRY(ebb_file_mkdirs(part, err));
     snprintf(state, sizeof state, "%s/state", part);
     enum ebb_status status = train_trial_save(t, part, err);
-    if (status == EBB_OK)
-        status = sync_folder(state, err);
-    if (status == EBB_OK)
-        status = sync_folder(part, err);
-    if (status == EBB_OK)
-        status = put(part, whole, err);
+    EBB_THEN(status, sync_folder(state, err));
+    EBB_THEN(status, sync_folder(part, err));
+    EBB_THEN(status, put(part, whole, err));
     if (status != EBB_OK) /* the disk may be full */
         remove_checkpoint(part);
     return status == EBB_OK ? sync_folder(folder, err) : status;

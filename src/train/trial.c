@@ -165,10 +165,8 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
     EBB_TRY(tensor_session_create(&s, train_engine_backend(t->engine), err));
     nn_builder_init(&b, s, &(struct nn_mode){.is_training = false});
     enum ebb_status status = nn_leaves(&b, &t->net, 1, inputs, err);
-    if (status == EBB_OK)
-        status = nn_build(&b, &t->net, inputs, outputs, &count, err);
-    if (status == EBB_OK)
-        status = nn_initializer_create(&init, &b, t->net.generator, t->config.seed, err);
+    EBB_THEN(status, nn_build(&b, &t->net, inputs, outputs, &count, err));
+    EBB_THEN(status, nn_initializer_create(&init, &b, t->net.generator, t->config.seed, err));
     for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++) {
         const struct train_slot *slot = &t->main.slots[i];
         float *bytes = train_slot_bytes(t, i);
@@ -263,9 +261,8 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
 enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,
                                    const struct train_options *options, struct ebb_error *err)
 {
-    struct train_trial *t = ebb_calloc(1, sizeof *t);
-    if (!t)
-        return ebb_no_memory(err, sizeof *t);
+    struct train_trial *t;
+    EBB_TRY(ebb_new(&t, 1, sizeof *t, err));
     ebb_arena_init(&t->arena);
     t->config = *config;
     t->net = *config->net;
@@ -442,9 +439,8 @@ enum ebb_status train_trial_hash(struct train_trial *t, char text[65], struct eb
 {
     struct ebb_sha256 h;
     size_t count = 0;
-    struct named *names = ebb_calloc(t->main.slot_count + 1, sizeof *names);
-    if (!names)
-        return ebb_no_memory(err, t->main.slot_count * sizeof *names);
+    struct named *names;
+    EBB_TRY(ebb_new(&names, t->main.slot_count + 1, sizeof *names, err));
     for (size_t i = 0; i < t->main.slot_count; i++)
         if (t->main.slots[i].kind == TRAIN_ITEM)
             names[count++] = (struct named){t->main.slots[i].name, i};
@@ -476,13 +472,10 @@ enum ebb_status train_trace_from_config(const struct train_config *config, struc
     t.is_scaled = config->precision == TRAIN_FP16;
     t.has_gradients = config->accumulate > 1 || t.is_scaled;
     enum ebb_status status = train_open_data(&t, err);
-    if (status == EBB_OK)
-        status = nn_config_check(&t.net, err);
-    if (status == EBB_OK)
-        status = train_engine_create(&t.engine, &o, err);
-    if (status == EBB_OK)
-        status = build_step(&t, t.has_gradients ? TRAIN_MICRO : TRAIN_STEP, config->batch_size,
-                            &t.main, err);
+    EBB_THEN(status, nn_config_check(&t.net, err));
+    EBB_THEN(status, train_engine_create(&t.engine, &o, err));
+    EBB_THEN(status, build_step(&t, t.has_gradients ? TRAIN_MICRO : TRAIN_STEP, config->batch_size,
+                                &t.main, err));
     if (status == EBB_OK)
         *trace = t.main.trace;
     data_close(t.set);

@@ -148,8 +148,7 @@ static enum ebb_status run_data(struct tally *a, train_poll_fn poll, void *conte
         const struct train_step *step = (int64_t)b.count == t->eval.batch ? &t->eval : &t->rest;
         if ((int64_t)b.count != step->batch)
             status = ebb_fail(err, EBB_EINTERNAL, "a validation batch of %zu samples", b.count);
-        if (status == EBB_OK)
-            status = run_batch(a, step, i, err);
+        EBB_THEN(status, run_batch(a, step, i, err));
         if (status == EBB_OK && poll)
             status = poll(context, err);
         if (status == EBB_OK && b.is_last)
@@ -213,8 +212,7 @@ enum ebb_status train_trial_validate(struct train_trial *t, train_poll_fn poll, 
         t->set ? run_data(&a, poll, context, err) : run_made(&a, poll, context, err);
     if (status == EBB_OK)
         conclude(&a, metrics);
-    if (status == EBB_OK)
-        status = train_tell_metric(t, metrics->items[0].value, err);
+    EBB_THEN(status, train_tell_metric(t, metrics->items[0].value, err));
     ebb_free(a.counts);
     return status;
 }

@@ -29,15 +29,13 @@ static enum ebb_status work_create(const struct worker_job *job, void **self, st
                                   .root = job->config,
                                   .hparams = job->hparams,
                                   .seed = job->seed};
-    struct work *w = ebb_calloc(1, sizeof *w);
-    if (!w)
-        return ebb_no_memory(err, sizeof *w);
+    struct work *w;
+    EBB_TRY(ebb_new(&w, 1, sizeof *w, err));
     ebb_arena_init(&w->arena);
     enum ebb_status status = train_config_read(&w->arena, &source, &w->config, NULL, err);
     if (status == EBB_EINPUT) /* this sample of hyperparameters can never work */
         status = ebb_context(err, EBB_EINFEASIBLE, "configuration");
-    if (status == EBB_OK)
-        status = train_trial_create(&w->trial, &w->config, NULL, err);
+    EBB_THEN(status, train_trial_create(&w->trial, &w->config, NULL, err));
     if (status != EBB_OK)
         work_destroy(w);
     else
@@ -71,14 +69,11 @@ static enum ebb_status work_train(void *self, int64_t batches, struct worker_run
     for (int64_t i = 0; status == EBB_OK && i < batches; i++) {
         worker_metrics_clear(&metrics);
         status = train_trial_batch(w->trial, &batch, err);
-        if (status == EBB_OK)
-            status = worker_metrics_set(&metrics, "loss", batch.loss, err);
-        if (status == EBB_OK)
-            status = worker_metrics_set(&metrics, "learning_rate", batch.rate, err);
+        EBB_THEN(status, worker_metrics_set(&metrics, "loss", batch.loss, err));
+        EBB_THEN(status, worker_metrics_set(&metrics, "learning_rate", batch.rate, err));
         if (status == EBB_OK && isfinite(batch.norm))
             status = worker_metrics_set(&metrics, "gradient_norm", batch.norm, err);
-        if (status == EBB_OK)
-            status = worker_batch_done(run, &metrics, batch.records, err);
+        EBB_THEN(status, worker_batch_done(run, &metrics, batch.records, err));
     }
     worker_metrics_fini(&metrics);
     return status;

@@ -97,10 +97,8 @@ enum ebb_status worker_setup_read(struct worker_setup *setup, const char *entryp
     ebb_arena_init(&s.arena);
     enum ebb_status status = ebb_doc_parse_json(&s.arena, path, view.data, view.length, &root, err);
     ebb_file_view_close(&view);
-    if (status == EBB_OK)
-        status = read_root(&s, root, err);
-    if (status == EBB_OK)
-        status = make_absolute(&s, err);
+    EBB_THEN(status, read_root(&s, root, err));
+    EBB_THEN(status, make_absolute(&s, err));
     if (status == EBB_OK)
         *setup = s;
     else

@@ -46,8 +46,7 @@ static enum ebb_status save_file(const char *path, const ebb_tensor *tensors, si
         items[i].data = tensors[i].data;
         status = view_of(&tensors[i], &items[i].view, err);
     }
-    if (status == EBB_OK)
-        status = tensor_file_write(path, items, count, err);
+    EBB_THEN(status, tensor_file_write(path, items, count, err));
     ebb_free(items);
     return status;
 }
@@ -69,18 +68,13 @@ enum ebb_status worker_state_save(const char *dir, const struct ebb_model *model
     ebb_str_init(&path);
     ebb_str_printf(&path, "%s/state", dir);
     enum ebb_status status = ebb_file_mkdirs(ebb_str_c(&path), err);
-    if (status == EBB_OK)
-        status = path_in(&path, dir, "weights.safetensors", err);
-    if (status == EBB_OK)
-        status = save_file(ebb_str_c(&path), model != NULL ? model->tensors : NULL,
-                           model != NULL ? model->tensor_count : 0, err);
-    if (status == EBB_OK)
-        status = path_in(&path, dir, "optimizer.safetensors", err);
-    if (status == EBB_OK)
-        status = save_file(ebb_str_c(&path), optim != NULL ? optim->tensors : NULL,
-                           optim != NULL ? optim->tensor_count : 0, err);
-    if (status == EBB_OK)
-        status = path_in(&path, dir, "train.json", err);
+    EBB_THEN(status, path_in(&path, dir, "weights.safetensors", err));
+    EBB_THEN(status, save_file(ebb_str_c(&path), model != NULL ? model->tensors : NULL,
+                               model != NULL ? model->tensor_count : 0, err));
+    EBB_THEN(status, path_in(&path, dir, "optimizer.safetensors", err));
+    EBB_THEN(status, save_file(ebb_str_c(&path), optim != NULL ? optim->tensors : NULL,
+                               optim != NULL ? optim->tensor_count : 0, err));
+    EBB_THEN(status, path_in(&path, dir, "train.json", err));
     if (status == EBB_OK) {
         int n = snprintf(text, sizeof text, "{\"batches\": %lld}\n", (long long)batches_done);
         status = ebb_file_write_atomic(ebb_str_c(&path), text, (size_t)n, err);
@@ -129,8 +123,7 @@ static enum ebb_status load_file(const char *dir, const char *name, const ebb_te
     struct ebb_file_view view;
     ebb_str_init(&path);
     enum ebb_status status = path_in(&path, dir, name, err);
-    if (status == EBB_OK)
-        status = ebb_file_view_open(&view, ebb_str_c(&path), STATE_MAX_BYTES, err);
+    EBB_THEN(status, ebb_file_view_open(&view, ebb_str_c(&path), STATE_MAX_BYTES, err));
     if (status == EBB_OK) {
         status = worker_state_parse(ebb_str_c(&path), view.data, view.length, tensors, count, err);
         ebb_file_view_close(&view);

@@ -112,8 +112,7 @@ static enum ebb_status do_step(struct worker_run *run, const struct ebb_doc_node
         run->sums.items[i].value /= (double)run->counts[i];
     run->step = step;
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "num_inputs");
-    ebb_jsonw_int(w, run->records);
+    ebb_jsonw_key_int(w, "num_inputs", run->records);
     ebb_jsonw_key(w, "avg_metrics");
     worker_metrics_write(&run->sums, w);
     /* The list is already JSON: it goes in as it is, or, too long for a message, not at all. */
@@ -134,8 +133,7 @@ static enum ebb_status do_validation(struct worker_run *run, struct ebb_json_wri
     enum ebb_status status = run->trial->validate(run->self, run, &metrics, &records, err);
     if (status == EBB_OK) {
         ebb_jsonw_object(w);
-        ebb_jsonw_key(w, "num_inputs");
-        ebb_jsonw_int(w, records);
+        ebb_jsonw_key_int(w, "num_inputs", records);
         ebb_jsonw_key(w, "validation_metrics");
         worker_metrics_write(&metrics, w);
         ebb_jsonw_object_end(w);
@@ -189,10 +187,8 @@ static void begin_answer(struct ebb_json_writer *w, struct ebb_str *text, const 
     ebb_str_clear(text);
     ebb_jsonw_init(w, text, 0);
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "type");
-    ebb_jsonw_string(w, type);
-    ebb_jsonw_key(w, "seq");
-    ebb_jsonw_int(w, seq);
+    ebb_jsonw_key_string(w, "type", type);
+    ebb_jsonw_key_int(w, "seq", seq);
     if (work != NULL) {
         ebb_jsonw_key(w, "workload");
         ebb_doc_write_json(work, w);
@@ -205,10 +201,8 @@ static void report_failure(struct worker_run *run, int64_t seq, const struct ebb
     struct ebb_json_writer w;
     struct ebb_error ignored;
     begin_answer(&w, &run->answer, "FAILED", seq, work);
-    ebb_jsonw_key(&w, "reason");
-    ebb_jsonw_string(&w, why->message);
-    ebb_jsonw_key(&w, "kind");
-    ebb_jsonw_string(&w, failure_kind(status));
+    ebb_jsonw_key_string(&w, "reason", why->message);
+    ebb_jsonw_key_string(&w, "kind", failure_kind(status));
     ebb_jsonw_object_end(&w);
     worker_link_answer(run->link, 0, ebb_str_c(&run->answer), &ignored);
 }
@@ -265,10 +259,8 @@ static enum ebb_status serve(struct worker_run *run, const char *line, bool *is_
     status = do_workload(run, kind, work, &w, err);
     say(run, work, status == EBB_OK ? "done" : "failed", wall_seconds() - start);
     if (status == EBB_OK) {
-        ebb_jsonw_key(&w, "start");
-        ebb_jsonw_double(&w, start);
-        ebb_jsonw_key(&w, "end");
-        ebb_jsonw_double(&w, wall_seconds());
+        ebb_jsonw_key_double(&w, "start", start);
+        ebb_jsonw_key_double(&w, "end", wall_seconds());
         ebb_jsonw_object_end(&w);
         status = ebb_str_status(&run->answer, err);
     }
@@ -308,8 +300,7 @@ static enum ebb_status live(struct worker_run *run, int *exit_code, struct ebb_e
     for (bool is_end = false; status == EBB_OK && !is_end;) {
         char *line = NULL;
         status = worker_link_next(run->link, &line, err);
-        if (status == EBB_OK)
-            status = serve(run, line, &is_end, err);
+        EBB_THEN(status, serve(run, line, &is_end, err));
         ebb_free(line);
     }
     if (status == EBB_ECANCELED && worker_link_is_lost(run->link))

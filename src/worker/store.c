@@ -47,8 +47,7 @@ static enum ebb_status walk_entry(struct walk *walk, const char *path, int depth
     if (!S_ISREG(st.st_mode))
         return ebb_fail(err, EBB_EINPUT, "checkpoint: %s is neither a file nor a directory",
                         relative);
-    ebb_jsonw_key(walk->w, relative);
-    ebb_jsonw_int(walk->w, (int64_t)st.st_size);
+    ebb_jsonw_key_int(walk->w, relative, (int64_t)st.st_size);
     return EBB_OK;
 }
 
@@ -69,8 +68,7 @@ static enum ebb_status walk_dir(struct walk *walk, const char *dir, int depth,
             ebb_str_init(&path);
             ebb_str_printf(&path, "%s/%s", dir, name);
             status = ebb_str_status(&path, err);
-            if (status == EBB_OK)
-                status = walk_entry(walk, ebb_str_c(&path), depth, err);
+            EBB_THEN(status, walk_entry(walk, ebb_str_c(&path), depth, err));
             ebb_str_fini(&path);
         }
         free(entries[i]); /* allowed: scandir's own memory */
@@ -106,8 +104,7 @@ static enum ebb_status list_resources(const struct worker_checkpoint *c, struct 
 {
     struct walk walk = {.w = w, .root_length = strlen(c->path)};
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "uuid");
-    ebb_jsonw_string(w, c->uuid);
+    ebb_jsonw_key_string(w, "uuid", c->uuid);
     ebb_jsonw_key(w, "resources");
     ebb_jsonw_object(w);
     EBB_TRY(walk_dir(&walk, c->path, 0, err));
@@ -127,8 +124,7 @@ enum ebb_status worker_checkpoint_save(const struct worker_checkpoint *checkpoin
     remove_tree(path, 0); /* of an attempt that was interrupted */
     EBB_TRY(ebb_file_mkdirs(path, err));
     enum ebb_status status = trial->save(self, path, err);
-    if (status == EBB_OK)
-        status = list_resources(checkpoint, w, err);
+    EBB_THEN(status, list_resources(checkpoint, w, err));
     if (status != EBB_OK)
         remove_tree(path, 0);
     return status;
