@@ -2,6 +2,7 @@
 #include "data/internal.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,16 +23,19 @@ struct golden {
     char failure[1200]; /* of the case being run; empty = none */
 };
 
-static void fail_case(struct golden *g, const char *what)
+__attribute__((format(printf, 2, 3))) static void fail_case(struct golden *g, const char *fmt, ...)
 {
+    va_list args;
+    va_start(args, fmt);
     if (!g->failure[0])
-        snprintf(g->failure, sizeof g->failure, "%.1100s", what);
+        vsnprintf(g->failure, sizeof g->failure, fmt, args);
+    va_end(args);
 }
 
 static void expect(struct golden *g, enum ebb_status status)
 {
     if (status != EBB_OK)
-        fail_case(g, g->err.message);
+        fail_case(g, "%.1100s", g->err.message);
 }
 
 static void end_case(struct golden *g, const char *group, const char *name)
@@ -57,18 +61,15 @@ static void compare(struct golden *g, const char *name, const void *got, const c
                     size_t n, double tolerance)
 {
     struct data_reference want;
-    char text[256];
     if (!g->find(g->context, name, &want)) {
-        snprintf(text, sizeof text, "the reference has no %s", name);
-        fail_case(g, text);
+        fail_case(g, "the reference has no %s", name);
         return;
     }
     size_t count = 1;
     for (int i = 0; i < want.rank; i++)
         count *= (size_t)want.dims[i];
     if (count != n) {
-        snprintf(text, sizeof text, "%s: %zu numbers, the reference has %zu", name, n, count);
-        fail_case(g, text);
+        fail_case(g, "%s: %zu numbers, the reference has %zu", name, n, count);
         return;
     }
     double most = 0;
@@ -77,9 +78,7 @@ static void compare(struct golden *g, const char *name, const void *got, const c
     for (size_t i = 0; i < n; i++) {
         double a = value_at(got, dtype, i), b = value_at(want.data, want.dtype, i);
         if (!(fabs(a - b) <= tolerance * most)) {
-            snprintf(text, sizeof text, "%s: element %zu is %.9g, the reference %.9g", name, i, a,
-                     b);
-            fail_case(g, text);
+            fail_case(g, "%s: element %zu is %.9g, the reference %.9g", name, i, a, b);
             return;
         }
     }
@@ -89,14 +88,11 @@ static void compare(struct golden *g, const char *name, const void *got, const c
 static bool reference(struct golden *g, const char *name, int rank, int64_t most,
                       struct data_reference *want)
 {
-    char text[128];
     bool fits = g->find(g->context, name, want) && want->rank == rank;
     for (int d = 0; fits && d < rank; d++)
         fits = want->dims[d] >= 1 && want->dims[d] <= most;
-    if (!fits) {
-        snprintf(text, sizeof text, "the reference has no %s of rank %d", name, rank);
-        fail_case(g, text);
-    }
+    if (!fits)
+        fail_case(g, "the reference has no %s of rank %d", name, rank);
     return fits;
 }
 

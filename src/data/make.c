@@ -1,6 +1,7 @@
 /* make.c - synthetic samples written in the formats that real datasets have. */
 #include "data/internal.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -21,13 +22,21 @@ struct making {
     void *fields[DATA_MAX_FIELDS]; /* one sample */
 };
 
-static enum ebb_status make_path(struct ebb_str *path, const char *directory, const char *folder,
-                                 struct ebb_error *err)
+/* The path of a file, in a folder ("": the directory itself) that exists afterwards. */
+__attribute__((format(printf, 5, 6))) static enum ebb_status
+make_path(struct ebb_str *path, const char *directory, const char *folder, struct ebb_error *err,
+          const char *fmt, ...)
 {
+    va_list args;
     ebb_str_clear(path);
-    ebb_str_printf(path, "%s/%s", directory, folder);
+    ebb_str_printf(path, "%s%s%s", directory, *folder ? "/" : "", folder);
     EBB_TRY(ebb_str_status(path, err));
-    return ebb_file_mkdirs(path->data, err);
+    EBB_TRY(ebb_file_mkdirs(path->data, err));
+    ebb_str_addc(path, '/');
+    va_start(args, fmt);
+    ebb_str_vprintf(path, fmt, args);
+    va_end(args);
+    return ebb_str_status(path, err);
 }
 
 /* ---- pictures ---- */
@@ -41,9 +50,8 @@ static enum ebb_status make_picture(const struct making *m, struct ebb_str *path
     char folder[64];
     snprintf(folder, sizeof folder, "%s/c%05lld", m->split == DATA_TRAIN ? "train" : "val",
              (long long)class);
-    EBB_TRY(make_path(path, m->directory, folder, err));
-    ebb_str_printf(path, "/%08llu.%s", (unsigned long long)m->index, is_png ? "png" : "jpg");
-    EBB_TRY(ebb_str_status(path, err));
+    EBB_TRY(make_path(path, m->directory, folder, err, "%08llu.%s", (unsigned long long)m->index,
+                      is_png ? "png" : "jpg"));
     struct data_waves *waves = ebb_alloc(sizeof *waves);
     uint8_t *rgb = ebb_alloc(DATA_PICTURE * DATA_PICTURE * 3);
     enum ebb_status status = EBB_OK;
@@ -132,18 +140,15 @@ static enum ebb_status make_record(const struct making *m, const char *path, con
     ebb_add_field(&record, 1, features.length);
     ebb_str_addn(&record, ebb_str_c(&features), features.length);
     enum ebb_status status = ebb_str_status(&features, err);
-    if (status == EBB_OK)
-        status = ebb_str_status(&record, err);
+    EBB_THEN(status, ebb_str_status(&record, err));
     if (status == EBB_OK) {
         ebb_store_u32(foot, ebb_record_sum(record.data + sizeof head, record.length - sizeof head));
         ebb_str_addn(&record, (const char *)foot, sizeof foot);
     }
-    if (status == EBB_OK)
-        status = ebb_str_status(&record, err);
-    if (status == EBB_OK)
-        status = strcmp(m->format, "tfrecord.gz") == 0
-                     ? write_gzip(path, record.data, record.length, err)
-                     : ebb_file_write_atomic(path, record.data, record.length, err);
+    EBB_THEN(status, ebb_str_status(&record, err));
+    EBB_THEN(status, strcmp(m->format, "tfrecord.gz") == 0
+                         ? write_gzip(path, record.data, record.length, err)
+                         : ebb_file_write_atomic(path, record.data, record.length, err));
     ebb_str_fini(&features);
     ebb_str_fini(&record);
     return status;
@@ -156,9 +161,8 @@ static enum ebb_status make_cosmos(const struct making *m, struct ebb_str *path,
     bool is_h5 = strcmp(m->format, "hdf5") == 0, is_train = m->split == DATA_TRAIN;
     const char *folder =
         is_h5 ? (is_train ? "hdf5_train" : "hdf5_val") : (is_train ? "train" : "validation");
-    EBB_TRY(make_path(path, m->directory, folder, err));
-    ebb_str_printf(path, "/cube%08llu.%s", (unsigned long long)m->index, is_h5 ? "h5" : "tfrecord");
-    EBB_TRY(ebb_str_status(path, err));
+    EBB_TRY(make_path(path, m->directory, folder, err, "cube%08llu.%s",
+                      (unsigned long long)m->index, is_h5 ? "h5" : "tfrecord"));
     float y[4], *grids = ebb_alloc(data_cosmos_scratch()), *numbers = m->fields[0];
     int16_t *counts = ebb_alloc((size_t)n * 4 * sizeof *counts);
     int16_t *last = ebb_alloc((size_t)n * 4 * sizeof *last);
@@ -195,10 +199,7 @@ static enum ebb_status make_stats(const char *directory, struct ebb_str *path,
     }
     const struct data_h5_item items[] = {{"climate/minval", DATA_F32, 1, {16}, low},
                                          {"climate/maxval", DATA_F32, 1, {16}, high}};
-    EBB_TRY(make_path(path, directory, ".", err));
-    ebb_str_clear(path);
-    ebb_str_printf(path, "%s/stats.h5", directory);
-    EBB_TRY(ebb_str_status(path, err));
+    EBB_TRY(make_path(path, directory, "", err, "stats.h5"));
     return data_h5_write(path->data, items, 2, err);
 }
 
@@ -209,9 +210,8 @@ static enum ebb_status make_climate(const struct making *m, struct ebb_str *path
     int64_t height = info->height, width = info->width, area = height * width;
     if (m->index == 0)
         EBB_TRY(make_stats(m->directory, path, err));
-    EBB_TRY(make_path(path, m->directory, m->split == DATA_TRAIN ? "train" : "validation", err));
-    ebb_str_printf(path, "/data-%08llu.h5", (unsigned long long)m->index);
-    EBB_TRY(ebb_str_status(path, err));
+    EBB_TRY(make_path(path, m->directory, m->split == DATA_TRAIN ? "train" : "validation", err,
+                      "data-%08llu.h5", (unsigned long long)m->index));
     EBB_TRY(data_read(m->set, m->split, m->index, 0, 0, m->fields, err));
     const float *x = m->fields[0];
     const int64_t *mask = m->fields[1];
@@ -240,10 +240,8 @@ static enum ebb_status make_tokens(const struct making *m, uint64_t count, struc
     const struct data_info *info = &m->set->info;
     struct ebb_file_out out;
     size_t width = info->vocabulary > 65536 ? 4 : 2;
-    EBB_TRY(make_path(path, m->directory, ".", err));
-    ebb_str_clear(path);
-    ebb_str_printf(path, "%s/%s", m->directory, m->split == DATA_TRAIN ? "train.bin" : "val.bin");
-    EBB_TRY(ebb_str_status(path, err));
+    EBB_TRY(make_path(path, m->directory, "", err, "%s",
+                      m->split == DATA_TRAIN ? "train.bin" : "val.bin"));
     EBB_TRY(ebb_file_out_open(&out, path->data, err));
     enum ebb_status status = EBB_OK;
     for (uint64_t i = 0; i < count && status == EBB_OK; i++) {
@@ -254,27 +252,13 @@ static enum ebb_status make_tokens(const struct making *m, uint64_t count, struc
         if (status == EBB_OK && i + 1 == count)
             fwrite(&targets[info->sequence - 1], width, 1, out.stream);
     }
-    if (status == EBB_OK)
-        status = ebb_file_out_commit(&out, err);
+    EBB_THEN(status, ebb_file_out_commit(&out, err));
     if (status != EBB_OK)
         ebb_file_out_abort(&out);
     return status;
 }
 
 /* ---- the call ---- */
-
-static bool knows(const char *formats, const char *format)
-{
-    size_t n = strlen(format);
-    for (const char *at = formats; *at;) {
-        size_t length = strcspn(at, " ");
-        if (length == n && memcmp(at, format, n) == 0)
-            return true;
-        at += length;
-        at += *at == ' ';
-    }
-    return false;
-}
 
 static enum ebb_status make_split(struct making *m, uint64_t count, struct ebb_error *err)
 {
@@ -309,7 +293,7 @@ enum ebb_status data_make(const struct data_set *set, const char *directory,
                         info->name);
     snprintf(first, sizeof first, "%.*s", (int)strcspn(set->make_formats, " "), set->make_formats);
     m.format = m.format ? m.format : first;
-    if (!knows(set->make_formats, m.format))
+    if (!ebb_words_find(set->make_formats, m.format, strlen(m.format), NULL))
         return ebb_fail(err, EBB_EINPUT, "format %s; %s can be written as: %s", m.format,
                         info->name, set->make_formats);
     enum ebb_status status = EBB_OK;
