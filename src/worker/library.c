@@ -45,6 +45,13 @@ static enum ebb_status failed(struct library_self *s, const char *what, int code
     return ebb_fail(err, EBB_EIO, "%s returned %d", what, code);
 }
 
+/* What a function of the library has answered: 0 is well. */
+static enum ebb_status checked(struct library_self *s, const char *what, int code,
+                               struct ebb_error *err)
+{
+    return code == 0 ? EBB_OK : failed(s, what, code, err);
+}
+
 /* ---- the table ---- */
 
 static void library_destroy(void *self)
@@ -74,25 +81,15 @@ static enum ebb_status build(struct library_self *s, struct ebb_error *err)
 {
     const ebb_trial_ops *ops = s->ops;
     ebb_ctx *ctx = &s->context.ctx;
-    int code = ops->open(ctx, &s->user);
-    if (code != 0)
-        return failed(s, "open", code, err);
+    EBB_TRY(checked(s, "open", ops->open(ctx, &s->user), err));
     s->is_open = true;
-    code = ops->build_model(s->user, ctx, &s->model);
-    if (code != 0)
-        return failed(s, "build_model", code, err);
-    code = ops->build_optimizer(s->user, ctx, s->model, &s->optim);
-    if (code != 0)
-        return failed(s, "build_optimizer", code, err);
-    code = ops->build_lr != NULL ? ops->build_lr(s->user, ctx, s->optim, &s->lr) : 0;
-    if (code != 0)
-        return failed(s, "build_lr", code, err);
-    code = ops->train_data(s->user, ctx, &s->train_data);
-    if (code != 0)
-        return failed(s, "train_data", code, err);
-    code = ops->valid_data(s->user, ctx, &s->valid_data);
-    if (code != 0)
-        return failed(s, "valid_data", code, err);
+    EBB_TRY(checked(s, "build_model", ops->build_model(s->user, ctx, &s->model), err));
+    EBB_TRY(checked(s, "build_optimizer", ops->build_optimizer(s->user, ctx, s->model, &s->optim),
+                    err));
+    if (ops->build_lr != NULL)
+        EBB_TRY(checked(s, "build_lr", ops->build_lr(s->user, ctx, s->optim, &s->lr), err));
+    EBB_TRY(checked(s, "train_data", ops->train_data(s->user, ctx, &s->train_data), err));
+    EBB_TRY(checked(s, "valid_data", ops->valid_data(s->user, ctx, &s->valid_data), err));
     EBB_TRY(check_loader(s->train_data, "train_data", err));
     return check_loader(s->valid_data, "valid_data", err);
 }
@@ -100,9 +97,8 @@ static enum ebb_status build(struct library_self *s, struct ebb_error *err)
 static enum ebb_status library_create(const struct worker_job *job, void **self,
                                       struct ebb_error *err)
 {
-    struct library_self *s = ebb_calloc(1, sizeof *s);
-    if (s == NULL)
-        return ebb_no_memory(err, sizeof *s);
+    struct library_self *s;
+    EBB_TRY(ebb_new(&s, 1, sizeof *s, err));
     s->ops = ((const struct worker_library *)(const void *)job->trial)->ops;
     worker_library_context_init(&s->context, job);
     enum ebb_status status = build(s, err);
@@ -122,8 +118,7 @@ static enum ebb_status library_load(void *self, const char *dir, enum worker_loa
     s->context.is_warm_start = kind == WORKER_WARM_START;
     if (s->ops->load == NULL)
         return worker_state_load(dir, s->model, kind == WORKER_RESUME ? s->optim : NULL, err);
-    int code = s->ops->load(s->user, &s->context.ctx, dir);
-    return code == 0 ? EBB_OK : failed(s, "load", code, err);
+    return checked(s, "load", s->ops->load(s->user, &s->context.ctx, dir), err);
 }
 
 static enum ebb_status library_save(void *self, const char *dir, struct ebb_error *err)
@@ -131,8 +126,7 @@ static enum ebb_status library_save(void *self, const char *dir, struct ebb_erro
     struct library_self *s = self;
     if (s->ops->save == NULL)
         return worker_state_save(dir, s->model, s->optim, s->batches_done, err);
-    int code = s->ops->save(s->user, &s->context.ctx, dir);
-    return code == 0 ? EBB_OK : failed(s, "save", code, err);
+    return checked(s, "save", s->ops->save(s->user, &s->context.ctx, dir), err);
 }
 
 static void set_rate(struct library_self *s, int64_t epoch, int64_t index)
@@ -237,8 +231,7 @@ static enum ebb_status eval_batches(struct library_self *s, struct worker_run *r
         status =
             code == 0 ? join(s, total, &m.values, i == 0, err) : failed(s, "eval_batch", code, err);
         *records += n;
-        if (status == EBB_OK)
-            status = worker_check(run, err);
+        EBB_THEN(status, worker_check(run, err));
     }
     for (size_t i = 0; i < total->count && status == EBB_OK; i++)
         if (reducer_of(s, total->items[i].name) == EBB_REDUCE_AVG)
@@ -258,7 +251,7 @@ static enum ebb_status library_validate(void *self, struct worker_run *run,
     struct worker_library_metrics m;
     worker_library_metrics_init(&m);
     int code = s->ops->eval_full(s->user, &s->context.ctx, s->valid_data, &m.metrics);
-    enum ebb_status status = code == 0 ? EBB_OK : failed(s, "eval_full", code, err);
+    enum ebb_status status = checked(s, "eval_full", code, err);
     for (size_t i = 0; i < m.values.count && status == EBB_OK; i++)
         status = worker_metrics_set(metrics, m.values.items[i].name, m.values.items[i].value, err);
     worker_library_metrics_fini(&m);

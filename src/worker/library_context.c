@@ -23,13 +23,22 @@ static int api_fail(ebb_ctx *ctx, ebb_failure kind, const char *reason)
 
 /* ---- hyperparameters ---- */
 
-static const struct ebb_doc_node *find(ebb_ctx *ctx, const char *name)
+/* The value of that name, of one of the kinds (bits of enum ebb_doc_kind); NULL: the failure is
+ * told. */
+static const struct ebb_doc_node *find(ebb_ctx *ctx, const char *name, unsigned kinds,
+                                       const char *wanted)
 {
     const struct ebb_doc_node *hparams = of(ctx)->job->hparams;
     const struct ebb_doc_node *node = ebb_doc_get(hparams, name);
-    if (node != NULL)
-        return node;
     char text[512];
+    if (node != NULL && (kinds >> node->kind & 1) != 0)
+        return node;
+    if (node != NULL) {
+        snprintf(text, sizeof text, "hyperparameter '%s' is %s, not %s", name,
+                 ebb_doc_kind_text(node->kind), wanted);
+        api_fail(ctx, EBB_ERRORED, text);
+        return NULL;
+    }
     size_t at =
         (size_t)snprintf(text, sizeof text, "section 'hyperparameters' has no '%s'; it has", name);
     for (size_t i = 0; i < hparams->count && at < sizeof text; i++)
@@ -39,57 +48,37 @@ static const struct ebb_doc_node *find(ebb_ctx *ctx, const char *name)
     return NULL;
 }
 
-static int wrong_kind(ebb_ctx *ctx, const char *name, const char *wanted,
-                      const struct ebb_doc_node *node)
-{
-    char text[256];
-    snprintf(text, sizeof text, "hyperparameter '%s' is %s, not %s", name,
-             ebb_doc_kind_text(node->kind), wanted);
-    return api_fail(ctx, EBB_ERRORED, text);
-}
-
 static int api_int(ebb_ctx *ctx, const char *name, int64_t *value)
 {
-    const struct ebb_doc_node *node = find(ctx, name);
-    if (node == NULL)
-        return -1;
-    if (node->kind != EBB_DOC_INT)
-        return wrong_kind(ctx, name, "an integer", node);
-    *value = node->integer;
-    return 0;
+    const struct ebb_doc_node *node = find(ctx, name, 1u << EBB_DOC_INT, "an integer");
+    if (node != NULL)
+        *value = node->integer;
+    return node != NULL ? 0 : -1;
 }
 
 static int api_double(ebb_ctx *ctx, const char *name, double *value)
 {
-    const struct ebb_doc_node *node = find(ctx, name);
-    if (node == NULL)
-        return -1;
-    if (node->kind != EBB_DOC_INT && node->kind != EBB_DOC_DOUBLE)
-        return wrong_kind(ctx, name, "a number", node);
-    *value = node->number;
-    return 0;
+    const struct ebb_doc_node *node =
+        find(ctx, name, 1u << EBB_DOC_INT | 1u << EBB_DOC_DOUBLE, "a number");
+    if (node != NULL)
+        *value = node->number;
+    return node != NULL ? 0 : -1;
 }
 
 static int api_bool(ebb_ctx *ctx, const char *name, int *value)
 {
-    const struct ebb_doc_node *node = find(ctx, name);
-    if (node == NULL)
-        return -1;
-    if (node->kind != EBB_DOC_BOOL)
-        return wrong_kind(ctx, name, "true or false", node);
-    *value = node->boolean ? 1 : 0;
-    return 0;
+    const struct ebb_doc_node *node = find(ctx, name, 1u << EBB_DOC_BOOL, "true or false");
+    if (node != NULL)
+        *value = node->boolean ? 1 : 0;
+    return node != NULL ? 0 : -1;
 }
 
 static int api_string(ebb_ctx *ctx, const char *name, const char **value)
 {
-    const struct ebb_doc_node *node = find(ctx, name);
-    if (node == NULL)
-        return -1;
-    if (node->kind != EBB_DOC_STRING)
-        return wrong_kind(ctx, name, "a string", node);
-    *value = node->text;
-    return 0;
+    const struct ebb_doc_node *node = find(ctx, name, 1u << EBB_DOC_STRING, "a string");
+    if (node != NULL)
+        *value = node->text;
+    return node != NULL ? 0 : -1;
 }
 
 static const char *api_json(ebb_ctx *ctx, ebb_json_of what, const char *name)

@@ -121,14 +121,10 @@ static void say_hello(struct worker_link *l, uint64_t now)
     struct ebb_json_writer w;
     ebb_jsonw_init(&w, &l->out, 0);
     ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "type");
-    ebb_jsonw_string(&w, "HELLO");
-    ebb_jsonw_key(&w, "protocol");
-    ebb_jsonw_int(&w, WORKER_PROTOCOL);
-    ebb_jsonw_key(&w, "allocation");
-    ebb_jsonw_string(&w, l->options.allocation);
-    ebb_jsonw_key(&w, "trial_id");
-    ebb_jsonw_int(&w, l->options.trial_id);
+    ebb_jsonw_key_string(&w, "type", "HELLO");
+    ebb_jsonw_key_int(&w, "protocol", WORKER_PROTOCOL);
+    ebb_jsonw_key_string(&w, "allocation", l->options.allocation);
+    ebb_jsonw_key_int(&w, "trial_id", l->options.trial_id);
     ebb_jsonw_object_end(&w);
     ebb_str_addc(&l->out, '\n');
     l->last_hello_ns = now;
@@ -196,6 +192,16 @@ static void receive(struct worker_link *l, const char *line, size_t length)
     ebb_arena_fini(&arena);
 }
 
+/* The first n bytes are done with. */
+static void consume(struct ebb_str *s, size_t n)
+{
+    if (n == 0)
+        return;
+    s->length -= n;
+    memmove(s->data, s->data + n, s->length);
+    s->data[s->length] = '\0';
+}
+
 /* False: the connection is over. */
 static bool read_some(struct worker_link *l)
 {
@@ -215,13 +221,7 @@ static bool read_some(struct worker_link *l)
                 receive(l, l->in.data + start, i - start);
             start = i + 1;
         }
-    size_t rest = l->in.length - start;
-    if (rest > 0 && start > 0)
-        memmove(l->in.data, l->in.data + start, rest);
-    if (start > 0) {
-        l->in.length = rest;
-        l->in.data[rest] = '\0';
-    }
+    consume(&l->in, start);
     return true;
 }
 
@@ -234,10 +234,7 @@ static bool write_some(struct worker_link *l)
     ssize_t n = send(l->socket, l->out.data, l->out.length, MSG_NOSIGNAL);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    size_t rest = l->out.length - (size_t)n;
-    memmove(l->out.data, l->out.data + n, rest);
-    l->out.length = rest;
-    l->out.data[rest] = '\0';
+    consume(&l->out, (size_t)n);
     return true;
 }
 
@@ -377,9 +374,8 @@ static void unblock_term(void)
 enum ebb_status worker_link_open(struct worker_link **link,
                                  const struct worker_link_options *options, struct ebb_error *err)
 {
-    struct worker_link *l = ebb_calloc(1, sizeof *l);
-    if (l == NULL)
-        return ebb_no_memory(err, sizeof *l);
+    struct worker_link *l;
+    EBB_TRY(ebb_new(&l, 1, sizeof *l, err));
     l->options = *options;
     l->socket = -1;
     ebb_str_init(&l->in);
@@ -470,18 +466,20 @@ enum ebb_status worker_link_batch(struct worker_link *link, int64_t batch, struc
     return is_lost ? lost(link, err) : EBB_OK;
 }
 
+static bool ask(struct worker_link *l, const bool *what)
+{
+    pthread_mutex_lock(&l->lock);
+    bool answer = *what || l->is_lost;
+    pthread_mutex_unlock(&l->lock);
+    return answer;
+}
+
 bool worker_link_should_stop(struct worker_link *link)
 {
-    pthread_mutex_lock(&link->lock);
-    bool answer = link->should_stop || link->is_lost;
-    pthread_mutex_unlock(&link->lock);
-    return answer;
+    return ask(link, &link->should_stop);
 }
 
 bool worker_link_is_lost(struct worker_link *link)
 {
-    pthread_mutex_lock(&link->lock);
-    bool answer = link->is_lost;
-    pthread_mutex_unlock(&link->lock);
-    return answer;
+    return ask(link, &link->is_lost);
 }
