@@ -33,11 +33,8 @@ static enum ebb_status infer_copy(struct ops_infer *i, struct ebb_error *err)
 
 static enum ebb_status run_copy(const struct ops_run *r)
 {
-    struct kernel_nd nd;
     int block = r->out[0].block ? r->out[0].block : r->in[0].block;
-    ops_nd_shape(&nd, r->out, block);
-    ops_nd_operand(&nd, 0, r->out, block);
-    ops_nd_operand(&nd, 1, r->in, block);
+    const struct kernel_nd nd = ops_nd_pair(r->out, r->out, r->in, block);
     kernel_copy(r->context, &nd, tensor_dtype_bytes(r->in[0].dtype), ops_result(r, 0),
                 ops_arg(r, 0));
     return EBB_OK;
@@ -117,7 +114,6 @@ static bool unslice_takes_block(const struct ops_infer *i, int block)
 
 static enum ebb_status run_unslice(const struct ops_run *r)
 {
-    struct kernel_nd nd;
     struct ops_cut cut;
     struct ops_infer i = {.def = &rows[ROW_UNSLICE]};
     const struct unslice_attr *a = r->attr;
@@ -127,9 +123,7 @@ static enum ebb_status run_unslice(const struct ops_run *r)
     memset(to, 0, (size_t)tensor_count(r->out) * element);
     if (tensor_count(r->in) == 0)
         return EBB_OK;
-    ops_nd_shape(&nd, r->in, r->out[0].block);
-    ops_nd_operand(&nd, 0, r->out, r->out[0].block);
-    ops_nd_operand(&nd, 1, r->in, r->out[0].block);
+    struct kernel_nd nd = ops_nd_pair(r->in, r->out, r->in, r->out[0].block);
     if (r->out[0].block)
         cut.begin[1] /= r->out[0].block;
     for (int d = 0; d < r->in[0].rank; d++) {
@@ -188,15 +182,12 @@ static bool cat_takes_block(const struct ops_infer *i, int block)
 
 static enum ebb_status run_cat(const struct ops_run *r)
 {
-    struct kernel_nd nd;
     const int64_t *attr = r->attr;
     int dim = ops_wrap(*attr, r->out[0].rank);
     size_t element = tensor_dtype_bytes(r->out[0].dtype);
     unsigned char *to = ops_result(r, 0);
     for (uint32_t k = 0; k < r->in_count; k++) {
-        ops_nd_shape(&nd, &r->in[k], r->out[0].block);
-        ops_nd_operand(&nd, 1, &r->in[k], r->out[0].block);
-        ops_nd_operand(&nd, 0, r->out, r->out[0].block);
+        struct kernel_nd nd = ops_nd_pair(&r->in[k], r->out, &r->in[k], r->out[0].block);
         for (int d = 0; d < r->in[k].rank; d++)
             nd.stride[0][d] = r->out[0].strides[d];
         kernel_copy(r->context, &nd, element, to, ops_arg(r, k));
@@ -284,15 +275,12 @@ static bool pad_takes_block(const struct ops_infer *i, int block)
 
 static enum ebb_status run_pad(const struct ops_run *r)
 {
-    struct kernel_nd nd;
     const struct pad_attr *a = r->attr;
     float *to = ops_result(r, 0);
     kernel_fill(r->context, tensor_count(r->out), to, a->value);
     for (int k = 0; k < a->pad.count; k += 2)
         to += a->pad.v[k] * r->out[0].strides[r->out[0].rank - 1 - k / 2];
-    ops_nd_shape(&nd, r->in, r->out[0].block);
-    ops_nd_operand(&nd, 0, r->out, r->out[0].block);
-    ops_nd_operand(&nd, 1, r->in, r->out[0].block);
+    struct kernel_nd nd = ops_nd_pair(r->in, r->out, r->in, r->out[0].block);
     for (int d = 0; d < r->in[0].rank; d++)
         nd.stride[0][d] = r->out[0].strides[d];
     kernel_copy(r->context, &nd, sizeof(float), to, ops_arg(r, 0));
@@ -307,11 +295,8 @@ static void grad_pad(struct ops_backward *b)
     memset(&r, 0, sizeof r);
     for (int k = 0; k < a->pad.count; k += 2) {
         int d = x->rank - 1 - k / 2;
-        int64_t *v = r.v[r.count++];
-        v[0] = d;
-        v[1] = a->pad.v[k];
-        v[2] = a->pad.v[k] + x->dims[d];
-        v[3] = 1;
+        int64_t range[4] = {d, a->pad.v[k], a->pad.v[k] + x->dims[d], 1};
+        memcpy(r.v[r.count++], range, sizeof range);
     }
     b->gin[0] = ops_slice(b->session, b->gout[0], &r);
 }
@@ -368,11 +353,6 @@ tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, floa
         attr.shape.v[d] = dims[d];
     attr.value = value;
     return ops_emit(s, &rows[ROW_FULL], &attr, 0, NULL);
-}
-
-static void grad_none(struct ops_backward *b)
-{
-    (void)b;
 }
 
 /* One repeated dimension after the other: [.., 1, d, ..] -> [.., r, d, ..] -> [.., r d, ..]. */
@@ -480,7 +460,7 @@ static const struct ops_def rows[ROW_COUNT] = {
                  .attr_bytes = sizeof(struct pad_attr), .fields = pad_fields, .strided = 1,
                  .blocked = 1, .blocked_out = 1, .takes_block = pad_takes_block,
                  .low_rule = OPS_LOW_WHOLE, .low_out = 1},
-    [ROW_FULL] = {OPS_PRIMITIVE("full", 0, 0, infer_full, run_full, grad_none),
+    [ROW_FULL] = {OPS_PRIMITIVE("full", 0, 0, infer_full, run_full, ops_grad_none),
                   .attr_bytes = sizeof(struct full_attr), .fields = full_fields},
     [ROW_TILE] = {OPS_COMPOSITE("tile", 1, 1, build_tile),
                   OPS_ATTR(struct ops_ints, reps_fields, NULL)},

@@ -248,11 +248,9 @@ static enum ebb_status infer_binary(struct ops_infer *i, struct ebb_error *err)
 /* The index space of the result, and its strides and those of all inputs in it. */
 static struct kernel_nd nd_of(const struct ops_run *r)
 {
-    struct kernel_nd nd;
     int block = r->out->block;
-    ops_nd_shape(&nd, r->out, block);
-    ops_nd_operand(&nd, 0, r->out, block);
-    for (uint32_t k = 0; k < r->in_count; k++)
+    struct kernel_nd nd = ops_nd_pair(r->out, r->out, r->in, block);
+    for (uint32_t k = 1; k < r->in_count; k++)
         ops_nd_operand(&nd, (int)k + 1, &r->in[k], block);
     return nd;
 }
@@ -374,11 +372,6 @@ static enum ebb_status run_truth(const struct ops_run *r)
     kernel_truth(r->context, tensor_count(r->in), ops_arg(r, 0), r->in->dtype == TENSOR_F32,
                  ops_result(r, 0));
     return EBB_OK;
-}
-
-static void grad_truth(struct ops_backward *b)
-{
-    (void)b; /* steps: zero */
 }
 
 /* A mask of the files: what is not zero. */
@@ -533,7 +526,7 @@ static const struct ops_def rows[ROW_COUNT] = {
                       .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
     [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, run_where, grad_where), .strided = 7,
                    .low_rule = OPS_LOW_WHOLE, .low_out = 1, .build = build_where},
-    [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, run_truth, grad_truth),
+    [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, run_truth, ops_grad_none),
                    .is_internal = true},
     BINARY(ADD, "add", false),
     BINARY(SUB, "sub", false),

@@ -137,19 +137,12 @@ static enum ebb_status infer_gather(struct ops_infer *i, struct ebb_error *err)
 static enum ebb_status run_gather(const struct ops_run *r)
 {
     const struct index_attr *a = r->attr;
+    bool is_scatter = r->def->variant == ROW_SCATTER;
     int dim = ops_wrap(a->dim, r->in[0].rank);
-    struct ops_lines l = ops_lines_of(r->in, dim);
-    return kernel_gather(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim], ops_arg(r, 0),
-                         ops_arg(r, 1), ops_result(r, 0), r->err);
-}
-
-static enum ebb_status run_scatter(const struct ops_run *r)
-{
-    const struct index_attr *a = r->attr;
-    int dim = ops_wrap(a->dim, r->in[0].rank);
-    struct ops_lines l = ops_lines_of(r->out, dim);
-    return kernel_scatter_add(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim], ops_arg(r, 0),
-                              ops_arg(r, 1), ops_result(r, 0), r->err);
+    struct ops_lines l = ops_lines_of(is_scatter ? r->out : r->in, dim);
+    return (is_scatter ? kernel_scatter_add
+                       : kernel_gather)(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim],
+                                        ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), r->err);
 }
 
 static void grad_gather(struct ops_backward *b)
@@ -198,7 +191,7 @@ static const struct ops_def rows[ROW_COUNT] = {
     PRIMITIVE(ROW_SELECT, "index_select", infer_select, run_select, grad_select, false),
     PRIMITIVE(ROW_ADD, "index_add", infer_add, run_add, grad_add, true),
     PRIMITIVE(ROW_GATHER, "gather", infer_gather, run_gather, grad_gather, false),
-    PRIMITIVE(ROW_SCATTER, "scatter_add", infer_gather, run_scatter, grad_gather, true),
+    PRIMITIVE(ROW_SCATTER, "scatter_add", infer_gather, run_gather, grad_gather, true),
     [ROW_EMBEDDING] = {OPS_COMPOSITE("embedding", 2, 2, build_embedding),
                        OPS_ATTR(struct index_attr, embedding_fields, &index_default)},
 };

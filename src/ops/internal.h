@@ -306,8 +306,12 @@ enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_vie
                               struct ebb_error *err);
 /* Strides of `view` in an index space of rank/dims (0 where broadcast). */
 void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view, int block);
-/* block not 0: the index space has channels split in two, as tensor_view_split. */
-void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block);
+/* The index space of `shape`, its operand 0 `to` and its operand 1 `from`. block not 0: channels are
+ * split in two, as tensor_view_split. */
+struct kernel_nd ops_nd_pair(const struct tensor_view *shape, const struct tensor_view *to,
+                             const struct tensor_view *from, int block);
+/* Of steps and constants: zero. */
+void ops_grad_none(struct ops_backward *b);
 
 tensor_id ops_cumsum(struct tensor_session *s, tensor_id x, int dim);
 tensor_id ops_softmax(struct tensor_session *s, tensor_id x, int dim);

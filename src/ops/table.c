@@ -327,7 +327,7 @@ bool ops_spread(const struct ops_ints *given, int nd, const int64_t *fallback, i
     return given->count <= 1 || given->count == nd;
 }
 
-void ops_nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block)
+static void nd_shape(struct kernel_nd *nd, const struct tensor_view *shape, int block)
 {
     struct tensor_view split;
     if (block) {
@@ -358,6 +358,21 @@ void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view 
         nd->stride[operand][d] = d < shift || (view->dims[d - shift] == 1 && nd->dims[d] != 1)
                                      ? 0
                                      : view->strides[d - shift];
+}
+
+struct kernel_nd ops_nd_pair(const struct tensor_view *shape, const struct tensor_view *to,
+                             const struct tensor_view *from, int block)
+{
+    struct kernel_nd nd;
+    nd_shape(&nd, shape, block);
+    ops_nd_operand(&nd, 0, to, block);
+    ops_nd_operand(&nd, 1, from, block);
+    return nd;
+}
+
+void ops_grad_none(struct ops_backward *b)
+{
+    (void)b;
 }
 
 struct ops_lines ops_lines_of(const struct tensor_view *view, int dim)

@@ -183,11 +183,6 @@ static enum ebb_status run_join(const struct ops_run *r)
     return EBB_OK;
 }
 
-static void grad_join(struct ops_backward *b)
-{
-    (void)b;
-}
-
 tensor_id ops_master_join(struct tensor_session *s, tensor_id high, tensor_id rest)
 {
     return ops_emit(s, &rows[ROW_JOIN], NULL, 2, (tensor_id[]){high, rest});
@@ -267,7 +262,7 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_SPLIT] = {OPS_IN_PLACE("update_split", 4, 4 + KERNEL_UPDATE_STATES, infer_split,
                                 run_split),
                    .attr_bytes = sizeof(struct update_attr)},
-    [ROW_JOIN] = {OPS_PRIMITIVE("master_join", 2, 2, infer_join, run_join, grad_join),
+    [ROW_JOIN] = {OPS_PRIMITIVE("master_join", 2, 2, infer_join, run_join, ops_grad_none),
                   .is_internal = true},
     [ROW_HIGH] = {OPS_VIEW("master_high", 2, infer_high, grad_high), .is_internal = true},
     [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, run_dropout, grad_dropout),

@@ -126,9 +126,7 @@ static enum ebb_status infer_permute(struct ops_infer *i, struct ebb_error *err)
 
 static tensor_id permute(struct tensor_session *s, tensor_id x, const int64_t *dims)
 {
-    struct shape_attr attr;
-    memset(&attr, 0, sizeof attr);
-    attr.ints.count = tensor_view_of(s, x)->rank;
+    struct shape_attr attr = {.ints = {.count = tensor_view_of(s, x)->rank}};
     memcpy(attr.ints.v, dims, (size_t)attr.ints.count * sizeof *dims);
     return ops_emit(s, &rows[ROW_PERMUTE], &attr, 1, &x);
 }
@@ -161,11 +159,7 @@ static enum ebb_status infer_transpose(struct ops_infer *i, struct ebb_error *er
 
 tensor_id ops_transpose(struct tensor_session *s, tensor_id x, int p, int q)
 {
-    struct shape_attr attr;
-    memset(&attr, 0, sizeof attr);
-    attr.ints.count = 2;
-    attr.ints.v[0] = p;
-    attr.ints.v[1] = q;
+    struct shape_attr attr = {.ints = {.v = {p, q}, .count = 2}};
     return ops_emit(s, &rows[ROW_TRANSPOSE], &attr, 1, &x);
 }
 
@@ -197,11 +191,9 @@ static enum ebb_status infer_expand(struct ops_infer *i, struct ebb_error *err)
 
 tensor_id ops_expand_to(struct tensor_session *s, tensor_id x, const struct tensor_view *like)
 {
-    struct shape_attr attr;
+    struct shape_attr attr = {.ints = {.count = like->rank}};
     if (tensor_same_shape(tensor_view_of(s, x), like))
         return x;
-    memset(&attr, 0, sizeof attr);
-    attr.ints.count = like->rank;
     memcpy(attr.ints.v, like->dims, (size_t)like->rank * sizeof *like->dims);
     return ops_emit(s, &rows[ROW_EXPAND], &attr, 1, &x);
 }
@@ -331,13 +323,7 @@ tensor_id ops_slice(struct tensor_session *s, tensor_id x, const struct ops_rang
 tensor_id ops_slice_dim(struct tensor_session *s, tensor_id x, int dim, int64_t begin, int64_t end,
                         int64_t step)
 {
-    struct ops_ranges r;
-    memset(&r, 0, sizeof r);
-    r.count = 1;
-    r.v[0][0] = dim;
-    r.v[0][1] = begin;
-    r.v[0][2] = end;
-    r.v[0][3] = step;
+    struct ops_ranges r = {.v = {{dim, begin, end, step}}, .count = 1};
     return ops_slice(s, x, &r);
 }
 
@@ -420,11 +406,6 @@ tensor_id ops_detach(struct tensor_session *s, tensor_id x)
     return ops_emit(s, &rows[ROW_DETACH], NULL, 1, &x);
 }
 
-static void grad_none(struct ops_backward *b)
-{
-    (void)b;
-}
-
 /* ---- rows ----------------------------------------------------------------------------------- */
 
 static const struct ops_field shape_fields[] = {{"shape", OPS_INTS, 0, NULL, true}, {0}};
@@ -454,7 +435,7 @@ static const struct ops_def rows[ROW_COUNT] = {
     [ROW_SPLIT] = {OPS_VIEW("split", 1, infer_split, grad_split),
                    OPS_ATTR(struct split_attr, split_fields, NULL), .strided = 1, .blocked = 1,
                    .takes_block = split_takes_block},
-    [ROW_DETACH] = {OPS_VIEW("detach", 1, infer_detach, grad_none), .strided = 1, .blocked = 1},
+    [ROW_DETACH] = {OPS_VIEW("detach", 1, infer_detach, ops_grad_none), .strided = 1, .blocked = 1},
 };
 
 const struct ops_family ops_view_family = {rows, ROW_COUNT};
