@@ -268,9 +268,8 @@ static int file_mkdir(const char *path)
 
 enum ebb_status ebb_file_mkdirs(const char *path, struct ebb_error *err)
 {
-    char *copy = ebb_strdup(path);
-    if (!copy)
-        return ebb_no_memory(err, strlen(path) + 1);
+    char *copy;
+    EBB_TRY(ebb_copy_text(&copy, path, err));
     int code = 0;
     for (char *p = copy + 1; *copy && *p && !code; p++) {
         if (*p != '/' || p[-1] == '/')
@@ -283,4 +282,19 @@ enum ebb_status ebb_file_mkdirs(const char *path, struct ebb_error *err)
         code = file_mkdir(copy);
     ebb_free(copy);
     return code ? file_fail(err, "make directory", path, code) : EBB_OK;
+}
+
+bool ebb_write_all(int fd, const void *data, size_t n)
+{
+    const char *at = data;
+    while (n > 0) {
+        ssize_t done = write(fd, at, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        at += done;
+        n -= (size_t)done;
+    }
+    return true;
 }

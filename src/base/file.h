@@ -38,6 +38,9 @@ enum ebb_status ebb_file_out_open(struct ebb_file_out *out, const char *path,
 enum ebb_status ebb_file_out_commit(struct ebb_file_out *out, struct ebb_error *err);
 void ebb_file_out_abort(struct ebb_file_out *out);
 
+/* All n bytes to a descriptor; false with errno when it takes no more. */
+bool ebb_write_all(int fd, const void *data, size_t n);
+
 enum ebb_status ebb_file_mkdirs(const char *path,
                                 struct ebb_error *err); /* like mkdir -p, 0777 & umask */
 

@@ -158,9 +158,8 @@ static enum ebb_status strmap_rehash(struct ebb_strmap *map, struct ebb_error *e
     size_t capacity = MAP_FIRST;
     if (map->capacity > 0 && !ebb_mul_size(map->capacity, 2, &capacity))
         return ebb_no_memory(err, SIZE_MAX);
-    struct ebb_strmap_entry *entries = ebb_calloc(capacity, sizeof *entries);
-    if (!entries)
-        return ebb_no_memory(err, capacity);
+    struct ebb_strmap_entry *entries;
+    EBB_TRY(ebb_new(&entries, capacity, sizeof *entries, err));
     for (size_t i = 0; i < map->capacity; i++) {
         if (!map->entries[i].key)
             continue;

@@ -146,14 +146,6 @@ bool ebb_queue_pop(struct ebb_queue *queue, void **item)
     return is_taken;
 }
 
-bool ebb_queue_try_pop(struct ebb_queue *queue, void **item)
-{
-    pthread_mutex_lock(&queue->lock);
-    bool is_taken = queue_take(queue, item);
-    pthread_mutex_unlock(&queue->lock);
-    return is_taken;
-}
-
 void ebb_queue_close(struct ebb_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);

@@ -20,7 +20,6 @@ enum ebb_status ebb_queue_create(struct ebb_queue **queue, size_t capacity, stru
 void ebb_queue_destroy(struct ebb_queue *queue);
 bool ebb_queue_push(struct ebb_queue *queue, void *item); /* waits for room; false when closed */
 bool ebb_queue_pop(struct ebb_queue *queue, void **item); /* waits; false when closed and empty */
-bool ebb_queue_try_pop(struct ebb_queue *queue, void **item);
 void ebb_queue_close(struct ebb_queue *queue);
 
 #endif

@@ -28,21 +28,6 @@ enum ebb_status data_cache_folder(const struct data_set *set, struct ebb_str *fo
     return ebb_file_mkdirs(folder->data, err);
 }
 
-/* All n bytes to fd. */
-static bool write_all(int fd, const uint8_t *bytes, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(fd, bytes, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        bytes += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 struct unpacking {
     struct data_stream *stream;
     uint64_t most;
@@ -58,7 +43,7 @@ static void spill(struct unpacking *u, const char *folder)
     int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
-    if (!write_all(fd, u->memory, (size_t)u->length)) {
+    if (!ebb_write_all(fd, u->memory, (size_t)u->length)) {
         close(fd);
         return;
     }
@@ -95,7 +80,7 @@ static enum ebb_status unpack_more(struct unpacking *u, const char *folder, bool
         EBB_TRY(data_stream_read(u->stream, u->memory + u->length, BLOCK_BYTES, &got, err));
     } else {
         EBB_TRY(data_stream_read(u->stream, u->memory, BLOCK_BYTES, &got, err));
-        if (!write_all(u->fd, u->memory, got))
+        if (!ebb_write_all(u->fd, u->memory, got))
             EBB_TRY(unspill(u, u->memory, got, err));
     }
     bool was_small = u->length < SMALL_BYTES;

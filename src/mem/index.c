@@ -154,32 +154,23 @@ static void repair(struct mem_index *x, int level, uint32_t node, double now)
     double merits[FAN];
     uint32_t count = 0, best = 0;
     double until = INFINITY;
-    if (level == 0) {
-        for (uint32_t id = first; id < end; id++) {
-            if (x->weight[id] == 0)
-                continue;
-            ids[count] = id;
-            merits[count] = merit(x, id, now);
-            if (count && beats(x, id, merits[count], ids[best], merits[best]))
-                best = count;
-            count++;
-        }
-    } else {
-        uint64_t marks = x->marks[level - 1][first / 64]; /* FAN == 64: one word */
-        for (uint32_t child = first; child < end; child++) {
+    uint64_t marks = level ? x->marks[level - 1][first / 64] : 0; /* FAN == 64: one word */
+    for (uint32_t child = first; child < end; child++) {
+        uint32_t id = child;
+        if (level > 0) {
             if (marks >> (child % 64) & 1 || x->until[level - 1][child] < now)
                 repair(x, level - 1, child, now);
             if (x->until[level - 1][child] < until)
                 until = x->until[level - 1][child];
-            uint32_t id = x->winner[level - 1][child];
-            if (id == MEM_NONE)
-                continue;
-            ids[count] = id;
-            merits[count] = merit(x, id, now);
-            if (count && beats(x, id, merits[count], ids[best], merits[best]))
-                best = count;
-            count++;
+            id = x->winner[level - 1][child];
         }
+        if (id == MEM_NONE || x->weight[id] == 0)
+            continue;
+        ids[count] = id;
+        merits[count] = merit(x, id, now);
+        if (count && beats(x, id, merits[count], ids[best], merits[best]))
+            best = count;
+        count++;
     }
     if (x->by_stale) {
         for (uint32_t i = 0; i < count; i++) {

@@ -160,12 +160,10 @@ enum ebb_status planner_best_neighbourhood(struct best *b, uint32_t kind, double
     struct planner_mip_result result;
     planner_mip_result_init(&result);
     size_t bytes = sub.col_count * sizeof(double);
-    double *lower = ebb_alloc(bytes), *upper = ebb_alloc(bytes);
+    double *lower;
+    EBB_TRY(ebb_new(&lower, 2 * sub.col_count, sizeof *lower, err));
+    double *upper = lower + sub.col_count;
     enum ebb_status status = EBB_OK;
-    if (!lower || !upper) {
-        status = ebb_no_memory(err, bytes);
-        goto out;
-    }
     memcpy(lower, sub.col_lower, bytes);
     memcpy(upper, sub.col_upper, bytes);
     if (cut_neighbourhood(b, kind, lower, upper) == 0)
@@ -179,7 +177,6 @@ enum ebb_status planner_best_neighbourhood(struct best *b, uint32_t kind, double
         planner_best_offer(b, &b->model, result.x, kind == 0 ? "rins" : "window");
 out:
     ebb_free(lower);
-    ebb_free(upper);
     planner_mip_result_fini(&result);
     return status;
 }

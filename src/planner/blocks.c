@@ -430,11 +430,10 @@ void planner_blocks_destroy(struct planner_blocks *c)
 }
 
 /* The program's cells are written before they are read. */
-static bool allocate(struct planner_blocks *c)
+static enum ebb_status allocate(struct planner_blocks *c, struct ebb_error *err)
 {
     size_t nodes = (size_t)c->g->node_count + 2;
     size_t cells = (size_t)MOST_BLOCKS * MOST_BLOCKS * (UNITS + 1);
-    ebb_arena_init(&c->arena);
     c->block = ebb_arena_calloc(&c->arena, nodes, sizeof *c->block);
     c->needed = ebb_arena_calloc(&c->arena, nodes, sizeof *c->needed);
     c->rank = ebb_arena_calloc(&c->arena, nodes, sizeof *c->rank);
@@ -442,24 +441,20 @@ static bool allocate(struct planner_blocks *c)
     c->time = ebb_arena_calloc(&c->arena, nodes, sizeof *c->time);
     c->opt = ebb_arena_alloc(&c->arena, cells * sizeof *c->opt);
     c->pick = ebb_arena_alloc(&c->arena, cells * sizeof *c->pick);
-    return c->block && c->needed && c->rank && c->crossing && c->time && c->opt && c->pick;
+    return ebb_arena_status(&c->arena, err);
 }
 
 enum ebb_status planner_blocks_create(const struct planner_graph *g, struct planner_blocks **blocks,
                                       struct ebb_error *err)
 {
-    struct planner_blocks *c = ebb_calloc(1, sizeof *c);
+    struct planner_blocks *c;
     *blocks = NULL;
-    if (!c)
-        return ebb_no_memory(err, sizeof *c);
+    EBB_TRY(ebb_new(&c, 1, sizeof *c, err));
     c->g = g;
     while (c->forward_end < g->node_count && g->nodes[c->forward_end].phase != TRACE_BACKWARD)
         c->forward_end++;
-    if (!allocate(c)) {
-        planner_blocks_destroy(c);
-        return ebb_no_memory(err, g->node_count * sizeof *c->crossing);
-    }
-    bool is_chain = c->forward_end >= 2 && c->forward_end < g->node_count;
+    enum ebb_status status = allocate(c, err);
+    bool is_chain = status == EBB_OK && c->forward_end >= 2 && c->forward_end < g->node_count;
     if (is_chain) {
         find_crossing(c);
         find_blocks(c);
@@ -467,7 +462,7 @@ enum ebb_status planner_blocks_create(const struct planner_graph *g, struct plan
     }
     if (!is_chain) {
         planner_blocks_destroy(c);
-        return EBB_OK;
+        return status;
     }
     measure(c);
     for (uint32_t v = 0; v < g->node_count; v++)

@@ -128,9 +128,8 @@ enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err
 {
     if (!planner_job_has_forward(job))
         return EBB_OK;
-    bool *set = ebb_calloc(job->graph->node_count, sizeof *set);
-    if (!set)
-        return ebb_no_memory(err, job->graph->node_count);
+    bool *set;
+    EBB_TRY(ebb_new(&set, job->graph->node_count, sizeof *set, err));
     enum ebb_status status = EBB_OK;
     if (only_ap(job))
         status = planner_graph_articulation(job->graph, set, err);
@@ -174,8 +173,7 @@ static enum ebb_status find_candidates(struct planner_job *job, struct ebb_arena
                              .is_member =
                                  ebb_arena_calloc(arena, g->node_count, sizeof *c->is_member),
                              .chosen = ebb_arena_calloc(arena, g->node_count, sizeof *c->chosen)};
-    if (!c->order || !c->is_member || !c->chosen)
-        return ebb_no_memory(err, g->node_count * sizeof *c->order);
+    EBB_TRY(ebb_arena_status(arena, err));
     if (is_ap)
         EBB_TRY(planner_graph_articulation(g, c->is_member, err));
     for (uint32_t v = 0; v < g->forward_count && !is_ap; v++)

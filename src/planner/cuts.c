@@ -184,11 +184,9 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
                                    uint64_t budget, const uint32_t *at, uint32_t count,
                                    struct ebb_error *err)
 {
-    struct ebb_arena build_arena;
+    struct ebb_arena build_arena = {0};
     size_t items = (size_t)g->item_count + 1, nodes = (size_t)g->node_count + 1;
     *cuts = (struct planner_cuts){.graph = g, .count = count, .cost_scale = planner_cost_scale(g)};
-    ebb_arena_init(&cuts->arena);
-    ebb_arena_init(&build_arena);
     planner_mip_init(&cuts->mip);
     cuts->mip.offset = (double)g->base_cost * cuts->cost_scale;
     cuts->s_col = ebb_arena_calloc(&cuts->arena, (size_t)count + 1, items * sizeof *cuts->s_col);
@@ -205,10 +203,10 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
                       .s = ebb_arena_calloc(&build_arena, items, sizeof *b.s),
                       .s_next = ebb_arena_calloc(&build_arena, items, sizeof *b.s_next),
                       .cost_scale = cuts->cost_scale};
-    bool has_all =
-        cuts->s_col && cuts->at && b.interval && b.r && b.last && b.certain && b.s && b.s_next;
-    enum ebb_status status = has_all ? EBB_OK : ebb_no_memory(err, items * sizeof *b.s);
-    if (has_all) {
+    enum ebb_status status = ebb_arena_status(&cuts->arena, err);
+    if (status == EBB_OK)
+        status = ebb_arena_status(&build_arena, err);
+    if (status == EBB_OK) {
         memcpy(cuts->at, at, count * sizeof *at);
         set_scales(&b, budget);
         find_intervals(&b);
@@ -368,15 +366,14 @@ struct place { /* an instant, and how good it is */
 enum ebb_status planner_cuts_choose(const struct planner_graph *g, uint64_t budget, uint32_t slices,
                                     uint32_t *at, uint32_t *count, struct ebb_error *err)
 {
-    uint64_t *live = ebb_calloc((size_t)g->node_count + 1, sizeof *live);
-    struct density *list = ebb_calloc((size_t)g->item_count + 1, sizeof *list);
-    enum ebb_status status = EBB_OK;
+    struct ebb_arena arena = {0};
+    uint64_t *live = ebb_arena_calloc(&arena, (size_t)g->node_count + 1, sizeof *live);
+    struct density *list = ebb_arena_calloc(&arena, g->item_count, sizeof *list);
+    enum ebb_status status = ebb_arena_status(&arena, err);
     uint32_t first = 0;
     *count = 0;
-    if (!live || !list) {
-        status = ebb_no_memory(err, g->item_count * sizeof *list);
+    if (status != EBB_OK)
         goto out;
-    }
     live_bytes(g, live);
     while (first < g->node_count && live[first] <= budget)
         first++;
@@ -410,7 +407,6 @@ enum ebb_status planner_cuts_choose(const struct planner_graph *g, uint64_t budg
     for (int k = 0; k < 2 && span > 0; k++)
         add_instant(at, count, top[k].node);
 out:
-    ebb_free(live);
-    ebb_free(list);
+    ebb_arena_fini(&arena);
     return status;
 }

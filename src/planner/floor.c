@@ -104,9 +104,7 @@ static enum ebb_status learn(struct search *s, const struct floor_game *game, st
 {
     uint32_t count = s->graph->storage_count;
     if (!s->dear) {
-        s->dear = ebb_alloc(((size_t)count + 1) * sizeof *s->dear);
-        if (!s->dear)
-            return ebb_no_memory(err, count * sizeof *s->dear);
+        EBB_TRY(ebb_new(&s->dear, count, sizeof *s->dear, err));
         for (uint32_t i = 0; i < count; i++)
             s->dear[i] = 1;
     }
@@ -194,9 +192,8 @@ static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
 static enum ebb_status settle_by(struct search *s, bool by_reruns, struct ebb_error *err)
 {
     size_t bytes = by_reruns ? s->graph->node_count : s->graph->storage_count * sizeof(uint32_t);
-    void *copy = ebb_alloc(bytes + 1);
-    if (!copy)
-        return ebb_no_memory(err, bytes);
+    void *copy;
+    EBB_TRY(ebb_new(&copy, bytes, 1, err));
     memcpy(copy, by_reruns ? (void *)s->best.reruns : (void *)s->best.last_stage, bytes);
     struct plan_holds holds = {.may_rerun = by_reruns ? copy : NULL,
                                .last_stage = by_reruns ? NULL : copy};

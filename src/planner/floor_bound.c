@@ -257,16 +257,16 @@ static void make_guesses(struct flow *f, bool with_working_set, struct guess *gu
     qsort(guesses, (size_t)g->node_count + 1, sizeof *guesses, compare_guesses);
 }
 
-static bool allocate(struct flow *f, struct ebb_arena *a)
+static void allocate(struct flow *f, struct ebb_arena *a)
 {
     size_t vertices = f->vertex_count, storages = (size_t)f->g->storage_count + 1;
-    return (f->head = ebb_arena_calloc(a, vertices, 4)) &&
-           (f->at = ebb_arena_calloc(a, vertices, 4)) &&
-           (f->depth = ebb_arena_calloc(a, vertices, 4)) &&
-           (f->queue = ebb_arena_calloc(a, vertices, 4)) &&
-           (f->path = ebb_arena_calloc(a, vertices, 4)) &&
-           (f->current = ebb_arena_calloc(a, storages, 4)) &&
-           (f->free_at = ebb_arena_calloc(a, storages, 4));
+    f->head = ebb_arena_calloc(a, vertices, 4);
+    f->at = ebb_arena_calloc(a, vertices, 4);
+    f->depth = ebb_arena_calloc(a, vertices, 4);
+    f->queue = ebb_arena_calloc(a, vertices, 4);
+    f->path = ebb_arena_calloc(a, vertices, 4);
+    f->current = ebb_arena_calloc(a, storages, 4);
+    f->free_at = ebb_arena_calloc(a, storages, 4);
 }
 
 static enum ebb_status find_largest(struct flow *f, struct guess *guesses, uint64_t *largest,
@@ -301,12 +301,12 @@ enum ebb_status planner_floor_bound(const struct plan_recipes *g, struct planner
                                     struct ebb_error *err)
 {
     struct flow f = {.g = g, .vertex_count = 2 * g->storage_count + 2};
-    struct ebb_arena arena;
-    ebb_arena_init(&arena);
+    struct ebb_arena arena = {0};
     struct guess *guesses = ebb_arena_calloc(&arena, (size_t)g->node_count + 2, sizeof *guesses);
-    enum ebb_status status = guesses && allocate(&f, &arena)
-                                 ? find_bounds(&f, guesses, facts, err)
-                                 : ebb_no_memory(err, f.vertex_count * sizeof *f.head);
+    allocate(&f, &arena);
+    enum ebb_status status = ebb_arena_status(&arena, err);
+    if (status == EBB_OK)
+        status = find_bounds(&f, guesses, facts, err);
     ebb_free(f.arcs);
     ebb_arena_fini(&arena);
     return status;

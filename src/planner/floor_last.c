@@ -86,14 +86,11 @@ enum ebb_status planner_floor_last(const struct plan_recipes *g, uint64_t *bytes
 {
     size_t storages = (size_t)g->storage_count + 1;
     struct last l = {.g = g};
-    l.seen = ebb_calloc(storages, sizeof *l.seen);
-    l.leaves = ebb_calloc(storages, sizeof *l.leaves);
+    uint32_t *block;
     *bytes = 0;
-    enum ebb_status status = EBB_OK;
-    if (!l.seen || !l.leaves) {
-        status = ebb_no_memory(err, storages * sizeof *l.seen);
-        goto out;
-    }
+    EBB_TRY(ebb_new(&block, 2 * storages, sizeof *block, err));
+    l.seen = block;
+    l.leaves = block + storages;
     list_leaves(&l);
     for (uint32_t t = 0; t < g->node_count; t++) {
         const struct plan_node *node = &g->nodes[t];
@@ -108,8 +105,6 @@ enum ebb_status planner_floor_last(const struct plan_recipes *g, uint64_t *bytes
         if (least != UINT64_MAX && least > *bytes)
             *bytes = least;
     }
-out:
-    ebb_free(l.seen);
-    ebb_free(l.leaves);
-    return status;
+    ebb_free(block);
+    return EBB_OK;
 }

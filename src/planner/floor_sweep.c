@@ -99,8 +99,7 @@ static enum ebb_status descend(struct floor_play *w, bool *is_done)
     if (!level->position) {
         level->position =
             ebb_arena_calloc(&w->arena, (size_t)w->g->node_count + 1, sizeof *level->position);
-        if (!level->position)
-            return ebb_no_memory(w->err, w->g->node_count * sizeof *level->position);
+        EBB_TRY(ebb_arena_status(&w->arena, w->err));
     }
     EBB_TRY(ebb_grow(&level->targets, &level->target_capacity, w->stack_count,
                      sizeof *level->targets, w->err));
@@ -374,26 +373,27 @@ static enum ebb_status play(struct floor_play *w)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static bool allocate(struct floor_play *w)
+static enum ebb_status allocate(struct floor_play *w)
 {
     size_t storages = (size_t)w->g->storage_count + 1, nodes = (size_t)w->g->node_count + 1;
     struct ebb_arena *a = &w->arena;
-    return (w->is_resident = ebb_arena_calloc(a, storages, 1)) &&
-           (w->version = ebb_arena_calloc(a, storages, 4)) &&
-           (w->pins = ebb_arena_calloc(a, storages, 4)) &&
-           (w->targeted = ebb_arena_calloc(a, storages, 4)) &&
-           (w->use_at = ebb_arena_calloc(a, storages, 4)) &&
-           (w->next = ebb_arena_calloc(a, storages, 4)) &&
-           (w->prev = ebb_arena_calloc(a, storages, 4)) &&
-           (w->copy = ebb_arena_calloc(a, storages, 4)) &&
-           (w->list_of = ebb_arena_calloc(a, storages, 1)) &&
-           (w->placing = ebb_arena_calloc(a, storages, 4)) &&
-           (w->known_cost = ebb_arena_calloc(a, storages, 8)) &&
-           (w->candidates = ebb_arena_calloc(a, storages, sizeof *w->candidates)) &&
-           (w->mark = ebb_arena_calloc(a, nodes, 4)) &&
-           (w->bitmap = ebb_arena_calloc(a, nodes / 64 + 1, 8)) &&
-           (w->game->reruns = ebb_calloc(nodes, 1)) &&
-           (w->game->last_stage = ebb_calloc(storages, 4));
+    w->is_resident = ebb_arena_calloc(a, storages, 1);
+    w->version = ebb_arena_calloc(a, storages, 4);
+    w->pins = ebb_arena_calloc(a, storages, 4);
+    w->targeted = ebb_arena_calloc(a, storages, 4);
+    w->use_at = ebb_arena_calloc(a, storages, 4);
+    w->next = ebb_arena_calloc(a, storages, 4);
+    w->prev = ebb_arena_calloc(a, storages, 4);
+    w->copy = ebb_arena_calloc(a, storages, 4);
+    w->list_of = ebb_arena_calloc(a, storages, 1);
+    w->placing = ebb_arena_calloc(a, storages, 4);
+    w->known_cost = ebb_arena_calloc(a, storages, 8);
+    w->candidates = ebb_arena_calloc(a, storages, sizeof *w->candidates);
+    w->mark = ebb_arena_calloc(a, nodes, 4);
+    w->bitmap = ebb_arena_calloc(a, nodes / 64 + 1, 8);
+    EBB_TRY(ebb_arena_status(a, w->err));
+    EBB_TRY(ebb_new(&w->game->reruns, nodes, 1, w->err));
+    return ebb_new(&w->game->last_stage, storages, 4, w->err);
 }
 
 static void release(struct floor_play *w)
@@ -415,12 +415,10 @@ enum ebb_status planner_floor_play(const struct plan_recipes *graph,
     struct floor_play w = {.g = graph, .rules = rules, .game = game, .err = err};
     *game = (struct floor_game){0};
     plan_init(&game->plan);
-    ebb_arena_init(&w.arena);
     memset(w.heads, 0xff, sizeof w.heads);
     w.sum = graph->base_bytes;
     game->peak_bytes = w.sum;
-    enum ebb_status status =
-        allocate(&w) ? EBB_OK : ebb_no_memory(err, graph->storage_count * sizeof *w.version);
+    enum ebb_status status = allocate(&w);
     if (status == EBB_OK && w.sum <= rules->budget_bytes)
         status = play(&w);
     release(&w);

@@ -198,28 +198,26 @@ static void find_shape(struct planner_graph *g)
             g->is_mirrored = false;
 }
 
-static bool allocate(struct planner_graph *g)
+static enum ebb_status allocate(struct planner_graph *g, struct ebb_error *err)
 {
     const struct trace *trace = g->trace;
     struct ebb_arena *a = &g->arena;
-    return (g->nodes = ebb_arena_calloc(a, trace->op_count, sizeof *g->nodes)) &&
-           (g->items = ebb_arena_calloc(a, trace->storage_count, sizeof *g->items)) &&
-           (g->ins = ebb_arena_calloc(a, trace->input_count, sizeof *g->ins)) &&
-           (g->node_of = ebb_arena_calloc(a, trace->op_count, sizeof *g->node_of)) &&
-           (g->item_of = ebb_arena_calloc(a, trace->storage_count, sizeof *g->item_of));
+    g->nodes = ebb_arena_calloc(a, trace->op_count, sizeof *g->nodes);
+    g->items = ebb_arena_calloc(a, trace->storage_count, sizeof *g->items);
+    g->ins = ebb_arena_calloc(a, trace->input_count, sizeof *g->ins);
+    g->node_of = ebb_arena_calloc(a, trace->op_count, sizeof *g->node_of);
+    g->item_of = ebb_arena_calloc(a, trace->storage_count, sizeof *g->item_of);
+    return ebb_arena_status(a, err);
 }
 
 enum ebb_status planner_graph_create(const struct trace *trace, bool is_eager,
                                      struct planner_graph **graph, struct ebb_error *err)
 {
-    struct planner_graph *g = ebb_calloc(1, sizeof *g);
-    if (!g)
-        return ebb_no_memory(err, sizeof *g);
-    ebb_arena_init(&g->arena);
+    struct planner_graph *g;
+    EBB_TRY(ebb_new(&g, 1, sizeof *g, err));
     g->trace = trace;
     g->fixed_bytes = trace->graph_fixed_bytes;
-    enum ebb_status status =
-        allocate(g) ? EBB_OK : ebb_no_memory(err, trace->op_count * sizeof *g->nodes);
+    enum ebb_status status = allocate(g, err);
     if (status == EBB_OK)
         status = plan_recipes_create(&g->recipes, trace, is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
     if (status != EBB_OK) {
@@ -248,8 +246,7 @@ void planner_graph_destroy(struct planner_graph *graph)
     if (!graph)
         return;
     plan_recipes_destroy(graph->recipes);
-    struct ebb_arena arena = graph->arena;
-    ebb_arena_fini(&arena);
+    ebb_arena_fini(&graph->arena);
     ebb_free(graph);
 }
 
@@ -308,9 +305,8 @@ static uint32_t count_components(const struct planner_graph *g, uint32_t removed
 enum ebb_status planner_graph_articulation(const struct planner_graph *g, bool *is_ap,
                                            struct ebb_error *err)
 {
-    uint32_t *parent = ebb_calloc((size_t)g->forward_count + 2, sizeof *parent);
-    if (!parent)
-        return ebb_no_memory(err, (g->forward_count + 2) * sizeof *parent);
+    uint32_t *parent;
+    EBB_TRY(ebb_new(&parent, (size_t)g->forward_count + 2, sizeof *parent, err));
     uint32_t last = 0;
     for (uint32_t v = 0; v < g->forward_count; v++)
         if (planner_graph_has_forward_edge(g, v))

@@ -69,8 +69,7 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
     struct revolve r = {.rows = &job->trial};
     bool *is_ap = ebb_arena_calloc(arena, g->node_count, sizeof *is_ap);
     uint32_t *real = ebb_arena_calloc(arena, (size_t)2 * g->node_count, sizeof *real);
-    if (!is_ap || !real)
-        return ebb_no_memory(err, g->node_count * sizeof *real);
+    EBB_TRY(ebb_arena_status(arena, err));
     EBB_TRY(planner_graph_articulation(g, is_ap, err));
     for (uint32_t v = 0; v < g->forward_count; v++)
         if (is_ap[v])
@@ -85,8 +84,7 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
     size_t cells = (size_t)(r.states + 1) * (r.slots + 1);
     r.steps = ebb_arena_calloc(arena, cells, sizeof *r.steps);
     r.split = ebb_arena_calloc(arena, cells, sizeof *r.split);
-    if (!r.steps || !r.split)
-        return ebb_no_memory(err, cells * sizeof *r.steps);
+    EBB_TRY(ebb_arena_status(arena, err));
     fill_table(&r);
     for (uint32_t c = wanted >= 0 ? r.slots : 0; c <= r.slots; c++) {
         char name[32];

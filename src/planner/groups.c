@@ -47,8 +47,7 @@ enum ebb_status planner_groups_make(struct planner_groups *groups, struct ebb_ar
         .begin = ebb_arena_calloc(arena, nodes, sizeof *groups->begin),
         .of = ebb_arena_calloc(arena, nodes, sizeof *groups->of),
         .can_rerun = ebb_arena_calloc(arena, nodes, sizeof *groups->can_rerun)};
-    if (!groups->begin || !groups->of || !groups->can_rerun)
-        return ebb_no_memory(err, nodes * sizeof *groups->begin);
+    EBB_TRY(ebb_arena_status(arena, err));
     uint32_t joined = level == PLANNER_LEVEL_FULL ? 0 : forward_end(g);
     for (uint32_t v = 0; v < g->node_count; v++) {
         if (v == 0 || v >= joined)

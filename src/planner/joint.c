@@ -21,7 +21,8 @@
 struct joint {
     struct planner_job *job;
     struct planner_model model;
-    uint64_t *fetch, *send, *row; /* owned bit rows */
+    struct ebb_arena arena;
+    uint64_t *fetch, *send, *row; /* bit rows */
     bool is_solved;               /* job->made is the model's */
 };
 
@@ -130,11 +131,10 @@ static enum ebb_status joint_init(struct joint *j, struct ebb_error *err)
     const struct planner_graph *g = j->job->graph;
     const struct planner_sched *s = &j->job->trial;
     size_t rows = (size_t)s->stages * s->words;
-    j->fetch = ebb_calloc(rows + 1, sizeof *j->fetch);
-    j->send = ebb_calloc(rows + 1, sizeof *j->send);
-    j->row = ebb_calloc(s->words + 1, sizeof *j->row);
-    if (!j->fetch || !j->send || !j->row)
-        return ebb_no_memory(err, rows * sizeof *j->fetch);
+    j->fetch = ebb_arena_calloc(&j->arena, rows, sizeof *j->fetch);
+    j->send = ebb_arena_calloc(&j->arena, rows, sizeof *j->send);
+    j->row = ebb_arena_calloc(&j->arena, s->words, sizeof *j->row);
+    EBB_TRY(ebb_arena_status(&j->arena, err));
     return planner_model_build(&j->model, g,
                                g->node_count <= 40 ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED,
                                j->job->budget, &j->job->request->link, err);
@@ -203,8 +203,6 @@ enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *e
         status = with_copies(&j, err);
     job->is_timeout = !job->has_best && !job->has_made && !job->is_proven_infeasible;
     planner_model_fini(&j.model);
-    ebb_free(j.fetch);
-    ebb_free(j.send);
-    ebb_free(j.row);
+    ebb_arena_fini(&j.arena);
     return status;
 }

@@ -106,8 +106,7 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
                      .best = ebb_arena_calloc(arena, UNITS + 1, sizeof *k.best),
                      .chosen = ebb_arena_calloc(arena, items, sizeof *k.chosen)};
     uint64_t total = 0;
-    if (!k.items || !k.weights || !k.best || !k.chosen)
-        return ebb_no_memory(err, items * sizeof *k.items);
+    EBB_TRY(ebb_arena_status(arena, err));
     for (uint32_t i = 0; i < g->item_count; i++) {
         if (!is_candidate(g, i))
             continue;
@@ -118,8 +117,7 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
         total += g->items[i].bytes;
     }
     k.taken = ebb_arena_calloc(arena, (size_t)k.count + 1, UNITS + 1);
-    if (!k.taken)
-        return ebb_no_memory(err, (size_t)k.count * UNITS);
+    EBB_TRY(ebb_arena_status(arena, err));
     if (total > 0)
         fill(g, &k, total);
     return sweep(job, &k, err);

@@ -154,21 +154,6 @@ void planner_mip_result_fini(struct planner_mip_result *result)
     planner_mip_result_init(result);
 }
 
-static bool write_all(int fd, const void *data, size_t n)
-{
-    const char *p = data;
-    while (n > 0) {
-        ssize_t done = write(fd, p, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        p += done;
-        n -= (size_t)done;
-    }
-    return true;
-}
-
 /* Read until n bytes or the deadline; false when either the time or the child is over first. */
 static bool read_all(int fd, void *data, size_t n, uint64_t deadline_ns)
 {
@@ -209,8 +194,8 @@ _Noreturn static void child(const struct planner_mip *mip,
     planner_mip_solve_here(mip, options, result);
     double *x = result->x;
     result->x = NULL;
-    bool ok = write_all(fd, result, sizeof *result) &&
-              (!result->has_x || write_all(fd, x, mip->col_count * sizeof *x));
+    bool ok = ebb_write_all(fd, result, sizeof *result) &&
+              (!result->has_x || ebb_write_all(fd, x, mip->col_count * sizeof *x));
     _exit(ok ? 0 : 1);
 }
 
@@ -220,9 +205,8 @@ enum ebb_status planner_mip_begin(const struct planner_mip *mip,
 {
     int fds[2];
     *c = (struct planner_mip_child){.col_count = mip->col_count, .start_ns = ebb_clock_ns()};
-    double *x = ebb_calloc(mip->col_count + 1, sizeof *x);
-    if (!x)
-        return ebb_no_memory(err, mip->col_count * sizeof *x);
+    double *x;
+    EBB_TRY(ebb_new(&x, mip->col_count, sizeof *x, err));
     if (pipe2(fds, O_CLOEXEC) != 0) {
         ebb_free(x);
         return ebb_fail(err, EBB_EIO, "planner: no pipe for the solver: %s", strerror(errno));
@@ -264,10 +248,11 @@ enum ebb_status planner_mip_end(struct planner_mip_child *c, struct planner_mip_
 {
     struct planner_mip_result answer;
     planner_mip_result_fini(result);
-    double *x = ebb_calloc(c->col_count + 1, sizeof *x);
-    if (!x) {
+    double *x;
+    enum ebb_status status = ebb_new(&x, c->col_count, sizeof *x, err);
+    if (status != EBB_OK) {
         planner_mip_abort(c);
-        return ebb_no_memory(err, c->col_count * sizeof *x);
+        return status;
     }
     bool ok = read_all(c->fd, &answer, sizeof answer, c->deadline_ns) &&
               (!answer.has_x || read_all(c->fd, x, c->col_count * sizeof *x, c->deadline_ns));

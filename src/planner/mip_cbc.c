@@ -14,6 +14,7 @@
 #include <Cbc_C_Interface.h>
 #include <Clp_C_Interface.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/heap.h"
 
@@ -39,24 +40,18 @@ static void one_thread(void)
 }
 
 struct columns { /* column-wise copy */
+    struct ebb_arena arena;
     CoinBigIndex *start;
     int *rows;
     double *values;
 };
 
-static void columns_fini(struct columns *c)
-{
-    ebb_free(c->start);
-    ebb_free(c->rows);
-    ebb_free(c->values);
-}
-
 static bool columns_init(struct columns *c, const struct planner_mip *mip)
 {
-    c->start = ebb_calloc(mip->col_count + 2, sizeof *c->start);
-    c->rows = ebb_calloc(mip->coef_count + 1, sizeof *c->rows);
-    c->values = ebb_calloc(mip->coef_count + 1, sizeof *c->values);
-    if (!c->start || !c->rows || !c->values)
+    c->start = ebb_arena_calloc(&c->arena, mip->col_count + 2, sizeof *c->start);
+    c->rows = ebb_arena_calloc(&c->arena, mip->coef_count, sizeof *c->rows);
+    c->values = ebb_arena_calloc(&c->arena, mip->coef_count, sizeof *c->values);
+    if (c->arena.short_of)
         return false;
     for (size_t k = 0; k < mip->coef_count; k++)
         c->start[mip->cols[k] + 2]++;
@@ -177,7 +172,7 @@ void planner_mip_solve_here(const struct planner_mip *mip,
         else
             solve_mip(mip, &c, options, result);
     }
-    columns_fini(&c);
+    ebb_arena_fini(&c.arena);
 }
 
 #else

@@ -495,12 +495,10 @@ enum ebb_status planner_model_build(struct planner_model *model, const struct pl
                                     enum planner_level level, uint64_t budget,
                                     const struct planner_link *link, struct ebb_error *err)
 {
-    struct ebb_arena build_arena;
+    struct ebb_arena build_arena = {0};
     struct build b = {.m = model, .g = graph, .gr = &model->groups, .err = err};
     size_t items = (size_t)graph->item_count + 1, nodes = (size_t)graph->node_count + 1;
     *model = (struct planner_model){.graph = graph, .link = link};
-    ebb_arena_init(&model->arena);
-    ebb_arena_init(&build_arena);
     planner_mip_init(&model->mip);
     enum ebb_status status = planner_groups_make(&model->groups, &model->arena, graph, level, err);
     size_t cells = model->groups.count * items;
@@ -517,9 +515,10 @@ enum ebb_status planner_model_build(struct planner_model *model, const struct pl
         model->in_col = host + cells;
         model->out_col = host + 2 * cells;
     }
-    if (status == EBB_OK && (!model->s_col || !model->r_col || !b.last_const || !b.last_group ||
-                             !b.n_col || !b.head || !b.made_const || (link && !host)))
-        status = ebb_no_memory(err, cells * sizeof *model->s_col);
+    if (status == EBB_OK)
+        status = ebb_arena_status(&model->arena, err);
+    if (status == EBB_OK)
+        status = ebb_arena_status(&build_arena, err);
     if (status == EBB_OK)
         status = build(&b, budget);
     ebb_free(b.releases);

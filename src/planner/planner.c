@@ -119,8 +119,7 @@ enum ebb_status planner_job_in_arena(struct planner_job *job,
                                                               struct ebb_error *err),
                                      struct ebb_error *err)
 {
-    struct ebb_arena solve_arena;
-    ebb_arena_init(&solve_arena);
+    struct ebb_arena solve_arena = {0};
     enum ebb_status status = solve(job, &solve_arena, err);
     ebb_arena_fini(&solve_arena);
     return status;
@@ -387,9 +386,10 @@ enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_
 {
     struct planner_graph *g = NULL;
     EBB_TRY(planner_graph_create(trace, false, &g, err));
-    bool *is_ap = ebb_calloc(g->node_count, sizeof *is_ap);
-    enum ebb_status status =
-        is_ap ? planner_graph_articulation(g, is_ap, err) : ebb_no_memory(err, g->node_count);
+    bool *is_ap = ebb_arena_calloc(&g->arena, g->node_count, sizeof *is_ap);
+    enum ebb_status status = ebb_arena_status(&g->arena, err);
+    if (status == EBB_OK)
+        status = planner_graph_articulation(g, is_ap, err);
     if (status == EBB_OK) {
         *facts = (struct planner_facts){.node_count = g->node_count,
                                         .forward_count = g->forward_count,
@@ -406,7 +406,6 @@ enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_
             facts->is_chain &= is_ap[v];
         }
     }
-    ebb_free(is_ap);
     planner_graph_destroy(g);
     return status;
 }

@@ -154,12 +154,11 @@ enum ebb_status planner_published_build(struct planner_published *p,
     struct pub b = {.p = p, .g = graph};
     uint64_t unit = budget;
     planner_mip_init(&p->mip);
-    ebb_arena_init(&p->arena);
     p->r = ebb_arena_calloc(&p->arena, cells, sizeof *p->r);
     p->s = ebb_arena_calloc(&p->arena, cells, sizeof *p->s);
     b.free_col =
         ebb_arena_calloc(&p->arena, graph->edge_count + graph->item_count + 1, sizeof *b.free_col);
-    p->mip.is_short = !p->r || !p->s || !b.free_col;
+    p->mip.is_short = p->arena.short_of > 0;
     b.scale = planner_mem_scale(graph, &unit);
     b.budget = (double)budget * b.scale;
     p->cost_scale = planner_cost_scale(graph);

@@ -184,23 +184,19 @@ static void solve_budget(struct rotor *r, uint64_t budget)
         offer(r, all);
 }
 
-static enum ebb_status make_blocks(struct rotor *r, struct ebb_error *err)
+static enum ebb_status make_blocks(struct rotor *r, bool *is_ap, struct ebb_error *err)
 {
     const struct planner_graph *g = r->job->graph;
-    bool *is_ap = ebb_calloc(g->node_count, sizeof *is_ap);
-    if (!is_ap)
-        return ebb_no_memory(err, g->node_count);
-    enum ebb_status status = planner_graph_articulation(g, is_ap, err);
+    EBB_TRY(planner_graph_articulation(g, is_ap, err));
     uint32_t begin = 0;
-    for (uint32_t v = 0; v < g->forward_count && status == EBB_OK; v++)
+    for (uint32_t v = 0; v < g->forward_count; v++)
         if (is_ap[v] || v + 1 == g->forward_count) {
             r->first[r->blocks] = begin;
             r->ap[r->blocks++] = v;
             begin = v + 1;
         }
     r->first[r->blocks] = r->ap[r->blocks] = g->forward_count;
-    ebb_free(is_ap);
-    return status;
+    return EBB_OK;
 }
 
 static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
@@ -217,9 +213,9 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
     r->cw = ebb_arena_calloc(arena, n, sizeof *r->cw);
     r->cbw = ebb_arena_calloc(arena, n, sizeof *r->cbw);
     r->prefix = ebb_arena_calloc(arena, n, sizeof *r->prefix);
-    if (!r->first || !r->ap || !r->fw || !r->bw || !r->cw || !r->cbw || !r->prefix)
-        return ebb_no_memory(err, n * sizeof *r->fw);
-    EBB_TRY(make_blocks(r, err));
+    bool *is_ap = ebb_arena_calloc(arena, job->graph->node_count, sizeof *is_ap);
+    EBB_TRY(ebb_arena_status(arena, err));
+    EBB_TRY(make_blocks(r, is_ap, err));
     if (r->blocks > MOST_BLOCKS) {
         planner_job_not_applicable(job, "the chain is longer than 220 blocks");
         return EBB_OK;
@@ -227,8 +223,7 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
     size_t cells = (size_t)(r->blocks + 1) * (r->blocks + 1) * (SLOTS + 1);
     r->opt = ebb_arena_alloc(arena, cells * sizeof *r->opt);
     r->pick = ebb_arena_alloc(arena, cells * sizeof *r->pick);
-    if (!r->opt || !r->pick)
-        return ebb_no_memory(err, cells * sizeof *r->opt);
+    EBB_TRY(ebb_arena_status(arena, err));
     for (int k = 0; k < 6 && !planner_job_out_of_time(job); k++)
         solve_budget(r, (uint64_t)((double)budget * (1.12 - 0.06 * k)));
     return EBB_OK;

@@ -15,9 +15,7 @@ enum ebb_status planner_sched_init(struct planner_sched *s, const struct planner
 {
     *s = (struct planner_sched){.graph = graph, .stages = graph->node_count};
     s->words = (graph->item_count + 63) / 64;
-    s->keep = ebb_calloc((size_t)s->stages + 1, s->words * sizeof *s->keep);
-    if (!s->keep)
-        return ebb_no_memory(err, (s->stages + 1) * s->words * sizeof *s->keep);
+    EBB_TRY(ebb_new(&s->keep, (size_t)s->stages + 1, s->words * sizeof *s->keep, err));
     for (uint32_t i = 0; i < graph->item_count; i++)
         if (graph->items[i].is_kept)
             planner_keep(s, s->stages, i);
@@ -85,20 +83,18 @@ enum ebb_status planner_eval_init(struct planner_eval *ev, const struct planner_
                                   struct ebb_error *err)
 {
     *ev = (struct planner_eval){.graph = graph, .run_words = (graph->node_count + 63) / 64};
-    ev->last_use = ebb_calloc(graph->item_count + 1, sizeof *ev->last_use);
-    ev->stamp = ebb_calloc(graph->item_count + 1, sizeof *ev->stamp);
-    ev->run = ebb_calloc(ev->run_words + 1, sizeof *ev->run);
-    if (ev->last_use && ev->stamp && ev->run)
-        return EBB_OK;
-    planner_eval_fini(ev);
-    return ebb_no_memory(err, graph->item_count * sizeof *ev->last_use);
+    ev->last_use = ebb_arena_calloc(&ev->arena, graph->item_count, sizeof *ev->last_use);
+    ev->stamp = ebb_arena_calloc(&ev->arena, graph->item_count, sizeof *ev->stamp);
+    ev->run = ebb_arena_calloc(&ev->arena, ev->run_words, sizeof *ev->run);
+    enum ebb_status status = ebb_arena_status(&ev->arena, err);
+    if (status != EBB_OK)
+        planner_eval_fini(ev);
+    return status;
 }
 
 void planner_eval_fini(struct planner_eval *ev)
 {
-    ebb_free(ev->last_use);
-    ebb_free(ev->stamp);
-    ebb_free(ev->run);
+    ebb_arena_fini(&ev->arena);
     *ev = (struct planner_eval){0};
 }
 
@@ -401,29 +397,19 @@ enum ebb_status planner_sched_emit(struct planner_eval *ev, const struct planner
 
 /* Node -> the earliest first run of it or any later node in the plan, as a step. Where that is not
  * its own, the plan runs it later than the graph does. */
-static enum ebb_status first_runs(const struct planner_graph *g, const struct plan *plan,
-                                  size_t **own, size_t **least, struct ebb_error *err)
+static void first_runs(const struct planner_graph *g, const struct plan *plan, size_t *of_op,
+                       size_t *own, size_t *least)
 {
-    size_t nodes = (size_t)g->node_count + 1, *of_op;
-    *own = ebb_alloc(nodes * sizeof **own);
-    *least = ebb_alloc(nodes * sizeof **least);
-    of_op = ebb_alloc(((size_t)g->trace->op_count + 1) * sizeof *of_op);
-    if (!*own || !*least || !of_op) {
-        ebb_free(of_op);
-        return ebb_no_memory(err, nodes * sizeof **own);
-    }
     for (uint32_t o = 0; o < g->trace->op_count; o++)
         of_op[o] = SIZE_MAX;
     for (size_t k = plan->step_count; k-- > 0;)
         if (plan->steps[k].act == PLAN_RUN)
             of_op[plan->steps[k].index] = k;
-    (*least)[g->node_count] = SIZE_MAX;
+    least[g->node_count] = SIZE_MAX;
     for (uint32_t v = g->node_count; v-- > 0;) {
-        size_t at = (*own)[v] = of_op[g->nodes[v].op], later = (*least)[v + 1];
-        (*least)[v] = at < later ? at : later;
+        own[v] = of_op[g->nodes[v].op];
+        least[v] = own[v] < least[v + 1] ? own[v] : least[v + 1];
     }
-    ebb_free(of_op);
-    return EBB_OK;
 }
 
 enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct plan *plan,
@@ -432,12 +418,15 @@ enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct pl
     const struct planner_graph *g = s->graph;
     uint32_t next = 0;        /* node whose first run comes next */
     bool is_just_run = false; /* only drops since the last first run: they belong to its stage */
-    size_t *own = NULL, *least = NULL;
-    uint64_t *resident = ebb_calloc(s->words + 1, sizeof *resident);
-    enum ebb_status status = resident ? first_runs(g, plan, &own, &least, err)
-                                      : ebb_no_memory(err, s->words * sizeof *resident);
+    struct ebb_arena arena = {0};
+    size_t *own = ebb_arena_calloc(&arena, g->node_count, sizeof *own);
+    size_t *least = ebb_arena_calloc(&arena, (size_t)g->node_count + 1, sizeof *least);
+    size_t *of_op = ebb_arena_calloc(&arena, g->trace->op_count, sizeof *of_op);
+    uint64_t *resident = ebb_arena_calloc(&arena, s->words, sizeof *resident);
+    enum ebb_status status = ebb_arena_status(&arena, err);
     if (status != EBB_OK)
         goto out;
+    first_runs(g, plan, of_op, own, least);
     memset(s->keep, 0, (size_t)s->stages * s->words * sizeof *s->keep);
     for (size_t k = 0; k < plan->step_count; k++) {
         const struct plan_step *step = &plan->steps[k];
@@ -466,8 +455,6 @@ enum ebb_status planner_sched_from_plan(struct planner_sched *s, const struct pl
         is_just_run = true;
     }
 out:
-    ebb_free(resident);
-    ebb_free(own);
-    ebb_free(least);
+    ebb_arena_fini(&arena);
     return status;
 }

@@ -62,9 +62,10 @@ void planner_sched_keep_gradients(struct planner_sched *s);
 /* Scratch of the evaluation; one per thread. */
 struct planner_eval {
     const struct planner_graph *graph;
-    uint32_t *last_use; /* item -> node that reads it last in this stage */
-    uint32_t *stamp;    /* item -> stage number for which last_use holds */
-    uint64_t *run;      /* nodes that run in this stage */
+    struct ebb_arena arena; /* owns all below */
+    uint32_t *last_use;     /* item -> node that reads it last in this stage */
+    uint32_t *stamp;        /* item -> stage number for which last_use holds */
+    uint64_t *run;          /* nodes that run in this stage */
     uint32_t run_words, now;
 };
 

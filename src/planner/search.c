@@ -12,11 +12,7 @@ void planner_search_fini(struct planner_search *s)
 {
     planner_sched_fini(&s->sched);
     planner_sched_fini(&s->best);
-    ebb_free(s->stages);
-    ebb_free(s->used);
-    ebb_free(s->run);
-    ebb_free(s->saved);
-    ebb_free(s->movable);
+    ebb_arena_fini(&s->arena);
     *s = (struct planner_search){0};
 }
 
@@ -32,13 +28,14 @@ enum ebb_status planner_search_init(struct planner_search *s, struct planner_eva
     if (status == EBB_OK)
         status = planner_sched_init(&s->best, g, err);
     size_t item_words = (g->item_count + 63) / 64;
-    s->stages = ebb_calloc(g->node_count + 1, sizeof *s->stages);
-    s->used = ebb_calloc(g->node_count + 1, item_words * sizeof *s->used);
-    s->run = ebb_calloc(g->node_count + 1, s->run_words * sizeof *s->run);
-    s->saved = ebb_calloc(2, (item_words + s->run_words) * sizeof *s->saved);
-    s->movable = ebb_calloc(g->item_count + 1, sizeof *s->movable);
-    if (status == EBB_OK && (!s->stages || !s->used || !s->run || !s->saved || !s->movable))
-        status = ebb_no_memory(err, g->node_count * item_words * sizeof *s->used);
+    struct ebb_arena *a = &s->arena;
+    s->stages = ebb_arena_calloc(a, g->node_count + 1, sizeof *s->stages);
+    s->used = ebb_arena_calloc(a, g->node_count + 1, item_words * sizeof *s->used);
+    s->run = ebb_arena_calloc(a, g->node_count + 1, s->run_words * sizeof *s->run);
+    s->saved = ebb_arena_calloc(a, 2, (item_words + s->run_words) * sizeof *s->saved);
+    s->movable = ebb_arena_calloc(a, g->item_count, sizeof *s->movable);
+    if (status == EBB_OK)
+        status = ebb_arena_status(a, err);
     if (status != EBB_OK) {
         planner_search_fini(s);
         return status;

@@ -15,13 +15,14 @@ struct planner_search {
     struct planner_sched sched; /* owned: current schedule */
     struct planner_sched best;  /* owned: cheapest within the budget */
     bool has_best;
-    struct planner_stage *stages; /* owned: T */
-    uint64_t *used, *run;         /* owned: rows of items used and nodes run per stage */
-    uint64_t *saved;              /* owned: rows of the ends of the flip under trial */
+    struct ebb_arena arena;       /* owns the arrays below */
+    struct planner_stage *stages; /* T */
+    uint64_t *used, *run;         /* rows of items used and nodes run per stage */
+    uint64_t *saved;              /* rows of the ends of the flip under trial */
     uint32_t run_words;
     uint64_t budget, cost;
     uint64_t excess;   /* sum over stages of bytes above the budget */
-    uint32_t *movable; /* owned: items that can be flipped */
+    uint32_t *movable; /* items that can be flipped */
     uint32_t movable_count;
     uint64_t random;
     uint64_t exact_work; /* limit of a repair: exact drops x nodes squared; 0: none */

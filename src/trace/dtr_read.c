@@ -71,17 +71,24 @@ static enum ebb_status need(struct reader *r, unsigned keys, const char *what)
     return bad(r, 1, "%s", what);
 }
 
-static enum ebb_status number_of(struct reader *r, enum trace_dtr_key key, uint64_t *value)
+/* The value of at most `most` decimal digits (19 at most); false: something else stands there. */
+static bool read_digits(const struct trace_dtr_text *t, uint32_t most, uint64_t *value)
 {
-    const struct trace_dtr_text *t = &r->record.scalar[key];
-    uint64_t n = 0;
-    bool ok = t->length > 0 && t->length <= 19;
+    bool ok = t->length <= most;
+    *value = 0;
     for (uint32_t i = 0; ok && i < t->length; i++) {
         unsigned digit = (unsigned)(unsigned char)t->text[i] - '0';
         ok = digit <= 9;
-        n = n * 10 + digit;
+        *value = *value * 10 + digit;
     }
-    if (!ok || n > TRACE_MAX_BYTES)
+    return ok;
+}
+
+static enum ebb_status number_of(struct reader *r, enum trace_dtr_key key, uint64_t *value)
+{
+    const struct trace_dtr_text *t = &r->record.scalar[key];
+    uint64_t n;
+    if (!read_digits(t, 19, &n) || t->length == 0 || n > TRACE_MAX_BYTES)
         return bad(r, t->column, "%s is \"%.*s\", must be a whole number from 0 to 2^62",
                    key == DTR_TIME ? "TIME" : "MEMORY", shown(t), t->text);
     *value = n;
@@ -286,13 +293,8 @@ static enum ebb_status on_alias(struct reader *r)
     const struct trace_dtr_text *t = &r->record.scalar[DTR_ALIAS];
     struct trace_output *output = &r->outputs[r->output_next];
     if (!text_is(t, "-1")) {
-        uint64_t index = 0;
-        bool ok = t->length > 0 && t->length <= 9;
-        for (uint32_t i = 0; ok && i < t->length; i++) {
-            ok = t->text[i] >= '0' && t->text[i] <= '9';
-            index = index * 10 + (uint64_t)(t->text[i] - '0');
-        }
-        if (!ok || index >= r->input_count)
+        uint64_t index;
+        if (!read_digits(t, 9, &index) || t->length == 0 || index >= r->input_count)
             return bad(r, t->column, "ALIAS is \"%.*s\", must be -1 or an index into the %zu ARGS",
                        shown(t), t->text, r->input_count);
         *output = (struct trace_output){.alias = TRACE_VIEW, .alias_input = (uint32_t)index};
@@ -319,13 +321,8 @@ static enum ebb_status on_mutate(struct reader *r)
     EBB_TRY(set_output_count(r, mutate->count));
     for (size_t i = 0; i < mutate->count; i++) {
         const struct trace_dtr_text *t = &mutate->items[i];
-        uint64_t index = 0;
-        bool ok = t->length <= 9;
-        for (uint32_t k = 0; ok && k < t->length; k++) {
-            ok = t->text[k] >= '0' && t->text[k] <= '9';
-            index = index * 10 + (uint64_t)(t->text[k] - '0');
-        }
-        if (!ok || index >= args->count)
+        uint64_t index;
+        if (!read_digits(t, 9, &index) || index >= args->count)
             return bad(r, t->column, "MUTATE index %.*s, there are %zu ARGS", shown(t), t->text,
                        args->count);
         const struct trace_tensor *old = &r->builder->tensors[r->inputs[index]];

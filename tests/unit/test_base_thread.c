@@ -52,7 +52,6 @@ TEST(queue__is_first_in_first_out)
     int items[3];
     void *got = NULL;
     CHECK_EQ(ebb_queue_create(&q, 3, NULL), EBB_OK);
-    CHECK(!ebb_queue_try_pop(q, &got));
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < 3; i++)
             CHECK(ebb_queue_push(q, &items[i]));

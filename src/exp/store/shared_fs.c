@@ -75,13 +75,8 @@ static enum ebb_status write_file(int dir, const char *name, const struct ebb_st
     int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return fail(err, "cannot write", name);
-    enum ebb_status status = EBB_OK;
-    for (size_t at = 0; status == EBB_OK && at < text->length;) {
-        ssize_t n = write(fd, text->data + at, text->length - at);
-        if (n < 0 && errno != EINTR)
-            status = fail(err, "cannot write", name);
-        at += n > 0 ? (size_t)n : 0;
-    }
+    enum ebb_status status =
+        ebb_write_all(fd, text->data, text->length) ? EBB_OK : fail(err, "cannot write", name);
     if (close(fd) != 0 && status == EBB_OK)
         status = fail(err, "cannot write", name);
     return status;

@@ -224,12 +224,8 @@ static enum ebb_status make_parents(int root, const char *path, bool is_whole,
 static enum ebb_status write_all(int fd, const char *data, size_t length, const char *path,
                                  struct ebb_error *err)
 {
-    for (size_t at = 0; at < length;) {
-        ssize_t n = write(fd, data + at, length - at);
-        if (n < 0 && errno != EINTR)
-            return ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
-        at += n > 0 ? (size_t)n : 0;
-    }
+    if (!ebb_write_all(fd, data, length))
+        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
     return EBB_OK;
 }
 
