@@ -169,9 +169,10 @@ static enum ebb_status describe(struct data_set *set, const struct data_values *
 }
 
 static enum ebb_status arrays_open(struct data_set *set, const struct data_values *v,
-                                   enum arrays_format format, struct ebb_error *err)
+                                   struct ebb_error *err)
 {
     struct arrays_state *state = set->state;
+    enum arrays_format format = (enum arrays_format)set->row->variant;
     state->count = v->fields.count;
     for (size_t f = 0; f < state->count; f++)
         EBB_TRY(ebb_copy_text(&state->names[f], v->fields.v[f], err));
@@ -185,39 +186,20 @@ static enum ebb_status arrays_open(struct data_set *set, const struct data_value
     return describe(set, v, err);
 }
 
-static enum ebb_status npy_open(struct data_set *set, const struct data_values *v,
-                                struct ebb_error *err)
-{
-    return arrays_open(set, v, FORMAT_NPY, err);
-}
-
-static enum ebb_status npz_open(struct data_set *set, const struct data_values *v,
-                                struct ebb_error *err)
-{
-    return arrays_open(set, v, FORMAT_NPZ, err);
-}
-
-static enum ebb_status hdf5_open(struct data_set *set, const struct data_values *v,
-                                 struct ebb_error *err)
-{
-    return arrays_open(set, v, FORMAT_HDF5, err);
-}
-
 static enum ebb_status arrays_read(const struct data_set *set, const struct data_request *q,
-                                   void *const *fields, struct data_scratch *scratch,
                                    struct ebb_error *err)
 {
     const struct arrays_state *state = set->state;
     const struct data_info *info = &set->info;
     for (size_t f = 0; f < state->count; f++) {
         const struct array *a = &state->arrays[q->split][f];
-        if (!fields[f])
+        if (!q->fields[f])
             continue;
-        scratch->used = 0;
-        EBB_TRY(data_h5_read(&a->h, &a->d, q->index, 1, info->fields[f].dtype, fields[f], scratch,
-                             err));
+        q->scratch->used = 0;
+        EBB_TRY(data_h5_read(&a->h, &a->d, q->index, 1, info->fields[f].dtype, q->fields[f],
+                             q->scratch, err));
         if (f == 1 && info->kind == DATA_CLASSES) {
-            int64_t label = *(int64_t *)fields[f];
+            int64_t label = *(int64_t *)q->fields[f];
             if (label < 0 || label >= info->classes)
                 return ebb_fail(err, EBB_ECORRUPT, "%s: label %lld of sample %llu", a->file.path,
                                 (long long)label, (unsigned long long)q->index);
@@ -256,19 +238,19 @@ static const char *one_file_check(const struct data_values *v, const char **key)
     return NULL;
 }
 
-/* Head of a row; the three differ in name, summary, check and open. */
-#define ARRAYS_ROW(text, what, check_, open_)                                                      \
+/* The three differ in name, summary, check and format. */
+#define ARRAYS_ROW(text, what, check_, format)                                                     \
     {                                                                                              \
-        .name = (text), .summary = (what),                                                         \
-        .keys = "data_dir train_files val_files fields classes image_dtype",                       \
-        .required = "train_files", .kind = DATA_ARRAYS, .defaults = arrays_defaults,               \
-        .state_bytes = sizeof(struct arrays_state), .check = (check_), .open = (open_),            \
-        .read = arrays_read, .close = arrays_close,                                                \
+        DATA_ROW(text, what, DATA_ARRAYS, struct arrays_state, arrays_open, arrays_read,           \
+                 arrays_close),                                                                    \
+            .keys = "data_dir train_files val_files fields classes image_dtype",                   \
+            .required = "train_files", .defaults = arrays_defaults, .check = (check_),             \
+            .variant = (format)                                                                    \
     }
 
 const struct data_row data_row_npy =
-    ARRAYS_ROW("npy", "numpy arrays, one file a field", npy_check, npy_open);
+    ARRAYS_ROW("npy", "numpy arrays, one file a field", npy_check, FORMAT_NPY);
 const struct data_row data_row_npz =
-    ARRAYS_ROW("npz", "numpy arrays in one archive", one_file_check, npz_open);
+    ARRAYS_ROW("npz", "numpy arrays in one archive", one_file_check, FORMAT_NPZ);
 const struct data_row data_row_hdf5 =
-    ARRAYS_ROW("hdf5", "datasets of one HDF5 file", one_file_check, hdf5_open);
+    ARRAYS_ROW("hdf5", "datasets of one HDF5 file", one_file_check, FORMAT_HDF5);

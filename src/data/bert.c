@@ -221,7 +221,6 @@ static enum ebb_status bert_open(struct data_set *set, const struct data_values 
 }
 
 static enum ebb_status bert_read(const struct data_set *set, const struct data_request *q,
-                                 void *const *fields, struct data_scratch *scratch,
                                  struct ebb_error *err)
 {
     const struct bert_state *state = set->state;
@@ -232,7 +231,7 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
     enum ebb_status status = data_file_open(&file, state->shards[q->split].names[shard], err);
     EBB_THEN(status, data_h5_open(&h, &file, err));
     EBB_THEN(status, data_bert_row(&h, q->index - first[shard], state->sequence, state->vocabulary,
-                                   fields, scratch, err));
+                                   q->fields, q->scratch, err));
     data_file_close(&file);
     return status;
 }

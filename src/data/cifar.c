@@ -44,10 +44,15 @@ static enum ebb_status cifar_add(struct data_set *set, const char *name, enum da
     return EBB_OK;
 }
 
-static enum ebb_status cifar_open(struct data_set *set, const struct data_values *v, bool is_100,
-                                  const struct data_norm *norm, struct ebb_error *err)
+static enum ebb_status cifar_open(struct data_set *set, const struct data_values *v,
+                                  struct ebb_error *err)
 {
+    static const struct data_norm norms[] = {
+        {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}},
+        {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}},
+    };
     struct cifar_state *state = set->state;
+    bool is_100 = set->row->variant;
     state->classes = is_100 ? 100 : 10;
     state->label_at = is_100 ? 1 : 0; /* coarse label first, fine label second */
     state->record = state->label_at + 1 + PIXELS;
@@ -66,7 +71,7 @@ static enum ebb_status cifar_open(struct data_set *set, const struct data_values
                                        .size_x = size,
                                        .crop_pad = v->crop_pad,
                                        .flip = v->flip};
-    data_pixels_init(&state->small.pixels, v, 3, norm);
+    data_pixels_init(&state->small.pixels, v, 3, &norms[is_100]);
     struct data_info *info = &set->info;
     info->classes = state->classes;
     info->channels = 3;
@@ -79,22 +84,7 @@ static enum ebb_status cifar_open(struct data_set *set, const struct data_values
     return EBB_OK;
 }
 
-static enum ebb_status cifar10_open(struct data_set *set, const struct data_values *v,
-                                    struct ebb_error *err)
-{
-    static const struct data_norm norm = {{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
-    return cifar_open(set, v, false, &norm, err);
-}
-
-static enum ebb_status cifar100_open(struct data_set *set, const struct data_values *v,
-                                     struct ebb_error *err)
-{
-    static const struct data_norm norm = {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}};
-    return cifar_open(set, v, true, &norm, err);
-}
-
 static enum ebb_status cifar_read(const struct data_set *set, const struct data_request *request,
-                                  void *const *fields, struct data_scratch *scratch,
                                   struct ebb_error *err)
 {
     const struct cifar_state *state = set->state;
@@ -103,7 +93,7 @@ static enum ebb_status cifar_read(const struct data_set *set, const struct data_
         i++;
     const struct data_file *file = &state->files[i];
     uint64_t offset = (request->index - state->first[i]) * state->record;
-    uint8_t *record = data_scratch_take(scratch, state->record, err);
+    uint8_t *record = data_scratch_take(request->scratch, state->record, err);
     if (!record)
         return EBB_ELIMIT;
     EBB_TRY(data_file_read(file, offset, record, state->record, err));
@@ -111,10 +101,10 @@ static enum ebb_status cifar_read(const struct data_set *set, const struct data_
     if (label >= state->classes)
         return data_corrupt(err, file, offset + state->label_at, "label %u; 0 to %lld are allowed",
                             label, (long long)state->classes - 1);
-    if (fields[0])
-        data_small_make(&state->small, record + state->label_at + 1, request, fields[0]);
-    if (fields[1])
-        *(int64_t *)fields[1] = label;
+    if (request->fields[0])
+        data_small_make(&state->small, record + state->label_at + 1, request, request->fields[0]);
+    if (request->fields[1])
+        *(int64_t *)request->fields[1] = label;
     return EBB_OK;
 }
 
@@ -126,15 +116,14 @@ static const char *cifar_check(const struct data_values *v, const char **key)
     return data_pixels_check(v, 3, key);
 }
 
-#define CIFAR_ROW(text, what, open_)                                                               \
+#define CIFAR_ROW(text, what, is_100)                                                              \
     {                                                                                              \
-        .name = (text), .summary = (what),                                                         \
-        .keys = "data_dir size normalize mean std image_dtype augment", .required = "data_dir",    \
-        .kind = DATA_CLASSES, .state_bytes = sizeof(struct cifar_state), .check = cifar_check,     \
-        .open = (open_), .read = cifar_read, .close = cifar_close,                                 \
+        DATA_ROW(text, what, DATA_CLASSES, struct cifar_state, cifar_open, cifar_read,             \
+                 cifar_close),                                                                     \
+            .keys = "data_dir size normalize mean std image_dtype augment",                        \
+            .required = "data_dir", .check = cifar_check, .variant = (is_100)                      \
     }
 
-const struct data_row data_row_cifar10 =
-    CIFAR_ROW("cifar10", "CIFAR-10, binary version", cifar10_open);
+const struct data_row data_row_cifar10 = CIFAR_ROW("cifar10", "CIFAR-10, binary version", false);
 const struct data_row data_row_cifar100 =
-    CIFAR_ROW("cifar100", "CIFAR-100, binary version, fine labels", cifar100_open);
+    CIFAR_ROW("cifar100", "CIFAR-100, binary version, fine labels", true);

@@ -123,37 +123,35 @@ enum ebb_status data_cosmo_read(const struct data_cosmo *cosmo, const struct dat
 }
 
 static enum ebb_status make_cube(const struct cosmo_state *state, const struct data_request *q,
-                                 void *const *fields, struct data_scratch *scratch,
                                  struct ebb_error *err)
 {
     size_t n = cube_count(&state->cosmo) * CHANNELS;
-    float *grids = data_scratch_take(scratch, data_cosmos_scratch(), err);
-    int16_t *counts = data_scratch_take(scratch, n * sizeof *counts, err);
+    float *grids = data_scratch_take(q->scratch, data_cosmos_scratch(), err);
+    int16_t *counts = data_scratch_take(q->scratch, n * sizeof *counts, err);
     float y[TARGETS];
     if (!grids || !counts)
         return EBB_ELIMIT;
     data_cosmos_make(state->seed, state->cosmo.size, q->split, q->index, grids, counts, y);
-    for (size_t i = 0; fields[0] && i < n; i++)
-        ((float *)fields[0])[i] = (float)counts[i];
-    if (fields[1])
-        memcpy(fields[1], y, sizeof y);
+    for (size_t i = 0; q->fields[0] && i < n; i++)
+        ((float *)q->fields[0])[i] = (float)counts[i];
+    if (q->fields[1])
+        memcpy(q->fields[1], y, sizeof y);
     return EBB_OK;
 }
 
 static enum ebb_status cosmo_read(const struct data_set *set, const struct data_request *q,
-                                  void *const *fields, struct data_scratch *scratch,
                                   struct ebb_error *err)
 {
     const struct cosmo_state *state = set->state;
     struct data_file file;
     if (set->info.is_synthetic) {
-        EBB_TRY(make_cube(state, q, fields, scratch, err));
-        if (fields[0])
-            normalise(fields[0], cube_count(&state->cosmo) * CHANNELS, state->cosmo.norm);
+        EBB_TRY(make_cube(state, q, err));
+        if (q->fields[0])
+            normalise(q->fields[0], cube_count(&state->cosmo) * CHANNELS, state->cosmo.norm);
         return EBB_OK;
     }
     EBB_TRY(data_folders_open(&state->files, q->split, q->index, &file, err));
-    enum ebb_status status = data_cosmo_read(&state->cosmo, &file, fields, scratch, err);
+    enum ebb_status status = data_cosmo_read(&state->cosmo, &file, q->fields, q->scratch, err);
     data_file_close(&file);
     return status;
 }

@@ -218,25 +218,24 @@ static enum ebb_status read_sample(const struct deepcam_state *state, enum data_
 }
 
 static enum ebb_status deepcam_read(const struct data_set *set, const struct data_request *q,
-                                    void *const *fields, struct data_scratch *scratch,
                                     struct ebb_error *err)
 {
     const struct deepcam_state *state = set->state;
     struct data_file file = {0};
     if (set->info.is_synthetic) {
         const struct data_climate *c = &state->climate;
-        float *grid = data_scratch_take(scratch, data_climate_scratch(c), err);
+        float *grid = data_scratch_take(q->scratch, data_climate_scratch(c), err);
         if (!grid)
             return EBB_ELIMIT;
         size_t bytes = (size_t)(c->height * c->width) * sizeof(int64_t);
-        int64_t *mask = fields[1] ? fields[1] : data_scratch_take(scratch, bytes, err);
+        int64_t *mask = q->fields[1] ? q->fields[1] : data_scratch_take(q->scratch, bytes, err);
         if (!mask)
             return EBB_ELIMIT;
-        data_climate_make(c, q->split, q->index, grid, fields[0], mask);
+        data_climate_make(c, q->split, q->index, grid, q->fields[0], mask);
         return EBB_OK;
     }
     uint64_t index = q->split == DATA_TRAIN ? state->order[q->index] : q->index;
-    enum ebb_status status = read_sample(state, q->split, index, &file, fields, scratch, err);
+    enum ebb_status status = read_sample(state, q->split, index, &file, q->fields, q->scratch, err);
     data_file_close(&file);
     return status;
 }

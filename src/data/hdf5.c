@@ -245,6 +245,13 @@ static enum ebb_status find_in_table(const struct data_h5 *h, uint64_t tree, uin
     }
 }
 
+/* The message has at least n bytes here. */
+static enum ebb_status want(const struct data_h5 *h, const struct message *m, size_t n,
+                            const char *what, struct ebb_error *err)
+{
+    return n <= m->held ? EBB_OK : data_corrupt(err, h->file, m->place, "HDF5: a cut %s", what);
+}
+
 /* A hard link's address when the message is a link of this name. */
 static enum ebb_status link_match(const struct data_h5 *h, const struct message *m,
                                   const char *name, size_t length, uint64_t *address,
@@ -259,8 +266,7 @@ static enum ebb_status link_match(const struct data_h5 *h, const struct message 
     at += flags & 4 ? 8 : 0;
     at += flags & 0x10 ? 1 : 0;
     size_t width = (size_t)1 << (flags & 3);
-    if (at + width > m->held)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut link");
+    EBB_TRY(want(h, m, at + width, "link", err));
     uint64_t n = ebb_load_bytes(m->body + at, width);
     at += width;
     if (n > m->held - at || n != length || memcmp(m->body + at, name, length) != 0)
@@ -314,8 +320,7 @@ static enum ebb_status read_space(const struct data_h5 *h, const struct message 
     d->rank = m->body[1];
     uint64_t count = 1;
     for (int i = 0; i < d->rank; i++, at += 8) {
-        if (at + 8 > m->held)
-            return data_corrupt(err, h->file, m->place, "HDF5: a cut dataspace");
+        EBB_TRY(want(h, m, at + 8, "dataspace", err));
         d->dims[i] = ebb_load_bytes(m->body + at, 8);
         uint64_t n = d->dims[i] ? d->dims[i] : 1; /* an empty one must not hide the others */
         if (__builtin_mul_overflow(count, n, &count) || count > UINT64_C(1) << 56)
@@ -351,8 +356,7 @@ static enum ebb_status read_number(const struct data_h5 *h, const uint8_t *body,
 static enum ebb_status read_type(const struct data_h5 *h, const struct message *m,
                                  struct data_h5_dataset *d, struct ebb_error *err)
 {
-    if (m->held < 8)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut datatype");
+    EBB_TRY(want(h, m, 8, "datatype", err));
     if ((m->body[0] & 15) != 9)
         return read_number(h, m->body, m->held, m->place, &d->type, err);
     if ((m->body[1] & 15) != 0)
@@ -387,8 +391,7 @@ static enum ebb_status read_chunks(const struct data_h5 *h, const struct message
 static enum ebb_status read_layout4(const struct data_h5 *h, const struct message *m,
                                     struct data_h5_dataset *d, struct ebb_error *err)
 {
-    if (m->held < 6)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
+    EBB_TRY(want(h, m, 6, "layout", err));
     unsigned flags = m->body[2];
     int count = m->body[3];
     size_t width = m->body[4], at = 5;
@@ -396,14 +399,12 @@ static enum ebb_status read_layout4(const struct data_h5 *h, const struct messag
         return data_corrupt(err, h->file, m->place, "HDF5: chunk sizes of %zu bytes", width);
     EBB_TRY(read_chunks(h, m, at, count, width, d, err));
     at += (size_t)count * width;
-    if (at + 1 > m->held)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
+    EBB_TRY(want(h, m, at + 1, "layout", err));
     unsigned index = m->body[at++];
     if (index == 1) {
         d->index = DATA_H5_SINGLE;
         if (flags & 2) {
-            if (at + 12 > m->held)
-                return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
+            EBB_TRY(want(h, m, at + 12, "layout", err));
             d->single_bytes = ebb_load_bytes(m->body + at, 8);
             at += 12;
         }
@@ -412,8 +413,7 @@ static enum ebb_status read_layout4(const struct data_h5 *h, const struct messag
     } else {
         return refuse(err, h, "chunk index", index);
     }
-    if (at + 8 > m->held)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
+    EBB_TRY(want(h, m, at + 8, "layout", err));
     d->address = ebb_load_bytes(m->body + at, 8);
     return EBB_OK;
 }
@@ -421,8 +421,7 @@ static enum ebb_status read_layout4(const struct data_h5 *h, const struct messag
 static enum ebb_status read_layout(const struct data_h5 *h, const struct message *m,
                                    struct data_h5_dataset *d, struct ebb_error *err)
 {
-    if (m->held < 4)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
+    EBB_TRY(want(h, m, 4, "layout", err));
     unsigned version = m->body[0], class = m->body[1];
     if (version != 3 && version != 4)
         return refuse(err, h, "layout version", version);
@@ -436,8 +435,7 @@ static enum ebb_status read_layout(const struct data_h5 *h, const struct message
     }
     if (class == 1) {
         d->layout = DATA_H5_CONTIGUOUS;
-        if (m->held < 18)
-            return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
+        EBB_TRY(want(h, m, 18, "layout", err));
         d->address = ebb_load_bytes(m->body + 2, 8);
         d->bytes = ebb_load_bytes(m->body + 10, 8);
         return EBB_OK;
@@ -448,8 +446,7 @@ static enum ebb_status read_layout(const struct data_h5 *h, const struct message
     if (version == 4)
         return read_layout4(h, m, d, err);
     d->index = DATA_H5_BTREE;
-    if (m->held < 11)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut layout");
+    EBB_TRY(want(h, m, 11, "layout", err));
     d->address = ebb_load_bytes(m->body + 3, 8);
     return read_chunks(h, m, 11, m->body[2], 4, d, err);
 }
@@ -457,15 +454,13 @@ static enum ebb_status read_layout(const struct data_h5 *h, const struct message
 static enum ebb_status read_filters(const struct data_h5 *h, const struct message *m,
                                     struct data_h5_dataset *d, struct ebb_error *err)
 {
-    if (m->held < 2)
-        return data_corrupt(err, h->file, m->place, "HDF5: a cut filter list");
+    EBB_TRY(want(h, m, 2, "filter list", err));
     unsigned version = m->body[0], count = m->body[1];
     size_t at = version == 1 ? 8 : 2;
     if (version < 1 || version > 2 || count > DATA_H5_FILTERS)
         return refuse(err, h, "filter list version", version);
     for (unsigned i = 0; i < count; i++) {
-        if (at + 8 > m->held)
-            return data_corrupt(err, h->file, m->place, "HDF5: a cut filter list");
+        EBB_TRY(want(h, m, at + 8, "filter list", err));
         unsigned id = (unsigned)ebb_load_bytes(m->body + at, 2);
         bool has_name = version == 1 || id >= 256;
         size_t name = has_name ? (size_t)ebb_load_bytes(m->body + at + 2, 2) : 0;

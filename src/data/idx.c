@@ -249,26 +249,25 @@ static enum ebb_status fashion_open(struct data_set *set, const struct data_valu
 }
 
 static enum ebb_status idx_read(const struct data_set *set, const struct data_request *request,
-                                void *const *fields, struct data_scratch *scratch,
                                 struct ebb_error *err)
 {
     const struct idx_state *state = set->state;
     const struct data_idx *images = &state->images[request->split];
     const struct data_idx *labels = &state->labels[request->split];
     uint64_t offset = images->offset + request->index * images->item;
-    if (fields[0] && images->file.fd < 0) { /* unpacked: no copy */
-        data_small_make(&state->small, images->file.memory + offset, request, fields[0]);
-    } else if (fields[0]) {
-        uint8_t *planes = data_scratch_take(scratch, images->item, err);
+    if (request->fields[0] && images->file.fd < 0) { /* unpacked: no copy */
+        data_small_make(&state->small, images->file.memory + offset, request, request->fields[0]);
+    } else if (request->fields[0]) {
+        uint8_t *planes = data_scratch_take(request->scratch, images->item, err);
         if (!planes)
             return EBB_ELIMIT;
         EBB_TRY(data_file_read(&images->file, offset, planes, images->item, err));
-        data_small_make(&state->small, planes, request, fields[0]);
+        data_small_make(&state->small, planes, request, request->fields[0]);
     }
-    if (fields[1]) {
+    if (request->fields[1]) {
         uint8_t label;
         EBB_TRY(data_file_read(&labels->file, labels->offset + request->index, &label, 1, err));
-        *(int64_t *)fields[1] = label;
+        *(int64_t *)request->fields[1] = label;
     }
     return EBB_OK;
 }

@@ -301,20 +301,21 @@ static enum ebb_status decode_rows(struct picture *p, const struct data_row_sink
 }
 
 static enum ebb_status folder_read(const struct data_set *set, const struct data_request *request,
-                                   void *const *fields, struct data_scratch *scratch,
                                    struct ebb_error *err)
 {
     const struct folder_state *state = set->state;
     bool is_synthetic = set->info.is_synthetic;
-    if (fields[1])
-        *(int64_t *)fields[1] = is_synthetic ? (int64_t)(request->index % (uint64_t)state->classes)
+    if (request->fields[1])
+        *(int64_t *)request->fields[1] = is_synthetic
+                                             ? (int64_t)(request->index % (uint64_t)state->classes)
                                              : state->lists[request->split].classes[request->index];
-    if (!fields[0])
+    if (!request->fields[0])
         return EBB_OK;
-    struct picture *p = data_scratch_take(scratch, sizeof *p, err);
+    struct picture *p = data_scratch_take(request->scratch, sizeof *p, err);
     if (!p)
         return EBB_ELIMIT;
-    *p = (struct picture){.state = state, .request = request, .scratch = scratch, .out = fields[0]};
+    *p = (struct picture){
+        .state = state, .request = request, .scratch = request->scratch, .out = request->fields[0]};
     p->resampler.context = p;
     p->resampler.emit = picture_emit;
     struct data_row_sink sink = {p, picture_begin, picture_row};

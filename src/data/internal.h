@@ -184,10 +184,13 @@ struct data_request {
     enum data_split split;
     uint64_t index; /* of the full split */
     uint64_t seed, epoch;
+    void *const *fields; /* where the sample goes; NULL: not wanted */
+    struct data_scratch *scratch;
 };
 
 struct data_row {
     const char *name, *summary, *aliases; /* aliases: blank-separated */
+    int variant;                          /* which of several that share their functions */
     const char *keys;                     /* blank-separated, besides those of every set */
     const char *required;                 /* keys that must be given; alternatives joined by | */
     bool can_synthesize, is_always_synthetic;
@@ -201,7 +204,6 @@ struct data_row {
     enum ebb_status (*open)(struct data_set *set, const struct data_values *values,
                             struct ebb_error *err);
     enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
-                            void *const *fields, struct data_scratch *scratch,
                             struct ebb_error *err);
     void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
 };
@@ -217,7 +219,6 @@ struct data_set {
     struct data_info info;
     const struct data_row *row;
     enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
-                            void *const *fields, struct data_scratch *scratch,
                             struct ebb_error *err);
     void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
     void *state;                         /* the format's own; owned */

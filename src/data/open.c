@@ -294,9 +294,11 @@ enum ebb_status data_read_with(const struct data_set *set, enum data_split split
         .index = set->subset[split] ? set->subset[split][index] : index,
         .seed = seed,
         .epoch = epoch,
+        .fields = fields,
+        .scratch = scratch,
     };
     scratch->used = 0;
-    return set->read(set, &request, fields, scratch, err);
+    return set->read(set, &request, err);
 }
 
 enum ebb_status data_read(const struct data_set *set, enum data_split split, uint64_t index,

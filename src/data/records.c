@@ -185,7 +185,6 @@ static enum ebb_status read_field(const struct data_info *info, size_t f, const 
 }
 
 static enum ebb_status records_read(const struct data_set *set, const struct data_request *q,
-                                    void *const *fields, struct data_scratch *scratch,
                                     struct ebb_error *err)
 {
     const struct records_state *state = set->state;
@@ -196,7 +195,7 @@ static enum ebb_status records_read(const struct data_set *set, const struct dat
     size_t length = 0;
     EBB_TRY(data_stream_open(&s, file, place->offset ? DATA_WRAP_PLAIN : DATA_WRAP_AUTO,
                              place->offset, file->length - place->offset, err));
-    enum ebb_status status = data_tfrecord_next(&s, state->most, scratch, &record, &length, err);
+    enum ebb_status status = data_tfrecord_next(&s, state->most, q->scratch, &record, &length, err);
     bool is_packed = s.state != NULL;
     uint8_t more;
     size_t got = 0;
@@ -210,8 +209,8 @@ static enum ebb_status records_read(const struct data_set *set, const struct dat
     if (!record)
         return data_corrupt(err, file, place->offset, "TFRecord: the record is gone");
     for (size_t f = 0; f < state->count; f++) {
-        if (fields[f])
-            EBB_TRY(read_field(&set->info, f, file->path, record, length, fields[f], err));
+        if (q->fields[f])
+            EBB_TRY(read_field(&set->info, f, file->path, record, length, q->fields[f], err));
     }
     return EBB_OK;
 }

@@ -68,15 +68,13 @@ static void chain_make(const struct language *l, const struct data_request *q, i
 }
 
 static enum ebb_status language_read(const struct data_set *set, const struct data_request *q,
-                                     void *const *fields, struct data_scratch *scratch,
                                      struct ebb_error *err)
 {
     const struct language *l = set->state;
-    (void)scratch;
     (void)err;
     for (int f = 0; f < 2; f++) {
-        if (fields[f])
-            chain_make(l, q, fields[f], l->sequence, f);
+        if (q->fields[f])
+            chain_make(l, q, q->fields[f], l->sequence, f);
     }
     return EBB_OK;
 }
@@ -104,15 +102,14 @@ enum ebb_status data_synthetic_language(struct data_set *set, const struct data_
 enum { BERT_CLS = 101, BERT_SEP = 102, BERT_MASK = 103, BERT_SPECIAL = 1000 };
 
 static enum ebb_status bert_read(const struct data_set *set, const struct data_request *q,
-                                 void *const *fields, struct data_scratch *scratch,
                                  struct ebb_error *err)
 {
     const struct language *l = set->state;
     size_t bytes = (size_t)l->sequence * sizeof(int64_t);
-    int64_t *tokens = data_scratch_take(scratch, bytes, err);
-    int64_t *targets = data_scratch_take(scratch, bytes, err);
-    int64_t *segments = data_scratch_take(scratch, bytes, err);
-    int64_t *attention = data_scratch_take(scratch, bytes, err);
+    int64_t *tokens = data_scratch_take(q->scratch, bytes, err);
+    int64_t *targets = data_scratch_take(q->scratch, bytes, err);
+    int64_t *segments = data_scratch_take(q->scratch, bytes, err);
+    int64_t *attention = data_scratch_take(q->scratch, bytes, err);
     if (!tokens || !targets || !segments || !attention)
         return EBB_ELIMIT;
     chain_make(l, q, tokens, l->sequence, 0);
@@ -150,11 +147,11 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
     }
     const int64_t *made[] = {tokens, targets, segments, attention};
     for (int f = 0; f < 4; f++) {
-        if (fields[f])
-            memcpy(fields[f], made[f], bytes);
+        if (q->fields[f])
+            memcpy(q->fields[f], made[f], bytes);
     }
-    if (fields[4])
-        *(int64_t *)fields[4] = is_next ? 0 : 1;
+    if (q->fields[4])
+        *(int64_t *)q->fields[4] = is_next ? 0 : 1;
     return EBB_OK;
 }
 
@@ -243,7 +240,6 @@ static int64_t tree_grow(struct tree_building *b, int64_t depth, int64_t *value)
 }
 
 static enum ebb_status trees_read(const struct data_set *set, const struct data_request *q,
-                                  void *const *fields, struct data_scratch *scratch,
                                   struct ebb_error *err)
 {
     const struct trees *t = set->state;
@@ -253,17 +249,18 @@ static enum ebb_status trees_read(const struct data_set *set, const struct data_
     int64_t **arrays[] = {&b.words, &b.left, &b.right};
     static const size_t places[] = {0, 2, 3};
     for (int i = 0; i < 3; i++) {
-        *arrays[i] = fields[places[i]] ? fields[places[i]] : data_scratch_take(scratch, bytes, err);
+        *arrays[i] =
+            q->fields[places[i]] ? q->fields[places[i]] : data_scratch_take(q->scratch, bytes, err);
         if (!*arrays[i])
             return EBB_ELIMIT;
         memset(*arrays[i], 0xff, bytes); /* -1 everywhere */
     }
     int64_t value = 0;
     tree_grow(&b, t->depth, &value);
-    if (fields[1])
-        *(int64_t *)fields[1] = value;
-    if (fields[4])
-        *(int64_t *)fields[4] = b.count;
+    if (q->fields[1])
+        *(int64_t *)q->fields[1] = value;
+    if (q->fields[4])
+        *(int64_t *)q->fields[4] = b.count;
     return EBB_OK;
 }
 
@@ -314,11 +311,9 @@ struct points {
 };
 
 static enum ebb_status gan_read(const struct data_set *set, const struct data_request *q,
-                                void *const *fields, struct data_scratch *scratch,
                                 struct ebb_error *err)
 {
     const struct points *p = set->state;
-    (void)scratch;
     (void)err;
     struct data_random r = data_synthetic_random(&p->source, q->split, q->index);
     float u = (float)data_random_unit(&r);
@@ -333,11 +328,11 @@ static enum ebb_status gan_read(const struct data_set *set, const struct data_re
     double angle = 6.283185307179586 * (double)low / (double)p->components;
     double x = 2 * cos(angle) + 0.02 * data_random_normal(&r);
     double y = 2 * sin(angle) + 0.02 * data_random_normal(&r);
-    for (int64_t i = 0; fields[0] && i < p->noise; i++)
-        ((float *)fields[0])[i] = (float)data_random_normal(&r);
-    if (fields[1]) {
-        ((float *)fields[1])[0] = (float)x;
-        ((float *)fields[1])[1] = (float)y;
+    for (int64_t i = 0; q->fields[0] && i < p->noise; i++)
+        ((float *)q->fields[0])[i] = (float)data_random_normal(&r);
+    if (q->fields[1]) {
+        ((float *)q->fields[1])[0] = (float)x;
+        ((float *)q->fields[1])[1] = (float)y;
     }
     return EBB_OK;
 }

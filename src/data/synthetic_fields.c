@@ -225,28 +225,27 @@ struct unet {
 };
 
 static enum ebb_status unet_read(const struct data_set *set, const struct data_request *q,
-                                 void *const *fields, struct data_scratch *scratch,
                                  struct ebb_error *err)
 {
     const struct unet *u = set->state;
     struct data_synthetic source = {u->seed, DATA_SYN_UNET};
     struct data_random r = data_synthetic_random(&source, q->split, q->index);
     int64_t area = u->height * u->width, points = grid_points(u->width);
-    int64_t *labels = data_scratch_take(scratch, (size_t)area * sizeof *labels, err);
-    float *grid =
-        data_scratch_take(scratch, (size_t)(grid_points(u->height) * points) * sizeof(float), err);
+    int64_t *labels = data_scratch_take(q->scratch, (size_t)area * sizeof *labels, err);
+    float *grid = data_scratch_take(q->scratch,
+                                    (size_t)(grid_points(u->height) * points) * sizeof(float), err);
     if (!labels || !grid)
         return EBB_ELIMIT;
     struct ellipse list[4];
     size_t n = ellipses_place(list, 4, 1, 0.2, u->height, u->width, &r);
     ellipses_draw(list, n, u->height, u->width, labels);
-    for (int64_t i = 0; fields[1] && i < area; i++)
-        ((float *)fields[1])[i] = (float)labels[i];
-    for (int64_t c = 0; fields[0] && c < 3; c++) {
+    for (int64_t i = 0; q->fields[1] && i < area; i++)
+        ((float *)q->fields[1])[i] = (float)labels[i];
+    for (int64_t c = 0; q->fields[0] && c < 3; c++) {
         grid_fill(grid, grid_points(u->height) * points, &r);
         float inside = (float)data_random_between(&r, 0.1, 0.3);
         for (int64_t y = 0; y < u->height; y++) {
-            float *row = (float *)fields[0] + c * area + y * u->width;
+            float *row = (float *)q->fields[0] + c * area + y * u->width;
             grid_row(grid, points, y, u->width, row);
             for (int64_t x = 0; x < u->width; x++) {
                 float noise = (float)(data_random_u32(&r) >> 8) * 0x1p-24f - 0.5f;

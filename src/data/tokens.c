@@ -156,18 +156,16 @@ enum ebb_status data_windows_describe(struct data_set *set, struct data_windows 
 }
 
 enum ebb_status data_windows_read(const struct data_set *set, const struct data_request *request,
-                                  void *const *fields, struct data_scratch *scratch,
                                   struct ebb_error *err)
 {
-    (void)scratch;
     const struct data_windows *w = set->state;
     enum data_split s = request->split;
     const struct data_tokens *t = &w->tokens[w->tokens[s].count ? s : DATA_TRAIN];
     uint64_t start = w->begin[s] + request->index * (uint64_t)w->stride;
     for (size_t f = 0; f < 2; f++) {
-        if (fields[f])
-            EBB_TRY(
-                data_tokens_read(t, start + f, (size_t)w->sequence, w->vocabulary, fields[f], err));
+        if (request->fields[f])
+            EBB_TRY(data_tokens_read(t, start + f, (size_t)w->sequence, w->vocabulary,
+                                     request->fields[f], err));
     }
     return EBB_OK;
 }
