@@ -195,17 +195,25 @@ static inline __attribute__((always_inline)) void stats(const struct job *j, int
     }
 }
 
-KERNEL_CLONES static void stats_body(void *argument, int64_t first, int64_t last)
-{
-    const struct job *j = argument;
-    for (int64_t i = first; i < last; i++)
-        if (j->p.block == 16)
-            stats(j, i * 16, 16);
-        else if (j->p.block == 8)
-            stats(j, i * 8, 8);
-        else
-            stats(j, i, 1);
-}
+/* A body that does piece i with L lanes, a constant of the compiler in each of its calls. */
+#define BY_BLOCK(name, call)                                                                       \
+    KERNEL_CLONES static void name(void *argument, int64_t first, int64_t last)                    \
+    {                                                                                              \
+        const struct job *j = argument;                                                            \
+        for (int64_t i = first; i < last; i++)                                                     \
+            if (j->p.block == 16) {                                                                \
+                enum { L = 16 };                                                                   \
+                call;                                                                              \
+            } else if (j->p.block == 8) {                                                          \
+                enum { L = 8 };                                                                    \
+                call;                                                                              \
+            } else {                                                                               \
+                enum { L = 1 };                                                                    \
+                call;                                                                              \
+            }                                                                                      \
+    }
+
+BY_BLOCK(stats_body, stats(j, i *L, L))
 
 static int64_t pieces(const struct kernel_batch_norm *p)
 {
@@ -279,17 +287,7 @@ static inline __attribute__((always_inline)) void apply_row(const struct job *j,
     }
 }
 
-KERNEL_CLONES static void apply_body(void *argument, int64_t first, int64_t last)
-{
-    const struct job *j = argument;
-    for (int64_t row = first; row < last; row++)
-        if (j->p.block == 16)
-            apply_row(j, row, 16, false);
-        else if (j->p.block == 8)
-            apply_row(j, row, 8, false);
-        else
-            apply_row(j, row, 1, true);
-}
+BY_BLOCK(apply_body, apply_row(j, i, L, L == 1))
 
 void kernel_batch_norm(const struct kernel_context *c, const struct kernel_batch_norm *p,
                        const void *x, const float *w, const float *b, const float *mean,
@@ -390,17 +388,7 @@ static inline __attribute__((always_inline)) void grad(const struct job *j, int6
     grad_rows(j, first, L, &k, &t);
 }
 
-KERNEL_CLONES static void grad_body(void *argument, int64_t first, int64_t last)
-{
-    const struct job *j = argument;
-    for (int64_t i = first; i < last; i++)
-        if (j->p.block == 16)
-            grad(j, i * 16, 16);
-        else if (j->p.block == 8)
-            grad(j, i * 8, 8);
-        else
-            grad(j, i, 1);
-}
+BY_BLOCK(grad_body, grad(j, i *L, L))
 
 void kernel_batch_norm_grad(const struct kernel_context *c, const struct kernel_batch_norm *p,
                             const void *dy, const void *x, const float *w, const float *b,

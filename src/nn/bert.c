@@ -50,8 +50,7 @@ static tensor_id attention(struct nn_builder *b, const struct nn_lm *m, tensor_i
     y = nn_dropout(b, linear(b, "dense", y, m->width), m->dropout);
     x = nn_layer_norm(b, "LayerNorm", nn_add(b, y, x), EPS);
     nn_pop(b);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id layer(struct nn_builder *b, const struct nn_lm *m, tensor_id x, tensor_id mask)
@@ -63,8 +62,7 @@ static tensor_id layer(struct nn_builder *b, const struct nn_lm *m, tensor_id x,
     nn_push(b, "output");
     y = nn_dropout(b, linear(b, "dense", y, m->width), m->dropout);
     x = nn_layer_norm(b, "LayerNorm", nn_add(b, y, x), EPS);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id embeddings(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
@@ -80,8 +78,7 @@ static tensor_id embeddings(struct nn_builder *b, const struct nn_lm *m, const t
     tensor_id types = nn_embedding(b, "token_type_embeddings", in[1], 2, m->width, table_init());
     x = nn_add(b, nn_add(b, x, types), length == m->positions ? p : nn_slice(b, p, 0, 0, length));
     x = nn_dropout(b, nn_layer_norm(b, "LayerNorm", x, EPS), m->dropout);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 /* Scores of every token over the vocabulary, with the table of the embeddings. */
@@ -100,8 +97,7 @@ static tensor_id token_head(struct nn_builder *b, const struct nn_lm *m, tensor_
     x = nn_op(b, "linear", 3,
               (tensor_id[]){nn_reshape(b, x, 2, (int64_t[]){rows, m->width}), table, bias}, NULL,
               NULL);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 size_t nn_bert_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,

@@ -50,8 +50,7 @@ static tensor_id separable(struct nn_builder *b, const char *name, tensor_id x, 
                                          .groups = in,
                                          .init = nn_init_kaiming(9)});
     x = conv(b, "pointwise", x, out, 1, 1, 1);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 struct block {
@@ -118,8 +117,7 @@ static tensor_id encoder(struct nn_builder *b, const struct deepcam *m, tensor_i
         snprintf(norm_name, sizeof norm_name, "bn%d", i + 3);
         x = norm_relu(b, norm_name, separable(b, conv_name, x, ch(m, exits[i]), 1, 2));
     }
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id pyramid(struct nn_builder *b, const struct deepcam *m, tensor_id x)
@@ -171,8 +169,7 @@ static tensor_id decoder(struct nn_builder *b, const struct deepcam *m, tensor_i
         &(struct nn_conv){.out = width, .has_bias = true, .init = nn_init_kaiming(width)});
     x = norm_relu(b, "bn5", transposed(b, "deconv3", x, width));
     x = transposed(b, "last_deconv", x, m->image.classes);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static enum ebb_status check(const struct nn_config *config, struct ebb_error *err)

@@ -46,8 +46,7 @@ static tensor_id unit(struct nn_builder *b, const struct inception *n, tensor_id
     nn_push(b, "%s", s->name);
     x = nn_convolution(b, "conv", x, &c);
     x = nn_activate(b, NN_RELU, nn_batch_norm(b, "bn", x, 1e-3, 0.1));
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id ceil_pool(struct nn_builder *b, tensor_id x, int k, int stride, int pad)
@@ -189,8 +188,7 @@ static tensor_id v3_aux(struct nn_builder *b, const struct inception *n, tensor_
         x = nn_op(b, "adaptive_avg_pool2d", 1, &x, NULL, "{\"output_size\":[5,5]}");
     x = branch(b, n, x, STEPS(C1("conv0", 128), {"conv1", 768, 5, 5, 1, true, UNIT}), NULL);
     x = nn_linear(b, "fc", nn_global_pool(b, x), &(struct nn_dense){.out = n->image.classes});
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static size_t build_v3(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,
@@ -315,8 +313,7 @@ static tensor_id google_aux(struct nn_builder *b, const struct inception *n, con
     x = nn_activate(b, NN_RELU, nn_linear(b, "fc1", x, &(struct nn_dense){.out = ch(n, 1024)}));
     x = nn_linear(b, "fc2", nn_dropout(b, x, n->dropout > 0 ? 0.7 : 0.0),
                   &(struct nn_dense){.out = n->image.classes});
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static size_t build_google(struct nn_builder *b, const struct nn_config *config,

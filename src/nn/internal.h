@@ -134,8 +134,13 @@ size_t nn_bert_build(struct nn_builder *b, const struct nn_lm *m, const tensor_i
                      struct nn_output *out);
 size_t nn_bert_inputs(const struct nn_lm *m, int64_t batch, struct nn_port *ports);
 
-/* nn_push of a plain name. */
+/* nn_push of a plain name; nn_pop with what was made inside. */
 void nn_enter(struct nn_builder *b, const char *name);
+static inline tensor_id nn_leave(struct nn_builder *b, tensor_id made)
+{
+    nn_pop(b);
+    return made;
+}
 /* "name" below the prefix; into buf, cut off when it is too small. Returns the length. */
 size_t nn_full_name(const struct nn_builder *b, const char *name, char *buf, size_t size);
 

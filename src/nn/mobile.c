@@ -92,8 +92,7 @@ static tensor_id nested(struct nn_builder *b, int index, tensor_id x, struct par
 {
     nn_push(b, "%d", index);
     x = part(b, "0", "1", x, p);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id inverted(struct nn_builder *b, tensor_id x, int64_t out, int64_t stride,
@@ -202,8 +201,7 @@ static tensor_id shuffle_branch(struct nn_builder *b, tensor_id x, int64_t out, 
     x = part(b, "0", "1", x, point);
     x = part(b, "3", "4", x, deep);
     x = part(b, "5", "6", x, point);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id shuffle_block(struct nn_builder *b, tensor_id x, int64_t out, int64_t stride)

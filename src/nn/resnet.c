@@ -47,8 +47,7 @@ static tensor_id shortcut(struct nn_builder *b, const struct resnet *r, tensor_i
     nn_push(b, "downsample");
     x = conv(b, r, "0", x, out, 1, stride);
     x = nn_batch_norm(b, "1", x, 0, 0);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id block(struct nn_builder *b, const struct resnet *r, tensor_id x, int64_t planes,

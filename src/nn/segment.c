@@ -94,8 +94,7 @@ static tensor_id step(struct nn_builder *b, int i, tensor_id x, int64_t out)
 {
     nn_push(b, "decoder.block%d", i);
     x = nn_batch_norm(b, "bn", conv(b, "conv", x, out, 3), 0, 0);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static tensor_id double_size(struct nn_builder *b, tensor_id x)

@@ -198,8 +198,7 @@ static tensor_id stack(struct nn_builder *b, const struct transformer *m, const 
     }
     if (!m->is_words)
         x = nn_layer_norm(b, "norm", x, 0);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static enum ebb_status check(const struct nn_config *config, struct ebb_error *err)

@@ -21,8 +21,7 @@ static tensor_id double_conv(struct nn_builder *b, tensor_id x, int64_t middle, 
             &(struct nn_conv){.out = k ? out : middle, .k = {3}, .pad = {1, 1}, .has_bias = true});
         x = nn_activate(b, NN_RELU, nn_batch_norm(b, names[k][1], x, 0, 0));
     }
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 /* Zeros around x until it has the size of `like`. */
@@ -50,8 +49,7 @@ static tensor_id up(struct nn_builder *b, const struct unet *u, tensor_id x, ten
     x = nn_cat(b, 2, (tensor_id[]){skip, pad_to(b, x, skip)}, 1);
     nn_push(b, "conv");
     x = double_conv(b, x, u->bilinear ? nn_dim(b, x, 1) / 2 : out, out);
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static size_t build(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,

@@ -35,8 +35,7 @@ static tensor_id classifier(struct nn_builder *b, const struct plain *p, tensor_
         if (!is_first && k < 2)
             x = nn_dropout(b, x, p->dropout);
     }
-    nn_pop(b);
-    return x;
+    return nn_leave(b, x);
 }
 
 static size_t build_vgg(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,
