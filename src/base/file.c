@@ -203,6 +203,12 @@ enum ebb_status ebb_file_out_open(struct ebb_file_out *out, const char *path, st
     return EBB_OK;
 }
 
+const char *ebb_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 /* The new name is durable only once the directory is. */
 static int file_sync_directory(const char *path)
 {

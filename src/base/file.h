@@ -27,6 +27,8 @@ void ebb_file_view_close(struct ebb_file_view *view);
 enum ebb_status ebb_file_write_atomic(const char *path, const void *data, size_t length,
                                       struct ebb_error *err);
 
+const char *ebb_file_name(const char *path); /* the part behind the last '/' */
+
 /* Streaming form: write to out->stream, then commit or abort (abort after commit does nothing). */
 struct ebb_file_out {
     FILE *stream;

@@ -118,11 +118,8 @@ static enum ebb_status delete_one(struct cli_call *c, struct ebb_error *err)
 {
     const struct options *o = c->options;
     const char *uuid = c->words[0];
-    if (!o->is_sure && !cli_confirm("Delete checkpoint %s?", uuid)) {
-        fprintf(stderr, "Nothing was deleted; --yes answers the question beforehand.\n");
-        c->code = 1;
-        return EBB_OK;
-    }
+    if (!o->is_sure && !cli_confirm("Delete checkpoint %s?", uuid))
+        return cli_delete_nothing(c);
     EBB_TRY(remove_one(c, uuid, err));
     printf(c->where.is_json ? "{\"deleted\": \"%s\"}\n" : "Deleted checkpoint %s\n", uuid);
     return EBB_OK;

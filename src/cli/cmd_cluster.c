@@ -141,14 +141,12 @@ static enum ebb_status set_slots(struct cli_call *c, bool has_slot, struct ebb_e
     const struct ebb_doc_node *root;
     struct ebb_str target = {0};
     int64_t slot = -1;
-    if (has_slot && (!ebb_parse_i64(slot_text, &slot) || slot < 0)) {
-        c->code = cli_usage_error("'%s' is no slot number; 'ebb slot list' shows them", slot_text);
-        return EBB_OK;
-    }
-    if (has_slot && strcmp(agent, "local") != 0) {
-        c->code = cli_usage_error("there is no agent '%s'; 'ebb agent list' shows them", agent);
-        return EBB_OK;
-    }
+    if (has_slot && (!ebb_parse_i64(slot_text, &slot) || slot < 0))
+        return cli_leave(
+            c, cli_usage_error("'%s' is no slot number; 'ebb slot list' shows them", slot_text));
+    if (has_slot && strcmp(agent, "local") != 0)
+        return cli_leave(
+            c, cli_usage_error("there is no agent '%s'; 'ebb agent list' shows them", agent));
     if (c->m->own != NULL)
         return ebb_fail(err, EBB_EINFEASIBLE,
                         "no master runs, so there are no slots to change; 'ebb run' starts one");

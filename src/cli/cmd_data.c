@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/doc.h"
 #include "cli/json.h"
+#include "cli/show.h"
 #include "data/data.h"
 
 /* ---- shared ---------------------------------------------------------------------------------- */
@@ -23,13 +24,10 @@ static bool check_section(struct opened *o, const struct ebb_doc_node *section,
 {
     struct ebb_reading reading;
     struct ebb_report report;
-    struct ebb_str text = {0};
     ebb_reading_init(&reading, &o->arena, NULL, &report);
     data_check(&reading, &(struct ebb_path){.key = "data"}, section, env);
     enum ebb_status status = ebb_reading_end(&reading, err);
-    ebb_report_lines(&report, &text);
-    fputs(ebb_str_c(&text), stderr);
-    ebb_str_fini(&text);
+    cli_print_report(&report, NULL, stderr);
     return status == EBB_OK;
 }
 

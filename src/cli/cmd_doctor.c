@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "base/heap.h"
 #include "base/library.h"
 #include "base/str.h"
 #include "cli/machine.h"
 #include "cli/json.h"
+#include "cli/master.h"
 #include "exp/exp.h"
 
 /* Programs that ebb starts. */
@@ -50,14 +52,10 @@ struct finding {
  * exists. */
 static void find_state(struct finding *f)
 {
-    const char *state = getenv("EBB_STATE"), *xdg = getenv("XDG_STATE_HOME"),
-               *home = getenv("HOME");
-    if (state != NULL && state[0] != '\0')
+    char *state = NULL;
+    if (cli_state_dir(NULL, &state, NULL) == EBB_OK)
         snprintf(f->state, sizeof f->state, "%s", state);
-    else if (xdg != NULL && xdg[0] != '\0')
-        snprintf(f->state, sizeof f->state, "%s/ebb", xdg);
-    else if (home != NULL && home[0] != '\0')
-        snprintf(f->state, sizeof f->state, "%s/.local/state/ebb", home);
+    ebb_free(state);
     char folder[sizeof f->state];
     snprintf(folder, sizeof folder, "%s", f->state);
     while (folder[0] != '\0') {

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-#include "base/json.h"
 #include "base/str.h"
 #include "cli/cmd_experiment.h"
+#include "cli/json.h"
+#include "cli/show.h"
 #include "cli/train_file.h"
 #include "exp/exp.h"
 
@@ -16,39 +17,23 @@ struct validate_options {
     bool is_json;
 };
 
-static void write_counts(const struct ebb_report *r, struct ebb_json_writer *w)
+/* One object on one line. `normalized` is NULL for an invalid file. */
+static int print_json(const char *path, const struct ebb_report *r,
+                      const struct ebb_doc_node *normalized)
 {
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "file", path);
+    ebb_jsonw_key_bool(w, "valid", r->errors == 0);
     ebb_jsonw_key_uint(w, "errors", r->errors);
     ebb_jsonw_key_uint(w, "warnings", r->warnings);
     ebb_jsonw_key_uint(w, "notes", r->notes);
-}
-
-/* One object on one line. `normalized` is NULL for an invalid file. */
-static enum ebb_status print_json(const char *path, const struct ebb_report *r,
-                                  const struct ebb_doc_node *normalized, struct ebb_error *err)
-{
-    struct ebb_str out = {0};
-    struct ebb_json_writer w;
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_string(&w, "file", path);
-    ebb_jsonw_key_bool(&w, "valid", r->errors == 0);
-    write_counts(r, &w);
-    ebb_jsonw_key_array(&w, "findings");
+    ebb_jsonw_key_array(w, "findings");
     for (size_t i = 0; i < r->count; i++)
-        ebb_finding_write(&r->items[i], &w);
-    ebb_jsonw_array_end(&w);
-    ebb_jsonw_key(&w, "normalized");
-    if (normalized)
-        ebb_doc_write_json(normalized, &w);
-    else
-        ebb_jsonw_null(&w);
-    ebb_jsonw_object_end(&w);
-    enum ebb_status status = ebb_str_status(&out, err);
-    if (status == EBB_OK)
-        puts(ebb_str_c(&out));
-    ebb_str_fini(&out);
-    return status;
+        ebb_finding_write(&r->items[i], w);
+    ebb_jsonw_array_end(w);
+    ebb_doc_write_key(normalized, w, "normalized");
+    return cli_json_object_end(&json);
 }
 
 static int validate(struct ebb_arena *arena, const char *path, const struct validate_options *o)
@@ -72,14 +57,10 @@ static int validate(struct ebb_arena *arena, const char *path, const struct vali
         return cli_report(&err);
     const struct ebb_doc_node *normalized =
         status == EBB_OK ? exp_config_masked(arena, config.normalized) : NULL;
-    if (!o->is_json) {
-        struct ebb_str text = {0};
-        ebb_report_format(&report, path, &text);
-        fputs(ebb_str_c(&text), stdout);
-        ebb_str_fini(&text);
-    } else if (print_json(path, &report, normalized, &err) != EBB_OK) {
-        return cli_report(&err);
-    }
+    if (o->is_json && print_json(path, &report, normalized) != 0)
+        return 1;
+    if (!o->is_json)
+        cli_print_report(&report, path, stdout);
     return status == EBB_OK ? 0 : 2;
 }
 
@@ -144,16 +125,14 @@ static int run_schema(int argc, char **argv)
     cli_args_fini(&args);
     if (code >= 0)
         return code;
+    if (is_json) {
+        struct cli_json json;
+        exp_config_reference_json(cli_json_begin(&json));
+        return cli_json_end(&json);
+    }
     struct ebb_str out = {0};
     struct ebb_error err = {0};
-    if (is_json) {
-        struct ebb_json_writer w;
-        ebb_jsonw_init(&w, &out, 0);
-        exp_config_reference_json(&w);
-        ebb_str_addc(&out, '\n');
-    } else {
-        exp_config_reference_markdown(&out);
-    }
+    exp_config_reference_markdown(&out);
     code = ebb_str_status(&out, &err) == EBB_OK ? 0 : cli_report(&err);
     if (code == 0)
         fputs(ebb_str_c(&out), stdout);

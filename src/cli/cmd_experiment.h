@@ -53,6 +53,7 @@ void cli_checkpoints_print(const struct ebb_doc_node *list, const char *metric, 
 int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file,
                       struct ebb_str *where);
 /* Ask a yes-or-no question on the terminal; anything but y or yes is no. */
+enum ebb_status cli_delete_nothing(struct cli_call *c); /* the answer was no: said, exit code 1 */
 bool cli_confirm(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

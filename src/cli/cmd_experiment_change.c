@@ -6,9 +6,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/json.h"
 #include "cli/follow.h"
+#include "cli/json.h"
 #include "cli/show.h"
+
+enum ebb_status cli_delete_nothing(struct cli_call *c)
+{
+    fprintf(stderr, "Nothing was deleted; --yes answers the question beforehand.\n");
+    return cli_leave(c, 1);
+}
 
 bool cli_confirm(const char *fmt, ...)
 {
@@ -100,10 +106,8 @@ enum ebb_status cli_experiment_change(struct cli_call *c, struct ebb_error *err)
     const struct cli_experiment_options *o = c->options;
     const struct ebb_doc_node *root;
     int code = o->is_tried ? try_storage(c->m, c->id) : -1;
-    if (code >= 0) {
-        c->code = code;
-        return EBB_OK;
-    }
+    if (code >= 0)
+        return cli_leave(c, code);
     EBB_TRY(cli_send(c->m, &root, err, "POST", NULL, "/experiments/%lld/%s", (long long)c->id,
                      c->verb->name));
     EBB_TRY(settle_change(c, root, err));
@@ -196,11 +200,8 @@ enum ebb_status cli_experiment_delete(struct cli_call *c, struct ebb_error *err)
     EBB_TRY(cli_get(c->m, &root, err, "/experiments/%lld", (long long)c->id));
     if (!o->is_sure &&
         !cli_confirm("Delete experiment %lld (%s) with all its trials, logs and checkpoints?",
-                     (long long)c->id, ebb_doc_string(root, "description", ""))) {
-        fprintf(stderr, "Nothing was deleted; --yes answers the question beforehand.\n");
-        c->code = 1;
-        return EBB_OK;
-    }
+                     (long long)c->id, ebb_doc_string(root, "description", "")))
+        return cli_delete_nothing(c);
     EBB_TRY(cli_send(c->m, &root, err, "DELETE", NULL, "/experiments/%lld", (long long)c->id));
     EBB_TRY(settle_delete(c->m, c->id, err));
     cli_verb_print(c, root);
@@ -237,21 +238,19 @@ int cli_experiment_check_label(struct cli_call *c)
 enum ebb_status cli_experiment_label(struct cli_call *c, struct ebb_error *err)
 {
     bool is_add = strcmp(c->words[0], "add") == 0;
-    struct ebb_str body = {0};
-    struct ebb_json_writer w;
-    ebb_jsonw_init(&w, &body, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key_object(&w, "labels");
-    ebb_jsonw_key(&w, c->words[2]);
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_object(w, "labels");
+    ebb_jsonw_key(w, c->words[2]);
     if (is_add)
-        ebb_jsonw_bool(&w, true);
+        ebb_jsonw_bool(w, true);
     else
-        ebb_jsonw_null(&w);
-    ebb_jsonw_object_end(&w);
-    ebb_jsonw_object_end(&w);
-    enum ebb_status status =
-        patch(c, ebb_str_c(&body), is_add ? "Added the label to" : "Removed the label from", err);
-    ebb_str_fini(&body);
+        ebb_jsonw_null(w);
+    ebb_jsonw_object_end(w);
+    ebb_jsonw_object_end(w);
+    enum ebb_status status = patch(c, ebb_str_c(&json.text),
+                                   is_add ? "Added the label to" : "Removed the label from", err);
+    ebb_str_fini(&json.text);
     return status;
 }
 

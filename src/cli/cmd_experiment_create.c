@@ -46,8 +46,7 @@ static enum ebb_status after_creation(struct cli_call *c, struct cli_master *m, 
         EBB_TRY(cli_follow_run(f, id, err));
         if (f->stage < 4 && f->trial_id > 0)
             cli_logs_print(m, f->trial_id, 100, false, false, err);
-        c->code = f->stage == 4 && strcmp(f->state, "COMPLETED") == 0 ? 0 : 1;
-        return EBB_OK;
+        return cli_leave(c, f->stage == 4 && strcmp(f->state, "COMPLETED") == 0 ? 0 : 1);
     }
     if (o->follows) {
         EBB_TRY(wait_for_trial(m, id, &trial, err));
@@ -79,10 +78,8 @@ static enum ebb_status submit(struct cli_call *c, struct cli_master *m, struct e
     EBB_TRY(cli_follow_init(&f, m, CLI_FOLLOW_STAGES, err));
     f.is_json = c->where.is_json;
     int code = cli_submit(m, &o->submission, &id);
-    if (code >= 0) {
-        c->code = code;
-        return EBB_OK;
-    }
+    if (code >= 0)
+        return cli_leave(c, code);
     printf(c->where.is_json ? "{\"id\": %lld}\n" : "Created experiment %lld\n", (long long)id);
     fflush(stdout);
     return after_creation(c, m, id, &f, err);

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/heap.h"
-#include "base/json.h"
+#include "cli/json.h"
 #include "cli/show.h"
 
 struct names { /* sorted, distinct; borrowed */
@@ -15,6 +15,7 @@ struct names { /* sorted, distinct; borrowed */
 
 /* Everything the tables need, of all experiments asked for; nodes are the master's answers. */
 struct view {
+    struct cli_ids ids;
     const struct ebb_doc_node **experiments, **trials, **steps;
     int64_t *step_trials; /* trial of each step */
     size_t experiment_count, experiment_capacity, trial_count, trial_capacity;
@@ -24,6 +25,7 @@ struct view {
 
 static void view_fini(struct view *v)
 {
+    ebb_free(v->ids.items);
     ebb_free(v->experiments);
     ebb_free(v->trials);
     ebb_free(v->steps);
@@ -254,48 +256,36 @@ static void print_json(const struct view *v)
 {
     for (size_t i = 0; i < v->experiment_count; i++) {
         int64_t id = ebb_doc_int(v->experiments[i], "id", 0);
-        struct ebb_str out = {0};
-        struct ebb_json_writer w;
-        ebb_jsonw_init(&w, &out, 0);
-        ebb_jsonw_object(&w);
-        ebb_doc_write_key(v->experiments[i], &w, "experiment");
-        ebb_jsonw_key_array(&w, "trials");
+        struct cli_json json;
+        struct ebb_json_writer *w = cli_json_object(&json);
+        ebb_doc_write_key(v->experiments[i], w, "experiment");
+        ebb_jsonw_key_array(w, "trials");
         for (size_t k = 0; k < v->trial_count; k++) {
             const struct ebb_doc_node *t = v->trials[k];
             if (ebb_doc_int(t, "experiment_id", id) != id)
                 continue;
-            ebb_jsonw_object(&w);
-            ebb_doc_write_key(t, &w, "trial");
-            ebb_jsonw_key_array(&w, "workloads");
+            ebb_jsonw_object(w);
+            ebb_doc_write_key(t, w, "trial");
+            ebb_jsonw_key_array(w, "workloads");
             for (size_t s = 0; s < v->step_count; s++)
                 if (v->step_trials[s] == ebb_doc_int(t, "id", 0))
-                    ebb_doc_write_json(v->steps[s], &w);
-            ebb_jsonw_array_end(&w);
-            ebb_jsonw_object_end(&w);
+                    ebb_doc_write_json(v->steps[s], w);
+            ebb_jsonw_array_end(w);
+            ebb_jsonw_object_end(w);
         }
-        ebb_jsonw_array_end(&w);
-        ebb_jsonw_object_end(&w);
-        puts(ebb_str_c(&out));
-        ebb_str_fini(&out);
+        ebb_jsonw_array_end(w);
+        cli_json_object_end(&json);
     }
 }
 
 /* "3,5": each of them loaded; c->code says when one is no number. */
 static enum ebb_status load(struct cli_call *c, struct view *v, struct ebb_error *err)
 {
-    for (const char *at = c->words[0]; at != NULL;) {
-        char text[24] = {0};
-        int64_t id = 0;
-        size_t n = strcspn(at, ",");
-        memcpy(text, at, n < sizeof text ? n : sizeof text - 1);
-        int code = cli_parse_id("experiment", text, &id);
-        if (code >= 0) {
-            c->code = code;
-            return EBB_OK;
-        }
-        EBB_TRY(load_one(v, c->m, id, err));
-        at = at[n] == ',' ? at + n + 1 : NULL;
-    }
+    int code = cli_parse_ids("experiment", c->words[0], &v->ids);
+    if (code >= 0)
+        return cli_leave(c, code);
+    for (size_t i = 0; i < v->ids.count; i++)
+        EBB_TRY(load_one(v, c->m, v->ids.items[i], err));
     return EBB_OK;
 }
 

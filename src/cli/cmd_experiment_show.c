@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "cli/charts.h"
+#include "cli/json.h"
 #include "cli/show.h"
 
 /* ---- list ---- */
@@ -96,14 +96,10 @@ in_states(struct ebb_arena *arena, const struct ebb_doc_node *list, const struct
 
 static bool are_states(const struct cli_list *states)
 {
-    static const char *const names[] = {"PENDING", "ACTIVE", "COMPLETED", "CANCELED", "ERROR"};
-    for (size_t i = 0; i < states->count; i++) {
-        bool is_known = false;
-        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
-            is_known = is_known || strcmp(states->items[i], names[k]) == 0;
-        if (!is_known)
+    static const char names[] = "PENDING ACTIVE COMPLETED CANCELED ERROR";
+    for (size_t i = 0; i < states->count; i++)
+        if (!ebb_words_find(names, states->items[i], strlen(states->items[i]), NULL))
             return false;
-    }
     return true;
 }
 
@@ -111,11 +107,9 @@ enum ebb_status cli_experiment_trials(struct cli_call *c, struct ebb_error *err)
 {
     const struct cli_experiment_options *o = c->options;
     const struct ebb_doc_node *root;
-    if (!are_states(&o->states)) {
-        c->code = cli_usage_error("--filter-state: trials are PENDING, ACTIVE, COMPLETED, CANCELED "
-                                  "or ERROR");
-        return EBB_OK;
-    }
+    if (!are_states(&o->states))
+        return cli_leave(c, cli_usage_error("--filter-state: trials are PENDING, ACTIVE, "
+                                            "COMPLETED, CANCELED or ERROR"));
     EBB_TRY(cli_get(c->m, &root, err, "/experiments/%lld/trials", (long long)c->id));
     const struct ebb_doc_node *list = ebb_doc_get(root, "trials");
     if (o->states.count > 0)
@@ -166,15 +160,10 @@ enum ebb_status cli_experiment_logs(struct cli_call *c, struct ebb_error *err)
 /* Lines of names as {"charts": [...]}. */
 static void print_names(const char *names)
 {
-    struct ebb_str out = {0};
-    struct ebb_json_writer w;
-    ebb_jsonw_init(&w, &out, 0);
-    ebb_jsonw_object(&w);
-    ebb_jsonw_key(&w, "charts");
-    cli_write_lines(&w, names);
-    ebb_jsonw_object_end(&w);
-    puts(ebb_str_c(&out));
-    ebb_str_fini(&out);
+    struct cli_json json;
+    ebb_jsonw_key(cli_json_object(&json), "charts");
+    cli_write_lines(&json.w, names);
+    cli_json_object_end(&json);
 }
 
 enum ebb_status cli_experiment_charts(struct cli_call *c, struct ebb_error *err)
@@ -201,22 +190,6 @@ enum ebb_status cli_experiment_charts(struct cli_call *c, struct ebb_error *err)
 
 /* ---- download-model-def ---- */
 
-/* Characters of file names that every system takes; at most 50. */
-static void clean_name(struct ebb_str *out, const char *text)
-{
-    static const char others[] = "_ -()[].{}";
-    size_t n = 0;
-    for (; *text != '\0' && n < 50; text++) {
-        char c = *text;
-        bool is_kept = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-                       strchr(others, c) != NULL;
-        if (is_kept) {
-            ebb_str_addc(out, c);
-            n++;
-        }
-    }
-}
-
 enum ebb_status cli_experiment_model_def(struct cli_call *c, struct ebb_error *err)
 {
     const struct cli_experiment_options *o = c->options;
@@ -228,20 +201,15 @@ enum ebb_status cli_experiment_model_def(struct cli_call *c, struct ebb_error *e
     const struct ebb_str *file = cli_last_body(c->m);
     EBB_TRY(ebb_file_mkdirs(directory, err));
     ebb_str_printf(&path, "%s/exp%lld_", directory, (long long)c->id);
-    clean_name(&path, ebb_doc_string(experiment, "description", ""));
+    serve_clean_name(&path, ebb_doc_string(experiment, "description", ""));
     ebb_str_add(&path, "_model_def.tar.gz");
     enum ebb_status status =
         ebb_file_write_atomic(ebb_str_c(&path), ebb_str_c(file), file->length, err);
     if (status == EBB_OK && c->where.is_json) {
-        struct ebb_str out = {0};
-        struct ebb_json_writer w;
-        ebb_jsonw_init(&w, &out, 0);
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_string(&w, "path", ebb_str_c(&path));
-        ebb_jsonw_key_uint(&w, "bytes", file->length);
-        ebb_jsonw_object_end(&w);
-        puts(ebb_str_c(&out));
-        ebb_str_fini(&out);
+        struct cli_json json;
+        ebb_jsonw_key_string(cli_json_object(&json), "path", ebb_str_c(&path));
+        ebb_jsonw_key_uint(&json.w, "bytes", file->length);
+        cli_json_object_end(&json);
     } else if (status == EBB_OK) {
         printf("%s\n", ebb_str_c(&path));
     }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
 #include "cli/train_file.h"
@@ -146,10 +147,7 @@ static void print_sweep(const struct view *v)
         cli_table_cell(table, "%.0f%%",
                        100.0 * (double)v->budgets[b] / (double)v->st.unlimited_bytes);
         for (size_t p = 0; p < v->policy_count; p++)
-            if (v->cells[p][b].is_ok)
-                cli_table_cell(table, "%.3fx", v->cells[p][b].overhead);
-            else
-                cli_table_cell(table, "-");
+            cli_table_cell(table, v->cells[p][b].is_ok ? "%.3fx" : "-", v->cells[p][b].overhead);
     }
     cli_table_out(table);
 }
@@ -385,8 +383,7 @@ static enum ebb_status draw(const struct view *v, struct ebb_error *err)
                                          .series_count = v->policy_count,
                                          .marks = pic->floor_mark,
                                          .mark_count = 1};
-    const char *slash = strrchr(v->path, '/');
-    snprintf(pic->title, sizeof pic->title, "%s, batch %" PRId64, slash ? slash + 1 : v->path,
+    snprintf(pic->title, sizeof pic->title, "%s, batch %" PRId64, ebb_file_name(v->path),
              v->file->config.batch_size);
     struct plot_chart chart = {
         .title = pic->title, .panels = pic->panels, .panel_count = 2, .columns = 2};

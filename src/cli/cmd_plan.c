@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
 #include "base/thread.h"
@@ -71,27 +72,17 @@ void cli_plan_print_table(const struct study_row *rows, size_t count)
         const struct planner_result *r = &row->result;
         if (!row->is_done)
             continue;
-        const char *name = strrchr(row->graph->path, '/');
         double base = (double)r->base_cost;
-        cli_table_cell(table, "%s", name ? name + 1 : row->graph->path);
+        cli_table_cell(table, "%s", ebb_file_name(row->graph->path));
         cli_table_cell(table, "%s", row->label ? row->label : row->planner->name);
         cli_table_cell(table, "%s",
                        row->request.budget_bytes == UINT64_MAX
                            ? "unlimited"
                            : ebb_format_bytes(row->request.budget_bytes, text[0], 32));
         cli_table_cell(table, "%s%s", planner_status_text(r->status), r->optimal ? " *" : "");
-        if (r->status == PLANNER_OK)
-            cli_table_cell(table, "%.6f", (double)r->cost / base);
-        else
-            cli_table_cell(table, "-");
-        if (r->lower_bound > 0)
-            cli_table_cell(table, "%.6f", r->lower_bound / base);
-        else
-            cli_table_cell(table, "-");
-        if (isnan(r->gap))
-            cli_table_cell(table, "-");
-        else
-            cli_table_cell(table, "%.3f", 100 * r->gap);
+        cli_table_cell(table, r->status == PLANNER_OK ? "%.6f" : "-", (double)r->cost / base);
+        cli_table_cell(table, r->lower_bound > 0 ? "%.6f" : "-", r->lower_bound / base);
+        cli_table_cell(table, isnan(r->gap) ? "-" : "%.3f", 100 * r->gap);
         cli_table_cell(table, "%s",
                        r->status == PLANNER_OK ? ebb_format_bytes(r->peak_bytes, text[1], 32)
                                                : "-");

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "cli/json.h"
+#include "cli/show.h"
 #include "exp/exp.h"
 #include "plot/plot.h"
 
@@ -165,15 +167,11 @@ static void print_yaml(const struct ebb_doc_node *map, int indent)
             print_yaml(value, indent + 2);
             continue;
         }
-        struct ebb_str text = {0};
-        struct ebb_json_writer w;
-        ebb_jsonw_init(&w, &text, 0);
-        ebb_doc_write_json(value, &w);
+        putchar(' ');
         if (value->kind == EBB_DOC_STRING)
-            printf(" %s\n", value->text);
+            puts(value->text);
         else
-            printf(" %s\n", ebb_str_c(&text));
-        ebb_str_fini(&text);
+            cli_print_json(value);
     }
 }
 
@@ -270,35 +268,27 @@ static void write_brackets(const struct exp_shape *shape, struct ebb_json_writer
     ebb_jsonw_array_end(w);
 }
 
-static enum ebb_status print_json(const struct preview *p, const struct row *rows, size_t count,
-                                  struct ebb_error *err)
+static int print_json(const struct preview *p, const struct row *rows, size_t count)
 {
-    struct ebb_str text = {0};
-    struct ebb_json_writer w;
-    ebb_jsonw_init(&w, &text, 0);
-    ebb_jsonw_object(&w);
-    ebb_doc_write_key(p->searcher_node, &w, "searcher");
-    ebb_jsonw_key_int(&w, "seed", p->seed);
-    ebb_jsonw_key_int(&w, "trials", (int64_t)p->sim.trial_count);
-    ebb_jsonw_key_int(&w, "steps", p->sim.total_steps);
-    ebb_jsonw_key_int(&w, "validations", p->sim.total_validations);
-    ebb_jsonw_key_int(&w, "checkpoints", p->sim.total_checkpoints);
-    ebb_jsonw_key_array(&w, "rows");
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_doc_write_key(p->searcher_node, w, "searcher");
+    ebb_jsonw_key_int(w, "seed", p->seed);
+    ebb_jsonw_key_int(w, "trials", (int64_t)p->sim.trial_count);
+    ebb_jsonw_key_int(w, "steps", p->sim.total_steps);
+    ebb_jsonw_key_int(w, "validations", p->sim.total_validations);
+    ebb_jsonw_key_int(w, "checkpoints", p->sim.total_checkpoints);
+    ebb_jsonw_key_array(w, "rows");
     for (size_t i = 0; i < count; i++) {
-        ebb_jsonw_object(&w);
-        ebb_jsonw_key_int(&w, "trials", rows[i].trials);
-        ebb_jsonw_key_int(&w, "steps", rows[i].steps);
-        ebb_jsonw_key_string(&w, "workloads", rows[i].workloads);
-        ebb_jsonw_object_end(&w);
+        ebb_jsonw_object(w);
+        ebb_jsonw_key_int(w, "trials", rows[i].trials);
+        ebb_jsonw_key_int(w, "steps", rows[i].steps);
+        ebb_jsonw_key_string(w, "workloads", rows[i].workloads);
+        ebb_jsonw_object_end(w);
     }
-    ebb_jsonw_array_end(&w);
-    write_brackets(&p->shape, &w);
-    ebb_jsonw_object_end(&w);
-    enum ebb_status status = ebb_str_status(&text, err);
-    if (status == EBB_OK)
-        printf("%s\n", ebb_str_c(&text));
-    ebb_str_fini(&text);
-    return status;
+    ebb_jsonw_array_end(w);
+    write_brackets(&p->shape, w);
+    return cli_json_object_end(&json);
 }
 
 /* ---- chart: how many trials are still training after so many steps, one line for each bracket
@@ -436,12 +426,10 @@ static int show(struct preview *p, const struct wishes *wishes)
     enum ebb_status status = simulate(p, &err);
     if (status == EBB_OK)
         status = make_rows(p, &rows, &count, &err);
-    if (status == EBB_OK) {
-        if (wishes->is_json)
-            status = print_json(p, rows, count, &err);
-        else
-            print_text(p, rows, count);
-    }
+    if (status == EBB_OK && wishes->is_json && print_json(p, rows, count) != 0)
+        return 1;
+    if (status == EBB_OK && !wishes->is_json)
+        print_text(p, rows, count);
     bool in_terminal = !wishes->is_json && (wishes->in_terminal || isatty(STDOUT_FILENO));
     if (status == EBB_OK && (wishes->chart != NULL || in_terminal)) {
         status = draw(p, wishes->chart, in_terminal, &err);

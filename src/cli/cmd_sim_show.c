@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/heap.h"
 #include "plot/plot.h"
 
@@ -27,12 +28,6 @@ static const char *runtime_name(const struct sim_job *job)
     if (job->runtime)
         return job->runtime;
     return job->dealloc == EXEC_BANISH ? "V1" : "V2EagerOptimized";
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 void cli_sim_print_json(const struct sim_job *job, const struct sim_row *row)
@@ -130,8 +125,9 @@ void cli_sim_print_tables(const struct sim_job *job)
     char a[32], b[32], c[32];
     for (size_t l = 0; l < job->log_count; l++) {
         const struct sim_log *log = &job->logs[l];
-        printf("%s%s: %u ops, %s; peak %s without eviction", l ? "\n" : "", base_name(log->path),
-               log->trace->op_count, ebb_format_ns(log->stats.base_ns, a, sizeof a),
+        printf("%s%s: %u ops, %s; peak %s without eviction", l ? "\n" : "",
+               ebb_file_name(log->path), log->trace->op_count,
+               ebb_format_ns(log->stats.base_ns, a, sizeof a),
                ebb_format_bytes(log->stats.baseline_bytes, b, sizeof b));
         if (log->floor_bytes)
             printf("; floor %s (%.3f)", ebb_format_bytes(log->floor_bytes, c, sizeof c),
@@ -215,7 +211,7 @@ static enum ebb_status draw(const struct sim_job *job, struct drawing *d, struct
                                                            .is_vertical = true,
                                                            .is_dashed = true,
                                                            .label = "floor"};
-        snprintf(d->titles[l], sizeof d->titles[l], "%s (peak %s)", base_name(log->path),
+        snprintf(d->titles[l], sizeof d->titles[l], "%s (peak %s)", ebb_file_name(log->path),
                  ebb_format_bytes(log->stats.baseline_bytes, peak, sizeof peak));
         d->panels[l] = (struct plot_panel){.title = d->titles[l],
                                            .x_label = "memory budget / peak without eviction",

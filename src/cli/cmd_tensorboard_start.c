@@ -24,8 +24,7 @@
 extern char **environ;
 
 struct start {
-    int64_t *experiments, *trials;
-    size_t experiment_count, experiment_capacity, trial_count, trial_capacity;
+    struct cli_ids experiments, trials;
     struct ebb_str folders; /* "experiment-3:/path,trial-7:/path" */
     struct ebb_str first;   /* the only one, when there is one */
     size_t folder_count;
@@ -72,10 +71,10 @@ static enum ebb_status add_trial(struct cli_master *m, struct start *s, int64_t 
 
 static enum ebb_status gather(struct cli_master *m, struct start *s, struct ebb_error *err)
 {
-    for (size_t i = 0; i < s->experiment_count; i++)
-        EBB_TRY(add_experiment(m, s, s->experiments[i], 0, err));
-    for (size_t i = 0; i < s->trial_count; i++)
-        EBB_TRY(add_trial(m, s, s->trials[i], err));
+    for (size_t i = 0; i < s->experiments.count; i++)
+        EBB_TRY(add_experiment(m, s, s->experiments.items[i], 0, err));
+    for (size_t i = 0; i < s->trials.count; i++)
+        EBB_TRY(add_trial(m, s, s->trials.items[i], err));
     EBB_TRY(ebb_str_status(&s->first, err));
     return ebb_str_status(&s->folders, err);
 }
@@ -133,11 +132,11 @@ static int spawn(const struct start *s, const struct cli_tensorboard_options *o,
     return code;
 }
 
-static void write_ids(struct ebb_json_writer *w, const char *key, const int64_t *ids, size_t count)
+static void write_ids(struct ebb_json_writer *w, const char *key, const struct cli_ids *ids)
 {
     ebb_jsonw_key_array(w, key);
-    for (size_t i = 0; i < count; i++)
-        ebb_jsonw_int(w, ids[i]);
+    for (size_t i = 0; i < ids->count; i++)
+        ebb_jsonw_int(w, ids->items[i]);
     ebb_jsonw_array_end(w);
 }
 
@@ -155,8 +154,8 @@ static void write_record(struct ebb_str *out, const struct start *s,
     ebb_jsonw_object(&w);
     ebb_jsonw_key_int(&w, "id", id);
     ebb_jsonw_key_string(&w, "url", url);
-    write_ids(&w, "experiments", s->experiments, s->experiment_count);
-    write_ids(&w, "trials", s->trials, s->trial_count);
+    write_ids(&w, "experiments", &s->experiments);
+    write_ids(&w, "trials", &s->trials);
     ebb_jsonw_key_string(&w, "logdir", ebb_str_c(s->folder_count == 1 ? &s->first : &s->folders));
     ebb_jsonw_key_string(&w, "start_time", now);
     ebb_jsonw_key_int(&w, "pid", pid);
@@ -246,7 +245,7 @@ static enum ebb_status launch(struct cli_call *c, struct start *s, struct ebb_er
     if (status == EBB_OK) {
         int code = spawn(s, o, ebb_str_c(&log), &pid);
         if (code == ENOENT)
-            status = not_there(s, s->experiment_count > 0 ? s->experiments[0] : 0, err);
+            status = not_there(s, s->experiments.count > 0 ? s->experiments.items[0] : 0, err);
         else if (code != 0)
             status = ebb_fail(err, EBB_EIO, "cannot start tensorboard: %s", strerror(code));
     }
@@ -269,26 +268,6 @@ static enum ebb_status launch(struct cli_call *c, struct start *s, struct ebb_er
     return status;
 }
 
-/* "3,5" onto a list of numbers: -1, or 2 after a message. */
-static int add_ids(const char *what, const char *text, int64_t **ids, size_t *count,
-                   size_t *capacity)
-{
-    for (const char *at = text; at != NULL;) {
-        char number[24] = "";
-        size_t n = strcspn(at, ",");
-        struct ebb_error err;
-        memcpy(number, at, n < sizeof number ? n : sizeof number - 1);
-        if (ebb_grow(ids, capacity, *count + 1, sizeof **ids, &err) != EBB_OK)
-            return cli_report(&err);
-        int code = cli_parse_id(what, number, &(*ids)[*count]);
-        if (code >= 0)
-            return code;
-        ++*count;
-        at = at[n] == ',' ? at + n + 1 : NULL;
-    }
-    return -1;
-}
-
 int cli_tensorboard_check(struct cli_call *c)
 {
     const struct cli_tensorboard_options *o = c->options;
@@ -303,11 +282,9 @@ static int read_ids(const struct cli_call *c, struct start *s)
     const struct cli_tensorboard_options *o = c->options;
     int code = -1;
     for (size_t i = 0; code < 0 && i < c->word_count; i++)
-        code = add_ids("experiment", c->words[i], &s->experiments, &s->experiment_count,
-                       &s->experiment_capacity);
+        code = cli_parse_ids("experiment", c->words[i], &s->experiments);
     for (size_t i = 0; code < 0 && i < o->trials.count; i++)
-        code =
-            add_ids("trial", o->trials.items[i], &s->trials, &s->trial_count, &s->trial_capacity);
+        code = cli_parse_ids("trial", o->trials.items[i], &s->trials);
     return code;
 }
 
@@ -329,7 +306,7 @@ enum ebb_status cli_tensorboard_start(struct cli_call *c, struct ebb_error *err)
         status = launch(c, &s, err);
     ebb_str_fini(&s.folders);
     ebb_str_fini(&s.first);
-    ebb_free(s.experiments);
-    ebb_free(s.trials);
+    ebb_free(s.experiments.items);
+    ebb_free(s.trials.items);
     return status;
 }

@@ -90,10 +90,7 @@ static void json_op(struct ebb_json_writer *w, const struct show *s, uint32_t o)
 
 static void cell_index(struct cli_table *table, uint32_t value)
 {
-    if (value == TRACE_NONE)
-        cli_table_cell(table, "-");
-    else
-        cli_table_cell(table, "%u", value);
+    cli_table_cell(table, value == TRACE_NONE ? "-" : "%u", value);
 }
 
 void cli_trace_cell_life(struct cli_table *table, const struct cli_trace_life *life)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/heap.h"
 #include "base/progress.h"
 #include "base/str.h"
@@ -477,8 +478,7 @@ static int train(struct session *s)
 
 static void choose_store(struct session *s)
 {
-    const char *slash = strrchr(s->path, '/');
-    const char *name = slash ? slash + 1 : s->path;
+    const char *name = ebb_file_name(s->path);
     if (s->o->checkpoint || s->o->resume)
         ebb_str_add(&s->store, s->o->checkpoint ? s->o->checkpoint : s->o->resume);
     else

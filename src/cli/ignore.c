@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/heap.h"
 #include "base/str.h"
 
@@ -107,8 +108,7 @@ static bool path_matches(const char *pattern, const char *path)
 bool cli_ignore_has(const struct cli_ignore *ignore, const char *path, bool is_directory)
 {
     bool is_ignored = false;
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = ebb_file_name(path);
     for (size_t i = 0; i < ignore->count; i++) {
         const struct cli_ignore_rule *rule = &ignore->rules[i];
         if (rule->is_directory && !is_directory)

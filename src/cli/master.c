@@ -366,3 +366,22 @@ int cli_parse_id(const char *what, const char *text, int64_t *id)
                            "'ebb experiment list-trials ID' the trials of one",
                            text, what);
 }
+
+int cli_parse_ids(const char *what, const char *text, struct cli_ids *ids)
+{
+    for (const char *at = text; at != NULL;) {
+        char number[24] = "";
+        size_t n = strcspn(at, ",");
+        struct ebb_error err;
+        memcpy(number, at, n < sizeof number ? n : sizeof number - 1);
+        if (ebb_grow(&ids->items, &ids->capacity, ids->count + 1, sizeof *ids->items, &err) !=
+            EBB_OK)
+            return cli_report(&err);
+        int code = cli_parse_id(what, number, &ids->items[ids->count]);
+        if (code >= 0)
+            return code;
+        ids->count++;
+        at = at[n] == ',' ? at + n + 1 : NULL;
+    }
+    return -1;
+}

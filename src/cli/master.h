@@ -79,7 +79,13 @@ bool cli_is_collected(const struct cli_answer *answer);
 /* The path of the state directory: owned by the caller. */
 enum ebb_status cli_state_dir(const char *option, char **path, struct ebb_error *err);
 
-/* ids: "3", "3,5,7". Positive integers only. */
-int cli_parse_id(const char *what, const char *text, int64_t *id); /* -1, or 2 after a message */
+/* "3": a positive integer. -1, or 2 after a message. */
+int cli_parse_id(const char *what, const char *text, int64_t *id);
+struct cli_ids {
+    int64_t *items; /* owned: ebb_free */
+    size_t count, capacity;
+};
+/* "3,5,7" onto a list: -1, or the exit code after a message. */
+int cli_parse_ids(const char *what, const char *text, struct cli_ids *ids);
 
 #endif

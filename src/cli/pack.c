@@ -161,10 +161,8 @@ enum ebb_status cli_pack(const char *path, struct ebb_json_writer *w, struct ebb
     if (stat(path, &st) != 0)
         return ebb_fail(err, EBB_EIO, "model definition: cannot read %s: %s", path,
                         strerror(errno));
-    if (S_ISREG(st.st_mode)) {
-        const char *slash = strrchr(path, '/');
-        return add_file(&p, path, slash != NULL ? slash + 1 : path, &st, err);
-    }
+    if (S_ISREG(st.st_mode))
+        return add_file(&p, path, ebb_file_name(path), &st, err);
     if (!S_ISDIR(st.st_mode))
         return ebb_fail(err, EBB_EINPUT, "model definition: %s is no file and no directory", path);
     char *root = ebb_strdup(path);

@@ -177,6 +177,17 @@ static void print_text(struct ebb_str *text)
     ebb_str_fini(text);
 }
 
+void cli_print_report(const struct ebb_report *report, const char *file_name, FILE *stream)
+{
+    struct ebb_str text = {0};
+    if (file_name != NULL)
+        ebb_report_format(report, file_name, &text);
+    else
+        ebb_report_lines(report, &text);
+    fputs(ebb_str_c(&text), stream);
+    ebb_str_fini(&text);
+}
+
 void cli_print_list(const char *key, const struct ebb_doc_node *list)
 {
     struct ebb_str out = {0};

@@ -35,6 +35,8 @@ int cli_print_body(const struct ebb_str *body);
 /* {"key": list}, as one line. */
 void cli_print_list(const char *key, const struct ebb_doc_node *list);
 
+/* What a report says, as lines; with the name of a file, its counts too. */
+void cli_print_report(const struct ebb_report *report, const char *file_name, FILE *stream);
 /* Lines of a text as a list of texts. */
 void cli_write_lines(struct ebb_json_writer *w, const char *lines);
 void cli_print_json(const struct ebb_doc_node *node); /* as one line */

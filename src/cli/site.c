@@ -1,6 +1,7 @@
 /* site.c - <state>/master.yaml: what every master of a state directory is started with. */
 #include "cli/site.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -62,9 +63,6 @@ static const struct ebb_keys keys = EBB_KEYS(rows);
 static enum ebb_status check_storage(const char *path, const struct ebb_doc_node *node,
                                      struct ebb_error *err)
 {
-    static const char bare[] = "entrypoint: [none]\n"
-                               "hyperparameters: {global_batch_size: 1}\n"
-                               "searcher: {name: single, metric: none, max_steps: 1}\n";
     struct ebb_arena arena = {0};
     struct exp_config config;
     struct ebb_report report = {0};
@@ -72,8 +70,8 @@ static enum ebb_status check_storage(const char *path, const struct ebb_doc_node
                                          .default_seed = -1,
                                          .site_storage = node,
                                          .check_section = cli_check_training};
-    enum ebb_status status =
-        exp_config_parse(&arena, bare, sizeof bare - 1, &options, &config, &report, err);
+    enum ebb_status status = exp_config_parse(&arena, cli_bare_file, strlen(cli_bare_file),
+                                              &options, &config, &report, err);
     if (status == EBB_EINPUT && report.count > 0)
         (void)ebb_fail(err, EBB_EINPUT, "%s: %s: %s", path, report.items[0].path,
                        report.items[0].message);

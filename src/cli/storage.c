@@ -6,10 +6,9 @@
 #include "cli/train_file.h"
 #include "exp/exp.h"
 
-/* A file that says nothing about storage. */
-static const char bare[] = "entrypoint: [none]\n"
-                           "hyperparameters: {global_batch_size: 1}\n"
-                           "searcher: {name: single, metric: none, max_steps: 1}\n";
+const char cli_bare_file[] = "entrypoint: [none]\n"
+                             "hyperparameters: {global_batch_size: 1}\n"
+                             "searcher: {name: single, metric: none, max_steps: 1}\n";
 
 /* The configuration points into `answer`. */
 static enum ebb_status read_storage(struct cli_master *m, int64_t experiment, const char *file,
@@ -27,7 +26,7 @@ static enum ebb_status read_storage(struct cli_master *m, int64_t experiment, co
     } else {
         status = cli_ask(m, answer, err, "GET", NULL, "/master/config");
         options.site_storage = ebb_doc_get(answer->root, "checkpoint_storage");
-        ebb_str_add(&text, bare);
+        ebb_str_add(&text, cli_bare_file);
     }
     if (status == EBB_OK)
         status = ebb_str_status(&text, err);
@@ -50,10 +49,7 @@ int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file
     int code = -1;
     enum ebb_status status = read_storage(m, experiment, file, &answer, &config, &report, &err);
     if (status != EBB_OK && status != EBB_EIO && report.errors > 0) {
-        struct ebb_str lines = {0};
-        ebb_report_format(&report, file != NULL ? file : "configuration", &lines);
-        fputs(ebb_str_c(&lines), stderr);
-        ebb_str_fini(&lines);
+        cli_print_report(&report, file != NULL ? file : "configuration", stderr);
         code = 2;
     }
     if (status == EBB_OK)

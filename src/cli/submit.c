@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/heap.h"
+#include "cli/show.h"
 #include "cli/train_file.h"
 
 /* ---- the file, with what the command line changes ---- */
@@ -139,12 +140,9 @@ int cli_submit_check(const struct cli_submission *s)
                exp_config_parse(&arena, ebb_str_c(&text), text.length, &options, &config, &report,
                                 &err) != EBB_OK) {
         if (report.errors > 0) {
-            struct ebb_str lines = {0};
-            ebb_report_format(&report, options.file_name, &lines);
-            fputs(ebb_str_c(&lines), stderr);
+            cli_print_report(&report, options.file_name, stderr);
             fprintf(stderr, "'ebb experiment schema' prints the reference of all keys; nothing "
                             "was started.\n");
-            ebb_str_fini(&lines);
             code = 2;
         } else {
             code = cli_report(&err);

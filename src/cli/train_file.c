@@ -8,6 +8,7 @@
 
 #include "base/heap.h"
 #include "base/str.h"
+#include "cli/show.h"
 
 /* ---- checking sections
  * ---------------------------------------------------------------------- */
@@ -195,10 +196,7 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
                                   .hparams = f->hparams,
                                   .seed = seed};
     if (train_config_read(&f->arena, &source, &f->config, &report, err) != EBB_OK) {
-        struct ebb_str text = {0};
-        ebb_report_lines(&report, &text);
-        fputs(ebb_str_c(&text), stderr);
-        ebb_str_fini(&text);
+        cli_print_report(&report, NULL, stderr);
         return err->status == EBB_EINPUT ? 2 : cli_report(err);
     }
     f->updates = searcher_updates(&f->exp);
@@ -233,10 +231,7 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
     if (status != EBB_OK && report.errors == 0)
         return cli_report(&err);
     if (status != EBB_OK) {
-        struct ebb_str text = {0};
-        ebb_report_format(&report, path, &text);
-        fputs(ebb_str_c(&text), stderr);
-        ebb_str_fini(&text);
+        cli_print_report(&report, path, stderr);
         return 2;
     }
     int code = tell_findings(&report);

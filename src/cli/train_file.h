@@ -32,6 +32,9 @@ void cli_train_close(struct cli_train_file *file);
 void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config);
 
+/* storage.c: an experiment file that says nothing about storage. */
+extern const char cli_bare_file[];
+
 /* An experiment file (rather than a trace or graph)? By its suffix: .yaml or .yml. */
 bool cli_is_experiment(const char *path);
 /* For commands that take traces: of a file in any trace format, or the training step of an

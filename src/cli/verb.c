@@ -36,6 +36,12 @@ static const char *expand(struct cli_call *c, const char *pattern, enum place pl
     return text != NULL ? text : "";
 }
 
+enum ebb_status cli_leave(struct cli_call *c, int code)
+{
+    c->code = code;
+    return EBB_OK;
+}
+
 void cli_say(const struct cli_call *c, const struct ebb_doc_node *json, const char *fmt, ...)
 {
     va_list list;

@@ -95,6 +95,8 @@ int cli_noun_run(const struct cli_noun *noun, int argc, char **argv);
 enum ebb_status cli_verb_ask(struct cli_call *call, struct ebb_error *err);
 /* The last answer, as the row says. */
 void cli_verb_print(struct cli_call *call, const struct ebb_doc_node *root);
+/* For a run that ends here with an exit code, and no failure: EBB_OK. */
+enum ebb_status cli_leave(struct cli_call *call, int code);
 /* With --json the node, or the body of the last answer when it is NULL; else a line as by printf.
  */
 void cli_say(const struct cli_call *call, const struct ebb_doc_node *json, const char *fmt, ...)

@@ -99,15 +99,6 @@ void dev_golden_sampler(struct dev_judge *j, const struct ebb_doc_node *c)
 
 /* ---- formats ---- */
 
-static void count(void *context, const char *group, const char *name, const char *failure)
-{
-    struct dev_judge *j = context;
-    dev_begin(j, "%s/%s", group, name);
-    if (failure)
-        dev_fail(j, "%s", failure);
-    dev_end(j);
-}
-
 struct formats {
     struct dev_judge *j;
     const struct dev_tensors *tensors;
@@ -129,7 +120,11 @@ static bool find(void *context, const char *name, struct data_reference *out)
 
 static void count_format(void *context, const char *group, const char *name, const char *failure)
 {
-    count(((struct formats *)context)->j, group, name, failure);
+    struct dev_judge *j = ((struct formats *)context)->j;
+    dev_begin(j, "%s/%s", group, name);
+    if (failure)
+        dev_fail(j, "%s", failure);
+    dev_end(j);
 }
 
 void dev_golden_formats(struct dev_judge *j, const struct ebb_doc_node *root,

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 
 #define TOLERANCE 1e-12
@@ -321,7 +322,7 @@ void dev_vectors_file(struct dev_judge *j, const char *path)
     struct ebb_arena file_arena = {0};
     struct ebb_error err;
     const struct ebb_doc_node *root = NULL;
-    const char *slash = strrchr(path, '/'), *file = slash != NULL ? slash + 1 : path;
+    const char *file = ebb_file_name(path);
     const struct kind *kind = find_kind(file);
     bool is_config = strcmp(file, "config_validation.json") == 0;
     const char *reason = ebb_doc_load(&file_arena, path, &root, &err) != EBB_OK ? err.message

@@ -8,25 +8,14 @@
 
 /* ---- inputs ---- */
 
-static enum ebb_status read_seed(const struct ebb_doc_node *input, uint32_t *seed,
-                                 struct ebb_error *err)
-{
-    const struct ebb_doc_node *node = NULL;
-    EBB_TRY(dev_member(input, "seed", EBB_DOC_INT, &node, err));
-    if (node->integer < 0 || node->integer > UINT32_MAX)
-        return ebb_fail(err, EBB_EINPUT, "seed: %lld", (long long)node->integer);
-    *seed = (uint32_t)node->integer;
-    return EBB_OK;
-}
-
-static enum ebb_status read_count(const struct ebb_doc_node *input, const char *key, int64_t *count,
-                                  struct ebb_error *err)
+static enum ebb_status read_number(const struct ebb_doc_node *input, const char *key, int64_t most,
+                                   int64_t *number, struct ebb_error *err)
 {
     const struct ebb_doc_node *node = NULL;
     EBB_TRY(dev_member(input, key, EBB_DOC_INT, &node, err));
-    if (node->integer < 0 || node->integer > 1000000)
+    if (node->integer < 0 || node->integer > most)
         return ebb_fail(err, EBB_EINPUT, "%s: %lld", key, (long long)node->integer);
-    *count = node->integer;
+    *number = node->integer;
     return EBB_OK;
 }
 
@@ -50,27 +39,26 @@ enum ebb_status dev_case_rng(struct dev_builder *b, const struct ebb_doc_node *i
                              struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct ebb_mt19937 rng;
-    uint32_t seed = 0;
-    int64_t n = 0;
+    int64_t seed = 0, n = 0;
     uint8_t bytes[16];
     char hex[33];
-    EBB_TRY(read_seed(input, &seed, err));
-    EBB_TRY(read_count(input, "n", &n, err));
+    EBB_TRY(read_number(input, "seed", UINT32_MAX, &seed, err));
+    EBB_TRY(read_number(input, "n", 1000000, &n, err));
     struct ebb_doc_node *map = dev_map(b), *bits = dev_items(b), *unit = dev_items(b),
                         *bounded = dev_items(b), *seeds = dev_items(b);
-    ebb_mt_seed(&rng, seed);
+    ebb_mt_seed(&rng, (uint32_t)seed);
     for (int64_t i = 0; i < n; i++)
         dev_add_int(b, bits, ebb_mt_u32(&rng));
-    ebb_mt_seed(&rng, seed);
+    ebb_mt_seed(&rng, (uint32_t)seed);
     for (int64_t i = 0; i < n; i++)
         dev_add_double(b, unit, ebb_mt_double(&rng));
-    ebb_mt_seed(&rng, seed);
+    ebb_mt_seed(&rng, (uint32_t)seed);
     for (int64_t i = 0; i < n; i++)
         dev_add_int(b, bounded, ebb_mt_int64(&rng, -10, 10));
-    ebb_mt_seed(&rng, seed);
+    ebb_mt_seed(&rng, (uint32_t)seed);
     for (int64_t i = 0; i < n; i++)
         dev_add_int(b, seeds, ebb_mt_int64(&rng, 0, INT64_C(1) << 31));
-    ebb_mt_seed(&rng, seed);
+    ebb_mt_seed(&rng, (uint32_t)seed);
     ebb_mt_bytes(&rng, bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
@@ -91,14 +79,13 @@ enum ebb_status dev_case_sampling(struct dev_builder *b, const struct ebb_doc_no
     struct exp_hparams space = {0};
     struct exp_value *sample = NULL;
     struct ebb_mt19937 rng;
-    uint32_t seed = 0;
-    int64_t n = 0;
-    EBB_TRY(read_seed(input, &seed, err));
-    EBB_TRY(read_count(input, "n", &n, err));
+    int64_t seed = 0, n = 0;
+    EBB_TRY(read_number(input, "seed", UINT32_MAX, &seed, err));
+    EBB_TRY(read_number(input, "n", 1000000, &n, err));
     EBB_TRY(read_space(b, ebb_doc_get(input, "hyperparameters"), &space, err));
     EBB_TRY(dev_array(b, space.count, sizeof *sample, &sample, err));
     *computed = dev_items(b);
-    ebb_mt_seed(&rng, seed);
+    ebb_mt_seed(&rng, (uint32_t)seed);
     for (int64_t i = 0; i < n; i++) {
         exp_sample(&space, &rng, sample);
         dev_add(b, *computed, exp_sample_doc(b->arena, &space, sample));
@@ -169,8 +156,8 @@ enum ebb_status dev_case_explore(struct dev_builder *b, const struct ebb_doc_nod
     struct exp_searcher pbt = {0};
     struct exp_value *sample = NULL;
     struct ebb_mt19937 rng;
-    uint32_t seed = 0;
-    EBB_TRY(read_seed(input, &seed, err));
+    int64_t seed = 0;
+    EBB_TRY(read_number(input, "seed", UINT32_MAX, &seed, err));
     EBB_TRY(exp_search_parse(b->arena, ebb_doc_get(input, "searcher"),
                              ebb_doc_get(input, "hyperparameters"), &pbt, &space, err));
     EBB_TRY(dev_array(b, space.count, sizeof *sample, &sample, err));
@@ -178,7 +165,7 @@ enum ebb_status dev_case_explore(struct dev_builder *b, const struct ebb_doc_nod
         EBB_TRY(read_value(&space.items[i],
                            ebb_doc_get(ebb_doc_get(input, "old"), space.items[i].name), &sample[i],
                            err));
-    ebb_mt_seed(&rng, seed);
+    ebb_mt_seed(&rng, (uint32_t)seed);
     exp_explore(&space, &pbt, &rng, sample, sample);
     *computed = exp_sample_doc(b->arena, &space, sample);
     b->failed |= *computed == NULL;
@@ -228,17 +215,17 @@ static enum ebb_status run_search(struct dev_builder *b, const struct ebb_doc_no
 {
     const char *metric = ebb_doc_string(input, "metric_fn", "");
     struct exp_search *search = NULL;
-    uint32_t seed = 0;
+    int64_t seed = 0;
     while (c->metric < METRICS && strcmp(metric, metrics[c->metric]) != 0)
         c->metric++;
     if (c->metric == METRICS)
         return ebb_fail(err, EBB_EINPUT, "metric_fn: '%s' is unknown", metric);
-    EBB_TRY(read_seed(input, &seed, err));
+    EBB_TRY(read_number(input, "seed", UINT32_MAX, &seed, err));
     EBB_TRY(exp_search_parse(b->arena, ebb_doc_get(input, "searcher"),
                              ebb_doc_get(input, "hyperparameters"), &c->searcher, &c->space, err));
     EBB_TRY(exp_search_shape(&c->searcher, b->arena, &c->shape, err));
-    EBB_TRY(exp_search_create(&c->searcher, &c->space, EXP_FAILURE_FAIL_EXPERIMENT, seed, &search,
-                              err));
+    EBB_TRY(exp_search_create(&c->searcher, &c->space, EXP_FAILURE_FAIL_EXPERIMENT, (uint32_t)seed,
+                              &search, err));
     struct exp_sim_options options = {.metric = call_metric,
                                       .context = c,
                                       .wants_hparams = true,

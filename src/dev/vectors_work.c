@@ -101,14 +101,10 @@ static enum ebb_status read_policy(const struct ebb_doc_node *input,
                                    enum exp_checkpoint_policy *policy, struct ebb_error *err)
 {
     const char *name = ebb_doc_string(input, "checkpoint_policy", "best");
-    if (strcmp(name, "best") == 0)
-        *policy = EXP_POLICY_BEST;
-    else if (strcmp(name, "all") == 0)
-        *policy = EXP_POLICY_ALL;
-    else if (strcmp(name, "none") == 0)
-        *policy = EXP_POLICY_NONE;
-    else
+    size_t index; /* in the order of the enum */
+    if (!ebb_words_find("best all none", name, strlen(name), &index))
         return ebb_fail(err, EBB_EINPUT, "checkpoint_policy: '%s'", name);
+    *policy = (enum exp_checkpoint_policy)index;
     return EBB_OK;
 }
 

@@ -50,11 +50,7 @@ static enum ebb_status parallel_init(struct parallel *p, const struct plot_paral
     p->marks = ebb_arena_calloc(&p->arena, axes, sizeof *p->marks);
     p->series = ebb_arena_calloc(&p->arena, lines, sizeof *p->series);
     p->names = ebb_arena_calloc(&p->arena, axes, sizeof *p->names);
-    if (p->scales == NULL || p->heights == NULL || p->places == NULL || p->order == NULL ||
-        p->ticks == NULL || p->notes == NULL || p->marks == NULL || p->series == NULL ||
-        p->names == NULL)
-        return ebb_no_memory(err, cells * sizeof *p->heights);
-    return EBB_OK;
+    return ebb_arena_status(&p->arena, err);
 }
 
 static struct plot_scale scale_of(const struct plot_parallel *in, size_t a)

@@ -256,7 +256,7 @@ static int hex(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static char *decode(const char *at, size_t n, bool is_query)
+char *serve_http_decode(const char *at, size_t n, bool is_query)
 {
     struct ebb_str out = {0};
     for (size_t i = 0; i < n; i++) {
@@ -274,11 +274,6 @@ static char *decode(const char *at, size_t n, bool is_query)
     return ebb_str_take(&out);
 }
 
-char *serve_http_decode(const char *text, size_t length, bool is_query)
-{
-    return decode(text, length, is_query);
-}
-
 char *serve_http_query(const char *target, const char *name)
 {
     const char *at = strchr(target, '?');
@@ -289,7 +284,7 @@ char *serve_http_query(const char *target, const char *name)
         const char *equal = memchr(at, '=', n);
         size_t key = equal != NULL ? (size_t)(equal - at) : n;
         if (key == want && strncmp(at, name, want) == 0)
-            return equal != NULL ? decode(equal + 1, n - key - 1, true) : ebb_strdup("");
+            return equal != NULL ? serve_http_decode(equal + 1, n - key - 1, true) : ebb_strdup("");
         at = at[n] == '&' ? at + n : NULL;
     }
     return NULL;

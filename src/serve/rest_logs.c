@@ -1,6 +1,7 @@
 /* rest_logs.c - what a trial printed. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "serve/rest.h"
 
 /* Bytes as text: what is not UTF-8 becomes U+FFFD. */
@@ -9,26 +10,12 @@ static void write_bytes(struct ebb_json_writer *w, struct ebb_str *scratch, cons
 {
     ebb_str_clear(scratch);
     for (size_t i = 0; i < length;) {
-        unsigned char c = (unsigned char)data[i];
-        size_t n = c < 0x80                ? 1
-                   : c >= 0xc2 && c < 0xe0 ? 2
-                   : c >= 0xe0 && c < 0xf0 ? 3
-                   : c >= 0xf0 && c < 0xf5 ? 4
-                                           : 0;
-        bool is_ok = n > 0 && i + n <= length;
-        for (size_t k = 1; is_ok && k < n; k++)
-            is_ok = ((unsigned char)data[i + k] & 0xc0) == 0x80;
-        if (is_ok && n == 3)
-            is_ok = !(c == 0xe0 && (unsigned char)data[i + 1] < 0xa0) &&
-                    !(c == 0xed && (unsigned char)data[i + 1] >= 0xa0);
-        if (is_ok && n == 4)
-            is_ok = !(c == 0xf0 && (unsigned char)data[i + 1] < 0x90) &&
-                    !(c == 0xf4 && (unsigned char)data[i + 1] >= 0x90);
-        if (is_ok)
+        size_t n = ebb_utf8_length(data + i, data + length);
+        if (n > 0)
             ebb_str_addn(scratch, data + i, n);
         else
             ebb_str_add(scratch, "\xef\xbf\xbd");
-        i += is_ok ? n : 1;
+        i += n > 0 ? n : 1;
     }
     ebb_jsonw_stringn(w, ebb_str_c(scratch), scratch->length);
 }

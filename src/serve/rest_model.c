@@ -24,16 +24,15 @@ static enum ebb_status read_files(struct serve_rest *r, struct exp_store_file **
     return EBB_OK;
 }
 
-/* Characters outside this set go; at most 50 stay. */
-static void clean_name(const char *text, char *out, size_t size)
+void serve_clean_name(struct ebb_str *out, const char *text)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ -()[].{}";
-    size_t n = 0;
-    for (; *text != '\0' && n + 1 < size && n < 50; text++)
-        if (strchr(allowed, *text) != NULL)
-            out[n++] = *text;
-    out[n] = '\0';
+    for (size_t n = 0; *text != '\0' && n < 50; text++)
+        if (strchr(allowed, *text) != NULL) {
+            ebb_str_addc(out, *text);
+            n++;
+        }
 }
 
 static enum ebb_status archive(struct serve_rest *r)
@@ -43,12 +42,11 @@ static enum ebb_status archive(struct serve_rest *r)
     struct ebb_error why;
     size_t count = 0;
     bool is_there;
-    char name[64] = "";
+    struct ebb_str name = {0};
     EBB_TRY(exp_db_only(exp_db_experiment_told(r->db, EXP_DB_ID(r->id), &told, r->err), r->arena,
                         &is_there));
     if (!is_there)
         return serve_refuse(r, 404, "no experiment %lld", (long long)r->id);
-    clean_name(told.description, name, sizeof name);
     EBB_TRY(read_files(r, &files, &count));
     ebb_str_clear(&r->response->body);
     enum ebb_status status = serve_archive_write(files, count, &r->response->body, &why);
@@ -58,9 +56,13 @@ static enum ebb_status archive(struct serve_rest *r)
     }
     EBB_TRY(serve_blame(r, status, &why, 409, ""));
     r->response->content_type = "application/gzip";
+    serve_clean_name(&name, told.description);
     snprintf(r->response->disposition, sizeof r->response->disposition,
-             "attachment; filename=\"exp%lld_%s_model_def.tar.gz\"", (long long)r->id, name);
-    return EBB_OK;
+             "attachment; filename=\"exp%lld_%s_model_def.tar.gz\"", (long long)r->id,
+             ebb_str_c(&name));
+    status = ebb_str_status(&name, r->err);
+    ebb_str_fini(&name);
+    return status;
 }
 
 #define AT(member) offsetof(struct exp_db_file_info, member)

@@ -16,6 +16,8 @@
 enum ebb_status serve_open(const struct exp_master_options *options, struct exp_master **master,
                            struct ebb_error *err);
 
+/* Append what every file system takes of a text as a name; at most 50 characters. */
+void serve_clean_name(struct ebb_str *out, const char *text);
 /* Handle one request of docs/rest.md now, as if it had come over the socket; durable when this
  * returns. The answer (also an error) is in response, which the caller has initialised.
  * `wait` and `follow` do not wait here: what is there is returned; make a turn and ask again. */

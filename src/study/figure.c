@@ -27,8 +27,7 @@ struct network { /* what the plot stage has read of one graph */
 
 static void base_name(const char *path, char *name, size_t room)
 {
-    const char *slash = strrchr(path, '/');
-    snprintf(name, room, "%s", slash ? slash + 1 : path);
+    snprintf(name, room, "%s", ebb_file_name(path));
     char *dot = strrchr(name, '.');
     if (dot)
         *dot = '\0';

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/heap.h"
 
 static enum ebb_status add_row(struct study_sweep *s, const char *planner, const char *label,
@@ -221,8 +222,7 @@ static enum ebb_status draw(const struct study_sweep *s, struct ebb_arena *arena
                                      .x_max = NAN,
                                      .y_min = 0.95,
                                      .y_max = 1.5};
-    const char *name = strrchr(s->graph.path, '/');
-    const struct plot_chart chart = {.title = name ? name + 1 : s->graph.path,
+    const struct plot_chart chart = {.title = ebb_file_name(s->graph.path),
                                      .subtitle = "ebb plan sweep",
                                      .panels = &panel,
                                      .panel_count = 1};
