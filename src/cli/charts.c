@@ -26,7 +26,6 @@ struct curves {
     struct plot_series *series;
     size_t count, trial_count;
     bool has_lines; /* some trial has more than one validation */
-    char *title;
 };
 
 static bool curve_of(struct curves *c, const struct ebb_doc_node *trial, struct plot_series *out)
@@ -64,8 +63,7 @@ static enum ebb_status add_single(struct curves *c, const struct ebb_doc_node *t
     double *x = ebb_arena_calloc(&c->arena, n + 1, sizeof *x);
     double *y = ebb_arena_calloc(&c->arena, n + 1, sizeof *y);
     size_t count = 0;
-    if (x == NULL || y == NULL)
-        return ebb_no_memory(err, n * sizeof *x);
+    EBB_TRY(ebb_arena_status(&c->arena, err));
     for (size_t i = 0; i < n; i++) {
         struct plot_series s;
         if (!curve_of(c, trials->items[i], &s) || s.count != 1 || is_named(c, &s, i))
@@ -102,9 +100,7 @@ static enum ebb_status curves_load(struct curves *c, struct cli_master *m, int64
     const struct ebb_doc_node *trials = ebb_doc_get(c->sample, "trials");
     size_t n = trials != NULL && trials->kind == EBB_DOC_LIST ? trials->count : 0;
     c->series = ebb_arena_calloc(&c->arena, n + 2, sizeof *c->series);
-    c->title = ebb_arena_printf(&c->arena, "%s", ebb_doc_string(c->experiment, "description", ""));
-    if (c->series == NULL || c->title == NULL)
-        return ebb_no_memory(err, n * sizeof *c->series);
+    EBB_TRY(ebb_arena_status(&c->arena, err));
     for (size_t i = 0; i < n; i++) {
         const struct ebb_doc_node *data = ebb_doc_get(trials->items[i], "data");
         c->has_lines |= data != NULL && data->kind == EBB_DOC_LIST && data->count > 1;
@@ -287,8 +283,7 @@ static enum ebb_status lines_load(struct lines *l, struct cli_master *m,
     size_t n = list != NULL && list->kind == EBB_DOC_LIST ? list->count : 0;
     l->lines = ebb_arena_calloc(&l->arena, n + 1, sizeof *l->lines);
     l->values = ebb_arena_calloc(&l->arena, (n + 1) * AXES_MAX, sizeof *l->values);
-    if (l->lines == NULL || l->values == NULL)
-        return ebb_no_memory(err, n * sizeof *l->values);
+    EBB_TRY(ebb_arena_status(&l->arena, err));
     for (size_t i = 0; i < n; i++) {
         double v = cli_metric(ebb_doc_get(list->items[i], "best_validation"));
         if (isfinite(v))
@@ -314,11 +309,10 @@ static enum ebb_status lines_load(struct lines *l, struct cli_master *m,
 
 /* ---- files ---- */
 
-/* A chart as dir/name.svg and dir/name.png, by `draw`; the names are appended to `written`. */
-static enum ebb_status write_both(const char *dir, const char *name,
-                                  enum ebb_status (*draw)(const void *chart, const char *path,
-                                                          struct ebb_error *err),
-                                  const void *chart, struct ebb_str *written, struct ebb_error *err)
+/* One of the charts as dir/name.svg and dir/name.png; the names are appended to `written`. */
+static enum ebb_status write_both(const char *dir, const char *name, const struct plot_chart *chart,
+                                  const struct plot_parallel *parallel, struct ebb_str *written,
+                                  struct ebb_error *err)
 {
     static const char *const endings[] = {"svg", "png"};
     struct ebb_str path = {0};
@@ -328,22 +322,13 @@ static enum ebb_status write_both(const char *dir, const char *name,
         ebb_str_printf(&path, "%s/%s.%s", dir, name, endings[i]);
         status = ebb_str_status(&path, err);
         if (status == EBB_OK)
-            status = draw(chart, ebb_str_c(&path), err);
+            status = chart != NULL ? plot_write(chart, ebb_str_c(&path), err)
+                                   : plot_parallel_write(parallel, ebb_str_c(&path), err);
         if (status == EBB_OK)
             ebb_str_printf(written, "%s\n", ebb_str_c(&path));
     }
     ebb_str_fini(&path);
     return status;
-}
-
-static enum ebb_status draw_chart(const void *chart, const char *path, struct ebb_error *err)
-{
-    return plot_write(chart, path, err);
-}
-
-static enum ebb_status draw_parallel(const void *chart, const char *path, struct ebb_error *err)
-{
-    return plot_parallel_write(chart, path, err);
 }
 
 static enum ebb_status write_curves(struct cli_master *m, int64_t id, const char *dir,
@@ -356,9 +341,11 @@ static enum ebb_status write_curves(struct cli_master *m, int64_t id, const char
         struct plot_panel panel = curves_panel(&c);
         snprintf(subtitle, sizeof subtitle, "experiment %lld: validation of %s%zu trials",
                  (long long)id, c.trial_count == CURVES_MAX ? "the best " : "", c.trial_count);
-        struct plot_chart chart = {
-            .title = c.title, .subtitle = subtitle, .panels = &panel, .panel_count = 1};
-        status = write_both(dir, "learning-curves", draw_chart, &chart, written, err);
+        struct plot_chart chart = {.title = ebb_doc_string(c.experiment, "description", ""),
+                                   .subtitle = subtitle,
+                                   .panels = &panel,
+                                   .panel_count = 1};
+        status = write_both(dir, "learning-curves", &chart, NULL, written, err);
     }
     ebb_arena_fini(&c.arena);
     return status;
@@ -389,7 +376,7 @@ static enum ebb_status write_lines(struct cli_master *m, int64_t id, const char 
             .color_axis = l.axis_count - 1,
             .is_low_best = ebb_doc_bool(e, "smaller_is_better", true),
         };
-        status = write_both(dir, "parallel-coordinates", draw_parallel, &chart, written, err);
+        status = write_both(dir, "parallel-coordinates", NULL, &chart, written, err);
     }
     ebb_arena_fini(&l.arena);
     return status;

@@ -70,15 +70,14 @@ static int run_list(int argc, char **argv)
     static const char *const headers[] = {"dataset", "synthetic", "what it is"};
     bool as_json = false;
     const struct cli_option options[] = {
-        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object per line"},
+        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per line"},
     };
     const struct cli_spec spec = {
         .usage = "ebb data list [OPTION...]",
         .description = "Lists the datasets that a `data` section can name, and which of them can "
                        "be\ngenerated with data_dir: synthetic. Keys: docs/data.md.\n\nExample:\n "
                        " ebb data list\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options};
+        CLI_OPTIONS(options)};
     struct cli_args args;
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
@@ -167,8 +166,8 @@ static int run_show(int argc, char **argv)
     bool as_json = false;
     int64_t seed = 0;
     const struct cli_option options[] = {
-        {.name = "seed", .kind = CLI_INT, .target = &seed, .value = "N", .help = "of the run"},
-        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object"},
+        {"seed", 0, CLI_INT, &seed, "N", "of the run"},
+        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"},
     };
     const struct cli_spec spec = {
         .usage = "ebb data show SECTION|FILE [OPTION...]",
@@ -204,22 +203,11 @@ static int run_make(int argc, char **argv)
     int64_t train = 64, val = 16;
     const char *format = NULL;
     const struct cli_option options[] = {
-        {.name = "train",
-         .kind = CLI_INT,
-         .target = &train,
-         .value = "N",
-         .help = "training samples (default 64)"},
-        {.name = "val",
-         .kind = CLI_INT,
-         .target = &val,
-         .value = "N",
-         .help = "validation samples (default 16)"},
-        {.name = "format",
-         .kind = CLI_STRING,
-         .target = &format,
-         .value = "NAME",
-         .help = "jpeg, png; tfrecord.gz, tfrecord, hdf5; tokens (default: the dataset's first)"},
-        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object"},
+        {"train", 0, CLI_INT, &train, "N", "training samples (default 64)"},
+        {"val", 0, CLI_INT, &val, "N", "validation samples (default 16)"},
+        {"format", 0, CLI_STRING, &format, "NAME",
+         "jpeg, png; tfrecord.gz, tfrecord, hdf5; tokens (default: the dataset's first)"},
+        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"},
     };
     const struct cli_spec spec = {
         .usage = "ebb data make SECTION DIR [OPTION...]",

@@ -101,14 +101,13 @@ static int run_list(int argc, char **argv)
     static const char *const headers[] = {"model", "task", "parameters", "what it is"};
     bool as_json = false;
     const struct cli_option options[] = {
-        {.name = "json", .kind = CLI_FLAG, .target = &as_json, .help = "one JSON object per line"},
+        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object per line"},
     };
     const struct cli_spec spec = {
         .usage = "ebb model list [OPTION...]",
         .description = "Lists the models, their tasks and the number of their parameters at the "
                        "default size.\n\nExample:\n  ebb model list\n",
-        .options = options,
-        .option_count = sizeof options / sizeof *options};
+        CLI_OPTIONS(options)};
     struct cli_args args;
     struct ebb_error err;
     int code = cli_parse(&spec, argc, argv, &args);
@@ -360,15 +359,12 @@ static int run_show(int argc, char **argv)
     const char *precision = "fp32";
     struct cli_list set = {0};
     const struct cli_option options[] = {
-        CLI_MODEL_BATCH(&p.batch,
-                        "samples of one step; default 1, or 2 where the model needs them"),
-        CLI_MODEL_SET(&set, CLI_MODEL_SET_HELP),
-        CLI_MODEL_PRECISION(&precision),
-        {.name = "all",
-         .kind = CLI_FLAG,
-         .target = &p.is_all,
-         .help = "also layers without parameters and products"},
-        CLI_MODEL_JSON(&p.as_json),
+        {CLI_MODEL_BATCH(&p.batch,
+                         "samples of one step; default 1, or 2 where the model needs them")},
+        {CLI_MODEL_SET(&set, CLI_MODEL_SET_HELP)},
+        {CLI_MODEL_PRECISION(&precision)},
+        {"all", 0, CLI_FLAG, &p.is_all, NULL, "also layers without parameters and products"},
+        {CLI_MODEL_JSON(&p.as_json)},
     };
     const struct cli_spec spec = {
         .usage = "ebb model show NAME [OPTION...]",

@@ -17,30 +17,12 @@ enum ebb_status cli_model_precision(const char *text, enum nn_precision *precisi
                                     struct ebb_error *err);
 
 /* Options that several verbs have. */
-#define CLI_MODEL_SET(list, text)                                                                  \
-    {                                                                                              \
-        .name = "set", .letter = 's', .kind = CLI_LIST, .target = (list), .value = "KEY=VALUE",    \
-        .help = (text)                                                                             \
-    }
-#define CLI_MODEL_BATCH(number, text)                                                              \
-    {                                                                                              \
-        .name = "batch", .letter = 'b', .kind = CLI_INT, .target = (number), .value = "N",         \
-        .help = (text)                                                                             \
-    }
+#define CLI_MODEL_SET(list, text) "set", 's', CLI_LIST, (list), "KEY=VALUE", (text)
+#define CLI_MODEL_BATCH(number, text) "batch", 'b', CLI_INT, (number), "N", (text)
 #define CLI_MODEL_PRECISION(text)                                                                  \
-    {                                                                                              \
-        .name = "precision", .kind = CLI_STRING, .target = (text), .value = "P",                   \
-        .help = "fp32, bf16 or fp16; default fp32"                                                 \
-    }
-#define CLI_MODEL_OUTPUT(file, text)                                                               \
-    {                                                                                              \
-        .name = "output", .letter = 'o', .kind = CLI_STRING, .target = (file), .value = "FILE",    \
-        .help = (text)                                                                             \
-    }
-#define CLI_MODEL_JSON(flag)                                                                       \
-    {                                                                                              \
-        .name = "json", .kind = CLI_FLAG, .target = (flag), .help = "one JSON object"              \
-    }
+    "precision", 0, CLI_STRING, (text), "P", "fp32, bf16 or fp16; default fp32"
+#define CLI_MODEL_OUTPUT(file, text) "output", 'o', CLI_STRING, (file), "FILE", (text)
+#define CLI_MODEL_JSON(flag) "json", 0, CLI_FLAG, (flag), NULL, "one JSON object"
 #define CLI_MODEL_SET_HELP "an option of the model; repeatable; lists as 1,2,3"
 
 #endif

@@ -274,18 +274,14 @@ static int run(struct eval *e, const struct cli_spec *spec, const char *const *p
 
 #define OUTPUT_OPTION CLI_MODEL_OUTPUT(&e.file, "safetensors file to write")
 #define SET_OPTION CLI_MODEL_SET(&set, "an option of the model, or rng=torch; repeatable")
-#define SEED_OPTION                                                                                \
-    {                                                                                              \
-        .name = "seed", .kind = CLI_INT, .target = &e.seed, .value = "N",                          \
-        .help = "of the weights and inputs; default 1"                                             \
-    }
+#define SEED_OPTION "seed", 0, CLI_INT, &e.seed, "N", "of the weights and inputs; default 1"
 static int run_init(int argc, char **argv)
 {
     struct eval e = {.batch = 1, .seed = 1, .is_init = true};
     const char *precision = "fp32";
     struct cli_list set = {0};
-    const struct cli_option options[] = {OUTPUT_OPTION, SET_OPTION, SEED_OPTION,
-                                         CLI_MODEL_JSON(&e.as_json)};
+    const struct cli_option options[] = {
+        {OUTPUT_OPTION}, {SET_OPTION}, {SEED_OPTION}, {CLI_MODEL_JSON(&e.as_json)}};
     const struct cli_spec spec = {
         .usage = "ebb model init NAME -o FILE [OPTION...]",
         .description =
@@ -305,18 +301,14 @@ static int run_eval(int argc, char **argv)
     const char *precision = "fp32";
     struct cli_list set = {0};
     const struct cli_option options[] = {
-        OUTPUT_OPTION,
-        SET_OPTION,
-        {.name = "weights",
-         .letter = 'w',
-         .kind = CLI_STRING,
-         .target = &e.weights_file,
-         .value = "FILE",
-         .help = "safetensors file with every weight and buffer; default: initial ones"},
-        CLI_MODEL_BATCH(&e.batch, "samples; default 2"),
-        CLI_MODEL_PRECISION(&precision),
-        SEED_OPTION,
-        CLI_MODEL_JSON(&e.as_json),
+        {OUTPUT_OPTION},
+        {SET_OPTION},
+        {"weights", 'w', CLI_STRING, &e.weights_file, "FILE",
+         "safetensors file with every weight and buffer; default: initial ones"},
+        {CLI_MODEL_BATCH(&e.batch, "samples; default 2")},
+        {CLI_MODEL_PRECISION(&precision)},
+        {SEED_OPTION},
+        {CLI_MODEL_JSON(&e.as_json)},
     };
     const struct cli_spec spec = {
         .usage = "ebb model eval NAME -o FILE [OPTION...]",

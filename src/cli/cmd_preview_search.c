@@ -124,8 +124,7 @@ static enum ebb_status make_rows(struct preview *p, struct row **rows, size_t *c
 {
     struct row *list = ebb_arena_calloc(&p->arena, p->sim.trial_count + 1, sizeof *list);
     size_t n = 0;
-    if (list == NULL)
-        return ebb_no_memory(err, p->sim.trial_count * sizeof *list);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
     for (size_t i = 0; i < p->sim.trial_count; i++)
         list[i] = (struct row){p->sim.trials[i].workloads, 1, p->sim.trials[i].steps};
     qsort(list, p->sim.trial_count, sizeof *list, by_workloads);
@@ -318,8 +317,7 @@ static enum ebb_status add_series(struct preview *p, struct chart *chart, size_t
     int64_t *steps = ebb_arena_calloc(&p->arena, count + 1, sizeof *steps);
     double *x = ebb_arena_calloc(&p->arena, count + 2, sizeof *x);
     double *y = ebb_arena_calloc(&p->arena, count + 2, sizeof *y);
-    if (steps == NULL || x == NULL || y == NULL)
-        return ebb_no_memory(err, count * sizeof *x);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
     for (size_t i = 0; i < count; i++)
         if (p->sim.trials[i].bracket == bracket)
             steps[n++] = p->sim.trials[i].steps;
@@ -341,8 +339,7 @@ static enum ebb_status add_series(struct preview *p, struct chart *chart, size_t
                      ? ebb_arena_printf(&p->arena, "bracket %zu (%zu rungs)", bracket + 1,
                                         p->shape.brackets[bracket].rung_count)
                      : ebb_arena_printf(&p->arena, "trials");
-    if (name == NULL)
-        return ebb_no_memory(err, 0);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
     chart->series[chart->series_count++] =
         (struct plot_series){.name = name, .style = PLOT_STEP, .x = x, .y = y, .count = points};
     return EBB_OK;
@@ -371,8 +368,7 @@ static enum ebb_status draw(struct preview *p, const char *path, bool in_termina
     size_t brackets = p->shape.count > 0 ? p->shape.count : 1;
     struct chart chart = {.start = (double)INFINITY};
     chart.series = ebb_arena_calloc(&p->arena, brackets, sizeof *chart.series);
-    if (chart.series == NULL)
-        return ebb_no_memory(err, brackets * sizeof *chart.series);
+    EBB_TRY(ebb_arena_status(&p->arena, err));
     for (size_t i = 0; i < p->sim.trial_count; i++)
         chart.start = fmin(chart.start, (double)p->sim.trials[i].steps / 2);
     for (size_t b = 0; b < brackets; b++)
@@ -444,25 +440,15 @@ static int run(int argc, char **argv)
     struct wishes wishes = {0};
     struct preview p = {.seed = -1};
     const struct cli_option options[] = {
-        {.name = "seed",
-         .kind = CLI_INT,
-         .target = &p.seed,
-         .value = "N",
-         .help = "seed of the search and of the metrics (default: the file's\n"
-                 "reproducibility.experiment_seed, else 0)"},
-        {.name = "chart",
-         .kind = CLI_STRING,
-         .target = &wishes.chart,
-         .value = "FILE",
-         .help = "draw trials against steps, with brackets and rungs, into FILE.svg or .png"},
-        {.name = "terminal",
-         .kind = CLI_FLAG,
-         .target = &wishes.in_terminal,
-         .help = "draw the chart as text below the table (a terminal gets it anyway)"},
-        {.name = "json",
-         .kind = CLI_FLAG,
-         .target = &wishes.is_json,
-         .help = "one JSON object: searcher, seed, trials, steps, rows, brackets"},
+        {"seed", 0, CLI_INT, &p.seed, "N",
+         "seed of the search and of the metrics (default: the file's\n"
+         "reproducibility.experiment_seed, else 0)"},
+        {"chart", 0, CLI_STRING, &wishes.chart, "FILE",
+         "draw trials against steps, with brackets and rungs, into FILE.svg or .png"},
+        {"terminal", 0, CLI_FLAG, &wishes.in_terminal, NULL,
+         "draw the chart as text below the table (a terminal gets it anyway)"},
+        {"json", 0, CLI_FLAG, &wishes.is_json, NULL,
+         "one JSON object: searcher, seed, trials, steps, rows, brackets"},
     };
     const struct cli_spec spec = {
         .usage = "ebb preview-search FILE [--chart FILE.svg]",

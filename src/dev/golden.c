@@ -275,6 +275,22 @@ const void *dev_read(const struct dev_run *run, tensor_id id, struct tensor_view
            (size_t)view->offset * tensor_dtype_bytes(view->dtype);
 }
 
+void dev_compare_record(const struct dev_run *run, const struct ebb_doc_node *doc, tensor_id id,
+                        const char *key, int64_t step, double tolerance)
+{
+    const struct ebb_doc_node *list = ebb_doc_get(ebb_doc_get(doc, "record"), key), *want = NULL;
+    struct tensor_view view;
+    char part[64];
+    snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
+    if (list && list->kind == EBB_DOC_LIST && (size_t)step < list->count)
+        want = list->items[step];
+    const float *got = dev_read(run, id, &view);
+    if (!got || !want || (want->kind != EBB_DOC_INT && want->kind != EBB_DOC_DOUBLE))
+        dev_refuse(run->j, "%s: no reference", part);
+    else
+        dev_compare_number(run->j, part, (double)*got, want->number, tolerance, 0);
+}
+
 /* ---- the folder ----------------------------------------------------------------------------- */
 
 static const struct {

@@ -34,6 +34,7 @@ const struct tensor_entry *dev_find(const struct dev_tensors *t, const char *fmt
     __attribute__((format(printf, 2, 3)));
 double dev_value(const struct tensor_entry *e, int64_t i); /* element i as a double */
 
+struct dev_run;
 struct dev_limit {
     double rtol;     /* of the element */
     double atol_max; /* times the largest element of the reference */
@@ -48,6 +49,9 @@ void dev_compare(struct dev_judge *j, const char *part, const struct tensor_view
                  const void *data, const struct tensor_entry *want, struct dev_limit limit);
 void dev_compare_number(struct dev_judge *j, const char *part, double got, double want, double rtol,
                         double atol);
+/* The number of a run that a tensor holds against record[key][step] of the case. */
+void dev_compare_record(const struct dev_run *run, const struct ebb_doc_node *doc, tensor_id id,
+                        const char *key, int64_t step, double tolerance);
 /* Keep a computed tensor for --dump under "group/case/part". */
 void dev_keep(struct dev_judge *j, const char *part, const struct tensor_view *view,
               const void *data);

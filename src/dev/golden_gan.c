@@ -213,19 +213,6 @@ static void step_values(struct gan *a, int64_t step)
     dev_fill(&a->run, a->powers, powers, (size_t)(a->unroll + 2) * sizeof *powers);
 }
 
-static void compare_loss(struct gan *a, const char *key, int64_t step, tensor_id id)
-{
-    struct tensor_view v;
-    const float *got = dev_read(&a->run, id, &v);
-    const struct ebb_doc_node *want = dev_numbers(ebb_doc_get(a->doc, "record"), key);
-    char part[48];
-    snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
-    if (!want || (size_t)step >= want->count)
-        dev_refuse(a->run.j, "%s: no reference", part);
-    else
-        dev_compare_number(a->run.j, part, (double)*got, want->items[step]->number, 1e-5, 0);
-}
-
 static void compare_nets(struct gan *a, const char *kind, bool is_grad)
 {
     for (int k = is_grad; k < 2; k++)
@@ -259,8 +246,8 @@ static void run(struct gan *a)
         step_values(a, t);
         if (!dev_run_go(&a->run))
             return;
-        compare_loss(a, "d_loss_f64", t, a->d_loss);
-        compare_loss(a, "g_loss_f64", t, a->g_loss);
+        dev_compare_record(&a->run, a->doc, a->d_loss, "d_loss_f64", t, 1e-5);
+        dev_compare_record(&a->run, a->doc, a->g_loss, "g_loss_f64", t, 1e-5);
         if (t == 0)
             compare_nets(a, "grad0", true);
         carry_net(a, &a->d1, &a->d);

@@ -43,23 +43,6 @@ static void compare_tensor(struct dev_model *m, tensor_id id, const char *kind, 
                 (struct dev_limit){.atol_max = tolerance, .atol = floor});
 }
 
-static void compare_record(struct dev_model *m, tensor_id id, const char *key, int64_t step,
-                           double tolerance)
-{
-    const struct ebb_doc_node *list = ebb_doc_get(ebb_doc_get(m->doc, "record"), key);
-    const struct ebb_doc_node *want = NULL;
-    struct tensor_view view;
-    char part[64];
-    snprintf(part, sizeof part, "%s[%lld]", key, (long long)step);
-    if (list && list->kind == EBB_DOC_LIST && (size_t)step < list->count)
-        want = list->items[step];
-    const float *got = dev_read(&m->run, id, &view);
-    if (!got || !want || (want->kind != EBB_DOC_INT && want->kind != EBB_DOC_DOUBLE))
-        dev_refuse(m->g, "%s: no reference", part);
-    else
-        dev_compare_number(m->g, part, (double)*got, want->number, tolerance, 0);
-}
-
 /* Rates that one update may move a weight by, however small its gradient is. */
 static double reach(const struct optim_config *c)
 {
@@ -85,9 +68,9 @@ void dev_model_begin(struct dev_model *m)
 void dev_model_step(struct dev_model *m, int64_t step)
 {
     const struct ebb_doc_node *watch = ebb_doc_get(m->train, "watch");
-    compare_record(m, m->loss, "loss_f64", step, 1e-5);
+    dev_compare_record(&m->run, m->doc, m->loss, "loss_f64", step, 1e-5);
     if (step == 0) /* later ones follow the weights, which are compared at the end */
-        compare_record(m, m->norm, "grad_norm_f64", step, 1e-4);
+        dev_compare_record(&m->run, m->doc, m->norm, "grad_norm_f64", step, 1e-4);
     for (size_t i = 0; step == 0 && i < m->param_count; i++)
         compare_tensor(m, m->params[i].grad, "grad0", m->params[i].name, 1e-4, m->noise);
     for (size_t i = 0; step == 0 && i < m->watch_count; i++)

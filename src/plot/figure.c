@@ -88,8 +88,7 @@ static enum ebb_status collect_entries(struct plot_figure *f, struct ebb_error *
     for (size_t p = 0; p < f->chart->panel_count; p++)
         most += f->chart->panels[p].series_count;
     f->entries = ebb_arena_calloc(&f->arena, most, sizeof *f->entries);
-    if (f->entries == NULL)
-        return ebb_no_memory(err, most * sizeof *f->entries);
+    EBB_TRY(ebb_arena_status(&f->arena, err));
     for (size_t p = 0; p < f->chart->panel_count; p++) {
         const struct plot_panel *panel = &f->chart->panels[p];
         for (size_t i = 0; i < panel->series_count; i++) {
@@ -113,8 +112,7 @@ static enum ebb_status color_entries(struct plot_figure *f, struct ebb_error *er
 {
     const char **used = ebb_arena_calloc(&f->arena, f->entry_count + 1, sizeof *used);
     size_t used_count = 0, order = 0;
-    if (used == NULL)
-        return ebb_no_memory(err, f->entry_count * sizeof *used);
+    EBB_TRY(ebb_arena_status(&f->arena, err));
     for (size_t i = 0; i < f->entry_count; i++)
         if (f->entries[i].color != NULL)
             used[used_count++] = f->entries[i].color;
@@ -172,8 +170,7 @@ static enum ebb_status fill_layer(struct ebb_arena *arena, const struct plot_pan
         return EBB_OK;
     layer->low = ebb_arena_calloc(arena, s->count + 1, sizeof *layer->low);
     layer->high = ebb_arena_calloc(arena, s->count + 1, sizeof *layer->high);
-    if (layer->low == NULL || layer->high == NULL)
-        return ebb_no_memory(err, s->count * sizeof *layer->low);
+    EBB_TRY(ebb_arena_status(arena, err));
     if (pane->panel->is_stacked && s->style != PLOT_BAND)
         return stack_under(pane, index, p, err);
     for (size_t i = 0; i < s->count; i++) {
@@ -194,8 +191,7 @@ static enum ebb_status make_layers(struct plot_figure *f, struct plot_pane *pane
 {
     const struct plot_panel *panel = pane->panel;
     pane->layers = ebb_arena_calloc(&f->arena, panel->series_count + 1, sizeof *pane->layers);
-    if (pane->layers == NULL)
-        return ebb_no_memory(err, panel->series_count * sizeof *pane->layers);
+    EBB_TRY(ebb_arena_status(&f->arena, err));
     for (size_t i = 0; i < panel->series_count; i++) {
         const struct plot_series *s = &panel->series[i];
         struct plot_layer *layer = &pane->layers[i];
@@ -213,8 +209,7 @@ static enum ebb_status make_layers(struct plot_figure *f, struct plot_pane *pane
         if (s->color != NULL)
             layer->color = s->color;
         layer->x = copy_doubles(&f->arena, s->x, s->count);
-        if (layer->x == NULL)
-            return ebb_no_memory(err, s->count * sizeof *layer->x);
+        EBB_TRY(ebb_arena_status(&f->arena, err));
         EBB_TRY(fill_layer(&f->arena, pane, i, p, err));
     }
     return EBB_OK;
@@ -442,8 +437,7 @@ static enum ebb_status make_figure(struct plot_figure *f, struct ebb_error *err)
     f->columns = grid_columns(chart->panel_count, chart->columns);
     f->rows = (chart->panel_count + f->columns - 1) / f->columns;
     f->panes = ebb_arena_calloc(&f->arena, chart->panel_count, sizeof *f->panes);
-    if (f->panes == NULL)
-        return ebb_no_memory(err, chart->panel_count * sizeof *f->panes);
+    EBB_TRY(ebb_arena_status(&f->arena, err));
     EBB_TRY(collect_entries(f, err));
     EBB_TRY(color_entries(f, err));
     for (size_t p = 0; p < chart->panel_count; p++) {

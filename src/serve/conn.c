@@ -130,15 +130,21 @@ static enum ebb_status handle(struct serve *s, struct conn *c,
     return status;
 }
 
+/* A parameter of a stream; what is no number counts as absent. */
+static int64_t number_of(const char *target, const char *name, int64_t fallback)
+{
+    char *text = serve_http_query(target, name);
+    if (text != NULL)
+        (void)ebb_parse_i64(text, &fallback);
+    ebb_free(text);
+    return fallback;
+}
+
 static void begin_stream(struct serve *s, struct conn *c, const char *target)
 {
     static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                                "Cache-Control: no-store\r\nConnection: close\r\n\r\n";
-    char *after = serve_http_query(target, "after");
-    int64_t value = -1;
-    if (after != NULL)
-        (void)ebb_parse_i64(after, &value);
-    ebb_free(after);
+    int64_t value = number_of(target, "after", -1);
     c->is_stream = true;
     c->stream_after = value >= 0 ? value : exp_master_info(s->m).last_notice;
     (void)keep_target(c, target);
@@ -151,11 +157,7 @@ static void stream(struct serve *s, struct conn *c)
     struct ebb_json_writer w;
     size_t count;
     bool is_cut;
-    char *text = serve_http_query(c->waiting != NULL ? c->waiting : "", "experiment_id");
-    int64_t experiment = 0;
-    if (text != NULL)
-        (void)ebb_parse_i64(text, &experiment);
-    ebb_free(text);
+    int64_t experiment = number_of(c->waiting != NULL ? c->waiting : "", "experiment_id", 0);
     if (c->stream_after >= exp_master_info(s->m).last_notice)
         return;
     ebb_jsonw_init(&w, &list, 0);

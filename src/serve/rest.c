@@ -49,24 +49,30 @@ enum ebb_status serve_blame(struct serve_rest *r, enum ebb_status status,
     return status;
 }
 
-static enum ebb_status need(struct serve_rest *r, struct exp_db_cursor cursor, const char *noun,
-                            int64_t id)
+enum ebb_status serve_find(struct serve_rest *r, struct exp_db_cursor cursor, const char *fmt, ...)
 {
+    char message[2048];
     bool is_there = false;
-    EBB_TRY(exp_db_only(cursor, NULL, &is_there));
-    return is_there ? EBB_OK : serve_refuse(r, 404, "no %s %lld", noun, (long long)id);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    EBB_TRY(exp_db_only(cursor, r->arena, &is_there));
+    return is_there ? EBB_OK : serve_refuse(r, 404, "%s", message);
 }
 
 enum ebb_status serve_need_experiment(struct serve_rest *r, int64_t id)
 {
     struct exp_db_id row;
-    return need(r, exp_db_experiment_has(r->db, EXP_DB_ID(id), &row, r->err), "experiment", id);
+    return serve_find(r, exp_db_experiment_has(r->db, EXP_DB_ID(id), &row, r->err),
+                      "no experiment %lld", (long long)id);
 }
 
 enum ebb_status serve_need_trial(struct serve_rest *r, int64_t id)
 {
     struct exp_db_id row;
-    return need(r, exp_db_trial_has(r->db, EXP_DB_ID(id), &row, r->err), "trial", id);
+    return serve_find(r, exp_db_trial_has(r->db, EXP_DB_ID(id), &row, r->err), "no trial %lld",
+                      (long long)id);
 }
 
 /* ---- query parameters ---- */

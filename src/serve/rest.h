@@ -65,6 +65,9 @@ enum ebb_status serve_refuse(struct serve_rest *r, int status, const char *fmt, 
  * with this HTTP status and `where` before the message. */
 enum ebb_status serve_blame(struct serve_rest *r, enum ebb_status status,
                             const struct ebb_error *why, int http_status, const char *where);
+/* The only row of a query, its texts in the arena; without one 404 and the message. */
+enum ebb_status serve_find(struct serve_rest *r, struct exp_db_cursor cursor, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* 404 unless it is there. */
 enum ebb_status serve_need_experiment(struct serve_rest *r, int64_t id);
 enum ebb_status serve_need_trial(struct serve_rest *r, int64_t id);
@@ -105,6 +108,9 @@ struct serve_column {
 /* Members of an object that is open. */
 void serve_write_row(struct ebb_json_writer *w, const struct serve_column *columns, size_t count,
                      const void *row);
+/* The whole object. */
+void serve_write_object(struct ebb_json_writer *w, const struct serve_column *columns, size_t count,
+                        const void *row);
 /* {"key": [an object for each row]}: a whole answer. */
 enum ebb_status serve_write_list(struct serve_rest *r, const char *key,
                                  const struct serve_column *columns, size_t count,

@@ -71,11 +71,8 @@ static enum ebb_status list(struct serve_rest *r)
 static enum ebb_status get(struct serve_rest *r)
 {
     struct exp_db_checkpoint row;
-    bool is_there;
-    EBB_TRY(exp_db_only(exp_db_checkpoint_read(r->db, EXP_DB_NAME(r->name), &row, r->err), r->arena,
-                        &is_there));
-    if (!is_there)
-        return serve_refuse(r, 404, "no checkpoint %s", r->name);
+    EBB_TRY(serve_find(r, exp_db_checkpoint_read(r->db, EXP_DB_NAME(r->name), &row, r->err),
+                       "no checkpoint %s", r->name));
     write_checkpoint(&r->w, &row);
     return EBB_OK;
 }

@@ -121,8 +121,7 @@ static enum ebb_status events(struct serve_rest *r)
 {
     size_t count;
     bool is_cut;
-    ebb_jsonw_object(&r->w);
-    ebb_jsonw_key_array(&r->w, "events");
+    serve_begin_list(r, "events");
     int64_t next =
         exp_notices_write(r->m, serve_query_int(r, "after", 0, -1),
                           serve_query_int(r, "experiment_id", 0, 0), &r->w, &count, &is_cut);

@@ -62,12 +62,9 @@ static enum ebb_status write_config(struct serve_rest *r, int64_t id)
 enum ebb_status serve_answer_experiment(struct serve_rest *r)
 {
     struct exp_db_experiment row;
-    bool is_there;
     EBB_TRY(exp_master_flush(r->m, r->err));
-    EBB_TRY(exp_db_only(exp_db_experiment_read(r->db, EXP_DB_ID(r->id), &row, r->err), r->arena,
-                        &is_there));
-    if (!is_there)
-        return serve_refuse(r, 404, "no experiment %lld", (long long)r->id);
+    EBB_TRY(serve_find(r, exp_db_experiment_read(r->db, EXP_DB_ID(r->id), &row, r->err),
+                       "no experiment %lld", (long long)r->id));
     ebb_jsonw_object(&r->w);
     serve_write_row(&r->w, SERVE_COLUMNS(columns), &row);
     EBB_TRY(write_config(r, r->id));
@@ -135,14 +132,10 @@ static enum ebb_status list(struct serve_rest *r)
     struct exp_db_id total = {0};
     EBB_TRY(read_filter(r, &f));
     EBB_TRY(exp_master_flush(r->m, r->err));
-    ebb_jsonw_object(&r->w);
-    ebb_jsonw_key_array(&r->w, "experiments");
+    serve_begin_list(r, "experiments");
     struct exp_db_cursor c = exp_db_experiments(r->db, &f, &row, r->err);
-    while (exp_db_fetch(&c)) {
-        ebb_jsonw_object(&r->w);
-        serve_write_row(&r->w, SERVE_COLUMNS(columns), &row);
-        ebb_jsonw_object_end(&r->w);
-    }
+    while (exp_db_fetch(&c))
+        serve_write_object(&r->w, SERVE_COLUMNS(columns), &row);
     ebb_jsonw_array_end(&r->w);
     EBB_TRY(exp_db_end(&c));
     EBB_TRY(exp_db_only(exp_db_experiments_count(r->db, &f, &total, r->err), NULL, NULL));

@@ -120,8 +120,7 @@ static enum ebb_status logs(struct serve_rest *r)
     EBB_TRY(serve_need_trial(r, r->id));
     bool is_over = !exp_master_trial(r->m, r->id, &t) || t.is_over;
     EBB_TRY(exp_db_only(exp_db_last_log(r->db, EXP_DB_ID(r->id), &newest, r->err), NULL, NULL));
-    ebb_jsonw_object(&r->w);
-    ebb_jsonw_key_array(&r->w, "logs");
+    serve_begin_list(r, "logs");
     EBB_TRY(write_logs(r, newest.id, &last));
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "next", last);

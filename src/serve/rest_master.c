@@ -114,8 +114,7 @@ static enum ebb_status logs(struct serve_rest *r)
         close(fd);
     if (text == NULL)
         return ebb_no_memory(r->err, CHUNK_BYTES);
-    ebb_jsonw_object(&r->w);
-    ebb_jsonw_key_array(&r->w, "logs");
+    serve_begin_list(r, "logs");
     int64_t last = write_lines(r, text, n > 0 ? (size_t)n : 0, after, tail);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "next", last);

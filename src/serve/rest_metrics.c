@@ -14,11 +14,8 @@ static enum ebb_status read_searched(struct serve_rest *r, int64_t id, struct se
 {
     struct exp_db_searched row;
     const struct ebb_doc_node *root = NULL;
-    bool is_there;
-    EBB_TRY(
-        exp_db_only(exp_db_searched_read(r->db, EXP_DB_ID(id), &row, r->err), r->arena, &is_there));
-    if (!is_there)
-        return serve_refuse(r, 404, "no experiment %lld", (long long)id);
+    EBB_TRY(serve_find(r, exp_db_searched_read(r->db, EXP_DB_ID(id), &row, r->err),
+                       "no experiment %lld", (long long)id));
     EBB_TRY(ebb_doc_parse_json(r->arena, "config", row.config, strlen(row.config), &root, r->err));
     *s = (struct searched){.metric = row.metric,
                            .smaller_is_better = row.smaller_is_better,

@@ -12,8 +12,7 @@ static enum ebb_status read_files(struct serve_rest *r, struct exp_store_file **
     EBB_TRY(
         exp_db_all(exp_db_files(r->db, EXP_DB_ID(r->id), &row, r->err), r->arena, &rows, count));
     *files = ebb_arena_calloc(r->arena, *count + 1, sizeof **files);
-    if (*files == NULL)
-        return ebb_no_memory(r->err, *count * sizeof **files);
+    EBB_TRY(ebb_arena_status(r->arena, r->err));
     for (size_t i = 0; i < *count; i++)
         (*files)[i] = (struct exp_store_file){.path = rows[i].path,
                                               .is_directory = strcmp(rows[i].type, "dir") == 0,
@@ -41,12 +40,9 @@ static enum ebb_status archive(struct serve_rest *r)
     struct exp_store_file *files = NULL;
     struct ebb_error why;
     size_t count = 0;
-    bool is_there;
     struct ebb_str name = {0};
-    EBB_TRY(exp_db_only(exp_db_experiment_told(r->db, EXP_DB_ID(r->id), &told, r->err), r->arena,
-                        &is_there));
-    if (!is_there)
-        return serve_refuse(r, 404, "no experiment %lld", (long long)r->id);
+    EBB_TRY(serve_find(r, exp_db_experiment_told(r->db, EXP_DB_ID(r->id), &told, r->err),
+                       "no experiment %lld", (long long)r->id));
     EBB_TRY(read_files(r, &files, &count));
     ebb_str_clear(&r->response->body);
     enum ebb_status status = serve_archive_write(files, count, &r->response->body, &why);
@@ -86,10 +82,8 @@ static enum ebb_status file(struct serve_rest *r)
     const char *path = serve_query_text(r, "path");
     struct exp_db_path key = {.experiment_id = r->id, .path = path != NULL ? path : ""};
     struct exp_db_blob row;
-    bool is_there;
-    EBB_TRY(exp_db_only(exp_db_file_read(r->db, &key, &row, r->err), r->arena, &is_there));
-    if (!is_there)
-        return serve_refuse(r, 404, "experiment %lld has no file %s", (long long)r->id, key.path);
+    EBB_TRY(serve_find(r, exp_db_file_read(r->db, &key, &row, r->err),
+                       "experiment %lld has no file %s", (long long)r->id, key.path));
     ebb_str_clear(&r->response->body);
     ebb_str_addn(&r->response->body, row.bytes.data != NULL ? row.bytes.data : "",
                  row.bytes.length);

@@ -84,12 +84,9 @@ static enum ebb_status list(struct serve_rest *r)
 static enum ebb_status get(struct serve_rest *r)
 {
     struct exp_db_trial_shown row;
-    bool is_there;
     EBB_TRY(exp_master_flush(r->m, r->err));
-    EBB_TRY(
-        exp_db_only(exp_db_trial_show(r->db, EXP_DB_ID(r->id), &row, r->err), r->arena, &is_there));
-    if (!is_there)
-        return serve_refuse(r, 404, "no trial %lld", (long long)r->id);
+    EBB_TRY(serve_find(r, exp_db_trial_show(r->db, EXP_DB_ID(r->id), &row, r->err), "no trial %lld",
+                       (long long)r->id));
     write_trial(r, &row);
     return EBB_OK;
 }

@@ -239,8 +239,7 @@ static enum ebb_status read_model(struct serve_rest *r, struct submission *s)
     if (list == NULL || list->kind != EBB_DOC_LIST)
         return EBB_OK;
     s->files = ebb_arena_calloc(r->arena, list->count + 1, sizeof *s->files);
-    if (s->files == NULL)
-        return ebb_no_memory(r->err, list->count * sizeof *s->files);
+    EBB_TRY(ebb_arena_status(r->arena, r->err));
     for (size_t i = 0; i < list->count; i++) {
         EBB_TRY(read_file(r, list->items[i], &s->files[s->file_count]));
         total += s->files[s->file_count++].length;

@@ -108,8 +108,7 @@ enum ebb_status serve_submit_check_paths(struct serve_rest *r, const struct exp_
                                          size_t count)
 {
     const struct exp_store_file **sorted = ebb_arena_calloc(r->arena, count + 1, sizeof *sorted);
-    if (sorted == NULL)
-        return ebb_no_memory(r->err, count * sizeof *sorted);
+    EBB_TRY(ebb_arena_status(r->arena, r->err));
     for (size_t i = 0; i < count; i++)
         sorted[i] = &files[i];
     qsort(sorted, count, sizeof *sorted, by_path);

@@ -75,6 +75,14 @@ void serve_write_row(struct ebb_json_writer *w, const struct serve_column *colum
     }
 }
 
+void serve_write_object(struct ebb_json_writer *w, const struct serve_column *columns, size_t count,
+                        const void *row)
+{
+    ebb_jsonw_object(w);
+    serve_write_row(w, columns, count, row);
+    ebb_jsonw_object_end(w);
+}
+
 void serve_begin_list(struct serve_rest *r, const char *key)
 {
     ebb_jsonw_object(&r->w);
@@ -93,9 +101,7 @@ enum ebb_status serve_write_list(struct serve_rest *r, const char *key,
 {
     serve_begin_list(r, key);
     while (exp_db_fetch(&cursor)) {
-        ebb_jsonw_object(&r->w);
-        serve_write_row(&r->w, columns, count, cursor.row);
-        ebb_jsonw_object_end(&r->w);
+        serve_write_object(&r->w, columns, count, cursor.row);
     }
     serve_end_list(r);
     return exp_db_end(&cursor);
@@ -107,9 +113,7 @@ enum ebb_status serve_write_one(struct serve_rest *r, const struct serve_column 
 {
     bool is_there = exp_db_fetch(&cursor);
     if (is_there) {
-        ebb_jsonw_object(&r->w);
-        serve_write_row(&r->w, columns, count, cursor.row);
-        ebb_jsonw_object_end(&r->w);
+        serve_write_object(&r->w, columns, count, cursor.row);
     }
     EBB_TRY(exp_db_end(&cursor));
     return is_there ? EBB_OK : serve_refuse(r, 404, "no %s %s", noun, name);

@@ -202,8 +202,7 @@ static enum ebb_status draw(const struct study_sweep *s, struct ebb_arena *arena
     size_t used = 0, stride = points->count + 1;
     double *curves = ebb_arena_calloc(arena, 2 * stride * COUNT, sizeof *curves);
     struct study_xy *room = ebb_arena_calloc(arena, stride, sizeof *room);
-    if (!curves || !room)
-        return ebb_no_memory(err, 2 * stride * COUNT * sizeof *curves);
+    EBB_TRY(ebb_arena_status(arena, err));
     for (size_t k = 0; k < COUNT; k++) {
         double *x = curves + 2 * k * stride, *y = x + stride;
         size_t n = study_points_steps(points, labels[k], room, x, y);
