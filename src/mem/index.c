@@ -22,7 +22,7 @@
 
 struct mem_index {
     bool by_stale;
-    uint32_t capacity, count;
+    uint32_t capacity;
     struct ebb_arena arena;   /* owns the arrays */
     int levels;               /* levels above the entries */
     double *weight, *last;    /* entries; weight 0 = absent */
@@ -84,7 +84,6 @@ void mem_index_destroy(struct mem_index *x)
 
 void mem_index_clear(struct mem_index *x)
 {
-    x->count = 0;
     memset(x->weight, 0, x->capacity * sizeof *x->weight);
     for (int k = 0; k < x->levels; k++) {
         for (uint32_t i = 0; i < x->size[k]; i++) {
@@ -109,7 +108,6 @@ static void mark(struct mem_index *x, uint32_t id)
 
 void mem_index_set(struct mem_index *x, uint32_t id, double weight, double last)
 {
-    x->count += x->weight[id] == 0;
     x->weight[id] = weight;
     x->last[id] = last;
     mark(x, id);
@@ -119,19 +117,8 @@ void mem_index_remove(struct mem_index *x, uint32_t id)
 {
     if (x->weight[id] == 0)
         return;
-    x->count--;
     x->weight[id] = 0;
     mark(x, id);
-}
-
-bool mem_index_has(const struct mem_index *x, uint32_t id)
-{
-    return x->weight[id] != 0;
-}
-
-uint32_t mem_index_count(const struct mem_index *x)
-{
-    return x->count;
 }
 
 /* Last moment at which `lead` (merit ml now) surely still beats `other` (merit mo). */

@@ -169,8 +169,6 @@ void mem_index_clear(struct mem_index *index);
 void mem_index_set(struct mem_index *index, uint32_t id, double weight,
                    double last); /* weight > 0 */
 void mem_index_remove(struct mem_index *index, uint32_t id);
-bool mem_index_has(const struct mem_index *index, uint32_t id);
-uint32_t mem_index_count(const struct mem_index *index);
 uint32_t mem_index_top(struct mem_index *index,
                        double now); /* MEM_NONE when empty; now never goes back */
 /* The same answer by looking at every entry: the reference for tests. */

@@ -177,8 +177,7 @@ enum ebb_status trace_read_graph(const char *name, const char *bytes, size_t len
                                  struct trace **trace, struct ebb_error *err)
 {
     struct reader r = {.name = name, .err = err};
-    struct ebb_arena doc_arena;
-    ebb_arena_init(&doc_arena);
+    struct ebb_arena doc_arena = {0};
     enum ebb_status status = ebb_doc_parse_json(&doc_arena, name, bytes, length, &r.root, err);
     if (status == EBB_OK)
         status = trace_builder_create(&r.builder, err);
