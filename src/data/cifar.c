@@ -63,24 +63,11 @@ static enum ebb_status cifar_open(struct data_set *set, const struct data_values
     }
     EBB_TRY(cifar_add(set, is_100 ? "test.bin" : "test_batch.bin", DATA_VALIDATION, err));
     int64_t size = v->size ? v->size : 32;
-    state->small = (struct data_small){.in_channels = 3,
-                                       .height = 32,
-                                       .width = 32,
-                                       .channels = 3,
-                                       .size_y = size,
-                                       .size_x = size,
-                                       .crop_pad = v->crop_pad,
-                                       .flip = v->flip};
-    data_pixels_init(&state->small.pixels, v, 3, &norms[is_100]);
-    struct data_info *info = &set->info;
-    info->classes = state->classes;
-    info->channels = 3;
-    info->height = info->width = size;
-    info->is_augmented = v->crop_pad || v->flip;
-    info->scratch_bytes = state->record + 64;
-    data_add_field(info, "image", state->small.pixels.is_u8 ? DATA_U8 : DATA_F32, 3,
-                   (int64_t[]){3, size, size});
-    data_add_field(info, "label", DATA_I64, 0, NULL);
+    state->small = (struct data_small){
+        .in_channels = 3, .height = 32, .width = 32, .channels = 3, .size_y = size, .size_x = size};
+    data_small_describe(&state->small, v, &norms[is_100], &set->info);
+    set->info.classes = state->classes;
+    set->info.scratch_bytes = state->record + 64;
     return EBB_OK;
 }
 

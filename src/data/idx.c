@@ -189,22 +189,13 @@ static enum ebb_status idx_describe(struct data_set *set, const struct data_valu
         .channels = channels,
         .size_y = size_y,
         .size_x = size_x,
-        .crop_pad = v->crop_pad,
-        .flip = v->flip,
     };
-    data_pixels_init(&state->small.pixels, v, channels, norm);
-    info->channels = channels;
-    info->height = size_y;
-    info->width = size_x;
-    info->is_augmented = v->crop_pad || v->flip;
+    data_small_describe(&state->small, v, norm, info);
     EBB_TRY(idx_classes(state, &info->classes, err));
     if (v->classes && v->classes < info->classes)
         return ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, the labels go to %lld",
                         (long long)v->classes, (long long)info->classes - 1);
     info->classes = v->classes ? v->classes : info->classes;
-    data_add_field(info, "image", state->small.pixels.is_u8 ? DATA_U8 : DATA_F32, 3,
-                   (int64_t[]){channels, size_y, size_x});
-    data_add_field(info, "label", DATA_I64, 0, NULL);
     info->scratch_bytes = images->item + 64;
     return EBB_OK;
 }

@@ -265,9 +265,7 @@ static enum ebb_status make_slots(struct data_loader *l, struct ebb_error *err)
 static enum ebb_status make_workers(struct data_loader *l, struct ebb_error *err)
 {
     int count = l->worker_count ? l->worker_count : 1; /* 0: the owner's own scratch */
-    l->workers = ebb_calloc((size_t)count, sizeof *l->workers);
-    if (!l->workers)
-        return ebb_no_memory(err, sizeof *l->workers * (size_t)count);
+    EBB_TRY(ebb_new(&l->workers, (size_t)count, sizeof *l->workers, err));
     for (int i = 0; i < count; i++) {
         struct worker *w = &l->workers[i];
         w->loader = l;

@@ -76,6 +76,21 @@ static void small_row(const struct data_small *s, const uint8_t *plane, int64_t 
     }
 }
 
+void data_small_describe(struct data_small *s, const struct data_values *v,
+                         const struct data_norm *standard, struct data_info *info)
+{
+    s->crop_pad = v->crop_pad;
+    s->flip = v->flip;
+    data_pixels_init(&s->pixels, v, s->channels, standard);
+    info->channels = s->channels;
+    info->height = s->size_y;
+    info->width = s->size_x;
+    info->is_augmented = v->crop_pad || v->flip;
+    data_add_field(info, "image", s->pixels.is_u8 ? DATA_U8 : DATA_F32, 3,
+                   (int64_t[]){s->channels, s->size_y, s->size_x});
+    data_add_field(info, "label", DATA_I64, 0, NULL);
+}
+
 void data_small_make(const struct data_small *s, const uint8_t *planes,
                      const struct data_request *request, void *out)
 {

@@ -33,6 +33,9 @@ struct data_small {
     bool flip;
     struct data_pixels pixels;
 };
+/* Of a set whose stored and made sizes are known: its pixels, and what it says of itself. */
+void data_small_describe(struct data_small *s, const struct data_values *v,
+                         const struct data_norm *standard, struct data_info *info);
 /* planes: in_channels x height x width bytes; out: channels x size_y x size_x of the dtype. */
 void data_small_make(const struct data_small *s, const uint8_t *planes,
                      const struct data_request *request, void *out);

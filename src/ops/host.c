@@ -16,9 +16,7 @@ enum ebb_status ops_host_create(struct ops_host *host, const struct trace *trace
     for (uint32_t i = 0; i < trace->op_count; i++)
         if (trace->ops[i].workspace_bytes > most)
             most = (size_t)trace->ops[i].workspace_bytes;
-    h.pointers = ebb_calloc(trace->storage_count + 1, sizeof *h.pointers);
-    if (!h.pointers)
-        return ebb_no_memory(err, trace->storage_count * sizeof *h.pointers);
+    EBB_TRY(ebb_new(&h.pointers, trace->storage_count + 1, sizeof *h.pointers, err));
     for (uint32_t i = 0; i < trace->storage_count; i++) {
         size_t bytes = (size_t)trace->storages[i].bytes;
         h.pointers[i] = ebb_alloc_aligned(256, bytes + GUARD);

@@ -204,9 +204,7 @@ enum ebb_status train_trial_validate(struct train_trial *t, train_poll_fn poll, 
     if (t->net.model->task == NN_SEGMENTATION && t->eval.answer == TRAIN_CLASS) {
         a.class_count = t->info && t->info->classes > 0 ? t->info->classes
                                                         : nn_config_int(&t->net, "classes", 2);
-        a.counts = ebb_calloc((size_t)a.class_count, 3 * sizeof *a.counts);
-        if (!a.counts)
-            return ebb_no_memory(err, (size_t)a.class_count * 3 * sizeof *a.counts);
+        EBB_TRY(ebb_new(&a.counts, (size_t)a.class_count, 3 * sizeof *a.counts, err));
     }
     enum ebb_status status =
         t->set ? run_data(&a, poll, context, err) : run_made(&a, poll, context, err);
