@@ -68,11 +68,6 @@ struct profile_link profile_link(const struct profile *p, enum profile_link_name
     return p->links[link];
 }
 
-void profile_set_link(struct profile *p, enum profile_link_name link, struct profile_link is)
-{
-    p->links[link] = is;
-}
-
 /* ---- making one ------------------------------------------------------------------------------- */
 
 enum ebb_status profile_set_fact(struct profile *p, const char *name, uint64_t value,
