@@ -98,7 +98,8 @@ static void check_as_plan(const struct exec_program *program, const struct trace
         say(t, &replay, "running the plan gives another peak or clock");
     if (!same_logs(log, &again, false))
         say(t, &replay, "running the plan gives another log");
-    struct oracle_case judged = {t, &replay, &second, true};
+    struct oracle_case judged = {
+        .trace = t, .options = &replay, .report = &second, .is_planned = true};
     if (!oracle_judge(&judged, why))
         say(t, &replay, why);
     exec_log_fini(&again);
@@ -118,7 +119,7 @@ static struct exec_report judge(const struct exec_program *program, const struct
     char why[ORACLE_WHY];
     struct exec_log log, again;
     struct exec_report r = run_once(program, t, o, &log);
-    struct oracle_case judged = {t, o, &r, false};
+    struct oracle_case judged = {.trace = t, .options = o, .report = &r, .is_planned = false};
     if (r.peak_bytes > o->budget_bytes)
         say(t, o, "the peak is above the budget");
     if (!oracle_judge(&judged, why))

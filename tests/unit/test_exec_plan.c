@@ -83,7 +83,8 @@ static struct exec_report run_plan(struct exec_log *log)
     struct plan_limits limits = {.budget_bytes = {2048, 1024, 1024}};
     CHECK_OK(plan_check(trace, &plan, &limits, &proof, &err), &err);
     CHECK_OK(exec_run(program, &o, &report, &err), &err);
-    struct oracle_case judged = {trace, &o, &report, true};
+    struct oracle_case judged = {
+        .trace = trace, .options = &o, .report = &report, .is_planned = true};
     if (!oracle_judge(&judged, why))
         fail_msg("%s", why);
     CHECK_EQ(report.result, EXEC_OK);
@@ -197,7 +198,7 @@ TEST(move__copies_and_costs)
     struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = &log};
     o.links.in[DEVICE_T0] = (struct device_link){3, 256};
     CHECK_OK(exec_run(program, &o, &r, &err), &err);
-    struct oracle_case judged = {trace, &o, &r, true};
+    struct oracle_case judged = {.trace = trace, .options = &o, .report = &r, .is_planned = true};
     char why[ORACLE_WHY] = "";
     if (!oracle_judge(&judged, why))
         fail_msg("%s", why);

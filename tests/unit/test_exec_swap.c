@@ -69,7 +69,7 @@ static struct exec_report run(const struct trace *t, struct exec_options *o, str
     o->log = log;
     CHECK_OK(exec_program_create(&program, t, EXEC_EBB, &err), &err);
     CHECK_OK(exec_run(program, o, &r, &err), &err);
-    struct oracle_case judged = {t, o, &r, false};
+    struct oracle_case judged = {.trace = t, .options = o, .report = &r, .is_planned = false};
     if (!oracle_judge(&judged, why))
         fail_msg("%s", why);
     exec_program_destroy(program);

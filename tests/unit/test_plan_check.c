@@ -323,6 +323,30 @@ TEST(offsets__are_disjoint_and_tight)
     trace_destroy(trace);
 }
 
+/* A storage that is not there has no place in the tables of the packing: the refused step is the
+ * last one looked at. */
+TEST(sliding__stops_at_a_refused_step)
+{
+    TEST_UNUSED;
+    static const uint32_t nobody[] = {4, 1u << 20, UINT32_MAX};
+    static const enum plan_act acts[] = {PLAN_PLACE, PLAN_DROP, PLAN_MOVE};
+    struct trace *trace = make_trace(TRACE_PURE);
+    for (size_t i = 0; i < COUNT(nobody) * COUNT(acts); i++) {
+        struct plan plan;
+        struct ebb_error err;
+        uint64_t moved = 7;
+        make_plan(&plan, trace, recompute, COUNT(recompute));
+        plan.steps[2].act = (uint8_t)acts[i / COUNT(nobody)];
+        plan.steps[2].index = nobody[i % COUNT(nobody)];
+        CHECK_EQ(plan_assign_sliding(trace, &plan, 4096, &moved, &err), EBB_EINPUT);
+        CHECK(strstr(err.message, "step 2: no such storage") != NULL);
+        CHECK_EQ(moved, 7);
+        CHECK_EQ(plan.step_count, COUNT(recompute));
+        plan_fini(&plan);
+    }
+    trace_destroy(trace);
+}
+
 TEST(check__survives_every_failed_allocation)
 {
     TEST_UNUSED;
@@ -349,8 +373,8 @@ TEST(check__survives_every_failed_allocation)
     trace_destroy(trace);
 }
 
-TEST_MAIN(RUN(check__counts_cost_peak_and_reruns), RUN(check__budget_is_exact),
-          RUN(check__once_op_may_not_run_again),
+TEST_MAIN(RUN(sliding__stops_at_a_refused_step), RUN(check__counts_cost_peak_and_reruns),
+          RUN(check__budget_is_exact), RUN(check__once_op_may_not_run_again),
           RUN(check__scratch_counts_and_versions_are_compared), RUN(check__refuses_what_cannot_run),
           RUN(check__offload_counts_tiers), RUN(check__refuses_another_trace),
           RUN(offsets__are_disjoint_and_tight), RUN(check__survives_every_failed_allocation))
