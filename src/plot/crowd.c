@@ -8,6 +8,7 @@
 #include <math.h>
 
 #define HEIGHT 14.0        /* of a line of words */
+#define MARKER 5.0         /* from a marker's middle to its furthest corner */
 #define SEGMENTS_MAX 20000 /* of a series; a longer one is sampled */
 
 enum { COST_CURVE = 1, COST_LINE = 4, COST_WORDS = 50, COST_OUTSIDE = 1000 };
@@ -46,6 +47,9 @@ static int curve_cost(const struct plot_pane *pane, const struct plot_layer *lay
     const double *y = layer->high != NULL ? layer->high : s->y;
     size_t stride = s->count / SEGMENTS_MAX + 1;
     double last_x = NAN, last_y = NAN;
+    double air = layer->has_points ? MARKER : 0;
+    struct plot_box near = {words->x - air, words->y - air, words->width + 2 * air,
+                            words->height + 2 * air};
     if (s->style == PLOT_CELLS || s->style == PLOT_BARS)
         return 0;
     for (size_t i = 0; i < s->count; i += stride) {
@@ -56,7 +60,7 @@ static int curve_cost(const struct plot_pane *pane, const struct plot_layer *lay
             (segment_meets(words, last_x, last_y, px, s->style == PLOT_STEP ? last_y : py) ||
              segment_meets(words, px, s->style == PLOT_STEP ? last_y : py, px, py)))
             return COST_CURVE;
-        if (isfinite(px) && isfinite(py) && segment_meets(words, px, py, px, py))
+        if (isfinite(px) && isfinite(py) && segment_meets(&near, px, py, px, py))
             return COST_CURVE;
         last_x = isfinite(py) ? px : NAN;
         last_y = py;

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/heap.h"
-#include "plot/figure.h"
+#include "plot/layout.h"
 
 static const char *labels(double min, double max, bool is_log, size_t target)
 {
@@ -112,6 +112,25 @@ TEST(figure__includes_marks_in_its_ranges)
     plot_figure_fini(&f);
 }
 
+/* A point on the line of the mark is drawn as a marker: words keep clear of all of it. */
+TEST(words_of_marks__keep_clear_of_markers)
+{
+    TEST_UNUSED;
+    const double x[] = {1, 2}, y[] = {9.5, 1};
+    const struct plot_series s[] = {{.style = PLOT_POINTS, .x = x, .y = y, .count = 2}};
+    const struct plot_mark m[] = {{.at = 1, .is_vertical = true, .label = "floor"}};
+    struct plot_panel panel = {.series = s, .series_count = 1, .marks = m, .mark_count = 1};
+    const struct plot_box box = {0, 0, 400, 300};
+    struct plot_figure f;
+    struct ebb_error err;
+    CHECK_OK(make(&f, &panel, &err), &err);
+    double at_x = plot_box_x(&box, &f.panes[0].x, 1), at_y = plot_box_y(&box, &f.panes[0].y, 9.5);
+    struct plot_box w = plot_free_place(&f.panes[0], &box, 0, 30, NULL, 0);
+    CHECK(w.x > at_x + 4 || w.x + w.width < at_x - 4 || w.y > at_y + 4 ||
+          w.y + w.height < at_y - 4);
+    plot_figure_fini(&f);
+}
+
 TEST(colors__are_fixed_for_known_names)
 {
     TEST_UNUSED;
@@ -204,6 +223,6 @@ TEST(figure__survives_every_failed_allocation)
 
 TEST_MAIN(RUN(ticks__are_round), RUN(ticks__of_log_axes_are_powers), RUN(scale__is_never_empty),
           RUN(scale__starts_at_zero_only_when_near_or_filled), RUN(figure__stacks_in_order),
-          RUN(figure__includes_marks_in_its_ranges), RUN(colors__are_fixed_for_known_names),
-          RUN(colors__of_unknown_names_avoid_the_known), RUN(figure__refuses_what_it_cannot_draw),
-          RUN(figure__survives_every_failed_allocation))
+          RUN(figure__includes_marks_in_its_ranges), RUN(words_of_marks__keep_clear_of_markers),
+          RUN(colors__are_fixed_for_known_names), RUN(colors__of_unknown_names_avoid_the_known),
+          RUN(figure__refuses_what_it_cannot_draw), RUN(figure__survives_every_failed_allocation))
