@@ -22,12 +22,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-
-#define KERNEL_RANK 8
-
-enum kernel_dtype { KERNEL_F32, KERNEL_BF16, KERNEL_F16 };
-
-struct kernel_context;
+#include "kernel/table.h"
 
 enum ebb_status kernel_context_create(struct kernel_context **context, int threads,
                                       struct ebb_error *err);
@@ -42,43 +37,6 @@ size_t kernel_context_primitives(const struct kernel_context *context); /* cache
 
 /* ---- element-wise (unary.c, binary.c) -------------------------------------------------------- */
 
-/* name, saves y (1) or x (0) for the gradient */
-#define KERNEL_UNARY_LIST(X)                                                                       \
-    X(NEG, neg, 0)                                                                                 \
-    X(ABS, abs, 0)                                                                                 \
-    X(EXP, exp, 1)                                                                                 \
-    X(LOG, log, 0)                                                                                 \
-    X(SQRT, sqrt, 1)                                                                               \
-    X(RSQRT, rsqrt, 1)                                                                             \
-    X(SQUARE, square, 0)                                                                           \
-    X(RECIPROCAL, reciprocal, 1)                                                                   \
-    X(ERF, erf, 0)                                                                                 \
-    X(SIN, sin, 0)                                                                                 \
-    X(COS, cos, 0)                                                                                 \
-    X(RELU, relu, 1)                                                                               \
-    X(RELU6, relu6, 0)                                                                             \
-    X(LEAKY_RELU, leaky_relu, 0)                                                                   \
-    X(ELU, elu, 0)                                                                                 \
-    X(SIGMOID, sigmoid, 1)                                                                         \
-    X(TANH, tanh, 1)                                                                               \
-    X(GELU, gelu, 0)                                                                               \
-    X(GELU_TANH, gelu_tanh, 0)                                                                     \
-    X(SILU, silu, 0)                                                                               \
-    X(SOFTPLUS, softplus, 0)                                                                       \
-    X(HARDSWISH, hardswish, 0)                                                                     \
-    X(HARDSIGMOID, hardsigmoid, 0)                                                                 \
-    X(CLAMP, clamp, 0)                                                                             \
-    X(POW, pow_scalar, 0)                                                                          \
-    X(ADD_SCALAR, add_scalar, 0)                                                                   \
-    X(MUL_SCALAR, mul_scalar, 0)
-
-enum kernel_unary {
-#define X(name, text, saves_y) KERNEL_##name,
-    KERNEL_UNARY_LIST(X)
-#undef X
-        KERNEL_UNARY_COUNT
-};
-
 bool kernel_unary_saves_y(enum kernel_unary f);
 /* y = f(x); a and b are the function's parameters (slope, alpha, bounds, exponent, value). */
 void kernel_unary(const struct kernel_context *c, enum kernel_unary f, int64_t n, const float *x,
@@ -86,27 +44,6 @@ void kernel_unary(const struct kernel_context *c, enum kernel_unary f, int64_t n
 /* dx = dy * f'(.), from the saved tensor s (x or y, see the list). */
 void kernel_unary_grad(const struct kernel_context *c, enum kernel_unary f, int64_t n,
                        const float *dy, const float *s, float *dx, float a, float b);
-
-enum kernel_binary {
-    KERNEL_ADD,
-    KERNEL_SUB,
-    KERNEL_MUL,
-    KERNEL_DIV,
-    KERNEL_MAXIMUM,
-    KERNEL_MINIMUM,
-    KERNEL_GREATER_HALF, /* 1 where a > b, 1/2 where equal, else 0: share of a in a maximum */
-    KERNEL_EQUAL,        /* 1 where a == b, else 0 */
-    KERNEL_GATE,         /* a where b > 0, else 0: the gradient of relu */
-    KERNEL_BINARY_COUNT
-};
-
-/* An index space and the strides (in elements) of up to four operands in it; operand 0 is written.
- */
-struct kernel_nd {
-    int rank;
-    int64_t dims[KERNEL_RANK];
-    int64_t stride[4][KERNEL_RANK];
-};
 
 void kernel_binary(const struct kernel_context *c, enum kernel_binary f, const struct kernel_nd *nd,
                    float *y, const float *a, const float *b);
@@ -125,8 +62,6 @@ void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float valu
 
 /* ---- reductions (reduce.c) ------------------------------------------------------------------- */
 
-enum kernel_reduce { KERNEL_SUM, KERNEL_MEAN, KERNEL_AMAX, KERNEL_SUM_SQUARES };
-
 /* x is contiguous with nd->dims; dimensions with is_reduced are folded; y has the kept ones in
  * order. */
 void kernel_reduce(const struct kernel_context *c, enum kernel_reduce f, int rank,
@@ -137,51 +72,20 @@ void kernel_argmax(const struct kernel_context *c, int64_t outer, int64_t n, int
 void kernel_cumsum(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
                    bool reverse, const float *x, float *y);
 
-enum kernel_softmax { KERNEL_SOFTMAX, KERNEL_LOG_SOFTMAX };
-void kernel_softmax(const struct kernel_context *c, enum kernel_softmax f, int64_t outer, int64_t n,
+void kernel_softmax(const struct kernel_context *c, enum kernel_lines f, int64_t outer, int64_t n,
                     int64_t inner, const float *x, float *y);
-void kernel_softmax_grad(const struct kernel_context *c, enum kernel_softmax f, int64_t outer,
+void kernel_softmax_grad(const struct kernel_context *c, enum kernel_lines f, int64_t outer,
                          int64_t n, int64_t inner, const float *dy, const float *y, float *dx);
 void kernel_logsumexp(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
                       const float *x, float *y);
 
 /* ---- products (matmul.c, conv.c: oneDNN) ----------------------------------------------------- */
 
-/* C = A B (+ bias over the last dimension). Batch dimensions are equal or 1 (broadcast). Strides in
- * elements; one of the last two strides of A and of B is 1; C is contiguous. */
-struct kernel_matmul {
-    enum kernel_dtype dtype;     /* of A and B */
-    enum kernel_dtype out_dtype; /* of C: dtype or F32 */
-    int rank;                    /* >= 2 */
-    bool has_bias;               /* float32 [N] */
-    bool adds;                   /* C += A B; float32 only */
-    bool has_relu;               /* C = max(0, A B + bias) */
-    int64_t a_dims[KERNEL_RANK], a_strides[KERNEL_RANK];
-    int64_t b_dims[KERNEL_RANK], b_strides[KERNEL_RANK];
-    int64_t c_dims[KERNEL_RANK];
-};
-
 enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct kernel_matmul *m,
                                       size_t *workspace_bytes, struct ebb_error *err);
 enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
                                   const void *a, const void *b, const void *bias, void *out,
                                   void *workspace, struct ebb_error *err);
-
-/* Cross-correlation, weights [co, ci/groups, k...]. in and out are linked by the caller:
- * out = (in + pad + pad_after - dilation (k-1) - 1) / stride + 1, exactly or rounded down. */
-struct kernel_conv {
-    int32_t nd; /* 1..3 spatial dimensions */
-    int32_t has_bias;
-    int32_t x_block, y_block; /* layouts of x and y: channels in blocks of that many, 0 = plain */
-    int32_t is_winograd;
-    int32_t has_relu; /* forward: y = max(0, conv) */
-    int32_t dtype;    /* enum kernel_dtype of x, w, y: F32 or BF16; the bias and dw are float32 */
-    int32_t is_small; /* by our own kernel (kernel_conv_is_small): plain */
-    int64_t n, ci, co, groups;
-    int64_t in[3], out[3], k[3], stride[3], dilation[3], pad[3];
-};
-
-enum kernel_conv_pass { KERNEL_CONV_FORWARD, KERNEL_CONV_DATA, KERNEL_CONV_WEIGHTS };
 
 /* Whether there is so little to do that our own kernel may: F32, one group, at most 1.3 million
  * multiplications, 64 Ki elements each. It sums in double: results are rounded once, the same on
@@ -205,16 +109,6 @@ enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_co
                                 const float *bias, void *out, void *workspace,
                                 struct ebb_error *err);
 
-/* softmax(q k^T scale + mask) v for [rows = batch*heads, T, d], scores never stored: the forward
- * pass keeps one block of rows, the backward pass one block of rows and columns. */
-struct kernel_attention {
-    int64_t rows, tq, tk, d, dv;
-    float scale;
-    int32_t is_causal;
-    int32_t mask_rows;   /* 0: none; else mask is [mask_rows, tq, tk] with rows % mask_rows == 0 */
-    int64_t mask_period; /* mask row of r = (r / mask_period) % mask_rows */
-};
-
 size_t kernel_attention_workspace(const struct kernel_context *c, const struct kernel_attention *a);
 void kernel_attention(const struct kernel_context *c, const struct kernel_attention *a,
                       const float *q, const float *k, const float *v, const float *mask, float *o,
@@ -225,16 +119,6 @@ void kernel_attention_grad(const struct kernel_context *c, const struct kernel_a
                            float *dv, void *workspace);
 
 /* ---- normalisation (norm.c) ------------------------------------------------------------------ */
-
-/* Batch norm of [n, channels, spatial], or [n, channels / block, spatial, block]. */
-struct kernel_batch_norm {
-    int64_t n, channels, spatial;
-    int32_t block;    /* 0: plain */
-    int32_t has_relu; /* y = max(0, norm(x) + r) */
-    int32_t has_add;  /* r is given */
-    int32_t dtype;    /* enum kernel_dtype of x, r, y, dy, dx; the rest is float32 */
-    float eps;
-};
 
 /* Mean and biased variance (each may be NULL). */
 void kernel_batch_norm_stats(const struct kernel_context *c, const struct kernel_batch_norm *p,
@@ -261,17 +145,6 @@ void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_
 
 /* ---- pooling and resampling (pool.c, resample.c) --------------------------------------------- */
 
-/* planes = batch * channels / lanes; three spatial dimensions, unused ones 1. lanes: 1, or the
- * block of a blocked layout: so many channels lie behind each other at every place. */
-struct kernel_pool {
-    int64_t planes, lanes;
-    int64_t in[3], out[3], k[3], stride[3], pad[3], dilation[3];
-    int32_t count_include_pad;
-};
-
-/* winner: position of the maximum in its window, row-major; one byte each, so windows have at most
- * 255 elements; 255 = the window is all padding. */
-#define KERNEL_POOL_WINDOW 255
 void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
                      float *y, uint8_t *winner);
 void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
@@ -280,8 +153,7 @@ void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_po
 void kernel_max_pool_index(const struct kernel_context *c, const struct kernel_pool *p,
                            const uint8_t *winner, int64_t *index);
 /* Means over windows, or over equal shares of the plane; the gradients take dy and give dx. */
-enum kernel_mean { KERNEL_AVG, KERNEL_AVG_GRAD, KERNEL_ADAPTIVE, KERNEL_ADAPTIVE_GRAD };
-void kernel_mean_pool(const struct kernel_context *c, enum kernel_mean f,
+void kernel_mean_pool(const struct kernel_context *c, enum kernel_pooling f,
                       const struct kernel_pool *p, const float *x, float *y);
 /* y[plane][index] = x, zero elsewhere; and its gradient. in_size, out_size: elements of one plane.
  */
@@ -292,11 +164,6 @@ enum ebb_status kernel_unpool_grad(const struct kernel_context *c, int64_t plane
                                    int64_t out_size, const float *dy, const int64_t *index,
                                    float *dx, struct ebb_error *err);
 
-struct kernel_resample { /* planes of in[0] x in[1] to out[0] x out[1], `lanes` wide */
-    int64_t planes, lanes, in[2], out[2];
-    double scale[2]; /* source step per target pixel */
-    int32_t is_bilinear, align_corners;
-};
 /* is_grad: from dy to dx. */
 void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r, bool is_grad,
                      const float *x, float *y);
@@ -324,21 +191,6 @@ enum ebb_status kernel_scatter_add(const struct kernel_context *c, int64_t outer
 
 /* ---- losses (loss.c) ------------------------------------------------------------------------- */
 
-enum kernel_reduction {
-    KERNEL_REDUCE_MEAN,
-    KERNEL_REDUCE_SUM,
-    KERNEL_REDUCE_NONE,
-    KERNEL_REDUCE_BATCHMEAN
-};
-enum kernel_loss {
-    KERNEL_MSE,
-    KERNEL_L1,
-    KERNEL_SMOOTH_L1,
-    KERNEL_BCE,
-    KERNEL_BCE_LOGITS,
-    KERNEL_KL
-};
-
 /* Element-wise losses; batch is the divisor of batchmean. y has n elements (none) or one. */
 void kernel_loss(const struct kernel_context *c, enum kernel_loss f, enum kernel_reduction r,
                  int64_t n, int64_t batch, float beta, const float *x, const float *t, float *y);
@@ -346,12 +198,6 @@ void kernel_loss_grad(const struct kernel_context *c, enum kernel_loss f, enum k
                       int64_t n, int64_t batch, float beta, const float *dy, const float *x,
                       const float *t, float *dx);
 
-struct kernel_cross_entropy { /* logits [n, classes, inner], targets [n, inner] */
-    int64_t n, classes, inner, ignore_index;
-    enum kernel_reduction reduction;
-    float smoothing;
-    int32_t is_log_prob; /* nll_loss: x are log-probabilities already */
-};
 /* weight may be NULL. A target outside 0..classes-1 that is not ignore_index is an error. */
 enum ebb_status kernel_cross_entropy(const struct kernel_context *c,
                                      const struct kernel_cross_entropy *e, const float *x,
@@ -412,59 +258,6 @@ void kernel_dropout(const struct kernel_context *c, const struct kernel_random *
 
 /* ---- optimizer updates (update.c) ------------------------------------------------------------ */
 
-enum kernel_update {
-    KERNEL_UPDATE_SGD,
-    KERNEL_UPDATE_ADAM,
-    KERNEL_UPDATE_RMSPROP,
-    KERNEL_UPDATE_ADAGRAD,
-    KERNEL_UPDATE_ADADELTA,
-    KERNEL_UPDATE_ADAMAX,
-    KERNEL_UPDATE_NADAM,
-    KERNEL_UPDATE_RADAM,
-    KERNEL_UPDATE_LARS,
-    KERNEL_UPDATE_LAMB,
-    KERNEL_UPDATE_COUNT
-};
-
-/* What changes from step to step, computed in double on the host and rounded once: by kind, in the
- * order of their places. Every kind begins with rate and decay; the last place is the sign of the
- * gradient (-1: maximize), and what lies between is 0. The names are those of struct ops_scalars. */
-#define KERNEL_UPDATE_SCALARS 12
-#define KERNEL_SCALARS_SGD(X) X(SGD, carry) X(SGD, fresh) X(SGD, momentum)
-#define KERNEL_SCALARS_ADAM(X)                                                                     \
-    X(ADAM, beta1)                                                                                 \
-    X(ADAM, rest1) X(ADAM, beta2) X(ADAM, rest2) X(ADAM, root2) X(ADAM, eps) X(ADAM, keep)
-#define KERNEL_SCALARS_RMSPROP(X)                                                                  \
-    X(RMSPROP, alpha) X(RMSPROP, rest_alpha) X(RMSPROP, eps) X(RMSPROP, momentum)
-#define KERNEL_SCALARS_ADAGRAD(X) X(ADAGRAD, eps)
-#define KERNEL_SCALARS_ADADELTA(X) X(ADADELTA, rho) X(ADADELTA, rest_rho) X(ADADELTA, eps)
-#define KERNEL_SCALARS_ADAMAX(X) X(ADAMAX, beta1) X(ADAMAX, rest1) X(ADAMAX, beta2) X(ADAMAX, eps)
-#define KERNEL_SCALARS_NADAM(X)                                                                    \
-    X(NADAM, beta1)                                                                                \
-    X(NADAM, rest1)                                                                                \
-    X(NADAM, beta2) X(NADAM, rest2) X(NADAM, power2) X(NADAM, eps) X(NADAM, momentum_rate)
-#define KERNEL_SCALARS_RADAM(X)                                                                    \
-    X(RADAM, beta1)                                                                                \
-    X(RADAM, rest1) X(RADAM, beta2) X(RADAM, rest2) X(RADAM, rectified) X(RADAM, eps)
-#define KERNEL_SCALARS_LARS(X) X(LARS, carry) X(LARS, eeta) X(LARS, eps)
-#define KERNEL_SCALARS_LAMB(X)                                                                     \
-    X(LAMB, beta1)                                                                                 \
-    X(LAMB, rest1)                                                                                 \
-    X(LAMB, beta2) X(LAMB, rest2) X(LAMB, power1) X(LAMB, power2) X(LAMB, eps)
-#define KERNEL_SCALARS(X)                                                                          \
-    X(SGD)                                                                                         \
-    X(ADAM) X(RMSPROP) X(ADAGRAD) X(ADADELTA) X(ADAMAX) X(NADAM) X(RADAM) X(LARS) X(LAMB)
-
-#define KERNEL_UPDATE_STATES 3
-
-enum kernel_update_flags { /* constant over steps */
-                           KERNEL_UPDATE_MOMENTUM = 1,
-                           KERNEL_UPDATE_NESTEROV = 2,
-                           KERNEL_UPDATE_AMSGRAD = 4,
-                           KERNEL_UPDATE_CENTERED = 8,
-                           KERNEL_UPDATE_NO_TRUST = 16, /* LARS, LAMB: ratio 1 */
-};
-
 int kernel_update_states(enum kernel_update f, unsigned flags);
 /* w and states in place; workspace of n floats only for LAMB. */
 void kernel_update_run(const struct kernel_context *c, enum kernel_update f, unsigned flags,
@@ -472,10 +265,6 @@ void kernel_update_run(const struct kernel_context *c, enum kernel_update f, uns
                        float *const *states, float *workspace);
 
 /* ---- a step of Adam as a function (adam_step.c) ---------------------------------------------- */
-
-struct kernel_adam_step {
-    float lr, eps, beta1, rest1, beta2, rest2; /* rest: 1 - beta, rounded once */
-};
 
 /* m' = b1 m + (1-b1) g, v' = b2 v + (1-b2) g^2, p' = p - lr powers[0] m' / (sqrt(powers[1] v') +
  * eps) into to[0] = p', to[1] = m', to[2] = v'; NULL: not wanted. */

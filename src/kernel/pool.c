@@ -347,7 +347,7 @@ static void adaptive_grad_body(void *argument, int64_t first, int64_t last)
     average_grad(argument, first, last, adaptive_window);
 }
 
-void kernel_mean_pool(const struct kernel_context *c, enum kernel_mean f,
+void kernel_mean_pool(const struct kernel_context *c, enum kernel_pooling f,
                       const struct kernel_pool *p, const float *x, float *y)
 {
     static const kernel_body bodies[] = {[KERNEL_AVG] = avg_body,

@@ -282,7 +282,7 @@ KERNEL_CLONES static void softmax_body(void *argument, int64_t first, int64_t la
     }
 }
 
-void kernel_softmax(const struct kernel_context *c, enum kernel_softmax f, int64_t outer, int64_t n,
+void kernel_softmax(const struct kernel_context *c, enum kernel_lines f, int64_t outer, int64_t n,
                     int64_t inner, const float *x, float *y)
 {
     struct lines job = {.n = n, .inner = inner, .mode = (int)f, .x = x, .y = y};
@@ -310,7 +310,7 @@ KERNEL_CLONES static void softmax_grad_body(void *argument, int64_t first, int64
     }
 }
 
-void kernel_softmax_grad(const struct kernel_context *c, enum kernel_softmax f, int64_t outer,
+void kernel_softmax_grad(const struct kernel_context *c, enum kernel_lines f, int64_t outer,
                          int64_t n, int64_t inner, const float *dy, const float *y, float *dx)
 {
     struct lines job = {.n = n, .inner = inner, .mode = (int)f, .x = dy, .y_in = y, .y = dx};

@@ -54,8 +54,8 @@ static struct kernel_matmul make(const struct sizes *z, enum which w, int64_t co
     struct kernel_matmul p = w == LOGITS ? product(count, z->classes, z->k, false, true)
                              : w == TO_X ? product(count, z->k, z->classes, false, false)
                                          : product(z->classes, z->k, count, true, false);
-    p.dtype = z->dtype;
-    p.out_dtype = w == TO_X ? z->dtype : KERNEL_F32;
+    p.dtype = (int32_t)z->dtype;
+    p.out_dtype = w == TO_X ? (int32_t)z->dtype : KERNEL_F32;
     p.adds = adds;
     return p;
 }

@@ -100,7 +100,7 @@ static enum ebb_status run_pool(const struct ops_run *r)
     else if (row == ROW_MAX_GRAD)
         kernel_max_pool_grad(r->context, p, x, ops_arg(r, 1), y);
     else
-        kernel_mean_pool(r->context, (enum kernel_mean)(row - ROW_AVG), p, x, y);
+        kernel_mean_pool(r->context, (enum kernel_pooling)(row - ROW_AVG), p, x, y);
     return EBB_OK;
 }
 

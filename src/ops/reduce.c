@@ -226,7 +226,7 @@ static enum ebb_status run_lines(const struct ops_run *r)
     void *y = ops_result(r, 0);
     int row = r->def->variant;
     bool is_log = row == ROW_LOG_SOFTMAX || row == ROW_LOG_SOFTMAX_GRAD;
-    enum kernel_softmax f = is_log ? KERNEL_LOG_SOFTMAX : KERNEL_SOFTMAX;
+    enum kernel_lines f = is_log ? KERNEL_LOG_SOFTMAX : KERNEL_SOFTMAX;
     switch (row) {
     case ROW_SOFTMAX:
     case ROW_LOG_SOFTMAX:
