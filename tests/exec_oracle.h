@@ -4,8 +4,10 @@
  * budget, are seen. Contents are hashes: an op's output is a hash of the op and of what its inputs
  * hold at that moment; the reference values come from executing the trace once without a limit. So
  * an op that reads something stale, half restored or fetched from an old copy gives itself away at
- * once. Three clocks (compute, out, in) follow the copies: what is read, moved or given back while
- * a copy into it is under way must wait for it.
+ * once. A clock per stream (compute; out and in of each lower tier) follows the copies. Under a
+ * plan every unit of every tier knows until when a copy reads or fills it, and whoever touches it
+ * must wait so long; nobody waits for anything else. Under a policy compute waits for every copy
+ * out, and for a copy in when its storage is read, moved or given back.
  *
  *     char why[ORACLE_WHY];
  *     CHECK(oracle_judge(&(struct oracle_case){...}, why)); */
@@ -36,8 +38,7 @@ struct oracle_case {
 
 struct oracle_slot {
     uint64_t offset, value, copy[DEVICE_TIERS], copy_at[DEVICE_TIERS];
-    uint64_t ready; /* when a copy into it is complete */
-    uint64_t gone;  /* when a copy out of it is */
+    uint64_t ready; /* under a policy: when a copy into it is complete */
     bool is_placed, is_filled, has_copy[DEVICE_TIERS];
 };
 
@@ -52,7 +53,8 @@ struct oracle {
     uint32_t work_op, next_op; /* op whose workspace lies at work_offset; next first run */
     uint64_t work_offset;
     uint64_t clock, sum, peak_sum, peak_address, remat_ns, remat_ops, drops, frees, swapped, moved;
-    uint64_t hash, compute, out, in, moved_ns;
+    uint64_t *filled[DEVICE_TIERS], *read[DEVICE_TIERS]; /* by copies, until when, per unit */
+    uint64_t hash, compute, out[DEVICE_TIERS], in[DEVICE_TIERS], moved_ns;
     char *why;
 };
 
@@ -152,6 +154,28 @@ static inline void oracle_wait(uint64_t *stream, uint64_t moment)
     *stream = moment > *stream ? moment : *stream;
 }
 
+/* A stream is about to read or write these bytes. */
+static inline void oracle_touch(const struct oracle *o, uint64_t *stream, int tier, uint64_t offset,
+                                uint64_t bytes, bool is_write)
+{
+    for (uint64_t u = offset / ORACLE_UNIT; u < (offset + bytes) / ORACLE_UNIT; u++) {
+        if (u >= o->units[tier])
+            return; /* painting says so */
+        oracle_wait(stream, o->filled[tier][u]);
+        if (is_write)
+            oracle_wait(stream, o->read[tier][u]);
+    }
+}
+
+/* A copy keeps them until then. */
+static inline void oracle_busy(const struct oracle *o, uint64_t *until, int tier, uint64_t offset,
+                               uint64_t bytes, uint64_t moment)
+{
+    for (uint64_t u = offset / ORACLE_UNIT;
+         u < (offset + bytes) / ORACLE_UNIT && u < o->units[tier]; u++)
+        oracle_wait(&until[u], moment);
+}
+
 /* ---- events
  * ------------------------------------------------------------------------------------------ */
 
@@ -180,7 +204,6 @@ static inline bool oracle_leave(struct oracle *o, const struct exec_event *e)
     if (!oracle_paint(o, 0, slot->offset, oracle_bytes(o, e->index), e->index, ORACLE_NOBODY))
         return false;
     oracle_wait(&o->compute, slot->ready); /* a copy that still writes there must end first */
-    oracle_wait(&o->compute, slot->gone);
     slot->is_placed = slot->is_filled = false;
     o->sum -= oracle_bytes(o, e->index);
     if (e->kind == EXEC_EV_DROP) {
@@ -201,12 +224,42 @@ static inline bool oracle_move(struct oracle *o, const struct exec_event *e)
     if (!oracle_paint(o, 0, slot->offset, bytes, e->index, ORACLE_NOBODY) ||
         !oracle_paint(o, 0, e->offset, bytes, ORACLE_NOBODY, e->index))
         return false;
+    oracle_touch(o, &o->compute, 0, slot->offset, bytes, false);
+    oracle_touch(o, &o->compute, 0, e->offset, bytes, true);
     slot->offset = e->offset;
     o->moved += bytes;
     oracle_wait(&o->compute, slot->ready);
-    oracle_wait(&o->compute, slot->gone);
     o->compute += oracle_link(&o->c->options->links.in[DEVICE_T0], bytes);
     return true;
+}
+
+/* When the copy of an event ends; under a policy somebody waits for it at once. */
+static inline void oracle_carry(struct oracle *o, const struct exec_event *e)
+{
+    struct oracle_slot *slot = &o->slots[e->index];
+    uint64_t bytes = oracle_bytes(o, e->index), low = slot->copy_at[e->tier];
+    bool is_out = e->kind == EXEC_EV_SEND;
+    uint64_t *stream = is_out ? &o->out[e->tier] : &o->in[e->tier];
+    const struct device_config *links = &o->c->options->links;
+    if (is_out && !o->c->is_planned) {
+        oracle_wait(&o->compute, slot->ready);
+        slot->ready = 0;
+    }
+    oracle_wait(stream, o->compute);
+    if (o->c->is_planned) {
+        oracle_touch(o, stream, 0, slot->offset, bytes, !is_out);
+        oracle_touch(o, stream, e->tier, low, bytes, is_out);
+    }
+    *stream += oracle_link(is_out ? &links->out[e->tier] : &links->in[e->tier], bytes);
+    if (o->c->is_planned) {
+        oracle_busy(o, is_out ? o->read[0] : o->filled[0], 0, slot->offset, bytes, *stream);
+        oracle_busy(o, is_out ? o->filled[e->tier] : o->read[e->tier], e->tier, low, bytes,
+                    *stream);
+    } else if (is_out) {
+        oracle_wait(&o->compute, *stream);
+    } else {
+        slot->ready = *stream;
+    }
 }
 
 static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
@@ -219,7 +272,7 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
         if (!slot->has_copy[e->tier])
             return ORACLE_NO("storage %u has no copy to forget in tier %u", e->index, e->tier);
         slot->has_copy[e->tier] = false;
-        oracle_wait(&o->out, slot->ready); /* nobody writes there while it is read */
+        oracle_wait(&o->out[e->tier], slot->ready); /* nobody writes there while it is read */
         return oracle_paint(o, e->tier, slot->copy_at[e->tier], bytes, e->index, ORACLE_NOBODY);
     }
     o->swapped += bytes;
@@ -234,11 +287,8 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
         slot->has_copy[e->tier] = true;
         slot->copy[e->tier] = slot->value;
         slot->copy_at[e->tier] = e->offset;
-        oracle_wait(&o->compute, slot->ready);
-        slot->ready = 0;
-        oracle_wait(&o->out, o->compute);
-        o->out += oracle_link(&o->c->options->links.out[e->tier], bytes);
-        slot->gone = o->out; /* waited for when its bytes are given back, moved or written */
+        if (bytes)
+            oracle_carry(o, e);
         return oracle_paint(o, e->tier, e->offset, bytes, ORACLE_NOBODY, e->index);
     }
     if (!slot->is_placed || slot->is_filled || !slot->has_copy[e->tier])
@@ -248,9 +298,8 @@ static inline bool oracle_copy(struct oracle *o, const struct exec_event *e)
                                            : "has no copy there");
     slot->is_filled = true;
     slot->value = slot->copy[e->tier];
-    oracle_wait(&o->in, o->compute);
-    o->in += oracle_link(&o->c->options->links.in[e->tier], bytes);
-    slot->ready = o->in;
+    if (bytes)
+        oracle_carry(o, e);
     return true;
 }
 
@@ -269,6 +318,8 @@ static inline bool oracle_inputs(struct oracle *o, uint32_t p, uint64_t *hash)
             return ORACLE_NO("op %u reads storage %u, which does not hold version %u", p,
                              t->tensors[tensor].storage, t->tensors[tensor].version);
         *hash = oracle_mix(*hash, slot->value);
+        oracle_touch(o, &o->compute, 0, slot->offset, oracle_bytes(o, t->tensors[tensor].storage),
+                     false);
         oracle_wait(&o->compute, slot->ready);
         slot->ready = 0;
     }
@@ -286,9 +337,10 @@ static inline bool oracle_outputs(struct oracle *o, uint32_t p, uint64_t hash, u
         if (x->alias == TRACE_MUTATE) {
             if (!slot->is_filled)
                 return ORACLE_NO("op %u writes storage %u, which is not there", p, x->storage);
-            oracle_wait(&o->compute, slot->gone);
+            oracle_touch(o, &o->compute, 0, slot->offset, oracle_bytes(o, x->storage), true);
             slot->value = oracle_mix(hash, k);
         } else if (x->alias == TRACE_FRESH && slot->is_placed && !slot->is_filled) {
+            oracle_touch(o, &o->compute, 0, slot->offset, oracle_bytes(o, x->storage), true);
             slot->is_filled = true;
             slot->value = oracle_mix(hash, k);
         } else if (x->alias == TRACE_FRESH && o->runs[p] == 0 && !o->c->is_strange) {
@@ -328,6 +380,7 @@ static inline bool oracle_run(struct oracle *o, const struct exec_event *e)
     if (extra && (!oracle_paint(o, 0, o->work_offset, extra, ORACLE_NOBODY, ORACLE_WORKSPACE) ||
                   !oracle_paint(o, 0, o->work_offset, extra, ORACLE_WORKSPACE, ORACLE_NOBODY)))
         return false;
+    oracle_touch(o, &o->compute, 0, o->work_offset, extra, true);
     o->work_op = ORACLE_NOBODY;
     oracle_sum(o, extra);
     o->runs[p]++;
@@ -410,8 +463,10 @@ static inline bool oracle_counters(struct oracle *o)
         return false;
     if (r->result != EXEC_OK) /* the last request failed half-way: its bytes are not in the log */
         return r->peak_bytes >= o->peak_address || ORACLE_NO("peak below the log's");
-    oracle_wait(&o->compute, o->out); /* everything has come to an end */
-    oracle_wait(&o->compute, o->in);
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) { /* everything has come to an end */
+        oracle_wait(&o->compute, o->out[k]);
+        oracle_wait(&o->compute, o->in[k]);
+    }
     return oracle_same(o, "ops_done", r->ops_done, o->t->op_count) &&
            oracle_same(o, "clock = base + remat + moves", o->clock,
                        base + o->remat_ns + o->moved_ns) &&
@@ -472,6 +527,8 @@ static inline bool oracle_judge(const struct oracle_case *c, char why[ORACLE_WHY
     for (int k = 0; k < DEVICE_TIERS; k++) {
         o.map[k] = malloc((o.units[k] + 1) * sizeof *o.map[k]);
         memset(o.map[k], 0xff, (o.units[k] + 1) * sizeof *o.map[k]);
+        o.filled[k] = calloc(o.units[k] + 1, sizeof *o.filled[k]);
+        o.read[k] = calloc(o.units[k] + 1, sizeof *o.read[k]);
     }
     oracle_reference(&o);
     bool is_good = oracle_walk(&o);
@@ -479,8 +536,11 @@ static inline bool oracle_judge(const struct oracle_case *c, char why[ORACLE_WHY
     free(o.reference);
     free(o.version_first);
     free(o.runs);
-    for (int k = 0; k < DEVICE_TIERS; k++)
+    for (int k = 0; k < DEVICE_TIERS; k++) {
         free(o.map[k]);
+        free(o.filled[k]);
+        free(o.read[k]);
+    }
     return is_good;
 }
 

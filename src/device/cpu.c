@@ -1,7 +1,7 @@
 /* cpu.c - this machine: real memory, kernels that run where they are launched, copies by threads.
  *
  * The compute stream is the caller's thread, so a launch, and a copy on that stream, is done when
- * the call returns. Each copy stream is a thread; both are started by the first lower tier. */
+ * the call returns. Each copy stream is a thread, started with its tier. */
 #include "device/memory.h"
 
 #include "base/clock.h"
@@ -58,8 +58,8 @@ static enum ebb_status cpu_reserve(struct device *device, enum device_tier tier,
                                    struct ebb_error *err)
 {
     struct cpu_device *d = self(device);
-    for (int k = DEVICE_OUT; tier != DEVICE_T0 && bytes && k < DEVICE_STREAMS; k++)
-        EBB_TRY(device_threads_start(d->threads, (enum device_stream)k, err));
+    for (int k = 0; tier != DEVICE_T0 && bytes && k < 2; k++)
+        EBB_TRY(device_threads_start(d->threads, device_copy_stream(tier, k), err));
     return device_memory_reserve(&d->memory, tier, bytes, d->config.file_path, err);
 }
 

@@ -35,12 +35,21 @@
 #include "base/status.h"
 
 enum device_tier { DEVICE_T0, DEVICE_HOST, DEVICE_FILE, DEVICE_TIERS };
-enum device_stream { /* one copy stream per direction */
+enum device_stream { /* copies: one stream per direction and lower tier */
                      DEVICE_COMPUTE,
                      DEVICE_OUT,
                      DEVICE_IN,
+                     DEVICE_FILE_OUT,
+                     DEVICE_FILE_IN,
                      DEVICE_STREAMS
 };
+
+static inline enum device_stream device_copy_stream(enum device_tier low, bool is_out)
+{
+    if (low == DEVICE_FILE)
+        return is_out ? DEVICE_FILE_OUT : DEVICE_FILE_IN;
+    return is_out ? DEVICE_OUT : DEVICE_IN;
+}
 
 typedef uint64_t device_event; /* 0 = always done */
 
@@ -64,6 +73,7 @@ struct device_graph; /* what was captured */
 
 struct device_table {
     const char *name;
+    bool is_clock;        /* nothing is run, filled or read: there are no bytes */
     bool is_host_visible; /* the host may read and write at address() while nothing runs there */
     enum ebb_status (*create)(struct device **device, const struct device_config *config,
                               struct ebb_error *err);

@@ -164,6 +164,7 @@ static uint64_t null_stall(struct device *device)
 
 const struct device_table device_null = {
     .name = "null",
+    .is_clock = true,
     .create = null_create,
     .destroy = null_destroy,
     .reserve = null_reserve,

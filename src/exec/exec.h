@@ -111,6 +111,9 @@ struct exec_options {
     struct device *device; /* NULL: a null device of its own; else its owner has reserved
                               budget_bytes in tier 0 and tier_bytes in the others */
     void *context;         /* of kernels: trace_call.context */
+    /* Images: called with `context` behind the last step of a run, on the way or in a capture. */
+    enum ebb_status (*finish)(void *context, struct ebb_error *err);
+    bool is_eager; /* images: never captured */
     const struct exec_io *io;
     struct exec_log *log; /* NULL: none */
 };

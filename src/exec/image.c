@@ -1,10 +1,8 @@
-/* image.c - a plan proved once and bound to a device's memory, to be run many times.
+/* image.c - a plan proved once and bound to a device's memory, to be run many times: the making.
  *
- * Everything that can be known before is worked out when the image is made: the proof, the report,
- * every pointer of every launch, the places of copies in the lower tiers. A run only goes through
- * the steps. Copies out are waited for when their bytes are given back, moved or written; copies in
- * when they are first read. */
-#include "exec/internal.h"
+ * Everything that can be known before is worked out here: the proof, the report, every pointer of
+ * every launch, the places of copies in the lower tiers, what every step waits for. */
+#include "exec/image.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,55 +10,19 @@
 #include "base/hash.h"
 #include "base/heap.h"
 
-struct image_step {
-    uint8_t act, tier; /* PLAN_*; a SEND of a clean copy is left out */
-    bool is_again;     /* RUN: a recomputation; DROP: it comes back */
-    bool has_work;
-    uint32_t index;
-    uint32_t call;
-    uint64_t offset;     /* in tier 0 */
-    uint64_t low_offset; /* SEND, FETCH: in the lower tier; MOVE: where from */
-};
-
-struct exec_image {
-    const struct exec_program *p;
-    struct exec_options o; /* io and log are those of the run */
-    struct device *device;
-    struct image_step *steps;
-    size_t step_count;
-    struct trace_call *calls;
-    uint32_t call_count;
-    void **pointers; /* of all calls */
-    size_t pointer_count;
-    uint64_t *final_offset;           /* per storage, PLAN_NOWHERE when absent at the end */
-    device_event *arriving, *leaving; /* per storage; NULL when nothing is copied between tiers */
-    struct exec_report report;
-};
-
-/* ---- making ---------------------------------------------------------------------------------- */
-
 struct maker {
     struct exec_image *image;
     const struct plan *plan;
-    struct plan_walk walk;              /* what each step does to residency, versions and copies */
+    struct plan_walk walk; /* what each step does to residency, versions and copies */
+    struct exec_waits waits;
     struct mem_slab slab[DEVICE_TIERS]; /* lower tiers */
     uint32_t *places_left, *copy_segment[DEVICE_TIERS];
     uint64_t *offset; /* of each resident */
 };
 
-static uint64_t bytes_of(const struct exec_image *image, uint32_t storage)
-{
-    return image->p->recipes->storages[storage].bytes;
-}
-
 static void *address(const struct exec_image *image, uint64_t offset)
 {
     return image->device->table->address(image->device, offset);
-}
-
-static uint64_t move_ns(const struct exec_options *o, uint64_t bytes)
-{
-    return (uint64_t)mem_copy_ns(&o->links.in[DEVICE_T0], bytes);
 }
 
 static void note_height(struct maker *m, uint64_t offset, uint64_t bytes)
@@ -71,22 +33,36 @@ static void note_height(struct maker *m, uint64_t offset, uint64_t bytes)
 }
 
 /* Where output `tensor` of a RUN goes as things stand; scratch follows the workspace (rule P4). */
-static void *output_address(const struct maker *m, const struct plan_step *from, uint32_t tensor,
+static void *output_address(struct maker *m, const struct plan_step *from, uint32_t tensor,
                             uint64_t *extra)
 {
     const struct exec_image *image = m->image;
     uint32_t s = image->p->trace->tensors[tensor].storage;
-    if (bytes_of(image, s) == 0)
+    if (exec_image_bytes(image, s) == 0)
         return NULL;
     switch (plan_walk_fate(&m->walk, tensor)) {
     case PLAN_FILLED:
     case PLAN_WRITTEN:
+        exec_waits_touch(&m->waits, m->offset[s], exec_image_bytes(image, s), true);
         return address(image, m->offset[s]);
     case PLAN_SCRATCH:
         return address(image, from->offset + exec_scratch(image->p, s, extra));
     default:
         return NULL;
     }
+}
+
+/* A leaf that the host fills: its place in the inbox. */
+static void make_leaf(struct maker *m, const struct trace_op *top, struct image_step *step)
+{
+    struct exec_image *image = m->image;
+    uint64_t bytes = exec_leaf_bytes(image->p, step->index);
+    if (!exec_is_hidden(image->device) || !bytes)
+        return;
+    step->offset = m->offset[image->p->trace->tensors[top->output_first].storage];
+    step->low_offset = image->inbox_bytes;
+    step->is_boxed = true;
+    image->inbox_bytes += plan_round(bytes);
 }
 
 static void make_run(struct maker *m, const struct plan_step *from, struct image_step *step)
@@ -97,17 +73,25 @@ static void make_run(struct maker *m, const struct plan_step *from, struct image
     const struct plan_node *op = &image->p->recipes->nodes[from->index];
     void **in = image->pointers + image->pointer_count, **out = in + top->input_count;
     uint64_t extra = op->workspace_bytes;
-    step->call = image->call_count++;
+    step->launch = image->launch_count++;
     image->pointer_count += (size_t)top->input_count + top->output_count;
     for (uint32_t i = 0; i < top->input_count; i++) {
         uint32_t s = t->tensors[t->inputs[top->input_first + i]].storage;
-        in[i] = bytes_of(image, s) ? address(image, m->offset[s]) : NULL;
+        in[i] = exec_image_bytes(image, s) ? address(image, m->offset[s]) : NULL;
+        exec_waits_touch(&m->waits, m->offset[s], exec_image_bytes(image, s), false);
     }
     for (uint32_t k = 0; k < top->output_count; k++)
         out[k] = output_address(m, from, top->output_first + k, &extra);
-    image->calls[step->call] = exec_call(image->p, &image->o, from->index, in,
-                                         op->workspace_bytes ? address(image, from->offset) : NULL);
+    exec_waits_touch(&m->waits, from->offset, extra, true);
+    image->launches[step->launch] = (struct exec_launch){
+        .p = image->p,
+        .o = &image->o,
+        .op = from->index,
+        .call = exec_call(image->p, &image->o, from->index, in,
+                          op->workspace_bytes ? address(image, from->offset) : NULL)};
     step->has_work = extra > 0;
+    if (top->is_leaf)
+        make_leaf(m, top, step);
     step->is_again = m->walk.run_counts[from->index] > 0;
     struct exec_report *r = &image->report;
     r->clock_ns += op->cost;
@@ -123,7 +107,7 @@ static enum ebb_status make_send(struct maker *m, struct image_step *step, bool 
     uint32_t s = step->index, *segment = &m->copy_segment[step->tier][s];
     const struct plan_residence *r = &m->walk.storages[s];
     struct mem_slab *slab = &m->slab[step->tier];
-    uint64_t bytes = bytes_of(m->image, s);
+    uint64_t bytes = exec_image_bytes(m->image, s);
     *is_clean = bytes == 0 || r->copy[step->tier] == r->version + 1;
     if (*is_clean)
         return EBB_OK;
@@ -147,7 +131,7 @@ static enum ebb_status make_addresses(struct maker *m, const struct plan_step *f
     struct exec_image *image = m->image;
     struct exec_report *r = &image->report;
     uint32_t s = from->index;
-    uint64_t bytes = from->act == PLAN_RUN ? 0 : bytes_of(image, s);
+    uint64_t bytes = from->act == PLAN_RUN ? 0 : exec_image_bytes(image, s);
     switch (from->act) {
     case PLAN_PLACE:
         m->places_left[s]--;
@@ -179,12 +163,28 @@ static enum ebb_status make_addresses(struct maker *m, const struct plan_step *f
         return EBB_OK;
     default: /* PLAN_MOVE */
         step->low_offset = m->offset[s];
+        exec_waits_touch(&m->waits, m->offset[s], bytes, false);
+        exec_waits_touch(&m->waits, from->offset, bytes, true);
         m->offset[s] = from->offset;
         r->moved_bytes += bytes;
-        r->clock_ns += move_ns(&image->o, bytes);
+        r->clock_ns += exec_move_ns(image, bytes);
         note_height(m, from->offset, bytes);
         return EBB_OK;
     }
+}
+
+/* What the step follows (waits.c). */
+static enum ebb_status make_waits(struct maker *m, struct image_step *step, struct ebb_error *err)
+{
+    bool is_copy = step->act == PLAN_SEND || step->act == PLAN_FETCH;
+    if (step->act == PLAN_RUN || step->act == PLAN_MOVE)
+        return exec_waits_compute(&m->waits, &step->waits, err);
+    if (!is_copy || !exec_image_bytes(m->image, step->index))
+        return EBB_OK;
+    step->copy = m->waits.copies;
+    return exec_waits_copy(&m->waits, (enum device_tier)step->tier, step->act == PLAN_SEND,
+                           step->offset, step->low_offset, exec_image_bytes(m->image, step->index),
+                           &step->waits, err);
 }
 
 static enum ebb_status make_step(struct maker *m, size_t at, struct ebb_error *err)
@@ -197,6 +197,8 @@ static enum ebb_status make_step(struct maker *m, size_t at, struct ebb_error *e
         .act = from->act, .tier = from->tier, .index = from->index, .offset = from->offset};
     EBB_TRY(make_addresses(m, from, step, &is_clean, err));
     EBB_TRY(plan_walk_step(&m->walk, at, err));
+    if (!is_clean)
+        EBB_TRY(make_waits(m, step, err));
     uint64_t sum = m->walk.resident_bytes + m->walk.extra_bytes;
     image->report.sum_bytes = sum > image->report.sum_bytes ? sum : image->report.sum_bytes;
     image->step_count += !is_clean;
@@ -232,6 +234,7 @@ static void maker_fini(struct maker *m)
         ebb_free(m->copy_segment[k]);
         mem_slab_fini(&m->slab[k]);
     }
+    exec_waits_fini(&m->waits);
     plan_walk_fini(&m->walk);
     ebb_free(m->places_left);
     ebb_free(m->offset);
@@ -253,32 +256,57 @@ static enum ebb_status prove(const struct exec_program *p, const struct plan *pl
     return EBB_OK;
 }
 
-/* Room for every step, call and pointer. */
+/* Room for every step, launch and pointer. */
 static enum ebb_status image_allocate(struct exec_image *image, const struct plan *plan,
                                       struct ebb_error *err)
 {
     const struct trace *t = image->p->trace;
-    size_t pointers = 0, calls = 0, n = (size_t)t->storage_count + 1;
-    bool has_copies = false;
+    size_t pointers = 0, launches = 0, copies = 0;
     for (size_t i = 0; i < plan->step_count; i++) {
         const struct plan_step *step = &plan->steps[i];
-        has_copies |= step->act == PLAN_SEND || step->act == PLAN_FETCH;
+        copies += step->act == PLAN_SEND || step->act == PLAN_FETCH;
         if (step->act != PLAN_RUN)
             continue;
-        calls++;
+        launches++;
         pointers += (size_t)t->ops[step->index].input_count + t->ops[step->index].output_count;
     }
-    image->steps = ebb_calloc(plan->step_count + 1, sizeof *image->steps);
-    image->calls = ebb_calloc(calls + 1, sizeof *image->calls);
-    image->pointers = ebb_calloc(pointers + 1, sizeof *image->pointers);
-    image->final_offset = ebb_alloc(n * sizeof *image->final_offset);
-    if (has_copies) {
-        image->arriving = ebb_calloc(n, sizeof *image->arriving);
-        image->leaving = ebb_calloc(n, sizeof *image->leaving);
-    }
-    if (!image->steps || !image->calls || !image->pointers || !image->final_offset ||
-        (has_copies && (!image->arriving || !image->leaving)))
-        return ebb_no_memory(err, plan->step_count * sizeof *image->steps);
+    EBB_TRY(ebb_new(&image->steps, plan->step_count + 1, sizeof *image->steps, err));
+    EBB_TRY(ebb_new(&image->launches, launches + 1, sizeof *image->launches, err));
+    EBB_TRY(ebb_new(&image->pointers, pointers + 1, sizeof *image->pointers, err));
+    EBB_TRY(ebb_new(&image->events, copies + 1, sizeof *image->events, err));
+    EBB_TRY(ebb_new(&image->is_awaited, copies + 1, sizeof *image->is_awaited, err));
+    return ebb_new(&image->final_offset, (size_t)t->storage_count + 1, sizeof *image->final_offset,
+                   err);
+}
+
+/* Places for leaves and results in memory that host and device share. */
+static enum ebb_status take_boxes(struct exec_image *image, struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    uint32_t at = image->p->trace->command_count, tensor;
+    if (!exec_is_hidden(image->device))
+        return EBB_OK;
+    while (exec_next_result(image->p, &at, &tensor))
+        image->outbox_bytes +=
+            plan_round(exec_image_bytes(image, image->p->trace->tensors[tensor].storage));
+    image->inbox = d->host_take(image->device, image->inbox_bytes + PLAN_UNIT);
+    image->outbox = d->host_take(image->device, image->outbox_bytes + PLAN_UNIT);
+    return image->inbox && image->outbox
+               ? EBB_OK
+               : ebb_fail(err, EBB_ENOMEM,
+                          "%s: no host memory for %llu bytes of inputs and results", d->name,
+                          (unsigned long long)(image->inbox_bytes + image->outbox_bytes));
+}
+
+/* The waits that were found move to the image; what is waited for is recorded. */
+static enum ebb_status keep_waits(struct maker *m, struct ebb_error *err)
+{
+    struct exec_image *image = m->image;
+    EBB_TRY(exec_waits_end(&m->waits, &image->end, err));
+    image->waits = m->waits.list;
+    m->waits.list = NULL;
+    for (uint32_t i = 0; i < m->waits.count; i++)
+        image->is_awaited[image->waits[i]] = true;
     return EBB_OK;
 }
 
@@ -304,7 +332,9 @@ enum ebb_status exec_image_create(struct exec_image **image, const struct exec_p
         status = make_step(&m, k, err);
     for (uint32_t s = 0; s < p->trace->storage_count && status == EBB_OK; s++)
         i->final_offset[s] =
-            m.walk.storages[s].is_placed && bytes_of(i, s) ? m.offset[s] : PLAN_NOWHERE;
+            m.walk.storages[s].is_placed && exec_image_bytes(i, s) ? m.offset[s] : PLAN_NOWHERE;
+    EBB_THEN(status, keep_waits(&m, err));
+    EBB_THEN(status, take_boxes(i, err));
     maker_fini(&m);
     if (status != EBB_OK) {
         exec_image_destroy(i);
@@ -319,144 +349,18 @@ void exec_image_destroy(struct exec_image *image)
     if (!image)
         return;
     ebb_free(image->steps);
-    ebb_free(image->calls);
+    const struct device_table *d = image->device->table;
+    if (image->graph)
+        d->graph_free(image->device, image->graph);
+    if (image->inbox)
+        d->host_give(image->device, image->inbox);
+    if (image->outbox)
+        d->host_give(image->device, image->outbox);
+    ebb_free(image->launches);
     ebb_free(image->pointers);
     ebb_free(image->final_offset);
-    ebb_free(image->arriving);
-    ebb_free(image->leaving);
+    ebb_free(image->events);
+    ebb_free(image->is_awaited);
+    ebb_free(image->waits);
     ebb_free(image);
-}
-
-/* ---- running --------------------------------------------------------------------------------- */
-
-/* The compute stream goes on behind the copy, if one is under way. */
-static enum ebb_status await(struct exec_image *image, device_event *events, uint32_t s,
-                             struct ebb_error *err)
-{
-    device_event event = events ? events[s] : 0;
-    if (!event)
-        return EBB_OK;
-    events[s] = 0;
-    return image->device->table->stream_wait(image->device, DEVICE_COMPUTE, event, err);
-}
-
-static enum ebb_status await_both(struct exec_image *image, uint32_t s, struct ebb_error *err)
-{
-    EBB_TRY(await(image, image->arriving, s, err));
-    return await(image, image->leaving, s, err);
-}
-
-static enum ebb_status run_call(struct exec_image *image, const struct image_step *step,
-                                struct ebb_error *err)
-{
-    const struct plan_recipes *r = image->p->recipes;
-    const struct plan_node *op = &r->nodes[step->index];
-    for (uint32_t i = 0; image->arriving && i < op->in_count; i++)
-        EBB_TRY(await(image, image->arriving, r->ins[op->in_first + i].storage, err));
-    for (uint32_t k = 0; image->leaving && k < op->out_count; k++) /* written in place */
-        EBB_TRY(await(image, image->leaving, r->outs[op->out_first + k].storage, err));
-    return exec_launch_op(image->p, &image->o, image->device, step->index,
-                          &image->calls[step->call], err);
-}
-
-/* Between tiers, behind what the compute stream has done so far. */
-static enum ebb_status run_copy(struct exec_image *image, const struct image_step *step,
-                                struct ebb_error *err)
-{
-    const struct device_table *d = image->device->table;
-    uint32_t s = step->index;
-    uint64_t bytes = bytes_of(image, s);
-    bool is_out = step->act == PLAN_SEND;
-    enum device_stream stream = is_out ? DEVICE_OUT : DEVICE_IN;
-    enum device_tier low = (enum device_tier)step->tier;
-    device_event before, *after = is_out ? &image->leaving[s] : &image->arriving[s];
-    if (bytes == 0)
-        return EBB_OK;
-    if (is_out)
-        EBB_TRY(await(image, image->arriving, s, err));
-    EBB_TRY(d->record(image->device, DEVICE_COMPUTE, &before, err));
-    EBB_TRY(d->stream_wait(image->device, stream, before, err));
-    if (is_out) {
-        EBB_TRY(d->copy(image->device, stream, low, step->low_offset, DEVICE_T0, step->offset,
-                        bytes, err));
-    } else {
-        EBB_TRY(d->copy(image->device, stream, DEVICE_T0, step->offset, low, step->low_offset,
-                        bytes, err));
-    }
-    return d->record(image->device, stream, after, err);
-}
-
-struct image_run {
-    struct exec_log *log;
-    uint64_t clock;
-};
-
-static enum ebb_status note(struct image_run *run, enum exec_event_kind kind,
-                            const struct image_step *step, uint64_t offset, struct ebb_error *err)
-{
-    return exec_log_add(
-        run->log, (struct exec_event){(uint8_t)kind, step->tier, step->index, offset, run->clock},
-        err);
-}
-
-static enum ebb_status run_step(struct exec_image *image, struct image_run *run,
-                                const struct image_step *step, struct ebb_error *err)
-{
-    uint32_t s = step->index;
-    switch (step->act) {
-    case PLAN_PLACE:
-        return note(run, EXEC_EV_PLACE, step, step->offset, err);
-    case PLAN_RUN:
-        if (step->has_work)
-            EBB_TRY(note(run, EXEC_EV_WORK, step, step->offset, err));
-        EBB_TRY(note(run, step->is_again ? EXEC_EV_RERUN : EXEC_EV_RUN, step, 0, err));
-        run->clock += image->p->recipes->nodes[s].cost;
-        return run_call(image, step, err);
-    case PLAN_DROP:
-        EBB_TRY(await_both(image, s, err));
-        return note(run, step->is_again ? EXEC_EV_DROP : EXEC_EV_FREE, step, 0, err);
-    case PLAN_SEND:
-        EBB_TRY(run_copy(image, step, err));
-        return note(run, EXEC_EV_SEND, step, step->low_offset, err);
-    case PLAN_FETCH:
-        EBB_TRY(run_copy(image, step, err));
-        return note(run, EXEC_EV_FETCH, step, 0, err);
-    case PLAN_FORGET: /* nobody writes over a copy that is still being read (D4) */
-        if (image->arriving && image->arriving[s])
-            EBB_TRY(image->device->table->stream_wait(image->device, DEVICE_OUT, image->arriving[s],
-                                                      err));
-        return note(run, EXEC_EV_FORGET, step, 0, err);
-    default: /* PLAN_MOVE */
-        EBB_TRY(await_both(image, s, err));
-        EBB_TRY(image->device->table->copy(image->device, DEVICE_COMPUTE, DEVICE_T0, step->offset,
-                                           DEVICE_T0, step->low_offset, bytes_of(image, s), err));
-        run->clock += move_ns(&image->o, bytes_of(image, s));
-        return note(run, EXEC_EV_MOVE, step, step->offset, err);
-    }
-}
-
-static void *final_address(void *context, uint32_t s)
-{
-    const struct exec_image *image = context;
-    return image->final_offset[s] == PLAN_NOWHERE ? NULL : address(image, image->final_offset[s]);
-}
-
-enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *io,
-                               struct exec_log *log, struct exec_report *report,
-                               struct ebb_error *err)
-{
-    const struct device_table *d = image->device->table;
-    uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE);
-    struct image_run run = {.log = log};
-    image->o.io = io;
-    enum ebb_status status = EBB_OK;
-    for (size_t i = 0; i < image->step_count && status == EBB_OK; i++)
-        status = run_step(image, &run, &image->steps[i], err);
-    enum ebb_status synced = d->sync(image->device, status == EBB_OK ? err : NULL);
-    status = status == EBB_OK ? synced : status;
-    if (status == EBB_OK)
-        status = exec_hand_over(image->p, &image->o, final_address, image, err);
-    *report = image->report;
-    report->device_ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
-    return status;
 }

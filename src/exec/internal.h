@@ -30,20 +30,70 @@ enum ebb_status exec_run_policy(const struct exec_program *program,
                                 const struct exec_options *options, struct exec_report *report,
                                 struct ebb_error *err);
 
-/* launch.c: one op, with addresses */
-enum ebb_status exec_launch_op(const struct exec_program *p, const struct exec_options *o,
-                               struct device *device, uint32_t op, const struct trace_call *call,
+/* launch.c */
+/* An op ready to be handed to the device; stays as it is until the device is done (D7). */
+struct exec_launch {
+    const struct exec_program *p;
+    const struct exec_options *o; /* io: that of the run */
+    struct trace_call call;
+    uint32_t op;
+};
+enum ebb_status exec_launch_op(struct exec_launch *launch, struct device *device,
                                struct ebb_error *err);
+/* The same for a launch that does not outlive the call: on a device that works beside the host, the
+ * host waits. */
+enum ebb_status exec_launch_now(struct exec_launch *launch, struct device *device,
+                                uint64_t leaf_offset, struct ebb_error *err);
+/* What the caller fills when the turn of this op comes: bytes of a leaf that is not persistent; else
+ * 0. */
+uint64_t exec_leaf_bytes(const struct exec_program *p, uint32_t op);
+enum ebb_status exec_fill(const struct exec_launch *launch, void *bytes, struct ebb_error *err);
+/* Is tier 0 memory that the host cannot reach? */
+static inline bool exec_is_hidden(const struct device *device)
+{
+    return !device->table->is_host_visible && !device->table->is_clock;
+}
 /* Its arguments: `pointers` of inputs, then outputs. */
 struct trace_call exec_call(const struct exec_program *p, const struct exec_options *o, uint32_t op,
                             void **pointers, void *workspace);
 /* Output k's scratch lies behind the workspace, in output order (rule P4 of plan): its distance
  * from the workspace; *bytes grows by it. */
 uint64_t exec_scratch(const struct exec_program *p, uint32_t storage, uint64_t *bytes);
-/* Kept results that are no leaves go to the caller. */
-enum ebb_status exec_hand_over(const struct exec_program *p, const struct exec_options *o,
-                               void *(*address)(void *context, uint32_t storage), void *context,
+/* Kept results that are no leaves, last first: `tensor` is its place in the trace's commands, one
+ * more than the number of them to begin with; false: there are no more. */
+bool exec_next_result(const struct exec_program *p, uint32_t *at, uint32_t *tensor);
+
+/* waits.c */
+struct exec_wait {
+    uint32_t number, copy;
+};
+struct exec_waits_of { /* of one step: numbers of copies in exec_waits.list */
+    uint32_t first, count;
+    bool
+        follows_compute; /* a copy behind work of the compute stream that its stream has not seen */
+};
+struct exec_waits { /* all zero at the start */
+    struct exec_copy *open;
+    size_t open_count, open_capacity;
+    uint32_t *list;
+    size_t capacity;
+    uint32_t count, copies;
+    uint32_t last[DEVICE_STREAMS],
+        known[DEVICE_STREAMS];             /* copies enqueued; waited for by compute */
+    uint64_t done, seen[DEVICE_STREAMS];   /* steps of compute; how many of them a stream follows */
+    struct exec_wait need[DEVICE_STREAMS]; /* of the step that is being looked at */
+};
+/* What the next step of compute does in tier 0, range by range; then the step. */
+void exec_waits_touch(struct exec_waits *w, uint64_t offset, uint64_t bytes, bool is_write);
+enum ebb_status exec_waits_compute(struct exec_waits *w, struct exec_waits_of *of,
+                                   struct ebb_error *err);
+/* A copy of `bytes` between `offset` in tier 0 and `low`; it gets the next number. */
+enum ebb_status exec_waits_copy(struct exec_waits *w, enum device_tier tier, bool is_out,
+                                uint64_t offset, uint64_t low, uint64_t bytes,
+                                struct exec_waits_of *of, struct ebb_error *err);
+enum ebb_status exec_waits_end(struct exec_waits *w, struct exec_waits_of *of,
                                struct ebb_error *err);
+void exec_waits_fini(struct exec_waits *w);
 
 /* easy.c */
 enum ebb_status exec_easy_create(struct exec_easy **easy, struct ebb_error *err);

@@ -1,49 +1,6 @@
-/* launch.c - one op handed to the device, and kept results handed to the caller: the same for
- * policies and plans. */
+/* launch.c - one op handed to the device, leaves filled, kept results found: the same for policies
+ * and plans. */
 #include "exec/internal.h"
-
-struct launch {
-    const struct trace_kind *kind;
-    const struct trace_call *call;
-    const struct exec_io *io;
-    uint32_t tensor;
-    uint64_t bytes;
-};
-
-static enum ebb_status run_kernel(void *argument, struct ebb_error *err)
-{
-    const struct launch *l = argument;
-    return l->kind->run(l->call, err);
-}
-
-static enum ebb_status fill_leaf(void *argument, struct ebb_error *err)
-{
-    const struct launch *l = argument;
-    return l->io->fill(l->io->context, l->tensor, l->call->out[0], l->bytes, err);
-}
-
-enum ebb_status exec_launch_op(const struct exec_program *p, const struct exec_options *o,
-                               struct device *device, uint32_t op, const struct trace_call *call,
-                               struct ebb_error *err)
-{
-    const struct trace *t = p->trace;
-    const struct trace_op *top = &t->ops[op];
-    struct launch l = {.kind = top->kind, .call = call, .io = o->io, .tensor = top->output_first};
-    device_work work = top->kind->run ? run_kernel : NULL;
-    if (top->is_leaf) { /* what is persistent has its bytes already */
-        uint32_t s = t->tensors[top->output_first].storage;
-        l.bytes = t->storages[s].bytes;
-        work = o->io && o->io->fill && p->recipes->storages[s].base == PLAN_NOWHERE && l.bytes
-                   ? fill_leaf
-                   : NULL;
-    }
-    enum ebb_status status = device->table->launch(device, work, &l, top->cost_ns, err);
-    if (status == EBB_OK)
-        return status;
-    const char *label = trace_label(t, top);
-    return ebb_context(err, status, "op %u (%s%s%s)", op, top->kind->name, *label ? " " : "",
-                       label);
-}
 
 struct trace_call exec_call(const struct exec_program *p, const struct exec_options *o, uint32_t op,
                             void **pointers, void *workspace)
@@ -55,7 +12,89 @@ struct trace_call exec_call(const struct exec_program *p, const struct exec_opti
                                .workspace = workspace,
                                .attr = p->trace->attrs + top->attr_first,
                                .attr_bytes = top->attr_bytes,
+                               .op = op,
                                .context = o->context};
+}
+
+/* Whoever runs it, wherever: the message names the op. */
+static enum ebb_status named(const struct exec_launch *l, enum ebb_status status,
+                             struct ebb_error *err)
+{
+    if (status == EBB_OK)
+        return status;
+    const struct trace_op *top = &l->p->trace->ops[l->op];
+    const char *label = trace_label(l->p->trace, top);
+    return ebb_context(err, status, "op %u (%s%s%s)", l->op, top->kind->name, *label ? " " : "",
+                       label);
+}
+
+static enum ebb_status run_kernel(void *argument, struct ebb_error *err)
+{
+    const struct exec_launch *l = argument;
+    return named(l, l->call.kind->run(&l->call, err), err);
+}
+
+uint64_t exec_leaf_bytes(const struct exec_program *p, uint32_t op)
+{
+    const struct trace_op *top = &p->trace->ops[op];
+    if (!top->is_leaf)
+        return 0;
+    uint32_t s =
+        p->trace->tensors[top->output_first].storage; /* what is persistent has its bytes */
+    return p->recipes->storages[s].base == PLAN_NOWHERE ? p->trace->storages[s].bytes : 0;
+}
+
+enum ebb_status exec_fill(const struct exec_launch *l, void *bytes, struct ebb_error *err)
+{
+    const struct exec_io *io = l->o->io;
+    if (!io || !io->fill)
+        return EBB_OK;
+    return named(l,
+                 io->fill(io->context, l->p->trace->ops[l->op].output_first, bytes,
+                          exec_leaf_bytes(l->p, l->op), err),
+                 err);
+}
+
+static enum ebb_status fill_leaf(void *argument, struct ebb_error *err)
+{
+    const struct exec_launch *l = argument;
+    return exec_fill(l, l->call.out[0], err);
+}
+
+enum ebb_status exec_launch_op(struct exec_launch *l, struct device *device, struct ebb_error *err)
+{
+    const struct trace_op *top = &l->p->trace->ops[l->op];
+    device_work work = top->kind->run ? run_kernel : NULL;
+    if (top->is_leaf)
+        work = exec_leaf_bytes(l->p, l->op) ? fill_leaf : NULL;
+    return device->table->launch(device, work, l, top->cost_ns, err);
+}
+
+/* A leaf by way of memory that device and host share. */
+static enum ebb_status fill_far(const struct exec_launch *l, struct device *device, uint64_t offset,
+                                uint64_t bytes, struct ebb_error *err)
+{
+    const struct device_table *d = device->table;
+    void *box = d->host_take(device, bytes);
+    if (!box)
+        return ebb_no_memory(err, (size_t)bytes);
+    enum ebb_status status = exec_fill(l, box, err);
+    EBB_THEN(status, d->write(device, DEVICE_COMPUTE, offset, box, bytes, err));
+    EBB_THEN(status, d->sync(device, err));
+    d->host_give(device, box);
+    return status;
+}
+
+enum ebb_status exec_launch_now(struct exec_launch *l, struct device *device, uint64_t leaf_offset,
+                                struct ebb_error *err)
+{
+    uint64_t bytes = exec_leaf_bytes(l->p, l->op);
+    if (!exec_is_hidden(device))
+        return exec_launch_op(l, device, err);
+    if (l->p->trace->ops[l->op].is_leaf)
+        return bytes ? fill_far(l, device, leaf_offset, bytes, err) : EBB_OK;
+    EBB_TRY(exec_launch_op(l, device, err));
+    return device->table->sync(device, err);
 }
 
 uint64_t exec_scratch(const struct exec_program *p, uint32_t storage, uint64_t *bytes)
@@ -65,22 +104,16 @@ uint64_t exec_scratch(const struct exec_program *p, uint32_t storage, uint64_t *
     return at;
 }
 
-enum ebb_status exec_hand_over(const struct exec_program *p, const struct exec_options *o,
-                               void *(*address)(void *context, uint32_t storage), void *context,
-                               struct ebb_error *err)
+bool exec_next_result(const struct exec_program *p, uint32_t *at, uint32_t *tensor)
 {
     const struct trace *t = p->trace;
-    if (!o->io || !o->io->read)
-        return EBB_OK;
-    for (uint32_t c = t->command_count; c-- > 0 && t->commands[c].kind != TRACE_RUN;) {
-        uint32_t tensor = t->commands[c].index;
-        if (t->commands[c].kind != TRACE_PIN)
+    while (*at > 0 && t->commands[*at - 1].kind != TRACE_RUN) {
+        const struct trace_command *c = &t->commands[--*at];
+        uint32_t s = c->kind == TRACE_PIN ? t->tensors[c->index].storage : 0;
+        if (c->kind != TRACE_PIN || t->ops[t->tensors[t->storages[s].root].op].is_leaf)
             continue;
-        uint32_t s = t->tensors[tensor].storage;
-        const void *bytes =
-            t->ops[t->tensors[t->storages[s].root].op].is_leaf ? NULL : address(context, s);
-        if (bytes)
-            EBB_TRY(o->io->read(o->io->context, tensor, bytes, t->storages[s].bytes, err));
+        *tensor = c->index;
+        return true;
     }
-    return EBB_OK;
+    return false;
 }

@@ -82,14 +82,16 @@ static uint64_t bytes_of(const struct run *run, uint32_t s)
 
 /* ---- launching ------------------------------------------------------------------------------- */
 
-static void *address_of(void *context, uint32_t storage)
+static uint64_t offset_of(const struct run *run, uint32_t storage)
 {
-    struct run *run = context;
     const struct mem_manager *m = &run->m;
-    if (bytes_of(run, storage) == 0)
-        return NULL;
-    return run->o->device->table->address(run->o->device,
-                                          m->slab[0].segments[m->slots[storage].segment].offset);
+    return bytes_of(run, storage) ? m->slab[0].segments[m->slots[storage].segment].offset : 0;
+}
+
+static void *address_of(const struct run *run, uint32_t storage)
+{
+    struct device *device = run->o->device;
+    return bytes_of(run, storage) ? device->table->address(device, offset_of(run, storage)) : NULL;
 }
 
 /* Arguments gathered from the slots; `work`: segment of workspace and scratch, or MEM_NONE. */
@@ -119,7 +121,9 @@ static enum ebb_status launch(struct run *run, uint32_t op, uint32_t work, struc
             *pointer = device->table->address(
                 device, work_offset + exec_scratch(run->p, out->storage, &extra));
     }
-    return exec_launch_op(run->p, run->o, device, op, &call, err);
+    struct exec_launch l = {.p = run->p, .o = run->o, .op = op, .call = call};
+    uint64_t leaf = top->is_leaf ? offset_of(run, t->tensors[top->output_first].storage) : 0;
+    return exec_launch_now(&l, device, leaf, err);
 }
 
 /* ---- what an op needs ------------------------------------------------------------------------ */
@@ -385,6 +389,34 @@ static enum ebb_status run_model_op(struct run *run, uint32_t o, struct ebb_erro
     return EBB_OK;
 }
 
+static enum ebb_status hand_over_one(const struct run *run, uint32_t tensor, struct ebb_error *err)
+{
+    struct device *device = run->o->device;
+    const struct exec_io *io = run->o->io;
+    uint32_t s = run->p->trace->tensors[tensor].storage;
+    uint64_t bytes = run->p->trace->storages[s].bytes;
+    if (!exec_is_hidden(device))
+        return address_of(run, s) ? io->read(io->context, tensor, address_of(run, s), bytes, err)
+                                  : EBB_OK;
+    void *box = device->table->host_take(device, bytes);
+    if (!box)
+        return ebb_no_memory(err, (size_t)bytes);
+    enum ebb_status status =
+        device->table->read(device, DEVICE_COMPUTE, box, offset_of(run, s), bytes, err);
+    EBB_THEN(status, device->table->sync(device, err));
+    EBB_THEN(status, io->read(io->context, tensor, box, bytes, err));
+    device->table->host_give(device, box);
+    return status;
+}
+
+static enum ebb_status hand_over(const struct run *run, struct ebb_error *err)
+{
+    uint32_t at = run->p->trace->command_count, tensor;
+    while (run->o->io && run->o->io->read && exec_next_result(run->p, &at, &tensor))
+        EBB_TRY(hand_over_one(run, tensor, err));
+    return EBB_OK;
+}
+
 static enum ebb_status run_all(struct run *run, struct ebb_error *err)
 {
     struct device *device = run->o->device;
@@ -395,7 +427,7 @@ static enum ebb_status run_all(struct run *run, struct ebb_error *err)
             EBB_TRY(restore(run, s, err));
     }
     EBB_TRY(device->table->sync(device, err));
-    return exec_hand_over(run->p, run->o, address_of, run, err);
+    return hand_over(run, err);
 }
 
 enum ebb_status exec_run_policy(const struct exec_program *p, const struct exec_options *o,

@@ -17,7 +17,8 @@ static enum ebb_status forget_in(struct mem_manager *m, uint32_t s, uint8_t tier
     if (!(slot->has_copy >> tier & 1))
         return EBB_OK;
     if (slot->ready) /* nobody writes over a copy that is still being read (D4) */
-        EBB_TRY(m->c.device->table->stream_wait(m->c.device, DEVICE_OUT, slot->ready, err));
+        EBB_TRY(m->c.device->table->stream_wait(
+            m->c.device, device_copy_stream((enum device_tier)tier, true), slot->ready, err));
     slot->has_copy &= (uint8_t) ~(1u << tier);
     mem_slab_give(&m->slab[tier], slot->copy_segment[tier]);
     m->has_tier_room = true;
@@ -53,12 +54,13 @@ enum ebb_status mem_tier_send(struct mem_manager *m, uint32_t s, uint8_t tier, u
     }
     slot->has_copy |= (uint8_t)(1u << tier);
     slot->copy_version[tier] = slot->version;
+    enum device_stream out = device_copy_stream((enum device_tier)tier, true);
     device_event made, gone;
     EBB_TRY(d->record(m->c.device, DEVICE_COMPUTE, &made, err));
-    EBB_TRY(d->stream_wait(m->c.device, DEVICE_OUT, made, err));
-    EBB_TRY(d->copy(m->c.device, DEVICE_OUT, (enum device_tier)tier,
+    EBB_TRY(d->stream_wait(m->c.device, out, made, err));
+    EBB_TRY(d->copy(m->c.device, out, (enum device_tier)tier,
                     mem_offset(m, tier, slot->copy_segment[tier]), DEVICE_T0, from, bytes, err));
-    EBB_TRY(d->record(m->c.device, DEVICE_OUT, &gone, err));
+    EBB_TRY(d->record(m->c.device, out, &gone, err));
     EBB_TRY(d->stream_wait(m->c.device, DEVICE_COMPUTE, gone, err));
     m->tally->swapped_bytes += bytes;
     return mem_tell(m, PLAN_SEND, s, mem_offset(m, tier, slot->copy_segment[tier]), tier, err);
@@ -69,12 +71,13 @@ enum ebb_status mem_tier_fetch(struct mem_manager *m, uint32_t s, uint8_t tier, 
 {
     struct mem_slot *slot = &m->slots[s];
     const struct device_table *d = m->c.device->table;
+    enum device_stream in = device_copy_stream((enum device_tier)tier, false);
     device_event freed;
     EBB_TRY(d->record(m->c.device, DEVICE_COMPUTE, &freed, err));
-    EBB_TRY(d->stream_wait(m->c.device, DEVICE_IN, freed, err));
-    EBB_TRY(d->copy(m->c.device, DEVICE_IN, DEVICE_T0, to, (enum device_tier)tier,
+    EBB_TRY(d->stream_wait(m->c.device, in, freed, err));
+    EBB_TRY(d->copy(m->c.device, in, DEVICE_T0, to, (enum device_tier)tier,
                     mem_offset(m, tier, slot->copy_segment[tier]), mem_bytes(m, s), err));
-    EBB_TRY(d->record(m->c.device, DEVICE_IN, &slot->ready, err));
+    EBB_TRY(d->record(m->c.device, in, &slot->ready, err));
     m->tally->swapped_bytes += mem_bytes(m, s);
     return mem_tell(m, PLAN_FETCH, s, 0, tier, err);
 }

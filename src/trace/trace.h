@@ -68,7 +68,7 @@ struct trace_kind {
     enum ebb_status (*run)(const struct trace_call *call, struct ebb_error *err);
 };
 
-/* Arguments of one kernel launch; pointers are in tier 0 and valid for the call only. */
+/* Arguments of one kernel launch; pointers are in tier 0. */
 struct trace_call {
     const struct trace_kind *kind;
     const void *const *in; /* one per op input, in op order */
@@ -76,7 +76,7 @@ struct trace_call {
     void *workspace;       /* workspace_bytes of the op, 256-byte aligned; NULL when 0 */
     const void *attr;      /* attribute blob of the op, as given to the builder */
     size_t attr_bytes;
-    void *stream;  /* of the device that runs it */
+    uint32_t op;   /* its number in the trace, for messages */
     void *context; /* what the kernel table needs (thread count, primitives cache): set by whoever
                       filled run */
 };

@@ -1,0 +1,202 @@
+/* image_run.c - a bound plan run: every step in order, nothing left to decide.
+ *
+ * On a device that can capture, the first run enqueues step by step (libraries load what they need),
+ * the second is captured, and from then on a run is one launch of the graph. Leaves are filled before
+ * and results read behind it, through memory that host and device share. */
+#include "exec/image.h"
+
+static enum ebb_status follow(struct exec_image *image, enum device_stream stream,
+                              const struct exec_waits_of *w, struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    for (uint32_t i = 0; i < w->count; i++)
+        EBB_TRY(
+            d->stream_wait(image->device, stream, image->events[image->waits[w->first + i]], err));
+    if (!w->follows_compute)
+        return EBB_OK;
+    device_event before;
+    EBB_TRY(d->record(image->device, DEVICE_COMPUTE, &before, err));
+    return d->stream_wait(image->device, stream, before, err);
+}
+
+static enum ebb_status run_copy(struct exec_image *image, const struct image_step *step,
+                                struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    uint64_t bytes = exec_image_bytes(image, step->index);
+    bool is_out = step->act == PLAN_SEND;
+    enum device_tier low = (enum device_tier)step->tier;
+    enum device_stream stream = device_copy_stream(low, is_out);
+    if (bytes == 0)
+        return EBB_OK;
+    EBB_TRY(follow(image, stream, &step->waits, err));
+    EBB_TRY(d->copy(image->device, stream, is_out ? low : DEVICE_T0,
+                    is_out ? step->low_offset : step->offset, is_out ? DEVICE_T0 : low,
+                    is_out ? step->offset : step->low_offset, bytes, err));
+    return image->is_awaited[step->copy]
+               ? d->record(image->device, stream, &image->events[step->copy], err)
+               : EBB_OK;
+}
+
+static enum ebb_status run_step(struct exec_image *image, const struct image_step *step,
+                                struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    switch (step->act) {
+    case PLAN_RUN:
+        EBB_TRY(follow(image, DEVICE_COMPUTE, &step->waits, err));
+        if (step->is_boxed)
+            return d->write(image->device, DEVICE_COMPUTE, step->offset,
+                            image->inbox + step->low_offset, exec_leaf_bytes(image->p, step->index),
+                            err);
+        return exec_launch_op(&image->launches[step->launch], image->device, err);
+    case PLAN_SEND:
+    case PLAN_FETCH:
+        return run_copy(image, step, err);
+    case PLAN_MOVE:
+        EBB_TRY(follow(image, DEVICE_COMPUTE, &step->waits, err));
+        return d->copy(image->device, DEVICE_COMPUTE, DEVICE_T0, step->offset, DEVICE_T0,
+                       step->low_offset, exec_image_bytes(image, step->index), err);
+    default: /* bytes change hands: whoever touches them next waits */
+        return EBB_OK;
+    }
+}
+
+/* ---- the log: a function of the steps --------------------------------------------------------- */
+
+static enum ebb_status note(struct exec_log *log, enum exec_event_kind kind,
+                            const struct image_step *step, uint64_t offset, uint64_t clock,
+                            struct ebb_error *err)
+{
+    return exec_log_add(
+        log, (struct exec_event){(uint8_t)kind, step->tier, step->index, offset, clock}, err);
+}
+
+static enum ebb_status note_step(const struct exec_image *image, struct exec_log *log,
+                                 const struct image_step *step, uint64_t *clock,
+                                 struct ebb_error *err)
+{
+    switch (step->act) {
+    case PLAN_PLACE:
+        return note(log, EXEC_EV_PLACE, step, step->offset, *clock, err);
+    case PLAN_RUN:
+        if (step->has_work)
+            EBB_TRY(note(log, EXEC_EV_WORK, step, step->offset, *clock, err));
+        EBB_TRY(note(log, step->is_again ? EXEC_EV_RERUN : EXEC_EV_RUN, step, 0, *clock, err));
+        *clock += image->p->recipes->nodes[step->index].cost;
+        return EBB_OK;
+    case PLAN_DROP:
+        return note(log, step->is_again ? EXEC_EV_DROP : EXEC_EV_FREE, step, 0, *clock, err);
+    case PLAN_SEND:
+        return note(log, EXEC_EV_SEND, step, step->low_offset, *clock, err);
+    case PLAN_FETCH:
+        return note(log, EXEC_EV_FETCH, step, 0, *clock, err);
+    case PLAN_FORGET:
+        return note(log, EXEC_EV_FORGET, step, 0, *clock, err);
+    default: /* PLAN_MOVE */
+        *clock += exec_move_ns(image, exec_image_bytes(image, step->index));
+        return note(log, EXEC_EV_MOVE, step, step->offset, *clock, err);
+    }
+}
+
+/* ---- what goes in and comes out --------------------------------------------------------------- */
+
+static enum ebb_status fill_inbox(struct exec_image *image, struct ebb_error *err)
+{
+    for (size_t i = 0; i < image->step_count && image->inbox_bytes; i++) {
+        const struct image_step *step = &image->steps[i];
+        if (step->is_boxed)
+            EBB_TRY(
+                exec_fill(&image->launches[step->launch], image->inbox + step->low_offset, err));
+    }
+    return EBB_OK;
+}
+
+typedef enum ebb_status (*result_work)(struct exec_image *image, uint32_t tensor, uint64_t offset,
+                                       uint64_t box, uint64_t bytes, struct ebb_error *err);
+
+/* Every kept result, with its place in tier 0 and in the outbox. */
+static enum ebb_status each_result(struct exec_image *image, result_work work,
+                                   struct ebb_error *err)
+{
+    const struct trace *t = image->p->trace;
+    uint32_t at = t->command_count, tensor;
+    uint64_t box = 0;
+    while (exec_next_result(image->p, &at, &tensor)) {
+        uint32_t s = t->tensors[tensor].storage;
+        if (image->final_offset[s] == PLAN_NOWHERE)
+            continue;
+        EBB_TRY(work(image, tensor, image->final_offset[s], box, t->storages[s].bytes, err));
+        box += plan_round(t->storages[s].bytes);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status fetch_result(struct exec_image *image, uint32_t tensor, uint64_t offset,
+                                    uint64_t box, uint64_t bytes, struct ebb_error *err)
+{
+    (void)tensor;
+    return image->device->table->read(image->device, DEVICE_COMPUTE, image->outbox + box, offset,
+                                      bytes, err);
+}
+
+static enum ebb_status hand_over(struct exec_image *image, uint32_t tensor, uint64_t offset,
+                                 uint64_t box, uint64_t bytes, struct ebb_error *err)
+{
+    const struct exec_io *io = image->o.io;
+    const void *from =
+        image->outbox ? image->outbox + box : image->device->table->address(image->device, offset);
+    return from ? io->read(io->context, tensor, from, bytes, err) : EBB_OK;
+}
+
+/* ---- a run ------------------------------------------------------------------------------------ */
+
+static enum ebb_status enqueue(struct exec_image *image, struct ebb_error *err)
+{
+    for (size_t i = 0; i < image->step_count; i++)
+        EBB_TRY(run_step(image, &image->steps[i], err));
+    EBB_TRY(follow(image, DEVICE_COMPUTE, &image->end, err));
+    if (image->outbox)
+        EBB_TRY(each_result(image, fetch_result, err));
+    return image->o.finish ? image->o.finish(image->o.context, err) : EBB_OK;
+}
+
+static enum ebb_status capture(struct exec_image *image, struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    EBB_TRY(d->capture_begin(image->device, err));
+    enum ebb_status status = enqueue(image, err);
+    enum ebb_status ended = d->capture_end(image->device, status == EBB_OK ? &image->graph : NULL,
+                                           status == EBB_OK ? err : NULL);
+    return status == EBB_OK ? ended : status;
+}
+
+static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    bool can_capture = d->capture_begin && !image->o.is_eager && image->runs > 0;
+    if (can_capture && !image->graph)
+        EBB_TRY(capture(image, err));
+    return image->graph ? d->graph_launch(image->device, image->graph, err) : enqueue(image, err);
+}
+
+enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *io,
+                               struct exec_log *log, struct exec_report *report,
+                               struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE), clock = 0;
+    image->o.io = io;
+    enum ebb_status status = fill_inbox(image, err);
+    EBB_THEN(status, run_all(image, err));
+    enum ebb_status synced = d->sync(image->device, status == EBB_OK ? err : NULL);
+    status = status == EBB_OK ? synced : status;
+    if (io && io->read)
+        EBB_THEN(status, each_result(image, hand_over, err));
+    for (size_t i = 0; log && i < image->step_count && status == EBB_OK; i++)
+        status = note_step(image, log, &image->steps[i], &clock, err);
+    image->runs += status == EBB_OK;
+    *report = image->report;
+    report->device_ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
+    return status;
+}
