@@ -264,6 +264,16 @@ static enum ebb_status cuda_read(struct device *device, enum device_stream strea
     return one_copy(d, stream, host, d->slab + from_offset, bytes, err);
 }
 
+static enum ebb_status cuda_zero(struct device *device, enum device_stream stream, uint64_t offset,
+                                 uint64_t bytes, struct ebb_error *err)
+{
+    struct cuda_device *d = self(device);
+    if (!is_inside(d, DEVICE_T0, offset, bytes))
+        return ebb_fail(err, EBB_EDEVICE, "cuda device: zeros leave the slab");
+    return check(cudaMemsetAsync(d->slab + offset, 0, (size_t)bytes, d->streams[stream]), "zeros",
+                 err);
+}
+
 static void *cuda_host_take(struct device *device, uint64_t bytes)
 {
     void *at = NULL;
@@ -445,6 +455,7 @@ const struct device_table cuda_device_table = {
     .copy = cuda_copy,
     .write = cuda_write,
     .read = cuda_read,
+    .zero = cuda_zero,
     .host_take = cuda_host_take,
     .host_give = cuda_host_give,
     .record = cuda_record,

@@ -119,6 +119,13 @@ static enum ebb_status cpu_read(struct device *device, enum device_stream stream
     return hand_over(self(device), stream, &item, err);
 }
 
+static enum ebb_status cpu_zero(struct device *device, enum device_stream stream, uint64_t offset,
+                                uint64_t bytes, struct ebb_error *err)
+{
+    struct device_item item = {.to_offset = offset, .is_zero = true, .bytes = bytes};
+    return hand_over(self(device), stream, &item, err);
+}
+
 static enum ebb_status cpu_record(struct device *device, enum device_stream stream,
                                   device_event *event, struct ebb_error *err)
 {
@@ -174,6 +181,7 @@ const struct device_table device_cpu = {
     .copy = cpu_copy,
     .write = cpu_write,
     .read = cpu_read,
+    .zero = cpu_zero,
     .host_take = device_host_take,
     .host_give = device_host_give,
     .record = cpu_record,

@@ -91,7 +91,9 @@ struct device_table {
                              const void *host, uint64_t bytes, struct ebb_error *err);
     enum ebb_status (*read)(struct device *device, enum device_stream stream, void *host,
                             uint64_t from_offset, uint64_t bytes, struct ebb_error *err);
-    void *(*host_take)(struct device *device, uint64_t bytes); /* NULL: there is none left */
+    enum ebb_status (*zero)(struct device *device, enum device_stream stream, uint64_t offset,
+                            uint64_t bytes, struct ebb_error *err); /* in tier 0 */
+    void *(*host_take)(struct device *device, uint64_t bytes);      /* NULL: there is none left */
     void (*host_give)(struct device *device, void *host);
     enum ebb_status (*record)(struct device *device, enum device_stream stream, device_event *event,
                               struct ebb_error *err);

@@ -210,6 +210,14 @@ static enum ebb_status far_read(struct device *device, enum device_stream stream
     return enqueue(self(device), stream, &item, err);
 }
 
+static enum ebb_status far_zero(struct device *device, enum device_stream stream, uint64_t offset,
+                                uint64_t bytes, struct ebb_error *err)
+{
+    struct device_item item = {.to_offset = offset, .is_zero = true, .bytes = bytes};
+    EBB_TRY(device_memory_check(&self(device)->memory, &item, err));
+    return enqueue(self(device), stream, &item, err);
+}
+
 /* ---- events ----------------------------------------------------------------------------------- */
 
 static enum ebb_status far_record(struct device *device, enum device_stream stream,
@@ -331,6 +339,7 @@ const struct device_table device_far = {
     .copy = far_copy,
     .write = far_write,
     .read = far_read,
+    .zero = far_zero,
     .host_take = device_host_take,
     .host_give = device_host_give,
     .record = far_record,

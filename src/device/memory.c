@@ -157,6 +157,10 @@ enum ebb_status device_memory_check(const struct device_memory *m, const struct 
 enum ebb_status device_memory_copy(const struct device_memory *m, unsigned char *buffer,
                                    const struct device_item *c, struct ebb_error *err)
 {
+    if (c->is_zero) {
+        memset(m->slab[DEVICE_T0] + c->to_offset, 0, (size_t)c->bytes);
+        return EBB_OK;
+    }
     if (c->host && c->is_read) {
         memcpy(c->host, m->slab[DEVICE_T0] + c->from_offset, (size_t)c->bytes);
         return EBB_OK;

@@ -99,6 +99,12 @@ static enum ebb_status null_read(struct device *device, enum device_stream strea
     return null_write(device, stream, from_offset, host, bytes, err);
 }
 
+static enum ebb_status null_zero(struct device *device, enum device_stream stream, uint64_t offset,
+                                 uint64_t bytes, struct ebb_error *err)
+{
+    return null_write(device, stream, offset, NULL, bytes, err);
+}
+
 static enum ebb_status null_record(struct device *device, enum device_stream stream,
                                    device_event *event, struct ebb_error *err)
 {
@@ -173,6 +179,7 @@ const struct device_table device_null = {
     .copy = null_copy,
     .write = null_write,
     .read = null_read,
+    .zero = null_zero,
     .host_take = device_host_take,
     .host_give = device_host_give,
     .record = null_record,

@@ -22,6 +22,7 @@ struct device_item {
     uint64_t to_offset, from_offset, bytes;
     void *host;
     bool is_read;      /* with host: from tier 0 to host */
+    bool is_zero;      /* tier 0 from to_offset on becomes zero */
     uint64_t least_ns; /* it takes no less (a throttled link) */
 };
 

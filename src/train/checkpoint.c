@@ -306,15 +306,17 @@ static enum ebb_status check_tensors(const struct train_trial *t, const struct o
     return EBB_OK;
 }
 
-static void copy_tensors(struct train_trial *t, const struct opened *o, enum train_slot_kind kind)
+static enum ebb_status copy_tensors(struct train_trial *t, const struct opened *o,
+                                    enum train_slot_kind kind, struct ebb_error *err)
 {
     for (size_t i = 0; i < t->main.slot_count; i++) {
         const struct train_slot *slot = &t->main.slots[i];
         const struct tensor_entry *e =
             slot->kind == kind ? tensor_file_find(&o->file, slot->name) : NULL;
         if (e)
-            train_slot_write(t, i, e->data);
+            EBB_TRY(train_slot_write(t, i, e->data, err));
     }
+    return EBB_OK;
 }
 
 static enum ebb_status differs(struct ebb_error *err, const char *path, const char *what,
@@ -413,11 +415,11 @@ static enum ebb_status resume(struct train_trial *t, struct ebb_arena *arena, co
         EBB_TRY(data_position_read(ebb_doc_get(root, "data"), &position, err));
         EBB_TRY(data_loader_restore(t->loader, &position, err));
     }
-    copy_tensors(t, weights, TRAIN_ITEM);
-    copy_tensors(t, optimizer, TRAIN_STATE);
-    train_clear_gradients(t);
+    EBB_TRY(copy_tensors(t, weights, TRAIN_ITEM, err));
+    EBB_TRY(copy_tensors(t, optimizer, TRAIN_STATE, err));
+    EBB_TRY(train_clear_gradients(t, err));
     if (is_inside)
-        copy_tensors(t, optimizer, TRAIN_GRADIENT);
+        EBB_TRY(copy_tensors(t, optimizer, TRAIN_GRADIENT, err));
     take_state(t, root);
     return replay(t, root, err);
 }
@@ -435,8 +437,8 @@ enum ebb_status train_trial_load(struct train_trial *t, const char *dir, enum tr
     EBB_THEN(status, check_tensors(t, &weights, path, true, false, err));
     if (status == EBB_OK && kind == TRAIN_RESUME)
         status = resume(t, &arena, dir, &weights, &optimizer, err);
-    else if (status == EBB_OK)
-        copy_tensors(t, &weights, TRAIN_ITEM);
+    else
+        EBB_THEN(status, copy_tensors(t, &weights, TRAIN_ITEM, err));
     close_tensors(&weights);
     close_tensors(&optimizer);
     ebb_arena_fini(&arena);
@@ -448,8 +450,7 @@ enum ebb_status train_trial_import(struct train_trial *t, const char *path, stru
     struct opened weights = {0};
     EBB_TRY(open_tensors(&weights, path, err));
     enum ebb_status status = check_tensors(t, &weights, path, true, false, err);
-    if (status == EBB_OK)
-        copy_tensors(t, &weights, TRAIN_ITEM);
+    EBB_THEN(status, copy_tensors(t, &weights, TRAIN_ITEM, err));
     close_tensors(&weights);
     return status;
 }

@@ -31,6 +31,7 @@ struct train_engine {
     struct train_ways ways;
     void *backend;
     struct device *device;
+    unsigned char *stage;
     bool is_reserved;
     uint64_t slab_bytes;
     uint64_t needed_bytes;          /* largest floor of the programs refused so far */
@@ -106,6 +107,8 @@ void train_engine_destroy(struct train_engine *e)
         program_destroy(e->programs);
         e->programs = next;
     }
+    if (e->stage)
+        e->device->table->host_give(e->device, e->stage);
     if (e->device)
         e->device->table->destroy(e->device);
     ops_backend_destroy(e->backend);
@@ -339,13 +342,89 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
     return EBB_OK;
 }
 
-void *train_engine_persistent(struct train_engine *e, const struct train_program *p,
-                              uint32_t tensor, uint64_t *bytes)
+/* ---- persistent leaves ------------------------------------------------------------------------ */
+
+#define STAGE_BYTES (UINT64_C(4) << 20) /* of what goes in and out where the host cannot reach */
+
+struct passage {               /* bytes on their way between the host and a persistent leaf */
+    unsigned char *to;         /* get */
+    const unsigned char *from; /* put */
+    uint64_t offset, count;
+};
+
+static enum ebb_status pass_stage(struct train_engine *e, const struct passage *x,
+                                  struct ebb_error *err)
+{
+    const struct device_table *d = e->device->table;
+    if (!e->stage)
+        e->stage = d->host_take(e->device, STAGE_BYTES);
+    if (!e->stage)
+        return ebb_no_memory(err, STAGE_BYTES);
+    for (uint64_t at = 0, n; at < x->count; at += n) {
+        n = x->count - at < STAGE_BYTES ? x->count - at : STAGE_BYTES;
+        if (x->to) {
+            EBB_TRY(d->read(e->device, DEVICE_COMPUTE, e->stage, x->offset + at, n, err));
+        } else {
+            memcpy(e->stage, x->from + at, (size_t)n);
+            EBB_TRY(d->write(e->device, DEVICE_COMPUTE, x->offset + at, e->stage, n, err));
+        }
+        EBB_TRY(d->sync(e->device, err));
+        if (x->to)
+            memcpy(x->to + at, e->stage, (size_t)n);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status pass(struct train_engine *e, const struct train_program *p, uint32_t tensor,
+                            uint64_t at, struct passage *x, struct ebb_error *err)
 {
     uint32_t s = p->trace->tensors[tensor].storage;
-    if (p->base[s] == PLAN_NOWHERE || train_engine_reserve(e, NULL) != EBB_OK)
+    uint64_t bytes = p->trace->storages[s].bytes;
+    if (p->base[s] == PLAN_NOWHERE || x->count > bytes || at > bytes - x->count)
+        return ebb_fail(err, EBB_EINTERNAL, "bytes %llu + %llu of tensor %u are not persistent",
+                        (unsigned long long)at, (unsigned long long)x->count, tensor);
+    EBB_TRY(train_engine_reserve(e, err));
+    x->offset = p->base[s] + at;
+    if (!e->device->table->is_host_visible)
+        return pass_stage(e, x, err);
+    unsigned char *here = e->device->table->address(e->device, x->offset);
+    if (x->to)
+        memcpy(x->to, here, (size_t)x->count);
+    else
+        memcpy(here, x->from, (size_t)x->count);
+    return EBB_OK;
+}
+
+enum ebb_status train_engine_put(struct train_engine *e, const struct train_program *p,
+                                 uint32_t tensor, uint64_t at, const void *bytes, uint64_t count,
+                                 struct ebb_error *err)
+{
+    return pass(e, p, tensor, at, &(struct passage){.from = bytes, .count = count}, err);
+}
+
+enum ebb_status train_engine_get(struct train_engine *e, const struct train_program *p,
+                                 uint32_t tensor, uint64_t at, void *bytes, uint64_t count,
+                                 struct ebb_error *err)
+{
+    return pass(e, p, tensor, at, &(struct passage){.to = bytes, .count = count}, err);
+}
+
+enum ebb_status train_engine_zero(struct train_engine *e, const struct train_program *p,
+                                  uint32_t tensor, struct ebb_error *err)
+{
+    uint32_t s = p->trace->tensors[tensor].storage;
+    if (p->base[s] == PLAN_NOWHERE)
+        return ebb_fail(err, EBB_EINTERNAL, "tensor %u is not persistent", tensor);
+    EBB_TRY(train_engine_reserve(e, err));
+    return e->device->table->zero(e->device, DEVICE_COMPUTE, p->base[s],
+                                  p->trace->storages[s].bytes, err);
+}
+
+void *train_engine_direct(struct train_engine *e, const struct train_program *p, uint32_t tensor)
+{
+    uint32_t s = p->trace->tensors[tensor].storage;
+    if (!e->device->table->is_host_visible || p->base[s] == PLAN_NOWHERE ||
+        train_engine_reserve(e, NULL) != EBB_OK)
         return NULL;
-    if (bytes)
-        *bytes = p->trace->storages[s].bytes;
     return e->device->table->address(e->device, p->base[s]);
 }

@@ -98,8 +98,19 @@ enum ebb_status train_engine_run(struct train_engine *engine, struct train_progr
                                  const struct train_io *io, struct exec_report *report,
                                  struct ebb_error *err);
 
-/* Bytes of a persistent leaf between runs: load initial weights, save checkpoints, hash. */
-void *train_engine_persistent(struct train_engine *engine, const struct train_program *program,
-                              uint32_t tensor, uint64_t *bytes);
+/* Bytes of a persistent leaf between runs: load initial weights, save checkpoints, hash. `at` and
+ * `count` are bytes. */
+enum ebb_status train_engine_put(struct train_engine *engine, const struct train_program *program,
+                                 uint32_t tensor, uint64_t at, const void *bytes, uint64_t count,
+                                 struct ebb_error *err);
+enum ebb_status train_engine_get(struct train_engine *engine, const struct train_program *program,
+                                 uint32_t tensor, uint64_t at, void *bytes, uint64_t count,
+                                 struct ebb_error *err);
+/* All of its bytes become zero. */
+enum ebb_status train_engine_zero(struct train_engine *engine, const struct train_program *program,
+                                  uint32_t tensor, struct ebb_error *err);
+/* The bytes themselves, where the host can reach them; else NULL. */
+void *train_engine_direct(struct train_engine *engine, const struct train_program *program,
+                          uint32_t tensor);
 
 #endif

@@ -212,14 +212,6 @@ static enum ebb_status load_batch(struct train_trial *t, struct train_batch *bat
     return EBB_OK;
 }
 
-/* Kept gradients begin at zero. */
-void train_clear_gradients(struct train_trial *t)
-{
-    for (size_t i = 0; i < t->main.slot_count; i++)
-        if (t->main.slots[i].kind == TRAIN_GRADIENT)
-            memset(train_slot_bytes(t, i), 0, t->main.slots[i].bytes);
-}
-
 static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
                              struct train_batch *batch, struct ebb_error *err)
 {
@@ -228,7 +220,7 @@ static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
     if (t->is_scaled && optim_scaler_update(&t->scaler, !isfinite(micro->norm))) {
         t->skipped++;
         batch->is_skipped = true;
-        train_clear_gradients(t);
+        EBB_TRY(train_clear_gradients(t, err));
         if (t->scaler.scale < LEAST_SCALE)
             return ebb_fail(err, EBB_ELIMIT,
                             "gradients of batch %" PRId64 " are not finite even with a loss scale "
@@ -241,8 +233,7 @@ static enum ebb_status apply(struct train_trial *t, struct train_pass *micro,
     EBB_TRY(train_pass_run(&pass, &report, err));
     add_report(t, &report);
     batch->norm = pass.norm;
-    train_clear_gradients(t);
-    return EBB_OK;
+    return train_clear_gradients(t, err);
 }
 
 static enum ebb_status run_micro(struct train_trial *t, const struct train_step *step,

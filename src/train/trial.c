@@ -99,58 +99,118 @@ static enum ebb_status make_programs(struct train_trial *t, struct ebb_error *er
     return EBB_OK;
 }
 
-void *train_slot_bytes(struct train_trial *t, size_t slot)
+static enum ebb_status get(struct train_trial *t, size_t slot, uint64_t at, void *bytes,
+                           uint64_t count, struct ebb_error *err)
 {
-    uint64_t bytes;
-    return train_engine_persistent(t->engine, t->main.program, t->main.slots[slot].tensor, &bytes);
+    return train_engine_get(t->engine, t->main.program, t->main.slots[slot].tensor, at, bytes,
+                            count, err);
 }
 
-#define PIECE 65536
+static enum ebb_status put(struct train_trial *t, size_t slot, uint64_t at, const void *bytes,
+                           uint64_t count, struct ebb_error *err)
+{
+    return train_engine_put(t->engine, t->main.program, t->main.slots[slot].tensor, at, bytes,
+                            count, err);
+}
 
-bool train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
+#define PIECE 16384 /* elements of split weights, a quarter of the bytes of others */
+
+struct halves {
+    uint16_t high[PIECE], rest[PIECE];
+    float whole[PIECE];
+};
+
+static bool read_split(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    const char *bytes = train_slot_bytes(t, slot);
-    float piece[PIECE / sizeof(float)];
-    if (!s->rest)
-        return reader(context, bytes, s->bytes);
-    const uint16_t *high = train_slot_bytes(t, slot), *low = train_slot_bytes(t, s->rest);
-    int64_t n = tensor_count(&s->view), most = PIECE / sizeof(float);
-    for (int64_t at = 0; at < n; at += most) {
-        int64_t count = n - at < most ? n - at : most;
-        kernel_master_join(train_engine_backend(t->engine), count, high + at, low + at, piece);
-        if (!reader(context, piece, (size_t)count * sizeof *piece))
+    struct halves h;
+    uint64_t n = (uint64_t)tensor_count(&s->view);
+    for (uint64_t at = 0; at < n; at += PIECE) {
+        uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h.high;
+        if (get(t, slot, at * sizeof *h.high, h.high, bytes, NULL) != EBB_OK ||
+            get(t, s->rest, at * sizeof *h.rest, h.rest, bytes, NULL) != EBB_OK)
+            return false;
+        kernel_master_join(train_engine_backend(t->engine), (int64_t)count, h.high, h.rest,
+                           h.whole);
+        if (!reader(context, h.whole, (size_t)count * sizeof *h.whole))
             return false;
     }
     return true;
 }
 
-void train_slot_write(struct train_trial *t, size_t slot, const void *values)
+bool train_slot_read(struct train_trial *t, size_t slot, tensor_sink *reader, void *context)
 {
     const struct train_slot *s = &t->main.slots[slot];
+    unsigned char piece[4 * PIECE];
     if (s->rest)
-        kernel_master_split(train_engine_backend(t->engine), tensor_count(&s->view), values,
-                            train_slot_bytes(t, slot), train_slot_bytes(t, s->rest));
-    else
-        memcpy(train_slot_bytes(t, slot), values, s->bytes);
+        return read_split(t, slot, reader, context);
+    for (uint64_t at = 0; at < s->bytes; at += sizeof piece) {
+        uint64_t count = s->bytes - at < sizeof piece ? s->bytes - at : sizeof piece;
+        if (get(t, slot, at, piece, count, NULL) != EBB_OK ||
+            !reader(context, piece, (size_t)count))
+            return false;
+    }
+    return true;
 }
 
-/* Split weights are drawn elsewhere first. */
+enum ebb_status train_slot_write(struct train_trial *t, size_t slot, const void *values,
+                                 struct ebb_error *err)
+{
+    const struct train_slot *s = &t->main.slots[slot];
+    struct halves h;
+    if (!s->rest)
+        return put(t, slot, 0, values, s->bytes, err);
+    uint64_t n = (uint64_t)tensor_count(&s->view);
+    for (uint64_t at = 0; at < n; at += PIECE) {
+        uint64_t count = n - at < PIECE ? n - at : PIECE, bytes = count * sizeof *h.high;
+        kernel_master_split(train_engine_backend(t->engine), (int64_t)count,
+                            (const float *)values + at, h.high, h.rest);
+        EBB_TRY(put(t, slot, at * sizeof *h.high, h.high, bytes, err));
+        EBB_TRY(put(t, s->rest, at * sizeof *h.rest, h.rest, bytes, err));
+    }
+    return EBB_OK;
+}
+
+/* All elements the same float. */
+static enum ebb_status fill_slot(struct train_trial *t, size_t slot, float value,
+                                 struct ebb_error *err)
+{
+    const struct train_slot *s = &t->main.slots[slot];
+    float piece[PIECE];
+    if (value == 0.0f)
+        return train_engine_zero(t->engine, t->main.program, s->tensor, err);
+    for (size_t k = 0; k < PIECE; k++)
+        piece[k] = value;
+    for (uint64_t at = 0; at < s->bytes; at += sizeof piece)
+        EBB_TRY(put(t, slot, at, piece, s->bytes - at < sizeof piece ? s->bytes - at : sizeof piece,
+                    err));
+    return EBB_OK;
+}
+
+enum ebb_status train_clear_gradients(struct train_trial *t, struct ebb_error *err)
+{
+    for (size_t i = 0; i < t->main.slot_count; i++)
+        if (t->main.slots[i].kind == TRAIN_GRADIENT)
+            EBB_TRY(fill_slot(t, i, 0.0f, err));
+    return EBB_OK;
+}
+
+/* Drawn where they lie, or, split or out of reach, elsewhere first. */
 static enum ebb_status initialize_item(struct train_trial *t, struct nn_initializer *init,
                                        size_t slot, struct ebb_error *err)
 {
     const struct train_slot *s = &t->main.slots[slot];
-    if (!s->rest) {
-        nn_initialize(init, s->item, train_slot_bytes(t, slot));
+    void *direct = s->rest ? NULL : train_engine_direct(t->engine, t->main.program, s->tensor);
+    if (direct) {
+        nn_initialize(init, s->item, direct);
         return EBB_OK;
     }
-    float *values = ebb_calloc(1, s->bytes);
-    if (!values)
-        return ebb_no_memory(err, s->bytes);
+    void *values;
+    EBB_TRY(ebb_new(&values, 1, s->bytes, err));
     nn_initialize(init, s->item, values);
-    train_slot_write(t, slot, values);
+    enum ebb_status status = train_slot_write(t, slot, values, err);
     ebb_free(values);
-    return EBB_OK;
+    return status;
 }
 
 /* Weights as the model begins; states at their initial values. */
@@ -169,14 +229,10 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
     EBB_THEN(status, nn_initializer_create(&init, &b, t->net.generator, t->config.seed, err));
     for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++) {
         const struct train_slot *slot = &t->main.slots[i];
-        float *bytes = train_slot_bytes(t, i);
-        if (!bytes)
-            status = ebb_fail(err, EBB_EINTERNAL, "no place for '%s'", slot->name);
-        else if (slot->kind == TRAIN_ITEM)
+        if (slot->kind == TRAIN_ITEM)
             status = initialize_item(t, init, i, err);
         else if (slot->kind != TRAIN_REST)
-            for (uint64_t k = 0; k < slot->bytes / sizeof *bytes; k++)
-                bytes[k] = slot->initial;
+            status = fill_slot(t, i, slot->initial, err);
     }
     nn_initializer_destroy(init);
     nn_builder_fini(&b);

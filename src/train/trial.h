@@ -71,16 +71,16 @@ struct train_pass {
 };
 enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
                                struct ebb_error *err);
-/* Bytes of a slot; slots of all programs are the same list. */
-void *train_slot_bytes(struct train_trial *trial, size_t slot);
-/* The values as its view says, in pieces; false when the reader gave up. */
+/* The values of a slot as its view says, in pieces; false when the reader gave up, or the device.
+ * Slots of all programs are the same list. */
 bool train_slot_read(struct train_trial *trial, size_t slot, tensor_sink *reader, void *context);
-void train_slot_write(struct train_trial *trial, size_t slot, const void *values);
+enum ebb_status train_slot_write(struct train_trial *trial, size_t slot, const void *values,
+                                 struct ebb_error *err);
 /* The rate of the next update. */
 enum ebb_status train_rate(const struct train_trial *trial, double *rate, struct ebb_error *err);
 enum ebb_status train_tell_metric(struct train_trial *trial, double metric, struct ebb_error *err);
 /* Kept gradients begin at zero. */
-void train_clear_gradients(struct train_trial *trial);
+enum ebb_status train_clear_gradients(struct train_trial *trial, struct ebb_error *err);
 /* Files, sizes and hashes are those of the manifest; EBB_ECORRUPT otherwise. */
 enum ebb_status train_checkpoint_prove(struct ebb_arena *arena, const char *dir,
                                        struct ebb_error *err);

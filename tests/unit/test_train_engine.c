@@ -146,11 +146,10 @@ static enum ebb_status train(const struct train_engine_options *options, bool co
     trace = make_step(train_engine_backend(engine), &test, false);
     CHECK_OK(train_engine_add(engine, trace, &evaluation, err), err);
     for (int i = 0; i < DEPTH; i++) {
-        uint64_t bytes;
-        float *w = train_engine_persistent(engine, update, step.weight[i], &bytes);
-        CHECK(w && bytes == sizeof o->weights[i]);
+        float w[WIDTH * WIDTH];
         for (int k = 0; k < WIDTH * WIDTH; k++)
             w[k] = drawn((uint64_t)k + (uint64_t)i * 5000) * 0.5f;
+        CHECK_OK(train_engine_put(engine, update, step.weight[i], 0, w, sizeof w, err), err);
     }
     struct exec_log real = {0}, simulated = {0};
     for (int i = 0; i < STEPS; i++) {
@@ -193,8 +192,9 @@ static enum ebb_status train(const struct train_engine_options *options, bool co
     exec_log_fini(&real);
     exec_log_fini(&simulated);
     for (int i = 0; i < DEPTH; i++)
-        memcpy(o->weights[i], train_engine_persistent(engine, update, step.weight[i], NULL),
-               sizeof o->weights[i]);
+        CHECK_OK(train_engine_get(engine, update, step.weight[i], 0, o->weights[i],
+                                  sizeof o->weights[i], err),
+                 err);
     const struct train_program_info *info = train_program_info(update);
     o->peak = info->peak_bytes;
     o->unlimited = info->unlimited_bytes;
