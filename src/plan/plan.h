@@ -14,10 +14,10 @@
  *           (kind->can_skip_outputs, else scratch covers them); resident outputs are never
  *           rewritten. The op's workspace, then scratch, lies at `offset` for this step.
  *   DROP    give the tier-0 bytes back.
- *   SEND    copy tier 0 -> `tier`, asynchronously; the tier-0 bytes stay until DROP, which waits
- *           for the copy.
- *   FETCH   copy `tier` -> tier 0 into a PLACEd storage; it is resident at once for the checker,
- *           exec waits for the copy before the first reader.
+ *   SEND    copy tier 0 -> `tier`, asynchronously. The storage may be DROPped at once: whoever
+ *           touches the bytes next waits for the copy.
+ *   FETCH   copy `tier` -> tier 0 into a PLACEd storage, asynchronously; it is resident at once for
+ *           the checker, its first reader waits for the copy.
  *   FORGET  give up the copy in `tier`.
  *   MOVE    copy a placed storage to `offset` inside tier 0 (the ranges may overlap); its old bytes
  *           are free. Only plans with addresses have moves.
