@@ -189,8 +189,7 @@ static enum ebb_status doc_finish_map(struct ebb_doc_builder *b, size_t first,
         has_merge |= b->pairs[i].is_merge;
     if (!has_merge && count <= DOC_FEW_KEYS)
         return doc_check_few(b, b->pairs + first, count, err);
-    struct ebb_strmap seen;
-    ebb_strmap_init(&seen);
+    struct ebb_strmap seen = {0};
     enum ebb_status status = doc_check_many(b, b->pairs + first, count, &seen, err);
     if (status == EBB_OK && has_merge)
         status = doc_merge(b, first, &seen, err);

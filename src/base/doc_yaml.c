@@ -519,8 +519,6 @@ enum ebb_status ebb_doc_parse_yaml(struct ebb_arena *arena, const char *name, co
 {
     struct yaml y = {.name = name, .line = 1, .column = 1};
     ebb_doc_builder_init(&y.builder, arena, name, YAML_MAX_KEYS);
-    ebb_strmap_init(&y.names);
-    ebb_str_init(&y.scratch);
     enum ebb_status status = yaml_parse(&y, bytes, length, err);
     const struct ebb_doc_node *made = y.builder.root;
     if (status == EBB_OK && !made) { /* an empty file is null */

@@ -152,10 +152,8 @@ static void report_unknown(struct ebb_reading *reading, const struct place *in,
     if (ebb_reading_is_full(reading))
         return;
     struct ebb_path at = ebb_path_key(in->path, key);
-    struct ebb_str words, text;
+    struct ebb_str words = {0}, text = {0};
     size_t n = 0;
-    ebb_str_init(&words);
-    ebb_str_init(&text);
     offer_keys(in, &words);
     const char *nearest = ebb_words_nearest(ebb_str_c(&words), key->text, key->length, &n);
     ebb_str_add(&text, "unknown key");
@@ -180,10 +178,8 @@ static void report_foreign(struct ebb_reading *reading, const struct place *in,
     if (ebb_reading_is_full(reading))
         return;
     struct ebb_path at = ebb_path_key(in->path, key);
-    struct ebb_str words, text;
+    struct ebb_str words = {0}, text = {0};
     const char *between = "";
-    ebb_str_init(&words);
-    ebb_str_init(&text);
     ebb_str_printf(&text, "unknown key for %s %s (it belongs to ",
                    in->path && !in->path->up ? in->path->key : ebb_key_name(in->choice.row),
                    in->choice.tag);
@@ -263,8 +259,7 @@ static void report_missing(struct ebb_reading *reading, const struct ebb_key *ro
 {
     if (ebb_reading_is_full(reading))
         return;
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_add(&text, "required but missing, allowed: ");
     ebb_say_allowed(row, &text);
     ebb_reading_say(reading, EBB_FINDING_ERROR, path, where, &text);
@@ -357,8 +352,7 @@ static void read_row(struct ebb_reading *reading, const struct ebb_key *row, con
     if (value && (value->kind != EBB_DOC_NULL || row->kind == EBB_KEY_NODE)) {
         result = ebb_key_read(reading, row, table, &at, value, in->record);
         if ((row->flags & EBB_KEY_NO_EFFECT) && result) {
-            struct ebb_str text;
-            ebb_str_init(&text);
+            struct ebb_str text = {0};
             ebb_str_add(&text, "accepted for old files, has no effect");
             ebb_reading_say(reading, EBB_FINDING_WARNING, &at, value, &text);
         }

@@ -53,8 +53,7 @@ static void all_words(const struct ebb_key *key, struct ebb_str *words)
 
 void ebb_say_allowed(const struct ebb_key *key, struct ebb_str *out)
 {
-    struct ebb_str words;
-    ebb_str_init(&words);
+    struct ebb_str words = {0};
     all_words(key, &words);
     if (key->allowed) {
         ebb_str_add(out, key->allowed);
@@ -103,8 +102,7 @@ static void say_refusal(const struct ebb_key *key, const struct ebb_doc_node *no
     if (key->kind == EBB_KEY_TEXT && !has_words && !key->check && !is_secret)
         say_quotes(node, out);
     if (has_words && node->kind == EBB_DOC_STRING) {
-        struct ebb_str words;
-        ebb_str_init(&words);
+        struct ebb_str words = {0};
         all_words(key, &words);
         ebb_say_nearest(ebb_str_c(&words), node->text, node->length, out);
         ebb_str_fini(&words);
@@ -116,8 +114,7 @@ void ebb_key_refuse(struct ebb_reading *reading, const struct ebb_key *key,
 {
     if (ebb_reading_is_full(reading))
         return;
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     say_refusal(key, node, &text);
     ebb_reading_say(reading, EBB_FINDING_ERROR, path, node, &text);
 }
@@ -247,8 +244,7 @@ const char *ebb_key_text(struct ebb_reading *reading, const struct ebb_path *pat
 {
     if (is_plain_text(node))
         return node->text;
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_add(&text, allowed);
     say_quotes(node, &text);
     if (text.failed)

@@ -11,13 +11,12 @@ void ebb_log(const struct ebb_log *log, enum ebb_log_level level, const char *fm
     static const char *const words[] = {"debug", "info", "warning", "error"};
     if (!log || !log->stream || level < log->level)
         return;
-    struct ebb_str line;
+    struct ebb_str line = {0};
     struct tm utc = {0};
     char stamp[32];
     time_t now = time(NULL);
     gmtime_r(&now, &utc);
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    ebb_str_init(&line);
     ebb_str_printf(&line, "%s %s: %s: ", stamp, log->name ? log->name : "ebb",
                    (size_t)level < sizeof words / sizeof words[0] ? words[level] : "?");
     va_list args;

@@ -12,8 +12,6 @@ void ebb_reading_init(struct ebb_reading *reading, struct ebb_arena *arena, cons
 {
     *reading = (struct ebb_reading){.arena = arena, .report = report};
     reading->files[EBB_LAYERS - 1] = file;
-    ebb_map_init(&reading->layers);
-    ebb_map_init(&reading->bad);
     *report = (struct ebb_report){0};
 }
 
@@ -33,8 +31,7 @@ const struct ebb_finding *ebb_report_first(const struct ebb_report *report)
 
 static enum ebb_status refuse_first(const struct ebb_report *report, struct ebb_error *err)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     if (ebb_report_first(report))
         ebb_finding_format(ebb_report_first(report), &text);
     if (report->errors > 1)
@@ -235,8 +232,7 @@ void ebb_reading_say(struct ebb_reading *reading, enum ebb_finding_kind kind,
                      const struct ebb_path *path, const struct ebb_doc_node *node,
                      struct ebb_str *take_text)
 {
-    struct ebb_str place;
-    ebb_str_init(&place);
+    struct ebb_str place = {0};
     ebb_path_format(path, &place);
     if (place.failed)
         reading->failed = true;
@@ -249,8 +245,7 @@ static void say(struct ebb_reading *reading, enum ebb_finding_kind kind,
                 const struct ebb_path *path, const struct ebb_doc_node *node, const char *fmt,
                 va_list args)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_vprintf(&text, fmt, args);
     ebb_reading_say(reading, kind, path, node, &text);
 }
@@ -284,11 +279,10 @@ void ebb_reading_wrong(struct ebb_reading *reading, const struct ebb_path *path,
 void ebb_reading_refuse(struct ebb_reading *reading, const struct ebb_path *path,
                         const struct ebb_doc_node *node, const char *allowed, ...)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     va_list args;
     if (ebb_reading_is_full(reading))
         return;
-    ebb_str_init(&text);
     ebb_str_add(&text, "found ");
     ebb_say_found(node, &text);
     ebb_str_add(&text, ", allowed: ");

@@ -14,8 +14,6 @@
 void ebb_wire_init(struct ebb_wire *w, int fd)
 {
     *w = (struct ebb_wire){.fd = fd};
-    ebb_str_init(&w->in);
-    ebb_str_init(&w->out);
 }
 
 void ebb_wire_fini(struct ebb_wire *w)

@@ -68,10 +68,9 @@ const char *ebb_words_nearest(const char *words, const char *text, size_t length
         return NULL;
     memcpy(copies, text, length);
     copies[length] = '\0';
-    struct ebb_str names;
+    struct ebb_str names = {0};
     const char *list[NAMES_MAX], *word;
     size_t count = 0;
-    ebb_str_init(&names);
     ebb_str_add(&names, words ? words : "");
     for (char *at = names.data; at && *at && count < NAMES_MAX;) { /* cut the copy at its blanks */
         size_t k = strcspn(at, " ");

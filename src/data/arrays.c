@@ -50,17 +50,9 @@ static enum ebb_status open_array(struct data_set *set, const struct data_values
     if (format == FORMAT_NPY) {
         EBB_TRY(data_npy_read(&a->file, 0, a->file.length, &a->d, err));
     } else if (format == FORMAT_NPZ) {
-        struct ebb_str cache;
-        ebb_str_init(&cache);
-        bool has_cache = data_cache_folder(set, &cache, NULL) == EBB_OK;
-        enum ebb_status status = data_npz_find(
-            &a->file, state->names[f], has_cache ? cache.data : NULL, &a->unpacked, &a->d, err);
-        ebb_str_fini(&cache);
-        EBB_TRY(status);
-        if (a->unpacked.path) {
+        EBB_TRY(data_npz_find(&a->file, state->names[f], set, &a->unpacked, &a->d, err));
+        if (a->unpacked.path)
             a->h.file = &a->unpacked;
-            set->info.resident_bytes += a->unpacked.owned ? a->unpacked.length : 0;
-        }
     } else {
         EBB_TRY(data_h5_open(&a->h, &a->file, err));
         EBB_TRY(data_h5_find(&a->h, state->names[f], &a->d, err));
@@ -146,13 +138,9 @@ static enum ebb_status describe(struct data_set *set, const struct data_values *
             info->scratch_bytes = bytes > info->scratch_bytes ? bytes : info->scratch_bytes;
         }
     }
-    const struct data_field *x = &info->fields[0], *y = &info->fields[1];
-    if (x->rank == 3) {
-        info->channels = x->dims[0];
-        info->height = x->dims[1];
-        info->width = x->dims[2];
-    }
-    if (state->count < 2 || state->count > 2)
+    const struct data_field *y = &info->fields[1];
+    data_set_image(info);
+    if (state->count != 2)
         return EBB_OK;
     if (y->dtype != DATA_I64) {
         info->kind = DATA_NUMBERS;
@@ -161,11 +149,7 @@ static enum ebb_status describe(struct data_set *set, const struct data_values *
     info->kind = y->rank == 0 ? DATA_CLASSES : DATA_MASKS;
     if (y->rank == 0)
         EBB_TRY(count_classes(set, err));
-    if (v->classes && v->classes < info->classes)
-        return ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, the labels go to %lld",
-                        (long long)v->classes, (long long)info->classes - 1);
-    info->classes = v->classes ? v->classes : info->classes;
-    return EBB_OK;
+    return data_set_classes(info, v->classes, err);
 }
 
 static enum ebb_status arrays_open(struct data_set *set, const struct data_values *v,

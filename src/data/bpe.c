@@ -155,8 +155,7 @@ void data_tokenizer_destroy(struct data_tokenizer *t)
 {
     if (!t)
         return;
-    ebb_free(t->left);
-    ebb_free(t->right);
+    ebb_free(t->merges);
     ebb_map_fini(&t->ranks);
     ebb_free(t);
 }
@@ -169,19 +168,9 @@ int64_t data_tokenizer_vocabulary(const struct data_tokenizer *t)
 enum ebb_status data_tokenizer_add(struct data_tokenizer *t, uint32_t left, uint32_t right,
                                    struct ebb_error *err)
 {
-    size_t capacity = t->capacity;
-    EBB_TRY(ebb_grow(&t->left, &capacity, t->count + 1, sizeof *t->left, err));
-    if (capacity != t->capacity) {
-        uint32_t *grown = ebb_realloc(t->right, capacity, sizeof *t->right);
-        if (!grown)
-            return ebb_no_memory(err, capacity * sizeof *t->right);
-        t->right = grown;
-        t->capacity = capacity;
-    }
+    EBB_TRY(ebb_grow(&t->merges, &t->capacity, t->count + 1, sizeof *t->merges, err));
     EBB_TRY(ebb_map_put(&t->ranks, (uint64_t)left << 32 | right, t->count, err));
-    t->left[t->count] = left;
-    t->right[t->count] = right;
-    t->count++;
+    t->merges[t->count++] = (struct data_merge){left, right};
     return EBB_OK;
 }
 
@@ -198,8 +187,8 @@ size_t data_tokenizer_merge(const struct data_tokenizer *t, uint32_t *symbols, s
             break;
         size_t to = 0;
         for (size_t i = 0; i < n; i++, to++) {
-            bool is_pair =
-                i + 1 < n && symbols[i] == t->left[best] && symbols[i + 1] == t->right[best];
+            bool is_pair = i + 1 < n && symbols[i] == t->merges[best].left &&
+                           symbols[i + 1] == t->merges[best].right;
             symbols[to] = is_pair ? 256 + (uint32_t)best : symbols[i];
             i += is_pair;
         }
@@ -222,8 +211,8 @@ void data_tokenizer_spell(const struct data_tokenizer *t, int64_t token, struct 
         if (at < 256) {
             ebb_str_addc(out, (char)token_byte(at));
         } else if (at - 256 < t->count && depth < 256) {
-            stack[depth++] = t->right[at - 256];
-            at = t->left[at - 256];
+            stack[depth++] = t->merges[at - 256].right;
+            at = t->merges[at - 256].left;
             continue;
         }
         if (depth == 0)
@@ -247,13 +236,12 @@ static void add_sign(struct ebb_str *out, unsigned sign)
 enum ebb_status data_tokenizer_write(const struct data_tokenizer *t, struct ebb_str *out,
                                      struct ebb_error *err)
 {
-    struct ebb_str bytes;
-    ebb_str_init(&bytes);
+    struct ebb_str bytes = {0};
     ebb_str_add(out, "#version: 0.2\n");
     for (size_t i = 0; i < t->count; i++) {
         for (int side = 0; side < 2; side++) {
             ebb_str_clear(&bytes);
-            data_tokenizer_spell(t, side ? t->right[i] : t->left[i], &bytes);
+            data_tokenizer_spell(t, side ? t->merges[i].right : t->merges[i].left, &bytes);
             for (size_t k = 0; k < bytes.length; k++)
                 add_sign(out, byte_sign((uint8_t)bytes.data[k]));
             ebb_str_addc(out, side ? '\n' : ' ');
@@ -331,13 +319,8 @@ static enum ebb_status read_merge(struct merges_reading *r, const char *at, size
 enum ebb_status data_tokenizer_read(struct data_tokenizer **out, const char *name,
                                     const char *bytes, size_t length, struct ebb_error *err)
 {
-    struct merges_reading r = {.t = ebb_calloc(1, sizeof *r.t), .name = name};
-    enum ebb_status status = r.t ? EBB_OK : ebb_no_memory(err, sizeof *r.t);
-    ebb_strmap_init(&r.known);
-    ebb_str_init(&r.left);
-    ebb_str_init(&r.right);
-    if (r.t)
-        ebb_map_init(&r.t->ranks);
+    struct merges_reading r = {.name = name};
+    enum ebb_status status = ebb_new(&r.t, 1, sizeof *r.t, err);
     for (size_t at = 0; at < length && status == EBB_OK;) {
         const char *end = memchr(bytes + at, '\n', length - at);
         size_t n = end ? (size_t)(end - bytes) - at : length - at;

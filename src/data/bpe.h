@@ -12,9 +12,10 @@
 #include "data/internal.h"
 
 struct data_tokenizer {
-    bool is_bytes;  /* ids are byte values, no merges */
-    uint32_t *left; /* owned: token ids of merge i; its result is 256 + i */
-    uint32_t *right;
+    bool is_bytes; /* ids are byte values, no merges */
+    struct data_merge {
+        uint32_t left, right; /* token ids; what they make is 256 + the merge's number */
+    } * merges;               /* owned */
     size_t count, capacity;
     struct ebb_map ranks; /* left << 32 | right -> merge */
 };

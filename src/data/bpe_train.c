@@ -25,9 +25,7 @@ static enum ebb_status words_add(struct data_words *words, const char *text, siz
 {
     EBB_TRY(ebb_grow(&words->items, &words->capacity, words->count + 1, sizeof *words->items, err));
     struct data_word w = {.text = text, .length = (uint32_t)length, .uses = 1};
-    w.symbols = ebb_alloc(length * sizeof *w.symbols);
-    if (!w.symbols)
-        return ebb_no_memory(err, length * sizeof *w.symbols);
+    EBB_TRY(ebb_new(&w.symbols, length, sizeof *w.symbols, err));
     for (size_t i = 0; i < length; i++)
         w.symbols[i] = data_byte_token((uint8_t)text[i]);
     w.symbol_count = w.length;
@@ -257,14 +255,8 @@ static enum ebb_status learn(struct learning *l, size_t merges, struct ebb_error
 enum ebb_status data_tokenizer_train(struct data_tokenizer **out, const char *text, size_t length,
                                      int64_t vocabulary, struct ebb_error *err)
 {
-    struct learning l = {.t = ebb_calloc(1, sizeof *l.t)};
-    enum ebb_status status = EBB_OK;
-    ebb_strmap_init(&l.words.map);
-    ebb_map_init(&l.index);
-    if (!l.t)
-        status = ebb_no_memory(err, sizeof *l.t);
-    else
-        ebb_map_init(&l.t->ranks);
+    struct learning l = {0};
+    enum ebb_status status = ebb_new(&l.t, 1, sizeof *l.t, err);
     if (status == EBB_OK && vocabulary < 257)
         status = ebb_fail(err, EBB_EINPUT,
                           "vocabulary %lld; byte-pair encoding needs at least 257 (the bytes and "

@@ -109,8 +109,7 @@ enum ebb_status data_path(char **path, const char *directory, const char *name,
     *path = NULL;
     if (name[0] == '/' || !directory || !directory[0])
         return ebb_copy_text(path, name, err);
-    struct ebb_str s;
-    ebb_str_init(&s);
+    struct ebb_str s = {0};
     ebb_str_printf(&s, "%s%s%s", directory, directory[strlen(directory) - 1] == '/' ? "" : "/",
                    name);
     EBB_TRY(ebb_str_status(&s, err));

@@ -301,7 +301,7 @@ enum ebb_status data_golden_formats(const char *directory, data_reference_fn fin
                                     data_case_fn done, void *context, struct ebb_error *err)
 {
     struct golden *g = ebb_calloc(1, sizeof *g);
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     if (!g)
         return ebb_no_memory(err, sizeof *g);
     *g = (struct golden){.directory = directory, .find = find, .done = done, .context = context};
@@ -311,7 +311,6 @@ enum ebb_status data_golden_formats(const char *directory, data_reference_fn fin
         ebb_free(g);
         return ebb_no_memory(err, SCRATCH_BYTES);
     }
-    ebb_arena_init(&arena);
     struct data_cosmo plain = {.norm = DATA_COSMO_LOG}, packed = {.is_packed = true};
     struct data_cosmo h5 = {.is_h5 = true, .norm = DATA_COSMO_MEAN};
     cosmo_case(g, "cosmo_tfrecord_log", "cosmo_4.tfrecord", plain, "x_log");

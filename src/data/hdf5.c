@@ -484,7 +484,14 @@ static enum ebb_status read_dataset(const struct data_h5 *h, uint64_t header,
 {
     struct walk w;
     struct message m;
-    bool found, has_space = false, has_type = false, has_layout = false;
+    static const struct {
+        unsigned type;
+        enum ebb_status (*read)(const struct data_h5 *h, const struct message *m,
+                                struct data_h5_dataset *d, struct ebb_error *err);
+    } parts[] = {{1, read_space}, {3, read_type}, {8, read_layout}, {11, read_filters}};
+    enum { NEEDED = 7 }; /* all but the filters */
+    unsigned seen = 0;
+    bool found;
     memset(d, 0, sizeof *d);
     d->header = header;
     EBB_TRY(walk_init(&w, h, header, err));
@@ -492,20 +499,14 @@ static enum ebb_status read_dataset(const struct data_h5 *h, uint64_t header,
         EBB_TRY(walk_next(&w, &m, &found, err));
         if (!found)
             break;
-        if (m.type == 1 && !has_space) {
-            EBB_TRY(read_space(h, &m, d, err));
-            has_space = true;
-        } else if (m.type == 3 && !has_type) {
-            EBB_TRY(read_type(h, &m, d, err));
-            has_type = true;
-        } else if (m.type == 8 && !has_layout) {
-            EBB_TRY(read_layout(h, &m, d, err));
-            has_layout = true;
-        } else if (m.type == 11 && d->filter_count == 0) {
-            EBB_TRY(read_filters(h, &m, d, err));
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+            if (m.type != parts[i].type || (seen >> i & 1))
+                continue;
+            EBB_TRY(parts[i].read(h, &m, d, err));
+            seen |= 1u << i;
         }
     }
-    if (!has_space || !has_type || !has_layout)
+    if ((seen & NEEDED) != NEEDED)
         return data_corrupt(err, h->file, h->base + header, "HDF5: this object is no dataset");
     uint64_t element = d->type.bytes, count = data_h5_count(d);
     if (d->layout != DATA_H5_CHUNKED && d->address != undefined && d->bytes < count * element)

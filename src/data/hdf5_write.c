@@ -194,9 +194,7 @@ enum ebb_status data_h5_write(const char *path, const struct data_h5_item *items
     if (count == 0 || count >= MAX_ITEMS)
         return ebb_fail(err, EBB_EINTERNAL, "%s: %zu datasets; 1 to %d can be written", path, count,
                         MAX_ITEMS - 1);
-    w.bytes = ebb_calloc(w.length, 1);
-    if (!w.bytes)
-        return ebb_no_memory(err, w.length);
+    EBB_TRY(ebb_new(&w.bytes, w.length, 1, err));
     uint64_t end = w.length;
     for (size_t i = 0; i < count; i++)
         end += (item_bytes(&items[i]) + 7) & ~UINT64_C(7);

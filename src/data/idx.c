@@ -34,14 +34,14 @@ static enum ebb_status idx_header(struct data_idx *idx, const struct data_file *
 }
 
 static enum ebb_status idx_unpack(struct data_idx *idx, struct data_stream *s, uint64_t bytes,
-                                  const char *folder, struct ebb_error *err)
+                                  struct data_set *set, struct ebb_error *err)
 {
     struct data_file unpacked = {0};
     if (bytes > data_stream_limit(s))
         return data_corrupt(err, &idx->file, 4,
                             "IDX sizes promise %llu bytes, more than the packed data can hold",
                             (unsigned long long)bytes);
-    EBB_TRY(data_unpack(s, bytes, folder, &unpacked, err));
+    EBB_TRY(data_unpack(s, bytes, set, &unpacked, err));
     if (unpacked.length < bytes) {
         enum ebb_status status =
             data_corrupt(err, &idx->file, idx->file.length,
@@ -57,8 +57,8 @@ static enum ebb_status idx_unpack(struct data_idx *idx, struct data_stream *s, u
     return EBB_OK;
 }
 
-enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file, const char *folder,
-                              struct ebb_error *err)
+enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
+                              struct data_set *set, struct ebb_error *err)
 {
     struct data_stream s = {0};
     uint64_t bytes = 0;
@@ -68,7 +68,7 @@ enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
         data_stream_open(&s, &idx->file, DATA_WRAP_AUTO, 0, idx->file.length, err);
     EBB_THEN(status, idx_header(idx, &idx->file, &s, &bytes, err));
     if (status == EBB_OK && s.state)
-        status = idx_unpack(idx, &s, bytes, folder, err);
+        status = idx_unpack(idx, &s, bytes, set, err);
     else if (status == EBB_OK && bytes != idx->file.length - idx->offset)
         status = data_corrupt(
             err, &idx->file, idx->offset, "IDX sizes promise %llu bytes of data, the file has %llu",
@@ -106,22 +106,15 @@ static enum ebb_status idx_load(struct data_set *set, const char *name, struct d
                                 struct ebb_error *err)
 {
     char *path;
-    struct ebb_str packed, cache;
+    struct ebb_str packed = {0};
     struct data_file file = {0};
     EBB_TRY(data_path(&path, set->folder, name, err));
-    ebb_str_init(&packed);
-    ebb_str_init(&cache);
     ebb_str_printf(&packed, "%s.gz", path);
     enum ebb_status status = ebb_str_status(&packed, err);
     bool is_packed = status == EBB_OK && !data_path_exists(path) && data_path_exists(packed.data);
     EBB_THEN(status, data_file_open(&file, is_packed ? packed.data : path, err));
-    bool has_cache = status == EBB_OK && data_file_is_gzip(&file) &&
-                     data_cache_folder(set, &cache, NULL) == EBB_OK;
-    EBB_THEN(status, data_idx_read(idx, &file, has_cache ? cache.data : NULL, err));
-    if (status == EBB_OK && idx->file.owned)
-        set->info.resident_bytes += idx->file.length;
+    EBB_THEN(status, data_idx_read(idx, &file, set, err));
     ebb_str_fini(&packed);
-    ebb_str_fini(&cache);
     ebb_free(path);
     return status;
 }
@@ -192,12 +185,8 @@ static enum ebb_status idx_describe(struct data_set *set, const struct data_valu
     };
     data_small_describe(&state->small, v, norm, info);
     EBB_TRY(idx_classes(state, &info->classes, err));
-    if (v->classes && v->classes < info->classes)
-        return ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, the labels go to %lld",
-                        (long long)v->classes, (long long)info->classes - 1);
-    info->classes = v->classes ? v->classes : info->classes;
     info->scratch_bytes = images->item + 64;
-    return EBB_OK;
+    return data_set_classes(info, v->classes, err);
 }
 
 static enum ebb_status idx_open_files(struct data_set *set, const struct data_values *v,

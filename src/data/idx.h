@@ -14,8 +14,8 @@ struct data_idx {
 
 /* Bytes (type 0x08) of rank 1 to 4; .gz is unpacked (data_unpack; folder may be NULL). Takes the
  * file over, also on failure. */
-enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file, const char *folder,
-                              struct ebb_error *err);
+enum ebb_status data_idx_read(struct data_idx *idx, struct data_file *take_file,
+                              struct data_set *set, struct ebb_error *err);
 void data_idx_fini(struct data_idx *idx);
 
 #endif

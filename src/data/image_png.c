@@ -127,11 +127,9 @@ enum ebb_status data_png_write(const char *path, const uint8_t *rgb, int64_t wid
     png_alloc_size_t bytes = 0;
     if (!png_image_write_get_memory_size(image, bytes, 0, rgb, 0, NULL))
         return ebb_fail(err, EBB_EINTERNAL, "%s: PNG: %s", path, image.message);
-    void *memory = ebb_alloc(bytes);
-    if (!memory)
-        return ebb_no_memory(err, bytes);
-    enum ebb_status status = EBB_OK;
-    if (!png_image_write_to_memory(&image, memory, &bytes, 0, rgb, 0, NULL))
+    void *memory;
+    enum ebb_status status = ebb_new(&memory, bytes, 1, err);
+    if (status == EBB_OK && !png_image_write_to_memory(&image, memory, &bytes, 0, rgb, 0, NULL))
         status = ebb_fail(err, EBB_EINTERNAL, "%s: PNG: %s", path, image.message);
     EBB_THEN(status, ebb_file_write_atomic(path, memory, bytes, err));
     ebb_free(memory);

@@ -17,7 +17,7 @@ struct file_list { /* paths below the split's folder, one after the other */
     struct ebb_str text;
     uint64_t *offsets; /* [count] of the paths in text */
     uint32_t *classes; /* [count] */
-    size_t count, capacity;
+    size_t count, capacity, class_capacity;
 };
 
 struct folder_state {
@@ -47,15 +47,9 @@ static void folder_close(struct data_set *set)
 static enum ebb_status list_add(struct file_list *list, const char *class_name, const char *name,
                                 uint32_t class, struct ebb_error *err)
 {
-    size_t capacity = list->capacity;
-    EBB_TRY(ebb_grow(&list->offsets, &capacity, list->count + 1, sizeof *list->offsets, err));
-    if (capacity != list->capacity) {
-        uint32_t *grown = ebb_realloc(list->classes, capacity, sizeof *grown);
-        if (!grown)
-            return ebb_no_memory(err, capacity * sizeof *grown);
-        list->classes = grown;
-        list->capacity = capacity;
-    }
+    size_t need = list->count + 1;
+    EBB_TRY(ebb_grow(&list->offsets, &list->capacity, need, sizeof *list->offsets, err));
+    EBB_TRY(ebb_grow(&list->classes, &list->class_capacity, need, sizeof *list->classes, err));
     list->offsets[list->count] = list->text.length;
     list->classes[list->count] = class;
     ebb_str_printf(&list->text, "%s/%s", class_name, name);

@@ -36,23 +36,22 @@ enum ebb_status data_stream_open(struct data_stream *s, const struct data_file *
     if (wrap == DATA_WRAP_PLAIN ||
         (wrap == DATA_WRAP_AUTO && !(offset == 0 && data_file_is_gzip(file))))
         return EBB_OK;
-    z_stream *z = ebb_calloc(1, sizeof *z);
-    s->buffer = ebb_alloc(IN_BYTES);
-    if (!z || !s->buffer) {
-        ebb_free(z);
-        data_stream_close(s);
-        return ebb_no_memory(err, IN_BYTES);
-    }
-    z->zalloc = zlib_alloc;
-    z->zfree = zlib_release;
+    z_stream *z;
     int window = wrap == DATA_WRAP_AUTO ? 15 + 16 : wrap == DATA_WRAP_RAW ? -15 : 15;
-    if (inflateInit2(z, window) != Z_OK) {
-        ebb_free(z);
-        data_stream_close(s);
-        return ebb_no_memory(err, DATA_STREAM_BYTES);
+    enum ebb_status status = ebb_new(&z, 1, sizeof *z, err);
+    EBB_THEN(status, ebb_new(&s->buffer, IN_BYTES, 1, err));
+    if (status == EBB_OK) {
+        z->zalloc = zlib_alloc;
+        z->zfree = zlib_release;
+        if (inflateInit2(z, window) == Z_OK) {
+            s->state = z;
+            return EBB_OK;
+        }
+        status = ebb_no_memory(err, DATA_STREAM_BYTES);
     }
-    s->state = z;
-    return EBB_OK;
+    ebb_free(z);
+    data_stream_close(s);
+    return status;
 }
 
 void data_stream_close(struct data_stream *s)

@@ -105,9 +105,10 @@ enum { DATA_STREAM_BYTES = 16384 + 65536 }; /* memory of one open stream: buffer
 /* The folder for what is made once; it exists afterwards. */
 enum ebb_status data_cache_folder(const struct data_set *set, struct ebb_str *folder,
                                   struct ebb_error *err);
-/* The rest of a stream, at most `most` bytes, as a file: nameless in `folder` when it is large (the
- * process keeps no memory for it), in memory when it is small, the folder is NULL or fails. */
-enum ebb_status data_unpack(struct data_stream *stream, uint64_t most, const char *folder,
+/* The rest of a stream, at most `most` bytes, as a file: nameless in the set's cache folder when it
+ * is large (the process keeps no memory for it), in memory, which the set counts, when it is small,
+ * the folder fails or the set is NULL. */
+enum ebb_status data_unpack(struct data_stream *stream, uint64_t most, struct data_set *set,
                             struct data_file *out, struct ebb_error *err);
 
 /* ---- worker scratch: open.c ---- */
@@ -250,6 +251,11 @@ size_t data_find_start(const uint64_t *first, size_t count, uint64_t at);
 /* Describe a field; dims in the variable part, `rank` of them as int64_t. */
 void data_add_field(struct data_info *info, const char *name, enum data_dtype dtype, int rank,
                     const int64_t *dims);
+
+/* What the labels say (info->classes) against what the section says (0: nothing). */
+enum ebb_status data_set_classes(struct data_info *info, int64_t given, struct ebb_error *err);
+/* Field 0 of rank 3 is an image: channels, height, width. */
+void data_set_image(struct data_info *info);
 
 /* Read raw index -> sample; `index` is after the subset. Scratch has info.scratch_bytes. */
 enum ebb_status data_read_with(const struct data_set *set, enum data_split split, uint64_t index,

@@ -98,6 +98,14 @@ static enum ebb_status decode_one(const struct data_loader *l, uint64_t epoch, u
                           epoch, fields, scratch, err);
 }
 
+/* Where the fields of sample i of a batch go; NULL stays. */
+static void place(const struct data_loader *l, void *const *fields, size_t i,
+                  void *at[DATA_MAX_FIELDS])
+{
+    for (size_t f = 0; f < l->info->field_count; f++)
+        at[f] = fields[f] ? (char *)fields[f] + i * l->info->fields[f].bytes : NULL;
+}
+
 static size_t group_length(const struct data_loader *l, uint64_t group)
 {
     uint64_t first = group % l->groups * l->group_size;
@@ -187,9 +195,8 @@ static enum ebb_status make_lists(struct data_loader *l, struct ebb_error *err)
     uint64_t bytes = list_bytes(l);
     if (bytes == 0)
         return EBB_OK;
-    uint32_t *memory = ebb_alloc(bytes);
-    if (!memory)
-        return ebb_no_memory(err, bytes);
+    uint32_t *memory;
+    EBB_TRY(ebb_new(&memory, bytes, 1, err));
     l->lists[0] = memory;
     l->lists[1] = memory + l->samples;
     l->list_scratch = memory + 2 * l->samples;
@@ -250,10 +257,8 @@ static enum ebb_status make_slots(struct data_loader *l, struct ebb_error *err)
         l->offsets[f] = bytes;
         bytes += l->group_size * l->info->fields[f].bytes;
     }
-    l->slots = ebb_calloc(n, sizeof *l->slots);
-    l->slot_memory = ebb_alloc(n * bytes);
-    if (!l->slots || !l->slot_memory)
-        return ebb_no_memory(err, n * bytes);
+    EBB_TRY(ebb_new(&l->slots, n, sizeof *l->slots, err));
+    EBB_TRY(ebb_new(&l->slot_memory, n, bytes, err));
     for (size_t i = 0; i < n; i++)
         l->slots[i].memory = l->slot_memory + i * bytes;
     EBB_TRY(ebb_queue_create(&l->jobs, n, err));
@@ -270,9 +275,7 @@ static enum ebb_status make_workers(struct data_loader *l, struct ebb_error *err
         struct worker *w = &l->workers[i];
         w->loader = l;
         w->scratch.bytes = l->info->scratch_bytes;
-        w->scratch.memory = ebb_alloc(w->scratch.bytes);
-        if (!w->scratch.memory)
-            return ebb_no_memory(err, w->scratch.bytes);
+        EBB_TRY(ebb_new(&w->scratch.memory, w->scratch.bytes, 1, err));
     }
     return EBB_OK;
 }
@@ -388,8 +391,7 @@ static void direct_one(void *context, size_t i)
     struct direct *d = context;
     struct data_loader *l = d->loader;
     void *fields[DATA_MAX_FIELDS] = {0};
-    for (size_t f = 0; f < l->info->field_count; f++)
-        fields[f] = d->fields[f] ? (char *)d->fields[f] + i * l->info->fields[f].bytes : NULL;
+    place(l, d->fields, i, fields);
     void *item = &l->workers[0].scratch;
     if (d->scratches)
         ebb_queue_pop(d->scratches, &item);
@@ -407,9 +409,7 @@ static enum ebb_status direct_error(struct data_loader *l, uint64_t epoch, uint6
                                     void *const *at, struct ebb_error *err)
 {
     struct data_scratch scratch = {.bytes = l->info->scratch_bytes};
-    scratch.memory = ebb_alloc(scratch.bytes);
-    if (!scratch.memory)
-        return ebb_no_memory(err, scratch.bytes);
+    EBB_TRY(ebb_new(&scratch.memory, scratch.bytes, 1, err));
     enum ebb_status status = decode_one(l, epoch, position, at, &scratch, err);
     ebb_free(scratch.memory);
     if (status != EBB_OK)
@@ -433,8 +433,7 @@ static enum ebb_status next_direct(struct data_loader *l, void *const *fields, s
     ebb_queue_destroy(d.scratches);
     for (size_t i = d.failed; status == EBB_OK && i > 0 && i <= count; i++) {
         void *at[DATA_MAX_FIELDS] = {0};
-        for (size_t f = 0; f < l->info->field_count; f++)
-            at[f] = fields[f] ? (char *)fields[f] + (i - 1) * l->info->fields[f].bytes : NULL;
+        place(l, fields, i - 1, at);
         status = direct_error(l, l->epoch, l->position + i - 1, at, err);
     }
     return status;
@@ -457,8 +456,7 @@ static enum ebb_status retry_out(struct data_loader *l, uint64_t position, size_
 {
     for (size_t i = 0; i < count; i++) {
         void *at[DATA_MAX_FIELDS] = {0};
-        for (size_t f = 0; f < l->info->field_count; f++)
-            at[f] = fields[f] ? (char *)fields[f] + (to + i) * l->info->fields[f].bytes : NULL;
+        place(l, fields, to + i, at);
         EBB_TRY(direct_error(l, l->epoch, position + i, at, err));
     }
     return EBB_OK;
@@ -491,6 +489,13 @@ static enum ebb_status next_slots(struct data_loader *l, void *const *fields, si
 }
 
 /* Step over `count` samples; slots that were emptied go out again. */
+/* Issue slots from the position on. */
+static void resume_slots(struct data_loader *l)
+{
+    l->next = l->issued = l->epoch * l->groups + l->position / l->group_size;
+    issue_slots(l);
+}
+
 static void advance(struct data_loader *l, size_t count)
 {
     l->position += count;
@@ -532,8 +537,7 @@ enum ebb_status data_loader_next(struct data_loader *l, void *const *fields,
         *batch = b;
     else if (l->slot_count) { /* the position stands still: so must the slots */
         recall_slots(l);
-        l->next = l->issued = l->epoch * l->groups + l->position / l->group_size;
-        issue_slots(l);
+        resume_slots(l);
     }
     l->left_ns = ebb_clock_ns();
     return status;
@@ -556,6 +560,28 @@ void data_loader_stats(const struct data_loader *l, struct data_stats *stats)
 
 /* ---- position ---- */
 
+static const struct {
+    const char *key;
+    size_t offset;
+    const char *what; /* a loader goes on only where this is the same; NULL: it is set */
+} position_keys[] = {
+    {"epoch", offsetof(struct data_position, epoch), NULL},
+    {"batch", offsetof(struct data_position, batch), NULL},
+    {"seed", offsetof(struct data_position, seed), "seed"},
+    {"samples", offsetof(struct data_position, samples), "samples"},
+    {"batch_size", offsetof(struct data_position, batch_size), "batch size"},
+    {"world", offsetof(struct data_position, world), "world"},
+    {"rank", offsetof(struct data_position, rank), "rank"},
+};
+enum { POSITION_KEYS = sizeof position_keys / sizeof *position_keys };
+
+static uint64_t position_at(const struct data_position *p, size_t i)
+{
+    uint64_t value;
+    memcpy(&value, (const char *)p + position_keys[i].offset, sizeof value);
+    return value;
+}
+
 void data_loader_save(const struct data_loader *l, struct data_position *p)
 {
     *p = (struct data_position){
@@ -574,21 +600,12 @@ enum ebb_status data_loader_restore(struct data_loader *l, const struct data_pos
 {
     struct data_position own;
     data_loader_save(l, &own);
-    const struct {
-        const char *what;
-        uint64_t saved, here;
-    } same[] = {
-        {"seed", p->seed, own.seed},
-        {"samples", p->samples, own.samples},
-        {"batch size", p->batch_size, own.batch_size},
-        {"world", p->world, own.world},
-        {"rank", p->rank, own.rank},
-    };
-    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
-        if (same[i].saved != same[i].here)
+    for (size_t i = 0; i < POSITION_KEYS; i++) {
+        uint64_t saved = position_at(p, i), here = position_at(&own, i);
+        if (position_keys[i].what && saved != here)
             return ebb_fail(
                 err, EBB_EINPUT, "data loader: the saved position has %s %llu, this loader %llu",
-                same[i].what, (unsigned long long)same[i].saved, (unsigned long long)same[i].here);
+                position_keys[i].what, (unsigned long long)saved, (unsigned long long)here);
     }
     if (p->batch >= l->batches || p->epoch >= UINT64_MAX / 4 / l->groups)
         return ebb_fail(err, EBB_EINPUT,
@@ -600,34 +617,17 @@ enum ebb_status data_loader_restore(struct data_loader *l, const struct data_pos
         recall_slots(l);
     l->epoch = p->epoch;
     l->position = p->batch * l->options.batch;
-    if (l->slot_count) {
-        l->next = l->issued = l->epoch * l->groups + l->position / l->group_size;
-        issue_slots(l);
-    }
+    if (l->slot_count)
+        resume_slots(l);
     return EBB_OK;
 }
-
-static const struct {
-    const char *key;
-    size_t offset;
-} position_keys[] = {
-    {"epoch", offsetof(struct data_position, epoch)},
-    {"batch", offsetof(struct data_position, batch)},
-    {"seed", offsetof(struct data_position, seed)},
-    {"samples", offsetof(struct data_position, samples)},
-    {"batch_size", offsetof(struct data_position, batch_size)},
-    {"world", offsetof(struct data_position, world)},
-    {"rank", offsetof(struct data_position, rank)},
-};
 
 void data_position_write(const struct data_position *p, struct ebb_json_writer *w)
 {
     ebb_jsonw_object(w);
-    for (size_t i = 0; i < sizeof position_keys / sizeof position_keys[0]; i++) {
-        uint64_t value;
-        memcpy(&value, (const char *)p + position_keys[i].offset, sizeof value);
+    for (size_t i = 0; i < POSITION_KEYS; i++) {
         ebb_jsonw_key(w, position_keys[i].key);
-        ebb_jsonw_int(w, (int64_t)value); /* the bits: a seed may use all 64 */
+        ebb_jsonw_int(w, (int64_t)position_at(p, i)); /* the bits: a seed may use all 64 */
     }
     ebb_jsonw_object_end(w);
 }
@@ -636,7 +636,7 @@ enum ebb_status data_position_read(const struct ebb_doc_node *node, struct data_
                                    struct ebb_error *err)
 {
     struct data_position read;
-    for (size_t i = 0; i < sizeof position_keys / sizeof position_keys[0]; i++) {
+    for (size_t i = 0; i < POSITION_KEYS; i++) {
         const struct ebb_doc_node *value = ebb_doc_get(node, position_keys[i].key);
         if (!value || value->kind != EBB_DOC_INT)
             return ebb_fail(err, EBB_ECORRUPT, "loader position: %s is missing or no integer",

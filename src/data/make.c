@@ -52,12 +52,11 @@ static enum ebb_status make_picture(const struct making *m, struct ebb_str *path
              (long long)class);
     EBB_TRY(make_path(path, m->directory, folder, err, "%08llu.%s", (unsigned long long)m->index,
                       is_png ? "png" : "jpg"));
-    struct data_waves *waves = ebb_alloc(sizeof *waves);
-    uint8_t *rgb = ebb_alloc(DATA_PICTURE * DATA_PICTURE * 3);
-    enum ebb_status status = EBB_OK;
-    if (!waves || !rgb) {
-        status = ebb_no_memory(err, DATA_PICTURE * DATA_PICTURE * 3);
-    } else {
+    struct data_waves *waves;
+    uint8_t *rgb = NULL;
+    enum ebb_status status = ebb_new(&waves, 1, sizeof *waves, err);
+    EBB_THEN(status, ebb_new(&rgb, DATA_PICTURE * DATA_PICTURE, 3, err));
+    if (status == EBB_OK) {
         data_waves_init(waves, m->set->synthetic_seed, m->split, m->index, class);
         for (int64_t y = 0; y < DATA_PICTURE; y++)
             data_waves_row(waves, y, rgb + y * DATA_PICTURE * 3);
@@ -106,9 +105,9 @@ static enum ebb_status write_gzip(const char *path, const char *bytes, size_t n,
     if (deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return ebb_no_memory(err, 1 << 18);
     size_t room = deflateBound(&z, n);
-    uint8_t *out = ebb_alloc(room);
-    enum ebb_status status = out ? EBB_OK : ebb_no_memory(err, room);
-    if (out) {
+    uint8_t *out;
+    enum ebb_status status = ebb_new(&out, room, 1, err);
+    if (status == EBB_OK) {
         uint8_t *in;
         memcpy(&in, &bytes, sizeof in); /* zlib's interface is not const */
         z.next_in = in;
@@ -128,9 +127,7 @@ static enum ebb_status write_gzip(const char *path, const char *bytes, size_t n,
 static enum ebb_status make_record(const struct making *m, const char *path, const int16_t *x,
                                    size_t n, const float *y, struct ebb_error *err)
 {
-    struct ebb_str features, record;
-    ebb_str_init(&features);
-    ebb_str_init(&record);
+    struct ebb_str features = {0}, record = {0};
     add_feature(&features, "x", 1, x, n * sizeof *x);
     add_feature(&features, "y", 2, y, 4 * sizeof *y);
     uint64_t length = framed(features.length);
@@ -163,11 +160,11 @@ static enum ebb_status make_cosmos(const struct making *m, struct ebb_str *path,
         is_h5 ? (is_train ? "hdf5_train" : "hdf5_val") : (is_train ? "train" : "validation");
     EBB_TRY(make_path(path, m->directory, folder, err, "cube%08llu.%s",
                       (unsigned long long)m->index, is_h5 ? "h5" : "tfrecord"));
-    float y[4], *grids = ebb_alloc(data_cosmos_scratch()), *numbers = m->fields[0];
-    int16_t *counts = ebb_alloc((size_t)n * 4 * sizeof *counts);
-    int16_t *last = ebb_alloc((size_t)n * 4 * sizeof *last);
-    enum ebb_status status =
-        grids && counts && last ? EBB_OK : ebb_no_memory(err, (size_t)n * 4 * sizeof *counts);
+    float y[4], *grids, *numbers = m->fields[0];
+    int16_t *counts = NULL, *last = NULL;
+    enum ebb_status status = ebb_new(&grids, data_cosmos_scratch(), 1, err);
+    EBB_THEN(status, ebb_new(&counts, (size_t)n * 4, sizeof *counts, err));
+    EBB_THEN(status, ebb_new(&last, (size_t)n * 4, sizeof *last, err));
     if (status == EBB_OK) {
         data_cosmos_make(m->set->synthetic_seed, size, m->split, m->index, grids, counts, y);
         for (int64_t i = 0; i < 4 * n; i++) {
@@ -215,9 +212,9 @@ static enum ebb_status make_climate(const struct making *m, struct ebb_str *path
     EBB_TRY(data_read(m->set, m->split, m->index, 0, 0, m->fields, err));
     const float *x = m->fields[0];
     const int64_t *mask = m->fields[1];
-    float *last = ebb_alloc((size_t)area * 17 * sizeof *last), *labels = last + area * 16;
-    if (!last)
-        return ebb_no_memory(err, (size_t)area * 17 * sizeof *last);
+    float *last;
+    EBB_TRY(ebb_new(&last, (size_t)area * 17, sizeof *last, err));
+    float *labels = last + area * 16;
     for (int64_t i = 0; i < area; i++) {
         for (int64_t c = 0; c < 16; c++)
             last[i * 16 + c] = x[c * area + i];
@@ -262,10 +259,9 @@ static enum ebb_status make_tokens(const struct making *m, uint64_t count, struc
 
 static enum ebb_status make_split(struct making *m, uint64_t count, struct ebb_error *err)
 {
-    struct ebb_str path;
+    struct ebb_str path = {0};
     enum ebb_status status = EBB_OK;
     bool is_tokens = strcmp(m->format, "tokens") == 0;
-    ebb_str_init(&path);
     if (is_tokens && count)
         status = make_tokens(m, count, &path, err);
     for (m->index = 0; !is_tokens && m->index < count && status == EBB_OK; m->index++) {
@@ -297,11 +293,8 @@ enum ebb_status data_make(const struct data_set *set, const char *directory,
         return ebb_fail(err, EBB_EINPUT, "format %s; %s can be written as: %s", m.format,
                         info->name, set->make_formats);
     enum ebb_status status = EBB_OK;
-    for (size_t f = 0; f < info->field_count && status == EBB_OK; f++) {
-        m.fields[f] = ebb_alloc(info->fields[f].bytes);
-        if (!m.fields[f])
-            status = ebb_no_memory(err, info->fields[f].bytes);
-    }
+    for (size_t f = 0; f < info->field_count && status == EBB_OK; f++)
+        status = ebb_new(&m.fields[f], info->fields[f].bytes, 1, err);
     for (int s = 0; s < DATA_SPLITS && status == EBB_OK; s++) {
         m.split = s == 0 ? DATA_TRAIN : DATA_VALIDATION;
         if (options->count[s] > info->full_count[s])

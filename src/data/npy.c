@@ -201,12 +201,12 @@ static enum ebb_status find_member(const struct data_file *file, const char *nam
 }
 
 static enum ebb_status unpack_member(const struct data_file *file, const struct member *m,
-                                     uint64_t at, const char *folder, struct data_file *unpacked,
+                                     uint64_t at, struct data_set *set, struct data_file *unpacked,
                                      struct ebb_error *err)
 {
     struct data_stream s;
     EBB_TRY(data_stream_open(&s, file, DATA_WRAP_RAW, at, m->packed, err));
-    enum ebb_status status = data_unpack(&s, m->bytes, folder, unpacked, err);
+    enum ebb_status status = data_unpack(&s, m->bytes, set, unpacked, err);
     data_stream_close(&s);
     if (status == EBB_OK && unpacked->length != m->bytes) {
         status = data_corrupt(err, file, at, "zip: %llu bytes promised, %llu came out",
@@ -216,7 +216,7 @@ static enum ebb_status unpack_member(const struct data_file *file, const struct 
     return status;
 }
 
-enum ebb_status data_npz_find(const struct data_file *file, const char *name, const char *folder,
+enum ebb_status data_npz_find(const struct data_file *file, const char *name, struct data_set *set,
                               struct data_file *unpacked, struct data_h5_dataset *d,
                               struct ebb_error *err)
 {
@@ -235,7 +235,7 @@ enum ebb_status data_npz_find(const struct data_file *file, const char *name, co
     if (m.method != 8)
         return ebb_fail(err, EBB_EUNSUPPORTED, "%s: zip method %u; stored and deflated are read",
                         file->path, m.method);
-    EBB_TRY(unpack_member(file, &m, at, folder, unpacked, err));
+    EBB_TRY(unpack_member(file, &m, at, set, unpacked, err));
     enum ebb_status status = data_npy_read(unpacked, 0, unpacked->length, d, err);
     if (status != EBB_OK)
         data_file_close(unpacked);

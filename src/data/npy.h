@@ -12,7 +12,7 @@ enum ebb_status data_npy_read(const struct data_file *file, uint64_t offset, uin
                               struct data_h5_dataset *d, struct ebb_error *err);
 /* Member `name` (or name.npy) of a zip file. A stored member is read in place; a packed one is
  * unpacked into *unpacked (data_unpack; owned by the caller), whose array *d then describes. */
-enum ebb_status data_npz_find(const struct data_file *file, const char *name, const char *folder,
+enum ebb_status data_npz_find(const struct data_file *file, const char *name, struct data_set *set,
                               struct data_file *unpacked, struct data_h5_dataset *d,
                               struct ebb_error *err);
 

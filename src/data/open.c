@@ -81,6 +81,25 @@ void data_add_field(struct data_info *info, const char *name, enum data_dtype dt
     info->sample_bytes += bytes;
 }
 
+enum ebb_status data_set_classes(struct data_info *info, int64_t given, struct ebb_error *err)
+{
+    if (given && given < info->classes)
+        return ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, the labels go to %lld",
+                        (long long)given, (long long)info->classes - 1);
+    info->classes = given ? given : info->classes;
+    return EBB_OK;
+}
+
+void data_set_image(struct data_info *info)
+{
+    const struct data_field *x = &info->fields[0];
+    if (x->rank != 3)
+        return;
+    info->channels = x->dims[0];
+    info->height = x->dims[1];
+    info->width = x->dims[2];
+}
+
 /* ---- opening ---- */
 
 static int compare_u32(const void *a, const void *b)

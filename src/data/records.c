@@ -137,11 +137,7 @@ static enum ebb_status records_open(struct data_set *set, const struct data_valu
         EBB_TRY(open_files(set, v, s, err));
     info->scratch_bytes = (size_t)state->most + 256 + DATA_STREAM_BYTES;
     const struct data_field *y = &info->fields[1];
-    if (info->fields[0].rank == 3) {
-        info->channels = info->fields[0].dims[0];
-        info->height = info->fields[0].dims[1];
-        info->width = info->fields[0].dims[2];
-    }
+    data_set_image(info);
     if (state->count == 2 && (y->dtype == DATA_F32 || y->dtype == DATA_F64))
         info->kind = DATA_NUMBERS;
     else if (state->count == 2 && y->dtype == DATA_I64 && y->rank == 0 && v->classes)

@@ -35,17 +35,12 @@ static enum ebb_status add_text_file(struct data_set *set, struct data_tokens *t
         return data_tokens_add(t, &file, err);
     struct data_stream s = {0};
     struct data_file unpacked = {0};
-    struct ebb_str cache;
-    ebb_str_init(&cache);
-    bool has_cache = data_cache_folder(set, &cache, NULL) == EBB_OK;
     enum ebb_status status = data_stream_open(&s, &file, DATA_WRAP_AUTO, 0, file.length, err);
-    EBB_THEN(status, data_unpack(&s, TEXT_MAX, has_cache ? cache.data : NULL, &unpacked, err));
+    EBB_THEN(status, data_unpack(&s, TEXT_MAX, set, &unpacked, err));
     data_stream_close(&s);
     data_file_close(&file);
-    ebb_str_fini(&cache);
-    EBB_TRY(status);
-    set->info.resident_bytes += unpacked.owned ? unpacked.length : 0;
-    return data_tokens_add(t, &unpacked, err);
+    EBB_THEN(status, data_tokens_add(t, &unpacked, err));
+    return status;
 }
 
 static enum ebb_status add_text(struct data_set *set, struct data_tokens *t, const char *path,
@@ -120,7 +115,8 @@ static enum ebb_status load_text(struct encoding *e, int split, struct ebb_error
             continue;
         uint64_t left = t->first[i + 1] - start;
         size_t now = left < n - done ? (size_t)left : (size_t)(n - done);
-        EBB_TRY(data_file_read(&t->files[i], start - t->first[i], e->text[split] + done, now, err));
+        EBB_TRY(data_file_read(&t->files[i].file, start - t->first[i], e->text[split] + done, now,
+                               err));
         done += now;
     }
     e->length[split] = (size_t)n;
@@ -129,9 +125,7 @@ static enum ebb_status load_text(struct encoding *e, int split, struct ebb_error
 
 static enum ebb_status cache_paths(struct encoding *e, const char *recipe, struct ebb_error *err)
 {
-    struct ebb_str folder, name;
-    ebb_str_init(&folder);
-    ebb_str_init(&name);
+    struct ebb_str folder = {0}, name = {0};
     enum ebb_status status = data_cache_folder(e->set, &folder, err);
     ebb_str_printf(&name, "%d %s", CACHE_VERSION, recipe);
     for (int s = 0; s < DATA_SPLITS; s++) {
@@ -171,8 +165,7 @@ static enum ebb_status make_merges(struct encoding *e, int64_t vocabulary, struc
         return read_merges(e, e->merges_path, err);
     EBB_TRY(
         data_tokenizer_train(&e->t, e->text[DATA_TRAIN], e->length[DATA_TRAIN], vocabulary, err));
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     enum ebb_status status = data_tokenizer_write(e->t, &text, err);
     EBB_THEN(status, ebb_file_write_atomic(e->merges_path, ebb_str_c(&text), text.length, err));
     ebb_str_fini(&text);
@@ -185,7 +178,6 @@ static enum ebb_status write_tokens(const struct encoding *e, int split, FILE *o
     struct data_words words = {0};
     const char *text = e->text[split];
     size_t length = e->length[split];
-    ebb_strmap_init(&words.map);
     enum ebb_status status = data_words_count(&words, text, length, err);
     for (size_t i = 0; i < words.count && status == EBB_OK; i++) {
         struct data_word *w = &words.items[i];
@@ -246,7 +238,7 @@ static enum ebb_status encode_text(struct data_set *set, struct data_windows *w,
     if (status == EBB_OK && e.t) { /* the merges decide, not their file's name */
         uint64_t hash = 0;
         for (size_t i = 0; i < e.t->count; i++) {
-            uint64_t mixed[3] = {hash, e.t->left[i], e.t->right[i]};
+            uint64_t mixed[3] = {hash, e.t->merges[i].left, e.t->merges[i].right};
             hash = ebb_hash64(mixed, sizeof mixed);
         }
         snprintf(recipe, sizeof recipe, "merges %016llx", (unsigned long long)hash);
@@ -280,7 +272,6 @@ static enum ebb_status text_open(struct data_set *set, const struct data_values 
     data_windows_split(w, v, v->val_files.count > 0);
     if (strcmp(v->tokenizer, "byte") == 0) {
         EBB_TRY(ebb_new(&set->tokenizer, 1, sizeof *set->tokenizer, err));
-        ebb_map_init(&set->tokenizer->ranks);
         set->tokenizer->is_bytes = true;
     } else {
         EBB_TRY(encode_text(set, w, v, err));

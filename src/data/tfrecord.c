@@ -183,15 +183,27 @@ enum ebb_status data_example_find(const char *name, const uint8_t *record, size_
     return EBB_OK;
 }
 
+/* The list of a feature that must be of this kind. */
+static enum ebb_status open_list(struct wire *w, const char *name, const struct data_feature *f,
+                                 enum data_feature_kind kind, struct ebb_error *err)
+{
+    static const char *const what[] = {[DATA_FEATURE_BYTES] = "bytes",
+                                       [DATA_FEATURE_FLOATS] = "floats",
+                                       [DATA_FEATURE_INTS] = "integers"};
+    *w = (struct wire){name, f->data, f->data, f->data + f->length};
+    if (f->kind != kind)
+        return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of %s is missing", name,
+                        what[kind]);
+    return EBB_OK;
+}
+
 enum ebb_status data_feature_bytes(const char *name, const struct data_feature *f,
                                    const uint8_t **bytes, size_t *length, struct ebb_error *err)
 {
     struct wire w, inside;
     unsigned field, type;
     uint64_t value;
-    if (f->kind != DATA_FEATURE_BYTES)
-        return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of bytes is missing", name);
-    w = (struct wire){name, f->data, f->data, f->data + f->length};
+    EBB_TRY(open_list(&w, name, f, DATA_FEATURE_BYTES, err));
     while (w.at < w.end) {
         EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
         if (field == 1 && type == 2) {
@@ -210,9 +222,7 @@ enum ebb_status data_feature_floats(const char *name, const struct data_feature 
     unsigned field, type;
     uint64_t value;
     size_t got = 0;
-    if (f->kind != DATA_FEATURE_FLOATS)
-        return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of floats is missing", name);
-    w = (struct wire){name, f->data, f->data, f->data + f->length};
+    EBB_TRY(open_list(&w, name, f, DATA_FEATURE_FLOATS, err));
     while (w.at < w.end) {
         EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
         size_t bytes = (size_t)(inside.end - inside.at), count = bytes / 4;
@@ -233,9 +243,7 @@ enum ebb_status data_feature_ints(const char *name, const struct data_feature *f
     unsigned field, type;
     uint64_t value;
     size_t got = 0;
-    if (f->kind != DATA_FEATURE_INTS)
-        return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of integers is missing", name);
-    w = (struct wire){name, f->data, f->data, f->data + f->length};
+    EBB_TRY(open_list(&w, name, f, DATA_FEATURE_INTS, err));
     while (w.at < w.end) {
         EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
         bool is_packed = type == 2;

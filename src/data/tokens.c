@@ -11,9 +11,8 @@ enum { HEADER_BYTES = 1024, HEADER_MAGIC = 20240520 };
 void data_tokens_fini(struct data_tokens *t)
 {
     for (size_t i = 0; i < t->count; i++)
-        data_file_close(&t->files[i]);
+        data_file_close(&t->files[i].file);
     ebb_free(t->files);
-    ebb_free(t->starts);
     ebb_free(t->first);
     *t = (struct data_tokens){0};
 }
@@ -53,26 +52,15 @@ enum ebb_status data_tokens_add(struct data_tokens *t, struct data_file *take_fi
     uint64_t start = 0, count = 0;
     *take_file = (struct data_file){0};
     enum ebb_status status = tokens_header(t, &file, &start, &count, err);
-    size_t need = t->count + 1, capacity = t->capacity;
-    EBB_THEN(status, ebb_grow(&t->files, &capacity, need, sizeof *t->files, err));
-    if (status == EBB_OK && capacity != t->capacity) { /* the three grow together */
-        uint64_t *starts = ebb_realloc(t->starts, capacity, sizeof *starts);
-        t->starts = starts ? starts : t->starts;
-        uint64_t *first = ebb_realloc(t->first, capacity + 1, sizeof *first);
-        t->first = first ? first : t->first;
-        if (!starts || !first)
-            status = ebb_no_memory(err, capacity * sizeof *starts);
-        else
-            t->capacity = capacity;
-    }
+    EBB_THEN(status, ebb_grow(&t->files, &t->capacity, t->count + 1, sizeof *t->files, err));
+    EBB_THEN(status, ebb_grow(&t->first, &t->first_capacity, t->count + 2, sizeof *t->first, err));
     if (status != EBB_OK) {
         data_file_close(&file);
         return status;
     }
     if (t->count == 0)
         t->first[0] = 0;
-    t->files[t->count] = file;
-    t->starts[t->count] = start;
+    t->files[t->count] = (struct data_token_file){file, start};
     t->first[t->count + 1] = t->first[t->count] + count;
     t->count++;
     return EBB_OK;
@@ -100,13 +88,14 @@ enum ebb_status data_tokens_read(const struct data_tokens *t, uint64_t start, si
     for (size_t i = data_find_start(t->first, t->count, start); n > 0 && i < t->count; i++) {
         uint64_t left = t->first[i + 1] - start;
         size_t now = n < left ? n : (size_t)left;
-        uint64_t offset = t->starts[i] + (start - t->first[i]) * (uint64_t)t->width;
+        const struct data_file *file = &t->files[i].file;
+        uint64_t offset = t->files[i].start + (start - t->first[i]) * (uint64_t)t->width;
         uint8_t *at = (uint8_t *)(out + now) - now * (size_t)t->width;
-        EBB_TRY(data_file_read(&t->files[i], offset, at, now * (size_t)t->width, err));
+        EBB_TRY(data_file_read(file, offset, at, now * (size_t)t->width, err));
         tokens_widen(out, now, t->width);
         for (size_t k = 0; k < now; k++) {
             if (out[k] < 0 || out[k] >= vocabulary)
-                return data_corrupt(err, &t->files[i], offset + k * (uint64_t)t->width,
+                return data_corrupt(err, file, offset + k * (uint64_t)t->width,
                                     "token %lld, the vocabulary has %lld", (long long)out[k],
                                     (long long)vocabulary);
         }

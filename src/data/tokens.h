@@ -7,10 +7,12 @@
 /* Files one after the other, little-endian integers of one width. A file that starts with the magic
  * number 20240520 has a header of 1024 bytes (version 1, count), as llm.c writes them. */
 struct data_tokens {
-    struct data_file *files; /* owned */
-    uint64_t *starts;        /* owned: byte of the first token of file i */
-    uint64_t *first;         /* owned: tokens before file i; one more than files */
-    size_t count, capacity;
+    struct data_token_file {
+        struct data_file file;
+        uint64_t start; /* byte of the first token */
+    } * files;          /* owned */
+    uint64_t *first;    /* owned: tokens before file i; one more than files */
+    size_t count, capacity, first_capacity;
     int width; /* 1, 2, 4, 8 bytes */
 };
 

@@ -38,9 +38,13 @@ struct unpacking {
 };
 
 /* What was unpacked so far goes from memory to the file, or stays when that fails. */
-static void spill(struct unpacking *u, const char *folder)
+static void spill(struct unpacking *u, const struct data_set *set)
 {
-    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    struct ebb_str folder = {0};
+    int fd = -1;
+    if (data_cache_folder(set, &folder, NULL) == EBB_OK)
+        fd = open(folder.data, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    ebb_str_fini(&folder);
     if (fd < 0)
         return;
     if (!ebb_write_all(fd, u->memory, (size_t)u->length)) {
@@ -53,9 +57,9 @@ static void spill(struct unpacking *u, const char *folder)
 /* A disk that fills up: take everything back into memory. */
 static enum ebb_status unspill(struct unpacking *u, uint8_t *block, size_t n, struct ebb_error *err)
 {
-    uint8_t *all = ebb_alloc((size_t)u->length + n + BLOCK_BYTES);
-    if (!all)
-        return ebb_no_memory(err, (size_t)u->length + n + BLOCK_BYTES);
+    size_t capacity = (size_t)u->length + n + BLOCK_BYTES;
+    uint8_t *all;
+    EBB_TRY(ebb_new(&all, capacity, 1, err));
     struct data_file file = {.path = u->stream->file->path, .fd = u->fd, .length = u->length};
     enum ebb_status status = data_file_read(&file, 0, all, (size_t)u->length, err);
     if (status != EBB_OK) {
@@ -67,11 +71,11 @@ static enum ebb_status unspill(struct unpacking *u, uint8_t *block, size_t n, st
     close(u->fd);
     u->fd = -1;
     u->memory = all;
-    u->capacity = (size_t)u->length + n + BLOCK_BYTES;
+    u->capacity = capacity;
     return EBB_OK;
 }
 
-static enum ebb_status unpack_more(struct unpacking *u, const char *folder, bool *is_end,
+static enum ebb_status unpack_more(struct unpacking *u, const struct data_set *set, bool *is_end,
                                    struct ebb_error *err)
 {
     size_t got = 0;
@@ -89,21 +93,20 @@ static enum ebb_status unpack_more(struct unpacking *u, const char *folder, bool
     if (u->length > u->most)
         return ebb_fail(err, EBB_ELIMIT, "%s: more than %llu bytes when unpacked",
                         u->stream->file->path, (unsigned long long)u->most);
-    if (u->fd < 0 && folder && was_small && u->length >= SMALL_BYTES)
-        spill(u, folder);
+    if (u->fd < 0 && set && was_small && u->length >= SMALL_BYTES)
+        spill(u, set);
     return EBB_OK;
 }
 
-enum ebb_status data_unpack(struct data_stream *stream, uint64_t most, const char *folder,
+enum ebb_status data_unpack(struct data_stream *stream, uint64_t most, struct data_set *set,
                             struct data_file *out, struct ebb_error *err)
 {
     struct unpacking u = {.stream = stream, .most = most, .fd = -1};
     bool is_end = false;
     enum ebb_status status = EBB_OK;
     while (status == EBB_OK && !is_end)
-        status = unpack_more(&u, folder, &is_end, err);
-    struct ebb_str path;
-    ebb_str_init(&path);
+        status = unpack_more(&u, set, &is_end, err);
+    struct ebb_str path = {0};
     ebb_str_printf(&path, "%s (unpacked)", stream->file->path);
     EBB_THEN(status, ebb_str_status(&path, err));
     if (status != EBB_OK) {
@@ -120,6 +123,8 @@ enum ebb_status data_unpack(struct data_stream *stream, uint64_t most, const cha
         uint8_t *fitted = ebb_realloc(u.memory, u.length ? (size_t)u.length : 1, 1);
         out->owned = fitted ? fitted : u.memory;
         out->memory = out->owned;
+        if (set)
+            set->info.resident_bytes += u.length;
     }
     return EBB_OK;
 }

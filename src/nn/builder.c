@@ -14,8 +14,6 @@ void nn_builder_init(struct nn_builder *b, struct tensor_session *session,
     b->session = session;
     if (mode)
         b->mode = *mode;
-    ebb_arena_init(&b->arena);
-    ebb_strmap_init(&b->index);
 }
 
 void nn_builder_fini(struct nn_builder *b)
@@ -381,7 +379,7 @@ tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const ten
     _Alignas(16) unsigned char attr[OPS_ATTR_BYTES];
     char text[1024];
     struct ebb_error err;
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     const struct ebb_doc_node *map;
     if (!fmt)
         return nn_call(b, op, in_count, in, out, 0, NULL);
@@ -392,7 +390,6 @@ tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const ten
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    ebb_arena_init(&arena);
     enum ebb_status status = ebb_doc_parse_json(&arena, op, text, strlen(text), &map, &err);
     EBB_THEN(status, ops_parse(def, map, attr, &err));
     ebb_arena_fini(&arena);

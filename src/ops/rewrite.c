@@ -46,8 +46,7 @@ unsigned ops_rewrite_defaults(void)
 
 static enum ebb_status unknown(const char *name, size_t length, struct ebb_error *err)
 {
-    struct ebb_str list;
-    ebb_str_init(&list);
+    struct ebb_str list = {0};
     for (size_t i = 0; i < COUNT; i++)
         if (i == 0 || strcmp(table[i]->name, table[i - 1]->name) != 0)
             ebb_str_printf(&list, ", %s", table[i]->name);

@@ -99,8 +99,7 @@ bool optim_choose(struct ebb_reading *reading, const struct ebb_path *path,
 {
     struct ebb_key key = {
         .path = "", .kind = EBB_KEY_WORD, .flags = EBB_KEY_ANY_CASE, .word = names};
-    struct ebb_str why;
-    ebb_str_init(&why);
+    struct ebb_str why = {0};
     if (ebb_key_read_text(&key, name, index, &why))
         return true;
     ebb_reading_say(reading, EBB_FINDING_ERROR, path, where, &why);

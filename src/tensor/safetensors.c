@@ -311,7 +311,6 @@ enum ebb_status tensor_file_write(const char *path, const struct tensor_to_write
     for (size_t i = 0; i < count; i++)
         order[i] = &items[i];
     qsort(order, count, sizeof *order, by_name);
-    ebb_str_init(&header);
     write_header(&header, order, count);
     enum ebb_status status = ebb_str_status(&header, err);
     if (status == EBB_OK)

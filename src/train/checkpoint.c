@@ -142,9 +142,8 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
 
 static enum ebb_status save_state(struct train_trial *t, const char *path, struct ebb_error *err)
 {
-    struct ebb_str out;
+    struct ebb_str out = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&out);
     ebb_jsonw_init(&w, &out, 2);
     write_state(t, &w);
     ebb_str_addc(&out, '\n');
@@ -171,14 +170,13 @@ static enum ebb_status save_manifest(const char *dir, struct ebb_error *err)
 {
     char path[PATH_BYTES], hashes[FILES][EBB_SHA256_TEXT];
     struct ebb_manifest_file entries[FILES];
-    struct ebb_str out;
+    struct ebb_str out = {0};
     for (size_t i = 0; i < FILES; i++) {
         uint64_t bytes;
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
         EBB_TRY(hash_file(path, hashes[i], &bytes, err));
         entries[i] = (struct ebb_manifest_file){files[i], (int64_t)bytes, hashes[i]};
     }
-    ebb_str_init(&out);
     ebb_manifest_write(&(struct ebb_manifest){.files = entries, .count = FILES}, 2, &out);
     snprintf(path, sizeof path, "%s/" EBB_MANIFEST, dir);
     enum ebb_status status = ebb_str_status(&out, err);
@@ -427,10 +425,9 @@ static enum ebb_status resume(struct train_trial *t, struct ebb_arena *arena, co
 enum ebb_status train_trial_load(struct train_trial *t, const char *dir, enum train_load kind,
                                  struct ebb_error *err)
 {
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     struct opened weights = {0}, optimizer = {0};
     char path[PATH_BYTES];
-    ebb_arena_init(&arena);
     enum ebb_status status = train_checkpoint_prove(&arena, dir, err);
     snprintf(path, sizeof path, "%s/%s", dir, files[0]);
     EBB_THEN(status, open_tensors(&weights, path, err));

@@ -82,8 +82,7 @@ enum ebb_status train_events_open(struct train_events **events, const char *fold
                        : ebb_fail(err, EBB_EIO, "cannot write %s", path);
     }
     static const char version[] = "brain.Event:2";
-    struct ebb_str event;
-    ebb_str_init(&event);
+    struct ebb_str event = {0};
     put_time(&event, now());
     put_bytes(&event, 3, version, sizeof version - 1);
     enum ebb_status status = write_frame(e, &event, err);
@@ -108,12 +107,9 @@ enum ebb_status train_events_flush(struct train_events *e, struct ebb_error *err
 enum ebb_status train_events_scalar_at(struct train_events *e, const char *tag, int64_t step,
                                        double value, double time, struct ebb_error *err)
 {
-    struct ebb_str one, summary, event;
+    struct ebb_str one = {0}, summary = {0}, event = {0};
     float simple = (float)value;
     char bytes[sizeof simple];
-    ebb_str_init(&one);
-    ebb_str_init(&summary);
-    ebb_str_init(&event);
     memcpy(bytes, &simple, sizeof simple);
     put_bytes(&one, 1, tag, strlen(tag));
     ebb_add_varint(&one, 2 << 3 | 5);

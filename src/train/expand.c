@@ -51,8 +51,7 @@ static const struct ebb_doc_node *expand_text(struct ebb_arena *arena,
         if (value)
             return put(arena, value, node);
     }
-    struct ebb_str out;
-    ebb_str_init(&out);
+    struct ebb_str out = {0};
     while (at < end) {
         size_t left = (size_t)(end - at);
         const char *close = left >= 2 && memcmp(at, "${", 2) == 0 ? memchr(at, '}', left) : NULL;

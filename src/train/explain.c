@@ -149,9 +149,8 @@ static enum ebb_status add_layers(struct walk *w, struct train_explained *e,
                                   struct ebb_arena *arena, struct ebb_error *err)
 {
     const struct trace *t = w->t;
-    struct ebb_strmap index;
+    struct ebb_strmap index = {0};
     bool is_good = true;
-    ebb_strmap_init(&index);
     for (uint32_t s = 0; s < t->storage_count && is_good; s++) {
         if (!w->is_in[s])
             continue;

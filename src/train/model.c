@@ -69,10 +69,9 @@ static enum ebb_status record(const struct train_model *m, enum train_program_ki
                                    .is_plain = true,
                                    .stats = stats};
     struct train_step step = {0};
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     if (m->optim)
         config.optim = *m->optim;
-    ebb_arena_init(&arena);
     enum ebb_status status = train_step_build(&arena, &o, &step, err);
     ebb_arena_fini(&arena);
     if (status == EBB_OK)

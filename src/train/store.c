@@ -206,10 +206,9 @@ enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool
 int train_store_threads(const char *folder)
 {
     struct names names = {0};
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     char path[PATH_BYTES + 64];
     int threads = 0;
-    ebb_arena_init(&arena);
     if (strlen(folder) < PATH_BYTES - 128 && list(folder, &names, NULL) == EBB_OK)
         for (size_t i = names.count; i-- > 0 && threads == 0;) {
             const struct ebb_doc_node *root;

@@ -31,7 +31,6 @@ static enum ebb_status work_create(const struct worker_job *job, void **self, st
                                   .seed = job->seed};
     struct work *w;
     EBB_TRY(ebb_new(&w, 1, sizeof *w, err));
-    ebb_arena_init(&w->arena);
     enum ebb_status status = train_config_read(&w->arena, &source, &w->config, NULL, err);
     if (status == EBB_EINPUT) /* this sample of hyperparameters can never work */
         status = ebb_context(err, EBB_EINFEASIBLE, "configuration");
