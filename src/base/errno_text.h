@@ -1,4 +1,4 @@
-/* errno_text.h - the system's reason, thread-safe (strerror is not). Private to base. */
+/* errno_text.h - the system's reason, thread-safe and the same in every locale (strerror is not). */
 #ifndef EBB_BASE_ERRNO_TEXT_H
 #define EBB_BASE_ERRNO_TEXT_H
 

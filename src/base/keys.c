@@ -331,7 +331,7 @@ const struct ebb_doc_node *ebb_key_read(struct ebb_reading *reading, const struc
         is_reported = type->reports;
         result = key->kind == EBB_KEY_MAP
                      ? ebb_keys_read(reading, &below, path, node, node, (char *)record + key->at)
-                     : type->read(reading, key, path, node, record);
+                     : type->read(&(struct ebb_value){reading, key, path, node, record});
     }
     if (result || reading->failed)
         return result;

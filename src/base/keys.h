@@ -70,15 +70,21 @@ enum ebb_key_flag {
 struct ebb_key;
 
 /* A kind of value. Those of enum ebb_key_kind have one each; a table may bring its own. */
+struct ebb_value { /* that is read */
+    struct ebb_reading *reading;
+    const struct ebb_key *key;
+    const struct ebb_path *path; /* NULL: there is no file */
+    const struct ebb_doc_node *node;
+    void *record;
+};
+
 struct ebb_key_type {
     const char *noun;    /* "an integer" */
     unsigned shapes;     /* OR of 1u << enum ebb_doc_kind: others are refused unread; 0 = any */
     const char *section; /* the values in it are mappings with the rows below this path, or NULL */
     enum ebb_doc_kind empty; /* what is read when the key is absent: LIST, MAP; NULL = nothing */
     /* Read a good value into the record; it comes back in its normalised form. NULL: refused. */
-    const struct ebb_doc_node *(*read)(struct ebb_reading *reading, const struct ebb_key *key,
-                                       const struct ebb_path *path, const struct ebb_doc_node *node,
-                                       void *record);
+    const struct ebb_doc_node *(*read)(const struct ebb_value *value);
     bool reports; /* `read` has reported what it refuses */
     /* Layers: `later` over `earlier`; NULL: it replaces it. */
     const struct ebb_doc_node *(*merge)(struct ebb_reading *reading,

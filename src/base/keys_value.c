@@ -167,19 +167,17 @@ bool ebb_key_whole(const struct ebb_doc_node *node, int64_t *value)
     return true;
 }
 
-static const struct ebb_doc_node *read_int(struct ebb_reading *reading, const struct ebb_key *key,
-                                           const struct ebb_path *path,
-                                           const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_int(const struct ebb_value *v)
 {
-    int64_t value = 0, *field = field_of(key, record);
-    (void)path;
-    if (!ebb_key_whole(node, &value) || !within(key->bounds, true, value, (double)value))
+    const struct ebb_doc_node *node = v->node;
+    int64_t value = 0, *field = field_of(v->key, v->record);
+    if (!ebb_key_whole(node, &value) || !within(v->key->bounds, true, value, (double)value))
         return NULL;
     if (field)
         *field = value;
     if (node->kind == EBB_DOC_INT)
         return node;
-    struct ebb_doc_node *whole = ebb_reading_node(reading, EBB_DOC_INT, node);
+    struct ebb_doc_node *whole = ebb_reading_node(v->reading, EBB_DOC_INT, node);
     if (whole) {
         whole->integer = value;
         whole->number = (double)value;
@@ -197,41 +195,32 @@ static bool is_number(const struct ebb_key *key, const struct ebb_doc_node *node
            within(key->bounds, false, 0, *value);
 }
 
-static const struct ebb_doc_node *read_double(struct ebb_reading *reading,
-                                              const struct ebb_key *key,
-                                              const struct ebb_path *path,
-                                              const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_double(const struct ebb_value *v)
 {
     double value;
-    (void)reading, (void)path;
-    if (!is_number(key, node, &value))
+    if (!is_number(v->key, v->node, &value))
         return NULL;
-    *(double *)field_of(key, record) = value;
-    return node;
+    *(double *)field_of(v->key, v->record) = value;
+    return v->node;
 }
 
-static const struct ebb_doc_node *read_pair(struct ebb_reading *reading, const struct ebb_key *key,
-                                            const struct ebb_path *path,
-                                            const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_pair(const struct ebb_value *v)
 {
+    const struct ebb_doc_node *node = v->node;
     double pair[2];
-    (void)reading, (void)path;
-    if (node->count != 2 || !is_number(key, node->items[0], &pair[0]) ||
-        !is_number(key, node->items[1], &pair[1]))
+    if (node->count != 2 || !is_number(v->key, node->items[0], &pair[0]) ||
+        !is_number(v->key, node->items[1], &pair[1]))
         return NULL;
-    memcpy(field_of(key, record), pair, sizeof pair);
+    memcpy(field_of(v->key, v->record), pair, sizeof pair);
     return node;
 }
 
-static const struct ebb_doc_node *read_bool(struct ebb_reading *reading, const struct ebb_key *key,
-                                            const struct ebb_path *path,
-                                            const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_bool(const struct ebb_value *v)
 {
-    bool *field = field_of(key, record);
-    (void)reading, (void)path;
+    bool *field = field_of(v->key, v->record);
     if (field)
-        *field = node->boolean;
-    return node;
+        *field = v->node->boolean;
+    return v->node;
 }
 
 static bool is_plain_text(const struct ebb_doc_node *node)
@@ -254,16 +243,14 @@ const char *ebb_key_text(struct ebb_reading *reading, const struct ebb_path *pat
     return NULL;
 }
 
-static const struct ebb_doc_node *read_text(struct ebb_reading *reading, const struct ebb_key *key,
-                                            const struct ebb_path *path,
-                                            const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_text(const struct ebb_value *v)
 {
-    const char **field = field_of(key, record);
+    const struct ebb_doc_node *node = v->node;
+    const char **field = field_of(v->key, v->record);
     size_t index;
-    (void)reading, (void)path;
     if (!is_plain_text(node) ||
-        (key->check ? !key->check(node->text)
-                    : (key->words || key->word) && !find_word(key, node, &index)))
+        (v->key->check ? !v->key->check(node->text)
+                       : (v->key->words || v->key->word) && !find_word(v->key, node, &index)))
         return NULL;
     if (field)
         *field = node->text;
@@ -277,28 +264,23 @@ static void store_word(const struct ebb_key *key, void *record, size_t index)
     memcpy(field_of(key, record), &value, sizeof value);
 }
 
-static const struct ebb_doc_node *read_word(struct ebb_reading *reading, const struct ebb_key *key,
-                                            const struct ebb_path *path,
-                                            const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_word(const struct ebb_value *v)
 {
     size_t index = 0;
-    (void)reading, (void)path;
-    if (!find_word(key, node, &index))
+    if (!find_word(v->key, v->node, &index))
         return NULL;
-    store_word(key, record, index);
-    return node;
+    store_word(v->key, v->record, index);
+    return v->node;
 }
 
-static const struct ebb_doc_node *read_bytes(struct ebb_reading *reading, const struct ebb_key *key,
-                                             const struct ebb_path *path,
-                                             const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_bytes(const struct ebb_value *v)
 {
+    const struct ebb_doc_node *node = v->node;
     uint64_t bytes = UINT64_MAX;
     int64_t whole = 0;
     size_t index;
-    (void)reading, (void)path;
     if (node->kind == EBB_DOC_STRING) {
-        bool is_word = find_word(key, node, &index);
+        bool is_word = find_word(v->key, node, &index);
         if (!is_word &&
             (!is_plain_text(node) || ebb_parse_bytes(node->text, &bytes, NULL) != EBB_OK))
             return NULL;
@@ -308,9 +290,9 @@ static const struct ebb_doc_node *read_bytes(struct ebb_reading *reading, const 
     } else {
         return NULL;
     }
-    if (bytes != UINT64_MAX && !within(key->bounds, true, whole, (double)whole))
+    if (bytes != UINT64_MAX && !within(v->key->bounds, true, whole, (double)whole))
         return NULL;
-    memcpy(field_of(key, record), &bytes, sizeof bytes);
+    memcpy(field_of(v->key, v->record), &bytes, sizeof bytes);
     return node;
 }
 
@@ -338,66 +320,61 @@ static bool is_not_empty(const char *text)
     return text[0] != '\0';
 }
 
-static const struct ebb_doc_node *read_list(struct ebb_reading *reading, const struct ebb_key *key,
-                                            const struct ebb_path *path,
-                                            const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_list(const struct ebb_value *v)
 {
+    struct ebb_reading *reading = v->reading;
+    const struct ebb_doc_node *node = v->node;
     static const size_t sizes[] = {[EBB_KEY_INTS] = sizeof(int64_t),
                                    [EBB_KEY_DOUBLES] = sizeof(double),
                                    [EBB_KEY_TEXTS] = sizeof(const char *)};
-    struct ebb_key element = {.kind = key->kind == EBB_KEY_INTS      ? EBB_KEY_INT
-                                      : key->kind == EBB_KEY_DOUBLES ? EBB_KEY_DOUBLE
-                                                                     : EBB_KEY_TEXT,
+    struct ebb_key element = {.kind = v->key->kind == EBB_KEY_INTS      ? EBB_KEY_INT
+                                      : v->key->kind == EBB_KEY_DOUBLES ? EBB_KEY_DOUBLE
+                                                                        : EBB_KEY_TEXT,
                               .path = "",
-                              .bounds = key->bounds,
-                              .flags = key->flags & EBB_KEY_LOOSE};
+                              .bounds = v->key->bounds,
+                              .flags = v->key->flags & EBB_KEY_LOOSE};
     const struct ebb_doc_node *const *items = node->kind == EBB_DOC_LIST ? node->items : &node;
-    size_t count = node->kind == EBB_DOC_LIST ? node->count : 1, size = sizes[key->kind];
+    size_t count = node->kind == EBB_DOC_LIST ? node->count : 1, size = sizes[v->key->kind];
     if (element.kind == EBB_KEY_TEXT) {
-        element.check = key->check ? key->check : is_not_empty;
+        element.check = v->key->check ? v->key->check : is_not_empty;
         element.allowed = "a string that is not empty";
     }
-    if (!has_room(key, count) ||
-        (key->kind == EBB_KEY_INTS && !key->room && node->kind != EBB_DOC_LIST)) {
-        ebb_key_refuse(reading, key, path, node);
+    if (!has_room(v->key, count) ||
+        (v->key->kind == EBB_KEY_INTS && !v->key->room && node->kind != EBB_DOC_LIST)) {
+        ebb_key_refuse(reading, v->key, v->path, node);
         return NULL;
     }
     char *values = ebb_reading_alloc(reading, count, size);
     struct ebb_doc_node *out = ebb_reading_node(reading, EBB_DOC_LIST, node);
     bool is_good = values && out;
     for (size_t i = 0; values && out && i < count; i++) {
-        struct ebb_path at = {.up = path, .index = i};
+        struct ebb_path at = {.up = v->path, .index = i};
         const struct ebb_doc_node *item =
-            ebb_key_read(reading, &element, NULL, node->kind == EBB_DOC_LIST ? &at : path, items[i],
-                         values + i * size);
+            ebb_key_read(reading, &element, NULL, node->kind == EBB_DOC_LIST ? &at : v->path,
+                         items[i], values + i * size);
         is_good = is_good && item;
         ebb_reading_append(reading, out, item);
     }
     if (!is_good)
         return NULL;
-    store_list(key, record, values, count, size);
+    store_list(v->key, v->record, values, count, size);
     return out;
 }
 
-static const struct ebb_doc_node *read_nodes(struct ebb_reading *reading, const struct ebb_key *key,
-                                             const struct ebb_path *path,
-                                             const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_nodes(const struct ebb_value *v)
 {
-    (void)reading, (void)path;
-    if (!has_room(key, node->count))
+    const struct ebb_doc_node *node = v->node;
+    if (!has_room(v->key, node->count))
         return NULL;
-    store_list(key, record, node->items, node->count, sizeof *node->items);
+    store_list(v->key, v->record, node->items, node->count, sizeof *node->items);
     return node;
 }
 
-static const struct ebb_doc_node *read_node(struct ebb_reading *reading, const struct ebb_key *key,
-                                            const struct ebb_path *path,
-                                            const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_node(const struct ebb_value *v)
 {
-    (void)reading, (void)path;
-    if (field_of(key, record))
-        memcpy(field_of(key, record), &node, sizeof node);
-    return node;
+    if (field_of(v->key, v->record))
+        memcpy(field_of(v->key, v->record), &v->node, sizeof v->node);
+    return v->node;
 }
 
 /* ---- the kinds ---- */
@@ -454,7 +431,9 @@ bool ebb_key_read_text(const struct ebb_key *key, const char *text, void *record
     }
     const struct ebb_key_type *type = ebb_key_type(key);
     bool has_shape = !type->shapes || (type->shapes >> node.kind & 1);
-    if (has_shape && type->read(NULL, key, NULL, &node, record)) /* of scalars: needs no arena */
+    if (has_shape &&
+        type->read(&(struct ebb_value){
+            .key = key, .node = &node, .record = record})) /* of scalars: needs no arena */
         return true;
     say_refusal(key, &node, why);
     return false;
@@ -512,7 +491,7 @@ static const struct ebb_doc_node *empty_value(struct ebb_reading *reading,
         memcpy(field_of(key, record), &node, sizeof node);
     } else if (type->empty != EBB_DOC_NULL) {
         node = ebb_reading_node(reading, type->empty, NULL);
-        node = node ? type->read(reading, key, NULL, node, record) : NULL;
+        node = node ? type->read(&(struct ebb_value){reading, key, NULL, node, record}) : NULL;
     }
     return node;
 }
@@ -533,7 +512,7 @@ const struct ebb_doc_node *ebb_key_preset(struct ebb_reading *reading, const str
         node = ebb_doc_new_bool(reading->arena, strcmp(key->preset, "true") == 0);
     else
         node = ebb_doc_new_string(reading->arena, key->preset);
-    if (!node || !ebb_key_type(key)->read(reading, key, NULL, node, record))
+    if (!node || !ebb_key_type(key)->read(&(struct ebb_value){reading, key, NULL, node, record}))
         reading->failed = true; /* out of memory; a test reads every preset of the table */
     return node;
 }

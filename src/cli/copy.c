@@ -4,12 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/names.h"
 #include "base/str.h"
 
 #define DEPTH_MAX 32
@@ -38,34 +38,30 @@ static enum ebb_status copy_file(const char *from, const char *to, struct ebb_er
 
 static enum ebb_status copy_tree(const char *from, const char *to, int depth, struct ebb_error *err)
 {
-    struct dirent **entries = NULL;
-    enum ebb_status status = EBB_OK;
+    struct ebb_names names = {0};
     if (depth > DEPTH_MAX)
         return ebb_fail(err, EBB_ELIMIT, "%s: more than %d nested directories", from, DEPTH_MAX);
-    int count = scandir(from, &entries, NULL, alphasort);
-    if (count < 0)
+    DIR *folder = opendir(from);
+    if (!folder)
         return ebb_fail(err, EBB_EIO,
                         "cannot read %s: %s (checkpoint_storage.host_path of the experiment must "
                         "be reachable from here)",
                         from, strerror(errno));
-    status = ebb_file_mkdirs(to, err);
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        if (status == EBB_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
-            struct ebb_str a = {0}, b = {0};
-            struct stat st = {0};
-            ebb_str_printf(&a, "%s/%s", from, name);
-            ebb_str_printf(&b, "%s/%s", to, name);
-            if (lstat(ebb_str_c(&a), &st) == 0 && S_ISDIR(st.st_mode))
-                status = copy_tree(ebb_str_c(&a), ebb_str_c(&b), depth + 1, err);
-            else
-                status = copy_file(ebb_str_c(&a), ebb_str_c(&b), err);
-            ebb_str_fini(&a);
-            ebb_str_fini(&b);
-        }
-        free(entries[i]); /* allowed: scandir's own memory */
+    enum ebb_status status = ebb_names_read(&names, folder, NULL, NULL, err);
+    EBB_THEN(status, ebb_file_mkdirs(to, err));
+    for (size_t i = 0; status == EBB_OK && i < names.count; i++) {
+        struct ebb_str a = {0}, b = {0};
+        struct stat st = {0};
+        ebb_str_printf(&a, "%s/%s", from, names.items[i]);
+        ebb_str_printf(&b, "%s/%s", to, names.items[i]);
+        if (lstat(ebb_str_c(&a), &st) == 0 && S_ISDIR(st.st_mode))
+            status = copy_tree(ebb_str_c(&a), ebb_str_c(&b), depth + 1, err);
+        else
+            status = copy_file(ebb_str_c(&a), ebb_str_c(&b), err);
+        ebb_str_fini(&a);
+        ebb_str_fini(&b);
     }
-    free(entries); /* allowed: scandir's own memory */
+    ebb_names_fini(&names);
     return status;
 }
 

@@ -3,13 +3,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/crypto.h"
 #include "base/file.h"
 #include "base/heap.h"
+#include "base/names.h"
 #include "cli/ignore.h"
 
 #define DEPTH_MAX 32
@@ -104,26 +104,21 @@ static enum ebb_status add_entry(struct pack *p, const char *path, int depth, st
 static enum ebb_status add_directory(struct pack *p, const char *path, int depth,
                                      struct ebb_error *err)
 {
-    struct dirent **entries = NULL;
-    enum ebb_status status = EBB_OK;
+    struct ebb_names names = {0};
     if (depth > DEPTH_MAX)
         return ebb_fail(err, EBB_EINPUT, "%s: more than %d nested directories", path, DEPTH_MAX);
-    int count = scandir(path, &entries, NULL, alphasort);
-    if (count < 0)
+    DIR *folder = opendir(path);
+    if (!folder)
         return ebb_fail(err, EBB_EIO, "cannot read %s: %s", path, strerror(errno));
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        if (status == EBB_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
-            struct ebb_str child = {0};
-            ebb_str_printf(&child, "%s/%s", path, name);
-            status = ebb_str_status(&child, err);
-            if (status == EBB_OK)
-                status = add_entry(p, ebb_str_c(&child), depth, err);
-            ebb_str_fini(&child);
-        }
-        free(entries[i]); /* allowed: scandir's own memory */
+    enum ebb_status status = ebb_names_read(&names, folder, NULL, NULL, err);
+    for (size_t i = 0; status == EBB_OK && i < names.count; i++) {
+        struct ebb_str child = {0};
+        ebb_str_printf(&child, "%s/%s", path, names.items[i]);
+        status = ebb_str_status(&child, err);
+        EBB_THEN(status, add_entry(p, ebb_str_c(&child), depth, err));
+        ebb_str_fini(&child);
     }
-    free(entries); /* allowed: scandir's own memory */
+    ebb_names_fini(&names);
     return status;
 }
 

@@ -137,8 +137,8 @@ void data_bert_describe(struct data_info *info, int64_t vocabulary, int64_t sequ
 }
 
 struct bert_state {
-    struct data_names shards[DATA_SPLITS]; /* whole paths */
-    uint64_t *first[DATA_SPLITS];          /* rows before shard i; one more than shards */
+    struct ebb_names shards[DATA_SPLITS]; /* whole paths */
+    uint64_t *first[DATA_SPLITS];         /* rows before shard i; one more than shards */
     int64_t sequence, vocabulary;
 };
 
@@ -146,7 +146,7 @@ static void bert_close(struct data_set *set)
 {
     struct bert_state *state = set->state;
     for (int s = 0; s < DATA_SPLITS; s++) {
-        data_names_fini(&state->shards[s]);
+        ebb_names_fini(&state->shards[s]);
         ebb_free(state->first[s]);
     }
 }
@@ -155,7 +155,7 @@ static enum ebb_status list_shards(struct data_set *set, int split, struct ebb_e
 {
     static const char *const folders[] = {"train", "validation"};
     struct bert_state *state = set->state;
-    struct data_names found = {0};
+    struct ebb_names found = {0};
     char *folder;
     EBB_TRY(data_path(&folder, set->folder, folders[split], err));
     enum ebb_status status = EBB_OK;
@@ -163,13 +163,13 @@ static enum ebb_status list_shards(struct data_set *set, int split, struct ebb_e
         status = data_names_list(&found, folder, data_h5_suffixes, false, err);
     for (size_t i = 0; i < found.count && status == EBB_OK; i++) {
         char *path;
-        status = data_path(&path, folder, found.names[i], err);
-        EBB_THEN(status, data_names_add(&state->shards[split], path, err));
+        status = data_path(&path, folder, found.items[i], err);
+        EBB_THEN(status, ebb_names_add(&state->shards[split], path, err));
         ebb_free(path);
     }
     if (status == EBB_OK && split == DATA_TRAIN && found.count == 0)
         status = ebb_fail(err, EBB_EINPUT, "%s: no .h5 or .hdf5 file", folder);
-    data_names_fini(&found);
+    ebb_names_fini(&found);
     ebb_free(folder);
     return status;
 }
@@ -185,7 +185,7 @@ static enum ebb_status measure_shards(struct data_set *set, int split, struct eb
         uint64_t rows = 0;
         int64_t sequence = state->sequence;
         size_t scratch = 0;
-        enum ebb_status status = data_file_open(&file, state->shards[split].names[i], err);
+        enum ebb_status status = data_file_open(&file, state->shards[split].items[i], err);
         EBB_THEN(status, data_h5_open(&h, &file, err));
         EBB_THEN(status, data_bert_shape(&h, &rows, &sequence, &scratch, err));
         if (status == EBB_OK && (split || i) && sequence != state->sequence)
@@ -199,7 +199,8 @@ static enum ebb_status measure_shards(struct data_set *set, int split, struct eb
             set->info.scratch_bytes = scratch;
     }
     set->info.full_count[split] = state->first[split][count];
-    set->info.resident_bytes += state->shards[split].bytes + (count + 1) * sizeof(uint64_t);
+    set->info.resident_bytes +=
+        data_names_bytes(&state->shards[split]) + (count + 1) * sizeof(uint64_t);
     return EBB_OK;
 }
 
@@ -228,7 +229,7 @@ static enum ebb_status bert_read(const struct data_set *set, const struct data_r
     size_t shard = data_find_start(first, state->shards[q->split].count, q->index);
     struct data_file file;
     struct data_h5 h;
-    enum ebb_status status = data_file_open(&file, state->shards[q->split].names[shard], err);
+    enum ebb_status status = data_file_open(&file, state->shards[q->split].items[shard], err);
     EBB_THEN(status, data_h5_open(&h, &file, err));
     EBB_THEN(status, data_bert_row(&h, q->index - first[shard], state->sequence, state->vocabulary,
                                    q->fields, q->scratch, err));

@@ -11,14 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/errno_text.h"
 #include "base/heap.h"
-
-/* Thread-safe and the same in every locale. */
-static const char *data_errno_text(int code)
-{
-    const char *text = strerrordesc_np(code);
-    return text ? text : "unknown error";
-}
 
 enum ebb_status data_file_open(struct data_file *file, const char *path, struct ebb_error *err)
 {
@@ -27,7 +21,7 @@ enum ebb_status data_file_open(struct data_file *file, const char *path, struct 
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return ebb_fail(err, errno == ENOENT ? EBB_EINPUT : EBB_EIO, "cannot open %s: %s", path,
-                        data_errno_text(errno));
+                        ebb_errno_text(errno));
     if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
         close(fd);
         return ebb_fail(err, EBB_EINPUT, "%s: not a regular file", path);
@@ -86,7 +80,7 @@ enum ebb_status data_file_read(const struct data_file *file, uint64_t offset, vo
             continue;
         if (got < 0)
             return ebb_fail(err, EBB_EIO, "%s: byte %llu: %s", file->path,
-                            (unsigned long long)offset, data_errno_text(errno));
+                            (unsigned long long)offset, ebb_errno_text(errno));
         if (got == 0)
             return data_corrupt(err, file, offset, "the file shrank while it was read");
         at += got;
@@ -133,74 +127,47 @@ bool data_path_exists(const char *path)
     return stat(path, &about) == 0;
 }
 
-enum ebb_status data_names_add(struct data_names *names, const char *name, struct ebb_error *err)
+uint64_t data_names_bytes(const struct ebb_names *names)
 {
-    EBB_TRY(ebb_grow(&names->names, &names->capacity, names->count + 1, sizeof *names->names, err));
-    EBB_TRY(ebb_copy_text(&names->names[names->count], name, err));
-    names->count++;
-    names->bytes += strlen(name) + 1 + 16 + sizeof(char *);
-    return EBB_OK;
-}
-
-void data_names_fini(struct data_names *names)
-{
+    uint64_t bytes = 0;
     for (size_t i = 0; i < names->count; i++)
-        ebb_free(names->names[i]);
-    ebb_free(names->names);
-    *names = (struct data_names){0};
+        bytes += strlen(names->items[i]) + 1 + 16 + sizeof(char *);
+    return bytes;
 }
 
 const char *const data_h5_suffixes[] = {".h5", ".hdf5", NULL};
 
-static int names_compare(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+struct wanted {
+    const char *const *suffixes;
+    bool directories;
+};
 
-static bool name_ends(const char *name, const char *const *suffixes)
+/* Not hidden, of the wanted sort (links are followed) and ending. */
+static bool is_wanted(const void *context, DIR *dir, const struct dirent *entry)
 {
-    if (!suffixes)
-        return true;
-    size_t length = strlen(name);
-    for (size_t i = 0; suffixes[i]; i++) {
-        size_t n = strlen(suffixes[i]);
-        if (length > n && strcasecmp(name + length - n, suffixes[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The entry is of the wanted sort: a folder, or something else. Links are followed. */
-static bool name_fits(DIR *dir, const struct dirent *entry, bool directories)
-{
+    const struct wanted *w = context;
     struct stat about;
-    if (entry->d_type == DT_DIR || entry->d_type == DT_REG)
-        return (entry->d_type == DT_DIR) == directories;
-    if (fstatat(dirfd(dir), entry->d_name, &about, 0) != 0)
+    bool fits = !w->suffixes;
+    for (size_t i = 0; w->suffixes && w->suffixes[i]; i++)
+        fits = fits || ebb_name_ends(entry->d_name, w->suffixes[i]);
+    if (entry->d_name[0] == '.' || !fits)
         return false;
-    return directories ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode);
+    if (entry->d_type == DT_DIR || entry->d_type == DT_REG)
+        return (entry->d_type == DT_DIR) == w->directories;
+    return fstatat(dirfd(dir), entry->d_name, &about, 0) == 0 &&
+           (w->directories ? S_ISDIR(about.st_mode) : S_ISREG(about.st_mode));
 }
 
-enum ebb_status data_names_list(struct data_names *names, const char *directory,
+enum ebb_status data_names_list(struct ebb_names *names, const char *directory,
                                 const char *const *suffixes, bool directories,
                                 struct ebb_error *err)
 {
-    enum ebb_status status = EBB_OK;
+    struct wanted wanted = {suffixes, directories};
     DIR *dir = opendir(directory);
     if (!dir)
         return ebb_fail(err, errno == ENOENT ? EBB_EINPUT : EBB_EIO, "cannot open folder %s: %s",
-                        directory, data_errno_text(errno));
-    size_t first = names->count;
-    for (struct dirent *entry; status == EBB_OK && (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.' || !name_ends(entry->d_name, suffixes) ||
-            !name_fits(dir, entry, directories))
-            continue;
-        status = data_names_add(names, entry->d_name, err);
-    }
-    closedir(dir);
-    if (status == EBB_OK && names->count > first)
-        qsort(names->names + first, names->count - first, sizeof *names->names, names_compare);
-    return status;
+                        directory, ebb_errno_text(errno));
+    return ebb_names_read(names, dir, is_wanted, &wanted, err);
 }
 
 enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,
@@ -209,21 +176,20 @@ enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,
                                   struct ebb_error *err)
 {
     for (int s = 0; s < DATA_SPLITS; s++) {
-        struct data_names *names = &f->names[s];
+        struct ebb_names *names = &f->names[s];
         EBB_TRY(data_path(&f->folders[s], set->folder, folders[s], err));
         if (s == DATA_VALIDATION && !data_path_exists(f->folders[s]))
             continue;
         EBB_TRY(data_names_list(names, f->folders[s], suffixes, false, err));
+        set->info.resident_bytes += data_names_bytes(names);
         size_t kept = 0;
         for (size_t i = 0; i < names->count; i++) {
-            if (except && strcmp(names->names[i], except) == 0)
-                ebb_free(names->names[i]);
+            if (except && strcmp(names->items[i], except) == 0)
+                ebb_free(names->items[i]);
             else
-                names->names[kept++] = names->names[i];
+                names->items[kept++] = names->items[i];
         }
-        names->count = kept;
-        set->info.full_count[s] = kept;
-        set->info.resident_bytes += names->bytes;
+        names->count = set->info.full_count[s] = kept;
     }
     if (set->info.full_count[DATA_TRAIN] == 0)
         return ebb_fail(err, EBB_EINPUT, "%s: no %sfile", f->folders[DATA_TRAIN],
@@ -234,13 +200,13 @@ enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,
 enum ebb_status data_folders_open(const struct data_folders *f, enum data_split split,
                                   uint64_t index, struct data_file *file, struct ebb_error *err)
 {
-    return data_file_open_in(file, f->folders[split], f->names[split].names[index], err);
+    return data_file_open_in(file, f->folders[split], f->names[split].items[index], err);
 }
 
 void data_folders_fini(struct data_folders *f)
 {
     for (int s = 0; s < DATA_SPLITS; s++) {
         ebb_free(f->folders[s]);
-        data_names_fini(&f->names[s]);
+        ebb_names_fini(&f->names[s]);
     }
 }

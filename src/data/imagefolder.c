@@ -63,25 +63,25 @@ static enum ebb_status list_class(struct file_list *list, const char *folder,
                                   const char *class_name, uint32_t class, struct ebb_error *err)
 {
     static const char *const suffixes[] = {".jpg", ".jpeg", ".png", NULL};
-    struct data_names files = {0};
+    struct ebb_names files = {0};
     char *path;
     EBB_TRY(data_path(&path, folder, class_name, err));
     enum ebb_status status = data_names_list(&files, path, suffixes, false, err);
     for (size_t i = 0; i < files.count && status == EBB_OK; i++)
-        status = list_add(list, class_name, files.names[i], class, err);
-    data_names_fini(&files);
+        status = list_add(list, class_name, files.items[i], class, err);
+    ebb_names_fini(&files);
     ebb_free(path);
     return status;
 }
 
 /* Place of a class name among the sorted names of the training split. */
-static enum ebb_status class_of(const struct data_names *classes, const char *name, uint32_t *class,
+static enum ebb_status class_of(const struct ebb_names *classes, const char *name, uint32_t *class,
                                 const char *folder, struct ebb_error *err)
 {
     size_t low = 0, high = classes->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = strcmp(classes->names[middle], name);
+        int order = strcmp(classes->items[middle], name);
         if (order == 0) {
             *class = (uint32_t)middle;
             return EBB_OK;
@@ -96,20 +96,20 @@ static enum ebb_status class_of(const struct data_names *classes, const char *na
 }
 
 static enum ebb_status list_split(struct data_set *set, enum data_split split,
-                                  struct data_names *classes, struct ebb_error *err)
+                                  struct ebb_names *classes, struct ebb_error *err)
 {
     struct folder_state *state = set->state;
-    struct data_names found = {0};
+    struct ebb_names found = {0};
     const char *folder = state->folders[split];
-    struct data_names *names = split == DATA_TRAIN ? classes : &found;
+    struct ebb_names *names = split == DATA_TRAIN ? classes : &found;
     enum ebb_status status = data_names_list(names, folder, NULL, true, err);
     for (size_t i = 0; i < names->count && status == EBB_OK; i++) {
         uint32_t class = (uint32_t)i;
         if (split != DATA_TRAIN)
-            status = class_of(classes, names->names[i], &class, folder, err);
-        EBB_THEN(status, list_class(&state->lists[split], folder, names->names[i], class, err));
+            status = class_of(classes, names->items[i], &class, folder, err);
+        EBB_THEN(status, list_class(&state->lists[split], folder, names->items[i], class, err));
     }
-    data_names_fini(&found);
+    ebb_names_fini(&found);
     const struct file_list *list = &state->lists[split];
     set->info.full_count[split] = list->count;
     set->info.resident_bytes +=
@@ -121,7 +121,7 @@ static enum ebb_status list_all(struct data_set *set, const struct data_values *
                                 struct ebb_error *err)
 {
     struct folder_state *state = set->state;
-    struct data_names classes = {0};
+    struct ebb_names classes = {0};
     EBB_TRY(data_path(&state->folders[DATA_TRAIN], set->folder, "train", err));
     EBB_TRY(data_path(&state->folders[DATA_VALIDATION], set->folder, "val", err));
     enum ebb_status status = list_split(set, DATA_TRAIN, &classes, err);
@@ -134,7 +134,7 @@ static enum ebb_status list_all(struct data_set *set, const struct data_values *
     if (status == EBB_OK && set->info.classes < (int64_t)classes.count)
         status = ebb_fail(err, EBB_EINPUT, "data.classes: %lld given, %zu class folders found",
                           (long long)v->classes, classes.count);
-    data_names_fini(&classes);
+    ebb_names_fini(&classes);
     return status;
 }
 

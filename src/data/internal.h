@@ -3,6 +3,7 @@
 #ifndef EBB_DATA_INTERNAL_H
 #define EBB_DATA_INTERNAL_H
 
+#include "base/names.h"
 #include "data/data.h"
 
 /* ---- file.c: bytes outside ---- */
@@ -40,24 +41,18 @@ enum ebb_status data_path(char **path, const char *directory, const char *name,
                           struct ebb_error *err);
 bool data_path_exists(const char *path);
 
-/* Sorted names of a folder's entries that end with `suffix` (or any of `suffixes`, NULL at the
- * end; NULL: all); hidden ones are left out. */
-struct data_names {
-    char **names; /* owned */
-    size_t count, capacity;
-    uint64_t bytes; /* held, about */
-};
+/* Names of a folder's entries that end with one of `suffixes` (NULL at the end; NULL: all); hidden
+ * ones are left out. */
 extern const char *const data_h5_suffixes[];
-enum ebb_status data_names_list(struct data_names *names, const char *directory,
+enum ebb_status data_names_list(struct ebb_names *names, const char *directory,
                                 const char *const *suffixes, bool directories,
                                 struct ebb_error *err);
-enum ebb_status data_names_add(struct data_names *names, const char *name, struct ebb_error *err);
-void data_names_fini(struct data_names *names);
+uint64_t data_names_bytes(const struct ebb_names *names); /* memory that they hold, about */
 
 /* The files of both splits, each in a folder of its own; validation may be missing. */
 struct data_folders {
     char *folders[DATA_SPLITS]; /* owned */
-    struct data_names names[DATA_SPLITS];
+    struct ebb_names names[DATA_SPLITS];
 };
 /* Lists them and counts samples and memory in set->info; not the names in `except`. */
 enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,

@@ -47,19 +47,19 @@ static enum ebb_status add_text(struct data_set *set, struct data_tokens *t, con
                                 struct ebb_error *err)
 {
     struct stat about;
-    struct data_names names = {0};
+    struct ebb_names names = {0};
     if (stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
         return add_text_file(set, t, path, err);
     enum ebb_status status = data_names_list(&names, path, NULL, false, err);
     for (size_t i = 0; i < names.count && status == EBB_OK; i++) {
         char *file;
-        status = data_path(&file, path, names.names[i], err);
+        status = data_path(&file, path, names.items[i], err);
         if (status == EBB_OK && lstat(file, &about) == 0 && S_ISREG(about.st_mode) &&
             about.st_size > 0)
             status = add_text_file(set, t, file, err); /* links would repeat what is there */
         ebb_free(file);
     }
-    data_names_fini(&names);
+    ebb_names_fini(&names);
     return status;
 }
 

@@ -4,11 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/heap.h"
+#include "base/names.h"
 
 void dev_judge_init(struct dev_judge *j, const struct dev_request *request, const char *word)
 {
@@ -80,41 +79,26 @@ void dev_end(struct dev_judge *j)
         fprintf(j->request->out, "ok   %s\n", j->name);
 }
 
-static int by_name(const void *a, const void *b)
+static bool is_json(const void *context, DIR *folder, const struct dirent *entry)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    (void)context, (void)folder;
+    return ebb_name_ends(entry->d_name, ".json");
 }
 
 enum ebb_status dev_list(struct ebb_arena *arena, const char *folder, char ***names, size_t *count,
                          struct ebb_error *err)
 {
-    char **list = NULL;
-    size_t capacity = 0;
-    enum ebb_status status = EBB_OK;
+    struct ebb_names found = {0};
     DIR *dir = opendir(folder);
     *count = 0;
     if (!dir)
         return ebb_fail(err, EBB_EIO, "%s: %s", folder, strerror(errno));
-    for (const struct dirent *e; status == EBB_OK && (e = readdir(dir));) {
-        size_t n = strlen(e->d_name);
-        if (n <= 5 || strcmp(e->d_name + n - 5, ".json") != 0)
-            continue;
-        status = ebb_grow(&list, &capacity, *count + 1, sizeof *list, err);
-        char *name = ebb_arena_strndup(arena, e->d_name, n);
-        if (status == EBB_OK && name)
-            list[(*count)++] = name;
-        else if (status == EBB_OK)
-            status = ebb_no_memory(err, n);
-    }
-    closedir(dir);
-    *names = ebb_arena_calloc(arena, *count + 1, sizeof **names);
-    if (status == EBB_OK && !*names)
-        status = ebb_no_memory(err, *count * sizeof **names);
-    if (status == EBB_OK && *count > 0) {
-        qsort(list, *count, sizeof *list, by_name);
-        memcpy(*names, list, *count * sizeof *list);
-    }
-    ebb_free(list);
+    enum ebb_status status = ebb_names_read(&found, dir, is_json, NULL, err);
+    *names = ebb_arena_calloc(arena, found.count + 1, sizeof **names);
+    for (; status == EBB_OK && *names && *count < found.count; ++*count)
+        (*names)[*count] = ebb_arena_printf(arena, "%s", found.items[*count]);
+    ebb_names_fini(&found);
+    EBB_THEN(status, ebb_arena_status(arena, err));
     return status;
 }
 

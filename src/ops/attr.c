@@ -129,13 +129,11 @@ static const struct ops_field *find_field(const struct ops_def *def, const char 
 }
 
 /* The context of the reading is the op. */
-static const struct ebb_doc_node *read_field(struct ebb_reading *reading, const struct ebb_key *key,
-                                             const struct ebb_path *path,
-                                             const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_field(const struct ebb_value *v)
 {
-    const struct ops_def *def = reading->context;
-    (void)path;
-    return take(find_field(def, key->path), node, (char *)record + key->at) ? node : NULL;
+    const struct ops_def *def = v->reading->context;
+    return take(find_field(def, v->key->path), v->node, (char *)v->record + v->key->at) ? v->node
+                                                                                        : NULL;
 }
 
 #define IS(kind) (1u << EBB_DOC_##kind)

@@ -4,66 +4,35 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/heap.h"
+#include "base/names.h"
 #include "train/trial.h"
 
 enum { PATH_BYTES = 4096, KEPT = 2, DIGITS = 12 };
 
-struct names {
-    char **items; /* owned, "update-000000000012", ascending */
-    size_t count, capacity;
-};
-
-static void names_fini(struct names *n)
+static bool is_checkpoint(const void *context, DIR *folder, const struct dirent *entry)
 {
-    for (size_t i = 0; i < n->count; i++)
-        ebb_free(n->items[i]);
-    ebb_free(n->items);
-}
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static bool is_checkpoint(const char *name)
-{
+    const char *name = entry->d_name;
     size_t n = strlen(name);
+    (void)context, (void)folder;
     return n == 7 + DIGITS && strncmp(name, "update-", 7) == 0 &&
            strspn(name + 7, "0123456789") == DIGITS;
 }
 
 /* A folder that is not there has no checkpoints. */
-static enum ebb_status list(const char *folder, struct names *names, struct ebb_error *err)
+static enum ebb_status list(const char *folder, struct ebb_names *names, struct ebb_error *err)
 {
     DIR *dir = opendir(folder);
     if (!dir)
         return errno == ENOENT
                    ? EBB_OK
                    : ebb_fail(err, EBB_EIO, "cannot read %s: %s", folder, strerror(errno));
-    enum ebb_status status = EBB_OK;
-    for (struct dirent *d; status == EBB_OK && (d = readdir(dir));) {
-        if (!is_checkpoint(d->d_name))
-            continue;
-        status =
-            ebb_grow(&names->items, &names->capacity, names->count + 1, sizeof *names->items, err);
-        char *copy = status == EBB_OK ? ebb_strdup(d->d_name) : NULL;
-        if (status == EBB_OK && !copy)
-            status = ebb_no_memory(err, strlen(d->d_name));
-        if (copy)
-            names->items[names->count++] = copy;
-    }
-    closedir(dir);
-    if (names->count)
-        qsort(names->items, names->count, sizeof *names->items, by_name);
-    return status;
+    return ebb_names_read(names, dir, is_checkpoint, NULL, err);
 }
 
 /* Files of a checkpoint (ours only), then its folders. A half-removed one is no checkpoint: the
@@ -157,7 +126,7 @@ void train_store_unlock(int lock)
 
 enum ebb_status train_store_save(struct train_trial *t, const char *folder, struct ebb_error *err)
 {
-    struct names names = {0};
+    struct ebb_names names = {0};
     char name[32], path[PATH_BYTES];
     if (strlen(folder) > PATH_BYTES - 128)
         return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoints is too long");
@@ -170,14 +139,14 @@ enum ebb_status train_store_save(struct train_trial *t, const char *folder, stru
         snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
         remove_checkpoint(path);
     }
-    names_fini(&names);
+    ebb_names_fini(&names);
     return status;
 }
 
 enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool *found,
                                  struct ebb_str *note, struct ebb_error *err)
 {
-    struct names names = {0};
+    struct ebb_names names = {0};
     char path[PATH_BYTES];
     *found = false;
     if (strlen(folder) > PATH_BYTES - 128)
@@ -199,13 +168,13 @@ enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool
     if (status == EBB_OK && !*found && names.count > 0)
         status = ebb_fail(err, EBB_ECORRUPT, "%s: none of %zu checkpoints is whole", folder,
                           names.count);
-    names_fini(&names);
+    ebb_names_fini(&names);
     return status;
 }
 
 int train_store_threads(const char *folder)
 {
-    struct names names = {0};
+    struct ebb_names names = {0};
     struct ebb_arena arena = {0};
     char path[PATH_BYTES + 64];
     int threads = 0;
@@ -219,7 +188,7 @@ int train_store_threads(const char *folder)
             if (ebb_doc_load(&arena, path, &root, NULL) == EBB_OK)
                 threads = (int)ebb_doc_int(root, "threads", 0);
         }
-    names_fini(&names);
+    ebb_names_fini(&names);
     ebb_arena_fini(&arena);
     return threads;
 }

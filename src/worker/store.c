@@ -7,13 +7,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/heap.h"
+#include "base/names.h"
 #include "base/str.h"
 
 #define DEPTH_MAX 32
@@ -54,26 +54,21 @@ static enum ebb_status walk_entry(struct walk *walk, const char *path, int depth
 static enum ebb_status walk_dir(struct walk *walk, const char *dir, int depth,
                                 struct ebb_error *err)
 {
-    struct dirent **entries = NULL;
-    enum ebb_status status = EBB_OK;
+    struct ebb_names names = {0};
     if (depth > DEPTH_MAX)
         return ebb_fail(err, EBB_ELIMIT, "checkpoint: more than %d nested directories", DEPTH_MAX);
-    int count = scandir(dir, &entries, NULL, alphasort);
-    if (count < 0)
+    DIR *folder = opendir(dir);
+    if (!folder)
         return ebb_fail(err, EBB_EIO, "cannot read %s: %s", dir, strerror(errno));
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        if (status == EBB_OK && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
-            struct ebb_str path;
-            ebb_str_init(&path);
-            ebb_str_printf(&path, "%s/%s", dir, name);
-            status = ebb_str_status(&path, err);
-            EBB_THEN(status, walk_entry(walk, ebb_str_c(&path), depth, err));
-            ebb_str_fini(&path);
-        }
-        free(entries[i]); /* allowed: scandir's own memory */
+    enum ebb_status status = ebb_names_read(&names, folder, NULL, NULL, err);
+    for (size_t i = 0; status == EBB_OK && i < names.count; i++) {
+        struct ebb_str path = {0};
+        ebb_str_printf(&path, "%s/%s", dir, names.items[i]);
+        status = ebb_str_status(&path, err);
+        EBB_THEN(status, walk_entry(walk, ebb_str_c(&path), depth, err));
+        ebb_str_fini(&path);
     }
-    free(entries); /* allowed: scandir's own memory */
+    ebb_names_fini(&names);
     return status;
 }
 

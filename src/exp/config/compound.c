@@ -31,10 +31,10 @@ static bool list_texts(struct ebb_reading *reader, const struct ebb_doc_node *li
     return items != NULL;
 }
 
-static const struct ebb_doc_node *read_labels(struct ebb_reading *reader, const struct ebb_key *key,
-                                              const struct ebb_path *path,
-                                              const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_labels(const struct ebb_value *v)
 {
+    struct ebb_reading *reader = v->reading;
+    const struct ebb_doc_node *node = v->node;
     static const struct ebb_key member = {.kind = EBB_KEY_BOOL};
     struct ebb_strmap seen;
     ebb_strmap_init(&seen);
@@ -42,7 +42,7 @@ static const struct ebb_doc_node *read_labels(struct ebb_reading *reader, const 
     bool is_good = true, is_map = node->kind == EBB_DOC_MAP;
     for (size_t i = 0; out && i < node->count && !reader->failed; i++) {
         const struct ebb_doc_node *label = is_map ? node->keys[i] : node->items[i];
-        struct ebb_path at = ebb_path_item(path, node, i);
+        struct ebb_path at = ebb_path_item(v->path, node, i);
         if (is_map && node->items[i]->kind != EBB_DOC_BOOL) {
             ebb_key_refuse(reader, &member, &at, node->items[i]);
             is_good = false;
@@ -54,7 +54,7 @@ static const struct ebb_doc_node *read_labels(struct ebb_reading *reader, const 
     }
     ebb_strmap_fini(&seen);
     if (!is_good || reader->failed ||
-        !list_texts(reader, out, (struct exp_strings *)(void *)((char *)record + key->at)))
+        !list_texts(reader, out, (struct exp_strings *)(void *)((char *)v->record + v->key->at)))
         return NULL;
     return out;
 }
@@ -108,21 +108,19 @@ static const struct ebb_doc_node *read_command(struct ebb_reading *reader,
 }
 
 /* searcher.command */
-static const struct ebb_doc_node *read_program(struct ebb_reading *reader,
-                                               const struct ebb_key *key,
-                                               const struct ebb_path *path,
-                                               const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_program(const struct ebb_value *v)
 {
+    const struct ebb_doc_node *node = v->node;
     if (node->count == 0 ||
         (node->items[0]->kind == EBB_DOC_STRING && node->items[0]->length == 0)) {
-        ebb_key_refuse(reader, key, path, node);
+        ebb_key_refuse(v->reading, v->key, v->path, node);
         return NULL;
     }
-    const char **argv = read_argv(reader, path, node);
+    const char **argv = read_argv(v->reading, v->path, node);
     if (!argv)
         return NULL;
-    memcpy((char *)record + key->at, &argv, sizeof argv);
-    memcpy((char *)record + key->count_at, &node->count, sizeof node->count);
+    memcpy((char *)v->record + v->key->at, &argv, sizeof argv);
+    memcpy((char *)v->record + v->key->count_at, &node->count, sizeof node->count);
     return node;
 }
 
@@ -182,19 +180,18 @@ static bool entry_classify(struct ebb_reading *reader, const struct ebb_path *pa
     return true;
 }
 
-static const struct ebb_doc_node *read_entrypoint(struct ebb_reading *reader,
-                                                  const struct ebb_key *key,
-                                                  const struct ebb_path *path,
-                                                  const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_entrypoint(const struct ebb_value *v)
 {
-    struct exp_entrypoint *entry = (void *)((char *)record + key->at);
+    struct ebb_reading *reader = v->reading;
+    const struct ebb_doc_node *node = v->node;
+    struct exp_entrypoint *entry = (void *)((char *)v->record + v->key->at);
     if (node->kind == EBB_DOC_LIST)
-        return read_command(reader, path, node, entry);
+        return read_command(reader, v->path, node, entry);
     const char *colon = memchr(node->text, ':', node->length);
     bool has_parts =
         colon && colon > node->text && colon[1] != '\0' && strlen(node->text) == node->length;
     if (!has_parts) {
-        ebb_key_refuse(reader, key, path, node);
+        ebb_key_refuse(reader, v->key, v->path, node);
         return NULL;
     }
     entry->text = node->text;
@@ -204,7 +201,7 @@ static const struct ebb_doc_node *read_entrypoint(struct ebb_reading *reader,
         reader->failed = true;
         return NULL;
     }
-    return entry_classify(reader, path, node, entry) ? node : NULL;
+    return entry_classify(reader, v->path, node, entry) ? node : NULL;
 }
 
 const struct ebb_key_type exp_type_entrypoint = {
@@ -232,23 +229,23 @@ static bool check_sides(struct ebb_reading *reader, const struct ebb_path *path,
 
 static const char *const sides[] = {"cpu", "gpu"};
 
-static const struct ebb_doc_node *read_image(struct ebb_reading *reader, const struct ebb_key *key,
-                                             const struct ebb_path *path,
-                                             const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_image(const struct ebb_value *v)
 {
-    struct exp_environment *environment = record;
+    struct ebb_reading *reader = v->reading;
+    const struct ebb_doc_node *node = v->node;
+    struct exp_environment *environment = v->record;
     const char *images[2] = {NULL, NULL};
-    bool is_map = node->kind == EBB_DOC_MAP, is_good = !is_map || check_sides(reader, path, node);
+    bool is_map = node->kind == EBB_DOC_MAP,
+         is_good = !is_map || check_sides(reader, v->path, node);
     struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_MAP, node);
-    (void)key;
     for (size_t s = 0; s < 2 && out; s++) {
-        struct ebb_path at = {.up = path, .key = sides[s]};
+        struct ebb_path at = {.up = v->path, .key = sides[s]};
         const struct ebb_doc_node *value = is_map ? ebb_doc_given(node, sides[s]) : node;
         if (!value) {
             ebb_reading_set(reader, out, sides[s], ebb_reading_node(reader, EBB_DOC_NULL, node));
             continue;
         }
-        const char *text = ebb_key_text(reader, is_map ? &at : path, value, "a string");
+        const char *text = ebb_key_text(reader, is_map ? &at : v->path, value, "a string");
         is_good = is_good && text;
         images[s] = text && text[0] ? text : NULL; /* "" is the old spelling of no image */
         ebb_reading_set(reader, out, sides[s], value);
@@ -314,19 +311,18 @@ static bool check_variables(struct ebb_reading *reader, const struct ebb_path *p
     return is_good;
 }
 
-static const struct ebb_doc_node *read_variables(struct ebb_reading *reader,
-                                                 const struct ebb_key *key,
-                                                 const struct ebb_path *path,
-                                                 const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_variables(const struct ebb_value *v)
 {
-    struct exp_environment *environment = record;
+    struct ebb_reading *reader = v->reading;
+    const struct ebb_doc_node *node = v->node;
+    struct exp_environment *environment = v->record;
     struct exp_strings *fields[2] = {&environment->variables_cpu, &environment->variables_gpu};
     bool is_map = node->kind == EBB_DOC_MAP;
-    bool is_good = is_map ? check_sides(reader, path, node) : check_variables(reader, path, node);
+    bool is_good =
+        is_map ? check_sides(reader, v->path, node) : check_variables(reader, v->path, node);
     struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_MAP, node);
-    (void)key;
     for (size_t s = 0; s < 2 && out; s++) {
-        struct ebb_path at = {.up = path, .key = sides[s]};
+        struct ebb_path at = {.up = v->path, .key = sides[s]};
         const struct ebb_doc_node *list = is_map ? ebb_doc_given(node, sides[s]) : node;
         if (!list)
             list = ebb_reading_node(reader, EBB_DOC_LIST, node);
@@ -350,17 +346,15 @@ const struct ebb_key_type exp_type_variables = {
 
 /* ---- ports ---- */
 
-static const struct ebb_doc_node *read_ports(struct ebb_reading *reader, const struct ebb_key *key,
-                                             const struct ebb_path *path,
-                                             const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_ports(const struct ebb_value *v)
 {
+    const struct ebb_doc_node *node = v->node;
     static const struct ebb_key port = {
         .path = "", .kind = EBB_KEY_INT, .bounds = ">= 0, <= 65535", .at = EBB_KEY_NOWHERE};
     bool is_good = true;
-    (void)key;
     for (size_t i = 0; i < node->count; i++) {
-        struct ebb_path at = ebb_path_item(path, node, i);
-        if (!ebb_key_read(reader, &port, NULL, &at, node->items[i], record))
+        struct ebb_path at = ebb_path_item(v->path, node, i);
+        if (!ebb_key_read(v->reading, &port, NULL, &at, node->items[i], v->record))
             is_good = false;
     }
     return is_good ? node : NULL;
@@ -376,16 +370,16 @@ const struct ebb_key_type exp_type_ports = {
 
 /* ---- bind_mounts ---- */
 
-static const struct ebb_doc_node *read_mounts(struct ebb_reading *reader, const struct ebb_key *key,
-                                              const struct ebb_path *path,
-                                              const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_mounts(const struct ebb_value *v)
 {
+    struct ebb_reading *reader = v->reading;
+    const struct ebb_doc_node *node = v->node;
     static const struct ebb_section section = {.table = &exp_schema, .prefix = "bind_mounts[]"};
     struct exp_bind_mount *items = ebb_reading_alloc(reader, node->count, sizeof *items);
     struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_LIST, node);
     size_t errors = reader->report->errors;
     for (size_t i = 0; items && out && i < node->count; i++) {
-        struct ebb_path at = ebb_path_item(path, node, i);
+        struct ebb_path at = ebb_path_item(v->path, node, i);
         const struct ebb_doc_node *item = node->items[i];
         if (item->kind != EBB_DOC_MAP)
             ebb_reading_refuse(reader, &at, item, "a mapping with host_path and container_path");
@@ -395,8 +389,8 @@ static const struct ebb_doc_node *read_mounts(struct ebb_reading *reader, const 
     }
     if (reader->failed || reader->report->errors > errors)
         return NULL;
-    memcpy((char *)record + key->at, &items, sizeof items);
-    memcpy((char *)record + key->count_at, &node->count, sizeof node->count);
+    memcpy((char *)v->record + v->key->at, &items, sizeof items);
+    memcpy((char *)v->record + v->key->count_at, &node->count, sizeof node->count);
     return out;
 }
 

@@ -133,19 +133,18 @@ static struct named *sorted_names(struct ebb_reading *reader, const struct ebb_p
     return names;
 }
 
-static const struct ebb_doc_node *read_hparams(struct ebb_reading *reader,
-                                               const struct ebb_key *key,
-                                               const struct ebb_path *path,
-                                               const struct ebb_doc_node *node, void *record)
+static const struct ebb_doc_node *read_hparams(const struct ebb_value *v)
 {
-    struct exp_hparams *hparams = (void *)((char *)record + key->at);
-    struct named *names = sorted_names(reader, path, node);
+    struct ebb_reading *reader = v->reading;
+    const struct ebb_doc_node *node = v->node;
+    struct exp_hparams *hparams = (void *)((char *)v->record + v->key->at);
+    struct named *names = sorted_names(reader, v->path, node);
     struct exp_hparam *items = ebb_reading_alloc(reader, node->count, sizeof *items);
     struct ebb_doc_node *out = ebb_reading_node(reader, EBB_DOC_MAP, node);
     if (!names || !items || !out)
         return NULL;
     for (size_t i = 0; i < node->count && !reader->failed; i++) {
-        struct ebb_path at = {.up = path, .key = names[i].name};
+        struct ebb_path at = {.up = v->path, .key = names[i].name};
         items[i].name = names[i].name;
         ebb_reading_set(reader, out, names[i].name,
                         read_one(reader, &at, node->items[names[i].index], &items[i]));

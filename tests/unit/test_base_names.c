@@ -1,0 +1,99 @@
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "base/names.h"
+
+static char folder[] = "/tmp/ebb-names-XXXXXX";
+static const char *const files[] = {"b.json", "a.JSON", ".hidden", "c", ".json"};
+enum { FILES = sizeof files / sizeof *files };
+
+static int make(void **state)
+{
+    char path[64];
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    for (size_t i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        FILE *f = fopen(path, "w");
+        if (!f)
+            return -1;
+        fclose(f);
+    }
+    return 0;
+}
+
+static int clear(void **state)
+{
+    char path[64];
+    (void)state;
+    for (size_t i = 0; i < FILES; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+static bool is_json(const void *context, DIR *dir, const struct dirent *entry)
+{
+    (void)dir;
+    return ebb_name_ends(entry->d_name, context);
+}
+
+TEST(names__are_sorted_without_the_folder_itself)
+{
+    TEST_UNUSED;
+    struct ebb_names names = {0};
+    struct ebb_error err;
+    CHECK_OK(ebb_names_read(&names, opendir(folder), NULL, NULL, &err), &err);
+    CHECK_EQ(names.count, FILES);
+    CHECK_STR(names.items[0], ".hidden");
+    CHECK_STR(names.items[1], ".json");
+    CHECK_STR(names.items[4], "c");
+    ebb_names_fini(&names);
+    CHECK(names.items == NULL);
+}
+
+TEST(names__go_behind_those_that_are_there)
+{
+    TEST_UNUSED;
+    struct ebb_names names = {0};
+    struct ebb_error err;
+    CHECK_OK(ebb_names_add(&names, "z", &err), &err);
+    CHECK_OK(ebb_names_read(&names, opendir(folder), is_json, ".json", &err), &err);
+    CHECK_EQ(names.count, 3); /* ".json" is no name with an ending */
+    CHECK_STR(names.items[0], "z");
+    CHECK_STR(names.items[1], "a.JSON");
+    CHECK_STR(names.items[2], "b.json");
+    ebb_names_fini(&names);
+}
+
+TEST(names__leak_nothing_when_memory_is_out)
+{
+    TEST_UNUSED;
+    uint64_t live = ebb_heap_live();
+    for (uint64_t n = 1;; n++) {
+        struct ebb_names names = {0};
+        struct ebb_error err;
+        ebb_heap_fail_at(n);
+        enum ebb_status status = ebb_names_read(&names, opendir(folder), NULL, NULL, &err);
+        ebb_heap_fail_at(0);
+        ebb_names_fini(&names);
+        CHECK_EQ(ebb_heap_live(), live);
+        if (status == EBB_OK)
+            break;
+        CHECK_EQ(status, EBB_ENOMEM);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {RUN(names__are_sorted_without_the_folder_itself),
+                                       RUN(names__go_behind_those_that_are_there),
+                                       RUN(names__leak_nothing_when_memory_is_out)};
+    return cmocka_run_group_tests(tests, make, clear);
+}
