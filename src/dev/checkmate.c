@@ -373,8 +373,7 @@ enum ebb_status dev_checkmate(const struct dev_request *request, struct dev_coun
     for (size_t k = 0; k < KIND_COUNT && status == EBB_OK; k++)
         if (is_wanted(request, kinds[k].folder))
             status = load_folder(&suite, kinds[k].folder, kinds[k].list, err);
-    if (status == EBB_OK)
-        status = ebb_parallel((int)request->threads, suite.count, run_row, &suite, err);
+    EBB_THEN(status, ebb_parallel((int)request->threads, suite.count, run_row, &suite, err));
     if (status == EBB_OK)
         report(&suite);
     for (size_t i = 0; i < suite.trace_count; i++)

@@ -19,8 +19,7 @@ void dev_judge_init(struct dev_judge *j, const struct dev_request *request, cons
 enum ebb_status dev_judge_fini(struct dev_judge *j, enum ebb_status status,
                                struct dev_counts *counts, struct ebb_error *err)
 {
-    if (status == EBB_OK)
-        status = ebb_str_status(&j->dump, err);
+    EBB_THEN(status, ebb_str_status(&j->dump, err));
     if (status == EBB_OK && j->request->dump && j->dump.length > 0)
         status = ebb_file_write_atomic(j->request->dump, ebb_str_c(&j->dump), j->dump.length, err);
     *counts = j->counts;

@@ -256,14 +256,10 @@ static enum ebb_status run_model(struct dev_judge *j, const char *name,
     const char *path = dev_path(j, ebb_doc_string(model, "log", "?"));
     enum ebb_status status =
         path ? trace_load(path, TRACE_FORMAT_DTR, &trace, err) : ebb_no_memory(err, 0);
-    if (status == EBB_OK)
-        status = exec_program_create(&program, trace, EXEC_SIMRD, err);
-    if (status == EBB_OK)
-        status = check_baseline(j, trace, model, name, err);
-    if (status == EBB_OK)
-        status = run_list(j, program, ebb_doc_get(model, "runs"), name, limit, false, err);
-    if (status == EBB_OK)
-        status = run_list(j, program, ebb_doc_get(model, "random"), name, limit, true, err);
+    EBB_THEN(status, exec_program_create(&program, trace, EXEC_SIMRD, err));
+    EBB_THEN(status, check_baseline(j, trace, model, name, err));
+    EBB_THEN(status, run_list(j, program, ebb_doc_get(model, "runs"), name, limit, false, err));
+    EBB_THEN(status, run_list(j, program, ebb_doc_get(model, "random"), name, limit, true, err));
     exec_program_destroy(program);
     trace_destroy(trace);
     return status;
@@ -299,10 +295,8 @@ static enum ebb_status run_linear(struct dev_judge *j, const struct ebb_doc_node
         struct exec_options options = {.limit_ns = (uint64_t)(40 * n),
                                        .budget_bytes = (uint64_t)ebb_doc_int(node, "budget", 0)};
         status = trace_make_linear((uint32_t)n, &trace, err);
-        if (status == EBB_OK)
-            status = exec_program_create(&program, trace, EXEC_SIMRD, err);
-        if (status == EBB_OK)
-            status = run_row(j, program, &row, &options, err);
+        EBB_THEN(status, exec_program_create(&program, trace, EXEC_SIMRD, err));
+        EBB_THEN(status, run_row(j, program, &row, &options, err));
         if (status == EBB_OK)
             dev_end(j);
         exec_program_destroy(program);
@@ -326,8 +320,7 @@ enum ebb_status dev_simrd(const struct dev_request *request, struct dev_counts *
         const struct ebb_doc_node *root;
         const char *path = dev_path(&j, files[k].file);
         status = path ? ebb_doc_load(&j.arena, path, &root, err) : ebb_no_memory(err, 0);
-        if (status == EBB_OK)
-            status = files[k].run(&j, root, err);
+        EBB_THEN(status, files[k].run(&j, root, err));
     }
     return dev_judge_fini(&j, status, counts, err);
 }

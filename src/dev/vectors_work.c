@@ -128,10 +128,8 @@ enum ebb_status dev_case_sequencer(struct dev_builder *b, const struct ebb_doc_n
     exp_sequence_init(&c.sequence, &rules);
     ebb_str_init(&c.trace);
     enum ebb_status status = ask_all(&c.sequence, steps->integer, err);
-    if (status == EBB_OK)
-        status = run_trial(&c, &state, err);
-    if (status == EBB_OK)
-        status = ebb_str_status(&c.trace, err);
+    EBB_THEN(status, run_trial(&c, &state, err));
+    EBB_THEN(status, ebb_str_status(&c.trace, err));
     if (status == EBB_OK) {
         *computed = dev_map(b);
         dev_set_text(b, *computed, "trace", ebb_str_c(&c.trace));

@@ -94,12 +94,9 @@ enum ebb_status mem_graph_init(struct mem_graph *graph, const struct trace *trac
     struct mem_graph g = {.storage_count = trace->storage_count};
     uint32_t *seen = ebb_arena_calloc(&scratch, (size_t)g.storage_count + 1, sizeof *seen);
     enum ebb_status status = edges_collect(&list, &scratch, trace, with_views, err);
-    if (status == EBB_OK)
-        status = bucket(&g, &list, PARENTS, seen, &g.parent_first, &g.parents, err);
-    if (status == EBB_OK)
-        status = bucket(&g, &list, CHILDREN, seen, &g.child_first, &g.children, err);
-    if (status == EBB_OK)
-        status = bucket(&g, &list, NEIGHBOURS, seen, &g.neighbour_first, &g.neighbours, err);
+    EBB_THEN(status, bucket(&g, &list, PARENTS, seen, &g.parent_first, &g.parents, err));
+    EBB_THEN(status, bucket(&g, &list, CHILDREN, seen, &g.child_first, &g.children, err));
+    EBB_THEN(status, bucket(&g, &list, NEIGHBOURS, seen, &g.neighbour_first, &g.neighbours, err));
     ebb_arena_fini(&scratch);
     if (status != EBB_OK) {
         mem_graph_fini(&g);

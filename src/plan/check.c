@@ -185,22 +185,19 @@ enum ebb_status plan_check(const struct trace *trace, const struct plan *plan,
     uint64_t *offsets = ebb_arena_calloc(&arena, trace->storage_count, sizeof *offsets);
     layout.base = ebb_arena_calloc(&arena, trace->storage_count, sizeof *layout.base);
     enum ebb_status status = ebb_arena_status(&arena, err);
-    if (status == EBB_OK)
-        status = plan_base_layout(trace, layout.base, &layout.base_bytes, err);
+    EBB_THEN(status, plan_base_layout(trace, layout.base, &layout.base_bytes, err));
     if (status == EBB_OK && plan->exact_bytes) { /* graphs have none */
         memset(layout.base, 0xff, trace->storage_count * sizeof *layout.base);
         layout.base_bytes = 0;
     }
     for (size_t at = 0; at < plan->step_count && status == EBB_OK; at++) {
         status = check_step(&walk, &layout, offsets, at, limits->budget_bytes[0], err);
-        if (status == EBB_OK)
-            status = account(&walk, at, limits, &found, err);
+        EBB_THEN(status, account(&walk, at, limits, &found, err));
         if (status == EBB_OK && layout.has_offsets && layout.has_gaps)
             status = ebb_fail(err, EBB_EINPUT,
                               "plan: step %zu: some residences have an offset, some have none", at);
     }
-    if (status == EBB_OK)
-        status = plan_walk_end(&walk, err);
+    EBB_THEN(status, plan_walk_end(&walk, err));
     if (status != EBB_OK)
         goto out;
     for (uint32_t op = 0; op < trace->op_count; op++)

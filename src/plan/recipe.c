@@ -342,10 +342,8 @@ enum ebb_status plan_recipes_create(struct plan_recipes **recipes, const struct 
     r->exact_bytes = trace->is_graph && !r->is_online;
     r->storage_count = trace->storage_count;
     enum ebb_status status = allocate(r, err);
-    if (status == EBB_OK)
-        status = add_storages(r, err);
-    if (status == EBB_OK)
-        status = add_nodes(r, look, err);
+    EBB_THEN(status, add_storages(r, err));
+    EBB_THEN(status, add_nodes(r, look, err));
     if (status != EBB_OK) {
         plan_recipes_destroy(r);
         return status;

@@ -57,10 +57,8 @@ enum ebb_status plan_write(const struct plan *plan, const char *path, struct ebb
             write_step(&out, &plan->steps[i]);
     }
     ebb_str_add(&out, "end\n");
-    if (status == EBB_OK)
-        status = ebb_str_status(&out, err);
-    if (status == EBB_OK)
-        status = ebb_file_write_atomic(path, ebb_str_c(&out), out.length, err);
+    EBB_THEN(status, ebb_str_status(&out, err));
+    EBB_THEN(status, ebb_file_write_atomic(path, ebb_str_c(&out), out.length, err));
     ebb_str_fini(&out);
     return status;
 }
@@ -238,8 +236,7 @@ enum ebb_status plan_read(const char *name, const char *bytes, size_t length, st
     enum ebb_status status = read_head(&r, &read, &steps, err);
     for (uint64_t i = 0; i < steps && status == EBB_OK; i++)
         status = read_step(&r, &read, err);
-    if (status == EBB_OK)
-        status = next_line(&r, err);
+    EBB_THEN(status, next_line(&r, err));
     if (status == EBB_OK && !is_word(r.text, r.length, "end"))
         status = refuse(&r, err, "expected 'end' after the last step");
     if (status == EBB_OK && r.at != r.end)

@@ -150,10 +150,8 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
     }
     enum ebb_status status = exec_program_create(
         &o.program, job->graph->trace, job->graph->exact_bytes ? EXEC_SIMRD : EXEC_EBB, err);
-    if (status == EBB_OK)
-        status = run_policies(&o, is_quick, err);
-    if (status == EBB_OK)
-        status = use_runs(&o, err);
+    EBB_THEN(status, run_policies(&o, is_quick, err));
+    EBB_THEN(status, use_runs(&o, err));
     for (size_t k = 0; k <= BEST_RUNS; k++)
         plan_fini(&o.runs[k].plan);
     exec_program_destroy(o.program);

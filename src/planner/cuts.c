@@ -204,8 +204,7 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
                       .s_next = ebb_arena_calloc(&build_arena, items, sizeof *b.s_next),
                       .cost_scale = cuts->cost_scale};
     enum ebb_status status = ebb_arena_status(&cuts->arena, err);
-    if (status == EBB_OK)
-        status = ebb_arena_status(&build_arena, err);
+    EBB_THEN(status, ebb_arena_status(&build_arena, err));
     if (status == EBB_OK) {
         memcpy(cuts->at, at, count * sizeof *at);
         set_scales(&b, budget);

@@ -265,8 +265,7 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
     enum ebb_status status = copy_steps(is_found ? &s->found.plan : &game->plan, &made, err);
     if (status == EBB_OK && !is_found)
         status = plan_assign_sliding(g->trace, &made, height, NULL, err);
-    if (status == EBB_OK)
-        status = plan_check(g->trace, &made, &limits, proof, err);
+    EBB_THEN(status, plan_check(g->trace, &made, &limits, proof, err));
     if (status != EBB_OK) {
         plan_fini(&made);
         return status;
@@ -358,10 +357,8 @@ static enum ebb_status search_orders(struct search *s, const struct trace *trace
 {
     struct search eager = {0};
     enum ebb_status status = search_order(s, trace, link, false, err);
-    if (status == EBB_OK)
-        status = planner_floor_bound(s->graph, facts, err);
-    if (status == EBB_OK)
-        status = search_order(&eager, trace, link, true, err);
+    EBB_THEN(status, planner_floor_bound(s->graph, facts, err));
+    EBB_THEN(status, search_order(&eager, trace, link, true, err));
     if (status != EBB_OK)
         goto out;
     /* the bound is about trace order without copies */
@@ -380,8 +377,7 @@ static enum ebb_status search_orders(struct search *s, const struct trace *trace
         (!s->best.is_won || eager.best.peak_bytes < s->best.peak_bytes)) {
         swap_searches(s, &eager);
     }
-    if (status == EBB_OK)
-        status = refine(s, facts, err);
+    EBB_THEN(status, refine(s, facts, err));
 out:
     search_fini(&eager);
     return status;
@@ -411,8 +407,7 @@ static enum ebb_status solve(const struct trace *trace, const struct planner_lin
     struct search s;
     struct plan_report proof;
     enum ebb_status status = search_init(&s, trace, link, facts, err);
-    if (status == EBB_OK)
-        status = make_plan(&s, &s.best, s.best.peak_bytes, plan, &proof, err);
+    EBB_THEN(status, make_plan(&s, &s.best, s.best.peak_bytes, plan, &proof, err));
     if (status == EBB_OK) {
         facts->floor_bytes = proof.height_bytes;
         facts->cost = proof.cost_ns;
@@ -534,8 +529,7 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
         status = offer_game(job, NULL, err);
     if (status == EBB_OK && (!job->has_made || s.host.bytes || s.best.cost < job->made_cost)) {
         status = make_plan(&s, &s.best, s.best.peak_bytes, &plan, &proof, err);
-        if (status == EBB_OK)
-            status = offer(job, &plan, err);
+        EBB_THEN(status, offer(job, &plan, err));
     }
     snprintf(job->winner, sizeof job->winner, "floor");
 out:

@@ -38,8 +38,7 @@ static enum ebb_status prove(struct finder *f, uint64_t height, struct plan *pla
     plan->signature = f->trace->signature;
     snprintf(plan->planner, sizeof plan->planner, "floor");
     enum ebb_status status = plan_assign_sliding(f->trace, plan, height, NULL, &ignored);
-    if (status == EBB_OK)
-        status = plan_check(f->trace, plan, &limits, proof, &ignored);
+    EBB_THEN(status, plan_check(f->trace, plan, &limits, proof, &ignored));
     if (status == EBB_ENOMEM)
         return ebb_no_memory(f->err, height);
     *is_proved = status == EBB_OK;
@@ -113,11 +112,9 @@ enum ebb_status planner_floor_blocks(const struct trace *trace, uint64_t height,
     enum ebb_status status = planner_blocks_create(f.graph, &f.blocks, err);
     if (status == EBB_OK && f.blocks) {
         status = planner_job_init(&f.job, f.graph, &f.request, err);
-        if (status == EBB_OK)
-            status = planner_search_init(&f.search, &f.job.ev, height, 0, err);
+        EBB_THEN(status, planner_search_init(&f.search, &f.job.ev, height, 0, err));
         f.search.exact_work = EXACT_WORK;
-        if (status == EBB_OK)
-            status = search(&f, height, cost);
+        EBB_THEN(status, search(&f, height, cost));
         planner_search_fini(&f.search);
         planner_job_fini(&f.job);
     }

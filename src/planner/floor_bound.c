@@ -305,8 +305,7 @@ enum ebb_status planner_floor_bound(const struct plan_recipes *g, struct planner
     struct guess *guesses = ebb_arena_calloc(&arena, (size_t)g->node_count + 2, sizeof *guesses);
     allocate(&f, &arena);
     enum ebb_status status = ebb_arena_status(&arena, err);
-    if (status == EBB_OK)
-        status = find_bounds(&f, guesses, facts, err);
+    EBB_THEN(status, find_bounds(&f, guesses, facts, err));
     ebb_free(f.arcs);
     ebb_arena_fini(&arena);
     return status;

@@ -48,8 +48,7 @@ enum ebb_status planner_solve_ilp(struct planner_job *job, struct ebb_error *err
     struct planner_mip_options options = {.seconds = job->request->time_limit_s,
                                           .ratio_gap = job->request->gap,
                                           .cutoff = PLANNER_INF};
-    if (status == EBB_OK)
-        status = planner_mip_solve(&model.mip, &options, &result, err);
+    EBB_THEN(status, planner_mip_solve(&model.mip, &options, &result, err));
     if (status == EBB_OK && result.has_x && model.imposed == PLANNER_IMPOSED_FULL) {
         planner_published_round(&model, result.x, 0.5, &job->trial);
         planner_job_offer(job, "ilp");

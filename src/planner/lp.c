@@ -41,9 +41,8 @@ enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_byte
                                            kind == PLANNER_MODEL_FLOW ? PLANNER_LEVEL_FULL
                                                                       : PLANNER_LEVEL_MERGED,
                                            budget_bytes, NULL, err);
-    if (status == EBB_OK)
-        status =
-            planner_mip_solve(is_published ? &published.mip : &model.mip, &options, &result, err);
+    EBB_THEN(status,
+             planner_mip_solve(is_published ? &published.mip : &model.mip, &options, &result, err));
     if (status == EBB_OK) {
         *seconds = result.seconds;
         status = read_bound(&result, is_published ? published.cost_scale : model.cost_scale,

@@ -515,12 +515,9 @@ enum ebb_status planner_model_build(struct planner_model *model, const struct pl
         model->in_col = host + cells;
         model->out_col = host + 2 * cells;
     }
-    if (status == EBB_OK)
-        status = ebb_arena_status(&model->arena, err);
-    if (status == EBB_OK)
-        status = ebb_arena_status(&build_arena, err);
-    if (status == EBB_OK)
-        status = build(&b, budget);
+    EBB_THEN(status, ebb_arena_status(&model->arena, err));
+    EBB_THEN(status, ebb_arena_status(&build_arena, err));
+    EBB_THEN(status, build(&b, budget));
     ebb_free(b.releases);
     ebb_arena_fini(&build_arena);
     if (status != EBB_OK)

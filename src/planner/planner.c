@@ -270,8 +270,7 @@ static enum ebb_status run_order(const struct planner *planner, const struct pla
                                  struct planner_result *result, struct ebb_error *err)
 {
     enum ebb_status status = planner_job_init(job, graph, request, err);
-    if (status == EBB_OK)
-        status = planner_job_plan(planner, job, result, err);
+    EBB_THEN(status, planner_job_plan(planner, job, result, err));
     if (job->is_retry) /* what was proved then is about less room */
         job->is_proven_infeasible = false;
     if (status == EBB_OK && (planner->flags & PLANNER_PORTFOLIO) && result->status != PLANNER_OK &&
@@ -388,8 +387,7 @@ enum ebb_status planner_facts_compute(const struct trace *trace, struct planner_
     EBB_TRY(planner_graph_create(trace, false, &g, err));
     bool *is_ap = ebb_arena_calloc(&g->arena, g->node_count, sizeof *is_ap);
     enum ebb_status status = ebb_arena_status(&g->arena, err);
-    if (status == EBB_OK)
-        status = planner_graph_articulation(g, is_ap, err);
+    EBB_THEN(status, planner_graph_articulation(g, is_ap, err));
     if (status == EBB_OK) {
         *facts = (struct planner_facts){.node_count = g->node_count,
                                         .forward_count = g->forward_count,

@@ -25,8 +25,7 @@ enum ebb_status planner_search_init(struct planner_search *s, struct planner_eva
     s->random = ebb_splitmix64(&mix) ^ (seed << 32);
     s->run_words = (g->node_count + 63) / 64;
     enum ebb_status status = planner_sched_init(&s->sched, g, err);
-    if (status == EBB_OK)
-        status = planner_sched_init(&s->best, g, err);
+    EBB_THEN(status, planner_sched_init(&s->best, g, err));
     size_t item_words = (g->item_count + 63) / 64;
     struct ebb_arena *a = &s->arena;
     s->stages = ebb_arena_calloc(a, g->node_count + 1, sizeof *s->stages);
@@ -34,8 +33,7 @@ enum ebb_status planner_search_init(struct planner_search *s, struct planner_eva
     s->run = ebb_arena_calloc(a, g->node_count + 1, s->run_words * sizeof *s->run);
     s->saved = ebb_arena_calloc(a, 2, (item_words + s->run_words) * sizeof *s->saved);
     s->movable = ebb_arena_calloc(a, g->item_count, sizeof *s->movable);
-    if (status == EBB_OK)
-        status = ebb_arena_status(a, err);
+    EBB_THEN(status, ebb_arena_status(a, err));
     if (status != EBB_OK) {
         planner_search_fini(s);
         return status;

@@ -593,8 +593,7 @@ enum ebb_status plot_terminal(const struct plot_chart *chart, int columns, int r
                         columns, rows, COLUMNS_MIN, COLUMNS_MAX, ROWS_MAX);
     EBB_TRY(plot_figure_init(&figure, chart, err));
     enum ebb_status status = write_page(&figure, columns, rows, &page, err);
-    if (status == EBB_OK)
-        status = ebb_str_status(&page, err);
+    EBB_THEN(status, ebb_str_status(&page, err));
     if (status == EBB_OK) {
         ebb_str_add(out, ebb_str_c(&page));
         status = ebb_str_status(out, err);

@@ -74,8 +74,7 @@ enum ebb_status plot_write(const struct plot_chart *chart, const char *path, str
     if (status == EBB_OK && format->name != NULL)
         status = convert(format, &svg, &converted, err);
     const struct ebb_str *picture = format->name != NULL ? &converted : &svg;
-    if (status == EBB_OK)
-        status = ebb_file_write_atomic(path, ebb_str_c(picture), picture->length, err);
+    EBB_THEN(status, ebb_file_write_atomic(path, ebb_str_c(picture), picture->length, err));
     ebb_str_fini(&converted);
     ebb_str_fini(&svg);
     return status;

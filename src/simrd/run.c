@@ -121,8 +121,7 @@ enum ebb_status simrd_compile(struct simrd_program **program, const struct trace
         status =
             ebb_fail(err, EBB_EUNSUPPORTED, "%s: costs sum to %llu ns; rules simrd end at 2^52",
                      trace->name, (unsigned long long)p->base_ns);
-    if (status == EBB_OK)
-        status = mem_graph_init(&p->graph, trace, true, err);
+    EBB_THEN(status, mem_graph_init(&p->graph, trace, true, err));
     if (status != EBB_OK) {
         simrd_destroy(p);
         return status;

@@ -98,8 +98,7 @@ static enum ebb_status write_online(const struct online *runs, size_t count, uin
                  planner_status_text(is_ok ? PLANNER_OK : PLANNER_INFEASIBLE));
         status = study_points_add(&points, &point, err);
     }
-    if (status == EBB_OK)
-        status = study_points_write(&points, path, err);
+    EBB_THEN(status, study_points_write(&points, path, err));
     study_points_fini(&points);
     return status;
 }
@@ -130,8 +129,7 @@ static enum ebb_status run_simrd(const struct study_figure *f, const char *path,
     file_name(f, path, "baselines", in, sizeof in);
     file_name(f, path, "simrd", out, sizeof out);
     enum ebb_status status = study_points_read(&points, in, err);
-    if (status == EBB_OK)
-        status = study_load(&graph, path, &f->how, err);
+    EBB_THEN(status, study_load(&graph, path, &f->how, err));
     if (status == EBB_OK) {
         runs = ebb_calloc(points.count * POLICIES + 1, sizeof *runs);
         status = runs ? EBB_OK : ebb_no_memory(err, points.count * sizeof *runs);
@@ -143,12 +141,10 @@ static enum ebb_status run_simrd(const struct study_figure *f, const char *path,
                                                 .how = &f->how,
                                                 .policy = policies[p],
                                                 .budget = points.items[i].budget};
-    if (status == EBB_OK)
-        status = run_all(runs, count, &f->how, err);
+    EBB_THEN(status, run_all(runs, count, &f->how, err));
     if (status == EBB_OK && f->how.is_cancelled())
         status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", path);
-    if (status == EBB_OK)
-        status = write_online(runs, count, graph.facts.fixed_bytes, out, err);
+    EBB_THEN(status, write_online(runs, count, graph.facts.fixed_bytes, out, err));
     ebb_free(runs);
     study_points_fini(&points);
     study_unload(&graph);
@@ -276,8 +272,7 @@ static enum ebb_status draw(const struct study_figure *f, const struct network *
         .panel_count = f->graph_count,
         .columns = f->graph_count > 4 ? 3 : 2,
         .shared_legend = true};
-    if (status == EBB_OK)
-        status = plot_write(&chart, path, err);
+    EBB_THEN(status, plot_write(&chart, path, err));
     for (size_t g = 0; g < f->graph_count; g++) {
         ebb_free(room[g]);
         ebb_free(points[g]);
@@ -437,15 +432,11 @@ enum ebb_status study_figure_plot(const struct study_figure *f, struct ebb_error
         file_name(f, f->graphs[g], "baselines", path, sizeof path);
         status = study_points_read(&networks[g].points, path, err);
         file_name(f, f->graphs[g], "simrd", path, sizeof path);
-        if (status == EBB_OK)
-            status = study_points_read(&networks[g].points, path, err);
+        EBB_THEN(status, study_points_read(&networks[g].points, path, err));
     }
-    if (status == EBB_OK)
-        status = draw(f, networks, err);
-    if (status == EBB_OK)
-        status = write_slowdowns(f, networks, err);
-    if (status == EBB_OK)
-        status = print_rows(f->out, networks, f->graph_count, f->is_json, err);
+    EBB_THEN(status, draw(f, networks, err));
+    EBB_THEN(status, write_slowdowns(f, networks, err));
+    EBB_THEN(status, print_rows(f->out, networks, f->graph_count, f->is_json, err));
     for (size_t g = 0; g < f->graph_count; g++)
         study_points_fini(&networks[g].points);
     return status;
@@ -463,8 +454,7 @@ enum ebb_status study_figure_baselines(const struct study_figure *f, struct ebb_
         status = study_sweep_run(&sweep, f->graphs[g], false, err);
         if (status == EBB_OK && f->how.is_cancelled())
             status = ebb_fail(err, EBB_ELIMIT, "%s: interrupted; nothing written", f->graphs[g]);
-        if (status == EBB_OK)
-            status = study_points_write(&sweep.points, path, err);
+        EBB_THEN(status, study_points_write(&sweep.points, path, err));
         study_sweep_fini(&sweep);
     }
     return status;

@@ -162,12 +162,9 @@ static enum ebb_status reorder(const struct trace *g, struct trace **trace, stru
         o.successor = room + 2 * n + 1;
         uint32_t *tensor_of = o.successor + g->input_count, *place_of = tensor_of + n;
         status = make_order(&o, err);
-        if (status == EBB_OK)
-            status = trace_builder_create(&builder, err);
-        if (status == EBB_OK)
-            status = add_ops(&o, builder, tensor_of, place_of, place_of + n, err);
-        if (status == EBB_OK)
-            status = trace_builder_finish(builder, "reordered", trace, err);
+        EBB_THEN(status, trace_builder_create(&builder, err));
+        EBB_THEN(status, add_ops(&o, builder, tensor_of, place_of, place_of + n, err));
+        EBB_THEN(status, trace_builder_finish(builder, "reordered", trace, err));
     }
     trace_builder_destroy(builder);
     ebb_free(room);
@@ -187,8 +184,7 @@ enum ebb_status study_online(const struct trace *graph, const char *heuristic, u
     enum ebb_status status = exec_program_create(&program, trace, EXEC_SIMRD, err);
     struct exec_options options = {
         .policy = policy, .dealloc = EXEC_EAGER, .budget_bytes = budget, .limit = 2.0};
-    if (status == EBB_OK)
-        status = exec_run(program, &options, report, err);
+    EBB_THEN(status, exec_run(program, &options, report, err));
     exec_program_destroy(program);
     trace_destroy(trace);
     return status;

@@ -226,10 +226,8 @@ enum ebb_status trace_check_at(const struct trace *trace, struct trace_fault *fa
     c.newest = ebb_arena_calloc(&arena, trace->storage_count, sizeof *c.newest);
     c.handles = ebb_arena_calloc(&arena, trace->tensor_count, sizeof *c.handles);
     enum ebb_status status = ebb_arena_status(&arena, err);
-    if (status == EBB_OK)
-        status = check_ops(&c);
-    if (status == EBB_OK)
-        status = check_commands(&c);
+    EBB_THEN(status, check_ops(&c));
+    EBB_THEN(status, check_commands(&c));
     ebb_arena_fini(&arena);
     return status;
 }

@@ -501,8 +501,7 @@ enum ebb_status trace_read_dtr(const char *name, const char *bytes, size_t lengt
     trace_dtr_names_init(&r.names);
     ebb_strmap_init(&r.kinds);
     enum ebb_status status = read_lines(&r, bytes, length);
-    if (status == EBB_OK)
-        status = pin_outputs(&r);
+    EBB_THEN(status, pin_outputs(&r));
     reader_fini(&r); /* before the trace is packed: the names are a good part of the peak */
     if (status == EBB_OK) {
         status = trace_builder_finish(builder, name, trace, err);

@@ -504,13 +504,11 @@ static enum ebb_status write_file(struct trace_dtr_writer *w, const char *path,
     w->out = &text;
     w->stream = file.stream;
     enum ebb_status status = walk(w, err);
-    if (status == EBB_OK)
-        status = ebb_str_status(&text, err);
+    EBB_THEN(status, ebb_str_status(&text, err));
     if (status == EBB_OK && text.length > 0 &&
         fwrite(text.data, 1, text.length, file.stream) != text.length)
         status = ebb_fail(err, EBB_EIO, "%s: writing the log failed", path);
-    if (status == EBB_OK)
-        status = ebb_file_out_commit(&file, err);
+    EBB_THEN(status, ebb_file_out_commit(&file, err));
     ebb_file_out_abort(&file);
     ebb_str_fini(&text);
     return status;

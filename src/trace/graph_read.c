@@ -179,10 +179,8 @@ enum ebb_status trace_read_graph(const char *name, const char *bytes, size_t len
     struct reader r = {.name = name, .err = err};
     struct ebb_arena doc_arena = {0};
     enum ebb_status status = ebb_doc_parse_json(&doc_arena, name, bytes, length, &r.root, err);
-    if (status == EBB_OK)
-        status = trace_builder_create(&r.builder, err);
-    if (status == EBB_OK)
-        status = read_graph(&r, trace);
+    EBB_THEN(status, trace_builder_create(&r.builder, err));
+    EBB_THEN(status, read_graph(&r, trace));
     trace_builder_destroy(r.builder);
     ebb_free(r.last_reader);
     ebb_free(r.deps);

@@ -113,10 +113,8 @@ static enum ebb_status build(struct rebuild *r, struct trace **made, struct ebb_
     find_last(r);
     EBB_TRY(trace_builder_create(&b, err));
     enum ebb_status status = trace_builder_reserve(b, &sizes, err);
-    if (status == EBB_OK)
-        status = emit(r, b, err);
-    if (status == EBB_OK)
-        status = trace_builder_finish(b, t->name, made, err);
+    EBB_THEN(status, emit(r, b, err));
+    EBB_THEN(status, trace_builder_finish(b, t->name, made, err));
     trace_builder_destroy(b);
     return status;
 }
@@ -139,8 +137,7 @@ enum ebb_status trace_hoist_updates(const struct trace *trace, struct trace **ho
     r.is_kept = ebb_arena_calloc(&arena, tensors, 1);
     r.outputs = ebb_arena_calloc(&arena, ports, sizeof *r.outputs);
     enum ebb_status status = ebb_arena_status(&arena, err);
-    if (status == EBB_OK)
-        status = build(&r, hoisted, err);
+    EBB_THEN(status, build(&r, hoisted, err));
     ebb_arena_fini(&arena);
     return status;
 }
