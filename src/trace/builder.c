@@ -8,30 +8,6 @@
 
 #include "base/heap.h"
 
-static void builder_reset(struct trace_builder *b)
-{
-    ebb_arena_init(&b->arena);
-    for (int i = 0; i < 3; i++)
-        ebb_strmap_init(&b->kinds[i]);
-    b->ops = NULL;
-    b->tensors = NULL;
-    b->storages = NULL;
-    b->inputs = NULL;
-    b->commands = NULL;
-    b->text = NULL;
-    b->attrs = NULL;
-    b->op_count = b->op_capacity = 0;
-    b->tensor_count = b->tensor_capacity = 0;
-    b->storage_count = b->storage_capacity = 0;
-    b->input_count = b->input_capacity = 0;
-    b->command_count = b->command_capacity = 0;
-    b->text_bytes = b->text_capacity = 0;
-    b->attr_bytes = b->attr_capacity = 0;
-    b->backward_command = SIZE_MAX;
-    b->graph_fixed_bytes = 0;
-    b->is_graph = false;
-}
-
 static void builder_clear(struct trace_builder *b)
 {
     ebb_arena_fini(&b->arena);
@@ -44,14 +20,14 @@ static void builder_clear(struct trace_builder *b)
     ebb_free(b->commands);
     ebb_free(b->text);
     ebb_free(b->attrs);
-    builder_reset(b);
+    *b = (struct trace_builder){.backward_command = SIZE_MAX};
 }
 
 enum ebb_status trace_builder_create(struct trace_builder **builder, struct ebb_error *err)
 {
     struct trace_builder *b;
     EBB_TRY(ebb_new(&b, 1, sizeof *b, err));
-    builder_reset(b);
+    b->backward_command = SIZE_MAX;
     *builder = b;
     return EBB_OK;
 }
@@ -151,17 +127,12 @@ enum ebb_status trace_builder_reserve(struct trace_builder *builder,
 static enum ebb_status make_room(struct trace_builder *b, const struct trace_op_desc *desc,
                                  size_t label_bytes, struct ebb_error *err)
 {
-    size_t outputs = desc->output_count;
-    EBB_TRY(ebb_grow(&b->ops, &b->op_capacity, b->op_count + 1, sizeof *b->ops, err));
-    EBB_TRY(ebb_grow(&b->tensors, &b->tensor_capacity, b->tensor_count + outputs,
-                     sizeof *b->tensors, err));
-    EBB_TRY(ebb_grow(&b->storages, &b->storage_capacity, b->storage_count + outputs,
-                     sizeof *b->storages, err));
-    EBB_TRY(ebb_grow(&b->inputs, &b->input_capacity, b->input_count + desc->input_count + 1,
-                     sizeof *b->inputs, err));
-    EBB_TRY(ebb_grow(&b->commands, &b->command_capacity, b->command_count + 1, sizeof *b->commands,
-                     err));
-    EBB_TRY(ebb_grow(&b->attrs, &b->attr_capacity, b->attr_bytes + desc->attr_bytes + 1, 1, err));
+    const struct trace_sizes sizes = {.ops = b->op_count + 1,
+                                      .tensors = b->tensor_count + desc->output_count,
+                                      .inputs = b->input_count + desc->input_count,
+                                      .commands = b->command_count + 1,
+                                      .attr_bytes = b->attr_bytes + desc->attr_bytes};
+    EBB_TRY(trace_builder_reserve(b, &sizes, err));
     /* +1 for the empty label at offset 0 */
     return ebb_grow(&b->text, &b->text_capacity, b->text_bytes + label_bytes + 2, 1, err);
 }
@@ -290,8 +261,22 @@ void trace_builder_mark_backward(struct trace_builder *builder)
 /* ---- the finished trace ---------------------------------------------------------------------- */
 
 /* Moves everything from builder to trace; on failure both own what they hold. */
-static enum ebb_status builder_pack(struct trace_builder *b, struct trace *t, struct ebb_error *err)
+static enum ebb_status builder_pack(struct trace_builder *b, const char *name, struct trace *t,
+                                    struct ebb_error *err)
 {
+    t->arena = b->arena; /* kinds live there */
+    b->arena = (struct ebb_arena){0};
+    t->op_count = (uint32_t)b->op_count;
+    t->tensor_count = (uint32_t)b->tensor_count;
+    t->storage_count = (uint32_t)b->storage_count;
+    t->command_count = (uint32_t)b->command_count;
+    t->input_count = b->input_count;
+    t->attr_bytes = b->attr_bytes;
+    t->text_bytes = b->text_bytes;
+    t->backward_command =
+        b->backward_command < b->command_count ? (uint32_t)b->backward_command : TRACE_NONE;
+    t->graph_fixed_bytes = b->graph_fixed_bytes;
+    t->is_graph = b->is_graph;
 #define PACK(array, count)                                                                         \
     do {                                                                                           \
         t->array = ebb_realloc(b->array, (count), sizeof *b->array);                               \
@@ -307,46 +292,24 @@ static enum ebb_status builder_pack(struct trace_builder *b, struct trace *t, st
     PACK(attrs, b->attr_bytes);
     PACK(text, b->text_bytes);
 #undef PACK
-    return EBB_OK;
+    t->name = ebb_arena_strndup(&t->arena, name, strlen(name));
+    return ebb_arena_status(&t->arena, err);
 }
 
 enum ebb_status trace_builder_draft(struct trace_builder *builder, const char *name,
                                     struct trace **trace, struct ebb_error *err)
 {
     struct trace_builder *b = builder;
-    struct trace *t;
+    struct trace *t = NULL;
     enum ebb_status status = ebb_new(&t, 1, sizeof *t, err);
-    if (status != EBB_OK)
-        goto out;
-    t->arena = b->arena; /* kinds live there */
-    ebb_arena_init(&b->arena);
-    t->op_count = (uint32_t)b->op_count;
-    t->tensor_count = (uint32_t)b->tensor_count;
-    t->storage_count = (uint32_t)b->storage_count;
-    t->command_count = (uint32_t)b->command_count;
-    t->input_count = b->input_count;
-    t->attr_bytes = b->attr_bytes;
-    t->backward_command =
-        b->backward_command < b->command_count ? (uint32_t)b->backward_command : TRACE_NONE;
-    t->graph_fixed_bytes = b->graph_fixed_bytes;
-    t->is_graph = b->is_graph;
-    status = ebb_grow(&b->text, &b->text_capacity, 1, 1, err);
-    if (status != EBB_OK)
-        goto out;
-    if (b->text_bytes == 0)
+    EBB_THEN(status, ebb_grow(&b->text, &b->text_capacity, 1, 1, err));
+    if (status == EBB_OK && b->text_bytes == 0)
         b->text[b->text_bytes++] = '\0';
-    t->text_bytes = b->text_bytes;
-    status = builder_pack(b, t, err);
-    if (status != EBB_OK)
-        goto out;
-    t->name = ebb_arena_strndup(&t->arena, name, strlen(name));
-    status = ebb_arena_status(&t->arena, err);
-    if (status != EBB_OK)
-        goto out;
-    *trace = t;
-    t = NULL;
-out:
-    trace_destroy(t);
+    EBB_THEN(status, builder_pack(b, name, t, err));
+    if (status == EBB_OK)
+        *trace = t;
+    else
+        trace_destroy(t);
     builder_clear(b);
     return status;
 }

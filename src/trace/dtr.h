@@ -63,7 +63,8 @@ void trace_dtr_record_fini(struct trace_dtr_record *record);
 /* ---- names ----------------------------------------------------------------------------------- */
 
 /* Name -> number in order of insertion. The logger's names are x<counter>, so most are found by
- * index: numbers from `base` on, as long as the table stays dense; others through maps. */
+ * index: numbers from `base` on, as long as the table stays dense; others through maps. Begins as
+ * zeros. */
 struct trace_dtr_names {
     uint32_t *dense; /* TRACE_NONE = no such name */
     size_t dense_count, dense_capacity;
@@ -73,7 +74,6 @@ struct trace_dtr_names {
     size_t count;
 };
 
-void trace_dtr_names_init(struct trace_dtr_names *names);
 void trace_dtr_names_fini(struct trace_dtr_names *names);
 /* TRACE_NONE when unknown. */
 uint32_t trace_dtr_names_find(const struct trace_dtr_names *names, const struct trace_dtr_text *t);

@@ -9,13 +9,6 @@
 
 #define SLACK 4096 /* entries a table may have beyond eight per name */
 
-void trace_dtr_names_init(struct trace_dtr_names *names)
-{
-    *names = (struct trace_dtr_names){.count = 0};
-    ebb_map_init(&names->sparse);
-    ebb_strmap_init(&names->others);
-}
-
 void trace_dtr_names_fini(struct trace_dtr_names *names)
 {
     ebb_free(names->dense);

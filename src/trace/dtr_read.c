@@ -64,13 +64,6 @@ static bool text_is(const struct trace_dtr_text *t, const char *word)
     return t->length == n && memcmp(t->text, word, n) == 0;
 }
 
-static enum ebb_status need(struct reader *r, unsigned keys, const char *what)
-{
-    if ((r->record.has & keys) == keys)
-        return EBB_OK;
-    return bad(r, 1, "%s", what);
-}
-
 /* The value of at most `most` decimal digits (19 at most); false: something else stands there. */
 static bool read_digits(const struct trace_dtr_text *t, uint32_t most, uint64_t *value)
 {
@@ -224,7 +217,6 @@ static enum ebb_status begin_op(struct reader *r)
 
 static enum ebb_status on_annotate(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_ANNOTATION), "ANNOTATE needs ANNOTATION"));
     if (text_is(&r->record.scalar[DTR_ANNOTATION], "BACKWARD"))
         begin_backward(r);
     return EBB_OK; /* START is found before reading begins; other annotations say nothing to us */
@@ -232,7 +224,6 @@ static enum ebb_status on_annotate(struct reader *r)
 
 static enum ebb_status on_constant(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_NAME), "CONSTANT needs NAME"));
     r->first_name = (uint32_t)r->names.count;
     EBB_TRY(name_add(r, &r->record.scalar[DTR_NAME], TRACE_NONE));
     r->waiting = FOR_CONSTANT_MEMORY;
@@ -241,8 +232,6 @@ static enum ebb_status on_constant(struct reader *r)
 
 static enum ebb_status on_call(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_NAME) | BIT(DTR_ARGS) | BIT(DTR_RESULT) | BIT(DTR_TIME),
-                 "CALL needs NAME, ARGS, RESULT and TIME"));
     const struct trace_dtr_list *result = &r->record.result;
     if (result->count == 0)
         return bad(r, 1, "CALL without a RESULT");
@@ -266,7 +255,6 @@ static enum ebb_status expect_name(struct reader *r, const char *instruction)
 
 static enum ebb_status on_memory(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_NAME) | BIT(DTR_MEMORY), "MEMORY needs NAME and MEMORY"));
     if (r->waiting == FOR_CONSTANT_MEMORY) {
         uint32_t tensor;
         r->input_count = 0;
@@ -288,7 +276,6 @@ static enum ebb_status on_memory(struct reader *r)
 
 static enum ebb_status on_alias(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_NAME) | BIT(DTR_ALIAS), "ALIAS needs NAME and ALIAS"));
     EBB_TRY(expect_name(r, "ALIAS"));
     const struct trace_dtr_text *t = &r->record.scalar[DTR_ALIAS];
     struct trace_output *output = &r->outputs[r->output_next];
@@ -312,8 +299,6 @@ static enum ebb_status on_alias(struct reader *r)
 
 static enum ebb_status on_mutate(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_NAME) | BIT(DTR_ARGS) | BIT(DTR_MUTATE) | BIT(DTR_TIME),
-                 "MUTATE needs NAME, ARGS, MUTATE and TIME"));
     const struct trace_dtr_list *args = &r->record.args, *mutate = &r->record.mutate;
     if (mutate->count == 0)
         return bad(r, 1, "MUTATE without an index");
@@ -343,7 +328,6 @@ static enum ebb_status on_mutate(struct reader *r)
 
 static enum ebb_status on_copy(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_DST) | BIT(DTR_SRC), "COPY needs DST and SRC"));
     uint32_t source;
     EBB_TRY(name_find(r, &r->record.scalar[DTR_SRC], &source));
     uint32_t tensor = r->tensor_of[source];
@@ -353,7 +337,6 @@ static enum ebb_status on_copy(struct reader *r)
 
 static enum ebb_status on_copy_from(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_DST) | BIT(DTR_SRC), "COPY_FROM needs DST and SRC"));
     uint32_t target, source;
     EBB_TRY(name_find(r, &r->record.scalar[DTR_DST], &target));
     EBB_TRY(name_find(r, &r->record.scalar[DTR_SRC], &source));
@@ -365,7 +348,6 @@ static enum ebb_status on_copy_from(struct reader *r)
 
 static enum ebb_status on_release(struct reader *r)
 {
-    EBB_TRY(need(r, BIT(DTR_NAME), "RELEASE needs NAME"));
     const struct trace_dtr_text *t = &r->record.scalar[DTR_NAME];
     uint32_t number = trace_dtr_names_find(&r->names, t);
     if (number == TRACE_NONE)
@@ -376,10 +358,20 @@ static enum ebb_status on_release(struct reader *r)
 static const struct instruction {
     const char *name;
     enum ebb_status (*run)(struct reader *r);
+    unsigned keys;     /* without which it says nothing */
+    const char *needs; /* the same for people */
 } instructions[] = {
-    {"RELEASE", on_release}, {"MEMORY", on_memory},       {"COPY", on_copy},
-    {"ALIAS", on_alias},     {"CALL", on_call},           {"CONSTANT", on_constant},
-    {"MUTATE", on_mutate},   {"COPY_FROM", on_copy_from}, {"ANNOTATE", on_annotate},
+    {"RELEASE", on_release, BIT(DTR_NAME), "NAME"},
+    {"MEMORY", on_memory, BIT(DTR_NAME) | BIT(DTR_MEMORY), "NAME and MEMORY"},
+    {"COPY", on_copy, BIT(DTR_DST) | BIT(DTR_SRC), "DST and SRC"},
+    {"ALIAS", on_alias, BIT(DTR_NAME) | BIT(DTR_ALIAS), "NAME and ALIAS"},
+    {"CALL", on_call, BIT(DTR_NAME) | BIT(DTR_ARGS) | BIT(DTR_RESULT) | BIT(DTR_TIME),
+     "NAME, ARGS, RESULT and TIME"},
+    {"CONSTANT", on_constant, BIT(DTR_NAME), "NAME"},
+    {"MUTATE", on_mutate, BIT(DTR_NAME) | BIT(DTR_ARGS) | BIT(DTR_MUTATE) | BIT(DTR_TIME),
+     "NAME, ARGS, MUTATE and TIME"},
+    {"COPY_FROM", on_copy_from, BIT(DTR_DST) | BIT(DTR_SRC), "DST and SRC"},
+    {"ANNOTATE", on_annotate, BIT(DTR_ANNOTATION), "ANNOTATION"},
 };
 
 static const struct instruction *instruction_of(const struct trace_dtr_record *record)
@@ -393,7 +385,8 @@ static const struct instruction *instruction_of(const struct trace_dtr_record *r
 static enum ebb_status read_line(struct reader *r, const char *line, size_t length)
 {
     EBB_TRY(trace_dtr_scan(&r->record, r->name, r->line, line, length, r->err));
-    EBB_TRY(need(r, BIT(DTR_INSTRUCTION), "a line needs INSTRUCTION"));
+    if (!(r->record.has & BIT(DTR_INSTRUCTION)))
+        return bad(r, 1, "a line needs INSTRUCTION");
     const struct trace_dtr_text *t = &r->record.scalar[DTR_INSTRUCTION];
     const struct instruction *instruction = instruction_of(&r->record);
     if (instruction == NULL)
@@ -405,6 +398,8 @@ static enum ebb_status read_line(struct reader *r, const char *line, size_t leng
                    wants_memory              ? "a MEMORY line"
                    : r->waiting == FOR_ALIAS ? "an ALIAS line"
                                              : "an instruction of its own");
+    if ((r->record.has & instruction->keys) != instruction->keys)
+        return bad(r, 1, "%s needs %s", instruction->name, instruction->needs);
     return instruction->run(r);
 }
 
@@ -495,11 +490,8 @@ enum ebb_status trace_read_dtr(const char *name, const char *bytes, size_t lengt
                                struct trace **trace, struct ebb_error *err)
 {
     struct reader r = {.name = name, .err = err};
-    struct trace_builder *builder = NULL;
-    EBB_TRY(trace_builder_create(&builder, err));
-    r.builder = builder;
-    trace_dtr_names_init(&r.names);
-    ebb_strmap_init(&r.kinds);
+    EBB_TRY(trace_builder_create(&r.builder, err));
+    struct trace_builder *builder = r.builder;
     enum ebb_status status = read_lines(&r, bytes, length);
     EBB_THEN(status, pin_outputs(&r));
     reader_fini(&r); /* before the trace is packed: the names are a good part of the peak */

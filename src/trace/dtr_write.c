@@ -498,9 +498,8 @@ static enum ebb_status write_file(struct trace_dtr_writer *w, const char *path,
                                   struct ebb_error *err)
 {
     struct ebb_file_out file;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     EBB_TRY(ebb_file_out_open(&file, path, err));
-    ebb_str_init(&text);
     w->out = &text;
     w->stream = file.stream;
     enum ebb_status status = walk(w, err);

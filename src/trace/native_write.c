@@ -141,7 +141,6 @@ enum ebb_status trace_write_native(const struct trace *trace, const char *path,
                                    struct ebb_error *err)
 {
     struct writer w = {.t = trace};
-    ebb_map_init(&w.kind_index);
     enum ebb_status status = collect_kinds(&w, err);
     if (status == EBB_OK) {
         lay_out(&w);

@@ -19,12 +19,33 @@ struct trace_maker_tensor {
     bool is_kept, wants_gradient;
 };
 
+/* What the backward op reads: bit i = input i; and how it is made. */
+enum {
+    MAKER_ONCE = 1 << 26,   /* must not run twice */
+    MAKER_MUTATE = 1 << 27, /* output is input 0 written in place; do not save input 0 anywhere */
+    MAKER_SAVE_OUTPUT = 1 << 28,
+    MAKER_SPLIT =
+        1 << 29, /* one backward op per input (data, weight), each as dear as the forward op */
+    MAKER_VIEW = 1 << 30, /* output is a view of input 0, and so is the gradient */
+};
+#define MAKER_SAVE(i) (1u << (i))
+
+/* What an op with one output does, and what of it its backward op reads. */
+struct trace_maker_kind {
+    const char *name;
+    const char *backward; /* NULL: no gradient flows through it */
+    unsigned save;
+};
+
+struct trace_maker_size {
+    uint64_t cost_ns, bytes, workspace_bytes; /* bytes: 0 for views and in-place outputs */
+};
+
 /* One forward op, as much as its backward ops need. */
 struct trace_maker_node {
-    const char *kind, *backward_kind;
+    struct trace_maker_kind kind;
+    struct trace_maker_size size;
     uint32_t op, output, input_first, input_count;
-    unsigned save;
-    uint64_t cost_ns, workspace_bytes;
 };
 
 struct trace_maker {
@@ -44,28 +65,11 @@ struct trace_maker {
     char label[48]; /* of the ops that follow */
 };
 
-/* What the backward op reads: bit i = input i; and how it is made. */
-enum {
-    MAKER_MUTATE = 1 << 27, /* output is input 0 written in place; do not save input 0 anywhere */
-    MAKER_SAVE_OUTPUT = 1 << 28,
-    MAKER_SPLIT =
-        1 << 29, /* one backward op per input (data, weight), each as dear as the forward op */
-    MAKER_VIEW = 1 << 30, /* output is a view of input 0, and so is the gradient */
-};
-#define MAKER_SAVE(i) (1u << (i))
-
-/* An op with one fresh output, recorded for the backward pass. */
-struct trace_maker_op {
-    const char *kind;
-    const char *backward_kind; /* NULL: no gradient flows through it */
-    unsigned save;
-    uint64_t cost_ns, workspace_bytes, bytes;
-    const uint32_t *inputs;
-    size_t input_count;
-};
-
 uint32_t trace_maker_leaf(struct trace_maker *m, uint64_t bytes, bool wants_gradient);
-uint32_t trace_maker_forward(struct trace_maker *m, const struct trace_maker_op *op);
+/* Recorded for the backward pass, unless no gradient flows. */
+uint32_t trace_maker_forward(struct trace_maker *m, struct trace_maker_kind kind,
+                             struct trace_maker_size size, const uint32_t *inputs,
+                             size_t input_count);
 /* Any op, not recorded; first output. */
 uint32_t trace_maker_raw(struct trace_maker *m, const struct trace_op_desc *desc);
 /* Gradients of `loss` with respect to every leaf that wants one; the gradients are kept. */

@@ -118,50 +118,50 @@ void trace_maker_keep(struct trace_maker *m, uint32_t tensor)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static void record(struct trace_maker *m, const struct trace_maker_op *op, uint32_t output)
+/* `node` is the op just made, without its inputs. */
+static void record(struct trace_maker *m, struct trace_maker_node node, const uint32_t *inputs)
 {
     m->status = ebb_grow(&m->nodes, &m->node_capacity, m->node_count + 1, sizeof *m->nodes, m->err);
-    if (m->status == EBB_OK)
-        m->status = ebb_grow(&m->inputs, &m->input_capacity, m->input_count + op->input_count,
-                             sizeof *m->inputs, m->err);
+    EBB_THEN(m->status, ebb_grow(&m->inputs, &m->input_capacity, m->input_count + node.input_count,
+                                 sizeof *m->inputs, m->err));
     if (m->status != EBB_OK)
         return;
-    m->nodes[m->node_count++] = (struct trace_maker_node){
-        .kind = op->kind,
-        .backward_kind = op->backward_kind,
-        .op = m->op_count - 1,
-        .output = output,
-        .input_first = (uint32_t)m->input_count,
-        .input_count = (uint32_t)op->input_count,
-        .save = op->save,
-        .cost_ns = op->cost_ns,
-        .workspace_bytes = op->workspace_bytes,
-    };
-    for (size_t i = 0; i < op->input_count; i++) {
-        m->inputs[m->input_count++] = op->inputs[i];
-        m->tensors[output].wants_gradient |= m->tensors[op->inputs[i]].wants_gradient;
+    node.input_first = (uint32_t)m->input_count;
+    m->nodes[m->node_count++] = node;
+    for (size_t i = 0; i < node.input_count; i++) {
+        m->inputs[m->input_count++] = inputs[i];
+        m->tensors[node.output].wants_gradient |= m->tensors[inputs[i]].wants_gradient;
     }
 }
 
-uint32_t trace_maker_forward(struct trace_maker *m, const struct trace_maker_op *op)
+uint32_t trace_maker_forward(struct trace_maker *m, struct trace_maker_kind kind,
+                             struct trace_maker_size size, const uint32_t *inputs,
+                             size_t input_count)
 {
-    struct trace_output output = {.bytes = op->bytes};
-    if (op->save & MAKER_VIEW)
-        output = (struct trace_output){.alias = TRACE_VIEW};
-    if (op->save & MAKER_MUTATE)
-        output = (struct trace_output){.alias = TRACE_MUTATE};
-    uint32_t made = trace_maker_raw(m, &(struct trace_op_desc){
-                                           .kind_name = op->kind,
-                                           .cost_ns = op->cost_ns,
-                                           .workspace_bytes = op->workspace_bytes,
-                                           .inputs = op->inputs,
-                                           .input_count = op->input_count,
-                                           .outputs = &output,
-                                           .output_count = 1,
-                                           .partner = TRACE_NONE,
-                                       });
-    if (m->status == EBB_OK && op->backward_kind != NULL)
-        record(m, op, made);
+    struct trace_output output = {.bytes = size.bytes};
+    if (kind.save & MAKER_VIEW)
+        output.alias = TRACE_VIEW;
+    if (kind.save & MAKER_MUTATE)
+        output.alias = TRACE_MUTATE;
+    uint32_t made =
+        trace_maker_raw(m, &(struct trace_op_desc){
+                               .kind_name = kind.name,
+                               .cost_ns = size.cost_ns,
+                               .workspace_bytes = size.workspace_bytes,
+                               .inputs = inputs,
+                               .input_count = input_count,
+                               .outputs = &output,
+                               .output_count = 1,
+                               .partner = TRACE_NONE,
+                               .purity = kind.save & MAKER_ONCE ? TRACE_ONCE : TRACE_PURE,
+                           });
+    struct trace_maker_node node = {.kind = kind,
+                                    .size = size,
+                                    .op = m->op_count - 1,
+                                    .output = made,
+                                    .input_count = (uint32_t)input_count};
+    if (m->status == EBB_OK && kind.backward != NULL)
+        record(m, node, inputs);
     return made;
 }
 
@@ -175,17 +175,9 @@ static void accumulate(struct trace_maker *m, uint32_t tensor, uint32_t gradient
         return;
     }
     uint64_t bytes = m->tensors[tensor].bytes;
-    struct trace_output output = {.bytes = bytes};
-    uint32_t inputs[2] = {before, gradient};
-    uint32_t sum = trace_maker_raw(m, &(struct trace_op_desc){
-                                          .kind_name = "add",
-                                          .cost_ns = trace_maker_cost(0, 3 * bytes),
-                                          .inputs = inputs,
-                                          .input_count = 2,
-                                          .outputs = &output,
-                                          .output_count = 1,
-                                          .partner = TRACE_NONE,
-                                      });
+    struct trace_maker_size size = {trace_maker_cost(0, 3 * bytes), bytes, 0};
+    uint32_t sum = trace_maker_forward(m, (struct trace_maker_kind){"add", NULL, 0}, size,
+                                       (uint32_t[]){before, gradient}, 2);
     if (m->status == EBB_OK)
         m->tensors[tensor].gradient = sum;
 }
@@ -199,23 +191,23 @@ static void backward_op(struct trace_maker *m, const struct trace_maker_node *no
     inputs[input_count++] = m->tensors[node->output].gradient;
     for (uint32_t i = 0; i < node->input_count; i++) {
         uint32_t input = m->inputs[node->input_first + i];
-        if (i < 27 && (node->save & MAKER_SAVE(i)))
+        if (i < 27 && (node->kind.save & MAKER_SAVE(i)))
             inputs[input_count++] = input;
         if (mask >> i & 1) {
             targets[output_count] = input;
-            outputs[output_count++] = node->save & MAKER_VIEW
+            outputs[output_count++] = node->kind.save & MAKER_VIEW
                                           ? (struct trace_output){.alias = TRACE_VIEW}
                                           : (struct trace_output){.bytes = m->tensors[input].bytes};
         }
     }
-    if (node->save & MAKER_SAVE_OUTPUT)
+    if (node->kind.save & MAKER_SAVE_OUTPUT)
         inputs[input_count++] = node->output;
     if (output_count == 0)
         return;
     uint32_t first = trace_maker_raw(m, &(struct trace_op_desc){
-                                            .kind_name = node->backward_kind,
-                                            .cost_ns = node->cost_ns,
-                                            .workspace_bytes = node->workspace_bytes,
+                                            .kind_name = node->kind.backward,
+                                            .cost_ns = node->size.cost_ns,
+                                            .workspace_bytes = node->size.workspace_bytes,
                                             .inputs = inputs,
                                             .input_count = input_count,
                                             .outputs = outputs,
@@ -236,7 +228,7 @@ static void backward_node(struct trace_maker *m, const struct trace_maker_node *
     for (uint32_t i = 0; i < node->input_count; i++)
         if (m->tensors[m->inputs[node->input_first + i]].wants_gradient)
             wanted |= UINT64_C(1) << i;
-    if (!(node->save & MAKER_SPLIT)) {
+    if (!(node->kind.save & MAKER_SPLIT)) {
         backward_op(m, node, wanted);
         return;
     }
@@ -252,15 +244,10 @@ void trace_maker_backward(struct trace_maker *m, uint32_t loss)
     m->phase = TRACE_BACKWARD;
     if (m->builder != NULL)
         trace_builder_mark_backward(m->builder);
-    struct trace_output output = {.bytes = m->tensors[loss].bytes};
-    uint32_t seed =
-        trace_maker_raw(m, &(struct trace_op_desc){.kind_name = "loss_backward",
-                                                   .cost_ns = trace_maker_cost(0, output.bytes),
-                                                   .inputs = &loss,
-                                                   .input_count = 1,
-                                                   .outputs = &output,
-                                                   .output_count = 1,
-                                                   .partner = TRACE_NONE});
+    uint64_t bytes = m->tensors[loss].bytes;
+    uint32_t seed = trace_maker_forward(
+        m, (struct trace_maker_kind){"loss_backward", NULL, 0},
+        (struct trace_maker_size){trace_maker_cost(0, bytes), bytes, 0}, &loss, 1);
     if (m->status != EBB_OK)
         return;
     m->tensors[loss].gradient = seed;
@@ -300,11 +287,8 @@ enum ebb_status trace_maker_run(trace_maker_shape shape, const char *name,
     struct trace_maker m = {.options = options, .err = err};
     begin_pass(&m);
     shape(&m);
-    struct trace_builder *builder = NULL;
-    if (m.status == EBB_OK)
-        m.status = trace_builder_create(&builder, err);
+    EBB_THEN(m.status, trace_builder_create(&m.builder, err));
     if (m.status == EBB_OK) {
-        m.builder = builder;
         begin_pass(&m);
         shape(&m);
         pin_kept(&m);
@@ -312,8 +296,7 @@ enum ebb_status trace_maker_run(trace_maker_shape shape, const char *name,
     ebb_free(m.tensors);
     ebb_free(m.nodes);
     ebb_free(m.inputs);
-    if (m.status == EBB_OK)
-        m.status = trace_builder_finish(builder, name, trace, err);
-    trace_builder_destroy(builder);
+    EBB_THEN(m.status, trace_builder_finish(m.builder, name, trace, err));
+    trace_builder_destroy(m.builder);
     return m.status;
 }

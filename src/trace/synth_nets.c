@@ -33,38 +33,26 @@ static uint32_t weight(struct trace_maker *m, uint64_t bytes)
     return w;
 }
 
+/* What its gradients read of the two inputs of a product, each by an op of its own. */
+#define PRODUCT (MAKER_SAVE(0) | MAKER_SAVE(1) | MAKER_SPLIT)
+
 /* y = x W: `depth` multiply-adds per element of y. */
 static uint32_t matmul(struct trace_maker *m, uint32_t x, uint32_t w, uint64_t depth,
                        uint64_t bytes)
 {
-    const uint32_t inputs[] = {x, w};
-    return trace_maker_forward(
-        m, &(struct trace_maker_op){
-               .kind = "matmul",
-               .backward_kind = "matmul_backward",
-               .save = MAKER_SAVE(0) | MAKER_SAVE(1) | MAKER_SPLIT,
-               .cost_ns =
-                   trace_maker_cost(bytes / 4 * depth * 2, bytes + bytes_of(m, x) + bytes_of(m, w)),
-               .bytes = bytes,
-               .inputs = inputs,
-               .input_count = 2,
-           });
+    uint64_t moved = bytes + bytes_of(m, x) + bytes_of(m, w);
+    struct trace_maker_size size = {trace_maker_cost(bytes / 4 * depth * 2, moved), bytes, 0};
+    return trace_maker_forward(m, (struct trace_maker_kind){"matmul", "matmul_backward", PRODUCT},
+                               size, (uint32_t[]){x, w}, 2);
 }
 
 /* An elementwise op of one or two inputs; `save` says what its gradient reads. */
 static uint32_t pointwise(struct trace_maker *m, const char *kind, const char *backward,
                           unsigned save, uint64_t bytes, uint32_t a, uint32_t b)
 {
-    const uint32_t inputs[] = {a, b};
-    return trace_maker_forward(m, &(struct trace_maker_op){
-                                      .kind = kind,
-                                      .backward_kind = backward,
-                                      .save = save,
-                                      .cost_ns = trace_maker_cost(0, 3 * bytes),
-                                      .bytes = bytes,
-                                      .inputs = inputs,
-                                      .input_count = b == TRACE_NONE ? 1 : 2,
-                                  });
+    struct trace_maker_size size = {trace_maker_cost(0, 3 * bytes), bytes, 0};
+    return trace_maker_forward(m, (struct trace_maker_kind){kind, backward, save}, size,
+                               (uint32_t[]){a, b}, b == TRACE_NONE ? 1 : 2);
 }
 
 static uint32_t add(struct trace_maker *m, uint32_t a, uint32_t b)
@@ -103,16 +91,10 @@ void trace_synth_chain(struct trace_maker *m)
     for (uint32_t i = 0; i < layers && m->status == EBB_OK; i++) {
         trace_maker_label(m, "layer%u", i);
         uint32_t w = weight(m, trace_maker_vary(m, or_default(o->weight_bytes, 64 << 10)));
-        const uint32_t inputs[] = {x, w};
-        x = trace_maker_forward(m, &(struct trace_maker_op){
-                                       .kind = "layer",
-                                       .backward_kind = "layer_backward",
-                                       .save = MAKER_SAVE(0) | MAKER_SAVE(1) | MAKER_SPLIT,
-                                       .cost_ns = trace_maker_vary(m, cost),
-                                       .bytes = trace_maker_vary(m, bytes),
-                                       .inputs = inputs,
-                                       .input_count = 2,
-                                   });
+        struct trace_maker_size size = {.cost_ns = trace_maker_vary(m, cost)};
+        size.bytes = trace_maker_vary(m, bytes);
+        x = trace_maker_forward(m, (struct trace_maker_kind){"layer", "layer_backward", PRODUCT},
+                                size, (uint32_t[]){x, w}, 2);
     }
     finish(m, x);
 }
@@ -209,18 +191,12 @@ static uint32_t conv(struct trace_maker *m, uint32_t x, uint64_t channels, uint6
                      uint64_t bytes)
 {
     uint64_t weight_bytes = channels * out_channels * 9 * 4;
-    const uint32_t inputs[] = {x, weight(m, weight_bytes)};
-    return trace_maker_forward(
-        m, &(struct trace_maker_op){
-               .kind = "conv",
-               .backward_kind = "conv_backward",
-               .save = MAKER_SAVE(0) | MAKER_SAVE(1) | MAKER_SPLIT,
-               .cost_ns = trace_maker_cost(bytes / 4 * channels * 18, bytes + bytes_of(m, x)),
-               .workspace_bytes = weight_bytes, /* transformed weights */
-               .bytes = bytes,
-               .inputs = inputs,
-               .input_count = 2,
-           });
+    uint32_t w = weight(m, weight_bytes);
+    struct trace_maker_size size = {
+        trace_maker_cost(bytes / 4 * channels * 18, bytes + bytes_of(m, x)), bytes,
+        weight_bytes}; /* transformed weights are workspace */
+    return trace_maker_forward(m, (struct trace_maker_kind){"conv", "conv_backward", PRODUCT}, size,
+                               (uint32_t[]){x, w}, 2);
 }
 
 static uint32_t conv_norm_relu(struct trace_maker *m, uint32_t x, uint64_t channels,
@@ -336,16 +312,10 @@ void trace_synth_transformer(struct trace_maker *m)
     trace_maker_label(m, "tokens");
     uint32_t ids = trace_maker_leaf(m, b.tokens * 4, false);
     trace_maker_label(m, "embedding");
-    const uint32_t embed[] = {ids, weight(m, b.width * 4 * 8192)};
-    uint32_t x = trace_maker_forward(m, &(struct trace_maker_op){
-                                            .kind = "embedding",
-                                            .backward_kind = "embedding_backward",
-                                            .save = MAKER_SAVE(0),
-                                            .cost_ns = trace_maker_cost(0, 2 * b.bytes),
-                                            .bytes = b.bytes,
-                                            .inputs = embed,
-                                            .input_count = 2,
-                                        });
+    uint32_t embed[] = {ids, weight(m, b.width * 4 * 8192)};
+    struct trace_maker_kind lookup = {"embedding", "embedding_backward", MAKER_SAVE(0)};
+    struct trace_maker_size size = {trace_maker_cost(0, 2 * b.bytes), b.bytes, 0};
+    uint32_t x = trace_maker_forward(m, lookup, size, embed, 2);
     for (uint32_t i = 0; i < layers && m->status == EBB_OK; i++) {
         trace_maker_label(m, "block%u.attention", i);
         x = add(m, x, attention(m, &b, layernorm(m, &b, x)));

@@ -34,6 +34,14 @@ static void push(struct scene *s, uint32_t tensor)
     s->recent[s->count++ % RECENT] = tensor;
 }
 
+/* Cost, then bytes: the order of the draws. */
+static struct trace_maker_size any_size(struct trace_maker *m, const struct scene *s)
+{
+    struct trace_maker_size size = {.cost_ns = trace_maker_vary(m, s->cost_ns)};
+    size.bytes = trace_maker_vary(m, s->bytes);
+    return size;
+}
+
 static uint32_t random_op(struct trace_maker *m, const struct scene *s)
 {
     static const char *const names[][2] = {{"matmul", "matmul_backward"},
@@ -53,18 +61,11 @@ static uint32_t random_op(struct trace_maker *m, const struct scene *s)
     unsigned save = (unsigned)trace_maker_random(m, 1u << count);
     save |= chance(m, 40) ? MAKER_SAVE_OUTPUT : 0;
     save |= chance(m, 30) ? MAKER_SPLIT : 0;
-    uint64_t cost = trace_maker_vary(m, s->cost_ns), bytes = trace_maker_vary(m, s->bytes);
-    bool works = m->options->has_workspace && chance(m, 25);
-    return trace_maker_forward(m, &(struct trace_maker_op){
-                                      .kind = names[kind][0],
-                                      .backward_kind = names[kind][1],
-                                      .save = save,
-                                      .cost_ns = cost,
-                                      .workspace_bytes = works ? trace_maker_vary(m, s->bytes) : 0,
-                                      .bytes = bytes,
-                                      .inputs = inputs,
-                                      .input_count = count,
-                                  });
+    struct trace_maker_size size = any_size(m, s);
+    if (m->options->has_workspace && chance(m, 25))
+        size.workspace_bytes = trace_maker_vary(m, s->bytes);
+    return trace_maker_forward(m, (struct trace_maker_kind){names[kind][0], names[kind][1], save},
+                               size, inputs, count);
 }
 
 /* A value and its indices; the gradient reads the indices, so they are an input of the next op's
@@ -82,28 +83,16 @@ static uint32_t two_outputs(struct trace_maker *m, const struct scene *s)
                                                    .outputs = outputs,
                                                    .output_count = 2,
                                                    .partner = TRACE_NONE});
-    const uint32_t both[] = {x, first, first + 1};
-    return trace_maker_forward(m, &(struct trace_maker_op){
-                                      .kind = "gather",
-                                      .backward_kind = "gather_backward",
-                                      .save = MAKER_SAVE(2),
-                                      .cost_ns = s->cost_ns,
-                                      .bytes = outputs[0].bytes,
-                                      .inputs = both,
-                                      .input_count = 3,
-                                  });
+    struct trace_maker_kind gather = {"gather", "gather_backward", MAKER_SAVE(2)};
+    return trace_maker_forward(m, gather,
+                               (struct trace_maker_size){s->cost_ns, outputs[0].bytes, 0},
+                               (uint32_t[]){x, first, first + 1}, 3);
 }
 
 static uint32_t view(struct trace_maker *m, uint32_t x)
 {
-    return trace_maker_forward(m, &(struct trace_maker_op){
-                                      .kind = "view",
-                                      .backward_kind = "view_backward",
-                                      .save = MAKER_VIEW,
-                                      .cost_ns = 1,
-                                      .inputs = &x,
-                                      .input_count = 1,
-                                  });
+    return trace_maker_forward(m, (struct trace_maker_kind){"view", "view_backward", MAKER_VIEW},
+                               (struct trace_maker_size){.cost_ns = 1}, &x, 1);
 }
 
 /* dropout_ on a value nobody else has read or will read: only then no reader of the old version is
@@ -111,39 +100,21 @@ static uint32_t view(struct trace_maker *m, uint32_t x)
 static uint32_t in_place(struct trace_maker *m, const struct scene *s)
 {
     uint32_t source = pick(m, s);
-    uint32_t x = trace_maker_forward(m, &(struct trace_maker_op){
-                                            .kind = "scale",
-                                            .backward_kind = "scale_backward",
-                                            .save = chance(m, 50) ? MAKER_SAVE(0) : 0,
-                                            .cost_ns = trace_maker_vary(m, s->cost_ns),
-                                            .bytes = trace_maker_vary(m, s->bytes),
-                                            .inputs = &source,
-                                            .input_count = 1,
-                                        });
-    return trace_maker_forward(m,
-                               &(struct trace_maker_op){
-                                   .kind = "dropout_",
-                                   .backward_kind = "dropout_backward",
-                                   .save = MAKER_MUTATE | (chance(m, 50) ? MAKER_SAVE_OUTPUT : 0),
-                                   .cost_ns = s->cost_ns / 4 + 1,
-                                   .inputs = &x,
-                                   .input_count = 1,
-                               });
+    struct trace_maker_kind scale = {"scale", "scale_backward", chance(m, 50) ? MAKER_SAVE(0) : 0};
+    uint32_t x = trace_maker_forward(m, scale, any_size(m, s), &source, 1);
+    struct trace_maker_kind dropout = {"dropout_", "dropout_backward",
+                                       MAKER_MUTATE | (chance(m, 50) ? MAKER_SAVE_OUTPUT : 0)};
+    return trace_maker_forward(m, dropout, (struct trace_maker_size){.cost_ns = s->cost_ns / 4 + 1},
+                               &x, 1);
 }
 
 /* Statistics: read an activation, leave a few bytes behind, must not run twice. */
 static void statistics(struct trace_maker *m, const struct scene *s)
 {
     uint32_t x = pick(m, s);
-    struct trace_output output = {.bytes = 64};
-    uint32_t made = trace_maker_raw(m, &(struct trace_op_desc){.kind_name = "statistics",
-                                                               .cost_ns = s->cost_ns / 2 + 1,
-                                                               .inputs = &x,
-                                                               .input_count = 1,
-                                                               .outputs = &output,
-                                                               .output_count = 1,
-                                                               .partner = TRACE_NONE,
-                                                               .purity = TRACE_ONCE});
+    uint32_t made =
+        trace_maker_forward(m, (struct trace_maker_kind){"statistics", NULL, MAKER_ONCE},
+                            (struct trace_maker_size){s->cost_ns / 2 + 1, 64, 0}, &x, 1);
     if (chance(m, 50))
         trace_maker_keep(m, made);
 }
@@ -177,15 +148,9 @@ static void update(struct trace_maker *m, uint32_t leaf_end)
         if (!is_weight || !chance(m, 70))
             continue;
         x->is_kept = false;
-        struct trace_output written = {.alias = TRACE_MUTATE};
-        uint32_t inputs[2] = {i, x->gradient};
-        uint32_t made = trace_maker_raw(m, &(struct trace_op_desc){.kind_name = "sgd_",
-                                                                   .cost_ns = 1000,
-                                                                   .inputs = inputs,
-                                                                   .input_count = 2,
-                                                                   .outputs = &written,
-                                                                   .output_count = 1,
-                                                                   .partner = TRACE_NONE});
+        uint32_t made = trace_maker_forward(
+            m, (struct trace_maker_kind){"sgd_", NULL, MAKER_MUTATE},
+            (struct trace_maker_size){.cost_ns = 1000}, (uint32_t[]){i, x->gradient}, 2);
         trace_maker_keep(m, made);
     }
 }
@@ -210,13 +175,9 @@ static void random_shape(struct trace_maker *m)
         forward(m, &s);
     }
     trace_maker_label(m, "loss");
-    uint32_t loss = trace_maker_forward(m, &(struct trace_maker_op){.kind = "loss",
-                                                                    .backward_kind = "nll_backward",
-                                                                    .save = MAKER_SAVE(0),
-                                                                    .cost_ns = s.cost_ns,
-                                                                    .bytes = 4,
-                                                                    .inputs = s.recent,
-                                                                    .input_count = RECENT});
+    uint32_t loss =
+        trace_maker_forward(m, (struct trace_maker_kind){"loss", "nll_backward", MAKER_SAVE(0)},
+                            (struct trace_maker_size){s.cost_ns, 4, 0}, s.recent, RECENT);
     uint32_t forward_end = m->tensor_count;
     trace_maker_backward(m, loss);
     if (o->has_mutation)
