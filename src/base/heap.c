@@ -145,3 +145,14 @@ uint64_t ebb_heap_calls(void)
 {
     return atomic_load_explicit(&heap_calls, memory_order_relaxed);
 }
+
+void ebb_swap(void *a, void *b, size_t bytes)
+{
+    unsigned char *x = a, *y = b, part[256];
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < sizeof part ? bytes - at : sizeof part;
+        memcpy(part, x + at, n);
+        memcpy(x + at, y + at, n);
+        memcpy(y + at, part, n);
+    }
+}

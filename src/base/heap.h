@@ -38,6 +38,9 @@ static inline enum ebb_status ebb_grow(void *data, size_t *capacity, size_t need
     return need <= *capacity ? EBB_OK : ebb_grow_more(data, capacity, need, bytes, err);
 }
 
+/* Two objects of `bytes` change their contents. */
+void ebb_swap(void *a, void *b, size_t bytes);
+
 void ebb_heap_fail_at(uint64_t nth);
 uint64_t ebb_heap_live(void);  /* blocks allocated and not freed */
 uint64_t ebb_heap_calls(void); /* allocations so far */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/sorted.h"
 
 struct block {
     uint64_t begin, end;
@@ -27,15 +28,7 @@ struct layout {
 /* Index of the first block that begins at or after `begin`. */
 static size_t layout_find(const struct layout *layout, uint64_t begin)
 {
-    size_t low = 0, high = layout->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (layout->blocks[middle].begin < begin)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return ebb_first_u64(layout->blocks, sizeof *layout->blocks, layout->count, begin);
 }
 
 /* Check a block of `bytes` at `offset` against the others and the budget; insert it when `storage`

@@ -14,14 +14,15 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
+#include "base/sorted.h"
 
 #define VISIT_LIMIT UINT64_C(60000000)  /* visits in all: about 100 ms */
 #define VISITS_PER_RECT UINT64_C(10000) /* when no budget has to be met */
 
 struct rect {
+    /* [begin, end): a residence from 2*place to 2*drop, a workspace 2*run .. 2*run+1 */
+    uint64_t begin, end; /* begin comes first: it is what they are sorted by */
     uint64_t bytes, offset;
-    uint64_t begin,
-        end; /* [begin, end): a residence from 2*place to 2*drop, a workspace 2*run .. 2*run+1 */
     size_t step; /* that gets the offset */
     bool at_peak;
     bool is_base; /* persistent: packed first, in order, so that each lies where it must */
@@ -78,20 +79,6 @@ static size_t tree_collect(struct packer *p, size_t node, size_t low, size_t wid
     return tree_collect(p, 2 * node + 1, low + width / 2, width / 2, limit, begin, n);
 }
 
-/* Rectangles with begin < end form a prefix of the array. */
-static size_t first_at_or_after(const struct packer *p, uint64_t time)
-{
-    size_t low = 0, high = p->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (p->rects[middle].begin < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void sort_hits(struct packer *p, size_t n)
 {
     for (size_t gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
@@ -126,7 +113,8 @@ static uint64_t lowest_by_walk(struct packer *p, const struct rect *r, size_t pa
 static uint64_t lowest_by_tree(struct packer *p, const struct rect *r)
 {
     uint64_t at = 0;
-    size_t n = tree_collect(p, 1, 0, p->leaves, first_at_or_after(p, r->end), r->begin, 0);
+    size_t later = ebb_first_u64(p->rects, sizeof *p->rects, p->count, r->end);
+    size_t n = tree_collect(p, 1, 0, p->leaves, later, r->begin, 0);
     sort_hits(p, n);
     for (size_t k = 0; k < n; k++) {
         const struct rect *other = &p->rects[p->hits[k]];

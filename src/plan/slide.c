@@ -234,13 +234,9 @@ static enum ebb_status pack_init(struct pack *p, const struct trace *trace, cons
 /* The steps of `from` change places with those of `to`; what else a plan says stays. */
 static void swap_steps(struct plan *from, struct plan *to)
 {
-    struct plan old = *from;
-    from->steps = to->steps;
-    from->step_count = to->step_count;
-    from->step_capacity = to->step_capacity;
-    to->steps = old.steps;
-    to->step_count = old.step_count;
-    to->step_capacity = old.step_capacity;
+    ebb_swap(&from->steps, &to->steps, sizeof from->steps);
+    ebb_swap(&from->step_count, &to->step_count, sizeof from->step_count);
+    ebb_swap(&from->step_capacity, &to->step_capacity, sizeof from->step_capacity);
 }
 
 enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan, uint64_t height,
@@ -249,13 +245,11 @@ enum ebb_status plan_assign_sliding(const struct trace *trace, struct plan *plan
     static const size_t ways[] = {0, 16, 64, 512};
     uint64_t unit = plan->exact_bytes ? 1 : PLAN_UNIT; /* what lies at the top ends there */
     struct pack p = {.height = height / unit * unit};
-    struct plan best;
+    struct plan best = {0};
     uint64_t least = UINT64_MAX;
-    plan_init(&best);
     enum ebb_status status = pack_init(&p, trace, plan, err);
     for (size_t k = 0; k < sizeof ways / sizeof *ways && status == EBB_OK && least > 0; k++) {
-        struct plan made;
-        plan_init(&made);
+        struct plan made = {0};
         p.plan = &made;
         p.soon = ways[k];
         p.count = 0;

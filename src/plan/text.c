@@ -230,9 +230,8 @@ enum ebb_status plan_read(const char *name, const char *bytes, size_t length, st
                           struct ebb_error *err)
 {
     struct reader r = {.name = name, .at = bytes, .end = bytes + length};
-    struct plan read;
+    struct plan read = {0};
     uint64_t steps = 0;
-    plan_init(&read);
     enum ebb_status status = read_head(&r, &read, &steps, err);
     for (uint64_t i = 0; i < steps && status == EBB_OK; i++)
         status = read_step(&r, &read, err);

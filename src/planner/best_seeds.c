@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "exec/exec.h"
 
 #define CLASSIC_NODES 1000
@@ -74,13 +75,9 @@ static enum ebb_status record(struct online *o, const struct mem_policy *policy,
         return status;
     last->cost = cost;
     last->name = policy->name;
-    for (size_t k = BEST_RUNS; k > 0 && o->runs[k].cost < o->runs[k - 1].cost; k--) {
-        struct run swap = o->runs[k];
-        o->runs[k] = o->runs[k - 1];
-        o->runs[k - 1] = swap;
-    }
+    for (size_t k = BEST_RUNS; k > 0 && o->runs[k].cost < o->runs[k - 1].cost; k--)
+        ebb_swap(&o->runs[k], &o->runs[k - 1], sizeof *o->runs);
     plan_fini(&last->plan);
-    plan_init(&last->plan);
     last->cost = UINT64_MAX;
     return EBB_OK;
 }
@@ -144,10 +141,8 @@ enum ebb_status planner_best_online(struct best *b, struct ebb_error *err)
     struct online o = {.b = b};
     if (job->graph->node_count > ONLINE_NODES)
         return EBB_OK;
-    for (size_t k = 0; k <= BEST_RUNS; k++) {
-        plan_init(&o.runs[k].plan);
+    for (size_t k = 0; k <= BEST_RUNS; k++)
         o.runs[k].cost = UINT64_MAX;
-    }
     enum ebb_status status = exec_program_create(
         &o.program, job->graph->trace, job->graph->exact_bytes ? EXEC_SIMRD : EXEC_EBB, err);
     EBB_THEN(status, run_policies(&o, is_quick, err));
@@ -180,7 +175,6 @@ enum ebb_status planner_best_game(struct best *b, struct ebb_error *err)
     bool is_found = false;
     if (job->graph->exact_bytes)
         return EBB_OK;
-    plan_init(&run.plan);
     enum ebb_status status = planner_floor_at(job->graph->trace, NULL, job->request->budget_bytes,
                                               &run.plan, &is_found, err);
     if (status == EBB_OK && is_found)

@@ -62,11 +62,7 @@ static bool is_movable(const struct planner_graph *g, uint32_t item)
 /* Last forward node that reads it; its maker when none does. */
 static uint32_t last_forward_use(const struct planner_blocks *c, uint32_t item)
 {
-    const struct planner_item *it = &c->g->items[item];
-    uint32_t last = it->node;
-    for (uint32_t u = 0; u < it->use_count && c->g->uses[it->use_first + u] < c->forward_end; u++)
-        last = c->g->uses[it->use_first + u];
-    return last;
+    return planner_graph_last_use_before(c->g, &c->g->items[item], c->forward_end);
 }
 
 static uint32_t last_use(const struct planner_blocks *c, uint32_t item)

@@ -72,14 +72,10 @@ static void trace_rows(struct planner_sched *s, const bool *is_checkpoint)
     uint32_t n = g->forward_count;
     for (uint32_t i = 0; i < g->item_count; i++) {
         const struct planner_item *item = &g->items[i];
-        const uint32_t *uses = &g->uses[item->use_first];
         uint32_t last = item->is_kept ? s->stages - 1 : planner_graph_last_use(g, item, item->node);
-        uint32_t forward_last = item->node;
-        for (uint32_t u = 0; u < item->use_count && uses[u] < n; u++)
-            forward_last = uses[u];
         bool is_whole =
             item->node >= n || is_checkpoint[item->node] || item->is_fixed || item->is_kept;
-        keep_to(s, i, is_whole ? last : forward_last);
+        keep_to(s, i, is_whole ? last : planner_graph_last_use_before(g, item, n));
     }
     for (uint32_t begin = 0; begin < n;) {
         uint32_t end = begin + 1;
@@ -126,22 +122,15 @@ static bool only_ap(const struct planner_job *job)
 
 enum ebb_status planner_solve_all(struct planner_job *job, struct ebb_error *err)
 {
-    if (!planner_job_has_forward(job))
-        return EBB_OK;
-    bool *set;
-    EBB_TRY(ebb_new(&set, job->graph->node_count, sizeof *set, err));
-    enum ebb_status status = EBB_OK;
+    bool *set = ebb_arena_calloc(job->arena, job->graph->node_count, sizeof *set);
+    EBB_TRY(ebb_arena_status(job->arena, err));
     if (only_ap(job))
-        status = planner_graph_articulation(job->graph, set, err);
-    else
-        for (uint32_t v = 0; v < job->graph->forward_count; v++)
-            set[v] = true;
-    if (status == EBB_OK) {
-        set_rows(job, set);
-        planner_job_offer(job, job->planner->name);
-    }
-    ebb_free(set);
-    return status;
+        EBB_TRY(planner_graph_articulation(job->graph, set, err));
+    for (uint32_t v = 0; v < job->graph->forward_count && !only_ap(job); v++)
+        set[v] = true;
+    set_rows(job, set);
+    planner_job_offer(job, job->planner->name);
+    return EBB_OK;
 }
 
 enum ebb_status planner_solve_last(struct planner_job *job, struct ebb_error *err)
@@ -164,9 +153,10 @@ struct candidates {  /* arrays belong to an arena */
     bool *chosen;    /* per node */
 };
 
-static enum ebb_status find_candidates(struct planner_job *job, struct ebb_arena *arena, bool is_ap,
-                                       struct candidates *c, struct ebb_error *err)
+static enum ebb_status find_candidates(struct planner_job *job, bool is_ap, struct candidates *c,
+                                       struct ebb_error *err)
 {
+    struct ebb_arena *arena = job->arena;
     const struct planner_graph *g = job->graph;
     const struct planner_params *params = &job->request->params;
     *c = (struct candidates){.order = ebb_arena_calloc(arena, g->node_count, sizeof *c->order),
@@ -196,11 +186,10 @@ static bool choose_sqrtn(struct candidates *c)
     return k > 0;
 }
 
-static enum ebb_status solve_sqrtn(struct planner_job *job, struct ebb_arena *arena,
-                                   struct ebb_error *err)
+enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err)
 {
     struct candidates c;
-    EBB_TRY(find_candidates(job, arena, only_ap(job), &c, err));
+    EBB_TRY(find_candidates(job, only_ap(job), &c, err));
     if (choose_sqrtn(&c)) {
         set_rows(job, c.chosen);
         planner_job_offer(job, job->planner->name);
@@ -208,11 +197,6 @@ static enum ebb_status solve_sqrtn(struct planner_job *job, struct ebb_arena *ar
         planner_job_not_applicable(job, "no forward op can be a checkpoint");
     }
     return EBB_OK;
-}
-
-enum ebb_status planner_solve_chen_sqrtn(struct planner_job *job, struct ebb_error *err)
-{
-    return planner_job_has_forward(job) ? planner_job_in_arena(job, solve_sqrtn, err) : EBB_OK;
 }
 
 static uint64_t node_bytes(const struct planner_graph *g, uint32_t v)
@@ -245,11 +229,11 @@ static void greedy_set(struct planner_job *job, struct candidates *c, double b)
 
 /* b = A (1 + x), x from -1 in steps of 3/points, A = peak of sqrt(n) over all forward nodes
  * (spec 5.2). */
-static enum ebb_status greedy_sweep(struct planner_job *job, struct ebb_arena *arena,
-                                    struct candidates *c, struct ebb_error *err)
+static enum ebb_status greedy_sweep(struct planner_job *job, struct candidates *c,
+                                    struct ebb_error *err)
 {
     struct candidates all;
-    EBB_TRY(find_candidates(job, arena, false, &all, err));
+    EBB_TRY(find_candidates(job, false, &all, err));
     (void)choose_sqrtn(&all);
     set_rows(job, all.chosen);
     if (!planner_sched_eval(&job->ev, &job->trial, NULL))
@@ -264,21 +248,15 @@ static enum ebb_status greedy_sweep(struct planner_job *job, struct ebb_arena *a
     return EBB_OK;
 }
 
-static enum ebb_status solve_greedy(struct planner_job *job, struct ebb_arena *arena,
-                                    struct ebb_error *err)
+enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err)
 {
     struct candidates c;
     double b = job->request->params.segment_bytes;
-    EBB_TRY(find_candidates(job, arena, only_ap(job), &c, err));
+    EBB_TRY(find_candidates(job, only_ap(job), &c, err));
     if (isnan(b))
-        return greedy_sweep(job, arena, &c, err);
+        return greedy_sweep(job, &c, err);
     greedy_set(job, &c, b);
     set_rows(job, c.chosen);
     planner_job_offer(job, job->planner->name);
     return EBB_OK;
-}
-
-enum ebb_status planner_solve_chen_greedy(struct planner_job *job, struct ebb_error *err)
-{
-    return planner_job_has_forward(job) ? planner_job_in_arena(job, solve_greedy, err) : EBB_OK;
 }

@@ -174,9 +174,7 @@ static void add_intervals(struct build *b)
         if (k < b->count)
             memcpy(b->cuts->s_col + (size_t)k * b->g->item_count, b->s_next,
                    b->g->item_count * sizeof *b->s_next);
-        int *swap = b->s;
-        b->s = b->s_next;
-        b->s_next = swap;
+        ebb_swap(&b->s, &b->s_next, sizeof b->s);
     }
 }
 
@@ -187,7 +185,6 @@ enum ebb_status planner_cuts_build(struct planner_cuts *cuts, const struct plann
     struct ebb_arena build_arena = {0};
     size_t items = (size_t)g->item_count + 1, nodes = (size_t)g->node_count + 1;
     *cuts = (struct planner_cuts){.graph = g, .count = count, .cost_scale = planner_cost_scale(g)};
-    planner_mip_init(&cuts->mip);
     cuts->mip.offset = (double)g->base_cost * cuts->cost_scale;
     cuts->s_col = ebb_arena_calloc(&cuts->arena, (size_t)count + 1, items * sizeof *cuts->s_col);
     cuts->at = ebb_arena_calloc(&cuts->arena, (size_t)count + 1, sizeof *cuts->at);
@@ -265,31 +262,17 @@ void planner_cuts_extract(const struct planner_cuts *cuts, const double *x,
 
 /* ---- where to cut --------------------------------------------------------------------------- */
 
-struct density { /* of an item that is read after the instant */
-    double per_byte;
-    uint64_t bytes;
-    uint32_t item;
-};
-
-static int compare_density(const void *a, const void *b)
-{
-    const struct density *x = a, *y = b;
-    if (x->per_byte != y->per_byte)
-        return x->per_byte < y->per_byte ? -1 : 1;
-    return x->item < y->item ? -1 : x->item > y->item;
-}
-
 /* Items that can be made again, cheapest per byte first. */
-static uint32_t sort_items(const struct planner_graph *g, struct density *list)
+static uint32_t sort_items(const struct planner_graph *g, struct planner_scored *list)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < g->item_count; i++) {
         const struct planner_item *item = &g->items[i];
         if (item->bytes > 0 && !item->is_fixed)
-            list[n++] = (struct density){(double)g->nodes[item->node].cost / (double)item->bytes,
-                                         item->bytes, i};
+            list[n++] =
+                (struct planner_scored){(double)g->nodes[item->node].cost / (double)item->bytes, i};
     }
-    qsort(list, n, sizeof *list, compare_density);
+    qsort(list, n, sizeof *list, planner_by_score);
     return n;
 }
 
@@ -302,7 +285,7 @@ static bool is_read_after(const struct planner_graph *g, uint32_t i, uint32_t t)
 /* What must at least be run again because of the instant t alone: enough of what is read later, by
  * cost per byte, to make room. */
 static double price_of(const struct planner_graph *g, uint64_t budget, uint32_t t, uint64_t live,
-                       const struct density *list, uint32_t count)
+                       const struct planner_scored *list, uint32_t count)
 {
     double price = 0;
     double excess = (double)live - (double)budget;
@@ -310,9 +293,9 @@ static double price_of(const struct planner_graph *g, uint64_t budget, uint32_t 
         if (!is_read_after(g, list[k].item, t) || g->items[list[k].item].node == t ||
             planner_graph_reads(g, &g->nodes[t], list[k].item))
             continue;
-        double part = excess < (double)list[k].bytes ? excess : (double)list[k].bytes;
-        price += part * list[k].per_byte;
-        excess -= (double)list[k].bytes;
+        double bytes = (double)g->items[list[k].item].bytes;
+        price += (excess < bytes ? excess : bytes) * list[k].score;
+        excess -= bytes;
     }
     return price;
 }
@@ -327,8 +310,7 @@ static void live_bytes(const struct planner_graph *g, uint64_t *live)
             now += g->items[node->out_first + o].bytes;
         live[v] = now + node->workspace_bytes;
         for (uint32_t k = 0; k < node->in_count + node->out_count; k++) {
-            uint32_t i = k < node->in_count ? g->ins[node->in_first + k]
-                                            : node->out_first + k - node->in_count;
+            uint32_t i = planner_graph_port(g, node, k);
             if (!is_read_after(g, i, v))
                 now -= g->items[i].bytes;
         }
@@ -339,7 +321,7 @@ static void live_bytes(const struct planner_graph *g, uint64_t *live)
 
 /* How dear room is while v runs: what the instant alone costs; where everything fits, a trifle. */
 static double score_of(const struct planner_graph *g, uint64_t budget, uint32_t v, uint64_t live,
-                       const struct density *list, uint32_t count)
+                       const struct planner_scored *list, uint32_t count)
 {
     double trifle = 1e-9 * (double)g->base_cost * (double)live / ((double)budget + 1);
     return trifle + (live > budget ? price_of(g, budget, v, live, list, count) : 0);
@@ -367,7 +349,7 @@ enum ebb_status planner_cuts_choose(const struct planner_graph *g, uint64_t budg
 {
     struct ebb_arena arena = {0};
     uint64_t *live = ebb_arena_calloc(&arena, (size_t)g->node_count + 1, sizeof *live);
-    struct density *list = ebb_arena_calloc(&arena, g->item_count, sizeof *list);
+    struct planner_scored *list = ebb_arena_calloc(&arena, g->item_count, sizeof *list);
     enum ebb_status status = ebb_arena_status(&arena, err);
     uint32_t first = 0;
     *count = 0;

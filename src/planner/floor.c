@@ -76,13 +76,6 @@ static uint64_t cost_of(const struct floor_game *game)
     return game->cost + game->copy_ns;
 }
 
-static void swap_best(struct search *s, struct floor_game *game)
-{
-    struct floor_game last = s->best;
-    s->best = *game;
-    *game = last;
-}
-
 /* A game of the search; won with a lower peak it becomes the best. */
 static enum ebb_status play(struct search *s, uint64_t budget, int variant, struct floor_game *game,
                             struct ebb_error *err)
@@ -92,7 +85,7 @@ static enum ebb_status play(struct search *s, uint64_t budget, int variant, stru
     EBB_TRY(planner_floor_play(s->graph, &rules, game, err));
     s->work_left -= game->work < s->work_left ? game->work : s->work_left;
     if (game->is_won && (!s->best.is_won || game->peak_bytes < s->best.peak_bytes)) {
-        swap_best(s, game);
+        ebb_swap(&s->best, game, sizeof *game);
         game->is_won = true;
     }
     return EBB_OK;
@@ -182,7 +175,7 @@ static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
             rules.cost_limit = s->best.cost;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
         if (game.is_won && cost_of(&game) < cost_of(&s->best))
-            swap_best(s, &game);
+            ebb_swap(&s->best, &game, sizeof game);
         planner_floor_game_fini(&game);
     }
     return EBB_OK;
@@ -257,8 +250,7 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
     bool is_found = game == &s->best && s->found.is_there;
     struct plan_limits limits = {
         .budget_bytes = {is_found ? s->found.height_bytes : height, s->host.bytes, 0}};
-    struct plan made;
-    plan_init(&made);
+    struct plan made = {0};
     made.signature = g->trace->signature;
     made.exact_bytes = g->exact_bytes;
     snprintf(made.planner, sizeof made.planner, "floor");
@@ -288,7 +280,7 @@ static enum ebb_status play_cheapest(struct search *s, uint64_t budget, uint64_t
         rules.cost_limit = limit < rules.cost_limit ? limit : rules.cost_limit;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
         if (game.is_won && (!s->best.is_won || cost_of(&game) < cost_of(&s->best)))
-            swap_best(s, &game);
+            ebb_swap(&s->best, &game, sizeof game);
         planner_floor_game_fini(&game);
     }
     return EBB_OK;
@@ -314,13 +306,6 @@ static void search_fini(struct search *s)
     planner_floor_game_fini(&s->best);
     plan_recipes_destroy(s->graph);
     *s = (struct search){0};
-}
-
-static void swap_searches(struct search *a, struct search *b)
-{
-    struct search other = *a;
-    *a = *b;
-    *b = other;
 }
 
 /* Does it win in 3 % less than the other needs? */
@@ -374,9 +359,8 @@ static enum ebb_status search_orders(struct search *s, const struct trace *trace
     if (status == EBB_OK && is_searched)
         status = find_floor(s, err);
     if (status == EBB_OK && eager.best.is_won &&
-        (!s->best.is_won || eager.best.peak_bytes < s->best.peak_bytes)) {
-        swap_searches(s, &eager);
-    }
+        (!s->best.is_won || eager.best.peak_bytes < s->best.peak_bytes))
+        ebb_swap(s, &eager, sizeof *s);
     EBB_THEN(status, refine(s, facts, err));
 out:
     search_fini(&eager);
@@ -393,9 +377,8 @@ static enum ebb_status search_init(struct search *s, const struct trace *trace,
         return EBB_OK;
     struct search plain;
     enum ebb_status status = search_orders(&plain, trace, NULL, facts, err);
-    if (status == EBB_OK && plain.best.peak_bytes < s->best.peak_bytes) {
-        swap_searches(s, &plain);
-    }
+    if (status == EBB_OK && plain.best.peak_bytes < s->best.peak_bytes)
+        ebb_swap(s, &plain, sizeof *s);
     search_fini(&plain);
     return status;
 }
@@ -500,9 +483,8 @@ static enum ebb_status offer(struct planner_job *job, struct plan *plan, struct 
 static enum ebb_status offer_game(struct planner_job *job, const struct planner_link *link,
                                   struct ebb_error *err)
 {
-    struct plan plan;
+    struct plan plan = {0};
     bool is_found = false;
-    plan_init(&plan);
     enum ebb_status status = planner_floor_at(job->graph->trace, link, job->request->budget_bytes,
                                               &plan, &is_found, err);
     return status == EBB_OK && is_found ? offer(job, &plan, err) : status;

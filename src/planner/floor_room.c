@@ -15,6 +15,7 @@
 
 #include "base/heap.h"
 #include "base/rng.h"
+#include "base/sorted.h"
 
 #define MANY 256  /* candidates */
 #define HELPER 16 /* how much smaller a helper is than what it helps to make */
@@ -106,15 +107,8 @@ uint32_t planner_floor_level_use(const struct floor_play *w, const struct floor_
     const struct plan_storage *st = &w->g->storages[s];
     if (from >= level->count)
         return PLAN_NEVER;
-    uint32_t low = 0, high = st->use_count, first = level->seq[from];
     const uint32_t *uses = &w->g->uses[st->use_first];
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (uses[middle] < first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = ebb_first_u32(uses, st->use_count, level->seq[from]);
     uint32_t last = level->seq[level->count - 1];
     for (; low < st->use_count && uses[low] <= last; low++)
         if (level->position[uses[low]])

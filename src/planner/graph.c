@@ -121,9 +121,7 @@ static uint64_t held_at(const struct planner_graph *g, uint32_t v, uint64_t held
     const struct planner_node *node = &g->nodes[v];
     uint64_t bytes = held;
     for (uint32_t k = 0; k < node->in_count + node->out_count; k++) {
-        uint32_t i =
-            k < node->in_count ? g->ins[node->in_first + k] : node->out_first + k - node->in_count;
-        const struct planner_item *item = &g->items[i];
+        const struct planner_item *item = &g->items[planner_graph_port(g, node, k)];
         bool is_held = item->is_fixed && item->node < v;
         if (!is_held && !(item->is_kept && v + 1 == g->node_count))
             bytes += item->bytes;
@@ -148,8 +146,7 @@ static void find_least_budget(struct planner_graph *g)
                 held += g->items[o].bytes;
         for (uint32_t k = 0; k < node->in_count; k++) {
             const struct planner_item *item = &g->items[g->ins[node->in_first + k]];
-            if (item->is_fixed && !item->is_kept &&
-                g->uses[item->use_first + item->use_count - 1] == v)
+            if (item->is_fixed && !item->is_kept && planner_graph_last_use(g, item, 0) == v)
                 held -= item->bytes;
         }
     }
@@ -173,12 +170,8 @@ static void measure(struct planner_graph *g)
         if (v < g->forward_count && made + read > g->max_degree_ram)
             g->max_degree_ram = made + read;
         for (uint32_t i = 0; i < node->in_count + node->out_count; i++) {
-            uint32_t id = i < node->in_count ? g->ins[node->in_first + i]
-                                             : node->out_first + i - node->in_count;
-            const struct planner_item *item = &g->items[id];
-            uint32_t last =
-                item->use_count ? g->uses[item->use_first + item->use_count - 1] : item->node;
-            if (last == v && !item->is_kept)
+            const struct planner_item *item = &g->items[planner_graph_port(g, node, i)];
+            if (planner_graph_last_use(g, item, item->node) == v && !item->is_kept)
                 now -= item->bytes;
         }
     }

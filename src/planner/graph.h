@@ -89,6 +89,19 @@ uint64_t planner_graph_working_set(const struct planner_graph *graph,
 /* Last node that reads the item; `otherwise` when none does. */
 uint32_t planner_graph_last_use(const struct planner_graph *graph, const struct planner_item *item,
                                 uint32_t otherwise);
+/* The same among readers before node `end`; its maker when there is none. */
+uint32_t planner_graph_last_use_before(const struct planner_graph *graph,
+                                       const struct planner_item *item, uint32_t end);
+/* Item k of those a node reads, then makes. */
+uint32_t planner_graph_port(const struct planner_graph *graph, const struct planner_node *node,
+                            uint32_t k);
+
+/* For sorting items: the least score first, ties by item. */
+struct planner_scored {
+    double score;
+    uint32_t item;
+};
+int planner_by_score(const void *a, const void *b);
 
 uint64_t planner_gcd(uint64_t a, uint64_t b);
 uint64_t planner_cost_unit(const struct planner_graph *graph); /* gcd of costs */

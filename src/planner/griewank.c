@@ -62,9 +62,9 @@ static void griewank_rows(struct planner_job *job, struct revolve *r, uint32_t s
             planner_bit_clear(planner_row(s, t), i);
 }
 
-static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
-                             struct ebb_error *err)
+enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err)
 {
+    struct ebb_arena *arena = job->arena;
     const struct planner_graph *g = job->graph;
     struct revolve r = {.rows = &job->trial};
     bool *is_ap = ebb_arena_calloc(arena, g->node_count, sizeof *is_ap);
@@ -93,9 +93,4 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
         planner_job_offer(job, name);
     }
     return EBB_OK;
-}
-
-enum ebb_status planner_solve_griewank(struct planner_job *job, struct ebb_error *err)
-{
-    return planner_job_is_mirrored(job) ? planner_job_in_arena(job, solve, err) : EBB_OK;
 }

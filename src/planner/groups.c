@@ -10,11 +10,9 @@ static uint32_t forward_end(const struct planner_graph *g)
 
 static bool has_late_reader(const struct planner_graph *g, uint32_t v)
 {
-    for (uint32_t o = 0; o < g->nodes[v].out_count; o++) {
-        const struct planner_item *item = &g->items[g->nodes[v].out_first + o];
-        if (item->use_count > 0 && g->uses[item->use_first + item->use_count - 1] > v + 1)
+    for (uint32_t o = 0; o < g->nodes[v].out_count; o++)
+        if (planner_graph_last_use(g, &g->items[g->nodes[v].out_first + o], 0) > v + 1)
             return true;
-    }
     return false;
 }
 

@@ -12,6 +12,7 @@ struct planner_job {
     struct planner_eval ev;
     uint64_t budget; /* what byte sums must not pass: the request's, or less after a packing that
                         did not fit */
+    struct ebb_arena *arena;   /* of the row being solved: gone when it is */
     struct planner_sched best; /* cheapest schedule within the budget so far */
     bool has_best;
     struct planner_sched trial; /* scratch for the next candidate */
@@ -44,16 +45,6 @@ enum ebb_status planner_job_solve(struct planner_job *job, const struct planner 
  * the best. */
 bool planner_job_offer(struct planner_job *job, const char *winner);
 void planner_job_not_applicable(struct planner_job *job, const char *why);
-/* What planners need of a trace; else not applicable: a graph whose backward pass mirrors the
- * forward pass; one that says where the backward pass begins. */
-bool planner_job_is_mirrored(struct planner_job *job);
-bool planner_job_has_forward(struct planner_job *job);
-/* Solve with memory that is gone afterwards. */
-enum ebb_status planner_job_in_arena(struct planner_job *job,
-                                     enum ebb_status (*solve)(struct planner_job *job,
-                                                              struct ebb_arena *arena,
-                                                              struct ebb_error *err),
-                                     struct ebb_error *err);
 double planner_job_seconds(const struct planner_job *job);
 bool planner_job_out_of_time(const struct planner_job *job);
 double planner_job_time_left(const struct planner_job *job); /* seconds, may be negative */
@@ -83,20 +74,24 @@ double planner_result_price(const struct planner_request *request,
       PLANNER_PORTFOLIO | PLANNER_LP)                                                              \
     X(floor, NULL, "least memory: the plan for the smallest budget that works", floor,             \
       PLANNER_HOST)                                                                                \
-    X(all, "CHECKPOINT_ALL", "every forward output is a checkpoint", all, 0)                       \
-    X(all_ap, "CHECKPOINT_ALL_AP", "every articulation point is a checkpoint", all, PLANNER_AP)    \
+    X(all, "CHECKPOINT_ALL", "every forward output is a checkpoint", all, PLANNER_FORWARD)         \
+    X(all_ap, "CHECKPOINT_ALL_AP", "every articulation point is a checkpoint", all,                \
+      PLANNER_FORWARD | PLANNER_AP)                                                                \
     X(last, "CHECKPOINT_LAST_NODE", "keep the newest output only: least memory", last, 0)          \
     X(chen_sqrtn, "CHEN_SQRTN", "Chen et al.: every sqrt(n)-th articulation point", chen_sqrtn,    \
-      PLANNER_AP)                                                                                  \
-    X(chen_sqrtn_noap, "CHEN_SQRTN_NOAP", "the same over all forward outputs", chen_sqrtn, 0)      \
+      PLANNER_FORWARD | PLANNER_AP)                                                                \
+    X(chen_sqrtn_noap, "CHEN_SQRTN_NOAP", "the same over all forward outputs", chen_sqrtn,         \
+      PLANNER_FORWARD)                                                                             \
     X(chen_greedy, "CHEN_GREEDY", "Chen et al.: segments of equal bytes, swept", chen_greedy,      \
-      PLANNER_AP)                                                                                  \
-    X(chen_greedy_noap, "CHEN_GREEDY_NOAP", "the same over all forward outputs", chen_greedy, 0)   \
-    X(griewank, "GRIEWANK_LOGN", "Griewank and Walther: binomial checkpointing", griewank, 0)      \
+      PLANNER_FORWARD | PLANNER_AP)                                                                \
+    X(chen_greedy_noap, "CHEN_GREEDY_NOAP", "the same over all forward outputs", chen_greedy,      \
+      PLANNER_FORWARD)                                                                             \
+    X(griewank, "GRIEWANK_LOGN", "Griewank and Walther: binomial checkpointing", griewank,         \
+      PLANNER_MIRRORED)                                                                            \
     X(rotor, NULL, "Beaumont et al.: exact program for chains with persistent checkpoints", rotor, \
-      0)                                                                                           \
+      PLANNER_MIRRORED)                                                                            \
     X(knapsack, NULL, "PyTorch's activation memory budget: 0/1 knapsack, then repair", knapsack,   \
-      0)                                                                                           \
+      PLANNER_FORWARD)                                                                             \
     X(ilp, "OPTIMAL_ILP_GC", "Checkmate's published ILP", ilp, PLANNER_LP)                         \
     X(joint, "POET", "recomputation and offload to the host together, by branch and cut", joint,   \
       PLANNER_HOST | PLANNER_LP)                                                                   \

@@ -109,7 +109,6 @@ static enum ebb_status solve(struct joint *j, struct ebb_error *err)
             (!job->has_made || cost < job->made_cost)) {
             struct planner_transfers transfers = {j->fetch, j->send, j->row};
             plan_fini(&job->made);
-            plan_init(&job->made);
             status = planner_sched_emit(&job->ev, &job->trial, &transfers, &job->made, err);
             job->has_made = job->is_unplaced = j->is_solved = status == EBB_OK;
             job->made_cost = cost;

@@ -65,10 +65,7 @@ static void rows_of(struct planner_job *job, const struct sack *k)
     planner_sched_keep_all(s);
     for (uint32_t c = 0; c < k->count; c++) {
         const struct planner_item *item = &g->items[k->items[c]];
-        uint32_t last = item->node;
-        for (uint32_t u = 0; u < item->use_count; u++)
-            if (g->uses[item->use_first + u] < g->forward_count)
-                last = g->uses[item->use_first + u];
+        uint32_t last = planner_graph_last_use_before(g, item, g->forward_count);
         for (uint32_t t = last + 1; t < s->stages && !k->chosen[k->items[c]]; t++)
             planner_bit_clear(planner_row(s, t), k->items[c]);
     }
@@ -96,9 +93,9 @@ static enum ebb_status sweep(struct planner_job *job, struct sack *k, struct ebb
     return EBB_OK;
 }
 
-static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
-                             struct ebb_error *err)
+enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error *err)
 {
+    struct ebb_arena *arena = job->arena;
     const struct planner_graph *g = job->graph;
     size_t items = (size_t)g->item_count + 1;
     struct sack k = {.items = ebb_arena_calloc(arena, items, sizeof *k.items),
@@ -121,9 +118,4 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
     if (total > 0)
         fill(g, &k, total);
     return sweep(job, &k, err);
-}
-
-enum ebb_status planner_solve_knapsack(struct planner_job *job, struct ebb_error *err)
-{
-    return planner_job_has_forward(job) ? planner_job_in_arena(job, solve, err) : EBB_OK;
 }

@@ -1,6 +1,8 @@
 /* measure.c - sizes and costs of a graph as a solver likes them, and small questions about nodes. */
 #include "planner/graph.h"
 
+#include "base/sorted.h"
+
 uint64_t planner_gcd(uint64_t a, uint64_t b)
 {
     while (b) {
@@ -43,15 +45,9 @@ uint64_t planner_cost_unit(const struct planner_graph *g)
 bool planner_graph_reads(const struct planner_graph *g, const struct planner_node *node,
                          uint32_t item)
 {
-    uint32_t low = node->in_first, high = low + node->in_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (g->ins[middle] < item)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < node->in_first + node->in_count && g->ins[low] == item;
+    const uint32_t *ins = &g->ins[node->in_first];
+    size_t at = ebb_first_u32(ins, node->in_count, item);
+    return at < node->in_count && ins[at] == item;
 }
 
 uint64_t planner_graph_working_set(const struct planner_graph *g, const struct planner_node *node)
@@ -68,4 +64,27 @@ uint32_t planner_graph_last_use(const struct planner_graph *g, const struct plan
                                 uint32_t otherwise)
 {
     return item->use_count ? g->uses[item->use_first + item->use_count - 1] : otherwise;
+}
+
+uint32_t planner_graph_last_use_before(const struct planner_graph *g,
+                                       const struct planner_item *item, uint32_t end)
+{
+    uint32_t last = item->node;
+    for (uint32_t u = 0; u < item->use_count && g->uses[item->use_first + u] < end; u++)
+        last = g->uses[item->use_first + u];
+    return last;
+}
+
+uint32_t planner_graph_port(const struct planner_graph *g, const struct planner_node *node,
+                            uint32_t k)
+{
+    return k < node->in_count ? g->ins[node->in_first + k] : node->out_first + k - node->in_count;
+}
+
+int planner_by_score(const void *a, const void *b)
+{
+    const struct planner_scored *x = a, *y = b;
+    if (x->score != y->score)
+        return x->score < y->score ? -1 : 1;
+    return x->item < y->item ? -1 : x->item > y->item;
 }

@@ -14,11 +14,6 @@
 #include "base/file.h"
 #include "base/heap.h"
 
-void planner_mip_init(struct planner_mip *mip)
-{
-    *mip = (struct planner_mip){0};
-}
-
 void planner_mip_fini(struct planner_mip *mip)
 {
     ebb_free(mip->col_lower);
@@ -30,7 +25,7 @@ void planner_mip_fini(struct planner_mip *mip)
     ebb_free(mip->row_start);
     ebb_free(mip->coefs);
     ebb_free(mip->cols);
-    planner_mip_init(mip);
+    *mip = (struct planner_mip){0};
 }
 
 static bool has_room(struct planner_mip *mip, void *array, size_t *capacity, size_t count,
@@ -79,6 +74,14 @@ void planner_mip_term(struct planner_mip *mip, int col, double coef)
     mip->coefs[n] = coef;
     mip->cols[n] = col;
     mip->coef_count++;
+}
+
+void planner_mip_at_most(struct planner_mip *mip, int a, int b, int c)
+{
+    planner_mip_row(mip, -PLANNER_INF, 0);
+    planner_mip_term(mip, a, 1);
+    planner_mip_term(mip, b, -1);
+    planner_mip_term(mip, c, -1);
 }
 
 void planner_mip_constant(struct planner_mip *mip, double constant)

@@ -24,7 +24,7 @@ struct planner_mip {
     bool is_short; /* memory ran out */
 };
 
-void planner_mip_init(struct planner_mip *mip);
+/* A program begins as zeros. */
 void planner_mip_fini(struct planner_mip *mip);
 /* Building: when memory runs out the rest is ignored; planner_mip_status says so at the end. */
 int planner_mip_col(struct planner_mip *mip, double lower, double upper, double cost,
@@ -32,6 +32,8 @@ int planner_mip_col(struct planner_mip *mip, double lower, double upper, double 
 /* A row is begun, gets its terms (a column below 0 is none), and is closed by the next begin. */
 void planner_mip_row(struct planner_mip *mip, double lower, double upper);
 void planner_mip_term(struct planner_mip *mip, int col, double coef);
+/* The row a <= b + c. */
+void planner_mip_at_most(struct planner_mip *mip, int a, int b, int c);
 /* Constants found while the row gets its terms: taken from both sides. */
 void planner_mip_constant(struct planner_mip *mip, double constant);
 void planner_mip_upper(struct planner_mip *mip, double upper); /* of the newest row */

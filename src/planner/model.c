@@ -230,17 +230,10 @@ static void link_rows(struct build *b, uint32_t group, uint32_t i, const struct 
         return;
     int h = joint(b, b->m->h_col, group, i), out = joint(b, b->m->out_col, group, i);
     int next = joint(b, b->m->h_col, group + 1, i);
-    if (next >= 0) {
-        planner_mip_row(mip, -PLANNER_INF, 0);
-        planner_mip_term(mip, next, 1);
-        planner_mip_term(mip, h, -1);
-        planner_mip_term(mip, out, -1);
-    }
-    if (h >= 0) {
-        planner_mip_row(mip, -PLANNER_INF, 0);
-        planner_mip_term(mip, joint(b, b->m->in_col, group, i), 1);
-        planner_mip_term(mip, h, -1);
-    }
+    if (next >= 0)
+        planner_mip_at_most(mip, next, h, out);
+    if (h >= 0)
+        planner_mip_at_most(mip, joint(b, b->m->in_col, group, i), h, -1);
     /* what is made anew only to be sent is no use: kept or made here for the first time */
     const struct presence lasting = {p->constant, p->s, -1, -1};
     if (out >= 0)
@@ -499,7 +492,6 @@ enum ebb_status planner_model_build(struct planner_model *model, const struct pl
     struct build b = {.m = model, .g = graph, .gr = &model->groups, .err = err};
     size_t items = (size_t)graph->item_count + 1, nodes = (size_t)graph->node_count + 1;
     *model = (struct planner_model){.graph = graph, .link = link};
-    planner_mip_init(&model->mip);
     enum ebb_status status = planner_groups_make(&model->groups, &model->arena, graph, level, err);
     size_t cells = model->groups.count * items;
     model->s_col = ebb_arena_calloc(&model->arena, cells, sizeof *model->s_col);

@@ -150,9 +150,7 @@ struct slid { /* the first schedule, packed with moves */
 
 static void take_slid(struct planner_job *job, struct slid *slid, struct planner_result *result)
 {
-    struct planner_result last = *result;
-    *result = slid->result;
-    slid->result = last;
+    ebb_swap(result, &slid->result, sizeof *result);
     slid->is_there = false;
     snprintf(job->winner, sizeof job->winner, "%s", slid->winner);
     job->note[0] = '\0';

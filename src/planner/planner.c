@@ -55,7 +55,6 @@ void planner_request_init(struct planner_request *request)
 void planner_result_init(struct planner_result *result)
 {
     *result = (struct planner_result){.gap = NAN};
-    plan_init(&result->plan);
 }
 
 void planner_result_fini(struct planner_result *result)
@@ -65,13 +64,33 @@ void planner_result_fini(struct planner_result *result)
 
 /* ---- the job -------------------------------------------------------------------------------- */
 
+/* Has the graph what a planner with these flags needs? */
+static bool is_applicable(struct planner_job *job, unsigned flags)
+{
+    const struct planner_graph *g = job->graph;
+    const char *why = NULL;
+    if ((flags & PLANNER_MIRRORED) && !(g->is_mirrored && g->forward_count > 0))
+        why = "needs a graph whose backward pass mirrors the forward pass";
+    if ((flags & PLANNER_FORWARD) && !(g->forward_count > 0 && g->forward_count < g->node_count))
+        why = "the trace does not say where the backward pass begins";
+    if (why)
+        planner_job_not_applicable(job, why);
+    return why == NULL;
+}
+
 enum ebb_status planner_job_solve(struct planner_job *job, const struct planner *planner,
                                   struct ebb_error *err)
 {
     const struct planner *outer = job->planner;
+    struct ebb_arena solve_arena = {0}, *outer_arena = job->arena;
+    if (!is_applicable(job, planner->flags))
+        return EBB_OK;
     job->planner = planner;
+    job->arena = &solve_arena;
     enum ebb_status status = planner->solve(job, err);
     job->planner = outer;
+    job->arena = outer_arena;
+    ebb_arena_fini(&solve_arena);
     return status;
 }
 
@@ -93,36 +112,6 @@ void planner_job_not_applicable(struct planner_job *job, const char *why)
 {
     job->is_not_applicable = true;
     snprintf(job->note, sizeof job->note, "%s", why);
-}
-
-bool planner_job_is_mirrored(struct planner_job *job)
-{
-    bool is_mirrored = job->graph->is_mirrored && job->graph->forward_count > 0;
-    if (!is_mirrored)
-        planner_job_not_applicable(job,
-                                   "needs a graph whose backward pass mirrors the forward pass");
-    return is_mirrored;
-}
-
-bool planner_job_has_forward(struct planner_job *job)
-{
-    const struct planner_graph *g = job->graph;
-    bool has_both = g->forward_count > 0 && g->forward_count < g->node_count;
-    if (!has_both)
-        planner_job_not_applicable(job, "the trace does not say where the backward pass begins");
-    return has_both;
-}
-
-enum ebb_status planner_job_in_arena(struct planner_job *job,
-                                     enum ebb_status (*solve)(struct planner_job *job,
-                                                              struct ebb_arena *arena,
-                                                              struct ebb_error *err),
-                                     struct ebb_error *err)
-{
-    struct ebb_arena solve_arena = {0};
-    enum ebb_status status = solve(job, &solve_arena, err);
-    ebb_arena_fini(&solve_arena);
-    return status;
 }
 
 /* What of the limit the search may use: packing and its retries come after it. */
@@ -178,8 +167,6 @@ enum ebb_status planner_job_init(struct planner_job *job, const struct planner_g
 {
     *job =
         (struct planner_job){.graph = graph, .request = request, .budget = request->budget_bytes};
-    plan_init(&job->made);
-    plan_init(&job->recorded);
     job->start_ns = ebb_clock_ns();
     EBB_TRY(planner_eval_init(&job->ev, graph, err));
     EBB_TRY(planner_sched_init(&job->best, graph, err));
@@ -299,9 +286,7 @@ static void join(const struct planner_request *request, struct planner_result *r
     if (is_other) {
         double bound = result->lower_bound;
         enum planner_bound bound_class = result->bound_class;
-        struct planner_result last = *result;
-        *result = *other;
-        *other = last;
+        ebb_swap(result, other, sizeof *result);
         result->lower_bound = bound;
         result->bound_class = bound_class;
     }

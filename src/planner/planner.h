@@ -100,6 +100,8 @@ enum planner_flag {
     PLANNER_HOST = 2,      /* reads the link: copies to the host */
     PLANNER_LP = 4,        /* has a model that write_lp writes */
     PLANNER_AP = 8,        /* only articulation points are candidates */
+    PLANNER_FORWARD = 16,  /* needs a trace that says where the backward pass begins */
+    PLANNER_MIRRORED = 32, /* needs a graph whose backward pass mirrors the forward pass */
 };
 
 struct planner {

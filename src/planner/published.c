@@ -57,19 +57,12 @@ static void dependency_rows(struct pub *b, uint32_t t)
 {
     struct planner_mip *mip = &b->p->mip;
     const struct planner_graph *g = b->g;
-    for (uint32_t i = 0; i < g->node_count && t + 1 < g->node_count; i++) {
-        planner_mip_row(mip, -PLANNER_INF, 0);
-        planner_mip_term(mip, s_at(b, t + 1, i), 1);
-        planner_mip_term(mip, s_at(b, t, i), -1);
-        planner_mip_term(mip, r_at(b, t, i), -1);
-    }
+    for (uint32_t i = 0; i < g->node_count && t + 1 < g->node_count; i++)
+        planner_mip_at_most(mip, s_at(b, t + 1, i), s_at(b, t, i), r_at(b, t, i));
     for (uint32_t v = 0; v < g->node_count; v++)
         for (uint32_t k = 0; k < g->nodes[v].in_count; k++) {
             uint32_t u = g->ins[g->nodes[v].in_first + k];
-            planner_mip_row(mip, -PLANNER_INF, 0);
-            planner_mip_term(mip, r_at(b, t, v), 1);
-            planner_mip_term(mip, r_at(b, t, u), -1);
-            planner_mip_term(mip, s_at(b, t, u), -1);
+            planner_mip_at_most(mip, r_at(b, t, v), r_at(b, t, u), s_at(b, t, u));
         }
 }
 
@@ -153,7 +146,6 @@ enum ebb_status planner_published_build(struct planner_published *p,
                         "planner: the published model needs one pure output per op");
     struct pub b = {.p = p, .g = graph};
     uint64_t unit = budget;
-    planner_mip_init(&p->mip);
     p->r = ebb_arena_calloc(&p->arena, cells, sizeof *p->r);
     p->s = ebb_arena_calloc(&p->arena, cells, sizeof *p->s);
     b.free_col =

@@ -199,9 +199,9 @@ static enum ebb_status make_blocks(struct rotor *r, bool *is_ap, struct ebb_erro
     return EBB_OK;
 }
 
-static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
-                             struct ebb_error *err)
+enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err)
 {
+    struct ebb_arena *arena = job->arena;
     struct rotor rotor = {.job = job}, *r = &rotor;
     uint64_t most = 2 * job->graph->no_remat_peak;
     uint64_t budget = job->budget < most ? job->budget : most;
@@ -227,9 +227,4 @@ static enum ebb_status solve(struct planner_job *job, struct ebb_arena *arena,
     for (int k = 0; k < 6 && !planner_job_out_of_time(job); k++)
         solve_budget(r, (uint64_t)((double)budget * (1.12 - 0.06 * k)));
     return EBB_OK;
-}
-
-enum ebb_status planner_solve_rotor(struct planner_job *job, struct ebb_error *err)
-{
-    return planner_job_is_mirrored(job) ? planner_job_in_arena(job, solve, err) : EBB_OK;
 }

@@ -360,19 +360,6 @@ static bool drop_until_fit(struct planner_search *s, uint32_t spared, uint64_t l
 
 /* ---- quick repair: estimates choose, exact flips act ---------------------------------------- */
 
-struct guess {
-    double score;
-    uint32_t item;
-};
-
-static int compare_guesses(const void *a, const void *b)
-{
-    const struct guess *x = a, *y = b;
-    if (x->score != y->score)
-        return x->score < y->score ? -1 : 1;
-    return x->item < y->item ? -1 : x->item > y->item;
-}
-
 /* About what it costs to have item i in stage t when row t does not keep it. */
 static double remake_cost(const struct planner_search *s, uint32_t i, uint32_t t, int depth)
 {
@@ -393,7 +380,7 @@ static double remake_cost(const struct planner_search *s, uint32_t i, uint32_t t
 
 /* Items kept out of stage t that it does not need, cheapest per byte and crowded stage first. */
 static size_t guess_drops(const struct planner_search *s, uint32_t t, const uint32_t *crowded,
-                          struct guess *guesses)
+                          struct planner_scored *guesses)
 {
     size_t n = 0;
     for (uint32_t m = 0; m < s->movable_count; m++) {
@@ -403,9 +390,9 @@ static size_t guess_drops(const struct planner_search *s, uint32_t t, const uint
             continue;
         uint32_t stages = crowded[f.last] - crowded[f.first - 1];
         double gain = (double)s->graph->items[i].bytes * (stages + 1);
-        guesses[n++] = (struct guess){remake_cost(s, i, f.last, 6) / gain, i};
+        guesses[n++] = (struct planner_scored){remake_cost(s, i, f.last, 6) / gain, i};
     }
-    qsort(guesses, n, sizeof *guesses, compare_guesses);
+    qsort(guesses, n, sizeof *guesses, planner_by_score);
     return n;
 }
 
@@ -415,7 +402,7 @@ static bool repair_quickly(struct planner_search *s, const struct planner_job *j
 {
     uint32_t stages = s->sched.stages;
     uint32_t *crowded = ebb_calloc(stages + 1, sizeof *crowded);
-    struct guess *guesses = ebb_calloc(s->movable_count + 1, sizeof *guesses);
+    struct planner_scored *guesses = ebb_calloc(s->movable_count + 1, sizeof *guesses);
     bool is_stuck = !crowded || !guesses;
     while (!is_stuck && s->excess > 0 && !planner_job_out_of_time(job)) {
         uint32_t t = worst_stage(s), count = 0;

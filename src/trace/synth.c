@@ -13,62 +13,23 @@ static enum ebb_status make_linear(const struct trace_synth *o, struct trace **t
 #define NET (TRACE_USES_LAYERS | TRACE_USES_BYTES | TRACE_USES_WEIGHT_BYTES)
 
 const struct trace_shape trace_shapes[] = {
-    {
-        .name = "chain",
-        .help = "training step of a plain chain: weights, forward, backward; weights and gradients "
-                "kept",
-        .draw = trace_synth_chain,
-        .most_layers = 10000000,
-        .uses = NET | TRACE_USES_COST | TRACE_USES_SEED | TRACE_USES_SPREAD,
-    },
-    {
-        .name = "linear",
-        .help = "the unit chain of the DTR paper: cost 1, size 1, nothing kept",
-        .make = make_linear,
-        .uses = TRACE_USES_LAYERS,
-    },
-    {
-        .name = "tree",
-        .help = "TreeLSTM on a perfect binary tree; --layers is its depth",
-        .draw = trace_synth_tree,
-        .most_layers = 18,
-        .uses = NET,
-    },
-    {
-        .name = "lstm",
-        .help = "LSTM unrolled over --layers time steps",
-        .draw = trace_synth_lstm,
-        .most_layers = 1000000,
-        .uses = NET,
-    },
-    {
-        .name = "resnet",
-        .help = "residual network of --layers blocks in four stages",
-        .draw = trace_synth_resnet,
-        .most_layers = 1000000,
-        .uses = NET,
-    },
-    {
-        .name = "unet",
-        .help = "U-Net with --layers levels and skip connections",
-        .draw = trace_synth_unet,
-        .most_layers = 12,
-        .uses = NET,
-    },
-    {
-        .name = "transformer",
-        .help = "decoder-only transformer of --layers blocks; --bytes is one hidden state",
-        .draw = trace_synth_transformer,
-        .most_layers = 100000,
-        .uses = NET,
-    },
-    {
-        .name = "random",
-        .help = "random training-like graph of about --ops ops, with the features asked for",
-        .make = trace_synth_random,
-        .uses = TRACE_USES_BYTES | TRACE_USES_WEIGHT_BYTES | TRACE_USES_COST | TRACE_USES_OPS |
-                TRACE_USES_SEED | TRACE_USES_SPREAD | TRACE_USES_FEATURES,
-    },
+    {"chain",
+     "training step of a plain chain: weights, forward, backward; weights and gradients kept", NULL,
+     trace_synth_chain, 10000000, NET | TRACE_USES_COST | TRACE_USES_SEED | TRACE_USES_SPREAD},
+    {"linear", "the unit chain of the DTR paper: cost 1, size 1, nothing kept", make_linear, NULL,
+     0, TRACE_USES_LAYERS},
+    {"tree", "TreeLSTM on a perfect binary tree; --layers is its depth", NULL, trace_synth_tree, 18,
+     NET},
+    {"lstm", "LSTM unrolled over --layers time steps", NULL, trace_synth_lstm, 1000000, NET},
+    {"resnet", "residual network of --layers blocks in four stages", NULL, trace_synth_resnet,
+     1000000, NET},
+    {"unet", "U-Net with --layers levels and skip connections", NULL, trace_synth_unet, 12, NET},
+    {"transformer", "decoder-only transformer of --layers blocks; --bytes is one hidden state",
+     NULL, trace_synth_transformer, 100000, NET},
+    {"random", "random training-like graph of about --ops ops, with the features asked for",
+     trace_synth_random, NULL, 0,
+     TRACE_USES_BYTES | TRACE_USES_WEIGHT_BYTES | TRACE_USES_COST | TRACE_USES_OPS |
+         TRACE_USES_SEED | TRACE_USES_SPREAD | TRACE_USES_FEATURES},
 };
 
 const size_t trace_shape_count = sizeof trace_shapes / sizeof *trace_shapes;

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/heap.h"
+#include "base/sorted.h"
 #include "base/thread.h"
 
 TEST(heap__counts_live_blocks)
@@ -186,7 +187,38 @@ TEST(arena__texts)
     ebb_arena_fini(&arena);
 }
 
-TEST_MAIN(RUN(heap__counts_live_blocks), RUN(heap__fails_exactly_the_nth_call),
+TEST(swap__exchanges_all_bytes)
+{
+    TEST_UNUSED;
+    static unsigned char a[1000], b[1000];
+    static const size_t sizes[] = {0, 1, 8, 255, 256, 257, 1000};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        memset(a, 1, sizeof a);
+        memset(b, 2, sizeof b);
+        ebb_swap(a, b, sizes[k]);
+        for (size_t i = 0; i < sizeof a; i++)
+            CHECK(a[i] == (i < sizes[k] ? 2 : 1) && b[i] == (i < sizes[k] ? 1 : 2));
+    }
+}
+
+TEST(sorted__finds_the_first_that_is_not_below)
+{
+    TEST_UNUSED;
+    static const uint32_t list[] = {2, 4, 4, 9};
+    static const struct {
+        uint64_t key;
+        char rest[3];
+    } rows[] = {{2, ""}, {4, ""}, {4, ""}, {9, ""}};
+    static const size_t at[] = {0, 0, 0, 1, 1, 3, 3, 3, 3, 3, 4};
+    for (uint32_t v = 0; v <= 10; v++) {
+        CHECK_EQ(ebb_first_u32(list, 4, v), at[v]);
+        CHECK_EQ(ebb_first_u64(rows, sizeof *rows, 4, v), at[v]);
+    }
+    CHECK_EQ(ebb_first_u32(NULL, 0, 7), 0);
+}
+
+TEST_MAIN(RUN(swap__exchanges_all_bytes), RUN(sorted__finds_the_first_that_is_not_below),
+          RUN(heap__counts_live_blocks), RUN(heap__fails_exactly_the_nth_call),
           RUN(heap__refuses_sizes_that_overflow), RUN(strndup__stops_at_terminator_or_limit),
           RUN(grow__doubles_and_keeps_content), RUN(heap__counts_from_many_threads),
           RUN(arena__aligns_and_never_overlaps), RUN(arena__zero_bytes_have_an_address),
