@@ -20,8 +20,22 @@ void ebb_wire_fini(struct ebb_wire *w)
 {
     if (w->fd >= 0)
         close(w->fd);
+    if (w->seal != NULL)
+        w->seal->destroy(w->seal_context);
     ebb_str_fini(&w->in);
     ebb_str_fini(&w->out);
+    ebb_str_fini(&w->sealed);
+}
+
+static void take_in(struct ebb_wire *w, const char *bytes, size_t length)
+{
+    if (w->seal == NULL)
+        ebb_str_addn(&w->in, bytes, length);
+    else if (!w->seal->open(w->seal_context, bytes, length, &w->in) ||
+             !w->seal->close(w->seal_context, NULL, 0, &w->sealed))
+        w->is_broken = true;
+    w->is_broken |=
+        w->in.failed || w->sealed.failed; /* bytes are lost: the peer has to come again */
 }
 
 enum ebb_status ebb_wire_hear(struct ebb_wire *w, struct ebb_error *err)
@@ -35,8 +49,7 @@ enum ebb_status ebb_wire_hear(struct ebb_wire *w, struct ebb_error *err)
             return EBB_OK;
         }
         w->received += (uint64_t)n;
-        ebb_str_addn(&w->in, buffer, (size_t)n);
-        w->is_broken |= w->in.failed; /* bytes are lost: the peer has to come again */
+        take_in(w, buffer, (size_t)n);
         EBB_TRY(ebb_str_status(&w->in, err));
         is_more = (size_t)n == sizeof buffer;
     }
@@ -80,11 +93,12 @@ static void watch(struct ebb_wire *w, int epoll_fd, bool is_writing)
     w->is_writing = is_writing;
 }
 
-void ebb_wire_flush(struct ebb_wire *w, int epoll_fd)
+/* Send the beginning of a text; what is left stays. */
+static void send_some(struct ebb_wire *w, struct ebb_str *text)
 {
     size_t sent = 0;
-    while (sent < w->out.length && !w->is_broken) {
-        ssize_t n = send(w->fd, w->out.data + sent, w->out.length - sent, MSG_NOSIGNAL);
+    while (sent < text->length && !w->is_broken) {
+        ssize_t n = send(w->fd, text->data + sent, text->length - sent, MSG_NOSIGNAL);
         if (n > 0)
             sent += (size_t)n;
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -92,18 +106,36 @@ void ebb_wire_flush(struct ebb_wire *w, int epoll_fd)
         else if (errno != EINTR)
             w->is_broken = true;
     }
-    if (sent == w->out.length) {
-        ebb_str_clear(&w->out);
+    w->sent += sent;
+    if (sent == text->length) {
+        ebb_str_clear(text);
     } else if (sent > 0) {
-        memmove(w->out.data, w->out.data + sent, w->out.length - sent);
-        w->out.length -= sent;
-        w->out.data[w->out.length] = '\0';
+        memmove(text->data, text->data + sent, text->length - sent);
+        text->length -= sent;
+        text->data[text->length] = '\0';
     }
+}
+
+void ebb_wire_flush(struct ebb_wire *w, int epoll_fd)
+{
+    if (w->seal != NULL && !w->is_broken) {
+        if (w->sealed.length + w->out.length > OUT_MAX ||
+            !w->seal->close(w->seal_context, w->out.data, w->out.length, &w->sealed) ||
+            w->sealed.failed)
+            w->is_broken = true;
+        ebb_str_clear(&w->out);
+    }
+    send_some(w, w->seal != NULL ? &w->sealed : &w->out);
     w->committed = w->out.length;
-    watch(w, epoll_fd, w->out.length > 0);
+    watch(w, epoll_fd, ebb_wire_has_out(w));
+}
+
+bool ebb_wire_has_out(const struct ebb_wire *w)
+{
+    return w->out.length > 0 || w->sealed.length > 0;
 }
 
 bool ebb_wire_is_over(const struct ebb_wire *w)
 {
-    return w->is_broken || (w->is_dead && w->out.length == 0);
+    return w->is_broken || (w->is_dead && !ebb_wire_has_out(w));
 }

@@ -27,7 +27,7 @@ struct run_options {
     struct cli_where where;
     struct cli_submission submission;
     int64_t slots, resume;
-    const char *output;
+    const char *output, *listen;
     bool has_no_charts;
 };
 
@@ -326,6 +326,17 @@ static int start(const struct run_options *o)
     cli_catch_two_interrupts();
     if (cli_master_open(&m, &o->where, CLI_RUN, &options, &err) != EBB_OK)
         return cli_report(&err);
+    struct serve_listen listen = {.listen = o->listen};
+    if (m.own != NULL && cli_master_listen(&m, &listen, &err) != EBB_OK) {
+        cli_master_close(&m, EXP_CLOSE_LEAVE, 0);
+        return cli_report(&err);
+    }
+    if (m.own != NULL && serve_url(m.own) != NULL && !o->where.is_json)
+        fprintf(stderr, "ebb: note: the page is at %s ('ebb ui' logs a browser in)\n",
+                serve_url(m.own));
+    if (m.own == NULL && o->listen != NULL)
+        fprintf(stderr, "ebb: note: another master runs ('ebb ui' shows its page, if it has one): "
+                        "--listen has no effect\n");
     if (m.own == NULL && o->slots != SLOTS_BY_CPUS)
         fprintf(stderr, "ebb: note: another master runs, with slots of its own ('ebb slot list'): "
                         "--slots has no effect\n");
@@ -357,6 +368,8 @@ static int run(int argc, char **argv)
         {"slots", 0, CLI_INT, &o.slots, "N", "trials that may run at the same time; else by CPUs"},
         {"resume", 0, CLI_INT, &o.resume, "ID",
          "go on with an experiment that exists, or watch one that runs"},
+        {"listen", 0, CLI_STRING, &o.listen, "ADDRESS:PORT",
+         "show the page there meanwhile: 127.0.0.1:8080 (ebb serve tells more)"},
         {"output", 'o', CLI_STRING, &o.output, "DIR",
          "where the charts go; else charts/experiment-ID of the state directory"},
         {"no-charts", 0, CLI_FLAG, &o.has_no_charts, NULL, "write no charts"},

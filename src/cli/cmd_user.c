@@ -1,6 +1,8 @@
 /* cmd_user.c - ebb user: names that experiments belong to. */
 #include "cli/verb.h"
 
+#include <string.h>
+
 static enum ebb_status create(struct cli_call *c, struct ebb_error *err)
 {
     c->m->user = NULL; /* EBB_USER may already be the name that is to be made */
@@ -11,6 +13,91 @@ static void print_name(const struct cli_call *c, const struct ebb_doc_node *root
 {
     (void)c;
     printf("%s\n", ebb_doc_string(root, "name", ""));
+}
+
+/* ---- tokens ---- */
+
+struct options {
+    bool is_read_only;
+    double days;
+};
+
+static const struct options defaults = {0};
+
+static const struct cli_field token_options[] = {
+    {"read-only", 0, CLI_FLAG, offsetof(struct options, is_read_only), NULL,
+     "it may look, and change nothing", 0, 0},
+    {"days", 0, CLI_DOUBLE, offsetof(struct options, days), "N", "it ends after N days; else never",
+     0, 36500},
+};
+
+static const struct cli_column token_columns[] = {
+    {"ID", "id", CLI_AS_NUMBER, NULL},
+    {"User", "user", CLI_AS_TEXT, NULL},
+    {"Kind", "kind", CLI_AS_TEXT, NULL},
+    {"Read-only", "read_only", CLI_AS_YES_NO, NULL},
+    {"Created", "created_time", CLI_AS_TIME, NULL},
+    {"Ends", "end_time", CLI_AS_TIME, NULL},
+};
+
+static enum ebb_status make_token(struct cli_call *c, struct ebb_error *err)
+{
+    const struct options *o = c->options;
+    const struct ebb_doc_node *root;
+    struct ebb_str body = {0};
+    struct ebb_json_writer w;
+    ebb_jsonw_init(&w, &body, 0);
+    ebb_jsonw_object(&w);
+    ebb_jsonw_key_string(&w, "user", c->words[0]);
+    ebb_jsonw_key_bool(&w, "read_only", o->is_read_only);
+    if (o->days > 0)
+        ebb_jsonw_key_double(&w, "days", o->days);
+    ebb_jsonw_object_end(&w);
+    enum ebb_status status = cli_send(c->m, &root, err, "POST", ebb_str_c(&body), "/tokens");
+    ebb_str_fini(&body);
+    EBB_TRY(status);
+    cli_say(c, NULL, "%s", ebb_doc_string(root, "token", ""));
+    if (!c->where.is_json)
+        fprintf(stderr,
+                "Shown this once. EBB_TOKEN=... ebb -m http://HOST:PORT e list; revoke it: ebb "
+                "user token revoke %lld\n",
+                (long long)ebb_doc_int(root, "id", 0));
+    return EBB_OK;
+}
+
+static enum ebb_status list_tokens(struct cli_call *c, struct ebb_error *err)
+{
+    const struct ebb_doc_node *root;
+    const size_t count = sizeof token_columns / sizeof token_columns[0];
+    EBB_TRY(cli_get(c->m, &root, err, "/tokens"));
+    if (c->where.is_json) {
+        printf("%s\n", ebb_str_c(cli_last_body(c->m)));
+        return EBB_OK;
+    }
+    const struct ebb_doc_node *list = ebb_doc_get(root, "tokens");
+    struct cli_table *table = cli_columns_table(token_columns, count);
+    for (size_t i = 0; list != NULL && i < list->count; i++)
+        cli_columns_add(table, token_columns, count, list->items[i], c->where.is_csv);
+    cli_table_show(table, c->where.is_csv);
+    return EBB_OK;
+}
+
+static enum ebb_status token(struct cli_call *c, struct ebb_error *err)
+{
+    const struct ebb_doc_node *root;
+    int64_t id;
+    if (c->word_count == 1 && strcmp(c->words[0], "list") == 0)
+        return list_tokens(c, err);
+    if (strcmp(c->words[0], "revoke") != 0)
+        return c->word_count == 1 ? make_token(c, err)
+                                  : ebb_fail(err, EBB_EINPUT,
+                                             "'%s': give NAME, or list, or revoke ID", c->words[0]);
+    if (c->word_count != 2 || !ebb_parse_i64(c->words[1], &id))
+        return ebb_fail(err, EBB_EINPUT,
+                        "revoke: which? 'ebb user token list' shows their numbers");
+    EBB_TRY(cli_send(c->m, &root, err, "DELETE", NULL, "/tokens/%lld", (long long)id));
+    cli_say(c, NULL, "Revoked token %lld of %s", (long long)id, ebb_doc_string(root, "user", ""));
+    return EBB_OK;
 }
 
 /* Determined's verbs that need passwords: said, not silently absent. */
@@ -80,13 +167,31 @@ static const struct cli_verb verbs[] = {
      .text = "Print the name commands act in.",
      .route = "/me",
      .print = print_name},
+    {.name = "token",
+     .summary = "make, list and revoke tokens for the network",
+     CLI_WORDS("NAME|list|revoke [ID]", 1, 2),
+     .text =
+         "Make a token with which NAME asks a master that listens on TCP ('ebb serve'): it is\n"
+         "printed once, and only its hash is kept. 'list' shows tokens and the logins of\n"
+         "browsers, 'revoke ID' ends one and the logins made with it.\n"
+         "\n"
+         "A token that may write runs commands as the account of the master, whatever NAME is:\n"
+         "treat it as a password. Programs give it as 'Authorization: Bearer TOKEN'; ebb -m\n"
+         "takes it from $EBB_TOKEN, or from ~/.config/ebb/token (mode 0600).\n"
+         "\n"
+         "Examples:\n"
+         "  ebb user token ada --read-only --days 30\n"
+         "  ebb user token list && ebb user token revoke 3",
+     .has_csv = true,
+     .options = token_options,
+     .option_count = sizeof token_options / sizeof token_options[0],
+     .run = token},
     {.name = "login", .summary = "", .is_hidden = true, .main = run_password},
     {.name = "logout", .summary = "", .is_hidden = true, .main = run_password},
     {.name = "change-password", .summary = "", .is_hidden = true, .main = run_password},
 };
 
-static const struct cli_noun noun = {
-    .name = "user", .verbs = verbs, .verb_count = sizeof verbs / sizeof verbs[0]};
+static const struct cli_noun noun = CLI_NOUN("user", verbs, defaults);
 
 const struct cli_command cli_cmd_user = {
     .name = "user", .summary = "names that experiments belong to", .noun = &noun};

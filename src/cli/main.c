@@ -15,6 +15,8 @@
 /* In the order of the help page: what a newcomer needs first. */
 #define COMMAND_LIST(X)                                                                            \
     X(run)                                                                                         \
+    X(serve)                                                                                       \
+    X(ui)                                                                                          \
     X(train)                                                                                       \
     X(explain)                                                                                     \
     X(model)                                                                                       \
@@ -110,6 +112,7 @@ static const struct {
     {"experiment", "ebb experiment validate FILE", "check an experiment file"},
     {"run", "ebb run FILE --test-mode", "does an experiment run at all?"},
     {"run", "ebb run FILE", "search hyperparameters: live table, charts"},
+    {"serve", "ebb serve", "the same in a browser: 'ebb ui' opens it"},
 };
 
 static void print_help(FILE *out, bool with_hidden)

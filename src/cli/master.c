@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/heap.h"
 #include "cli/board.h"
 #include "cli/cli.h"
@@ -134,7 +136,10 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
         o.on_metrics_context = m->board;
     }
     struct ebb_str site = {0};
-    enum ebb_status status = cli_site_read(m->state_dir, &o, &site, err);
+    ebb_arena_fini(&m->site_arena); /* of a try before */
+    ebb_arena_init(&m->site_arena);
+    enum ebb_status status =
+        cli_site_read(m->state_dir, &o, &m->site_arena, &m->site_listen, &site, err);
     if (status == EBB_OK)
         status = serve_open(&o, &m->own, err);
     ebb_str_fini(&site);
@@ -158,6 +163,86 @@ static enum ebb_status open_local(struct cli_master *m, enum cli_role role,
     }
 }
 
+enum ebb_status cli_master_listen(struct cli_master *m, const struct serve_listen *given,
+                                  struct ebb_error *err)
+{
+    struct serve_listen how = m->site_listen;
+    if (given->listen != NULL)
+        how.listen = given->listen;
+    if (given->tls_cert != NULL || given->tls_key != NULL) {
+        how.tls_cert = given->tls_cert;
+        how.tls_key = given->tls_key;
+    }
+    if (given->base_path != NULL)
+        how.base_path = given->base_path;
+    how.is_behind_proxy |= given->is_behind_proxy;
+    if (given->host_count > 0) {
+        how.hosts = given->hosts;
+        how.host_count = given->host_count;
+    }
+    return how.listen != NULL ? serve_listen(m->own, &how, err) : EBB_OK;
+}
+
+/* ---- a token for a master on TCP ---- */
+
+/* Not in the clear over a network. */
+static bool is_safe_url(const char *url)
+{
+    static const char *const safe[] = {"https://", "http://127.", "http://localhost",
+                                       "http://[::1]"};
+    for (size_t i = 0; i < sizeof safe / sizeof safe[0]; i++)
+        if (strncasecmp(url, safe[i], strlen(safe[i])) == 0)
+            return true;
+    return false;
+}
+
+/* ${XDG_CONFIG_HOME:-~/.config}/ebb/token, which nobody else may read. */
+static enum ebb_status read_token_file(char **token, struct ebb_error *err)
+{
+    struct ebb_str path = {0};
+    struct ebb_file_view view;
+    struct stat st;
+    const char *config = environment("XDG_CONFIG_HOME"), *home = environment("HOME");
+    ebb_str_printf(&path, "%s%s/ebb/token",
+                   config != NULL ? config
+                   : home != NULL ? home
+                                  : "",
+                   config != NULL ? "" : "/.config");
+    enum ebb_status status = ebb_str_status(&path, err);
+    if (status == EBB_OK && stat(ebb_str_c(&path), &st) == 0) {
+        if ((st.st_mode & 077) != 0)
+            status = ebb_fail(err, EBB_EINPUT, "%s: others may read this token: chmod 600 %s",
+                              ebb_str_c(&path), ebb_str_c(&path));
+        if (status == EBB_OK)
+            status = ebb_file_view_open(&view, ebb_str_c(&path), 4096, err);
+        if (status == EBB_OK) {
+            *token = ebb_strndup(view.data, strcspn(view.data, " \r\n"));
+            ebb_file_view_close(&view);
+        }
+    }
+    ebb_str_fini(&path);
+    return status;
+}
+
+static enum ebb_status find_token(struct cli_master *m, struct ebb_error *err)
+{
+    const char *given = environment("EBB_TOKEN");
+    if (given != NULL)
+        EBB_TRY(ebb_copy_text(&m->token, given, err));
+    else
+        EBB_TRY(read_token_file(&m->token, err));
+    for (const char *at = m->token; at != NULL && *at != '\0'; at++)
+        if ((unsigned char)*at <= 0x20 || (unsigned char)*at >= 0x7f)
+            return ebb_fail(err, EBB_EINPUT, "EBB_TOKEN: this is no token: it has blanks in it");
+    if (m->token != NULL && !is_safe_url(m->url))
+        return ebb_fail(err, EBB_EINPUT,
+                        "the token is not sent to %s: without TLS others could read it on the way; "
+                        "use https://",
+                        m->url);
+    m->address.token = m->token;
+    return EBB_OK;
+}
+
 enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *where,
                                 enum cli_role role, const struct exp_master_options *options,
                                 struct ebb_error *err)
@@ -175,6 +260,8 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
     if (tcp != NULL && where->state == NULL) {
         status = make_url(tcp, &m->url, err);
         m->address.url = m->url;
+        if (status == EBB_OK)
+            status = find_token(m, err);
         if (status == EBB_OK)
             status = greet(m, err);
     } else {
@@ -203,6 +290,10 @@ void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace
         cli_answer_fini(&h->answer);
         ebb_free(h);
     }
+    ebb_arena_fini(&m->site_arena);
+    if (m->token != NULL)
+        explicit_bzero(m->token, strlen(m->token));
+    ebb_free(m->token);
     ebb_free(m->url);
     ebb_free(m->python_path);
     ebb_free(m->state_dir);

@@ -28,10 +28,13 @@ struct cli_master {
     char *state_dir;
     struct serve_client_address address; /* of a master elsewhere */
     char *url, *python_path;
-    const char *user;        /* in whose name; NULL = the account. Borrowed */
-    struct exp_master *own;  /* NULL = elsewhere */
-    struct cli_board *board; /* of an own master; owned */
-    struct cli_held *held;   /* answers of cli_get and cli_send; owned */
+    const char *user;                /* in whose name; NULL = the account. Borrowed */
+    struct exp_master *own;          /* NULL = elsewhere */
+    struct cli_board *board;         /* of an own master; owned */
+    struct cli_held *held;           /* answers of cli_get and cli_send; owned */
+    char *token;                     /* for a master on TCP; owned */
+    struct serve_listen site_listen; /* of an own master: what master.yaml says */
+    struct ebb_arena site_arena;     /* its texts */
 };
 
 /* `options` (may be NULL) holds what only an own master needs: slots, callbacks. */
@@ -39,6 +42,11 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
                                 enum cli_role role, const struct exp_master_options *options,
                                 struct ebb_error *err);
 void cli_master_close(struct cli_master *m, enum exp_master_close how, int grace_ms);
+
+/* An own master listens on TCP where `how`, or else master.yaml, says so; nothing said: it does
+ * not. What `how` leaves out is taken from master.yaml. */
+enum ebb_status cli_master_listen(struct cli_master *m, const struct serve_listen *how,
+                                  struct ebb_error *err);
 
 struct cli_answer {
     struct ebb_arena arena;

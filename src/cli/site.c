@@ -16,6 +16,10 @@ struct site { /* what the file says; zero: nothing */
     bool pin_cpus;
     unsigned type, fit; /* of scheduler */
     const struct ebb_doc_node *checkpoint_storage;
+    const char *listen, *tls_cert, *tls_key, *base_path;
+    bool behind_proxy;
+    const char *const *hosts;
+    size_t host_count;
 };
 
 #define AT(field) .at = offsetof(struct site, field)
@@ -56,6 +60,16 @@ static const struct ebb_key rows[] = {
      .kind = EBB_KEY_NODE,
      AT(checkpoint_storage),
      .help = "of files without one"},
+    {.path = "listen", .kind = EBB_KEY_TEXT, AT(listen), .help = "ADDRESS:PORT of the page"},
+    {.path = "tls_cert", .kind = EBB_KEY_TEXT, AT(tls_cert), .help = "certificates, PEM"},
+    {.path = "tls_key", .kind = EBB_KEY_TEXT, AT(tls_key), .help = "its key, PEM"},
+    {.path = "base_path", .kind = EBB_KEY_TEXT, AT(base_path), .help = "before every path"},
+    {.path = "behind_proxy", .kind = EBB_KEY_BOOL, AT(behind_proxy), .help = "a proxy speaks TLS"},
+    {.path = "hosts",
+     .kind = EBB_KEY_TEXTS,
+     AT(hosts),
+     .count_at = offsetof(struct site, host_count),
+     .help = "names that the page is asked by"},
 };
 static const struct ebb_keys keys = EBB_KEYS(rows);
 
@@ -86,7 +100,7 @@ static enum ebb_status check_storage(const char *path, const struct ebb_doc_node
 
 static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
                                  const struct ebb_doc_node *root, struct exp_master_options *o,
-                                 struct ebb_error *err)
+                                 struct serve_listen *listen, struct ebb_error *err)
 {
     struct ebb_reading reading;
     struct ebb_report report;
@@ -107,14 +121,21 @@ static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
     o->pin_cpus = s.pin_cpus;
     o->sched_kind = s.type ? EXP_SCHED_PRIORITY : EXP_SCHED_FAIR_SHARE;
     o->sched_fit = s.fit ? EXP_FIT_WORST : EXP_FIT_BEST;
+    *listen = (struct serve_listen){.listen = s.listen,
+                                    .tls_cert = s.tls_cert,
+                                    .tls_key = s.tls_key,
+                                    .base_path = s.base_path,
+                                    .is_behind_proxy = s.behind_proxy,
+                                    .hosts = s.hosts,
+                                    .host_count = s.host_count};
     return EBB_OK;
 }
 
 enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *options,
+                              struct ebb_arena *arena, struct serve_listen *listen,
                               struct ebb_str *text, struct ebb_error *err)
 {
     struct ebb_str path = {0};
-    struct ebb_arena arena = {0};
     struct ebb_file_view view;
     const struct ebb_doc_node *root = NULL;
     ebb_str_printf(&path, "%s/master.yaml", state_dir);
@@ -129,14 +150,13 @@ enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *
     status = ebb_str_status(text, err);
     if (status == EBB_OK)
         status =
-            ebb_doc_parse_yaml(&arena, ebb_str_c(&path), ebb_str_c(text), text->length, &root, err);
+            ebb_doc_parse_yaml(arena, ebb_str_c(&path), ebb_str_c(text), text->length, &root, err);
     if (status != EBB_OK || root->kind == EBB_DOC_NULL) /* an empty file says nothing */
         goto out;
-    status = read_site(&arena, ebb_str_c(&path), root, options, err);
+    status = read_site(arena, ebb_str_c(&path), root, options, listen, err);
     if (status == EBB_OK)
         options->site_defaults = ebb_str_c(text);
 out:
-    ebb_arena_fini(&arena);
     ebb_str_fini(&path);
     return status;
 }

@@ -61,7 +61,20 @@ static void add_field(struct exchange *x, const struct ebb_str *line)
     x->fields = longer != NULL ? longer : x->fields;
 }
 
-static void set_request(struct exchange *x, const struct serve_http_request *r)
+/* What stands before every path: "/ebb" of "https://name/ebb/". */
+static void add_base(struct ebb_str *line, const char *url)
+{
+    const char *host = url != NULL ? strstr(url, "://") : NULL;
+    const char *path = host != NULL ? strchr(host + 3, '/') : NULL;
+    size_t n = path != NULL ? strlen(path) : 0;
+    while (n > 0 && path[n - 1] == '/')
+        n--;
+    if (n > 0)
+        ebb_str_addn(line, path, n);
+}
+
+static void set_request(struct exchange *x, const struct serve_client_address *address,
+                        const struct serve_http_request *r)
 {
     struct ebb_str line = {0};
     ebb_str_add(&line, "Expect:"); /* not "100-continue": no waiting before a large body */
@@ -72,6 +85,11 @@ static void set_request(struct exchange *x, const struct serve_http_request *r)
         serve_http_escape(&line, r->user);
         add_field(x, &line);
     }
+    if (address->token != NULL) {
+        ebb_str_clear(&line);
+        ebb_str_printf(&line, "Authorization: Bearer %s", address->token);
+        add_field(x, &line);
+    }
     if (r->body != NULL) {
         ebb_str_clear(&line);
         ebb_str_add(&line, "Content-Type: application/json");
@@ -80,6 +98,7 @@ static void set_request(struct exchange *x, const struct serve_http_request *r)
         x->c.easy_setopt(x->curl, CURLOPT_POSTFIELDS, r->body);
     }
     ebb_str_clear(&line);
+    add_base(&line, address->url);
     ebb_str_printf(&line, "%s%s", strncmp(r->target, "/api/v1", 7) == 0 ? "" : "/api/v1",
                    r->target);
     x->is_complete =
@@ -172,7 +191,7 @@ enum ebb_status serve_client_request(const struct serve_client_address *address,
         x.c.easy_setopt(x.curl, CURLOPT_URL,
                         address->url != NULL ? address->url : "http://localhost");
         set_manners(&x, timeout_ms);
-        set_request(&x, request);
+        set_request(&x, address, request);
         status = perform(&x, address, response, err);
     }
     if (directory >= 0)

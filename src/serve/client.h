@@ -10,7 +10,8 @@
 
 struct serve_client_address {
     const char *state_dir; /* its master.sock; used when url is NULL */
-    const char *url;       /* of a master on TCP: "https://name:443" */
+    const char *url;       /* of a master on TCP: "https://name:443", "https://name/ebb" */
+    const char *token;     /* proves who asks, over TCP; NULL = nothing does */
 };
 
 /* EBB_EIO: nobody answers (err says where); EBB_EINPUT: the url is none. An HTTP error is EBB_OK with response->status >= 400.

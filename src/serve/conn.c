@@ -8,40 +8,31 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/heap.h"
-#include "base/wire.h"
-#include "serve/rest.h"
-#include "serve/serve.h"
+#include "serve/inner.h"
 
 #define CONNS_MAX 1024
 #define FOLLOW_S 60 /* of follow=true: how long an answer may be held back */
 #define EVENTS 64
+#define STREAM_MAX ((size_t)8 << 20)    /* a listener that is so far behind is none */
+#define PACK_HERE_MAX ((size_t)1 << 18) /* more is compressed by threads, or not */
 
-struct conn {
-    struct ebb_wire wire;
-    bool is_handling; /* bytes of this turn are not dealt with */
-    char *waiting;    /* target of a long poll or stream, owned */
-    uint64_t wait_until_ns;
-    bool is_stream, is_last; /* server-sent events; Connection: close */
-    int64_t stream_after;
-};
+struct serve *serve_of(const struct exp_master *m)
+{
+    return exp_master_front_context(m);
+}
 
-struct serve {
-    struct exp_master *m;
-    int epoll_fd;
-    struct conn **conns;
-    size_t conn_count, conn_capacity;
-};
-
-static void close_conn(struct serve *s, struct conn *c)
+static void close_conn(struct serve *s, struct serve_conn *c)
 {
     for (size_t i = 0; i < s->conn_count; i++)
         if (s->conns[i] == c)
             s->conns[i] = s->conns[--s->conn_count];
+    s->tcp_count -= c->is_tcp;
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->wire.fd, NULL);
     ebb_wire_fini(&c->wire);
+    serve_job_destroy(c->job);
     ebb_free(c->waiting);
+    ebb_free(c->user);
     ebb_free(c);
 }
 
@@ -55,8 +46,8 @@ static uint64_t now_ns(const struct serve *s)
     return exp_master_info(s->m).now_ns;
 }
 
-/* The target is asked again, or filters a stream. */
-static bool keep_target(struct conn *c, const char *target)
+/* The target is asked again. */
+static bool keep_target(struct serve_conn *c, const char *target)
 {
     ebb_free(c->waiting);
     c->waiting = ebb_strdup(target);
@@ -65,10 +56,18 @@ static bool keep_target(struct conn *c, const char *target)
 
 /* ---- out ---- */
 
-static void answer(struct conn *c, const struct serve_http_response *response)
+void serve_conn_answer(struct serve_conn *c, struct serve_http_response *response)
 {
     struct ebb_str text = {0};
-    serve_http_write_response(response, c->is_last, &text);
+    struct serve_http_text asked = {c->if_none_match[0] != '\0' ? c->if_none_match : NULL,
+                                    strlen(c->if_none_match)};
+    unsigned manners = (c->is_last ? SERVE_HTTP_CLOSE : 0u) | (c->is_head ? SERVE_HTTP_HEAD : 0u) |
+                       (c->is_tcp ? SERVE_HTTP_GUARD : 0u);
+    if (c->is_tcp && c->is_get && !response->is_packed)
+        (void)serve_http_tag(response, asked);
+    if (c->wants_gzip && response->body.length <= PACK_HERE_MAX)
+        serve_http_pack(response);
+    serve_http_write_response(response, manners, &text);
     if (text.failed)
         c->wire.is_broken = true;
     else
@@ -77,13 +76,13 @@ static void answer(struct conn *c, const struct serve_http_response *response)
     c->wire.is_dead |= c->is_last;
 }
 
-static void refuse(struct conn *c, int status, const char *message)
+void serve_conn_refuse(struct serve_conn *c, int status, const char *message)
 {
     struct serve_http_response response;
     serve_http_response_init(&response);
     serve_http_write_error(&response, status, message);
     c->is_last = true;
-    answer(c, &response);
+    serve_conn_answer(c, &response);
     serve_http_response_fini(&response);
 }
 
@@ -96,7 +95,19 @@ static bool is_empty_answer(const struct serve_http_response *response)
             (strstr(body, "\"logs\": []") != NULL && strstr(body, "\"is_over\": true") == NULL));
 }
 
-static enum ebb_status handle(struct serve *s, struct conn *c,
+static double seconds_of(const char *target)
+{
+    char *wait = serve_http_query(target, "wait");
+    char *follow = serve_http_query(target, "follow");
+    double seconds = follow != NULL && strcmp(follow, "true") == 0 ? FOLLOW_S : 0;
+    if (wait != NULL)
+        (void)ebb_parse_double(wait, &seconds);
+    ebb_free(wait);
+    ebb_free(follow);
+    return seconds;
+}
+
+static enum ebb_status handle(struct serve *s, struct serve_conn *c,
                               const struct serve_http_request *request, bool is_again,
                               struct ebb_error *err)
 {
@@ -104,25 +115,19 @@ static enum ebb_status handle(struct serve *s, struct conn *c,
     serve_http_response_init(&response);
     if (serve_rest_must_wait(s->m, request)) {
         serve_http_write_error(&response, 503, exp_master_info(s->m).stall);
-        answer(c, &response);
+        serve_conn_answer(c, &response);
         serve_http_response_fini(&response);
         return EBB_OK;
     }
     enum ebb_status status = serve_rest_handle(s->m, request, &response, err);
-    char *wait = serve_http_query(request->target, "wait");
-    char *follow = serve_http_query(request->target, "follow");
-    double seconds = follow != NULL && strcmp(follow, "true") == 0 ? FOLLOW_S : 0;
-    if (wait != NULL)
-        (void)ebb_parse_double(wait, &seconds);
-    ebb_free(wait);
-    ebb_free(follow);
+    double seconds = seconds_of(request->target);
     if (status == EBB_OK && !is_again && seconds > 0 && is_empty_answer(&response)) {
         c->wait_until_ns = now_ns(s) + (uint64_t)((seconds < 600 ? seconds : 600) * 1e9);
         if (!keep_target(c, request->target))
             status = ebb_no_memory(err, strlen(request->target));
     } else if (status == EBB_OK &&
                (!is_again || !is_empty_answer(&response) || now_ns(s) >= c->wait_until_ns)) {
-        answer(c, &response);
+        serve_conn_answer(c, &response);
         ebb_free(c->waiting);
         c->waiting = NULL;
     }
@@ -130,102 +135,171 @@ static enum ebb_status handle(struct serve *s, struct conn *c,
     return status;
 }
 
-/* A parameter of a stream; what is no number counts as absent. */
-static int64_t number_of(const char *target, const char *name, int64_t fallback)
-{
-    char *text = serve_http_query(target, name);
-    if (text != NULL)
-        (void)ebb_parse_i64(text, &fallback);
-    ebb_free(text);
-    return fallback;
-}
-
-static void begin_stream(struct serve *s, struct conn *c, const char *target)
-{
-    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-                               "Cache-Control: no-store\r\nConnection: close\r\n\r\n";
-    int64_t value = number_of(target, "after", -1);
-    c->is_stream = true;
-    c->stream_after = value >= 0 ? value : exp_master_info(s->m).last_notice;
-    (void)keep_target(c, target);
-    ebb_wire_say(&c->wire, head, sizeof head - 1);
-}
-
-static void stream(struct serve *s, struct conn *c)
-{
-    struct ebb_str list = {0}, out = {0};
-    struct ebb_json_writer w;
-    size_t count;
-    bool is_cut;
-    int64_t experiment = number_of(c->waiting != NULL ? c->waiting : "", "experiment_id", 0);
-    if (c->stream_after >= exp_master_info(s->m).last_notice)
-        return;
-    ebb_jsonw_init(&w, &list, 0);
-    ebb_jsonw_array(&w);
-    c->stream_after = exp_notices_write(s->m, c->stream_after, experiment, &w, &count, &is_cut);
-    ebb_jsonw_array_end(&w);
-    if (count > 0) {
-        ebb_str_printf(&out, "id: %lld\ndata: ", (long long)c->stream_after);
-        ebb_str_addn(&out, ebb_str_c(&list), list.length);
-        ebb_str_add(&out, "\n\n");
-        ebb_wire_say(&c->wire, ebb_str_c(&out), out.length);
-    }
-    ebb_str_fini(&list);
-    ebb_str_fini(&out);
-}
-
 /* ---- in ---- */
 
-static enum ebb_status handle_message(struct serve *s, struct conn *c,
-                                      const struct serve_http_message *message,
+/* In whose name and with which rights the connection asks. */
+static struct serve_http_request request_of(const struct serve_conn *c, const char *method,
+                                            const char *target)
+{
+    return (struct serve_http_request){.method = method,
+                                       .target = target,
+                                       .user = c->user,
+                                       .is_remote = c->is_tcp,
+                                       .is_read_only = c->is_read_only,
+                                       .login = c->is_cookie ? c->login : NULL};
+}
+
+/* A thread reads, once this turn has committed. */
+static enum ebb_status put_apart(struct serve_conn *c, const struct serve_http_request *request,
+                                 struct ebb_error *err)
+{
+    c->job = serve_job_create(request);
+    if (c->job == NULL)
+        return ebb_no_memory(err, sizeof *c->job);
+    c->job->conn = c->number;
+    c->job->wants_gzip = c->wants_gzip && c->is_tcp;
+    if (c->is_tcp)
+        memcpy(c->job->if_none_match, c->if_none_match, sizeof c->if_none_match);
+    c->is_apart = true;
+    return EBB_OK;
+}
+
+static enum ebb_status handle_rest(struct serve *s, struct serve_conn *c,
+                                   const struct serve_http_message *m,
+                                   const struct serve_http_request *request, struct ebb_error *err)
+{
+    if (m->wants_stream && serve_rest_is_events(request))
+        serve_stream_begin(s, c, request->target, m->last_event);
+    else if (!is_stalled(s) && serve_rest_is_apart(request))
+        return put_apart(c, request, err);
+    else
+        return handle(s, c, request, false, err);
+    return EBB_OK;
+}
+
+/* Over TCP: the page, a login, or REST below its prefix. */
+static enum ebb_status handle_tcp(struct serve *s, struct serve_conn *c,
+                                  const struct serve_http_message *m,
+                                  struct serve_http_request *request, struct ebb_error *err)
+{
+    struct serve_http_response response;
+    const char *path = serve_gate_path(s, request->target);
+    enum ebb_status status = EBB_OK;
+    bool is_rest = path != NULL && strncmp(path, "/api/v1/", 8) == 0;
+    if (is_rest && strcmp(path, "/api/v1/login") != 0) {
+        request->target = path;
+        return handle_rest(s, c, m, request, err);
+    }
+    serve_http_response_init(&response);
+    if (is_stalled(s) && is_rest) {
+        serve_conn_refuse(c, 503, exp_master_info(s->m).stall);
+    } else if (is_rest && strcmp(request->method, "POST") == 0) {
+        status = serve_gate_login(s, c, request->body, request->body_length, &response, err);
+    } else if (strcmp(request->method, "GET") != 0) {
+        serve_conn_refuse(c, 405, "only GET and HEAD here");
+    } else {
+        serve_page(s, path, m, &response);
+        serve_conn_answer(c, &response);
+    }
+    serve_http_response_fini(&response);
+    return status;
+}
+
+static enum ebb_status handle_message(struct serve *s, struct serve_conn *c,
+                                      const struct serve_http_message *m, const char *target,
                                       struct ebb_error *err)
 {
     char method[24];
-    char *target = ebb_strndup(message->target, message->target_length);
-    char *user = message->user != NULL
-                     ? serve_http_decode(message->user, message->user_length, false)
-                     : NULL;
-    snprintf(method, sizeof method, "%.*s", (int)message->method_length, message->method);
-    struct serve_http_request request = {.method = method,
-                                         .target = target,
-                                         .body = message->body,
-                                         .body_length = message->body_length,
-                                         .user = user};
-    enum ebb_status status = EBB_OK;
-    c->is_last = message->wants_close;
-    if (target == NULL || (message->user != NULL && user == NULL))
-        status = ebb_no_memory(err, message->target_length);
-    else if (message->wants_stream && strstr(target, "/events") != NULL)
-        begin_stream(s, c, target);
-    else
-        status = handle(s, c, &request, false, err);
-    ebb_free(target);
+    struct ebb_str joined = {0};
+    char *user =
+        m->user != NULL && !c->is_tcp ? serve_http_decode(m->user, m->user_length, false) : NULL;
+    snprintf(method, sizeof method, "%.*s", (int)m->method_length, m->method);
+    c->is_last = m->wants_close;
+    c->is_head = strcmp(method, "HEAD") == 0;
+    c->wants_gzip = m->wants_gzip;
+    snprintf(c->if_none_match, sizeof c->if_none_match, "%.*s",
+             (int)(m->if_none_match.length < 63 ? m->if_none_match.length : 63),
+             m->if_none_match.at != NULL ? m->if_none_match.at : "");
+    if (c->is_head)
+        snprintf(method, sizeof method, "GET");
+    c->is_get = strcmp(method, "GET") == 0;
+    struct serve_http_request request = request_of(c, method, target);
+    request.body = m->body;
+    request.body_length = m->body_length;
+    if (m->is_chunked) {
+        serve_http_join(m, &joined);
+        request.body = joined.length > 0 ? joined.data : NULL;
+        request.body_length = joined.length;
+    }
+    enum ebb_status status = ebb_str_status(&joined, err);
+    if (!c->is_tcp) {
+        request.user = user;
+        if (status == EBB_OK && m->user != NULL && user == NULL)
+            status = ebb_no_memory(err, m->user_length);
+        if (status == EBB_OK)
+            status = handle_rest(s, c, m, &request, err);
+    } else if (status == EBB_OK) {
+        status = handle_tcp(s, c, m, &request, err);
+    }
+    ebb_str_fini(&joined);
     ebb_free(user);
     return status;
 }
 
-static enum ebb_status read_requests(struct serve *s, struct conn *c, struct ebb_error *err)
+/* The head is whole: may they? Then the body is waited for. */
+static bool pass(struct serve *s, struct serve_conn *c, const struct serve_http_message *m,
+                 const char *target)
+{
+    static const char promise[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (c->is_passed)
+        return true;
+    if (c->is_tcp && !serve_gate(s, c, m, target))
+        return false;
+    c->is_passed = true;
+    if (m->wants_promise)
+        ebb_wire_say(&c->wire, promise, sizeof promise - 1);
+    return true;
+}
+
+static enum ebb_status read_message(struct serve *s, struct serve_conn *c,
+                                    const struct serve_http_message *m, bool is_whole,
+                                    struct ebb_error *err)
+{
+    char *target = ebb_strndup(m->target, m->target_length);
+    if (target == NULL)
+        return ebb_no_memory(err, m->target_length);
+    enum ebb_status status = EBB_OK;
+    if (pass(s, c, m, target) && is_whole)
+        status = handle_message(s, c, m, target, err);
+    ebb_free(target);
+    return status;
+}
+
+static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, struct ebb_error *err)
 {
     struct serve_http_message message;
     size_t left;
     const char *at;
-    while (!c->wire.is_dead && c->waiting == NULL &&
+    while (!c->wire.is_dead && c->waiting == NULL && !c->is_apart &&
            (at = ebb_wire_at(&c->wire, &left), left > 0)) {
         enum serve_http_result result = serve_http_read_request(at, left, &message);
-        if (result == SERVE_HTTP_MORE)
-            return EBB_OK;
         if (result == SERVE_HTTP_BAD) {
-            refuse(c, message.status, "this is no HTTP/1.1 request that is understood here");
+            serve_conn_refuse(c, message.status,
+                              "this is no HTTP/1.1 request that is understood here");
             return EBB_OK;
         }
-        EBB_TRY(handle_message(s, c, &message, err));
+        if (message.head_length > 0)
+            EBB_TRY(read_message(s, c, &message, result == SERVE_HTTP_DONE, err));
+        if (result == SERVE_HTTP_MORE)
+            return EBB_OK;
         ebb_wire_used(&c->wire, message.used);
+        c->is_passed = false;
     }
     return EBB_OK;
 }
 
 /* What fails while nothing can be written anyway ends the connection, not a turn. */
-static enum ebb_status readable(struct serve *s, struct conn *c, struct ebb_error *err)
+static enum ebb_status readable(struct serve *s, struct serve_conn *c, struct ebb_error *err)
 {
     c->is_handling = true;
     enum ebb_status status = read_requests(s, c, err);
@@ -237,25 +311,67 @@ static enum ebb_status readable(struct serve *s, struct conn *c, struct ebb_erro
     return status;
 }
 
-static enum ebb_status take(void *context, int fd, const char *bytes, size_t length,
-                            struct ebb_error *err)
+enum ebb_status serve_conn_add(struct serve *s, int fd, bool is_tcp, struct serve_conn **conn,
+                               struct ebb_error *err)
 {
-    struct serve *s = context;
-    struct conn *c = ebb_calloc(1, sizeof *c);
+    struct serve_conn *c = ebb_calloc(1, sizeof *c);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    if (c == NULL || s->conn_count >= CONNS_MAX ||
+    if (c == NULL || s->conn_count - s->tcp_count >= CONNS_MAX ||
         ebb_grow(&s->conns, &s->conn_capacity, s->conn_count + 1, sizeof *s->conns, NULL) !=
             EBB_OK ||
         epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
         ebb_free(c);
         close(fd);
-        return EBB_OK;
+        return ebb_fail(err, EBB_ELIMIT, "serve: no room for another connection");
     }
     ebb_wire_init(&c->wire, fd);
-    ebb_str_addn(&c->wire.in, bytes, length);
+    c->is_tcp = is_tcp;
+    c->number = ++s->numbers;
+    c->due_ns = UINT64_MAX;
+    s->tcp_count += is_tcp;
     s->conns[s->conn_count++] = c;
+    *conn = c;
+    return EBB_OK;
+}
+
+static enum ebb_status take(void *context, int fd, const char *bytes, size_t length,
+                            struct ebb_error *err)
+{
+    struct serve *s = context;
+    struct serve_conn *c = NULL;
+    struct ebb_error why;
+    if (serve_conn_add(s, fd, false, &c, &why) != EBB_OK)
+        return EBB_OK;
+    ebb_str_addn(&c->wire.in, bytes, length);
     EBB_TRY(ebb_str_status(&c->wire.in, err));
     return readable(s, c, err);
+}
+
+static struct serve_conn *find_fd(const struct serve *s, int fd)
+{
+    for (size_t k = 0; k < s->conn_count; k++)
+        if (s->conns[k]->wire.fd == fd)
+            return s->conns[k];
+    return NULL;
+}
+
+/* What threads have read. */
+static enum ebb_status hear_threads(struct serve *s, struct ebb_error *err)
+{
+    enum ebb_status status = EBB_OK;
+    for (struct serve_job *job; (job = serve_apart_take(s->apart)) != NULL;) {
+        struct serve_conn *c = NULL;
+        for (size_t i = 0; i < s->conn_count && c == NULL; i++)
+            c = s->conns[i]->number == job->conn ? s->conns[i] : NULL;
+        if (c != NULL) {
+            c->is_apart = false;
+            serve_conn_answer(c, &job->response);
+        }
+        serve_job_destroy(job);
+        if (c != NULL && status == EBB_OK)
+            status = readable(s, c, err); /* what was said meanwhile */
+    }
+    return status;
 }
 
 static enum ebb_status hear(void *context, struct ebb_error *err)
@@ -264,9 +380,16 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
     struct epoll_event events[EVENTS];
     int n = epoll_wait(s->epoll_fd, events, EVENTS, 0);
     for (int i = 0; i < n; i++) {
-        struct conn *c = NULL;
-        for (size_t k = 0; k < s->conn_count && c == NULL; k++)
-            c = s->conns[k]->wire.fd == events[i].data.fd ? s->conns[k] : NULL;
+        int fd = events[i].data.fd;
+        if (s->listener != NULL && fd == serve_listener_fd(s->listener)) {
+            serve_listener_accept(s);
+            continue;
+        }
+        if (s->apart != NULL && fd == serve_apart_fd(s->apart)) {
+            EBB_TRY(hear_threads(s, err));
+            continue;
+        }
+        struct serve_conn *c = find_fd(s, fd);
         if (c == NULL || (events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) == 0)
             continue;
         c->is_handling = true;
@@ -279,15 +402,59 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
 
 /* ---- turns ---- */
 
+/* Over TCP patience has an end. */
+static void look_at_clock(struct serve *s, struct serve_conn *c)
+{
+    size_t left;
+    if (!c->is_tcp || c->is_stream)
+        return;
+    serve_conn_wind(s, c);
+    if (now_ns(s) < c->due_ns)
+        return;
+    (void)ebb_wire_at(&c->wire, &left);
+    if (left > 0 && !ebb_wire_has_out(&c->wire))
+        serve_conn_refuse(c, 408, "the request did not come in time");
+    else
+        c->wire.is_broken = true;
+}
+
 static void flush_all(struct serve *s)
 {
     for (size_t i = s->conn_count; i-- > 0;) {
-        struct conn *c = s->conns[i];
-        if (c->wire.out.length > 0)
+        struct serve_conn *c = s->conns[i];
+        look_at_clock(s, c);
+        if (ebb_wire_has_out(&c->wire))
             ebb_wire_flush(&c->wire, s->epoll_fd);
+        c->wire.is_broken |=
+            c->is_stream && c->wire.out.length + c->wire.sealed.length > STREAM_MAX;
         if (ebb_wire_is_over(&c->wire))
             close_conn(s, c);
     }
+}
+
+/* The turn has committed: threads may read what it wrote. */
+static void start_job(struct serve *s, struct serve_conn *c)
+{
+    struct exp_master_info info = exp_master_info(s->m);
+    struct ebb_error err;
+    if (s->apart == NULL && serve_apart_open(&info, &s->apart, &err) == EBB_OK) {
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = serve_apart_fd(s->apart)};
+        if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event) != 0) {
+            serve_apart_close(s->apart);
+            s->apart = NULL;
+            (void)ebb_fail(&err, EBB_EIO, "serve: epoll: %s", strerror(errno));
+        }
+    }
+    struct serve_job *job = c->job;
+    c->job = NULL;
+    if (s->apart != NULL) {
+        job->info = info;
+        serve_apart_add(s->apart, job);
+        return;
+    }
+    serve_job_destroy(job);
+    c->is_apart = false;
+    serve_conn_refuse(c, 503, err.message);
 }
 
 static void send_all(void *context, bool has_news)
@@ -295,11 +462,13 @@ static void send_all(void *context, bool has_news)
     struct serve *s = context;
     struct ebb_error err;
     for (size_t i = 0; i < s->conn_count && !is_stalled(s); i++) {
-        struct conn *c = s->conns[i];
+        struct serve_conn *c = s->conns[i];
         if (c->is_stream) {
-            stream(s, c);
+            serve_stream_send(s, c);
+        } else if (c->job != NULL) {
+            start_job(s, c);
         } else if (c->waiting != NULL && (has_news || now_ns(s) >= c->wait_until_ns)) {
-            struct serve_http_request request = {.method = "GET", .target = c->waiting};
+            struct serve_http_request request = request_of(c, "GET", c->waiting);
             if (handle(s, c, &request, true, &err) != EBB_OK)
                 c->wire.is_broken = true; /* a read failed: the peer asks again */
         }
@@ -311,12 +480,16 @@ static void refuse_all(void *context, const struct ebb_error *why)
 {
     struct serve *s = context;
     for (size_t i = 0; i < s->conn_count; i++) {
-        struct conn *c = s->conns[i];
-        bool has_answer = c->wire.out.length > c->wire.committed || c->is_handling;
+        struct serve_conn *c = s->conns[i];
+        bool has_answer =
+            c->wire.out.length > c->wire.committed || c->is_handling || c->job != NULL;
         c->wire.is_broken |= c->wire.in.failed || c->wire.out.failed;
         c->wire.out.length = c->wire.committed;
+        c->is_apart = c->is_apart && c->job == NULL;
+        serve_job_destroy(c->job);
+        c->job = NULL;
         if (has_answer && !c->wire.is_broken)
-            refuse(c, 503, why->message);
+            serve_conn_refuse(c, 503, why->message);
         c->is_handling = false;
     }
     flush_all(s);
@@ -326,10 +499,11 @@ static uint64_t deadline(void *context)
 {
     const struct serve *s = context;
     uint64_t first = UINT64_MAX;
-    for (size_t i = 0; i < s->conn_count && !is_stalled(s); i++) {
-        const struct conn *c = s->conns[i];
-        if (c->waiting != NULL && !c->is_stream && c->wait_until_ns < first)
+    for (size_t i = 0; i < s->conn_count; i++) {
+        const struct serve_conn *c = s->conns[i];
+        if (c->waiting != NULL && !c->is_stream && c->wait_until_ns < first && !is_stalled(s))
             first = c->wait_until_ns;
+        first = c->due_ns < first ? c->due_ns : first;
     }
     return first;
 }
@@ -337,8 +511,10 @@ static uint64_t deadline(void *context)
 static void end(void *context)
 {
     struct serve *s = context;
+    serve_apart_close(s->apart);
     while (s->conn_count > 0)
         close_conn(s, s->conns[0]);
+    serve_listener_close(s->listener);
     close(s->epoll_fd);
     ebb_free(s->conns);
     ebb_free(s);

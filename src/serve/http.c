@@ -1,13 +1,18 @@
-/* http.c - HTTP/1.1 messages: the small, strict part that a REST interface needs. No chunked
- * requests, no continuation lines; a message is complete in memory before it is looked at. */
+/* http.c - HTTP/1.1 messages: the small, strict part that a REST interface needs. No continuation
+ * lines; a message is complete in memory before it is looked at. */
 #include "serve/http.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <zlib.h>
 
+#include "base/hash.h"
 #include "base/heap.h"
 #include "base/json.h"
+
+#define PACK_MIN 1024 /* smaller bodies fit one packet anyway */
 
 void serve_http_response_init(struct serve_http_response *response)
 {
@@ -28,6 +33,10 @@ struct head {
     bool has_length;
     uint64_t body_length;
 };
+
+/* Pieces of a body that are smaller than this on average are no way to send one. */
+#define PIECE_BYTES 64
+#define PIECES_FREE 1024
 
 static enum serve_http_result bad(struct serve_http_message *m, int status)
 {
@@ -64,9 +73,32 @@ static bool read_length(const char *at, size_t n, uint64_t *value)
     return true;
 }
 
+/* Fields that decide who may: one of each. false: this is none of them. */
+static bool find_single(struct serve_http_message *m, const char *name, size_t n,
+                        struct serve_http_text **place)
+{
+    const struct {
+        const char *name;
+        struct serve_http_text *place;
+    } singles[] = {{"host", &m->host},
+                   {"authorization", &m->authorization},
+                   {"cookie", &m->cookie},
+                   {"origin", &m->origin},
+                   {"x-ebb-csrf", &m->csrf},
+                   {"if-none-match", &m->if_none_match},
+                   {"last-event-id", &m->last_event}};
+    for (size_t i = 0; i < sizeof singles / sizeof *singles; i++)
+        if (is_name(name, n, singles[i].name)) {
+            *place = singles[i].place;
+            return true;
+        }
+    return false;
+}
+
 static enum serve_http_result read_field(struct head *head, const char *line, size_t n,
                                          struct serve_http_message *m)
 {
+    struct serve_http_text *single;
     const char *colon = memchr(line, ':', n);
     if (colon == NULL || colon == line || colon[-1] == ' ' || colon[-1] == '\t')
         return bad(m, 400);
@@ -84,7 +116,21 @@ static enum serve_http_result read_field(struct head *head, const char *line, si
         head->has_length = true;
         head->body_length = v;
     } else if (is_name(line, name, "transfer-encoding")) {
-        return bad(m, 501);
+        if (!is_name(value, length, "chunked"))
+            return bad(m, 501);
+        if (m->is_chunked)
+            return bad(m, 400);
+        m->is_chunked = true;
+    } else if (is_name(line, name, "expect")) {
+        if (!is_name(value, length, "100-continue"))
+            return bad(m, 417);
+        m->wants_promise = true;
+    } else if (is_name(line, name, "accept-encoding")) {
+        m->wants_gzip |= has_word(value, length, "gzip") && !has_word(value, length, "gzip;q=0");
+    } else if (find_single(m, line, name, &single)) {
+        if (single->at != NULL)
+            return bad(m, 400);
+        *single = (struct serve_http_text){value, length};
     } else if (is_name(line, name, "connection")) {
         m->wants_close |= has_word(value, length, "close");
     } else if (is_name(line, name, "accept")) {
@@ -163,6 +209,61 @@ static enum serve_http_result read_request_line(const char *line, size_t n,
     return SERVE_HTTP_DONE;
 }
 
+static int hex(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* "1a3\r\n": *at is moved behind it. Extensions of a piece are not taken. */
+static enum serve_http_result read_piece(const char **at, const char *end, uint64_t *bytes)
+{
+    uint64_t n = 0;
+    const char *p = *at;
+    for (; p < end && hex(*p) >= 0; p++) {
+        if (p - *at >= 8)
+            return SERVE_HTTP_BAD;
+        n = n * 16 + (uint64_t)hex(*p);
+    }
+    if ((p < end && (p == *at || *p != '\r')) || (p + 1 < end && p[1] != '\n'))
+        return SERVE_HTTP_BAD;
+    if (end - p < 2)
+        return SERVE_HTTP_MORE;
+    *at = p + 2;
+    *bytes = n;
+    return SERVE_HTTP_DONE;
+}
+
+/* The body up to its last, empty piece; no fields may follow that. */
+static enum serve_http_result read_pieces(const char *bytes, size_t length,
+                                          struct serve_http_message *m)
+{
+    const char *at = bytes + m->head_length, *end = bytes + length;
+    uint64_t total = 0, pieces = 0, n = 1;
+    m->body = at;
+    while (n > 0) {
+        enum serve_http_result result = read_piece(&at, end, &n);
+        if (result != SERVE_HTTP_DONE)
+            return result == SERVE_HTTP_BAD ? bad(m, 400) : result;
+        total += n;
+        if (total > SERVE_HTTP_BODY_MAX)
+            return bad(m, 413);
+        if (++pieces > PIECES_FREE && total / pieces < PIECE_BYTES)
+            return bad(m, 400);
+        if ((uint64_t)(end - at) < n + 2)
+            return SERVE_HTTP_MORE;
+        if (at[n] != '\r' || at[n + 1] != '\n')
+            return bad(m, 400);
+        at += n + 2;
+    }
+    m->body_length = (size_t)(at - m->body);
+    m->used = (size_t)(at - bytes);
+    return SERVE_HTTP_DONE;
+}
+
 enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
                                                struct serve_http_message *message)
 {
@@ -175,14 +276,52 @@ enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
         result = read_fields(&head, message);
     if (result != SERVE_HTTP_DONE)
         return result;
+    if (head.has_length &&
+        message->is_chunked) /* two ends: whose request the rest is, is a guess */
+        return bad(message, 400);
     if (head.body_length > SERVE_HTTP_BODY_MAX)
         return bad(message, 413);
+    message->head_length = head.length;
+    if (message->is_chunked)
+        return read_pieces(bytes, length, message);
     if (length - head.length < head.body_length)
         return SERVE_HTTP_MORE;
     message->body = head.body_length > 0 ? bytes + head.length : NULL;
     message->body_length = (size_t)head.body_length;
     message->used = head.length + message->body_length;
     return SERVE_HTTP_DONE;
+}
+
+void serve_http_join(const struct serve_http_message *m, struct ebb_str *out)
+{
+    const char *at = m->body, *end = m->body + m->body_length;
+    uint64_t n;
+    while (at < end && read_piece(&at, end, &n) == SERVE_HTTP_DONE && n > 0) {
+        ebb_str_addn(out, at, (size_t)n);
+        at += n + 2;
+    }
+}
+
+bool serve_http_is(struct serve_http_text text, const char *word)
+{
+    return text.at != NULL && text.length == strlen(word) &&
+           memcmp(text.at, word, text.length) == 0;
+}
+
+struct serve_http_text serve_http_cookie(struct serve_http_text cookies, const char *name)
+{
+    const char *at = cookies.at, *end = at != NULL ? at + cookies.length : NULL;
+    size_t want = strlen(name);
+    while (at < end) {
+        while (at < end && (*at == ' ' || *at == ';'))
+            at++;
+        const char *semicolon = memchr(at, ';', (size_t)(end - at));
+        const char *stop = semicolon != NULL ? semicolon : end;
+        if ((size_t)(stop - at) > want && memcmp(at, name, want) == 0 && at[want] == '=')
+            return (struct serve_http_text){at + want + 1, (size_t)(stop - at) - want - 1};
+        at = stop;
+    }
+    return (struct serve_http_text){0};
 }
 
 /* ---- writing ---- */
@@ -196,17 +335,25 @@ const char *serve_http_reason(int status)
                    {201, "Created"},
                    {202, "Accepted"},
                    {204, "No Content"},
+                   {304, "Not Modified"},
+                   {308, "Permanent Redirect"},
                    {400, "Bad Request"},
                    {401, "Unauthorized"},
                    {403, "Forbidden"},
                    {404, "Not Found"},
                    {405, "Method Not Allowed"},
+                   {408, "Request Timeout"},
                    {409, "Conflict"},
                    {413, "Content Too Large"},
+                   {417, "Expectation Failed"},
+                   {421, "Misdirected Request"},
+                   {422, "Unprocessable Content"},
+                   {429, "Too Many Requests"},
                    {431, "Request Header Fields Too Large"},
                    {500, "Internal Server Error"},
                    {501, "Not Implemented"},
-                   {503, "Service Unavailable"}};
+                   {503, "Service Unavailable"},
+                   {504, "Gateway Timeout"}};
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].status == status)
             return reasons[i].text;
@@ -228,33 +375,84 @@ void serve_http_write_error(struct serve_http_response *response, int status, co
     ebb_jsonw_object_end(&w);
 }
 
-void serve_http_write_response(const struct serve_http_response *r, bool is_close,
+const char serve_http_guards[] =
+    "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'self'\r\n"
+    "X-Content-Type-Options: nosniff\r\n"
+    "Referrer-Policy: no-referrer\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\n";
+
+void serve_http_write_response(const struct serve_http_response *r, unsigned manners,
                                struct ebb_str *out)
 {
+    bool has_body = r->status != 204 && r->status != 304;
     ebb_str_printf(out, "HTTP/1.1 %d %s\r\n", r->status, serve_http_reason(r->status));
     if (r->location[0] != '\0')
         ebb_str_printf(out, "Location: %s\r\n", r->location);
     if (r->disposition[0] != '\0')
         ebb_str_printf(out, "Content-Disposition: %s\r\n", r->disposition);
-    if (r->status != 204)
+    if (r->cookie[0] != '\0')
+        ebb_str_printf(out, "Set-Cookie: %s\r\n", r->cookie);
+    if (r->etag[0] != '\0')
+        ebb_str_printf(out, "ETag: %s\r\n", r->etag);
+    if (r->status == 401)
+        ebb_str_add(out, "WWW-Authenticate: Bearer\r\n");
+    if (manners & SERVE_HTTP_GUARD)
+        ebb_str_printf(out, "Vary: Accept-Encoding\r\n%s", serve_http_guards);
+    if (r->is_packed)
+        ebb_str_add(out, "Content-Encoding: gzip\r\n");
+    if (has_body)
         ebb_str_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n", r->content_type,
                        r->body.length);
-    ebb_str_printf(out, "Cache-Control: no-store\r\nConnection: %s\r\n\r\n",
-                   is_close ? "close" : "keep-alive");
-    if (r->status != 204)
+    ebb_str_printf(out, "Cache-Control: %s\r\nConnection: %s\r\n\r\n",
+                   r->is_kept ? "private, no-cache" : "no-store",
+                   manners & SERVE_HTTP_CLOSE ? "close" : "keep-alive");
+    if (has_body && !(manners & SERVE_HTTP_HEAD))
         ebb_str_addn(out, ebb_str_c(&r->body), r->body.length);
 }
 
-/* ---- targets ---- */
-
-static int hex(char c)
+void serve_http_pack(struct serve_http_response *r)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    z_stream z = {0};
+    size_t length = r->body.length;
+    if (r->is_packed || length < PACK_MIN || r->status != 200 || length > UINT_MAX ||
+        deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return;
+    size_t room = deflateBound(&z, (uLong)length);
+    char *packed = ebb_alloc(room);
+    if (packed != NULL && room <= UINT_MAX) {
+        z.next_in = (Bytef *)r->body.data;
+        z.avail_in = (uInt)length;
+        z.next_out = (Bytef *)packed;
+        z.avail_out = (uInt)room;
+        if (deflate(&z, Z_FINISH) == Z_STREAM_END && z.total_out < length) {
+            ebb_str_clear(&r->body);
+            ebb_str_addn(&r->body, packed, z.total_out);
+            r->is_packed = true;
+        }
+    }
+    ebb_free(packed);
+    deflateEnd(&z);
 }
+
+bool serve_http_tag(struct serve_http_response *r, struct serve_http_text asked)
+{
+    if (r->status != 200)
+        return false;
+    if (r->etag[0] == '\0') {
+        struct ebb_hash128 h = ebb_hash128(ebb_str_c(&r->body), r->body.length);
+        snprintf(r->etag, sizeof r->etag, "\"%016llx%016llx\"", (unsigned long long)h.high,
+                 (unsigned long long)h.low);
+    }
+    r->is_kept = true;
+    if (asked.at == NULL || memmem(asked.at, asked.length, r->etag, strlen(r->etag)) == NULL)
+        return false;
+    r->status = 304;
+    ebb_str_clear(&r->body);
+    return true;
+}
+
+/* ---- targets ---- */
 
 char *serve_http_decode(const char *at, size_t n, bool is_query)
 {

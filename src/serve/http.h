@@ -23,16 +23,23 @@ struct serve_http_request {
                            out */
     const char *body;   /* JSON, or NULL */
     size_t body_length;
-    const char *user; /* in whose name; unknown or inactive: 401, 403. NULL = the account of the
-                         master's process. Travels as header X-Ebb-User */
+    const char *user;  /* in whose name; unknown or inactive: 401, 403. NULL = the account of the
+                         master's process. Travels as header X-Ebb-User, through the socket only */
+    bool is_remote;    /* came over TCP: what makes users and tokens is refused */
+    bool is_read_only; /* its token may only read */
+    const char *login; /* hash of the cookie that carried it, or NULL */
 };
 
 struct serve_http_response {
     int status;               /* 200, 201, 204, 400, 404, 409, ... */
     const char *content_type; /* borrowed, constant */
     struct ebb_str body;      /* owned */
-    char location[64];        /* Location of a 201, else "" */
+    char location[160];       /* Location of a 201, else "" */
     char disposition[160];    /* Content-Disposition, else "" */
+    char cookie[256];         /* Set-Cookie, else "" */
+    char etag[40];            /* with its quotes, else "" */
+    bool is_packed;           /* the body is compressed (gzip) */
+    bool is_kept;             /* may be kept by who asks, and asked for again by its ETag */
 };
 
 void serve_http_response_init(struct serve_http_response *response);
@@ -46,6 +53,11 @@ enum serve_http_result {
     SERVE_HTTP_BAD,  /* refuse with `status` */
 };
 
+struct serve_http_text { /* part of the bytes given; at NULL = absent */
+    const char *at;
+    size_t length;
+};
+
 struct serve_http_message { /* pointers into the bytes given, or NULL */
     const char *method, *target;
     size_t method_length, target_length;
@@ -53,19 +65,41 @@ struct serve_http_message { /* pointers into the bytes given, or NULL */
     const char *body;
     size_t body_length;
     size_t used;
+    size_t head_length; /* MORE: > 0 once the head is whole, and all below is known */
     bool wants_close;
-    bool wants_stream; /* Accept: text/event-stream */
-    const char *user;  /* X-Ebb-User, percent-encoded; NULL = absent */
+    bool wants_stream;  /* Accept: text/event-stream */
+    bool wants_gzip;    /* Accept-Encoding */
+    bool is_chunked;    /* body is in pieces: serve_http_join makes it whole */
+    bool wants_promise; /* Expect: 100-continue */
+    const char *user;   /* X-Ebb-User, percent-encoded; NULL = absent */
     size_t user_length;
+    struct serve_http_text host, authorization, cookie, origin, csrf, if_none_match, last_event;
 };
 
 enum serve_http_result serve_http_read_request(const char *bytes, size_t length,
                                                struct serve_http_message *message);
 
+/* A body in pieces, of a message that is DONE, put together. */
+void serve_http_join(const struct serve_http_message *message, struct ebb_str *out);
+bool serve_http_is(struct serve_http_text text, const char *word);
+/* Value of a cookie; at NULL = absent. */
+struct serve_http_text serve_http_cookie(struct serve_http_text cookies, const char *name);
+
 /* ---- writing ---- */
 
-void serve_http_write_response(const struct serve_http_response *response, bool is_close,
+enum serve_http_manner {
+    SERVE_HTTP_CLOSE = 1u << 0, /* the last answer of its connection */
+    SERVE_HTTP_HEAD = 1u << 1,  /* without the body */
+    SERVE_HTTP_GUARD = 1u << 2, /* for browsers: what they may do with it */
+};
+void serve_http_write_response(const struct serve_http_response *response, unsigned manners,
                                struct ebb_str *out);
+/* The fields that guard a browser; each ends its line. */
+extern const char serve_http_guards[];
+/* Compress the body when that is worth it; what fails leaves it as it is. */
+void serve_http_pack(struct serve_http_response *response);
+/* An ETag made of the body; true: it is the one that is asked for, and the answer becomes 304. */
+bool serve_http_tag(struct serve_http_response *response, struct serve_http_text if_none_match);
 const char *serve_http_reason(int status);
 /* {"error": {"code", "reason", "message"}} with that status. */
 void serve_http_write_error(struct serve_http_response *response, int status, const char *message);

@@ -12,7 +12,7 @@ static const struct serve_routes *const tables[] = {
     &serve_routes_submit,      &serve_routes_experiments, &serve_routes_model,
     &serve_routes_trials,      &serve_routes_logs,        &serve_routes_metrics,
     &serve_routes_checkpoints, &serve_routes_templates,   &serve_routes_users,
-    &serve_routes_cluster,     &serve_routes_master,
+    &serve_routes_cluster,     &serve_routes_master,      &serve_routes_tokens,
 };
 
 const struct serve_route *serve_route_at(size_t index)
@@ -156,26 +156,72 @@ static const char *path_of(struct serve_rest *r)
     return ebb_arena_strndup(r->arena, target, strcspn(target, "?"));
 }
 
+/* The row of a request; *is_path: there is one with another method. */
+static const struct serve_route *find_route(struct serve_rest *r, const char *path, bool *is_path)
+{
+    const struct serve_route *route;
+    *is_path = false;
+    for (size_t i = 0; (route = serve_route_at(i)) != NULL; i++) {
+        if (!matches(r, route->path, path))
+            continue;
+        *is_path = true;
+        if (strcmp(route->method, r->request->method) == 0)
+            return route;
+    }
+    return NULL;
+}
+
+/* What a token is not enough for. */
+static enum ebb_status check_rights(struct serve_rest *r, const struct serve_route *route)
+{
+    bool is_reading =
+        strcmp(route->method, "GET") == 0 || (route->flags & (SERVE_READS | SERVE_PROVES)) != 0;
+    if (r->request->is_remote && (route->flags & SERVE_LOCAL) != 0)
+        return serve_refuse(
+            r, 403, "users and tokens are made on the master's own machine: 'ebb user' there");
+    if (r->request->is_read_only && !is_reading)
+        return serve_refuse(r, 403, "this token may only read");
+    return EBB_OK;
+}
+
 static enum ebb_status dispatch(struct serve_rest *r)
 {
     const char *path = path_of(r);
-    bool is_path = false;
-    const struct serve_route *found = NULL, *route;
+    bool is_path;
     if (path == NULL)
         return ebb_no_memory(r->err, strlen(r->request->target));
-    for (size_t i = 0; found == NULL && (route = serve_route_at(i)) != NULL; i++) {
-        if (!matches(r, route->path, path))
-            continue;
-        is_path = true;
-        if (strcmp(route->method, r->request->method) == 0)
-            found = route;
-    }
+    const struct serve_route *found = find_route(r, path, &is_path);
     if (found == NULL)
         return serve_refuse(r, is_path ? 405 : 404, "there is no %s %s here", r->request->method,
                             path);
+    EBB_TRY(check_rights(r, found));
     EBB_TRY(read_body(r));
     EBB_TRY(found->handler(r));
     return r->bad[0] != '\0' ? serve_refuse(r, 400, "%s", r->bad) : EBB_OK;
+}
+
+bool serve_rest_is_apart(const struct serve_http_request *request)
+{
+    struct ebb_arena arena = {0};
+    struct serve_rest r = {.request = request, .arena = &arena};
+    bool is_path;
+    const char *path = path_of(&r);
+    const struct serve_route *route = path != NULL ? find_route(&r, path, &is_path) : NULL;
+    ebb_arena_fini(&arena);
+    return route != NULL && (route->flags & SERVE_APART) != 0;
+}
+
+bool serve_rest_is_events(const struct serve_http_request *request)
+{
+    const char *target = request->target;
+    target += strncmp(target, "/api/v1/", 8) == 0 ? 7 : 0;
+    return strcmp(request->method, "GET") == 0 && strncmp(target, "/events", 7) == 0 &&
+           (target[7] == '\0' || target[7] == '?');
+}
+
+enum ebb_status serve_flush(struct serve_rest *r)
+{
+    return r->m != NULL ? exp_master_flush(r->m, r->err) : EBB_OK;
 }
 
 bool serve_rest_must_wait(const struct exp_master *m, const struct serve_http_request *request)
@@ -186,25 +232,39 @@ bool serve_rest_must_wait(const struct exp_master *m, const struct serve_http_re
            (strcmp(request->method, "GET") != 0 || strcmp(target, "/master") != 0);
 }
 
+static enum ebb_status handle(struct serve_rest *r)
+{
+    struct ebb_arena arena;
+    ebb_arena_init(&arena);
+    r->arena = &arena;
+    ebb_str_clear(&r->response->body);
+    ebb_jsonw_init(&r->w, &r->response->body, 0);
+    enum ebb_status status = serve_need_user(r);
+    if (status == EBB_OK)
+        status = dispatch(r);
+    ebb_arena_fini(&arena);
+    if (status != EBB_OK && status != SERVE_REFUSED)
+        return status;
+    return ebb_str_status(&r->response->body, r->err);
+}
+
 enum ebb_status serve_rest_handle(struct exp_master *m, const struct serve_http_request *request,
                                   struct serve_http_response *response, struct ebb_error *err)
 {
-    struct ebb_arena arena;
     struct serve_rest r = {.m = m,
                            .info = exp_master_info(m),
                            .db = exp_master_db(m),
                            .request = request,
                            .response = response,
-                           .arena = &arena,
                            .err = err};
-    ebb_arena_init(&arena);
-    ebb_str_clear(&response->body);
-    ebb_jsonw_init(&r.w, &response->body, 0);
-    enum ebb_status status = serve_need_user(&r);
-    if (status == EBB_OK)
-        status = dispatch(&r);
-    ebb_arena_fini(&arena);
-    if (status != EBB_OK && status != SERVE_REFUSED)
-        return status;
-    return ebb_str_status(&response->body, err);
+    return handle(&r);
+}
+
+enum ebb_status serve_rest_read(struct exp_db *db, const struct exp_master_info *info,
+                                const struct serve_http_request *request,
+                                struct serve_http_response *response, struct ebb_error *err)
+{
+    struct serve_rest r = {
+        .info = *info, .db = db, .request = request, .response = response, .err = err};
+    return handle(&r);
 }

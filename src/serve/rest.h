@@ -9,8 +9,8 @@
 #include "base/doc.h"
 #include "serve/serve.h"
 
-struct serve_rest { /* one request */
-    struct exp_master *m;
+struct serve_rest {       /* one request */
+    struct exp_master *m; /* NULL: a thread reads, and knows nothing but rows */
     struct exp_master_info info;
     struct exp_db *db;
     const struct serve_http_request *request;
@@ -29,6 +29,14 @@ struct serve_route {
     const char *path; /* "/experiments/#/trials": # a number, * a text */
     enum ebb_status (*handler)(struct serve_rest *r);
     const char *text; /* one line of description */
+    unsigned flags;
+};
+
+enum serve_route_flag {
+    SERVE_LOCAL = 1u << 0,  /* through master.sock only: whoever may use that has the account */
+    SERVE_READS = 1u << 1,  /* not a GET, and changes nothing: for tokens that may only read, too */
+    SERVE_APART = 1u << 2,  /* only reads rows: a thread may answer, with m NULL */
+    SERVE_PROVES = 1u << 3, /* about the login itself: read-only ones may end theirs */
 };
 
 struct serve_routes { /* those of a file */
@@ -42,8 +50,8 @@ struct serve_routes { /* those of a file */
 
 extern const struct serve_routes serve_routes_checkpoints, serve_routes_cluster,
     serve_routes_experiments, serve_routes_logs, serve_routes_master, serve_routes_metrics,
-    serve_routes_model, serve_routes_submit, serve_routes_templates, serve_routes_trials,
-    serve_routes_users;
+    serve_routes_model, serve_routes_submit, serve_routes_templates, serve_routes_tokens,
+    serve_routes_trials, serve_routes_users;
 
 /* Over all files; NULL = there are no more. */
 const struct serve_route *serve_route_at(size_t index);
@@ -53,6 +61,14 @@ bool serve_rest_must_wait(const struct exp_master *m, const struct serve_http_re
 /* EBB_OK: response filled, also with an error of the request. Otherwise the turn has failed. */
 enum ebb_status serve_rest_handle(struct exp_master *m, const struct serve_http_request *request,
                                   struct serve_http_response *response, struct ebb_error *err);
+/* The same by a thread, of a route that is SERVE_APART. */
+enum ebb_status serve_rest_read(struct exp_db *db, const struct exp_master_info *info,
+                                const struct serve_http_request *request,
+                                struct serve_http_response *response, struct ebb_error *err);
+bool serve_rest_is_apart(const struct serve_http_request *request);
+bool serve_rest_is_events(const struct serve_http_request *request); /* GET /events */
+/* Rows say what memory says; a thread reads after a commit, when they do. */
+enum ebb_status serve_flush(struct serve_rest *r);
 
 /* ---- refusing ---- */
 

@@ -119,9 +119,9 @@ static enum ebb_status preview_gc(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments/#/checkpoints", list, "its checkpoints"},
-    {"GET", "/experiments/#/preview_gc", preview_gc, "checkpoints that would go"},
-    {"GET", "/checkpoints/*", get, "one checkpoint"},
-    {"DELETE", "/checkpoints/*", delete, "delete a checkpoint"},
+    {"GET", "/experiments/#/checkpoints", list, "its checkpoints", 0},
+    {"GET", "/experiments/#/preview_gc", preview_gc, "checkpoints that would go", 0},
+    {"GET", "/checkpoints/*", get, "one checkpoint", 0},
+    {"DELETE", "/checkpoints/*", delete, "delete a checkpoint", 0},
 };
 const struct serve_routes serve_routes_checkpoints = SERVE_ROUTES(routes);

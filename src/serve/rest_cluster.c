@@ -133,12 +133,12 @@ static enum ebb_status events(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/tasks", tasks, "trials that have or want slots"},
-    {"GET", "/tasks/*", task, "one of them"},
-    {"GET", "/agents", agents, "this machine and its slots"},
-    {"GET", "/agents/*", agent, "one machine"},
-    {"PATCH", "/agents/*", patch_agent, "enable or disable all its slots"},
-    {"PATCH", "/agents/local/slots/#", patch_slot, "enable or disable a slot"},
-    {"GET", "/events", events, "what changed"},
+    {"GET", "/tasks", tasks, "trials that have or want slots", 0},
+    {"GET", "/tasks/*", task, "one of them", 0},
+    {"GET", "/agents", agents, "this machine and its slots", 0},
+    {"GET", "/agents/*", agent, "one machine", 0},
+    {"PATCH", "/agents/*", patch_agent, "enable or disable all its slots", 0},
+    {"PATCH", "/agents/local/slots/#", patch_slot, "enable or disable a slot", 0},
+    {"GET", "/events", events, "what changed", 0},
 };
 const struct serve_routes serve_routes_cluster = SERVE_ROUTES(routes);

@@ -256,10 +256,10 @@ static enum ebb_status delete (struct serve_rest *r) {
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments", list, "list experiments"},
-    {"GET", "/experiments/#", serve_answer_experiment, "one experiment"},
-    {"PATCH", "/experiments/#", serve_patch_experiment, "change an experiment"},
-    {"DELETE", "/experiments/#", delete, "delete an ended experiment"},
-    {"POST", "/experiments/#/*", act, "activate, pause, cancel, kill, archive, unarchive, gc"},
+    {"GET", "/experiments", list, "list experiments", 0},
+    {"GET", "/experiments/#", serve_answer_experiment, "one experiment", 0},
+    {"PATCH", "/experiments/#", serve_patch_experiment, "change an experiment", 0},
+    {"DELETE", "/experiments/#", delete, "delete an ended experiment", 0},
+    {"POST", "/experiments/#/*", act, "activate, pause, cancel, kill, archive, unarchive, gc", 0},
 };
 const struct serve_routes serve_routes_experiments = SERVE_ROUTES(routes);

@@ -130,6 +130,6 @@ static enum ebb_status logs(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/trials/#/logs", logs, "what it printed"},
+    {"GET", "/trials/#/logs", logs, "what it printed", 0},
 };
 const struct serve_routes serve_routes_logs = SERVE_ROUTES(routes);

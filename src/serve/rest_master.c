@@ -124,8 +124,8 @@ static enum ebb_status logs(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/master", info, "the master itself"},
-    {"GET", "/master/config", config, "what it was started with"},
-    {"GET", "/master/logs", logs, "what it logged"},
+    {"GET", "/master", info, "the master itself", 0},
+    {"GET", "/master/config", config, "what it was started with", 0},
+    {"GET", "/master/logs", logs, "what it logged", 0},
 };
 const struct serve_routes serve_routes_master = SERVE_ROUTES(routes);

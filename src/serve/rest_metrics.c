@@ -228,10 +228,10 @@ static enum ebb_status time_series(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments/#/validation-history", history, "each new best validation"},
-    {"GET", "/experiments/#/metric-names", names, "names of metrics"},
-    {"GET", "/experiments/#/trials-sample", sample, "curves of the best trials"},
-    {"GET", "/experiments/#/trials-snapshot", snapshot, "all trials at one step"},
-    {"GET", "/trials/time-series", time_series, "curves of given trials"},
+    {"GET", "/experiments/#/validation-history", history, "each new best validation", 0},
+    {"GET", "/experiments/#/metric-names", names, "names of metrics", 0},
+    {"GET", "/experiments/#/trials-sample", sample, "curves of the best trials", 0},
+    {"GET", "/experiments/#/trials-snapshot", snapshot, "all trials at one step", 0},
+    {"GET", "/trials/time-series", time_series, "curves of given trials", 0},
 };
 const struct serve_routes serve_routes_metrics = SERVE_ROUTES(routes);

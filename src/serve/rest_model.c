@@ -88,12 +88,13 @@ static enum ebb_status file(struct serve_rest *r)
     ebb_str_addn(&r->response->body, row.bytes.data != NULL ? row.bytes.data : "",
                  row.bytes.length);
     r->response->content_type = "application/octet-stream";
+    snprintf(r->response->disposition, sizeof r->response->disposition, "attachment");
     return EBB_OK;
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments/#/model_def", archive, "model definition as tar.gz"},
-    {"GET", "/experiments/#/file_tree", tree, "files of the model definition"},
-    {"GET", "/experiments/#/file", file, "one file of the model definition"},
+    {"GET", "/experiments/#/model_def", archive, "model definition as tar.gz", 0},
+    {"GET", "/experiments/#/file_tree", tree, "files of the model definition", 0},
+    {"GET", "/experiments/#/file", file, "one file of the model definition", 0},
 };
 const struct serve_routes serve_routes_model = SERVE_ROUTES(routes);

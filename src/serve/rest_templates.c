@@ -44,9 +44,9 @@ static enum ebb_status delete (struct serve_rest *r) {
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/templates", list, "list templates"},
-    {"GET", "/templates/*", get, "one template"},
-    {"PUT", "/templates/*", put, "store a template"},
-    {"DELETE", "/templates/*", delete, "delete a template"},
+    {"GET", "/templates", list, "list templates", 0},
+    {"GET", "/templates/*", get, "one template", 0},
+    {"PUT", "/templates/*", put, "store a template", 0},
+    {"DELETE", "/templates/*", delete, "delete a template", 0},
 };
 const struct serve_routes serve_routes_templates = SERVE_ROUTES(routes);

@@ -121,10 +121,10 @@ static enum ebb_status patch(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/users", list, "list users"},
-    {"POST", "/users", create, "add a user"},
-    {"GET", "/users/*", get, "one user"},
-    {"PATCH", "/users/*", patch, "activate or deactivate a user"},
-    {"GET", "/me", me, "in whose name this is asked"},
+    {"GET", "/users", list, "list users", 0},
+    {"POST", "/users", create, "add a user", SERVE_LOCAL},
+    {"GET", "/users/*", get, "one user", 0},
+    {"PATCH", "/users/*", patch, "activate or deactivate a user", SERVE_LOCAL},
+    {"GET", "/me", me, "in whose name this is asked", 0},
 };
 const struct serve_routes serve_routes_users = SERVE_ROUTES(routes);

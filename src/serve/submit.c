@@ -464,8 +464,8 @@ static enum ebb_status preview_search(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"POST", "/experiments", submit, "create an experiment"},
-    {"POST", "/preview-hp-search", preview_search, "simulate a search"},
-    {"POST", "/searcher/preview", preview_search, "simulate a search"},
+    {"POST", "/experiments", submit, "create an experiment", 0},
+    {"POST", "/preview-hp-search", preview_search, "simulate a search", SERVE_READS},
+    {"POST", "/searcher/preview", preview_search, "simulate a search", SERVE_READS},
 };
 const struct serve_routes serve_routes_submit = SERVE_ROUTES(routes);

@@ -198,8 +198,17 @@ TEST(older_schema__is_brought_up_to_date)
 {
     TEST_UNUSED;
     static const char *const back[] = {
-        "DROP TABLE users", "ALTER TABLE experiment_configs DROP COLUMN board",
-        "DELETE FROM schema_version", "INSERT INTO schema_version (version) VALUES (1)",
+        "DROP TABLE tokens",
+        "DROP TABLE batches",
+        "DROP INDEX experiments_progress",
+        "INSERT INTO steps (trial_id, id, state, metrics) VALUES (1, 1, 'COMPLETED',"
+        " '{\"num_inputs\": 8, \"batch_metrics\": [{\"loss\": 2}, {\"loss\": 4}],"
+        " \"avg_metrics\": {\"loss\": 3}}')",
+        "INSERT INTO steps (trial_id, id, state, metrics) VALUES (1, 2, 'ERROR', NULL)",
+        "DROP TABLE users",
+        "ALTER TABLE experiment_configs DROP COLUMN board",
+        "DELETE FROM schema_version",
+        "INSERT INTO schema_version (version) VALUES (1)",
         "INSERT INTO experiments (id, state, description, labels, owner, start_time, archived,"
         " searcher, metric, smaller_is_better, num_trials, num_ended, weight, save_experiment_best,"
         " save_trial_best, save_trial_latest) VALUES (1, 'PAUSED', '', '[]', 'ada', 5.0, 0, "
@@ -223,6 +232,18 @@ TEST(older_schema__is_brought_up_to_date)
     CHECK(has_row);
     CHECK_STR(exp_db_text(&rows, 0), "ada"); /* owners become users */
     CHECK_EQ(exp_db_int(&rows, 1), 1);
+    exp_db_done(&rows);
+    CHECK_OK(exp_db_query(db,
+                          "SELECT s.metrics, b.metrics FROM steps s JOIN batches b ON"
+                          " b.trial_id = s.trial_id AND b.step_id = s.id",
+                          EXP_DB_NO_ARGS, &rows, &err),
+             &err);
+    CHECK_OK(exp_db_next(&rows, &has_row, &err), &err);
+    CHECK(has_row);
+    CHECK_STR(exp_db_text(&rows, 0), "{\"num_inputs\": 8, \"avg_metrics\": {\"loss\": 3}}");
+    CHECK_STR(exp_db_text(&rows, 1), "[{\"loss\": 2}, {\"loss\": 4}]");
+    CHECK_OK(exp_db_next(&rows, &has_row, &err), &err);
+    CHECK(!has_row);
     exp_db_done(&rows);
     exp_db_close(db);
     end(&p);

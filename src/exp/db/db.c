@@ -87,6 +87,8 @@ static enum ebb_status migrate(struct exp_db *db, struct ebb_error *err)
     enum ebb_status status = EBB_OK;
     for (int64_t v = version; status == EBB_OK && v < EXP_DB_VERSION; v++)
         status = db->driver->exec(db->connection, exp_db_migrations[v], err);
+    if (status == EBB_OK && version < 4)
+        status = exp_db_split_old(db, err);
     if (status != EBB_OK) {
         exp_db_rollback(db);
         return status;
@@ -106,8 +108,9 @@ enum ebb_status exp_db_open(const struct exp_db_options *options, struct exp_db 
     made->driver = &exp_db_sqlite;
     made->options = *options;
     made->options.path = NULL; /* borrowed for the call only */
-    enum ebb_status status = made->driver->open(options->path, &made->connection, err);
-    if (status == EBB_OK)
+    enum ebb_status status =
+        made->driver->open(options->path, options->is_reading_only, &made->connection, err);
+    if (status == EBB_OK && !options->is_reading_only)
         status = migrate(made, err);
     if (status != EBB_OK) {
         exp_db_close(made);

@@ -28,6 +28,7 @@
 #define EBB_EXP_DB_DB_H
 
 #include "base/arena.h"
+#include "base/doc.h"
 #include "base/status.h"
 #include "exp/db/rows.h"
 
@@ -35,6 +36,7 @@ struct exp_db;
 
 struct exp_db_options {
     const char *path;                            /* file; PostgreSQL: a connection text */
+    bool is_reading_only;                        /* beside the one that writes; must exist */
     int64_t commit_fail_from, commit_fail_count; /* tests: the n-th commit (1, ...) and next ones */
     int64_t commit_sleep_ms;                     /* tests: a slow disk */
 };
@@ -105,8 +107,15 @@ struct exp_db_cursor exp_db_experiments(struct exp_db *db, const struct exp_db_f
 struct exp_db_cursor exp_db_experiments_count(struct exp_db *db, const struct exp_db_filter *filter,
                                               struct exp_db_id *count, struct ebb_error *err);
 
+/* ---- metrics of steps ---- */
+
+/* The metrics of a step as a trial reports them, taken apart: all but the list of its batches, and
+ * that list; batches NULL = it reported none. Texts live in the arena. */
+enum ebb_status exp_db_split(struct ebb_arena *arena, const struct ebb_doc_node *metrics,
+                             const char **step, const char **batches, struct ebb_error *err);
+
 /* ---- schema ---- */
 
-#define EXP_DB_VERSION 3
+#define EXP_DB_VERSION 4
 
 #endif

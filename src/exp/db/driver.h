@@ -17,7 +17,8 @@ struct exp_db_value {
 
 struct exp_db_driver {
     const char *name;
-    enum ebb_status (*open)(const char *path, void **connection, struct ebb_error *err);
+    enum ebb_status (*open)(const char *path, bool is_reading_only, void **connection,
+                            struct ebb_error *err);
     void (*close)(void *connection);
     enum ebb_status (*exec)(void *connection, const char *sql, struct ebb_error *err);
     enum ebb_status (*prepare)(void *connection, const char *sql, void **statement,
@@ -35,6 +36,9 @@ extern const struct exp_db_driver exp_db_sqlite;
 
 /* Scripts of the schema: [i] leads from version i to i + 1. */
 extern const char *const exp_db_migrations[EXP_DB_VERSION];
+
+/* What version 4 takes apart, in the open transaction. */
+enum ebb_status exp_db_split_old(struct exp_db *db, struct ebb_error *err);
 
 /* ---- structs as queries see them ---- */
 

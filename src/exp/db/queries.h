@@ -97,6 +97,21 @@
           "DELETE FROM steps WHERE trial_id = $1 AND id > $2")                                     \
     WRITE(exp_db_steps_delete, exp_db_id,                                                          \
           "DELETE FROM steps WHERE trial_id IN (SELECT id FROM trials WHERE experiment_id = $1)")  \
+    WRITE(exp_db_batches_add, exp_db_batches, "INSERT INTO batches (@) VALUES (#)")                \
+    WRITE(exp_db_batches_forget, exp_db_step_id,                                                   \
+          "DELETE FROM batches WHERE trial_id = $1 AND step_id > $2")                              \
+    WRITE(exp_db_batches_delete, exp_db_id,                                                        \
+          "DELETE FROM batches WHERE trial_id IN"                                                  \
+          " (SELECT id FROM trials WHERE experiment_id = $1)")                                     \
+    READ(exp_db_batches_read, exp_db_step_id, exp_db_name,                                         \
+         "SELECT metrics FROM batches WHERE trial_id = $1 AND step_id = $2")                       \
+    /* of old rows: steps after one, whose batches stand among their metrics */                    \
+    READ(exp_db_steps_after, exp_db_step_id, exp_db_batches,                                       \
+         "SELECT trial_id, id AS step_id, metrics FROM steps WHERE (trial_id > $1 OR"              \
+         " (trial_id = $1 AND id > $2)) AND metrics LIKE '%\"batch_metrics\"%'"                    \
+         " ORDER BY trial_id, id LIMIT 256")                                                       \
+    WRITE(exp_db_step_set, exp_db_batches,                                                         \
+          "UPDATE steps SET metrics = $3 WHERE trial_id = $1 AND id = $2")                         \
     WRITE(exp_db_validation_add, exp_db_validation, "INSERT INTO validations (@) VALUES (#)")      \
     WRITE(exp_db_validations_forget, exp_db_step_id,                                               \
           "DELETE FROM validations WHERE trial_id = $1 AND step_id > $2")                          \
@@ -246,7 +261,18 @@
           "INSERT INTO templates (@) VALUES (#) ON CONFLICT (name) DO UPDATE SET config = $2")     \
     WRITE(exp_db_template_delete, exp_db_name, "DELETE FROM templates WHERE name = $1")            \
     READ(exp_db_users, exp_db_none, exp_db_user, "SELECT @" EXP_DB_FROM_USERS " ORDER BY name")    \
-    WRITE(exp_db_user_set, exp_db_user_active, "UPDATE users SET & WHERE name = $1")
+    WRITE(exp_db_user_set, exp_db_user_active, "UPDATE users SET & WHERE name = $1")               \
+                                                                                                   \
+    /* tokens, and logins that were made with one */                                               \
+    READ(exp_db_token_find, exp_db_name, exp_db_token_known,                                       \
+         "SELECT @ FROM (SELECT t.*, u.is_active FROM tokens t JOIN users u"                       \
+         " ON u.name = t.user_name) AS r WHERE hash = $1")                                         \
+    READ(exp_db_tokens, exp_db_none, exp_db_token, "SELECT @ FROM tokens ORDER BY id")             \
+    READ(exp_db_token_read, exp_db_id, exp_db_token, "SELECT @ FROM tokens WHERE id = $1")         \
+    READ(exp_db_last_token, exp_db_none, exp_db_id, "SELECT COALESCE(MAX(id), 0) FROM tokens")     \
+    WRITE(exp_db_token_add, exp_db_token, "INSERT INTO tokens (@) VALUES (#)")                     \
+    WRITE(exp_db_token_delete, exp_db_id, "DELETE FROM tokens WHERE id = $1 OR parent_id = $1")    \
+    WRITE(exp_db_tokens_forget, exp_db_time, "DELETE FROM tokens WHERE end_time < $1")
 
 struct exp_db_none; /* in: NULL */
 

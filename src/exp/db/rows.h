@@ -196,6 +196,9 @@ struct exp_db_bytes {
     X(T, DOUBLE, end_time)                                                                         \
     X(T, TEXT, metrics)
 
+/* What single batches of a step reported. */
+#define EXP_DB_BATCHES_FIELDS(X, T) X(T, INT, trial_id) X(T, INT, step_id) X(T, TEXT, metrics)
+
 #define EXP_DB_VALIDATION_FIELDS(X, T)                                                             \
     X(T, INT, trial_id)                                                                            \
     X(T, INT, step_id)                                                                             \
@@ -321,6 +324,18 @@ struct exp_db_bytes {
 
 #define EXP_DB_TEMPLATE_FIELDS(X, T) X(T, TEXT, name) X(T, TEXT, config)
 
+#define EXP_DB_TOKEN_FIELDS(X, T)                                                                  \
+    X(T, INT, id)                                                                                  \
+    X(T, TEXT, user_name)                                                                          \
+    X(T, TEXT, kind) /* token, login */                                                            \
+    X(T, TEXT, hash)                                                                               \
+    X(T, BOOL, read_only)                                                                          \
+    X(T, INT, parent_id)                                                                           \
+    X(T, DOUBLE, created_time)                                                                     \
+    X(T, DOUBLE, end_time)
+#define EXP_DB_TOKEN_KNOWN_FIELDS(X, T) EXP_DB_TOKEN_FIELDS(X, T) X(T, BOOL, is_active)
+#define EXP_DB_TIME_FIELDS(X, T) X(T, DOUBLE, time)
+
 /* ---- the structs ---- */
 
 #define EXP_DB_STRUCTS(S)                                                                          \
@@ -366,7 +381,11 @@ struct exp_db_bytes {
     S(exp_db_log_range, EXP_DB_LOG_RANGE_FIELDS)                                                   \
     S(exp_db_needed, EXP_DB_NEEDED_FIELDS)                                                         \
     S(exp_db_user_active, EXP_DB_USER_ACTIVE_FIELDS)                                               \
-    S(exp_db_template, EXP_DB_TEMPLATE_FIELDS)
+    S(exp_db_template, EXP_DB_TEMPLATE_FIELDS)                                                     \
+    S(exp_db_batches, EXP_DB_BATCHES_FIELDS)                                                       \
+    S(exp_db_token, EXP_DB_TOKEN_FIELDS)                                                           \
+    S(exp_db_token_known, EXP_DB_TOKEN_KNOWN_FIELDS)                                               \
+    S(exp_db_time, EXP_DB_TIME_FIELDS)
 
 #define EXP_DB_C_INT int64_t
 #define EXP_DB_C_BOOL bool

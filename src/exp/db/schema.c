@@ -91,4 +91,16 @@ static const char version_2[] =
 /* Where the event files of an experiment lie; older experiments have none. */
 static const char version_3[] = "ALTER TABLE experiment_configs ADD COLUMN board TEXT;";
 
-const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1, version_2, version_3};
+/* Who may ask over the network; metrics of a step apart from those of its batches (split.c moves
+ * old rows). */
+static const char version_4[] =
+    "CREATE TABLE tokens ("
+    "  id BIGINT PRIMARY KEY, user_name TEXT NOT NULL, kind TEXT NOT NULL,"
+    "  hash TEXT NOT NULL UNIQUE, read_only BIGINT NOT NULL, parent_id BIGINT,"
+    "  created_time DOUBLE PRECISION NOT NULL, end_time DOUBLE PRECISION);"
+    "CREATE TABLE batches ("
+    "  trial_id BIGINT NOT NULL, step_id BIGINT NOT NULL, metrics TEXT NOT NULL,"
+    "  PRIMARY KEY (trial_id, step_id));"
+    "CREATE INDEX experiments_progress ON experiments (progress);";
+
+const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1, version_2, version_3, version_4};

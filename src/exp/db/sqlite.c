@@ -26,7 +26,8 @@ static enum ebb_status db_exec(void *connection, const char *sql, struct ebb_err
     return code == SQLITE_OK ? EBB_OK : fail(db, code, sql, err);
 }
 
-static enum ebb_status db_open(const char *path, void **connection, struct ebb_error *err)
+static enum ebb_status db_open(const char *path, bool is_reading_only, void **connection,
+                               struct ebb_error *err)
 {
     static const char *const settings[] = {
         "PRAGMA journal_mode = WAL",        "PRAGMA synchronous = FULL",
@@ -34,14 +35,17 @@ static enum ebb_status db_open(const char *path, void **connection, struct ebb_e
         "PRAGMA wal_autocheckpoint = 1000", "PRAGMA journal_size_limit = 67108864",
     };
     sqlite3 *db = NULL;
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int flags =
+        (is_reading_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
+        SQLITE_OPEN_NOMUTEX;
+    size_t first = is_reading_only ? 2 : 0; /* how rows are written is not its business */
     int code = sqlite3_open_v2(path, &db, flags, NULL);
     enum ebb_status status = code == SQLITE_OK ? EBB_OK : fail(db, code, path, err);
     if (status == EBB_OK) {
         sqlite3_extended_result_codes(db, 1);
         sqlite3_busy_timeout(db, 5000);
     }
-    for (size_t i = 0; status == EBB_OK && i < sizeof settings / sizeof *settings; i++)
+    for (size_t i = first; status == EBB_OK && i < sizeof settings / sizeof *settings; i++)
         status = db_exec(db, settings[i], err);
     if (status != EBB_OK) {
         sqlite3_close(db);

@@ -202,24 +202,24 @@ static enum ebb_status done_step(struct exp_master *m, struct exp_alloc *a,
 {
     struct exp_trial *r = a->trial;
     const struct ebb_doc_node *metrics = msg->metrics;
-    const char *bad = NULL;
-    struct ebb_str text;
+    const char *bad = NULL, *step = NULL, *batches = NULL;
     EBB_TRY(check_step(m, r, &metrics, &bad, err));
     if (bad != NULL) {
         exp_alloc_kill(m, a, "DONE of step %lld: %s", (long long)msg->work.step, bad);
         return EBB_OK;
     }
-    EBB_TRY(to_text(metrics, &text, err));
-    enum ebb_status status = exp_db_step_add(m->db,
-                                             &(struct exp_db_step){.trial_id = r->id,
-                                                                   .id = msg->work.step,
-                                                                   .state = "COMPLETED",
-                                                                   .start_time = msg->start,
-                                                                   .end_time = msg->end,
-                                                                   .metrics = ebb_str_c(&text)},
-                                             err);
-    ebb_str_fini(&text);
-    EBB_TRY(status);
+    EBB_TRY(exp_db_split(&m->turn_arena, metrics, &step, &batches, err));
+    EBB_TRY(exp_db_step_add(m->db,
+                            &(struct exp_db_step){.trial_id = r->id,
+                                                  .id = msg->work.step,
+                                                  .state = "COMPLETED",
+                                                  .start_time = msg->start,
+                                                  .end_time = msg->end,
+                                                  .metrics = step},
+                            err));
+    if (batches != NULL)
+        EBB_TRY(exp_db_batches_add(m->db, &(struct exp_db_batches){r->id, msg->work.step, batches},
+                                   err));
     EBB_TRY(exp_sequence_complete(&r->sequence, &msg->work, false, err));
     double loss;
     const struct ebb_doc_node *average = ebb_doc_get(metrics, "avg_metrics");

@@ -1,0 +1,192 @@
+/* apart.c - reading in threads: see inner.h. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "serve/inner.h"
+
+#define THREADS 2
+
+struct list {
+    struct serve_job *first, *last;
+};
+
+struct serve_apart {
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t wake;
+    struct list asked, done;
+    bool is_closing;
+    int fd;
+    char path[4096]; /* of the database; constant */
+    pthread_t threads[THREADS];
+    size_t thread_count;
+};
+
+static void push(struct list *l, struct serve_job *job)
+{
+    job->next = NULL;
+    if (l->last != NULL)
+        l->last->next = job;
+    else
+        l->first = job;
+    l->last = job;
+}
+
+static struct serve_job *pop(struct list *l)
+{
+    struct serve_job *job = l->first;
+    if (job != NULL && (l->first = job->next) == NULL)
+        l->last = NULL;
+    return job;
+}
+
+/* ---- jobs ---- */
+
+struct serve_job *serve_job_create(const struct serve_http_request *request)
+{
+    struct serve_job *job = ebb_calloc(1, sizeof *job);
+    if (job == NULL)
+        return NULL;
+    serve_http_response_init(&job->response);
+    job->target = ebb_strdup(request->target);
+    job->user = request->user != NULL ? ebb_strdup(request->user) : NULL;
+    job->is_remote = request->is_remote;
+    job->is_read_only = request->is_read_only;
+    if (job->target == NULL || (request->user != NULL && job->user == NULL)) {
+        serve_job_destroy(job);
+        return NULL;
+    }
+    return job;
+}
+
+void serve_job_destroy(struct serve_job *job)
+{
+    if (job == NULL)
+        return;
+    serve_http_response_fini(&job->response);
+    ebb_free(job->target);
+    ebb_free(job->user);
+    ebb_free(job);
+}
+
+/* ---- threads ---- */
+
+static void answer(struct serve_job *job, struct exp_db *db, const struct ebb_error *why)
+{
+    struct serve_http_response *r = &job->response;
+    struct serve_http_text asked = {job->if_none_match, strlen(job->if_none_match)};
+    struct serve_http_request request = {.method = "GET",
+                                         .target = job->target,
+                                         .user = job->user,
+                                         .is_remote = job->is_remote,
+                                         .is_read_only = job->is_read_only};
+    struct ebb_error err;
+    if (db == NULL)
+        serve_http_write_error(r, 503, why->message);
+    else if (serve_rest_read(db, &job->info, &request, r, &err) != EBB_OK)
+        serve_http_write_error(r, 503, err.message);
+    if (job->is_remote)
+        (void)serve_http_tag(r, asked);
+    if (job->wants_gzip)
+        serve_http_pack(r);
+}
+
+static void *work(void *context)
+{
+    struct serve_apart *a = context;
+    struct exp_db *db = NULL;
+    struct ebb_error err;
+    struct exp_db_options options = {.path = a->path, .is_reading_only = true};
+    pthread_mutex_lock(&a->lock);
+    for (;;) {
+        struct serve_job *job;
+        while ((job = pop(&a->asked)) == NULL && !a->is_closing)
+            pthread_cond_wait(&a->wake, &a->lock);
+        if (job == NULL)
+            break;
+        pthread_mutex_unlock(&a->lock);
+        if (db == NULL && exp_db_open(&options, &db, &err) != EBB_OK)
+            db = NULL; /* the next request tries again */
+        answer(job, db, &err);
+        pthread_mutex_lock(&a->lock);
+        push(&a->done, job);
+        (void)!write(a->fd, &(uint64_t){1}, 8);
+    }
+    pthread_mutex_unlock(&a->lock);
+    exp_db_close(db);
+    return NULL;
+}
+
+enum ebb_status serve_apart_open(const struct exp_master_info *info, struct serve_apart **apart,
+                                 struct ebb_error *err)
+{
+    struct serve_apart *a = ebb_calloc(1, sizeof *a);
+    if (a == NULL)
+        return ebb_no_memory(err, sizeof *a);
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->wake, NULL);
+    snprintf(a->path, sizeof a->path, "%s/ebb.db", info->state_dir);
+    a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+    while (a->fd >= 0 && a->thread_count < THREADS &&
+           pthread_create(&a->threads[a->thread_count], NULL, work, a) == 0)
+        a->thread_count++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (a->thread_count == 0) {
+        serve_apart_close(a);
+        return ebb_fail(err, EBB_EIO, "serve: no thread to read with: %s", strerror(errno));
+    }
+    *apart = a;
+    return EBB_OK;
+}
+
+void serve_apart_close(struct serve_apart *a)
+{
+    if (a == NULL)
+        return;
+    pthread_mutex_lock(&a->lock);
+    a->is_closing = true;
+    for (struct serve_job *job; (job = pop(&a->asked)) != NULL;)
+        serve_job_destroy(job);
+    pthread_cond_broadcast(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+    for (size_t i = 0; i < a->thread_count; i++)
+        pthread_join(a->threads[i], NULL);
+    for (struct serve_job *job; (job = pop(&a->done)) != NULL;)
+        serve_job_destroy(job);
+    if (a->fd >= 0)
+        close(a->fd);
+    pthread_cond_destroy(&a->wake);
+    pthread_mutex_destroy(&a->lock);
+    ebb_free(a);
+}
+
+int serve_apart_fd(const struct serve_apart *a)
+{
+    return a->fd;
+}
+
+void serve_apart_add(struct serve_apart *a, struct serve_job *job)
+{
+    pthread_mutex_lock(&a->lock);
+    push(&a->asked, job);
+    pthread_cond_signal(&a->wake);
+    pthread_mutex_unlock(&a->lock);
+}
+
+struct serve_job *serve_apart_take(struct serve_apart *a)
+{
+    uint64_t count;
+    (void)!read(a->fd, &count, sizeof count);
+    pthread_mutex_lock(&a->lock);
+    struct serve_job *job = pop(&a->done);
+    pthread_mutex_unlock(&a->lock);
+    return job;
+}

@@ -1,0 +1,588 @@
+/* A master on TCP: who is answered, who is refused and how, and that nobody is kept waiting. */
+#include "test.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "base/heap.h"
+#include "exp/exp.h"
+#include "master_fixture.h"
+#include "serve/serve.h"
+
+static struct fixture f;
+static int port;
+static char token[80], reader[80], cookie[80], csrf[80];
+
+/* ---- a browser of few words ---- */
+
+static int dial(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
+    return fd;
+}
+
+static char heard[1 << 20];
+static size_t heard_length;
+
+/* Bytes until `enough` stands in them, the peer closes or the time is up; the master turns. */
+static void hear_until(int fd, const char *enough, int ms)
+{
+    uint64_t until = ebb_clock_ns() + (uint64_t)ms * 1000000u;
+    while (ebb_clock_ns() < until) {
+        exp_master_turn(f.m, 2);
+        ssize_t n = recv(fd, heard + heard_length, sizeof heard - 1 - heard_length, MSG_DONTWAIT);
+        if (n == 0)
+            return;
+        heard_length += n > 0 ? (size_t)n : 0;
+        heard[heard_length] = '\0';
+        if (enough != NULL && memmem(heard, heard_length, enough, strlen(enough)) != NULL)
+            return;
+    }
+}
+
+/* ~T, ~R, ~C, ~X, ~P: the token, the one that may only read, the cookie, its secret, the port. */
+static void spell(char *out, size_t size, const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0' && n + 80 < size; text++) {
+        const char *word = text[0] != '~'   ? NULL
+                           : text[1] == 'T' ? token
+                           : text[1] == 'R' ? reader
+                           : text[1] == 'C' ? cookie
+                           : text[1] == 'X' ? csrf
+                                            : NULL;
+        if (text[0] == '~' && text[1] == 'P')
+            n += (size_t)snprintf(out + n, size - n, "%d", port);
+        else if (word != NULL)
+            n += (size_t)snprintf(out + n, size - n, "%s", word);
+        else
+            out[n++] = *text;
+        text += word != NULL || (text[0] == '~' && text[1] == 'P');
+    }
+    out[n] = '\0';
+}
+
+#define HOST "Host: 127.0.0.1:~P\r\n"
+
+/* One request on a connection of its own: its status; `heard` is the whole answer. */
+static int ask(const char *first, const char *fields, const char *body)
+{
+    char text[8192], request[4096];
+    snprintf(request, sizeof request, "%s HTTP/1.1\r\nConnection: close\r\n%s\r\n%s", first, fields,
+             body);
+    spell(text, sizeof text, request);
+    int fd = dial(), status = 0;
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    heard_length = 0;
+    heard[0] = '\0';
+    hear_until(fd, NULL, 5000);
+    close(fd);
+    (void)sscanf(heard, "HTTP/1.1 %d", &status);
+    return status;
+}
+
+static void expect(const char *what, int want, const char *first, const char *fields,
+                   const char *body)
+{
+    int found = ask(first, fields, body);
+    if (found != want)
+        fail_msg("%s: %d, not %d: %.400s", what, found, want, heard);
+    const char *const secrets[] = {token, reader, strchr(cookie, '=')};
+    for (size_t i = 0; i < 3; i++)
+        if (secrets[i] != NULL && strlen(secrets[i]) > 40 && strstr(heard, secrets[i] + 1) != NULL)
+            fail_msg("%s: a secret in the answer: %.400s", what, heard);
+}
+
+/* ---- the master ---- */
+
+static void copy_text(char out[80], const struct ebb_doc_node *root, const char *key)
+{
+    snprintf(out, 80, "%s", ebb_doc_string(root, key, ""));
+}
+
+static void begin_with(struct serve_listen how)
+{
+    struct ebb_error err;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    how.listen = "127.0.0.1:0";
+    CHECK_OK(serve_listen(f.m, &how, &err), &err);
+    port = atoi(strrchr(serve_url(f.m), ':') + 1);
+    copy_text(token, fixture_ask(&f, "POST", "/tokens", "{}", NULL), "token");
+    copy_text(reader, fixture_ask(&f, "POST", "/tokens", "{\"read_only\": true}", NULL), "token");
+    CHECK_EQ(strlen(token), 4 + 43);
+}
+
+static void begin(void)
+{
+    begin_with((struct serve_listen){0});
+}
+
+static void log_in(void)
+{
+    char body[256], length[128];
+    const char *url =
+        ebb_doc_string(fixture_ask(&f, "POST", "/login-links", NULL, NULL), "url", "");
+    int n = snprintf(body, sizeof body, "{\"secret\": \"%s\"}", strstr(url, "#login=") + 7);
+    snprintf(length, sizeof length, HOST "Origin: http://127.0.0.1:~P\r\nContent-Length: %d\r\n",
+             n);
+    CHECK_EQ(ask("POST /api/v1/login", length, body), 200);
+    const char *set = strstr(heard, "Set-Cookie: ");
+    assert_non_null(set);
+    assert_non_null(strstr(set, "; HttpOnly; SameSite=Strict"));
+    snprintf(cookie, sizeof cookie, "%.*s", (int)strcspn(set + 12, ";"), set + 12);
+    const char *secret = strstr(heard, "\"csrf\": \"");
+    assert_non_null(secret);
+    snprintf(csrf, sizeof csrf, "%.64s", secret + 9);
+    /* once */
+    CHECK_EQ(ask("POST /api/v1/login", length, body), 401);
+}
+
+TEST(nobody__is_answered_without_a_token)
+{
+    TEST_UNUSED;
+    begin();
+    expect("none", 401, "GET /api/v1/experiments", HOST, "");
+    expect("none, events", 401, "GET /api/v1/events", HOST "Accept: text/event-stream\r\n", "");
+    expect("wrong", 401, "GET /api/v1/experiments", HOST "Authorization: Bearer ebx\r\n", "");
+    expect("basic", 401, "GET /api/v1/experiments", HOST "Authorization: Basic eDp5\r\n", "");
+    expect("a name is no proof", 401, "GET /api/v1/me", HOST "X-Ebb-User: root\r\n", "");
+    expect("token as cookie", 401, "GET /api/v1/me", HOST "Cookie: ebb_~P=~T\r\n", "");
+    expect("good", 200, "GET /api/v1/experiments", HOST "Authorization: Bearer ~T\r\n", "");
+    expect("name does not count", 200, "GET /api/v1/me",
+           HOST "Authorization: Bearer ~T\r\nX-Ebb-User: nobody-known\r\n", "");
+    expect("public", 200, "GET /", HOST, "");
+    expect("up", 404, "GET /../../etc/passwd", HOST, "");
+    expect("up, hidden", 404, "GET /%2e%2e/etc/passwd", HOST, "");
+    expect("without its prefix there is no data", 404, "GET /experiments", HOST, "");
+    /* users and tokens: on the machine only */
+    static const char *const local[] = {"GET /api/v1/tokens",      "POST /api/v1/tokens",
+                                        "DELETE /api/v1/tokens/1", "POST /api/v1/login-links",
+                                        "POST /api/v1/users",      "PATCH /api/v1/users/x"};
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        expect(local[i], 403, local[i], HOST "Authorization: Bearer ~T\r\n", "");
+    /* the trial protocol is not spoken here */
+    CHECK_EQ(ask("{\"type\": \"HELLO\"}", "", ""), 400);
+    fixture_ask(&f, "DELETE", "/tokens/1", NULL, NULL);
+    expect("revoked", 401, "GET /api/v1/experiments", HOST "Authorization: Bearer ~T\r\n", "");
+    fixture_end(&f);
+}
+
+TEST(token__ends_and_its_user_may_be_put_aside)
+{
+    TEST_UNUSED;
+    begin();
+    fixture_ask(&f, "POST", "/users", "{\"name\": \"ada\"}", NULL);
+    copy_text(token,
+              fixture_ask(&f, "POST", "/tokens", "{\"user\": \"ada\", \"days\": 1e-6}", NULL),
+              "token");
+    usleep(150000);
+    expect("ended", 401, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n", "");
+    copy_text(token, fixture_ask(&f, "POST", "/tokens", "{\"user\": \"ada\"}", NULL), "token");
+    expect("ada", 200, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n", "");
+    assert_non_null(strstr(heard, "\"ada\""));
+    fixture_ask(&f, "PATCH", "/users/ada", "{\"active\": false}", NULL);
+    expect("inactive", 401, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n", "");
+    int status;
+    fixture_ask(&f, "POST", "/tokens", "{\"user\": \"nobody\"}", &status);
+    CHECK_EQ(status, 404);
+    fixture_ask(&f, "POST", "/tokens", "{\"days\": -1}", &status);
+    CHECK_EQ(status, 400);
+    fixture_end(&f);
+}
+
+static const char *const changes[] = {"POST /api/v1/experiments/1/kill",
+                                      "PATCH /api/v1/experiments/1", "DELETE /api/v1/experiments/1",
+                                      "PUT /api/v1/templates/t"};
+
+TEST(reader__changes_nothing)
+{
+    TEST_UNUSED;
+    begin();
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        expect(changes[i], 403, changes[i], HOST "Authorization: Bearer ~R\r\n", "");
+    expect("reads", 200, "GET /api/v1/experiments", HOST "Authorization: Bearer ~R\r\n", "");
+    expect("previews", 400, "POST /api/v1/preview-hp-search", HOST "Authorization: Bearer ~R\r\n",
+           ""); /* 400: the body is missing, not the right */
+    fixture_end(&f);
+}
+
+TEST(cookie__needs_the_page_that_it_was_made_for)
+{
+    TEST_UNUSED;
+    begin();
+    log_in();
+    expect("reads", 200, "GET /api/v1/session", HOST "Cookie: a=b; ~C\r\n", "");
+    assert_non_null(strstr(heard, csrf));
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        expect("no origin", 403, changes[i], HOST "Cookie: ~C\r\nX-Ebb-Csrf: ~X\r\n", "");
+        expect("another's", 403, changes[i],
+               HOST "Cookie: ~C\r\nX-Ebb-Csrf: ~X\r\nOrigin: https://evil.example\r\n", "");
+        expect("null", 403, changes[i], HOST "Cookie: ~C\r\nX-Ebb-Csrf: ~X\r\nOrigin: null\r\n",
+               "");
+        expect("longer", 403, changes[i],
+               HOST "Cookie: ~C\r\nX-Ebb-Csrf: ~X\r\nOrigin: http://127.0.0.1:~P.evil.example\r\n",
+               "");
+        expect("no secret", 403, changes[i], HOST "Cookie: ~C\r\nOrigin: http://127.0.0.1:~P\r\n",
+               "");
+        expect("wrong secret", 403, changes[i],
+               HOST "Cookie: ~C\r\nX-Ebb-Csrf: 0~X\r\nOrigin: http://127.0.0.1:~P\r\n", "");
+    }
+    expect("all there", 404, changes[0],
+           HOST "Cookie: ~C\r\nX-Ebb-Csrf: ~X\r\nOrigin: http://127.0.0.1:~P\r\n", "");
+    expect("bearer needs neither", 404, changes[0], HOST "Authorization: Bearer ~T\r\n", "");
+    expect("a bearer makes the cookie count for nothing", 401, "GET /api/v1/me",
+           HOST "Cookie: ~C\r\nAuthorization: Bearer x\r\n", "");
+    expect("two hosts", 400, "GET /api/v1/me", HOST HOST "Cookie: ~C\r\n", "");
+    /* out */
+    expect("leave", 204, "DELETE /api/v1/session",
+           HOST "Cookie: ~C\r\nX-Ebb-Csrf: ~X\r\nOrigin: http://127.0.0.1:~P\r\n", "");
+    expect("gone", 401, "GET /api/v1/session", HOST "Cookie: ~C\r\n", "");
+    fixture_end(&f);
+}
+
+TEST(login__with_a_token_ends_with_it)
+{
+    TEST_UNUSED;
+    char body[128], fields[160];
+    begin();
+    int n = snprintf(body, sizeof body, "{\"token\": \"%s\"}", reader);
+    snprintf(fields, sizeof fields, HOST "Origin: http://127.0.0.1:~P\r\nContent-Length: %d\r\n",
+             n);
+    CHECK_EQ(ask("POST /api/v1/login", fields, body), 200);
+    assert_non_null(strstr(heard, "\"read_only\": true"));
+    const char *set = strstr(heard, "Set-Cookie: ");
+    snprintf(cookie, sizeof cookie, "%.*s", (int)strcspn(set + 12, ";"), set + 12);
+    expect("in", 200, "GET /api/v1/session", HOST "Cookie: ~C\r\n", "");
+    fixture_ask(&f, "DELETE", "/tokens/2", NULL, NULL);
+    expect("revoked", 401, "GET /api/v1/session", HOST "Cookie: ~C\r\n", "");
+    snprintf(fields, sizeof fields, HOST "Origin: http://evil\r\nContent-Length: %d\r\n", n);
+    expect("from elsewhere", 403, "POST /api/v1/login", fields, body);
+    fixture_end(&f);
+}
+
+TEST(bad_logins__are_slowed_down)
+{
+    TEST_UNUSED;
+    begin();
+    int wrong = 0, slowed = 0;
+    for (int i = 0; i < 12; i++) {
+        int status = ask("GET /api/v1/me", HOST "Authorization: Bearer guess\r\n", "");
+        wrong += status == 401;
+        slowed += status == 429;
+    }
+    CHECK(wrong >= 5 && wrong <= 8);
+    CHECK_EQ(wrong + slowed, 12);
+    expect("who is right is answered", 200, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n",
+           "");
+    fixture_end(&f);
+}
+
+TEST(host__is_one_that_is_served)
+{
+    TEST_UNUSED;
+    static const char *const names[] = {"lab.example"};
+    begin_with((struct serve_listen){.hosts = names, .host_count = 1});
+    static const struct {
+        const char *field;
+        int status;
+    } rows[] = {{"Host: 127.0.0.1:~P\r\n", 200},
+                {"Host: localhost:~P\r\n", 200},
+                {"Host: [::1]:~P\r\n", 200},
+                {"Host: LAB.example\r\n", 200},
+                {"Host: lab.example:444\r\n", 200},
+                {"Host: evil.example\r\n", 421},
+                {"Host: evil.example:~P\r\n", 421},
+                {"Host: 127.0.0.1\r\n", 421},
+                {"Host: 127.0.0.1:1\r\n", 421},
+                {"Host: 127.0.0.1:~P:~P\r\n", 421},
+                {"Host: lab.example.evil\r\n", 421},
+                {"Host: \r\n", 421},
+                {"", 421},
+                {"Host: 10.0.0.1:~P\r\n", 421}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char fields[256];
+        snprintf(fields, sizeof fields, "%sAuthorization: Bearer ~T\r\n", rows[i].field);
+        expect(rows[i].field, rows[i].status, "GET /api/v1/me", fields, "");
+        expect(rows[i].field, rows[i].status, "GET /", rows[i].field, "");
+    }
+    fixture_end(&f);
+}
+
+TEST(address__off_loopback_needs_tls_or_a_proxy)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    static const char *const bad[] = {"0.0.0.0:80",   "[::]:8080", "8080x",           "127.0.0.1",
+                                      "1.2.3.4:http", ":8080",     "127.0.0.1:99999", "::1:80"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct serve_listen how = {.listen = bad[i]};
+        CHECK_EQ(serve_listen(f.m, &how, &err), EBB_EINPUT);
+    }
+    struct serve_listen bare = {.listen = "0.0.0.0:0"};
+    CHECK_EQ(serve_listen(f.m, &bare, &err), EBB_EINPUT);
+    assert_non_null(strstr(err.message, "--tls-cert FILE --tls-key FILE; or --behind-proxy"));
+    CHECK(serve_url(f.m) == NULL);
+    struct serve_listen half = {.listen = "127.0.0.1:0", .tls_cert = "x"};
+    CHECK_EQ(serve_listen(f.m, &half, &err), EBB_EINPUT);
+    struct serve_listen path = {.listen = "127.0.0.1:0", .base_path = "ebb"};
+    CHECK_EQ(serve_listen(f.m, &path, &err), EBB_EINPUT);
+    int status;
+    fixture_ask(&f, "POST", "/login-links", NULL, &status);
+    CHECK_EQ(status, 409); /* and how to get a page */
+    struct serve_listen proxied = {.listen = "0.0.0.0:0", .is_behind_proxy = true};
+    CHECK_OK(serve_listen(f.m, &proxied, &err), &err);
+    fixture_end(&f);
+}
+
+TEST(base_path__stands_before_everything)
+{
+    TEST_UNUSED;
+    begin_with((struct serve_listen){.base_path = "/ebb"});
+    expect("data", 200, "GET /ebb/api/v1/me", HOST "Authorization: Bearer ~T\r\n", "");
+    expect("page", 200, "GET /ebb/", HOST, "");
+    expect("its slash", 308, "GET /ebb", HOST, "");
+    assert_non_null(strstr(heard, "Location: /ebb/\r\n"));
+    expect("elsewhere", 404, "GET /", HOST, "");
+    expect("elsewhere", 404, "GET /ebbx/", HOST, "");
+    expect("elsewhere", 404, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n", "");
+    fixture_end(&f);
+}
+
+/* ---- messages ---- */
+
+TEST(answers__fit_what_browsers_ask)
+{
+    TEST_UNUSED;
+    char etag[64], fields[256];
+    begin();
+    expect("get", 200, "GET /api/v1/master/config", HOST "Authorization: Bearer ~T\r\n", "");
+    const char *at = strstr(heard, "ETag: ");
+    assert_non_null(at);
+    snprintf(etag, sizeof etag, "%.*s", (int)strcspn(at + 6, "\r"), at + 6);
+    static const char *const guards[] = {
+        "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+        "form-action 'self'\r\n",
+        "X-Content-Type-Options: nosniff\r\n"};
+    for (size_t i = 0; i < 2; i++)
+        assert_non_null(strstr(heard, guards[i]));
+    snprintf(fields, sizeof fields, HOST "Authorization: Bearer ~T\r\nIf-None-Match: %s\r\n", etag);
+    expect("same", 304, "GET /api/v1/master/config", fields, "");
+    CHECK_STR(strstr(heard, "\r\n\r\n"), "\r\n\r\n");
+    expect("head", 200, "HEAD /api/v1/master/config", HOST "Authorization: Bearer ~T\r\n", "");
+    CHECK_STR(strstr(heard, "\r\n\r\n"), "\r\n\r\n");
+    assert_non_null(strstr(heard, "Content-Length: "));
+    for (int i = 0; i < 60; i++) {
+        char target[64];
+        snprintf(target, sizeof target, "/templates/t%d", i);
+        fixture_ask(&f, "PUT", target, "{\"config\": \"max_restarts: 3\\n\"}", NULL);
+    }
+    expect("packed", 200, "GET /api/v1/templates",
+           HOST "Authorization: Bearer ~T\r\nAccept-Encoding: gzip, br\r\n", "");
+    assert_non_null(strstr(heard, "Content-Encoding: gzip\r\n"));
+    CHECK(heard_length < 1200);
+    expect("not packed", 200, "GET /api/v1/templates", HOST "Authorization: Bearer ~T\r\n", "");
+    CHECK(heard_length > 2000);
+    fixture_end(&f);
+}
+
+TEST(body__may_come_in_pieces)
+{
+    TEST_UNUSED;
+    begin();
+#define CHUNKED HOST "Authorization: Bearer ~T\r\nTransfer-Encoding: chunked\r\n"
+    static const struct {
+        const char *what, *body;
+        int status;
+    } rows[] = {
+        {"two", "9\r\n{\"config\"\r\nD\r\n: \"{a: 1}\\n\"}\r\n0\r\n\r\n", 200},
+        {"one", "16\r\n{\"config\": \"{a: 1}\\n\"}\r\n0\r\n\r\n", 200},
+        {"no number", "x\r\n{}\r\n0\r\n\r\n", 400},
+        {"empty number", "\r\n{}\r\n0\r\n\r\n", 400},
+        {"no end of a piece", "2\r\n{}0\r\n\r\n", 400},
+        {"too long", "FFFFFFFF\r\n", 413},
+        {"far too long", "FFFFFFFFF\r\n", 400},
+        {"fields after it", "2\r\n{}\r\n0\r\nX: y\r\n\r\n", 400},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect(rows[i].what, rows[i].status, "PUT /api/v1/templates/t", CHUNKED, rows[i].body);
+    expect("both lengths", 400, "PUT /api/v1/templates/t", CHUNKED "Content-Length: 2\r\n",
+           "2\r\n{}\r\n0\r\n\r\n");
+    expect("other coding", 501, "PUT /api/v1/templates/t",
+           HOST "Authorization: Bearer ~T\r\nTransfer-Encoding: gzip\r\n", "");
+    fixture_end(&f);
+}
+
+TEST(large_body__of_a_stranger_is_not_waited_for)
+{
+    TEST_UNUSED;
+    begin();
+    expect("before it has come", 401, "POST /api/v1/experiments",
+           HOST "Content-Length: 100000000\r\n", "{");
+    fixture_end(&f);
+}
+
+/* ---- streams ---- */
+
+static int listen_to_events(const char *more)
+{
+    char text[1024], request[512];
+    snprintf(request, sizeof request,
+             "GET /api/v1/events HTTP/1.1\r\n" HOST
+             "Cookie: ~C\r\nAccept: text/event-stream\r\n%s\r\n",
+             more);
+    spell(text, sizeof text, request);
+    int fd = dial();
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    heard_length = 0;
+    heard[0] = '\0';
+    return fd;
+}
+
+TEST(stream__goes_on_where_it_broke_off)
+{
+    TEST_UNUSED;
+    static char yaml[2048];
+    begin();
+    log_in();
+    int fd = listen_to_events("");
+    hear_until(fd, ": hello\n\n", 5000);
+    CHECK(strncmp(heard, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n", 50) == 0);
+    char *body =
+        fixture_body(fixture_yaml(yaml, sizeof yaml, "", "name: single, max_steps: 1", ""), false);
+    fixture_ask(&f, "POST", "/experiments", body, NULL);
+    ebb_free(body);
+    hear_until(fd, "\"experiment_id\": 1", 5000);
+    const char *id = strstr(heard, "\nid: ");
+    assert_non_null(id);
+    long long seq = strtoll(id + 5, NULL, 10);
+    close(fd);
+    fixture_ask(&f, "PATCH", "/experiments/1", "{\"description\": \"x\"}", NULL);
+    fixture_ask(&f, "POST", "/experiments/1/activate", NULL, NULL);
+    char more[64];
+    snprintf(more, sizeof more, "Last-Event-ID: %lld\r\n", seq);
+    fd = listen_to_events(more);
+    hear_until(fd, "ACTIVE", 5000);
+    assert_non_null(strstr(heard, "ACTIVE")); /* happened while nobody listened */
+    assert_null(strstr(heard, "event: cut"));
+    close(fd);
+    fd = listen_to_events("Last-Event-ID: 7\r\n"); /* of an earlier master */
+    hear_until(fd, "event: cut\n", 5000);
+    assert_non_null(strstr(heard, "event: cut\n"));
+    close(fd);
+    fixture_end(&f);
+}
+
+/* ---- patience ---- */
+
+TEST(slow_and_idle_peers__are_let_go)
+{
+    TEST_UNUSED;
+    begin_with((struct serve_listen){.head_ms = 300, .idle_ms = 600});
+    int slow = dial(), idle = dial();
+    uint64_t start = ebb_clock_ns();
+    heard_length = 0;
+    for (int i = 0; i < 40 && ebb_clock_ns() - start < 2000000000u; i++) { /* a byte at a time */
+        if (send(slow, "GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaaaa" + i, 1, MSG_NOSIGNAL) != 1)
+            break;
+        hear_until(slow, "408", 25);
+        if (heard_length > 0)
+            break;
+    }
+    uint64_t ms = (ebb_clock_ns() - start) / 1000000u;
+    assert_non_null(strstr(heard, "408"));
+    CHECK(ms >= 250 && ms < 1500);
+    char byte;
+    for (int i = 0; i < 400 && recv(idle, &byte, 1, MSG_DONTWAIT) != 0; i++)
+        exp_master_turn(f.m, 5);
+    CHECK_EQ(recv(idle, &byte, 1, MSG_DONTWAIT), 0);
+    close(slow);
+    close(idle);
+    fixture_end(&f);
+}
+
+TEST(thousand_idle_connections__keep_the_socket_free)
+{
+    TEST_UNUSED;
+    static int fds[1000];
+    struct rlimit limit;
+    begin();
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    for (size_t i = 0; i < 1000; i++) {
+        fds[i] = dial();
+        if (i % 16 == 0)
+            exp_master_turn(f.m, 0);
+    }
+    for (int i = 0; i < 200; i++)
+        exp_master_turn(f.m, 0);
+    /* a program asks through master.sock meanwhile */
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct serve_http_response response;
+        struct ebb_error err;
+        struct serve_client_address address = {.state_dir = f.dir};
+        struct serve_http_request request = {.method = "GET", .target = "/master"};
+        serve_http_response_init(&response);
+        (void)serve_client_request(&address, &request, 5000, &response, &err); /* loads libcurl */
+        uint64_t start = ebb_clock_ns();
+        enum ebb_status asked = serve_client_request(&address, &request, 5000, &response, &err);
+        uint64_t ns = ebb_clock_ns() - start;
+        _exit(asked == EBB_OK && response.status == 200 ? (ns < 100000000u ? 0 : 2) : 1);
+    }
+    while (waitpid(pid, &status, WNOHANG) == 0)
+        exp_master_turn(f.m, 5);
+    CHECK_EQ(WEXITSTATUS(status), 0);
+    for (size_t i = 0; i < 1000; i++)
+        close(fds[i]);
+    for (int i = 0; i < 50; i++)
+        exp_master_turn(f.m, 2);
+    expect("and the door opens again", 200, "GET /", HOST, "");
+    fixture_end(&f);
+}
+
+TEST(nonsense__is_refused_and_harms_nobody)
+{
+    TEST_UNUSED;
+    begin();
+    static const char *const bad[] = {"\x16\x03\x01\x02",
+                                      "GET\r\n\r\n",
+                                      "GET / HTTP/2.0\r\n\r\n",
+                                      "GET http://x/ HTTP/1.1\r\n\r\n",
+                                      "\r\n\r\n",
+                                      "{}\n\r\n\r\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int fd = dial();
+        (void)!send(fd, bad[i], strlen(bad[i]), MSG_NOSIGNAL);
+        shutdown(fd, SHUT_WR);
+        heard_length = 0;
+        heard[0] = '\0';
+        hear_until(fd, NULL, 100);
+        assert_null(strstr(heard, "200 OK"));
+        close(fd);
+    }
+    expect("on it goes", 200, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n", "");
+    fixture_end(&f);
+}
+
+TEST_MAIN(RUN(nobody__is_answered_without_a_token), RUN(token__ends_and_its_user_may_be_put_aside),
+          RUN(reader__changes_nothing), RUN(cookie__needs_the_page_that_it_was_made_for),
+          RUN(login__with_a_token_ends_with_it), RUN(bad_logins__are_slowed_down),
+          RUN(host__is_one_that_is_served), RUN(address__off_loopback_needs_tls_or_a_proxy),
+          RUN(base_path__stands_before_everything), RUN(answers__fit_what_browsers_ask),
+          RUN(body__may_come_in_pieces), RUN(large_body__of_a_stranger_is_not_waited_for),
+          RUN(stream__goes_on_where_it_broke_off), RUN(slow_and_idle_peers__are_let_go),
+          RUN(thousand_idle_connections__keep_the_socket_free),
+          RUN(nonsense__is_refused_and_harms_nobody))
