@@ -434,6 +434,21 @@ TEST(master_that_was_stopped__calls_nobody_silent)
     fixture_remove(f.dir);
 }
 
+/* A trial may run before the master's first turn: what it missed before that does not count. */
+TEST(master_that_was_away_before_its_first_turn__calls_nobody_silent)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 1);
+    f.options.heartbeat_ms = 2000;
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "", ten_steps, "max_restarts: 0\n"));
+    usleep(2300000);
+    FIXTURE_UNTIL(&f, exp_master_is_idle(f.m));
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+    fixture_end(&f);
+}
+
 TEST(trial_that_never_connects__is_killed_and_says_so)
 {
     TEST_UNUSED;
@@ -817,6 +832,7 @@ TEST_MAIN(RUN(metrics__are_told_once_when_durable),
           RUN(warm_start__protects_its_checkpoint_before_the_first_trial),
           RUN(trial_that_never_answers__is_killed_and_says_so),
           RUN(master_that_was_stopped__calls_nobody_silent),
+          RUN(master_that_was_away_before_its_first_turn__calls_nobody_silent),
           RUN(trial_that_never_connects__is_killed_and_says_so),
           RUN(trial_that_writes_garbage__is_killed_and_says_so),
           RUN(trial_that_says_hello_until_it_is_heard__is_heard),

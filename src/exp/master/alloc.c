@@ -412,7 +412,7 @@ static void check_one(struct exp_master *m, struct exp_alloc *a)
  * to call others silent: that time does not count. */
 static void forgive_pause(struct exp_master *m)
 {
-    uint64_t gap = m->checked_ns != 0 ? m->now_ns - m->checked_ns : 0;
+    uint64_t gap = m->now_ns - m->checked_ns;
     m->checked_ns = m->now_ns;
     if (gap <= (uint64_t)m->options.heartbeat_ms * 1000000u / 4)
         return;

@@ -238,6 +238,7 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
                                 .commit_sleep_ms = f->commit_sleep_ms};
     EBB_TRY(exp_db_open(&db, &m->db, err));
     exp_master_look(m);
+    m->checked_ns = m->now_ns; /* a pause before the first turn is one, too */
     m->notice_next = (int64_t)(m->time * 1e6);
     EBB_TRY(read_cluster(m, err));
     EBB_TRY(add_account(m, err));
