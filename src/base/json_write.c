@@ -2,7 +2,6 @@
  * UTF-8 becomes U+FFFD, numbers that JSON lacks become null. */
 #include "base/json.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -136,16 +135,28 @@ void ebb_jsonw_string(struct ebb_json_writer *w, const char *text)
         ebb_jsonw_null(w);
 }
 
+/* Most of what is written are small numbers: no printf for them. */
+static void jsonw_digits(struct ebb_str *out, uint64_t value, bool is_negative)
+{
+    char text[24], *at = text + sizeof text;
+    do
+        *--at = (char)('0' + value % 10);
+    while ((value /= 10) != 0);
+    if (is_negative)
+        *--at = '-';
+    ebb_str_addn(out, at, (size_t)(text + sizeof text - at));
+}
+
 void ebb_jsonw_int(struct ebb_json_writer *w, int64_t value)
 {
     jsonw_before(w);
-    ebb_str_printf(w->out, "%" PRId64, value);
+    jsonw_digits(w->out, value < 0 ? -(uint64_t)value : (uint64_t)value, value < 0);
 }
 
 void ebb_jsonw_uint(struct ebb_json_writer *w, uint64_t value)
 {
     jsonw_before(w);
-    ebb_str_printf(w->out, "%" PRIu64, value);
+    jsonw_digits(w->out, value, false);
 }
 
 void ebb_jsonw_double(struct ebb_json_writer *w, double value)

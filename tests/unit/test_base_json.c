@@ -346,6 +346,15 @@ TEST(writer__one_line_and_indented)
     CHECK_STR(ebb_str_c(&out), "{\n  \"a\": [\n    -1,\n    18446744073709551615,\n    0.1,\n    "
                                "null,\n    true\n  ],\n  \"b\": {},\n  \"c\\\"\\n\": "
                                "\"q\\\"\\\\\\t\\u0001\x7f\xc3\xa9\\ufffd\",\n  \"d\": null\n}");
+    ebb_str_clear(&out);
+    ebb_jsonw_init(&w, &out, 0);
+    ebb_jsonw_array(&w);
+    ebb_jsonw_int(&w, 0);
+    ebb_jsonw_int(&w, 10);
+    ebb_jsonw_int(&w, INT64_MAX);
+    ebb_jsonw_int(&w, INT64_MIN);
+    ebb_jsonw_array_end(&w);
+    CHECK_STR(ebb_str_c(&out), "[0, 10, 9223372036854775807, -9223372036854775808]");
     ebb_str_fini(&out);
 }
 
