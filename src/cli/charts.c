@@ -321,9 +321,8 @@ static enum ebb_status write_both(const char *dir, const char *name, const struc
         ebb_str_clear(&path);
         ebb_str_printf(&path, "%s/%s.%s", dir, name, endings[i]);
         status = ebb_str_status(&path, err);
-        if (status == EBB_OK)
-            status = chart != NULL ? plot_write(chart, ebb_str_c(&path), err)
-                                   : plot_parallel_write(parallel, ebb_str_c(&path), err);
+        EBB_THEN(status, chart != NULL ? plot_write(chart, ebb_str_c(&path), err)
+                                       : plot_parallel_write(parallel, ebb_str_c(&path), err));
         if (status == EBB_OK)
             ebb_str_printf(written, "%s\n", ebb_str_c(&path));
     }

@@ -212,8 +212,7 @@ static enum ebb_status write_csv(struct cli_table *table, const char *directory,
     struct ebb_file_out out;
     ebb_str_printf(&path, "%s/%s", directory, name);
     enum ebb_status status = ebb_file_mkdirs(directory, err);
-    if (status == EBB_OK)
-        status = ebb_file_out_open(&out, ebb_str_c(&path), err);
+    EBB_THEN(status, ebb_file_out_open(&out, ebb_str_c(&path), err));
     if (status == EBB_OK) {
         cli_table_csv(table, out.stream);
         status = ebb_file_out_commit(&out, err);
@@ -244,8 +243,7 @@ static enum ebb_status print_tables(struct cli_call *c, const struct view *v, st
             cli_table_show(tables[i], c->where.is_csv);
             continue;
         }
-        if (status == EBB_OK)
-            status = write_csv(tables[i], o->directory, files[i], err);
+        EBB_THEN(status, write_csv(tables[i], o->directory, files[i], err));
         cli_table_destroy(tables[i]);
     }
     return status;

@@ -413,10 +413,8 @@ static int explain(struct view *v)
     enum ebb_status status = train_trial_create(&v->trial, &config, &dry, &err);
     if (no_data.status != EBB_OK)
         fprintf(stderr, "ebb: note: %s; the model's own sizes are used\n", no_data.message);
-    if (status == EBB_OK)
-        status = train_trial_explain(v->trial, &v->file->arena, &v->e, &err);
-    if (status == EBB_OK)
-        status = train_trial_floor(v->trial, &v->floor_bytes, &err);
+    EBB_THEN(status, train_trial_explain(v->trial, &v->file->arena, &v->e, &err));
+    EBB_THEN(status, train_trial_floor(v->trial, &v->floor_bytes, &err));
     if (status != EBB_OK)
         return cli_report(&err);
     train_trial_state(v->trial, &v->st);

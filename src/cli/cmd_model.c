@@ -42,13 +42,11 @@ enum ebb_status cli_model_config(const char *name, const struct cli_list *set,
         }
         ebb_str_add(&text, set->items[i]);
     }
-    if (status == EBB_OK)
-        status = ebb_str_status(&text, err);
+    EBB_THEN(status, ebb_str_status(&text, err));
     if (status == EBB_OK && text.length > 0)
         status = set_one(&c, ebb_str_c(&text), err);
     ebb_str_fini(&text);
-    if (status == EBB_OK)
-        status = nn_config_check(&c, err);
+    EBB_THEN(status, nn_config_check(&c, err));
     if (status == EBB_OK)
         *config = c;
     return status;

@@ -34,12 +34,9 @@ static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *
     j->model.precision = (enum train_precision)j->precision;
     j->model.optim = j->is_forward ? NULL : &j->optim;
     j->model.backend = backend;
-    if (status == EBB_OK)
-        status = train_model_trace(&j->model, &trace, err);
-    if (status == EBB_OK)
-        status = trace_stats_compute(trace, stats, err);
-    if (status == EBB_OK)
-        status = trace_write_native(trace, j->file, err);
+    EBB_THEN(status, train_model_trace(&j->model, &trace, err));
+    EBB_THEN(status, trace_stats_compute(trace, stats, err));
+    EBB_THEN(status, trace_write_native(trace, j->file, err));
     if (status == EBB_OK)
         *ops = trace->op_count;
     trace_destroy(trace);
@@ -71,10 +68,8 @@ static enum ebb_status parse_optimizer(const char *name, const struct cli_list *
     if (!has_rate)
         ebb_str_add(&text, "lr: 0.001\n");
     enum ebb_status status = ebb_str_status(&text, err);
-    if (status == EBB_OK)
-        status = ebb_doc_parse_yaml(&arena, "--opt", ebb_str_c(&text), text.length, &map, err);
-    if (status == EBB_OK)
-        status = optim_parse(name, map, config, err);
+    EBB_THEN(status, ebb_doc_parse_yaml(&arena, "--opt", ebb_str_c(&text), text.length, &map, err));
+    EBB_THEN(status, optim_parse(name, map, config, err));
     ebb_arena_fini(&arena);
     ebb_str_fini(&text);
     return status;
@@ -92,8 +87,7 @@ static enum ebb_status parse_passes(const struct cli_list *list, struct job *j,
     for (size_t i = 0; i < list->count; i++)
         ebb_str_printf(&text, "%s%s", i ? "," : "", list->items[i]);
     enum ebb_status status = ebb_str_status(&text, err);
-    if (status == EBB_OK)
-        status = ops_rewrites_parse(ebb_str_c(&text), &j->passes, err);
+    EBB_THEN(status, ops_rewrites_parse(ebb_str_c(&text), &j->passes, err));
     ebb_str_fini(&text);
     return status == EBB_EINPUT ? ebb_context(err, status, "--passes") : status;
 }

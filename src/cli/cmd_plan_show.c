@@ -106,10 +106,8 @@ int cli_plan_show(int argc, char **argv)
         code = cli_usage_error("say what the plan was made for: --trace FILE");
     } else {
         enum ebb_status status = cli_load_trace(trace_path, &trace, &err);
-        if (status == EBB_OK)
-            status = plan_load(args.positional[0], &plan, &err);
-        if (status == EBB_OK)
-            status = show(trace, &plan, is_json, &err);
+        EBB_THEN(status, plan_load(args.positional[0], &plan, &err));
+        EBB_THEN(status, show(trace, &plan, is_json, &err));
         code = status == EBB_OK ? 0 : cli_report(&err);
     }
     plan_fini(&plan);

@@ -74,8 +74,7 @@ int cli_plan_sweep(int argc, char **argv)
     if (code >= 0)
         return code;
     enum ebb_status status = chart ? plot_check_name(chart, &err) : EBB_OK;
-    if (status == EBB_OK)
-        status = study_sweep_run(&s, args.positional[0], true, &err);
+    EBB_THEN(status, study_sweep_run(&s, args.positional[0], true, &err));
     if (status == EBB_OK && output)
         status = study_points_write(&s.points, output, &err);
     if (status == EBB_OK && chart)

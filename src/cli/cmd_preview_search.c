@@ -420,8 +420,7 @@ static int show(struct preview *p, const struct wishes *wishes)
     struct row *rows = NULL;
     size_t count = 0;
     enum ebb_status status = simulate(p, &err);
-    if (status == EBB_OK)
-        status = make_rows(p, &rows, &count, &err);
+    EBB_THEN(status, make_rows(p, &rows, &count, &err));
     if (status == EBB_OK && wishes->is_json && print_json(p, rows, count) != 0)
         return 1;
     if (status == EBB_OK && !wishes->is_json)

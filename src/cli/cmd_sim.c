@@ -359,8 +359,7 @@ static int run_command(struct sim_job *job, const struct settings *set, const st
         if (set->wants_floor || (log->trace->op_count <= FLOOR_OPS && !log->trace->is_graph))
             status = planner_floor(log->trace, NULL, &log->floor_bytes, &err);
     }
-    if (status == EBB_OK)
-        status = run_all(job, set->jobs ? (int)set->jobs : ebb_cpu_count(), &err);
+    EBB_THEN(status, run_all(job, set->jobs ? (int)set->jobs : ebb_cpu_count(), &err));
     if (status != EBB_OK)
         return cli_report(&err);
     if (cli_interrupted()) {

@@ -242,8 +242,7 @@ enum ebb_status cli_sim_chart_file(const struct sim_job *job, const char *path,
     struct drawing d = {0};
     struct plot_chart chart;
     enum ebb_status status = draw(job, &d, &chart, err);
-    if (status == EBB_OK)
-        status = plot_write(&chart, path, err);
+    EBB_THEN(status, plot_write(&chart, path, err));
     drawing_fini(&d);
     return status;
 }
@@ -254,8 +253,7 @@ enum ebb_status cli_sim_chart_terminal(const struct sim_job *job, struct ebb_err
     struct plot_chart chart;
     struct ebb_str out = {0};
     enum ebb_status status = draw(job, &d, &chart, err);
-    if (status == EBB_OK)
-        status = plot_terminal(&chart, 100, 24, &out, err);
+    EBB_THEN(status, plot_terminal(&chart, 100, 24, &out, err));
     if (status == EBB_OK)
         printf("\n%s", ebb_str_c(&out));
     ebb_str_fini(&out);

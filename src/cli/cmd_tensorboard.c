@@ -161,8 +161,7 @@ static enum ebb_status list(struct cli_call *c, struct ebb_error *err)
         return ebb_no_memory(err, sizeof *all);
     EBB_TRY(cli_board_is_here(c->m, err));
     enum ebb_status status = cli_board_ids(c->m, &ids, &count, err);
-    if (status == EBB_OK)
-        status = read_all(c, ids, count, all, err);
+    EBB_THEN(status, read_all(c, ids, count, all, err));
     ebb_free(ids);
     if (status == EBB_OK && c->where.is_json)
         cli_print_list("tensorboards", all);
@@ -195,8 +194,7 @@ static enum ebb_status kill_one(struct cli_call *c, struct ebb_error *err)
         status =
             ebb_fail(err, EBB_EINFEASIBLE, "no tensorboard %lld; 'ebb tensorboard list' shows them",
                      (long long)c->id);
-    if (status == EBB_OK)
-        status = read_record(&c->arena, ebb_str_c(&path), &s, err);
+    EBB_THEN(status, read_record(&c->arena, ebb_str_c(&path), &s, err));
     if (status == EBB_OK) {
         end_process(&s);
         unlink(ebb_str_c(&path));

@@ -238,8 +238,7 @@ static enum ebb_status launch(struct cli_call *c, struct start *s, struct ebb_er
         id = ids[count - 1] + 1;
     ebb_free(ids);
     cli_board_path(m, 0, "", &record);
-    if (status == EBB_OK)
-        status = ebb_file_mkdirs(ebb_str_c(&record), err);
+    EBB_THEN(status, ebb_file_mkdirs(ebb_str_c(&record), err));
     cli_board_path(m, id, ".log", &log);
     cli_board_path(m, id, ".json", &record);
     if (status == EBB_OK) {
@@ -249,8 +248,7 @@ static enum ebb_status launch(struct cli_call *c, struct start *s, struct ebb_er
         else if (code != 0)
             status = ebb_fail(err, EBB_EIO, "cannot start tensorboard: %s", strerror(code));
     }
-    if (status == EBB_OK)
-        status = wait_for(pid, o->host, s->port, ebb_str_c(&log), err);
+    EBB_THEN(status, wait_for(pid, o->host, s->port, ebb_str_c(&log), err));
     snprintf(url, sizeof url, "http://%s:%d/", o->host, s->port);
     if (status == EBB_OK) {
         write_record(&text, s, o, id, pid, url);

@@ -47,8 +47,7 @@ static enum ebb_status count_kinds(struct report *r, struct ebb_error *err)
         if (!ebb_strmap_get(&index, op->kind->name, length, &at)) {
             status =
                 ebb_grow(&r->kinds, &r->kind_capacity, r->kind_count + 1, sizeof *r->kinds, err);
-            if (status == EBB_OK)
-                status = ebb_strmap_put(&index, op->kind->name, length, at, err);
+            EBB_THEN(status, ebb_strmap_put(&index, op->kind->name, length, at, err));
             if (status != EBB_OK)
                 break;
             r->kinds[r->kind_count++] = (struct kind_total){.name = op->kind->name};
@@ -69,9 +68,7 @@ static enum ebb_status count_kinds(struct report *r, struct ebb_error *err)
 static enum ebb_status find_largest(struct report *r, size_t top, struct ebb_error *err)
 {
     const struct trace *t = r->t;
-    r->largest = ebb_calloc(top + 1, sizeof *r->largest);
-    if (r->largest == NULL)
-        return ebb_no_memory(err, (top + 1) * sizeof *r->largest);
+    EBB_TRY(ebb_new(&r->largest, top + 1, sizeof *r->largest, err));
     for (uint32_t s = 0; s < t->storage_count && top > 0; s++) {
         size_t at = r->largest_count;
         while (at > 0 && t->storages[r->largest[at - 1]].bytes < t->storages[s].bytes)

@@ -459,11 +459,9 @@ static int train(struct session *s)
         cli_catch_interrupts();
         status = work(s, &err);
     }
-    if (status == EBB_OK)
-        status = train_trial_hash(s->trial, hash, &err);
+    EBB_THEN(status, train_trial_hash(s->trial, hash, &err));
     uint64_t floor_bytes;
-    if (status == EBB_OK)
-        status = train_trial_floor(s->trial, &floor_bytes, &err);
+    EBB_THEN(status, train_trial_floor(s->trial, &floor_bytes, &err));
     if (status != EBB_OK) {
         close_records(s, NULL);
         return cli_report(&err);

@@ -245,11 +245,9 @@ enum ebb_status cli_follow_draw(struct cli_follow *f, struct ebb_error *err)
     size_t table_length = 0, busy, slots;
     enum ebb_status status =
         cli_ask(f->master, &experiment, err, "GET", NULL, "/experiments/%lld", (long long)f->id);
-    if (status == EBB_OK)
-        status = cli_ask(f->master, &trials, err, "GET", NULL, "/experiments/%lld/trials",
-                         (long long)f->id);
-    if (status == EBB_OK)
-        status = cli_ask(f->master, &agents, err, "GET", NULL, "/agents");
+    EBB_THEN(status, cli_ask(f->master, &trials, err, "GET", NULL, "/experiments/%lld/trials",
+                             (long long)f->id));
+    EBB_THEN(status, cli_ask(f->master, &agents, err, "GET", NULL, "/agents"));
     FILE *memory = status == EBB_OK ? open_memstream(&table, &table_length) : NULL;
     if (memory != NULL) {
         count_slots(ebb_doc_get(agents.root, "agents"), &busy, &slots);

@@ -127,9 +127,7 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
     if (role == CLI_ASK) {
         o.is_reading_only = true;
     } else if (m->board == NULL) {
-        m->board = ebb_calloc(1, sizeof *m->board);
-        if (m->board == NULL)
-            return ebb_no_memory(err, sizeof *m->board);
+        EBB_TRY(ebb_new(&m->board, 1, sizeof *m->board, err));
     }
     if (m->board != NULL) {
         o.on_metrics = cli_board_add;
@@ -140,8 +138,7 @@ static enum ebb_status open_own(struct cli_master *m, enum cli_role role,
     ebb_arena_init(&m->site_arena);
     enum ebb_status status =
         cli_site_read(m->state_dir, &o, &m->site_arena, &m->site_listen, &site, err);
-    if (status == EBB_OK)
-        status = serve_open(&o, &m->own, err);
+    EBB_THEN(status, serve_open(&o, &m->own, err));
     ebb_str_fini(&site);
     return status;
 }
@@ -213,8 +210,7 @@ static enum ebb_status read_token_file(char **token, struct ebb_error *err)
         if ((st.st_mode & 077) != 0)
             status = ebb_fail(err, EBB_EINPUT, "%s: others may read this token: chmod 600 %s",
                               ebb_str_c(&path), ebb_str_c(&path));
-        if (status == EBB_OK)
-            status = ebb_file_view_open(&view, ebb_str_c(&path), 4096, err);
+        EBB_THEN(status, ebb_file_view_open(&view, ebb_str_c(&path), 4096, err));
         if (status == EBB_OK) {
             *token = ebb_strndup(view.data, strcspn(view.data, " \r\n"));
             ebb_file_view_close(&view);
@@ -260,14 +256,11 @@ enum ebb_status cli_master_open(struct cli_master *m, const struct cli_where *wh
     if (tcp != NULL && where->state == NULL) {
         status = make_url(tcp, &m->url, err);
         m->address.url = m->url;
-        if (status == EBB_OK)
-            status = find_token(m, err);
-        if (status == EBB_OK)
-            status = greet(m, err);
+        EBB_THEN(status, find_token(m, err));
+        EBB_THEN(status, greet(m, err));
     } else {
         status = cli_state_dir(where->state, &m->state_dir, err);
-        if (status == EBB_OK)
-            status = open_local(m, role, options, err);
+        EBB_THEN(status, open_local(m, role, options, err));
     }
     if (status != EBB_OK)
         cli_master_close(m, EXP_CLOSE_LEAVE, 0);

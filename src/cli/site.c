@@ -148,9 +148,8 @@ enum ebb_status cli_site_read(const char *state_dir, struct exp_master_options *
     ebb_str_addn(text, view.data, view.length);
     ebb_file_view_close(&view);
     status = ebb_str_status(text, err);
-    if (status == EBB_OK)
-        status =
-            ebb_doc_parse_yaml(arena, ebb_str_c(&path), ebb_str_c(text), text->length, &root, err);
+    EBB_THEN(status, ebb_doc_parse_yaml(arena, ebb_str_c(&path), ebb_str_c(text), text->length,
+                                        &root, err));
     if (status != EBB_OK || root->kind == EBB_DOC_NULL) /* an empty file says nothing */
         goto out;
     status = read_site(arena, ebb_str_c(&path), root, options, listen, err);

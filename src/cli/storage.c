@@ -28,12 +28,11 @@ static enum ebb_status read_storage(struct cli_master *m, int64_t experiment, co
         options.site_storage = ebb_doc_get(answer->root, "checkpoint_storage");
         ebb_str_add(&text, cli_bare_file);
     }
-    if (status == EBB_OK)
-        status = ebb_str_status(&text, err);
-    if (status == EBB_OK)
-        status = file != NULL ? exp_config_load(&answer->arena, file, &options, config, report, err)
-                              : exp_config_parse(&answer->arena, ebb_str_c(&text), text.length,
-                                                 &options, config, report, err);
+    EBB_THEN(status, ebb_str_status(&text, err));
+    EBB_THEN(status, file != NULL
+                         ? exp_config_load(&answer->arena, file, &options, config, report, err)
+                         : exp_config_parse(&answer->arena, ebb_str_c(&text), text.length, &options,
+                                            config, report, err));
     ebb_str_fini(&text);
     return status;
 }
@@ -52,12 +51,9 @@ int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file
         cli_print_report(&report, file != NULL ? file : "configuration", stderr);
         code = 2;
     }
-    if (status == EBB_OK)
-        status = exp_store_open(&config.checkpoint_storage, &store, &err);
-    if (status == EBB_OK)
-        status = exp_store_prepare(store, &err);
-    if (status == EBB_OK)
-        status = exp_store_check(store, &err);
+    EBB_THEN(status, exp_store_open(&config.checkpoint_storage, &store, &err));
+    EBB_THEN(status, exp_store_prepare(store, &err));
+    EBB_THEN(status, exp_store_check(store, &err));
     if (status == EBB_OK)
         exp_store_location(store, where);
     else if (code < 0)

@@ -210,8 +210,7 @@ static enum ebb_status write_body(const struct cli_submission *s, bool check_onl
         status = cli_pack(definition, &w, err);
     ebb_jsonw_array_end(&w);
     ebb_jsonw_object_end(&w);
-    if (status == EBB_OK)
-        status = ebb_str_status(body, err);
+    EBB_THEN(status, ebb_str_status(body, err));
 out:
     cli_git_fini(&git);
     ebb_free(definition);

@@ -81,8 +81,7 @@ static enum ebb_status apply_sets(struct cli_train_file *f, struct ebb_doc_node 
         while (i < sets->count && !strchr(sets->items[i], '='))
             ebb_str_printf(&text, ",%s", sets->items[i++]);
         enum ebb_status status = ebb_str_status(&text, err);
-        if (status == EBB_OK)
-            status = train_set(&f->arena, root, ebb_str_c(&text), err);
+        EBB_THEN(status, train_set(&f->arena, root, ebb_str_c(&text), err));
         ebb_str_fini(&text);
         EBB_TRY(status);
     }

@@ -293,8 +293,7 @@ static void *open_object(const char *module, struct ebb_str *why)
     size_t folder = slash != NULL ? (size_t)(slash + 1 - module) : 0;
     void *handle = NULL;
     for (size_t i = 0; i < sizeof forms / sizeof forms[0] && handle == NULL; i++) {
-        struct ebb_str path;
-        ebb_str_init(&path);
+        struct ebb_str path = {0};
         ebb_str_add(&path, module[0] == '/' ? "" : "./");
         ebb_str_addn(&path, module, folder);
         ebb_str_printf(&path, "%s%s%s", forms[i][0], module + folder, forms[i][1]);
@@ -314,9 +313,8 @@ enum ebb_status worker_library_open(const char *entrypoint, struct worker_librar
         return ebb_fail(err, EBB_EINPUT, "entrypoint '%s': expected FILE.so:SYMBOL", entrypoint);
     struct worker_library *l = ebb_calloc(1, sizeof *l);
     char *module = ebb_strndup(entrypoint, (size_t)(colon - entrypoint));
-    struct ebb_str why;
+    struct ebb_str why = {0};
     enum ebb_status status = EBB_OK;
-    ebb_str_init(&why);
     if (l == NULL || module == NULL) {
         status = ebb_no_memory(err, sizeof *l);
         goto out;

@@ -101,9 +101,8 @@ static const char *api_json(ebb_ctx *ctx, ebb_json_of what, const char *name)
     }
     if (node == NULL)
         return NULL;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_doc_write_json(node, &w);
     const char *kept =

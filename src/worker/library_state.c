@@ -63,9 +63,8 @@ enum ebb_status worker_state_save(const char *dir, const struct ebb_model *model
                                   const struct ebb_optim *optim, int64_t batches_done,
                                   struct ebb_error *err)
 {
-    struct ebb_str path;
+    struct ebb_str path = {0};
     char text[64];
-    ebb_str_init(&path);
     ebb_str_printf(&path, "%s/state", dir);
     enum ebb_status status = ebb_file_mkdirs(ebb_str_c(&path), err);
     EBB_THEN(status, path_in(&path, dir, "weights.safetensors", err));
@@ -119,9 +118,8 @@ enum ebb_status worker_state_parse(const char *path, const char *data, size_t le
 static enum ebb_status load_file(const char *dir, const char *name, const ebb_tensor *tensors,
                                  size_t count, struct ebb_error *err)
 {
-    struct ebb_str path;
+    struct ebb_str path = {0};
     struct ebb_file_view view;
-    ebb_str_init(&path);
     enum ebb_status status = path_in(&path, dir, name, err);
     EBB_THEN(status, ebb_file_view_open(&view, ebb_str_c(&path), STATE_MAX_BYTES, err));
     if (status == EBB_OK) {

@@ -162,10 +162,9 @@ static void acknowledge(struct worker_link *l, int64_t seq)
  * a newer master may say more than this program knows. */
 static void receive(struct worker_link *l, const char *line, size_t length)
 {
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     struct ebb_error err = {0};
     const struct ebb_doc_node *root = NULL;
-    ebb_arena_init(&arena);
     if (ebb_doc_parse_json(&arena, "master", line, length, &root, &err) != EBB_OK) {
         fprintf(stderr, "ebb worker: skipped a line of the master: %s\n", err.message);
         ebb_arena_fini(&arena);

@@ -210,9 +210,8 @@ static void report_failure(struct worker_run *run, int64_t seq, const struct ebb
 /* True when this workload is the one answered last; otherwise it is remembered. */
 static bool is_repeated(struct worker_run *run, const struct ebb_doc_node *work)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_doc_write_json(work, &w);
     bool is_same = run->answers > 0 && strcmp(ebb_str_c(&text), ebb_str_c(&run->work)) == 0;

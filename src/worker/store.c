@@ -36,8 +36,7 @@ static enum ebb_status walk_entry(struct walk *walk, const char *path, int depth
         return ebb_fail(err, EBB_EIO, "cannot read %s: %s", path, strerror(errno));
     const char *relative = path + walk->root_length + 1;
     if (S_ISDIR(st.st_mode)) {
-        struct ebb_str name;
-        ebb_str_init(&name);
+        struct ebb_str name = {0};
         ebb_str_printf(&name, "%s/", relative);
         ebb_jsonw_key(walk->w, ebb_str_c(&name));
         ebb_jsonw_int(walk->w, 0);
@@ -80,8 +79,7 @@ static void remove_tree(const char *path, int depth)
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        struct ebb_str child;
-        ebb_str_init(&child);
+        struct ebb_str child = {0};
         ebb_str_printf(&child, "%s/%s", path, entry->d_name);
         if (!child.failed && unlink(ebb_str_c(&child)) != 0)
             remove_tree(ebb_str_c(&child), depth + 1);

@@ -143,8 +143,7 @@ static bool check_task(struct ebb_reading *reader, const struct ebb_path *path,
     size_t n = strlen(task);
     if (ebb_words_find(EXP_TASKS, task, n, NULL))
         return true;
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_add(&text, "found ");
     ebb_say_found(node, &text);
     ebb_str_add(&text, ", a built-in task that does not exist, allowed after ebb: ");

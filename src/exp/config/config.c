@@ -105,8 +105,7 @@ static enum ebb_status finish(struct ebb_reading *reader, struct ebb_error *err)
     enum ebb_status status = ebb_reading_end(reader, err);
     if (status != EBB_EINPUT)
         return status;
-    struct ebb_str first;
-    ebb_str_init(&first);
+    struct ebb_str first = {0};
     if (ebb_report_first(report))
         ebb_finding_format(ebb_report_first(report), &first);
     ebb_fail(err, EBB_EINPUT, "invalid experiment configuration: %zu error%s; first: %s",
@@ -194,8 +193,7 @@ enum ebb_status exp_config_load(struct ebb_arena *arena, const char *path,
 
 static enum ebb_status refuse_all(const struct ebb_report *report, struct ebb_error *err)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     for (size_t i = 0; i < report->count; i++) {
         if (report->items[i].kind != EBB_FINDING_ERROR)
             continue;

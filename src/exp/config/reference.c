@@ -67,8 +67,7 @@ static const char *alternatives(const struct ebb_key *row)
 
 static void add_row(const struct ebb_key *row, bool has_tag, struct ebb_str *out)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_printf(out, "| `%s` | ", key_below(row));
     if (has_tag) {
         const char *when = alternatives(row);
@@ -211,8 +210,7 @@ void exp_config_reference_markdown(struct ebb_str *out)
 
 static void add_json_row(const struct ebb_key *row, struct ebb_json_writer *w)
 {
-    struct ebb_str allowed;
-    ebb_str_init(&allowed);
+    struct ebb_str allowed = {0};
     ebb_say_allowed(row, &allowed);
     ebb_jsonw_object(w);
     ebb_jsonw_key(w, "path");

@@ -53,8 +53,7 @@ static void check_directory(struct ebb_reading *reader, const struct ebb_path *s
     if (!key || exp_path_inside(host, directory))
         return;
     struct ebb_path at = {.up = section, .key = key};
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_add(&text, "found the directory \"");
     ebb_say_quoted(directory, strlen(directory), &text);
     ebb_str_add(&text, "\", allowed: host_path \"");

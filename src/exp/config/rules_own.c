@@ -13,9 +13,7 @@ static void report_reference(struct ebb_reading *reader, const struct ebb_path *
 {
     if (ebb_reading_is_full(reader))
         return;
-    struct ebb_str text, names;
-    ebb_str_init(&text);
-    ebb_str_init(&names);
+    struct ebb_str text = {0}, names = {0};
     for (size_t i = 0; i < hparams->count && i < 64; i++)
         ebb_words_add(&names, hparams->items[i].name);
     ebb_str_add(&text, "found ${");

@@ -102,9 +102,8 @@ static enum ebb_status migrate(struct exp_db *db, struct ebb_error *err)
 enum ebb_status exp_db_open(const struct exp_db_options *options, struct exp_db **db,
                             struct ebb_error *err)
 {
-    struct exp_db *made = ebb_calloc(1, sizeof *made);
-    if (made == NULL)
-        return ebb_no_memory(err, sizeof *made);
+    struct exp_db *made;
+    EBB_TRY(ebb_new(&made, 1, sizeof *made, err));
     made->driver = &exp_db_sqlite;
     made->options = *options;
     made->options.path = NULL; /* borrowed for the call only */

@@ -56,12 +56,10 @@ static void expand(const struct query *q, struct ebb_str *out)
 static enum ebb_status prepare(struct exp_db *db, const struct query *q, void **statement,
                                struct ebb_error *err)
 {
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     expand(q, &text);
     enum ebb_status status = ebb_str_status(&text, err);
-    if (status == EBB_OK)
-        status = db->driver->prepare(db->connection, ebb_str_c(&text), statement, err);
+    EBB_THEN(status, db->driver->prepare(db->connection, ebb_str_c(&text), statement, err));
     ebb_str_fini(&text);
     return status;
 }
@@ -184,8 +182,7 @@ static enum ebb_status write_by(struct exp_db *db, enum exp_db_query_id id, cons
     void *statement = NULL;
     bool *is_busy = NULL, has_row;
     enum ebb_status status = exp_db_begin(db, err);
-    if (status == EBB_OK)
-        status = take(db, id, in, &statement, &is_busy, err);
+    EBB_THEN(status, take(db, id, in, &statement, &is_busy, err));
     if (status == EBB_OK) {
         status = db->driver->step(db->connection, statement, &has_row, err);
         give(db, statement, is_busy);

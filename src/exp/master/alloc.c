@@ -256,11 +256,10 @@ static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
                                enum exp_sequence_exit how, struct ebb_error *err)
 {
     struct exp_trial *r = a->trial;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     bool is_counted = how == EXP_SEQUENCE_FAILED || how == EXP_SEQUENCE_ROLLED_BACK;
     if (!is_counted)
         return EBB_OK;
-    ebb_str_init(&text);
     if (a->proc.pid == 0)
         ebb_str_printf(&text, "could not start: %s", a->reason);
     else if (a->reason[0] != '\0')
@@ -275,8 +274,7 @@ static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
                        ebb_format_bytes(m->options.slot_memory_bytes, limit, sizeof limit));
     }
     enum ebb_status status = ebb_str_status(&text, err);
-    if (status == EBB_OK)
-        status = exp_text_set(&r->message, ebb_str_c(&text), err);
+    EBB_THEN(status, exp_text_set(&r->message, ebb_str_c(&text), err));
     ebb_str_clear(&text);
     ebb_str_printf(&text, "ebb: trial %lld: %s; ", (long long)r->id,
                    r->message != NULL ? r->message : "");
@@ -286,8 +284,7 @@ static enum ebb_status explain(struct exp_master *m, struct exp_alloc *a,
     else
         ebb_str_printf(&text, "restart %lld of %lld", (long long)r->sequence.restarts,
                        (long long)r->sequence.rules.max_restarts);
-    if (status == EBB_OK)
-        status = exp_log_add(m, r, "ERROR", ebb_str_c(&text), err);
+    EBB_THEN(status, exp_log_add(m, r, "ERROR", ebb_str_c(&text), err));
     ebb_log(m->options.log, EBB_LOG_WARN, "%s", ebb_str_c(&text));
     ebb_str_fini(&text);
     return status;

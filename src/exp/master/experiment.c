@@ -26,16 +26,14 @@ static enum ebb_status add_trial(struct exp_master *m, struct exp_experiment *e,
 {
     const struct exp_create *create = &e->ops.creates[op->create];
     const struct ebb_doc_node *hparams = NULL;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
     size_t need = (size_t)op->trial + 1, before = e->trial_count;
     EBB_TRY(
         exp_ops_hparams(&e->ops, op, &e->config.hyperparameters, &m->turn_arena, &hparams, err));
     EBB_TRY(ebb_grow(&e->trials, &e->trial_capacity, need, sizeof *e->trials, err));
-    struct exp_trial *r = ebb_calloc(1, sizeof *r);
-    if (r == NULL)
-        return ebb_no_memory(err, sizeof *r);
-    ebb_str_init(&text);
+    struct exp_trial *r;
+    EBB_TRY(ebb_new(&r, 1, sizeof *r, err));
     ebb_jsonw_init(&w, &text, 0);
     ebb_doc_write_json(hparams, &w);
     *r = (struct exp_trial){.experiment = e,
@@ -117,10 +115,8 @@ static enum ebb_status write_ops(struct exp_master *m, const struct exp_experime
 static enum ebb_status log_event(struct exp_master *m, struct exp_experiment *e, const char *type,
                                  const struct exp_event *event, struct ebb_error *err)
 {
-    struct ebb_str content, ops;
+    struct ebb_str content = {0}, ops = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&content);
-    ebb_str_init(&ops);
     ebb_jsonw_init(&w, &content, 0);
     if (event != NULL) {
         exp_event_write(event, &w);
@@ -129,16 +125,14 @@ static enum ebb_status log_event(struct exp_master *m, struct exp_experiment *e,
         ebb_jsonw_object_end(&w);
     }
     enum ebb_status status = ebb_str_status(&content, err);
-    if (status == EBB_OK)
-        status = write_ops(m, e, &ops, err);
-    if (status == EBB_OK)
-        status = exp_db_event_add(m->db,
-                                  &(struct exp_db_event){.experiment_id = e->id,
-                                                         .seq = e->search_seq,
-                                                         .type = type,
-                                                         .content = ebb_str_c(&content),
-                                                         .operations = ebb_str_c(&ops)},
-                                  err);
+    EBB_THEN(status, write_ops(m, e, &ops, err));
+    EBB_THEN(status, exp_db_event_add(m->db,
+                                      &(struct exp_db_event){.experiment_id = e->id,
+                                                             .seq = e->search_seq,
+                                                             .type = type,
+                                                             .content = ebb_str_c(&content),
+                                                             .operations = ebb_str_c(&ops)},
+                                      err));
     e->search_seq++;
     ebb_str_fini(&content);
     ebb_str_fini(&ops);
@@ -384,9 +378,8 @@ static enum ebb_status read_row(struct exp_master *m, struct exp_experiment *e,
 
 static enum ebb_status open_store(struct exp_experiment *e, struct ebb_error *err)
 {
-    struct ebb_str location;
+    struct ebb_str location = {0};
     EBB_TRY(exp_store_open(&e->config.checkpoint_storage, &e->store, err));
-    ebb_str_init(&location);
     exp_store_location(e->store, &location);
     EBB_TRY(ebb_str_status(&location, err));
     e->location = ebb_str_take(&location);
@@ -428,8 +421,7 @@ static enum ebb_status replay_one(struct exp_master *m, struct exp_experiment *e
 static enum ebb_status replay(struct exp_master *m, struct exp_experiment *e, struct ebb_error *err)
 {
     struct exp_db_event row;
-    struct ebb_str ops;
-    ebb_str_init(&ops);
+    struct ebb_str ops = {0};
     struct exp_db_cursor events = exp_db_events(m->db, EXP_DB_ID(e->id), &row, err);
     while (exp_db_fetch(&events))
         events.status = replay_one(m, e, &row, &ops, err);
@@ -468,23 +460,19 @@ static enum ebb_status insert(struct exp_master *m, struct exp_experiment *e, st
 enum ebb_status exp_experiment_load(struct exp_master *m, int64_t id, bool is_new,
                                     struct exp_experiment **out, struct ebb_error *err)
 {
-    struct exp_experiment *e = ebb_calloc(1, sizeof *e);
-    if (e == NULL)
-        return ebb_no_memory(err, sizeof *e);
+    struct exp_experiment *e;
+    EBB_TRY(ebb_new(&e, 1, sizeof *e, err));
     e->id = id;
     ebb_arena_init(&e->arena);
     exp_ops_init(&e->ops);
     struct exp_db_id files = {0};
     enum ebb_status status = read_config(m, e, err);
-    if (status == EBB_OK)
-        status = read_row(m, e, err);
-    if (status == EBB_OK)
-        status = exp_db_only(exp_db_files_count(m->db, EXP_DB_ID(id), &files, err), NULL, NULL);
+    EBB_THEN(status, read_row(m, e, err));
+    EBB_THEN(status,
+             exp_db_only(exp_db_files_count(m->db, EXP_DB_ID(id), &files, err), NULL, NULL));
     e->has_model = files.id > 0;
-    if (status == EBB_OK)
-        status = open_store(e, err);
-    if (status == EBB_OK)
-        status = insert(m, e, err);
+    EBB_THEN(status, open_store(e, err));
+    EBB_THEN(status, insert(m, e, err));
     if (status != EBB_OK) {
         exp_experiment_free(m, e);
         return status;

@@ -64,8 +64,7 @@ static enum ebb_status start_job(struct exp_master *m, const char *uuid, const c
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
     enum ebb_status status = exp_text_set(&job->location, location, err);
-    if (status == EBB_OK)
-        status = exp_text_set(&job->uuid, uuid, err);
+    EBB_THEN(status, exp_text_set(&job->uuid, uuid, err));
     if (status != EBB_OK) {
         exp_job_destroy(job);
         return status;
@@ -102,14 +101,12 @@ enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct 
     struct exp_db_experiment row = {0};
     struct exp_db_checkpoint *doomed = NULL;
     size_t count = 0;
-    struct ebb_arena arena;
-    ebb_arena_init(&arena);
+    struct ebb_arena arena = {0};
     enum ebb_status status =
         exp_db_only(exp_db_experiment_read(m->db, EXP_DB_ID(experiment), &row, err), &arena, NULL);
     struct exp_gc_policy policy = {row.save_experiment_best, row.save_trial_best,
                                    row.save_trial_latest};
-    if (status == EBB_OK)
-        status = exp_gc_select(m, experiment, &policy, &arena, &doomed, &count, err);
+    EBB_THEN(status, exp_gc_select(m, experiment, &policy, &arena, &doomed, &count, err));
     for (size_t i = 0; status == EBB_OK && i < count; i++)
         status = exp_gc_remove_checkpoint(m, doomed[i].uuid, doomed[i].storage, 0, err);
     ebb_arena_fini(&arena);

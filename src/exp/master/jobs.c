@@ -191,9 +191,8 @@ static void *work(void *context)
 enum ebb_status exp_jobs_create(int threads, struct exp_jobs **jobs, struct ebb_error *err)
 {
     sigset_t all, before;
-    struct exp_jobs *made = ebb_calloc(1, sizeof *made);
-    if (made == NULL)
-        return ebb_no_memory(err, sizeof *made);
+    struct exp_jobs *made;
+    EBB_TRY(ebb_new(&made, 1, sizeof *made, err));
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     made->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -46,9 +46,8 @@ enum ebb_status exp_model_load(struct exp_master *m, struct exp_experiment *e,
     size_t capacity = 0;
     if (!e->has_model || e->model != NULL)
         return EBB_OK;
-    struct exp_model *model = ebb_calloc(1, sizeof *model);
-    if (model == NULL)
-        return ebb_no_memory(err, sizeof *model);
+    struct exp_model *model;
+    EBB_TRY(ebb_new(&model, 1, sizeof *model, err));
     model->uses = 1;
     struct exp_db_cursor files = exp_db_files(m->db, EXP_DB_ID(e->id), &row, err);
     while (exp_db_fetch(&files))
@@ -68,13 +67,12 @@ static enum ebb_status fill_source(struct exp_alloc *a, const struct exp_db_chec
                                    char **location, struct ebb_error *err)
 {
     struct exp_store *store = NULL;
-    struct ebb_str path;
+    struct ebb_str path = {0};
     snprintf(a->from.uuid, sizeof a->from.uuid, "%s", row->uuid);
     a->from.trial = row->trial_id;
     a->from.step = row->step_id;
     EBB_TRY(exp_text_set(location, row->storage, err));
     EBB_TRY(exp_store_open_location(*location, &store, err));
-    ebb_str_init(&path);
     exp_store_path(store, a->from.uuid, &path);
     exp_store_close(store);
     EBB_TRY(ebb_str_status(&path, err));
@@ -134,8 +132,7 @@ enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a, st
     struct exp_job *job = status == EBB_OK ? exp_job_create(EXP_JOB_PREPARE) : NULL;
     if (status == EBB_OK && job == NULL)
         status = ebb_no_memory(err, sizeof *job);
-    if (status == EBB_OK)
-        status = exp_text_set(&job->work_dir, path, err);
+    EBB_THEN(status, exp_text_set(&job->work_dir, path, err));
     if (status == EBB_OK && a->from.uuid[0] != '\0')
         status = exp_text_set(&job->uuid, a->from.uuid, err);
     if (status != EBB_OK) {
@@ -174,9 +171,8 @@ static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
                                     struct ebb_error *err)
 {
     const struct exp_trial *r = a->trial;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key(&w, "config");
@@ -216,9 +212,8 @@ struct texts { /* a NULL-terminated list of owned texts */
 
 __attribute__((format(printf, 2, 3))) static void add(struct texts *t, const char *fmt, ...)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     va_list args;
-    ebb_str_init(&text);
     va_start(args, fmt);
     ebb_str_vprintf(&text, fmt, args);
     va_end(args);
@@ -258,9 +253,8 @@ static void add_base(const struct exp_master *m, struct texts *t)
 
 static void add_json(struct texts *t, const char *name, const struct exp_alloc *a)
 {
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     write_source(a, &w);
     add(t, "%s=%s", name, a->from.uuid[0] != '\0' ? ebb_str_c(&text) : "");
@@ -400,8 +394,7 @@ enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, stru
         return ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%s/trials/%lld/work", m->state_dir, id);
     enum ebb_status status = make_mount_points(&a->trial->experiment->config, path, err);
-    if (status == EBB_OK)
-        status = spawn(m, a, path, log, err);
+    EBB_THEN(status, spawn(m, a, path, log, err));
     close(log);
     EBB_TRY(status);
     struct epoll_event event = {.events = EPOLLIN, .data.fd = a->proc.fd};

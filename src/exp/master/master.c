@@ -112,10 +112,8 @@ static void try_again(struct exp_master *m)
     if (m->now_ns < m->retry_ns)
         return;
     enum ebb_status status = exp_db_probe(m->db, &err);
-    if (status == EBB_OK)
-        status = exp_recover(m, &err);
-    if (status == EBB_OK)
-        status = exp_db_commit(m->db, &err);
+    EBB_THEN(status, exp_recover(m, &err));
+    EBB_THEN(status, exp_db_commit(m->db, &err));
     if (status != EBB_OK) {
         stall(m, &err);
         return;
@@ -365,8 +363,7 @@ enum ebb_status exp_master_do(struct exp_master *m,
         return EBB_EIO;
     }
     enum ebb_status status = work_on(context, err);
-    if (status == EBB_OK)
-        status = finish(m, err);
+    EBB_THEN(status, finish(m, err));
     if (status != EBB_OK)
         stall(m, err);
     return status;

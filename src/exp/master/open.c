@@ -263,9 +263,8 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
 enum ebb_status exp_master_open(const struct exp_master_options *options,
                                 struct exp_master **master, struct ebb_error *err)
 {
-    struct exp_master *m = ebb_calloc(1, sizeof *m);
-    if (m == NULL)
-        return ebb_no_memory(err, sizeof *m);
+    struct exp_master *m;
+    EBB_TRY(ebb_new(&m, 1, sizeof *m, err));
     m->options = *options;
     m->options.is_socket_off |= m->options.is_reading_only; /* trials wait for a real master */
     m->lock_fd = m->listen_fd = m->epoll_fd = -1;
@@ -278,8 +277,7 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
     if (m->options.log_bytes_max <= 0)
         m->options.log_bytes_max = (int64_t)16 << 20;
     enum ebb_status status = copy_options(m, options, err);
-    if (status == EBB_OK)
-        status = open_all(m, err);
+    EBB_THEN(status, open_all(m, err));
     if (status != EBB_OK) {
         exp_master_close(m, EXP_CLOSE_LEAVE, 0);
         return status;

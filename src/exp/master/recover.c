@@ -139,8 +139,7 @@ static enum ebb_status load_experiment(struct exp_master *m, int64_t id, struct 
     struct exp_experiment *e = NULL;
     struct ebb_error why;
     enum ebb_status status = exp_experiment_load(m, id, false, &e, &why);
-    if (status == EBB_OK)
-        status = load_trials(m, e, &why);
+    EBB_THEN(status, load_trials(m, e, &why));
     if (status == EBB_OK)
         return EBB_OK;
     if (status == EBB_EIO || status == EBB_ENOMEM) {
@@ -156,8 +155,7 @@ static enum ebb_status load_experiments(struct exp_master *m, struct ebb_error *
 {
     struct exp_db_id *going = NULL;
     size_t count = 0;
-    struct ebb_arena arena;
-    ebb_arena_init(&arena);
+    struct ebb_arena arena = {0};
     enum ebb_status status =
         exp_db_all(exp_db_experiments_going(m->db, NULL, NULL, err), &arena, &going, &count);
     for (size_t i = 0; status == EBB_OK && i < count; i++)
@@ -236,9 +234,8 @@ static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_allo
         kill_found(p, row->id);
         return exp_db_alloc_delete(m->db, EXP_DB_NAME(row->id), err);
     }
-    struct exp_alloc *a = ebb_calloc(1, sizeof *a);
-    if (a == NULL)
-        return ebb_no_memory(err, sizeof *a);
+    struct exp_alloc *a;
+    EBB_TRY(ebb_new(&a, 1, sizeof *a, err));
     *a = (struct exp_alloc){
         .trial = r, .phase = EXP_ALLOC_ADOPTED, .proc.fd = -1, .has_spoken = true};
     memcpy(a->id, row->id, 37);

@@ -88,31 +88,29 @@ static enum ebb_status insert_trial(struct exp_master *m, const struct exp_trial
 static enum ebb_status write_trial(struct exp_master *m, const struct exp_trial *r,
                                    struct ebb_error *err)
 {
-    struct ebb_str state;
+    struct ebb_str state = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&state);
     ebb_jsonw_init(&w, &state, 0);
     exp_sequence_save(&r->sequence, &w);
     enum ebb_status status = ebb_str_status(&state, err);
     if (status == EBB_OK && r->is_new)
         status = insert_trial(m, r, ebb_str_c(&state), err);
-    if (status == EBB_OK)
-        status =
-            exp_db_trial_write(m->db,
-                               &(struct exp_db_trial_state){
-                                   .id = r->id,
-                                   .state = exp_trial_state_name(r->state),
-                                   .end_time = value_or_none(r->end_time > 0, r->end_time),
-                                   .restarts = r->sequence.restarts,
-                                   .steps = r->sequence.current,
-                                   .best_signed = value_or_none(r->has_best, r->best_signed),
-                                   .best_step_id = number_or_none(r->has_best, r->best_step),
-                                   .latest_signed = value_or_none(r->has_latest, r->latest_signed),
-                                   .sequence = ebb_str_c(&state),
-                                   .message = r->message,
-                                   .log_offset = r->log_offset,
-                                   .log_bytes = r->log_bytes},
-                               err);
+    EBB_THEN(status,
+             exp_db_trial_write(m->db,
+                                &(struct exp_db_trial_state){
+                                    .id = r->id,
+                                    .state = exp_trial_state_name(r->state),
+                                    .end_time = value_or_none(r->end_time > 0, r->end_time),
+                                    .restarts = r->sequence.restarts,
+                                    .steps = r->sequence.current,
+                                    .best_signed = value_or_none(r->has_best, r->best_signed),
+                                    .best_step_id = number_or_none(r->has_best, r->best_step),
+                                    .latest_signed = value_or_none(r->has_latest, r->latest_signed),
+                                    .sequence = ebb_str_c(&state),
+                                    .message = r->message,
+                                    .log_offset = r->log_offset,
+                                    .log_bytes = r->log_bytes},
+                                err));
     ebb_str_fini(&state);
     return status;
 }

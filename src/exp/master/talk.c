@@ -296,9 +296,8 @@ static enum ebb_status write_metadata(const struct exp_master *m, const struct e
                                       char **out, struct ebb_error *err)
 {
     const struct exp_trial *r = a->trial;
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key_string(&w, "cluster_id", m->cluster_id);
@@ -324,12 +323,9 @@ static enum ebb_status done_checkpoint(struct exp_master *m, struct exp_alloc *a
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
     enum ebb_status status = exp_model_load(m, e, err);
-    if (status == EBB_OK)
-        status = exp_text_set(&job->location, e->location, err);
-    if (status == EBB_OK)
-        status = exp_text_set(&job->uuid, a->uuid, err);
-    if (status == EBB_OK)
-        status = write_metadata(m, a, &job->metadata, err);
+    EBB_THEN(status, exp_text_set(&job->location, e->location, err));
+    EBB_THEN(status, exp_text_set(&job->uuid, a->uuid, err));
+    EBB_THEN(status, write_metadata(m, a, &job->metadata, err));
     if (status != EBB_OK) {
         exp_job_destroy(job);
         return status;

@@ -97,13 +97,11 @@ enum ebb_status exp_trial_start(struct exp_master *m, struct exp_trial *r, int64
         EBB_TRY(enter(m, r, err));
     if (r->experiment->state != EXP_ACTIVE) /* what it caused may have ended the experiment */
         return EBB_OK;
-    struct exp_alloc *a = ebb_calloc(1, sizeof *a);
-    if (a == NULL)
-        return ebb_no_memory(err, sizeof *a);
+    struct exp_alloc *a;
+    EBB_TRY(ebb_new(&a, 1, sizeof *a, err));
     *a = (struct exp_alloc){.trial = r, .slot = slot, .proc.fd = -1};
     enum ebb_status status = exp_uuid_make(a->id, err);
-    if (status == EBB_OK)
-        status = exp_alloc_add(m, a, err);
+    EBB_THEN(status, exp_alloc_add(m, a, err));
     if (status != EBB_OK) {
         ebb_free(a);
         return status;

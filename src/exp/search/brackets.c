@@ -12,9 +12,7 @@ enum ebb_status exp_brackets_init(struct exp_search *s, struct ebb_error *err)
     EBB_TRY(exp_search_shape(s->config, &s->arena, &shape, err));
     if (shape.count > UINT16_MAX || shape.brackets[0].rung_count > UINT16_MAX)
         return ebb_fail(err, EBB_ELIMIT, "searcher: more than %d brackets or rungs", UINT16_MAX);
-    a->items = ebb_calloc(shape.count, sizeof *a->items);
-    if (a->items == NULL)
-        return ebb_no_memory(err, shape.count * sizeof *a->items);
+    EBB_TRY(ebb_new(&a->items, shape.count, sizeof *a->items, err));
     a->shape = shape;
     for (size_t b = 0; b < shape.count; b++) {
         a->items[b].rungs = ebb_calloc(shape.brackets[b].rung_count, sizeof *a->items[b].rungs);

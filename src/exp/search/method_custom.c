@@ -55,8 +55,7 @@ static enum ebb_status add_text(struct custom *c, int64_t id, uint32_t trial,
                                 struct ebb_str *take_text, struct ebb_error *err)
 {
     enum ebb_status status = ebb_str_status(take_text, err);
-    if (status == EBB_OK)
-        status = ebb_grow(&c->events, &c->capacity, c->count + 1, sizeof *c->events, err);
+    EBB_THEN(status, ebb_grow(&c->events, &c->capacity, c->count + 1, sizeof *c->events, err));
     if (status == EBB_OK) {
         char *text = ebb_str_take(take_text);
         c->events[c->count++] = (struct waiting){.id = id, .trial = trial, .text = text};
@@ -70,9 +69,8 @@ static enum ebb_status add_event(struct exp_search *s, const struct exp_event *e
                                  struct ebb_error *err)
 {
     struct custom *c = state_of(s);
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     exp_event_write(event, &w);
     return add_text(c, c->last_id + 1, EXP_NO_TRIAL, &text, err);
@@ -81,8 +79,7 @@ static enum ebb_status add_event(struct exp_search *s, const struct exp_event *e
 static enum ebb_status custom_start(struct exp_search *s, struct ebb_error *err)
 {
     struct custom *c = state_of(s);
-    struct ebb_str text;
-    ebb_str_init(&text);
+    struct ebb_str text = {0};
     ebb_str_add(&text, "{\"type\":\"initial\"}");
     return add_text(c, c->last_id + 1, EXP_NO_TRIAL, &text, err);
 }
@@ -114,11 +111,10 @@ static enum ebb_status custom_trained(struct exp_search *s, uint32_t trial, int6
 {
     struct custom *c = state_of(s);
     char id[EXP_REQUEST_TEXT];
-    struct ebb_str text;
+    struct ebb_str text = {0};
     EBB_TRY(grow_marks(s, err));
     if (c->has_progress[trial])
         return EBB_OK;
-    ebb_str_init(&text);
     ebb_str_printf(&text, "{\"type\":\"trial_progress\",\"request_id\":\"%s\",\"step\":%lld}",
                    exp_request_format(s->trials[trial].id, id), (long long)step);
     EBB_TRY(add_text(c, c->last_id + 1, trial, &text, err));
@@ -318,10 +314,9 @@ static enum ebb_status apply_create(struct exp_search *s, const struct answer *a
                                     struct ebb_error *err)
 {
     struct exp_new_trial new_trial = {.parent = EXP_NO_TRIAL};
-    struct ebb_str text;
+    struct ebb_str text = {0};
     struct ebb_json_writer w;
     uint32_t trial;
-    ebb_str_init(&text);
     ebb_jsonw_init(&w, &text, 0);
     ebb_doc_write_json(answer->hparams, &w);
     enum ebb_status status = ebb_str_status(&text, err);
@@ -392,8 +387,7 @@ static enum ebb_status read_message(const struct exp_search *s, const struct ebb
     for (size_t i = 0; i < list->count; i++) {
         struct view view = {.s = s, .answers = *answers, .count = i};
         enum ebb_status status = read_answer(list->items[i], &(*answers)[i], err);
-        if (status == EBB_OK)
-            status = check_answer(&view, &(*answers)[i], err);
+        EBB_THEN(status, check_answer(&view, &(*answers)[i], err));
         if (status != EBB_OK)
             return ebb_context(err, status, "operations[%zu]", i);
     }
@@ -404,7 +398,7 @@ static enum ebb_status read_message(const struct exp_search *s, const struct ebb
 enum ebb_status exp_custom_answer(struct exp_search *s, const char *line, size_t length,
                                   struct exp_ops *ops, struct ebb_error *err)
 {
-    struct ebb_arena arena;
+    struct ebb_arena arena = {0};
     const struct ebb_doc_node *root;
     struct answer *answers = NULL;
     size_t count = 0, op_count = ops->count, creates = ops->create_count;
@@ -412,7 +406,6 @@ enum ebb_status exp_custom_answer(struct exp_search *s, const char *line, size_t
     EBB_TRY(check_kind(s, err));
     if (s->is_broken || !s->is_started)
         return ebb_fail(err, EBB_EINTERNAL, "search: not ready for an answer");
-    ebb_arena_init(&arena);
     enum ebb_status status = ebb_doc_parse_json(&arena, "search program", line, length, &root, err);
     if (status == EBB_OK) {
         status = read_message(s, root, &arena, &answers, &count, &last, err);
@@ -423,8 +416,7 @@ enum ebb_status exp_custom_answer(struct exp_search *s, const char *line, size_t
         s->out = ops;
         for (size_t i = 0; status == EBB_OK && i < count; i++)
             status = apply(s, &answers[i], err);
-        if (status == EBB_OK)
-            status = exp_search_settle(s, err);
+        EBB_THEN(status, exp_search_settle(s, err));
         if (status == EBB_OK)
             forget_events(state_of(s), last);
         if (status != EBB_OK) { /* memory only: everything else was checked before */

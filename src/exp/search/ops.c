@@ -290,8 +290,7 @@ enum ebb_status exp_metric_find(const struct ebb_doc_node *metrics, const char *
     const struct ebb_doc_node *node = ebb_doc_get(metrics, metric);
     if (metric_value(node, value))
         return EBB_OK;
-    struct ebb_str names;
-    ebb_str_init(&names);
+    struct ebb_str names = {0};
     for (size_t i = 0; metrics != NULL && metrics->kind == EBB_DOC_MAP && i < metrics->count; i++)
         ebb_str_printf(&names, "%s%s", i > 0 ? ", " : "", metrics->keys[i]->text);
     if (node == NULL)

@@ -22,9 +22,8 @@ enum ebb_status exp_search_create(const struct exp_searcher *config,
     const struct exp_search_method *method = exp_method_find(config->kind);
     if (method == NULL)
         return ebb_fail(err, EBB_EINPUT, "searcher: unknown kind %d", (int)config->kind);
-    struct exp_search *s = ebb_calloc(1, sizeof *s);
-    if (s == NULL)
-        return ebb_no_memory(err, sizeof *s);
+    struct exp_search *s;
+    EBB_TRY(ebb_new(&s, 1, sizeof *s, err));
     s->method = method;
     s->config = config;
     s->space = space;
@@ -523,8 +522,7 @@ enum ebb_status exp_search_event(struct exp_search *s, const struct exp_event *e
     enum ebb_status status = EBB_OK;
     if (!s->trials[trial].is_closed || event->kind == EXP_EVENT_CREATED)
         status = dispatch(s, trial, event, err);
-    if (status == EBB_OK)
-        status = exp_search_settle(s, err);
+    EBB_THEN(status, exp_search_settle(s, err));
     finish(s, mark, status);
     return status;
 }

@@ -234,8 +234,7 @@ enum ebb_status exp_sim_run(struct exp_search *search, const struct exp_hparams 
     exp_ops_init(&run.queue);
     exp_ops_init(&run.answers);
     enum ebb_status status = run_all(&run, err);
-    if (status == EBB_OK)
-        status = hand_over(&run, sim, err);
+    EBB_THEN(status, hand_over(&run, sim, err));
     for (size_t i = 0; i < run.sim.trial_count; i++) {
         ebb_str_fini(&run.tallies[i].workloads);
         ebb_str_fini(&run.tallies[i].validated_at);
