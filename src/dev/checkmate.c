@@ -286,8 +286,7 @@ static enum ebb_status load_file(struct suite *suite, const char *folder, const 
     char *path = ebb_arena_printf(arena, "%s/%s/%s", dir, folder, file);
     char *graph_path = ebb_arena_printf(arena, "%s/graphs/%s", dir, file);
     char *name = ebb_arena_strndup(arena, file, strlen(file) - 5);
-    if (!path || !graph_path || !name)
-        return ebb_no_memory(err, 64);
+    EBB_TRY(ebb_arena_status(arena, err));
     EBB_TRY(ebb_doc_load(arena, path, &head, err));
     EBB_TRY(trace_load(graph_path, TRACE_FORMAT_GRAPH, &trace, err));
     enum ebb_status status = ebb_grow(&suite->traces, &suite->trace_capacity,
@@ -315,8 +314,6 @@ static enum ebb_status load_folder(struct suite *suite, const char *folder, cons
     const char *only = suite->judge.request->only, *path = dev_path(&suite->judge, folder);
     char **names;
     size_t count;
-    if (!path)
-        return ebb_no_memory(err, strlen(folder));
     EBB_TRY(dev_list(&suite->judge.arena, path, &names, &count, err));
     for (size_t i = 0; i < count; i++)
         if (!only || strstr(names[i], only))

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/heap.h"
+#include "base/names.h"
 #include "base/str.h"
 #include "dev/golden.h"
 
@@ -23,8 +24,7 @@ const struct dev_limit dev_op_limit = {.rtol = 2e-5, .atol_max = 2e-6};
 
 bool dev_has(struct dev_judge *j, const char *name)
 {
-    const char *path = dev_path(j, name);
-    return path && access(path, R_OK) == 0;
+    return access(dev_path(j, name), R_OK) == 0;
 }
 
 /* Python writes infinities as words that are no JSON: a number of the same length that a float
@@ -48,19 +48,15 @@ const struct ebb_doc_node *dev_json(struct dev_judge *j, const char *name, struc
 {
     const struct ebb_doc_node *root = NULL;
     struct ebb_file_view view;
-    char *path = dev_path(j, name);
-    if (!path) {
-        ebb_no_memory(err, strlen(name));
-        return NULL;
-    }
+    const char *path = dev_path(j, name);
     if (ebb_file_view_open(&view, path, JSON_BYTES, err) != EBB_OK)
         return NULL;
     char *text = ebb_arena_strndup(&j->arena, view.data, view.length);
-    if (!text)
-        ebb_no_memory(err, view.length);
-    else
+    enum ebb_status status = ebb_arena_status(&j->arena, err);
+    if (status == EBB_OK)
         spell_infinities(text, view.length);
-    if (text && ebb_doc_parse_json(&j->arena, path, text, view.length, &root, err) != EBB_OK)
+    if (status == EBB_OK &&
+        ebb_doc_parse_json(&j->arena, path, text, view.length, &root, err) != EBB_OK)
         root = NULL;
     ebb_file_view_close(&view);
     return root;
@@ -69,10 +65,8 @@ const struct ebb_doc_node *dev_json(struct dev_judge *j, const char *name, struc
 enum ebb_status dev_tensors_open(struct dev_judge *j, const char *name, struct dev_tensors *t,
                                  struct ebb_error *err)
 {
-    char *path = dev_path(j, name);
-    if (!path)
-        return ebb_no_memory(err, strlen(name));
-    memset(t, 0, sizeof *t);
+    const char *path = dev_path(j, name);
+    *t = (struct dev_tensors){0};
     EBB_TRY(ebb_file_view_open(&t->view, path, SIZE_MAX, err));
     enum ebb_status status = tensor_file_read(&t->file, path, t->view.data, t->view.length, err);
     if (status != EBB_OK)
@@ -296,23 +290,18 @@ void dev_compare_record(const struct dev_run *run, const struct ebb_doc_node *do
 static const struct {
     const char *name, *file, *tensors; /* file: JSON, or a folder; tensors may be NULL */
     dev_group_fn *run;
+    dev_case_one_fn *each; /* or: every item of the list `cases` */
 } groups[] = {
-    {"ops", "ops.json", "ops.safetensors", dev_golden_ops},
-    {"optim", "optim.json", "optim.safetensors", dev_golden_optim},
-    {"lr", "lr.json", NULL, dev_golden_lr},
-    {"amp", "amp.json", "amp.safetensors", dev_golden_amp},
-    {"rng", "rng.json", NULL, dev_golden_rng},
-    {"e2e", "e2e", NULL, dev_golden_e2e},
-    {"config", "config_cases.json", NULL, dev_golden_config},
-    {"formats", "formats", "formats/expected.safetensors", dev_golden_formats},
+    {"ops", "ops.json", "ops.safetensors", NULL, dev_golden_ops},
+    {"optim", "optim.json", "optim.safetensors", NULL, dev_golden_optim},
+    {"lr", "lr.json", NULL, NULL, dev_golden_lr},
+    {"amp", "amp.json", "amp.safetensors", dev_golden_amp, NULL},
+    {"rng", "rng.json", NULL, dev_golden_rng, NULL},
+    {"e2e", "e2e", NULL, dev_golden_e2e, NULL},
+    {"config", "config_cases.json", NULL, dev_golden_config, NULL},
+    {"formats", "formats", "formats/expected.safetensors", dev_golden_formats, NULL},
 };
 #define GROUP_COUNT (sizeof groups / sizeof *groups)
-
-static bool is_json(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 5 && strcmp(name + n - 5, ".json") == 0;
-}
 
 void dev_each(struct dev_judge *j, const struct ebb_doc_node *root, const char *key,
               dev_case_one_fn *run, const struct dev_tensors *tensors)
@@ -337,11 +326,13 @@ static void run_group(struct dev_judge *j, size_t k)
     struct ebb_error err = {.status = EBB_OK};
     if (!dev_has(j, groups[k].file))
         return;
-    if (is_json(groups[k].file))
+    if (ebb_name_ends(groups[k].file, ".json"))
         root = dev_json(j, groups[k].file, &err);
     if (err.status == EBB_OK && groups[k].tensors)
         (void)dev_tensors_open(j, groups[k].tensors, &tensors, &err);
-    if (err.status == EBB_OK)
+    if (err.status == EBB_OK && groups[k].each)
+        dev_each(j, root, "cases", groups[k].each, &tensors);
+    else if (err.status == EBB_OK)
         groups[k].run(j, root, &tensors);
     else
         dev_broken(j, groups[k].name, err.message);
@@ -361,7 +352,7 @@ static void refuse_others(struct dev_judge *j)
 {
     DIR *dir = opendir(j->request->dir);
     for (const struct dirent *e; dir && (e = readdir(dir)) != NULL;) {
-        if (!(e->d_type == DT_DIR || is_json(e->d_name)) || is_known(e->d_name))
+        if (!(e->d_type == DT_DIR || ebb_name_ends(e->d_name, ".json")) || is_known(e->d_name))
             continue;
         dev_begin(j, "other/%s", e->d_name);
         dev_refuse(j, "this build cannot run these cases yet");

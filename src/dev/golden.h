@@ -81,8 +81,8 @@ const void *dev_read(const struct dev_run *run, tensor_id id, struct tensor_view
 /* One kind of file: what it holds is judged. `root` is NULL for folders. */
 typedef void dev_group_fn(struct dev_judge *j, const struct ebb_doc_node *root,
                           struct dev_tensors *tensors);
-dev_group_fn dev_golden_ops, dev_golden_optim, dev_golden_lr, dev_golden_amp, dev_golden_rng,
-    dev_golden_e2e, dev_golden_config, dev_golden_formats, dev_gan;
+dev_group_fn dev_golden_amp, dev_golden_rng, dev_golden_e2e, dev_golden_config, dev_golden_formats,
+    dev_gan;
 /* What cannot be read at all: one failed case of the group. */
 void dev_broken(struct dev_judge *j, const char *group, const char *why);
 
@@ -94,5 +94,6 @@ typedef void dev_case_one_fn(struct dev_judge *j, const struct ebb_doc_node *doc
                              const struct dev_tensors *tensors);
 void dev_each(struct dev_judge *j, const struct ebb_doc_node *root, const char *key,
               dev_case_one_fn *run, const struct dev_tensors *tensors);
+dev_case_one_fn dev_golden_ops, dev_golden_optim, dev_golden_lr;
 
 #endif

@@ -132,10 +132,7 @@ void dev_golden_formats(struct dev_judge *j, const struct ebb_doc_node *root,
 {
     struct formats f = {.j = j, .tensors = tensors};
     struct ebb_error err;
-    const char *dir = dev_path(j, "formats");
     (void)root;
-    if (!dir)
-        dev_broken(j, "formats", "out of memory");
-    else if (data_golden_formats(dir, find, count_format, &f, &err) != EBB_OK)
+    if (data_golden_formats(dev_path(j, "formats"), find, count_format, &f, &err) != EBB_OK)
         dev_broken(j, "formats", err.message);
 }

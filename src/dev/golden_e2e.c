@@ -156,11 +156,10 @@ static void add_gradients(struct dev_model *m, tensor_id loss)
 /* One micro-batch: forward, backward; gradients are added to what earlier ones gave. */
 static void add_pass(struct dev_model *m, int64_t pass)
 {
-    struct ebb_strmap env;
+    struct ebb_strmap env = {0};
     const struct ebb_doc_node *nodes = ebb_doc_get(m->doc, "nodes");
     const struct ebb_doc_node *updates = names_of(m, "buffer_updates");
     const struct ebb_doc_node *watch = ebb_doc_get(m->train, "watch");
-    ebb_strmap_init(&env);
     name_leaves(m, &env, pass);
     tensor_set_phase(m->run.s, TRACE_FORWARD);
     for (size_t i = 0; nodes && i < nodes->count; i++)
@@ -359,7 +358,6 @@ static void train_graph(struct dev_judge *g, const struct ebb_doc_node *doc, str
 {
     struct ebb_error err = {.status = EBB_OK};
     struct dev_model m = {.g = g, .doc = doc, .tensors = t, .train = ebb_doc_get(doc, "train")};
-    ebb_arena_init(&m.arena);
     m.accum = ebb_doc_int(m.train, "accum", 1);
     m.steps = ebb_doc_int(doc, "steps", 10);
     if (m.accum < 1 || m.accum > MAX_ACCUM || m.steps < 1 || m.steps > MAX_STEPS) {

@@ -183,8 +183,8 @@ static void run(struct op_case *c, const char *op)
         check_all(c, op);
 }
 
-static void run_case(struct dev_judge *j, const struct ebb_doc_node *doc,
-                     const struct dev_tensors *tensors)
+void dev_golden_ops(struct dev_judge *j, const struct ebb_doc_node *doc,
+                    const struct dev_tensors *tensors)
 {
     struct op_case c = {.doc = doc, .tensors = tensors, .name = ebb_doc_string(doc, "name", "?")};
     struct ebb_error err = {.status = EBB_OK};
@@ -205,10 +205,4 @@ static void run_case(struct dev_judge *j, const struct ebb_doc_node *doc,
     }
     dev_run_end(&c.run);
     dev_end(j);
-}
-
-void dev_golden_ops(struct dev_judge *j, const struct ebb_doc_node *root,
-                    struct dev_tensors *tensors)
-{
-    dev_each(j, root, "cases", run_case, tensors);
 }

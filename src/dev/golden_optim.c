@@ -120,8 +120,8 @@ static void run_parameter(struct dev_judge *j, const struct dev_tensors *t,
     ebb_free(r.path);
 }
 
-static void run_optimizer(struct dev_judge *j, const struct ebb_doc_node *doc,
-                          const struct dev_tensors *t)
+void dev_golden_optim(struct dev_judge *j, const struct ebb_doc_node *doc,
+                      const struct dev_tensors *t)
 {
     const struct ebb_doc_node *params = ebb_doc_get(doc, "params");
     struct optim_config config;
@@ -138,16 +138,10 @@ static void run_optimizer(struct dev_judge *j, const struct ebb_doc_node *doc,
     dev_end(j);
 }
 
-void dev_golden_optim(struct dev_judge *j, const struct ebb_doc_node *root,
-                      struct dev_tensors *tensors)
-{
-    dev_each(j, root, "cases", run_optimizer, tensors);
-}
-
 /* ---- rates ---------------------------------------------------------------------------------- */
 
-static void run_schedule(struct dev_judge *g, const struct ebb_doc_node *doc,
-                         const struct dev_tensors *tensors)
+void dev_golden_lr(struct dev_judge *g, const struct ebb_doc_node *doc,
+                   const struct dev_tensors *tensors)
 {
     (void)tensors;
     struct optim_schedule *s = NULL;
@@ -181,12 +175,6 @@ static void run_schedule(struct dev_judge *g, const struct ebb_doc_node *doc,
     }
     optim_schedule_destroy(s);
     dev_end(g);
-}
-
-void dev_golden_lr(struct dev_judge *j, const struct ebb_doc_node *root,
-                   struct dev_tensors *tensors)
-{
-    dev_each(j, root, "cases", run_schedule, tensors);
 }
 
 /* ---- reduced precision ---------------------------------------------------------------------- */
@@ -328,14 +316,10 @@ void dev_golden_amp(struct dev_judge *j, const struct ebb_doc_node *root,
         const char *kind;
         enum tensor_dtype dtype;
     } kinds[] = {{"bf16", TENSOR_BF16}, {"f16", TENSOR_F16}};
-    for (int k = 0; k < 2; k++) {
-        dev_begin(j, "amp/%s", kinds[k].kind);
-        run_cast(j, tensors, kinds[k].kind, kinds[k].dtype);
-        dev_end(j);
-    }
-    for (int k = 0; k < 2; k++) {
-        dev_begin(j, "amp/mm_%s", kinds[k].kind);
-        run_product(j, tensors, kinds[k].kind, kinds[k].dtype);
+    for (int k = 0; k < 4; k++) {
+        const char *kind = kinds[k % 2].kind;
+        dev_begin(j, k < 2 ? "amp/%s" : "amp/mm_%s", kind);
+        (k < 2 ? run_cast : run_product)(j, tensors, kind, kinds[k % 2].dtype);
         dev_end(j);
     }
     run_scaler(j, root, "grad_scaler");

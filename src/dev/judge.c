@@ -12,13 +12,13 @@
 void dev_judge_init(struct dev_judge *j, const struct dev_request *request, const char *word)
 {
     *j = (struct dev_judge){.request = request, .word = word};
-    ebb_arena_init(&j->arena);
-    ebb_str_init(&j->dump);
 }
 
 enum ebb_status dev_judge_fini(struct dev_judge *j, enum ebb_status status,
                                struct dev_counts *counts, struct ebb_error *err)
 {
+    if (j->arena.short_of) /* whatever it was taken for */
+        status = ebb_arena_status(&j->arena, err);
     EBB_THEN(status, ebb_str_status(&j->dump, err));
     if (status == EBB_OK && j->request->dump && j->dump.length > 0)
         status = ebb_file_write_atomic(j->request->dump, ebb_str_c(&j->dump), j->dump.length, err);
@@ -101,7 +101,8 @@ enum ebb_status dev_list(struct ebb_arena *arena, const char *folder, char ***na
     return status;
 }
 
-char *dev_path(struct dev_judge *j, const char *name)
+const char *dev_path(struct dev_judge *j, const char *name)
 {
-    return ebb_arena_printf(&j->arena, "%s/%s", j->request->dir, name);
+    const char *path = ebb_arena_printf(&j->arena, "%s/%s", j->request->dir, name);
+    return path ? path : "";
 }

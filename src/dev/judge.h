@@ -42,7 +42,7 @@ void dev_count(struct dev_judge *j); /* the same without a line about a passed c
 /* Names of the *.json files of a folder in byte order, in the arena. */
 enum ebb_status dev_list(struct ebb_arena *arena, const char *folder, char ***names, size_t *count,
                          struct ebb_error *err);
-/* "dir/name" in the arena; NULL when memory is out. */
-char *dev_path(struct dev_judge *j, const char *name);
+/* "dir/name" in the arena; "" when memory is out, which dev_judge_fini then says. */
+const char *dev_path(struct dev_judge *j, const char *name);
 
 #endif

@@ -254,8 +254,7 @@ static enum ebb_status run_model(struct dev_judge *j, const char *name,
     struct trace *trace = NULL;
     struct exec_program *program = NULL;
     const char *path = dev_path(j, ebb_doc_string(model, "log", "?"));
-    enum ebb_status status =
-        path ? trace_load(path, TRACE_FORMAT_DTR, &trace, err) : ebb_no_memory(err, 0);
+    enum ebb_status status = trace_load(path, TRACE_FORMAT_DTR, &trace, err);
     EBB_THEN(status, exec_program_create(&program, trace, EXEC_SIMRD, err));
     EBB_THEN(status, check_baseline(j, trace, model, name, err));
     EBB_THEN(status, run_list(j, program, ebb_doc_get(model, "runs"), name, limit, false, err));
@@ -318,8 +317,7 @@ enum ebb_status dev_simrd(const struct dev_request *request, struct dev_counts *
     dev_judge_init(&j, request, "FAILED ");
     for (size_t k = 0; k < sizeof files / sizeof *files && status == EBB_OK; k++) {
         const struct ebb_doc_node *root;
-        const char *path = dev_path(&j, files[k].file);
-        status = path ? ebb_doc_load(&j.arena, path, &root, err) : ebb_no_memory(err, 0);
+        status = ebb_doc_load(&j.arena, dev_path(&j, files[k].file), &root, err);
         EBB_THEN(status, files[k].run(&j, root, err));
     }
     return dev_judge_fini(&j, status, counts, err);

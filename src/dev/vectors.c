@@ -12,59 +12,39 @@
 
 /* ---- building and reading ---- */
 
-static struct ebb_doc_node *made(struct dev_builder *b, struct ebb_doc_node *node)
+struct ebb_doc_node *dev_map(struct ebb_arena *a)
 {
-    b->failed |= node == NULL;
-    return node;
+    return ebb_doc_new(a, EBB_DOC_MAP);
 }
 
-struct ebb_doc_node *dev_map(struct dev_builder *b)
+struct ebb_doc_node *dev_items(struct ebb_arena *a)
 {
-    return made(b, ebb_doc_new(b->arena, EBB_DOC_MAP));
+    return ebb_doc_new(a, EBB_DOC_LIST);
 }
 
-struct ebb_doc_node *dev_items(struct dev_builder *b)
+void dev_set_int(struct ebb_arena *a, struct ebb_doc_node *map, const char *key, int64_t value)
 {
-    return made(b, ebb_doc_new(b->arena, EBB_DOC_LIST));
+    ebb_doc_set(a, map, key, ebb_doc_new_int(a, value));
 }
 
-void dev_set(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
-             const struct ebb_doc_node *value)
+void dev_set_bool(struct ebb_arena *a, struct ebb_doc_node *map, const char *key, bool value)
 {
-    if (b->failed || map == NULL || value == NULL || !ebb_doc_set(b->arena, map, key, value))
-        b->failed = true;
+    ebb_doc_set(a, map, key, ebb_doc_new_bool(a, value));
 }
 
-void dev_set_int(struct dev_builder *b, struct ebb_doc_node *map, const char *key, int64_t value)
+void dev_set_text(struct ebb_arena *a, struct ebb_doc_node *map, const char *key, const char *value)
 {
-    dev_set(b, map, key, ebb_doc_new_int(b->arena, value));
+    ebb_doc_set(a, map, key, ebb_doc_new_string(a, value));
 }
 
-void dev_set_bool(struct dev_builder *b, struct ebb_doc_node *map, const char *key, bool value)
+void dev_add_int(struct ebb_arena *a, struct ebb_doc_node *list, int64_t value)
 {
-    dev_set(b, map, key, ebb_doc_new_bool(b->arena, value));
+    ebb_doc_append(a, list, ebb_doc_new_int(a, value));
 }
 
-void dev_set_text(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
-                  const char *value)
+void dev_add_double(struct ebb_arena *a, struct ebb_doc_node *list, double value)
 {
-    dev_set(b, map, key, ebb_doc_new_string(b->arena, value));
-}
-
-void dev_add(struct dev_builder *b, struct ebb_doc_node *list, const struct ebb_doc_node *value)
-{
-    if (b->failed || list == NULL || value == NULL || !ebb_doc_append(b->arena, list, value))
-        b->failed = true;
-}
-
-void dev_add_int(struct dev_builder *b, struct ebb_doc_node *list, int64_t value)
-{
-    dev_add(b, list, ebb_doc_new_int(b->arena, value));
-}
-
-void dev_add_double(struct dev_builder *b, struct ebb_doc_node *list, double value)
-{
-    dev_add(b, list, ebb_doc_new_double(b->arena, value));
+    ebb_doc_append(a, list, ebb_doc_new_double(a, value));
 }
 
 enum ebb_status dev_member(const struct ebb_doc_node *map, const char *key, enum ebb_doc_kind kind,
@@ -78,12 +58,12 @@ enum ebb_status dev_member(const struct ebb_doc_node *map, const char *key, enum
     return EBB_OK;
 }
 
-enum ebb_status dev_array(struct dev_builder *b, size_t count, size_t bytes, void *array,
+enum ebb_status dev_array(struct ebb_arena *a, size_t count, size_t bytes, void *array,
                           struct ebb_error *err)
 {
-    void *memory = ebb_arena_calloc(b->arena, count + 1, bytes);
+    void *memory = ebb_arena_calloc(a, count + 1, bytes);
     memcpy(array, &memory, sizeof memory); /* the address of a pointer to any object type */
-    return memory != NULL ? EBB_OK : ebb_no_memory(err, count * bytes);
+    return ebb_arena_status(a, err);
 }
 
 /* ---- comparison ---- */
@@ -232,17 +212,17 @@ static const struct kind kinds[] = {
 };
 
 /* `computed` without what the case does not ask for. */
-static const struct ebb_doc_node *trim(struct dev_builder *b, const struct kind *kind,
+static const struct ebb_doc_node *trim(struct ebb_arena *a, const struct kind *kind,
                                        const struct ebb_doc_node *expected,
                                        const struct ebb_doc_node *computed)
 {
     if (kind->optional == NULL || computed->kind != EBB_DOC_MAP ||
         ebb_doc_get(expected, kind->optional) != NULL)
         return computed;
-    struct ebb_doc_node *map = dev_map(b);
+    struct ebb_doc_node *map = dev_map(a);
     for (size_t i = 0; i < computed->count; i++)
         if (strcmp(computed->keys[i]->text, kind->optional) != 0)
-            dev_set(b, map, computed->keys[i]->text, computed->items[i]);
+            ebb_doc_set(a, map, computed->keys[i]->text, computed->items[i]);
     return map;
 }
 
@@ -251,8 +231,6 @@ static const char *compare(struct ebb_arena *arena, bool is_tolerant,
                            const struct ebb_doc_node *expected, const struct ebb_doc_node *computed)
 {
     struct comparison c = {.is_tolerant = is_tolerant};
-    ebb_str_init(&c.path);
-    ebb_str_init(&c.reason);
     ebb_str_add(&c.path, "expected");
     const char *reason =
         agree(&c, expected, computed) ? NULL : ebb_arena_printf(arena, "%s", ebb_str_c(&c.reason));
@@ -264,16 +242,15 @@ static const char *compare(struct ebb_arena *arena, bool is_tolerant,
 static struct dev_verdict judge_case(const struct kind *kind, struct ebb_arena *arena,
                                      const struct ebb_doc_node *input)
 {
-    struct dev_builder b = {.arena = arena};
     struct ebb_doc_node *computed = NULL;
     struct ebb_error err;
     const struct ebb_doc_node *expected = ebb_doc_get(input, "expected"), *trimmed;
-    if (kind->run(&b, input, &computed, &err) != EBB_OK)
+    if (kind->run(arena, input, &computed, &err) != EBB_OK)
         return (struct dev_verdict){.reason = ebb_arena_printf(arena, "%s", err.message)};
     if (expected == NULL)
         return (struct dev_verdict){computed, "the case has no `expected`"};
-    trimmed = b.failed ? NULL : trim(&b, kind, expected, computed);
-    if (b.failed)
+    trimmed = arena->short_of ? NULL : trim(arena, kind, expected, computed);
+    if (arena->short_of)
         return (struct dev_verdict){.reason = "out of memory"};
     return (struct dev_verdict){computed, compare(arena, kind->is_tolerant, expected, trimmed)};
 }
@@ -349,12 +326,7 @@ enum ebb_status dev_vectors(const struct dev_request *request, struct dev_counts
     size_t count = 0;
     dev_judge_init(&j, request, "");
     enum ebb_status status = dev_list(&j.arena, request->dir, &names, &count, err);
-    for (size_t i = 0; status == EBB_OK && i < count; i++) {
-        const char *path = dev_path(&j, names[i]);
-        if (path)
-            dev_vectors_file(&j, path);
-        else
-            status = ebb_no_memory(err, strlen(names[i]));
-    }
+    for (size_t i = 0; status == EBB_OK && i < count; i++)
+        dev_vectors_file(&j, dev_path(&j, names[i]));
     return dev_judge_fini(&j, status, counts, err);
 }

@@ -10,33 +10,25 @@
 
 #include "dev/judge.h"
 
-/* Building what was computed, in the shape of `expected`: a lack of memory is remembered, so that
- * callers check once at the end. */
-struct dev_builder {
-    struct ebb_arena *arena;
-    bool failed;
-};
-
-struct ebb_doc_node *dev_map(struct dev_builder *b);
-struct ebb_doc_node *dev_items(struct dev_builder *b);
-void dev_set(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
-             const struct ebb_doc_node *value);
-void dev_set_int(struct dev_builder *b, struct ebb_doc_node *map, const char *key, int64_t value);
-void dev_set_bool(struct dev_builder *b, struct ebb_doc_node *map, const char *key, bool value);
-void dev_set_text(struct dev_builder *b, struct ebb_doc_node *map, const char *key,
+/* Building what was computed, in the shape of `expected`: the arena of the case remembers a lack of
+ * memory, which is asked for once at the end. */
+struct ebb_doc_node *dev_map(struct ebb_arena *a);
+struct ebb_doc_node *dev_items(struct ebb_arena *a);
+void dev_set_int(struct ebb_arena *a, struct ebb_doc_node *map, const char *key, int64_t value);
+void dev_set_bool(struct ebb_arena *a, struct ebb_doc_node *map, const char *key, bool value);
+void dev_set_text(struct ebb_arena *a, struct ebb_doc_node *map, const char *key,
                   const char *value);
-void dev_add(struct dev_builder *b, struct ebb_doc_node *list, const struct ebb_doc_node *value);
-void dev_add_int(struct dev_builder *b, struct ebb_doc_node *list, int64_t value);
-void dev_add_double(struct dev_builder *b, struct ebb_doc_node *list, double value);
+void dev_add_int(struct ebb_arena *a, struct ebb_doc_node *list, int64_t value);
+void dev_add_double(struct ebb_arena *a, struct ebb_doc_node *list, double value);
 
 /* Reading a case: the member, or an error that names it; memory that lives as long as the case. */
 enum ebb_status dev_member(const struct ebb_doc_node *map, const char *key, enum ebb_doc_kind kind,
                            const struct ebb_doc_node **node, struct ebb_error *err);
-enum ebb_status dev_array(struct dev_builder *b, size_t count, size_t bytes, void *array,
+enum ebb_status dev_array(struct ebb_arena *a, size_t count, size_t bytes, void *array,
                           struct ebb_error *err);
 
 /* Computes what the case's `expected` should be. */
-typedef enum ebb_status dev_case_fn(struct dev_builder *b, const struct ebb_doc_node *input,
+typedef enum ebb_status dev_case_fn(struct ebb_arena *a, const struct ebb_doc_node *input,
                                     struct ebb_doc_node **computed, struct ebb_error *err);
 dev_case_fn dev_case_rng, dev_case_sampling, dev_case_grid_values, dev_case_grid_product,
     dev_case_explore, dev_case_search, dev_case_asha;                   /* vectors_search.c */

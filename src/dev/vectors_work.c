@@ -108,7 +108,7 @@ static enum ebb_status read_policy(const struct ebb_doc_node *input,
     return EBB_OK;
 }
 
-enum ebb_status dev_case_sequencer(struct dev_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_sequencer(struct ebb_arena *a, const struct ebb_doc_node *input,
                                    struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_sequence_rules rules = {
@@ -124,18 +124,17 @@ enum ebb_status dev_case_sequencer(struct dev_builder *b, const struct ebb_doc_n
     EBB_TRY(read_policy(input, &rules.checkpoint_policy, err));
     if (steps->integer < 1 || steps->integer > 1000000)
         return ebb_fail(err, EBB_EINPUT, "max_steps: %lld", (long long)steps->integer);
-    EBB_TRY(dev_array(b, (size_t)steps->integer, sizeof *c.steps, &c.steps, err));
+    EBB_TRY(dev_array(a, (size_t)steps->integer, sizeof *c.steps, &c.steps, err));
     exp_sequence_init(&c.sequence, &rules);
-    ebb_str_init(&c.trace);
     enum ebb_status status = ask_all(&c.sequence, steps->integer, err);
     EBB_THEN(status, run_trial(&c, &state, err));
     EBB_THEN(status, ebb_str_status(&c.trace, err));
     if (status == EBB_OK) {
-        *computed = dev_map(b);
-        dev_set_text(b, *computed, "trace", ebb_str_c(&c.trace));
-        dev_set_text(b, *computed, "trial_state", state);
-        dev_set_int(b, *computed, "restarts", c.sequence.restarts);
-        dev_set_int(b, *computed, "last_checkpoint_step", c.last_checkpoint);
+        *computed = dev_map(a);
+        dev_set_text(a, *computed, "trace", ebb_str_c(&c.trace));
+        dev_set_text(a, *computed, "trial_state", state);
+        dev_set_int(a, *computed, "restarts", c.sequence.restarts);
+        dev_set_int(a, *computed, "last_checkpoint_step", c.last_checkpoint);
     }
     ebb_str_fini(&c.trace);
     exp_sequence_fini(&c.sequence);
@@ -151,12 +150,12 @@ struct sched_case {
     struct exp_sched_input input;
 };
 
-static enum ebb_status read_agents(struct dev_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_agents(struct ebb_arena *a, const struct ebb_doc_node *input,
                                    struct sched_case *c, struct ebb_error *err)
 {
     const struct ebb_doc_node *list = NULL;
     EBB_TRY(dev_member(input, "agents", EBB_DOC_LIST, &list, err));
-    EBB_TRY(dev_array(b, list->count, sizeof *c->agents, &c->agents, err));
+    EBB_TRY(dev_array(a, list->count, sizeof *c->agents, &c->agents, err));
     for (size_t i = 0; i < list->count; i++)
         c->agents[i] =
             (struct exp_sched_agent){.id = ebb_doc_string(list->items[i], "id", ""),
@@ -167,12 +166,12 @@ static enum ebb_status read_agents(struct dev_builder *b, const struct ebb_doc_n
     return EBB_OK;
 }
 
-static enum ebb_status read_groups(struct dev_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_groups(struct ebb_arena *a, const struct ebb_doc_node *input,
                                    struct sched_case *c, struct ebb_error *err)
 {
     const struct ebb_doc_node *list = NULL;
     EBB_TRY(dev_member(input, "groups", EBB_DOC_LIST, &list, err));
-    EBB_TRY(dev_array(b, list->count, sizeof *c->groups, &c->groups, err));
+    EBB_TRY(dev_array(a, list->count, sizeof *c->groups, &c->groups, err));
     for (size_t i = 0; i < list->count; i++)
         c->groups[i] =
             (struct exp_sched_group){.id = ebb_doc_string(list->items[i], "id", ""),
@@ -183,14 +182,14 @@ static enum ebb_status read_groups(struct dev_builder *b, const struct ebb_doc_n
     return EBB_OK;
 }
 
-static enum ebb_status read_placements(struct dev_builder *b, const struct sched_case *c,
+static enum ebb_status read_placements(struct ebb_arena *a, const struct sched_case *c,
                                        const struct ebb_doc_node *node, struct exp_sched_task *task,
                                        struct ebb_error *err)
 {
     struct exp_placement *places;
     if (node == NULL || node->kind != EBB_DOC_MAP)
         return EBB_OK;
-    EBB_TRY(dev_array(b, node->count, sizeof *places, &places, err));
+    EBB_TRY(dev_array(a, node->count, sizeof *places, &places, err));
     for (size_t i = 0; i < node->count; i++) {
         size_t agent = 0;
         while (agent < c->input.agent_count &&
@@ -206,12 +205,12 @@ static enum ebb_status read_placements(struct dev_builder *b, const struct sched
     return EBB_OK;
 }
 
-static enum ebb_status read_tasks(struct dev_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_tasks(struct ebb_arena *a, const struct ebb_doc_node *input,
                                   struct sched_case *c, struct ebb_error *err)
 {
     const struct ebb_doc_node *list = NULL;
     EBB_TRY(dev_member(input, "tasks", EBB_DOC_LIST, &list, err));
-    EBB_TRY(dev_array(b, list->count, sizeof *c->tasks, &c->tasks, err));
+    EBB_TRY(dev_array(a, list->count, sizeof *c->tasks, &c->tasks, err));
     for (size_t i = 0; i < list->count; i++) {
         const struct ebb_doc_node *node = list->items[i];
         struct exp_sched_task *task = &c->tasks[i];
@@ -223,7 +222,7 @@ static enum ebb_status read_tasks(struct dev_builder *b, const struct ebb_doc_no
                                             ebb_doc_bool(node, "non_preemptible", false)};
         while (task->group < c->input.group_count && strcmp(c->groups[task->group].id, group) != 0)
             task->group++;
-        EBB_TRY(read_placements(b, c, ebb_doc_get(node, "running_on"), task, err));
+        EBB_TRY(read_placements(a, c, ebb_doc_get(node, "running_on"), task, err));
         if (ebb_doc_bool(node, "terminating", false))
             task->state = EXP_TASK_TERMINATING;
     }
@@ -232,7 +231,7 @@ static enum ebb_status read_tasks(struct dev_builder *b, const struct ebb_doc_no
     return EBB_OK;
 }
 
-static enum ebb_status read_sched(struct dev_builder *b, const struct ebb_doc_node *input,
+static enum ebb_status read_sched(struct ebb_arena *a, const struct ebb_doc_node *input,
                                   struct sched_case *c, struct ebb_error *err)
 {
     const char *kind = ebb_doc_string(input, "scheduler", ""),
@@ -244,12 +243,12 @@ static enum ebb_status read_sched(struct dev_builder *b, const struct ebb_doc_no
         return ebb_fail(err, EBB_EINPUT, "fit: '%s'", fit);
     c->input.kind = kind[0] == 'f' ? EXP_SCHED_FAIR_SHARE : EXP_SCHED_PRIORITY;
     c->input.fit = fit[0] == 'b' ? EXP_FIT_BEST : EXP_FIT_WORST;
-    EBB_TRY(read_agents(b, input, c, err));
-    EBB_TRY(read_groups(b, input, c, err));
-    return read_tasks(b, input, c, err);
+    EBB_TRY(read_agents(a, input, c, err));
+    EBB_TRY(read_groups(a, input, c, err));
+    return read_tasks(a, input, c, err);
 }
 
-static struct ebb_doc_node *task_after(struct dev_builder *b, const struct sched_case *c,
+static struct ebb_doc_node *task_after(struct ebb_arena *a, const struct sched_case *c,
                                        size_t index, const struct exp_sched_decision *decision)
 {
     const struct exp_sched_task *task = &c->tasks[index];
@@ -259,45 +258,45 @@ static struct ebb_doc_node *task_after(struct dev_builder *b, const struct sched
                                                                      : task->state;
     const struct exp_placement *places = starts ? decision->placements : task->placements;
     size_t count = starts ? decision->placement_count : task->placement_count;
-    struct ebb_doc_node *map = dev_map(b), *placement = dev_map(b);
-    dev_set_text(b, map, "id", task->id);
-    dev_set_text(b, map, "state", exp_task_state_text(state));
+    struct ebb_doc_node *map = dev_map(a), *placement = dev_map(a);
+    dev_set_text(a, map, "id", task->id);
+    dev_set_text(a, map, "state", exp_task_state_text(state));
     for (size_t i = 0; i < count; i++)
-        dev_set_int(b, placement, c->agents[places[i].agent].id, places[i].slots);
+        dev_set_int(a, placement, c->agents[places[i].agent].id, places[i].slots);
     if (count > 0)
-        dev_set(b, map, "placement", placement);
+        ebb_doc_set(a, map, "placement", placement);
     return map;
 }
 
-enum ebb_status dev_case_scheduler(struct dev_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_scheduler(struct ebb_arena *a, const struct ebb_doc_node *input,
                                    struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct sched_case c;
     struct exp_sched_output output = {0};
-    EBB_TRY(read_sched(b, input, &c, err));
-    EBB_TRY(exp_sched_pass(&c.input, b->arena, &output, err));
-    struct ebb_doc_node *map = dev_map(b), *demand = dev_map(b), *offers = dev_map(b),
-                        *tasks = dev_items(b);
+    EBB_TRY(read_sched(a, input, &c, err));
+    EBB_TRY(exp_sched_pass(&c.input, a, &output, err));
+    struct ebb_doc_node *map = dev_map(a), *demand = dev_map(a), *offers = dev_map(a),
+                        *tasks = dev_items(a);
     for (size_t g = 0; g < c.input.group_count; g++) {
         if (!output.shares[g].is_counted)
             continue;
-        dev_set_int(b, demand, c.groups[g].id, output.shares[g].demand);
-        dev_set_int(b, offers, c.groups[g].id, output.shares[g].offered);
+        dev_set_int(a, demand, c.groups[g].id, output.shares[g].demand);
+        dev_set_int(a, offers, c.groups[g].id, output.shares[g].offered);
     }
     for (size_t t = 0; t < c.input.task_count; t++)
-        dev_add(b, tasks, task_after(b, &c, t, &output.decisions[t]));
+        ebb_doc_append(a, tasks, task_after(a, &c, t, &output.decisions[t]));
     if (c.input.kind == EXP_SCHED_FAIR_SHARE) {
-        dev_set(b, map, "demand", demand);
-        dev_set(b, map, "offers", offers);
+        ebb_doc_set(a, map, "demand", demand);
+        ebb_doc_set(a, map, "offers", offers);
     }
-    dev_set(b, map, "tasks", tasks);
+    ebb_doc_set(a, map, "tasks", tasks);
     *computed = map;
     return EBB_OK;
 }
 
 /* ---- retention ---- */
 
-enum ebb_status dev_case_retention(struct dev_builder *b, const struct ebb_doc_node *input,
+enum ebb_status dev_case_retention(struct ebb_arena *a, const struct ebb_doc_node *input,
                                    struct ebb_doc_node **computed, struct ebb_error *err)
 {
     struct exp_retention policy = {
@@ -309,8 +308,8 @@ enum ebb_status dev_case_retention(struct dev_builder *b, const struct ebb_doc_n
     struct exp_checkpoint *checkpoints;
     bool *is_deleted;
     EBB_TRY(dev_member(input, "checkpoints", EBB_DOC_LIST, &list, err));
-    EBB_TRY(dev_array(b, list->count, sizeof *checkpoints, &checkpoints, err));
-    EBB_TRY(dev_array(b, list->count, sizeof *is_deleted, &is_deleted, err));
+    EBB_TRY(dev_array(a, list->count, sizeof *checkpoints, &checkpoints, err));
+    EBB_TRY(dev_array(a, list->count, sizeof *is_deleted, &is_deleted, err));
     for (size_t i = 0; i < list->count; i++) {
         const struct ebb_doc_node *node = list->items[i], *metric = ebb_doc_get(node, "metric");
         struct exp_checkpoint *c = &checkpoints[i];
@@ -324,12 +323,12 @@ enum ebb_status dev_case_retention(struct dev_builder *b, const struct ebb_doc_n
         c->is_protected = has_position(ebb_doc_get(input, "warm_start_checkpoints"), c->id);
     }
     EBB_TRY(exp_retention_select(checkpoints, list->count, &policy, is_deleted, err));
-    struct ebb_doc_node *map = dev_map(b), *gone = dev_items(b), *kept = dev_items(b);
+    struct ebb_doc_node *map = dev_map(a), *gone = dev_items(a), *kept = dev_items(a);
     for (size_t i = 0; i < list->count; i++)
         if (checkpoints[i].is_completed)
-            dev_add(b, is_deleted[i] ? gone : kept, ebb_doc_new_int(b->arena, checkpoints[i].id));
-    dev_set(b, map, "delete", gone);
-    dev_set(b, map, "keep", kept);
+            ebb_doc_append(a, is_deleted[i] ? gone : kept, ebb_doc_new_int(a, checkpoints[i].id));
+    ebb_doc_set(a, map, "delete", gone);
+    ebb_doc_set(a, map, "keep", kept);
     *computed = map;
     return EBB_OK;
 }

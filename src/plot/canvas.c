@@ -14,13 +14,11 @@ enum ebb_status plot_canvas_init(struct plot_canvas *c, int width, int height,
     size_t cells;
     if (!ebb_mul_size((size_t)width, (size_t)height, &cells))
         return ebb_no_memory(err, SIZE_MAX);
-    c->glyphs = ebb_calloc(cells + 1, sizeof *c->glyphs);
-    c->dots = ebb_calloc(cells + 1, sizeof *c->dots);
-    if (c->glyphs == NULL || c->dots == NULL) {
+    enum ebb_status status = ebb_new(&c->glyphs, cells, sizeof *c->glyphs, err);
+    EBB_THEN(status, ebb_new(&c->dots, cells, sizeof *c->dots, err));
+    if (status != EBB_OK)
         plot_canvas_fini(c);
-        return ebb_no_memory(err, cells * sizeof *c->glyphs);
-    }
-    return EBB_OK;
+    return status;
 }
 
 void plot_canvas_fini(struct plot_canvas *c)

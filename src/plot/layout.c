@@ -194,9 +194,7 @@ enum ebb_status plot_layout_init(struct plot_layout *layout, const struct plot_f
     size_t n = chart->panel_count, size = figure->columns < 4 ? figure->columns : 4;
     struct rim rim = {0};
     *layout = (struct plot_layout){0};
-    layout->places = ebb_calloc(n, sizeof *layout->places);
-    if (layout->places == NULL)
-        return ebb_no_memory(err, n * sizeof *layout->places);
+    EBB_TRY(ebb_new(&layout->places, n, sizeof *layout->places, err));
     for (size_t p = 0; p < n; p++) {
         struct rim one;
         layout->places[p].plot.width = plot_sizes[size].width;

@@ -302,15 +302,23 @@ static void draw_layers(const struct area *a, const struct plot_pane *pane)
             draw_markers(a, pane, &pane->layers[i], sign_of(&pane->layers[i], i), curves == 1);
 }
 
+/* Title and y label; returns the rows they take. */
+static int draw_names(struct plot_canvas *canvas, const struct plot_panel *panel)
+{
+    int y = 0;
+    if (plot_has_text(panel->title))
+        plot_canvas_text(canvas, 0, y++, panel->title);
+    if (plot_has_text(panel->y_label))
+        plot_canvas_text(canvas, 0, y++, panel->y_label);
+    return y;
+}
+
 /* Title, y label, plot, axis, numbers, x label: on a canvas of its own. */
 static void draw_panel(struct plot_canvas *canvas, const struct plot_pane *pane)
 {
     const struct plot_panel *panel = pane->panel;
-    int top = 0, bottom = canvas->height - 2 - plot_has_text(panel->x_label);
-    if (plot_has_text(panel->title))
-        plot_canvas_text(canvas, 0, top++, panel->title);
-    if (plot_has_text(panel->y_label))
-        plot_canvas_text(canvas, 0, top++, panel->y_label);
+    int top = draw_names(canvas, panel);
+    int bottom = canvas->height - 2 - plot_has_text(panel->x_label);
     struct area a = {canvas, 0, top, 0, bottom - top};
     a.left = y_label_width(pane, a.height) + 2;
     a.width = canvas->width - a.left - 1;
@@ -366,12 +374,8 @@ static void draw_bar_rows(struct plot_canvas *canvas, const struct plot_pane *pa
 {
     const struct plot_panel *panel = pane->panel;
     const struct plot_layer *first = &pane->layers[0];
-    int y = 0, name_width = 0;
+    int y = draw_names(canvas, panel), name_width = 0;
     char name[128], number[32];
-    if (plot_has_text(panel->title))
-        plot_canvas_text(canvas, 0, y++, panel->title);
-    if (plot_has_text(panel->y_label))
-        plot_canvas_text(canvas, 0, y++, panel->y_label);
     for (size_t i = 0; i < first->series->count; i++) {
         bar_name(panel, first->x[i], name, sizeof name);
         int n = (int)plot_text_columns(name);
@@ -517,9 +521,9 @@ static void write_head(const char *text, int columns, size_t max, struct ebb_str
 static enum ebb_status write_row(const struct plot_figure *f, size_t first, size_t count, int width,
                                  int height, struct ebb_str *out, struct ebb_error *err)
 {
-    struct plot_canvas *canvases = ebb_calloc(count, sizeof *canvases);
-    enum ebb_status status =
-        canvases != NULL ? EBB_OK : ebb_no_memory(err, count * sizeof *canvases);
+    struct plot_canvas *canvases;
+    EBB_TRY(ebb_new(&canvases, count, sizeof *canvases, err));
+    enum ebb_status status = EBB_OK;
     int tallest = height;
     for (size_t i = 0; i < count; i++) {
         int rows = is_bars(f->panes[first + i].panel) ? bar_rows(&f->panes[first + i]) : height;
@@ -541,7 +545,7 @@ static enum ebb_status write_row(const struct plot_figure *f, size_t first, size
         }
         ebb_str_addc(out, '\n');
     }
-    for (size_t i = 0; canvases != NULL && i < count; i++)
+    for (size_t i = 0; i < count; i++)
         plot_canvas_fini(&canvases[i]);
     ebb_free(canvases);
     return status;

@@ -17,9 +17,7 @@ enum ebb_status study_compare_run(struct study_compare *c, const char *path,
                                   const double *ratios, size_t ratio_count, struct ebb_error *err)
 {
     EBB_TRY(study_load(&c->graph, path, &c->how, err));
-    c->rows = ebb_calloc(ratio_count * method_count, sizeof *c->rows);
-    if (!c->rows)
-        return ebb_no_memory(err, ratio_count * method_count * sizeof *c->rows);
+    EBB_TRY(ebb_new(&c->rows, ratio_count * method_count, sizeof *c->rows, err));
     c->method_count = method_count;
     c->budget_count = ratio_count;
     for (size_t i = 0; i < ratio_count * method_count; i++) {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/file.h"
 #include "base/heap.h"
 #include "base/json.h"
@@ -130,10 +131,7 @@ static enum ebb_status run_simrd(const struct study_figure *f, const char *path,
     file_name(f, path, "simrd", out, sizeof out);
     enum ebb_status status = study_points_read(&points, in, err);
     EBB_THEN(status, study_load(&graph, path, &f->how, err));
-    if (status == EBB_OK) {
-        runs = ebb_calloc(points.count * POLICIES + 1, sizeof *runs);
-        status = runs ? EBB_OK : ebb_no_memory(err, points.count * sizeof *runs);
-    }
+    EBB_THEN(status, ebb_new(&runs, points.count * POLICIES, sizeof *runs, err));
     for (size_t p = 0; p < POLICIES && status == EBB_OK; p++)
         for (size_t i = 0; i < points.count; i++)
             if (strcmp(points.items[i].method, "best") == 0 && !isnan(points.items[i].budget))
@@ -251,17 +249,16 @@ static enum ebb_status draw(const struct study_figure *f, const struct network *
                             struct ebb_error *err)
 {
     struct plot_panel panels[STUDY_FIGURE_GRAPHS];
-    struct plot_series *series = ebb_calloc(STUDY_FIGURE_GRAPHS * (DRAWN + 1), sizeof *series);
-    double *room[STUDY_FIGURE_GRAPHS] = {0};
-    struct study_xy *points[STUDY_FIGURE_GRAPHS] = {0};
-    enum ebb_status status = series ? EBB_OK : ebb_no_memory(err, sizeof *series);
+    struct ebb_arena arena = {0};
+    enum ebb_status status = EBB_OK;
     for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
-        room[g] = ebb_calloc((2 * networks[g].points.count + 2) * 3 * (DRAWN + 1), sizeof(double));
-        points[g] = ebb_calloc(networks[g].points.count + 2, sizeof **points);
-        if (room[g] && points[g])
-            fill_panel(&networks[g], room[g], points[g], series + g * (DRAWN + 1), &panels[g]);
-        else
-            status = ebb_no_memory(err, networks[g].points.count * sizeof(double));
+        size_t rows = networks[g].points.count + 1;
+        struct plot_series *series = ebb_arena_calloc(&arena, DRAWN + 1, sizeof *series);
+        double *room = ebb_arena_calloc(&arena, 2 * rows * 3 * (DRAWN + 1), sizeof *room);
+        struct study_xy *points = ebb_arena_calloc(&arena, rows, sizeof *points);
+        status = ebb_arena_status(&arena, err);
+        if (status == EBB_OK)
+            fill_panel(&networks[g], room, points, series, &panels[g]);
     }
     char path[1024];
     snprintf(path, sizeof path, "%s/budget_sweep.svg", f->dir);
@@ -273,11 +270,7 @@ static enum ebb_status draw(const struct study_figure *f, const struct network *
         .columns = f->graph_count > 4 ? 3 : 2,
         .shared_legend = true};
     EBB_THEN(status, plot_write(&chart, path, err));
-    for (size_t g = 0; g < f->graph_count; g++) {
-        ebb_free(room[g]);
-        ebb_free(points[g]);
-    }
-    ebb_free(series);
+    ebb_arena_fini(&arena);
     return status;
 }
 
@@ -363,10 +356,9 @@ static enum ebb_status print_rows(FILE *out, const struct network *networks, siz
                 "best online policy |\n|---|---|---|---|---|---|---|---|\n");
     for (size_t g = 0; g < count; g++) {
         const struct network *n = &networks[g];
-        const struct study_point **list = ebb_calloc(n->points.count + 1, sizeof(void *));
+        const struct study_point **list;
         size_t used = 0;
-        if (!list)
-            return ebb_no_memory(err, n->points.count * sizeof(void *));
+        EBB_TRY(ebb_new(&list, n->points.count, sizeof *list, err));
         for (size_t i = 0; i < n->points.count; i++)
             if (study_point_is_of(&n->points.items[i], "best") &&
                 n->points.items[i].overhead > 1 + 1e-9)
@@ -422,8 +414,7 @@ static enum ebb_status write_slowdowns(const struct study_figure *f, const struc
 
 enum ebb_status study_figure_plot(const struct study_figure *f, struct ebb_error *err)
 {
-    struct network networks[STUDY_FIGURE_GRAPHS];
-    memset(networks, 0, sizeof networks);
+    struct network networks[STUDY_FIGURE_GRAPHS] = {0};
     enum ebb_status status = EBB_OK;
     for (size_t g = 0; g < f->graph_count && status == EBB_OK; g++) {
         char path[1024];

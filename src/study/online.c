@@ -70,9 +70,8 @@ static enum ebb_status visit(struct order *o, uint32_t op, struct ebb_error *err
     uint32_t begin = o->first[op], count = o->first[op + 1] - begin;
     size_t room = 16 * (size_t)count + 64;
     o->is_seen[op] = true;
-    uint32_t *table = ebb_alloc(2 * room * sizeof *table);
-    if (!table)
-        return ebb_no_memory(err, room * sizeof *table);
+    uint32_t *table;
+    EBB_TRY(ebb_new(&table, 2 * room, sizeof *table, err));
     enum ebb_status status = EBB_OK;
     size_t size = set_insert_all(o->successor + begin, count, table, table + room);
     for (size_t k = 0; k < size && status == EBB_OK; k++)
@@ -153,22 +152,21 @@ static enum ebb_status reorder(const struct trace *g, struct trace **trace, stru
     size_t n = g->op_count;
     struct order o = {.graph = g, .left = g->op_count};
     struct trace_builder *builder = NULL;
-    uint32_t *room = ebb_calloc(4 * n + 2 * g->input_count + 16, sizeof *room);
-    o.is_seen = ebb_calloc(n + 1, sizeof *o.is_seen);
-    enum ebb_status status = room && o.is_seen ? EBB_OK : ebb_no_memory(err, n * sizeof *room);
-    if (status == EBB_OK) {
-        o.list = room;
-        o.first = room + n;
-        o.successor = room + 2 * n + 1;
-        uint32_t *tensor_of = o.successor + g->input_count, *place_of = tensor_of + n;
-        status = make_order(&o, err);
-        EBB_THEN(status, trace_builder_create(&builder, err));
-        EBB_THEN(status, add_ops(&o, builder, tensor_of, place_of, place_of + n, err));
-        EBB_THEN(status, trace_builder_finish(builder, "reordered", trace, err));
-    }
+    struct ebb_arena arena = {0};
+    o.list = ebb_arena_calloc(&arena, n, sizeof *o.list);
+    o.first = ebb_arena_calloc(&arena, n + 1, sizeof *o.first);
+    o.successor = ebb_arena_calloc(&arena, g->input_count, sizeof *o.successor);
+    o.is_seen = ebb_arena_calloc(&arena, n, sizeof *o.is_seen);
+    uint32_t *tensor_of = ebb_arena_calloc(&arena, n, sizeof *tensor_of);
+    uint32_t *place_of = ebb_arena_calloc(&arena, n, sizeof *place_of);
+    uint32_t *inputs = ebb_arena_calloc(&arena, g->input_count, sizeof *inputs);
+    enum ebb_status status = ebb_arena_status(&arena, err);
+    EBB_THEN(status, make_order(&o, err));
+    EBB_THEN(status, trace_builder_create(&builder, err));
+    EBB_THEN(status, add_ops(&o, builder, tensor_of, place_of, inputs, err));
+    EBB_THEN(status, trace_builder_finish(builder, "reordered", trace, err));
     trace_builder_destroy(builder);
-    ebb_free(room);
-    ebb_free(o.is_seen);
+    ebb_arena_fini(&arena);
     return status;
 }
 
