@@ -219,7 +219,7 @@ static inline bool oracle_move(struct oracle *o, const struct exec_event *e)
 {
     struct oracle_slot *slot = &o->slots[e->index];
     uint64_t bytes = oracle_bytes(o, e->index);
-    if (!slot->is_placed || !(slot->is_filled || o->c->is_strange))
+    if (!slot->is_placed || !(slot->is_filled || o->c->is_planned)) /* plan.h: what is placed */
         return ORACLE_NO("storage %u moves, but holds nothing", e->index);
     if (!oracle_paint(o, 0, slot->offset, bytes, e->index, ORACLE_NOBODY) ||
         !oracle_paint(o, 0, e->offset, bytes, ORACLE_NOBODY, e->index))

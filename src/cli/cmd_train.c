@@ -77,6 +77,9 @@ static void print_json(const struct session *s, const struct train_state *st, co
     ebb_jsonw_key_uint(w, "floor_bytes", st->floor_bytes);
     ebb_jsonw_key_uint(w, "peak_bytes", st->peak_bytes);
     ebb_jsonw_key_double(w, "update_ms", (double)st->update_ns / 1e6);
+    ebb_jsonw_key_double(w, "predicted_ms", (double)st->predicted_ns / 1e6);
+    ebb_jsonw_key_double(w, "stall_ms",
+                         st->updates ? (double)st->stall_ns / (double)st->updates / 1e6 : 0);
     ebb_jsonw_key_uint(w, "evictions", st->evictions);
     ebb_jsonw_key_uint(w, "remat_ops", st->remat_ops);
     ebb_jsonw_key_uint(w, "swapped_bytes", st->swapped_bytes);
@@ -536,6 +539,8 @@ static int run(int argc, char **argv)
         {"host", 0, CLI_STRING, &o.changes.host, "BYTES",
          "room for swapped tensors in host memory"},
         {"file", 0, CLI_STRING, &o.changes.file, "BYTES", "room for swapped tensors in a file"},
+        {"link", 0, CLI_LIST, &o.changes.links, "TIER=GB/s",
+         "copies go no faster, as host=2,file=0.3"},
         {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},
         {"rewrites", 0, CLI_STRING, &o.changes.rewrites, "NAMES",
          "of the step that are on, as +entropy or layout,norm (docs/training.md)"},

@@ -108,6 +108,10 @@ static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *roo
     EBB_TRY(set_text(f, root, "budget", c->budget, err));
     EBB_TRY(set_text(f, root, "host", c->host, err));
     EBB_TRY(set_text(f, root, "file", c->file, err));
+    for (size_t i = 0; i < c->links.count; i++) {
+        char *text = ebb_arena_printf(&f->arena, "memory.link_bandwidth.%s", c->links.items[i]);
+        EBB_TRY(text ? train_set(&f->arena, root, text, err) : ebb_no_memory(err, 64));
+    }
     EBB_TRY(set_text(f, root, "policy", c->policy, err));
     EBB_TRY(set_text(f, root, "file_path", c->file_path, err));
     EBB_TRY(set_text(f, root, "rewrites", c->rewrites, err));

@@ -97,7 +97,7 @@ static enum ebb_status cpu_copy(struct device *device, enum device_stream stream
     if (stream == DEVICE_COMPUTE && (to != DEVICE_T0 || from != DEVICE_T0))
         return ebb_fail(err, EBB_EDEVICE,
                         "cpu device: copies between tiers have their own streams");
-    if (d->config.is_throttled && stream != DEVICE_COMPUTE)
+    if (d->config.is_throttled[to == DEVICE_T0 ? from : to] && stream != DEVICE_COMPUTE)
         item.least_ns = device_link_ns(&d->config, to, from, bytes);
     return hand_over(d, stream, &item, err);
 }

@@ -61,9 +61,10 @@ struct device_link {
 struct device_config {
     struct device_link out[DEVICE_TIERS]; /* T0 -> tier; [0] is not used */
     struct device_link in[DEVICE_TIERS];  /* tier -> T0; [0] = copies inside T0 */
-    bool is_throttled;     /* cpu, far: copies between tiers take no less than their link says */
-    const char *file_path; /* folder of the T2 file; NULL: the system's temporary one */
-    int threads;           /* cpu */
+    bool is_throttled[DEVICE_TIERS]; /* cpu, far: copies to and from that tier take no less than
+                                        their link says */
+    const char *file_path;           /* folder of the T2 file; NULL: the system's temporary one */
+    int threads;                     /* cpu */
 };
 
 typedef enum ebb_status (*device_work)(void *argument, struct ebb_error *err);

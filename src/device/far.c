@@ -186,7 +186,7 @@ static enum ebb_status far_copy(struct device *device, enum device_stream stream
     struct device_item item = {
         .to = to, .from = from, .to_offset = to_offset, .from_offset = from_offset, .bytes = bytes};
     EBB_TRY(device_memory_check(&d->memory, &item, err));
-    if (d->config.is_throttled && stream != DEVICE_COMPUTE)
+    if (d->config.is_throttled[to == DEVICE_T0 ? from : to] && stream != DEVICE_COMPUTE)
         item.least_ns = device_link_ns(&d->config, to, from, bytes);
     return enqueue(d, stream, &item, err);
 }

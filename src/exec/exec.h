@@ -124,6 +124,7 @@ struct exec_report {
     uint64_t base_ns, remat_ns;
     uint64_t clock_ns;   /* the decision clock: ops and moves */
     uint64_t device_ns;  /* rules ebb: time on the device's compute stream, stalls included */
+    uint64_t stall_ns;   /* of it, waiting for copies; 0 where the device does not know */
     uint64_t peak_bytes; /* highest address (ebb), byte sum (simrd) */
     uint64_t sum_bytes;  /* highest byte sum */
     uint64_t evictions_pressure, evictions_release, remat_ops, remat_collateral;

@@ -186,6 +186,7 @@ enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *i
 {
     const struct device_table *d = image->device->table;
     uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE), clock = 0;
+    uint64_t stalled = d->stall_ns(image->device);
     image->o.io = io;
     enum ebb_status status = fill_inbox(image, err);
     EBB_THEN(status, run_all(image, err));
@@ -198,5 +199,6 @@ enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *i
     image->runs += status == EBB_OK;
     *report = image->report;
     report->device_ns = d->now_ns(image->device, DEVICE_COMPUTE) - begin;
+    report->stall_ns = d->stall_ns(image->device) - stalled;
     return status;
 }

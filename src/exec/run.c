@@ -435,6 +435,7 @@ enum ebb_status exec_run_policy(const struct exec_program *p, const struct exec_
 {
     struct run run;
     uint64_t begin = o->device->table->now_ns(o->device, DEVICE_COMPUTE);
+    uint64_t stalled = o->device->table->stall_ns(o->device);
     enum ebb_status status = run_init(&run, p, o, err);
     if (status == EBB_OK)
         status = run_all(&run, err);
@@ -442,6 +443,7 @@ enum ebb_status exec_run_policy(const struct exec_program *p, const struct exec_
     exec_report_tally(report, &run.tally);
     report->base_ns = p->recipes->base_cost;
     report->device_ns = o->device->table->now_ns(o->device, DEVICE_COMPUTE) - begin;
+    report->stall_ns = o->device->table->stall_ns(o->device) - stalled;
     run_fini(&run);
     return status;
 }

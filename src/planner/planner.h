@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "device/device.h"
 #include "plan/plan.h"
 #include "trace/trace.h"
 
@@ -140,6 +141,17 @@ enum ebb_status planner_floor_with_host(const struct trace *trace, const struct 
 enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_link *link,
                                  uint64_t budget_bytes, struct plan *plan, bool *is_found,
                                  struct ebb_error *err);
+
+struct planner_tiers {
+    uint64_t bytes[DEVICE_TIERS]; /* [0]: the budget */
+    struct device_config links;
+};
+/* The plan with its copies moved to where they go beside the ops (early.c), with addresses within
+ * the budget; `to` is initialised. *is_found is false when it has no copies or no addresses are
+ * found. Whether it is faster the null device says. */
+enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
+                              const struct planner_tiers *tiers, struct plan *to, bool *is_found,
+                              struct ebb_error *err);
 
 /* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
 struct planner_floor_facts {

@@ -16,16 +16,44 @@ static struct device_link link_of(enum profile_link_name name)
     return (struct device_link){.latency_ns = l.latency_ns, .bytes_per_ns = l.bytes_per_ns};
 }
 
-/* Frozen transfer prices: decisions must not depend on a measurement of the moment. */
-static struct device_config tier_links(const char *file_path)
+/* What the file says of a link counts in both directions. */
+static void throttle(struct device_config *c, enum device_tier tier, double rate, double latency_us)
 {
-    return (struct device_config){
-        .file_path = file_path,
+    struct device_link *both[] = {&c->out[tier], &c->in[tier]};
+    for (int k = 0; k < 2; k++) {
+        both[k]->bytes_per_ns = rate > 0 ? rate : both[k]->bytes_per_ns;
+        both[k]->latency_ns = latency_us > 0 ? (uint64_t)(latency_us * 1e3) : both[k]->latency_ns;
+    }
+    c->is_throttled[tier] = rate > 0 || latency_us > 0;
+}
+
+/* Frozen transfer prices: decisions must not depend on a measurement of the moment. */
+static struct device_config tier_links(const struct train_ways *w)
+{
+    struct device_config c = {
+        .file_path = w->file_path,
         .out =
             {[DEVICE_HOST] = link_of(PROFILE_HOST_OUT), [DEVICE_FILE] = link_of(PROFILE_FILE_OUT)},
         .in = {[DEVICE_T0] = link_of(PROFILE_MOVE),
                [DEVICE_HOST] = link_of(PROFILE_HOST_IN),
                [DEVICE_FILE] = link_of(PROFILE_FILE_IN)}};
+    throttle(&c, DEVICE_HOST, w->link.host_rate, w->link.host_latency);
+    throttle(&c, DEVICE_FILE, w->link.file_rate, w->link.file_latency);
+    return c;
+}
+
+/* The same as decisions take them. */
+static struct device_config priced_links(const struct train_ways *w)
+{
+    struct device_config c = tier_links(w);
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
+        struct device_link *both[] = {&c.out[k], &c.in[k]};
+        for (int i = 0; i < 2; i++) {
+            both[i]->latency_ns = (uint64_t)((double)both[i]->latency_ns * w->copy_price);
+            both[i]->bytes_per_ns /= w->copy_price;
+        }
+    }
+    return c;
 }
 
 enum ebb_status train_ways_name(struct train_ways *w, const char *name, struct ebb_error *err)
@@ -62,7 +90,7 @@ struct exec_options train_ways_options(const struct train_ways *w)
                              .limit = MOST_OVERHEAD,
                              .ways = MEM_DROP,
                              .tier_bytes = {0, w->host_bytes, w->file_bytes},
-                             .links = tier_links(w->file_path),
+                             .links = tier_links(w),
                              .context = w->backend};
     o.ways |= w->host_bytes ? MEM_HOST : 0;
     o.ways |= w->file_bytes ? MEM_FILE : 0;
@@ -101,6 +129,7 @@ static enum ebb_status by_policy(const struct train_ways *w, const struct train_
     struct exec_options o = train_ways_options(w);
     struct exec_report report;
     o.log = &log;
+    o.links = priced_links(w);
     struct ebb_error why = {0};
     enum ebb_status status = exec_run(c->exec, &o, &report, &why);
     *is_found = status == EBB_OK && report.result == EXEC_OK;
@@ -134,8 +163,9 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
 
 static struct planner_link host_link(const struct train_ways *w)
 {
-    return (struct planner_link){.out_bytes_per_ns = link_of(PROFILE_HOST_OUT).bytes_per_ns,
-                                 .in_bytes_per_ns = link_of(PROFILE_HOST_IN).bytes_per_ns,
+    struct device_config c = priced_links(w);
+    return (struct planner_link){.out_bytes_per_ns = c.out[DEVICE_HOST].bytes_per_ns,
+                                 .in_bytes_per_ns = c.in[DEVICE_HOST].bytes_per_ns,
                                  .host_bytes = w->host_bytes};
 }
 
@@ -260,35 +290,80 @@ static enum ebb_status by_keeping(const struct train_ways *w, const struct train
 typedef enum ebb_status maker(const struct train_ways *w, const struct train_choice *c,
                               struct plan *plan, bool *is_found, struct ebb_error *err);
 
-/* Make a plan and see what it will do, on the null device; it is taken if there is none yet, or if
- * it is faster. */
-static enum ebb_status offer(const struct train_ways *w, struct train_choice *c, maker *make,
-                             struct ebb_error *err)
+/* See what a plan will do, on the null device; it is taken if there is none yet, or if it is
+ * faster. */
+static enum ebb_status compare(const struct train_ways *w, struct train_choice *c,
+                               struct plan *plan, struct ebb_error *err)
 {
     struct exec_options o = train_ways_options(w);
     struct exec_report report;
+    o.plan = plan;
+    o.policy = NULL;
+    EBB_TRY(exec_run(c->exec, &o, &report, err));
+    if (c->is_made && exec_overhead(&report) >= c->info.overhead)
+        return EBB_OK;
+    struct plan before = c->plan;
+    c->plan = *plan;
+    *plan = before;
+    c->is_made = true;
+    c->info.report = report;
+    c->info.peak_bytes = report.peak_bytes;
+    c->info.overhead = exec_overhead(&report);
+    snprintf(c->info.how, sizeof c->info.how, "%s", c->plan.planner);
+    return EBB_OK;
+}
+
+/* The same with the copies of the plan beside its ops. */
+static enum ebb_status compare_early(const struct train_ways *w, struct train_choice *c,
+                                     const struct plan *plan, struct ebb_error *err)
+{
+    struct exec_options o = train_ways_options(w);
+    struct planner_tiers tiers = {.bytes = {o.budget_bytes, w->host_bytes, w->file_bytes},
+                                  .links = o.links};
+    struct ebb_error why = {0};
+    struct plan early;
+    bool is_found;
+    plan_init(&early);
+    enum ebb_status status = planner_early(c->trace, plan, &tiers, &early, &is_found, &why);
+    if (status == EBB_OK && is_found)
+        status = compare(w, c, &early, &why);
+    plan_fini(&early);
+    return unless_no_room(status, &why, err);
+}
+
+/* Make a plan in a part of the budget, at a part of the price of copies, and offer it; what the
+ * part leaves is for copies that come early. */
+static enum ebb_status offer_in(const struct train_ways *w, uint64_t budget_bytes,
+                                double copy_price, struct train_choice *c, maker *make,
+                                struct ebb_error *err)
+{
+    struct train_ways less = *w;
     struct plan plan;
     bool is_found = false;
+    less.budget_bytes = budget_bytes;
+    less.copy_price = copy_price;
     plan_init(&plan);
-    enum ebb_status status = make(w, c, &plan, &is_found, err);
-    o.plan = &plan;
-    o.policy = NULL;
-    if (status == EBB_OK && is_found)
-        status = exec_run(c->exec, &o, &report, err);
-    if (status == EBB_OK && is_found &&
-        (!c->is_made || exec_overhead(&report) < c->info.overhead)) {
-        struct plan before = c->plan;
-        c->plan = plan;
-        plan = before;
-        c->is_made = true;
-        c->info.report = report;
-        c->info.peak_bytes = report.peak_bytes;
-        c->info.overhead = exec_overhead(&report);
-        snprintf(c->info.how, sizeof c->info.how, "%s", c->plan.planner);
-    }
+    enum ebb_status status = make(&less, c, &plan, &is_found, err);
+    if (is_found && (w->host_bytes || w->file_bytes))
+        EBB_THEN(status, compare_early(w, c, &plan, err));
+    if (is_found && budget_bytes == w->budget_bytes)
+        EBB_THEN(status, compare(w, c, &plan, err));
     plan_fini(&plan);
     return status;
 }
+
+static enum ebb_status offer(const struct train_ways *w, struct train_choice *c, maker *make,
+                             struct ebb_error *err)
+{
+    return offer_in(w, w->budget_bytes, 1, c, make, err);
+}
+
+/* Parts of the budget that are left for copies that come early, and what such copies are taken to
+ * cost. */
+static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
+static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
+enum { SLACKS = sizeof slacks / sizeof *slacks, PRICES = sizeof prices / sizeof *prices };
+#define ALL_HIDDEN 1.0005 /* nothing is left to gain */
 
 /* Nobody asked for a policy: the fastest of several. Tiers may be used or not, so that they never
  * make it slower. */
@@ -301,6 +376,14 @@ static enum ebb_status choose_freely(const struct train_ways *w, struct train_ch
     EBB_TRY(offer(w, c, by_game, err));
     if (!w->host_bytes && !w->file_bytes)
         return EBB_OK;
+    for (size_t i = 1; i < SLACKS * PRICES; i++) {
+        double part = 1 - slacks[i / PRICES], price = prices[i % PRICES];
+        uint64_t budget = plan_round((uint64_t)((double)w->budget_bytes * part));
+        if ((c->is_made && c->info.overhead < ALL_HIDDEN) || budget < c->info.floor_bytes)
+            break;
+        EBB_TRY(offer_in(w, budget, price, c, by_policy, err));
+        EBB_TRY(offer_in(w, budget, price, c, by_game, err));
+    }
     EBB_TRY(offer(&plain, c, by_policy, err));
     return offer(&plain, c, by_game, err);
 }

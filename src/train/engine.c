@@ -54,6 +54,8 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.host_bytes = options->host_bytes;
     e->ways.file_bytes = options->file_bytes;
     e->ways.seed = options->seed;
+    e->ways.link = options->link;
+    e->ways.copy_price = 1;
     unsigned passes = 0;
     enum ebb_status status = train_ways_name(&e->ways, options->policy, err);
     if (status == EBB_OK)

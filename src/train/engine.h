@@ -26,6 +26,7 @@
 
 #include "base/status.h"
 #include "exec/exec.h"
+#include "train/train.h"
 #include "trace/trace.h"
 
 struct train_engine;
@@ -34,6 +35,7 @@ struct train_program;
 struct train_engine_options {
     uint64_t budget_bytes; /* tier 0; UINT64_MAX = unlimited: what the programs need */
     uint64_t host_bytes, file_bytes;
+    struct train_link link;
     const char *file_path; /* folder for the file tier; NULL: the system's temporary folder */
     const char *policy; /* name of a policy or planner; NULL: none when unlimited, else the cheaper
                            of dtr_eq and floor */

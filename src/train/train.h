@@ -49,6 +49,11 @@ struct train_loss {
 };
 
 /* Everything is in the arena given to the reader. */
+struct
+    train_link { /* throttled links between tiers; rates in GB/s, latencies in us; 0: not given */
+    double host_rate, file_rate, host_latency, file_latency;
+};
+
 struct train_config {
     const char *file;      /* for messages */
     const char *directory; /* relative paths of data start here; NULL: working folder */
@@ -67,7 +72,8 @@ struct train_config {
     bool average;                 /* loss of a batch times 1/accumulate */
     uint64_t seed;
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
-    const char *policy, *file_path;                /* NULL = default */
+    struct train_link link;
+    const char *policy, *file_path; /* NULL = default */
     const char *rewrites; /* of the trace (ops_rewrites_parse); NULL = those on at the start */
     enum train_precision precision;
     bool is_split; /* weights as a BF16 half and the 16 bits below */
@@ -179,8 +185,10 @@ struct train_state { /* where a trial stands, and what it cost so far */
     int64_t updates, batches, epoch, batches_per_epoch;
     uint64_t budget_bytes, floor_bytes, peak_bytes, unlimited_bytes, persistent_bytes;
     uint64_t evictions, remat_ops, swapped_bytes; /* of all updates */
-    double overhead;                              /* predicted */
-    const char *how;                              /* policy or planner that decides */
+    uint64_t stall_ns;     /* of the compute stream, waiting for copies, in all updates */
+    uint64_t predicted_ns; /* of an update's main program, by the costs that decisions use */
+    double overhead;       /* predicted */
+    const char *how;       /* policy or planner that decides */
     bool is_fallback;
     int threads;
     int64_t parameters;

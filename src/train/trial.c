@@ -277,6 +277,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
                                      .host_bytes = c->host_bytes,
                                      .file_bytes = c->file_bytes,
                                      .file_path = c->file_path,
+                                     .link = c->link,
                                      .policy = c->policy,
                                      .rewrites = c->rewrites,
                                      .threads = c->threads,
@@ -436,6 +437,9 @@ void train_trial_state(const struct train_trial *t, struct train_state *state)
     state->evictions = t->total.evictions_pressure;
     state->remat_ops = t->total.remat_ops;
     state->swapped_bytes = t->total.swapped_bytes;
+    state->stall_ns = t->total.stall_ns;
+    state->predicted_ns = main->report.device_ns > main->report.clock_ns ? main->report.device_ns
+                                                                         : main->report.clock_ns;
     state->overhead = main->overhead;
     state->how = main->how;
     state->is_fallback = main->is_fallback;

@@ -10,10 +10,11 @@
 #include "base/rng.h"
 #include "exec/exec.h"
 #include "plan/plan.h"
+#include "planner/planner.h"
 
 #define UNLIMITED (UINT64_C(1) << 40)
 
-static size_t run_count, ok_count, swap_count, move_count;
+static size_t run_count, ok_count, swap_count, move_count, early_count, faster_count;
 
 static void say(const struct trace *t, const struct exec_options *o, const char *why)
 {
@@ -60,6 +61,43 @@ static bool same_logs(const struct exec_log *a, const struct exec_log *b, bool t
     return true;
 }
 
+/* The plan with its copies beside the ops: proved, judged, the same work. */
+static void check_early(const struct exec_program *program, const struct trace *t,
+                        const struct exec_options *o, const struct plan *plan,
+                        const struct exec_report *r)
+{
+    struct ebb_error err;
+    struct plan early;
+    struct planner_tiers tiers = {.bytes = {o->budget_bytes, o->tier_bytes[1], o->tier_bytes[2]},
+                                  .links = o->links};
+    char why[ORACLE_WHY];
+    bool is_found;
+    plan_init(&early);
+    CHECK_OK(planner_early(t, plan, &tiers, &early, &is_found, &err), &err);
+    if (is_found) {
+        struct exec_log log = {0};
+        struct exec_options replay = *o;
+        struct exec_report second;
+        replay.policy = NULL;
+        replay.plan = &early;
+        replay.log = &log;
+        enum ebb_status status = exec_run(program, &replay, &second, &err);
+        if (status != EBB_OK && status != EBB_EBUDGET) /* copies may find no place in their tier */
+            say(t, &replay, err.message);
+        struct oracle_case judged = {
+            .trace = t, .options = &replay, .report = &second, .is_planned = true};
+        if (status == EBB_OK && !oracle_judge(&judged, why))
+            say(t, &replay, why);
+        if (status == EBB_OK &&
+            (second.remat_ns != r->remat_ns || second.swapped_bytes != r->swapped_bytes))
+            say(t, &replay, "copies moved, and something else changed");
+        early_count += status == EBB_OK;
+        faster_count += status == EBB_OK && second.device_ns < r->device_ns;
+        exec_log_fini(&log);
+    }
+    plan_fini(&early);
+}
+
 /* The run as a plan: the checker gives the same verdict and figures, and exec repeats it. */
 static void check_as_plan(const struct exec_program *program, const struct trace *t,
                           const struct exec_options *o, const struct exec_report *r,
@@ -102,6 +140,7 @@ static void check_as_plan(const struct exec_program *program, const struct trace
         .trace = t, .options = &replay, .report = &second, .is_planned = true};
     if (!oracle_judge(&judged, why))
         say(t, &replay, why);
+    check_early(program, t, o, &plan, &second);
     exec_log_fini(&again);
     plan_fini(&plan);
 }
@@ -217,8 +256,8 @@ static void sweep(const struct trace *t, uint64_t seed, size_t policies_per_budg
 static void counted(uint64_t blocks)
 {
     CHECK_EQ(ebb_heap_live(), blocks);
-    print_message("%zu runs, %zu ok, %zu swap, %zu move\n", run_count, ok_count, swap_count,
-                  move_count);
+    print_message("%zu runs, %zu ok, %zu swap, %zu move; %zu early, %zu of them faster\n",
+                  run_count, ok_count, swap_count, move_count, early_count, faster_count);
     CHECK(run_count > 0 && ok_count > run_count / 10);
 }
 

@@ -168,7 +168,7 @@ TEST(mistakes__are_refused_and_failures_told)
 TEST(links__are_no_faster_than_they_say)
 {
     TEST_UNUSED;
-    struct device_config slow = {.is_throttled = true};
+    struct device_config slow = {.is_throttled[DEVICE_HOST] = true};
     slow.out[DEVICE_HOST] = (struct device_link){.latency_ns = 1000000, .bytes_per_ns = 0.1};
     for (int k = 0; k < 2; k++) {
         const struct device_table *t = k ? &device_far : &device_cpu;

@@ -1,0 +1,463 @@
+/* early.c - a plan with copies, its copies moved to where they can go beside the ops.
+ *
+ * Planners and policies write a SEND before the DROP it serves and a FETCH before its reader: every
+ * byte costs its full time. Here the same steps are put elsewhere; what runs, stays and leaves does
+ * not change.
+ *
+ *   sends    forward: when the link is free, of the versions that are final, the one that leaves T0
+ *            first; never where its tier has no room for the copy so long
+ *   fetches  backward: so early that the copy ends when its reader, or the next copy on the link,
+ *            begins; never where the byte sum would pass the budget
+ *
+ * Time is the sum of the costs of the ops before, without stalls. Addresses are given anew. */
+#include <string.h>
+
+#include "base/heap.h"
+#include "mem/mem.h"
+#include "planner/planner.h"
+
+/* Sums along the steps: add to a range, find where they pass a limit. */
+struct sums {
+    int64_t *most, *add; /* of each node of a binary tree */
+    size_t leaves;
+};
+
+static enum ebb_status sums_init(struct sums *s, size_t count, struct ebb_error *err)
+{
+    s->leaves = 1;
+    while (s->leaves < count)
+        s->leaves *= 2;
+    EBB_TRY(ebb_new(&s->most, 2 * s->leaves, sizeof *s->most, err));
+    return ebb_new(&s->add, 2 * s->leaves, sizeof *s->add, err);
+}
+
+static void sums_fini(struct sums *s)
+{
+    ebb_free(s->most);
+    ebb_free(s->add);
+}
+
+static void sums_add_in(struct sums *s, size_t node, size_t from, size_t to, size_t first,
+                        size_t end, int64_t value)
+{
+    if (end <= from || to <= first)
+        return;
+    if (first <= from && to <= end) {
+        s->most[node] += value;
+        s->add[node] += value;
+        return;
+    }
+    size_t middle = (from + to) / 2;
+    sums_add_in(s, 2 * node, from, middle, first, end, value);
+    sums_add_in(s, 2 * node + 1, middle, to, first, end, value);
+    int64_t a = s->most[2 * node], b = s->most[2 * node + 1];
+    s->most[node] = s->add[node] + (a > b ? a : b);
+}
+
+static void sums_add(struct sums *s, size_t first, size_t end, uint64_t value)
+{
+    if (first < end)
+        sums_add_in(s, 1, 0, s->leaves, first, end, (int64_t)value);
+}
+
+/* 1 + the last step before `end` whose sum is above the limit; 0: none is. */
+static size_t sums_last_above(const struct sums *s, size_t node, size_t from, size_t to, size_t end,
+                              int64_t limit)
+{
+    if (from >= end || s->most[node] <= limit)
+        return 0;
+    if (to - from == 1)
+        return to;
+    size_t middle = (from + to) / 2;
+    limit -= s->add[node];
+    size_t found = sums_last_above(s, 2 * node + 1, middle, to, end, limit);
+    return found ? found : sums_last_above(s, 2 * node, from, middle, end, limit);
+}
+
+#define MOST_WAITING 512 /* copies that are looked at for the next one */
+
+struct copy {
+    uint32_t step;  /* where the plan has it */
+    uint32_t place; /* FETCH: its PLACE */
+    uint32_t from;  /* no earlier than before this step */
+    uint32_t user;  /* SEND: the DROP behind; FETCH: first reader */
+    uint32_t at;    /* new place: before this step */
+    uint32_t made;  /* FETCH: 1 + number of the SEND that made the bytes; 0: none */
+    uint64_t bytes, ns;
+    bool is_done;
+};
+
+struct early {
+    const struct trace *trace;
+    struct plan plan; /* as given, without moves and addresses */
+    const struct planner_tiers *tiers;
+    struct sums sums[DEVICE_TIERS]; /* bytes in each tier at each step */
+    uint64_t *clock;                /* before each step; one more at the end */
+    struct copy *copies;
+    size_t copy_count;
+    uint32_t *copy_of; /* per step: 1 + its copy; 0: none */
+    uint32_t *quiet; /* per step: the last one up to it before which nothing is placed and empty */
+};
+
+/* ---- looking ---------------------------------------------------------------------------------- */
+
+static enum ebb_status strip(struct early *e, const struct plan *from, struct ebb_error *err)
+{
+    e->plan.exact_bytes = from->exact_bytes;
+    e->plan.signature = from->signature;
+    for (size_t i = 0; i < from->step_count; i++) {
+        const struct plan_step *s = &from->steps[i];
+        bool has_place = s->act == PLAN_PLACE || s->act == PLAN_RUN;
+        if (s->act != PLAN_MOVE)
+            EBB_TRY(plan_add(&e->plan, (enum plan_act)s->act, s->index,
+                             has_place ? PLAN_NOWHERE : 0, s->tier, err));
+    }
+    return EBB_OK;
+}
+
+static uint64_t link_ns(const struct early *e, const struct plan_step *s, uint64_t bytes)
+{
+    const struct device_config *links = &e->tiers->links;
+    return (uint64_t)mem_copy_ns(s->act == PLAN_SEND ? &links->out[s->tier] : &links->in[s->tier],
+                                 bytes);
+}
+
+struct looking { /* per storage, while the plan is walked */
+    struct plan_walk walk;
+    uint32_t *placed, *written, *dropped, *forgotten; /* 1 + last such step */
+    uint32_t *sent[DEVICE_TIERS], *wants_user;        /* 1 + copy */
+    uint32_t empty;                                   /* placed and not filled yet */
+};
+
+static void note_copy(struct early *e, struct looking *l, size_t i)
+{
+    const struct plan_step *s = &e->plan.steps[i];
+    struct copy *c = &e->copies[e->copy_count++];
+    uint32_t number = (uint32_t)e->copy_count;
+    uint64_t bytes = plan_size(&e->plan, e->trace->storages[s->index].bytes);
+    *c = (struct copy){.step = (uint32_t)i,
+                       .at = (uint32_t)i,
+                       .user = (uint32_t)i,
+                       .bytes = bytes,
+                       .ns = link_ns(e, s, bytes)};
+    e->copy_of[i] = number;
+    l->wants_user[s->index] = number;
+    if (s->act == PLAN_SEND) {
+        c->from = l->written[s->index] > l->forgotten[s->index] ? l->written[s->index]
+                                                                : l->forgotten[s->index];
+        l->sent[s->tier][s->index] = number;
+        return;
+    }
+    c->place = l->placed[s->index] - 1;
+    c->from = l->dropped[s->index];
+    c->made = l->sent[s->tier][s->index];
+    l->written[s->index] = (uint32_t)i + 1; /* what is sent from here on stays behind it */
+    l->empty--;
+}
+
+/* Who reads and writes what at step i. */
+static void note_run(struct early *e, struct looking *l, size_t i)
+{
+    const struct trace *t = e->trace;
+    const struct trace_op *op = &t->ops[e->plan.steps[i].index];
+    for (uint32_t k = 0; k < op->input_count; k++) {
+        uint32_t s = t->tensors[t->inputs[op->input_first + k]].storage;
+        uint32_t wants = l->wants_user[s];
+        if (wants && e->plan.steps[e->copies[wants - 1].step].act == PLAN_FETCH) {
+            e->copies[wants - 1].user = (uint32_t)i;
+            l->wants_user[s] = 0;
+        }
+    }
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        enum plan_fate fate = plan_walk_fate(&l->walk, op->output_first + k);
+        l->empty -= fate == PLAN_FILLED;
+        if (fate == PLAN_FILLED || fate == PLAN_WRITTEN)
+            l->written[t->tensors[op->output_first + k].storage] = (uint32_t)i + 1;
+    }
+}
+
+static void note_step(struct early *e, struct looking *l, size_t i)
+{
+    const struct plan_step *s = &e->plan.steps[i];
+    if (s->act == PLAN_RUN) {
+        note_run(e, l, i);
+    } else if (s->act == PLAN_PLACE) {
+        l->placed[s->index] = (uint32_t)i + 1;
+        l->empty++;
+    } else if (s->act == PLAN_DROP) {
+        uint32_t wants = l->wants_user[s->index];
+        if (wants) /* of a SEND; a FETCH that nobody reads stays where it is */
+            e->copies[wants - 1].user = (uint32_t)i;
+        l->wants_user[s->index] = 0;
+        l->dropped[s->index] = (uint32_t)i + 1;
+    } else if (s->act == PLAN_FORGET) {
+        l->forgotten[s->index] = (uint32_t)i + 1;
+    } else {
+        note_copy(e, l, i);
+    }
+}
+
+static enum ebb_status look_at_steps(struct early *e, struct looking *l, struct ebb_error *err)
+{
+    for (size_t i = 0; i < e->plan.step_count; i++) {
+        const struct plan_step *s = &e->plan.steps[i];
+        uint64_t before[DEVICE_TIERS], after[DEVICE_TIERS];
+        memcpy(before, l->walk.tier_bytes, sizeof before);
+        before[0] = l->walk.resident_bytes;
+        e->quiet[i] = l->empty || i == 0 ? e->quiet[i ? i - 1 : 0] : (uint32_t)i;
+        note_step(e, l, i);
+        EBB_TRY(plan_walk_step(&l->walk, i, err));
+        memcpy(after, l->walk.tier_bytes, sizeof after);
+        after[0] = l->walk.resident_bytes + l->walk.extra_bytes;
+        for (int k = 0; k < DEVICE_TIERS; k++)
+            sums_add(&e->sums[k], i, i + 1, before[k] > after[k] ? before[k] : after[k]);
+        e->clock[i + 1] = e->clock[i] + (s->act == PLAN_RUN ? e->trace->ops[s->index].cost_ns : 0);
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status look(struct early *e, struct ebb_error *err)
+{
+    struct looking l = {0};
+    struct ebb_arena arena;
+    size_t n = (size_t)e->trace->storage_count + 1;
+    uint32_t **all[] = {&l.placed,  &l.written, &l.dropped,   &l.forgotten,
+                        &l.sent[1], &l.sent[2], &l.wants_user};
+    ebb_arena_init(&arena);
+    enum ebb_status status = plan_walk_init(&l.walk, e->trace, &e->plan, err);
+    for (size_t i = 0; i < sizeof all / sizeof *all && status == EBB_OK; i++) {
+        *all[i] = ebb_arena_calloc(&arena, n, sizeof **all[i]);
+        status = *all[i] ? EBB_OK : ebb_no_memory(err, n * sizeof **all[i]);
+    }
+    EBB_THEN(status, look_at_steps(e, &l, err));
+    plan_walk_fini(&l.walk);
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+/* ---- moving ----------------------------------------------------------------------------------- */
+
+static const struct plan_step *step_of(const struct early *e, const struct copy *c)
+{
+    return &e->plan.steps[c->step];
+}
+
+static bool has_room(const struct early *e, int tier, size_t first, size_t end, uint64_t bytes)
+{
+    const struct sums *s = &e->sums[tier];
+    if (bytes > e->tiers->bytes[tier])
+        return false;
+    return sums_last_above(s, 1, 0, s->leaves, end, (int64_t)(e->tiers->bytes[tier] - bytes)) <=
+           first;
+}
+
+static void put_send(struct early *e, struct copy *c, size_t at, uint64_t *link_free)
+{
+    uint64_t now = e->clock[at];
+    sums_add(&e->sums[step_of(e, c)->tier], at, c->step, c->bytes);
+    c->at = (uint32_t)at;
+    c->is_done = true;
+    *link_free = (*link_free > now ? *link_free : now) + c->ns;
+}
+
+/* The waiting copy that leaves tier 0 first and can go now. */
+static struct copy *next_send(struct early *e, size_t at, int tier, size_t *first)
+{
+    struct copy *best = NULL;
+    bool is_first = true;
+    for (size_t i = *first; i < e->copy_count && i < *first + MOST_WAITING; i++) {
+        struct copy *c = &e->copies[i];
+        const struct plan_step *s = step_of(e, c);
+        bool is_over = c->is_done || s->act != PLAN_SEND;
+        *first += is_first && is_over;
+        is_first = is_first && is_over;
+        if (is_over || s->tier != tier || c->from > at || c->step <= at ||
+            (best && c->user >= best->user))
+            continue;
+        if (has_room(e, tier, at, c->step, c->bytes))
+            best = c;
+    }
+    return best;
+}
+
+static void move_sends(struct early *e)
+{
+    uint64_t link_free[DEVICE_TIERS] = {0};
+    size_t first = 0;
+    for (size_t at = 0; at < e->plan.step_count; at++) {
+        uint32_t number = e->copy_of[at];
+        struct copy *here = number ? &e->copies[number - 1] : NULL;
+        if (here && !here->is_done && step_of(e, here)->act == PLAN_SEND)
+            put_send(e, here, at, &link_free[step_of(e, here)->tier]); /* no later */
+        bool is_new_moment = at == 0 || e->clock[at] != e->clock[at - 1];
+        for (int k = DEVICE_HOST; k < DEVICE_TIERS && is_new_moment; k++)
+            while (link_free[k] <= e->clock[at]) {
+                struct copy *c = next_send(e, at, k, &first);
+                if (!c)
+                    break;
+                put_send(e, c, at, &link_free[k]);
+            }
+    }
+}
+
+/* The last step that begins no later than `moment`, at or before `most`. */
+static size_t step_at(const struct early *e, uint64_t moment, size_t most)
+{
+    size_t low = 0, high = most;
+    while (low < high) {
+        size_t middle = (low + high + 1) / 2;
+        if (e->clock[middle] <= moment)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* The next step behind `at` before which nothing is placed and empty, or `most`. */
+static size_t next_quiet(const struct early *e, size_t at, size_t most)
+{
+    do
+        at++;
+    while (at < most && e->quiet[at] != at);
+    return at;
+}
+
+static void move_fetches(struct early *e)
+{
+    uint64_t next[DEVICE_TIERS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    const struct sums *s = &e->sums[0];
+    for (size_t i = e->copy_count; i-- > 0;) {
+        struct copy *c = &e->copies[i];
+        int tier = step_of(e, c)->tier;
+        if (step_of(e, c)->act != PLAN_FETCH || c->user == c->step)
+            continue;
+        uint64_t end = e->clock[c->user] < next[tier] ? e->clock[c->user] : next[tier];
+        uint64_t start = end > c->ns ? end - c->ns : 0;
+        size_t least = c->from;
+        if (c->made && e->copies[c->made - 1].at > least)
+            least = e->copies[c->made - 1].at;
+        size_t full =
+            sums_last_above(s, 1, 0, s->leaves, c->place, (int64_t)(e->tiers->bytes[0] - c->bytes));
+        least = full > least ? full : least;
+        size_t at = step_at(e, start, c->place);
+        at = e->quiet[at > least ? at : least];
+        while (at < least) /* between the places of an op's results and the op nothing may move */
+            at = next_quiet(e, at, c->place);
+        c->at = (uint32_t)(at < c->place ? at : c->place);
+        sums_add(&e->sums[0], c->at, c->place, c->bytes);
+        next[tier] = e->clock[c->at] > start ? e->clock[c->at] : start;
+    }
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+/* Lists of copies by their new places; those of one place in the plan's order. */
+static void order(const struct early *e, uint32_t *heads, uint32_t *links, bool is_out)
+{
+    for (size_t i = e->copy_count; i-- > 0;) {
+        const struct copy *c = &e->copies[i];
+        if ((step_of(e, c)->act == PLAN_SEND) != is_out)
+            continue;
+        links[i] = heads[c->at];
+        heads[c->at] = (uint32_t)i + 1;
+    }
+}
+
+static enum ebb_status write_copies(const struct early *e, uint32_t head, const uint32_t *links,
+                                    struct plan *to, struct ebb_error *err)
+{
+    for (; head; head = links[head - 1]) {
+        const struct copy *c = &e->copies[head - 1];
+        const struct plan_step *s = step_of(e, c);
+        if (s->act == PLAN_FETCH)
+            EBB_TRY(plan_add(to, PLAN_PLACE, s->index, PLAN_NOWHERE, 0, err));
+        EBB_TRY(plan_add(to, (enum plan_act)s->act, s->index, 0, s->tier, err));
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status write_steps(const struct early *e, struct plan *to, struct ebb_error *err)
+{
+    size_t n = e->plan.step_count + 1;
+    uint32_t *out = NULL, *in = NULL, *links = NULL;
+    bool *is_gone = NULL;
+    enum ebb_status status = ebb_new(&out, n, sizeof *out, err);
+    EBB_THEN(status, ebb_new(&in, n, sizeof *in, err));
+    EBB_THEN(status, ebb_new(&links, e->copy_count + 1, sizeof *links, err));
+    EBB_THEN(status, ebb_new(&is_gone, n, sizeof *is_gone, err));
+    if (status == EBB_OK) {
+        order(e, out, links, true);
+        order(e, in, links, false);
+    }
+    for (size_t i = 0; i < e->copy_count && status == EBB_OK; i++)
+        if (step_of(e, &e->copies[i])->act == PLAN_FETCH)
+            is_gone[e->copies[i].place] = true; /* written with the copy */
+    for (size_t i = 0; i < e->plan.step_count && status == EBB_OK; i++) {
+        const struct plan_step *s = &e->plan.steps[i];
+        status = write_copies(e, out[i], links, to, err);
+        EBB_THEN(status, write_copies(e, in[i], links, to, err));
+        if (!e->copy_of[i] && !is_gone[i])
+            EBB_THEN(status,
+                     plan_add(to, (enum plan_act)s->act, s->index, s->offset, s->tier, err));
+    }
+    ebb_free(out);
+    ebb_free(in);
+    ebb_free(links);
+    ebb_free(is_gone);
+    return status;
+}
+
+static enum ebb_status addresses(const struct early *e, struct plan *to, bool *is_found,
+                                 struct ebb_error *err)
+{
+    struct ebb_error why = {0};
+    enum ebb_status status = plan_assign_offsets(e->trace, to, e->tiers->bytes[0], NULL, &why);
+    if (status == EBB_EBUDGET)
+        status = plan_assign_sliding(e->trace, to, e->tiers->bytes[0], NULL, &why);
+    *is_found = status == EBB_OK;
+    return status == EBB_OK || status == EBB_EBUDGET ? EBB_OK
+                                                     : ebb_fail(err, status, "%s", why.message);
+}
+
+static enum ebb_status make(struct early *e, const struct plan *from, struct plan *to,
+                            bool *is_found, struct ebb_error *err)
+{
+    EBB_TRY(strip(e, from, err));
+    size_t n = e->plan.step_count;
+    for (int k = 0; k < DEVICE_TIERS; k++)
+        EBB_TRY(sums_init(&e->sums[k], n + 1, err));
+    EBB_TRY(ebb_new(&e->clock, n + 2, sizeof *e->clock, err));
+    EBB_TRY(ebb_new(&e->copies, n + 1, sizeof *e->copies, err));
+    EBB_TRY(ebb_new(&e->copy_of, n + 1, sizeof *e->copy_of, err));
+    EBB_TRY(ebb_new(&e->quiet, n + 1, sizeof *e->quiet, err));
+    EBB_TRY(look(e, err));
+    if (e->copy_count == 0)
+        return EBB_OK;
+    move_sends(e);
+    move_fetches(e);
+    EBB_TRY(write_steps(e, to, err));
+    to->signature = from->signature;
+    to->exact_bytes = from->exact_bytes;
+    to->budget_bytes = e->tiers->bytes[0];
+    memcpy(to->planner, from->planner, sizeof to->planner);
+    return addresses(e, to, is_found, err);
+}
+
+enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
+                              const struct planner_tiers *tiers, struct plan *to, bool *is_found,
+                              struct ebb_error *err)
+{
+    struct early e = {.trace = trace, .tiers = tiers};
+    *is_found = false;
+    plan_init(&e.plan);
+    enum ebb_status status = make(&e, from, to, is_found, err);
+    plan_fini(&e.plan);
+    for (int k = 0; k < DEVICE_TIERS; k++)
+        sums_fini(&e.sums[k]);
+    ebb_free(e.clock);
+    ebb_free(e.copies);
+    ebb_free(e.copy_of);
+    ebb_free(e.quiet);
+    return status;
+}
