@@ -447,7 +447,7 @@ int main(int argc, char **argv)
     int threads = atoi(argv[2]), steps = atoi(argv[3]);
     if (which == 3 || threads < 1 || steps < 1)
         return fprintf(stderr, "unknown model or bad number\n"), 2;
-    if (ops_backend_create(&backend, threads, &err) != EBB_OK)
+    if (ops_backend_create(&backend, NULL, NULL, NULL, threads, &err) != EBB_OK)
         return fail(&err);
     for (int i = 4; i < argc; i++)
         if (strcmp(argv[i], "--profile") == 0)

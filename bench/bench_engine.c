@@ -271,7 +271,7 @@ int main(int argc, char **argv)
     int first = mode == RUN ? 1 : 2;
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 64 << 20); /* as ebb itself does */
-    check(ops_backend_create(&backend, 2, &err), &err);
+    check(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
     printf("| model | ops | tracing and lookup, us per 100 ops | as training does it "
            "| outside kernels, ns per op | share | update, ms |\n|---|---|---|---|---|---|---|\n");
     for (int i = first; i < argc; i++)

@@ -45,7 +45,7 @@ static size_t view_bytes(const struct tensor_view *v)
 
 static enum ebb_status build(struct eval *e, struct ebb_error *err)
 {
-    EBB_TRY(ops_backend_create(&e->backend, 1, err));
+    EBB_TRY(ops_backend_create(&e->backend, NULL, NULL, NULL, 1, err));
     EBB_TRY(tensor_session_create(&e->s, e->is_init ? NULL : e->backend, err));
     nn_builder_init(&e->b, e->s, &(struct nn_mode){.precision = e->precision});
     e->port_count = nn_inputs(&e->config, e->batch, e->ports);

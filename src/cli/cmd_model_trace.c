@@ -27,7 +27,7 @@ static enum ebb_status save(struct job *j, struct trace_stats *stats, uint32_t *
     void *backend = NULL;
     enum ebb_status status = EBB_OK;
     if (j->threads > 0)
-        status = ops_backend_create(&backend, (int)j->threads, err);
+        status = ops_backend_create(&backend, NULL, NULL, NULL, (int)j->threads, err);
     if (status == EBB_OK && backend != NULL && j->has_passes)
         ops_backend_set_passes(backend, j->passes);
     j->model.net = &j->config;

@@ -378,7 +378,8 @@ enum ebb_status dev_golden(const struct dev_request *request, struct dev_counts 
 {
     struct dev_judge j;
     dev_judge_init(&j, request, "FAIL ");
-    enum ebb_status status = ops_backend_create(&j.backend, (int)request->threads, err);
+    enum ebb_status status =
+        ops_backend_create(&j.backend, NULL, NULL, NULL, (int)request->threads, err);
     if (status == EBB_OK && request->is_library)
         ops_backend_set_passes(j.backend, OPS_PASS_LAYOUT | OPS_PASS_NORM | OPS_PASS_WINOGRAD);
     if (status == EBB_OK)

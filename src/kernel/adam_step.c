@@ -46,34 +46,38 @@ KERNEL_CLONES static void step_grad(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_adam_step(const struct kernel_context *c, const struct kernel_adam_step *a, int64_t n,
-                      const float *powers, const float *p, const float *m, const float *v,
-                      const float *g, float *const to[3])
+static struct step_job make_job(const struct kernel_adam_step_desc *d, const float *powers,
+                                const struct kernel_args *args)
 {
-    struct step_job job = {.a = *a,
-                           .p1 = powers[0],
-                           .p2 = powers[1],
-                           .p = p,
-                           .m = m,
-                           .v = v,
-                           .g = g,
-                           .to = {to[0], to[1], to[2]}};
-    kernel_parallel(c, n, KERNEL_GRAIN, step, &job);
+    return (struct step_job){.a = d->step,
+                             .p1 = powers[0],
+                             .p2 = powers[1],
+                             .to = {args->out[0], args->out[1], args->out[2]}};
 }
 
-void kernel_adam_step_grad(const struct kernel_context *c, const struct kernel_adam_step *a,
-                           int64_t n, const float *powers, const float *m, const float *v,
-                           const float *g, const float *const d[3], float *const to[3])
+KERNEL_CPU(adam_step)
 {
-    struct step_job job = {.a = *a,
-                           .p1 = powers[0],
-                           .p2 = powers[1],
-                           .m = m,
-                           .v = v,
-                           .g = g,
-                           .dp = d[0],
-                           .dm = d[1],
-                           .dv = d[2],
-                           .to = {to[0], to[1], to[2]}};
-    kernel_parallel(c, n, KERNEL_GRAIN, step_grad, &job);
+    const struct kernel_adam_step_desc *d = desc;
+    struct step_job job = make_job(d, args->in[4], args);
+    job.p = args->in[0];
+    job.m = args->in[1];
+    job.v = args->in[2];
+    job.g = args->in[3];
+    kernel_parallel(c, d->n, KERNEL_GRAIN, step, &job);
+    return EBB_OK;
+}
+
+KERNEL_CPU(adam_step_grad)
+{
+    const struct kernel_adam_step_desc *d = desc;
+    struct step_job job = make_job(d, args->in[3], args);
+    int at = 4;
+    job.m = args->in[0];
+    job.v = args->in[1];
+    job.g = args->in[2];
+    job.dp = d->given & 1 ? args->in[at++] : NULL;
+    job.dm = d->given & 2 ? args->in[at++] : NULL;
+    job.dv = d->given & 4 ? args->in[at++] : NULL;
+    kernel_parallel(c, d->n, KERNEL_GRAIN, step_grad, &job);
+    return EBB_OK;
 }

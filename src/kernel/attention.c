@@ -67,9 +67,12 @@ static int64_t thread_floats(const struct kernel_attention *a)
     return (a->d + a->dv + 2 * BLOCK) * a->tk;
 }
 
-size_t kernel_attention_workspace(const struct kernel_context *c, const struct kernel_attention *a)
+KERNEL_NEED(attention)
 {
-    return (size_t)kernel_context_threads(c) * (size_t)thread_floats(a) * sizeof(float);
+    (void)types, (void)err;
+    need->workspace_bytes =
+        (uint64_t)kernel_threads(c) * (uint64_t)thread_floats(desc) * sizeof(float);
+    return EBB_OK;
 }
 
 /* Keys that some query of i0 .. i0 + count - 1 may see. */
@@ -149,20 +152,20 @@ static void forward_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_attention(const struct kernel_context *c, const struct kernel_attention *a,
-                      const float *q, const float *k, const float *v, const float *mask, float *o,
-                      float *lse, void *workspace)
+KERNEL_CPU(attention)
 {
+    const struct kernel_attention *a = desc;
     struct attention_job job = {.a = a,
-                                .q = q,
-                                .k = k,
-                                .v = v,
-                                .mask = mask,
-                                .out = o,
-                                .lse = lse,
-                                .workspace = workspace,
+                                .q = args->in[0],
+                                .k = args->in[1],
+                                .v = args->in[2],
+                                .mask = args->in[3],
+                                .out = args->out[0],
+                                .lse = args->out[1],
+                                .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
     kernel_parallel(c, a->rows, 1, forward_body, &job);
+    return EBB_OK;
 }
 
 static void backward_block(const struct attention_job *j, int64_t row, int64_t i0, const float *kt,
@@ -210,23 +213,22 @@ static void backward_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_attention_grad(const struct kernel_context *c, const struct kernel_attention *a,
-                           const float *q, const float *k, const float *v, const float *mask,
-                           const float *o, const float *lse, const float *d_o, float *dq, float *dk,
-                           float *dv, void *workspace)
+KERNEL_CPU(attention_grad)
 {
+    const struct kernel_attention *a = desc;
     struct attention_job job = {.a = a,
-                                .q = q,
-                                .k = k,
-                                .v = v,
-                                .mask = mask,
-                                .o = o,
-                                .lse_in = lse,
-                                .d_o = d_o,
-                                .dq = dq,
-                                .dk = dk,
-                                .dv = dv,
-                                .workspace = workspace,
+                                .q = args->in[0],
+                                .k = args->in[1],
+                                .v = args->in[2],
+                                .o = args->in[3],
+                                .lse_in = args->in[4],
+                                .d_o = args->in[5],
+                                .mask = args->in[6],
+                                .dq = args->out[0],
+                                .dk = args->out[1],
+                                .dv = args->out[2],
+                                .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
     kernel_parallel(c, a->rows, 1, backward_body, &job);
+    return EBB_OK;
 }

@@ -225,11 +225,12 @@ static int64_t work(const struct kernel_batch_norm *p)
     return p->n * p->spatial * (p->block ? p->block : 1);
 }
 
-void kernel_batch_norm_stats(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                             const void *x, float *mean, float *var)
+KERNEL_CPU(batch_norm_stats)
 {
-    struct job job = {.p = *p, .x = x, .mean = mean, .var = var};
+    const struct kernel_batch_norm *p = desc;
+    struct job job = {.p = *p, .x = args->in[0], .mean = args->out[0], .var = args->out[1]};
     kernel_parallel(c, pieces(p), kernel_piece(work(p)), stats_body, &job);
+    return EBB_OK;
 }
 
 /* ---- forward -------------------------------------------------------------------------------- */
@@ -289,20 +290,20 @@ static inline __attribute__((always_inline)) void apply_row(const struct job *j,
 
 BY_BLOCK(apply_body, apply_row(j, i, L, L == 1))
 
-void kernel_batch_norm(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                       const void *x, const float *w, const float *b, const float *mean,
-                       const float *var, const void *r, void *y)
+KERNEL_CPU(batch_norm)
 {
+    const struct kernel_batch_norm *p = desc;
     struct job job = {.p = *p,
-                      .x = x,
-                      .w = w,
-                      .b = b,
-                      .mean_in = mean,
-                      .var_in = var,
-                      .r = p->has_add ? r : NULL,
-                      .y = y};
+                      .x = args->in[0],
+                      .w = args->in[1],
+                      .b = args->in[2],
+                      .mean_in = args->in[3],
+                      .var_in = args->in[4],
+                      .r = p->has_add ? args->in[5] : NULL,
+                      .y = args->out[0]};
     kernel_parallel(c, p->n * pieces(p), kernel_piece(work(p) / kernel_max(1, p->n)), apply_body,
                     &job);
+    return EBB_OK;
 }
 
 /* ---- backward ------------------------------------------------------------------------------- */
@@ -390,19 +391,38 @@ static inline __attribute__((always_inline)) void grad(const struct job *j, int6
 
 BY_BLOCK(grad_body, grad(j, i *L, L))
 
-void kernel_batch_norm_grad(const struct kernel_context *c, const struct kernel_batch_norm *p,
-                            const void *dy, const void *x, const float *w, const float *b,
-                            const float *mean, const float *var, void *dx, float *dw, float *db)
+KERNEL_CPU(batch_norm_grad)
 {
+    const struct kernel_batch_norm *p = desc;
     struct job job = {.p = *p,
-                      .dy = dy,
-                      .x = x,
-                      .w = w,
-                      .b = b,
-                      .mean_in = mean,
-                      .var_in = var,
-                      .dx = dx,
-                      .dw = dw,
-                      .db = db};
+                      .dy = args->in[0],
+                      .x = args->in[1],
+                      .w = args->in[2],
+                      .b = args->in[3],
+                      .mean_in = args->in[4],
+                      .var_in = args->in[5],
+                      .dx = args->out[0],
+                      .dw = args->out[1],
+                      .db = args->out[2]};
     kernel_parallel(c, pieces(p), kernel_piece(work(p)), grad_body, &job);
+    return EBB_OK;
+}
+
+/* ---- running statistics ---------------------------------------------------------------------- */
+
+KERNEL_CPU(batch_norm_update)
+{
+    const struct kernel_batch_norm_update_desc *d = desc;
+    float *mean = args->out[0], *var = args->out[1];
+    const float *new_mean = args->in[2], *new_var = args->in[3];
+    const float keep = (float)(1.0 - (double)d->momentum), take = d->momentum;
+    const float take_var = (float)((double)d->momentum * d->unbias);
+    (void)c;
+    for (int64_t k = 0; k < d->channels; k++) {
+        mean[k] = keep * mean[k] + take * new_mean[k];
+        var[k] = keep * var[k] + take_var * new_var[k];
+    }
+    if (args->out[2])
+        ++*(int64_t *)args->out[2];
+    return EBB_OK;
 }

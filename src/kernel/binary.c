@@ -99,8 +99,8 @@ static void walk_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-static void walk_run(const struct kernel_context *c, struct walk *w, const struct kernel_nd *nd,
-                     int operands)
+static enum ebb_status walk_run(const struct kernel_context *c, struct walk *w,
+                                const struct kernel_nd *nd, int operands)
 {
     int64_t total = 1;
     merge(nd, operands, &w->nd);
@@ -108,13 +108,14 @@ static void walk_run(const struct kernel_context *c, struct walk *w, const struc
     for (int d = 0; d < w->nd.rank; d++)
         total *= w->nd.dims[d];
     if (total == 0)
-        return;
+        return EBB_OK;
     w->row_length = w->nd.dims[w->nd.rank - 1];
     w->rows = total / w->row_length;
     w->piece = kernel_min(w->row_length, KERNEL_GRAIN);
     w->pieces_per_row = (w->row_length + w->piece - 1) / w->piece;
     kernel_parallel(c, w->rows * w->pieces_per_row, kernel_piece(w->piece),
                     w->pieces_per_row == 1 ? count_body : walk_body, w);
+    return EBB_OK;
 }
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
@@ -161,8 +162,7 @@ static void walk_run(const struct kernel_context *c, struct walk *w, const struc
 BINARY_TABLE(X)
 #undef X
 
-void kernel_binary(const struct kernel_context *c, enum kernel_binary f, const struct kernel_nd *nd,
-                   float *y, const float *a, const float *b)
+KERNEL_CPU(binary)
 {
     static void (*const rows[KERNEL_BINARY_COUNT])(const struct walk *, int64_t, const int64_t *,
                                                    const int64_t *) = {
@@ -170,8 +170,9 @@ void kernel_binary(const struct kernel_context *c, enum kernel_binary f, const s
         BINARY_TABLE(X)
 #undef X
     };
-    struct walk w = {.row = rows[f], .y = y, .a = a, .b = b};
-    walk_run(c, &w, nd, 3);
+    const struct kernel_binary_desc *d = desc;
+    struct walk w = {.row = rows[d->f], .y = args->out[0], .a = args->in[0], .b = args->in[1]};
+    return walk_run(c, &w, &d->nd, 3);
 }
 
 /* ---- masks ---------------------------------------------------------------------------------- */
@@ -187,12 +188,17 @@ static void row_mask(const struct walk *w, int64_t n, const int64_t *offset, con
     }
 }
 
-void kernel_mask(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
-                 const float *x, const uint8_t *m, bool invert, float scale, float fill)
+KERNEL_CPU(mask)
 {
-    struct walk w = {
-        .row = row_mask, .y = y, .a = x, .m = m, .invert = invert, .scale = scale, .fill = fill};
-    walk_run(c, &w, nd, 3);
+    const struct kernel_mask_desc *d = desc;
+    struct walk w = {.row = row_mask,
+                     .y = args->out[0],
+                     .a = args->in[0],
+                     .m = args->in[1],
+                     .invert = d->invert,
+                     .scale = d->scale,
+                     .fill = d->fill};
+    return walk_run(c, &w, &d->nd, 3);
 }
 
 struct truth_job {
@@ -216,11 +222,13 @@ static void truth_of_float(void *argument, int64_t first, int64_t last)
         j->y[i] = x[i] != 0.0f;
 }
 
-void kernel_truth(const struct kernel_context *c, int64_t n, const void *x, bool is_float,
-                  uint8_t *y)
+KERNEL_CPU(truth)
 {
-    struct truth_job job = {x, y};
-    kernel_parallel(c, n, KERNEL_GRAIN, is_float ? truth_of_float : truth_of_int, &job);
+    const struct kernel_count_desc *d = desc;
+    struct truth_job job = {args->in[0], args->out[0]};
+    kernel_parallel(c, d->n, KERNEL_GRAIN,
+                    args->in_dtype[0] == KERNEL_F32 ? truth_of_float : truth_of_int, &job);
+    return EBB_OK;
 }
 
 static void row_where(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
@@ -232,11 +240,11 @@ static void row_where(const struct walk *w, int64_t n, const int64_t *offset, co
         y[i * stride[0]] = m[i * stride[1]] ? a[i * stride[2]] : b[i * stride[3]];
 }
 
-void kernel_where(const struct kernel_context *c, const struct kernel_nd *nd, float *y,
-                  const uint8_t *m, const float *a, const float *b)
+KERNEL_CPU(where)
 {
-    struct walk w = {.row = row_where, .y = y, .m = m, .a = a, .b = b};
-    walk_run(c, &w, nd, 4);
+    struct walk w = {
+        .row = row_where, .y = args->out[0], .m = args->in[0], .a = args->in[1], .b = args->in[2]};
+    return walk_run(c, &w, desc, 4);
 }
 
 /* ---- copies --------------------------------------------------------------------------------- */
@@ -326,34 +334,51 @@ static bool copy_tiles(const struct kernel_context *c, const struct kernel_nd *n
     return true;
 }
 
-void kernel_copy(const struct kernel_context *c, const struct kernel_nd *nd, size_t element_bytes,
-                 void *to, const void *from)
+KERNEL_CPU(copy)
 {
-    struct walk w = {.row = element_bytes == 1   ? row_copy1
-                            : element_bytes == 2 ? row_copy2
-                            : element_bytes == 4 ? row_copy4
-                                                 : row_copy8,
-                     .to = to,
-                     .from = from};
-    if ((element_bytes == 4 || element_bytes == 2) && copy_tiles(c, nd, element_bytes, to, from))
-        return;
-    walk_run(c, &w, nd, 2);
+    size_t bytes = kernel_dtype_bytes(args->in_dtype[0]);
+    struct walk w = {.row = bytes == 1   ? row_copy1
+                            : bytes == 2 ? row_copy2
+                            : bytes == 4 ? row_copy4
+                                         : row_copy8,
+                     .to = args->out[0],
+                     .from = args->in[0]};
+    if ((bytes == 4 || bytes == 2) && copy_tiles(c, desc, bytes, args->out[0], args->in[0]))
+        return EBB_OK;
+    return walk_run(c, &w, desc, 2);
 }
 
 struct fill_job {
-    float *y;
+    void *y;
     float value;
+    size_t bytes; /* of an element */
 };
 
 static void fill_body(void *argument, int64_t first, int64_t last)
 {
     const struct fill_job *j = argument;
+    float *y = j->y;
     for (int64_t i = first; i < last; i++)
-        j->y[i] = j->value;
+        y[i] = j->value;
+}
+
+static void zero_body(void *argument, int64_t first, int64_t last)
+{
+    const struct fill_job *j = argument;
+    memset((unsigned char *)j->y + (size_t)first * j->bytes, 0, (size_t)(last - first) * j->bytes);
 }
 
 void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value)
 {
-    struct fill_job job = {y, value};
+    struct fill_job job = {.y = y, .value = value};
     kernel_parallel(c, n, KERNEL_GRAIN, fill_body, &job);
+}
+
+KERNEL_CPU(fill)
+{
+    const struct kernel_fill_desc *d = desc;
+    struct fill_job job = {args->out[0], d->value, kernel_dtype_bytes(args->out_dtype[0])};
+    kernel_parallel(c, d->n, KERNEL_GRAIN, args->out_dtype[0] == KERNEL_F32 ? fill_body : zero_body,
+                    &job);
+    return EBB_OK;
 }

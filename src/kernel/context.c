@@ -1,66 +1,20 @@
-/* context.c - threads, ranges, and sums that do not depend on them. */
+/* context.c - ranges over threads, and sums that do not depend on them. */
 #include "kernel/context.h"
 
 #include <omp.h>
 
-#include "base/heap.h"
 #include "kernel/internal.h"
-
-enum ebb_status kernel_context_create(struct kernel_context **context, int threads,
-                                      struct ebb_error *err)
-{
-    if (threads < 1 || threads > 1024)
-        return ebb_fail(err, EBB_EINPUT, "kernel: %d threads, allowed are 1 to 1024", threads);
-    struct kernel_context *c;
-    EBB_TRY(ebb_new(&c, 1, sizeof *c, err));
-    c->threads = threads;
-    enum ebb_status status = kernel_dnnl_open(c, err);
-    if (status != EBB_OK) {
-        ebb_free(c);
-        return status;
-    }
-    *context = c;
-    return EBB_OK;
-}
-
-void kernel_context_destroy(struct kernel_context *context)
-{
-    if (!context)
-        return;
-    kernel_dnnl_close(context);
-    ebb_free(context);
-}
-
-int kernel_context_threads(const struct kernel_context *context)
-{
-    return context ? context->threads : 1;
-}
-
-unsigned kernel_context_options(const struct kernel_context *context)
-{
-    return context->options;
-}
-
-void kernel_context_set_options(struct kernel_context *context, unsigned options)
-{
-    context->options = options;
-}
-
-size_t kernel_context_primitives(const struct kernel_context *context)
-{
-    return context->count;
-}
 
 void kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece, kernel_body body,
                      void *argument)
 {
     int64_t pieces = (count + piece - 1) / piece;
-    if (c->threads <= 1 || pieces <= 1) {
+    if (c->head.threads <= 1 || pieces <= 1) {
         for (int64_t i = 0; i < pieces; i++)
             body(argument, i * piece, kernel_min(count, (i + 1) * piece));
         return;
     }
-#pragma omp parallel for num_threads(c->threads) schedule(static)
+#pragma omp parallel for num_threads(c->head.threads) schedule(static)
     for (int64_t i = 0; i < pieces; i++)
         body(argument, i * piece, kernel_min(count, (i + 1) * piece));
 }

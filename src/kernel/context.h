@@ -32,10 +32,12 @@ struct kernel_primitive {
 };
 
 struct kernel_context {
-    int threads;
+    struct kernel_head head;
+    const struct profile *profile; /* what calls cost */
+    struct device *device;         /* far: whose addresses are shifted */
+    uint32_t fault, last_fault;    /* far: of the run under way, of the one before; 0: none */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    unsigned options;
     struct kernel_primitive **items; /* owned; open addressing by hash, capacity a power of two */
     size_t count, capacity;
 };

@@ -31,7 +31,7 @@ static void make_key(const struct kernel_context *c, const struct kernel_conv *c
 {
     memset(key, 0, sizeof *key);
     memcpy(key->kind, "conv", 4);
-    key->threads = c->threads;
+    key->threads = c->head.threads;
     key->pass = (int64_t)pass;
     memcpy(&key->conv, conv, sizeof *conv); /* without padding; what is beyond nd is 0 */
 }
@@ -131,7 +131,7 @@ static dnnl_status_t create_pd(struct kernel_context *c, const struct shapes *s,
         status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success && s->has_relu && pass == KERNEL_CONV_FORWARD)
         status = kernel_dnnl_relu(attr);
-    omp_set_num_threads(c->threads);
+    omp_set_num_threads(c->head.threads);
     if (status == dnnl_success)
         status = dnnl_primitive_desc_create(&hint, &hint_desc, attr, c->engine, NULL);
     if (status == dnnl_success && pass == KERNEL_CONV_FORWARD) {
@@ -279,38 +279,36 @@ enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv 
     return EBB_OK;
 }
 
-enum ebb_status kernel_conv_prepare(struct kernel_context *c, const struct kernel_conv *conv,
-                                    enum kernel_conv_pass pass, size_t *workspace_bytes,
-                                    struct ebb_error *err)
+KERNEL_NEED(conv)
 {
+    const struct kernel_conv_desc *d = desc;
+    enum kernel_conv_pass pass = (enum kernel_conv_pass)d->pass;
     struct kernel_primitive *p;
-    *workspace_bytes = 0;
+    (void)types;
     if (!c) /* a trace without kernels */
         return EBB_OK;
-    if (conv->is_small) {
-        *workspace_bytes = kernel_conv_small_workspace(conv, pass);
+    if (d->conv.is_small) {
+        need->workspace_bytes = kernel_conv_small_workspace(&d->conv, pass);
         return EBB_OK;
     }
-    EBB_TRY(get(c, conv, pass, &p, err));
-    *workspace_bytes = p->workspace_bytes;
+    EBB_TRY(get(c, &d->conv, pass, &p, err));
+    need->workspace_bytes = p->workspace_bytes;
     return EBB_OK;
 }
 
-enum ebb_status kernel_conv_run(struct kernel_context *c, const struct kernel_conv *conv,
-                                enum kernel_conv_pass pass, const void *a, const void *b,
-                                const float *bias, void *out, void *workspace,
-                                struct ebb_error *err)
+KERNEL_CPU(conv)
 {
+    const struct kernel_conv_desc *d = desc;
+    enum kernel_conv_pass pass = (enum kernel_conv_pass)d->pass;
     struct kernel_primitive *p;
     void *pointer[4];
-    if (conv->is_small) {
-        kernel_conv_small(c, conv, pass, a, b, bias, out, workspace);
+    if (d->conv.is_small) {
+        kernel_conv_small(c, &d->conv, pass, args->in[0], args->in[1], args->in[2], args->out[0],
+                          args->workspace);
         return EBB_OK;
     }
-    EBB_TRY(get(c, conv, pass, &p, err));
-    memcpy(&pointer[0], &a, sizeof a);
-    memcpy(&pointer[1], &b, sizeof b);
-    memcpy(&pointer[2], &bias, sizeof bias);
-    pointer[3] = out;
-    return kernel_dnnl_run(c, p, pointer, workspace, err);
+    EBB_TRY(get(c, &d->conv, pass, &p, err));
+    memcpy(pointer, args->in, 3 * sizeof *pointer); /* not written through */
+    pointer[3] = args->out[0];
+    return kernel_dnnl_run(c, p, pointer, args->workspace, err);
 }

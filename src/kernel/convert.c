@@ -25,8 +25,8 @@ CONVERT(f16_to_float, uint16_t, float, kernel_from_f16(x[i]))
 CONVERT(f16_to_bf16, uint16_t, uint16_t, kernel_to_bf16(kernel_from_f16(x[i])))
 CONVERT(half_to_half, uint16_t, uint16_t, x[i])
 
-void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype from,
-                    const void *x, enum kernel_dtype to, void *y)
+void kernel_convert(const struct kernel_context *c, int64_t n, int from, const void *x, int to,
+                    void *y)
 {
     static const kernel_body bodies[3][3] = {
         [KERNEL_F32] = {float_to_float, float_to_bf16, float_to_f16},
@@ -35,6 +35,13 @@ void kernel_convert(const struct kernel_context *c, int64_t n, enum kernel_dtype
     };
     struct convert_job job = {x, y};
     kernel_parallel(c, n, KERNEL_GRAIN, bodies[from][to], &job);
+}
+
+KERNEL_CPU(convert)
+{
+    const struct kernel_count_desc *d = desc;
+    kernel_convert(c, d->n, args->in_dtype[0], args->in[0], args->out_dtype[0], args->out[0]);
+    return EBB_OK;
 }
 
 /* ---- split master weights -------------------------------------------------------------------- */
@@ -81,4 +88,11 @@ void kernel_master_split(const struct kernel_context *c, int64_t n, const float 
 {
     struct master_job job = {.w = w, .high_out = high, .rest_out = rest};
     kernel_parallel(c, n, KERNEL_GRAIN, split_body, &job);
+}
+
+KERNEL_CPU(master_join)
+{
+    const struct kernel_count_desc *d = desc;
+    kernel_master_join(c, d->n, args->in[0], args->in[1], args->out[0]);
+    return EBB_OK;
 }

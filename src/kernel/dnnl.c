@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "kernel/context.h"
+#include "kernel/internal.h"
 
 #define ALIGN 256
 
@@ -226,7 +227,7 @@ enum ebb_status kernel_dnnl_run(struct kernel_context *c, struct kernel_primitiv
     dnnl_exec_arg_t args[KERNEL_OPERANDS + 1];
     int count = 0;
     unsigned char *base = workspace;
-    omp_set_num_threads(c->threads); /* oneDNN asks OpenMP; this thread's setting */
+    omp_set_num_threads(c->head.threads); /* oneDNN asks OpenMP; this thread's setting */
     for (size_t i = 0; i < KERNEL_OPERANDS; i++) {
         struct kernel_operand *o = &p->operand[i];
         if (!o->argument)

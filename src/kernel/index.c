@@ -28,17 +28,6 @@ static void select_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-enum ebb_status kernel_index_select(const struct kernel_context *c, int64_t outer, int64_t n,
-                                    int64_t inner, int64_t count, const float *x,
-                                    const int64_t *index, float *y, struct ebb_error *err)
-{
-    struct select_job job = {
-        .n = n, .inner = inner, .count = count, .x = x, .index = index, .y = y};
-    EBB_TRY(check(count, n, index, err));
-    kernel_parallel(c, outer * count, kernel_piece(inner), select_body, &job);
-    return EBB_OK;
-}
-
 /* A piece owns a range of columns of the whole table, so each sum has one order: that of positions.
  */
 static void add_body(void *argument, int64_t first, int64_t last)
@@ -62,41 +51,48 @@ static void add_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-enum ebb_status kernel_index_add(const struct kernel_context *c, int64_t outer, int64_t n,
-                                 int64_t inner, int64_t count, int64_t skip, const float *dy,
-                                 const int64_t *index, float *dx, struct ebb_error *err)
+static void run_gather(const struct kernel_index_desc *d, const float *x, const int64_t *index,
+                       float *y)
 {
-    struct select_job job = {.n = n,
-                             .inner = inner,
-                             .count = count,
-                             .skip = skip,
+    for (int64_t i = 0; i < d->outer * d->count * d->inner; i++)
+        y[i] = x[(i / (d->count * d->inner) * d->n + index[i]) * d->inner + i % d->inner];
+}
+
+static void run_scatter(const struct kernel_index_desc *d, const float *dy, const int64_t *index,
+                        float *dx)
+{
+    for (int64_t i = 0; i < d->outer * d->count * d->inner; i++)
+        dx[(i / (d->count * d->inner) * d->n + index[i]) * d->inner + i % d->inner] += dy[i];
+}
+
+KERNEL_CPU(index)
+{
+    const struct kernel_index_desc *d = desc;
+    bool is_row = d->f == KERNEL_SELECT || d->f == KERNEL_INDEX_ADD;
+    struct select_job job = {.n = d->n,
+                             .inner = d->inner,
+                             .count = d->count,
+                             .skip = d->skip,
                              .column = 128,
-                             .x = dy,
-                             .index = index,
-                             .y = dx};
-    EBB_TRY(check(count, n, index, err));
-    kernel_parallel(c, outer * ((inner + job.column - 1) / job.column), 1, add_body, &job);
-    return EBB_OK;
-}
-
-enum ebb_status kernel_gather(const struct kernel_context *c, int64_t outer, int64_t n,
-                              int64_t inner, int64_t count, const float *x, const int64_t *index,
-                              float *y, struct ebb_error *err)
-{
-    (void)c;
-    EBB_TRY(check(outer * count * inner, n, index, err));
-    for (int64_t i = 0; i < outer * count * inner; i++)
-        y[i] = x[(i / (count * inner) * n + index[i]) * inner + i % inner];
-    return EBB_OK;
-}
-
-enum ebb_status kernel_scatter_add(const struct kernel_context *c, int64_t outer, int64_t n,
-                                   int64_t inner, int64_t count, const float *dy,
-                                   const int64_t *index, float *dx, struct ebb_error *err)
-{
-    EBB_TRY(check(outer * count * inner, n, index, err));
-    kernel_fill(c, outer * n * inner, dx, 0.0f);
-    for (int64_t i = 0; i < outer * count * inner; i++)
-        dx[(i / (count * inner) * n + index[i]) * inner + i % inner] += dy[i];
+                             .x = args->in[0],
+                             .index = args->in[1],
+                             .y = args->out[0]};
+    EBB_TRY(check(is_row ? d->count : d->outer * d->count * d->inner, d->n, job.index, err));
+    switch ((enum kernel_index)d->f) {
+    case KERNEL_SELECT:
+        kernel_parallel(c, d->outer * d->count, kernel_piece(d->inner), select_body, &job);
+        break;
+    case KERNEL_INDEX_ADD:
+        kernel_parallel(c, d->outer * ((d->inner + job.column - 1) / job.column), 1, add_body,
+                        &job);
+        break;
+    case KERNEL_GATHER:
+        run_gather(d, job.x, job.index, job.y);
+        break;
+    case KERNEL_SCATTER_ADD:
+        kernel_fill(c, d->outer * d->n * d->inner, job.y, 0.0f);
+        run_scatter(d, job.x, job.index, job.y);
+        break;
+    }
     return EBB_OK;
 }

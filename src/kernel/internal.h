@@ -46,6 +46,30 @@
 #define KERNEL_EACH
 #endif
 
+/* The head of a kernel of the cpu: kernel_cpu_<family> with its description and its operands. */
+#define KERNEL_CPU(family)                                                                         \
+    enum ebb_status kernel_cpu_##family(struct kernel_context *c, const void *desc,                \
+                                        const struct kernel_args *args,                            \
+                                        __attribute__((unused)) struct ebb_error *err)
+
+typedef enum ebb_status kernel_cpu_run(struct kernel_context *c, const void *desc,
+                                       const struct kernel_args *args, struct ebb_error *err);
+/* The same for what a family needs beside its operands. */
+#define KERNEL_NEED(family)                                                                        \
+    enum ebb_status kernel_need_##family(struct kernel_context *c, const void *desc,               \
+                                         const struct kernel_args *types,                          \
+                                         struct kernel_need *need, struct ebb_error *err)
+typedef enum ebb_status kernel_cpu_need(struct kernel_context *c, const void *desc,
+                                        const struct kernel_args *types, struct kernel_need *need,
+                                        struct ebb_error *err);
+kernel_cpu_need kernel_need_matmul, kernel_need_conv, kernel_need_attention,
+    kernel_need_layer_norm_grad, kernel_need_product_entropy, kernel_need_product_entropy_grad,
+    kernel_need_update, kernel_need_update_split;
+
+#define X(name, text, type) kernel_cpu_run kernel_cpu_##text;
+KERNEL_FAMILY_LIST(X)
+#undef X
+
 #define KERNEL_GRAIN 16384 /* elements worth a thread */
 
 struct kernel_range {
@@ -201,6 +225,39 @@ static inline float kernel_erff(float x)
     float large = x < 0.0f ? -e : e;
     float y = t < 0.9f ? p * x : large;
     return x != x ? x : y;
+}
+
+/* ---- parts of kernels that others use --------------------------------------------------------- */
+
+bool kernel_has_bf16(void); /* products and convolutions can take it on this processor */
+void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value);
+void kernel_convert(const struct kernel_context *c, int64_t n, int from, const void *x, int to,
+                    void *y);
+/* Builds and caches the primitive, and answers its workspace; running finds it again. c may be
+ * NULL: nothing. */
+enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct kernel_matmul *m,
+                                      size_t *workspace_bytes, struct ebb_error *err);
+enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
+                                  const void *a, const void *b, const void *bias, void *out,
+                                  void *workspace, struct ebb_error *err);
+enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, bool may_winograd,
+                                   struct ebb_error *err);
+/* Cross entropy over a block of rows (e->n of them, inner 1, no weights, no smoothing), for those
+ * who make the logits block by block. check: targets of all rows, and the divisor of the reduction.
+ * block: sum of the losses of its rows, lse of each. grad: logits become their gradients in place.
+ */
+enum ebb_status kernel_entropy_check(const struct kernel_cross_entropy *e, const int64_t *target,
+                                     double *divisor, struct ebb_error *err);
+double kernel_entropy_block(const struct kernel_context *c, const struct kernel_cross_entropy *e,
+                            const float *x, const int64_t *target, float *lse);
+void kernel_entropy_block_grad(const struct kernel_context *c, const struct kernel_cross_entropy *e,
+                               float scale, const int64_t *target, const float *lse, float *x);
+
+/* Parts of a workspace begin at multiples of 256 bytes. */
+static inline size_t kernel_align(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
 }
 
 /* Sum of n floats: 16 lanes of float over blocks of 4096, blocks in double. */

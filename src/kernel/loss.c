@@ -45,9 +45,11 @@ static float loss_slope(enum kernel_loss f, float x, float t, float beta)
     return 0.0f;
 }
 
-static double divisor(enum kernel_reduction r, int64_t n, int64_t batch)
+static double divisor(const struct kernel_loss_desc *d)
 {
-    return r == KERNEL_REDUCE_MEAN ? (double)n : r == KERNEL_REDUCE_BATCHMEAN ? (double)batch : 1.0;
+    return d->reduction == KERNEL_REDUCE_MEAN        ? (double)d->n
+           : d->reduction == KERNEL_REDUCE_BATCHMEAN ? (double)d->batch
+                                                     : 1.0;
 }
 
 #define SEGMENTS 64 /* partial sums, added in order */
@@ -76,17 +78,23 @@ KERNEL_CLONES static void value_segments(void *argument, int64_t first, int64_t 
     }
 }
 
-void kernel_loss(const struct kernel_context *c, enum kernel_loss f, enum kernel_reduction r,
-                 int64_t n, int64_t batch, float beta, const float *x, const float *t, float *y)
+KERNEL_CPU(loss)
 {
-    struct value_job job = {.f = f, .n = n, .beta = beta, .x = x, .t = t};
+    const struct kernel_loss_desc *d = desc;
+    float *y = args->out[0];
+    struct value_job job = {.f = (enum kernel_loss)d->f,
+                            .n = d->n,
+                            .beta = d->beta,
+                            .x = args->in[0],
+                            .t = args->in[1]};
     double sum = 0;
-    job.y = r == KERNEL_REDUCE_NONE ? y : NULL;
-    kernel_parallel(c, SEGMENTS, kernel_piece(8 * n / SEGMENTS), value_segments, &job);
+    job.y = d->reduction == KERNEL_REDUCE_NONE ? y : NULL;
+    kernel_parallel(c, SEGMENTS, kernel_piece(8 * d->n / SEGMENTS), value_segments, &job);
     for (int s = 0; s < SEGMENTS; s++)
         sum += job.partial[s];
-    if (r != KERNEL_REDUCE_NONE)
-        y[0] = (float)(sum / divisor(r, n, batch));
+    if (d->reduction != KERNEL_REDUCE_NONE)
+        y[0] = (float)(sum / divisor(d));
+    return EBB_OK;
 }
 
 struct loss_job {
@@ -104,20 +112,20 @@ KERNEL_CLONES static void loss_grad_body(void *argument, int64_t first, int64_t 
         j->dx[i] = (j->is_none ? j->dy[i] : j->scale) * loss_slope(j->f, j->x[i], j->t[i], j->beta);
 }
 
-void kernel_loss_grad(const struct kernel_context *c, enum kernel_loss f, enum kernel_reduction r,
-                      int64_t n, int64_t batch, float beta, const float *dy, const float *x,
-                      const float *t, float *dx)
+KERNEL_CPU(loss_grad)
 {
-    struct loss_job job = {.f = f,
-                           .is_none = r == KERNEL_REDUCE_NONE,
-                           .beta = beta,
-                           .dy = dy,
-                           .x = x,
-                           .t = t,
-                           .dx = dx};
+    const struct kernel_loss_desc *d = desc;
+    struct loss_job job = {.f = (enum kernel_loss)d->f,
+                           .is_none = d->reduction == KERNEL_REDUCE_NONE,
+                           .beta = d->beta,
+                           .dy = args->in[0],
+                           .x = args->in[1],
+                           .t = args->in[2],
+                           .dx = args->out[0]};
     if (!job.is_none)
-        job.scale = (float)((double)dy[0] / divisor(r, n, batch));
-    kernel_parallel(c, n, KERNEL_GRAIN, loss_grad_body, &job);
+        job.scale = (float)((double)job.dy[0] / divisor(d));
+    kernel_parallel(c, d->n, KERNEL_GRAIN, loss_grad_body, &job);
+    return EBB_OK;
 }
 
 /* ---- cross entropy -------------------------------------------------------------------------- */
@@ -215,17 +223,16 @@ static double sum_losses(const struct kernel_context *c, struct sum_job *job)
     return sum;
 }
 
-enum ebb_status kernel_cross_entropy(const struct kernel_context *c,
-                                     const struct kernel_cross_entropy *e, const float *x,
-                                     const int64_t *target, const float *weight, float *y,
-                                     struct ebb_error *err)
+KERNEL_CPU(cross_entropy)
 {
-    struct sum_job job = {.e = e, .x = x, .weight = weight, .target = target};
+    const struct kernel_cross_entropy *e = desc;
+    float *y = args->out[0];
+    struct sum_job job = {.e = e, .x = args->in[0], .target = args->in[1], .weight = args->in[2]};
     job.y = e->reduction == KERNEL_REDUCE_NONE ? y : NULL;
-    EBB_TRY(check_targets(e, target, err));
+    EBB_TRY(check_targets(e, job.target, err));
     double sum = sum_losses(c, &job);
     if (e->reduction == KERNEL_REDUCE_MEAN)
-        y[0] = (float)(sum / weight_total(e, target, weight));
+        y[0] = (float)(sum / weight_total(e, job.target, job.weight));
     else if (e->reduction == KERNEL_REDUCE_SUM)
         y[0] = (float)sum;
     return EBB_OK;
@@ -288,27 +295,25 @@ KERNEL_CLONES static void entropy_grad_body(void *argument, int64_t first, int64
         entropy_grad_position(argument, i);
 }
 
-enum ebb_status kernel_cross_entropy_grad(const struct kernel_context *c,
-                                          const struct kernel_cross_entropy *e, const float *dy,
-                                          const float *x, const int64_t *target,
-                                          const float *weight, float *dx, struct ebb_error *err)
+KERNEL_CPU(cross_entropy_grad)
 {
+    const struct kernel_cross_entropy *e = desc;
     struct entropy_job job = {.e = e,
-                              .dy = dy,
-                              .x = x,
-                              .weight = weight,
-                              .target = target,
-                              .dx = dx,
+                              .dy = args->in[0],
+                              .x = args->in[1],
+                              .target = args->in[2],
+                              .weight = args->in[3],
+                              .dx = args->out[0],
                               .weight_sum = (double)e->classes};
-    EBB_TRY(check_targets(e, target, err));
+    EBB_TRY(check_targets(e, job.target, err));
     if (e->reduction != KERNEL_REDUCE_NONE)
-        job.scale = (double)dy[0];
+        job.scale = (double)job.dy[0];
     if (e->reduction == KERNEL_REDUCE_MEAN)
-        job.scale /= weight_total(e, target, weight);
-    if (weight) {
+        job.scale /= weight_total(e, job.target, job.weight);
+    if (job.weight) {
         job.weight_sum = 0;
         for (int64_t k = 0; k < e->classes; k++)
-            job.weight_sum += (double)weight[k];
+            job.weight_sum += (double)job.weight[k];
     }
     kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body, &job);
     return EBB_OK;
@@ -317,10 +322,10 @@ enum ebb_status kernel_cross_entropy_grad(const struct kernel_context *c,
 /* ---- cross entropy of a product, by blocks of rows ------------------------------------------- */
 
 enum ebb_status kernel_entropy_check(const struct kernel_cross_entropy *e, const int64_t *target,
-                                     double *divisor, struct ebb_error *err)
+                                     double *total, struct ebb_error *err)
 {
     EBB_TRY(check_targets(e, target, err));
-    *divisor = e->reduction == KERNEL_REDUCE_MEAN ? weight_total(e, target, NULL) : 1.0;
+    *total = e->reduction == KERNEL_REDUCE_MEAN ? weight_total(e, target, NULL) : 1.0;
     return EBB_OK;
 }
 

@@ -15,7 +15,7 @@ struct matmul_key {
     struct kernel_matmul m;
 };
 
-static dnnl_data_type_t data_type(enum kernel_dtype dtype)
+static dnnl_data_type_t data_type(int32_t dtype)
 {
     return dtype == KERNEL_BF16 ? dnnl_bf16 : dtype == KERNEL_F16 ? dnnl_f16 : dnnl_f32;
 }
@@ -25,7 +25,7 @@ static void make_key(const struct kernel_context *c, const struct kernel_matmul 
 {
     memset(key, 0, sizeof *key); /* padding and unused dimensions count as zero */
     memcpy(key->kind, "matmul", 6);
-    key->threads = c->threads;
+    key->threads = c->head.threads;
     key->m.dtype = m->dtype;
     key->m.out_dtype = m->out_dtype;
     key->m.rank = m->rank;
@@ -177,7 +177,7 @@ static enum ebb_status create(struct kernel_context *c, const struct kernel_matm
     }
     if (m->has_relu)
         kernel_dnnl_relu(attr);
-    omp_set_num_threads(c->threads);
+    omp_set_num_threads(c->head.threads);
     dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, c->engine, NULL);
     dnnl_primitive_attr_destroy(attr);
     EBB_TRY(kernel_dnnl_check(status, "matmul", err));
@@ -245,4 +245,19 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
     memcpy(&pointer[2], &bias, sizeof bias);
     pointer[3] = out;
     return kernel_dnnl_run(c, p, pointer, workspace, err);
+}
+
+KERNEL_NEED(matmul)
+{
+    size_t bytes;
+    (void)types;
+    EBB_TRY(kernel_matmul_prepare(c, desc, &bytes, err));
+    need->workspace_bytes = bytes;
+    return EBB_OK;
+}
+
+KERNEL_CPU(matmul)
+{
+    return kernel_matmul_run(c, desc, args->in[0], args->in[1], args->in[2], args->out[0],
+                             args->workspace, err);
 }

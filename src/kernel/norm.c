@@ -122,21 +122,21 @@ static void layer_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_layer_norm(const struct kernel_context *c, bool is_rms, int64_t rows, int64_t n,
-                       float eps, const float *x, const float *w, const float *b, float *y,
-                       float *mean, float *rstd)
+KERNEL_CPU(layer_norm)
 {
-    struct layer_job job = {.rows = rows,
-                            .n = n,
-                            .eps = eps,
-                            .x = x,
-                            .w = w,
-                            .b = b,
-                            .y = y,
-                            .mean = mean,
-                            .rstd = rstd,
-                            .is_rms = is_rms};
-    kernel_parallel(c, rows, kernel_piece(n), layer_body, &job);
+    const struct kernel_layer_norm_desc *d = desc;
+    struct layer_job job = {.rows = d->rows,
+                            .n = d->n,
+                            .eps = d->eps,
+                            .x = args->in[0],
+                            .w = args->in[1],
+                            .b = args->in[2],
+                            .y = args->out[0],
+                            .mean = args->out[1],
+                            .rstd = args->out[2],
+                            .is_rms = d->is_rms};
+    kernel_parallel(c, d->rows, kernel_piece(d->n), layer_body, &job);
+    return EBB_OK;
 }
 
 static int64_t row_blocks(int64_t rows)
@@ -144,9 +144,12 @@ static int64_t row_blocks(int64_t rows)
     return (rows + ROW_BLOCK - 1) / ROW_BLOCK;
 }
 
-size_t kernel_layer_norm_grad_workspace(int64_t rows, int64_t n)
+KERNEL_NEED(layer_norm_grad)
 {
-    return (size_t)(row_blocks(rows) * 2 * n) * sizeof(float);
+    const struct kernel_layer_norm_desc *d = desc;
+    (void)c, (void)types, (void)err;
+    need->workspace_bytes = (uint64_t)(row_blocks(d->rows) * 2 * d->n) * sizeof(float);
+    return EBB_OK;
 }
 
 KERNEL_CLONES static void layer_grad_row(const struct layer_job *j, int64_t r, float *restrict pw,
@@ -205,24 +208,24 @@ static void layer_sum_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_layer_norm_grad(const struct kernel_context *c, int64_t rows, int64_t n, float eps,
-                            const float *dy, const float *x, const float *w, const float *mean,
-                            const float *rstd, float *dx, float *dw, float *db, void *workspace)
+KERNEL_CPU(layer_norm_grad)
 {
-    struct layer_job job = {.rows = rows,
-                            .n = n,
-                            .eps = eps,
-                            .dy = dy,
-                            .x = x,
-                            .w = w,
-                            .mean_in = mean,
-                            .rstd_in = rstd,
-                            .dx = dx,
-                            .dw = dw,
-                            .db = db,
-                            .partial = workspace,
-                            .is_rms = !mean};
-    kernel_parallel(c, row_blocks(rows), 1, layer_grad_body, &job);
-    if (dw || db)
-        kernel_parallel(c, n, kernel_piece(row_blocks(rows)), layer_sum_body, &job);
+    const struct kernel_layer_norm_desc *d = desc;
+    struct layer_job job = {.rows = d->rows,
+                            .n = d->n,
+                            .eps = d->eps,
+                            .dy = args->in[0],
+                            .x = args->in[1],
+                            .w = args->in[2],
+                            .mean_in = args->in[3],
+                            .rstd_in = args->in[4],
+                            .dx = args->out[0],
+                            .dw = args->out[1],
+                            .db = args->out[2],
+                            .partial = args->workspace,
+                            .is_rms = d->is_rms};
+    kernel_parallel(c, row_blocks(d->rows), 1, layer_grad_body, &job);
+    if (job.dw || job.db)
+        kernel_parallel(c, d->n, kernel_piece(row_blocks(d->rows)), layer_sum_body, &job);
+    return EBB_OK;
 }

@@ -156,24 +156,6 @@ static void max_body(void *argument, int64_t first, int64_t last)
         }
 }
 
-static struct pool_job make_job(const struct kernel_pool *p)
-{
-    return (struct pool_job){.p = p,
-                             .in_size = p->in[0] * p->in[1] * p->in[2],
-                             .out_size = p->out[0] * p->out[1] * p->out[2]};
-}
-
-void kernel_max_pool(const struct kernel_context *c, const struct kernel_pool *p, const float *x,
-                     float *y, uint8_t *winner)
-{
-    struct pool_job job = make_job(p);
-    job.x = x;
-    job.y = y;
-    job.winner = winner;
-    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes),
-                    p->lanes > 1 ? max_pool_lanes : max_body, &job);
-}
-
 /* dx += dy at every place of the window that won. */
 KERNEL_CLONES static void give_lanes(void *argument, int64_t from, int64_t to)
 {
@@ -213,31 +195,11 @@ static void max_grad_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_max_pool_grad(const struct kernel_context *c, const struct kernel_pool *p,
-                          const float *dy, const uint8_t *winner, float *dx)
-{
-    struct pool_job job = make_job(p);
-    job.x = dy;
-    job.winner_in = winner;
-    job.y = dx;
-    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes),
-                    p->lanes > 1 ? give_lanes : max_grad_body, &job);
-}
-
 static void index_body(void *argument, int64_t first, int64_t last)
 {
     const struct pool_job *j = argument;
     for (int64_t i = first; i < last; i++)
         j->index[i] = winner_index(j->p, i % j->out_size, j->winner_in[i]);
-}
-
-void kernel_max_pool_index(const struct kernel_context *c, const struct kernel_pool *p,
-                           const uint8_t *winner, int64_t *index)
-{
-    struct pool_job job = make_job(p);
-    job.winner_in = winner;
-    job.index = index;
-    kernel_parallel(c, p->planes * job.out_size, KERNEL_GRAIN, index_body, &job);
 }
 
 /* The window of output o, and its divisor: the window clipped to the padded input, or what it has
@@ -347,15 +309,30 @@ static void adaptive_grad_body(void *argument, int64_t first, int64_t last)
     average_grad(argument, first, last, adaptive_window);
 }
 
-void kernel_mean_pool(const struct kernel_context *c, enum kernel_pooling f,
-                      const struct kernel_pool *p, const float *x, float *y)
+KERNEL_CPU(pool)
 {
-    static const kernel_body bodies[] = {[KERNEL_AVG] = avg_body,
-                                         [KERNEL_AVG_GRAD] = avg_grad_body,
-                                         [KERNEL_ADAPTIVE] = adaptive_body,
-                                         [KERNEL_ADAPTIVE_GRAD] = adaptive_grad_body};
-    struct pool_job job = make_job(p);
-    job.x = x;
-    job.y = y;
-    kernel_parallel(c, p->planes, kernel_piece(job.in_size * p->lanes), bodies[f], &job);
+    static const struct {
+        kernel_body plain, lanes;
+    } bodies[] = {[KERNEL_AVG] = {avg_body, avg_body},
+                  [KERNEL_AVG_GRAD] = {avg_grad_body, avg_grad_body},
+                  [KERNEL_ADAPTIVE] = {adaptive_body, adaptive_body},
+                  [KERNEL_ADAPTIVE_GRAD] = {adaptive_grad_body, adaptive_grad_body},
+                  [KERNEL_MAX_POOL] = {max_body, max_pool_lanes},
+                  [KERNEL_MAX_POOL_GRAD] = {max_grad_body, give_lanes},
+                  [KERNEL_MAX_POOL_INDEX] = {index_body, index_body}};
+    const struct kernel_pool_desc *d = desc;
+    const struct kernel_pool *p = &d->pool;
+    bool is_index = d->f == KERNEL_MAX_POOL_INDEX;
+    struct pool_job job = {.p = p,
+                           .in_size = p->in[0] * p->in[1] * p->in[2],
+                           .out_size = p->out[0] * p->out[1] * p->out[2],
+                           .x = args->in[0],
+                           .winner_in = args->in[is_index ? 0 : 1],
+                           .y = args->out[0],
+                           .winner = args->out[1],
+                           .index = args->out[0]};
+    kernel_parallel(c, is_index ? p->planes * job.out_size : p->planes,
+                    is_index ? KERNEL_GRAIN : kernel_piece(job.in_size * p->lanes),
+                    p->lanes > 1 ? bodies[d->f].lanes : bodies[d->f].plain, &job);
+    return EBB_OK;
 }

@@ -137,18 +137,23 @@ static void push(struct dim *dims, int *count, int64_t size, int64_t stride, boo
     }
 }
 
-void kernel_reduce(const struct kernel_context *c, enum kernel_reduce f, int rank,
-                   const int64_t *dims, const bool *is_reduced, const float *x, float *y)
+KERNEL_CPU(reduce)
 {
-    struct fold j = {.f = f, .x = x, .y = y, .kept_total = 1, .reduced_total = 1};
+    const struct kernel_reduce_desc *r = desc;
+    const int64_t *dims = r->dims;
+    struct fold j = {.f = (enum kernel_reduce)r->f,
+                     .x = args->in[0],
+                     .y = args->out[0],
+                     .kept_total = 1,
+                     .reduced_total = 1};
     int64_t stride[KERNEL_RANK], total = 1;
-    for (int d = rank - 1; d >= 0; d--) {
+    for (int d = r->rank - 1; d >= 0; d--) {
         stride[d] = total;
         total *= dims[d];
     }
     int last = -1; /* dimension before this one: 0 kept, 1 reduced */
-    for (int d = 0; d < rank; d++) {
-        int now = is_reduced[d];
+    for (int d = 0; d < r->rank; d++) {
+        int now = r->folded >> d & 1;
         if (now)
             j.reduced_total *= dims[d];
         else
@@ -160,17 +165,21 @@ void kernel_reduce(const struct kernel_context *c, enum kernel_reduce f, int ran
         last = now;
     }
     if (j.kept_total == 0)
-        return;
+        return EBB_OK;
     if (last == 0 && j.reduced_count && j.reduced_total) {
         int64_t width = j.kept[j.kept_count - 1].size;
         int64_t blocks = (width + COLUMNS - 1) / COLUMNS;
         kernel_parallel(c, j.kept_total / width * blocks, kernel_piece(j.reduced_total * COLUMNS),
                         fold_columns, &j);
     } else if (j.reduced_total == 0) {
-        kernel_fill(c, j.kept_total, y, f == KERNEL_AMAX ? -INFINITY : f == KERNEL_MEAN ? NAN : 0);
+        kernel_fill(c, j.kept_total, j.y,
+                    j.f == KERNEL_AMAX   ? -INFINITY
+                    : j.f == KERNEL_MEAN ? NAN
+                                         : 0);
     } else {
         kernel_parallel(c, j.kept_total, kernel_piece(j.reduced_total), fold_rows, &j);
     }
+    return EBB_OK;
 }
 
 /* ---- [outer, n, inner] ---------------------------------------------------------------------- */
@@ -198,13 +207,6 @@ static void argmax_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_argmax(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
-                   const float *x, int64_t *y)
-{
-    struct lines job = {.n = n, .inner = inner, .x = x, .index = y};
-    kernel_parallel(c, outer * inner, kernel_piece(n), argmax_body, &job);
-}
-
 static void cumsum_body(void *argument, int64_t first, int64_t last)
 {
     const struct lines *j = argument;
@@ -217,13 +219,6 @@ static void cumsum_body(void *argument, int64_t first, int64_t last)
             j->y[at] = (float)sum;
         }
     }
-}
-
-void kernel_cumsum(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
-                   bool reverse, const float *x, float *y)
-{
-    struct lines job = {.n = n, .inner = inner, .mode = reverse, .x = x, .y = y};
-    kernel_parallel(c, outer * inner, kernel_piece(n), cumsum_body, &job);
 }
 
 KERNEL_CLONES static void exp_shifted(int64_t n, const float *restrict x, float shift,
@@ -282,13 +277,6 @@ KERNEL_CLONES static void softmax_body(void *argument, int64_t first, int64_t la
     }
 }
 
-void kernel_softmax(const struct kernel_context *c, enum kernel_lines f, int64_t outer, int64_t n,
-                    int64_t inner, const float *x, float *y)
-{
-    struct lines job = {.n = n, .inner = inner, .mode = (int)f, .x = x, .y = y};
-    kernel_parallel(c, outer * inner, kernel_piece(n * 4), softmax_body, &job);
-}
-
 KERNEL_CLONES static void softmax_grad_body(void *argument, int64_t first, int64_t last)
 {
     const struct lines *j = argument;
@@ -310,13 +298,6 @@ KERNEL_CLONES static void softmax_grad_body(void *argument, int64_t first, int64
     }
 }
 
-void kernel_softmax_grad(const struct kernel_context *c, enum kernel_lines f, int64_t outer,
-                         int64_t n, int64_t inner, const float *dy, const float *y, float *dx)
-{
-    struct lines job = {.n = n, .inner = inner, .mode = (int)f, .x = dy, .y_in = y, .y = dx};
-    kernel_parallel(c, outer * inner, kernel_piece(n * 4), softmax_grad_body, &job);
-}
-
 KERNEL_CLONES static void logsumexp_body(void *argument, int64_t first, int64_t last)
 {
     const struct lines *j = argument;
@@ -335,9 +316,27 @@ KERNEL_CLONES static void logsumexp_body(void *argument, int64_t first, int64_t 
     }
 }
 
-void kernel_logsumexp(const struct kernel_context *c, int64_t outer, int64_t n, int64_t inner,
-                      const float *x, float *y)
+KERNEL_CPU(lines)
 {
-    struct lines job = {.n = n, .inner = inner, .x = x, .y = y};
-    kernel_parallel(c, outer * inner, kernel_piece(n * 4), logsumexp_body, &job);
+    static const struct {
+        kernel_body body;
+        int work, mode;
+    } kinds[] = {[KERNEL_SOFTMAX] = {softmax_body, 4, KERNEL_SOFTMAX},
+                 [KERNEL_LOG_SOFTMAX] = {softmax_body, 4, KERNEL_LOG_SOFTMAX},
+                 [KERNEL_SOFTMAX_GRAD] = {softmax_grad_body, 4, KERNEL_SOFTMAX},
+                 [KERNEL_LOG_SOFTMAX_GRAD] = {softmax_grad_body, 4, KERNEL_LOG_SOFTMAX},
+                 [KERNEL_LOGSUMEXP] = {logsumexp_body, 4, 0},
+                 [KERNEL_ARGMAX] = {argmax_body, 1, 0},
+                 [KERNEL_CUMSUM] = {cumsum_body, 1, 0}};
+    const struct kernel_lines_desc *d = desc;
+    struct lines job = {.n = d->n,
+                        .inner = d->inner,
+                        .mode = d->f == KERNEL_CUMSUM ? d->is_reverse : kinds[d->f].mode,
+                        .x = args->in[0],
+                        .y_in = args->in[1],
+                        .y = args->out[0],
+                        .index = args->out[0]};
+    kernel_parallel(c, d->outer * d->inner, kernel_piece(d->n * kinds[d->f].work), kinds[d->f].body,
+                    &job);
+    return EBB_OK;
 }

@@ -100,12 +100,14 @@ KERNEL_CLONES static void backward(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_resample(const struct kernel_context *c, const struct kernel_resample *r, bool is_grad,
-                     const float *x, float *y)
+KERNEL_CPU(resample)
 {
-    struct resample_job job = {r, x, y};
+    const struct kernel_resample_desc *d = desc;
+    const struct kernel_resample *r = &d->resample;
+    struct resample_job job = {r, args->in[0], args->out[0]};
     kernel_parallel(c, r->planes, kernel_piece(r->out[0] * r->out[1] * r->lanes * 4),
-                    is_grad ? backward : forward, &job);
+                    d->is_grad ? backward : forward, &job);
+    return EBB_OK;
 }
 
 /* ---- unpooling ------------------------------------------------------------------------------ */
@@ -121,27 +123,21 @@ static enum ebb_status check_indices(int64_t count, int64_t limit, const int64_t
     return EBB_OK;
 }
 
-enum ebb_status kernel_unpool(const struct kernel_context *c, int64_t planes, int64_t in_size,
-                              int64_t out_size, const float *x, const int64_t *index, float *y,
-                              struct ebb_error *err)
+KERNEL_CPU(unpool)
 {
-    EBB_TRY(check_indices(planes * in_size, out_size, index, err));
-    kernel_fill(c, planes * out_size, y, 0.0f);
-    for (int64_t p = 0; p < planes; p++)
-        for (int64_t i = p * in_size; i < (p + 1) * in_size; i++)
-            y[p * out_size + index[i]] = x[i];
-    return EBB_OK;
-}
-
-enum ebb_status kernel_unpool_grad(const struct kernel_context *c, int64_t planes, int64_t in_size,
-                                   int64_t out_size, const float *dy, const int64_t *index,
-                                   float *dx, struct ebb_error *err)
-{
-    (void)c;
-    EBB_TRY(check_indices(planes * in_size, out_size, index, err));
-    for (int64_t p = 0; p < planes; p++)
-        for (int64_t i = p * in_size; i < (p + 1) * in_size; i++)
-            dx[i] = dy[p * out_size + index[i]];
+    const struct kernel_unpool_desc *d = desc;
+    const float *x = args->in[0];
+    const int64_t *index = args->in[1];
+    float *y = args->out[0];
+    EBB_TRY(check_indices(d->planes * d->in_size, d->out_size, index, err));
+    if (!d->is_grad)
+        kernel_fill(c, d->planes * d->out_size, y, 0.0f);
+    for (int64_t p = 0; p < d->planes; p++)
+        for (int64_t i = p * d->in_size; i < (p + 1) * d->in_size; i++)
+            if (d->is_grad)
+                y[i] = x[p * d->out_size + index[i]];
+            else
+                y[p * d->out_size + index[i]] = x[i];
     return EBB_OK;
 }
 
@@ -169,10 +165,11 @@ static void window_body(void *argument, int64_t first, int64_t last)
     }
 }
 
-void kernel_channel_window(const struct kernel_context *c, int64_t outer, int64_t channels,
-                           int64_t inner, int64_t before, int64_t after, const float *x, float *y)
+KERNEL_CPU(channel_window)
 {
-    struct window_job job = {channels, inner, before, after, x, y};
-    kernel_parallel(c, outer * channels, kernel_piece(inner * (before + after + 1)), window_body,
-                    &job);
+    const struct kernel_channel_window_desc *d = desc;
+    struct window_job job = {d->channels, d->inner, d->before, d->after, args->in[0], args->out[0]};
+    kernel_parallel(c, d->outer * d->channels, kernel_piece(d->inner * (d->before + d->after + 1)),
+                    window_body, &job);
+    return EBB_OK;
 }

@@ -32,11 +32,18 @@ KERNEL_CLONES static void lstm_body(void *argument, int64_t first, int64_t last)
         }
 }
 
-void kernel_lstm_gates(const struct kernel_context *c, int64_t rows, int64_t h, const float *a,
-                       const float *b, const float *c0, float *h1, float *c1, float *act)
+KERNEL_CPU(lstm)
 {
-    struct gates job = {.h = h, .a = a, .b = b, .state = c0, .h1 = h1, .c_out = c1, .act = act};
-    kernel_parallel(c, rows, kernel_piece(h * 8), lstm_body, &job);
+    const struct kernel_gates_desc *d = desc;
+    struct gates job = {.h = d->h,
+                        .a = args->in[0],
+                        .b = args->in[1],
+                        .state = args->in[2],
+                        .h1 = args->out[0],
+                        .c_out = args->out[1],
+                        .act = args->out[2]};
+    kernel_parallel(c, d->rows, kernel_piece(d->h * 8), lstm_body, &job);
+    return EBB_OK;
 }
 
 KERNEL_CLONES static void lstm_grad_body(void *argument, int64_t first, int64_t last)
@@ -61,19 +68,19 @@ KERNEL_CLONES static void lstm_grad_body(void *argument, int64_t first, int64_t 
         }
 }
 
-void kernel_lstm_gates_grad(const struct kernel_context *c, int64_t rows, int64_t h,
-                            const float *act, const float *c0, const float *c1, const float *dh,
-                            const float *dc1, float *dgates, float *dc0)
+KERNEL_CPU(lstm_grad)
 {
-    struct gates job = {.h = h,
-                        .act_in = act,
-                        .state = c0,
-                        .c1 = c1,
-                        .dh = dh,
-                        .dc1 = dc1,
-                        .da = dgates,
-                        .dstate = dc0};
-    kernel_parallel(c, rows, kernel_piece(h * 8), lstm_grad_body, &job);
+    const struct kernel_gates_desc *d = desc;
+    struct gates job = {.h = d->h,
+                        .act_in = args->in[0],
+                        .state = args->in[1],
+                        .c1 = args->in[2],
+                        .dh = args->in[3],
+                        .dc1 = args->in[4],
+                        .da = args->out[0],
+                        .dstate = args->out[1]};
+    kernel_parallel(c, d->rows, kernel_piece(d->h * 8), lstm_grad_body, &job);
+    return EBB_OK;
 }
 
 KERNEL_CLONES static void gru_body(void *argument, int64_t first, int64_t last)
@@ -96,11 +103,17 @@ KERNEL_CLONES static void gru_body(void *argument, int64_t first, int64_t last)
         }
 }
 
-void kernel_gru_gates(const struct kernel_context *c, int64_t rows, int64_t h, const float *a,
-                      const float *b, const float *h0, float *h1, float *act)
+KERNEL_CPU(gru)
 {
-    struct gates job = {.h = h, .a = a, .b = b, .state = h0, .h1 = h1, .act = act};
-    kernel_parallel(c, rows, kernel_piece(h * 6), gru_body, &job);
+    const struct kernel_gates_desc *d = desc;
+    struct gates job = {.h = d->h,
+                        .a = args->in[0],
+                        .b = args->in[1],
+                        .state = args->in[2],
+                        .h1 = args->out[0],
+                        .act = args->out[1]};
+    kernel_parallel(c, d->rows, kernel_piece(d->h * 6), gru_body, &job);
+    return EBB_OK;
 }
 
 KERNEL_CLONES static void gru_grad_body(void *argument, int64_t first, int64_t last)
@@ -130,11 +143,17 @@ KERNEL_CLONES static void gru_grad_body(void *argument, int64_t first, int64_t l
         }
 }
 
-void kernel_gru_gates_grad(const struct kernel_context *c, int64_t rows, int64_t h,
-                           const float *act, const float *b, const float *h0, const float *dh1,
-                           float *da, float *db, float *dh0)
+KERNEL_CPU(gru_grad)
 {
-    struct gates job = {
-        .h = h, .act_in = act, .b = b, .state = h0, .dh = dh1, .da = da, .db = db, .dstate = dh0};
-    kernel_parallel(c, rows, kernel_piece(h * 6), gru_grad_body, &job);
+    const struct kernel_gates_desc *d = desc;
+    struct gates job = {.h = d->h,
+                        .act_in = args->in[0],
+                        .b = args->in[1],
+                        .state = args->in[2],
+                        .dh = args->in[3],
+                        .da = args->out[0],
+                        .db = args->out[1],
+                        .dstate = args->out[2]};
+    kernel_parallel(c, d->rows, kernel_piece(d->h * 6), gru_grad_body, &job);
+    return EBB_OK;
 }

@@ -115,28 +115,25 @@ UNARY_TABLE(X)
 
 static const struct {
     kernel_body forward, backward;
-    bool saves_y;
 } table[KERNEL_UNARY_COUNT] = {
-#define X(name, text, saves) [KERNEL_##name] = {forward_##text, backward_##text, saves},
+#define X(name, text, saves) [KERNEL_##name] = {forward_##text, backward_##text},
     KERNEL_UNARY_LIST(X)
 #undef X
 };
 
-bool kernel_unary_saves_y(enum kernel_unary f)
+KERNEL_CPU(unary)
 {
-    return table[f].saves_y;
+    const struct kernel_unary_desc *d = desc;
+    struct unary_job job = {.x = args->in[0], .y = args->out[0], .a = d->a, .b = d->b};
+    kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].forward, &job);
+    return EBB_OK;
 }
 
-void kernel_unary(const struct kernel_context *c, enum kernel_unary f, int64_t n, const float *x,
-                  float *y, float a, float b)
+KERNEL_CPU(unary_grad)
 {
-    struct unary_job job = {.x = x, .y = y, .a = a, .b = b};
-    kernel_parallel(c, n, KERNEL_GRAIN, table[f].forward, &job);
-}
-
-void kernel_unary_grad(const struct kernel_context *c, enum kernel_unary f, int64_t n,
-                       const float *dy, const float *s, float *dx, float a, float b)
-{
-    struct unary_job job = {.x = dy, .s = s, .y = dx, .a = a, .b = b};
-    kernel_parallel(c, n, KERNEL_GRAIN, table[f].backward, &job);
+    const struct kernel_unary_desc *d = desc;
+    struct unary_job job = {
+        .x = args->in[0], .s = args->in[1], .y = args->out[0], .a = d->a, .b = d->b};
+    kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].backward, &job);
+    return EBB_OK;
 }

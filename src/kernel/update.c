@@ -204,9 +204,9 @@ static void run_lamb(const struct kernel_context *c, struct update_job *job)
     kernel_parallel(c, job->n, KERNEL_GRAIN, lamb_apply, job);
 }
 
-void kernel_update_run(const struct kernel_context *c, enum kernel_update f, unsigned flags,
-                       int64_t n, const float *scalars, const float *g, float *w,
-                       float *const *states, float *workspace)
+static void run(const struct kernel_context *c, const struct kernel_update_desc *d, int64_t n,
+                const float *scalars, const float *g, float *w, float *const *states,
+                float *workspace)
 {
     static const kernel_body bodies[KERNEL_UPDATE_COUNT] = {
         [KERNEL_UPDATE_SGD] = sgd_plain,     [KERNEL_UPDATE_ADAM] = adam,
@@ -214,6 +214,8 @@ void kernel_update_run(const struct kernel_context *c, enum kernel_update f, uns
         [KERNEL_UPDATE_ADADELTA] = adadelta, [KERNEL_UPDATE_ADAMAX] = adamax,
         [KERNEL_UPDATE_NADAM] = nadam,       [KERNEL_UPDATE_RADAM] = radam,
     };
+    const enum kernel_update f = (enum kernel_update)d->f;
+    const unsigned flags = d->flags;
     struct update_job job = {.flags = flags, .n = n, .g = g, .w = w, .u = workspace};
     int count = kernel_update_states(f, flags);
     job.s0 = count > 0 ? states[0] : NULL;
@@ -237,4 +239,62 @@ void kernel_update_run(const struct kernel_context *c, enum kernel_update f, uns
         kernel_parallel(c, n, KERNEL_GRAIN, adam_amsgrad, &job);
     else
         kernel_parallel(c, n, KERNEL_GRAIN, bodies[f], &job);
+}
+
+KERNEL_NEED(update)
+{
+    const struct kernel_update_desc *d = desc;
+    (void)c, (void)types, (void)err;
+    if (d->f == KERNEL_UPDATE_LAMB)
+        need->workspace_bytes = (uint64_t)d->n * sizeof(float);
+    return EBB_OK;
+}
+
+KERNEL_CPU(update)
+{
+    const struct kernel_update_desc *d = desc;
+    float *states[KERNEL_UPDATE_STATES] = {args->out[1], args->out[2], args->out[3]};
+    run(c, d, d->n, args->in[0], args->in[1], args->out[0], states, args->workspace);
+    return EBB_OK;
+}
+
+/* ---- split master weights -------------------------------------------------------------------- */
+
+#define CHUNK 65536
+
+/* Norms need the whole tensor; the other updates go in pieces. */
+static int64_t split_piece(const struct kernel_update_desc *d)
+{
+    bool is_whole = d->f == KERNEL_UPDATE_LARS || d->f == KERNEL_UPDATE_LAMB;
+    return is_whole || d->n < CHUNK ? d->n : CHUNK;
+}
+
+/* Weights, gradient, and what LAMB needs. */
+KERNEL_NEED(update_split)
+{
+    (void)c, (void)types, (void)err;
+    need->workspace_bytes = 3 * (uint64_t)split_piece(desc) * sizeof(float);
+    return EBB_OK;
+}
+
+KERNEL_CPU(update_split)
+{
+    const struct kernel_update_desc *d = desc;
+    const int64_t piece = split_piece(d);
+    float *w = args->workspace, *g = w + piece, *states[KERNEL_UPDATE_STATES] = {NULL};
+    uint16_t *high = args->out[0], *rest = args->out[1];
+    const bool is_low = args->in_dtype[1] == KERNEL_BF16;
+    for (int64_t at = 0; at < d->n; at += piece) {
+        int64_t count = kernel_min(piece, d->n - at);
+        const float *gradient = is_low ? g : (const float *)args->in[1] + at;
+        if (is_low)
+            kernel_convert(c, count, KERNEL_BF16, (const uint16_t *)args->in[1] + at, KERNEL_F32,
+                           g);
+        for (uint32_t s = 2; s < args->out_count; s++)
+            states[s - 2] = (float *)args->out[s] + at;
+        kernel_master_join(c, count, high + at, rest + at, w);
+        run(c, d, count, args->in[0], gradient, w, states, g + piece);
+        kernel_master_split(c, count, w, high + at, rest + at);
+    }
+    return EBB_OK;
 }

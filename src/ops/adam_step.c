@@ -17,16 +17,6 @@ struct step_grad_attr {
     uint32_t unused;
 };
 
-static struct kernel_adam_step numbers(const struct step_attr *a)
-{
-    return (struct kernel_adam_step){.lr = a->lr,
-                                     .eps = a->eps,
-                                     .beta1 = (float)a->betas.v[0],
-                                     .rest1 = (float)(1 - a->betas.v[0]),
-                                     .beta2 = (float)a->betas.v[1],
-                                     .rest2 = (float)(1 - a->betas.v[1])};
-}
-
 /* p, m, v, g, (1/(1-b1^t), 1/(1-b2^t)) -> p', m', v' */
 static enum ebb_status infer_step(struct ops_infer *i, struct ebb_error *err)
 {
@@ -45,13 +35,20 @@ static enum ebb_status infer_step(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_step(const struct ops_run *r)
+static void describe(const struct ops_views *v, void *desc)
 {
-    struct kernel_adam_step k = numbers(r->attr);
-    kernel_adam_step(r->context, &k, tensor_count(r->in), ops_arg(r, 4), ops_arg(r, 0),
-                     ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3),
-                     (float *[3]){ops_result(r, 0), ops_result(r, 1), ops_result(r, 2)});
-    return EBB_OK;
+    const bool is_grad = v->def == &rows[ROW_STEP_GRAD];
+    const struct step_grad_attr *g = v->attr; /* begins with those of the step */
+    const struct step_attr *a = v->attr;
+    struct kernel_adam_step_desc *d = desc;
+    d->step = (struct kernel_adam_step){.lr = a->lr,
+                                        .eps = a->eps,
+                                        .beta1 = (float)a->betas.v[0],
+                                        .rest1 = (float)(1 - a->betas.v[0]),
+                                        .beta2 = (float)a->betas.v[1],
+                                        .rest2 = (float)(1 - a->betas.v[1])};
+    d->n = tensor_count(v->in[2]);
+    d->given = is_grad ? g->given : 0;
 }
 
 /* m', v', g, corrections, then the gradients that are given -> dg, dm, dv */
@@ -61,21 +58,6 @@ static enum ebb_status infer_step_grad(struct ops_infer *i, struct ebb_error *er
     for (int k = 0; k < 3; k++)
         ops_out(i, TENSOR_F32, i->in[2]->rank, i->in[2]->dims);
     i->flops = 25.0 * (double)tensor_count(i->in[2]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_step_grad(const struct ops_run *r)
-{
-    const float *d[3] = {NULL};
-    const struct step_grad_attr *a = r->attr;
-    struct kernel_adam_step k = numbers(&a->step);
-    uint32_t at = 4;
-    for (int i = 0; i < 3; i++)
-        if (a->given >> i & 1)
-            d[i] = ops_arg(r, at++);
-    kernel_adam_step_grad(r->context, &k, tensor_count(&r->in[2]), ops_arg(r, 3), ops_arg(r, 0),
-                          ops_arg(r, 1), ops_arg(r, 2), d,
-                          (float *[3]){ops_result(r, 0), ops_result(r, 1), ops_result(r, 2)});
     return EBB_OK;
 }
 
@@ -123,10 +105,11 @@ static const struct ops_field fields[] = {OPS_REQUIRED(step_attr, betas, OPS_FLO
                                           {0}};
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_STEP] = {OPS_PRIMITIVE("adam_step", 5, 5, infer_step, run_step, grad_step),
+    [ROW_STEP] = {OPS_PRIMITIVE("adam_step", 5, 5, infer_step, ADAM_STEP, describe, grad_step),
                   .attr_bytes = sizeof(struct step_attr), .fields = fields,
                   .low_rule = OPS_LOW_WHOLE, .low_out = 7},
-    [ROW_STEP_GRAD] = {OPS_PRIMITIVE("adam_step_grad", 5, 7, infer_step_grad, run_step_grad, NULL),
+    [ROW_STEP_GRAD] = {OPS_PRIMITIVE("adam_step_grad", 5, 7, infer_step_grad, ADAM_STEP_GRAD,
+                                     describe, NULL),
                        .attr_bytes = sizeof(struct step_grad_attr), .is_internal = true,
                        .low_rule = OPS_LOW_WHOLE, .low_out = 7},
 };

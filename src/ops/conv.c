@@ -47,12 +47,6 @@ static void shape_w(const struct kernel_conv *c, int64_t *dims)
     memcpy(dims + 2, c->k, sizeof c->k);
 }
 
-static bool is_bf16_conv(const struct ops_infer *i)
-{
-    const struct kernel_conv *c = i->attr;
-    return c->dtype == KERNEL_BF16;
-}
-
 static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
 {
     const struct kernel_conv *c = i->attr;
@@ -65,10 +59,7 @@ static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
     const int64_t *second = pass == KERNEL_CONV_WEIGHTS ? y : w;
     const int64_t *result = pass == KERNEL_CONV_FORWARD ? y : pass == KERNEL_CONV_DATA ? x : w;
     size_t bytes = (size_t)(c->nd + 2) * sizeof *x;
-    uint8_t dtype = c->dtype == KERNEL_BF16 ? TENSOR_BF16 : TENSOR_F32;
-    if (i->in[0]->dtype != dtype || i->in[1]->dtype != dtype)
-        return ops_wrong(i, err, "inputs must be F32, BF16 or F16");
-    EBB_TRY(ops_want_f32(i, ~UINT64_C(3), err));
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
     if (i->in[0]->rank != c->nd + 2 || i->in[1]->rank != c->nd + 2 ||
         memcmp(i->in[0]->dims, first, bytes) != 0 || memcmp(i->in[1]->dims, second, bytes) != 0)
         return ops_wrong(i, err, "shapes do not fit the convolution");
@@ -78,21 +69,32 @@ static enum ebb_status infer_conv(struct ops_infer *i, struct ebb_error *err)
     int second_block = pass == KERNEL_CONV_WEIGHTS ? c->y_block : 0;
     if (i->in[0]->block != first_block || i->in[1]->block != second_block)
         return ops_wrong(i, err, "layouts do not fit the convolution");
-    ops_out(i, pass == KERNEL_CONV_WEIGHTS ? TENSOR_F32 : (enum tensor_dtype)dtype, c->nd + 2,
-            result);
+    ops_out(i, TENSOR_F32, c->nd + 2, result);
     if (pass != KERNEL_CONV_WEIGHTS)
         tensor_view_block(&i->out[0], pass == KERNEL_CONV_DATA ? c->x_block : c->y_block);
     i->flops = 2.0 * (double)(c->n * c->co * (c->ci / c->groups));
     for (int d = 0; d < c->nd; d++)
         i->flops *= (double)(c->out[d] * c->k[d]);
-    return kernel_conv_prepare(tensor_backend(i->session), c, pass, &i->workspace_bytes, err);
+    return EBB_OK;
 }
 
-static enum ebb_status run_conv(const struct ops_run *r)
+static void describe_conv(const struct ops_views *v, void *desc)
 {
-    return kernel_conv_run(r->context, r->attr, (enum kernel_conv_pass)r->def->variant,
-                           ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2), ops_result(r, 0),
-                           r->workspace, r->err);
+    struct kernel_conv_desc *d = desc;
+    memcpy(&d->conv, v->attr, sizeof d->conv);
+    d->pass = v->def->variant;
+}
+
+/* Whether the kernels take both operands in the type that they have. */
+static bool takes_low(const struct tensor_session *s, const struct kernel_conv *c,
+                      enum kernel_conv_pass pass, tensor_id a, tensor_id b)
+{
+    uint8_t type = tensor_view_of(s, a)->dtype;
+    struct kernel_conv_desc desc = {.conv = *c, .pass = (int64_t)pass};
+    struct kernel_args types = {.in_dtype = {type, type}, .in_count = 2};
+    desc.conv.dtype = type;
+    return type != TENSOR_F32 && type == tensor_view_of(s, b)->dtype &&
+           ops_table(s)->takes(tensor_backend(s), KERNEL_FAMILY_CONV, &desc, &types);
 }
 
 /* Operands are brought into the layout that the library likes for this shape and pass. */
@@ -108,13 +110,12 @@ static tensor_id emit(struct tensor_session *s, int row, const struct kernel_con
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
     c.is_winograd = 0;
-    bool is_bf16 = tensor_view_of(s, a)->dtype == TENSOR_BF16 && kernel_has_bf16();
-    c.dtype = is_bf16 && tensor_view_of(s, b)->dtype == TENSOR_BF16 ? KERNEL_BF16 : KERNEL_F32;
+    c.dtype = takes_low(s, &c, pass, a, b) ? tensor_view_of(s, a)->dtype : KERNEL_F32;
     c.is_small = ops_has_pass(s, OPS_PASS_SMALL) && kernel_conv_is_small(&c);
     enum ebb_status status = EBB_OK;
     if (ops_has_pass(s, OPS_PASS_LAYOUT))
-        status = kernel_conv_choose(tensor_backend(s), &c, pass, ops_has_pass(s, OPS_PASS_WINOGRAD),
-                                    &err);
+        status = ops_table(s)->choose(tensor_backend(s), &c, pass,
+                                      ops_has_pass(s, OPS_PASS_WINOGRAD), &err);
     if (status != EBB_OK)
         return tensor_fail(s, status, "%s: %s", rows[row].name, err.message);
     a = ops_in_layout(s, a, pass == KERNEL_CONV_DATA ? c.y_block : c.x_block);
@@ -350,14 +351,13 @@ static const struct ops_field transposed_fields[] = {
 static const struct conv_attr conv_default = {.groups = 1};
 
 #define PRIMITIVE(id, text, high, pass, grad_)                                                     \
-    [id] = {OPS_PRIMITIVE(text, 2, high, infer_conv, run_conv, grad_),                             \
+    [id] = {OPS_PRIMITIVE(text, 2, high, infer_conv, CONV, describe_conv, grad_),                  \
             .variant = pass,                                                                       \
             .attr_bytes = sizeof(struct kernel_conv),                                              \
             .is_internal = true,                                                                   \
             .is_layout_own = true,                                                                 \
             .low_rule = OPS_LOW_WHOLE,                                                             \
-            .low_out = (pass) != KERNEL_CONV_WEIGHTS,                                              \
-            .takes_low = is_bf16_conv}
+            .low_out = (pass) != KERNEL_CONV_WEIGHTS}
 #define TORCH(id, text, nd, build_, fields_)                                                       \
     [id] = {OPS_COMPOSITE(text, 2, 3, build_), .variant = nd,                                      \
             OPS_ATTR(struct conv_attr, fields_, &conv_default)}

@@ -31,13 +31,41 @@ static enum ebb_status infer_copy(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_copy(const struct ops_run *r)
+static void describe_copy(const struct ops_views *v, void *desc)
 {
-    int block = r->out[0].block ? r->out[0].block : r->in[0].block;
-    const struct kernel_nd nd = ops_nd_pair(r->out, r->out, r->in, block);
-    kernel_copy(r->context, &nd, tensor_dtype_bytes(r->in[0].dtype), ops_result(r, 0),
-                ops_arg(r, 0));
-    return EBB_OK;
+    struct kernel_nd *d = desc;
+    *d = ops_nd_pair(v->out, v->out, v->in[0], v->out->block ? v->out->block : v->in[0]->block);
+}
+
+/* Of rows that copy in several calls: as much at once. */
+static void describe_whole(const struct ops_views *v, void *desc)
+{
+    struct kernel_nd *d = desc;
+    *d = ops_nd_pair(v->out, v->out, v->out, v->out->block);
+}
+
+static enum ebb_status copy(const struct ops_run *r, const struct kernel_nd *nd, void *to,
+                            const void *from)
+{
+    uint8_t type = r->out->dtype;
+    struct kernel_args args = {.in = {from},
+                               .out = {to},
+                               .in_dtype = {type},
+                               .out_dtype = {type},
+                               .in_count = 1,
+                               .out_count = 1,
+                               .op = r->call->call->op};
+    return kernel_run(r->context, KERNEL_FAMILY_COPY, nd, &args, r->err);
+}
+
+static enum ebb_status fill(const struct ops_run *r, float value)
+{
+    struct kernel_fill_desc d = {.n = tensor_count(r->out), .value = value};
+    struct kernel_args args = {.out = {ops_result(r, 0)},
+                               .out_dtype = {r->out->dtype},
+                               .out_count = 1,
+                               .op = r->call->call->op};
+    return kernel_run(r->context, KERNEL_FAMILY_FILL, &d, &args, r->err);
 }
 
 static void grad_copy(struct ops_backward *b)
@@ -120,7 +148,7 @@ static enum ebb_status run_unslice(const struct ops_run *r)
     unsigned char *to = ops_result(r, 0);
     size_t element = tensor_dtype_bytes(r->out[0].dtype);
     EBB_TRY(ops_make_cut(&i, &a->ranges, r->out, &cut, r->err));
-    memset(to, 0, (size_t)tensor_count(r->out) * element);
+    EBB_TRY(fill(r, 0.0f));
     if (tensor_count(r->in) == 0)
         return EBB_OK;
     struct kernel_nd nd = ops_nd_pair(r->in, r->out, r->in, r->out[0].block);
@@ -130,8 +158,7 @@ static enum ebb_status run_unslice(const struct ops_run *r)
         nd.stride[0][d] = r->out[0].strides[d] * cut.step[d];
         to += (size_t)(cut.begin[d] * r->out[0].strides[d]) * element;
     }
-    kernel_copy(r->context, &nd, element, to, ops_arg(r, 0));
-    return EBB_OK;
+    return copy(r, &nd, to, ops_arg(r, 0));
 }
 
 static void grad_unslice(struct ops_backward *b)
@@ -190,7 +217,7 @@ static enum ebb_status run_cat(const struct ops_run *r)
         struct kernel_nd nd = ops_nd_pair(&r->in[k], r->out, &r->in[k], r->out[0].block);
         for (int d = 0; d < r->in[k].rank; d++)
             nd.stride[0][d] = r->out[0].strides[d];
-        kernel_copy(r->context, &nd, element, to, ops_arg(r, k));
+        EBB_TRY(copy(r, &nd, to, ops_arg(r, k)));
         int64_t n = r->in[k].dims[dim] / (r->out[0].block && dim == 1 ? r->out[0].block : 1);
         to += (size_t)(n * r->out[0].strides[dim]) * element;
     }
@@ -277,14 +304,13 @@ static enum ebb_status run_pad(const struct ops_run *r)
 {
     const struct pad_attr *a = r->attr;
     float *to = ops_result(r, 0);
-    kernel_fill(r->context, tensor_count(r->out), to, a->value);
+    EBB_TRY(fill(r, a->value));
     for (int k = 0; k < a->pad.count; k += 2)
         to += a->pad.v[k] * r->out[0].strides[r->out[0].rank - 1 - k / 2];
     struct kernel_nd nd = ops_nd_pair(r->in, r->out, r->in, r->out[0].block);
     for (int d = 0; d < r->in[0].rank; d++)
         nd.stride[0][d] = r->out[0].strides[d];
-    kernel_copy(r->context, &nd, sizeof(float), to, ops_arg(r, 0));
-    return EBB_OK;
+    return copy(r, &nd, to, ops_arg(r, 0));
 }
 
 static void grad_pad(struct ops_backward *b)
@@ -337,11 +363,12 @@ static enum ebb_status infer_full(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_full(const struct ops_run *r)
+static void describe_full(const struct ops_views *v, void *desc)
 {
-    const struct full_attr *a = r->attr;
-    kernel_fill(r->context, tensor_count(r->out), ops_result(r, 0), a->value);
-    return EBB_OK;
+    struct kernel_fill_desc *d = desc;
+    const struct full_attr *a = v->attr;
+    d->n = tensor_count(v->out);
+    d->value = a->value;
 }
 
 tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, float value)
@@ -407,18 +434,9 @@ static tensor_id build_shuffle(struct ops_build *b)
 static enum ebb_status infer_cast(struct ops_infer *i, struct ebb_error *err)
 {
     const int64_t *to = i->attr;
-    if (*to < 0 || *to >= TENSOR_DTYPE_COUNT || ops_kernel_dtype((uint8_t)*to) < 0 ||
-        ops_kernel_dtype(i->in[0]->dtype) < 0)
+    if (!ops_is_number(*to) || !ops_is_number(i->in[0]->dtype))
         return ops_wrong(i, err, "casts are between F32, BF16 and F16");
     ops_out(i, (enum tensor_dtype) * to, i->in[0]->rank, i->in[0]->dims);
-    return EBB_OK;
-}
-
-static enum ebb_status run_cast(const struct ops_run *r)
-{
-    kernel_convert(r->context, tensor_count(r->in),
-                   (enum kernel_dtype)ops_kernel_dtype(r->in[0].dtype), ops_arg(r, 0),
-                   (enum kernel_dtype)ops_kernel_dtype(r->out[0].dtype), ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -446,27 +464,30 @@ static const struct ops_field full_fields[] = {
     OPS_REQUIRED(full_attr, shape, OPS_INTS), OPS_REQUIRED(full_attr, value, OPS_FLOAT), {0}};
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_COPY] = {OPS_PRIMITIVE("copy", 1, 1, infer_copy, run_copy, grad_copy), .strided = 1,
-                  .attr_bytes = sizeof(int64_t), .is_layout_own = true},
-    [ROW_UNSLICE] = {OPS_PRIMITIVE("unslice", 1, 1, infer_unslice, run_unslice, grad_unslice),
-                     .attr_bytes = sizeof(struct unslice_attr), .strided = 1, .is_internal = true,
-                     .blocked = 1, .blocked_out = 1, .takes_block = unslice_takes_block},
-    [ROW_CAT] = {OPS_PRIMITIVE("cat", 1, TENSOR_PORTS, infer_cat, run_cat, grad_cat),
-                 .attr_bytes = sizeof(int64_t), .fields = dim_fields, .strided = ~UINT64_C(0),
-                 .blocked = ~UINT64_C(0), .blocked_out = 1, .takes_block = cat_takes_block},
+    [ROW_COPY] = {OPS_PRIMITIVE("copy", 1, 1, infer_copy, COPY, describe_copy, grad_copy),
+                  .strided = 1, .attr_bytes = sizeof(int64_t), .is_layout_own = true},
+    [ROW_UNSLICE] = {OPS_PRIMITIVE("unslice", 1, 1, infer_unslice, COPY, describe_whole,
+                                   grad_unslice),
+                     .run = run_unslice, .attr_bytes = sizeof(struct unslice_attr), .strided = 1,
+                     .is_internal = true, .blocked = 1, .blocked_out = 1,
+                     .takes_block = unslice_takes_block},
+    [ROW_CAT] = {OPS_PRIMITIVE("cat", 1, TENSOR_PORTS, infer_cat, COPY, describe_whole, grad_cat),
+                 .run = run_cat, .attr_bytes = sizeof(int64_t), .fields = dim_fields,
+                 .strided = ~UINT64_C(0), .blocked = ~UINT64_C(0), .blocked_out = 1,
+                 .takes_block = cat_takes_block},
     [ROW_STACK] = {OPS_COMPOSITE("stack", 1, TENSOR_PORTS, build_stack),
                    OPS_ATTR(int64_t, dim_fields, NULL)},
-    [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, run_pad, grad_pad), .build = build_pad,
-                 .attr_bytes = sizeof(struct pad_attr), .fields = pad_fields, .strided = 1,
-                 .blocked = 1, .blocked_out = 1, .takes_block = pad_takes_block,
-                 .low_rule = OPS_LOW_WHOLE, .low_out = 1},
-    [ROW_FULL] = {OPS_PRIMITIVE("full", 0, 0, infer_full, run_full, ops_grad_none),
+    [ROW_PAD] = {OPS_PRIMITIVE("pad", 1, 1, infer_pad, COPY, describe_whole, grad_pad),
+                 .run = run_pad, .build = build_pad, .attr_bytes = sizeof(struct pad_attr),
+                 .fields = pad_fields, .strided = 1, .blocked = 1, .blocked_out = 1,
+                 .takes_block = pad_takes_block, .low_rule = OPS_LOW_WHOLE, .low_out = 1},
+    [ROW_FULL] = {OPS_PRIMITIVE("full", 0, 0, infer_full, FILL, describe_full, ops_grad_none),
                   .attr_bytes = sizeof(struct full_attr), .fields = full_fields},
     [ROW_TILE] = {OPS_COMPOSITE("tile", 1, 1, build_tile),
                   OPS_ATTR(struct ops_ints, reps_fields, NULL)},
     [ROW_SHUFFLE] = {OPS_COMPOSITE("channel_shuffle", 1, 1, build_shuffle),
                      OPS_ATTR(int64_t, group_fields, NULL)},
-    [ROW_CAST] = {OPS_PRIMITIVE("cast", 1, 1, infer_cast, run_cast, grad_cast),
+    [ROW_CAST] = {OPS_PRIMITIVE("cast", 1, 1, infer_cast, CONVERT, ops_describe_count, grad_cast),
                   .attr_bytes = sizeof(int64_t), .is_internal = true, .blocked = 1,
                   .blocked_out = 1},
 };

@@ -6,8 +6,8 @@ struct scalars {
 };
 
 enum { /* rows of the table: functions, their gradients, then the rest */
-       UNARY_GRAD = KERNEL_UNARY_COUNT,
-       ROW_MASK = UNARY_GRAD + KERNEL_UNARY_COUNT,
+       ROW_UNARY_GRAD = KERNEL_UNARY_COUNT,
+       ROW_MASK = ROW_UNARY_GRAD + KERNEL_UNARY_COUNT,
        ROW_WHERE,
        ROW_TRUTH,
        ROW_BINARY,
@@ -33,21 +33,21 @@ static enum ebb_status infer_same(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_unary(const struct ops_run *r)
+static void describe_unary(const struct ops_views *v, void *desc)
 {
-    const struct scalars *a = r->attr;
-    kernel_unary(r->context, (enum kernel_unary)r->def->variant, tensor_count(r->in), ops_arg(r, 0),
-                 ops_result(r, 0), a->a, a->b);
-    return EBB_OK;
+    struct kernel_unary_desc *d = desc;
+    const struct scalars *a = v->attr;
+    d->n = tensor_count(v->in[0]);
+    d->f = v->def->variant;
+    d->a = a->a;
+    d->b = a->b;
 }
 
-static enum ebb_status run_unary_grad(const struct ops_run *r)
-{
-    const struct scalars *a = r->attr;
-    kernel_unary_grad(r->context, (enum kernel_unary)r->def->variant, tensor_count(r->in),
-                      ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), a->a, a->b);
-    return EBB_OK;
-}
+static const bool saves_y[] = {
+#define X(name, text, saves) saves,
+    KERNEL_UNARY_LIST(X)
+#undef X
+};
 
 static const struct ops_def *unary_row(enum kernel_unary f)
 {
@@ -56,7 +56,7 @@ static const struct ops_def *unary_row(enum kernel_unary f)
 
 static const struct ops_def *unary_grad_row(enum kernel_unary f)
 {
-    return &rows[UNARY_GRAD + (int)f];
+    return &rows[ROW_UNARY_GRAD + (int)f];
 }
 
 tensor_id ops_unary(struct tensor_session *s, enum kernel_unary f, tensor_id x, float a, float b)
@@ -86,8 +86,7 @@ static void grad_unary(struct ops_backward *b)
     else if (share.v)
         b->gin[0] = ops_binary(b->session, KERNEL_GATE, share, b->out[0]);
     else
-        b->gin[0] = unary_grad(b->session, f, b->gout[0],
-                               kernel_unary_saves_y(f) ? b->out[0] : b->in[0], a);
+        b->gin[0] = unary_grad(b->session, f, b->gout[0], saves_y[f] ? b->out[0] : b->in[0], a);
 }
 
 /* gelu: h = Phi(x) + x phi(x), h' = phi(x) (2 - x^2) */
@@ -246,21 +245,20 @@ static enum ebb_status infer_binary(struct ops_infer *i, struct ebb_error *err)
 }
 
 /* The index space of the result, and its strides and those of all inputs in it. */
-static struct kernel_nd nd_of(const struct ops_run *r)
+static struct kernel_nd nd_of(const struct ops_views *v)
 {
-    int block = r->out->block;
-    struct kernel_nd nd = ops_nd_pair(r->out, r->out, r->in, block);
-    for (uint32_t k = 1; k < r->in_count; k++)
-        ops_nd_operand(&nd, (int)k + 1, &r->in[k], block);
+    int block = v->out->block;
+    struct kernel_nd nd = ops_nd_pair(v->out, v->out, v->in[0], block);
+    for (uint32_t k = 1; k < v->in_count; k++)
+        ops_nd_operand(&nd, (int)k + 1, v->in[k], block);
     return nd;
 }
 
-static enum ebb_status run_binary(const struct ops_run *r)
+static void describe_binary(const struct ops_views *v, void *desc)
 {
-    const struct kernel_nd nd = nd_of(r);
-    kernel_binary(r->context, (enum kernel_binary)r->def->variant, &nd, ops_result(r, 0),
-                  ops_arg(r, 0), ops_arg(r, 1));
-    return EBB_OK;
+    struct kernel_binary_desc *d = desc;
+    d->nd = nd_of(v);
+    d->f = v->def->variant;
 }
 
 static void grad_binary(struct ops_backward *b)
@@ -350,13 +348,14 @@ static enum ebb_status infer_mask(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_mask(const struct ops_run *r)
+static void describe_mask(const struct ops_views *v, void *desc)
 {
-    const struct mask_attr *a = r->attr;
-    const struct kernel_nd nd = nd_of(r);
-    kernel_mask(r->context, &nd, ops_result(r, 0), ops_arg(r, 0), ops_arg(r, 1), a->invert,
-                a->scale, a->fill);
-    return EBB_OK;
+    struct kernel_mask_desc *d = desc;
+    const struct mask_attr *a = v->attr;
+    d->nd = nd_of(v);
+    d->invert = a->invert;
+    d->scale = a->scale;
+    d->fill = a->fill;
 }
 
 static enum ebb_status infer_truth(struct ops_infer *i, struct ebb_error *err)
@@ -364,13 +363,6 @@ static enum ebb_status infer_truth(struct ops_infer *i, struct ebb_error *err)
     if (i->in[0]->dtype != TENSOR_I64 && i->in[0]->dtype != TENSOR_F32)
         return ops_wrong(i, err, "masks are U8, BOOL, I64 or F32");
     ops_out(i, TENSOR_U8, i->in[0]->rank, i->in[0]->dims);
-    return EBB_OK;
-}
-
-static enum ebb_status run_truth(const struct ops_run *r)
-{
-    kernel_truth(r->context, tensor_count(r->in), ops_arg(r, 0), r->in->dtype == TENSOR_F32,
-                 ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -428,11 +420,10 @@ static enum ebb_status infer_where(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_where(const struct ops_run *r)
+static void describe_where(const struct ops_views *v, void *desc)
 {
-    const struct kernel_nd nd = nd_of(r);
-    kernel_where(r->context, &nd, ops_result(r, 0), ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2));
-    return EBB_OK;
+    struct kernel_nd *d = desc;
+    *d = nd_of(v);
 }
 
 static void grad_where(struct ops_backward *b)
@@ -472,14 +463,14 @@ static const struct scalars slope_default = {0.01f, 0}, alpha_default = {1.0f, 0
 /* What element-wise rows of n inputs have in common. */
 #define EACH(n)                                                                                    \
     .blocked = (n), .blocked_out = 1, .low_rule = OPS_LOW_EACH, .low_out = 1, .overwrites = 1
-#define UNARY(id, text, f, d, internal)                                                            \
-    [KERNEL_##id] = {OPS_PRIMITIVE(text, 1, 1, infer_same, run_unary, grad_unary),                 \
+#define FUNCTION(id, text, f, d, internal)                                                         \
+    [KERNEL_##id] = {OPS_PRIMITIVE(text, 1, 1, infer_same, UNARY, describe_unary, grad_unary),     \
                      .variant = KERNEL_##id, .is_internal = internal,                              \
                      OPS_ATTR(struct scalars, f, d), EACH(1)}
-#define U(id, text) UNARY(id, text, NULL, NULL, false)
-#define BINARY(id, text, internal)                                                                 \
+#define U(id, text) FUNCTION(id, text, NULL, NULL, false)
+#define PAIR(id, text, internal)                                                                   \
     [ROW_BINARY + KERNEL_##                                                                        \
-        id] = {OPS_PRIMITIVE(text, 2, 2, infer_binary, run_binary, grad_binary),                   \
+        id] = {OPS_PRIMITIVE(text, 2, 2, infer_binary, BINARY, describe_binary, grad_binary),      \
                .variant = KERNEL_##id,                                                             \
                .strided = 3,                                                                       \
                .can_broadcast = true,                                                              \
@@ -500,43 +491,45 @@ static const struct ops_def rows[ROW_COUNT] = {
     U(COS, "cos"),
     U(RELU, "relu"),
     U(RELU6, "relu6"),
-    UNARY(LEAKY_RELU, "leaky_relu", field_slope, &slope_default, false),
-    UNARY(ELU, "elu", field_alpha, &alpha_default, false),
+    FUNCTION(LEAKY_RELU, "leaky_relu", field_slope, &slope_default, false),
+    FUNCTION(ELU, "elu", field_alpha, &alpha_default, false),
     U(SIGMOID, "sigmoid"),
     U(TANH, "tanh"),
-    UNARY(GELU, "gelu_erf", NULL, NULL, true),
-    UNARY(GELU_TANH, "gelu_tanh", NULL, NULL, true),
+    FUNCTION(GELU, "gelu_erf", NULL, NULL, true),
+    FUNCTION(GELU_TANH, "gelu_tanh", NULL, NULL, true),
     U(SILU, "silu"),
-    UNARY(SOFTPLUS, "softplus", field_softplus, &softplus_default, false),
+    FUNCTION(SOFTPLUS, "softplus", field_softplus, &softplus_default, false),
     U(HARDSWISH, "hardswish"),
     U(HARDSIGMOID, "hardsigmoid"),
-    UNARY(CLAMP, "clamp", field_clamp, &clamp_default, false),
-    UNARY(POW, "pow_scalar", field_exponent, NULL, false),
-    UNARY(ADD_SCALAR, "add_scalar", field_value, NULL, false),
-    UNARY(MUL_SCALAR, "mul_scalar", field_value, NULL, false),
+    FUNCTION(CLAMP, "clamp", field_clamp, &clamp_default, false),
+    FUNCTION(POW, "pow_scalar", field_exponent, NULL, false),
+    FUNCTION(ADD_SCALAR, "add_scalar", field_value, NULL, false),
+    FUNCTION(MUL_SCALAR, "mul_scalar", field_value, NULL, false),
 #define X(name_, text, saves)                                                                      \
-    [UNARY_GRAD + KERNEL_##                                                                        \
-        name_] = {OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, run_unary_grad, grad_unary_grad), \
+    [ROW_UNARY_GRAD + KERNEL_##                                                                    \
+        name_] = {OPS_PRIMITIVE(#text "_grad", 2, 2, infer_same, UNARY_GRAD, describe_unary,       \
+                                grad_unary_grad),                                                  \
                   .variant = KERNEL_##name_, .is_internal = true,                                  \
                   OPS_ATTR(struct scalars, NULL, NULL), EACH(3)},
     KERNEL_UNARY_LIST(X)
 #undef X
-        [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, run_mask, grad_mask), .strided = 3,
-                      .low_rule = OPS_LOW_WHOLE, .low_out = 1,
+        [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, MASK, describe_mask, grad_mask),
+                      .strided = 3, .low_rule = OPS_LOW_WHOLE, .low_out = 1,
                       .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
-    [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, run_where, grad_where), .strided = 7,
-                   .low_rule = OPS_LOW_WHOLE, .low_out = 1, .build = build_where},
-    [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, run_truth, ops_grad_none),
+    [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, WHERE, describe_where, grad_where),
+                   .strided = 7, .low_rule = OPS_LOW_WHOLE, .low_out = 1, .build = build_where},
+    [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, TRUTH, ops_describe_count,
+                                 ops_grad_none),
                    .is_internal = true},
-    BINARY(ADD, "add", false),
-    BINARY(SUB, "sub", false),
-    BINARY(MUL, "mul", false),
-    BINARY(DIV, "div", false),
-    BINARY(MAXIMUM, "maximum", false),
-    BINARY(MINIMUM, "minimum", false),
-    BINARY(GREATER_HALF, "greater_half", true),
-    BINARY(EQUAL, "equal", true),
-    BINARY(GATE, "gate", true),
+    PAIR(ADD, "add", false),
+    PAIR(SUB, "sub", false),
+    PAIR(MUL, "mul", false),
+    PAIR(DIV, "div", false),
+    PAIR(MAXIMUM, "maximum", false),
+    PAIR(MINIMUM, "minimum", false),
+    PAIR(GREATER_HALF, "greater_half", true),
+    PAIR(EQUAL, "equal", true),
+    PAIR(GATE, "gate", true),
     [ROW_GELU] = {OPS_COMPOSITE("gelu", 1, 1, build_gelu), OPS_ATTR(int32_t, field_gelu, NULL)},
     [ROW_MASKED_FILL] = {OPS_COMPOSITE("masked_fill", 2, 2, build_masked_fill),
                          OPS_ATTR(struct scalars, field_value, NULL)},

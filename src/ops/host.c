@@ -82,6 +82,7 @@ static enum ebb_status run_op(struct ops_host *h, const struct trace_op *op, str
                               .workspace = workspace,
                               .attr = t->attrs + op->attr_first,
                               .attr_bytes = op->attr_bytes,
+                              .op = (uint32_t)(op - t->ops),
                               .context = h->context};
     enum ebb_status status = op->kind->run(&call, err);
     bool is_clean = !bytes || is_guarded(workspace + bytes);

@@ -3,7 +3,14 @@
 
 #include "ops/internal.h"
 
-enum { ROW_SELECT, ROW_ADD, ROW_GATHER, ROW_SCATTER, ROW_EMBEDDING, ROW_COUNT };
+enum { /* rows in the order of their kernels */
+       ROW_SELECT = KERNEL_SELECT,
+       ROW_ADD = KERNEL_INDEX_ADD,
+       ROW_GATHER = KERNEL_GATHER,
+       ROW_SCATTER = KERNEL_SCATTER_ADD,
+       ROW_EMBEDDING,
+       ROW_COUNT
+};
 
 static const struct ops_def rows[ROW_COUNT];
 
@@ -36,12 +43,22 @@ static enum ebb_status infer_select(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_select(const struct ops_run *r)
+/* rows of x, or of the result where it is indexed */
+static void describe(const struct ops_views *v, void *desc)
 {
-    const struct index_attr *a = r->attr;
-    struct ops_lines l = ops_lines_of(r->in, ops_wrap(a->dim, r->in[0].rank));
-    return kernel_index_select(r->context, l.outer, l.n, l.inner, tensor_count(&r->in[1]),
-                               ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), r->err);
+    const struct index_attr *a = v->attr;
+    struct kernel_index_desc *d = desc;
+    bool is_back = v->def->variant == KERNEL_INDEX_ADD || v->def->variant == KERNEL_SCATTER_ADD;
+    bool is_line = v->def->variant == KERNEL_GATHER || v->def->variant == KERNEL_SCATTER_ADD;
+    const struct tensor_view *x = is_back ? v->out : v->in[0];
+    int dim = ops_wrap(a->dim, x->rank);
+    struct ops_lines l = ops_lines_of(x, dim);
+    d->outer = l.outer;
+    d->n = l.n;
+    d->inner = l.inner;
+    d->count = is_line ? v->in[1]->dims[dim] : tensor_count(v->in[1]);
+    d->skip = a->skip;
+    d->f = v->def->variant;
 }
 
 /* dy, index -> dx; dim counts from the front here */
@@ -61,14 +78,6 @@ static enum ebb_status infer_add(struct ops_infer *i, struct ebb_error *err)
         dims[rank++] = g->dims[d];
     ops_out(i, TENSOR_F32, rank, dims);
     return EBB_OK;
-}
-
-static enum ebb_status run_add(const struct ops_run *r)
-{
-    const struct index_attr *a = r->attr;
-    struct ops_lines l = ops_lines_of(r->out, (int)a->dim);
-    return kernel_index_add(r->context, l.outer, l.n, l.inner, tensor_count(&r->in[1]), a->skip,
-                            ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), r->err);
 }
 
 static void grad_select(struct ops_backward *b)
@@ -134,17 +143,6 @@ static enum ebb_status infer_gather(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_gather(const struct ops_run *r)
-{
-    const struct index_attr *a = r->attr;
-    bool is_scatter = r->def->variant == ROW_SCATTER;
-    int dim = ops_wrap(a->dim, r->in[0].rank);
-    struct ops_lines l = ops_lines_of(is_scatter ? r->out : r->in, dim);
-    return (is_scatter ? kernel_scatter_add
-                       : kernel_gather)(r->context, l.outer, l.n, l.inner, r->in[1].dims[dim],
-                                        ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), r->err);
-}
-
 static void grad_gather(struct ops_backward *b)
 {
     struct index_attr attr = *(const struct index_attr *)b->attr;
@@ -174,8 +172,8 @@ static const struct ops_field embedding_fields[] = {
     {"padding_idx", OPS_INT, offsetof(struct index_attr, skip), NULL, false}, {0}};
 static const struct index_attr index_default = {.skip = NO_SKIP};
 
-#define PRIMITIVE(id, text, infer_, run_, grad_, internal)                                         \
-    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_, run_, grad_),                                        \
+#define PRIMITIVE(id, text, infer_, grad_, internal)                                               \
+    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_, INDEX, describe, grad_),                             \
             .variant = id,                                                                         \
             .attr_bytes = sizeof(struct index_attr),                                               \
             .fields = dim_fields,                                                                  \
@@ -188,10 +186,10 @@ static const struct index_attr index_default = {.skip = NO_SKIP};
             .low_out = (id) != ROW_ADD}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    PRIMITIVE(ROW_SELECT, "index_select", infer_select, run_select, grad_select, false),
-    PRIMITIVE(ROW_ADD, "index_add", infer_add, run_add, grad_add, true),
-    PRIMITIVE(ROW_GATHER, "gather", infer_gather, run_gather, grad_gather, false),
-    PRIMITIVE(ROW_SCATTER, "scatter_add", infer_gather, run_gather, grad_gather, true),
+    PRIMITIVE(ROW_SELECT, "index_select", infer_select, grad_select, false),
+    PRIMITIVE(ROW_ADD, "index_add", infer_add, grad_add, true),
+    PRIMITIVE(ROW_GATHER, "gather", infer_gather, grad_gather, false),
+    PRIMITIVE(ROW_SCATTER, "scatter_add", infer_gather, grad_gather, true),
     [ROW_EMBEDDING] = {OPS_COMPOSITE("embedding", 2, 2, build_embedding),
                        OPS_ATTR(struct index_attr, embedding_fields, &index_default)},
 };

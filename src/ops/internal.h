@@ -59,7 +59,6 @@ struct ops_infer {
     struct tensor_view out[TENSOR_PORTS];
     uint8_t mutates[TENSOR_PORTS];
     size_t out_count;
-    size_t workspace_bytes, low_workspace;
     bool is_wide; /* outputs stay F32 when inputs are low */
     double flops;
 };
@@ -70,16 +69,26 @@ enum ops_low {
     OPS_LOW_WHOLE, /* outputs in low_out follow input 0..: converted whole */
     OPS_LOW_EACH,  /* element-wise; the result is low when all inputs are */
 };
-#define LOW_PORTS 16
 
-/* A call of a kernel as its row sees it: decoded, with at least one result wanted (run.c). */
-struct ops_run {
+/* What an op is called with, when it is recorded and again when it runs: equal descriptions. */
+struct ops_views {
     const struct ops_def *def;
+    const void *attr;
+    const struct tensor_view *in[KERNEL_PORTS];
+    const struct tensor_view *out; /* one behind the other */
+    uint32_t in_count, out_count;
+};
+/* Types of the operands of the row's kernel, at the places it has for them; no pointers. */
+void ops_types(const struct ops_views *v, struct kernel_args *args);
+/* For rows whose description is how many elements input 0 has. */
+void ops_describe_count(const struct ops_views *v, void *desc);
+
+/* A call as a row with a run of its own sees it: decoded, with a result that is wanted (run.c). */
+struct ops_run {
     struct kernel_context *context;
     const struct tensor_view *in, *out;
     uint32_t in_count, out_count;
     const void *attr;
-    void *workspace;
     struct ebb_error *err;
     const struct tensor_call *call; /* the pointers, for ops_arg and ops_result */
 };
@@ -129,28 +138,33 @@ struct ops_def {
     uint8_t overwrites;             /* 1 + input that output 0 may be written over; 0: none */
     enum ops_low low_rule;
     uint64_t low_out;
-    bool (*takes_low)(const struct ops_infer *i); /* has a kernel for these inputs */
     enum ebb_status (*infer)(struct ops_infer *i, struct ebb_error *err); /* primitives and views */
-    enum ebb_status (*run)(const struct ops_run *r);                      /* primitives */
-    tensor_id (*build)(struct ops_build *b);                              /* result 0 */
+    /* Primitives: the kernel and its description, all zeros before. ins, outs: at place p of the
+     * kernel stands operand ins[p] - '0' of the op; '-': none; NULL: in order. */
+    enum kernel_family family;
+    void (*describe)(const struct ops_views *v, void *desc);
+    const char *ins, *outs;
+    enum ebb_status (*run)(const struct ops_run *r); /* where one call is not enough; else NULL */
+    tensor_id (*build)(struct ops_build *b);         /* result 0 */
     void (*grad)(struct ops_backward *b);
 };
 
 /* Heads of rows: a primitive, one that changes inputs in place, a view, a composite. */
 #define OPS_HEAD(text, low, high) .name = (text), .min_in = (low), .max_in = (high)
-#define OPS_PRIMITIVE(text, low, high, infer_, run_, grad_)                                        \
+#define OPS_PRIMITIVE(text, low, high, infer_, family_, describe_, grad_)                          \
     OPS_HEAD(text, low, high),                                                                     \
-        .infer = (infer_), .run = (run_), .grad = (grad_),                                         \
+        .infer = (infer_), .family = KERNEL_FAMILY_##family_, .describe = (describe_),             \
+        .grad = (grad_),                                                                           \
         .kind = {.name = (text), .purity = TRACE_PURE, .can_skip_outputs = true, .run = ops_run},  \
         .low_kind = {.name = (text),                                                               \
                      .purity = TRACE_PURE,                                                         \
                      .can_skip_outputs = true,                                                     \
                      .run = ops_low_run},                                                          \
         .over_kind = {.name = (text), .purity = TRACE_MUTATING, .run = ops_run_over}
-#define OPS_IN_PLACE(text, low, high, infer_, run_)                                                \
-    OPS_HEAD(text, low, high), .infer = (infer_), .run = (run_),                                   \
-                               .kind = {.name = (text), .purity = TRACE_MUTATING, .run = ops_run}, \
-                               .is_internal = true
+#define OPS_IN_PLACE(text, low, high, infer_, family_, describe_)                                  \
+    OPS_HEAD(text, low, high),                                                                     \
+        .infer = (infer_), .family = KERNEL_FAMILY_##family_, .describe = (describe_),             \
+        .kind = {.name = (text), .purity = TRACE_MUTATING, .run = ops_run}, .is_internal = true
 #define OPS_VIEW(text, in, infer_, grad_)                                                          \
     OPS_HEAD(text, in, in), .is_view = true, .infer = (infer_), .grad = (grad_)
 #define OPS_COMPOSITE(text, low, high, build_) OPS_HEAD(text, low, high), .build = (build_)
@@ -171,10 +185,14 @@ enum ebb_status ops_run(const struct trace_call *call, struct ebb_error *err);
 enum ebb_status ops_run_over(const struct trace_call *call, struct ebb_error *err);
 enum ebb_status ops_low_run(const struct trace_call *call, struct ebb_error *err);
 enum tensor_dtype ops_low_dtype(const struct ops_infer *i); /* of the first such input, or F32 */
+/* infer with low inputs taken for F32; outputs are low where the row says so. */
 enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err);
-#define OPS_LOW_TAIL 32
-/* The attributes of a low call; `to` has OPS_ATTR_BYTES + OPS_LOW_TAIL. */
-size_t ops_low_attr(const struct ops_infer *i, const void *attr, unsigned char *to);
+void ops_low_float(const struct tensor_view *from, struct tensor_view *to); /* the same in F32 */
+/* Workspace of a call whose operands are converted and whose kernel needs `inner` bytes. */
+size_t ops_low_workspace(const struct ops_infer *i, size_t inner);
+#define OPS_LOW_TAIL 16
+/* Writes what a converted call has behind its attributes; returns their bytes. */
+size_t ops_low_tail(const struct ops_def *def, size_t inner, unsigned char *to);
 
 struct ops_family {
     const struct ops_def *rows;
@@ -247,8 +265,15 @@ static inline tensor_id ops_output(tensor_id first, uint32_t i)
 unsigned ops_rewrite_defaults(void); /* those that are on at the start */
 static inline bool ops_has_pass(const struct tensor_session *s, unsigned pass)
 {
-    const struct kernel_context *kernels = tensor_backend(s);
-    return ((kernels ? kernel_context_options(kernels) : ops_rewrite_defaults()) & pass) != 0;
+    const struct kernel_head *kernels = tensor_backend(s);
+    return ((kernels ? kernels->options : ops_rewrite_defaults()) & pass) != 0;
+}
+
+/* Who is asked about kernels while ops are recorded. */
+static inline const struct kernel_table *ops_table(const struct tensor_session *s)
+{
+    const struct kernel_head *kernels = tensor_backend(s);
+    return kernels ? kernels->table : &kernel_cpu;
 }
 
 /* x in blocks of that many channels, dense; 0: plain. Made once per tensor. */
@@ -263,13 +288,10 @@ struct ops_entropy { /* attributes of cross_entropy and its relatives */
 /* dx of relu from its result y. */
 tensor_id ops_relu_grad(struct tensor_session *s, tensor_id dy, tensor_id y);
 
-/* The kernels' name of a type of numbers; -1: they have none. */
-static inline int ops_kernel_dtype(uint8_t dtype)
+/* Numbers that casts and conversions know. */
+static inline bool ops_is_number(int64_t dtype)
 {
-    return dtype == TENSOR_F32    ? (int)KERNEL_F32
-           : dtype == TENSOR_BF16 ? (int)KERNEL_BF16
-           : dtype == TENSOR_F16  ? (int)KERNEL_F16
-                                  : -1;
+    return dtype == TENSOR_F32 || dtype == TENSOR_BF16 || dtype == TENSOR_F16;
 }
 
 /* Parts of a workspace begin at multiples of 256 bytes. */

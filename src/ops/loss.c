@@ -44,13 +44,16 @@ static int64_t batch_of(const struct tensor_view *x)
     return x->rank ? x->dims[0] : 1;
 }
 
-static enum ebb_status run_loss(const struct ops_run *r)
+static void describe_loss(const struct ops_views *v, void *desc)
 {
-    const struct loss_attr *a = r->attr;
-    kernel_loss(r->context, (enum kernel_loss)r->def->variant, (enum kernel_reduction)a->reduction,
-                tensor_count(r->in), batch_of(r->in), a->beta, ops_arg(r, 0), ops_arg(r, 1),
-                ops_result(r, 0));
-    return EBB_OK;
+    struct kernel_loss_desc *d = desc;
+    const struct loss_attr *a = v->attr;
+    const struct tensor_view *x = v->in[v->in_count - 2]; /* before the target */
+    d->n = tensor_count(x);
+    d->batch = batch_of(x);
+    d->f = v->def->variant;
+    d->reduction = a->reduction;
+    d->beta = a->beta;
 }
 
 /* dy, x, t -> dx */
@@ -59,16 +62,6 @@ static enum ebb_status infer_loss_grad(struct ops_infer *i, struct ebb_error *er
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
     ops_out(i, TENSOR_F32, i->in[1]->rank, i->in[1]->dims);
     i->flops = 10.0 * (double)tensor_count(i->in[1]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_loss_grad(const struct ops_run *r)
-{
-    const struct loss_attr *a = r->attr;
-    const struct tensor_view *x = &r->in[1];
-    kernel_loss_grad(r->context, (enum kernel_loss)r->def->variant,
-                     (enum kernel_reduction)a->reduction, tensor_count(x), batch_of(x), a->beta,
-                     ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2), ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -236,32 +229,20 @@ static enum ebb_status infer_entropy_grad(struct ops_infer *i, struct ebb_error 
     return EBB_OK;
 }
 
-static struct kernel_cross_entropy describe(const struct ops_run *r, const struct tensor_view *x)
+static void describe_entropy(const struct ops_views *v, void *desc)
 {
-    const struct ops_entropy *a = r->attr;
-    struct ops_lines l = ops_lines_of(x, 1);
-    bool is_log_prob = r->def->variant == ROW_NLL || r->def->variant == ROW_NLL_GRAD;
-    return (struct kernel_cross_entropy){.n = l.outer,
-                                         .classes = l.n,
-                                         .inner = l.inner,
-                                         .ignore_index = a->ignore_index,
-                                         .reduction = (enum kernel_reduction)a->reduction,
-                                         .smoothing = a->label_smoothing,
-                                         .is_log_prob = is_log_prob};
-}
-
-static enum ebb_status run_entropy(const struct ops_run *r)
-{
-    struct kernel_cross_entropy e = describe(r, r->in);
-    return kernel_cross_entropy(r->context, &e, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
-                                ops_result(r, 0), r->err);
-}
-
-static enum ebb_status run_entropy_grad(const struct ops_run *r)
-{
-    struct kernel_cross_entropy e = describe(r, &r->in[1]);
-    return kernel_cross_entropy_grad(r->context, &e, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
-                                     ops_arg(r, 3), ops_result(r, 0), r->err);
+    struct kernel_cross_entropy *d = desc;
+    const struct ops_entropy *a = v->attr;
+    int row = v->def->variant;
+    bool is_grad = row == ROW_CROSS_ENTROPY_GRAD || row == ROW_NLL_GRAD;
+    struct ops_lines l = ops_lines_of(v->in[is_grad], 1);
+    d->n = l.outer;
+    d->classes = l.n;
+    d->inner = l.inner;
+    d->ignore_index = a->ignore_index;
+    d->reduction = a->reduction;
+    d->smoothing = a->label_smoothing;
+    d->is_log_prob = row == ROW_NLL || row == ROW_NLL_GRAD;
 }
 
 static void grad_entropy(struct ops_backward *b)
@@ -318,36 +299,38 @@ static const struct ops_field entropy_fields[] = {
 static const struct loss_attr loss_default = {.beta = 1.0f};
 static const struct ops_entropy entropy_default = {.ignore_index = -100};
 
-#define LOSS(id, text, fields_)                                                                    \
-    [ROW_##id] = {OPS_PRIMITIVE(text, 2, 2, infer_loss, run_loss, grad_loss), .build = build_loss, \
-                  .variant = KERNEL_##id, OPS_ATTR(struct loss_attr, fields_, &loss_default),      \
-                  .low_rule = OPS_LOW_WHOLE},                                                      \
-    [ROW_LOSS_GRAD + KERNEL_##                                                                     \
-        id] = {OPS_PRIMITIVE(text "_grad", 3, 3, infer_loss_grad, run_loss_grad, grad_loss_grad),  \
-               .variant = KERNEL_##id,                                                             \
-               .attr_bytes = sizeof(struct loss_attr),                                             \
-               .is_internal = true,                                                                \
-               .low_rule = OPS_LOW_WHOLE,                                                          \
-               .low_out = 1}
+#define ELEMENTWISE(id, text, fields_)                                                             \
+    [ROW_##id] = {OPS_PRIMITIVE(text, 2, 2, infer_loss, LOSS, describe_loss, grad_loss),           \
+                  .build = build_loss, .variant = KERNEL_##id,                                     \
+                  OPS_ATTR(struct loss_attr, fields_, &loss_default), .low_rule = OPS_LOW_WHOLE},  \
+    [ROW_LOSS_GRAD + KERNEL_##id] = {OPS_PRIMITIVE(text "_grad", 3, 3, infer_loss_grad, LOSS_GRAD, \
+                                                   describe_loss, grad_loss_grad),                 \
+                                     .variant = KERNEL_##id,                                       \
+                                     .attr_bytes = sizeof(struct loss_attr),                       \
+                                     .is_internal = true,                                          \
+                                     .low_rule = OPS_LOW_WHOLE,                                    \
+                                     .low_out = 1}
 #define ENTROPY(id, text, fields_)                                                                 \
-    [id] = {OPS_PRIMITIVE(text, 2, 3, infer_entropy, run_entropy, grad_entropy), .variant = id,    \
-            .build = build_entropy, OPS_ATTR(struct ops_entropy, fields_, &entropy_default),       \
-            .low_rule = OPS_LOW_WHOLE}
+    [id] = {                                                                                       \
+        OPS_PRIMITIVE(text, 2, 3, infer_entropy, CROSS_ENTROPY, describe_entropy, grad_entropy),   \
+        .variant = id, .build = build_entropy,                                                     \
+        OPS_ATTR(struct ops_entropy, fields_, &entropy_default), .low_rule = OPS_LOW_WHOLE}
 #define ENTROPY_GRAD(id, text)                                                                     \
-    [id] = {OPS_PRIMITIVE(text, 3, 4, infer_entropy_grad, run_entropy_grad, NULL),                 \
-            .variant = id,                                                                         \
-            OPS_ATTR(struct ops_entropy, NULL, &entropy_default),                                  \
-            .is_internal = true,                                                                   \
-            .low_rule = OPS_LOW_WHOLE,                                                             \
-            .low_out = 1}
+    [id] = {                                                                                       \
+        OPS_PRIMITIVE(text, 3, 4, infer_entropy_grad, CROSS_ENTROPY_GRAD, describe_entropy, NULL), \
+        .variant = id,                                                                             \
+        OPS_ATTR(struct ops_entropy, NULL, &entropy_default),                                      \
+        .is_internal = true,                                                                       \
+        .low_rule = OPS_LOW_WHOLE,                                                                 \
+        .low_out = 1}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    LOSS(MSE, "mse_loss", loss_fields),
-    LOSS(L1, "l1_loss", loss_fields),
-    LOSS(SMOOTH_L1, "smooth_l1_loss", smooth_fields),
-    LOSS(BCE, "bce_loss", loss_fields),
-    LOSS(BCE_LOGITS, "bce_with_logits_loss", loss_fields),
-    LOSS(KL, "kl_div_loss", kl_fields),
+    ELEMENTWISE(MSE, "mse_loss", loss_fields),
+    ELEMENTWISE(L1, "l1_loss", loss_fields),
+    ELEMENTWISE(SMOOTH_L1, "smooth_l1_loss", smooth_fields),
+    ELEMENTWISE(BCE, "bce_loss", loss_fields),
+    ELEMENTWISE(BCE_LOGITS, "bce_with_logits_loss", loss_fields),
+    ELEMENTWISE(KL, "kl_div_loss", kl_fields),
     ENTROPY(ROW_CROSS_ENTROPY, "cross_entropy", entropy_fields),
     ENTROPY(ROW_NLL, "nll_loss", nll_fields),
     ENTROPY_GRAD(ROW_CROSS_ENTROPY_GRAD, "cross_entropy_grad"),

@@ -1,9 +1,9 @@
 /* low.c - ops on numbers of 16 bits: a row that says so takes BF16 and F16 where it takes F32.
  *
- * The kernel is the one for F32. Its operands are converted in the workspace: element-wise rows in
- * pieces of CHUNK elements, the others whole. So what lies between ops has two bytes per element,
- * and arithmetic, statistics and sums stay in float32. Rows with kernels of their own for BF16
- * (products, convolutions) do not come here. */
+ * Where the table does not take such operands as they are, the kernel is the one for F32 and they are
+ * converted in the workspace: element-wise rows in pieces of CHUNK elements, the others whole. So
+ * what lies between ops has two bytes per element, and arithmetic, statistics and sums stay in
+ * float32. */
 #include "ops/internal.h"
 
 #define CHUNK 65536
@@ -36,7 +36,7 @@ static size_t index_of(const struct ops_def *def)
     return n;
 }
 
-static void as_float(const struct tensor_view *from, struct tensor_view *to)
+void ops_low_float(const struct tensor_view *from, struct tensor_view *to)
 {
     *to = *from;
     if (is_low(from->dtype)) {
@@ -57,51 +57,52 @@ static bool is_elementwise(const struct ops_infer *i)
 
 enum ebb_status ops_low_infer(struct ops_infer *i, struct ebb_error *err)
 {
-    const struct tensor_view *given[TENSOR_PORTS];
-    struct tensor_view views[LOW_PORTS];
+    const struct tensor_view *given[KERNEL_PORTS];
+    struct tensor_view views[KERNEL_PORTS];
     enum tensor_dtype dtype = ops_low_dtype(i);
     bool are_all_low = true;
-    if (i->in_count > LOW_PORTS || i->def->attr_bytes > OPS_ATTR_BYTES)
+    if (i->in_count > KERNEL_PORTS || i->def->attr_bytes > OPS_ATTR_BYTES)
         return ops_wrong(i, err, "too many inputs for numbers of 16 bits");
     for (size_t k = 0; k < i->in_count; k++) {
         given[k] = i->in[k];
-        as_float(i->in[k], &views[k]);
+        ops_low_float(i->in[k], &views[k]);
         i->in[k] = &views[k];
         are_all_low = are_all_low && is_low(given[k]->dtype);
     }
     enum ebb_status status = i->def->infer(i, err);
     for (size_t k = 0; k < i->in_count; k++)
         i->in[k] = given[k];
-    if (status != EBB_OK)
-        return status;
-    size_t bytes = ops_align(i->workspace_bytes);
-    bool each = is_elementwise(i);
-    i->low_workspace = i->workspace_bytes;
-    for (size_t k = 0; k < i->out_count; k++)
+    for (size_t k = 0; status == EBB_OK && k < i->out_count; k++)
         if ((i->def->low_out >> k & 1) && i->out[k].dtype == TENSOR_F32 && !i->is_wide &&
-            (are_all_low || i->def->low_rule != OPS_LOW_EACH)) {
+            (are_all_low || i->def->low_rule != OPS_LOW_EACH))
             i->out[k].dtype = (uint8_t)dtype;
-            int64_t n = tensor_count(&i->out[k]);
-            bytes += ops_align((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
-        }
-    for (size_t k = 0; k < i->in_count; k++)
-        if (is_low(i->in[k]->dtype)) {
-            int64_t n = tensor_count(i->in[k]);
-            bytes += ops_align((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float));
-        }
-    i->workspace_bytes = bytes;
-    return EBB_OK;
+    return status;
 }
 
-size_t ops_low_attr(const struct ops_infer *i, const void *attr, unsigned char *to)
+/* What the converted operand takes. */
+static size_t room_of(const struct tensor_view *v, bool each)
 {
-    struct tail tail = {.def = (uint32_t)index_of(i->def), .workspace_bytes = i->low_workspace};
-    size_t bytes = (i->def->attr_bytes + 7) / 8 * 8;
-    memset(to, 0, bytes + sizeof tail);
-    if (i->def->attr_bytes)
-        memcpy(to, attr, i->def->attr_bytes);
-    memcpy(to + bytes, &tail, sizeof tail);
-    return bytes + sizeof tail;
+    int64_t n = tensor_count(v);
+    return is_low(v->dtype) ? ops_align((size_t)(each && n > CHUNK ? CHUNK : n) * sizeof(float))
+                            : 0;
+}
+
+size_t ops_low_workspace(const struct ops_infer *i, size_t inner)
+{
+    size_t bytes = ops_align(inner);
+    bool each = is_elementwise(i);
+    for (size_t k = 0; k < i->out_count; k++)
+        bytes += room_of(&i->out[k], each);
+    for (size_t k = 0; k < i->in_count; k++)
+        bytes += room_of(i->in[k], each);
+    return bytes;
+}
+
+size_t ops_low_tail(const struct ops_def *def, size_t inner, unsigned char *to)
+{
+    struct tail tail = {.def = (uint32_t)index_of(def), .workspace_bytes = inner};
+    memcpy(to, &tail, sizeof tail);
+    return sizeof tail;
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -110,17 +111,26 @@ struct low_call {
     struct tensor_call c;
     const struct ops_def *def;
     struct tail tail;
-    const void *in[LOW_PORTS];
-    void *out[LOW_PORTS];
-    float *room_in[LOW_PORTS], *room_out[LOW_PORTS]; /* NULL: not converted */
+    const void *in[KERNEL_PORTS];
+    void *out[KERNEL_PORTS];
+    float *room_in[KERNEL_PORTS], *room_out[KERNEL_PORTS]; /* NULL: not converted */
     void *workspace;
     bool each;
     int64_t count; /* element-wise: of one operand */
 };
 
-static enum kernel_dtype kernel_type(uint8_t dtype)
+static enum ebb_status convert(const struct trace_call *call, int64_t n, uint8_t from,
+                               const void *x, uint8_t to, void *y, struct ebb_error *err)
 {
-    return (enum kernel_dtype)ops_kernel_dtype(dtype);
+    struct kernel_count_desc d = {n};
+    struct kernel_args args = {.in = {x},
+                               .out = {y},
+                               .in_dtype = {from},
+                               .out_dtype = {to},
+                               .in_count = 1,
+                               .out_count = 1,
+                               .op = call->op};
+    return kernel_run(call->context, KERNEL_FAMILY_CONVERT, &d, &args, err);
 }
 
 static float *take(unsigned char **at, int64_t count)
@@ -135,7 +145,8 @@ static enum ebb_status prepare(const struct trace_call *call, struct low_call *l
 {
     EBB_TRY(tensor_call_decode(call, &l->c, err));
     const struct tensor_call *c = &l->c;
-    if (c->attr_bytes < sizeof l->tail || c->input_count > LOW_PORTS || c->output_count > LOW_PORTS)
+    if (c->attr_bytes < sizeof l->tail || c->input_count > KERNEL_PORTS ||
+        c->output_count > KERNEL_PORTS)
         return ebb_fail(err, EBB_EINTERNAL, "op: attributes of %zu bytes", c->attr_bytes);
     memcpy(&l->tail, (const unsigned char *)c->attr + c->attr_bytes - sizeof l->tail,
            sizeof l->tail);
@@ -165,7 +176,7 @@ static enum ebb_status prepare(const struct trace_call *call, struct low_call *l
 static void part_view(const struct low_call *l, const struct tensor_view *from, int64_t n,
                       struct tensor_view *to)
 {
-    as_float(from, to);
+    ops_low_float(from, to);
     to->offset = 0; /* applied to the pointers already */
     if (l->each)
         tensor_view_init(to, (enum tensor_dtype)to->dtype, 1, &n);
@@ -174,8 +185,8 @@ static void part_view(const struct low_call *l, const struct tensor_view *from, 
 /* Elements first .. first + n - 1 of an element-wise call, or everything. */
 static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, struct ebb_error *err)
 {
-    const void *in[LOW_PORTS];
-    void *out[LOW_PORTS];
+    const void *in[KERNEL_PORTS];
+    void *out[KERNEL_PORTS];
     const struct tensor_call *c = &l->c;
     struct trace_call call = *c->call;
     struct tensor_call inner;
@@ -184,8 +195,8 @@ static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, st
         from += (size_t)first * tensor_dtype_bytes(c->in[k].dtype);
         in[k] = from;
         if (l->room_in[k]) {
-            kernel_convert(call.context, l->each ? n : tensor_count(&c->in[k]),
-                           kernel_type(c->in[k].dtype), from, KERNEL_F32, l->room_in[k]);
+            EBB_TRY(convert(&call, l->each ? n : tensor_count(&c->in[k]), c->in[k].dtype, from,
+                            KERNEL_F32, l->room_in[k], err));
             in[k] = l->room_in[k];
         }
         part_view(l, &c->in[k], n, &inner.in[k]);
@@ -207,10 +218,11 @@ static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, st
     EBB_TRY(ops_run_row(l->def, &inner, err));
     for (uint32_t k = 0; k < c->output_count; k++)
         if (l->room_out[k] && l->out[k])
-            kernel_convert(call.context, l->each ? n : tensor_count(&c->out[k]), KERNEL_F32,
-                           l->room_out[k], kernel_type(c->out[k].dtype),
-                           (unsigned char *)l->out[k] +
-                               (size_t)first * tensor_dtype_bytes(c->out[k].dtype));
+            EBB_TRY(convert(&call, l->each ? n : tensor_count(&c->out[k]), KERNEL_F32,
+                            l->room_out[k], c->out[k].dtype,
+                            (unsigned char *)l->out[k] +
+                                (size_t)first * tensor_dtype_bytes(c->out[k].dtype),
+                            err));
     return EBB_OK;
 }
 

@@ -44,28 +44,29 @@ struct bn_attr { /* of the primitives */
 static enum ebb_status want_channels(const struct ops_infer *i, const struct tensor_view *x,
                                      size_t first, size_t last, struct ebb_error *err)
 {
-    if (x->rank < 2 || ops_kernel_dtype(x->dtype) < 0)
+    EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
+    if (x->rank < 2)
         return ops_wrong(i, err, "numbers of rank 2 or more are needed");
-    for (size_t k = 0; k < i->in_count; k++)
-        if (i->in[k]->dtype != (k >= first && k < last ? TENSOR_F32 : x->dtype))
-            return ops_wrong(i, err, "input %zu has the wrong type", k);
     for (size_t k = first; k < last; k++)
         if (i->in[k]->rank != 1 || i->in[k]->dims[0] != x->dims[1])
             return ops_wrong(i, err, "input %zu must have one number per channel", k);
     return EBB_OK;
 }
 
-static struct kernel_batch_norm describe(const struct tensor_view *x, const struct bn_attr *a)
+static void describe_bn(const struct ops_views *v, void *desc)
 {
+    const struct bn_attr *a = v->attr;
+    const struct tensor_view *x = v->in[v->def->variant == ROW_BN_GRAD];
+    struct kernel_batch_norm *d = desc;
     struct ops_lines l = ops_lines_of(x, 1);
-    return (struct kernel_batch_norm){.n = l.outer,
-                                      .channels = l.n,
-                                      .spatial = l.inner,
-                                      .block = x->block,
-                                      .has_relu = a->has_relu,
-                                      .has_add = a->has_add,
-                                      .dtype = ops_kernel_dtype(x->dtype),
-                                      .eps = a->eps};
+    d->n = l.outer;
+    d->channels = l.n;
+    d->spatial = l.inner;
+    d->block = x->block;
+    d->has_relu = a->has_relu;
+    d->has_add = a->has_add;
+    d->dtype = x->dtype;
+    d->eps = a->eps;
 }
 
 /* x -> mean, biased variance */
@@ -81,13 +82,6 @@ static enum ebb_status infer_bn_stats(struct ops_infer *i, struct ebb_error *err
     return EBB_OK;
 }
 
-static enum ebb_status run_bn_stats(const struct ops_run *r)
-{
-    struct kernel_batch_norm p = describe(r->in, r->attr);
-    kernel_batch_norm_stats(r->context, &p, ops_arg(r, 0), ops_result(r, 0), ops_result(r, 1));
-    return EBB_OK;
-}
-
 static void grad_bn_stats(struct ops_backward *b)
 {
     tensor_fail(b->session, EBB_EUNSUPPORTED, "batch_norm: has no gradient through statistics");
@@ -100,16 +94,8 @@ static enum ebb_status infer_bn_norm(struct ops_infer *i, struct ebb_error *err)
     EBB_TRY(want_channels(i, i->in[0], 1, 5, err));
     if ((i->in_count > 5) != a->has_add || (a->has_add && !tensor_same_shape(i->in[0], i->in[5])))
         return ops_wrong(i, err, "what is added must have the shape of the input");
-    ops_out(i, (enum tensor_dtype)i->in[0]->dtype, i->in[0]->rank, i->in[0]->dims);
+    ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
     i->flops = 4.0 * (double)tensor_count(i->in[0]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_bn_norm(const struct ops_run *r)
-{
-    struct kernel_batch_norm p = describe(r->in, r->attr);
-    kernel_batch_norm(r->context, &p, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3),
-                      ops_arg(r, 4), p.has_add ? ops_arg(r, 5) : NULL, ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -118,30 +104,11 @@ static enum ebb_status infer_bn_grad(struct ops_infer *i, struct ebb_error *err)
 {
     const struct tensor_view *x = i->in[1];
     EBB_TRY(want_channels(i, x, 2, 6, err));
-    ops_out(i, (enum tensor_dtype)x->dtype, x->rank, x->dims);
+    ops_out(i, TENSOR_F32, x->rank, x->dims);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
     ops_out(i, TENSOR_F32, 1, &x->dims[1]);
     i->flops = 12.0 * (double)tensor_count(x);
     return EBB_OK;
-}
-
-static enum ebb_status run_bn_grad(const struct ops_run *r)
-{
-    struct kernel_batch_norm p = describe(&r->in[1], r->attr);
-    kernel_batch_norm_grad(r->context, &p, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
-                           ops_arg(r, 3), ops_arg(r, 4), ops_arg(r, 5), ops_result(r, 0),
-                           ops_result(r, 1), ops_result(r, 2));
-    return EBB_OK;
-}
-
-/* All numbers are of one type but for weights and statistics. */
-static bool norm_takes_low(const struct ops_infer *i)
-{
-    size_t first = i->def->variant == ROW_BN_GRAD ? 2 : 1, last = first + 4;
-    for (size_t k = 0; k < i->in_count; k++)
-        if (i->in[k]->dtype != (k >= first && k < last ? TENSOR_F32 : i->in[0]->dtype))
-            return false;
-    return true;
 }
 
 /* The gradient goes through mean and variance as well: to them alone there is none. */
@@ -208,20 +175,13 @@ static enum ebb_status infer_bn_update(struct ops_infer *i, struct ebb_error *er
     return EBB_OK;
 }
 
-static enum ebb_status run_bn_update(const struct ops_run *r)
+static void describe_bn_update(const struct ops_views *v, void *desc)
 {
-    const struct bn_attr *a = r->attr;
-    float *mean = ops_result(r, 0), *var = ops_result(r, 1);
-    const float *new_mean = ops_arg(r, 2), *new_var = ops_arg(r, 3);
-    const float keep = (float)(1.0 - (double)a->momentum), take = a->momentum;
-    const float take_var = (float)((double)a->momentum * a->unbias);
-    for (int64_t k = 0; k < r->in[0].dims[0]; k++) {
-        mean[k] = keep * mean[k] + take * new_mean[k];
-        var[k] = keep * var[k] + take_var * new_var[k];
-    }
-    if (r->out_count > 2)
-        ++*(int64_t *)ops_result(r, 2);
-    return EBB_OK;
+    struct kernel_batch_norm_update_desc *d = desc;
+    const struct bn_attr *a = v->attr;
+    d->channels = v->in[0]->dims[0];
+    d->unbias = a->unbias;
+    d->momentum = a->momentum;
 }
 
 /* new = (1 - m) old + m stat */
@@ -344,14 +304,16 @@ static enum ebb_status infer_ln(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_ln(const struct ops_run *r)
+/* x of the gradient is behind dy */
+static void describe_ln(const struct ops_views *v, void *desc)
 {
-    const struct norm_attr *a = r->attr;
-    bool is_rms = r->def->variant == ROW_RMS;
-    kernel_layer_norm(r->context, is_rms, tensor_count(r->in) / a->n, a->n, a->eps, ops_arg(r, 0),
-                      ops_arg(r, 1), ops_arg(r, 2), ops_result(r, 0),
-                      is_rms ? NULL : ops_result(r, 1), ops_result(r, is_rms ? 1 : 2));
-    return EBB_OK;
+    struct kernel_layer_norm_desc *d = desc;
+    const struct norm_attr *a = v->attr;
+    int row = v->def->variant;
+    d->rows = tensor_count(v->in[row == ROW_LN_GRAD || row == ROW_RMS_GRAD]) / a->n;
+    d->n = a->n;
+    d->eps = a->eps;
+    d->is_rms = row == ROW_RMS || row == ROW_RMS_GRAD;
 }
 
 /* dy, x [, mean], rstd [, w] -> dx, dw, db (rms: dx, dw) */
@@ -364,20 +326,7 @@ static enum ebb_status infer_ln_grad(struct ops_infer *i, struct ebb_error *err)
     ops_out(i, TENSOR_F32, 1, &a->n);
     if (i->def->variant == ROW_LN_GRAD)
         ops_out(i, TENSOR_F32, 1, &a->n);
-    i->workspace_bytes = kernel_layer_norm_grad_workspace(count / a->n, a->n);
     i->flops = 14.0 * (double)count;
-    return EBB_OK;
-}
-
-static enum ebb_status run_ln_grad(const struct ops_run *r)
-{
-    const struct norm_attr *a = r->attr;
-    bool is_rms = r->def->variant == ROW_RMS_GRAD;
-    uint32_t rstd = is_rms ? 2 : 3;
-    kernel_layer_norm_grad(r->context, tensor_count(&r->in[1]) / a->n, a->n, a->eps, ops_arg(r, 0),
-                           ops_arg(r, 1), ops_arg(r, rstd + 1), is_rms ? NULL : ops_arg(r, 2),
-                           ops_arg(r, rstd), ops_result(r, 0), ops_result(r, 1), ops_result(r, 2),
-                           r->workspace);
     return EBB_OK;
 }
 
@@ -459,15 +408,17 @@ static const struct ops_field gn_fields[] = {EPS, OPS_REQUIRED(norm_attr, groups
 static const struct ops_field in_fields[] = {EPS, {0}};
 static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .training = 1};
 
-#define PRIMITIVE(id, text, low, high, infer_, run_, grad_)                                        \
-    [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
+#define PRIMITIVE(id, text, low, high, infer_, family_, ins_, outs_, grad_)                        \
+    [id] = {OPS_PRIMITIVE(text, low, high, infer_, family_, describe_ln, grad_),                   \
+            .ins = ins_,                                                                           \
+            .outs = outs_,                                                                         \
             .variant = id,                                                                         \
             .attr_bytes = sizeof(struct norm_attr),                                                \
             .is_internal = true,                                                                   \
             .low_rule = OPS_LOW_WHOLE,                                                             \
             .low_out = 1}
-#define BATCH(id, text, low, high, infer_, run_, grad_, blocks, blocks_out)                        \
-    [id] = {OPS_PRIMITIVE(text, low, high, infer_, run_, grad_),                                   \
+#define BATCH(id, text, low, high, infer_, family_, grad_, blocks, blocks_out)                     \
+    [id] = {OPS_PRIMITIVE(text, low, high, infer_, family_, describe_bn, grad_),                   \
             .variant = id,                                                                         \
             .attr_bytes = sizeof(struct bn_attr),                                                  \
             .is_internal = true,                                                                   \
@@ -475,24 +426,26 @@ static const struct norm_attr norm_default = {.eps = 1e-5f, .momentum = 0.1f, .t
             .blocked_out = blocks_out,                                                             \
             .low_rule = OPS_LOW_WHOLE,                                                             \
             .low_out = blocks_out,                                                                 \
-            .takes_low = norm_takes_low,                                                           \
             .overwrites = (id) == ROW_BN_GRAD}
 #define TORCH(id, text, low, high, build_, fields_)                                                \
     [id] = {OPS_COMPOSITE(text, low, high, build_), .variant = id,                                 \
             OPS_ATTR(struct norm_attr, fields_, &norm_default)}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    BATCH(ROW_BN_STATS, "batch_norm_stats", 1, 1, infer_bn_stats, run_bn_stats, grad_bn_stats, 1,
-          0),
-    BATCH(ROW_BN_NORM, "batch_norm_rows", 5, 6, infer_bn_norm, run_bn_norm, grad_bn_norm, 33, 1),
-    BATCH(ROW_BN_GRAD, "batch_norm_grad", 6, 6, infer_bn_grad, run_bn_grad, NULL, 3, 1),
-    BATCH(ROW_BN_APPLY, "batch_norm_apply", 5, 5, infer_bn_norm, run_bn_norm, grad_bn_apply, 1, 1),
-    [ROW_BN_UPDATE] = {OPS_IN_PLACE("batch_norm_update", 4, 5, infer_bn_update, run_bn_update),
+    BATCH(ROW_BN_STATS, "batch_norm_stats", 1, 1, infer_bn_stats, BATCH_NORM_STATS, grad_bn_stats,
+          1, 0),
+    BATCH(ROW_BN_NORM, "batch_norm_rows", 5, 6, infer_bn_norm, BATCH_NORM, grad_bn_norm, 33, 1),
+    BATCH(ROW_BN_GRAD, "batch_norm_grad", 6, 6, infer_bn_grad, BATCH_NORM_GRAD, NULL, 3, 1),
+    BATCH(ROW_BN_APPLY, "batch_norm_apply", 5, 5, infer_bn_norm, BATCH_NORM, grad_bn_apply, 1, 1),
+    [ROW_BN_UPDATE] = {OPS_IN_PLACE("batch_norm_update", 4, 5, infer_bn_update, BATCH_NORM_UPDATE,
+                                    describe_bn_update),
                        .attr_bytes = sizeof(struct bn_attr)},
-    PRIMITIVE(ROW_LN, "layer_norm_rows", 1, 3, infer_ln, run_ln, grad_ln),
-    PRIMITIVE(ROW_LN_GRAD, "layer_norm_grad", 4, 5, infer_ln_grad, run_ln_grad, NULL),
-    PRIMITIVE(ROW_RMS, "rms_norm_rows", 1, 2, infer_ln, run_ln, grad_ln),
-    PRIMITIVE(ROW_RMS_GRAD, "rms_norm_grad", 3, 4, infer_ln_grad, run_ln_grad, NULL),
+    PRIMITIVE(ROW_LN, "layer_norm_rows", 1, 3, infer_ln, LAYER_NORM, NULL, NULL, grad_ln),
+    PRIMITIVE(ROW_LN_GRAD, "layer_norm_grad", 4, 5, infer_ln_grad, LAYER_NORM_GRAD, "01423", NULL,
+              NULL),
+    PRIMITIVE(ROW_RMS, "rms_norm_rows", 1, 2, infer_ln, LAYER_NORM, NULL, "0-1", grad_ln),
+    PRIMITIVE(ROW_RMS_GRAD, "rms_norm_grad", 3, 4, infer_ln_grad, LAYER_NORM_GRAD, "013-2", NULL,
+              NULL),
     TORCH(ROW_BATCH_NORM, "batch_norm", 5, 5, build_batch_norm, bn_fields),
     TORCH(ROW_LAYER_NORM, "layer_norm", 1, 3, build_layer_norm, ln_fields),
     TORCH(ROW_GROUP_NORM, "group_norm", 1, 3, build_group_norm, gn_fields),

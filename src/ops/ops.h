@@ -7,8 +7,8 @@
  * need nothing new. A rule that is missing is an error that names the op, never a silent zero.
  *
  * To add an op: write the row in the file of its family (elementwise, reduce, product, conv, norm,
- * view, copy, loss, update), with the kernel in src/kernel; the golden runner and the
- * finite-difference test read the table. A new family is a file and a row of OPS_FAMILIES
+ * view, copy, loss, update): shapes (infer), the kernel's family and how the call describes itself to
+ * it; the golden runner and the finite-difference test read the table. A new family is a file and a row of OPS_FAMILIES
  * (internal.h). Names and attributes are those of torch. */
 #ifndef EBB_OPS_OPS_H
 #define EBB_OPS_OPS_H
@@ -182,8 +182,15 @@ void ops_host_destroy(struct ops_host *host);
 /* Bytes of a tensor of the trace. */
 void *ops_host_tensor(const struct ops_host *host, uint32_t trace_tensor);
 
-/* The kernel context as an opaque backend, for layers that may not see kernels. */
-enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error *err);
+/* A kernel context as an opaque backend, for layers that may not see kernels: the one place where a
+ * table of kernels is chosen. table NULL: the cpu's; device NULL: recorded ops are not run (but by
+ * the cpu's table, which works on any address); profile NULL: what is built in. */
+struct kernel_table;
+struct device;
+struct profile;
+enum ebb_status ops_backend_create(void **backend, const struct kernel_table *table,
+                                   struct device *device, const struct profile *profile,
+                                   int threads, struct ebb_error *err);
 void ops_backend_destroy(void *backend);
 int ops_backend_threads(const void *backend);
 

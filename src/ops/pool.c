@@ -31,7 +31,9 @@ enum {
 };
 
 static const struct ops_def rows[ROW_COUNT];
-_Static_assert(ROW_ADAPTIVE_GRAD - ROW_AVG == KERNEL_ADAPTIVE_GRAD, "rows of means in their order");
+_Static_assert((int)ROW_MAX == (int)KERNEL_MAX_POOL &&
+                   (int)ROW_ADAPTIVE_GRAD == (int)KERNEL_ADAPTIVE_GRAD,
+               "rows in the order of their kernels");
 
 struct pool_attr {
     struct ops_ints kernel, stride, padding, dilation;
@@ -79,29 +81,15 @@ static enum ebb_status infer_pool(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-/* The description for the layout of a call. */
-static struct kernel_pool in_lanes(const struct kernel_pool *p, const struct tensor_view *x)
+/* For the layout of the call. */
+static void describe_pool(const struct ops_views *v, void *desc)
 {
-    struct kernel_pool q = *p;
-    q.lanes = x->block ? x->block : 1;
-    q.planes = p->planes / q.lanes;
-    return q;
-}
-
-static enum ebb_status run_pool(const struct ops_run *r)
-{
-    const struct pool_shape *shape = r->attr;
-    const struct kernel_pool pool = in_lanes(&shape->pool, r->in), *p = &pool;
-    const float *x = ops_arg(r, 0);
-    float *y = ops_result(r, 0);
-    int row = r->def->variant;
-    if (row == ROW_MAX)
-        kernel_max_pool(r->context, p, x, y, ops_result(r, 1));
-    else if (row == ROW_MAX_GRAD)
-        kernel_max_pool_grad(r->context, p, x, ops_arg(r, 1), y);
-    else
-        kernel_mean_pool(r->context, (enum kernel_pooling)(row - ROW_AVG), p, x, y);
-    return EBB_OK;
+    struct kernel_pool_desc *d = desc;
+    const struct pool_shape *shape = v->attr;
+    d->pool = shape->pool;
+    d->pool.lanes = v->in[0]->block ? v->in[0]->block : 1;
+    d->pool.planes /= d->pool.lanes;
+    d->f = v->def->variant == ROW_MAX_INDEX ? (int)KERNEL_MAX_POOL_INDEX : v->def->variant;
 }
 
 /* winners -> indices: only where somebody asks for them */
@@ -111,14 +99,6 @@ static enum ebb_status infer_index(struct ops_infer *i, struct ebb_error *err)
     if (i->in[0]->dtype != TENSOR_U8 || !has_shape(i->in[0], p->rank, p->out))
         return ops_wrong(i, err, "input must be the winners of the pooling");
     ops_out(i, TENSOR_I64, (int)p->rank, p->out);
-    return EBB_OK;
-}
-
-static enum ebb_status run_index(const struct ops_run *r)
-{
-    const struct pool_shape *p = r->attr;
-    struct kernel_pool pool = in_lanes(&p->pool, r->in);
-    kernel_max_pool_index(r->context, &pool, ops_arg(r, 0), ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -269,15 +249,14 @@ static enum ebb_status infer_resample(struct ops_infer *i, struct ebb_error *err
     return EBB_OK;
 }
 
-static enum ebb_status run_resample(const struct ops_run *r)
+static void describe_resample(const struct ops_views *v, void *desc)
 {
-    const struct resample_shape *p = r->attr;
-    struct kernel_resample k = p->r;
-    k.lanes = r->in->block ? r->in->block : 1;
-    k.planes /= k.lanes;
-    kernel_resample(r->context, &k, r->def->variant == ROW_RESAMPLE_GRAD, ops_arg(r, 0),
-                    ops_result(r, 0));
-    return EBB_OK;
+    struct kernel_resample_desc *d = desc;
+    const struct resample_shape *p = v->attr;
+    d->resample = p->r;
+    d->resample.lanes = v->in[0]->block ? v->in[0]->block : 1;
+    d->resample.planes /= d->resample.lanes;
+    d->is_grad = v->def->variant == ROW_RESAMPLE_GRAD;
 }
 
 static tensor_id build_resample(struct ops_build *b)
@@ -343,15 +322,15 @@ static enum ebb_status infer_unpool(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_unpool(const struct ops_run *r)
+static void describe_unpool(const struct ops_views *v, void *desc)
 {
-    const struct plane *p = r->attr;
-    const struct tensor_view *v = &r->in[1];
-    int64_t small = v->dims[v->rank - 2] * v->dims[v->rank - 1];
-    int64_t planes = small ? tensor_count(v) / small : 0;
-    return (r->def->variant == ROW_UNPOOL ? kernel_unpool : kernel_unpool_grad)(
-        r->context, planes, small, p->h * p->w, ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0),
-        r->err);
+    struct kernel_unpool_desc *d = desc;
+    const struct plane *p = v->attr;
+    const struct tensor_view *index = v->in[1];
+    d->in_size = index->dims[index->rank - 2] * index->dims[index->rank - 1];
+    d->planes = d->in_size ? tensor_count(index) / d->in_size : 0;
+    d->out_size = p->h * p->w;
+    d->is_grad = v->def->variant == ROW_UNPOOL_GRAD;
 }
 
 static void grad_unpool(struct ops_backward *b)
@@ -401,13 +380,12 @@ static enum ebb_status infer_window(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_window(const struct ops_run *r)
+static void describe_window(const struct ops_views *v, void *desc)
 {
-    const struct window_attr *a = r->attr;
-    struct ops_lines l = ops_lines_of(r->in, 1);
-    kernel_channel_window(r->context, l.outer, l.n, l.inner, a->before, a->after, ops_arg(r, 0),
-                          ops_result(r, 0));
-    return EBB_OK;
+    struct kernel_channel_window_desc *d = desc;
+    const struct window_attr *a = v->attr;
+    struct ops_lines l = ops_lines_of(v->in[0], 1);
+    *d = (struct kernel_channel_window_desc){l.outer, l.n, l.inner, a->before, a->after};
 }
 
 static void grad_window(struct ops_backward *b)
@@ -471,14 +449,16 @@ static const struct lrn_attr lrn_default = {.alpha = 1e-4f, .beta = 0.75f, .k = 
 #define INTERNAL(id, type)                                                                         \
     .variant = id, .attr_bytes = sizeof(struct type), .is_internal = true,                         \
     .low_rule = OPS_LOW_WHOLE, .low_out = 1
-#define POOL(id, text, ins, grad_)                                                                 \
-    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, run_pool, grad_), INTERNAL(id, pool_shape),  \
-            .blocked = 3, .blocked_out = 3, .takes_block = pool_takes_block}
-#define RESAMPLE(id, text)                                                                         \
-    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, run_resample, grad_pool),                    \
+#define POOLING(id, text, ins, grad_)                                                              \
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_pool, POOL, describe_pool, grad_),                 \
+            INTERNAL(id, pool_shape), .blocked = 3, .blocked_out = 3,                              \
+            .takes_block = pool_takes_block}
+#define RESAMPLING(id, text)                                                                       \
+    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_resample, RESAMPLE, describe_resample, grad_pool),     \
             INTERNAL(id, resample_shape), .blocked = 1, .blocked_out = 1}
-#define UNPOOL(id, text)                                                                           \
-    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, run_unpool, grad_unpool), INTERNAL(id, plane)}
+#define UNPOOLING(id, text)                                                                        \
+    [id] = {OPS_PRIMITIVE(text, 2, 2, infer_unpool, UNPOOL, describe_unpool, grad_unpool),         \
+            INTERNAL(id, plane)}
 #define TORCH(id, text, n, kind, build_, type, fields_, defaults_)                                 \
     [id] = {OPS_COMPOSITE(text, n, n, build_), .variant = kind,                                    \
             OPS_ATTR(struct type, fields_, defaults_)}
@@ -486,20 +466,23 @@ static const struct lrn_attr lrn_default = {.alpha = 1e-4f, .beta = 0.75f, .k = 
     TORCH(id, text, 1, kind, build_pool, pool_attr, fields_, &pool_default)
 
 static const struct ops_def rows[ROW_COUNT] = {
-    POOL(ROW_MAX, "max_pool", 1, grad_pool),
-    POOL(ROW_MAX_GRAD, "max_pool_grad", 2, NULL),
-    POOL(ROW_AVG, "avg_pool", 1, grad_pool),
-    POOL(ROW_AVG_GRAD, "avg_pool_grad", 1, grad_pool),
-    POOL(ROW_ADAPTIVE, "adaptive_pool", 1, grad_pool),
-    POOL(ROW_ADAPTIVE_GRAD, "adaptive_pool_grad", 1, grad_pool),
-    RESAMPLE(ROW_RESAMPLE, "resample"),
-    RESAMPLE(ROW_RESAMPLE_GRAD, "resample_grad"),
-    UNPOOL(ROW_UNPOOL, "unpool"),
-    UNPOOL(ROW_UNPOOL_GRAD, "unpool_grad"),
-    [ROW_WINDOW] = {OPS_PRIMITIVE("channel_window", 1, 1, infer_window, run_window, grad_window),
+    POOLING(ROW_MAX, "max_pool", 1, grad_pool),
+    POOLING(ROW_MAX_GRAD, "max_pool_grad", 2, NULL),
+    POOLING(ROW_AVG, "avg_pool", 1, grad_pool),
+    POOLING(ROW_AVG_GRAD, "avg_pool_grad", 1, grad_pool),
+    POOLING(ROW_ADAPTIVE, "adaptive_pool", 1, grad_pool),
+    POOLING(ROW_ADAPTIVE_GRAD, "adaptive_pool_grad", 1, grad_pool),
+    RESAMPLING(ROW_RESAMPLE, "resample"),
+    RESAMPLING(ROW_RESAMPLE_GRAD, "resample_grad"),
+    UNPOOLING(ROW_UNPOOL, "unpool"),
+    UNPOOLING(ROW_UNPOOL_GRAD, "unpool_grad"),
+    [ROW_WINDOW] = {OPS_PRIMITIVE("channel_window", 1, 1, infer_window, CHANNEL_WINDOW,
+                                  describe_window, grad_window),
                     INTERNAL(ROW_WINDOW, window_attr)},
-    [ROW_MAX_INDEX] = {OPS_PRIMITIVE("max_pool_index", 1, 1, infer_index, run_index, NULL),
-                       .attr_bytes = sizeof(struct pool_shape), .is_internal = true},
+    [ROW_MAX_INDEX] = {OPS_PRIMITIVE("max_pool_index", 1, 1, infer_index, POOL, describe_pool,
+                                     NULL),
+                       .variant = ROW_MAX_INDEX, .attr_bytes = sizeof(struct pool_shape),
+                       .is_internal = true},
     WINDOWS(ROW_MAX1D, "max_pool1d", 1, max_fields),
     WINDOWS(ROW_MAX2D, "max_pool2d", 2, max_fields),
     WINDOWS(ROW_MAX3D, "max_pool3d", 3, max_fields),

@@ -50,18 +50,18 @@ static void operand(const struct tensor_view *v, int rank, bool transpose, int64
         strides[rank - 2] = 1;
 }
 
-static void describe(const struct tensor_view *a, const struct tensor_view *b,
-                     const struct tensor_view *c, const struct matmul_attr *attr, bool has_bias,
-                     struct kernel_matmul *m)
+static void describe_product(const struct ops_views *v, void *desc)
 {
-    memset(m, 0, sizeof *m);
-    m->dtype = (enum kernel_dtype)ops_kernel_dtype(a->dtype);
-    m->out_dtype = (enum kernel_dtype)ops_kernel_dtype(c->dtype);
+    const struct matmul_attr *a = v->attr;
+    const struct tensor_view *c = v->out;
+    struct kernel_matmul *m = desc;
+    m->dtype = v->in[0]->dtype;
+    m->out_dtype = c->dtype;
     m->rank = c->rank;
-    m->has_bias = has_bias;
-    m->has_relu = attr->has_relu;
-    operand(a, c->rank, attr->ta, m->a_dims, m->a_strides);
-    operand(b, c->rank, attr->tb, m->b_dims, m->b_strides);
+    m->has_bias = v->in_count > 2;
+    m->has_relu = a->has_relu;
+    operand(v->in[0], c->rank, a->ta, m->a_dims, m->a_strides);
+    operand(v->in[1], c->rank, a->tb, m->b_dims, m->b_strides);
     memcpy(m->c_dims, c->dims, sizeof c->dims);
 }
 
@@ -73,8 +73,8 @@ static enum ebb_status infer_product(struct ops_infer *i, struct ebb_error *err)
     int rank;
     if (a->rank < 2 || b->rank < 2)
         return ops_wrong(i, err, "matrices have rank 2 or more");
-    if ((a->dtype != TENSOR_F32 && a->dtype != TENSOR_BF16) || a->dtype != b->dtype)
-        return ops_wrong(i, err, "matrices must both be F32, BF16 or F16");
+    if (a->dtype != TENSOR_F32 || b->dtype != TENSOR_F32)
+        return ops_wrong(i, err, "matrices must be F32, BF16 or F16");
     int64_t m = a->dims[a->rank - (attr->ta ? 1 : 2)], k = a->dims[a->rank - (attr->ta ? 2 : 1)];
     int64_t k2 = b->dims[b->rank - (attr->tb ? 1 : 2)], n = b->dims[b->rank - (attr->tb ? 2 : 1)];
     if (k != k2)
@@ -83,26 +83,10 @@ static enum ebb_status infer_product(struct ops_infer *i, struct ebb_error *err)
         return ops_wrong(i, err, "batch dimensions do not broadcast");
     dims[rank - 2] = m;
     dims[rank - 1] = n;
-    ops_out(i, attr->is_wide ? TENSOR_F32 : (enum tensor_dtype)a->dtype, rank, dims);
+    ops_out(i, TENSOR_F32, rank, dims);
     i->is_wide = attr->is_wide;
     i->flops = 2.0 * (double)tensor_count(&i->out[0]) * (double)k;
-    struct kernel_matmul desc;
-    describe(a, b, &i->out[0], attr, i->in_count > 2, &desc);
-    return kernel_matmul_prepare(tensor_backend(i->session), &desc, &i->workspace_bytes, err);
-}
-
-/* oneDNN multiplies BF16 from AVX-512 on; F16 and mixtures are converted. */
-static bool is_all_bf16(const struct ops_infer *i)
-{
-    return i->in[0]->dtype == TENSOR_BF16 && i->in[1]->dtype == TENSOR_BF16 && kernel_has_bf16();
-}
-
-static enum ebb_status run_product(const struct ops_run *r)
-{
-    struct kernel_matmul m;
-    describe(&r->in[0], &r->in[1], r->out, r->attr, r->in_count > 2, &m);
-    return kernel_matmul_run(r->context, &m, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
-                             ops_result(r, 0), r->workspace, r->err);
+    return EBB_OK;
 }
 
 /* Strides that oneDNN takes: one of the last two is 1, nothing is repeated by stride 0. */
@@ -239,16 +223,13 @@ static enum ebb_status infer_attention(struct ops_infer *i, struct ebb_error *er
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
     ops_out(i, TENSOR_F32, 3, (int64_t[]){a->rows, a->tq, a->dv});
     ops_out(i, TENSOR_F32, 2, (int64_t[]){a->rows, a->tq});
-    i->workspace_bytes = kernel_attention_workspace(tensor_backend(i->session), a);
     i->flops = 2.0 * (double)a->rows * (double)a->tq * (double)a->tk * (double)(a->d + a->dv);
     return EBB_OK;
 }
 
-static enum ebb_status run_attention(const struct ops_run *r)
+static void describe_attention(const struct ops_views *v, void *desc)
 {
-    kernel_attention(r->context, r->attr, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
-                     ops_arg(r, 3), ops_result(r, 0), ops_result(r, 1), r->workspace);
-    return EBB_OK;
+    memcpy(desc, v->attr, sizeof(struct kernel_attention));
 }
 
 /* q, k, v, o, lse, dO [, mask] -> dq, dk, dv */
@@ -258,16 +239,7 @@ static enum ebb_status infer_attention_grad(struct ops_infer *i, struct ebb_erro
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
     for (int k = 0; k < 3; k++)
         ops_out(i, TENSOR_F32, 3, i->in[k]->dims);
-    i->workspace_bytes = kernel_attention_workspace(tensor_backend(i->session), a);
     i->flops = 5.0 * (double)a->rows * (double)a->tq * (double)a->tk * (double)(a->d + a->dv);
-    return EBB_OK;
-}
-
-static enum ebb_status run_attention_grad(const struct ops_run *r)
-{
-    kernel_attention_grad(r->context, r->attr, ops_arg(r, 0), ops_arg(r, 1), ops_arg(r, 2),
-                          ops_arg(r, 6), ops_arg(r, 3), ops_arg(r, 4), ops_arg(r, 5),
-                          ops_result(r, 0), ops_result(r, 1), ops_result(r, 2), r->workspace);
     return EBB_OK;
 }
 
@@ -409,19 +381,21 @@ static const struct ops_field attention_fields[] = {
 static const struct attention_attr attention_default = {.scale = NAN};
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_MATMUL] = {OPS_PRIMITIVE("matmul", 2, 2, infer_product, run_product, grad_matmul),
+    [ROW_MATMUL] = {OPS_PRIMITIVE("matmul", 2, 2, infer_product, MATMUL, describe_product,
+                                  grad_matmul),
                     OPS_ATTR(struct matmul_attr, matmul_fields, NULL), .low_rule = OPS_LOW_WHOLE,
-                    .low_out = 1, .takes_low = is_all_bf16, .strided = 3, .build = build_matmul},
-    [ROW_LINEAR2] = {OPS_PRIMITIVE("linear2", 2, 3, infer_linear2, run_product, grad_linear2),
+                    .low_out = 1, .strided = 3, .build = build_matmul},
+    [ROW_LINEAR2] = {OPS_PRIMITIVE("linear2", 2, 3, infer_linear2, MATMUL, describe_product,
+                                   grad_linear2),
                      OPS_ATTR(struct matmul_attr, NULL, NULL), .low_rule = OPS_LOW_WHOLE,
-                     .low_out = 1, .takes_low = is_all_bf16, .strided = 3, .is_internal = true},
+                     .low_out = 1, .strided = 3, .is_internal = true},
     [ROW_LINEAR] = {OPS_COMPOSITE("linear", 2, 3, build_linear)},
-    [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 3, 4, infer_attention, run_attention,
-                                          grad_attention),
+    [ROW_ATTENTION_ROWS] = {OPS_PRIMITIVE("attention_rows", 3, 4, infer_attention, ATTENTION,
+                                          describe_attention, grad_attention),
                             .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
                             .low_rule = OPS_LOW_WHOLE, .low_out = 1},
     [ROW_ATTENTION_GRAD] = {OPS_PRIMITIVE("attention_grad", 6, 7, infer_attention_grad,
-                                          run_attention_grad, NULL),
+                                          ATTENTION_GRAD, describe_attention, NULL),
                             .attr_bytes = sizeof(struct kernel_attention), .is_internal = true,
                             .low_rule = OPS_LOW_WHOLE, .low_out = 7},
     [ROW_ATTENTION] = {OPS_COMPOSITE("attention", 3, 4, build_attention),

@@ -37,11 +37,13 @@ static enum ebb_status infer_gates(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_lstm(const struct ops_run *r)
+/* Of the state, one of the inputs. */
+static void describe_gates(const struct ops_views *v, void *desc)
 {
-    kernel_lstm_gates(r->context, r->in[2].dims[0], r->in[2].dims[1], ops_arg(r, 0), ops_arg(r, 1),
-                      ops_arg(r, 2), ops_result(r, 0), ops_result(r, 1), ops_result(r, 2));
-    return EBB_OK;
+    struct kernel_gates_desc *d = desc;
+    const struct tensor_view *state = v->in[v->def->variant == ROW_LSTM_GATES_GRAD ? 1 : 2];
+    d->rows = state->dims[0];
+    d->h = state->dims[1];
 }
 
 /* act, c, c', dh, dc' -> dgates, dc */
@@ -51,14 +53,6 @@ static enum ebb_status infer_lstm_grad(struct ops_infer *i, struct ebb_error *er
     ops_out(i, TENSOR_F32, 2, i->in[0]->dims);
     ops_out(i, TENSOR_F32, 2, i->in[1]->dims);
     i->flops = 20.0 * (double)tensor_count(i->in[0]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_lstm_grad(const struct ops_run *r)
-{
-    kernel_lstm_gates_grad(r->context, r->in[1].dims[0], r->in[1].dims[1], ops_arg(r, 0),
-                           ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3), ops_arg(r, 4),
-                           ops_result(r, 0), ops_result(r, 1));
     return EBB_OK;
 }
 
@@ -79,13 +73,6 @@ static void grad_lstm(struct ops_backward *b)
     b->gin[2] = ops_output(first, 1);
 }
 
-static enum ebb_status run_gru(const struct ops_run *r)
-{
-    kernel_gru_gates(r->context, r->in[2].dims[0], r->in[2].dims[1], ops_arg(r, 0), ops_arg(r, 1),
-                     ops_arg(r, 2), ops_result(r, 0), ops_result(r, 1));
-    return EBB_OK;
-}
-
 /* act, b, h, dh' -> da, db, dh */
 static enum ebb_status infer_gru_grad(struct ops_infer *i, struct ebb_error *err)
 {
@@ -94,14 +81,6 @@ static enum ebb_status infer_gru_grad(struct ops_infer *i, struct ebb_error *err
     ops_out(i, TENSOR_F32, 2, i->in[0]->dims);
     ops_out(i, TENSOR_F32, 2, i->in[2]->dims);
     i->flops = 20.0 * (double)tensor_count(i->in[0]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_gru_grad(const struct ops_run *r)
-{
-    kernel_gru_gates_grad(r->context, r->in[2].dims[0], r->in[2].dims[1], ops_arg(r, 0),
-                          ops_arg(r, 1), ops_arg(r, 2), ops_arg(r, 3), ops_result(r, 0),
-                          ops_result(r, 1), ops_result(r, 2));
     return EBB_OK;
 }
 
@@ -213,17 +192,19 @@ static tensor_id build_sequence(struct ops_build *b)
 }
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_LSTM_GATES] = {OPS_PRIMITIVE("lstm_gates", 3, 3, infer_gates, run_lstm, grad_lstm),
+    [ROW_LSTM_GATES] = {OPS_PRIMITIVE("lstm_gates", 3, 3, infer_gates, LSTM, describe_gates,
+                                      grad_lstm),
                         .variant = ROW_LSTM_GATES, .is_internal = true, .low_rule = OPS_LOW_WHOLE,
                         .low_out = 1},
-    [ROW_LSTM_GATES_GRAD] = {OPS_PRIMITIVE("lstm_gates_grad", 5, 5, infer_lstm_grad, run_lstm_grad,
-                                           NULL),
-                             .is_internal = true, .low_rule = OPS_LOW_WHOLE, .low_out = 1},
-    [ROW_GRU_GATES] = {OPS_PRIMITIVE("gru_gates", 3, 3, infer_gates, run_gru, grad_gru),
+    [ROW_LSTM_GATES_GRAD] = {OPS_PRIMITIVE("lstm_gates_grad", 5, 5, infer_lstm_grad, LSTM_GRAD,
+                                           describe_gates, NULL),
+                             .variant = ROW_LSTM_GATES_GRAD, .is_internal = true,
+                             .low_rule = OPS_LOW_WHOLE, .low_out = 1},
+    [ROW_GRU_GATES] = {OPS_PRIMITIVE("gru_gates", 3, 3, infer_gates, GRU, describe_gates, grad_gru),
                        .variant = ROW_GRU_GATES, .is_internal = true, .low_rule = OPS_LOW_WHOLE,
                        .low_out = 1},
-    [ROW_GRU_GATES_GRAD] = {OPS_PRIMITIVE("gru_gates_grad", 4, 4, infer_gru_grad, run_gru_grad,
-                                          NULL),
+    [ROW_GRU_GATES_GRAD] = {OPS_PRIMITIVE("gru_gates_grad", 4, 4, infer_gru_grad, GRU_GRAD,
+                                          describe_gates, NULL),
                             .is_internal = true, .low_rule = OPS_LOW_WHOLE, .low_out = 7},
     [ROW_LSTM_CELL] = {OPS_COMPOSITE("lstm_cell", 5, 7, build_lstm_cell)},
     [ROW_GRU_CELL] = {OPS_COMPOSITE("gru_cell", 4, 6, build_gru_cell)},

@@ -20,6 +20,9 @@ enum {
 };
 
 static const struct ops_def rows[ROW_COUNT];
+_Static_assert((int)ROW_SUM_SQUARES == (int)KERNEL_SUM_SQUARES &&
+                   ROW_CUMSUM - ROW_SOFTMAX == (int)KERNEL_CUMSUM,
+               "rows in the order of their kernels");
 
 struct reduce_attr {
     struct ops_ints dims; /* none = all */
@@ -84,22 +87,17 @@ static bool reduce_takes_block(const struct ops_infer *i, int block)
     return (mask_of(i->attr, i->in[0]->rank) & all) == (all & ~UINT64_C(2));
 }
 
-static enum ebb_status run_reduce(const struct ops_run *r)
+static void describe_reduce(const struct ops_views *v, void *desc)
 {
-    static const enum kernel_reduce folds[] = {[ROW_SUM] = KERNEL_SUM,
-                                               [ROW_MEAN] = KERNEL_MEAN,
-                                               [ROW_AMAX] = KERNEL_AMAX,
-                                               [ROW_SUM_SQUARES] = KERNEL_SUM_SQUARES};
-    bool is_reduced[TENSOR_RANK];
-    struct tensor_view x = *r->in;
-    uint64_t mask = mask_of(r->attr, x.rank);
+    struct kernel_reduce_desc *d = desc;
+    struct tensor_view x = *v->in[0];
+    uint64_t mask = mask_of(v->attr, x.rank) & ((UINT64_C(1) << x.rank) - 1);
     if (x.block) /* the place inside a block is kept like the channels */
-        tensor_view_split(r->in, x.block, &x);
-    for (int d = 0; d < x.rank; d++)
-        is_reduced[d] = mask >> d & 1 && d < r->in->rank;
-    kernel_reduce(r->context, folds[r->def->variant], x.rank, x.dims, is_reduced, ops_arg(r, 0),
-                  ops_result(r, 0));
-    return EBB_OK;
+        tensor_view_split(v->in[0], x.block, &x);
+    d->f = v->def->variant;
+    d->rank = x.rank;
+    memcpy(d->dims, x.dims, (size_t)x.rank * sizeof *x.dims);
+    d->folded = mask;
 }
 
 /* The result with its folded dimensions back as size 1. */
@@ -217,35 +215,17 @@ static enum ebb_status infer_lines(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_lines(const struct ops_run *r)
+static void describe_lines(const struct ops_views *v, void *desc)
 {
-    const struct dim_attr *a = r->attr;
-    const struct tensor_view *v = &r->in[r->in_count - 1];
-    struct ops_lines l = ops_lines_of(v, ops_wrap(a->dim, v->rank));
-    const void *x = ops_arg(r, 0);
-    void *y = ops_result(r, 0);
-    int row = r->def->variant;
-    bool is_log = row == ROW_LOG_SOFTMAX || row == ROW_LOG_SOFTMAX_GRAD;
-    enum kernel_lines f = is_log ? KERNEL_LOG_SOFTMAX : KERNEL_SOFTMAX;
-    switch (row) {
-    case ROW_SOFTMAX:
-    case ROW_LOG_SOFTMAX:
-        kernel_softmax(r->context, f, l.outer, l.n, l.inner, x, y);
-        break;
-    case ROW_SOFTMAX_GRAD:
-    case ROW_LOG_SOFTMAX_GRAD:
-        kernel_softmax_grad(r->context, f, l.outer, l.n, l.inner, x, ops_arg(r, 1), y);
-        break;
-    case ROW_LOGSUMEXP:
-        kernel_logsumexp(r->context, l.outer, l.n, l.inner, x, y);
-        break;
-    case ROW_ARGMAX:
-        kernel_argmax(r->context, l.outer, l.n, l.inner, x, y);
-        break;
-    default:
-        kernel_cumsum(r->context, l.outer, l.n, l.inner, a->reverse, x, y);
-    }
-    return EBB_OK;
+    struct kernel_lines_desc *d = desc;
+    const struct dim_attr *a = v->attr;
+    const struct tensor_view *x = v->in[v->in_count - 1];
+    struct ops_lines l = ops_lines_of(x, ops_wrap(a->dim, x->rank));
+    d->outer = l.outer;
+    d->n = l.n;
+    d->inner = l.inner;
+    d->f = v->def->variant - ROW_SOFTMAX;
+    d->is_reverse = a->reverse != 0;
 }
 
 /* From a file: a scalar is a line of one element, no dimension (argmax) means all in one line. */
@@ -379,15 +359,15 @@ static const struct ops_field dim_fields[] = {OPS_REQUIRED(dim_attr, dim, OPS_IN
 static const struct dim_attr dim_default = {.dim = ALL_DIMS};
 static const struct ops_field logsumexp_fields[] = {{"dim", OPS_INTS, 0, NULL, true}, {0}};
 
-#define REDUCE(id, text)                                                                           \
-    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_reduce, run_reduce, grad_reduce),                      \
+#define FOLD(id, text)                                                                             \
+    [id] = {OPS_PRIMITIVE(text, 1, 1, infer_reduce, REDUCE, describe_reduce, grad_reduce),         \
             .variant = id,                                                                         \
             OPS_ATTR(struct reduce_attr, reduce_fields, NULL),                                     \
             .blocked = 1,                                                                          \
             .takes_block = reduce_takes_block,                                                     \
             .low_rule = OPS_LOW_WHOLE}
-#define LINES(id, text, ins, grad_, internal)                                                      \
-    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_lines, run_lines, grad_),                          \
+#define LINE(id, text, ins, grad_, internal)                                                       \
+    [id] = {OPS_PRIMITIVE(text, ins, ins, infer_lines, LINES, describe_lines, grad_),              \
             .variant = id,                                                                         \
             OPS_ATTR(struct dim_attr, dim_fields, &dim_default),                                   \
             .build = internal ? NULL : build_lines,                                                \
@@ -395,17 +375,17 @@ static const struct ops_field logsumexp_fields[] = {{"dim", OPS_INTS, 0, NULL, t
             .low_rule = OPS_LOW_WHOLE}
 
 static const struct ops_def rows[ROW_COUNT] = {
-    REDUCE(ROW_SUM, "sum"),
-    REDUCE(ROW_MEAN, "mean"),
-    REDUCE(ROW_AMAX, "amax"),
-    REDUCE(ROW_SUM_SQUARES, "sum_squares"),
-    LINES(ROW_SOFTMAX, "softmax", 1, grad_softmax, false),
-    LINES(ROW_LOG_SOFTMAX, "log_softmax", 1, grad_softmax, false),
-    LINES(ROW_SOFTMAX_GRAD, "softmax_grad", 2, grad_softmax_grad, true),
-    LINES(ROW_LOG_SOFTMAX_GRAD, "log_softmax_grad", 2, grad_softmax_grad, true),
-    LINES(ROW_LOGSUMEXP, "logsumexp_line", 1, grad_logsumexp, true),
-    LINES(ROW_ARGMAX, "argmax", 1, NULL, false),
-    LINES(ROW_CUMSUM, "cumsum", 1, grad_cumsum, false),
+    FOLD(ROW_SUM, "sum"),
+    FOLD(ROW_MEAN, "mean"),
+    FOLD(ROW_AMAX, "amax"),
+    FOLD(ROW_SUM_SQUARES, "sum_squares"),
+    LINE(ROW_SOFTMAX, "softmax", 1, grad_softmax, false),
+    LINE(ROW_LOG_SOFTMAX, "log_softmax", 1, grad_softmax, false),
+    LINE(ROW_SOFTMAX_GRAD, "softmax_grad", 2, grad_softmax_grad, true),
+    LINE(ROW_LOG_SOFTMAX_GRAD, "log_softmax_grad", 2, grad_softmax_grad, true),
+    LINE(ROW_LOGSUMEXP, "logsumexp_line", 1, grad_logsumexp, true),
+    LINE(ROW_ARGMAX, "argmax", 1, NULL, false),
+    LINE(ROW_CUMSUM, "cumsum", 1, grad_cumsum, false),
     [ROW_VAR] = {OPS_COMPOSITE("var", 1, 1, build_var),
                  OPS_ATTR(struct reduce_attr, var_fields, &var_default)},
     [ROW_NORM2] = {OPS_COMPOSITE("norm2", 1, 1, build_norm2)},

@@ -1,5 +1,6 @@
-/* run.c - the one door between traces and kernels: a call is decoded here, once for all rows, and
- * left at once where no result is wanted. */
+/* run.c - the one door between traces and kernels: a call is decoded here, once for all rows, left at
+ * once where no result is wanted, described by its row as when it was recorded, and given to the
+ * table of the context. Operands are addresses of a device: nothing here reads them. */
 #include "ops/internal.h"
 
 const void *ops_arg(const struct ops_run *r, uint32_t i)
@@ -12,20 +13,82 @@ void *ops_result(const struct ops_run *r, uint32_t i)
     return i < r->out_count ? tensor_call_out(r->call, i) : NULL;
 }
 
-enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call *call,
-                            struct ebb_error *err)
+/* Which operand of the op stands at place p of the kernel. */
+static uint32_t operand_at(const char *order, uint32_t p)
 {
-    struct ops_run r = {.def = def,
-                        .context = call->call->context,
+    return !order ? p : order[p] == '-' ? UINT32_MAX : (uint32_t)(order[p] - '0');
+}
+
+static uint32_t places(const char *order, uint32_t count)
+{
+    return order ? (uint32_t)strlen(order) : count;
+}
+
+void ops_types(const struct ops_views *v, struct kernel_args *args)
+{
+    memset(args, 0, sizeof *args);
+    args->in_count = places(v->def->ins, v->in_count);
+    args->out_count = places(v->def->outs, v->out_count);
+    for (uint32_t p = 0; p < args->in_count; p++) {
+        uint32_t k = operand_at(v->def->ins, p);
+        args->in_dtype[p] = k < v->in_count ? v->in[k]->dtype : KERNEL_F32;
+    }
+    for (uint32_t p = 0; p < args->out_count; p++) {
+        uint32_t k = operand_at(v->def->outs, p);
+        args->out_dtype[p] = k < v->out_count ? v->out[k].dtype : KERNEL_F32;
+    }
+}
+
+void ops_describe_count(const struct ops_views *v, void *desc)
+{
+    struct kernel_count_desc *d = desc;
+    d->n = tensor_count(v->in[0]);
+}
+
+static enum ebb_status run_own(const struct ops_def *def, const struct tensor_call *call,
+                               struct ebb_error *err)
+{
+    struct ops_run r = {.context = call->call->context,
                         .in = call->in,
                         .out = call->out,
                         .in_count = call->input_count,
                         .out_count = call->output_count,
                         .attr = call->attr,
-                        .workspace = call->call->workspace,
                         .err = err,
                         .call = call};
     return def->run(&r);
+}
+
+enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call *call,
+                            struct ebb_error *err)
+{
+    union kernel_desc desc;
+    struct kernel_args args;
+    struct ops_views v = {.def = def,
+                          .attr = call->attr,
+                          .out = call->out,
+                          .in_count = call->input_count,
+                          .out_count = call->output_count};
+    if (def->run)
+        return run_own(def, call, err);
+    if (v.in_count > KERNEL_PORTS || v.out_count > KERNEL_PORTS)
+        return ebb_fail(err, EBB_EINTERNAL, "op: %u inputs, %u outputs", v.in_count, v.out_count);
+    for (uint32_t k = 0; k < v.in_count; k++)
+        v.in[k] = &call->in[k];
+    memset(&desc, 0, sizeof desc);
+    def->describe(&v, &desc);
+    ops_types(&v, &args);
+    for (uint32_t p = 0; p < args.in_count; p++) {
+        uint32_t k = operand_at(def->ins, p);
+        args.in[p] = k < v.in_count ? tensor_call_in(call, k) : NULL;
+    }
+    for (uint32_t p = 0; p < args.out_count; p++) {
+        uint32_t k = operand_at(def->outs, p);
+        args.out[p] = k < v.out_count ? tensor_call_out(call, k) : NULL;
+    }
+    args.workspace = call->call->workspace;
+    args.op = call->call->op;
+    return kernel_run(call->call->context, def->family, &desc, &args, err);
 }
 
 static enum ebb_status run(const struct trace_call *call, size_t offset, struct ebb_error *err)

@@ -76,16 +76,15 @@ static bool is_countable(const struct ops_infer *i)
     return true;
 }
 
-/* Frozen estimate, in nanoseconds: arithmetic at 100 GFLOP/s per thread, bytes at 10 GB/s, 1 us per
- * launch. */
-static uint64_t estimate(const struct ops_infer *i, int threads)
+/* What a call moves, for the estimate of its time. */
+static double bytes_of(const struct ops_infer *i)
 {
     double bytes = 0;
     for (size_t k = 0; k < i->in_count; k++)
         bytes += (double)tensor_count(i->in[k]) * (double)tensor_dtype_bytes(i->in[k]->dtype);
     for (size_t k = 0; k < i->out_count; k++)
         bytes += (double)tensor_count(&i->out[k]) * (double)tensor_dtype_bytes(i->out[k].dtype);
-    return 1000 + (uint64_t)(bytes / 10.0 + i->flops / (100.0 * threads));
+    return bytes;
 }
 
 static bool is_blockable(const struct tensor_view *v, int block)
@@ -154,69 +153,155 @@ static int settle(struct ops_infer *i, const tensor_id *in, tensor_id *out)
     return block;
 }
 
+struct call { /* an op that is about to be appended */
+    struct ops_infer i;
+    tensor_id inputs[TENSOR_PORTS];
+    bool has_low, is_low; /* numbers of 16 bits are among the inputs; they are converted */
+    struct kernel_need need;
+    size_t workspace_bytes;
+    size_t attr_bytes;
+    _Alignas(16) unsigned char attr[OPS_ATTR_BYTES + sizeof(uint64_t) + OPS_LOW_TAIL];
+};
+
+static void look(struct call *c)
+{
+    for (size_t k = 0; k < c->i.in_count; k++)
+        c->i.in[k] = tensor_view_of(c->i.session, c->inputs[k]);
+}
+
+/* The kernel's description of the call, with numbers of 16 bits as they are or as if converted. */
+static void describe(const struct ops_infer *i, bool is_float, union kernel_desc *desc,
+                     struct kernel_args *types)
+{
+    struct tensor_view in[KERNEL_PORTS], out[KERNEL_PORTS];
+    struct ops_views v = {.def = i->def,
+                          .attr = i->attr,
+                          .out = is_float ? out : i->out,
+                          .in_count =
+                              i->in_count < KERNEL_PORTS ? (uint32_t)i->in_count : KERNEL_PORTS,
+                          .out_count = (uint32_t)i->out_count};
+    for (uint32_t k = 0; k < v.in_count; k++) {
+        v.in[k] = is_float ? &in[k] : i->in[k];
+        if (is_float)
+            ops_low_float(i->in[k], &in[k]);
+    }
+    for (uint32_t k = 0; is_float && k < v.out_count; k++)
+        ops_low_float(&i->out[k], &out[k]);
+    memset(desc, 0, sizeof *desc);
+    i->def->describe(&v, desc);
+    ops_types(&v, types);
+}
+
+/* What the table wants for the call; operands that it does not take are converted. */
+static enum ebb_status ask(struct call *c, struct ebb_error *err)
+{
+    const struct ops_def *def = c->i.def;
+    struct tensor_session *s = c->i.session;
+    const struct kernel_table *table = ops_table(s);
+    union kernel_desc desc;
+    struct kernel_args types;
+    describe(&c->i, false, &desc, &types);
+    c->is_low = c->has_low && !table->takes(tensor_backend(s), def->family, &desc, &types);
+    for (size_t k = 0; c->is_low && k < c->i.in_count; k++)
+        if (!tensor_is_dense(c->i.in[k]))
+            c->inputs[k] = ops_in_layout(s, c->inputs[k], c->i.in[k]->block);
+    if (c->is_low) {
+        look(c);
+        describe(&c->i, true, &desc, &types);
+    }
+    c->need.flops = c->i.flops;
+    c->need.bytes = bytes_of(&c->i);
+    EBB_TRY(table->need(tensor_backend(s), def->family, &desc, &types, &c->need, err));
+    c->workspace_bytes = (size_t)c->need.workspace_bytes;
+    if (c->is_low)
+        c->workspace_bytes = ops_low_workspace(&c->i, c->workspace_bytes);
+    return EBB_OK;
+}
+
+/* The row's own attributes; behind them the algorithm where there are several, then what a converted
+ * call needs. */
+static const void *attributes(struct call *c)
+{
+    const struct ops_def *def = c->i.def;
+    size_t bytes = (def->attr_bytes + 7) / 8 * 8;
+    c->attr_bytes = def->attr_bytes;
+    if (!c->is_low && !c->need.algorithm)
+        return c->i.attr;
+    memset(c->attr, 0, bytes);
+    if (def->attr_bytes)
+        memcpy(c->attr, c->i.attr, def->attr_bytes);
+    if (c->need.algorithm) {
+        memcpy(c->attr + bytes, &c->need.algorithm, sizeof c->need.algorithm);
+        bytes += sizeof c->need.algorithm;
+    }
+    if (c->is_low)
+        bytes += ops_low_tail(def, (size_t)c->need.workspace_bytes, c->attr + bytes);
+    c->attr_bytes = bytes;
+    return c->attr;
+}
+
+static tensor_id append(struct call *c)
+{
+    const struct ops_def *def = c->i.def;
+    bool is_over = def->overwrites && !c->is_low && ops_has_pass(c->i.session, OPS_PASS_OVER);
+    const void *attr = attributes(c);
+    struct tensor_node_desc desc = {.def = def,
+                                    .kind = def->is_view ? NULL
+                                            : c->is_low  ? &def->low_kind
+                                                         : &def->kind,
+                                    .inputs = c->inputs,
+                                    .input_count = c->i.in_count,
+                                    .outputs = c->i.out,
+                                    .mutates = c->i.mutates,
+                                    .output_count = c->i.out_count,
+                                    .attr = attr,
+                                    .attr_bytes = c->attr_bytes,
+                                    .workspace_bytes = c->workspace_bytes,
+                                    .overwrites = is_over ? def->overwrites : 0,
+                                    .overwriting_kind = &def->over_kind,
+                                    .cost_ns = c->need.cost_ns};
+    return tensor_append(c->i.session, &desc);
+}
+
 tensor_id ops_emit(struct tensor_session *s, const struct ops_def *def, const void *attr,
                    size_t in_count, const tensor_id *in)
 {
     struct ebb_error err;
-    struct ops_infer i; /* large: what is not read is not cleared */
-    tensor_id inputs[TENSOR_PORTS];
+    struct call c; /* large: what is not read is not cleared */
+    struct ops_infer *i = &c.i;
     if (tensor_status(s, NULL) != EBB_OK)
         return TENSOR_NONE;
     if (in_count < def->min_in || in_count > def->max_in)
         return tensor_fail(s, EBB_EINPUT, "%s: %zu inputs, allowed are %d to %d", def->name,
                            in_count, def->min_in, def->max_in);
-    for (size_t k = in_count; k < def->max_in; k++)
-        i.in[k] = NULL;
-    memset(i.mutates, 0, sizeof i.mutates);
-    i.out_count = i.workspace_bytes = i.low_workspace = 0;
-    i.is_wide = false;
-    i.flops = 0;
-    i.session = s;
-    i.def = def;
-    i.in_count = in_count;
-    i.attr = attr;
-    for (size_t k = 0; k < in_count; k++) {
+    for (size_t k = 0; k < in_count; k++)
         if (!in[k].v)
             return tensor_fail(s, EBB_EINPUT, "%s: input %zu is missing", def->name, k);
-    }
-    int block = settle(&i, in, inputs);
-    for (size_t k = 0; k < in_count; k++)
-        i.in[k] = tensor_view_of(s, inputs[k]);
-    _Alignas(16) unsigned char low_attr[OPS_ATTR_BYTES + OPS_LOW_TAIL];
-    bool is_low = def->low_rule != OPS_LOW_NONE && ops_low_dtype(&i) != TENSOR_F32 &&
-                  !(def->takes_low && def->takes_low(&i));
-    for (size_t k = 0; is_low && k < in_count; k++)
-        if (!tensor_is_dense(i.in[k]))
-            inputs[k] = ops_in_layout(s, inputs[k], i.in[k]->block);
-    for (size_t k = 0; is_low && k < in_count; k++)
-        i.in[k] = tensor_view_of(s, inputs[k]);
-    enum ebb_status status = is_low ? ops_low_infer(&i, &err) : def->infer(&i, &err);
+    for (size_t k = in_count; k < def->max_in; k++)
+        i->in[k] = NULL;
+    memset(i->mutates, 0, sizeof i->mutates);
+    memset(&c.need, 0, sizeof c.need);
+    c.workspace_bytes = i->out_count = 0;
+    c.is_low = i->is_wide = false;
+    i->flops = 0;
+    i->session = s;
+    i->def = def;
+    i->in_count = in_count;
+    i->attr = attr;
+    int block = settle(i, in, c.inputs);
+    look(&c);
+    c.has_low = def->low_rule != OPS_LOW_NONE && ops_low_dtype(i) != TENSOR_F32;
+    enum ebb_status status = c.has_low ? ops_low_infer(i, &err) : def->infer(i, &err);
     if (status != EBB_OK)
         return tensor_fail(s, status, "%s", err.message);
-    size_t attr_bytes = is_low ? ops_low_attr(&i, attr, low_attr) : def->attr_bytes;
-    for (size_t k = 0; block && !def->is_view && k < i.out_count; k++)
+    for (size_t k = 0; block && !def->is_view && k < i->out_count; k++)
         if (def->blocked_out >> k & 1)
-            tensor_view_block(&i.out[k], block);
-    if (!is_countable(&i))
+            tensor_view_block(&i->out[k], block);
+    if (!is_countable(i))
         return tensor_fail(s, EBB_EINPUT, "%s: the result is too large", def->name);
-    bool is_over = def->overwrites && !is_low && ops_has_pass(s, OPS_PASS_OVER);
-    struct tensor_node_desc desc = {
-        .def = def,
-        .kind = def->is_view ? NULL
-                : is_low     ? &def->low_kind
-                             : &def->kind,
-        .inputs = inputs,
-        .input_count = in_count,
-        .outputs = i.out,
-        .mutates = i.mutates,
-        .output_count = i.out_count,
-        .attr = is_low ? low_attr : attr,
-        .attr_bytes = attr_bytes,
-        .workspace_bytes = i.workspace_bytes,
-        .overwrites = is_over ? def->overwrites : 0,
-        .overwriting_kind = &def->over_kind,
-        .cost_ns = def->is_view ? 0 : estimate(&i, kernel_context_threads(tensor_backend(s)))};
-    return tensor_append(s, &desc);
+    if (!def->is_view && (status = ask(&c, &err)) != EBB_OK)
+        return tensor_fail(s, status, "%s", err.message);
+    return append(&c);
 }
 
 void ops_call(struct tensor_session *s, const struct ops_def *def, const tensor_id *in,
@@ -363,7 +448,7 @@ void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view 
 struct kernel_nd ops_nd_pair(const struct tensor_view *shape, const struct tensor_view *to,
                              const struct tensor_view *from, int block)
 {
-    struct kernel_nd nd;
+    struct kernel_nd nd = {.rank = 0};
     nd_shape(&nd, shape, block);
     ops_nd_operand(&nd, 0, to, block);
     ops_nd_operand(&nd, 1, from, block);
@@ -385,26 +470,32 @@ struct ops_lines ops_lines_of(const struct tensor_view *view, int dim)
     return l;
 }
 
-enum ebb_status ops_backend_create(void **backend, int threads, struct ebb_error *err)
+enum ebb_status ops_backend_create(void **backend, const struct kernel_table *table,
+                                   struct device *device, const struct profile *profile,
+                                   int threads, struct ebb_error *err)
 {
     struct kernel_context *c;
-    EBB_TRY(kernel_context_create(&c, threads, err));
-    kernel_context_set_options(c, ops_rewrite_defaults());
+    table = table ? table : &kernel_cpu;
+    EBB_TRY(table->open(&c, device, profile, threads, err));
     *backend = c;
+    ops_backend_set_passes(c, table->rewrites ? table->rewrites : ops_rewrite_defaults());
     return EBB_OK;
 }
 
 void ops_backend_destroy(void *backend)
 {
-    kernel_context_destroy(backend);
+    const struct kernel_head *head = backend;
+    if (head)
+        head->table->close(backend);
 }
 
 int ops_backend_threads(const void *backend)
 {
-    return kernel_context_threads(backend);
+    return kernel_threads(backend);
 }
 
 void ops_backend_set_passes(void *backend, unsigned passes)
 {
-    kernel_context_set_options(backend, passes);
+    struct kernel_head *head = backend;
+    head->options = passes;
 }

@@ -60,24 +60,19 @@ static enum ebb_status infer_in_place(struct ops_infer *i, size_t weights, struc
 /* scalars, g, w, states... -> w, states..., all in place */
 static enum ebb_status infer_update(struct ops_infer *i, struct ebb_error *err)
 {
-    const struct update_attr *a = i->attr;
     EBB_TRY(ops_want_f32(i, ~UINT64_C(0), err));
     EBB_TRY(infer_in_place(i, 1, err));
-    if (a->kind == KERNEL_UPDATE_LAMB)
-        i->workspace_bytes = (size_t)tensor_count(i->in[2]) * sizeof(float);
     i->flops = 12.0 * (double)tensor_count(i->in[1]);
     return EBB_OK;
 }
 
-static enum ebb_status run_update(const struct ops_run *r)
+static void describe_update(const struct ops_views *v, void *desc)
 {
-    float *states[KERNEL_UPDATE_STATES] = {NULL};
-    const struct update_attr *a = r->attr;
-    for (uint32_t k = 1; k < r->out_count; k++)
-        states[k - 1] = ops_result(r, k);
-    kernel_update_run(r->context, (enum kernel_update)a->kind, a->flags, tensor_count(&r->in[1]),
-                      ops_arg(r, 0), ops_arg(r, 1), ops_result(r, 0), states, r->workspace);
-    return EBB_OK;
+    struct kernel_update_desc *d = desc;
+    const struct update_attr *a = v->attr;
+    d->n = tensor_count(v->in[1]);
+    d->f = a->kind;
+    d->flags = a->flags;
 }
 
 /* in: scalars, gradient, `weights` tensors; room for the states behind them. */
@@ -107,51 +102,15 @@ void ops_update(struct tensor_session *s, enum ops_update_kind kind, unsigned fl
 
 /* ---- split master weights -------------------------------------------------------------------- */
 
-#define CHUNK 65536
-
-/* Norms need the whole tensor; the other updates go in pieces. */
-static int64_t split_piece(const struct update_attr *a, int64_t n)
-{
-    bool is_whole = a->kind == KERNEL_UPDATE_LARS || a->kind == KERNEL_UPDATE_LAMB;
-    return is_whole || n < CHUNK ? n : CHUNK;
-}
-
 /* scalars, g, high, rest, states... -> high, rest, states..., all in place */
 static enum ebb_status infer_split(struct ops_infer *i, struct ebb_error *err)
 {
-    const struct update_attr *a = i->attr;
     bool is_float = i->in[1]->dtype == TENSOR_F32 || i->in[1]->dtype == TENSOR_BF16;
     if (!is_float || i->in[2]->dtype != TENSOR_BF16 || i->in[3]->dtype != TENSOR_I16)
         return ops_wrong(i, err, "gradient F32 or BF16, weights BF16 and I16 are needed");
     EBB_TRY(ops_want_f32(i, ~UINT64_C(14), err));
     EBB_TRY(infer_in_place(i, 2, err));
-    /* weights, gradient, and what LAMB needs */
-    i->workspace_bytes = 3 * (size_t)split_piece(a, tensor_count(i->in[1])) * sizeof(float);
     i->flops = 16.0 * (double)tensor_count(i->in[1]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_split(const struct ops_run *r)
-{
-    const struct update_attr *a = r->attr;
-    const struct kernel_context *k = r->context;
-    int64_t n = tensor_count(&r->in[1]), piece = split_piece(a, n);
-    float *w = r->workspace, *g = w + piece, *states[KERNEL_UPDATE_STATES] = {NULL};
-    uint16_t *high = ops_result(r, 0), *rest = ops_result(r, 1);
-    bool is_low = r->in[1].dtype == TENSOR_BF16;
-    for (int64_t at = 0; at < n; at += piece) {
-        int64_t count = n - at < piece ? n - at : piece;
-        const float *gradient = is_low ? g : (const float *)ops_arg(r, 1) + at;
-        if (is_low)
-            kernel_convert(k, count, KERNEL_BF16, (const uint16_t *)ops_arg(r, 1) + at, KERNEL_F32,
-                           g);
-        for (uint32_t s = 2; s < r->out_count; s++)
-            states[s - 2] = (float *)ops_result(r, s) + at;
-        kernel_master_join(k, count, high + at, rest + at, w);
-        kernel_update_run(k, (enum kernel_update)a->kind, a->flags, count, ops_arg(r, 0), gradient,
-                          w, states, g + piece);
-        kernel_master_split(k, count, w, high + at, rest + at);
-    }
     return EBB_OK;
 }
 
@@ -173,13 +132,6 @@ static enum ebb_status infer_join(struct ops_infer *i, struct ebb_error *err)
         return ops_wrong(i, err, "BF16 and I16 of one shape are needed");
     ops_out(i, TENSOR_F32, i->in[0]->rank, i->in[0]->dims);
     i->flops = (double)tensor_count(i->in[0]);
-    return EBB_OK;
-}
-
-static enum ebb_status run_join(const struct ops_run *r)
-{
-    kernel_master_join(r->context, tensor_count(r->in), ops_arg(r, 0), ops_arg(r, 1),
-                       ops_result(r, 0));
     return EBB_OK;
 }
 
@@ -231,16 +183,14 @@ static enum ebb_status infer_dropout(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
-static enum ebb_status run_dropout(const struct ops_run *r)
+static void describe_dropout(const struct ops_views *v, void *desc)
 {
-    const struct dropout_attr *a = r->attr;
-    const int64_t *step = ops_arg(r, 1);
-    struct kernel_random at = {.seed = a->seed,
-                               .instance = a->instance,
-                               .step = (uint32_t)*step,
-                               .stream = (uint32_t)((uint64_t)*step >> 32)};
-    kernel_dropout(r->context, &at, tensor_count(r->in), a->p, ops_arg(r, 0), ops_result(r, 0));
-    return EBB_OK;
+    struct kernel_dropout_desc *d = desc;
+    const struct dropout_attr *a = v->attr;
+    d->seed = a->seed;
+    d->n = tensor_count(v->in[0]);
+    d->instance = a->instance;
+    d->p = a->p;
 }
 
 tensor_id ops_dropout(struct tensor_session *s, tensor_id x, tensor_id step, float p, uint64_t seed,
@@ -257,15 +207,18 @@ static void grad_dropout(struct ops_backward *b)
 }
 
 static const struct ops_def rows[ROW_COUNT] = {
-    [ROW_UPDATE] = {OPS_IN_PLACE("update", 3, 3 + KERNEL_UPDATE_STATES, infer_update, run_update),
+    [ROW_UPDATE] = {OPS_IN_PLACE("update", 3, 3 + KERNEL_UPDATE_STATES, infer_update, UPDATE,
+                                 describe_update),
                     .attr_bytes = sizeof(struct update_attr)},
     [ROW_SPLIT] = {OPS_IN_PLACE("update_split", 4, 4 + KERNEL_UPDATE_STATES, infer_split,
-                                run_split),
+                                UPDATE_SPLIT, describe_update),
                    .attr_bytes = sizeof(struct update_attr)},
-    [ROW_JOIN] = {OPS_PRIMITIVE("master_join", 2, 2, infer_join, run_join, ops_grad_none),
+    [ROW_JOIN] = {OPS_PRIMITIVE("master_join", 2, 2, infer_join, MASTER_JOIN, ops_describe_count,
+                                ops_grad_none),
                   .is_internal = true},
     [ROW_HIGH] = {OPS_VIEW("master_high", 2, infer_high, grad_high), .is_internal = true},
-    [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, run_dropout, grad_dropout),
+    [ROW_DROPOUT] = {OPS_PRIMITIVE("dropout", 2, 2, infer_dropout, DROPOUT, describe_dropout,
+                                   grad_dropout),
                      .attr_bytes = sizeof(struct dropout_attr), .is_internal = true,
                      .low_rule = OPS_LOW_WHOLE, .low_out = 1},
 };

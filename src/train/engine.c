@@ -69,7 +69,7 @@ enum ebb_status train_engine_create(struct train_engine **engine,
             status = ebb_no_memory(err, n);
     }
     if (status == EBB_OK)
-        status = ops_backend_create(&e->backend, e->options.threads, err);
+        status = ops_backend_create(&e->backend, NULL, NULL, NULL, e->options.threads, err);
     if (status == EBB_OK) {
         ops_backend_set_passes(e->backend, passes);
         e->ways.backend = e->backend;

@@ -39,7 +39,7 @@ static bool check_model(const struct nn_model *model, bool is_shown)
     void *backend = NULL;
     parse_optimizer(&optim);
     CHECK_OK(nn_config_init(&config, model->name, &err), &err);
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     struct train_model step = {.net = &config, .batch = BATCH, .optim = &optim, .backend = backend};
     CHECK_OK(train_model_trace(&step, &trace, &err), &err);
     CHECK_OK(planner_floor_facts_compute(trace, &f, &err), &err);

@@ -53,7 +53,7 @@ static inline enum ebb_status kit_build(struct kit *k, const struct nn_config *c
     memset(k, 0, sizeof *k);
     k->config = *c;
     k->batch = batch;
-    EBB_TRY(ops_backend_create(&k->backend, 1, err));
+    EBB_TRY(ops_backend_create(&k->backend, NULL, NULL, NULL, 1, err));
     EBB_TRY(tensor_session_create(&k->s, k->backend, err));
     nn_builder_init(&k->b, k->s, &mode);
     k->port_count = nn_inputs(c, batch, k->ports);

@@ -45,7 +45,7 @@ TEST(a_training_step__runs_under_every_policy)
     struct ebb_error err;
     struct trace_stats stats;
     struct exec_program *program;
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     struct trace *trace = make_step(backend);
     CHECK_OK(trace_stats_compute(trace, &stats, &err), &err);
     CHECK(trace->backward_command != TRACE_NONE && stats.backward_count > 0);
@@ -76,7 +76,7 @@ TEST(backward_ops__name_their_forward_partner)
     TEST_UNUSED;
     void *backend;
     struct ebb_error err;
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     struct trace *trace = make_step(backend);
     uint32_t partners = 0;
     for (uint32_t i = 0; i < trace->op_count; i++)

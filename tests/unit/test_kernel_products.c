@@ -23,9 +23,25 @@ static struct kernel_context *context(int threads)
 {
     struct kernel_context *c;
     struct ebb_error err;
-    CHECK_OK(kernel_context_create(&c, threads, &err), &err);
+    CHECK_OK(kernel_cpu.open(&c, NULL, NULL, threads, &err), &err);
     return c;
 }
+
+/* Asks what the call needs, then makes it. */
+static void call(struct kernel_context *c, enum kernel_family family, const void *desc,
+                 struct kernel_args args)
+{
+    struct kernel_need need = {.flops = 0};
+    struct ebb_error err;
+    CHECK_OK(kernel_cpu.need(c, family, desc, &args, &need, &err), &err);
+    args.workspace = ebb_alloc_aligned(256, (size_t)need.workspace_bytes + 1);
+    size_t cached = kernel_cpu_primitives(c);
+    CHECK_OK(kernel_run(c, family, desc, &args, &err), &err);
+    CHECK_EQ(kernel_cpu_primitives(c), cached); /* found again */
+    ebb_free(args.workspace);
+}
+#define CALL(family, desc, ...)                                                                    \
+    call(c, KERNEL_FAMILY_##family, desc, (struct kernel_args){__VA_ARGS__})
 
 static void check_near(const float *got, const double *want, int64_t n, const char *what)
 {
@@ -54,8 +70,6 @@ static void matmul_case(struct kernel_context *c, int64_t batch_a, int64_t batch
     float *a = random_floats(batch_a * m * k), *b = random_floats(batch_b * k * n);
     float *bias = random_floats(n), *out = random_floats(batch * m * n);
     double *want = ebb_calloc((size_t)(batch * m * n), sizeof *want);
-    size_t bytes;
-    struct ebb_error err;
     for (int64_t z = 0; z < batch; z++)
         for (int64_t i = 0; i < m; i++)
             for (int64_t j = 0; j < n; j++) {
@@ -66,13 +80,9 @@ static void matmul_case(struct kernel_context *c, int64_t batch_a, int64_t batch
                         (double)b[z % batch_b * k * n + p * d.b_strides[1] + j * d.b_strides[2]];
                 want[(z * m + i) * n + j] = sum;
             }
-    CHECK_OK(kernel_matmul_prepare(c, &d, &bytes, &err), &err);
-    void *workspace = ebb_alloc_aligned(256, bytes + 1);
-    size_t cached = kernel_context_primitives(c);
-    CHECK_OK(kernel_matmul_run(c, &d, a, b, has_bias ? bias : NULL, out, workspace, &err), &err);
-    CHECK_EQ(kernel_context_primitives(c), cached); /* found again */
+    CALL(MATMUL, &d, .in = {a, b, has_bias ? bias : NULL}, .out = {out});
     check_near(out, want, batch * m * n, "matmul");
-    ebb_free(a), ebb_free(b), ebb_free(bias), ebb_free(out), ebb_free(want), ebb_free(workspace);
+    ebb_free(a), ebb_free(b), ebb_free(bias), ebb_free(out), ebb_free(want);
 }
 
 TEST(matmul__as_plain_loops)
@@ -86,7 +96,7 @@ TEST(matmul__as_plain_loops)
             matmul_case(c, 2, 1, 64, 16, 1, t & 1, t & 2, false);
             matmul_case(c, 1, 4, 9, 31, 70, t & 1, t & 2, true);
         }
-        kernel_context_destroy(c);
+        kernel_cpu.close(c);
     }
 }
 
@@ -95,7 +105,7 @@ TEST(matmul__without_terms_is_the_bias)
     TEST_UNUSED;
     struct kernel_context *c = context(1);
     matmul_case(c, 1, 1, 3, 2, 0, false, false, true);
-    kernel_context_destroy(c);
+    kernel_cpu.close(c);
 }
 
 /* ---- convolution ---------------------------------------------------------------------------- */
@@ -145,18 +155,12 @@ static void conv_case_by(struct kernel_context *c, struct kernel_conv v, bool is
         double *want = ebb_calloc((size_t)n, sizeof *want);
         float *out = random_floats(n);
         const float *a = pass == 1 ? y : x, *b = pass == 2 ? y : w;
-        size_t bytes;
-        struct ebb_error err;
         conv_loops(&v, (enum kernel_conv_pass)pass, a, b, want);
-        CHECK_OK(kernel_conv_prepare(c, &v, (enum kernel_conv_pass)pass, &bytes, &err), &err);
-        void *workspace = ebb_alloc_aligned(256, bytes + 1);
-        CHECK_OK(
-            kernel_conv_run(c, &v, (enum kernel_conv_pass)pass, a, b, NULL, out, workspace, &err),
-            &err);
+        CALL(CONV, &((struct kernel_conv_desc){v, pass}), .in = {a, b}, .out = {out});
         check_near(out, want, n, pass == 0 ? "conv" : pass == 1 ? "conv data" : "conv weights");
         for (int64_t i = 0; is_small && i < n; i++) /* rounded once, from nearly the exact sum */
             CHECK(fabs((double)out[i] - want[i]) <= 6.1e-8 * fabs(want[i]) + 1e-12);
-        ebb_free(want), ebb_free(out), ebb_free(workspace);
+        ebb_free(want), ebb_free(out);
     }
     ebb_free(x), ebb_free(w), ebb_free(y);
 }
@@ -194,7 +198,7 @@ TEST(convolution__as_plain_loops)
         conv_case(c, CONV(1, 3, 6, 1, 5, 150, 3, 1, 1, 1)); /* rows of several chunks */
         conv_case(c, CONV(1, 5, 3, 1, 4, 140, 3, 3, 2, 2));
         conv_case(c, CONV(2, 2, 1, 1, 3, 3, 2, 1, 4, 1)); /* more padding than image */
-        kernel_context_destroy(c);
+        kernel_cpu.close(c);
     }
 }
 
@@ -223,15 +227,11 @@ TEST(attention__as_plain_loops)
             for (int64_t e = 0; e < a.dv; e++)
                 want[r * a.dv + e] += p[j] / sum * (double)v[(r / a.tq * a.tk + j) * a.dv + e];
     }
-    void *workspace = ebb_alloc_aligned(256, kernel_attention_workspace(c, &a));
-    kernel_attention(c, &a, q, k, v, NULL, o, lse, workspace);
+    CALL(ATTENTION, &a, .in = {q, k, v}, .out = {o, lse});
     check_near(o, want, a.rows * a.tq * a.dv, "attention");
     ebb_free(q), ebb_free(k), ebb_free(v), ebb_free(o), ebb_free(lse), ebb_free(want);
-    ebb_free(workspace);
-    kernel_context_destroy(c);
+    kernel_cpu.close(c);
 }
-
-/* ---- threads -------------------------------------------------------------------------------- */
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
@@ -252,66 +252,68 @@ TEST(permuted_copies__move_every_element)
             nd.stride[0][d] = total;
             total *= nd.dims[d];
         }
-        kernel_copy(c, &nd, sizeof *x, y, x);
+        CALL(COPY, &nd, .in = {x}, .out = {y});
         for (int64_t i = 0; i < total; i++) {
             int64_t a = i / nd.stride[0][0], b = i / nd.stride[0][1] % nd.dims[1],
                     e = i % nd.dims[2];
             CHECK(y[i] == x[a * nd.stride[1][0] + b * nd.stride[1][1] + e * nd.stride[1][2]]);
         }
     }
-    kernel_context_destroy(c);
+    kernel_cpu.close(c);
     ebb_free(x), ebb_free(y);
 }
 
 #define N 100000
 
-static void own_kernels(const struct kernel_context *c, const float *x, const float *y, float *out)
+static void reduce(struct kernel_context *c, enum kernel_reduce f, uint64_t folded, const float *x,
+                   float *y)
 {
-    const int64_t dims[2] = {400, 250};
-    bool rows[2] = {false, true}, columns[2] = {true, false}, all[2] = {true, true};
-    kernel_unary(c, KERNEL_GELU_TANH, N, x, out, 0, 0);
-    kernel_softmax(c, KERNEL_SOFTMAX, 400, 250, 1, x, out + N);
-    kernel_reduce(c, KERNEL_SUM, 2, dims, rows, x, out + 2 * N);
-    kernel_reduce(c, KERNEL_SUM, 2, dims, columns, x, out + 2 * N + 400);
-    kernel_reduce(c, KERNEL_SUM_SQUARES, 2, dims, all, x, out + 2 * N + 650);
+    struct kernel_reduce_desc d = {
+        .f = (int32_t)f, .rank = 2, .dims = {400, 250}, .folded = folded};
+    CALL(REDUCE, &d, .in = {x}, .out = {y});
+}
+
+static void own_kernels(struct kernel_context *c, const float *x, const float *y, float *out)
+{
+    float *const rest = out + 2 * N, *const mean = rest + 700, *const var = rest + 800;
+    CALL(UNARY, &((struct kernel_unary_desc){.n = N, .f = KERNEL_GELU_TANH}), .in = {x},
+         .out = {out});
+    CALL(LINES, &((struct kernel_lines_desc){400, 250, 1, KERNEL_SOFTMAX, 0}), .in = {x},
+         .out = {out + N});
+    reduce(c, KERNEL_SUM, 2, x, rest);
+    reduce(c, KERNEL_SUM, 1, x, rest + 400);
+    reduce(c, KERNEL_SUM_SQUARES, 3, x, rest + 650);
     const struct kernel_batch_norm bn = {.n = 40, .channels = 25, .spatial = 100, .eps = 1e-5f};
-    float *mean = out + 2 * N + 700, *var = out + 2 * N + 800;
-    kernel_batch_norm_stats(c, &bn, x, mean, var);
-    kernel_batch_norm(c, &bn, x, NULL, NULL, mean, var, NULL, out + 3 * N);
-    void *workspace = ebb_alloc_aligned(256, kernel_layer_norm_grad_workspace(400, 250));
-    kernel_layer_norm(c, false, 400, 250, 1e-5f, x, NULL, NULL, out + 4 * N, out + 2 * N + 900,
-                      out + 2 * N + 1400);
-    kernel_layer_norm_grad(c, 400, 250, 1e-5f, y, x, NULL, out + 2 * N + 900, out + 2 * N + 1400,
-                           out + 5 * N, out + 2 * N + 2000, out + 2 * N + 2300, workspace);
-    ebb_free(workspace);
-    struct kernel_random r = {.seed = 5, .instance = 3, .step = 9};
-    kernel_dropout(c, &r, N, 0.3f, x, out + 6 * N);
-    struct ebb_error err;
+    CALL(BATCH_NORM_STATS, &bn, .in = {x}, .out = {mean, var});
+    CALL(BATCH_NORM, &bn, .in = {x, NULL, NULL, mean, var}, .out = {out + 3 * N});
+    const struct kernel_layer_norm_desc ln = {400, 250, 1e-5f, 0};
+    CALL(LAYER_NORM, &ln, .in = {x}, .out = {out + 4 * N, rest + 900, rest + 1400});
+    CALL(LAYER_NORM_GRAD, &ln, .in = {y, x, NULL, rest + 900, rest + 1400},
+         .out = {out + 5 * N, rest + 2000, rest + 2300});
+    const int64_t step = 9;
+    CALL(DROPOUT, &((struct kernel_dropout_desc){5, N, 3, 0.3f}), .in = {x, &step},
+         .out = {out + 6 * N});
     for (int pass = 0; pass < 3; pass++) {
-        struct kernel_conv v = {.nd = 2,
-                                .is_small = 1,
-                                .n = 2,
-                                .ci = 13,
-                                .co = 21,
-                                .groups = 1,
-                                .in = {15, 17},
-                                .out = {8, 17},
-                                .k = {3, 3},
-                                .stride = {2, 1},
-                                .dilation = {1, 1},
-                                .pad = {1, 1}};
-        size_t bytes;
-        CHECK(kernel_conv_is_small(&v));
-        CHECK_OK(kernel_conv_prepare(NULL, &v, (enum kernel_conv_pass)pass, &bytes, &err), &err);
-        CHECK_EQ(bytes, 0); /* a trace without kernels */
-        struct kernel_context *same = context(kernel_context_threads(c));
-        CHECK_OK(kernel_conv_prepare(same, &v, (enum kernel_conv_pass)pass, &bytes, &err), &err);
-        workspace = ebb_alloc_aligned(256, bytes);
-        CHECK_OK(kernel_conv_run(same, &v, (enum kernel_conv_pass)pass, x, y, NULL,
-                                 out + 7 * N + pass * 10000, workspace, &err),
-                 &err);
-        ebb_free(workspace);
-        kernel_context_destroy(same);
+        const struct kernel_conv_desc d = {{.nd = 2,
+                                            .is_small = 1,
+                                            .n = 2,
+                                            .ci = 13,
+                                            .co = 21,
+                                            .groups = 1,
+                                            .in = {15, 17},
+                                            .out = {8, 17},
+                                            .k = {3, 3},
+                                            .stride = {2, 1},
+                                            .dilation = {1, 1},
+                                            .pad = {1, 1}},
+                                           pass};
+        struct kernel_need need = {.flops = 0};
+        struct kernel_args types = {.in_count = 2};
+        struct ebb_error err;
+        CHECK(kernel_conv_is_small(&d.conv));
+        CHECK_OK(kernel_cpu.need(NULL, KERNEL_FAMILY_CONV, &d, &types, &need, &err), &err);
+        CHECK_EQ(need.workspace_bytes, 0); /* a trace without kernels */
+        CALL(CONV, &d, .in = {x, y}, .out = {out + 7 * N + pass * 10000});
     }
 }
 
@@ -323,7 +325,7 @@ TEST(own_kernels__give_the_same_bits_at_any_thread_count)
     for (int threads = 1; threads <= 5; threads++) {
         struct kernel_context *c = context(threads);
         own_kernels(c, x, y, threads == 1 ? a : b);
-        kernel_context_destroy(c);
+        kernel_cpu.close(c);
         if (threads > 1)
             CHECK(memcmp(a, b, 8 * N * sizeof *a) == 0);
     }
@@ -331,18 +333,18 @@ TEST(own_kernels__give_the_same_bits_at_any_thread_count)
 }
 
 /* All 16-bit numbers go to float32 and back; halves between neighbours go to the even one. */
-static uint16_t to_16(const struct kernel_context *c, enum kernel_dtype type, float x)
+static uint16_t to_16(struct kernel_context *c, uint8_t type, float x)
 {
     uint16_t y;
-    kernel_convert(c, 1, KERNEL_F32, &x, type, &y);
+    CALL(CONVERT, &(struct kernel_count_desc){1}, .in = {&x}, .out = {&y}, .out_dtype = {type});
     return y;
 }
 
-static float from_16(const struct kernel_context *c, enum kernel_dtype type, uint32_t x)
+static float from_16(struct kernel_context *c, uint8_t type, uint32_t x)
 {
     uint16_t bits = (uint16_t)x;
     float y;
-    kernel_convert(c, 1, type, &bits, KERNEL_F32, &y);
+    CALL(CONVERT, &(struct kernel_count_desc){1}, .in = {&bits}, .in_dtype = {type}, .out = {&y});
     return y;
 }
 
@@ -373,7 +375,7 @@ TEST(sixteen_bits__convert_exactly)
     }
     CHECK_EQ(to_16(c, KERNEL_F16, 65519.0f), 0x7bff);
     CHECK_EQ(to_16(c, KERNEL_F16, 65520.0f), 0x7c00);
-    kernel_context_destroy(c);
+    kernel_cpu.close(c);
 }
 
 TEST(exp_and_tanh__are_accurate_everywhere)
@@ -383,8 +385,10 @@ TEST(exp_and_tanh__are_accurate_everywhere)
     float x[4001], e[4001], t[4001];
     for (int i = 0; i <= 4000; i++)
         x[i] = (float)(i - 2000) * 0.05f;
-    kernel_unary(c, KERNEL_EXP, 4001, x, e, 0, 0);
-    kernel_unary(c, KERNEL_TANH, 4001, x, t, 0, 0);
+    struct kernel_unary_desc d = {.n = 4001, .f = KERNEL_EXP};
+    CALL(UNARY, &d, .in = {x}, .out = {e});
+    d.f = KERNEL_TANH;
+    CALL(UNARY, &d, .in = {x}, .out = {t});
     for (int i = 0; i <= 4000; i++) {
         double want = exp((double)x[i]);
         if (want < 3e38 && want > 1.2e-38)
@@ -394,9 +398,10 @@ TEST(exp_and_tanh__are_accurate_everywhere)
         CHECK(fabs((double)t[i] - tanh((double)x[i])) <= 3e-7 * fabs(tanh((double)x[i])));
     }
     float special[3] = {NAN, INFINITY, -INFINITY}, out[3];
-    kernel_unary(c, KERNEL_EXP, 3, special, out, 0, 0);
+    d = (struct kernel_unary_desc){.n = 3, .f = KERNEL_EXP};
+    CALL(UNARY, &d, .in = {special}, .out = {out});
     CHECK(isnan(out[0]) && isinf(out[1]) && out[2] == 0);
-    kernel_context_destroy(c);
+    kernel_cpu.close(c);
 }
 
 TEST_MAIN(RUN(permuted_copies__move_every_element), RUN(matmul__as_plain_loops),

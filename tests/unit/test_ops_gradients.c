@@ -515,7 +515,7 @@ TEST(every_op__agrees_with_finite_differences)
     TEST_UNUSED;
     void *backend;
     struct ebb_error err;
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         run_row(&rows[i], backend, 1000 + i, JUDGE_GRADIENT);
     ops_backend_destroy(backend);
@@ -526,7 +526,7 @@ TEST(every_op__skips_outputs_and_allocates_nothing)
     TEST_UNUSED;
     void *backend;
     struct ebb_error err;
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     if (COUNTS_ALLOCATIONS) { /* the counter itself */
         size_t before = large_bytes;
         ebb_free(ebb_alloc(2 * SMALL_BYTES));
@@ -548,7 +548,7 @@ TEST(every_op__takes_numbers_of_16_bits)
     TEST_UNUSED;
     void *backend;
     struct ebb_error err;
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     is_coarse = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int k = 0; k < 2; k++) {

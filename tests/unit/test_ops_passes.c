@@ -130,7 +130,7 @@ static struct result train(unsigned passes)
     struct ops_host host;
     void *backend;
     tensor_id out[1];
-    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
     CHECK_EQ(ops_backend_threads(backend), 2);
     ops_backend_set_passes(backend, passes);
     CHECK_OK(tensor_session_create(&n.s, backend, &err), &err);
@@ -266,7 +266,7 @@ static void entropy(unsigned passes, enum tensor_dtype dtype, float *loss, float
     struct ops_host host;
     struct trace_stats stats;
     void *backend;
-    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
     ops_backend_set_passes(backend, passes);
     CHECK_OK(tensor_session_create(&n.s, backend, &err), &err);
     tensor_id x = param(&n, 3, (int64_t[]){3, ROWS / 3, WIDTH});

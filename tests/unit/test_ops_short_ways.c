@@ -65,7 +65,7 @@ static struct got gradients(int64_t ca, int64_t cb, bool is_hidden)
     struct got got = {0};
     void *backend;
     tensor_id leaf[LEAVES], grads[LEAVES];
-    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
     CHECK_OK(tensor_session_create(&s, backend, &err), &err);
     leaf[0] = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){3, ca, 9, 7}, "a");
     leaf[1] = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){3, cb, 9, 7}, "b");
@@ -139,7 +139,7 @@ static uint32_t relu_gradient(bool is_hidden, float *values)
     void *backend;
     const int64_t n = (int64_t)2 * 32 * 6 * 5;
     uint32_t large = 0;
-    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
     CHECK_OK(tensor_session_create(&s, backend, &err), &err);
     tensor_id x = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){2, 32, 6, 5}, "x"), grad;
     tensor_id r = tensor_leaf(s, TENSOR_F32, 4, (int64_t[]){2, 32, 1, 1}, "r");

@@ -308,7 +308,7 @@ static void train(const char *name, const char *args, bool is_split, float *resu
     int64_t n = WEIGHTS, scalar_count = OPS_UPDATE_SCALARS;
     tensor_id states[OPS_UPDATE_STATES], out[2 + OPS_UPDATE_STATES];
     CHECK_OK(optim_parse(name, json(args), &c, &err), &err);
-    CHECK_OK(ops_backend_create(&backend, 2, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 2, &err), &err);
     CHECK_OK(tensor_session_create(&s, backend, &err), &err);
     tensor_id scalars = tensor_leaf(s, TENSOR_F32, 1, &scalar_count, "scalars");
     tensor_id g = tensor_leaf(s, TENSOR_BF16, 1, &n, "g");

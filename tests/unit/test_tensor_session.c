@@ -15,7 +15,7 @@ static struct kit open_kit(void)
 {
     struct kit k;
     struct ebb_error err;
-    CHECK_OK(ops_backend_create(&k.backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&k.backend, NULL, NULL, NULL, 1, &err), &err);
     CHECK_OK(tensor_session_create(&k.s, k.backend, &err), &err);
     return k;
 }
@@ -175,7 +175,7 @@ TEST(memory__may_run_out_anywhere)
     TEST_UNUSED;
     struct ebb_error err;
     void *backend;
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     uint64_t live = ebb_heap_live(), cached = 0;
     for (uint64_t nth = 1; nth < 2000; nth++) {
         struct tensor_session *s = NULL;

@@ -406,7 +406,7 @@ TEST(updates__run_where_they_first_can)
     void *backend;
     configure(&net, &config, "linear", deep);
     ebb_arena_init(&arena);
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     struct train_step_options o = {
         .kind = TRAIN_STEP, .batch = 1, .config = &config, .net = &net, .backend = backend};
     CHECK_OK(train_step_build(&arena, &o, &step, &err), &err);
@@ -474,7 +474,7 @@ TEST(recording__gives_the_same_bytes_every_time)
                  {"unet", none},       {"dtr_lstm", none},   {"mobilenet_v2", none}};
     void *backend;
     struct ebb_error err = {0};
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         struct nn_config net;
         struct train_config config;
@@ -524,7 +524,7 @@ TEST(engine__as_running_every_op_once)
     open_weights(&want, export(t, "host-want"));
     train_trial_destroy(t);
     ebb_arena_init(&arena);
-    CHECK_OK(ops_backend_create(&backend, 1, &err), &err);
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
     struct train_step_options o = {.kind = TRAIN_STEP,
                                    .batch = config.batch_size,
                                    .config = &config,
