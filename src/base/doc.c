@@ -2,7 +2,9 @@
  */
 #include "base/doc.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -92,41 +94,42 @@ struct ebb_doc_node *ebb_doc_new(struct ebb_arena *arena, enum ebb_doc_kind kind
     return node;
 }
 
-struct ebb_doc_node *ebb_doc_new_string(struct ebb_arena *arena, const char *text)
+struct ebb_doc_node *ebb_doc_new_text(struct ebb_arena *arena, enum ebb_doc_kind kind,
+                                      const char *text, size_t length)
 {
-    struct ebb_doc_node *node = ebb_doc_new(arena, EBB_DOC_STRING);
-    char *copy = node ? ebb_arena_strndup(arena, text, strlen(text)) : NULL;
+    struct ebb_doc_node *node = ebb_doc_new(arena, kind);
+    char *copy = node ? ebb_arena_strndup(arena, text, length) : NULL;
     if (!copy)
         return NULL;
     node->text = copy;
-    node->length = strlen(text);
+    node->length = length;
     return node;
+}
+
+struct ebb_doc_node *ebb_doc_new_string(struct ebb_arena *arena, const char *text)
+{
+    return ebb_doc_new_text(arena, EBB_DOC_STRING, text, strlen(text));
 }
 
 struct ebb_doc_node *ebb_doc_new_int(struct ebb_arena *arena, int64_t value)
 {
-    struct ebb_doc_node *node = ebb_doc_new(arena, EBB_DOC_INT);
-    char *text = node ? ebb_arena_printf(arena, "%lld", (long long)value) : NULL;
-    if (!text)
-        return NULL;
-    node->integer = value;
-    node->number = (double)value;
-    node->text = text;
-    node->length = strlen(text);
+    char text[24];
+    int length = snprintf(text, sizeof text, "%" PRId64, value);
+    struct ebb_doc_node *node = ebb_doc_new_text(arena, EBB_DOC_INT, text, (size_t)length);
+    if (node) {
+        node->integer = value;
+        node->number = (double)value;
+    }
     return node;
 }
 
 struct ebb_doc_node *ebb_doc_new_double(struct ebb_arena *arena, double value)
 {
-    char spelling[40];
-    struct ebb_doc_node *node = ebb_doc_new(arena, EBB_DOC_DOUBLE);
-    ebb_format_double(value, spelling, sizeof spelling);
-    char *text = node ? ebb_arena_strndup(arena, spelling, strlen(spelling)) : NULL;
-    if (!text)
-        return NULL;
-    node->number = value;
-    node->text = text;
-    node->length = strlen(text);
+    char text[40];
+    ebb_format_double(value, text, sizeof text);
+    struct ebb_doc_node *node = ebb_doc_new_text(arena, EBB_DOC_DOUBLE, text, strlen(text));
+    if (node)
+        node->number = value;
     return node;
 }
 

@@ -71,6 +71,9 @@ const char *ebb_doc_kind_text(enum ebb_doc_kind kind); /* "a string", "a mapping
 
 /* Building and changing trees (templates, defaults, normalised forms): new nodes in the arena. */
 struct ebb_doc_node *ebb_doc_new(struct ebb_arena *arena, enum ebb_doc_kind kind);
+/* A scalar with its text; numbers are not worked out. */
+struct ebb_doc_node *ebb_doc_new_text(struct ebb_arena *arena, enum ebb_doc_kind kind,
+                                      const char *text, size_t length);
 struct ebb_doc_node *ebb_doc_new_string(struct ebb_arena *arena, const char *text);
 struct ebb_doc_node *ebb_doc_new_int(struct ebb_arena *arena, int64_t value);
 struct ebb_doc_node *ebb_doc_new_double(struct ebb_arena *arena, double value);

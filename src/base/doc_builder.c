@@ -25,14 +25,11 @@ struct ebb_doc_node *ebb_doc_builder_scalar(struct ebb_doc_builder *b, enum ebb_
                                             uint32_t line, uint32_t column, const char *text,
                                             size_t length)
 {
-    struct ebb_doc_node *node = ebb_doc_new(b->arena, kind);
-    char *copy = node ? ebb_arena_strndup(b->arena, text, length) : NULL;
-    if (!copy)
-        return NULL;
-    node->line = line;
-    node->column = column;
-    node->text = copy;
-    node->length = length;
+    struct ebb_doc_node *node = ebb_doc_new_text(b->arena, kind, text, length);
+    if (node) {
+        node->line = line;
+        node->column = column;
+    }
     return node;
 }
 

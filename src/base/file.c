@@ -130,13 +130,6 @@ enum ebb_status ebb_file_write_atomic(const char *path, const void *data, size_t
     return ebb_file_out_commit(&out, err);
 }
 
-/* Where the bytes really go: the end of a chain of links, or the path itself (F3). Owned. */
-static char *file_target(const char *path)
-{
-    char resolved[PATH_MAX];
-    return ebb_strdup(realpath(path, resolved) ? resolved : path);
-}
-
 /* Create "<path>.<pid>-<n>.tmp": the first n that is free. */
 static int file_open_temporary(const char *path, char **temporary, mode_t mode)
 {
@@ -172,9 +165,9 @@ static void file_out_clear(struct ebb_file_out *out)
 
 enum ebb_status ebb_file_out_open(struct ebb_file_out *out, const char *path, struct ebb_error *err)
 {
-    struct ebb_file_out o = {.path = file_target(path)};
-    if (!o.path)
-        return ebb_no_memory(err, strlen(path) + 1);
+    struct ebb_file_out o = {0};
+    char resolved[PATH_MAX]; /* where the bytes really go: the end of a chain of links (F3) */
+    EBB_TRY(ebb_copy_text(&o.path, realpath(path, resolved) ? resolved : path, err));
     struct stat st;
     bool exists = stat(o.path, &st) == 0;
     int fd;
@@ -185,18 +178,12 @@ enum ebb_status ebb_file_out_open(struct ebb_file_out *out, const char *path, st
         if (fd >= 0 && exists)
             (void)!fchmod(fd, st.st_mode & 07777); /* best effort: keep the old permissions */
     }
-    if (fd < 0) {
-        enum ebb_status status = file_fail(err, "write", path, errno);
-        file_out_clear(&o);
-        return status;
-    }
-    o.stream = fdopen(fd, "w");
+    o.stream = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!o.stream) {
         enum ebb_status status = file_fail(err, "write", path, errno);
-        close(fd);
-        if (o.temporary)
-            unlink(o.temporary);
-        file_out_clear(&o);
+        if (fd >= 0)
+            close(fd);
+        ebb_file_out_abort(&o);
         return status;
     }
     *out = o;

@@ -50,13 +50,12 @@ static enum ebb_status map_rehash(struct ebb_map *map, struct ebb_error *err)
         grown.capacity = MAP_FIRST;
     else if (!ebb_mul_size(map->capacity, 2, &grown.capacity))
         return ebb_no_memory(err, SIZE_MAX);
-    grown.keys = ebb_calloc(grown.capacity, sizeof *grown.keys);
-    grown.values = ebb_calloc(grown.capacity, sizeof *grown.values);
-    grown.used = ebb_calloc(grown.capacity, sizeof *grown.used);
-    if (!grown.keys || !grown.values || !grown.used) {
-        size_t capacity = grown.capacity;
+    enum ebb_status status = ebb_new(&grown.keys, grown.capacity, sizeof *grown.keys, err);
+    EBB_THEN(status, ebb_new(&grown.values, grown.capacity, sizeof *grown.values, err));
+    EBB_THEN(status, ebb_new(&grown.used, grown.capacity, sizeof *grown.used, err));
+    if (status != EBB_OK) {
         ebb_map_fini(&grown);
-        return ebb_no_memory(err, capacity);
+        return status;
     }
     for (size_t i = 0; i < map->capacity; i++) {
         if (!map->used[i])

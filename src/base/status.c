@@ -15,47 +15,43 @@ const char *ebb_status_text(enum ebb_status status)
     return i < sizeof texts / sizeof texts[0] ? texts[i] : "unknown status";
 }
 
-/* The arguments may point into err->message, so the text is made beside it and copied at the end.
- * `wanted` is the untruncated length, as vsnprintf returns it. */
-static void error_store(struct ebb_error *err, enum ebb_status status, char *text, size_t size,
-                        int wanted)
+/* The arguments may point into err->message, so the text is made beside it and copied at the end;
+ * `after` follows it unless it is NULL. */
+static void error_say(struct ebb_error *err, enum ebb_status status, const char *after,
+                      const char *fmt, va_list args)
 {
+    char text[sizeof err->message];
+    if (!err)
+        return;
+    int wanted = vsnprintf(text, sizeof text, fmt, args);
+    if (after && wanted >= 0 && (size_t)wanted < sizeof text) {
+        size_t used = (size_t)wanted;
+        int rest = snprintf(text + used, sizeof text - used, ": %s", after);
+        wanted = rest < 0 ? rest : wanted + rest;
+    }
     if (wanted < 0)
-        snprintf(text, size, "%s", ebb_status_text(status));
-    else if ((size_t)wanted >= size)
-        memcpy(text + size - 4, "...", 4);
+        snprintf(text, sizeof text, "%s", ebb_status_text(status));
+    else if ((size_t)wanted >= sizeof text)
+        memcpy(text + sizeof text - 4, "...", 4);
     memcpy(err->message, text, strlen(text) + 1);
     err->status = status;
 }
 
 enum ebb_status ebb_fail(struct ebb_error *err, enum ebb_status status, const char *fmt, ...)
 {
-    if (!err)
-        return status;
-    char text[sizeof err->message];
     va_list args;
     va_start(args, fmt);
-    int wanted = vsnprintf(text, sizeof text, fmt, args);
+    error_say(err, status, NULL, fmt, args);
     va_end(args);
-    error_store(err, status, text, sizeof text, wanted);
     return status;
 }
 
 enum ebb_status ebb_context(struct ebb_error *err, enum ebb_status status, const char *fmt, ...)
 {
-    if (!err)
-        return status;
-    char text[sizeof err->message];
     va_list args;
     va_start(args, fmt);
-    int wanted = vsnprintf(text, sizeof text, fmt, args);
+    error_say(err, status, err ? err->message : NULL, fmt, args);
     va_end(args);
-    if (wanted >= 0 && (size_t)wanted < sizeof text) {
-        size_t used = (size_t)wanted;
-        int rest = snprintf(text + used, sizeof text - used, ": %s", err->message);
-        wanted = rest < 0 ? rest : wanted + rest;
-    }
-    error_store(err, status, text, sizeof text, wanted);
     return status;
 }
 

@@ -170,11 +170,10 @@ static enum ebb_status arrays_open(struct data_set *set, const struct data_value
     return describe(set, v, err);
 }
 
-static enum ebb_status arrays_read(const struct data_set *set, const struct data_request *q,
-                                   struct ebb_error *err)
+static enum ebb_status arrays_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct arrays_state *state = set->state;
-    const struct data_info *info = &set->info;
+    const struct arrays_state *state = q->set->state;
+    const struct data_info *info = &q->set->info;
     for (size_t f = 0; f < state->count; f++) {
         const struct array *a = &state->arrays[q->split][f];
         if (!q->fields[f])

@@ -221,10 +221,9 @@ static enum ebb_status bert_open(struct data_set *set, const struct data_values 
     return EBB_OK;
 }
 
-static enum ebb_status bert_read(const struct data_set *set, const struct data_request *q,
-                                 struct ebb_error *err)
+static enum ebb_status bert_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct bert_state *state = set->state;
+    const struct bert_state *state = q->set->state;
     const uint64_t *first = state->first[q->split];
     size_t shard = data_find_start(first, state->shards[q->split].count, q->index);
     struct data_file file;

@@ -71,10 +71,9 @@ static enum ebb_status cifar_open(struct data_set *set, const struct data_values
     return EBB_OK;
 }
 
-static enum ebb_status cifar_read(const struct data_set *set, const struct data_request *request,
-                                  struct ebb_error *err)
+static enum ebb_status cifar_read(const struct data_request *request, struct ebb_error *err)
 {
-    const struct cifar_state *state = set->state;
+    const struct cifar_state *state = request->set->state;
     int i = state->split_files[request->split];
     while (i + 1 < state->split_files[request->split + 1] && state->first[i + 1] <= request->index)
         i++;

@@ -139,12 +139,11 @@ static enum ebb_status make_cube(const struct cosmo_state *state, const struct d
     return EBB_OK;
 }
 
-static enum ebb_status cosmo_read(const struct data_set *set, const struct data_request *q,
-                                  struct ebb_error *err)
+static enum ebb_status cosmo_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct cosmo_state *state = set->state;
+    const struct cosmo_state *state = q->set->state;
     struct data_file file;
-    if (set->info.is_synthetic) {
+    if (q->set->info.is_synthetic) {
         EBB_TRY(make_cube(state, q, err));
         if (q->fields[0])
             normalise(q->fields[0], cube_count(&state->cosmo) * CHANNELS, state->cosmo.norm);

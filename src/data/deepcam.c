@@ -217,12 +217,11 @@ static enum ebb_status read_sample(const struct deepcam_state *state, enum data_
     return EBB_OK;
 }
 
-static enum ebb_status deepcam_read(const struct data_set *set, const struct data_request *q,
-                                    struct ebb_error *err)
+static enum ebb_status deepcam_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct deepcam_state *state = set->state;
+    const struct deepcam_state *state = q->set->state;
     struct data_file file = {0};
-    if (set->info.is_synthetic) {
+    if (q->set->info.is_synthetic) {
         const struct data_climate *c = &state->climate;
         float *grid = data_scratch_take(q->scratch, data_climate_scratch(c), err);
         if (!grid)

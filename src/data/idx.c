@@ -228,10 +228,9 @@ static enum ebb_status fashion_open(struct data_set *set, const struct data_valu
     return status;
 }
 
-static enum ebb_status idx_read(const struct data_set *set, const struct data_request *request,
-                                struct ebb_error *err)
+static enum ebb_status idx_read(const struct data_request *request, struct ebb_error *err)
 {
-    const struct idx_state *state = set->state;
+    const struct idx_state *state = request->set->state;
     const struct data_idx *images = &state->images[request->split];
     const struct data_idx *labels = &state->labels[request->split];
     uint64_t offset = images->offset + request->index * images->item;

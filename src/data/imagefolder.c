@@ -294,11 +294,10 @@ static enum ebb_status decode_rows(struct picture *p, const struct data_row_sink
     return status;
 }
 
-static enum ebb_status folder_read(const struct data_set *set, const struct data_request *request,
-                                   struct ebb_error *err)
+static enum ebb_status folder_read(const struct data_request *request, struct ebb_error *err)
 {
-    const struct folder_state *state = set->state;
-    bool is_synthetic = set->info.is_synthetic;
+    const struct folder_state *state = request->set->state;
+    bool is_synthetic = request->set->info.is_synthetic;
     if (request->fields[1])
         *(int64_t *)request->fields[1] = is_synthetic
                                              ? (int64_t)(request->index % (uint64_t)state->classes)

@@ -177,6 +177,7 @@ bool data_section_read(struct ebb_reading *reading, const struct ebb_path *path,
 /* ---- the table: open.c ---- */
 
 struct data_request {
+    const struct data_set *set;
     enum data_split split;
     uint64_t index; /* of the full split */
     uint64_t seed, epoch;
@@ -199,8 +200,7 @@ struct data_row {
     /* Fill set->info (fields, counts) and set->state. On failure close is called as well. */
     enum ebb_status (*open)(struct data_set *set, const struct data_values *values,
                             struct ebb_error *err);
-    enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
-                            struct ebb_error *err);
+    enum ebb_status (*read)(const struct data_request *request, struct ebb_error *err);
     void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
 };
 
@@ -214,8 +214,7 @@ struct data_tokenizer;
 struct data_set {
     struct data_info info;
     const struct data_row *row;
-    enum ebb_status (*read)(const struct data_set *set, const struct data_request *request,
-                            struct ebb_error *err);
+    enum ebb_status (*read)(const struct data_request *request, struct ebb_error *err);
     void (*close)(struct data_set *set); /* what state owns; NULL: nothing */
     void *state;                         /* the format's own; owned */
     uint32_t *subset[DATA_SPLITS];       /* NULL = all */

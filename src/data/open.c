@@ -309,6 +309,7 @@ enum ebb_status data_read_with(const struct data_set *set, enum data_split split
         return ebb_fail(err, EBB_EINPUT, "%s: sample %llu wanted, there are %llu", set->info.name,
                         (unsigned long long)index, (unsigned long long)set->info.count[split]);
     struct data_request request = {
+        .set = set,
         .split = split,
         .index = set->subset[split] ? set->subset[split][index] : index,
         .seed = seed,
@@ -317,7 +318,7 @@ enum ebb_status data_read_with(const struct data_set *set, enum data_split split
         .scratch = scratch,
     };
     scratch->used = 0;
-    return set->read(set, &request, err);
+    return set->read(&request, err);
 }
 
 enum ebb_status data_read(const struct data_set *set, enum data_split split, uint64_t index,

@@ -180,10 +180,9 @@ static enum ebb_status read_field(const struct data_info *info, size_t f, const 
     return EBB_OK;
 }
 
-static enum ebb_status records_read(const struct data_set *set, const struct data_request *q,
-                                    struct ebb_error *err)
+static enum ebb_status records_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct records_state *state = set->state;
+    const struct records_state *state = q->set->state;
     const struct record_place *place = &state->places[q->split][q->index];
     const struct data_file *file = &state->files[q->split][place->file];
     struct data_stream s;
@@ -206,7 +205,7 @@ static enum ebb_status records_read(const struct data_set *set, const struct dat
         return data_corrupt(err, file, place->offset, "TFRecord: the record is gone");
     for (size_t f = 0; f < state->count; f++) {
         if (q->fields[f])
-            EBB_TRY(read_field(&set->info, f, file->path, record, length, q->fields[f], err));
+            EBB_TRY(read_field(&q->set->info, f, file->path, record, length, q->fields[f], err));
     }
     return EBB_OK;
 }

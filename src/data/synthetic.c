@@ -67,10 +67,9 @@ static void chain_make(const struct language *l, const struct data_request *q, i
     }
 }
 
-static enum ebb_status language_read(const struct data_set *set, const struct data_request *q,
-                                     struct ebb_error *err)
+static enum ebb_status language_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct language *l = set->state;
+    const struct language *l = q->set->state;
     (void)err;
     for (int f = 0; f < 2; f++) {
         if (q->fields[f])
@@ -101,10 +100,9 @@ enum ebb_status data_synthetic_language(struct data_set *set, const struct data_
 
 enum { BERT_CLS = 101, BERT_SEP = 102, BERT_MASK = 103, BERT_SPECIAL = 1000 };
 
-static enum ebb_status bert_read(const struct data_set *set, const struct data_request *q,
-                                 struct ebb_error *err)
+static enum ebb_status bert_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct language *l = set->state;
+    const struct language *l = q->set->state;
     size_t bytes = (size_t)l->sequence * sizeof(int64_t);
     int64_t *tokens = data_scratch_take(q->scratch, bytes, err);
     int64_t *targets = data_scratch_take(q->scratch, bytes, err);
@@ -239,10 +237,9 @@ static int64_t tree_grow(struct tree_building *b, int64_t depth, int64_t *value)
     return node;
 }
 
-static enum ebb_status trees_read(const struct data_set *set, const struct data_request *q,
-                                  struct ebb_error *err)
+static enum ebb_status trees_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct trees *t = set->state;
+    const struct trees *t = q->set->state;
     size_t bytes = (size_t)t->nodes * sizeof(int64_t);
     struct tree_building b = {.trees = t,
                               .r = data_synthetic_random(&t->source, q->split, q->index)};
@@ -310,10 +307,9 @@ struct points {
     float *ends; /* running sums of the mixture weights, after the struct */
 };
 
-static enum ebb_status gan_read(const struct data_set *set, const struct data_request *q,
-                                struct ebb_error *err)
+static enum ebb_status gan_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct points *p = set->state;
+    const struct points *p = q->set->state;
     (void)err;
     struct data_random r = data_synthetic_random(&p->source, q->split, q->index);
     float u = (float)data_random_unit(&r);

@@ -224,10 +224,9 @@ struct unet {
     int64_t height, width;
 };
 
-static enum ebb_status unet_read(const struct data_set *set, const struct data_request *q,
-                                 struct ebb_error *err)
+static enum ebb_status unet_read(const struct data_request *q, struct ebb_error *err)
 {
-    const struct unet *u = set->state;
+    const struct unet *u = q->set->state;
     struct data_synthetic source = {u->seed, DATA_SYN_UNET};
     struct data_random r = data_synthetic_random(&source, q->split, q->index);
     int64_t area = u->height * u->width, points = grid_points(u->width);

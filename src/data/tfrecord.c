@@ -82,6 +82,13 @@ struct wire {
     const uint8_t *start, *at, *end;
 };
 
+struct item { /* one field of a message */
+    unsigned field, type;
+    uint64_t value;     /* of a number */
+    struct wire inside; /* of bytes, and of numbers of a fixed size */
+    size_t bytes;
+};
+
 static enum ebb_status wire_fail(const struct wire *w, const char *what, struct ebb_error *err)
 {
     return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: byte %zu of the message: %s", w->name,
@@ -104,30 +111,29 @@ static enum ebb_status wire_varint(struct wire *w, uint64_t *value, struct ebb_e
 }
 
 /* The next field: number, type, and for type 2 its bytes. Others are stepped over into *value. */
-static enum ebb_status wire_next(struct wire *w, unsigned *field, unsigned *type,
-                                 struct wire *inside, uint64_t *value, struct ebb_error *err)
+static enum ebb_status wire_next(struct wire *w, struct item *item, struct ebb_error *err)
 {
     uint64_t tag, n;
     EBB_TRY(wire_varint(w, &tag, err));
-    *type = tag & 7;
-    *field = tag >> 3 > 1u << 29 ? 0 : (unsigned)(tag >> 3);
-    *inside = (struct wire){w->name, w->at, w->at, w->at};
-    *value = 0;
-    if (*field == 0)
+    *item = (struct item){.field = tag >> 3 > 1u << 29 ? 0 : (unsigned)(tag >> 3),
+                          .type = tag & 7,
+                          .inside = {w->name, w->at, w->at, w->at}};
+    if (item->field == 0)
         return wire_fail(w, "field 0", err);
-    if (*type == 0)
-        return wire_varint(w, value, err);
-    if (*type == 2)
+    if (item->type == 0)
+        return wire_varint(w, &item->value, err);
+    if (item->type == 2)
         EBB_TRY(wire_varint(w, &n, err));
-    else if (*type == 1 || *type == 5)
-        n = *type == 1 ? 8 : 4;
+    else if (item->type == 1 || item->type == 5)
+        n = item->type == 1 ? 8 : 4;
     else
         return wire_fail(w, "a field of an unknown type", err);
     if (n > (uint64_t)(w->end - w->at))
         return wire_fail(w, "a field is cut", err);
-    *inside = (struct wire){w->name, w->at, w->at, w->at + n};
-    if (*type != 2)
-        *value = ebb_load_bytes(w->at, (size_t)n);
+    item->bytes = (size_t)n;
+    item->inside = (struct wire){w->name, w->at, w->at, w->at + n};
+    if (item->type != 2)
+        item->value = ebb_load_bytes(w->at, (size_t)n);
     w->at += n;
     return EBB_OK;
 }
@@ -136,25 +142,22 @@ static enum ebb_status wire_next(struct wire *w, unsigned *field, unsigned *type
 static enum ebb_status read_entry(struct wire *entry, const char *key, struct data_feature *feature,
                                   struct ebb_error *err)
 {
-    unsigned field, type;
-    uint64_t value;
-    struct wire inside, list = {.at = NULL};
+    struct item e;
+    struct wire list = {.at = NULL};
     bool is_key = false;
     while (entry->at < entry->end) {
-        EBB_TRY(wire_next(entry, &field, &type, &inside, &value, err));
-        size_t n = (size_t)(inside.end - inside.at);
-        if (field == 1 && type == 2)
-            is_key = n == strlen(key) && memcmp(inside.at, key, n) == 0;
-        else if (field == 2 && type == 2)
-            list = inside;
+        EBB_TRY(wire_next(entry, &e, err));
+        if (e.field == 1 && e.type == 2)
+            is_key = e.bytes == strlen(key) && memcmp(e.inside.at, key, e.bytes) == 0;
+        else if (e.field == 2 && e.type == 2)
+            list = e.inside;
     }
     if (!is_key || !list.at)
         return EBB_OK;
     while (list.at < list.end) {
-        EBB_TRY(wire_next(&list, &field, &type, &inside, &value, err));
-        if (type == 2 && field >= 1 && field <= 3)
-            *feature = (struct data_feature){(enum data_feature_kind)field, inside.at,
-                                             (size_t)(inside.end - inside.at)};
+        EBB_TRY(wire_next(&list, &e, err));
+        if (e.type == 2 && e.field >= 1 && e.field <= 3)
+            *feature = (struct data_feature){(enum data_feature_kind)e.field, e.inside.at, e.bytes};
     }
     return EBB_OK;
 }
@@ -163,21 +166,17 @@ enum ebb_status data_example_find(const char *name, const uint8_t *record, size_
                                   const char *key, struct data_feature *feature,
                                   struct ebb_error *err)
 {
-    struct wire w, features, entry;
-    unsigned field, type;
-    uint64_t value;
+    struct wire w = {name, record, record, length ? record + length : record};
+    struct item features, entry;
     *feature = (struct data_feature){.kind = DATA_FEATURE_NONE};
-    if (length == 0)
-        return EBB_OK;
-    w = (struct wire){name, record, record, record + length};
     while (w.at < w.end) {
-        EBB_TRY(wire_next(&w, &field, &type, &features, &value, err));
-        if (field != 1 || type != 2)
+        EBB_TRY(wire_next(&w, &features, err));
+        if (features.field != 1 || features.type != 2)
             continue;
-        while (features.at < features.end) {
-            EBB_TRY(wire_next(&features, &field, &type, &entry, &value, err));
-            if (field == 1 && type == 2)
-                EBB_TRY(read_entry(&entry, key, feature, err));
+        while (features.inside.at < features.inside.end) {
+            EBB_TRY(wire_next(&features.inside, &entry, err));
+            if (entry.field == 1 && entry.type == 2)
+                EBB_TRY(read_entry(&entry.inside, key, feature, err));
         }
     }
     return EBB_OK;
@@ -200,15 +199,14 @@ static enum ebb_status open_list(struct wire *w, const char *name, const struct 
 enum ebb_status data_feature_bytes(const char *name, const struct data_feature *f,
                                    const uint8_t **bytes, size_t *length, struct ebb_error *err)
 {
-    struct wire w, inside;
-    unsigned field, type;
-    uint64_t value;
+    struct wire w;
+    struct item e;
     EBB_TRY(open_list(&w, name, f, DATA_FEATURE_BYTES, err));
     while (w.at < w.end) {
-        EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
-        if (field == 1 && type == 2) {
-            *bytes = inside.at;
-            *length = (size_t)(inside.end - inside.at);
+        EBB_TRY(wire_next(&w, &e, err));
+        if (e.field == 1 && e.type == 2) {
+            *bytes = e.inside.at;
+            *length = e.bytes;
             return EBB_OK;
         }
     }
@@ -218,20 +216,18 @@ enum ebb_status data_feature_bytes(const char *name, const struct data_feature *
 enum ebb_status data_feature_floats(const char *name, const struct data_feature *f, size_t n,
                                     float *out, struct ebb_error *err)
 {
-    struct wire w, inside;
-    unsigned field, type;
-    uint64_t value;
+    struct wire w;
+    struct item e;
     size_t got = 0;
     EBB_TRY(open_list(&w, name, f, DATA_FEATURE_FLOATS, err));
     while (w.at < w.end) {
-        EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
-        size_t bytes = (size_t)(inside.end - inside.at), count = bytes / 4;
-        if (field != 1 || (type != 2 && type != 5) || bytes % 4)
+        EBB_TRY(wire_next(&w, &e, err));
+        if (e.field != 1 || (e.type != 2 && e.type != 5) || e.bytes % 4)
             return wire_fail(&w, "no list of floats", err);
-        if (count > n - got)
+        if (e.bytes / 4 > n - got)
             return wire_fail(&w, "more floats than expected", err);
-        memcpy(out + got, inside.at, 4 * count);
-        got += count;
+        memcpy(out + got, e.inside.at, e.bytes);
+        got += e.bytes / 4;
     }
     return got == n ? EBB_OK : wire_fail(&w, "fewer floats than expected", err);
 }
@@ -239,22 +235,21 @@ enum ebb_status data_feature_floats(const char *name, const struct data_feature 
 enum ebb_status data_feature_ints(const char *name, const struct data_feature *f, size_t n,
                                   int64_t *out, struct ebb_error *err)
 {
-    struct wire w, inside;
-    unsigned field, type;
-    uint64_t value;
+    struct wire w;
+    struct item e;
     size_t got = 0;
     EBB_TRY(open_list(&w, name, f, DATA_FEATURE_INTS, err));
     while (w.at < w.end) {
-        EBB_TRY(wire_next(&w, &field, &type, &inside, &value, err));
-        bool is_packed = type == 2;
-        if (field != 1 || (type != 0 && !is_packed))
+        EBB_TRY(wire_next(&w, &e, err));
+        bool is_packed = e.type == 2;
+        if (e.field != 1 || (e.type != 0 && !is_packed))
             return wire_fail(&w, "no list of integers", err);
-        while (!is_packed || inside.at < inside.end) {
+        while (!is_packed || e.inside.at < e.inside.end) {
             if (is_packed)
-                EBB_TRY(wire_varint(&inside, &value, err));
+                EBB_TRY(wire_varint(&e.inside, &e.value, err));
             if (got == n)
                 return wire_fail(&w, "more integers than expected", err);
-            memcpy(&out[got++], &value, sizeof value);
+            memcpy(&out[got++], &e.value, sizeof e.value);
             if (!is_packed)
                 break;
         }

@@ -144,10 +144,9 @@ enum ebb_status data_windows_describe(struct data_set *set, struct data_windows 
     return EBB_OK;
 }
 
-enum ebb_status data_windows_read(const struct data_set *set, const struct data_request *request,
-                                  struct ebb_error *err)
+enum ebb_status data_windows_read(const struct data_request *request, struct ebb_error *err)
 {
-    const struct data_windows *w = set->state;
+    const struct data_windows *w = request->set->state;
     enum data_split s = request->split;
     const struct data_tokens *t = &w->tokens[w->tokens[s].count ? s : DATA_TRAIN];
     uint64_t start = w->begin[s] + request->index * (uint64_t)w->stride;

@@ -38,8 +38,7 @@ void data_windows_split(struct data_windows *w, const struct data_values *v, boo
 /* Fill info (fields, counts) from ranges and lengths. */
 enum ebb_status data_windows_describe(struct data_set *set, struct data_windows *w,
                                       struct ebb_error *err);
-enum ebb_status data_windows_read(const struct data_set *set, const struct data_request *request,
-                                  struct ebb_error *err);
+enum ebb_status data_windows_read(const struct data_request *request, struct ebb_error *err);
 void data_windows_close(struct data_set *set); /* state is a struct data_windows */
 
 #endif

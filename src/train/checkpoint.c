@@ -31,13 +31,14 @@ static bool is_partial(const struct train_trial *t)
     return t->has_gradients && t->batches % t->config.accumulate != 0;
 }
 
-static bool belongs(const struct train_trial *t, const struct train_slot *slot, bool is_weights)
+/* In the file of weights, or in the other one; gradients only inside an update. */
+static bool belongs(const struct train_slot *slot, bool is_weights, bool has_gradients)
 {
     if (slot->kind == TRAIN_ITEM)
         return is_weights;
     if (slot->kind == TRAIN_REST)
         return false; /* in their item, as F32 */
-    return !is_weights && (slot->kind == TRAIN_STATE || is_partial(t));
+    return !is_weights && (slot->kind == TRAIN_STATE || has_gradients);
 }
 
 struct source { /* of one tensor in a file */
@@ -55,15 +56,12 @@ static enum ebb_status save_tensors(struct train_trial *t, const char *path, boo
                                     struct ebb_error *err)
 {
     size_t count = 0;
-    struct tensor_to_write *items = ebb_calloc(t->main.slot_count + 1, sizeof *items);
-    struct source *sources = ebb_calloc(t->main.slot_count + 1, sizeof *sources);
-    enum ebb_status status = EBB_OK;
-    if (!items || !sources) {
-        status = ebb_no_memory(err, t->main.slot_count * sizeof *items);
-        goto out;
-    }
-    for (size_t i = 0; i < t->main.slot_count; i++) {
-        if (!belongs(t, &t->main.slots[i], is_weights))
+    struct tensor_to_write *items;
+    struct source *sources = NULL;
+    enum ebb_status status = ebb_new(&items, t->main.slot_count, sizeof *items, err);
+    EBB_THEN(status, ebb_new(&sources, t->main.slot_count, sizeof *sources, err));
+    for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++) {
+        if (!belongs(&t->main.slots[i], is_weights, is_partial(t)))
             continue;
         sources[count] = (struct source){t, i};
         items[count] = (struct tensor_to_write){.name = t->main.slots[i].name,
@@ -72,8 +70,7 @@ static enum ebb_status save_tensors(struct train_trial *t, const char *path, boo
                                                 .read = read_slot};
         count++;
     }
-    status = tensor_file_write(path, items, count, err);
-out:
+    EBB_THEN(status, tensor_file_write(path, items, count, err));
     ebb_free(items);
     ebb_free(sources);
     return status;
@@ -285,13 +282,9 @@ static enum ebb_status check_tensors(const struct train_trial *t, const struct o
     char want[96], found[96];
     for (size_t i = 0; i < t->main.slot_count; i++) {
         const struct train_slot *slot = &t->main.slots[i];
-        bool is_here = slot->kind == TRAIN_ITEM    ? is_weights
-                       : slot->kind == TRAIN_STATE ? !is_weights
-                       : slot->kind == TRAIN_REST  ? false
-                                                   : !is_weights && is_inside;
-        const struct tensor_entry *e = is_here ? tensor_file_find(&o->file, slot->name) : NULL;
-        if (!is_here)
+        if (!belongs(slot, is_weights, is_inside))
             continue;
+        const struct tensor_entry *e = tensor_file_find(&o->file, slot->name);
         if (!e)
             return ebb_fail(err, EBB_EINPUT, "%s has no '%s'", path, slot->name);
         if (!tensor_same_shape(&e->view, &slot->view) || e->view.dtype != slot->view.dtype)
@@ -344,14 +337,17 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
         return differs(err, path, "model", model, t->net.model->name);
     if (strcmp(optimizer, t->config.optim.name) != 0)
         return differs(err, path, "optimizer", optimizer, t->config.optim.name);
-    snprintf(was, sizeof was, "%" PRId64, ebb_doc_int(root, "accumulate", 0));
-    snprintf(is, sizeof is, "%" PRId64, t->config.accumulate);
-    if (strcmp(was, is) != 0)
-        return differs(err, path, "aggregation_frequency", was, is);
-    snprintf(was, sizeof was, "%" PRId64, ebb_doc_int(root, "batch_size", 0));
-    snprintf(is, sizeof is, "%" PRId64, t->config.batch_size);
-    if (strcmp(was, is) != 0)
-        return differs(err, path, "global_batch_size", was, is);
+    const struct {
+        const char *key, *what;
+        int64_t is;
+    } numbers[] = {{"accumulate", "aggregation_frequency", t->config.accumulate},
+                   {"batch_size", "global_batch_size", t->config.batch_size}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        snprintf(was, sizeof was, "%" PRId64, ebb_doc_int(root, numbers[i].key, 0));
+        snprintf(is, sizeof is, "%" PRId64, numbers[i].is);
+        if (strcmp(was, is) != 0)
+            return differs(err, path, numbers[i].what, was, is);
+    }
     int64_t seed = ebb_doc_int(root, "rng_key", -1);
     snprintf(was, sizeof was, "%" PRId64, seed);
     snprintf(is, sizeof is, "%" PRIu64, t->config.seed);

@@ -100,10 +100,8 @@ struct exec_options train_ways_options(const struct train_ways *w)
 static enum ebb_status plan_copy(struct plan *to, const struct plan *from, struct ebb_error *err)
 {
     struct plan made = *from;
-    made.steps = ebb_alloc((from->step_count + 1) * sizeof *made.steps);
     made.step_capacity = from->step_count + 1;
-    if (!made.steps)
-        return ebb_no_memory(err, from->step_count * sizeof *made.steps);
+    EBB_TRY(ebb_new(&made.steps, made.step_capacity, sizeof *made.steps, err));
     memcpy(made.steps, from->steps, from->step_count * sizeof *made.steps);
     plan_fini(to);
     *to = made;
@@ -183,9 +181,7 @@ static enum ebb_status is_placed(const struct train_ways *w, const struct train_
     o.budget_bytes = bytes;
     enum ebb_status status = exec_run(c->exec, &o, &report, &why);
     *is_good = status == EBB_OK && report.result == EXEC_OK;
-    if (status == EBB_OK || status == EBB_EBUDGET)
-        return EBB_OK;
-    return ebb_fail(err, status, "%s", why.message);
+    return unless_no_room(status, &why, err);
 }
 
 /* Games that swap count only where they can be placed, with less host memory if need be, and where

@@ -75,17 +75,15 @@ enum ebb_status train_events_open(struct train_events **events, const char *fold
         if (e->stream == NULL && errno != EEXIST)
             break;
     }
-    if (e->stream == NULL || (e->path = ebb_strdup(path)) == NULL) {
-        bool is_open = e->stream != NULL;
-        train_events_close(e, NULL);
-        return is_open ? ebb_no_memory(err, strlen(path))
-                       : ebb_fail(err, EBB_EIO, "cannot write %s", path);
+    enum ebb_status status = e->stream ? ebb_copy_text(&e->path, path, err)
+                                       : ebb_fail(err, EBB_EIO, "cannot write %s", path);
+    if (status == EBB_OK) {
+        static const char version[] = "brain.Event:2";
+        struct ebb_str event = {0};
+        put_time(&event, now());
+        put_bytes(&event, 3, version, sizeof version - 1);
+        status = write_frame(e, &event, err);
     }
-    static const char version[] = "brain.Event:2";
-    struct ebb_str event = {0};
-    put_time(&event, now());
-    put_bytes(&event, 3, version, sizeof version - 1);
-    enum ebb_status status = write_frame(e, &event, err);
     if (status != EBB_OK)
         train_events_close(e, NULL);
     else

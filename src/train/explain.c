@@ -189,8 +189,7 @@ static enum ebb_status explain(const struct train_trial *trial, struct walk *w,
     const struct trace *t = w->t;
     e->moments = ebb_arena_calloc(arena, (size_t)t->op_count + 1, sizeof *e->moments);
     e->layers = ebb_arena_calloc(arena, (size_t)t->storage_count + 2, sizeof *e->layers);
-    if (!e->moments || !e->layers)
-        return ebb_no_memory(err, t->op_count * sizeof *e->moments);
+    EBB_TRY(ebb_arena_status(arena, err));
     e->moment_count = t->op_count;
     classify(trial, w);
     run(w, TRACE_NONE, e->moments);
@@ -204,8 +203,7 @@ static enum ebb_status explain(const struct train_trial *trial, struct walk *w,
     e->peak_phase = (enum trace_phase)peak->phase;
     e->peak_name = ebb_arena_printf(arena, "%s", peak->kind->name);
     e->peak_layer = ebb_arena_printf(arena, "%s", label_of(t, peak));
-    if (!e->peak_name || !e->peak_layer)
-        return ebb_no_memory(err, 64);
+    EBB_TRY(ebb_arena_status(arena, err));
     run(w, e->peak_op, NULL);
     EBB_TRY(add_layers(w, e, arena, err));
     qsort(e->layers, e->layer_count, sizeof *e->layers, by_bytes);
@@ -220,10 +218,9 @@ enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_
     const struct trace *t = train_trial_trace(trial);
     struct train_explained out = {0};
     struct walk w = {.t = t};
-    w.kind = ebb_calloc((size_t)t->storage_count + 1, 1);
-    w.is_in = ebb_calloc((size_t)t->storage_count + 1, 1);
-    enum ebb_status status = w.kind && w.is_in ? explain(trial, &w, arena, &out, err)
-                                               : ebb_no_memory(err, t->storage_count);
+    enum ebb_status status = ebb_new(&w.kind, t->storage_count, 1, err);
+    EBB_THEN(status, ebb_new(&w.is_in, t->storage_count, 1, err));
+    EBB_THEN(status, explain(trial, &w, arena, &out, err));
     ebb_free(w.kind);
     ebb_free(w.is_in);
     if (status == EBB_OK)
