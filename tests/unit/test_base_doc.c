@@ -1,25 +1,9 @@
-#include "test.h"
+#include "test_arena.h"
 
 #include <stdio.h>
 
 #include "base/doc.h"
 #include "base/heap.h"
-
-static struct ebb_arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    ebb_arena_init(&arena);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    ebb_arena_fini(&arena);
-    return 0;
-}
 
 static const struct ebb_doc_node *json(const char *text)
 {
@@ -274,10 +258,4 @@ TEST(torture__building)
     CHECK(is_done);
 }
 
-#define RUN_WITH_ARENA(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-TEST_MAIN(RUN_WITH_ARENA(json__tree_keeps_order_and_positions),
-          RUN_WITH_ARENA(json__duplicate_keys_are_refused), RUN_WITH_ARENA(readers__fall_back),
-          RUN_WITH_ARENA(build__append_and_set), RUN_WITH_ARENA(build__copies_are_independent),
-          RUN_WITH_ARENA(equal__by_value), RUN_WITH_ARENA(load__by_suffix), RUN(torture__json),
-          RUN(torture__yaml), RUN(torture__building))
+TEST_MAIN_EACH(arena_open, arena_close)

@@ -1,4 +1,4 @@
-#include "test.h"
+#include "test_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,28 +9,11 @@
 #include "base/file.h"
 #include "base/heap.h"
 
-static char folder[64];
-
 static const char *in_folder(const char *name)
 {
     static char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/ebb-test-file-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
 }
 
 static void check_content(const char *path, const char *want)
@@ -200,11 +183,4 @@ TEST(write__out_of_memory_leaves_nothing)
     CHECK_EQ(ebb_heap_live(), live);
 }
 
-#define RUN_IN_FOLDER(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-TEST_MAIN(RUN_IN_FOLDER(write__replaces_whole_files), RUN_IN_FOLDER(out__abort_leaves_the_old_file),
-          RUN_IN_FOLDER(out__keeps_permissions_and_links),
-          RUN_IN_FOLDER(out__writes_devices_in_place), RUN_IN_FOLDER(errors__name_path_and_reason),
-          RUN_IN_FOLDER(view__limits_size), RUN_IN_FOLDER(view__reads_pipes),
-          RUN_IN_FOLDER(mkdirs__makes_the_whole_path),
-          RUN_IN_FOLDER(write__out_of_memory_leaves_nothing))
+TEST_MAIN_EACH(folder_open, folder_close)

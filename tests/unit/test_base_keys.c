@@ -209,8 +209,4 @@ TEST(error__is_the_first_and_their_number)
     CHECK_STR(err.message, "f.yaml:1:8: flag: found 2, allowed: true or false (and 1 more)");
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-TEST_MAIN(CASE(read__values_of_every_kind_arrive), CASE(read__what_is_absent_or_null_stays),
-          CASE(read__every_mistake_is_one_finding), CASE(section__unknown_keys_have_a_nearest_one),
-          CASE(text__of_a_command_line_is_read_by_the_same_rows),
-          CASE(error__is_the_first_and_their_number))
+TEST_MAIN_EACH(set_up, tear_down)

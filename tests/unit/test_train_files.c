@@ -1,5 +1,5 @@
 /* What training writes: SHA-256, event files, checkpoints. */
-#include "test.h"
+#include "test_folder.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -12,22 +12,6 @@
 #include "nn/nn.h"
 #include "optim/optim.h"
 #include "train/train.h"
-
-static char folder[] = "/tmp/ebb-test-train-XXXXXX";
-
-static int set_up(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
 
 /* ---- event files ---- */
 
@@ -265,13 +249,4 @@ TEST(weights__export_and_import)
     train_trial_destroy(trial);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {RUN(events__frames_and_values),
-                                       RUN(checkpoint__resumes_to_the_same_bits),
-                                       RUN(checkpoint__inside_an_accumulation),
-                                       RUN(checkpoint__every_changed_byte_is_noticed),
-                                       RUN(store__keeps_two_and_uses_the_newest_whole_one),
-                                       RUN(weights__export_and_import)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_ONCE(folder_open, folder_close)

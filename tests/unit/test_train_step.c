@@ -1,5 +1,5 @@
 /* The step: accumulation, clipping, updates where they can first run, validation without effect. */
-#include "test.h"
+#include "test_folder.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -15,22 +15,6 @@
 #include "tensor/tensor.h"
 #include "train/step.h"
 #include "train/train.h"
-
-static char folder[] = "/tmp/ebb-test-step-XXXXXX";
-
-static int set_up(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
 
 static void configure(struct nn_config *net, struct train_config *config, const char *model,
                       const char *const options[][2])
@@ -568,20 +552,4 @@ TEST(engine__as_running_every_op_once)
     ebb_arena_fini(&arena);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {RUN(accumulation__averages_batches),
-                                       RUN(accumulation__or_adds_them),
-                                       RUN(parameters_without_a_gradient__stay_as_they_are),
-                                       RUN(scaling__ends_when_no_scale_helps),
-                                       RUN(clipping__by_norm_bounds_the_update),
-                                       RUN(clipping__by_value_bounds_the_update_of_several_batches),
-                                       RUN(schedule__sets_the_rate),
-                                       RUN(batches__have_inputs_and_masks_of_their_own),
-                                       RUN(decay__of_matrices_only),
-                                       RUN(validation__changes_nothing_and_repeats),
-                                       RUN(updates__run_where_they_first_can),
-                                       RUN(recording__gives_the_same_bytes_every_time),
-                                       RUN(engine__as_running_every_op_once)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_ONCE(folder_open, folder_close)
