@@ -13,6 +13,7 @@ static const struct serve_routes *const tables[] = {
     &serve_routes_trials,      &serve_routes_logs,        &serve_routes_metrics,
     &serve_routes_checkpoints, &serve_routes_templates,   &serve_routes_users,
     &serve_routes_cluster,     &serve_routes_master,      &serve_routes_tokens,
+    &serve_routes_table,       &serve_routes_compare,     &serve_routes_curves,
 };
 
 const struct serve_route *serve_route_at(size_t index)
@@ -207,8 +208,10 @@ bool serve_rest_is_apart(const struct serve_http_request *request)
     bool is_path;
     const char *path = path_of(&r);
     const struct serve_route *route = path != NULL ? find_route(&r, path, &is_path) : NULL;
+    bool is_paged =
+        route != NULL && (route->flags & SERVE_PAGED) != 0 && serve_query_text(&r, "limit") != NULL;
     ebb_arena_fini(&arena);
-    return route != NULL && (route->flags & SERVE_APART) != 0;
+    return route != NULL && ((route->flags & SERVE_APART) != 0 || is_paged);
 }
 
 bool serve_rest_is_events(const struct serve_http_request *request)

@@ -36,6 +36,7 @@ enum serve_route_flag {
     SERVE_LOCAL = 1u << 0,  /* through master.sock only: whoever may use that has the account */
     SERVE_READS = 1u << 1,  /* not a GET, and changes nothing: for tokens that may only read, too */
     SERVE_APART = 1u << 2,  /* only reads rows: a thread may answer, with m NULL */
+    SERVE_PAGED = 1u << 4,  /* SERVE_APART when a page is asked for (limit=) */
     SERVE_PROVES = 1u << 3, /* about the login itself: read-only ones may end theirs */
 };
 
@@ -49,9 +50,10 @@ struct serve_routes { /* those of a file */
     }
 
 extern const struct serve_routes serve_routes_checkpoints, serve_routes_cluster,
-    serve_routes_experiments, serve_routes_logs, serve_routes_master, serve_routes_metrics,
-    serve_routes_model, serve_routes_submit, serve_routes_templates, serve_routes_tokens,
-    serve_routes_trials, serve_routes_users;
+    serve_routes_compare, serve_routes_curves, serve_routes_experiments, serve_routes_logs,
+    serve_routes_master, serve_routes_metrics, serve_routes_model, serve_routes_submit,
+    serve_routes_table, serve_routes_templates, serve_routes_tokens, serve_routes_trials,
+    serve_routes_users;
 
 /* Over all files; NULL = there are no more. */
 const struct serve_route *serve_route_at(size_t index);
@@ -143,6 +145,15 @@ void serve_begin_list(struct serve_rest *r, const char *key); /* {"key": [ */
 void serve_end_list(struct serve_rest *r);                    /* ]} */
 
 /* ---- shared by files ---- */
+
+/* rest_table.c: a page of trials, as limit, offset, sort, state and metric of the query ask. */
+struct serve_page_of {
+    int64_t *ids;
+    double *values; /* of the metric; NaN = none */
+    size_t count;
+    int64_t total; /* of all pages */
+};
+enum ebb_status serve_trials_page(struct serve_rest *r, struct serve_page_of *page);
 
 /* submit_body.c */
 enum ebb_status serve_submit_check_body(struct serve_rest *r);

@@ -119,7 +119,7 @@ static enum ebb_status preview_gc(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments/#/checkpoints", list, "its checkpoints", 0},
+    {"GET", "/experiments/#/checkpoints", list, "its checkpoints", SERVE_APART},
     {"GET", "/experiments/#/preview_gc", preview_gc, "checkpoints that would go", 0},
     {"GET", "/checkpoints/*", get, "one checkpoint", 0},
     {"DELETE", "/checkpoints/*", delete, "delete a checkpoint", 0},

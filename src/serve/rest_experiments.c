@@ -62,7 +62,7 @@ static enum ebb_status write_config(struct serve_rest *r, int64_t id)
 enum ebb_status serve_answer_experiment(struct serve_rest *r)
 {
     struct exp_db_experiment row;
-    EBB_TRY(exp_master_flush(r->m, r->err));
+    EBB_TRY(serve_flush(r));
     EBB_TRY(serve_find(r, exp_db_experiment_read(r->db, EXP_DB_ID(r->id), &row, r->err),
                        "no experiment %lld", (long long)r->id));
     ebb_jsonw_object(&r->w);
@@ -131,7 +131,7 @@ static enum ebb_status list(struct serve_rest *r)
     struct exp_db_experiment row;
     struct exp_db_id total = {0};
     EBB_TRY(read_filter(r, &f));
-    EBB_TRY(exp_master_flush(r->m, r->err));
+    EBB_TRY(serve_flush(r));
     serve_begin_list(r, "experiments");
     struct exp_db_cursor c = exp_db_experiments(r->db, &f, &row, r->err);
     while (exp_db_fetch(&c))
@@ -256,7 +256,7 @@ static enum ebb_status delete (struct serve_rest *r) {
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments", list, "list experiments", 0},
+    {"GET", "/experiments", list, "list experiments", SERVE_APART},
     {"GET", "/experiments/#", serve_answer_experiment, "one experiment", 0},
     {"PATCH", "/experiments/#", serve_patch_experiment, "change an experiment", 0},
     {"DELETE", "/experiments/#", delete, "delete an ended experiment", 0},

@@ -152,7 +152,7 @@ static enum ebb_status sample(struct serve_rest *r)
     struct exp_db_pair asked = {.a = r->id, .b = serve_query_int(r, "max_trials", 10, 1)};
     struct exp_db_trial_shown row;
     EBB_TRY(read_searched(r, r->id, &s));
-    EBB_TRY(exp_master_flush(r->m, r->err));
+    EBB_TRY(serve_flush(r));
     serve_begin_list(r, "trials");
     struct exp_db_cursor c = exp_db_trials_best(r->db, &asked, &row, r->err);
     while (exp_db_fetch(&c)) {
@@ -228,10 +228,10 @@ static enum ebb_status time_series(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments/#/validation-history", history, "each new best validation", 0},
-    {"GET", "/experiments/#/metric-names", names, "names of metrics", 0},
-    {"GET", "/experiments/#/trials-sample", sample, "curves of the best trials", 0},
-    {"GET", "/experiments/#/trials-snapshot", snapshot, "all trials at one step", 0},
-    {"GET", "/trials/time-series", time_series, "curves of given trials", 0},
+    {"GET", "/experiments/#/validation-history", history, "each new best validation", SERVE_APART},
+    {"GET", "/experiments/#/metric-names", names, "names of metrics", SERVE_APART},
+    {"GET", "/experiments/#/trials-sample", sample, "curves of the best trials", SERVE_APART},
+    {"GET", "/experiments/#/trials-snapshot", snapshot, "all trials at one step", SERVE_APART},
+    {"GET", "/trials/time-series", time_series, "curves of given trials", SERVE_APART},
 };
 const struct serve_routes serve_routes_metrics = SERVE_ROUTES(routes);

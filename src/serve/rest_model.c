@@ -93,8 +93,8 @@ static enum ebb_status file(struct serve_rest *r)
 }
 
 static const struct serve_route routes[] = {
-    {"GET", "/experiments/#/model_def", archive, "model definition as tar.gz", 0},
-    {"GET", "/experiments/#/file_tree", tree, "files of the model definition", 0},
-    {"GET", "/experiments/#/file", file, "one file of the model definition", 0},
+    {"GET", "/experiments/#/model_def", archive, "model definition as tar.gz", SERVE_APART},
+    {"GET", "/experiments/#/file_tree", tree, "files of the model definition", SERVE_APART},
+    {"GET", "/experiments/#/file", file, "one file of the model definition", SERVE_APART},
 };
 const struct serve_routes serve_routes_model = SERVE_ROUTES(routes);

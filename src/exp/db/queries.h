@@ -263,6 +263,17 @@
     READ(exp_db_users, exp_db_none, exp_db_user, "SELECT @" EXP_DB_FROM_USERS " ORDER BY name")    \
     WRITE(exp_db_user_set, exp_db_user_active, "UPDATE users SET & WHERE name = $1")               \
                                                                                                    \
+    /* tables of trials */                                                                         \
+    READ(exp_db_trial_keys, exp_db_id, exp_db_trial_key,                                           \
+         "SELECT @ FROM trials WHERE experiment_id = $1 ORDER BY id")                              \
+    READ(exp_db_validations_of, exp_db_id, exp_db_batches,                                         \
+         "SELECT v.trial_id, v.step_id, v.metrics FROM validations v JOIN trials t"                \
+         " ON t.id = v.trial_id WHERE t.experiment_id = $1 AND v.state = 'COMPLETED'"              \
+         " ORDER BY v.trial_id, v.step_id")                                                        \
+    READ(exp_db_signed_curve, exp_db_id, exp_db_signed_point,                                      \
+         "SELECT step_id, end_time, signed_metric FROM validations WHERE trial_id = $1 AND"        \
+         " state = 'COMPLETED' AND signed_metric IS NOT NULL ORDER BY step_id")                    \
+                                                                                                   \
     /* tokens, and logins that were made with one */                                               \
     READ(exp_db_token_find, exp_db_name, exp_db_token_known,                                       \
          "SELECT @ FROM (SELECT t.*, u.is_active FROM tokens t JOIN users u"                       \

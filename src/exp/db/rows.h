@@ -257,6 +257,21 @@ struct exp_db_bytes {
     X(T, DOUBLE, end_time)                                                                         \
     X(T, TEXT, metrics)
 
+#define EXP_DB_SIGNED_POINT_FIELDS(X, T)                                                           \
+    X(T, INT, step_id) X(T, DOUBLE, end_time) X(T, DOUBLE, signed_metric)
+
+/* What trials are sorted by. */
+#define EXP_DB_TRIAL_KEY_FIELDS(X, T)                                                              \
+    X(T, INT, id)                                                                                  \
+    X(T, TEXT, state)                                                                              \
+    X(T, DOUBLE, start_time)                                                                       \
+    X(T, DOUBLE, end_time)                                                                         \
+    X(T, INT, restarts)                                                                            \
+    X(T, INT, steps)                                                                               \
+    X(T, DOUBLE, best_signed)                                                                      \
+    X(T, DOUBLE, latest_signed)                                                                    \
+    X(T, TEXT, hparams)
+
 #define EXP_DB_BEST_FIELDS(X, T)                                                                   \
     X(T, INT, trial_id)                                                                            \
     X(T, INT, step_id)                                                                             \
@@ -382,6 +397,8 @@ struct exp_db_bytes {
     S(exp_db_needed, EXP_DB_NEEDED_FIELDS)                                                         \
     S(exp_db_user_active, EXP_DB_USER_ACTIVE_FIELDS)                                               \
     S(exp_db_template, EXP_DB_TEMPLATE_FIELDS)                                                     \
+    S(exp_db_signed_point, EXP_DB_SIGNED_POINT_FIELDS)                                             \
+    S(exp_db_trial_key, EXP_DB_TRIAL_KEY_FIELDS)                                                   \
     S(exp_db_batches, EXP_DB_BATCHES_FIELDS)                                                       \
     S(exp_db_token, EXP_DB_TOKEN_FIELDS)                                                           \
     S(exp_db_token_known, EXP_DB_TOKEN_KNOWN_FIELDS)                                               \

@@ -1,0 +1,168 @@
+/* table.c - see table.h. */
+#include "serve/table.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/map.h"
+
+#define COLUMNS_MAX 256
+
+struct making {
+    struct serve_rest *r;
+    struct serve_table *t;
+    struct ebb_strmap columns;         /* name: number */
+    const struct ebb_doc_node **cells; /* of the row at hand; NULL: columns are counted */
+};
+
+/* The number of a column; made when it is new. COLUMNS_MAX: one too many. */
+static enum ebb_status column_of(struct making *m, const char *name, uint64_t *number)
+{
+    if (ebb_strmap_get(&m->columns, name, strlen(name), number))
+        return EBB_OK;
+    *number = m->t->column_count;
+    if (*number == COLUMNS_MAX)
+        return EBB_OK;
+    m->t->columns[m->t->column_count++] = name;
+    return ebb_strmap_put(&m->columns, name, strlen(name), *number, m->r->err);
+}
+
+/* Parts of mappings have columns of their own. */
+static enum ebb_status walk(struct making *m, const char *prefix, const struct ebb_doc_node *map)
+{
+    for (size_t i = 0; map->kind == EBB_DOC_MAP && i < map->count; i++) {
+        const struct ebb_doc_node *value = map->items[i];
+        uint64_t column;
+        const char *name = prefix[0] == '\0'
+                               ? map->keys[i]->text
+                               : ebb_arena_printf(m->r->arena, "%s.%s", prefix, map->keys[i]->text);
+        if (name == NULL)
+            return ebb_no_memory(m->r->err, map->keys[i]->length);
+        if (value->kind == EBB_DOC_MAP) {
+            EBB_TRY(walk(m, name, value));
+            continue;
+        }
+        EBB_TRY(column_of(m, name, &column));
+        if (m->cells != NULL && column < COLUMNS_MAX)
+            m->cells[column] = value;
+    }
+    return EBB_OK;
+}
+
+static enum ebb_status fill(struct making *m, const struct exp_db_trial_key *keys)
+{
+    struct serve_table *t = m->t;
+    struct ebb_arena *arena = m->r->arena;
+    const struct ebb_doc_node **roots = ebb_arena_calloc(arena, t->count + 1, sizeof *roots);
+    t->columns = ebb_arena_calloc(arena, COLUMNS_MAX, sizeof *t->columns);
+    t->rows = ebb_arena_calloc(arena, t->count + 1, sizeof *t->rows);
+    EBB_TRY(ebb_arena_status(arena, m->r->err));
+    for (size_t i = 0; i < t->count; i++) {
+        const char *text = keys[i].hparams;
+        EBB_TRY(ebb_doc_parse_json(arena, "hparams", text, strlen(text), &roots[i], m->r->err));
+        EBB_TRY(walk(m, "", roots[i]));
+    }
+    const struct ebb_doc_node **cells =
+        ebb_arena_calloc(arena, t->count * t->column_count + 1, sizeof *cells);
+    EBB_TRY(ebb_arena_status(arena, m->r->err));
+    for (size_t i = 0; i < t->count; i++) {
+        m->cells = cells + i * t->column_count;
+        t->rows[i] = (struct serve_table_row){.key = keys[i], .cells = m->cells};
+        EBB_TRY(walk(m, "", roots[i]));
+    }
+    return EBB_OK;
+}
+
+/* The searcher's metric stands in the row of the trial. */
+static void set_best(struct serve_table *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        t->rows[i].value =
+            isnan(t->rows[i].key.best_signed)
+                ? (double)NAN
+                : exp_metric_unsigned(t->rows[i].key.best_signed, t->smaller_is_better);
+}
+
+/* Another metric: of each trial's latest validation. Rows come by trial, the latest last. */
+static enum ebb_status set_latest(struct serve_rest *r, struct serve_table *t)
+{
+    struct exp_db_batches row;
+    size_t at = 0;
+    for (size_t i = 0; i < t->count; i++)
+        t->rows[i].value = (double)NAN;
+    struct exp_db_cursor c = exp_db_validations_of(r->db, EXP_DB_ID(r->id), &row, r->err);
+    while (exp_db_fetch(&c)) {
+        struct ebb_arena arena = {0};
+        const struct ebb_doc_node *root = NULL;
+        double value;
+        while (at < t->count && t->rows[at].key.id < row.trial_id)
+            at++;
+        if (at < t->count && t->rows[at].key.id == row.trial_id && row.metrics != NULL &&
+            ebb_doc_parse_json(&arena, "metrics", row.metrics, strlen(row.metrics), &root, NULL) ==
+                EBB_OK &&
+            exp_metric_find(ebb_doc_get(root, "validation_metrics"), t->metric, &value, NULL) ==
+                EBB_OK)
+            t->rows[at].value = value;
+        ebb_arena_fini(&arena);
+    }
+    return exp_db_end(&c);
+}
+
+enum ebb_status serve_table_read(struct serve_rest *r, struct serve_table *t)
+{
+    struct exp_db_searched searched;
+    struct exp_db_trial_key *keys = NULL;
+    struct making m = {.r = r, .t = t};
+    *t = (struct serve_table){0};
+    EBB_TRY(serve_flush(r));
+    EBB_TRY(serve_find(r, exp_db_searched_read(r->db, EXP_DB_ID(r->id), &searched, r->err),
+                       "no experiment %lld", (long long)r->id));
+    const char *metric = serve_query_text(r, "metric");
+    bool is_other = metric != NULL && metric[0] != '\0' && strcmp(metric, searched.metric) != 0;
+    t->metric = is_other ? metric : searched.metric;
+    t->smaller_is_better = searched.smaller_is_better;
+    EBB_TRY(exp_db_all(exp_db_trial_keys(r->db, EXP_DB_ID(r->id), NULL, r->err), r->arena, &keys,
+                       &t->count));
+    ebb_strmap_init(&m.columns);
+    enum ebb_status status = fill(&m, keys);
+    ebb_strmap_fini(&m.columns);
+    EBB_TRY(status);
+    if (is_other)
+        return set_latest(r, t);
+    set_best(t);
+    return EBB_OK;
+}
+
+/* ---- cells ---- */
+
+double serve_table_number(const struct serve_table *t, size_t row, size_t column)
+{
+    const struct ebb_doc_node *cell = t->rows[row].cells[column];
+    if (cell == NULL || cell->kind == EBB_DOC_NULL)
+        return (double)NAN;
+    if (cell->kind == EBB_DOC_INT || cell->kind == EBB_DOC_DOUBLE)
+        return cell->number;
+    if (cell->kind == EBB_DOC_BOOL)
+        return cell->boolean;
+    if (cell->kind != EBB_DOC_STRING)
+        return (double)NAN;
+    uint64_t hash =
+        14695981039346656037u; /* equal texts, equal numbers: that is all a split needs */
+    for (size_t i = 0; i < cell->length; i++)
+        hash = (hash ^ (unsigned char)cell->text[i]) * 1099511628211u;
+    return (double)(hash >> 11);
+}
+
+bool serve_table_varies(const struct serve_table *t, size_t column)
+{
+    const struct ebb_doc_node *first = NULL;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct ebb_doc_node *cell = t->rows[i].cells[column];
+        if (i > 0 && (cell == NULL) != (first == NULL))
+            return true;
+        if (i > 0 && cell != NULL && !ebb_doc_equal(cell, first))
+            return true;
+        first = i == 0 ? cell : first;
+    }
+    return false;
+}

@@ -1,0 +1,204 @@
+/* What pages are drawn from: trials by page, points, importance, curves, comparisons. */
+#include "test.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "exp/exp.h"
+#include "master_fixture.h"
+#include "serve/forest.h"
+#include "serve/serve.h"
+
+static char yaml[4096];
+static struct fixture f;
+
+static void run_search(void)
+{
+    fixture_begin(&f, 4);
+    fixture_open(&f);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "",
+                                    "name: random, max_steps: 2, max_trials: 7", "labels: [a]\n"));
+    fixture_run(&f, 60);
+    CHECK_STR(fixture_state(&f, 1), "COMPLETED");
+}
+
+static const struct ebb_doc_node *list_of(const char *key, const char *target)
+{
+    const struct ebb_doc_node *list = ebb_doc_get(fixture_get(&f, "%s", target), key);
+    assert_non_null(list);
+    return list;
+}
+
+TEST(trials__come_by_page_in_any_order)
+{
+    TEST_UNUSED;
+    int status;
+    run_search();
+    const struct ebb_doc_node *root = fixture_get(&f, "/experiments/1/trials?limit=3&offset=2");
+    const struct ebb_doc_node *list = ebb_doc_get(root, "trials");
+    CHECK_EQ(ebb_doc_int(root, "total", 0), 7);
+    CHECK_EQ(list->count, 3);
+    CHECK_EQ(ebb_doc_int(list->items[0], "id", 0), 3);
+    static const char *const sorts[] = {"hparams.rate",     "-hparams.rate", "best_validation",
+                                        "-best_validation", "metric",        "-id",
+                                        "start_time"};
+    for (size_t i = 0; i < sizeof sorts / sizeof *sorts; i++) {
+        double last = (double)-INFINITY;
+        bool is_down = sorts[i][0] == '-';
+        const char *key = sorts[i] + is_down;
+        root = fixture_get(&f, "/experiments/1/trials?limit=100&sort=%s", sorts[i]);
+        list = ebb_doc_get(root, "trials");
+        CHECK_EQ(list->count, 7);
+        for (size_t k = 0; k < list->count; k++) {
+            const struct ebb_doc_node *t = list->items[k];
+            double value = strncmp(key, "hparams.", 8) == 0
+                               ? ebb_doc_double(ebb_doc_get(t, "hparams"), key + 8, 0)
+                           : strcmp(key, "id") == 0 ? (double)ebb_doc_int(t, "id", 0)
+                           : strcmp(key, "start_time") == 0
+                               ? (double)ebb_doc_int(t, "id", 0)
+                               : ebb_doc_double(t, "best_validation", 0);
+            value = is_down ? -value : value;
+            CHECK(value >= last);
+            last = value;
+        }
+    }
+    CHECK_EQ(list_of("trials", "/experiments/1/trials?limit=9&state=ERROR")->count, 0);
+    CHECK_EQ(list_of("trials", "/experiments/1/trials?limit=9&state=ERROR,COMPLETED")->count, 7);
+    fixture_ask(&f, "GET", "/experiments/1/trials?limit=9&sort=hparams.none", NULL, &status);
+    CHECK_EQ(status, 400);
+    fixture_ask(&f, "GET", "/experiments/9/trials?limit=9", NULL, &status);
+    CHECK_EQ(status, 404);
+    fixture_end(&f);
+}
+
+TEST(points__have_every_trial_and_say_what_varies)
+{
+    TEST_UNUSED;
+    run_search();
+    const struct ebb_doc_node *root = fixture_get(&f, "/experiments/1/points");
+    CHECK_STR(ebb_doc_string(root, "metric", ""), "error");
+    CHECK_EQ(ebb_doc_get(root, "names")->count, 2);
+    CHECK_EQ(ebb_doc_get(root, "varying")->count, 1);
+    CHECK_STR(ebb_doc_get(root, "varying")->items[0]->text, "rate");
+    CHECK_EQ(ebb_doc_get(root, "trials")->count, 7);
+    const struct ebb_doc_node *one = ebb_doc_get(root, "trials")->items[0];
+    CHECK_EQ(ebb_doc_get(one, "hparams")->count, 2);
+    CHECK(ebb_doc_double(one, "value", -1) > 0);
+    root = fixture_get(&f, "/experiments/1/importance");
+    CHECK_EQ(ebb_doc_get(root, "importance")->count, 1);
+    fixture_end(&f);
+}
+
+TEST(forest__finds_what_matters_and_is_repeatable)
+{
+    TEST_UNUSED;
+    enum { ROWS = 3000, COLUMNS = 6 };
+    static double cells[ROWS * COLUMNS], values[ROWS];
+    uint64_t rng = 7;
+    for (size_t i = 0; i < ROWS; i++) {
+        for (size_t k = 0; k < COLUMNS; k++)
+            cells[i * COLUMNS + k] = (double)(ebb_splitmix64(&rng) >> 11) * 0x1p-53;
+        double x = cells[i * COLUMNS + 2], y = cells[i * COLUMNS + 4];
+        values[i] = 10 * (x - 0.3) * (x - 0.3) + 0.5 * y;
+    }
+    struct serve_forest forest = {cells, values, ROWS, COLUMNS, 1};
+    double a[COLUMNS], b[COLUMNS], sum = 0;
+    struct ebb_arena arena = {0};
+    struct ebb_error err;
+    CHECK_OK(serve_forest_importance(&arena, &forest, a, &err), &err);
+    CHECK_OK(serve_forest_importance(&arena, &forest, b, &err), &err);
+    for (size_t k = 0; k < COLUMNS; k++) {
+        CHECK(a[k] == b[k]);
+        CHECK(k == 2 || a[2] > 3 * a[k]);
+        CHECK(k == 2 || k == 4 || a[4] > a[k]);
+        sum += a[k];
+    }
+    CHECK(fabs(sum - 1) < 1e-9);
+    for (size_t i = 0; i < ROWS; i++)
+        values[i] = 1; /* nothing to explain */
+    CHECK_OK(serve_forest_importance(&arena, &forest, a, &err), &err);
+    for (size_t k = 0; k < COLUMNS; k++)
+        CHECK(a[k] == 0);
+    ebb_arena_fini(&arena);
+}
+
+TEST(curves__are_thinned_and_keep_their_peaks)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    run_search();
+    struct exp_db *db = exp_master_db(f.m);
+    for (int64_t step = 3; step <= 5000; step++) {
+        struct exp_db_validation v = {.trial_id = 1,
+                                      .step_id = step,
+                                      .state = "COMPLETED",
+                                      .start_time = 1,
+                                      .end_time = (double)step,
+                                      .metrics = "{\"validation_metrics\": {\"other\": 4}}",
+                                      .signed_metric = step == 2345 ? 99
+                                                       : step == 4001
+                                                           ? -7
+                                                           : 1 + 1e-3 * (double)(step % 7)};
+        CHECK_OK(exp_db_validation_add(db, &v, &err), &err);
+    }
+    CHECK_OK(exp_db_commit(db, &err), &err);
+    const struct ebb_doc_node *root = fixture_get(&f, "/curves?trials=1&points=50");
+    const struct ebb_doc_node *curve = ebb_doc_get(root, "curves")->items[0];
+    const struct ebb_doc_node *values = ebb_doc_get(curve, "values"),
+                              *batches = ebb_doc_get(curve, "batches");
+    CHECK(ebb_doc_int(curve, "count", 0) > 4990);
+    CHECK(values->count <= 50 && values->count >= 10);
+    CHECK_EQ(values->count, batches->count);
+    CHECK_EQ(batches->items[batches->count - 1]->integer, 5000 * 4);
+    bool has_peak = false, has_dip = false;
+    for (size_t i = 0; i < values->count; i++) {
+        has_peak |= values->items[i]->number == 99 && batches->items[i]->integer == 2345 * 4;
+        has_dip |= values->items[i]->number == -7;
+        CHECK(i == 0 || batches->items[i]->integer > batches->items[i - 1]->integer);
+    }
+    CHECK(has_peak && has_dip);
+    root = fixture_get(&f, "/experiments/1/curves?max_trials=3&metric=loss&kind=training");
+    CHECK_EQ(ebb_doc_get(root, "curves")->count, 3);
+    CHECK_EQ(ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "values")->count, 2);
+    root = fixture_get(&f, "/curves?trials=1&metric=other");
+    CHECK(ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "values")->count > 100);
+    int status;
+    fixture_ask(&f, "GET", "/curves?trials=1,99", NULL, &status);
+    CHECK_EQ(status, 404);
+    fixture_ask(&f, "GET", "/curves?trials=x", NULL, &status);
+    CHECK_EQ(status, 400);
+    fixture_end(&f);
+}
+
+TEST(comparison__shows_what_differs)
+{
+    TEST_UNUSED;
+    int status;
+    run_search();
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "",
+                                    "name: random, max_steps: 1, max_trials: 2", "labels: [a]\n"));
+    fixture_run(&f, 60);
+    const struct ebb_doc_node *root = fixture_get(&f, "/compare?ids=1,2");
+    const struct ebb_doc_node *list = ebb_doc_get(root, "differing");
+    bool has_steps = false, has_metric = false;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *key = ebb_doc_string(list->items[i], "key", "");
+        has_steps |= strcmp(key, "searcher.max_steps") == 0;
+        has_metric |= strcmp(key, "searcher.metric") == 0;
+    }
+    CHECK(has_steps && !has_metric);
+    CHECK_EQ(ebb_doc_get(root, "sides")->count, 2);
+    root = fixture_get(&f, "/compare?trials=1,2");
+    list = ebb_doc_get(root, "differing");
+    CHECK_EQ(list->count, 1);
+    CHECK_STR(ebb_doc_string(list->items[0], "key", ""), "trial.rate");
+    fixture_ask(&f, "GET", "/compare?ids=1,77", NULL, &status);
+    CHECK_EQ(status, 404);
+    fixture_ask(&f, "GET", "/compare", NULL, &status);
+    CHECK_EQ(status, 400);
+    fixture_end(&f);
+}
+
+TEST_MAIN(RUN(trials__come_by_page_in_any_order), RUN(points__have_every_trial_and_say_what_varies),
+          RUN(forest__finds_what_matters_and_is_repeatable),
+          RUN(curves__are_thinned_and_keep_their_peaks), RUN(comparison__shows_what_differs))
