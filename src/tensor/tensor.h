@@ -56,8 +56,8 @@ const char *tensor_dtype_name(enum tensor_dtype dtype); /* "F32", as in safetens
 struct tensor_view {
     uint8_t dtype; /* enum tensor_dtype */
     uint8_t rank;
-    uint8_t block; /* 0: plain */
-    uint8_t zero[5];
+    uint16_t block; /* 0: plain; the channels themselves: channels-last */
+    uint8_t zero[4];
     int64_t offset;
     int64_t dims[TENSOR_RANK], strides[TENSOR_RANK];
 };

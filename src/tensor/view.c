@@ -58,7 +58,7 @@ int64_t tensor_count(const struct tensor_view *view)
 void tensor_view_block(struct tensor_view *view, int block)
 {
     int64_t total = block ? block : 1;
-    view->block = (uint8_t)block;
+    view->block = (uint16_t)block;
     for (int i = view->rank - 1; i >= 0; i--) {
         int64_t n = block && i == 1 ? view->dims[i] / block : view->dims[i];
         view->strides[i] = total;

@@ -15,7 +15,9 @@
 #include "base/doc.h"
 #include "base/heap.h"
 #include "base/rng.h"
+#include "device/device.h"
 #include "grad/grad.h"
+#include "kernel/kernel.h"
 #include "ops/ops.h"
 
 /* ---- counting allocations ---------------------------------------------------------------------
@@ -434,6 +436,85 @@ static void check_contract(struct check *c, const struct trace *t, void *context
     }
 }
 
+/* ---- memory that the host cannot read --------------------------------------------------------- */
+
+#define FAR_BYTES (4u << 20)
+
+struct far { /* one op of a trace on device far */
+    struct device *device;
+    void *context;
+    struct trace_call call;
+};
+
+static enum ebb_status run_far(void *argument, struct ebb_error *err)
+{
+    const struct far *f = argument;
+    return f->call.kind->run(&f->call, err);
+}
+
+/* The place of a tensor's storage: one behind the other, as this op meets them. */
+static uint64_t place(const struct trace *t, uint32_t tensor, uint64_t *offsets, uint64_t *top)
+{
+    uint32_t storage = t->tensors[tensor].storage;
+    if (offsets[storage] == UINT64_MAX) {
+        offsets[storage] = *top;
+        *top += (t->storages[storage].bytes + 255) / 256 * 256;
+    }
+    return offsets[storage];
+}
+
+static void check_far_op(struct check *c, const struct trace *t, const struct trace_op *op,
+                         struct far *f)
+{
+    const struct device_table *d = f->device->table;
+    const void *in[TENSOR_PORTS];
+    void *out[TENSOR_PORTS];
+    struct ebb_error err = {0};
+    uint64_t top = 0, *offsets = ebb_alloc(t->storage_count * sizeof *offsets);
+    memset(offsets, 0xFF, t->storage_count * sizeof *offsets);
+    for (uint32_t k = 0; k < op->input_count; k++) {
+        uint32_t tensor = t->inputs[op->input_first + k], storage = t->tensors[tensor].storage;
+        uint64_t at = place(t, tensor, offsets, &top);
+        CHECK_OK(d->write(f->device, DEVICE_COMPUTE, at, ops_host_tensor(&c->host, tensor),
+                          t->storages[storage].bytes, &err),
+                 &err);
+        in[k] = d->address(f->device, at);
+    }
+    for (uint32_t k = 0; k < op->output_count; k++)
+        out[k] = d->address(f->device, place(t, op->output_first + k, offsets, &top));
+    CHECK(top + op->workspace_bytes <= FAR_BYTES);
+    f->call =
+        (struct trace_call){.kind = op->kind,
+                            .in = in,
+                            .out = out,
+                            .workspace = op->workspace_bytes ? d->address(f->device, top) : NULL,
+                            .attr = t->attrs + op->attr_first,
+                            .attr_bytes = op->attr_bytes,
+                            .context = f->context};
+    CHECK_OK(d->launch(f->device, run_far, f, 0, &err), &err);
+    for (uint32_t k = 0; k < op->output_count; k++) {
+        size_t bytes = output_bytes(t, op, k);
+        unsigned char *got = ebb_alloc(bytes);
+        CHECK_OK(d->read(f->device, DEVICE_COMPUTE, got,
+                         offsets[t->tensors[op->output_first + k].storage], bytes, &err),
+                 &err);
+        CHECK_OK(d->sync(f->device, &err), &err);
+        if (memcmp(got, ops_host_tensor(&c->host, op->output_first + k), bytes) != 0)
+            fail_msg("%s: output %u is another on device far", op->kind->name, k);
+        ebb_free(got);
+    }
+    ebb_free(offsets);
+}
+
+/* Every op of the trace, forward and backward: the bytes of the cpu. */
+static void check_far(struct check *c, const struct trace *t, struct far *f)
+{
+    objective(c, SIZE_MAX, 0);
+    for (uint32_t i = 0; i < t->op_count; i++)
+        if (!t->ops[i].is_leaf && t->ops[i].kind->purity == TRACE_PURE)
+            check_far_op(c, t, &t->ops[i], f);
+}
+
 /* ---- numbers of 16 bits -----------------------------------------------------------------------
  */
 
@@ -458,7 +539,8 @@ static float *collect(struct check *c, size_t *count)
     return all;
 }
 
-enum judge { JUDGE_GRADIENT, JUDGE_CONTRACT, JUDGE_VALUES };
+enum judge { JUDGE_GRADIENT, JUDGE_CONTRACT, JUDGE_FAR, JUDGE_VALUES };
+static struct far far;
 
 static float *run_row_as(const struct row *row, void *backend, uint64_t seed, enum judge judge,
                          enum tensor_dtype low, size_t *count)
@@ -492,6 +574,8 @@ static float *run_row_as(const struct row *row, void *backend, uint64_t seed, en
         compare(&c, row);
     else if (judge == JUDGE_CONTRACT)
         check_contract(&c, trace, backend);
+    else if (judge == JUDGE_FAR)
+        check_far(&c, trace, &far);
     else
         values = collect(&c, count);
     for (size_t i = 0; i < c.in_count; i++) {
@@ -534,6 +618,25 @@ TEST(every_op__skips_outputs_and_allocates_nothing)
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         run_row(&rows[i], backend, 2000 + i, JUDGE_CONTRACT);
+    ops_backend_destroy(backend);
+}
+
+TEST(every_op__runs_where_the_host_cannot_read)
+{
+    TEST_UNUSED;
+    void *backend;
+    struct ebb_error err;
+    CHECK_OK(ops_backend_create(&backend, NULL, NULL, NULL, 1, &err), &err);
+    CHECK_OK(device_far.create(&far.device, NULL, &err), &err);
+    CHECK_OK(device_far.reserve(far.device, DEVICE_T0, FAR_BYTES, &err), &err);
+    CHECK_OK(ops_backend_create(&far.context, &kernel_far, far.device, NULL, 1, &err), &err);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int k = 0; k < 2; k++) {
+            enum tensor_dtype type = k ? TENSOR_BF16 : TENSOR_F32;
+            CHECK(run_row_as(&rows[i], backend, 2000 + i, JUDGE_FAR, type, NULL) == NULL);
+        }
+    ops_backend_destroy(far.context);
+    device_far.destroy(far.device);
     ops_backend_destroy(backend);
 }
 
@@ -598,5 +701,5 @@ TEST(names__are_unique)
 
 TEST_MAIN(RUN(every_op__agrees_with_finite_differences),
           RUN(every_op__skips_outputs_and_allocates_nothing),
-          RUN(every_op__takes_numbers_of_16_bits), RUN(every_op_with_a_gradient__has_a_row),
-          RUN(names__are_unique))
+          RUN(every_op__runs_where_the_host_cannot_read), RUN(every_op__takes_numbers_of_16_bits),
+          RUN(every_op_with_a_gradient__has_a_row), RUN(names__are_unique))
