@@ -31,4 +31,4 @@ TEST(descriptions__are_whole_words)
     }
 }
 
-TEST_MAIN(RUN(descriptions__are_whole_words))
+TEST_MAIN()
