@@ -7,10 +7,16 @@
 
 static tensor_id linear(struct nn_builder *b, const char *name, tensor_id x, int64_t out)
 {
-    return nn_linear(b, name, x,
-                     &(struct nn_dense){.out = out,
-                                        .init = nn_init_normal(0.02),
-                                        .bias_init = nn_init_constant(0)});
+    return nn_lm_linear(b, name, x, out, 0.02);
+}
+
+/* A layer's result y joins its input x. */
+static tensor_id output(struct nn_builder *b, const struct nn_lm *m, tensor_id y, tensor_id x)
+{
+    nn_push(b, "output");
+    y = nn_dropout(b, linear(b, "dense", y, m->width), m->dropout);
+    x = nn_layer_norm(b, "LayerNorm", nn_add(b, y, x), EPS);
+    return nn_leave(b, x);
 }
 
 static struct nn_init table_init(void)
@@ -46,11 +52,7 @@ static tensor_id attention(struct nn_builder *b, const struct nn_lm *m, tensor_i
         part[k] = nn_heads(b, linear(b, names[k], x, m->width), m->heads);
     tensor_id y = nn_merge(b, nn_attention(b, part[0], part[1], part[2], mask, false, m->dropout));
     nn_pop(b);
-    nn_push(b, "output");
-    y = nn_dropout(b, linear(b, "dense", y, m->width), m->dropout);
-    x = nn_layer_norm(b, "LayerNorm", nn_add(b, y, x), EPS);
-    nn_pop(b);
-    return nn_leave(b, x);
+    return nn_leave(b, output(b, m, y, x));
 }
 
 static tensor_id layer(struct nn_builder *b, const struct nn_lm *m, tensor_id x, tensor_id mask)
@@ -59,10 +61,7 @@ static tensor_id layer(struct nn_builder *b, const struct nn_lm *m, tensor_id x,
     nn_push(b, "intermediate");
     tensor_id y = nn_activate(b, NN_GELU, linear(b, "dense", x, 4 * m->width));
     nn_pop(b);
-    nn_push(b, "output");
-    y = nn_dropout(b, linear(b, "dense", y, m->width), m->dropout);
-    x = nn_layer_norm(b, "LayerNorm", nn_add(b, y, x), EPS);
-    return nn_leave(b, x);
+    return output(b, m, y, x);
 }
 
 static tensor_id embeddings(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
@@ -150,12 +149,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
 
 static const struct ebb_key options[] = {
     NN_OPTION_INT(nn_lm, vocabulary, 1, 16777216, "different tokens"),
-    NN_OPTION_INT(nn_lm, positions, 1, 1048576, "positions that have an embedding"),
-    NN_OPTION_INT(nn_lm, length, 1, 1048576, "tokens of a sequence"),
-    NN_OPTION_INT(nn_lm, width, 1, 65536, "width of a token"),
-    NN_OPTION_INT(nn_lm, layers, 1, 1024, "transformer layers"),
-    NN_OPTION_INT(nn_lm, heads, 1, 1024, "attention heads"),
-    NN_OPTION_FLOAT(nn_lm, dropout, 0, 0.999, "share of units left out in training"),
+    NN_LM_OPTIONS,
 };
 #define ROW(text, about, length_, layers_, width_, heads_, ...)                                    \
     NN_CHECKED(text, NN_LANGUAGE_MODEL, about, options, nn_lm, nn_lm_check, inputs, build,         \

@@ -65,11 +65,7 @@ static void bert_generate(const struct nn_config *config, const struct nn_port *
 static enum ebb_status bert_check(const struct nn_config *config, struct ebb_error *err)
 {
     const struct test_bert *t = (const void *)config->bytes;
-    if (t->width % t->heads)
-        return ebb_fail(err, EBB_EINPUT,
-                        "model.heads: found %" PRId64 ", allowed are divisors of width %" PRId64,
-                        t->heads, t->width);
-    return EBB_OK;
+    return nn_check_heads(t->heads, t->width, err);
 }
 
 static tensor_id bert_layer(struct nn_builder *b, const struct test_bert *t, tensor_id x)

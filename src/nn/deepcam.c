@@ -30,11 +30,6 @@ static tensor_id conv(struct nn_builder *b, const char *name, tensor_id x, int64
                                             .init = nn_init_kaiming(nn_dim(b, x, 1) * k * k)});
 }
 
-static tensor_id norm_relu(struct nn_builder *b, const char *name, tensor_id x)
-{
-    return nn_activate(b, NN_RELU, nn_batch_norm(b, name, x, 0, 0));
-}
-
 /* Depthwise 3x3, then pointwise; no norm between. */
 static tensor_id separable(struct nn_builder *b, const char *name, tensor_id x, int64_t out,
                            int64_t stride, int64_t dilation)
@@ -95,8 +90,8 @@ static tensor_id encoder(struct nn_builder *b, const struct deepcam *m, tensor_i
     static const int16_t exits[] = {1536, 1536, 2048};
     char conv_name[32], norm_name[32];
     nn_push(b, "xception_features");
-    x = norm_relu(b, "bn1", conv(b, "conv1", x, ch(m, 32), 3, 2, 1));
-    x = norm_relu(b, "bn2", conv(b, "conv2", x, ch(m, 64), 3, 1, 1));
+    x = nn_norm_relu(b, "bn1", conv(b, "conv1", x, ch(m, 32), 3, 2, 1));
+    x = nn_norm_relu(b, "bn2", conv(b, "conv2", x, ch(m, 64), 3, 1, 1));
     *low = block(b, "block1", x, &(struct block){.out = ch(m, 128), .stride = 2, .reps = 2});
     x = nn_activate(b, NN_RELU, *low);
     x = block(b, "block2", x, &(struct block){.out = ch(m, 256), .stride = 2, .reps = 2});
@@ -115,7 +110,7 @@ static tensor_id encoder(struct nn_builder *b, const struct deepcam *m, tensor_i
     for (int i = 0; i < 3; i++) {
         snprintf(conv_name, sizeof conv_name, "conv%d", i + 3);
         snprintf(norm_name, sizeof norm_name, "bn%d", i + 3);
-        x = norm_relu(b, norm_name, separable(b, conv_name, x, ch(m, exits[i]), 1, 2));
+        x = nn_norm_relu(b, norm_name, separable(b, conv_name, x, ch(m, exits[i]), 1, 2));
     }
     return nn_leave(b, x);
 }
@@ -128,7 +123,7 @@ static tensor_id pyramid(struct nn_builder *b, const struct deepcam *m, tensor_i
     for (int i = 0; i < 4; i++) {
         nn_push(b, "aspp%d", i + 1);
         parts[i] =
-            norm_relu(b, "bn", conv(b, "atrous_convolution", x, width, i ? 3 : 1, 1, rates[i]));
+            nn_norm_relu(b, "bn", conv(b, "atrous_convolution", x, width, i ? 3 : 1, 1, rates[i]));
         nn_pop(b);
     }
     nn_push(b, "global_avg_pool");
@@ -140,7 +135,7 @@ static tensor_id pyramid(struct nn_builder *b, const struct deepcam *m, tensor_i
     parts[4] = nn_op(b, "tile", 1, &g, NULL, "{\"reps\":[1,1,%" PRId64 ",%" PRId64 "]}", h, w);
     nn_pop(b);
     x = conv(b, "conv1", nn_cat(b, 5, parts, 1), width, 1, 1, 1);
-    return norm_relu(b, "bn1", x);
+    return nn_norm_relu(b, "bn1", x);
 }
 
 static tensor_id transposed(struct nn_builder *b, const char *name, tensor_id x, int64_t out)
@@ -159,15 +154,15 @@ static tensor_id decoder(struct nn_builder *b, const struct deepcam *m, tensor_i
 {
     int64_t width = ch(m, 256);
     nn_push(b, "upsample");
-    x = norm_relu(b, "bn1", transposed(b, "deconv1", x, width));
-    x = norm_relu(b, "bn2", transposed(b, "deconv2", x, width));
+    x = nn_norm_relu(b, "bn1", transposed(b, "deconv1", x, width));
+    x = nn_norm_relu(b, "bn2", transposed(b, "deconv2", x, width));
     x = nn_cat(b, 2, (tensor_id[]){x, low}, 1);
-    x = norm_relu(b, "bn3", conv(b, "conv1", x, width, 3, 1, 1));
-    x = norm_relu(b, "bn4", conv(b, "conv2", x, width, 3, 1, 1));
+    x = nn_norm_relu(b, "bn3", conv(b, "conv1", x, width, 3, 1, 1));
+    x = nn_norm_relu(b, "bn4", conv(b, "conv2", x, width, 3, 1, 1));
     x = nn_convolution(
         b, "conv3", x,
         &(struct nn_conv){.out = width, .has_bias = true, .init = nn_init_kaiming(width)});
-    x = norm_relu(b, "bn5", transposed(b, "deconv3", x, width));
+    x = nn_norm_relu(b, "bn5", transposed(b, "deconv3", x, width));
     x = transposed(b, "last_deconv", x, m->image.classes);
     return nn_leave(b, x);
 }
@@ -188,7 +183,7 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
 {
     const struct deepcam *m = (const void *)config->bytes;
     tensor_id low, x = pyramid(b, m, encoder(b, m, in[0], &low));
-    low = norm_relu(b, "bn2", conv(b, "conv2", low, ch(m, 48), 1, 1, 1));
+    low = nn_norm_relu(b, "bn2", conv(b, "conv2", low, ch(m, 48), 1, 1, 1));
     return nn_classes(b, out, "logits", decoder(b, m, x, low), "cross_entropy");
 }
 

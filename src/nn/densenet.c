@@ -19,16 +19,11 @@ static tensor_id conv(struct nn_builder *b, const struct densenet *d, const char
     return nn_convolution(b, name, x, &c);
 }
 
-static tensor_id norm_relu(struct nn_builder *b, const char *name, tensor_id x)
-{
-    return nn_activate(b, NN_RELU, nn_batch_norm(b, name, x, 0, 0));
-}
-
 static tensor_id dense_layer(struct nn_builder *b, const struct densenet *d, tensor_id x)
 {
     const char *const norm[] = {d->is_small ? "bn1" : "norm1", d->is_small ? "bn2" : "norm2"};
-    tensor_id y = conv(b, d, "conv1", norm_relu(b, norm[0], x), 4 * d->growth, 1, 1);
-    y = conv(b, d, "conv2", norm_relu(b, norm[1], y), d->growth, 3, 1);
+    tensor_id y = conv(b, d, "conv1", nn_norm_relu(b, norm[0], x), 4 * d->growth, 1, 1);
+    y = conv(b, d, "conv2", nn_norm_relu(b, norm[1], y), d->growth, 3, 1);
     return nn_cat(b, 2, (tensor_id[]){x, y}, 1);
 }
 
@@ -36,7 +31,7 @@ static tensor_id transition(struct nn_builder *b, const struct densenet *d, tens
 {
     nn_push(b, d->is_small ? "trans%" PRId64 : "transition%" PRId64, i);
     int64_t half = nn_dim(b, x, 1) / 2;
-    x = norm_relu(b, d->is_small ? "bn1" : "norm", x);
+    x = nn_norm_relu(b, d->is_small ? "bn1" : "norm", x);
     x = conv(b, d, d->is_small ? "conv1" : "conv", x, half, 1, 1);
     nn_pop(b);
     return nn_avg_pool(b, x, 2, 2, 0, true);
@@ -47,7 +42,7 @@ static tensor_id features(struct nn_builder *b, const struct densenet *d, tensor
     x = conv(b, d, d->is_small ? "conv1" : "conv0", x, d->planes, d->is_small ? 3 : 7,
              d->is_small ? 1 : 2);
     if (!d->is_small)
-        x = nn_max_pool(b, norm_relu(b, "norm0", x), 3, 2, 1);
+        x = nn_max_pool(b, nn_norm_relu(b, "norm0", x), 3, 2, 1);
     for (int64_t s = 0; s < d->blocks.count; s++) {
         nn_push(b, d->is_small ? "block%" PRId64 : "denseblock%" PRId64, s + 1);
         if (d->is_small)
@@ -63,7 +58,7 @@ static tensor_id features(struct nn_builder *b, const struct densenet *d, tensor
         if (s + 1 < d->blocks.count)
             x = transition(b, d, x, s + 1);
     }
-    return norm_relu(b, d->is_small ? "bn1" : "norm5", x);
+    return nn_norm_relu(b, d->is_small ? "bn1" : "norm5", x);
 }
 
 static size_t build(struct nn_builder *b, const struct nn_config *config, const tensor_id *in,

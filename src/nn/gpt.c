@@ -4,13 +4,19 @@
 
 #include "nn/internal.h"
 
+enum ebb_status nn_check_heads(int64_t heads, int64_t width, struct ebb_error *err)
+{
+    if (width % heads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "model.heads: found %" PRId64 ", allowed are divisors of width %" PRId64,
+                        heads, width);
+    return EBB_OK;
+}
+
 enum ebb_status nn_lm_check(const struct nn_config *config, struct ebb_error *err)
 {
     const struct nn_lm *m = (const void *)config->bytes;
-    if (m->width % m->heads)
-        return ebb_fail(err, EBB_EINPUT,
-                        "model.heads: found %" PRId64 ", allowed are divisors of width %" PRId64,
-                        m->heads, m->width);
+    EBB_TRY(nn_check_heads(m->heads, m->width, err));
     if ((m->type == NN_LM_GPT && m->head == NN_LM_PRETRAINING) ||
         (m->type == NN_LM_BERT && m->head == NN_LM_TOKENS))
         return ebb_fail(
@@ -27,8 +33,8 @@ enum ebb_status nn_lm_check(const struct nn_config *config, struct ebb_error *er
 
 /* ---- the network ---------------------------------------------------------------------------- */
 
-static tensor_id linear(struct nn_builder *b, const char *name, tensor_id x, int64_t out,
-                        double deviation)
+tensor_id nn_lm_linear(struct nn_builder *b, const char *name, tensor_id x, int64_t out,
+                       double deviation)
 {
     return nn_linear(b, name, x,
                      &(struct nn_dense){.out = out,
@@ -44,12 +50,12 @@ static tensor_id attention(struct nn_builder *b, const struct nn_lm *m, tensor_i
     nn_push(b, "attn");
     if (m->is_separate) {
         for (int k = 0; k < 3; k++)
-            part[k] = nn_heads(b, linear(b, names[k], x, m->width, 0.02), m->heads);
+            part[k] = nn_heads(b, nn_lm_linear(b, names[k], x, m->width, 0.02), m->heads);
     } else {
-        nn_unpack(b, linear(b, "c_attn", x, 3 * m->width, 0.02), 3, m->heads, part);
+        nn_unpack(b, nn_lm_linear(b, "c_attn", x, 3 * m->width, 0.02), 3, m->heads, part);
     }
     tensor_id y = nn_attention(b, part[0], part[1], part[2], TENSOR_NONE, true, m->dropout);
-    y = linear(b, m->is_separate ? "out_proj" : "c_proj", nn_merge(b, y), m->width, residual);
+    y = nn_lm_linear(b, m->is_separate ? "out_proj" : "c_proj", nn_merge(b, y), m->width, residual);
     nn_pop(b);
     return nn_dropout(b, y, m->dropout);
 }
@@ -60,9 +66,9 @@ static tensor_id layer(struct nn_builder *b, const struct nn_lm *m, tensor_id x)
     x = nn_add(b, x, attention(b, m, nn_layer_norm(b, "ln_1", x, 0)));
     tensor_id y = nn_layer_norm(b, "ln_2", x, 0);
     nn_push(b, "mlp");
-    y = linear(b, "c_fc", y, 4 * m->width, 0.02);
+    y = nn_lm_linear(b, "c_fc", y, 4 * m->width, 0.02);
     y = nn_activate(b, m->is_separate ? NN_SILU : NN_GELU_TANH, y);
-    y = linear(b, "c_proj", y, m->width, residual);
+    y = nn_lm_linear(b, "c_proj", y, m->width, residual);
     nn_pop(b);
     return nn_add(b, x, nn_dropout(b, y, m->dropout));
 }
@@ -124,21 +130,13 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
 static const char type_names[] = "gpt bert";
 static const char head_names[] = "tokens classifier pretraining";
 
-#define SIZE_OPTIONS                                                                               \
-    NN_OPTION_INT(nn_lm, positions, 1, 1048576, "positions that have an embedding"),               \
-        NN_OPTION_INT(nn_lm, length, 1, 1048576, "tokens of a sequence"),                          \
-        NN_OPTION_INT(nn_lm, width, 1, 65536, "width of a token"),                                 \
-        NN_OPTION_INT(nn_lm, layers, 1, 1024, "transformer layers"),                               \
-        NN_OPTION_INT(nn_lm, heads, 1, 1024, "attention heads"),                                   \
-        NN_OPTION_FLOAT(nn_lm, dropout, 0, 0.999, "share of units left out in training")
-
 static const struct ebb_key gpt_options[] = {
     NN_OPTION_INT(nn_lm, vocabulary, 1, 16777216, "different tokens"),
-    SIZE_OPTIONS,
+    NN_LM_OPTIONS,
 };
 static const struct ebb_key size_options[] = {
     NN_OPTION_INT(nn_lm, vocabulary, 0, 16777216, "different tokens; 0: 50257 or 30522, by type"),
-    SIZE_OPTIONS,
+    NN_LM_OPTIONS,
     NN_OPTION_INT(nn_lm, labels, 1, 65536, "classes of the sequence classifier"),
     NN_OPTION_NAME(nn_lm, type, type_names, "kind of transformer"),
     NN_OPTION_NAME(nn_lm, head, head_names, "classifier; tokens (gpt) or pretraining (bert)"),

@@ -49,12 +49,6 @@ static tensor_id unit(struct nn_builder *b, const struct inception *n, tensor_id
     return nn_leave(b, x);
 }
 
-static tensor_id ceil_pool(struct nn_builder *b, tensor_id x, int k, int stride, int pad)
-{
-    return nn_op(b, "max_pool2d", 1, &x, NULL,
-                 "{\"kernel\":%d,\"stride\":%d,\"padding\":%d,\"ceil_mode\":true}", k, stride, pad);
-}
-
 static tensor_id step(struct nn_builder *b, const struct inception *n, tensor_id x,
                       const struct step *s, const int16_t *sizes)
 {
@@ -69,7 +63,7 @@ static tensor_id step(struct nn_builder *b, const struct inception *n, tensor_id
     case MAX:
         return nn_max_pool(b, x, 3, 2, 0);
     case CEIL:
-        return ceil_pool(b, x, 3, 1, 1);
+        return nn_ceil_pool(b, x, 3, 1, 1);
     default:
         return nn_avg_pool(b, x, 3, 1, 1, s->kind == MEAN);
     }
@@ -336,14 +330,14 @@ static size_t build_google(struct nn_builder *b, const struct nn_config *config,
     nn_push(b, "conv1");
     tensor_id x = nn_batch_norm(b, "bn", nn_convolution(b, "conv", in[0], &stem), 1e-3, 0.1);
     nn_pop(b);
-    x = ceil_pool(b, nn_activate(b, NN_RELU, x), 3, 2, 0);
-    x = ceil_pool(b, branch(b, n, x, STEPS(C1("conv2", 64), C3("conv3", 192)), NULL), 3, 2, 0);
+    x = nn_ceil_pool(b, nn_activate(b, NN_RELU, x), 3, 2, 0);
+    x = nn_ceil_pool(b, branch(b, n, x, STEPS(C1("conv2", 64), C3("conv3", 192)), NULL), 3, 2, 0);
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         x = module(b, n, x, &blocks[i]);
         if (i == 2 || i == 5)
             side[i == 5] = x;
         if (blocks[i].pool)
-            x = ceil_pool(b, x, blocks[i].pool, 2, 0);
+            x = nn_ceil_pool(b, x, blocks[i].pool, 2, 0);
     }
     tensor_id aux1 = google_aux(b, n, "aux1", side[0]), aux2 = google_aux(b, n, "aux2", side[1]);
     x = nn_dropout(b, nn_global_pool(b, x), n->dropout);

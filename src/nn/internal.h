@@ -127,12 +127,28 @@ struct nn_lm {
 enum { NN_LM_GPT, NN_LM_BERT };
 enum { NN_LM_TOKENS, NN_LM_CLASSIFIER, NN_LM_PRETRAINING };
 
+#define NN_LM_OPTIONS                                                                              \
+    NN_OPTION_INT(nn_lm, positions, 1, 1048576, "positions that have an embedding"),               \
+        NN_OPTION_INT(nn_lm, length, 1, 1048576, "tokens of a sequence"),                          \
+        NN_OPTION_INT(nn_lm, width, 1, 65536, "width of a token"),                                 \
+        NN_OPTION_INT(nn_lm, layers, 1, 1024, "transformer layers"),                               \
+        NN_OPTION_INT(nn_lm, heads, 1, 1024, "attention heads"),                                   \
+        NN_OPTION_FLOAT(nn_lm, dropout, 0, 0.999, "share of units left out in training")
+
+enum ebb_status nn_check_heads(int64_t heads, int64_t width, struct ebb_error *err);
 enum ebb_status nn_lm_check(const struct nn_config *config, struct ebb_error *err);
+/* With normal weights. */
+tensor_id nn_lm_linear(struct nn_builder *b, const char *name, tensor_id x, int64_t out,
+                       double deviation);
 size_t nn_gpt_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
                     struct nn_output *out);
 size_t nn_bert_build(struct nn_builder *b, const struct nn_lm *m, const tensor_id *in,
                      struct nn_output *out);
 size_t nn_bert_inputs(const struct nn_lm *m, int64_t batch, struct nn_port *ports);
+
+/* Batch normalisation and ReLU; a maximum whose last window may leave the image. */
+tensor_id nn_norm_relu(struct nn_builder *b, const char *name, tensor_id x);
+tensor_id nn_ceil_pool(struct nn_builder *b, tensor_id x, int k, int stride, int pad);
 
 /* nn_push of a plain name; nn_pop with what was made inside. */
 void nn_enter(struct nn_builder *b, const char *name);

@@ -236,6 +236,17 @@ tensor_id nn_avg_pool(struct nn_builder *b, tensor_id x, int64_t k, int64_t stri
     return pool(b, "avg_pool", x, k, stride, pad, true, counts_pad);
 }
 
+tensor_id nn_ceil_pool(struct nn_builder *b, tensor_id x, int k, int stride, int pad)
+{
+    return nn_op(b, "max_pool2d", 1, &x, NULL,
+                 "{\"kernel\":%d,\"stride\":%d,\"padding\":%d,\"ceil_mode\":true}", k, stride, pad);
+}
+
+tensor_id nn_norm_relu(struct nn_builder *b, const char *name, tensor_id x)
+{
+    return nn_activate(b, NN_RELU, nn_batch_norm(b, name, x, 0, 0));
+}
+
 tensor_id nn_global_pool(struct nn_builder *b, tensor_id x)
 {
     struct mark m = layer_begin(b, "");

@@ -204,11 +204,7 @@ static tensor_id stack(struct nn_builder *b, const struct transformer *m, const 
 static enum ebb_status check(const struct nn_config *config, struct ebb_error *err)
 {
     const struct transformer *m = (const void *)config->bytes;
-    if (m->width % m->heads)
-        return ebb_fail(err, EBB_EINPUT,
-                        "model.heads: found %" PRId64 ", allowed are divisors of width %" PRId64,
-                        m->heads, m->width);
-    return EBB_OK;
+    return nn_check_heads(m->heads, m->width, err);
 }
 
 /* ---- word language model -------------------------------------------------------------------- */

@@ -121,11 +121,6 @@ static tensor_id fire(struct nn_builder *b, const char *name, tensor_id x, int64
     return nn_cat(b, 2, parts, 1);
 }
 
-static tensor_id ceil_pool(struct nn_builder *b, tensor_id x)
-{
-    return nn_op(b, "max_pool2d", 1, &x, NULL, "{\"kernel\":3,\"stride\":2,\"ceil_mode\":true}");
-}
-
 static size_t build_squeezenet(struct nn_builder *b, const struct nn_config *config,
                                const tensor_id *in, struct nn_output *out)
 {
@@ -139,11 +134,11 @@ static size_t build_squeezenet(struct nn_builder *b, const struct nn_config *con
                  {"9", 3, 3, false}, {"10", 3, 3, false}, {"11", 4, 4, false}, {"12", 4, 4, false}};
     nn_push(b, "features");
     tensor_id x = conv_relu(b, "0", in[0], n, 3, 2, 0, uniform_fan_in(b, in[0], 3));
-    x = ceil_pool(b, x);
+    x = nn_ceil_pool(b, x, 3, 2, 0);
     for (size_t i = 0; i < sizeof fires / sizeof *fires; i++) {
         x = fire(b, fires[i].name, x, n / 4 * fires[i].squeeze, n * fires[i].expand);
         if (fires[i].has_pool)
-            x = ceil_pool(b, x);
+            x = nn_ceil_pool(b, x, 3, 2, 0);
     }
     nn_pop(b);
     nn_push(b, "classifier");

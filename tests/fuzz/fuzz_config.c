@@ -3,20 +3,10 @@
  * Checked beyond not crashing: a refused file has a finding, findings are in order and are one
  * printable line each; an accepted file's normalised form reads back to itself; nothing stays
  * allocated. Seeds: tests/fuzz/corpus/config and tests/golden/config/broken. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "exp/exp.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void check_findings(const struct ebb_report *report)
 {
@@ -79,10 +69,4 @@ static void read_config(const char *bytes, size_t size)
     ebb_arena_fini(&arena);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-    uint64_t live = ebb_heap_live();
-    read_config((const char *)data, size);
-    require(ebb_heap_live() == live);
-    return 0;
-}
+FUZZ(read_config)

@@ -2,18 +2,10 @@
  *
  * Checked beyond not crashing: a dataset that was found has sizes that do not overflow, reading it
  * stays within the scratch it asked for, and nothing stays allocated. */
-#include <stdlib.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "data/bert.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void read_all(const struct data_h5 *h, const char *name, struct ebb_error *err)
 {

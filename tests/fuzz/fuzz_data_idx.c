@@ -2,18 +2,10 @@
  *
  * Checked beyond not crashing: what was accepted can be read to its end; memory stays within what
  * the packed bytes can hold; nothing stays allocated. */
-#include <stdlib.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "data/idx.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

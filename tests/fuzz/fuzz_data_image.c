@@ -2,18 +2,10 @@
  *
  * Checked beyond not crashing: rows come in order, the window is filled when decoding succeeds,
  * nothing stays allocated. */
-#include <stdlib.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "data/image.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 struct picture {
     struct data_resampler r;

@@ -2,18 +2,10 @@
  *
  * Checked beyond not crashing: an accepted array lies inside its bytes and can be read; an unpacked
  * member is no larger than its packed bytes allow; nothing stays allocated. */
-#include <stdlib.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "data/npy.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void read_array(const struct data_file *file, const struct data_h5_dataset *d)
 {

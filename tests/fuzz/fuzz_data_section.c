@@ -3,19 +3,10 @@
  *
  * Checked beyond not crashing: a refusal says why, at least one mistake is reported for it, nothing
  * stays allocated. */
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "data/data.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,18 +2,10 @@
  *
  * Checksums stop most of what a fuzzer makes, so the bytes are also taken as a message by
  * themselves. Nothing found in a message may lie outside it. */
-#include <stdlib.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "data/tfrecord.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void read_example(const uint8_t *record, size_t length, struct ebb_error *err)
 {

@@ -2,20 +2,11 @@
  *
  * Beyond "does not crash": positions lie inside the text, a tree that was accepted is written and
  * read back equal, and nothing stays allocated. */
-#include <stdint.h>
-#include <stdlib.h>
+
+#include "fuzz.h"
 
 #include "base/doc.h"
-#include "base/heap.h"
 #include "base/json.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void pull(const char *bytes, size_t size, unsigned flags)
 {

@@ -1,18 +1,9 @@
 /* fuzz_nn_config.c - a `model:` section of any content: it is refused with a message, or the model
  * has inputs of countable size; nothing stays allocated. */
-#include <stdint.h>
-#include <stdlib.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "nn/nn.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void parse(const char *bytes, size_t size)
 {
@@ -40,10 +31,4 @@ static void parse(const char *bytes, size_t size)
     ebb_arena_fini(&arena);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-    uint64_t live = ebb_heap_live();
-    parse((const char *)data, size);
-    require(ebb_heap_live() == live);
-    return 0;
-}
+FUZZ(parse)

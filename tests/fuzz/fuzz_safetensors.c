@@ -2,19 +2,10 @@
  *
  * Checked beyond not crashing: an accepted file's tensors lie inside it, fill it, and are found by
  * name; nothing stays allocated. */
-#include <stdint.h>
-#include <stdlib.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "tensor/tensor.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -2,20 +2,10 @@
  *
  * Checked beyond not crashing: a section without mistakes is read, one with mistakes is refused;
  * nothing stays allocated. Seeds: tests/fuzz/corpus/train_sections, tests/golden/train. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "base/heap.h"
+#include "fuzz.h"
+
 #include "train/train.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void read_sections(const char *bytes, size_t size)
 {
@@ -44,10 +34,4 @@ static void read_sections(const char *bytes, size_t size)
     ebb_arena_fini(&arena);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-    uint64_t live = ebb_heap_live();
-    read_sections((const char *)data, size);
-    require(ebb_heap_live() == live);
-    return 0;
-}
+FUZZ(read_sections)

@@ -1,18 +1,9 @@
 /* fuzz_yaml.c - the YAML reader on any bytes: guards hold, an accepted tree survives being written
  * as JSON and read back, nothing stays allocated. */
-#include <stdint.h>
-#include <stdlib.h>
+
+#include "fuzz.h"
 
 #include "base/doc.h"
-#include "base/heap.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(int condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* Nodes below and including this one; checks depth and keys per mapping on the way. */
 static size_t walk(const struct ebb_doc_node *node, int depth)
@@ -48,10 +39,4 @@ static void build(const char *bytes, size_t size)
     ebb_arena_fini(&arena);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-    uint64_t live = ebb_heap_live();
-    build((const char *)data, size);
-    require(ebb_heap_live() == live);
-    return 0;
-}
+FUZZ(build)

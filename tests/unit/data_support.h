@@ -33,6 +33,21 @@ static inline void kit_fini(struct kit *kit)
     CHECK_EQ(system(command), 0);
 }
 
+/* TEST_MAIN_EACH(kit_setup, kit_teardown): a test's kit is *cmocka_state. */
+static inline int kit_setup(void **state)
+{
+    static struct kit kit;
+    kit_init(&kit);
+    *state = &kit;
+    return 0;
+}
+
+static inline int kit_teardown(void **state)
+{
+    kit_fini(*state);
+    return 0;
+}
+
 static inline const struct ebb_doc_node *kit_section(struct kit *kit, const char *yaml)
 {
     const struct ebb_doc_node *root = NULL;

@@ -73,9 +73,7 @@ TEST(batches__advice_names_what_divides)
 
 TEST(npy__reads_arrays_and_decides_what_they_are_for)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
+    struct kit *kit = *cmocka_state;
     char x[128 + 24 * 2] = "\x93NUMPY\x01\x00\x76\x00{'descr': '<i2', 'fortran_order': False, "
                            "'shape': (4, 2, 3), }";
     char y[128 + 4] = "\x93NUMPY\x01\x00\x76\x00{'descr': '|u1', 'fortran_order': False, "
@@ -89,91 +87,84 @@ TEST(npy__reads_arrays_and_decides_what_they_are_for)
         memcpy(x + 128 + 2 * i, &v, 2);
     }
     memcpy(y + 128, "\2\0\1\4", 4);
-    kit_write(&kit, "x.npy", x, sizeof x);
-    kit_write(&kit, "y.npy", y, sizeof y);
-    struct data_set *set = kit_open(&kit, "{name: npy, train_files: [x.npy, y.npy]}");
+    kit_write(kit, "x.npy", x, sizeof x);
+    kit_write(kit, "y.npy", y, sizeof y);
+    struct data_set *set = kit_open(kit, "{name: npy, train_files: [x.npy, y.npy]}");
     const struct data_info *info = data_describe(set);
     CHECK(info->kind == DATA_CLASSES && info->classes == 5);
     CHECK(info->fields[0].dtype == DATA_F32 && info->fields[0].rank == 2);
     float v[6];
     int64_t label;
-    CHECK_OK(data_read(set, DATA_TRAIN, 3, 0, 0, (void *[]){v, &label}, &kit.err), &kit.err);
+    CHECK_OK(data_read(set, DATA_TRAIN, 3, 0, 0, (void *[]){v, &label}, &kit->err), &kit->err);
     CHECK(v[0] == 6 && v[5] == 11 && label == 4);
     data_close(set);
     x[128] = 'x';
-    kit_write(&kit, "x.npy", x, sizeof x - 2);
-    CHECK(strstr(kit_refused(&kit, "{name: npy, train_files: [x.npy, y.npy]}"),
+    kit_write(kit, "x.npy", x, sizeof x - 2);
+    CHECK(strstr(kit_refused(kit, "{name: npy, train_files: [x.npy, y.npy]}"),
                  "x.npy: byte 10: NPY: the shape promises more than the 46 bytes"));
-    kit_fini(&kit);
 }
 
 TEST(tfrecord__fields_of_any_file)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
+    struct kit *kit = *cmocka_state;
     char section[512];
     snprintf(section, sizeof section,
              "{name: tfrecord, data_dir: %s, train_files: [cosmo_4.tfrecord, cosmo_4.tfrecord.gz], "
              "fields: ['x:i16:4x4x4x4', 'y:f32:4']}",
              GOLDEN "data/formats");
-    struct data_set *set = kit_open(&kit, section);
+    struct data_set *set = kit_open(kit, section);
     CHECK_EQ(data_describe(set)->count[DATA_TRAIN], 2);
     int16_t x[2][256];
     float y[2][4];
     for (uint64_t i = 0; i < 2; i++)
-        CHECK_OK(data_read(set, DATA_TRAIN, i, 0, 0, (void *[]){x[i], y[i]}, &kit.err), &kit.err);
+        CHECK_OK(data_read(set, DATA_TRAIN, i, 0, 0, (void *[]){x[i], y[i]}, &kit->err), &kit->err);
     CHECK(memcmp(x[0], x[1], sizeof x[0]) == 0 && memcmp(y[0], y[1], sizeof y[0]) == 0);
     data_close(set);
     struct ebb_file_view view;
-    CHECK_OK(ebb_file_view_open(&view, GOLDEN "data/formats/cosmo_4.tfrecord", 1 << 20, &kit.err),
-             &kit.err);
+    CHECK_OK(ebb_file_view_open(&view, GOLDEN "data/formats/cosmo_4.tfrecord", 1 << 20, &kit->err),
+             &kit->err);
     char *bad = ebb_alloc(view.length);
     memcpy(bad, view.data, view.length);
     bad[300] ^= 1;
-    kit_write(&kit, "bad", bad, view.length);
-    set = kit_open(&kit, "{name: tfrecord, train_files: bad, fields: ['x:i16:4x4x4x4']}");
-    CHECK_EQ(data_read(set, DATA_TRAIN, 0, 0, 0, (void *[]){x[0]}, &kit.err), EBB_ECORRUPT);
-    CHECK(strstr(kit.err.message, "the checksum of the record at 0 is wrong"));
+    kit_write(kit, "bad", bad, view.length);
+    set = kit_open(kit, "{name: tfrecord, train_files: bad, fields: ['x:i16:4x4x4x4']}");
+    CHECK_EQ(data_read(set, DATA_TRAIN, 0, 0, 0, (void *[]){x[0]}, &kit->err), EBB_ECORRUPT);
+    CHECK(strstr(kit->err.message, "the checksum of the record at 0 is wrong"));
     data_close(set);
     bad[3] ^= 1;
-    kit_write(&kit, "bad", bad, view.length);
-    CHECK(strstr(kit_refused(&kit, "{name: tfrecord, train_files: bad, fields: ['x:i16:4']}"),
+    kit_write(kit, "bad", bad, view.length);
+    CHECK(strstr(kit_refused(kit, "{name: tfrecord, train_files: bad, fields: ['x:i16:4']}"),
                  "checksum of the length"));
     ebb_free(bad);
     ebb_file_view_close(&view);
-    kit_fini(&kit);
 }
 
 TEST(hdf5__datasets_by_path)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
+    struct kit *kit = *cmocka_state;
     char section[512];
     snprintf(section, sizeof section,
              "{name: hdf5, data_dir: %s, train_files: bert_part.h5, fields: [input_ids, "
              "next_sentence_labels]}",
              GOLDEN "data/formats");
-    struct data_set *set = kit_open(&kit, section);
+    struct data_set *set = kit_open(kit, section);
     const struct data_info *info = data_describe(set);
     CHECK(info->count[DATA_TRAIN] == 3 && info->kind == DATA_CLASSES && info->classes == 2);
     float ids[16];
     int64_t label;
-    CHECK_OK(data_read(set, DATA_TRAIN, 1, 0, 0, (void *[]){ids, &label}, &kit.err), &kit.err);
+    CHECK_OK(data_read(set, DATA_TRAIN, 1, 0, 0, (void *[]){ids, &label}, &kit->err), &kit->err);
     CHECK_EQ(label, 1);
     data_close(set);
     snprintf(section, sizeof section,
              "{name: hdf5, data_dir: %s, train_files: bert_part.h5, fields: [inputs]}",
              GOLDEN "data/formats");
-    CHECK(strstr(kit_refused(&kit, section), "no dataset inputs"));
-    kit_fini(&kit);
+    CHECK(strstr(kit_refused(kit, section), "no dataset inputs"));
 }
 
 /* Every cut of a reference file is an error or gives samples; nothing else happens. */
 TEST(files__cut_anywhere_are_refused_or_read)
 {
-    TEST_UNUSED;
+    struct kit *kit = *cmocka_state;
     static const char *const names[] = {"cosmo_4.tfrecord", "cosmo_4.tfrecord.gz", "cosmo_4.h5",
                                         "imagefolder/train/n01/img0.png"};
     static const char *const sections[] = {
@@ -181,35 +172,33 @@ TEST(files__cut_anywhere_are_refused_or_read)
         "{name: tfrecord, train_files: cut, fields: ['x:i16:4x4x4x4', 'y:f32:4']}",
         "{name: hdf5, train_files: cut, fields: [x]}",
         "{name: imagefolder, data_dir: ., resize: 32, crop: 28, decode_bytes: 1MiB}"};
-    struct kit kit;
-    kit_init(&kit);
     char command[256];
-    snprintf(command, sizeof command, "mkdir -p %s/train/a", kit.folder);
+    snprintf(command, sizeof command, "mkdir -p %s/train/a", kit->folder);
     CHECK_EQ(system(command), 0);
     uint64_t live = ebb_heap_live();
     for (size_t i = 0; i < 4; i++) {
         char path[256];
         struct ebb_file_view view;
         snprintf(path, sizeof path, "%s%s", GOLDEN "data/formats/", names[i]);
-        CHECK_OK(ebb_file_view_open(&view, path, 1 << 20, &kit.err), &kit.err);
+        CHECK_OK(ebb_file_view_open(&view, path, 1 << 20, &kit->err), &kit->err);
         uint64_t open = ebb_heap_live();
         for (size_t n = 0; n < view.length; n += 1 + n / 50) {
             struct data_set *set = NULL;
-            struct data_env env = {.directory = kit.folder};
+            struct data_env env = {.directory = kit->folder};
             struct ebb_arena arena;
             const struct ebb_doc_node *section;
             static float fields[2][8192];
-            kit_write(&kit, i == 3 ? "train/a/cut.png" : "cut", view.data, n);
+            kit_write(kit, i == 3 ? "train/a/cut.png" : "cut", view.data, n);
             ebb_arena_init(&arena);
             CHECK_OK(ebb_doc_parse_yaml(&arena, "t", sections[i], strlen(sections[i]), &section,
-                                        &kit.err),
-                     &kit.err);
-            kit.err.message[0] = '\0';
-            enum ebb_status status = data_open(section, &env, &set, &kit.err);
+                                        &kit->err),
+                     &kit->err);
+            kit->err.message[0] = '\0';
+            enum ebb_status status = data_open(section, &env, &set, &kit->err);
             if (status == EBB_OK)
-                status =
-                    data_read(set, DATA_TRAIN, 0, 0, 0, (void *[]){fields[0], fields[1]}, &kit.err);
-            CHECK(status == EBB_OK || kit.err.message[0]);
+                status = data_read(set, DATA_TRAIN, 0, 0, 0, (void *[]){fields[0], fields[1]},
+                                   &kit->err);
+            CHECK(status == EBB_OK || kit->err.message[0]);
             CHECK(status == EBB_OK || status == EBB_ECORRUPT || status == EBB_EINPUT ||
                   status == EBB_ELIMIT);
             CHECK(i > 1 || status != EBB_OK); /* a checksum covers it all */
@@ -220,7 +209,6 @@ TEST(files__cut_anywhere_are_refused_or_read)
         ebb_file_view_close(&view);
     }
     CHECK_EQ(ebb_heap_live(), live);
-    kit_fini(&kit);
 }
 
-TEST_MAIN()
+TEST_MAIN_EACH(kit_setup, kit_teardown)

@@ -75,61 +75,53 @@ TEST(cosmos__in_each_format_is_the_same)
 
 TEST(tokens__windows_are_the_samples)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
-    struct data_set *a = kit_open(&kit, "{name: language, vocabulary: 70000, sequence_length: 32}");
+    struct kit *kit = *cmocka_state;
+    struct data_set *a = kit_open(kit, "{name: language, vocabulary: 70000, sequence_length: 32}");
     struct data_make_options o = {.count = {4, 2}};
-    CHECK_OK(data_make(a, kit.folder, &o, &kit.err), &kit.err);
+    CHECK_OK(data_make(a, kit->folder, &o, &kit->err), &kit->err);
     struct data_set *b =
-        kit_open(&kit, "{name: tokens, train_files: train.bin, val_files: val.bin, vocabulary: "
-                       "70000, token_dtype: u32, sequence_length: 32}");
+        kit_open(kit, "{name: tokens, train_files: train.bin, val_files: val.bin, vocabulary: "
+                      "70000, token_dtype: u32, sequence_length: 32}");
     CHECK_EQ(data_describe(b)->count[DATA_TRAIN], 4);
     struct data_set *c = kit_open(
-        &kit,
+        kit,
         "{name: tokens, data_dir: ., vocabulary: 70000, token_dtype: u32, sequence_length: 32}");
     CHECK_EQ(data_describe(c)->count[DATA_TRAIN], 4); /* the folder is enough */
     CHECK_EQ(data_describe(c)->count[DATA_VALIDATION], 2);
     data_close(c);
     for (uint64_t i = 0; i < 4; i++) {
         int64_t x[32], y[32];
-        CHECK_OK(data_read(a, DATA_TRAIN, i, 0, 0, (void *[]){x, NULL}, &kit.err), &kit.err);
-        CHECK_OK(data_read(b, DATA_TRAIN, i, 0, 0, (void *[]){y, NULL}, &kit.err), &kit.err);
+        CHECK_OK(data_read(a, DATA_TRAIN, i, 0, 0, (void *[]){x, NULL}, &kit->err), &kit->err);
+        CHECK_OK(data_read(b, DATA_TRAIN, i, 0, 0, (void *[]){y, NULL}, &kit->err), &kit->err);
         CHECK(memcmp(x, y, sizeof x) == 0);
     }
     data_close(a);
     data_close(b);
-    kit_fini(&kit);
 }
 
 TEST(climate__is_the_same_after_the_fixed_shuffle)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
+    struct kit *kit = *cmocka_state;
     struct data_set *a =
-        kit_open(&kit, "{name: deepcam, data_dir: synthetic, height: 40, width: 60}");
+        kit_open(kit, "{name: deepcam, data_dir: synthetic, height: 40, width: 60}");
     struct data_make_options o = {.count = {1, 2}};
-    CHECK_OK(data_make(a, kit.folder, &o, &kit.err), &kit.err);
-    struct data_set *b = kit_open(&kit, "{name: deepcam, data_dir: .}");
+    CHECK_OK(data_make(a, kit->folder, &o, &kit->err), &kit->err);
+    struct data_set *b = kit_open(kit, "{name: deepcam, data_dir: .}");
     CHECK(data_describe(b)->height == 40 && data_describe(b)->width == 60);
-    check_same(&kit, a, 0, b, 0, DATA_TRAIN, 0);
-    check_same(&kit, a, 1, b, 1, DATA_VALIDATION, 0);
+    check_same(kit, a, 0, b, 0, DATA_TRAIN, 0);
+    check_same(kit, a, 1, b, 1, DATA_VALIDATION, 0);
     data_close(b);
     data_close(a);
-    kit_fini(&kit);
 }
 
 TEST(climate__has_rare_classes)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
-    struct data_set *set = kit_open(&kit, "{name: deepcam, data_dir: synthetic}");
+    struct kit *kit = *cmocka_state;
+    struct data_set *set = kit_open(kit, "{name: deepcam, data_dir: synthetic}");
     int64_t *mask = ebb_alloc(768 * 1152 * sizeof *mask);
     double counts[3] = {0};
     for (uint64_t i = 0; i < 8; i++) {
-        CHECK_OK(data_read(set, DATA_TRAIN, i, 0, 0, (void *[]){NULL, mask}, &kit.err), &kit.err);
+        CHECK_OK(data_read(set, DATA_TRAIN, i, 0, 0, (void *[]){NULL, mask}, &kit->err), &kit->err);
         for (int k = 0; k < 768 * 1152; k++)
             counts[mask[k]]++;
     }
@@ -139,24 +131,20 @@ TEST(climate__has_rare_classes)
     CHECK(counts[2] / all > 0.004 && counts[2] / all < 0.03);
     ebb_free(mask);
     data_close(set);
-    kit_fini(&kit);
 }
 
 TEST(make__refuses_what_it_cannot)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
-    struct data_set *set = kit_open(&kit, "{name: gan}");
+    struct kit *kit = *cmocka_state;
+    struct data_set *set = kit_open(kit, "{name: gan}");
     struct data_make_options o = {.count = {1, 0}};
-    CHECK_EQ(data_make(set, kit.folder, &o, &kit.err), EBB_EUNSUPPORTED);
+    CHECK_EQ(data_make(set, kit->folder, &o, &kit->err), EBB_EUNSUPPORTED);
     data_close(set);
-    set = kit_open(&kit, "{name: imagefolder, data_dir: synthetic}");
+    set = kit_open(kit, "{name: imagefolder, data_dir: synthetic}");
     o.format = "hdf5";
-    CHECK_EQ(data_make(set, kit.folder, &o, &kit.err), EBB_EINPUT);
-    CHECK(strstr(kit.err.message, "jpeg png"));
+    CHECK_EQ(data_make(set, kit->folder, &o, &kit->err), EBB_EINPUT);
+    CHECK(strstr(kit->err.message, "jpeg png"));
     data_close(set);
-    kit_fini(&kit);
 }
 
-TEST_MAIN()
+TEST_MAIN_EACH(kit_setup, kit_teardown)

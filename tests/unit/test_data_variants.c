@@ -212,25 +212,22 @@ TEST(images__need_no_more_than_the_scratch)
 
 TEST(npz__stored_and_packed)
 {
-    TEST_UNUSED;
-    struct kit kit;
-    kit_init(&kit);
+    struct kit *kit = *cmocka_state;
     struct data_set *set =
-        kit_open(&kit, "{name: npz, train_files: '" GOLDEN "arrays.npz', fields: [x, y]}");
+        kit_open(kit, "{name: npz, train_files: '" GOLDEN "arrays.npz', fields: [x, y]}");
     const struct data_info *info = data_describe(set);
     CHECK(info->count[DATA_TRAIN] == 6 && info->kind == DATA_CLASSES && info->classes == 6);
     float x[4];
     int64_t y;
-    CHECK_OK(data_read(set, DATA_TRAIN, 5, 0, 0, (void *[]){x, &y}, &kit.err), &kit.err);
+    CHECK_OK(data_read(set, DATA_TRAIN, 5, 0, 0, (void *[]){x, &y}, &kit->err), &kit->err);
     CHECK(y == 5 && x[3] == (float)ramp(23));
     data_close(set);
-    set = kit_open(&kit, "{name: npz, train_files: '" GOLDEN "decoded.npz', fields: [x]}");
+    set = kit_open(kit, "{name: npz, train_files: '" GOLDEN "decoded.npz', fields: [x]}");
     CHECK_EQ(data_describe(set)->count[DATA_TRAIN], 6);
     CHECK(data_describe(set)->resident_bytes > 6 * 20 * 28 * 3);
     data_close(set);
-    CHECK(strstr(kit_refused(&kit, "{name: npz, train_files: '" GOLDEN "arrays.npz', fields: [z]}"),
+    CHECK(strstr(kit_refused(kit, "{name: npz, train_files: '" GOLDEN "arrays.npz', fields: [z]}"),
                  "no array named z"));
-    kit_fini(&kit);
 }
 
-TEST_MAIN()
+TEST_MAIN_EACH(kit_setup, kit_teardown)
