@@ -155,7 +155,7 @@ static bool cpu_event_done(struct device *device, device_event event)
 
 static enum ebb_status cpu_sync(struct device *device, struct ebb_error *err)
 {
-    return device_threads_sync(self(device)->threads, err);
+    return device_threads_sync(self(device)->threads, true, err);
 }
 
 static uint64_t cpu_now(struct device *device, enum device_stream stream)

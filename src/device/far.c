@@ -266,7 +266,7 @@ static enum ebb_status far_sync(struct device *device, struct ebb_error *err)
     struct far_device *d = self(device);
     if (d->capture)
         return ebb_fail(err, EBB_EINTERNAL, "far device: the host waits inside a capture");
-    return device_threads_sync(d->threads, err);
+    return device_threads_sync(d->threads, false, err);
 }
 
 /* ---- captures --------------------------------------------------------------------------------- */

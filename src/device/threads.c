@@ -231,10 +231,11 @@ enum ebb_status device_threads_wait(struct device_threads *s, device_event event
     return status;
 }
 
-enum ebb_status device_threads_sync(struct device_threads *s, struct ebb_error *err)
+enum ebb_status device_threads_sync(struct device_threads *s, bool is_stall, struct ebb_error *err)
 {
     for (int k = 0; k < DEVICE_STREAMS; k++)
-        EBB_TRY(device_threads_wait(s, device_threads_record(s, (enum device_stream)k), true, err));
+        EBB_TRY(
+            device_threads_wait(s, device_threads_record(s, (enum device_stream)k), is_stall, err));
     return EBB_OK;
 }
 

@@ -51,7 +51,8 @@ bool device_threads_is_done(struct device_threads *threads, device_event event);
 /* The caller waits; the time counts as stall where `is_stall`. */
 enum ebb_status device_threads_wait(struct device_threads *threads, device_event event,
                                     bool is_stall, struct ebb_error *err);
-enum ebb_status device_threads_sync(struct device_threads *threads, struct ebb_error *err);
+enum ebb_status device_threads_sync(struct device_threads *threads, bool is_stall,
+                                    struct ebb_error *err);
 /* What the caller waited for events, and what the compute thread did. */
 uint64_t device_threads_stall_ns(struct device_threads *threads);
 

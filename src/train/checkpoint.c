@@ -120,6 +120,8 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
     ebb_jsonw_uint(w, t->config.seed);
     write_scaler(&t->scaler, w);
     ebb_jsonw_key_int(w, "threads", train_engine_threads(t->engine));
+    if (strcmp(train_engine_bits(t->engine), "cpu") != 0)
+        ebb_jsonw_key_string(w, "device", train_engine_bits(t->engine));
     ebb_jsonw_key_string(w, "instruction_set", instruction_set());
     ebb_jsonw_key_string(w, "ebb", EBB_VERSION);
     ebb_jsonw_key(w, "metrics"); /* told to the schedule, in order */
@@ -353,6 +355,9 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
     snprintf(is, sizeof is, "%" PRIu64, t->config.seed);
     if (seed >= 0 && (uint64_t)seed != t->config.seed)
         return differs(err, path, "seed", was, is);
+    const char *device = ebb_doc_string(root, "device", "cpu");
+    if (strcmp(device, train_engine_bits(t->engine)) != 0)
+        return differs(err, path, "device", device, train_engine_bits(t->engine));
     if (threads != now && !t->options.any_threads)
         return ebb_fail(err, EBB_EINPUT,
                         "%s: the checkpoint was made with %" PRId64

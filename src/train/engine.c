@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "ops/ops.h"
 #include "train/decide.h"
+#include "train/place.h"
 
 struct train_program {
     struct trace *trace;
@@ -29,7 +30,8 @@ struct train_engine {
     struct train_engine_options options;
     char *file_path;
     struct train_ways ways;
-    void *backend;
+    struct train_place place;
+    void *backend; /* context of its kernels */
     struct device *device;
     unsigned char *stage;
     bool is_reserved;
@@ -39,6 +41,21 @@ struct train_engine {
 };
 
 /* ---- creating -------------------------------------------------------------------------------- */
+
+/* The device and its kernels; without memory only what they would need and cost. */
+static enum ebb_status open_place(struct train_engine *e, struct ebb_error *err)
+{
+    EBB_TRY(train_place_find(e->options.device, &e->place, err));
+    e->ways.file_path = e->file_path;
+    struct device_config config = train_ways_options(&e->ways).links;
+    config.threads = e->options.threads;
+    const struct device_table *table = e->options.is_dry ? &device_null : e->place.device;
+    EBB_TRY(table->create(&e->device, &config, err));
+    EBB_TRY(ops_backend_create(&e->backend, e->place.kernels, e->options.is_dry ? NULL : e->device,
+                               NULL, e->options.threads, err));
+    e->ways.backend = e->backend;
+    return EBB_OK;
+}
 
 enum ebb_status train_engine_create(struct train_engine **engine,
                                     const struct train_engine_options *options,
@@ -68,17 +85,9 @@ enum ebb_status train_engine_create(struct train_engine **engine,
         else
             status = ebb_no_memory(err, n);
     }
+    EBB_THEN(status, open_place(e, err));
     if (status == EBB_OK)
-        status = ops_backend_create(&e->backend, NULL, NULL, NULL, e->options.threads, err);
-    if (status == EBB_OK) {
         ops_backend_set_passes(e->backend, passes);
-        e->ways.backend = e->backend;
-        e->ways.file_path = e->file_path;
-        struct device_config config = train_ways_options(&e->ways).links;
-        config.threads = e->options.threads;
-        const struct device_table *table = options->is_dry ? &device_null : &device_cpu;
-        status = table->create(&e->device, &config, err);
-    }
     if (status != EBB_OK) {
         train_engine_destroy(e);
         return status;
@@ -111,9 +120,9 @@ void train_engine_destroy(struct train_engine *e)
     }
     if (e->stage)
         e->device->table->host_give(e->device, e->stage);
+    ops_backend_destroy(e->backend);
     if (e->device)
         e->device->table->destroy(e->device);
-    ops_backend_destroy(e->backend);
     ebb_free(e->file_path);
     ebb_free(e);
 }
@@ -126,6 +135,11 @@ void *train_engine_backend(const struct train_engine *e)
 int train_engine_threads(const struct train_engine *e)
 {
     return e->options.threads;
+}
+
+const char *train_engine_bits(const struct train_engine *e)
+{
+    return e->place.bits;
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -319,6 +333,36 @@ enum ebb_status train_engine_reserve(struct train_engine *e, struct ebb_error *e
     return EBB_OK;
 }
 
+static enum ebb_status finish(void *backend, struct ebb_error *err)
+{
+    const struct kernel_table *kernels = ((const struct kernel_head *)backend)->table;
+    return kernels->finish(backend, err);
+}
+
+/* What a kernel found wrong in its operands, where it could not say so at once. */
+static enum ebb_status check_fault(const struct train_engine *e, const struct train_program *p,
+                                   struct ebb_error *err)
+{
+    uint32_t fault =
+        e->place.kernels->fault && !e->options.is_dry ? e->place.kernels->fault(e->backend) : 0;
+    if (fault == 0)
+        return EBB_OK;
+    const struct trace_op *op = &p->trace->ops[fault - 1];
+    const char *label = trace_label(p->trace, op);
+    return ebb_fail(err, EBB_EINPUT, "op %u (%s%s%s): an index or a target is out of range",
+                    fault - 1, op->kind->name, *label ? " " : "", label);
+}
+
+static enum ebb_status run_online(struct train_engine *e, struct train_program *p,
+                                  const struct exec_options *o, struct exec_report *report,
+                                  struct ebb_error *err)
+{
+    EBB_TRY(exec_run(p->exec, o, report, err));
+    if (report->result != EXEC_OK)
+        return ebb_fail(err, EBB_EBUDGET, "%s: %s", exec_result_text(report->result), report->why);
+    return e->place.kernels->finish && !e->options.is_dry ? finish(e->backend, err) : EBB_OK;
+}
+
 enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p,
                                  const struct train_io *io, struct exec_report *report,
                                  struct ebb_error *err)
@@ -329,19 +373,18 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
     if (io)
         exec_io = (struct exec_io){.context = io->context, .fill = io->fill, .read = io->read};
     o.device = e->device;
+    o.finish = e->place.kernels->finish && !e->options.is_dry ? finish : NULL;
     if (e->options.is_online && e->ways.policy && !e->ways.is_free && !p->choice.info.is_fallback) {
         o.io = &exec_io;
         o.log = io ? io->log : NULL;
-        EBB_TRY(exec_run(p->exec, &o, report, err));
-        if (report->result != EXEC_OK)
-            return ebb_fail(err, EBB_EBUDGET, "%s: %s", exec_result_text(report->result),
-                            report->why);
-        return EBB_OK;
+        EBB_TRY(run_online(e, p, &o, report, err));
+        EBB_TRY(e->device->table->sync(e->device, err));
+        return check_fault(e, p, err);
     }
     if (!p->image)
         EBB_TRY(exec_image_create(&p->image, p->exec, &p->choice.plan, &o, err));
     EBB_TRY(exec_image_run(p->image, &exec_io, io ? io->log : NULL, report, err));
-    return EBB_OK;
+    return check_fault(e, p, err);
 }
 
 /* ---- persistent leaves ------------------------------------------------------------------------ */

@@ -40,6 +40,7 @@ struct train_engine_options {
     const char *policy; /* name of a policy or planner; NULL: none when unlimited, else the cheaper
                            of dtr_eq and floor */
     const char *rewrites; /* ops_rewrites_parse */
+    const char *device;   /* name; NULL: cpu */
     int threads;          /* of kernels; 0: all cores this process may use */
     uint64_t seed;        /* policies that draw */
     bool is_dry;          /* null device: plans and reports only, no memory, no kernels */
@@ -53,6 +54,8 @@ void train_engine_destroy(struct train_engine *engine);
 /* For tensor_session_create: kernels choose workspaces with it. */
 void *train_engine_backend(const struct train_engine *engine);
 int train_engine_threads(const struct train_engine *engine);
+/* What results depend on besides: "cpu", or the kind of another device. */
+const char *train_engine_bits(const struct train_engine *engine);
 
 struct train_program_info {
     uint64_t persistent_bytes,

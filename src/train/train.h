@@ -74,6 +74,7 @@ struct train_config {
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
     struct train_link link;
     const char *policy, *file_path; /* NULL = default */
+    const char *device;             /* NULL = cpu */
     const char *rewrites; /* of the trace (ops_rewrites_parse); NULL = those on at the start */
     enum train_precision precision;
     bool is_split; /* weights as a BF16 half and the 16 bits below */

@@ -280,6 +280,7 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
                                      .link = c->link,
                                      .policy = c->policy,
                                      .rewrites = c->rewrites,
+                                     .device = c->device,
                                      .threads = c->threads,
                                      .seed = c->seed,
                                      .is_dry = t->options.is_dry,
@@ -527,6 +528,7 @@ enum ebb_status train_trace_from_config(const struct train_config *config, struc
     struct train_engine_options o = {.budget_bytes = UINT64_MAX,
                                      .threads = config->threads,
                                      .rewrites = config->rewrites,
+                                     .device = config->device,
                                      .is_dry = true};
     ebb_arena_init(&t.arena);
     t.is_scaled = config->precision == TRAIN_FP16;

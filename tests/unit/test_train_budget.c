@@ -131,6 +131,12 @@ static void train_with(const struct train_config *config, int updates, bool is_o
     train_trial_destroy(trial);
 }
 
+/* Another device than the cpu, whose bits are the reference: EBB_TEST_DEVICE. */
+static const char *device_of_tests(void)
+{
+    return getenv("EBB_TEST_DEVICE");
+}
+
 /* One cell of the table: fits, and gives the same bits. */
 static void check_cell(const struct small *m, struct train_config *config, uint64_t budget,
                        const char *policy, int updates, const struct outcome *free_run)
@@ -160,6 +166,7 @@ static void sweep(const struct small *m, bool is_full)
     train_with(&config, updates, false, &free_run);
     CHECK(free_run.peak_bytes <= free_run.unlimited_bytes);
     CHECK(free_run.floor_bytes <= free_run.unlimited_bytes);
+    config.device = device_of_tests();
     check_cell(m, &config, free_run.unlimited_bytes, "none", updates, &free_run);
     uint64_t room = free_run.unlimited_bytes - free_run.floor_bytes;
     for (uint64_t b = 0; b < BUDGETS; b++) {
@@ -255,6 +262,7 @@ TEST(online_decisions__same_bits_as_planned_ones)
     struct outcome planned, online;
     configure(&smalls[0], &net, &config);
     train_with(&config, 2, false, &planned);
+    config.device = device_of_tests();
     config.budget_bytes = (planned.floor_bytes + planned.unlimited_bytes) / 2;
     config.policy = "dtr_eq";
     train_with(&config, 2, true, &online);
@@ -314,6 +322,7 @@ static void try_model(const struct nn_model *model)
     configure(&m, &net, &config);
     shrink(&net);
     train_with(&config, 1, false, &free_run);
+    config.device = device_of_tests();
     check_cell(&m, &config, free_run.floor_bytes, "dtr_eq", 1, &free_run);
     if (is_long())
         printf("%-20s floor %10" PRIu64 " of %10" PRIu64 "\n", model->name, free_run.floor_bytes,

@@ -281,6 +281,29 @@ TEST(tiers__give_the_same_bits)
     }
 }
 
+/* Memory that the host cannot read: whoever touches it faults, and from the second run on a graph is
+ * replayed. */
+TEST(far__gives_the_same_bits)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    run_reference(&err);
+    uint64_t room = reference.unlimited - reference.floor;
+    for (int k = 0; k < 24; k++) {
+        bool is_online = k % 4 == 3;
+        struct train_engine_options options = {.threads = 1,
+                                               .device = "far",
+                                               .is_online = is_online,
+                                               .policy = is_online ? "lru" : NULL,
+                                               .host_bytes = k % 3 == 1 ? 1 << 20 : 0,
+                                               .file_bytes = k % 3 == 2 ? 1 << 20 : 0};
+        options.budget_bytes =
+            k == 0 ? UINT64_MAX : (reference.floor + room * (uint64_t)(k / 4) / 6) / 256 * 256;
+        CHECK_OK(train(&options, k % 4 == 2, &other, &err), &err);
+        check_equal(&reference, &other);
+    }
+}
+
 /* Predicted time of an update; what is predicted for a budget is what an engine with it does. */
 static double predict(uint64_t budget, uint64_t host, uint64_t file)
 {

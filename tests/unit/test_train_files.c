@@ -87,6 +87,7 @@ static void configure(struct nn_config *net, struct train_config *config, int64_
                                     .average = true,
                                     .seed = 3,
                                     .budget_bytes = UINT64_MAX,
+                                    .device = getenv("EBB_TEST_DEVICE"),
                                     .threads = 1};
     CHECK_OK(optim_parse("Adam", NULL, &config->optim, &err), &err);
 }

@@ -35,6 +35,7 @@ static void configure(struct nn_config *net, struct train_config *config, const 
                                     .average = true,
                                     .seed = 5,
                                     .budget_bytes = UINT64_MAX,
+                                    .device = getenv("EBB_TEST_DEVICE"),
                                     .threads = 1};
     CHECK_OK(optim_parse("SGD", args, &config->optim, &err), &err);
     ebb_arena_fini(&arena);
