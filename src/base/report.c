@@ -228,6 +228,22 @@ static void add(struct ebb_reading *reading, enum ebb_finding_kind kind, const c
     report->items[report->count++] = f;
 }
 
+void ebb_reading_absorb(struct ebb_reading *reading, const struct ebb_report *found)
+{
+    struct ebb_report *report = reading->report;
+    report->errors += found->errors;
+    report->warnings += found->warnings;
+    report->notes += found->notes;
+    if (found->count && !report->items) {
+        report->items = ebb_reading_alloc(reading, EBB_FINDINGS_MAX, sizeof *report->items);
+        report->capacity = report->items ? EBB_FINDINGS_MAX : 0;
+    }
+    for (size_t i = 0; i < found->count && report->count < report->capacity; i++) {
+        report->items[report->count] = found->items[i];
+        report->items[report->count++].layer = EBB_LAYERS; /* behind the file itself */
+    }
+}
+
 void ebb_reading_say(struct ebb_reading *reading, enum ebb_finding_kind kind,
                      const struct ebb_path *path, const struct ebb_doc_node *node,
                      struct ebb_str *take_text)

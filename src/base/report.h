@@ -107,6 +107,8 @@ enum ebb_status ebb_reading_end(struct ebb_reading *reading, struct ebb_error *e
 /* Only to free what the reading holds; ebb_reading_end does it as well. */
 void ebb_reading_fini(struct ebb_reading *reading);
 void ebb_report_sort(struct ebb_report *report);
+/* Adds what another reading found, in a file that this one names; their arenas are the same. */
+void ebb_reading_absorb(struct ebb_reading *reading, const struct ebb_report *found);
 
 /* A reading with an arena of its own, for callers that want a status and the first mistake. */
 struct ebb_alone {

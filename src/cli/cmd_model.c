@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/cmd_trace.h"
 #include "cli/json.h"
+#include "cli/show.h"
 
 #define NOT_GIVEN INT64_MIN
 
@@ -26,30 +27,44 @@ static enum ebb_status set_one(struct nn_config *config, const char *text, struc
     return nn_config_set(config, key, eq + 1, err);
 }
 
-enum ebb_status cli_model_config(const char *name, const struct cli_list *set,
-                                 struct nn_config *config, struct ebb_error *err)
+static enum ebb_status set_all(const struct cli_list *set, struct nn_config *c,
+                               struct ebb_error *err)
 {
-    struct nn_config c;
     struct ebb_str text = {0};
-    EBB_TRY(nn_config_init(&c, name, err));
     enum ebb_status status = EBB_OK;
     for (size_t i = 0; i < set->count && status == EBB_OK; i++) {
         if (i > 0 && strchr(set->items[i], '=') == NULL) {
             ebb_str_addc(&text, ',');
         } else if (text.length > 0) {
-            status = set_one(&c, ebb_str_c(&text), err);
+            status = set_one(c, ebb_str_c(&text), err);
             ebb_str_clear(&text);
         }
         ebb_str_add(&text, set->items[i]);
     }
     EBB_THEN(status, ebb_str_status(&text, err));
     if (status == EBB_OK && text.length > 0)
-        status = set_one(&c, ebb_str_c(&text), err);
+        status = set_one(c, ebb_str_c(&text), err);
     ebb_str_fini(&text);
-    EBB_THEN(status, nn_config_check(&c, err));
-    if (status == EBB_OK)
-        *config = c;
+    EBB_THEN(status, nn_config_check(c, err));
     return status;
+}
+
+int cli_model_config(struct ebb_arena *arena, const char *name, const struct cli_list *set,
+                     struct nn_config *config)
+{
+    struct nn_config c;
+    struct ebb_error err = {0};
+    struct ebb_report report = {0};
+    if (nn_config_open(arena, name, &c, &report, &err) != EBB_OK) {
+        if (report.errors == 0)
+            return cli_report(&err);
+        cli_print_report(&report, name, stderr);
+        return 2;
+    }
+    if (set_all(set, &c, &err) != EBB_OK)
+        return cli_report(&err);
+    *config = c;
+    return -1;
 }
 
 enum ebb_status cli_model_precision(const char *text, enum nn_precision *precision,
@@ -351,9 +366,23 @@ static int show(struct show *p)
     return code;
 }
 
+static int write_file(const struct show *p)
+{
+    struct ebb_error err = {0};
+    struct ebb_str text = {0};
+    int code = 0;
+    if (nn_config_write(&p->config, &text, &err) != EBB_OK)
+        code = cli_report(&err);
+    else
+        fputs(ebb_str_c(&text), stdout);
+    ebb_str_fini(&text);
+    return code;
+}
+
 static int run_show(int argc, char **argv)
 {
     struct show p = {.batch = NOT_GIVEN};
+    bool as_file = false;
     const char *precision = "fp32";
     struct cli_list set = {0};
     const struct cli_option options[] = {
@@ -362,15 +391,19 @@ static int run_show(int argc, char **argv)
         {CLI_MODEL_SET(&set, CLI_MODEL_SET_HELP)},
         {CLI_MODEL_PRECISION(&precision)},
         {"all", 0, CLI_FLAG, &p.is_all, NULL, "also layers without parameters and products"},
+        {"as-file", 0, CLI_FLAG, &as_file, NULL, "as a model file, to change and train"},
         {CLI_MODEL_JSON(&p.as_json)},
     };
     const struct cli_spec spec = {
-        .usage = "ebb model show NAME [OPTION...]",
+        .usage = "ebb model show NAME|FILE [OPTION...]",
         .description =
             "Shows a model: its options, its layers with parameters, work and bytes, and what one\n"
-            "training step needs at a batch. Nothing is allocated: any size is shown at once.\n\n"
+            "training step needs at a batch. Nothing is allocated: any size is shown at once.\n"
+            "FILE is a model file (docs/own-model.md); --as-file writes one.\n\n"
             "Examples:\n"
             "  ebb model show resnet50 --batch 8\n"
+            "  ebb model show ./net.yaml --set width=64\n"
+            "  ebb model show cifar_resnet20 --as-file > net.yaml\n"
             "  ebb model show GPT_175B\n"
             "  ebb model show cifar_resnet20 --set blocks=1,1,1 --set planes=8\n",
         CLI_OPTIONS(options),
@@ -381,11 +414,14 @@ static int run_show(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
-    if (cli_model_precision(precision, &p.precision, &err) != EBB_OK ||
-        cli_model_config(args.positional[0], &set, &p.config, &err) != EBB_OK)
+    struct ebb_arena arena = {0};
+    if (cli_model_precision(precision, &p.precision, &err) != EBB_OK)
         code = cli_report(&err);
     else
-        code = show(&p);
+        code = cli_model_config(&arena, args.positional[0], &set, &p.config);
+    if (code < 0)
+        code = as_file ? write_file(&p) : show(&p);
+    ebb_arena_fini(&arena);
     cli_args_fini(&args);
     return code;
 }

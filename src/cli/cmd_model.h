@@ -10,9 +10,11 @@
 extern const struct cli_command cli_cmd_model, cli_cmd_model_trace, cli_cmd_model_init,
     cli_cmd_model_eval;
 
-/* NAME and the items of --set; "a=1,2" arrives in two pieces and is put together again. */
-enum ebb_status cli_model_config(const char *name, const struct cli_list *set,
-                                 struct nn_config *config, struct ebb_error *err);
+/* NAME, or the path of a model file, and the items of --set; "a=1,2" arrives in two pieces and is
+ * put together again. What is read lives in the arena. -1, or the exit code after every mistake was
+ * printed. */
+int cli_model_config(struct ebb_arena *arena, const char *name, const struct cli_list *set,
+                     struct nn_config *config);
 enum ebb_status cli_model_precision(const char *text, enum nn_precision *precision,
                                     struct ebb_error *err);
 

@@ -35,7 +35,7 @@ struct eval {
     bool has_weights;
     struct tensor_to_write *items; /* what the result file holds */
     size_t item_count;
-    struct ebb_arena arena; /* names and weights */
+    struct ebb_arena arena; /* names, weights, a model file */
 };
 
 static size_t view_bytes(const struct tensor_view *v)
@@ -229,14 +229,12 @@ static void close_eval(struct eval *e)
     }
     if (e->backend != NULL)
         ops_backend_destroy(e->backend);
-    ebb_arena_fini(&e->arena);
 }
 
 static int finish(struct eval *e)
 {
     struct ebb_error err;
     int code = 0;
-    ebb_arena_init(&e->arena);
     if (work(e, &err) != EBB_OK) {
         code = cli_report(&err);
     } else if (e->as_json) {
@@ -263,11 +261,14 @@ static int run(struct eval *e, const struct cli_spec *spec, const char *const *p
         return code;
     if (e->file == NULL)
         code = cli_usage_error("-o FILE is missing: where should the tensors go?");
-    else if (cli_model_precision(*precision, &e->precision, &err) != EBB_OK ||
-             cli_model_config(args.positional[0], set, &e->config, &err) != EBB_OK)
+    else if (cli_model_precision(*precision, &e->precision, &err) != EBB_OK)
         code = cli_report(&err);
-    else
+    ebb_arena_init(&e->arena);
+    if (code < 0)
+        code = cli_model_config(&e->arena, args.positional[0], set, &e->config);
+    if (code < 0)
         code = finish(e);
+    ebb_arena_fini(&e->arena);
     cli_args_fini(&args);
     return code;
 }
@@ -283,7 +284,7 @@ static int run_init(int argc, char **argv)
     const struct cli_option options[] = {
         {OUTPUT_OPTION}, {SET_OPTION}, {SEED_OPTION}, {CLI_MODEL_JSON(&e.as_json)}};
     const struct cli_spec spec = {
-        .usage = "ebb model init NAME -o FILE [OPTION...]",
+        .usage = "ebb model init NAME|FILE -o FILE [OPTION...]",
         .description =
             "Writes the initial weights and buffers of a model, under torch's names. With\n"
             "--set rng=torch they are those that torch draws for this seed.\n\n"
@@ -311,7 +312,7 @@ static int run_eval(int argc, char **argv)
         {CLI_MODEL_JSON(&e.as_json)},
     };
     const struct cli_spec spec = {
-        .usage = "ebb model eval NAME -o FILE [OPTION...]",
+        .usage = "ebb model eval NAME|FILE -o FILE [OPTION...]",
         .description =
             "Evaluates a model once on made-up inputs and writes inputs (input/NAME) and outputs\n"
             "(output/NAME), so that another program can compute the same and compare.\n\n"

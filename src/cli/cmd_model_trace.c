@@ -137,7 +137,7 @@ static int run(int argc, char **argv)
         {CLI_MODEL_JSON(&as_json)},
     };
     const struct cli_spec spec = {
-        .usage = "ebb model trace NAME -o FILE [OPTION...]",
+        .usage = "ebb model trace NAME|FILE -o FILE [OPTION...]",
         .description =
             "Writes the trace of one training step of a model: forward, loss, backward, update.\n"
             "No weight takes memory. `ebb trace`, `ebb sim` and `ebb plan` read the file.\n\n"
@@ -159,12 +159,15 @@ static int run(int argc, char **argv)
         code = cli_usage_error("-o FILE is missing: where should the trace go?");
     else if (cli_model_precision(precision, &j.precision, &err) != EBB_OK ||
              parse_passes(&passes, &j, &err) != EBB_OK ||
-             parse_optimizer(optimizer, &opt, &j.optim, &err) != EBB_OK ||
-             cli_model_config(args.positional[0], &set, &j.config, &err) != EBB_OK ||
-             save(&j, &stats, &ops, &err) != EBB_OK)
+             parse_optimizer(optimizer, &opt, &j.optim, &err) != EBB_OK)
         code = cli_report(&err);
-    else
-        code = print_saved(&j, &stats, ops, as_json);
+    struct ebb_arena arena = {0};
+    if (code < 0)
+        code = cli_model_config(&arena, args.positional[0], &set, &j.config);
+    if (code < 0)
+        code = save(&j, &stats, &ops, &err) == EBB_OK ? print_saved(&j, &stats, ops, as_json)
+                                                      : cli_report(&err);
+    ebb_arena_fini(&arena);
     cli_args_fini(&args);
     return code;
 }

@@ -174,3 +174,50 @@ enum ebb_status cli_pack(const char *path, struct ebb_json_writer *w, struct ebb
     ebb_free(root);
     return status;
 }
+
+/* "a/b/net.yaml": relative, and no way out of the folder. */
+static bool is_below(const char *path)
+{
+    for (const char *at = path; *at != '\0';) {
+        size_t n = strcspn(at, "/");
+        if (n == 0 || (n == 2 && at[0] == '.' && at[1] == '.'))
+            return false;
+        at += n + (at[n] == '/');
+    }
+    return *path != '\0';
+}
+
+enum ebb_status cli_pack_file(const char *folder, const char *path, struct ebb_json_writer *w,
+                              struct ebb_error *err)
+{
+    struct pack p = {.w = w};
+    struct stat st;
+    struct ebb_str full = {0};
+    while (strncmp(path, "./", 2) == 0)
+        path += 2;
+    if (!is_below(path))
+        return ebb_fail(err, EBB_EINPUT,
+                        "model.file: %s is stored with the experiment: allowed is a path below the "
+                        "folder of the experiment file, without '..'",
+                        path);
+    enum ebb_status status = EBB_OK;
+    for (size_t n = 0; status == EBB_OK && n <= strlen(path); n++) {
+        if (path[n] != '/' && path[n] != '\0')
+            continue;
+        ebb_str_clear(&full);
+        ebb_str_printf(&full, "%s/%.*s", folder, (int)n, path);
+        EBB_THEN(status, ebb_str_status(&full, err));
+        if (status == EBB_OK && stat(ebb_str_c(&full), &st) != 0)
+            status =
+                ebb_fail(err, EBB_EIO, "cannot read %s: %s", ebb_str_c(&full), strerror(errno));
+        const char *name = ebb_str_c(&full) + strlen(folder) + 1;
+        if (status == EBB_OK && path[n] == '\0') {
+            status = add_file(&p, ebb_str_c(&full), name, &st, err);
+        } else if (status == EBB_OK) {
+            begin_row(w, name, "dir", &st);
+            ebb_jsonw_object_end(w);
+        }
+    }
+    ebb_str_fini(&full);
+    return status;
+}

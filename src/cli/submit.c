@@ -2,6 +2,7 @@
 #include "cli/submit.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/heap.h"
@@ -88,10 +89,10 @@ static const char *name_of(const struct cli_submission *s, struct ebb_arena *are
 }
 
 /* The text to submit: the file as it is, so that errors keep their places, unless something is
- * changed. *entrypoint: its text, or NULL when it is no string. */
+ * changed; *config is what it says. */
 static enum ebb_status make_text(const struct cli_submission *s, bool is_test,
                                  struct ebb_arena *arena, struct ebb_str *text,
-                                 const char **entrypoint, struct ebb_error *err)
+                                 const struct ebb_doc_node **config, struct ebb_error *err)
 {
     struct ebb_file_view view;
     const struct ebb_doc_node *root = NULL;
@@ -100,7 +101,7 @@ static enum ebb_status make_text(const struct cli_submission *s, bool is_test,
     ebb_file_view_close(&view);
     EBB_TRY(ebb_str_status(text, err));
     EBB_TRY(ebb_doc_parse_yaml(arena, s->file, ebb_str_c(text), text->length, &root, err));
-    *entrypoint = ebb_doc_string(root, "entrypoint", NULL);
+    *config = root;
     if (s->changes.count == 0 && !is_test)
         return EBB_OK;
     if (root->kind != EBB_DOC_MAP)
@@ -112,7 +113,7 @@ static enum ebb_status make_text(const struct cli_submission *s, bool is_test,
         EBB_TRY(set_path(arena, changed, s->changes.items[i], err));
     if (is_test)
         EBB_TRY(make_test(arena, changed, err));
-    *entrypoint = ebb_doc_string(changed, "entrypoint", NULL);
+    *config = changed;
     struct ebb_json_writer w;
     ebb_str_clear(text);
     ebb_jsonw_init(&w, text, 2);
@@ -122,6 +123,15 @@ static enum ebb_status make_text(const struct cli_submission *s, bool is_test,
 
 /* ---- checking here ---- */
 
+/* Where relative paths begin for the trial: its working folder is the unpacked definition. */
+static char *definition_folder(const struct cli_submission *s, struct ebb_arena *arena)
+{
+    struct stat st;
+    if (s->model_def != NULL && stat(s->model_def, &st) == 0 && S_ISDIR(st.st_mode))
+        return ebb_arena_strndup(arena, s->model_def, strlen(s->model_def));
+    return cli_folder_of(arena, s->model_def != NULL ? s->model_def : s->file);
+}
+
 int cli_submit_check(const struct cli_submission *s)
 {
     struct ebb_arena arena = {0};
@@ -129,11 +139,12 @@ int cli_submit_check(const struct cli_submission *s)
     struct ebb_error err = {0};
     struct exp_config config;
     struct ebb_report report = {0};
-    const char *entrypoint = NULL;
+    const struct ebb_doc_node *root = NULL;
     struct exp_config_options options = {.default_seed = -1, .check_section = cli_check_training};
     int code = -1;
     options.file_name = name_of(s, &arena);
-    if (make_text(s, false, &arena, &text, &entrypoint, &err) != EBB_OK) {
+    options.check_context = definition_folder(s, &arena);
+    if (make_text(s, false, &arena, &text, &root, &err) != EBB_OK) {
         code = cli_report(&err);
         code = err.status == EBB_ELIMIT ? 2 : code;
     } else if (s->template_name == NULL && /* a template may hold what is missing here */
@@ -155,17 +166,28 @@ int cli_submit_check(const struct cli_submission *s)
 
 /* ---- posting ---- */
 
-/* Built-in models need no files; everything else is found beside the experiment file. */
-static char *definition_path(const struct cli_submission *s, const char *entrypoint)
+/* Built-in models need no files but a model file; everything else is found beside the experiment
+ * file. */
+static const char *definition_path(const struct cli_submission *s, const char *entrypoint,
+                                   struct ebb_arena *arena)
 {
     if (s->model_def != NULL)
-        return ebb_strdup(s->model_def);
+        return s->model_def;
     if (entrypoint != NULL && strncmp(entrypoint, "ebb:", 4) == 0)
-        return ebb_strdup("");
-    const char *slash = strrchr(s->file, '/');
-    return slash == NULL      ? ebb_strdup(".")
-           : slash == s->file ? ebb_strdup("/")
-                              : ebb_strndup(s->file, (size_t)(slash - s->file));
+        return "";
+    return cli_folder_of(arena, s->file);
+}
+
+/* The model definition: a folder, or the one file that a built-in task names. */
+static enum ebb_status write_definition(const struct cli_submission *s,
+                                        const struct ebb_doc_node *config, const char *definition,
+                                        struct ebb_arena *arena, struct ebb_json_writer *w,
+                                        struct ebb_error *err)
+{
+    const char *file = ebb_doc_string(ebb_doc_get(config, "model"), "file", NULL);
+    if (definition[0] != '\0')
+        return cli_pack(definition, w, err);
+    return file != NULL ? cli_pack_file(cli_folder_of(arena, s->file), file, w, err) : EBB_OK;
 }
 
 /* check_only: what a test is derived from is checked too, without creating anything. */
@@ -175,14 +197,13 @@ static enum ebb_status write_body(const struct cli_submission *s, bool check_onl
     struct ebb_arena arena = {0};
     struct ebb_str text = {0};
     struct ebb_json_writer w;
-    const char *entrypoint = NULL;
-    char *definition = NULL;
+    const struct ebb_doc_node *config = NULL;
+    const char *definition;
     struct cli_git git = {0};
-    enum ebb_status status =
-        make_text(s, s->is_test && !check_only, &arena, &text, &entrypoint, err);
+    enum ebb_status status = make_text(s, s->is_test && !check_only, &arena, &text, &config, err);
     if (status != EBB_OK)
         goto out;
-    definition = definition_path(s, entrypoint);
+    definition = definition_path(s, ebb_doc_string(config, "entrypoint", NULL), &arena);
     if (definition == NULL) {
         status = ebb_no_memory(err, strlen(s->file));
         goto out;
@@ -206,14 +227,13 @@ static enum ebb_status write_body(const struct cli_submission *s, bool check_onl
         ebb_jsonw_key_string(&w, "git_commit_date", git.date);
     }
     ebb_jsonw_key_array(&w, "model_definition");
-    if (definition[0] != '\0' && !check_only)
-        status = cli_pack(definition, &w, err);
+    if (!check_only)
+        status = write_definition(s, config, definition, &arena, &w, err);
     ebb_jsonw_array_end(&w);
     ebb_jsonw_object_end(&w);
     EBB_THEN(status, ebb_str_status(body, err));
 out:
     cli_git_fini(&git);
-    ebb_free(definition);
     ebb_str_fini(&text);
     ebb_arena_fini(&arena);
     return status;

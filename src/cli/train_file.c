@@ -54,14 +54,13 @@ void cli_check_training(void *context, struct ebb_reading *reading, const char *
     size_t errors = reading->report->errors;
     struct ebb_arena arena = {0};
     char entrypoint[128] = "";
-    (void)context;
     if (config->entrypoint.kind == EXP_ENTRY_BUILTIN)
         snprintf(entrypoint, sizeof entrypoint, "ebb:%s", config->entrypoint.object);
     for (int high = 0; high < 2 && reading->report->errors == errors; high++) {
         const struct ebb_doc_node *sample = corner(&arena, &config->hyperparameters, high);
         const struct ebb_doc_node *expanded = train_expand(&arena, value, sample);
         if (sample && expanded)
-            train_check_section(reading, section, expanded, entrypoint);
+            train_check_section(reading, section, expanded, entrypoint, context);
     }
     ebb_arena_fini(&arena);
 }
@@ -171,7 +170,7 @@ static enum ebb_status sample(struct cli_train_file *f, uint64_t seed, struct eb
     return f->hparams ? EBB_OK : ebb_no_memory(err, sizeof *values);
 }
 
-static char *folder_of(struct ebb_arena *arena, const char *path)
+char *cli_folder_of(struct ebb_arena *arena, const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? ebb_arena_strndup(arena, path, slash == path ? 1 : (size_t)(slash - path))
@@ -194,7 +193,7 @@ static int finish(struct cli_train_file *f, const char *path, const struct cli_t
         return cli_report(err);
     snprintf(entrypoint, sizeof entrypoint, "ebb:%s", f->exp.entrypoint.object);
     struct train_source source = {.file = path,
-                                  .directory = folder_of(&f->arena, path),
+                                  .directory = cli_folder_of(&f->arena, path),
                                   .entrypoint = entrypoint,
                                   .root = f->exp.normalized,
                                   .hparams = f->hparams,
@@ -216,6 +215,7 @@ int cli_train_open(struct cli_train_file *f, const char *path, const struct cli_
         .file_name = path, .default_seed = 0, .check_section = cli_check_training};
     memset(f, 0, sizeof *f);
     ebb_arena_init(&f->arena);
+    options.check_context = cli_folder_of(&f->arena, path);
     if (ebb_doc_load(&f->arena, path, &read, &err) != EBB_OK) {
         cli_report(&err);
         return err.status == EBB_EIO ? 1 : 2;

@@ -28,9 +28,12 @@ int cli_train_open(struct cli_train_file *file, const char *path,
 void cli_train_close(struct cli_train_file *file);
 
 /* For exp_config_options.check_section: checks ebb's own sections, with the smallest and, when that
- * is fine, the largest value of every hyperparameter. */
+ * is fine, the largest value of every hyperparameter. `context` is the folder where relative paths
+ * begin; NULL: model files are not read. */
 void cli_check_training(void *context, struct ebb_reading *reader, const char *section,
                         const struct ebb_doc_node *value, const struct exp_config *config);
+
+char *cli_folder_of(struct ebb_arena *arena, const char *path);
 
 /* storage.c: an experiment file that says nothing about storage. */
 extern const char cli_bare_file[];

@@ -28,18 +28,15 @@ static struct nn_init table_init(void)
  * computed with, but they can choose a row of a table. */
 static tensor_id additive_mask(struct nn_builder *b, tensor_id mask)
 {
-    struct tensor_session *s = b->session;
-    int64_t n = nn_dim(b, mask, 0), t = nn_dim(b, mask, 1), one[2] = {1, 1};
-    if (tensor_status(s, NULL) != EBB_OK)
-        return TENSOR_NONE;
-    tensor_id table =
-        nn_op(b, "cat", 2, (tensor_id[]){ops_full(s, 2, one, -10000.0f), ops_full(s, 2, one, 0.0f)},
-              NULL, "{\"dim\":0}");
+    int64_t n = nn_dim(b, mask, 0), t = nn_dim(b, mask, 1);
+    tensor_id rows[2] = {nn_op(b, "full", 0, NULL, NULL, "{\"shape\":[1,1],\"value\":-10000}"),
+                         nn_op(b, "full", 0, NULL, NULL, "{\"shape\":[1,1],\"value\":0}")};
+    tensor_id table = nn_op(b, "cat", 2, rows, NULL, "{\"dim\":0}");
     tensor_id x = nn_op(b, "embedding", 2, (tensor_id[]){mask, table}, NULL, NULL);
     x = nn_reshape(b, x, 4, (int64_t[]){n, 1, 1, t});
     x = nn_op(b, "expand", 1, &x, NULL, "{\"shape\":[%" PRId64 ",1,%" PRId64 ",%" PRId64 "]}", n, t,
               t);
-    return tensor_status(s, NULL) == EBB_OK ? ops_contiguous(s, x) : TENSOR_NONE;
+    return nn_contiguous(b, x);
 }
 
 static tensor_id attention(struct nn_builder *b, const struct nn_lm *m, tensor_id x, tensor_id mask)

@@ -331,9 +331,8 @@ static void cast_inputs(struct nn_builder *b, const char *op, size_t count, cons
         to[i] = rule == RULE_FULL ? nn_full(b, in[i]) : i < low ? nn_low(b, in[i]) : in[i];
 }
 
-/* The op with its attributes read, on inputs of the types it takes. */
-static tensor_id apply(struct nn_builder *b, const struct ops_def *def, size_t in_count,
-                       const tensor_id *in, tensor_id *out, const void *attr)
+tensor_id nn_apply(struct nn_builder *b, const struct ops_def *def, size_t in_count,
+                   const tensor_id *in, tensor_id *out, size_t *out_count, const void *attr)
 {
     tensor_id outputs[TENSOR_PORTS], inputs[TENSOR_PORTS];
     size_t count = 0;
@@ -341,8 +340,11 @@ static tensor_id apply(struct nn_builder *b, const struct ops_def *def, size_t i
     ops_call(b->session, def, inputs, in_count, attr, outputs, &count);
     if (tensor_status(b->session, NULL) != EBB_OK || !count)
         return TENSOR_NONE;
+    nn_journal_op(b, def, in_count, in, count, outputs, attr);
     if (out)
         memcpy(out, outputs, count * sizeof *out);
+    if (out_count)
+        *out_count = count;
     return outputs[0];
 }
 
@@ -370,7 +372,7 @@ tensor_id nn_call(struct nn_builder *b, const char *op, size_t in_count, const t
         fail(b, &err);
         return TENSOR_NONE;
     }
-    return apply(b, def, in_count, in, out, attr);
+    return nn_apply(b, def, in_count, in, out, NULL, attr);
 }
 
 tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const tensor_id *in,
@@ -397,7 +399,7 @@ tensor_id nn_op(struct nn_builder *b, const char *op, size_t in_count, const ten
         fail(b, &err);
         return TENSOR_NONE;
     }
-    return apply(b, def, in_count, in, out, attr);
+    return nn_apply(b, def, in_count, in, out, NULL, attr);
 }
 
 int64_t nn_dim(const struct nn_builder *b, tensor_id x, int d)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "nn/internal.h"
+#include "nn/file.h"
 
 /* ---- the name of a model ---- */
 
@@ -26,14 +26,13 @@ static bool is_model(const char *name)
 }
 
 struct head { /* keys that every model has */
-    const char *name;
+    const char *name, *file;
     enum nn_generator generator;
 };
 
 static const struct ebb_key head_rows[] = {
     {.path = "name",
      .kind = EBB_KEY_TEXT,
-     .flags = EBB_KEY_REQUIRED,
      .word = model_name,
      .check = is_model,
      .allowed = "the name of a model (ebb model list)",
@@ -45,6 +44,11 @@ static const struct ebb_key head_rows[] = {
      .words = "ebb torch",
      .at = offsetof(struct head, generator),
      .help = "whose random numbers make the weights"},
+    {.path = "file",
+     .kind = EBB_KEY_TEXT,
+     .allowed = "the path of a model file",
+     .at = offsetof(struct head, file),
+     .help = "a model file instead of a name"},
 };
 static const struct ebb_keys head_keys = EBB_KEYS(head_rows);
 
@@ -95,7 +99,7 @@ static void settle_length(struct nn_config *config)
         nn_config_adapt(config, "length", positions);
 }
 
-/* Everything but the name, which chose the model. */
+/* Everything but name and file, which chose the model. */
 static void read_options(struct ebb_reading *reading, const struct ebb_path *path,
                          const struct ebb_doc_node *map, struct nn_config *config)
 {
@@ -105,7 +109,7 @@ static void read_options(struct ebb_reading *reading, const struct ebb_path *pat
     char what[96];
     snprintf(what, sizeof what, "model %s", model->name);
     struct ebb_section section = {
-        .table = &keys, .also = "name rng", .what = what, .given = &config->given};
+        .table = &keys, .also = "name file rng", .what = what, .given = &config->given};
     struct ebb_section generator = {.table = &head_keys, .only = "rng", .is_open = true};
     ebb_keys_read(reading, &generator, path, map, map, &head);
     ebb_keys_read(reading, &section, path, map, map, config->bytes);
@@ -113,16 +117,42 @@ static void read_options(struct ebb_reading *reading, const struct ebb_path *pat
     settle_length(config);
 }
 
+/* By name or by file; false: neither, with what is wrong reported. */
+static bool choose(struct ebb_reading *reading, const struct ebb_path *path,
+                   const struct ebb_doc_node *map, const struct nn_env *env, struct nn_config *c)
+{
+    struct ebb_error err = {0};
+    struct head head = {0};
+    struct ebb_section section = {.table = &head_keys, .only = "name file", .is_open = true};
+    size_t errors = reading->report->errors;
+    ebb_keys_read(reading, &section, path, map, map, &head);
+    if (reading->report->errors > errors)
+        return false;
+    if (head.name && head.file) {
+        ebb_reading_wrong(reading, path, map, "file",
+                          "found together with name, allowed: only one of them");
+        return false;
+    }
+    if (head.file)
+        return nn_file_open(reading, path, ebb_doc_get(map, "file"), env, c);
+    if (!head.name) {
+        struct ebb_path name = {.up = path, .key = "name"};
+        ebb_reading_error(reading, &name, map,
+                          "required but missing, allowed: the name of a model (ebb model list), or "
+                          "file: the path of a model file");
+        return false;
+    }
+    return nn_config_init(c, head.name, &err) == EBB_OK;
+}
+
 bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
-                    const struct ebb_doc_node *map, struct nn_config *config)
+                    const struct ebb_doc_node *map, const struct nn_env *env,
+                    struct nn_config *config)
 {
     size_t errors = reading->report->errors;
     struct ebb_error err = {0};
-    struct head head = {0};
     struct nn_config c;
-    struct ebb_section name = {.table = &head_keys, .only = "name", .is_open = true};
-    ebb_keys_read(reading, &name, path, map, map, &head);
-    if (!head.name || nn_config_init(&c, head.name, &err) != EBB_OK)
+    if (!choose(reading, path, map, env, &c))
         return false;
     read_options(reading, path, map, &c);
     if (reading->failed || reading->report->errors > errors)
@@ -131,6 +161,8 @@ bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
         ebb_reading_error(reading, path, map, "%s", err.message);
         return false;
     }
+    if (c.model->context && !nn_file_try(reading, &c))
+        return false;
     *config = c;
     return true;
 }
@@ -139,8 +171,10 @@ enum ebb_status nn_config_parse(const struct ebb_doc_node *map, struct nn_config
                                 struct ebb_error *err)
 {
     struct ebb_alone alone;
-    nn_config_read(ebb_alone_init(&alone), &(struct ebb_path){.key = "model"}, map, config);
-    return ebb_alone_end(&alone, err);
+    bool is_read = nn_config_read(ebb_alone_init(&alone), &(struct ebb_path){.key = "model"}, map,
+                                  &(struct nn_env){.no_files = true}, config);
+    EBB_TRY(ebb_alone_end(&alone, err));
+    return is_read ? EBB_OK : ebb_fail(err, EBB_EINPUT, "model.file: no file can be read here");
 }
 
 enum ebb_status nn_config_check(const struct nn_config *config, struct ebb_error *err)

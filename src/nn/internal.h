@@ -117,6 +117,20 @@ tensor_id nn_merge(struct nn_builder *b, tensor_id x);
 /* [n, t, parts * c] to `parts` tensors [n, heads, t, c / heads], with one copy for all. */
 void nn_unpack(struct nn_builder *b, tensor_id x, int64_t parts, int64_t heads, tensor_id *out);
 
+/* q, k, v for heads from one matrix: all at once when from[0] is from[1], else q from the first and
+ * the others from the second. */
+void nn_projections(struct nn_builder *b, int64_t width, int64_t heads, const tensor_id from[2],
+                    tensor_id w, tensor_id bias, tensor_id *out);
+
+/* Weights and biases of layer `index` of an LSTM or GRU, as torch names and draws them; out may be
+ * NULL. */
+void nn_recurrent_items(struct nn_builder *b, bool is_gru, int64_t index, int64_t in_width,
+                        int64_t hidden, tensor_id *out);
+/* x [T, batch, in] through that layer; state[0] and, of LSTMs, state[1] are [1, batch, hidden] and
+ * become the new ones. */
+tensor_id nn_recurrent_layer(struct nn_builder *b, bool is_gru, int64_t index, int64_t hidden,
+                             tensor_id x, tensor_id *state);
+
 /* Language models of the GPT and BERT kinds. */
 struct nn_lm {
     int64_t vocabulary, positions, length, width, layers, heads, labels;
@@ -149,6 +163,24 @@ size_t nn_bert_inputs(const struct nn_lm *m, int64_t batch, struct nn_port *port
 /* Batch normalisation and ReLU; a maximum whose last window may leave the image. */
 tensor_id nn_norm_relu(struct nn_builder *b, const char *name, tensor_id x);
 tensor_id nn_ceil_pool(struct nn_builder *b, tensor_id x, int k, int stride, int pad);
+
+/* An op whose attributes are read, on inputs of the types it takes; its results go to
+ * out[TENSOR_PORTS] (may be NULL), their number to *count (may be NULL). */
+tensor_id nn_apply(struct nn_builder *b, const struct ops_def *def, size_t in_count,
+                   const tensor_id *in, tensor_id *out, size_t *count, const void *attr);
+
+/* Row-major and in the plain layout. */
+tensor_id nn_contiguous(struct nn_builder *b, tensor_id x);
+
+/* Calls are written down where a journal is kept (file_write.c). nn_journal_note is for what is no
+ * op of the table: `what` is the name of a function of model files. */
+void nn_journal_op(struct nn_builder *b, const struct ops_def *def, size_t in_count,
+                   const tensor_id *in, size_t out_count, const tensor_id *out, const void *attr);
+void nn_journal_note(struct nn_builder *b, const char *what, size_t in_count, const tensor_id *in,
+                     tensor_id out, double first, double second);
+/* What is called until the end belongs to one note. */
+void nn_journal_begin(struct nn_builder *b);
+void nn_journal_end(struct nn_builder *b);
 
 /* nn_push of a plain name; nn_pop with what was made inside. */
 void nn_enter(struct nn_builder *b, const char *name);

@@ -21,11 +21,33 @@ static struct mark layer_begin(struct nn_builder *b, const char *name)
     return (struct mark){tensor_node_count(b->session), (uint32_t)b->item_count};
 }
 
+/* The items of the layer: those it made, or those that were declared for it before its first call. */
+static struct mark claim(struct nn_builder *b, struct mark m, uint32_t *end)
+{
+    size_t n = b->prefix_length;
+    *end = (uint32_t)b->item_count;
+    if (m.item < b->item_count || !n)
+        return m;
+    char full[512];
+    nn_full_name(b, "weight", full, sizeof full);
+    const struct nn_item *first = nn_item_find(b, full);
+    if (!first || first->is_listed)
+        return m;
+    m.item = *end = (uint32_t)(first - b->items);
+    for (; *end < b->item_count && strncmp(b->items[*end].name, b->prefix, n) == 0; ++*end)
+        b->items[*end].is_listed = true;
+    return m;
+}
+
 static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name, const char *kind,
                            tensor_id out)
 {
     struct ebb_error err;
     size_t n = b->prefix_length;
+    uint32_t end;
+    m = claim(b, m, &end);
+    for (uint32_t i = m.item; i < end; i++)
+        b->items[i].is_listed = true;
     char *copy = ebb_arena_strndup(&b->arena, b->prefix, n ? n - 1 : 0); /* without the dot */
     if (*name)
         nn_pop(b);
@@ -40,7 +62,7 @@ static tensor_id layer_end(struct nn_builder *b, struct mark m, const char *name
                                                     .first_node = m.node,
                                                     .end_node = tensor_node_count(b->session),
                                                     .first_item = m.item,
-                                                    .end_item = (uint32_t)b->item_count};
+                                                    .end_item = end};
     return out;
 }
 
@@ -159,6 +181,7 @@ tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, dou
     } else {
         y = TENSOR_NONE;
     }
+    nn_journal_note(b, "batch_norm", 3, in, y, eps, momentum);
     return layer_end(b, m, name, "batch norm", y);
 }
 
@@ -207,6 +230,7 @@ tensor_id nn_dropout(struct nn_builder *b, tensor_id x, double p)
         b->mode.step = tensor_leaf(b->session, TENSOR_I64, 1, (int64_t[]){1}, "step");
     struct mark m = layer_begin(b, "");
     tensor_id y = ops_dropout(b->session, x, b->mode.step, (float)p, b->mode.seed, b->dropouts++);
+    nn_journal_note(b, "dropout", 1, &x, y, p, 0);
     return layer_end(b, m, "", "dropout", y);
 }
 
@@ -282,14 +306,29 @@ tensor_id nn_mul(struct nn_builder *b, tensor_id x, tensor_id y)
 
 tensor_id nn_scale(struct nn_builder *b, tensor_id x, double value)
 {
-    return tensor_status(b->session, NULL) == EBB_OK ? ops_mul_scalar(b->session, x, (float)value)
-                                                     : TENSOR_NONE;
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    tensor_id y = ops_mul_scalar(b->session, x, (float)value);
+    nn_journal_note(b, "mul_scalar", 1, &x, y, value, 0);
+    return y;
 }
 
 tensor_id nn_reshape(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims)
 {
-    return tensor_status(b->session, NULL) == EBB_OK ? ops_reshape(b->session, x, rank, dims)
-                                                     : TENSOR_NONE;
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    tensor_id y = ops_reshape(b->session, x, rank, dims);
+    nn_journal_note(b, "reshape", 1, &x, y, 0, 0);
+    return y;
+}
+
+tensor_id nn_contiguous(struct nn_builder *b, tensor_id x)
+{
+    if (tensor_status(b->session, NULL) != EBB_OK)
+        return TENSOR_NONE;
+    tensor_id y = ops_contiguous(b->session, x);
+    nn_journal_note(b, "contiguous", 1, &x, y, 0, 0);
+    return y;
 }
 
 tensor_id nn_permute(struct nn_builder *b, tensor_id x, int rank, const int64_t *dims)
@@ -324,16 +363,10 @@ static tensor_id causal_mask(struct nn_builder *b, int64_t tq, int64_t tk)
 }
 
 /* With dropout on the probabilities the fused op cannot be used: products and softmax by hand. */
-tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id v, tensor_id mask,
-                       bool is_causal, double dropout)
+static tensor_id attention_by_hand(struct nn_builder *b, const tensor_id *in, tensor_id mask,
+                                   bool is_causal, double dropout)
 {
-    struct mark m = layer_begin(b, "");
-    if (!b->mode.is_training || !(dropout > 0)) {
-        struct ops_value causal = {"causal", .integer = is_causal};
-        tensor_id y =
-            nn_call(b, "attention", mask.v ? 4 : 3, (tensor_id[]){q, k, v, mask}, NULL, 1, &causal);
-        return layer_end(b, m, "", "attention", y);
-    }
+    tensor_id q = in[0], k = in[1];
     int rank = tensor_view_of(b->session, q)->rank;
     struct ops_value tb = {"tb", .integer = 1}, last = {"dim", .integer = -1};
     tensor_id s = nn_full(b, nn_call(b, "matmul", 2, (tensor_id[]){q, k}, NULL, 1, &tb));
@@ -346,5 +379,21 @@ tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id
                   NULL, NULL);
     tensor_id p = nn_call(b, "softmax", 1, &s, NULL, 1, &last);
     p = nn_dropout(b, p, dropout);
-    return layer_end(b, m, "", "attention", nn_op(b, "matmul", 2, (tensor_id[]){p, v}, NULL, NULL));
+    return nn_op(b, "matmul", 2, (tensor_id[]){p, in[2]}, NULL, NULL);
+}
+
+tensor_id nn_attention(struct nn_builder *b, tensor_id q, tensor_id k, tensor_id v, tensor_id mask,
+                       bool is_causal, double dropout)
+{
+    struct mark m = layer_begin(b, "");
+    tensor_id in[4] = {q, k, v, mask}, y;
+    struct ops_value causal = {"causal", .integer = is_causal};
+    nn_journal_begin(b);
+    if (!b->mode.is_training || !(dropout > 0))
+        y = nn_call(b, "attention", mask.v ? 4 : 3, in, NULL, 1, &causal);
+    else
+        y = attention_by_hand(b, in, mask, is_causal, dropout);
+    nn_journal_end(b);
+    nn_journal_note(b, "scaled_dot_product_attention", mask.v ? 4 : 3, in, y, dropout, is_causal);
+    return layer_end(b, m, "", "attention", y);
 }

@@ -115,6 +115,8 @@ enum ebb_status nn_build(struct nn_builder *b, const struct nn_config *config,
     size_t n = config->model->build(b, config, inputs, outputs);
     tensor_label(b->session, NULL);
     enum ebb_status status = tensor_status(b->session, err);
+    if (status != EBB_OK && b->place.line)
+        return ebb_context(err, status, "%s:%u:%u", b->place.file, b->place.line, b->place.column);
     if (status != EBB_OK)
         return ebb_context(err, status, "model %s", config->model->name);
     *count = n;
@@ -125,7 +127,7 @@ size_t nn_classes(struct nn_builder *b, struct nn_output *out, const char *name,
                   const char *loss)
 {
     if (tensor_status(b->session, NULL) == EBB_OK) /* what is read outside has the plain layout */
-        logits = ops_contiguous(b->session, b->mode.is_training ? logits : nn_full(b, logits));
+        logits = nn_contiguous(b, b->mode.is_training ? logits : nn_full(b, logits));
     struct tensor_view v = *tensor_view_of(b->session, logits);
     *out = (struct nn_output){.name = name, .kind = NN_LOGITS, .id = logits, .loss = loss};
     if (!loss || v.rank < 2)

@@ -34,6 +34,7 @@
 #include "base/doc.h"
 #include "base/keys.h"
 #include "base/map.h"
+#include "base/report.h"
 #include "base/rng.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
@@ -74,6 +75,7 @@ struct nn_item {
     bool is_trained; /* the optimizer's business: false for buffers, and for parameters that the
                         model updates itself (the discriminator of the unrolled GAN) */
     bool has_decay;  /* decay group: matrices, kernels and tables; not biases and norms */
+    bool is_listed;  /* a layer of the table has it */
     struct nn_init init;
 };
 
@@ -94,6 +96,12 @@ struct nn_layer { /* for tables: what one layer function appended */
 
 #define NN_DEPTH 16 /* scopes inside each other */
 
+struct nn_place { /* in a model file */
+    const char *file;
+    uint32_t line, column; /* 0: none */
+};
+struct nn_journal;
+
 struct nn_builder {
     struct tensor_session *session; /* borrowed */
     struct nn_mode mode;
@@ -110,6 +118,8 @@ struct nn_builder {
     tensor_id causal; /* mask of the last attention that needed one by hand */
     char prefix[256];
     size_t prefix_length, marks[NN_DEPTH], depth;
+    struct nn_place place;      /* of the first failure, in models from files */
+    struct nn_journal *journal; /* of calls, while a model is written as a file; else NULL */
 };
 
 void nn_builder_init(struct nn_builder *b, struct tensor_session *session,
@@ -244,17 +254,40 @@ struct nn_model {
     /* Generated inputs; NULL: none. */
     void (*generate)(const struct nn_config *config, const struct nn_port *port, uint64_t seed,
                      int64_t update, void *dst);
+    const void *context; /* model files: what was read; NULL: a row of the zoo */
 };
 
 size_t nn_model_count(void);
 const struct nn_model *nn_model_at(size_t i);
 const struct nn_model *nn_model_find(const char *name); /* or alias, any case; NULL: unknown */
 
-/* Reads a `model:` mapping: `name`, `rng`, and the model's options. False: mistakes were reported. */
+/* Where a section stands. */
+struct nn_env {
+    const char *directory;    /* of relative paths; NULL: working folder */
+    bool no_files;            /* files cannot be read here: `model.file` is not looked into */
+    const enum nn_task *task; /* of the experiment, for files that name none; NULL: unknown */
+};
+/* Reads a `model:` mapping: `name` or `file`, `rng`, and the model's options. A model file is read,
+ * checked and built once for its shapes; everything lives in the arena of the reading. False:
+ * mistakes were reported, or no_files kept a file from being read. */
 bool nn_config_read(struct ebb_reading *reading, const struct ebb_path *path,
-                    const struct ebb_doc_node *map, struct nn_config *config);
-/* The same in a reading of its own: err gets the first mistake. */
+                    const struct ebb_doc_node *map, const struct nn_env *env,
+                    struct nn_config *config);
+/* The same in a reading of its own, of the zoo alone: err gets the first mistake. */
 enum ebb_status nn_config_parse(const struct ebb_doc_node *map, struct nn_config *config,
+                                struct ebb_error *err);
+/* A name of the zoo, or the path of a model file (it has a '/' or ends with .yaml, .yml), with its
+ * defaults. What is read lives in the arena. */
+enum ebb_status nn_config_open(struct ebb_arena *arena, const char *name, struct nn_config *config,
+                               struct ebb_report *report, struct ebb_error *err);
+/* The same of the text of a model file. */
+enum ebb_status nn_config_from_text(struct ebb_arena *arena, const char *name, const char *bytes,
+                                    size_t length, struct nn_config *config,
+                                    struct ebb_report *report, struct ebb_error *err);
+/* Of a model file: 64 hexadecimal digits, a function of what it says; of the zoo: NULL. */
+const char *nn_config_hash(const struct nn_config *config);
+/* The model as text of a model file; models that train inside themselves are refused. */
+enum ebb_status nn_config_write(const struct nn_config *config, struct ebb_str *out,
                                 struct ebb_error *err);
 /* Defaults of a model. */
 enum ebb_status nn_config_init(struct nn_config *config, const char *name, struct ebb_error *err);

@@ -22,29 +22,36 @@ static size_t inputs(const struct nn_config *config, int64_t batch, struct nn_po
     return 3;
 }
 
-/* x [T, batch, in] through one layer; state[0], state[1] are [1, batch, h] and become the new ones.
- */
-static tensor_id layer(struct nn_builder *b, const struct words *m, int64_t index, tensor_id x,
-                       tensor_id *state)
+void nn_recurrent_items(struct nn_builder *b, bool is_gru, int64_t index, int64_t in_width,
+                        int64_t hidden, tensor_id *out)
 {
     static const char *const parts[] = {"weight_ih", "weight_hh", "bias_ih", "bias_hh"};
-    int64_t gates = (m->is_gru ? 3 : 4) * m->hidden, in_width = nn_dim(b, x, 2);
-    struct nn_init init = nn_init_default(m->hidden);
+    int64_t gates = (is_gru ? 3 : 4) * hidden;
+    char name[40];
+    for (int k = 0; k < 4; k++) {
+        int64_t dims[2] = {gates, k ? hidden : in_width};
+        snprintf(name, sizeof name, "%s_l%" PRId64, parts[k], index);
+        tensor_id item = nn_parameter(b, name, k < 2 ? NN_WEIGHT : NN_BIAS, k < 2 ? 2 : 1, dims,
+                                      nn_init_default(hidden));
+        if (out)
+            out[k] = item;
+    }
+}
+
+tensor_id nn_recurrent_layer(struct nn_builder *b, bool is_gru, int64_t index, int64_t hidden,
+                             tensor_id x, tensor_id *state)
+{
     tensor_id in[7], out[TENSOR_PORTS] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
     size_t n = 0;
-    char name[32];
     in[n++] = x;
     in[n++] = state[0];
-    if (!m->is_gru)
+    if (!is_gru)
         in[n++] = state[1];
-    for (int k = 0; k < 4; k++) {
-        int64_t dims[2] = {gates, k ? m->hidden : in_width};
-        snprintf(name, sizeof name, "%s_l%" PRId64, parts[k], index);
-        in[n++] = nn_parameter(b, name, k < 2 ? NN_WEIGHT : NN_BIAS, k < 2 ? 2 : 1, dims, init);
-    }
-    x = nn_op(b, m->is_gru ? "gru" : "lstm", n, in, out, NULL);
+    nn_recurrent_items(b, is_gru, index, nn_dim(b, x, 2), hidden, in + n);
+    x = nn_op(b, is_gru ? "gru" : "lstm", n + 4, in, out, NULL);
     state[0] = out[1];
-    state[1] = out[2];
+    if (!is_gru)
+        state[1] = out[2];
     return x;
 }
 
@@ -63,10 +70,10 @@ static size_t build(struct nn_builder *b, const struct nn_config *config, const 
         tensor_id state[2];
         for (int k = 0; k < kinds; k++)
             state[k] = nn_slice(b, in[1 + k], 0, i, i + 1);
-        x = layer(b, m, i, x, state);
+        x = nn_recurrent_layer(b, m->is_gru, i, m->hidden, x, state);
         x = nn_dropout(b, x, m->dropout); /* between the layers, and before the decoder */
-        next[0][i] = state[0];
-        next[1][i] = state[1];
+        for (int k = 0; k < kinds; k++)
+            next[k][i] = state[k];
     }
     nn_pop(b);
     x = nn_permute(b, x, 3, (int64_t[]){1, 0, 2});

@@ -30,8 +30,7 @@ void nn_unpack(struct nn_builder *b, tensor_id x, int64_t parts, int64_t heads, 
     tensor_id pieces[TENSOR_PORTS] = {TENSOR_NONE};
     x = nn_reshape(b, x, 5, (int64_t[]){n, t, parts, heads, d});
     x = nn_permute(b, x, 5, (int64_t[]){2, 0, 3, 1, 4});
-    if (tensor_status(b->session, NULL) == EBB_OK)
-        x = ops_contiguous(b->session, x);
+    x = nn_contiguous(b, x);
     struct ops_value values[] = {{"sizes", .ints = (int64_t[]){1, 1, 1}, .count = (int)parts},
                                  {"dim", .integer = 0}};
     nn_call(b, "split", 1, &x, pieces, 2, values);
@@ -128,22 +127,21 @@ static tensor_id project(struct nn_builder *b, tensor_id x, tensor_id w, tensor_
     return nn_op(b, "linear", 3, (tensor_id[]){x, w, bias}, NULL, NULL);
 }
 
-/* q, k, v from one matrix: all at once from one source, or q from x and the others from memory. */
-static void projections(struct nn_builder *b, const struct transformer *m, tensor_id x,
-                        tensor_id memory, tensor_id w, tensor_id bias, tensor_id *out)
+void nn_projections(struct nn_builder *b, int64_t width, int64_t heads, const tensor_id from[2],
+                    tensor_id w, tensor_id bias, tensor_id *out)
 {
     tensor_id ws[TENSOR_PORTS] = {TENSOR_NONE}, biases[TENSOR_PORTS] = {TENSOR_NONE};
-    if (x.v == memory.v) {
-        nn_unpack(b, project(b, x, w, bias), 3, m->heads, out);
+    int64_t sizes[2] = {width, 2 * width};
+    struct ops_value values[] = {{"sizes", .ints = sizes, .count = 2}, {"dim", .integer = 0}};
+    if (from[0].v == from[1].v) {
+        nn_unpack(b, project(b, from[0], w, bias), 3, heads, out);
         return;
     }
     w = nn_low(b, w); /* cast once, not piece by piece */
-    nn_op(b, "split", 1, &w, ws, "{\"sizes\":[%" PRId64 ",%" PRId64 "],\"dim\":0}", m->width,
-          2 * m->width);
-    nn_op(b, "split", 1, &bias, biases, "{\"sizes\":[%" PRId64 ",%" PRId64 "],\"dim\":0}", m->width,
-          2 * m->width);
-    out[0] = nn_heads(b, project(b, x, ws[0], biases[0]), m->heads);
-    nn_unpack(b, project(b, memory, ws[1], biases[1]), 2, m->heads, out + 1);
+    nn_call(b, "split", 1, &w, ws, 2, values);
+    nn_call(b, "split", 1, &bias, biases, 2, values);
+    out[0] = nn_heads(b, project(b, from[0], ws[0], biases[0]), heads);
+    nn_unpack(b, project(b, from[1], ws[1], biases[1]), 2, heads, out + 1);
 }
 
 static tensor_id attention(struct nn_builder *b, const struct transformer *m, const char *name,
@@ -154,7 +152,7 @@ static tensor_id attention(struct nn_builder *b, const struct transformer *m, co
     tensor_id w = nn_parameter(b, "in_proj_weight", NN_WEIGHT, 2, dims, nn_init_constant(0));
     tensor_id bias = nn_parameter(b, "in_proj_bias", NN_BIAS, 1, dims, nn_init_constant(0));
     tensor_id part[3] = {TENSOR_NONE, TENSOR_NONE, TENSOR_NONE};
-    projections(b, m, x, memory, w, bias, part);
+    nn_projections(b, m->width, m->heads, (tensor_id[]){x, memory}, w, bias, part);
     tensor_id y = nn_attention(b, part[0], part[1], part[2], TENSOR_NONE, is_causal, m->dropout);
     y = nn_linear(b, "out_proj", nn_merge(b, y), &(struct nn_dense){.out = c});
     nn_pop(b);

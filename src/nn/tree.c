@@ -76,9 +76,7 @@ static tensor_id row(struct nn_builder *b, tensor_id x, int64_t index)
 
 static size_t finish(struct nn_builder *b, struct state s, struct nn_output *out)
 {
-    tensor_id loss = tensor_status(b->session, NULL) == EBB_OK
-                         ? ops_sum(b->session, nn_full(b, s.c))
-                         : TENSOR_NONE;
+    tensor_id c = nn_full(b, s.c), loss = nn_op(b, "sum", 1, &c, NULL, NULL);
     out[0] = (struct nn_output){.name = "loss", .kind = NN_LOSS, .id = loss};
     out[1] = (struct nn_output){.name = "c", .kind = NN_VALUES, .id = s.c};
     out[2] = (struct nn_output){.name = "h", .kind = NN_VALUES, .id = s.h};
@@ -100,8 +98,9 @@ static size_t build_chain(struct nn_builder *b, const struct nn_config *config, 
     const struct tree *m = (const void *)config->bytes;
     struct state s = {TENSOR_NONE, TENSOR_NONE};
     declare(b, m);
-    if (tensor_status(b->session, NULL) == EBB_OK) /* zeros, repeated over the rows */
-        s.c = s.h = ops_full(b->session, 2, (int64_t[]){1, m->memory}, 0.0f);
+    /* zeros, repeated over the rows */
+    s.c = s.h =
+        nn_op(b, "full", 0, NULL, NULL, "{\"shape\":[1,%" PRId64 "],\"value\":0}", m->memory);
     for (int64_t t = 0; t < m->steps; t++)
         s = cell(b, m, row(b, in[0], t), &s, 1);
     return finish(b, s, out);

@@ -279,3 +279,117 @@ enum ebb_status ops_assign(const struct ops_def *def, const struct ops_value *va
     }
     return EBB_OK;
 }
+
+/* ---- to files -------------------------------------------------------------------------------- */
+
+size_t ops_most_inputs(const struct ops_def *def)
+{
+    return def->max_in;
+}
+
+size_t ops_attribute_count(const struct ops_def *def)
+{
+    size_t n = 0;
+    while (def->fields && def->fields[n].name)
+        n++;
+    return n;
+}
+
+const char *ops_attribute(const struct ops_def *def, size_t i)
+{
+    return def->fields[i].name;
+}
+
+size_t ops_attr_bytes(const struct ops_def *def)
+{
+    return def->attr_bytes;
+}
+
+static void write_ints(struct ebb_json_writer *w, const int64_t *v, int32_t count, bool is_scalar)
+{
+    if (is_scalar) {
+        ebb_jsonw_int(w, v[0]);
+        return;
+    }
+    ebb_jsonw_array(w);
+    for (int32_t i = 0; i < count; i++)
+        ebb_jsonw_int(w, v[i]);
+    ebb_jsonw_array_end(w);
+}
+
+static void write_field(struct ebb_json_writer *w, const struct ops_field *f, const void *at)
+{
+    const struct ops_ints *ints = at;
+    const struct ops_list *list = at;
+    const struct ops_floats *floats = at;
+    const struct ops_ranges *ranges = at;
+    int64_t integer;
+    int32_t small;
+    float number;
+    switch (f->kind) {
+    case OPS_FLOAT:
+        memcpy(&number, at, sizeof number);
+        ebb_jsonw_double(w, (double)number);
+        break;
+    case OPS_INT:
+        memcpy(&integer, at, sizeof integer);
+        ebb_jsonw_int(w, integer);
+        break;
+    case OPS_BOOL:
+        memcpy(&small, at, sizeof small);
+        ebb_jsonw_bool(w, small != 0);
+        break;
+    case OPS_INTS:
+    case OPS_SIZES:
+        write_ints(w, ints->v, ints->count, ints->is_scalar != 0);
+        break;
+    case OPS_LIST:
+        write_ints(w, list->v, list->count, list->is_scalar != 0);
+        break;
+    case OPS_FLOATS:
+        ebb_jsonw_array(w);
+        for (int32_t i = 0; i < floats->count; i++)
+            ebb_jsonw_double(w, floats->v[i]);
+        ebb_jsonw_array_end(w);
+        break;
+    case OPS_NAME:
+        memcpy(&small, at, sizeof small);
+        ebb_jsonw_string(w, f->names[small]);
+        break;
+    case OPS_RANGES:
+        ebb_jsonw_array(w);
+        for (int64_t i = 0; i < ranges->count; i++)
+            write_ints(w, ranges->v[i], 4, false);
+        ebb_jsonw_array_end(w);
+        break;
+    }
+}
+
+static size_t field_bytes(enum ops_field_kind kind)
+{
+    static const size_t bytes[] = {[OPS_FLOAT] = sizeof(float),
+                                   [OPS_INT] = sizeof(int64_t),
+                                   [OPS_BOOL] = sizeof(int32_t),
+                                   [OPS_INTS] = sizeof(struct ops_ints),
+                                   [OPS_SIZES] = sizeof(struct ops_ints),
+                                   [OPS_LIST] = sizeof(struct ops_list),
+                                   [OPS_FLOATS] = sizeof(struct ops_floats),
+                                   [OPS_NAME] = sizeof(int32_t),
+                                   [OPS_RANGES] = sizeof(struct ops_ranges)};
+    return bytes[kind];
+}
+
+void ops_attr_write(const struct ops_def *def, const void *attr, struct ebb_json_writer *w)
+{
+    _Alignas(16) unsigned char plain[OPS_ATTR_BYTES];
+    set_defaults(def, plain);
+    ebb_jsonw_object(w);
+    for (const struct ops_field *f = def->fields; f && f->name; f++) {
+        const unsigned char *at = (const unsigned char *)attr + f->offset;
+        if (!f->is_required && memcmp(at, plain + f->offset, field_bytes(f->kind)) == 0)
+            continue;
+        ebb_jsonw_key(w, f->name);
+        write_field(w, f, at);
+    }
+    ebb_jsonw_object_end(w);
+}

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/doc.h"
+#include "base/json.h"
 #include "base/status.h"
 #include "tensor/tensor.h"
 
@@ -32,12 +33,20 @@ const char *ops_name(const struct ops_def *def);
 bool ops_is_internal(const struct ops_def *def); /* emitted by rules, not meant for files */
 bool ops_has_gradient(const struct ops_def *def);
 
+size_t ops_most_inputs(const struct ops_def *def);
+/* Attributes that files may set, by number. */
+size_t ops_attribute_count(const struct ops_def *def);
+const char *ops_attribute(const struct ops_def *def, size_t i);
+
 #define OPS_ATTR_BYTES 512
 
 /* Reads a mapping of attributes (may be NULL: all defaults) into attr. Errors name the attribute
  * and the allowed ones. */
 enum ebb_status ops_parse(const struct ops_def *def, const struct ebb_doc_node *map, void *attr,
                           struct ebb_error *err);
+size_t ops_attr_bytes(const struct ops_def *def);
+/* The attributes as ops_parse reads them: a mapping of those that are not the defaults. */
+void ops_attr_write(const struct ops_def *def, const void *attr, struct ebb_json_writer *w);
 /* One attribute by hand; the op says which member counts. */
 struct ops_value {
     const char *name;

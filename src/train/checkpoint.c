@@ -107,6 +107,8 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
     ebb_jsonw_key_int(w, "version", VERSION);
     ebb_jsonw_key_string(w, "task", train_task_name(t->config.task));
     ebb_jsonw_key_string(w, "model", t->net.model->name);
+    if (nn_config_hash(&t->net)) /* a model file: it must say the same */
+        ebb_jsonw_key_string(w, "model_sha256", nn_config_hash(&t->net));
     ebb_jsonw_key_int(w, "updates", t->updates);
     ebb_jsonw_key_int(w, "batches", t->batches);
     ebb_jsonw_key_int(w, "epoch", t->epoch);
@@ -337,6 +339,13 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
             return ebb_fail(err, EBB_ECORRUPT, "%s: %s is no counter", path, counters[i]);
     if (strcmp(model, t->net.model->name) != 0)
         return differs(err, path, "model", model, t->net.model->name);
+    const char *hash = nn_config_hash(&t->net), *made = ebb_doc_string(root, "model_sha256", NULL);
+    if ((hash != NULL) != (made != NULL) || (hash && strcmp(hash, made) != 0))
+        return ebb_fail(
+            err, EBB_EINPUT,
+            "%s: the model file has changed since this checkpoint was made: resume with "
+            "the old one, or begin anew",
+            path);
     if (strcmp(optimizer, t->config.optim.name) != 0)
         return differs(err, path, "optimizer", optimizer, t->config.optim.name);
     const struct {

@@ -110,7 +110,8 @@ struct section { /* that is read */
     struct ebb_reading *reading;
     struct ebb_path path;
     const struct ebb_doc_node *map;
-    const struct train_task *task; /* NULL: unknown */
+    const struct train_task *task;     /* NULL: unknown */
+    const struct train_source *source; /* where paths begin; NULL: files cannot be read */
     struct draft *draft;
 };
 
@@ -128,11 +129,16 @@ static void read_data(const struct section *s)
 
 static void read_model(const struct section *s)
 {
-    struct ebb_path name = {.up = &s->path, .key = "name"};
+    const char *key = ebb_doc_get(s->map, "name") ? "name" : "file";
+    struct ebb_path name = {.up = &s->path, .key = key};
     struct nn_config *net = &s->draft->net;
-    if (nn_config_read(s->reading, &s->path, s->map, net) && s->task &&
+    enum nn_task kind = s->task ? train_task_kind(s->task) : NN_IMAGE_CLASSIFICATION;
+    struct nn_env env = {.directory = s->source ? s->source->directory : NULL,
+                         .no_files = !s->source,
+                         .task = &kind};
+    if (nn_config_read(s->reading, &s->path, s->map, &env, net) && s->task &&
         !train_task_takes(s->task, net->model->task))
-        ebb_reading_error(s->reading, &name, ebb_doc_get(s->map, "name"),
+        ebb_reading_error(s->reading, &name, ebb_doc_get(s->map, key),
                           "found \"%s\", a model for %s, allowed: models for %s", net->model->name,
                           nn_task_name(net->model->task), s->task->name);
 }
@@ -208,12 +214,14 @@ static const struct {
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 static void read_section(struct ebb_reading *reading, size_t i, const struct ebb_doc_node *value,
-                         const struct train_task *task, struct draft *draft)
+                         const struct train_task *task, const struct train_source *source,
+                         struct draft *draft)
 {
     struct section s = {.reading = reading,
                         .path = {.key = sections[i].name},
                         .map = value,
                         .task = task,
+                        .source = source,
                         .draft = draft};
     if (!value || value->kind == EBB_DOC_NULL)
         return;
@@ -235,12 +243,15 @@ static const struct train_config defaults = {
     .budget_bytes = UINT64_MAX, .accumulate = 1, .average = true};
 
 void train_check_section(struct ebb_reading *reading, const char *section,
-                         const struct ebb_doc_node *value, const char *entrypoint)
+                         const struct ebb_doc_node *value, const char *entrypoint,
+                         const char *directory)
 {
     struct draft draft = {.config = defaults};
+    struct train_source source = {.directory = directory};
     for (size_t i = 0; i < SECTIONS; i++)
         if (strcmp(sections[i].name, section) == 0)
-            read_section(reading, i, value, task_of(entrypoint), &draft);
+            read_section(reading, i, value, task_of(entrypoint), directory ? &source : NULL,
+                         &draft);
 }
 
 static void read_rest(struct ebb_reading *reading, const struct train_source *source,
@@ -273,7 +284,7 @@ static enum ebb_status read_all(struct ebb_reading *reading, const struct train_
         if (!raw && sections[i].is_required)
             ebb_reading_error(reading, &path, source->root,
                               "is missing: training needs this section");
-        read_section(reading, i, values[i], draft->config.task, draft);
+        read_section(reading, i, values[i], draft->config.task, source, draft);
     }
     read_rest(reading, source, draft);
     enum ebb_status status = ebb_reading_end(reading, err);

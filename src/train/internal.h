@@ -12,6 +12,8 @@ struct train_task {
     unsigned models; /* bit per enum nn_task it can train */
     const char *help;
 };
+/* The first kind of models it takes: that of files which do not say what they are for. */
+enum nn_task train_task_kind(const struct train_task *task);
 bool train_task_takes(const struct train_task *task, enum nn_task kind);
 
 /* ---- losses (loss.c) ---- */

@@ -30,3 +30,11 @@ bool train_task_takes(const struct train_task *task, enum nn_task kind)
 {
     return (task->models & BIT(kind)) != 0;
 }
+
+enum nn_task train_task_kind(const struct train_task *task)
+{
+    unsigned kind = 0;
+    while (kind + 1 < NN_TASK_COUNT && !(task->models & BIT(kind)))
+        kind++;
+    return (enum nn_task)kind;
+}

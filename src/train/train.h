@@ -99,9 +99,11 @@ enum ebb_status train_set(struct ebb_arena *arena, struct ebb_doc_node *root, co
                           struct ebb_error *err);
 
 /* Check one section (data model opt lr_schedule loss memory), ${name} expanded; `entrypoint` may be
- * NULL when unknown. Reports every mistake. Touches no data file. */
+ * NULL when unknown. Reports every mistake. Touches no data file; model files are read where
+ * `directory`, where relative paths begin, is not NULL. */
 void train_check_section(struct ebb_reading *reading, const char *section,
-                         const struct ebb_doc_node *value, const char *entrypoint);
+                         const struct ebb_doc_node *value, const char *entrypoint,
+                         const char *directory);
 
 /* Check everything, then fill. EBB_EINPUT: there are mistakes; *report (may be NULL) holds all, err
  * names the first and counts the rest. */

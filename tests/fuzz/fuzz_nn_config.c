@@ -17,10 +17,13 @@ static void parse(const char *bytes, size_t size)
     ebb_arena_init(&arena);
     if (ebb_doc_parse_yaml(&arena, "fuzz", bytes, size, &root, &err) == EBB_OK) {
         ebb_reading_init(&reading, &arena, NULL, &report);
-        bool is_read = nn_config_read(&reading, &(struct ebb_path){.key = "model"}, root, &config);
+        bool is_read = nn_config_read(&reading, &(struct ebb_path){.key = "model"}, root,
+                                      &(struct nn_env){.no_files = true}, &config);
         enum ebb_status status = ebb_reading_end(&reading, &err);
-        require((status == EBB_OK) == (report.errors == 0) && is_read == (status == EBB_OK));
-        if (status == EBB_OK) {
+        bool is_file = status == EBB_OK && ebb_doc_given(root, "file") != NULL; /* not read here */
+        require((status == EBB_OK) == (report.errors == 0));
+        require(is_read == (status == EBB_OK && !is_file));
+        if (is_read) {
             size_t n = nn_inputs(&config, 1, ports);
             require(n >= 1 && n <= NN_PORTS);
             for (size_t i = 0; i < n; i++)

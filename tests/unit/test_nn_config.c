@@ -82,7 +82,8 @@ TEST(every_mistake__is_reported)
     ebb_arena_init(&arena);
     CHECK_OK(ebb_doc_parse_yaml(&arena, "file", yaml, sizeof yaml - 1, &doc, &err), &err);
     ebb_reading_init(&reading, &arena, NULL, &report);
-    CHECK(!nn_config_read(&reading, &(struct ebb_path){.key = "model"}, doc, &c));
+    CHECK(!nn_config_read(&reading, &(struct ebb_path){.key = "model"}, doc,
+                          &(struct nn_env){.no_files = true}, &c));
     CHECK_EQ(ebb_reading_end(&reading, &err), EBB_EINPUT);
     CHECK_EQ(report.errors, 3);
     ebb_arena_fini(&arena);

@@ -83,7 +83,7 @@ static struct found check(const char *section, const char *text)
     struct ebb_reading reading;
     struct ebb_report report;
     ebb_reading_init(&reading, &arena, NULL, &report);
-    train_check_section(&reading, section, yaml(text), "ebb:image_classification");
+    train_check_section(&reading, section, yaml(text), "ebb:image_classification", NULL);
     ebb_reading_end(&reading, NULL);
     for (size_t i = 0; i < report.count; i++) {
         const struct ebb_finding *one = &report.items[i];

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# docs/own-model.md, from an empty folder to a trained network: its commands, copied and run.
+set -euo pipefail
+ebb=$1 source=$2
+fail() {
+    echo "FAIL: $*" >&2
+    exit 1
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin" "$work/empty"
+ln -s "$ebb" "$work/bin/ebb"
+PATH=$work/bin:$PATH
+sed -n '/^```$/,/^```$/p' "$source/docs/own-model.md" | sed -n '2,/^```$/p' | sed '$d' >"$work/commands"
+[ "$(wc -l <"$work/commands")" = 5 ] || fail "the page has other than five commands"
+cd "$work/empty"
+bash -euo pipefail "$work/commands" >"$work/log" 2>&1 || fail "a command of the page failed: $(tail -5 "$work/log")"
+[ -s weights.safetensors ] || fail "no weights were written"
+
+# the network shown on the page
+awk '/^```yaml$/{on=1; next} /^```$/{on=0} on' "$source/docs/own-model.md" >page.yaml
+ebb model show ./page.yaml | grep -q "^head.2 .*linear .* 330 " || fail "the network of the page is another"
+
+# a file is found beside its experiment, wherever one stands
+(cd / && ebb train "$work/empty/exp.yaml" --updates 2 --no-validation --json) | grep -q '"status": "ok"' || fail "train from another folder"
+
+# resuming: comments may change, the network may not
+ebb train exp.yaml --updates 2 --no-validation --checkpoint ck >/dev/null 2>&1 || fail "train with checkpoints"
+sed -i '1i # a comment' net.yaml
+ebb train exp.yaml --updates 4 --no-validation --resume ck >/dev/null 2>&1 || fail "a comment is another network"
+sed -i 's/relu(t1)/sigmoid(t1)/' net.yaml
+if ebb train exp.yaml --updates 6 --no-validation --resume ck >log 2>&1; then fail "another network resumed"; fi
+grep -q "model file has changed" log || fail "the refusal does not say why: $(cat log)"
+
+# mistakes of the model file are told where the experiment is checked, all at once
+sed -i 's/conv1: Conv2d(3, 8, 3, /conv1: Conv2d(3, 8, 3, strid=1, /; s/sigmoid/sigmid/' net.yaml
+if ebb experiment validate exp.yaml >log; then fail "broken files are valid"; fi
+grep -q "net.yaml:[0-9]*:[0-9]*: .*nearest: stride" log && grep -q "nearest: sigmoid" log || fail "not every mistake: $(cat log)"
+
+# an experiment keeps the file: the folder it came from may go
+mkdir -p first/nets
+cp page.yaml first/nets/net.yaml
+cat >first/exp.yaml <<'EOF'
+description: own
+entrypoint: ebb:image_classification
+data: {name: imagefolder, data_dir: synthetic, resize: 32, crop: 32, classes: 10, samples: 32, val_samples: 8}
+model: {file: nets/net.yaml, planes: "${planes}"}
+hyperparameters: {global_batch_size: 4, planes: {type: categorical, vals: [4, 8]}}
+opt: {name: SGD, lr: 0.01}
+searcher: {name: grid, metric: validation_loss, max_steps: 1}
+batches_per_step: 2
+EOF
+EBB_STATE=$work/state ebb run first/exp.yaml >log 2>&1 || fail "ebb run: $(tail -5 log)"
+grep -q "2 trials" log || fail "the search over an option of the file: $(cat log)"
+rm -r first
+mkdir def
+EBB_STATE=$work/state ebb experiment download-model-def 1 --output-dir def >/dev/null || fail "download-model-def"
+tar tzf def/*.tar.gz | grep -q nets/net.yaml || fail "the definition has no model file: $(tar tzf def/*.tar.gz)"
+echo OK
