@@ -720,6 +720,53 @@ TEST(trial_of_an_earlier_master__is_adopted)
     fixture_end(&f);
 }
 
+static int64_t trial_in(const struct fixture *f, int64_t slot)
+{
+    int64_t trial = -1;
+    (void)exp_master_slot(f->m, slot, &trial);
+    return trial;
+}
+
+TEST(trial_that_is_adopted__keeps_its_slot)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 2);
+    fixture_open(&f);
+    fixture_ask(&f, "PATCH", "/agents/local/slots/0", "{\"enabled\": false}", NULL);
+    fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 100", ten_steps, ""));
+    FIXTURE_UNTIL(&f, has_trial(&f) && steps_of(&f, 1) >= 1);
+    CHECK_EQ(trial_in(&f, 0), 0);
+    CHECK_EQ(trial_in(&f, 1), 1);
+    exp_master_close(f.m, EXP_CLOSE_LEAVE, 0);
+    fixture_open(&f); /* all slots are enabled again */
+    CHECK_EQ(trial_in(&f, 0), 0);
+    CHECK_EQ(trial_in(&f, 1), 1);
+    fixture_end(&f);
+}
+
+/* Fewer slots than processes: one has none and starts again, and does not free the other's. */
+TEST(trial_that_finds_no_slot__leaves_the_others_alone)
+{
+    TEST_UNUSED;
+    struct fixture f;
+    fixture_begin(&f, 2);
+    fixture_open(&f);
+    int64_t id = fixture_submit(&f, fixture_yaml(yaml, sizeof yaml, "--sleep-ms 100",
+                                                 "name: random, max_steps: 10, max_trials: 2",
+                                                 "max_restarts: 0\n"));
+    FIXTURE_UNTIL(&f, trial_in(&f, 1) != 0 && steps_of(&f, 1) >= 1 && steps_of(&f, 2) >= 1);
+    exp_master_close(f.m, EXP_CLOSE_LEAVE, 0);
+    f.options.slots = 1;
+    fixture_open(&f);
+    CHECK_EQ(trial_in(&f, 0), 1);
+    FIXTURE_UNTIL(&f, steps_of(&f, 1) >= 4);
+    CHECK_EQ(trial_in(&f, 0), 1);
+    fixture_run(&f, 30);
+    CHECK_STR(fixture_state(&f, id), "COMPLETED");
+    fixture_end(&f);
+}
+
 TEST(closing_with_preemption__checkpoints_first)
 {
     TEST_UNUSED;
@@ -848,7 +895,8 @@ TEST_MAIN(RUN(metrics__are_told_once_when_durable),
           RUN(invalid_sample__is_replaced), RUN(metric_that_is_no_number__ranks_as_the_worst),
           RUN(trial_failure_continue__goes_on_with_the_others),
           RUN(program_that_is_not_there__fails_with_its_name),
-          RUN(trial_of_an_earlier_master__is_adopted),
+          RUN(trial_of_an_earlier_master__is_adopted), RUN(trial_that_is_adopted__keeps_its_slot),
+          RUN(trial_that_finds_no_slot__leaves_the_others_alone),
           RUN(closing_with_preemption__checkpoints_first),
           RUN(bind_mounts__are_private_to_the_trial),
           RUN(commits_that_fail__stall_and_lose_nothing), RUN(second_master__is_refused))

@@ -52,7 +52,8 @@ enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct 
     m->allocs[m->alloc_count++] = a;
     a->trial->alloc = a;
     a->trial->experiment->alloc_count++;
-    m->slots[a->slot] = a->trial->id;
+    if (m->slots[a->slot] == 0) /* an adopted one may find none */
+        m->slots[a->slot] = a->trial->id;
     return EBB_OK;
 }
 
@@ -76,7 +77,8 @@ void exp_alloc_free(struct exp_master *m, struct exp_alloc *a)
         }
     a->trial->alloc = NULL;
     a->trial->experiment->alloc_count--;
-    m->slots[a->slot] = 0;
+    if (m->slots[a->slot] == a->trial->id)
+        m->slots[a->slot] = 0;
     ebb_free(a->from.path);
     ebb_free(a);
 }
