@@ -2,13 +2,17 @@
 #include "base/wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define READ_BYTES ((size_t)64 << 10)
 #define READS 4                     /* of one wire at a time */
+#define SOCKET_NAME_MAX 80          /* in a directory: what stands before it fits, too */
 #define OUT_MAX ((size_t)512 << 20) /* a peer that does not read is dropped */
 
 void ebb_wire_init(struct ebb_wire *w, int fd)
@@ -88,7 +92,7 @@ void ebb_wire_say(struct ebb_wire *w, const char *text, size_t length)
 static void watch(struct ebb_wire *w, int epoll_fd, bool is_writing)
 {
     struct epoll_event event = {.events = EPOLLIN | (is_writing ? EPOLLOUT : 0u), .data.fd = w->fd};
-    if (w->is_writing != is_writing)
+    if (w->is_writing != is_writing && epoll_fd >= 0)
         epoll_ctl(epoll_fd, EPOLL_CTL_MOD, w->fd, &event);
     w->is_writing = is_writing;
 }
@@ -138,4 +142,24 @@ bool ebb_wire_has_out(const struct ebb_wire *w)
 bool ebb_wire_is_over(const struct ebb_wire *w)
 {
     return w->is_broken || (w->is_dead && !ebb_wire_has_out(w));
+}
+
+enum ebb_status ebb_wire_address(struct sockaddr_un *address, const char *path, int *directory,
+                                 struct ebb_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    *directory = -1;
+    int n = snprintf(address->sun_path, sizeof address->sun_path, "%s", path);
+    if ((size_t)n < sizeof address->sun_path)
+        return EBB_OK;
+    n = snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - path) : 0, path);
+    if (slash == NULL || (size_t)n >= sizeof folder || strlen(slash) >= SOCKET_NAME_MAX)
+        return ebb_fail(err, EBB_EINPUT, "%s: the path is too long for a socket", path);
+    *directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*directory < 0)
+        return ebb_fail(err, EBB_EIO, "cannot open %s: %s", folder, strerror(errno));
+    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d%s", *directory, slash);
+    return EBB_OK;
 }

@@ -22,7 +22,7 @@ struct ebb_wire_seal {
 };
 
 struct ebb_wire {
-    int fd;                           /* owned */
+    int fd;                           /* owned; -1 = none */
     const struct ebb_wire_seal *seal; /* NULL = none */
     void *seal_context;               /* owned */
     struct ebb_str sealed;            /* on the way out, behind the seal */
@@ -43,9 +43,16 @@ const char *ebb_wire_at(const struct ebb_wire *w, size_t *left); /* what is not 
 void ebb_wire_used(struct ebb_wire *w, size_t bytes);
 /* Into `out`; a peer that does not read breaks the wire. */
 void ebb_wire_say(struct ebb_wire *w, const char *text, size_t length);
-/* Send what there is room for; the rest is watched in epoll_fd, where the wire is known. */
+/* Send what there is room for; the rest is watched in epoll_fd, where the wire is known (-1: by its
+ * owner). */
 void ebb_wire_flush(struct ebb_wire *w, int epoll_fd);
 bool ebb_wire_has_out(const struct ebb_wire *w); /* ebb_wire_flush has something to send */
 bool ebb_wire_is_over(const struct ebb_wire *w); /* time to close it */
+
+/* The address of a Unix socket. One holds about 100 bytes: a longer path is reached through its
+ * directory, which stays open meanwhile (*directory, the caller's to close; -1 = none). */
+struct sockaddr_un;
+enum ebb_status ebb_wire_address(struct sockaddr_un *address, const char *path, int *directory,
+                                 struct ebb_error *err);
 
 #endif

@@ -10,7 +10,6 @@
 /* ---- metrics.c ---- */
 struct worker_metric *worker_metrics_find(const struct worker_metrics *metrics, const char *name);
 void worker_metrics_write(const struct worker_metrics *metrics, struct ebb_json_writer *w);
-void worker_write_number(struct ebb_json_writer *w, double value); /* NaN as text */
 
 /* ---- job.c: what the environment and EBB_CONFIG say ---- */
 struct worker_setup {

@@ -19,6 +19,7 @@
 #include "base/doc.h"
 #include "base/heap.h"
 #include "base/str.h"
+#include "base/wire.h"
 #include "worker/worker.h"
 
 #define LINE_MAX_BYTES ((size_t)16 << 20) /* longer ones are no message of ours */
@@ -41,8 +42,7 @@ struct worker_link {
     pthread_t thread;
 
     /* Owned by the thread. */
-    int socket; /* -1 = none */
-    struct ebb_str in, out;
+    struct ebb_wire wire;
     uint64_t down_since_ns, last_hello_ns, last_beat_ns;
 
     /* Behind the lock. */
@@ -66,11 +66,8 @@ static uint64_t seconds_ns(double seconds)
 
 static void drop_connection(struct worker_link *l)
 {
-    if (l->socket >= 0)
-        close(l->socket);
-    l->socket = -1;
-    ebb_str_clear(&l->in);
-    ebb_str_clear(&l->out);
+    ebb_wire_fini(&l->wire);
+    ebb_wire_init(&l->wire, -1);
     l->down_since_ns = ebb_clock_ns();
     pthread_mutex_lock(&l->lock);
     l->state = LINK_DOWN;
@@ -78,29 +75,12 @@ static void drop_connection(struct worker_link *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* Socket addresses hold about 100 bytes; a longer path is reached through its directory. */
-static bool make_address(const char *path, struct sockaddr_un *address, int *directory)
-{
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(address->sun_path, sizeof address->sun_path, "%s", path);
-    if (n < (int)sizeof address->sun_path)
-        return true;
-    const char *slash = strrchr(path, '/');
-    char *folder = slash != NULL ? ebb_strndup(path, (size_t)(slash - path)) : NULL;
-    if (folder == NULL)
-        return false;
-    *directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    ebb_free(folder);
-    n = snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d%s", *directory,
-                 slash);
-    return *directory >= 0 && n < (int)sizeof address->sun_path;
-}
-
 static bool try_connect(struct worker_link *l)
 {
     struct sockaddr_un address;
-    int directory = -1;
-    if (!make_address(l->options.path, &address, &directory))
+    struct ebb_error err;
+    int directory;
+    if (ebb_wire_address(&address, l->options.path, &directory, &err) != EBB_OK)
         return false;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int result = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&address, sizeof address);
@@ -111,22 +91,26 @@ static bool try_connect(struct worker_link *l)
             close(fd);
         return false;
     }
-    l->socket = fd;
+    l->wire.fd = fd;
     l->last_hello_ns = 0;
     return true;
 }
 
 static void say_hello(struct worker_link *l, uint64_t now)
 {
+    struct ebb_str line = {0};
     struct ebb_json_writer w;
-    ebb_jsonw_init(&w, &l->out, 0);
+    ebb_jsonw_init(&w, &line, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key_string(&w, "type", "HELLO");
     ebb_jsonw_key_int(&w, "protocol", WORKER_PROTOCOL);
     ebb_jsonw_key_string(&w, "allocation", l->options.allocation);
     ebb_jsonw_key_int(&w, "trial_id", l->options.trial_id);
     ebb_jsonw_object_end(&w);
-    ebb_str_addc(&l->out, '\n');
+    ebb_str_addc(&line, '\n');
+    l->wire.is_broken |= line.failed;
+    ebb_wire_say(&l->wire, ebb_str_c(&line), line.length);
+    ebb_str_fini(&line);
     l->last_hello_ns = now;
 }
 
@@ -191,59 +175,29 @@ static void receive(struct worker_link *l, const char *line, size_t length)
     ebb_arena_fini(&arena);
 }
 
-/* The first n bytes are done with. */
-static void consume(struct ebb_str *s, size_t n)
+static void hear(struct worker_link *l)
 {
-    if (n == 0)
-        return;
-    s->length -= n;
-    memmove(s->data, s->data + n, s->length);
-    s->data[s->length] = '\0';
+    struct ebb_error err;
+    size_t left;
+    const char *at, *eol;
+    if (ebb_wire_hear(&l->wire, &err) != EBB_OK)
+        return; /* it is broken */
+    while (at = ebb_wire_at(&l->wire, &left), (eol = memchr(at, '\n', left)) != NULL) {
+        if (eol > at)
+            receive(l, at, (size_t)(eol - at));
+        ebb_wire_used(&l->wire, (size_t)(eol - at) + 1);
+    }
+    l->wire.is_broken |= left > LINE_MAX_BYTES;
 }
 
-/* False: the connection is over. */
-static bool read_some(struct worker_link *l)
-{
-    char buffer[65536];
-    ssize_t n = read(l->socket, buffer, sizeof buffer);
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR;
-    if (n == 0)
-        return false;
-    ebb_str_addn(&l->in, buffer, (size_t)n);
-    if (l->in.failed || l->in.length > LINE_MAX_BYTES)
-        return false;
-    size_t start = 0;
-    for (size_t i = l->in.length - (size_t)n; i < l->in.length; i++)
-        if (l->in.data[i] == '\n') {
-            if (i > start)
-                receive(l, l->in.data + start, i - start);
-            start = i + 1;
-        }
-    consume(&l->in, start);
-    return true;
-}
-
-static bool write_some(struct worker_link *l)
-{
-    if (l->out.failed)
-        return false;
-    if (l->out.length == 0)
-        return true;
-    ssize_t n = send(l->socket, l->out.data, l->out.length, MSG_NOSIGNAL);
-    if (n < 0)
-        return errno == EAGAIN || errno == EINTR;
-    consume(&l->out, (size_t)n);
-    return true;
-}
-
-/* Put into `out` what is due: HELLO, answers, heartbeat. */
+/* Say what is due: HELLO, answers, heartbeat. */
 static void fill_out(struct worker_link *l, uint64_t now)
 {
     pthread_mutex_lock(&l->lock);
     bool is_up = l->state == LINK_UP;
-    while (is_up && l->outbox_sent < l->outbox_count)
-        ebb_str_add(&l->out, l->outbox[l->outbox_sent++].line);
+    for (; is_up && l->outbox_sent < l->outbox_count; l->outbox_sent++)
+        ebb_wire_say(&l->wire, l->outbox[l->outbox_sent].line,
+                     strlen(l->outbox[l->outbox_sent].line));
     if (is_up)
         acknowledge(l, 0);
     int64_t batch = l->batch;
@@ -253,7 +207,10 @@ static void fill_out(struct worker_link *l, uint64_t now)
     if (!is_up && (l->last_hello_ns == 0 || now - l->last_hello_ns >= HELLO_NS))
         say_hello(l, now);
     if (is_up && now - l->last_beat_ns >= seconds_ns(l->options.heartbeat_s)) {
-        ebb_str_printf(&l->out, "{\"type\": \"HEARTBEAT\", \"batch\": %lld}\n", (long long)batch);
+        char line[80];
+        int n = snprintf(line, sizeof line, "{\"type\": \"HEARTBEAT\", \"batch\": %lld}\n",
+                         (long long)batch);
+        ebb_wire_say(&l->wire, line, (size_t)n);
         l->last_beat_ns = now;
     }
 }
@@ -271,7 +228,7 @@ static bool is_finished(struct worker_link *l, uint64_t now, uint64_t *closing_s
 {
     pthread_mutex_lock(&l->lock);
     bool is_closing = l->is_closing;
-    bool is_idle = (l->outbox_count == 0 && l->out.length == 0) || l->is_lost;
+    bool is_idle = (l->outbox_count == 0 && !ebb_wire_has_out(&l->wire)) || l->is_lost;
     pthread_mutex_unlock(&l->lock);
     if (!is_closing)
         return false;
@@ -285,9 +242,9 @@ static void wait_for_events(struct worker_link *l)
     struct pollfd fds[3] = {
         {.fd = l->wake, .events = POLLIN},
         {.fd = l->term, .events = POLLIN},
-        {.fd = l->socket, .events = (short)(POLLIN | (l->out.length > 0 ? POLLOUT : 0))},
+        {.fd = l->wire.fd, .events = (short)(POLLIN | (ebb_wire_has_out(&l->wire) ? POLLOUT : 0))},
     };
-    if (poll(fds, l->socket >= 0 ? 3 : 2, (int)(RETRY_NS / 1000000)) < 0)
+    if (poll(fds, l->wire.fd >= 0 ? 3 : 2, (int)(RETRY_NS / 1000000)) < 0)
         return;
     uint64_t count;
     if ((fds[0].revents & POLLIN) != 0 && read(l->wake, &count, sizeof count) < 0)
@@ -297,14 +254,13 @@ static void wait_for_events(struct worker_link *l)
         fprintf(stderr, "ebb worker: SIGTERM: ending after the current batch\n");
         give_up(l);
     }
-    if (l->socket < 0)
+    if (l->wire.fd < 0)
         return;
-    bool is_alive = true;
     if ((fds[2].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
-        is_alive = read_some(l);
-    if (is_alive && (fds[2].revents & POLLOUT) != 0)
-        is_alive = write_some(l);
-    if (!is_alive)
+        hear(l);
+    if ((fds[2].revents & POLLOUT) != 0)
+        ebb_wire_flush(&l->wire, -1);
+    if (l->wire.is_broken)
         drop_connection(l);
 }
 
@@ -316,19 +272,18 @@ static void *serve(void *context)
         uint64_t now = ebb_clock_ns();
         if (is_finished(l, now, &closing_since))
             break;
-        if (l->socket < 0 && !try_connect(l) &&
+        if (l->wire.fd < 0 && !try_connect(l) &&
             now - l->down_since_ns >= seconds_ns(l->options.patience_s))
             give_up(l);
-        if (l->socket >= 0) {
+        if (l->wire.fd >= 0) {
             fill_out(l, now);
-            if (!write_some(l))
+            ebb_wire_flush(&l->wire, -1);
+            if (l->wire.is_broken)
                 drop_connection(l);
         }
         wait_for_events(l);
     }
-    if (l->socket >= 0)
-        close(l->socket);
-    l->socket = -1;
+    drop_connection(l);
     return NULL;
 }
 
@@ -354,8 +309,7 @@ static void destroy(struct worker_link *l)
         ebb_free(l->inbox[i]);
     ebb_free(l->outbox);
     ebb_free(l->inbox);
-    ebb_str_fini(&l->in);
-    ebb_str_fini(&l->out);
+    ebb_wire_fini(&l->wire);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
     ebb_free(l);
@@ -376,9 +330,7 @@ enum ebb_status worker_link_open(struct worker_link **link,
     struct worker_link *l;
     EBB_TRY(ebb_new(&l, 1, sizeof *l, err));
     l->options = *options;
-    l->socket = -1;
-    ebb_str_init(&l->in);
-    ebb_str_init(&l->out);
+    ebb_wire_init(&l->wire, -1);
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->down_since_ns = ebb_clock_ns();

@@ -53,22 +53,12 @@ enum ebb_status worker_metrics_set(struct worker_metrics *metrics, const char *n
     return EBB_OK;
 }
 
-void worker_write_number(struct ebb_json_writer *w, double value)
-{
-    if (isnan(value))
-        ebb_jsonw_string(w, "NaN");
-    else if (isinf(value))
-        ebb_jsonw_string(w, value > 0 ? "Infinity" : "-Infinity");
-    else
-        ebb_jsonw_double(w, value);
-}
-
 void worker_metrics_write(const struct worker_metrics *metrics, struct ebb_json_writer *w)
 {
     ebb_jsonw_object(w);
     for (size_t i = 0; i < metrics->count; i++) {
         ebb_jsonw_key(w, metrics->items[i].name);
-        worker_write_number(w, metrics->items[i].value);
+        ebb_jsonw_metric(w, metrics->items[i].value);
     }
     ebb_jsonw_object_end(w);
 }

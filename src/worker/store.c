@@ -38,8 +38,7 @@ static enum ebb_status walk_entry(struct walk *walk, const char *path, int depth
     if (S_ISDIR(st.st_mode)) {
         struct ebb_str name = {0};
         ebb_str_printf(&name, "%s/", relative);
-        ebb_jsonw_key(walk->w, ebb_str_c(&name));
-        ebb_jsonw_int(walk->w, 0);
+        ebb_jsonw_key_int(walk->w, ebb_str_c(&name), 0);
         ebb_str_fini(&name);
         return walk_dir(walk, path, depth + 1, err);
     }
@@ -98,8 +97,7 @@ static enum ebb_status list_resources(const struct worker_checkpoint *c, struct 
     struct walk walk = {.w = w, .root_length = strlen(c->path)};
     ebb_jsonw_object(w);
     ebb_jsonw_key_string(w, "uuid", c->uuid);
-    ebb_jsonw_key(w, "resources");
-    ebb_jsonw_object(w);
+    ebb_jsonw_key_object(w, "resources");
     EBB_TRY(walk_dir(&walk, c->path, 0, err));
     ebb_jsonw_object_end(w);
     ebb_jsonw_object_end(w);

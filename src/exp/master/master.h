@@ -110,9 +110,7 @@ enum ebb_status exp_master_open(const struct exp_master_options *options,
  * always leaves a master that can make the next one. */
 void exp_master_turn(struct exp_master *master, int timeout_ms);
 
-/* A descriptor that is readable (poll) when a turn has something to do. Owned by the master.
- * Timers are not seen: make a turn at least every exp_master_wait_ms. */
-int exp_master_fd(const struct exp_master *master);
+/* How long a turn may wait without missing what is due by the clock. */
 int exp_master_wait_ms(const struct exp_master *master);
 
 /* ---- the front: whoever takes requests ----
@@ -147,8 +145,7 @@ enum ebb_status exp_master_do(struct exp_master *master,
                               enum ebb_status (*work)(void *context, struct ebb_error *err),
                               void *context, struct ebb_error *err);
 
-/* The path of master.sock, however long it is: one that does not fit goes through an open
- * descriptor of the directory; close *directory (if >= 0) after use. */
+/* Of master.sock, as ebb_wire_address has it. */
 struct sockaddr_un;
 enum ebb_status exp_master_address(struct sockaddr_un *address, const char *state_dir,
                                    int *directory, struct ebb_error *err);
@@ -265,8 +262,6 @@ int64_t exp_notices_write(const struct exp_master *master, int64_t after, int64_
 
 /* Times and metrics as answers have them. */
 void exp_time_write(struct ebb_json_writer *w, double time); /* <= 0, NaN: null */
-/* Numbers as JSON; what is no number as "NaN", "Infinity", "-Infinity". */
-void exp_metric_write(struct ebb_json_writer *w, double value);
 /* The value as reported, from the signed form in rows. */
 double exp_metric_unsigned(double signed_metric, bool smaller_is_better);
 

@@ -30,17 +30,9 @@
 enum ebb_status exp_master_address(struct sockaddr_un *address, const char *state_dir,
                                    int *directory, struct ebb_error *err)
 {
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    *directory = -1;
-    int n = snprintf(address->sun_path, sizeof address->sun_path, "%s/master.sock", state_dir);
-    if (n > 0 && (size_t)n < sizeof address->sun_path)
-        return EBB_OK;
-    *directory = open(state_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (*directory < 0)
-        return ebb_fail(err, EBB_EIO, "cannot open %s: %s", state_dir, strerror(errno));
-    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/master.sock",
-             *directory);
-    return EBB_OK;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/master.sock", state_dir);
+    return ebb_wire_address(address, path, directory, err);
 }
 
 bool exp_master_runs(const char *state_dir)
