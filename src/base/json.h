@@ -91,6 +91,8 @@ void ebb_jsonw_stringn(struct ebb_json_writer *w, const char *text, size_t n);
 void ebb_jsonw_int(struct ebb_json_writer *w, int64_t value);
 void ebb_jsonw_uint(struct ebb_json_writer *w, uint64_t value);
 void ebb_jsonw_double(struct ebb_json_writer *w, double value);
+/* What is no number as "NaN", "Infinity", "-Infinity". */
+void ebb_jsonw_metric(struct ebb_json_writer *w, double value);
 void ebb_jsonw_bool(struct ebb_json_writer *w, bool value);
 void ebb_jsonw_null(struct ebb_json_writer *w);
 /* A value that is JSON text already; for writers without indent. */

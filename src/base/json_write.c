@@ -166,6 +166,14 @@ void ebb_jsonw_double(struct ebb_json_writer *w, double value)
     ebb_str_add(w->out, isfinite(value) ? ebb_format_double(value, text, sizeof text) : "null");
 }
 
+void ebb_jsonw_metric(struct ebb_json_writer *w, double value)
+{
+    if (isfinite(value))
+        ebb_jsonw_double(w, value);
+    else
+        ebb_jsonw_string(w, isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
+}
+
 void ebb_jsonw_bool(struct ebb_json_writer *w, bool value)
 {
     jsonw_before(w);

@@ -42,31 +42,6 @@ static double random_metric(void *context, int64_t t, int64_t s)
     return (double)(ebb_splitmix64(&p->metric_state) >> 11) / 9007199254740992.0;
 }
 
-/* The sections are read without their file's name; put it where "search:" stands at a line's start.
- */
-static enum ebb_status name_file(struct ebb_error *err, const char *path)
-{
-    static const char mark[] = "search:";
-    struct ebb_str text = {0};
-    enum ebb_status status = err->status;
-    for (const char *line = err->message; *line != '\0';) {
-        size_t length = strcspn(line, "\n");
-        bool is_marked = strncmp(line, mark, sizeof mark - 1) == 0;
-        if (is_marked)
-            ebb_str_printf(&text, "%s:", path);
-        size_t skip = is_marked ? sizeof mark - 1 : 0;
-        ebb_str_addn(&text, line + skip, length - skip);
-        line += length;
-        if (*line == '\n') {
-            ebb_str_addc(&text, '\n');
-            line++;
-        }
-    }
-    ebb_fail(err, status, "%s", ebb_str_c(&text));
-    ebb_str_fini(&text);
-    return status;
-}
-
 static enum ebb_status load(struct preview *p, const char *path, struct ebb_error *err)
 {
     const struct ebb_doc_node *root, *seed;
@@ -79,9 +54,8 @@ static enum ebb_status load(struct preview *p, const char *path, struct ebb_erro
         hparams = ebb_doc_new(&p->arena, EBB_DOC_MAP);
     if (hparams == NULL)
         return ebb_no_memory(err, 0);
-    if (exp_search_parse(&p->arena, p->searcher_node, hparams, &p->searcher, &p->space, err) !=
-        EBB_OK)
-        return name_file(err, path);
+    EBB_TRY(
+        exp_search_parse(&p->arena, path, p->searcher_node, hparams, &p->searcher, &p->space, err));
     seed = ebb_doc_get(ebb_doc_get(root, "reproducibility"), "experiment_seed");
     if (p->seed < 0)
         p->seed = seed != NULL && seed->kind == EBB_DOC_INT ? seed->integer : 0;

@@ -57,9 +57,8 @@ struct session { /* one run of the command */
 static void json_metrics(struct ebb_json_writer *w, const struct train_metrics *m)
 {
     ebb_jsonw_object(w);
-    for (size_t i = 0; i < m->count; i++) {
+    for (size_t i = 0; i < m->count; i++)
         ebb_jsonw_key_double(w, m->items[i].name, m->items[i].value);
-    }
     ebb_jsonw_object_end(w);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "exp/exp.h"
 
 const char *cli_show_time(const struct ebb_doc_node *value, char buf[CLI_CELL])
 {
@@ -18,15 +19,8 @@ const char *cli_show_time(const struct ebb_doc_node *value, char buf[CLI_CELL])
 
 double cli_metric(const struct ebb_doc_node *node)
 {
-    if (node == NULL)
-        return NAN;
-    if (node->kind == EBB_DOC_INT || node->kind == EBB_DOC_DOUBLE)
-        return node->number;
-    if (node->kind == EBB_DOC_STRING && strcmp(node->text, "Infinity") == 0)
-        return INFINITY;
-    if (node->kind == EBB_DOC_STRING && strcmp(node->text, "-Infinity") == 0)
-        return -INFINITY;
-    return NAN;
+    double value;
+    return exp_metric_read(node, &value) ? value : (double)NAN;
 }
 
 const char *cli_show_number(const struct ebb_doc_node *value, char buf[CLI_CELL])

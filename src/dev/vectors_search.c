@@ -29,7 +29,7 @@ static enum ebb_status read_space(struct ebb_arena *a, const struct ebb_doc_node
     dev_set_text(a, plain, "metric", "m");
     dev_set_int(a, plain, "max_steps", 1);
     EBB_TRY(ebb_arena_status(a, err));
-    return exp_search_parse(a, plain, node, &searcher, space, err);
+    return exp_search_parse(a, "search", plain, node, &searcher, space, err);
 }
 
 /* ---- generator ---- */
@@ -156,7 +156,7 @@ enum ebb_status dev_case_explore(struct ebb_arena *a, const struct ebb_doc_node 
     struct ebb_mt19937 rng;
     int64_t seed = 0;
     EBB_TRY(read_number(input, "seed", UINT32_MAX, &seed, err));
-    EBB_TRY(exp_search_parse(a, ebb_doc_get(input, "searcher"),
+    EBB_TRY(exp_search_parse(a, "search", ebb_doc_get(input, "searcher"),
                              ebb_doc_get(input, "hyperparameters"), &pbt, &space, err));
     EBB_TRY(dev_array(a, space.count, sizeof *sample, &sample, err));
     for (size_t i = 0; i < space.count; i++)
@@ -218,7 +218,7 @@ static enum ebb_status run_search(struct ebb_arena *a, const struct ebb_doc_node
     if (c->metric == METRICS)
         return ebb_fail(err, EBB_EINPUT, "metric_fn: '%s' is unknown", metric);
     EBB_TRY(read_number(input, "seed", UINT32_MAX, &seed, err));
-    EBB_TRY(exp_search_parse(a, ebb_doc_get(input, "searcher"),
+    EBB_TRY(exp_search_parse(a, "search", ebb_doc_get(input, "searcher"),
                              ebb_doc_get(input, "hyperparameters"), &c->searcher, &c->space, err));
     EBB_TRY(exp_search_shape(&c->searcher, a, &c->shape, err));
     EBB_TRY(exp_search_create(&c->searcher, &c->space, EXP_FAILURE_FAIL_EXPERIMENT, (uint32_t)seed,

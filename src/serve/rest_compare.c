@@ -118,7 +118,7 @@ static enum ebb_status write_side(struct serve_rest *r, const struct side *s)
     if (row.best_trial_id == EXP_DB_NO_INT)
         ebb_jsonw_null(&r->w);
     else
-        exp_metric_write(&r->w, exp_metric_unsigned(row.best_signed, row.smaller_is_better));
+        ebb_jsonw_metric(&r->w, exp_metric_unsigned(row.best_signed, row.smaller_is_better));
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }

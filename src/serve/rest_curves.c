@@ -122,7 +122,7 @@ static enum ebb_status write_curve(struct serve_rest *r, int64_t trial, const st
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_array(&r->w, "values");
     for (size_t i = 0; i < c.count; i++)
-        exp_metric_write(&r->w, c.items[i].value);
+        ebb_jsonw_metric(&r->w, c.items[i].value);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_array(&r->w, "times");
     for (size_t i = 0; i < c.count; i++)

@@ -43,7 +43,7 @@ static enum ebb_status history(struct serve_rest *r)
         ebb_jsonw_key_int(&r->w, "step_id", row.step_id);
         serve_key_time(&r->w, "end_time", row.end_time);
         ebb_jsonw_key(&r->w, "metric");
-        exp_metric_write(&r->w, exp_metric_unsigned(row.signed_metric, s.smaller_is_better));
+        ebb_jsonw_metric(&r->w, exp_metric_unsigned(row.signed_metric, s.smaller_is_better));
         ebb_jsonw_object_end(&r->w);
     }
     serve_end_list(r);
@@ -119,7 +119,7 @@ static enum ebb_status write_points(struct serve_rest *r, struct exp_db_cursor c
             ebb_jsonw_key_int(&r->w, "step_id", row->step_id);
             ebb_jsonw_key_int(&r->w, "batches", row->step_id * batches);
             ebb_jsonw_key(&r->w, "value");
-            exp_metric_write(&r->w, value);
+            ebb_jsonw_metric(&r->w, value);
             serve_key_time(&r->w, "time", row->end_time);
             ebb_jsonw_object_end(&r->w);
             ++*count;
@@ -184,7 +184,7 @@ static enum ebb_status snapshot(struct serve_rest *r)
         ebb_jsonw_key_int(&r->w, "trial_id", row.trial_id);
         serve_key_raw(&r->w, "hparams", row.hparams);
         ebb_jsonw_key(&r->w, "value");
-        exp_metric_write(&r->w, value);
+        ebb_jsonw_metric(&r->w, value);
         ebb_jsonw_object_end(&r->w);
     }
     serve_end_list(r);

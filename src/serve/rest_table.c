@@ -15,7 +15,7 @@ static void write_value(struct ebb_json_writer *w, double value)
     if (isnan(value))
         ebb_jsonw_null(w);
     else
-        exp_metric_write(w, value);
+        ebb_jsonw_metric(w, value);
 }
 
 static void write_names(struct ebb_json_writer *w, const struct serve_table *t, bool only_varying)

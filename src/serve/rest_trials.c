@@ -88,7 +88,7 @@ static enum ebb_status list_page(struct serve_rest *r)
         if (isnan(page.values[i]))
             ebb_jsonw_null(&r->w);
         else
-            exp_metric_write(&r->w, page.values[i]);
+            ebb_jsonw_metric(&r->w, page.values[i]);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "total", page.total);
     ebb_jsonw_object_end(&r->w);

@@ -37,7 +37,7 @@ static void write_double(struct ebb_json_writer *w, const struct serve_column *c
     else if (isnan(value))
         ebb_jsonw_null(w);
     else if (c->as == SERVE_METRIC)
-        exp_metric_write(w,
+        ebb_jsonw_metric(w,
                          exp_metric_unsigned(value, *(const bool *)((const char *)row + c->sense)));
     else
         ebb_jsonw_double(w, value);

@@ -35,7 +35,8 @@ static inline void kit_parse(struct kit *k, const char *searcher, const char *sp
     CHECK_OK(ebb_doc_parse_yaml(&k->arena, "searcher", searcher, strlen(searcher), &a, &k->err),
              &k->err);
     CHECK_OK(ebb_doc_parse_yaml(&k->arena, "space", space, strlen(space), &b, &k->err), &k->err);
-    CHECK_OK(exp_search_parse(&k->arena, a, b, &k->searcher, &k->space, &k->err), &k->err);
+    CHECK_OK(exp_search_parse(&k->arena, "search", a, b, &k->searcher, &k->space, &k->err),
+             &k->err);
     exp_ops_init(&k->ops);
     ebb_str_init(&k->text);
     k->search = NULL;

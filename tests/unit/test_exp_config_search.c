@@ -331,20 +331,23 @@ TEST(search_parse__reads_the_sections_alone)
     ebb_arena_init(&arena);
     CHECK_OK(ebb_doc_parse_yaml(&arena, "t", text, sizeof text - 1, &root, &err), &err);
     const struct ebb_doc_node *s = ebb_doc_get(root, "s"), *h = ebb_doc_get(root, "h");
-    CHECK_OK(exp_search_parse(&arena, s, h, &searcher, &hparams, &err), &err);
+    CHECK_OK(exp_search_parse(&arena, "search", s, h, &searcher, &hparams, &err), &err);
     CHECK_EQ(searcher.kind, EXP_SEARCHER_GRID);
     CHECK_EQ(hparams.count, 2);
-    CHECK_OK(exp_search_parse(&arena, NULL, h, NULL, &hparams, &err), &err);
-    CHECK_OK(exp_search_parse(&arena, s, NULL, &searcher, NULL, &err), &err);
-    CHECK_EQ(exp_search_parse(&arena, ebb_doc_get(root, "bad"), h, &searcher, &hparams, &err),
-             EBB_EINPUT);
+    CHECK_OK(exp_search_parse(&arena, "search", NULL, h, NULL, &hparams, &err), &err);
+    CHECK_OK(exp_search_parse(&arena, "search", s, NULL, &searcher, NULL, &err), &err);
+    CHECK_EQ(
+        exp_search_parse(&arena, "search", ebb_doc_get(root, "bad"), h, &searcher, &hparams, &err),
+        EBB_EINPUT);
     CHECK(strstr(err.message, "searcher.max_step: ") &&
           strstr(err.message, "searcher.max_steps: "));
-    CHECK_EQ(exp_search_parse(&arena, s, ebb_doc_get(root, "open"), &searcher, &hparams, &err),
-             EBB_EINPUT);
-    CHECK_EQ(exp_search_parse(&arena, s, ebb_doc_get(root, "none"), &searcher, &hparams, &err),
-             EBB_EINPUT);
-    CHECK_EQ(exp_search_parse(&arena, NULL, h, &searcher, &hparams, &err), EBB_EINPUT);
+    CHECK_EQ(
+        exp_search_parse(&arena, "search", s, ebb_doc_get(root, "open"), &searcher, &hparams, &err),
+        EBB_EINPUT);
+    CHECK_EQ(
+        exp_search_parse(&arena, "search", s, ebb_doc_get(root, "none"), &searcher, &hparams, &err),
+        EBB_EINPUT);
+    CHECK_EQ(exp_search_parse(&arena, "search", NULL, h, &searcher, &hparams, &err), EBB_EINPUT);
     ebb_arena_fini(&arena);
 }
 

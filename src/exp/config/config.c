@@ -220,12 +220,13 @@ static void read_alone(struct ebb_reading *reader, const char *key, const struct
         ebb_reading_error(reader, &path, NULL, "required but missing");
 }
 
-enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_node *searcher_node,
+enum ebb_status exp_search_parse(struct ebb_arena *arena, const char *file_name,
+                                 const struct ebb_doc_node *searcher_node,
                                  const struct ebb_doc_node *hparams_node,
                                  struct exp_searcher *searcher, struct exp_hparams *hparams,
                                  struct ebb_error *err)
 {
-    static const struct exp_config_options options = {.file_name = "search", .default_seed = -1};
+    const struct exp_config_options options = {.file_name = file_name, .default_seed = -1};
     struct ebb_reading reader;
     struct ebb_report report;
     struct exp_config draft = nothing;

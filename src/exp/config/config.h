@@ -72,8 +72,9 @@ enum ebb_status exp_config_load(struct ebb_arena *arena, const char *path,
 /* Read the two sections alone, as the search vectors give them: same rules as in a whole file,
  * except that global_batch_size is not required. `searcher` or `hparams` may be NULL to read
  * only the other; the grid rules (every range has a count, at most 2000 points) need both. Messages
- * carry every violation, one per line. */
-enum ebb_status exp_search_parse(struct ebb_arena *arena, const struct ebb_doc_node *searcher_node,
+ * carry every violation, one per line, behind the name of the file. */
+enum ebb_status exp_search_parse(struct ebb_arena *arena, const char *file_name,
+                                 const struct ebb_doc_node *searcher_node,
                                  const struct ebb_doc_node *hparams_node,
                                  struct exp_searcher *searcher, struct exp_hparams *hparams,
                                  struct ebb_error *err);

@@ -213,22 +213,16 @@ static void add_json_row(const struct ebb_key *row, struct ebb_json_writer *w)
     struct ebb_str allowed = {0};
     ebb_say_allowed(row, &allowed);
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "path");
-    ebb_jsonw_string(w, row->path);
-    ebb_jsonw_key(w, "of");
-    ebb_jsonw_string(w, alternatives(row));
-    ebb_jsonw_key(w, "allowed");
-    ebb_jsonw_string(w, ebb_str_c(&allowed));
-    ebb_jsonw_key(w, "required");
-    ebb_jsonw_bool(w, (row->flags & EBB_KEY_REQUIRED) != 0);
-    ebb_jsonw_key(w, "default");
-    ebb_jsonw_string(w, row->preset);
-    ebb_jsonw_key(w, "origin");
-    ebb_jsonw_string(w, row->flags & EBB_KEY_OLD      ? "old files"
-                        : row->flags & EBB_KEY_BEYOND ? "ebb"
-                                                      : "standard");
-    ebb_jsonw_key(w, "help");
-    ebb_jsonw_string(w, row->help);
+    ebb_jsonw_key_string(w, "path", row->path);
+    ebb_jsonw_key_string(w, "of", alternatives(row));
+    ebb_jsonw_key_string(w, "allowed", ebb_str_c(&allowed));
+    ebb_jsonw_key_bool(w, "required", (row->flags & EBB_KEY_REQUIRED) != 0);
+    ebb_jsonw_key_string(w, "default", row->preset);
+    ebb_jsonw_key_string(w, "origin",
+                         row->flags & EBB_KEY_OLD      ? "old files"
+                         : row->flags & EBB_KEY_BEYOND ? "ebb"
+                                                       : "standard");
+    ebb_jsonw_key_string(w, "help", row->help);
     ebb_jsonw_object_end(w);
     ebb_str_fini(&allowed);
 }
@@ -236,21 +230,16 @@ static void add_json_row(const struct ebb_key *row, struct ebb_json_writer *w)
 void exp_config_reference_json(struct ebb_json_writer *w)
 {
     ebb_jsonw_object(w);
-    ebb_jsonw_key(w, "keys");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "keys");
     for (size_t i = 0; i < exp_schema.count; i++)
         add_json_row(&exp_schema.rows[i], w);
     ebb_jsonw_array_end(w);
-    ebb_jsonw_key(w, "not_runnable");
-    ebb_jsonw_array(w);
+    ebb_jsonw_key_array(w, "not_runnable");
     for (size_t i = 0; i < exp_unbuilt_count; i++) {
         ebb_jsonw_object(w);
-        ebb_jsonw_key(w, "path");
-        ebb_jsonw_string(w, exp_unbuilt_table[i].path);
-        ebb_jsonw_key(w, "value");
-        ebb_jsonw_string(w, exp_unbuilt_table[i].value);
-        ebb_jsonw_key(w, "reason");
-        ebb_jsonw_string(w, exp_unbuilt_table[i].reason);
+        ebb_jsonw_key_string(w, "path", exp_unbuilt_table[i].path);
+        ebb_jsonw_key_string(w, "value", exp_unbuilt_table[i].value);
+        ebb_jsonw_key_string(w, "reason", exp_unbuilt_table[i].reason);
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_array_end(w);

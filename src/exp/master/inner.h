@@ -200,7 +200,6 @@ struct exp_master {
     struct exp_alloc *dirty_allocs;
     bool is_schedule_due;
     bool wants_turn; /* something is left to do at once */
-    bool is_acting;
     uint64_t now_ns; /* monotonic, at the beginning of the turn */
     double time;     /* Unix, likewise */
     uint64_t logs_ns, sweep_ns, checked_ns;

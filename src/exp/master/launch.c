@@ -184,8 +184,7 @@ static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
     ebb_jsonw_key_int(&w, "trial_id", r->id);
     ebb_jsonw_key(&w, "latest_checkpoint");
     write_source(a, &w);
-    ebb_jsonw_key(&w, "slots");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_key_array(&w, "slots");
     ebb_jsonw_int(&w, a->slot);
     ebb_jsonw_array_end(&w);
     ebb_jsonw_object_end(&w);

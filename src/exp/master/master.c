@@ -295,11 +295,6 @@ int exp_master_wait_ms(const struct exp_master *m)
     return (int)(wait / 1000000u) + 1;
 }
 
-int exp_master_fd(const struct exp_master *m)
-{
-    return m->epoll_fd;
-}
-
 static enum ebb_status work(struct exp_master *m, int timeout_ms, struct ebb_error *err)
 {
     m->wants_turn = false;

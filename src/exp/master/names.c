@@ -97,16 +97,6 @@ void exp_time_write(struct ebb_json_writer *w, double seconds)
     ebb_jsonw_string(w, text);
 }
 
-void exp_metric_write(struct ebb_json_writer *w, double value)
-{
-    if (isnan(value))
-        ebb_jsonw_string(w, "NaN");
-    else if (isinf(value))
-        ebb_jsonw_string(w, value > 0 ? "Infinity" : "-Infinity");
-    else
-        ebb_jsonw_double(w, value);
-}
-
 double exp_metric_unsigned(double signed_metric, bool smaller_is_better)
 {
     if (signed_metric == DBL_MAX)

@@ -76,12 +76,11 @@ void exp_notice_work(struct exp_master *m, const struct exp_trial *r, const char
     struct ebb_json_writer w;
     begin(m, &text, &w, type, r->experiment->id, r->id);
     ebb_jsonw_key_int(&w, "step_id", step);
-    if (uuid != NULL) {
+    if (uuid != NULL)
         ebb_jsonw_key_string(&w, "uuid", uuid);
-    }
     if (metric != NULL) {
         ebb_jsonw_key(&w, strcmp(type, "step") == 0 ? "loss" : "metric");
-        exp_metric_write(&w, *metric);
+        ebb_jsonw_metric(&w, *metric);
         ebb_jsonw_key_bool(&w, "is_best", is_best);
     }
     end(m, &text, &w, r->experiment->id);

@@ -62,15 +62,13 @@ void exp_talk_run(struct exp_alloc *a)
     if (a->conn == NULL)
         return;
     open_line(&line, &w, "RUN");
-    ebb_jsonw_key(&w, "workload");
-    ebb_jsonw_object(&w);
+    ebb_jsonw_key_object(&w, "workload");
     ebb_jsonw_key_string(&w, "kind", exp_workload_name(work->kind));
     ebb_jsonw_key_int(&w, "experiment_id", r->experiment->id);
     ebb_jsonw_key_int(&w, "trial_id", r->id);
     ebb_jsonw_key_int(&w, "step_id", work->step);
-    if (work->kind == EXP_WORK_TRAIN) {
+    if (work->kind == EXP_WORK_TRAIN)
         ebb_jsonw_key_int(&w, "num_batches", r->experiment->config.batches_per_step);
-    }
     if (work->kind == EXP_WORK_CHECKPOINT) {
         ebb_str_init(&path);
         exp_store_staging_path(r->experiment->store, a->uuid, &path);
@@ -132,8 +130,7 @@ static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
     open_line(&line, &w, "RENDEZVOUS");
     ebb_jsonw_key_int(&w, "rank", 0);
     ebb_jsonw_key_int(&w, "size", 1);
-    ebb_jsonw_key(&w, "peers");
-    ebb_jsonw_array(&w);
+    ebb_jsonw_key_array(&w, "peers");
     ebb_jsonw_array_end(&w);
     ebb_jsonw_object_end(&w);
     say(c, &line);

@@ -84,9 +84,16 @@ static enum ebb_status replace(struct exp_search *s, uint32_t trial, bool has_wo
     return exp_brackets_add(s, member.bracket, err);
 }
 
+enum ebb_status exp_brackets_validated(struct exp_search *s, uint32_t trial, int64_t step,
+                                       double metric, struct ebb_error *err)
+{
+    (void)step;
+    return s->method->report(s, trial, metric, err);
+}
+
 enum ebb_status exp_brackets_exited(struct exp_search *s, uint32_t trial,
                                     enum exp_exit_reason reason, bool has_work,
-                                    exp_brackets_report *report, struct ebb_error *err)
+                                    struct ebb_error *err)
 {
     struct exp_brackets *a = exp_brackets_of(s);
     if (s->trials[trial].is_close_asked)
@@ -94,7 +101,7 @@ enum ebb_status exp_brackets_exited(struct exp_search *s, uint32_t trial,
     if (reason == EXP_EXIT_INVALID_HP)
         return replace(s, trial, has_work, err);
     a->items[a->members[trial].bracket].closed++;
-    return has_work ? report(s, trial, DBL_MAX, err) : EBB_OK;
+    return has_work ? s->method->report(s, trial, DBL_MAX, err) : EBB_OK;
 }
 
 void exp_brackets_worked(struct exp_search *s, uint32_t trial, int64_t workloads)

@@ -44,15 +44,20 @@ enum ebb_status exp_brackets_add(struct exp_search *s, size_t bracket, struct eb
 bool exp_brackets_is_waiting(const struct exp_search *s, uint32_t trial, size_t r);
 /* Close the trial unless it is gone, and count it. */
 enum ebb_status exp_brackets_close(struct exp_search *s, uint32_t trial, struct ebb_error *err);
-typedef enum ebb_status exp_brackets_report(struct exp_search *s, uint32_t trial, double metric,
-                                            struct ebb_error *err);
+enum ebb_status exp_brackets_validated(struct exp_search *s, uint32_t trial, int64_t step,
+                                       double metric, struct ebb_error *err);
 /* A trial is gone: with INVALID_HP its results leave every rung and a new sample takes its place;
  * else the work it owed is reported with the worst result. */
 enum ebb_status exp_brackets_exited(struct exp_search *s, uint32_t trial,
                                     enum exp_exit_reason reason, bool has_work,
-                                    exp_brackets_report *report, struct ebb_error *err);
-
+                                    struct ebb_error *err);
 void exp_brackets_worked(struct exp_search *s, uint32_t trial, int64_t workloads);
 size_t exp_brackets_bracket(const struct exp_search *s, uint32_t trial);
+
+/* What the tables of both methods have in common. */
+#define EXP_BRACKETS_METHOD                                                                        \
+    .state_bytes = sizeof(struct exp_brackets), .init = exp_brackets_init,                         \
+    .fini = exp_brackets_fini, .start = exp_brackets_start, .validated = exp_brackets_validated,   \
+    .exited = exp_brackets_exited, .worked = exp_brackets_worked, .bracket = exp_brackets_bracket
 
 #endif

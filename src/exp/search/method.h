@@ -40,6 +40,9 @@ struct exp_search_method {
                               bool has_work, struct ebb_error *err);
     /* Workloads of this trial are done (before trained/validated/checkpointed). NULL = fine. */
     void (*worked)(struct exp_search *s, uint32_t trial, int64_t workloads);
+    /* A result of the rung a trial is in (brackets.h); NULL = there are no brackets. */
+    enum ebb_status (*report)(struct exp_search *s, uint32_t trial, double metric,
+                              struct ebb_error *err);
     double (*progress)(const struct exp_search *s);                /* unclamped */
     size_t (*bracket)(const struct exp_search *s, uint32_t trial); /* NULL = 0 */
 };

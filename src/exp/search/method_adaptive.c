@@ -61,20 +61,6 @@ static enum ebb_status report(struct exp_search *s, uint32_t trial, double metri
     return EBB_OK;
 }
 
-static enum ebb_status adaptive_validated(struct exp_search *s, uint32_t trial, int64_t step,
-                                          double metric, struct ebb_error *err)
-{
-    (void)step;
-    return report(s, trial, metric, err);
-}
-
-static enum ebb_status adaptive_exited(struct exp_search *s, uint32_t trial,
-                                       enum exp_exit_reason reason, bool has_work,
-                                       struct ebb_error *err)
-{
-    return exp_brackets_exited(s, trial, reason, has_work, report, err);
-}
-
 static double adaptive_progress(const struct exp_search *s)
 {
     const struct exp_brackets *a = exp_brackets_of(s);
@@ -88,14 +74,8 @@ static double adaptive_progress(const struct exp_search *s)
 }
 
 const struct exp_search_method exp_method_adaptive = {
-    .state_bytes = sizeof(struct exp_brackets),
+    EXP_BRACKETS_METHOD,
     .shape = exp_shape_synchronous,
-    .init = exp_brackets_init,
-    .fini = exp_brackets_fini,
-    .start = exp_brackets_start,
-    .validated = adaptive_validated,
-    .exited = adaptive_exited,
-    .worked = exp_brackets_worked,
+    .report = report,
     .progress = adaptive_progress,
-    .bracket = exp_brackets_bracket,
 };

@@ -107,20 +107,6 @@ static enum ebb_status report(struct exp_search *s, uint32_t trial, double metri
     return s->config->stop_once ? EBB_OK : close_out(s, b, err);
 }
 
-static enum ebb_status asha_validated(struct exp_search *s, uint32_t trial, int64_t step,
-                                      double metric, struct ebb_error *err)
-{
-    (void)step;
-    return report(s, trial, metric, err);
-}
-
-static enum ebb_status asha_exited(struct exp_search *s, uint32_t trial,
-                                   enum exp_exit_reason reason, bool has_work,
-                                   struct ebb_error *err)
-{
-    return exp_brackets_exited(s, trial, reason, has_work, report, err);
-}
-
 static double asha_progress(const struct exp_search *s)
 {
     const struct exp_brackets *a = exp_brackets_of(s);
@@ -136,15 +122,6 @@ static double asha_progress(const struct exp_search *s)
 }
 
 const struct exp_search_method exp_method_asha = {
-    .limits_itself = true,
-    .state_bytes = sizeof(struct exp_brackets),
-    .shape = exp_shape_asynchronous,
-    .init = exp_brackets_init,
-    .fini = exp_brackets_fini,
-    .start = exp_brackets_start,
-    .validated = asha_validated,
-    .exited = asha_exited,
-    .worked = exp_brackets_worked,
-    .progress = asha_progress,
-    .bracket = exp_brackets_bracket,
+    EXP_BRACKETS_METHOD, .limits_itself = true,     .shape = exp_shape_asynchronous,
+    .report = report,    .progress = asha_progress,
 };

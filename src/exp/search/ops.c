@@ -122,8 +122,7 @@ enum ebb_status exp_ops_hparams(const struct exp_ops *ops, const struct exp_op *
 static void write_request(struct ebb_json_writer *w, const char *key, struct exp_request_id id)
 {
     char text[EXP_REQUEST_TEXT];
-    ebb_jsonw_key(w, key);
-    ebb_jsonw_string(w, exp_request_format(id, text));
+    ebb_jsonw_key_string(w, key, exp_request_format(id, text));
 }
 
 static void write_create(const struct exp_create *create, const struct ebb_doc_node *hparams,
@@ -156,12 +155,10 @@ void exp_op_write(const struct exp_ops *ops, const struct exp_op *op,
         ebb_jsonw_key_int(w, "first_step", op->first_step);
         ebb_jsonw_key_int(w, "last_step", op->last_step);
     }
-    if (op->kind == EXP_OP_VALIDATE || op->kind == EXP_OP_CHECKPOINT) {
+    if (op->kind == EXP_OP_VALIDATE || op->kind == EXP_OP_CHECKPOINT)
         ebb_jsonw_key_int(w, "step", op->last_step);
-    }
-    if (op->kind == EXP_OP_SHUTDOWN) {
+    if (op->kind == EXP_OP_SHUTDOWN)
         ebb_jsonw_key_bool(w, "failure", op->is_failure);
-    }
     ebb_jsonw_object_end(w);
 }
 
@@ -184,35 +181,22 @@ const char *exp_exit_name(enum exp_exit_reason reason)
     return exit_names[reason];
 }
 
-static void write_metric(struct ebb_json_writer *w, double metric)
-{
-    if (isnan(metric))
-        ebb_jsonw_string(w, "NaN");
-    else if (isinf(metric))
-        ebb_jsonw_string(w, metric > 0 ? "Infinity" : "-Infinity");
-    else
-        ebb_jsonw_double(w, metric);
-}
-
 void exp_event_write(const struct exp_event *event, struct ebb_json_writer *w)
 {
     ebb_jsonw_object(w);
     ebb_jsonw_key_string(w, "type", exp_event_name(event->kind));
     write_request(w, "request_id", event->request);
-    if (event->kind == EXP_EVENT_CREATED) {
+    if (event->kind == EXP_EVENT_CREATED)
         ebb_jsonw_key_int(w, "trial_id", event->trial_id);
-    }
     if (event->kind == EXP_EVENT_TRAINED || event->kind == EXP_EVENT_VALIDATED ||
-        event->kind == EXP_EVENT_CHECKPOINTED) {
+        event->kind == EXP_EVENT_CHECKPOINTED)
         ebb_jsonw_key_int(w, "step", event->step);
-    }
     if (event->kind == EXP_EVENT_VALIDATED) {
         ebb_jsonw_key(w, "metric");
-        write_metric(w, event->metric);
+        ebb_jsonw_metric(w, event->metric);
     }
-    if (event->kind == EXP_EVENT_EXITED) {
+    if (event->kind == EXP_EVENT_EXITED)
         ebb_jsonw_key_string(w, "reason", exp_exit_name(event->reason));
-    }
     ebb_jsonw_object_end(w);
 }
 
@@ -225,7 +209,7 @@ static int name_index(const char *text, const char *const *names, size_t count)
     return -1;
 }
 
-static bool metric_value(const struct ebb_doc_node *node, double *value)
+bool exp_metric_read(const struct ebb_doc_node *node, double *value)
 {
     if (node == NULL)
         return false;
@@ -266,7 +250,8 @@ enum ebb_status exp_event_read(const struct ebb_doc_node *node, struct exp_event
          kind == EXP_EVENT_CHECKPOINTED) &&
         result.step < 1)
         return ebb_fail(err, EBB_EINPUT, "search event %s: step is missing or below 1", type);
-    if (kind == EXP_EVENT_VALIDATED && !metric_value(ebb_doc_get(node, "metric"), &result.metric))
+    if (kind == EXP_EVENT_VALIDATED &&
+        !exp_metric_read(ebb_doc_get(node, "metric"), &result.metric))
         return ebb_fail(err, EBB_EINPUT, "search event %s: metric is no number", type);
     if (kind == EXP_EVENT_EXITED) {
         const char *reason = ebb_doc_string(node, "reason", NULL);
@@ -288,7 +273,7 @@ enum ebb_status exp_metric_find(const struct ebb_doc_node *metrics, const char *
                                 double *value, struct ebb_error *err)
 {
     const struct ebb_doc_node *node = ebb_doc_get(metrics, metric);
-    if (metric_value(node, value))
+    if (exp_metric_read(node, value))
         return EBB_OK;
     struct ebb_str names = {0};
     for (size_t i = 0; metrics != NULL && metrics->kind == EBB_DOC_MAP && i < metrics->count; i++)

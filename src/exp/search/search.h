@@ -155,6 +155,8 @@ void exp_event_write(const struct exp_event *event, struct ebb_json_writer *w);
 enum ebb_status exp_event_read(const struct ebb_doc_node *node, struct exp_event *event,
                                struct ebb_error *err);
 
+/* false: neither a number nor one of those strings. */
+bool exp_metric_read(const struct ebb_doc_node *node, double *value);
 /* The value of `metric` in a validation result. Missing, null or no number: EBB_EINPUT, listing the
  * names that are there. Infinities and NaN come as the strings above. */
 enum ebb_status exp_metric_find(const struct ebb_doc_node *metrics, const char *metric,

@@ -255,10 +255,8 @@ void exp_sequence_save(const struct exp_sequence *q, struct ebb_json_writer *w)
     const int64_t values[] = {q->requested,         q->current,           q->checkpoint,
                               q->validation_before, q->checkpoint_before, q->restarts};
     ebb_jsonw_object(w);
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        ebb_jsonw_key(w, names[i]);
-        ebb_jsonw_int(w, values[i]);
-    }
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        ebb_jsonw_key_int(w, names[i], values[i]);
     ebb_jsonw_key_bool(w, "validated", q->has_validation);
     ebb_jsonw_key_bool(w, "checkpointed", q->has_checkpoint);
     ebb_jsonw_key_bool(w, "closing", q->is_close_asked);
