@@ -261,28 +261,27 @@ static void counted(uint64_t blocks)
     CHECK(run_count > 0 && ok_count > run_count / 10);
 }
 
-TEST(training_graphs__obey_the_oracle)
+static void sweep_seeds(struct trace *(*make)(uint64_t seed, bool has_mutation), uint64_t seeds)
 {
-    TEST_UNUSED;
     uint64_t blocks = ebb_heap_live();
-    for (uint64_t seed = 1; seed <= 90; seed++) {
-        struct trace *t = exec_traces_random(seed, true);
+    for (uint64_t seed = 1; seed <= seeds; seed++) {
+        struct trace *t = make(seed, true);
         sweep(t, seed, 3, WITH_PLAN | WITH_REPEAT);
         trace_destroy(t);
     }
     counted(blocks);
 }
 
+TEST(training_graphs__obey_the_oracle)
+{
+    TEST_UNUSED;
+    sweep_seeds(exec_traces_random, 90);
+}
+
 TEST(nasty_graphs__obey_the_oracle)
 {
     TEST_UNUSED;
-    uint64_t blocks = ebb_heap_live();
-    for (uint64_t seed = 1; seed <= 120; seed++) {
-        struct trace *t = exec_traces_nasty(seed, true);
-        sweep(t, seed, 3, WITH_PLAN | WITH_REPEAT);
-        trace_destroy(t);
-    }
-    counted(blocks);
+    sweep_seeds(exec_traces_nasty, 120);
 }
 
 TEST(every_policy__obeys_the_oracle_on_every_shape)

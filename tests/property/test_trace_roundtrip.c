@@ -5,28 +5,13 @@
 #include <unistd.h>
 #include "test.h"
 #include "trace_equal.h"
+#include "trace_kit.h"
 
 #include "base/heap.h"
 #include "base/rng.h"
 #include "trace/trace.h"
 
 #define RUNS 100 /* each writes four files, synced to the disk */
-
-static char path[64];
-
-static int make_path(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/ebb_test_trace_XXXXXX");
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int drop_path(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
 
 static struct trace *random_trace(uint64_t seed)
 {
@@ -108,8 +93,8 @@ TEST(native__loses_nothing)
         struct ebb_error err;
         char why[200];
         struct trace *t = random_trace(seed), *back = NULL;
-        CHECK_OK(trace_write_native(t, path, &err), &err);
-        CHECK_OK(trace_load(path, TRACE_FORMAT_AUTO, &back, &err), &err);
+        CHECK_OK(trace_write_native(t, trace_kit_path, &err), &err);
+        CHECK_OK(trace_load(trace_kit_path, TRACE_FORMAT_AUTO, &back, &err), &err);
         if (!trace_equal(t, back, why))
             fail_msg("seed %llu: %s", (unsigned long long)seed, why);
         trace_destroy(back);
@@ -142,14 +127,14 @@ static bool check_log(const struct trace *t, uint64_t seed)
     struct ebb_error err;
     char why[200], lost[2000];
     struct trace *back = NULL, *again = NULL;
-    CHECK_OK(trace_write_dtr(t, path, lost, sizeof lost, &err), &err);
-    CHECK_OK(trace_load(path, TRACE_FORMAT_AUTO, &back, &err), &err);
+    CHECK_OK(trace_write_dtr(t, trace_kit_path, lost, sizeof lost, &err), &err);
+    CHECK_OK(trace_load(trace_kit_path, TRACE_FORMAT_AUTO, &back, &err), &err);
     bool is_kept = is_program_kept(lost);
     if (is_kept && !trace_equal_program(t, back, why))
         fail_msg("seed %llu: %s", (unsigned long long)seed, why);
-    CHECK_OK(trace_write_dtr(back, path, lost, sizeof lost, &err), &err);
+    CHECK_OK(trace_write_dtr(back, trace_kit_path, lost, sizeof lost, &err), &err);
     CHECK_STR(lost, "");
-    CHECK_OK(trace_load(path, TRACE_FORMAT_AUTO, &again, &err), &err);
+    CHECK_OK(trace_load(trace_kit_path, TRACE_FORMAT_AUTO, &again, &err), &err);
     if (!trace_equal_program(back, again, why))
         fail_msg("seed %llu, second time: %s", (unsigned long long)seed, why);
     trace_destroy(again);
@@ -178,5 +163,5 @@ int main(void)
         RUN(native__loses_nothing),
         RUN(log__keeps_what_it_does_not_admit_to_lose),
     };
-    return cmocka_run_group_tests(tests, make_path, drop_path);
+    return cmocka_run_group_tests(tests, trace_kit_make_path, trace_kit_drop_path);
 }

@@ -1,6 +1,7 @@
 /* Plans written by hand: exec does what the checker accepts, copies of old versions included. */
 #include "test.h"
 #include "exec_oracle.h"
+#include "trace_kit.h"
 
 #include "base/heap.h"
 #include "exec/exec.h"
@@ -18,32 +19,21 @@ static struct ebb_error err;
 static uint32_t add_op(struct trace_builder *b, const uint32_t *inputs, size_t count,
                        uint64_t bytes)
 {
-    struct trace_output out = {.bytes = bytes, .alias = bytes ? TRACE_FRESH : TRACE_MUTATE};
-    struct trace_op_desc desc = {.kind_name = bytes ? "op" : "op_",
-                                 .cost_ns = count ? 100 : 0,
-                                 .inputs = inputs,
-                                 .input_count = count,
-                                 .outputs = &out,
-                                 .output_count = 1,
-                                 .partner = TRACE_NONE,
-                                 .is_leaf = count == 0};
-    uint32_t made;
-    CHECK_OK(trace_builder_op(b, &desc, &made, &err), &err);
-    return made;
+    struct trace_op_desc like = {
+        .kind_name = bytes ? "op" : "op_", .cost_ns = count ? 100 : 0, .is_leaf = count == 0};
+    return trace_kit_op(b, like, bytes, inputs, count);
 }
 
 static int open_trace(void **state)
 {
     (void)state;
-    struct trace_builder *b = NULL;
-    CHECK_OK(trace_builder_create(&b, &err), &err);
+    struct trace_builder *b = trace_kit_begin();
     uint32_t x = add_op(b, NULL, 0, 512);
     uint32_t y = add_op(b, &x, 1, 512);
     uint32_t written = add_op(b, (uint32_t[]){y, x}, 2, 0);
     uint32_t z = add_op(b, &written, 1, 512);
-    CHECK_OK(trace_builder_command(b, TRACE_PIN, z, &err), &err);
-    CHECK_OK(trace_builder_finish(b, "four", &trace, &err), &err);
-    trace_builder_destroy(b);
+    trace_kit_command(b, TRACE_PIN, z);
+    trace = trace_kit_end(b, "four");
     CHECK_OK(exec_program_create(&program, trace, EXEC_EBB, &err), &err);
     plan_init(&plan);
     plan.signature = trace->signature;

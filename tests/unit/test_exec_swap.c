@@ -1,6 +1,7 @@
 /* Ways back other than recomputation, on the null device: every time can be checked by hand. */
 #include "test.h"
 #include "exec_oracle.h"
+#include "trace_kit.h"
 
 #include "base/heap.h"
 #include "exec/exec.h"
@@ -10,33 +11,20 @@ static struct trace_builder *builder;
 
 static void begin(void)
 {
-    CHECK_OK(trace_builder_create(&builder, &err), &err);
+    builder = trace_kit_begin();
 }
 
 /* An op of `cost` ns that makes one storage; a leaf when it costs nothing. */
 static uint32_t op(uint64_t cost, uint64_t bytes, const uint32_t *inputs, size_t count)
 {
-    struct trace_output out = {.bytes = bytes};
-    struct trace_op_desc desc = {.kind_name = "op",
-                                 .cost_ns = cost,
-                                 .inputs = inputs,
-                                 .input_count = count,
-                                 .outputs = &out,
-                                 .output_count = 1,
-                                 .partner = TRACE_NONE,
-                                 .is_leaf = cost == 0};
-    uint32_t made;
-    CHECK_OK(trace_builder_op(builder, &desc, &made, &err), &err);
-    return made;
+    struct trace_op_desc like = {.kind_name = "op", .cost_ns = cost, .is_leaf = cost == 0};
+    return trace_kit_op(builder, like, bytes, inputs, count);
 }
 
 static struct trace *end(uint32_t kept)
 {
-    struct trace *t = NULL;
-    CHECK_OK(trace_builder_command(builder, TRACE_PIN, kept, &err), &err);
-    CHECK_OK(trace_builder_finish(builder, "swap", &t, &err), &err);
-    trace_builder_destroy(builder);
-    return t;
+    trace_kit_command(builder, TRACE_PIN, kept);
+    return trace_kit_end(builder, "swap");
 }
 
 static struct exec_options tiers(uint64_t budget, unsigned ways, uint64_t host, uint64_t file)

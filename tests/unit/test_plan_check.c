@@ -3,54 +3,26 @@
  *   op 0 x: leaf, 100 B     op 1 a = f(x): 1000 B
  *   op 2 b = g(a): 500 B, workspace 300 B      op 3 c = h(a, b): 256 B, pinned at the end      */
 #include "test.h"
+#include "torture.h"
+#include "trace_kit.h"
 
 #include "base/heap.h"
 #include "plan/plan.h"
 
 static struct trace *make_trace(enum trace_purity purity_of_a)
 {
-    struct trace_builder *builder;
-    struct trace *trace = NULL;
-    struct ebb_error err;
-    uint32_t x, a, b, c;
-    CHECK_OK(trace_builder_create(&builder, &err), &err);
-    struct trace_output out = {.bytes = 100};
-    struct trace_op_desc op = {.kind_name = "x",
-                               .outputs = &out,
-                               .output_count = 1,
-                               .partner = TRACE_NONE,
-                               .is_leaf = true};
-    CHECK_OK(trace_builder_op(builder, &op, &x, &err), &err);
-    out.bytes = 1000;
-    op = (struct trace_op_desc){.kind_name = "f",
-                                .cost_ns = 7,
-                                .inputs = &x,
-                                .input_count = 1,
-                                .outputs = &out,
-                                .output_count = 1,
-                                .partner = TRACE_NONE,
-                                .purity = purity_of_a};
-    CHECK_OK(trace_builder_op(builder, &op, &a, &err), &err);
-    out.bytes = 500;
-    op.kind_name = "g";
-    op.inputs = &a;
-    op.cost_ns = 11;
-    op.workspace_bytes = 300;
-    op.purity = TRACE_PURE;
-    CHECK_OK(trace_builder_op(builder, &op, &b, &err), &err);
-    out.bytes = 256;
-    op.kind_name = "h";
-    const uint32_t both[] = {a, b};
-    op.inputs = both;
-    op.input_count = 2;
-    op.workspace_bytes = 0;
-    op.cost_ns = 13;
-    CHECK_OK(trace_builder_op(builder, &op, &c, &err), &err);
-    CHECK_OK(trace_builder_command(builder, TRACE_RELEASE, a, &err), &err);
-    CHECK_OK(trace_builder_command(builder, TRACE_PIN, c, &err), &err);
-    CHECK_OK(trace_builder_finish(builder, "four", &trace, &err), &err);
-    trace_builder_destroy(builder);
-    return trace;
+    struct trace_builder *builder = trace_kit_begin();
+    struct trace_op_desc like = {.kind_name = "x", .is_leaf = true};
+    uint32_t x = trace_kit_op(builder, like, 100, NULL, 0);
+    like = (struct trace_op_desc){.kind_name = "f", .cost_ns = 7, .purity = purity_of_a};
+    uint32_t a = trace_kit_op(builder, like, 1000, &x, 1);
+    like = (struct trace_op_desc){.kind_name = "g", .cost_ns = 11, .workspace_bytes = 300};
+    uint32_t b = trace_kit_op(builder, like, 500, &a, 1);
+    like = (struct trace_op_desc){.kind_name = "h", .cost_ns = 13};
+    uint32_t c = trace_kit_op(builder, like, 256, (uint32_t[]){a, b}, 2);
+    trace_kit_command(builder, TRACE_RELEASE, a);
+    trace_kit_command(builder, TRACE_PIN, c);
+    return trace_kit_end(builder, "four");
 }
 
 static enum ebb_status run_nothing(const struct trace_call *call, struct ebb_error *err)
@@ -347,28 +319,27 @@ TEST(sliding__stops_at_a_refused_step)
     trace_destroy(trace);
 }
 
+struct packed {
+    const struct trace *trace;
+    struct plan *plan;
+};
+
+static enum ebb_status pack_and_check(void *context)
+{
+    const struct packed *p = context;
+    struct plan_report report;
+    uint64_t height;
+    EBB_TRY(plan_assign_offsets(p->trace, p->plan, UINT64_MAX, &height, NULL));
+    return plan_check(p->trace, p->plan, &unlimited, &report, NULL);
+}
+
 TEST(check__survives_every_failed_allocation)
 {
     TEST_UNUSED;
     struct trace *trace = make_trace(TRACE_PURE);
     struct plan plan;
-    struct plan_report report;
-    struct ebb_error err;
-    uint64_t height;
     make_plan(&plan, trace, recompute, COUNT(recompute));
-    uint64_t live = ebb_heap_live();
-    for (uint64_t n = 1;; n++) {
-        ebb_heap_fail_at(n);
-        enum ebb_status status = plan_assign_offsets(trace, &plan, UINT64_MAX, &height, &err);
-        if (status == EBB_OK)
-            status = plan_check(trace, &plan, &unlimited, &report, &err);
-        ebb_heap_fail_at(0);
-        CHECK_EQ(ebb_heap_live(), live);
-        if (status == EBB_OK)
-            break;
-        CHECK_EQ(status, EBB_ENOMEM);
-        CHECK(n < 100);
-    }
+    torture(pack_and_check, &(struct packed){trace, &plan}, 100);
     plan_fini(&plan);
     trace_destroy(trace);
 }

@@ -1,5 +1,6 @@
 /* Recipes of a small trace, by hand: who reads what, when a recipe ends, what must be restored. */
 #include "test.h"
+#include "trace_kit.h"
 
 #include "plan/plan.h"
 
@@ -13,37 +14,26 @@ static struct ebb_error err;
 
 static uint32_t add(struct trace_builder *b, const uint32_t *inputs, size_t count, bool is_update)
 {
-    struct trace_output out = {.bytes = is_update ? 0 : 300,
-                               .alias = is_update ? TRACE_MUTATE : TRACE_FRESH};
-    struct trace_op_desc desc = {.kind_name = is_update ? "op_" : "op",
+    struct trace_op_desc like = {.kind_name = is_update ? "op_" : "op",
                                  .cost_ns = count ? 10 : 0,
-                                 .inputs = inputs,
-                                 .input_count = count,
-                                 .outputs = &out,
-                                 .output_count = 1,
-                                 .partner = TRACE_NONE,
                                  .phase = is_update ? TRACE_UPDATE : TRACE_FORWARD,
                                  .is_leaf = count == 0};
-    uint32_t made;
-    CHECK_OK(trace_builder_op(b, &desc, &made, &err), &err);
-    return made;
+    return trace_kit_op(b, like, is_update ? 0 : 300, inputs, count);
 }
 
 static int open_trace(void **state)
 {
     (void)state;
-    struct trace_builder *b = NULL;
-    CHECK_OK(trace_builder_create(&b, &err), &err);
+    struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, NULL, 0, false), x = add(b, NULL, 0, false);
     uint32_t a = add(b, &w, 1, false);
     uint32_t both = add(b, (uint32_t[]){a, x}, 2, false);
     add(b, (uint32_t[]){w, both}, 2, true);
     uint32_t c = add(b, &both, 1, false);
     uint32_t d = add(b, (uint32_t[]){c, a}, 2, false);
-    CHECK_OK(trace_builder_command(b, TRACE_PIN, c, &err), &err);
-    CHECK_OK(trace_builder_command(b, TRACE_PIN, d, &err), &err);
-    CHECK_OK(trace_builder_finish(b, "seven", &trace, &err), &err);
-    trace_builder_destroy(b);
+    trace_kit_command(b, TRACE_PIN, c);
+    trace_kit_command(b, TRACE_PIN, d);
+    trace = trace_kit_end(b, "seven");
     return 0;
 }
 

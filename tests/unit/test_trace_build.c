@@ -2,6 +2,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "test.h"
+#include "torture.h"
+#include "trace_kit.h"
 
 #include "base/heap.h"
 #include "trace/trace.h"
@@ -9,64 +11,27 @@
 static uint32_t add(struct trace_builder *b, const char *kind, const uint32_t *inputs, size_t count,
                     uint64_t bytes, uint64_t cost)
 {
-    struct ebb_error err;
-    uint32_t id = 0;
-    struct trace_output output = {.bytes = bytes};
-    struct trace_op_desc desc = {
-        .kind_name = kind,
-        .cost_ns = cost,
-        .inputs = inputs,
-        .input_count = count,
-        .outputs = &output,
-        .output_count = 1,
-        .partner = TRACE_NONE,
-        .is_leaf = cost == 0 && count == 0,
-    };
-    CHECK_OK(trace_builder_op(b, &desc, &id, &err), &err);
-    return id;
+    struct trace_op_desc like = {
+        .kind_name = kind, .cost_ns = cost, .is_leaf = cost == 0 && count == 0};
+    return trace_kit_op(b, like, bytes, inputs, count);
 }
 
 static uint32_t mutate(struct trace_builder *b, uint32_t target)
 {
-    struct ebb_error err;
-    uint32_t id = 0;
-    struct trace_output output = {.alias = TRACE_MUTATE};
-    struct trace_op_desc desc = {
-        .kind_name = "step",
-        .cost_ns = 5,
-        .inputs = &target,
-        .input_count = 1,
-        .outputs = &output,
-        .output_count = 1,
-        .partner = TRACE_NONE,
-        .phase = TRACE_UPDATE,
-    };
-    CHECK_OK(trace_builder_op(b, &desc, &id, &err), &err);
-    return id;
-}
-
-static struct trace_builder *builder(void)
-{
-    struct ebb_error err;
-    struct trace_builder *b = NULL;
-    CHECK_OK(trace_builder_create(&b, &err), &err);
-    return b;
+    struct trace_op_desc like = {.kind_name = "step", .cost_ns = 5, .phase = TRACE_UPDATE};
+    return trace_kit_op(b, like, 0, &target, 1);
 }
 
 static struct trace *finish(struct trace_builder *b)
 {
-    struct ebb_error err;
-    struct trace *t = NULL;
-    CHECK_OK(trace_builder_finish(b, "test", &t, &err), &err);
-    trace_builder_destroy(b);
-    return t;
+    return trace_kit_end(b, "test");
 }
 
 /* weight, activation, update in place; handles dropped, weight kept */
 static struct trace *small(void)
 {
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
     uint32_t x = add(b, "relu", &w, 1, 40, 7);
     CHECK_OK(trace_builder_command(b, TRACE_RELEASE, x, &err), &err);
@@ -98,7 +63,7 @@ TEST(builder__keeps_labels_and_attributes)
 {
     TEST_UNUSED;
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     const char *labels[] = {"layer1", "layer1", NULL, "layer2"};
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t id = 0;
@@ -127,7 +92,7 @@ TEST(builder__refuses_an_input_that_does_not_exist)
 {
     TEST_UNUSED;
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t id = 77, input = 0;
     struct trace_output output = {.bytes = 8};
     struct trace_op_desc desc = {.kind_name = "f",
@@ -161,7 +126,7 @@ static void expect_refused(struct trace_builder *b, const char *rule)
 TEST(check__T3_refuses_reading_a_replaced_version)
 {
     TEST_UNUSED;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
     mutate(b, w);
     add(b, "relu", &w, 1, 8, 1);
@@ -171,7 +136,7 @@ TEST(check__T3_refuses_reading_a_replaced_version)
 TEST(check__T3_refuses_mutating_a_replaced_version)
 {
     TEST_UNUSED;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
     mutate(b, w);
     mutate(b, w);
@@ -182,7 +147,7 @@ TEST(check__T3_refuses_pinning_a_replaced_version)
 {
     TEST_UNUSED;
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
     mutate(b, w);
     CHECK_OK(trace_builder_command(b, TRACE_PIN, w, &err), &err);
@@ -193,7 +158,7 @@ TEST(check__T5_refuses_a_release_without_a_handle)
 {
     TEST_UNUSED;
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0);
     CHECK_OK(trace_builder_command(b, TRACE_GET, w, &err), &err);
     for (int i = 0; i < 3; i++)
@@ -205,7 +170,7 @@ TEST(check__T5_lets_ops_read_what_has_no_handle)
 {
     TEST_UNUSED;
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t x = add(b, "f", NULL, 0, 100, 1);
     CHECK_OK(trace_builder_command(b, TRACE_RELEASE, x, &err), &err);
     add(b, "g", &x, 1, 8, 1);
@@ -215,7 +180,7 @@ TEST(check__T5_lets_ops_read_what_has_no_handle)
 TEST(check__T6_refuses_sizes_beyond_62_bits_together)
 {
     TEST_UNUSED;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     for (int i = 0; i < 3; i++)
         add(b, "f", NULL, 0, TRACE_MAX_BYTES / 2, 1);
     expect_refused(b, "T6");
@@ -225,7 +190,7 @@ TEST(check__T7_refuses_a_leaf_that_costs)
 {
     TEST_UNUSED;
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t id = 0;
     struct trace_output output = {.bytes = 8};
     struct trace_op_desc desc = {.kind_name = "weight",
@@ -243,7 +208,7 @@ TEST(check__T7_refuses_a_mutating_kind_without_a_mutated_output)
     TEST_UNUSED;
     static const struct trace_kind kind = {.name = "step", .purity = TRACE_MUTATING};
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t id = 0;
     struct trace_output output = {.bytes = 8};
     struct trace_op_desc desc = {
@@ -341,23 +306,18 @@ TEST(signature__is_the_same_on_every_machine)
     trace_destroy(t);
 }
 
+static enum ebb_status make_linear(void *context)
+{
+    struct trace *t = NULL;
+    enum ebb_status status = trace_make_linear(*(uint32_t *)context, &t, NULL);
+    trace_destroy(t);
+    return status;
+}
+
 TEST(builder__survives_every_failing_allocation)
 {
     TEST_UNUSED;
-    for (uint64_t n = 1;; n++) {
-        uint64_t before = ebb_heap_live();
-        struct ebb_error err;
-        struct trace *t = NULL;
-        ebb_heap_fail_at(n);
-        enum ebb_status status = trace_make_linear(40, &t, &err);
-        ebb_heap_fail_at(0);
-        trace_destroy(t);
-        CHECK_EQ(ebb_heap_live(), before);
-        if (status == EBB_OK)
-            break;
-        CHECK_EQ(status, EBB_ENOMEM);
-        CHECK(n < 1000);
-    }
+    torture(make_linear, &(uint32_t){40}, 1000);
 }
 
 TEST(linear__has_the_commands_of_the_paper)
@@ -418,7 +378,7 @@ TEST(stats__count_views_and_repeated_inputs_as_the_paper_does)
 {
     TEST_UNUSED;
     struct ebb_error err;
-    struct trace_builder *b = builder();
+    struct trace_builder *b = trace_kit_begin();
     uint32_t w = add(b, "weight", NULL, 0, 100, 0), v = 0;
     struct trace_output view = {.alias = TRACE_VIEW};
     struct trace_op_desc desc = {.kind_name = "view",

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "test.h"
+#include "torture.h"
 #include "trace_equal.h"
+#include "trace_kit.h"
 
 #include "base/file.h"
 #include "base/heap.h"
@@ -12,30 +14,14 @@
 
 #define SIMRD EBB_SOURCE_DIR "/../shared/data/simrd/"
 
-static char path[64];
-
-static int make_path(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/ebb_test_trace_XXXXXX");
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int drop_path(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
 static void expect_same(const struct trace *t, const char *wanted_lost)
 {
     struct ebb_error err;
     char lost[2000], why[200];
     struct trace *back = NULL;
-    CHECK_OK(trace_write_dtr(t, path, lost, sizeof lost, &err), &err);
+    CHECK_OK(trace_write_dtr(t, trace_kit_path, lost, sizeof lost, &err), &err);
     CHECK_STR(lost, wanted_lost);
-    CHECK_OK(trace_load(path, TRACE_FORMAT_AUTO, &back, &err), &err);
+    CHECK_OK(trace_load(trace_kit_path, TRACE_FORMAT_AUTO, &back, &err), &err);
     if (!trace_equal_program(t, back, why))
         fail_msg("%s: %s", t->name, why);
     trace_destroy(back);
@@ -99,18 +85,18 @@ TEST(log__admits_what_it_loses)
     struct trace *t = NULL;
     char lost[2000];
     CHECK_OK(trace_make_linear(3, &t, &err), &err);
-    CHECK_OK(trace_write_dtr(t, path, lost, sizeof lost, &err), &err);
+    CHECK_OK(trace_write_dtr(t, trace_kit_path, lost, sizeof lost, &err), &err);
     CHECK_STR(lost, "The log keeps every tensor that still has a handle, once per handle name; the "
                     "trace keeps others, or in another order.\n");
     t->ops[1].workspace_bytes = 100;
     t->ops[2].phase = TRACE_UPDATE;
-    CHECK_OK(trace_write_dtr(t, path, lost, sizeof lost, &err), &err);
+    CHECK_OK(trace_write_dtr(t, trace_kit_path, lost, sizeof lost, &err), &err);
     CHECK(strstr(lost, "1 ops use workspace") != NULL);
     CHECK(strstr(lost, "1 ops change their phase") != NULL);
     char tiny[10];
-    CHECK_OK(trace_write_dtr(t, path, tiny, sizeof tiny, &err), &err);
+    CHECK_OK(trace_write_dtr(t, trace_kit_path, tiny, sizeof tiny, &err), &err);
     CHECK_EQ(strlen(tiny), 9);
-    CHECK_OK(trace_write_dtr(t, path, NULL, 0, &err), &err);
+    CHECK_OK(trace_write_dtr(t, trace_kit_path, NULL, 0, &err), &err);
     trace_destroy(t);
 }
 
@@ -143,14 +129,19 @@ TEST(log__copies_what_is_written_in_place)
     CHECK_OK(trace_builder_command(b, TRACE_PIN, v, &err), &err);
     CHECK_OK(trace_builder_finish(b, "in place", &t, &err), &err);
     trace_builder_destroy(b);
-    CHECK_OK(trace_write_dtr(t, path, lost, sizeof lost, &err), &err);
+    CHECK_OK(trace_write_dtr(t, trace_kit_path, lost, sizeof lost, &err), &err);
     CHECK_STR(lost, "1 ops write in place; in the log they make a copy.\n");
-    CHECK_OK(trace_load(path, TRACE_FORMAT_DTR, &back, &err), &err);
+    CHECK_OK(trace_load(trace_kit_path, TRACE_FORMAT_DTR, &back, &err), &err);
     CHECK_EQ(back->storage_count, 2);
     CHECK_EQ(back->storages[1].bytes, 64);
     CHECK_EQ(back->command_count, t->command_count);
     trace_destroy(back);
     trace_destroy(t);
+}
+
+static enum ebb_status write_log(void *trace)
+{
+    return trace_write_dtr(trace, trace_kit_path, NULL, 0, NULL);
 }
 
 TEST(log__survives_every_failing_allocation)
@@ -159,17 +150,7 @@ TEST(log__survives_every_failing_allocation)
     struct ebb_error err;
     struct trace *t = NULL;
     CHECK_OK(trace_make_linear(8, &t, &err), &err);
-    for (uint64_t n = 1;; n++) {
-        uint64_t before = ebb_heap_live();
-        ebb_heap_fail_at(n);
-        enum ebb_status status = trace_write_dtr(t, path, NULL, 0, &err);
-        ebb_heap_fail_at(0);
-        CHECK_EQ(ebb_heap_live(), before);
-        if (status == EBB_OK)
-            break;
-        CHECK_EQ(status, EBB_ENOMEM);
-        CHECK(n < 1000);
-    }
+    torture(write_log, t, 1000);
     trace_destroy(t);
 }
 
@@ -202,5 +183,5 @@ int main(void)
         RUN(log__survives_every_failing_allocation),
         RUN(recorded_logs__read_back_the_same),
     };
-    return cmocka_run_group_tests(tests, make_path, drop_path);
+    return cmocka_run_group_tests(tests, trace_kit_make_path, trace_kit_drop_path);
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "test.h"
+#include "torture.h"
 
 #include "base/doc.h"
 #include "base/heap.h"
@@ -121,23 +122,19 @@ TEST(errors__name_file_line_and_column)
     refuse("{\"name\"", "[{\"name\"", "g:");
 }
 
+static enum ebb_status read_five(void *context)
+{
+    struct trace *t = NULL;
+    (void)context;
+    enum ebb_status status = trace_read_graph("g", five, sizeof five - 1, &t, NULL);
+    trace_destroy(t);
+    return status;
+}
+
 TEST(graph__survives_every_failing_allocation)
 {
     TEST_UNUSED;
-    for (uint64_t n = 1;; n++) {
-        struct ebb_error err;
-        struct trace *t = NULL;
-        uint64_t before = ebb_heap_live();
-        ebb_heap_fail_at(n);
-        enum ebb_status status = trace_read_graph("g", five, sizeof five - 1, &t, &err);
-        ebb_heap_fail_at(0);
-        trace_destroy(t);
-        CHECK_EQ(ebb_heap_live(), before);
-        if (status == EBB_OK)
-            break;
-        CHECK_EQ(status, EBB_ENOMEM);
-        CHECK(n < 1000);
-    }
+    torture(read_five, NULL, 1000);
 }
 
 TEST(golden_graphs__are_read_whole)

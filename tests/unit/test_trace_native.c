@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "test.h"
+#include "torture.h"
 #include "trace_equal.h"
+#include "trace_kit.h"
 
 #include "base/file.h"
 #include "base/heap.h"
@@ -79,29 +81,13 @@ static struct trace *rich(void)
     return t;
 }
 
-static char path[64];
-
-static int make_path(void **state)
-{
-    (void)state;
-    snprintf(path, sizeof path, "/tmp/ebb_test_trace_XXXXXX");
-    int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int drop_path(void **state)
-{
-    (void)state;
-    return unlink(path);
-}
-
 /* The bytes of a trace's file; the caller frees. */
 static unsigned char *bytes_of(const struct trace *t, size_t *length)
 {
     struct ebb_error err;
     struct ebb_file_view view;
-    CHECK_OK(trace_write_native(t, path, &err), &err);
-    CHECK_OK(ebb_file_view_open(&view, path, 1 << 30, &err), &err);
+    CHECK_OK(trace_write_native(t, trace_kit_path, &err), &err);
+    CHECK_OK(ebb_file_view_open(&view, trace_kit_path, 1 << 30, &err), &err);
     unsigned char *copy = ebb_alloc(view.length + 8);
     CHECK(copy != NULL);
     memcpy(copy, view.data, view.length);
@@ -129,8 +115,8 @@ TEST(native__keeps_everything)
     struct ebb_error err;
     char why[200];
     struct trace *t = rich(), *back = NULL;
-    CHECK_OK(trace_write_native(t, path, &err), &err);
-    CHECK_OK(trace_load(path, TRACE_FORMAT_AUTO, &back, &err), &err);
+    CHECK_OK(trace_write_native(t, trace_kit_path, &err), &err);
+    CHECK_OK(trace_load(trace_kit_path, TRACE_FORMAT_AUTO, &back, &err), &err);
     if (!trace_equal(t, back, why))
         fail_msg("%s", why);
     CHECK_STR(back->name, "rich");
@@ -148,8 +134,8 @@ TEST(native__of_an_empty_trace_is_a_file)
     CHECK_OK(trace_builder_create(&b, &err), &err);
     CHECK_OK(trace_builder_finish(b, "", &t, &err), &err);
     trace_builder_destroy(b);
-    CHECK_OK(trace_write_native(t, path, &err), &err);
-    CHECK_OK(trace_load(path, TRACE_FORMAT_NATIVE, &back, &err), &err);
+    CHECK_OK(trace_write_native(t, trace_kit_path, &err), &err);
+    CHECK_OK(trace_load(trace_kit_path, TRACE_FORMAT_NATIVE, &back, &err), &err);
     CHECK_EQ(back->op_count, 0);
     trace_destroy(back);
     trace_destroy(t);
@@ -199,29 +185,35 @@ TEST(native__says_which_version_it_reads)
     trace_destroy(t);
 }
 
+struct file {
+    const struct trace *trace;
+    const unsigned char *bytes;
+    size_t length;
+};
+
+static enum ebb_status read_file(void *context)
+{
+    const struct file *file = context;
+    struct trace *back = NULL;
+    enum ebb_status status = trace_read_native("file", file->bytes, file->length, &back, NULL);
+    trace_destroy(back);
+    return status;
+}
+
+static enum ebb_status write_file(void *context)
+{
+    return trace_write_native(((const struct file *)context)->trace, trace_kit_path, NULL);
+}
+
 TEST(native__survives_every_failing_allocation)
 {
     TEST_UNUSED;
     size_t length = 0;
     struct trace *t = rich();
     unsigned char *bytes = bytes_of(t, &length);
-    for (int writing = 0; writing < 2; writing++)
-        for (uint64_t n = 1;; n++) {
-            struct ebb_error err;
-            struct trace *back = NULL;
-            uint64_t before = ebb_heap_live();
-            ebb_heap_fail_at(n);
-            enum ebb_status status = writing
-                                         ? trace_write_native(t, path, &err)
-                                         : trace_read_native("file", bytes, length, &back, &err);
-            ebb_heap_fail_at(0);
-            trace_destroy(back);
-            CHECK_EQ(ebb_heap_live(), before);
-            if (status == EBB_OK)
-                break;
-            CHECK_EQ(status, EBB_ENOMEM);
-            CHECK(n < 1000);
-        }
+    struct file file = {t, bytes, length};
+    torture(read_file, &file, 1000);
+    torture(write_file, &file, 1000);
     ebb_free(bytes);
     trace_destroy(t);
 }
@@ -231,8 +223,8 @@ TEST(load__says_what_it_could_have_read)
     TEST_UNUSED;
     struct ebb_error err;
     struct trace *t = NULL;
-    CHECK_OK(ebb_file_write_atomic(path, "hello", 5, &err), &err);
-    CHECK_EQ(trace_load(path, TRACE_FORMAT_AUTO, &t, &err), EBB_EINPUT);
+    CHECK_OK(ebb_file_write_atomic(trace_kit_path, "hello", 5, &err), &err);
+    CHECK_EQ(trace_load(trace_kit_path, TRACE_FORMAT_AUTO, &t, &err), EBB_EINPUT);
     CHECK(strstr(err.message, "DTR log") != NULL);
     CHECK_EQ(trace_load("/nonexistent/file", TRACE_FORMAT_AUTO, &t, &err), EBB_EIO);
 }
@@ -248,5 +240,5 @@ int main(void)
         RUN(native__survives_every_failing_allocation),
         RUN(load__says_what_it_could_have_read),
     };
-    return cmocka_run_group_tests(tests, make_path, drop_path);
+    return cmocka_run_group_tests(tests, trace_kit_make_path, trace_kit_drop_path);
 }

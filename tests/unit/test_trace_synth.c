@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "test.h"
+#include "torture.h"
 #include "trace_equal.h"
 
 #include "base/heap.h"
@@ -164,24 +165,19 @@ TEST(options__out_of_range_are_refused)
     CHECK(t == NULL);
 }
 
+static enum ebb_status make_random(void *synth)
+{
+    struct trace *t = NULL;
+    enum ebb_status status = trace_shape_make(shape_of("random"), synth, &t, NULL);
+    trace_destroy(t);
+    return status;
+}
+
 TEST(maker__survives_every_failing_allocation)
 {
     TEST_UNUSED;
     struct trace_synth synth = {.ops = 60, .has_views = true, .has_mutation = true};
-    for (uint64_t n = 1;; n++) {
-        struct ebb_error err;
-        struct trace *t = NULL;
-        uint64_t before = ebb_heap_live();
-        ebb_heap_fail_at(n);
-        enum ebb_status status = trace_shape_make(shape_of("random"), &synth, &t, &err);
-        ebb_heap_fail_at(0);
-        trace_destroy(t);
-        CHECK_EQ(ebb_heap_live(), before);
-        if (status == EBB_OK)
-            break;
-        CHECK_EQ(status, EBB_ENOMEM);
-        CHECK(n < 2000);
-    }
+    torture(make_random, &synth, 2000);
 }
 
 TEST_MAIN(RUN(every_shape__makes_the_same_training_step_again),
