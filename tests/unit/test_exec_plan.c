@@ -14,6 +14,7 @@ enum { MAKE_X, MAKE_Y, WRITE_Y, MAKE_Z };
 static struct trace *trace;
 static struct exec_program *program;
 static struct plan plan;
+static struct exec_log plan_log;
 static struct ebb_error err;
 
 static uint32_t add_op(struct trace_builder *b, const uint32_t *inputs, size_t count,
@@ -43,6 +44,8 @@ static int open_trace(void **state)
 static int close_trace(void **state)
 {
     (void)state;
+    exec_log_fini(&plan_log);
+    plan_log = (struct exec_log){0};
     plan_fini(&plan);
     exec_program_destroy(program);
     trace_destroy(trace);
@@ -60,23 +63,34 @@ static void place_and_run(uint32_t storage, uint64_t offset, uint32_t op)
     step(PLAN_RUN, op, 0, 0);
 }
 
+static void make_x_and_y(void)
+{
+    place_and_run(X, 0, MAKE_X);
+    place_and_run(Y, 512, MAKE_Y);
+}
+
+static void ask_oracle(const struct exec_options *o, const struct exec_report *report)
+{
+    char why[ORACLE_WHY];
+    struct oracle_case judged = {
+        .trace = trace, .options = o, .report = report, .is_planned = true};
+    if (!oracle_judge(&judged, why))
+        fail_msg("%s", why);
+}
+
 /* The checker's and the executor's word on the plan, and the oracle's on what was done. */
-static struct exec_report run_plan(struct exec_log *log)
+static struct exec_report run_plan(void)
 {
     struct exec_report report;
     struct plan_report proof;
-    struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = log};
-    char why[ORACLE_WHY] = "";
+    struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = &plan_log};
     o.tier_bytes[DEVICE_HOST] = o.tier_bytes[DEVICE_FILE] = 1024;
     o.links.in[DEVICE_HOST] = o.links.out[DEVICE_HOST] = (struct device_link){10, 1};
     o.links.in[DEVICE_FILE] = o.links.out[DEVICE_FILE] = (struct device_link){100, 1};
     struct plan_limits limits = {.budget_bytes = {2048, 1024, 1024}};
     CHECK_OK(plan_check(trace, &plan, &limits, &proof, &err), &err);
     CHECK_OK(exec_run(program, &o, &report, &err), &err);
-    struct oracle_case judged = {
-        .trace = trace, .options = &o, .report = &report, .is_planned = true};
-    if (!oracle_judge(&judged, why))
-        fail_msg("%s", why);
+    ask_oracle(&o, &report);
     CHECK_EQ(report.result, EXEC_OK);
     CHECK_EQ(report.peak_bytes, proof.height_bytes);
     CHECK_EQ(report.sum_bytes, proof.peak_bytes);
@@ -87,27 +101,22 @@ static struct exec_report run_plan(struct exec_log *log)
 TEST(plan_without_evictions__runs_each_op_once)
 {
     TEST_UNUSED;
-    struct exec_log log = {0};
-    place_and_run(X, 0, MAKE_X);
-    place_and_run(Y, 512, MAKE_Y);
+    make_x_and_y();
     step(PLAN_RUN, WRITE_Y, 0, 0);
     step(PLAN_DROP, X, 0, 0);
     place_and_run(Z, 0, MAKE_Z);
-    struct exec_report r = run_plan(&log);
+    struct exec_report r = run_plan();
     CHECK_EQ(r.clock_ns, 300);
     CHECK_EQ(r.device_ns, 300);
     CHECK_EQ(r.ops_done, 4);
     CHECK_EQ(r.evictions_release, 1);
     CHECK_EQ(r.evictions_pressure, 0);
-    exec_log_fini(&log);
 }
 
 TEST(copy__is_renewed_after_a_write_in_place)
 {
     TEST_UNUSED;
-    struct exec_log log = {0};
-    place_and_run(X, 0, MAKE_X);
-    place_and_run(Y, 512, MAKE_Y);
+    make_x_and_y();
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_RUN, WRITE_Y, 0, 0);
     step(PLAN_SEND, Y, 0, 1); /* the copy is of the version before: send again */
@@ -115,34 +124,28 @@ TEST(copy__is_renewed_after_a_write_in_place)
     step(PLAN_PLACE, Y, 1024, 0);
     step(PLAN_FETCH, Y, 0, 1);
     place_and_run(Z, 1536, MAKE_Z);
-    struct exec_report r = run_plan(&log);
+    struct exec_report r = run_plan();
     CHECK_EQ(r.swapped_bytes, 3 * 512);
     /* 100, out 522, 100, out 522, in 522 before the last op */
     CHECK_EQ(r.device_ns, 100 + 522 + 100 + 522 + 522 + 100);
-    exec_log_fini(&log);
 }
 
 TEST(clean_copy__is_not_sent_again)
 {
     TEST_UNUSED;
-    struct exec_log log = {0};
-    place_and_run(X, 0, MAKE_X);
-    place_and_run(Y, 512, MAKE_Y);
+    make_x_and_y();
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_RUN, WRITE_Y, 0, 0);
     place_and_run(Z, 1024, MAKE_Z);
-    CHECK_EQ(run_plan(&log).swapped_bytes, 512);
-    exec_log_fini(&log);
+    CHECK_EQ(run_plan().swapped_bytes, 512);
 }
 
 /* The old version comes back from its copy, and is written in place a second time. */
 TEST(old_version__can_be_fetched_and_written_again)
 {
     TEST_UNUSED;
-    struct exec_log log = {0};
-    place_and_run(X, 0, MAKE_X);
-    place_and_run(Y, 512, MAKE_Y);
+    make_x_and_y();
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_RUN, WRITE_Y, 0, 0);
     step(PLAN_DROP, Y, 0, 0);
@@ -150,18 +153,15 @@ TEST(old_version__can_be_fetched_and_written_again)
     step(PLAN_FETCH, Y, 0, 1);
     step(PLAN_RUN, WRITE_Y, 0, 0);
     place_and_run(Z, 1024, MAKE_Z);
-    struct exec_report r = run_plan(&log);
+    struct exec_report r = run_plan();
     CHECK_EQ(r.remat_ops, 1);
     CHECK_EQ(r.clock_ns, 400);
-    exec_log_fini(&log);
 }
 
 TEST(forget__concerns_one_tier)
 {
     TEST_UNUSED;
-    struct exec_log log = {0};
-    place_and_run(X, 0, MAKE_X);
-    place_and_run(Y, 512, MAKE_Y);
+    make_x_and_y();
     step(PLAN_RUN, WRITE_Y, 0, 0);
     step(PLAN_SEND, Y, 0, 1);
     step(PLAN_SEND, Y, 0, 2);
@@ -171,39 +171,31 @@ TEST(forget__concerns_one_tier)
     step(PLAN_PLACE, Y, 512, 0);
     step(PLAN_FETCH, Y, 0, 2);
     place_and_run(Z, 1024, MAKE_Z);
-    run_plan(&log);
-    exec_log_fini(&log);
+    run_plan();
 }
 
 TEST(move__copies_and_costs)
 {
     TEST_UNUSED;
-    struct exec_log log = {0};
     struct exec_report r;
-    place_and_run(X, 0, MAKE_X);
-    place_and_run(Y, 512, MAKE_Y);
+    make_x_and_y();
     step(PLAN_MOVE, Y, 768, 0); /* ranges may overlap */
     step(PLAN_RUN, WRITE_Y, 0, 0);
     place_and_run(Z, 1280, MAKE_Z);
-    struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = &log};
+    struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = &plan_log};
     o.links.in[DEVICE_T0] = (struct device_link){3, 256};
     CHECK_OK(exec_run(program, &o, &r, &err), &err);
-    struct oracle_case judged = {.trace = trace, .options = &o, .report = &r, .is_planned = true};
-    char why[ORACLE_WHY] = "";
-    if (!oracle_judge(&judged, why))
-        fail_msg("%s", why);
+    ask_oracle(&o, &r);
     CHECK_EQ(r.moved_bytes, 512);
     CHECK_EQ(r.clock_ns, 300 + 5);
     CHECK_EQ(r.device_ns, 300 + 5);
-    exec_log_fini(&log);
 }
 
 TEST(bad_plans__are_refused_before_anything_runs)
 {
     TEST_UNUSED;
-    struct exec_log log = {0};
     struct exec_report r;
-    struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = &log};
+    struct exec_options o = {.plan = &plan, .budget_bytes = 2048, .log = &plan_log};
     step(PLAN_PLACE, X, PLAN_NOWHERE, 0);
     step(PLAN_RUN, MAKE_X, 0, 0);
     CHECK_EQ(exec_run(program, &o, &r, &err), EBB_EINPUT); /* ops are missing */
@@ -217,15 +209,14 @@ TEST(bad_plans__are_refused_before_anything_runs)
     uint64_t height;
     CHECK_OK(plan_assign_offsets(trace, &plan, UINT64_MAX, &height, &err), &err);
     CHECK_OK(exec_run(program, &o, &r, &err), &err);
-    log.count = 0;
+    plan_log.count = 0;
     o.budget_bytes = height - 256;
     CHECK_EQ(exec_run(program, &o, &r, &err), EBB_EBUDGET);
     plan.signature.low ^= 1;
     o.budget_bytes = 2048;
     CHECK_EQ(exec_run(program, &o, &r, &err), EBB_EINPUT);
     CHECK(strstr(err.message, "another trace") != NULL);
-    CHECK_EQ(log.count, 0);
-    exec_log_fini(&log);
+    CHECK_EQ(plan_log.count, 0);
 }
 
 #define WITH(name) cmocka_unit_test_setup_teardown(name, open_trace, close_trace)
