@@ -357,7 +357,7 @@ static int run_command(struct sim_job *job, const struct settings *set, const st
     for (size_t i = 0; i < job->log_count && status == EBB_OK && wants_floor; i++) {
         struct sim_log *log = &job->logs[i];
         if (set->wants_floor || (log->trace->op_count <= FLOOR_OPS && !log->trace->is_graph))
-            status = planner_floor(log->trace, NULL, &log->floor_bytes, &err);
+            status = planner_floor(log->trace, NULL, NULL, &log->floor_bytes, &err);
     }
     EBB_THEN(status, run_all(job, set->jobs ? (int)set->jobs : ebb_cpu_count(), &err));
     if (status != EBB_OK)

@@ -22,11 +22,6 @@ const struct dev_limit dev_op_limit = {.rtol = 2e-5, .atol_max = 2e-6};
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-bool dev_has(struct dev_judge *j, const char *name)
-{
-    return access(dev_path(j, name), R_OK) == 0;
-}
-
 /* Python writes infinities as words that are no JSON: a number of the same length that a float
  * rounds to the same. */
 static void spell_infinities(char *text, size_t length)
@@ -324,7 +319,7 @@ static void run_group(struct dev_judge *j, size_t k)
     struct dev_tensors tensors = {.is_open = false};
     const struct ebb_doc_node *root = NULL;
     struct ebb_error err = {.status = EBB_OK};
-    if (!dev_has(j, groups[k].file))
+    if (access(dev_path(j, groups[k].file), R_OK) != 0)
         return;
     if (ebb_name_ends(groups[k].file, ".json"))
         root = dev_json(j, groups[k].file, &err);

@@ -24,7 +24,6 @@ const char *dev_text(const struct ebb_doc_node *node);
 /* A list of numbers; NULL when it is anything else or empty. */
 const struct ebb_doc_node *dev_numbers(const struct ebb_doc_node *map, const char *key);
 
-bool dev_has(struct dev_judge *j, const char *name); /* is there a file dir/name? */
 const struct ebb_doc_node *dev_json(struct dev_judge *j, const char *name, struct ebb_error *err);
 enum ebb_status dev_tensors_open(struct dev_judge *j, const char *name, struct dev_tensors *t,
                                  struct ebb_error *err);

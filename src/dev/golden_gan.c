@@ -25,7 +25,8 @@ struct gan {
     struct tensor_session *s; /* the run's */
     const struct ebb_doc_node *doc;
     struct dev_tensors *t;
-    int64_t unroll, batch;
+    int64_t unroll;
+    const struct tensor_entry *noises, *reals;
     double lr_d, lr_g, beta1, beta2, eps;
     union net d, gen; /* leaves */
     union net d1, g1; /* after the update */
@@ -145,8 +146,7 @@ static enum ebb_status build(struct gan *a, struct ebb_error *err)
 
 static bool leaves(struct gan *a)
 {
-    const struct tensor_entry *noise = dev_find(a->t, "data/noise");
-    const struct tensor_entry *real = dev_find(a->t, "data/real");
+    const struct tensor_entry *noise = a->noises, *real = a->reals;
     int64_t steps = ebb_doc_int(a->doc, "steps", 10);
     if (!noise || !real || noise->view.rank != 4 || real->view.rank != 4 ||
         noise->view.dtype != TENSOR_F32 || real->view.dtype != TENSOR_F32 || steps < 1 ||
@@ -198,8 +198,7 @@ static void start_values(struct gan *a)
 
 static void step_values(struct gan *a, int64_t step)
 {
-    const struct tensor_entry *noise = dev_find(a->t, "data/noise");
-    const struct tensor_entry *real = dev_find(a->t, "data/real");
+    const struct tensor_entry *noise = a->noises, *real = a->reals;
     float powers[MAX_UNROLL + 2][2];
     size_t nb = noise->bytes / (size_t)noise->view.dims[0];
     size_t rb = real->bytes / (size_t)real->view.dims[0];
@@ -263,7 +262,8 @@ void dev_gan(struct dev_judge *g, const struct ebb_doc_node *doc, struct dev_ten
     struct gan a = {.doc = doc,
                     .t = t,
                     .unroll = ebb_doc_int(doc, "K", 0),
-                    .batch = ebb_doc_int(doc, "batch", 0),
+                    .noises = dev_find(t, "data/noise"),
+                    .reals = dev_find(t, "data/real"),
                     .lr_d = ebb_doc_double(d, "lr", 0),
                     .lr_g = ebb_doc_double(gen, "lr", 0),
                     .eps = ebb_doc_double(d, "eps", 1e-8)};

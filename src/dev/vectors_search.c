@@ -37,7 +37,7 @@ static enum ebb_status read_space(struct ebb_arena *a, const struct ebb_doc_node
 enum ebb_status dev_case_rng(struct ebb_arena *a, const struct ebb_doc_node *input,
                              struct ebb_doc_node **computed, struct ebb_error *err)
 {
-    struct ebb_mt19937 rng;
+    struct ebb_mt19937 rng[5]; /* each kind of draw from the beginning */
     int64_t seed = 0, n = 0;
     uint8_t bytes[16];
     char hex[33];
@@ -45,20 +45,15 @@ enum ebb_status dev_case_rng(struct ebb_arena *a, const struct ebb_doc_node *inp
     EBB_TRY(read_number(input, "n", 1000000, &n, err));
     struct ebb_doc_node *map = dev_map(a), *bits = dev_items(a), *unit = dev_items(a),
                         *bounded = dev_items(a), *seeds = dev_items(a);
-    ebb_mt_seed(&rng, (uint32_t)seed);
-    for (int64_t i = 0; i < n; i++)
-        dev_add_int(a, bits, ebb_mt_u32(&rng));
-    ebb_mt_seed(&rng, (uint32_t)seed);
-    for (int64_t i = 0; i < n; i++)
-        dev_add_double(a, unit, ebb_mt_double(&rng));
-    ebb_mt_seed(&rng, (uint32_t)seed);
-    for (int64_t i = 0; i < n; i++)
-        dev_add_int(a, bounded, ebb_mt_int64(&rng, -10, 10));
-    ebb_mt_seed(&rng, (uint32_t)seed);
-    for (int64_t i = 0; i < n; i++)
-        dev_add_int(a, seeds, ebb_mt_int64(&rng, 0, INT64_C(1) << 31));
-    ebb_mt_seed(&rng, (uint32_t)seed);
-    ebb_mt_bytes(&rng, bytes, sizeof bytes);
+    for (size_t k = 0; k < 5; k++)
+        ebb_mt_seed(&rng[k], (uint32_t)seed);
+    for (int64_t i = 0; i < n; i++) {
+        dev_add_int(a, bits, ebb_mt_u32(&rng[0]));
+        dev_add_double(a, unit, ebb_mt_double(&rng[1]));
+        dev_add_int(a, bounded, ebb_mt_int64(&rng[2], -10, 10));
+        dev_add_int(a, seeds, ebb_mt_int64(&rng[3], 0, INT64_C(1) << 31));
+    }
+    ebb_mt_bytes(&rng[4], bytes, sizeof bytes);
     for (size_t i = 0; i < sizeof bytes; i++)
         snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
     ebb_doc_set(a, map, "bits32", bits);

@@ -17,6 +17,8 @@
 /* Enough bytes are free, but scattered. Two remedies, priced in nanoseconds: clear a contiguous
  * window, each of its occupants leaving by the cheaper of eviction (what its return would cost) and
  * a move to a hole elsewhere; or slide the occupants of a window together. */
+enum remedy { CLEAR, SLIDE };
+
 struct window {
     uint32_t first, last;
     double ns;
@@ -52,8 +54,23 @@ struct stretch {
     uint32_t first, count;
 };
 
-static void best_clearing(struct mem_manager *m, uint64_t bytes, struct stretch in,
-                          struct window *best)
+/* What segment `at` brings to a window: bytes of the hole, which for a slide are those free now. */
+static uint64_t gain(const struct mem_segment *at, enum remedy remedy)
+{
+    return remedy == CLEAR || at->owner == MEM_NONE ? at->bytes : 0;
+}
+
+static double price(const struct mem_manager *m, const struct mem_segment *at, enum remedy remedy)
+{
+    if (at->owner == MEM_NONE)
+        return 0;
+    return remedy == CLEAR ? m->price[at->owner] : move_ns(m, at->bytes);
+}
+
+/* The cheapest run of segments with `bytes` of gain; those at its low end that it can do without are
+ * left out. */
+static void search(struct mem_manager *m, enum remedy remedy, uint64_t bytes, struct stretch in,
+                   struct window *best)
 {
     const struct mem_segment *seg = m->slab[0].segments;
     double sum = 0;
@@ -67,47 +84,17 @@ static void best_clearing(struct mem_manager *m, uint64_t bytes, struct stretch 
             length = 0;
             continue;
         }
-        if (owner != MEM_NONE)
-            sum += m->price[owner] = fmin(move_ns(m, mem_bytes(m, owner)), return_ns(m, owner));
-        length += seg[at].bytes;
-        while (begin != at && length - seg[begin].bytes >= bytes) {
-            length -= seg[begin].bytes;
-            sum -= seg[begin].owner == MEM_NONE ? 0 : m->price[seg[begin].owner];
+        if (owner != MEM_NONE && remedy == CLEAR)
+            m->price[owner] = fmin(move_ns(m, mem_bytes(m, owner)), return_ns(m, owner));
+        sum += price(m, &seg[at], remedy);
+        length += gain(&seg[at], remedy);
+        while (begin != at &&
+               (gain(&seg[begin], remedy) == 0 || length - gain(&seg[begin], remedy) >= bytes)) {
+            length -= gain(&seg[begin], remedy);
+            sum -= price(m, &seg[begin], remedy);
             begin = seg[begin].next;
         }
         if (length >= bytes && sum < best->ns)
-            *best = (struct window){begin, at, sum};
-    }
-}
-
-static void best_sliding(struct mem_manager *m, uint64_t bytes, struct stretch in,
-                         struct window *best)
-{
-    const struct mem_segment *seg = m->slab[0].segments;
-    uint64_t free_bytes = 0;
-    double sum = 0;
-    uint32_t begin = in.first;
-    for (uint32_t at = in.first; at != MEM_NONE && in.count-- > 0; at = seg[at].next) {
-        if (seg[at].owner == MEM_NONE) {
-            free_bytes += seg[at].bytes;
-        } else if (may_move(m, seg[at].owner)) {
-            sum += move_ns(m, seg[at].bytes);
-        } else {
-            begin = seg[at].next;
-            free_bytes = 0;
-            sum = 0;
-            continue;
-        }
-        while (begin != at &&
-               (seg[begin].owner != MEM_NONE ||
-                free_bytes - seg[begin].bytes >= bytes)) { /* not needed at the low end */
-            if (seg[begin].owner != MEM_NONE)
-                sum -= move_ns(m, seg[begin].bytes);
-            else
-                free_bytes -= seg[begin].bytes;
-            begin = seg[begin].next;
-        }
-        if (free_bytes >= bytes && sum < best->ns)
             *best = (struct window){begin, at, sum};
     }
 }
@@ -133,11 +120,8 @@ static uint32_t places_to_look(struct mem_manager *m, uint32_t segments[2 * PLAC
     return holes + count;
 }
 
-typedef void (*window_search)(struct mem_manager *m, uint64_t bytes, struct stretch in,
-                              struct window *best);
-
 /* Up to `reach` segments to either side of each place; everywhere when there is none. */
-static struct window best_window(struct mem_manager *m, uint64_t bytes, window_search search,
+static struct window best_window(struct mem_manager *m, uint64_t bytes, enum remedy remedy,
                                  const uint32_t *places, uint32_t count, uint32_t reach)
 {
     const struct mem_slab *slab = &m->slab[0];
@@ -146,10 +130,10 @@ static struct window best_window(struct mem_manager *m, uint64_t bytes, window_s
         uint32_t first = places[i];
         for (uint32_t k = 0; k < reach && slab->segments[first].prev != MEM_NONE; k++)
             first = slab->segments[first].prev;
-        search(m, bytes, (struct stretch){first, 2 * reach + 1}, &best);
+        search(m, remedy, bytes, (struct stretch){first, 2 * reach + 1}, &best);
     }
     if (count == 0)
-        search(m, bytes, (struct stretch){slab->head, UINT32_MAX}, &best);
+        search(m, remedy, bytes, (struct stretch){slab->head, UINT32_MAX}, &best);
     return best;
 }
 
@@ -224,12 +208,12 @@ enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,
     uint32_t places[2 * PLACES] = {0}, count = 0;
     if (m->slab[0].segment_count > FEW_SEGMENTS)
         count = places_to_look(m, places);
-    struct window clear = best_window(m, bytes, best_clearing, places, count, CLEAR_REACH);
-    struct window slide = best_window(m, bytes, best_sliding, places, count, SLIDE_REACH);
+    struct window clear = best_window(m, bytes, CLEAR, places, count, CLEAR_REACH);
+    struct window slide = best_window(m, bytes, SLIDE, places, count, SLIDE_REACH);
     if (count && clear.first == MEM_NONE && slide.first == MEM_NONE) { /* too large for a place */
         count = 0;
-        clear = best_window(m, bytes, best_clearing, places, count, 0);
-        slide = best_window(m, bytes, best_sliding, places, count, 0);
+        clear = best_window(m, bytes, CLEAR, places, count, 0);
+        slide = best_window(m, bytes, SLIDE, places, count, 0);
     }
     uint64_t moved = m->tally->moved_bytes, before = moved + m->tally->evictions_pressure;
     bool is_cleared = false;
@@ -238,7 +222,7 @@ enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,
     if (!is_cleared) {
         if (count && m->tally->moved_bytes != moved) /* the places are not what they were */
             count = places_to_look(m, places);
-        slide = best_window(m, bytes, best_sliding, places, count, SLIDE_REACH);
+        slide = best_window(m, bytes, SLIDE, places, count, SLIDE_REACH);
         if (slide.ns < INFINITY)
             EBB_TRY(mem_slab_slide(&m->slab[0], slide.first, slide.last, told_of_move, m, err));
     }

@@ -47,7 +47,6 @@ enum ebb_status mem_gather(struct mem_manager *m, uint64_t bytes, bool *is_done,
 enum ebb_status mem_room_release(struct mem_manager *m, uint32_t storage, bool is_victim,
                                  struct ebb_error *err); /* it leaves tier 0 */
 enum ebb_status mem_room_evict(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
-enum ebb_status mem_room_arrive(struct mem_manager *m, uint32_t storage, struct ebb_error *err);
 
 /* tier.c: copies, by offsets; streams are ordered behind each other as rule D4 demands */
 enum ebb_status mem_tier_send(struct mem_manager *m, uint32_t storage, uint8_t tier, uint64_t from,

@@ -31,7 +31,7 @@ enum ebb_status mem_room_release(struct mem_manager *m, uint32_t s, bool is_vict
     return EBB_OK;
 }
 
-enum ebb_status mem_room_arrive(struct mem_manager *m, uint32_t s, struct ebb_error *err)
+static enum ebb_status arrive(struct mem_manager *m, uint32_t s, struct ebb_error *err)
 {
     struct mem_slot *slot = &m->slots[s];
     slot->state = MEM_RESIDENT;
@@ -253,7 +253,7 @@ enum ebb_status mem_fetch(struct mem_manager *m, uint32_t s, struct ebb_error *e
     uint8_t tier = slot->has_copy >> DEVICE_HOST & 1 ? DEVICE_HOST : DEVICE_FILE;
     EBB_TRY(take_place(m, s, err));
     EBB_TRY(mem_tier_fetch(m, s, tier, mem_offset(m, 0, slot->segment), err));
-    EBB_TRY(mem_room_arrive(m, s, err));
+    EBB_TRY(arrive(m, s, err));
     mem_victim_touch(m, s);
     return EBB_OK;
 }
@@ -266,5 +266,5 @@ enum ebb_status mem_place(struct mem_manager *m, uint32_t s, struct ebb_error *e
     slot->version = 0;
     /* its in-place ops run again; until now others counted them in their neighbourhood */
     m->cost[s] = (int64_t)m->r->nodes[plan_version_of(m->r, s, 0)->maker].cost;
-    return mem_room_arrive(m, s, err);
+    return arrive(m, s, err);
 }

@@ -28,8 +28,7 @@ static enum ebb_status complete(struct best *b, const struct planner_cuts *cuts,
     struct planner_job *job = b->job;
     const struct planner_graph *g = job->graph;
     struct planner_model model;
-    struct planner_mip_result result;
-    planner_mip_result_init(&result);
+    struct planner_mip_result result = {0};
     EBB_TRY(planner_model_build(&model, g, PLANNER_LEVEL_FULL, job->budget, NULL, err));
     for (uint32_t k = 0; k < cuts->count; k++)
         for (uint32_t i = 0; i < g->item_count && cuts->at[k] + 1 < g->node_count; i++) {
@@ -60,11 +59,10 @@ enum ebb_status planner_best_bound(struct best *b, uint32_t slices, struct ebb_e
 {
     struct planner_job *job = b->job;
     struct planner_cuts cuts;
-    struct planner_mip_result result;
+    struct planner_mip_result result = {0};
     if (!planner_mip_has_solver())
         return EBB_OK;
     EBB_TRY(build(b, slices, &cuts, err));
-    planner_mip_result_init(&result);
     enum ebb_status status = EBB_OK;
     struct planner_mip_options options = {.seconds = planner_best_time_left(b), .is_relaxed = true};
     if (cuts.mip.col_count <= MOST_COLUMNS && cuts.mip.col_count > 0)
@@ -108,12 +106,11 @@ enum ebb_status planner_best_prove(struct best *b, double seconds, struct ebb_er
     for (; b->slices <= MOST_SLICES && status == EBB_OK; b->slices *= 2) {
         uint32_t slices = b->slices;
         struct planner_cuts cuts;
-        struct planner_mip_result result;
+        struct planner_mip_result result = {0};
         double left = stop - planner_job_seconds(job);
         if (left <= 0.3 || planner_best_is_done(b) || job->is_proven_infeasible ||
             slices / 2 > job->graph->node_count)
             break;
-        planner_mip_result_init(&result);
         EBB_TRY(build(b, slices, &cuts, err));
         bool is_too_large = cuts.mip.col_count > MOST_INTEGERS || cuts.mip.col_count == 0;
         double cutoff = planner_best_cutoff(b, job->request->gap);

@@ -55,8 +55,7 @@ static enum ebb_status bound_level(struct best *b, enum planner_level level, boo
                                    struct ebb_error *err)
 {
     struct planner_model model;
-    struct planner_mip_result result;
-    planner_mip_result_init(&result);
+    struct planner_mip_result result = {0};
     EBB_TRY(planner_model_build(&model, b->job->graph, level, b->job->budget, NULL, err));
     enum ebb_status status = relax(b, &model, planner_best_time_left(b), &result, err);
     if (status == EBB_OK && keep_it && result.status == PLANNER_MIP_OPTIMAL) {
@@ -86,9 +85,8 @@ static enum ebb_status exact_level(struct best *b, enum planner_level level, dou
 {
     struct planner_job *job = b->job;
     struct planner_model model;
-    struct planner_mip_result result;
+    struct planner_mip_result result = {0};
     enum ebb_status status = EBB_OK;
-    planner_mip_result_init(&result);
     EBB_TRY(planner_model_build(&model, job->graph, level, job->budget, NULL, err));
     bool is_flow = model.groups.is_flow;
     double stop = planner_job_seconds(job) + seconds;
@@ -157,8 +155,7 @@ enum ebb_status planner_best_neighbourhood(struct best *b, uint32_t kind, double
                                            struct ebb_error *err)
 {
     struct planner_mip sub = b->model.mip; /* shares all but the bounds */
-    struct planner_mip_result result;
-    planner_mip_result_init(&result);
+    struct planner_mip_result result = {0};
     size_t bytes = sub.col_count * sizeof(double);
     double *lower;
     EBB_TRY(ebb_new(&lower, 2 * sub.col_count, sizeof *lower, err));

@@ -402,9 +402,8 @@ static enum ebb_status solve(const struct trace *trace, const struct planner_lin
     return status;
 }
 
-enum ebb_status planner_floor_with_host(const struct trace *trace, const struct planner_link *link,
-                                        struct plan *plan, uint64_t *floor_bytes,
-                                        struct ebb_error *err)
+enum ebb_status planner_floor(const struct trace *trace, const struct planner_link *link,
+                              struct plan *plan, uint64_t *floor_bytes, struct ebb_error *err)
 {
     struct planner_floor_facts facts = {0};
     struct plan made;
@@ -442,12 +441,6 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
     search_fini(&orders[0]);
     search_fini(&orders[1]);
     return status;
-}
-
-enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
-                              struct ebb_error *err)
-{
-    return planner_floor_with_host(trace, NULL, plan, floor_bytes, err);
 }
 
 enum ebb_status planner_floor_facts_compute(const struct trace *trace,

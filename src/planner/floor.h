@@ -32,9 +32,8 @@ struct floor_game {   /* result of one play */
     uint32_t *last_stage; /* owned: storage -> last stage that read it */
     uint32_t *missed;     /* owned: when it was lost for room, what was being made again */
     size_t missed_count, missed_capacity;
-    uint32_t stage;   /* reached */
-    bool is_won;      /* else: why it was lost */
-    bool is_too_long; /* lost for time, not for room */
+    uint32_t stage; /* reached */
+    bool is_won;    /* else: why it was lost */
 };
 
 struct floor_host { /* a lower tier to copy to; bytes 0: none */

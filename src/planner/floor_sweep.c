@@ -306,10 +306,8 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         if (!*is_done)
             EBB_TRY(remember(w));
     }
-    if (*is_done && is_too_long(w, node)) {
-        w->game->is_too_long = true;
+    if (*is_done && is_too_long(w, node))
         *is_done = false;
-    }
     if (!*is_done) {
         let_go(w, frame);
         return EBB_OK;

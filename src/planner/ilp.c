@@ -36,10 +36,9 @@ static enum planner_imposed imposed_of(const struct planner_params *params)
 enum ebb_status planner_solve_ilp(struct planner_job *job, struct ebb_error *err)
 {
     struct planner_published model;
-    struct planner_mip_result result;
+    struct planner_mip_result result = {0};
     if (is_too_large(job))
         return EBB_OK;
-    planner_mip_result_init(&result);
     EBB_TRY(planner_published_build(&model, job->graph, job->budget,
                                     imposed_of(&job->request->params), err));
     enum ebb_status status = EBB_OK;
@@ -80,11 +79,10 @@ static void round_at_random(const struct planner_published *model, const double 
 enum ebb_status planner_solve_lp_round(struct planner_job *job, struct ebb_error *err)
 {
     struct planner_published model;
-    struct planner_mip_result result;
+    struct planner_mip_result result = {0};
     const struct planner_params *params = &job->request->params;
     if (is_too_large(job))
         return EBB_OK;
-    planner_mip_result_init(&result);
     uint64_t budget = (uint64_t)((double)job->budget * 0.9);
     EBB_TRY(planner_published_build(&model, job->graph, budget, PLANNER_IMPOSED_FULL, err));
     struct planner_mip_options options = {.seconds = job->request->time_limit_s,

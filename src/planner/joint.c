@@ -93,9 +93,8 @@ static uint64_t evaluate(struct joint *j)
 static enum ebb_status solve(struct joint *j, struct ebb_error *err)
 {
     struct planner_job *job = j->job;
-    struct planner_mip_result result;
+    struct planner_mip_result result = {0};
     double scale = j->model.cost_scale;
-    planner_mip_result_init(&result);
     struct planner_mip_options options = {
         .seconds = planner_job_time_left(job),
         .ratio_gap = job->request->gap,

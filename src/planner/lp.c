@@ -32,8 +32,7 @@ enum ebb_status planner_lp_bound(const struct trace *trace, uint64_t budget_byte
     struct planner_graph *graph = NULL;
     struct planner_model model = {0};
     struct planner_published published = {0};
-    struct planner_mip_result result;
-    planner_mip_result_init(&result);
+    struct planner_mip_result result = {0};
     EBB_TRY(planner_graph_create(trace, false, &graph, err));
     enum ebb_status status =
         is_published ? planner_published_build(&published, graph, budget_bytes, imposed[kind], err)

@@ -146,15 +146,10 @@ enum ebb_status planner_mip_write_lp(const struct planner_mip *mip, const char *
 
 /* ---- the child ------------------------------------------------------------------------------ */
 
-void planner_mip_result_init(struct planner_mip_result *result)
-{
-    *result = (struct planner_mip_result){.status = PLANNER_MIP_FAILED, .bound = -PLANNER_INF};
-}
-
 void planner_mip_result_fini(struct planner_mip_result *result)
 {
     ebb_free(result->x);
-    planner_mip_result_init(result);
+    *result = (struct planner_mip_result){0};
 }
 
 /* Read until n bytes or the deadline; false when either the time or the child is over first. */
@@ -202,81 +197,69 @@ _Noreturn static void child(const struct planner_mip *mip,
     _exit(ok ? 0 : 1);
 }
 
-enum ebb_status planner_mip_begin(const struct planner_mip *mip,
-                                  const struct planner_mip_options *options,
-                                  struct planner_mip_child *c, struct ebb_error *err)
+/* A solver at work; when it is needed no more it is ended. */
+struct worker {
+    pid_t pid;
+    int fd;
+};
+
+static enum ebb_status begin(const struct planner_mip *mip,
+                             const struct planner_mip_options *options, double *x, struct worker *w,
+                             struct ebb_error *err)
 {
     int fds[2];
-    *c = (struct planner_mip_child){.col_count = mip->col_count, .start_ns = ebb_clock_ns()};
-    double *x;
-    EBB_TRY(ebb_new(&x, mip->col_count, sizeof *x, err));
-    if (pipe2(fds, O_CLOEXEC) != 0) {
-        ebb_free(x);
+    if (pipe2(fds, O_CLOEXEC) != 0)
         return ebb_fail(err, EBB_EIO, "planner: no pipe for the solver: %s", strerror(errno));
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct planner_mip_result answer;
-        planner_mip_result_init(&answer);
-        answer.x = x;
+    w->pid = fork();
+    if (w->pid == 0) {
+        struct planner_mip_result answer = {.x = x};
         close(fds[0]);
         child(mip, options, &answer, fds[1]);
     }
-    ebb_free(x);
     close(fds[1]);
-    if (pid < 0) {
-        close(fds[0]);
-        return ebb_fail(err, EBB_EIO, "planner: no process for the solver: %s", strerror(errno));
-    }
-    c->pid = pid;
-    c->fd = fds[0];
-    /* The solver keeps its own limit; a quarter as much again and a second later it is killed. */
-    c->deadline_ns = c->start_ns + (uint64_t)((options->seconds * 1.25 + 1) * 1e9);
-    return EBB_OK;
+    w->fd = fds[0];
+    if (w->pid > 0)
+        return EBB_OK;
+    close(fds[0]);
+    return ebb_fail(err, EBB_EIO, "planner: no process for the solver: %s", strerror(errno));
 }
 
-void planner_mip_abort(struct planner_mip_child *c)
+static void end(const struct worker *w)
 {
-    if (c->pid == 0)
-        return;
-    close(c->fd);
-    kill(c->pid, SIGKILL);
-    while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+    close(w->fd);
+    kill(w->pid, SIGKILL);
+    while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    c->pid = 0;
-}
-
-enum ebb_status planner_mip_end(struct planner_mip_child *c, struct planner_mip_result *result,
-                                struct ebb_error *err)
-{
-    struct planner_mip_result answer;
-    planner_mip_result_fini(result);
-    double *x;
-    enum ebb_status status = ebb_new(&x, c->col_count, sizeof *x, err);
-    if (status != EBB_OK) {
-        planner_mip_abort(c);
-        return status;
-    }
-    bool ok = read_all(c->fd, &answer, sizeof answer, c->deadline_ns) &&
-              (!answer.has_x || read_all(c->fd, x, c->col_count * sizeof *x, c->deadline_ns));
-    planner_mip_abort(c); /* it has said all it had to say */
-    if (ok)
-        *result = answer;
-    result->x = x;
-    result->seconds = (double)(ebb_clock_ns() - c->start_ns) * 1e-9;
-    return EBB_OK;
 }
 
 enum ebb_status planner_mip_solve(const struct planner_mip *mip,
                                   const struct planner_mip_options *options,
                                   struct planner_mip_result *result, struct ebb_error *err)
 {
-    struct planner_mip_child c;
+    struct planner_mip_result answer;
+    struct worker w = {0};
+    uint64_t start_ns = ebb_clock_ns();
+    /* The solver keeps its own limit; a quarter as much again and a second later it is killed. */
+    uint64_t deadline_ns = start_ns + (uint64_t)((options->seconds * 1.25 + 1) * 1e9);
+    size_t bytes = mip->col_count * sizeof *result->x;
+    planner_mip_result_fini(result);
     if (!planner_mip_has_solver()) {
-        planner_mip_result_fini(result);
         result->status = PLANNER_MIP_ABSENT;
         return EBB_OK;
     }
-    EBB_TRY(planner_mip_begin(mip, options, &c, err));
-    return planner_mip_end(&c, result, err);
+    EBB_TRY(ebb_new(&result->x, mip->col_count, sizeof *result->x, err));
+    double *x = result->x;
+    enum ebb_status status = begin(mip, options, x, &w, err);
+    if (status != EBB_OK) {
+        planner_mip_result_fini(result);
+        return status;
+    }
+    bool ok = read_all(w.fd, &answer, sizeof answer, deadline_ns) &&
+              (!answer.has_x || read_all(w.fd, x, bytes, deadline_ns));
+    end(&w); /* it has said all it had to say */
+    if (ok)
+        *result = answer;
+    result->x = x;
+    result->seconds = (double)(ebb_clock_ns() - start_ns) * 1e-9;
+    return EBB_OK;
 }

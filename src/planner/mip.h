@@ -45,49 +45,33 @@ enum ebb_status planner_mip_write_lp(const struct planner_mip *mip, const char *
 #define PLANNER_INF 1e30
 
 enum planner_mip_status {
+    PLANNER_MIP_FAILED, /* not solved yet, or the solver died or was killed */
     PLANNER_MIP_OPTIMAL,
     PLANNER_MIP_INFEASIBLE, /* proven; with a cutoff: nothing better than it */
     PLANNER_MIP_LIMIT,      /* stopped; has_x says whether something was found */
-    PLANNER_MIP_FAILED,     /* the solver died or was killed */
     PLANNER_MIP_ABSENT,
 };
 
 struct planner_mip_options {
     double seconds;
     double ratio_gap;
-    double cutoff;       /* only solutions below it are of interest; PLANNER_INF = none */
-    const double *start; /* values of all columns, NaN = not given; or NULL */
-    bool is_relaxed;     /* solve the LP only */
-    bool use_barrier;    /* LP by interior point */
+    double cutoff;   /* only solutions below it are of interest; PLANNER_INF = none */
+    bool is_relaxed; /* solve the LP only */
 };
 
 struct planner_mip_result {
     enum planner_mip_status status;
     bool has_x;
-    double objective, bound; /* offset included */
-    double *x;               /* owned by the caller's init/fini; col_count values */
+    double objective, bound; /* offset included; no bound: not above 0 */
+    double *x;               /* owned, see fini; col_count values */
     double seconds;
 };
 
-void planner_mip_result_init(struct planner_mip_result *result);
+/* A result begins as zeros. */
 void planner_mip_result_fini(struct planner_mip_result *result);
 enum ebb_status planner_mip_solve(const struct planner_mip *mip,
                                   const struct planner_mip_options *options,
                                   struct planner_mip_result *result, struct ebb_error *err);
-
-/* The same in two halves, so that the caller can work meanwhile. A child not ended must be aborted.
- */
-struct planner_mip_child {
-    int pid, fd; /* pid 0: none */
-    size_t col_count;
-    uint64_t start_ns, deadline_ns;
-};
-enum ebb_status planner_mip_begin(const struct planner_mip *mip,
-                                  const struct planner_mip_options *options,
-                                  struct planner_mip_child *child, struct ebb_error *err);
-enum ebb_status planner_mip_end(struct planner_mip_child *child, struct planner_mip_result *result,
-                                struct ebb_error *err);
-void planner_mip_abort(struct planner_mip_child *child);
 
 /* What the child runs: cbc.c or absent.c. x has room for col_count values. */
 void planner_mip_solve_here(const struct planner_mip *mip,

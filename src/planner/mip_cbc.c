@@ -77,10 +77,7 @@ static void solve_lp(const struct planner_mip *mip, const struct columns *c,
     Clp_loadProblem(clp, (int)mip->col_count, (int)mip->row_count, c->start, c->rows, c->values,
                     mip->col_lower, mip->col_upper, mip->objective, mip->row_lower, mip->row_upper);
     Clp_setMaximumSeconds(clp, options->seconds);
-    if (options->use_barrier)
-        Clp_initialBarrierSolve(clp);
-    else
-        Clp_initialSolve(clp);
+    Clp_initialSolve(clp);
     if (Clp_isProvenOptimal(clp)) {
         result->status = PLANNER_MIP_OPTIMAL;
         result->has_x = true;
@@ -92,21 +89,6 @@ static void solve_lp(const struct planner_mip *mip, const struct columns *c,
                                                                          : PLANNER_MIP_LIMIT;
     }
     Clp_deleteModel(clp);
-}
-
-static void set_start(Cbc_Model *cbc, const struct planner_mip *mip, const double *start)
-{
-    int *index = ebb_calloc(mip->col_count, sizeof *index), count = 0;
-    double *value = ebb_calloc(mip->col_count, sizeof *value);
-    for (size_t i = 0; index && value && i < mip->col_count; i++)
-        if (!isnan(start[i])) {
-            index[count] = (int)i;
-            value[count++] = start[i];
-        }
-    if (count > 0)
-        Cbc_setMIPStartI(cbc, count, index, value);
-    ebb_free(index);
-    ebb_free(value);
 }
 
 static void solve_mip(const struct planner_mip *mip, const struct columns *c,
@@ -129,8 +111,6 @@ static void solve_mip(const struct planner_mip *mip, const struct columns *c,
     /* dense cuts pay at the root only: below they make every node several times slower */
     Cbc_setParameter(cbc, "gomoryCuts", "root");
     Cbc_setParameter(cbc, "twoMirCuts", "root");
-    if (options->start)
-        set_start(cbc, mip, options->start);
     if (options->cutoff < PLANNER_INF) {
         snprintf(text, sizeof text, "%.12g", options->cutoff - mip->offset);
         Cbc_setParameter(cbc, "cutoff", text);

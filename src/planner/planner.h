@@ -125,16 +125,11 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
                             struct ebb_error *err);
 
 /* The smallest height planner `floor` has a plan for, and (when plan is not NULL) that plan,
- * proved. */
-enum ebb_status planner_floor(const struct trace *trace, struct plan *plan, uint64_t *floor_bytes,
-                              struct ebb_error *err);
-
-/* The same when what leaves may also be copied to the host (link->host_bytes of room, tier 1):
- * nothing need be recomputed, so the floor is near persistent leaves + largest working set. NULL,
- * or no room or rate: as above. */
-enum ebb_status planner_floor_with_host(const struct trace *trace, const struct planner_link *link,
-                                        struct plan *plan, uint64_t *floor_bytes,
-                                        struct ebb_error *err);
+ * proved. With a link that has room and rates, what leaves may also be copied to the host
+ * (link->host_bytes, tier 1): nothing need be recomputed, so the floor is near persistent leaves +
+ * largest working set. NULL: no host. */
+enum ebb_status planner_floor(const struct trace *trace, const struct planner_link *link,
+                              struct plan *plan, uint64_t *floor_bytes, struct ebb_error *err);
 
 /* The cheapest of a few such games at a budget, in milliseconds, without looking for the floor:
  * *is_found is false when none is won. The plan has addresses within the budget and is proved. */

@@ -199,7 +199,7 @@ bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
                         const uint64_t *out, struct planner_stage *stage)
 {
     const struct planner_graph *g = ev->graph;
-    *stage = (struct planner_stage){.peak_node = t};
+    *stage = (struct planner_stage){0};
     stage_begin(ev, t, in, out);
     if (!stage_close_runs(ev, t, in))
         return false;
@@ -210,10 +210,8 @@ bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
             struct slot slot = stage_slot(ev, t, v, in, out);
             stage->cost += g->nodes[v].cost;
             bytes += slot.made;
-            if (bytes + slot.transient > stage->peak) {
+            if (bytes + slot.transient > stage->peak)
                 stage->peak = bytes + slot.transient;
-                stage->peak_node = v;
-            }
             bytes -= slot.freed;
         }
     return true;
@@ -223,22 +221,17 @@ bool planner_sched_eval(struct planner_eval *ev, struct planner_sched *s,
                         struct planner_stage *stages)
 {
     uint64_t cost = 0, peak = 0;
-    uint32_t peak_stage = 0;
     for (uint32_t t = 0; t < s->stages; t++) {
         struct planner_stage stage;
         if (!planner_stage_eval(ev, t, planner_row(s, t), planner_row(s, t + 1), &stage))
             return false;
         cost += stage.cost;
-        if (stage.peak > peak) {
-            peak = stage.peak;
-            peak_stage = t;
-        }
+        peak = stage.peak > peak ? stage.peak : peak;
         if (stages)
             stages[t] = stage;
     }
     s->cost = cost;
     s->peak = peak;
-    s->peak_stage = peak_stage;
     return true;
 }
 

@@ -18,7 +18,6 @@ struct planner_sched {
     uint64_t *keep; /* owned: (stages + 1) rows of `words` */
     uint32_t stages, words;
     uint64_t cost, peak; /* of the last evaluation */
-    uint32_t peak_stage;
 };
 
 static inline uint64_t *planner_row(const struct planner_sched *s, uint32_t t)
@@ -75,7 +74,6 @@ void planner_eval_fini(struct planner_eval *ev);
 
 struct planner_stage {
     uint64_t cost, peak;
-    uint32_t peak_node;
 };
 
 /* What stage t costs and needs, given the rows before and after it. Leaves the nodes that run in
@@ -83,7 +81,7 @@ struct planner_stage {
 bool planner_stage_eval(struct planner_eval *ev, uint32_t t, const uint64_t *in,
                         const uint64_t *out, struct planner_stage *stage);
 
-/* Whole schedule: sets cost, peak, peak_stage. False when invalid. `stages` (T entries) may be
+/* Whole schedule: sets cost and peak. False when invalid. `stages` (T entries) may be
  * NULL. */
 bool planner_sched_eval(struct planner_eval *ev, struct planner_sched *s,
                         struct planner_stage *stages);

@@ -69,8 +69,6 @@ static void compile_ops(struct simrd_program *p)
             if (tensor->alias == TRACE_FRESH) {
                 out->total_bytes += t->storages[tensor->storage].bytes;
                 p->first_cost[tensor->storage] = (double)op->cost_ns;
-            } else {
-                out->has_view = true;
             }
         }
     }

@@ -12,7 +12,6 @@ struct simrd_op {
     uint64_t cost, total_bytes;
     uint32_t in_first, in_count;   /* into in_storage and trace->inputs */
     uint32_t out_first, out_count; /* tensors */
-    bool has_view;
 };
 
 enum { CODE_RUN, CODE_DIE, CODE_PIN };

@@ -194,7 +194,9 @@ static uint32_t write_leaf(struct trace_dtr_writer *w, uint32_t at, const struct
     return taken;
 }
 
-bool trace_dtr_mutate_fits(const struct trace *t, uint32_t at)
+/* Could the op run by command `at` be a MUTATE: are its inputs released right behind it, sizes
+ * equal, one per output? */
+static bool mutate_fits(const struct trace *t, uint32_t at)
 {
     const struct trace_op *op = &t->ops[t->commands[at].index];
     if (op->is_leaf || t->command_count - at <= op->output_count)
@@ -411,7 +413,7 @@ static bool is_choice(const struct trace *t, uint32_t at, uint32_t tensor)
         return false;
     const struct trace_op *op = &t->ops[cmd->index];
     return tensor >= op->output_first && tensor - op->output_first < op->output_count &&
-           trace_dtr_mutate_fits(t, at);
+           mutate_fits(t, at);
 }
 
 /* Flips one choice about either tensor of the first difference so that it moves back; false when
@@ -472,7 +474,7 @@ static void find_uses(struct trace_dtr_writer *w)
         size_t length = strlen(op->kind->name);
         bool in_place =
             op->kind->purity == TRACE_MUTATING || (length > 0 && op->kind->name[length - 1] == '_');
-        w->rebind[at] = in_place && trace_dtr_mutate_fits(t, at);
+        w->rebind[at] = in_place && mutate_fits(t, at);
     }
 }
 

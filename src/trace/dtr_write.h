@@ -30,10 +30,6 @@ struct trace_dtr_writer {
     bool is_nameless; /* the choices left an input without a name */
 };
 
-/* Could the op run by command `at` be a MUTATE: are its inputs released right behind it, sizes
- * equal, one per output? */
-bool trace_dtr_mutate_fits(const struct trace *t, uint32_t at);
-
 /* One sentence per line for everything the written log does not say. */
 void trace_dtr_lost(const struct trace_dtr_writer *w, bool are_pins_kept, char *lost, size_t size);
 

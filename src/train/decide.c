@@ -198,7 +198,7 @@ static enum ebb_status find_least(const struct train_ways *w, struct train_choic
         bool is_good = true;
         is_last = link.host_bytes == 0;
         plan_init(&game);
-        status = planner_floor_with_host(c->trace, &link, &game, &bytes, err);
+        status = planner_floor(c->trace, &link, &game, &bytes, err);
         if (status == EBB_OK && !is_last)
             status = is_placed(w, c, &game, bytes, &is_good, err);
         if (status == EBB_OK && is_good && bytes < c->info.floor_bytes) {

@@ -90,7 +90,7 @@ static enum ebb_status find_floor(struct work *work, struct ebb_error *err)
     struct plan plan;
     uint64_t floor_bytes;
     plan_init(&plan);
-    enum ebb_status status = planner_floor(work->trace, &plan, &floor_bytes, err);
+    enum ebb_status status = planner_floor(work->trace, NULL, &plan, &floor_bytes, err);
     plan_fini(&plan);
     return status;
 }

@@ -63,7 +63,7 @@ TEST(floor__is_what_it_says)
         uint64_t floor_bytes = 0;
         struct planner_floor_facts facts;
         plan_init(&plan);
-        CHECK_OK(planner_floor(trace, &plan, &floor_bytes, &err), &err);
+        CHECK_OK(planner_floor(trace, NULL, &plan, &floor_bytes, &err), &err);
         CHECK_EQ(floor_bytes % PLAN_UNIT, 0);
         check_plan(trace, &plan, floor_bytes);
         CHECK_OK(planner_floor_facts_compute(trace, &facts, &err), &err);
@@ -91,7 +91,7 @@ TEST(floor__is_the_same_twice)
         struct plan plans[2];
         uint64_t bytes[2];
         for (int k = 0; k < 2; k++)
-            CHECK_OK(planner_floor(trace, &plans[k], &bytes[k], &err), &err);
+            CHECK_OK(planner_floor(trace, NULL, &plans[k], &bytes[k], &err), &err);
         CHECK_EQ(bytes[0], bytes[1]);
         CHECK_EQ(plans[0].step_count, plans[1].step_count);
         for (size_t i = 0; i < plans[0].step_count; i++) {
@@ -128,7 +128,7 @@ TEST(floor__with_a_host_is_lower)
             uint64_t floor_bytes = 0;
             struct exec_program *program = NULL;
             struct exec_report report;
-            CHECK_OK(planner_floor_with_host(trace, &link, &plan, &floor_bytes, &err), &err);
+            CHECK_OK(planner_floor(trace, &link, &plan, &floor_bytes, &err), &err);
             CHECK(floor_bytes <= facts.floor_bytes);
             CHECK(floor_bytes >= facts.working_bytes);
             struct plan_report proof;
@@ -162,7 +162,7 @@ TEST(floor__survives_failed_allocations)
     struct ebb_error err;
     uint64_t floor_bytes = 0;
     planner_request_init(&request);
-    CHECK_OK(planner_floor(trace, NULL, &floor_bytes, &err), &err);
+    CHECK_OK(planner_floor(trace, NULL, NULL, &floor_bytes, &err), &err);
     request.budget_bytes = floor_bytes + floor_bytes / 8; /* a cheaper one is looked for, too */
     uint64_t live = ebb_heap_live(), failures = 0;
     for (uint64_t n = 1; n < 6000; n += n < 200 ? 1 : 61) {

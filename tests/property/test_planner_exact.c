@@ -162,8 +162,7 @@ static void compare_split(const struct small *g, const struct trace *trace, unsi
         for (int relaxed = 0; relaxed < 2; relaxed++) {
             uint32_t at[2 * 16 + 2], count;
             struct planner_cuts cuts;
-            struct planner_mip_result result;
-            planner_mip_result_init(&result);
+            struct planner_mip_result result = {0};
             CHECK_OK(planner_cuts_choose(graph, budget, slices, at, &count, &err), &err);
             CHECK_OK(planner_cuts_build(&cuts, graph, budget, at, count, &err), &err);
             struct planner_mip_options options = {
