@@ -244,11 +244,10 @@ static enum ebb_status read_once(void *log)
 TEST(reader__survives_every_failing_allocation)
 {
     TEST_UNUSED;
-    static char log[] = ANNOTATE("START") CONSTANT("x1", "64") CONSTANT("weird", "8")
-        CONSTANT("x99999999", "8") COPY("x2", "x1")
-            CALL("\"x1\",\"weird\"", "f", "\"x3\",\"x4\"", "9") RESULT("x3", "64", "1")
-                RESULT("x4", "12", "-1") MUTATE("\"x3\"", "relu_", "0", "1") COPY_FROM(
-                    "x2", "x4") "{\"INSTRUCTION\": \"RELEASE\", \"NAME\": \"\\u0078\\u0034\"}\n";
+    static char log[] = ANNOTATE("START") CONSTANT("x1", "64") CONSTANT("weird", "8") CONSTANT(
+        "x99999999", "8") COPY("x2", "x1") CALL("\"x1\",\"weird\"", "f", "\"x3\",\"x4\"", "9")
+        RESULT("x3", "64", "1") RESULT("x4", "12", "-1") MUTATE("\"x3\"", "relu_", "0", "1")
+            COPY_FROM("x2", "x4") "{\"INSTRUCTION\": \"RELEASE\", \"NAME\": \"\\u0078\\u0034\"}\n";
     torture(read_once, log, 1000);
 }
 
