@@ -69,7 +69,6 @@ static int64_t thread_floats(const struct kernel_attention *a)
 
 KERNEL_NEED(attention)
 {
-    (void)types, (void)err;
     need->workspace_bytes =
         (uint64_t)kernel_threads(c) * (uint64_t)thread_floats(desc) * sizeof(float);
     return EBB_OK;
@@ -164,8 +163,7 @@ KERNEL_CPU(attention)
                                 .lse = args->out[1],
                                 .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
-    kernel_parallel(c, a->rows, 1, forward_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, a->rows, 1, forward_body, &job);
 }
 
 static void backward_block(const struct attention_job *j, int64_t row, int64_t i0, const float *kt,
@@ -229,6 +227,5 @@ KERNEL_CPU(attention_grad)
                                 .dv = args->out[2],
                                 .workspace = args->workspace,
                                 .workspace_floats = thread_floats(a)};
-    kernel_parallel(c, a->rows, 1, backward_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, a->rows, 1, backward_body, &job);
 }

@@ -229,8 +229,7 @@ KERNEL_CPU(batch_norm_stats)
 {
     const struct kernel_batch_norm *p = desc;
     struct job job = {.p = *p, .x = args->in[0], .mean = args->out[0], .var = args->out[1]};
-    kernel_parallel(c, pieces(p), kernel_piece(work(p)), stats_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, pieces(p), kernel_piece(work(p)), stats_body, &job);
 }
 
 /* ---- forward -------------------------------------------------------------------------------- */
@@ -301,9 +300,8 @@ KERNEL_CPU(batch_norm)
                       .var_in = args->in[4],
                       .r = p->has_add ? args->in[5] : NULL,
                       .y = args->out[0]};
-    kernel_parallel(c, p->n * pieces(p), kernel_piece(work(p) / kernel_max(1, p->n)), apply_body,
-                    &job);
-    return EBB_OK;
+    return kernel_parallel(c, p->n * pieces(p), kernel_piece(work(p) / kernel_max(1, p->n)),
+                           apply_body, &job);
 }
 
 /* ---- backward ------------------------------------------------------------------------------- */
@@ -404,8 +402,7 @@ KERNEL_CPU(batch_norm_grad)
                       .dx = args->out[0],
                       .dw = args->out[1],
                       .db = args->out[2]};
-    kernel_parallel(c, pieces(p), kernel_piece(work(p)), grad_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, pieces(p), kernel_piece(work(p)), grad_body, &job);
 }
 
 /* ---- running statistics ---------------------------------------------------------------------- */
@@ -417,7 +414,6 @@ KERNEL_CPU(batch_norm_update)
     const float *new_mean = args->in[2], *new_var = args->in[3];
     const float keep = (float)(1.0 - (double)d->momentum), take = d->momentum;
     const float take_var = (float)((double)d->momentum * d->unbias);
-    (void)c;
     for (int64_t k = 0; k < d->channels; k++) {
         mean[k] = keep * mean[k] + take * new_mean[k];
         var[k] = keep * var[k] + take_var * new_var[k];

@@ -113,9 +113,8 @@ static enum ebb_status walk_run(const struct kernel_context *c, struct walk *w,
     w->rows = total / w->row_length;
     w->piece = kernel_min(w->row_length, KERNEL_GRAIN);
     w->pieces_per_row = (w->row_length + w->piece - 1) / w->piece;
-    kernel_parallel(c, w->rows * w->pieces_per_row, kernel_piece(w->piece),
-                    w->pieces_per_row == 1 ? count_body : walk_body, w);
-    return EBB_OK;
+    return kernel_parallel(c, w->rows * w->pieces_per_row, kernel_piece(w->piece),
+                           w->pieces_per_row == 1 ? count_body : walk_body, w);
 }
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
@@ -226,9 +225,8 @@ KERNEL_CPU(truth)
 {
     const struct kernel_count_desc *d = desc;
     struct truth_job job = {args->in[0], args->out[0]};
-    kernel_parallel(c, d->n, KERNEL_GRAIN,
-                    args->in_dtype[0] == KERNEL_F32 ? truth_of_float : truth_of_int, &job);
-    return EBB_OK;
+    return kernel_parallel(c, d->n, KERNEL_GRAIN,
+                           args->in_dtype[0] == KERNEL_F32 ? truth_of_float : truth_of_int, &job);
 }
 
 static void row_where(const struct walk *w, int64_t n, const int64_t *offset, const int64_t *stride)
@@ -349,36 +347,29 @@ KERNEL_CPU(copy)
 }
 
 struct fill_job {
-    void *y;
+    float *y;
     float value;
-    size_t bytes; /* of an element */
 };
 
 static void fill_body(void *argument, int64_t first, int64_t last)
 {
     const struct fill_job *j = argument;
-    float *y = j->y;
     for (int64_t i = first; i < last; i++)
-        y[i] = j->value;
-}
-
-static void zero_body(void *argument, int64_t first, int64_t last)
-{
-    const struct fill_job *j = argument;
-    memset((unsigned char *)j->y + (size_t)first * j->bytes, 0, (size_t)(last - first) * j->bytes);
+        j->y[i] = j->value;
 }
 
 void kernel_fill(const struct kernel_context *c, int64_t n, float *y, float value)
 {
-    struct fill_job job = {.y = y, .value = value};
+    struct fill_job job = {y, value};
     kernel_parallel(c, n, KERNEL_GRAIN, fill_body, &job);
 }
 
 KERNEL_CPU(fill)
 {
     const struct kernel_fill_desc *d = desc;
-    struct fill_job job = {args->out[0], d->value, kernel_dtype_bytes(args->out_dtype[0])};
-    kernel_parallel(c, d->n, KERNEL_GRAIN, args->out_dtype[0] == KERNEL_F32 ? fill_body : zero_body,
-                    &job);
+    if (args->out_dtype[0] == KERNEL_F32)
+        kernel_fill(c, d->n, args->out[0], d->value);
+    else
+        memset(args->out[0], 0, (size_t)d->n * kernel_dtype_bytes(args->out_dtype[0]));
     return EBB_OK;
 }

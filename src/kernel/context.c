@@ -5,18 +5,19 @@
 
 #include "kernel/internal.h"
 
-void kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece, kernel_body body,
-                     void *argument)
+enum ebb_status kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece,
+                                kernel_body body, void *argument)
 {
     int64_t pieces = (count + piece - 1) / piece;
     if (c->head.threads <= 1 || pieces <= 1) {
         for (int64_t i = 0; i < pieces; i++)
             body(argument, i * piece, kernel_min(count, (i + 1) * piece));
-        return;
+        return EBB_OK;
     }
 #pragma omp parallel for num_threads(c->head.threads) schedule(static)
     for (int64_t i = 0; i < pieces; i++)
         body(argument, i * piece, kernel_min(count, (i + 1) * piece));
+    return EBB_OK;
 }
 
 #define LANES 16

@@ -42,6 +42,17 @@ struct kernel_context {
     size_t count, capacity;
 };
 
+/* Entries of the table that others share. */
+void kernel_cpu_close(struct kernel_context *context);
+bool kernel_cpu_takes(const struct kernel_context *context, enum kernel_family family,
+                      const void *desc, const struct kernel_args *types);
+enum ebb_status kernel_cpu_need(struct kernel_context *context, enum kernel_family family,
+                                const void *desc, const struct kernel_args *types,
+                                struct kernel_need *need, struct ebb_error *err);
+enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
+                                   enum kernel_conv_pass pass, bool may_winograd,
+                                   struct ebb_error *err);
+
 enum ebb_status kernel_dnnl_open(struct kernel_context *c, struct ebb_error *err);
 void kernel_dnnl_close(struct kernel_context *c);
 enum ebb_status kernel_dnnl_check(dnnl_status_t status, const char *what, struct ebb_error *err);

@@ -284,7 +284,6 @@ KERNEL_NEED(conv)
     const struct kernel_conv_desc *d = desc;
     enum kernel_conv_pass pass = (enum kernel_conv_pass)d->pass;
     struct kernel_primitive *p;
-    (void)types;
     if (!c) /* a trace without kernels */
         return EBB_OK;
     if (d->conv.is_small) {

@@ -27,61 +27,15 @@ int kernel_threads(const struct kernel_context *context)
     return context ? context->head.threads : 1;
 }
 
-/* ---- types of numbers ------------------------------------------------------------------------- */
-
-/* F32 alone unless said here. */
-typedef bool takes_rule(const void *desc, const struct kernel_args *types);
-
-static bool takes_product(const void *desc, const struct kernel_args *types)
-{
-    (void)desc;
-    return types->in_dtype[0] == KERNEL_BF16 && types->in_dtype[1] == KERNEL_BF16 &&
-           kernel_has_bf16();
-}
-
-static bool takes_entropy_grad(const void *desc, const struct kernel_args *types)
-{
-    (void)desc;
-    return types->in_dtype[1] == KERNEL_BF16 && types->in_dtype[2] == KERNEL_BF16 &&
-           kernel_has_bf16();
-}
-
-static bool takes_conv(const void *desc, const struct kernel_args *types)
-{
-    const struct kernel_conv_desc *d = desc;
-    return d->conv.dtype == KERNEL_BF16 && takes_product(desc, types);
-}
-
-/* Numbers of one type, but for weights and statistics. */
-static bool takes_norm(const void *desc, const struct kernel_args *types, uint32_t first)
-{
-    (void)desc;
-    for (uint32_t k = 0; k < types->in_count; k++)
-        if (types->in_dtype[k] !=
-            (k >= first && k < first + 4 ? (uint8_t)KERNEL_F32 : types->in_dtype[0]))
-            return false;
-    return true;
-}
-
-static bool takes_batch_norm(const void *desc, const struct kernel_args *types)
-{
-    return takes_norm(desc, types, 1);
-}
-
-static bool takes_batch_norm_grad(const void *desc, const struct kernel_args *types)
-{
-    return takes_norm(desc, types, 2);
-}
-
 /* ---- the rows ----------------------------------------------------------------------------------- */
 
-static kernel_cpu_run *const runs[KERNEL_FAMILIES] = {
+static kernel_cpu_runs *const runs[KERNEL_FAMILIES] = {
 #define X(name, text, type) kernel_cpu_##text,
     KERNEL_FAMILY_LIST(X)
 #undef X
 };
 
-static kernel_cpu_need *const needs[KERNEL_FAMILIES] = {
+static kernel_cpu_needs *const needs[KERNEL_FAMILIES] = {
     [KERNEL_FAMILY_MATMUL] = kernel_need_matmul,
     [KERNEL_FAMILY_CONV] = kernel_need_conv,
     [KERNEL_FAMILY_ATTENTION] = kernel_need_attention,
@@ -93,15 +47,36 @@ static kernel_cpu_need *const needs[KERNEL_FAMILIES] = {
     [KERNEL_FAMILY_UPDATE_SPLIT] = kernel_need_update_split,
 };
 
-static takes_rule *const rules[KERNEL_FAMILIES] = {
-    [KERNEL_FAMILY_MATMUL] = takes_product,
-    [KERNEL_FAMILY_CONV] = takes_conv,
-    [KERNEL_FAMILY_BATCH_NORM_STATS] = takes_batch_norm,
-    [KERNEL_FAMILY_BATCH_NORM] = takes_batch_norm,
-    [KERNEL_FAMILY_BATCH_NORM_GRAD] = takes_batch_norm_grad,
-    [KERNEL_FAMILY_PRODUCT_ENTROPY] = takes_product,
-    [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = takes_entropy_grad,
+/* Which operands of 16 bits a family works on; F32 alone unless said here. */
+static const struct takes {
+    enum { NOTHING, PAIR, REST } rule;
+    uint32_t first;
+} rules[KERNEL_FAMILIES] = {
+    /* two BF16 from `first` on, where oneDNN multiplies them */
+    [KERNEL_FAMILY_MATMUL] = {PAIR, 0},
+    [KERNEL_FAMILY_CONV] = {PAIR, 0},
+    [KERNEL_FAMILY_PRODUCT_ENTROPY] = {PAIR, 0},
+    [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = {PAIR, 1},
+    /* all of one type, but for weights and statistics: four from `first` on, F32 */
+    [KERNEL_FAMILY_BATCH_NORM_STATS] = {REST, 1},
+    [KERNEL_FAMILY_BATCH_NORM] = {REST, 1},
+    [KERNEL_FAMILY_BATCH_NORM_GRAD] = {REST, 2},
 };
+
+bool kernel_cpu_takes(const struct kernel_context *context, enum kernel_family family,
+                      const void *desc, const struct kernel_args *types)
+{
+    const struct takes t = rules[family];
+    const uint8_t *type = types->in_dtype;
+    (void)context, (void)desc;
+    if (t.rule == PAIR)
+        return type[t.first] == KERNEL_BF16 && type[t.first + 1] == KERNEL_BF16 &&
+               kernel_has_bf16();
+    for (uint32_t k = 0; k < types->in_count; k++)
+        if (type[k] != (k >= t.first && k < t.first + 4 ? (uint8_t)KERNEL_F32 : type[0]))
+            return false;
+    return t.rule == REST;
+}
 
 static enum ebb_status cpu_open(struct kernel_context **context, struct device *device,
                                 const struct profile *profile, int threads, struct ebb_error *err)
@@ -123,7 +98,7 @@ static enum ebb_status cpu_open(struct kernel_context **context, struct device *
     return EBB_OK;
 }
 
-static void cpu_close(struct kernel_context *context)
+void kernel_cpu_close(struct kernel_context *context)
 {
     if (!context)
         return;
@@ -131,14 +106,7 @@ static void cpu_close(struct kernel_context *context)
     ebb_free(context);
 }
 
-static bool cpu_takes(const struct kernel_context *context, enum kernel_family family,
-                      const void *desc, const struct kernel_args *types)
-{
-    (void)context;
-    return rules[family] && rules[family](desc, types);
-}
-
-static enum ebb_status cpu_need(struct kernel_context *context, enum kernel_family family,
+enum ebb_status kernel_cpu_need(struct kernel_context *context, enum kernel_family family,
                                 const void *desc, const struct kernel_args *types,
                                 struct kernel_need *need, struct ebb_error *err)
 {
@@ -159,10 +127,10 @@ static enum ebb_status cpu_run(struct kernel_context *context, enum kernel_famil
 const struct kernel_table kernel_cpu = {
     .device = "cpu",
     .open = cpu_open,
-    .close = cpu_close,
-    .takes = cpu_takes,
+    .close = kernel_cpu_close,
+    .takes = kernel_cpu_takes,
     .choose = kernel_conv_choose,
-    .need = cpu_need,
+    .need = kernel_cpu_need,
     .run = cpu_run,
 };
 

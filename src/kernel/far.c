@@ -59,38 +59,13 @@ static uint32_t far_fault(struct kernel_context *context)
     return context->last_fault;
 }
 
-static void far_close(struct kernel_context *context)
-{
-    kernel_cpu.close(context);
-}
-
-static bool far_takes(const struct kernel_context *context, enum kernel_family family,
-                      const void *desc, const struct kernel_args *types)
-{
-    return kernel_cpu.takes(context, family, desc, types);
-}
-
-static enum ebb_status far_choose(struct kernel_context *context, struct kernel_conv *conv,
-                                  enum kernel_conv_pass pass, bool may_winograd,
-                                  struct ebb_error *err)
-{
-    return kernel_cpu.choose(context, conv, pass, may_winograd, err);
-}
-
-static enum ebb_status far_need(struct kernel_context *context, enum kernel_family family,
-                                const void *desc, const struct kernel_args *types,
-                                struct kernel_need *need, struct ebb_error *err)
-{
-    return kernel_cpu.need(context, family, desc, types, need, err);
-}
-
 const struct kernel_table kernel_far = {
     .device = "far",
     .open = far_open,
-    .close = far_close,
-    .takes = far_takes,
-    .choose = far_choose,
-    .need = far_need,
+    .close = kernel_cpu_close,
+    .takes = kernel_cpu_takes,
+    .choose = kernel_conv_choose,
+    .need = kernel_cpu_need,
     .run = far_run,
     .finish = far_finish,
     .fault = far_fault,

@@ -46,27 +46,30 @@
 #define KERNEL_EACH
 #endif
 
+#define KERNEL_UNUSED __attribute__((unused))
+
 /* The head of a kernel of the cpu: kernel_cpu_<family> with its description and its operands. */
 #define KERNEL_CPU(family)                                                                         \
-    enum ebb_status kernel_cpu_##family(struct kernel_context *c, const void *desc,                \
+    enum ebb_status kernel_cpu_##family(KERNEL_UNUSED struct kernel_context *c, const void *desc,  \
                                         const struct kernel_args *args,                            \
-                                        __attribute__((unused)) struct ebb_error *err)
+                                        KERNEL_UNUSED struct ebb_error *err)
 
-typedef enum ebb_status kernel_cpu_run(struct kernel_context *c, const void *desc,
-                                       const struct kernel_args *args, struct ebb_error *err);
+typedef enum ebb_status kernel_cpu_runs(struct kernel_context *c, const void *desc,
+                                        const struct kernel_args *args, struct ebb_error *err);
 /* The same for what a family needs beside its operands. */
 #define KERNEL_NEED(family)                                                                        \
-    enum ebb_status kernel_need_##family(struct kernel_context *c, const void *desc,               \
-                                         const struct kernel_args *types,                          \
-                                         struct kernel_need *need, struct ebb_error *err)
-typedef enum ebb_status kernel_cpu_need(struct kernel_context *c, const void *desc,
-                                        const struct kernel_args *types, struct kernel_need *need,
-                                        struct ebb_error *err);
-kernel_cpu_need kernel_need_matmul, kernel_need_conv, kernel_need_attention,
+    enum ebb_status kernel_need_##family(                                                          \
+        KERNEL_UNUSED struct kernel_context *c, KERNEL_UNUSED const void *desc,                    \
+        KERNEL_UNUSED const struct kernel_args *types, struct kernel_need *need,                   \
+        KERNEL_UNUSED struct ebb_error *err)
+typedef enum ebb_status kernel_cpu_needs(struct kernel_context *c, const void *desc,
+                                         const struct kernel_args *types, struct kernel_need *need,
+                                         struct ebb_error *err);
+kernel_cpu_needs kernel_need_matmul, kernel_need_conv, kernel_need_attention,
     kernel_need_layer_norm_grad, kernel_need_product_entropy, kernel_need_product_entropy_grad,
     kernel_need_update, kernel_need_update_split;
 
-#define X(name, text, type) kernel_cpu_run kernel_cpu_##text;
+#define X(name, text, type) kernel_cpu_runs kernel_cpu_##text;
 KERNEL_FAMILY_LIST(X)
 #undef X
 
@@ -77,10 +80,11 @@ struct kernel_range {
 };
 
 /* Runs body(argument, first, last) over a partition of 0..count into pieces of `piece` elements.
- * The pieces depend on shapes alone, so results cannot depend on the thread count. */
+ * The pieces depend on shapes alone, so results cannot depend on the thread count. Returns EBB_OK:
+ * most kernels end with it. */
 typedef void (*kernel_body)(void *argument, int64_t first, int64_t last);
-void kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece, kernel_body body,
-                     void *argument);
+enum ebb_status kernel_parallel(const struct kernel_context *c, int64_t count, int64_t piece,
+                                kernel_body body, void *argument);
 
 static inline int64_t kernel_min(int64_t a, int64_t b)
 {
@@ -240,9 +244,6 @@ enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct ker
 enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
                                   const void *a, const void *b, const void *bias, void *out,
                                   void *workspace, struct ebb_error *err);
-enum ebb_status kernel_conv_choose(struct kernel_context *c, struct kernel_conv *conv,
-                                   enum kernel_conv_pass pass, bool may_winograd,
-                                   struct ebb_error *err);
 /* Cross entropy over a block of rows (e->n of them, inner 1, no weights, no smoothing), for those
  * who make the logits block by block. check: targets of all rows, and the divisor of the reduction.
  * block: sum of the losses of its rows, lse of each. grad: logits become their gradients in place.

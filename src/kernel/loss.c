@@ -124,8 +124,7 @@ KERNEL_CPU(loss_grad)
                            .dx = args->out[0]};
     if (!job.is_none)
         job.scale = (float)((double)job.dy[0] / divisor(d));
-    kernel_parallel(c, d->n, KERNEL_GRAIN, loss_grad_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, d->n, KERNEL_GRAIN, loss_grad_body, &job);
 }
 
 /* ---- cross entropy -------------------------------------------------------------------------- */
@@ -315,8 +314,8 @@ KERNEL_CPU(cross_entropy_grad)
         for (int64_t k = 0; k < e->classes; k++)
             job.weight_sum += (double)job.weight[k];
     }
-    kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, e->n * e->inner, kernel_piece(e->classes * 4), entropy_grad_body,
+                           &job);
 }
 
 /* ---- cross entropy of a product, by blocks of rows ------------------------------------------- */

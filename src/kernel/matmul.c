@@ -250,7 +250,6 @@ enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_
 KERNEL_NEED(matmul)
 {
     size_t bytes;
-    (void)types;
     EBB_TRY(kernel_matmul_prepare(c, desc, &bytes, err));
     need->workspace_bytes = bytes;
     return EBB_OK;

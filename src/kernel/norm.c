@@ -135,8 +135,7 @@ KERNEL_CPU(layer_norm)
                             .mean = args->out[1],
                             .rstd = args->out[2],
                             .is_rms = d->is_rms};
-    kernel_parallel(c, d->rows, kernel_piece(d->n), layer_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, d->rows, kernel_piece(d->n), layer_body, &job);
 }
 
 static int64_t row_blocks(int64_t rows)
@@ -147,7 +146,6 @@ static int64_t row_blocks(int64_t rows)
 KERNEL_NEED(layer_norm_grad)
 {
     const struct kernel_layer_norm_desc *d = desc;
-    (void)c, (void)types, (void)err;
     need->workspace_bytes = (uint64_t)(row_blocks(d->rows) * 2 * d->n) * sizeof(float);
     return EBB_OK;
 }

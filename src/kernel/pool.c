@@ -331,8 +331,7 @@ KERNEL_CPU(pool)
                            .y = args->out[0],
                            .winner = args->out[1],
                            .index = args->out[0]};
-    kernel_parallel(c, is_index ? p->planes * job.out_size : p->planes,
-                    is_index ? KERNEL_GRAIN : kernel_piece(job.in_size * p->lanes),
-                    p->lanes > 1 ? bodies[d->f].lanes : bodies[d->f].plain, &job);
-    return EBB_OK;
+    return kernel_parallel(c, is_index ? p->planes * job.out_size : p->planes,
+                           is_index ? KERNEL_GRAIN : kernel_piece(job.in_size * p->lanes),
+                           p->lanes > 1 ? bodies[d->f].lanes : bodies[d->f].plain, &job);
 }

@@ -50,6 +50,5 @@ KERNEL_CPU(dropout)
                              .b = scale,
                              .x = args->in[0],
                              .y = args->out[0]};
-    kernel_parallel(c, (d->n + 3) / 4, KERNEL_GRAIN / 4, dropout_body, &job);
-    return EBB_OK;
+    return kernel_parallel(c, (d->n + 3) / 4, KERNEL_GRAIN / 4, dropout_body, &job);
 }

@@ -336,7 +336,6 @@ KERNEL_CPU(lines)
                         .y_in = args->in[1],
                         .y = args->out[0],
                         .index = args->out[0]};
-    kernel_parallel(c, d->outer * d->inner, kernel_piece(d->n * kinds[d->f].work), kinds[d->f].body,
-                    &job);
-    return EBB_OK;
+    return kernel_parallel(c, d->outer * d->inner, kernel_piece(d->n * kinds[d->f].work),
+                           kinds[d->f].body, &job);
 }

@@ -125,8 +125,7 @@ KERNEL_CPU(unary)
 {
     const struct kernel_unary_desc *d = desc;
     struct unary_job job = {.x = args->in[0], .y = args->out[0], .a = d->a, .b = d->b};
-    kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].forward, &job);
-    return EBB_OK;
+    return kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].forward, &job);
 }
 
 KERNEL_CPU(unary_grad)
@@ -134,6 +133,5 @@ KERNEL_CPU(unary_grad)
     const struct kernel_unary_desc *d = desc;
     struct unary_job job = {
         .x = args->in[0], .s = args->in[1], .y = args->out[0], .a = d->a, .b = d->b};
-    kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].backward, &job);
-    return EBB_OK;
+    return kernel_parallel(c, d->n, KERNEL_GRAIN, table[d->f].backward, &job);
 }

@@ -244,7 +244,6 @@ static void run(const struct kernel_context *c, const struct kernel_update_desc 
 KERNEL_NEED(update)
 {
     const struct kernel_update_desc *d = desc;
-    (void)c, (void)types, (void)err;
     if (d->f == KERNEL_UPDATE_LAMB)
         need->workspace_bytes = (uint64_t)d->n * sizeof(float);
     return EBB_OK;
@@ -272,7 +271,6 @@ static int64_t split_piece(const struct kernel_update_desc *d)
 /* Weights, gradient, and what LAMB needs. */
 KERNEL_NEED(update_split)
 {
-    (void)c, (void)types, (void)err;
     need->workspace_bytes = 3 * (uint64_t)split_piece(desc) * sizeof(float);
     return EBB_OK;
 }

@@ -33,39 +33,28 @@ static enum ebb_status infer_copy(struct ops_infer *i, struct ebb_error *err)
 
 static void describe_copy(const struct ops_views *v, void *desc)
 {
-    struct kernel_nd *d = desc;
-    *d = ops_nd_pair(v->out, v->out, v->in[0], v->out->block ? v->out->block : v->in[0]->block);
+    ops_nd_pair(desc, v->out, v->out, v->in[0], v->out->block ? v->out->block : v->in[0]->block);
 }
 
 /* Of rows that copy in several calls: as much at once. */
 static void describe_whole(const struct ops_views *v, void *desc)
 {
-    struct kernel_nd *d = desc;
-    *d = ops_nd_pair(v->out, v->out, v->out, v->out->block);
+    ops_nd_pair(desc, v->out, v->out, v->out, v->out->block);
 }
 
 static enum ebb_status copy(const struct ops_run *r, const struct kernel_nd *nd, void *to,
                             const void *from)
 {
     uint8_t type = r->out->dtype;
-    struct kernel_args args = {.in = {from},
-                               .out = {to},
-                               .in_dtype = {type},
-                               .out_dtype = {type},
-                               .in_count = 1,
-                               .out_count = 1,
-                               .op = r->call->call->op};
-    return kernel_run(r->context, KERNEL_FAMILY_COPY, nd, &args, r->err);
+    return ops_move(r->call->call, KERNEL_FAMILY_COPY, nd, type, from, type, to, r->err);
 }
 
 static enum ebb_status fill(const struct ops_run *r, float value)
 {
     struct kernel_fill_desc d = {.n = tensor_count(r->out), .value = value};
-    struct kernel_args args = {.out = {ops_result(r, 0)},
-                               .out_dtype = {r->out->dtype},
-                               .out_count = 1,
-                               .op = r->call->call->op};
-    return kernel_run(r->context, KERNEL_FAMILY_FILL, &d, &args, r->err);
+    uint8_t type = r->out->dtype;
+    return ops_move(r->call->call, KERNEL_FAMILY_FILL, &d, type, NULL, type, ops_result(r, 0),
+                    r->err);
 }
 
 static void grad_copy(struct ops_backward *b)
@@ -151,7 +140,8 @@ static enum ebb_status run_unslice(const struct ops_run *r)
     EBB_TRY(fill(r, 0.0f));
     if (tensor_count(r->in) == 0)
         return EBB_OK;
-    struct kernel_nd nd = ops_nd_pair(r->in, r->out, r->in, r->out[0].block);
+    struct kernel_nd nd = {.rank = 0};
+    ops_nd_pair(&nd, r->in, r->out, r->in, r->out[0].block);
     if (r->out[0].block)
         cut.begin[1] /= r->out[0].block;
     for (int d = 0; d < r->in[0].rank; d++) {
@@ -214,7 +204,8 @@ static enum ebb_status run_cat(const struct ops_run *r)
     size_t element = tensor_dtype_bytes(r->out[0].dtype);
     unsigned char *to = ops_result(r, 0);
     for (uint32_t k = 0; k < r->in_count; k++) {
-        struct kernel_nd nd = ops_nd_pair(&r->in[k], r->out, &r->in[k], r->out[0].block);
+        struct kernel_nd nd = {.rank = 0};
+        ops_nd_pair(&nd, &r->in[k], r->out, &r->in[k], r->out[0].block);
         for (int d = 0; d < r->in[k].rank; d++)
             nd.stride[0][d] = r->out[0].strides[d];
         EBB_TRY(copy(r, &nd, to, ops_arg(r, k)));
@@ -307,7 +298,8 @@ static enum ebb_status run_pad(const struct ops_run *r)
     EBB_TRY(fill(r, a->value));
     for (int k = 0; k < a->pad.count; k += 2)
         to += a->pad.v[k] * r->out[0].strides[r->out[0].rank - 1 - k / 2];
-    struct kernel_nd nd = ops_nd_pair(r->in, r->out, r->in, r->out[0].block);
+    struct kernel_nd nd = {.rank = 0};
+    ops_nd_pair(&nd, r->in, r->out, r->in, r->out[0].block);
     for (int d = 0; d < r->in[0].rank; d++)
         nd.stride[0][d] = r->out[0].strides[d];
     return copy(r, &nd, to, ops_arg(r, 0));

@@ -245,19 +245,18 @@ static enum ebb_status infer_binary(struct ops_infer *i, struct ebb_error *err)
 }
 
 /* The index space of the result, and its strides and those of all inputs in it. */
-static struct kernel_nd nd_of(const struct ops_views *v)
+static void describe_nd(const struct ops_views *v, void *desc)
 {
     int block = v->out->block;
-    struct kernel_nd nd = ops_nd_pair(v->out, v->out, v->in[0], block);
+    ops_nd_pair(desc, v->out, v->out, v->in[0], block);
     for (uint32_t k = 1; k < v->in_count; k++)
-        ops_nd_operand(&nd, (int)k + 1, v->in[k], block);
-    return nd;
+        ops_nd_operand(desc, (int)k + 1, v->in[k], block);
 }
 
 static void describe_binary(const struct ops_views *v, void *desc)
 {
     struct kernel_binary_desc *d = desc;
-    d->nd = nd_of(v);
+    describe_nd(v, &d->nd);
     d->f = v->def->variant;
 }
 
@@ -352,7 +351,7 @@ static void describe_mask(const struct ops_views *v, void *desc)
 {
     struct kernel_mask_desc *d = desc;
     const struct mask_attr *a = v->attr;
-    d->nd = nd_of(v);
+    describe_nd(v, &d->nd);
     d->invert = a->invert;
     d->scale = a->scale;
     d->fill = a->fill;
@@ -418,12 +417,6 @@ static enum ebb_status infer_where(struct ops_infer *i, struct ebb_error *err)
     EBB_TRY(ops_broadcast(i, &both, i->in[0], &rank, dims, err));
     ops_out(i, TENSOR_F32, rank, dims);
     return EBB_OK;
-}
-
-static void describe_where(const struct ops_views *v, void *desc)
-{
-    struct kernel_nd *d = desc;
-    *d = nd_of(v);
 }
 
 static void grad_where(struct ops_backward *b)
@@ -516,7 +509,7 @@ static const struct ops_def rows[ROW_COUNT] = {
         [ROW_MASK] = {OPS_PRIMITIVE("mask", 2, 2, infer_mask, MASK, describe_mask, grad_mask),
                       .strided = 3, .low_rule = OPS_LOW_WHOLE, .low_out = 1,
                       .attr_bytes = sizeof(struct mask_attr), .is_internal = true},
-    [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, WHERE, describe_where, grad_where),
+    [ROW_WHERE] = {OPS_PRIMITIVE("where", 3, 3, infer_where, WHERE, describe_nd, grad_where),
                    .strided = 7, .low_rule = OPS_LOW_WHOLE, .low_out = 1, .build = build_where},
     [ROW_TRUTH] = {OPS_PRIMITIVE("truth", 1, 1, infer_truth, TRUTH, ops_describe_count,
                                  ops_grad_none),

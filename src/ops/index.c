@@ -52,10 +52,7 @@ static void describe(const struct ops_views *v, void *desc)
     bool is_line = v->def->variant == KERNEL_GATHER || v->def->variant == KERNEL_SCATTER_ADD;
     const struct tensor_view *x = is_back ? v->out : v->in[0];
     int dim = ops_wrap(a->dim, x->rank);
-    struct ops_lines l = ops_lines_of(x, dim);
-    d->outer = l.outer;
-    d->n = l.n;
-    d->inner = l.inner;
+    ops_lines(x, dim, &d->outer, &d->n, &d->inner);
     d->count = is_line ? v->in[1]->dims[dim] : tensor_count(v->in[1]);
     d->skip = a->skip;
     d->f = v->def->variant;

@@ -83,6 +83,11 @@ void ops_types(const struct ops_views *v, struct kernel_args *args);
 /* For rows whose description is how many elements input 0 has. */
 void ops_describe_count(const struct ops_views *v, void *desc);
 
+/* A kernel of one operand and one result, for rows that make several calls: copy, fill (x NULL),
+ * convert. */
+enum ebb_status ops_move(const struct trace_call *call, enum kernel_family family, const void *desc,
+                         uint8_t from, const void *x, uint8_t to, void *y, struct ebb_error *err);
+
 /* A call as a row with a run of its own sees it: decoded, with a result that is wanted (run.c). */
 struct ops_run {
     struct kernel_context *context;
@@ -328,10 +333,10 @@ enum ebb_status ops_broadcast(const struct ops_infer *i, const struct tensor_vie
                               struct ebb_error *err);
 /* Strides of `view` in an index space of rank/dims (0 where broadcast). */
 void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view *view, int block);
-/* The index space of `shape`, its operand 0 `to` and its operand 1 `from`. block not 0: channels are
+/* nd is zeros before. The index space of `shape`, its operand 0 `to` and its operand 1 `from`. block not 0: channels are
  * split in two, as tensor_view_split. */
-struct kernel_nd ops_nd_pair(const struct tensor_view *shape, const struct tensor_view *to,
-                             const struct tensor_view *from, int block);
+void ops_nd_pair(struct kernel_nd *nd, const struct tensor_view *shape,
+                 const struct tensor_view *to, const struct tensor_view *from, int block);
 /* Of steps and constants: zero. */
 void ops_grad_none(struct ops_backward *b);
 
@@ -371,10 +376,7 @@ tensor_id ops_unary(struct tensor_session *s, enum kernel_unary f, tensor_id x, 
 tensor_id ops_binary(struct tensor_session *s, enum kernel_binary f, tensor_id a, tensor_id b);
 tensor_id ops_linear(struct tensor_session *s, tensor_id x, tensor_id w, tensor_id bias);
 
-/* [outer, n, inner] around a dimension. */
-struct ops_lines {
-    int64_t outer, n, inner;
-};
-struct ops_lines ops_lines_of(const struct tensor_view *view, int dim);
+/* Sizes before, at and behind a dimension. */
+void ops_lines(const struct tensor_view *view, int dim, int64_t *outer, int64_t *n, int64_t *inner);
 
 #endif

@@ -235,10 +235,7 @@ static void describe_entropy(const struct ops_views *v, void *desc)
     const struct ops_entropy *a = v->attr;
     int row = v->def->variant;
     bool is_grad = row == ROW_CROSS_ENTROPY_GRAD || row == ROW_NLL_GRAD;
-    struct ops_lines l = ops_lines_of(v->in[is_grad], 1);
-    d->n = l.outer;
-    d->classes = l.n;
-    d->inner = l.inner;
+    ops_lines(v->in[is_grad], 1, &d->n, &d->classes, &d->inner);
     d->ignore_index = a->ignore_index;
     d->reduction = a->reduction;
     d->smoothing = a->label_smoothing;

@@ -123,14 +123,7 @@ static enum ebb_status convert(const struct trace_call *call, int64_t n, uint8_t
                                const void *x, uint8_t to, void *y, struct ebb_error *err)
 {
     struct kernel_count_desc d = {n};
-    struct kernel_args args = {.in = {x},
-                               .out = {y},
-                               .in_dtype = {from},
-                               .out_dtype = {to},
-                               .in_count = 1,
-                               .out_count = 1,
-                               .op = call->op};
-    return kernel_run(call->context, KERNEL_FAMILY_CONVERT, &d, &args, err);
+    return ops_move(call, KERNEL_FAMILY_CONVERT, &d, from, x, to, y, err);
 }
 
 static float *take(unsigned char **at, int64_t count)

@@ -58,10 +58,7 @@ static void describe_bn(const struct ops_views *v, void *desc)
     const struct bn_attr *a = v->attr;
     const struct tensor_view *x = v->in[v->def->variant == ROW_BN_GRAD];
     struct kernel_batch_norm *d = desc;
-    struct ops_lines l = ops_lines_of(x, 1);
-    d->n = l.outer;
-    d->channels = l.n;
-    d->spatial = l.inner;
+    ops_lines(x, 1, &d->n, &d->channels, &d->spatial);
     d->block = x->block;
     d->has_relu = a->has_relu;
     d->has_add = a->has_add;

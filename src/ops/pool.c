@@ -384,8 +384,9 @@ static void describe_window(const struct ops_views *v, void *desc)
 {
     struct kernel_channel_window_desc *d = desc;
     const struct window_attr *a = v->attr;
-    struct ops_lines l = ops_lines_of(v->in[0], 1);
-    *d = (struct kernel_channel_window_desc){l.outer, l.n, l.inner, a->before, a->after};
+    ops_lines(v->in[0], 1, &d->outer, &d->channels, &d->inner);
+    d->before = a->before;
+    d->after = a->after;
 }
 
 static void grad_window(struct ops_backward *b)

@@ -220,10 +220,7 @@ static void describe_lines(const struct ops_views *v, void *desc)
     struct kernel_lines_desc *d = desc;
     const struct dim_attr *a = v->attr;
     const struct tensor_view *x = v->in[v->in_count - 1];
-    struct ops_lines l = ops_lines_of(x, ops_wrap(a->dim, x->rank));
-    d->outer = l.outer;
-    d->n = l.n;
-    d->inner = l.inner;
+    ops_lines(x, ops_wrap(a->dim, x->rank), &d->outer, &d->n, &d->inner);
     d->f = v->def->variant - ROW_SOFTMAX;
     d->is_reverse = a->reverse != 0;
 }

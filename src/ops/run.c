@@ -45,6 +45,19 @@ void ops_describe_count(const struct ops_views *v, void *desc)
     d->n = tensor_count(v->in[0]);
 }
 
+enum ebb_status ops_move(const struct trace_call *call, enum kernel_family family, const void *desc,
+                         uint8_t from, const void *x, uint8_t to, void *y, struct ebb_error *err)
+{
+    struct kernel_args args = {.in = {x},
+                               .out = {y},
+                               .in_dtype = {from},
+                               .out_dtype = {to},
+                               .in_count = 1,
+                               .out_count = 1,
+                               .op = call->op};
+    return kernel_run(call->context, family, desc, &args, err);
+}
+
 static enum ebb_status run_own(const struct ops_def *def, const struct tensor_call *call,
                                struct ebb_error *err)
 {

@@ -445,14 +445,12 @@ void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view 
                                      : view->strides[d - shift];
 }
 
-struct kernel_nd ops_nd_pair(const struct tensor_view *shape, const struct tensor_view *to,
-                             const struct tensor_view *from, int block)
+void ops_nd_pair(struct kernel_nd *nd, const struct tensor_view *shape,
+                 const struct tensor_view *to, const struct tensor_view *from, int block)
 {
-    struct kernel_nd nd = {.rank = 0};
-    nd_shape(&nd, shape, block);
-    ops_nd_operand(&nd, 0, to, block);
-    ops_nd_operand(&nd, 1, from, block);
-    return nd;
+    nd_shape(nd, shape, block);
+    ops_nd_operand(nd, 0, to, block);
+    ops_nd_operand(nd, 1, from, block);
 }
 
 void ops_grad_none(struct ops_backward *b)
@@ -460,14 +458,14 @@ void ops_grad_none(struct ops_backward *b)
     (void)b;
 }
 
-struct ops_lines ops_lines_of(const struct tensor_view *view, int dim)
+void ops_lines(const struct tensor_view *view, int dim, int64_t *outer, int64_t *n, int64_t *inner)
 {
-    struct ops_lines l = {1, view->dims[dim], 1};
+    *outer = *inner = 1;
+    *n = view->dims[dim];
     for (int d = 0; d < dim; d++)
-        l.outer *= view->dims[d];
+        *outer *= view->dims[d];
     for (int d = dim + 1; d < view->rank; d++)
-        l.inner *= view->dims[d];
-    return l;
+        *inner *= view->dims[d];
 }
 
 enum ebb_status ops_backend_create(void **backend, const struct kernel_table *table,
