@@ -369,7 +369,9 @@ KERNEL_CPU(fill)
     const struct kernel_fill_desc *d = desc;
     if (args->out_dtype[0] == KERNEL_F32)
         kernel_fill(c, d->n, args->out[0], d->value);
-    else
+    else if (d->value == 0.0f)
         memset(args->out[0], 0, (size_t)d->n * kernel_dtype_bytes(args->out_dtype[0]));
+    else
+        return ebb_fail(err, EBB_EUNSUPPORTED, "fill: only zeros but for F32");
     return EBB_OK;
 }

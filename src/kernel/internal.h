@@ -244,17 +244,6 @@ enum ebb_status kernel_matmul_prepare(struct kernel_context *c, const struct ker
 enum ebb_status kernel_matmul_run(struct kernel_context *c, const struct kernel_matmul *m,
                                   const void *a, const void *b, const void *bias, void *out,
                                   void *workspace, struct ebb_error *err);
-/* Cross entropy over a block of rows (e->n of them, inner 1, no weights, no smoothing), for those
- * who make the logits block by block. check: targets of all rows, and the divisor of the reduction.
- * block: sum of the losses of its rows, lse of each. grad: logits become their gradients in place.
- */
-enum ebb_status kernel_entropy_check(const struct kernel_cross_entropy *e, const int64_t *target,
-                                     double *divisor, struct ebb_error *err);
-double kernel_entropy_block(const struct kernel_context *c, const struct kernel_cross_entropy *e,
-                            const float *x, const int64_t *target, float *lse);
-void kernel_entropy_block_grad(const struct kernel_context *c, const struct kernel_cross_entropy *e,
-                               float scale, const int64_t *target, const float *lse, float *x);
-
 /* Parts of a workspace begin at multiples of 256 bytes. */
 static inline size_t kernel_align(size_t bytes)
 {

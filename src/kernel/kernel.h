@@ -161,7 +161,7 @@ struct kernel_count_desc { /* n elements, one after the other */
 
 struct kernel_fill_desc {
     int64_t n;
-    float value; /* of types other than F32: 0 */
+    float value; /* rounded to the type of y; integers: 0 */
     int32_t zero;
 };
 

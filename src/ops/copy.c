@@ -42,19 +42,28 @@ static void describe_whole(const struct ops_views *v, void *desc)
     ops_nd_pair(desc, v->out, v->out, v->out, v->out->block);
 }
 
-static enum ebb_status copy(const struct ops_run *r, const struct kernel_nd *nd, void *to,
-                            const void *from)
+/* Copies input k to where element `begin` of the result lies, elements `step` apart (NULL: 1). */
+static enum ebb_status put(const struct tensor_call *c, uint32_t k, const int64_t *begin,
+                           const int64_t *step, struct ebb_error *err)
 {
-    uint8_t type = r->out->dtype;
-    return ops_move(r->call->call, KERNEL_FAMILY_COPY, nd, type, from, type, to, r->err);
+    const struct tensor_view *x = &c->in[k], *y = c->out;
+    unsigned char *to = tensor_call_out(c, 0);
+    struct kernel_nd nd = {.rank = 0};
+    ops_nd_pair(&nd, x, y, x, y->block);
+    for (int d = 0; d < x->rank; d++) {
+        int64_t at = d == 1 && y->block ? begin[d] / y->block : begin[d];
+        nd.stride[0][d] = y->strides[d] * (step ? step[d] : 1);
+        to += (size_t)(at * y->strides[d]) * tensor_dtype_bytes(y->dtype);
+    }
+    return ops_move(c->call, KERNEL_FAMILY_COPY, &nd, y->dtype, tensor_call_in(c, k), y->dtype, to,
+                    err);
 }
 
-static enum ebb_status fill(const struct ops_run *r, float value)
+static enum ebb_status fill(const struct tensor_call *c, float value, struct ebb_error *err)
 {
-    struct kernel_fill_desc d = {.n = tensor_count(r->out), .value = value};
-    uint8_t type = r->out->dtype;
-    return ops_move(r->call->call, KERNEL_FAMILY_FILL, &d, type, NULL, type, ops_result(r, 0),
-                    r->err);
+    struct kernel_fill_desc d = {.n = tensor_count(c->out), .value = value};
+    return ops_move(c->call, KERNEL_FAMILY_FILL, &d, c->out->dtype, NULL, c->out->dtype,
+                    tensor_call_out(c, 0), err);
 }
 
 static void grad_copy(struct ops_backward *b)
@@ -129,26 +138,14 @@ static bool unslice_takes_block(const struct ops_infer *i, int block)
            ops_is_in_blocks(&cut, block);
 }
 
-static enum ebb_status run_unslice(const struct ops_run *r)
+static enum ebb_status run_unslice(const struct tensor_call *c, struct ebb_error *err)
 {
     struct ops_cut cut;
     struct ops_infer i = {.def = &rows[ROW_UNSLICE]};
-    const struct unslice_attr *a = r->attr;
-    unsigned char *to = ops_result(r, 0);
-    size_t element = tensor_dtype_bytes(r->out[0].dtype);
-    EBB_TRY(ops_make_cut(&i, &a->ranges, r->out, &cut, r->err));
-    EBB_TRY(fill(r, 0.0f));
-    if (tensor_count(r->in) == 0)
-        return EBB_OK;
-    struct kernel_nd nd = {.rank = 0};
-    ops_nd_pair(&nd, r->in, r->out, r->in, r->out[0].block);
-    if (r->out[0].block)
-        cut.begin[1] /= r->out[0].block;
-    for (int d = 0; d < r->in[0].rank; d++) {
-        nd.stride[0][d] = r->out[0].strides[d] * cut.step[d];
-        to += (size_t)(cut.begin[d] * r->out[0].strides[d]) * element;
-    }
-    return copy(r, &nd, to, ops_arg(r, 0));
+    const struct unslice_attr *a = c->attr;
+    EBB_TRY(ops_make_cut(&i, &a->ranges, c->out, &cut, err));
+    EBB_TRY(fill(c, 0.0f, err));
+    return tensor_count(c->in) ? put(c, 0, cut.begin, cut.step, err) : EBB_OK;
 }
 
 static void grad_unslice(struct ops_backward *b)
@@ -197,20 +194,13 @@ static bool cat_takes_block(const struct ops_infer *i, int block)
     return true;
 }
 
-static enum ebb_status run_cat(const struct ops_run *r)
+static enum ebb_status run_cat(const struct tensor_call *c, struct ebb_error *err)
 {
-    const int64_t *attr = r->attr;
-    int dim = ops_wrap(*attr, r->out[0].rank);
-    size_t element = tensor_dtype_bytes(r->out[0].dtype);
-    unsigned char *to = ops_result(r, 0);
-    for (uint32_t k = 0; k < r->in_count; k++) {
-        struct kernel_nd nd = {.rank = 0};
-        ops_nd_pair(&nd, &r->in[k], r->out, &r->in[k], r->out[0].block);
-        for (int d = 0; d < r->in[k].rank; d++)
-            nd.stride[0][d] = r->out[0].strides[d];
-        EBB_TRY(copy(r, &nd, to, ops_arg(r, k)));
-        int64_t n = r->in[k].dims[dim] / (r->out[0].block && dim == 1 ? r->out[0].block : 1);
-        to += (size_t)(n * r->out[0].strides[dim]) * element;
+    const int64_t *attr = c->attr;
+    int64_t begin[TENSOR_RANK] = {0}, *at = &begin[ops_wrap(*attr, c->out->rank)];
+    for (uint32_t k = 0; k < c->input_count; k++) {
+        EBB_TRY(put(c, k, begin, NULL, err));
+        *at += c->in[k].dims[at - begin];
     }
     return EBB_OK;
 }
@@ -291,18 +281,14 @@ static bool pad_takes_block(const struct ops_infer *i, int block)
     return a->pad.count <= channel || (a->pad.v[channel] == 0 && a->pad.v[channel + 1] == 0);
 }
 
-static enum ebb_status run_pad(const struct ops_run *r)
+static enum ebb_status run_pad(const struct tensor_call *c, struct ebb_error *err)
 {
-    const struct pad_attr *a = r->attr;
-    float *to = ops_result(r, 0);
-    EBB_TRY(fill(r, a->value));
+    const struct pad_attr *a = c->attr;
+    int64_t begin[TENSOR_RANK] = {0};
     for (int k = 0; k < a->pad.count; k += 2)
-        to += a->pad.v[k] * r->out[0].strides[r->out[0].rank - 1 - k / 2];
-    struct kernel_nd nd = {.rank = 0};
-    ops_nd_pair(&nd, r->in, r->out, r->in, r->out[0].block);
-    for (int d = 0; d < r->in[0].rank; d++)
-        nd.stride[0][d] = r->out[0].strides[d];
-    return copy(r, &nd, to, ops_arg(r, 0));
+        begin[c->out->rank - 1 - k / 2] = a->pad.v[k];
+    EBB_TRY(fill(c, a->value, err));
+    return put(c, 0, begin, NULL, err);
 }
 
 static void grad_pad(struct ops_backward *b)

@@ -78,8 +78,9 @@ struct ops_views {
     const struct tensor_view *out; /* one behind the other */
     uint32_t in_count, out_count;
 };
-/* Types of the operands of the row's kernel, at the places it has for them; no pointers. */
-void ops_types(const struct ops_views *v, struct kernel_args *args);
+/* Operands of the row's kernel, at the places it has for them; call NULL: their types alone. */
+void ops_operands(const struct ops_views *v, const struct tensor_call *call,
+                  struct kernel_args *args);
 /* For rows whose description is how many elements input 0 has. */
 void ops_describe_count(const struct ops_views *v, void *desc);
 
@@ -88,17 +89,7 @@ void ops_describe_count(const struct ops_views *v, void *desc);
 enum ebb_status ops_move(const struct trace_call *call, enum kernel_family family, const void *desc,
                          uint8_t from, const void *x, uint8_t to, void *y, struct ebb_error *err);
 
-/* A call as a row with a run of its own sees it: decoded, with a result that is wanted (run.c). */
-struct ops_run {
-    struct kernel_context *context;
-    const struct tensor_view *in, *out;
-    uint32_t in_count, out_count;
-    const void *attr;
-    struct ebb_error *err;
-    const struct tensor_call *call; /* the pointers, for ops_arg and ops_result */
-};
-const void *ops_arg(const struct ops_run *r, uint32_t i); /* NULL: not given */
-void *ops_result(const struct ops_run *r, uint32_t i);    /* NULL: not wanted */
+/* A call that is decoded, with a result that is wanted (run.c). */
 enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call *call,
                             struct ebb_error *err);
 
@@ -149,8 +140,9 @@ struct ops_def {
     enum kernel_family family;
     void (*describe)(const struct ops_views *v, void *desc);
     const char *ins, *outs;
-    enum ebb_status (*run)(const struct ops_run *r); /* where one call is not enough; else NULL */
-    tensor_id (*build)(struct ops_build *b);         /* result 0 */
+    /* Where one call of a kernel is not enough; else NULL. */
+    enum ebb_status (*run)(const struct tensor_call *call, struct ebb_error *err);
+    tensor_id (*build)(struct ops_build *b); /* result 0 */
     void (*grad)(struct ops_backward *b);
 };
 

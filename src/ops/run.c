@@ -3,39 +3,32 @@
  * table of the context. Operands are addresses of a device: nothing here reads them. */
 #include "ops/internal.h"
 
-const void *ops_arg(const struct ops_run *r, uint32_t i)
-{
-    return i < r->in_count ? tensor_call_in(r->call, i) : NULL;
-}
-
-void *ops_result(const struct ops_run *r, uint32_t i)
-{
-    return i < r->out_count ? tensor_call_out(r->call, i) : NULL;
-}
-
 /* Which operand of the op stands at place p of the kernel. */
 static uint32_t operand_at(const char *order, uint32_t p)
 {
     return !order ? p : order[p] == '-' ? UINT32_MAX : (uint32_t)(order[p] - '0');
 }
 
-static uint32_t places(const char *order, uint32_t count)
+void ops_operands(const struct ops_views *v, const struct tensor_call *call,
+                  struct kernel_args *args)
 {
-    return order ? (uint32_t)strlen(order) : count;
-}
-
-void ops_types(const struct ops_views *v, struct kernel_args *args)
-{
+    const char *ins = v->def->ins, *outs = v->def->outs;
     memset(args, 0, sizeof *args);
-    args->in_count = places(v->def->ins, v->in_count);
-    args->out_count = places(v->def->outs, v->out_count);
+    args->in_count = ins ? (uint32_t)strlen(ins) : v->in_count;
+    args->out_count = outs ? (uint32_t)strlen(outs) : v->out_count;
     for (uint32_t p = 0; p < args->in_count; p++) {
-        uint32_t k = operand_at(v->def->ins, p);
-        args->in_dtype[p] = k < v->in_count ? v->in[k]->dtype : KERNEL_F32;
+        uint32_t k = operand_at(ins, p);
+        if (k >= v->in_count)
+            continue;
+        args->in_dtype[p] = v->in[k]->dtype;
+        args->in[p] = call ? tensor_call_in(call, k) : NULL;
     }
     for (uint32_t p = 0; p < args->out_count; p++) {
-        uint32_t k = operand_at(v->def->outs, p);
-        args->out_dtype[p] = k < v->out_count ? v->out[k].dtype : KERNEL_F32;
+        uint32_t k = operand_at(outs, p);
+        if (k >= v->out_count)
+            continue;
+        args->out_dtype[p] = v->out[k].dtype;
+        args->out[p] = call ? tensor_call_out(call, k) : NULL;
     }
 }
 
@@ -58,20 +51,6 @@ enum ebb_status ops_move(const struct trace_call *call, enum kernel_family famil
     return kernel_run(call->context, family, desc, &args, err);
 }
 
-static enum ebb_status run_own(const struct ops_def *def, const struct tensor_call *call,
-                               struct ebb_error *err)
-{
-    struct ops_run r = {.context = call->call->context,
-                        .in = call->in,
-                        .out = call->out,
-                        .in_count = call->input_count,
-                        .out_count = call->output_count,
-                        .attr = call->attr,
-                        .err = err,
-                        .call = call};
-    return def->run(&r);
-}
-
 enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call *call,
                             struct ebb_error *err)
 {
@@ -83,22 +62,14 @@ enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call 
                           .in_count = call->input_count,
                           .out_count = call->output_count};
     if (def->run)
-        return run_own(def, call, err);
+        return def->run(call, err);
     if (v.in_count > KERNEL_PORTS || v.out_count > KERNEL_PORTS)
         return ebb_fail(err, EBB_EINTERNAL, "op: %u inputs, %u outputs", v.in_count, v.out_count);
     for (uint32_t k = 0; k < v.in_count; k++)
         v.in[k] = &call->in[k];
     memset(&desc, 0, sizeof desc);
     def->describe(&v, &desc);
-    ops_types(&v, &args);
-    for (uint32_t p = 0; p < args.in_count; p++) {
-        uint32_t k = operand_at(def->ins, p);
-        args.in[p] = k < v.in_count ? tensor_call_in(call, k) : NULL;
-    }
-    for (uint32_t p = 0; p < args.out_count; p++) {
-        uint32_t k = operand_at(def->outs, p);
-        args.out[p] = k < v.out_count ? tensor_call_out(call, k) : NULL;
-    }
+    ops_operands(&v, call, &args);
     args.workspace = call->call->workspace;
     args.op = call->call->op;
     return kernel_run(call->call->context, def->family, &desc, &args, err);

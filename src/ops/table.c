@@ -189,7 +189,7 @@ static void describe(const struct ops_infer *i, bool is_float, union kernel_desc
         ops_low_float(&i->out[k], &out[k]);
     memset(desc, 0, sizeof *desc);
     i->def->describe(&v, desc);
-    ops_types(&v, types);
+    ops_operands(&v, NULL, types);
 }
 
 /* What the table wants for the call; operands that it does not take are converted. */
