@@ -136,6 +136,14 @@ static size_t edit_distance(const char *a, const char *b, size_t *row)
     return row[nb];
 }
 
+int ebb_name_index(const char *text, const char *const *names, size_t count)
+{
+    for (size_t i = 0; text != NULL && i < count; i++)
+        if (strcmp(text, names[i]) == 0)
+            return (int)i;
+    return -1;
+}
+
 const char *ebb_nearest(const char *text, const char *const *names, size_t count)
 {
     enum { LONGEST = 127 }; /* longer ones are no misspelled names */

@@ -49,6 +49,9 @@ bool ebb_parse_double(const char *text,
 /* Shortest text that reads back to the same double ("0.1", "1e-05", "nan" never: JSON null). */
 const char *ebb_format_double(double value, char *buf, size_t size); /* size >= 32 */
 
+/* Which of `count` names `text` is; -1: none (NULL is none). */
+int ebb_name_index(const char *text, const char *const *names, size_t count);
+
 /* Nearest of `count` names to `text` by edit distance, or NULL if none is near (distance >
  * len/3+1). */
 const char *ebb_nearest(const char *text, const char *const *names, size_t count);

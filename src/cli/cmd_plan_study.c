@@ -97,20 +97,12 @@ static const struct {
               {"simrd", study_figure_simrd},
               {"plot", study_figure_plot}};
 
-static bool is_listed(const struct cli_list *list, const char *name)
-{
-    for (size_t i = 0; i < list->count; i++)
-        if (strcmp(list->items[i], name) == 0)
-            return true;
-    return false;
-}
-
 static enum ebb_status run_stages(const struct study_figure *f, const struct cli_list *wanted,
                                   struct ebb_error *err)
 {
     EBB_TRY(ebb_file_mkdirs(f->dir, err));
     for (size_t k = 0; k < COUNT(stages); k++)
-        if (wanted->count == 0 || is_listed(wanted, stages[k].name))
+        if (wanted->count == 0 || ebb_name_index(stages[k].name, wanted->items, wanted->count) >= 0)
             EBB_TRY(stages[k].run(f, err));
     return EBB_OK;
 }

@@ -92,11 +92,8 @@ static int read_policies(const struct settings *set, struct sim_job *job)
         const struct mem_policy *policy = mem_policy_find(name);
         if (!policy && strcmp(name, "none") != 0) {
             static const char *const later[] = {"belady", "capuchin", "unified"};
-            for (size_t k = 0; k < sizeof later / sizeof *later; k++) {
-                if (strcmp(later[k], name) == 0)
-                    return cli_usage_error("policy %s: valid, but this build cannot run it yet",
-                                           name);
-            }
+            if (ebb_name_index(name, later, sizeof later / sizeof *later) >= 0)
+                return cli_usage_error("policy %s: valid, but this build cannot run it yet", name);
             if (planner_find(name))
                 return cli_usage_error("%s is a planner, not a policy: use `ebb plan`", name);
             const char *near = ebb_nearest(name, names, count);

@@ -297,10 +297,8 @@ bool cli_is_ended(const struct cli_answer *answer)
 {
     static const char *const over[] = {"COMPLETED", "CANCELED", "ERROR", "DELETE_FAILED"};
     const char *state = ebb_doc_string(answer->root, "state", "");
-    for (size_t i = 0; i < sizeof over / sizeof over[0]; i++)
-        if (strcmp(state, over[i]) == 0)
-            return true;
-    return answer->response.status == 404;
+    return ebb_name_index(state, over, sizeof over / sizeof over[0]) >= 0 ||
+           answer->response.status == 404;
 }
 
 bool cli_is_collected(const struct cli_answer *answer)

@@ -111,11 +111,9 @@ static bool is_plain(const char *text, size_t length)
     static const char *const words[] = {"true", "false", "null",  "True", "False",
                                         "Null", "TRUE",  "FALSE", "NULL", "yes",
                                         "no",   "on",    "off",   "y",    "n"};
-    if (length == 0 || strlen(text) != length)
+    if (length == 0 || strlen(text) != length ||
+        ebb_name_index(text, words, sizeof words / sizeof words[0]) >= 0)
         return false;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strcmp(text, words[i]) == 0)
-            return false;
     if (!isalpha((unsigned char)text[0]) && text[0] != '_' && text[0] != '/')
         return false;
     for (size_t i = 0; i < length; i++) {

@@ -17,10 +17,7 @@ bool exp_db_is_sort(const char *name)
 {
     static const char *const columns[] = {"id",       "description", "state", "start_time",
                                           "end_time", "progress",    "owner"};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (strcmp(columns[i], name) == 0)
-            return true;
-    return false;
+    return ebb_name_index(name, columns, sizeof columns / sizeof *columns) >= 0;
 }
 
 static struct exp_db_value text(const char *value)

@@ -57,6 +57,14 @@ enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct 
     return EBB_OK;
 }
 
+struct exp_alloc *exp_alloc_find(const struct exp_master *m, const char *id)
+{
+    for (size_t i = 0; i < m->alloc_count; i++)
+        if (strcmp(m->allocs[i]->id, id) == 0)
+            return m->allocs[i];
+    return NULL;
+}
+
 void exp_alloc_free(struct exp_master *m, struct exp_alloc *a)
 {
     if (a->conn != NULL) {

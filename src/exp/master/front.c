@@ -145,16 +145,9 @@ static void show(const struct exp_trial *r, struct exp_master_trial *t)
     (void)exp_request_format(r->request, t->request);
 }
 
-static struct exp_trial *find(const struct exp_master *m, int64_t id)
-{
-    uint64_t pointer;
-    return ebb_map_get(&m->trials, (uint64_t)id, &pointer) ? (struct exp_trial *)(uintptr_t)pointer
-                                                           : NULL;
-}
-
 bool exp_master_trial(const struct exp_master *m, int64_t id, struct exp_master_trial *t)
 {
-    const struct exp_trial *r = find(m, id);
+    const struct exp_trial *r = exp_trial_find(m, id);
     if (r != NULL)
         show(r, t);
     return r != NULL;
@@ -186,7 +179,7 @@ bool exp_master_task(const struct exp_master *m, const void **at, struct exp_mas
 
 void exp_master_kill_trial(struct exp_master *m, int64_t id, const char *why)
 {
-    const struct exp_trial *r = find(m, id);
+    const struct exp_trial *r = exp_trial_find(m, id);
     if (r != NULL && r->alloc != NULL)
         exp_alloc_kill(m, r->alloc, "%s", why);
 }

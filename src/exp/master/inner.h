@@ -282,6 +282,7 @@ enum ebb_status exp_trial_start(struct exp_master *m, struct exp_trial *r, int64
                                 struct ebb_error *err);
 void exp_trial_free(struct exp_master *m, struct exp_trial *r);
 void exp_trial_leave_tasks(struct exp_master *m, struct exp_trial *r);
+struct exp_trial *exp_trial_find(const struct exp_master *m, int64_t id); /* NULL: none */
 void exp_trial_stop(struct exp_trial *r);
 
 /* ---- alloc.c ---- */
@@ -299,6 +300,7 @@ void exp_alloc_excuse(struct exp_master *m, struct exp_alloc *a, const char *why
 enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
 /* The process is gone, or never came to be. */
 enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
+struct exp_alloc *exp_alloc_find(const struct exp_master *m, const char *id); /* NULL: none */
 void exp_alloc_free(struct exp_master *m, struct exp_alloc *a);
 enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, struct exp_job *job,
                                    struct ebb_error *err);

@@ -128,10 +128,7 @@ static enum ebb_status take_jobs(struct exp_master *m, struct ebb_error *err)
 {
     enum ebb_status status = EBB_OK;
     for (struct exp_job *job; status == EBB_OK && (job = exp_jobs_take(m->jobs)) != NULL;) {
-        struct exp_alloc *a = NULL;
-        for (size_t i = 0; i < m->alloc_count; i++)
-            if (strcmp(m->allocs[i]->id, job->allocation) == 0)
-                a = m->allocs[i];
+        struct exp_alloc *a = exp_alloc_find(m, job->allocation);
         if (job->kind == EXP_JOB_REMOVE || job->kind == EXP_JOB_REMOVE_TREE)
             status = exp_gc_job_done(m, job, err);
         else if (a != NULL)
@@ -218,10 +215,7 @@ static enum ebb_status sweep(struct exp_master *m, size_t *killed, struct ebb_er
         .state_dir = m->state_dir, .only_children = true, .keeps = keeps, .context = m};
     EBB_TRY(exp_proc_scan(&scan, &found, &count, err));
     for (size_t i = 0; i < count; i++) {
-        bool is_running = false;
-        for (size_t k = 0; k < m->alloc_count; k++)
-            is_running |= strcmp(m->allocs[k]->id, found[i].allocation) == 0;
-        if (is_running)
+        if (exp_alloc_find(m, found[i].allocation) != NULL)
             continue;
         exp_proc_kill(found[i].pid);
         ++*killed;

@@ -28,12 +28,10 @@ const char *exp_state_name(enum exp_state state)
 
 bool exp_state_parse(const char *name, enum exp_state *state)
 {
-    for (size_t i = 0; name != NULL && i < sizeof states / sizeof *states; i++)
-        if (strcmp(states[i], name) == 0) {
-            *state = (enum exp_state)i;
-            return true;
-        }
-    return false;
+    int index = ebb_name_index(name, states, sizeof states / sizeof *states);
+    if (index >= 0)
+        *state = (enum exp_state)index;
+    return index >= 0;
 }
 
 bool exp_state_is_stopping(enum exp_state state)
@@ -66,12 +64,10 @@ const char *exp_workload_name(enum exp_workload_kind kind)
 
 bool exp_workload_parse(const char *name, enum exp_workload_kind *kind)
 {
-    for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
-        if (strcmp(workloads[i], name) == 0) {
-            *kind = (enum exp_workload_kind)i;
-            return true;
-        }
-    return false;
+    int index = ebb_name_index(name, workloads, sizeof workloads / sizeof *workloads);
+    if (index >= 0)
+        *kind = (enum exp_workload_kind)index;
+    return index >= 0;
 }
 
 double exp_time_now(void)

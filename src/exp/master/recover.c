@@ -225,11 +225,8 @@ static enum ebb_status restore(struct exp_master *m, struct exp_alloc *a,
 static enum ebb_status load_alloc(struct exp_master *m, const struct exp_db_alloc_kept *row,
                                   const struct processes *p, struct ebb_error *err)
 {
-    uint64_t pointer = 0;
     int64_t slot = -1;
-    struct exp_trial *r = ebb_map_get(&m->trials, (uint64_t)row->trial_id, &pointer)
-                              ? (struct exp_trial *)(uintptr_t)pointer
-                              : NULL;
+    struct exp_trial *r = exp_trial_find(m, row->trial_id);
     if (r == NULL || r->alloc != NULL || strlen(row->id) != 36) {
         kill_found(p, row->id);
         return exp_db_alloc_delete(m->db, EXP_DB_NAME(row->id), err);
@@ -274,14 +271,6 @@ static enum ebb_status load_allocs(struct exp_master *m, const struct processes 
     return exp_db_end(&allocs);
 }
 
-static bool is_known(const struct exp_master *m, const char *allocation)
-{
-    for (size_t i = 0; i < m->alloc_count; i++)
-        if (strcmp(m->allocs[i]->id, allocation) == 0)
-            return true;
-    return false;
-}
-
 static enum ebb_status recover_processes(struct exp_master *m, struct ebb_error *err)
 {
     struct processes p = {0};
@@ -289,7 +278,7 @@ static enum ebb_status recover_processes(struct exp_master *m, struct ebb_error 
     EBB_TRY(exp_proc_scan(&scan, &p.found, &p.count, err));
     enum ebb_status status = load_allocs(m, &p, err);
     for (size_t i = 0; status == EBB_OK && i < p.count; i++)
-        if (!is_known(m, p.found[i].allocation))
+        if (exp_alloc_find(m, p.found[i].allocation) == NULL)
             kill_found(&p, p.found[i].allocation); /* left over from something that has ended */
     for (size_t i = 0; status == EBB_OK && i < m->alloc_count; i++)
         if (m->allocs[i]->phase == EXP_ALLOC_GONE)

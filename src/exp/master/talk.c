@@ -94,18 +94,10 @@ static void refuse(struct exp_conn *c, const char *reason)
 
 /* ---- HELLO ---- */
 
-static struct exp_alloc *find_alloc(const struct exp_master *m, const char *id)
-{
-    for (size_t i = 0; i < m->alloc_count; i++)
-        if (strcmp(m->allocs[i]->id, id) == 0)
-            return m->allocs[i];
-    return NULL;
-}
-
 static enum ebb_status hear_hello(struct exp_master *m, struct exp_conn *c,
                                   const struct exp_talk_message *msg, struct ebb_error *err)
 {
-    struct exp_alloc *a = find_alloc(m, msg->allocation);
+    struct exp_alloc *a = exp_alloc_find(m, msg->allocation);
     struct ebb_str line;
     struct ebb_json_writer w;
     if (a == NULL || a->phase >= EXP_ALLOC_KILLED || a->trial->state != EXP_TRIAL_ACTIVE) {

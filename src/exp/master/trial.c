@@ -35,6 +35,13 @@ void exp_trial_update_task(struct exp_master *m, struct exp_trial *r)
     m->is_schedule_due = true;
 }
 
+struct exp_trial *exp_trial_find(const struct exp_master *m, int64_t id)
+{
+    uint64_t pointer;
+    return ebb_map_get(&m->trials, (uint64_t)id, &pointer) ? (struct exp_trial *)(uintptr_t)pointer
+                                                           : NULL;
+}
+
 void exp_trial_stop(struct exp_trial *r)
 {
     if (r->alloc == NULL || r->sequence.is_stop_asked)

@@ -200,15 +200,6 @@ void exp_event_write(const struct exp_event *event, struct ebb_json_writer *w)
     ebb_jsonw_object_end(w);
 }
 
-/* Index of `text` among names, or -1. */
-static int name_index(const char *text, const char *const *names, size_t count)
-{
-    for (size_t i = 0; text != NULL && i < count; i++)
-        if (strcmp(text, names[i]) == 0)
-            return (int)i;
-    return -1;
-}
-
 bool exp_metric_read(const struct ebb_doc_node *node, double *value)
 {
     if (node == NULL)
@@ -235,7 +226,7 @@ enum ebb_status exp_event_read(const struct ebb_doc_node *node, struct exp_event
 {
     struct exp_event result = {0};
     const char *type = ebb_doc_string(node, "type", NULL);
-    int kind = name_index(type, event_names, sizeof event_names / sizeof *event_names);
+    int kind = ebb_name_index(type, event_names, sizeof event_names / sizeof *event_names);
     if (kind < 0)
         return ebb_fail(err, EBB_EINPUT, "search event: type is %s%s%s", type != NULL ? "'" : "",
                         type != NULL ? type : "missing", type != NULL ? "'" : "");
@@ -255,7 +246,7 @@ enum ebb_status exp_event_read(const struct ebb_doc_node *node, struct exp_event
         return ebb_fail(err, EBB_EINPUT, "search event %s: metric is no number", type);
     if (kind == EXP_EVENT_EXITED) {
         const char *reason = ebb_doc_string(node, "reason", NULL);
-        int index = name_index(reason, exit_names, sizeof exit_names / sizeof *exit_names);
+        int index = ebb_name_index(reason, exit_names, sizeof exit_names / sizeof *exit_names);
         if (index < 0)
             return ebb_fail(err, EBB_EINPUT,
                             "search event %s: reason is '%s', allowed: ERRORED, INVALID_HP, "
