@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "cli/machine.h"
 #include "cli/train_file.h"
+#include "profile/profile.h"
 #include "cli/json.h"
 
 enum { DEFAULT_CHECKPOINT_EVERY = 100 };
@@ -27,7 +28,7 @@ enum { DEFAULT_CHECKPOINT_EVERY = 100 };
 
 struct settings {
     struct cli_train_changes changes;
-    const char *resume, *checkpoint, *init_weights, *export_weights, *save_trace, *csv,
+    const char *resume, *checkpoint, *init_weights, *export_weights, *save_trace, *csv, *profile,
         *tensorboard;
     int64_t updates, checkpoint_every, validate_every, workers;
     bool is_json, any_threads, no_validation;
@@ -37,6 +38,7 @@ struct session { /* one run of the command */
     const struct settings *o;
     const char *path;
     struct cli_train_file *file;
+    struct train_times *times; /* NULL: nothing is measured */
     struct train_trial *trial;
     struct ebb_str store; /* folder of checkpoints */
     int64_t target;       /* updates */
@@ -439,6 +441,16 @@ static void say(const char *text)
         fprintf(stderr, "\r%s\033[K", text);
 }
 
+static enum ebb_status save_profile(const struct session *s, struct ebb_error *err)
+{
+    const struct train_config *c = &s->file->config;
+    struct profile *profile = NULL;
+    EBB_TRY(train_times_profile(s->times, c->device, c->file_path, &profile, err));
+    enum ebb_status status = profile_write(profile, s->o->profile, err);
+    profile_destroy(profile);
+    return status;
+}
+
 static int train(struct session *s)
 {
     const struct settings *o = s->o;
@@ -451,7 +463,9 @@ static int train(struct session *s)
     struct train_state st;
     char hash[65] = "";
     say("preparing: the step is recorded and planned");
-    enum ebb_status status = train_trial_create(&s->trial, &s->file->config, &options, &err);
+    enum ebb_status status = o->profile ? train_times_create(&s->times, &err) : EBB_OK;
+    options.times = s->times;
+    EBB_THEN(status, train_trial_create(&s->trial, &s->file->config, &options, &err));
     say("");
     if (status == EBB_EBUDGET)
         return refuse(s, needed, &err);
@@ -461,6 +475,8 @@ static int train(struct session *s)
         cli_catch_interrupts();
         status = work(s, &err);
     }
+    if (o->profile)
+        EBB_THEN(status, save_profile(s, &err));
     EBB_THEN(status, train_trial_hash(s->trial, hash, &err));
     uint64_t floor_bytes;
     EBB_THEN(status, train_trial_floor(s->trial, &floor_bytes, &err));
@@ -505,6 +521,7 @@ static int open_and_train(const char *path, struct settings *o)
             code = train(&s);
     }
     train_trial_destroy(s.trial);
+    train_times_destroy(s.times);
     ebb_str_fini(&s.store);
     train_store_unlock(s.lock);
     cli_train_close(&file);
@@ -532,6 +549,8 @@ static int run(int argc, char **argv)
         {"file-path", 0, CLI_STRING, &o.changes.file_path, "DIR", "folder of that file"},
         {"rewrites", 0, CLI_STRING, &o.changes.rewrites, "NAMES",
          "of the step that are on, as +entropy or layout,norm (docs/training.md)"},
+        {"costs", 0, CLI_STRING, &o.changes.costs, "FILE",
+         "profile whose times and links decide ('ebb device measure' makes one)"},
         {"device", 0, CLI_STRING, &o.changes.device, "NAME",
          "where to run: cpu, or far (memory that the host cannot read: for tests)"},
         {"threads", 0, CLI_INT, &o.changes.threads, "N",
@@ -561,6 +580,8 @@ static int run(int argc, char **argv)
         {"csv", 0, CLI_STRING, &o.csv, "FILE", "write losses and metrics: update,name,value"},
         {"tensorboard", 0, CLI_STRING, &o.tensorboard, "DIR",
          "write them as a TensorBoard event file"},
+        {"profile", 0, CLI_STRING, &o.profile, "FILE",
+         "measure ops and links on the way and write a profile at the end"},
         {"save-trace", 0, CLI_STRING, &o.save_trace, "FILE",
          "write the trace of a training step; *.log is a DTR log"},
         {"workers", 0, CLI_INT, &o.workers, "N", "threads that load data (default 1; 0: none)"},

@@ -35,6 +35,7 @@
     X(master)                                                                                      \
     X(user)                                                                                        \
     X(preview_search)                                                                              \
+    X(device)                                                                                      \
     X(doctor)                                                                                      \
     X(dev)                                                                                         \
     X(worker)

@@ -115,6 +115,7 @@ static enum ebb_status change(struct cli_train_file *f, struct ebb_doc_node *roo
     EBB_TRY(set_text(f, root, "file_path", c->file_path, err));
     EBB_TRY(set_text(f, root, "rewrites", c->rewrites, err));
     EBB_TRY(set_text(f, root, "device", c->device, err));
+    EBB_TRY(set_text(f, root, "costs", c->costs, err));
     if (c->threads > 0) {
         snprintf(threads, sizeof threads, "%lld", (long long)c->threads);
         EBB_TRY(set_text(f, root, "threads", threads, err));

@@ -17,7 +17,7 @@ struct cli_train_file {
 
 struct cli_train_changes { /* of the command line; 0, NULL, -1: as the file says */
     struct cli_list sets, links;
-    const char *budget, *host, *file, *policy, *file_path, *rewrites, *device;
+    const char *budget, *host, *file, *policy, *file_path, *rewrites, *device, *costs;
     int64_t threads, seed;
 };
 

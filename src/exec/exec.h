@@ -90,6 +90,9 @@ struct exec_io {
     /* Everything is done: every kept tensor that is no leaf. May be NULL. */
     enum ebb_status (*read)(void *context, uint32_t tensor, const void *bytes, uint64_t count,
                             struct ebb_error *err);
+    /* Images: every op as it ran and how long, on a device of its own after it was waited for. A run
+     * that is timed is never captured. May be NULL. */
+    void (*timed)(void *context, uint32_t op, uint64_t ns);
 };
 
 struct exec_options {

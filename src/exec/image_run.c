@@ -38,6 +38,26 @@ static enum ebb_status run_copy(struct exec_image *image, const struct image_ste
                : EBB_OK;
 }
 
+static enum ebb_status run_timed(struct exec_image *image, const struct image_step *step,
+                                 struct ebb_error *err)
+{
+    const struct device_table *d = image->device->table;
+    if (!d->is_host_visible)
+        EBB_TRY(d->sync(image->device, err));
+    uint64_t begin = d->now_ns(image->device, DEVICE_COMPUTE);
+    EBB_TRY(exec_launch_op(&image->launches[step->launch], image->device, err));
+    if (!d->is_host_visible)
+        EBB_TRY(d->sync(image->device, err));
+    image->o.io->timed(image->o.io->context, step->index,
+                       d->now_ns(image->device, DEVICE_COMPUTE) - begin);
+    return EBB_OK;
+}
+
+static bool is_timed(const struct exec_image *image)
+{
+    return image->o.io && image->o.io->timed && !image->device->table->is_clock;
+}
+
 static enum ebb_status run_step(struct exec_image *image, const struct image_step *step,
                                 struct ebb_error *err)
 {
@@ -49,7 +69,8 @@ static enum ebb_status run_step(struct exec_image *image, const struct image_ste
             return d->write(image->device, DEVICE_COMPUTE, step->offset,
                             image->inbox + step->low_offset, exec_leaf_bytes(image->p, step->index),
                             err);
-        return exec_launch_op(&image->launches[step->launch], image->device, err);
+        return is_timed(image) ? run_timed(image, step, err)
+                               : exec_launch_op(&image->launches[step->launch], image->device, err);
     case PLAN_SEND:
     case PLAN_FETCH:
         return run_copy(image, step, err);
@@ -174,10 +195,10 @@ static enum ebb_status capture(struct exec_image *image, struct ebb_error *err)
 static enum ebb_status run_all(struct exec_image *image, struct ebb_error *err)
 {
     const struct device_table *d = image->device->table;
-    bool can_capture = d->capture_begin && !image->o.is_eager && image->runs > 0;
-    if (can_capture && !image->graph)
+    bool is_eager = !d->capture_begin || image->o.is_eager || image->runs == 0 || is_timed(image);
+    if (!is_eager && !image->graph)
         EBB_TRY(capture(image, err));
-    return image->graph ? d->graph_launch(image->device, image->graph, err) : enqueue(image, err);
+    return !is_eager ? d->graph_launch(image->device, image->graph, err) : enqueue(image, err);
 }
 
 enum ebb_status exec_image_run(struct exec_image *image, const struct exec_io *io,

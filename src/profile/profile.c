@@ -81,6 +81,12 @@ enum ebb_status profile_set_fact(struct profile *p, const char *name, uint64_t v
     return EBB_OK;
 }
 
+void profile_set_link(struct profile *p, enum profile_link_name name,
+                      const struct profile_link *link)
+{
+    p->links[name] = *link;
+}
+
 enum ebb_status profile_add_fit(struct profile *p, const struct profile_fit *fit,
                                 struct ebb_error *err)
 {

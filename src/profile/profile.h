@@ -81,6 +81,8 @@ uint64_t profile_cost_ns(const struct profile *profile, const char *family, cons
 enum ebb_status profile_create(struct profile **profile, const char *kind, struct ebb_error *err);
 enum ebb_status profile_set_fact(struct profile *profile, const char *name, uint64_t value,
                                  struct ebb_error *err);
+void profile_set_link(struct profile *profile, enum profile_link_name name,
+                      const struct profile_link *link);
 enum ebb_status profile_add_fit(struct profile *profile, const struct profile_fit *fit,
                                 struct ebb_error *err);
 enum ebb_status profile_add_row(struct profile *profile, const struct profile_row *row,

@@ -67,6 +67,7 @@ static const struct ebb_key memory_rows[] = {
     ROW("master_weights", WORD, master_weights, "how bf16 training keeps its weights",
         .words = "fp32 split"),
     ROW("device", TEXT, config.device, "where steps run", .words = "cpu far"),
+    ROW("costs", TEXT, config.costs, "profile whose times and links decide", .flags = 0),
     ROW("threads", INT, threads, "of kernels", .bounds = "> 0, <= 1024"),
     ROW("rewrites", TEXT, config.rewrites,
         "of the step that are on; +name and -name change the usual ones", .flags = 0),

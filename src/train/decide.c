@@ -10,9 +10,9 @@
 #define PLANNING_SECONDS 10 /* searches longer than that hardly gain */
 #define MOST_OVERHEAD 20.0  /* a policy that takes longer has failed in its dry run */
 
-static struct device_link link_of(enum profile_link_name name)
+static struct device_link link_of(const struct train_ways *w, enum profile_link_name name)
 {
-    struct profile_link l = profile_link(profile_builtin(), name);
+    struct profile_link l = profile_link(w->profile, name);
     return (struct device_link){.latency_ns = l.latency_ns, .bytes_per_ns = l.bytes_per_ns};
 }
 
@@ -30,13 +30,12 @@ static void throttle(struct device_config *c, enum device_tier tier, double rate
 /* Frozen transfer prices: decisions must not depend on a measurement of the moment. */
 static struct device_config tier_links(const struct train_ways *w)
 {
-    struct device_config c = {
-        .file_path = w->file_path,
-        .out =
-            {[DEVICE_HOST] = link_of(PROFILE_HOST_OUT), [DEVICE_FILE] = link_of(PROFILE_FILE_OUT)},
-        .in = {[DEVICE_T0] = link_of(PROFILE_MOVE),
-               [DEVICE_HOST] = link_of(PROFILE_HOST_IN),
-               [DEVICE_FILE] = link_of(PROFILE_FILE_IN)}};
+    struct device_config c = {.file_path = w->file_path,
+                              .out = {[DEVICE_HOST] = link_of(w, PROFILE_HOST_OUT),
+                                      [DEVICE_FILE] = link_of(w, PROFILE_FILE_OUT)},
+                              .in = {[DEVICE_T0] = link_of(w, PROFILE_MOVE),
+                                     [DEVICE_HOST] = link_of(w, PROFILE_HOST_IN),
+                                     [DEVICE_FILE] = link_of(w, PROFILE_FILE_IN)}};
     throttle(&c, DEVICE_HOST, w->link.host_rate, w->link.host_latency);
     throttle(&c, DEVICE_FILE, w->link.file_rate, w->link.file_latency);
     return c;
@@ -149,7 +148,7 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
     request.budget_bytes = w->budget_bytes;
     request.seed = w->seed;
     request.time_limit_s = PLANNING_SECONDS;
-    request.move_bytes_per_ns = link_of(PROFILE_MOVE).bytes_per_ns;
+    request.move_bytes_per_ns = link_of(w, PROFILE_MOVE).bytes_per_ns;
     struct ebb_error why = {0};
     enum ebb_status status = planner_run(w->planner, c->trace, &request, &result, &why);
     *is_found = status == EBB_OK && result.status == PLANNER_OK;
@@ -219,6 +218,7 @@ static enum ebb_status find_floor(const struct train_ways *w, struct train_choic
     if (c->has_least)
         return EBB_OK;
     EBB_TRY(exec_keep_all(c->exec, UINT64_MAX, &all, err));
+    c->info.unlimited_bytes = all->budget_bytes;
     EBB_TRY(find_least(w, c, err));
     if (c->info.floor_bytes > c->info.unlimited_bytes) {
         c->info.floor_bytes = c->info.unlimited_bytes;

@@ -19,6 +19,7 @@ struct train_ways {
     uint64_t asked_bytes;  /* budget, before it was rounded down */
     const char *file_path; /* borrowed */
     struct train_link link;
+    const struct profile *profile; /* of the links; borrowed */
     double copy_price; /* decisions take copies for so much of what they cost; 1: all of it */
     uint64_t seed;
     void *backend;

@@ -12,6 +12,7 @@
 #include "base/heap.h"
 #include "base/thread.h"
 #include "ops/ops.h"
+#include "train/costs.h"
 #include "train/decide.h"
 #include "train/place.h"
 
@@ -73,6 +74,7 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.seed = options->seed;
     e->ways.link = options->link;
     e->ways.copy_price = 1;
+    e->ways.profile = options->costs ? options->costs : profile_builtin();
     unsigned passes = 0;
     enum ebb_status status = train_ways_name(&e->ways, options->policy, err);
     if (status == EBB_OK)
@@ -211,6 +213,24 @@ static struct train_program *find_equal(const struct train_engine *e, const stru
     return NULL;
 }
 
+/* The floor goes by what is built in: a measurement must not turn an accepted budget into a refusal.
+ */
+static enum ebb_status apply_costs(struct train_engine *e, struct train_program *p,
+                                   struct ebb_error *err)
+{
+    struct train_ways plain = e->ways;
+    uint64_t floor_bytes;
+    plain.profile = profile_builtin();
+    p->choice.trace = p->trace;
+    p->choice.exec = p->exec;
+    if (e->ways.budget_bytes != UINT64_MAX)
+        EBB_TRY(train_choice_floor(&plain, &p->choice, &floor_bytes, err));
+    exec_program_destroy(p->exec);
+    p->exec = NULL;
+    train_costs_apply(p->trace, e->options.costs);
+    return exec_program_create(&p->exec, p->trace, EXEC_EBB, err);
+}
+
 enum ebb_status train_engine_add(struct train_engine *e, struct trace *trace,
                                  struct train_program **program, struct ebb_error *err)
 {
@@ -232,8 +252,9 @@ enum ebb_status train_engine_add(struct train_engine *e, struct trace *trace,
         status = compare_persistent(e->programs, p, err);
     if (status == EBB_OK)
         status = exec_program_create(&p->exec, trace, EXEC_EBB, err);
-    if (status == EBB_OK)
-        status = decide(e, p, err);
+    if (e->options.costs)
+        EBB_THEN(status, apply_costs(e, p, err));
+    EBB_THEN(status, decide(e, p, err));
     if (status == EBB_OK && e->is_reserved && p->choice.info.peak_bytes > e->slab_bytes)
         status = ebb_fail(err, EBB_EBUDGET, "%s needs %llu bytes, %llu are reserved", trace->name,
                           (unsigned long long)p->choice.info.peak_bytes,
@@ -371,7 +392,8 @@ enum ebb_status train_engine_run(struct train_engine *e, struct train_program *p
     struct exec_options o = train_ways_options(&e->ways);
     EBB_TRY(train_engine_reserve(e, err));
     if (io)
-        exec_io = (struct exec_io){.context = io->context, .fill = io->fill, .read = io->read};
+        exec_io = (struct exec_io){
+            .context = io->context, .fill = io->fill, .read = io->read, .timed = io->timed};
     o.device = e->device;
     o.finish = e->place.kernels->finish && !e->options.is_dry ? finish : NULL;
     if (e->options.is_online && e->ways.policy && !e->ways.is_free && !p->choice.info.is_fallback) {

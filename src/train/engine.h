@@ -26,6 +26,7 @@
 
 #include "base/status.h"
 #include "exec/exec.h"
+#include "profile/profile.h"
 #include "train/train.h"
 #include "trace/trace.h"
 
@@ -39,12 +40,13 @@ struct train_engine_options {
     const char *file_path; /* folder for the file tier; NULL: the system's temporary folder */
     const char *policy; /* name of a policy or planner; NULL: none when unlimited, else the cheaper
                            of dtr_eq and floor */
-    const char *rewrites; /* ops_rewrites_parse */
-    const char *device;   /* name; NULL: cpu */
-    int threads;          /* of kernels; 0: all cores this process may use */
-    uint64_t seed;        /* policies that draw */
-    bool is_dry;          /* null device: plans and reports only, no memory, no kernels */
-    bool is_online;       /* decide while running instead of by a plan made before (for tests) */
+    const char *rewrites;        /* ops_rewrites_parse */
+    const char *device;          /* name; NULL: cpu */
+    const struct profile *costs; /* of ops and links; NULL: what is built in; borrowed */
+    int threads;                 /* of kernels; 0: all cores this process may use */
+    uint64_t seed;               /* policies that draw */
+    bool is_dry;                 /* null device: plans and reports only, no memory, no kernels */
+    bool is_online; /* decide while running instead of by a plan made before (for tests) */
 };
 
 enum ebb_status train_engine_create(struct train_engine **engine,
@@ -92,6 +94,8 @@ struct train_io {
     /* Called for every kept tensor that is no leaf, after everything is done. */
     enum ebb_status (*read)(void *context, uint32_t tensor, const void *bytes, uint64_t count,
                             struct ebb_error *err);
+    /* Every op as it ran and how long (exec_io). May be NULL. */
+    void (*timed)(void *context, uint32_t op, uint64_t ns);
     struct exec_log *log; /* NULL: none */
 };
 

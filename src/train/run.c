@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/rng.h"
+#include "train/costs.h"
 #include "train/ports.h"
 #include "train/trial.h"
 
@@ -114,10 +115,18 @@ static enum ebb_status take(void *context, uint32_t tensor, const void *bytes, u
     return EBB_OK;
 }
 
+static void timed(void *context, uint32_t op, uint64_t ns)
+{
+    const struct train_pass *p = context;
+    train_times_add(p->trial->options.times, train_program_trace(p->step->program), op, ns);
+}
+
 enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *report,
                                struct ebb_error *err)
 {
     struct train_io io = {.context = pass, .fill = fill, .read = take};
+    if (pass->trial->options.times && pass->trial->updates > 0) /* the first one warms up */
+        io.timed = timed;
     pass->loss = pass->part = pass->norm = NAN;
     return train_engine_run(pass->trial->engine, pass->step->program, &io, report, err);
 }

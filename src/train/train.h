@@ -75,6 +75,7 @@ struct train_config {
     struct train_link link;
     const char *policy, *file_path; /* NULL = default */
     const char *device;             /* NULL = cpu */
+    const char *costs;              /* profile that decisions go by; NULL = what is built in */
     const char *rewrites; /* of the trace (ops_rewrites_parse); NULL = those on at the start */
     enum train_precision precision;
     bool is_split; /* weights as a BF16 half and the 16 bits below */
@@ -128,6 +129,19 @@ struct nn_stats;
 enum ebb_status train_model_stats(const struct train_model *model, struct nn_stats *stats,
                                   struct ebb_error *err);
 
+/* ---- measuring --------------------------------------------------------------------------------- */
+
+/* How long ops take, by their kinds, shapes and types (profile.h). Only those who ask measure. */
+struct train_times;
+struct profile;
+enum ebb_status train_times_create(struct train_times **times, struct ebb_error *err);
+void train_times_destroy(struct train_times *times); /* NULL is fine */
+/* A finished profile of a device with what was measured, and of its links, which takes below a
+ * second. file_path: as in train_config. */
+enum ebb_status train_times_profile(const struct train_times *times, const char *device,
+                                    const char *file_path, struct profile **profile,
+                                    struct ebb_error *err);
+
 /* ---- a trial --------------------------------------------------------------------------------- */
 
 struct train_trial; /* one owner thread */
@@ -141,6 +155,8 @@ struct train_options {
     uint64_t *needed_bytes;    /* NULL, or told the floor when the budget is refused */
     uint64_t machine_bytes;    /* memory; more is refused (EBB_ENOMEM). 0: what is installed */
     struct ebb_error *no_data; /* NULL, or told why a dry trial had to do without its data */
+    struct train_times
+        *times; /* NULL, or told how long every op of every update but the first took */
 };
 
 enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,

@@ -289,6 +289,9 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
         !planner_find(c->policy))
         return ebb_fail(err, EBB_EUNSUPPORTED,
                         "memory.policy: %s: valid, but this build cannot run it yet", c->policy);
+    if (c->costs)
+        EBB_TRY(profile_load(c->costs, &t->costs, err));
+    o.costs = t->costs;
     t->is_scaled = c->precision == TRAIN_FP16;
     t->has_gradients = c->accumulate > 1 || t->is_scaled;
     optim_scaler_grad(&t->scaler);
@@ -353,6 +356,7 @@ void train_trial_destroy(struct train_trial *t)
     trace_destroy(t->eval.trace);
     trace_destroy(t->rest.trace);
     train_engine_destroy(t->engine);
+    profile_destroy(t->costs);
     optim_schedule_destroy(t->schedule);
     ebb_free(t->history);
     ebb_arena_fini(&t->arena);

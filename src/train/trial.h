@@ -22,6 +22,7 @@ struct train_trial {
     void *fields[DATA_MAX_FIELDS]; /* staging of one batch; NULL: field is not used */
     uint64_t staging_bytes;
     int input_fields[NN_PORTS], target_fields[NN_PORTS]; /* -1: generated, or zeros */
+    struct profile *costs;                               /* NULL: what is built in */
     struct train_engine *engine;
     struct train_step main, apply; /* STEP, or MICRO and APPLY */
     struct train_step tail;        /* as main, for the last batch of an epoch */

@@ -1,0 +1,184 @@
+/* cmd_device.c - ebb device: what a device costs, measured once and kept as a profile. */
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/json.h"
+#include "cli/train_file.h"
+#include "profile/profile.h"
+
+#define DEFAULT_UPDATES 6 /* the first warms up */
+
+struct measuring {
+    struct cli_train_changes changes;
+    const char *output;
+    int64_t updates;
+    bool is_json;
+    struct train_times *times;
+};
+
+static int compare_ns(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Some updates; the median of those that count. */
+static enum ebb_status run_updates(const struct measuring *m, struct train_trial *trial,
+                                   uint64_t *median_ns, struct ebb_error *err)
+{
+    struct train_batch batch;
+    uint64_t ns[64], sum = 0;
+    size_t count = 0;
+    for (int64_t done = 0; done < m->updates;) {
+        EBB_TRY(train_trial_batch(trial, &batch, err));
+        sum += batch.ns;
+        if (!batch.is_update)
+            continue;
+        if (done++ > 0 && count < sizeof ns / sizeof *ns)
+            ns[count++] = sum;
+        sum = 0;
+    }
+    qsort(ns, count, sizeof *ns, compare_ns);
+    *median_ns = count ? ns[count / 2] : 0;
+    return EBB_OK;
+}
+
+static int measure_file(struct measuring *m, const char *path)
+{
+    struct cli_train_file file;
+    struct train_trial *trial = NULL;
+    struct ebb_error err = {0};
+    struct train_options options = {.workers = -1, .times = m->times};
+    uint64_t ns = 0;
+    char text[32];
+    int code = cli_train_open(&file, path, &m->changes);
+    if (code >= 0) {
+        cli_train_close(&file);
+        return code;
+    }
+    file.config.budget_bytes = UINT64_MAX;
+    options.makes_data = !file.config.data;
+    enum ebb_status status = train_trial_create(&trial, &file.config, &options, &err);
+    EBB_THEN(status, run_updates(m, trial, &ns, &err));
+    if (status == EBB_OK && !m->is_json)
+        printf("%s: an update takes %s\n", path, ebb_format_ns(ns, text, sizeof text));
+    train_trial_destroy(trial);
+    cli_train_close(&file);
+    return status == EBB_OK ? -1 : cli_report(&err);
+}
+
+static const char *const link_names[PROFILE_LINKS] = {
+#define X(name, text) [PROFILE_##name] = #text,
+    PROFILE_LINK_LIST(X)
+#undef X
+};
+
+static void print_links(const struct profile *profile, const char *path)
+{
+    for (int k = 0; k < PROFILE_LINKS; k++) {
+        struct profile_link l = profile_link(profile, (enum profile_link_name)k);
+        printf("  %-9s %6.2f GB/s, both ways %6.2f, latency %" PRIu64 " us\n", link_names[k],
+               l.bytes_per_ns, l.both_bytes_per_ns, l.latency_ns / 1000);
+    }
+    printf("written: %s; 'ebb train FILE --costs %s' decides by it\n", path, path);
+}
+
+static void print_json(const struct profile *profile, const char *path)
+{
+    struct cli_json json;
+    struct ebb_json_writer *w = cli_json_object(&json);
+    ebb_jsonw_key_string(w, "profile", path);
+    ebb_jsonw_key_string(w, "kind", profile_kind(profile));
+    for (int k = 0; k < PROFILE_LINKS; k++) {
+        struct profile_link l = profile_link(profile, (enum profile_link_name)k);
+        ebb_jsonw_key_object(w, link_names[k]);
+        ebb_jsonw_key_uint(w, "latency_ns", l.latency_ns);
+        ebb_jsonw_key_double(w, "bytes_per_ns", l.bytes_per_ns);
+        ebb_jsonw_key_double(w, "both_bytes_per_ns", l.both_bytes_per_ns);
+        ebb_jsonw_object_end(w);
+    }
+    cli_json_object_end(&json);
+}
+
+static int write_profile(const struct measuring *m)
+{
+    struct profile *profile = NULL;
+    struct ebb_error err = {0};
+    enum ebb_status status =
+        train_times_profile(m->times, m->changes.device, m->changes.file_path, &profile, &err);
+    EBB_THEN(status, profile_write(profile, m->output, &err));
+    if (status != EBB_OK) {
+        profile_destroy(profile);
+        return cli_report(&err);
+    }
+    if (m->is_json)
+        print_json(profile, m->output);
+    else
+        print_links(profile, m->output);
+    profile_destroy(profile);
+    return 0;
+}
+
+static int run_measure(int argc, char **argv)
+{
+    struct measuring m = {.updates = DEFAULT_UPDATES};
+    m.changes.seed = -1;
+    const struct cli_option options[] = {
+        {"output", 'o', CLI_STRING, &m.output, "FILE", "the profile to write (required)"},
+        {"device", 0, CLI_STRING, &m.changes.device, "NAME", "which device (default cpu)"},
+        {"threads", 0, CLI_INT, &m.changes.threads, "N", "of kernels (default: all cores)"},
+        {"file-path", 0, CLI_STRING, &m.changes.file_path, "DIR", "folder of the file tier"},
+        {"json", 0, CLI_FLAG, &m.is_json, NULL, "one JSON object with the links"},
+        {"updates", 0, CLI_INT, &m.updates, "N",
+         "of each file; the first does not count (default 6)"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb device measure FILE... -o PROFILE",
+        .description =
+            "Train each experiment file for a few updates on random data, without a limit, and "
+            "write\n"
+            "what every op took, by its kind, shapes and types, and how fast copies to host "
+            "memory\n"
+            "and file are. Plans made with such a profile predict times of this machine; without\n"
+            "one, the constants of an unknown processor hold. Budgets are kept either way, "
+            "results\n"
+            "have the same bits, and what is accepted or refused does not depend on it.\n"
+            "\n"
+            "Examples:\n"
+            "  ebb device measure examples/resnet20.yaml -o this.device\n"
+            "  ebb train examples/resnet20.yaml --budget 25MiB --costs this.device\n",
+        CLI_OPTIONS(options),
+        CLI_LIMITS({"threads", 0, 4096}, {"updates", 2, 1000}),
+        CLI_POSITIONAL(1, 64),
+    };
+    struct cli_args args = {0};
+    struct ebb_error err = {0};
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code < 0 && !m.output)
+        code = cli_usage_error("ebb device measure: -o PROFILE is missing");
+    if (code < 0 && train_times_create(&m.times, &err) != EBB_OK)
+        code = cli_report(&err);
+    for (size_t i = 0; code < 0 && i < args.positional_count; i++)
+        code = measure_file(&m, args.positional[i]);
+    if (code < 0)
+        code = write_profile(&m);
+    train_times_destroy(m.times);
+    cli_args_fini(&args);
+    return code;
+}
+
+static const struct cli_command cmd_measure = {
+    .name = "measure", .summary = "times of ops and links as a profile", .run = run_measure};
+
+static int run_device(int argc, char **argv)
+{
+    static const struct cli_command *const verbs[] = {&cmd_measure};
+    return cli_dispatch("ebb device", verbs, sizeof verbs / sizeof *verbs, argc, argv);
+}
+
+const struct cli_command cli_cmd_device = {
+    .name = "device", .summary = "what this machine's devices cost: measure", .run = run_device};

@@ -1,0 +1,70 @@
+# ebb device measure, --costs, --profile, --link, --device far: other plans, the same bits and the same
+# floor.
+# $1 = ebb
+set -u
+ebb=$1
+failures=0
+checks=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL: $*"
+}
+
+# run WANT ARGUMENT...: ebb with a time limit; its output in $out
+run() {
+    local want=$1
+    shift
+    checks=$((checks + 1))
+    out=$("$ebb" "$@" 2>&1 </dev/null)
+    local got=$?
+    [ "$got" -eq "$want" ] || fail "exit $got instead of $want: ebb $*: $out"
+}
+
+# value KEY: of the last line
+value() {
+    tail -n 1 <<<"$out" | sed -E "s/.*\"$1\": (\"([^\"]*)\"|([^,}]*)).*/\2\3/"
+}
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+cat >gpt.yaml <<'YAML'
+entrypoint: ebb:language_model
+data: {name: language, vocabulary: 40, sequence_length: 16, samples: 400, val_samples: 10}
+model: {name: gpt2_124M, layers: 4, width: 64, heads: 2, dropout: 0.1}
+hyperparameters: {global_batch_size: 8}
+opt: {name: AdamW, lr: 0.001}
+memory: {threads: 1}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+run 2 device measure gpt.yaml
+[[ $out == *"-o PROFILE"* ]] || fail "no word of the missing option: $out"
+run 0 device measure gpt.yaml -o this.device --threads 1
+[ "$(head -n 1 this.device)" = "ebb-device 1" ] || fail "no profile"
+grep -q '^row linear' this.device || fail "no row of a product"
+
+train="train gpt.yaml --updates 4 --no-validation --json"
+run 0 $train
+want=$(value weights_sha256) floor=$(value floor_bytes)
+budget=$(((floor + $(value peak_bytes)) / 2))
+for more in "" "--costs this.device" "--host 64MiB" "--host 64MiB --costs this.device" \
+    "--host 64MiB --link host=0.5" "--file 64MiB --link file=0.2" "--device far" \
+    "--device far --host 64MiB" "--device far --host 1MiB --file 64MiB"; do
+    run 0 $train --budget $budget $more
+    [ "$(value weights_sha256)" = "$want" ] || fail "$more: other bits"
+    [ "$(value peak_bytes)" -le $budget ] || fail "$more: above the budget"
+done
+run 0 $train --budget $floor --costs this.device
+[ "$(value floor_bytes)" = "$floor" ] || fail "a profile changes the floor"
+run 1 $train --budget $((floor - 256)) --costs this.device
+run 0 $train --profile other.device
+cmp -s <(grep -c '^row' other.device) <(grep -c '^row' this.device) || fail "train measures other ops"
+run 1 $train --costs nothing.device
+[[ $out == *nothing.device* ]] || fail "the missing profile is not named: $out"
+run 2 $train --link host=0
+run 2 $train --link disk=1
+run 2 $train --device gpu
+[[ $out == *"allowed: cpu"* ]] || fail "devices are not named: $out"
+echo "test_device: $checks checks, $failures failed"
+[ $failures = 0 ]
