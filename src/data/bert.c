@@ -137,47 +137,23 @@ void data_bert_describe(struct data_info *info, int64_t vocabulary, int64_t sequ
 }
 
 struct bert_state {
-    struct ebb_names shards[DATA_SPLITS]; /* whole paths */
-    uint64_t *first[DATA_SPLITS];         /* rows before shard i; one more than shards */
+    struct data_folders files;
+    uint64_t *first[DATA_SPLITS]; /* rows before shard i; one more than shards */
     int64_t sequence, vocabulary;
 };
 
 static void bert_close(struct data_set *set)
 {
     struct bert_state *state = set->state;
-    for (int s = 0; s < DATA_SPLITS; s++) {
-        ebb_names_fini(&state->shards[s]);
+    data_folders_fini(&state->files);
+    for (int s = 0; s < DATA_SPLITS; s++)
         ebb_free(state->first[s]);
-    }
-}
-
-static enum ebb_status list_shards(struct data_set *set, int split, struct ebb_error *err)
-{
-    static const char *const folders[] = {"train", "validation"};
-    struct bert_state *state = set->state;
-    struct ebb_names found = {0};
-    char *folder;
-    EBB_TRY(data_path(&folder, set->folder, folders[split], err));
-    enum ebb_status status = EBB_OK;
-    if (split == DATA_TRAIN || data_path_exists(folder))
-        status = data_names_list(&found, folder, data_h5_suffixes, false, err);
-    for (size_t i = 0; i < found.count && status == EBB_OK; i++) {
-        char *path;
-        status = data_path(&path, folder, found.items[i], err);
-        EBB_THEN(status, ebb_names_add(&state->shards[split], path, err));
-        ebb_free(path);
-    }
-    if (status == EBB_OK && split == DATA_TRAIN && found.count == 0)
-        status = ebb_fail(err, EBB_EINPUT, "%s: no .h5 or .hdf5 file", folder);
-    ebb_names_fini(&found);
-    ebb_free(folder);
-    return status;
 }
 
 static enum ebb_status measure_shards(struct data_set *set, int split, struct ebb_error *err)
 {
     struct bert_state *state = set->state;
-    size_t count = state->shards[split].count;
+    size_t count = state->files.names[split].count;
     EBB_TRY(ebb_new(&state->first[split], count + 1, sizeof(uint64_t), err));
     for (size_t i = 0; i < count; i++) {
         struct data_file file;
@@ -185,7 +161,8 @@ static enum ebb_status measure_shards(struct data_set *set, int split, struct eb
         uint64_t rows = 0;
         int64_t sequence = state->sequence;
         size_t scratch = 0;
-        enum ebb_status status = data_file_open(&file, state->shards[split].items[i], err);
+        enum ebb_status status =
+            data_folders_open(&state->files, (enum data_split)split, i, &file, err);
         EBB_THEN(status, data_h5_open(&h, &file, err));
         EBB_THEN(status, data_bert_shape(&h, &rows, &sequence, &scratch, err));
         if (status == EBB_OK && (split || i) && sequence != state->sequence)
@@ -199,8 +176,7 @@ static enum ebb_status measure_shards(struct data_set *set, int split, struct eb
             set->info.scratch_bytes = scratch;
     }
     set->info.full_count[split] = state->first[split][count];
-    set->info.resident_bytes +=
-        data_names_bytes(&state->shards[split]) + (count + 1) * sizeof(uint64_t);
+    set->info.resident_bytes += (count + 1) * sizeof(uint64_t);
     return EBB_OK;
 }
 
@@ -212,10 +188,10 @@ static enum ebb_status bert_open(struct data_set *set, const struct data_values 
     struct bert_state *state = set->state;
     state->sequence = v->sequence_length;
     state->vocabulary = v->vocabulary;
-    for (int s = 0; s < DATA_SPLITS; s++) {
-        EBB_TRY(list_shards(set, s, err));
+    static const char *const folders[] = {"train", "validation"};
+    EBB_TRY(data_folders_list(&state->files, set, folders, data_h5_suffixes, NULL, err));
+    for (int s = 0; s < DATA_SPLITS; s++)
         EBB_TRY(measure_shards(set, s, err));
-    }
     data_bert_describe(&set->info, state->vocabulary, state->sequence);
     set->info.scratch_bytes += ((size_t)state->sequence + 2 * MAX_MASKED) * sizeof(int64_t) + 256;
     return EBB_OK;
@@ -225,10 +201,10 @@ static enum ebb_status bert_read(const struct data_request *q, struct ebb_error 
 {
     const struct bert_state *state = q->set->state;
     const uint64_t *first = state->first[q->split];
-    size_t shard = data_find_start(first, state->shards[q->split].count, q->index);
+    size_t shard = data_find_start(first, state->files.names[q->split].count, q->index);
     struct data_file file;
     struct data_h5 h;
-    enum ebb_status status = data_file_open(&file, state->shards[q->split].items[shard], err);
+    enum ebb_status status = data_folders_open(&state->files, q->split, shard, &file, err);
     EBB_THEN(status, data_h5_open(&h, &file, err));
     EBB_THEN(status, data_bert_row(&h, q->index - first[shard], state->sequence, state->vocabulary,
                                    q->fields, q->scratch, err));

@@ -115,6 +115,7 @@ enum ebb_status data_file_open_in(struct data_file *file, const char *folder, co
                                   struct ebb_error *err)
 {
     char *path;
+    *file = (struct data_file){0};
     EBB_TRY(data_path(&path, folder, name, err));
     enum ebb_status status = data_file_open(file, path, err);
     ebb_free(path);
@@ -193,7 +194,7 @@ enum ebb_status data_folders_list(struct data_folders *f, struct data_set *set,
     }
     if (set->info.full_count[DATA_TRAIN] == 0)
         return ebb_fail(err, EBB_EINPUT, "%s: no %sfile", f->folders[DATA_TRAIN],
-                        suffixes ? ".h5 " : "");
+                        suffixes ? ".h5 or .hdf5 " : "");
     return EBB_OK;
 }
 

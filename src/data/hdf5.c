@@ -13,8 +13,8 @@ enum { MAX_BLOCKS = 64, MAX_MESSAGES = 4096, BODY_BYTES = 2048, MAX_LEVEL = 16, 
 static const uint64_t undefined = UINT64_MAX;
 
 /* n bytes at an address of the file's own address space. */
-static enum ebb_status fetch(const struct data_h5 *h, uint64_t address, void *out, size_t n,
-                             struct ebb_error *err)
+enum ebb_status data_h5_fetch(const struct data_h5 *h, uint64_t address, void *out, size_t n,
+                              struct ebb_error *err)
 {
     if (address == undefined || address > UINT64_MAX - h->base)
         return data_corrupt(err, h->file, 0, "HDF5: an address leads nowhere");
@@ -108,7 +108,7 @@ static enum ebb_status walk_init(struct walk *w, const struct data_h5 *h, uint64
     uint8_t head[40];
     memset(w, 0, sizeof *w);
     w->h = h;
-    EBB_TRY(fetch(h, address, head, 16, err));
+    EBB_TRY(data_h5_fetch(h, address, head, 16, err));
     if (memcmp(head, "OHDR", 4) != 0) {
         if (head[0] != 1)
             return data_corrupt(err, h->file, h->base + address, "HDF5: no object header");
@@ -119,7 +119,7 @@ static enum ebb_status walk_init(struct walk *w, const struct data_h5 *h, uint64
     w->flags = head[5];
     size_t at = 6u + (w->flags & 0x20 ? 16u : 0u) + (w->flags & 0x10 ? 4u : 0u);
     size_t width = (size_t)1 << (w->flags & 3);
-    EBB_TRY(fetch(h, address + at, head, width, err));
+    EBB_TRY(data_h5_fetch(h, address + at, head, width, err));
     return walk_add(w, h->base + address + at + width, ebb_load_bytes(head, width), err);
 }
 
@@ -180,7 +180,8 @@ static enum ebb_status heap_compare(const struct data_h5 *h, uint64_t heap, uint
     if (heap > left || offset > left - heap)
         return data_corrupt(err, h->file, 0, "HDF5: a name lies outside the file");
     left -= heap + offset;
-    EBB_TRY(fetch(h, heap + offset, text, left < NAME_BYTES ? (size_t)left : NAME_BYTES, err));
+    EBB_TRY(
+        data_h5_fetch(h, heap + offset, text, left < NAME_BYTES ? (size_t)left : NAME_BYTES, err));
     size_t n = strlen(text), least = n < length ? n : length;
     *order = memcmp(name, text, least);
     if (*order == 0)
@@ -193,13 +194,13 @@ static enum ebb_status find_in_node(const struct data_h5 *h, uint64_t node, uint
                                     struct ebb_error *err)
 {
     uint8_t head[8], entry[40];
-    EBB_TRY(fetch(h, node, head, 8, err));
+    EBB_TRY(data_h5_fetch(h, node, head, 8, err));
     if (memcmp(head, "SNOD", 4) != 0)
         return data_corrupt(err, h->file, h->base + node, "HDF5: no symbol table node");
     size_t count = (size_t)ebb_load_bytes(head + 6, 2);
     for (size_t i = 0; i < count; i++) {
         int order;
-        EBB_TRY(fetch(h, node + 8 + 40 * i, entry, 40, err));
+        EBB_TRY(data_h5_fetch(h, node + 8 + 40 * i, entry, 40, err));
         EBB_TRY(heap_compare(h, heap, ebb_load_bytes(entry, 8), name, length, &order, err));
         if (order == 0) {
             *address = ebb_load_bytes(entry + 8, 8);
@@ -214,13 +215,13 @@ static enum ebb_status find_in_table(const struct data_h5 *h, uint64_t tree, uin
                                      struct ebb_error *err)
 {
     uint8_t head[32], pair[16];
-    EBB_TRY(fetch(h, heap_header, head, 32, err));
+    EBB_TRY(data_h5_fetch(h, heap_header, head, 32, err));
     if (memcmp(head, "HEAP", 4) != 0)
         return data_corrupt(err, h->file, h->base + heap_header, "HDF5: no local heap");
     uint64_t heap = ebb_load_bytes(head + 24, 8);
     unsigned above = MAX_LEVEL;
     for (uint64_t node = tree;;) {
-        EBB_TRY(fetch(h, node, head, 24, err));
+        EBB_TRY(data_h5_fetch(h, node, head, 24, err));
         if (memcmp(head, "TREE", 4) != 0 || head[4] != 0 || head[5] >= above)
             return data_corrupt(err, h->file, h->base + node, "HDF5: no group tree node");
         above = head[5];
@@ -231,14 +232,14 @@ static enum ebb_status find_in_table(const struct data_h5 *h, uint64_t tree, uin
         while (low + 1 < high) {
             uint64_t middle = low + (high - low) / 2;
             int order;
-            EBB_TRY(fetch(h, node + 24 + 16 * middle, pair, 8, err));
+            EBB_TRY(data_h5_fetch(h, node + 24 + 16 * middle, pair, 8, err));
             EBB_TRY(heap_compare(h, heap, ebb_load_bytes(pair, 8), name, length, &order, err));
             if (order > 0)
                 low = middle;
             else
                 high = middle;
         }
-        EBB_TRY(fetch(h, node + 24 + 16 * low + 8, pair, 8, err));
+        EBB_TRY(data_h5_fetch(h, node + 24 + 16 * low + 8, pair, 8, err));
         if (above == 0)
             return find_in_node(h, ebb_load_bytes(pair, 8), heap, name, length, address, err);
         node = ebb_load_bytes(pair, 8);

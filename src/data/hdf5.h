@@ -53,6 +53,9 @@ enum ebb_status data_h5_find(const struct data_h5 *h, const char *path, struct d
                              struct ebb_error *err);
 bool data_h5_has(const struct data_h5 *h, const char *path);
 
+/* n bytes at an address of the file's own. */
+enum ebb_status data_h5_fetch(const struct data_h5 *h, uint64_t address, void *out, size_t n,
+                              struct ebb_error *err);
 uint64_t data_h5_count(const struct data_h5_dataset *d);     /* elements */
 uint64_t data_h5_row_count(const struct data_h5_dataset *d); /* elements of one row (later dims) */
 /* Scratch that reading rows of this dataset takes. */

@@ -104,24 +104,16 @@ static void convert(const struct data_h5_type *t, const uint8_t *from, size_t n,
     }
 }
 
-static enum ebb_status fetch(const struct data_h5 *h, uint64_t address, void *out, uint64_t n,
-                             struct ebb_error *err)
-{
-    if (address > UINT64_MAX - h->base)
-        return data_corrupt(err, h->file, 0, "HDF5: an address leads nowhere");
-    return data_file_read(h->file, h->base + address, out, n, err);
-}
-
 static enum ebb_status read_flat(const struct data_h5 *h, const struct data_h5_type *t,
                                  uint64_t address, uint64_t n, enum data_dtype dtype, void *out,
                                  struct ebb_error *err)
 {
     if (is_same(t, dtype))
-        return fetch(h, address, out, n * t->bytes, err);
+        return data_h5_fetch(h, address, out, n * t->bytes, err);
     uint8_t block[BLOCK_BYTES];
     for (uint64_t done = 0; done < n;) {
         uint64_t most = BLOCK_BYTES / t->bytes, now = n - done < most ? n - done : most;
-        EBB_TRY(fetch(h, address + done * t->bytes, block, now * t->bytes, err));
+        EBB_TRY(data_h5_fetch(h, address + done * t->bytes, block, now * t->bytes, err));
         convert(t, block, (size_t)now, dtype, out, done);
         done += now;
     }
@@ -154,7 +146,7 @@ static enum ebb_status find_chunk(const struct data_h5 *h, const struct data_h5_
     unsigned above = MAX_LEVEL;
     *c = (struct chunk){.address = UINT64_MAX};
     for (uint64_t node = d->address; node != UINT64_MAX;) {
-        EBB_TRY(fetch(h, node, head, 24, err));
+        EBB_TRY(data_h5_fetch(h, node, head, 24, err));
         if (memcmp(head, "TREE", 4) != 0 || head[4] != 1 || head[5] >= above)
             return data_corrupt(err, h->file, h->base + node, "HDF5: no chunk tree node");
         above = head[5];
@@ -163,14 +155,14 @@ static enum ebb_status find_chunk(const struct data_h5 *h, const struct data_h5_
             return EBB_OK;
         while (low + 1 < high) {
             uint64_t middle = low + (high - low) / 2;
-            EBB_TRY(fetch(h, node + 24 + pair * middle, key, key_bytes, err));
+            EBB_TRY(data_h5_fetch(h, node + 24 + pair * middle, key, key_bytes, err));
             if (key_order(key, start, d->rank) >= 0)
                 low = middle;
             else
                 high = middle;
         }
-        EBB_TRY(fetch(h, node + 24 + pair * low, key, key_bytes, err));
-        EBB_TRY(fetch(h, node + 24 + pair * low + key_bytes, child, 8, err));
+        EBB_TRY(data_h5_fetch(h, node + 24 + pair * low, key, key_bytes, err));
+        EBB_TRY(data_h5_fetch(h, node + 24 + pair * low + key_bytes, child, 8, err));
         if (above == 0) {
             if (key_order(key, start, d->rank) == 0)
                 *c = (struct chunk){ebb_load_bytes(child, 8), ebb_load_bytes(key, 4),
@@ -386,12 +378,12 @@ static enum ebb_status find_object(const struct data_h5 *h, uint64_t collection,
                                    uint64_t *address, uint64_t *bytes, struct ebb_error *err)
 {
     uint8_t head[16];
-    EBB_TRY(fetch(h, collection, head, 16, err));
+    EBB_TRY(data_h5_fetch(h, collection, head, 16, err));
     if (memcmp(head, "GCOL", 4) != 0)
         return data_corrupt(err, h->file, h->base + collection, "HDF5: no global heap");
     uint64_t size = ebb_load_bytes(head + 8, 8), at = 16;
     while (size >= 16 && at <= size - 16) {
-        EBB_TRY(fetch(h, collection + at, head, 16, err));
+        EBB_TRY(data_h5_fetch(h, collection + at, head, 16, err));
         uint64_t index = ebb_load_bytes(head, 2), length = ebb_load_bytes(head + 8, 8);
         if (index == 0 || length > size)
             break;
@@ -434,7 +426,7 @@ enum ebb_status data_h5_read_row(const struct data_h5 *h, const struct data_h5_d
         bytes.dims[1] = bytes.chunk[1] = 16;
         EBB_TRY(data_h5_read(h, &bytes, row, 1, DATA_U8, entry, scratch, err));
     } else {
-        EBB_TRY(fetch(h, d->address + 16 * row, entry, 16, err));
+        EBB_TRY(data_h5_fetch(h, d->address + 16 * row, entry, 16, err));
     }
     uint64_t length = ebb_load_bytes(entry, 4), address = 0, bytes = 0;
     if (length > most)

@@ -21,7 +21,7 @@ struct data_file {
 };
 
 enum ebb_status data_file_open(struct data_file *file, const char *path, struct ebb_error *err);
-/* `name` in a folder; absolute names stay. */
+/* `name` in a folder; absolute names stay. Failed, both leave a closed file. */
 enum ebb_status data_file_open_in(struct data_file *file, const char *folder, const char *name,
                                   struct ebb_error *err);
 /* Bytes are borrowed until close. */

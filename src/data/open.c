@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/sorted.h"
 
 static const struct data_row *const rows[] = {
     &data_row_fashion_mnist, &data_row_idx,  &data_row_cifar10,  &data_row_cifar100,
@@ -272,15 +273,8 @@ const struct data_info *data_describe(const struct data_set *set)
 
 size_t data_find_start(const uint64_t *first, size_t count, uint64_t at)
 {
-    size_t low = 0, high = count;
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (first[middle] <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    size_t above = ebb_first_u64(first, sizeof *first, count, at + 1);
+    return above ? above - 1 : 0;
 }
 
 void *data_scratch_take(struct data_scratch *scratch, size_t bytes, struct ebb_error *err)

@@ -189,10 +189,11 @@ static enum ebb_status open_list(struct wire *w, const char *name, const struct 
     static const char *const what[] = {[DATA_FEATURE_BYTES] = "bytes",
                                        [DATA_FEATURE_FLOATS] = "floats",
                                        [DATA_FEATURE_INTS] = "integers"};
-    *w = (struct wire){name, f->data, f->data, f->data + f->length};
+    *w = (struct wire){.name = name};
     if (f->kind != kind)
         return ebb_fail(err, EBB_ECORRUPT, "%s: tf.Example: a list of %s is missing", name,
                         what[kind]);
+    *w = (struct wire){name, f->data, f->data, f->data + f->length};
     return EBB_OK;
 }
 
