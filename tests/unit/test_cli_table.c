@@ -162,8 +162,4 @@ TEST(interrupts__set_the_flag_once)
     CHECK(now.sa_handler == SIG_DFL); /* the second one kills */
 }
 
-TEST_MAIN(RUN(table__aligns_numbers_right_and_text_left), RUN(table__knows_numbers),
-          RUN(table__quotes_csv), RUN(table__has_rules_for_experiments),
-          RUN(table__leaves_no_blanks_at_line_ends),
-          RUN(table__counts_characters_and_tames_controls), RUN(table__prints_an_unfinished_row),
-          RUN(table__says_when_memory_is_out), RUN(interrupts__set_the_flag_once))
+TEST_MAIN()

@@ -97,6 +97,4 @@ TEST(an_unknown_op__fails)
     remove_all(dir);
 }
 
-TEST_MAIN(RUN(vectors__pass_on_one_thread), RUN(vectors__pass_on_two_threads),
-          RUN(vectors__pass_with_convolutions_of_the_library), RUN(vectors__of_data_pass),
-          RUN(an_empty_folder__is_a_failure), RUN(an_unknown_op__fails))
+TEST_MAIN()

