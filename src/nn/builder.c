@@ -181,16 +181,17 @@ static struct nn_item *get_item(struct nn_builder *b, const char *name, enum ten
     return NULL;
 }
 
-tensor_id nn_parameter(struct nn_builder *b, const char *name, enum nn_role role, int rank,
-                       const int64_t *dims, struct nn_init init)
+static tensor_id item_id(struct nn_builder *b, const char *name, enum nn_role role,
+                         enum tensor_dtype dtype, int rank, const int64_t *dims,
+                         struct nn_init init)
 {
     bool is_new;
-    struct nn_item *item = get_item(b, name, TENSOR_F32, rank, dims, &is_new);
+    struct nn_item *item = get_item(b, name, dtype, rank, dims, &is_new);
     if (!item)
         return TENSOR_NONE;
     if (is_new) {
         item->role = role;
-        item->is_trained = true;
+        item->is_trained = role != NN_BUFFER;
         item->has_decay = role == NN_WEIGHT || role == NN_EMBEDDING;
         item->init = init;
         if (b->mode.is_split && role == NN_WEIGHT)
@@ -201,19 +202,16 @@ tensor_id nn_parameter(struct nn_builder *b, const char *name, enum nn_role role
     return item->id;
 }
 
+tensor_id nn_parameter(struct nn_builder *b, const char *name, enum nn_role role, int rank,
+                       const int64_t *dims, struct nn_init init)
+{
+    return item_id(b, name, role, TENSOR_F32, rank, dims, init);
+}
+
 tensor_id nn_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dtype, int rank,
                     const int64_t *dims, float value)
 {
-    bool is_new;
-    struct nn_item *item = get_item(b, name, dtype, rank, dims, &is_new);
-    if (!item)
-        return TENSOR_NONE;
-    if (is_new) {
-        item->role = NN_BUFFER;
-        item->init = nn_init_constant(value);
-        add_leaf(b, item);
-    }
-    return item->id;
+    return item_id(b, name, NN_BUFFER, dtype, rank, dims, nn_init_constant(value));
 }
 
 void nn_replace(struct nn_builder *b, const char *name, tensor_id id)

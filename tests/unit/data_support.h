@@ -15,6 +15,7 @@ struct kit {
     struct ebb_arena arena;
     struct ebb_error err;
     char folder[64];
+    const struct ebb_doc_node *section; /* a test's own */
 };
 
 static inline void kit_init(struct kit *kit)

@@ -1,10 +1,10 @@
 #include "test_folder.h"
+#include "test_torture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/heap.h"
 #include "base/names.h"
 
 static const char *const files[] = {"b.json", "a.JSON", ".hidden", "c", ".json"};
@@ -59,22 +59,18 @@ TEST(names__go_behind_those_that_are_there)
     ebb_names_fini(&names);
 }
 
+static enum ebb_status read_all(void *context, struct ebb_error *err)
+{
+    struct ebb_names names = {0};
+    enum ebb_status status = ebb_names_read(&names, opendir(context), NULL, NULL, err);
+    ebb_names_fini(&names);
+    return status;
+}
+
 TEST(names__leak_nothing_when_memory_is_out)
 {
     TEST_UNUSED;
-    uint64_t live = ebb_heap_live();
-    for (uint64_t n = 1;; n++) {
-        struct ebb_names names = {0};
-        struct ebb_error err;
-        ebb_heap_fail_at(n);
-        enum ebb_status status = ebb_names_read(&names, opendir(folder), NULL, NULL, &err);
-        ebb_heap_fail_at(0);
-        ebb_names_fini(&names);
-        CHECK_EQ(ebb_heap_live(), live);
-        if (status == EBB_OK)
-            break;
-        CHECK_EQ(status, EBB_ENOMEM);
-    }
+    torture(read_all, folder, 100);
 }
 
 TEST_MAIN_ONCE(make, folder_close)

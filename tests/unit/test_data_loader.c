@@ -1,5 +1,6 @@
 /* test_data_loader.c - the loader: order, positions, memory, workers, errors. */
 #include "data_support.h"
+#include "test_torture.h"
 
 enum { COUNT = 100, PIXELS = 20 };
 
@@ -334,34 +335,29 @@ TEST(epochs__smaller_than_what_is_ahead_keep_their_order)
     data_close(set);
 }
 
+static enum ebb_status open_and_read(void *context, struct ebb_error *err)
+{
+    struct kit *kit = context;
+    struct data_set *set = NULL;
+    struct data_loader *l = NULL;
+    struct data_loader_options o = {.batch = 4, .order = DATA_SHUFFLE, .workers = 1};
+    struct data_env env = {.directory = kit->folder};
+    float images[4 * PIXELS];
+    struct data_batch b;
+    enum ebb_status status = data_open(kit->section, &env, &set, err);
+    EBB_THEN(status, data_loader_create(set, &o, &l, err));
+    EBB_THEN(status, data_loader_next(l, (void *[]){images, NULL}, &b, err));
+    data_loader_destroy(l);
+    data_close(set);
+    return status;
+}
+
 TEST(memory__failing_anywhere_is_a_status_and_no_leak)
 {
     struct kit *kit = *cmocka_state;
     kit_write_idx(kit, COUNT);
-    const struct ebb_doc_node *section = kit_section(kit, IDX_SECTION ", train_subset: 40}");
-    struct data_env env = {.directory = kit->folder};
-    uint64_t live = ebb_heap_live();
-    for (uint64_t nth = 1;; nth++) {
-        struct data_set *set = NULL;
-        struct data_loader *l = NULL;
-        struct data_loader_options o = {.batch = 4, .order = DATA_SHUFFLE, .workers = 1};
-        float images[4 * PIXELS];
-        struct data_batch b;
-        ebb_heap_fail_at(nth);
-        enum ebb_status status = data_open(section, &env, &set, &kit->err);
-        if (status == EBB_OK)
-            status = data_loader_create(set, &o, &l, &kit->err);
-        if (status == EBB_OK)
-            status = data_loader_next(l, (void *[]){images, NULL}, &b, &kit->err);
-        ebb_heap_fail_at(0);
-        data_loader_destroy(l);
-        data_close(set);
-        CHECK_EQ(ebb_heap_live(), live);
-        if (status == EBB_OK)
-            break;
-        CHECK_EQ(status, EBB_ENOMEM);
-        CHECK(nth < 1000);
-    }
+    kit->section = kit_section(kit, IDX_SECTION ", train_subset: 40}");
+    torture(open_and_read, kit, 1000);
 }
 
 TEST_MAIN_EACH(kit_setup, kit_teardown)

@@ -1,5 +1,6 @@
 /* What training writes: SHA-256, event files, checkpoints. */
 #include "test_folder.h"
+#include "train_support.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -92,23 +93,6 @@ static void configure(struct nn_config *net, struct train_config *config, int64_
     CHECK_OK(optim_parse("Adam", NULL, &config->optim, &err), &err);
 }
 
-static struct train_trial *make(const struct train_config *config)
-{
-    struct ebb_error err = {0};
-    struct train_trial *trial = NULL;
-    struct train_options options = {.makes_data = true};
-    CHECK_OK(train_trial_create(&trial, config, &options, &err), &err);
-    return trial;
-}
-
-static void batches(struct train_trial *trial, int count)
-{
-    struct ebb_error err = {0};
-    struct train_batch batch;
-    for (int i = 0; i < count; i++)
-        CHECK_OK(train_trial_batch(trial, &batch, &err), &err);
-}
-
 /* `first` batches, a checkpoint into a new trial, `second` more: as if never interrupted. */
 static void check_resume(int64_t accumulate, int first, int second)
 {
@@ -118,19 +102,19 @@ static void check_resume(int64_t accumulate, int first, int second)
     char want[65], got[65], dir[256];
     configure(&net, &config, accumulate);
     struct train_trial *whole = make(&config);
-    batches(whole, first + second);
+    batches(whole, first + second, &(struct train_batch){0});
     CHECK_OK(train_trial_hash(whole, want, &err), &err);
     train_trial_destroy(whole);
     struct train_trial *before = make(&config);
-    batches(before, first);
+    batches(before, first, &(struct train_batch){0});
     snprintf(dir, sizeof dir, "%s/c-%d-%d", folder, (int)accumulate, first);
     CHECK_EQ(mkdir(dir, 0777), 0);
     CHECK_OK(train_trial_save(before, dir, &err), &err);
     train_trial_destroy(before);
     struct train_trial *after = make(&config);
-    batches(after, 1); /* what was there is overwritten */
+    batches(after, 1, &(struct train_batch){0}); /* what was there is overwritten */
     CHECK_OK(train_trial_load(after, dir, TRAIN_RESUME, &err), &err);
-    batches(after, second);
+    batches(after, second, &(struct train_batch){0});
     CHECK_OK(train_trial_hash(after, got, &err), &err);
     CHECK_STR(got, want);
     train_trial_destroy(after);
@@ -161,11 +145,11 @@ TEST(checkpoint__every_changed_byte_is_noticed)
                                         "state/train.json", "manifest.json"};
     configure(&net, &config, 1);
     struct train_trial *trial = make(&config);
-    batches(trial, 1);
+    batches(trial, 1, &(struct train_batch){0});
     snprintf(dir, sizeof dir, "%s/flip", folder);
     CHECK_EQ(mkdir(dir, 0777), 0);
     CHECK_OK(train_trial_save(trial, dir, &err), &err);
-    batches(trial, 1);
+    batches(trial, 1, &(struct train_batch){0});
     CHECK_OK(train_trial_hash(trial, want, &err), &err);
     for (size_t f = 0; f < 4; f++) {
         snprintf(path, sizeof path, "%s/%s", dir, files[f]);
@@ -208,7 +192,7 @@ TEST(store__keeps_two_and_uses_the_newest_whole_one)
     CHECK(!found);
     CHECK_EQ(train_store_threads(dir), 0);
     for (int i = 0; i < 4; i++) {
-        batches(trial, 1);
+        batches(trial, 1, &(struct train_batch){0});
         CHECK_OK(train_store_save(trial, dir, &err), &err);
     }
     CHECK_EQ(train_store_threads(dir), 1);
@@ -233,7 +217,7 @@ TEST(weights__export_and_import)
     char path[256], want[65], got[65];
     configure(&net, &config, 1);
     struct train_trial *trial = make(&config);
-    batches(trial, 2);
+    batches(trial, 2, &(struct train_batch){0});
     snprintf(path, sizeof path, "%s/w.safetensors", folder);
     CHECK_OK(train_trial_export(trial, path, &err), &err);
     CHECK_OK(train_trial_hash(trial, want, &err), &err);

@@ -1,5 +1,6 @@
 /* The step: accumulation, clipping, updates where they can first run, validation without effect. */
 #include "test_folder.h"
+#include "train_support.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -45,22 +46,6 @@ static void configure(struct nn_config *net, struct train_config *config, const 
 static const char *const plain[][2] = {{"vocabulary", "20"}, {"positions", "8"}, {"length", "8"},
                                        {"width", "16"},      {"layers", "1"},    {"heads", "2"},
                                        {NULL, NULL}};
-
-static struct train_trial *make(const struct train_config *config)
-{
-    struct ebb_error err = {0};
-    struct train_trial *trial = NULL;
-    struct train_options options = {.makes_data = true};
-    CHECK_OK(train_trial_create(&trial, config, &options, &err), &err);
-    return trial;
-}
-
-static void batches(struct train_trial *trial, int count, struct train_batch *batch)
-{
-    struct ebb_error err = {0};
-    for (int i = 0; i < count; i++)
-        CHECK_OK(train_trial_batch(trial, batch, &err), &err);
-}
 
 struct weights {
     struct ebb_file_view view;
