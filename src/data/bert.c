@@ -66,11 +66,10 @@ static enum ebb_status make_targets(const struct data_h5 *h, const struct data_h
                                     int64_t *targets, struct data_scratch *scratch,
                                     struct ebb_error *err)
 {
-    int64_t *places = data_scratch_take(scratch, MAX_MASKED * sizeof *places, err);
-    int64_t *ids = data_scratch_take(scratch, MAX_MASKED * sizeof *ids, err);
+    int64_t *places, *ids;
     size_t place_count = 0, id_count = 0, masked = 0;
-    if (!places || !ids)
-        return EBB_ELIMIT;
+    EBB_TRY(data_scratch_take(scratch, MAX_MASKED * sizeof *places, &places, err));
+    EBB_TRY(data_scratch_take(scratch, MAX_MASKED * sizeof *ids, &ids, err));
     EBB_TRY(
         data_h5_read_row(h, &d[POSITIONS], row, MAX_MASKED, places, &place_count, scratch, err));
     EBB_TRY(data_h5_read_row(h, &d[MASKED_IDS], row, MAX_MASKED, ids, &id_count, scratch, err));
@@ -100,9 +99,9 @@ enum ebb_status data_bert_row(const struct data_h5 *h, uint64_t row, int64_t seq
     size_t length = 0, count = 0;
     size_t bytes = (size_t)sequence * sizeof(int64_t);
     EBB_TRY(find_all(h, d, &has_mask, err));
-    int64_t *tokens = fields[0] ? fields[0] : data_scratch_take(scratch, bytes, err);
+    int64_t *tokens = fields[0];
     if (!tokens)
-        return EBB_ELIMIT;
+        EBB_TRY(data_scratch_take(scratch, bytes, &tokens, err));
     EBB_TRY(padded_row(h, &d[IDS], row, sequence, tokens, &length, scratch, err));
     for (size_t i = 0; i < length; i++) {
         if (tokens[i] < 0 || tokens[i] >= vocabulary)

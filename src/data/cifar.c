@@ -79,9 +79,8 @@ static enum ebb_status cifar_read(const struct data_request *request, struct ebb
         i++;
     const struct data_file *file = &state->files[i];
     uint64_t offset = (request->index - state->first[i]) * state->record;
-    uint8_t *record = data_scratch_take(request->scratch, state->record, err);
-    if (!record)
-        return EBB_ELIMIT;
+    uint8_t *record;
+    EBB_TRY(data_scratch_take(request->scratch, state->record, &record, err));
     EBB_TRY(data_file_read(file, offset, record, state->record, err));
     uint8_t label = record[state->label_at];
     if (label >= state->classes)

@@ -126,11 +126,11 @@ static enum ebb_status make_cube(const struct cosmo_state *state, const struct d
                                  struct ebb_error *err)
 {
     size_t n = cube_count(&state->cosmo) * CHANNELS;
-    float *grids = data_scratch_take(q->scratch, data_cosmos_scratch(), err);
-    int16_t *counts = data_scratch_take(q->scratch, n * sizeof *counts, err);
+    float *grids;
+    int16_t *counts;
     float y[TARGETS];
-    if (!grids || !counts)
-        return EBB_ELIMIT;
+    EBB_TRY(data_scratch_take(q->scratch, data_cosmos_scratch(), &grids, err));
+    EBB_TRY(data_scratch_take(q->scratch, n * sizeof *counts, &counts, err));
     data_cosmos_make(state->seed, state->cosmo.size, q->split, q->index, grids, counts, y);
     for (size_t i = 0; q->fields[0] && i < n; i++)
         ((float *)q->fields[0])[i] = (float)counts[i];

@@ -175,10 +175,9 @@ static enum ebb_status read_image(const struct deepcam_state *state, const struc
                                   struct data_scratch *scratch, struct ebb_error *err)
 {
     uint64_t most = block_rows(x), width = x->dims[1], area = x->dims[0] * width;
-    float *block =
-        data_scratch_take(scratch, (size_t)(most * width) * CHANNELS * sizeof *block, err);
-    if (!block)
-        return EBB_ELIMIT;
+    float *block;
+    EBB_TRY(
+        data_scratch_take(scratch, (size_t)(most * width) * CHANNELS * sizeof *block, &block, err));
     for (uint64_t y = 0; y < x->dims[0]; y += most) {
         uint64_t rows = x->dims[0] - y < most ? x->dims[0] - y : most;
         EBB_TRY(data_h5_read(h, x, y, rows, DATA_F32, block, scratch, err));
@@ -223,13 +222,12 @@ static enum ebb_status deepcam_read(const struct data_request *q, struct ebb_err
     struct data_file file = {0};
     if (q->set->info.is_synthetic) {
         const struct data_climate *c = &state->climate;
-        float *grid = data_scratch_take(q->scratch, data_climate_scratch(c), err);
-        if (!grid)
-            return EBB_ELIMIT;
+        float *grid;
+        EBB_TRY(data_scratch_take(q->scratch, data_climate_scratch(c), &grid, err));
         size_t bytes = (size_t)(c->height * c->width) * sizeof(int64_t);
-        int64_t *mask = q->fields[1] ? q->fields[1] : data_scratch_take(q->scratch, bytes, err);
+        int64_t *mask = q->fields[1];
         if (!mask)
-            return EBB_ELIMIT;
+            EBB_TRY(data_scratch_take(q->scratch, bytes, &mask, err));
         data_climate_make(c, q->split, q->index, grid, q->fields[0], mask);
         return EBB_OK;
     }

@@ -239,9 +239,8 @@ static enum ebb_status rows_begin(void *context, int64_t width, int64_t height,
     struct rows *r = context;
     r->width = r->out_width ? r->out_width : width;
     r->height = r->out_height ? r->out_height : height;
-    r->out = data_scratch_take(&r->g->scratch, (size_t)(r->width * r->height) * 3, err);
-    if (!r->out)
-        return EBB_ELIMIT;
+    size_t bytes = (size_t)(r->width * r->height) * 3;
+    EBB_TRY(data_scratch_take(&r->g->scratch, bytes, &r->out, err));
     struct data_resample_plan plan = {.width = width,
                                       .height = height,
                                       .out_width = r->width,

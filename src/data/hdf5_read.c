@@ -309,11 +309,10 @@ static enum ebb_status read_chunked(const struct data_h5 *h, const struct data_h
                                     struct data_scratch *scratch, struct ebb_error *err)
 {
     size_t before = scratch->used;
-    uint8_t *a = data_scratch_take(scratch, (size_t)d->chunk_bytes + 4, err);
-    uint8_t *b = data_scratch_take(scratch, (size_t)d->chunk_bytes + 4, err);
+    uint8_t *a, *b;
     uint64_t start[DATA_MAX_RANK] = {0};
-    if (!a || !b)
-        return EBB_ELIMIT;
+    EBB_TRY(data_scratch_take(scratch, (size_t)d->chunk_bytes + 4, &a, err));
+    EBB_TRY(data_scratch_take(scratch, (size_t)d->chunk_bytes + 4, &b, err));
     start[0] = first / d->chunk[0] * d->chunk[0];
     for (;;) {
         struct chunk c;

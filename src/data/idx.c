@@ -237,9 +237,8 @@ static enum ebb_status idx_read(const struct data_request *request, struct ebb_e
     if (request->fields[0] && images->file.fd < 0) { /* unpacked: no copy */
         data_small_make(&state->small, images->file.memory + offset, request, request->fields[0]);
     } else if (request->fields[0]) {
-        uint8_t *planes = data_scratch_take(request->scratch, images->item, err);
-        if (!planes)
-            return EBB_ELIMIT;
+        uint8_t *planes;
+        EBB_TRY(data_scratch_take(request->scratch, images->item, &planes, err));
         EBB_TRY(data_file_read(&images->file, offset, planes, images->item, err));
         data_small_make(&state->small, planes, request, request->fields[0]);
     }

@@ -139,10 +139,11 @@ static enum ebb_status jpeg_rows(struct jpeg_reading *r, struct data_scratch *sc
                         (long long)DATA_IMAGE_PIXELS);
     jpeg->out_color_space = is_cmyk ? JCS_CMYK : JCS_RGB;
     EBB_TRY(sink->begin(sink->context, jpeg->image_width, jpeg->image_height, r->err));
-    uint8_t *row = data_scratch_take(scratch, width * 4, r->err);
-    uint8_t *rgb = is_cmyk ? data_scratch_take(scratch, width * 3, r->err) : row;
-    if (!row || !rgb)
-        return EBB_ELIMIT;
+    uint8_t *row, *rgb;
+    EBB_TRY(data_scratch_take(scratch, width * 4, &row, r->err));
+    rgb = row;
+    if (is_cmyk)
+        EBB_TRY(data_scratch_take(scratch, width * 3, &rgb, r->err));
     /* The library's own memory comes out of what is left of the worker's share. */
     jpeg->mem->max_memory_to_use = (long)data_scratch_left(scratch);
     jpeg_start_decompress(jpeg);
@@ -160,10 +161,10 @@ static enum ebb_status jpeg_rows(struct jpeg_reading *r, struct data_scratch *sc
 enum ebb_status data_jpeg_decode(const struct data_file *file, struct data_scratch *scratch,
                                  const struct data_row_sink *sink, struct ebb_error *err)
 {
-    struct jpeg_reading *r = data_scratch_take(scratch, sizeof *r, err);
-    uint8_t *buffer = data_scratch_take(scratch, IN_BYTES, err);
-    if (!r || !buffer)
-        return EBB_ELIMIT;
+    struct jpeg_reading *r;
+    uint8_t *buffer;
+    EBB_TRY(data_scratch_take(scratch, sizeof *r, &r, err));
+    EBB_TRY(data_scratch_take(scratch, IN_BYTES, &buffer, err));
     memset(r, 0, sizeof *r);
     r->file = file;
     r->err = err;

@@ -44,7 +44,8 @@ static void png_fetch(png_structp png, png_bytep out, size_t n)
 static png_voidp png_take(png_structp png, png_alloc_size_t bytes)
 {
     struct png_reading *r = png_get_mem_ptr(png);
-    return data_scratch_take(r->scratch, bytes, NULL);
+    void *taken = NULL;
+    return data_scratch_take(r->scratch, bytes, &taken, NULL) == EBB_OK ? taken : NULL;
 }
 
 static void png_leave(png_structp png, png_voidp p)
@@ -72,9 +73,8 @@ static enum ebb_status png_rows(png_structp png, png_infop info, struct png_read
                             width);
     EBB_TRY(sink->begin(sink->context, width, height, r->err));
     size_t rows = passes > 1 ? height : 1; /* interlaced: the picture is built in passes */
-    uint8_t *memory = data_scratch_take(r->scratch, row_bytes * rows, r->err);
-    if (!memory)
-        return EBB_ELIMIT;
+    uint8_t *memory;
+    EBB_TRY(data_scratch_take(r->scratch, row_bytes * rows, &memory, r->err));
     if (passes > 1)
         memset(memory, 0, row_bytes * rows);
     for (int pass = 0; pass + 1 < passes; pass++) {

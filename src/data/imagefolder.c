@@ -261,10 +261,10 @@ static enum ebb_status generate_rows(struct picture *p, const struct data_row_si
                                      struct ebb_error *err)
 {
     const struct data_request *q = p->request;
-    struct data_waves *waves = data_scratch_take(p->scratch, sizeof *waves, err);
-    uint8_t *row = data_scratch_take(p->scratch, DATA_PICTURE * 3, err);
-    if (!waves || !row)
-        return EBB_ELIMIT;
+    struct data_waves *waves;
+    uint8_t *row;
+    EBB_TRY(data_scratch_take(p->scratch, sizeof *waves, &waves, err));
+    EBB_TRY(data_scratch_take(p->scratch, DATA_PICTURE * 3, &row, err));
     int64_t class = (int64_t)(q->index % (uint64_t)p->state->classes);
     data_waves_init(waves, p->state->seed, q->split, q->index, class);
     EBB_TRY(sink->begin(sink->context, DATA_PICTURE, DATA_PICTURE, err));
@@ -304,9 +304,8 @@ static enum ebb_status folder_read(const struct data_request *request, struct eb
                                              : state->lists[request->split].classes[request->index];
     if (!request->fields[0])
         return EBB_OK;
-    struct picture *p = data_scratch_take(request->scratch, sizeof *p, err);
-    if (!p)
-        return EBB_ELIMIT;
+    struct picture *p;
+    EBB_TRY(data_scratch_take(request->scratch, sizeof *p, &p, err));
     *p = (struct picture){
         .state = state, .request = request, .scratch = request->scratch, .out = request->fields[0]};
     p->resampler.context = p;

@@ -113,8 +113,10 @@ struct data_scratch {
     uint8_t *memory;
     size_t bytes, used;
 };
-/* 16-byte aligned; NULL with EBB_ELIMIT in err when the set's scratch_bytes do not suffice. */
-void *data_scratch_take(struct data_scratch *scratch, size_t bytes, struct ebb_error *err);
+/* *pointer = `bytes`, 16-byte aligned; EBB_ELIMIT when the set's scratch_bytes do not suffice. The
+ * pointer is given by its address, as for ebb_new. */
+enum ebb_status data_scratch_take(struct data_scratch *scratch, size_t bytes, void *pointer,
+                                  struct ebb_error *err);
 /* What is left, for a decoder that wants memory of its own. */
 size_t data_scratch_left(const struct data_scratch *scratch);
 

@@ -277,17 +277,17 @@ size_t data_find_start(const uint64_t *first, size_t count, uint64_t at)
     return above ? above - 1 : 0;
 }
 
-void *data_scratch_take(struct data_scratch *scratch, size_t bytes, struct ebb_error *err)
+enum ebb_status data_scratch_take(struct data_scratch *scratch, size_t bytes, void *pointer,
+                                  struct ebb_error *err)
 {
     size_t start = (scratch->used + 15) & ~(size_t)15;
-    if (start > scratch->bytes || bytes > scratch->bytes - start) {
-        ebb_fail(err, EBB_ELIMIT,
-                 "decoding needs %zu bytes more, %zu of the worker's %zu are taken", bytes,
-                 scratch->used, scratch->bytes);
-        return NULL;
-    }
+    if (start > scratch->bytes || bytes > scratch->bytes - start)
+        return ebb_fail(err, EBB_ELIMIT,
+                        "decoding needs %zu bytes more, %zu of the worker's %zu are taken", bytes,
+                        scratch->used, scratch->bytes);
     scratch->used = start + bytes;
-    return scratch->memory + start;
+    memcpy(pointer, &(void *){scratch->memory + start}, sizeof(void *));
+    return EBB_OK;
 }
 
 size_t data_scratch_left(const struct data_scratch *scratch)

@@ -21,12 +21,11 @@ static enum ebb_status taps_init(struct data_taps *t, int64_t in, int64_t out, i
     t->n = n;
     t->most = (int64_t)ceil(support) * 2 + 1;
     size_t weights = (size_t)n * (size_t)t->most;
-    t->first = data_scratch_take(scratch, (size_t)n * sizeof *t->first, err);
-    t->count = data_scratch_take(scratch, (size_t)n * sizeof *t->count, err);
-    t->weights = data_scratch_take(scratch, weights * sizeof *t->weights, err);
-    double *exact = data_scratch_take(scratch, (size_t)t->most * sizeof *exact, err);
-    if (!t->first || !t->count || !t->weights || !exact)
-        return EBB_ELIMIT;
+    double *exact;
+    EBB_TRY(data_scratch_take(scratch, (size_t)n * sizeof *t->first, &t->first, err));
+    EBB_TRY(data_scratch_take(scratch, (size_t)n * sizeof *t->count, &t->count, err));
+    EBB_TRY(data_scratch_take(scratch, weights * sizeof *t->weights, &t->weights, err));
+    EBB_TRY(data_scratch_take(scratch, (size_t)t->most * sizeof *exact, &exact, err));
     for (int64_t i = 0; i < n; i++) {
         double center = ((double)(start + i) + 0.5) * scale, sum = 0;
         int64_t low = (int64_t)(center - support + 0.5), high = (int64_t)(center + support + 0.5);
@@ -58,10 +57,9 @@ enum ebb_status data_resampler_init(struct data_resampler *r, const struct data_
     EBB_TRY(
         taps_init(&r->down, plan->height, plan->out_height, plan->top, plan->keep_h, scratch, err));
     size_t row = (size_t)plan->keep_w * 3;
-    r->ring = data_scratch_take(scratch, row * (size_t)r->down.most, err);
-    r->out = data_scratch_take(scratch, row, err);
-    r->sums = data_scratch_take(scratch, row * sizeof *r->sums, err);
-    return r->ring && r->out && r->sums ? EBB_OK : EBB_ELIMIT;
+    EBB_TRY(data_scratch_take(scratch, row * (size_t)r->down.most, &r->ring, err));
+    EBB_TRY(data_scratch_take(scratch, row, &r->out, err));
+    return data_scratch_take(scratch, row * sizeof *r->sums, &r->sums, err);
 }
 
 static uint8_t clip(int32_t sum)

@@ -104,12 +104,11 @@ static enum ebb_status bert_read(const struct data_request *q, struct ebb_error 
 {
     const struct language *l = q->set->state;
     size_t bytes = (size_t)l->sequence * sizeof(int64_t);
-    int64_t *tokens = data_scratch_take(q->scratch, bytes, err);
-    int64_t *targets = data_scratch_take(q->scratch, bytes, err);
-    int64_t *segments = data_scratch_take(q->scratch, bytes, err);
-    int64_t *attention = data_scratch_take(q->scratch, bytes, err);
-    if (!tokens || !targets || !segments || !attention)
-        return EBB_ELIMIT;
+    int64_t *tokens, *targets, *segments, *attention;
+    EBB_TRY(data_scratch_take(q->scratch, bytes, &tokens, err));
+    EBB_TRY(data_scratch_take(q->scratch, bytes, &targets, err));
+    EBB_TRY(data_scratch_take(q->scratch, bytes, &segments, err));
+    EBB_TRY(data_scratch_take(q->scratch, bytes, &attention, err));
     chain_make(l, q, tokens, l->sequence, 0);
     struct data_random r = data_synthetic_random(&l->source, q->split, q->index);
     r.counter[3] = 1; /* beside the chain's own numbers */
@@ -246,10 +245,9 @@ static enum ebb_status trees_read(const struct data_request *q, struct ebb_error
     int64_t **arrays[] = {&b.words, &b.left, &b.right};
     static const size_t places[] = {0, 2, 3};
     for (int i = 0; i < 3; i++) {
-        *arrays[i] =
-            q->fields[places[i]] ? q->fields[places[i]] : data_scratch_take(q->scratch, bytes, err);
+        *arrays[i] = q->fields[places[i]];
         if (!*arrays[i])
-            return EBB_ELIMIT;
+            EBB_TRY(data_scratch_take(q->scratch, bytes, arrays[i], err));
         memset(*arrays[i], 0xff, bytes); /* -1 everywhere */
     }
     int64_t value = 0;

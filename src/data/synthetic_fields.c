@@ -230,11 +230,11 @@ static enum ebb_status unet_read(const struct data_request *q, struct ebb_error 
     struct data_synthetic source = {u->seed, DATA_SYN_UNET};
     struct data_random r = data_synthetic_random(&source, q->split, q->index);
     int64_t area = u->height * u->width, points = grid_points(u->width);
-    int64_t *labels = data_scratch_take(q->scratch, (size_t)area * sizeof *labels, err);
-    float *grid = data_scratch_take(q->scratch,
-                                    (size_t)(grid_points(u->height) * points) * sizeof(float), err);
-    if (!labels || !grid)
-        return EBB_ELIMIT;
+    int64_t *labels;
+    float *grid;
+    EBB_TRY(data_scratch_take(q->scratch, (size_t)area * sizeof *labels, &labels, err));
+    EBB_TRY(data_scratch_take(q->scratch, (size_t)(grid_points(u->height) * points) * sizeof(float),
+                              &grid, err));
     struct ellipse list[4];
     size_t n = ellipses_place(list, 4, 1, 0.2, u->height, u->width, &r);
     ellipses_draw(list, n, u->height, u->width, labels);

@@ -50,9 +50,8 @@ enum ebb_status data_tfrecord_next(struct data_stream *s, size_t most, struct da
         return data_corrupt(err, s->file, s->in_offset,
                             "TFRecord: a record of %llu bytes, at most %zu expected",
                             (unsigned long long)n, most);
-    uint8_t *record = data_scratch_take(scratch, (size_t)n + 1, err);
-    if (!record)
-        return EBB_ELIMIT;
+    uint8_t *record;
+    EBB_TRY(data_scratch_take(scratch, (size_t)n + 1, &record, err));
     EBB_TRY(data_stream_take(s, record, (size_t)n, err));
     EBB_TRY(data_stream_take(s, tail, 4, err));
     if (ebb_record_sum(record, (size_t)n) != ebb_load_u32(tail))
