@@ -110,8 +110,6 @@ const struct data_info *data_describe(const struct data_set *set);
 const char *data_name(size_t i);
 const char *data_summary(size_t i); /* one line */
 bool data_can_synthesize(size_t i); /* data_dir: synthetic */
-/* Keys of benchmark files' `data` section that belong to the training loop. */
-bool data_is_batch_key(const char *key);
 
 /* One sample into fields[i] (info->fields[i].bytes each). Any thread. `seed` and `epoch` matter
  * only to augmented sets. */

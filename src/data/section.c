@@ -97,11 +97,6 @@ static const struct {
     {"cosmoflow", "cosmoflow"},  {"bert", "bert"},          {"gpt", "tokens"},
 };
 
-bool data_is_batch_key(const char *key)
-{
-    return ebb_words_find(batch_keys, key, strlen(key), NULL);
-}
-
 struct section { /* that is read */
     struct ebb_reading *reading;
     const struct ebb_path *path;

@@ -55,7 +55,7 @@ static const struct ebb_keys head_keys = EBB_KEYS(head_rows);
 enum ebb_status nn_config_init(struct nn_config *config, const char *name, struct ebb_error *err)
 {
     const struct nn_model *model = nn_model_find(name);
-    struct ebb_str why;
+    struct ebb_str why = {0};
     struct head head;
     if (!model && linear_layers(name)) {
         EBB_TRY(nn_config_init(config, "linear", err));
@@ -63,7 +63,6 @@ enum ebb_status nn_config_init(struct nn_config *config, const char *name, struc
             return EBB_OK;
     }
     if (!model) {
-        ebb_str_init(&why);
         ebb_key_read_text(&head_rows[0], name, &head, &why);
         ebb_fail(err, EBB_EINPUT, "model.name: %s", ebb_str_c(&why));
         ebb_str_fini(&why);
