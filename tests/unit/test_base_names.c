@@ -1,5 +1,5 @@
 #include "test_folder.h"
-#include "test_torture.h"
+#include "torture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,10 +59,10 @@ TEST(names__go_behind_those_that_are_there)
     ebb_names_fini(&names);
 }
 
-static enum ebb_status read_all(void *context, struct ebb_error *err)
+static enum ebb_status read_all(void *context)
 {
     struct ebb_names names = {0};
-    enum ebb_status status = ebb_names_read(&names, opendir(context), NULL, NULL, err);
+    enum ebb_status status = ebb_names_read(&names, opendir(context), NULL, NULL, NULL);
     ebb_names_fini(&names);
     return status;
 }

@@ -1,6 +1,6 @@
 /* test_data_loader.c - the loader: order, positions, memory, workers, errors. */
 #include "data_support.h"
-#include "test_torture.h"
+#include "torture.h"
 
 enum { COUNT = 100, PIXELS = 20 };
 
@@ -335,7 +335,7 @@ TEST(epochs__smaller_than_what_is_ahead_keep_their_order)
     data_close(set);
 }
 
-static enum ebb_status open_and_read(void *context, struct ebb_error *err)
+static enum ebb_status open_and_read(void *context)
 {
     struct kit *kit = context;
     struct data_set *set = NULL;
@@ -344,9 +344,9 @@ static enum ebb_status open_and_read(void *context, struct ebb_error *err)
     struct data_env env = {.directory = kit->folder};
     float images[4 * PIXELS];
     struct data_batch b;
-    enum ebb_status status = data_open(kit->section, &env, &set, err);
-    EBB_THEN(status, data_loader_create(set, &o, &l, err));
-    EBB_THEN(status, data_loader_next(l, (void *[]){images, NULL}, &b, err));
+    enum ebb_status status = data_open(kit->section, &env, &set, &kit->err);
+    EBB_THEN(status, data_loader_create(set, &o, &l, &kit->err));
+    EBB_THEN(status, data_loader_next(l, (void *[]){images, NULL}, &b, &kit->err));
     data_loader_destroy(l);
     data_close(set);
     return status;
