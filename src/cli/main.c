@@ -227,6 +227,19 @@ static int move_options(int argc, char **argv, char **moved, int *count, char te
     return -1;
 }
 
+/* Threads of a kernel wait for each other by spinning, as OpenMP is set by default for about a
+ * millisecond: where other programs run too, every wait then costs a slice of their time. Some
+ * microseconds are enough. The library reads this before main begins, so the program starts itself
+ * again, unless the command is one of those that ask a master; whoever has set something of the
+ * kind keeps it. */
+static void spin_briefly(const struct cli_command *command, char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") ||
+        setenv("GOMP_SPINCOUNT", "1000", 1) != 0 || command->noun != NULL)
+        return;
+    execv("/proc/self/exe", argv); /* should it fail: slower, not wrong */
+}
+
 static int run(int argc, char **argv)
 {
     if (argc < 2) {
@@ -243,24 +256,14 @@ static int run(int argc, char **argv)
     if (strcmp(word, "help") == 0)
         return run_help(argc - 1, argv + 1);
     const struct cli_command *command = find_command(word);
-    return command != NULL ? cli_command_run(command, argc - 1, argv + 1) : unknown_command(word);
-}
-
-/* Threads of a kernel wait for each other by spinning, as OpenMP is set by default for about a
- * millisecond: where other programs run too, every wait then costs a slice of their time. Some
- * microseconds are enough. The library reads this before main begins, so the program starts itself
- * again; whoever has set something of the kind keeps it. */
-static void spin_briefly(char **argv)
-{
-    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") ||
-        setenv("GOMP_SPINCOUNT", "1000", 1) != 0)
-        return;
-    execv("/proc/self/exe", argv); /* should it fail: slower, not wrong */
+    if (command == NULL)
+        return unknown_command(word);
+    spin_briefly(command, argv);
+    return cli_command_run(command, argc - 1, argv + 1);
 }
 
 int main(int argc, char **argv)
 {
-    spin_briefly(argv);
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 64 << 20); /* what one step's trace took, the next one takes */
     char texts[2][1024], **moved = ebb_calloc((size_t)argc + 3, sizeof *moved);
