@@ -22,6 +22,16 @@ const char *kernel_family_name(enum kernel_family family)
     return names[family];
 }
 
+size_t kernel_desc_bytes(enum kernel_family family)
+{
+    static const uint16_t bytes[KERNEL_FAMILIES] = {
+#define X(name, text, type) sizeof(type),
+        KERNEL_FAMILY_LIST(X)
+#undef X
+    };
+    return bytes[family];
+}
+
 int kernel_threads(const struct kernel_context *context)
 {
     return context ? context->head.threads : 1;

@@ -620,6 +620,7 @@ static inline enum ebb_status kernel_run(struct kernel_context *context, enum ke
 int kernel_threads(const struct kernel_context *context); /* NULL: 1 */
 size_t kernel_dtype_bytes(uint8_t dtype);
 const char *kernel_family_name(enum kernel_family family); /* "unary" */
+size_t kernel_desc_bytes(enum kernel_family family);
 /* Primitives that oneDNN has been asked for so far, by a context of the cpu. */
 size_t kernel_cpu_primitives(const struct kernel_context *context);
 /* Whether there is so little to do that the cpu's own kernel may: F32, one group, at most 1.3

@@ -67,7 +67,7 @@ enum ebb_status ops_run_row(const struct ops_def *def, const struct tensor_call 
         return ebb_fail(err, EBB_EINTERNAL, "op: %u inputs, %u outputs", v.in_count, v.out_count);
     for (uint32_t k = 0; k < v.in_count; k++)
         v.in[k] = &call->in[k];
-    memset(&desc, 0, sizeof desc);
+    memset(&desc, 0, kernel_desc_bytes(def->family));
     def->describe(&v, &desc);
     ops_operands(&v, call, &args);
     args.workspace = call->call->workspace;

@@ -187,7 +187,7 @@ static void describe(const struct ops_infer *i, bool is_float, union kernel_desc
     }
     for (uint32_t k = 0; is_float && k < v.out_count; k++)
         ops_low_float(&i->out[k], &out[k]);
-    memset(desc, 0, sizeof *desc);
+    memset(desc, 0, kernel_desc_bytes(i->def->family));
     i->def->describe(&v, desc);
     ops_operands(&v, NULL, types);
 }
