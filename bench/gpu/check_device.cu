@@ -44,7 +44,7 @@ static enum ebb_status add(void *argument, struct ebb_error *e)
 {
     const struct sum *s = (const struct sum *)argument;
     (void)e;
-    add_kernel<<<264, 256, 0, (cudaStream_t)cuda_stream(s->device, DEVICE_COMPUTE)>>>((int *)s->at, s->count, s->times);
+    add_kernel<<<264, 256, 0, (cudaStream_t)cuda_stream_of(s->device, DEVICE_COMPUTE)>>>((int *)s->at, s->count, s->times);
     return cudaGetLastError() == cudaSuccess ? EBB_OK : EBB_EDEVICE;
 }
 

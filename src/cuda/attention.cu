@@ -80,6 +80,7 @@ __device__ static inline void store_tile(uint32_t tile, const float (&d)[32], fl
 struct forward_shape {
     int batch, heads, tokens;
     float scale2; /* scale * log2(e) */
+    bool has_o; /* wanted */
 };
 
 /* Thread 0: the keys and values of tile i + STAGES - 2, into the place of a
@@ -228,7 +229,7 @@ __global__ void __launch_bounds__(256, 2)
     for (int h = 0; h < 2; h++) {
         sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 1);
         sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
-        if (lane % 4 == 0 && row + 8 * h < s.tokens)
+        if (lane % 4 == 0 && row + 8 * h < s.tokens && stats)
             stats[(int64_t)blockIdx.y * s.tokens + row + 8 * h] =
                 fmaf(largest[h], s.scale2, log2f(sum[h])) * 0.69314718055994531f;
     }
@@ -236,7 +237,7 @@ __global__ void __launch_bounds__(256, 2)
     store_tile(out, o, 1.0f / sum[0], 1.0f / sum[1]);
     hopper_proxy_fence();
     hopper_sync(1 + group, 128);
-    if (threadIdx.x % 128 == 0 && first_query + group * 64 < s.tokens) {
+    if (threadIdx.x % 128 == 0 && first_query + group * 64 < s.tokens && s.has_o) {
         hopper_store(&m.o, out, head, first_query + group * 64, batch);
         hopper_store_commit();
         hopper_store_read();
@@ -260,10 +261,10 @@ extern "C" int cuda_attention(const struct cuda_attention *d, const void *q, con
     int e = make_map(d, q, false, &m.q);
     e = e ? e : make_map(d, k, false, &m.k);
     e = e ? e : make_map(d, v, false, &m.v);
-    e = e ? e : make_map(d, o, true, &m.o);
+    e = e ? e : make_map(d, o ? o : v, true, &m.o);
     if (e)
         return e;
-    forward_shape s = {d->batch, d->heads, d->tokens, d->scale * LOG2E};
+    forward_shape s = {d->batch, d->heads, d->tokens, d->scale * LOG2E, o != NULL};
     dim3 grid((unsigned)((d->tokens + 127) / 128), (unsigned)(d->batch * d->heads));
     auto kernel = d->is_causal ? forward<true> : forward<false>;
     e = (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -299,6 +300,7 @@ struct grad_shape {
     int batch, heads, tokens, tiles; /* tiles of 128 */
     float scale, scale2;
     int64_t token_stride, head_stride, batch_stride;
+    bool has_dk, has_dv; /* wanted */
 };
 
 /* delta = sum over channels of o * go; stats * log2(e) and delta of every tile
@@ -558,7 +560,7 @@ __global__ void __launch_bounds__(256, 1)
             int token = done.query * 128 + group * 64 + warp * 16 + lane / 4;
 #pragma unroll
             for (int h = 0; h < 2; h++)
-                if (token + 8 * h < s.tokens) {
+                if (token + 8 * h < s.tokens && dq) {
 #pragma unroll
                     for (int j = 0; j < 8; j++)
                         *reinterpret_cast<uint32_t *>(dq + at + (token + 8 * h) * s.token_stride +
@@ -584,8 +586,10 @@ __global__ void __launch_bounds__(256, 1)
             hopper_sync(1 + group, 128);
             int token = done.key * 128 + group * 64;
             if (threadIdx.x % 128 == 0 && token < s.tokens) {
-                hopper_store(&m.dk, staged, done.which % s.heads, token, done.which / s.heads);
-                hopper_store(&m.dv, values, done.which % s.heads, token, done.which / s.heads);
+                if (s.has_dk)
+                    hopper_store(&m.dk, staged, done.which % s.heads, token, done.which / s.heads);
+                if (s.has_dv)
+                    hopper_store(&m.dv, values, done.which % s.heads, token, done.which / s.heads);
                 hopper_store_commit();
                 is_storing = true;
             }
@@ -627,13 +631,13 @@ extern "C" int cuda_attention_grad(const struct cuda_attention *d, const void *q
     e = e ? e : make_map(d, k, false, &m.k);
     e = e ? e : make_map(d, v, false, &m.v);
     e = e ? e : make_map(d, go, true, &m.go);
-    e = e ? e : make_map(d, dk, false, &m.dk);
-    e = e ? e : make_map(d, dv, false, &m.dv);
+    e = e ? e : make_map(d, dk ? dk : k, false, &m.dk);
+    e = e ? e : make_map(d, dv ? dv : v, false, &m.dv);
     if (e)
         return e;
-    grad_shape s = {d->batch,       d->heads,         d->tokens,       (d->tokens + 127) / 128,
-                    d->scale,       d->scale * LOG2E, d->token_stride, d->head_stride,
-                    d->batch_stride};
+    grad_shape s = {d->batch,        d->heads,         d->tokens,       (d->tokens + 127) / 128,
+                    d->scale,        d->scale * LOG2E, d->token_stride, d->head_stride,
+                    d->batch_stride, dk != NULL,       dv != NULL};
     float *rows = (float *)workspace;
     float4 *slots = (float4 *)((char *)workspace + rows_bytes(d));
     dim3 grid((unsigned)(s.tiles * 4), (unsigned)(d->batch * d->heads));

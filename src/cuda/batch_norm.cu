@@ -12,12 +12,25 @@
 /* Channels in strips of up to 2,048, each thread eight of them; `lanes` rows at a time. */
 struct bn_layout {
     int strips, vectors, lanes; /* vectors of eight per strip */
+    float eps;
     int64_t tiles, per_tile;
 };
 
-static bn_layout layout_of(int64_t rows, int64_t channels)
+/* 1 / sqrt(var + eps) of eight channels. */
+__device__ static inline vec8 load_rstd(const float *var, float eps)
 {
+    vec8 r = device_load(var);
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        r.v[i] = 1.0f / sqrtf(r.v[i] + eps);
+    return r;
+}
+
+static bn_layout layout_of(const struct cuda_batch_norm *d)
+{
+    int64_t rows = d->rows, channels = d->channels;
     bn_layout l;
+    l.eps = d->eps;
     int64_t all = channels / 8;
     l.strips = (int)((all + THREADS - 1) / THREADS);
     l.vectors = (int)((all + l.strips - 1) / l.strips);
@@ -42,7 +55,7 @@ template <class T, int MODE>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
     bn_sums(bn_layout l, int64_t rows, int channels, const T *__restrict__ dy,
             const T *__restrict__ x, const T *__restrict__ y, const float *__restrict__ mean,
-            const float *__restrict__ rstd, const float *__restrict__ w,
+            const float *__restrict__ var, const float *__restrict__ w,
             const float *__restrict__ b, float *__restrict__ partial)
 {
     __shared__ float shared[THREADS][8];
@@ -60,7 +73,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
             shift = device_load(x + channel);
         } else {
             shift = device_load(mean + channel);
-            factor = device_load(rstd + channel);
+            factor = load_rstd(var + channel, l.eps);
             if (MODE == SUM_GRAD_X) {
                 vec8 weight = device_load(w + channel), bias = device_load(b + channel);
 #pragma unroll
@@ -129,10 +142,10 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
     }
 }
 
-/* Block of 32 channels and 32 runs of tiles; the totals in double. STATS: mean and rstd; else dw and db. */
+/* Block of 32 channels and 32 runs of tiles; the totals in double. STATS: mean and variance; else dw and db. */
 template <class T, bool IS_STATS>
 __global__ void __launch_bounds__(1024)
-    bn_totals(int64_t tiles, int64_t rows, int channels, float eps, const T *__restrict__ x,
+    bn_totals(int64_t tiles, int64_t rows, int channels, const T *__restrict__ x,
               const float *__restrict__ partial, float *__restrict__ first_out,
               float *__restrict__ second_out)
 {
@@ -156,7 +169,7 @@ __global__ void __launch_bounds__(1024)
     if (IS_STATS) {
         double mean = a / (double)rows, variance = c / (double)rows - mean * mean;
         first_out[at] = (float)(mean + (double)device_to_float(x[at]));
-        second_out[at] = (float)(1.0 / sqrt((variance > 0 ? variance : 0) + (double)eps));
+        second_out[at] = (float)(variance > 0 ? variance : 0);
     } else {
         first_out[at] = (float)c; /* dw */
         second_out[at] = (float)a;
@@ -168,7 +181,7 @@ template <class T, bool HAS_RESIDUAL>
 __global__ void __launch_bounds__(THREADS)
     bn_apply(bn_layout l, int64_t rows, int channels, int is_relu, const T *__restrict__ x,
              const T *__restrict__ residual, const float *__restrict__ mean,
-             const float *__restrict__ rstd, const float *__restrict__ w,
+             const float *__restrict__ var, const float *__restrict__ w,
              const float *__restrict__ b, T *__restrict__ y)
 {
     int vector = threadIdx.x % l.vectors, lane = threadIdx.x / l.vectors;
@@ -177,7 +190,7 @@ __global__ void __launch_bounds__(THREADS)
         return;
     int64_t first = blockIdx.x * l.per_tile,
             last = first + l.per_tile < rows ? first + l.per_tile : rows;
-    vec8 factor = device_load(rstd + channel), shift = device_load(mean + channel),
+    vec8 factor = load_rstd(var + channel, l.eps), shift = device_load(mean + channel),
          weight = device_load(w + channel), bias = device_load(b + channel);
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -208,7 +221,7 @@ __global__ void __launch_bounds__(THREADS)
                     float o = fmaf(v.v[i], factor.v[i], shift.v[i]);
                     if (HAS_RESIDUAL)
                         o += r.v[i];
-                    v.v[i] = fmaxf(o, least);
+                    v.v[i] = o < least ? least : o;
                 }
                 device_store(y + (row + k * l.lanes) * channels + channel, v);
             }
@@ -220,7 +233,7 @@ template <class T, int MODE, bool HAS_RESIDUAL>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
     bn_grad(bn_layout l, int64_t rows, int channels, const T *__restrict__ dy,
             const T *__restrict__ x, const T *__restrict__ y, const float *__restrict__ mean,
-            const float *__restrict__ rstd, const float *__restrict__ w,
+            const float *__restrict__ var, const float *__restrict__ w,
             const float *__restrict__ b, const float *__restrict__ dw, const float *__restrict__ db,
             T *__restrict__ dx, T *__restrict__ dresidual)
 {
@@ -233,7 +246,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
     /* dx = p g + q x + r */
     vec8 p, q, r, gate;
     {
-        vec8 factor = device_load(rstd + channel), m = device_load(mean + channel),
+        vec8 factor = load_rstd(var + channel, l.eps), m = device_load(mean + channel),
              weight = device_load(w + channel), gw = device_load(dw + channel),
              gb = device_load(db + channel), bias = device_load(b + channel);
 #pragma unroll
@@ -288,89 +301,89 @@ static bool is_valid(const struct cuda_batch_norm *d)
 
 extern "C" size_t cuda_batch_norm_workspace(const struct cuda_batch_norm *d)
 {
-    return (size_t)layout_of(d->rows, d->channels).tiles * 2 * (size_t)d->channels * sizeof(float);
+    return (size_t)layout_of(d).tiles * 2 * (size_t)d->channels * sizeof(float);
 }
 
 template <class T>
-static int stats(const struct cuda_batch_norm *d, const T *x, float *mean, float *rstd,
+static int stats(const struct cuda_batch_norm *d, const T *x, float *mean, float *var,
                  float *partial, cudaStream_t stream)
 {
-    bn_layout l = layout_of(d->rows, d->channels);
+    bn_layout l = layout_of(d);
     int channels = (int)d->channels;
     dim3 grid((unsigned)l.tiles, (unsigned)l.strips);
     bn_sums<T, SUM_STATS><<<grid, THREADS, 0, stream>>>(l, d->rows, channels, NULL, x, NULL, NULL,
                                                         NULL, NULL, NULL, partial);
     bn_totals<T, true><<<(unsigned)((channels + 31) / 32), 1024, 0, stream>>>(
-        l.tiles, d->rows, channels, d->eps, x, partial, mean, rstd);
+        l.tiles, d->rows, channels, x, partial, mean, var);
     return (int)cudaGetLastError();
 }
 
 extern "C" int cuda_batch_norm_stats(const struct cuda_batch_norm *d, const void *x, float *mean,
-                                     float *rstd, void *workspace, cuda_stream stream)
+                                     float *var, void *workspace, cuda_stream stream)
 {
     if (!is_valid(d))
         return (int)cudaErrorInvalidValue;
     return d->dtype == CUDA_BF16
-               ? stats(d, (const bf16 *)x, mean, rstd, (float *)workspace, stream)
-               : stats(d, (const float *)x, mean, rstd, (float *)workspace, stream);
+               ? stats(d, (const bf16 *)x, mean, var, (float *)workspace, stream)
+               : stats(d, (const float *)x, mean, var, (float *)workspace, stream);
 }
 
 template <class T>
 static int apply(const struct cuda_batch_norm *d, const T *x, const T *residual, const float *mean,
-                 const float *rstd, const float *w, const float *b, T *y, cudaStream_t stream)
+                 const float *var, const float *w, const float *b, T *y, cudaStream_t stream)
 {
-    bn_layout l = layout_of(d->rows, d->channels);
+    bn_layout l = layout_of(d);
     dim3 grid((unsigned)l.tiles, (unsigned)l.strips);
     auto kernel = residual ? bn_apply<T, true> : bn_apply<T, false>;
     kernel<<<grid, THREADS, 0, stream>>>(l, d->rows, (int)d->channels, d->is_relu, x, residual,
-                                         mean, rstd, w, b, y);
+                                         mean, var, w, b, y);
     return (int)cudaGetLastError();
 }
 
 extern "C" int cuda_batch_norm_apply(const struct cuda_batch_norm *d, const void *x,
-                                     const void *residual, const float *mean, const float *rstd,
+                                     const void *residual, const float *mean, const float *var,
                                      const float *w, const float *b, void *y, cuda_stream stream)
 {
     if (!is_valid(d))
         return (int)cudaErrorInvalidValue;
-    return d->dtype == CUDA_BF16 ? apply(d, (const bf16 *)x, (const bf16 *)residual, mean, rstd, w,
+    return d->dtype == CUDA_BF16 ? apply(d, (const bf16 *)x, (const bf16 *)residual, mean, var, w,
                                          b, (bf16 *)y, stream)
-                                 : apply(d, (const float *)x, (const float *)residual, mean, rstd,
+                                 : apply(d, (const float *)x, (const float *)residual, mean, var,
                                          w, b, (float *)y, stream);
 }
 
 template <class T, int MODE>
 static int grad_mode(const struct cuda_batch_norm *d, const T *dy, const T *x, const T *y,
-                     const float *mean, const float *rstd, const float *w, const float *b, T *dx,
+                     const float *mean, const float *var, const float *w, const float *b, T *dx,
                      T *dresidual, float *dw, float *db, float *partial, cudaStream_t stream)
 {
-    bn_layout l = layout_of(d->rows, d->channels);
+    bn_layout l = layout_of(d);
     int channels = (int)d->channels;
     dim3 grid((unsigned)l.tiles, (unsigned)l.strips);
     bn_sums<T, MODE>
-        <<<grid, THREADS, 0, stream>>>(l, d->rows, channels, dy, x, y, mean, rstd, w, b, partial);
+        <<<grid, THREADS, 0, stream>>>(l, d->rows, channels, dy, x, y, mean, var, w, b, partial);
     bn_totals<T, false><<<(unsigned)((channels + 31) / 32), 1024, 0, stream>>>(
-        l.tiles, d->rows, channels, d->eps, x, partial, dw, db);
+        l.tiles, d->rows, channels, x, partial, dw, db);
     auto kernel = dresidual ? bn_grad<T, MODE, true> : bn_grad<T, MODE, false>;
-    kernel<<<grid, THREADS, 0, stream>>>(l, d->rows, channels, dy, x, y, mean, rstd, w, b, dw, db,
+    kernel<<<grid, THREADS, 0, stream>>>(l, d->rows, channels, dy, x, y, mean, var, w, b, dw, db,
                                          dx, dresidual);
     return (int)cudaGetLastError();
 }
 
 template <class T>
 static int grad(const struct cuda_batch_norm *d, const void *dy, const void *x, const void *y,
-                const float *mean, const float *rstd, const float *w, const float *b, void *dx,
+                const float *mean, const float *var, const float *w, const float *b, void *dx,
                 void *dresidual, float *dw, float *db, float *partial, cudaStream_t stream)
 {
     auto run = !d->is_relu ? grad_mode<T, SUM_GRAD>
                : y         ? grad_mode<T, SUM_GRAD_Y>
                            : grad_mode<T, SUM_GRAD_X>;
-    return run(d, (const T *)dy, (const T *)x, (const T *)y, mean, rstd, w, b, (T *)dx,
+    return run(d, (const T *)dy, (const T *)x, (const T *)y, mean, var, w, b, (T *)dx,
                (T *)dresidual, dw, db, partial, stream);
 }
 
 extern "C" int cuda_batch_norm_grad(const struct cuda_batch_norm *d, const void *dy, const void *x,
-                                    const void *y, const float *mean, const float *rstd,
+                                    const void *y, const float *mean, const float *var,
                                     const float *w, const float *b, void *dx, void *dresidual,
                                     float *dw, float *db, void *workspace, cuda_stream stream)
 {
@@ -378,6 +391,6 @@ extern "C" int cuda_batch_norm_grad(const struct cuda_batch_norm *d, const void 
         return (int)cudaErrorInvalidValue;
     float *partial = (float *)workspace;
     return d->dtype == CUDA_BF16
-               ? grad<bf16>(d, dy, x, y, mean, rstd, w, b, dx, dresidual, dw, db, partial, stream)
-               : grad<float>(d, dy, x, y, mean, rstd, w, b, dx, dresidual, dw, db, partial, stream);
+               ? grad<bf16>(d, dy, x, y, mean, var, w, b, dx, dresidual, dw, db, partial, stream)
+               : grad<float>(d, dy, x, y, mean, var, w, b, dx, dresidual, dw, db, partial, stream);
 }

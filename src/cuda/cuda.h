@@ -45,17 +45,17 @@ struct cuda_batch_norm {
     enum cuda_dtype dtype; /* of x, y, residual and their gradients; the rest is F32 */
 };
 size_t cuda_batch_norm_workspace(const struct cuda_batch_norm *d);
-/* mean and rstd of every channel. Reads x. */
-int cuda_batch_norm_stats(const struct cuda_batch_norm *d, const void *x, float *mean, float *rstd,
+/* mean and biased variance of every channel. Reads x. */
+int cuda_batch_norm_stats(const struct cuda_batch_norm *d, const void *x, float *mean, float *var,
                           void *workspace, cuda_stream stream);
-/* y = (x - mean) * rstd * w + b (+ residual, may be NULL), relu where asked. Reads x, residual; writes y. */
+/* y = (x - mean) / sqrt(var + eps) * w + b (+ residual, may be NULL), relu where asked. Reads x, residual; writes y. */
 int cuda_batch_norm_apply(const struct cuda_batch_norm *d, const void *x, const void *residual,
-                          const float *mean, const float *rstd, const float *w, const float *b,
+                          const float *mean, const float *var, const float *w, const float *b,
                           void *y, cuda_stream stream);
 /* dx, dw, db and, where dresidual is not NULL, the gradient behind the relu. y is needed with relu and a residual (else
  * NULL: the gate is made again from x). Reads dy, x (and y) twice; writes dx (and dresidual). */
 int cuda_batch_norm_grad(const struct cuda_batch_norm *d, const void *dy, const void *x,
-                         const void *y, const float *mean, const float *rstd, const float *w,
+                         const void *y, const float *mean, const float *var, const float *w,
                          const float *b, void *dx, void *dresidual, float *dw, float *db,
                          void *workspace, cuda_stream stream);
 
@@ -122,12 +122,14 @@ struct cuda_embed {
     int64_t count, rows, n; /* tokens, rows of the table, width (a multiple of 8) */
     int64_t positions;      /* period of the position table, where there is one */
     enum cuda_dtype dtype;  /* of the table and of y and dy; the gradient of the table is F32 */
+    bool has_skip;          /* gradient: the index `skip` gets nothing */
+    int64_t skip;
 };
 /* y[i] = table[index[i]] (+ position[i % positions], may be NULL). Wrong indices as in cuda_entropy_grad. */
 int cuda_embed(const struct cuda_embed *d, const int64_t *index, const void *table,
                const void *position, void *y, uint32_t *error, cuda_stream stream);
 size_t cuda_embed_grad_workspace(const struct cuda_embed *d);
-/* dtable[index[i]] += dy[i], in order of i within chunks of the stably sorted indices. */
+/* dtable[index[i]] += dy[i], in order of i within chunks of the stably sorted indices. Wrong indices get nothing. */
 int cuda_embed_grad(const struct cuda_embed *d, const int64_t *index, const void *dy, float *dtable,
                     void *workspace, cuda_stream stream);
 /* dposition[p] = sum over i with i % positions == p of dy[i], in order of i. */
@@ -161,10 +163,12 @@ struct cuda_attention {
     int64_t token_stride, head_stride, batch_stride;             /* of q, k, v, dq, dk, dv */
     int64_t out_token_stride, out_head_stride, out_batch_stride; /* of o and its gradient */
 };
-/* stats [batch, heads, tokens] F32: logarithm of the sum of exponentials of the scaled products. */
+/* stats [batch, heads, tokens] F32: logarithm of the sum of exponentials of the scaled products. o or stats may be
+ * NULL. */
 int cuda_attention(const struct cuda_attention *d, const void *q, const void *k, const void *v,
                    void *o, float *stats, cuda_stream stream);
 size_t cuda_attention_grad_workspace(const struct cuda_attention *d);
+/* Each of dq, dk, dv may be NULL: the others have the same bits. */
 int cuda_attention_grad(const struct cuda_attention *d, const void *q, const void *k, const void *v,
                         const void *o, const void *go, const float *stats, void *dq, void *dk,
                         void *dv, void *workspace, cuda_stream stream);

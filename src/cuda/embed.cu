@@ -3,8 +3,7 @@
  * The gradient: indices are sorted stably with their positions, chunks of CHUNK sorted entries are added up by one warp
  * each; a row whose entries lie in one chunk is written there, a row that crosses chunks is added from the chunks'
  * partial sums, in order, by the warp of its first chunk. So every row has one writer and one order. */
-#include "cuda/cuda.h"
-#include "cuda/device.cuh"
+#include "cuda/typed.cuh"
 #include <cub/device/device_radix_sort.cuh>
 
 #define THREADS 256
@@ -62,16 +61,20 @@ extern "C" int cuda_embed(const struct cuda_embed *d, const int64_t *index, cons
 
 /* ---- gradient ------------------------------------------------------------------------------- */
 
-/* Wrong indices sort behind every row and are skipped. */
+/* Wrong indices and the one to skip sort behind every row and get nothing. */
 __global__ void __launch_bounds__(THREADS)
-    embed_keys(int64_t count, int64_t rows, const int64_t *__restrict__ index,
-               uint32_t *__restrict__ keys, uint32_t *__restrict__ values)
+    embed_keys(int64_t count, int64_t rows, bool has_skip, int64_t skip,
+               const int64_t *__restrict__ index, uint32_t *__restrict__ keys,
+               uint32_t *__restrict__ values, struct cuda_fault fault)
 {
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (i >= count)
         return;
     int64_t at = index[i];
-    keys[i] = at < 0 || at >= rows ? (uint32_t)rows : (uint32_t)at;
+    bool is_wrong = at < 0 || at >= rows;
+    if (is_wrong)
+        typed_fault(fault);
+    keys[i] = is_wrong || (has_skip && at == skip) ? (uint32_t)rows : (uint32_t)at;
     values[i] = (uint32_t)i;
 }
 
@@ -229,8 +232,18 @@ extern "C" size_t cuda_embed_grad_workspace(const struct cuda_embed *d)
     return s.bytes;
 }
 
-extern "C" int cuda_embed_grad(const struct cuda_embed *d, const int64_t *index, const void *dy,
-                               float *dtable, void *workspace, cuda_stream stream)
+static int sort(const struct cuda_embed *d, const int64_t *index, struct embed_space *s,
+                struct cuda_fault fault, cudaStream_t stream)
+{
+    embed_keys<<<(unsigned)((d->count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
+        d->count, d->rows, d->has_skip, d->skip, index, s->keys_in, s->values_in, fault);
+    return (int)cub::DeviceRadixSort::SortPairs(s->sort, s->sort_bytes, s->keys_in, s->keys,
+                                                s->values_in, s->values, (int)d->count, 0,
+                                                key_bits(d->rows), stream);
+}
+
+static int embed_grad(const struct cuda_embed *d, const int64_t *index, const void *dy,
+                      float *dtable, void *workspace, struct cuda_fault fault, cudaStream_t stream)
 {
     if (d->n % 8 || d->n <= 0 || d->count > INT32_MAX || d->rows >= INT32_MAX)
         return (int)cudaErrorInvalidValue;
@@ -238,13 +251,9 @@ extern "C" int cuda_embed_grad(const struct cuda_embed *d, const int64_t *index,
         return 0;
     struct embed_space s;
     carve(d, (char *)workspace, &s);
-    embed_keys<<<(unsigned)((d->count + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
-        d->count, d->rows, index, s.keys_in, s.values_in);
-    cudaError_t e =
-        cub::DeviceRadixSort::SortPairs(s.sort, s.sort_bytes, s.keys_in, s.keys, s.values_in,
-                                        s.values, (int)d->count, 0, key_bits(d->rows), stream);
-    if (e != cudaSuccess)
-        return (int)e;
+    int e = sort(d, index, &s, fault, stream);
+    if (e)
+        return e;
     int n = (int)d->n;
     dim3 grid((unsigned)((d->count + CHUNK - 1) / CHUNK), (unsigned)((n + 255) / 256));
     if (d->dtype == CUDA_BF16)
@@ -255,6 +264,12 @@ extern "C" int cuda_embed_grad(const struct cuda_embed *d, const int64_t *index,
                                                      (const float *)dy, dtable, s.partial);
     embed_crossing<<<grid, 32, 0, stream>>>(d->count, d->rows, n, s.keys, dtable, s.partial);
     return (int)cudaGetLastError();
+}
+
+extern "C" int cuda_embed_grad(const struct cuda_embed *d, const int64_t *index, const void *dy,
+                               float *dtable, void *workspace, cuda_stream stream)
+{
+    return embed_grad(d, index, dy, dtable, workspace, {NULL, 0}, stream);
 }
 
 /* Bytes: count * n * size. */
@@ -294,4 +309,147 @@ extern "C" int cuda_embed_position_grad(const struct cuda_embed *d, const void *
         position_rows<float><<<blocks, THREADS, 0, stream>>>(d->count, d->positions, (int)d->n,
                                                              (const float *)dy, dposition);
     return (int)cudaGetLastError();
+}
+
+/* ---- the family of indexing, any shape and type ---------------------------------------------------- */
+
+/* A warp per row, in units of U: elements, or 16 bytes of them. */
+template <class U>
+__global__ void __launch_bounds__(THREADS)
+    select_rows(kernel_index_desc d, int64_t inner, const U *__restrict__ x,
+                const int64_t *__restrict__ index, U *__restrict__ y, struct cuda_fault fault)
+{
+    int64_t row = (int64_t)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
+    if (row >= d.outer * d.count)
+        return;
+    int64_t o = row / d.count, fixed = d.f == KERNEL_GATHER ? 0 : index[row - o * d.count];
+    for (int64_t e = threadIdx.x % 32; e < inner; e += 32) {
+        int64_t at = d.f == KERNEL_GATHER ? index[row * inner + e] : fixed;
+        bool is_wrong = at < 0 || at >= d.n;
+        if (is_wrong)
+            typed_fault(fault);
+        y[row * inner + e] = is_wrong ? U{} : x[(o * d.n + at) * inner + e];
+    }
+}
+
+/* Every run of equal sorted indices has one thread per column, at its head: sums in order of position. */
+__global__ void __launch_bounds__(THREADS)
+    add_runs(kernel_index_desc d, const uint32_t *__restrict__ keys,
+             const uint32_t *__restrict__ values, struct cuda_in dy, float *__restrict__ dx)
+{
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < d.outer * d.count * d.inner;
+         i += (int64_t)gridDim.x * THREADS) {
+        int64_t row = i / d.inner, e = i - row * d.inner, o = row / d.count, p = row - o * d.count;
+        uint32_t key = keys[p];
+        if (key >= (uint32_t)d.n || (p > 0 && keys[p - 1] == key))
+            continue;
+        float sum = 0;
+        for (; p < d.count && keys[p] == key; p++)
+            sum += typed_get(dy, (o * d.count + values[p]) * d.inner + e);
+        dx[(o * d.n + key) * d.inner + e] = sum;
+    }
+}
+
+/* One thread per column. */
+__global__ void __launch_bounds__(THREADS)
+    scatter_columns(kernel_index_desc d, struct cuda_in dy, const int64_t *__restrict__ index,
+                    struct cuda_out dx, struct cuda_fault fault)
+{
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < d.outer * d.inner;
+         i += (int64_t)gridDim.x * THREADS) {
+        int64_t o = i / d.inner, e = i - o * d.inner;
+        for (int64_t k = 0; k < d.n; k++)
+            typed_put(dx, (o * d.n + k) * d.inner + e, 0.0f);
+        for (int64_t j = 0; j < d.count; j++) {
+            int64_t from = (o * d.count + j) * d.inner + e, at = index[from];
+            if (at < 0 || at >= d.n) {
+                typed_fault(fault);
+                continue;
+            }
+            int64_t to = (o * d.n + at) * d.inner + e;
+            float sum = typed_get({dx.p, dx.dtype}, to) + typed_get(dy, from);
+            typed_put(dx, to, sum);
+        }
+    }
+}
+
+static struct cuda_embed embed_of(const struct kernel_index_desc *d, int dtype)
+{
+    struct cuda_embed e = {};
+    e.count = d->count;
+    e.rows = d->n;
+    e.n = d->inner;
+    e.dtype = dtype == KERNEL_BF16 ? CUDA_BF16 : CUDA_F32;
+    e.has_skip = true; /* -1 is no index */
+    e.skip = d->skip;
+    return e;
+}
+
+extern "C" size_t cuda_index_workspace(const struct kernel_index_desc *d)
+{
+    if (d->f != KERNEL_INDEX_ADD || d->count <= 0)
+        return 0;
+    struct cuda_embed e = embed_of(d, KERNEL_F32);
+    return cuda_embed_grad_workspace(&e);
+}
+
+static unsigned grid_for(int64_t n)
+{
+    int64_t blocks = (n + THREADS - 1) / THREADS;
+    return (unsigned)(blocks > 1 << 20 ? 1 << 20 : blocks);
+}
+
+static int select(const struct kernel_index_desc *d, size_t bytes, const void *x,
+                  const int64_t *index, void *y, struct cuda_fault fault, cudaStream_t stream)
+{
+    int64_t rows = d->outer * d->count, row = d->inner * (int64_t)bytes;
+    unsigned blocks = (unsigned)((rows + THREADS / 32 - 1) / (THREADS / 32));
+    if (d->f == KERNEL_SELECT && row % 16 == 0 && cuda_is_aligned(x) && cuda_is_aligned(y))
+        select_rows<uint4><<<blocks, THREADS, 0, stream>>>(*d, row / 16, (const uint4 *)x, index,
+                                                           (uint4 *)y, fault);
+    else if (bytes == 2)
+        select_rows<uint16_t><<<blocks, THREADS, 0, stream>>>(*d, d->inner, (const uint16_t *)x,
+                                                              index, (uint16_t *)y, fault);
+    else
+        select_rows<uint32_t><<<blocks, THREADS, 0, stream>>>(*d, d->inner, (const uint32_t *)x,
+                                                              index, (uint32_t *)y, fault);
+    return (int)cudaGetLastError();
+}
+
+static int index_add(const struct kernel_index_desc *d, struct cuda_in dy, const int64_t *index,
+                     float *dx, void *workspace, struct cuda_fault fault, cudaStream_t stream)
+{
+    struct cuda_embed e = embed_of(d, dy.dtype);
+    if (d->count > INT32_MAX || d->n >= INT32_MAX)
+        return (int)cudaErrorInvalidValue;
+    int code = (int)cudaMemsetAsync(dx, 0, (size_t)(d->outer * d->n * d->inner) * sizeof *dx, stream);
+    if (code || d->count <= 0)
+        return code;
+    if (d->outer == 1 && d->inner % 8 == 0 && dy.dtype != KERNEL_F16 && cuda_is_aligned(dy.p) &&
+        cuda_is_aligned(dx))
+        return embed_grad(&e, index, dy.p, dx, workspace, fault, stream);
+    struct embed_space s;
+    carve(&e, (char *)workspace, &s);
+    code = sort(&e, index, &s, fault, stream);
+    if (code)
+        return code;
+    add_runs<<<grid_for(d->outer * d->count * d->inner), THREADS, 0, stream>>>(*d, s.keys, s.values,
+                                                                               dy, dx);
+    return (int)cudaGetLastError();
+}
+
+extern "C" int cuda_index(const struct kernel_index_desc *d, struct cuda_in x, const int64_t *index,
+                          struct cuda_out y, void *workspace, struct cuda_fault fault,
+                          cuda_stream stream)
+{
+    if (d->f == KERNEL_INDEX_ADD)
+        return index_add(d, x, index, (float *)y.p, workspace, fault, stream);
+    if (d->f == KERNEL_SCATTER_ADD && d->outer * d->inner > 0) {
+        scatter_columns<<<grid_for(d->outer * d->inner), THREADS, 0, stream>>>(*d, x, index, y,
+                                                                               fault);
+        return (int)cudaGetLastError();
+    }
+    if (d->outer * d->count * d->inner <= 0 || d->f == KERNEL_SCATTER_ADD)
+        return 0;
+    return select(d, cuda_dtype_bytes(x.dtype), x.p, index, y.p, fault, stream);
 }

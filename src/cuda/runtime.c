@@ -440,7 +440,7 @@ static uint64_t cuda_stall(struct device *device)
     return 0; /* nobody on the host knows how long the device waited for itself */
 }
 
-void *cuda_stream(struct device *device, enum device_stream stream)
+void *cuda_stream_of(struct device *device, enum device_stream stream)
 {
     return self(device)->streams[stream];
 }

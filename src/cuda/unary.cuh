@@ -34,7 +34,7 @@ template <class T> __device__ static inline float unary_gelu_gate(float x)
 template <class T, int F> __device__ static inline float unary_value(float x)
 {
     if (F == CUDA_RELU)
-        return fmaxf(x, 0.0f);
+        return x < 0.0f ? 0.0f : x; /* NaN stays */
     if (F == CUDA_GELU)
         return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     if (F == CUDA_GELU_TANH)

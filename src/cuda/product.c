@@ -1,0 +1,268 @@
+/* product.c - see product.h. */
+#include "cuda/product.h"
+
+#include <string.h>
+
+#include <cublasLt.h>
+
+#include "base/heap.h"
+#include "base/map.h"
+#include "cuda/library.h"
+
+#define WORKSPACE ((size_t)32 << 20) /* what the library recommends for this chip */
+#define SMALL ((int64_t)1 << 27)     /* multiplications below which a product gets none */
+#define ANSWERS 8
+
+/* The calls that are used, by their types in the header. */
+#define CALLS(X)                                                                                   \
+    X(Create)                                                                                      \
+    X(Destroy)                                                                                     \
+    X(GetVersion)                                                                                  \
+    X(Matmul)                                                                                      \
+    X(MatmulDescCreate)                                                                            \
+    X(MatmulDescSetAttribute)                                                                      \
+    X(MatmulDescDestroy)                                                                           \
+    X(MatrixLayoutCreate)                                                                          \
+    X(MatrixLayoutSetAttribute)                                                                    \
+    X(MatrixLayoutDestroy)                                                                         \
+    X(MatmulPreferenceCreate)                                                                      \
+    X(MatmulPreferenceSetAttribute)                                                                \
+    X(MatmulPreferenceDestroy)                                                                     \
+    X(MatmulAlgoGetHeuristic)
+
+struct answer {
+    struct cuda_product p;
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t a, b, c; /* as the library sees them: columns one after the other */
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+struct cuda_products {
+#define X(name) __typeof__(&cublasLt##name) name;
+    CALLS(X)
+#undef X
+    cublasLtHandle_t handle; /* NULL: no device */
+    cuda_stream stream;
+    struct answer **answers; /* owned */
+    size_t count, capacity;
+    struct ebb_strmap places; /* bytes of a description -> place in answers */
+};
+
+/* What the library calls the description's A is our B: it has columns where we have rows. */
+static cudaDataType type_of(int dtype)
+{
+    return dtype == KERNEL_BF16 ? CUDA_R_16BF : dtype == KERNEL_F16 ? CUDA_R_16F : CUDA_R_32F;
+}
+
+static enum ebb_status check(cublasStatus_t status, const char *what, struct ebb_error *err)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return EBB_OK;
+    return ebb_fail(err, EBB_EDEVICE, "cuda: %s: cuBLASLt answers %d", what, (int)status);
+}
+
+static void forget(struct cuda_products *s, struct answer *a)
+{
+    if (a->op)
+        (void)s->MatmulDescDestroy(a->op);
+    if (a->a)
+        (void)s->MatrixLayoutDestroy(a->a);
+    if (a->b)
+        (void)s->MatrixLayoutDestroy(a->b);
+    if (a->c)
+        (void)s->MatrixLayoutDestroy(a->c);
+    ebb_free(a);
+}
+
+void cuda_products_close(struct cuda_products *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        forget(s, s->answers[i]);
+    if (s->handle)
+        (void)s->Destroy(s->handle);
+    ebb_strmap_fini(&s->places);
+    ebb_free(s->answers);
+    ebb_free(s);
+}
+
+enum ebb_status cuda_products_open(struct cuda_products **products, bool has_device,
+                                   cuda_stream stream, struct ebb_error *err)
+{
+    struct cuda_products *s;
+    EBB_TRY(ebb_new(&s, 1, sizeof *s, err));
+    ebb_strmap_init(&s->places);
+    s->stream = stream;
+    if (has_device) {
+        const struct ebb_library_call calls[] = {
+#define X(name) {"cublasLt" #name, &s->name},
+            CALLS(X)
+#undef X
+        };
+        enum ebb_status status = cuda_library_load("libcublasLt.so.13", "matrix products", calls,
+                                                   sizeof calls / sizeof *calls, err);
+        if (status == EBB_OK)
+            status = check(s->Create(&s->handle), "products", err);
+        if (status != EBB_OK) {
+            cuda_products_close(s);
+            return status;
+        }
+    }
+    *products = s;
+    return EBB_OK;
+}
+
+size_t cuda_product_workspace(const struct cuda_product *p)
+{
+    double work = (double)p->m * (double)p->n * (double)p->k * (double)p->batch;
+    return work < (double)SMALL ? 0 : WORKSPACE;
+}
+
+static enum ebb_status layout(struct cuda_products *s, cublasLtMatrixLayout_t *to, int dtype,
+                              int64_t rows, int64_t columns, int64_t ld, int64_t batch,
+                              int64_t step, struct ebb_error *err)
+{
+    int32_t count = (int32_t)batch;
+    EBB_TRY(check(s->MatrixLayoutCreate(to, type_of(dtype), (uint64_t)rows, (uint64_t)columns, ld),
+                  "layout", err));
+    if (batch == 1)
+        return EBB_OK;
+    EBB_TRY(check(s->MatrixLayoutSetAttribute(*to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                              sizeof count),
+                  "batch", err));
+    return check(s->MatrixLayoutSetAttribute(*to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                             &step, sizeof step),
+                 "batch", err);
+}
+
+static enum ebb_status describe(struct cuda_products *s, struct answer *a, struct ebb_error *err)
+{
+    const struct cuda_product *p = &a->p;
+    cublasOperation_t turn = CUBLAS_OP_T;
+    cublasLtEpilogue_t end = p->has_bias ? p->has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                                       : CUBLASLT_EPILOGUE_BIAS
+                             : p->has_relu ? CUBLASLT_EPILOGUE_RELU
+                                           : CUBLASLT_EPILOGUE_DEFAULT;
+    cudaDataType bias = type_of(p->out_dtype);
+    EBB_TRY(check(s->MatmulDescCreate(&a->op, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product", err));
+    if (p->is_b_turned)
+        EBB_TRY(check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_TRANSA, &turn,
+                                                sizeof turn),
+                      "product", err));
+    if (p->is_a_turned)
+        EBB_TRY(check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_TRANSB, &turn,
+                                                sizeof turn),
+                      "product", err));
+    if (end != CUBLASLT_EPILOGUE_DEFAULT)
+        EBB_TRY(check(
+            s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &end, sizeof end),
+            "product", err));
+    if (p->has_bias)
+        EBB_TRY(check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias,
+                                                sizeof bias),
+                      "product", err));
+    EBB_TRY(layout(s, &a->a, p->dtype, p->is_b_turned ? p->k : p->n, p->is_b_turned ? p->n : p->k,
+                   p->b_ld, p->batch, p->b_step, err));
+    EBB_TRY(layout(s, &a->b, p->dtype, p->is_a_turned ? p->m : p->k, p->is_a_turned ? p->k : p->m,
+                   p->a_ld, p->batch, p->a_step, err));
+    return layout(s, &a->c, p->out_dtype, p->n, p->m, p->c_ld, p->batch, p->c_step, err);
+}
+
+static enum ebb_status ask(struct cuda_products *s, struct answer *a, struct ebb_error *err)
+{
+    static const cublasLtMatmulPreferenceAttributes_t sides[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    uint64_t room = cuda_product_workspace(&a->p);
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
+             alignment = (uint32_t)a->p.alignment;
+    cublasLtMatmulPreference_t wish;
+    cublasLtMatmulHeuristicResult_t found[ANSWERS];
+    int count = 0;
+    EBB_TRY(check(s->MatmulPreferenceCreate(&wish), "preference", err));
+    cublasStatus_t status = s->MatmulPreferenceSetAttribute(
+        wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = s->MatmulPreferenceSetAttribute(
+            wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    for (size_t i = 0; i < sizeof sides / sizeof *sides && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = s->MatmulPreferenceSetAttribute(wish, sides[i], &alignment, sizeof alignment);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = s->MatmulAlgoGetHeuristic(s->handle, a->op, a->a, a->b, a->c, a->c, wish, ANSWERS,
+                                           found, &count);
+    (void)s->MatmulPreferenceDestroy(wish);
+    for (int i = 0; i < count && status == CUBLAS_STATUS_SUCCESS; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS) {
+            a->algorithm = found[i].algo;
+            return EBB_OK;
+        }
+    return ebb_fail(err, EBB_EUNSUPPORTED,
+                    "cuda: cuBLASLt has no answer (%d) for a product of %lld x %lld x %lld",
+                    (int)status, (long long)a->p.m, (long long)a->p.n, (long long)a->p.k);
+}
+
+static enum ebb_status find(struct cuda_products *s, const struct cuda_product *p,
+                            struct answer **answer, struct ebb_error *err)
+{
+    uint64_t place;
+    if (ebb_strmap_get(&s->places, (const char *)p, sizeof *p, &place)) {
+        *answer = s->answers[place];
+        return EBB_OK;
+    }
+    struct answer *a;
+    EBB_TRY(ebb_grow(&s->answers, &s->capacity, s->count + 1, sizeof *s->answers, err));
+    EBB_TRY(ebb_new(&a, 1, sizeof *a, err));
+    a->p = *p;
+    enum ebb_status status = describe(s, a, err);
+    if (status == EBB_OK)
+        status = ask(s, a, err);
+    if (status == EBB_OK)
+        status = ebb_strmap_put(&s->places, (const char *)p, sizeof *p, s->count, err);
+    if (status != EBB_OK) {
+        forget(s, a);
+        return status;
+    }
+    *answer = s->answers[s->count++] = a;
+    return EBB_OK;
+}
+
+static uint64_t hash_bytes(const void *data, size_t bytes)
+{
+    const unsigned char *p = data;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ p[i]) * 0x100000001b3u;
+    return hash;
+}
+
+enum ebb_status cuda_product_need(struct cuda_products *s, const struct cuda_product *p,
+                                  uint64_t *algorithm, struct ebb_error *err)
+{
+    struct answer *a;
+    if (algorithm)
+        *algorithm = 0;
+    if (!s->handle)
+        return EBB_OK;
+    EBB_TRY(find(s, p, &a, err));
+    if (algorithm)
+        *algorithm = hash_bytes(&a->algorithm, sizeof a->algorithm) ^ s->GetVersion();
+    return EBB_OK;
+}
+
+enum ebb_status cuda_product_run(struct cuda_products *s, const struct cuda_product *p,
+                                 const void *a, const void *b, const void *bias, void *c,
+                                 void *workspace, struct ebb_error *err)
+{
+    struct answer *found;
+    float beta = p->adds ? 1.0f : 0.0f;
+    EBB_TRY(find(s, p, &found, err));
+    if (p->has_bias)
+        EBB_TRY(check(s->MatmulDescSetAttribute(found->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                                sizeof bias),
+                      "bias", err));
+    return check(s->Matmul(s->handle, found->op, &p->alpha, b, found->a, a, found->b, &beta, c,
+                           found->c, c, found->c, &found->algorithm, workspace,
+                           cuda_product_workspace(p), s->stream),
+                 "product", err);
+}
