@@ -290,13 +290,13 @@ static void bn_case(int64_t rows, int64_t n, bool is_relu, bool has_residual)
              *dy = device_new<uint16_t>(count), *gx = device_new<uint16_t>(count),
              *gr = device_new<uint16_t>(count);
     float *dw = device_copy(w), *db = device_copy(b), *mean = device_new<float>((size_t)n),
-          *rstd = device_new<float>((size_t)n), *gw = device_new<float>((size_t)n),
+          *var = device_new<float>((size_t)n), *gw = device_new<float>((size_t)n),
           *gb = device_new<float>((size_t)n);
     struct cuda_batch_norm d = {rows, n, 1e-5f, is_relu, CUDA_BF16};
     char *ws = device_new<char>(cuda_batch_norm_workspace(&d));
-    MUST(cuda_batch_norm_stats(&d, dx, mean, rstd, ws, stream));
-    MUST(cuda_batch_norm_apply(&d, dx, has_residual ? dr : NULL, mean, rstd, dw, db, dy, stream));
-    MUST(cuda_batch_norm_grad(&d, dg, dx, has_residual ? dy : NULL, mean, rstd, dw, db, gx,
+    MUST(cuda_batch_norm_stats(&d, dx, mean, var, ws, stream));
+    MUST(cuda_batch_norm_apply(&d, dx, has_residual ? dr : NULL, mean, var, dw, db, dy, stream));
+    MUST(cuda_batch_norm_grad(&d, dg, dx, has_residual ? dy : NULL, mean, var, dw, db, gx,
                               has_residual ? gr : NULL, gw, gb, ws, stream));
     std::vector<uint16_t> y = host_copy(dy, count), hx = host_copy(gx, count),
                           hr = host_copy(gr, count);
@@ -342,7 +342,7 @@ static void bn_case(int64_t rows, int64_t n, bool is_relu, bool has_residual)
     verdict("  dw, db", std::max(ew.value(), eb.value()), 1e-4);
     for (void *p :
          {(void *)dx, (void *)dr, (void *)dg, (void *)dy, (void *)gx, (void *)gr, (void *)dw,
-          (void *)db, (void *)mean, (void *)rstd, (void *)gw, (void *)gb, (void *)ws})
+          (void *)db, (void *)mean, (void *)var, (void *)gw, (void *)gb, (void *)ws})
         cudaFree(p);
 }
 
@@ -365,20 +365,20 @@ static void part_bn(void)
              *y = device_copy(noise(most, 1, 47)), *o = device_new<uint16_t>(most),
              *o2 = device_new<uint16_t>(most);
     float *one = device_copy(noise_float(2048, 0.1f, 1, 48)), *mean = device_new<float>(2048),
-          *rstd = device_new<float>(2048), *gw = device_new<float>(2048),
+          *var = device_new<float>(2048), *gw = device_new<float>(2048),
           *gb = device_new<float>(2048);
     for (auto &s : shapes) {
         struct cuda_batch_norm d = {(int64_t)256 * s[1] * s[1], s[2], 1e-5f, s[3] > 0, CUDA_BF16};
         char *ws = device_new<char>(cuda_batch_norm_workspace(&d)), text[64];
         double size = 2.0 * (double)d.rows * (double)d.channels;
         double a = time_ms(
-                   [&](int) { MUST(cuda_batch_norm_stats(&d, x, mean, rstd, ws, stream)); }),
+                   [&](int) { MUST(cuda_batch_norm_stats(&d, x, mean, var, ws, stream)); }),
                b = time_ms([&](int) {
-                   MUST(cuda_batch_norm_apply(&d, x, s[3] == 2 ? y : NULL, mean, rstd, one, one, o,
+                   MUST(cuda_batch_norm_apply(&d, x, s[3] == 2 ? y : NULL, mean, var, one, one, o,
                                               stream));
                }),
                c = time_ms([&](int) {
-                   MUST(cuda_batch_norm_grad(&d, g, x, s[3] == 2 ? y : NULL, mean, rstd, one, one,
+                   MUST(cuda_batch_norm_grad(&d, g, x, s[3] == 2 ? y : NULL, mean, var, one, one,
                                              o, s[3] == 2 ? o2 : NULL, gw, gb, ws, stream));
                });
         double moved = size * (1 + (s[3] == 2 ? 3 : 2) + (s[3] == 2 ? 8 : 5));

@@ -153,8 +153,7 @@ static enum ebb_status check(int code, struct ebb_error *err)
 
 static enum ebb_status multiply(struct cuda_products *products, const struct kernel_attention *a,
                                 enum which w, int64_t rows, int dtype, const void *left,
-                                const void *right, void *to, void *workspace,
-                                struct ebb_error *err)
+                                const void *right, void *to, void *workspace, struct ebb_error *err)
 {
     struct cuda_product p = make(a, w, rows, dtype);
     return cuda_product_run(products, &p, left, right, NULL, to, workspace, err);
@@ -228,8 +227,8 @@ enum ebb_status cuda_attend_grad_run(struct cuda_products *products,
         struct cuda_out p = {s.low, dtype}, ds = {s.low_slopes, dtype};
         EBB_TRY(multiply(products, a, SCORES, rows, dtype, q_at, k_at, s.scores, s.rest, err));
         EBB_TRY(multiply(products, a, TO_P, rows, dtype, go_at, v_at, s.slopes, s.rest, err));
-        EBB_TRY(check(cuda_attend_slopes(a, at, rows, s.scores, s.slopes, mask, lse + at * a->tq,
-                                         p, ds, stream),
+        EBB_TRY(check(cuda_attend_slopes(a, at, rows, s.scores, s.slopes, mask, lse + at * a->tq, p,
+                                         ds, stream),
                       err));
         if (args->out[2])
             EBB_TRY(multiply(products, a, TO_V, rows, dtype, s.low, go_at,

@@ -80,7 +80,7 @@ __device__ static inline void store_tile(uint32_t tile, const float (&d)[32], fl
 struct forward_shape {
     int batch, heads, tokens;
     float scale2; /* scale * log2(e) */
-    bool has_o; /* wanted */
+    bool has_o;   /* wanted */
 };
 
 /* Thread 0: the keys and values of tile i + STAGES - 2, into the place of a

@@ -55,8 +55,8 @@ template <class T, int MODE>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
     bn_sums(bn_layout l, int64_t rows, int channels, const T *__restrict__ dy,
             const T *__restrict__ x, const T *__restrict__ y, const float *__restrict__ mean,
-            const float *__restrict__ var, const float *__restrict__ w,
-            const float *__restrict__ b, float *__restrict__ partial)
+            const float *__restrict__ var, const float *__restrict__ w, const float *__restrict__ b,
+            float *__restrict__ partial)
 {
     __shared__ float shared[THREADS][8];
     int vector = threadIdx.x % l.vectors, lane = threadIdx.x / l.vectors;
@@ -233,9 +233,9 @@ template <class T, int MODE, bool HAS_RESIDUAL>
 __global__ void __launch_bounds__(THREADS, sizeof(T) == 2 ? 2 : 1)
     bn_grad(bn_layout l, int64_t rows, int channels, const T *__restrict__ dy,
             const T *__restrict__ x, const T *__restrict__ y, const float *__restrict__ mean,
-            const float *__restrict__ var, const float *__restrict__ w,
-            const float *__restrict__ b, const float *__restrict__ dw, const float *__restrict__ db,
-            T *__restrict__ dx, T *__restrict__ dresidual)
+            const float *__restrict__ var, const float *__restrict__ w, const float *__restrict__ b,
+            const float *__restrict__ dw, const float *__restrict__ db, T *__restrict__ dx,
+            T *__restrict__ dresidual)
 {
     int vector = threadIdx.x % l.vectors, lane = threadIdx.x / l.vectors;
     int channel = (blockIdx.y * l.vectors + vector) * 8;
@@ -348,8 +348,8 @@ extern "C" int cuda_batch_norm_apply(const struct cuda_batch_norm *d, const void
         return (int)cudaErrorInvalidValue;
     return d->dtype == CUDA_BF16 ? apply(d, (const bf16 *)x, (const bf16 *)residual, mean, var, w,
                                          b, (bf16 *)y, stream)
-                                 : apply(d, (const float *)x, (const float *)residual, mean, var,
-                                         w, b, (float *)y, stream);
+                                 : apply(d, (const float *)x, (const float *)residual, mean, var, w,
+                                         b, (float *)y, stream);
 }
 
 template <class T, int MODE>

@@ -138,8 +138,8 @@ __global__ void __launch_bounds__(THREADS)
 extern "C" int cuda_gru_grad(const struct kernel_gates_desc *d, const struct cuda_in in[4],
                              const struct cuda_out out[3], cuda_stream stream)
 {
-    gru_grad_all<<<blocks_for(d->rows * d->h), THREADS, 0, stream>>>(
-        *d, in[0], in[1], in[2], in[3], out[0], out[1], out[2]);
+    gru_grad_all<<<blocks_for(d->rows * d->h), THREADS, 0, stream>>>(*d, in[0], in[1], in[2], in[3],
+                                                                     out[0], out[1], out[2]);
     return (int)cudaGetLastError();
 }
 
@@ -289,7 +289,7 @@ extern "C" int cuda_adam_step_grad(const struct kernel_adam_step_desc *d,
                                    const struct cuda_in in[7], const struct cuda_out out[3],
                                    cuda_stream stream)
 {
-    adam_grad_all<<<blocks_for(d->n), THREADS, 0, stream>>>(
-        *d, in[0], in[1], in[2], in[3], in[4], in[5], in[6], out[0], out[1], out[2]);
+    adam_grad_all<<<blocks_for(d->n), THREADS, 0, stream>>>(*d, in[0], in[1], in[2], in[3], in[4],
+                                                            in[5], in[6], out[0], out[1], out[2]);
     return (int)cudaGetLastError();
 }

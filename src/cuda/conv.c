@@ -126,8 +126,8 @@ struct space {
 static struct space space_of(const struct kernel_conv_desc *d)
 {
     const struct kernel_conv *v = &d->conv;
-    size_t w = (size_t)(v->co * (v->ci / v->groups) * count_of(v->k, v->nd)) *
-               cuda_dtype_bytes(v->dtype);
+    size_t w =
+        (size_t)(v->co * (v->ci / v->groups) * count_of(v->k, v->nd)) * cuda_dtype_bytes(v->dtype);
     struct space s;
     s.turned = is_turned(v) ? cuda_align(w) : 0;
     s.low = d->pass == KERNEL_CONV_WEIGHTS && v->dtype != KERNEL_F32 ? cuda_align(w) : 0;
@@ -208,9 +208,9 @@ static enum ebb_status finish(const struct kernel_conv *v, const float *bias, vo
             nd.stride[k][2] = 1;
         }
         nd.stride[2][is_last(v) ? 2 : 1] = 1;
-        EBB_TRY(check(cuda_each_binary(KERNEL_ADD, &nd, from, (struct cuda_in){bias, KERNEL_F32},
-                                       to, stream),
-                      err));
+        EBB_TRY(check(
+            cuda_each_binary(KERNEL_ADD, &nd, from, (struct cuda_in){bias, KERNEL_F32}, to, stream),
+            err));
     }
     if (v->has_relu)
         EBB_TRY(check(cuda_each_unary(KERNEL_RELU, v->n * v->co * places, 0, 0, from, to, stream),

@@ -23,7 +23,6 @@
     X(BackendFinalize)                                                                             \
     X(BackendExecute)
 
-
 struct cuda_dnn {
 #define X(name) __typeof__(&cudnn##name) name;
     CALLS(X)
@@ -239,9 +238,9 @@ static bool ask(struct graph *g, const struct cuda_dnn_conv *c, cudnnBackendDesc
     if (g->status != CUDNN_STATUS_SUCCESS)
         return false;
     int made = 0;
-    while (made < CONFIGS && g->dnn->BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-                                                             &configs[made]) ==
-                                 CUDNN_STATUS_SUCCESS)
+    while (made < CONFIGS &&
+           g->dnn->BackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made]) ==
+               CUDNN_STATUS_SUCCESS)
         made++;
     if (g->dnn->BackendGetAttribute(heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &found,

@@ -123,8 +123,7 @@ __device__ static inline typed_vec<W> take(struct cuda_in a, int64_t at, bool is
 /* ---- two operands ----------------------------------------------------------------------------- */
 
 template <int W>
-__device__ static inline typed_vec<W> binary_of(int f, const typed_vec<W> &a,
-                                                const typed_vec<W> &b)
+__device__ static inline typed_vec<W> binary_of(int f, const typed_vec<W> &a, const typed_vec<W> &b)
 {
     typed_vec<W> r;
 #define CASE(name, value)                                                                          \
@@ -138,7 +137,7 @@ __device__ static inline typed_vec<W> binary_of(int f, const typed_vec<W> &a,
     switch (f) {
         CASE(ADD, p + q)
         CASE(SUB, p - q)
-        CASE(MUL, p *q)
+        CASE(MUL, p * q)
         CASE(DIV, p / q)
         CASE(MAXIMUM, p > q || p != p ? p : q)
         CASE(MINIMUM, p < q || p != p ? p : q)
@@ -222,8 +221,8 @@ extern "C" int cuda_each_mask(const struct kernel_nd *nd, bool invert, float sca
 }
 
 __global__ void __launch_bounds__(THREADS)
-    where_walk(const __grid_constant__ walk w, const uint8_t *m, struct cuda_in a,
-               struct cuda_in b, struct cuda_out y)
+    where_walk(const __grid_constant__ walk w, const uint8_t *m, struct cuda_in a, struct cuda_in b,
+               struct cuda_out y)
 {
     EACH_INDEX(i, w.total)
     {
@@ -418,10 +417,20 @@ __device__ static inline float silu_grad(float x)
       0.5f * (1.0f + erff(s * SQRT_1_2)) + s * 0.3989422804014327f * expf(-0.5f * s * s))          \
     X(GELU_TANH, 0.5f * v * (1.0f + tanhf(GELU_C * (v + GELU_K * v * v * v))), gelu_tanh_grad(s))  \
     X(SILU, v *sigmoid(v), silu_grad(s))                                                           \
-    X(SOFTPLUS, a *v > b ? v : log1pf(expf(a * v)) / a, a *s > b ? 1.0f : sigmoid(a * s))          \
-    X(HARDSWISH, v *(v < -3.0f ? 0.0f : v > 3.0f ? 6.0f : v + 3.0f) / 6.0f,                        \
-      s < -3.0f ? 0.0f : s > 3.0f ? 1.0f : s / 3.0f + 0.5f)                                        \
-    X(HARDSIGMOID, (v < -3.0f ? 0.0f : v > 3.0f ? 6.0f : v + 3.0f) / 6.0f,                         \
+    X(SOFTPLUS, a *v > b ? v : log1pf(expf(a * v)) / a, a * s > b ? 1.0f : sigmoid(a * s))         \
+    X(HARDSWISH,                                                                                   \
+      v *(v < -3.0f  ? 0.0f                                                                        \
+          : v > 3.0f ? 6.0f                                                                        \
+                     : v + 3.0f) /                                                                 \
+          6.0f,                                                                                    \
+      s < -3.0f  ? 0.0f                                                                            \
+      : s > 3.0f ? 1.0f                                                                            \
+                 : s / 3.0f + 0.5f)                                                                \
+    X(HARDSIGMOID,                                                                                 \
+      (v < -3.0f  ? 0.0f                                                                           \
+       : v > 3.0f ? 6.0f                                                                           \
+                  : v + 3.0f) /                                                                    \
+          6.0f,                                                                                    \
       s > -3.0f && s < 3.0f ? 1.0f / 6.0f : 0.0f)                                                  \
     X(CLAMP, v<a ? a : v> b ? b : v, s >= a && s <= b ? 1.0f : 0.0f)                               \
     X(POW, pow_fast(v, a), a == 0.0f ? 0.0f : a * pow_fast(s, a - 1.0f))                           \
@@ -562,7 +571,8 @@ extern "C" int cuda_each_unary_grad(int f, int64_t n, float a, float b, struct c
 
 /* ---- constants and types ---------------------------------------------------------------------- */
 
-template <int W> __global__ void __launch_bounds__(THREADS) fill_all(int64_t n, float value, struct cuda_out y)
+template <int W>
+__global__ void __launch_bounds__(THREADS) fill_all(int64_t n, float value, struct cuda_out y)
 {
     typed_vec<W> v;
 #pragma unroll
@@ -581,9 +591,9 @@ extern "C" int cuda_each_fill(int64_t n, float value, struct cuda_out y, cuda_st
     if (n <= 0)
         return 0;
     if (!cuda_is_number(y.dtype)) /* zeros of any other type are bytes */
-        return value == 0.0f ? (int)cudaMemsetAsync(y.p, 0, (size_t)n * cuda_dtype_bytes(y.dtype),
-                                                    stream)
-                             : (int)cudaErrorInvalidValue;
+        return value == 0.0f
+                   ? (int)cudaMemsetAsync(y.p, 0, (size_t)n * cuda_dtype_bytes(y.dtype), stream)
+                   : (int)cudaErrorInvalidValue;
     if (cuda_is_aligned(y.p) && n >= 8)
         fill_all<8><<<blocks_for(n / 8), THREADS, 0, stream>>>(n, value, y);
     else

@@ -422,7 +422,8 @@ static int index_add(const struct kernel_index_desc *d, struct cuda_in dy, const
     struct cuda_embed e = embed_of(d, dy.dtype);
     if (d->count > INT32_MAX || d->n >= INT32_MAX)
         return (int)cudaErrorInvalidValue;
-    int code = (int)cudaMemsetAsync(dx, 0, (size_t)(d->outer * d->n * d->inner) * sizeof *dx, stream);
+    int code =
+        (int)cudaMemsetAsync(dx, 0, (size_t)(d->outer * d->n * d->inner) * sizeof *dx, stream);
     if (code || d->count <= 0)
         return code;
     if (d->outer == 1 && d->inner % 8 == 0 && dy.dtype != KERNEL_F16 && cuda_is_aligned(dy.p) &&

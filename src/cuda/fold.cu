@@ -6,8 +6,8 @@
 #include <math_constants.h>
 
 #define THREADS 256
-#define WANTED (132 * 2048)  /* threads that fill an H200; a constant */
-#define LEAST 64             /* elements of a segment, per thread */
+#define WANTED (132 * 2048) /* threads that fill an H200; a constant */
+#define LEAST 64            /* elements of a segment, per thread */
 #define MOST_SEGMENTS 1024
 
 struct axis {
@@ -103,8 +103,8 @@ __global__ void __launch_bounds__(THREADS)
     double sum = j.f == KERNEL_AMAX ? -CUDART_INF : 0.0;
 #pragma unroll 4
     for (int64_t i = first + lane; i < last; i += LANES)
-        sum = join(j.f, sum,
-                   element(j.f, typed_get(x, base + locate(j.folded, j.folded_count, i))));
+        sum =
+            join(j.f, sum, element(j.f, typed_get(x, base + locate(j.folded, j.folded_count, i))));
     if (LANES > 1) {
 #pragma unroll
         for (int i = LANES / 2; i; i >>= 1)
@@ -255,8 +255,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* One thread per line, in order. */
-__global__ void __launch_bounds__(THREADS)
-    lines_walk(lines j, struct cuda_in x, struct cuda_out y)
+__global__ void __launch_bounds__(THREADS) lines_walk(lines j, struct cuda_in x, struct cuda_out y)
 {
     int64_t line = (int64_t)blockIdx.x * THREADS + threadIdx.x;
     if (line >= j.count)

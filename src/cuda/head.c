@@ -45,8 +45,8 @@ static struct cuda_product product_of(const struct kernel_product_entropy_desc *
     p.out_dtype = w == TO_W ? KERNEL_F32 : dtype;
     p.adds = adds;
     p.alpha = 1.0f;
-    p.alignment = d->k * (int64_t)cuda_dtype_bytes(dtype) % 16 ? (int32_t)cuda_dtype_bytes(dtype)
-                                                               : 16;
+    p.alignment =
+        d->k * (int64_t)cuda_dtype_bytes(dtype) % 16 ? (int32_t)cuda_dtype_bytes(dtype) : 16;
     return p;
 }
 
@@ -72,8 +72,7 @@ static struct space carve(const struct kernel_product_entropy_desc *d, int dtype
     s.losses = (float *)(void *)(at += 256);
     s.lse = (float *)(void *)(at += rows);
     s.logits = at += rows;
-    s.rest = at +=
-        cuda_align((size_t)(rows_of(d, dtype) * stride_of(d)) * cuda_dtype_bytes(dtype));
+    s.rest = at += cuda_align((size_t)(rows_of(d, dtype) * stride_of(d)) * cuda_dtype_bytes(dtype));
     s.bytes = (size_t)(at - (unsigned char *)base) + most;
     return s;
 }
@@ -138,10 +137,10 @@ enum ebb_status cuda_product_entropy_run(struct cuda_products *products,
     for (int64_t at = 0; at < d->n; at += full) {
         h.rows = d->n - at < full ? d->n - at : full;
         struct cuda_product p = product_of(d, dtype, LOGITS, h.rows, false);
-        EBB_TRY(cuda_product_run(products, &p, x + at * row, args->in[1], NULL, s.logits, s.rest,
-                                 err));
-        EBB_TRY(check(
-            cuda_head_rows(&h, s.logits, target + at, s.losses + at, lse + at, stream), err));
+        EBB_TRY(
+            cuda_product_run(products, &p, x + at * row, args->in[1], NULL, s.logits, s.rest, err));
+        EBB_TRY(
+            check(cuda_head_rows(&h, s.logits, target + at, s.losses + at, lse + at, stream), err));
     }
     return args->out[0] ? check(cuda_head_end(d->n, s.losses, s.numbers, args->out[0], stream), err)
                         : EBB_OK;
@@ -169,10 +168,10 @@ enum ebb_status cuda_product_entropy_grad_run(struct cuda_products *products,
         struct cuda_product logits = product_of(d, dtype, LOGITS, h.rows, false),
                             to_x = product_of(d, dtype, TO_X, h.rows, false),
                             to_w = product_of(d, dtype, TO_W, h.rows, at > 0);
-        EBB_TRY(cuda_product_run(products, &logits, block, args->in[2], NULL, s.logits, s.rest,
-                                 err));
-        EBB_TRY(check(
-            cuda_head_slope(&h, s.logits, target + at, lse + at, s.numbers, stream), err));
+        EBB_TRY(
+            cuda_product_run(products, &logits, block, args->in[2], NULL, s.logits, s.rest, err));
+        EBB_TRY(
+            check(cuda_head_slope(&h, s.logits, target + at, lse + at, s.numbers, stream), err));
         if (dx)
             EBB_TRY(cuda_product_run(products, &to_x, s.logits, args->in[2], NULL, dx + at * row,
                                      s.rest, err));

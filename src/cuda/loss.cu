@@ -284,8 +284,8 @@ __global__ void __launch_bounds__(THREADS)
     double smooth = (double)d.smoothing / (double)d.classes, keep = 1.0 - (double)d.smoothing;
     float lse = t < 0 || d.is_log_prob ? 0.0f : (float)row_lse<T>(d, x, base, lane);
     for (int64_t k = lane; k < d.classes; k += T) {
-        double p = t < 0 || d.is_log_prob ? 0.0
-                                          : (double)expf(typed_get(x, base + k * d.inner) - lse);
+        double p =
+            t < 0 || d.is_log_prob ? 0.0 : (double)expf(typed_get(x, base + k * d.inner) - lse);
         double v = t < 0 ? 0.0 : keep * wt * (p - (k == t ? 1.0 : 0.0));
         if (t >= 0 && d.smoothing != 0.0f)
             v += smooth * (numbers[1] * p - (weight.p ? (double)typed_get(weight, k) : 1.0));

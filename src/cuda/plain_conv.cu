@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(THREADS)
                 if (a < 0 || b < 0 || d < 0 || a >= c.in[0] || b >= c.in[1] || d >= c.in[2])
                     continue;
                 for (int ci = 0; ci < inputs; ci++)
-                    sum += (double)typed_get(x, image + element(c.in, c.x_block, first + ci, a, b,
-                                                                d)) *
+                    sum += (double)typed_get(x, image +
+                                                    element(c.in, c.x_block, first + ci, a, b, d)) *
                            (double)typed_get(w, weight_at(c, channel, ci, ka, kb, kc));
             }
             float v = (float)sum;
@@ -127,10 +127,10 @@ __global__ void __launch_bounds__(THREADS)
                 if (a < 0 || b < 0 || d < 0)
                     continue;
                 for (int co = 0; co < outputs; co++)
-                    sum += (double)typed_get(dy, image + element(c.out, c.y_block, first + co, a, b,
-                                                                 d)) *
-                           (double)typed_get(w, weight_at(c, first + co, channel % inputs, ka, kb,
-                                                          kc));
+                    sum += (double)typed_get(
+                               dy, image + element(c.out, c.y_block, first + co, a, b, d)) *
+                           (double)typed_get(
+                               w, weight_at(c, first + co, channel % inputs, ka, kb, kc));
             }
             typed_put(dx, n * mine + i, (float)sum);
         }
@@ -145,13 +145,17 @@ __global__ void __launch_bounds__(THREADS)
     int i = (int)(((int64_t)blockIdx.x * THREADS + threadIdx.x) / 32);
     if (i >= c.co * inputs * window)
         return;
-    int k = i % window, co = i / window / inputs, ci = i / window % inputs;
-    int ka = k / c.k[2] / c.k[1], kb = k / c.k[2] % c.k[1], kc = k % c.k[2];
+    uint32_t filter = (uint32_t)i / (uint32_t)window, k = (uint32_t)i % (uint32_t)window;
+    int co = (int)(filter / (uint32_t)inputs), ci = (int)filter - co * inputs;
+    int kc = (int)(k % (uint32_t)c.k[2]), kb = (int)(k / (uint32_t)c.k[2] % (uint32_t)c.k[1]),
+        ka = (int)(k / (uint32_t)c.k[2] / (uint32_t)c.k[1]);
     int channel = co / (c.co / c.groups) * inputs + ci, places = size_of(c.out, 1);
     double sum = 0;
     for (int64_t n = 0; n < c.n; n++)
         for (int p = lane; p < places; p += 32) {
-            int od = p % c.out[2], ob = p / c.out[2] % c.out[1], oa = p / c.out[2] / c.out[1];
+            uint32_t row = (uint32_t)p / (uint32_t)c.out[2];
+            int od = p - (int)row * c.out[2], oa = (int)(row / (uint32_t)c.out[1]);
+            int ob = (int)row - oa * c.out[1];
             int a = oa * c.stride[0] - c.pad[0] + ka * c.dilation[0];
             int b = ob * c.stride[1] - c.pad[1] + kb * c.dilation[1];
             int d = od * c.stride[2] - c.pad[2] + kc * c.dilation[2];

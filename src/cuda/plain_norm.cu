@@ -62,8 +62,8 @@ extern "C" int cuda_any_layer_norm(const struct kernel_layer_norm_desc *d, struc
     struct cuda_norm fast = {d->rows, d->n, d->eps, instance_of(x.dtype)};
     if (d->rows * d->n == 0)
         return 0;
-    bool is_aligned = cuda_is_aligned(x.p) && cuda_is_aligned(y.p) && cuda_is_aligned(w) &&
-                      cuda_is_aligned(b);
+    bool is_aligned =
+        cuda_is_aligned(x.p) && cuda_is_aligned(y.p) && cuda_is_aligned(w) && cuda_is_aligned(b);
     if (!d->is_rms && w && b && y.p && mean && rstd && d->n % 8 == 0 && d->n > 64 && is_aligned &&
         x.dtype == y.dtype && x.dtype != KERNEL_F16)
         return cuda_layer_norm(&fast, x.p, NULL, w, b, NULL, y.p, mean, rstd, stream);
@@ -109,7 +109,8 @@ __global__ void __launch_bounds__(THREADS)
                        const float *__restrict__ mean, const float *__restrict__ rstd,
                        double *__restrict__ partial)
 {
-    int64_t column = (int64_t)blockIdx.x * THREADS + threadIdx.x, first = (int64_t)blockIdx.y * TILE;
+    int64_t column = (int64_t)blockIdx.x * THREADS + threadIdx.x,
+            first = (int64_t)blockIdx.y * TILE;
     int64_t last = first + TILE < d.rows ? first + TILE : d.rows;
     if (column >= d.n)
         return;
@@ -171,8 +172,8 @@ extern "C" int cuda_any_layer_norm_grad(const struct kernel_layer_norm_desc *d, 
                                     stream);
     }
     if (dx.p)
-        layer_grad_rows<<<(unsigned)((d->rows * 32 + THREADS - 1) / THREADS), THREADS, 0,
-                          stream>>>(*d, dy, x, w, dx);
+        layer_grad_rows<<<(unsigned)((d->rows * 32 + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
+            *d, dy, x, w, dx);
     if (dw || db) {
         int64_t tiles = tiles_of(d->rows), columns = (d->n + THREADS - 1) / THREADS;
         if (tiles > 65535)

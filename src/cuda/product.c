@@ -128,9 +128,9 @@ static enum ebb_status layout(struct cuda_products *s, cublasLtMatrixLayout_t *t
                   "layout", err));
     if (batch == 1)
         return EBB_OK;
-    EBB_TRY(check(s->MatrixLayoutSetAttribute(*to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                              sizeof count),
-                  "batch", err));
+    EBB_TRY(check(
+        s->MatrixLayoutSetAttribute(*to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+        "batch", err));
     return check(s->MatrixLayoutSetAttribute(*to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
                                              &step, sizeof step),
                  "batch", err);
@@ -140,24 +140,24 @@ static enum ebb_status describe(struct cuda_products *s, struct answer *a, struc
 {
     const struct cuda_product *p = &a->p;
     cublasOperation_t turn = CUBLAS_OP_T;
-    cublasLtEpilogue_t end = p->has_bias ? p->has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS
-                                                       : CUBLASLT_EPILOGUE_BIAS
-                             : p->has_relu ? CUBLASLT_EPILOGUE_RELU
-                                           : CUBLASLT_EPILOGUE_DEFAULT;
+    cublasLtEpilogue_t end =
+        p->has_bias   ? p->has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
+        : p->has_relu ? CUBLASLT_EPILOGUE_RELU
+                      : CUBLASLT_EPILOGUE_DEFAULT;
     cudaDataType bias = type_of(p->out_dtype);
     EBB_TRY(check(s->MatmulDescCreate(&a->op, CUBLAS_COMPUTE_32F, CUDA_R_32F), "product", err));
     if (p->is_b_turned)
-        EBB_TRY(check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_TRANSA, &turn,
-                                                sizeof turn),
-                      "product", err));
+        EBB_TRY(
+            check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_TRANSA, &turn, sizeof turn),
+                  "product", err));
     if (p->is_a_turned)
-        EBB_TRY(check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_TRANSB, &turn,
-                                                sizeof turn),
-                      "product", err));
+        EBB_TRY(
+            check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_TRANSB, &turn, sizeof turn),
+                  "product", err));
     if (end != CUBLASLT_EPILOGUE_DEFAULT)
-        EBB_TRY(check(
-            s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &end, sizeof end),
-            "product", err));
+        EBB_TRY(
+            check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &end, sizeof end),
+                  "product", err));
     if (p->has_bias)
         EBB_TRY(check(s->MatmulDescSetAttribute(a->op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &bias,
                                                 sizeof bias),
@@ -175,8 +175,7 @@ static enum ebb_status ask(struct cuda_products *s, struct answer *a, struct ebb
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     uint64_t room = cuda_product_workspace(&a->p);
-    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE,
-             alignment = (uint32_t)a->p.alignment;
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = (uint32_t)a->p.alignment;
     cublasLtMatmulPreference_t wish;
     cublasLtMatmulHeuristicResult_t found[ANSWERS];
     int count = 0;
@@ -184,8 +183,8 @@ static enum ebb_status ask(struct cuda_products *s, struct answer *a, struct ebb
     cublasStatus_t status = s->MatmulPreferenceSetAttribute(
         wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = s->MatmulPreferenceSetAttribute(
-            wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+        status = s->MatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                 &schemes, sizeof schemes);
     for (size_t i = 0; i < sizeof sides / sizeof *sides && status == CUBLAS_STATUS_SUCCESS; i++)
         status = s->MatmulPreferenceSetAttribute(wish, sides[i], &alignment, sizeof alignment);
     if (status == CUBLAS_STATUS_SUCCESS)

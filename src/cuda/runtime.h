@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 extern const struct device_table cuda_device_table;
-void *cuda_stream_of(struct device *device, enum device_stream stream); /* cudaStream_t, for kernels */
+void *cuda_stream_of(struct device *device,
+                     enum device_stream stream); /* cudaStream_t, for kernels */
 
 #ifdef __cplusplus
 }

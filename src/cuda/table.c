@@ -174,8 +174,8 @@ NEED(attention_grad)
 NEED(product_entropy)
 {
     need->workspace_bytes = cuda_product_entropy_workspace(desc, types->in_dtype[0]);
-    return cuda_product_entropy_need(c->products, desc, types->in_dtype[0], false,
-                                     &need->algorithm, err);
+    return cuda_product_entropy_need(c->products, desc, types->in_dtype[0], false, &need->algorithm,
+                                     err);
 }
 
 NEED(product_entropy_grad)
@@ -223,8 +223,7 @@ typedef struct kernel_fill_desc fill_desc;
 RUN(unary, unary_desc, cuda_each_unary(d->f, d->n, d->a, d->b, in(a, 0), out(a, 0), c->stream))
 RUN(unary_grad, unary_desc,
     cuda_each_unary_grad(d->f, d->n, d->a, d->b, in(a, 0), in(a, 1), out(a, 0), c->stream))
-RUN(binary, binary_desc,
-    cuda_each_binary(d->f, &d->nd, in(a, 0), in(a, 1), out(a, 0), c->stream))
+RUN(binary, binary_desc, cuda_each_binary(d->f, &d->nd, in(a, 0), in(a, 1), out(a, 0), c->stream))
 RUN(mask, mask_desc,
     cuda_each_mask(&d->nd, d->invert != 0, d->scale, d->fill, in(a, 0), in(a, 1).p, out(a, 0),
                    c->stream))
@@ -234,8 +233,7 @@ RUN(copy, nd_desc,
     cuda_each_copy(d, cuda_dtype_bytes(in(a, 0).dtype), in(a, 0).p, out(a, 0).p, c->stream))
 RUN(fill, fill_desc, cuda_each_fill(d->n, d->value, out(a, 0), c->stream))
 RUN(convert, count_desc, cuda_each_convert(d->n, in(a, 0), out(a, 0), c->stream))
-RUN(reduce, struct kernel_reduce_desc,
-    cuda_fold(d, in(a, 0), out(a, 0), a->workspace, c->stream))
+RUN(reduce, struct kernel_reduce_desc, cuda_fold(d, in(a, 0), out(a, 0), a->workspace, c->stream))
 RUN(lines, struct kernel_lines_desc, cuda_lines(d, in(a, 0), in(a, 1), out(a, 0), c->stream))
 RUN(batch_norm_stats, struct kernel_batch_norm,
     cuda_any_batch_norm_stats(d, in(a, 0), out_f32(a, 0), out_f32(a, 1), a->workspace, c->stream))
@@ -255,11 +253,11 @@ RUN(layer_norm, struct kernel_layer_norm_desc,
 RUN(layer_norm_grad, struct kernel_layer_norm_desc,
     cuda_any_layer_norm_grad(d, in(a, 0), in(a, 1), in_f32(a, 2), in_f32(a, 3), in_f32(a, 4),
                              out(a, 0), out_f32(a, 1), out_f32(a, 2), a->workspace, c->stream))
-RUN(pool, struct kernel_pool_desc, cuda_window_pool(d, in(a, 0), in(a, 1).p, out(a, 0), out(a, 1).p, c->stream))
+RUN(pool, struct kernel_pool_desc,
+    cuda_window_pool(d, in(a, 0), in(a, 1).p, out(a, 0), out(a, 1).p, c->stream))
 RUN(unpool, struct kernel_unpool_desc,
     cuda_window_unpool(d, in(a, 0), in(a, 1).p, out(a, 0), fault_of(c, a), c->stream))
-RUN(resample, struct kernel_resample_desc,
-    cuda_window_resample(d, in(a, 0), out(a, 0), c->stream))
+RUN(resample, struct kernel_resample_desc, cuda_window_resample(d, in(a, 0), out(a, 0), c->stream))
 RUN(channel_window, struct kernel_channel_window_desc,
     cuda_window_channels(d, in(a, 0), out(a, 0), c->stream))
 RUN(index, struct kernel_index_desc,
@@ -308,8 +306,8 @@ static enum ebb_status run_adam_step_grad(struct kernel_context *c, const void *
     uint32_t next = 4;
     for (int k = 0; k < 3; k++)
         all[4 + k] = d->given >> k & 1 ? in(a, next++) : (struct cuda_in){NULL, KERNEL_F32};
-    return check(cuda_adam_step_grad(
-                     d, all, (struct cuda_out[]){out(a, 0), out(a, 1), out(a, 2)}, c->stream),
+    return check(cuda_adam_step_grad(d, all, (struct cuda_out[]){out(a, 0), out(a, 1), out(a, 2)},
+                                     c->stream),
                  "adam_step_grad", err);
 }
 
@@ -457,7 +455,8 @@ static enum ebb_status table_need(struct kernel_context *c, enum kernel_family f
                                   struct kernel_need *need, struct ebb_error *err)
 {
     need->workspace_bytes = need->algorithm = 0;
-    need->cost_ns = profile_cost_ns(c->profile, names[family], "", need->flops, need->bytes, 1, NULL);
+    need->cost_ns =
+        profile_cost_ns(c->profile, names[family], "", need->flops, need->bytes, 1, NULL);
     return needs[family] ? needs[family](c, desc, types, need, err) : EBB_OK;
 }
 

@@ -368,10 +368,9 @@ static bool has_norms(int f)
 extern "C" size_t cuda_update_workspace(const struct kernel_update_desc *d, bool is_split)
 {
     (void)is_split;
-    return has_norms(d->f) ? NORM_BYTES + (d->f == KERNEL_UPDATE_LAMB
-                                               ? (size_t)d->n * sizeof(float)
-                                               : 0)
-                           : 0;
+    return has_norms(d->f)
+               ? NORM_BYTES + (d->f == KERNEL_UPDATE_LAMB ? (size_t)d->n * sizeof(float) : 0)
+               : 0;
 }
 
 extern "C" int cuda_update(const struct kernel_update_desc *d, const float *scalars,

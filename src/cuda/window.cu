@@ -69,14 +69,14 @@ __host__ __device__ static inline int64_t volume(const int *size, int lanes)
 /* Element i of every plane. */
 #define EACH_PLACE(i, size)                                                                        \
     for (int64_t plane = blockIdx.y; plane < p.planes; plane += gridDim.y)                         \
-        for (uint32_t i = blockIdx.x * THREADS + threadIdx.x, end = (uint32_t)volume(size, p.lanes); \
+        for (uint32_t i = blockIdx.x * THREADS + threadIdx.x,                                      \
+                      end = (uint32_t)volume(size, p.lanes);                                       \
              i < end; i += gridDim.x * THREADS)
 
 /* ---- maxima ------------------------------------------------------------------------------------- */
 
-__global__ void __launch_bounds__(THREADS)
-    max_any(const __grid_constant__ pool p, struct cuda_in x, struct cuda_out y,
-            uint8_t *__restrict__ winner)
+__global__ void __launch_bounds__(THREADS) max_any(const __grid_constant__ pool p, struct cuda_in x,
+                                                   struct cuda_out y, uint8_t *__restrict__ winner)
 {
     EACH_PLACE(i, p.out)
     {
@@ -106,8 +106,7 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 /* Results along one dimension whose windows may hold place i: first to last. */
-__device__ static inline void cover(const pool &p, int d, int i, int *first,
-                                    int *last)
+__device__ static inline void cover(const pool &p, int d, int i, int *first, int *last)
 {
     int span = p.dilation[d] * (p.k[d] - 1), low = i + p.pad[d] - span;
     *first = low <= 0 ? 0 : (low + p.stride[d] - 1) / p.stride[d];
@@ -140,7 +139,7 @@ __global__ void __launch_bounds__(THREADS)
             for (int b = first[1]; b <= last[1]; b++)
                 for (int c = first[2]; c <= last[2]; c++) {
                     int ka = within(p, 0, x.at[0], a), kb = within(p, 1, x.at[1], b),
-                            kc = within(p, 2, x.at[2], c);
+                        kc = within(p, 2, x.at[2], c);
                     if (ka < 0 || kb < 0 || kc < 0)
                         continue;
                     int64_t o = from + index_of(p.out, p.lanes, x, a, b, c);
@@ -195,8 +194,7 @@ __device__ static inline share share_of(const pool &p, bool is_adaptive, const i
 }
 
 __global__ void __launch_bounds__(THREADS)
-    mean_any(const __grid_constant__ pool p, bool is_adaptive, struct cuda_in x,
-             struct cuda_out y)
+    mean_any(const __grid_constant__ pool p, bool is_adaptive, struct cuda_in x, struct cuda_out y)
 {
     EACH_PLACE(i, p.out)
     {
@@ -241,7 +239,8 @@ __global__ void __launch_bounds__(THREADS)
                     for (int d = 0; d < 3; d++)
                         is_in = is_in && x.at[d] >= s.from[d] && x.at[d] < s.to[d];
                     if (is_in)
-                        sum += (float)((double)typed_get(dy, from + index_of(p.out, p.lanes, x, a, b, c)) /
+                        sum += (float)((double)typed_get(
+                                           dy, from + index_of(p.out, p.lanes, x, a, b, c)) /
                                        s.divisor);
                 }
         typed_put(dx, to, sum);
@@ -255,8 +254,9 @@ static bool is_square(const struct kernel_pool *p, int dtype)
 {
     return p->lanes % 8 == 0 && p->in[0] == 1 && p->out[0] == 1 && p->k[0] == 1 &&
            p->k[1] == p->k[2] && p->stride[1] == p->stride[2] && p->pad[1] == p->pad[2] &&
-           p->dilation[1] == 1 && p->dilation[2] == 1 && p->k[1] <= 15 && p->pad[1] * 2 <= p->k[1] &&
-           dtype != KERNEL_F16 && p->planes <= 65535 && p->in[1] <= 65535 && p->out[1] <= 65535 &&
+           p->dilation[1] == 1 && p->dilation[2] == 1 && p->k[1] <= 15 &&
+           p->pad[1] * 2 <= p->k[1] && dtype != KERNEL_F16 && p->planes <= 65535 &&
+           p->in[1] <= 65535 && p->out[1] <= 65535 &&
            p->planes * p->in[1] * p->in[2] * p->lanes > 0 &&
            (p->out[1] - 1) * p->stride[1] - p->pad[1] < p->in[1] &&
            (p->out[2] - 1) * p->stride[2] - p->pad[2] < p->in[2] &&
@@ -265,16 +265,11 @@ static bool is_square(const struct kernel_pool *p, int dtype)
 
 static struct cuda_pool square_of(const struct kernel_pool *p, int dtype)
 {
-    struct cuda_pool s = {(int32_t)p->planes,
-                          (int32_t)p->in[1],
-                          (int32_t)p->in[2],
-                          (int32_t)p->lanes,
-                          (int32_t)p->out[1],
-                          (int32_t)p->out[2],
-                          (int32_t)p->k[1],
-                          (int32_t)p->stride[1],
-                          (int32_t)p->pad[1],
-                          dtype == KERNEL_BF16 ? CUDA_BF16 : CUDA_F32};
+    struct cuda_pool s = {(int32_t)p->planes, (int32_t)p->in[1],
+                          (int32_t)p->in[2],  (int32_t)p->lanes,
+                          (int32_t)p->out[1], (int32_t)p->out[2],
+                          (int32_t)p->k[1],   (int32_t)p->stride[1],
+                          (int32_t)p->pad[1], dtype == KERNEL_BF16 ? CUDA_BF16 : CUDA_F32};
     return s;
 }
 
@@ -340,16 +335,14 @@ extern "C" int cuda_window_pool(const struct kernel_pool_desc *d, struct cuda_in
         max_grad_any<<<in, THREADS, 0, stream>>>(q, x, index, y);
         break;
     case KERNEL_MAX_POOL_INDEX:
-        max_index<<<out, THREADS, 0, stream>>>(q, (const uint8_t *)x.p,
-                                                           (int64_t *)y.p);
+        max_index<<<out, THREADS, 0, stream>>>(q, (const uint8_t *)x.p, (int64_t *)y.p);
         break;
     case KERNEL_AVG:
     case KERNEL_ADAPTIVE:
         mean_any<<<out, THREADS, 0, stream>>>(q, d->f == KERNEL_ADAPTIVE, x, y);
         break;
     default:
-        mean_grad_any<<<in, THREADS, 0, stream>>>(q, d->f == KERNEL_ADAPTIVE_GRAD, x,
-                                                              y);
+        mean_grad_any<<<in, THREADS, 0, stream>>>(q, d->f == KERNEL_ADAPTIVE_GRAD, x, y);
     }
     return (int)cudaGetLastError();
 }
