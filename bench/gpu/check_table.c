@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "kernel/kernel.h"
-#include "kernel/plugin.h"
 
 enum kind { NUMBER, FLOAT, INDEX, BYTES, HIGH, REST }; /* FLOAT: F32 whatever type is tried */
 
@@ -261,7 +260,6 @@ BUILD(matmul)
     m->rank = (int32_t)pick(2, 4);
     m->has_bias = (int32_t)pick(0, 1);
     m->has_relu = m->has_bias && pick(0, 1);
-    m->adds = !m->has_bias && m->out_dtype == KERNEL_F32 && pick(0, 3) == 0;
     bool ta = pick(0, 1), tb = pick(0, 1), is_shared = pick(0, 2) == 0;
     for (int d = m->rank - 3; d >= 0; d--) {
         int64_t n = pick(1, 3);
@@ -286,8 +284,6 @@ BUILD(matmul)
     if (m->has_bias)
         add_in(c, FLOAT, columns, -1, 1);
     add_out(c, m->out_dtype == KERNEL_F32 ? FLOAT : NUMBER, b * rows * columns);
-    if (m->adds) /* C is read: let it be an input as well, behind the bias's place */
-        m->adds = 0;
 }
 
 BUILD(conv)
@@ -469,7 +465,9 @@ BUILD(pool)
     (void)dtype;
     struct kernel_pool_desc *d = &c->d.pool;
     pool(&d->pool);
-    d->f = pick(0, 4); /* gradients and indices of maxima: check_winners */
+    /* gradients and indices of maxima: chain_winners */
+    d->f =
+        ONE_OF(KERNEL_AVG, KERNEL_AVG_GRAD, KERNEL_ADAPTIVE, KERNEL_ADAPTIVE_GRAD, KERNEL_MAX_POOL);
     bool is_adaptive = d->f == KERNEL_ADAPTIVE || d->f == KERNEL_ADAPTIVE_GRAD;
     bool is_grad = d->f == KERNEL_AVG_GRAD || d->f == KERNEL_ADAPTIVE_GRAD;
     for (int k = 0; k < 3; k++) {

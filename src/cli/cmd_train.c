@@ -552,7 +552,8 @@ static int run(int argc, char **argv)
         {"costs", 0, CLI_STRING, &o.changes.costs, "FILE",
          "profile whose times and links decide ('ebb device measure' makes one)"},
         {"device", 0, CLI_STRING, &o.changes.device, "NAME",
-         "where to run: cpu, or far (memory that the host cannot read: for tests)"},
+         "where to run: cpu, cuda (an NVIDIA GPU: docs/gpu.md), or far (memory that the "
+         "host cannot read: for tests)"},
         {"threads", 0, CLI_INT, &o.changes.threads, "N",
          "of kernels (default: all cores; resuming: as before)"},
         {"any-threads", 0, CLI_FLAG, &o.any_threads, NULL,

@@ -1,6 +1,4 @@
 /* plugin.c - what ebb_cuda.so exports: its tables, to a program built with the same headers. */
-#include "kernel/plugin.h"
-
 #include "cuda/runtime.h"
 #include "cuda/table.h"
 

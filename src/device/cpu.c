@@ -172,6 +172,7 @@ static uint64_t cpu_stall(struct device *device)
 
 const struct device_table device_cpu = {
     .name = "cpu",
+    .is_lazy = true,
     .is_host_visible = true,
     .create = cpu_create,
     .destroy = cpu_destroy,

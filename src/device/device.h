@@ -75,6 +75,7 @@ struct device_graph; /* what was captured */
 struct device_table {
     const char *name;
     bool is_clock;        /* nothing is run, filled or read: there are no bytes */
+    bool is_lazy;         /* bytes of a slab cost memory only when they are written */
     bool is_host_visible; /* the host may read and write at address() while nothing runs there */
     enum ebb_status (*create)(struct device **device, const struct device_config *config,
                               struct ebb_error *err);

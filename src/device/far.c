@@ -331,6 +331,7 @@ static uint64_t far_stall(struct device *device)
 
 const struct device_table device_far = {
     .name = "far",
+    .is_lazy = true,
     .create = far_create,
     .destroy = far_destroy,
     .reserve = far_reserve,

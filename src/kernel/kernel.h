@@ -637,4 +637,24 @@ void kernel_master_join(const struct kernel_context *c, int64_t n, const uint16_
 void kernel_master_split(const struct kernel_context *c, int64_t n, const float *w, uint16_t *high,
                          uint16_t *rest);
 
+/* ---- plug-ins --------------------------------------------------------------------------------------
+ *
+ * Tables of devices that are not linked in: a shared object per device, opened when it is asked for.
+ * It exports `ebb_plugin`, which answers its two tables, or NULL where it was built for other
+ * headers: the number it is asked with is made from those that both sides read (EBB_PLUGIN_ABI). */
+struct device_table;
+
+struct kernel_plugin {
+    const struct device_table *device;
+    const struct kernel_table *kernels;
+};
+
+typedef const struct kernel_plugin *kernel_plugin_entry(uint64_t abi);
+
+/* Opens ebb_<name>.so: beside the running program, then in the folders of EBB_PLUGIN_PATH (separated
+ * by ':'), then in ../lib/ebb of the program. It stays loaded. EBB_EUNSUPPORTED: says where it was
+ * looked for and how to get it. */
+enum ebb_status kernel_plugin_load(const char *name, const struct kernel_plugin **plugin,
+                                   struct ebb_error *err);
+
 #endif

@@ -1,5 +1,5 @@
-/* plugin.c - see plugin.h. */
-#include "kernel/plugin.h"
+/* plugin.c - shared objects with tables of devices: see kernel.h. */
+#include "kernel/kernel.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -2,7 +2,8 @@
  * it runs first.
  *
  * The slab is reserved at the first run: an engine without a limit takes addresses for more than
- * the machine has, of which only what is written costs memory. */
+ * the machine has, of which only what is written costs memory; where all of it does, as much as the
+ * programs that are there then need. */
 #include "train/engine.h"
 
 #include <stdio.h>
@@ -340,7 +341,7 @@ enum ebb_status train_engine_reserve(struct train_engine *e, struct ebb_error *e
     uint64_t bytes = e->ways.budget_bytes;
     uint64_t most = e->options.is_dry ? TRACE_MAX_BYTES : more_than_there_is();
     if (bytes > most) { /* addresses beyond would have no memory behind them */
-        bytes = most;
+        bytes = d->is_lazy || e->options.is_dry ? most : 0;
         for (const struct train_program *p = e->programs; p; p = p->next)
             bytes = p->choice.info.peak_bytes > bytes ? p->choice.info.peak_bytes : bytes;
     }

@@ -8,6 +8,16 @@ static const struct train_place places[] = {
     {&device_far, &kernel_far, "cpu"},
 };
 
+/* A device that a plug-in brings: its bits are its own. */
+static enum ebb_status find_plugin(const char *name, struct train_place *place,
+                                   struct ebb_error *err)
+{
+    const struct kernel_plugin *plugin;
+    EBB_TRY(kernel_plugin_load(name, &plugin, err));
+    *place = (struct train_place){plugin->device, plugin->kernels, plugin->device->name};
+    return EBB_OK;
+}
+
 enum ebb_status train_place_find(const char *name, struct train_place *place, struct ebb_error *err)
 {
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -15,5 +25,7 @@ enum ebb_status train_place_find(const char *name, struct train_place *place, st
             *place = places[i];
             return EBB_OK;
         }
-    return ebb_fail(err, EBB_EINPUT, "device \"%s\" is unknown, allowed: cpu, far", name);
+    if (strcmp(name, "cuda") == 0)
+        return find_plugin(name, place, err);
+    return ebb_fail(err, EBB_EINPUT, "device \"%s\" is unknown, allowed: cpu, cuda, far", name);
 }

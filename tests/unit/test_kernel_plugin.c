@@ -6,7 +6,6 @@
 
 #include "device/device.h"
 #include "kernel/kernel.h"
-#include "kernel/plugin.h"
 
 static struct ebb_error err;
 
