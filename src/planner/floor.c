@@ -24,7 +24,8 @@
 
 struct search {
     struct plan_recipes *graph;
-    struct floor_host host;
+    struct planner_tiers tiers; /* lower ones */
+    bool has_tiers;
     struct floor_game best;   /* least peak so far */
     uint64_t low;             /* no plan is below it */
     uint64_t aim;             /* always live + working set: what a floor is compared with */
@@ -49,7 +50,7 @@ static struct floor_rules rules_for(const struct search *s, uint64_t budget, int
                                 .cost_limit = g->base_cost * MOST_OVERHEAD,
                                 .run_limit = most < few ? most : few,
                                 .work_limit = work,
-                                .host = s->host,
+                                .tiers = s->has_tiers ? &s->tiers : NULL,
                                 .dear = s->dear,
                                 .stage_limit = is_above(s)          ? 8
                                                : nodes < MANY_NODES ? 4
@@ -63,10 +64,10 @@ static uint64_t work_for(const struct plan_recipes *g)
     return 15 * 1000 * 1000 + (uint64_t)g->node_count * 4000;
 }
 
-/* With a host the last variant is the one that needs least. */
+/* With lower tiers the last variant is the one that needs least. */
 static int variants_for(const struct search *s)
 {
-    bool is_all = s->graph->node_count < MANY_NODES || s->host.bytes || is_above(s);
+    bool is_all = s->graph->node_count < MANY_NODES || s->has_tiers || is_above(s);
     return is_all ? FLOOR_VARIANTS : 2;
 }
 
@@ -171,7 +172,7 @@ static enum ebb_status cheapen(struct search *s, struct ebb_error *err)
         struct floor_game game;
         struct floor_rules rules =
             rules_for(s, s->best.peak_bytes, variant, work_for(s->graph) / 8);
-        if (s->host.bytes == 0)
+        if (!s->has_tiers)
             rules.cost_limit = s->best.cost;
         EBB_TRY(planner_floor_play(s->graph, &rules, &game, err));
         if (game.is_won && cost_of(&game) < cost_of(&s->best))
@@ -248,8 +249,9 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
 {
     const struct plan_recipes *g = s->graph;
     bool is_found = game == &s->best && s->found.is_there;
-    struct plan_limits limits = {
-        .budget_bytes = {is_found ? s->found.height_bytes : height, s->host.bytes, 0}};
+    struct plan_limits limits = {.budget_bytes = {is_found ? s->found.height_bytes : height,
+                                                  s->tiers.bytes[DEVICE_HOST],
+                                                  s->tiers.bytes[DEVICE_FILE]}};
     struct plan made = {0};
     made.signature = g->trace->signature;
     made.exact_bytes = g->exact_bytes;
@@ -288,14 +290,14 @@ static enum ebb_status play_cheapest(struct search *s, uint64_t budget, uint64_t
 
 /* The graph in one order. */
 static enum ebb_status search_order(struct search *s, const struct trace *trace,
-                                    const struct planner_link *link, bool is_eager,
+                                    const struct planner_tiers *tiers, bool is_eager,
                                     struct ebb_error *err)
 {
     *s = (struct search){.aim = UINT64_MAX}; /* nothing is above it */
-    if (link && link->host_bytes && link->in_bytes_per_ns > 0 && link->out_bytes_per_ns > 0)
-        s->host = (struct floor_host){.bytes = link->host_bytes,
-                                      .out.bytes_per_ns = link->out_bytes_per_ns,
-                                      .in.bytes_per_ns = link->in_bytes_per_ns};
+    if (tiers && (tiers->bytes[DEVICE_HOST] || tiers->bytes[DEVICE_FILE])) {
+        s->tiers = *tiers;
+        s->has_tiers = true;
+    }
     return plan_recipes_create(&s->graph, trace, is_eager ? PLAN_EARLY : PLAN_OFFLINE, err);
 }
 
@@ -322,7 +324,7 @@ static enum ebb_status refine(struct search *s, const struct planner_floor_facts
 {
     const struct plan_recipes *g = s->graph;
     uint64_t low = facts->lower_bound_bytes;
-    if (s->host.bytes || g->exact_bytes || g->node_count > BLOCKS_NODES ||
+    if (s->has_tiers || g->exact_bytes || g->node_count > BLOCKS_NODES ||
         (s->best.peak_bytes <= low + low / 128 && s->best.cost < 2 * g->base_cost))
         return EBB_OK;
     EBB_TRY(planner_floor_blocks(g->trace, s->best.peak_bytes, s->best.cost,
@@ -337,18 +339,18 @@ static enum ebb_status refine(struct search *s, const struct planner_floor_facts
 /* The trace's order and, when that is another, the one with early updates. The latter is searched
  * first; the former too if the trace is small, or if it can do with clearly less. */
 static enum ebb_status search_orders(struct search *s, const struct trace *trace,
-                                     const struct planner_link *link,
+                                     const struct planner_tiers *tiers,
                                      struct planner_floor_facts *facts, struct ebb_error *err)
 {
     struct search eager = {0};
-    enum ebb_status status = search_order(s, trace, link, false, err);
+    enum ebb_status status = search_order(s, trace, tiers, false, err);
     EBB_THEN(status, planner_floor_bound(s->graph, facts, err));
-    EBB_THEN(status, search_order(&eager, trace, link, true, err));
+    EBB_THEN(status, search_order(&eager, trace, tiers, true, err));
     if (status != EBB_OK)
         goto out;
     /* the bound is about trace order without copies */
     eager.low = facts->working_bytes + s->graph->base_bytes;
-    s->low = s->host.bytes ? eager.low : facts->lower_bound_bytes;
+    s->low = s->has_tiers ? eager.low : facts->lower_bound_bytes;
     s->aim = eager.aim = facts->always_live_bytes + facts->working_bytes;
     bool is_searched = true;
     if (eager.graph->is_moved) {
@@ -367,13 +369,13 @@ out:
     return status;
 }
 
-/* A host with little room may lead the games astray: then the floor without it counts. */
+/* Tiers with little room may lead the games astray: then the floor without them counts. */
 static enum ebb_status search_init(struct search *s, const struct trace *trace,
-                                   const struct planner_link *link,
+                                   const struct planner_tiers *tiers,
                                    struct planner_floor_facts *facts, struct ebb_error *err)
 {
-    EBB_TRY(search_orders(s, trace, link, facts, err));
-    if (s->host.bytes == 0 || s->best.peak_bytes <= s->low + s->low / 16)
+    EBB_TRY(search_orders(s, trace, tiers, facts, err));
+    if (!s->has_tiers || s->best.peak_bytes <= s->low + s->low / 16)
         return EBB_OK;
     struct search plain;
     enum ebb_status status = search_orders(&plain, trace, NULL, facts, err);
@@ -383,13 +385,13 @@ static enum ebb_status search_init(struct search *s, const struct trace *trace,
     return status;
 }
 
-static enum ebb_status solve(const struct trace *trace, const struct planner_link *link,
+static enum ebb_status solve(const struct trace *trace, const struct planner_tiers *tiers,
                              struct plan *plan, struct planner_floor_facts *facts,
                              struct ebb_error *err)
 {
     struct search s;
     struct plan_report proof;
-    enum ebb_status status = search_init(&s, trace, link, facts, err);
+    enum ebb_status status = search_init(&s, trace, tiers, facts, err);
     EBB_THEN(status, make_plan(&s, &s.best, s.best.peak_bytes, plan, &proof, err));
     if (status == EBB_OK) {
         facts->floor_bytes = proof.height_bytes;
@@ -402,12 +404,12 @@ static enum ebb_status solve(const struct trace *trace, const struct planner_lin
     return status;
 }
 
-enum ebb_status planner_floor(const struct trace *trace, const struct planner_link *link,
+enum ebb_status planner_floor(const struct trace *trace, const struct planner_tiers *tiers,
                               struct plan *plan, uint64_t *floor_bytes, struct ebb_error *err)
 {
     struct planner_floor_facts facts = {0};
     struct plan made;
-    EBB_TRY(solve(trace, link, &made, &facts, err));
+    EBB_TRY(solve(trace, tiers, &made, &facts, err));
     *floor_bytes = facts.floor_bytes;
     if (plan)
         *plan = made;
@@ -416,7 +418,7 @@ enum ebb_status planner_floor(const struct trace *trace, const struct planner_li
     return EBB_OK;
 }
 
-enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_link *link,
+enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_tiers *tiers,
                                  uint64_t budget, struct plan *plan, bool *is_found,
                                  struct ebb_error *err)
 {
@@ -427,7 +429,7 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
     *is_found = false;
     for (int k = 2; k-- > 0 && status == EBB_OK;) { /* early updates first: such games are short */
         struct search *s = &orders[k];
-        status = search_order(s, trace, link, k == 1, err);
+        status = search_order(s, trace, tiers, k == 1, err);
         if (status == EBB_OK && (k == 0 || s->graph->is_moved))
             status = play_cheapest(s, budget, best ? cost_of(&best->best) : UINT64_MAX, err);
         if (status == EBB_OK && s->best.is_won &&
@@ -473,12 +475,12 @@ static enum ebb_status offer(struct planner_job *job, struct plan *plan, struct 
 }
 
 /* The cheapest game at this budget, if there is one. */
-static enum ebb_status offer_game(struct planner_job *job, const struct planner_link *link,
+static enum ebb_status offer_game(struct planner_job *job, const struct planner_tiers *tiers,
                                   struct ebb_error *err)
 {
     struct plan plan = {0};
     bool is_found = false;
-    enum ebb_status status = planner_floor_at(job->graph->trace, link, job->request->budget_bytes,
+    enum ebb_status status = planner_floor_at(job->graph->trace, tiers, job->request->budget_bytes,
                                               &plan, &is_found, err);
     return status == EBB_OK && is_found ? offer(job, &plan, err) : status;
 }
@@ -489,9 +491,9 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
     struct plan plan;
     struct plan_report proof;
     struct planner_floor_facts facts = {0};
-    const struct planner_link *link = &job->request->link;
+    const struct planner_tiers below = planner_host_tier(&job->request->link), *tiers = &below;
     uint64_t budget = job->request->budget_bytes;
-    enum ebb_status status = search_init(&s, job->graph->trace, link, &facts, err);
+    enum ebb_status status = search_init(&s, job->graph->trace, tiers, &facts, err);
     job->has_made = false;
     if (status == EBB_OK && s.best.peak_bytes > budget) {
         snprintf(job->note, sizeof job->note, "the floor is %llu bytes",
@@ -499,10 +501,10 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
         goto out;
     }
     if (status == EBB_OK && budget > s.best.peak_bytes)
-        status = offer_game(job, link, err);
-    if (status == EBB_OK && budget > s.best.peak_bytes && s.host.bytes) /* copies may take longer */
+        status = offer_game(job, tiers, err);
+    if (status == EBB_OK && budget > s.best.peak_bytes && s.has_tiers) /* copies may take longer */
         status = offer_game(job, NULL, err);
-    if (status == EBB_OK && (!job->has_made || s.host.bytes || s.best.cost < job->made_cost)) {
+    if (status == EBB_OK && (!job->has_made || s.has_tiers || s.best.cost < job->made_cost)) {
         status = make_plan(&s, &s.best, s.best.peak_bytes, &plan, &proof, err);
         EBB_THEN(status, offer(job, &plan, err));
     }

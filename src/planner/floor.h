@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "mem/mem.h"
 #include "plan/plan.h"
+#include "planner/planner.h"
 #include "trace/trace.h"
 
 /* ---- playing --------------------------------------------------------------------------------- */
@@ -27,7 +28,7 @@ struct floor_game {   /* result of one play */
     struct plan plan; /* owned: its steps, without addresses */
     uint64_t peak_bytes, cost;
     uint64_t work;        /* what playing took: things looked at */
-    uint64_t copy_ns;     /* to and from the host, one after the other */
+    uint64_t copy_ns;     /* to and from lower tiers, one after the other */
     uint8_t *reruns;      /* owned: node -> it ran more than once */
     uint32_t *last_stage; /* owned: storage -> last stage that read it */
     uint32_t *missed;     /* owned: when it was lost for room, what was being made again */
@@ -36,18 +37,13 @@ struct floor_game {   /* result of one play */
     bool is_won;    /* else: why it was lost */
 };
 
-struct floor_host { /* a lower tier to copy to; bytes 0: none */
-    uint64_t bytes;
-    struct device_link out, in;
-};
-
 struct floor_rules {
-    uint64_t budget_bytes; /* byte sum that must not be passed */
-    uint64_t cost_limit;   /* of everything that runs */
-    uint64_t run_limit;    /* runs */
-    uint64_t work_limit;   /* work of the play */
-    uint64_t stage_limit;  /* what one stage may cost, in times all stages before it */
-    struct floor_host host;
+    uint64_t budget_bytes;             /* byte sum that must not be passed */
+    uint64_t cost_limit;               /* of everything that runs */
+    uint64_t run_limit;                /* runs */
+    uint64_t work_limit;               /* work of the play */
+    uint64_t stage_limit;              /* what one stage may cost, in times all stages before it */
+    const struct planner_tiers *tiers; /* lower ones to copy to; NULL: none */
     const float *dear; /* storage -> how many times dearer it is than it looks; NULL: none is */
     int variant;       /* how victims are compared: below FLOOR_VARIANTS a rule, above shaken */
 };

@@ -24,7 +24,7 @@ struct floor_level {
 struct floor_candidate {
     double score, weight;
     uint32_t storage, when;
-    bool is_exact; /* its way back is the host: nothing to work out */
+    bool is_exact; /* its way back is a copy: nothing to work out */
 };
 
 struct floor_play {
@@ -55,15 +55,16 @@ struct floor_play {
     struct floor_level levels[FLOOR_DEPTH];
     uint32_t depth; /* levels in use; 0: main only */
     uint32_t stage;
-    uint32_t *copy;    /* storage -> 1 + version the host has; 0: none */
-    uint64_t host_sum; /* bytes of the copies */
+    uint32_t *copy;                 /* storage -> 1 + version that a lower tier has; 0: none */
+    uint8_t *copy_tier;             /* storage -> which one */
+    uint64_t low_sum[DEVICE_TIERS]; /* bytes of the copies there */
     uint64_t sum, runs;
     uint64_t stage_cost, stage_runs; /* when the stage began */
 };
 
 /* ---- floor_room.c ---- */
 
-/* Append a step; index of a RUN is an op. Copies are in tier 1. */
+/* Append a step; index of a RUN is an op. A copy is where copy_tier says. */
 enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index);
 enum ebb_status planner_floor_place(struct floor_play *w, uint32_t storage);
 /* It is of no use any more, nor is its copy. */

@@ -7,7 +7,7 @@
  *
  * What an earlier game should not have let go counts as dearer (rules->dear).
  *
- * With a host tier a victim is copied there when that takes less time than making it again, or when
+ * With lower tiers a victim is copied to one when that takes less time than making it again, or when
  * it cannot be made again. */
 #include "planner/floor_play.h"
 
@@ -30,7 +30,8 @@ static unsigned class_of(uint64_t bytes)
 enum ebb_status planner_floor_emit(struct floor_play *w, enum plan_act act, uint32_t index)
 {
     bool is_copy = act == PLAN_SEND || act == PLAN_FETCH || act == PLAN_FORGET;
-    return plan_add(&w->game->plan, act, index, is_copy ? 0 : PLAN_NOWHERE, is_copy, w->err);
+    return plan_add(&w->game->plan, act, index, is_copy ? 0 : PLAN_NOWHERE,
+                    is_copy ? w->copy_tier[index] : 0, w->err);
 }
 
 static void link(struct floor_play *w, uint32_t s, unsigned list)
@@ -81,7 +82,7 @@ enum ebb_status planner_floor_forget(struct floor_play *w, uint32_t s)
     if (w->copy[s] == 0)
         return EBB_OK;
     w->copy[s] = 0;
-    w->host_sum -= w->g->storages[s].bytes;
+    w->low_sum[w->copy_tier[s]] -= w->g->storages[s].bytes;
     return planner_floor_emit(w, PLAN_FORGET, s);
 }
 
@@ -213,7 +214,9 @@ static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t 
                     (v_in->last_use >= when || v_in->expire == 0 ||
                      g->storages[in.storage].bytes <= g->storages[ref.storage].bytes / HELPER);
                 if (planner_floor_has_copy(w, in))
-                    sum += (uint64_t)mem_copy_ns(&w->rules->host.in, g->storages[in.storage].bytes);
+                    sum +=
+                        (uint64_t)mem_copy_ns(&w->rules->tiers->links.in[w->copy_tier[in.storage]],
+                                              g->storages[in.storage].bytes);
                 else if (in.storage != ref.storage && !helps)
                     EBB_TRY(planner_floor_push(w, in));
             }
@@ -223,14 +226,31 @@ static enum ebb_status recovery_cost(struct floor_play *w, uint32_t s, uint32_t 
     return EBB_OK;
 }
 
-/* Time to copy s to the host, if it is not there, and back; INFINITY: it does not fit. */
-static double copy_cost(const struct floor_play *w, uint32_t s)
+/* Time to copy s to a tier, if it is not there, and back; INFINITY: it does not fit. */
+static double copy_cost_in(const struct floor_play *w, uint32_t s, uint8_t tier)
 {
-    const struct floor_host *host = &w->rules->host;
+    const struct planner_tiers *t = w->rules->tiers;
     uint64_t bytes = w->g->storages[s].bytes, more = w->copy[s] ? 0 : bytes;
-    if (host->bytes == 0 || more > host->bytes - w->host_sum)
+    if (t->bytes[tier] == 0 || more > t->bytes[tier] - w->low_sum[tier])
         return INFINITY;
-    return floor(mem_swap_ns(&host->in, &host->out, bytes, w->copy[s] == w->version[s] + 1));
+    return floor(mem_swap_ns(&t->links.in[tier], &t->links.out[tier], bytes,
+                             w->copy[s] == w->version[s] + 1));
+}
+
+/* The same for the tier where that is least; what has a copy keeps its place. */
+static double copy_cost(const struct floor_play *w, uint32_t s, uint8_t *tier)
+{
+    double best = INFINITY;
+    for (uint8_t k = DEVICE_HOST; w->rules->tiers && k < DEVICE_TIERS; k++) {
+        if (w->copy[s] && k != w->copy_tier[s])
+            continue;
+        double cost = copy_cost_in(w, s, k);
+        if (cost < best) {
+            best = cost;
+            *tier = k;
+        }
+    }
+    return best;
 }
 
 static bool has_recipe(const struct floor_play *w, uint32_t s)
@@ -241,14 +261,16 @@ static bool has_recipe(const struct floor_play *w, uint32_t s)
 
 static bool can_leave(const struct floor_play *w, uint32_t s)
 {
-    return w->pins[s] == 0 && (has_recipe(w, s) || copy_cost(w, s) < INFINITY);
+    uint8_t tier;
+    return w->pins[s] == 0 && (has_recipe(w, s) || copy_cost(w, s, &tier) < INFINITY);
 }
 
-/* What having s again will cost, by what is known. With a host the last variant copies whatever it
- * can: that needs the least room. */
+/* What having s again will cost, by what is known. With lower tiers the last variant copies whatever
+ * it can: that needs the least room. */
 static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied)
 {
-    double copy = copy_cost(w, s);
+    uint8_t tier;
+    double copy = copy_cost(w, s, &tier);
     bool is_made =
         has_recipe(w, s) && (copy == INFINITY || w->rules->variant != FLOOR_VARIANTS - 1);
     double price = mem_price(is_made ? (double)w->known_cost[s] : INFINITY, copy, is_copied);
@@ -257,15 +279,15 @@ static uint64_t price_of(const struct floor_play *w, uint32_t s, bool *is_copied
     return (uint64_t)price;
 }
 
-/* A victim goes, to the host when that is its way back. */
+/* A victim goes, to a lower tier when that is its way back. */
 static enum ebb_status leave(struct floor_play *w, uint32_t s)
 {
     bool is_copied;
     price_of(w, s, &is_copied);
     if (is_copied && planner_floor_is_useful(w, s)) {
-        w->game->copy_ns += (uint64_t)copy_cost(w, s);
+        w->game->copy_ns += (uint64_t)copy_cost(w, s, &w->copy_tier[s]);
         if (w->copy[s] != w->version[s] + 1) {
-            w->host_sum += w->copy[s] ? 0 : w->g->storages[s].bytes;
+            w->low_sum[w->copy_tier[s]] += w->copy[s] ? 0 : w->g->storages[s].bytes;
             w->copy[s] = w->version[s] + 1;
             EBB_TRY(planner_floor_emit(w, PLAN_SEND, s));
         }

@@ -154,12 +154,13 @@ static struct plan_ref wanted_by(const struct plan_recipes *g, const struct plan
                               : g->restores[node->restore_first + i - node->in_count];
 }
 
-/* Bring from the host what is there, pinned. */
+/* Bring from lower tiers what is there, pinned. */
 static enum ebb_status fetch(struct floor_play *w, const struct plan_node *node, bool *is_done)
 {
     const struct plan_recipes *g = w->g;
     *is_done = true;
-    for (uint32_t i = 0; i < node->in_count && w->host_sum > 0 && *is_done; i++) {
+    bool has_copies = w->low_sum[DEVICE_HOST] + w->low_sum[DEVICE_FILE] > 0;
+    for (uint32_t i = 0; i < node->in_count && has_copies && *is_done; i++) {
         struct plan_ref ref = wanted_by(g, node, i);
         if (planner_floor_have(w, ref) || !planner_floor_has_copy(w, ref))
             continue;
@@ -196,7 +197,7 @@ static enum ebb_status bring(struct floor_play *w, uint32_t n, bool *is_done)
             if (!planner_floor_has_copy(w, ref))
                 EBB_TRY(planner_floor_push(w, ref));
             else
-                later += i < node->in_count; /* a restore may stay with the host */
+                later += i < node->in_count; /* a restore may stay below */
         }
         if (!*is_done || round > wants + 2) {
             *is_done = false;
@@ -326,7 +327,7 @@ static enum ebb_status run_node(struct floor_play *w, uint32_t n, bool *is_done)
         struct plan_ref out = g->outs[node->out_first + k];
         if (out.version > 0) {
             w->version[out.storage] = out.version;
-            EBB_TRY(planner_floor_forget(w, out.storage)); /* the host has an old version */
+            EBB_TRY(planner_floor_forget(w, out.storage)); /* a copy is of an old version */
         }
     }
     let_go(w, frame);
@@ -383,6 +384,7 @@ static enum ebb_status allocate(struct floor_play *w)
     w->next = ebb_arena_calloc(a, storages, 4);
     w->prev = ebb_arena_calloc(a, storages, 4);
     w->copy = ebb_arena_calloc(a, storages, 4);
+    w->copy_tier = ebb_arena_calloc(a, storages, 1);
     w->list_of = ebb_arena_calloc(a, storages, 1);
     w->placing = ebb_arena_calloc(a, storages, 4);
     w->known_cost = ebb_arena_calloc(a, storages, 8);

@@ -55,6 +55,20 @@ struct planner_link { /* joint: the way to the host; bandwidth 0 = no offload */
     uint64_t latency_ns, host_bytes;
 };
 
+struct planner_tiers {
+    uint64_t bytes[DEVICE_TIERS]; /* [0]: the budget, where it matters */
+    struct device_config links;
+};
+
+/* Rates 0: no room either. Latencies are left to whoever times the plan. */
+static inline struct planner_tiers planner_host_tier(const struct planner_link *link)
+{
+    bool is_there = link->in_bytes_per_ns > 0 && link->out_bytes_per_ns > 0;
+    return (struct planner_tiers){.bytes = {[DEVICE_HOST] = is_there ? link->host_bytes : 0},
+                                  .links = {.out[DEVICE_HOST].bytes_per_ns = link->out_bytes_per_ns,
+                                            .in[DEVICE_HOST].bytes_per_ns = link->in_bytes_per_ns}};
+}
+
 struct planner_request {
     uint64_t budget_bytes;    /* UINT64_MAX = unlimited */
     double gap;               /* stop when cost <= (1 + gap) x bound; default 0.005; 0 = prove */
@@ -125,22 +139,18 @@ enum ebb_status planner_run(const struct planner *planner, const struct trace *t
                             struct ebb_error *err);
 
 /* The smallest height planner `floor` has a plan for, and (when plan is not NULL) that plan,
- * proved. With a link that has room and rates, what leaves may also be copied to the host
- * (link->host_bytes, tier 1): nothing need be recomputed, so the floor is near persistent leaves +
- * largest working set. NULL: no host. */
-enum ebb_status planner_floor(const struct trace *trace, const struct planner_link *link,
+ * proved. With lower tiers that have room, what leaves may also be copied there, to the one where
+ * that takes least: nothing need be recomputed, so the floor is near persistent leaves + largest
+ * working set. NULL: none. */
+enum ebb_status planner_floor(const struct trace *trace, const struct planner_tiers *tiers,
                               struct plan *plan, uint64_t *floor_bytes, struct ebb_error *err);
 
 /* The cheapest of a few such games at a budget, in milliseconds, without looking for the floor:
  * *is_found is false when none is won. The plan has addresses within the budget and is proved. */
-enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_link *link,
+enum ebb_status planner_floor_at(const struct trace *trace, const struct planner_tiers *tiers,
                                  uint64_t budget_bytes, struct plan *plan, bool *is_found,
                                  struct ebb_error *err);
 
-struct planner_tiers {
-    uint64_t bytes[DEVICE_TIERS]; /* [0]: the budget */
-    struct device_config links;
-};
 /* The plan with its copies moved to where they go beside the ops (early.c), with addresses within
  * the budget; `to` is initialised. *is_found is false when it has no copies or no addresses are
  * found. Whether it is faster the null device says. */

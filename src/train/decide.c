@@ -158,12 +158,10 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
     return unless_no_room(status, &why, err);
 }
 
-static struct planner_link host_link(const struct train_ways *w)
+static struct planner_tiers lower_tiers(const struct train_ways *w)
 {
-    struct device_config c = priced_links(w);
-    return (struct planner_link){.out_bytes_per_ns = c.out[DEVICE_HOST].bytes_per_ns,
-                                 .in_bytes_per_ns = c.in[DEVICE_HOST].bytes_per_ns,
-                                 .host_bytes = w->host_bytes};
+    return (struct planner_tiers){.bytes = {0, w->host_bytes, w->file_bytes},
+                                  .links = priced_links(w)};
 }
 
 /* Whether the copies in lower tiers find a place: planners count their bytes, not their addresses.
@@ -183,21 +181,32 @@ static enum ebb_status is_placed(const struct train_ways *w, const struct train_
     return unless_no_room(status, &why, err);
 }
 
-/* Games that swap count only where they can be placed, with less host memory if need be, and where
+static bool is_empty(const struct planner_tiers *t)
+{
+    return t->bytes[DEVICE_HOST] + t->bytes[DEVICE_FILE] == 0;
+}
+
+/* Half of the room in each, or none when that is little. */
+static void halve(struct planner_tiers *t)
+{
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++)
+        t->bytes[k] = t->bytes[k] < 4 * PLAN_UNIT ? 0 : t->bytes[k] / 2;
+}
+
+/* Games that swap count only where they can be placed, with less room below if need be, and where
  * they end below those that do not swap: a tier never makes the floor higher. */
 static enum ebb_status find_least(const struct train_ways *w, struct train_choice *c,
                                   struct ebb_error *err)
 {
-    struct planner_link link = host_link(w);
+    struct planner_tiers tiers = lower_tiers(w);
     enum ebb_status status = EBB_OK;
     c->info.floor_bytes = UINT64_MAX;
     for (bool is_last = false; status == EBB_OK && !is_last;) {
-        struct plan game;
+        struct plan game = {0};
         uint64_t bytes = UINT64_MAX;
         bool is_good = true;
-        is_last = link.host_bytes == 0;
-        plan_init(&game);
-        status = planner_floor(c->trace, &link, &game, &bytes, err);
+        is_last = is_empty(&tiers);
+        status = planner_floor(c->trace, &tiers, &game, &bytes, err);
         if (status == EBB_OK && !is_last)
             status = is_placed(w, c, &game, bytes, &is_good, err);
         if (status == EBB_OK && is_good && bytes < c->info.floor_bytes) {
@@ -205,7 +214,10 @@ static enum ebb_status find_least(const struct train_ways *w, struct train_choic
             status = plan_copy(&c->least, &game, err);
         }
         plan_fini(&game);
-        link.host_bytes = is_good || link.host_bytes < 4 * PLAN_UNIT ? 0 : link.host_bytes / 2;
+        if (is_good)
+            tiers.bytes[DEVICE_HOST] = tiers.bytes[DEVICE_FILE] = 0;
+        else
+            halve(&tiers);
     }
     return status;
 }
@@ -247,19 +259,18 @@ static enum ebb_status refuse(const struct train_ways *w, const struct train_cho
                     (unsigned long long)c->info.persistent_bytes);
 }
 
-/* One of the floor's games at this budget, with the host's memory or without. */
+/* One of the floor's games at this budget, with lower tiers or without. */
 static enum ebb_status by_game(const struct train_ways *w, const struct train_choice *c,
                                struct plan *plan, bool *is_found, struct ebb_error *err)
 {
-    struct planner_link link = host_link(w);
+    struct planner_tiers tiers = lower_tiers(w);
     uint64_t budget = w->budget_bytes;
-    EBB_TRY(planner_floor_at(c->trace, &link, budget, plan, is_found, err));
-    if (*is_found && link.host_bytes)
+    EBB_TRY(planner_floor_at(c->trace, &tiers, budget, plan, is_found, err));
+    if (*is_found && !is_empty(&tiers))
         EBB_TRY(is_placed(w, c, plan, budget, is_found, err));
-    if (!*is_found && link.host_bytes) {
-        link.host_bytes = 0;
+    if (!*is_found && !is_empty(&tiers)) {
         plan_fini(plan);
-        EBB_TRY(planner_floor_at(c->trace, &link, budget, plan, is_found, err));
+        EBB_TRY(planner_floor_at(c->trace, NULL, budget, plan, is_found, err));
     }
     snprintf(plan->planner, sizeof plan->planner, "floor");
     return EBB_OK;

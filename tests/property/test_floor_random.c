@@ -108,7 +108,7 @@ TEST(floor__is_the_same_twice)
 /* ---- with a host ------------------------------------------------------------------------------
  */
 
-TEST(floor__with_a_host_is_lower)
+TEST(floor__with_tiers_is_lower)
 {
     TEST_UNUSED;
     double sum = 0;
@@ -120,22 +120,29 @@ TEST(floor__with_a_host_is_lower)
         struct trace_stats stats;
         CHECK_OK(planner_floor_facts_compute(trace, &facts, &err), &err);
         CHECK_OK(trace_stats_compute(trace, &stats, &err), &err);
-        for (uint64_t part = 1; part <= 16; part *= 4) { /* a large host, and small ones */
-            struct planner_link link = {.host_bytes = 2 * stats.total_bytes / part + 1,
-                                        .in_bytes_per_ns = 20,
-                                        .out_bytes_per_ns = 20};
+        for (int k = 0; k < 9; k++) { /* large tiers, and small ones: host, file, both */
+            uint64_t room = 2 * stats.total_bytes / (UINT64_C(1) << k / 3 * 2) + 1;
+            struct planner_tiers tiers = {
+                .bytes = {0, k % 3 == 1 ? 0 : room,
+                          k % 3 == 0   ? 0
+                          : k % 3 == 2 ? room / 2
+                                       : room},
+                .links = {.in = {[1].bytes_per_ns = 20, [2].bytes_per_ns = 2},
+                          .out = {[1].bytes_per_ns = 20, [2].bytes_per_ns = 2}}};
             struct plan plan;
             uint64_t floor_bytes = 0;
             struct exec_program *program = NULL;
             struct exec_report report;
-            CHECK_OK(planner_floor(trace, &link, &plan, &floor_bytes, &err), &err);
+            CHECK_OK(planner_floor(trace, &tiers, &plan, &floor_bytes, &err), &err);
             CHECK(floor_bytes <= facts.floor_bytes);
             CHECK(floor_bytes >= facts.working_bytes);
             struct plan_report proof;
-            struct plan_limits limits = {.budget_bytes = {floor_bytes, link.host_bytes, 0}};
-            struct exec_options options = {.plan = &plan,
-                                           .budget_bytes = floor_bytes,
-                                           .tier_bytes[1] = 4 * stats.total_bytes + 1};
+            struct plan_limits limits = {
+                .budget_bytes = {floor_bytes, tiers.bytes[1], tiers.bytes[2]}};
+            struct exec_options options = {
+                .plan = &plan,
+                .budget_bytes = floor_bytes,
+                .tier_bytes = {0, 4 * stats.total_bytes + 1, 4 * stats.total_bytes + 1}};
             CHECK_OK(plan_check(trace, &plan, &limits, &proof, &err), &err);
             CHECK_OK(exec_program_create(&program, trace, EXEC_EBB, &err), &err);
             CHECK_OK(exec_run(program, &options, &report, &err), &err);
@@ -143,14 +150,14 @@ TEST(floor__with_a_host_is_lower)
             CHECK_EQ(report.peak_bytes, proof.height_bytes);
             exec_program_destroy(program);
             plan_fini(&plan);
-            if (part == 1) {
+            if (k < 3) {
                 sum += (double)floor_bytes / (double)facts.floor_bytes;
                 count++;
             }
         }
         trace_destroy(trace);
     }
-    printf("floor with a large host / without: %.3f\n", sum / count);
+    printf("floor with large tiers / without: %.3f\n", sum / count);
     CHECK(sum / count < 0.95);
 }
 
@@ -250,5 +257,5 @@ TEST(floor__needs_less_than_the_executor)
 }
 
 TEST_MAIN(RUN(floor__is_what_it_says), RUN(floor__is_the_same_twice),
-          RUN(floor__with_a_host_is_lower), RUN(floor__survives_failed_allocations),
+          RUN(floor__with_tiers_is_lower), RUN(floor__survives_failed_allocations),
           RUN(floor__needs_less_than_the_executor))
