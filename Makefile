@@ -16,7 +16,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
+.PHONY: store-test toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -66,6 +66,10 @@ soak:
 	@$(CMAKE) -B build $(QUIET)
 	@ninja -C build test_exp_soak
 	@EBB_SOAK_SECONDS=$(SOAK_SECONDS) EBB_SOAK_SEED=$${EBB_SOAK_SEED:-$$(date +%s)} build/tests/test_exp_soak
+
+# Checkpoints in real servers (Swift, ...): tests/store/serve.sh says which packages; a part without its servers is skipped.
+store-test: all
+	@tests/store/run build
 
 toys:
 	@tools/toys

@@ -1,7 +1,10 @@
 /* crypto.c - see crypto.h. */
 #include "base/crypto.h"
 
+#include <openssl/bio.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/pem.h>
 #include <string.h>
 
 static enum ebb_status libcrypto_failed(const char *what, struct ebb_error *err)
@@ -9,40 +12,91 @@ static enum ebb_status libcrypto_failed(const char *what, struct ebb_error *err)
     return ebb_fail(err, EBB_EINTERNAL, "libcrypto cannot compute %s", what);
 }
 
+void ebb_hex(const uint8_t *bytes, size_t count, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < count; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    text[2 * count] = '\0';
+}
+
+/* ---- digests ---- */
+
+static void digest_fini(void **context)
+{
+    EVP_MD_CTX_free(*context);
+    *context = NULL;
+}
+
+static void digest_init(void **context, const EVP_MD *kind)
+{
+    *context = EVP_MD_CTX_new();
+    if (*context != NULL && EVP_DigestInit_ex(*context, kind, NULL) != 1)
+        digest_fini(context);
+}
+
+static void digest_add(void **context, const void *data, size_t bytes)
+{
+    if (*context != NULL && EVP_DigestUpdate(*context, data, bytes) != 1)
+        digest_fini(context);
+}
+
+static bool digest_end(void **context, unsigned char *bytes)
+{
+    bool is_done = *context != NULL && EVP_DigestFinal_ex(*context, bytes, NULL) == 1;
+    digest_fini(context);
+    return is_done;
+}
+
 void ebb_sha256_init(struct ebb_sha256 *h)
 {
-    h->context = EVP_MD_CTX_new();
-    if (h->context != NULL && EVP_DigestInit_ex(h->context, EVP_sha256(), NULL) != 1)
-        ebb_sha256_fini(h);
+    digest_init(&h->context, EVP_sha256());
 }
 
 void ebb_sha256_add(struct ebb_sha256 *h, const void *data, size_t bytes)
 {
-    if (h->context != NULL && EVP_DigestUpdate(h->context, data, bytes) != 1)
-        ebb_sha256_fini(h);
+    digest_add(&h->context, data, bytes);
 }
 
 enum ebb_status ebb_sha256_text(struct ebb_sha256 *h, char text[EBB_SHA256_TEXT],
                                 struct ebb_error *err)
 {
-    static const char digits[] = "0123456789abcdef";
     unsigned char bytes[EVP_MAX_MD_SIZE];
-    bool is_done = h->context != NULL && EVP_DigestFinal_ex(h->context, bytes, NULL) == 1;
-    ebb_sha256_fini(h);
-    if (!is_done)
+    if (!digest_end(&h->context, bytes))
         return libcrypto_failed("a SHA-256", err);
-    for (size_t i = 0; i < 32; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    text[64] = '\0';
+    ebb_hex(bytes, 32, text);
     return EBB_OK;
 }
 
 void ebb_sha256_fini(struct ebb_sha256 *h)
 {
-    EVP_MD_CTX_free(h->context);
-    h->context = NULL;
+    digest_fini(&h->context);
+}
+
+void ebb_md5_init(struct ebb_md5 *h)
+{
+    digest_init(&h->context, EVP_md5());
+}
+
+void ebb_md5_add(struct ebb_md5 *h, const void *data, size_t bytes)
+{
+    digest_add(&h->context, data, bytes);
+}
+
+enum ebb_status ebb_md5_bytes(struct ebb_md5 *h, uint8_t bytes[16], struct ebb_error *err)
+{
+    unsigned char found[EVP_MAX_MD_SIZE];
+    if (!digest_end(&h->context, found))
+        return libcrypto_failed("an MD5", err);
+    memcpy(bytes, found, 16);
+    return EBB_OK;
+}
+
+void ebb_md5_fini(struct ebb_md5 *h)
+{
+    digest_fini(&h->context);
 }
 
 enum ebb_status ebb_md5_head(const char *text, uint64_t *head, struct ebb_error *err)
@@ -54,6 +108,48 @@ enum ebb_status ebb_md5_head(const char *text, uint64_t *head, struct ebb_error 
     for (int i = 7; i >= 0; i--)
         *head = *head << 8 | bytes[i];
     return EBB_OK;
+}
+
+/* ---- signatures ---- */
+
+enum ebb_status ebb_hmac_sha256(const void *key, size_t key_bytes, const void *data, size_t bytes,
+                                uint8_t mac[32], struct ebb_error *err)
+{
+    unsigned length = 32;
+    if (HMAC(EVP_sha256(), key, (int)key_bytes, data, bytes, mac, &length) == NULL)
+        return libcrypto_failed("an HMAC", err);
+    return EBB_OK;
+}
+
+static enum ebb_status sign(EVP_PKEY *key, const char *text, struct ebb_str *signature,
+                            struct ebb_error *err)
+{
+    unsigned char bytes[1024]; /* keys of up to 8192 bits */
+    size_t count = sizeof bytes;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    bool is_done =
+        context != NULL && (size_t)EVP_PKEY_get_size(key) <= sizeof bytes &&
+        EVP_DigestSignInit(context, NULL, EVP_sha256(), NULL, key) == 1 &&
+        EVP_DigestSign(context, bytes, &count, (const unsigned char *)text, strlen(text)) == 1;
+    EVP_MD_CTX_free(context);
+    if (!is_done)
+        return libcrypto_failed("an RS256 signature", err);
+    ebb_str_addn(signature, (char *)bytes, count);
+    return ebb_str_status(signature, err);
+}
+
+enum ebb_status ebb_rs256_sign(const char *pem, const char *text, struct ebb_str *signature,
+                               struct ebb_error *err)
+{
+    BIO *in = BIO_new_mem_buf(pem, (int)strlen(pem));
+    EVP_PKEY *key = in != NULL ? PEM_read_bio_PrivateKey(in, NULL, NULL, NULL) : NULL;
+    enum ebb_status status =
+        key != NULL && EVP_PKEY_is_a(key, "RSA")
+            ? sign(key, text, signature, err)
+            : ebb_fail(err, EBB_EINPUT, "the private key is no RSA key in PEM form");
+    EVP_PKEY_free(key);
+    BIO_free(in);
+    return status;
 }
 
 /* ---- base64: in pieces, since libcrypto counts in int and ends each text with '\0' ------------- */

@@ -1,12 +1,13 @@
-/* crypto.h - SHA-256, MD5 and base64, computed by libcrypto.
+/* crypto.h - SHA-256, MD5, HMAC, RSA signatures and base64, computed by libcrypto.
  *
- * SHA-256 proves files and names weights; MD5 is here only because a published order is defined on
- * it: nothing secret hangs on either. */
+ * SHA-256 proves files and names weights; MD5 is here only because a published order and the
+ * checksums of object stores are defined on it: nothing secret hangs on it. */
 #ifndef EBB_BASE_CRYPTO_H
 #define EBB_BASE_CRYPTO_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/str.h"
 
@@ -22,6 +23,24 @@ void ebb_sha256_add(struct ebb_sha256 *h, const void *data, size_t bytes);
 enum ebb_status ebb_sha256_text(struct ebb_sha256 *h, char text[EBB_SHA256_TEXT],
                                 struct ebb_error *err); /* ends it */
 void ebb_sha256_fini(struct ebb_sha256 *h);
+
+/* The same for MD5; 16 bytes. */
+struct ebb_md5 {
+    void *context;
+};
+void ebb_md5_init(struct ebb_md5 *h);
+void ebb_md5_add(struct ebb_md5 *h, const void *data, size_t bytes);
+enum ebb_status ebb_md5_bytes(struct ebb_md5 *h, uint8_t bytes[16], struct ebb_error *err);
+void ebb_md5_fini(struct ebb_md5 *h);
+
+void ebb_hex(const uint8_t *bytes, size_t count, char *text); /* 2 * count digits and the end */
+
+enum ebb_status ebb_hmac_sha256(const void *key, size_t key_bytes, const void *data, size_t bytes,
+                                uint8_t mac[32], struct ebb_error *err);
+/* RS256 of a text by a private key in PEM: the signature's bytes are appended. EBB_EINPUT: no such
+ * key. */
+enum ebb_status ebb_rs256_sign(const char *pem, const char *text, struct ebb_str *signature,
+                               struct ebb_error *err);
 
 /* The first 8 bytes of the MD5 of a text, little endian. */
 enum ebb_status ebb_md5_head(const char *text, uint64_t *head, struct ebb_error *err);

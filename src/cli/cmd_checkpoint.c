@@ -85,7 +85,7 @@ static enum ebb_status download(struct cli_call *c, struct ebb_error *err)
         EBB_TRY(cli_get(c->m, &found, err, "%s", path_of(c, c->words[0])));
     else
         EBB_TRY(find_step(c, &found, err));
-    EBB_TRY(cli_checkpoint_copy(found, directory, err));
+    EBB_TRY(cli_checkpoint_copy(c->m, found, directory, err));
     cli_say(c, found, "Local checkpoint path: %s", directory);
     return EBB_OK;
 }

@@ -42,9 +42,9 @@ int cli_experiment_check_create(struct cli_call *c);
 #define CLI_TAIL_ALL INT64_MIN
 enum ebb_status cli_logs_print(struct cli_master *m, int64_t trial, int64_t tail, bool follows,
                                bool is_json, struct ebb_error *err);
-/* Copy a checkpoint's directory to `target`. */
-enum ebb_status cli_checkpoint_copy(const struct ebb_doc_node *checkpoint, const char *target,
-                                    struct ebb_error *err);
+/* Copy a checkpoint's directory to `target`, fetched by the master where it is elsewhere. */
+enum ebb_status cli_checkpoint_copy(struct cli_master *m, const struct ebb_doc_node *checkpoint,
+                                    const char *target, struct ebb_error *err);
 /* Rows: Trial ID, Step ID, State, Validation Metric, UUID, Resources, Size. With `metric`, its name
  * stands in the header, and there is no size. */
 void cli_checkpoints_print(const struct ebb_doc_node *list, const char *metric, bool is_csv);

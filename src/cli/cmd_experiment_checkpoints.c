@@ -57,20 +57,20 @@ static const struct ebb_doc_node *best_of(struct ebb_arena *arena, const struct 
     return best;
 }
 
-static enum ebb_status download_all(const struct ebb_doc_node *list, const char *directory,
-                                    int64_t experiment, bool is_json, struct ebb_error *err)
+static enum ebb_status download_all(struct cli_call *call, const struct ebb_doc_node *list,
+                                    const char *directory, struct ebb_error *err)
 {
     for (size_t i = 0; list != NULL && i < list->count; i++) {
         const struct ebb_doc_node *c = list->items[i];
         if (strcmp(ebb_doc_string(c, "state", ""), "COMPLETED") != 0)
             continue;
         struct ebb_str target = {0};
-        ebb_str_printf(&target, "%s/exp-%lld-trial-%lld-step-%lld", directory,
-                       (long long)experiment, (long long)ebb_doc_int(c, "trial_id", 0),
+        ebb_str_printf(&target, "%s/exp-%lld-trial-%lld-step-%lld", directory, (long long)call->id,
+                       (long long)ebb_doc_int(c, "trial_id", 0),
                        (long long)ebb_doc_int(c, "step_id", 0));
-        enum ebb_status status = cli_checkpoint_copy(c, ebb_str_c(&target), err);
+        enum ebb_status status = cli_checkpoint_copy(call->m, c, ebb_str_c(&target), err);
         if (status == EBB_OK)
-            fprintf(is_json ? stderr : stdout, "%s\n", ebb_str_c(&target));
+            fprintf(call->where.is_json ? stderr : stdout, "%s\n", ebb_str_c(&target));
         ebb_str_fini(&target);
         EBB_TRY(status);
     }
@@ -91,5 +91,5 @@ enum ebb_status cli_experiment_checkpoints(struct cli_call *c, struct ebb_error 
         cli_checkpoints_print(list, NULL, c->where.is_csv);
     if (o->directory == NULL)
         return EBB_OK;
-    return download_all(list, o->directory, c->id, c->where.is_json, err);
+    return download_all(c, list, o->directory, err);
 }

@@ -197,7 +197,7 @@ static enum ebb_status download(struct cli_call *c, struct ebb_error *err)
                                   (long long)ebb_doc_int(found, "step_id", 0));
     if (target == NULL)
         return ebb_no_memory(err, 64);
-    EBB_TRY(cli_checkpoint_copy(found, target, err));
+    EBB_TRY(cli_checkpoint_copy(c->m, found, target, err));
     cli_say(c, found, "%s%s", o->is_quiet ? "" : "Local checkpoint path: ", target);
     return EBB_OK;
 }

@@ -65,13 +65,15 @@ static enum ebb_status copy_tree(const char *from, const char *to, int depth, st
     return status;
 }
 
-enum ebb_status cli_checkpoint_copy(const struct ebb_doc_node *checkpoint, const char *target,
-                                    struct ebb_error *err)
+enum ebb_status cli_checkpoint_copy(struct cli_master *m, const struct ebb_doc_node *checkpoint,
+                                    const char *target, struct ebb_error *err)
 {
-    const char *path = ebb_doc_string(checkpoint, "path", NULL);
+    const struct ebb_doc_node *answer = NULL;
+    const char *uuid = ebb_doc_string(checkpoint, "uuid", "");
     const char *state = ebb_doc_string(checkpoint, "state", "");
-    if (strcmp(state, "COMPLETED") != 0 || path == NULL)
-        return ebb_fail(err, EBB_EINFEASIBLE, "checkpoint %s is %s: there is nothing to copy",
-                        ebb_doc_string(checkpoint, "uuid", ""), state);
-    return copy_tree(path, target, 0, err);
+    if (strcmp(state, "COMPLETED") != 0)
+        return ebb_fail(err, EBB_EINFEASIBLE, "checkpoint %s is %s: there is nothing to copy", uuid,
+                        state);
+    EBB_TRY(cli_send(m, &answer, err, "POST", NULL, "/checkpoints/%s/fetch", uuid));
+    return copy_tree(ebb_doc_string(answer, "path", ""), target, 0, err);
 }

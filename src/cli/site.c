@@ -12,7 +12,7 @@
 
 struct site { /* what the file says; zero: nothing */
     int64_t slots, threads_per_slot;
-    uint64_t slot_memory;
+    uint64_t slot_memory, staging, cache;
     bool pin_cpus;
     unsigned type, fit; /* of scheduler */
     const struct ebb_doc_node *checkpoint_storage;
@@ -60,6 +60,14 @@ static const struct ebb_key rows[] = {
      .kind = EBB_KEY_NODE,
      AT(checkpoint_storage),
      .help = "of files without one"},
+    {.path = "staging",
+     .kind = EBB_KEY_BYTES,
+     AT(staging),
+     .help = "of checkpoints that wait to be uploaded: trials wait above it"},
+    {.path = "cache",
+     .kind = EBB_KEY_BYTES,
+     AT(cache),
+     .help = "of checkpoints fetched from stores"},
     {.path = "listen", .kind = EBB_KEY_TEXT, AT(listen), .help = "ADDRESS:PORT of the page"},
     {.path = "tls_cert", .kind = EBB_KEY_TEXT, AT(tls_cert), .help = "certificates, PEM"},
     {.path = "tls_key", .kind = EBB_KEY_TEXT, AT(tls_key), .help = "its key, PEM"},
@@ -89,11 +97,11 @@ static enum ebb_status check_storage(const char *path, const struct ebb_doc_node
     if (status == EBB_EINPUT && report.count > 0)
         (void)ebb_fail(err, EBB_EINPUT, "%s: %s: %s", path, report.items[0].path,
                        report.items[0].message);
-    if (status == EBB_OK && config.checkpoint_storage.kind != EXP_STORAGE_SHARED_FS)
-        status = ebb_fail(err, EBB_EUNSUPPORTED,
-                          "%s: checkpoint_storage.type: valid, but this build cannot run it yet "
-                          "(checkpoints are kept on shared_fs only)",
-                          path);
+    struct exp_store *store = NULL;
+    if (status == EBB_OK &&
+        exp_store_open(&config.checkpoint_storage, 0, NULL, &store, err) != EBB_OK)
+        status = ebb_context(err, EBB_EUNSUPPORTED, "%s", path);
+    exp_store_close(store);
     ebb_arena_fini(&arena);
     return status;
 }
@@ -118,6 +126,8 @@ static enum ebb_status read_site(struct ebb_arena *arena, const char *path,
         o->threads_per_slot = (int)s.threads_per_slot;
     if (s.slot_memory > 0)
         o->slot_memory_bytes = s.slot_memory;
+    o->staging_bytes = s.staging;
+    o->cache_bytes = s.cache;
     o->pin_cpus = s.pin_cpus;
     o->sched_kind = s.type ? EXP_SCHED_PRIORITY : EXP_SCHED_FAIR_SHARE;
     o->sched_fit = s.fit ? EXP_FIT_WORST : EXP_FIT_BEST;

@@ -10,30 +10,43 @@ const char cli_bare_file[] = "entrypoint: [none]\n"
                              "hyperparameters: {global_batch_size: 1}\n"
                              "searcher: {name: single, metric: none, max_steps: 1}\n";
 
-/* The configuration points into `answer`. */
-static enum ebb_status read_storage(struct cli_master *m, int64_t experiment, const char *file,
-                                    struct cli_answer *answer, struct exp_config *config,
-                                    struct ebb_report *report, struct ebb_error *err)
+/* A file is tried from here; what the master knows, by the master, which has the keys. */
+static enum ebb_status check_file(const char *file, const struct ebb_doc_node *site,
+                                  struct ebb_arena *arena, const char *scratch,
+                                  struct ebb_report *report, struct ebb_str *where,
+                                  struct ebb_error *err)
 {
-    struct ebb_str text = {0};
-    struct exp_config_options options = {
-        .file_name = "default", .default_seed = -1, .check_section = cli_check_training};
-    enum ebb_status status = EBB_OK;
-    if (experiment > 0) {
-        status = cli_ask(m, answer, err, "GET", NULL, "/experiments/%lld", (long long)experiment);
-        cli_show_json(&text, ebb_doc_get(answer->root, "config"));
-        options.file_name = "configuration";
-    } else {
-        status = cli_ask(m, answer, err, "GET", NULL, "/master/config");
-        options.site_storage = ebb_doc_get(answer->root, "checkpoint_storage");
-        ebb_str_add(&text, cli_bare_file);
-    }
-    EBB_THEN(status, ebb_str_status(&text, err));
-    EBB_THEN(status, file != NULL
-                         ? exp_config_load(&answer->arena, file, &options, config, report, err)
-                         : exp_config_parse(&answer->arena, ebb_str_c(&text), text.length, &options,
-                                            config, report, err));
-    ebb_str_fini(&text);
+    struct exp_config_options options = {.file_name = "default",
+                                         .default_seed = -1,
+                                         .site_storage = site,
+                                         .check_section = cli_check_training};
+    struct exp_config config;
+    struct exp_store_watch watch = {.tries = 2};
+    struct exp_store_net *net = NULL;
+    struct exp_store *store = NULL;
+    EBB_TRY(exp_config_load(arena, file, &options, &config, report, err));
+    enum ebb_status status = exp_store_net_create(&net, err);
+    EBB_THEN(status, exp_store_open(&config.checkpoint_storage, 0, net, &store, err));
+    EBB_THEN(status, exp_store_prepare(store, err));
+    EBB_THEN(status, exp_store_check(store, scratch, &watch, err));
+    if (status == EBB_OK)
+        exp_store_location(store, where);
+    exp_store_close(store);
+    exp_store_net_destroy(net);
+    return status;
+}
+
+static enum ebb_status check_known(struct cli_master *m, int64_t experiment, struct ebb_str *where,
+                                   struct ebb_error *err)
+{
+    struct cli_answer answer = {0};
+    enum ebb_status status = experiment > 0
+                                 ? cli_ask(m, &answer, err, "POST", NULL,
+                                           "/experiments/%lld/storage/check", (long long)experiment)
+                                 : cli_ask(m, &answer, err, "POST", NULL, "/master/storage/check");
+    if (status == EBB_OK)
+        cli_show_json(where, ebb_doc_get(answer.root, "storage"));
+    cli_answer_fini(&answer);
     return status;
 }
 
@@ -41,24 +54,28 @@ int cli_storage_check(struct cli_master *m, int64_t experiment, const char *file
                       struct ebb_str *where)
 {
     struct ebb_error err = {0};
-    struct cli_answer answer = {0};
-    struct exp_config config;
+    struct ebb_arena arena = {0};
+    struct ebb_str scratch = {0};
     struct ebb_report report = {0};
-    struct exp_store *store = NULL;
-    int code = -1;
-    enum ebb_status status = read_storage(m, experiment, file, &answer, &config, &report, &err);
-    if (status != EBB_OK && status != EBB_EIO && report.errors > 0) {
-        cli_print_report(&report, file != NULL ? file : "configuration", stderr);
-        code = 2;
+    struct cli_answer answer = {0};
+    enum ebb_status status = EBB_OK;
+    ebb_str_printf(&scratch, "%s/tmp", m->state_dir);
+    if (file == NULL) {
+        status = check_known(m, experiment, where, &err);
+    } else {
+        status = cli_ask(m, &answer, &err, "GET", NULL, "/master/config");
+        EBB_THEN(status, check_file(file, ebb_doc_get(answer.root, "checkpoint_storage"), &arena,
+                                    ebb_str_c(&scratch), &report, where, &err));
     }
-    EBB_THEN(status, exp_store_open(&config.checkpoint_storage, &store, &err));
-    EBB_THEN(status, exp_store_prepare(store, &err));
-    EBB_THEN(status, exp_store_check(store, &err));
-    if (status == EBB_OK)
-        exp_store_location(store, where);
-    else if (code < 0)
+    int code = -1;
+    if (status != EBB_OK && report.errors > 0) {
+        cli_print_report(&report, file, stderr);
+        code = 2;
+    } else if (status != EBB_OK) {
         code = cli_report(&err);
-    exp_store_close(store);
+    }
+    ebb_str_fini(&scratch);
+    ebb_arena_fini(&arena);
     cli_answer_fini(&answer);
     return code;
 }

@@ -121,7 +121,9 @@ static enum ebb_status handle(struct serve *s, struct serve_conn *c,
     }
     enum ebb_status status = serve_rest_handle(s->m, request, &response, err);
     double seconds = seconds_of(request->target);
-    if (status == EBB_OK && !is_again && seconds > 0 && is_empty_answer(&response)) {
+    if (status == EBB_OK && response.is_later)
+        c->is_later = true;
+    else if (status == EBB_OK && !is_again && seconds > 0 && is_empty_answer(&response)) {
         c->wait_until_ns = now_ns(s) + (uint64_t)((seconds < 600 ? seconds : 600) * 1e9);
         if (!keep_target(c, request->target))
             status = ebb_no_memory(err, strlen(request->target));
@@ -280,7 +282,7 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
     struct serve_http_message message;
     size_t left;
     const char *at;
-    while (!c->wire.is_dead && c->waiting == NULL && !c->is_apart &&
+    while (!c->wire.is_dead && c->waiting == NULL && !c->is_apart && !c->is_later &&
            (at = ebb_wire_at(&c->wire, &left), left > 0)) {
         enum serve_http_result result = serve_http_read_request(at, left, &message);
         if (result == SERVE_HTTP_BAD) {
@@ -290,7 +292,7 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
         }
         if (message.head_length > 0)
             EBB_TRY(read_message(s, c, &message, result == SERVE_HTTP_DONE, err));
-        if (result == SERVE_HTTP_MORE)
+        if (result == SERVE_HTTP_MORE || c->is_later)
             return EBB_OK;
         ebb_wire_used(&c->wire, message.used);
         c->is_passed = false;
@@ -372,6 +374,18 @@ static enum ebb_status hear_threads(struct serve *s, struct ebb_error *err)
             status = readable(s, c, err); /* what was said meanwhile */
     }
     return status;
+}
+
+/* A store has answered: requests that wait for one are handled again. */
+static enum ebb_status hear_checked(void *context, struct ebb_error *err)
+{
+    struct serve *s = context;
+    for (size_t i = 0; i < s->conn_count; i++)
+        if (s->conns[i]->is_later) {
+            s->conns[i]->is_later = false;
+            EBB_TRY(readable(s, s->conns[i], err));
+        }
+    return EBB_OK;
 }
 
 static enum ebb_status hear(void *context, struct ebb_error *err)
@@ -533,6 +547,7 @@ enum ebb_status serve_open(const struct exp_master_options *options, struct exp_
                                          .fd = s->epoll_fd,
                                          .take = take,
                                          .hear = hear,
+                                         .checked = hear_checked,
                                          .send = send_all,
                                          .refuse = refuse_all,
                                          .deadline = deadline,
@@ -572,6 +587,12 @@ void serve_request(struct exp_master *m, const struct serve_http_request *reques
     struct ebb_error err;
     bool is_reading = exp_master_info(m).stall != NULL && !serve_rest_must_wait(m, request);
     enum ebb_status status = is_reading ? ask(&a, &err) : exp_master_do(m, ask, &a, &err);
+    while (status == EBB_OK && response->is_later) { /* a store is being tried */
+        exp_master_turn(m, 50);
+        serve_http_response_fini(response);
+        serve_http_response_init(response);
+        status = exp_master_do(m, ask, &a, &err);
+    }
     if (status != EBB_OK)
         serve_http_write_error(response, 503, err.message);
 }

@@ -39,6 +39,7 @@ struct serve_http_response {
     char cookie[256];         /* Set-Cookie, else "" */
     char etag[40];            /* with its quotes, else "" */
     bool is_packed;           /* the body is compressed (gzip) */
+    bool is_later;            /* not answered yet: the request is to be handled again */
     bool is_kept;             /* may be kept by who asks, and asked for again by its ETag */
 };
 

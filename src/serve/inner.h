@@ -23,6 +23,7 @@ struct serve_conn {
     char *waiting;    /* target of a long poll or stream, owned */
     uint64_t wait_until_ns;
     bool is_stream, is_last; /* server-sent events; Connection: close */
+    bool is_later;           /* its request waits for a store: handled again then */
     bool is_apart;           /* its answer is made by a thread */
     struct serve_job *job;   /* that thread's work, not begun: it waits for the commit; owned */
     bool is_get, is_head, wants_gzip; /* of the message at hand */

@@ -24,7 +24,7 @@ static void write_path(struct ebb_json_writer *w, const char *location, const ch
     struct exp_store *store = NULL;
     struct ebb_str path;
     ebb_jsonw_key(w, "path");
-    if (exp_store_open_location(location, &store, NULL) != EBB_OK) {
+    if (exp_store_open_location(location, NULL, NULL, &store, NULL) != EBB_OK) {
         ebb_jsonw_null(w);
         return;
     }
@@ -118,10 +118,82 @@ static enum ebb_status preview_gc(struct serve_rest *r)
     return EBB_OK;
 }
 
+/* The files of a checkpoint on the master's machine, fetched if they are elsewhere. */
+static enum ebb_status fetch(struct serve_rest *r)
+{
+    struct ebb_str path = {0};
+    struct ebb_error why;
+    enum ebb_status status = exp_master_fetch(r->m, r->name, &path, &r->response->is_later, &why);
+    if (status == EBB_OK && !r->response->is_later) {
+        ebb_jsonw_object(&r->w);
+        ebb_jsonw_key_string(&r->w, "path", ebb_str_c(&path));
+        ebb_jsonw_object_end(&r->w);
+    }
+    ebb_str_fini(&path);
+    if (r->response->is_later)
+        return SERVE_REFUSED; /* for now: handled again when it is there */
+    return serve_blame(r, status, &why, status == EBB_EINPUT ? 409 : 502, "");
+}
+
+/* ---- trying a store ---- */
+
+static const char bare[] = "entrypoint: [none]\n"
+                           "hyperparameters: {global_batch_size: 1}\n"
+                           "searcher: {name: single, metric: none, max_steps: 1}\n";
+
+/* The storage of an experiment, or of the site, with its keys. */
+static enum ebb_status read_storage(struct serve_rest *r, struct exp_config *config,
+                                    struct ebb_error *why)
+{
+    struct exp_config_options options = {.file_name = "stored configuration", .default_seed = -1};
+    struct ebb_report report;
+    const struct ebb_doc_node *root = NULL;
+    struct exp_db_config row;
+    if (r->id == 0) {
+        EBB_TRY(serve_site_storage(r, &options.site_storage));
+        return exp_config_parse(r->arena, bare, sizeof bare - 1, &options, config, &report, why);
+    }
+    EBB_TRY(serve_need_experiment(r, r->id));
+    EBB_TRY(serve_find(r, exp_db_config_read(r->db, EXP_DB_ID(r->id), &row, r->err),
+                       "no experiment %lld", (long long)r->id));
+    EBB_TRY(ebb_doc_parse_json(r->arena, options.file_name, row.config, strlen(row.config), &root,
+                               why));
+    return exp_config_read(r->arena, root, &options, config, &report, why);
+}
+
+static enum ebb_status check_storage(struct serve_rest *r)
+{
+    struct exp_config config;
+    struct exp_store *store = NULL;
+    struct ebb_error why = {0};
+    EBB_TRY(serve_blame(r, read_storage(r, &config, &why), &why, 409, ""));
+    const struct exp_storage *storage = &config.checkpoint_storage;
+    enum ebb_status status = exp_master_check(r->m, storage, &r->response->is_later, &why);
+    if (r->response->is_later)
+        return SERVE_REFUSED;
+    EBB_THEN(status, exp_store_open(storage, r->id, NULL, &store, &why));
+    if (status == EBB_OK && !exp_store_is_remote(store))
+        status = exp_store_check(store, NULL, NULL, &why);
+    if (status == EBB_OK) {
+        struct ebb_str location = {0};
+        exp_store_location(store, &location);
+        ebb_jsonw_object(&r->w);
+        ebb_jsonw_key(&r->w, "storage");
+        ebb_jsonw_raw(&r->w, ebb_str_c(&location), location.length);
+        ebb_jsonw_object_end(&r->w);
+        ebb_str_fini(&location);
+    }
+    exp_store_close(store);
+    return serve_blame(r, status, &why, 409, "checkpoint_storage: ");
+}
+
 static const struct serve_route routes[] = {
     {"GET", "/experiments/#/checkpoints", list, "its checkpoints", SERVE_APART},
     {"GET", "/experiments/#/preview_gc", preview_gc, "checkpoints that would go", 0},
     {"GET", "/checkpoints/*", get, "one checkpoint", 0},
     {"DELETE", "/checkpoints/*", delete, "delete a checkpoint", 0},
+    {"POST", "/checkpoints/*/fetch", fetch, "where its files are on the master's machine", 0},
+    {"POST", "/experiments/#/storage/check", check_storage, "store, read back and delete", 0},
+    {"POST", "/master/storage/check", check_storage, "the same in the site's storage", 0},
 };
 const struct serve_routes serve_routes_checkpoints = SERVE_ROUTES(routes);

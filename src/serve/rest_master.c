@@ -24,6 +24,12 @@ static enum ebb_status info(struct serve_rest *r)
     ebb_jsonw_key_uint(&r->w, "commits", exp_db_commits(r->db));
     ebb_jsonw_key_bool(&r->w, "is_stalled", m->stall != NULL);
     ebb_jsonw_key_string(&r->w, "message", m->stall);
+    ebb_jsonw_key_object(&r->w, "uploads");
+    ebb_jsonw_key_uint(&r->w, "checkpoints", m->uploads);
+    ebb_jsonw_key_int(&r->w, "bytes", m->upload_bytes);
+    ebb_jsonw_key_int(&r->w, "bytes_done", m->uploaded_bytes);
+    ebb_jsonw_key_string(&r->w, "error", m->upload_error);
+    ebb_jsonw_object_end(&r->w);
     ebb_jsonw_object_end(&r->w);
     return EBB_OK;
 }

@@ -155,12 +155,11 @@ static enum ebb_status find_warm_start(struct serve_rest *r, struct submission *
 
 static enum ebb_status check_store(struct serve_rest *r, const struct exp_config *c)
 {
-    struct exp_store *store = NULL;
     struct ebb_error why;
-    enum ebb_status status = exp_store_open(&c->checkpoint_storage, &store, &why);
-    if (status == EBB_OK)
-        status = exp_store_prepare(store, &why);
-    exp_store_close(store);
+    enum ebb_status status =
+        exp_master_check(r->m, &c->checkpoint_storage, &r->response->is_later, &why);
+    if (r->response->is_later)
+        return SERVE_REFUSED; /* for now: handled again when the store has answered */
     return serve_blame(r, status, &why, 400, "checkpoint_storage: ");
 }
 
@@ -278,15 +277,15 @@ static enum ebb_status json_of(struct serve_rest *r, const struct ebb_doc_node *
     return ebb_str_status(text, r->err);
 }
 
-/* Directory of the event files of an experiment; NULL: the storage has no directories. */
+/* Directory of the event files of an experiment; those of one with a remote store stay here. */
 static const char *board_of(struct serve_rest *r, const struct exp_config *c, int64_t id)
 {
     const struct exp_storage *s =
         c->has_tensorboard_storage ? &c->tensorboard_storage : &c->checkpoint_storage;
-    if (s->kind != EXP_STORAGE_SHARED_FS)
-        return NULL;
-    return ebb_arena_printf(r->arena, "%s/%s/tensorboard/experiment/%lld", s->directory,
-                            r->info.cluster_id, (long long)id);
+    bool is_here = s->kind == EXP_STORAGE_SHARED_FS;
+    return ebb_arena_printf(r->arena, "%s%s/%s/tensorboard/experiment/%lld",
+                            is_here ? s->directory : r->info.state_dir,
+                            is_here ? "" : "/checkpoints", r->info.cluster_id, (long long)id);
 }
 
 static enum ebb_status store_config(struct serve_rest *r, const struct submission *s, int64_t id)

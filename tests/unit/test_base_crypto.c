@@ -137,4 +137,28 @@ TEST(base64__long_data_of_every_remainder)
         }
 }
 
+TEST(md5_hmac_and_rs256__are_what_others_compute)
+{
+    TEST_UNUSED;
+    struct ebb_error err;
+    struct ebb_md5 md5;
+    uint8_t bytes[32];
+    char text[65];
+    ebb_md5_init(&md5);
+    ebb_md5_add(&md5, "message ", 8);
+    ebb_md5_add(&md5, "digest", 6);
+    CHECK_OK(ebb_md5_bytes(&md5, bytes, &err), &err);
+    ebb_hex(bytes, 16, text);
+    CHECK_STR(text, "f96b697d7cb7938d525a2f31aaf161d0"); /* RFC 1321 */
+    CHECK_OK(ebb_hmac_sha256("Jefe", 4, "what do ya want for nothing?", 28, bytes, &err), &err);
+    ebb_hex(bytes, 32, text);
+    CHECK_STR(text,
+              "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"); /* RFC 4231 */
+    struct ebb_str signature = {0};
+    CHECK_EQ(ebb_rs256_sign("-----BEGIN PRIVATE KEY-----\nno\n-----END PRIVATE KEY-----\n", "x",
+                            &signature, &err),
+             EBB_EINPUT);
+    ebb_str_fini(&signature);
+}
+
 TEST_MAIN()

@@ -29,7 +29,7 @@ static void begin(struct place *p)
     assert_non_null(mkdtemp(p->dir));
     char location[128];
     snprintf(location, sizeof location, "{\"type\":\"shared_fs\",\"directory\":\"%s/c\"}", p->dir);
-    CHECK_OK(exp_store_open_location(location, &p->store, &err), &err);
+    CHECK_OK(exp_store_open_location(location, NULL, NULL, &p->store, &err), &err);
     CHECK_OK(exp_store_prepare(p->store, &err), &err);
 }
 
@@ -151,10 +151,10 @@ TEST(remove__takes_every_form_and_follows_no_link)
           "mkdir kept c/other && touch kept/file && mkdir "
           "c/..0f0e0d0c-0b0a-4908-8706-050403020100.tmp.tmp",
           0);
-    CHECK_OK(exp_store_remove(p.store, uuid, &err), &err);
-    CHECK_OK(exp_store_remove(p.store, uuid, &err), &err); /* gone already: success */
+    CHECK_OK(exp_store_remove(p.store, uuid, NULL, NULL, &err), &err);
+    CHECK_OK(exp_store_remove(p.store, uuid, NULL, NULL, &err), &err); /* gone already: success */
     shell(&p, "test \"$(ls -A c)\" = other && test -f kept/file", 0);
-    CHECK_EQ(exp_store_remove(p.store, "../kept", &err), EBB_EINPUT);
+    CHECK_EQ(exp_store_remove(p.store, "../kept", NULL, NULL, &err), EBB_EINPUT);
     CHECK_EQ(exp_store_verify(p.store, "..", &err), EBB_EINPUT);
     end(&p);
 }
@@ -206,7 +206,7 @@ TEST(check__stores_and_reads_back)
     struct place p;
     struct ebb_error err;
     begin(&p);
-    CHECK_OK(exp_store_check(p.store, &err), &err);
+    CHECK_OK(exp_store_check(p.store, NULL, NULL, &err), &err);
     shell(&p, "test -z \"$(ls -A c)\"", 0);
     end(&p);
 }

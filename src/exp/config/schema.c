@@ -98,6 +98,8 @@ static const struct ebb_key rows[] = {
      .help = "Old name of `storage_path`, used if that is not given."},
     {.path = "checkpoint_storage.bucket", .when = "s3 gcs", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_REQUIRED, NONEMPTY, IN_STORAGE(bucket),
      .help = "Bucket."},
+    {.path = "checkpoint_storage.prefix", .when = "s3 gcs", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_QUIET | EBB_KEY_BEYOND, NONEMPTY, IN_STORAGE(prefix),
+     .help = "Put before the names of all objects, with a `/` between."},
     {.path = "checkpoint_storage.access_key", .when = "s3", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_QUIET, NONEMPTY, IN_STORAGE(access_key),
      .help = "Both keys or neither; without them the usual AWS sources are asked."},
     {.path = "checkpoint_storage.secret_key", .when = "s3", .kind = EBB_KEY_TEXT, .flags = EBB_KEY_QUIET | EBB_KEY_SECRET, NONEMPTY, IN_STORAGE(secret_key),

@@ -121,8 +121,8 @@ struct exp_storage {
     const char *host_path, *container_path, *storage_path, *propagation; /* shared_fs */
     const char *checkpoint_path, *tensorboard_path; /* shared_fs: old names of storage_path */
     const char
-        *directory;     /* shared_fs: the effective directory, normalised, at or below host_path */
-    const char *bucket; /* s3 gcs */
+        *directory; /* shared_fs: the effective directory, normalised, at or below host_path */
+    const char *bucket, *prefix;                        /* s3 gcs; prefix NULL = none */
     const char *access_key, *secret_key, *endpoint_url; /* s3; NULL = not given */
     const char *hdfs_url, *hdfs_path, *user;            /* hdfs */
 };

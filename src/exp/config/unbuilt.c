@@ -70,7 +70,6 @@ static bool uses_onnx(const struct exp_config *c)
 #define ONE_SLOT "a trial trains on one slot"
 const struct exp_unbuilt exp_unbuilt_table[] = {
     {"entrypoint", "onnx:<path>", "ONNX models are not read", uses_onnx},
-    {"checkpoint_storage.type", "s3", STORE, NULL},
     {"checkpoint_storage.type", "gcs", STORE, NULL},
     {"checkpoint_storage.type", "hdfs", STORE, NULL},
     {"checkpoint_storage.container_path", "not /determined_shared_fs",

@@ -139,8 +139,20 @@
     WRITE(exp_db_checkpoint_add, exp_db_checkpoint_made, "INSERT INTO checkpoints (@) VALUES (#)") \
     WRITE(exp_db_checkpoint_write, exp_db_checkpoint_done,                                         \
           "UPDATE checkpoints SET & WHERE uuid = $1")                                              \
+    /* one that never got to its store stays an ERROR */                                           \
     WRITE(exp_db_checkpoint_removed, exp_db_name,                                                  \
-          "UPDATE checkpoints SET state = 'DELETED', note = NULL WHERE uuid = $1")                 \
+          "UPDATE checkpoints SET state = CASE WHEN state = 'ERROR' THEN state ELSE 'DELETED'"     \
+          " END, note = NULL WHERE uuid = $1")                                                     \
+    WRITE(exp_db_checkpoint_set_state, exp_db_checkpoint_state,                                    \
+          "UPDATE checkpoints SET & WHERE uuid = $1")                                              \
+    /* sealed on this machine, on the way to their store */                                        \
+    READ(exp_db_checkpoints_staged, exp_db_none, exp_db_checkpoint,                                \
+         "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE state = 'ACTIVE' AND resources IS NOT NULL"    \
+         " ORDER BY id")                                                                           \
+    READ(exp_db_checkpoint_below, exp_db_step_id, exp_db_checkpoint,                               \
+         "SELECT @" EXP_DB_FROM_CHECKPOINTS " WHERE trial_id = $1 AND step_id < $2 AND"            \
+         " (state = 'COMPLETED' OR (state = 'ACTIVE' AND resources IS NOT NULL))"                  \
+         " ORDER BY step_id DESC LIMIT 1")                                                         \
     WRITE(exp_db_checkpoint_note, exp_db_note, "UPDATE checkpoints SET & WHERE uuid = $1")         \
     WRITE(exp_db_checkpoint_delete, exp_db_name, "DELETE FROM checkpoints WHERE uuid = $1")        \
     WRITE(exp_db_checkpoints_delete, exp_db_id,                                                    \

@@ -309,6 +309,8 @@ struct exp_db_bytes {
     X(T, TEXT, resources)                                                                          \
     X(T, INT, size)
 
+#define EXP_DB_CHECKPOINT_STATE_FIELDS(X, T) X(T, TEXT, uuid) X(T, TEXT, state)
+
 /* With what its validation found and who needs it. */
 #define EXP_DB_CHECKPOINT_FIELDS(X, T)                                                             \
     EXP_DB_CHECKPOINT_MADE_FIELDS(X, T)                                                            \
@@ -378,6 +380,7 @@ struct exp_db_bytes {
     S(exp_db_log, EXP_DB_LOG_FIELDS)                                                               \
     S(exp_db_checkpoint_made, EXP_DB_CHECKPOINT_MADE_FIELDS)                                       \
     S(exp_db_checkpoint_done, EXP_DB_CHECKPOINT_DONE_FIELDS)                                       \
+    S(exp_db_checkpoint_state, EXP_DB_CHECKPOINT_STATE_FIELDS)                                     \
     S(exp_db_checkpoint, EXP_DB_CHECKPOINT_FIELDS)                                                 \
     S(exp_db_stored, EXP_DB_STORED_FIELDS)                                                         \
     S(exp_db_user_made, EXP_DB_USER_MADE_FIELDS)                                                   \

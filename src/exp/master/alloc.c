@@ -12,9 +12,10 @@
 #include "base/log.h"
 #include "exp/master/inner.h"
 
-#define EXIT_LOST 75               /* a trial that found no master for 60 s says so */
-#define EXIT_NS 60000000000ull     /* from TERMINATE to the end of the process */
-#define START_AGAIN_NS 1000000000u /* after a start that failed for want of room */
+#define EXIT_LOST 75                  /* a trial that found no master for 60 s says so */
+#define EXIT_NS 60000000000ull        /* from TERMINATE to the end of the process */
+#define START_AGAIN_NS 1000000000u    /* after a start that failed for want of room */
+#define STORE_AGAIN_NS 30000000000ull /* for want of an answer of its store */
 
 /* ---- phases ---- */
 
@@ -148,6 +149,9 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
     struct exp_trial *r = a->trial;
     if (m->slot_disabled[a->slot])
         exp_trial_stop(r);
+    a->is_held = exp_uploads_are_full(m, r) && !r->sequence.is_stop_asked;
+    if (a->is_held)
+        return EBB_OK; /* exp_uploads_turn comes back */
     struct exp_workload work = exp_sequence_next(&r->sequence);
     a->uuid[0] = '\0';
     if (work.kind == EXP_WORK_CHECKPOINT) {
@@ -177,15 +181,17 @@ enum ebb_status exp_alloc_next(struct exp_master *m, struct exp_alloc *a, struct
 
 /* ---- jobs ---- */
 
+/* Sealed: it is in its store, or on its way there. The trial and its search go on either way. */
 static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, struct exp_job *job,
                                  struct ebb_error *err)
 {
     struct exp_trial *r = a->trial;
     struct exp_workload work = r->sequence.work;
+    bool is_there = !exp_store_is_remote(r->experiment->store);
     EBB_TRY(exp_db_checkpoint_write(
         m->db,
         &(struct exp_db_checkpoint_done){.uuid = job->uuid,
-                                         .state = "COMPLETED",
+                                         .state = is_there ? "COMPLETED" : "ACTIVE",
                                          .start_time = a->done_start,
                                          .end_time = a->done_end,
                                          .resources = ebb_str_c(&job->resources),
@@ -197,7 +203,16 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
     exp_dirty_alloc(m, a);
     exp_dirty_trial(m, r);
     exp_talk_ack(a, job->seq);
-    exp_notice_work(m, r, "checkpoint", work.step, job->uuid, NULL, false);
+    if (is_there) {
+        exp_notice_work(m, r, "checkpoint", work.step, job->uuid, NULL, false);
+    } else {
+        struct exp_upload upload = {.experiment_id = r->experiment->id,
+                                    .trial_id = r->id,
+                                    .step = work.step,
+                                    .bytes = job->size};
+        memcpy(upload.uuid, job->uuid, sizeof upload.uuid);
+        EBB_TRY(exp_upload_add(m, &upload, r->experiment->location, err));
+    }
     struct exp_event event = {
         .kind = EXP_EVENT_CHECKPOINTED, .request = r->request, .step = work.step};
     EBB_TRY(exp_experiment_feed(m, r->experiment, &event, err));
@@ -206,20 +221,33 @@ static enum ebb_status published(struct exp_master *m, struct exp_alloc *a, stru
     return EBB_OK;
 }
 
+/* What it needs is not there. A store out of reach is nobody's fault and comes back; a staged copy
+ * that is not whole leaves the one before it. */
+static enum ebb_status not_prepared(struct exp_master *m, struct exp_alloc *a,
+                                    const struct exp_job *job, struct ebb_error *err)
+{
+    snprintf(a->reason, sizeof a->reason, "%.*s", (int)sizeof a->reason - 1, job->err.message);
+    bool is_passing = job->is_remote && (job->status == EBB_EIO || job->status == EBB_ECANCELED);
+    if (is_passing)
+        a->is_patient = true;
+    else if (a->from.is_staged && job->uuid != NULL && job->status != EBB_EINPUT)
+        EBB_TRY(exp_upload_lost(m, a->trial, job->uuid, err));
+    else if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT))
+        a->fault = EXP_FAULT_FAILED;
+    return EBB_OK;
+}
+
 enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, struct exp_job *job,
                                    struct ebb_error *err)
 {
     if (job->kind == EXP_JOB_PREPARE) {
+        m->is_trim_due |= job->is_remote;
         if (job->status == EBB_OK && a->phase == EXP_ALLOC_PREPARING) {
             exp_alloc_go(a, EXP_ALLOC_PREPARED);
             return EBB_OK;
         }
-        if (job->status != EBB_OK) {
-            snprintf(a->reason, sizeof a->reason, "%.*s", (int)sizeof a->reason - 1,
-                     job->err.message);
-            if (a->fault == EXP_FAULT_NONE && (job->uuid != NULL || job->status == EBB_EINPUT))
-                a->fault = EXP_FAULT_FAILED;
-        }
+        if (job->status != EBB_OK)
+            EBB_TRY(not_prepared(m, a, job, err));
         exp_alloc_gone(a, -1);
         return EBB_OK;
     }
@@ -373,7 +401,7 @@ enum ebb_status exp_alloc_end(struct exp_master *m, struct exp_alloc *a, struct 
         EBB_TRY(exp_gc_discard(m, a->uuid, err));
     EBB_TRY(exp_db_alloc_delete(m->db, EXP_DB_NAME(a->id), err));
     if (is_unstarted)
-        r->not_before_ns = m->now_ns + START_AGAIN_NS;
+        r->not_before_ns = m->now_ns + (a->is_patient ? STORE_AGAIN_NS : START_AGAIN_NS);
     exp_alloc_free(m, a);
     exp_trial_leave_tasks(m, r);
     m->sweep_ns = m->now_ns;

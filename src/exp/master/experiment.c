@@ -1,5 +1,6 @@
 /* experiment.c - an experiment in memory: its search fed with events, its state, its end. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/heap.h"
@@ -303,9 +304,13 @@ enum ebb_status exp_experiment_settle(struct exp_master *m, struct exp_experimen
             r->alloc == NULL && !exp_state_is_stopping(e->state) && !exp_state_is_ended(e->state))
             EBB_TRY(close_trial(m, e, r, err));
     }
-    if (exp_state_is_stopping(e->state) && e->alloc_count == 0)
-        return end(m, e, err);
-    return EBB_OK;
+    if (!exp_state_is_stopping(e->state) || e->alloc_count > 0)
+        return EBB_OK;
+    if (e->state == EXP_STOPPING_CANCELED)
+        EBB_TRY(exp_uploads_cancel(m, e->id, err));
+    else if (exp_uploads_wait(m, e->id, 0))
+        return EBB_OK;
+    return end(m, e, err);
 }
 
 /* ---- building ---- */
@@ -321,6 +326,8 @@ void exp_experiment_free(struct exp_master *m, struct exp_experiment *e)
     exp_search_destroy(e->search);
     exp_ops_fini(&e->ops);
     exp_store_close(e->store);
+    exp_store_close(e->stage);
+    ebb_free(e->stage_location);
     exp_model_release(e->model);
     ebb_free(e->location);
     ebb_free(e->board);
@@ -376,14 +383,28 @@ static enum ebb_status read_row(struct exp_master *m, struct exp_experiment *e,
     return exp_text_set(&e->error, row.error, err);
 }
 
-static enum ebb_status open_store(struct exp_experiment *e, struct ebb_error *err)
+static enum ebb_status open_one(struct exp_master *m, const struct exp_storage *storage, int64_t id,
+                                struct exp_store **store, char **location, struct ebb_error *err)
 {
-    struct ebb_str location = {0};
-    EBB_TRY(exp_store_open(&e->config.checkpoint_storage, &e->store, err));
-    exp_store_location(e->store, &location);
-    EBB_TRY(ebb_str_status(&location, err));
-    e->location = ebb_str_take(&location);
+    struct ebb_str text = {0};
+    EBB_TRY(exp_store_open(storage, id, m->net, store, err));
+    exp_store_location(*store, &text);
+    EBB_TRY(ebb_str_status(&text, err));
+    *location = ebb_str_take(&text);
     return EBB_OK;
+}
+
+static enum ebb_status open_store(struct exp_master *m, struct exp_experiment *e,
+                                  struct ebb_error *err)
+{
+    const struct exp_storage *storage = &e->config.checkpoint_storage;
+    struct exp_storage staging = {.kind = EXP_STORAGE_SHARED_FS};
+    char path[4096];
+    EBB_TRY(open_one(m, storage, e->id, &e->store, &e->location, err));
+    snprintf(path, sizeof path, "%s/" EXP_STAGING, m->state_dir);
+    staging.directory = path;
+    return open_one(m, exp_store_is_remote(e->store) ? &staging : storage, e->id, &e->stage,
+                    &e->stage_location, err);
 }
 
 /* One stored event: the search must answer as it did. */
@@ -471,7 +492,7 @@ enum ebb_status exp_experiment_load(struct exp_master *m, int64_t id, bool is_ne
     EBB_THEN(status,
              exp_db_only(exp_db_files_count(m->db, EXP_DB_ID(id), &files, err), NULL, NULL));
     e->has_model = files.id > 0;
-    EBB_THEN(status, open_store(e, err));
+    EBB_THEN(status, open_store(m, e, err));
     EBB_THEN(status, insert(m, e, err));
     if (status != EBB_OK) {
         exp_experiment_free(m, e);

@@ -4,23 +4,49 @@
 
 #include "exp/master/inner.h"
 
+static void count_uploads(const struct exp_master *m, struct exp_master_info *info)
+{
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next) {
+        if (u->is_done || u->is_unwanted)
+            continue;
+        info->uploads++;
+        info->upload_bytes += u->bytes;
+        info->uploaded_bytes += u->job != NULL ? (int64_t)atomic_load(&u->job->watch.bytes) : 0;
+        info->upload_error = u->error[0] != '\0' ? u->error : info->upload_error;
+    }
+}
+
 struct exp_master_info exp_master_info(const struct exp_master *m)
 {
-    return (struct exp_master_info){.options = &m->options,
-                                    .cluster_id = m->cluster_id,
-                                    .state_dir = m->state_dir,
-                                    .owner = m->owner,
-                                    .python = m->python,
-                                    .python_path = m->python_path,
-                                    .site_defaults = m->site_defaults,
-                                    .threads = m->threads,
-                                    .can_pin = m->can_pin,
-                                    .experiments = m->experiment_count,
-                                    .running = m->alloc_count,
-                                    .stall = m->is_stalled ? m->stall.message : NULL,
-                                    .now_ns = m->now_ns,
-                                    .time = m->time,
-                                    .last_notice = m->notice_next - 1};
+    struct exp_master_info info = {.options = &m->options,
+                                   .cluster_id = m->cluster_id,
+                                   .state_dir = m->state_dir,
+                                   .owner = m->owner,
+                                   .python = m->python,
+                                   .python_path = m->python_path,
+                                   .site_defaults = m->site_defaults,
+                                   .threads = m->threads,
+                                   .can_pin = m->can_pin,
+                                   .experiments = m->experiment_count,
+                                   .running = m->alloc_count,
+                                   .stall = m->is_stalled ? m->stall.message : NULL,
+                                   .now_ns = m->now_ns,
+                                   .time = m->time,
+                                   .last_notice = m->notice_next - 1};
+    count_uploads(m, &info);
+    return info;
+}
+
+size_t exp_master_uploads(const struct exp_master *m, int64_t experiment, const char **error)
+{
+    size_t count = 0;
+    *error = NULL;
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
+        if (u->experiment_id == experiment && !u->is_done && !u->is_unwanted) {
+            count++;
+            *error = u->error[0] != '\0' ? u->error : *error;
+        }
+    return count;
 }
 
 struct exp_db *exp_master_db(struct exp_master *m)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/doc.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "exp/master/inner.h"
@@ -57,13 +58,46 @@ enum ebb_status exp_gc_select(struct exp_master *m, int64_t experiment,
 
 /* ---- removing ---- */
 
+/* A removal of a remote checkpoint carries the record of its files in its location, since the
+ * checkpoint's own row may be gone by then. */
+static enum ebb_status add_resources(struct exp_master *m, const char *uuid, const char *location,
+                                     struct ebb_str *out, struct ebb_error *err)
+{
+    struct exp_db_checkpoint row = {0};
+    bool is_there = false;
+    ebb_str_add(out, location);
+    if (exp_store_location_is_remote(location))
+        EBB_TRY(exp_db_only(exp_db_checkpoint_read(m->db, EXP_DB_NAME(uuid), &row, err),
+                            &m->turn_arena, &is_there));
+    if (is_there && row.resources != NULL && !out->failed) {
+        out->data[--out->length] = '\0'; /* its '}' */
+        ebb_str_printf(out, ", \"resources\": %s}", row.resources);
+    }
+    return ebb_str_status(out, err);
+}
+
+static enum ebb_status read_resources(struct exp_master *m, const char *location,
+                                      struct ebb_str *out, struct ebb_error *err)
+{
+    const struct ebb_doc_node *root = NULL;
+    struct ebb_json_writer w;
+    EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "location", location, strlen(location), &root, err));
+    const struct ebb_doc_node *resources = ebb_doc_get(root, "resources");
+    if (resources == NULL)
+        return EBB_OK;
+    ebb_jsonw_init(&w, out, 0);
+    ebb_doc_write_json(resources, &w);
+    return ebb_str_status(out, err);
+}
+
 static enum ebb_status start_job(struct exp_master *m, const char *uuid, const char *location,
                                  int64_t deleted_experiment, struct ebb_error *err)
 {
     struct exp_job *job = exp_job_create(EXP_JOB_REMOVE);
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
-    enum ebb_status status = exp_text_set(&job->location, location, err);
+    enum ebb_status status = exp_job_place(m, job, location, err);
+    EBB_THEN(status, read_resources(m, location, &job->resources, err));
     EBB_THEN(status, exp_text_set(&job->uuid, uuid, err));
     if (status != EBB_OK) {
         exp_job_destroy(job);
@@ -80,8 +114,14 @@ enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
                                          struct ebb_error *err)
 {
     EBB_TRY(exp_db_checkpoint_note(m->db, &(struct exp_db_note){uuid, NULL}, err)); /* an old one */
-    EBB_TRY(exp_db_removal_add(m->db, &(struct exp_db_stored){uuid, location}, err));
-    return start_job(m, uuid, location, deleted_experiment, err);
+    struct ebb_str whole = {0};
+    enum ebb_status status = add_resources(m, uuid, location, &whole, err);
+    EBB_THEN(status,
+             exp_db_removal_add(m->db, &(struct exp_db_stored){uuid, ebb_str_c(&whole)}, err));
+    if (!exp_upload_is_busy(m, uuid)) /* else the removal waits for the upload to give up */
+        EBB_THEN(status, start_job(m, uuid, ebb_str_c(&whole), deleted_experiment, err));
+    ebb_str_fini(&whole);
+    return status;
 }
 
 enum ebb_status exp_gc_discard(struct exp_master *m, const char *uuid, struct ebb_error *err)
@@ -92,8 +132,8 @@ enum ebb_status exp_gc_discard(struct exp_master *m, const char *uuid, struct eb
                         &is_there));
     if (!is_there || strcmp(row.state, "ACTIVE") != 0)
         return EBB_OK;
-    EBB_TRY(exp_db_checkpoint_delete(m->db, EXP_DB_NAME(uuid), err));
-    return exp_gc_remove_checkpoint(m, uuid, row.storage, 0, err);
+    EBB_TRY(exp_gc_remove_checkpoint(m, uuid, row.storage, 0, err));
+    return exp_db_checkpoint_delete(m->db, EXP_DB_NAME(uuid), err);
 }
 
 enum ebb_status exp_gc_collect(struct exp_master *m, int64_t experiment, struct ebb_error *err)

@@ -58,6 +58,8 @@ struct exp_alloc { /* a process of a trial, from the decision to start it until 
     enum exp_alloc_phase phase;
     enum exp_fault fault;
     bool is_kill_due;     /* after the commit */
+    bool is_patient;      /* its store was out of reach: the next start is later */
+    bool is_held;         /* gets no work while too much waits to be uploaded */
     bool is_publishing;   /* a job publishes its checkpoint: nothing else about it is decided */
     bool has_spoken;      /* HELLO, to this master or an earlier one */
     struct exp_proc proc; /* fd -1: not started yet */
@@ -68,8 +70,8 @@ struct exp_alloc { /* a process of a trial, from the decision to start it until 
         char uuid[EXP_UUID_TEXT]; /* "" = none */
         char *path;               /* owned */
         int64_t trial, step;
-        bool is_warm;
-    } from; /* the checkpoint it starts from */
+        bool is_warm, is_staged; /* is_staged: not in its store yet */
+    } from;                      /* the checkpoint it starts from */
     bool is_dirty;
     int status;                  /* of its exit */
     uint64_t hello_ns, beat_ns;  /* deadlines, monotonic; 0 = none */
@@ -127,7 +129,9 @@ struct exp_experiment { /* not ended */
     double weight;
     int64_t max_slots; /* < 0 = none */
     struct exp_store *store;
-    char *location;   /* of the store, JSON */
+    char *location;          /* of the store, JSON */
+    struct exp_store *stage; /* where trials write: the store, or the staging before a remote one */
+    char *stage_location;
     char *board;      /* directory of its event files, or NULL */
     char *warm_start; /* uuid that all trials start from, or NULL */
     struct exp_model *model;
@@ -137,6 +141,18 @@ struct exp_experiment { /* not ended */
     struct exp_trial *checked; /* trials that may be done */
     size_t group;              /* scratch of the scheduler */
     struct exp_experiment *next_dirty;
+};
+
+struct exp_upload { /* a checkpoint that is sealed on this machine and not in its store yet */
+    char uuid[EXP_UUID_TEXT];
+    int64_t experiment_id, trial_id, step, bytes;
+    char *location;      /* owned */
+    struct exp_job *job; /* in progress, or NULL; the thread's, but for its watch */
+    uint64_t retry_ns;   /* not before */
+    bool is_done;        /* there; the staged copy stays while a trial may read it */
+    bool is_unwanted;    /* removed when its job is back */
+    char error[512];     /* of the last try; "" = none */
+    struct exp_upload *next;
 };
 
 struct exp_conn { /* on master.sock: a trial, or somebody who has said nothing yet */
@@ -180,7 +196,14 @@ struct exp_master {
     struct ebb_log log; /* <state>/master.log */
     bool has_begun;     /* opened, and not only for reading */
     struct exp_db *db;
-    struct exp_jobs *jobs;
+    struct exp_jobs *jobs, *remote; /* remote: those that ask servers */
+    struct exp_store_net *net;
+    struct exp_upload *uploads; /* in the order of checkpoints */
+    bool is_trim_due;           /* of the cache */
+    struct exp_check *checks;   /* check.c */
+    struct {
+        char *bucket, *endpoint, *access_key, *secret_key;
+    } site;                              /* keys of master.yaml; owned, or NULL */
     struct exp_experiment **experiments; /* not ended, ascending by id */
     size_t experiment_count, experiment_capacity;
     struct ebb_map trials; /* id -> struct exp_trial */
@@ -307,8 +330,41 @@ enum ebb_status exp_alloc_job_done(struct exp_master *m, struct exp_alloc *a, st
 enum ebb_status exp_alloc_add(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err);
 /* Deadlines that have passed. */
 void exp_allocs_check(struct exp_master *m);
-/* A job for after the commit. */
+/* A job for after the commit, and now. */
 void exp_job_later(struct exp_master *m, struct exp_job *take_job);
+void exp_job_hand_out(struct exp_master *m, struct exp_job *take_job);
+
+/* ---- uploads.c: from the staging to remote stores ---- */
+enum ebb_status exp_uploads_open(struct exp_master *m, struct ebb_error *err); /* with the master */
+enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err);
+void exp_uploads_forget(struct exp_master *m);
+/* Where a job finds its checkpoint, and with which keys. */
+enum ebb_status exp_job_place(struct exp_master *m, struct exp_job *job, const char *location,
+                              struct ebb_error *err);
+enum ebb_status exp_upload_add(struct exp_master *m, const struct exp_upload *upload,
+                               const char *location, struct ebb_error *err);
+/* So much waits that the trial must not write another one. */
+bool exp_uploads_are_full(const struct exp_master *m, const struct exp_trial *r);
+/* Is one of the experiment (0 = any) or of the trial (0 = any) on its way? */
+bool exp_uploads_wait(const struct exp_master *m, int64_t experiment, int64_t trial);
+/* Start what is due; trials that were held go on; the cache is kept small. */
+enum ebb_status exp_uploads_turn(struct exp_master *m, struct ebb_error *err);
+enum ebb_status exp_upload_job_done(struct exp_master *m, const struct exp_job *job,
+                                    struct ebb_error *err);
+/* Unfinished ones of an experiment become errors, and their copies go. */
+enum ebb_status exp_uploads_cancel(struct exp_master *m, int64_t experiment, struct ebb_error *err);
+/* The staged copy a trial would start from is not whole: back to an earlier checkpoint. */
+enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const char *uuid,
+                                struct ebb_error *err);
+bool exp_upload_is_busy(const struct exp_master *m, const char *uuid); /* a job is out */
+uint64_t exp_uploads_deadline(const struct exp_master *m); /* monotonic; UINT64_MAX = none */
+
+/* ---- check.c ---- */
+enum ebb_status exp_check_done(struct exp_master *m, const struct exp_job *job,
+                               struct ebb_error *err);
+void exp_checks_turn(struct exp_master *m); /* those that take too long */
+uint64_t exp_checks_deadline(const struct exp_master *m);
+void exp_checks_free(struct exp_master *m);
 
 /* ---- launch.c ---- */
 enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a,

@@ -1,10 +1,14 @@
 /* jobs.c - see jobs.h. */
 #include "exp/master/jobs.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/heap.h"
@@ -22,6 +26,7 @@ struct exp_jobs {
     int fd;
     int thread_count;
     pthread_t threads[THREADS_MAX];
+    struct exp_job *current[THREADS_MAX]; /* batches in progress */
 };
 
 struct exp_job *exp_job_create(enum exp_job_kind kind)
@@ -53,6 +58,10 @@ void exp_job_destroy(struct exp_job *job)
     ebb_free(job->uuid);
     ebb_free(job->metadata);
     ebb_free(job->work_dir);
+    ebb_free(job->access_key);
+    if (job->secret_key != NULL)
+        explicit_bzero(job->secret_key, strlen(job->secret_key));
+    ebb_free(job->secret_key);
     ebb_str_fini(&job->resources);
     exp_model_release(job->model);
     ebb_free(job);
@@ -96,7 +105,7 @@ static void publish(struct exp_job *batch)
     struct exp_store *store = NULL;
     struct ebb_error err;
     size_t count = 0;
-    enum ebb_status status = exp_store_open_location(batch->location, &store, &err);
+    enum ebb_status status = exp_store_open_location(batch->location, NULL, NULL, &store, &err);
     for (struct exp_job *job = batch; job != NULL; job = job->next) {
         job->status = status;
         job->err = err;
@@ -119,6 +128,41 @@ static void publish(struct exp_job *batch)
     exp_store_close(store);
 }
 
+static enum ebb_status open_store(struct exp_job *job, struct exp_store **store)
+{
+    struct exp_store_keys keys = {job->access_key, job->secret_key};
+    return exp_store_open_location(job->location, &keys, job->net, store, &job->err);
+}
+
+/* <state>/<place>/<uuid><suffix> */
+static void path_of(const struct exp_job *job, const char *place, const char *suffix, char *path,
+                    size_t size)
+{
+    snprintf(path, size, "%s/%s/%s%s", job->state_dir, place, job->uuid, suffix);
+}
+
+static enum ebb_status fetch(struct exp_job *job, const struct exp_store *store)
+{
+    char path[4096];
+    path_of(job, EXP_CACHE, "", path, sizeof path);
+    if (access(path, F_OK) == 0) { /* fetched before; a damaged copy is fetched again */
+        struct exp_storage cache = {.kind = EXP_STORAGE_SHARED_FS};
+        char place[4096];
+        struct exp_store *here = NULL;
+        snprintf(place, sizeof place, "%s/%s", job->state_dir, EXP_CACHE);
+        cache.directory = place;
+        EBB_TRY(exp_store_open(&cache, 0, NULL, &here, &job->err));
+        enum ebb_status status = exp_store_verify(here, job->uuid, &job->err);
+        exp_store_close(here);
+        (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now: goes last */
+        if (status == EBB_OK)
+            return EBB_OK;
+        EBB_TRY(exp_store_remove_tree(path, &job->err));
+    }
+    snprintf(path, sizeof path, "%s/%s", job->state_dir, EXP_CACHE);
+    return exp_store_fetch(store, job->uuid, job->resources.data, path, &job->watch, &job->err);
+}
+
 static enum ebb_status prepare(struct exp_job *job)
 {
     struct exp_store *store = NULL;
@@ -126,17 +170,68 @@ static enum ebb_status prepare(struct exp_job *job)
         EBB_TRY(exp_store_unpack(job->work_dir, job->model->files, job->model->count, &job->err));
     if (job->uuid == NULL)
         return EBB_OK;
-    EBB_TRY(exp_store_open_location(job->location, &store, &job->err));
-    enum ebb_status status = exp_store_verify(store, job->uuid, &job->err);
+    EBB_TRY(open_store(job, &store));
+    enum ebb_status status = exp_store_is_remote(store)
+                                 ? fetch(job, store)
+                                 : exp_store_verify(store, job->uuid, &job->err);
     exp_store_close(store);
     return status;
 }
 
+static enum ebb_status upload(struct exp_job *job)
+{
+    struct exp_store *store = NULL;
+    char staged[4096], journal[4096];
+    path_of(job, EXP_STAGING, "", staged, sizeof staged);
+    path_of(job, EXP_STAGING, ".journal", journal, sizeof journal);
+    EBB_TRY(open_store(job, &store));
+    enum ebb_status status =
+        exp_store_upload(store, job->uuid, staged, journal, &job->watch, &job->err);
+    exp_store_close(store);
+    return status;
+}
+
+/* What a remote checkpoint has on this machine. */
+static enum ebb_status remove_copies(struct exp_job *job)
+{
+    static const char *const names[][2] = {{EXP_STAGING "/.", ".tmp"},
+                                           {EXP_STAGING "/", ""},
+                                           {EXP_CACHE "/.", ".tmp"},
+                                           {EXP_CACHE "/", ""}};
+    char path[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s%s%s", job->state_dir, names[i][0], job->uuid,
+                 names[i][1]);
+        EBB_TRY(exp_store_remove_tree(path, &job->err));
+    }
+    path_of(job, EXP_STAGING, ".journal", path, sizeof path);
+    if (unlink(path) != 0 && errno != ENOENT)
+        return ebb_fail(&job->err, EBB_EIO, "cannot remove %s: %s", path, strerror(errno));
+    return EBB_OK;
+}
+
+/* One that was never staged is not in a remote store either: no server is asked. */
 static enum ebb_status remove_checkpoint(struct exp_job *job)
 {
     struct exp_store *store = NULL;
-    EBB_TRY(exp_store_open_location(job->location, &store, &job->err));
-    enum ebb_status status = exp_store_remove(store, job->uuid, &job->err);
+    EBB_TRY(open_store(job, &store));
+    bool is_remote = exp_store_is_remote(store);
+    enum ebb_status status = is_remote ? remove_copies(job) : EBB_OK;
+    if (!is_remote || job->resources.length > 0)
+        EBB_THEN(status,
+                 exp_store_remove(store, job->uuid, job->resources.data, &job->watch, &job->err));
+    exp_store_close(store);
+    return status;
+}
+
+static enum ebb_status check(struct exp_job *job)
+{
+    struct exp_store *store = NULL;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tmp", job->state_dir);
+    job->watch.tries = 2; /* somebody waits */
+    EBB_TRY(open_store(job, &store));
+    enum ebb_status status = exp_store_check(store, path, &job->watch, &job->err);
     exp_store_close(store);
     return status;
 }
@@ -156,6 +251,12 @@ static void run_batch(struct exp_job *batch)
     case EXP_JOB_REMOVE_TREE:
         batch->status = exp_store_remove_tree(batch->work_dir, &batch->err);
         break;
+    case EXP_JOB_UPLOAD:
+        batch->status = upload(batch);
+        break;
+    case EXP_JOB_CHECK:
+        batch->status = check(batch);
+        break;
     }
 }
 
@@ -169,9 +270,14 @@ static void *work(void *context)
         if (jobs->is_ending)
             break;
         struct exp_job *batch = take_batch(jobs);
+        struct exp_job **current = jobs->current;
+        while (*current != NULL)
+            current++;
+        *current = batch;
         pthread_mutex_unlock(&jobs->lock);
         run_batch(batch);
         pthread_mutex_lock(&jobs->lock);
+        *current = NULL;
         if (jobs->done_last != NULL)
             jobs->done_last->next = batch;
         else
@@ -221,12 +327,29 @@ static void destroy_list(struct exp_job *job)
     }
 }
 
+static void unwant(struct exp_jobs *jobs)
+{
+    for (int i = 0; i < THREADS_MAX; i++)
+        if (jobs->current[i] != NULL)
+            atomic_store(&jobs->current[i]->watch.is_unwanted, true);
+    for (struct exp_job *job = jobs->first; job != NULL; job = job->next)
+        atomic_store(&job->watch.is_unwanted, true);
+}
+
+void exp_jobs_unwant(struct exp_jobs *jobs)
+{
+    pthread_mutex_lock(&jobs->lock);
+    unwant(jobs);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
 void exp_jobs_destroy(struct exp_jobs *jobs)
 {
     if (jobs == NULL)
         return;
     pthread_mutex_lock(&jobs->lock);
     jobs->is_ending = true;
+    unwant(jobs);
     pthread_cond_broadcast(&jobs->changed);
     pthread_mutex_unlock(&jobs->lock);
     for (int i = 0; i < jobs->thread_count; i++)

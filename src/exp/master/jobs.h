@@ -10,9 +10,12 @@
 
 enum exp_job_kind {
     EXP_JOB_PUBLISH,     /* location, uuid, metadata, model */
-    EXP_JOB_PREPARE,     /* work_dir, model, location and uuid (may be NULL): unpack and verify */
-    EXP_JOB_REMOVE,      /* location, uuid */
+    EXP_JOB_PREPARE,     /* work_dir, model, location and uuid (may be NULL): unpack and verify;
+                            remote: fetch into the cache */
+    EXP_JOB_REMOVE,      /* location, uuid, resources (remote); also staged and cached copies */
     EXP_JOB_REMOVE_TREE, /* work_dir */
+    EXP_JOB_UPLOAD,      /* location, uuid: from the staging */
+    EXP_JOB_CHECK,       /* location: can it be written and read? */
 };
 
 struct exp_model { /* a model definition in memory; counted by the loop's thread */
@@ -25,8 +28,13 @@ struct exp_model { /* a model definition in memory; counted by the loop's thread
 struct exp_job {
     enum exp_job_kind kind;
     char *location, *uuid, *metadata, *work_dir; /* owned */
-    struct exp_model *model;                     /* shared */
-    char allocation[EXP_UUID_TEXT];              /* who waits for it; "" = nobody */
+    char *access_key, *secret_key;               /* of a remote location; NULL = the usual ones */
+    bool is_remote;                              /* asks a server: done by the threads for that */
+    struct exp_store_net *net;                   /* borrowed */
+    const char *state_dir;                       /* borrowed: staging and cache are below */
+    struct exp_store_watch watch;
+    struct exp_model *model;        /* shared */
+    char allocation[EXP_UUID_TEXT]; /* who waits for it; "" = nobody */
     int64_t experiment_id, seq;
     enum ebb_status status; /* results */
     struct ebb_error err;
@@ -37,11 +45,18 @@ struct exp_job {
 
 struct exp_jobs;
 
+/* Below the state directory: sealed copies on their way to remote stores with their journals, and
+ * copies fetched from there. */
+#define EXP_STAGING "staging"
+#define EXP_CACHE "cache"
+
 enum ebb_status exp_jobs_create(int threads, struct exp_jobs **jobs, struct ebb_error *err);
-/* Waits for the jobs in progress; those waiting are dropped (recovery does them again). */
+/* Waits for the jobs in progress, which are unwanted; those waiting are dropped (recovery does them
+ * again). */
 void exp_jobs_destroy(struct exp_jobs *jobs);
 int exp_jobs_fd(const struct exp_jobs *jobs); /* readable when finished jobs wait */
 void exp_jobs_add(struct exp_jobs *jobs, struct exp_job *take_job);
+void exp_jobs_unwant(struct exp_jobs *jobs);          /* all that are handed out: they end soon */
 struct exp_job *exp_jobs_take(struct exp_jobs *jobs); /* a finished one, or NULL */
 size_t exp_jobs_count(const struct exp_jobs *jobs);   /* handed out and not taken back */
 struct exp_job *exp_job_create(enum exp_job_kind kind);

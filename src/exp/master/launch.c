@@ -63,26 +63,37 @@ enum ebb_status exp_model_load(struct exp_master *m, struct exp_experiment *e,
 
 /* ---- where it starts from ---- */
 
-static enum ebb_status fill_source(struct exp_alloc *a, const struct exp_db_checkpoint *row,
-                                   char **location, struct ebb_error *err)
+/* The job that prepares it, if it is to verify or fetch: where from. Staged copies and fetched ones
+ * lie below the state directory, all others where their store says. */
+static enum ebb_status fill_source(struct exp_master *m, struct exp_alloc *a,
+                                   const struct exp_db_checkpoint *row, struct exp_job *job,
+                                   struct ebb_error *err)
 {
+    const struct exp_experiment *e = a->trial->experiment;
     struct exp_store *store = NULL;
     struct ebb_str path = {0};
     snprintf(a->from.uuid, sizeof a->from.uuid, "%s", row->uuid);
     a->from.trial = row->trial_id;
     a->from.step = row->step_id;
-    EBB_TRY(exp_text_set(location, row->storage, err));
-    EBB_TRY(exp_store_open_location(*location, &store, err));
-    exp_store_path(store, a->from.uuid, &path);
+    a->from.is_staged = strcmp(row->state, "ACTIVE") == 0;
+    const char *location = a->from.is_staged ? e->stage_location : row->storage;
+    EBB_TRY(exp_job_place(m, job, location, err));
+    EBB_TRY(exp_text_set(&job->uuid, row->uuid, err));
+    ebb_str_add(&job->resources, row->resources != NULL ? row->resources : "");
+    EBB_TRY(exp_store_open_location(location, NULL, m->net, &store, err));
+    if (job->is_remote)
+        ebb_str_printf(&path, "%s/" EXP_CACHE "/%s", m->state_dir, row->uuid);
+    else
+        exp_store_path(store, a->from.uuid, &path);
     exp_store_close(store);
     EBB_TRY(ebb_str_status(&path, err));
     ebb_free(a->from.path);
     a->from.path = ebb_str_take(&path);
-    return EBB_OK;
+    return ebb_str_status(&job->resources, err);
 }
 
 /* Its own last checkpoint, else the one it was warm-started from, else none. */
-static enum ebb_status find_source(struct exp_master *m, struct exp_alloc *a, char **location,
+static enum ebb_status find_source(struct exp_master *m, struct exp_alloc *a, struct exp_job *job,
                                    struct ebb_error *err)
 {
     const struct exp_trial *r = a->trial;
@@ -96,8 +107,9 @@ static enum ebb_status find_source(struct exp_master *m, struct exp_alloc *a, ch
                             ? exp_db_checkpoint_read(m->db, EXP_DB_NAME(r->warm_start), &row, err)
                             : exp_db_checkpoint_at(m->db, &at, &row, err),
                         &m->turn_arena, &is_there));
-    if (is_there && strcmp(row.state, "COMPLETED") == 0)
-        return fill_source(a, &row, location, err);
+    bool is_staged = is_there && strcmp(row.state, "ACTIVE") == 0 && row.resources != NULL;
+    if (is_staged || (is_there && strcmp(row.state, "COMPLETED") == 0))
+        return fill_source(m, a, &row, job, err);
     if (a->from.is_warm)
         return ebb_fail(err, EBB_EINPUT, "the checkpoint %s it would start from is gone",
                         r->warm_start);
@@ -114,39 +126,42 @@ static enum ebb_status make_directory(const char *path, struct ebb_error *err)
     return ebb_fail(err, EBB_EIO, "cannot make %s: %s", path, strerror(errno));
 }
 
+static enum ebb_status fill_job(struct exp_master *m, struct exp_alloc *a, const char *work_dir,
+                                struct exp_job *job, struct ebb_error *err)
+{
+    struct exp_experiment *e = a->trial->experiment;
+    EBB_TRY(exp_model_load(m, e, err));
+    EBB_TRY(find_source(m, a, job, err));
+    EBB_TRY(exp_text_set(&job->work_dir, work_dir, err));
+    job->model = e->model;
+    if (job->model != NULL)
+        job->model->uses++;
+    memcpy(job->allocation, a->id, sizeof job->allocation);
+    return EBB_OK;
+}
+
 enum ebb_status exp_launch_prepare(struct exp_master *m, struct exp_alloc *a, struct ebb_error *err)
 {
-    char path[4096], *location = NULL;
+    char path[4096];
     struct exp_experiment *e = a->trial->experiment;
     int n = snprintf(path, sizeof path, "%s/trials/%lld", m->state_dir, (long long)a->trial->id);
     EBB_TRY(make_directory(path, err));
     snprintf(path + n, sizeof path - (size_t)n, "/work");
     EBB_TRY(make_directory(path, err));
-    EBB_TRY(exp_store_prepare(e->store, err));
-    EBB_TRY(exp_model_load(m, e, err));
-    enum ebb_status status = find_source(m, a, &location, err);
-    if (status == EBB_OK && a->from.uuid[0] == '\0' && !e->has_model) {
+    EBB_TRY(exp_store_prepare(e->stage, err));
+    struct exp_job *job = exp_job_create(EXP_JOB_PREPARE);
+    if (job == NULL)
+        return ebb_no_memory(err, sizeof *job);
+    enum ebb_status status = fill_job(m, a, path, job, err);
+    bool is_needed = a->from.uuid[0] != '\0' || e->has_model;
+    if (status != EBB_OK || !is_needed) {
+        exp_job_destroy(job);
+        EBB_TRY(status);
         exp_alloc_go(a, EXP_ALLOC_PREPARED);
         return exp_launch_spawn(m, a, err);
     }
-    struct exp_job *job = status == EBB_OK ? exp_job_create(EXP_JOB_PREPARE) : NULL;
-    if (status == EBB_OK && job == NULL)
-        status = ebb_no_memory(err, sizeof *job);
-    EBB_THEN(status, exp_text_set(&job->work_dir, path, err));
-    if (status == EBB_OK && a->from.uuid[0] != '\0')
-        status = exp_text_set(&job->uuid, a->from.uuid, err);
-    if (status != EBB_OK) {
-        exp_job_destroy(job);
-        ebb_free(location);
-        return status;
-    }
-    job->location = location;
-    job->model = e->model;
-    if (job->model != NULL)
-        job->model->uses++;
-    memcpy(job->allocation, a->id, sizeof job->allocation);
     exp_alloc_go(a, EXP_ALLOC_PREPARING);
-    exp_jobs_add(m->jobs, job);
+    exp_job_hand_out(m, job);
     return EBB_OK;
 }
 
@@ -167,8 +182,8 @@ static void write_source(const struct exp_alloc *a, struct ebb_json_writer *w)
     ebb_jsonw_object_end(w);
 }
 
-static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
-                                    struct ebb_error *err)
+static enum ebb_status write_config(struct exp_master *m, const struct exp_alloc *a,
+                                    const char *path, struct ebb_error *err)
 {
     const struct exp_trial *r = a->trial;
     struct ebb_str text = {0};
@@ -176,7 +191,7 @@ static enum ebb_status write_config(const struct exp_alloc *a, const char *path,
     ebb_jsonw_init(&w, &text, 0);
     ebb_jsonw_object(&w);
     ebb_jsonw_key(&w, "config");
-    ebb_doc_write_json(r->experiment->config.normalized, &w);
+    ebb_doc_write_json(exp_config_masked(&m->turn_arena, r->experiment->config.normalized), &w);
     ebb_jsonw_key(&w, "hparams");
     ebb_jsonw_raw(&w, r->hparams, strlen(r->hparams));
     ebb_jsonw_key_int(&w, "trial_seed", r->seed);
@@ -386,7 +401,7 @@ enum ebb_status exp_launch_spawn(struct exp_master *m, struct exp_alloc *a, stru
     char path[4096];
     long long id = (long long)a->trial->id;
     snprintf(path, sizeof path, "%s/trials/%lld/config.json", m->state_dir, id);
-    EBB_TRY(write_config(a, path, err));
+    EBB_TRY(write_config(m, a, path, err));
     snprintf(path, sizeof path, "%s/trials/%lld/log", m->state_dir, id);
     int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (log < 0)

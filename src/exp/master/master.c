@@ -43,6 +43,11 @@ void exp_job_later(struct exp_master *m, struct exp_job *job)
     m->held_last = job;
 }
 
+void exp_job_hand_out(struct exp_master *m, struct exp_job *job)
+{
+    exp_jobs_add(job->is_remote ? m->remote : m->jobs, job);
+}
+
 static void act_on_allocs(struct exp_master *m)
 {
     for (size_t i = 0; i < m->alloc_count; i++) {
@@ -61,7 +66,7 @@ static void act(struct exp_master *m)
     while (m->held_jobs != NULL) {
         struct exp_job *job = m->held_jobs;
         m->held_jobs = job->next;
-        exp_jobs_add(m->jobs, job);
+        exp_job_hand_out(m, job);
     }
     m->held_last = NULL;
     act_on_allocs(m);
@@ -79,6 +84,17 @@ static void act(struct exp_master *m)
 
 /* ---- when writing fails (M2) ---- */
 
+/* Threads finish; nobody takes their results. */
+static void drain(struct exp_jobs *jobs)
+{
+    while (exp_jobs_count(jobs) > 0) {
+        struct exp_job *job = exp_jobs_take(jobs);
+        if (job == NULL)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        exp_job_destroy(job);
+    }
+}
+
 static void stall(struct exp_master *m, const struct ebb_error *why)
 {
     if (!m->is_stalled)
@@ -88,14 +104,9 @@ static void stall(struct exp_master *m, const struct ebb_error *why)
     m->retry_ns = ebb_clock_ns() + RETRY_NS;
     exp_db_rollback(m->db);
     m->measured_first = m->measured_last = NULL; /* they come again */
-    while (exp_jobs_count(m->jobs) > 0) {        /* threads finish; nobody takes their results */
-        struct exp_job *job = exp_jobs_take(m->jobs);
-        if (job == NULL) {
-            struct timespec t = {.tv_nsec = 1000000};
-            nanosleep(&t, NULL);
-        }
-        exp_job_destroy(job);
-    }
+    exp_jobs_unwant(m->remote);
+    drain(m->jobs);
+    drain(m->remote);
     exp_conns_refuse(m);
     if (m->front.refuse != NULL)
         m->front.refuse(m->front.context, why);
@@ -124,15 +135,21 @@ static void try_again(struct exp_master *m)
 
 /* ---- a turn ---- */
 
-static enum ebb_status take_jobs(struct exp_master *m, struct ebb_error *err)
+static enum ebb_status take_jobs(struct exp_master *m, struct exp_jobs *jobs, struct ebb_error *err)
 {
     enum ebb_status status = EBB_OK;
-    for (struct exp_job *job; status == EBB_OK && (job = exp_jobs_take(m->jobs)) != NULL;) {
+    for (struct exp_job *job; status == EBB_OK && (job = exp_jobs_take(jobs)) != NULL;) {
         struct exp_alloc *a = exp_alloc_find(m, job->allocation);
         if (job->kind == EXP_JOB_REMOVE || job->kind == EXP_JOB_REMOVE_TREE)
             status = exp_gc_job_done(m, job, err);
+        else if (job->kind == EXP_JOB_UPLOAD)
+            status = exp_upload_job_done(m, job, err);
+        else if (job->kind == EXP_JOB_CHECK)
+            status = exp_check_done(m, job, err);
         else if (a != NULL)
             status = exp_alloc_job_done(m, a, job, err);
+        else if (job->kind == EXP_JOB_PREPARE && job->allocation[0] == '\0')
+            status = exp_check_done(m, job, err);
         exp_job_destroy(job);
     }
     return status;
@@ -167,7 +184,7 @@ static enum ebb_status hear(struct exp_master *m, int timeout_ms, struct ebb_err
         struct exp_conn *c = find_conn(m, fd);
         if (fd == m->listen_fd)
             exp_conn_accept(m);
-        else if (fd == exp_jobs_fd(m->jobs))
+        else if (fd == exp_jobs_fd(m->jobs) || fd == exp_jobs_fd(m->remote))
             continue;
         else if (m->front.hear != NULL && fd == m->front.fd)
             EBB_TRY(m->front.hear(m->front.context, err));
@@ -284,6 +301,9 @@ int exp_master_wait_ms(const struct exp_master *m)
     if (m->alloc_count > 0)
         wait = m->logs_ns > now ? m->logs_ns - now : 0;
     uint64_t until = m->front.deadline != NULL ? m->front.deadline(m->front.context) : UINT64_MAX;
+    uint64_t upload = exp_uploads_deadline(m), check = exp_checks_deadline(m);
+    until = upload < until ? upload : until;
+    until = check < until ? check : until;
     uint64_t left = until > now ? until - now : 0;
     wait = left < wait ? left : wait;
     return (int)(wait / 1000000u) + 1;
@@ -293,9 +313,12 @@ static enum ebb_status work(struct exp_master *m, int timeout_ms, struct ebb_err
 {
     m->wants_turn = false;
     EBB_TRY(hear(m, timeout_ms, err));
-    EBB_TRY(take_jobs(m, err));
+    EBB_TRY(take_jobs(m, m->jobs, err));
+    EBB_TRY(take_jobs(m, m->remote, err));
     EBB_TRY(end_gone(m, err));
     EBB_TRY(tick(m, err));
+    EBB_TRY(exp_uploads_turn(m, err));
+    exp_checks_turn(m);
     return finish(m, err);
 }
 
@@ -361,7 +384,8 @@ enum ebb_status exp_master_do(struct exp_master *m,
 bool exp_master_is_idle(const struct exp_master *m)
 {
     if (m->is_stalled || m->alloc_count > 0 || m->removals > 0 || m->deletion_count > 0 ||
-        m->wants_turn || exp_jobs_count(m->jobs) > 0)
+        m->wants_turn || exp_jobs_count(m->jobs) > 0 || exp_jobs_count(m->remote) > 0 ||
+        (exp_uploads_wait(m, 0, 0) && !m->options.is_reading_only))
         return false;
     for (size_t i = 0; i < m->experiment_count && !m->options.is_reading_only; i++)
         if (m->experiments[i]->state != EXP_PAUSED)

@@ -15,7 +15,7 @@
  *  M4  Files go before rows: whatever exists on disk is named by a row until it is gone.
  *
  * State directory (mode 0700): ebb.db, lock (flock, held by the one master), master.sock,
- * checkpoints/, trials/<id>/{work,log,config.json}, tmp/. docs/formats/state.md has the tables.
+ * checkpoints/, staging/ and cache/ (of remote stores), trials/<id>/{work,log,config.json}, tmp/. docs/formats/state.md has the tables.
  *
  * Socket: on master.sock trials speak the line protocol of docs/trial-protocol.md; they get its path
  * as EBB_SOCKET. A connection whose first byte is not '{' is handed to the front (below), which
@@ -67,6 +67,7 @@ struct exp_master_options {
     bool pin_cpus;         /* each slot has CPUs of its own */
     const char *const
         *gpu_ids; /* CUDA_VISIBLE_DEVICES of each slot, slots of them; NULL = CPU slots */
+    uint64_t staging_bytes, cache_bytes; /* of remote stores; 0 = 20 GiB, 10 GiB */
     uint64_t slot_memory_bytes; /* limit of a trial's process group for each slot; 0 = none */
     bool is_socket_off;         /* no master.sock: then trials cannot connect; for reading only */
     bool is_reading_only; /* take the lock, answer requests, start nothing, no socket (CLI without
@@ -129,6 +130,9 @@ struct exp_master_front {
     void (*send)(void *context, bool has_news);
     /* In place of the commit: what the turn has answered is void; who waits for it hears why. */
     void (*refuse)(void *context, const struct ebb_error *why);
+    /* Before the commit: a store that exp_master_check was asked about has answered; who waits for
+     * that asks again. May be NULL. */
+    enum ebb_status (*checked)(void *context, struct ebb_error *err);
     /* When it wants a turn though nothing arrives, monotonic; UINT64_MAX = never. */
     uint64_t (*deadline)(void *context);
     void (*close)(void *context); /* the master ends */
@@ -183,9 +187,12 @@ struct exp_master_info { /* borrowed until the next turn */
     int threads; /* of a slot */
     bool can_pin;
     size_t experiments, running; /* not ended; processes */
-    const char *stall;           /* why nothing can be written (M2); NULL = it can */
-    uint64_t now_ns;             /* monotonic, at the beginning of the turn */
-    double time;                 /* Unix, likewise */
+    size_t uploads;              /* checkpoints on their way to remote stores, */
+    int64_t upload_bytes, uploaded_bytes;
+    const char *upload_error; /* and why they do not get on; NULL = they do */
+    const char *stall;        /* why nothing can be written (M2); NULL = it can */
+    uint64_t now_ns;          /* monotonic, at the beginning of the turn */
+    double time;              /* Unix, likewise */
     int64_t last_notice;
 };
 struct exp_master_info exp_master_info(const struct exp_master *master);
@@ -224,6 +231,20 @@ enum ebb_status exp_master_collect(struct exp_master *master, int64_t experiment
                                    struct ebb_error *err);
 enum ebb_status exp_master_remove(struct exp_master *master, const char *uuid, const char *location,
                                   struct ebb_error *err);
+
+/* Can checkpoints be written to a store, read back and removed? shared_fs is tried at once; a remote
+ * store is asked by a job, for at most 10 s, while the loop goes on: *is_pending, and who asked asks
+ * again when told (front.checked). A verdict is given once. */
+enum ebb_status exp_master_check(struct exp_master *master, const struct exp_storage *storage,
+                                 bool *is_pending, struct ebb_error *err);
+
+/* Where on this machine the files of a checkpoint lie; one in a remote store is fetched by a job
+ * first (*is_pending, as above). EBB_EINPUT: there is none. */
+enum ebb_status exp_master_fetch(struct exp_master *master, const char *uuid, struct ebb_str *path,
+                                 bool *is_pending, struct ebb_error *err);
+/* Checkpoints of an experiment on their way to its store, and why they do not get on (NULL = they
+ * do). */
+size_t exp_master_uploads(const struct exp_master *master, int64_t experiment, const char **error);
 
 /* Trials in memory: what rows do not say of them. */
 struct exp_master_trial {

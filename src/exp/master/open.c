@@ -81,6 +81,9 @@ static enum ebb_status listen_on(struct exp_master *m, struct ebb_error *err)
     struct epoll_event event = {.events = EPOLLIN, .data.fd = exp_jobs_fd(m->jobs)};
     if (m->epoll_fd < 0 || epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event) != 0)
         return ebb_fail(err, EBB_EIO, "master: epoll: %s", strerror(errno));
+    event.data.fd = exp_jobs_fd(m->remote);
+    if (epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event) != 0)
+        return ebb_fail(err, EBB_EIO, "master: epoll: %s", strerror(errno));
     if (m->options.is_socket_off)
         return EBB_OK;
     snprintf(path, sizeof path, "%s/master.sock", m->state_dir);
@@ -205,7 +208,7 @@ static enum ebb_status copy_options(struct exp_master *m, const struct exp_maste
 
 static enum ebb_status make_directories(struct exp_master *m, struct ebb_error *err)
 {
-    static const char *const names[] = {"checkpoints", "trials", "tmp"};
+    static const char *const names[] = {"checkpoints", "trials", "tmp", EXP_STAGING, EXP_CACHE};
     char path[4096];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", m->state_dir, names[i]);
@@ -222,6 +225,8 @@ static enum ebb_status open_all(struct exp_master *m, struct ebb_error *err)
     EBB_TRY(make_directories(m, err));
     EBB_TRY(make_slots(m, err));
     EBB_TRY(exp_jobs_create(3, &m->jobs, err));
+    EBB_TRY(exp_jobs_create(4, &m->remote, err)); /* two uploads at a time, and the others */
+    EBB_TRY(exp_uploads_open(m, err));
     EBB_TRY(listen_on(m, err));
     snprintf(path, sizeof path, "%s/ebb.db", m->state_dir);
     struct exp_db_options db = {.path = path,
@@ -343,6 +348,13 @@ void exp_master_close(struct exp_master *m, enum exp_master_close how, int grace
     while (m->conn_count > 0)
         exp_conn_close(m, m->conns[0]);
     exp_jobs_destroy(m->jobs);
+    exp_jobs_destroy(m->remote);
+    exp_store_net_destroy(m->net);
+    exp_checks_free(m);
+    ebb_free(m->site.bucket);
+    ebb_free(m->site.endpoint);
+    ebb_free(m->site.access_key);
+    ebb_free(m->site.secret_key);
     exp_db_close(m->db);
     for (size_t i = 0; i < m->kept_count; i++)
         exp_proc_close(&m->kept[i].proc);

@@ -15,6 +15,10 @@ static const struct exp_placement one_slot = {.agent = 0, .slots = 1};
 
 static bool is_ready(const struct exp_master *m, const struct exp_trial *r)
 {
+    const struct exp_trial *parent =
+        r->has_source && r->id == 0 ? r->experiment->trials[r->source] : NULL;
+    if (parent != NULL && parent->id > 0 && exp_uploads_wait(m, 0, parent->id))
+        return false; /* it starts from what is in the store */
     return r->alloc != NULL || r->not_before_ns <= m->now_ns;
 }
 

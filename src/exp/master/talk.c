@@ -71,7 +71,7 @@ void exp_talk_run(struct exp_alloc *a)
         ebb_jsonw_key_int(&w, "num_batches", r->experiment->config.batches_per_step);
     if (work->kind == EXP_WORK_CHECKPOINT) {
         ebb_str_init(&path);
-        exp_store_staging_path(r->experiment->store, a->uuid, &path);
+        exp_store_staging_path(r->experiment->stage, a->uuid, &path);
         ebb_jsonw_key_string(&w, "uuid", a->uuid);
         ebb_jsonw_key_string(&w, "path", ebb_str_c(&path));
         ebb_str_fini(&path);
@@ -312,7 +312,7 @@ static enum ebb_status done_checkpoint(struct exp_master *m, struct exp_alloc *a
     if (job == NULL)
         return ebb_no_memory(err, sizeof *job);
     enum ebb_status status = exp_model_load(m, e, err);
-    EBB_THEN(status, exp_text_set(&job->location, e->location, err));
+    EBB_THEN(status, exp_text_set(&job->location, e->stage_location, err));
     EBB_THEN(status, exp_text_set(&job->uuid, a->uuid, err));
     EBB_THEN(status, write_metadata(m, a, &job->metadata, err));
     if (status != EBB_OK) {

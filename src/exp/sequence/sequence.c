@@ -246,6 +246,13 @@ enum exp_sequence_exit exp_sequence_exit(struct exp_sequence *q, enum exp_sequen
     return EXP_SEQUENCE_ROLLED_BACK;
 }
 
+void exp_sequence_rewind(struct exp_sequence *q, int64_t step)
+{
+    q->checkpoint = step;
+    q->has_checkpoint = false;
+    roll_back(q);
+}
+
 /* ---- saved form ---- */
 
 void exp_sequence_save(const struct exp_sequence *q, struct ebb_json_writer *w)

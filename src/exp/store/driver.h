@@ -1,25 +1,94 @@
-/* driver.h - what a kind of store offers to store.c. Private to exp/store. */
+/* driver.h - what a kind of store offers to store.c and remote.c. Private to exp/store. */
 #ifndef EBB_EXP_STORE_DRIVER_H
 #define EBB_EXP_STORE_DRIVER_H
 
+#include "exp/store/http.h"
+#include "exp/store/journal.h"
+#include "exp/store/net.h"
 #include "exp/store/store.h"
+
+struct exp_remote_driver;
 
 struct exp_store_driver {
     const char *name; /* checkpoint_storage.type */
+    /* Directories that are used in place; NULL in those that are uploaded to. */
     enum ebb_status (*prepare)(const struct exp_store *store, struct ebb_error *err);
     void (*publish)(const struct exp_store *store, struct exp_store_item *items, size_t count);
     enum ebb_status (*verify)(const struct exp_store *store, const char *uuid,
                               struct ebb_error *err);
     enum ebb_status (*remove)(const struct exp_store *store, const char *uuid,
                               struct ebb_error *err);
+    const struct exp_remote_driver *remote; /* NULL: used in place */
 };
 
 struct exp_store {
     const struct exp_store_driver *driver;
-    char *directory; /* shared_fs */
+    char *directory;                      /* shared_fs; hdfs: hdfs_path */
+    char *bucket, *prefix;                /* s3, gcs; prefix "" or ends in '/' */
+    char *endpoint;                       /* s3: endpoint_url; hdfs: hdfs_url; NULL = none */
+    char *access_key, *secret_key, *user; /* NULL = not given */
+    int64_t experiment;                   /* whose configuration has the keys; 0 = nobody's */
+    struct exp_store_net *net;            /* borrowed */
 };
 
-extern const struct exp_store_driver exp_store_shared_fs;
+extern const struct exp_store_driver exp_store_shared_fs, exp_store_s3, exp_store_gcs,
+    exp_store_hdfs;
+
+/* ---- stores that are uploaded to (remote.c) ---- */
+
+struct exp_remote { /* a piece of work with one store; several threads share it */
+    const struct exp_store *store;
+    struct exp_http *http;
+    struct exp_store_watch *watch;
+    struct exp_journal *journal; /* uploads only */
+};
+
+struct exp_remote_file {
+    const char *uuid;
+    const char *path; /* a directory ends in '/': its marker is empty */
+    int fd;
+    int64_t bytes;
+    const char *sha256; /* as the manifest says; NULL: the manifest itself, and directories */
+};
+
+/* Every function tries again by itself what may go better; err names store, key and cause. */
+struct exp_remote_driver {
+    /* Where a checkpoint is, for people: "s3://bucket/prefix/uuid". uuid "": the place itself. */
+    void (*address)(const struct exp_store *store, const char *uuid, struct ebb_str *out);
+    bool has_markers; /* directories are objects of their own */
+    /* Before the first file and after the last; NULL: nothing to do. */
+    enum ebb_status (*begin)(struct exp_remote *r, const char *uuid, struct ebb_error *err);
+    enum ebb_status (*finish)(struct exp_remote *r, const char *uuid, struct ebb_error *err);
+    /* A whole file, and a file in parts of part_bytes (0: whole after all) by several threads. */
+    enum ebb_status (*put)(struct exp_remote *r, const struct exp_remote_file *f,
+                           struct ebb_error *err);
+    int64_t (*part_bytes)(int64_t bytes);
+    enum ebb_status (*begin_parts)(struct exp_remote *r, const struct exp_remote_file *f,
+                                   char id[EXP_UPLOAD_ID], struct ebb_error *err);
+    enum ebb_status (*put_part)(struct exp_remote *r, const struct exp_remote_file *f,
+                                const char *id, size_t part, char etag[EXP_ETAG],
+                                struct ebb_error *err);
+    enum ebb_status (*finish_parts)(struct exp_remote *r, const struct exp_remote_file *f,
+                                    const char *id, size_t parts, struct ebb_error *err);
+    /* bytes < 0: to the end. EBB_EIO: it is not there. */
+    enum ebb_status (*get)(struct exp_remote *r, const char *uuid, const char *path, int64_t offset,
+                           int64_t bytes, exp_http_sink sink, void *context, struct ebb_error *err);
+    /* Exactly these, and what is unfinished below the checkpoint; what is gone is gone. */
+    enum ebb_status (*remove)(struct exp_remote *r, const char *uuid, const char *const *paths,
+                              size_t count, struct ebb_error *err);
+};
+
+bool exp_remote_is_unwanted(const struct exp_remote *r);
+
+/* Bytes asked for again from where a broken answer ended. */
+struct exp_range {
+    int64_t offset, bytes, received; /* bytes < 0: to the end */
+    exp_http_sink sink;
+    void *context;
+};
+bool exp_range_take(void *range, const char *bytes, size_t count); /* a sink */
+/* "Range: bytes=..." in text; false: everything is wanted, no header. */
+bool exp_range_header(const struct exp_range *range, char *text, size_t size);
 
 /* ---- trees (tree.c) ---- */
 

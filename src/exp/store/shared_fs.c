@@ -296,26 +296,33 @@ static enum ebb_status verify_entry(int dir, const struct ebb_manifest_file *wan
     return EBB_OK;
 }
 
-static enum ebb_status verify_open(int dir, const char *uuid, struct ebb_error *err)
+enum ebb_status exp_store_read_manifest(int dir, struct ebb_arena *arena,
+                                        struct ebb_manifest *manifest, struct ebb_error *err)
 {
-    struct ebb_arena arena;
     struct ebb_str text;
-    struct ebb_manifest manifest = {.count = 0};
     const struct ebb_doc_node *root = NULL;
-    ebb_arena_init(&arena);
     ebb_str_init(&text);
     enum ebb_status status = read_file(dir, EBB_MANIFEST, &text, err);
     if (status == EBB_OK && text.length == 0)
         status = ebb_fail(err, EBB_ECORRUPT, "damaged: there is no manifest.json");
     if (status == EBB_OK &&
-        (ebb_doc_parse_json(&arena, EBB_MANIFEST, text.data, text.length, &root, err) != EBB_OK ||
-         ebb_manifest_read(&arena, EBB_MANIFEST, root, &manifest, err) != EBB_OK))
+        (ebb_doc_parse_json(arena, EBB_MANIFEST, text.data, text.length, &root, err) != EBB_OK ||
+         ebb_manifest_read(arena, EBB_MANIFEST, root, manifest, err) != EBB_OK))
         status = ebb_context(err, EBB_ECORRUPT, "damaged");
+    ebb_str_fini(&text);
+    return status;
+}
+
+static enum ebb_status verify_open(int dir, const char *uuid, struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    struct ebb_manifest manifest = {.count = 0};
+    ebb_arena_init(&arena);
+    enum ebb_status status = exp_store_read_manifest(dir, &arena, &manifest, err);
     if (status == EBB_OK && (manifest.uuid == NULL || strcmp(manifest.uuid, uuid) != 0))
         status = ebb_fail(err, EBB_ECORRUPT, "damaged: manifest.json is not this checkpoint's");
     for (size_t i = 0; status == EBB_OK && i < manifest.count; i++)
         status = verify_entry(dir, &manifest.files[i], err);
-    ebb_str_fini(&text);
     ebb_arena_fini(&arena);
     return status;
 }

@@ -1,0 +1,439 @@
+/* uploads.c - checkpoints on their way from the staging to remote stores.
+ *
+ * Sealed and durable in <state>/staging, a checkpoint is as good as stored for the trial that wrote
+ * it: it goes on training, and restarts from the staged copy. Its row stays ACTIVE (with the record
+ * of its files) until the store has all of it. A store out of reach fails nobody: each upload is
+ * tried again every 30 s, from where its journal ends, by this master or the next. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/doc.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "exp/master/inner.h"
+
+#define AGAIN_NS 30000000000ull
+#define WAITING_MAX 2 /* checkpoints of a trial */
+#define AT_A_TIME 2
+#define STAGING_BYTES ((uint64_t)20 << 30)
+#define CACHE_BYTES ((uint64_t)10 << 30)
+
+/* ---- opening ---- */
+
+enum ebb_status exp_uploads_open(struct exp_master *m, struct ebb_error *err)
+{
+    const struct ebb_doc_node *root = NULL;
+    if (m->options.staging_bytes == 0)
+        m->options.staging_bytes = STAGING_BYTES;
+    if (m->options.cache_bytes == 0)
+        m->options.cache_bytes = CACHE_BYTES;
+    EBB_TRY(exp_store_net_create(&m->net, err));
+    if (m->site_defaults == NULL)
+        return EBB_OK;
+    EBB_TRY(ebb_doc_parse_yaml(&m->turn_arena, "site defaults", m->site_defaults,
+                               strlen(m->site_defaults), &root, err));
+    const struct ebb_doc_node *storage = ebb_doc_get(root, "checkpoint_storage");
+    if (ebb_doc_string(storage, "secret_key", NULL) == NULL)
+        return EBB_OK;
+    EBB_TRY(exp_text_set(&m->site.bucket, ebb_doc_string(storage, "bucket", ""), err));
+    EBB_TRY(exp_text_set(&m->site.endpoint, ebb_doc_string(storage, "endpoint_url", NULL), err));
+    EBB_TRY(exp_text_set(&m->site.access_key, ebb_doc_string(storage, "access_key", NULL), err));
+    return exp_text_set(&m->site.secret_key, ebb_doc_string(storage, "secret_key", NULL), err);
+}
+
+/* ---- keys ---- */
+
+/* The keys of an experiment's configuration, of which only the database has all. */
+static enum ebb_status find_keys(struct exp_master *m, int64_t experiment, const char **access_key,
+                                 const char **secret_key, struct ebb_error *err)
+{
+    struct exp_db_config row;
+    const struct ebb_doc_node *root = NULL;
+    bool is_there;
+    EBB_TRY(exp_db_only(exp_db_config_read(m->db, EXP_DB_ID(experiment), &row, err), &m->turn_arena,
+                        &is_there));
+    if (!is_there)
+        return EBB_OK;
+    EBB_TRY(ebb_doc_parse_json(&m->turn_arena, "stored configuration", row.config,
+                               strlen(row.config), &root, err));
+    const struct ebb_doc_node *storage = ebb_doc_get(root, "checkpoint_storage");
+    *access_key = ebb_doc_string(storage, "access_key", NULL);
+    *secret_key = ebb_doc_string(storage, "secret_key", NULL);
+    return EBB_OK;
+}
+
+enum ebb_status exp_job_place(struct exp_master *m, struct exp_job *job, const char *location,
+                              struct ebb_error *err)
+{
+    const char *access_key = NULL, *secret_key = NULL;
+    struct exp_storage site = {.kind = EXP_STORAGE_S3};
+    struct exp_store *store = NULL;
+    EBB_TRY(exp_text_set(&job->location, location, err));
+    job->net = m->net;
+    job->state_dir = m->state_dir;
+    EBB_TRY(exp_store_open_location(location, NULL, m->net, &store, err));
+    site.bucket = m->site.bucket;
+    site.endpoint_url = m->site.endpoint;
+    bool is_site = m->site.bucket != NULL && exp_store_is_same(store, &site);
+    job->is_remote = exp_store_is_remote(store);
+    exp_store_close(store);
+    int64_t owner = exp_store_location_owner(location);
+    if (is_site) { /* they may have been changed since */
+        access_key = m->site.access_key;
+        secret_key = m->site.secret_key;
+    } else if (owner > 0) {
+        EBB_TRY(find_keys(m, owner, &access_key, &secret_key, err));
+    }
+    EBB_TRY(exp_text_set(&job->access_key, access_key, err));
+    return exp_text_set(&job->secret_key, secret_key, err);
+}
+
+/* ---- the list ---- */
+
+static struct exp_upload *find(const struct exp_master *m, const char *uuid)
+{
+    struct exp_upload *u = m->uploads;
+    while (u != NULL && strcmp(u->uuid, uuid) != 0)
+        u = u->next;
+    return u;
+}
+
+enum ebb_status exp_upload_add(struct exp_master *m, const struct exp_upload *upload,
+                               const char *location, struct ebb_error *err)
+{
+    struct exp_upload **at = &m->uploads, *made = ebb_calloc(1, sizeof *made);
+    if (made == NULL)
+        return ebb_no_memory(err, sizeof *made);
+    *made = *upload;
+    enum ebb_status status = exp_text_set(&made->location, location, err);
+    if (status != EBB_OK) {
+        ebb_free(made);
+        return status;
+    }
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = made;
+    m->wants_turn = true;
+    return EBB_OK;
+}
+
+static void drop(struct exp_master *m, struct exp_upload *u)
+{
+    for (struct exp_upload **at = &m->uploads; *at != NULL; at = &(*at)->next)
+        if (*at == u) {
+            *at = u->next;
+            break;
+        }
+    ebb_free(u->location);
+    ebb_free(u);
+}
+
+void exp_uploads_forget(struct exp_master *m)
+{
+    while (m->uploads != NULL)
+        drop(m, m->uploads);
+}
+
+static bool is_waiting(const struct exp_upload *u)
+{
+    return !u->is_done && !u->is_unwanted;
+}
+
+bool exp_uploads_wait(const struct exp_master *m, int64_t experiment, int64_t trial)
+{
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
+        if (is_waiting(u) && (experiment == 0 || u->experiment_id == experiment) &&
+            (trial == 0 || u->trial_id == trial))
+            return true;
+    return false;
+}
+
+bool exp_uploads_are_full(const struct exp_master *m, const struct exp_trial *r)
+{
+    uint64_t bytes = 0;
+    int count = 0;
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next) {
+        bytes += is_waiting(u) ? (uint64_t)u->bytes : 0;
+        count += is_waiting(u) && u->trial_id == r->id;
+    }
+    return count > WAITING_MAX || bytes > m->options.staging_bytes;
+}
+
+bool exp_upload_is_busy(const struct exp_master *m, const char *uuid)
+{
+    const struct exp_upload *u = find(m, uuid);
+    return u != NULL && u->job != NULL;
+}
+
+uint64_t exp_uploads_deadline(const struct exp_master *m)
+{
+    uint64_t first = UINT64_MAX;
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
+        if (is_waiting(u) && u->job == NULL && u->retry_ns < first)
+            first = u->retry_ns;
+    return first;
+}
+
+/* ---- recovering ---- */
+
+enum ebb_status exp_uploads_recover(struct exp_master *m, struct ebb_error *err)
+{
+    struct exp_db_checkpoint *rows = NULL;
+    struct ebb_arena arena;
+    size_t count = 0;
+    ebb_arena_init(&arena);
+    enum ebb_status status =
+        exp_db_all(exp_db_checkpoints_staged(m->db, NULL, NULL, err), &arena, &rows, &count);
+    for (size_t i = 0; status == EBB_OK && i < count; i++) {
+        struct exp_upload upload = {.experiment_id = rows[i].experiment_id,
+                                    .trial_id = rows[i].trial_id,
+                                    .step = rows[i].step_id,
+                                    .bytes = rows[i].size};
+        snprintf(upload.uuid, sizeof upload.uuid, "%s", rows[i].uuid);
+        status = exp_upload_add(m, &upload, rows[i].storage, err);
+    }
+    ebb_arena_fini(&arena);
+    m->is_trim_due = true;
+    return status;
+}
+
+/* ---- a turn ---- */
+
+static enum ebb_status start(struct exp_master *m, struct exp_upload *u, struct ebb_error *err)
+{
+    struct exp_job *job = exp_job_create(EXP_JOB_UPLOAD);
+    if (job == NULL)
+        return ebb_no_memory(err, sizeof *job);
+    enum ebb_status status = exp_job_place(m, job, u->location, err);
+    EBB_THEN(status, exp_text_set(&job->uuid, u->uuid, err));
+    if (status != EBB_OK) {
+        exp_job_destroy(job);
+        return status;
+    }
+    u->job = job;
+    exp_job_later(m, job);
+    return EBB_OK;
+}
+
+static bool is_read(const struct exp_master *m, const char *uuid)
+{
+    for (size_t i = 0; i < m->alloc_count; i++)
+        if (strcmp(m->allocs[i]->from.uuid, uuid) == 0)
+            return true;
+    return false;
+}
+
+/* The staged copy of one that is in its store becomes the cached one. */
+static void retire(struct exp_master *m, struct exp_upload *u)
+{
+    char staged[4096], cached[4096], journal[4096 + 8];
+    snprintf(staged, sizeof staged, "%s/" EXP_STAGING "/%s", m->state_dir, u->uuid);
+    snprintf(cached, sizeof cached, "%s/" EXP_CACHE "/%s", m->state_dir, u->uuid);
+    snprintf(journal, sizeof journal, "%s.journal", staged);
+    (void)unlink(journal);
+    if (rename(staged, cached) != 0)
+        ebb_log(m->options.log, EBB_LOG_WARN, "%s stays in the staging", u->uuid);
+    m->is_trim_due = true;
+    drop(m, u);
+}
+
+struct cached {
+    char uuid[EXP_UUID_TEXT];
+    int64_t bytes;
+    struct timespec used;
+};
+
+static int by_use(const void *a, const void *b)
+{
+    const struct timespec *x = &((const struct cached *)a)->used,
+                          *y = &((const struct cached *)b)->used;
+    return x->tv_sec != y->tv_sec ? (x->tv_sec > y->tv_sec) - (x->tv_sec < y->tv_sec)
+                                  : (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
+}
+
+static enum ebb_status list_cache(struct exp_master *m, const char *path, struct cached **list,
+                                  size_t *count, struct ebb_error *err)
+{
+    size_t capacity = 0;
+    enum ebb_status status = EBB_OK;
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return EBB_OK;
+    for (struct dirent *e; status == EBB_OK && (e = readdir(dir)) != NULL;) {
+        struct exp_db_checkpoint row = {0};
+        struct stat st;
+        bool is_known = false;
+        if (!exp_store_is_uuid(e->d_name) || fstatat(dirfd(dir), e->d_name, &st, 0) != 0)
+            continue;
+        status = exp_db_only(exp_db_checkpoint_read(m->db, EXP_DB_NAME(e->d_name), &row, err),
+                             &m->turn_arena, &is_known);
+        EBB_THEN(status, ebb_grow(list, &capacity, *count + 1, sizeof **list, err));
+        if (status != EBB_OK)
+            break;
+        struct cached *one = &(*list)[(*count)++];
+        *one = (struct cached){.bytes = is_known ? row.size : INT64_MAX / 2, .used = st.st_mtim};
+        memcpy(one->uuid, e->d_name, sizeof one->uuid);
+    }
+    closedir(dir);
+    return status;
+}
+
+static enum ebb_status evict(struct exp_master *m, const char *uuid, struct ebb_error *err)
+{
+    char path[4096];
+    struct exp_job *job = exp_job_create(EXP_JOB_REMOVE_TREE);
+    if (job == NULL)
+        return ebb_no_memory(err, sizeof *job);
+    snprintf(path, sizeof path, "%s/" EXP_CACHE "/%s", m->state_dir, uuid);
+    enum ebb_status status = exp_text_set(&job->work_dir, path, err);
+    if (status != EBB_OK) {
+        exp_job_destroy(job);
+        return status;
+    }
+    m->removals++;
+    exp_job_later(m, job);
+    return EBB_OK;
+}
+
+/* Above its limit the cache loses what was not used for longest, except what is being read. */
+static enum ebb_status trim(struct exp_master *m, struct ebb_error *err)
+{
+    char path[4096];
+    struct cached *list = NULL;
+    size_t count = 0;
+    uint64_t bytes = 0;
+    snprintf(path, sizeof path, "%s/" EXP_CACHE, m->state_dir);
+    enum ebb_status status = list_cache(m, path, &list, &count, err);
+    if (count > 0)
+        qsort(list, count, sizeof *list, by_use);
+    for (size_t i = 0; i < count; i++)
+        bytes += (uint64_t)list[i].bytes;
+    for (size_t i = 0; status == EBB_OK && i < count && bytes > m->options.cache_bytes; i++)
+        if (!is_read(m, list[i].uuid)) {
+            bytes -= (uint64_t)list[i].bytes;
+            status = evict(m, list[i].uuid, err);
+        }
+    ebb_free(list);
+    return status;
+}
+
+enum ebb_status exp_uploads_turn(struct exp_master *m, struct ebb_error *err)
+{
+    int running = 0;
+    if (m->options.is_reading_only)
+        return EBB_OK;
+    for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
+        running += u->job != NULL;
+    for (struct exp_upload *u = m->uploads, *next; u != NULL; u = next) {
+        next = u->next;
+        if (u->is_done && !is_read(m, u->uuid)) {
+            retire(m, u);
+        } else if (is_waiting(u) && u->job == NULL && running < AT_A_TIME && !m->is_closing &&
+                   u->retry_ns <= m->now_ns) {
+            EBB_TRY(start(m, u, err));
+            running++;
+        }
+    }
+    for (size_t i = 0; i < m->alloc_count; i++) {
+        struct exp_alloc *a = m->allocs[i];
+        if (a->is_held && a->conn != NULL && a->phase == EXP_ALLOC_TALKING && !a->is_kill_due)
+            EBB_TRY(exp_alloc_next(m, a, err));
+    }
+    if (!m->is_trim_due)
+        return EBB_OK;
+    m->is_trim_due = false;
+    return trim(m, err);
+}
+
+/* ---- results ---- */
+
+static enum ebb_status arrived(struct exp_master *m, struct exp_upload *u, struct ebb_error *err)
+{
+    uint64_t pointer = 0;
+    u->is_done = true;
+    m->wants_turn = m->is_schedule_due = true;
+    EBB_TRY(exp_db_checkpoint_set_state(
+        m->db, &(struct exp_db_checkpoint_state){u->uuid, "COMPLETED"}, err));
+    if (u->error[0] != '\0')
+        ebb_log(m->options.log, EBB_LOG_INFO, "checkpoint %s is uploaded after all", u->uuid);
+    if (ebb_map_get(&m->trials, (uint64_t)u->trial_id, &pointer))
+        exp_notice_work(m, (struct exp_trial *)(uintptr_t)pointer, "checkpoint", u->step, u->uuid,
+                        NULL, false);
+    return EBB_OK;
+}
+
+enum ebb_status exp_upload_job_done(struct exp_master *m, const struct exp_job *job,
+                                    struct ebb_error *err)
+{
+    struct exp_upload *u = find(m, job->uuid);
+    if (u == NULL)
+        return EBB_OK;
+    u->job = NULL;
+    if (u->is_unwanted) { /* its removal has waited */
+        enum ebb_status status = exp_gc_remove_checkpoint(m, u->uuid, u->location, 0, err);
+        drop(m, u);
+        return status;
+    }
+    if (job->status == EBB_OK)
+        return arrived(m, u, err);
+    if (job->status == EBB_ECANCELED && m->is_closing)
+        return EBB_OK; /* the next master goes on */
+    if (u->error[0] == '\0')
+        ebb_log(m->options.log, EBB_LOG_WARN,
+                "checkpoint %s is not uploaded yet, tried again every 30 s: %s", u->uuid,
+                job->err.message);
+    snprintf(u->error, sizeof u->error, "%.*s", (int)sizeof u->error - 1, job->err.message);
+    u->retry_ns = m->now_ns + AGAIN_NS;
+    return EBB_OK;
+}
+
+/* ---- giving up ---- */
+
+/* Its row is dealt with; its copies go, here and there, when nobody writes to them any more. */
+static enum ebb_status discard(struct exp_master *m, struct exp_upload *u, struct ebb_error *err)
+{
+    if (u->job != NULL) {
+        u->is_unwanted = true;
+        atomic_store(&u->job->watch.is_unwanted, true);
+        return EBB_OK;
+    }
+    enum ebb_status status = exp_gc_remove_checkpoint(m, u->uuid, u->location, 0, err);
+    drop(m, u);
+    return status;
+}
+
+enum ebb_status exp_uploads_cancel(struct exp_master *m, int64_t experiment, struct ebb_error *err)
+{
+    for (struct exp_upload *u = m->uploads, *next; u != NULL; u = next) {
+        next = u->next;
+        if (!is_waiting(u) || u->experiment_id != experiment)
+            continue;
+        EBB_TRY(exp_db_checkpoint_set_state(
+            m->db, &(struct exp_db_checkpoint_state){u->uuid, "ERROR"}, err));
+        EBB_TRY(discard(m, u, err));
+    }
+    return EBB_OK;
+}
+
+enum ebb_status exp_upload_lost(struct exp_master *m, struct exp_trial *r, const char *uuid,
+                                struct ebb_error *err)
+{
+    struct exp_db_checkpoint row = {0};
+    struct exp_upload *u = find(m, uuid);
+    struct exp_db_step_id at = {r->id, r->sequence.checkpoint};
+    bool is_there;
+    if (u != NULL && !u->is_done)
+        EBB_TRY(discard(m, u, err));
+    EBB_TRY(exp_gc_discard(m, uuid, err)); /* the step gets a checkpoint again */
+    EBB_TRY(exp_db_only(exp_db_checkpoint_below(m->db, &at, &row, err), &m->turn_arena, &is_there));
+    r->sequence.is_running = false;
+    exp_sequence_rewind(&r->sequence, is_there ? row.step_id : 0);
+    exp_dirty_trial(m, r);
+    struct exp_db_step_id last = {r->id, r->sequence.current};
+    EBB_TRY(exp_db_steps_forget(m->db, &last, err));
+    return exp_db_validations_forget(m->db, &last, err);
+}

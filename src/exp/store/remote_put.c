@@ -1,0 +1,294 @@
+/* remote_put.c - a whole checkpoint from its staged copy to a store that is uploaded to.
+ *
+ * Small files go by several threads, each whole; large ones one after the other, each in parts by
+ * several threads. manifest.json and metadata.json go last, in this order: a checkpoint with
+ * metadata.json is whole. What the store has confirmed stands in the journal and is not sent again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/heap.h"
+#include "base/manifest.h"
+#include "base/thread.h"
+#include "exp/store/driver.h"
+
+#define WAYS_FILES 8 /* at a time */
+#define WAYS_PARTS 4
+
+bool exp_remote_is_unwanted(const struct exp_remote *r)
+{
+    return r->watch != NULL && atomic_load(&r->watch->is_unwanted);
+}
+
+/* ---- work that several threads share ---- */
+
+struct batch {
+    struct exp_remote *r;
+    const char *uuid;
+    int directory;
+    const struct exp_tree *tree;
+    const size_t *files;                /* those of the tree that go whole */
+    const struct exp_remote_file *file; /* or the parts of this one */
+    const char *id;
+    const size_t *parts;
+    pthread_mutex_t lock;
+    enum ebb_status status; /* the first that is not EBB_OK, with its err */
+    struct ebb_error err;
+};
+
+static bool is_over(struct batch *b)
+{
+    pthread_mutex_lock(&b->lock);
+    bool is_failed = b->status != EBB_OK;
+    pthread_mutex_unlock(&b->lock);
+    return is_failed;
+}
+
+static void note(struct batch *b, enum ebb_status status, const struct ebb_error *why)
+{
+    if (status == EBB_OK)
+        return;
+    pthread_mutex_lock(&b->lock);
+    if (b->status == EBB_OK) {
+        b->status = status;
+        b->err = *why;
+    }
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void count_sent(struct exp_remote *r, int64_t bytes)
+{
+    if (r->watch != NULL)
+        atomic_fetch_add(&r->watch->bytes, bytes);
+}
+
+static enum ebb_status run(struct batch *b, int ways, size_t count,
+                           void (*one)(void *context, size_t i), struct ebb_error *err)
+{
+    pthread_mutex_init(&b->lock, NULL);
+    enum ebb_status status = ebb_parallel(ways, count, one, b, err);
+    pthread_mutex_destroy(&b->lock);
+    if (status == EBB_OK && b->status != EBB_OK) {
+        status = b->status;
+        if (err != NULL)
+            *err = b->err;
+    }
+    return status;
+}
+
+/* ---- whole files ---- */
+
+static enum ebb_status open_entry(int directory, const struct exp_tree_entry *e, int *fd,
+                                  struct ebb_error *err)
+{
+    *fd = -1;
+    if (e->path[strlen(e->path) - 1] == '/')
+        return EBB_OK;
+    *fd = openat(directory, e->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    return *fd >= 0
+               ? EBB_OK
+               : ebb_fail(err, EBB_EIO, "cannot read the staged %s: %s", e->path, strerror(errno));
+}
+
+static enum ebb_status put_entry(struct batch *b, const struct exp_tree_entry *e,
+                                 struct ebb_error *err)
+{
+    struct exp_remote_file f = {.uuid = b->uuid, .path = e->path, .bytes = e->bytes, .fd = -1};
+    f.sha256 = e->sha256[0] != '\0' ? e->sha256 : NULL;
+    EBB_TRY(open_entry(b->directory, e, &f.fd, err));
+    enum ebb_status status = b->r->store->driver->remote->put(b->r, &f, err);
+    EBB_THEN(status, exp_journal_done(b->r->journal, e->path, err));
+    if (status == EBB_OK)
+        count_sent(b->r, e->bytes);
+    if (f.fd >= 0)
+        close(f.fd);
+    return status;
+}
+
+static void put_one(void *context, size_t i)
+{
+    struct batch *b = context;
+    struct ebb_error why;
+    if (!is_over(b))
+        note(b, put_entry(b, &b->tree->entries[b->files[i]], &why), &why);
+}
+
+/* ---- files in parts ---- */
+
+static void put_part(void *context, size_t i)
+{
+    struct batch *b = context;
+    struct ebb_error why;
+    char etag[EXP_ETAG];
+    size_t part = b->parts[i];
+    if (is_over(b))
+        return;
+    enum ebb_status status =
+        b->r->store->driver->remote->put_part(b->r, b->file, b->id, part, etag, &why);
+    EBB_THEN(status, exp_journal_part_done(b->r->journal, b->file->path, part, etag, &why));
+    int64_t size = b->r->store->driver->remote->part_bytes(b->file->bytes);
+    int64_t left = b->file->bytes - (int64_t)part * size;
+    if (status == EBB_OK)
+        count_sent(b->r, left < size ? left : size);
+    note(b, status, &why);
+}
+
+static enum ebb_status put_missing(struct batch *b, const struct exp_remote_file *f, const char *id,
+                                   size_t parts, struct ebb_error *err)
+{
+    char etag[EXP_ETAG];
+    size_t count = 0, *missing = ebb_calloc(parts, sizeof *missing);
+    if (missing == NULL)
+        return ebb_no_memory(err, parts * sizeof *missing);
+    for (size_t i = 0; i < parts; i++)
+        if (!exp_journal_part(b->r->journal, f->path, i, etag))
+            missing[count++] = i;
+    struct batch inner = {.r = b->r, .file = f, .id = id, .parts = missing};
+    enum ebb_status status = run(&inner, WAYS_PARTS, count, put_part, err);
+    ebb_free(missing);
+    return status;
+}
+
+/* EBB_ECORRUPT: the store knows nothing of the upload (any more); it begins again, once. */
+static enum ebb_status put_parts(struct batch *b, const struct exp_remote_file *f,
+                                 int64_t part_bytes, struct ebb_error *err)
+{
+    const struct exp_remote_driver *d = b->r->store->driver->remote;
+    char id[EXP_UPLOAD_ID];
+    size_t parts = (size_t)((f->bytes + part_bytes - 1) / part_bytes);
+    enum ebb_status status = EBB_OK;
+    for (int again = 0; again < 2; again++) {
+        if (!exp_journal_upload(b->r->journal, f->path, id)) {
+            EBB_TRY(d->begin_parts(b->r, f, id, err));
+            EBB_TRY(exp_journal_begin(b->r->journal, f->path, id, err));
+        }
+        status = put_missing(b, f, id, parts, err);
+        EBB_THEN(status, d->finish_parts(b->r, f, id, parts, err));
+        if (status != EBB_ECORRUPT)
+            break;
+        EBB_TRY(exp_journal_begin(b->r->journal, f->path, "", NULL));
+    }
+    EBB_THEN(status, exp_journal_done(b->r->journal, f->path, err));
+    return status == EBB_ECORRUPT ? EBB_EIO : status;
+}
+
+static enum ebb_status put_large(struct batch *b, const struct exp_tree_entry *e,
+                                 struct ebb_error *err)
+{
+    struct exp_remote_file f = {.uuid = b->uuid, .path = e->path, .bytes = e->bytes, .fd = -1};
+    f.sha256 = e->sha256[0] != '\0' ? e->sha256 : NULL;
+    EBB_TRY(open_entry(b->directory, e, &f.fd, err));
+    enum ebb_status status =
+        put_parts(b, &f, b->r->store->driver->remote->part_bytes(e->bytes), err);
+    close(f.fd);
+    return status;
+}
+
+/* ---- a checkpoint ---- */
+
+static bool is_last(const char *path)
+{
+    return strcmp(path, EBB_MANIFEST) == 0 || strcmp(path, "metadata.json") == 0;
+}
+
+static bool is_large(const struct exp_remote *r, const struct exp_tree_entry *e)
+{
+    const struct exp_remote_driver *d = r->store->driver->remote;
+    return d->part_bytes != NULL && d->part_bytes(e->bytes) > 0;
+}
+
+static enum ebb_status put_named(struct batch *b, const char *path, struct ebb_error *err)
+{
+    for (size_t i = 0; i < b->tree->count; i++)
+        if (strcmp(b->tree->entries[i].path, path) == 0)
+            return exp_journal_is_done(b->r->journal, path)
+                       ? EBB_OK
+                       : put_entry(b, &b->tree->entries[i], err);
+    return ebb_fail(err, EBB_ECORRUPT, "the staged copy has no %s", path);
+}
+
+static enum ebb_status put_files(struct batch *b, size_t *files, struct ebb_error *err)
+{
+    const struct exp_remote_driver *d = b->r->store->driver->remote;
+    size_t count = 0;
+    for (size_t i = 0; i < b->tree->count; i++) {
+        const struct exp_tree_entry *e = &b->tree->entries[i];
+        bool is_marker = e->path[strlen(e->path) - 1] == '/';
+        if (is_last(e->path) || is_large(b->r, e) || (is_marker && !d->has_markers))
+            continue;
+        if (exp_journal_is_done(b->r->journal, e->path))
+            count_sent(b->r, e->bytes);
+        else
+            files[count++] = i;
+    }
+    b->files = files;
+    EBB_TRY(run(b, WAYS_FILES, count, put_one, err));
+    for (size_t i = 0; i < b->tree->count; i++)
+        if (is_large(b->r, &b->tree->entries[i]) &&
+            !exp_journal_is_done(b->r->journal, b->tree->entries[i].path))
+            EBB_TRY(put_large(b, &b->tree->entries[i], err));
+    EBB_TRY(put_named(b, EBB_MANIFEST, err));
+    return put_named(b, "metadata.json", err);
+}
+
+/* What the manifest says of each file: a driver may prove with it what has arrived. */
+static enum ebb_status add_hashes(int directory, struct exp_tree *tree, struct ebb_error *err)
+{
+    struct ebb_arena arena;
+    struct ebb_manifest manifest = {0};
+    ebb_arena_init(&arena);
+    enum ebb_status status = exp_store_read_manifest(directory, &arena, &manifest, err);
+    for (size_t i = 0, k = 0; status == EBB_OK && i < manifest.count; i++) {
+        while (k < tree->count && strcmp(tree->entries[k].path, manifest.files[i].path) < 0)
+            k++; /* both ascending */
+        if (k < tree->count && strcmp(tree->entries[k].path, manifest.files[i].path) == 0)
+            memcpy(tree->entries[k].sha256, manifest.files[i].sha256, 64);
+    }
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+static enum ebb_status put_open(struct exp_remote *r, const char *uuid, int directory,
+                                struct ebb_error *err)
+{
+    const struct exp_remote_driver *d = r->store->driver->remote;
+    struct exp_tree tree = {0};
+    struct batch b = {.r = r, .uuid = uuid, .directory = directory, .tree = &tree};
+    EBB_TRY(exp_tree_read(&tree, directory, false, err));
+    enum ebb_status status = add_hashes(directory, &tree, err);
+    size_t *files = status == EBB_OK ? ebb_calloc(tree.count + 1, sizeof *files) : NULL;
+    if (status == EBB_OK && files == NULL)
+        status = ebb_no_memory(err, tree.count * sizeof *files);
+    if (d->begin != NULL)
+        EBB_THEN(status, d->begin(r, uuid, err));
+    EBB_THEN(status, put_files(&b, files, err));
+    if (d->finish != NULL)
+        EBB_THEN(status, d->finish(r, uuid, err));
+    ebb_free(files);
+    exp_tree_fini(&tree);
+    return status;
+}
+
+enum ebb_status exp_store_upload(const struct exp_store *store, const char *uuid,
+                                 const char *directory, const char *journal,
+                                 struct exp_store_watch *watch, struct ebb_error *err)
+{
+    struct exp_remote r = {.store = store, .watch = watch};
+    struct ebb_str whose = {0};
+    EBB_TRY(exp_net_http(store->net, &r.http, err));
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return ebb_fail(err, EBB_EIO, "the staged copy %s is gone: %s", directory, strerror(errno));
+    if (watch != NULL)
+        atomic_store(&watch->bytes, 0);
+    store->driver->remote->address(store, uuid, &whose);
+    enum ebb_status status = ebb_str_status(&whose, err);
+    EBB_THEN(status, exp_journal_open(&r.journal, journal, ebb_str_c(&whose), err));
+    EBB_THEN(status, put_open(&r, uuid, fd, err));
+    exp_journal_close(r.journal);
+    ebb_str_fini(&whose);
+    close(fd);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* tries.c - a request until it is answered: which failures pass, and how long to wait. */
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "exp/store/http.h"
+
+#define TRIES 5
+#define FIRST_MS 500
+#define WAIT_MAX_MS 60000 /* of what Retry-After may ask for */
+#define OTHERS 4          /* changes of region or host for one request */
+
+bool exp_http_is_passing(int status)
+{
+    return status >= 500 || status == 429 || status == 408;
+}
+
+static bool is_unwanted(const struct exp_exchange *x)
+{
+    return x->is_unwanted != NULL && atomic_load(x->is_unwanted);
+}
+
+static void pause_ms(const struct exp_exchange *x, int ms)
+{
+    for (; ms > 0 && !is_unwanted(x); ms -= 100) {
+        long part = ms < 100 ? ms : 100;
+        nanosleep(&(struct timespec){.tv_nsec = part * 1000000}, NULL);
+    }
+}
+
+/* 0.5 s, 1 s, 2 s, 4 s, each between half and all of it, or what the server asks for. */
+static int wait_ms(int tried, const struct exp_http_answer *answer)
+{
+    char text[32];
+    uint32_t random = 0;
+    if (answer != NULL && exp_http_header(answer, "retry-after", text, sizeof text)) {
+        uint64_t seconds = 0;
+        if (ebb_parse_u64(text, &seconds)) /* a date is not worth a reader: our own wait then */
+            return seconds > WAIT_MAX_MS / 1000 ? WAIT_MAX_MS : (int)seconds * 1000;
+    }
+    int all = FIRST_MS << (tried < 6 ? tried : 6);
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        random = 0;
+    return all / 2 + (int)(random % (uint32_t)(all / 2 + 1));
+}
+
+enum ebb_status exp_http_exchange(struct exp_http *http, const struct exp_exchange *x,
+                                  struct exp_http_answer *answer, struct ebb_error *err)
+{
+    int tries = x->tries > 0 ? x->tries : TRIES, others = 0;
+    for (int tried = 0;;) {
+        struct exp_http_request request = {.fd = -1, .is_unwanted = x->is_unwanted};
+        struct ebb_error why = {.status = EBB_EIO};
+        EBB_TRY(x->make(x->context, &request, err));
+        enum ebb_status status = exp_http_ask(http, &request, answer, &why);
+        if (status == EBB_ECANCELED || status == EBB_ENOMEM || is_unwanted(x)) {
+            if (err != NULL)
+                *err = why;
+            return status != EBB_OK ? status : ebb_fail(err, EBB_ECANCELED, "given up");
+        }
+        bool has_answer = status == EBB_OK;
+        enum exp_verdict verdict = x->judge(x->context, has_answer ? answer : NULL, &why);
+        if (verdict == EXP_DONE)
+            return EBB_OK;
+        if (verdict == EXP_OTHER && others++ < OTHERS)
+            continue;
+        if (err != NULL)
+            *err = why;
+        if (verdict != EXP_AGAIN || status == EBB_EINPUT || ++tried >= tries)
+            return why.status != EBB_OK ? why.status : EBB_EIO;
+        pause_ms(x, wait_ms(tried - 1, has_answer ? answer : NULL));
+    }
+}

@@ -1,0 +1,61 @@
+# Shared by tests/store/test_*.sh; to be sourced with the build folder as $1 and this folder as $2.
+build=$1 STORE_TESTS=$2
+ebb=$build/ebb tool=$build/tests/store_tool
+source_dir=$(cd "$STORE_TESTS/../.." && pwd)
+RUN=$(mktemp -d /tmp/ebb-store-XXXXXX)
+chmod 755 "$RUN"
+PORT=$((20000 + $$ % 2000 * 16))
+NODE=${EBB_STORE_NODE:-$build/store-node} # npm packages of package.json
+EBB_STATE=$RUN/state
+export EBB_STATE
+unset AWS_CA_BUNDLE SSL_CERT_FILE
+unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_PROFILE http_proxy https_proxy
+cd "$RUN" || exit 1
+. "$STORE_TESTS/serve.sh"
+
+finish() {
+    local code=$?
+    serve_stop
+    if [ $code -eq 0 ] || [ $code -eq 77 ]; then rm -rf "$RUN"; else echo "left in $RUN" >&2; fi
+    exit $code
+}
+trap finish EXIT
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+need() { for p; do command -v "$p" > /dev/null || { echo "skipped: $p is not installed"; exit 77; }; done; }
+need_python() { /usr/bin/python3 -c "import $1" 2> /dev/null || { echo "skipped: Python has no $1"; exit 77; }; }
+ok() { echo "  ok: $*"; }
+has() { grep -qF -- "$2" "$1" || fail "$1 has no \"$2\": $(cat "$1")"; }
+field() { /usr/bin/python3 -c "import json,sys; x = json.load(sys.stdin); print($1)"; } # of JSON on standard input
+
+uuid=0f0e0d0c-0b0a-4908-8706-050403020100
+
+# A checkpoint with awkward names in DIR, sealed: what `store_tool put` sends. make_checkpoint DIR LARGE_BYTES
+make_checkpoint() {
+    local at="$1/.$uuid.tmp"
+    mkdir -p "$at/state/empty dir" "$at/ü"
+    head -c "$2" /dev/urandom > "$at/state/weights"
+    printf abc > "$at/a b+c%d&e=.txt"
+    : > "$at/zero"
+    printf 'x<y>&"z"' > "$at/ü/ü+ü %41"
+    "$tool" - seal "$1" $uuid > /dev/null || fail "sealing"
+}
+
+# The same tree, but for the empty folder that only the record names.
+same_tree() { diff -r "$1" "$2" | grep -v 'Only in .*: empty dir' | grep -q . && fail "$1 and $2 differ"; true; }
+
+# An experiment whose trials take no time: make_experiment FILE STORAGE [MORE YAML]
+make_experiment() {
+    [ -d loop ] || { mkdir loop && cp "$source_dir/examples/python-loop/train.py" loop/; }
+    cat > "$1" <<END
+entrypoint: [/usr/bin/python3, train.py]
+batches_per_step: 5
+max_restarts: 2
+min_checkpoint_period: 1
+reproducibility: {experiment_seed: 7}
+hyperparameters: {global_batch_size: 4, learning_rate: 0.5}
+searcher: {name: single, metric: validation_error, max_steps: 3}
+checkpoint_storage: $2
+$3
+END
+}

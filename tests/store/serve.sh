@@ -1,0 +1,154 @@
+# Real servers for tests of stores; to be sourced. Everything lives below $RUN (a new directory) and listens on
+# 127.0.0.1, from port $PORT on; `serve_stop` ends what was started, by process id.
+#
+#   serve_swift     OpenStack Swift with its s3api: checks signatures. Endpoint $S3, keys test:ebb and secretkey
+#   serve_s3rver    s3rver: another server's idea of S3; checks no signatures. Endpoint $S3RVER
+#   serve_hdfs      webhdfs-proxy twice over one directory. Name nodes $HDFS
+#   serve_gcs       a small Google Cloud Storage (gcs_server.js). $STORAGE_EMULATOR_HOST
+#   serve_tls       stunnel before the Swift server, certificate by a test authority. $S3TLS, $CA
+#
+# Debian packages: swift-proxy swift-account swift-container swift-object memcached stunnel4 openssl python3-boto3
+# python3-fsspec python3-requests; npm packages: package.json beside this file, installed into $NODE.
+
+serve_pids=()
+
+serve_wait() { # PORT NAME
+    for _ in $(seq 200); do
+        (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return 0
+        sleep 0.1
+    done
+    echo "serve: $2 does not listen on port $1" >&2
+    return 1
+}
+
+serve_stop() {
+    [ ${#serve_pids[@]} -gt 0 ] && kill "${serve_pids[@]}" 2>/dev/null
+    [ ${#serve_pids[@]} -gt 0 ] && wait "${serve_pids[@]}" 2>/dev/null
+    serve_pids=()
+}
+
+swift_part() { # NAME PORT
+    cat > "$RUN/etc/$1.conf" <<END
+[DEFAULT]
+bind_ip = 127.0.0.1
+bind_port = $2
+workers = 0
+user = swift
+swift_dir = $RUN/etc
+devices = $RUN/srv
+mount_check = false
+log_facility =
+[pipeline:main]
+pipeline = $1-server
+[app:$1-server]
+use = egg:swift#$1
+END
+    (cd "$RUN/etc" && swift-ring-builder "$1.builder" create 4 1 1 &&
+        swift-ring-builder "$1.builder" add "r1z1-127.0.0.1:$2/d1" 1 &&
+        swift-ring-builder "$1.builder" rebalance) > /dev/null 2>&1
+}
+
+serve_swift() {
+    local proxy=$((PORT + 3)) cache=$((PORT + 4)) n
+    mkdir -p "$RUN/etc" "$RUN/srv/d1"
+    cat > "$RUN/etc/swift.conf" <<END
+[swift-hash]
+swift_hash_path_prefix = ebb
+swift_hash_path_suffix = ebb
+[storage-policy:0]
+name = gold
+policy_type = replication
+default = yes
+END
+    swift_part account $((PORT + 2))
+    swift_part container $((PORT + 1))
+    swift_part object "$PORT"
+    cat > "$RUN/etc/proxy.conf" <<END
+[DEFAULT]
+bind_ip = 127.0.0.1
+bind_port = $proxy
+workers = 0
+user = swift
+swift_dir = $RUN/etc
+[pipeline:main]
+pipeline = catch_errors cache s3api tempauth bulk slo dlo proxy-server
+[app:proxy-server]
+use = egg:swift#proxy
+account_autocreate = true
+[filter:catch_errors]
+use = egg:swift#catch_errors
+[filter:cache]
+use = egg:swift#memcache
+memcache_servers = 127.0.0.1:$cache
+[filter:s3api]
+use = egg:swift#s3api
+s3_acl = no
+location = us-east-1
+max_upload_part_num = 10000
+[filter:tempauth]
+use = egg:swift#tempauth
+user_test_ebb = secretkey .admin
+user_test_reader = readerkey
+[filter:bulk]
+use = egg:swift#bulk
+[filter:slo]
+use = egg:swift#slo
+[filter:dlo]
+use = egg:swift#dlo
+END
+    chown -R swift:swift "$RUN/etc" "$RUN/srv"
+    memcached -u nobody -l 127.0.0.1 -p "$cache" -m 16 > "$RUN/memcached.log" 2>&1 &
+    serve_pids+=($!)
+    for n in account container object proxy; do
+        env -i PATH="$PATH" "swift-$n-server" "$RUN/etc/$n.conf" > "$RUN/$n.log" 2>&1 &
+        serve_pids+=($!)
+    done
+    serve_wait "$proxy" "Swift's proxy" && serve_wait "$PORT" "Swift's object server" || return 1
+    S3=http://127.0.0.1:$proxy
+}
+
+serve_s3rver() {
+    local port=$((PORT + 5))
+    mkdir -p "$RUN/s3rver"
+    NODE_PATH=$NODE/node_modules node "$STORE_TESTS/s3rver_server.js" "$port" "$RUN/s3rver" > "$RUN/s3rver.log" 2>&1 &
+    serve_pids+=($!)
+    serve_wait "$port" s3rver || return 1
+    S3RVER=http://127.0.0.1:$port
+}
+
+serve_hdfs() {
+    local port=$((PORT + 6))
+    mkdir -p "$RUN/hdfs"
+    for n in 0 1; do
+        NODE_PATH=$NODE/node_modules node "$STORE_TESTS/hdfs_server.js" $((port + n)) "$RUN/hdfs" > "$RUN/hdfs$n.log" 2>&1 &
+        serve_pids+=($!)
+        serve_wait $((port + n)) webhdfs-proxy || return 1
+    done
+    HDFS="http://127.0.0.1:$port;http://127.0.0.1:$((port + 1))"
+}
+
+serve_gcs() {
+    local port=$((PORT + 8))
+    mkdir -p "$RUN/gcs"
+    node "$STORE_TESTS/gcs_server.js" "$port" "$RUN/gcs" > "$RUN/gcs.log" 2>&1 &
+    serve_pids+=($!)
+    serve_wait "$port" "the GCS server" || return 1
+    export STORAGE_EMULATOR_HOST=http://127.0.0.1:$port
+}
+
+serve_tls() {
+    local port=$((PORT + 9))
+    mkdir -p "$RUN/tls"
+    (cd "$RUN/tls" &&
+        openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj "/CN=test authority" &&
+        openssl req -newkey rsa:2048 -nodes -keyout key.pem -out request.pem -subj "/CN=localhost" &&
+        printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' > names &&
+        openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days "${1:-2}" -extfile names -out cert.pem &&
+        cat key.pem cert.pem > both.pem) > "$RUN/tls/log" 2>&1 || return 1
+    printf 'foreground=yes\npid=\n[s3]\naccept=127.0.0.1:%s\nconnect=%s\ncert=%s\n' "$port" "${S3#http://}" "$RUN/tls/both.pem" > "$RUN/tls/conf"
+    stunnel4 "$RUN/tls/conf" > "$RUN/tls/stunnel.log" 2>&1 &
+    serve_pids+=($!)
+    serve_wait "$port" stunnel || return 1
+    S3TLS=https://localhost:$port
+    CA=$RUN/tls/ca.pem
+}

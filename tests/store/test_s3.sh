@@ -1,0 +1,98 @@
+# S3: Swift with its s3api (checks signatures), read back by boto3; stunnel with a test authority before it.
+. "$2/common.sh"
+need swift-proxy-server swift-ring-builder memcached stunnel4 openssl
+need_python boto3
+serve_swift || fail "Swift does not start: $(tail -3 "$RUN"/*.log)"
+
+cat > client.py <<END
+import boto3, hashlib, json, sys
+from botocore.config import Config
+s3 = boto3.client('s3', endpoint_url='$S3', aws_access_key_id='test:ebb', aws_secret_access_key='secretkey',
+                  region_name='us-east-1', config=Config(s3={'addressing_style': 'path'}))
+if sys.argv[1] == 'make':
+    s3.create_bucket(Bucket='ckpt')
+elif sys.argv[1] == 'count':
+    pages = s3.get_paginator('list_objects_v2').paginate(Bucket='ckpt')
+    print(sum(p.get('KeyCount', 0) for p in pages), len(s3.list_multipart_uploads(Bucket='ckpt').get('Uploads', [])))
+else:  # compare PREFIX: every file as the manifest says
+    def get(key):
+        return s3.get_object(Bucket='ckpt', Key=sys.argv[2] + key)['Body'].read()
+    for f in json.loads(get('manifest.json'))['files']:
+        if hashlib.sha256(get(f['path'])).hexdigest() != f['sha256']:
+            sys.exit('differs: ' + f['path'])
+END
+client() { /usr/bin/python3 client.py "$@"; }
+client make || fail "boto3 makes no bucket"
+
+export ACCESS_KEY=test:ebb SECRET_KEY=secretkey
+there="{\"type\":\"s3\",\"bucket\":\"ckpt\",\"endpoint_url\":\"$S3\",\"prefix\":\"a b/ü\"}"
+make_checkpoint here 20000000
+"$tool" "$there" put $uuid here here/journal || fail "put"
+client compare "a b/ü/$uuid/" || fail "boto3 reads something else"
+"$tool" "$there" get $uuid back || fail "get"
+same_tree here/$uuid back/$uuid
+"$tool" "$there" remove $uuid here || fail "remove"
+[ "$(client count)" = "0 0" ] || fail "left: $(client count)"
+ok "a checkpoint there and back, names with blanks, +, %, ü, <; 0 bytes; 20 MB in parts"
+
+# ---- 1,010 files: deleted in two calls
+mkdir -p "many/.$uuid.tmp/d" && (cd "many/.$uuid.tmp/d" && for i in $(seq 1010); do echo $i > f$i; done)
+"$tool" - seal many $uuid > /dev/null && "$tool" "$there" put $uuid many many/journal || fail "many files"
+"$tool" "$there" get $uuid back2 && same_tree many/$uuid back2/$uuid
+"$tool" "$there" remove $uuid many && [ "$(client count)" = "0 0" ] || fail "left: $(client count)"
+ok "1,010 files"
+
+# ---- over TLS
+serve_tls || fail "no TLS: $(cat "$RUN"/tls/log)"
+secure="{\"type\":\"s3\",\"bucket\":\"ckpt\",\"endpoint_url\":\"$S3TLS\"}"
+"$tool" "$secure" check scratch 2> err.txt && fail "an unknown authority is trusted"
+has err.txt certificate
+AWS_CA_BUNDLE=$CA "$tool" "$secure" check scratch || fail "TLS"
+SSL_CERT_FILE=$CA "$tool" "$secure" check scratch || fail "TLS, by SSL_CERT_FILE"
+ok "https with a test authority"
+
+# ---- keys from elsewhere
+unset ACCESS_KEY SECRET_KEY
+AWS_EC2_METADATA_DISABLED=true HOME=$RUN "$tool" "$there" check scratch 2> err.txt && fail "no keys"
+has err.txt "no keys"
+AWS_ACCESS_KEY_ID=test:ebb AWS_SECRET_ACCESS_KEY=secretkey "$tool" "$there" check scratch || fail "keys of the environment"
+mkdir -p .aws && printf '[p]\naws_access_key_id = test:ebb\naws_secret_access_key = secretkey\n' > .aws/credentials
+HOME=$RUN AWS_PROFILE=p "$tool" "$there" check scratch || fail "keys of a profile"
+ok "keys of the environment, of a profile"
+
+# ---- experiments
+storage="{type: s3, bucket: ckpt, endpoint_url: \"$S3\", access_key: \"test:ebb\", secret_key: secretkey, save_trial_latest: 3}"
+make_experiment exp.yaml "$storage"
+timeout 120 "$ebb" run exp.yaml loop --no-charts > out.txt 2>&1 || fail "ebb run: $(cat out.txt)"
+has out.txt "Its checkpoint: s3://ckpt/"
+[ -z "$(ls state/staging)" ] || fail "staging: $(ls state/staging)"
+"$ebb" experiment list-checkpoints 1 --json > list.json
+[ "$(field "[c['state'] for c in x['checkpoints']]" < list.json)" = "['COMPLETED', 'COMPLETED', 'COMPLETED']" ] || fail "$(cat list.json)"
+one=$(field "x['checkpoints'][0]['uuid']" < list.json)
+client compare "$one/" || fail "boto3 reads something else"
+rm -rf state/cache/* && timeout 60 "$ebb" checkpoint download "$one" copy > /dev/null || fail "download"
+same_tree "copy" "state/cache/$one"
+timeout 60 "$ebb" checkpoint validate-storage --experiment 1 > /dev/null || fail "validate-storage"
+timeout 120 "$ebb" run exp.yaml loop --no-charts --config "searcher.source_checkpoint_uuid=$one" \
+    --config "checkpoint_storage={type: shared_fs, host_path: $RUN/fs}" > out.txt 2>&1 || fail "warm start: $(cat out.txt)"
+grep -rl secretkey state | grep -v ebb.db && fail "secrets outside the database"
+"$ebb" experiment describe 1 --json | grep -q secretkey && fail "secrets in answers"
+ok "a search, downloads, a warm start from another store, no secrets"
+for n in 2 1; do "$ebb" experiment delete $n --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"; done
+[ "$(client count)" = "0 0" ] && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(client count)"
+ok "deleted: bucket, uploads, staging, cache are empty"
+
+# ---- refused at submission
+refused() { # CHANGE WORDS
+    sed "$1" exp.yaml > bad.yaml
+    timeout 60 "$ebb" run bad.yaml loop --no-charts > out.txt 2>&1 && fail "accepted: $1"
+    has out.txt "checkpoint_storage: s3: PUT"
+    has out.txt "$2"
+    grep -q secretkey out.txt && fail "secret shown"
+}
+refused 's/: secretkey/: wrong/' "403 SignatureDoesNotMatch"
+refused 's/bucket: ckpt/bucket: none/' "404 NoSuchBucket"
+refused "s#$S3#http://127.0.0.1:9#" "connect"
+refused 's/"test:ebb"/"test:reader"/; s/: secretkey/: readerkey/' "403"
+ok "refused at submission: wrong key, no bucket, no server, no right to write"
+exit 0

@@ -1,0 +1,199 @@
+/* What remote stores are made of, without a server: XML answers, journals, profile files, locations
+ * that hold no secrets. tests/store has the servers. */
+#include "test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/crypto.h"
+#include "base/file.h"
+#include "exp/store/aws.h"
+#include "exp/store/journal.h"
+#include "exp/store/sigv4.h"
+#include "exp/store/store.h"
+#include "exp/store/xml.h"
+
+static struct exp_xml xml(const char *text)
+{
+    return (struct exp_xml){text, text + strlen(text)};
+}
+
+TEST(xml__gives_the_text_of_an_element)
+{
+    TEST_UNUSED;
+    char buf[32];
+    struct exp_xml x =
+        xml("<?xml version='1.0'?><Error a='1'><Codex>no</Codex><Code>Slow&amp;"
+            "Down</Code><Message >a &lt;b&gt; &#x41;&#66;</Message><Empty/></Error>");
+    CHECK(exp_xml_text(x, "Code", buf, sizeof buf));
+    CHECK_STR(buf, "Slow&Down");
+    CHECK(exp_xml_text(x, "Message", buf, sizeof buf));
+    CHECK_STR(buf, "a <b> AB");
+    CHECK(exp_xml_text(x, "Empty", buf, sizeof buf));
+    CHECK_STR(buf, "");
+    CHECK(!exp_xml_text(x, "Region", buf, sizeof buf));
+    CHECK(exp_xml_text(x, "Code", buf, 5)); /* cut */
+    CHECK_STR(buf, "Slow");
+}
+
+TEST(xml__goes_from_element_to_element)
+{
+    TEST_UNUSED;
+    char buf[8];
+    struct exp_xml x = xml("<L><E><K>1</K></E><E></E><E><K>3</K></E></L>"), one;
+    CHECK(exp_xml_next(&x, "E", &one) && exp_xml_text(one, "K", buf, sizeof buf));
+    CHECK_STR(buf, "1");
+    CHECK(exp_xml_next(&x, "E", &one) && !exp_xml_text(one, "K", buf, sizeof buf));
+    CHECK(exp_xml_next(&x, "E", &one) && exp_xml_text(one, "K", buf, sizeof buf));
+    CHECK_STR(buf, "3");
+    CHECK(!exp_xml_next(&x, "E", &one));
+}
+
+TEST(xml__that_ends_early_has_nothing)
+{
+    TEST_UNUSED;
+    char buf[8];
+    static const char *const texts[] = {
+        "", "<", "<Code", "<Code>", "<Code>a", "<Code>a</Cod", "<Code>a</Code", "&#", "<Code/"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        CHECK(!exp_xml_text(xml(texts[i]), "Code", buf, sizeof buf));
+}
+
+/* ---- journals ---- */
+
+static void fill(const char *path)
+{
+    struct exp_journal *j = NULL;
+    struct ebb_error err;
+    CHECK_OK(exp_journal_open(&j, path, "s3://b/u", &err), &err);
+    CHECK_OK(exp_journal_done(j, "a b", &err), &err);
+    CHECK_OK(exp_journal_begin(j, "w", "id \"1\"", &err), &err);
+    CHECK_OK(exp_journal_part_done(j, "w", 2, "\"e2\"", &err), &err);
+    CHECK_OK(exp_journal_part_done(j, "w", 0, "\"e0\"", &err), &err);
+    exp_journal_close(j);
+}
+
+static void check_filled(const char *path, bool has_last)
+{
+    struct exp_journal *j = NULL;
+    struct ebb_error err;
+    char id[EXP_UPLOAD_ID], etag[EXP_ETAG];
+    CHECK_OK(exp_journal_open(&j, path, "s3://b/u", &err), &err);
+    CHECK(exp_journal_is_done(j, "a b") && !exp_journal_is_done(j, "w"));
+    CHECK(exp_journal_upload(j, "w", id) && strcmp(id, "id \"1\"") == 0);
+    CHECK(exp_journal_part(j, "w", 2, etag) && strcmp(etag, "\"e2\"") == 0);
+    CHECK(!exp_journal_part(j, "w", 1, etag) && !exp_journal_part(j, "w", 9, etag));
+    CHECK_EQ(exp_journal_part(j, "w", 0, etag), has_last);
+    exp_journal_close(j);
+}
+
+TEST(journal__is_read_again_as_far_as_it_is_whole)
+{
+    TEST_UNUSED;
+    char path[] = "/tmp/ebb-journal-XXXXXX";
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    fill(path);
+    check_filled(path, true);
+    off_t end = lseek(fd, 0, SEEK_END);
+    CHECK_EQ(ftruncate(fd, end - 3), 0); /* torn by a crash */
+    check_filled(path, false);
+    check_filled(path, false); /* the torn line is gone for good */
+    close(fd);
+    unlink(path);
+}
+
+TEST(journal__of_another_store_is_thrown_away)
+{
+    TEST_UNUSED;
+    char path[] = "/tmp/ebb-journal-XXXXXX";
+    struct exp_journal *j = NULL;
+    struct ebb_error err;
+    close(mkstemp(path));
+    fill(path);
+    CHECK_OK(exp_journal_open(&j, path, "s3://other/u", &err), &err);
+    CHECK(!exp_journal_is_done(j, "a b"));
+    exp_journal_close(j);
+    unlink(path);
+}
+
+TEST(journal__forgets_parts_of_an_upload_that_began_again)
+{
+    TEST_UNUSED;
+    char path[] = "/tmp/ebb-journal-XXXXXX", etag[EXP_ETAG], id[EXP_UPLOAD_ID];
+    struct exp_journal *j = NULL;
+    struct ebb_error err;
+    close(mkstemp(path));
+    fill(path);
+    for (int again = 0; again < 2; again++) {
+        CHECK_OK(exp_journal_open(&j, path, "s3://b/u", &err), &err);
+        if (again == 0)
+            CHECK_OK(exp_journal_begin(j, "w", "", &err), &err);
+        CHECK(!exp_journal_upload(j, "w", id) && !exp_journal_part(j, "w", 2, etag));
+        exp_journal_close(j);
+    }
+    unlink(path);
+}
+
+/* ---- keys ---- */
+
+TEST(profile__is_found_by_name)
+{
+    TEST_UNUSED;
+    static const char text[] = "[default]\naws_access_key_id = A\naws_secret_access_key=B\n"
+                               "# comment\n[ other ]\r\naws_access_key_id=C\r\n"
+                               "aws_secret_access_key = D=E\r\naws_session_token = T";
+    struct exp_aws_keys keys;
+    CHECK(exp_aws_read_profile(text, sizeof text - 1, "default", &keys));
+    CHECK_STR(keys.access, "A");
+    CHECK_STR(keys.token, "");
+    CHECK(exp_aws_read_profile(text, sizeof text - 1, "other", &keys));
+    CHECK_STR(keys.secret, "D=E");
+    CHECK_STR(keys.token, "T");
+    CHECK(!exp_aws_read_profile(text, sizeof text - 1, "third", &keys));
+    CHECK(!exp_aws_read_profile(text, 30, "default", &keys)); /* one key is none */
+}
+
+TEST(location__names_the_experiment_and_no_key)
+{
+    TEST_UNUSED;
+    struct exp_storage s = {.kind = EXP_STORAGE_S3,
+                            .bucket = "b",
+                            .prefix = "/a/b/",
+                            .access_key = "AKIA",
+                            .secret_key = "hidden",
+                            .endpoint_url = "http://h"};
+    struct exp_store *store = NULL, *again = NULL;
+    struct ebb_str text = {0}, path = {0};
+    struct ebb_error err;
+    CHECK_OK(exp_store_open(&s, 7, NULL, &store, &err), &err);
+    CHECK(exp_store_is_remote(store));
+    exp_store_location(store, &text);
+    CHECK(strstr(ebb_str_c(&text), "hidden") == NULL && strstr(ebb_str_c(&text), "AKIA") == NULL);
+    CHECK_EQ(exp_store_location_owner(ebb_str_c(&text)), 7);
+    CHECK(exp_store_location_is_remote(ebb_str_c(&text)));
+    CHECK_OK(exp_store_open_location(ebb_str_c(&text), NULL, NULL, &again, &err), &err);
+    CHECK(exp_store_is_same(again, &s));
+    exp_store_path(again, "u", &path);
+    CHECK_STR(ebb_str_c(&path), "s3://b/a/b/u");
+    CHECK_EQ(exp_store_remove(again, "0f0e0d0c-0b0a-4908-8706-050403020100", NULL, NULL, &err),
+             EBB_EUNSUPPORTED); /* named, not reached */
+    exp_store_close(store);
+    exp_store_close(again);
+    ebb_str_fini(&text);
+    ebb_str_fini(&path);
+}
+
+TEST(large_files__go_in_at_most_ten_thousand_parts)
+{
+    TEST_UNUSED;
+    int64_t (*parts)(int64_t) = exp_store_s3.remote->part_bytes;
+    CHECK_EQ(parts(0), 0);
+    CHECK_EQ(parts((int64_t)8 << 20), 0);
+    CHECK_EQ(parts(((int64_t)8 << 20) + 1), (int64_t)8 << 20);
+    int64_t most = (int64_t)5 << 40; /* the largest object there may be */
+    CHECK(parts(most) % (1 << 20) == 0 && (most + parts(most) - 1) / parts(most) <= 10000);
+}
+
+TEST_MAIN()
