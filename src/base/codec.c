@@ -24,20 +24,25 @@ __attribute__((target("sse4.2"))) static uint32_t crc_fast(uint32_t crc, const u
 }
 #endif
 
-uint32_t ebb_crc32c(const void *bytes, size_t n)
+uint32_t ebb_crc32c_add(uint32_t crc, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
-    uint32_t crc = 0xffffffffu;
+    crc = ~crc;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("sse4.2"))
-        return crc_fast(crc, p, n) ^ 0xffffffffu;
+        return ~crc_fast(crc, p, n);
 #endif
     uint32_t table[256];
     for (uint32_t i = 0; i < 256; i++)
         table[i] = crc_byte(i);
     for (size_t i = 0; i < n; i++)
         crc = table[(crc ^ p[i]) & 255] ^ crc >> 8;
-    return crc ^ 0xffffffffu;
+    return ~crc;
+}
+
+uint32_t ebb_crc32c(const void *bytes, size_t n)
+{
+    return ebb_crc32c_add(0, bytes, n);
 }
 
 uint32_t ebb_record_sum(const void *bytes, size_t n)

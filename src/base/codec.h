@@ -51,6 +51,7 @@ static inline uint64_t ebb_load_big(const void *p, size_t n)
 }
 
 uint32_t ebb_crc32c(const void *bytes, size_t n);
+uint32_t ebb_crc32c_add(uint32_t crc, const void *bytes, size_t n); /* of more bytes; 0 at first */
 
 /* A record is a head, its bytes, and the masked checksum of the bytes. The head is the length (u64)
  * and its masked checksum. */

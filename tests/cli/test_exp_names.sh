@@ -199,9 +199,9 @@ scheduler: {type: random}|scheduler.type: found "random", allowed: fair_share, p
 checkpoint_storage: {type: shared_fs}|host_path
 - 1|allowed: a mapping
 CASES
-echo 'checkpoint_storage: {type: s3, bucket: b}' >"$EBB_STATE/master.yaml"
-expect 1 "$ebb" e
-has err.txt "cannot run it yet"
+echo 'checkpoint_storage: {type: azure, bucket: b}' >"$EBB_STATE/master.yaml"
+expect 2 "$ebb" e
+has err.txt 'found "azure", allowed: shared_fs, s3, gcs, hdfs'
 : >"$EBB_STATE/master.yaml"
 expect 0 "$ebb" e
 rm "$EBB_STATE/master.yaml"

@@ -8,7 +8,7 @@ PORT=$((20000 + $$ % 2000 * 16))
 NODE=${EBB_STORE_NODE:-$build/store-node} # npm packages of package.json
 EBB_STATE=$RUN/state
 export EBB_STATE
-unset AWS_CA_BUNDLE SSL_CERT_FILE
+unset AWS_CA_BUNDLE SSL_CERT_FILE GOOGLE_APPLICATION_CREDENTIALS STORAGE_EMULATOR_HOST GCE_METADATA_HOST
 unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_PROFILE http_proxy https_proxy
 cd "$RUN" || exit 1
 . "$STORE_TESTS/serve.sh"
@@ -24,6 +24,11 @@ trap finish EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 need() { for p; do command -v "$p" > /dev/null || { echo "skipped: $p is not installed"; exit 77; }; done; }
 need_python() { /usr/bin/python3 -c "import $1" 2> /dev/null || { echo "skipped: Python has no $1"; exit 77; }; }
+need_node() { # the npm packages, installed once
+    [ -d "$NODE/node_modules" ] && return
+    mkdir -p "$NODE" && cp "$STORE_TESTS/package.json" "$NODE" && (cd "$NODE" && npm install --no-audit --no-fund > npm.log 2>&1) ||
+        { echo "skipped: the npm packages of tests/store cannot be installed"; exit 77; }
+}
 ok() { echo "  ok: $*"; }
 has() { grep -qF -- "$2" "$1" || fail "$1 has no \"$2\": $(cat "$1")"; }
 field() { /usr/bin/python3 -c "import json,sys; x = json.load(sys.stdin); print($1)"; } # of JSON on standard input

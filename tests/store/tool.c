@@ -2,7 +2,7 @@
  *
  *     store_tool LOCATION put UUID DIRECTORY JOURNAL   (keys: ACCESS_KEY, SECRET_KEY, or the usual)
  *     store_tool LOCATION get UUID DIRECTORY
- *     store_tool LOCATION remove UUID DIRECTORY        (what lies in DIRECTORY/UUID is the record)
+ *     store_tool LOCATION remove UUID DIRECTORY [JOURNAL] (what lies in DIRECTORY/UUID is the record)
  *     store_tool LOCATION check DIRECTORY
  *     store_tool - seal DIRECTORY UUID                 (.UUID.tmp becomes UUID)
  *
@@ -76,8 +76,8 @@ static enum ebb_status act(struct exp_store *store, int count, char **args,
     }
     struct ebb_str record = {0};
     list(args[2], args[1], &record);
-    enum ebb_status status =
-        exp_store_remove(store, args[1], record.length > 0 ? ebb_str_c(&record) : NULL, watch, err);
+    enum ebb_status status = exp_store_remove(
+        store, args[1], record.length > 0 ? ebb_str_c(&record) : NULL, args[3], watch, err);
     ebb_str_fini(&record);
     return status;
 }

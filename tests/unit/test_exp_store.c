@@ -151,10 +151,11 @@ TEST(remove__takes_every_form_and_follows_no_link)
           "mkdir kept c/other && touch kept/file && mkdir "
           "c/..0f0e0d0c-0b0a-4908-8706-050403020100.tmp.tmp",
           0);
-    CHECK_OK(exp_store_remove(p.store, uuid, NULL, NULL, &err), &err);
-    CHECK_OK(exp_store_remove(p.store, uuid, NULL, NULL, &err), &err); /* gone already: success */
+    CHECK_OK(exp_store_remove(p.store, uuid, NULL, NULL, NULL, &err), &err);
+    CHECK_OK(exp_store_remove(p.store, uuid, NULL, NULL, NULL, &err),
+             &err); /* gone already: success */
     shell(&p, "test \"$(ls -A c)\" = other && test -f kept/file", 0);
-    CHECK_EQ(exp_store_remove(p.store, "../kept", NULL, NULL, &err), EBB_EINPUT);
+    CHECK_EQ(exp_store_remove(p.store, "../kept", NULL, NULL, NULL, &err), EBB_EINPUT);
     CHECK_EQ(exp_store_verify(p.store, "..", &err), EBB_EINPUT);
     end(&p);
 }

@@ -177,8 +177,9 @@ TEST(location__names_the_experiment_and_no_key)
     CHECK(exp_store_is_same(again, &s));
     exp_store_path(again, "u", &path);
     CHECK_STR(ebb_str_c(&path), "s3://b/a/b/u");
-    CHECK_EQ(exp_store_remove(again, "0f0e0d0c-0b0a-4908-8706-050403020100", NULL, NULL, &err),
-             EBB_EUNSUPPORTED); /* named, not reached */
+    CHECK_EQ(
+        exp_store_remove(again, "0f0e0d0c-0b0a-4908-8706-050403020100", NULL, NULL, NULL, &err),
+        EBB_EUNSUPPORTED); /* named, not reached */
     exp_store_close(store);
     exp_store_close(again);
     ebb_str_fini(&text);

@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "exp/master/inner.h"
 
+#define AGAIN_NS 30000000000ull /* a store that was out of reach */
+
 /* ---- which ---- */
 
 /* A search that has not started from it yet will. */
@@ -259,8 +261,8 @@ enum ebb_status exp_gc_delete(struct exp_master *m, int64_t experiment, struct e
     EBB_TRY(exp_db_all(exp_db_checkpoints(m->db, EXP_DB_ID(experiment), NULL, err), &m->turn_arena,
                        &rows, &count));
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(rows[i].state, "DELETED") == 0)
-            continue;
+        if (strcmp(rows[i].state, "DELETED") == 0 || exp_upload_is_busy(m, rows[i].uuid))
+            continue; /* the upload that gives up removes it */
         EBB_TRY(exp_gc_remove_checkpoint(m, rows[i].uuid, rows[i].storage, experiment, err));
         d->pending++;
     }
@@ -277,6 +279,8 @@ static enum ebb_status removed(struct exp_master *m, const struct exp_job *job,
         return exp_db_removal_done(m->db, EXP_DB_NAME(job->uuid), err);
     }
     struct exp_db_note note = {job->uuid, job->err.message};
+    if (job->is_remote && m->removal_ns == 0)
+        m->removal_ns = m->now_ns + AGAIN_NS;
     ebb_log(m->options.log, EBB_LOG_WARN, "checkpoint %s is not removed: %s", job->uuid,
             job->err.message);
     EBB_TRY(exp_db_checkpoint_note(m->db, &note, err));
@@ -299,14 +303,30 @@ enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struc
     return advance(m, d, err);
 }
 
-enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err)
+static enum ebb_status start_removals(struct exp_master *m, struct ebb_error *err)
 {
     struct exp_db_stored *removals = NULL;
-    struct exp_db_id *deleting = NULL;
     size_t count = 0;
     EBB_TRY(exp_db_all(exp_db_removals(m->db, NULL, NULL, err), &m->turn_arena, &removals, &count));
     for (size_t i = 0; i < count; i++)
         EBB_TRY(start_job(m, removals[i].uuid, removals[i].storage, 0, err));
+    return EBB_OK;
+}
+
+enum ebb_status exp_gc_again(struct exp_master *m, struct ebb_error *err)
+{
+    if (m->removal_ns == 0 || m->now_ns < m->removal_ns || m->removals > 0)
+        return EBB_OK;
+    m->removal_ns = 0;
+    return start_removals(m, err);
+}
+
+enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err)
+{
+    struct exp_db_id *deleting = NULL;
+    size_t count = 0;
+    m->removal_ns = 0;
+    EBB_TRY(start_removals(m, err));
     EBB_TRY(exp_db_all(exp_db_experiments_deleting(m->db, NULL, NULL, err), &m->turn_arena,
                        &deleting, &count));
     for (size_t i = 0; i < count; i++)

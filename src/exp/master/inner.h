@@ -200,6 +200,7 @@ struct exp_master {
     struct exp_store_net *net;
     struct exp_upload *uploads; /* in the order of checkpoints */
     bool is_trim_due;           /* of the cache */
+    uint64_t removal_ns;        /* removals that failed are tried again then; 0 = none have */
     struct exp_check *checks;   /* check.c */
     struct {
         char *bucket, *endpoint, *access_key, *secret_key;
@@ -401,6 +402,8 @@ enum ebb_status exp_gc_remove_checkpoint(struct exp_master *m, const char *uuid,
 enum ebb_status exp_gc_discard(struct exp_master *m, const char *uuid, struct ebb_error *err);
 enum ebb_status exp_gc_job_done(struct exp_master *m, struct exp_job *job, struct ebb_error *err);
 enum ebb_status exp_gc_resume(struct exp_master *m, struct ebb_error *err);
+/* What a remote store did not remove is tried again after a while. */
+enum ebb_status exp_gc_again(struct exp_master *m, struct ebb_error *err);
 /* Go on with experiments in DELETING. */
 enum ebb_status exp_gc_delete(struct exp_master *m, int64_t experiment, struct ebb_error *err);
 

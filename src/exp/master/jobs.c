@@ -204,9 +204,6 @@ static enum ebb_status remove_copies(struct exp_job *job)
                  names[i][1]);
         EBB_TRY(exp_store_remove_tree(path, &job->err));
     }
-    path_of(job, EXP_STAGING, ".journal", path, sizeof path);
-    if (unlink(path) != 0 && errno != ENOENT)
-        return ebb_fail(&job->err, EBB_EIO, "cannot remove %s: %s", path, strerror(errno));
     return EBB_OK;
 }
 
@@ -214,12 +211,16 @@ static enum ebb_status remove_copies(struct exp_job *job)
 static enum ebb_status remove_checkpoint(struct exp_job *job)
 {
     struct exp_store *store = NULL;
+    char journal[4096];
+    path_of(job, EXP_STAGING, ".journal", journal, sizeof journal);
     EBB_TRY(open_store(job, &store));
     bool is_remote = exp_store_is_remote(store);
     enum ebb_status status = is_remote ? remove_copies(job) : EBB_OK;
     if (!is_remote || job->resources.length > 0)
-        EBB_THEN(status,
-                 exp_store_remove(store, job->uuid, job->resources.data, &job->watch, &job->err));
+        EBB_THEN(status, exp_store_remove(store, job->uuid, job->resources.data,
+                                          is_remote ? journal : NULL, &job->watch, &job->err));
+    if (status == EBB_OK && is_remote && unlink(journal) != 0 && errno != ENOENT)
+        status = ebb_fail(&job->err, EBB_EIO, "cannot remove %s: %s", journal, strerror(errno));
     exp_store_close(store);
     return status;
 }

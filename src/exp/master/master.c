@@ -105,6 +105,8 @@ static void stall(struct exp_master *m, const struct ebb_error *why)
     exp_db_rollback(m->db);
     m->measured_first = m->measured_last = NULL; /* they come again */
     exp_jobs_unwant(m->remote);
+    exp_uploads_forget(m); /* they name jobs that end now */
+    exp_checks_free(m);
     drain(m->jobs);
     drain(m->remote);
     exp_conns_refuse(m);
@@ -304,6 +306,7 @@ int exp_master_wait_ms(const struct exp_master *m)
     uint64_t upload = exp_uploads_deadline(m), check = exp_checks_deadline(m);
     until = upload < until ? upload : until;
     until = check < until ? check : until;
+    until = m->removal_ns != 0 && m->removal_ns < until ? m->removal_ns : until;
     uint64_t left = until > now ? until - now : 0;
     wait = left < wait ? left : wait;
     return (int)(wait / 1000000u) + 1;
@@ -318,6 +321,7 @@ static enum ebb_status work(struct exp_master *m, int timeout_ms, struct ebb_err
     EBB_TRY(end_gone(m, err));
     EBB_TRY(tick(m, err));
     EBB_TRY(exp_uploads_turn(m, err));
+    EBB_TRY(exp_gc_again(m, err));
     exp_checks_turn(m);
     return finish(m, err);
 }

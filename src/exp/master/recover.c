@@ -44,7 +44,6 @@ void exp_forget(struct exp_master *m)
     while (m->experiment_count > 0)
         exp_experiment_free(m, m->experiments[m->experiment_count - 1]);
     exp_uploads_forget(m);
-    exp_checks_free(m); /* who asked asks again */
     m->deletion_count = 0;
     m->removals = 0;
     m->tasks_first = m->tasks_last = NULL;

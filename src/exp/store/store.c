@@ -72,6 +72,8 @@ bool exp_store_is_safe_path(const char *path)
 static const struct exp_store_driver *const drivers[EXP_STORAGE_NONE] = {
     [EXP_STORAGE_SHARED_FS] = &exp_store_shared_fs,
     [EXP_STORAGE_S3] = &exp_store_s3,
+    [EXP_STORAGE_GCS] = &exp_store_gcs,
+    [EXP_STORAGE_HDFS] = &exp_store_hdfs,
 };
 
 static bool copy(char **to, const char *text)
@@ -101,7 +103,7 @@ enum ebb_status exp_store_open(const struct exp_storage *s, int64_t experiment,
                                struct exp_store_net *net, struct exp_store **store,
                                struct ebb_error *err)
 {
-    if (s->kind >= EXP_STORAGE_NONE || drivers[s->kind] == NULL)
+    if (s->kind >= EXP_STORAGE_NONE)
         return ebb_fail(err, EBB_EUNSUPPORTED,
                         "checkpoint_storage.type: this build has no such store");
     const struct exp_store_driver *driver = drivers[s->kind];
@@ -135,7 +137,7 @@ static enum ebb_status read_location(struct ebb_arena *arena, const char *locati
     const char *type = ebb_doc_string(root, "type", "");
     *s = (struct exp_storage){.kind = EXP_STORAGE_NONE};
     for (int i = 0; i < EXP_STORAGE_NONE; i++)
-        if (drivers[i] != NULL && strcmp(drivers[i]->name, type) == 0)
+        if (strcmp(drivers[i]->name, type) == 0)
             s->kind = (enum exp_storage_kind)i;
     s->directory = ebb_doc_string(root, "directory", NULL);
     s->bucket = ebb_doc_string(root, "bucket", NULL);
@@ -305,10 +307,11 @@ enum ebb_status exp_store_verify(const struct exp_store *store, const char *uuid
 /* ---- removing from remote stores ---- */
 
 static enum ebb_status remove_remote(const struct exp_store *store, const char *uuid,
-                                     const char *resources, struct exp_store_watch *watch,
-                                     struct ebb_error *err)
+                                     const char *resources, const char *journal,
+                                     struct exp_store_watch *watch, struct ebb_error *err)
 {
     struct ebb_arena arena;
+    struct ebb_str whose = {0};
     struct exp_remote r = {.store = store, .watch = watch};
     const struct ebb_doc_node *list = NULL;
     const char **paths = NULL;
@@ -324,18 +327,24 @@ static enum ebb_status remove_remote(const struct exp_store *store, const char *
             paths[count++] = list->keys[i]->text;
         status = ebb_arena_status(&arena, err);
     }
+    if (journal != NULL && access(journal, R_OK) == 0) {
+        store->driver->remote->address(store, uuid, &whose);
+        EBB_THEN(status, exp_journal_open(&r.journal, journal, ebb_str_c(&whose), err));
+        ebb_str_fini(&whose);
+    }
     EBB_THEN(status, store->driver->remote->remove(&r, uuid, paths, count, err));
+    exp_journal_close(r.journal);
     ebb_arena_fini(&arena);
     return status;
 }
 
 enum ebb_status exp_store_remove(const struct exp_store *store, const char *uuid,
-                                 const char *resources, struct exp_store_watch *watch,
-                                 struct ebb_error *err)
+                                 const char *resources, const char *journal,
+                                 struct exp_store_watch *watch, struct ebb_error *err)
 {
     EBB_TRY(check_name(uuid, err));
     if (exp_store_is_remote(store))
-        return remove_remote(store, uuid, resources, watch, err);
+        return remove_remote(store, uuid, resources, journal, watch, err);
     return store->driver->remove(store, uuid, err);
 }
 
@@ -376,8 +385,9 @@ static enum ebb_status check_remote(const struct exp_store *store, const struct 
     EBB_THEN(status,
              exp_store_upload(store, uuid, ebb_str_c(&staged), ebb_str_c(&journal), watch, err));
     EBB_THEN(status, exp_store_fetch(store, uuid, NULL, ebb_str_c(&back), watch, err));
-    enum ebb_status removed = exp_store_remove(store, uuid, ebb_str_c(&item->resources), watch,
-                                               status == EBB_OK ? err : NULL);
+    enum ebb_status removed =
+        exp_store_remove(store, uuid, ebb_str_c(&item->resources), ebb_str_c(&journal), watch,
+                         status == EBB_OK ? err : NULL);
     (void)unlink(ebb_str_c(&journal));
     (void)exp_store_remove_tree(ebb_str_c(&back), NULL);
     ebb_str_fini(&staged);
@@ -405,7 +415,7 @@ enum ebb_status exp_store_check(const struct exp_store *store, const char *scrat
         EBB_THEN(status, place != NULL ? check_remote(store, place, uuid, &item, watch, err)
                                        : exp_store_verify(store, uuid, err));
         enum ebb_status removed =
-            exp_store_remove(at, uuid, NULL, NULL, status == EBB_OK ? err : NULL);
+            exp_store_remove(at, uuid, NULL, NULL, NULL, status == EBB_OK ? err : NULL);
         status = status != EBB_OK ? status : removed;
     }
     ebb_str_fini(&item.resources);

@@ -97,10 +97,11 @@ void exp_store_publish(const struct exp_store *store, struct exp_store_item *ite
 enum ebb_status exp_store_verify(const struct exp_store *store, const char *uuid,
                                  struct ebb_error *err);
 /* Final and staging form. resources: the record of a checkpoint in a remote store, of which exactly
- * these files are removed, and uploads that were not finished; NULL: only those. */
+ * these files are removed, and uploads that were not finished; NULL: only those. journal: of its
+ * upload, or NULL. */
 enum ebb_status exp_store_remove(const struct exp_store *store, const char *uuid,
-                                 const char *resources, struct exp_store_watch *watch,
-                                 struct ebb_error *err);
+                                 const char *resources, const char *journal,
+                                 struct exp_store_watch *watch, struct ebb_error *err);
 /* Store a checkpoint with VALIDATE.txt, read it back, remove it. `scratch`: a directory for what a
  * remote store needs on this machine. */
 enum ebb_status exp_store_check(const struct exp_store *store, const char *scratch,

@@ -1,0 +1,75 @@
+// fault_proxy.js PORT UPSTREAM CONTROL: requests go to UPSTREAM (http://host:port); the one whose number stands in the
+// file CONTROL ("MODE N", counted from 1 since that file changed) suffers MODE:
+//   cut-request   the connection ends before anything is forwarded
+//   cut-response  forwarded, and the connection ends within the answer
+//   flip-request  a bit of the body is another when it arrives
+//   flip-response a bit of the answer's body (without one: of its ETag) is another
+//   stall         nothing is answered
+//   redirect      307 to a port where nobody is
+//   500 503 429 403 400  that answer, nothing is forwarded; 429 with Retry-After: 1
+// CONTROL.count holds the number of requests and the bytes of their bodies.
+const fs = require('fs'), http = require('http');
+const [port, upstream, control] = [Number(process.argv[2]), new URL(process.argv[3]), process.argv[4]];
+const agent = new http.Agent({keepAlive: true, maxSockets: 64});
+let stamp = null, mode = 'none', number = 0, count = 0, bytes = 0;
+
+function look() {
+  let text = 'none 0';
+  try { text = fs.readFileSync(control, 'utf8'); } catch (e) { /* none */ }
+  if (text !== stamp) {
+    stamp = text;
+    [mode, number] = text.trim().split(' ');
+    count = 0, bytes = 0;
+  }
+  count++;
+  fs.writeFileSync(control + '.count', `${count} ${bytes}\n`);
+  return Number(number) === count || number === 'all' ? mode : 'none';
+}
+function flip(b) { if (b.length) { b = Buffer.from(b); b[b.length >> 1] ^= 4; } return b; }
+const code = {500: 'InternalError', 503: 'SlowDown', 429: 'TooManyRequests', 403: 'AccessDenied', 400: 'InvalidRequest'};
+
+http.createServer((req, res) => {
+  const fault = look();
+  req.on('data', b => { bytes += b.length; });
+  if (fault === 'cut-request') return req.socket.destroy();
+  if (fault === 'stall') return req.resume();
+  if (code[fault]) {
+    req.resume();
+    const text = `<?xml version="1.0"?><Error><Code>${code[fault]}</Code><Message>by the fault proxy</Message></Error>`;
+    return req.on('end', () => { res.writeHead(Number(fault), {'content-type': 'application/xml', 'content-length': text.length, ...(fault === '429' ? {'retry-after': '1'} : {})}); res.end(text); });
+  }
+  if (fault === 'redirect') {
+    req.resume();
+    return req.on('end', () => { res.writeHead(307, {location: 'http://127.0.0.1:9' + req.url, 'content-length': 0}); res.end(); });
+  }
+  const forward = http.request({host: upstream.hostname, port: upstream.port, method: req.method, path: req.url, headers: req.headers, agent}, answer => {
+    if (fault === 'cut-response' || fault === 'flip-response') {
+      const parts = [];
+      answer.on('data', b => parts.push(b));
+      answer.on('end', () => {
+        let body = Buffer.concat(parts), headers = {...answer.headers};
+        delete headers['transfer-encoding'];
+        if (fault === 'cut-response') {
+          res.writeHead(answer.statusCode, {...headers, 'content-length': body.length + 10});
+          res.write(body.subarray(0, body.length >> 1));
+          return setTimeout(() => req.socket.destroy(), 50);
+        }
+        if (!body.length && headers.etag) headers.etag = headers.etag.replace(/[0-9a-f]/, c => (c === '0' ? '1' : '0'));
+        body = flip(body);
+        if (req.method !== 'HEAD' && answer.statusCode !== 204) headers['content-length'] = body.length;
+        res.writeHead(answer.statusCode, headers);
+        res.end(body);
+      });
+      return;
+    }
+    res.writeHead(answer.statusCode, answer.headers);
+    answer.pipe(res);
+    answer.on('aborted', () => req.socket.destroy());
+  });
+  forward.on('error', () => req.socket.destroy());
+  req.on('aborted', () => forward.destroy());
+  if (fault !== 'flip-request') return req.pipe(forward);
+  const parts = [];
+  req.on('data', b => parts.push(b));
+  req.on('end', () => forward.end(flip(Buffer.concat(parts))));
+}).listen(port, '127.0.0.1');

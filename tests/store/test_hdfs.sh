@@ -1,0 +1,47 @@
+# HDFS: webhdfs-proxy twice over one directory, read back by fsspec; a name node that is gone, one on standby.
+. "$2/common.sh"
+need node npm
+need_node
+need_python fsspec.implementations.webhdfs
+serve_hdfs || fail "the servers do not start: $(cat "$RUN"/hdfs?.log)"
+first=${HDFS%%;*} second=${HDFS##*;}
+left() { find "$RUN/hdfs" -mindepth 1 | grep -v '/data$' | wc -l; }
+cat > client.py <<END
+import fsspec, hashlib, json, sys
+fs = fsspec.filesystem('webhdfs', host='127.0.0.1', port=${first##*:}, user='someone')
+root = '/data/' + sys.argv[1] + '/'
+for f in json.loads(fs.cat(root + 'manifest.json'))['files']:
+    if hashlib.sha256(fs.cat(root + f['path'])).hexdigest() != f['sha256']:
+        sys.exit('differs: ' + f['path'])
+END
+there="{\"type\":\"hdfs\",\"hdfs_url\":\"$HDFS\",\"hdfs_path\":\"/data\",\"user\":\"someone\"}"
+make_checkpoint here 30000000
+"$tool" "$there" put $uuid here here/journal || fail "put"
+[ ! -e "$RUN/hdfs/data/.$uuid.tmp" ] || fail "the temporary folder stays"
+diff -r here/$uuid "$RUN/hdfs/data/$uuid" || fail "something else was stored"
+/usr/bin/python3 client.py $uuid || fail "fsspec reads something else"
+"$tool" "$there" put $uuid here here/journal || fail "put again" # everything is there
+diff -r here/$uuid "$RUN/hdfs/data/$uuid" || fail "put again changed it"
+"$tool" "$there" get $uuid back || fail "get"
+same_tree here/$uuid back/$uuid
+"$tool" "$there" remove $uuid here || fail "remove"
+[ "$(left)" = 0 ] || fail "left: $(find "$RUN/hdfs")"
+ok "a checkpoint there and back, names with blanks, +, %, ü"
+
+gone="{\"type\":\"hdfs\",\"hdfs_url\":\"http://127.0.0.1:9;$second\",\"hdfs_path\":\"/data\"}"
+"$tool" "$gone" check scratch || fail "the second name node is not asked"
+touch "$RUN/hdfs.standby.${first##*:}"
+"$tool" "$there" check scratch || fail "one is on standby: the other is not asked"
+touch "$RUN/hdfs.standby.${second##*:}"
+"$tool" "$there" check scratch 2> err.txt && fail "both are on standby"
+has err.txt "StandbyException: Operation category READ is not supported in state standby"
+rm "$RUN"/hdfs.standby.*
+ok "a name node that is gone, on standby; both"
+
+make_experiment exp.yaml "{type: hdfs, hdfs_url: \"$HDFS\", hdfs_path: /data}"
+timeout 120 "$ebb" run exp.yaml loop --no-charts > out.txt 2>&1 || fail "ebb run: $(cat out.txt)"
+has out.txt "Its checkpoint: hdfs://127.0.0.1"
+"$ebb" experiment delete 1 --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"
+[ "$(left)" = 0 ] && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(find "$RUN/hdfs")"
+ok "an experiment, deleted"
+exit 0
