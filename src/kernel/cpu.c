@@ -7,8 +7,10 @@
 size_t kernel_dtype_bytes(uint8_t dtype)
 {
     static const uint8_t bytes[KERNEL_DTYPES] = {
-        [KERNEL_F32] = 4, [KERNEL_BF16] = 2, [KERNEL_F16] = 2, [KERNEL_F64] = 8, [KERNEL_I64] = 8,
-        [KERNEL_I32] = 4, [KERNEL_I16] = 2,  [KERNEL_U8] = 1,  [KERNEL_BOOL] = 1};
+#define X(name, bytes) bytes,
+        KERNEL_DTYPE_LIST(X)
+#undef X
+    };
     return bytes[dtype];
 }
 

@@ -37,18 +37,15 @@
 #define KERNEL_PORTS 8
 #define KERNEL_RANK 8
 
-/* Types of numbers of operands: names and order of TENSOR_DTYPE_LIST. */
+/* Types of numbers of operands, and their bytes: as TENSOR_DTYPE_LIST. */
+#define KERNEL_DTYPE_LIST(X)                                                                       \
+    X(F32, 4) X(BF16, 2) X(F16, 2) X(F64, 8) X(I64, 8) X(I32, 4) X(I16, 2) X(U8, 1) X(BOOL, 1)
+
 enum kernel_dtype {
-    KERNEL_F32,
-    KERNEL_BF16,
-    KERNEL_F16,
-    KERNEL_F64,
-    KERNEL_I64,
-    KERNEL_I32,
-    KERNEL_I16,
-    KERNEL_U8,
-    KERNEL_BOOL,
-    KERNEL_DTYPES
+#define X(name, bytes) KERNEL_##name,
+    KERNEL_DTYPE_LIST(X)
+#undef X
+        KERNEL_DTYPES
 };
 
 struct kernel_args {

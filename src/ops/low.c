@@ -107,13 +107,17 @@ size_t ops_low_tail(const struct ops_def *def, size_t inner, unsigned char *to)
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+struct port {
+    const struct tensor_view *view;
+    unsigned char *data; /* NULL: not wanted */
+    float *room;         /* NULL: not converted */
+};
+
 struct low_call {
     struct tensor_call c;
     const struct ops_def *def;
     struct tail tail;
-    const void *in[KERNEL_PORTS];
-    void *out[KERNEL_PORTS];
-    float *room_in[KERNEL_PORTS], *room_out[KERNEL_PORTS]; /* NULL: not converted */
+    struct port in[KERNEL_PORTS], out[KERNEL_PORTS];
     void *workspace;
     bool each;
     int64_t count; /* element-wise: of one operand */
@@ -126,10 +130,11 @@ static enum ebb_status convert(const struct trace_call *call, int64_t n, uint8_t
     return ops_move(call, KERNEL_FAMILY_CONVERT, &d, from, x, to, y, err);
 }
 
-static float *take(unsigned char **at, int64_t count)
+static struct port make_port(const struct tensor_view *view, void *data, bool each,
+                             unsigned char **at)
 {
-    float *p = (float *)(void *)*at;
-    *at += ops_align((size_t)count * sizeof *p);
+    struct port p = {view, data, is_low(view->dtype) ? (float *)(void *)*at : NULL};
+    *at += room_of(view, each);
     return p;
 }
 
@@ -152,24 +157,23 @@ static enum ebb_status prepare(const struct trace_call *call, struct low_call *l
     for (uint32_t k = 0; k < c->input_count; k++)
         l->each = l->each && tensor_same_shape(&c->in[k], &c->out[0]) &&
                   c->in[k].block == c->in[0].block && tensor_is_dense(&c->in[k]);
-    for (uint32_t k = 0; k < c->output_count; k++) {
-        int64_t n = tensor_count(&c->out[k]);
-        l->out[k] = tensor_call_out(c, k);
-        l->room_out[k] =
-            is_low(c->out[k].dtype) ? take(&at, l->each && n > CHUNK ? CHUNK : n) : NULL;
-    }
-    for (uint32_t k = 0; k < c->input_count; k++) {
-        int64_t n = tensor_count(&c->in[k]);
-        l->in[k] = tensor_call_in(c, k);
-        l->room_in[k] = is_low(c->in[k].dtype) ? take(&at, l->each && n > CHUNK ? CHUNK : n) : NULL;
-    }
+    for (uint32_t k = 0; k < c->output_count; k++)
+        l->out[k] = make_port(&c->out[k], tensor_call_out(c, k), l->each, &at);
+    for (uint32_t k = 0; k < c->input_count; k++)
+        l->in[k] = make_port(&c->in[k], (void *)(uintptr_t)tensor_call_in(c, k), l->each, &at);
     return EBB_OK;
 }
 
-static void part_view(const struct low_call *l, const struct tensor_view *from, int64_t n,
+/* Element `first` of an operand, or NULL. */
+static void *part_of(const struct port *p, int64_t first)
+{
+    return p->data ? p->data + (size_t)first * tensor_dtype_bytes(p->view->dtype) : NULL;
+}
+
+static void part_view(const struct low_call *l, const struct port *p, int64_t n,
                       struct tensor_view *to)
 {
-    ops_low_float(from, to);
+    ops_low_float(p->view, to);
     to->offset = 0; /* applied to the pointers already */
     if (l->each)
         tensor_view_init(to, (enum tensor_dtype)to->dtype, 1, &n);
@@ -180,42 +184,35 @@ static enum ebb_status run_part(struct low_call *l, int64_t first, int64_t n, st
 {
     const void *in[KERNEL_PORTS];
     void *out[KERNEL_PORTS];
-    const struct tensor_call *c = &l->c;
-    struct trace_call call = *c->call;
+    struct trace_call call = *l->c.call;
     struct tensor_call inner;
-    for (uint32_t k = 0; k < c->input_count; k++) {
-        const unsigned char *from = l->in[k];
-        from += (size_t)first * tensor_dtype_bytes(c->in[k].dtype);
-        in[k] = from;
-        if (l->room_in[k]) {
-            EBB_TRY(convert(&call, l->each ? n : tensor_count(&c->in[k]), c->in[k].dtype, from,
-                            KERNEL_F32, l->room_in[k], err));
-            in[k] = l->room_in[k];
-        }
-        part_view(l, &c->in[k], n, &inner.in[k]);
+    for (uint32_t k = 0; k < l->c.input_count; k++) {
+        const struct port *p = &l->in[k];
+        in[k] = p->room ? p->room : part_of(p, first);
+        part_view(l, p, n, &inner.in[k]);
+        if (p->room)
+            EBB_TRY(convert(&call, l->each ? n : tensor_count(p->view), p->view->dtype,
+                            part_of(p, first), KERNEL_F32, p->room, err));
     }
-    for (uint32_t k = 0; k < c->output_count; k++) {
-        unsigned char *to = l->out[k];
-        if (to)
-            to += (size_t)first * tensor_dtype_bytes(c->out[k].dtype);
-        out[k] = to && l->room_out[k] ? (void *)l->room_out[k] : (void *)to;
-        part_view(l, &c->out[k], n, &inner.out[k]);
+    for (uint32_t k = 0; k < l->c.output_count; k++) {
+        const struct port *p = &l->out[k];
+        out[k] = p->data && p->room ? p->room : part_of(p, first);
+        part_view(l, p, n, &inner.out[k]);
     }
     call.in = in;
     call.out = out;
     call.workspace = l->workspace;
     inner.call = &call;
-    inner.input_count = c->input_count;
-    inner.output_count = c->output_count;
-    inner.attr = c->attr;
+    inner.input_count = l->c.input_count;
+    inner.output_count = l->c.output_count;
+    inner.attr = l->c.attr;
     EBB_TRY(ops_run_row(l->def, &inner, err));
-    for (uint32_t k = 0; k < c->output_count; k++)
-        if (l->room_out[k] && l->out[k])
-            EBB_TRY(convert(&call, l->each ? n : tensor_count(&c->out[k]), KERNEL_F32,
-                            l->room_out[k], c->out[k].dtype,
-                            (unsigned char *)l->out[k] +
-                                (size_t)first * tensor_dtype_bytes(c->out[k].dtype),
-                            err));
+    for (uint32_t k = 0; k < l->c.output_count; k++) {
+        const struct port *p = &l->out[k];
+        if (p->room && p->data)
+            EBB_TRY(convert(&call, l->each ? n : tensor_count(p->view), KERNEL_F32, p->room,
+                            p->view->dtype, part_of(p, first), err));
+    }
     return EBB_OK;
 }
 
