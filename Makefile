@@ -7,6 +7,8 @@
 #   make format   clang-format in place             make clean      remove build folders
 #   make soak     SOAK_SECONDS of the crash test    make tidy       clang-tidy over all of src
 #   make toys     add one of each kind to a copy, build and use it
+#   make web-test the page in a real browser, alone and behind nginx with TLS
+#   make web-scale a state of 10^5 experiments and 10^8 values (some GB), and how long pages take with it
 
 FUZZ_SECONDS ?= 5
 SOAK_SECONDS ?= 1800
@@ -16,7 +18,7 @@ CMAKE = cmake -G Ninja -S .
 QUIET = >/dev/null
 MARGS = --no-print-directory
 
-.PHONY: store-test toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
+.PHONY: web-test web-scale store-test toys all demo test check format tidy asan tsan fuzz bench golden soak size clean
 .DEFAULT_GOAL := all
 
 all:
@@ -73,6 +75,18 @@ store-test: all
 
 toys:
 	@tools/toys
+
+web-test:
+	@tools/setup web
+	@$(MAKE) $(MARGS) all
+	@tests/web/run build/ebb
+	@EBB_WEB_PROXY=1 tests/web/run build/ebb
+
+web-scale:
+	@tools/setup --check run
+	@$(CMAKE) -B build $(QUIET)
+	@ninja -C build --quiet web_scale
+	@build/bench/web_scale $${EBB_WEB_SCALE:-build/web-scale}
 
 size:
 	@tools/size

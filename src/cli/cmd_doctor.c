@@ -35,6 +35,9 @@ static const struct library {
 #else
     {"cbc", "exact planner (ilp) and its bounds", "coinor-libcbc-dev", NULL, false},
 #endif
+    {"page", "'ebb serve' in a browser: fetched by npm when ebb is built", "nodejs npm", NULL,
+     false},
+    {"libssl", "'ebb serve' with TLS", "libssl3", "libssl.so.3", false},
     {"libcurl", "asking a master in another process", EBB_CURL_PACKAGE, EBB_CURL_FILE, false},
     {"libarchive", "model definitions as tar.gz", EBB_ARCHIVE_PACKAGE, EBB_ARCHIVE_FILE, false},
 };
@@ -81,7 +84,8 @@ static void look(struct finding *f)
         f->has_library[i] =
             libraries[i].file != NULL
                 ? ebb_library_load(libraries[i].file, libraries[i].package, NULL, 0, NULL) == EBB_OK
-                : libraries[i].is_built_in;
+                : libraries[i].is_built_in ||
+                      (strcmp(libraries[i].name, "page") == 0 && serve_has_page());
     find_state(f);
 }
 

@@ -257,6 +257,7 @@ static void print_json(const struct view *v)
         ebb_jsonw_object_end(w);
     }
     ebb_jsonw_array_end(w);
+    train_timeline_write(v->trial, &v->e, w);
     ebb_jsonw_key_array(w, "budgets");
     for (size_t p = 0; p < v->policy_count; p++)
         for (size_t b = 0; b < v->budget_count; b++) {

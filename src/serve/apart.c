@@ -11,6 +11,13 @@
 #include "serve/inner.h"
 
 #define THREADS 2
+#define KEPT 64
+
+struct kept {
+    uint64_t used; /* when: the one that was used longest ago goes first */
+    char *key, *answer;
+    size_t key_length, answer_length;
+};
 
 struct list {
     struct serve_job *first, *last;
@@ -25,6 +32,8 @@ struct serve_apart {
     char path[4096]; /* of the database; constant */
     pthread_t threads[THREADS];
     size_t thread_count;
+    struct kept kept[KEPT];
+    uint64_t uses;
 };
 
 static void push(struct list *l, struct serve_job *job)
@@ -53,11 +62,15 @@ struct serve_job *serve_job_create(const struct serve_http_request *request)
     if (job == NULL)
         return NULL;
     serve_http_response_init(&job->response);
+    job->method = ebb_strdup(request->method);
     job->target = ebb_strdup(request->target);
+    job->body = request->body_length > 0 ? ebb_strndup(request->body, request->body_length) : NULL;
+    job->body_length = request->body_length;
     job->user = request->user != NULL ? ebb_strdup(request->user) : NULL;
     job->is_remote = request->is_remote;
     job->is_read_only = request->is_read_only;
-    if (job->target == NULL || (request->user != NULL && job->user == NULL)) {
+    if (job->method == NULL || job->target == NULL || (job->body_length > 0 && job->body == NULL) ||
+        (request->user != NULL && job->user == NULL)) {
         serve_job_destroy(job);
         return NULL;
     }
@@ -69,28 +82,33 @@ void serve_job_destroy(struct serve_job *job)
     if (job == NULL)
         return;
     serve_http_response_fini(&job->response);
+    ebb_free(job->method);
     ebb_free(job->target);
+    ebb_free(job->body);
     ebb_free(job->user);
     ebb_free(job);
 }
 
 /* ---- threads ---- */
 
-static void answer(struct serve_job *job, struct exp_db *db, const struct ebb_error *why)
+static void answer(struct serve_apart *a, struct serve_job *job, struct exp_db *db,
+                   const struct ebb_error *why)
 {
     struct serve_http_response *r = &job->response;
     struct serve_http_text asked = {job->if_none_match, strlen(job->if_none_match)};
-    struct serve_http_request request = {.method = "GET",
+    struct serve_http_request request = {.method = job->method,
                                          .target = job->target,
+                                         .body = job->body,
+                                         .body_length = job->body_length,
                                          .user = job->user,
                                          .is_remote = job->is_remote,
                                          .is_read_only = job->is_read_only};
     struct ebb_error err;
     if (db == NULL)
         serve_http_write_error(r, 503, why->message);
-    else if (serve_rest_read(db, &job->info, &request, r, &err) != EBB_OK)
+    else if (serve_rest_read(db, a, &job->info, &request, r, &err) != EBB_OK)
         serve_http_write_error(r, 503, err.message);
-    if (job->is_remote)
+    if (job->is_remote && strcmp(job->method, "GET") == 0)
         (void)serve_http_tag(r, asked);
     if (job->wants_gzip)
         serve_http_pack(r);
@@ -112,7 +130,7 @@ static void *work(void *context)
         pthread_mutex_unlock(&a->lock);
         if (db == NULL && exp_db_open(&options, &db, &err) != EBB_OK)
             db = NULL; /* the next request tries again */
-        answer(job, db, &err);
+        answer(a, job, db, &err);
         pthread_mutex_lock(&a->lock);
         push(&a->done, job);
         (void)!write(a->fd, &(uint64_t){1}, 8);
@@ -161,6 +179,10 @@ void serve_apart_close(struct serve_apart *a)
         pthread_join(a->threads[i], NULL);
     for (struct serve_job *job; (job = pop(&a->done)) != NULL;)
         serve_job_destroy(job);
+    for (size_t i = 0; i < KEPT; i++) {
+        ebb_free(a->kept[i].key);
+        ebb_free(a->kept[i].answer);
+    }
     if (a->fd >= 0)
         close(a->fd);
     pthread_cond_destroy(&a->wake);
@@ -189,4 +211,47 @@ struct serve_job *serve_apart_take(struct serve_apart *a)
     struct serve_job *job = pop(&a->done);
     pthread_mutex_unlock(&a->lock);
     return job;
+}
+
+/* ---- what was answered before ---- */
+
+bool serve_apart_recall(struct serve_apart *a, const struct ebb_str *key, struct ebb_str *out)
+{
+    bool is_found = false;
+    if (a == NULL)
+        return false;
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < KEPT && !is_found; i++) {
+        struct kept *k = &a->kept[i];
+        is_found = k->key != NULL && k->key_length == key->length &&
+                   memcmp(k->key, key->data, key->length) == 0;
+        if (is_found) {
+            k->used = ++a->uses;
+            ebb_str_addn(out, k->answer, k->answer_length);
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+    return is_found && !out->failed;
+}
+
+void serve_apart_keep(struct serve_apart *a, const struct ebb_str *key,
+                      const struct ebb_str *answer)
+{
+    if (a == NULL)
+        return;
+    char *k = ebb_strndup(key->data, key->length),
+         *text = ebb_strndup(answer->data, answer->length);
+    pthread_mutex_lock(&a->lock);
+    struct kept *oldest = &a->kept[0];
+    for (size_t i = 1; i < KEPT; i++)
+        oldest = a->kept[i].used < oldest->used ? &a->kept[i] : oldest;
+    struct kept gone = *oldest;
+    if (k != NULL && text != NULL) {
+        *oldest = (struct kept){++a->uses, k, text, key->length, answer->length};
+        k = gone.key;
+        text = gone.answer;
+    }
+    pthread_mutex_unlock(&a->lock);
+    ebb_free(k);
+    ebb_free(text);
 }

@@ -153,12 +153,13 @@ static struct serve_http_request request_of(const struct serve_conn *c, const ch
 
 /* A thread reads, once this turn has committed. */
 static enum ebb_status put_apart(struct serve_conn *c, const struct serve_http_request *request,
-                                 struct ebb_error *err)
+                                 bool is_slow, struct ebb_error *err)
 {
     c->job = serve_job_create(request);
     if (c->job == NULL)
         return ebb_no_memory(err, sizeof *c->job);
     c->job->conn = c->number;
+    c->job->is_slow = is_slow;
     c->job->wants_gzip = c->wants_gzip && c->is_tcp;
     if (c->is_tcp)
         memcpy(c->job->if_none_match, c->if_none_match, sizeof c->if_none_match);
@@ -170,13 +171,13 @@ static enum ebb_status handle_rest(struct serve *s, struct serve_conn *c,
                                    const struct serve_http_message *m,
                                    const struct serve_http_request *request, struct ebb_error *err)
 {
-    if (m->wants_stream && serve_rest_is_events(request))
+    unsigned threads = is_stalled(s) ? 0 : serve_rest_is_apart(request);
+    if (m->wants_stream && serve_rest_is_events(request)) {
         serve_stream_begin(s, c, request->target, m->last_event);
-    else if (!is_stalled(s) && serve_rest_is_apart(request))
-        return put_apart(c, request, err);
-    else
-        return handle(s, c, request, false, err);
-    return EBB_OK;
+        return EBB_OK;
+    }
+    return threads != 0 ? put_apart(c, request, (threads & SERVE_SLOW) != 0, err)
+                        : handle(s, c, request, false, err);
 }
 
 /* Over TCP: the page, a login, or REST below its prefix. */
@@ -358,10 +359,11 @@ static struct serve_conn *find_fd(const struct serve *s, int fd)
 }
 
 /* What threads have read. */
-static enum ebb_status hear_threads(struct serve *s, struct ebb_error *err)
+static enum ebb_status hear_threads(struct serve *s, struct serve_apart *apart,
+                                    struct ebb_error *err)
 {
     enum ebb_status status = EBB_OK;
-    for (struct serve_job *job; (job = serve_apart_take(s->apart)) != NULL;) {
+    for (struct serve_job *job; (job = serve_apart_take(apart)) != NULL;) {
         struct serve_conn *c = NULL;
         for (size_t i = 0; i < s->conn_count && c == NULL; i++)
             c = s->conns[i]->number == job->conn ? s->conns[i] : NULL;
@@ -399,8 +401,11 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
             serve_listener_accept(s);
             continue;
         }
-        if (s->apart != NULL && fd == serve_apart_fd(s->apart)) {
-            EBB_TRY(hear_threads(s, err));
+        struct serve_apart *apart = s->apart != NULL && fd == serve_apart_fd(s->apart) ? s->apart
+                                    : s->slow != NULL && fd == serve_apart_fd(s->slow) ? s->slow
+                                                                                       : NULL;
+        if (apart != NULL) {
+            EBB_TRY(hear_threads(s, apart, err));
             continue;
         }
         struct serve_conn *c = find_fd(s, fd);
@@ -446,24 +451,31 @@ static void flush_all(struct serve *s)
     }
 }
 
+static enum ebb_status open_threads(struct serve *s, struct serve_apart **apart,
+                                    struct ebb_error *err)
+{
+    struct exp_master_info info = exp_master_info(s->m);
+    if (*apart != NULL)
+        return EBB_OK;
+    EBB_TRY(serve_apart_open(&info, apart, err));
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = serve_apart_fd(*apart)};
+    if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event) == 0)
+        return EBB_OK;
+    serve_apart_close(*apart);
+    *apart = NULL;
+    return ebb_fail(err, EBB_EIO, "serve: epoll: %s", strerror(errno));
+}
+
 /* The turn has committed: threads may read what it wrote. */
 static void start_job(struct serve *s, struct serve_conn *c)
 {
-    struct exp_master_info info = exp_master_info(s->m);
     struct ebb_error err;
-    if (s->apart == NULL && serve_apart_open(&info, &s->apart, &err) == EBB_OK) {
-        struct epoll_event event = {.events = EPOLLIN, .data.fd = serve_apart_fd(s->apart)};
-        if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event) != 0) {
-            serve_apart_close(s->apart);
-            s->apart = NULL;
-            (void)ebb_fail(&err, EBB_EIO, "serve: epoll: %s", strerror(errno));
-        }
-    }
     struct serve_job *job = c->job;
+    struct serve_apart **apart = job->is_slow ? &s->slow : &s->apart;
     c->job = NULL;
-    if (s->apart != NULL) {
-        job->info = info;
-        serve_apart_add(s->apart, job);
+    if (open_threads(s, apart, &err) == EBB_OK) {
+        job->info = exp_master_info(s->m);
+        serve_apart_add(*apart, job);
         return;
     }
     serve_job_destroy(job);
@@ -526,6 +538,7 @@ static void end(void *context)
 {
     struct serve *s = context;
     serve_apart_close(s->apart);
+    serve_apart_close(s->slow);
     while (s->conn_count > 0)
         close_conn(s, s->conns[0]);
     serve_listener_close(s->listener);

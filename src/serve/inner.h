@@ -52,6 +52,7 @@ struct serve {
     uint64_t numbers;
     struct serve_listener *listener; /* NULL = only master.sock */
     struct serve_apart *apart;       /* threads that read; NULL until the first one is needed */
+    struct serve_apart *slow;        /* threads that run programs; likewise */
     struct serve_link links[SERVE_LINKS];
     size_t link_next;
     double bad_logins; /* of late: forgotten at five a second */
@@ -80,8 +81,9 @@ struct serve_job { /* owned by who holds it: the connection, then a thread, then
     struct serve_job *next;
     uint64_t conn; /* its number */
     struct exp_master_info info;
-    char *target, *user;
-    bool is_remote, is_read_only, wants_gzip;
+    char *method, *target, *user, *body;
+    size_t body_length;
+    bool is_slow, is_remote, is_read_only, wants_gzip;
     char if_none_match[64];
     struct serve_http_response response;
 };
@@ -92,6 +94,10 @@ void serve_apart_close(struct serve_apart *apart);   /* waits for what is being 
 int serve_apart_fd(const struct serve_apart *apart); /* readable: something is done */
 void serve_apart_add(struct serve_apart *apart, struct serve_job *take_job);
 struct serve_job *serve_apart_take(struct serve_apart *apart); /* what is done; NULL = no more */
+/* Answers that are worth keeping, by what was asked; for its threads. apart may be NULL. */
+bool serve_apart_recall(struct serve_apart *apart, const struct ebb_str *key, struct ebb_str *out);
+void serve_apart_keep(struct serve_apart *apart, const struct ebb_str *key,
+                      const struct ebb_str *answer);
 struct serve_job *serve_job_create(const struct serve_http_request *request);
 void serve_job_destroy(struct serve_job *job);
 

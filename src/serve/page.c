@@ -8,9 +8,10 @@
 
 static const char none[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>ebb</title>"
-    "<h1>There is no page in this program</h1><p>REST answers at <code>api/v1/</code>, and "
-    "<code>ebb experiment</code>, <code>ebb trial</code> and <code>ebb run</code> work as "
-    "ever.</p></html>";
+    "<h1>The page is not in this program</h1>"
+    "<p>It was built without npm. Install npm and build again: <code>tools/setup web &amp;&amp; "
+    "make</code>.</p><p>Everything else works: REST answers at <code>api/v1/</code>, and so do "
+    "<code>ebb experiment</code>, <code>ebb trial</code> and <code>ebb run</code>.</p></html>";
 
 bool serve_has_page(void)
 {

@@ -14,6 +14,7 @@ static const struct serve_routes *const tables[] = {
     &serve_routes_checkpoints, &serve_routes_templates,   &serve_routes_users,
     &serve_routes_cluster,     &serve_routes_master,      &serve_routes_tokens,
     &serve_routes_table,       &serve_routes_compare,     &serve_routes_curves,
+    &serve_routes_explain,
 };
 
 const struct serve_route *serve_route_at(size_t index)
@@ -201,7 +202,7 @@ static enum ebb_status dispatch(struct serve_rest *r)
     return r->bad[0] != '\0' ? serve_refuse(r, 400, "%s", r->bad) : EBB_OK;
 }
 
-bool serve_rest_is_apart(const struct serve_http_request *request)
+unsigned serve_rest_is_apart(const struct serve_http_request *request)
 {
     struct ebb_arena arena = {0};
     struct serve_rest r = {.request = request, .arena = &arena};
@@ -263,11 +264,16 @@ enum ebb_status serve_rest_handle(struct exp_master *m, const struct serve_http_
     return handle(&r);
 }
 
-enum ebb_status serve_rest_read(struct exp_db *db, const struct exp_master_info *info,
+enum ebb_status serve_rest_read(struct exp_db *db, struct serve_apart *apart,
+                                const struct exp_master_info *info,
                                 const struct serve_http_request *request,
                                 struct serve_http_response *response, struct ebb_error *err)
 {
-    struct serve_rest r = {
-        .info = *info, .db = db, .request = request, .response = response, .err = err};
+    struct serve_rest r = {.info = *info,
+                           .db = db,
+                           .apart = apart,
+                           .request = request,
+                           .response = response,
+                           .err = err};
     return handle(&r);
 }

@@ -13,6 +13,7 @@ struct serve_rest {       /* one request */
     struct exp_master *m; /* NULL: a thread reads, and knows nothing but rows */
     struct exp_master_info info;
     struct exp_db *db;
+    struct serve_apart *apart; /* whose thread it is; NULL = none */
     const struct serve_http_request *request;
     struct serve_http_response *response;
     struct ebb_json_writer w; /* of the body */
@@ -37,6 +38,7 @@ enum serve_route_flag {
     SERVE_READS = 1u << 1,  /* not a GET, and changes nothing: for tokens that may only read, too */
     SERVE_APART = 1u << 2,  /* only reads rows: a thread may answer, with m NULL */
     SERVE_PAGED = 1u << 4,  /* SERVE_APART when a page is asked for (limit=) */
+    SERVE_SLOW = 1u << 5,   /* runs a program: by threads of its own, with m NULL */
     SERVE_PROVES = 1u << 3, /* about the login itself: read-only ones may end theirs */
 };
 
@@ -50,10 +52,10 @@ struct serve_routes { /* those of a file */
     }
 
 extern const struct serve_routes serve_routes_checkpoints, serve_routes_cluster,
-    serve_routes_compare, serve_routes_curves, serve_routes_experiments, serve_routes_logs,
-    serve_routes_master, serve_routes_metrics, serve_routes_model, serve_routes_submit,
-    serve_routes_table, serve_routes_templates, serve_routes_tokens, serve_routes_trials,
-    serve_routes_users;
+    serve_routes_compare, serve_routes_curves, serve_routes_explain, serve_routes_experiments,
+    serve_routes_logs, serve_routes_master, serve_routes_metrics, serve_routes_model,
+    serve_routes_submit, serve_routes_table, serve_routes_templates, serve_routes_tokens,
+    serve_routes_trials, serve_routes_users;
 
 /* Over all files; NULL = there are no more. */
 const struct serve_route *serve_route_at(size_t index);
@@ -64,10 +66,12 @@ bool serve_rest_must_wait(const struct exp_master *m, const struct serve_http_re
 enum ebb_status serve_rest_handle(struct exp_master *m, const struct serve_http_request *request,
                                   struct serve_http_response *response, struct ebb_error *err);
 /* The same by a thread, of a route that is SERVE_APART. */
-enum ebb_status serve_rest_read(struct exp_db *db, const struct exp_master_info *info,
+enum ebb_status serve_rest_read(struct exp_db *db, struct serve_apart *apart,
+                                const struct exp_master_info *info,
                                 const struct serve_http_request *request,
                                 struct serve_http_response *response, struct ebb_error *err);
-bool serve_rest_is_apart(const struct serve_http_request *request);
+/* SERVE_APART or SERVE_SLOW where threads answer; 0: the turn does. */
+unsigned serve_rest_is_apart(const struct serve_http_request *request);
 bool serve_rest_is_events(const struct serve_http_request *request); /* GET /events */
 /* Rows say what memory says; a thread reads after a commit, when they do. */
 enum ebb_status serve_flush(struct serve_rest *r);
@@ -159,6 +163,10 @@ enum ebb_status serve_trials_page(struct serve_rest *r, struct serve_page_of *pa
 enum ebb_status serve_submit_check_body(struct serve_rest *r);
 enum ebb_status serve_submit_check_paths(struct serve_rest *r, const struct exp_store_file *files,
                                          size_t count);
+/* submit_secrets.c: the text of a configuration, with the secrets of experiment `parent` (0: there is
+ * none) in place of "********"; in the arena. */
+enum ebb_status serve_submit_reveal(struct serve_rest *r, int64_t parent,
+                                    const struct ebb_doc_node **text);
 /* submit.c: the checkpoint_storage of files that name none. */
 enum ebb_status serve_site_storage(struct serve_rest *r, const struct ebb_doc_node **node);
 

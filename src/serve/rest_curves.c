@@ -3,6 +3,7 @@
  * A curve is cut into buckets, and of each bucket the least and the greatest value stay: no peak is
  * lost. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "serve/rest.h"
@@ -24,6 +25,7 @@ struct asked {
     const char *metric;
     bool is_training, is_searched, smaller_is_better;
     int64_t points, batches_per_step;
+    bool has_times, is_rough; /* rough: four digits are enough for a line among thousands */
 };
 
 static enum ebb_status add(struct serve_rest *r, struct curve *c, struct point p)
@@ -105,12 +107,19 @@ static void thin(struct curve *c, int64_t points)
     c->count = kept;
 }
 
-static enum ebb_status write_curve(struct serve_rest *r, int64_t trial, const struct asked *a)
+static void write_value(struct ebb_json_writer *w, double value, bool is_rough)
 {
-    struct curve c = {0};
-    EBB_TRY(a->is_training   ? read_rows(r, trial, a, true, &c)
-            : a->is_searched ? read_searched(r, trial, a, &c)
-                             : read_rows(r, trial, a, false, &c));
+    char text[32];
+    if (!is_rough || !isfinite(value) || fabs(value) > 1e300) {
+        ebb_jsonw_metric(w, value);
+        return;
+    }
+    int n = snprintf(text, sizeof text, "%.4g", value);
+    ebb_jsonw_raw(w, text, (size_t)n);
+}
+
+static void write_points(struct serve_rest *r, int64_t trial, const struct asked *a, struct curve c)
+{
     size_t all = c.count;
     thin(&c, a->points);
     ebb_jsonw_object(&r->w);
@@ -122,13 +131,47 @@ static enum ebb_status write_curve(struct serve_rest *r, int64_t trial, const st
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_array(&r->w, "values");
     for (size_t i = 0; i < c.count; i++)
-        ebb_jsonw_metric(&r->w, c.items[i].value);
+        write_value(&r->w, c.items[i].value, a->is_rough);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_array(&r->w, "times");
-    for (size_t i = 0; i < c.count; i++)
+    for (size_t i = 0; a->has_times && i < c.count; i++)
         ebb_jsonw_double(&r->w, round(c.items[i].time * 1e3) / 1e3);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_object_end(&r->w);
+}
+
+static enum ebb_status write_curve(struct serve_rest *r, int64_t trial, const struct asked *a)
+{
+    struct curve c = {0};
+    EBB_TRY(a->is_training   ? read_rows(r, trial, a, true, &c)
+            : a->is_searched ? read_searched(r, trial, a, &c)
+                             : read_rows(r, trial, a, false, &c));
+    write_points(r, trial, a, c);
+    return EBB_OK;
+}
+
+/* Few points of many trials: as they are kept. */
+static enum ebb_status write_kept(struct serve_rest *r, const struct exp_db_pair *most,
+                                  const struct asked *a)
+{
+    struct exp_db_id *ids = NULL;
+    size_t count = 0;
+    EBB_TRY(exp_db_all(exp_db_trials_best_ids(r->db, most, NULL, r->err), r->arena, &ids, &count));
+    for (size_t k = 0; k < count; k++) {
+        struct exp_db_curve_point kept[4 * EXP_DB_CURVE_POINTS];
+        struct point points[4 * EXP_DB_CURVE_POINTS];
+        struct curve c = {.items = points, .capacity = 4 * EXP_DB_CURVE_POINTS};
+        struct exp_db_blob row;
+        struct exp_db_cursor one = exp_db_curve_bytes(r->db, &ids[k], &row, r->err);
+        if (exp_db_fetch(&one))
+            c.count = exp_db_curve_read(row.bytes, kept, c.capacity);
+        for (size_t i = 0; i < c.count; i++)
+            points[i] = (struct point){kept[i].step, kept[i].time,
+                                       exp_metric_unsigned(kept[i].value, a->smaller_is_better)};
+        if (c.count > 0)
+            write_points(r, ids[k].id, a, c);
+        EBB_TRY(exp_db_end(&one));
+    }
     return EBB_OK;
 }
 
@@ -146,7 +189,9 @@ static enum ebb_status read_asked(struct serve_rest *r, int64_t experiment, stru
                         .is_training = kind != NULL && strcmp(kind, "training") == 0,
                         .smaller_is_better = row.smaller_is_better,
                         .points = serve_query_int(r, "points", POINTS, 4),
-                        .batches_per_step = ebb_doc_int(root, "batches_per_step", 100)};
+                        .batches_per_step = ebb_doc_int(root, "batches_per_step", 100),
+                        .has_times = serve_query_int(r, "times", 1, 0) != 0};
+    a->is_rough = a->points <= EXP_DB_CURVE_POINTS;
     a->is_searched = strcmp(a->metric, row.metric) == 0;
     if (kind != NULL && !a->is_training && strcmp(kind, "validation") != 0)
         serve_query_bad(r, "kind", kind, "training or validation");
@@ -170,6 +215,11 @@ static enum ebb_status of_experiment(struct serve_rest *r)
     EBB_TRY(serve_flush(r));
     EBB_TRY(read_asked(r, r->id, &a));
     begin(r, &a);
+    if (a.is_searched && !a.is_training && a.points <= EXP_DB_CURVE_POINTS) {
+        EBB_TRY(write_kept(r, &most, &a));
+        serve_end_list(r);
+        return EBB_OK;
+    }
     struct exp_db_cursor c = exp_db_trials_best(r->db, &most, &row, r->err);
     while (exp_db_fetch(&c))
         c.status = write_curve(r, row.id, &a);

@@ -39,7 +39,7 @@ static void write_cells(struct ebb_json_writer *w, const struct serve_table *t,
 static enum ebb_status points(struct serve_rest *r)
 {
     struct serve_table t;
-    EBB_TRY(serve_table_read(r, &t));
+    EBB_TRY(serve_table_read(r, NULL, &t));
     ebb_jsonw_object(&r->w);
     ebb_jsonw_key_string(&r->w, "metric", t.metric);
     ebb_jsonw_key_bool(&r->w, "smaller_is_better", t.smaller_is_better);
@@ -93,7 +93,7 @@ static enum ebb_status importance(struct serve_rest *r)
 {
     struct serve_table t;
     struct serve_forest f = {.seed = FOREST_SEED};
-    EBB_TRY(serve_table_read(r, &t));
+    EBB_TRY(serve_table_read(r, NULL, &t));
     size_t *columns = ebb_arena_calloc(r->arena, t.column_count + 1, sizeof *columns);
     double *parts = ebb_arena_calloc(r->arena, t.column_count + 1, sizeof *parts);
     EBB_TRY(ebb_arena_status(r->arena, r->err));
@@ -202,7 +202,7 @@ enum ebb_status serve_trials_page(struct serve_rest *r, struct serve_page_of *pa
     bool is_down = sort != NULL && sort[0] == '-';
     size_t column, n = 0;
     sort = sort == NULL || sort[0] == '\0' ? "id" : sort + is_down;
-    EBB_TRY(serve_table_read(r, &t));
+    EBB_TRY(serve_table_read(r, strncmp(sort, "hparams.", 8) == 0 ? sort + 8 : "", &t));
     EBB_TRY(find_column(r, &t, sort, &column));
     struct place *places = ebb_arena_calloc(r->arena, t.count + 1, sizeof *places);
     page->ids = ebb_arena_calloc(r->arena, t.count + 1, sizeof *page->ids);

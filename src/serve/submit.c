@@ -171,6 +171,7 @@ static enum ebb_status read_config(struct serve_rest *r, struct submission *s)
     struct ebb_error why;
     if (node == NULL || node->kind != EBB_DOC_STRING)
         return serve_refuse(r, 400, "experiment_config: missing, or not a text");
+    EBB_TRY(serve_submit_reveal(r, ebb_doc_int(r->body, "parent_id", 0), &node));
     uint64_t seed = r->info.now_ns ^ (uint64_t)(r->info.time * 1e6);
     struct exp_config_options options = {
         .file_name = ebb_doc_string(r->body, "file_name", "experiment"),

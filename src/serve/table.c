@@ -11,6 +11,7 @@
 struct making {
     struct serve_rest *r;
     struct serve_table *t;
+    const char *only;
     struct ebb_strmap columns;         /* name: number */
     const struct ebb_doc_node **cells; /* of the row at hand; NULL: columns are counted */
 };
@@ -42,11 +43,58 @@ static enum ebb_status walk(struct making *m, const char *prefix, const struct e
             EBB_TRY(walk(m, name, value));
             continue;
         }
+        if (m->only != NULL && strcmp(m->only, name) != 0)
+            continue;
         EBB_TRY(column_of(m, name, &column));
         if (m->cells != NULL && column < COLUMNS_MAX)
             m->cells[column] = value;
     }
     return EBB_OK;
+}
+
+/* One member of a mapping, without making a tree of the others; the mapping of it alone comes back.
+ * *root NULL: it is a mapping itself, or not there. */
+static enum ebb_status read_member(struct making *m, const char *text, struct ebb_doc_node **root)
+{
+    struct ebb_json json;
+    struct ebb_json_event e;
+    struct ebb_arena *arena = m->r->arena;
+    struct ebb_doc_node *value = NULL;
+    size_t want = strlen(m->only);
+    ebb_json_init(&json, "hparams", text, strlen(text), EBB_JSON_ONE);
+    enum ebb_status status = ebb_json_next(&json, &e, m->r->err);
+    while (status == EBB_OK && (status = ebb_json_next(&json, &e, m->r->err)) == EBB_OK &&
+           e.kind == EBB_JSON_KEY) {
+        bool is_it = e.length == want && memcmp(e.text, m->only, want) == 0;
+        status = ebb_json_next(&json, &e, m->r->err);
+        if (status == EBB_OK && is_it) {
+            value = e.kind == EBB_JSON_STRING
+                        ? ebb_doc_new_string(arena, ebb_arena_strndup(arena, e.text, e.length))
+                    : e.kind == EBB_JSON_INT    ? ebb_doc_new_int(arena, e.integer)
+                    : e.kind == EBB_JSON_NUMBER ? ebb_doc_new_double(arena, e.number)
+                    : e.kind == EBB_JSON_BOOL   ? ebb_doc_new_bool(arena, e.boolean)
+                                                : NULL;
+            break;
+        }
+        EBB_THEN(status, ebb_json_skip(&json, &e, m->r->err));
+    }
+    ebb_json_fini(&json);
+    *root = value != NULL ? ebb_doc_new(arena, EBB_DOC_MAP) : NULL;
+    if (value != NULL && (*root == NULL || !ebb_doc_set(arena, *root, m->only, value)))
+        return ebb_no_memory(m->r->err, sizeof *value);
+    return status;
+}
+
+static enum ebb_status read_hparams(struct making *m, const char *text,
+                                    const struct ebb_doc_node **root)
+{
+    struct ebb_doc_node *one = NULL;
+    if (m->only != NULL && strchr(m->only, '.') == NULL)
+        EBB_TRY(read_member(m, text, &one));
+    *root = one;
+    return one != NULL
+               ? EBB_OK
+               : ebb_doc_parse_json(m->r->arena, "hparams", text, strlen(text), root, m->r->err);
 }
 
 static enum ebb_status fill(struct making *m, const struct exp_db_trial_key *keys)
@@ -57,9 +105,12 @@ static enum ebb_status fill(struct making *m, const struct exp_db_trial_key *key
     t->columns = ebb_arena_calloc(arena, COLUMNS_MAX, sizeof *t->columns);
     t->rows = ebb_arena_calloc(arena, t->count + 1, sizeof *t->rows);
     EBB_TRY(ebb_arena_status(arena, m->r->err));
+    for (size_t i = 0; i < t->count; i++)
+        t->rows[i].key = keys[i];
+    if (m->only != NULL && m->only[0] == '\0')
+        return EBB_OK;
     for (size_t i = 0; i < t->count; i++) {
-        const char *text = keys[i].hparams;
-        EBB_TRY(ebb_doc_parse_json(arena, "hparams", text, strlen(text), &roots[i], m->r->err));
+        EBB_TRY(read_hparams(m, keys[i].hparams, &roots[i]));
         EBB_TRY(walk(m, "", roots[i]));
     }
     const struct ebb_doc_node **cells =
@@ -67,7 +118,7 @@ static enum ebb_status fill(struct making *m, const struct exp_db_trial_key *key
     EBB_TRY(ebb_arena_status(arena, m->r->err));
     for (size_t i = 0; i < t->count; i++) {
         m->cells = cells + i * t->column_count;
-        t->rows[i] = (struct serve_table_row){.key = keys[i], .cells = m->cells};
+        t->rows[i].cells = m->cells;
         EBB_TRY(walk(m, "", roots[i]));
     }
     return EBB_OK;
@@ -108,11 +159,11 @@ static enum ebb_status set_latest(struct serve_rest *r, struct serve_table *t)
     return exp_db_end(&c);
 }
 
-enum ebb_status serve_table_read(struct serve_rest *r, struct serve_table *t)
+enum ebb_status serve_table_read(struct serve_rest *r, const char *only, struct serve_table *t)
 {
     struct exp_db_searched searched;
     struct exp_db_trial_key *keys = NULL;
-    struct making m = {.r = r, .t = t};
+    struct making m = {.r = r, .t = t, .only = only};
     *t = (struct serve_table){0};
     EBB_TRY(serve_flush(r));
     EBB_TRY(serve_find(r, exp_db_searched_read(r->db, EXP_DB_ID(r->id), &searched, r->err),

@@ -24,9 +24,9 @@ struct serve_table {
 };
 
 /* Of the metric that is asked for (the searcher's: the best value so far; others: at the latest
- * validation), in the order of trials, in the request's arena. 404 when there is no such
- * experiment. */
-enum ebb_status serve_table_read(struct serve_rest *r, struct serve_table *t);
+ * validation), in the order of trials, in the request's arena. `only`: the one column that is wanted,
+ * "" = none, NULL = all. 404 when there is no such experiment. */
+enum ebb_status serve_table_read(struct serve_rest *r, const char *only, struct serve_table *t);
 /* A cell as a number; equal texts are equal numbers. NaN = none. */
 double serve_table_number(const struct serve_table *t, size_t row, size_t column);
 /* Does the column have more than one value? */

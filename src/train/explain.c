@@ -244,3 +244,35 @@ enum ebb_status train_trial_predict(struct train_trial *trial, uint64_t budget_b
     *prediction = (struct train_prediction){true, info.overhead, info.peak_bytes};
     return EBB_OK;
 }
+
+void train_timeline_write(const struct train_trial *trial, const struct train_explained *e,
+                          struct ebb_json_writer *w)
+{
+    enum { GROUPS = 240 };
+    const struct trace *t = train_trial_trace(trial);
+    size_t count = 0, at = 0, best = 0;
+    uint64_t most = 0;
+    for (size_t i = 0; i < e->moment_count; i++)
+        count += !t->ops[i].is_leaf;
+    size_t group = count / GROUPS + 1;
+    ebb_jsonw_key_array(w, "timeline");
+    for (size_t i = 0; i < e->moment_count; i++) {
+        if (t->ops[i].is_leaf)
+            continue;
+        uint64_t sum = 0;
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            sum += e->moments[i].kinds[k];
+        if (at % group == 0 || sum > most) {
+            most = sum;
+            best = i;
+        }
+        if (++at % group != 0 && at != count)
+            continue;
+        ebb_jsonw_array(w);
+        ebb_jsonw_uint(w, at - 1);
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            ebb_jsonw_uint(w, e->moments[best].kinds[k]);
+        ebb_jsonw_array_end(w);
+    }
+    ebb_jsonw_array_end(w);
+}

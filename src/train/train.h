@@ -302,6 +302,11 @@ struct train_explained {
 enum ebb_status train_trial_explain(const struct train_trial *trial, struct ebb_arena *arena,
                                     struct train_explained *explained, struct ebb_error *err);
 
+/* "timeline": bytes by kind over the step, a row [op, kinds...] for each of at most 240 groups of
+ * ops that compute: where the group holds most. A member of the object that w is in. */
+void train_timeline_write(const struct train_trial *trial, const struct train_explained *explained,
+                          struct ebb_json_writer *w);
+
 struct train_prediction { /* of an update, before it runs */
     bool is_ok;           /* false: below the floor, or the policy finds no way */
     double overhead;      /* time over time without limit */

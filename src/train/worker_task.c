@@ -10,6 +10,8 @@ struct work {
     struct ebb_arena arena;
     struct train_config config;
     struct train_trial *trial;
+    struct train_state before; /* when the last report was made */
+    bool has_reported;
 };
 
 static void work_destroy(void *self)
@@ -102,10 +104,70 @@ static enum ebb_status work_save(void *self, const char *dir, struct ebb_error *
     return train_trial_save(w->trial, dir, err);
 }
 
+/* ---- what a step took ---- */
+
+/* Bytes by kind over a step that keeps everything, with the first report only: it stays as it is. */
+static void report_kinds(struct work *w, struct ebb_json_writer *out)
+{
+    struct ebb_arena arena = {0};
+    struct train_explained e = {0};
+    if (train_trial_explain(w->trial, &arena, &e, NULL) == EBB_OK) {
+        ebb_jsonw_key_object(out, "kinds");
+        for (int k = 0; k < TRAIN_KINDS; k++)
+            ebb_jsonw_key_uint(out, train_kind_names[k], e.kinds[k]);
+        ebb_jsonw_object_end(out);
+        train_timeline_write(w->trial, &e, out);
+    }
+    ebb_arena_fini(&arena);
+}
+
+static void report_memory(struct work *w, const struct train_state *s, struct ebb_json_writer *out)
+{
+    ebb_jsonw_key_object(out, "memory");
+    ebb_jsonw_key_uint_or_null(out, "budget_bytes", s->budget_bytes, s->budget_bytes != UINT64_MAX);
+    ebb_jsonw_key_uint(out, "peak_bytes", s->peak_bytes);
+    ebb_jsonw_key_uint_or_null(out, "floor_bytes", s->floor_bytes, s->floor_bytes > 0);
+    ebb_jsonw_key_uint(out, "unlimited_bytes", s->unlimited_bytes);
+    ebb_jsonw_key_uint(out, "persistent_bytes", s->persistent_bytes);
+    ebb_jsonw_key_uint(out, "buffer_bytes", s->buffer_bytes);
+    if (!w->has_reported)
+        report_kinds(w, out);
+    ebb_jsonw_object_end(out);
+}
+
+/* What kernels did twice is told by prediction: nobody measures an op. */
+static void report_time(const struct work *w, const struct train_state *s,
+                        struct ebb_json_writer *out)
+{
+    double all = (double)(s->busy_ns - w->before.busy_ns) * 1e-9;
+    double data = (double)(s->wait_ns - w->before.wait_ns) * 1e-9;
+    double copies = (double)(s->stall_ns - w->before.stall_ns) * 1e-9;
+    double compute = all > data + copies ? all - data - copies : 0;
+    double again = s->overhead > 1 ? compute * (1 - 1 / s->overhead) : 0;
+    ebb_jsonw_key_object(out, "time");
+    ebb_jsonw_key_double(out, "kernels", compute - again);
+    ebb_jsonw_key_double(out, "recomputation", again);
+    ebb_jsonw_key_double(out, "copies", copies);
+    ebb_jsonw_key_double(out, "data", data);
+    ebb_jsonw_object_end(out);
+}
+
+static void work_report(void *self, struct ebb_json_writer *out)
+{
+    struct work *w = self;
+    struct train_state s;
+    train_trial_state(w->trial, &s);
+    report_memory(w, &s, out);
+    report_time(w, &s, out);
+    w->before = s;
+    w->has_reported = true;
+}
+
 #define ROW(text)                                                                                  \
     {                                                                                              \
         .name = text, .create = work_create, .load = work_load, .train = work_train,               \
-        .validate = work_validate, .save = work_save, .destroy = work_destroy                      \
+        .validate = work_validate, .save = work_save, .report = work_report,                       \
+        .destroy = work_destroy                                                                    \
     }
 
 static const struct worker_trial trials[] = {

@@ -115,6 +115,11 @@ static enum ebb_status do_step(struct worker_run *run, const struct ebb_doc_node
     ebb_jsonw_key_int(w, "num_inputs", run->records);
     ebb_jsonw_key(w, "avg_metrics");
     worker_metrics_write(&run->sums, w);
+    if (run->trial->report != NULL) {
+        ebb_jsonw_key_object(w, "resources");
+        run->trial->report(run->self, w);
+        ebb_jsonw_object_end(w);
+    }
     /* The list is already JSON: it goes in as it is, or, too long for a message, not at all. */
     EBB_TRY(ebb_str_status(&run->batch_text, err));
     ebb_str_add(w->out, ", \"batch_metrics\": ");

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/doc.h"
+#include "base/json.h"
 #include "base/status.h"
 
 #define WORKER_PROTOCOL 1
@@ -104,6 +105,8 @@ struct worker_trial {
     /* Write files into `dir` (exists, empty, on the file system of the store). Need not sync or
      * rename; metadata.json is the master's. */
     enum ebb_status (*save)(void *self, const char *dir, struct ebb_error *err);
+    /* After a step: members of an object about what it took, memory and time. May be NULL. */
+    void (*report)(void *self, struct ebb_json_writer *w);
     void (*destroy)(void *self); /* NULL is fine */
 };
 

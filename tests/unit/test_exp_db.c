@@ -198,13 +198,28 @@ TEST(older_schema__is_brought_up_to_date)
 {
     TEST_UNUSED;
     static const char *const back[] = {
+        "DROP TABLE curves",
         "DROP TABLE tokens",
         "DROP TABLE batches",
-        "DROP INDEX experiments_progress",
+        "DROP INDEX validations_best",
+        "DROP INDEX list_description",
+        "DROP INDEX list_state",
+        "DROP INDEX list_progress",
+        "DROP INDEX list_start",
+        "DROP INDEX list_end",
+        "DROP INDEX list_owner",
+        "DROP INDEX list_labels",
         "INSERT INTO steps (trial_id, id, state, metrics) VALUES (1, 1, 'COMPLETED',"
         " '{\"num_inputs\": 8, \"batch_metrics\": [{\"loss\": 2}, {\"loss\": 4}],"
         " \"avg_metrics\": {\"loss\": 3}}')",
         "INSERT INTO steps (trial_id, id, state, metrics) VALUES (1, 2, 'ERROR', NULL)",
+        "INSERT INTO trials (id, experiment_id, request_id, state, start_time, hparams, seed, "
+        "restarts,"
+        " steps, sequence, log_offset, log_bytes) VALUES (1, 1, 'r', 'COMPLETED', 1.0, '{}', 0, 0, "
+        "1,"
+        " '{}', 0, 0)",
+        "INSERT INTO validations (trial_id, step_id, state, end_time, signed_metric, is_best)"
+        " VALUES (1, 1, 'COMPLETED', 9.0, 0.5, 1)",
         "DROP TABLE users",
         "ALTER TABLE experiment_configs DROP COLUMN board",
         "DELETE FROM schema_version",
@@ -245,6 +260,13 @@ TEST(older_schema__is_brought_up_to_date)
     CHECK_OK(exp_db_next(&rows, &has_row, &err), &err);
     CHECK(!has_row);
     exp_db_done(&rows);
+    struct exp_db_blob kept;
+    struct exp_db_curve_point point;
+    struct exp_db_cursor c = exp_db_curve_bytes(db, EXP_DB_ID(1), &kept, &err);
+    CHECK(exp_db_fetch(&c));
+    CHECK_EQ(exp_db_curve_read(kept.bytes, &point, 1), 1);
+    CHECK(point.step == 1 && point.time == 9.0 && point.value == 0.5);
+    CHECK_OK(exp_db_end(&c), &err);
     exp_db_close(db);
     end(&p);
 }

@@ -199,6 +199,35 @@ TEST(token__ends_and_its_user_may_be_put_aside)
     fixture_end(&f);
 }
 
+/* Words and numbers only: nothing that could name a file, a command or a library. */
+TEST(explain__takes_no_files)
+{
+    TEST_UNUSED;
+    static const char *const bodies[] = {
+        "",
+        "[]",
+        "{\"task\": \"gan\"}",
+        "{\"model\": \"../x\", \"task\": \"gan\"}",
+        "{\"model\": \"x.so\", \"task\": \"gan\"}",
+        "{\"model\": \"x\", \"task\": \"lib\"}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"entrypoint\": [\"sh\"]}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"a\": \"/etc/passwd\"}}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"a\": {\"b\": 1}}}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"options\": {\"a b\": 1}}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"opt\": {\"lr\": [\"x\"]}}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"batch\": 0}",
+        "{\"model\": \"x\", \"task\": \"gan\", \"precision\": \"fp8\"}",
+    };
+    begin();
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char fields[160];
+        snprintf(fields, sizeof fields, HOST "Authorization: Bearer ~R\r\nContent-Length: %zu\r\n",
+                 strlen(bodies[i]));
+        expect(bodies[i], 400, "POST /api/v1/explain", fields, bodies[i]);
+    }
+    fixture_end(&f);
+}
+
 static const char *const changes[] = {"POST /api/v1/experiments/1/kill",
                                       "PATCH /api/v1/experiments/1", "DELETE /api/v1/experiments/1",
                                       "PUT /api/v1/templates/t"};

@@ -7,6 +7,7 @@
 #include "exp/exp.h"
 #include "master_fixture.h"
 #include "serve/forest.h"
+#include "serve/rest.h"
 #include "serve/serve.h"
 
 static char yaml[4096];
@@ -139,7 +140,7 @@ TEST(curves__are_thinned_and_keep_their_peaks)
                                                        : step == 4001
                                                            ? -7
                                                            : 1 + 1e-3 * (double)(step % 7)};
-        CHECK_OK(exp_db_validation_add(db, &v, &err), &err);
+        CHECK_OK(exp_db_validation_keep(db, &v, 1, &err), &err);
     }
     CHECK_OK(exp_db_commit(db, &err), &err);
     const struct ebb_doc_node *root = fixture_get(&f, "/curves?trials=1&points=50");
@@ -157,6 +158,28 @@ TEST(curves__are_thinned_and_keep_their_peaks)
         CHECK(i == 0 || batches->items[i]->integer > batches->items[i - 1]->integer);
     }
     CHECK(has_peak && has_dip);
+    /* the same from what is kept for the trial */
+    root = fixture_get(&f, "/experiments/1/curves?max_trials=7&points=40");
+    has_peak = has_dip = false;
+    for (size_t i = 0; i < ebb_doc_get(root, "curves")->count; i++) {
+        curve = ebb_doc_get(root, "curves")->items[i];
+        values = ebb_doc_get(curve, "values");
+        if (ebb_doc_int(curve, "trial_id", 0) != 1)
+            continue;
+        CHECK(values->count <= 40 && values->count >= 10);
+        for (size_t k = 0; k < values->count; k++) {
+            has_peak |= values->items[k]->number == 99;
+            has_dip |= values->items[k]->number == -7;
+        }
+    }
+    CHECK(has_peak && has_dip);
+    CHECK_OK(exp_db_curve_forget(db, 1, &(struct exp_db_step_id){1, 2345}, &err), &err);
+    root = fixture_get(&f, "/experiments/1/curves?max_trials=7&points=64");
+    for (size_t i = 0; i < ebb_doc_get(root, "curves")->count; i++) {
+        curve = ebb_doc_get(root, "curves")->items[i];
+        batches = ebb_doc_get(curve, "batches");
+        CHECK(batches->items[batches->count - 1]->integer <= 2345 * 4);
+    }
     root = fixture_get(&f, "/experiments/1/curves?max_trials=3&metric=loss&kind=training");
     CHECK_EQ(ebb_doc_get(root, "curves")->count, 3);
     CHECK_EQ(ebb_doc_get(ebb_doc_get(root, "curves")->items[0], "values")->count, 2);
@@ -199,6 +222,74 @@ TEST(comparison__shows_what_differs)
     fixture_end(&f);
 }
 
-TEST_MAIN(RUN(trials__come_by_page_in_any_order), RUN(points__have_every_trial_and_say_what_varies),
-          RUN(forest__finds_what_matters_and_is_repeatable),
-          RUN(curves__are_thinned_and_keep_their_peaks), RUN(comparison__shows_what_differs))
+/* ---- secrets of a fork ---- */
+
+/* A configuration read as a fork of `parent`: with its secrets, or NULL and what the refusal says. */
+static const char *reveal(struct ebb_arena *arena, int64_t parent, const char *yaml_text,
+                          const char **why)
+{
+    struct ebb_error err;
+    struct serve_http_response response;
+    struct serve_rest r = {
+        .db = exp_master_db(f.m), .arena = arena, .err = &err, .response = &response};
+    const struct ebb_doc_node *text = ebb_doc_new_string(arena, yaml_text);
+    serve_http_response_init(&response);
+    enum ebb_status status = serve_submit_reveal(&r, parent, &text);
+    *why = ebb_arena_strndup(arena, ebb_str_c(&response.body), response.body.length);
+    serve_http_response_fini(&response);
+    return status == EBB_OK ? text->text : NULL;
+}
+
+TEST(fork__has_the_secrets_of_its_parent_where_nothing_else_changes)
+{
+    TEST_UNUSED;
+    struct ebb_arena arena = {0};
+    struct ebb_error err;
+    const char *why, *text;
+    fixture_begin(&f, 1);
+    fixture_open(&f);
+    struct exp_db *db = exp_master_db(f.m);
+    struct exp_db_config parent = {
+        .experiment_id = 1,
+        .config = "{\"checkpoint_storage\": {\"type\": \"s3\", \"bucket\": \"b\", \"secret_key\": "
+                  "\"hunter2\"}, \"environment\": {\"registry_auth\": {\"username\": \"ada\", "
+                  "\"password\": \"pw\"}}}"};
+    CHECK_OK(exp_db_config_add(db, &parent, &err), &err);
+    text = reveal(
+        &arena, 1,
+        "description: x\ncheckpoint_storage: {bucket: b, type: s3, secret_key: '********'}\n",
+        &why);
+    assert_non_null(text);
+    CHECK_STR(text,
+              "{\"description\": \"x\", \"checkpoint_storage\": {\"bucket\": \"b\", \"type\": "
+              "\"s3\", \"secret_key\": \"hunter2\"}}");
+    text = reveal(&arena, 1, "environment: {registry_auth: '********'}\n", &why);
+    assert_non_null(text);
+    assert_non_null(strstr(text, "\"pw\""));
+    static const char *const bad[] = {
+        "checkpoint_storage: {bucket: mine, type: s3, secret_key: '********'}\n",
+        "checkpoint_storage: {bucket: b, type: s3, endpoint_url: evil, secret_key: '********'}\n",
+        "checkpoint_storage: {type: s3, secret_key: '********'}\n",
+        "checkpoint_storage: {bucket: '********', type: s3, secret_key: '********'}\n",
+        "environment: {registry_auth: '********', image: x}\n",
+        "environment: {registry_auth: {username: eve, password: '********'}}\n",
+        "hyperparameters: {a: '********'}\n",
+        "description: '********'\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        text = reveal(&arena, 1, bad[i], &why);
+        if (text != NULL)
+            fail_msg("%s: %s", bad[i], text);
+        assert_non_null(strstr(why, "secret of experiment 1"));
+        CHECK(strstr(why, "hunter2") == NULL);
+    }
+    CHECK(reveal(&arena, 0, "checkpoint_storage: {bucket: b, type: s3, secret_key: '********'}\n",
+                 &why) == NULL);
+    assert_non_null(strstr(why, "checkpoint_storage.secret_key: ******** stands for a secret"));
+    CHECK(reveal(&arena, 7, "a: {b: '********'}\n", &why) == NULL);
+    CHECK_STR(reveal(&arena, 1, "description: plain\n", &why), "description: plain\n");
+    exp_db_rollback(db);
+    ebb_arena_fini(&arena);
+    fixture_end(&f);
+}
+
+TEST_MAIN()

@@ -89,6 +89,8 @@ static enum ebb_status migrate(struct exp_db *db, struct ebb_error *err)
         status = db->driver->exec(db->connection, exp_db_migrations[v], err);
     if (status == EBB_OK && version < 4)
         status = exp_db_split_old(db, err);
+    if (status == EBB_OK && version < 5)
+        status = exp_db_curves_old(db, err);
     if (status != EBB_OK) {
         exp_db_rollback(db);
         return status;

@@ -107,6 +107,25 @@ struct exp_db_cursor exp_db_experiments(struct exp_db *db, const struct exp_db_f
 struct exp_db_cursor exp_db_experiments_count(struct exp_db *db, const struct exp_db_filter *filter,
                                               struct exp_db_id *count, struct ebb_error *err);
 
+/* ---- curves ---- */
+
+struct exp_db_curve_point {
+    int64_t step;
+    double time, value; /* signed */
+};
+
+#define EXP_DB_CURVE_POINTS 64 /* that a stored curve has at least, once it has been thinned */
+
+/* Points of a row of curves; how many. */
+size_t exp_db_curve_read(struct exp_db_bytes bytes, struct exp_db_curve_point *points, size_t room);
+/* A validation that was done: its row, and its point of the trial's curve. */
+enum ebb_status exp_db_validation_keep(struct exp_db *db,
+                                       const struct exp_db_validation *validation,
+                                       int64_t experiment, struct ebb_error *err);
+/* Points beyond a step are void. */
+enum ebb_status exp_db_curve_forget(struct exp_db *db, int64_t experiment,
+                                    const struct exp_db_step_id *last, struct ebb_error *err);
+
 /* ---- metrics of steps ---- */
 
 /* The metrics of a step as a trial reports them, taken apart: all but the list of its batches, and
@@ -116,6 +135,6 @@ enum ebb_status exp_db_split(struct ebb_arena *arena, const struct ebb_doc_node 
 
 /* ---- schema ---- */
 
-#define EXP_DB_VERSION 4
+#define EXP_DB_VERSION 5
 
 #endif

@@ -39,6 +39,8 @@ extern const char *const exp_db_migrations[EXP_DB_VERSION];
 
 /* What version 4 takes apart, in the open transaction. */
 enum ebb_status exp_db_split_old(struct exp_db *db, struct ebb_error *err);
+/* What version 5 keeps of old rows, likewise. */
+enum ebb_status exp_db_curves_old(struct exp_db *db, struct ebb_error *err);
 
 /* ---- structs as queries see them ---- */
 

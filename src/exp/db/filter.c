@@ -84,6 +84,16 @@ static void conditions(struct asked *q, const struct exp_db_filter *f)
     like(q, "labels", &q->label, "\"", f->label);
 }
 
+/* Ties by number, in the same direction: as the indexes have it. */
+static void order(struct asked *q, const struct exp_db_filter *f)
+{
+    const char *way = is_any(f->sort) || f->is_descending ? " DESC" : "";
+    ebb_str_add(&q->sql, " ORDER BY ");
+    if (!is_any(f->sort))
+        ebb_str_printf(&q->sql, "%s%s, ", f->sort, way);
+    ebb_str_printf(&q->sql, "id%s", way);
+}
+
 static struct exp_db_cursor ask(struct exp_db *db, const struct exp_db_filter *f, bool is_count,
                                 void *row, struct ebb_error *err)
 {
@@ -91,19 +101,18 @@ static struct exp_db_cursor ask(struct exp_db *db, const struct exp_db_filter *f
     ebb_str_init(&q.sql);
     ebb_str_init(&q.description);
     ebb_str_init(&q.label);
-    ebb_str_add(&q.sql, "SELECT ");
-    if (is_count)
-        ebb_str_add(&q.sql, "COUNT(*)");
-    else
+    if (is_count) {
+        ebb_str_add(&q.sql, "SELECT COUNT(*) FROM experiments");
+        conditions(&q, f);
+    } else { /* which, from indexes alone; then their rows */
+        ebb_str_add(&q.sql, "SELECT ");
         exp_db_columns(&exp_db_experiment_shape, &q.sql);
-    ebb_str_add(&q.sql, " FROM experiments");
-    conditions(&q, f);
-    if (!is_count) {
-        ebb_str_add(&q.sql, " ORDER BY ");
-        if (!is_any(f->sort))
-            ebb_str_printf(&q.sql, "%s%s, ", f->sort, f->is_descending ? " DESC" : "");
-        argument(&q, "id DESC LIMIT ", integer(f->limit), "");
-        argument(&q, " OFFSET ", integer(f->offset), "");
+        ebb_str_add(&q.sql, " FROM experiments WHERE id IN (SELECT id FROM experiments");
+        conditions(&q, f);
+        order(&q, f);
+        argument(&q, " LIMIT ", integer(f->limit), "");
+        argument(&q, " OFFSET ", integer(f->offset), ")");
+        order(&q, f);
     }
     struct exp_db_cursor c = {.db = db, .shape = &exp_db_id_shape, .err = err};
     c.status = ebb_str_status(&q.sql, err);

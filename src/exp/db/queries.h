@@ -224,14 +224,15 @@
          "SELECT v.trial_id, v.step_id, v.end_time, v.signed_metric FROM validations v"            \
          " JOIN trials t ON t.id = v.trial_id WHERE t.experiment_id = $1 AND v.is_best = 1"        \
          " ORDER BY v.end_time, v.signed_metric DESC")                                             \
+    /* of the newest trials: all columns of names, or nearly */                                    \
     READ(exp_db_steps_newest, exp_db_id, exp_db_name,                                              \
-         "SELECT s.metrics FROM steps s JOIN trials t ON t.id = s.trial_id WHERE"                  \
-         " t.experiment_id = $1 AND s.state = 'COMPLETED' ORDER BY s.trial_id DESC, s.id DESC"     \
-         " LIMIT 20")                                                                              \
+         "SELECT metrics FROM steps WHERE trial_id IN (SELECT id FROM trials WHERE"                \
+         " experiment_id = $1 ORDER BY id DESC LIMIT 40) AND state = 'COMPLETED'"                  \
+         " ORDER BY trial_id DESC, id DESC LIMIT 20")                                              \
     READ(exp_db_validations_newest, exp_db_id, exp_db_name,                                        \
-         "SELECT v.metrics FROM validations v JOIN trials t ON t.id = v.trial_id WHERE"            \
-         " t.experiment_id = $1 AND v.state = 'COMPLETED' ORDER BY v.trial_id DESC,"               \
-         " v.step_id DESC LIMIT 20")                                                               \
+         "SELECT metrics FROM validations WHERE trial_id IN (SELECT id FROM trials WHERE"          \
+         " experiment_id = $1 ORDER BY id DESC LIMIT 40) AND state = 'COMPLETED'"                  \
+         " ORDER BY trial_id DESC, step_id DESC LIMIT 20")                                         \
     READ(exp_db_steps_curve, exp_db_id, exp_db_point,                                              \
          "SELECT id AS step_id, end_time, metrics FROM steps WHERE trial_id = $1 AND"              \
          " state = 'COMPLETED' ORDER BY id")                                                       \
@@ -274,6 +275,21 @@
     WRITE(exp_db_template_delete, exp_db_name, "DELETE FROM templates WHERE name = $1")            \
     READ(exp_db_users, exp_db_none, exp_db_user, "SELECT @" EXP_DB_FROM_USERS " ORDER BY name")    \
     WRITE(exp_db_user_set, exp_db_user_active, "UPDATE users SET & WHERE name = $1")               \
+                                                                                                   \
+    /* curves of the searcher's metric, a few points each: see exp_db_validation_keep */           \
+    READ(exp_db_curve_bytes, exp_db_id, exp_db_blob,                                               \
+         "SELECT points FROM curves WHERE trial_id = $1")                                          \
+    WRITE(exp_db_curve_write, exp_db_curve,                                                        \
+          "INSERT INTO curves (@) VALUES (#) ON CONFLICT (trial_id) DO UPDATE SET points = $3")    \
+    WRITE(exp_db_curves_delete, exp_db_id, "DELETE FROM curves WHERE experiment_id = $1")          \
+    /* the best b trials of experiment a */                                                        \
+    READ(exp_db_trials_best_ids, exp_db_pair, exp_db_id,                                           \
+         "SELECT id FROM trials WHERE experiment_id = $1 ORDER BY CASE WHEN best_signed IS NULL"   \
+         " THEN 1 ELSE 0 END, best_signed, id LIMIT $2")                                           \
+    READ(exp_db_old_points, exp_db_none, exp_db_old_point,                                         \
+         "SELECT v.trial_id, t.experiment_id, v.step_id, v.end_time, v.signed_metric"              \
+         " FROM validations v JOIN trials t ON t.id = v.trial_id WHERE v.state = 'COMPLETED' AND"  \
+         " v.signed_metric IS NOT NULL ORDER BY v.trial_id, v.step_id")                            \
                                                                                                    \
     /* tables of trials */                                                                         \
     READ(exp_db_trial_keys, exp_db_id, exp_db_trial_key,                                           \

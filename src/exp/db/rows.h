@@ -260,6 +260,14 @@ struct exp_db_bytes {
 #define EXP_DB_SIGNED_POINT_FIELDS(X, T)                                                           \
     X(T, INT, step_id) X(T, DOUBLE, end_time) X(T, DOUBLE, signed_metric)
 
+#define EXP_DB_CURVE_FIELDS(X, T) X(T, INT, trial_id) X(T, INT, experiment_id) X(T, BLOB, points)
+#define EXP_DB_OLD_POINT_FIELDS(X, T)                                                              \
+    X(T, INT, trial_id)                                                                            \
+    X(T, INT, experiment_id)                                                                       \
+    X(T, INT, step_id)                                                                             \
+    X(T, DOUBLE, end_time)                                                                         \
+    X(T, DOUBLE, signed_metric)
+
 /* What trials are sorted by. */
 #define EXP_DB_TRIAL_KEY_FIELDS(X, T)                                                              \
     X(T, INT, id)                                                                                  \
@@ -401,6 +409,8 @@ struct exp_db_bytes {
     S(exp_db_user_active, EXP_DB_USER_ACTIVE_FIELDS)                                               \
     S(exp_db_template, EXP_DB_TEMPLATE_FIELDS)                                                     \
     S(exp_db_signed_point, EXP_DB_SIGNED_POINT_FIELDS)                                             \
+    S(exp_db_curve, EXP_DB_CURVE_FIELDS)                                                           \
+    S(exp_db_old_point, EXP_DB_OLD_POINT_FIELDS)                                                   \
     S(exp_db_trial_key, EXP_DB_TRIAL_KEY_FIELDS)                                                   \
     S(exp_db_batches, EXP_DB_BATCHES_FIELDS)                                                       \
     S(exp_db_token, EXP_DB_TOKEN_FIELDS)                                                           \

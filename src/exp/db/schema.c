@@ -103,4 +103,21 @@ static const char version_4[] =
     "  PRIMARY KEY (trial_id, step_id));"
     "CREATE INDEX experiments_progress ON experiments (progress);";
 
-const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1, version_2, version_3, version_4};
+/* Curves of the searcher's metric, a few points for each trial (curve.c fills in those of old
+ * rows); orders of lists. */
+static const char version_5[] =
+    "CREATE TABLE curves ("
+    "  trial_id BIGINT PRIMARY KEY, experiment_id BIGINT NOT NULL, points BYTEA NOT NULL);"
+    "CREATE INDEX curves_experiment ON curves (experiment_id);"
+    "CREATE INDEX validations_best ON validations (trial_id) WHERE is_best = 1;"
+    "DROP INDEX experiments_progress;"
+    "CREATE INDEX list_description ON experiments (archived, description, id);"
+    "CREATE INDEX list_state ON experiments (archived, state, id);"
+    "CREATE INDEX list_progress ON experiments (archived, progress, id);"
+    "CREATE INDEX list_start ON experiments (archived, start_time, id);"
+    "CREATE INDEX list_end ON experiments (archived, end_time, id);"
+    "CREATE INDEX list_owner ON experiments (archived, owner, id);"
+    "CREATE INDEX list_labels ON experiments (archived, labels, id);";
+
+const char *const exp_db_migrations[EXP_DB_VERSION] = {version_1, version_2, version_3, version_4,
+                                                       version_5};

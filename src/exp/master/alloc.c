@@ -287,6 +287,7 @@ static enum ebb_status roll_back(struct exp_master *m, struct exp_trial *r, stru
     struct exp_db_step_id last = {r->id, r->sequence.current};
     EBB_TRY(exp_db_steps_forget(m->db, &last, err));
     EBB_TRY(exp_db_batches_forget(m->db, &last, err));
+    EBB_TRY(exp_db_curve_forget(m->db, r->experiment->id, &last, err));
     return exp_db_validations_forget(m->db, &last, err);
 }
 

@@ -215,10 +215,10 @@ static enum ebb_status delete_rows(struct exp_master *m, int64_t id, struct ebb_
 {
     static enum ebb_status (*const deletes[])(struct exp_db *, const struct exp_db_id *,
                                               struct ebb_error *) = {
-        exp_db_logs_delete,        exp_db_batches_delete,     exp_db_steps_delete,
-        exp_db_validations_delete, exp_db_checkpoints_delete, exp_db_events_delete,
-        exp_db_trials_delete,      exp_db_files_delete,       exp_db_config_delete,
-        exp_db_experiment_delete};
+        exp_db_logs_delete,   exp_db_batches_delete,     exp_db_steps_delete,
+        exp_db_curves_delete, exp_db_validations_delete, exp_db_checkpoints_delete,
+        exp_db_events_delete, exp_db_trials_delete,      exp_db_files_delete,
+        exp_db_config_delete, exp_db_experiment_delete};
     EBB_TRY(keep_number(m, "last_experiment", m->last_experiment, err));
     EBB_TRY(keep_number(m, "last_trial", m->last_trial, err));
     for (size_t i = 0; i < sizeof deletes / sizeof *deletes; i++)

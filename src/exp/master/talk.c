@@ -257,16 +257,16 @@ static enum ebb_status done_validation(struct exp_master *m, struct exp_alloc *a
     note_metric(r, msg->work.step, value);
     EBB_TRY(to_text(msg->metrics, &text, err));
     enum ebb_status status =
-        exp_db_validation_add(m->db,
-                              &(struct exp_db_validation){.trial_id = r->id,
-                                                          .step_id = msg->work.step,
-                                                          .state = "COMPLETED",
-                                                          .start_time = msg->start,
-                                                          .end_time = msg->end,
-                                                          .metrics = ebb_str_c(&text),
-                                                          .signed_metric = value,
-                                                          .is_best = is_best},
-                              err);
+        exp_db_validation_keep(m->db,
+                               &(struct exp_db_validation){.trial_id = r->id,
+                                                           .step_id = msg->work.step,
+                                                           .state = "COMPLETED",
+                                                           .start_time = msg->start,
+                                                           .end_time = msg->end,
+                                                           .metrics = ebb_str_c(&text),
+                                                           .signed_metric = value,
+                                                           .is_best = is_best},
+                               e->id, err);
     ebb_str_fini(&text);
     EBB_TRY(status);
     EBB_TRY(exp_sequence_complete(&r->sequence, &msg->work, is_best, err));

@@ -1,0 +1,59 @@
+// logs.js - lines as they are printed: the last ones first, then what comes; searched and filtered by the master.
+import { html, useState, useEffect, useRef } from "./preact.js";
+import * as api from "./api.js";
+import { listen } from "./live.js";
+import { Failed } from "./ui.js";
+
+const KEEP = 5000;
+
+export function Logs({ path, wants, title = "Log", levels, live = true }) {
+  const [lines, set] = useState([]), [error, fail] = useState(null), [search, find] = useState(""), [level, pick] = useState("");
+  const [follow, stay] = useState(true);
+  const box = useRef(), next = useRef(0), ready = useRef(false);
+  const query = { search, level };
+  useEffect(() => {
+    let alive = true, busy = false, again = false;
+    next.current = 0;
+    ready.current = false;
+    const load = async () => {
+      if (busy) { again = true; return; }
+      busy = true;
+      try {
+        const first = !ready.current;
+        const a = await api.get(path + api.query(first ? { ...query, tail: 1000 } : { ...query, greater_than_id: next.current }));
+        if (!alive) return;
+        ready.current = true;
+        next.current = a.next;
+        fail(null);
+        set((l) => (first ? a.logs : [...l, ...a.logs]).slice(-KEEP));
+      } catch (e) { if (alive) fail(e); } finally {
+        busy = false;
+        if (again && alive) { again = false; load(); }
+      }
+    };
+    const timer = setTimeout(load, search ? 250 : 0);
+    const off = live ? listen(wants, load) : () => {};
+    const poll = live && !wants({ type: "log" }) ? setInterval(load, 3000) : null;
+    return () => { alive = false; clearTimeout(timer); clearInterval(poll); off(); };
+  }, [path, search, level]);
+  useEffect(() => { if (follow && box.current) box.current.scrollTop = box.current.scrollHeight; }, [lines, follow]);
+  const save = async () => {
+    const a = await api.get(path + api.query({ limit: 100000 }));
+    const url = URL.createObjectURL(new Blob([a.logs.map((l) => l.message).join("\n") + "\n"], { type: "text/plain" }));
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = path.replace(/\W+/g, "-").replace(/^-|-$/g, "") + ".txt";
+    link.click();
+    URL.revokeObjectURL(url);
+  };
+  return html`<section class="card"><div class="card-head"><h2>${title}</h2><div class="toolbar">
+      ${levels && html`<input type="search" placeholder="Search" aria-label="search the log" value=${search} onInput=${(e) => find(e.target.value)} />
+      <select aria-label="level" value=${level} onChange=${(e) => pick(e.target.value)}><option value="">every level</option>${["DEBUG", "INFO", "WARNING", "ERROR"].map((l) => html`<option key=${l} value=${l}>${l.toLowerCase()}</option>`)}</select>`}
+      <label class="inline"><input type="checkbox" checked=${follow} onChange=${(e) => stay(e.target.checked)} /> follow</label></div>
+      <span class="actions"><button onClick=${save}>Download</button></span></div>
+    <${Failed} error=${error} />
+    <div class="logs" ref=${box} tabindex="0" role="log" aria-label=${title} onScroll=${(e) => { const b = e.currentTarget; if (follow && b.scrollHeight - b.scrollTop - b.clientHeight > 80) stay(false); }}>
+      ${lines.map((l) => html`<div key=${l.id} class=${l.level || ""}>${l.time && html`<span>${l.time.slice(11, 19)}</span>`}${l.message}</div>`)}
+      ${!lines.length && html`<div class="note">${search || level ? "No line is like that." : "Nothing was printed yet."}</div>`}
+    </div></section>`;
+}
