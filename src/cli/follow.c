@@ -13,6 +13,7 @@
 #define TURN_MS 100
 #define DRAW_NS 200000000u    /* at most five times a second */
 #define REDRAW_NS 1000000000u /* clocks go on without events */
+#define LOOK_NS 1000000000ull /* for uploads, when the trials have ended */
 #define STEP_LINE_NS 1000000000u
 
 static const char *const stages[] = {"scheduling", "training", "validation", "checkpointing"};
@@ -193,6 +194,33 @@ static enum ebb_status take_events(struct cli_follow *f, struct ebb_error *err)
     return is_cut ? learn(f, err) : status; /* its end may be among what was missed */
 }
 
+/* Trained, and not all of it in the store: said when it changes, on lines of their own. */
+static void tell_uploads(struct cli_follow *f)
+{
+    struct cli_answer answer = {0};
+    char left[32];
+    uint64_t now = ebb_clock_ns();
+    bool is_ending = strncmp(f->state, "STOPPING", 8) == 0;
+    if (now - f->looked_ns < (is_ending ? LOOK_NS : 5 * LOOK_NS))
+        return;
+    f->looked_ns = now;
+    if (cli_ask(f->master, &answer, NULL, "GET", NULL, "/experiments/%lld", (long long)f->id) !=
+        EBB_OK)
+        return;
+    const struct ebb_doc_node *uploads = ebb_doc_get(answer.root, "uploads");
+    size_t count = (size_t)ebb_doc_int(uploads, "checkpoints", 0);
+    const char *error = ebb_doc_string(uploads, "error", NULL);
+    if (count != f->waiting && count > 0 && (is_ending || error != NULL)) {
+        fprintf(stderr, "ebb: note: %zu checkpoint%s, %s, on the way to the store%s%s\n", count,
+                count == 1 ? "" : "s",
+                ebb_format_bytes((uint64_t)ebb_doc_int(uploads, "bytes", 0), left, sizeof left),
+                error != NULL ? ", tried again every 30 s: " : "", error != NULL ? error : "");
+        f->drawn_lines = 0; /* the table is below the note now */
+    }
+    f->waiting = count;
+    cli_answer_fini(&answer);
+}
+
 enum ebb_status cli_follow_run(struct cli_follow *f, int64_t id, struct ebb_error *err)
 {
     f->id = id;
@@ -206,6 +234,7 @@ enum ebb_status cli_follow_run(struct cli_follow *f, int64_t id, struct ebb_erro
         if (status != EBB_OK && cli_interrupted())
             return ebb_fail(err, EBB_ECANCELED, "interrupted");
         EBB_TRY(status);
+        tell_uploads(f);
         uint64_t now = ebb_clock_ns(), since = now - f->drawn_ns;
         if (f->how == CLI_FOLLOW_TABLE && !f->is_stalled &&
             ((f->is_dirty && since >= DRAW_NS) || since >= REDRAW_NS)) {

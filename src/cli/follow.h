@@ -20,9 +20,11 @@ struct cli_follow {
     uint64_t start_ns, drawn_ns, line_ns;
     double start_progress; /* when watching began: the rate counts from there */
     bool is_dirty, is_over;
-    bool was_over;   /* before watching began */
-    bool is_stalled; /* the master cannot write now (503): it goes on when it can */
-    bool is_json;    /* stages: one JSON object each */
+    bool was_over;      /* before watching began */
+    bool is_stalled;    /* the master cannot write now (503): it goes on when it can */
+    uint64_t looked_ns; /* at what is being uploaded */
+    size_t waiting;     /* checkpoints on their way to the store, when last told */
+    bool is_json;       /* stages: one JSON object each */
     char metric[128], state[32];
     size_t drawn_lines; /* on the terminal, to be drawn over */
     int stage;          /* test mode: stages passed */

@@ -44,6 +44,21 @@ static const struct serve_column config_columns[] = {
 
 /* ---- showing ---- */
 
+/* What is on its way to the experiment's store, if anything is. */
+static void write_uploads(struct serve_rest *r, int64_t id)
+{
+    const char *error = NULL;
+    int64_t bytes = 0;
+    size_t count = r->m != NULL ? exp_master_uploads(r->m, id, &bytes, &error) : 0;
+    if (count == 0)
+        return;
+    ebb_jsonw_key_object(&r->w, "uploads");
+    ebb_jsonw_key_uint(&r->w, "checkpoints", count);
+    ebb_jsonw_key_int(&r->w, "bytes", bytes);
+    ebb_jsonw_key_string(&r->w, "error", error);
+    ebb_jsonw_object_end(&r->w);
+}
+
 static enum ebb_status write_config(struct serve_rest *r, int64_t id)
 {
     struct exp_db_config row;
@@ -56,6 +71,7 @@ static enum ebb_status write_config(struct serve_rest *r, int64_t id)
     EBB_TRY(ebb_doc_parse_json(r->arena, "config", row.config, strlen(row.config), &root, r->err));
     ebb_doc_write_key(exp_config_masked(r->arena, root), &r->w, "config");
     serve_write_row(&r->w, SERVE_COLUMNS(config_columns), &row);
+    write_uploads(r, id);
     return EBB_OK;
 }
 

@@ -79,7 +79,7 @@ function beginSession(req, res, bucket, name) {
     try { meta = body.length ? JSON.parse(body) : {}; } catch (e) { return fail(res, 400, 'parseError', 'Parse Error'); }
     const id = crypto.randomBytes(12).toString('hex');
     sessions.set(id, {bucket, name: name || meta.name, meta, taker: new Taker(), type: meta.contentType || req.headers['x-upload-content-type']});
-    res.writeHead(200, {location: `http://127.0.0.1:${port}/upload/storage/v1/b/${bucket}/o?uploadType=resumable&upload_id=${id}`, 'content-length': 0});
+    res.writeHead(200, {location: `http://${req.headers.host}/upload/storage/v1/b/${bucket}/o?uploadType=resumable&upload_id=${id}`, 'content-length': 0});
     res.end();
   });
 }

@@ -37,13 +37,16 @@ struct exp_master_info exp_master_info(const struct exp_master *m)
     return info;
 }
 
-size_t exp_master_uploads(const struct exp_master *m, int64_t experiment, const char **error)
+size_t exp_master_uploads(const struct exp_master *m, int64_t experiment, int64_t *bytes,
+                          const char **error)
 {
     size_t count = 0;
     *error = NULL;
+    *bytes = 0;
     for (const struct exp_upload *u = m->uploads; u != NULL; u = u->next)
         if (u->experiment_id == experiment && !u->is_done && !u->is_unwanted) {
             count++;
+            *bytes += u->bytes - (u->job != NULL ? (int64_t)atomic_load(&u->job->watch.bytes) : 0);
             *error = u->error[0] != '\0' ? u->error : *error;
         }
     return count;

@@ -242,9 +242,10 @@ enum ebb_status exp_master_check(struct exp_master *master, const struct exp_sto
  * first (*is_pending, as above). EBB_EINPUT: there is none. */
 enum ebb_status exp_master_fetch(struct exp_master *master, const char *uuid, struct ebb_str *path,
                                  bool *is_pending, struct ebb_error *err);
-/* Checkpoints of an experiment on their way to its store, and why they do not get on (NULL = they
- * do). */
-size_t exp_master_uploads(const struct exp_master *master, int64_t experiment, const char **error);
+/* Checkpoints of an experiment on their way to its store, the bytes that are not there yet, and why
+ * they do not get on (NULL = they do). */
+size_t exp_master_uploads(const struct exp_master *master, int64_t experiment, int64_t *bytes,
+                          const char **error);
 
 /* Trials in memory: what rows do not say of them. */
 struct exp_master_trial {

@@ -1,0 +1,141 @@
+# The master with stores that fail it: an outage, kill -9 at many instants of an upload, cancelling, staging that is full.
+. "$2/common.sh"
+need node npm
+need_node
+serve_gcs || fail "the server does not start: $(cat "$RUN/gcs.log")"
+control=$RUN/control proxy=$((PORT + 12)) direct=$STORAGE_EMULATOR_HOST
+node "$STORE_TESTS/fault_proxy.js" $proxy "$direct" "$control" > proxy.log 2>&1 &
+serve_pids+=($!)
+serve_wait $proxy "the proxy" || fail "proxy"
+export STORAGE_EMULATOR_HOST=http://127.0.0.1:$proxy
+left() { /usr/bin/python3 -c "import json, urllib.request as u
+x = json.load(u.urlopen('$direct/storage/v1/b/ckpt/o')); print(len(x['items']), x['sessions'])"; }
+received() { /usr/bin/python3 -c "import json, urllib.request as u
+print(json.load(u.urlopen('$direct/storage/v1/b/ckpt/o'))['received'])"; }
+states() { "$ebb" experiment list-checkpoints "$1" --json 2> /dev/null | field "sorted(set(c['state'] for c in x['checkpoints']))"; }
+
+# Trials whose checkpoints also have SIZE bytes: large BYTES in an experiment's file.
+large() { echo "environment: {environment_variables: [SIZE=$1]}"; }
+mkdir big && sed 's/^                json.dump.*/&\n            with open(os.path.join(work.directory, "large"), "wb") as f:\n                f.write(random.Random(work.step).randbytes(int(os.environ.get("SIZE", "1000"))))/' \
+    "$source_dir/examples/python-loop/train.py" > big/train.py
+set_fault() { echo "$*" > "$control"; }
+restarts() { "$ebb" experiment list-trials "$1" --json | field "sum(t['restarts'] for t in x['trials'])"; }
+wait_for() { # SECONDS COMMAND...
+    local n=$(($1 * 10)); shift
+    for _ in $(seq $n); do "$@" > /dev/null 2>&1 && return 0; sleep 0.1; done
+    return 1
+}
+uploads_wait() { "$ebb" master info --json | field "x['uploads']['checkpoints']" | grep -qv '^0$'; }
+
+# ---- an outage: every request fails for a while; no trial is restarted, everything arrives
+set_fault none 0
+make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 9}'
+"$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
+set_fault 503 all
+timeout 300 "$ebb" run --resume 1 --no-charts > run.txt 2>&1 &
+pid=$!
+wait_for 60 sh -c "'$ebb' master info --json | grep -q 503" || fail "nothing said: $("$ebb" master info --json)"
+[ "$(states 1)" = "['ACTIVE']" ] || fail "states: $(states 1)"
+"$ebb" experiment describe 1 --json | grep -q 503 || fail "the experiment does not say it"
+set_fault none 1
+wait $pid || fail "run: $(cat run.txt)"
+[ "$(states 1)" = "['COMPLETED']" ] && [ "$(restarts 1)" = 0 ] || fail "states: $(states 1)"
+ok "an outage: said, nothing counted, everything arrived"
+
+# ---- in an outage a trial that is killed starts again from the staged copy
+make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 9}' 'batches_per_step: 400000'
+sed -i '/^batches_per_step: 5$/d; s/max_steps: 3/max_steps: 2/' exp.yaml
+"$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
+set_fault 503 all
+timeout 300 "$ebb" run --resume 2 --no-charts > run.txt 2>&1 &
+pid=$!
+wait_for 100 uploads_wait || fail "no checkpoint: $(cat run.txt)"
+trial=$(for p in /proc/[0-9]*; do case $(readlink "$p/cwd") in "$RUN"/state/trials/2/work) basename "$p" ;; esac; done)
+[ -n "$trial" ] && kill -9 $trial || fail "no trial to kill"
+sleep 2
+set_fault none 2
+wait $pid || fail "run: $(cat run.txt)"
+"$ebb" trial logs 2 > logs.txt 2>&1
+has logs.txt "started from"
+has logs.txt "/staging/"
+[ "$(restarts 2)" = 1 ] || fail "restarts: $(restarts 2)"
+ok "a trial killed in an outage goes on from the staged copy"
+
+# ---- cancelled in an outage: nothing waits, and when the store is back nothing is left of it
+make_experiment exp.yaml '{type: gcs, bucket: ckpt}' 'batches_per_step: 100000'
+sed -i '/^batches_per_step: 5$/d; s/max_steps: 3/max_steps: 50/' exp.yaml
+"$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
+before=$(left)
+set_fault 503 all
+timeout 300 "$ebb" run --resume 3 --no-charts > run.txt 2>&1 &
+pid=$!
+wait_for 60 uploads_wait || fail "no checkpoint: $(cat run.txt)"
+timeout 60 "$ebb" experiment cancel 3 > out.txt 2>&1 || fail "cancel: $(cat out.txt)"
+wait_for 30 sh -c "'$ebb' experiment describe 3 --json | grep -q '\"CANCELED\"'" || fail "cancel waits: $("$ebb" experiment describe 3 --json)"
+wait $pid
+[ "$(states 3)" = "['ERROR']" ] || fail "states: $(states 3)"
+[ -z "$(ls state/staging | grep -v journal)" ] || fail "staging: $(ls state/staging)"
+set_fault none 3
+timeout 100 "$ebb" experiment delete 3 --yes > out.txt 2>&1 || fail "delete: $(cat out.txt)"
+[ "$(left)" = "$before" ] && [ -z "$(ls state/staging)" ] || fail "left: $(left), $(ls state/staging)"
+ok "cancelled in an outage: nothing waits, nothing is left"
+
+# ---- too much waits: the trial waits, too, and goes on
+printf 'staging: 2MiB\n' > state/master.yaml
+make_experiment exp.yaml '{type: gcs, bucket: ckpt, save_trial_latest: 20}' "$(large 1500000)"
+sed -i 's/max_steps: 3/max_steps: 8/' exp.yaml
+"$ebb" experiment create --paused exp.yaml big > out.txt 2>&1 || fail "create: $(cat out.txt)"
+set_fault 503 all
+timeout 300 "$ebb" run --resume 4 --no-charts > run.txt 2>&1 &
+pid=$!
+wait_for 60 uploads_wait
+sleep 5
+steps=$("$ebb" experiment list-trials 4 --json | field "x['trials'][0]['steps']")
+[ "$steps" -lt 4 ] || fail "the trial does not wait: step $steps"
+set_fault none 4
+wait $pid || fail "run: $(cat run.txt)"
+[ "$(states 4)" = "['COMPLETED']" ] && [ "$(restarts 4)" = 0 ] || fail "states: $(states 4)"
+rm state/master.yaml
+ok "a full staging: the trial waits at step $steps and goes on"
+
+# ---- the master is killed at instants of an upload: the next one goes on where it was
+size=${EBB_KILL_BYTES:-200000000} kills=${EBB_KILLS:-4} worst=0
+make_experiment exp.yaml '{type: gcs, bucket: ckpt}' "$(large $size)"
+sed -i 's/max_steps: 3/max_steps: 1/' exp.yaml
+for i in $(seq $kills); do
+    before=$(received)
+    timeout 300 "$ebb" run exp.yaml big --no-charts > run.txt 2>&1 &
+    pid=$!
+    wait_for 60 sh -c 'grep -qs upload state/staging/*.journal' || fail "no upload: $(cat run.txt)"
+    sleep "$(/usr/bin/python3 -c "print($i * ${EBB_KILL_SECONDS:-2.0} / $kills)")"
+    kill -9 $pid 2> /dev/null
+    wait $pid 2> /dev/null
+    id=$((4 + i))
+    timeout 300 "$ebb" run --resume $id --no-charts > run.txt 2>&1
+    [ "$(states $id)" = "['COMPLETED']" ] && [ "$(restarts $id)" = 0 ] || fail "kill $i: $(states $id) $(cat run.txt)"
+    sent=$(($(received) - before))
+    [ $sent -gt $worst ] && worst=$sent
+    [ $((sent * 100)) -lt $((size * 105)) ] || fail "kill $i: sent $sent bytes of $size"
+done
+ok "killed at $kills instants of an upload of $size bytes: at most $worst bytes sent"
+
+# ---- population-based training, clones from the store
+cat > pbt.yaml <<END
+entrypoint: [/usr/bin/python3, train.py]
+batches_per_step: 5
+hyperparameters: {global_batch_size: 4, learning_rate: {type: double, minval: 0.1, maxval: 0.5}}
+searcher: {name: pbt, metric: validation_error, population_size: 4, steps_per_round: 1, num_rounds: 3,
+           replace_function: {truncate_fraction: 0.5}, explore_function: {resample_probability: 0.2, perturb_factor: 0.2}}
+checkpoint_storage: {type: gcs, bucket: ckpt}
+END
+timeout 300 "$ebb" run pbt.yaml big --slots 2 --no-charts > run.txt 2>&1 || fail "PBT: $(cat run.txt)"
+has run.txt COMPLETED
+ok "population-based training"
+
+# ---- everything deleted: nothing is left anywhere
+for id in $("$ebb" experiment list --all --json | field "' '.join(str(e['id']) for e in x['experiments'])"); do
+    timeout 100 "$ebb" experiment delete "$id" --yes > out.txt 2>&1 || fail "delete $id: $(cat out.txt)"
+done
+[ "$(left)" = "0 0" ] && [ -z "$(ls state/staging state/cache | grep -v :)" ] || fail "left: $(left), $(ls state/staging state/cache)"
+ok "everything deleted: bucket, sessions, staging and cache are empty"
+exit 0
