@@ -21,6 +21,7 @@
 
 #define OPEN_PATIENCE_NS 5000000000u /* another short command may hold the lock */
 #define ANSWER_MS 60000
+#define FETCH_MS 3600000
 
 /* ---- where ---- */
 
@@ -347,20 +348,31 @@ void cli_answer_fini(struct cli_answer *answer)
 enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char *target,
                             const char *body, struct cli_answer *answer, struct ebb_error *err)
 {
+    return cli_ask_range(m, method, target, body, NULL, answer, err);
+}
+
+enum ebb_status cli_ask_range(struct cli_master *m, const char *method, const char *target,
+                              const char *body, const char *range, struct cli_answer *answer,
+                              struct ebb_error *err)
+{
     struct serve_http_request request = {
         .method = method,
         .target = target,
         .body = body,
         .body_length = body != NULL ? strlen(body) : 0,
         .user = m->user,
+        .range = range,
     };
+    /* The master may have to fetch a whole checkpoint from its store first. */
+    bool is_fetching = strncmp(target, "/checkpoints/", 13) == 0 && strlen(target) > 13 + 36;
     ebb_arena_init(&answer->arena);
     serve_http_response_init(&answer->response);
     answer->root = NULL;
     if (m->own != NULL)
         serve_request(m->own, &request, &answer->response);
     else
-        EBB_TRY(serve_client_request(&m->address, &request, ANSWER_MS, &answer->response, err));
+        EBB_TRY(serve_client_request(&m->address, &request, is_fetching ? FETCH_MS : ANSWER_MS,
+                                     &answer->response, err));
     const struct ebb_str *text = &answer->response.body;
     if (text->length > 0 && (text->data[0] == '{' || text->data[0] == '[') &&
         ebb_doc_parse_json(&answer->arena, target, text->data, text->length, &answer->root, NULL) !=

@@ -59,6 +59,10 @@ void cli_answer_fini(struct cli_answer *answer);
 /* One request; the answer must be released also after a failure. An HTTP error is EBB_OK here. */
 enum ebb_status cli_ask_raw(struct cli_master *m, const char *method, const char *target,
                             const char *body, struct cli_answer *answer, struct ebb_error *err);
+/* The same for a range of bytes of a file ("bytes=0-9"). */
+enum ebb_status cli_ask_range(struct cli_master *m, const char *method, const char *target,
+                              const char *body, const char *range, struct cli_answer *answer,
+                              struct ebb_error *err);
 /* The same; an HTTP error becomes a failure with its message. The target is made as by printf. */
 enum ebb_status cli_ask(struct cli_master *m, struct cli_answer *answer, struct ebb_error *err,
                         const char *method, const char *body, const char *fmt, ...)

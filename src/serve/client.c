@@ -90,6 +90,11 @@ static void set_request(struct exchange *x, const struct serve_client_address *a
         ebb_str_printf(&line, "Authorization: Bearer %s", address->token);
         add_field(x, &line);
     }
+    if (r->range != NULL) {
+        ebb_str_clear(&line);
+        ebb_str_printf(&line, "Range: %s", r->range);
+        add_field(x, &line);
+    }
     if (r->body != NULL) {
         ebb_str_clear(&line);
         ebb_str_add(&line, "Content-Type: application/json");

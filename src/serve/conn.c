@@ -16,6 +16,8 @@
 #define EVENTS 64
 #define STREAM_MAX ((size_t)8 << 20)    /* a listener that is so far behind is none */
 #define PACK_HERE_MAX ((size_t)1 << 18) /* more is compressed by threads, or not */
+#define FILE_PIECE ((size_t)256 << 10)
+#define FILE_PIECES 16 /* in a turn */
 
 struct serve *serve_of(const struct exp_master *m)
 {
@@ -31,6 +33,8 @@ static void close_conn(struct serve *s, struct serve_conn *c)
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->wire.fd, NULL);
     ebb_wire_fini(&c->wire);
     serve_job_destroy(c->job);
+    if (c->is_sending)
+        close(c->file);
     ebb_free(c->waiting);
     ebb_free(c->user);
     ebb_free(c);
@@ -63,9 +67,11 @@ void serve_conn_answer(struct serve_conn *c, struct serve_http_response *respons
                                     strlen(c->if_none_match)};
     unsigned manners = (c->is_last ? SERVE_HTTP_CLOSE : 0u) | (c->is_head ? SERVE_HTTP_HEAD : 0u) |
                        (c->is_tcp ? SERVE_HTTP_GUARD : 0u);
-    if (c->is_tcp && c->is_get && !response->is_packed)
+    c->is_last |= response->has_file; /* what was said meanwhile is not dealt with: no more is */
+    manners |= c->is_last ? SERVE_HTTP_CLOSE : 0u;
+    if (c->is_tcp && c->is_get && !response->is_packed && !response->has_file)
         (void)serve_http_tag(response, asked);
-    if (c->wants_gzip && response->body.length <= PACK_HERE_MAX)
+    if (c->wants_gzip && !response->has_file && response->body.length <= PACK_HERE_MAX)
         serve_http_pack(response);
     serve_http_write_response(response, manners, &text);
     if (text.failed)
@@ -73,7 +79,40 @@ void serve_conn_answer(struct serve_conn *c, struct serve_http_response *respons
     else
         ebb_wire_say(&c->wire, text.data, text.length);
     ebb_str_fini(&text);
-    c->wire.is_dead |= c->is_last;
+    if (response->has_file && !c->is_head && !c->wire.is_broken) {
+        c->is_sending = true;
+        c->file = response->file;
+        c->file_at = response->file_at;
+        c->file_end = response->file_at + response->file_bytes;
+        response->has_file = false;
+    }
+    c->wire.is_dead |= c->is_last && !c->is_sending;
+}
+
+/* The next pieces of a file, while they are taken; a turn sends a few of them at most. */
+static void send_file(struct serve *s, struct serve_conn *c)
+{
+    char *piece = ebb_alloc(FILE_PIECE);
+    for (int i = 0; piece != NULL && i < FILE_PIECES && c->is_sending && !c->wire.is_broken; i++) {
+        if (ebb_wire_has_out(&c->wire))
+            ebb_wire_flush(&c->wire, s->epoll_fd);
+        if (ebb_wire_has_out(&c->wire) || c->wire.is_broken)
+            break; /* not taken yet */
+        int64_t left = c->file_end - c->file_at;
+        size_t want = left < (int64_t)FILE_PIECE ? (size_t)left : FILE_PIECE;
+        ssize_t n = want > 0 ? pread(c->file, piece, want, c->file_at) : 0;
+        if (n > 0)
+            ebb_wire_say(&c->wire, piece, (size_t)n);
+        c->file_at += n > 0 ? n : 0;
+        c->wire.is_broken |= want > 0 && n <= 0; /* it has become shorter: better cut than wrong */
+        if (c->file_at == c->file_end || c->wire.is_broken) {
+            close(c->file);
+            c->is_sending = false;
+            c->wire.is_dead = true;
+        }
+    }
+    c->wire.is_broken |= piece == NULL;
+    ebb_free(piece);
 }
 
 void serve_conn_refuse(struct serve_conn *c, int status, const char *message)
@@ -148,6 +187,7 @@ static struct serve_http_request request_of(const struct serve_conn *c, const ch
                                        .user = c->user,
                                        .is_remote = c->is_tcp,
                                        .is_read_only = c->is_read_only,
+                                       .range = c->range[0] != '\0' ? c->range : NULL,
                                        .login = c->is_cookie ? c->login : NULL};
 }
 
@@ -223,6 +263,8 @@ static enum ebb_status handle_message(struct serve *s, struct serve_conn *c,
     snprintf(c->if_none_match, sizeof c->if_none_match, "%.*s",
              (int)(m->if_none_match.length < 63 ? m->if_none_match.length : 63),
              m->if_none_match.at != NULL ? m->if_none_match.at : "");
+    snprintf(c->range, sizeof c->range, "%.*s", (int)(m->range.length < 79 ? m->range.length : 79),
+             m->range.at != NULL ? m->range.at : "");
     if (c->is_head)
         snprintf(method, sizeof method, "GET");
     c->is_get = strcmp(method, "GET") == 0;
@@ -284,7 +326,7 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
     size_t left;
     const char *at;
     while (!c->wire.is_dead && c->waiting == NULL && !c->is_apart && !c->is_later &&
-           (at = ebb_wire_at(&c->wire, &left), left > 0)) {
+           !c->is_sending && (at = ebb_wire_at(&c->wire, &left), left > 0)) {
         enum serve_http_result result = serve_http_read_request(at, left, &message);
         if (result == SERVE_HTTP_BAD) {
             serve_conn_refuse(c, message.status,
@@ -442,6 +484,8 @@ static void flush_all(struct serve *s)
     for (size_t i = s->conn_count; i-- > 0;) {
         struct serve_conn *c = s->conns[i];
         look_at_clock(s, c);
+        if (c->is_sending)
+            send_file(s, c);
         if (ebb_wire_has_out(&c->wire))
             ebb_wire_flush(&c->wire, s->epoll_fd);
         c->wire.is_broken |=
@@ -530,6 +574,8 @@ static uint64_t deadline(void *context)
         if (c->waiting != NULL && !c->is_stream && c->wait_until_ns < first && !is_stalled(s))
             first = c->wait_until_ns;
         first = c->due_ns < first ? c->due_ns : first;
+        if (c->is_sending && !ebb_wire_has_out(&c->wire))
+            first = 0; /* there is room: at once */
     }
     return first;
 }

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <strings.h>
 #include <zlib.h>
 
@@ -23,6 +24,9 @@ void serve_http_response_init(struct serve_http_response *response)
 void serve_http_response_fini(struct serve_http_response *response)
 {
     ebb_str_fini(&response->body);
+    if (response->has_file)
+        close(response->file);
+    response->has_file = false;
 }
 
 /* ---- reading ---- */
@@ -80,13 +84,10 @@ static bool find_single(struct serve_http_message *m, const char *name, size_t n
     const struct {
         const char *name;
         struct serve_http_text *place;
-    } singles[] = {{"host", &m->host},
-                   {"authorization", &m->authorization},
-                   {"cookie", &m->cookie},
-                   {"origin", &m->origin},
-                   {"x-ebb-csrf", &m->csrf},
-                   {"if-none-match", &m->if_none_match},
-                   {"last-event-id", &m->last_event}};
+    } singles[] = {{"host", &m->host},       {"authorization", &m->authorization},
+                   {"cookie", &m->cookie},   {"origin", &m->origin},
+                   {"x-ebb-csrf", &m->csrf}, {"if-none-match", &m->if_none_match},
+                   {"range", &m->range},     {"last-event-id", &m->last_event}};
     for (size_t i = 0; i < sizeof singles / sizeof *singles; i++)
         if (is_name(name, n, singles[i].name)) {
             *place = singles[i].place;
@@ -335,6 +336,7 @@ const char *serve_http_reason(int status)
                    {201, "Created"},
                    {202, "Accepted"},
                    {204, "No Content"},
+                   {206, "Partial Content"},
                    {304, "Not Modified"},
                    {308, "Permanent Redirect"},
                    {400, "Bad Request"},
@@ -345,6 +347,7 @@ const char *serve_http_reason(int status)
                    {408, "Request Timeout"},
                    {409, "Conflict"},
                    {413, "Content Too Large"},
+                   {416, "Range Not Satisfiable"},
                    {417, "Expectation Failed"},
                    {421, "Misdirected Request"},
                    {422, "Unprocessable Content"},
@@ -402,8 +405,12 @@ void serve_http_write_response(const struct serve_http_response *r, unsigned man
     if (r->is_packed)
         ebb_str_add(out, "Content-Encoding: gzip\r\n");
     if (has_body)
-        ebb_str_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n", r->content_type,
-                       r->body.length);
+        ebb_str_printf(out, "Content-Type: %s\r\nContent-Length: %lld\r\n", r->content_type,
+                       r->has_file ? (long long)r->file_bytes : (long long)r->body.length);
+    if (r->has_file)
+        ebb_str_add(out, "Accept-Ranges: bytes\r\n");
+    if (r->content_range[0] != '\0')
+        ebb_str_printf(out, "Content-Range: %s\r\n", r->content_range);
     ebb_str_printf(out, "Cache-Control: %s\r\nConnection: %s\r\n\r\n",
                    r->is_kept ? "private, no-cache" : "no-store",
                    manners & SERVE_HTTP_CLOSE ? "close" : "keep-alive");

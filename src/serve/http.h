@@ -28,19 +28,24 @@ struct serve_http_request {
     bool is_remote;    /* came over TCP: what makes users and tokens is refused */
     bool is_read_only; /* its token may only read */
     const char *login; /* hash of the cookie that carried it, or NULL */
+    const char *range; /* of bytes, as asked for; NULL = all */
 };
 
 struct serve_http_response {
     int status;               /* 200, 201, 204, 400, 404, 409, ... */
     const char *content_type; /* borrowed, constant */
     struct ebb_str body;      /* owned */
-    char location[160];       /* Location of a 201, else "" */
-    char disposition[160];    /* Content-Disposition, else "" */
-    char cookie[256];         /* Set-Cookie, else "" */
-    char etag[40];            /* with its quotes, else "" */
-    bool is_packed;           /* the body is compressed (gzip) */
-    bool is_later;            /* not answered yet: the request is to be handled again */
-    bool is_kept;             /* may be kept by who asks, and asked for again by its ETag */
+    bool has_file;            /* instead of the body: bytes of a file, sent in pieces */
+    int file;                 /* owned */
+    int64_t file_at, file_bytes;
+    char content_range[80]; /* Content-Range, else "" */
+    char location[160];     /* Location of a 201, else "" */
+    char disposition[160];  /* Content-Disposition, else "" */
+    char cookie[256];       /* Set-Cookie, else "" */
+    char etag[40];          /* with its quotes, else "" */
+    bool is_packed;         /* the body is compressed (gzip) */
+    bool is_later;          /* not answered yet: the request is to be handled again */
+    bool is_kept;           /* may be kept by who asks, and asked for again by its ETag */
 };
 
 void serve_http_response_init(struct serve_http_response *response);
@@ -74,7 +79,8 @@ struct serve_http_message { /* pointers into the bytes given, or NULL */
     bool wants_promise; /* Expect: 100-continue */
     const char *user;   /* X-Ebb-User, percent-encoded; NULL = absent */
     size_t user_length;
-    struct serve_http_text host, authorization, cookie, origin, csrf, if_none_match, last_event;
+    struct serve_http_text host, authorization, cookie, origin, csrf, if_none_match, last_event,
+        range;
 };
 
 enum serve_http_result serve_http_read_request(const char *bytes, size_t length,

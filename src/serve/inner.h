@@ -28,6 +28,10 @@ struct serve_conn {
     struct serve_job *job;   /* that thread's work, not begun: it waits for the commit; owned */
     bool is_get, is_head, wants_gzip; /* of the message at hand */
     char if_none_match[64];           /* likewise */
+    char range[80];                   /* likewise */
+    bool is_sending;                  /* an answer's file, in pieces: */
+    int file;                         /* owned */
+    int64_t file_at, file_end;
     int64_t stream_after;
     uint64_t due_ns; /* TCP: closed then; a stream: says something then */
     uint64_t moved;  /* bytes that had gone either way when due_ns was set */

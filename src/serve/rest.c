@@ -118,6 +118,13 @@ static bool matches(struct serve_rest *r, const char *pattern, const char *path)
         pattern++;
         path++;
         size_t want = strcspn(pattern, "/"), have = strcspn(path, "/");
+        if (strcmp(pattern, "**") == 0) {
+            char *decoded = *path != '\0' ? serve_http_decode(path, strlen(path), false) : NULL;
+            r->rest =
+                decoded != NULL ? ebb_arena_strndup(r->arena, decoded, strlen(decoded)) : NULL;
+            ebb_free(decoded);
+            return r->rest != NULL;
+        }
         if (*pattern == '#' || *pattern == '*') {
             char *decoded = have > 0 ? serve_http_decode(path, have, false) : NULL;
             char *text =

@@ -21,6 +21,7 @@ struct serve_rest {       /* one request */
     const struct ebb_doc_node *body; /* a mapping, or NULL */
     int64_t id;                      /* number in the path */
     const char *name;                /* text in the path */
+    const char *rest;                /* what follows it, slashes included: ** */
     char bad[160];                   /* a query value that is none; the answer becomes 400 */
     struct ebb_error *err;
 };

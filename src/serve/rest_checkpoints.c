@@ -1,6 +1,11 @@
 /* rest_checkpoints.c - checkpoints: listing, showing, what collection would take. */
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "serve/rest.h"
 
@@ -135,6 +140,87 @@ static enum ebb_status fetch(struct serve_rest *r)
     return serve_blame(r, status, &why, status == EBB_EINPUT ? 409 : 502, "");
 }
 
+/* "bytes=A-B", "bytes=A-", "bytes=-N": what of it there is. false: nothing. */
+static bool read_range(const char *text, int64_t size, int64_t *at, int64_t *bytes)
+{
+    uint64_t from = 0, to = (uint64_t)size - 1;
+    char first[24], last[24];
+    if (sscanf(text, "bytes=%23[0-9]-%23[0-9]", first, last) == 2) {
+        if (!ebb_parse_u64(first, &from) || !ebb_parse_u64(last, &to))
+            return false;
+    } else if (sscanf(text, "bytes=%23[0-9]-", first) == 1) {
+        if (!ebb_parse_u64(first, &from))
+            return false;
+    } else if (sscanf(text, "bytes=-%23[0-9]", last) == 1) {
+        uint64_t count;
+        if (!ebb_parse_u64(last, &count) || count == 0)
+            return false;
+        from = count < (uint64_t)size ? (uint64_t)size - count : 0;
+    } else {
+        return false;
+    }
+    if (size == 0 || from >= (uint64_t)size || to < from)
+        return false;
+    to = to < (uint64_t)size ? to : (uint64_t)size - 1;
+    *at = (int64_t)from;
+    *bytes = (int64_t)(to - from) + 1;
+    return true;
+}
+
+static enum ebb_status open_file(struct serve_rest *r, const char *directory, int *fd,
+                                 struct stat *st)
+{
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    int base = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    *fd = base >= 0 && exp_store_is_safe_path(r->rest)
+              ? (int)syscall(SYS_openat2, base, r->rest, &how, sizeof how)
+              : -1;
+    if (base >= 0)
+        close(base);
+    if (*fd >= 0 && fstat(*fd, st) == 0 && S_ISREG(st->st_mode))
+        return EBB_OK;
+    if (*fd >= 0)
+        close(*fd);
+    return serve_refuse(r, 404, "checkpoint %s has no file %s", r->name, r->rest);
+}
+
+/* A file of a checkpoint, or a range of it, fetched first if it is elsewhere. */
+static enum ebb_status get_file(struct serve_rest *r)
+{
+    struct ebb_str path = {0};
+    struct ebb_error why;
+    struct stat st;
+    int fd = -1;
+    struct serve_http_response *a = r->response;
+    enum ebb_status status = exp_master_fetch(r->m, r->name, &path, &a->is_later, &why);
+    if (a->is_later)
+        status = SERVE_REFUSED; /* for now: handled again when it is there */
+    else if (status != EBB_OK)
+        status = serve_blame(r, status, &why, status == EBB_EINPUT ? 404 : 502, "");
+    EBB_THEN(status, open_file(r, ebb_str_c(&path), &fd, &st));
+    ebb_str_fini(&path);
+    EBB_TRY(status);
+    a->has_file = true;
+    a->file = fd;
+    a->file_bytes = st.st_size;
+    if (r->request->range != NULL &&
+        !read_range(r->request->range, st.st_size, &a->file_at, &a->file_bytes)) {
+        snprintf(a->content_range, sizeof a->content_range, "bytes */%lld", (long long)st.st_size);
+        close(fd);
+        a->has_file = false;
+        return serve_refuse(r, 416, "the file has %lld bytes", (long long)st.st_size);
+    }
+    a->content_type = "application/octet-stream";
+    if (r->request->range == NULL)
+        return EBB_OK;
+    a->status = 206;
+    snprintf(a->content_range, sizeof a->content_range, "bytes %lld-%lld/%lld",
+             (long long)a->file_at, (long long)(a->file_at + a->file_bytes - 1),
+             (long long)st.st_size);
+    return EBB_OK;
+}
+
 /* ---- trying a store ---- */
 
 static const char bare[] = "entrypoint: [none]\n"
@@ -192,6 +278,7 @@ static const struct serve_route routes[] = {
     {"GET", "/experiments/#/preview_gc", preview_gc, "checkpoints that would go", 0},
     {"GET", "/checkpoints/*", get, "one checkpoint", 0},
     {"DELETE", "/checkpoints/*", delete, "delete a checkpoint", 0},
+    {"GET", "/checkpoints/*/files/**", get_file, "a file of it, or a range of one", 0},
     {"POST", "/checkpoints/*/fetch", fetch, "where its files are on the master's machine", 0},
     {"POST", "/experiments/#/storage/check", check_storage, "store, read back and delete", 0},
     {"POST", "/master/storage/check", check_storage, "the same in the site's storage", 0},

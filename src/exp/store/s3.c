@@ -37,6 +37,7 @@ struct call { /* one request, whatever the number of tries */
     const char *type;         /* Content-Type, or NULL */
     struct exp_range *range;  /* of a GET */
     char host[HOST_MAX];      /* "" = the usual one; else where a redirect sent us */
+    char region[64];          /* that the last try was signed for */
     struct exp_http_answer answer;
     struct ebb_str url, path, lines[HEADERS_MAX];
     const char *headers[HEADERS_MAX];
@@ -126,13 +127,13 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
     struct call *c = context;
     const struct exp_store *s = c->r->store;
     struct exp_aws_keys keys;
-    char region[64], scheme[16], host[HOST_MAX], date[EXP_SIGV4_DATE], range[80];
+    char scheme[16], host[HOST_MAX], date[EXP_SIGV4_DATE], range[80];
     struct ebb_str signature = {0};
     size_t count = 0;
     EBB_TRY(exp_aws_keys(c->r, &keys, err));
-    find_region(s, region, sizeof region);
+    find_region(s, c->region, sizeof c->region);
     ebb_str_clear(&c->path);
-    find_place(c, region, scheme, host, &c->path);
+    find_place(c, c->region, scheme, host, &c->path);
     if (c->host[0] != '\0')
         snprintf(host, sizeof host, "%s", c->host);
     trim_port(scheme, host);
@@ -164,7 +165,7 @@ static enum ebb_status make(void *context, struct exp_http_request *q, struct eb
         add_header(c, &count, "%s", range);
     struct exp_sigv4 sign = {.access_key = keys.access,
                              .secret_key = keys.secret,
-                             .region = region,
+                             .region = c->region,
                              .service = "s3",
                              .time = now,
                              .method = c->method,
@@ -218,7 +219,7 @@ static bool is_other_etag(const struct call *c)
 /* Another region or host, if that is what the answer says. */
 static bool is_sent_away(struct call *c, const char *code, struct exp_xml body)
 {
-    char region[64], key[1024], location[1024], now[64];
+    char region[64], key[1024], location[1024];
     int status = c->answer.status;
     if (status == 307 && exp_http_header(&c->answer, "location", location, sizeof location)) {
         const char *at = strstr(location, "://");
@@ -238,8 +239,7 @@ static bool is_sent_away(struct call *c, const char *code, struct exp_xml body)
         (!exp_http_header(&c->answer, "x-amz-bucket-region", region, sizeof region) &&
          !exp_xml_text(body, "Region", region, sizeof region)))
         return false;
-    find_region(c->r->store, now, sizeof now);
-    if (region[0] == '\0' || strcmp(region, now) == 0 ||
+    if (region[0] == '\0' || strcmp(region, c->region) == 0 ||
         strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(region))
         return false; /* H1: it becomes part of a host's name */
     region_key(c->r->store, key, sizeof key);
@@ -277,7 +277,8 @@ static enum exp_verdict judge(void *context, const struct exp_http_answer *answe
         blame(c, EBB_EIO, err);
         return EXP_AGAIN;
     }
-    if (!is_error || (answer->status == 404 && c->allows_missing))
+    bool is_nothing = answer->status == 404 || answer->status == 501; /* not all know to list */
+    if (!is_error || (is_nothing && c->allows_missing))
         return EXP_DONE;
     exp_xml_text(body, "Message", message, sizeof message);
     ebb_fail(err, EBB_EIO, "%d%s%s%s%s", answer->status, code[0] != '\0' ? " " : "", code,
@@ -673,7 +674,22 @@ static enum ebb_status abort_upload(struct exp_remote *r, const char *key, const
     return status;
 }
 
-/* Uploads of this checkpoint that were begun and not finished. */
+/* One that the journal knows. */
+static enum ebb_status abort_known(struct exp_remote *r, const char *uuid, const char *path,
+                                   struct ebb_error *err)
+{
+    char id[EXP_UPLOAD_ID];
+    struct ebb_str key = {0};
+    if (exp_journal_is_done(r->journal, path) || !exp_journal_upload(r->journal, path, id))
+        return EBB_OK;
+    ebb_str_printf(&key, "%s%s/%s", r->store->prefix, uuid, path);
+    enum ebb_status status = ebb_str_status(&key, err);
+    EBB_THEN(status, abort_upload(r, ebb_str_c(&key), id, err));
+    ebb_str_fini(&key);
+    return status;
+}
+
+/* Uploads of this checkpoint that were begun and not finished, as the server knows them. */
 static enum ebb_status abort_uploads(struct exp_remote *r, const char *uuid, struct ebb_error *err)
 {
     struct ebb_str query = {0}, start = {0};
@@ -708,6 +724,8 @@ static enum ebb_status remove_paths(struct exp_remote *r, const char *uuid,
     for (size_t at = 0; at < count; at += DELETE_MAX)
         EBB_TRY(remove_some(r, uuid, paths + at, count - at < DELETE_MAX ? count - at : DELETE_MAX,
                             err));
+    for (size_t i = 0; r->journal != NULL && i < count; i++)
+        EBB_TRY(abort_known(r, uuid, paths[i], err));
     return abort_uploads(r, uuid, err);
 }
 
