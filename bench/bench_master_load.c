@@ -1,16 +1,25 @@
 /* bench_master_load.c - trials per second of a master with durability on, and listing many
  * experiments.
  *
- *     bench_master_load [EXPERIMENTS [TRIALS [SLOTS [DIRECTORY]]]]      (200 50 8 .)
+ *     bench_master_load [EXPERIMENTS [TRIALS [SLOTS [DIRECTORY [PAGES]]]]]      (200 50 8 . 0)
+ *
+ * With PAGES the same load once more with so many pages open: each has a stream of events and asks
+ * for what a page shows, four times a second; the bar is 95 % of the trials per second without them,
+ * and no turn of more than 50 ms of the master's processor.
  *
  * Every trial is a process of tests/trial/chain.c that trains one step, validates and checkpoints.
  * The bar is min(200, 0.3 x the fdatasync rate measured in the same directory) trials per second,
  * the master below 200 MB, and a list over 100,000 experiments within 100 ms. */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,7 +145,77 @@ static int list_many(const char *dir)
     return 0;
 }
 
-static int run_load(const char *dir, int experiments, int trials, int slots)
+/* ---- pages ---- */
+
+static int dial(int port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return connect(fd, (struct sockaddr *)&a, sizeof a) == 0 ? fd : -1;
+}
+
+static void say(int fd, int port, const char *token, const char *target, const char *more)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text,
+                     "GET /api/v1%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %s\r\n"
+                     "Accept-Encoding: gzip\r\n%s\r\n",
+                     target, port, token, more);
+    (void)!send(fd, text, (size_t)n, MSG_NOSIGNAL);
+}
+
+/* Another process: what it takes is not the master's. Until it is killed. */
+static void be_pages(int pages, int port, const char *token)
+{
+    static const char *const shown[] = {"/experiments?limit=50", "/experiments/1",
+                                        "/experiments/1/curves?max_trials=20"};
+    static char heard[1 << 16];
+    int streams[64], asks[64];
+    for (int i = 0; i < pages; i++) {
+        streams[i] = dial(port);
+        asks[i] = dial(port);
+        say(streams[i], port, token, "/events", "Accept: text/event-stream\r\n");
+    }
+    for (unsigned turn = 0;; turn++) {
+        nanosleep(&(struct timespec){.tv_nsec = 250000000 / pages}, NULL);
+        int i = (int)(turn % (unsigned)pages);
+        while (recv(streams[i], heard, sizeof heard, MSG_DONTWAIT) > 0 ||
+               recv(asks[i], heard, sizeof heard, MSG_DONTWAIT) > 0)
+            ;
+        say(asks[i], port, token, shown[turn / (unsigned)pages % 3], "");
+    }
+}
+
+/* The process of the pages; 0 = none are asked for. */
+static pid_t open_pages(struct exp_master *m, int pages)
+{
+    struct serve_http_response response;
+    struct serve_http_request request = {
+        .method = "POST", .target = "/tokens", .body = "{}", .body_length = 2};
+    struct serve_listen how = {.listen = "127.0.0.1:0"};
+    struct ebb_error err;
+    char token[80] = "";
+    if (pages <= 0)
+        return 0;
+    if (serve_listen(m, &how, &err) != EBB_OK)
+        return -1;
+    serve_http_response_init(&response);
+    serve_request(m, &request, &response);
+    const char *at = strstr(ebb_str_c(&response.body), "\"token\": \"");
+    if (at != NULL)
+        snprintf(token, sizeof token, "%.47s", at + 10);
+    serve_http_response_fini(&response);
+    int port = (int)strtol(strrchr(serve_url(m), ':') + 1, NULL, 10);
+    pid_t pid = fork();
+    if (pid == 0)
+        be_pages(pages < 64 ? pages : 64, port, token);
+    return pid;
+}
+
+static int run_load(const char *dir, int experiments, int trials, int slots, int pages,
+                    double *rate_found)
 {
     struct exp_master *m = NULL;
     struct ebb_error err;
@@ -151,11 +230,20 @@ static int run_load(const char *dir, int experiments, int trials, int slots)
             return 1;
     double submitted = (double)(ebb_clock_ns() - start) * 1e-9;
     start = ebb_clock_ns();
-    uint64_t cpu = ebb_clock_cpu_ns(), turns = 0;
+    pid_t viewer = open_pages(m, pages);
+    uint64_t cpu = ebb_clock_cpu_ns(), turns = 0, longest = 0;
     while (!exp_master_is_idle(m)) {
+        uint64_t begin = ebb_clock_cpu_ns();
         exp_master_turn(m, 1000);
+        uint64_t took = ebb_clock_cpu_ns() - begin;
+        longest = took > longest ? took : longest;
         turns++;
     }
+    if (viewer > 0) {
+        kill(viewer, SIGKILL);
+        waitpid(viewer, NULL, 0);
+    }
+    *rate_found = experiments * trials / ((double)(ebb_clock_ns() - start) * 1e-9);
     double seconds = (double)(ebb_clock_ns() - start) * 1e-9;
     double per_second = experiments * trials / seconds;
     printf("sync     %.0f fdatasync/s in %s: the bar is %.0f trials/s\n", rate, dir, bar);
@@ -164,6 +252,8 @@ static int run_load(const char *dir, int experiments, int trials, int slots)
            "master, %llu turns\n",
            experiments * trials, seconds, per_second, per_second / bar,
            (double)(ebb_clock_cpu_ns() - cpu) * 1e-9, (unsigned long long)turns);
+    printf("pages    %d; the longest turn took %.1f ms of processor\n", pages,
+           (double)longest * 1e-6);
     printf("memory   %.0f MB at most\n", resident_mb());
     exp_master_close(m, EXP_CLOSE_KILL, 0);
     ebb_free(body);
@@ -173,14 +263,23 @@ static int run_load(const char *dir, int experiments, int trials, int slots)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    char dir[500], command[600];
+    char dir[500], command[1100];
     int experiments = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 200;
     int trials = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 50;
     int slots = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 8;
     snprintf(dir, sizeof dir, "%s/master-load-XXXXXX", argc > 4 ? argv[4] : ".");
     if (mkdtemp(dir) == NULL)
         return 2;
-    int status = run_load(dir, experiments, trials, slots);
+    int pages = argc > 5 ? (int)strtol(argv[5], NULL, 10) : 0;
+    double alone = 0, watched = 0;
+    int status = run_load(dir, experiments, trials, slots, 0, &alone);
+    if (pages > 0) {
+        snprintf(command, sizeof command, "rm -rf '%s' && mkdir '%s'", dir, dir);
+        if (system(command) != 0 || run_load(dir, experiments, trials, slots, pages, &watched) != 0)
+            status = 1;
+        printf("watched  %.1f %% of the trials/s without pages\n", 100 * watched / alone);
+        status |= watched < 0.95 * alone;
+    }
     if (list_many(dir) != 0)
         status = 1;
     snprintf(command, sizeof command, "rm -rf '%s'", dir);

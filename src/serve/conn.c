@@ -15,6 +15,7 @@
 #define FOLLOW_S 60 /* of follow=true: how long an answer may be held back */
 #define EVENTS 64
 #define STREAM_MAX ((size_t)8 << 20)    /* a listener that is so far behind is none */
+#define CHATTER_MAX ((size_t)1 << 20)   /* of requests that come while one is being answered */
 #define PACK_HERE_MAX ((size_t)1 << 18) /* more is compressed by threads, or not */
 #define FILE_PIECE ((size_t)256 << 10)
 #define FILE_PIECES 16 /* in a turn */
@@ -339,6 +340,7 @@ static enum ebb_status read_requests(struct serve *s, struct serve_conn *c, stru
             return EBB_OK;
         ebb_wire_used(&c->wire, message.used);
         c->is_passed = false;
+        c->has_asked = true;
     }
     return EBB_OK;
 }
@@ -457,6 +459,8 @@ static enum ebb_status hear(void *context, struct ebb_error *err)
         EBB_TRY(ebb_wire_hear(&c->wire, err));
         if (!c->wire.is_broken)
             EBB_TRY(readable(s, c, err));
+        bool is_deaf = c->waiting != NULL || c->is_apart; /* who waits has little to say */
+        c->wire.is_broken |= c->is_tcp && is_deaf && c->wire.in.length > CHATTER_MAX;
     }
     return EBB_OK;
 }

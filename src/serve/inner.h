@@ -20,6 +20,7 @@ struct serve_conn {
     bool is_tcp;      /* else master.sock */
     bool is_handling; /* bytes of this turn are not dealt with */
     bool is_passed;   /* who sends the message at hand was looked at */
+    bool has_asked;   /* some message was whole: until then all of it is a first head */
     char *waiting;    /* target of a long poll or stream, owned */
     uint64_t wait_until_ns;
     bool is_stream, is_last; /* server-sent events; Connection: close */

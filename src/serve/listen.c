@@ -293,6 +293,10 @@ void serve_conn_wind(struct serve *s, struct serve_conn *c)
     bool is_free = c->waiting != NULL || c->is_apart; /* it waits for us */
     if (c->is_stream)
         return;
+    if (!c->has_asked && !c->is_passed) { /* handshake and head: no byte makes them last */
+        c->moved = moved;
+        return;
+    }
     if (is_free) {
         c->due_ns = UINT64_MAX;
     } else if (left > 0 && !c->is_passed) { /* a head that has begun: no byte makes it last */

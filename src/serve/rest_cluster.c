@@ -121,10 +121,12 @@ static enum ebb_status events(struct serve_rest *r)
 {
     size_t count;
     bool is_cut;
+    struct exp_notice_filter filter = {.experiment_id = serve_query_int(r, "experiment_id", 0, 0),
+                                       .trial_id = serve_query_int(r, "trial_id", 0, 0),
+                                       .types = serve_query_text(r, "types")};
+    int64_t after = serve_query_int(r, "after", 0, -1);
     serve_begin_list(r, "events");
-    int64_t next =
-        exp_notices_write(r->m, serve_query_int(r, "after", 0, -1),
-                          serve_query_int(r, "experiment_id", 0, 0), &r->w, &count, &is_cut);
+    int64_t next = exp_notices_write(r->m, after, &filter, &r->w, &count, &is_cut);
     ebb_jsonw_array_end(&r->w);
     ebb_jsonw_key_int(&r->w, "next", next);
     ebb_jsonw_key_bool(&r->w, "is_cut", is_cut);

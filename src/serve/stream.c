@@ -78,11 +78,16 @@ void serve_stream_send(struct serve *s, struct serve_conn *c)
     struct ebb_json_writer w;
     size_t count;
     bool is_cut;
-    int64_t experiment = number_of(c->waiting != NULL ? c->waiting : "", "experiment_id", 0);
+    const char *target = c->waiting != NULL ? c->waiting : "";
+    char *types = serve_http_query(target, "types");
+    struct exp_notice_filter filter = {.experiment_id = number_of(target, "experiment_id", 0),
+                                       .trial_id = number_of(target, "trial_id", 0),
+                                       .types = types};
     ebb_jsonw_init(&w, &list, 0);
     ebb_jsonw_array(&w);
-    c->stream_after = exp_notices_write(s->m, c->stream_after, experiment, &w, &count, &is_cut);
+    c->stream_after = exp_notices_write(s->m, c->stream_after, &filter, &w, &count, &is_cut);
     ebb_jsonw_array_end(&w);
+    ebb_free(types);
     if (list.failed)
         c->wire.is_broken = true;
     else if (count > 0 || is_cut)

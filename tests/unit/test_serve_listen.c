@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -303,12 +304,14 @@ TEST(bad_logins__are_slowed_down)
     TEST_UNUSED;
     begin();
     int wrong = 0, slowed = 0;
+    uint64_t start = ebb_clock_ns();
     for (int i = 0; i < 12; i++) {
         int status = ask("GET /api/v1/me", HOST "Authorization: Bearer guess\r\n", "");
         wrong += status == 401;
         slowed += status == 429;
     }
-    CHECK(wrong >= 5 && wrong <= 8);
+    double seconds = (double)(ebb_clock_ns() - start) * 1e-9; /* five a second are forgiven */
+    CHECK(wrong >= 5 && wrong <= 6 + 5 * seconds);
     CHECK_EQ(wrong + slowed, 12);
     expect("who is right is answered", 200, "GET /api/v1/me", HOST "Authorization: Bearer ~T\r\n",
            "");
@@ -505,6 +508,16 @@ TEST(stream__goes_on_where_it_broke_off)
     assert_non_null(strstr(heard, "ACTIVE")); /* happened while nobody listened */
     assert_null(strstr(heard, "event: cut"));
     close(fd);
+    /* filters */
+    const struct ebb_doc_node *list =
+        ebb_doc_get(fixture_get(&f, "/events?after=%lld&types=trial,step", seq - 1), "events");
+    for (size_t i = 0; i < list->count; i++)
+        CHECK(strcmp(ebb_doc_string(list->items[i], "type", ""), "experiment") != 0);
+    CHECK(ebb_doc_get(fixture_get(&f, "/events?after=%lld&types=experiment", seq - 1), "events")
+              ->count > 0);
+    CHECK_EQ(
+        ebb_doc_get(fixture_get(&f, "/events?after=%lld&trial_id=99", seq - 1), "events")->count,
+        0);
     fd = listen_to_events("Last-Event-ID: 7\r\n"); /* of an earlier master */
     hear_until(fd, "event: cut\n", 5000);
     assert_non_null(strstr(heard, "event: cut\n"));
@@ -521,7 +534,7 @@ TEST(slow_and_idle_peers__are_let_go)
     int slow = dial(), idle = dial();
     uint64_t start = ebb_clock_ns();
     heard_length = 0;
-    for (int i = 0; i < 40 && ebb_clock_ns() - start < 2000000000u; i++) { /* a byte at a time */
+    for (int i = 0; i < 40 && ebb_clock_ns() - start < 8000000000u; i++) { /* a byte at a time */
         if (send(slow, "GET / HTTP/1.1\r\nX: aaaaaaaaaaaaaaaaaaaaaaaa" + i, 1, MSG_NOSIGNAL) != 1)
             break;
         hear_until(slow, "408", 25);
@@ -530,13 +543,39 @@ TEST(slow_and_idle_peers__are_let_go)
     }
     uint64_t ms = (ebb_clock_ns() - start) / 1000000u;
     assert_non_null(strstr(heard, "408"));
-    CHECK(ms >= 250 && ms < 1500);
+    CHECK(ms >= 250 && ms < 8000);
     char byte;
-    for (int i = 0; i < 400 && recv(idle, &byte, 1, MSG_DONTWAIT) != 0; i++)
+    for (int i = 0; i < 2000 && recv(idle, &byte, 1, MSG_DONTWAIT) != 0; i++)
         exp_master_turn(f.m, 5);
     CHECK_EQ(recv(idle, &byte, 1, MSG_DONTWAIT), 0);
     close(slow);
     close(idle);
+    fixture_end(&f);
+}
+
+TEST(chatter_while_waiting__has_an_end)
+{
+    TEST_UNUSED;
+    static char noise[1 << 16];
+    char text[1024];
+    begin();
+    log_in();
+    spell(text, sizeof text,
+          "GET /api/v1/events?after=-1&wait=30 HTTP/1.1\r\n" HOST "Cookie: ~C\r\n\r\n");
+    int fd = dial();
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+    memset(noise, 'x', sizeof noise);
+    size_t sent = 0;
+    bool is_gone = false;
+    for (int i = 0; i < 20000 && !is_gone && sent < ((size_t)64 << 20); i++) {
+        ssize_t n = send(fd, noise, sizeof noise, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent += n > 0 ? (size_t)n : 0;
+        is_gone = n < 0 && errno != EAGAIN;
+        exp_master_turn(f.m, 0);
+    }
+    CHECK(is_gone);
+    CHECK(sent < ((size_t)16 << 20));
+    close(fd);
     fixture_end(&f);
 }
 

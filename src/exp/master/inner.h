@@ -162,8 +162,9 @@ struct exp_conn { /* on master.sock: a trial, or somebody who has said nothing y
 };
 
 struct exp_notice {
-    int64_t seq, experiment_id;
-    char *json; /* owned */
+    int64_t seq, experiment_id, trial_id; /* trial_id 0: of none */
+    const char *type;                     /* constant */
+    char *json;                           /* owned */
 };
 
 #define EXP_NOTICES 8192

@@ -277,10 +277,15 @@ void exp_master_kill_trial(struct exp_master *master, int64_t id, const char *wh
 bool exp_master_slot(const struct exp_master *master, int64_t slot, int64_t *trial);
 void exp_master_set_slot(struct exp_master *master, int64_t slot, bool is_enabled);
 
-/* Append the JSON of notices after `after` (of one experiment, or 0) to a list that w is in.
+struct exp_notice_filter { /* 0, NULL, "": any */
+    int64_t experiment_id, trial_id;
+    const char *types; /* "trial,log" */
+};
+/* Append the JSON of notices after `after` that the filter lets through to a list that w is in.
  * Returns the next cursor; *is_cut: some are forgotten already. */
-int64_t exp_notices_write(const struct exp_master *master, int64_t after, int64_t experiment,
-                          struct ebb_json_writer *w, size_t *count, bool *is_cut);
+int64_t exp_notices_write(const struct exp_master *master, int64_t after,
+                          const struct exp_notice_filter *filter, struct ebb_json_writer *w,
+                          size_t *count, bool *is_cut);
 
 /* Times and metrics as answers have them. */
 void exp_time_write(struct ebb_json_writer *w, double time); /* <= 0, NaN: null */

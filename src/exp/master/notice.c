@@ -10,6 +10,9 @@
 static void begin(struct exp_master *m, struct ebb_str *text, struct ebb_json_writer *w,
                   const char *type, int64_t experiment, int64_t trial)
 {
+    struct exp_notice *n = &m->notices[(uint64_t)m->notice_next % EXP_NOTICES];
+    ebb_free(n->json);
+    *n = (struct exp_notice){.experiment_id = experiment, .trial_id = trial, .type = type};
     ebb_str_init(text);
     ebb_jsonw_init(w, text, 0);
     ebb_jsonw_object(w);
@@ -26,17 +29,12 @@ static void begin(struct exp_master *m, struct ebb_str *text, struct ebb_json_wr
 }
 
 /* Lost when memory is out: a notice is a courtesy. */
-static void end(struct exp_master *m, struct ebb_str *text, struct ebb_json_writer *w,
-                int64_t experiment)
+static void end(struct exp_master *m, struct ebb_str *text, struct ebb_json_writer *w)
 {
     struct exp_notice *n = &m->notices[(uint64_t)m->notice_next % EXP_NOTICES];
     ebb_jsonw_object_end(w);
-    char *json = ebb_str_take(text);
-    if (json == NULL)
-        return;
-    ebb_free(n->json);
-    *n = (struct exp_notice){.seq = m->notice_next, .experiment_id = experiment, .json = json};
-    m->notice_next++;
+    n->json = ebb_str_take(text);
+    n->seq = m->notice_next++;
     if (m->notice_count < EXP_NOTICES)
         m->notice_count++;
     m->has_news = true;
@@ -54,7 +52,7 @@ void exp_notice_experiment(struct exp_master *m, const struct exp_experiment *e)
     else
         ebb_jsonw_null(&w);
     ebb_jsonw_key_string(&w, "error", e->error);
-    end(m, &text, &w, e->id);
+    end(m, &text, &w);
 }
 
 void exp_notice_trial(struct exp_master *m, const struct exp_trial *r)
@@ -66,7 +64,7 @@ void exp_notice_trial(struct exp_master *m, const struct exp_trial *r)
     ebb_jsonw_key_bool(&w, "is_running", r->alloc != NULL);
     ebb_jsonw_key_int(&w, "restarts", r->sequence.restarts);
     ebb_jsonw_key_string(&w, "message", r->message);
-    end(m, &text, &w, r->experiment->id);
+    end(m, &text, &w);
 }
 
 void exp_notice_work(struct exp_master *m, const struct exp_trial *r, const char *type,
@@ -83,7 +81,7 @@ void exp_notice_work(struct exp_master *m, const struct exp_trial *r, const char
         ebb_jsonw_metric(&w, *metric);
         ebb_jsonw_key_bool(&w, "is_best", is_best);
     }
-    end(m, &text, &w, r->experiment->id);
+    end(m, &text, &w);
 }
 
 void exp_notice_metrics(struct exp_master *m, const struct exp_trial *r, int64_t step, double time,
@@ -116,7 +114,7 @@ void exp_notice_log(struct exp_master *m, const struct exp_trial *r)
     struct ebb_str text;
     struct ebb_json_writer w;
     begin(m, &text, &w, "log", r->experiment->id, r->id);
-    end(m, &text, &w, r->experiment->id);
+    end(m, &text, &w);
 }
 
 void exp_notices_free(struct exp_master *m)
@@ -128,8 +126,27 @@ void exp_notices_free(struct exp_master *m)
     m->notice_count = 0;
 }
 
-int64_t exp_notices_write(const struct exp_master *m, int64_t after, int64_t experiment,
-                          struct ebb_json_writer *w, size_t *count, bool *is_cut)
+/* Is the word one of those in "a,b,c"? NULL and "": all are. */
+static bool is_listed(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, word, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    }
+    return list == NULL || list[0] == '\0';
+}
+
+static bool is_wanted(const struct exp_notice *n, const struct exp_notice_filter *f)
+{
+    return n->json != NULL && (f->experiment_id == 0 || n->experiment_id == f->experiment_id) &&
+           (f->trial_id == 0 || n->trial_id == f->trial_id) && is_listed(f->types, n->type);
+}
+
+int64_t exp_notices_write(const struct exp_master *m, int64_t after,
+                          const struct exp_notice_filter *filter, struct ebb_json_writer *w,
+                          size_t *count, bool *is_cut)
 {
     int64_t oldest = m->notice_next - (int64_t)m->notice_count;
     *is_cut = after + 1 < oldest && after >= 0;
@@ -139,7 +156,7 @@ int64_t exp_notices_write(const struct exp_master *m, int64_t after, int64_t exp
                                                        : oldest;
     for (; seq < m->notice_next; seq++) {
         const struct exp_notice *n = &m->notices[(uint64_t)seq % EXP_NOTICES];
-        if (experiment != 0 && n->experiment_id != experiment)
+        if (!is_wanted(n, filter))
             continue;
         ebb_jsonw_raw(w, n->json, strlen(n->json));
         ++*count;
