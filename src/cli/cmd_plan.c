@@ -102,8 +102,10 @@ struct settings {
     const char *output, *write_lp;
     struct study_how how;
     double in_rate, out_rate;
+    struct cli_list links;
+    struct planner_tiers tiers;
     int64_t effort, seed;
-    uint64_t host_bytes;
+    uint64_t host_bytes, file_bytes;
     bool is_json;
 };
 
@@ -133,9 +135,7 @@ static void fill_request(const struct settings *set, struct study_row *row)
     row->request.time_limit_s = set->how.time_limit;
     row->request.seed = (uint64_t)set->seed;
     row->request.write_lp = set->write_lp;
-    row->request.link = (struct planner_link){.out_bytes_per_ns = set->out_rate,
-                                              .in_bytes_per_ns = set->in_rate,
-                                              .host_bytes = set->host_bytes};
+    row->request.tiers = set->tiers;
 }
 
 /* Is one of the planners asked for of that kind? */
@@ -149,15 +149,50 @@ static bool asks_for(const struct settings *set, enum planner_flag flag)
     return set->planners.count == 0 && (planner_find("best")->flags & flag);
 }
 
+/* --link TIER=GB/s, both ways. */
+static int read_link(struct settings *set, const char *text)
+{
+    const char *value = strchr(text, '=');
+    size_t length = value ? (size_t)(value - text) : 0;
+    bool is_host = length == 4 && strncmp(text, "host", 4) == 0;
+    bool is_file = length == 4 && strncmp(text, "file", 4) == 0;
+    double rate = 0;
+    if ((!is_host && !is_file) || !ebb_parse_double(value + 1, &rate) || rate <= 0)
+        return cli_usage_error("--link %s: allowed: host=GB/s, file=GB/s, with rates > 0", text);
+    struct device_config *links = &set->tiers.links;
+    int tier = is_host ? DEVICE_HOST : DEVICE_FILE;
+    links->out[tier].bytes_per_ns = links->in[tier].bytes_per_ns = rate;
+    return -1;
+}
+
+/* Lower tiers: each has room and rates, or neither. */
+static int read_tiers(struct settings *set)
+{
+    struct planner_tiers *t = &set->tiers;
+    int code = -1;
+    t->bytes[DEVICE_HOST] = set->host_bytes;
+    t->bytes[DEVICE_FILE] = set->file_bytes;
+    t->links.out[DEVICE_HOST].bytes_per_ns = set->out_rate;
+    t->links.in[DEVICE_HOST].bytes_per_ns = set->in_rate;
+    for (size_t i = 0; i < set->links.count && code < 0; i++)
+        code = read_link(set, set->links.items[i]);
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS && code < 0; k++) {
+        bool has_out = t->links.out[k].bytes_per_ns > 0, has_in = t->links.in[k].bytes_per_ns > 0;
+        if ((t->bytes[k] > 0) != has_out || has_out != has_in)
+            code = k == DEVICE_HOST
+                       ? cli_usage_error("--host-bytes, --host-out and --host-in go together, or "
+                                         "--host-bytes and --link host=GB/s")
+                       : cli_usage_error("--file-bytes and --link file=GB/s go together");
+    }
+    return code;
+}
+
 /* Options that none of the planners reads. Returns -1, or the exit code. */
 static int refuse_unused(const struct settings *set)
 {
-    bool has_host = set->host_bytes > 0 || set->in_rate > 0 || set->out_rate > 0;
-    if (has_host && !asks_for(set, PLANNER_HOST))
-        return cli_usage_error("--host-bytes, --host-out and --host-in need --planner joint or "
-                               "floor");
-    if (has_host && !(set->host_bytes > 0 && set->in_rate > 0 && set->out_rate > 0))
-        return cli_usage_error("--host-bytes, --host-out and --host-in go together");
+    if (planner_has_tiers(&set->tiers) && !asks_for(set, PLANNER_HOST))
+        return cli_usage_error("--host-bytes, --host-out and --host-in need --planner joint, floor "
+                               "or unified");
     if (set->write_lp && !asks_for(set, PLANNER_LP))
         return cli_usage_error("--write-lp needs --planner best, ilp or joint: others have no "
                                "model");
@@ -232,7 +267,7 @@ static int run_plan(int argc, char **argv)
     const struct cli_option options[] = {
         {"planner", 'p', CLI_LIST, &set.planners, "P[,P...]",
          "best (default), floor, all, all_ap, last, chen_sqrtn, chen_sqrtn_noap,\n"
-         "chen_greedy, chen_greedy_noap, griewank, rotor, knapsack, ilp, lp_round, joint"},
+         "chen_greedy, chen_greedy_noap, griewank, rotor, knapsack, ilp, lp_round, joint, unified"},
         {"ratio", 'r', CLI_LIST, &set.ratios, "R[,R...]",
          "budgets as fractions of the least peak without recomputation"},
         {"budget", 'b', CLI_LIST, &set.budgets, "B[,B...]", "budgets in bytes: 48MiB, unlimited"},
@@ -244,7 +279,9 @@ static int run_plan(int argc, char **argv)
         {"jobs", 'j', CLI_INT, &set.how.jobs, "N", "rows at a time (default: all cores)"},
         {"seed", 0, CLI_INT, &set.seed, "N", "of the search (default 0)"},
         {"host-bytes", 0, CLI_BYTES, &set.host_bytes, "B",
-         "joint (up to about 65 ops), floor: room on the host for offload"},
+         "joint (up to about 65 ops), floor, unified: room on the host for offload"},
+        {"file-bytes", 0, CLI_BYTES, &set.file_bytes, "B", "floor, unified: room in a file"},
+        {"link", 0, CLI_LIST, &set.links, "TIER=GB/s", "rates both ways, as host=12,file=2"},
         {"host-out", 0, CLI_DOUBLE, &set.out_rate, "GB/s", "rate to the host"},
         {"host-in", 0, CLI_DOUBLE, &set.in_rate, "GB/s", "rate from the host"},
         {"output", 'o', CLI_STRING, &set.output, "FILE", "write the plan of the first row"},
@@ -284,6 +321,11 @@ static int run_plan(int argc, char **argv)
     int code = cli_parse(&spec, argc, argv, &args);
     if (code >= 0)
         return code;
+    code = read_tiers(&set);
+    if (code >= 0) {
+        cli_args_fini(&args);
+        return code;
+    }
     struct study_graph *graphs = ebb_calloc(args.positional_count, sizeof *graphs);
     struct study_row *rows = ebb_calloc(MAX_ROWS, sizeof *rows);
     size_t loaded = 0, count = 0;

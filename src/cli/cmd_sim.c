@@ -91,7 +91,7 @@ static int read_policies(const struct settings *set, struct sim_job *job)
         }
         const struct mem_policy *policy = mem_policy_find(name);
         if (!policy && strcmp(name, "none") != 0) {
-            static const char *const later[] = {"belady", "capuchin", "unified"};
+            static const char *const later[] = {"belady", "capuchin"};
             if (ebb_name_index(name, later, sizeof later / sizeof *later) >= 0)
                 return cli_usage_error("policy %s: valid, but this build cannot run it yet", name);
             if (planner_find(name))

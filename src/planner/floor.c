@@ -294,7 +294,7 @@ static enum ebb_status search_order(struct search *s, const struct trace *trace,
                                     struct ebb_error *err)
 {
     *s = (struct search){.aim = UINT64_MAX}; /* nothing is above it */
-    if (tiers && (tiers->bytes[DEVICE_HOST] || tiers->bytes[DEVICE_FILE])) {
+    if (planner_has_tiers(tiers)) {
         s->tiers = *tiers;
         s->has_tiers = true;
     }
@@ -491,7 +491,7 @@ enum ebb_status planner_solve_floor(struct planner_job *job, struct ebb_error *e
     struct plan plan;
     struct plan_report proof;
     struct planner_floor_facts facts = {0};
-    const struct planner_tiers below = planner_host_tier(&job->request->link), *tiers = &below;
+    const struct planner_tiers *tiers = &job->request->tiers;
     uint64_t budget = job->request->budget_bytes;
     enum ebb_status status = search_init(&s, job->graph->trace, tiers, &facts, err);
     job->has_made = false;

@@ -74,6 +74,8 @@ double planner_result_price(const struct planner_request *request,
       PLANNER_PORTFOLIO | PLANNER_LP)                                                              \
     X(floor, NULL, "least memory: the plan for the smallest budget that works", floor,             \
       PLANNER_HOST)                                                                                \
+    X(unified, NULL, "keep, make again, or copy to host and file beside the ops: fastest of many", \
+      unified, PLANNER_HOST)                                                                       \
     X(all, "CHECKPOINT_ALL", "every forward output is a checkpoint", all, PLANNER_FORWARD)         \
     X(all_ap, "CHECKPOINT_ALL_AP", "every articulation point is a checkpoint", all,                \
       PLANNER_FORWARD | PLANNER_AP)                                                                \

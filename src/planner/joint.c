@@ -19,6 +19,7 @@
 #define MOST_NODES 65 /* beyond, the solver may end with nothing */
 
 struct joint {
+    struct planner_link link;
     struct planner_job *job;
     struct planner_model model;
     struct ebb_arena arena;
@@ -60,7 +61,7 @@ static uint64_t transfer_ns(const struct joint *j, const uint64_t *row, double r
     double ns = 0;
     for (uint32_t i = 0; i < g->item_count; i++)
         if (planner_bit(row, i))
-            ns += (double)g->items[i].bytes / rate + (double)j->job->request->link.latency_ns;
+            ns += (double)g->items[i].bytes / rate + (double)j->link.latency_ns;
     return (uint64_t)ceil(ns);
 }
 
@@ -68,7 +69,7 @@ static uint64_t transfer_ns(const struct joint *j, const uint64_t *row, double r
 static uint64_t evaluate(struct joint *j)
 {
     struct planner_sched *s = &j->job->trial;
-    const struct planner_link *link = &j->job->request->link;
+    const struct planner_link *link = &j->link;
     uint64_t total = 0;
     for (uint32_t group = 0; group < j->model.groups.count; group++) {
         uint64_t compute = 0, in = 0, out = 0;
@@ -135,7 +136,18 @@ static enum ebb_status joint_init(struct joint *j, struct ebb_error *err)
     EBB_TRY(ebb_arena_status(&j->arena, err));
     return planner_model_build(&j->model, g,
                                g->node_count <= 40 ? PLANNER_LEVEL_FULL : PLANNER_LEVEL_MERGED,
-                               j->job->budget, &j->job->request->link, err);
+                               j->job->budget, &j->link, err);
+}
+
+/* The way to the host, as the model has it. */
+static struct planner_link host_link(const struct planner_tiers *tiers)
+{
+    const struct device_link *out = &tiers->links.out[DEVICE_HOST],
+                             *in = &tiers->links.in[DEVICE_HOST];
+    return (struct planner_link){.out_bytes_per_ns = out->bytes_per_ns,
+                                 .in_bytes_per_ns = in->bytes_per_ns,
+                                 .latency_ns = in->latency_ns,
+                                 .host_bytes = tiers->bytes[DEVICE_HOST]};
 }
 
 /* The same budget without a host. */
@@ -145,7 +157,7 @@ static enum ebb_status find_incumbent(struct planner_job *job, struct ebb_error 
     struct planner_request quick = *asked;
     quick.effort = 0;
     quick.write_lp = NULL;
-    quick.link = (struct planner_link){0};
+    quick.tiers = (struct planner_tiers){0};
     job->request = &quick;
     enum ebb_status status = planner_solve_best(job, err);
     job->request = asked;
@@ -177,8 +189,8 @@ static enum ebb_status with_copies(struct joint *j, struct ebb_error *err)
 
 enum ebb_status planner_solve_joint(struct planner_job *job, struct ebb_error *err)
 {
-    const struct planner_link *link = &job->request->link;
-    struct joint j = {.job = job};
+    struct joint j = {.job = job, .link = host_link(&job->request->tiers)};
+    const struct planner_link *link = &j.link;
     if (link->host_bytes == 0 || link->in_bytes_per_ns <= 0 || link->out_bytes_per_ns <= 0) {
         planner_job_not_applicable(job, "needs a host: --host-bytes, --host-in, --host-out");
         return EBB_OK;

@@ -38,6 +38,11 @@ enum ebb_status planner_groups_make(struct planner_groups *groups, struct ebb_ar
                                     const struct planner_graph *g, enum planner_level level,
                                     struct ebb_error *err);
 
+struct planner_link { /* the way to the host */
+    double out_bytes_per_ns, in_bytes_per_ns;
+    uint64_t latency_ns, host_bytes;
+};
+
 struct planner_model { /* all zero: none, which may be finished, too */
     const struct planner_graph *graph;
     struct ebb_arena arena; /* owns groups and columns */

@@ -43,8 +43,9 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
     else if (!has_addresses)
         EBB_TRY(
             plan_assign_offsets(g->trace, plan, g->exact_bytes ? UINT64_MAX : budget, NULL, err));
-    struct plan_limits limits = {
-        .budget_bytes = {g->exact_bytes ? UINT64_MAX : budget, job->request->link.host_bytes, 0}};
+    struct plan_limits limits = {.budget_bytes = {g->exact_bytes ? UINT64_MAX : budget,
+                                                  job->request->tiers.bytes[DEVICE_HOST],
+                                                  job->request->tiers.bytes[DEVICE_FILE]}};
     struct plan_report report;
     EBB_TRY(plan_check(g->trace, plan, &limits, &report, err));
     if (report.peak_bytes > budget)
@@ -66,15 +67,14 @@ static enum ebb_status prove(struct planner_job *job, struct plan *plan, enum pa
 static enum ebb_status time_on_null(const struct planner_job *job, const struct plan *plan,
                                     uint64_t *ns, struct ebb_error *err)
 {
-    const struct planner_link *link = &job->request->link;
+    const struct planner_tiers *tiers = &job->request->tiers;
     struct exec_program *program = NULL;
     struct exec_report report;
     struct exec_options options = {
         .plan = plan,
         .budget_bytes = plan->budget_bytes,
-        .tier_bytes[DEVICE_HOST] = link->host_bytes,
-        .links = {.out[DEVICE_HOST] = {link->latency_ns, link->out_bytes_per_ns},
-                  .in[DEVICE_HOST] = {link->latency_ns, link->in_bytes_per_ns}}};
+        .tier_bytes = {0, tiers->bytes[DEVICE_HOST], tiers->bytes[DEVICE_FILE]},
+        .links = tiers->links};
     EBB_TRY(exec_program_create(&program, job->graph->trace, EXEC_EBB, err));
     enum ebb_status status = exec_run(program, &options, &report, err);
     exec_program_destroy(program);
@@ -87,9 +87,9 @@ static enum ebb_status time_on_null(const struct planner_job *job, const struct 
 
 static double copy_ns(const struct planner_job *job, const struct plan_step *step)
 {
-    const struct planner_link *link = &job->request->link;
-    double rate = step->act == PLAN_SEND ? link->out_bytes_per_ns : link->in_bytes_per_ns;
-    return (double)link->latency_ns + (double)job->graph->trace->storages[step->index].bytes / rate;
+    const struct device_config *links = &job->request->tiers.links;
+    return mem_copy_ns(step->act == PLAN_SEND ? &links->out[step->tier] : &links->in[step->tier],
+                       job->graph->trace->storages[step->index].bytes);
 }
 
 enum ebb_status planner_job_time(const struct planner_job *job, const struct plan *plan,

@@ -50,23 +50,14 @@ struct planner_params {
     bool imposed_cover_all, imposed_cover_last; /* ilp: looser stage rules of the gap study */
 };
 
-struct planner_link { /* joint: the way to the host; bandwidth 0 = no offload */
-    double out_bytes_per_ns, in_bytes_per_ns;
-    uint64_t latency_ns, host_bytes;
-};
-
 struct planner_tiers {
     uint64_t bytes[DEVICE_TIERS]; /* [0]: the budget, where it matters */
     struct device_config links;
 };
 
-/* Rates 0: no room either. Latencies are left to whoever times the plan. */
-static inline struct planner_tiers planner_host_tier(const struct planner_link *link)
+static inline bool planner_has_tiers(const struct planner_tiers *tiers)
 {
-    bool is_there = link->in_bytes_per_ns > 0 && link->out_bytes_per_ns > 0;
-    return (struct planner_tiers){.bytes = {[DEVICE_HOST] = is_there ? link->host_bytes : 0},
-                                  .links = {.out[DEVICE_HOST].bytes_per_ns = link->out_bytes_per_ns,
-                                            .in[DEVICE_HOST].bytes_per_ns = link->in_bytes_per_ns}};
+    return tiers && (tiers->bytes[DEVICE_HOST] || tiers->bytes[DEVICE_FILE]);
 }
 
 struct planner_request {
@@ -77,7 +68,7 @@ struct planner_request {
     double move_bytes_per_ns; /* inside the slab; default 300: a device with its own memory */
     uint64_t seed;
     struct planner_params params;
-    struct planner_link link;
+    struct planner_tiers tiers; /* lower ones that plans may copy to; bytes 0: not there */
     const struct plan
         *warm; /* best: a plan for another budget, used as a seed; borrowed; may be NULL */
     const char *write_lp; /* write the model to this file instead of solving (ilp, best, joint) */
@@ -157,6 +148,16 @@ enum ebb_status planner_floor_at(const struct trace *trace, const struct planner
 enum ebb_status planner_early(const struct trace *trace, const struct plan *from,
                               const struct planner_tiers *tiers, struct plan *to, bool *is_found,
                               struct ebb_error *err);
+
+/* The fastest plan known within tiers->bytes[0] that keeps, makes again, or copies to lower tiers
+ * (unified.c), as the null device times it: *report is of that run. Budgets below floor_bytes are
+ * not tried; *is_found is false when there is none. `plan` is initialised. */
+struct exec_program;
+struct exec_report;
+enum ebb_status planner_unified(const struct exec_program *program, const struct trace *trace,
+                                const struct planner_tiers *tiers, uint64_t floor_bytes,
+                                uint64_t seed, struct plan *plan, struct exec_report *report,
+                                bool *is_found, struct ebb_error *err);
 
 /* The floor and what it is compared with. Persistent leaves (plan.h) are reserved throughout. */
 struct planner_floor_facts {

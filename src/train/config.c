@@ -36,7 +36,7 @@ static const char *policy_name(size_t i)
 static bool is_policy(const char *name)
 {
     return strcmp(name, "none") == 0 || mem_policy_find(name) || planner_find(name) ||
-           ebb_words_find("belady capuchin unified", name, strlen(name), NULL);
+           ebb_words_find("belady capuchin", name, strlen(name), NULL);
 }
 
 #define ROW(...) EBB_KEY_ROW(struct draft, __VA_ARGS__)

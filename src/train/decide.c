@@ -41,20 +41,6 @@ static struct device_config tier_links(const struct train_ways *w)
     return c;
 }
 
-/* The same as decisions take them. */
-static struct device_config priced_links(const struct train_ways *w)
-{
-    struct device_config c = tier_links(w);
-    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
-        struct device_link *both[] = {&c.out[k], &c.in[k]};
-        for (int i = 0; i < 2; i++) {
-            both[i]->latency_ns = (uint64_t)((double)both[i]->latency_ns * w->copy_price);
-            both[i]->bytes_per_ns /= w->copy_price;
-        }
-    }
-    return c;
-}
-
 enum ebb_status train_ways_name(struct train_ways *w, const char *name, struct ebb_error *err)
 {
     w->policy = NULL;
@@ -126,7 +112,6 @@ static enum ebb_status by_policy(const struct train_ways *w, const struct train_
     struct exec_options o = train_ways_options(w);
     struct exec_report report;
     o.log = &log;
-    o.links = priced_links(w);
     struct ebb_error why = {0};
     enum ebb_status status = exec_run(c->exec, &o, &report, &why);
     *is_found = status == EBB_OK && report.result == EXEC_OK;
@@ -138,6 +123,13 @@ static enum ebb_status by_policy(const struct train_ways *w, const struct train_
     return unless_no_room(status, &why, err);
 }
 
+static struct planner_tiers tiers_of(const struct train_ways *w)
+{
+    struct exec_options o = train_ways_options(w);
+    return (struct planner_tiers){.bytes = {o.budget_bytes, w->host_bytes, w->file_bytes},
+                                  .links = o.links};
+}
+
 static enum ebb_status by_planner(const struct train_ways *w, const struct train_choice *c,
                                   struct plan *plan, bool *is_found, struct ebb_error *err)
 {
@@ -146,6 +138,7 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
     planner_request_init(&request);
     planner_result_init(&result);
     request.budget_bytes = w->budget_bytes;
+    request.tiers = tiers_of(w);
     request.seed = w->seed;
     request.time_limit_s = PLANNING_SECONDS;
     request.move_bytes_per_ns = link_of(w, PROFILE_MOVE).bytes_per_ns;
@@ -156,12 +149,6 @@ static enum ebb_status by_planner(const struct train_ways *w, const struct train
         status = plan_copy(plan, &result.plan, &why);
     planner_result_fini(&result);
     return unless_no_room(status, &why, err);
-}
-
-static struct planner_tiers lower_tiers(const struct train_ways *w)
-{
-    return (struct planner_tiers){.bytes = {0, w->host_bytes, w->file_bytes},
-                                  .links = priced_links(w)};
 }
 
 /* Whether the copies in lower tiers find a place: planners count their bytes, not their addresses.
@@ -181,11 +168,6 @@ static enum ebb_status is_placed(const struct train_ways *w, const struct train_
     return unless_no_room(status, &why, err);
 }
 
-static bool is_empty(const struct planner_tiers *t)
-{
-    return t->bytes[DEVICE_HOST] + t->bytes[DEVICE_FILE] == 0;
-}
-
 /* Half of the room in each, or none when that is little. */
 static void halve(struct planner_tiers *t)
 {
@@ -198,14 +180,14 @@ static void halve(struct planner_tiers *t)
 static enum ebb_status find_least(const struct train_ways *w, struct train_choice *c,
                                   struct ebb_error *err)
 {
-    struct planner_tiers tiers = lower_tiers(w);
+    struct planner_tiers tiers = tiers_of(w);
     enum ebb_status status = EBB_OK;
     c->info.floor_bytes = UINT64_MAX;
     for (bool is_last = false; status == EBB_OK && !is_last;) {
         struct plan game = {0};
         uint64_t bytes = UINT64_MAX;
         bool is_good = true;
-        is_last = is_empty(&tiers);
+        is_last = !planner_has_tiers(&tiers);
         status = planner_floor(c->trace, &tiers, &game, &bytes, err);
         if (status == EBB_OK && !is_last)
             status = is_placed(w, c, &game, bytes, &is_good, err);
@@ -263,12 +245,12 @@ static enum ebb_status refuse(const struct train_ways *w, const struct train_cho
 static enum ebb_status by_game(const struct train_ways *w, const struct train_choice *c,
                                struct plan *plan, bool *is_found, struct ebb_error *err)
 {
-    struct planner_tiers tiers = lower_tiers(w);
+    struct planner_tiers tiers = tiers_of(w);
     uint64_t budget = w->budget_bytes;
     EBB_TRY(planner_floor_at(c->trace, &tiers, budget, plan, is_found, err));
-    if (*is_found && !is_empty(&tiers))
+    if (*is_found && planner_has_tiers(&tiers))
         EBB_TRY(is_placed(w, c, plan, budget, is_found, err));
-    if (!*is_found && !is_empty(&tiers)) {
+    if (!*is_found && planner_has_tiers(&tiers)) {
         plan_fini(plan);
         EBB_TRY(planner_floor_at(c->trace, NULL, budget, plan, is_found, err));
     }
@@ -324,13 +306,10 @@ static enum ebb_status compare(const struct train_ways *w, struct train_choice *
 static enum ebb_status compare_early(const struct train_ways *w, struct train_choice *c,
                                      const struct plan *plan, struct ebb_error *err)
 {
-    struct exec_options o = train_ways_options(w);
-    struct planner_tiers tiers = {.bytes = {o.budget_bytes, w->host_bytes, w->file_bytes},
-                                  .links = o.links};
+    struct planner_tiers tiers = tiers_of(w);
     struct ebb_error why = {0};
-    struct plan early;
+    struct plan early = {0};
     bool is_found;
-    plan_init(&early);
     enum ebb_status status = planner_early(c->trace, plan, &tiers, &early, &is_found, &why);
     if (status == EBB_OK && is_found)
         status = compare(w, c, &early, &why);
@@ -338,61 +317,33 @@ static enum ebb_status compare_early(const struct train_ways *w, struct train_ch
     return unless_no_room(status, &why, err);
 }
 
-/* Make a plan in a part of the budget, at a part of the price of copies, and offer it; what the
- * part leaves is for copies that come early. */
-static enum ebb_status offer_in(const struct train_ways *w, uint64_t budget_bytes,
-                                double copy_price, struct train_choice *c, maker *make,
-                                struct ebb_error *err)
+static enum ebb_status offer(const struct train_ways *w, struct train_choice *c, maker *make,
+                             struct ebb_error *err)
 {
-    struct train_ways less = *w;
-    struct plan plan;
+    struct plan plan = {0};
     bool is_found = false;
-    less.budget_bytes = budget_bytes;
-    less.copy_price = copy_price;
-    plan_init(&plan);
-    enum ebb_status status = make(&less, c, &plan, &is_found, err);
+    enum ebb_status status = make(w, c, &plan, &is_found, err);
     if (is_found && (w->host_bytes || w->file_bytes))
         EBB_THEN(status, compare_early(w, c, &plan, err));
-    if (is_found && budget_bytes == w->budget_bytes)
+    if (is_found)
         EBB_THEN(status, compare(w, c, &plan, err));
     plan_fini(&plan);
     return status;
 }
 
-static enum ebb_status offer(const struct train_ways *w, struct train_choice *c, maker *make,
-                             struct ebb_error *err)
-{
-    return offer_in(w, w->budget_bytes, 1, c, make, err);
-}
-
-/* Parts of the budget that are left for copies that come early, and what such copies are taken to
- * cost. */
-static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
-static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
-enum { SLACKS = sizeof slacks / sizeof *slacks, PRICES = sizeof prices / sizeof *prices };
-#define ALL_HIDDEN 1.0005 /* nothing is left to gain */
-
-/* Nobody asked for a policy: the fastest of several. Tiers may be used or not, so that they never
- * make it slower. */
+/* Nobody asked for a policy: the fastest plan known, with tiers or without. */
 static enum ebb_status choose_freely(const struct train_ways *w, struct train_choice *c,
                                      struct ebb_error *err)
 {
-    struct train_ways plain = *w;
-    plain.host_bytes = plain.file_bytes = 0;
-    EBB_TRY(offer(w, c, by_policy, err));
-    EBB_TRY(offer(w, c, by_game, err));
-    if (!w->host_bytes && !w->file_bytes)
-        return EBB_OK;
-    for (size_t i = 1; i < SLACKS * PRICES; i++) {
-        double part = 1 - slacks[i / PRICES], price = prices[i % PRICES];
-        uint64_t budget = plan_round((uint64_t)((double)w->budget_bytes * part));
-        if ((c->is_made && c->info.overhead < ALL_HIDDEN) || budget < c->info.floor_bytes)
-            break;
-        EBB_TRY(offer_in(w, budget, price, c, by_policy, err));
-        EBB_TRY(offer_in(w, budget, price, c, by_game, err));
-    }
-    EBB_TRY(offer(&plain, c, by_policy, err));
-    return offer(&plain, c, by_game, err);
+    struct planner_tiers tiers = tiers_of(w);
+    struct plan plan = {0};
+    bool is_found;
+    enum ebb_status status = planner_unified(c->exec, c->trace, &tiers, c->info.floor_bytes,
+                                             w->seed, &plan, &c->info.report, &is_found, err);
+    if (status == EBB_OK && is_found)
+        status = compare(w, c, &plan, err);
+    plan_fini(&plan);
+    return status;
 }
 
 enum ebb_status train_choice_make(const struct train_ways *w, struct train_choice *c,

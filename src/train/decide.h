@@ -20,7 +20,6 @@ struct train_ways {
     const char *file_path; /* borrowed */
     struct train_link link;
     const struct profile *profile; /* of the links; borrowed */
-    double copy_price; /* decisions take copies for so much of what they cost; 1: all of it */
     uint64_t seed;
     void *backend;
 };

@@ -74,7 +74,6 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     e->ways.file_bytes = options->file_bytes;
     e->ways.seed = options->seed;
     e->ways.link = options->link;
-    e->ways.copy_price = 1;
     e->ways.profile = options->costs ? options->costs : profile_builtin();
     unsigned passes = 0;
     enum ebb_status status = train_ways_name(&e->ways, options->policy, err);

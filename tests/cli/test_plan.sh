@@ -64,7 +64,7 @@ refused "allowed: an integer >= 0, <= 3" "$line" -r 0.5 --effort 7
 refused "a number >= 0.001, <=" "$line" -r 0.5 --time-limit 0
 refused "allowed: an integer >= 1, <= 4096" "$line" -r 0.5 --jobs 0
 refused "at most 1e6" "$line" -r 1e9
-refused "joint or floor" "$line" -r 0.5 --host-bytes 64 --host-in 1 --host-out 1
+refused "joint, floor or unified" "$line" -r 0.5 --host-bytes 64 --host-in 1 --host-out 1
 refused "go together" "$line" -r 0.5 -p joint --host-bytes 64
 refused "have no model" "$line" -r 0.5 -p all --write-lp "$dir/x.lp"
 refused "allowed: an integer >= 1, <= 1000" sweep "$line" --points 0

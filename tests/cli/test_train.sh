@@ -191,11 +191,11 @@ expect 0 "$ebb" train gpt.yaml --updates 3 --set memory.precision=bf16 --checkpo
 expect 0 "$ebb" train gpt.yaml --json --updates 6 --set $split --resume fulls
 [ "$(value updates)" = 6 ] || fail "split weights do not go on from fp32 ones: $out"
 # a policy that is designed and not written: valid, and refused before anything starts
-{ grep -v '^memory' gpt.yaml; echo 'memory: {policy: unified}'; } >unified.yaml
-expect 0 "$ebb" experiment validate unified.yaml
-grep -q "note: memory.policy: valid, but this build cannot run it yet" out.txt || fail "no note about unified"
-expect 1 "$ebb" train gpt.yaml --set memory.policy=unified
-grep -q "memory.policy: valid, but this build cannot run it yet" err.txt || fail "unified is not refused"
+{ grep -v '^memory' gpt.yaml; echo 'memory: {policy: belady}'; } >belady.yaml
+expect 0 "$ebb" experiment validate belady.yaml
+grep -q "note: memory.policy: valid, but this build cannot run it yet" out.txt || fail "no note about belady"
+expect 1 "$ebb" train gpt.yaml --set memory.policy=belady
+grep -q "memory.policy: valid, but this build cannot run it yet" err.txt || fail "belady is not refused"
 expect 2 "$ebb" train gpt.yaml --set memory.master_weights=split
 [[ $err == *"precision: bf16"* ]] || fail "split weights in fp32: $err"
 

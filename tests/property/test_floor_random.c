@@ -174,8 +174,9 @@ TEST(floor__survives_failed_allocations)
     uint64_t live = ebb_heap_live(), failures = 0;
     for (uint64_t n = 1; n < 6000; n += n < 200 ? 1 : 61) {
         struct planner_result result;
-        request.link = (struct planner_link){
-            .host_bytes = n % 2 ? 0 : 1 << 16, .in_bytes_per_ns = 20, .out_bytes_per_ns = 20};
+        request.tiers = (struct planner_tiers){
+            .bytes[DEVICE_HOST] = n % 2 ? 0 : 1 << 16,
+            .links = {.in[DEVICE_HOST].bytes_per_ns = 20, .out[DEVICE_HOST].bytes_per_ns = 20}};
         ebb_heap_fail_at(n);
         enum ebb_status status = planner_run(planner_find("floor"), trace, &request, &result, &err);
         ebb_heap_fail_at(0);

@@ -351,7 +351,7 @@ TEST(unbuilt__notes_and_rows)
     reading_close(&r);
     reading_open(&r, "entrypoint: ebb:gan\nhyperparameters: {global_batch_size: 1}\n"
                      "searcher: {name: single, metric: m, max_steps: 1}\n"
-                     "memory: {policy: unified}\n");
+                     "memory: {policy: capuchin}\n");
     CHECK_OK(r.status, &r.err);
     CHECK_EQ(exp_config_unbuilt(&r.config, rows), 1);
     CHECK_STR(exp_unbuilt_table[rows[0]].path, "memory.policy");

@@ -28,9 +28,10 @@ static void plan_with_host(const struct trace *trace, const char *planner, doubl
     planner_request_init(request);
     request->budget_bytes = (uint64_t)((double)stats.baseline_bytes * ratio);
     request->time_limit_s = 2;
-    request->link = (struct planner_link){.out_bytes_per_ns = bytes_per_ns,
-                                          .in_bytes_per_ns = bytes_per_ns,
-                                          .host_bytes = UINT64_C(1) << 33};
+    request->tiers =
+        (struct planner_tiers){.bytes[DEVICE_HOST] = UINT64_C(1) << 33,
+                               .links = {.in[DEVICE_HOST].bytes_per_ns = bytes_per_ns,
+                                         .out[DEVICE_HOST].bytes_per_ns = bytes_per_ns}};
     CHECK_OK(planner_run(planner_find(planner), trace, request, result, &err), &err);
 }
 
@@ -48,12 +49,11 @@ static uint64_t time_on_null(const struct trace *trace, const struct plan *plan,
     struct exec_program *program;
     struct exec_report report;
     struct ebb_error err;
-    const struct device_link link = {.bytes_per_ns = request->link.in_bytes_per_ns};
-    const struct exec_options options = {
-        .plan = plan,
-        .budget_bytes = request->budget_bytes,
-        .tier_bytes[DEVICE_HOST] = request->link.host_bytes,
-        .links = {.in[DEVICE_HOST] = link, .out[DEVICE_HOST] = link}};
+    const struct exec_options options = {.plan = plan,
+                                         .budget_bytes = request->budget_bytes,
+                                         .tier_bytes[DEVICE_HOST] =
+                                             request->tiers.bytes[DEVICE_HOST],
+                                         .links = request->tiers.links};
     CHECK_OK(exec_program_create(&program, trace, EXEC_EBB, &err), &err);
     CHECK_OK(exec_run(program, &options, &report, &err), &err);
     exec_program_destroy(program);
@@ -82,6 +82,37 @@ TEST(floor__costs_what_the_null_device_takes)
     trace_destroy(trace);
 }
 
+/* With lower tiers never slower than without, nor than the floor's games; its cost is what the null
+ * device takes; a faster link never makes it slower. */
+TEST(unified__is_the_fastest_of_many)
+{
+    TEST_UNUSED;
+    static const double rates[] = {0.1, 1, 5, 20}, ratios[] = {0.7, 0.5, 0.3};
+    struct trace *trace = chain(16);
+    for (size_t r = 0; r < 3; r++) {
+        uint64_t before = UINT64_MAX;
+        for (size_t k = 0; k < 4; k++) {
+            struct planner_request request;
+            struct planner_result games, all, alone;
+            struct ebb_error err;
+            plan_with_host(trace, "floor", ratios[r], rates[k], &games, &request);
+            plan_with_host(trace, "unified", ratios[r], rates[k], &all, &request);
+            CHECK_EQ(all.status, PLANNER_OK);
+            CHECK_EQ(all.cost, time_on_null(trace, &all.plan, &request));
+            CHECK(games.status != PLANNER_OK || all.cost <= games.cost);
+            request.tiers = (struct planner_tiers){0};
+            CHECK_OK(planner_run(planner_find("unified"), trace, &request, &alone, &err), &err);
+            CHECK(alone.status != PLANNER_OK || all.cost <= alone.cost);
+            CHECK(all.cost <= before);
+            before = all.cost;
+            planner_result_fini(&games);
+            planner_result_fini(&all);
+            planner_result_fini(&alone);
+        }
+    }
+    trace_destroy(trace);
+}
+
 /* A host that nobody should wait for does no harm. */
 TEST(floor__slow_host__is_left_alone)
 {
@@ -91,7 +122,7 @@ TEST(floor__slow_host__is_left_alone)
     struct planner_result slow, none;
     struct ebb_error err;
     plan_with_host(trace, "floor", 0.6, 0.001, &slow, &request);
-    request.link = (struct planner_link){0};
+    request.tiers = (struct planner_tiers){0};
     CHECK_OK(planner_run(planner_find("floor"), trace, &request, &none, &err), &err);
     CHECK_EQ(slow.status, PLANNER_OK);
     CHECK_EQ(none.status, PLANNER_OK);

@@ -1,0 +1,208 @@
+/* unified.c - one decision for every byte: keep, make again, copy to the host, copy to the file.
+ *
+ * Two ways of deciding are known, a policy (dtr_eq) and the games of the floor; both weigh the time
+ * of making a tensor again against that of copying it there and back. What a copy really costs is
+ * the part of it that no op hides, and that is known only when all copies have their places
+ * (early.c). So plans are made with copies taken for a part of their price, and in a part of the
+ * budget, so that what comes early finds room; each is offered with its copies moved and as it is,
+ * and with and without lower tiers. The null device says which is fastest. The number of tries is
+ * fixed: the answer is a function of trace, tiers and seed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/heap.h"
+#include "exec/exec.h"
+#include "planner/job.h"
+
+#define MOST_OVERHEAD 20.0 /* a policy that takes longer has failed */
+#define ALL_HIDDEN 1.0005  /* nothing is left to gain */
+
+static const double slacks[] = {0, 0.03, 0.08, 0.15, 0.25};
+static const double prices[] = {1, 0.5, 0.25, 0.0625, 1e-6};
+enum { SLACKS = sizeof slacks / sizeof *slacks, PRICES = sizeof prices / sizeof *prices };
+
+struct unified {
+    const struct exec_program *program;
+    const struct trace *trace;
+    const struct planner_tiers *tiers;
+    uint64_t seed;
+    struct plan *best;
+    struct exec_report *report; /* of the best */
+    bool is_found;
+};
+
+/* What one try may use. */
+static struct exec_options options_for(const struct unified *u, const struct planner_tiers *tiers)
+{
+    struct exec_options o = {.budget_bytes = tiers->bytes[0],
+                             .seed = u->seed,
+                             .limit = MOST_OVERHEAD,
+                             .ways = MEM_DROP,
+                             .tier_bytes = {0, tiers->bytes[1], tiers->bytes[2]},
+                             .links = tiers->links};
+    o.ways |= tiers->bytes[DEVICE_HOST] ? MEM_HOST : 0;
+    o.ways |= tiers->bytes[DEVICE_FILE] ? MEM_FILE : 0;
+    return o;
+}
+
+/* For want of room, in tier 0 or below, a try fails and nothing else does. */
+static enum ebb_status unless_no_room(enum ebb_status status, const struct ebb_error *why,
+                                      struct ebb_error *err)
+{
+    if (status == EBB_OK || status == EBB_EBUDGET)
+        return EBB_OK;
+    return ebb_fail(err, status, "%s", why->message);
+}
+
+/* Times a plan; a faster one changes places with the best. */
+static enum ebb_status compare(struct unified *u, struct plan *plan, struct ebb_error *err)
+{
+    struct exec_options o = options_for(u, u->tiers);
+    struct exec_report report;
+    struct ebb_error why = {0};
+    o.plan = plan;
+    enum ebb_status status = exec_run(u->program, &o, &report, &why);
+    if (status == EBB_OK && (!u->is_found || exec_overhead(&report) < exec_overhead(u->report))) {
+        ebb_swap(u->best, plan, sizeof *plan);
+        u->best->budget_bytes = u->tiers->bytes[0];
+        *u->report = report;
+        u->is_found = true;
+    }
+    return unless_no_room(status, &why, err);
+}
+
+static enum ebb_status compare_early(struct unified *u, const struct plan *plan,
+                                     struct ebb_error *err)
+{
+    struct plan early = {0};
+    bool is_found;
+    struct ebb_error why = {0};
+    enum ebb_status status = planner_early(u->trace, plan, u->tiers, &early, &is_found, &why);
+    status = unless_no_room(status, &why, err);
+    if (status == EBB_OK && is_found)
+        status = compare(u, &early, err);
+    plan_fini(&early);
+    return status;
+}
+
+static enum ebb_status offer(struct unified *u, struct plan *plan, bool is_whole,
+                             struct ebb_error *err)
+{
+    enum ebb_status status = planner_has_tiers(u->tiers) ? compare_early(u, plan, err) : EBB_OK;
+    if (is_whole)
+        EBB_THEN(status, compare(u, plan, err));
+    return status;
+}
+
+/* The decisions of the policy, written down. */
+static enum ebb_status try_policy(struct unified *u, const struct planner_tiers *tiers,
+                                  struct plan *plan, bool *is_found, struct ebb_error *err)
+{
+    struct exec_log log = {0};
+    struct exec_options o = options_for(u, tiers);
+    struct exec_report report;
+    struct ebb_error why = {0};
+    o.policy = mem_policy_find("dtr_eq");
+    o.log = &log;
+    enum ebb_status status = exec_run(u->program, &o, &report, &why);
+    *is_found = status == EBB_OK && report.result == EXEC_OK;
+    if (*is_found)
+        status = exec_log_to_plan(&log, u->trace, plan, &why);
+    snprintf(plan->planner, sizeof plan->planner, "dtr_eq");
+    exec_log_fini(&log);
+    return unless_no_room(status, &why, err);
+}
+
+static enum ebb_status try_game(struct unified *u, const struct planner_tiers *tiers,
+                                struct plan *plan, bool *is_found, struct ebb_error *err)
+{
+    enum ebb_status status =
+        planner_floor_at(u->trace, tiers, tiers->bytes[0], plan, is_found, err);
+    snprintf(plan->planner, sizeof plan->planner, "floor");
+    return status;
+}
+
+/* Both ways in a part of the budget, with copies at a part of their price. */
+static enum ebb_status try_both(struct unified *u, double slack, double price, bool has_tiers,
+                                struct ebb_error *err)
+{
+    struct planner_tiers tiers = *u->tiers;
+    enum ebb_status status = EBB_OK;
+    bool is_whole = slack <= 0;
+    tiers.bytes[0] = plan_round((uint64_t)((double)tiers.bytes[0] * (1 - slack)));
+    if (is_whole)
+        tiers.bytes[0] = u->tiers->bytes[0];
+    for (int k = DEVICE_HOST; k < DEVICE_TIERS; k++) {
+        struct device_link *both[] = {&tiers.links.out[k], &tiers.links.in[k]};
+        tiers.bytes[k] = has_tiers ? tiers.bytes[k] : 0;
+        for (int i = 0; i < 2; i++) {
+            both[i]->latency_ns = (uint64_t)((double)both[i]->latency_ns * price);
+            both[i]->bytes_per_ns /= price;
+        }
+    }
+    for (int way = 0; way < 2 && status == EBB_OK; way++) {
+        struct plan plan = {0};
+        bool is_found = false;
+        status = way ? try_game(u, &tiers, &plan, &is_found, err)
+                     : try_policy(u, &tiers, &plan, &is_found, err);
+        if (is_found)
+            EBB_THEN(status, offer(u, &plan, is_whole, err));
+        plan_fini(&plan);
+    }
+    return status;
+}
+
+enum ebb_status planner_unified(const struct exec_program *program, const struct trace *trace,
+                                const struct planner_tiers *tiers, uint64_t floor_bytes,
+                                uint64_t seed, struct plan *plan, struct exec_report *report,
+                                bool *is_found, struct ebb_error *err)
+{
+    struct unified u = {.program = program,
+                        .trace = trace,
+                        .tiers = tiers,
+                        .seed = seed,
+                        .best = plan,
+                        .report = report};
+    bool has_tiers = planner_has_tiers(tiers);
+    enum ebb_status status = EBB_OK;
+    for (size_t i = 0; i < SLACKS * PRICES && has_tiers && status == EBB_OK; i++) {
+        double slack = slacks[i / PRICES];
+        if ((u.is_found && exec_overhead(report) < ALL_HIDDEN) ||
+            (double)tiers->bytes[0] * (1 - slack) < (double)floor_bytes)
+            break;
+        status = try_both(&u, slack, prices[i % PRICES], true, err);
+    }
+    EBB_THEN(status, try_both(&u, 0, 1, false, err));
+    *is_found = u.is_found;
+    return status;
+}
+
+enum ebb_status planner_solve_unified(struct planner_job *job, struct ebb_error *err)
+{
+    const struct trace *trace = job->graph->trace;
+    struct planner_tiers tiers = job->request->tiers;
+    struct exec_program *program = NULL;
+    struct exec_report report = {0};
+    struct plan plan = {0};
+    bool is_found = false;
+    if (job->graph->exact_bytes) {
+        planner_job_not_applicable(job,
+                                   "graph files have no addresses: convert the graph to a trace");
+        return EBB_OK;
+    }
+    tiers.bytes[0] = job->request->budget_bytes;
+    enum ebb_status status = exec_program_create(&program, trace, EXEC_EBB, err);
+    EBB_THEN(status, planner_unified(program, trace, &tiers, 0, job->request->seed, &plan, &report,
+                                     &is_found, err));
+    exec_program_destroy(program);
+    if (status != EBB_OK || !is_found) {
+        plan_fini(&plan);
+        return status;
+    }
+    plan_fini(&job->made);
+    job->made = plan;
+    job->has_made = true;
+    job->is_unplaced = false;
+    snprintf(job->winner, sizeof job->winner, "%s", plan.planner);
+    return planner_job_time(job, &job->made, &job->made_cost, err);
+}
