@@ -54,3 +54,14 @@ enum ebb_status plan_base_layout(const struct trace *trace, uint64_t *offsets, u
     ebb_free(is_kept);
     return EBB_OK;
 }
+
+enum ebb_status plan_copy(struct plan *to, const struct plan *from, struct ebb_error *err)
+{
+    struct plan made = *from;
+    made.step_capacity = from->step_count + 1;
+    EBB_TRY(ebb_new(&made.steps, made.step_capacity, sizeof *made.steps, err));
+    memcpy(made.steps, from->steps, from->step_count * sizeof *made.steps);
+    plan_fini(to);
+    *to = made;
+    return EBB_OK;
+}

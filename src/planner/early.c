@@ -74,6 +74,7 @@ static size_t sums_last_above(const struct sums *s, size_t node, size_t from, si
     return found ? found : sums_last_above(s, 2 * node, from, middle, end, limit);
 }
 
+#define LITTLE 500       /* moves may take this part of the step */
 #define MOST_WAITING 512 /* copies that are looked at for the next one */
 
 struct copy {
@@ -408,14 +409,25 @@ static enum ebb_status write_steps(const struct early *e, struct plan *to, struc
     return status;
 }
 
+/* With moves, which takes little time to find; without, where that would spare more than a little. */
 static enum ebb_status addresses(const struct early *e, struct plan *to, bool *is_found,
                                  struct ebb_error *err)
 {
     struct ebb_error why = {0};
-    enum ebb_status status = plan_assign_offsets(e->trace, to, e->tiers->bytes[0], NULL, &why);
-    if (status == EBB_EBUDGET)
-        status = plan_assign_sliding(e->trace, to, e->tiers->bytes[0], NULL, &why);
+    struct plan still = {0};
+    uint64_t moved = 0, budget = e->tiers->bytes[0];
+    enum ebb_status status = plan_copy(&still, to, &why);
+    EBB_THEN(status, plan_assign_sliding(e->trace, to, budget, &moved, &why));
     *is_found = status == EBB_OK;
+    double moved_ns = mem_copy_ns(&e->tiers->links.in[DEVICE_T0], moved);
+    if ((status == EBB_OK && moved_ns * LITTLE > (double)e->clock[e->plan.step_count]) ||
+        status == EBB_EBUDGET) {
+        status = plan_assign_offsets(e->trace, &still, budget, NULL, &why);
+        if (status == EBB_OK)
+            ebb_swap(to, &still, sizeof still);
+        *is_found = *is_found || status == EBB_OK;
+    }
+    plan_fini(&still);
     return status == EBB_OK || status == EBB_EBUDGET ? EBB_OK
                                                      : ebb_fail(err, status, "%s", why.message);
 }

@@ -234,14 +234,6 @@ static enum ebb_status find_floor(struct search *s, struct ebb_error *err)
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-static enum ebb_status copy_steps(const struct plan *from, struct plan *to, struct ebb_error *err)
-{
-    EBB_TRY(ebb_grow(&to->steps, &to->step_capacity, from->step_count, sizeof *to->steps, err));
-    memcpy(to->steps, from->steps, from->step_count * sizeof *to->steps);
-    to->step_count = from->step_count;
-    return EBB_OK;
-}
-
 /* Within `height`; room above the game's peak spares slides. What blocks found has addresses. */
 static enum ebb_status make_plan(const struct search *s, const struct floor_game *game,
                                  uint64_t height, struct plan *plan, struct plan_report *proof,
@@ -253,10 +245,10 @@ static enum ebb_status make_plan(const struct search *s, const struct floor_game
                                                   s->tiers.bytes[DEVICE_HOST],
                                                   s->tiers.bytes[DEVICE_FILE]}};
     struct plan made = {0};
+    enum ebb_status status = plan_copy(&made, is_found ? &s->found.plan : &game->plan, err);
     made.signature = g->trace->signature;
     made.exact_bytes = g->exact_bytes;
     snprintf(made.planner, sizeof made.planner, "floor");
-    enum ebb_status status = copy_steps(is_found ? &s->found.plan : &game->plan, &made, err);
     if (status == EBB_OK && !is_found)
         status = plan_assign_sliding(g->trace, &made, height, NULL, err);
     EBB_THEN(status, plan_check(g->trace, &made, &limits, proof, err));

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/heap.h"
 #include "exec/exec.h"
 #include "planner/job.h"
@@ -29,7 +30,20 @@ struct unified {
     struct plan *best;
     struct exec_report *report; /* of the best */
     bool is_found;
+    uint64_t seen[2 * SLACKS * PRICES + 2]; /* hashes of plans that were offered */
+    size_t seen_count;
 };
+
+/* Another price often makes the same plan. */
+static bool is_known(struct unified *u, const struct plan *plan)
+{
+    uint64_t hash = ebb_hash64(plan->steps, plan->step_count * sizeof *plan->steps);
+    for (size_t i = 0; i < u->seen_count; i++)
+        if (u->seen[i] == hash)
+            return true;
+    u->seen[u->seen_count++] = hash;
+    return false;
+}
 
 /* What one try may use. */
 static struct exec_options options_for(const struct unified *u, const struct planner_tiers *tiers)
@@ -145,8 +159,8 @@ static enum ebb_status try_both(struct unified *u, double slack, double price, b
         bool is_found = false;
         status = way ? try_game(u, &tiers, &plan, &is_found, err)
                      : try_policy(u, &tiers, &plan, &is_found, err);
-        if (is_found)
-            EBB_THEN(status, offer(u, &plan, is_whole, err));
+        if (status == EBB_OK && is_found && !is_known(u, &plan))
+            status = offer(u, &plan, is_whole, err);
         plan_fini(&plan);
     }
     return status;

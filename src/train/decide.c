@@ -82,17 +82,6 @@ struct exec_options train_ways_options(const struct train_ways *w)
     return o;
 }
 
-static enum ebb_status plan_copy(struct plan *to, const struct plan *from, struct ebb_error *err)
-{
-    struct plan made = *from;
-    made.step_capacity = from->step_count + 1;
-    EBB_TRY(ebb_new(&made.steps, made.step_capacity, sizeof *made.steps, err));
-    memcpy(made.steps, from->steps, from->step_count * sizeof *made.steps);
-    plan_fini(to);
-    *to = made;
-    return EBB_OK;
-}
-
 /* A policy or planner that gives up for want of room has failed: above the floor there is a way. */
 static enum ebb_status unless_no_room(enum ebb_status status, const struct ebb_error *why,
                                       struct ebb_error *err)
