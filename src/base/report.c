@@ -210,7 +210,7 @@ static void add(struct ebb_reading *reading, enum ebb_finding_kind kind, const c
         f.column = node->column;
     }
     f.file = reading->files[f.layer];
-    if (reading->failed || is_known(report, &f))
+    if (reading->failed || is_known(report, &f) || (node && !ebb_reading_is_good(reading, node)))
         return;
     count_finding(report, kind);
     if (report->count == EBB_FINDINGS_MAX)

@@ -15,6 +15,8 @@
  *     message is one line and cannot steer a terminal.
  * R3  An error does not stop the reading: it is added and the field is marked bad, so that rules
  *     between fields are checked exactly where both sides are good.
+ *     A document's node can be marked bad as well: what is wrong with it is told elsewhere, and
+ *     nothing more is said about it.
  * R4  Out of memory sets `failed`; everything is then a no-op and ebb_reading_end returns
  *     EBB_ENOMEM.
  */

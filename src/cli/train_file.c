@@ -13,6 +13,18 @@
 /* ---- checking sections
  * ---------------------------------------------------------------------- */
 
+/* Those without a mistake: of the others there is no value to try. */
+static bool keep_good(struct ebb_reading *reading, const struct exp_hparams *space,
+                      struct exp_hparams *good)
+{
+    struct exp_hparam *items = ebb_reading_alloc(reading, space->count, sizeof *items);
+    *good = (struct exp_hparams){.items = items};
+    for (size_t i = 0; items && i < space->count; i++)
+        if (exp_hparam_is_good(reading, &space->items[i]))
+            items[good->count++] = space->items[i];
+    return items != NULL;
+}
+
 /* One end of every range. */
 static const struct ebb_doc_node *corner(struct ebb_arena *arena, const struct exp_hparams *space,
                                          bool is_high)
@@ -52,17 +64,21 @@ void cli_check_training(void *context, struct ebb_reading *reading, const char *
                         const struct ebb_doc_node *value, const struct exp_config *config)
 {
     size_t errors = reading->report->errors;
-    struct ebb_arena arena = {0};
+    struct exp_hparams space;
     char entrypoint[128] = "";
     if (config->entrypoint.kind == EXP_ENTRY_BUILTIN)
         snprintf(entrypoint, sizeof entrypoint, "ebb:%s", config->entrypoint.object);
+    if (!keep_good(reading, &config->hyperparameters, &space))
+        return;
     for (int high = 0; high < 2 && reading->report->errors == errors; high++) {
-        const struct ebb_doc_node *sample = corner(&arena, &config->hyperparameters, high);
-        const struct ebb_doc_node *expanded = train_expand(&arena, value, sample);
-        if (sample && expanded)
+        const struct ebb_doc_node *sample = corner(reading->arena, &space, high);
+        const struct ebb_doc_node *expanded =
+            sample ? train_expand(reading->arena, reading, value, sample) : NULL;
+        if (expanded)
             train_check_section(reading, section, expanded, entrypoint, context);
+        else
+            reading->failed = true;
     }
-    ebb_arena_fini(&arena);
 }
 
 /* ---- opening

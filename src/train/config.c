@@ -279,7 +279,7 @@ static enum ebb_status read_all(struct ebb_reading *reading, const struct train_
     for (size_t i = 0; i < SECTIONS; i++) {
         struct ebb_path path = {.key = sections[i].name};
         const struct ebb_doc_node *raw = ebb_doc_given(source->root, sections[i].name);
-        values[i] = train_expand(reading->arena, raw, source->hparams);
+        values[i] = train_expand(reading->arena, NULL, raw, source->hparams);
         if (raw && !values[i])
             reading->failed = true;
         if (!raw && sections[i].is_required)

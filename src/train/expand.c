@@ -39,7 +39,7 @@ static const struct ebb_doc_node *put(struct ebb_arena *arena, const struct ebb_
     return copy;
 }
 
-static const struct ebb_doc_node *expand_text(struct ebb_arena *arena,
+static const struct ebb_doc_node *expand_text(struct ebb_arena *arena, struct ebb_reading *reading,
                                               const struct ebb_doc_node *node,
                                               const struct ebb_doc_node *hparams)
 {
@@ -52,6 +52,7 @@ static const struct ebb_doc_node *expand_text(struct ebb_arena *arena,
             return put(arena, value, node);
     }
     struct ebb_str out = {0};
+    bool is_open = false;
     while (at < end) {
         size_t left = (size_t)(end - at);
         const char *close = left >= 2 && memcmp(at, "${", 2) == 0 ? memchr(at, '}', left) : NULL;
@@ -64,30 +65,38 @@ static const struct ebb_doc_node *expand_text(struct ebb_arena *arena,
             add_value(&out, value);
             at = close + 1;
         } else {
+            is_open = is_open || close;
             ebb_str_addc(&out, *at++);
         }
     }
     struct ebb_doc_node *text = out.failed ? NULL : ebb_doc_new_string(arena, ebb_str_c(&out));
     ebb_str_fini(&out);
-    return text ? put(arena, text, node) : NULL;
+    const struct ebb_doc_node *result = text ? put(arena, text, node) : NULL;
+    if (reading && result && is_open)
+        ebb_reading_mark_bad(reading, result);
+    return result;
 }
 
-const struct ebb_doc_node *train_expand(struct ebb_arena *arena, const struct ebb_doc_node *node,
+const struct ebb_doc_node *train_expand(struct ebb_arena *arena, struct ebb_reading *reading,
+                                        const struct ebb_doc_node *node,
                                         const struct ebb_doc_node *hparams)
 {
     if (!node)
         return NULL;
     if (node->kind == EBB_DOC_STRING)
-        return expand_text(arena, node, hparams);
+        return expand_text(arena, reading, node, hparams);
     if (node->kind != EBB_DOC_LIST && node->kind != EBB_DOC_MAP)
         return node;
     struct ebb_doc_node *copy = ebb_doc_new(arena, node->kind);
     const struct ebb_doc_node **items = ebb_arena_calloc(arena, node->count + 1, sizeof *items);
     if (!copy || !items)
         return NULL;
-    for (size_t i = 0; i < node->count; i++)
-        if (!(items[i] = train_expand(arena, node->items[i], hparams)))
+    for (size_t i = 0; i < node->count; i++) {
+        if (!(items[i] = train_expand(arena, reading, node->items[i], hparams)))
             return NULL;
+        if (reading && node->kind == EBB_DOC_LIST && !ebb_reading_is_good(reading, items[i]))
+            ebb_reading_mark_bad(reading, copy);
+    }
     *copy = *node;
     copy->items = items;
     copy->owner = NULL;

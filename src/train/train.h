@@ -92,8 +92,10 @@ struct train_source {
 
 /* A copy with every ${name} replaced (ruling: a scalar that is exactly ${name} takes the typed
  * value, inside a longer string it is text, $${ is a plain ${). Positions stay. Unknown names are
- * left as they are. NULL when memory is out. */
-const struct ebb_doc_node *train_expand(struct ebb_arena *arena, const struct ebb_doc_node *node,
+ * left as they are; with a reading, a node with one is marked bad in it, and lists that hold one.
+ * NULL when memory is out. */
+const struct ebb_doc_node *train_expand(struct ebb_arena *arena, struct ebb_reading *reading,
+                                        const struct ebb_doc_node *node,
                                         const struct ebb_doc_node *hparams);
 /* Put "section.key=value" (the value is YAML) into a mapping; maps on the way are made. */
 enum ebb_status train_set(struct ebb_arena *arena, struct ebb_doc_node *root, const char *text,

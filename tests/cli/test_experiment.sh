@@ -40,6 +40,23 @@ for text in *.txt; do
 done
 [ "$count" -ge 40 ] || fail "only $count broken files"
 
+# Hyperparameters without values: told once, and nothing follows from them in the sections that use them.
+cat >used.yaml <<'YAML'
+entrypoint: ebb:image_classification
+data: {name: fashion_mnist}
+model: {name: cifar_resnet20, blocks: ["${blocks}", 1, 1]}
+hyperparameters:
+  global_batch_size: 4
+  rate: {type: categorical, vals: []}
+  blocks: {type: int, minval: few, maxval: 4}
+  decay: {type: log, base: 0, minval: -3, maxval: 0}
+opt: {name: SGD, lr: "${rate}", weight_decay: "${decay}", momentun: 0.9}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+YAML
+expect_code 2 "$ebb" experiment validate used.yaml
+[ "$(cut -d' ' -f2 out.txt | tr '\n' ' ')" = "hyperparameters.rate.vals: hyperparameters.blocks.minval: hyperparameters.decay.base: opt.momentun: invalid: " ] ||
+    fail "output of used.yaml"
+
 # A valid file, from a file and from standard input.
 cat >good.yaml <<'YAML'
 entrypoint: model_def:MyTrial

@@ -21,7 +21,7 @@ TEST(expand__whole_scalar_takes_the_typed_value)
 {
     TEST_UNUSED;
     const struct ebb_doc_node *x = train_expand(
-        &arena, yaml("{lr: '${rate}', betas: [0.9, '${b}']}"), yaml("{rate: 0.5, b: 1}"));
+        &arena, NULL, yaml("{lr: '${rate}', betas: [0.9, '${b}']}"), yaml("{rate: 0.5, b: 1}"));
     CHECK_EQ(ebb_doc_get(x, "lr")->kind, EBB_DOC_DOUBLE);
     CHECK(ebb_doc_double(x, "lr", 0) == 0.5);
     CHECK_EQ(ebb_doc_get(x, "betas")->items[1]->kind, EBB_DOC_INT);
@@ -31,18 +31,36 @@ TEST(expand__inside_a_string_it_is_text)
 {
     TEST_UNUSED;
     const struct ebb_doc_node *x =
-        train_expand(&arena, yaml("{a: 'run-${n}-${s}', b: 'costs $${n}', c: '${unknown}x'}"),
+        train_expand(&arena, NULL, yaml("{a: 'run-${n}-${s}', b: 'costs $${n}', c: '${unknown}x'}"),
                      yaml("{n: 3, s: word}"));
     CHECK_STR(ebb_doc_string(x, "a", ""), "run-3-word");
     CHECK_STR(ebb_doc_string(x, "b", ""), "costs ${n}");
     CHECK_STR(ebb_doc_string(x, "c", ""), "${unknown}x");
 }
 
+TEST(expand__marks_what_cannot_be_had)
+{
+    TEST_UNUSED;
+    struct ebb_reading reading;
+    struct ebb_report report;
+    ebb_reading_init(&reading, &arena, "f", &report);
+    const struct ebb_doc_node *x = train_expand(
+        &arena, &reading, yaml("{a: '${n}', b: 'x${no}', c: [1, '${no}'], d: '$${no}'}"),
+        yaml("{n: 3}"));
+    CHECK(ebb_reading_is_good(&reading, ebb_doc_get(x, "a")));
+    CHECK(!ebb_reading_is_good(&reading, ebb_doc_get(x, "b")));
+    CHECK(!ebb_reading_is_good(&reading, ebb_doc_get(x, "c")));
+    CHECK(ebb_reading_is_good(&reading, ebb_doc_get(x, "d")));
+    ebb_reading_error(&reading, &(struct ebb_path){.key = "b"}, ebb_doc_get(x, "b"), "wrong");
+    CHECK_EQ(report.errors, 0);
+    ebb_reading_fini(&reading);
+}
+
 TEST(expand__positions_stay)
 {
     TEST_UNUSED;
     const struct ebb_doc_node *raw = yaml("opt:\n  lr: ${rate}\n");
-    const struct ebb_doc_node *x = train_expand(&arena, raw, yaml("{rate: 0.5}"));
+    const struct ebb_doc_node *x = train_expand(&arena, NULL, raw, yaml("{rate: 0.5}"));
     const struct ebb_doc_node *lr = ebb_doc_get(ebb_doc_get(x, "opt"), "lr");
     CHECK_EQ(lr->line, 2);
     CHECK_EQ(lr->column, 7);

@@ -27,6 +27,9 @@
 #include "base/str.h"
 #include "exp/config/types.h"
 
+/* While the file is read: whether nothing is wrong with it, so that it has values. */
+bool exp_hparam_is_good(const struct ebb_reading *reader, const struct exp_hparam *h);
+
 /* ---- reading ---- */
 
 /* Checks the keys of one of ebb's own sections (data model opt lr_schedule loss memory), called

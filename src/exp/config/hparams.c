@@ -22,6 +22,16 @@ const struct exp_hparam *exp_hparams_find(const struct exp_hparams *hparams, con
     return NULL;
 }
 
+bool exp_hparam_is_good(const struct ebb_reading *reader, const struct exp_hparam *h)
+{
+    const void *const fields[] = {&h->kind, &h->value, &h->int_min, &h->int_max,
+                                  &h->min,  &h->max,   &h->base,    &h->values};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (!ebb_reading_is_good(reader, fields[i]))
+            return false;
+    return true;
+}
+
 /* ---- rules inside one hyperparameter ---- */
 
 static void check_int_range(struct ebb_reading *reader, const struct ebb_path *path,
