@@ -127,14 +127,14 @@ static void add_line(struct worker_link *l, const char *line, size_t length)
     l->inbox[l->inbox_count++] = copy;
 }
 
-/* Lock held. */
+/* Lock held. An answer that was asked for again is there as often. */
 static void acknowledge(struct worker_link *l, int64_t seq)
 {
-    size_t kept = 0;
+    size_t kept = 0, sent = l->outbox_sent;
     for (size_t i = 0; i < l->outbox_count; i++) {
         if (l->outbox[i].seq == seq) {
             ebb_free(l->outbox[i].line);
-            l->outbox_sent -= i < l->outbox_sent ? 1 : 0;
+            l->outbox_sent -= i < sent ? 1 : 0;
         } else {
             l->outbox[kept++] = l->outbox[i];
         }

@@ -4,8 +4,8 @@
  * sends heartbeats, and after a loss tries again for WORKER_LINK_PATIENCE_S seconds. The trial's
  * thread only puts answers in and takes workloads out; what both touch is behind one lock.
  *
- *  L1  An answer stays in the outbox until its ACK arrives, and is sent again after every
- * reconnect. L2  `is_lost` is final: no reconnect follows it. */
+ *  L1  An answer stays in the outbox until its ACK arrives, and is sent again after every reconnect.
+ *  L2  `is_lost` is final: no reconnect follows it. */
 #ifndef EBB_WORKER_LINK_H
 #define EBB_WORKER_LINK_H
 
