@@ -21,7 +21,7 @@
 static enum ebb_status file_fail(struct ebb_error *err, const char *what, const char *path,
                                  int code)
 {
-    return ebb_fail(err, code == ENOMEM ? EBB_ENOMEM : EBB_EIO, "cannot %s %s: %s", what, path,
+    return ebb_fail(err, ebb_errno_status(code), "cannot %s %s: %s", what, path,
                     ebb_errno_text(code));
 }
 
@@ -125,8 +125,11 @@ enum ebb_status ebb_file_write_atomic(const char *path, const void *data, size_t
 {
     struct ebb_file_out out = {0};
     EBB_TRY(ebb_file_out_open(&out, path, err));
-    if (length > 0)
-        (void)!fwrite(data, 1, length, out.stream); /* commit asks ferror */
+    if (length > 0 && fwrite(data, 1, length, out.stream) != length) {
+        enum ebb_status status = file_fail(err, "write", path, errno);
+        ebb_file_out_abort(&out);
+        return status;
+    }
     return ebb_file_out_commit(&out, err);
 }
 

@@ -1,6 +1,7 @@
 /* status.c - texts and messages of failures. */
 #include "base/status.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +54,13 @@ enum ebb_status ebb_context(struct ebb_error *err, enum ebb_status status, const
     error_say(err, status, err ? err->message : NULL, fmt, args);
     va_end(args);
     return status;
+}
+
+enum ebb_status ebb_errno_status(int code)
+{
+    if (code == ENOMEM)
+        return EBB_ENOMEM;
+    return code == ENOSPC || code == EDQUOT ? EBB_EFULL : EBB_EIO;
 }
 
 enum ebb_status ebb_no_memory(struct ebb_error *err, size_t bytes)

@@ -18,7 +18,8 @@
     X(EINFEASIBLE, "infeasible")          /* proved or decided: no answer exists */                \
     X(ELIMIT, "limit exceeded")           /* a stated guard: size, depth, thrash, time */          \
     X(EIO, "input/output error")                                                                   \
-    X(ECORRUPT, "corrupt data") /* checksum, magic or invariant of a file */                       \
+    X(EFULL, "no room left on the disk") /* passes when somebody makes room: wait, try again */    \
+    X(ECORRUPT, "corrupt data")          /* checksum, magic or invariant of a file */              \
     X(EUNSUPPORTED, "not supported by this build")                                                 \
     X(ECANCELED, "canceled")                                                                       \
     X(EDEVICE, "device failure")                                                                   \
@@ -45,6 +46,9 @@ enum ebb_status ebb_fail(struct ebb_error *err, enum ebb_status status, const ch
 /* Put "context: " before an existing message when passing it upward; returns err->status. */
 enum ebb_status ebb_context(struct ebb_error *err, enum ebb_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* What an errno value of reading or writing files is: ENOMEM, EFULL or EIO. */
+enum ebb_status ebb_errno_status(int code);
 
 enum ebb_status ebb_no_memory(struct ebb_error *err, size_t bytes);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,7 +23,7 @@
 #include "profile/profile.h"
 #include "cli/json.h"
 
-enum { DEFAULT_CHECKPOINT_EVERY = 100 };
+enum { DEFAULT_CHECKPOINT_EVERY = 100, FULL_DISK_NS = 500000000 };
 #define NOT_GIVEN INT64_MIN
 #define CSV_HEADER "update,name,value\n"
 
@@ -45,7 +46,8 @@ struct session { /* one run of the command */
     double loss;          /* mean over the batches of the last update */
     struct train_metrics metrics;
     bool has_warned, is_resumed;
-    int lock; /* of the folder of checkpoints; -1: not taken */
+    int lock;                  /* of the folder of checkpoints; -1: not taken */
+    bool made_store, made_csv; /* by this run: gone again when it does not begin */
     FILE *csv;
     struct train_events *events;
     struct ebb_progress *progress;
@@ -178,6 +180,7 @@ static enum ebb_status open_csv(struct session *s, struct ebb_error *err)
     }
     if (is_old && (fseek(s->csv, end, SEEK_SET) != 0 || ftruncate(fileno(s->csv), end) != 0))
         return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
+    s->made_csv = access(s->o->csv, F_OK) != 0;
     if (!is_old)
         s->csv = fopen(s->o->csv, "we");
     if (!s->csv || (end == 0 && (fputs(CSV_HEADER, s->csv) < 0 || fflush(s->csv) != 0)))
@@ -196,7 +199,8 @@ static enum ebb_status open_records(struct session *s, struct ebb_error *err)
 static enum ebb_status flush_records(struct session *s, struct ebb_error *err)
 {
     if (s->csv && fflush(s->csv) != 0)
-        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", s->o->csv, strerror(errno));
+        return ebb_fail(err, ebb_errno_status(errno), "cannot write %s: %s", s->o->csv,
+                        strerror(errno));
     return s->events ? train_events_flush(s->events, err) : EBB_OK;
 }
 
@@ -224,12 +228,52 @@ static enum ebb_status validate(struct session *s, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* A checkpoint that nobody asked for before, after Ctrl-C: the folder that is named after the file
+ * may be another run's, then a new one is. */
+static enum ebb_status find_store(struct session *s, struct ebb_error *err)
+{
+    struct ebb_str name = {0};
+    ebb_str_add(&name, ebb_str_c(&s->store));
+    enum ebb_status status = ebb_str_status(&name, err);
+    for (int n = 2; status == EBB_OK; n++) {
+        status = train_store_lock(ebb_str_c(&s->store), &s->lock, err);
+        EBB_THEN(status, train_store_claim(s->trial, ebb_str_c(&s->store), err));
+        if (status != EBB_EINPUT || n == 1000)
+            break;
+        train_store_unlock(s->lock);
+        s->lock = -1;
+        ebb_str_clear(&s->store);
+        ebb_str_printf(&s->store, "%s-%d", ebb_str_c(&name), n);
+        status = ebb_str_status(&s->store, err);
+    }
+    ebb_str_fini(&name);
+    return status;
+}
+
+/* Nothing is lost by a full disk: it is waited for until there is room, or Ctrl-C. */
 static enum ebb_status save(struct session *s, struct ebb_error *err)
 {
-    EBB_TRY(flush_records(s, err));
+    bool was_interrupted = cli_interrupted(), has_said = false;
+    struct ebb_error why = {0};
+    enum ebb_status status;
     if (s->lock < 0)
-        EBB_TRY(train_store_lock(ebb_str_c(&s->store), &s->lock, err));
-    return train_store_save(s->trial, ebb_str_c(&s->store), err);
+        EBB_TRY(find_store(s, err));
+    for (;;) {
+        status = flush_records(s, &why);
+        EBB_THEN(status, train_store_save(s->trial, ebb_str_c(&s->store), &why));
+        if (status != EBB_EFULL || (cli_interrupted() && !was_interrupted))
+            break;
+        if (!has_said)
+            fprintf(stderr, "ebb: %s: waiting for room, then it goes on (Ctrl-C ends it)\n",
+                    why.message);
+        has_said = true;
+        nanosleep(&(struct timespec){.tv_nsec = FULL_DISK_NS}, NULL);
+    }
+    if (has_said && status == EBB_OK)
+        fprintf(stderr, "ebb: there is room again\n");
+    if (status != EBB_OK && err)
+        *err = why;
+    return status;
 }
 
 static enum ebb_status after_update(struct session *s, const struct train_batch *b,
@@ -335,7 +379,10 @@ static enum ebb_status check_targets(struct session *s, struct ebb_error *err)
 {
     if (s->o->export_weights)
         EBB_TRY(check_target(s->o->export_weights, err));
-    return s->o->checkpoint ? train_store_lock(s->o->checkpoint, &s->lock, err) : EBB_OK;
+    if (!s->o->checkpoint)
+        return EBB_OK;
+    s->made_store = access(s->o->checkpoint, F_OK) != 0;
+    return train_store_lock(s->o->checkpoint, &s->lock, err);
 }
 
 /* A word of a command line, for a shell. */
@@ -370,6 +417,8 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
                         "--validate-every the rate stays as it is\n");
     EBB_TRY(check_targets(s, err));
     EBB_TRY(start(s, err));
+    if (s->o->checkpoint)
+        EBB_TRY(train_store_claim(s->trial, s->o->checkpoint, err));
     EBB_TRY(train_trial_lasts(s->trial, s->target, err));
     EBB_TRY(open_records(s, err));
     EBB_TRY(loop(s, err));
@@ -451,6 +500,17 @@ static enum ebb_status save_profile(const struct session *s, struct ebb_error *e
     return status;
 }
 
+/* A run that ended before its first update has made nothing; folders with something in them stay. */
+static void leave_nothing(const struct session *s)
+{
+    if (s->is_resumed || (s->trial && train_trial_updates(s->trial) > 0))
+        return;
+    if (s->made_csv)
+        (void)unlink(s->o->csv);
+    if (s->made_store)
+        (void)rmdir(s->o->checkpoint);
+}
+
 static int train(struct session *s)
 {
     const struct settings *o = s->o;
@@ -482,6 +542,7 @@ static int train(struct session *s)
     EBB_THEN(status, train_trial_floor(s->trial, &floor_bytes, &err));
     if (status != EBB_OK) {
         close_records(s, NULL);
+        leave_nothing(s);
         return cli_report(&err);
     }
     train_trial_state(s->trial, &st);
@@ -507,6 +568,10 @@ static int open_and_train(const char *path, struct settings *o)
     struct session s = {
         .o = o, .path = path, .file = &file, .status = "ok", .loss = NAN, .lock = -1};
     ebb_str_init(&s.store);
+    if (o->resume && access(o->resume, F_OK) != 0)
+        return cli_usage_error("--resume %s: there is no such folder; to begin anew, leave the "
+                               "option away",
+                               o->resume);
     if (o->resume && o->changes.threads == 0) /* results depend on it: as it was */
         o->changes.threads = train_store_threads(o->resume);
     int code = cli_train_open(&file, path, &o->changes);
@@ -557,8 +622,8 @@ static int run(int argc, char **argv)
         {"threads", 0, CLI_INT, &o.changes.threads, "N",
          "of kernels (default: all cores; resuming: as before)"},
         {"any-threads", 0, CLI_FLAG, &o.any_threads, NULL,
-         "resume with another number of threads: the last bits of results "
-         "change"},
+         "resume with other threads or on another processor: the last bits of "
+         "results change"},
         {"updates", 0, CLI_INT, &o.updates, "N",
          "train until so many updates are done (default: as long as a trial of "
          "the searcher)"},

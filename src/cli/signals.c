@@ -1,4 +1,4 @@
-/* signals.c - Ctrl-C and SIGTERM become a number that long work polls. After as many as it wants to
+/* signals.c - Ctrl-C, SIGTERM and SIGHUP become a number that long work polls. After as many as it wants to
  * hear of, the next one ends the program at once. */
 #include "cli/cli.h"
 
@@ -26,8 +26,12 @@ static void catch_signals(int count)
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGINT);
     sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGHUP);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before; /* the terminal goes away; nohup says that this does not matter */
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
 }
 
 void cli_catch_interrupts(void)

@@ -2,11 +2,12 @@
 #include "data/npy.h"
 
 #include <string.h>
+#include <zlib.h>
 
 #include "base/codec.h"
 #include "base/heap.h"
 
-enum { HEADER_MOST = 4096 };
+enum { HEADER_MOST = 4096, PIECE = 16384 };
 
 /* ---- NPY ---- */
 
@@ -109,6 +110,7 @@ enum ebb_status data_npy_read(const struct data_file *file, uint64_t offset, uin
 struct member {
     unsigned method;
     uint64_t packed, bytes, local; /* sizes; place of the local header */
+    uint32_t sum;                  /* CRC-32 of the bytes */
 };
 
 /* Place and number of bytes of the central directory. */
@@ -191,13 +193,30 @@ static enum ebb_status find_member(const struct data_file *file, const char *nam
             if (name_fits(found, n, name)) {
                 *m = (struct member){(unsigned)ebb_load_bytes(head + 10, 2),
                                      ebb_load_bytes(head + 20, 4), ebb_load_bytes(head + 24, 4),
-                                     ebb_load_bytes(head + 42, 4)};
+                                     ebb_load_bytes(head + 42, 4), ebb_load_u32(head + 16)};
                 return read_extra(file, at + 46 + n, extra, m, err);
             }
         }
         at += 46 + n + extra + ebb_load_bytes(head + 32, 2);
     }
     return ebb_fail(err, EBB_EINPUT, "%s: no array named %s", file->path, name);
+}
+
+/* Whether the bytes are those that were packed; a zip has no other proof. */
+static enum ebb_status prove(const struct data_file *file, uint64_t at, const struct member *m,
+                             const char *name, struct ebb_error *err)
+{
+    uint8_t piece[PIECE];
+    uLong sum = crc32_z(0, NULL, 0);
+    for (uint64_t done = 0, n; done < m->bytes; done += n) {
+        n = m->bytes - done < sizeof piece ? m->bytes - done : sizeof piece;
+        EBB_TRY(data_file_read(file, at + done, piece, (size_t)n, err));
+        sum = crc32_z(sum, piece, (z_size_t)n);
+    }
+    if ((uint32_t)sum != m->sum)
+        return data_corrupt(err, file, at, "zip: '%s' was changed: its CRC-32 is %08x, not %08x",
+                            name, (unsigned)sum, (unsigned)m->sum);
+    return EBB_OK;
 }
 
 static enum ebb_status unpack_member(const struct data_file *file, const struct member *m,
@@ -230,13 +249,15 @@ enum ebb_status data_npz_find(const struct data_file *file, const char *name, st
     if (m.method == 0) {
         if (at > file->length || m.bytes > file->length - at)
             return data_corrupt(err, file, m.local, "zip: a member leaves the file");
+        EBB_TRY(prove(file, at, &m, name, err));
         return data_npy_read(file, at, m.bytes, d, err);
     }
     if (m.method != 8)
         return ebb_fail(err, EBB_EUNSUPPORTED, "%s: zip method %u; stored and deflated are read",
                         file->path, m.method);
     EBB_TRY(unpack_member(file, &m, at, set, unpacked, err));
-    enum ebb_status status = data_npy_read(unpacked, 0, unpacked->length, d, err);
+    enum ebb_status status = prove(unpacked, 0, &m, name, err);
+    EBB_THEN(status, data_npy_read(unpacked, 0, unpacked->length, d, err));
     if (status != EBB_OK)
         data_file_close(unpacked);
     return status;

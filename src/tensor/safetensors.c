@@ -297,7 +297,7 @@ static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str 
                                 : to_stream(out->stream, order[i]->data, bytes);
     }
     if (!ok)
-        return ebb_fail(err, EBB_EIO, "cannot write %s: %s", path, strerror(errno));
+        return ebb_fail(err, ebb_errno_status(errno), "cannot write %s: %s", path, strerror(errno));
     return ebb_file_out_commit(out, err);
 }
 

@@ -109,6 +109,8 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
     ebb_jsonw_key_string(w, "model", t->net.model->name);
     if (nn_config_hash(&t->net)) /* a model file: it must say the same */
         ebb_jsonw_key_string(w, "model_sha256", nn_config_hash(&t->net));
+    if (t->run[0] != '\0')
+        ebb_jsonw_key_string(w, "run", t->run);
     ebb_jsonw_key_int(w, "updates", t->updates);
     ebb_jsonw_key_int(w, "batches", t->batches);
     ebb_jsonw_key_int(w, "epoch", t->epoch);
@@ -373,12 +375,20 @@ static enum ebb_status check_state(const struct train_trial *t, const struct ebb
                         " threads, this run has %d: results would differ in their last bits (use "
                         "--threads %" PRId64 ", or --any-threads to go on all the same)",
                         path, threads, now, threads);
+    const char *set = ebb_doc_string(root, "instruction_set", instruction_set());
+    if (strcmp(set, instruction_set()) != 0 && !t->options.any_threads)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s: the checkpoint was made on a processor with %s, this one has %s: "
+                        "results would differ in their last bits (--any-threads goes on all the "
+                        "same)",
+                        path, set, instruction_set());
     return EBB_OK;
 }
 
 static void take_state(struct train_trial *t, const struct ebb_doc_node *root)
 {
     const struct ebb_doc_node *scale = ebb_doc_get(root, "loss_scale");
+    snprintf(t->run, sizeof t->run, "%s", ebb_doc_string(root, "run", TRAIN_RUN_UNNAMED));
     t->updates = ebb_doc_int(root, "updates", 0);
     t->batches = ebb_doc_int(root, "batches", 0);
     t->epoch = ebb_doc_int(root, "epoch", 0);

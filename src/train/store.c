@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,21 +19,32 @@ enum { PATH_BYTES = 4096, KEPT = 2, DIGITS = 12 };
 static bool is_checkpoint(const void *context, DIR *folder, const struct dirent *entry)
 {
     const char *name = entry->d_name;
-    size_t n = strlen(name);
     (void)context, (void)folder;
-    return n == 7 + DIGITS && strncmp(name, "update-", 7) == 0 &&
-           strspn(name + 7, "0123456789") == DIGITS;
+    return strncmp(name, "update-", 7) == 0 && strspn(name + 7, "0123456789") == DIGITS &&
+           name[7 + DIGITS] == '\0';
 }
 
-/* A folder that is not there has no checkpoints. */
-static enum ebb_status list(const char *folder, struct ebb_names *names, struct ebb_error *err)
+/* One that was being written. */
+static bool is_part(const void *context, DIR *folder, const struct dirent *entry)
 {
+    const char *name = entry->d_name;
+    (void)context, (void)folder;
+    return strncmp(name, ".update-", 8) == 0 && strspn(name + 8, "0123456789") == DIGITS &&
+           strcmp(name + 8 + DIGITS, ".part") == 0;
+}
+
+/* A folder that is not there has none. */
+static enum ebb_status list(const char *folder, ebb_names_want want, struct ebb_names *names,
+                            struct ebb_error *err)
+{
+    if (strlen(folder) > PATH_BYTES - 128)
+        return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoints is too long");
     DIR *dir = opendir(folder);
     if (!dir)
         return errno == ENOENT
                    ? EBB_OK
                    : ebb_fail(err, EBB_EIO, "cannot read %s: %s", folder, strerror(errno));
-    return ebb_names_read(names, dir, is_checkpoint, NULL, err);
+    return ebb_names_read(names, dir, want, NULL, err);
 }
 
 /* Files of a checkpoint (ours only), then its folders. A half-removed one is no checkpoint: the
@@ -124,23 +136,121 @@ void train_store_unlock(int lock)
         close(lock);
 }
 
-enum ebb_status train_store_save(struct train_trial *t, const char *folder, struct ebb_error *err)
+/* ---- whose folder it is ---- */
+
+struct mark { /* of a checkpoint: whose, and how far */
+    char run[sizeof((struct train_trial *)0)->run];
+    int64_t batches;
+    int threads;
+};
+
+static enum ebb_status read_mark(const char *dir, struct mark *mark, struct ebb_error *err)
+{
+    struct ebb_arena arena = {0};
+    const struct ebb_doc_node *root;
+    char path[PATH_BYTES + 64];
+    snprintf(path, sizeof path, "%s/state/train.json", dir);
+    enum ebb_status status = train_checkpoint_prove(&arena, dir, err);
+    EBB_THEN(status, ebb_doc_load(&arena, path, &root, err));
+    if (status == EBB_OK) {
+        snprintf(mark->run, sizeof mark->run, "%s", ebb_doc_string(root, "run", TRAIN_RUN_UNNAMED));
+        mark->batches = ebb_doc_int(root, "batches", 0);
+        mark->threads = (int)ebb_doc_int(root, "threads", 0);
+    }
+    ebb_arena_fini(&arena);
+    return status;
+}
+
+/* Of the newest whole one; mark->run is "" when there is none. *count: of all, whole or not. */
+static enum ebb_status newest(const char *folder, struct mark *mark, size_t *count,
+                              struct ebb_error *err)
 {
     struct ebb_names names = {0};
-    char name[32], path[PATH_BYTES];
+    char path[PATH_BYTES];
+    *mark = (struct mark){0};
+    EBB_TRY(list(folder, is_checkpoint, &names, err));
+    enum ebb_status status = EBB_ECORRUPT;
+    for (size_t i = names.count; i-- > 0 && status != EBB_OK && status != EBB_ENOMEM;) {
+        snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
+        status = read_mark(path, mark, err);
+    }
+    *count = names.count;
+    ebb_names_fini(&names);
+    return status == EBB_ENOMEM ? status : EBB_OK;
+}
+
+enum ebb_status train_store_claim(const struct train_trial *t, const char *folder,
+                                  struct ebb_error *err)
+{
+    struct ebb_names parts = {0};
+    struct mark mark;
+    char path[PATH_BYTES];
+    size_t count;
+    enum ebb_status status = list(folder, is_part, &parts, err);
+    for (size_t i = 0; status == EBB_OK && i < parts.count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, parts.items[i]);
+        remove_checkpoint(path);
+    }
+    ebb_names_fini(&parts);
+    EBB_TRY(status);
+    EBB_TRY(newest(folder, &mark, &count, err));
+    bool is_own = mark.run[0] != '\0' && strcmp(mark.run, t->run) == 0;
+    if (count == 0 || (is_own && mark.batches <= t->batches))
+        return EBB_OK;
+    if (is_own)
+        return ebb_fail(err, EBB_EINPUT,
+                        "%s holds a checkpoint of batch %" PRId64 ", this run is at %" PRId64
+                        ": go on from there with --resume %s, or choose another folder",
+                        folder, mark.batches, t->batches, folder);
+    return ebb_fail(err, EBB_EINPUT,
+                    "%s holds checkpoints of another run: go on with that one by --resume %s, or "
+                    "choose another folder for this one",
+                    folder, folder);
+}
+
+static enum ebb_status name_run(struct train_trial *t, struct ebb_error *err)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return ebb_fail(err, EBB_EIO, "no random bytes: %s", strerror(errno));
+    snprintf(t->run, sizeof t->run, "%016" PRIx64, number);
+    return EBB_OK;
+}
+
+/* All but the newest of this run: `name` is one. A later one was damaged when this run began. */
+static enum ebb_status prune(const char *folder, const char *name, struct ebb_error *err)
+{
+    struct ebb_names names = {0};
+    char path[PATH_BYTES];
+    size_t last = 0;
+    EBB_TRY(list(folder, is_checkpoint, &names, err));
+    while (last < names.count && strcmp(names.items[last], name) != 0)
+        last++;
+    for (size_t i = 0; i < names.count; i++)
+        if (i > last || i + KEPT <= last) {
+            snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
+            remove_checkpoint(path);
+        }
+    ebb_names_fini(&names);
+    return EBB_OK;
+}
+
+enum ebb_status train_store_save(struct train_trial *t, const char *folder, struct ebb_error *err)
+{
+    char name[32];
     if (strlen(folder) > PATH_BYTES - 128)
         return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoints is too long");
     EBB_TRY(ebb_file_mkdirs(folder, err));
+    if (!t->has_folder) {
+        EBB_TRY(train_store_claim(t, folder, err));
+        if (t->run[0] == '\0')
+            EBB_TRY(name_run(t, err));
+        t->has_folder = true;
+    }
     /* Batches, not updates, tell two checkpoints inside one accumulation apart. */
     snprintf(name, sizeof name, "update-%0*" PRId64, DIGITS, t->batches);
     EBB_TRY(write_whole(t, folder, name, err));
-    enum ebb_status status = list(folder, &names, err);
-    for (size_t i = 0; status == EBB_OK && names.count > KEPT && i < names.count - KEPT; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
-        remove_checkpoint(path);
-    }
-    ebb_names_fini(&names);
-    return status;
+    return prune(folder, name, err);
 }
 
 enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool *found,
@@ -149,9 +259,7 @@ enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool
     struct ebb_names names = {0};
     char path[PATH_BYTES];
     *found = false;
-    if (strlen(folder) > PATH_BYTES - 128)
-        return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoints is too long");
-    enum ebb_status status = list(folder, &names, err);
+    enum ebb_status status = list(folder, is_checkpoint, &names, err);
     for (size_t i = names.count; status == EBB_OK && i-- > 0 && !*found;) {
         struct ebb_error why = {0};
         snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
@@ -174,21 +282,7 @@ enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool
 
 int train_store_threads(const char *folder)
 {
-    struct ebb_names names = {0};
-    struct ebb_arena arena = {0};
-    char path[PATH_BYTES + 64];
-    int threads = 0;
-    if (strlen(folder) < PATH_BYTES - 128 && list(folder, &names, NULL) == EBB_OK)
-        for (size_t i = names.count; i-- > 0 && threads == 0;) {
-            const struct ebb_doc_node *root;
-            snprintf(path, sizeof path, "%s/%s", folder, names.items[i]);
-            if (train_checkpoint_prove(&arena, path, NULL) != EBB_OK)
-                continue;
-            snprintf(path, sizeof path, "%s/%s/state/train.json", folder, names.items[i]);
-            if (ebb_doc_load(&arena, path, &root, NULL) == EBB_OK)
-                threads = (int)ebb_doc_int(root, "threads", 0);
-        }
-    ebb_names_fini(&names);
-    ebb_arena_fini(&arena);
-    return threads;
+    struct mark mark;
+    size_t count;
+    return newest(folder, &mark, &count, NULL) == EBB_OK ? mark.threads : 0;
 }

@@ -153,7 +153,7 @@ struct train_options {
     bool is_online;   /* policies decide while running (tests) */
     bool makes_data;  /* random inputs and targets instead of the section `data` (tests) */
     int workers;      /* loader threads; -1 = default */
-    bool any_threads; /* resume with another number of threads all the same */
+    bool any_threads; /* resume with other threads or instructions all the same */
     uint64_t *needed_bytes;    /* NULL, or told the floor when the budget is refused */
     uint64_t machine_bytes;    /* memory; more is refused (EBB_ENOMEM). 0: what is installed */
     struct ebb_error *no_data; /* NULL, or told why a dry trial had to do without its data */
@@ -241,7 +241,8 @@ enum train_load {
  * state/train.json, and last manifest.json with bytes and SHA-256 of each. */
 enum ebb_status train_trial_save(struct train_trial *trial, const char *dir, struct ebb_error *err);
 /* EBB_ECORRUPT when a file is missing, torn or changed; EBB_EINPUT when it belongs to another
- * model or, with TRAIN_RESUME, to another thread count. The trial is untouched then. */
+ * model or, with TRAIN_RESUME, to another thread count or instruction set. The trial is untouched
+ * then. */
 enum ebb_status train_trial_load(struct train_trial *trial, const char *dir, enum train_load kind,
                                  struct ebb_error *err);
 /* Weights by name from a safetensors file; every weight must be there with its shape. */
@@ -252,8 +253,8 @@ enum ebb_status train_trial_import(struct train_trial *trial, const char *path,
 enum ebb_status train_trial_export(struct train_trial *trial, const char *path,
                                    struct ebb_error *err);
 
-/* A folder of checkpoints "update-<batches>", newest last. Saving is atomic and keeps the newest
- * two. */
+/* A folder of checkpoints "update-<batches>", newest last, all of one run (its id is in their
+ * train.json). Saving is atomic, keeps the newest two, and refuses a folder of another run. */
 enum ebb_status train_store_save(struct train_trial *trial, const char *folder,
                                  struct ebb_error *err);
 /* Load the newest one that is whole. *note (may be empty) tells about those passed over. When there
@@ -264,6 +265,11 @@ enum ebb_status train_store_load(struct train_trial *trial, const char *folder, 
  * process ends). EBB_EINPUT: another one has it. */
 enum ebb_status train_store_lock(const char *folder, int *lock, struct ebb_error *err);
 void train_store_unlock(int lock); /* -1: nothing */
+/* Whether this trial may save there, for those who ask before they train; the folder is locked.
+ * EBB_EINPUT: there are checkpoints of another run, or of updates that this one has yet to do. What
+ * writers left that were killed is removed. */
+enum ebb_status train_store_claim(const struct train_trial *trial, const char *folder,
+                                  struct ebb_error *err);
 /* Threads recorded in the newest whole checkpoint, 0 when there is none. */
 int train_store_threads(const char *folder);
 

@@ -11,6 +11,8 @@ enum {
 /* Number of the first generated batch of the validation: far from those of training. */
 #define TRAIN_MADE_FIRST (INT64_C(1) << 40)
 
+#define TRAIN_RUN_UNNAMED "-" /* of checkpoints from before runs had names */
+
 struct train_trial {
     struct ebb_arena arena;
     struct train_config config; /* its pointers live in the caller's arena */
@@ -37,6 +39,8 @@ struct train_trial {
     struct optim_scaler scaler;
     int64_t updates, batches, epoch, epoch_batches, skipped;
     uint64_t validation_count;
+    char run[17];    /* of its folder of checkpoints (store.c); "": never kept in one */
+    bool has_folder; /* which is known to be its own */
     /* schedules that look at metrics: what they were told, for checkpoints */
     double *history;
     size_t history_count, history_capacity;

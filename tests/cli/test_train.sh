@@ -322,10 +322,10 @@ checks=$((checks + 1))
 [ "$(value status)" = interrupted ] && [ "$(value updates)" -gt 0 ] || fail "a very long trial: $out"
 
 # one training at a time in a folder
-"$ebb" train gpt.yaml --updates 100000 --checkpoint stop --checkpoint-every 100000 >out.txt 2>err.txt &
+"$ebb" train gpt.yaml --updates 100000 --checkpoint one --checkpoint-every 100000 >out.txt 2>err.txt &
 pid=$!
 sleep 1
-expect 2 "$ebb" train gpt.yaml --checkpoint stop
+expect 2 "$ebb" train gpt.yaml --checkpoint one
 [[ $err == *"another training"* ]] || fail "two trainings in a folder: $err"
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
@@ -339,6 +339,7 @@ RANDOM=11
 done_kills=0
 for ((i = 0; i < kills; i++)); do
     rm -rf kill
+    mkdir kill # it may be killed before it makes one
     "$ebb" train gpt.yaml --json --updates 300 --no-validation --checkpoint kill \
         --checkpoint-every 3 >/dev/null 2>&1 &
     pid=$!

@@ -2,6 +2,8 @@
  * (tests/golden/data/make_variants.py). */
 #include "data_support.h"
 
+#include "base/file.h"
+
 #include "data/hdf5.h"
 #include "data/image.h"
 #include "data/npy.h"
@@ -228,6 +230,38 @@ TEST(npz__stored_and_packed)
     data_close(set);
     CHECK(strstr(kit_refused(kit, "{name: npz, train_files: '" GOLDEN "arrays.npz', fields: [z]}"),
                  "no array named z"));
+}
+
+TEST(npz__a_changed_byte_is_noticed)
+{
+    struct kit *kit = *cmocka_state;
+    static const struct {
+        const char *file, *field;
+        long at; /* of a byte of the array */
+    } cases[] = {{"arrays.npz", "x", 180}, {"decoded.npz", "x", 4000}};
+    char path[] = "/tmp/ebb_npz_XXXXXX", text[128];
+    int fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+    snprintf(text, sizeof text, "{name: npz, train_files: '%s', fields: [x]}", path);
+    for (size_t i = 0; i < 2; i++) {
+        struct ebb_file_view view;
+        char from[256];
+        snprintf(from, sizeof from, "%s%s", GOLDEN, cases[i].file);
+        CHECK_OK(ebb_file_view_open(&view, from, SIZE_MAX, &kit->err), &kit->err);
+        CHECK_OK(ebb_file_write_atomic(path, view.data, view.length, &kit->err), &kit->err);
+        ebb_file_view_close(&view);
+        data_close(kit_open(kit, text));
+        FILE *file = fopen(path, "r+b");
+        fseek(file, cases[i].at, SEEK_SET);
+        int old = fgetc(file);
+        fseek(file, cases[i].at, SEEK_SET);
+        fputc(old ^ 4, file);
+        fclose(file);
+        const char *why = kit_refused(kit, text);
+        CHECK(i == 1 || strstr(why, "'x' was changed: its CRC-32 is"));
+    }
+    unlink(path);
 }
 
 TEST_MAIN_EACH(kit_setup, kit_teardown)

@@ -208,6 +208,80 @@ TEST(store__keeps_two_and_uses_the_newest_whole_one)
     train_trial_destroy(trial);
 }
 
+TEST(store__belongs_to_one_run)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    struct train_state state;
+    char dir[256], path[512];
+    bool found;
+    configure(&net, &config, 1);
+    struct train_trial *first = make(&config), *second = make(&config);
+    snprintf(dir, sizeof dir, "%s/runs", folder);
+    batches(first, 4, &(struct train_batch){0});
+    CHECK_OK(train_store_claim(first, dir, &err), &err);
+    CHECK_OK(train_store_save(first, dir, &err), &err);
+    batches(second, 2, &(struct train_batch){0});
+    CHECK_EQ(train_store_claim(second, dir, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "another run") != NULL);
+    CHECK_EQ(train_store_save(second, dir, &err), EBB_EINPUT);
+    snprintf(path, sizeof path, "%s/.update-000000000002.part/state", dir);
+    CHECK_OK(ebb_file_mkdirs(path, &err), &err); /* a writer was killed */
+    CHECK_OK(train_store_load(second, dir, &found, NULL, &err), &err);
+    train_trial_state(second, &state);
+    CHECK(found && state.updates == 4);
+    CHECK_OK(train_store_claim(second, dir, &err), &err); /* now it is that run */
+    CHECK(access(path, F_OK) != 0);
+    batches(second, 1, &(struct train_batch){0});
+    CHECK_OK(train_store_save(second, dir, &err), &err);
+    CHECK_EQ(train_store_claim(first, dir, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "of batch 5, this run is at 4") != NULL);
+    train_trial_destroy(first);
+    train_trial_destroy(second);
+}
+
+/* Put another text of the same length into a file of a checkpoint, and the manifest right. */
+static void forge(const char *dir, const char *from, const char *to)
+{
+    struct ebb_str command = {0};
+    ebb_str_printf(&command,
+                   "cd %s && old=$(sha256sum <state/train.json | cut -c 1-64) && "
+                   "sed -i 's/%s/%s/' state/train.json && "
+                   "sed -i \"s/$old/$(sha256sum <state/train.json | cut -c 1-64)/; "
+                   "/train.json/,/bytes/s/\\\"bytes\\\": [0-9]*/\\\"bytes\\\": "
+                   "$(stat -c %%s state/train.json)/\" manifest.json",
+                   dir, from, to);
+    CHECK_EQ(system(ebb_str_c(&command)), 0);
+    ebb_str_fini(&command);
+}
+
+TEST(checkpoint__of_another_processor)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct nn_config net;
+    struct train_config config;
+    char dir[256];
+    configure(&net, &config, 1);
+    struct train_trial *trial = make(&config);
+    batches(trial, 1, &(struct train_batch){0});
+    snprintf(dir, sizeof dir, "%s/processor", folder);
+    CHECK_EQ(mkdir(dir, 0777), 0);
+    CHECK_OK(train_trial_save(trial, dir, &err), &err);
+    forge(dir, "instruction_set\\\": \\\".*\\\"", "instruction_set\\\": \\\"abacus\\\"");
+    CHECK_EQ(train_trial_load(trial, dir, TRAIN_RESUME, &err), EBB_EINPUT);
+    CHECK(strstr(err.message, "on a processor with abacus") != NULL);
+    CHECK_OK(train_trial_load(trial, dir, TRAIN_WEIGHTS, &err), &err);
+    train_trial_destroy(trial);
+    trial = NULL;
+    struct train_options options = {.makes_data = true, .any_threads = true};
+    CHECK_OK(train_trial_create(&trial, &config, &options, &err), &err);
+    CHECK_OK(train_trial_load(trial, dir, TRAIN_RESUME, &err), &err);
+    train_trial_destroy(trial);
+}
+
 TEST(weights__export_and_import)
 {
     TEST_UNUSED;
