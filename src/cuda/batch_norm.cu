@@ -364,6 +364,8 @@ static int grad_mode(const struct cuda_batch_norm *d, const T *dy, const T *x, c
         <<<grid, THREADS, 0, stream>>>(l, d->rows, channels, dy, x, y, mean, var, w, b, partial);
     bn_totals<T, false><<<(unsigned)((channels + 31) / 32), 1024, 0, stream>>>(
         l.tiles, d->rows, channels, x, partial, dw, db);
+    if (!dx)
+        return (int)cudaGetLastError();
     auto kernel = dresidual ? bn_grad<T, MODE, true> : bn_grad<T, MODE, false>;
     kernel<<<grid, THREADS, 0, stream>>>(l, d->rows, channels, dy, x, y, mean, var, w, b, dw, db,
                                          dx, dresidual);

@@ -26,12 +26,13 @@ struct cuda_norm {
     float eps;
     enum cuda_dtype dtype; /* of x, y and their gradients; weights and statistics are F32 */
 };
-/* sum = x + residual (sum may be NULL where residual is), y = norm(sum) * w + b. Reads x, residual; writes sum, y. */
+/* sum = x + residual (sum may be NULL where residual is), y = norm(sum) * w + b. Reads x, residual; writes sum, y. Each of
+ * y, mean and rstd may be NULL: the others have the same bits. */
 int cuda_layer_norm(const struct cuda_norm *d, const void *x, const void *residual, const float *w,
                     const float *b, void *sum, void *y, float *mean, float *rstd,
                     cuda_stream stream);
 size_t cuda_layer_norm_grad_workspace(const struct cuda_norm *d);
-/* dx = gradient + residual (may be NULL); dw, db are written. Reads dy, x, residual; writes dx. */
+/* dx = gradient + residual (may be NULL); dw, db are written. Reads dy, x, residual; writes dx (NULL: not wanted). */
 int cuda_layer_norm_grad(const struct cuda_norm *d, const void *dy, const void *x,
                          const void *residual, const float *w, const float *mean, const float *rstd,
                          void *dx, float *dw, float *db, void *workspace, cuda_stream stream);
@@ -52,7 +53,7 @@ int cuda_batch_norm_stats(const struct cuda_batch_norm *d, const void *x, float 
 int cuda_batch_norm_apply(const struct cuda_batch_norm *d, const void *x, const void *residual,
                           const float *mean, const float *var, const float *w, const float *b,
                           void *y, cuda_stream stream);
-/* dx, dw, db and, where dresidual is not NULL, the gradient behind the relu. y is needed with relu and a residual (else
+/* dx (NULL: not wanted), dw, db and, where dresidual is not NULL, the gradient behind the relu. y is needed with relu and a residual (else
  * NULL: the gate is made again from x). Reads dy, x (and y) twice; writes dx (and dresidual). */
 int cuda_batch_norm_grad(const struct cuda_batch_norm *d, const void *dy, const void *x,
                          const void *y, const float *mean, const float *var, const float *w,
@@ -107,6 +108,7 @@ struct cuda_entropy {
     int64_t ignore_index;
     float scale; /* of the gradient, above 0: 1 / divisor of the mean */
     enum cuda_dtype dtype;
+    const double *scale_at; /* NULL, or where the scale lies in device memory */
 };
 /* Logits become scale * (softmax - one-hot) in place, columns past `classes` become 0; loss[row] is the cross entropy
  * (0 where ignored). A target that is not allowed lowers *error to its row + 1 (NULL: not reported) and counts as

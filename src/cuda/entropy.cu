@@ -116,9 +116,11 @@ __device__ static inline vec8 row_gradient(uint4 u, float shift)
 /* Bytes: 4 * stride per row. The sum runs along while the row comes in; the second walk makes the gradient. Whole vectors
  * of columns go without a test; the last, broken one and the padding have a thread each at the end. */
 __global__ void __launch_bounds__(ROW_THREADS, 2)
-    entropy_shared(int classes, int stride, int64_t ignore, float scale, bf16 *__restrict__ logits,
+    entropy_shared(int classes, int stride, int64_t ignore, float scale,
+                   const double *__restrict__ scale_at, bf16 *__restrict__ logits,
                    const int64_t *__restrict__ targets, float *__restrict__ loss, uint32_t *error)
 {
+    scale = scale_at ? (float)*scale_at : scale;
     extern __shared__ uint4 row[];
     __shared__ running shared[32];
     uint4 *global = reinterpret_cast<uint4 *>(logits + (int64_t)blockIdx.x * stride);
@@ -177,9 +179,10 @@ __global__ void __launch_bounds__(ROW_THREADS, 2)
 template <class T>
 __global__ void __launch_bounds__(THREADS)
     entropy_plain(int64_t classes, int64_t stride, int64_t ignore, float scale,
-                  T *__restrict__ logits, const int64_t *__restrict__ targets,
-                  float *__restrict__ loss, uint32_t *error)
+                  const double *__restrict__ scale_at, T *__restrict__ logits,
+                  const int64_t *__restrict__ targets, float *__restrict__ loss, uint32_t *error)
 {
+    scale = scale_at ? (float)*scale_at : scale;
     __shared__ float shared[32];
     T *row = logits + (int64_t)blockIdx.x * stride;
     int64_t target = target_of(targets[blockIdx.x], classes, ignore, error);
@@ -213,15 +216,16 @@ extern "C" int cuda_entropy_grad(const struct cuda_entropy *d, void *logits, con
         if (e != cudaSuccess)
             return (int)e;
         entropy_shared<<<(unsigned)d->rows, ROW_THREADS, bytes, stream>>>(
-            (int)d->classes, (int)d->stride, d->ignore_index, d->scale, (bf16 *)logits, targets,
-            loss, error);
+            (int)d->classes, (int)d->stride, d->ignore_index, d->scale, d->scale_at, (bf16 *)logits,
+            targets, loss, error);
     } else if (d->dtype == CUDA_BF16) {
         entropy_plain<bf16><<<(unsigned)d->rows, THREADS, 0, stream>>>(
-            d->classes, d->stride, d->ignore_index, d->scale, (bf16 *)logits, targets, loss, error);
+            d->classes, d->stride, d->ignore_index, d->scale, d->scale_at, (bf16 *)logits, targets,
+            loss, error);
     } else {
         entropy_plain<float><<<(unsigned)d->rows, THREADS, 0, stream>>>(
-            d->classes, d->stride, d->ignore_index, d->scale, (float *)logits, targets, loss,
-            error);
+            d->classes, d->stride, d->ignore_index, d->scale, d->scale_at, (float *)logits, targets,
+            loss, error);
     }
     return (int)cudaGetLastError();
 }

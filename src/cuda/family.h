@@ -104,7 +104,7 @@ struct cuda_head { /* logits [rows, ld], BF16 or F32 */
     int dtype;
     bool is_mean;
 };
-/* numbers[0] = divisor of the reduction over all `count` targets, numbers[1] = dy / divisor (dy may be NULL). */
+/* numbers[0] = divisor of the reduction over all `count` targets, numbers[1] = dy / divisor (dy NULL: 1). */
 int cuda_head_begin(const struct cuda_head *d, int64_t count, const int64_t *target,
                     const float *dy, double *numbers, struct cuda_fault fault, cuda_stream stream);
 /* loss and lse of each row; loss is 0 where ignored. */

@@ -181,3 +181,45 @@ enum ebb_status cuda_product_entropy_grad_run(struct cuda_products *products,
     }
     return EBB_OK;
 }
+
+/* x, w, target -> loss, dx, dw */
+enum ebb_status cuda_product_entropy_step_run(struct cuda_products *products,
+                                              const struct kernel_product_entropy_desc *d,
+                                              const struct kernel_args *args,
+                                              struct cuda_fault fault, cuda_stream stream,
+                                              struct ebb_error *err)
+{
+    int dtype = args->in_dtype[0];
+    struct space s = carve(d, dtype, args->workspace);
+    const unsigned char *x = args->in[0];
+    unsigned char *dx = args->out[1];
+    const int64_t *target = args->in[2];
+    int64_t full = rows_of(d, dtype), row = d->k * (int64_t)cuda_dtype_bytes(dtype);
+    struct cuda_head h = head_of(d, dtype, full);
+    EBB_TRY(check(cuda_head_begin(&h, d->n, target, NULL, s.numbers, fault, stream), err));
+    for (int64_t at = 0; at < d->n; at += full) {
+        const void *block = x + at * row;
+        h.rows = d->n - at < full ? d->n - at : full;
+        struct cuda_product logits = product_of(d, dtype, LOGITS, h.rows, false),
+                            to_x = product_of(d, dtype, TO_X, h.rows, false),
+                            to_w = product_of(d, dtype, TO_W, h.rows, at > 0);
+        struct cuda_entropy e = {.rows = h.rows,
+                                 .classes = d->classes,
+                                 .stride = h.ld,
+                                 .ignore_index = d->ignore_index,
+                                 .dtype = dtype == KERNEL_BF16 ? CUDA_BF16 : CUDA_F32,
+                                 .scale_at = s.numbers + 1};
+        EBB_TRY(
+            cuda_product_run(products, &logits, block, args->in[1], NULL, s.logits, s.rest, err));
+        EBB_TRY(
+            check(cuda_entropy_grad(&e, s.logits, target + at, s.losses + at, NULL, stream), err));
+        if (dx)
+            EBB_TRY(cuda_product_run(products, &to_x, s.logits, args->in[1], NULL, dx + at * row,
+                                     s.rest, err));
+        if (args->out[2])
+            EBB_TRY(cuda_product_run(products, &to_w, s.logits, block, NULL, args->out[2], s.rest,
+                                     err));
+    }
+    return args->out[0] ? check(cuda_head_end(d->n, s.losses, s.numbers, args->out[0], stream), err)
+                        : EBB_OK;
+}

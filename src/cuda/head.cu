@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(1024)
     total = typed_block_sum(total, shared);
     if (threadIdx.x == 0) {
         numbers[0] = d.is_mean ? total : 1.0;
-        numbers[1] = dy ? (double)(float)((double)*dy / numbers[0]) : 0.0;
+        numbers[1] = (double)(float)((dy ? (double)*dy : 1.0) / numbers[0]);
     }
 }
 

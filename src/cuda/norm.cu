@@ -54,10 +54,12 @@ __global__ void __launch_bounds__(32 * WARPS, K <= 3 ? 4 : 2)
             }
         }
     float rstd = 1.0f / sqrtf(device_warp_sum(squares) / (float)n + eps);
-    if (lane == 0) {
+    if (lane == 0 && mean_out)
         mean_out[row] = mean;
+    if (lane == 0 && rstd_out)
         rstd_out[row] = rstd;
-    }
+    if (!y)
+        return;
 #pragma unroll
     for (int k = 0; k < K; k++) {
         int at = (k * 32 + lane) * 8;
@@ -113,10 +115,12 @@ __global__ void __launch_bounds__(32 * WARPS)
             squares = fmaf(v.v[i] - mean, v.v[i] - mean, squares);
     }
     float rstd = 1.0f / sqrtf(block_sum(squares, shared) / (float)n + eps);
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && mean_out)
         mean_out[blockIdx.x] = mean;
+    if (threadIdx.x == 0 && rstd_out)
         rstd_out[blockIdx.x] = rstd;
-    }
+    if (!y)
+        return;
     for (int at = threadIdx.x * 8; at < n; at += 32 * WARPS * 8) {
         vec8 v = device_load(source + base + at), g = device_load(w + at), c = device_load(b + at);
         for (int i = 0; i < 8; i++)
@@ -253,7 +257,8 @@ __global__ void __launch_bounds__(32 * WARPS, K <= 3 && sizeof(T) == 2 ? 2 : 1)
                     for (int i = 0; i < 8; i++)
                         r.v[i] += zk.v[i];
                 }
-                device_store(dx + row * n + at, r);
+                if (dx)
+                    device_store(dx + row * n + at, r);
             }
         }
     }
@@ -353,7 +358,8 @@ __global__ void __launch_bounds__(32 * WARPS, V <= 1 && sizeof(T) == 2 ? 4
                     for (int i = 0; i < 8; i++)
                         r.v[i] += zv.v[i];
                 }
-                device_store(dx + row * n + at, r);
+                if (dx)
+                    device_store(dx + row * n + at, r);
             }
         }
     }

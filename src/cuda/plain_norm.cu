@@ -64,8 +64,8 @@ extern "C" int cuda_any_layer_norm(const struct kernel_layer_norm_desc *d, struc
         return 0;
     bool is_aligned =
         cuda_is_aligned(x.p) && cuda_is_aligned(y.p) && cuda_is_aligned(w) && cuda_is_aligned(b);
-    if (!d->is_rms && w && b && y.p && mean && rstd && d->n % 8 == 0 && d->n > 64 && is_aligned &&
-        x.dtype == y.dtype && x.dtype != KERNEL_F16)
+    if (!d->is_rms && w && b && d->n % 8 == 0 && d->n > 64 && is_aligned && x.dtype == y.dtype &&
+        x.dtype != KERNEL_F16)
         return cuda_layer_norm(&fast, x.p, NULL, w, b, NULL, y.p, mean, rstd, stream);
     layer_rows<<<(unsigned)((d->rows * 32 + THREADS - 1) / THREADS), THREADS, 0, stream>>>(
         *d, x, w, b, y, mean, rstd);
@@ -163,7 +163,7 @@ extern "C" int cuda_any_layer_norm_grad(const struct kernel_layer_norm_desc *d, 
         return 0;
     bool is_aligned = cuda_is_aligned(x.p) && cuda_is_aligned(dy.p) && cuda_is_aligned(dx.p) &&
                       cuda_is_aligned(w);
-    if (!d->is_rms && w && dx.p && d->n % 8 == 0 && d->n > 64 && d->n <= 8192 && is_aligned &&
+    if (!d->is_rms && w && d->n % 8 == 0 && d->n > 64 && d->n <= 8192 && is_aligned &&
         x.dtype == dx.dtype && dy.dtype == dx.dtype && x.dtype != KERNEL_F16) {
         char *at = (char *)workspace;
         float *spare_dw = (float *)at, *spare_db = (float *)(at + cuda_align((size_t)d->n * 4));
@@ -392,7 +392,7 @@ extern "C" int cuda_any_batch_norm_grad(const struct kernel_batch_norm *d, struc
     bool is_aligned = cuda_is_aligned(x.p) && cuda_is_aligned(dy.p) && cuda_is_aligned(dx.p) &&
                       cuda_is_aligned(w) && cuda_is_aligned(b) && cuda_is_aligned(mean) &&
                       cuda_is_aligned(var) && cuda_is_aligned(dw) && cuda_is_aligned(db);
-    if (is_last(d) && w && b && dx.p && is_aligned && x.dtype == dx.dtype && dy.dtype == dx.dtype &&
+    if (is_last(d) && w && b && is_aligned && x.dtype == dx.dtype && dy.dtype == dx.dtype &&
         x.dtype != KERNEL_F16)
         return cuda_batch_norm_grad(&fast, dy.p, x.p, NULL, mean, var, w, b, dx.p, NULL,
                                     dw ? dw : (float *)at, db ? db : (float *)(at + part),

@@ -71,5 +71,10 @@ enum ebb_status cuda_product_entropy_grad_run(struct cuda_products *products,
                                               const struct kernel_args *args,
                                               struct cuda_fault fault, cuda_stream stream,
                                               struct ebb_error *err);
+enum ebb_status cuda_product_entropy_step_run(struct cuda_products *products,
+                                              const struct kernel_product_entropy_desc *d,
+                                              const struct kernel_args *args,
+                                              struct cuda_fault fault, cuda_stream stream,
+                                              struct ebb_error *err);
 
 #endif

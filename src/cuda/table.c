@@ -185,6 +185,13 @@ NEED(product_entropy_grad)
                                      err);
 }
 
+NEED(product_entropy_step)
+{
+    need->workspace_bytes = cuda_product_entropy_workspace(desc, types->in_dtype[0]);
+    return cuda_product_entropy_need(c->products, desc, types->in_dtype[0], true, &need->algorithm,
+                                     err);
+}
+
 NEED(conv)
 {
     (void)types;
@@ -347,6 +354,12 @@ static enum ebb_status run_product_entropy_grad(struct kernel_context *c, const 
     return cuda_product_entropy_grad_run(c->products, desc, a, fault_of(c, a), c->stream, err);
 }
 
+static enum ebb_status run_product_entropy_step(struct kernel_context *c, const void *desc,
+                                                const struct kernel_args *a, struct ebb_error *err)
+{
+    return cuda_product_entropy_step_run(c->products, desc, a, fault_of(c, a), c->stream, err);
+}
+
 /* ---- the rows --------------------------------------------------------------------------------------- */
 
 static const char *const names[KERNEL_FAMILIES] = {
@@ -376,6 +389,7 @@ static need_rule *const needs[KERNEL_FAMILIES] = {
     [KERNEL_FAMILY_CROSS_ENTROPY_GRAD] = need_cross_entropy,
     [KERNEL_FAMILY_PRODUCT_ENTROPY] = need_product_entropy,
     [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = need_product_entropy_grad,
+    [KERNEL_FAMILY_PRODUCT_ENTROPY_STEP] = need_product_entropy_step,
     [KERNEL_FAMILY_UPDATE] = need_update,
     [KERNEL_FAMILY_UPDATE_SPLIT] = need_update_split,
 };
@@ -390,6 +404,7 @@ static takes_rule *const rules[KERNEL_FAMILIES] = {
     [KERNEL_FAMILY_LAYER_NORM] = takes_norm,
     [KERNEL_FAMILY_LAYER_NORM_GRAD] = takes_norm_grad,
     [KERNEL_FAMILY_PRODUCT_ENTROPY] = takes_entropy,
+    [KERNEL_FAMILY_PRODUCT_ENTROPY_STEP] = takes_entropy,
     [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = takes_entropy_grad,
 };
 

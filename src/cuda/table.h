@@ -6,7 +6,7 @@
 
 struct cuda_convolutions;
 
-#define CUDA_MOST_BLOCK 255 /* channels that a view can have in one block */
+#define CUDA_MOST_BLOCK 65535 /* channels that a view can have in one block */
 
 struct kernel_context {
     struct kernel_head head; /* first */

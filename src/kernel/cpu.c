@@ -55,6 +55,7 @@ static kernel_cpu_needs *const needs[KERNEL_FAMILIES] = {
     [KERNEL_FAMILY_LAYER_NORM_GRAD] = kernel_need_layer_norm_grad,
     [KERNEL_FAMILY_PRODUCT_ENTROPY] = kernel_need_product_entropy,
     [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = kernel_need_product_entropy_grad,
+    [KERNEL_FAMILY_PRODUCT_ENTROPY_STEP] = kernel_need_product_entropy_step,
     [KERNEL_FAMILY_UPDATE] = kernel_need_update,
     [KERNEL_FAMILY_UPDATE_SPLIT] = kernel_need_update_split,
 };
@@ -68,6 +69,7 @@ static const struct takes {
     [KERNEL_FAMILY_MATMUL] = {PAIR, 0},
     [KERNEL_FAMILY_CONV] = {PAIR, 0},
     [KERNEL_FAMILY_PRODUCT_ENTROPY] = {PAIR, 0},
+    [KERNEL_FAMILY_PRODUCT_ENTROPY_STEP] = {PAIR, 0},
     [KERNEL_FAMILY_PRODUCT_ENTROPY_GRAD] = {PAIR, 1},
     /* all of one type, but for weights and statistics: four from `first` on, F32 */
     [KERNEL_FAMILY_BATCH_NORM_STATS] = {REST, 1},

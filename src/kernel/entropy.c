@@ -336,6 +336,12 @@ KERNEL_NEED(product_entropy_grad)
     return prepare(c, &z, true, need, err);
 }
 
+KERNEL_NEED(product_entropy_step)
+{
+    struct sizes z = sizes_of(desc, types->in_dtype[0]);
+    return prepare(c, &z, true, need, err);
+}
+
 static struct kernel_cross_entropy rows_of(const struct kernel_product_entropy_desc *d)
 {
     return (struct kernel_cross_entropy){.n = d->n,
@@ -374,36 +380,90 @@ KERNEL_CPU(product_entropy)
     return EBB_OK;
 }
 
+/* A block of gradients of logits into dx and dW. */
+struct gradients {
+    const struct sizes *z;
+    const void *x, *w;
+    unsigned char *dx;
+    float *dw, *logits;
+    void *low, *rest;
+};
+
+static enum ebb_status block_products(struct kernel_context *c, const struct gradients *g,
+                                      int64_t at, int64_t count, struct ebb_error *err)
+{
+    const struct sizes *z = g->z;
+    const void *block = row_at(z, g->x, at), *slopes = g->logits;
+    struct kernel_matmul to_x = make(z, TO_X, count, false), to_w = make(z, TO_W, count, at > 0);
+    if (z->dtype != KERNEL_F32) {
+        kernel_convert(c, count * z->d->classes, KERNEL_F32, g->logits, z->dtype, g->low);
+        slopes = g->low;
+    }
+    if (g->dx) {
+        void *to = g->dx + ((const unsigned char *)block - (const unsigned char *)g->x);
+        EBB_TRY(kernel_matmul_run(c, &to_x, slopes, g->w, NULL, to, g->rest, err));
+    }
+    if (g->dw)
+        EBB_TRY(kernel_matmul_run(c, &to_w, slopes, block, NULL, g->dw, g->rest, err));
+    return EBB_OK;
+}
+
+static struct gradients gradients_of(const struct sizes *z, const struct kernel_args *args,
+                                     int first_in, int first_out)
+{
+    unsigned char *workspace = args->workspace;
+    return (struct gradients){.z = z,
+                              .x = args->in[first_in],
+                              .w = args->in[first_in + 1],
+                              .dx = args->out[first_out],
+                              .dw = args->out[first_out + 1],
+                              .logits = args->workspace,
+                              .low = workspace + low_at(z),
+                              .rest = workspace + rest_at(z, true)};
+}
+
 KERNEL_CPU(product_entropy_grad)
 {
     const struct kernel_product_entropy_desc *d = desc;
     struct sizes z = sizes_of(d, args->in_dtype[1]);
-    const void *x = args->in[1], *w = args->in[2];
+    struct gradients g = gradients_of(&z, args, 1, 0);
     const float *dy = args->in[0], *lse = args->in[4];
     const int64_t *target = args->in[3];
-    unsigned char *dx = args->out[0], *workspace = args->workspace;
-    float *dw = args->out[1], *logits = args->workspace;
-    void *low = workspace + low_at(&z), *rest = workspace + rest_at(&z, true);
-    const void *g = z.dtype == KERNEL_F32 ? args->workspace : low;
     struct kernel_cross_entropy e = rows_of(d);
     double divisor;
     EBB_TRY(block_check(&e, target, &divisor, err));
     float scale = (float)((double)*dy / divisor);
     for (int64_t at = 0; at < d->n; at += z.rows) {
-        const void *block = row_at(&z, x, at);
         e.n = kernel_min(z.rows, d->n - at);
-        struct kernel_matmul m = make(&z, LOGITS, e.n, false), to_x = make(&z, TO_X, e.n, false),
-                             to_w = make(&z, TO_W, e.n, at > 0);
-        EBB_TRY(kernel_matmul_run(c, &m, block, w, NULL, logits, rest, err));
-        block_grad(c, &e, scale, target + at, lse + at, logits);
-        if (z.dtype != KERNEL_F32)
-            kernel_convert(c, e.n * d->classes, KERNEL_F32, logits, z.dtype, low);
-        if (dx) {
-            void *to = dx + ((const unsigned char *)block - (const unsigned char *)x);
-            EBB_TRY(kernel_matmul_run(c, &to_x, g, w, NULL, to, rest, err));
-        }
-        if (dw)
-            EBB_TRY(kernel_matmul_run(c, &to_w, g, block, NULL, dw, rest, err));
+        struct kernel_matmul m = make(&z, LOGITS, e.n, false);
+        EBB_TRY(kernel_matmul_run(c, &m, row_at(&z, g.x, at), g.w, NULL, g.logits, g.rest, err));
+        block_grad(c, &e, scale, target + at, lse + at, g.logits);
+        EBB_TRY(block_products(c, &g, at, e.n, err));
     }
+    return EBB_OK;
+}
+
+KERNEL_CPU(product_entropy_step)
+{
+    const struct kernel_product_entropy_desc *d = desc;
+    struct sizes z = sizes_of(d, args->in_dtype[0]);
+    struct gradients g = gradients_of(&z, args, 0, 1);
+    const int64_t *target = args->in[2];
+    float *loss = args->out[0], lse[BLOCK];
+    struct kernel_cross_entropy e = rows_of(d);
+    double sum = 0, divisor;
+    EBB_TRY(block_check(&e, target, &divisor, err));
+    for (int64_t at = 0; at < d->n; at += z.rows) {
+        e.n = kernel_min(z.rows, d->n - at);
+        struct kernel_matmul m = make(&z, LOGITS, e.n, false);
+        EBB_TRY(kernel_matmul_run(c, &m, row_at(&z, g.x, at), g.w, NULL, g.logits, g.rest, err));
+        sum += block_losses(c, &e, g.logits, target + at, lse);
+        if (!g.dx && !g.dw)
+            continue;
+        block_grad(c, &e, (float)(1.0 / divisor), target + at, lse, g.logits);
+        EBB_TRY(block_products(c, &g, at, e.n, err));
+    }
+    if (loss)
+        *loss = (float)(sum / divisor);
     return EBB_OK;
 }

@@ -495,6 +495,8 @@ struct kernel_adam_step_desc {
  *   cross_entropy_grad    dy, x, target (I64) [, weight] -> dx
  *   product_entropy       x, w, target (I64) -> loss, lse
  *   product_entropy_grad  dy, x, w, target (I64), lse -> dx, dw
+ *   product_entropy_step  x, w, target (I64) -> loss, dx, dw: both at once, the gradients those of an
+ *                         incoming gradient of 1
  *   lstm                  a, b, c0 -> h1, c1 (F32), act (F32)
  *   lstm_grad             act, c0, c1, dh, dc1 -> dgates, dc0 (F32)
  *   gru                   a, b, h0 -> h1, act (F32)
@@ -541,6 +543,7 @@ struct kernel_adam_step_desc {
     X(CROSS_ENTROPY_GRAD, cross_entropy_grad, struct kernel_cross_entropy)                         \
     X(PRODUCT_ENTROPY, product_entropy, struct kernel_product_entropy_desc)                        \
     X(PRODUCT_ENTROPY_GRAD, product_entropy_grad, struct kernel_product_entropy_desc)              \
+    X(PRODUCT_ENTROPY_STEP, product_entropy_step, struct kernel_product_entropy_desc)              \
     X(LSTM, lstm, struct kernel_gates_desc)                                                        \
     X(LSTM_GRAD, lstm_grad, struct kernel_gates_desc)                                              \
     X(GRU, gru, struct kernel_gates_desc)                                                          \

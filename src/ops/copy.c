@@ -360,6 +360,12 @@ tensor_id ops_full(struct tensor_session *s, int rank, const int64_t *dims, floa
     return ops_emit(s, &rows[ROW_FULL], &attr, 0, NULL);
 }
 
+bool ops_is_ones(const struct tensor_session *s, tensor_id x)
+{
+    struct tensor_node n = ops_maker(s, x);
+    return n.def == &rows[ROW_FULL] && ((const struct full_attr *)n.attr)->value == 1.0f;
+}
+
 /* One repeated dimension after the other: [.., 1, d, ..] -> [.., r, d, ..] -> [.., r d, ..]. */
 static tensor_id build_tile(struct ops_build *b)
 {

@@ -2,7 +2,7 @@
  * them block by block). Costs one product more than keeping the logits; saves their bytes twice. */
 #include "ops/internal.h"
 
-enum { ROW_FORWARD, ROW_GRAD, ROW_COUNT };
+enum { ROW_FORWARD, ROW_GRAD, ROW_STEP, ROW_COUNT };
 
 static const struct ops_def rows[ROW_COUNT];
 
@@ -36,6 +36,17 @@ static enum ebb_status infer_grad(struct ops_infer *i, struct ebb_error *err)
     return EBB_OK;
 }
 
+/* x, W, target -> loss, dx, dW */
+static enum ebb_status infer_step(struct ops_infer *i, struct ebb_error *err)
+{
+    EBB_TRY(want_sizes(i, 0, err));
+    ops_out(i, TENSOR_F32, 0, NULL);
+    ops_out(i, TENSOR_F32, 2, i->in[0]->dims);
+    ops_out(i, TENSOR_F32, 2, i->in[1]->dims);
+    i->flops = 6.0 * (double)tensor_count(i->in[0]) * (double)i->in[1]->dims[0];
+    return EBB_OK;
+}
+
 static void describe(const struct ops_views *v, void *desc)
 {
     const struct ops_entropy *a = v->attr;
@@ -58,6 +69,20 @@ static void grad_forward(struct ops_backward *b)
     b->gin[1] = ops_output(first, 1);
 }
 
+/* What was made for an incoming gradient of 1, times what comes in where that is not known to be 1. */
+static void grad_step(struct ops_backward *b)
+{
+    if (!b->gout[0].v)
+        return;
+    for (uint32_t k = 0; k < 2; k++) {
+        enum tensor_dtype dtype =
+            (enum tensor_dtype)tensor_view_of(b->session, b->out[1 + k])->dtype;
+        b->gin[k] = b->out[1 + k];
+        if (!ops_is_ones(b->session, b->gout[0]))
+            b->gin[k] = ops_cast(b->session, ops_mul(b->session, b->gin[k], b->gout[0]), dtype);
+    }
+}
+
 /* The mean or the sum of the cross entropy of rows that are a product x W^T, each for itself. */
 static bool match(const struct ops_build *b, struct ops_match *m)
 {
@@ -67,6 +92,8 @@ static bool match(const struct ops_build *b, struct ops_match *m)
         a->reduction == KERNEL_REDUCE_NONE)
         return false;
     m->node = ops_maker(b->s, b->in[0]);
+    if (m->node.def && strcmp(ops_name(m->node.def), "cast") == 0) /* losses are float32 anyway */
+        m->node = ops_maker(b->s, m->node.inputs[0]);
     if (!m->node.def || !ops_is_product(&m->node))
         return false;
     const struct tensor_view *x = tensor_view_of(b->s, m->node.inputs[0]),
@@ -84,6 +111,15 @@ static tensor_id replace(const struct ops_build *b, const struct ops_match *m)
 const struct ops_rewrite ops_entropy_rewrite = {"entropy", OPS_PASS_ENTROPY, false, "cross_entropy",
                                                 match,     replace};
 
+static tensor_id replace_step(const struct ops_build *b, const struct ops_match *m)
+{
+    return ops_emit(b->s, &rows[ROW_STEP], b->attr, 3,
+                    (tensor_id[]){m->node.inputs[0], m->node.inputs[1], b->in[1]});
+}
+
+const struct ops_rewrite ops_head_rewrite = {"head",          OPS_PASS_HEAD, false,
+                                             "cross_entropy", match,         replace_step};
+
 #define ENTROPY(id, text, ins, infer_, family_, grad_, low_out_)                                   \
     [id] = {OPS_PRIMITIVE(text, ins, ins, infer_, family_, describe, grad_),                       \
             .attr_bytes = sizeof(struct ops_entropy), .is_internal = true,                         \
@@ -92,6 +128,7 @@ const struct ops_rewrite ops_entropy_rewrite = {"entropy", OPS_PASS_ENTROPY, fal
 static const struct ops_def rows[ROW_COUNT] = {
     ENTROPY(ROW_FORWARD, "product_entropy", 3, infer_forward, PRODUCT_ENTROPY, grad_forward, 0),
     ENTROPY(ROW_GRAD, "product_entropy_grad", 5, infer_grad, PRODUCT_ENTROPY_GRAD, NULL, 1),
+    ENTROPY(ROW_STEP, "product_entropy_step", 3, infer_step, PRODUCT_ENTROPY_STEP, grad_step, 2),
 };
 
 const struct ops_family ops_entropy_family = {rows, ROW_COUNT};

@@ -237,6 +237,7 @@ struct ops_rewrite {
     X(norm)                                                                                        \
     X(winograd)                                                                                    \
     X(small)                                                                                       \
+    X(head)                                                                                        \
     X(entropy)                                                                                     \
     X(conv_relu)                                                                                   \
     X(linear_relu)                                                                                 \
@@ -329,6 +330,8 @@ void ops_nd_operand(struct kernel_nd *nd, int operand, const struct tensor_view 
  * split in two, as tensor_view_split. */
 void ops_nd_pair(struct kernel_nd *nd, const struct tensor_view *shape,
                  const struct tensor_view *to, const struct tensor_view *from, int block);
+/* Is every element known to be 1? */
+bool ops_is_ones(const struct tensor_session *s, tensor_id x);
 /* Of steps and constants: zero. */
 void ops_grad_none(struct ops_backward *b);
 

@@ -230,6 +230,9 @@ enum ops_pass {
      * nothing else needs; the same bits in less memory, at the price of ops that must not be run
      * again singly. */
     OPS_PASS_OVER = 1024,
+    /* Off at the start: as ENTROPY, and before it, but the gradients are made while the logits are
+     * there: no product is made twice, for a gradient of the weights that lives from there on. */
+    OPS_PASS_HEAD = 2048,
 };
 void ops_backend_set_passes(void *backend, unsigned passes);
 /* "layout,norm": exactly these; "+entropy,-norm": the ones on at the start and not, changed;

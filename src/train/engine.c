@@ -53,8 +53,9 @@ static enum ebb_status open_place(struct train_engine *e, struct ebb_error *err)
     config.threads = e->options.threads;
     const struct device_table *table = e->options.is_dry ? &device_null : e->place.device;
     EBB_TRY(table->create(&e->device, &config, err));
+    bool is_cpu = strcmp(e->place.bits, "cpu") == 0; /* its estimates are those that are built in */
     EBB_TRY(ops_backend_create(&e->backend, e->place.kernels, e->options.is_dry ? NULL : e->device,
-                               NULL, e->options.threads, err));
+                               is_cpu ? NULL : e->options.costs, e->options.threads, err));
     e->ways.backend = e->backend;
     return EBB_OK;
 }

@@ -301,14 +301,15 @@ static void entropy(unsigned passes, enum tensor_dtype dtype, float *loss, float
     ops_backend_destroy(backend);
 }
 
-static void compare_entropy(enum tensor_dtype dtype, float loss_error, double grad_error)
+static void compare_entropy(unsigned pass, enum tensor_dtype dtype, float loss_error,
+                            double grad_error)
 {
     static float a[(ROWS + CLASSES) * WIDTH], b[(ROWS + CLASSES) * WIDTH];
     float loss_a, loss_b;
     uint64_t peak_a, peak_b;
     double most = 0, size = 0;
     entropy(0, dtype, &loss_a, a, &peak_a);
-    entropy(OPS_PASS_ENTROPY, dtype, &loss_b, b, &peak_b);
+    entropy(pass, dtype, &loss_b, b, &peak_b);
     CHECK(fabsf(loss_a - loss_b) <= loss_error * fabsf(loss_a));
     for (size_t i = 0; i < sizeof a / sizeof *a; i++) {
         CHECK(isfinite(a[i]) && isfinite(b[i]));
@@ -322,15 +323,18 @@ static void compare_entropy(enum tensor_dtype dtype, float loss_error, double gr
 TEST(cross_entropy_in_blocks__is_the_same_in_less_memory)
 {
     TEST_UNUSED;
-    compare_entropy(TENSOR_F32, 1e-6f, 2e-6);
+    compare_entropy(OPS_PASS_ENTROPY, TENSOR_F32, 1e-6f, 2e-6);
+    compare_entropy(OPS_PASS_HEAD, TENSOR_F32, 1e-6f, 2e-6);
 }
 
 /* The other way rounds the logits as well. */
 TEST(cross_entropy_in_blocks__of_numbers_of_16_bits)
 {
     TEST_UNUSED;
-    compare_entropy(TENSOR_BF16, 1e-3f, 1e-2);
-    compare_entropy(TENSOR_F16, 1e-4f, 1e-3);
+    compare_entropy(OPS_PASS_ENTROPY, TENSOR_BF16, 1e-3f, 1e-2);
+    compare_entropy(OPS_PASS_ENTROPY, TENSOR_F16, 1e-4f, 1e-3);
+    compare_entropy(OPS_PASS_HEAD, TENSOR_BF16, 1e-3f, 1e-2);
+    compare_entropy(OPS_PASS_HEAD, TENSOR_F16, 1e-4f, 1e-3);
 }
 
 TEST(names_of_rewrites__make_sets)
@@ -356,7 +360,7 @@ TEST(names_of_rewrites__make_sets)
         unsigned passes = 0;
         CHECK_EQ(ops_rewrites_parse(wrong[i], &passes, &err), EBB_EINPUT);
         CHECK(strstr(err.message,
-                     "allowed: none, layout, norm, winograd, small, entropy, relu, over"));
+                     "allowed: none, layout, norm, winograd, small, head, entropy, relu, over"));
     }
 }
 
