@@ -38,7 +38,8 @@ static const struct library {
     {"page", "'ebb serve' in a browser: fetched by npm when ebb is built", "nodejs npm", NULL,
      false},
     {"libssl", "'ebb serve' with TLS", "libssl3", "libssl.so.3", false},
-    {"libcurl", "asking a master in another process", EBB_CURL_PACKAGE, EBB_CURL_FILE, false},
+    {"libcurl", "asking a master in another process; S3, GCS, HDFS", EBB_CURL_PACKAGE,
+     EBB_CURL_FILE, false},
     {"libarchive", "model definitions as tar.gz", EBB_ARCHIVE_PACKAGE, EBB_ARCHIVE_FILE, false},
 };
 #define LIBRARY_COUNT (sizeof libraries / sizeof libraries[0])
