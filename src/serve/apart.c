@@ -12,6 +12,7 @@
 
 #define THREADS 2
 #define KEPT 64
+#define SLOW_MAX 16 /* programs that wait for their turn; ten seconds each, at worst */
 
 struct kept {
     uint64_t used; /* when: the one that was used longest ago goes first */
@@ -27,6 +28,7 @@ struct serve_apart {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t wake;
     struct list asked, done;
+    size_t waiting; /* in asked */
     bool is_closing;
     int fd;
     char path[4096]; /* of the database; constant */
@@ -127,6 +129,7 @@ static void *work(void *context)
             pthread_cond_wait(&a->wake, &a->lock);
         if (job == NULL)
             break;
+        a->waiting--;
         pthread_mutex_unlock(&a->lock);
         if (db == NULL && exp_db_open(&options, &db, &err) != EBB_OK)
             db = NULL; /* the next request tries again */
@@ -195,12 +198,17 @@ int serve_apart_fd(const struct serve_apart *a)
     return a->fd;
 }
 
-void serve_apart_add(struct serve_apart *a, struct serve_job *job)
+bool serve_apart_add(struct serve_apart *a, struct serve_job *job)
 {
     pthread_mutex_lock(&a->lock);
-    push(&a->asked, job);
-    pthread_cond_signal(&a->wake);
+    bool is_taken = !job->is_slow || a->waiting < SLOW_MAX;
+    if (is_taken) {
+        push(&a->asked, job);
+        a->waiting++;
+        pthread_cond_signal(&a->wake);
+    }
     pthread_mutex_unlock(&a->lock);
+    return is_taken;
 }
 
 struct serve_job *serve_apart_take(struct serve_apart *a)

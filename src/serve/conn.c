@@ -523,8 +523,9 @@ static void start_job(struct serve *s, struct serve_conn *c)
     c->job = NULL;
     if (open_threads(s, apart, &err) == EBB_OK) {
         job->info = exp_master_info(s->m);
-        serve_apart_add(*apart, job);
-        return;
+        if (serve_apart_add(*apart, job))
+            return;
+        (void)ebb_fail(&err, EBB_ELIMIT, "too many are being computed already: try again");
     }
     serve_job_destroy(job);
     c->is_apart = false;

@@ -97,7 +97,8 @@ enum ebb_status serve_apart_open(const struct exp_master_info *info, struct serv
                                  struct ebb_error *err);
 void serve_apart_close(struct serve_apart *apart);   /* waits for what is being read */
 int serve_apart_fd(const struct serve_apart *apart); /* readable: something is done */
-void serve_apart_add(struct serve_apart *apart, struct serve_job *take_job);
+/* false: too many wait already, and the job is still the caller's. */
+bool serve_apart_add(struct serve_apart *apart, struct serve_job *take_job);
 struct serve_job *serve_apart_take(struct serve_apart *apart); /* what is done; NULL = no more */
 /* Answers that are worth keeping, by what was asked; for its threads. apart may be NULL. */
 bool serve_apart_recall(struct serve_apart *apart, const struct ebb_str *key, struct ebb_str *out);

@@ -216,10 +216,11 @@ unsigned serve_rest_is_apart(const struct serve_http_request *request)
     bool is_path;
     const char *path = path_of(&r);
     const struct serve_route *route = path != NULL ? find_route(&r, path, &is_path) : NULL;
-    bool is_paged =
-        route != NULL && (route->flags & SERVE_PAGED) != 0 && serve_query_text(&r, "limit") != NULL;
+    unsigned flags = route != NULL ? route->flags : 0;
+    if ((flags & SERVE_PAGED) != 0 && serve_query_text(&r, "limit") != NULL)
+        flags |= SERVE_APART;
     ebb_arena_fini(&arena);
-    return route != NULL && ((route->flags & SERVE_APART) != 0 || is_paged);
+    return flags & (SERVE_APART | SERVE_SLOW);
 }
 
 bool serve_rest_is_events(const struct serve_http_request *request)

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/heap.h"
@@ -226,6 +227,89 @@ TEST(explain__takes_no_files)
                  strlen(bodies[i]));
         expect(bodies[i], 400, "POST /api/v1/explain", fields, bodies[i]);
     }
+    fixture_end(&f);
+}
+
+/* A program in the place of ebb. */
+static void begin_with_program(const char *script)
+{
+    static char path[300];
+    struct ebb_error err;
+    struct serve_listen how = {.listen = "127.0.0.1:0"};
+    fixture_begin(&f, 1);
+    snprintf(path, sizeof path, "%s/program", f.dir);
+    FILE *out = fopen(path, "w");
+    fprintf(out, "#!/bin/sh\n%s\n", script);
+    fclose(out);
+    chmod(path, 0700);
+    f.options.ebb_path = path;
+    fixture_open(&f);
+    CHECK_OK(serve_listen(f.m, &how, &err), &err);
+    port = atoi(strrchr(serve_url(f.m), ':') + 1);
+    copy_text(reader, fixture_ask(&f, "POST", "/tokens", "{\"read_only\": true}", NULL), "token");
+}
+
+static int explain(int batch)
+{
+    char fields[160], body[128];
+    int n =
+        snprintf(body, sizeof body, "{\"model\": \"m\", \"task\": \"gan\", \"batch\": %d}", batch);
+    snprintf(fields, sizeof fields, HOST "Authorization: Bearer ~R\r\nContent-Length: %d\r\n", n);
+    return ask("POST /api/v1/explain", fields, body);
+}
+
+TEST(explain__runs_the_program_once_for_a_question)
+{
+    TEST_UNUSED;
+    char first[4096];
+    begin_with_program(
+        "echo \"{\\\"args\\\": \\\"$*\\\", \\\"file\\\": $(cat), \\\"pid\\\": $$}\"");
+    CHECK_EQ(explain(3), 200);
+    assert_non_null(strstr(heard, "\"args\": \"explain /dev/stdin --json --policy dtr_eq\""));
+    assert_non_null(strstr(heard, "\"entrypoint\": \"ebb:gan\", \"model\": {\"name\": \"m\"}"));
+    snprintf(first, sizeof first, "%s", strstr(heard, "\r\n\r\n"));
+    CHECK_EQ(explain(3), 200);
+    CHECK_STR(strstr(heard, "\r\n\r\n"), first); /* the same process answered */
+    CHECK_EQ(explain(4), 200);
+    CHECK(strcmp(strstr(heard, "\r\n\r\n"), first) != 0);
+    fixture_end(&f);
+    begin_with_program("echo 'ebb: error: /dev/stdin:1:40: model.planes: found -3' >&2; exit 2");
+    CHECK_EQ(explain(3), 422);
+    assert_non_null(strstr(heard, "\"message\": \"model.planes: found -3\""));
+    fixture_end(&f);
+}
+
+TEST(explain__computes_few_at_once)
+{
+    TEST_UNUSED;
+    int fds[30], busy = 0;
+    char text[512], body[128];
+    begin_with_program("exec sleep 2");
+    for (int i = 0; i < 30; i++) {
+        int n = snprintf(body, sizeof body, "{\"model\": \"m\", \"task\": \"gan\", \"batch\": %d}",
+                         i + 1);
+        char request[400];
+        snprintf(request, sizeof request,
+                 "POST /api/v1/explain HTTP/1.1\r\n" HOST
+                 "Authorization: Bearer ~R\r\nContent-Length: %d\r\n\r\n%s",
+                 n, body);
+        spell(text, sizeof text, request);
+        fds[i] = dial();
+        assert_int_equal(send(fds[i], text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+        exp_master_turn(f.m, 2);
+    }
+    for (int i = 0; i < 100; i++)
+        exp_master_turn(f.m, 2);
+    for (int i = 0; i < 30; i++) {
+        ssize_t n = recv(fds[i], heard, sizeof heard - 1, MSG_DONTWAIT);
+        heard[n > 0 ? n : 0] = '\0';
+        busy += strncmp(heard, "HTTP/1.1 503", 12) == 0;
+        close(fds[i]);
+    }
+    CHECK(busy >= 30 - 16 - 4 && busy <= 30 - 16);
+    uint64_t start = ebb_clock_ns(); /* reading goes on beside */
+    CHECK_EQ(ask("GET /api/v1/experiments?limit=5", HOST "Authorization: Bearer ~R\r\n", ""), 200);
+    CHECK(ebb_clock_ns() - start < 1500000000u);
     fixture_end(&f);
 }
 

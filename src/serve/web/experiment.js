@@ -165,6 +165,7 @@ export function Experiment({ place, id, me }) {
       <div><dt>Owner</dt><dd>${e.owner}</dd></div>
       <div><dt>Weight</dt><dd><${Edit} what="weight" type="number" value=${e.weight} shown=${fmt(e.weight)} canEdit=${can} onSave=${(v) => save({ resources: { weight: Number(v) } })} /></dd></div>
       <div><dt>Max slots</dt><dd><${Edit} what="max slots" type="number" value=${e.max_slots === null ? "" : e.max_slots} shown=${e.max_slots === null ? "unlimited" : e.max_slots} canEdit=${can} onSave=${(v) => save({ resources: { max_slots: v === "" ? null : Number(v) } })} /></dd></div>
+      ${e.tensorboard_path && html`<div><dt>TensorBoard files</dt><dd class="mono">${e.tensorboard_path}</dd></div>`}
       <div><dt>Labels</dt><dd><${Labels} labels=${e.labels || []} canEdit=${can} onPick=${(l) => go("/experiments", { label: l })} onAdd=${(l) => act(save({ labels: { [l]: true } }))} onRemove=${(l) => act(save({ labels: { [l]: null } }))} /></dd></div></dl></div></section>
     <${Tabs} label="parts of the experiment" items=${tabs} at=${tab} onChange=${(t) => go(place.path, { tab: t === "curves" ? "" : t, metric: q.metric, kind: q.kind }, true)} />
     <div id="tab-panel" role="tabpanel" aria-labelledby=${"tab-" + tab}>
