@@ -290,7 +290,7 @@ void serve_conn_wind(struct serve *s, struct serve_conn *c)
     uint64_t now = exp_master_info(s->m).now_ns, moved = c->wire.received + c->wire.sent;
     size_t left;
     (void)ebb_wire_at(&c->wire, &left);
-    bool is_free = c->waiting != NULL || c->is_apart; /* it waits for us */
+    bool is_free = c->waiting != NULL || c->is_apart || c->is_later; /* it waits for us */
     if (c->is_stream)
         return;
     if (!c->has_asked && !c->is_passed) { /* handshake and head: no byte makes them last */
