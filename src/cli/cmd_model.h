@@ -25,6 +25,12 @@ enum ebb_status cli_model_precision(const char *text, enum nn_precision *precisi
     "precision", 0, CLI_STRING, (text), "P", "fp32, bf16 or fp16; default fp32"
 #define CLI_MODEL_OUTPUT(file, text) "output", 'o', CLI_STRING, (file), "FILE", (text)
 #define CLI_MODEL_JSON(flag) "json", 0, CLI_FLAG, (flag), NULL, "one JSON object"
+#define CLI_MODEL_RENAME(list)                                                                     \
+    "rename", 0, CLI_LIST, (list), "OLD=NEW",                                                      \
+        "names in the file are others: 'module.*=*'; repeatable"
+#define CLI_MODEL_TRANSPOSE(list)                                                                  \
+    "transpose", 0, CLI_LIST, (list), "PATTERN",                                                   \
+        "matrices that the file has the other way round; repeatable"
 #define CLI_MODEL_SET_HELP "an option of the model; repeatable; lists as 1,2,3"
 
 #endif

@@ -30,8 +30,8 @@ struct eval {
     struct trace *trace;
     struct ops_host host;
     bool has_host;
-    struct ebb_file_view view;
-    struct tensor_file weights;
+    struct tensor_weights weights;
+    struct cli_list rename, transpose;
     bool has_weights;
     struct tensor_to_write *items; /* what the result file holds */
     size_t item_count;
@@ -70,32 +70,34 @@ static void add(struct eval *e, const char *kind, const char *name, const struct
 
 static enum ebb_status load_weights(struct eval *e, struct ebb_error *err)
 {
-    EBB_TRY(ebb_file_view_open(&e->view, e->weights_file, SIZE_MAX, err));
-    enum ebb_status status =
-        tensor_file_read(&e->weights, e->weights_file, e->view.data, e->view.length, err);
-    if (status != EBB_OK) {
-        ebb_file_view_close(&e->view);
-        return status;
-    }
+    struct tensor_changes changes = {e->rename.items, e->rename.count, e->transpose.items,
+                                     e->transpose.count};
+    struct tensor_wanted *wanted;
+    struct ebb_str list = {0};
+    size_t count = nn_item_count(&e->b);
+    EBB_TRY(tensor_weights_open(&e->weights, e->weights_file, &changes, err));
     e->has_weights = true;
-    return EBB_OK;
+    EBB_TRY(ebb_new(&wanted, count + 1, sizeof *wanted, err));
+    for (size_t i = 0; i < count; i++)
+        wanted[i] = (struct tensor_wanted){nn_item_at(&e->b, i)->name, &nn_item_at(&e->b, i)->view};
+    enum ebb_status status =
+        tensor_weights_check(&e->weights, e->weights_file, wanted, count, NULL, 0, &list, err);
+    fputs(ebb_str_c(&list), stderr);
+    ebb_str_fini(&list);
+    ebb_free(wanted);
+    return status;
 }
 
+/* Counters may be missing: they begin at zero. */
 static enum ebb_status copy_weight(struct eval *e, const struct nn_item *item, void *dst,
                                    struct ebb_error *err)
 {
-    const struct tensor_entry *w = tensor_file_find(&e->weights, item->name);
-    char want[96], found[96];
+    const struct tensor_entry *w = tensor_file_find(&e->weights.all, item->name);
     if (w == NULL)
-        return ebb_fail(err, EBB_EINPUT, "%s: has no tensor '%s'", e->weights_file, item->name);
-    if (w->view.dtype != item->view.dtype || !tensor_same_shape(&w->view, &item->view))
-        return ebb_fail(err, EBB_EINPUT, "%s: '%s' is %s %s, the model wants %s %s",
-                        e->weights_file, item->name,
-                        tensor_dtype_name((enum tensor_dtype)w->view.dtype),
-                        tensor_shape_text(&w->view, found, sizeof found),
-                        tensor_dtype_name((enum tensor_dtype)item->view.dtype),
-                        tensor_shape_text(&item->view, want, sizeof want));
-    memcpy(dst, w->data, w->bytes);
+        memset(dst, 0, view_bytes(&item->view));
+    else if (!tensor_entry_copy(w, (enum tensor_dtype)item->view.dtype, dst))
+        return ebb_fail(err, EBB_EINPUT, "%s: '%s' has numbers of another kind", e->weights_file,
+                        item->name);
     return EBB_OK;
 }
 
@@ -218,10 +220,8 @@ static void close_eval(struct eval *e)
         ops_host_destroy(&e->host);
     if (e->trace != NULL)
         trace_destroy(e->trace);
-    if (e->has_weights) {
-        tensor_file_fini(&e->weights);
-        ebb_file_view_close(&e->view);
-    }
+    if (e->has_weights)
+        tensor_weights_close(&e->weights);
     ebb_free(e->items);
     if (e->s != NULL) {
         nn_builder_fini(&e->b);
@@ -273,7 +273,7 @@ static int run(struct eval *e, const struct cli_spec *spec, const char *const *p
     return code;
 }
 
-#define OUTPUT_OPTION CLI_MODEL_OUTPUT(&e.file, "safetensors file to write")
+#define OUTPUT_OPTION CLI_MODEL_OUTPUT(&e.file, "file to write: safetensors, or .npz")
 #define SET_OPTION CLI_MODEL_SET(&set, "an option of the model, or rng=torch; repeatable")
 #define SEED_OPTION "seed", 0, CLI_INT, &e.seed, "N", "of the weights and inputs; default 1"
 static int run_init(int argc, char **argv)
@@ -305,7 +305,10 @@ static int run_eval(int argc, char **argv)
         {OUTPUT_OPTION},
         {SET_OPTION},
         {"weights", 'w', CLI_STRING, &e.weights_file, "FILE",
-         "safetensors file with every weight and buffer; default: initial ones"},
+         "weights and buffers: safetensors, .pt, .npz, an index of several files\nor a folder with "
+         "one; default: initial ones"},
+        {CLI_MODEL_RENAME(&e.rename)},
+        {CLI_MODEL_TRANSPOSE(&e.transpose)},
         {CLI_MODEL_BATCH(&e.batch, "samples; default 2")},
         {CLI_MODEL_PRECISION(&precision)},
         {SEED_OPTION},

@@ -32,6 +32,7 @@ struct settings {
     const char *resume, *checkpoint, *init_weights, *export_weights, *save_trace, *csv, *profile,
         *tensorboard;
     int64_t updates, checkpoint_every, validate_every, workers;
+    struct cli_list rename, transpose, fresh;
     bool is_json, any_threads, no_validation;
 };
 
@@ -353,7 +354,18 @@ static enum ebb_status start(struct session *s, struct ebb_error *err)
         if (found)
             return EBB_OK;
     }
-    return o->init_weights ? train_trial_import(s->trial, o->init_weights, err) : EBB_OK;
+    if (!o->init_weights)
+        return EBB_OK;
+    struct train_init init = {
+        .path = o->init_weights,
+        .changes = {o->rename.items, o->rename.count, o->transpose.items, o->transpose.count},
+        .fresh = o->fresh.items,
+        .fresh_count = o->fresh.count};
+    struct ebb_str list = {0};
+    enum ebb_status status = train_trial_import(s->trial, &init, &list, err);
+    fputs(ebb_str_c(&list), stderr);
+    ebb_str_fini(&list);
+    return status;
 }
 
 /* What is written at the end should not fail there. Regular files are made beside their name,
@@ -637,9 +649,16 @@ static int run(int argc, char **argv)
         {"resume", 0, CLI_STRING, &o.resume, "DIR",
          "go on from the newest whole checkpoint in DIR, to the same bits"},
         {"init-weights", 0, CLI_STRING, &o.init_weights, "FILE",
-         "begin with the weights of a safetensors file"},
+         "begin with these weights: safetensors, .pt, .npz, an index of several\nfiles, a folder "
+         "with one (model.init_from in the file)"},
+        {"rename", 0, CLI_LIST, &o.rename, "OLD=NEW",
+         "names in it are others: 'module.*=*'; repeatable"},
+        {"transpose", 0, CLI_LIST, &o.transpose, "PATTERN",
+         "matrices that it has the other way round; repeatable"},
+        {"fresh", 0, CLI_LIST, &o.fresh, "PATTERN",
+         "items that keep their own initial values; repeatable"},
         {"export-weights", 0, CLI_STRING, &o.export_weights, "FILE",
-         "write the weights at the end as a safetensors file"},
+         "write the weights at the end: safetensors, or .npz"},
         {"validate-every", 0, CLI_INT, &o.validate_every, "N",
          "updates between validations (default: once, at the end)"},
         {"no-validation", 0, CLI_FLAG, &o.no_validation, NULL, "never validate"},

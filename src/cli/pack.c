@@ -197,7 +197,7 @@ enum ebb_status cli_pack_file(const char *folder, const char *path, struct ebb_j
         path += 2;
     if (!is_below(path))
         return ebb_fail(err, EBB_EINPUT,
-                        "model.file: %s is stored with the experiment: allowed is a path below the "
+                        "model: %s is stored with the experiment: allowed is a path below the "
                         "folder of the experiment file, without '..'",
                         path);
     enum ebb_status status = EBB_OK;

@@ -178,16 +178,31 @@ static const char *definition_path(const struct cli_submission *s, const char *e
     return cli_folder_of(arena, s->file);
 }
 
-/* The model definition: a folder, or the one file that a built-in task names. */
+/* Weights to begin with: a file beside the experiment is stored with it, one with an absolute path
+ * stays where it is. */
+static const char *init_file(const struct ebb_doc_node *model)
+{
+    const struct ebb_doc_node *node = ebb_doc_get(model, "init_from");
+    const char *path = node != NULL && node->kind == EBB_DOC_STRING
+                           ? node->text
+                           : ebb_doc_string(node, "path", NULL);
+    return path != NULL && path[0] != '/' ? path : NULL;
+}
+
+/* The model definition: a folder, or the files that a built-in task names. */
 static enum ebb_status write_definition(const struct cli_submission *s,
                                         const struct ebb_doc_node *config, const char *definition,
                                         struct ebb_arena *arena, struct ebb_json_writer *w,
                                         struct ebb_error *err)
 {
-    const char *file = ebb_doc_string(ebb_doc_get(config, "model"), "file", NULL);
+    const struct ebb_doc_node *model = ebb_doc_get(config, "model");
+    const char *files[] = {ebb_doc_string(model, "file", NULL), init_file(model)};
     if (definition[0] != '\0')
         return cli_pack(definition, w, err);
-    return file != NULL ? cli_pack_file(cli_folder_of(arena, s->file), file, w, err) : EBB_OK;
+    for (size_t i = 0; i < 2; i++)
+        if (files[i] != NULL)
+            EBB_TRY(cli_pack_file(cli_folder_of(arena, s->file), files[i], w, err));
+    return EBB_OK;
 }
 
 /* check_only: what a test is derived from is checked too, without creating anything. */

@@ -181,6 +181,14 @@ static struct nn_item *get_item(struct nn_builder *b, const char *name, enum ten
     return NULL;
 }
 
+static bool is_frozen(const struct nn_builder *b, const char *name)
+{
+    for (size_t i = 0; b->config && i < b->config->frozen_count; i++)
+        if (tensor_pattern_fits(b->config->frozen[i], name))
+            return true;
+    return false;
+}
+
 static tensor_id item_id(struct nn_builder *b, const char *name, enum nn_role role,
                          enum tensor_dtype dtype, int rank, const int64_t *dims,
                          struct nn_init init)
@@ -191,10 +199,11 @@ static tensor_id item_id(struct nn_builder *b, const char *name, enum nn_role ro
         return TENSOR_NONE;
     if (is_new) {
         item->role = role;
-        item->is_trained = role != NN_BUFFER;
+        item->is_frozen = is_frozen(b, item->name);
+        item->is_trained = role != NN_BUFFER && !item->is_frozen;
         item->has_decay = role == NN_WEIGHT || role == NN_EMBEDDING;
         item->init = init;
-        if (b->mode.is_split && role == NN_WEIGHT)
+        if (b->mode.is_split && role == NN_WEIGHT && item->is_trained)
             add_halves(b, item);
         else
             add_leaf(b, item);
@@ -212,6 +221,12 @@ tensor_id nn_buffer(struct nn_builder *b, const char *name, enum tensor_dtype dt
                     const int64_t *dims, float value)
 {
     return item_id(b, name, NN_BUFFER, dtype, rank, dims, nn_init_constant(value));
+}
+
+bool nn_is_frozen(struct nn_builder *b, const char *name)
+{
+    const struct nn_item *item = find_here(b, name);
+    return item && item->is_frozen;
 }
 
 void nn_replace(struct nn_builder *b, const char *name, tensor_id id)

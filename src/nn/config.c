@@ -28,6 +28,8 @@ static bool is_model(const char *name)
 struct head { /* keys that every model has */
     const char *name, *file;
     enum nn_generator generator;
+    const char *const *frozen;
+    size_t frozen_count;
 };
 
 static const struct ebb_key head_rows[] = {
@@ -49,6 +51,12 @@ static const struct ebb_key head_rows[] = {
      .allowed = "the path of a model file",
      .at = offsetof(struct head, file),
      .help = "a model file instead of a name"},
+    {.path = "frozen",
+     .kind = EBB_KEY_TEXTS,
+     .allowed = "a pattern of names of items, such as layer1.*, or a list of them",
+     .at = offsetof(struct head, frozen),
+     .count_at = offsetof(struct head, frozen_count),
+     .help = "items that keep their values"},
 };
 static const struct ebb_keys head_keys = EBB_KEYS(head_rows);
 
@@ -107,12 +115,18 @@ static void read_options(struct ebb_reading *reading, const struct ebb_path *pat
     struct ebb_keys keys = {model->options, model->option_count, NULL};
     char what[96];
     snprintf(what, sizeof what, "model %s", model->name);
-    struct ebb_section section = {
-        .table = &keys, .also = "name file rng", .what = what, .given = &config->given};
-    struct ebb_section generator = {.table = &head_keys, .only = "rng", .is_open = true};
+    struct ebb_section section = {.table = &keys,
+                                  .also = "name file rng frozen init_from",
+                                  .what = what,
+                                  .given = &config->given};
+    struct ebb_section generator = {.table = &head_keys, .only = "rng frozen", .is_open = true};
     ebb_keys_read(reading, &generator, path, map, map, &head);
     ebb_keys_read(reading, &section, path, map, map, config->bytes);
     config->generator = head.generator;
+    if (head.frozen_count) {
+        config->frozen = head.frozen;
+        config->frozen_count = head.frozen_count;
+    }
     settle_length(config);
 }
 

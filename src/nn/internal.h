@@ -169,6 +169,9 @@ tensor_id nn_ceil_pool(struct nn_builder *b, tensor_id x, int k, int stride, int
 tensor_id nn_apply(struct nn_builder *b, const struct ops_def *def, size_t in_count,
                    const tensor_id *in, tensor_id *out, size_t *count, const void *attr);
 
+/* Whether this item, which exists, keeps its bits. */
+bool nn_is_frozen(struct nn_builder *b, const char *name);
+
 /* Row-major and in the plain layout. */
 tensor_id nn_contiguous(struct nn_builder *b, tensor_id x);
 

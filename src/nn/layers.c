@@ -169,7 +169,8 @@ tensor_id nn_batch_norm(struct nn_builder *b, const char *name, tensor_id x, dou
     tensor_id running[3] = {in[3], in[4],
                             nn_buffer(b, "num_batches_tracked", TENSOR_I64, 0, NULL, 0.0f)};
     tensor_id y;
-    if (!b->mode.is_training) {
+    /* statistics that may not change are used as they are, as after torch's .eval() */
+    if (!b->mode.is_training || nn_is_frozen(b, "running_mean")) {
         y = nn_call(b, "batch_norm", 5, in, NULL, 2,
                     (struct ops_value[]){{"training", .integer = 0}, {"eps", .number = eps}});
     } else if (tensor_status(b->session, NULL) == EBB_OK) {

@@ -111,6 +111,7 @@ enum ebb_status nn_build(struct nn_builder *b, const struct nn_config *config,
     EBB_TRY(tensor_status(b->session, err));
     b->prefix_length = b->depth = 0;
     b->prefix[0] = 0;
+    b->config = config;
     memset(outputs, 0, NN_PORTS * sizeof *outputs);
     size_t n = config->model->build(b, config, inputs, outputs);
     tensor_label(b->session, NULL);
@@ -119,6 +120,16 @@ enum ebb_status nn_build(struct nn_builder *b, const struct nn_config *config,
         return ebb_context(err, status, "%s:%u:%u", b->place.file, b->place.line, b->place.column);
     if (status != EBB_OK)
         return ebb_context(err, status, "model %s", config->model->name);
+    for (size_t i = 0; i < config->frozen_count; i++) {
+        bool is_used = false;
+        for (size_t k = 0; k < b->item_count && !is_used; k++)
+            is_used = tensor_pattern_fits(config->frozen[i], b->items[k].name);
+        if (!is_used)
+            return ebb_fail(err, EBB_EINPUT,
+                            "model.frozen: no item of model %s fits '%s' (ebb model show --json "
+                            "lists them)",
+                            config->model->name, config->frozen[i]);
+    }
     *count = n;
     return EBB_OK;
 }

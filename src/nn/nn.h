@@ -75,6 +75,7 @@ struct nn_item {
     bool is_trained; /* the optimizer's business: false for buffers, and for parameters that the
                         model updates itself (the discriminator of the unrolled GAN) */
     bool has_decay;  /* decay group: matrices, kernels and tables; not biases and norms */
+    bool is_frozen;  /* model.frozen names it: nothing changes its bits */
     bool is_listed;  /* a layer of the table has it */
     struct nn_init init;
 };
@@ -118,8 +119,9 @@ struct nn_builder {
     tensor_id causal; /* mask of the last attention that needed one by hand */
     char prefix[256];
     size_t prefix_length, marks[NN_DEPTH], depth;
-    struct nn_place place;      /* of the first failure, in models from files */
-    struct nn_journal *journal; /* of calls, while a model is written as a file; else NULL */
+    const struct nn_config *config; /* that is built: what is frozen */
+    struct nn_place place;          /* of the first failure, in models from files */
+    struct nn_journal *journal;     /* of calls, while a model is written as a file; else NULL */
 };
 
 void nn_builder_init(struct nn_builder *b, struct tensor_session *session,
@@ -231,8 +233,10 @@ struct nn_model;
 
 struct nn_config {
     const struct nn_model *model;
-    uint64_t given;                                    /* bit i: option i was set by the user */
-    enum nn_generator generator;                       /* key `rng`: ebb or torch */
+    uint64_t given;              /* bit i: option i was set by the user */
+    enum nn_generator generator; /* key `rng`: ebb or torch */
+    const char *const *frozen;   /* key `frozen`: patterns of items; in the arena of the reading */
+    size_t frozen_count;
     _Alignas(16) unsigned char bytes[NN_CONFIG_BYTES]; /* typed by the family */
 };
 

@@ -486,8 +486,8 @@ enum ebb_status optim_schedule_create(struct optim_schedule **schedule, const ch
 {
     struct ebb_alone alone;
     struct ebb_path path = {.key = "schedule"};
-    struct optim_schedule *s =
-        optim_schedule_read(ebb_alone_init(&alone), &path, name, args, "name interval", base_lr);
+    struct optim_schedule *s = optim_schedule_read(ebb_alone_init(&alone), &path, name, args,
+                                                   "name interval warmup", base_lr);
     if (s)
         *schedule = s;
     return ebb_alone_end(&alone, err);

@@ -12,7 +12,7 @@
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "tensor/tensor.h"
+#include "tensor/internal.h"
 
 #define MAX_HEADER (UINT64_C(100) << 20) /* as in the format's own reader */
 
@@ -42,7 +42,11 @@ static enum ebb_status read_dtype(struct reader *r, struct tensor_view *view, st
             return EBB_OK;
         }
     }
-    return wrong(r, &e, "dtype must be F32, BF16, F16, F64, I64, I32, I16, U8 or BOOL", err);
+    return wrong(
+        r, &e,
+        "dtype must be F64, F32, F16, BF16, F8_E4M3, F8_E5M2, I64, I32, I16, I8, U64, U32, "
+        "U16, U8 or BOOL",
+        err);
 }
 
 /* A list of at most `limit` integers >= 0. */
@@ -131,19 +135,11 @@ static enum ebb_status read_member(struct reader *r, const struct ebb_json_event
         return wrong(r, key, "a name holds a zero byte", err);
     if (ebb_strmap_get(&f->index, key->text, key->length, NULL))
         return wrong(r, key, "a name occurs twice", err);
-    if (f->count == r->capacity) { /* an arena cannot grow in place: double */
-        size_t capacity = r->capacity ? 2 * r->capacity : 32;
-        struct tensor_entry *bigger = ebb_arena_calloc(&f->arena, capacity, sizeof *bigger);
-        EBB_TRY(ebb_arena_status(&f->arena, err));
-        if (f->count)
-            memcpy(bigger, f->entries, f->count * sizeof *bigger);
-        f->entries = bigger;
-        r->capacity = capacity;
-    }
-    struct tensor_entry *entry = &f->entries[f->count];
-    entry->name = ebb_arena_strndup(&f->arena, key->text, key->length);
-    EBB_TRY(ebb_arena_status(&f->arena, err));
-    EBB_TRY(ebb_strmap_put(&f->index, key->text, key->length, f->count, err));
+    struct ebb_error why = {0};
+    struct tensor_entry *entry =
+        tensor_file_add(f, &r->capacity, key->text, key->length, err ? err : &why);
+    if (!entry)
+        return EBB_ENOMEM;
     EBB_TRY(read_entry(r, entry, err));
     f->count++;
     return EBB_OK;
@@ -197,29 +193,64 @@ static enum ebb_status read_header(struct reader *r, struct ebb_error *err)
     return check_layout(r, err);
 }
 
-enum ebb_status tensor_file_read(struct tensor_file *file, const char *name, const void *bytes,
-                                 size_t length, struct ebb_error *err)
+static enum ebb_status read_safetensors(struct tensor_file *f, const char *name, const void *bytes,
+                                        size_t length, struct ebb_error *err)
 {
     const unsigned char *p = bytes;
-    struct tensor_file f = {0};
     if (length < 8)
         return ebb_fail(err, EBB_EINPUT, "%s: %zu bytes, a header needs 8", name, length);
     uint64_t header = ebb_load_u64(p);
+    if (memcmp(p, "\x80\2\x8a\12\x6c\xfc\x9c\x46", 8) == 0)
+        return ebb_fail(
+            err, EBB_EINPUT,
+            "%s: a file of torch before 1.6: load it and save it again with a newer one", name);
     if (header > length - 8 || header > MAX_HEADER)
         return ebb_fail(err, EBB_EINPUT, "%s: header of %" PRIu64 " bytes in a file of %zu", name,
                         header, length);
-    ebb_arena_init(&f.arena);
-    ebb_strmap_init(&f.index);
     struct reader r = {
-        .file = &f, .name = name, .data = p + 8 + header, .data_bytes = length - 8 - header};
+        .file = f, .name = name, .data = p + 8 + header, .data_bytes = length - 8 - header};
     ebb_json_init(&r.json, name, (const char *)p + 8, (size_t)header, EBB_JSON_ONE);
     enum ebb_status status = read_header(&r, err);
     ebb_json_fini(&r.json);
+    return status;
+}
+
+enum ebb_status tensor_file_read(struct tensor_file *file, const char *name, const void *bytes,
+                                 size_t length, struct ebb_error *err)
+{
+    struct tensor_file f = {0};
+    bool is_zip = length > 4 && memcmp(bytes, "PK\3\4", 4) == 0;
+    ebb_arena_init(&f.arena);
+    ebb_strmap_init(&f.index);
+    enum ebb_status status = is_zip ? tensor_zip_read(&f, name, bytes, length, err)
+                                    : read_safetensors(&f, name, bytes, length, err);
     if (status == EBB_OK)
         *file = f;
     else
         tensor_file_fini(&f);
     return status;
+}
+
+struct tensor_entry *tensor_file_add(struct tensor_file *f, size_t *capacity, const char *name,
+                                     size_t length, struct ebb_error *err)
+{
+    if (f->count == *capacity) { /* an arena cannot grow in place: double */
+        size_t more = *capacity ? 2 * *capacity : 32;
+        struct tensor_entry *bigger = ebb_arena_calloc(&f->arena, more, sizeof *bigger);
+        if (bigger && f->count)
+            memcpy(bigger, f->entries, f->count * sizeof *bigger);
+        if (bigger) {
+            f->entries = bigger;
+            *capacity = more;
+        }
+    }
+    char *copy = ebb_arena_strndup(&f->arena, name, length);
+    if (ebb_arena_status(&f->arena, err) != EBB_OK ||
+        ebb_strmap_put(&f->index, name, length, f->count, err) != EBB_OK)
+        return NULL;
+    struct tensor_entry *entry = &f->entries[f->count];
+    *entry = (struct tensor_entry){.name = copy};
+    return entry;
 }
 
 void tensor_file_fini(struct tensor_file *file)
@@ -304,6 +335,9 @@ static enum ebb_status write_all(struct ebb_file_out *out, const struct ebb_str 
 enum ebb_status tensor_file_write(const char *path, const struct tensor_to_write *items,
                                   size_t count, struct ebb_error *err)
 {
+    size_t n = strlen(path);
+    if (n > 4 && strcmp(path + n - 4, ".npz") == 0)
+        return tensor_npz_write(path, items, count, err);
     struct ebb_str header = {0};
     struct ebb_file_out out = {0};
     const struct tensor_to_write **order;

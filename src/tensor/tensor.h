@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 #include "base/status.h"
+#include "base/str.h"
 #include "trace/trace.h"
 
 #define TENSOR_RANK 8
@@ -37,7 +38,14 @@
     X(I32, 4)                                                                                      \
     X(I16, 2)                                                                                      \
     X(U8, 1)                                                                                       \
-    X(BOOL, 1)
+    X(BOOL, 1)                                                                                     \
+    X(I8, 1)                                                                                       \
+    X(U16, 2)                                                                                      \
+    X(U32, 4)                                                                                      \
+    X(U64, 8)                                                                                      \
+    X(F8_E4M3, 1)                                                                                  \
+    X(F8_E5M2, 1)
+/* Those behind BOOL stand in files only: nothing computes with them. */
 
 enum tensor_dtype {
 #define X(name, bytes) TENSOR_##name,
@@ -170,13 +178,19 @@ enum ebb_status tensor_call_decode(const struct trace_call *call, struct tensor_
 const void *tensor_call_in(const struct tensor_call *c, uint32_t i); /* offset applied */
 void *tensor_call_out(const struct tensor_call *c, uint32_t i);      /* NULL = do not produce */
 
-/* ---- safetensors (safetensors.c) ------------------------------------------------------------- */
+/* ---- files of tensors -------------------------------------------------------------------------
+ *
+ * safetensors.c reads and writes the format of that name, zip.c with pickle.c what torch.save and
+ * numpy.savez write, weights.c what is spread over several files or named otherwise. Bytes are
+ * outside bytes: every size is checked, nothing is executed, data is not copied where it lies as it
+ * is wanted. */
 
 struct tensor_entry {
     const char *name; /* in the arena of the file, terminated */
     struct tensor_view view;
     const void *data; /* borrowed from the bytes given to the reader; may be unaligned */
     size_t bytes;
+    bool is_swapped; /* a matrix whose bytes are those of its transpose (tensor_entry_copy) */
 };
 
 struct tensor_file {
@@ -186,13 +200,62 @@ struct tensor_file {
     struct ebb_strmap index; /* name -> position */
 };
 
-/* The bytes are borrowed for the life of the file. Refuses what the format refuses: a header that
- * is no JSON object, unknown dtypes, shapes whose size is not that of the range, ranges that
- * overlap, leave holes or leave the file. */
+/* The bytes are borrowed for the life of the file. Which format they have, they say themselves:
+ *   safetensors  refused is what the format refuses: a header that is no JSON object, unknown dtypes,
+ *                shapes whose size is not that of the range, ranges that overlap, leave holes or
+ *                leave the file
+ *   .pt          what torch.save writes since 1.6 (a zip): the tensors of a state_dict, or of the
+ *                state_dict in a checkpoint; of its pickle only data is read
+ *   .npz         what numpy.savez and savez_compressed write: arrays under their names */
 enum ebb_status tensor_file_read(struct tensor_file *file, const char *name, const void *bytes,
                                  size_t length, struct ebb_error *err);
 void tensor_file_fini(struct tensor_file *file);
 const struct tensor_entry *tensor_file_find(const struct tensor_file *file, const char *name);
+
+/* The values as F32 or I64, row-major; dst has room for all. False: numbers of this dtype cannot be
+ * such (fractions as integers). */
+bool tensor_entry_copy(const struct tensor_entry *entry, enum tensor_dtype dtype, void *dst);
+
+/* '*' stands for any text; `name` is matched as a whole. */
+bool tensor_pattern_fits(const char *pattern, const char *name);
+
+/* Is "old.*=new.*" a rule, with as many stars on both sides? */
+enum ebb_status tensor_rename_check(const char *rule, struct ebb_error *err);
+
+/* What the names in files are for a model, and which matrices lie the other way round. */
+struct tensor_changes {
+    const char *const
+        *rename; /* "old.*=new.*": what '*' stood for goes to the '*' of the new name */
+    size_t rename_count;
+    const char *const *transpose; /* patterns of new names */
+    size_t transpose_count;
+};
+
+/* Weights by path: a file of any of the formats; the index of several ("weight_map" of a .json
+ * file, whose files lie beside it); or a folder with one of model.safetensors, pytorch_model.bin,
+ * their indices, or a checkpoint of ours. */
+struct tensor_weights {
+    struct tensor_file all;    /* entries of all files, under their new names */
+    struct tensor_part *parts; /* private: what is open */
+    size_t part_count, part_capacity;
+};
+/* changes may be NULL. */
+enum ebb_status tensor_weights_open(struct tensor_weights *weights, const char *path,
+                                    const struct tensor_changes *changes, struct ebb_error *err);
+void tensor_weights_close(struct tensor_weights *weights);
+
+struct tensor_wanted {
+    const char *name;
+    const struct tensor_view *view;
+};
+/* Does every tensor that is wanted have its values here, in its shape, and is nothing left over?
+ * Counters (I64) may be missing. `fresh` are patterns of names that need no values and may have
+ * others. EBB_EINPUT: err counts and names what does not fit; *list (may be NULL) gets a line for
+ * each. */
+enum ebb_status tensor_weights_check(const struct tensor_weights *weights, const char *path,
+                                     const struct tensor_wanted *wanted, size_t count,
+                                     const char *const *fresh, size_t fresh_count,
+                                     struct ebb_str *list, struct ebb_error *err);
 
 typedef bool tensor_sink(void *context, const void *bytes, size_t count);
 struct tensor_to_write {
@@ -203,7 +266,8 @@ struct tensor_to_write {
      * needs for that. */
     bool (*read)(const void *data, tensor_sink *sink, void *context);
 };
-/* Atomic; names are written sorted. */
+/* Atomic; names are written sorted. A path that ends with .npz gets that format, every other
+ * safetensors. */
 enum ebb_status tensor_file_write(const char *path, const struct tensor_to_write *items,
                                   size_t count, struct ebb_error *err);
 

@@ -15,7 +15,8 @@ struct train_build { /* one tracing */
     tensor_id inputs[NN_PORTS], targets[NN_PORTS];
     struct nn_output outputs[NN_PORTS];
     size_t output_count;
-    tensor_id scalars, bare, counter, weights, scale; /* step inputs; bare: without decay */
+    tensor_id scalars[1 + TRAIN_GROUPS], bare[1 + TRAIN_GROUPS]; /* bare: without decay */
+    tensor_id counter, weights, scale;                           /* step inputs, all of them */
     tensor_id loss, part, norm, answer;
     tensor_id *handles; /* per slot: newest version */
     tensor_id *leaves;  /* per slot */

@@ -462,13 +462,52 @@ enum ebb_status train_trial_load(struct train_trial *t, const char *dir, enum tr
     return status;
 }
 
-enum ebb_status train_trial_import(struct train_trial *t, const char *path, struct ebb_error *err)
+/* Into the slot, as its own numbers. */
+static enum ebb_status import_entry(struct train_trial *t, size_t slot,
+                                    const struct tensor_entry *e, struct ebb_error *err)
 {
-    struct opened weights = {0};
-    EBB_TRY(open_tensors(&weights, path, err));
-    enum ebb_status status = check_tensors(t, &weights, path, true, false, err);
-    EBB_THEN(status, copy_tensors(t, &weights, TRAIN_ITEM, err));
-    close_tensors(&weights);
+    const struct train_slot *s = &t->main.slots[slot];
+    void *values;
+    EBB_TRY(ebb_new(&values, 1, s->bytes + 1, err));
+    enum ebb_status status =
+        tensor_entry_copy(e, (enum tensor_dtype)s->view.dtype, values)
+            ? train_slot_write(t, slot, values, err)
+            : ebb_fail(err, EBB_EINPUT, "'%s' has numbers of another kind", s->name);
+    ebb_free(values);
+    return status;
+}
+
+static bool is_fresh(const struct train_init *init, const char *name)
+{
+    for (size_t i = 0; i < init->fresh_count; i++)
+        if (tensor_pattern_fits(init->fresh[i], name))
+            return true;
+    return false;
+}
+
+enum ebb_status train_trial_import(struct train_trial *t, const struct train_init *init,
+                                   struct ebb_str *list, struct ebb_error *err)
+{
+    struct tensor_weights w;
+    struct tensor_wanted *wanted = NULL;
+    size_t count = 0;
+    EBB_TRY(tensor_weights_open(&w, init->path, &init->changes, err));
+    enum ebb_status status = ebb_new(&wanted, t->main.slot_count + 1, sizeof *wanted, err);
+    for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++)
+        if (t->main.slots[i].kind == TRAIN_ITEM)
+            wanted[count++] = (struct tensor_wanted){t->main.slots[i].name, &t->main.slots[i].view};
+    EBB_THEN(status, tensor_weights_check(&w, init->path, wanted, count, init->fresh,
+                                          init->fresh_count, list, err));
+    for (size_t i = 0; status == EBB_OK && i < t->main.slot_count; i++) {
+        const struct train_slot *slot = &t->main.slots[i];
+        const struct tensor_entry *e = slot->kind == TRAIN_ITEM && !is_fresh(init, slot->name)
+                                           ? tensor_file_find(&w.all, slot->name)
+                                           : NULL;
+        if (e)
+            status = import_entry(t, i, e, err);
+    }
+    ebb_free(wanted);
+    tensor_weights_close(&w);
     return status;
 }
 

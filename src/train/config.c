@@ -3,6 +3,7 @@
  * data is read by its folder, model by nn, the arguments of opt and lr_schedule by optim; the rest is
  * rows here. Rules between sections (rates stand in opt, not in lr_schedule; one kind of clipping)
  * too. */
+#include <math.h>
 #include <string.h>
 
 #include "base/keys.h"
@@ -18,6 +19,7 @@ struct draft { /* what the sections say, one after the other */
     struct train_loss loss;
     const char *optimizer;
     unsigned master_weights, decay;
+    struct train_init init;
     int64_t threads;
 };
 
@@ -38,6 +40,30 @@ static bool is_policy(const char *name)
     return strcmp(name, "none") == 0 || mem_policy_find(name) || planner_find(name) ||
            ebb_words_find("belady capuchin", name, strlen(name), NULL);
 }
+
+#define ROW(...) EBB_KEY_ROW(struct train_group, __VA_ARGS__)
+static const struct ebb_key group_rows[] = {
+    ROW("match", TEXTS, match, "patterns of names", .flags = EBB_KEY_REQUIRED,
+        .count_at = offsetof(struct train_group, match_count),
+        .allowed = "a pattern of names of items, such as fc.*, or a list of them"),
+    ROW("lr", DOUBLE, lr, "their rate", .flags = EBB_KEY_LOOSE, .bounds = ">= 0"),
+    ROW("weight_decay", DOUBLE, weight_decay, "their decay", .flags = EBB_KEY_LOOSE,
+        .bounds = ">= 0"),
+};
+#undef ROW
+
+#define ROW(...) EBB_KEY_ROW(struct train_init, __VA_ARGS__)
+static const struct ebb_key init_rows[] = {
+    ROW("path", TEXT, path, "of the weights", .flags = EBB_KEY_REQUIRED),
+    ROW("rename", TEXTS, changes.rename, "what their names are here: old.*=new.*",
+        .count_at = offsetof(struct train_init, changes.rename_count)),
+    ROW("transpose", TEXTS, changes.transpose, "matrices that lie the other way round",
+        .count_at = offsetof(struct train_init, changes.transpose_count)),
+    ROW("fresh", TEXTS, fresh, "items that keep their own initial values",
+        .count_at = offsetof(struct train_init, fresh_count)),
+};
+#undef ROW
+static const struct ebb_keys group_keys = EBB_KEYS(group_rows), init_keys = EBB_KEYS(init_rows);
 
 #define ROW(...) EBB_KEY_ROW(struct draft, __VA_ARGS__)
 static const struct ebb_key memory_rows[] = {
@@ -80,8 +106,10 @@ static const struct ebb_key opt_rows[] = {
 };
 
 static const struct ebb_key schedule_rows[] = {
-    ROW("name", TEXT, config.schedule_name, "the schedule",
-        .flags = EBB_KEY_REQUIRED | EBB_KEY_ANY_CASE, .word = optim_schedule_name),
+    ROW("name", TEXT, config.schedule_name, "the schedule; default: a constant rate",
+        .flags = EBB_KEY_ANY_CASE, .word = optim_schedule_name),
+    ROW("warmup", INT, config.warmup, "updates before it, whose rate grows from 0",
+        .bounds = ">= 0"),
     ROW("interval", WORD, config.interval, "unit of its steps", .words = "update epoch"),
 };
 
@@ -128,8 +156,33 @@ static void read_data(const struct section *s)
         data_check(s->reading, &s->path, s->map, &(struct data_env){0});
 }
 
+/* A path, or a mapping. */
+static void read_init(const struct section *s)
+{
+    const struct ebb_doc_node *node = ebb_doc_given(s->map, "init_from");
+    struct ebb_path path = {.up = &s->path, .key = "init_from"};
+    struct train_init *init = &s->draft->init;
+    if (!node)
+        return;
+    if (node->kind == EBB_DOC_MAP) {
+        struct ebb_section section = {.table = &init_keys, .what = "init_from"};
+        ebb_keys_read(s->reading, &section, &path, node, node, init);
+    } else {
+        init->path = ebb_key_text(s->reading, &path, node,
+                                  "the path of weights, or a mapping with path, rename, transpose, "
+                                  "fresh");
+    }
+    for (size_t i = 0; i < init->changes.rename_count; i++) {
+        struct ebb_error err;
+        if (tensor_rename_check(init->changes.rename[i], &err) != EBB_OK)
+            ebb_reading_wrong(s->reading, &path, node, "rename", err.message);
+    }
+    s->draft->config.init = init->path ? init : NULL;
+}
+
 static void read_model(const struct section *s)
 {
+    read_init(s);
     const char *key = ebb_doc_get(s->map, "name") ? "name" : "file";
     struct ebb_path name = {.up = &s->path, .key = key};
     struct nn_config *net = &s->draft->net;
@@ -144,19 +197,45 @@ static void read_model(const struct section *s)
                           nn_task_name(net->model->task), s->task->name);
 }
 
+static void read_groups(const struct section *s)
+{
+    const struct ebb_doc_node *list = ebb_doc_given(s->map, "groups");
+    struct ebb_path path = {.up = &s->path, .key = "groups"};
+    struct train_config *c = &s->draft->config;
+    if (!list)
+        return;
+    if (list->kind != EBB_DOC_LIST || list->count > TRAIN_GROUPS) {
+        ebb_reading_refuse(s->reading, &path, list, "a list of at most %d mappings", TRAIN_GROUPS);
+        return;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        struct ebb_path at = ebb_path_item(&path, list, i);
+        struct ebb_section section = {.table = &group_keys, .what = "a group"};
+        struct train_group *group = &c->groups[c->group_count++];
+        *group = (struct train_group){.lr = NAN, .weight_decay = NAN};
+        ebb_keys_read(s->reading, &section, &at, list->items[i], list->items[i], group);
+    }
+}
+
 static void read_opt(const struct section *s)
 {
     struct draft *d = s->draft;
     read_rows(s, &opt_keys, true);
     if (d->optimizer)
-        optim_read(s->reading, &s->path, d->optimizer, s->map, "name decay", &d->config.optim);
+        optim_read(s->reading, &s->path, d->optimizer, s->map, "name decay groups",
+                   &d->config.optim);
+    read_groups(s);
 }
 
 static void read_schedule(const struct section *s)
 {
     struct optim_config *optim = &s->draft->config.optim;
     double momentum;
-    read_rows(s, &schedule_keys, true);
+    bool has_name = ebb_doc_given(s->map, "name") != NULL;
+    read_rows(s, &schedule_keys, has_name);
+    if (!has_name && !ebb_doc_given(s->map, "warmup"))
+        ebb_reading_wrong(s->reading, &s->path, s->map, "name",
+                          "required but missing, allowed: the name of a schedule, or warmup alone");
     for (size_t i = 0; i < s->map->count; i++)
         if (strcmp(s->map->keys[i]->text, "base_lr") == 0) {
             struct ebb_path at = ebb_path_key(&s->path, s->map->keys[i]);
@@ -165,7 +244,7 @@ static void read_schedule(const struct section *s)
         }
     const char *name = s->draft->config.schedule_name;
     struct optim_schedule *schedule =
-        name ? optim_schedule_read(s->reading, &s->path, name, s->map, "name interval",
+        name ? optim_schedule_read(s->reading, &s->path, name, s->map, "name interval warmup",
                                    optim->lr > 0 ? optim->lr : 0.1)
              : NULL;
     if (!schedule)

@@ -75,11 +75,16 @@ static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_
                 fill_port(p, &st->targets[i], p->trial->target_fields[i], bytes, count);
             return EBB_OK;
         }
-    if (tensor == st->scalars_id && count == sizeof p->scalars)
-        memcpy(bytes, p->scalars, count);
-    else if (tensor == st->bare_id && count == sizeof p->bare)
-        memcpy(bytes, p->bare, count);
-    else if (tensor == st->step_id && count == sizeof p->number)
+    for (size_t g = 0; g <= p->trial->config.group_count; g++) {
+        const float *from = tensor == st->scalars_id[g] ? p->scalars[g]
+                            : tensor == st->bare_id[g]  ? p->bare[g]
+                                                        : NULL;
+        if (from && count == sizeof p->scalars[g]) {
+            memcpy(bytes, from, count);
+            return EBB_OK;
+        }
+    }
+    if (tensor == st->step_id && count == sizeof p->number)
         memcpy(bytes, &p->number, count);
     else if (tensor == st->scale_id && count == sizeof p->scale)
         memcpy(bytes, &p->scale, count);
@@ -133,13 +138,29 @@ enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *repo
 
 /* ---- rates ---------------------------------------------------------------------------------- */
 
+/* Steps of the schedule so far: it begins when the warm-up has ended. */
+static int64_t schedule_step(const struct train_trial *t)
+{
+    int64_t warm = t->updates - t->config.warmup;
+    return t->config.interval == TRAIN_PER_EPOCH ? t->epoch : warm > 0 ? warm : 0;
+}
+
+/* During the warm-up a rate grows by equal steps to the one that the schedule begins with. */
+static enum ebb_status rate_of(const struct train_trial *t, double base,
+                               const struct optim_schedule *schedule, double *rate,
+                               struct ebb_error *err)
+{
+    *rate = base;
+    if (schedule)
+        EBB_TRY(optim_schedule_rate(schedule, schedule_step(t), rate, err));
+    if (t->updates < t->config.warmup)
+        *rate *= (double)(t->updates + 1) / (double)t->config.warmup;
+    return EBB_OK;
+}
+
 enum ebb_status train_rate(const struct train_trial *t, double *rate, struct ebb_error *err)
 {
-    *rate = t->config.optim.lr;
-    if (!t->schedule)
-        return EBB_OK;
-    return optim_schedule_rate(
-        t->schedule, t->config.interval == TRAIN_PER_EPOCH ? t->epoch : t->updates, rate, err);
+    return rate_of(t, t->config.optim.lr, t->schedule, rate, err);
 }
 
 enum ebb_status train_trial_lasts(const struct train_trial *t, int64_t updates,
@@ -149,7 +170,9 @@ enum ebb_status train_trial_lasts(const struct train_trial *t, int64_t updates,
     int64_t last = updates - 1, batches = t->config.accumulate;
     if (!t->schedule || updates <= t->updates)
         return EBB_OK;
-    if (t->config.interval == TRAIN_PER_EPOCH) /* of the batch that ends the last update */
+    if (t->config.interval != TRAIN_PER_EPOCH)
+        last = last > t->config.warmup ? last - t->config.warmup : 0;
+    else /* of the batch that ends the last update */
         last = t->epoch_batches && last < INT64_MAX / batches - 1
                    ? ((last + 1) * batches - 1) / t->epoch_batches
                    : 0;
@@ -164,6 +187,9 @@ enum ebb_status train_tell_metric(struct train_trial *t, double metric, struct e
         ebb_grow(&t->history, &t->history_capacity, t->history_count + 1, sizeof *t->history, err));
     t->history[t->history_count++] = metric;
     optim_schedule_metric(t->schedule, metric);
+    for (size_t g = 0; g < TRAIN_GROUPS; g++)
+        if (t->group_schedules[g])
+            optim_schedule_metric(t->group_schedules[g], metric);
     return EBB_OK;
 }
 
@@ -171,18 +197,28 @@ enum ebb_status train_tell_metric(struct train_trial *t, double metric, struct e
 static enum ebb_status begin_update(struct train_trial *t, struct train_pass *pass, double *rate,
                                     struct ebb_error *err)
 {
-    struct optim_config optim = t->config.optim;
+    const struct train_config *c = &t->config;
+    struct optim_config optim = c->optim;
+    struct optim_count next = t->count;
     double momentum;
     EBB_TRY(train_rate(t, rate, err));
-    if (t->schedule &&
-        optim_schedule_momentum(
-            t->schedule, t->config.interval == TRAIN_PER_EPOCH ? t->epoch : t->updates, &momentum))
+    if (t->schedule && optim_schedule_momentum(t->schedule, schedule_step(t), &momentum))
         optim_set_momentum(&optim, momentum);
-    struct optim_count again = t->count; /* one step, told twice */
-    struct optim_config bare = optim;
-    bare.weight_decay = 0;
-    optim_step(&bare, &again, *rate, pass->bare);
-    optim_step(&optim, &t->count, *rate, pass->scalars);
+    for (size_t g = 0; g <= c->group_count; g++) {
+        struct optim_count again = t->count, bare_again = t->count; /* one step, told to all */
+        struct optim_config own = optim;
+        double own_rate = *rate;
+        if (g > 0 && isfinite(c->groups[g - 1].lr))
+            EBB_TRY(rate_of(t, c->groups[g - 1].lr, t->group_schedules[g - 1], &own_rate, err));
+        if (g > 0 && isfinite(c->groups[g - 1].weight_decay))
+            own.weight_decay = c->groups[g - 1].weight_decay;
+        struct optim_config bare = own;
+        bare.weight_decay = 0;
+        optim_step(&bare, &bare_again, own_rate, pass->bare[g]);
+        optim_step(&own, &again, own_rate, pass->scalars[g]);
+        next = again;
+    }
+    t->count = next;
     return EBB_OK;
 }
 
@@ -252,7 +288,7 @@ static enum ebb_status run_micro(struct train_trial *t, const struct train_step 
     struct train_pass pass = {.trial = t, .step = step, .number = t->batches};
     struct exec_report report = {0};
     ops_update_scalars(OPS_SGD, &(struct ops_scalars){.rate = -1, .fresh = 1, .sign = 1},
-                       pass.scalars); /* adds: w - (-1) g */
+                       pass.scalars[0]); /* adds: w - (-1) g */
     pass.scale = (float)t->scaler.scale;
     EBB_TRY(train_rate(t, &batch->rate, err));
     EBB_TRY(train_pass_run(&pass, &report, err));

@@ -45,6 +45,24 @@ static tensor_id add_slot(struct train_build *x, enum train_slot_kind kind, size
     return x->leaves[at];
 }
 
+/* A pattern that fits nothing is a mistake. */
+static enum ebb_status check_groups(const struct train_build *x, struct ebb_error *err)
+{
+    const struct train_config *c = x->o->config;
+    for (size_t g = 0; g < c->group_count; g++)
+        for (size_t k = 0; k < c->groups[g].match_count; k++) {
+            bool is_used = false;
+            for (size_t i = 0; i < x->trained_count && !is_used; i++)
+                is_used = tensor_pattern_fits(c->groups[g].match[k],
+                                              nn_item_at(&x->b, x->trained[i])->name);
+            if (!is_used)
+                return ebb_fail(err, EBB_EINPUT,
+                                "opt.groups[%zu].match: no trained item of model %s fits '%s'", g,
+                                x->o->net->model->name, c->groups[g].match[k]);
+        }
+    return EBB_OK;
+}
+
 /* What the optimizer updates. */
 enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err)
 {
@@ -56,7 +74,10 @@ enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err
     for (size_t i = 0; i < items; i++)
         if (nn_item_at(&x->b, i)->is_trained)
             x->trained[x->trained_count++] = i;
-    return EBB_OK;
+    if (!x->trained_count && x->o->net->frozen_count)
+        return ebb_fail(err, EBB_EINPUT, "model.frozen: nothing of model %s is left to train",
+                        x->o->net->model->name);
+    return check_groups(x, err);
 }
 
 /* The persistent leaves, in the order every program has. Items were made by the model. */
@@ -251,7 +272,7 @@ enum ebb_status train_build_backward(struct train_build *x, struct ebb_error *er
     x->forward_end = tensor_node_count(x->s);
     EBB_TRY(grad_backward(x->s, &loss, NULL, 1, wanted, x->trained_count, x->gradients, err));
     if (x->o->is_plain && x->step->kind == TRAIN_STEP)
-        x->scalars = train_build_scalars(x, "scalars");
+        x->scalars[0] = train_build_scalars(x, "scalars");
     tensor_set_phase(x->s, TRACE_UPDATE);
     return tensor_status(x->s, err);
 }
@@ -266,7 +287,7 @@ static enum ebb_status accumulate(struct train_build *x, struct ebb_error *err)
             continue;
         label(x, nn_item_at(&x->b, x->trained[i])->name);
         tensor_id g = ops_contiguous(x->s, x->gradients[i]);
-        ops_update(x->s, OPS_SGD, 0, x->scalars, g, x->leaves[at], NULL, 0, out);
+        ops_update(x->s, OPS_SGD, 0, x->scalars[0], g, x->leaves[at], NULL, 0, out);
         x->handles[at] = out[0];
         x->step->slots[at].is_filled = true;
     }
@@ -311,6 +332,16 @@ static void clip(struct train_build *x)
             given[i] = dense[count++];
 }
 
+/* 0: of the section; 1 + group otherwise. */
+static size_t group_of(const struct train_config *c, const char *name)
+{
+    for (size_t g = 0; g < c->group_count; g++)
+        for (size_t k = 0; k < c->groups[g].match_count; k++)
+            if (tensor_pattern_fits(c->groups[g].match[k], name))
+                return g + 1;
+    return 0;
+}
+
 /* The update of trained item i: of its weights, then of its states. */
 void train_build_update(struct train_build *x, size_t i, tensor_id weights, tensor_id rest,
                         const tensor_id *states, tensor_id *out)
@@ -323,7 +354,8 @@ void train_build_update(struct train_build *x, size_t i, tensor_id weights, tens
     bool is_bare = x->o->config->decays_matrices_only && !item->has_decay;
     bool has_trust = optim->kind == OPS_LARS || optim->kind == OPS_LAMB;
     unsigned flags = optim_flags(optim) | (is_bare && has_trust ? OPS_NO_TRUST : 0u);
-    tensor_id scalars = is_bare ? x->bare : x->scalars;
+    size_t group = x->o->is_plain ? 0 : group_of(x->o->config, item->name);
+    tensor_id scalars = is_bare ? x->bare[group] : x->scalars[group];
     if (rest.v)
         ops_update_split(x->s, optim->kind, flags, scalars, g, weights, rest, states, count, out);
     else
@@ -390,8 +422,10 @@ static void find_places(struct train_build *x, const uint32_t *map)
         st->input_ids[i] = place(x, map, x->inputs[i]);
     for (size_t i = 0; i < st->target_count; i++)
         st->target_ids[i] = place(x, map, x->targets[i]);
-    st->scalars_id = place(x, map, x->scalars);
-    st->bare_id = place(x, map, x->bare);
+    for (size_t g = 0; g <= TRAIN_GROUPS; g++) {
+        st->scalars_id[g] = place(x, map, x->scalars[g]);
+        st->bare_id[g] = place(x, map, x->bare[g]);
+    }
     st->step_id = place(x, map, x->counter);
     st->weights_id = place(x, map, x->weights);
     st->scale_id = place(x, map, x->scale);
@@ -476,8 +510,12 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
     EBB_TRY(tensor_session_create(&x.s, options->backend, err));
     if (!options->is_plain) {
         x.counter = tensor_leaf(x.s, TENSOR_I64, 1, &one, "step");
-        x.scalars = train_build_scalars(&x, "step_scalars");
-        x.bare = train_build_scalars(&x, "step_scalars_without_decay");
+        x.scalars[0] = train_build_scalars(&x, "step_scalars");
+        x.bare[0] = train_build_scalars(&x, "step_scalars_without_decay");
+        for (size_t g = 1; g <= options->config->group_count; g++) {
+            x.scalars[g] = train_build_scalars(&x, "group_scalars");
+            x.bare[g] = train_build_scalars(&x, "group_scalars_without_decay");
+        }
     }
     if (options->is_scaled)
         x.scale = tensor_leaf(x.s, TENSOR_F32, 1, &one, "loss_scale");

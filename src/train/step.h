@@ -42,9 +42,11 @@ struct train_step {
     struct nn_port inputs[NN_PORTS], targets[NN_PORTS];
     uint32_t input_ids[NN_PORTS], target_ids[NN_PORTS];
     size_t input_count, target_count;
-    int64_t target_classes[NN_PORTS];                            /* NN_CLASSES: how many */
-    uint32_t scalars_id, bare_id, step_id, weights_id, scale_id; /* step inputs; TRACE_NONE: not
-                                                               read; bare: scalars without decay */
+    int64_t target_classes[NN_PORTS]; /* NN_CLASSES: how many */
+    /* Step inputs; TRACE_NONE: not read. Scalars of the section and of each group; bare: without
+     * decay. */
+    uint32_t scalars_id[1 + TRAIN_GROUPS], bare_id[1 + TRAIN_GROUPS];
+    uint32_t step_id, weights_id, scale_id;
     uint32_t loss_id, part_id, norm_id; /* kept scalars; part: of output 0 alone */
     uint32_t answer_id;
     enum train_answer answer;

@@ -25,6 +25,7 @@
 #include "base/status.h"
 #include "data/data.h"
 #include "optim/optim.h"
+#include "tensor/tensor.h"
 #include "trace/trace.h"
 #include "worker/worker.h"
 
@@ -54,6 +55,22 @@ struct
     double host_rate, file_rate, host_latency, file_latency;
 };
 
+/* The key `init_from` of the section `model`: weights to begin with. */
+struct train_init {
+    const char *path;
+    struct tensor_changes changes;
+    const char *const *fresh; /* patterns of items that keep their own initial values */
+    size_t fresh_count;
+};
+
+/* The key `groups` of the section `opt`: items with a rate or decay of their own. */
+struct train_group {
+    const char *const *match; /* patterns of names; the first group that fits counts */
+    size_t match_count;
+    double lr, weight_decay; /* NaN: those of the section */
+};
+#define TRAIN_GROUPS 8
+
 struct train_config {
     const char *file;      /* for messages */
     const char *directory; /* relative paths of data start here; NULL: working folder */
@@ -64,12 +81,16 @@ struct train_config {
     const char *schedule_name;                  /* NULL = constant rate */
     enum train_interval interval;
     struct optim_config optim;
-    bool decays_matrices_only;    /* opt.decay: biases and norms have no weight decay, and no trust
+    struct train_group groups[TRAIN_GROUPS];
+    size_t group_count;
+    const struct train_init *init; /* NULL: initial values of the model */
+    int64_t warmup;                /* updates whose rate grows to that of the schedule */
+    bool decays_matrices_only;     /* opt.decay: biases and norms have no weight decay, and no trust
                                      ratio in LARS and LAMB */
-    double clip_norm, clip_value; /* 0 = none */
-    int64_t batch_size;           /* samples of a batch */
-    int64_t accumulate;           /* batches of an update */
-    bool average;                 /* loss of a batch times 1/accumulate */
+    double clip_norm, clip_value;  /* 0 = none */
+    int64_t batch_size;            /* samples of a batch */
+    int64_t accumulate;            /* batches of an update */
+    bool average;                  /* loss of a batch times 1/accumulate */
     uint64_t seed;
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
     struct train_link link;
@@ -245,9 +266,10 @@ enum ebb_status train_trial_save(struct train_trial *trial, const char *dir, str
  * then. */
 enum ebb_status train_trial_load(struct train_trial *trial, const char *dir, enum train_load kind,
                                  struct ebb_error *err);
-/* Weights by name from a safetensors file; every weight must be there with its shape. */
-enum ebb_status train_trial_import(struct train_trial *trial, const char *path,
-                                   struct ebb_error *err);
+/* Weights by name from files; every weight that is not fresh must be there with its shape, and no
+ * other. *list (may be NULL) gets a line for everything that does not fit. */
+enum ebb_status train_trial_import(struct train_trial *trial, const struct train_init *init,
+                                   struct ebb_str *list, struct ebb_error *err);
 
 /* All weights and buffers as one safetensors file. */
 enum ebb_status train_trial_export(struct train_trial *trial, const char *path,

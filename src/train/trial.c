@@ -245,9 +245,30 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
 static enum ebb_status make_schedule(struct train_trial *t, struct ebb_error *err)
 {
     const struct train_config *c = &t->config;
-    return c->schedule_name ? optim_schedule_create(&t->schedule, c->schedule_name, c->schedule,
-                                                    c->optim.lr, err)
-                            : EBB_OK;
+    if (!c->schedule_name)
+        return EBB_OK;
+    EBB_TRY(optim_schedule_create(&t->schedule, c->schedule_name, c->schedule, c->optim.lr, err));
+    for (size_t g = 0; g < c->group_count; g++)
+        if (isfinite(c->groups[g].lr))
+            EBB_TRY(optim_schedule_create(&t->group_schedules[g], c->schedule_name, c->schedule,
+                                          c->groups[g].lr, err));
+    return EBB_OK;
+}
+
+/* Weights of model.init_from, over the initial ones. */
+static enum ebb_status take_init(struct train_trial *t, struct ebb_error *err)
+{
+    const struct train_init *init = t->config.init;
+    const char *folder = t->config.directory;
+    if (!init)
+        return EBB_OK;
+    struct train_init found = *init;
+    if (folder && *init->path != '/')
+        found.path = ebb_arena_printf(&t->arena, "%s/%s", folder, init->path);
+    if (!found.path)
+        return ebb_no_memory(err, strlen(init->path));
+    enum ebb_status status = train_trial_import(t, &found, NULL, err);
+    return status == EBB_OK ? status : ebb_context(err, status, "model.init_from");
 }
 
 /* Promised memory that is not there ends a process without a word: say it before. */
@@ -316,7 +337,8 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     EBB_TRY(train_engine_reserve(t->engine, err));
     if (t->set)
         EBB_TRY(train_stage(t, err));
-    return initialize(t, err);
+    EBB_TRY(initialize(t, err));
+    return take_init(t, err);
 }
 
 enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,
@@ -358,6 +380,8 @@ void train_trial_destroy(struct train_trial *t)
     train_engine_destroy(t->engine);
     profile_destroy(t->costs);
     optim_schedule_destroy(t->schedule);
+    for (size_t g = 0; g < TRAIN_GROUPS; g++)
+        optim_schedule_destroy(t->group_schedules[g]);
     ebb_free(t->history);
     ebb_arena_fini(&t->arena);
     ebb_free(t);

@@ -35,6 +35,8 @@ struct train_trial {
     bool is_torn; /* a run failed: the weights are those of no update */
     float class_weights[TRAIN_MAX_WEIGHTS];
     struct optim_schedule *schedule; /* NULL: constant */
+    struct optim_schedule
+        *group_schedules[TRAIN_GROUPS]; /* of groups with a rate; NULL: as above */
     struct optim_count count;
     struct optim_scaler scaler;
     int64_t updates, batches, epoch, epoch_batches, skipped;
@@ -66,8 +68,8 @@ struct train_pass {
     struct train_trial *trial;
     const struct train_step *step; /* program */
     int64_t number;                /* of the batch: dropout masks, generated inputs */
-    float scalars[OPS_UPDATE_SCALARS];
-    float bare[OPS_UPDATE_SCALARS]; /* the same without weight decay */
+    float scalars[1 + TRAIN_GROUPS][OPS_UPDATE_SCALARS]; /* of the section, of each group */
+    float bare[1 + TRAIN_GROUPS][OPS_UPDATE_SCALARS];    /* the same without weight decay */
     float scale;
     double loss, part, norm;
     double metrics[NN_PORTS];

@@ -18,7 +18,7 @@ bash -euo pipefail "$work/commands" >"$work/log" 2>&1 || fail "a command of the 
 [ -s weights.safetensors ] || fail "no weights were written"
 
 # the network shown on the page
-awk '/^```yaml$/{on=1; next} /^```$/{on=0} on' "$source/docs/own-model.md" >page.yaml
+awk '/^```yaml$/{on=1; next} /^```$/{if (on) exit} on' "$source/docs/own-model.md" >page.yaml
 ebb model show ./page.yaml | grep -q "^head.2 .*linear .* 330 " || fail "the network of the page is another"
 
 # a file is found beside its experiment, wherever one stands

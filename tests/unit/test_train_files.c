@@ -297,13 +297,13 @@ TEST(weights__export_and_import)
     CHECK_OK(train_trial_hash(trial, want, &err), &err);
     train_trial_destroy(trial);
     trial = make(&config);
-    CHECK_OK(train_trial_import(trial, path, &err), &err);
+    CHECK_OK(train_trial_import(trial, &(struct train_init){.path = path}, NULL, &err), &err);
     CHECK_OK(train_trial_hash(trial, got, &err), &err);
     CHECK_STR(got, want);
     train_trial_destroy(trial);
     CHECK_OK(nn_config_set(&net, "classes", "3", &err), &err);
     trial = make(&config);
-    CHECK_EQ(train_trial_import(trial, path, &err), EBB_EINPUT);
+    CHECK_EQ(train_trial_import(trial, &(struct train_init){.path = path}, NULL, &err), EBB_EINPUT);
     CHECK(strstr(err.message, "linear") != NULL);
     train_trial_destroy(trial);
 }

@@ -94,7 +94,7 @@ static void check_accumulation(bool average)
     char *begin = ebb_strdup(export(t, "start"));
     batches(t, 1, &batch);
     open_weights(&first, export(t, "first"));
-    CHECK_OK(train_trial_import(t, begin, &err), &err);
+    CHECK_OK(train_trial_import(t, &(struct train_init){.path = begin}, NULL, &err), &err);
     batches(t, 1, &batch); /* the second batch from the same start */
     open_weights(&second, export(t, "second"));
     train_trial_destroy(t);
