@@ -17,7 +17,7 @@ struct eval {
     struct nn_config config;
     enum nn_precision precision;
     int64_t batch, seed;
-    const char *file, *weights_file;
+    const char *file, *weights_file, *input_file;
     bool as_json, is_init;
     void *backend;
     struct tensor_session *s;
@@ -176,6 +176,61 @@ static void fill_input(struct eval *e, size_t i, void *dst)
     }
 }
 
+/* The array of its name; of a model with one input also the only array. */
+static enum ebb_status read_input(struct eval *e, const struct tensor_weights *arrays, size_t i,
+                                  void *dst, struct ebb_error *err)
+{
+    const struct nn_port *port = &e->ports[i];
+    const struct tensor_entry *a = tensor_file_find(&arrays->all, port->name);
+    char want[96], found[96];
+    if (a == NULL && e->port_count == 1 && arrays->all.count == 1)
+        a = &arrays->all.entries[0];
+    if (a == NULL && port->is_generated) {
+        nn_generate(&e->config, port, (uint64_t)e->seed, 0, dst);
+        return EBB_OK;
+    }
+    if (a == NULL)
+        return ebb_fail(err, EBB_EINPUT, "%s has no array '%s'", e->input_file, port->name);
+    if (!tensor_same_shape(&a->view, &port->view))
+        return ebb_fail(err, EBB_EINPUT, "%s: '%s' is %s, the model takes %s", e->input_file,
+                        a->name, tensor_shape_text(&a->view, found, sizeof found),
+                        tensor_shape_text(&port->view, want, sizeof want));
+    if (!tensor_entry_copy(a, (enum tensor_dtype)port->view.dtype, dst))
+        return ebb_fail(err, EBB_EINPUT, "%s: '%s' has fractions, the model takes whole numbers",
+                        e->input_file, a->name);
+    return EBB_OK;
+}
+
+/* The batch is that of the arrays. */
+static enum ebb_status find_batch(struct eval *e, struct ebb_error *err)
+{
+    struct tensor_weights arrays;
+    struct nn_port ports[NN_PORTS];
+    size_t n = nn_inputs(&e->config, 1, ports);
+    EBB_TRY(tensor_weights_open(&arrays, e->input_file, NULL, err));
+    const struct tensor_entry *a = tensor_file_find(&arrays.all, ports[0].name);
+    if (a == NULL && n == 1 && arrays.all.count == 1)
+        a = &arrays.all.entries[0];
+    if (a != NULL && a->view.rank > 0 && a->view.dims[0] > 0 && a->view.dims[0] < 1 << 24)
+        e->batch = a->view.dims[0];
+    tensor_weights_close(&arrays);
+    return EBB_OK;
+}
+
+static enum ebb_status read_inputs(struct eval *e, struct ebb_error *err)
+{
+    struct tensor_weights arrays;
+    enum ebb_status status = EBB_OK;
+    EBB_TRY(tensor_weights_open(&arrays, e->input_file, NULL, err));
+    for (size_t i = 0; i < e->port_count && status == EBB_OK; i++) {
+        uint32_t t = tensor_trace_id(e->s, e->inputs[i]);
+        if (t != TRACE_NONE)
+            status = read_input(e, &arrays, i, ops_host_tensor(&e->host, t), err);
+    }
+    tensor_weights_close(&arrays);
+    return status;
+}
+
 static enum ebb_status evaluate(struct eval *e, struct ebb_error *err)
 {
     for (size_t i = 0; i < e->output_count; i++) {
@@ -191,9 +246,12 @@ static enum ebb_status evaluate(struct eval *e, struct ebb_error *err)
         uint32_t t = tensor_trace_id(e->s, e->inputs[i]);
         if (t == TRACE_NONE)
             continue;
-        fill_input(e, i, ops_host_tensor(&e->host, t));
+        if (e->input_file == NULL)
+            fill_input(e, i, ops_host_tensor(&e->host, t));
         add(e, "input/", e->ports[i].name, &e->ports[i].view, ops_host_tensor(&e->host, t));
     }
+    if (e->input_file != NULL)
+        EBB_TRY(read_inputs(e, err));
     EBB_TRY(ops_host_run(&e->host, err));
     for (size_t i = 0; i < e->output_count; i++)
         add(e, "output/", e->outputs[i].name, tensor_view_of(e->s, e->outputs[i].id),
@@ -203,6 +261,8 @@ static enum ebb_status evaluate(struct eval *e, struct ebb_error *err)
 
 static enum ebb_status work(struct eval *e, struct ebb_error *err)
 {
+    if (e->input_file != NULL)
+        EBB_TRY(find_batch(e, err));
     EBB_TRY(build(e, err));
     if (e->weights_file != NULL)
         EBB_TRY(load_weights(e, err));
@@ -309,7 +369,9 @@ static int run_eval(int argc, char **argv)
          "one; default: initial ones"},
         {CLI_MODEL_RENAME(&e.rename)},
         {CLI_MODEL_TRANSPOSE(&e.transpose)},
-        {CLI_MODEL_BATCH(&e.batch, "samples; default 2")},
+        {"input", 0, CLI_STRING, &e.input_file, "FILE",
+         "arrays under the names of the inputs (.npz, safetensors); default: made up"},
+        {CLI_MODEL_BATCH(&e.batch, "samples; default 2, or those of --input")},
         {CLI_MODEL_PRECISION(&precision)},
         {SEED_OPTION},
         {CLI_MODEL_JSON(&e.as_json)},
@@ -317,10 +379,13 @@ static int run_eval(int argc, char **argv)
     const struct cli_spec spec = {
         .usage = "ebb model eval NAME|FILE -o FILE [OPTION...]",
         .description =
-            "Evaluates a model once on made-up inputs and writes inputs (input/NAME) and outputs\n"
-            "(output/NAME), so that another program can compute the same and compare.\n\n"
-            "Example:\n"
-            "  ebb model eval unet --set planes=4 --weights w.safetensors -o out.safetensors\n",
+            "Evaluates a model once and writes inputs (input/NAME) and outputs (output/NAME): on "
+            "your\n"
+            "arrays, or on made-up ones, so that another program can compute the same and "
+            "compare.\n\n"
+            "Examples:\n"
+            "  ebb model eval unet --set planes=4 --weights w.safetensors -o out.safetensors\n"
+            "  ebb model eval ./net.yaml --weights w.pt --input x.npz -o out.npz\n",
         CLI_OPTIONS(options),
         CLI_LIMITS({"seed", 0, 9e18}, {"batch", 1, 1 << 24}),
         CLI_POSITIONAL(1, 1)};

@@ -31,7 +31,7 @@ struct settings {
     struct cli_train_changes changes;
     const char *resume, *checkpoint, *init_weights, *export_weights, *save_trace, *csv, *profile,
         *tensorboard;
-    int64_t updates, checkpoint_every, validate_every, workers;
+    int64_t updates, checkpoint_every, validate_every, workers, patience;
     struct cli_list rename, transpose, fresh;
     bool is_json, any_threads, no_validation;
 };
@@ -47,6 +47,7 @@ struct session { /* one run of the command */
     double loss;          /* mean over the batches of the last update */
     struct train_metrics metrics;
     bool has_warned, is_resumed;
+    bool is_over;              /* --patience is at its end */
     int lock;                  /* of the folder of checkpoints; -1: not taken */
     bool made_store, made_csv; /* by this run: gone again when it does not begin */
     FILE *csv;
@@ -219,6 +220,34 @@ static enum ebb_status close_records(struct session *s, struct ebb_error *err)
  * -------------------------------------------------------------------------------
  */
 
+/* The metric of the searcher: the best checkpoint, and whether it still gets better. */
+static enum ebb_status watch(struct session *s, struct ebb_error *err)
+{
+    const struct exp_searcher *searcher = &s->file->exp.searcher;
+    struct ebb_str names = {0};
+    if (!s->o->checkpoint && !s->o->patience)
+        return EBB_OK;
+    for (size_t i = 0; i < s->metrics.count; i++) {
+        const struct train_metric *m = &s->metrics.items[i];
+        ebb_words_add(&names, m->name);
+        if (strcmp(m->name, searcher->metric) != 0)
+            continue;
+        ebb_str_fini(&names);
+        bool is_best = train_trial_watch(s->trial, m->value, searcher->smaller_is_better);
+        s->is_over = s->o->patience && train_trial_since_best(s->trial) >= s->o->patience;
+        return is_best && s->o->checkpoint
+                   ? train_store_save_best(s->trial, ebb_str_c(&s->store), err)
+                   : EBB_OK;
+    }
+    enum ebb_status status =
+        s->o->patience ? ebb_fail(err, EBB_EINPUT,
+                                  "--patience looks at searcher.metric %s, validation measures: %s",
+                                  searcher->metric, ebb_str_c(&names))
+                       : EBB_OK;
+    ebb_str_fini(&names);
+    return status;
+}
+
 static enum ebb_status validate(struct session *s, struct ebb_error *err)
 {
     if (s->o->no_validation || !train_trial_has_validation(s->trial))
@@ -226,7 +255,7 @@ static enum ebb_status validate(struct session *s, struct ebb_error *err)
     EBB_TRY(train_trial_validate(s->trial, NULL, NULL, &s->metrics, err));
     for (size_t i = 0; i < s->metrics.count; i++)
         EBB_TRY(record(s, s->metrics.items[i].name, s->metrics.items[i].value, err));
-    return EBB_OK;
+    return watch(s, err);
 }
 
 /* A checkpoint that nobody asked for before, after Ctrl-C: the folder that is named after the file
@@ -310,7 +339,8 @@ static enum ebb_status loop(struct session *s, struct ebb_error *err)
     int64_t count = 0, left = s->target - train_trial_updates(s->trial);
     s->progress = ebb_progress_create("train", left > 0 ? (uint64_t)left : 0);
     enum ebb_status status = EBB_OK;
-    while (train_trial_updates(s->trial) < s->target && status == EBB_OK && !cli_interrupted()) {
+    while (train_trial_updates(s->trial) < s->target && status == EBB_OK && !s->is_over &&
+           !cli_interrupted()) {
         status = train_trial_batch(s->trial, &b, err);
         if (status != EBB_OK && s->o->checkpoint && train_trial_is_whole(s->trial) &&
             save(s, NULL) == EBB_OK)
@@ -439,7 +469,13 @@ static enum ebb_status work(struct session *s, struct ebb_error *err)
         EBB_TRY(save(s, err));
         say_how_to_go_on(s);
     } else {
-        EBB_TRY(validate(s, err));
+        if (s->is_over)
+            fprintf(stderr,
+                    "ebb: note: %s has not become better in %" PRId64
+                    " validations: training ends after update %" PRId64 "\n",
+                    s->file->exp.searcher.metric, s->o->patience, train_trial_updates(s->trial));
+        else
+            EBB_TRY(validate(s, err));
         if (s->o->checkpoint)
             EBB_TRY(save(s, err));
     }
@@ -643,7 +679,8 @@ static int run(int argc, char **argv)
          "change a value of the file, as opt.lr=0.1; repeatable"},
         {"seed", 0, CLI_INT, &o.changes.seed, "N", "instead of the file's experiment_seed"},
         {"checkpoint", 0, CLI_STRING, &o.checkpoint, "DIR",
-         "keep checkpoints in DIR (the newest two)"},
+         "keep checkpoints in DIR: the newest two, and in DIR/best the one whose\nvalidation has "
+         "the best searcher.metric"},
         {"checkpoint-every", 0, CLI_INT, &o.checkpoint_every, "N",
          "updates between them (default 100)"},
         {"resume", 0, CLI_STRING, &o.resume, "DIR",
@@ -661,6 +698,9 @@ static int run(int argc, char **argv)
          "write the weights at the end: safetensors, or .npz"},
         {"validate-every", 0, CLI_INT, &o.validate_every, "N",
          "updates between validations (default: once, at the end)"},
+        {"patience", 0, CLI_INT, &o.patience, "N",
+         "end when searcher.metric has not become better in N validations\n(needs "
+         "--validate-every)"},
         {"no-validation", 0, CLI_FLAG, &o.no_validation, NULL, "never validate"},
         {"csv", 0, CLI_STRING, &o.csv, "FILE", "write losses and metrics: update,name,value"},
         {"tensorboard", 0, CLI_STRING, &o.tensorboard, "DIR",
@@ -699,11 +739,14 @@ static int run(int argc, char **argv)
                        "  ebb train exp.yaml --resume ckpt\n",
         CLI_OPTIONS(options),
         CLI_LIMITS({"checkpoint-every", 1, 1e18}, {"workers", 0, 256}, {"updates", 0, 1e18},
-                   {"validate-every", 0, 1e18}, {"threads", 0, 4096}, {"seed", 0, 9e18}),
+                   {"validate-every", 0, 1e18}, {"patience", 1, 1e18}, {"threads", 0, 4096},
+                   {"seed", 0, 9e18}),
         CLI_POSITIONAL(1, 1),
     };
     struct cli_args args = {0};
     int code = cli_parse(&spec, argc, argv, &args);
+    if (code < 0 && o.patience && !o.validate_every)
+        code = cli_usage_error("--patience counts validations: give --validate-every N, too");
     if (code < 0)
         code = open_and_train(args.positional[0], &o);
     cli_args_fini(&args);

@@ -18,6 +18,7 @@
     X(serve)                                                                                       \
     X(ui)                                                                                          \
     X(train)                                                                                       \
+    X(eval)                                                                                        \
     X(explain)                                                                                     \
     X(model)                                                                                       \
     X(data)                                                                                        \

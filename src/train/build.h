@@ -16,6 +16,7 @@ struct train_build { /* one tracing */
     struct nn_output outputs[NN_PORTS];
     size_t output_count;
     tensor_id scalars[1 + TRAIN_GROUPS], bare[1 + TRAIN_GROUPS]; /* bare: without decay */
+    tensor_id average;                                           /* scalars of opt.ema */
     tensor_id counter, weights, scale;                           /* step inputs, all of them */
     tensor_id loss, part, norm, answer;
     tensor_id *handles; /* per slot: newest version */

@@ -128,6 +128,10 @@ static void write_state(struct train_trial *t, struct ebb_json_writer *w)
         ebb_jsonw_key_string(w, "device", train_engine_bits(t->engine));
     ebb_jsonw_key_string(w, "instruction_set", instruction_set());
     ebb_jsonw_key_string(w, "ebb", EBB_VERSION);
+    if (t->has_best || t->since_best) {
+        ebb_jsonw_key_double(w, "best_metric", t->has_best ? t->best : (double)NAN);
+        ebb_jsonw_key_int(w, "since_best", t->since_best);
+    }
     ebb_jsonw_key(w, "metrics"); /* told to the schedule, in order */
     ebb_jsonw_array(w);
     for (size_t i = 0; i < t->history_count; i++)
@@ -400,6 +404,9 @@ static void take_state(struct train_trial *t, const struct ebb_doc_node *root)
     t->scaler.iteration = ebb_doc_int(scale, "iteration", 0);
     t->scaler.last_overflow = ebb_doc_int(scale, "last_overflow", -1);
     t->scaler.hysteresis = ebb_doc_int(scale, "hysteresis", t->scaler.hysteresis);
+    t->best = ebb_doc_double(root, "best_metric", NAN);
+    t->has_best = isfinite(t->best);
+    t->since_best = ebb_doc_int(root, "since_best", 0);
 }
 
 /* The schedule is told again what it was told before. */
@@ -456,6 +463,8 @@ enum ebb_status train_trial_load(struct train_trial *t, const char *dir, enum tr
         status = resume(t, &arena, dir, &weights, &optimizer, err);
     else
         EBB_THEN(status, copy_tensors(t, &weights, TRAIN_ITEM, err));
+    if (kind != TRAIN_RESUME)
+        EBB_THEN(status, train_begin_averages(t, err));
     close_tensors(&weights);
     close_tensors(&optimizer);
     ebb_arena_fini(&arena);
@@ -508,10 +517,14 @@ enum ebb_status train_trial_import(struct train_trial *t, const struct train_ini
     }
     ebb_free(wanted);
     tensor_weights_close(&w);
+    EBB_THEN(status, train_begin_averages(t, err));
     return status;
 }
 
 enum ebb_status train_trial_export(struct train_trial *t, const char *path, struct ebb_error *err)
 {
-    return save_tensors(t, path, true, err);
+    EBB_TRY(train_swap_averages(t, err)); /* a no-op without averages */
+    enum ebb_status status = save_tensors(t, path, true, err);
+    enum ebb_status back = train_swap_averages(t, status == EBB_OK ? err : NULL);
+    return status == EBB_OK ? back : status;
 }

@@ -103,6 +103,8 @@ static const struct ebb_key opt_rows[] = {
     ROW("name", TEXT, optimizer, "the optimizer", .flags = EBB_KEY_REQUIRED | EBB_KEY_ANY_CASE,
         .word = optim_name),
     ROW("decay", WORD, decay, "which parameters decay", .words = "all matrices"),
+    ROW("ema", DOUBLE, config.ema, "moving average of the weights: share that an update keeps",
+        .flags = EBB_KEY_LOOSE, .bounds = ">= 0, < 1"),
 };
 
 static const struct ebb_key schedule_rows[] = {
@@ -222,7 +224,7 @@ static void read_opt(const struct section *s)
     struct draft *d = s->draft;
     read_rows(s, &opt_keys, true);
     if (d->optimizer)
-        optim_read(s->reading, &s->path, d->optimizer, s->map, "name decay groups",
+        optim_read(s->reading, &s->path, d->optimizer, s->map, "name decay groups ema",
                    &d->config.optim);
     read_groups(s);
 }
@@ -275,6 +277,9 @@ static void read_memory(const struct section *s)
             s->reading, &s->path, s->map, "master_weights",
             "found \"split\", which halves weights into bf16 and the rest: allowed with "
             "precision: bf16");
+    if (d->config.is_split && d->config.ema > 0)
+        ebb_reading_wrong(s->reading, &s->path, s->map, "master_weights",
+                          "found \"split\", allowed with opt.ema is fp32");
     struct ebb_error err;
     unsigned passes;
     if (ops_rewrites_parse(d->config.rewrites, &passes, &err) != EBB_OK)

@@ -84,7 +84,9 @@ static enum ebb_status fill(void *context, uint32_t tensor, void *bytes, uint64_
             return EBB_OK;
         }
     }
-    if (tensor == st->step_id && count == sizeof p->number)
+    if (tensor == st->average_id && count == sizeof p->average)
+        memcpy(bytes, p->average, count);
+    else if (tensor == st->step_id && count == sizeof p->number)
         memcpy(bytes, &p->number, count);
     else if (tensor == st->scale_id && count == sizeof p->scale)
         memcpy(bytes, &p->scale, count);
@@ -219,6 +221,8 @@ static enum ebb_status begin_update(struct train_trial *t, struct train_pass *pa
         next = again;
     }
     t->count = next;
+    ops_update_scalars(OPS_SGD, &(struct ops_scalars){.rate = 1 - c->ema, .fresh = 1, .sign = 1},
+                       pass->average);
     return EBB_OK;
 }
 

@@ -22,6 +22,21 @@ static uint64_t view_bytes(const struct tensor_view *view)
     return (uint64_t)tensor_count(view) * tensor_dtype_bytes((enum tensor_dtype)view->dtype);
 }
 
+size_t train_state_count(const struct train_config *config)
+{
+    return optim_state_count(&config->optim) + (config->ema > 0);
+}
+
+bool train_slot_is_average(const struct train_config *config, const struct train_slot *slot)
+{
+    return slot->kind == TRAIN_STATE && slot->state == optim_state_count(&config->optim);
+}
+
+static const char *state_name(const struct train_config *config, size_t k)
+{
+    return k < optim_state_count(&config->optim) ? optim_state_name(&config->optim, k) : "ema";
+}
+
 static tensor_id add_slot(struct train_build *x, enum train_slot_kind kind, size_t item,
                           size_t state, const char *name)
 {
@@ -35,7 +50,7 @@ static tensor_id add_slot(struct train_build *x, enum train_slot_kind kind, size
                                 .is_buffer = i->role == NN_BUFFER,
                                 .view = i->view,
                                 .bytes = view_bytes(&i->view)};
-    if (kind == TRAIN_STATE)
+    if (kind == TRAIN_STATE && !train_slot_is_average(x->o->config, slot))
         slot->initial = optim_state_initial(&x->o->config->optim, state);
     x->leaves[at] = kind == TRAIN_ITEM ? i->leaf
                     : kind == TRAIN_REST
@@ -83,8 +98,7 @@ enum ebb_status train_build_trained(struct train_build *x, struct ebb_error *err
 /* The persistent leaves, in the order every program has. Items were made by the model. */
 static enum ebb_status declare(struct train_build *x, struct ebb_error *err)
 {
-    const struct optim_config *optim = &x->o->config->optim;
-    size_t items = nn_item_count(&x->b), states = optim_state_count(optim);
+    size_t items = nn_item_count(&x->b), states = train_state_count(x->o->config);
     size_t most = items * (3 + states) + 1;
     x->step->slots = ebb_arena_calloc(x->arena, most, sizeof *x->step->slots);
     x->leaves = ebb_arena_calloc(x->arena, most, sizeof *x->leaves);
@@ -104,7 +118,7 @@ static enum ebb_status declare(struct train_build *x, struct ebb_error *err)
     for (size_t k = 0; k < x->trained_count * states; k++) {
         size_t item = x->trained[k / states];
         char *name = ebb_arena_printf(x->arena, "%s.%s", nn_item_at(&x->b, item)->name,
-                                      optim_state_name(optim, k % states));
+                                      state_name(x->o->config, k % states));
         if (!name)
             return ebb_no_memory(err, 64);
         add_slot(x, TRAIN_STATE, item, k % states, name);
@@ -137,7 +151,7 @@ static size_t item_slot(const struct train_build *x, size_t i)
 
 static size_t state_slot(const struct train_build *x, size_t i, size_t k)
 {
-    return nn_item_count(&x->b) + i * optim_state_count(&x->o->config->optim) + k;
+    return nn_item_count(&x->b) + i * train_state_count(x->o->config) + k;
 }
 
 static size_t gradient_slot(const struct train_build *x, size_t i)
@@ -241,8 +255,12 @@ static void answers(struct train_build *x)
     if (x->o->net->model->task == NN_LANGUAGE_MODEL)
         return; /* the loss tells everything */
     if (out->kind == NN_LOGITS && st->targets[0].kind == NN_CLASSES) {
-        st->answer = TRAIN_CLASS;
-        x->answer = nn_op(&x->b, "argmax", 1, &out->id, NULL, "{\"dim\": 1}");
+        bool is_row = tensor_view_of(x->s, out->id)->rank == 2;
+        st->answer = x->o->wants_scores && is_row ? TRAIN_SCORES : TRAIN_CLASS;
+        if (st->answer == TRAIN_SCORES)
+            x->answer = ops_contiguous(x->s, nn_full(&x->b, out->id));
+        else
+            x->answer = nn_op(&x->b, "argmax", 1, &out->id, NULL, "{\"dim\": 1}");
     } else {
         st->answer = out->kind == NN_LOGITS ? TRAIN_LOGIT : TRAIN_VALUE;
         x->answer = ops_contiguous(x->s, out->id);
@@ -362,6 +380,15 @@ void train_build_update(struct train_build *x, size_t i, tensor_id weights, tens
         ops_update(x->s, optim->kind, flags, scalars, g, weights, states, count, out);
 }
 
+/* average -= (1 - ema) (average - weights): the plain update, with that difference as gradient. */
+static tensor_id move_average(struct train_build *x, tensor_id average, tensor_id weights)
+{
+    tensor_id out[1 + OPS_UPDATE_STATES];
+    ops_update(x->s, OPS_SGD, 0, x->average, ops_sub(x->s, average, weights), average, NULL, 0,
+               out);
+    return out[0];
+}
+
 /* Newest gradients first: the backward pass ends with the first layers, and an update may follow
  * its gradient at once. */
 static enum ebb_status update(struct train_build *x, struct ebb_error *err)
@@ -381,6 +408,9 @@ static enum ebb_status update(struct train_build *x, struct ebb_error *err)
             x->handles[rest] = out[1];
         for (size_t k = 0; k < states; k++)
             x->handles[state_slot(x, i, k)] = out[weights + k];
+        if (x->average.v)
+            x->handles[state_slot(x, i, states)] =
+                move_average(x, x->leaves[state_slot(x, i, states)], out[0]);
     }
     label(x, NULL);
     return tensor_status(x->s, err);
@@ -426,6 +456,7 @@ static void find_places(struct train_build *x, const uint32_t *map)
         st->scalars_id[g] = place(x, map, x->scalars[g]);
         st->bare_id[g] = place(x, map, x->bare[g]);
     }
+    st->average_id = place(x, map, x->average);
     st->step_id = place(x, map, x->counter);
     st->weights_id = place(x, map, x->weights);
     st->scale_id = place(x, map, x->scale);
@@ -517,6 +548,8 @@ enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_ste
             x.bare[g] = train_build_scalars(&x, "group_scalars_without_decay");
         }
     }
+    if (!options->is_plain && options->config->ema > 0)
+        x.average = train_build_scalars(&x, "average_scalars");
     if (options->is_scaled)
         x.scale = tensor_leaf(x.s, TENSOR_F32, 1, &one, "loss_scale");
     struct nn_mode mode = {.is_training =

@@ -34,7 +34,13 @@ struct train_slot { /* a persistent leaf */
     uint32_t tensor;         /* leaf in the trace of the program it was described with */
 };
 
-enum train_answer { TRAIN_NO_ANSWER, TRAIN_CLASS, TRAIN_LOGIT, TRAIN_VALUE };
+enum train_answer {
+    TRAIN_NO_ANSWER,
+    TRAIN_CLASS,
+    TRAIN_SCORES, /* of all classes, one row a sample */
+    TRAIN_LOGIT,
+    TRAIN_VALUE
+};
 
 struct train_step {
     enum train_program_kind kind;
@@ -46,7 +52,7 @@ struct train_step {
     /* Step inputs; TRACE_NONE: not read. Scalars of the section and of each group; bare: without
      * decay. */
     uint32_t scalars_id[1 + TRAIN_GROUPS], bare_id[1 + TRAIN_GROUPS];
-    uint32_t step_id, weights_id, scale_id;
+    uint32_t step_id, weights_id, scale_id, average_id;
     uint32_t loss_id, part_id, norm_id; /* kept scalars; part: of output 0 alone */
     uint32_t answer_id;
     enum train_answer answer;
@@ -69,6 +75,7 @@ struct train_step_options {
     void *backend;
     bool has_gradients; /* kept gradients are among the persistent leaves */
     bool is_scaled;     /* losses times a scale, read from a step input */
+    bool wants_scores;  /* TRAIN_EVAL: answers as scores, where they are one row a sample */
     bool is_plain; /* a model by itself (model.c): leaves where they are read first, updates in the
                       order of the weights, nothing hoisted, no slots, no labels of updates */
     struct nn_stats *stats;         /* plain: filled; may be NULL */
@@ -79,6 +86,10 @@ struct train_step_options {
 /* Traces one program. Names, ports and slots live in the arena. */
 enum ebb_status train_step_build(struct ebb_arena *arena, const struct train_step_options *options,
                                  struct train_step *step, struct ebb_error *err);
+
+/* States of a trained item: those of the optimizer and, with opt.ema, the average of its weights. */
+size_t train_state_count(const struct train_config *config);
+bool train_slot_is_average(const struct train_config *config, const struct train_slot *slot);
 
 /* ---- losses (loss.c) ---- */
 

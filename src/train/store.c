@@ -253,6 +253,15 @@ enum ebb_status train_store_save(struct train_trial *t, const char *folder, stru
     return prune(folder, name, err);
 }
 
+enum ebb_status train_store_save_best(struct train_trial *t, const char *folder,
+                                      struct ebb_error *err)
+{
+    if (strlen(folder) > PATH_BYTES - 128)
+        return ebb_fail(err, EBB_ELIMIT, "the path of the checkpoints is too long");
+    EBB_TRY(ebb_file_mkdirs(folder, err));
+    return write_whole(t, folder, "best", err);
+}
+
 enum ebb_status train_store_load(struct train_trial *t, const char *folder, bool *found,
                                  struct ebb_str *note, struct ebb_error *err)
 {

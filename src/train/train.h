@@ -85,12 +85,13 @@ struct train_config {
     size_t group_count;
     const struct train_init *init; /* NULL: initial values of the model */
     int64_t warmup;                /* updates whose rate grows to that of the schedule */
-    bool decays_matrices_only;     /* opt.decay: biases and norms have no weight decay, and no trust
+    double ema; /* opt.ema: share of the old average that an update keeps; 0: no averages */
+    bool decays_matrices_only;    /* opt.decay: biases and norms have no weight decay, and no trust
                                      ratio in LARS and LAMB */
-    double clip_norm, clip_value;  /* 0 = none */
-    int64_t batch_size;            /* samples of a batch */
-    int64_t accumulate;            /* batches of an update */
-    bool average;                  /* loss of a batch times 1/accumulate */
+    double clip_norm, clip_value; /* 0 = none */
+    int64_t batch_size;           /* samples of a batch */
+    int64_t accumulate;           /* batches of an update */
+    bool average;                 /* loss of a batch times 1/accumulate */
     uint64_t seed;
     uint64_t budget_bytes, host_bytes, file_bytes; /* budget: UINT64_MAX = unlimited */
     struct train_link link;
@@ -170,11 +171,12 @@ enum ebb_status train_times_profile(const struct train_times *times, const char 
 struct train_trial; /* one owner thread */
 
 struct train_options {
-    bool is_dry;      /* no memory, no kernels, no data files: programs and their reports only */
-    bool is_online;   /* policies decide while running (tests) */
-    bool makes_data;  /* random inputs and targets instead of the section `data` (tests) */
-    int workers;      /* loader threads; -1 = default */
-    bool any_threads; /* resume with other threads or instructions all the same */
+    bool is_dry;        /* no memory, no kernels, no data files: programs and their reports only */
+    bool is_online;     /* policies decide while running (tests) */
+    bool makes_data;    /* random inputs and targets instead of the section `data` (tests) */
+    bool wants_classes; /* validation keeps a confusion matrix, and knows the five best answers */
+    int workers;        /* loader threads; -1 = default */
+    bool any_threads;   /* resume with other threads or instructions all the same */
     uint64_t *needed_bytes;    /* NULL, or told the floor when the budget is refused */
     uint64_t machine_bytes;    /* memory; more is refused (EBB_ENOMEM). 0: what is installed */
     struct ebb_error *no_data; /* NULL, or told why a dry trial had to do without its data */
@@ -222,6 +224,15 @@ typedef enum ebb_status (*train_poll_fn)(void *context, struct ebb_error *err);
 enum ebb_status train_trial_validate(struct train_trial *trial, train_poll_fn poll, void *context,
                                      struct train_metrics *metrics, struct ebb_error *err);
 bool train_trial_has_validation(const struct train_trial *trial);
+
+/* Of the last validation of a trial that wants classes, for models that answer with them. */
+struct train_confusion {
+    int64_t classes;
+    const uint64_t
+        *counts; /* classes x classes: of row `wanted`, how many were answered `column` */
+};
+/* NULL: there is none. Borrowed until the next validation. */
+const struct train_confusion *train_trial_confusion(const struct train_trial *trial);
 
 struct train_state { /* where a trial stands, and what it cost so far */
     int64_t updates, batches, epoch, batches_per_epoch;
@@ -271,14 +282,23 @@ enum ebb_status train_trial_load(struct train_trial *trial, const char *dir, enu
 enum ebb_status train_trial_import(struct train_trial *trial, const struct train_init *init,
                                    struct ebb_str *list, struct ebb_error *err);
 
-/* All weights and buffers as one safetensors file. */
+/* All weights and buffers as one safetensors file; with opt.ema the averages of the weights, which
+ * are what validation measures. */
 enum ebb_status train_trial_export(struct train_trial *trial, const char *path,
                                    struct ebb_error *err);
+
+/* Tells a metric of a validation: is it the best so far? How many have been told since the best one
+ * is train_trial_since_best. Both are part of a checkpoint. NaN is never the best. */
+bool train_trial_watch(struct train_trial *trial, double metric, bool smaller_is_better);
+int64_t train_trial_since_best(const struct train_trial *trial);
 
 /* A folder of checkpoints "update-<batches>", newest last, all of one run (its id is in their
  * train.json). Saving is atomic, keeps the newest two, and refuses a folder of another run. */
 enum ebb_status train_store_save(struct train_trial *trial, const char *folder,
                                  struct ebb_error *err);
+/* The same as "best", in the place of the one before; train_store_load does not look at it. */
+enum ebb_status train_store_save_best(struct train_trial *trial, const char *folder,
+                                      struct ebb_error *err);
 /* Load the newest one that is whole. *note (may be empty) tells about those passed over. When there
  * is none: EBB_OK and *found false. */
 enum ebb_status train_store_load(struct train_trial *trial, const char *folder, bool *found,

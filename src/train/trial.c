@@ -30,6 +30,7 @@ static enum ebb_status build_step(struct train_trial *t, enum train_program_kind
                                    .backend = train_engine_backend(t->engine),
                                    .has_gradients = t->has_gradients,
                                    .is_scaled = t->is_scaled && kind != TRAIN_EVAL,
+                                   .wants_scores = t->options.wants_classes,
                                    .micro = kind == TRAIN_APPLY ? &t->main : NULL};
     return train_step_build(&t->arena, &o, step, err);
 }
@@ -240,6 +241,57 @@ static enum ebb_status initialize(struct train_trial *t, struct ebb_error *err)
     return status;
 }
 
+/* ---- averages of weights (opt.ema) ----------------------------------------------------------- */
+
+struct bytes {
+    char *to;
+    size_t at;
+};
+
+static bool collect(void *context, const void *bytes, size_t count)
+{
+    struct bytes *b = context;
+    memcpy(b->to + b->at, bytes, count);
+    b->at += count;
+    return true;
+}
+
+/* Item and average, one or both ways. */
+static enum ebb_status exchange(struct train_trial *t, size_t item, size_t average, bool is_swap,
+                                struct ebb_error *err)
+{
+    size_t n = t->main.slots[item].bytes;
+    char *both;
+    EBB_TRY(ebb_new(&both, 2, n, err));
+    bool ok = train_slot_read(t, item, collect, &(struct bytes){both, 0}) &&
+              train_slot_read(t, average, collect, &(struct bytes){both + n, 0});
+    enum ebb_status status =
+        ok ? EBB_OK : ebb_fail(err, EBB_EDEVICE, "'%s' cannot be read", t->main.slots[item].name);
+    EBB_THEN(status, train_slot_write(t, average, both, err));
+    if (is_swap)
+        EBB_THEN(status, train_slot_write(t, item, both + n, err));
+    ebb_free(both);
+    return status;
+}
+
+static enum ebb_status exchange_all(struct train_trial *t, bool is_swap, struct ebb_error *err)
+{
+    for (size_t i = 0; t->config.ema > 0 && i < t->main.slot_count; i++)
+        if (train_slot_is_average(&t->config, &t->main.slots[i]))
+            EBB_TRY(exchange(t, t->main.slots[i].item, i, is_swap, err));
+    return EBB_OK;
+}
+
+enum ebb_status train_begin_averages(struct train_trial *t, struct ebb_error *err)
+{
+    return exchange_all(t, false, err);
+}
+
+enum ebb_status train_swap_averages(struct train_trial *t, struct ebb_error *err)
+{
+    return exchange_all(t, true, err);
+}
+
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static enum ebb_status make_schedule(struct train_trial *t, struct ebb_error *err)
@@ -338,7 +390,8 @@ static enum ebb_status make(struct train_trial *t, struct ebb_error *err)
     if (t->set)
         EBB_TRY(train_stage(t, err));
     EBB_TRY(initialize(t, err));
-    return take_init(t, err);
+    EBB_TRY(take_init(t, err));
+    return train_begin_averages(t, err);
 }
 
 enum ebb_status train_trial_create(struct train_trial **trial, const struct train_config *config,
@@ -383,6 +436,7 @@ void train_trial_destroy(struct train_trial *t)
     for (size_t g = 0; g < TRAIN_GROUPS; g++)
         optim_schedule_destroy(t->group_schedules[g]);
     ebb_free(t->history);
+    ebb_free(t->confusion_counts);
     ebb_arena_fini(&t->arena);
     ebb_free(t);
 }
@@ -392,6 +446,28 @@ void train_trial_destroy(struct train_trial *t)
 bool train_trial_has_validation(const struct train_trial *t)
 {
     return t->has_eval;
+}
+
+const struct train_confusion *train_trial_confusion(const struct train_trial *t)
+{
+    return t->confusion_counts && t->confusion.classes ? &t->confusion : NULL;
+}
+
+bool train_trial_watch(struct train_trial *t, double metric, bool smaller_is_better)
+{
+    bool is_best = isfinite(metric) &&
+                   (!t->has_best || (smaller_is_better ? metric < t->best : metric > t->best));
+    t->since_best = is_best ? 0 : t->since_best + 1;
+    if (is_best) {
+        t->best = metric;
+        t->has_best = true;
+    }
+    return is_best;
+}
+
+int64_t train_trial_since_best(const struct train_trial *t)
+{
+    return t->since_best;
 }
 
 bool train_trial_is_whole(const struct train_trial *t)

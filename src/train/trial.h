@@ -43,6 +43,11 @@ struct train_trial {
     uint64_t validation_count;
     char run[17];    /* of its folder of checkpoints (store.c); "": never kept in one */
     bool has_folder; /* which is known to be its own */
+    struct train_confusion confusion; /* of the last validation, when classes are wanted */
+    uint64_t *confusion_counts;       /* its own */
+    double best;                      /* metric of the validations that were told */
+    int64_t since_best;
+    bool has_best;
     /* schedules that look at metrics: what they were told, for checkpoints */
     double *history;
     size_t history_count, history_capacity;
@@ -69,6 +74,7 @@ struct train_pass {
     const struct train_step *step; /* program */
     int64_t number;                /* of the batch: dropout masks, generated inputs */
     float scalars[1 + TRAIN_GROUPS][OPS_UPDATE_SCALARS]; /* of the section, of each group */
+    float average[OPS_UPDATE_SCALARS];                   /* of opt.ema */
     float bare[1 + TRAIN_GROUPS][OPS_UPDATE_SCALARS];    /* the same without weight decay */
     float scale;
     double loss, part, norm;
@@ -83,6 +89,9 @@ enum ebb_status train_pass_run(struct train_pass *pass, struct exec_report *repo
 bool train_slot_read(struct train_trial *trial, size_t slot, tensor_sink *reader, void *context);
 enum ebb_status train_slot_write(struct train_trial *trial, size_t slot, const void *values,
                                  struct ebb_error *err);
+/* With opt.ema: the averages begin as the weights are; weights and averages change places. */
+enum ebb_status train_begin_averages(struct train_trial *trial, struct ebb_error *err);
+enum ebb_status train_swap_averages(struct train_trial *trial, struct ebb_error *err);
 /* The rate of the next update. */
 enum ebb_status train_rate(const struct train_trial *trial, double *rate, struct ebb_error *err);
 enum ebb_status train_tell_metric(struct train_trial *trial, double metric, struct ebb_error *err);

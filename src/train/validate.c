@@ -1,7 +1,8 @@
 /* validate.c - the validation split in evaluation mode, and what is measured on it.
  *
  * Every sample counts once: batches are weighted by their size. Metrics by what the model answers:
- *   classes per sample       validation_accuracy
+ *   classes per sample       validation_accuracy; where classes are wanted validation_top5_accuracy:
+ *                            the target is among the five best scores, ties going to lower classes
  *   classes per pixel        validation_iou: per sample the mean over classes of tp / (tp+fp+fn),
  *                            0/0 counts as 1; logits of one class: of the foreground alone
  *   numbers                  validation_mae
@@ -23,15 +24,43 @@ struct tally {
     int64_t records;
     uint64_t *counts; /* 3 per class: tp, answered, wanted */
     int64_t class_count;
+    double top5;
 };
 
 /* ---- answers -------------------------------------------------------------------------------- */
+
+/* One answer of the confusion matrix. */
+static void add_pair(struct tally *a, int64_t wanted, int64_t got)
+{
+    int64_t n = a->t->confusion.classes;
+    if (wanted >= 0 && wanted < n && got >= 0 && got < n)
+        a->t->confusion_counts[wanted * n + got]++;
+}
+
+static void add_scores(struct tally *a, const float *scores, const struct tensor_view *view)
+{
+    int64_t classes = view->dims[1];
+    for (int64_t i = 0; i < view->dims[0]; i++, scores += classes) {
+        int64_t best = 0, want = a->classes[i], above = 0;
+        if (want < 0 || want >= classes)
+            continue; /* no target */
+        for (int64_t k = 1; k < classes; k++)
+            best = scores[k] > scores[best] ? k : best;
+        for (int64_t k = 0; k < classes; k++)
+            above += scores[k] > scores[want] || (k < want && !(scores[k] < scores[want]));
+        a->right += best == want;
+        a->top5 += above < 5;
+        a->seen++;
+        add_pair(a, want, best);
+    }
+}
 
 static void add_accuracy(struct tally *a, const int64_t *got, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         a->right += got[i] == a->classes[i] && a->classes[i] >= 0;
         a->seen += a->classes[i] >= 0; /* -100: no target */
+        add_pair(a, a->classes[i], got[i]);
     }
 }
 
@@ -45,6 +74,7 @@ static void add_iou(struct tally *a, const int64_t *got, int64_t count)
             int64_t g = got[i], w = a->classes[i];
             if (w < 0 || w >= n || g < 0 || g >= n)
                 continue;
+            add_pair(a, w, g);
             a->counts[3 * g] += g == w;
             a->counts[3 * g + 1]++;
             a->counts[3 * w + 2]++;
@@ -87,6 +117,8 @@ static void add_answer(void *context, const struct train_step *step, const void 
         add_iou(a, bytes, count);
     else if (step->answer == TRAIN_CLASS && a->classes)
         add_accuracy(a, bytes, count);
+    else if (step->answer == TRAIN_SCORES && a->classes)
+        add_scores(a, bytes, &step->answer_view);
     else if (step->answer == TRAIN_LOGIT && a->values)
         add_foreground(a, bytes, count);
     else if (step->answer == TRAIN_VALUE && a->values)
@@ -186,13 +218,34 @@ static void conclude(struct tally *a, struct train_metrics *m)
         put(m, "validation_perplexity", exp(a->part / n));
     else if (t->eval.answer == TRAIN_LOGIT || a->counts)
         put(m, "validation_iou", a->iou / n);
-    else if (a->seen > 0 && t->eval.answer == TRAIN_CLASS) /* not of targets that are made up */
-        put(m, "validation_accuracy", a->right / a->seen);
+    else if (a->seen > 0 && (t->eval.answer == TRAIN_CLASS || t->eval.answer == TRAIN_SCORES))
+        put(m, "validation_accuracy", a->right / a->seen); /* not of targets that are made up */
     else if (a->seen > 0 && t->eval.answer == TRAIN_VALUE)
         put(m, "validation_mae", a->right / a->seen);
+    if (a->seen > 0 && t->eval.answer == TRAIN_SCORES && t->eval.answer_view.dims[1] > 5)
+        put(m, "validation_top5_accuracy", a->top5 / a->seen);
     for (size_t i = 0; i < t->eval.metric_count; i++)
         put(m, ebb_arena_printf(&t->arena, "validation_%s", t->eval.metric_names[i]),
             a->metrics[i] / n);
+}
+
+#define MOST_CLASSES 4096 /* of a confusion matrix */
+
+/* Zeros for the matrix, where one is wanted. */
+static enum ebb_status begin_confusion(struct train_trial *t, struct ebb_error *err)
+{
+    enum train_answer answer = t->eval.answer;
+    int64_t n = answer == TRAIN_SCORES             ? t->eval.answer_view.dims[1]
+                : answer == TRAIN_CLASS && t->info ? t->info->classes
+                                                   : 0;
+    ebb_free(t->confusion_counts);
+    t->confusion_counts = NULL;
+    t->confusion = (struct train_confusion){0};
+    if (!t->options.wants_classes || n < 2 || n > MOST_CLASSES)
+        return EBB_OK;
+    EBB_TRY(ebb_new(&t->confusion_counts, (size_t)(n * n), sizeof *t->confusion_counts, err));
+    t->confusion = (struct train_confusion){n, t->confusion_counts};
+    return EBB_OK;
 }
 
 enum ebb_status train_trial_validate(struct train_trial *t, train_poll_fn poll, void *context,
@@ -201,13 +254,18 @@ enum ebb_status train_trial_validate(struct train_trial *t, train_poll_fn poll, 
     struct tally a = {.t = t};
     if (!t->has_eval)
         return ebb_fail(err, EBB_EINPUT, "there is no validation data");
+    EBB_TRY(begin_confusion(t, err));
     if (t->net.model->task == NN_SEGMENTATION && t->eval.answer == TRAIN_CLASS) {
         a.class_count = t->info && t->info->classes > 0 ? t->info->classes
                                                         : nn_config_int(&t->net, "classes", 2);
         EBB_TRY(ebb_new(&a.counts, (size_t)a.class_count, 3 * sizeof *a.counts, err));
     }
-    enum ebb_status status =
-        t->set ? run_data(&a, poll, context, err) : run_made(&a, poll, context, err);
+    enum ebb_status status = train_swap_averages(t, err); /* they are what is measured */
+    if (status == EBB_OK) {
+        status = t->set ? run_data(&a, poll, context, err) : run_made(&a, poll, context, err);
+        enum ebb_status back = train_swap_averages(t, status == EBB_OK ? err : NULL);
+        EBB_THEN(status, back);
+    }
     if (status == EBB_OK)
         conclude(&a, metrics);
     EBB_THEN(status, train_tell_metric(t, metrics->items[0].value, err));

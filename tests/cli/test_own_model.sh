@@ -56,4 +56,19 @@ rm -r first
 mkdir def
 EBB_STATE=$work/state ebb experiment download-model-def 1 --output-dir def >/dev/null || fail "download-model-def"
 tar tzf def/*.tar.gz | grep -q nets/net.yaml || fail "the definition has no model file: $(tar tzf def/*.tar.gz)"
+
+# weights are measured class by class; training ends when it does not get better
+cd "$work/empty"
+ebb model show cifar_resnet20 --set blocks=1,1,1 --set planes=4 --as-file >net.yaml
+ebb train exp.yaml --updates 60 --set opt.lr=0 --validate-every 2 --patience 3 --checkpoint best-of --export-weights w.npz >log 2>&1 || fail "train: $(tail -3 log)"
+grep -q "not become better in 3 validations: training ends after update [0-9][0-9]*" log || fail "no early end: $(cat log)"
+[ -f best-of/best/manifest.json ] || fail "no best checkpoint"
+ebb eval exp.yaml --weights w.npz --confusion confusion.csv >log || fail "eval"
+grep -q "^validation_top5_accuracy" log || fail "no top five"
+[ "$(wc -l <confusion.csv)" = 11 ] || fail "a confusion matrix of other than ten classes"
+ebb eval exp.yaml --weights best-of/best --json | grep -q '"confusion"' || fail "eval of a checkpoint"
+sed -i 's/Linear(16, 10/Linear(16, 11/' net.yaml
+if ebb eval exp.yaml --weights w.npz >log 2>&1; then fail "weights of another shape fit"; fi
+grep -q "other: linear.weight is F32 \[10, 16\], the model has F32 \[11, 16\]" log || fail "what does not fit is not told: $(cat log)"
+ebb train exp.yaml --updates 1 --no-validation --init-weights w.npz --fresh 'linear.*' >log 2>&1 || fail "a new head: $(cat log)"
 echo OK

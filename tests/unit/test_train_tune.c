@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "nn_kit.h"
@@ -287,6 +288,204 @@ TEST(warm_up__grows_to_the_schedule)
         CHECK_OK(train_trial_batch(trial, &batch, &err), &err);
         CHECK(fabs(batch.rate - want[i]) < 1e-12);
     }
+    train_trial_destroy(trial);
+    ebb_arena_fini(&t.arena);
+}
+
+/* ---- averages, the best ---- */
+
+static const char plain[] = "data: {name: npz, data_dir: " FOLDER ", train_files: tune.npz, "
+                            "val_files: tune.npz}\n"
+                            "model: {name: resnet18, blocks: [1, 1, 1, 1], planes: 4}\n"
+                            "opt: {name: Adam, lr: 0.01%s}\n"
+                            "hyperparameters: {global_batch_size: 4}\n";
+
+static struct train_trial *plain_trial(struct tuning *t, const char *more, uint64_t budget)
+{
+    struct ebb_error err = {0};
+    struct train_trial *trial;
+    char text[1024];
+    snprintf(text, sizeof text, plain, more);
+    configure(t, text, budget);
+    CHECK_OK(train_trial_create(&trial, &t->config, NULL, &err), &err);
+    return trial;
+}
+
+static void export_to(struct train_trial *trial, const char *path, struct tensor_weights *w)
+{
+    struct ebb_error err = {0};
+    CHECK_OK(train_trial_export(trial, path, &err), &err);
+    CHECK_OK(tensor_weights_open(w, path, NULL, &err), &err);
+}
+
+TEST(averages__are_what_their_definition_says)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct tuning t, u;
+    struct tensor_weights w, e;
+    char path[64], other[64], a[65], b[65];
+    float average[4] = {0};
+    snprintf(path, sizeof path, "/tmp/ebb_ema_%d.safetensors", (int)getpid());
+    snprintf(other, sizeof other, "/tmp/ebb_ema_%d.npz", (int)getpid());
+    struct train_trial *with = plain_trial(&t, ", ema: 0.75", UINT64_MAX),
+                       *without = plain_trial(&u, "", UINT64_MAX);
+    for (int i = 0; i <= 5; i++) {
+        export_to(without, path, &w);
+        export_to(with, other, &e);
+        float now[4];
+        memcpy(now, tensor_file_find(&w.all, "fc.bias")->data, sizeof now);
+        for (int k = 0; k < 4; k++)
+            average[k] = i ? average[k] - 0.25f * (average[k] - now[k]) : now[k];
+        check_close(tensor_file_find(&e.all, "fc.bias")->data, average, 4, 1e-7, "fc.bias");
+        tensor_weights_close(&w);
+        tensor_weights_close(&e);
+        updates(with, 1);
+        updates(without, 1);
+    }
+    CHECK_OK(train_trial_hash(with, a, &err), &err);
+    CHECK_OK(train_trial_hash(without, b, &err), &err);
+    CHECK_STR(a, b); /* the weights themselves know nothing of it */
+    train_trial_destroy(with);
+    train_trial_destroy(without);
+    ebb_arena_fini(&t.arena);
+    ebb_arena_fini(&u.arena);
+    unlink(path);
+    unlink(other);
+}
+
+static void hash_export(struct train_trial *trial, const char *path, float *out, size_t n)
+{
+    struct tensor_weights w;
+    export_to(trial, path, &w);
+    const struct tensor_entry *x = tensor_file_find(&w.all, "layer4.0.conv1.weight");
+    CHECK(x->bytes >= n * sizeof *out);
+    memcpy(out, x->data, n * sizeof *out);
+    tensor_weights_close(&w);
+    unlink(path);
+}
+
+TEST(averages__are_the_same_at_the_floor_and_after_a_resume)
+{
+    TEST_UNUSED;
+    struct ebb_error err = {0};
+    struct tuning t;
+    char path[64], dir[64], command[128];
+    float whole[512], tight[512], resumed[512];
+    uint64_t floor;
+    struct train_metrics metrics;
+    snprintf(path, sizeof path, "/tmp/ebb_ema_%d.safetensors", (int)getpid());
+    snprintf(dir, sizeof dir, "/tmp/ebb_ema_%d", (int)getpid());
+    struct train_trial *trial = plain_trial(&t, ", ema: 0.9", UINT64_MAX);
+    updates(trial, 3);
+    CHECK_OK(train_trial_validate(trial, NULL, NULL, &metrics, &err), &err);
+    CHECK(train_trial_watch(trial, 0.5, true));
+    CHECK(!train_trial_watch(trial, 0.75, true));
+    CHECK_OK(train_store_save(trial, dir, &err), &err);
+    CHECK_OK(train_store_save_best(trial, dir, &err), &err);
+    updates(trial, 3);
+    hash_export(trial, path, whole, 512);
+    CHECK_OK(train_trial_floor(trial, &floor, &err), &err);
+    train_trial_destroy(trial);
+    ebb_arena_fini(&t.arena);
+    trial = plain_trial(&t, ", ema: 0.9", floor);
+    updates(trial, 6);
+    hash_export(trial, path, tight, 512);
+    train_trial_destroy(trial);
+    ebb_arena_fini(&t.arena);
+    trial = plain_trial(&t, ", ema: 0.9", UINT64_MAX);
+    bool found;
+    CHECK_OK(train_store_load(trial, dir, &found, NULL, &err), &err);
+    CHECK(found);
+    CHECK_EQ(train_trial_since_best(trial), 1);
+    CHECK(!train_trial_watch(trial, 0.5, true));
+    CHECK(train_trial_watch(trial, 0.25, true));
+    updates(trial, 3);
+    hash_export(trial, path, resumed, 512);
+    CHECK(memcmp(whole, tight, sizeof whole) == 0);
+    CHECK(memcmp(whole, resumed, sizeof whole) == 0);
+    train_trial_destroy(trial);
+    ebb_arena_fini(&t.arena);
+    snprintf(command, sizeof command, "rm -r %s", dir);
+    CHECK_EQ(system(command), 0);
+}
+
+/* ---- class by class ---- */
+
+/* A head that answers with these scores, whatever it sees. */
+static void answer_always(struct train_trial *trial, const float *scores)
+{
+    struct ebb_error err = {0};
+    struct tensor_weights w;
+    struct tensor_to_write items[128];
+    static const float zeros[6 * 32];
+    char path[64], other[64];
+    size_t n = 0;
+    snprintf(path, sizeof path, "/tmp/ebb_head_%d.safetensors", (int)getpid());
+    snprintf(other, sizeof other, "/tmp/ebb_head_%d.npz", (int)getpid());
+    export_to(trial, path, &w);
+    for (; n < w.all.count; n++) {
+        const struct tensor_entry *e = &w.all.entries[n];
+        const void *data = strcmp(e->name, "fc.weight") == 0 ? (const void *)zeros
+                           : strcmp(e->name, "fc.bias") == 0 ? (const void *)scores
+                                                             : e->data;
+        items[n] = (struct tensor_to_write){.name = e->name, .view = e->view, .data = data};
+    }
+    CHECK_OK(tensor_file_write(other, items, n, &err), &err);
+    tensor_weights_close(&w);
+    CHECK_OK(train_trial_import(trial, &(struct train_init){.path = other}, NULL, &err), &err);
+    unlink(path);
+    unlink(other);
+}
+
+static double metric(const struct train_metrics *m, const char *name)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (strcmp(m->items[i].name, name) == 0)
+            return m->items[i].value;
+    fail_msg("no metric %s", name);
+    return NAN;
+}
+
+TEST(classes__are_counted_by_their_definition)
+{
+    TEST_UNUSED;
+    static const char text[] =
+        "data: {name: npz, data_dir: " FOLDER ", train_files: tune.npz, val_files: tune.npz}\n"
+        "model: {name: resnet18, blocks: [1, 1, 1, 1], planes: 4, classes: 6}\n"
+        "opt: {name: SGD, lr: 0.01}\n"
+        "hyperparameters: {global_batch_size: 12}\n";
+    static const float down[6] = {6, 5, 4, 3, 2, 1}, up[6] = {1, 2, 3, 4, 5, 6}, same[6] = {0};
+    struct ebb_error err = {0};
+    struct tuning t;
+    struct train_trial *trial;
+    struct train_metrics m;
+    configure(&t, text, UINT64_MAX);
+    CHECK_OK(train_trial_create(&trial, &t.config,
+                                &(struct train_options){.workers = -1, .wants_classes = true},
+                                &err),
+             &err);
+    answer_always(trial, down);
+    CHECK_OK(train_trial_validate(trial, NULL, NULL, &m, &err), &err);
+    const struct train_confusion *c = train_trial_confusion(trial);
+    CHECK(c && c->classes == 6);
+    uint64_t first = c->counts[0], all = 0;
+    for (int64_t i = 0; i < 36; i++) {
+        all += c->counts[i];
+        CHECK(i % 6 == 0 || c->counts[i] == 0); /* every answer is class 0 */
+    }
+    CHECK_EQ(all, 80);
+    CHECK(first > 0 && first < 80);
+    CHECK(fabs(metric(&m, "validation_accuracy") - (double)first / 80) < 1e-12);
+    CHECK(metric(&m, "validation_top5_accuracy") == 1);
+    answer_always(trial, up); /* class 0 is the one that is not among the five best */
+    CHECK_OK(train_trial_validate(trial, NULL, NULL, &m, &err), &err);
+    CHECK(metric(&m, "validation_accuracy") == 0);
+    CHECK(fabs(metric(&m, "validation_top5_accuracy") - (double)(80 - first) / 80) < 1e-12);
+    answer_always(trial, same); /* ties go to lower classes */
+    CHECK_OK(train_trial_validate(trial, NULL, NULL, &m, &err), &err);
+    CHECK(fabs(metric(&m, "validation_accuracy") - (double)first / 80) < 1e-12);
+    CHECK(metric(&m, "validation_top5_accuracy") == 1);
     train_trial_destroy(trial);
     ebb_arena_fini(&t.arena);
 }
