@@ -1,11 +1,14 @@
-/* cmd_data.c - ebb data list|show|make: datasets. */
+/* cmd_data.c - ebb data list|show|check|make: datasets. */
 #include "cli/cli.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/doc.h"
+#include "base/heap.h"
+#include "base/progress.h"
 #include "cli/json.h"
 #include "cli/show.h"
 #include "data/data.h"
@@ -195,6 +198,101 @@ static int run_show(int argc, char **argv)
     return code;
 }
 
+/* ---- check ----------------------------------------------------------------------------------- */
+
+#define SHOWN 50 /* bad samples that are named */
+
+struct check {
+    uint64_t good[DATA_SPLITS], bad[DATA_SPLITS];
+};
+
+/* Numbers that are none, in fields of numbers. */
+static uint64_t count_bad_numbers(const struct data_info *info, void *const *fields)
+{
+    uint64_t bad = 0;
+    for (size_t f = 0; f < info->field_count; f++)
+        for (size_t i = 0; info->fields[f].dtype == DATA_F32 && i < info->fields[f].bytes / 4; i++)
+            bad += isfinite(((const float *)fields[f])[i]) ? 0 : 1;
+    return bad;
+}
+
+static void check_split(const struct data_set *set, int split, void *const *fields, struct check *c)
+{
+    static const char *const names[] = {"train", "validation"};
+    const struct data_info *info = data_describe(set);
+    struct ebb_progress *progress = ebb_progress_create(names[split], info->count[split]);
+    for (uint64_t i = 0; i < info->count[split] && !cli_interrupted(); i++) {
+        struct ebb_error err = {0};
+        bool is_read = data_read(set, (enum data_split)split, i, 0, 0, fields, &err) == EBB_OK;
+        uint64_t numbers = is_read ? count_bad_numbers(info, fields) : 0;
+        bool is_good = is_read && numbers == 0;
+        if (!is_good && c->bad[0] + c->bad[1] < SHOWN && is_read)
+            fprintf(stderr, "%s sample %" PRIu64 ": %" PRIu64 " values are not finite\n",
+                    names[split], i, numbers);
+        else if (!is_good && c->bad[0] + c->bad[1] < SHOWN)
+            fprintf(stderr, "%s sample %" PRIu64 ": %s\n", names[split], i, err.message);
+        c->good[split] += is_good;
+        c->bad[split] += !is_good;
+        ebb_progress_add(progress, 1);
+    }
+    ebb_progress_destroy(progress);
+}
+
+static int check(const struct data_set *set, bool as_json)
+{
+    const struct data_info *info = data_describe(set);
+    void *fields[DATA_MAX_FIELDS] = {0};
+    struct check c = {0};
+    struct ebb_error err = {0};
+    enum ebb_status status = EBB_OK;
+    for (size_t f = 0; f < info->field_count && status == EBB_OK; f++)
+        status = ebb_new(&fields[f], 1, info->fields[f].bytes + 1, &err);
+    cli_catch_interrupts();
+    for (int s = 0; s < DATA_SPLITS && status == EBB_OK; s++)
+        check_split(set, s, fields, &c);
+    for (size_t f = 0; f < info->field_count; f++)
+        ebb_free(fields[f]);
+    if (status != EBB_OK)
+        return cli_report(&err);
+    if (as_json)
+        printf("{\"train\": {\"good\": %" PRIu64 ", \"bad\": %" PRIu64
+               "}, \"validation\": {\"good\": %" PRIu64 ", \"bad\": %" PRIu64 "}}\n",
+               c.good[0], c.bad[0], c.good[1], c.bad[1]);
+    else
+        printf("%s: training %" PRIu64 " good, %" PRIu64 " bad; validation %" PRIu64
+               " good, %" PRIu64 " bad\n",
+               info->name, c.good[0], c.bad[0], c.good[1], c.bad[1]);
+    return c.bad[0] + c.bad[1] || cli_interrupted() ? 1 : 0;
+}
+
+static int run_check(int argc, char **argv)
+{
+    bool as_json = false;
+    const struct cli_option options[] = {
+        {"json", 0, CLI_FLAG, &as_json, NULL, "one JSON object"},
+    };
+    const struct cli_spec spec = {
+        .usage = "ebb data check SECTION|FILE [OPTION...]",
+        .description = "Reads every sample of both splits once and tells the bad ones, the first "
+                       "50 with file\nand place: damaged files, labels that are no classes, "
+                       "numbers that are not finite.\nExit code 1 when there is one.\n\nExample:\n"
+                       "  ebb data check exp.yaml\n",
+        CLI_OPTIONS(options),
+        CLI_POSITIONAL(1, 1)};
+    struct cli_args args;
+    struct opened o;
+    int code = cli_parse(&spec, argc, argv, &args);
+    if (code >= 0)
+        return code;
+    code = open_section(&o, args.positional[0], 0);
+    if (code < 0) {
+        code = check(o.set, as_json);
+        close_section(&o);
+    }
+    cli_args_fini(&args);
+    return code;
+}
+
 /* ---- make ------------------------------------------------------------------------------------ */
 
 static int run_make(int argc, char **argv)
@@ -251,11 +349,14 @@ static const struct cli_command cmd_show = {
 static const struct cli_command cmd_make = {
     .name = "make", .summary = "synthetic samples as real files", .run = run_make};
 
+static const struct cli_command cmd_check = {
+    .name = "check", .summary = "read everything once, tell what is bad", .run = run_check};
+
 static int run_data(int argc, char **argv)
 {
-    static const struct cli_command *const verbs[] = {&cmd_list, &cmd_show, &cmd_make};
+    static const struct cli_command *const verbs[] = {&cmd_list, &cmd_show, &cmd_check, &cmd_make};
     return cli_dispatch("ebb data", verbs, sizeof verbs / sizeof *verbs, argc, argv);
 }
 
 const struct cli_command cli_cmd_data = {
-    .name = "data", .summary = "datasets: list, show, make", .run = run_data};
+    .name = "data", .summary = "datasets: list, show, check, make", .run = run_data};

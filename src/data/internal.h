@@ -156,6 +156,13 @@ struct data_values {
     /* files */
     const char *train_images, *train_labels, *val_images, *val_labels;
     struct data_texts train_files, val_files, fields;
+    struct data_texts inputs, target; /* columns */
+    enum data_target_kind {
+        DATA_TARGET_AUTO,
+        DATA_TARGET_CLASSES,
+        DATA_TARGET_NUMBERS
+    } target_kind;
+    unsigned separator; /* comma, semicolon, tab */
     const char *token_dtype;
     /* language */
     int64_t sequence_length, stride, vocabulary;
@@ -232,8 +239,9 @@ struct data_set {
 
 extern const struct data_row data_row_fashion_mnist, data_row_idx, data_row_cifar10,
     data_row_cifar100, data_row_imagefolder, data_row_tokens, data_row_text, data_row_npy,
-    data_row_npz, data_row_hdf5, data_row_tfrecord, data_row_deepcam, data_row_cosmoflow,
-    data_row_bert, data_row_language, data_row_trees, data_row_gan, data_row_unet;
+    data_row_npz, data_row_csv, data_row_hdf5, data_row_tfrecord, data_row_deepcam,
+    data_row_cosmoflow, data_row_bert, data_row_language, data_row_trees, data_row_gan,
+    data_row_unet;
 
 const struct data_row *data_row_find(const char *name); /* name or alias; NULL */
 const struct data_row *data_row_at(size_t i);           /* NULL at the end */

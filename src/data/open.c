@@ -8,11 +8,11 @@
 #include "base/sorted.h"
 
 static const struct data_row *const rows[] = {
-    &data_row_fashion_mnist, &data_row_idx,  &data_row_cifar10,  &data_row_cifar100,
-    &data_row_imagefolder,   &data_row_text, &data_row_tokens,   &data_row_npy,
-    &data_row_npz,           &data_row_hdf5, &data_row_tfrecord, &data_row_deepcam,
-    &data_row_cosmoflow,     &data_row_bert, &data_row_language, &data_row_trees,
-    &data_row_gan,           &data_row_unet,
+    &data_row_fashion_mnist, &data_row_idx,       &data_row_cifar10, &data_row_cifar100,
+    &data_row_imagefolder,   &data_row_text,      &data_row_tokens,  &data_row_npy,
+    &data_row_npz,           &data_row_csv,       &data_row_hdf5,    &data_row_tfrecord,
+    &data_row_deepcam,       &data_row_cosmoflow, &data_row_bert,    &data_row_language,
+    &data_row_trees,         &data_row_gan,       &data_row_unet,
 };
 enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
 

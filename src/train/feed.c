@@ -19,6 +19,7 @@ static void adapt(struct train_trial *t)
                  {"classes", d->classes},
                  {"vocabulary", d->vocabulary},
                  {"length", d->sequence},
+                 {"features", x->rank == 1 && x->dtype == DATA_F32 ? x->dims[0] : 0},
                  {"size", is_volume ? x->dims[1] : 0},
                  {"outputs", has_numbers && y->rank == 1 ? y->dims[0] : 0}};
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
