@@ -13,7 +13,8 @@
 
 struct evaluation {
     struct cli_train_changes changes;
-    const char *weights, *confusion;
+    const char *weights, *confusion, *answers;
+    struct ebb_str rows; /* of --answers */
     struct cli_list rename, transpose;
     bool as_json;
     struct cli_train_file file;
@@ -149,9 +150,53 @@ static enum ebb_status load(struct evaluation *e, struct ebb_error *err)
     return status;
 }
 
+/* sample,wanted,answered,probability; of numbers sample,wanted_0,...,answered_0,... */
+static void add_answer(void *context, int64_t sample, int64_t wanted_class, const float *wanted,
+                       const float *given, int64_t count)
+{
+    struct ebb_str *rows = context;
+    if (wanted != NULL) {
+        if (sample == 0) {
+            ebb_str_add(rows, "sample");
+            for (int64_t i = 0; i < 2 * count; i++)
+                ebb_str_printf(rows, ",%s_%" PRId64, i < count ? "wanted" : "answered", i % count);
+            ebb_str_addc(rows, '\n');
+        }
+        ebb_str_printf(rows, "%" PRId64, sample);
+        for (int64_t i = 0; i < 2 * count; i++)
+            ebb_str_printf(rows, ",%.9g", (double)(i < count ? wanted[i] : given[i - count]));
+        ebb_str_addc(rows, '\n');
+        return;
+    }
+    int64_t best = 0;
+    double sum = 0;
+    for (int64_t i = 1; i < count; i++)
+        best = given[i] > given[best] ? i : best;
+    for (int64_t i = 0; i < count; i++)
+        sum += exp((double)given[i] - (double)given[best]);
+    if (sample == 0)
+        ebb_str_add(rows, "sample,wanted,answered,probability\n");
+    ebb_str_printf(rows, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%.6g\n", sample, wanted_class, best,
+                   1 / sum);
+}
+
+static enum ebb_status write_answers(struct evaluation *e, struct ebb_error *err)
+{
+    if (e->rows.length == 0)
+        return ebb_fail(err, EBB_EUNSUPPORTED,
+                        "--answers: this model answers neither with one class nor with numbers for "
+                        "a sample");
+    EBB_TRY(ebb_str_status(&e->rows, err));
+    return ebb_file_write_atomic(e->answers, e->rows.data, e->rows.length, err);
+}
+
 static enum ebb_status measure(struct evaluation *e, struct ebb_error *err)
 {
-    struct train_options options = {.workers = -1, .wants_classes = true, .any_threads = true};
+    struct train_options options = {.workers = -1,
+                                    .wants_classes = true,
+                                    .any_threads = true,
+                                    .answer = e->answers != NULL ? add_answer : NULL,
+                                    .answer_context = &e->rows};
     e->file.config.init = NULL; /* these weights, whatever training begins with */
     EBB_TRY(train_trial_create(&e->trial, &e->file.config, &options, err));
     EBB_TRY(load(e, err));
@@ -167,6 +212,8 @@ static int evaluate(struct evaluation *e)
     if (e->confusion != NULL && c == NULL)
         return cli_usage_error("--confusion: this model does not answer with 2 to 4096 classes");
     if (e->confusion != NULL && write_confusion(e->confusion, c, &err) != EBB_OK)
+        return cli_report(&err);
+    if (e->answers != NULL && write_answers(e, &err) != EBB_OK)
         return cli_report(&err);
     if (e->as_json)
         return print_json(e, c);
@@ -186,6 +233,9 @@ static int run(int argc, char **argv)
         {CLI_MODEL_TRANSPOSE(&e.transpose)},
         {"confusion", 0, CLI_STRING, &e.confusion, "FILE",
          "write the confusion matrix as CSV: a row for each class that was wanted"},
+        {"answers", 0, CLI_STRING, &e.answers, "FILE",
+         "write the answer to every sample as CSV: the class with its probability,\nor the "
+         "numbers"},
         {"set", 0, CLI_LIST, &e.changes.sets, "KEY=VALUE", "put a value over one of the file"},
         {"budget", 0, CLI_STRING, &e.changes.budget, "BYTES", "memory of the device"},
         {"threads", 0, CLI_INT, &e.changes.threads, "N", "of kernels"},
@@ -199,8 +249,10 @@ static int run(int argc, char **argv)
             "task, for classifiers also the five best answers and, class by class, precision, "
             "recall\n"
             "and F1. Nothing is trained or written, but what is asked for.\n\n"
-            "Example:\n"
-            "  ebb eval exp.yaml --weights weights.safetensors --confusion confusion.csv\n",
+            "Examples:\n"
+            "  ebb eval exp.yaml --weights weights.safetensors --confusion confusion.csv\n"
+            "  ebb eval exp.yaml --weights w.pt --set data.val_files=new.csv --answers "
+            "answers.csv\n",
         CLI_OPTIONS(options),
         CLI_LIMITS({"threads", 0, 4096}),
         CLI_POSITIONAL(1, 1)};
@@ -216,6 +268,7 @@ static int run(int argc, char **argv)
             code = evaluate(&e);
         train_trial_destroy(e.trial);
         cli_train_close(&e.file);
+        ebb_str_fini(&e.rows);
     }
     cli_args_fini(&args);
     return code;

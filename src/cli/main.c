@@ -19,6 +19,7 @@
     X(ui)                                                                                          \
     X(train)                                                                                       \
     X(eval)                                                                                        \
+    X(generate)                                                                                    \
     X(explain)                                                                                     \
     X(model)                                                                                       \
     X(data)                                                                                        \

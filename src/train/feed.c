@@ -51,6 +51,21 @@ enum ebb_status train_open_data(struct train_trial *t, struct ebb_error *err)
     return EBB_OK;
 }
 
+enum ebb_status train_open_net(const struct train_config *config, struct nn_config *net,
+                               struct data_set **set, struct ebb_error *err)
+{
+    struct train_trial t = {.config = *config, .net = *config->net};
+    EBB_TRY(train_open_data(&t, err));
+    enum ebb_status status = nn_config_check(&t.net, err);
+    if (status == EBB_OK) {
+        *net = t.net;
+        *set = t.set;
+    } else {
+        data_close(t.set);
+    }
+    return status;
+}
+
 /* Before the programs: how many samples the last batch of an epoch has depends on it. */
 enum ebb_status train_open_loader(struct train_trial *t, struct ebb_error *err)
 {

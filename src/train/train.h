@@ -166,6 +166,10 @@ enum ebb_status train_times_profile(const struct train_times *times, const char 
                                     const char *file_path, struct profile **profile,
                                     struct ebb_error *err);
 
+/* The model as the section `data` shapes it, and the data (NULL: the file has none), to be closed. */
+enum ebb_status train_open_net(const struct train_config *config, struct nn_config *net,
+                               struct data_set **set, struct ebb_error *err);
+
 /* ---- a trial --------------------------------------------------------------------------------- */
 
 struct train_trial; /* one owner thread */
@@ -175,8 +179,13 @@ struct train_options {
     bool is_online;     /* policies decide while running (tests) */
     bool makes_data;    /* random inputs and targets instead of the section `data` (tests) */
     bool wants_classes; /* validation keeps a confusion matrix, and knows the five best answers */
-    int workers;        /* loader threads; -1 = default */
-    bool any_threads;   /* resume with other threads or instructions all the same */
+    /* NULL, or told every answer of a validation, one sample after the other: of classes the one
+     * wanted and the scores of all, of numbers those wanted (wanted_class -1) and those given. */
+    void (*answer)(void *context, int64_t sample, int64_t wanted_class, const float *wanted,
+                   const float *given, int64_t count);
+    void *answer_context;
+    int workers;               /* loader threads; -1 = default */
+    bool any_threads;          /* resume with other threads or instructions all the same */
     uint64_t *needed_bytes;    /* NULL, or told the floor when the budget is refused */
     uint64_t machine_bytes;    /* memory; more is refused (EBB_ENOMEM). 0: what is installed */
     struct ebb_error *no_data; /* NULL, or told why a dry trial had to do without its data */

@@ -40,8 +40,11 @@ static void add_pair(struct tally *a, int64_t wanted, int64_t got)
 static void add_scores(struct tally *a, const float *scores, const struct tensor_view *view)
 {
     int64_t classes = view->dims[1];
+    const struct train_options *o = &a->t->options;
     for (int64_t i = 0; i < view->dims[0]; i++, scores += classes) {
         int64_t best = 0, want = a->classes[i], above = 0;
+        if (o->answer)
+            o->answer(o->answer_context, a->records + i, want, NULL, scores, classes);
         if (want < 0 || want >= classes)
             continue; /* no target */
         for (int64_t k = 1; k < classes; k++)
@@ -104,6 +107,11 @@ static void add_foreground(struct tally *a, const float *logits, int64_t count)
 
 static void add_error(struct tally *a, const float *got, int64_t count)
 {
+    const struct train_options *o = &a->t->options;
+    int64_t each = count / a->batch;
+    for (int64_t i = 0; o->answer && i < a->batch; i++)
+        o->answer(o->answer_context, a->records + i, -1, a->values + i * each, got + i * each,
+                  each);
     for (int64_t i = 0; i < count; i++)
         a->right += fabs((double)got[i] - (double)a->values[i]);
     a->seen += (double)count;

@@ -71,4 +71,46 @@ sed -i 's/Linear(16, 10/Linear(16, 11/' net.yaml
 if ebb eval exp.yaml --weights w.npz >log 2>&1; then fail "weights of another shape fit"; fi
 grep -q "other: linear.weight is F32 \[10, 16\], the model has F32 \[11, 16\]" log || fail "what does not fit is not told: $(cat log)"
 ebb train exp.yaml --updates 1 --no-validation --init-weights w.npz --fresh 'linear.*' >log 2>&1 || fail "a new head: $(cat log)"
+
+# a table, and a network that takes its columns
+cat >table.yaml <<'EOF'
+description: table
+entrypoint: ebb:image_classification
+data: {name: csv, train_files: t.csv, val_files: t.csv, target: kind, normalize: standard}
+model: {file: table_net.yaml}
+hyperparameters: {global_batch_size: 4}
+opt: {name: Adam, lr: 0.1}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+EOF
+cat >table_net.yaml <<'EOF'
+options: {features: 1, classes: 2}
+inputs: {x: [features]}
+modules: {fc: "Linear(features, classes)"}
+forward: [return fc(x)]
+loss: cross_entropy
+EOF
+{ echo 'a,b,kind' && for i in 1 2 3 4 5 6 7 8; do echo "$i,$((9 - i)),$([ $i -gt 4 ] && echo large || echo small)"; done; } >t.csv
+ebb data check table.yaml | grep -q "training 8 good, 0 bad" || fail "data check"
+ebb train table.yaml --updates 40 --export-weights t.npz >/dev/null || fail "training on a table"
+ebb eval table.yaml --weights t.npz --answers answers.csv | grep -q "validation_accuracy *1$" || fail "a table that is not learned"
+[ "$(wc -l <answers.csv)" = 9 ] || fail "answers of other than eight rows"
+sed -i '3s/^2/two/' t.csv
+if ebb data check table.yaml 2>log; then fail "a word among numbers is good"; fi
+grep -q "t.csv:3: column 1 (a): found 'two'" log || fail "data check does not say where: $(cat log)"
+
+# text: the same seed, the same words
+cat >words.yaml <<'EOF'
+description: words
+entrypoint: ebb:language_model
+data: {name: text, tokenizer: byte, train_files: words.txt, sequence_length: 8}
+model: {name: gpt2_124M, layers: 1, width: 16, heads: 2, dropout: 0, length: 8, positions: 8}
+hyperparameters: {global_batch_size: 4}
+opt: {name: AdamW, lr: 0.01}
+searcher: {name: single, metric: validation_loss, max_steps: 1}
+EOF
+for i in $(seq 200); do printf abc; done >words.txt
+ebb train words.yaml --updates 200 --set opt.lr=0.02 --no-validation --export-weights words.npz >/dev/null || fail "training on words"
+[ "$(ebb generate words.yaml -w words.npz -p abca -n 12 -t 0)" = abcabcabcabcabca ] || fail "greedy text"
+[ "$(ebb generate words.yaml -w words.npz -p ab -n 30 -t 3 --seed 5)" = "$(ebb generate words.yaml -w words.npz -p ab -n 30 -t 3 --seed 5)" ] || fail "one seed, two texts"
+if ebb generate exp.yaml -w w.npz -p a >log 2>&1; then fail "a classifier writes"; fi
 echo OK

@@ -144,6 +144,38 @@ TEST(examples__are_models_of_the_zoo)
     }
 }
 
+/* Two ways to say one loss: by its name, and as an expression over an input that is a target. */
+TEST(losses__are_names_or_expressions)
+{
+    TEST_UNUSED;
+    static const char *const texts[] = {
+        "inputs: {x: [6]}\nmodules: {fc: \"Linear(6, 2)\"}\nforward: [\"logits = fc(x)\", \"return "
+        "logits\"]\nloss: cross_entropy\n",
+        "inputs: {x: [6], y: {shape: [], dtype: int64, target: true}}\nmodules: {fc: \"Linear(6, "
+        "2)\"}\nforward: [\"logits = fc(x)\", \"return logits\"]\nloss: cross_entropy(logits, y)\n"
+        "metrics: {size: (logits * logits).mean()}\n"};
+    struct ebb_arena arena;
+    struct kit kits[2];
+    ebb_arena_init(&arena);
+    for (int i = 0; i < 2; i++) {
+        struct ebb_error err = {0};
+        struct ebb_report report;
+        struct nn_config c;
+        CHECK_OK(nn_config_from_text(&arena, "net", texts[i], strlen(texts[i]), &c, &report, &err),
+                 &err);
+        train(&c, 4, &kits[i]);
+    }
+    CHECK_EQ(kits[0].output_count, 1);
+    CHECK_EQ(kits[1].output_count, 3);
+    CHECK_EQ(kits[1].outputs[1].kind, NN_LOSS);
+    CHECK_EQ(kits[1].outputs[2].kind, NN_METRIC);
+    CHECK_STR(kits[1].outputs[2].name, "size");
+    compare("expression", &kits[0], &kits[1]);
+    kit_close(&kits[0]);
+    kit_close(&kits[1]);
+    ebb_arena_fini(&arena);
+}
+
 TEST(out_of_memory__is_a_status_of_files)
 {
     TEST_UNUSED;
