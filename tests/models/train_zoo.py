@@ -2,7 +2,10 @@
 """Models of the zoo, trained for three updates without a limit, at their floor and in between: the weights must be the same bits,
 and the peak must stay in the budget.
 
-Usage: train_zoo.py EBB [--precision fp32|bf16|fp16] [NAME...] (no names: all)."""
+With --files each is also written as a model file (ebb model show --as-file) and trained from that, to the same bits; so are the
+networks of examples/models, which are models of the zoo written by hand.
+
+Usage: train_zoo.py EBB [--files] [--precision fp32|bf16|fp16] [NAME...] (no names: all)."""
 import json
 import os
 import subprocess
@@ -70,6 +73,17 @@ CASES = [
 ]
 
 
+# files of examples/models with what the zoo calls the same
+HAND = [
+    ("resnet20", "", "cifar_resnet20", "", "image_classification", images(32)),
+    ("unet", "", "unet", "planes: 16, depth: 3", "segmentation", "{name: unet, height: 33, width: 48, samples: 64, val_samples: 8}"),
+    ("gpt", "vocabulary: 40", "gpt2_124M", "vocabulary: 40, layers: 2, width: 96, heads: 4, dropout: 0.1, length: 16, positions: 64",
+     "language_model", "{name: language, vocabulary: 40, sequence_length: 16, samples: 400, val_samples: 16}"),
+    ("lstm", "", "wlm_lstm", "embedding: 32, hidden: 32, dropout: 0.1", "language_model",
+     "{name: language, vocabulary: 40, sequence_length: 16, samples: 400, val_samples: 16}"),
+]
+
+
 def train(ebb, path, *more):
     r = subprocess.run([ebb, "train", path, "--updates", "3", "--no-validation", "--threads", "1", "--json", *more],
                        capture_output=True, text=True)
@@ -78,13 +92,68 @@ def train(ebb, path, *more):
     return json.loads(r.stdout.strip().splitlines()[-1])
 
 
-def write(path, case, precision):
+def write(path, case, precision, model=None):
     name, options, task, data = case
+    section = ", ".join(p for p in (model or f"name: {name}", options) if p)
     with open(path, "w") as f:
         f.write(f"description: {name}\nentrypoint: ebb:{task}\n" + (f"data: {data}\n" if data else "") +
-                f"model: {{name: {name}, {options}}}\nhyperparameters: {{global_batch_size: 4}}\n"
+                f"model: {{{section}}}\nhyperparameters: {{global_batch_size: 4}}\n"
                 f"opt: {{name: SGD, lr: 0.01, momentum: 0.9}}\nmemory: {{precision: {precision}}}\n"
                 "searcher: {name: single, metric: validation_loss, max_steps: 1}\n")
+
+
+def write_file(ebb, folder, case):
+    """The model of a case as a file, and the case that trains it."""
+    name, options, task, data = case
+    sets = []
+    for part in options.replace("[", "").replace("]", "").split(", "):
+        if ":" in part:
+            key, value = part.split(": ")
+            sets += ["--set", f"{key}={value}"]
+        elif part:
+            sets[-1] += "," + part
+    if data:  # what the data set would say
+        shown = subprocess.run([ebb, "data", "show", data, "--json"], capture_output=True, text=True)
+        info = json.loads(shown.stdout) if shown.returncode == 0 else {}
+        known = json.loads(subprocess.run([ebb, "model", "show", name, *sets, "--json"], capture_output=True, text=True).stdout)["options"]
+        given = {s.split("=")[0] for s in sets if "=" in s}
+        for key in ("channels", "height", "width", "classes", "vocabulary"):
+            if key in known and key not in given and info.get(key, 0):
+                sets += ["--set", f"{key}={info[key]}"]
+        if "length" in known and "length" not in given and info.get("sequence", 0):
+            sets += ["--set", f"length={info['sequence']}"]
+        if name == "cosmoflow":
+            sets += ["--set", "channels=4"]
+    r = subprocess.run([ebb, "model", "show", name, *sets, "--as-file"], capture_output=True, text=True)
+    if r.returncode:
+        raise RuntimeError(r.stderr.strip())
+    with open(os.path.join(folder, "net.yaml"), "w") as f:
+        f.write(r.stdout)
+    return ("net", "", task, data)
+
+
+def check_file(ebb, path, case, precision):
+    write(path, case, precision)
+    zoo = train(ebb, path)
+    made = write_file(ebb, os.path.dirname(path), case)
+    write(path, made, precision, "file: net.yaml")
+    own = train(ebb, path)
+    if own["weights_sha256"] != zoo["weights_sha256"]:
+        return "other weights from its file"
+    tight = train(ebb, path, "--budget", str(own["floor_bytes"]))
+    return "" if tight["weights_sha256"] == zoo["weights_sha256"] else "other weights from its file at the floor"
+
+
+def check_hand(ebb, path, row, precision):
+    file, more, name, options, task, data = row
+    write(path, (name, options, task, data), precision)
+    zoo = train(ebb, path, "--updates", "10")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "models", file + ".yaml")
+    write(path, (file, more, task, data), precision, f"file: {os.path.abspath(source)}")
+    own = train(ebb, path, "--updates", "10")
+    tight = train(ebb, path, "--updates", "10", "--budget", str(own["floor_bytes"]))
+    same = zoo["weights_sha256"] == own["weights_sha256"] == tight["weights_sha256"]
+    return "" if same else "other weights than the zoo's"
 
 
 def check(ebb, path, case, precision):
@@ -103,21 +172,26 @@ def check(ebb, path, case, precision):
 
 def main():
     ebb, wanted, precision = sys.argv[1], sys.argv[2:], "fp32"
+    files = bool(wanted) and wanted[0] == "--files"
+    wanted = wanted[files:]
     if wanted and wanted[0] == "--precision":
         precision, wanted = wanted[1], wanted[2:]
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for case in CASES:
-            if wanted and case[0] not in wanted:
+        work = [(c[0], check, c) for c in CASES]
+        if files:
+            work = [(c[0], check_file, c) for c in CASES if c[2] != "gan"] + [(r[0], check_hand, r) for r in HAND]
+        for name, judge, case in work:
+            if wanted and name not in wanted:
                 continue
             try:
-                problem = check(ebb, os.path.join(folder, "model.yaml"), case, precision)
+                problem = judge(ebb, os.path.join(folder, "model.yaml"), case, precision)
             except RuntimeError as e:
                 problem = str(e)
             failed += bool(problem)
             passed += not problem
             if problem:
-                print(f"FAIL {case[0]}: {problem}")
+                print(f"FAIL {name}: {problem}")
     print(f"{passed} passed, {failed} failed")
     sys.exit(bool(failed) or not passed)
 
