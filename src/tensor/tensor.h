@@ -38,18 +38,19 @@
     X(I32, 4)                                                                                      \
     X(I16, 2)                                                                                      \
     X(U8, 1)                                                                                       \
-    X(BOOL, 1)                                                                                     \
+    X(BOOL, 1)
+/* These stand in files only: nothing computes with them. */
+#define TENSOR_STORED_DTYPE_LIST(X)                                                                \
     X(I8, 1)                                                                                       \
     X(U16, 2)                                                                                      \
     X(U32, 4)                                                                                      \
     X(U64, 8)                                                                                      \
     X(F8_E4M3, 1)                                                                                  \
     X(F8_E5M2, 1)
-/* Those behind BOOL stand in files only: nothing computes with them. */
 
 enum tensor_dtype {
 #define X(name, bytes) TENSOR_##name,
-    TENSOR_DTYPE_LIST(X)
+    TENSOR_DTYPE_LIST(X) TENSOR_STORED_DTYPE_LIST(X)
 #undef X
         TENSOR_DTYPE_COUNT
 };

@@ -10,7 +10,7 @@ static const struct {
     size_t bytes;
 } dtypes[TENSOR_DTYPE_COUNT] = {
 #define X(name, bytes) {#name, bytes},
-    TENSOR_DTYPE_LIST(X)
+    TENSOR_DTYPE_LIST(X) TENSOR_STORED_DTYPE_LIST(X)
 #undef X
 };
 

@@ -224,7 +224,7 @@ expect 2 "$ebb" train gpt.yaml --rewrites nrom
 
 # ---- checkpoints ----
 expect 0 "$ebb" train gpt.yaml --json --updates 5 --checkpoint ck --checkpoint-every 2
-[ "$(find ck -mindepth 1 -maxdepth 1 | wc -l)" -eq 2 ] || fail "not two checkpoints: $(ls -A ck)"
+[ "$(find ck -mindepth 1 -maxdepth 1 -name 'update-*' | wc -l)" -eq 2 ] || fail "not two checkpoints: $(ls -A ck)"
 expect 0 "$ebb" train gpt.yaml --json --resume ck
 [ "$(value weights_sha256)" = "$free_hash" ] || fail "resumed: other weights"
 expect 2 "$ebb" train gpt.yaml --resume ck --threads 2

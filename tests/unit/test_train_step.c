@@ -509,7 +509,7 @@ TEST(engine__as_running_every_op_once)
     float scalars[OPS_UPDATE_SCALARS];
     struct optim_count count = {0};
     optim_step(&config.optim, &count, config.optim.lr, scalars);
-    memcpy(ops_host_tensor(&host, step.scalars_id), scalars, sizeof scalars);
+    memcpy(ops_host_tensor(&host, step.scalars_id[0]), scalars, sizeof scalars);
     /* The inputs of update 0, as a trial with makes_data draws them. */
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t id = side ? step.target_ids[0] : step.input_ids[0];
