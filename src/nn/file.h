@@ -21,6 +21,7 @@
 #define NN_FILE_NEST 64                   /* expressions inside each other */
 #define NN_FILE_CALLS 24                  /* blocks inside each other */
 #define NN_FILE_MODULES 100000            /* of one network */
+#define NN_FILE_SIZE (INT64_C(1) << 40)   /* largest number that a size may be */
 #define NN_FILE_NAMES 64                  /* parameters of a block, arguments of a call */
 
 /* ---- expressions (file_parse.c) --------------------------------------------------------------- */
@@ -216,10 +217,49 @@ struct nn_eval {
     const char *made;         /* name of the module that is constructed */
 };
 
+struct nn_frame { /* one call of a block */
+    const struct nn_block *block;
+    struct nn_part *part;        /* whose modules are called */
+    const struct nn_value *args; /* of block->head */
+    const int64_t *index;        /* of a repeated module; NULL: none */
+    struct ebb_strmap names;     /* of variables, to places in values */
+    struct nn_value *values;
+    size_t count, room;
+};
+void nn_frame_set(struct nn_eval *e, struct nn_frame *f, const char *name, struct nn_value v);
+struct nn_value nn_frame_run(struct nn_eval *e, struct nn_frame *f); /* its lines: the result */
+struct nn_value nn_eval_expr(struct nn_eval *e, struct nn_frame *f, const struct nn_expr *x);
+bool nn_eval_option(const struct nn_eval *e, const char *name, struct nn_value *v);
+void *nn_eval_take(struct nn_eval *e, size_t count, size_t bytes); /* zeroed, in the arena */
+void nn_eval_mark(struct nn_eval *e); /* the place of the first failure is here */
+
 bool nn_eval_ok(const struct nn_eval *e);
 struct nn_value nn_eval_fail(struct nn_eval *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 const char *nn_value_noun(const struct nn_value *v); /* "a number" */
+
+static inline struct nn_value nn_whole(int64_t v)
+{
+    return (struct nn_value){.kind = NN_VALUE_INT, .integer = v, .number = (double)v};
+}
+static inline struct nn_value nn_real(double v)
+{
+    return (struct nn_value){.kind = NN_VALUE_FLOAT, .number = v};
+}
+static inline struct nn_value nn_boolean(bool v)
+{
+    return (struct nn_value){.kind = NN_VALUE_BOOL, .integer = v, .number = v};
+}
+static inline struct nn_value nn_of_tensor(tensor_id id)
+{
+    return (struct nn_value){.kind = NN_VALUE_TENSOR, .tensor = id};
+}
+
+/* ---- operators (file_operators.c) ------------------------------------------------------------- */
+
+struct nn_value nn_operate(struct nn_eval *e, const char *op, struct nn_value a, struct nn_value b);
+struct nn_value nn_operate_one(struct nn_eval *e, const char *op, struct nn_value v);
+bool nn_is_true(struct nn_eval *e, const struct nn_value *v);
 
 /* ---- what files can call ---------------------------------------------------------------------- */
 

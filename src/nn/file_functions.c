@@ -8,16 +8,6 @@
 
 #include "nn/file.h"
 
-static struct nn_value tensor(tensor_id id)
-{
-    return (struct nn_value){.kind = NN_VALUE_TENSOR, .tensor = id};
-}
-
-static struct nn_value whole(int64_t v)
-{
-    return (struct nn_value){.kind = NN_VALUE_INT, .integer = v, .number = (double)v};
-}
-
 static int rank_of(const struct nn_call *c, tensor_id x)
 {
     return tensor_view_of(c->e->b->session, x)->rank;
@@ -39,7 +29,7 @@ static struct nn_value list_of(const struct nn_call *c, const tensor_id *x, size
     if (!v.items)
         return nn_eval_fail(c->e, "out of memory");
     for (size_t i = 0; i < count; i++)
-        v.items[i] = tensor(x[i]);
+        v.items[i] = nn_of_tensor(x[i]);
     return v;
 }
 
@@ -120,13 +110,13 @@ struct nn_value nn_function_op(struct nn_eval *e, const struct ops_def *def,
             map = NULL;
     }
     if (!nn_eval_ok(e))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     if (!map || ops_parse(def, map, attr, &err) != EBB_OK)
         return nn_eval_fail(e, "%s", map ? err.message : "out of memory");
     tensor_id y = nn_apply(e->b, def, n, in, out, &outputs, attr);
     if (!nn_eval_ok(e) || !ebb_words_find("split lstm gru lstm_cell gru_cell", ops_name(def),
                                           strlen(ops_name(def)), NULL))
-        return tensor(y);
+        return nn_of_tensor(y);
     return list_of(&(struct nn_call){.e = e}, out, outputs);
 }
 
@@ -135,7 +125,7 @@ struct nn_value nn_function_op(struct nn_eval *e, const struct ops_def *def,
 static struct nn_value to_int(const struct nn_call *c)
 {
     double v = nn_number(c, 0, 0);
-    return fabs(v) < 0x1p62 ? whole((int64_t)v) : nn_eval_fail(c->e, "int: %g is too large", v);
+    return fabs(v) < 0x1p62 ? nn_whole((int64_t)v) : nn_eval_fail(c->e, "int: %g is too large", v);
 }
 
 static struct nn_value extreme(const struct nn_call *c)
@@ -162,16 +152,16 @@ static struct nn_value length(const struct nn_call *c)
 {
     const struct nn_value *v = &c->args[0];
     if (v->kind == NN_VALUE_LIST)
-        return whole((int64_t)v->count);
+        return nn_whole((int64_t)v->count);
     if (v->kind == NN_VALUE_MODULE)
-        return whole((int64_t)v->module->part_count);
+        return nn_whole((int64_t)v->module->part_count);
     return nn_eval_fail(c->e, "len of %s", nn_value_noun(v));
 }
 
 static struct nn_value root(const struct nn_call *c)
 {
     if (c->args[0].kind == NN_VALUE_TENSOR)
-        return tensor(nn_op(c->e->b, "sqrt", 1, &c->args[0].tensor, NULL, NULL));
+        return nn_of_tensor(nn_op(c->e->b, "sqrt", 1, &c->args[0].tensor, NULL, NULL));
     double v = nn_number(c, 0, 0);
     return v >= 0 ? (struct nn_value){.kind = NN_VALUE_FLOAT, .number = sqrt(v)}
                   : nn_eval_fail(c->e, "sqrt of a number below 0");
@@ -236,8 +226,8 @@ static struct nn_value filled(const struct nn_call *c)
     size_t rank = nn_ints_of(c, &c->args[0], dims, TENSOR_RANK);
     struct ops_value values[] = {{"shape", .ints = dims, .count = (int)rank},
                                  {"value", .number = value}};
-    return nn_eval_ok(c->e) ? tensor(nn_call(c->e->b, "full", 0, NULL, NULL, 2, values))
-                            : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e) ? nn_of_tensor(nn_call(c->e->b, "full", 0, NULL, NULL, 2, values))
+                            : nn_of_tensor(TENSOR_NONE);
 }
 
 /* ---- shapes ----------------------------------------------------------------------------------- */
@@ -269,7 +259,7 @@ static struct nn_value reshape(const struct nn_call *c)
             tensor_shape_text(tensor_view_of(c->e->b->session, x), shape, sizeof shape), count,
             known);
     }
-    return tensor(nn_reshape(c->e->b, x, (int)rank, dims));
+    return nn_of_tensor(nn_reshape(c->e->b, x, (int)rank, dims));
 }
 
 static struct nn_value permute(const struct nn_call *c)
@@ -277,7 +267,8 @@ static struct nn_value permute(const struct nn_call *c)
     int64_t dims[TENSOR_RANK];
     tensor_id x = nn_tensor(c, 0);
     size_t n = nn_ints_of(c, &c->args[1], dims, TENSOR_RANK);
-    return nn_eval_ok(c->e) ? tensor(nn_permute(c->e->b, x, (int)n, dims)) : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e) ? nn_of_tensor(nn_permute(c->e->b, x, (int)n, dims))
+                            : nn_of_tensor(TENSOR_NONE);
 }
 
 static struct nn_value transpose(const struct nn_call *c)
@@ -287,10 +278,10 @@ static struct nn_value transpose(const struct nn_call *c)
     int rank = nn_eval_ok(c->e) ? rank_of(c, x) : 0;
     int a = dim_of(c, 1, 0, rank), b = dim_of(c, 2, 0, rank);
     if (!nn_eval_ok(c->e))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     for (int d = 0; d < rank; d++)
         dims[d] = d == a ? b : d == b ? a : d;
-    return tensor(nn_permute(c->e->b, x, rank, dims));
+    return nn_of_tensor(nn_permute(c->e->b, x, rank, dims));
 }
 
 static struct nn_value flatten(const struct nn_call *c)
@@ -308,7 +299,7 @@ static struct nn_value flatten(const struct nn_call *c)
         else
             dims[n++] = size;
     }
-    return tensor(nn_reshape(c->e->b, x, n, dims));
+    return nn_of_tensor(nn_reshape(c->e->b, x, n, dims));
 }
 
 /* -1: as it is. */
@@ -318,13 +309,13 @@ static struct nn_value expand(const struct nn_call *c)
     tensor_id x = nn_tensor(c, 0);
     size_t rank = nn_ints_of(c, &c->args[1], dims, TENSOR_RANK);
     if (!nn_eval_ok(c->e))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     int have = rank_of(c, x);
     for (size_t d = 0; d < rank; d++)
         if (dims[d] == -1 && (int)d + have >= (int)rank)
             dims[d] = nn_dim(c->e->b, x, (int)d + have - (int)rank);
     struct ops_value shape = {"shape", .ints = dims, .count = (int)rank};
-    return tensor(nn_call(c->e->b, "expand", 1, &x, NULL, 1, &shape));
+    return nn_of_tensor(nn_call(c->e->b, "expand", 1, &x, NULL, 1, &shape));
 }
 
 static struct nn_value repeat(const struct nn_call *c)
@@ -333,18 +324,18 @@ static struct nn_value repeat(const struct nn_call *c)
     tensor_id x = nn_tensor(c, 0);
     struct ops_value reps = {"reps", .ints = dims,
                              .count = (int)nn_ints_of(c, &c->args[1], dims, TENSOR_RANK)};
-    return nn_eval_ok(c->e) ? tensor(nn_call(c->e->b, "tile", 1, &x, NULL, 1, &reps))
-                            : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e) ? nn_of_tensor(nn_call(c->e->b, "tile", 1, &x, NULL, 1, &reps))
+                            : nn_of_tensor(TENSOR_NONE);
 }
 
 static struct nn_value size(const struct nn_call *c)
 {
     tensor_id x = nn_tensor(c, 0);
     if (!nn_eval_ok(c->e))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     const struct tensor_view *v = tensor_view_of(c->e->b->session, x);
     int d = dim_of(c, 1, 0, v->rank);
-    return nn_eval_ok(c->e) ? whole(v->dims[d]) : whole(0);
+    return nn_eval_ok(c->e) ? nn_whole(v->dims[d]) : nn_whole(0);
 }
 
 static struct nn_value pieces(const struct nn_call *c, tensor_id x, int dim, int64_t *sizes,
@@ -353,7 +344,7 @@ static struct nn_value pieces(const struct nn_call *c, tensor_id x, int dim, int
     tensor_id out[TENSOR_PORTS];
     struct ops_value values[] = {{"sizes", .ints = sizes, .count = count}, {"dim", .integer = dim}};
     nn_call(c->e->b, "split", 1, &x, out, 2, values);
-    return nn_eval_ok(c->e) ? list_of(c, out, (size_t)count) : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e) ? list_of(c, out, (size_t)count) : nn_of_tensor(TENSOR_NONE);
 }
 
 enum { PIECES = 48 }; /* what the op has room for */
@@ -389,7 +380,7 @@ static struct nn_value split(const struct nn_call *c)
     int dim = dim_of(c, 2, 0, nn_eval_ok(c->e) ? rank_of(c, x) : 0);
     size_t n = nn_ints_of(c, &c->args[1], sizes, PIECES);
     if (!nn_eval_ok(c->e) || !n)
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     return c->args[1].kind == NN_VALUE_LIST ? pieces(c, x, dim, sizes, (int)n)
                                             : cut(c, x, dim, sizes[0]);
 }
@@ -410,14 +401,14 @@ static struct nn_value join(const struct nn_call *c)
     int dim = dim_of(c, 1, 0, rank_of(c, in[0]) + is_stack);
     struct ops_value value = {"dim", .integer = dim};
     if (!nn_eval_ok(c->e))
-        return tensor(TENSOR_NONE);
-    return tensor(is_stack ? nn_call(c->e->b, "stack", v->count, in, NULL, 1, &value)
-                           : nn_cat(c->e->b, v->count, in, dim));
+        return nn_of_tensor(TENSOR_NONE);
+    return nn_of_tensor(is_stack ? nn_call(c->e->b, "stack", v->count, in, NULL, 1, &value)
+                                 : nn_cat(c->e->b, v->count, in, dim));
 }
 
 static struct nn_value contiguous(const struct nn_call *c)
 {
-    return tensor(nn_contiguous(c->e->b, nn_tensor(c, 0)));
+    return nn_of_tensor(nn_contiguous(c->e->b, nn_tensor(c, 0)));
 }
 
 /* ---- sums ------------------------------------------------------------------------------------- */
@@ -429,8 +420,9 @@ static struct nn_value reduce(const struct nn_call *c)
     size_t n = nn_given(c, 1) ? nn_ints_of(c, &c->args[1], dims, TENSOR_RANK) : 0;
     struct ops_value values[] = {{"keepdim", .integer = nn_truth(c, 2, false)},
                                  {"dims", .ints = dims, .count = (int)n}};
-    return nn_eval_ok(c->e) ? tensor(nn_call(c->e->b, c->name, 1, &x, NULL, n ? 2 : 1, values))
-                            : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e)
+               ? nn_of_tensor(nn_call(c->e->b, c->name, 1, &x, NULL, n ? 2 : 1, values))
+               : nn_of_tensor(TENSOR_NONE);
 }
 
 static struct nn_value variance(const struct nn_call *c)
@@ -441,16 +433,17 @@ static struct nn_value variance(const struct nn_call *c)
     struct ops_value values[] = {{"unbiased", .integer = nn_truth(c, 2, true)},
                                  {"keepdim", .integer = nn_truth(c, 3, false)},
                                  {"dims", .ints = dims, .count = (int)n}};
-    return nn_eval_ok(c->e) ? tensor(nn_call(c->e->b, "var", 1, &x, NULL, n ? 3 : 2, values))
-                            : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e) ? nn_of_tensor(nn_call(c->e->b, "var", 1, &x, NULL, n ? 3 : 2, values))
+                            : nn_of_tensor(TENSOR_NONE);
 }
 
 static struct nn_value power(const struct nn_call *c)
 {
     tensor_id x = nn_tensor(c, 0);
     struct ops_value exponent = {"exponent", .number = nn_number(c, 1, 1)};
-    return nn_eval_ok(c->e) ? tensor(nn_call(c->e->b, "pow_scalar", 1, &x, NULL, 1, &exponent))
-                            : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e)
+               ? nn_of_tensor(nn_call(c->e->b, "pow_scalar", 1, &x, NULL, 1, &exponent))
+               : nn_of_tensor(TENSOR_NONE);
 }
 
 /* ---- pools, sizes of images ------------------------------------------------------------------- */
@@ -482,7 +475,7 @@ static struct nn_value pool(const struct nn_call *c)
         {"kernel", .integer = k}, {"stride", .integer = s}, {"padding", .integer = p}};
     if (nn_eval_ok(c->e))
         nn_call(c->e->b, c->name, 1, &x, out, 3, values);
-    return nn_eval_ok(c->e) ? list_of(c, out, 2) : tensor(TENSOR_NONE);
+    return nn_eval_ok(c->e) ? list_of(c, out, 2) : nn_of_tensor(TENSOR_NONE);
 }
 
 static struct nn_value interpolate(const struct nn_call *c)
@@ -517,7 +510,7 @@ static struct nn_value dropout(const struct nn_call *c)
     double p = nn_number(c, 1, 0.5);
     if (!(p >= 0 && p < 1))
         return nn_eval_fail(c->e, "dropout: p is from 0 to below 1");
-    return tensor(nn_dropout(c->e->b, nn_tensor(c, 0), p));
+    return nn_of_tensor(nn_dropout(c->e->b, nn_tensor(c, 0), p));
 }
 
 static struct nn_value attention(const struct nn_call *c)
@@ -527,8 +520,8 @@ static struct nn_value attention(const struct nn_call *c)
     double p = nn_number(c, 4, 0);
     bool is_causal = nn_truth(c, 5, false);
     if (!nn_eval_ok(c->e))
-        return tensor(TENSOR_NONE);
-    return tensor(nn_attention(c->e->b, in[0], in[1], in[2], in[3], is_causal, p));
+        return nn_of_tensor(TENSOR_NONE);
+    return nn_of_tensor(nn_attention(c->e->b, in[0], in[1], in[2], in[3], is_causal, p));
 }
 
 static struct nn_value activate(const struct nn_call *c)
@@ -538,8 +531,8 @@ static struct nn_value activate(const struct nn_call *c)
     tensor_id x = nn_tensor(c, 0);
     for (size_t i = 0; i < sizeof names / sizeof *names && nn_eval_ok(c->e); i++)
         if (strcmp(names[i], c->name) == 0)
-            return tensor(nn_activate(c->e->b, acts[i], x));
-    return tensor(TENSOR_NONE);
+            return nn_of_tensor(nn_activate(c->e->b, acts[i], x));
+    return nn_of_tensor(TENSOR_NONE);
 }
 
 /* ---- the table -------------------------------------------------------------------------------- */

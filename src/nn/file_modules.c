@@ -9,11 +9,6 @@
 
 #define BOTH_INITS ", init=, bias_init="
 
-static struct nn_value tensor(tensor_id id)
-{
-    return (struct nn_value){.kind = NN_VALUE_TENSOR, .tensor = id};
-}
-
 /* ---- initial values --------------------------------------------------------------------------- */
 
 static enum nn_init_kind kind_of(const char *word)
@@ -189,8 +184,8 @@ static struct nn_value conv_run(const struct nn_call *c, const struct nn_call *i
     struct nn_conv v = conv_of(c);
     tensor_id x = nn_tensor(in, 0);
     if (!has_size(c, x, v.nd + 2, 1, nn_int(c, C_IN, 1), "channels"))
-        return tensor(TENSOR_NONE);
-    return tensor(nn_convolution(c->e->b, "", x, &v));
+        return nn_of_tensor(TENSOR_NONE);
+    return nn_of_tensor(nn_convolution(c->e->b, "", x, &v));
 }
 
 /* ---- linear, embedding ------------------------------------------------------------------------ */
@@ -209,8 +204,8 @@ static struct nn_value linear_run(const struct nn_call *c, const struct nn_call 
     struct nn_dense d = {.out = nn_int(c, 1, 1), .has_no_bias = !nn_truth(c, 2, true)};
     tensor_id x = nn_tensor(in, 0);
     if (!has_size(c, x, 0, -1, nn_int(c, 0, 1), "features"))
-        return tensor(TENSOR_NONE);
-    return tensor(nn_linear(c->e->b, "", x, &d));
+        return nn_of_tensor(TENSOR_NONE);
+    return nn_of_tensor(nn_linear(c->e->b, "", x, &d));
 }
 
 static void embedding_declare(const struct nn_call *c)
@@ -230,8 +225,8 @@ static void embedding_declare(const struct nn_call *c)
 
 static struct nn_value embedding_run(const struct nn_call *c, const struct nn_call *in)
 {
-    return tensor(nn_embedding(c->e->b, "", nn_tensor(in, 0), nn_int(c, 0, 1), nn_int(c, 1, 1),
-                               nn_init_normal(1)));
+    return nn_of_tensor(nn_embedding(c->e->b, "", nn_tensor(in, 0), nn_int(c, 0, 1),
+                                     nn_int(c, 1, 1), nn_init_normal(1)));
 }
 
 /* ---- norms ------------------------------------------------------------------------------------ */
@@ -257,14 +252,14 @@ static struct nn_value batch_norm_run(const struct nn_call *c, const struct nn_c
     double eps = nn_number(c, 1, 1e-5), momentum = nn_number(c, 2, 0.1);
     int rank = c->name[strlen(c->name) - 2] - '0' + 2;
     if (!nn_eval_ok(c->e))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     if (rank == 3 && tensor_view_of(c->e->b->session, x)->rank == 2)
         rank = 2;
     if (!has_size(c, x, rank, 1, nn_int(c, 0, 1), "channels"))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     if (!(eps > 0) || !(momentum > 0) || momentum > 1)
         return nn_eval_fail(c->e, "%s: eps is above 0, momentum from 0 to 1", c->name);
-    return tensor(nn_batch_norm(c->e->b, "", x, eps, momentum));
+    return nn_of_tensor(nn_batch_norm(c->e->b, "", x, eps, momentum));
 }
 
 /* One size, alone or in a list. */
@@ -284,8 +279,8 @@ static struct nn_value layer_norm_run(const struct nn_call *c, const struct nn_c
 {
     tensor_id x = nn_tensor(in, 0);
     if (!has_size(c, x, 0, -1, norm_size(c), "features"))
-        return tensor(TENSOR_NONE);
-    return tensor(nn_layer_norm(c->e->b, "", x, nn_number(c, 1, 1e-5)));
+        return nn_of_tensor(TENSOR_NONE);
+    return nn_of_tensor(nn_layer_norm(c->e->b, "", x, nn_number(c, 1, 1e-5)));
 }
 
 static void rms_norm_declare(const struct nn_call *c)
@@ -299,11 +294,11 @@ static struct nn_value rms_norm_run(const struct nn_call *c, const struct nn_cal
     int64_t n = norm_size(c);
     tensor_id x = nn_tensor(in, 0);
     if (!has_size(c, x, 0, -1, n, "features"))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     tensor_id parts[2] = {x, nn_parameter(c->e->b, "weight", NN_NORM, 1, &n, nn_init_constant(1))};
     struct ops_value values[] = {{"shape", .ints = &n, .count = 1},
                                  {"eps", .number = nn_number(c, 1, 1e-6)}};
-    return tensor(nn_call(c->e->b, "rms_norm", 2, parts, NULL, 2, values));
+    return nn_of_tensor(nn_call(c->e->b, "rms_norm", 2, parts, NULL, 2, values));
 }
 
 static void group_norm_declare(const struct nn_call *c)
@@ -316,12 +311,12 @@ static struct nn_value group_norm_run(const struct nn_call *c, const struct nn_c
     int64_t n = nn_int(c, 1, 1);
     tensor_id x = nn_tensor(in, 0);
     if (!has_size(c, x, 0, 1, n, "channels"))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     tensor_id parts[3] = {x, nn_parameter(c->e->b, "weight", NN_NORM, 1, &n, nn_init_constant(1)),
                           nn_parameter(c->e->b, "bias", NN_NORM, 1, &n, nn_init_constant(0))};
     struct ops_value values[] = {{"groups", .integer = nn_int(c, 0, 1)},
                                  {"eps", .number = nn_number(c, 2, 1e-5)}};
-    return tensor(nn_call(c->e->b, "group_norm", 3, parts, NULL, 2, values));
+    return nn_of_tensor(nn_call(c->e->b, "group_norm", 3, parts, NULL, 2, values));
 }
 
 static void instance_norm_declare(const struct nn_call *c)
@@ -336,13 +331,13 @@ static struct nn_value instance_norm_run(const struct nn_call *c, const struct n
     tensor_id parts[3] = {nn_tensor(in, 0)};
     bool is_affine = nn_truth(c, 2, false);
     if (!has_size(c, parts[0], 0, 1, n, "channels"))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     if (is_affine) {
         parts[1] = nn_parameter(c->e->b, "weight", NN_NORM, 1, &n, nn_init_constant(1));
         parts[2] = nn_parameter(c->e->b, "bias", NN_NORM, 1, &n, nn_init_constant(0));
     }
     struct ops_value eps = {"eps", .number = nn_number(c, 1, 1e-5)};
-    return tensor(nn_call(c->e->b, "instance_norm", is_affine ? 3 : 1, parts, NULL, 1, &eps));
+    return nn_of_tensor(nn_call(c->e->b, "instance_norm", is_affine ? 3 : 1, parts, NULL, 1, &eps));
 }
 
 /* ---- recurrent -------------------------------------------------------------------------------- */
@@ -391,7 +386,7 @@ static struct nn_value recurrent_run(const struct nn_call *c, const struct nn_ca
     tensor_id x = nn_tensor(in, 0), state[2], next[2][64], part[2];
     int kinds = is_gru ? 1 : 2;
     if (!has_size(c, x, 3, 2, nn_int(c, R_IN, 1), "features"))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     if (is_batch_first)
         x = nn_permute(b, x, 3, swap);
     initial_state(c, in, nn_dim(b, x, 1), state);
@@ -407,14 +402,15 @@ static struct nn_value recurrent_run(const struct nn_call *c, const struct nn_ca
     if (is_batch_first)
         x = nn_permute(b, x, 3, swap);
     if (!nn_eval_ok(c->e))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     struct nn_value v = {.kind = NN_VALUE_LIST, .count = 2};
     v.items = ebb_arena_calloc(c->e->arena, 4, sizeof *v.items);
     if (!v.items)
         return nn_eval_fail(c->e, "out of memory");
-    v.items[0] = tensor(x);
+    v.items[0] = nn_of_tensor(x);
     for (int k = 0; k < kinds; k++)
-        v.items[2 + k] = tensor(layers > 1 ? nn_cat(b, (size_t)layers, next[k], 0) : next[k][0]);
+        v.items[2 + k] =
+            nn_of_tensor(layers > 1 ? nn_cat(b, (size_t)layers, next[k], 0) : next[k][0]);
     v.items[1] = is_gru
                      ? v.items[2]
                      : (struct nn_value){.kind = NN_VALUE_LIST, .items = v.items + 2, .count = 2};
@@ -449,7 +445,7 @@ static struct nn_value attention_run(const struct nn_call *c, const struct nn_ca
     tensor_id x = nn_tensor(in, 0), memory = nn_given(in, 1) ? nn_tensor(in, 1) : x;
     tensor_id mask = nn_given(in, 2) ? nn_tensor(in, 2) : TENSOR_NONE;
     if (!has_size(c, x, 3, 2, n, "features") || !has_size(c, memory, 3, 2, n, "features"))
-        return tensor(TENSOR_NONE);
+        return nn_of_tensor(TENSOR_NONE);
     tensor_id w =
         nn_parameter(b, "in_proj_weight", NN_WEIGHT, 2, (int64_t[]){3 * n, n}, nn_init_constant(0));
     tensor_id bias =
@@ -458,7 +454,7 @@ static struct nn_value attention_run(const struct nn_call *c, const struct nn_ca
     nn_projections(b, n, heads, (tensor_id[]){x, memory}, w, bias, part);
     tensor_id y = nn_attention(b, part[0], part[1], part[2], mask, nn_truth(in, 3, false),
                                nn_number(c, 2, 0));
-    return tensor(nn_linear(b, "out_proj", nn_merge(b, y), &(struct nn_dense){.out = n}));
+    return nn_of_tensor(nn_linear(b, "out_proj", nn_merge(b, y), &(struct nn_dense){.out = n}));
 }
 
 /* ---- parameters ------------------------------------------------------------------------------- */
@@ -510,7 +506,7 @@ static struct nn_value dropout_run(const struct nn_call *c, const struct nn_call
     double p = nn_number(c, 0, 0.5);
     if (!(p >= 0 && p < 1))
         return nn_eval_fail(c->e, "%s: p is from 0 to below 1", c->name);
-    return tensor(nn_dropout(c->e->b, nn_tensor(in, 0), p));
+    return nn_of_tensor(nn_dropout(c->e->b, nn_tensor(in, 0), p));
 }
 
 static struct nn_value flatten_run(const struct nn_call *c, const struct nn_call *in)
