@@ -165,7 +165,8 @@ size_t nn_file_inputs(const struct nn_config *config, int64_t batch, struct nn_p
 bool nn_file_open(struct ebb_reading *reading, const struct ebb_path *path,
                   const struct ebb_doc_node *node, const struct nn_env *env,
                   struct nn_config *config);
-/* Builds it once, in training, for its shapes; what fails is reported at its place. */
+/* Builds it once, in training, for its shapes; what fails is reported at its place, unless the data
+ * may still change the shapes. */
 bool nn_file_try(struct ebb_reading *reading, const struct nn_config *config);
 void nn_file_fill(enum nn_fill fill, const struct nn_port *port, uint32_t instance, uint64_t seed,
                   int64_t update, float *dst);

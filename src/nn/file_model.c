@@ -139,6 +139,19 @@ bool nn_file_open(struct ebb_reading *reading, const struct ebb_path *path,
     return file != NULL;
 }
 
+/* The data will tell what nobody has given: whether the shapes agree is known only then. */
+static bool waits_for_data(const struct nn_config *config)
+{
+    static const char facts[] = "channels height width classes vocabulary length features size "
+                                "outputs";
+    for (size_t i = 0; i < config->model->option_count; i++) {
+        const char *name = config->model->options[i].path;
+        if (!(config->given >> i & 1) && ebb_words_find(facts, name, strlen(name), NULL))
+            return true;
+    }
+    return false;
+}
+
 bool nn_file_try(struct ebb_reading *reading, const struct nn_config *config)
 {
     struct ebb_report found;
@@ -161,7 +174,7 @@ bool nn_file_try(struct ebb_reading *reading, const struct nn_config *config)
     struct nn_expr at = {.line = b.place.line, .column = b.place.column};
     nn_builder_fini(&b);
     tensor_session_destroy(s);
-    if (status == EBB_OK)
+    if (status == EBB_OK || (status != EBB_ENOMEM && waits_for_data(config)))
         return true;
     const struct nn_file *file = config->model->context;
     ebb_reading_init(&own, reading->arena, file->path, &found);

@@ -176,6 +176,45 @@ TEST(losses__are_names_or_expressions)
     ebb_arena_fini(&arena);
 }
 
+/* Shapes that do not agree are a mistake of the file, unless the data may still make them agree. */
+TEST(shapes__are_checked_when_they_are_known)
+{
+    TEST_UNUSED;
+    static const char text[] = "options: {features: 4, hidden: 8}\ninputs: {x: [features]}\n"
+                               "modules: {fc: \"Linear(3, hidden)\"}\nforward: [\"return fc(x)\"]\n"
+                               "loss: mse_loss\n";
+    static const char *const sections[] = {"{file: %s}", "{file: %s, features: 4}",
+                                           "{file: %s, features: 3}", "{file: %s, hidden: 2}"};
+    static const size_t errors[] = {0, 1, 0, 0};
+    char path[64], yaml[128];
+    struct ebb_error err = {0};
+    snprintf(path, sizeof path, "/tmp/ebb_test_file_%d.yaml", (int)getpid());
+    CHECK_OK(ebb_file_write_atomic(path, text, sizeof text - 1, &err), &err);
+    for (size_t i = 0; i < 4; i++) {
+        struct ebb_arena arena;
+        struct ebb_reading reading;
+        struct ebb_report report;
+        struct nn_config c;
+        const struct ebb_doc_node *map;
+        ebb_arena_init(&arena);
+        snprintf(yaml, sizeof yaml, sections[i], path);
+        CHECK_OK(ebb_doc_parse_yaml(&arena, "exp", yaml, strlen(yaml), &map, &err), &err);
+        ebb_reading_init(&reading, &arena, "exp.yaml", &report);
+        bool is_read = nn_config_read(&reading, &(struct ebb_path){.key = "model"}, map,
+                                      &(struct nn_env){0}, &c);
+        CHECK_EQ(report.errors, errors[i]);
+        CHECK_EQ(is_read, errors[i] == 0);
+        if (report.errors) {
+            CHECK_STR(report.items[0].file, path);
+            CHECK_EQ(report.items[0].line, 4);
+            CHECK(strstr(report.items[0].message, "made for 3 features, found 4"));
+        }
+        ebb_reading_fini(&reading);
+        ebb_arena_fini(&arena);
+    }
+    unlink(path);
+}
+
 TEST(out_of_memory__is_a_status_of_files)
 {
     TEST_UNUSED;
