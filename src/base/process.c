@@ -138,8 +138,7 @@ enum ebb_status ebb_process_run(const struct ebb_process *process, struct ebb_st
     size_t before = out->length;
     int state = 0;
     enum ebb_status status = open_files(&r, process, err);
-    if (status == EBB_OK)
-        status = start(&r, process, err);
+    EBB_THEN(status, start(&r, process, err));
     if (status == EBB_OK) {
         bool in_time = read_output(&r, process->timeout_ns, out);
         if (!in_time)

@@ -59,6 +59,12 @@ enum ebb_status ebb_no_memory(struct ebb_error *err, size_t bytes);
             (status) = (__VA_ARGS__);                                                              \
     } while (0)
 
+/* The end of a function that makes an object: all went well, and it is the caller's, or it goes. A
+ * value:
+ *     return EBB_HAND_OUT(status, program, p, exec_program_destroy);                              */
+#define EBB_HAND_OUT(status, out, object, destroy)                                                 \
+    ((status) == EBB_OK ? (void)(*(out) = (object)) : destroy(object), (status))
+
 /* The only macro that returns. */
 #define EBB_TRY(expr)                                                                              \
     do {                                                                                           \

@@ -102,8 +102,7 @@ enum ebb_status cuda_products_open(struct cuda_products **products, bool has_dev
         };
         enum ebb_status status = cuda_library_load("libcublasLt.so.13", "matrix products", calls,
                                                    sizeof calls / sizeof *calls, err);
-        if (status == EBB_OK)
-            status = check(s->Create(&s->handle), "products", err);
+        EBB_THEN(status, check(s->Create(&s->handle), "products", err));
         if (status != EBB_OK) {
             cuda_products_close(s);
             return status;
@@ -214,10 +213,8 @@ static enum ebb_status find(struct cuda_products *s, const struct cuda_product *
     EBB_TRY(ebb_new(&a, 1, sizeof *a, err));
     a->p = *p;
     enum ebb_status status = describe(s, a, err);
-    if (status == EBB_OK)
-        status = ask(s, a, err);
-    if (status == EBB_OK)
-        status = ebb_strmap_put(&s->places, (const char *)p, sizeof *p, s->count, err);
+    EBB_THEN(status, ask(s, a, err));
+    EBB_THEN(status, ebb_strmap_put(&s->places, (const char *)p, sizeof *p, s->count, err));
     if (status != EBB_OK) {
         forget(s, a);
         return status;

@@ -394,8 +394,7 @@ static enum ebb_status cuda_capture_end(struct device *device, struct device_gra
     struct device_graph *g = NULL;
     cudaError_t code = cudaStreamEndCapture(d->streams[DEVICE_COMPUTE], &raw);
     d->is_capturing = false;
-    if (status == EBB_OK)
-        status = check(code, "capture", err);
+    EBB_THEN(status, check(code, "capture", err));
     if (status == EBB_OK && graph)
         status = ebb_new(&g, 1, sizeof *g, err);
     if (status == EBB_OK && graph)

@@ -38,9 +38,8 @@ static void cpu_destroy(struct device *device)
 static enum ebb_status cpu_create(struct device **device, const struct device_config *config,
                                   struct ebb_error *err)
 {
-    struct cpu_device *d = ebb_calloc(1, sizeof *d);
-    if (!d)
-        return ebb_no_memory(err, sizeof *d);
+    struct cpu_device *d;
+    EBB_TRY(ebb_new(&d, 1, sizeof *d, err));
     d->base.table = &device_cpu;
     device_memory_init(&d->memory);
     if (config)

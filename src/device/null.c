@@ -25,9 +25,8 @@ static struct null_device *self(struct device *device)
 static enum ebb_status null_create(struct device **device, const struct device_config *config,
                                    struct ebb_error *err)
 {
-    struct null_device *d = ebb_calloc(1, sizeof *d);
-    if (!d)
-        return ebb_no_memory(err, sizeof *d);
+    struct null_device *d;
+    EBB_TRY(ebb_new(&d, 1, sizeof *d, err));
     d->base.table = &device_null;
     if (config)
         d->config = *config;

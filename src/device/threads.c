@@ -116,9 +116,8 @@ static void *stream_main(void *argument)
 enum ebb_status device_threads_create(struct device_threads **threads, void *device,
                                       device_threads_run run, struct ebb_error *err)
 {
-    struct device_threads *s = ebb_calloc(1, sizeof *s);
-    if (!s)
-        return ebb_no_memory(err, sizeof *s);
+    struct device_threads *s;
+    EBB_TRY(ebb_new(&s, 1, sizeof *s, err));
     s->device = device;
     s->run = run;
     pthread_mutex_init(&s->lock, NULL);

@@ -60,9 +60,8 @@ struct exec_easy {
 
 enum ebb_status exec_easy_create(struct exec_easy **easy, struct ebb_error *err)
 {
-    struct exec_easy *e = ebb_calloc(1, sizeof *e);
-    if (!e)
-        return ebb_no_memory(err, sizeof *e);
+    struct exec_easy *e;
+    EBB_TRY(ebb_new(&e, 1, sizeof *e, err));
     pthread_mutex_init(&e->lock, NULL);
     plan_init(&e->plan);
     *easy = e;
@@ -143,8 +142,7 @@ static enum ebb_status pack(const struct exec_program *p, struct exec_easy *easy
     made.signature = p->trace->signature;
     snprintf(made.planner, sizeof made.planner, "keep_all");
     enum ebb_status status = build(p->recipes, &made, err);
-    if (status == EBB_OK)
-        status = plan_assign_offsets(p->trace, &made, UINT64_MAX, &height, err);
+    EBB_THEN(status, plan_assign_offsets(p->trace, &made, UINT64_MAX, &height, err));
     if (status != EBB_OK) {
         plan_fini(&made);
         return status;

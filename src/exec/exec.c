@@ -31,19 +31,13 @@ static enum ebb_status compile_ebb(struct exec_program *p, struct ebb_error *err
 enum ebb_status exec_program_create(struct exec_program **program, const struct trace *trace,
                                     enum exec_rules rules, struct ebb_error *err)
 {
-    struct exec_program *p = ebb_calloc(1, sizeof *p);
-    if (!p)
-        return ebb_no_memory(err, sizeof *p);
+    struct exec_program *p;
+    EBB_TRY(ebb_new(&p, 1, sizeof *p, err));
     p->trace = trace;
     p->rules = rules;
     enum ebb_status status =
         rules == EXEC_SIMRD ? simrd_compile(&p->simrd, trace, err) : compile_ebb(p, err);
-    if (status != EBB_OK) {
-        exec_program_destroy(p);
-        return status;
-    }
-    *program = p;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, program, p, exec_program_destroy);
 }
 
 void exec_program_destroy(struct exec_program *program)

@@ -316,9 +316,8 @@ enum ebb_status exec_image_create(struct exec_image **image, const struct exec_p
 {
     EBB_TRY(exec_needs_ebb(p, err));
     EBB_TRY(prove(p, plan, options, err));
-    struct exec_image *i = ebb_calloc(1, sizeof *i);
-    if (!i)
-        return ebb_no_memory(err, sizeof *i);
+    struct exec_image *i;
+    EBB_TRY(ebb_new(&i, 1, sizeof *i, err));
     *i = (struct exec_image){.p = p, .o = *options, .device = options->device};
     i->report = (struct exec_report){.budget_bytes = options->budget_bytes,
                                      .evict_hash = EBB_FNV1A_INIT,
@@ -326,8 +325,7 @@ enum ebb_status exec_image_create(struct exec_image **image, const struct exec_p
                                      .ops_done = p->trace->op_count};
     struct maker m = {.image = i, .plan = plan};
     enum ebb_status status = image_allocate(i, plan, err);
-    if (status == EBB_OK)
-        status = maker_init(&m, err);
+    EBB_THEN(status, maker_init(&m, err));
     for (size_t k = 0; k < plan->step_count && status == EBB_OK; k++)
         status = make_step(&m, k, err);
     for (uint32_t s = 0; s < p->trace->storage_count && status == EBB_OK; s++)
@@ -336,12 +334,7 @@ enum ebb_status exec_image_create(struct exec_image **image, const struct exec_p
     EBB_THEN(status, keep_waits(&m, err));
     EBB_THEN(status, take_boxes(i, err));
     maker_fini(&m);
-    if (status != EBB_OK) {
-        exec_image_destroy(i);
-        return status;
-    }
-    *image = i;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, image, i, exec_image_destroy);
 }
 
 void exec_image_destroy(struct exec_image *image)

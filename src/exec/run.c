@@ -281,12 +281,10 @@ static enum ebb_status run_frame(struct run *run, struct ebb_error *err)
     memset(run->is_produced, 0, top->output_count);
     pin_inputs(run, op, true);
     enum ebb_status status = reserve(run, &frame, &work, err);
-    if (status == EBB_OK)
-        status = execute(run, &frame, work, err);
+    EBB_THEN(status, execute(run, &frame, work, err));
     if (work != MEM_NONE)
         mem_slab_give(&run->m.slab[0], work);
-    if (status == EBB_OK)
-        status = mem_made(&run->m, op, frame.is_remat, err);
+    EBB_THEN(status, mem_made(&run->m, op, frame.is_remat, err));
     /* unpin in any case, so that a failed run can be told apart from a leak */
     for (uint32_t k = 0; k < top->output_count; k++) {
         uint32_t s = run->p->trace->tensors[top->output_first + k].storage;
@@ -437,8 +435,7 @@ enum ebb_status exec_run_policy(const struct exec_program *p, const struct exec_
     uint64_t begin = o->device->table->now_ns(o->device, DEVICE_COMPUTE);
     uint64_t stalled = o->device->table->stall_ns(o->device);
     enum ebb_status status = run_init(&run, p, o, err);
-    if (status == EBB_OK)
-        status = run_all(&run, err);
+    EBB_THEN(status, run_all(&run, err));
     run.tally.peak_bytes = run.m.slab[0].peak_bytes;
     exec_report_tally(report, &run.tally);
     report->base_ns = p->recipes->base_cost;

@@ -104,12 +104,7 @@ static enum ebb_status cpu_open(struct kernel_context **context, struct device *
     c->profile = profile ? profile : profile_builtin();
     c->device = device;
     enum ebb_status status = kernel_dnnl_open(c, err);
-    if (status != EBB_OK) {
-        ebb_free(c);
-        return status;
-    }
-    *context = c;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, context, c, ebb_free);
 }
 
 void kernel_cpu_close(struct kernel_context *context)

@@ -65,13 +65,9 @@ enum ebb_status mem_index_create(struct mem_index **index, uint32_t capacity, bo
         x->marks[k] = ebb_arena_calloc(&x->arena, (nodes + 63) / 64, sizeof *x->marks[k]);
     } while (nodes > 1);
     enum ebb_status status = ebb_arena_status(&x->arena, err);
-    if (status != EBB_OK) {
-        mem_index_destroy(x);
-        return status;
-    }
-    mem_index_clear(x);
-    *index = x;
-    return EBB_OK;
+    if (status == EBB_OK)
+        mem_index_clear(x);
+    return EBB_HAND_OUT(status, index, x, mem_index_destroy);
 }
 
 void mem_index_destroy(struct mem_index *x)

@@ -344,13 +344,9 @@ enum ebb_status plan_recipes_create(struct plan_recipes **recipes, const struct 
     enum ebb_status status = allocate(r, err);
     EBB_THEN(status, add_storages(r, err));
     EBB_THEN(status, add_nodes(r, look, err));
-    if (status != EBB_OK) {
-        plan_recipes_destroy(r);
-        return status;
-    }
-    plan_recipes_settle(r, &(struct plan_holds){0});
-    *recipes = r;
-    return EBB_OK;
+    if (status == EBB_OK)
+        plan_recipes_settle(r, &(struct plan_holds){0});
+    return EBB_HAND_OUT(status, recipes, r, plan_recipes_destroy);
 }
 
 void plan_recipes_destroy(struct plan_recipes *recipes)

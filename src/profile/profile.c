@@ -34,12 +34,8 @@ enum ebb_status profile_create(struct profile **profile, const char *kind, struc
     EBB_TRY(ebb_new(&p, 1, sizeof *p, err));
     ebb_arena_init(&p->arena);
     p->kind = profile_text(p, kind, strlen(kind));
-    if (!p->kind) {
-        profile_destroy(p);
-        return ebb_no_memory(err, strlen(kind) + 1);
-    }
-    *profile = p;
-    return EBB_OK;
+    enum ebb_status status = p->kind ? EBB_OK : ebb_no_memory(err, strlen(kind) + 1);
+    return EBB_HAND_OUT(status, profile, p, profile_destroy);
 }
 
 void profile_destroy(struct profile *p)

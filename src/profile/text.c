@@ -62,8 +62,7 @@ enum ebb_status profile_write(const struct profile *p, const char *path, struct 
     struct ebb_str out;
     ebb_str_init(&out);
     enum ebb_status status = profile_spell(p, &out, err);
-    if (status == EBB_OK)
-        status = ebb_file_write_atomic(path, ebb_str_c(&out), out.length, err);
+    EBB_THEN(status, ebb_file_write_atomic(path, ebb_str_c(&out), out.length, err));
     ebb_str_fini(&out);
     return status;
 }
@@ -256,8 +255,7 @@ enum ebb_status profile_read(const char *name, const char *bytes, size_t length,
     memcpy(copy, bytes, length);
     ebb_str_init(&r.mistakes);
     enum ebb_status status = profile_create(&r.p, "", err);
-    if (status == EBB_OK)
-        status = read_lines(&r, copy, err);
+    EBB_THEN(status, read_lines(&r, copy, err));
     if (status == EBB_OK) {
         status = profile_finish(r.p, err);
         if (status != EBB_OK)

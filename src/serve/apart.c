@@ -146,9 +146,8 @@ static void *work(void *context)
 enum ebb_status serve_apart_open(const struct exp_master_info *info, struct serve_apart **apart,
                                  struct ebb_error *err)
 {
-    struct serve_apart *a = ebb_calloc(1, sizeof *a);
-    if (a == NULL)
-        return ebb_no_memory(err, sizeof *a);
+    struct serve_apart *a;
+    EBB_TRY(ebb_new(&a, 1, sizeof *a, err));
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->wake, NULL);
     snprintf(a->path, sizeof a->path, "%s/ebb.db", info->state_dir);

@@ -144,8 +144,8 @@ static bool read_caller(struct serve *s, struct serve_conn *c, const struct serv
         return false;
     }
     enum ebb_status status = serve_secret_hash(secret.at, secret.length, c->login, &err);
-    if (status == EBB_OK)
-        status = find(s, c->login, is_cookie ? "login" : "token", &arena, &row, &is_good, &err);
+    EBB_THEN(status,
+             find(s, c->login, is_cookie ? "login" : "token", &arena, &row, &is_good, &err));
     if (status == EBB_OK && is_good) {
         c->user = ebb_strdup(row.user_name);
         c->is_read_only = row.read_only;
@@ -319,10 +319,8 @@ enum ebb_status serve_gate_login(struct serve *s, struct serve_conn *c, const ch
     }
     if (from.end_time != from.end_time) /* a token without end */
         from.end_time = (double)INFINITY;
-    if (status == EBB_OK)
-        status = add_login(s, &from, response, hash, err);
-    if (status == EBB_OK)
-        status = serve_gate_csrf(hash, csrf, err);
+    EBB_THEN(status, add_login(s, &from, response, hash, err));
+    EBB_THEN(status, serve_gate_csrf(hash, csrf, err));
     if (status == EBB_OK) {
         struct ebb_json_writer w;
         ebb_jsonw_init(&w, &response->body, 0);

@@ -149,8 +149,7 @@ static enum ebb_status open_socket(struct serve_listener *l, struct ebb_error *e
     enum ebb_status status = EBB_OK;
     if (!l->is_loopback && l->how.tls_cert == NULL && !l->how.is_behind_proxy)
         status = refuse_bare(l->how.listen, err);
-    if (status == EBB_OK)
-        status = bind_to(l, found, err);
+    EBB_THEN(status, bind_to(l, found, err));
     freeaddrinfo(found);
     return status;
 }
@@ -206,9 +205,8 @@ enum ebb_status serve_listen(struct exp_master *m, const struct serve_listen *ho
                              struct ebb_error *err)
 {
     struct serve *s = serve_of(m);
-    struct serve_listener *l = ebb_calloc(1, sizeof *l);
-    if (l == NULL)
-        return ebb_no_memory(err, sizeof *l);
+    struct serve_listener *l;
+    EBB_TRY(ebb_new(&l, 1, sizeof *l, err));
     l->fd = -1;
     l->how = *how;
     l->head_ns = (uint64_t)(how->head_ms > 0 ? how->head_ms : HEAD_MS) * 1000000u;
@@ -216,14 +214,11 @@ enum ebb_status serve_listen(struct exp_master *m, const struct serve_listen *ho
     enum ebb_status status = EBB_OK;
     if ((how->tls_cert == NULL) != (how->tls_key == NULL))
         status = ebb_fail(err, EBB_EINPUT, "tls_cert and tls_key: give both, or none");
-    if (status == EBB_OK)
-        status = copy_hosts(l, err);
-    if (status == EBB_OK)
-        status = set_base(l, err);
+    EBB_THEN(status, copy_hosts(l, err));
+    EBB_THEN(status, set_base(l, err));
     if (status == EBB_OK && how->tls_cert != NULL)
         status = serve_tls_open(how->tls_cert, how->tls_key, &l->tls, err);
-    if (status == EBB_OK)
-        status = open_socket(l, err);
+    EBB_THEN(status, open_socket(l, err));
     struct epoll_event event = {.events = EPOLLIN, .data.fd = l->fd};
     if (status == EBB_OK && epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, l->fd, &event) != 0)
         status = ebb_fail(err, EBB_EIO, "serve: epoll: %s", strerror(errno));

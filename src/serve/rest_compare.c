@@ -138,8 +138,7 @@ static enum ebb_status compare(struct serve_rest *r)
     enum ebb_status status = EBB_OK;
     for (size_t i = 0; status == EBB_OK && i < c->side_count; i++) {
         status = walk(c, i, "", c->sides[i].config);
-        if (status == EBB_OK)
-            status = walk(c, i, "trial", c->sides[i].hparams);
+        EBB_THEN(status, walk(c, i, "trial", c->sides[i].hparams));
     }
     ebb_strmap_fini(&c->index);
     EBB_TRY(status);

@@ -54,9 +54,8 @@ static enum ebb_status fail(const char *what, const char *file, struct ebb_error
 enum ebb_status serve_tls_open(const char *cert, const char *key, struct serve_tls **made,
                                struct ebb_error *err)
 {
-    struct serve_tls *t = ebb_calloc(1, sizeof *t);
-    if (t == NULL)
-        return ebb_no_memory(err, sizeof *t);
+    struct serve_tls *t;
+    EBB_TRY(ebb_new(&t, 1, sizeof *t, err));
 #define X(name) {#name, &t->name},
     const struct ebb_library_call calls[] = {CALLS(X)};
 #undef X
@@ -73,12 +72,7 @@ enum ebb_status serve_tls_open(const char *cert, const char *key, struct serve_t
                  t->SSL_CTX_check_private_key(t->context) != 1)
             status = fail("tls_key", key, err);
     }
-    if (status != EBB_OK) {
-        serve_tls_close(t);
-        return status;
-    }
-    *made = t;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, made, t, serve_tls_close);
 }
 
 void serve_tls_close(struct serve_tls *t)

@@ -120,12 +120,7 @@ enum ebb_status simrd_compile(struct simrd_program **program, const struct trace
             ebb_fail(err, EBB_EUNSUPPORTED, "%s: costs sum to %llu ns; rules simrd end at 2^52",
                      trace->name, (unsigned long long)p->base_ns);
     EBB_THEN(status, mem_graph_init(&p->graph, trace, true, err));
-    if (status != EBB_OK) {
-        simrd_destroy(p);
-        return status;
-    }
-    *program = p;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, program, p, simrd_destroy);
 }
 
 void simrd_destroy(struct simrd_program *p)

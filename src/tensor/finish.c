@@ -237,13 +237,10 @@ static enum ebb_status finish(struct tensor_session *session, const char *name, 
     mark_needed(session);
     find_last_uses(session, e.last);
     enum ebb_status status = trace_builder_create(&e.b, err);
-    if (status == EBB_OK)
-        status = make_room(&e, err);
-    if (status == EBB_OK)
-        status = emit(&e, err);
-    if (status == EBB_OK)
-        status = is_draft ? trace_builder_draft(e.b, name, trace, err)
-                          : trace_builder_finish(e.b, name, trace, err);
+    EBB_THEN(status, make_room(&e, err));
+    EBB_THEN(status, emit(&e, err));
+    EBB_THEN(status, is_draft ? trace_builder_draft(e.b, name, trace, err)
+                              : trace_builder_finish(e.b, name, trace, err));
     trace_builder_destroy(e.b);
     ebb_free(e.last);
     return status;

@@ -23,18 +23,13 @@ enum ebb_status tensor_session_create(struct tensor_session **session, void *bac
     /* Room for a step of some thousand ops at once, of which only what is used is touched: growing
      * means copying. */
     enum ebb_status status = ebb_grow(&s->infos, &s->info_capacity, ROOM, sizeof *s->infos, err);
-    if (status == EBB_OK)
-        status = ebb_grow(&s->views, &s->view_capacity, ROOM, sizeof *s->views, err);
-    if (status == EBB_OK)
-        status = ebb_grow(&s->nodes, &s->node_capacity, ROOM, sizeof *s->nodes, err);
-    if (status != EBB_OK) {
-        tensor_session_destroy(s);
-        return status;
+    EBB_THEN(status, ebb_grow(&s->views, &s->view_capacity, ROOM, sizeof *s->views, err));
+    EBB_THEN(status, ebb_grow(&s->nodes, &s->node_capacity, ROOM, sizeof *s->nodes, err));
+    if (status == EBB_OK) {
+        memset(&s->infos[0], 0, sizeof s->infos[0]);
+        memset(&s->views[0], 0, sizeof s->views[0]);
     }
-    memset(&s->infos[0], 0, sizeof s->infos[0]);
-    memset(&s->views[0], 0, sizeof s->views[0]);
-    *session = s;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, session, s, tensor_session_destroy);
 }
 
 void tensor_session_destroy(struct tensor_session *session)

@@ -320,13 +320,9 @@ enum ebb_status trace_builder_finish(struct trace_builder *builder, const char *
     struct trace *t;
     EBB_TRY(trace_builder_draft(builder, name, &t, err));
     enum ebb_status status = trace_check(t, err);
-    if (status != EBB_OK) {
-        trace_destroy(t);
-        return status;
-    }
-    t->signature = trace_signature(t);
-    *trace = t;
-    return EBB_OK;
+    if (status == EBB_OK)
+        t->signature = trace_signature(t);
+    return EBB_HAND_OUT(status, trace, t, trace_destroy);
 }
 
 void trace_destroy(struct trace *trace)

@@ -328,10 +328,5 @@ enum ebb_status trace_read_native(const char *name, const void *bytes, size_t le
     EBB_TRY(ebb_new(&t, 1, sizeof *t, err));
     enum ebb_status status = read_all(&n, t);
     ebb_free(n.kinds);
-    if (status != EBB_OK) {
-        trace_destroy(t);
-        return status;
-    }
-    *trace = t;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, trace, t, trace_destroy);
 }

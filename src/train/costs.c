@@ -256,9 +256,5 @@ enum ebb_status train_times_profile(const struct train_times *times, const char 
     enum ebb_status status = measure_links(place.device, file_path, p, err);
     EBB_THEN(status, add_rows(times, p, err));
     EBB_THEN(status, profile_finish(p, err));
-    if (status == EBB_OK)
-        *profile = p;
-    else
-        profile_destroy(p);
-    return status;
+    return EBB_HAND_OUT(status, profile, p, profile_destroy);
 }

@@ -64,9 +64,8 @@ enum ebb_status train_engine_create(struct train_engine **engine,
                                     const struct train_engine_options *options,
                                     struct ebb_error *err)
 {
-    struct train_engine *e = ebb_calloc(1, sizeof *e);
-    if (!e)
-        return ebb_no_memory(err, sizeof *e);
+    struct train_engine *e;
+    EBB_TRY(ebb_new(&e, 1, sizeof *e, err));
     e->options = *options;
     if (e->options.threads <= 0)
         e->options.threads = ebb_cpu_count();
@@ -91,12 +90,7 @@ enum ebb_status train_engine_create(struct train_engine **engine,
     EBB_THEN(status, open_place(e, err));
     if (status == EBB_OK)
         ops_backend_set_passes(e->backend, passes);
-    if (status != EBB_OK) {
-        train_engine_destroy(e);
-        return status;
-    }
-    *engine = e;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, engine, e, train_engine_destroy);
 }
 
 static void program_destroy(struct train_program *p)

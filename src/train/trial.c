@@ -409,12 +409,7 @@ enum ebb_status train_trial_create(struct train_trial **trial, const struct trai
     for (size_t i = 0; i < NN_PORTS; i++)
         t->input_fields[i] = t->target_fields[i] = -1;
     enum ebb_status status = make(t, err);
-    if (status != EBB_OK) {
-        train_trial_destroy(t);
-        return status;
-    }
-    *trial = t;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, trial, t, train_trial_destroy);
 }
 
 void train_trial_destroy(struct train_trial *t)

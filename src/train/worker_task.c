@@ -37,11 +37,7 @@ static enum ebb_status work_create(const struct worker_job *job, void **self, st
     if (status == EBB_EINPUT) /* this sample of hyperparameters can never work */
         status = ebb_context(err, EBB_EINFEASIBLE, "configuration");
     EBB_THEN(status, train_trial_create(&w->trial, &w->config, NULL, err));
-    if (status != EBB_OK)
-        work_destroy(w);
-    else
-        *self = w;
-    return status;
+    return EBB_HAND_OUT(status, self, w, work_destroy);
 }
 
 static enum ebb_status work_load(void *self, const char *dir, enum worker_load kind,

@@ -102,12 +102,7 @@ static enum ebb_status library_create(const struct worker_job *job, void **self,
     s->ops = ((const struct worker_library *)(const void *)job->trial)->ops;
     worker_library_context_init(&s->context, job);
     enum ebb_status status = build(s, err);
-    if (status != EBB_OK) {
-        library_destroy(s);
-        return status;
-    }
-    *self = s;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, self, s, library_destroy);
 }
 
 static enum ebb_status library_load(void *self, const char *dir, enum worker_load kind,
@@ -342,13 +337,9 @@ enum ebb_status worker_library_open(const char *entrypoint, struct worker_librar
 out:
     ebb_str_fini(&why);
     ebb_free(module);
-    if (status != EBB_OK) {
-        worker_library_close(l);
-        return status;
-    }
-    *library = l;
-    *trial = &l->trial;
-    return EBB_OK;
+    if (status == EBB_OK)
+        *trial = &l->trial;
+    return EBB_HAND_OUT(status, library, l, worker_library_close);
 }
 
 void worker_library_close(struct worker_library *library)

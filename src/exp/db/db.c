@@ -113,12 +113,7 @@ enum ebb_status exp_db_open(const struct exp_db_options *options, struct exp_db 
         made->driver->open(options->path, options->is_reading_only, &made->connection, err);
     if (status == EBB_OK && !options->is_reading_only)
         status = migrate(made, err);
-    if (status != EBB_OK) {
-        exp_db_close(made);
-        return status;
-    }
-    *db = made;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, db, made, exp_db_close);
 }
 
 void exp_db_close(struct exp_db *db)

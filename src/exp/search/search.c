@@ -40,12 +40,7 @@ enum ebb_status exp_search_create(const struct exp_searcher *config,
         status = ebb_no_memory(err, space->count * sizeof *s->scratch + method->state_bytes);
     if (status == EBB_OK && method->init != NULL)
         status = method->init(s, err);
-    if (status != EBB_OK) {
-        exp_search_destroy(s);
-        return status;
-    }
-    *search = s;
-    return EBB_OK;
+    return EBB_HAND_OUT(status, search, s, exp_search_destroy);
 }
 
 void exp_search_destroy(struct exp_search *s)

@@ -97,9 +97,8 @@ static enum ebb_status write_metadata(int dir, const struct exp_store_item *item
         status = ebb_doc_parse_json(&arena, "metadata.json", text.data, text.length, &theirs, err);
     if (status == EBB_OK && theirs != NULL && theirs->kind != EBB_DOC_MAP)
         status = ebb_fail(err, EBB_EINPUT, "metadata.json is not an object");
-    if (status == EBB_OK)
-        status = ebb_doc_parse_json(&arena, "metadata", item->metadata, strlen(item->metadata),
-                                    &ours, err);
+    EBB_THEN(status, ebb_doc_parse_json(&arena, "metadata", item->metadata, strlen(item->metadata),
+                                        &ours, err));
     if (status != EBB_OK)
         goto out;
     struct ebb_doc_node *merged = ebb_doc_new(&arena, EBB_DOC_MAP);
@@ -194,8 +193,7 @@ static enum ebb_status seal_open(int dir, struct exp_store_item *item, struct eb
     enum ebb_status status = write_manifest(dir, item->uuid, &tree, err);
     if (status == EBB_OK && fstatat(dir, "manifest.json", &st, AT_SYMLINK_NOFOLLOW) != 0)
         status = fail(err, "cannot look at", "manifest.json");
-    if (status == EBB_OK)
-        status = list_resources(&tree, st.st_size, item, err);
+    EBB_THEN(status, list_resources(&tree, st.st_size, item, err));
     exp_tree_fini(&tree);
     return status;
 }
@@ -216,8 +214,7 @@ static enum ebb_status list_published(int base, struct exp_store_item *item)
     enum ebb_status status = exp_tree_read(&tree, dir, false, err);
     if (status == EBB_OK && fstatat(dir, "manifest.json", &st, AT_SYMLINK_NOFOLLOW) != 0)
         status = fail(err, "cannot look at", "manifest.json");
-    if (status == EBB_OK)
-        status = list_resources(&tree, st.st_size, item, err);
+    EBB_THEN(status, list_resources(&tree, st.st_size, item, err));
     exp_tree_fini(&tree);
     close(dir);
     return status;
@@ -364,12 +361,10 @@ static enum ebb_status remove_checkpoint(const struct exp_store *store, const ch
     snprintf(name, sizeof name, "..%s.tmp.tmp", uuid); /* clients write beside the place, too */
     enum ebb_status status = exp_tree_remove(base, name, err);
     snprintf(name, sizeof name, ".%s.tmp", uuid);
-    if (status == EBB_OK)
-        status = exp_tree_remove(base, name, err);
+    EBB_THEN(status, exp_tree_remove(base, name, err));
     if (status == EBB_OK && renameat(base, uuid, base, name) != 0 && errno != ENOENT)
         status = fail(err, "cannot remove", uuid);
-    if (status == EBB_OK)
-        status = exp_tree_remove(base, name, err);
+    EBB_THEN(status, exp_tree_remove(base, name, err));
     close(base);
     if (status != EBB_OK)
         return ebb_context(err, status, "%s", store->directory);

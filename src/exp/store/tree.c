@@ -48,8 +48,7 @@ enum ebb_status exp_tree_hash(int directory, const char *path, char sha256[65], 
     ebb_free(buffer);
     if (fd >= 0)
         close(fd);
-    if (status == EBB_OK)
-        status = ebb_sha256_text(&hash, sha256, err);
+    EBB_THEN(status, ebb_sha256_text(&hash, sha256, err));
     ebb_sha256_fini(&hash);
     if (status == EBB_OK)
         *bytes = total;
